@@ -1,0 +1,164 @@
+// Package gcra is the generic cell rate algorithm (ITU-T I.371; also RFC 2697's
+// single-rate meter without colours): exact, integer, and free of clock, I/O and
+// allocation.
+//
+// A bucket holds up to capacity units and is refilled with one unit every
+// emission interval. Instead of a fill level and a timestamp, its whole state is
+// one number: the theoretical arrival time (TAT), the instant at which the bucket
+// will be full again. A TAT in the past is a full bucket; a TAT that lies the
+// burst tolerance (capacity x emission interval) in the future is an empty one.
+//
+// For readers who think in leaky buckets: TAT - now is the backlog in the bucket,
+// in nanoseconds of draining; the burst tolerance is the bucket's size.
+//
+// All instants are nanoseconds since the Unix epoch, all durations nanoseconds.
+package gcra
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Never is the RetryAfter of a request that no amount of waiting makes possible,
+// and of one that needs no retry because it was allowed.
+const Never = int64(-1)
+
+// What New refuses. The texts speak of no argument in particular, so that a
+// caller can put the name of its own in front.
+var (
+	ErrCapacity  = errors.New("must be at least 1")
+	ErrCount     = errors.New("must be at least 1")
+	ErrPeriod    = errors.New("must be positive")
+	ErrRate      = errors.New("more than 10^9 units per second")
+	ErrTolerance = errors.New("a full bucket would take more than 292 years to refill")
+)
+
+// Limit is a rate with a burst capacity: at most capacity units at once, and one
+// more every emission interval. The zero Limit is not usable; call New.
+type Limit struct {
+	capacity  int64
+	emission  int64
+	tolerance int64 // capacity x emission
+}
+
+// New returns the limit of count units per period, with bursts up to capacity
+// units. The period is n times unit: the two are apart because their product may
+// exceed 63 bits while the limit does not.
+//
+// The emission interval, period / count, is rounded up to a whole nanosecond, so
+// rounding never admits more than the rate asks for; it costs at most 1 ns per unit.
+//
+// Ranges: capacity, count, n and unit are at least 1; at most one unit per
+// nanosecond (ErrRate); capacity x emission interval is below 2^63 ns, 292 years
+// (ErrTolerance).
+func New(capacity, count, n int64, unit time.Duration) (Limit, error) {
+	switch {
+	case capacity < 1:
+		return Limit{}, ErrCapacity
+	case count < 1:
+		return Limit{}, ErrCount
+	case n < 1 || unit < 1:
+		return Limit{}, ErrPeriod
+	}
+	hi, lo := bits.Mul64(uint64(n), uint64(unit))
+	if hi == 0 && lo < uint64(count) {
+		return Limit{}, ErrRate
+	}
+	if hi >= uint64(count) {
+		return Limit{}, ErrTolerance // one unit alone takes 2^64 ns or more
+	}
+	emission, rest := bits.Div64(hi, lo, uint64(count))
+	if emission > math.MaxInt64 || (emission == math.MaxInt64 && rest > 0) {
+		return Limit{}, ErrTolerance
+	}
+	if rest > 0 {
+		emission++
+	}
+	hi, lo = bits.Mul64(uint64(capacity), emission)
+	if hi != 0 || lo > math.MaxInt64 {
+		return Limit{}, ErrTolerance
+	}
+	return Limit{capacity: capacity, emission: int64(emission), tolerance: int64(lo)}, nil
+}
+
+// Capacity is the number of units a full bucket holds.
+func (l Limit) Capacity() int64 { return l.capacity }
+
+// EmissionInterval is the time in which one unit comes back, in nanoseconds.
+func (l Limit) EmissionInterval() int64 { return l.emission }
+
+// BurstTolerance is the time in which an empty bucket fills, in nanoseconds.
+func (l Limit) BurstTolerance() int64 { return l.tolerance }
+
+// Decision is the answer to one request.
+type Decision struct {
+	// Allowed says whether the request was let through; it is all or nothing.
+	Allowed bool
+	// Changed says that TAT differs in effect from the one passed in and has to be
+	// stored. A request that was not allowed, or that asked for nothing, changes
+	// nothing, but for the one case described at Take.
+	Changed bool
+	// TAT is the bucket's state after the request, when Changed.
+	TAT uint64
+	// Remaining is the number of whole units left, 0 to capacity.
+	Remaining int64
+	// RetryAfter is the time in ns until the same request would be allowed if
+	// nobody else asked, or Never.
+	RetryAfter int64
+	// ResetAfter is the time in ns until the bucket is full, 0 to the burst tolerance.
+	ResetAfter int64
+}
+
+// Take asks for quantity units at instant nowNs of a bucket whose state is tat
+// (0 for one that was never used). A quantity of 0 asks for nothing and tells how
+// things stand. quantity and nowNs must not be negative.
+//
+// A tat later than nowNs + the burst tolerance does not come from this limit on
+// this clock: the rate was raised since, or the clock was set back. It is read as
+// an empty bucket, no worse; and, so that the bucket refills from here on rather
+// than looking empty until that far instant comes, a request that is denied for it
+// reports the corrected TAT as Changed.
+func (l Limit) Take(tat uint64, nowNs int64, quantity int64) Decision {
+	backlog, corrected := l.Backlog(tat, nowNs)
+	d := Decision{Allowed: true, RetryAfter: Never}
+	increment, ok := l.Increment(quantity)
+	switch {
+	case !ok:
+		d.Allowed = false
+	case increment > l.tolerance-backlog:
+		d.Allowed = false
+		d.RetryAfter = increment - (l.tolerance - backlog)
+	default:
+		backlog += increment
+	}
+	d.Changed = quantity > 0 && (d.Allowed || corrected)
+	d.TAT = uint64(nowNs) + uint64(backlog)
+	d.Remaining = (l.tolerance - backlog) / l.emission
+	d.ResetAfter = backlog
+	return d
+}
+
+// Backlog is the time in ns until a bucket with this tat is full, seen from nowNs:
+// 0 (full) to the burst tolerance (empty). corrected says that tat was out of
+// reach for this limit and was read as an empty bucket.
+func (l Limit) Backlog(tat uint64, nowNs int64) (backlog int64, corrected bool) {
+	if tat <= uint64(nowNs) {
+		return 0, false
+	}
+	ahead := tat - uint64(nowNs)
+	if ahead > uint64(l.tolerance) {
+		return l.tolerance, true
+	}
+	return int64(ahead), false
+}
+
+// Increment is the time in ns that quantity units add to the backlog; ok is false
+// when that is more than the bucket holds.
+func (l Limit) Increment(quantity int64) (increment int64, ok bool) {
+	if quantity > l.capacity {
+		return 0, false
+	}
+	return quantity * l.emission, true
+}

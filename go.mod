@@ -1,0 +1,3 @@
+module redis-throttle
+
+go 1.25.0
