@@ -1,3 +1,24 @@
 module redis-throttle
 
-go 1.25.0
+go 1.26.0
+
+require (
+	github.com/stretchr/testify v1.12.1
+	pgregory.net/rapid v1.3.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/cpuguy83/go-md2man/v2 v2.0.7 // indirect
+	github.com/redis/go-redis/v9 v9.23.0 // indirect
+	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+)
+
+require (
+	github.com/urfave/cli v1.22.17 // indirect
+	github.com/wenerme/go-rm v0.0.0-20190119083915-f47e53e2316f
+	github.com/wenerme/letsgo v0.0.0-20200921165205-ae08ad9ea1e0 // indirect
+)

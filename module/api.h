@@ -1,0 +1,61 @@
+// The functions of the server's module API that the bridge uses, declared from the
+// API's documentation. Each is looked up by name when the module is loaded; one
+// that this server does not have is NULL.
+#ifndef THROTTLE_API_H
+#define THROTTLE_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct RedisModuleCtx RedisModuleCtx;
+typedef struct RedisModuleKey RedisModuleKey;
+typedef struct RedisModuleString RedisModuleString;
+typedef int (*RedisModuleCmdFunc)(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
+enum { API_OK = 0, API_ERR = 1 };
+enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
+enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1 };
+enum { NOTIFY_GENERIC = 1 << 2, NOTIFY_STRING = 1 << 3 };
+enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
+
+// REQUIRED functions exist in every supported server (Redis 6.2 on); without one
+// of them the module refuses to load. OPTIONAL ones came later.
+// clang-format off
+#define THROTTLE_API(REQUIRED, OPTIONAL)                                                              \
+  REQUIRED(CreateCommand, int, (RedisModuleCtx *, const char *name, RedisModuleCmdFunc, const char *flags, int firstkey, int lastkey, int keystep)) \
+  REQUIRED(SetModuleOptions, void, (RedisModuleCtx *, int options))                                   \
+  REQUIRED(IsModuleNameBusy, int, (const char *name))                                                 \
+  REQUIRED(Log, void, (RedisModuleCtx *, const char *level, const char *format, ...))                 \
+  REQUIRED(WrongArity, int, (RedisModuleCtx *))                                                       \
+  REQUIRED(StringPtrLen, const char *, (const RedisModuleString *, size_t *length))                   \
+  REQUIRED(CreateString, RedisModuleString *, (RedisModuleCtx *, const char *, size_t length))        \
+  REQUIRED(FreeString, void, (RedisModuleCtx *, RedisModuleString *))                                 \
+  REQUIRED(OpenKey, RedisModuleKey *, (RedisModuleCtx *, RedisModuleString *name, int mode))          \
+  REQUIRED(CloseKey, void, (RedisModuleKey *))                                                        \
+  REQUIRED(KeyType, int, (RedisModuleKey *))                                                          \
+  REQUIRED(StringDMA, char *, (RedisModuleKey *, size_t *length, int mode))                           \
+  REQUIRED(StringTruncate, int, (RedisModuleKey *, size_t length))                                    \
+  REQUIRED(GetAbsExpire, int64_t, (RedisModuleKey *))                                                 \
+  REQUIRED(SetAbsExpire, int, (RedisModuleKey *, int64_t expireAtMs))                                 \
+  REQUIRED(Replicate, int, (RedisModuleCtx *, const char *command, const char *format, ...))          \
+  REQUIRED(SignalModifiedKey, int, (RedisModuleCtx *, RedisModuleString *name))                       \
+  REQUIRED(NotifyKeyspaceEvent, int, (RedisModuleCtx *, int type, const char *event, RedisModuleString *name)) \
+  REQUIRED(ReplyWithError, int, (RedisModuleCtx *, const char *))                                     \
+  REQUIRED(ReplyWithArray, int, (RedisModuleCtx *, long length))                                      \
+  REQUIRED(ReplyWithLongLong, int, (RedisModuleCtx *, long long))                                     \
+  OPTIONAL(CachedMicroseconds, int64_t, (void))
+// clang-format on
+
+typedef struct {
+#define THROTTLE_DECLARE(name, result, parameters) result(*name) parameters;
+  THROTTLE_API(THROTTLE_DECLARE, THROTTLE_DECLARE)
+#undef THROTTLE_DECLARE
+} throttleApi;
+
+extern throttleApi api;
+
+// throttleLoadApi fills in api. It returns NULL, or the name of a required
+// function that the server lacks.
+const char *throttleLoadApi(RedisModuleCtx *ctx);
+
+#endif

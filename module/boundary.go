@@ -1,0 +1,98 @@
+package module
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"redis-throttle/module/command"
+)
+
+// The call in hand, and its views of the arguments. The server runs commands one at
+// a time, and a decision does not call back into it, so one of each is enough.
+var (
+	current command.Call
+	views   [command.MaxArgs][]byte
+)
+
+// throttleDecide is the one crossing of a command: it reads what C gathered and
+// fills in the outcome.
+//
+//export throttleDecide
+func throttleDecide(c *C.throttleCall) {
+	defer recoverToError(c)
+	gathered(c)
+	current.Run(int(c.command))
+	outcome(c)
+}
+
+// gathered shows the call to package command. Nothing is copied.
+func gathered(c *C.throttleCall) {
+	viewed := min(int(c.argCount), len(views))
+	for i := range viewed {
+		views[i] = view(c.args[i])
+	}
+	current.ArgCount = int(c.argCount)
+	current.Args = views[:viewed]
+	current.NowNs = int64(c.nowNs)
+	current.Kind = command.KeyKind(c.keyKind)
+	if current.Kind == command.String {
+		current.Value = view(c.value)
+	}
+}
+
+func view(v C.throttleView) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(v.bytes)), int(v.length))
+}
+
+func outcome(c *C.throttleCall) {
+	c.panicked = 0
+	c.reply = C.int32_t(current.Reply)
+	c.write = C.int32_t(current.Write)
+	if current.Write == command.Set {
+		c.expireAtMs = C.int64_t(current.ExpireAtMs)
+		c.valueLength = C.int64_t(copy(bytesOf(c.newValue[:]), current.NewValue))
+	}
+	switch current.Reply {
+	case command.ReplyIntegers:
+		c.integerCount = C.int32_t(len(current.Integers))
+		for i, n := range current.Integers {
+			c.integers[i] = C.int64_t(n)
+		}
+	case command.ReplyError:
+		setError(c, current.Error)
+	}
+}
+
+// setError makes text a C string on one line: a line break would end the reply.
+func setError(c *C.throttleCall, text []byte) {
+	buffer := bytesOf(c.error[:])
+	n := copy(buffer[:len(buffer)-1], text)
+	buffer[n] = 0
+	for i, b := range buffer[:n] {
+		if b < ' ' || b > '~' {
+			buffer[i] = '?'
+		}
+	}
+}
+
+func bytesOf(chars []C.char) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(chars))), len(chars))
+}
+
+// recoverToError makes a panic of ours the client's error and the log's line; the
+// key stays as it was, and the server lives.
+func recoverToError(c *C.throttleCall) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	c.panicked = 1
+	c.reply = C.REPLY_ERROR
+	c.write = C.WRITE_KEEP
+	setError(c, fmt.Appendf(nil, "ERR internal error in %s, nothing was changed: panic: %v", command.Table[c.command].Name, cause))
+}

@@ -1,0 +1,78 @@
+// Package command holds the commands of the module: it parses a call's arguments,
+// decides, and says what to write and what to answer. It is pure Go without clock
+// or I/O, does not allocate, and keeps no view of a call beyond that call.
+package command
+
+// KeyKind says what the server holds at a call's key.
+type KeyKind int32
+
+const (
+	Absent KeyKind = iota
+	String         // Call.Value views the string
+	Other          // a list, a hash, another module's type, ...
+)
+
+// ReplyKind says which of Call's reply fields is the answer.
+type ReplyKind int32
+
+const (
+	ReplyError      ReplyKind = iota // Call.Error
+	ReplyWrongArity                  // the server's own sentence for it
+	ReplyIntegers                    // Call.Integers, as an array
+)
+
+// WriteKind says what becomes of the key.
+type WriteKind int32
+
+const (
+	Keep WriteKind = iota // nothing is written, expired, replicated or signalled
+	Set                   // the key holds Call.NewValue and expires at Call.ExpireAtMs
+)
+
+const (
+	// MaxArgs is the number of arguments a call is given views of; a longer call
+	// shows its true length in Call.ArgCount.
+	MaxArgs = 16
+	// MaxValueLen is the length in bytes of the longest value a command writes.
+	MaxValueLen = 20
+	// MaxErrorLen is the length in bytes of the longest error.
+	MaxErrorLen = 255
+)
+
+// Call is one command: what the server gathered for it, and what comes of it.
+// Args and Value view memory of the server, which is not to be written to.
+type Call struct {
+	ArgCount int      // arguments after the command's name
+	Args     [][]byte // views of the first MaxArgs of them; Args[0] is the key
+	NowNs    int64    // the server's clock, ns since the Unix epoch
+	Kind     KeyKind
+	Value    []byte
+
+	Reply    ReplyKind
+	Integers []int64
+	Error    []byte
+
+	Write      WriteKind
+	NewValue   []byte
+	ExpireAtMs int64 // ms since the Unix epoch, a whole second
+
+	integers [5]int64
+	value    [MaxValueLen]byte
+	error    [MaxErrorLen]byte
+}
+
+// Run decides the call by the command at index in Table. At least the key is
+// there: the bridge answers calls without any argument itself.
+func (c *Call) Run(index int) {
+	c.Integers, c.Error, c.NewValue = nil, nil, nil
+	c.Write = Keep
+	injectFault(c.Args[0])
+	Table[index].decide(c)
+}
+
+// Fail makes the call an error and undoes what it was going to write.
+func (c *Call) Fail(text string) {
+	c.Write = Keep
+	c.Reply = ReplyError
+	c.Error = c.error[:copy(c.error[:], text)]
+}

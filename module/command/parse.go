@@ -1,0 +1,74 @@
+package command
+
+import (
+	"math"
+	"time"
+)
+
+// maxNumberLen bounds the length of what is looked at as a number, so that half a
+// gigabyte of zeros costs no more to refuse than a word.
+const maxNumberLen = 64
+
+// parseInt reads a decimal integer of 64 bits with an optional sign. Leading
+// zeros and '+' are fine, as they are for redis-cell; blanks are not.
+func parseInt(text []byte) (n int64, ok bool) {
+	negative := false
+	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
+		negative = text[0] == '-'
+		text = text[1:]
+	}
+	magnitude, ok := parseDigits(text)
+	switch {
+	case !ok:
+		return 0, false
+	case !negative:
+		return int64(magnitude), magnitude <= math.MaxInt64
+	case magnitude <= math.MaxInt64+1:
+		return -int64(magnitude), true
+	}
+	return 0, false
+}
+
+// parseDigits reads one or more decimal digits; ok is false for anything else and
+// for a number of 2^64 or more.
+func parseDigits(text []byte) (n uint64, ok bool) {
+	if len(text) == 0 || len(text) > maxNumberLen {
+		return 0, false
+	}
+	for _, c := range text {
+		digit := uint64(c - '0')
+		if digit > 9 || n > (math.MaxUint64-digit)/10 {
+			return 0, false
+		}
+		n = n*10 + digit
+	}
+	return n, true
+}
+
+// parsePeriod reads a positive length of time: a number of seconds, or a number
+// with one of the units ms, s, m, h and d. The period is n x unit.
+func parsePeriod(text []byte) (n int64, unit time.Duration, ok bool) {
+	if len(text) > maxNumberLen {
+		return 0, 0, false
+	}
+	digits := len(text)
+	for digits > 0 && text[digits-1] >= 'a' && text[digits-1] <= 'z' {
+		digits--
+	}
+	switch string(text[digits:]) {
+	case "", "s":
+		unit = time.Second
+	case "ms":
+		unit = time.Millisecond
+	case "m":
+		unit = time.Minute
+	case "h":
+		unit = time.Hour
+	case "d":
+		unit = 24 * time.Hour
+	default:
+		return 0, 0, false
+	}
+	n, ok = parseInt(text[:digits])
+	return n, unit, ok && n > 0
+}
