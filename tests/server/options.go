@@ -1,0 +1,127 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Option is one property of a server that differs from the default.
+type Option func(*options)
+
+type options struct {
+	program    *Program
+	module     string // path of the .so, "" for none
+	noModule   bool
+	moduleArgs []string
+	config     []string
+	dir        string
+	port       int
+	password   string
+	keepConfig bool
+}
+
+// Config adds lines to the server's configuration file. They come last, so they win
+// over the defaults.
+func Config(lines ...string) Option {
+	return func(o *options) { o.config = append(slices.Clip(o.config), lines...) }
+}
+
+// WithoutModule leaves the module out.
+func WithoutModule() Option { return func(o *options) { o.noModule = true } }
+
+// WithModule puts the module in after all, for a Restart.
+func WithModule() Option { return func(o *options) { o.noModule = false } }
+
+// Module loads another file than the default.
+func Module(path string) Option { return func(o *options) { o.module = path } }
+
+// ModuleArgs are the load arguments of the module.
+func ModuleArgs(args ...string) Option { return func(o *options) { o.moduleArgs = args } }
+
+// Dir is the folder the server works in; without it, a new one.
+func Dir(path string) Option { return func(o *options) { o.dir = path } }
+
+// Port is the port the server listens on; without it, a free one.
+func Port(n int) Option { return func(o *options) { o.port = n } }
+
+// Password sets the default user's password. Clients made from the Server know it.
+func Password(p string) Option { return func(o *options) { o.password = p } }
+
+// Run uses another server program than the one under test.
+func Run(p Program) Option { return func(o *options) { o.program = &p } }
+
+// Cluster makes the server a cluster node.
+func Cluster() Option {
+	return Config("cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000")
+}
+
+// AppendOnly turns the append-only file on. fsync is always, everysec or no.
+func AppendOnly(fsync string) Option { return Config("appendonly yes", "appendfsync "+fsync) }
+
+// ReplicaOf makes the server a replica.
+func ReplicaOf(master *Server) Option {
+	return func(o *options) {
+		Config(fmt.Sprintf("replicaof 127.0.0.1 %d", master.Port))(o)
+		if master.options.password != "" {
+			Config("masterauth " + master.options.password)(o)
+		}
+	}
+}
+
+// KeepConfig restarts with the configuration file as the server left it, after CONFIG
+// REWRITE. It is an option for Configure.
+func KeepConfig() Option { return func(o *options) { o.keepConfig = true } }
+
+// complete fills in what was left open.
+func (o *options) complete() error {
+	if o.program == nil {
+		p, err := DefaultProgram()
+		if err != nil {
+			return err
+		}
+		o.program = &p
+	}
+	if o.module == "" && !o.noModule {
+		path, err := ModulePath()
+		if err != nil {
+			return err
+		}
+		o.module = path
+	}
+	return nil
+}
+
+// writeConfig writes the configuration file anew, unless it is to be kept.
+func (o *options) writeConfig(path string, s *Server) error {
+	if o.keepConfig {
+		return nil
+	}
+	lines := []string{
+		"bind 127.0.0.1",
+		fmt.Sprintf("port %d", s.Port),
+		fmt.Sprintf("dir %q", s.Dir),
+		`save ""`,
+		"daemonize no",
+		"crash-memcheck-enabled no",
+		"repl-diskless-sync-delay 0",
+	}
+	if s.Program.AtLeast(7, 0) {
+		lines = append(lines,
+			"enable-debug-command yes",
+			"enable-module-command yes",
+			// A test's raw replication link acknowledges nothing; do not wait for it.
+			"shutdown-timeout 0",
+		)
+	}
+	if o.password != "" {
+		lines = append(lines, "requirepass "+o.password)
+	}
+	if !o.noModule {
+		load := append([]string{"loadmodule", o.module}, o.moduleArgs...)
+		lines = append(lines, strings.Join(load, " "))
+	}
+	lines = append(lines, o.config...)
+	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}

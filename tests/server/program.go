@@ -1,0 +1,95 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+)
+
+// Program is a server's executable.
+type Program struct {
+	Path         string
+	Name         string // "Redis" or "Valkey", as it calls itself
+	Major, Minor int
+}
+
+// IsValkey says whether it is Valkey and not Redis.
+func (p Program) IsValkey() bool { return p.Name == "Valkey" }
+
+// AtLeast compares with the version of Redis whose features the program has. Every
+// Valkey has those of Redis 7.2, where it began.
+func (p Program) AtLeast(major, minor int) bool {
+	haveMajor, haveMinor := p.Major, p.Minor
+	if p.IsValkey() {
+		haveMajor, haveMinor = 7, 2
+	}
+	return haveMajor > major || haveMajor == major && haveMinor >= minor
+}
+
+func (p Program) String() string { return fmt.Sprintf("%s %d.%d", p.Name, p.Major, p.Minor) }
+
+// DefaultProgram is the server under test: THROTTLE_SERVER (a path, or a name on
+// PATH), else redis-server on PATH, else the server that Debian's redis-tools
+// contain under another name.
+var DefaultProgram = sync.OnceValues(func() (Program, error) {
+	if name := os.Getenv("THROTTLE_SERVER"); name != "" {
+		return FindProgram(name)
+	}
+	if path, err := exec.LookPath("redis-server"); err == nil {
+		return FindProgram(path)
+	}
+	path, err := serverInRedisTools()
+	if err != nil {
+		return Program{}, fmt.Errorf("no server to test against: install redis-server, "+
+			"or set THROTTLE_SERVER to a redis-server or valkey-server: %w", err)
+	}
+	return FindProgram(path)
+})
+
+// FindProgram asks an executable what it is.
+func FindProgram(name string) (Program, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return Program{}, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return Program{}, err
+	}
+	out, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return Program{}, fmt.Errorf("%s --version: %w", path, err)
+	}
+	m := versionText.FindSubmatch(out)
+	if m == nil {
+		return Program{}, fmt.Errorf("%s --version says %q, which no Redis or Valkey does", path, out)
+	}
+	p := Program{Path: path, Name: string(m[1])}
+	p.Major, _ = strconv.Atoi(string(m[2])) // digits by the expression
+	p.Minor, _ = strconv.Atoi(string(m[3]))
+	return p, nil
+}
+
+var versionText = regexp.MustCompile(`(Redis|Valkey) server v=(\d+)\.(\d+)`)
+
+// serverInRedisTools makes a redis-server out of redis-check-rdb: both are one
+// program that looks at the name it is called by.
+func serverInRedisTools() (string, error) {
+	target, err := exec.LookPath("redis-check-rdb")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("redis-throttle-tests-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	link := filepath.Join(dir, "redis-server")
+	if err := os.Symlink(target, link); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	return link, nil
+}

@@ -1,0 +1,152 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+func TestServerAnswersBothProtocols(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.WithoutModule())
+	for _, protocol := range []int{2, 3} {
+		c := s.Client(server.Protocol(protocol))
+		require.NoError(t, c.Set(t.Context(), "key", protocol, 0).Err())
+		assert.Equal(t, fmt.Sprint(protocol), c.Get(t.Context(), "key").Val())
+	}
+	assert.Equal(t, fmt.Sprint(s.Port), s.Info("server")["tcp_port"])
+	assert.Contains(t, s.Log(), "Ready to accept connections")
+}
+
+func TestRestartKeepsPortFolderAndWhatWasAppended(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.WithoutModule(), server.AppendOnly("always"))
+	pid, addr := s.Pid(), s.Addr()
+	s.MustDo("SET", "key", "1")
+	s.Kill()
+	require.False(t, s.Running())
+	s.Restart()
+	assert.NotEqual(t, pid, s.Pid())
+	assert.Equal(t, addr, s.Addr())
+	assert.Equal(t, "1", s.MustDo("GET", "key").Text)
+	s.Restart()
+	s.MustDo("SET", "key", "2")
+	assert.Equal(t, [][]string{{"SET", "key", "1"}, {"SET", "key", "2"}}, s.AOF())
+}
+
+func TestPasswordIsKnownToClientsReplicasAndShutdown(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.WithoutModule(), server.Password("secret"))
+	require.NoError(t, s.Client().Set(t.Context(), "key", "1", 0).Err())
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+	require.Eventually(t, func() bool { return replica.Do("GET", "key").Text == "1" },
+		10*time.Second, 10*time.Millisecond)
+}
+
+func TestStreamShowsWhatIsReplicated(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.WithoutModule())
+	s.MustDo("SET", "before", "1")
+	stream := s.Stream()
+	assert.Empty(t, stream.Drain())
+	s.MustDo("SET", "key", "1")
+	s.MustDo("GET", "key")
+	s.MustDo("DEL", "key")
+	assert.Equal(t, [][]string{{"SET", "key", "1"}, {"DEL", "key"}}, stream.Drain())
+}
+
+func TestServerThatRefusesToStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	_, err := server.TryStart(t, server.WithoutModule(), server.Config("no-such-directive 1"))
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "no-such-directive")
+}
+
+func TestPausedServerIsStoppedAllTheSame(t *testing.T) {
+	t.Parallel()
+	inner := &recorder{TB: t}
+	s := server.Start(inner, server.WithoutModule())
+	s.Pause()
+	inner.finish()
+	assert.Empty(t, inner.errors)
+	assert.False(t, s.Running())
+}
+
+func TestCrashFailsItsTest(t *testing.T) {
+	t.Parallel()
+	inner := &recorder{TB: t}
+	s := server.Start(inner, server.WithoutModule())
+	c := s.Raw()
+	require.NoError(t, c.Send("DEBUG", "SEGFAULT"))
+	require.NoError(t, c.Flush())
+	_, err := c.Receive()
+	require.Error(t, err)
+	require.Eventually(t, func() bool { return !s.Running() }, 10*time.Second, 10*time.Millisecond)
+	inner.finish()
+	require.Len(t, inner.errors, 2)
+	assert.Contains(t, inner.errors[0], "ended by itself")
+	assert.Contains(t, inner.errors[1], "crashed")
+}
+
+// recorder is a test within the test: its clean-up runs when asked, and its errors
+// do not fail anything.
+type recorder struct {
+	testing.TB
+	cleanups []func()
+	errors   []string
+}
+
+func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+func (r *recorder) Errorf(f string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(f, args...))
+}
+
+func (r *recorder) finish() {
+	for i := len(r.cleanups) - 1; i >= 0; i-- {
+		r.cleanups[i]()
+	}
+}
+
+// orphanage makes this binary start a server and wait to be killed.
+const orphanage = "TESTS_SERVER_ORPHANAGE"
+
+func TestServerDiesWithAKilledTestRun(t *testing.T) {
+	if os.Getenv(orphanage) != "" {
+		fmt.Println("pid", server.Start(t, server.WithoutModule()).Pid())
+		select {}
+	}
+	t.Parallel()
+	child := exec.Command(os.Args[0], "-test.run=^TestServerDiesWithAKilledTestRun$", "-test.v")
+	child.Env = append(os.Environ(), orphanage+"=1", "TMPDIR="+t.TempDir())
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	var pid int
+	for lines := bufio.NewScanner(out); pid == 0 && lines.Scan(); {
+		_, _ = fmt.Sscanf(lines.Text(), "pid %d", &pid) // other lines are not it
+	}
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait() // it was killed
+	require.NotZero(t, pid)
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || isZombie(pid) },
+		10*time.Second, 10*time.Millisecond, "server %d outlives the test that started it", pid)
+}
+
+// isZombie says whether a process has ended and waits for init to take note.
+func isZombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	var id int
+	var name string
+	var state rune
+	_, scanErr := fmt.Sscanf(string(b), "%d %s %c", &id, &name, &state)
+	return err == nil && scanErr == nil && state == 'Z'
+}
