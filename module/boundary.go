@@ -19,6 +19,23 @@ var (
 	views   [command.MaxArgs][]byte
 )
 
+// C and package command count alike; otherwise this does not compile.
+var (
+	same = [1]struct{}{}
+	_    = same[command.MaxArgs-C.MAX_ARGS]
+	_    = same[command.MaxValueLen-C.MAX_VALUE_LEN]
+	_    = same[command.MaxErrorLen-C.MAX_ERROR_LEN]
+	_    = same[command.MaxIntegers-C.MAX_INTEGERS]
+	_    = same[command.Absent-C.KEY_ABSENT]
+	_    = same[command.String-C.KEY_STRING]
+	_    = same[command.Other-C.KEY_OTHER]
+	_    = same[command.ReplyError-C.REPLY_ERROR]
+	_    = same[command.ReplyWrongArity-C.REPLY_WRONG_ARITY]
+	_    = same[command.ReplyIntegers-C.REPLY_INTEGERS]
+	_    = same[command.Keep-C.WRITE_KEEP]
+	_    = same[command.Set-C.WRITE_SET]
+)
+
 // throttleDecide is the one crossing of a command: it reads what C gathered and
 // fills in the outcome.
 //

@@ -16,8 +16,7 @@ enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGERS };
 enum { WRITE_KEEP, WRITE_SET };
 
 // A call as C gathered it, and its outcome as Go filled it in for C to apply. The
-// constants above are those of Go's package command, which bridge_test.go holds
-// them to.
+// constants above are those of Go's package command; boundary.go compares them.
 typedef struct {
   int32_t command;
   int32_t argCount; // after the command's name, maybe more than MAX_ARGS

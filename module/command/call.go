@@ -37,6 +37,8 @@ const (
 	MaxValueLen = 20
 	// MaxErrorLen is the length in bytes of the longest error.
 	MaxErrorLen = 255
+	// MaxIntegers is the length of the longest reply.
+	MaxIntegers = 5
 )
 
 // Call is one command: what the server gathered for it, and what comes of it.
@@ -56,7 +58,7 @@ type Call struct {
 	NewValue   []byte
 	ExpireAtMs int64 // ms since the Unix epoch, a whole second
 
-	integers [5]int64
+	integers [MaxIntegers]int64
 	value    [MaxValueLen]byte
 	error    [MaxErrorLen]byte
 }
