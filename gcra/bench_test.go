@@ -1,0 +1,63 @@
+// The price of one decision: time, and no allocation.
+package gcra_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"redis-throttle/gcra"
+)
+
+// sink keeps the compiler from dropping the work.
+var sink gcra.Decision
+
+func TestTakeAllocatesNothing(t *testing.T) {
+	limit := throttle(t, 15, 30, 60)
+	empty := uint64(start + limit.BurstTolerance())
+	for _, tt := range []struct {
+		name     string
+		tat      uint64
+		quantity int64
+	}{
+		{"allowed", 0, 1},
+		{"denied", empty, 1},
+		{"denied and corrected", empty + 1, 1},
+		{"never", 0, 17},
+		{"peek", 0, 0},
+	} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() { sink = limit.Take(tt.tat, start, tt.quantity) }), tt.name)
+	}
+}
+
+func BenchmarkTakeAllowed(b *testing.B) {
+	limit := throttle(b, 15, 1000, 1)
+	b.ReportAllocs()
+	nowNs, tat := start, uint64(0)
+	for b.Loop() {
+		nowNs += limit.EmissionInterval()
+		sink = limit.Take(tat, nowNs, 1)
+		tat = sink.TAT
+	}
+	assert.True(b, sink.Allowed)
+}
+
+func BenchmarkTakeDenied(b *testing.B) {
+	limit := throttle(b, 15, 1000, 1)
+	b.ReportAllocs()
+	empty := uint64(start + limit.BurstTolerance())
+	for b.Loop() {
+		sink = limit.Take(empty, start, 1)
+	}
+	assert.False(b, sink.Allowed)
+}
+
+func BenchmarkPeek(b *testing.B) {
+	limit := throttle(b, 15, 1000, 1)
+	b.ReportAllocs()
+	half := uint64(start + limit.BurstTolerance()/2)
+	for b.Loop() {
+		sink = limit.Take(half, start, 0)
+	}
+	assert.Equal(b, int64(8), sink.Remaining)
+}

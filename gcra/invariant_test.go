@@ -1,0 +1,190 @@
+// The promise itself, from the log of admitted requests alone: no more than the
+// rate allows, and not noticeably less.
+package gcra_test
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// ledger checks that in every interval the units admitted are at most
+// capacity + rate x length, the rate being count / period exactly.
+//
+// With A(i) the units admitted before the i-th admission at instant t(i), that is
+//
+//	A(j+1) - A(i) <= capacity + count x (t(j) - t(i)) / period    for all i <= j
+//
+// or, in units of 1/period with the i's on one side, that the newest
+// A(j+1) x period - count x t(j) exceeds the lowest A(i) x period - count x t(i)
+// by capacity x period at most: one comparison covers all intervals that end here.
+type ledger struct {
+	capacity, count, period *big.Int
+	admitted                *big.Int // units x period
+	lowest                  *big.Int // nil before the first admission
+}
+
+func newLedger(p params) *ledger {
+	period := big.NewInt(p.periodNs)
+	return &ledger{
+		capacity: new(big.Int).Mul(big.NewInt(p.capacity), period),
+		count:    big.NewInt(p.count),
+		period:   period,
+		admitted: new(big.Int),
+	}
+}
+
+// admit logs an admission and says whether the promise still holds.
+func (l *ledger) admit(nowNs, quantity int64) bool {
+	due := big.NewInt(nowNs)
+	due.Mul(due, l.count)
+
+	before := new(big.Int).Sub(l.admitted, due)
+	if l.lowest == nil || before.Cmp(l.lowest) < 0 {
+		l.lowest = before
+	}
+	units := big.NewInt(quantity)
+	l.admitted.Add(l.admitted, units.Mul(units, l.period))
+
+	used := new(big.Int).Sub(l.admitted, due)
+	return used.Sub(used, l.lowest).Cmp(l.capacity) <= 0
+}
+
+// askForwards sends random traffic under a clock that never goes back, and returns
+// how often something was admitted.
+func askForwards(t require.TestingT, pick draw, drawParams func(draw) params, steps int) (admissions int) {
+	p := drawParams(pick)
+	b, log := bucket{limit: p.limit(t)}, newLedger(p)
+	tr := traffic{pick: pick, limit: b.limit, nowNs: start, forwards: true}
+	for range steps {
+		nowNs, quantity := tr.next()
+		tr.last = b.take(nowNs, quantity)
+		if tr.last.Allowed && quantity > 0 {
+			admissions++
+			if !log.admit(nowNs, quantity) {
+				require.Fail(t, "more admitted than burst + 1 + rate x time", "%+v, now %d, quantity %d", p, nowNs, quantity)
+			}
+		}
+	}
+	return admissions
+}
+
+func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
+	pick := drawFromSeed(newRand(t))
+	buckets, requests := 2000, 500
+	if testing.Short() {
+		buckets = 100
+	}
+	for _, drawParams := range []func(draw) params{drawRealistic, drawExtreme} {
+		admissions := 0
+		for range buckets {
+			admissions += askForwards(t, pick, drawParams, requests)
+		}
+		require.Greater(t, admissions, buckets*requests/10)
+	}
+}
+
+func TestNoIntervalAdmitsMoreThanTheRateShrunk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { askForwards(t, drawFromRapid(t), drawEither(t), 50) })
+}
+
+func TestTheLedgerCatchesOneUnitTooMany(t *testing.T) {
+	type admission struct{ at, quantity int64 }
+	for _, tt := range []struct {
+		log  string
+		made []admission
+		ok   bool
+	}{
+		{"capacity at once", []admission{{0, 2}, {0, 1}}, true},
+		{"one more", []admission{{0, 3}, {0, 1}}, false},
+		{"one more, a nanosecond early", []admission{{0, 3}, {9, 1}}, false},
+		{"one more, in time", []admission{{0, 3}, {10, 1}}, true},
+		{"a rest fills no more than the bucket", []admission{{0, 1}, {1000, 3}, {1009, 1}}, false},
+		{"only the last interval is too full", []admission{{0, 3}, {100, 2}, {105, 1}, {105, 1}}, false},
+	} {
+		log := newLedger(params{capacity: 3, count: 1, periodNs: 10})
+		ok := true
+		for _, a := range tt.made {
+			ok = log.admit(a.at, a.quantity)
+		}
+		assert.Equal(t, tt.ok, ok, tt.log)
+	}
+}
+
+// Not too strict either: RetryAfter is neither early nor late.
+func TestRetryAfterIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pick := drawFromRapid(t)
+		limit := drawRealistic(pick).limit(t)
+		quantity := pick("quantity", 1, limit.Capacity())
+		tat := uint64(start) + uint64(pick("backlog", 0, limit.BurstTolerance()))
+
+		d := limit.Take(tat, start, quantity)
+		if d.Allowed {
+			return
+		}
+		require.Positive(t, d.RetryAfter)
+		early := limit.Take(tat, start+d.RetryAfter-1, quantity)
+		require.False(t, early.Allowed)
+		require.Equal(t, int64(1), early.RetryAfter)
+		require.True(t, limit.Take(tat, start+d.RetryAfter, quantity).Allowed)
+	})
+}
+
+func TestResetAfterIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pick := drawFromRapid(t)
+		limit := drawRealistic(pick).limit(t)
+		b := bucket{limit: limit}
+
+		d := b.take(start, pick("quantity", 1, limit.Capacity()))
+		require.Less(t, limit.Take(b.tat, start+d.ResetAfter-1, 0).Remaining, limit.Capacity())
+		require.Equal(t, limit.Capacity(), limit.Take(b.tat, start+d.ResetAfter, 0).Remaining)
+	})
+}
+
+// Rounding the emission interval up costs less than 1 ns per unit: whoever asks
+// again at every RetryAfter gets at least count units per period + count ns.
+func TestAGreedyCallerGetsTheRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawRealistic(drawFromRapid(t))
+		b := bucket{limit: p.limit(t)}
+		require.True(t, b.take(start, p.capacity).Allowed)
+
+		const units = 200
+		nowNs := start
+		for range units {
+			d := b.take(nowNs, 1)
+			require.False(t, d.Allowed)
+			nowNs += d.RetryAfter
+			require.True(t, b.take(nowNs, 1).Allowed)
+		}
+
+		took := new(big.Int).Mul(big.NewInt(nowNs-start), big.NewInt(p.count))
+		slowest := new(big.Int).Mul(big.NewInt(p.periodNs+p.count), big.NewInt(units))
+		fastest := new(big.Int).Mul(big.NewInt(p.periodNs), big.NewInt(units))
+		require.Negative(t, took.Cmp(slowest), "%+v: slower than 1 ns per unit", p)
+		require.GreaterOrEqual(t, took.Cmp(fastest), 0, "%+v: faster than the rate", p)
+	})
+}
+
+// A caller that was let through is no worse off for the calls that were not.
+func TestDeniedCallsAndPeeksTakeNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pick := drawFromRapid(t)
+		p := drawRealistic(pick)
+		noisy, quiet := bucket{limit: p.limit(t)}, bucket{limit: p.limit(t)}
+		tr := traffic{pick: pick, limit: noisy.limit, nowNs: start, forwards: true}
+		for range 50 {
+			nowNs, quantity := tr.next()
+			tr.last = noisy.take(nowNs, quantity)
+			if tr.last.Allowed && quantity > 0 {
+				require.Equal(t, tr.last, quiet.take(nowNs, quantity))
+			}
+		}
+		require.Equal(t, quiet, noisy)
+	})
+}
