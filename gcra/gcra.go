@@ -69,8 +69,13 @@ func New(capacity, count, n int64, unit time.Duration) (Limit, error) {
 	if hi >= uint64(count) {
 		return Limit{}, ErrTolerance // one unit alone takes 2^64 ns or more
 	}
-	emission, rest := bits.Div64(hi, lo, uint64(count))
-	if emission > math.MaxInt64 || (emission == math.MaxInt64 && rest > 0) {
+	var emission, rest uint64
+	if hi == 0 {
+		emission, rest = lo/uint64(count), lo%uint64(count) // the quicker instruction
+	} else {
+		emission, rest = bits.Div64(hi, lo, uint64(count))
+	}
+	if emission > math.MaxInt64 {
 		return Limit{}, ErrTolerance
 	}
 	if rest > 0 {
