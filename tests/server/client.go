@@ -81,7 +81,7 @@ func (s *Server) MustDo(args ...string) resp.Value {
 // Info returns the fields of one section of INFO.
 func (s *Server) Info(section string) map[string]string {
 	s.t.Helper()
-	return parseInfo(s.MustDo("INFO", section).Text)
+	return ParseInfo(s.MustDo("INFO", section).Text)
 }
 
 // InfoInt returns one field of INFO that is a number.
@@ -93,7 +93,7 @@ func (s *Server) InfoInt(section, field string) int64 {
 	return n
 }
 
-func parseInfo(text string) map[string]string {
+func ParseInfo(text string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {

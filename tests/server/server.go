@@ -145,7 +145,7 @@ func (s *Server) ready() error {
 	if answers[0].Text != "PONG" {
 		return fmt.Errorf("PING answers %v", answers[0])
 	}
-	if pid := parseInfo(answers[1].Text)["process_id"]; pid != strconv.Itoa(s.Pid()) {
+	if pid := ParseInfo(answers[1].Text)["process_id"]; pid != strconv.Itoa(s.Pid()) {
 		return fmt.Errorf("process %s answers on port %d instead of %d", pid, s.Port, s.Pid())
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
@@ -137,16 +136,6 @@ func TestServerDiesWithAKilledTestRun(t *testing.T) {
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait() // it was killed
 	require.NotZero(t, pid)
-	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || isZombie(pid) },
+	require.Eventually(t, func() bool { return server.HasEnded(pid) },
 		10*time.Second, 10*time.Millisecond, "server %d outlives the test that started it", pid)
-}
-
-// isZombie says whether a process has ended and waits for init to take note.
-func isZombie(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	var id int
-	var name string
-	var state rune
-	_, scanErr := fmt.Sscanf(string(b), "%d %s %c", &id, &name, &state)
-	return err == nil && scanErr == nil && state == 'Z'
 }

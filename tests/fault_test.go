@@ -1,0 +1,70 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// startCheckBuild starts a server with the module's test build, in which a key that
+// begins with fault:panic makes the decision panic.
+func startCheckBuild(t *testing.T, opts ...server.Option) *server.Server {
+	t.Helper()
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	return server.Start(t, append(opts, server.Module(path))...)
+}
+
+func TestPanicIsAnErrorAndALogLineAndNoMore(t *testing.T) {
+	t.Parallel()
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	w := startWatched(t, server.Module(path))
+	const key = "fault:panic%s%n"
+	call := rawCallOf(key, "15 30 60 1")
+	before := w.traces(t, key)
+	errorLine := func(text string) {
+		t.Helper()
+		assert.True(t, strings.HasPrefix(text, "ERR internal error"), text)
+	}
+
+	errorLine(w.do(t, call...).Text)
+	require.Len(t, w.LogLines("panic"), 1, "one line in the log")
+
+	replies, err := w.Raw().Pipeline([]string{"MULTI"}, call, rawCallOf("other", "15 30 60 0"), []string{"EXEC"})
+	require.NoError(t, err)
+	require.Len(t, replies[3].Elems, 2)
+	errorLine(replies[3].Elems[0].Text)
+	assert.False(t, replies[3].Elems[1].IsError())
+
+	caught := w.do(t, "EVAL", "return redis.pcall('CL.THROTTLE', KEYS[1], 15, 30, 60).err", "1", key)
+	assert.Contains(t, caught.Text, "internal error")
+
+	const storm = 10_000
+	commands := make([][]string, storm)
+	for i := range commands {
+		commands[i] = call
+	}
+	replies, err = w.Raw().Pipeline(commands...)
+	require.NoError(t, err)
+	for _, v := range replies {
+		errorLine(v.Text)
+	}
+	assert.Len(t, w.LogLines("panic"), 3+storm)
+	assert.Equal(t, before, w.traces(t, key), "a call that panicked changes nothing")
+
+	a, err := answerIn(w.do(t, rawCallOf("healthy", "15 30 60 1")...))
+	require.NoError(t, err)
+	assert.Equal(t, answer{0, 16, 15, -1, 2}, a)
+}
+
+func TestShippedModuleHasNoFaultToInject(t *testing.T) {
+	t.Parallel()
+	a, err := throttle(t.Context(), server.Start(t).Client(), "fault:panic", "15 30 60 1")
+	require.NoError(t, err)
+	assert.Equal(t, answer{0, 16, 15, -1, 2}, a)
+}

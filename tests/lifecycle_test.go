@@ -1,0 +1,152 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+func TestModuleListAndLogNameTheModule(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	list := s.MustDo("MODULE", "LIST")
+	require.Len(t, list.Elems, 1)
+	fields := map[string]resp.Value{}
+	for i := 0; i+1 < len(list.Elems[0].Elems); i += 2 {
+		fields[list.Elems[0].Elems[i].Text] = list.Elems[0].Elems[i+1]
+	}
+	assert.Equal(t, "throttle", fields["name"].Text)
+
+	lines := s.LogLines("<throttle>")
+	require.Len(t, lines, 1, "one line when it is loaded:\n%s", s.Log())
+	m := regexp.MustCompile(`throttle (\d+)\.(\d+)\.(\d+) \(commit (\w+), (go\S+)\)`).FindStringSubmatch(lines[0])
+	require.NotNil(t, m, "version, commit and Go version in %q", lines[0])
+	assert.Equal(t, runtime.Version(), m[5])
+	var number int64
+	for _, part := range m[1:4] {
+		var n int64
+		_, err := fmt.Sscan(part, &n)
+		require.NoError(t, err)
+		number = number*100 + n
+	}
+	assert.Equal(t, number, fields["ver"].Int, "MODULE LIST and log agree")
+	assert.Positive(t, number)
+}
+
+// Unloading and loading again, ten times, while callers call. A bucket does not
+// notice: its state is a string of the server's.
+func TestUnloadAndLoadUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	l := startLoad(t, s, func(command []string, v resp.Value) bool {
+		gone := command[0] == "CL.THROTTLE" && strings.HasPrefix(v.Text, "ERR unknown command")
+		return !v.IsError() || gone
+	})
+	var threads int
+	for round := range int64(10) {
+		a, err := answerIn(s.Do(rawCallOf("bucket", "99 1 1d 1")...))
+		require.NoError(t, err)
+		assert.Equal(t, 99-round, a.Remaining)
+		s.MustDo("MODULE", "UNLOAD", "throttle")
+		v := s.Do(rawCallOf("bucket", "99 1 1d 1")...)
+		require.Contains(t, v.Text, "unknown command")
+		calls := l.calls.Load()
+		require.Eventually(t, func() bool { return l.calls.Load() > calls }, 60*time.Second, time.Millisecond)
+		s.MustDo("MODULE", "LOAD", path)
+		if round == 0 {
+			threads = threadsOf(t, s)
+		}
+	}
+	l.stop()
+	assert.LessOrEqual(t, threadsOf(t, s), threads+2, "threads are not left behind by each load")
+	assert.Len(t, s.LogLines("<throttle>"), 11)
+}
+
+func TestSecondLoadIsRefused(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	assert.True(t, s.Do("MODULE", "LOAD", path).IsError())
+	a, err := answerIn(s.Do(rawCallOf("key", "15 30 60 1")...))
+	require.NoError(t, err)
+	assert.Equal(t, firstOf16, a)
+	assert.Len(t, s.MustDo("MODULE", "LIST").Elems, 1)
+}
+
+func threadsOf(t *testing.T, s *server.Server) int {
+	t.Helper()
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", s.Pid()))
+	require.NoError(t, err)
+	return len(tasks)
+}
+
+// However the server is told to end, it ends at once and in order, also with callers.
+func TestServerEndsInOrder(t *testing.T) {
+	t.Parallel()
+	for how, end := range map[string]func(s *server.Server){
+		"SIGTERM": func(s *server.Server) { s.Signal(syscall.SIGTERM) },
+		"SIGINT":  func(s *server.Server) { s.Signal(syscall.SIGINT) },
+		"SHUTDOWN": func(s *server.Server) {
+			c := s.Raw()
+			assert.NoError(t, c.Send("SHUTDOWN"))
+			assert.NoError(t, c.Flush())
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t, server.Config("save 3600 1"))
+			c := s.Raw()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for {
+					if _, err := c.Do(rawCallOf("key", "15 1 1d 1")...); err != nil {
+						return
+					}
+				}
+			}()
+			require.Eventually(t, func() bool { return s.Do("EXISTS", "key").Int == 1 }, 60*time.Second, time.Millisecond)
+			end(s)
+			state := s.AwaitEnd()
+			<-ended
+			assert.True(t, state.Success(), "%v", state)
+			assert.Contains(t, s.Log(), "bye bye")
+
+			s.Restart()
+			assert.Equal(t, int64(1), s.MustDo("EXISTS", "key").Int, "it saved on the way out")
+		})
+	}
+}
+
+// A server that goes into the background forks before it loads modules; Go does not
+// survive a fork, so this order is what makes daemonize work.
+func TestDaemonizedServer(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.WithoutModule()) // for a folder, and a program that works
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	d, err := server.StartDaemon(t, s.Program, dir,
+		"loadmodule "+path, `save ""`, "logfile "+filepath.Join(dir, "daemon.log"))
+	require.NoError(t, err)
+	for range 3 {
+		v, err := d.Do(rawCallOf("key", "15 1 1d 1")...)
+		require.NoError(t, err)
+		assert.False(t, v.IsError(), "%v", v)
+	}
+}

@@ -1,0 +1,151 @@
+package tests
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// effect is what an allowed call must be replicated as.
+func effect(key string, tat, expiryBefore int64) []string {
+	expiry := ceilSeconds(tat) * 1000
+	value := strconv.FormatInt(tat, 10)
+	if expiry == expiryBefore {
+		return []string{"SET", key, value, "KEEPTTL"}
+	}
+	return []string{"SET", key, value, "PXAT", strconv.FormatInt(expiry, 10)}
+}
+
+// Replicas and the append-only file are sent what became of the key, never the call:
+// SET with the expiry where it changed, SET ... KEEPTTL where it did not.
+func TestEffectsAreReplicatedNeverTheCommand(t *testing.T) {
+	t.Parallel()
+	w := startWatched(t)
+	var want [][]string
+	for _, tc := range []struct{ limit, first string }{
+		{"15 30 1h", "1"},
+		{"999 1000 100", "600"}, // a minute ahead, then steps of 0.1 s: few cross a second
+		{"0 1 1d", "1"},
+	} {
+		expiry := int64(-1)
+		for i := range 30 {
+			quantity := "1"
+			if i == 0 {
+				quantity = tc.first
+			}
+			p := probes(t, w.conn, 1, tc.limit, tc.limit+" "+quantity)[0]
+			if p.Limited == 0 {
+				want = append(want, effect(tc.limit, p.tatAfter, expiry))
+				expiry = ceilSeconds(p.tatAfter) * 1000
+			}
+		}
+	}
+	have := w.stream.Drain()
+	assert.Equal(t, want, have)
+	assert.Equal(t, want, w.AOF())
+	kept := 0
+	for _, command := range have {
+		if command[len(command)-1] == "KEEPTTL" {
+			kept++
+		}
+	}
+	assert.Positive(t, kept, "no call left the expiry alone")
+	assert.Less(t, kept, len(have), "no call changed the expiry")
+}
+
+// A key that lost its expiry, or was given another, gets the right one with the next
+// allowed call.
+func TestExpiryIsPutRightAgain(t *testing.T) {
+	t.Parallel()
+	w := startWatched(t)
+	w.do(t, rawCallOf("key", "15 1 1d 1")...)
+	for _, meddle := range [][]string{{"PERSIST", "key"}, {"EXPIRE", "key", "100000000"}, {"EXPIRE", "key", "1000"}} {
+		require.EqualValues(t, 1, w.do(t, meddle...).Int, meddle)
+		w.stream.Drain()
+		p := probes(t, w.conn, 1, "key", "15 1 1d 1")[0]
+		require.EqualValues(t, 0, p.Limited)
+		assert.Equal(t, [][]string{effect("key", p.tatAfter, -1)}, w.stream.Drain(), meddle)
+	}
+}
+
+func TestEffectsOfATransactionAndAScript(t *testing.T) {
+	t.Parallel()
+	w := startWatched(t)
+	_, err := w.conn.Pipeline([]string{"MULTI"}, rawCallOf("a", "0 1 1d"), rawCallOf("a", "0 1 1d"),
+		rawCallOf("b", "0 1 1d"), []string{"EXEC"})
+	require.NoError(t, err)
+	w.do(t, "EVAL", "for i = 1, 2 do redis.call('CL.THROTTLE', KEYS[1], 0, 1, '1d') end", "1", "c")
+	tat := func(key string) int64 { return tatIn(t, w.do(t, "GET", key)) }
+	var have [][]string
+	for _, command := range w.stream.Drain() {
+		if name := strings.ToUpper(command[0]); name != "MULTI" && name != "EXEC" {
+			have = append(have, command)
+		}
+	}
+	assert.Equal(t, [][]string{effect("a", tat("a"), -1), effect("b", tat("b"), -1), effect("c", tat("c"), -1)}, have)
+}
+
+// Where the module is not loaded, a replica or a server that reads the files ends
+// with the same bytes and the same expiry.
+func TestCopiesWithoutTheModuleAreEqual(t *testing.T) {
+	t.Parallel()
+	w := startWatched(t)
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(w.Server))
+	for i := range 2000 {
+		args := []string{"15 30 1h 1", "0 1 1d", "1000 60000 1m 1", "5 10 1d 6"}[i%4]
+		require.False(t, w.do(t, rawCallOf(fmt.Sprint("key", i%100), args)...).IsError())
+	}
+	want := contents(t, w.Server)
+	require.NotEmpty(t, want)
+	require.Eventually(t, func() bool {
+		return replica.InfoInt("replication", "slave_repl_offset") == w.InfoInt("replication", "master_repl_offset") &&
+			replica.Info("replication")["master_link_status"] == "up"
+	}, 20*time.Second, 10*time.Millisecond)
+	assert.Equal(t, longLived(want), longLived(contents(t, replica)))
+
+	w.Kill()
+	w.Configure(server.WithoutModule())
+	w.Restart()
+	assert.Equal(t, longLived(want), longLived(contents(t, w.Server)))
+}
+
+// entry is a key's value and expiry.
+type entry struct {
+	Value    string
+	ExpiryMs int64
+}
+
+// contents reads the whole database, which nobody may change meanwhile.
+func contents(t *testing.T, s *server.Server) map[string]entry {
+	t.Helper()
+	c := s.Raw()
+	keys, err := c.Do("KEYS", "*")
+	require.NoError(t, err)
+	all := map[string]entry{}
+	for _, key := range keys.Elems {
+		// Before Redis 7.0 there is no PEXPIRETIME, and every expiry reads as 0.
+		r, err := c.Pipeline([]string{"GET", key.Text}, []string{"PEXPIRETIME", key.Text})
+		require.NoError(t, err)
+		all[key.Text] = entry{r[0].Text, r[1].Int}
+	}
+	return all
+}
+
+// longLived leaves out what may expire while a test compares.
+func longLived(all map[string]entry) map[string]entry {
+	soon := time.Now().Add(10 * time.Minute).UnixMilli()
+	kept := map[string]entry{}
+	for key, e := range all {
+		if e.ExpiryMs == 0 || e.ExpiryMs > soon {
+			kept[key] = e
+		}
+	}
+	return kept
+}

@@ -1,0 +1,181 @@
+package tests
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"redis-throttle/tests/server"
+)
+
+func TestFirstCallOnAnEmptyKey(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Client()
+	a, err := throttle(t.Context(), c, "user123", "15 30 60 1")
+	require.NoError(t, err)
+	assert.Equal(t, answer{Limited: 0, Limit: 16, Remaining: 15, RetryAfter: -1, ResetAfter: 2}, a)
+}
+
+// One unit comes back every two seconds. A burst that took less than one second by
+// the server's clock has one right answer; one that took longer says nothing, and is
+// tried again on a new key.
+func TestSeventeenthCallOfABurstIsLimited(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Raw()
+	for attempt := range 100 {
+		ps := probes(t, c, 18, fmt.Sprintf("user%d", attempt), "15 30 60 1")
+		if ps[17].to-ps[0].from >= int64(time.Second) {
+			continue
+		}
+		for i, p := range ps[:16] {
+			// Less than a second gone: the fill rounds up to where it started from.
+			want := answer{Limited: 0, Limit: 16, Remaining: 15 - int64(i), RetryAfter: -1, ResetAfter: 2 * int64(i+1)}
+			assert.Equal(t, want, p.answer, "call %d", i+1)
+		}
+		for i, p := range ps[16:] {
+			want := answer{Limited: 1, Limit: 16, Remaining: 0, RetryAfter: 2, ResetAfter: 32}
+			assert.Equal(t, want, p.answer, "call %d", i+17)
+		}
+		return
+	}
+	require.Fail(t, "no burst of 18 calls within a second")
+}
+
+func TestQuantity(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Client()
+	// 16 units, one more a day: what is left does not change while the test runs.
+	for _, step := range []struct {
+		rule               string
+		quantity           string
+		limited, remaining int64
+		retryAfterDays     int64
+	}{
+		{"left out, it is 1", "", 0, 15, -1},
+		{"0 peeks", "0", 0, 15, -1},
+		{"several at once", "10", 0, 5, -1},
+		{"all or nothing", "7", 1, 5, 2},
+		{"nothing was taken", "5", 0, 0, -1},
+		{"0 is never limited", "0", 0, 0, -1},
+		{"an empty bucket", "1", 1, 0, 1},
+		{"the whole bucket waits longest", "16", 1, 0, 16},
+		{"more than the bucket holds can never succeed", "17", 1, 0, -1},
+		{"nor can the largest number", "9223372036854775807", 1, 0, -1},
+	} {
+		a, err := throttle(t.Context(), c, "key", "15 1 1d "+step.quantity)
+		require.NoError(t, err, step.rule)
+		assert.EqualValues(t, 16, a.Limit, step.rule)
+		assert.Equal(t, step.limited, a.Limited, step.rule)
+		assert.Equal(t, step.remaining, a.Remaining, step.rule)
+		if step.retryAfterDays < 0 {
+			assert.EqualValues(t, -1, a.RetryAfter, step.rule)
+		} else {
+			assert.LessOrEqual(t, a.RetryAfter, step.retryAfterDays*86400, step.rule)
+			assert.Greater(t, a.RetryAfter, step.retryAfterDays*86400-3600, step.rule)
+		}
+	}
+}
+
+func TestPeriodUnits(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	c := s.Raw()
+	for i, unit := range []struct {
+		period string
+		is     time.Duration
+	}{
+		{"500ms", 500 * time.Millisecond},
+		{"1ms", time.Millisecond},
+		{"10", 10 * time.Second},
+		{"10s", 10 * time.Second},
+		{"1m", time.Minute},
+		{"1h", time.Hour},
+		{"1d", 24 * time.Hour},
+		{"1500ms", 1500 * time.Millisecond},
+		{"80000d", 80000 * 24 * time.Hour}, // a TAT of 63 bits ends in 2262
+	} {
+		p := probes(t, c, 1, fmt.Sprint("key", i), "0 1 "+unit.period)[0]
+		limitOf(0, 1, unit.is).judge(t, p, 1)
+		want := answer{0, 1, 0, -1, ceilSeconds(int64(unit.is))}
+		assert.Equal(t, want, p.answer, unit.period)
+	}
+}
+
+func TestExtremeLimitsAreExact(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Client()
+	for args, want := range map[string]answer{
+		// Full buckets of 2^63-1 ns: 292 years, rounded up to a second.
+		"9223372036854775806 1000000000 1":                     {0, 9223372036854775807, 9223372036854775806, -1, 1},
+		"9223372036854775806 1000000000 1 9223372036854775807": {0, 9223372036854775807, 0, -1, 9223372037},
+		"0 9223372036854775807 9223372036854775807":            {0, 1, 0, -1, 1},
+		"0 1 9223372036": {0, 1, 0, -1, 9223372036},
+		"0 1 106751d":    {0, 1, 0, -1, 106751 * 86400},
+		"0 1000000 1ms":  {0, 1, 0, -1, 1},
+		"0 1 1 0":        {0, 1, 1, -1, 0},
+	} {
+		a, err := throttle(t.Context(), c, args, args)
+		require.NoError(t, err, args)
+		assert.Equal(t, want, a, args)
+	}
+}
+
+// What redis-cell's number parser takes, its callers may send.
+func TestNumbersMayHaveASignAndLeadingZeros(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Client()
+	for i, args := range []string{"+15 +30 +60 +1", "0015 00030 060 01", "+015 +030 +060 +01", "+15 +30 +60s +01"} {
+		a, err := throttle(t.Context(), c, fmt.Sprint("key", i), args)
+		require.NoError(t, err, args)
+		assert.Equal(t, answer{0, 16, 15, -1, 2}, a, args)
+	}
+	a, err := throttle(t.Context(), c, "key", "15 30 60 -0")
+	require.NoError(t, err)
+	assert.Equal(t, answer{0, 16, 16, -1, 0}, a)
+}
+
+// A run depends on the clock as well, so one that was saved would repeat nothing.
+func init() { _ = flag.Set("rapid.nofailfile", "true") }
+
+// Random limits and random calls, each judged by the oracle. Keys live on between
+// runs, so that limits also meet a TAT which another limit left behind.
+func TestEveryAnswerIsWhatTheLimitDemands(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	c := s.Raw()
+	rapid.Check(t, func(r *rapid.T) {
+		// The spread is even over the orders of magnitude, where uniform draws would
+		// only ever be large.
+		magnitude := func(label string, high int) int64 {
+			digits := rapid.IntRange(0, high).Draw(r, label+" digits")
+			n := int64(rapid.IntRange(0, 9).Draw(r, label))
+			for range digits {
+				n *= 10
+			}
+			return n
+		}
+		maxBurst := magnitude("max_burst", 5)
+		count := magnitude("count", 5) + 1
+		period := time.Duration(magnitude("period", 7)+1) * time.Millisecond
+		if int64(period) < count || int64(period)/count > 1<<62/(maxBurst+1) {
+			r.Skip("more than 10^9 per second, or too many years for the oracle")
+		}
+		l := limitOf(maxBurst, count, period)
+		key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "key")
+		for range rapid.IntRange(1, 5).Draw(r, "rounds") {
+			quantity := rapid.OneOf(rapid.Int64Range(0, 2), rapid.Int64Range(0, maxBurst+2)).Draw(r, "quantity")
+			calls := rapid.IntRange(1, 20).Draw(r, "calls")
+			args := strings.Join([]string{fmt.Sprint(maxBurst), fmt.Sprint(count),
+				fmt.Sprintf("%dms", period.Milliseconds()), fmt.Sprint(quantity)}, " ")
+			for _, p := range probes(r, c, calls, key, args) {
+				l.judge(r, p, quantity)
+			}
+		}
+	})
+}
