@@ -20,6 +20,7 @@ type options struct {
 	port       int
 	password   string
 	keepConfig bool
+	args       []string // on the command line, after the configuration file
 }
 
 // Config adds lines to the server's configuration file. They come last, so they win
@@ -55,6 +56,15 @@ func Run(p Program) Option { return func(o *options) { o.program = &p } }
 // Cluster makes the server a cluster node.
 func Cluster() Option {
 	return Config("cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000")
+}
+
+// Sentinel makes the server watch others: it then holds no data and no module.
+// Config names the masters.
+func Sentinel() Option {
+	return func(o *options) {
+		o.noModule = true
+		o.args = []string{"--sentinel"}
+	}
 }
 
 // AppendOnly turns the append-only file on. fsync is always, everysec or no.

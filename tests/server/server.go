@@ -93,7 +93,7 @@ func (s *Server) launch() error {
 	if err := s.options.writeConfig(conf, s); err != nil {
 		return err
 	}
-	p, err := startProcess(s.Program.Path, []string{conf}, s.Dir, s.LogPath())
+	p, err := startProcess(s.Program.Path, append([]string{conf}, s.options.args...), s.Dir, s.LogPath())
 	if err != nil {
 		return err
 	}
