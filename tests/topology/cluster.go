@@ -1,0 +1,163 @@
+package topology
+
+import (
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// Cluster is a cluster that redis-cli put together.
+type Cluster struct {
+	Nodes []*server.Server
+	t     testing.TB
+}
+
+// StartCluster starts three masters with a replica each.
+func StartCluster(t testing.TB, opts ...server.Option) *Cluster {
+	t.Helper()
+	const masters, replicasEach = 3, 1
+	c := &Cluster{t: t}
+	command := []string{"--cluster", "create"}
+	for range masters * (1 + replicasEach) {
+		node := server.Start(t, append(slices.Clone(opts), server.Cluster())...)
+		c.Nodes = append(c.Nodes, node)
+		command = append(command, node.Addr())
+	}
+	c.CLI(append(command, "--cluster-replicas", strconv.Itoa(replicasEach), "--cluster-yes")...)
+	c.AwaitAgreement()
+	return c
+}
+
+// CLI runs redis-cli and returns what it prints.
+func (c *Cluster) CLI(args ...string) string {
+	c.t.Helper()
+	cli, err := server.CLIPath()
+	require.NoError(c.t, err)
+	out, err := exec.CommandContext(c.t.Context(), cli, args...).CombinedOutput()
+	require.NoError(c.t, err, "%s %q\n%s", cli, args, out)
+	return string(out)
+}
+
+// AwaitAgreement returns when all nodes find the cluster well, agree on who owns
+// which slot, and every replica is connected to its master.
+func (c *Cluster) AwaitAgreement() {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		owners := c.owners(c.Nodes[0])
+		for _, n := range c.Nodes {
+			state := server.ParseInfo(n.MustDo("CLUSTER", "INFO").Text)
+			link := n.Info("replication")
+			if state["cluster_state"] != "ok" || state["cluster_slots_ok"] != "16384" || !slices.Equal(owners, c.owners(n)) ||
+				link["role"] == "slave" && link["master_link_status"] != "up" {
+				return false
+			}
+		}
+		return true
+	}, patience, 20*time.Millisecond, "the nodes do not agree")
+}
+
+// owners is the port of each slot's master, as a node sees it; 0 for no master.
+func (c *Cluster) owners(n *server.Server) []int {
+	owners := make([]int, 16384)
+	for _, r := range n.MustDo("CLUSTER", "SLOTS").Elems {
+		for slot := r.Elems[0].Int; slot <= r.Elems[1].Int; slot++ {
+			owners[slot] = int(r.Elems[2].Elems[1].Int)
+		}
+	}
+	return owners
+}
+
+// Masters are the nodes that own slots, in the order of the slots.
+func (c *Cluster) Masters() []*server.Server {
+	c.t.Helper()
+	var masters []*server.Server
+	for _, port := range c.owners(c.Nodes[0]) {
+		if n := c.at(port); n != nil && !slices.Contains(masters, n) {
+			masters = append(masters, n)
+		}
+	}
+	return masters
+}
+
+// Owner is the master of a slot, as the masters see it.
+func (c *Cluster) Owner(slot int) *server.Server {
+	c.t.Helper()
+	owner := c.at(c.owners(c.Nodes[0])[slot])
+	require.NotNil(c.t, owner, "slot %d has no owner", slot)
+	return owner
+}
+
+// ReplicaOf is the one replica of a master.
+func (c *Cluster) ReplicaOf(master *server.Server) *server.Server {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		if link := n.Info("replication"); link["role"] == "slave" && link["master_port"] == strconv.Itoa(master.Port) {
+			return n
+		}
+	}
+	require.Failf(c.t, "no replica", "of the master on port %d", master.Port)
+	return nil
+}
+
+func (c *Cluster) at(port int) *server.Server {
+	for _, n := range c.Nodes {
+		if n.Port == port {
+			return n
+		}
+	}
+	return nil
+}
+
+// At is the node at an address that another node named.
+func (c *Cluster) At(addr string) *server.Server {
+	_, text, _ := strings.Cut(addr, ":")
+	port, err := strconv.Atoi(text)
+	require.NoError(c.t, err, "address %q", addr)
+	n := c.at(port)
+	require.NotNil(c.t, n, "no node at %s", addr)
+	return n
+}
+
+// ID is the name by which the cluster knows a node.
+func (c *Cluster) ID(n *server.Server) string { return n.MustDo("CLUSTER", "MYID").Text }
+
+// Slot is the slot of a key.
+func (c *Cluster) Slot(key string) int { return int(c.Nodes[0].MustDo("CLUSTER", "KEYSLOT", key).Int) }
+
+// Client is a standard cluster client. It follows redirections, and sends no command
+// twice for any other reason.
+func (c *Cluster) Client() *redis.ClusterClient {
+	addrs := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		addrs[i] = n.Addr()
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs:                    addrs,
+		MaxRetries:               -1,
+		MaxRedirects:             16,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	c.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// field finds a value in the array of names and values that stands for a map in RESP2.
+func field(elems []resp.Value, name string) string {
+	for i := 0; i+1 < len(elems); i += 2 {
+		if elems[i].Text == name {
+			return elems[i+1].Text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,40 @@
+package topology
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// patience bounds every wait for servers to agree; it is never waited out.
+const patience = 60 * time.Second
+
+// QuietLinks are options for a master whose replication offset moves only with its
+// data: its links' own PINGs move it too, and come once an hour. Replicas need them
+// as well, so as not to take the silence for the end of the link.
+func QuietLinks() server.Option {
+	return server.Config("repl-ping-replica-period 3600", "repl-timeout 7200")
+}
+
+// AwaitReplicas returns when every replica, directly or through another, has applied
+// all that the master has written. Writes that go on keep it waiting.
+func AwaitReplicas(t testing.TB, master *server.Server, replicas ...*server.Server) {
+	t.Helper()
+	for _, r := range replicas {
+		require.Eventually(t, func() bool {
+			link := r.Info("replication")
+			offset := master.Info("replication")["master_repl_offset"]
+			return link["master_link_status"] == "up" && link["slave_repl_offset"] == offset
+		}, patience, 5*time.Millisecond, "the replica on port %d does not catch up", r.Port)
+	}
+}
+
+// AwaitRole returns when a server calls itself master or slave.
+func AwaitRole(t testing.TB, s *server.Server, role string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.Info("replication")["role"] == role },
+		patience, 5*time.Millisecond, "the server on port %d does not become %s", s.Port, role)
+}
