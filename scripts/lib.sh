@@ -1,0 +1,52 @@
+# What the scripts share. Sourced, never run. Every script works from the project's root.
+# shellcheck shell=bash
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+export servers=$root/build/servers # other suites' servers, see fetch-server
+
+# Messages go to stderr: what some scripts print on stdout is their result.
+say() { printf '==> %s\n' "$*" >&2; }
+die() {
+	printf 'error: %s\n' "$*" >&2
+	exit 1
+}
+
+have() { command -v "$1" >/dev/null; }
+
+have_apt() { have apt-get && have dpkg-deb; }
+
+# as_root COMMAND...: through sudo unless we are root.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif have sudo; then
+		sudo "$@"
+	else
+		die "this needs root, and there is no sudo; run as root: $*"
+	fi
+}
+
+# apt_install PACKAGE...: refreshes the package lists only when they do not do.
+apt_install() {
+	local install=(as_root env DEBIAN_FRONTEND=noninteractive
+		apt-get -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 -y -q)
+	if apt-cache show "$@" >/dev/null 2>&1 && "${install[@]}" install --no-install-recommends "$@" >&2; then
+		return
+	fi
+	say "apt-get update: the package lists are missing or out of date"
+	"${install[@]}" update >&2 || say "apt-get update failed for some sources; trying with the others"
+	"${install[@]}" install --no-install-recommends "$@" >&2
+}
+
+# find_cli: the path of a command line client.
+find_cli() { command -v redis-cli || command -v valkey-cli || die "there is no redis-cli on PATH: run scripts/setup run"; }
+
+# server_table: the rows of servers.txt.
+server_table() { grep -v '^#' scripts/servers.txt; }
+
+# program_of PACKAGE: redis-tools holds redis-server, valkey-tools valkey-server.
+program_of() { printf '%s\n' "${1%-tools}-server"; }
+
+# port_taken PORT: whether anything accepts connections there on 127.0.0.1.
+port_taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
