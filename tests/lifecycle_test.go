@@ -21,13 +21,8 @@ import (
 func TestModuleListAndLogNameTheModule(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	list := s.MustDo("MODULE", "LIST")
-	require.Len(t, list.Elems, 1)
-	fields := map[string]resp.Value{}
-	for i := 0; i+1 < len(list.Elems[0].Elems); i += 2 {
-		fields[list.Elems[0].Elems[i].Text] = list.Elems[0].Elems[i+1]
-	}
-	assert.Equal(t, "throttle", fields["name"].Text)
+	modules := throttleModules(s)
+	require.Len(t, modules, 1)
 
 	lines := s.LogLines("<throttle>")
 	require.Len(t, lines, 1, "one line when it is loaded:\n%s", s.Log())
@@ -41,8 +36,23 @@ func TestModuleListAndLogNameTheModule(t *testing.T) {
 		require.NoError(t, err)
 		number = number*100 + n
 	}
-	assert.Equal(t, number, fields["ver"].Int, "MODULE LIST and log agree")
+	assert.Equal(t, number, modules[0]["ver"].Int, "MODULE LIST and log agree")
 	assert.Positive(t, number)
+}
+
+// throttleModules are the rows of MODULE LIST called throttle. Servers list modules of
+// their own beside it.
+func throttleModules(s *server.Server) (rows []map[string]resp.Value) {
+	for _, module := range s.MustDo("MODULE", "LIST").Elems {
+		row := map[string]resp.Value{}
+		for i := 0; i+1 < len(module.Elems); i += 2 {
+			row[module.Elems[i].Text] = module.Elems[i+1]
+		}
+		if row["name"].Text == "throttle" {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // Unloading and loading again, ten times, while callers call. A bucket does not
@@ -52,7 +62,14 @@ func TestUnloadAndLoadUnderLoad(t *testing.T) {
 	s := server.Start(t)
 	path, err := server.ModulePath()
 	require.NoError(t, err)
-	l := startLoad(t, s, func(command []string, v resp.Value) bool {
+	// Redis 8 remembers the last command of each connection, and does not forget one that
+	// went with its module: used again on that connection it crashes the server, whatever
+	// the module. There the callers leave the limiter alone while it comes and goes.
+	command := loadCommand
+	if s.Program.Name == "Redis" && s.Program.AtLeast(8, 0) {
+		command = otherCommand
+	}
+	l := startLoad(t, s, command, func(command []string, v resp.Value) bool {
 		gone := command[0] == "CL.THROTTLE" && strings.HasPrefix(v.Text, "ERR unknown command")
 		return !v.IsError() || gone
 	})
@@ -85,7 +102,7 @@ func TestSecondLoadIsRefused(t *testing.T) {
 	a, err := answerIn(s.Do(rawCallOf("key", "15 30 60 1")...))
 	require.NoError(t, err)
 	assert.Equal(t, firstOf16, a)
-	assert.Len(t, s.MustDo("MODULE", "LIST").Elems, 1)
+	assert.Len(t, throttleModules(s), 1)
 }
 
 func threadsOf(t *testing.T, s *server.Server) int {

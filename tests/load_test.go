@@ -20,10 +20,9 @@ type load struct {
 	wg      sync.WaitGroup
 }
 
-// startLoad keeps four connections busy with calls on 1000 keys, and with other
-// commands. Its limits are slow, so that no key expires while a test compares. accept
-// says whether a reply to a command is fine; nil accepts whatever is no error.
-func startLoad(t *testing.T, s *server.Server, accept func(command []string, v resp.Value) bool) *load {
+// startLoad keeps four connections busy with the commands that command makes. accept
+// says whether a reply to one is fine; nil accepts whatever is no error.
+func startLoad(t *testing.T, s *server.Server, command func(*rand.Rand) []string, accept func(command []string, v resp.Value) bool) *load {
 	t.Helper()
 	if accept == nil {
 		accept = func(_ []string, v resp.Value) bool { return !v.IsError() }
@@ -36,7 +35,7 @@ func startLoad(t *testing.T, s *server.Server, accept func(command []string, v r
 			for !l.stopped.Load() {
 				commands := make([][]string, 20)
 				for i := range commands {
-					commands[i] = loadCommand(random)
+					commands[i] = command(random)
 				}
 				replies, err := c.Pipeline(commands...)
 				if !assert.NoError(t, err, "under load") {
@@ -56,15 +55,23 @@ func startLoad(t *testing.T, s *server.Server, accept func(command []string, v r
 	return l
 }
 
+// loadCommand is mostly CL.THROTTLE on one of 1000 keys. The limits are slow, so that no
+// key expires while a test compares.
 func loadCommand(random *rand.Rand) []string {
-	key := fmt.Sprint("key", random.IntN(1000))
-	switch random.IntN(10) {
-	case 0:
-		return []string{"GET", key}
-	case 1:
-		return []string{"SET", "other" + key, key}
+	if random.IntN(5) == 0 {
+		return otherCommand(random)
 	}
-	return []string{"CL.THROTTLE", key, "99", "100", []string{"1d", "10h"}[random.IntN(2)], fmt.Sprint(random.IntN(4))}
+	return []string{"CL.THROTTLE", fmt.Sprint("key", random.IntN(1000)), "99", "100",
+		[]string{"1d", "10h"}[random.IntN(2)], fmt.Sprint(random.IntN(4))}
+}
+
+// otherCommand is one of the server's own.
+func otherCommand(random *rand.Rand) []string {
+	key := fmt.Sprint("key", random.IntN(1000))
+	if random.IntN(2) == 0 {
+		return []string{"GET", key}
+	}
+	return []string{"SET", "other" + key, key}
 }
 
 // stop returns when the last reply is in.

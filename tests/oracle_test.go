@@ -29,6 +29,10 @@ func limitOf(maxBurst, count int64, period time.Duration) limit {
 	return limit{maxBurst + 1, emission, (maxBurst + 1) * emission}
 }
 
+// clockSkew is by how much the processors' clocks may differ: a virtual machine's do, by
+// microseconds, and a server may move between two readings of the time.
+const clockSkew = 10 * time.Microsecond
+
 // probe is one CL.THROTTLE on a key that nobody else uses, with what surrounds it.
 type probe struct {
 	answer
@@ -44,10 +48,10 @@ type probe struct {
 // what is known of when it was decided.
 func probes(t tester, c *resp.Conn, n int, key, args string) []probe {
 	t.Helper()
-	get, time := []string{"GET", key}, []string{"TIME"}
+	get, clock := []string{"GET", key}, []string{"TIME"}
 	commands := [][]string{get}
 	for range n {
-		commands = append(commands, time, rawCallOf(key, args), get, time)
+		commands = append(commands, clock, rawCallOf(key, args), get, clock)
 	}
 	replies, err := c.Pipeline(commands...)
 	require.NoError(t, err)
@@ -56,12 +60,12 @@ func probes(t tester, c *resp.Conn, n int, key, args string) []probe {
 	for i := range result {
 		four := replies[1+4*i:]
 		p := &result[i]
-		p.from = timeIn(t, four[0])
+		p.from = timeIn(t, four[0]) - int64(clockSkew)
 		p.answer, err = answerIn(four[1])
 		require.NoError(t, err, "CL.THROTTLE %s %s", key, args)
 		p.tatBefore, tat = tat, tatIn(t, four[2])
 		p.tatAfter = tat
-		p.to = timeIn(t, four[3]) + 999 // TIME cuts off the nanoseconds
+		p.to = timeIn(t, four[3]) + 999 + int64(clockSkew) // TIME cuts off the nanoseconds
 	}
 	return result
 }

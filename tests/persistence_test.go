@@ -20,7 +20,7 @@ func await(t *testing.T, s *server.Server, field, value string) {
 func TestBGSAVEAndBGREWRITEAOFUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.AppendOnly("everysec"))
-	l := startLoad(t, s, nil)
+	l := startLoad(t, s, loadCommand, nil)
 	for range 5 {
 		calls := l.calls.Load()
 		require.Eventually(t, func() bool { return l.calls.Load() > calls+1000 }, 60*time.Second, time.Millisecond)
@@ -49,7 +49,7 @@ func TestBGSAVEAndBGREWRITEAOFUnderLoad(t *testing.T) {
 func TestDebugReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	l := startLoad(t, s, nil)
+	l := startLoad(t, s, loadCommand, nil)
 	for range 5 {
 		calls := l.calls.Load()
 		require.Eventually(t, func() bool { return l.calls.Load() > calls+1000 }, 60*time.Second, time.Millisecond)

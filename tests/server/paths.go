@@ -25,7 +25,7 @@ func CheckModulePath() (string, error) {
 // PATH.
 func CLIPath() (string, error) {
 	if path := os.Getenv("THROTTLE_CLI"); path != "" {
-		return path, nil
+		return fromRoot(path)
 	}
 	for _, name := range []string{"redis-cli", "valkey-cli"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -38,13 +38,9 @@ func CLIPath() (string, error) {
 func builtFile(env, name, command string) (string, error) {
 	path := os.Getenv(env)
 	if path == "" {
-		root, err := RepositoryRoot()
-		if err != nil {
-			return "", err
-		}
-		path = filepath.Join(root, "build", name)
+		path = filepath.Join("build", name)
 	}
-	path, err := filepath.Abs(path)
+	path, err := fromRoot(path)
 	if err != nil {
 		return "", err
 	}
@@ -52,6 +48,17 @@ func builtFile(env, name, command string) (string, error) {
 		return "", fmt.Errorf("the module is not built (%w): run %q, or set %s", err, command, env)
 	}
 	return path, nil
+}
+
+// fromRoot makes a path absolute. A relative one is seen from the repository's root,
+// where tests are started, and not from the folder that go test runs them in. A bare
+// name is left alone: it is looked up on PATH.
+func fromRoot(path string) (string, error) {
+	if filepath.IsAbs(path) || filepath.Base(path) == path {
+		return path, nil
+	}
+	root, err := RepositoryRoot()
+	return filepath.Join(root, path), err
 }
 
 // RepositoryRoot is the folder of go.mod above the running test's.

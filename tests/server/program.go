@@ -53,11 +53,11 @@ var DefaultProgram = sync.OnceValues(func() (Program, error) {
 
 // FindProgram asks an executable what it is.
 func FindProgram(name string) (Program, error) {
-	path, err := exec.LookPath(name)
+	path, err := fromRoot(name)
 	if err != nil {
 		return Program{}, err
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	if path, err = exec.LookPath(path); err != nil {
 		return Program{}, err
 	}
 	out, err := exec.Command(path, "--version").Output()
