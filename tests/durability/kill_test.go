@@ -1,0 +1,111 @@
+package durability
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// kill -9 in the middle of things, again and again, with every write synced before it
+// is answered: what a caller was told holds. Of the calls in flight some may have
+// been decided and never answered, but in order, and each once.
+func TestKilledUnderLoadKeepsWhatWasAcknowledged(t *testing.T) {
+	begin(t)
+	const cycles, callers, pipelined, most = 60, 8, 8, 800
+	s := server.Start(t, server.AppendOnly("always"))
+	keys := []string{"shared:0", "shared:1"}
+	for caller := range callers {
+		for n := range 3 {
+			keys = append(keys, ownKey(caller, n))
+		}
+	}
+	book := openLedger(t, s, keys)
+	var acknowledged atomic.Int64
+	var unheardOf int64
+	for cycle := range cycles {
+		enough := acknowledged.Load() + 1 + rand.Int64N(most)
+		reached := make(chan struct{})
+		stop := sync.OnceFunc(func() { close(reached) })
+		var crowd sync.WaitGroup
+		for caller := range callers {
+			c := s.Raw()
+			crowd.Go(func() {
+				hammer(t, c, book, caller, pipelined, func() {
+					if acknowledged.Add(1) == enough {
+						stop()
+					}
+				})
+			})
+		}
+		if cycle%4 == 0 {
+			s.MustDo("BGREWRITEAOF") // so that some deaths come amid a rewrite
+		}
+		go func() { crowd.Wait(); stop() }() // all gone before that: they have failed the test
+		<-reached
+		s.Kill()
+		crowd.Wait()
+		s.Restart()
+		unheardOf += book.settle(t, s)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d kills, %d calls acknowledged, none lost; %d units taken by calls in flight at a kill", cycles, acknowledged.Load(), unheardOf)
+}
+
+func ownKey(caller, n int) string { return fmt.Sprintf("own:%d:%d", caller, n) }
+
+// hammer asks for units, several calls in flight, until the connection breaks. Keys
+// of its own show whether calls are lost or doubled within what one caller sent; the
+// shared ones, where callers overtake each other, get one unit a call.
+func hammer(t *testing.T, c *resp.Conn, book *ledger, caller, pipelined int, answered func()) {
+	rnd := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	type call struct {
+		key      string
+		quantity int64
+	}
+	calls := make([]call, pipelined)
+	for {
+		for i := range calls {
+			calls[i] = call{ownKey(caller, rnd.IntN(3)), 1 + rnd.Int64N(3)}
+			if rnd.IntN(2) == 0 {
+				calls[i] = call{fmt.Sprintf("shared:%d", rnd.IntN(2)), 1}
+			}
+			book.asks(caller, calls[i].key, calls[i].quantity)
+			if c.Send(hourly.call(calls[i].key, calls[i].quantity)...) != nil {
+				return
+			}
+		}
+		if c.Flush() != nil {
+			return
+		}
+		for _, sent := range calls {
+			v, err := c.Receive()
+			if err != nil {
+				return
+			}
+			a, err := answerIn(v)
+			if !assert.NoError(t, err) {
+				return
+			}
+			told, asked := book.has(caller, sent.key)
+			taken := hourly.capacity - a.Remaining
+			if strings.HasPrefix(sent.key, "own:") {
+				asked = told // nobody overtakes
+			}
+			if !a.Allowed || taken > asked {
+				assert.Failf(t, "wrong answer", "%s: %+v, where callers were told of %d units and asked for %d", sent.key, a, told, asked)
+				return
+			}
+			answered()
+		}
+	}
+}
