@@ -8,8 +8,15 @@ export CGO_CFLAGS
 BUILD := go build -buildmode=c-shared -trimpath -buildvcs=false
 STAMP := -X redis-throttle/module.commit=$(COMMIT)
 
-# Without cgo of their own and without a server: what the race detector can run.
-PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /tests/)
+# The packages whose tests need no server, and those of them without cgo of their own.
+UNIT = $(shell go list ./... | grep -vE '/tests(/|$$)')
+PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
+
+# What scripts/setup is to install. A target's value holds for its prerequisites, too, so
+# that everything is there before the build begins.
+STAGE := build
+run: STAGE := run
+test test-unit test-server test-matrix: STAGE := test
 
 .PHONY: help setup build build-check run test test-unit test-server test-matrix servers race fuzz lint clean
 
@@ -21,33 +28,29 @@ setup: ## install what building, running and testing need (through apt-get; asks
 
 # The server refuses a module file without the execute bit, which go build does not set.
 build: ## build/throttle.so, the module
-	@scripts/setup build
+	@scripts/setup $(STAGE)
 	$(BUILD) -ldflags "-s -w $(STAMP)" -o build/throttle.so ./cmd/throttle
 	@chmod 0755 build/throttle.so
 
 build-check: ## build/throttle-check.so, with injectable faults and Go's checks of C pointers
-	@scripts/setup build
+	@scripts/setup $(STAGE)
 	GOEXPERIMENT=cgocheck2 $(BUILD) -tags faultinject -ldflags "$(STAMP)" -o build/throttle-check.so ./cmd/throttle
 	@chmod 0755 build/throttle-check.so
 
 run: build ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug')
-	@scripts/setup run
 	@scripts/run
 
 test: build build-check ## all tests (SERVER=valkey-server ARGS='-run Burst')
-	@scripts/setup test
 	@scripts/test ./... $(ARGS)
 
 test-unit: ## tests that need no server
-	@scripts/setup test
-	@scripts/test $$(go list ./... | grep -v /tests/) $(ARGS)
+	@scripts/setup $(STAGE)
+	@scripts/test $(UNIT) $(ARGS)
 
 test-server: build build-check ## tests against one server (SERVER= ARGS=)
-	@scripts/setup test
 	@scripts/test ./tests/... $(ARGS)
 
 test-matrix: build build-check ## tests against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
-	@scripts/setup test
 	@scripts/test-matrix $(ARGS)
 
 servers: ## fetch the servers of test-matrix into build/servers
@@ -55,15 +58,15 @@ servers: ## fetch the servers of test-matrix into build/servers
 	@for name in $$(grep -v '^#' scripts/servers.txt | cut -d ' ' -f 1); do scripts/fetch-server $$name || exit; done
 
 race: ## unit tests under the race detector
-	@scripts/setup build
+	@scripts/setup $(STAGE)
 	go test -race $(PURE)
 
 fuzz: ## fuzz each target for FUZZTIME=10s
-	@scripts/setup build
+	@scripts/setup $(STAGE)
 	@scripts/fuzz
 
 lint: ## gofmt, go vet, staticcheck
-	@scripts/setup build
+	@scripts/setup $(STAGE)
 	@scripts/lint
 
 clean: ## remove all that was built, fetched or left by a server
