@@ -1,0 +1,81 @@
+// Arbitrary bytes in a key: refused, or read as exactly what they say; never a panic.
+package window_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/window"
+)
+
+func FuzzDecode(f *testing.F) {
+	limit, crowded, now := hot(f, 1000, second/20)
+	_, few, _ := hot(f, 3, second)
+	f.Add(few.Append(nil), int64(5), minute, now, int64(1))
+	f.Add(crowded.Append(nil), limit.Count(), minute, now, int64(1000))
+	f.Add(crowded.Append(nil), int64(1), minute, start-3600*second, int64(1))
+	f.Add(crowded.Append(nil), limit.Count(), int64(1), now, int64(0))
+	f.Add([]byte("1700000000000000000"), int64(5), minute, now, int64(1))
+	f.Add(unhex(f, "02 08 0000000000000000 0100000000000000 feffffffffffff7f feffffffffffff7f"),
+		int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
+	f.Add([]byte{}, int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64))
+
+	f.Fuzz(func(t *testing.T, encoded []byte, count, period, now, quantity int64) {
+		limit, err := window.New(count, period, 1)
+		if err != nil {
+			return
+		}
+		var s window.State
+		if limit.Decode(encoded, &s) != nil {
+			require.Empty(t, s.Append(nil))
+			return
+		}
+		require.Equal(t, encoded, append([]byte{}, s.Append(nil)...))
+		exercise(t, limit, s, now, quantity)
+	})
+}
+
+// exercise checks the range of every answer, and that what any write leaves can be read.
+func exercise(t *testing.T, limit window.Limit, s window.State, now, quantity int64) {
+	available, retry := limit.Available(&s, now), limit.RetryAfter(&s, now, quantity)
+	next, reset := limit.NextAfter(&s, now), limit.ResetAfter(&s, now)
+	expireAt := limit.ExpireAt(&s)
+	charged, refunded, settled, denied := s, s, s, s
+	taken, back := limit.Charge(&charged, now, quantity), limit.Refund(&refunded, now, quantity)
+	limit.Settle(&settled, now)
+	limit.ChargeDenied(&denied, now, quantity)
+	if now < 0 {
+		return // not what they are made for, but no panic either
+	}
+
+	within := func(lo, got, hi int64, what string) {
+		require.GreaterOrEqual(t, got, lo, what)
+		require.LessOrEqual(t, got, hi, what)
+	}
+	longest := limit.Period() + min(limit.Period()/64, math.MaxInt64-limit.Period())
+	within(0, available, limit.Count(), "available")
+	within(0, next, reset, "next after")
+	within(0, reset, longest, "reset after")
+	within(0, expireAt, math.MaxInt64, "expire at")
+	within(0, taken, available, "taken")
+	within(0, back, max(quantity, 0), "given back")
+	if quantity > limit.Count() {
+		require.Equal(t, window.Never, retry)
+	} else {
+		within(0, retry, reset, "retry after")
+		require.Equal(t, quantity <= available, retry == 0)
+	}
+	require.Equal(t, limit.Available(&settled, now), available)
+	require.Equal(t, reset, limit.ResetAfter(&settled, now))
+
+	for _, left := range []window.State{charged, refunded, settled, denied} {
+		var read window.State
+		written := left.Append(nil)
+		require.NoError(t, limit.Decode(written, &read))
+		require.Equal(t, written, read.Append(nil))
+		require.Equal(t, limit.Available(&left, now), limit.Available(&read, now))
+	}
+	require.Equal(t, available-taken, limit.Available(&charged, now))
+}

@@ -1,0 +1,378 @@
+// Package window is the sliding window limiter: never more than count units in any
+// interval of the period's length, wherever it begins. Exact integers, free of clock,
+// I/O and allocation.
+//
+// A unit granted at instant t occupies [t, t+period): it is counted up to the last
+// nanosecond before t+period and is available again at t+period.
+//
+// # Bounded memory
+//
+// The state is a list of entries, oldest first. An entry is a number of units and the
+// one instant they are all counted from. Up to 64 live entries, each charge gets an
+// entry of its own at its own instant (charges at the same instant share one), and
+// every answer is exact. Beyond that, units share entries by time slot. Slots are the
+// multiples of
+//
+//	slot = period/64 + 1 ns    (integer division)
+//
+// and the rule is: a unit counts from an instant in its own slot that is no earlier than
+// its grant. A charge that finds 64 live entries opens one at the last instant of its
+// slot, and further charges in that slot join it. When a 66th entry would be needed, the
+// oldest two that share a slot become one, at the later instant.
+//
+// Why that always fits: period < 64 x slot, so the instants of one period touch at most
+// 65 slots, and of 66 live entries two lie in the same slot. (An entry later than now is
+// in the slot of now, and adds none.) The new entry is not one of the two: the 65th was
+// opened at the last instant of its slot, so a charge that does not join it comes later.
+//
+// Why it never admits a unit too many: every unit is counted from its grant or later,
+// hence for at least as long as the exact window counts it.
+//
+// Why nobody waits more than period/64 longer: an instant in the same slot is at most
+// slot - 1 = period/64 ns later than the grant.
+//
+// Shared entries leave the window like any other, so a limiter that saw at most 64
+// charges in every period for one period (and a slot) is exact again.
+//
+// # A clock that was set back
+//
+// An entry later than the slot of now was not written on this clock. It is read as if
+// charged now: it blocks for one period from now (and at most a slot), no longer. Only
+// storing makes that last, since the next reading happens at another now: every write
+// settles such entries before anything else, and whoever denies a request calls Settle
+// and stores the state if that returns true. Entries later than now but in its slot stay,
+// and charges join the last of them.
+//
+// # Encoding
+//
+// A state without entries is no bytes at all. Any other is, numbers little-endian and
+// unsigned:
+//
+//	offset   size        content
+//	0        1           n, the number of entries, 1 to 65
+//	1        1           U, the bytes per number of units, 1 to 8
+//	2        (n-1) x T   for each entry but the last, the lowest T bytes of its instant
+//	then     n x U       for each entry, its units
+//	then     8           the instant of the last entry, ns since the Unix epoch
+//
+// where T is the number of bytes that hold span = period + slot - 2 ns, the longest time
+// between two entries that a charge leaves behind (0 bytes hold 0). It follows from the
+// period, and is 4 bytes up to 4.2 s, 5 up to 18 minutes, 6 up to 3.2 days. So an entry's
+// age, the last instant minus its own, is known from the lowest T bytes of both.
+//
+// There is one encoding of every state, and Decode refuses all others: the length is
+// exactly 2 + (n-1)T + nU + 8; ages fall strictly from at most span to above 0; every
+// entry holds at least one unit; U is the smallest that holds the largest number of units;
+// no instant is negative, and the last one and the sum of all units are below 2^63; and of
+// 65 entries the last one is at the last instant of a slot.
+//
+// The count is not part of it: raising or lowering a limit's count keeps the state.
+//
+// All instants are nanoseconds since the Unix epoch, all durations nanoseconds. Instants
+// must not be negative.
+package window
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Never is the RetryAfter of a quantity that no amount of waiting makes possible.
+const Never = int64(-1)
+
+// What New refuses. The texts speak of no argument in particular, so that a caller can
+// put the name of its own in front.
+var (
+	ErrCount    = errors.New("must be at least 1")
+	ErrPeriod   = errors.New("must be positive")
+	ErrTooLong  = errors.New("longer than 292 years")
+	ErrEncoding = errors.New("not the state of this window")
+)
+
+const (
+	slotsPerPeriod = 64
+	exactEntries   = 64                 // up to here every charge keeps its own instant
+	maxEntries     = slotsPerPeriod + 1 // the number of slots one period can touch
+)
+
+// Limit is at most count units in any interval of the period's length. The zero Limit
+// is not usable; call New.
+type Limit struct {
+	count  int64
+	period int64
+	slot   int64
+}
+
+// New returns the limit of count units in any interval of n times unit.
+//
+// Ranges: count (ErrCount), n and unit (ErrPeriod) are at least 1; the period is below
+// 2^63 ns, 292 years (ErrTooLong).
+func New(count, n int64, unit time.Duration) (Limit, error) {
+	switch {
+	case count < 1:
+		return Limit{}, ErrCount
+	case n < 1 || unit < 1:
+		return Limit{}, ErrPeriod
+	}
+	hi, period := bits.Mul64(uint64(n), uint64(unit))
+	if hi != 0 || period > math.MaxInt64 {
+		return Limit{}, ErrTooLong
+	}
+	return Limit{count: count, period: int64(period), slot: int64(period)/slotsPerPeriod + 1}, nil
+}
+
+// Count is the number of units that fit into one period.
+func (l Limit) Count() int64 { return l.count }
+
+// Period is the length of the window, in nanoseconds.
+func (l Limit) Period() int64 { return l.period }
+
+// Available is the number of units that could be charged at nowNs, 0 to count.
+func (l Limit) Available(s *State, nowNs int64) int64 {
+	_, used := l.live(s, nowNs)
+	return max(l.count-used, 0)
+}
+
+// RetryAfter is the time in ns until quantity units are available if nobody else asks:
+// 0 when they are now, Never when quantity is more than count.
+func (l Limit) RetryAfter(s *State, nowNs, quantity int64) int64 {
+	switch {
+	case quantity > l.count:
+		return Never
+	case quantity <= 0:
+		return 0
+	}
+	first, used := l.live(s, nowNs)
+	return l.untilFreed(s, first, nowNs, quantity-(l.count-used))
+}
+
+// NextAfter is the time in ns until more is available than now, 0 when the limit is
+// untouched.
+func (l Limit) NextAfter(s *State, nowNs int64) int64 {
+	first, used := l.live(s, nowNs)
+	if used == 0 {
+		return 0
+	}
+	return l.untilFreed(s, first, nowNs, max(used-l.count, 0)+1)
+}
+
+// ResetAfter is the time in ns until all of count is available, 0 when it is.
+func (l Limit) ResetAfter(s *State, nowNs int64) int64 {
+	first, used := l.live(s, nowNs)
+	if used == 0 {
+		return 0
+	}
+	return l.untilLeft(s, first, s.end-1, nowNs)
+}
+
+// ExpireAt is the instant from which the state equals no state at all, 0 when it already
+// does. It is 2^63 - 1 when it lies beyond that.
+func (l Limit) ExpireAt(s *State) int64 {
+	if s.empty() {
+		return 0
+	}
+	return addSaturating(s.last, l.period)
+}
+
+// Charge takes quantity units at nowNs, or as many as are available if those are fewer,
+// and returns how many it took. When it returns 0 the state is as it was.
+func (l Limit) Charge(s *State, nowNs, quantity int64) int64 {
+	quantity = min(quantity, l.Available(s, nowNs))
+	if quantity <= 0 {
+		return 0
+	}
+	l.Settle(s, nowNs)
+	l.record(s, nowNs, quantity)
+	s.total += quantity
+	return quantity
+}
+
+// ChargeDenied takes quantity units at nowNs, or count if that is fewer, for a request
+// that was turned away, and returns how many it took. As many of the oldest make room
+// for them where there is none, so that no more than count are ever counted and all of
+// them later than before: hammering keeps the window full.
+func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) int64 {
+	quantity = min(quantity, l.count)
+	if quantity <= 0 {
+		return 0
+	}
+	l.Settle(s, nowNs)
+	excess := min(s.total-(l.count-quantity), quantity)
+	for excess > 0 {
+		units := s.unitsOf(s.first)
+		if units > excess {
+			s.setUnits(s.first, units-excess)
+			s.total -= excess
+			break
+		}
+		excess -= units
+		s.total -= units
+		s.first++
+	}
+	l.record(s, nowNs, quantity)
+	s.total += quantity
+	return quantity
+}
+
+// Refund gives quantity units back, those charged last first, or as many as are counted
+// at nowNs if those are fewer, and returns how many it gave back. When it returns 0 the
+// state is the same in effect.
+//
+// A refund of what was just charged restores the state byte for byte, as far as the
+// state concerned nowNs: entries that had left the window before the charge stay away.
+// The one exception is a charge that had to make two old entries one (of 66, see the
+// package comment): they stay one, so that the same number is available now, and in
+// the coming period never more and at most period/64 later than without the charge.
+func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
+	if quantity <= 0 {
+		return 0
+	}
+	l.Settle(s, nowNs)
+	quantity = min(quantity, s.total)
+	s.total -= quantity
+	for left := quantity; left > 0; {
+		units := s.unitsOf(s.end - 1)
+		if units > left {
+			s.setUnits(s.end-1, units-left)
+			break
+		}
+		left -= units
+		s.pop()
+	}
+	return quantity
+}
+
+// Settle brings the state to nowNs: it forgets what has left the window, and rewrites
+// entries of a clock that was set back since as charged now. It returns true when it
+// did the latter: then the state has to be stored, also when the request that found it is
+// denied, or it would block for as long as the clock was set back.
+func (l Limit) Settle(s *State, nowNs int64) (corrected bool) {
+	s.first, s.total = l.live(s, nowNs)
+	var ahead int64
+	for !s.empty() && l.misdated(s.last, nowNs) {
+		ahead += s.unitsOf(s.end - 1)
+		s.pop()
+	}
+	if ahead > 0 {
+		l.record(s, nowNs, ahead)
+	}
+	return ahead > 0
+}
+
+// live returns the index of the first entry that is still in the window at nowNs, and the
+// units from there on.
+func (l Limit) live(s *State, nowNs int64) (first int, used int64) {
+	first, used = s.first, s.total
+	for first < s.end && nowNs-s.instant(first) >= l.period {
+		used -= s.unitsOf(first)
+		first++
+	}
+	return first, used
+}
+
+// untilFreed is the time in ns until at least units of the entries from first on have
+// left the window; there must be as many.
+func (l Limit) untilFreed(s *State, first int, nowNs, units int64) int64 {
+	if units <= 0 {
+		return 0
+	}
+	i := first
+	for ; units > s.unitsOf(i); i++ {
+		units -= s.unitsOf(i)
+	}
+	return l.untilLeft(s, first, i, nowNs)
+}
+
+// untilLeft is the time in ns until entry i, one of those from first on, has left the
+// window.
+func (l Limit) untilLeft(s *State, first, i int, nowNs int64) int64 {
+	instant := s.instant(i)
+	if l.misdated(instant, nowNs) {
+		// Read it where Settle would write it: with all that are misdated as one.
+		for i > first && l.misdated(s.instant(i-1), nowNs) {
+			i--
+		}
+		last := int64(-1)
+		if i > first {
+			last = s.instant(i - 1)
+		}
+		instant = l.countFrom(last, i-first, nowNs)
+	}
+	return addSaturating(l.period, instant-nowNs)
+}
+
+// misdated says that an instant is later than any that a charge at nowNs or earlier
+// counts from: the clock was set back since.
+func (l Limit) misdated(instant, nowNs int64) bool {
+	return instant > nowNs && instant > l.lastOfSlot(nowNs)
+}
+
+// record adds an entry for units charged at nowNs, or lets them join the last one. The
+// entries must be settled at nowNs. It leaves the total alone.
+func (l Limit) record(s *State, nowNs, units int64) {
+	if s.empty() {
+		s.push(nowNs, units, l.timeWidth())
+		return
+	}
+	instant := l.countFrom(s.last, s.end-s.first, nowNs)
+	if instant == s.last {
+		s.setUnits(s.end-1, s.unitsOf(s.end-1)+units)
+		return
+	}
+	if s.end-s.first == maxEntries {
+		l.mergeOldest(s)
+	}
+	s.push(instant, units, l.timeWidth())
+}
+
+// countFrom is the instant that units charged at nowNs count from when there are so
+// many entries, the last of them at instant last.
+func (l Limit) countFrom(last int64, entries int, nowNs int64) int64 {
+	switch {
+	case last >= nowNs:
+		return last
+	case entries < exactEntries:
+		return nowNs
+	default:
+		return l.lastOfSlot(nowNs)
+	}
+}
+
+// mergeOldest makes the oldest two entries that share a slot one, at the later instant.
+// Two do when there are 65 and a charge needs an entry in yet another slot.
+func (l Limit) mergeOldest(s *State) {
+	slotEnd := l.lastOfSlot(s.instant(s.first))
+	for i := s.first; i+1 < s.end; i++ {
+		next := s.instant(i + 1)
+		if next <= slotEnd {
+			s.setUnits(i+1, s.unitsOf(i)+s.unitsOf(i+1))
+			s.remove(i)
+			return
+		}
+		for slotEnd < next { // cheaper than a division; 66 turns for all entries together
+			slotEnd = addSaturating(slotEnd, l.slot)
+		}
+	}
+}
+
+// span is the longest time in ns between two entries: a charge leaves none that is
+// older than its instant - period, and none later than its slot.
+func (l Limit) span() uint64 { return uint64(l.period) + uint64(l.slot) - 2 }
+
+// timeWidth is the number of bytes of an instant that an entry keeps.
+func (l Limit) timeWidth() int { return width(l.span()) }
+
+// lastOfSlot is the last instant of the slot that contains instant.
+func (l Limit) lastOfSlot(instant int64) int64 {
+	return addSaturating(instant-instant%l.slot, l.slot-1)
+}
+
+// addSaturating is a + b for b that is not negative, or a that is not, at most 2^63 - 1.
+func addSaturating(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
