@@ -149,12 +149,16 @@ func (l Limit) Take(tat uint64, nowNs int64, quantity int64) Decision {
 // 0 (full) to the burst tolerance (empty). corrected says that tat was out of
 // reach for this limit and was read as an empty bucket.
 func (l Limit) Backlog(tat uint64, nowNs int64) (backlog int64, corrected bool) {
+	return backlogUpTo(l.tolerance, tat, nowNs)
+}
+
+func backlogUpTo(ceiling int64, tat uint64, nowNs int64) (backlog int64, corrected bool) {
 	if tat <= uint64(nowNs) {
 		return 0, false
 	}
 	ahead := tat - uint64(nowNs)
-	if ahead > uint64(l.tolerance) {
-		return l.tolerance, true
+	if ahead > uint64(ceiling) {
+		return ceiling, true
 	}
 	return int64(ahead), false
 }

@@ -10,12 +10,18 @@
 typedef struct RedisModuleCtx RedisModuleCtx;
 typedef struct RedisModuleKey RedisModuleKey;
 typedef struct RedisModuleString RedisModuleString;
+typedef struct RedisModuleBlockedClient RedisModuleBlockedClient;
+typedef uint64_t RedisModuleTimerID;
 typedef int (*RedisModuleCmdFunc)(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
+typedef void (*RedisModuleTimerProc)(RedisModuleCtx *ctx, void *data);
+typedef void (*RedisModuleDisconnectFunc)(RedisModuleCtx *ctx, RedisModuleBlockedClient *caller);
 
 enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1 };
 enum { NOTIFY_GENERIC = 1 << 2, NOTIFY_STRING = 1 << 3 };
+enum { CONTEXT_LUA = 1 << 0, CONTEXT_MULTI = 1 << 1, CONTEXT_MASTER = 1 << 2, CONTEXT_DENY_BLOCKING = 1 << 21 };
 enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
 
 // REQUIRED functions exist in every supported server (Redis 6.2 on); without one
@@ -35,6 +41,8 @@ enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
   REQUIRED(KeyType, int, (RedisModuleKey *))                                                          \
   REQUIRED(StringDMA, char *, (RedisModuleKey *, size_t *length, int mode))                           \
   REQUIRED(StringTruncate, int, (RedisModuleKey *, size_t length))                                    \
+  REQUIRED(StringSet, int, (RedisModuleKey *, RedisModuleString *value))                              \
+  REQUIRED(DeleteKey, int, (RedisModuleKey *))                                                        \
   REQUIRED(GetAbsExpire, int64_t, (RedisModuleKey *))                                                 \
   REQUIRED(SetAbsExpire, int, (RedisModuleKey *, int64_t expireAtMs))                                 \
   REQUIRED(Replicate, int, (RedisModuleCtx *, const char *command, const char *format, ...))          \
@@ -43,6 +51,22 @@ enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
   REQUIRED(ReplyWithError, int, (RedisModuleCtx *, const char *))                                     \
   REQUIRED(ReplyWithArray, int, (RedisModuleCtx *, long length))                                      \
   REQUIRED(ReplyWithLongLong, int, (RedisModuleCtx *, long long))                                     \
+  REQUIRED(Alloc, void *, (size_t))                                                                   \
+  REQUIRED(Free, void, (void *))                                                                      \
+  REQUIRED(CreateStringFromString, RedisModuleString *, (RedisModuleCtx *, const RedisModuleString *)) \
+  REQUIRED(GetContextFlags, int, (RedisModuleCtx *))                                                  \
+  REQUIRED(GetSelectedDb, int, (RedisModuleCtx *))                                                    \
+  REQUIRED(SelectDb, int, (RedisModuleCtx *, int db))                                                 \
+  REQUIRED(CreateTimer, RedisModuleTimerID, (RedisModuleCtx *, int64_t periodMs, RedisModuleTimerProc, void *data)) \
+  REQUIRED(StopTimer, int, (RedisModuleCtx *, RedisModuleTimerID, void **data))                       \
+  REQUIRED(BlockClient, RedisModuleBlockedClient *, (RedisModuleCtx *, RedisModuleCmdFunc reply, RedisModuleCmdFunc timeout, void (*freeData)(RedisModuleCtx *, void *), long long timeoutMs)) \
+  REQUIRED(UnblockClient, int, (RedisModuleBlockedClient *, void *data))                              \
+  REQUIRED(SetDisconnectCallback, void, (RedisModuleBlockedClient *, RedisModuleDisconnectFunc))      \
+  REQUIRED(GetBlockedClientPrivateData, void *, (RedisModuleCtx *))                                   \
+  REQUIRED(GetBlockedClientHandle, RedisModuleBlockedClient *, (RedisModuleCtx *))                    \
+  OPTIONAL(AvoidReplicaTraffic, int, (void))                                                          \
+  REQUIRED(ReplyWithStringBuffer, int, (RedisModuleCtx *, const char *, size_t length))               \
+  OPTIONAL(ReplyWithMap, int, (RedisModuleCtx *, long pairs))                                         \
   OPTIONAL(CachedMicroseconds, int64_t, (void))
 // clang-format on
 

@@ -32,8 +32,14 @@ var (
 	_    = same[command.ReplyError-C.REPLY_ERROR]
 	_    = same[command.ReplyWrongArity-C.REPLY_WRONG_ARITY]
 	_    = same[command.ReplyIntegers-C.REPLY_INTEGERS]
+	_    = same[command.ReplyFields-C.REPLY_FIELDS]
+	_    = same[command.ReplyLater-C.REPLY_LATER]
 	_    = same[command.Keep-C.WRITE_KEEP]
 	_    = same[command.Set-C.WRITE_SET]
+	_    = same[command.Delete-C.WRITE_DELETE]
+	_    = same[command.Write-C.KIND_WRITE]
+	_    = same[command.Read-C.KIND_READ]
+	_    = same[command.Blocking-C.KIND_BLOCKING]
 )
 
 // throttleDecide is the one crossing of a command: it reads what C gathered and
@@ -55,6 +61,7 @@ func gathered(c *C.throttleCall) {
 	}
 	current.ArgCount = int(c.argCount)
 	current.Args = views[:viewed]
+	current.MayBlock = c.mayBlock != 0
 	current.NowNs = int64(c.nowNs)
 	current.Kind = command.KeyKind(c.keyKind)
 	if current.Kind == command.String {
@@ -75,7 +82,7 @@ func outcome(c *C.throttleCall) {
 		c.valueLength = C.int64_t(copy(bytesOf(c.newValue[:]), current.NewValue))
 	}
 	switch current.Reply {
-	case command.ReplyIntegers:
+	case command.ReplyIntegers, command.ReplyFields:
 		c.integerCount = C.int32_t(len(current.Integers))
 		for i, n := range current.Integers {
 			c.integers[i] = C.int64_t(n)
@@ -111,5 +118,5 @@ func recoverToError(c *C.throttleCall) {
 	c.panicked = 1
 	c.reply = C.REPLY_ERROR
 	c.write = C.WRITE_KEEP
-	setError(c, fmt.Appendf(nil, "ERR internal error in %s, nothing was changed: panic: %v", command.Table[c.command].Name, cause))
+	setError(c, fmt.Appendf(nil, "ERR internal error in module throttle, nothing was changed: panic: %v", cause))
 }

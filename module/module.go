@@ -1,7 +1,7 @@
 // Package module is the Redis/Valkey module "throttle": how it is loaded, and the
 // bridge over which C hands each command to Go.
 //
-// C gathers and applies (bridge.c), Go decides (package command), and they meet in
+// C gathers and applies (command.c), Go decides (package command), and they meet in
 // one call for each command (boundary.go).
 package module
 
@@ -81,7 +81,7 @@ func register(ctx *C.RedisModuleCtx, index int, c command.Command) error {
 	cName, cFlags := C.CString(c.Name), C.CString(c.Flags)
 	defer C.free(unsafe.Pointer(cName))
 	defer C.free(unsafe.Pointer(cFlags))
-	if C.throttleRegister(ctx, C.int(index), cName, cFlags) != C.API_OK {
+	if C.throttleRegister(ctx, C.int(index), cName, cFlags, C.int(c.Kind)) != C.API_OK {
 		return fmt.Errorf("command %s is already taken by another module", c.Name)
 	}
 	return nil

@@ -3,6 +3,8 @@
 // or I/O, does not allocate, and keeps no view of a call beyond that call.
 package command
 
+import "redis-throttle/stack"
+
 // KeyKind says what the server holds at a call's key.
 type KeyKind int32
 
@@ -19,26 +21,29 @@ const (
 	ReplyError      ReplyKind = iota // Call.Error
 	ReplyWrongArity                  // the server's own sentence for it
 	ReplyIntegers                    // Call.Integers, as an array
+	ReplyFields                      // Call.Integers, as a map whose names the bridge knows
+	ReplyLater                       // none yet: the caller waits for Call.WaitNs
 )
 
 // WriteKind says what becomes of the key.
 type WriteKind int32
 
 const (
-	Keep WriteKind = iota // nothing is written, expired, replicated or signalled
-	Set                   // the key holds Call.NewValue and expires at Call.ExpireAtMs
+	Keep   WriteKind = iota // nothing is written, expired, replicated or signalled
+	Set                     // the key holds Call.NewValue and expires at Call.ExpireAtMs
+	Delete                  // the key is gone
 )
 
 const (
 	// MaxArgs is the number of arguments a call is given views of; a longer call
 	// shows its true length in Call.ArgCount.
-	MaxArgs = 16
+	MaxArgs = 40
 	// MaxValueLen is the length in bytes of the longest value a command writes.
-	MaxValueLen = 20
+	MaxValueLen = stack.MaxEncodedLen
 	// MaxErrorLen is the length in bytes of the longest error.
 	MaxErrorLen = 255
 	// MaxIntegers is the length of the longest reply.
-	MaxIntegers = 5
+	MaxIntegers = 9
 )
 
 // Call is one command: what the server gathered for it, and what comes of it.
@@ -49,6 +54,7 @@ type Call struct {
 	NowNs    int64    // the server's clock, ns since the Unix epoch
 	Kind     KeyKind
 	Value    []byte
+	MayBlock bool // the caller can be made to wait
 
 	Reply    ReplyKind
 	Integers []int64
@@ -58,18 +64,31 @@ type Call struct {
 	NewValue   []byte
 	ExpireAtMs int64 // ms since the Unix epoch, a whole second
 
-	integers [MaxIntegers]int64
-	value    [MaxValueLen]byte
-	error    [MaxErrorLen]byte
+	// Of a ReplyLater: the time until the slot, the units reserved, and the backlogs of
+	// the limits before they were.
+	WaitNs int64
+	Cost   int64
+	Before []int64
+
+	lastLimit lastLimit
+	stack     stack.Stack
+	backlogs  [stack.MaxLimits]int64
+	integers  [MaxIntegers]int64
+	value     [MaxValueLen]byte
+	error     [MaxErrorLen]byte
 }
 
 // Run decides the call by the command at index in Table. At least the key is
 // there: the bridge answers calls without any argument itself.
 func (c *Call) Run(index int) {
-	c.Integers, c.Error, c.NewValue = nil, nil, nil
-	c.Write = Keep
+	c.clear()
 	injectFault(c.Args[0])
 	Table[index].decide(c)
+}
+
+func (c *Call) clear() {
+	c.Integers, c.Error, c.NewValue = nil, nil, nil
+	c.Write = Keep
 }
 
 // Fail makes the call an error and undoes what it was going to write.

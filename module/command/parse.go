@@ -9,6 +9,9 @@ import (
 // gigabyte of zeros costs no more to refuse than a word.
 const maxNumberLen = 64
 
+// maxSafeDigits is how many digits any number of 64 bits has room for.
+const maxSafeDigits = 19
+
 // parseInt reads a decimal integer of 64 bits with an optional sign. Leading
 // zeros and '+' are fine, as they are for redis-cell; blanks are not.
 func parseInt(text []byte) (n int64, ok bool) {
@@ -35,9 +38,9 @@ func parseDigits(text []byte) (n uint64, ok bool) {
 	if len(text) == 0 || len(text) > maxNumberLen {
 		return 0, false
 	}
-	for _, c := range text {
+	for i, c := range text {
 		digit := uint64(c - '0')
-		if digit > 9 || n > (math.MaxUint64-digit)/10 {
+		if digit > 9 || (i >= maxSafeDigits && n > (math.MaxUint64-digit)/10) {
 			return 0, false
 		}
 		n = n*10 + digit
@@ -48,6 +51,13 @@ func parseDigits(text []byte) (n uint64, ok bool) {
 // parsePeriod reads a positive length of time: a number of seconds, or a number
 // with one of the units ms, s, m, h and d. The period is n x unit.
 func parsePeriod(text []byte) (n int64, unit time.Duration, ok bool) {
+	n, unit, ok = parseUnits(text, -1)
+	return n, unit, ok && n > 0
+}
+
+// parseUnits reads a number and its unit, seconds when it has none. A unit without a
+// number stands for bare of them, or is refused when bare is negative.
+func parseUnits(text []byte, bare int64) (n int64, unit time.Duration, ok bool) {
 	if len(text) > maxNumberLen {
 		return 0, 0, false
 	}
@@ -69,6 +79,9 @@ func parsePeriod(text []byte) (n int64, unit time.Duration, ok bool) {
 	default:
 		return 0, 0, false
 	}
+	if digits == 0 && len(text) > 0 && bare >= 0 {
+		return bare, unit, true
+	}
 	n, ok = parseInt(text[:digits])
-	return n, unit, ok && n > 0
+	return n, unit, ok
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"redis-throttle/gcra"
+	"redis-throttle/stack"
 )
 
 // CL.THROTTLE key max_burst count_per_period period [quantity]
@@ -16,16 +17,15 @@ func throttle(c *Call) {
 		c.Reply = ReplyWrongArity
 		return
 	}
-	limit, quantity, problem := parseThrottle(c.Args)
+	limit, quantity, problem := c.parseThrottle()
 	if problem != "" {
 		c.Fail(problem)
 		return
 	}
-	tat, ok := c.storedTAT()
+	d, ok := c.take(limit, quantity)
 	if !ok {
 		return
 	}
-	d := limit.Take(tat, c.NowNs, quantity)
 	if d.Changed {
 		c.storeTAT(d.TAT)
 	}
@@ -33,9 +33,34 @@ func throttle(c *Call) {
 	if d.Allowed {
 		limited = 0
 	}
-	c.integers = [...]int64{limited, limit.Capacity(), d.Remaining, ceilSeconds(d.RetryAfter), ceilSeconds(d.ResetAfter)}
-	c.Integers = c.integers[:]
+	c.integers[0] = limited
+	c.integers[1] = limit.Capacity()
+	c.integers[2] = d.Remaining
+	c.integers[3] = ceilSeconds(d.RetryAfter)
+	c.integers[4] = ceilSeconds(d.ResetAfter)
+	c.Integers = c.integers[:5]
 	c.Reply = ReplyIntegers
+}
+
+// take decides by what the key holds. When that is no state of a single rate the
+// call has failed and ok is false.
+func (c *Call) take(limit gcra.Limit, quantity int64) (d gcra.Decision, ok bool) {
+	switch c.Kind {
+	case Absent:
+		return limit.Take(0, c.NowNs, quantity), true
+	case Other:
+		c.Fail(wrongType)
+		return d, false
+	}
+	if tat, ok := stack.ParseTAT(c.Value); ok {
+		return limit.Take(tat, c.NowNs, quantity), true
+	}
+	var queued gcra.State
+	if stack.DecodeRate(c.Value, &queued) != nil {
+		c.Fail(wrongValue)
+		return d, false
+	}
+	return limit.TakeQueued(&queued, c.NowNs, quantity), true
 }
 
 const (
@@ -49,34 +74,72 @@ const (
 
 // parseThrottle reads the arguments from max_burst on; problem is the error to
 // answer with, or empty.
-func parseThrottle(args [][]byte) (limit gcra.Limit, quantity int64, problem string) {
-	maxBurst, ok := parseInt(args[1])
-	if !ok || maxBurst < 0 || maxBurst+1 < 0 {
-		return limit, 0, badMaxBurst
-	}
-	count, ok := parseInt(args[2])
-	if !ok || count < 1 {
-		return limit, 0, badCount
-	}
-	period, unit, ok := parsePeriod(args[3])
-	if !ok {
-		return limit, 0, badPeriod
-	}
+func (c *Call) parseThrottle() (limit gcra.Limit, quantity int64, problem string) {
 	quantity = 1
-	if len(args) > 4 {
-		quantity, ok = parseInt(args[4])
-		if !ok || quantity < 0 {
-			return limit, 0, badQuantity
+	if len(c.Args) > 4 {
+		var ok bool
+		if quantity, ok = parseInt(c.Args[4]); !ok || quantity < 0 {
+			problem = badQuantity
 		}
+	}
+	words := c.Args[1:4]
+	if c.lastLimit.is(words) {
+		return c.lastLimit.limit, quantity, problem
+	}
+	limit, limitProblem := parseLimit(words[0], words[1], words[2])
+	if limitProblem != "" {
+		return limit, 0, limitProblem
+	}
+	c.lastLimit.note(words, limit)
+	return limit, quantity, problem
+}
+
+func parseLimit(maxBurstWord, countWord, periodWord []byte) (limit gcra.Limit, problem string) {
+	maxBurst, ok := parseInt(maxBurstWord)
+	if !ok || maxBurst < 0 || maxBurst+1 < 0 {
+		return limit, badMaxBurst
+	}
+	count, ok := parseInt(countWord)
+	if !ok || count < 1 {
+		return limit, badCount
+	}
+	period, unit, ok := parsePeriod(periodWord)
+	if !ok {
+		return limit, badPeriod
 	}
 	limit, err := gcra.New(maxBurst+1, count, period, unit)
 	switch {
 	case errors.Is(err, gcra.ErrRate):
-		problem = badRate
+		return limit, badRate
 	case err != nil:
-		problem = badTolerance
+		return limit, badTolerance
 	}
-	return limit, quantity, problem
+	return limit, ""
+}
+
+// lastLimit is the limit of the call before, by the words that gave it. Callers mostly
+// repeat themselves, and comparing words takes a third of the time of reading them.
+type lastLimit struct {
+	words  [3][maxNumberLen]byte
+	length [3]int
+	limit  gcra.Limit
+}
+
+func (l *lastLimit) is(words [][]byte) bool {
+	for i, word := range words {
+		if l.length[i] != len(word) || string(l.words[i][:len(word)]) != string(word) {
+			return false
+		}
+	}
+	return true
+}
+
+// note keeps words, which are numbers and so fit.
+func (l *lastLimit) note(words [][]byte, limit gcra.Limit) {
+	for i, word := range words {
+		l.length[i] = copy(l.words[i][:], word)
+	}
+	l.limit = limit
 }
 
 // ceilSeconds turns ns into seconds, rounded up; gcra.Never stays itself.

@@ -135,7 +135,7 @@ func TestThrottleLimitsUpTo292YearsOfTolerance(t *testing.T) {
 	require.Equal(t, ReplyIntegers, c.Reply, string(c.Error))
 	assert.Equal(t, []int64{0, 1, 0, -1, 9223372036}, c.Integers)
 	assert.Equal(t, strconv.FormatUint(uint64(nowNs)+9223372036*nsPerSecond, 10), string(c.NewValue), "beyond 63 bits")
-	assert.Len(t, c.NewValue, MaxValueLen)
+	assert.Len(t, c.NewValue, 20)
 }
 
 func TestThrottleWantsFourOrFiveArguments(t *testing.T) {

@@ -1,0 +1,186 @@
+package gcra
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// State is a bucket that also takes reservations: requests let through now for an
+// instant to come. They put the TAT further ahead than the burst tolerance, by as
+// much as the last of them has to wait. The zero State is a full bucket.
+//
+// Its encoding is no bytes at all for a full bucket, else the TAT in 8 bytes,
+// little-endian, and, only when it is not 0, the queue in 8 more.
+type State struct {
+	TAT uint64
+	// queue is how far beyond the burst tolerance the TAT was when it was last
+	// written, in ns: a TAT up to that far is no error to be corrected.
+	queue int64
+}
+
+// MaxEncodedLen is the largest number of bytes Append appends.
+const MaxEncodedLen = 16
+
+// ErrEncoding is what Decode says of bytes that Append did not write.
+var ErrEncoding = errors.New("not the state of a bucket")
+
+// Plain reports whether the TAT alone is the whole state.
+func (s *State) Plain() bool { return s.queue == 0 }
+
+// TakeQueued is Take of a bucket that may have reservations in it, which come first.
+// What is let through, or corrected, leaves a plain TAT.
+func (l Limit) TakeQueued(s *State, nowNs, quantity int64) Decision {
+	backlog, corrected := backlogUpTo(l.ceiling(s), s.TAT, nowNs)
+	if corrected || backlog <= l.tolerance {
+		return l.Take(s.TAT, nowNs, quantity)
+	}
+	d := Decision{Allowed: quantity == 0, RetryAfter: Never, ResetAfter: backlog}
+	if !d.Allowed {
+		d.RetryAfter = l.RetryAfter(s, nowNs, quantity)
+	}
+	return d
+}
+
+// Available is the number of units that could be charged at nowNs, 0 to capacity.
+func (l Limit) Available(s *State, nowNs int64) int64 {
+	return max(l.tolerance-l.backlog(s, nowNs), 0) / l.emission
+}
+
+// RetryAfter is the time in ns until quantity units are available if nobody else
+// asks: 0 when they are now, Never when quantity is more than the capacity.
+func (l Limit) RetryAfter(s *State, nowNs, quantity int64) int64 {
+	increment, ok := l.Increment(quantity)
+	switch {
+	case !ok:
+		return Never
+	case quantity == 0:
+		return 0
+	}
+	return max(l.backlog(s, nowNs)-(l.tolerance-increment), 0)
+}
+
+// NextAfter is the time in ns until more is available than now, 0 when the bucket
+// is full.
+func (l Limit) NextAfter(s *State, nowNs int64) int64 {
+	backlog := l.backlog(s, nowNs)
+	if backlog == 0 {
+		return 0
+	}
+	available := max(l.tolerance-backlog, 0) / l.emission
+	return backlog - (l.tolerance - (available+1)*l.emission)
+}
+
+// ResetAfter is the time in ns until the bucket is full.
+func (l Limit) ResetAfter(s *State, nowNs int64) int64 { return l.backlog(s, nowNs) }
+
+// ExpireAt is the instant from which the state equals no state at all.
+func (l Limit) ExpireAt(s *State) uint64 { return s.TAT }
+
+// Charge takes quantity units that come waitNs from now: RetryAfter, or 0 for units
+// that are available, or longer where another limit makes the request wait. The
+// bucket counts them as of then, so nobody is served twice in between.
+func (l Limit) Charge(s *State, nowNs, quantity, waitNs int64) {
+	l.SetBacklog(s, nowNs, max(l.backlog(s, nowNs), waitNs)+quantity*l.emission)
+}
+
+// ChargeDenied takes quantity units of a request that was turned away, as far as
+// the bucket has them, parts of one included: hammering keeps it empty, but puts no
+// one further back. It reports whether it took anything.
+func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) bool {
+	backlog := l.backlog(s, nowNs)
+	increment, ok := l.Increment(quantity)
+	if left := max(l.tolerance-backlog, 0); !ok || increment > left {
+		increment = left
+	}
+	if increment == 0 {
+		return false
+	}
+	l.SetBacklog(s, nowNs, backlog+increment)
+	return true
+}
+
+// Refund gives quantity units back, as far as the bucket lacks them, and returns how
+// many it lacked: a part of one counts as one.
+func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
+	backlog := l.backlog(s, nowNs)
+	if quantity > backlog/l.emission {
+		quantity = (backlog + l.emission - 1) / l.emission
+		backlog = 0
+	} else {
+		backlog -= quantity * l.emission
+	}
+	l.SetBacklog(s, nowNs, backlog)
+	return quantity
+}
+
+// Settle brings the state to nowNs: it forgets a TAT that has gone by, and corrects
+// one that is out of reach for this limit, as Take describes. It returns true when it
+// did the latter: then the state has to be stored, also when the request is denied.
+func (l Limit) Settle(s *State, nowNs int64) (corrected bool) {
+	backlog, corrected := backlogUpTo(l.ceiling(s), s.TAT, nowNs)
+	if corrected || backlog == 0 {
+		l.SetBacklog(s, nowNs, backlog)
+	}
+	return corrected
+}
+
+// Append appends the state's encoding to dst.
+func (s *State) Append(dst []byte) []byte {
+	if s.TAT == 0 {
+		return dst
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, s.TAT)
+	if s.queue > 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(s.queue))
+	}
+	return dst
+}
+
+// Decode reads what Append wrote. Anything else is refused with ErrEncoding, and s
+// is then a full bucket.
+func (s *State) Decode(encoded []byte) error {
+	*s = State{}
+	if len(encoded) == 0 {
+		return nil
+	}
+	if len(encoded) != 8 && len(encoded) != 16 {
+		return ErrEncoding
+	}
+	tat := binary.LittleEndian.Uint64(encoded)
+	if tat == 0 {
+		return ErrEncoding
+	}
+	var queue uint64
+	if len(encoded) == 16 {
+		queue = binary.LittleEndian.Uint64(encoded[8:])
+		if queue == 0 || queue > math.MaxInt64 {
+			return ErrEncoding
+		}
+	}
+	*s = State{TAT: tat, queue: int64(queue)}
+	return nil
+}
+
+func (l Limit) backlog(s *State, nowNs int64) int64 {
+	backlog, _ := backlogUpTo(l.ceiling(s), s.TAT, nowNs)
+	return backlog
+}
+
+// ceiling is the longest backlog that is no error, kept to 63 bits.
+func (l Limit) ceiling(s *State) int64 {
+	if s.queue > math.MaxInt64-l.tolerance {
+		return math.MaxInt64
+	}
+	return l.tolerance + s.queue
+}
+
+// SetBacklog makes the bucket one that is full in backlog ns from nowNs.
+func (l Limit) SetBacklog(s *State, nowNs, backlog int64) {
+	if backlog == 0 {
+		*s = State{}
+		return
+	}
+	s.TAT = uint64(nowNs) + uint64(backlog)
+	s.queue = max(backlog-l.tolerance, 0)
+}

@@ -1,0 +1,116 @@
+// What a decision does: the key's value and expiry, their replication and
+// notification, and the reply.
+#include <string.h>
+
+#include "bridge.h"
+
+static RedisModuleString *stringPxat, *stringKeepttl;
+
+void throttleMakeStrings(void) {
+  stringPxat = api.CreateString(NULL, "PXAT", 4);
+  stringKeepttl = api.CreateString(NULL, "KEEPTTL", 7);
+}
+
+void throttleFreeStrings(void) {
+  api.FreeString(NULL, stringPxat);
+  api.FreeString(NULL, stringKeepttl);
+}
+
+// The server doubles a string that grows. From this length on that costs more memory
+// than making the string anew, at its exact size, costs time.
+enum { GROW_UP_TO = 512 };
+
+// A value of the same length is overwritten where it lies.
+static void setValue(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key) {
+  size_t length = (size_t)call->valueLength;
+  if (call->keyKind == KEY_ABSENT || call->value.length != length) {
+    if (length > GROW_UP_TO) {
+      RedisModuleString *value = api.CreateString(ctx, call->newValue, length);
+      api.StringSet(key, value); // without expiry
+      api.FreeString(ctx, value);
+      return;
+    }
+    api.StringTruncate(key, length);
+  }
+  // For writing, the server hands out a copy of its own where the old value is shared.
+  memcpy(api.StringDMA(key, &length, OPEN_WRITE), call->newValue, length);
+}
+
+// Replicas and the AOF are told the effect, never the command, so that they end
+// with the same bytes whatever their clock, and also without this module.
+//
+// The listeners of notifications come last, with the key closed: one of another module
+// may change it.
+static void set(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
+  setValue(call, ctx, key);
+  size_t length = (size_t)call->valueLength;
+  int expiryChanges = api.GetAbsExpire(key) != call->expireAtMs;
+  if (expiryChanges) {
+    api.SetAbsExpire(key, call->expireAtMs);
+    api.Replicate(ctx, "SET", "sbsl", name, call->newValue, length, stringPxat, (long long)call->expireAtMs);
+  } else {
+    api.Replicate(ctx, "SET", "sbs", name, call->newValue, length, stringKeepttl);
+  }
+  api.SignalModifiedKey(ctx, name);
+  api.CloseKey(key);
+  api.NotifyKeyspaceEvent(ctx, NOTIFY_STRING, "set", name);
+  if (expiryChanges) api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", name);
+}
+
+static void delete(RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
+  api.DeleteKey(key);
+  api.Replicate(ctx, "DEL", "s", name);
+  api.SignalModifiedKey(ctx, name);
+  api.CloseKey(key);
+  api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "del", name);
+}
+
+void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
+  switch (call->write) {
+  case WRITE_SET:
+    set(call, ctx, key, name);
+    break;
+  case WRITE_DELETE:
+    delete(ctx, key, name);
+    break;
+  default:
+    if (key) api.CloseKey(key);
+  }
+}
+
+// The names of a REPLY_FIELDS, in the order of package command's integers.
+#define FIELD(name) {name, sizeof name - 1}
+static const throttleView fieldNames[MAX_INTEGERS] = {
+    FIELD("limited"),        FIELD("rule"),          FIELD("limit"),   FIELD("remaining"), FIELD("retry_after_ms"),
+    FIELD("reset_after_ms"), FIELD("next_after_ms"), FIELD("granted"), FIELD("wait_ms"),
+};
+
+// A map in RESP3, its pairs one after the other in RESP2.
+static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
+  if (api.ReplyWithMap) {
+    api.ReplyWithMap(ctx, MAX_INTEGERS);
+  } else {
+    api.ReplyWithArray(ctx, 2 * MAX_INTEGERS);
+  }
+  for (int i = 0; i < MAX_INTEGERS; i++) {
+    api.ReplyWithStringBuffer(ctx, fieldNames[i].bytes, fieldNames[i].length);
+    api.ReplyWithLongLong(ctx, call->integers[i]);
+  }
+}
+
+void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
+  switch (call->reply) {
+  case REPLY_INTEGERS:
+    api.ReplyWithArray(ctx, call->integerCount);
+    for (int i = 0; i < call->integerCount; i++) api.ReplyWithLongLong(ctx, call->integers[i]);
+    break;
+  case REPLY_FIELDS:
+    replyFields(call, ctx);
+    break;
+  case REPLY_WRONG_ARITY:
+    api.WrongArity(ctx);
+    break;
+  default:
+    api.ReplyWithError(ctx, call->error);
+  }
+}

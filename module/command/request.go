@@ -1,0 +1,233 @@
+package command
+
+import (
+	"errors"
+
+	"redis-throttle/stack"
+)
+
+// options are the words that may follow the limits of a command, as a set.
+type options uint8
+
+const (
+	optionCost options = 1 << iota
+	optionUpTo
+	optionStrict
+	optionMaxWait
+	optionTimeout
+)
+
+const (
+	badQuotaRate    = "RATE takes count/period, such as 5/s, 100/30m or 1000/1d"
+	badQuotaWindow  = "WINDOW takes count/period, such as 5/s, 100/30m or 1000/1d"
+	badQuotaFixed   = "FIXED takes count/period, such as 5/s, 100/30m or 1000/1d"
+	badCapacity     = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
+	badCost         = "COST takes an integer from 0 to 9223372036854775807"
+	badMaxWait      = "MAXWAIT takes a length of time, such as 500ms, 5 or 1m, of at most 100 years"
+	badTimeout      = "TIMEOUT takes a length of time, such as 500ms, 5 or 1m, of at most 100 years"
+	tooFast         = "at most 10^9 units per second"
+	tooLong         = "the period is longer than 292 years"
+	tooSlow         = "a full bucket would take more than 292 years to refill"
+	tooManyLimits   = "at most 8 limits"
+	givenTwice      = "given twice"
+	withoutMaxWait  = "cannot go with MAXWAIT"
+	onlyRates       = "works with RATE limits only"
+	missingTimeout  = "ERR syntax error: TIMEOUT is missing"
+	tooManyWords    = "ERR syntax error: too many arguments"
+	expectedALimit  = "expected RATE, WINDOW or FIXED"
+	expectedPrefix  = "expected RATE, WINDOW, FIXED, "
+	minWordsOfLimit = 3 // key, kind, count/period
+)
+
+// parseRequest reads what follows a command's name: limits into c.stack, options of
+// the allowed set into a request. expected names those options in an error. When ok
+// is false the call has failed.
+func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, ok bool) {
+	if c.ArgCount < minWordsOfLimit {
+		c.Reply = ReplyWrongArity
+		return r, false
+	}
+	c.stack.Reset()
+	r.Cost = 1
+	var seen options
+	for w := (words{args: c.Args, next: 1}); ; {
+		word, more := w.take()
+		if !more {
+			break
+		}
+		isLimit, ok := c.parseLimit(word, &w)
+		if !ok {
+			return r, false
+		}
+		if isLimit {
+			continue
+		}
+		if c.stack.Len() == 0 {
+			c.failNear(word, expectedALimit)
+			return r, false
+		}
+		option, ok := c.parseOption(word, &w, allowed, &r)
+		switch {
+		case !ok:
+			return r, false
+		case option == 0:
+			c.failNear(word, expectedPrefix, expected)
+			return r, false
+		case seen&option != 0:
+			c.failNear(word, givenTwice)
+			return r, false
+		}
+		seen |= option
+	}
+	return r, c.checkRequest(seen, allowed)
+}
+
+// checkRequest refuses what no single word is to blame for.
+func (c *Call) checkRequest(seen, allowed options) (ok bool) {
+	waits := seen & (optionMaxWait | optionTimeout)
+	switch {
+	case c.ArgCount > len(c.Args):
+		c.Fail(tooManyWords)
+	case allowed&optionTimeout != 0 && seen&optionTimeout == 0:
+		c.Fail(missingTimeout)
+	case seen&optionUpTo != 0 && waits != 0:
+		c.failNear([]byte("UPTO"), withoutMaxWait)
+	case seen&optionStrict != 0 && waits != 0:
+		c.failNear([]byte("STRICT"), withoutMaxWait)
+	case seen&optionMaxWait != 0 && !c.stack.RatesOnly():
+		c.failNear([]byte("MAXWAIT"), onlyRates)
+	case seen&optionTimeout != 0 && !c.stack.RatesOnly():
+		c.failNear([]byte("TIMEOUT"), onlyRates)
+	default:
+		return true
+	}
+	return false
+}
+
+// parseLimit adds the limit that begins with word to c.stack; isLimit is false when
+// word does not begin one.
+func (c *Call) parseLimit(word []byte, w *words) (isLimit, ok bool) {
+	var kind stack.Kind
+	var bad string
+	switch {
+	case isKeyword(word, "RATE"):
+		kind, bad = stack.Rate, badQuotaRate
+	case isKeyword(word, "WINDOW"):
+		kind, bad = stack.Window, badQuotaWindow
+	case isKeyword(word, "FIXED"):
+		kind, bad = stack.Fixed, badQuotaFixed
+	default:
+		return false, true
+	}
+	quota, more := w.take()
+	if !more {
+		c.failNear(word, bad)
+		return true, false
+	}
+	count, n, unit, ok := parseQuota(quota)
+	if !ok {
+		c.failNear(quota, bad)
+		return true, false
+	}
+	var limit stack.Limit
+	var err error
+	switch kind {
+	case stack.Rate:
+		capacity, ok := c.parseBurst(count, w)
+		if !ok {
+			return true, false
+		}
+		limit, err = stack.NewRate(count, n, unit, capacity)
+	case stack.Window:
+		limit, err = stack.NewWindow(count, n, unit)
+	case stack.Fixed:
+		limit, err = stack.NewFixed(count, n, unit)
+	}
+	switch {
+	case errors.Is(err, stack.ErrRate):
+		c.failNear(quota, tooFast)
+	case errors.Is(err, stack.ErrTolerance):
+		c.failNear(quota, tooSlow)
+	case err != nil:
+		c.failNear(quota, tooLong)
+	case !c.stack.Add(limit):
+		c.failNear(word, tooManyLimits)
+	default:
+		return true, true
+	}
+	return true, false
+}
+
+// parseBurst reads BURST capacity, if that is what comes next.
+func (c *Call) parseBurst(count int64, w *words) (capacity int64, ok bool) {
+	if !w.skip("BURST") {
+		return count, true
+	}
+	word, more := w.take()
+	if !more {
+		c.failNear(w.args[w.next-1], badCapacity)
+		return 0, false
+	}
+	capacity, ok = parseInt(word)
+	if !ok || capacity < 1 {
+		c.failNear(word, badCapacity)
+		return 0, false
+	}
+	return capacity, true
+}
+
+// parseOption reads the option that begins with word into r; option is 0 when word
+// does not begin an allowed one.
+func (c *Call) parseOption(word []byte, w *words, allowed options, r *stack.Request) (option options, ok bool) {
+	switch {
+	case allowed&optionCost != 0 && isKeyword(word, "COST"):
+		r.Cost, ok = c.parseValue(word, w, parseInt, badCost)
+		return optionCost, ok
+	case allowed&optionUpTo != 0 && isKeyword(word, "UPTO"):
+		r.UpTo = true
+		return optionUpTo, true
+	case allowed&optionStrict != 0 && isKeyword(word, "STRICT"):
+		r.Strict = true
+		return optionStrict, true
+	case allowed&optionMaxWait != 0 && isKeyword(word, "MAXWAIT"):
+		r.MaxWaitNs, ok = c.parseValue(word, w, parseDuration, badMaxWait)
+		return optionMaxWait, ok
+	case allowed&optionTimeout != 0 && isKeyword(word, "TIMEOUT"):
+		r.MaxWaitNs, ok = c.parseValue(word, w, parseDuration, badTimeout)
+		return optionTimeout, ok
+	}
+	return 0, true
+}
+
+// parseValue reads the value of the option word, which must not be negative.
+func (c *Call) parseValue(word []byte, w *words, parse func([]byte) (int64, bool), bad string) (n int64, ok bool) {
+	value, more := w.take()
+	if !more {
+		c.failNear(word, bad)
+		return 0, false
+	}
+	n, ok = parse(value)
+	if !ok || n < 0 {
+		c.failNear(value, bad)
+		return 0, false
+	}
+	return n, true
+}
+
+// failNear makes the call a syntax error that points at word and says what would be
+// right. Of a long word the beginning is shown.
+func (c *Call) failNear(word []byte, right ...string) {
+	const shown = 40
+	text := append(c.error[:0], "ERR syntax error near '"...)
+	text = append(text, word[:min(len(word), shown)]...)
+	if len(word) > shown {
+		text = append(text, "..."...)
+	}
+	text = append(text, "': "...)
+	for _, part := range right {
+		text = append(text, part...)
+	}
+	c.Write = Keep
+	c.Reply = ReplyError
+	c.Error = text
+}

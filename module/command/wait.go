@@ -1,0 +1,70 @@
+package command
+
+import "redis-throttle/stack"
+
+const waitOptions = optionCost | optionTimeout
+
+// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration
+//
+// Reserves like CL.LIMIT with MAXWAIT and is answered when the slot has come. A
+// TIMEOUT of 0 waits as long as it takes. Where a client cannot be blocked, in MULTI
+// or a script, it answers at once.
+func wait(c *Call) {
+	r, ok := c.parseRequest("COST or TIMEOUT", waitOptions)
+	if !ok || !c.decodeStack() {
+		return
+	}
+	switch {
+	case !c.MayBlock:
+		r.MaxWaitNs = 0
+	case r.MaxWaitNs == 0:
+		r.MaxWaitNs = int64(maxDuration)
+	}
+	c.Before = c.stack.Backlogs(c.backlogs[:0], c.NowNs)
+	result := c.stack.Take(r, c.NowNs)
+	c.store(result.Changed)
+	if result.WaitNs == 0 {
+		c.describe(result)
+		return
+	}
+	c.Reply = ReplyLater
+	c.Cost, c.WaitNs = r.Cost, result.WaitNs
+}
+
+// Answer describes how things stand to a caller of CL.WAIT whose slot has come after
+// waitedNs, or who was sent away before. Its arguments were found good when it began
+// to wait; what the key holds may have changed since, and is then taken for nothing.
+func (c *Call) Answer(granted bool, waitedNs int64) {
+	c.clear()
+	r, ok := c.parseRequest("", waitOptions)
+	if !ok {
+		return
+	}
+	if !c.decodeStack() {
+		r, _ = c.parseRequest("", waitOptions)
+	}
+	result := c.stack.Peek(r.Cost, c.NowNs)
+	result.Limited = !granted
+	if granted {
+		result.Granted, result.WaitNs, result.RetryAfterNs = r.Cost, waitedNs, stack.Never
+	}
+	c.describe(result)
+}
+
+// GiveBack writes what decide leaves in the stack, or nothing when it returns false.
+// decide is given the key's value, empty when there is no key.
+func (c *Call) GiveBack(decide func(value []byte, s *stack.Stack) bool) {
+	c.clear()
+	c.Reply = ReplyError // nobody reads it
+	value := c.Value
+	switch c.Kind {
+	case Absent:
+		value = nil
+	case Other:
+		value = []byte("not a string")
+	}
+	c.store(decide(value, &c.stack))
+}
+
+// Stack is the limits of the call in hand and what is kept of them.
+func (c *Call) Stack() *stack.Stack { return &c.stack }

@@ -1,0 +1,62 @@
+package command
+
+import (
+	"bytes"
+	"time"
+)
+
+// words reads the arguments of the commands that speak in words.
+type words struct {
+	args [][]byte
+	next int
+}
+
+// take returns the next word; ok is false at the end.
+func (w *words) take() (word []byte, ok bool) {
+	if w.next == len(w.args) {
+		return nil, false
+	}
+	w.next++
+	return w.args[w.next-1], true
+}
+
+// skip passes over the next word if it is keyword, in capitals or not.
+func (w *words) skip(keyword string) bool {
+	if w.next < len(w.args) && isKeyword(w.args[w.next], keyword) {
+		w.next++
+		return true
+	}
+	return false
+}
+
+func isKeyword(word []byte, keyword string) bool {
+	return len(word) == len(keyword) && bytes.EqualFold(word, []byte(keyword))
+}
+
+// parseQuota reads count/period, such as 5/s or 100/30m. The period may be a bare
+// unit; a bare number is seconds.
+func parseQuota(text []byte) (count, n int64, unit time.Duration, ok bool) {
+	slash := bytes.IndexByte(text[:min(len(text), maxNumberLen)], '/')
+	if slash < 0 {
+		return 0, 0, 0, false
+	}
+	count, ok = parseInt(text[:slash])
+	if !ok || count < 1 {
+		return 0, 0, 0, false
+	}
+	n, unit, ok = parseUnits(text[slash+1:], 1)
+	return count, n, unit, ok && n > 0
+}
+
+// parseDuration reads a length of time in the forms of a period, 0 included, as ns.
+func parseDuration(text []byte) (ns int64, ok bool) {
+	n, unit, ok := parseUnits(text, 1)
+	if !ok || n < 0 || n > int64(maxDuration/unit) {
+		return 0, false
+	}
+	return n * int64(unit), true
+}
+
+// maxDuration is the longest time a caller may wait, 100 years: with it no sum of
+// two times comes near 2^63 ns.
+const maxDuration = 100 * 365 * 24 * time.Hour

@@ -1,0 +1,122 @@
+// Callers of CL.WAIT that wait: blocked by the server, woken by its timers, one timer
+// for each key. Who waits for what, and until when, is Go's (package queue).
+#include "bridge.h"
+
+#include "_cgo_export.h"
+
+// What the bridge keeps of a line, while somebody is in it.
+typedef struct {
+  RedisModuleString *name;
+  RedisModuleTimerID timer; // 0 when none is set
+  int db;
+} waitLine;
+
+enum { RETRY_PAUSED_MS = 20, MS_NS = 1000 * 1000 };
+
+static waitLine *lineAt(int index) { return (waitLine *)throttleOwner(index); }
+
+static void wake(RedisModuleCtx *ctx, void *data);
+
+static void setTimer(RedisModuleCtx *ctx, int index, int64_t delayMs) {
+  waitLine *line = lineAt(index);
+  if (line->timer) api.StopTimer(ctx, line->timer, NULL);
+  line->timer = api.CreateTimer(ctx, delayMs, wake, (void *)(intptr_t)index);
+}
+
+// Sets the timer for the next caller in line, or clears away a line that is empty.
+static void setNextTimer(RedisModuleCtx *ctx, int index) {
+  waitLine *line = lineAt(index);
+  int64_t nextNs = throttleNext(index);
+  if (nextNs >= 0) {
+    int64_t delayNs = nextNs - throttleClockNs();
+    setTimer(ctx, index, delayNs > 0 ? (delayNs + MS_NS - 1) / MS_NS : 0);
+    return;
+  }
+  if (line->timer) api.StopTimer(ctx, line->timer, NULL);
+  api.FreeString(NULL, line->name);
+  api.Free(line);
+}
+
+// Writes the line's key as it is without those who left. On a replica the key is its
+// master's, and the slots lapse. It returns 0 when writing has to be put off.
+static int giveBack(RedisModuleCtx *ctx, int index) {
+  waitLine *line = lineAt(index);
+  int isMaster = api.GetContextFlags(ctx) & CONTEXT_MASTER;
+  if (isMaster && api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return 0;
+  int db = api.GetSelectedDb(ctx);
+  api.SelectDb(ctx, line->db);
+  RedisModuleKey *key = api.OpenKey(ctx, line->name, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
+  throttleCall call;
+  call.command = -1;
+  call.nowNs = throttleClockNs();
+  call.argCount = 0;
+  throttleGatherKey(&call, key);
+  throttleGiveBack(index, &call);
+  if (!isMaster) call.write = WRITE_KEEP;
+  throttleApplyKey(&call, ctx, key, line->name);
+  api.SelectDb(ctx, db);
+  return 1;
+}
+
+static void wake(RedisModuleCtx *ctx, void *data) {
+  int index = (int)(intptr_t)data;
+  lineAt(index)->timer = 0;
+  if (throttleSomebodyLeft(index) && !giveBack(ctx, index)) {
+    setTimer(ctx, index, RETRY_PAUSED_MS);
+    return;
+  }
+  int64_t nowNs = throttleClockNs(), waitedNs;
+  uintptr_t caller;
+  while ((caller = throttleDue(index, nowNs, &waitedNs))) {
+    api.UnblockClient((RedisModuleBlockedClient *)caller, (void *)(uintptr_t)waitedNs);
+  }
+  setNextTimer(ctx, index);
+}
+
+// The reply of one who is no longer blocked.
+static int answer(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
+  throttleCall call;
+  RedisModuleKey *key = api.OpenKey(ctx, argv[1], OPEN_READ);
+  call.command = -1;
+  call.nowNs = throttleClockNs();
+  throttleGatherArgs(&call, argv, argc);
+  throttleGatherKey(&call, key);
+  throttleAnswer(&call, granted, waitedNs);
+  if (key) api.CloseKey(key);
+  throttleReply(&call, ctx);
+  return API_OK;
+}
+
+static int onSlot(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  return answer(ctx, argv, argc, 1, (int64_t)(uintptr_t)api.GetBlockedClientPrivateData(ctx));
+}
+
+// The server has no more use for the handle: let it go, and have the slot given back
+// at the next turn of the event loop, once for all who leave in this one.
+static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *caller) {
+  int index = throttleLeave((uintptr_t)caller);
+  if (index < 0) return;
+  api.UnblockClient(caller, NULL);
+  setTimer(ctx, index, 0);
+}
+
+// CLIENT UNBLOCK. (The server's own timeout is not used: TIMEOUT is looked at when the
+// call begins.)
+static int onUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  answer(ctx, argv, argc, 0, 0);
+  leave(ctx, api.GetBlockedClientHandle(ctx));
+  return API_OK;
+}
+
+void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name) {
+  RedisModuleBlockedClient *caller = api.BlockClient(ctx, onSlot, onUnblock, NULL, 0);
+  api.SetDisconnectCallback(caller, leave);
+  int index = throttleEnter(call, (uintptr_t)caller);
+  if (lineAt(index)) return; // those ahead have set the timer
+  waitLine *line = api.Alloc(sizeof *line);
+  line->name = api.CreateStringFromString(NULL, name);
+  line->timer = 0;
+  line->db = call->db;
+  throttleSetOwner(index, (uintptr_t)line);
+  setNextTimer(ctx, index);
+}

@@ -1,0 +1,101 @@
+package module
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"redis-throttle/queue"
+	"redis-throttle/stack"
+)
+
+// lines are the callers of CL.WAIT that wait, by key. The bridge knows a caller by the
+// server's handle of the blocked client, and a line by its place.
+var lines queue.Lines
+
+// throttleEnter puts the caller of the call in hand, which answered ReplyLater, into
+// the line of its key.
+//
+//export throttleEnter
+func throttleEnter(c *C.throttleCall, caller C.uintptr_t) C.int {
+	line := lines.Enter(int(c.db), current.Args[0], uintptr(caller), current.Stack(), current.Cost, current.Before,
+		current.NowNs, current.WaitNs)
+	return C.int(line.Index)
+}
+
+// throttleLeave notes that caller is gone. It returns its line, or -1 when it did not wait.
+//
+//export throttleLeave
+func throttleLeave(caller C.uintptr_t) C.int {
+	line := lines.Leave(uintptr(caller))
+	if line == nil {
+		return -1
+	}
+	return C.int(line.Index)
+}
+
+// throttleOwner is where the bridge notes what it keeps of a line: 0 for a new one.
+//
+//export throttleOwner
+func throttleOwner(line C.int) C.uintptr_t { return C.uintptr_t(lines.At(int(line)).Owner) }
+
+//export throttleSetOwner
+func throttleSetOwner(line C.int, owner C.uintptr_t) { lines.At(int(line)).Owner = uintptr(owner) }
+
+// throttleSomebodyLeft reports whether there is something to give back in line.
+//
+//export throttleSomebodyLeft
+func throttleSomebodyLeft(line C.int) C.int {
+	if lines.At(int(line)).SomebodyLeft() {
+		return 1
+	}
+	return 0
+}
+
+// throttleGiveBack fills in what becomes of a line's key now that some have left it.
+//
+//export throttleGiveBack
+func throttleGiveBack(line C.int, c *C.throttleCall) {
+	defer recoverToError(c)
+	gathered(c)
+	current.GiveBack(func(value []byte, s *stack.Stack) bool {
+		return lines.GiveBack(lines.At(int(line)), value, s, current.NowNs)
+	})
+	outcome(c)
+}
+
+// throttleDue takes the next caller out of line whose slot has come, or returns 0.
+//
+//export throttleDue
+func throttleDue(line C.int, nowNs C.int64_t, waitedNs *C.int64_t) C.uintptr_t {
+	caller, waited, ok := lines.Due(lines.At(int(line)), int64(nowNs))
+	if !ok {
+		return 0
+	}
+	*waitedNs = C.int64_t(waited)
+	return C.uintptr_t(caller)
+}
+
+// throttleNext returns the instant at which line has to be looked at next, or -1 when
+// nobody is left in it and it is no more.
+//
+//export throttleNext
+func throttleNext(line C.int) C.int64_t {
+	nextNs, ok := lines.NextNs(lines.At(int(line)))
+	if !ok {
+		return -1
+	}
+	return C.int64_t(nextNs)
+}
+
+// throttleAnswer fills in the reply to a caller whose slot has come, or who was sent
+// away before.
+//
+//export throttleAnswer
+func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
+	defer recoverToError(c)
+	gathered(c)
+	current.Answer(granted != 0, int64(waitedNs))
+	outcome(c)
+}

@@ -1,0 +1,210 @@
+// Package queue keeps the callers that wait for a slot they have reserved: one line
+// for each key, in order of arrival. It knows when each is to be answered, and what
+// becomes of the line when one leaves early. It has no clock, no I/O and no
+// knowledge of the server: a caller is a number.
+package queue
+
+import (
+	"bytes"
+	"hash/maphash"
+
+	"redis-throttle/stack"
+)
+
+// Lines are all lines there are. The zero value has none.
+//
+// Places in it are used again when callers and lines are gone, so that it stops
+// allocating once it has seen its largest crowd.
+type Lines struct {
+	lines   []*Line
+	unused  []*Line
+	byKey   map[uint64]*Line // chained by Line.sameHash
+	waiting map[uintptr]*waiter
+	spare   []*waiter
+	seed    maphash.Seed
+}
+
+// Line is the callers that wait for one key. Index is its place in Lines.
+type Line struct {
+	Index int
+	DB    int
+	Name  []byte
+	// Owner is for whoever runs the lines to note what it keeps of this one. It is 0 in
+	// a new line.
+	Owner uintptr
+
+	left     int       // how many of waiters are gone
+	waiters  []*waiter // in order of arrival, from first on
+	first    int
+	hash     uint64
+	sameHash *Line
+}
+
+// waiter is a caller with a reservation. Its limits are rates.
+type waiter struct {
+	caller    uintptr
+	line      *Line
+	enteredNs int64
+	slotNs    int64 // when it is to be answered
+	left      bool
+	cost      int64
+	limits    []stack.Limit
+	// When each limit was full before and after the reservation, ns since the epoch.
+	// Beyond 2^63 they wrap; only differences to a now within 2^63 are looked at.
+	before, after []int64
+}
+
+// Waiting is the number of callers that wait.
+func (q *Lines) Waiting() int { return len(q.waiting) }
+
+// Enter puts caller at the end of the line of key name in database db. Its reservation
+// of cost units was made at nowNs, for waitNs later, and is in s; before is what
+// s.Backlogs was before it was made.
+func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost int64, before []int64, nowNs, waitNs int64) *Line {
+	line := q.line(db, name)
+	w := q.newWaiter()
+	w.caller, w.line, w.left, w.cost = caller, line, false, cost
+	w.enteredNs = nowNs
+	w.limits = s.Limits(w.limits[:0])
+	w.before = instants(append(w.before[:0], before...), nowNs)
+	w.after = instants(s.Backlogs(w.after[:0], nowNs), nowNs)
+	w.slotNs = nowNs + waitNs
+	if ahead := line.waiting(); len(ahead) > 0 {
+		// Whoever has other limits may reserve an earlier instant, but came later.
+		w.slotNs = max(w.slotNs, ahead[len(ahead)-1].slotNs)
+	}
+	line.waiters = append(line.waiters, w)
+	q.waiting[caller] = w
+	return line
+}
+
+// Leave notes that caller is gone without its answer, and returns its line, or nil
+// when it did not wait. Until GiveBack is called for the line its slot stays taken.
+func (q *Lines) Leave(caller uintptr) *Line {
+	w := q.waiting[caller]
+	if w == nil {
+		return nil
+	}
+	delete(q.waiting, caller)
+	w.left = true
+	w.line.left++
+	return w.line
+}
+
+// SomebodyLeft reports whether GiveBack has something to do.
+func (line *Line) SomebodyLeft() bool { return line.left > 0 }
+
+// Due returns the first caller in line whose slot has come, and how long it has waited,
+// and takes it out of the line. ok is false when there is none.
+func (q *Lines) Due(line *Line, nowNs int64) (caller uintptr, waitedNs int64, ok bool) {
+	for _, w := range line.waiting() {
+		if w.slotNs > nowNs {
+			break
+		}
+		q.removeFirst(line)
+		if w.left {
+			line.left--
+		} else {
+			delete(q.waiting, w.caller)
+			return w.caller, nowNs - w.enteredNs, true
+		}
+	}
+	return 0, 0, false
+}
+
+// NextNs is the instant at which Due will find the line's next caller. When nobody is
+// left ok is false; the line is then no more, and its place another's.
+func (q *Lines) NextNs(line *Line) (instantNs int64, ok bool) {
+	waiting := line.waiting()
+	if len(waiting) == 0 {
+		q.forget(line)
+		return 0, false
+	}
+	return waiting[0].slotNs, true
+}
+
+// At returns the line in place index.
+func (q *Lines) At(index int) *Line { return q.lines[index] }
+
+// Each calls visit for every line in which somebody waits.
+func (q *Lines) Each(visit func(*Line)) {
+	for _, line := range q.lines {
+		if len(line.waiting()) > 0 {
+			visit(line)
+		}
+	}
+}
+
+func (q *Lines) line(db int, name []byte) *Line {
+	if q.byKey == nil {
+		q.byKey = make(map[uint64]*Line)
+		q.waiting = make(map[uintptr]*waiter)
+		q.seed = maphash.MakeSeed()
+	}
+	hash := maphash.Bytes(q.seed, name) + uint64(db)
+	for line := q.byKey[hash]; line != nil; line = line.sameHash {
+		if line.DB == db && bytes.Equal(line.Name, name) {
+			return line
+		}
+	}
+	line := q.newLine()
+	line.DB, line.Name, line.hash = db, append(line.Name[:0], name...), hash
+	line.sameHash = q.byKey[hash]
+	q.byKey[hash] = line
+	return line
+}
+
+func (q *Lines) newLine() *Line {
+	if n := len(q.unused); n > 0 {
+		line := q.unused[n-1]
+		q.unused = q.unused[:n-1]
+		return line
+	}
+	line := &Line{Index: len(q.lines)}
+	q.lines = append(q.lines, line)
+	return line
+}
+
+func (q *Lines) forget(line *Line) {
+	place := &line.sameHash
+	if first := q.byKey[line.hash]; first == line {
+		if line.sameHash == nil {
+			delete(q.byKey, line.hash)
+		} else {
+			q.byKey[line.hash] = line.sameHash
+		}
+	} else {
+		for place = &first.sameHash; *place != line; place = &(*place).sameHash {
+		}
+		*place = line.sameHash
+	}
+	line.sameHash, line.Owner = nil, 0
+	q.unused = append(q.unused, line)
+}
+
+func (q *Lines) newWaiter() *waiter {
+	if n := len(q.spare); n > 0 {
+		w := q.spare[n-1]
+		q.spare = q.spare[:n-1]
+		return w
+	}
+	return &waiter{}
+}
+
+func (line *Line) waiting() []*waiter { return line.waiters[line.first:] }
+
+func (q *Lines) removeFirst(line *Line) {
+	q.spare = append(q.spare, line.waiters[line.first])
+	line.first++
+	if line.first == len(line.waiters) {
+		line.waiters, line.first = line.waiters[:0], 0
+	}
+}
+
+// instants turns backlogs seen from nowNs into the instants at which they are done.
+func instants(backlogs []int64, nowNs int64) []int64 {
+	for i := range backlogs {
+		backlogs[i] += nowNs
+	}
+	return backlogs
+}

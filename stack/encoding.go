@@ -1,0 +1,185 @@
+package stack
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"redis-throttle/fixed"
+	"redis-throttle/gcra"
+	"redis-throttle/window"
+)
+
+// The value of a key is one of two things.
+//
+// A single rate without reservations is its TAT: ns since the Unix epoch in decimal
+// digits, without leading zeros. CL.THROTTLE and redis-cell store the same.
+//
+// Anything else begins with a byte that no digit is, numbers little-endian and
+// unsigned:
+//
+//	offset  size  content
+//	0       1     version of the encoding, 1
+//	1       1     n, the number of limits, 1 to 8
+//	2       ...   n times:
+//	        1       kind: 1 rate, 2 window, 3 fixed
+//	        8       period in ns, 1 to 2^63 - 1
+//	        2       length of the state that follows
+//	        length  the state as the kind's package encodes it; none of an untouched limit
+//
+// Counts and burst capacities are not part of it: they come with every call. A state
+// belongs to the limit of the same kind and period, the first to the first where there
+// are several.
+const (
+	version        = 1
+	headerLen      = 2
+	limitHeaderLen = 11
+
+	// MaxEncodedLen is the length in bytes of the longest value.
+	MaxEncodedLen = headerLen + MaxLimits*(limitHeaderLen+window.MaxEncodedLen)
+)
+
+// ErrEncoding is what Decode says of a value that Append did not write.
+var ErrEncoding = errors.New("not the state of a rate limiter")
+
+// ParseTAT reads a plain TAT: decimal digits without leading zeros, below 2^64.
+func ParseTAT(value []byte) (tat uint64, ok bool) {
+	if len(value) == 0 || len(value) > 20 || (value[0] == '0' && len(value) > 1) {
+		return 0, false
+	}
+	for _, c := range value {
+		digit := uint64(c - '0')
+		if digit > 9 || (len(value) == 20 && tat > (math.MaxUint64-digit)/10) {
+			return 0, false
+		}
+		tat = tat*10 + digit
+	}
+	return tat, true
+}
+
+// DecodeRate reads a value that keeps a single rate, whatever its period. A plain TAT
+// is the caller's to read, with ParseTAT.
+func DecodeRate(value []byte, s *gcra.State) error {
+	if len(value) < headerLen+limitHeaderLen || value[0] != version || value[1] != 1 || Kind(value[2]) != Rate {
+		return ErrEncoding
+	}
+	periodNs := binary.LittleEndian.Uint64(value[headerLen+1:])
+	length := int(binary.LittleEndian.Uint16(value[headerLen+9:]))
+	if periodNs < 1 || periodNs > math.MaxInt64 || len(value) != headerLen+limitHeaderLen+length {
+		return ErrEncoding
+	}
+	return s.Decode(value[headerLen+limitHeaderLen:])
+}
+
+// Decode gives the limits of the stack the states that value keeps for them. Limits
+// it says nothing of stay full, states of limits that the stack does not have are
+// dropped. A plain TAT belongs to the first rate, whatever its period.
+func (s *Stack) Decode(value []byte) error {
+	if tat, ok := ParseTAT(value); ok {
+		for i := range s.n {
+			if s.limits[i].kind == Rate {
+				s.states[i].rate.TAT = tat
+				break
+			}
+		}
+		return nil
+	}
+	if len(value) < headerLen || value[0] != version || value[1] < 1 || value[1] > MaxLimits {
+		return ErrEncoding
+	}
+	var taken [MaxLimits]bool
+	rest := value[headerLen:]
+	for range value[1] {
+		if len(rest) < limitHeaderLen {
+			return ErrEncoding
+		}
+		kind, periodNs := Kind(rest[0]), binary.LittleEndian.Uint64(rest[1:])
+		length := int(binary.LittleEndian.Uint16(rest[9:]))
+		rest = rest[limitHeaderLen:]
+		if len(rest) < length || periodNs < 1 || periodNs > math.MaxInt64 {
+			return ErrEncoding
+		}
+		if err := s.decodeState(kind, int64(periodNs), rest[:length], &taken); err != nil {
+			return err
+		}
+		rest = rest[length:]
+	}
+	if len(rest) > 0 {
+		return ErrEncoding
+	}
+	return nil
+}
+
+// decodeState reads one state into the place of its limit, or into none when no limit
+// of the stack is of that kind and period.
+func (s *Stack) decodeState(kind Kind, periodNs int64, encoded []byte, taken *[MaxLimits]bool) error {
+	place := &spare
+	for i := range s.n {
+		if !taken[i] && s.limits[i].kind == kind && s.limits[i].periodNs == periodNs {
+			taken[i] = true
+			place = &s.states[i]
+			break
+		}
+	}
+	var err error
+	switch kind {
+	case Rate:
+		err = place.rate.Decode(encoded)
+	case Window:
+		// The period is all that Decode goes by.
+		limit, _ := window.New(1, periodNs, time.Nanosecond)
+		err = limit.Decode(encoded, &place.window)
+	case Fixed:
+		limit, _ := fixed.New(1, periodNs, time.Nanosecond)
+		err = limit.Decode(encoded, &place.fixed)
+	default:
+		return ErrEncoding
+	}
+	if err != nil {
+		return ErrEncoding
+	}
+	return nil
+}
+
+// spare takes the states of limits that a call does not have. What is in it is never
+// looked at.
+var spare state
+
+// Append appends the value to store. It allocates only when dst has no room for
+// MaxEncodedLen bytes.
+func (s *Stack) Append(dst []byte) []byte {
+	if s.n == 1 && s.limits[0].kind == Rate && s.states[0].rate.Plain() {
+		return strconv.AppendUint(dst, s.states[0].rate.TAT, 10)
+	}
+	dst = append(dst, version, byte(s.n))
+	for i := range s.n {
+		limit, state := &s.limits[i], &s.states[i]
+		dst = append(dst, byte(limit.kind))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(limit.periodNs))
+		start := len(dst)
+		dst = append(dst, 0, 0)
+		switch limit.kind {
+		case Rate:
+			dst = state.rate.Append(dst)
+		case Window:
+			dst = state.window.Append(dst)
+		case Fixed:
+			dst = state.fixed.Append(dst)
+		}
+		binary.LittleEndian.PutUint16(dst[start:], uint16(len(dst)-start-2))
+	}
+	return dst
+}
+
+func (s *Stack) clear(i int) {
+	switch s.limits[i].kind {
+	case Rate:
+		s.states[i].rate = gcra.State{}
+	case Window:
+		s.states[i].window = window.State{}
+	case Fixed:
+		s.states[i].fixed = fixed.State{}
+	}
+}

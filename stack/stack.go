@@ -1,0 +1,246 @@
+package stack
+
+import "math"
+
+// Never is the retry after of a request that no amount of waiting makes possible, or
+// that was let through.
+const Never = int64(-1)
+
+// Stack is the limits of one call and what is kept of each. It is large (some 10 KB)
+// and meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund.
+type Stack struct {
+	limits [MaxLimits]Limit
+	states [MaxLimits]state
+	n      int
+}
+
+// Request is what is asked of all limits at once.
+type Request struct {
+	Cost      int64 // units; 0 asks for nothing
+	UpTo      bool  // take what fits of Cost, at least one
+	Strict    bool  // take the cost of a denied request too, as far as it is there
+	MaxWaitNs int64 // let through a request that waits up to this long; rates only
+}
+
+// Result is how a request went, and how things stand after it with the limit that
+// decided.
+type Result struct {
+	Limited bool
+	// Rule is the index of the deciding limit. Of a limited request it is the one
+	// with the longest wait, Never being the longest; otherwise the one with the
+	// fewest units left. Of several, the first.
+	Rule         int
+	Limit        int64 // the rule's capacity or count
+	Remaining    int64 // units the rule has left
+	RetryAfterNs int64 // until this same request succeeds if nobody else asks, or Never
+	ResetAfterNs int64 // until the rule is full
+	NextAfterNs  int64 // until the rule has a unit more, 0 when it is full
+	Granted      int64 // units charged; negative, units given back
+	WaitNs       int64 // how long the request has to be held
+	// Changed says that the stack's state has to be stored.
+	Changed bool
+}
+
+// Reset empties the stack.
+func (s *Stack) Reset() { s.n = 0 }
+
+// Len is the number of limits.
+func (s *Stack) Len() int { return s.n }
+
+// Add puts a limit that was never used at the end. It returns false when the stack
+// is full.
+func (s *Stack) Add(limit Limit) bool {
+	if s.n == MaxLimits {
+		return false
+	}
+	s.limits[s.n] = limit
+	s.clear(s.n)
+	s.n++
+	return true
+}
+
+// RatesOnly reports whether all limits are rates.
+func (s *Stack) RatesOnly() bool {
+	for i := range s.n {
+		if s.limits[i].kind != Rate {
+			return false
+		}
+	}
+	return true
+}
+
+// Take asks every limit for r.Cost units at nowNs. Either all are charged or none.
+func (s *Stack) Take(r Request, nowNs int64) Result {
+	corrected := s.settle(nowNs)
+	cost := r.Cost
+	if r.UpTo {
+		cost = s.grantable(cost, nowNs)
+	}
+	rule, waitNs := s.wait(cost, nowNs)
+	var result Result
+	if waitNs >= 0 && waitNs <= s.longestWait(r.MaxWaitNs) {
+		s.charge(cost, waitNs, nowNs)
+		result = Result{Rule: s.tightest(nowNs), RetryAfterNs: Never, Granted: cost, WaitNs: waitNs, Changed: cost > 0}
+	} else {
+		result = Result{Limited: true, Rule: rule, Changed: corrected}
+		if r.Strict {
+			result.Changed = s.chargeDenied(r.Cost, nowNs) || corrected
+			result.Rule, waitNs = s.wait(cost, nowNs)
+		}
+		result.RetryAfterNs = waitNs
+		if waitNs > r.MaxWaitNs {
+			result.RetryAfterNs -= r.MaxWaitNs
+		}
+	}
+	s.describe(&result, nowNs)
+	return result
+}
+
+// Peek tells what Take would answer to cost units, and charges nothing: the units
+// that remain are those before the request.
+func (s *Stack) Peek(cost, nowNs int64) Result {
+	s.settle(nowNs)
+	rule, waitNs := s.wait(cost, nowNs)
+	result := Result{Limited: waitNs != 0, Rule: rule, RetryAfterNs: waitNs}
+	if !result.Limited {
+		result.Rule, result.RetryAfterNs = s.tightest(nowNs), Never
+	}
+	s.describe(&result, nowNs)
+	return result
+}
+
+// Refund gives cost units back to every limit, none of which gets fuller than full.
+// Granted is what the rule took back, as a negative number.
+func (s *Stack) Refund(cost, nowNs int64) Result {
+	changed := s.settle(nowNs)
+	var refunded [MaxLimits]int64
+	for i := range s.n {
+		refunded[i] = s.limits[i].refund(&s.states[i], nowNs, cost)
+		changed = changed || refunded[i] > 0
+	}
+	rule := s.tightest(nowNs)
+	result := Result{Rule: rule, RetryAfterNs: Never, Granted: -refunded[rule], Changed: changed}
+	s.describe(&result, nowNs)
+	return result
+}
+
+// ExpireAt is the instant from which all limits are full, 0 when they are: the state
+// then equals none.
+func (s *Stack) ExpireAt() uint64 {
+	var latest uint64
+	for i := range s.n {
+		latest = max(latest, s.limits[i].expireAt(&s.states[i]))
+	}
+	return latest
+}
+
+// settle brings all states to nowNs and reports whether one was corrected, which has
+// to be stored even if the request is denied.
+func (s *Stack) settle(nowNs int64) (corrected bool) {
+	for i := range s.n {
+		if s.limits[i].settle(&s.states[i], nowNs) {
+			corrected = true
+		}
+	}
+	return corrected
+}
+
+// grantable is how much of cost every limit has, but at least one unit of a cost
+// that is not zero.
+func (s *Stack) grantable(cost, nowNs int64) int64 {
+	least := cost
+	for i := range s.n {
+		least = min(least, s.limits[i].available(&s.states[i], nowNs))
+	}
+	return max(least, min(cost, 1))
+}
+
+// wait is the longest time until a limit has cost units, or Never, and which limit's
+// that is.
+func (s *Stack) wait(cost, nowNs int64) (rule int, ns int64) {
+	for i := range s.n {
+		retryNs := s.limits[i].retryAfter(&s.states[i], nowNs, cost)
+		if retryNs < 0 {
+			return i, Never
+		}
+		if retryNs > ns {
+			rule, ns = i, retryNs
+		}
+	}
+	return rule, ns
+}
+
+// longestWait is maxWaitNs, or less where a request that waits so long would leave a
+// backlog of 2^63 ns or more in a bucket.
+func (s *Stack) longestWait(maxWaitNs int64) int64 {
+	for i := range s.n {
+		if s.limits[i].kind == Rate {
+			maxWaitNs = min(maxWaitNs, math.MaxInt64-s.limits[i].rate.BurstTolerance())
+		}
+	}
+	return maxWaitNs
+}
+
+func (s *Stack) charge(cost, waitNs, nowNs int64) {
+	if cost == 0 {
+		return
+	}
+	for i := range s.n {
+		s.limits[i].charge(&s.states[i], nowNs, cost, waitNs)
+	}
+}
+
+func (s *Stack) chargeDenied(cost, nowNs int64) (changed bool) {
+	for i := range s.n {
+		if s.limits[i].chargeDenied(&s.states[i], nowNs, cost) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+// tightest is the limit with the fewest units left.
+func (s *Stack) tightest(nowNs int64) (rule int) {
+	least := int64(math.MaxInt64)
+	for i := range s.n {
+		if available := s.limits[i].available(&s.states[i], nowNs); available < least {
+			rule, least = i, available
+		}
+	}
+	return rule
+}
+
+func (s *Stack) describe(r *Result, nowNs int64) {
+	limit, state := &s.limits[r.Rule], &s.states[r.Rule]
+	r.Limit = limit.capacity()
+	r.Remaining = limit.available(state, nowNs)
+	r.ResetAfterNs = limit.resetAfter(state, nowNs)
+	r.NextAfterNs = limit.nextAfter(state, nowNs)
+}
+
+// Limits appends the stack's limits to dst.
+func (s *Stack) Limits(dst []Limit) []Limit { return append(dst, s.limits[:s.n]...) }
+
+// Load makes limits the stack's, all full. There must be at most MaxLimits.
+func (s *Stack) Load(limits []Limit) {
+	s.Reset()
+	for _, limit := range limits {
+		s.Add(limit)
+	}
+}
+
+// Backlogs appends the backlog of every rate at nowNs to dst, in ns. A stack of rates
+// only is restored by SetBacklogs.
+func (s *Stack) Backlogs(dst []int64, nowNs int64) []int64 {
+	for i := range s.n {
+		dst = append(dst, s.limits[i].rate.ResetAfter(&s.states[i].rate, nowNs))
+	}
+	return dst
+}
+
+// SetBacklogs is the reverse of Backlogs.
+func (s *Stack) SetBacklogs(backlogs []int64, nowNs int64) {
+	for i, backlog := range backlogs {
+		s.limits[i].rate.SetBacklog(&s.states[i].rate, nowNs, backlog)
+	}
+}
