@@ -1,0 +1,290 @@
+// Every answer compared with a counter that remembers every grant, and the promise itself
+// checked on the log of granted units alone.
+package fixed_test
+
+import (
+	"flag"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"redis-throttle/fixed"
+)
+
+// Rapid's own default of 100 cases is made for slower code than this.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "1000"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
+
+var seedFlag = flag.Uint64("seed", 0, "repeat the random runs that reported this seed (0: a new one)")
+
+// draw picks a number from lo to hi, both included. The same traffic is drawn from
+// rapid, which shrinks a failure, and from a seed, which is fast enough for millions.
+type draw func(what string, lo, hi int64) int64
+
+func drawFromRapid(t *rapid.T) draw {
+	return func(what string, lo, hi int64) int64 {
+		return rapid.Int64Range(lo, hi).Draw(t, what)
+	}
+}
+
+func drawFromSeed(t *testing.T) draw {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("repeat with -seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	return func(_ string, lo, hi int64) int64 {
+		return lo + int64(r.Uint64N(uint64(hi)-uint64(lo)+1))
+	}
+}
+
+// ofAnyMagnitude picks from lo to hi such that small and large numbers are as likely.
+func (d draw) ofAnyMagnitude(what string, lo, hi int64) int64 {
+	length := d(what+": bits", 0, int64(bits.Len64(uint64(hi-lo))))
+	return lo + min(d(what, 0, int64(1)<<length-1), hi-lo)
+}
+
+// model is the naive counter: one event for every charge, in order, summed anew for
+// every answer.
+type model struct {
+	count, period int64
+	events        []event
+}
+
+type event struct{ at, units int64 }
+
+// start is the first instant of the window that instant is in.
+func (m *model) start(instant int64) int64 { return instant - instant%m.period }
+
+// used counts what is in the window of now, or later on a clock that was set back.
+func (m *model) used(nowNs int64) int64 {
+	sum := int64(0)
+	for _, e := range m.events {
+		if e.at >= m.start(nowNs) {
+			sum += e.units
+		}
+	}
+	return sum
+}
+
+func (m *model) available(nowNs int64) int64 { return max(0, m.count-m.used(nowNs)) }
+
+func (m *model) retryAfter(nowNs, quantity int64) int64 {
+	switch {
+	case quantity > m.count:
+		return fixed.Never
+	case quantity <= m.available(nowNs):
+		return 0
+	default:
+		return m.start(nowNs) + (m.period - nowNs)
+	}
+}
+
+func (m *model) resetAfter(nowNs int64) int64 {
+	if m.used(nowNs) == 0 {
+		return 0
+	}
+	return m.start(nowNs) + (m.period - nowNs)
+}
+
+// settle is what every write begins with: earlier windows are forgotten, later ones
+// become this one.
+func (m *model) settle(nowNs int64) {
+	kept := m.events[:0]
+	for _, e := range m.events {
+		if e.at < m.start(nowNs) {
+			continue
+		}
+		if e.at-m.start(nowNs) >= m.period {
+			e.at = nowNs
+		}
+		kept = append(kept, e)
+	}
+	m.events = kept
+}
+
+func (m *model) charge(nowNs, quantity int64) {
+	m.settle(nowNs)
+	m.events = append(m.events, event{at: nowNs, units: quantity})
+}
+
+func (m *model) refund(nowNs, quantity int64) (givenBack int64) {
+	m.settle(nowNs)
+	for len(m.events) > 0 && quantity > givenBack {
+		last := &m.events[len(m.events)-1]
+		back := min(last.units, quantity-givenBack)
+		last.units -= back
+		givenBack += back
+		if last.units == 0 {
+			m.events = m.events[:len(m.events)-1]
+		}
+	}
+	return givenBack
+}
+
+// pair is a limiter and the model that it has to equal.
+type pair struct {
+	t     require.TestingT
+	limit fixed.Limit
+	state fixed.State
+	model model
+	now   int64
+}
+
+// equal is cheap enough for tens of millions.
+func (p *pair) equal(want, got int64, what string) {
+	if want != got {
+		require.Failf(p.t, what, "want %d, got %d; %+v %+v, now %d, model %+v",
+			want, got, p.limit, p.state, p.now, p.model)
+	}
+}
+
+func (p *pair) compare(quantity int64) {
+	m, l, s, now := &p.model, p.limit, &p.state, p.now
+	p.equal(m.available(now), l.Available(s, now), "available")
+	p.equal(m.retryAfter(now, quantity), l.RetryAfter(s, now, quantity), "retry after")
+	p.equal(m.resetAfter(now), l.ResetAfter(s, now), "reset after")
+	p.equal(m.resetAfter(now), l.NextAfter(s, now), "next after")
+}
+
+// settle checks also that the state then expires when it says.
+func (p *pair) settle() {
+	later := p.state.Append(nil)
+	corrected := p.limit.Settle(&p.state, p.now)
+	p.model.settle(p.now)
+	require.Equal(p.t, corrected, len(p.state.Append(nil)) > 0 && string(later) != string(p.state.Append(nil)))
+	if reset := p.limit.ResetAfter(&p.state, p.now); reset > 0 && p.now <= math.MaxInt64-reset {
+		p.equal(p.now+reset, p.limit.ExpireAt(&p.state), "expire at")
+		p.equal(p.limit.Count(), p.limit.Available(&p.state, p.now+reset), "available when reset")
+	}
+}
+
+// chargeAndRefund checks that the two leave the bytes as they were.
+func (p *pair) chargeAndRefund(quantity int64) {
+	before := p.state
+	p.limit.Settle(&before, p.now)
+	if taken := p.limit.Charge(&p.state, p.now, quantity); taken > 0 {
+		p.equal(taken, p.limit.Refund(&p.state, p.now, taken), "refunded")
+		p.model.settle(p.now)
+		require.Equal(p.t, before.Append(nil), p.state.Append(nil))
+	}
+}
+
+// reload stores the state and reads it back, as every command does.
+func (p *pair) reload() {
+	encoded := p.state.Append(nil)
+	var s fixed.State
+	require.NoError(p.t, p.limit.Decode(encoded, &s))
+	require.Equal(p.t, p.state, s)
+	require.Equal(p.t, encoded, s.Append(nil))
+}
+
+// run makes steps random steps and compares after each.
+func run(t require.TestingT, pick draw, steps int) {
+	period := pick.ofAnyMagnitude("period", 1, math.MaxInt64)
+	maxCount := pick.ofAnyMagnitude("count", 1, math.MaxInt64)
+	maxQuantity := pick.ofAnyMagnitude("quantity", 1, maxCount)
+	p := &pair{t: t, now: pick.ofAnyMagnitude("now", 0, 1<<62)}
+	setCount := func(count int64) {
+		p.limit = newLimit(t, count, period)
+		p.model.count, p.model.period = count, period
+	}
+	setCount(maxCount)
+
+	for range steps {
+		step := pick("step", 0, period/8)
+		switch pick("clock", 0, 63) {
+		case 0:
+			step = pick.ofAnyMagnitude("pause", 0, math.MaxInt64)
+		case 1:
+			step = -pick.ofAnyMagnitude("set back", 0, p.now)
+		case 2, 3:
+			step = -min(pick("set back within two periods", 0, min(period, math.MaxInt64/2)*2), p.now)
+		case 4, 5:
+			step = p.model.start(p.now) + (period - 1 - p.now) // the last instant of the window
+		}
+		if step > math.MaxInt64-p.now {
+			step = -p.now // time is up; begin again
+		}
+		p.now += step
+
+		quantity := pick("quantity", 0, min(maxQuantity, math.MaxInt64-1)+1)
+		p.compare(quantity)
+		switch op := pick("operation", 0, 31); {
+		case op < 16: // all or nothing
+			if p.limit.Available(&p.state, p.now) >= quantity && quantity > 0 {
+				p.equal(quantity, p.limit.Charge(&p.state, p.now, quantity), "charged")
+				p.model.charge(p.now, quantity)
+			}
+		case op < 22: // as many as fit
+			want := min(quantity, p.model.available(p.now))
+			p.equal(want, p.limit.Charge(&p.state, p.now, quantity), "charged")
+			if want > 0 {
+				p.model.charge(p.now, want)
+			}
+		case op < 24:
+			if quantity > 0 {
+				p.equal(p.model.refund(p.now, quantity), p.limit.Refund(&p.state, p.now, quantity), "refunded")
+			}
+		case op < 26:
+			p.chargeAndRefund(quantity)
+		case op < 27:
+			setCount(maxCount - pick.ofAnyMagnitude("count lowered by", 0, maxCount-1))
+		case op < 28: // denied
+			p.settle()
+		default:
+			p.reload()
+		}
+		p.compare(quantity)
+	}
+}
+
+const millionSteps = 1_000_000
+
+func TestItEqualsTheModel(t *testing.T) {
+	pick := drawFromSeed(t)
+	for range millionSteps / 1000 {
+		run(t, pick, 1000)
+	}
+}
+
+func TestItEqualsTheModelShrinkable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { run(t, drawFromRapid(t), 100) })
+}
+
+func TestNoCalendarWindowHoldsMoreThanCount(t *testing.T) {
+	pick, full := drawFromSeed(t), 0
+	const runs = millionSteps / 1000
+	for range runs {
+		period := pick.ofAnyMagnitude("period", 1, 1<<40)
+		limit := newLimit(t, pick("count", 1, 50), period)
+		var s fixed.State
+		now, granted := start, map[int64]int64{} // units by the start of their window
+		for range 1000 {
+			now += pick("step", 0, period/10+1)
+			quantity := pick("quantity", 1, 10)
+			units := limit.Charge(&s, now, quantity)
+			if pick("refund", 1, 10) == 1 {
+				units -= limit.Refund(&s, now, pick("refund", 0, quantity))
+			}
+			granted[now/period*period] += units
+		}
+		for _, units := range granted {
+			require.LessOrEqual(t, units, limit.Count(), "%+v", limit)
+			if units == limit.Count() {
+				full++
+			}
+		}
+	}
+	assert.Greater(t, full, runs, "traffic too light to show anything")
+}
