@@ -16,27 +16,21 @@ have() { command -v "$1" >/dev/null; }
 
 have_apt() { have apt-get && have dpkg-deb; }
 
-# as_root COMMAND...: through sudo unless we are root.
-as_root() {
-	if [ "$(id -u)" = 0 ]; then
-		"$@"
-	elif have sudo; then
-		sudo "$@"
-	else
-		die "this needs root, and there is no sudo; run as root: $*"
-	fi
-}
-
 # apt_install PACKAGE...: refreshes the package lists only when they do not do.
 apt_install() {
-	local install=(as_root env DEBIAN_FRONTEND=noninteractive
+	local apt=(env DEBIAN_FRONTEND=noninteractive
 		apt-get -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 -y -q)
-	if apt-cache show "$@" >/dev/null 2>&1 && "${install[@]}" install --no-install-recommends "$@" >&2; then
+	local install=(install --no-install-recommends "$@")
+	if [ "$(id -u)" != 0 ]; then
+		have sudo || die "installing needs root, and there is no sudo; run as root: apt-get install $*"
+		apt=(sudo "${apt[@]}")
+	fi
+	if apt-get --simulate "${install[@]}" >/dev/null 2>&1 && "${apt[@]}" "${install[@]}" >&2; then
 		return
 	fi
 	say "apt-get update: the package lists are missing or out of date"
-	"${install[@]}" update >&2 || say "apt-get update failed for some sources; trying with the others"
-	"${install[@]}" install --no-install-recommends "$@" >&2
+	"${apt[@]}" update >&2 || say "apt-get update failed for some sources; trying with the others"
+	"${apt[@]}" "${install[@]}" >&2
 }
 
 # find_cli: the path of a command line client.
