@@ -229,15 +229,11 @@ func TestSentinelFailover(t *testing.T) {
 		DisableIdentity: true,
 	})
 	defer client.Close()
-	var words []any
-	for _, word := range stock.call(failoverKey, 1) {
-		words = append(words, word)
-	}
 	const callers = 20
 	var unanswered [callers]atomic.Int64
 	cr := gather(t, callers, func(caller int) ask {
 		return func() (answer, bool, error) {
-			n, err := client.Do(t.Context(), words...).Int64Slice()
+			n, err := client.Do(t.Context(), wordsOf(stock.call(failoverKey, 1))...).Int64Slice()
 			if err != nil {
 				unanswered[caller].Add(1)
 				time.Sleep(10 * time.Millisecond) // a caller has other things to do, too

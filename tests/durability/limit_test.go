@@ -25,7 +25,8 @@ var (
 	// was taken, and what is stored grows by an hour with each unit.
 	hourly = limit{"99999 1 1h", 100_000, time.Hour}
 	// Units come back all the time, and callers who hammer take each of them.
-	rapid = limit{"199 1000 1", 200, time.Millisecond}
+	rapid  = limit{"199 1000 1", 200, time.Millisecond}
+	steady = limit{"99 200 1", 100, 5 * time.Millisecond}
 )
 
 // call is CL.THROTTLE as a client sends it.

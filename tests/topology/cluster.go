@@ -4,7 +4,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,9 +26,11 @@ func StartCluster(t testing.TB, opts ...server.Option) *Cluster {
 	t.Helper()
 	const masters, replicasEach = 3, 1
 	c := &Cluster{t: t}
+	// Nobody is to be taken for dead just because the machine is busy.
+	opts = append(slices.Clone(opts), server.Cluster(), server.Config("cluster-node-timeout 30000"))
 	command := []string{"--cluster", "create"}
 	for range masters * (1 + replicasEach) {
-		node := server.Start(t, append(slices.Clone(opts), server.Cluster())...)
+		node := server.Start(t, opts...)
 		c.Nodes = append(c.Nodes, node)
 		command = append(command, node.Addr())
 	}
@@ -89,7 +90,19 @@ func (c *Cluster) Masters() []*server.Server {
 	return masters
 }
 
-// Owner is the master of a slot, as the masters see it.
+// Slots are the slots of a master, in order.
+func (c *Cluster) Slots(master *server.Server) []int {
+	c.t.Helper()
+	var slots []int
+	for slot, port := range c.owners(c.Nodes[0]) {
+		if port == master.Port {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// Owner is the master of a slot.
 func (c *Cluster) Owner(slot int) *server.Server {
 	c.t.Helper()
 	owner := c.at(c.owners(c.Nodes[0])[slot])
@@ -116,16 +129,6 @@ func (c *Cluster) at(port int) *server.Server {
 		}
 	}
 	return nil
-}
-
-// At is the node at an address that another node named.
-func (c *Cluster) At(addr string) *server.Server {
-	_, text, _ := strings.Cut(addr, ":")
-	port, err := strconv.Atoi(text)
-	require.NoError(c.t, err, "address %q", addr)
-	n := c.at(port)
-	require.NotNil(c.t, n, "no node at %s", addr)
-	return n
 }
 
 // ID is the name by which the cluster knows a node.

@@ -26,7 +26,7 @@ func Watch(t testing.TB, n int, master *server.Server, replicas int) Sentinels {
 	for i := range sentinels {
 		sentinels[i] = server.Start(t, server.Run(master.Program), server.Sentinel(), server.Config(
 			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d", MasterName, master.Port, n/2+1),
-			fmt.Sprintf("sentinel down-after-milliseconds %s 500", MasterName),
+			fmt.Sprintf("sentinel down-after-milliseconds %s 1500", MasterName),
 			fmt.Sprintf("sentinel failover-timeout %s 20000", MasterName),
 		))
 	}

@@ -1,0 +1,73 @@
+package durability
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/topology"
+)
+
+// follower is a cluster client reduced to what clusters ask of one: it goes where it
+// is sent, and counts how often. Any other error ends it.
+type follower struct {
+	conns map[string]*resp.Conn // by address
+	at    string
+	sent  *redirections
+}
+
+type redirections struct{ moved, ask, tryAgain atomic.Int64 }
+
+func (r *redirections) String() string {
+	return fmt.Sprintf("%d MOVED, %d ASK, %d TRYAGAIN", r.moved.Load(), r.ask.Load(), r.tryAgain.Load())
+}
+
+// newFollower connects to every node of a cluster.
+func newFollower(t *testing.T, c *topology.Cluster, sent *redirections) *follower {
+	t.Helper()
+	f := &follower{conns: map[string]*resp.Conn{}, at: c.Nodes[0].Addr(), sent: sent}
+	for _, n := range c.Nodes {
+		f.conns[n.Addr()] = n.Raw()
+	}
+	return f
+}
+
+// do sends a command until somebody answers it.
+func (f *follower) do(command []string) (resp.Value, error) {
+	v, err := f.conns[f.at].Do(command...)
+	for err == nil && v.IsError() {
+		words := strings.Fields(v.Text)
+		switch words[0] {
+		case "MOVED":
+			f.sent.moved.Add(1)
+			f.at = words[2]
+			v, err = f.conns[f.at].Do(command...)
+		case "ASK": // there for this once
+			f.sent.ask.Add(1)
+			var replies []resp.Value
+			if replies, err = f.conns[words[2]].Pipeline([]string{"ASKING"}, command); err == nil {
+				v = replies[1]
+			}
+		case "TRYAGAIN":
+			f.sent.tryAgain.Add(1)
+			v, err = f.conns[f.at].Do(command...)
+		default:
+			return v, fmt.Errorf("%q answers %v", command, v)
+		}
+	}
+	return v, err
+}
+
+// viaClient sends a command through a standard client.
+func viaClient(t *testing.T, client *redis.ClusterClient, command []string) (resp.Value, error) {
+	integers, err := client.Do(t.Context(), wordsOf(command)...).Int64Slice()
+	v := resp.Value{Kind: resp.Array}
+	for _, n := range integers {
+		v.Elems = append(v.Elems, resp.Value{Kind: resp.Integer, Int: n})
+	}
+	return v, err
+}

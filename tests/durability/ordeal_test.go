@@ -1,0 +1,293 @@
+package durability
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// ordeal is everything at once, until it has lasted long enough.
+type ordeal struct {
+	t      *testing.T
+	s      *server.Server
+	ending atomic.Bool
+	actors sync.WaitGroup
+	// squeezes counts the beginnings and the ends of the times when memory is short:
+	// while it is odd, and only then, a call may be answered that it is.
+	squeezes atomic.Int64
+	count    counts
+}
+
+type counts struct {
+	allowed, notTaken, wrongType, outOfMemory   atomic.Int64
+	disconnected, killed, paused                atomic.Int64
+	saved, rewritten, flushed, swapped, meddled atomic.Int64
+}
+
+func startOrdeal(t *testing.T, s *server.Server) *ordeal {
+	t.Helper()
+	o := &ordeal{t: t, s: s}
+	const callers, meddlers = 8, 2
+	for range callers {
+		o.act(time.Millisecond, o.caller)
+	}
+	for range meddlers {
+		o.act(time.Millisecond, o.meddler)
+	}
+	o.act(time.Second, o.saver)
+	o.act(5*time.Second, o.rewriter)
+	o.act(100*time.Millisecond, o.killer)
+	o.act(time.Second, o.pauser)
+	o.act(2*time.Second, o.squeezer)
+	o.act(700*time.Millisecond, o.flusher)
+	o.act(500*time.Millisecond, o.swapper)
+	t.Cleanup(func() { o.ending.Store(true) })
+	return o
+}
+
+// last lets it go on for a while and returns when everybody has stopped.
+func (o *ordeal) last(d time.Duration) {
+	o.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end) && !o.t.Failed(); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	o.ending.Store(true)
+	o.actors.Wait()
+	require.False(o.t, o.t.Failed())
+	require.True(o.t, o.s.Running(), "the server lives")
+}
+
+// act repeats something at a pace, on a connection that is replaced when it breaks:
+// the killer spares nobody.
+func (o *ordeal) act(pace time.Duration, do func(*resp.Conn) error) {
+	o.actors.Go(func() {
+		var c *resp.Conn
+		for !o.ending.Load() {
+			if c == nil {
+				var err error
+				if c, err = resp.Dial(o.s.Addr()); !assert.NoError(o.t, err) {
+					return
+				}
+			}
+			if err := do(c); err != nil {
+				if errors.Is(err, resp.ErrMalformed) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errWrong) {
+					assert.NoError(o.t, err)
+					return
+				}
+				o.count.disconnected.Add(1)
+				_ = c.Close() // it is broken
+				c = nil
+			}
+			time.Sleep(pace)
+		}
+		if c != nil {
+			_ = c.Close()
+		}
+	})
+}
+
+// errWrong is wrapped by what is wrong with a well-formed reply.
+var errWrong = errors.New("wrong reply")
+
+// caller sends a few calls, and reads the answers unless it hangs up before.
+func (o *ordeal) caller(c *resp.Conn) error {
+	calls := make([][]string, 1+rand.IntN(16))
+	for i := range calls {
+		calls[i] = soakCall()
+	}
+	if rand.IntN(100) == 0 {
+		for _, call := range calls {
+			if err := c.Send(call...); err != nil {
+				return err
+			}
+		}
+		if err := c.Flush(); err != nil {
+			return err
+		}
+		return c.Reset()
+	}
+	squeezes := o.squeezes.Load()
+	replies, err := c.Pipeline(calls...)
+	if err != nil {
+		return err
+	}
+	squeezed := squeezes%2 == 1 || o.squeezes.Load() != squeezes
+	for i, v := range replies {
+		if err := o.judge(v, squeezed); err != nil {
+			return fmt.Errorf("%w to %q: %w", errWrong, calls[i], err)
+		}
+	}
+	return nil
+}
+
+func (o *ordeal) judge(v resp.Value, squeezed bool) error {
+	switch {
+	case v.IsError() && strings.HasPrefix(v.Text, "OOM ") && squeezed:
+		o.count.outOfMemory.Add(1)
+		return nil
+	case v.IsError() && strings.HasPrefix(v.Text, "WRONGTYPE "):
+		o.count.wrongType.Add(1)
+		return nil
+	}
+	a, err := answerIn(v)
+	if err != nil {
+		return err
+	}
+	if a.Allowed {
+		o.count.allowed.Add(1)
+	} else {
+		o.count.notTaken.Add(1)
+	}
+	return nil
+}
+
+const soakKeys = 3000
+
+func soakKey() string { return fmt.Sprintf("key:%d", rand.IntN(soakKeys)) }
+
+func soakCall() []string {
+	l := randomLimits[rand.IntN(len(randomLimits))]
+	quantities := []int64{0, 1, 1, 1, 1, 2, rand.Int64N(l.capacity) + 2}
+	return l.call(soakKey(), quantities[rand.IntN(len(quantities))])
+}
+
+// meddler does to a limiter's key what other clients may do to any key.
+func (o *ordeal) meddler(c *resp.Conn) error {
+	key, other := soakKey(), soakKey()
+	ahead := strconv.FormatInt(time.Now().Add(time.Duration(rand.IntN(7200)-3600)*time.Second).UnixNano(), 10)
+	commands := [][]string{
+		{"EXPIRE", key, "1000"}, {"PEXPIRE", key, "1"}, {"PEXPIREAT", key, "1"}, {"PERSIST", key},
+		{"SET", key, "bar"}, {"SET", key, ""}, {"SET", key, ahead}, {"SET", key, ahead, "PX", "50"}, {"SET", key, "18446744073709551615"},
+		{"APPEND", key, "0"}, {"SETRANGE", key, "3", "x"}, {"INCR", key}, {"GETRANGE", key, "0", "5"}, {"GETDEL", key},
+		{"RPUSH", key, "x"}, {"HSET", key, "f", "v"}, {"SADD", key, "x"}, {"DEL", key}, {"UNLINK", key},
+		{"RENAME", key, other}, {"COPY", key, other, "REPLACE"}, {"MOVE", key, "1"},
+	}
+	// What is no limiter's state goes again soon, or all keys would end so.
+	_, err := c.Pipeline(commands[rand.IntN(len(commands))], []string{"PEXPIRE", key, strconv.Itoa(1 + rand.IntN(2000))})
+	o.count.meddled.Add(1)
+	return err
+}
+
+// done counts commands that took effect. Some are refused while another of their kind
+// is under way.
+func done(count *atomic.Int64, v resp.Value, err error) error {
+	if err == nil && !v.IsError() {
+		count.Add(1)
+	}
+	return err
+}
+
+func (o *ordeal) saver(c *resp.Conn) error {
+	v, err := c.Do("BGSAVE", "SCHEDULE")
+	return done(&o.count.saved, v, err)
+}
+
+func (o *ordeal) rewriter(c *resp.Conn) error {
+	v, err := c.Do("BGREWRITEAOF")
+	return done(&o.count.rewritten, v, err)
+}
+
+func (o *ordeal) flusher(c *resp.Conn) error {
+	v, err := c.Do([]string{"FLUSHALL", "FLUSHDB"}[rand.IntN(2)], "ASYNC")
+	return done(&o.count.flushed, v, err)
+}
+
+func (o *ordeal) swapper(c *resp.Conn) error {
+	v, err := c.Do("SWAPDB", "0", "1")
+	return done(&o.count.swapped, v, err)
+}
+
+func (o *ordeal) pauser(c *resp.Conn) error {
+	v, err := c.Do("CLIENT", "PAUSE", strconv.Itoa(20+rand.IntN(80)), []string{"WRITE", "ALL"}[rand.IntN(2)])
+	return done(&o.count.paused, v, err)
+}
+
+// killer ends one client, which may be in the middle of anything.
+func (o *ordeal) killer(c *resp.Conn) error {
+	list, err := c.Do("CLIENT", "LIST", "TYPE", "normal")
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(list.Text), "\n")
+	var id int
+	if _, err := fmt.Sscanf(lines[rand.IntN(len(lines))], "id=%d", &id); err != nil {
+		return fmt.Errorf("%w to CLIENT LIST: %w", errWrong, err)
+	}
+	v, err := c.Do("CLIENT", "KILL", "ID", strconv.Itoa(id))
+	return done(&o.count.killed, v, err)
+}
+
+// squeezer takes the server's memory away, so that it refuses writes or evicts keys,
+// and gives it back.
+func (o *ordeal) squeezer(c *resp.Conn) error {
+	info, err := c.Do("INFO", "memory")
+	if err != nil {
+		return err
+	}
+	used, err := strconv.ParseInt(server.ParseInfo(info.Text)["used_memory"], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w to INFO: %w", errWrong, err)
+	}
+	policy := []string{"noeviction", "volatile-ttl", "volatile-lru", "allkeys-random"}[rand.IntN(4)]
+	before := o.count.outOfMemory.Load()
+	o.squeezes.Add(1)
+	_, err = c.Pipeline([]string{"CONFIG", "SET", "maxmemory-policy", policy}, []string{"CONFIG", "SET", "maxmemory", strconv.FormatInt(used*9/10, 10)})
+	for until := time.Now().Add(300 * time.Millisecond); err == nil && time.Now().Before(until); {
+		if o.count.outOfMemory.Load() > before+100 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	o.release()
+	o.squeezes.Add(1)
+	return err
+}
+
+// release gives the memory back, on new connections until one lives long enough.
+func (o *ordeal) release() {
+	for {
+		c, err := resp.Dial(o.s.Addr())
+		if !assert.NoError(o.t, err) {
+			return
+		}
+		v, err := c.Do("CONFIG", "SET", "maxmemory", "0")
+		_ = c.Close() // it may be broken
+		if err == nil && !v.IsError() {
+			return
+		}
+	}
+}
+
+func (o *ordeal) String() string {
+	c := &o.count
+	return fmt.Sprintf("%d calls took units, %d were denied or only asked, %d met a foreign value, %d no memory; "+
+		"%d connections broken, %d of them killed; %d pauses, %d snapshots, %d rewrites, %d flushes, %d swaps, %d keys meddled with, %d evicted",
+		c.allowed.Load(), c.notTaken.Load(), c.wrongType.Load(), c.outOfMemory.Load(), c.disconnected.Load(), c.killed.Load(), c.paused.Load(),
+		c.saved.Load(), c.rewritten.Load(), c.flushed.Load(), c.swapped.Load(), c.meddled.Load(), o.s.InfoInt("stats", "evicted_keys"))
+}
+
+// requireEverythingHappened makes sure that it was an ordeal.
+func (o *ordeal) requireEverythingHappened() {
+	o.t.Helper()
+	c := &o.count
+	for name, n := range map[string]*atomic.Int64{
+		"allowed": &c.allowed, "not taken": &c.notTaken, "wrong type": &c.wrongType, "out of memory": &c.outOfMemory,
+		"killed": &c.killed, "paused": &c.paused, "saved": &c.saved, "rewritten": &c.rewritten, "flushed": &c.flushed,
+		"swapped": &c.swapped, "meddled": &c.meddled,
+	} {
+		assert.Positive(o.t, n.Load(), name)
+	}
+}
