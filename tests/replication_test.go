@@ -99,7 +99,10 @@ func TestCopiesWithoutTheModuleAreEqual(t *testing.T) {
 	w := startWatched(t)
 	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(w.Server))
 	for i := range 2000 {
-		args := []string{"15 30 1h 1", "0 1 1d", "1000 60000 1m 1", "5 10 1d 6"}[i%4]
+		args := []string{"15 30 1h 1", "0 1 1d", "999999 1000 100 1", "5 10 1d 6"}[i%4]
+		if i < 100 {
+			args = strings.Replace(args, " 100 1", " 100 50000", 1) // hours ahead, then in small steps
+		}
 		require.False(t, w.do(t, rawCallOf(fmt.Sprint("key", i%100), args)...).IsError())
 	}
 	want := contents(t, w.Server)

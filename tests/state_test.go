@@ -89,6 +89,25 @@ func TestLimitedCallsAndPeeksLeaveNoTrace(t *testing.T) {
 	assert.Len(t, w.stream.Drain(), 1, "one call changed something, and one command was replicated")
 }
 
+// The server may keep one object for many keys, as it does for small numbers.
+func TestOtherKeysWithTheSameValueKeepIt(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	past := "1700000000000000000"
+	for _, value := range []string{"5", "9999", past} {
+		s.MustDo("MSET", "key", value, "same", value)
+		s.MustDo("COPY", "key", "copy", "REPLACE")
+		a, err := answerIn(s.Do(rawCallOf("key", "15 30 60 1")...))
+		require.NoError(t, err)
+		assert.Equal(t, answer{0, 16, 15, -1, 2}, a, "a TAT in the past is a full bucket")
+		assert.NotEqual(t, value, s.MustDo("GET", "key").Text)
+		assert.Equal(t, value, s.MustDo("GET", "same").Text)
+		assert.Equal(t, value, s.MustDo("GET", "copy").Text)
+		s.MustDo("SET", "new", value)
+		assert.Equal(t, value, s.MustDo("GET", "new").Text)
+	}
+}
+
 func TestWatchFailsOnAnAllowedCallOnly(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
