@@ -65,6 +65,10 @@ static void delete(RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *
   api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "del", name);
 }
 
+static int isLimited(const throttleCall *call) {
+  return (call->reply == REPLY_INTEGERS || call->reply == REPLY_FIELDS) && call->integers[FIELD_LIMITED];
+}
+
 void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
   switch (call->write) {
   case WRITE_SET:
@@ -76,6 +80,7 @@ void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *k
   default:
     if (key) api.CloseKey(key);
   }
+  if (isLimited(call) && call->command != COMMAND_PEEK) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", name);
 }
 
 // The names of a REPLY_FIELDS, in the order of package command's integers.
@@ -86,12 +91,18 @@ static const throttleView fieldNames[MAX_INTEGERS] = {
 };
 
 // A map in RESP3, its pairs one after the other in RESP2.
-static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
+void throttleReplyMap(RedisModuleCtx *ctx, int pairs) {
   if (api.ReplyWithMap) {
-    api.ReplyWithMap(ctx, MAX_INTEGERS);
+    api.ReplyWithMap(ctx, pairs);
   } else {
-    api.ReplyWithArray(ctx, 2 * MAX_INTEGERS);
+    api.ReplyWithArray(ctx, 2 * pairs);
   }
+}
+
+void throttleReplyName(RedisModuleCtx *ctx, const char *name) { api.ReplyWithStringBuffer(ctx, name, strlen(name)); }
+
+static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleReplyMap(ctx, MAX_INTEGERS);
   for (int i = 0; i < MAX_INTEGERS; i++) {
     api.ReplyWithStringBuffer(ctx, fieldNames[i].bytes, fieldNames[i].length);
     api.ReplyWithLongLong(ctx, call->integers[i]);

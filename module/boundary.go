@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"redis-throttle/module/command"
+	"redis-throttle/top"
 )
 
 // The call in hand, and its views of the arguments. The server runs commands one at
@@ -37,9 +38,12 @@ var (
 	_    = same[command.Keep-C.WRITE_KEEP]
 	_    = same[command.Set-C.WRITE_SET]
 	_    = same[command.Delete-C.WRITE_DELETE]
-	_    = same[command.Write-C.KIND_WRITE]
-	_    = same[command.Read-C.KIND_READ]
-	_    = same[command.Blocking-C.KIND_BLOCKING]
+	_    = same[command.Throttle-C.COMMAND_THROTTLE]
+	_    = same[command.Limit-C.COMMAND_LIMIT]
+	_    = same[command.Peek-C.COMMAND_PEEK]
+	_    = same[command.Refund-C.COMMAND_REFUND]
+	_    = same[command.Wait-C.COMMAND_WAIT]
+	_    = same[top.MaxKeyLen-C.MAX_TOP_NAME_LEN]
 )
 
 // throttleDecide is the one crossing of a command: it reads what C gathered and
@@ -48,10 +52,31 @@ var (
 //export throttleDecide
 func throttleDecide(c *C.throttleCall) {
 	defer recoverToError(c)
+	growStack()
 	gathered(c)
-	current.Run(int(c.command))
+	current.Run(command.Index(c.command))
 	outcome(c)
+	if topKeys.Len() > 0 {
+		countTop(c)
+	}
 }
+
+// growStack sees to it that the stack which Go runs this call on has 32 KB to spare. The
+// server installs handlers (SIGTERM, the watchdog) that run on whatever stack the
+// signal finds, and Go's begin at a few KB.
+//
+//go:noinline
+func growStack() {
+	if never {
+		var space [32 << 10]byte
+		keep(&space)
+	}
+}
+
+var never bool
+
+//go:noinline
+func keep(*[32 << 10]byte) {}
 
 // gathered shows the call to package command. Nothing is copied.
 func gathered(c *C.throttleCall) {

@@ -10,6 +10,10 @@ enum { KEY_ABSENT, KEY_STRING, KEY_OTHER };
 enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGERS, REPLY_FIELDS, REPLY_LATER };
 enum { WRITE_KEEP, WRITE_SET, WRITE_DELETE };
 enum { KIND_WRITE, KIND_READ, KIND_BLOCKING };
+enum { COMMAND_THROTTLE, COMMAND_LIMIT, COMMAND_PEEK, COMMAND_REFUND, COMMAND_WAIT, COMMANDS };
+// Places in integers.
+enum { FIELD_LIMITED = 0, FIELD_GRANTED = 7 };
+enum { MAX_TOP_NAME_LEN = 128 };
 
 typedef struct {
   const char *bytes;
@@ -22,7 +26,7 @@ typedef struct {
   int32_t argCount; // after the command's name, maybe more than MAX_ARGS
   int32_t keyKind;
   int32_t mayBlock; // of KIND_BLOCKING: the caller can be made to wait
-  int32_t db;       // of KIND_BLOCKING
+  int32_t db;       // of KIND_BLOCKING, and when CL.TOP counts
   int64_t nowNs;
   throttleView value;
   throttleView args[MAX_ARGS];
@@ -38,14 +42,51 @@ typedef struct {
   char error[MAX_ERROR_LEN + 1];
 } throttleCall;
 
+// One key of CL.TOP's reply.
+typedef struct {
+  int32_t db;
+  int32_t nameLength;
+  int64_t count;
+  int64_t error;
+  char name[MAX_TOP_NAME_LEN];
+} throttleTopKey;
+
+typedef struct {
+  char version[64];
+  uint64_t sinceUnixTime;
+  uint64_t calls[COMMANDS];
+  uint64_t allowed, limited, refundedUnits;
+  uint64_t waiting, waited, waitLeft;
+  uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
+  int topEnabled;
+} throttleStats;
+
 // load.c. throttlePrepare gets what every call needs: the API and the constant
 // strings. It returns NULL, or what keeps the module from running here.
 const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName);
 void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text);
+const char *throttleText(const RedisModuleString *string, size_t *length);
 
-// command.c. throttleRegister makes the server call the command at index in Go's
-// table by this name.
-int throttleRegister(RedisModuleCtx *ctx, int index, const char *name, const char *flags, int kind);
+// commands.c. Returns NULL, or the name of a command that could not be registered.
+const char *throttleRegisterCommands(RedisModuleCtx *ctx);
+
+// config.c
+int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax);
+
+// stats.c
+extern throttleStats stats;
+int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version);
+void throttleCount(const throttleCall *call);
+
+// crash.c. throttlePrepareForCrash runs before Go starts, throttleNoteGoThreads after,
+// throttleStopGoThreads when the server crashes.
+void throttlePrepareForCrash(void);
+void throttleNoteGoThreads(void);
+void throttleStopGoThreads(void);
+
+// command.c, topkeys.c
+int throttleRun(int index, int kind, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int throttleTop(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 // gather.c. The command clock is the server's own reading where it gives one (Redis 7,
 // Valkey): of the start of the call, or of the transaction or script it is part of. It
@@ -61,8 +102,12 @@ void throttleFreeStrings(void);
 void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name);
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
 
+void throttleReplyMap(RedisModuleCtx *ctx, int pairs);
+void throttleReplyName(RedisModuleCtx *ctx, const char *name);
+
 // wait.c. throttleWait blocks the caller of a REPLY_LATER until its slot has come.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name);
+int throttleWatchShutdown(RedisModuleCtx *ctx);
 
 // timerslack.c. Gives the calling thread its timer slack back.
 void throttleRestoreTimerSlack(void);

@@ -9,6 +9,7 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   // client-side caches are told where a key is changed, not where it is opened.
   api.SetModuleOptions(ctx, OPTION_NO_IMPLICIT_SIGNAL_MODIFIED);
   throttleMakeStrings();
+  if (throttleWatchShutdown(ctx) != API_OK) return "the server has no shutdown event";
   return NULL;
 }
 
@@ -20,4 +21,8 @@ int RedisModule_OnUnload(RedisModuleCtx *ctx) {
   return API_OK;
 }
 
-void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text) { api.Log(ctx, level, "%s", text); }
+void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text) {
+  if (api.Log) api.Log(ctx, level, "%s", text);
+}
+
+const char *throttleText(const RedisModuleString *string, size_t *length) { return api.StringPtrLen(string, length); }

@@ -20,8 +20,6 @@ import (
 	"unsafe"
 
 	"github.com/wenerme/go-rm/rm"
-
-	"redis-throttle/module/command"
 )
 
 const name = "throttle"
@@ -35,28 +33,46 @@ const softMemoryLimit = 64 << 20
 // to the server's log as a format string.
 func New() *rm.Module {
 	return &rm.Module{
-		Name:      name,
-		Version:   major*10000 + minor*100 + patch,
-		SemVer:    version(),
-		AfterInit: func(ctx rm.Ctx, _ []rm.String) error { return load(ctx) },
+		Name:    name,
+		Version: major*10000 + minor*100 + patch,
+		SemVer:  version(),
+		AfterInit: func(ctx rm.Ctx, args []rm.String) error {
+			if err := load(serverContext(ctx), args); err != nil {
+				log(serverContext(ctx), "warning", err.Error())
+				return errNotLoaded
+			}
+			return nil
+		},
 	}
 }
+
+// errNotLoaded is all that go-rm gets to see of a failure, since it makes a format
+// string of that, too.
+var errNotLoaded = errors.New("see the line before")
 
 func version() string { return fmt.Sprintf("%d.%d.%d", major, minor, patch) }
 
 // load runs in the server's main thread, at startup or on MODULE LOAD.
-func load(ctx rm.Ctx) error {
+func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 	C.throttleRestoreTimerSlack()
+	C.throttleNoteGoThreads()
 	tameRuntime()
-	if err := prepare(serverContext(ctx)); err != nil {
+	if problem := prepare(ctx); problem != "" {
+		return errors.New(problem)
+	}
+	o, err := parseOptions(texts(args))
+	if err != nil {
 		return err
 	}
-	for i, c := range command.Table {
-		if err := register(serverContext(ctx), i, c); err != nil {
-			return err
-		}
+	if taken := C.throttleRegisterCommands(ctx); taken != nil {
+		return fmt.Errorf("command %s is already taken by another module", C.GoString(taken))
 	}
-	log(serverContext(ctx), "notice", fmt.Sprintf("%s %s (commit %s, %s) ready", name, version(), commit, runtime.Version()))
+	build := fmt.Sprintf("%s (commit %s, %s)", version(), commit, runtime.Version())
+	registerInfo(ctx, build)
+	if err := configure(ctx, o); err != nil {
+		return err
+	}
+	log(ctx, "notice", fmt.Sprintf("%s %s ready", name, build))
 	return nil
 }
 
@@ -68,23 +84,16 @@ func tameRuntime() {
 	runtime.GOMAXPROCS(1)
 }
 
-func prepare(ctx *C.RedisModuleCtx) error {
+func prepare(ctx *C.RedisModuleCtx) (problem string) {
 	cName := C.CString(name)
 	defer C.free(unsafe.Pointer(cName))
-	if problem := C.throttlePrepare(ctx, cName); problem != nil {
-		return errors.New(C.GoString(problem))
-	}
-	return nil
+	return C.GoString(C.throttlePrepare(ctx, cName))
 }
 
-func register(ctx *C.RedisModuleCtx, index int, c command.Command) error {
-	cName, cFlags := C.CString(c.Name), C.CString(c.Flags)
-	defer C.free(unsafe.Pointer(cName))
-	defer C.free(unsafe.Pointer(cFlags))
-	if C.throttleRegister(ctx, C.int(index), cName, cFlags, C.int(c.Kind)) != C.API_OK {
-		return fmt.Errorf("command %s is already taken by another module", c.Name)
-	}
-	return nil
+func registerInfo(ctx *C.RedisModuleCtx, build string) {
+	cBuild := C.CString(build)
+	defer C.free(unsafe.Pointer(cBuild))
+	C.throttleRegisterInfo(ctx, cBuild)
 }
 
 func log(ctx *C.RedisModuleCtx, level, text string) {

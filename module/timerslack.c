@@ -15,9 +15,10 @@ enum { SLEEPY_NS = 50 * 1000 * 1000 };
 
 static int slackBeforeNs;
 
-__attribute__((constructor(101))) static void raiseTimerSlack(void) {
+__attribute__((constructor(101))) static void beforeGo(void) {
   slackBeforeNs = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   prctl(PR_SET_TIMERSLACK, SLEEPY_NS, 0, 0, 0);
+  throttlePrepareForCrash();
 }
 
 void throttleRestoreTimerSlack(void) {

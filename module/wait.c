@@ -88,6 +88,9 @@ static int answer(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int g
 }
 
 static int onSlot(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  stats.waiting--;
+  stats.waited++;
+  stats.allowed++;
   return answer(ctx, argv, argc, 1, (int64_t)(uintptr_t)api.GetBlockedClientPrivateData(ctx));
 }
 
@@ -96,6 +99,8 @@ static int onSlot(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *caller) {
   int index = throttleLeave((uintptr_t)caller);
   if (index < 0) return;
+  stats.waiting--;
+  stats.waitLeft++;
   api.UnblockClient(caller, NULL);
   setTimer(ctx, index, 0);
 }
@@ -111,6 +116,7 @@ static int onUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name) {
   RedisModuleBlockedClient *caller = api.BlockClient(ctx, onSlot, onUnblock, NULL, 0);
   api.SetDisconnectCallback(caller, leave);
+  stats.waiting++;
   int index = throttleEnter(call, (uintptr_t)caller);
   if (lineAt(index)) return; // those ahead have set the timer
   waitLine *line = api.Alloc(sizeof *line);
@@ -119,4 +125,15 @@ void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *na
   line->db = call->db;
   throttleSetOwner(index, (uintptr_t)line);
   setNextTimer(ctx, index);
+}
+
+// Nobody who waits will be answered: the slots go back before the server saves.
+static void onShutdown(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)event, (void)subevent, (void)data;
+  for (int index = throttleLeaveAll(); index >= 0; index = throttleNextLeft(index)) giveBack(ctx, index);
+}
+
+int throttleWatchShutdown(RedisModuleCtx *ctx) {
+  RedisModuleEvent shutdown = {EVENT_SHUTDOWN, 1};
+  return api.SubscribeToServerEvent(ctx, shutdown, onShutdown);
 }

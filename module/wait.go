@@ -99,3 +99,22 @@ func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	current.Answer(granted != 0, int64(waitedNs))
 	outcome(c)
 }
+
+// throttleLeaveAll notes that everybody is gone, and returns the first line in which
+// somebody waited, or -1. throttleNextLeft goes on from there.
+//
+//export throttleLeaveAll
+func throttleLeaveAll() C.int {
+	lines.LeaveAll()
+	return throttleNextLeft(-1)
+}
+
+//export throttleNextLeft
+func throttleNextLeft(line C.int) C.int {
+	for i := int(line) + 1; i < lines.Places(); i++ {
+		if lines.At(i).SomebodyLeft() {
+			return C.int(i)
+		}
+	}
+	return -1
+}

@@ -126,12 +126,13 @@ func (q *Lines) NextNs(line *Line) (instantNs int64, ok bool) {
 // At returns the line in place index.
 func (q *Lines) At(index int) *Line { return q.lines[index] }
 
-// Each calls visit for every line in which somebody waits.
-func (q *Lines) Each(visit func(*Line)) {
-	for _, line := range q.lines {
-		if len(line.waiting()) > 0 {
-			visit(line)
-		}
+// Places is the number of places for lines; At takes any below it.
+func (q *Lines) Places() int { return len(q.lines) }
+
+// LeaveAll is Leave for everybody.
+func (q *Lines) LeaveAll() {
+	for caller := range q.waiting {
+		q.Leave(caller)
 	}
 }
 

@@ -78,12 +78,12 @@ type Call struct {
 	error     [MaxErrorLen]byte
 }
 
-// Run decides the call by the command at index in Table. At least the key is
-// there: the bridge answers calls without any argument itself.
-func (c *Call) Run(index int) {
+// Run decides the call by a command. At least the key is there: the bridge answers
+// calls without any argument itself.
+func (c *Call) Run(index Index) {
 	c.clear()
 	injectFault(c.Args[0])
-	Table[index].decide(c)
+	decisions[index](c)
 }
 
 func (c *Call) clear() {

@@ -32,6 +32,15 @@ func parseInt(text []byte) (n int64, ok bool) {
 	return 0, false
 }
 
+// ParseCount reads an integer from 1 to most.
+func ParseCount(text []byte, most int) (n int, ok bool) {
+	n64, ok := parseInt(text)
+	if !ok || n64 < 1 || n64 > int64(most) {
+		return 0, false
+	}
+	return int(n64), true
+}
+
 // parseDigits reads one or more decimal digits; ok is false for anything else and
 // for a number of 2^64 or more.
 func parseDigits(text []byte) (n uint64, ok bool) {

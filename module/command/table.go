@@ -1,28 +1,21 @@
 package command
 
-// Kind says how the bridge runs a command.
-type Kind int32
+// Index names a command; its number is the bridge's too.
+type Index int32
 
 const (
-	Write    Kind = iota // the key is opened for writing
-	Read                 // the key is opened for reading and never written
-	Blocking             // like Write, and the caller may have to wait
+	Throttle Index = iota
+	Limit
+	Peek
+	Refund
+	Wait
 )
 
-// Command is one row of the module's registration table.
-type Command struct {
-	Name  string
-	Kind  Kind
-	Flags string // as RedisModule_CreateCommand takes them
-	// decide answers the call. The key is the first argument of every command.
-	decide func(*Call)
-}
-
-// Table lists every command; its index is how the bridge names one.
-var Table = [...]Command{
-	{Name: "cl.throttle", Kind: Write, Flags: "write fast deny-oom", decide: throttle},
-	{Name: "cl.limit", Kind: Write, Flags: "write fast deny-oom", decide: limit},
-	{Name: "cl.peek", Kind: Read, Flags: "readonly fast", decide: peek},
-	{Name: "cl.refund", Kind: Write, Flags: "write fast", decide: refund},
-	{Name: "cl.wait", Kind: Blocking, Flags: "write deny-oom", decide: wait},
+// decisions lists what answers each command. The key is the first argument of all.
+var decisions = [...]func(*Call){
+	Throttle: throttle,
+	Limit:    limit,
+	Peek:     peek,
+	Refund:   refund,
+	Wait:     wait,
 }

@@ -1,0 +1,61 @@
+// What INFO throttle shows. The counters live in C: the server also asks for them in
+// the crash report, from a signal handler, where Go must not run.
+#include "bridge.h"
+
+#include <time.h>
+
+throttleStats stats;
+
+void throttleCount(const throttleCall *call) {
+  stats.calls[call->command]++;
+  switch (call->reply) {
+  case REPLY_INTEGERS:
+  case REPLY_FIELDS:
+    if (call->integers[FIELD_LIMITED]) {
+      stats.limited++;
+    } else if (call->command != COMMAND_REFUND && call->command != COMMAND_PEEK) {
+      stats.allowed++;
+    }
+    if (call->command == COMMAND_REFUND) stats.refundedUnits -= call->integers[FIELD_GRANTED];
+    break;
+  case REPLY_WRONG_ARITY:
+    stats.errorsArity++;
+    break;
+  case REPLY_ERROR:
+    if (call->panicked) {
+      stats.errorsInternal++;
+    } else if (call->error[0] == 'W') {
+      stats.errorsWrongType++;
+    } else {
+      stats.errorsArgument++;
+    }
+  }
+}
+
+static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
+  if (forCrashReport) throttleStopGoThreads();
+  api.InfoAddSection(ctx, "");
+  api.InfoAddFieldCString(ctx, "version", stats.version);
+  api.InfoAddFieldULongLong(ctx, "since_unix_time", stats.sinceUnixTime);
+  static const char *const calls[] = {"calls_throttle", "calls_limit", "calls_peek", "calls_refund", "calls_wait"};
+  uint64_t total = 0;
+  for (int i = 0; i < COMMANDS; i++) total += stats.calls[i];
+  api.InfoAddFieldULongLong(ctx, "calls", total);
+  for (int i = 0; i < COMMANDS; i++) api.InfoAddFieldULongLong(ctx, calls[i], stats.calls[i]);
+  api.InfoAddFieldULongLong(ctx, "allowed", stats.allowed);
+  api.InfoAddFieldULongLong(ctx, "limited", stats.limited);
+  api.InfoAddFieldULongLong(ctx, "refunded_units", stats.refundedUnits);
+  api.InfoAddFieldULongLong(ctx, "waiting", stats.waiting);
+  api.InfoAddFieldULongLong(ctx, "waited", stats.waited);
+  api.InfoAddFieldULongLong(ctx, "wait_left", stats.waitLeft);
+  api.InfoAddFieldULongLong(ctx, "errors_arity", stats.errorsArity);
+  api.InfoAddFieldULongLong(ctx, "errors_argument", stats.errorsArgument);
+  api.InfoAddFieldULongLong(ctx, "errors_wrongtype", stats.errorsWrongType);
+  api.InfoAddFieldULongLong(ctx, "errors_internal", stats.errorsInternal);
+}
+
+int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version) {
+  stats = (throttleStats){.sinceUnixTime = (uint64_t)time(NULL)};
+  for (size_t i = 0; i < sizeof stats.version - 1 && version[i]; i++) stats.version[i] = version[i];
+  return api.RegisterInfoFunc(ctx, info);
+}
