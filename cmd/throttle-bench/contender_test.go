@@ -1,0 +1,104 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAVerdictIsFoundInEveryShapeOfReply(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		reply any
+		want  int64
+	}{
+		{"a number", int64(1), 1},
+		{"an array's first element", []any{int64(0), int64(16), int64(15), int64(-1), int64(2)}, 0},
+		{"what follows the word limited", []any{"limited", int64(1), "rule", int64(2)}, 1},
+	} {
+		got, err := limitedFlag(tt.reply)
+		require.NoError(t, err, tt.name)
+		assert.Equal(t, tt.want, got, tt.name)
+	}
+	for _, reply := range []any{nil, "OK", []any{}, []any{"limited"}, []any{"limit", int64(1)}, int64(2), int64(-1), []any{nil}} {
+		_, err := limitedFlag(reply)
+		assert.Error(t, err, "%v", reply)
+	}
+}
+
+func TestAReplyMustBeWhatTheNamePromises(t *testing.T) {
+	allowed, denied := []any{int64(0)}, []any{int64(1)}
+	assert.NoError(t, isAllowed(allowed))
+	assert.NoError(t, isDenied(denied))
+	assert.ErrorContains(t, isAllowed(denied), "not allowed")
+	assert.ErrorContains(t, isDenied(allowed), "not denied")
+	assert.NoError(t, is("PONG")("PONG"))
+	assert.Error(t, is("PONG")(nil))
+}
+
+func TestATemplateIsFilledInWordByWord(t *testing.T) {
+	assert.Equal(t, []string{"EVALSHA", "abc", "1", "k:1", "n7", "{x}"}, words("EVALSHA {sha} 1 {key} n{id} {x}", "abc", "k:1", "7"))
+}
+
+func TestEveryContenderIsComplete(t *testing.T) {
+	lists := [][]Contender{contenders, lastingContenders, quantityContenders(1), peerContenders("x.so", "X", peerTemplate)}
+	for _, list := range lists {
+		var names []string
+		for _, c := range list {
+			assert.NotContains(t, names, c.Name, "names tell contenders apart")
+			names = append(names, c.Name)
+			assert.NotNil(t, c.Verify, "%s: nothing verifies its replies", c.Name)
+			assert.NotEmpty(t, c.Group, c.Name)
+			for _, template := range slices.Concat([]string{c.Args}, c.setupCalls(), c.Keeps) {
+				assert.Empty(t, strings.Trim(strings.Join(words(template, "", "", ""), ""), allButBraces), "%s: an unknown placeholder in %s", c.Name, template)
+			}
+			assert.Equal(t, c.Script != "", strings.Contains(c.Args, "{sha}"), "%s: a script and its SHA go together", c.Name)
+			if c.Script != "" {
+				source, err := recipe(c.Script)
+				require.NoError(t, err)
+				assert.True(t, strings.HasPrefix(source, "-- "), "%s opens with what it is", c.Script)
+			}
+		}
+		assert.True(t, slices.Contains(names, baseline) || list[0].Group == groupPeer, "ratios need the baseline")
+	}
+}
+
+const allButBraces = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_/-"
+
+func TestEveryRecipeIsMeasured(t *testing.T) {
+	files, err := recipes.ReadDir("recipes")
+	require.NoError(t, err)
+	for _, file := range files {
+		assert.True(t, slices.ContainsFunc(contenders, func(c Contender) bool { return c.Script == file.Name() }), file.Name())
+	}
+}
+
+func TestPeersAreWordsWithAnOptionalTemplate(t *testing.T) {
+	got, err := parsePeers(" /a/libredis_cell.so:CL.THROTTLE /b/rater.so:RATER.LIMIT {key} {count} {period}  /c/x.so:X {key} ")
+	require.NoError(t, err)
+	var calls []string
+	for _, c := range got {
+		calls = append(calls, c.Host+" "+c.Args)
+		assert.Equal(t, groupPeer, c.Group)
+	}
+	assert.Equal(t, []string{
+		"/a/libredis_cell.so CL.THROTTLE {key} 999 1000 60 1",
+		"/a/libredis_cell.so CL.THROTTLE {key} 0 1 3600 1",
+		"/b/rater.so RATER.LIMIT {key} 1000 60",
+		"/b/rater.so RATER.LIMIT {key} 1 3600",
+		"/c/x.so X {key}",
+		"/c/x.so X {key}",
+	}, calls)
+	assert.Equal(t, "libredis_cell: CL.THROTTLE allowed", got[0].Name)
+
+	none, err := parsePeers("")
+	require.NoError(t, err)
+	assert.Empty(t, none)
+	for _, bad := range []string{"x.so", "x.so:", ":CL.THROTTLE", ".so:X", "CL.THROTTLE {key}", "x.so:X {count}"} {
+		_, err := parsePeers(bad)
+		assert.ErrorContains(t, err, "peers", bad)
+	}
+}

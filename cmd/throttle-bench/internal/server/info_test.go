@@ -1,0 +1,30 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestInfoIsFieldsOfAllSections(t *testing.T) {
+	info := parseInfo("# Server\r\nredis_version:7.0.15\r\n\r\n# CPU\r\nused_cpu_sys:0.25\r\nused_cpu_user:0.5\r\n" +
+		"# Commandstats\r\ncmdstat_cl.throttle:calls=40000,usec=60535,usec_per_call=1.51,rejected_calls=2,failed_calls=1\r\n")
+	assert.Equal(t, "Redis 7.0.15", info.Version())
+	assert.Equal(t, 0.75, info.CPUSeconds())
+	assert.Zero(t, info.Number("no_such_field"))
+
+	stats, err := info.CommandStats("CL.THROTTLE")
+	require.NoError(t, err)
+	assert.Equal(t, CommandStats{Calls: 40000, Failed: 3, Usec: 60535}, stats)
+	stats, err = info.CommandStats("get")
+	require.NoError(t, err)
+	assert.Zero(t, stats, "never called")
+
+	_, err = parseInfo("cmdstat_get:calls=many\r\n").CommandStats("get")
+	assert.Error(t, err)
+}
+
+func TestValkeyGoesByItsOwnName(t *testing.T) {
+	assert.Equal(t, "Valkey 9.1.2", parseInfo("redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n").Version())
+}

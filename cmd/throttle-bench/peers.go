@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// peerTemplate is the form of a peer's call unless it is given: that of redis-cell's
+// CL.THROTTLE and of RATER.LIMIT.
+const peerTemplate = "{key} {burst} {count} {period} {quantity}"
+
+// The words of a peer's call, for the same limits as our own.
+var (
+	peerAllowed = strings.NewReplacer("{burst}", "999", "{count}", "1000", "{period}", "60", "{quantity}", "1")
+	peerKept    = strings.NewReplacer("{burst}", "999", "{count}", "1000", "{period}", "86400", "{quantity}", "1")
+	peerDenied  = strings.NewReplacer("{burst}", "0", "{count}", "1", "{period}", "3600", "{quantity}", "1")
+)
+
+// parsePeers reads a list of further modules and returns their contenders: words
+// "path.so:COMMAND", each followed by the template of its arguments or, where that is
+// peerTemplate, by nothing. The command's reply must begin with 0 (allowed) or 1.
+func parsePeers(list string) ([]Contender, error) {
+	var peers []Contender
+	fields := strings.Fields(list)
+	for i := 0; i < len(fields); {
+		module, command, ok := strings.Cut(fields[i], ".so:")
+		if !ok || module == "" || command == "" {
+			return nil, fmt.Errorf("peers: %q is not of the form path.so:COMMAND", fields[i])
+		}
+		var args []string
+		for i++; i < len(fields) && !strings.Contains(fields[i], ".so:"); i++ {
+			args = append(args, fields[i])
+		}
+		template := strings.Join(args, " ")
+		if template == "" {
+			template = peerTemplate
+		}
+		if !strings.Contains(template, "{key}") {
+			return nil, fmt.Errorf("peers: the arguments of %s have no {key}: %q", command, template)
+		}
+		path, err := filepath.Abs(module + ".so")
+		if err != nil {
+			return nil, err
+		}
+		peers = append(peers, peerContenders(path, command, template)...)
+	}
+	return peers, nil
+}
+
+func peerContenders(path, command, template string) []Contender {
+	name := strings.TrimSuffix(filepath.Base(path), ".so") + ": " + command
+	template = command + " " + template
+	return []Contender{
+		{Name: name + " allowed", Group: groupPeer, Host: path, Args: peerAllowed.Replace(template), Verify: isAllowed, Keeps: []string{peerKept.Replace(template)}},
+		{Name: name + " denied", Group: groupPeer, Host: path, Args: peerDenied.Replace(template), Verify: isDenied},
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestEveryRoundTakesEveryContenderOnce(t *testing.T) {
+	for _, contenders := range []int{1, 2, 3, 19} {
+		for round := range 5 {
+			turn := order(contenders, round, 5)
+			slices.Sort(turn)
+			for i, c := range turn {
+				assert.Equal(t, i, c)
+			}
+		}
+	}
+}
+
+func TestNobodyAlwaysFollowsTheSameRival(t *testing.T) {
+	const contenders, rounds = 7, 6
+	before := map[[2]int]int{}
+	first := map[int]bool{}
+	for round := range rounds {
+		turn := order(contenders, round, rounds)
+		first[turn[0]] = true
+		for i := range contenders - 1 {
+			before[[2]int{turn[i], turn[i+1]}]++
+		}
+	}
+	for pair, times := range before {
+		assert.LessOrEqual(t, times, rounds/2, "%v in a row", pair)
+	}
+	assert.Greater(t, len(first), rounds/2, "rounds begin with different contenders")
+}
+
+func TestAPlainProgressLineComesNowAndThen(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1000, 0)
+	p := &progress{out: &out, planned: 100, now: func() time.Time { return now }, started: now}
+	p.step("first", 10)
+	now = now.Add(plainInterval / 2) // half the time it was thought to take
+	p.step("second", 40)
+	now = now.Add(plainInterval)
+	p.step("third", 50)
+	p.finish()
+	assert.Equal(t, []string{"first (1m40s left)", "third (15s left)"}, strings.Split(strings.TrimSpace(out.String()), "\n"))
+}
+
+func TestATerminalShowsOneLineThatIsRewrittenAndCleared(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1000, 0)
+	p := &progress{out: &out, terminal: true, width: 25, planned: 20, now: func() time.Time { return now }, started: now}
+	p.step("one", 10)
+	now = now.Add(20 * time.Second)
+	p.step("a name that is too long for the terminal", 10)
+	p.finish()
+	assert.Equal(t, "\rone (20s left)\x1b[K\ra name that is too long \x1b[K\r\x1b[K", out.String())
+}

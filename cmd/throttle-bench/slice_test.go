@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"redis-throttle/cmd/throttle-bench/internal/server"
+)
+
+func TestTheServersCountersMustAgreeWithTheContendersName(t *testing.T) {
+	info := func(changes, expired int) server.Info {
+		return server.Info{"rdb_changes_since_last_save": fmt.Sprint(changes), "expired_keys": fmt.Sprint(expired)}
+	}
+	for _, tt := range []struct {
+		name            string
+		writes          effect
+		changes, expire int
+		stats           server.CommandStats
+		want            string
+	}{
+		{"every call wrote", writesAlways, 1000, 0, server.CommandStats{Calls: 1000}, ""},
+		{"every call wrote twice", writesAlways, 2000, 0, server.CommandStats{Calls: 1000}, ""},
+		{"one call did not write", writesAlways, 999, 0, server.CommandStats{Calls: 1000}, "only 999 of 1000"},
+		{"no call wrote", writesNever, 0, 0, server.CommandStats{Calls: 1000}, ""},
+		{"keys expired meanwhile", writesNever, 3, 3, server.CommandStats{Calls: 1000}, ""},
+		{"one call wrote", writesNever, 4, 3, server.CommandStats{Calls: 1000}, "none should"},
+		{"some calls wrote", writesSometimes, 17, 0, server.CommandStats{Calls: 1000}, ""},
+		{"an error", writesSometimes, 0, 0, server.CommandStats{Calls: 1000, Failed: 1}, "1 of 1000 calls were answered an error"},
+		{"a call was lost", writesSometimes, 0, 0, server.CommandStats{Calls: 999}, "counted 999"},
+		{"a pipeline more than asked for", writesSometimes, 0, 0, server.CommandStats{Calls: 1050}, ""},
+		{"somebody else calls too", writesSometimes, 0, 0, server.CommandStats{Calls: 1051}, "counted 1051"},
+	} {
+		e := &entrant{Contender: Contender{Writes: tt.writes}}
+		err := e.verifyCounts(info(5, 0), info(5+tt.changes, tt.expire), tt.stats, 1000, 1050)
+		if tt.want == "" {
+			assert.NoError(t, err, tt.name)
+		} else {
+			assert.ErrorContains(t, err, tt.want, tt.name)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+// Package bench runs cmd/throttle-bench as people do, on the server and the module under
+// test. Its figures are left alone: they mean nothing on a machine that runs tests.
+package bench_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// patience bounds a run that hangs, and is never waited out.
+const patience = 3 * time.Minute
+
+// program is the program under test, built once.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "throttle-bench-test-")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "throttle-bench")
+	if out, err := exec.Command("go", "build", "-o", program, "redis-throttle/cmd/throttle-bench").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// bench is a run of the program.
+type bench struct {
+	*exec.Cmd
+	temp   string // where its servers work
+	out    string // where its results go
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+}
+
+func newBench(t *testing.T, args ...string) *bench {
+	t.Helper()
+	module, err := server.ModulePath()
+	require.NoError(t, err)
+	redis, err := server.DefaultProgram()
+	require.NoError(t, err)
+	b := &bench{temp: t.TempDir(), out: t.TempDir()}
+	args = append(args, "--server", redis.Path, "--module", module, "--out", b.out)
+	b.Cmd = exec.Command(program, args...)
+	b.Env = append(os.Environ(), "PEERS=", "TMPDIR="+b.temp)
+	b.Stdout, b.Stderr = &b.stdout, &b.stderr
+	return b
+}
+
+// run waits for the end, and asserts that nothing is left behind whatever it was.
+func (b *bench) run(t *testing.T) error {
+	t.Helper()
+	require.NoError(t, b.Start())
+	return b.wait(t)
+}
+
+func (b *bench) wait(t *testing.T) error {
+	t.Helper()
+	kill := time.AfterFunc(patience, func() { _ = b.Process.Kill() })
+	err := b.Wait()
+	require.True(t, kill.Stop(), "it hangs; it said:\n%s", b.stderr.String())
+	assert.Empty(t, b.servers(), "servers still run")
+	left, globErr := filepath.Glob(filepath.Join(b.temp, "*"))
+	require.NoError(t, globErr)
+	assert.Empty(t, left, "files are left")
+	return err
+}
+
+// servers are the processes that work in the run's temporary folder.
+func (b *bench) servers() []string {
+	var pids []string
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, link := range links {
+		dir, err := os.Readlink(link)
+		if err == nil && strings.HasPrefix(dir, b.temp+"/") {
+			pids = append(pids, filepath.Base(filepath.Dir(link)))
+		}
+	}
+	return pids
+}
+
+// contender is what the results say of one.
+type contender struct {
+	Name    string
+	Group   string
+	Samples map[string][]float64
+}
+
+// results reads a file of results.
+func (b *bench) results(t *testing.T, name string) (f struct {
+	Contenders []contender
+	Notes      []string
+	Curve      struct {
+		Points []struct {
+			Label      string
+			Contenders []contender
+		}
+	}
+	Wakeups struct {
+		Servers []struct {
+			Name       string
+			Situations []struct {
+				Calls   int
+				Threads []struct {
+					OfModule bool `json:"of_module"`
+				}
+			}
+		}
+	}
+}) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.out, name+".json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &f))
+	return f
+}
+
+func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
+	b := newBench(t, "--quick", "--peers", peer(t, "other")+":CL.THROTTLE")
+	require.NoError(t, b.run(t), b.stderr.String())
+	f := b.results(t, "bench")
+	var names []string
+	for _, c := range f.Contenders {
+		names = append(names, c.Name)
+		assert.Contains(t, b.stdout.String(), c.Name, "the table has it")
+		for _, metric := range []string{
+			"exec_us", "cpu_us", "calls_per_s", "clients_1_p50_us", "clients_1_p99.9_us",
+			"clients_50_p50_us", "clients_50_p95_us", "clients_50_p99_us", "clients_50_p99.9_us", "clients_50_cpu_us",
+		} {
+			assert.Len(t, c.Samples[metric], 2, "%s, %s: a figure a round", c.Name, metric)
+		}
+	}
+	for _, name := range []string{
+		"PING", "GET", "SET PX", "CL.THROTTLE allowed", "CL.THROTTLE denied", "CL.THROTTLE peek",
+		"Lua fixed window, allowed", "Lua token bucket, denied", "Lua window log, allowed",
+		"Lua permits, allowed", "Lua GCRA, allowed", "other: CL.THROTTLE allowed", "other: CL.THROTTLE denied",
+	} {
+		assert.Contains(t, names, name)
+	}
+	for _, c := range f.Contenders {
+		if c.Name == "CL.THROTTLE allowed" {
+			assert.Greater(t, c.Samples["bytes_per_key_1_call"][0], 35.0, "a key of 16 bytes and a value of 19")
+		}
+	}
+	assertNamesNoMachine(t, filepath.Join(b.out, "bench.json"))
+
+	for _, name := range []string{"bench.md", "bench-execution.svg", "bench-latency-1.svg", "bench-latency-50.svg"} {
+		require.NoError(t, os.Remove(filepath.Join(b.out, name)))
+	}
+	again := newBench(t, "--render", filepath.Join(b.out, "bench.json"))
+	require.NoError(t, again.run(t), again.stderr.String())
+	assert.True(t, b.stdout.String() == again.stdout.String(), "drawn again, the tables are the same")
+	assert.FileExists(t, filepath.Join(b.out, "bench-latency-50.svg"))
+}
+
+func TestAQuickCurveComparesAtEveryPoint(t *testing.T) {
+	b := newBench(t, "curve", "--quick")
+	require.NoError(t, b.run(t), b.stderr.String())
+	for name, metric := range map[string]string{"keys": "exec_us", "clients": "p50_us", "quantity": "exec_us", "durability": "exec_us"} {
+		points := b.results(t, "curve-"+name).Curve.Points
+		require.Len(t, points, 2, name)
+		for _, p := range points {
+			require.Len(t, p.Contenders, 3)
+			for _, c := range p.Contenders {
+				assert.Len(t, c.Samples[metric], 2, "%s %s, %s", name, p.Label, c.Name)
+			}
+		}
+		assert.FileExists(t, filepath.Join(b.out, "curve-"+name+".svg"))
+	}
+}
+
+func TestWakeupsTellsTheModulesThreadsApart(t *testing.T) {
+	b := newBench(t, "wakeups", "--seconds", "200ms")
+	require.NoError(t, b.run(t), b.stderr.String())
+	servers := b.results(t, "wakeups").Wakeups.Servers
+	require.Len(t, servers, 2)
+	for i, s := range servers {
+		for j, situation := range s.Situations {
+			ofModule := 0
+			for _, thread := range situation.Threads {
+				if thread.OfModule {
+					ofModule++
+				}
+			}
+			assert.Equal(t, i == 1, ofModule > 0, "%s, situation %d: %d threads of the module", s.Name, j, ofModule)
+			assert.Equal(t, j > 0, situation.Calls > 0, "%s, situation %d: %d calls; the first is idle", s.Name, j, situation.Calls)
+		}
+	}
+}
+
+func TestACallThatIsNotWhatItsNameSaysFailsTheRun(t *testing.T) {
+	for name, tt := range map[string]struct{ template, want string }{
+		"denied, and called allowed": {"{key} 0 1 3600", "allowed, pipelined: not what its name says"},
+		"allowed, and called denied": {"{key} 999 1000 60", "denied, pipelined: not what its name says"},
+		"limited halfway through":    {"{key} 2 1 3600", "allowed, pipelined: not what its name says"},
+		"an error":                   {"{key} x 1 1", "ERR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "--quick", "--contenders", "other", "--peers", peer(t, "other")+":CL.THROTTLE "+tt.template)
+			var exit *exec.ExitError
+			require.ErrorAs(t, b.run(t), &exit)
+			assert.Equal(t, 1, exit.ExitCode())
+			assert.Contains(t, b.stderr.String(), "other: CL.THROTTLE")
+			assert.Contains(t, b.stderr.String(), tt.want)
+			assert.NoFileExists(t, filepath.Join(b.out, "bench.json"))
+		})
+	}
+}
+
+func TestACommandTheServerLacksIsSkippedWithANote(t *testing.T) {
+	b := newBench(t, "--quick", "--contenders", "other", "--peers", peer(t, "other")+":CL.FUTURE")
+	require.NoError(t, b.run(t), b.stderr.String())
+	assert.Equal(t, []string{
+		"other: CL.FUTURE allowed: the server has no CL.FUTURE",
+		"other: CL.FUTURE denied: the server has no CL.FUTURE",
+	}, b.results(t, "bench").Notes)
+	assert.Contains(t, b.stdout.String(), "Not measured: other: CL.FUTURE denied")
+}
+
+func TestAnInterruptedRunLeavesNoServer(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		b := newBench(t)
+		require.NoError(t, b.Start())
+		b.awaitServers(t)
+		require.NoError(t, b.Process.Signal(signal))
+		var exit *exec.ExitError
+		require.ErrorAs(t, b.wait(t), &exit)
+		assert.Equal(t, 130, exit.ExitCode(), b.stderr.String())
+	}
+}
+
+func TestTheServersOfAKilledRunDieToo(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.Start())
+	b.awaitServers(t)
+	require.NoError(t, b.Process.Kill())
+	_ = b.Wait() // it was killed
+	require.Eventually(t, func() bool { return len(b.servers()) == 0 }, patience, 10*time.Millisecond)
+}
+
+// awaitServers returns when two servers run: with the module, and without it.
+func (b *bench) awaitServers(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(b.servers()) >= 2 }, patience, 10*time.Millisecond)
+}
+
+// peer is the module under another name.
+func peer(t *testing.T, name string) string {
+	t.Helper()
+	module, err := server.ModulePath()
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), name+".so")
+	require.NoError(t, os.Symlink(module, path))
+	return path
+}
+
+// assertNamesNoMachine: results are committed, so they must not tell whose machine made
+// them.
+func assertNamesNoMachine(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	if len(host) > 3 { // shorter ones are anything
+		assert.NotContains(t, string(text), host)
+	}
+	for _, dir := range []string{os.TempDir(), filepath.Dir(program)} {
+		assert.NotContains(t, string(text), dir)
+	}
+}
