@@ -74,6 +74,7 @@ enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
   REQUIRED(StopTimer, int, (RedisModuleCtx *, RedisModuleTimerID, void **data))                       \
   REQUIRED(BlockClient, RedisModuleBlockedClient *, (RedisModuleCtx *, RedisModuleCmdFunc reply, RedisModuleCmdFunc timeout, void (*freeData)(RedisModuleCtx *, void *), long long timeoutMs)) \
   REQUIRED(UnblockClient, int, (RedisModuleBlockedClient *, void *data))                              \
+  REQUIRED(AbortBlock, int, (RedisModuleBlockedClient *))                                             \
   REQUIRED(SetDisconnectCallback, void, (RedisModuleBlockedClient *, RedisModuleDisconnectFunc))      \
   REQUIRED(GetBlockedClientPrivateData, void *, (RedisModuleCtx *))                                   \
   REQUIRED(GetBlockedClientHandle, RedisModuleBlockedClient *, (RedisModuleCtx *))                    \

@@ -24,9 +24,10 @@ import (
 
 const name = "throttle"
 
-// softMemoryLimit is where the collector would set in after all, in bytes. The
-// commands allocate nothing; this is the net under that.
-const softMemoryLimit = 64 << 20
+// softMemoryLimit is where the collector sets in after all, in bytes. Decisions allocate
+// nothing; what does are the callers of CL.WAIT that wait (a few hundred bytes each, used
+// again) and the table of CL.TOP.
+const softMemoryLimit = 256 << 20
 
 // New describes the module to go-rm, which loads it. Commands are not registered
 // through go-rm: its dispatcher formats every call's arguments and passes the text

@@ -12,6 +12,7 @@ typedef struct {
 } waitLine;
 
 enum { RETRY_PAUSED_MS = 20, MS_NS = 1000 * 1000 };
+enum { SHUT_DOWN = -1 }; // in place of how long a caller waited
 
 static waitLine *lineAt(int index) { return (waitLine *)throttleOwner(index); }
 
@@ -87,11 +88,13 @@ static int answer(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int g
   return API_OK;
 }
 
-static int onSlot(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  int64_t waitedNs = (int64_t)(uintptr_t)api.GetBlockedClientPrivateData(ctx);
+  if (waitedNs == SHUT_DOWN) return api.ReplyWithError(ctx, "ERR the server began to shut down; the slot was given back");
   stats.waiting--;
   stats.waited++;
   stats.allowed++;
-  return answer(ctx, argv, argc, 1, (int64_t)(uintptr_t)api.GetBlockedClientPrivateData(ctx));
+  return answer(ctx, argv, argc, 1, waitedNs);
 }
 
 // The server has no more use for the handle: let it go, and have the slot given back
@@ -107,17 +110,22 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *caller) {
 
 // CLIENT UNBLOCK. (The server's own timeout is not used: TIMEOUT is looked at when the
 // call begins.)
-static int onUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   answer(ctx, argv, argc, 0, 0);
   leave(ctx, api.GetBlockedClientHandle(ctx));
   return API_OK;
 }
 
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name) {
-  RedisModuleBlockedClient *caller = api.BlockClient(ctx, onSlot, onUnblock, NULL, 0);
+  RedisModuleBlockedClient *caller = api.BlockClient(ctx, onUnblocked, onTimeout, NULL, 0);
+  int index = throttleEnter(call, (uintptr_t)caller);
+  if (index < 0) {
+    api.AbortBlock(caller);
+    api.ReplyWithError(ctx, "ERR internal error in module throttle");
+    return;
+  }
   api.SetDisconnectCallback(caller, leave);
   stats.waiting++;
-  int index = throttleEnter(call, (uintptr_t)caller);
   if (lineAt(index)) return; // those ahead have set the timer
   waitLine *line = api.Alloc(sizeof *line);
   line->name = api.CreateStringFromString(NULL, name);
@@ -127,10 +135,19 @@ void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *na
   setNextTimer(ctx, index);
 }
 
-// Nobody who waits will be answered: the slots go back before the server saves.
+// Nobody who waits will be answered: the slots go back before the server saves. Should it
+// not end after all (the save may fail), those who waited are told.
 static void onShutdown(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
   (void)event, (void)subevent, (void)data;
-  for (int index = throttleLeaveAll(); index >= 0; index = throttleNextLeft(index)) giveBack(ctx, index);
+  for (uintptr_t caller; (caller = throttleLeaveAny());) {
+    stats.waiting--;
+    stats.waitLeft++;
+    api.UnblockClient((RedisModuleBlockedClient *)caller, (void *)(intptr_t)SHUT_DOWN);
+  }
+  for (int index = -1; (index = throttleNextLeft(index)) >= 0;) {
+    giveBack(ctx, index);
+    setNextTimer(ctx, index);
+  }
 }
 
 int throttleWatchShutdown(RedisModuleCtx *ctx) {

@@ -6,6 +6,8 @@ package module
 import "C"
 
 import (
+	"fmt"
+
 	"redis-throttle/queue"
 	"redis-throttle/stack"
 )
@@ -15,10 +17,12 @@ import (
 var lines queue.Lines
 
 // throttleEnter puts the caller of the call in hand, which answered ReplyLater, into
-// the line of its key.
+// the line of its key, and returns the line, or -1 when that went wrong.
 //
 //export throttleEnter
-func throttleEnter(c *C.throttleCall, caller C.uintptr_t) C.int {
+func throttleEnter(c *C.throttleCall, caller C.uintptr_t) (index C.int) {
+	index = -1
+	defer recoverAndLog()
 	line := lines.Enter(int(c.db), current.Args[0], uintptr(caller), current.Stack(), current.Cost, current.Before,
 		current.NowNs, current.WaitNs)
 	return C.int(line.Index)
@@ -27,12 +31,13 @@ func throttleEnter(c *C.throttleCall, caller C.uintptr_t) C.int {
 // throttleLeave notes that caller is gone. It returns its line, or -1 when it did not wait.
 //
 //export throttleLeave
-func throttleLeave(caller C.uintptr_t) C.int {
-	line := lines.Leave(uintptr(caller))
-	if line == nil {
-		return -1
+func throttleLeave(caller C.uintptr_t) (index C.int) {
+	index = -1
+	defer recoverAndLog()
+	if line := lines.Leave(uintptr(caller)); line != nil {
+		index = C.int(line.Index)
 	}
-	return C.int(line.Index)
+	return index
 }
 
 // throttleOwner is where the bridge notes what it keeps of a line: 0 for a new one.
@@ -69,6 +74,7 @@ func throttleGiveBack(line C.int, c *C.throttleCall) {
 //
 //export throttleDue
 func throttleDue(line C.int, nowNs C.int64_t, waitedNs *C.int64_t) C.uintptr_t {
+	defer recoverAndLog()
 	caller, waited, ok := lines.Due(lines.At(int(line)), int64(nowNs))
 	if !ok {
 		return 0
@@ -81,12 +87,13 @@ func throttleDue(line C.int, nowNs C.int64_t, waitedNs *C.int64_t) C.uintptr_t {
 // nobody is left in it and it is no more.
 //
 //export throttleNext
-func throttleNext(line C.int) C.int64_t {
-	nextNs, ok := lines.NextNs(lines.At(int(line)))
-	if !ok {
-		return -1
+func throttleNext(line C.int) (nextNs C.int64_t) {
+	nextNs = -1
+	defer recoverAndLog()
+	if ns, ok := lines.NextNs(lines.At(int(line))); ok {
+		nextNs = C.int64_t(ns)
 	}
-	return C.int64_t(nextNs)
+	return nextNs
 }
 
 // throttleAnswer fills in the reply to a caller whose slot has come, or who was sent
@@ -100,15 +107,18 @@ func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	outcome(c)
 }
 
-// throttleLeaveAll notes that everybody is gone, and returns the first line in which
-// somebody waited, or -1. throttleNextLeft goes on from there.
+// throttleLeaveAny is throttleLeave of somebody who waits. It returns who that was, or 0
+// when nobody waits.
 //
-//export throttleLeaveAll
-func throttleLeaveAll() C.int {
-	lines.LeaveAll()
-	return throttleNextLeft(-1)
+//export throttleLeaveAny
+func throttleLeaveAny() (caller C.uintptr_t) {
+	defer recoverAndLog()
+	return C.uintptr_t(lines.LeaveAny())
 }
 
+// throttleNextLeft returns the first line after this one (-1 for the first of all) that
+// somebody has left, or -1.
+//
 //export throttleNextLeft
 func throttleNextLeft(line C.int) C.int {
 	for i := int(line) + 1; i < lines.Places(); i++ {
@@ -117,4 +127,13 @@ func throttleNextLeft(line C.int) C.int {
 		}
 	}
 	return -1
+}
+
+// recoverAndLog ends a panic where there is nobody to answer; the caller returns what
+// means nothing to do.
+func recoverAndLog() {
+	if cause := recover(); cause != nil {
+		C.stats.errorsInternal++
+		log(nil, "warning", fmt.Sprintf("internal error in CL.WAIT: panic: %v", cause))
+	}
 }

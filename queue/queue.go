@@ -129,11 +129,13 @@ func (q *Lines) At(index int) *Line { return q.lines[index] }
 // Places is the number of places for lines; At takes any below it.
 func (q *Lines) Places() int { return len(q.lines) }
 
-// LeaveAll is Leave for everybody.
-func (q *Lines) LeaveAll() {
-	for caller := range q.waiting {
+// LeaveAny is Leave for one of those who wait, whom it returns; 0 when nobody does.
+func (q *Lines) LeaveAny() (caller uintptr) {
+	for caller = range q.waiting {
 		q.Leave(caller)
+		return caller
 	}
+	return 0
 }
 
 func (q *Lines) line(db int, name []byte) *Line {
