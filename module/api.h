@@ -22,18 +22,11 @@ typedef void (*RedisModuleInfoFunc)(RedisModuleInfoCtx *info, int forCrashReport
 typedef long long (*RedisModuleConfigGetNumericFunc)(const char *name, void *data);
 typedef int (*RedisModuleConfigSetNumericFunc)(const char *name, long long value, void *data, RedisModuleString **error);
 typedef int (*RedisModuleConfigApplyFunc)(RedisModuleCtx *ctx, void *data, RedisModuleString **error);
-// An event is passed by value: its number and the version of its data.
-typedef struct {
-  uint64_t id;
-  uint64_t dataVersion;
-} RedisModuleEvent;
-typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data);
 
 enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1 };
 enum { NOTIFY_GENERIC = 1 << 2, NOTIFY_STRING = 1 << 3, NOTIFY_MODULE = 1 << 13 };
-enum { EVENT_SHUTDOWN = 5 };
 enum { CONTEXT_LUA = 1 << 0, CONTEXT_MULTI = 1 << 1, CONTEXT_MASTER = 1 << 2, CONTEXT_DENY_BLOCKING = 1 << 21 };
 enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
 
@@ -82,7 +75,6 @@ enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
   REQUIRED(InfoAddSection, int, (RedisModuleInfoCtx *, const char *name))                             \
   REQUIRED(InfoAddFieldCString, int, (RedisModuleInfoCtx *, const char *field, const char *value))    \
   REQUIRED(InfoAddFieldULongLong, int, (RedisModuleInfoCtx *, const char *field, unsigned long long value)) \
-  REQUIRED(SubscribeToServerEvent, int, (RedisModuleCtx *, RedisModuleEvent, RedisModuleEventCallback)) \
   OPTIONAL(GetCommand, RedisModuleCommand *, (RedisModuleCtx *, const char *name))                    \
   OPTIONAL(SetCommandInfo, int, (RedisModuleCommand *, const void *info))                             \
   OPTIONAL(AddACLCategory, int, (RedisModuleCtx *, const char *name))                                 \

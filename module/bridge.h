@@ -107,7 +107,6 @@ void throttleReplyName(RedisModuleCtx *ctx, const char *name);
 
 // wait.c. throttleWait blocks the caller of a REPLY_LATER until its slot has come.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name);
-int throttleWatchShutdown(RedisModuleCtx *ctx);
 
 // timerslack.c. Gives the calling thread its timer slack back.
 void throttleRestoreTimerSlack(void);

@@ -9,7 +9,6 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   // client-side caches are told where a key is changed, not where it is opened.
   api.SetModuleOptions(ctx, OPTION_NO_IMPLICIT_SIGNAL_MODIFIED);
   throttleMakeStrings();
-  if (throttleWatchShutdown(ctx) != API_OK) return "the server has no shutdown event";
   return NULL;
 }
 

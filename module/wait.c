@@ -12,7 +12,6 @@ typedef struct {
 } waitLine;
 
 enum { RETRY_PAUSED_MS = 20, MS_NS = 1000 * 1000 };
-enum { SHUT_DOWN = -1 }; // in place of how long a caller waited
 
 static waitLine *lineAt(int index) { return (waitLine *)throttleOwner(index); }
 
@@ -90,7 +89,6 @@ static int answer(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int g
 
 static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   int64_t waitedNs = (int64_t)(uintptr_t)api.GetBlockedClientPrivateData(ctx);
-  if (waitedNs == SHUT_DOWN) return api.ReplyWithError(ctx, "ERR the server began to shut down; the slot was given back");
   stats.waiting--;
   stats.waited++;
   stats.allowed++;
@@ -133,24 +131,4 @@ void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *na
   line->db = call->db;
   throttleSetOwner(index, (uintptr_t)line);
   setNextTimer(ctx, index);
-}
-
-// Nobody who waits will be answered: the slots go back before the server saves. Should it
-// not end after all (the save may fail), those who waited are told.
-static void onShutdown(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
-  (void)event, (void)subevent, (void)data;
-  for (uintptr_t caller; (caller = throttleLeaveAny());) {
-    stats.waiting--;
-    stats.waitLeft++;
-    api.UnblockClient((RedisModuleBlockedClient *)caller, (void *)(intptr_t)SHUT_DOWN);
-  }
-  for (int index = -1; (index = throttleNextLeft(index)) >= 0;) {
-    giveBack(ctx, index);
-    setNextTimer(ctx, index);
-  }
-}
-
-int throttleWatchShutdown(RedisModuleCtx *ctx) {
-  RedisModuleEvent shutdown = {EVENT_SHUTDOWN, 1};
-  return api.SubscribeToServerEvent(ctx, shutdown, onShutdown);
 }

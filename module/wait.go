@@ -107,28 +107,6 @@ func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	outcome(c)
 }
 
-// throttleLeaveAny is throttleLeave of somebody who waits. It returns who that was, or 0
-// when nobody waits.
-//
-//export throttleLeaveAny
-func throttleLeaveAny() (caller C.uintptr_t) {
-	defer recoverAndLog()
-	return C.uintptr_t(lines.LeaveAny())
-}
-
-// throttleNextLeft returns the first line after this one (-1 for the first of all) that
-// somebody has left, or -1.
-//
-//export throttleNextLeft
-func throttleNextLeft(line C.int) C.int {
-	for i := int(line) + 1; i < lines.Places(); i++ {
-		if lines.At(i).SomebodyLeft() {
-			return C.int(i)
-		}
-	}
-	return -1
-}
-
 // recoverAndLog ends a panic where there is nobody to answer; the caller returns what
 // means nothing to do.
 func recoverAndLog() {

@@ -126,18 +126,6 @@ func (q *Lines) NextNs(line *Line) (instantNs int64, ok bool) {
 // At returns the line in place index.
 func (q *Lines) At(index int) *Line { return q.lines[index] }
 
-// Places is the number of places for lines; At takes any below it.
-func (q *Lines) Places() int { return len(q.lines) }
-
-// LeaveAny is Leave for one of those who wait, whom it returns; 0 when nobody does.
-func (q *Lines) LeaveAny() (caller uintptr) {
-	for caller = range q.waiting {
-		q.Leave(caller)
-		return caller
-	}
-	return 0
-}
-
 func (q *Lines) line(db int, name []byte) *Line {
 	if q.byKey == nil {
 		q.byKey = make(map[uint64]*Line)
