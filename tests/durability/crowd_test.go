@@ -34,7 +34,7 @@ func gather(t *testing.T, n int, newCaller func(i int) ask) *crowd {
 	for _, one := range asks {
 		cr.callers.Go(func() { cr.call(one) })
 	}
-	t.Cleanup(func() { cr.stopping.Store(true) })
+	t.Cleanup(func() { cr.disperse() })
 	return cr
 }
 

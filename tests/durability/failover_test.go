@@ -1,6 +1,7 @@
 package durability
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -233,7 +234,7 @@ func TestSentinelFailover(t *testing.T) {
 	var unanswered [callers]atomic.Int64
 	cr := gather(t, callers, func(caller int) ask {
 		return func() (answer, bool, error) {
-			n, err := client.Do(t.Context(), wordsOf(stock.call(failoverKey, 1))...).Int64Slice()
+			n, err := client.Do(context.Background(), wordsOf(stock.call(failoverKey, 1))...).Int64Slice()
 			if err != nil {
 				unanswered[caller].Add(1)
 				time.Sleep(10 * time.Millisecond) // a caller has other things to do, too

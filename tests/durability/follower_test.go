@@ -1,6 +1,7 @@
 package durability
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -63,8 +64,8 @@ func (f *follower) do(command []string) (resp.Value, error) {
 }
 
 // viaClient sends a command through a standard client.
-func viaClient(t *testing.T, client *redis.ClusterClient, command []string) (resp.Value, error) {
-	integers, err := client.Do(t.Context(), wordsOf(command)...).Int64Slice()
+func viaClient(client *redis.ClusterClient, command []string) (resp.Value, error) {
+	integers, err := client.Do(context.Background(), wordsOf(command)...).Int64Slice()
 	v := resp.Value{Kind: resp.Array}
 	for _, n := range integers {
 		v.Elems = append(v.Elems, resp.Value{Kind: resp.Integer, Int: n})

@@ -42,6 +42,7 @@ func TestSlotChangesHandsUnderLoad(t *testing.T) {
 			if way.missing != "" {
 				t.Skip(way.missing)
 			}
+			cluster.AwaitAgreement()
 			masters := cluster.Masters()
 			from, to := masters[0], masters[1]
 			tag, slot := tagAmongLowest(cluster, from)
@@ -49,10 +50,9 @@ func TestSlotChangesHandsUnderLoad(t *testing.T) {
 			cr.awaitDenied(500)
 			way.pass(t, cluster, slot, from, to)
 			cr.awaitDenied(500)
-			cr.stop(cluster.Owner(slot))
-
 			cluster.AwaitAgreement()
 			owner := cluster.Owner(slot)
+			cr.stop(owner)
 			require.NotSame(t, from, owner, "the slot stayed where it was")
 			replica := cluster.ReplicaOf(owner)
 			topology.AwaitReplicas(t, owner, replica)
@@ -162,7 +162,7 @@ func hammerSlot(t *testing.T, c *topology.Cluster, prefix string) *slotCrowd {
 		f := newFollower(t, c, &s.sent)
 		send := f.do
 		if caller%2 == 0 {
-			send = func(command []string) (resp.Value, error) { return viaClient(t, client, command) }
+			send = func(command []string) (resp.Value, error) { return viaClient(client, command) }
 		}
 		return func() (answer, bool, error) {
 			i := rnd.IntN(slotKeys)

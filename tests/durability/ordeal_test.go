@@ -54,7 +54,10 @@ func startOrdeal(t *testing.T, s *server.Server) *ordeal {
 	o.act(2*time.Second, o.squeezer)
 	o.act(700*time.Millisecond, o.flusher)
 	o.act(500*time.Millisecond, o.swapper)
-	t.Cleanup(func() { o.ending.Store(true) })
+	t.Cleanup(func() {
+		o.ending.Store(true)
+		o.actors.Wait()
+	})
 	return o
 }
 

@@ -84,7 +84,10 @@ func startTraffic(t *testing.T, s *server.Server) *traffic {
 			}
 		})
 	}
-	t.Cleanup(func() { tr.stopping.Store(true) })
+	t.Cleanup(func() {
+		tr.stopping.Store(true)
+		tr.callers.Wait()
+	})
 	return tr
 }
 

@@ -21,13 +21,17 @@ type Cluster struct {
 	t     testing.TB
 }
 
-// StartCluster starts three masters with a replica each.
+// StartCluster starts three masters with a replica each, which takes over from its
+// master when told to, and only then.
 func StartCluster(t testing.TB, opts ...server.Option) *Cluster {
 	t.Helper()
 	const masters, replicasEach = 3, 1
 	c := &Cluster{t: t}
-	// Nobody is to be taken for dead just because the machine is busy.
-	opts = append(slices.Clone(opts), server.Cluster(), server.Config("cluster-node-timeout 30000"))
+	// News, such as who is whose replica, may take half the timeout to get round. So it
+	// is short; but nobody is to lose office because the machine is busy. A replica
+	// counts once it has been sent something, be it a PING.
+	opts = append(slices.Clone(opts), server.Cluster(), server.Config("cluster-node-timeout 2000",
+		"cluster-replica-no-failover yes", "cluster-require-full-coverage no", "repl-ping-replica-period 1"))
 	command := []string{"--cluster", "create"}
 	for range masters * (1 + replicasEach) {
 		node := server.Start(t, opts...)
@@ -50,12 +54,17 @@ func (c *Cluster) CLI(args ...string) string {
 }
 
 // AwaitAgreement returns when all nodes find the cluster well, agree on who owns
-// which slot, and every replica is connected to its master.
+// which slot and who has a replica, and every replica is connected to its master.
 func (c *Cluster) AwaitAgreement() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
 		owners := c.owners(c.Nodes[0])
 		for _, n := range c.Nodes {
+			for _, r := range c.ranges(n) {
+				if len(r.servers) != 2 {
+					return false
+				}
+			}
 			state := server.ParseInfo(n.MustDo("CLUSTER", "INFO").Text)
 			link := n.Info("replication")
 			if state["cluster_state"] != "ok" || state["cluster_slots_ok"] != "16384" || !slices.Equal(owners, c.owners(n)) ||
@@ -67,12 +76,31 @@ func (c *Cluster) AwaitAgreement() {
 	}, patience, 20*time.Millisecond, "the nodes do not agree")
 }
 
+// slotRange is a run of slots and the ports of those who have it, the master first.
+type slotRange struct {
+	first, last int64
+	servers     []int
+}
+
+// ranges is what a node knows of who has which slots.
+func (c *Cluster) ranges(n *server.Server) []slotRange {
+	var ranges []slotRange
+	for _, v := range n.MustDo("CLUSTER", "SLOTS").Elems {
+		r := slotRange{first: v.Elems[0].Int, last: v.Elems[1].Int}
+		for _, s := range v.Elems[2:] {
+			r.servers = append(r.servers, int(s.Elems[1].Int))
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges
+}
+
 // owners is the port of each slot's master, as a node sees it; 0 for no master.
 func (c *Cluster) owners(n *server.Server) []int {
 	owners := make([]int, 16384)
-	for _, r := range n.MustDo("CLUSTER", "SLOTS").Elems {
-		for slot := r.Elems[0].Int; slot <= r.Elems[1].Int; slot++ {
-			owners[slot] = int(r.Elems[2].Elems[1].Int)
+	for _, r := range c.ranges(n) {
+		for slot := r.first; slot <= r.last; slot++ {
+			owners[slot] = r.servers[0]
 		}
 	}
 	return owners
