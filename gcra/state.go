@@ -80,6 +80,9 @@ func (l Limit) ExpireAt(s *State) uint64 { return s.TAT }
 // Charge takes quantity units that come waitNs from now: RetryAfter, or 0 for units
 // that are available, or longer where another limit makes the request wait. The
 // bucket counts them as of then, so nobody is served twice in between.
+//
+// quantity must not exceed the capacity, waitNs must not be below RetryAfter, and
+// waitNs + the burst tolerance must be below 2^63.
 func (l Limit) Charge(s *State, nowNs, quantity, waitNs int64) {
 	l.SetBacklog(s, nowNs, max(l.backlog(s, nowNs), waitNs)+quantity*l.emission)
 }
@@ -104,8 +107,11 @@ func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) bool {
 // many it lacked: a part of one counts as one.
 func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
 	backlog := l.backlog(s, nowNs)
-	if quantity > backlog/l.emission {
-		quantity = (backlog + l.emission - 1) / l.emission
+	if lacks := backlog / l.emission; quantity > lacks {
+		quantity = lacks
+		if backlog%l.emission > 0 {
+			quantity++
+		}
 		backlog = 0
 	} else {
 		backlog -= quantity * l.emission
