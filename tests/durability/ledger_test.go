@@ -1,45 +1,51 @@
 package durability
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/server"
 )
 
-// ledger is what callers know of their buckets, all under the limit hourly: which
-// units they were told they have, and which they asked for and heard nothing of.
+// ledger is what callers know of their buckets: which units they were told they have,
+// and which they asked for and heard nothing of.
 type ledger struct {
-	keys []string
-	mu   sync.Mutex
-	by   map[string]*account
+	mu sync.Mutex
+	by map[string]*account
 }
 
 type account struct {
-	tatAtNone int64 // what is stored is this and an hour for each unit taken
+	limit     limit
+	tatAtNone int64 // what is stored is this and the emission interval for each unit taken
 	taken     int64 // units that callers were told they have
 	open      map[int][]int64
 }
 
-// openLedger takes one unit of each key, to learn when its bucket began.
-func openLedger(t testing.TB, s *server.Server, keys []string) *ledger {
+// openLedger takes the first units of each key, to learn when its bucket began: so
+// many that it will not be full again before the test is over.
+func openLedger(t testing.TB, s *server.Server, limits map[string]limit) *ledger {
 	t.Helper()
-	l := &ledger{keys: keys, by: map[string]*account{}}
+	book := &ledger{by: map[string]*account{}}
 	c := s.Raw()
 	defer c.Close()
-	for _, key := range keys {
-		replies, err := c.Pipeline(hourly.call(key, 1), []string{"GET", key})
+	for key, l := range limits {
+		first := int64(3 * time.Hour / l.emission)
+		replies, err := c.Pipeline(l.call(key, first), []string{"GET", key})
 		require.NoError(t, err)
-		l.by[key] = &account{
-			tatAtNone: tatIn(t, replies[1].Text) - int64(hourly.emission),
-			taken:     1,
+		book.by[key] = &account{
+			limit:     l,
+			tatAtNone: tatIn(t, replies[1].Text) - first*int64(l.emission),
+			taken:     first,
 			open:      map[int][]int64{},
 		}
 	}
-	return l
+	return book
 }
 
 // asks notes that a caller is about to ask for units.
@@ -50,22 +56,36 @@ func (l *ledger) asks(caller int, key string, quantity int64) {
 	a.open[caller] = append(a.open[caller], quantity)
 }
 
-// has notes that a caller was told it has what it asked for first. It returns how many
-// units of the key callers were told they have, and how many they asked for.
-func (l *ledger) has(caller int, key string) (told, asked int64) {
+// has notes that a caller was told it has what it asked for first. The error says what
+// is wrong with what it was told.
+func (l *ledger) has(caller int, key string, told answer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.by[key]
 	a.taken += a.open[caller][0]
 	a.open[caller] = a.open[caller][1:]
-	asked = a.taken
-	for _, quantities := range a.open {
-		for _, q := range quantities {
-			asked += q
+	if !told.Allowed {
+		return errors.New("denied, with the bucket far from empty")
+	}
+	if a.limit != hourly {
+		return nil // some came back meanwhile
+	}
+	taken, atLeast, atMost := a.limit.capacity-told.Remaining, a.taken, a.taken
+	if len(a.open) > 1 { // callers overtake each other
+		atLeast = 0
+		for _, quantities := range a.open {
+			for _, q := range quantities {
+				atMost += q
+			}
 		}
 	}
-	return a.taken, asked
+	if taken < atLeast || taken > atMost {
+		return fmt.Errorf("%d units taken, where callers know of %d to %d", taken, atLeast, atMost)
+	}
+	return nil
 }
+
+func (l *ledger) limitOf(key string) limit { return l.by[key].limit }
 
 // possible is how many units may be taken: what was acknowledged, and of each caller's
 // open calls those up to some point. Connections keep the order of their calls.
@@ -93,18 +113,19 @@ func (l *ledger) settle(t testing.TB, s *server.Server) (unheardOf int64) {
 	t.Helper()
 	c := s.Raw()
 	defer c.Close()
-	for _, key := range l.keys {
-		replies, err := c.Pipeline([]string{"GET", key}, []string{"PEXPIRETIME", key}, hourly.call(key, 0))
+	for key, a := range l.by {
+		replies, err := c.Pipeline([]string{"GET", key}, []string{"PEXPIRETIME", key}, a.limit.call(key, 0))
 		require.NoError(t, err)
-		a := l.by[key]
 		tat := tatIn(t, replies[0].Text)
-		taken := (tat - a.tatAtNone) / int64(hourly.emission)
-		require.Equal(t, tat, a.tatAtNone+taken*int64(hourly.emission), "%s is not what whole units make", key)
+		taken := (tat - a.tatAtNone) / int64(a.limit.emission)
+		require.Equal(t, tat, a.tatAtNone+taken*int64(a.limit.emission), "%s is not what whole units make", key)
 		require.Contains(t, a.possible(), taken, "%s: callers have %d units, and no word of %v", key, a.taken, a.open)
 		require.Equal(t, expiryMs(tat), replies[1].Int, "expiry of %s", key)
 		peek, err := answerIn(replies[2])
 		require.NoError(t, err)
-		require.Equal(t, hourly.capacity-taken, peek.Remaining, "remaining of %s", key)
+		if a.limit == hourly {
+			require.Equal(t, hourly.capacity-taken, peek.Remaining, "remaining of %s", key)
+		}
 		unheardOf += taken - a.taken
 		a.taken = taken
 		clear(a.open)

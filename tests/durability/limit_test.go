@@ -24,6 +24,9 @@ var (
 	// Nothing comes back while a test runs: what is left is the capacity less what
 	// was taken, and what is stored grows by an hour with each unit.
 	hourly = limit{"99999 1 1h", 100_000, time.Hour}
+	// Taken from far ahead of now, a unit moves what is stored by a millisecond, and
+	// seldom the expiry, which is in whole seconds.
+	fine = limit{"99999999 1000 1", 100_000_000, time.Millisecond}
 	// Units come back all the time, and callers who hammer take each of them.
 	rapid  = limit{"199 1000 1", 200, time.Millisecond}
 	steady = limit{"99 200 1", 100, 5 * time.Millisecond}
