@@ -99,6 +99,7 @@ func TestSecondLoadIsRefused(t *testing.T) {
 	path, err := server.ModulePath()
 	require.NoError(t, err)
 	assert.True(t, s.Do("MODULE", "LOAD", path).IsError())
+	assert.Len(t, s.LogLines("already loaded"), 1, "the log says why")
 	a, err := answerIn(s.Do(rawCallOf("key", "15 30 60 1")...))
 	require.NoError(t, err)
 	assert.Equal(t, firstOf16, a)

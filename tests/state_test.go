@@ -169,7 +169,8 @@ func TestClientSideCacheIsInvalidatedByAnAllowedCallOnly(t *testing.T) {
 	}
 }
 
-func TestKeyspaceNotificationsTellOfChangesOnly(t *testing.T) {
+// The server's own events for what changed, and one for a call that was limited.
+func TestKeyspaceNotificationsTellOfChangesAndLimitedCalls(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.Config("notify-keyspace-events KA"))
 	listener := s.Raw()
@@ -191,5 +192,5 @@ func TestKeyspaceNotificationsTellOfChangesOnly(t *testing.T) {
 		}
 		events = append(events, event)
 	}
-	assert.Equal(t, []string{"set", "expire"}, events)
+	assert.Equal(t, []string{"set", "expire", "limited"}, events)
 }
