@@ -86,7 +86,7 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 		{"last byte missing", "02 01 fe 01 01 ff040000000000"},
 		{"one byte too many", "02 01 fe 01 01 ff04000000000000 00"},
 		{"66 entries", "42 01 be" + in65 + ones + "ff04000000000000"},
-		{"65 entries, the last not at the end of a slot", "41 01" + in65 + ones[:130] + "fe05000000000000"},
+		{"65 entries, the last not at the end of a slot", "41 01" + in65 + ones[:130] + "0005000000000000"},
 		{"no bytes for units", "01 00 ff04000000000000"},
 		{"nine bytes for units", "01 09 010000000000000000 ff04000000000000"},
 		{"more bytes for units than needed", "02 02 fe 0100 ff00 ff04000000000000"},

@@ -27,14 +27,56 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var s window.State
-		if limit.Decode(encoded, &s) != nil {
-			require.Empty(t, s.Append(nil))
-			return
-		}
-		require.Equal(t, encoded, append([]byte{}, s.Append(nil)...))
-		exercise(t, limit, s, now, quantity)
+		readable(t, limit, encoded, now, quantity)
 	})
+}
+
+// A fuzzer rarely comes upon the bytes of a whole state. So damage real ones.
+func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
+	pick, read := drawFromSeed(t), 0
+	const damages = 100_000
+	for range damages / 100 {
+		p, tr := drawPair(t, pick, false)
+		for range pick("charges", 1, 200) {
+			p.moveClock(pick, tr)
+			p.limit.Charge(&p.state, p.now, pick("quantity", 1, tr.maxQuantity))
+		}
+		encoded := p.state.Append(nil)
+		for range 100 {
+			damaged := append([]byte{}, encoded...)
+			for len(damaged) > 0 && !pick.oneIn("enough", 3) {
+				damaged[pick("place", 0, int64(len(damaged)-1))] ^= byte(pick("flip", 1, 255))
+			}
+			switch at := pick("place", 0, int64(len(damaged))); pick("kind", 0, 7) {
+			case 0:
+				damaged = damaged[:at]
+			case 1:
+				damaged = append(damaged[:at:at], append([]byte{byte(pick("byte", 0, 255))}, damaged[at:]...)...)
+			}
+			now := pick.ofAnyMagnitude("now", 0, math.MaxInt64)
+			if pick.oneIn("its own now", 2) {
+				now = p.now
+			}
+			if readable(t, p.limit, damaged, now, pick.ofAnyMagnitude("quantity", 0, math.MaxInt64)) {
+				read++
+			}
+		}
+	}
+	require.Greater(t, read, damages/10, "too little left to read")
+	require.Less(t, read, damages*9/10, "too little damage")
+}
+
+// readable says whether encoded is a state, and checks it thoroughly if so.
+func readable(t *testing.T, limit window.Limit, encoded []byte, now, quantity int64) bool {
+	var s window.State
+	if err := limit.Decode(encoded, &s); err != nil {
+		require.Equal(t, window.ErrEncoding, err)
+		require.Empty(t, s.Append(nil))
+		return false
+	}
+	require.Equal(t, encoded, append([]byte{}, s.Append(nil)...))
+	exercise(t, limit, s, now, quantity)
+	return true
 }
 
 // exercise checks the range of every answer, and that what any write leaves can be read.

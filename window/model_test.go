@@ -259,11 +259,12 @@ func (p *pair) keepsItsWord(quantity int64) {
 	p.limit.Settle(&s, p.now)
 	later := func(wait int64) int64 { return p.limit.Available(&s, p.now+wait) }
 
-	if wait := p.limit.RetryAfter(&s, p.now, quantity); wait > 0 && p.now <= math.MaxInt64-wait {
+	const most = math.MaxInt64 // what a longer time is given as
+	if wait := p.limit.RetryAfter(&s, p.now, quantity); 0 < wait && wait < most && wait <= most-p.now {
 		p.between(quantity, later(wait), p.limit.Count(), "available when told")
 		p.between(0, later(wait-1), quantity-1, "available before told")
 	}
-	if wait := p.limit.ResetAfter(&s, p.now); wait > 0 && p.now <= math.MaxInt64-wait {
+	if wait := p.limit.ResetAfter(&s, p.now); 0 < wait && wait < most && wait <= most-p.now {
 		p.equal(p.limit.ExpireAt(&s), p.now+wait, "expire at")
 		p.equal(0, p.limit.ResetAfter(&s, p.now+wait), "reset when told")
 		p.equal(1, p.limit.ResetAfter(&s, p.now+wait-1), "reset before told")
@@ -299,11 +300,13 @@ func (p *pair) chargeAndRefund(quantity int64) {
 	p.model.settle(p.now)
 
 	was, is := before.Append(nil), p.state.Append(nil)
-	if len(was) == 0 || was[0] < 65 {
+	expireAt := p.limit.ExpireAt(&before)
+	joined := expireAt < math.MaxInt64 && expireAt-p.limit.Period() >= p.now
+	if len(was) == 0 || was[0] < 65 || joined {
 		require.Equal(p.t, was, is, "refund after charge")
 		return
 	}
-	// Two entries may have become one. From now on that makes no more available than
+	// Two entries have become one. From now on that makes no more available than
 	// there would have been, and no later than a slot.
 	lag := p.limit.Period() / 64
 	for i := range int64(18) {

@@ -69,7 +69,7 @@
 // The count is not part of it: raising or lowering a limit's count keeps the state.
 //
 // All instants are nanoseconds since the Unix epoch, all durations nanoseconds. Instants
-// must not be negative.
+// must not be negative. An instant or duration of 2^63 ns or more is given as 2^63 - 1.
 package window
 
 import (
@@ -168,7 +168,7 @@ func (l Limit) ResetAfter(s *State, nowNs int64) int64 {
 }
 
 // ExpireAt is the instant from which the state equals no state at all, 0 when it already
-// does. It is 2^63 - 1 when it lies beyond that.
+// does.
 func (l Limit) ExpireAt(s *State) int64 {
 	if s.empty() {
 		return 0
