@@ -97,10 +97,9 @@ func TestOtherKeysWithTheSameValueKeepIt(t *testing.T) {
 	for _, value := range []string{"5", "9999", past} {
 		s.MustDo("MSET", "key", value, "same", value)
 		s.MustDo("COPY", "key", "copy", "REPLACE")
-		a, err := answerIn(s.Do(rawCallOf("key", "15 30 60 1")...))
-		require.NoError(t, err)
-		assert.Equal(t, answer{0, 16, 15, -1, 2}, a, "a TAT in the past is a full bucket")
-		assert.NotEqual(t, value, s.MustDo("GET", "key").Text)
+		p := probes(t, s.Raw(), 1, "key", "15 30 60 1")[0]
+		assert.Equal(t, answer{0, 16, 15, -1, 2}, p.answer, "a TAT in the past is a full bucket")
+		limitOf(15, 30, time.Minute).judge(t, p, 1)
 		assert.Equal(t, value, s.MustDo("GET", "same").Text)
 		assert.Equal(t, value, s.MustDo("GET", "copy").Text)
 		s.MustDo("SET", "new", value)
