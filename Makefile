@@ -15,13 +15,13 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 # What scripts/setup is to install. A target's value holds for its prerequisites, too, so
 # that everything is there before the build begins.
 STAGE := build
-run: STAGE := run
-test test-unit test-server test-matrix: STAGE := test
+run bench: STAGE := run
+test test-unit test-server test-matrix bench bench-curves bench-wakeups: STAGE := test
 
-.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race fuzz lint clean
+.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race fuzz bench bench-curves bench-wakeups bench-unit lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building, running and testing need (through apt-get; asks for nothing else)
 	@scripts/setup test
@@ -64,6 +64,30 @@ race: ## unit tests under the race detector
 fuzz: ## fuzz each target for FUZZTIME=10s
 	@scripts/setup $(STAGE)
 	@scripts/fuzz
+
+# The results, tables and charts go to bench/results. PEERS="path.so:COMMAND ..." adds other
+# modules; ARGS="--help" tells the rest.
+BENCH = go build -o build/throttle-bench ./cmd/throttle-bench && \
+	build/throttle-bench --server "$$(scripts/find-server "$(SERVER)")"
+
+BENCHED = $(addprefix ./,$(sort $(dir $(shell git grep -l '^func Benchmark' -- '*_test.go' ':!tests'))))
+
+bench: build ## the commands beside SET and the usual Lua, in one run (SERVER= PEERS= ARGS='--rounds 9')
+	@$(BENCH) $(ARGS)
+
+bench-curves: build ## the same by number of keys, clients, units; with AOF and replicas (SERVER= ARGS=keys)
+	@$(BENCH) curve $(ARGS)
+
+bench-wakeups: build ## what the module's threads do, idle and under load (SERVER= ARGS=)
+	@$(BENCH) wakeups $(ARGS)
+
+bench-unit: ## Go's share alone, compared with the run before (BASE=file)
+	@scripts/setup build
+	@mkdir -p build/bench
+	go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 10 $(BENCHED) >build/bench/unit-now.txt
+	@before=$${BASE:-build/bench/unit.txt}; if [ ! -e "$$before" ]; then before=; fi; \
+		go tool -modfile=tools/go.mod benchstat $$before build/bench/unit-now.txt
+	@mv build/bench/unit-now.txt build/bench/unit.txt
 
 lint: ## gofmt, go vet, staticcheck
 	@scripts/setup $(STAGE)

@@ -27,6 +27,8 @@ type Contender struct {
 	Script string
 	// Setup is called for every key before each slice; nil is Args, once.
 	Setup []string
+	// CallsPerKey bounds a slice to so many calls on each key, on average; 0 does not.
+	CallsPerKey int
 	// Lasting says that Setup outlives the run and is needed once only.
 	Lasting bool
 	// KeysOf names the contender whose keys this one shares, and does not set up.

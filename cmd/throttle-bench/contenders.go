@@ -1,14 +1,21 @@
 package main
 
-// The hosts that are always there. A peer's host is the path of its module.
+// hostMain is the server that most contenders share: with the module, as it comes.
+const hostMain = ""
+
+// The other hosts, beside a peer's, which is called by the path of its module.
 const (
-	hostMain  = ""               // with the module
-	hostPlain = "without module" // without any
+	hostPlain = "without module"
+	hostTop   = "CL.TOP on"
 )
+
+// moduleArgs are what the module is loaded with on a host.
+var moduleArgs = map[string][]string{hostTop: {"top", "1000"}}
 
 const (
 	groupBaseline = "baseline"
-	groupThrottle = "throttle"
+	groupThrottle = "CL.THROTTLE"
+	groupLimit    = "CL.LIMIT"
 	groupLua      = "lua"
 	groupPeer     = "peer"
 )
@@ -49,6 +56,16 @@ var contenders = []Contender{
 	{Name: "CL.THROTTLE allowed, 1/s", Group: groupThrottle, Args: callNewExpiry, Verify: isAllowed, Writes: writesAlways},
 	{Name: "CL.THROTTLE denied", Group: groupThrottle, Args: callDenied, Verify: isDenied, Writes: writesNever},
 	{Name: "CL.THROTTLE peek", Group: groupThrottle, Args: callPeek, Setup: []string{callPartlyTaken}, Verify: isAllowed, Writes: writesNever},
+	{Name: "CL.THROTTLE denied, CL.TOP on", Group: groupThrottle, Host: hostTop, Args: callDenied, Verify: isDenied, Writes: writesNever},
+
+	{Name: "CL.LIMIT allowed", Group: groupLimit, Args: "CL.LIMIT {key} RATE 1000/m", Verify: isAllowed, Writes: writesAlways, Keeps: []string{"CL.LIMIT {key} RATE 1000/d"}},
+	{Name: "CL.LIMIT denied", Group: groupLimit, Args: "CL.LIMIT {key} RATE 1/h", Verify: isDenied, Writes: writesNever},
+	{Name: "CL.LIMIT three rates, allowed", Group: groupLimit, Args: "CL.LIMIT {key} RATE 1000/m RATE 100000/h RATE 1000000/d", Verify: isAllowed, Writes: writesAlways, Keeps: []string{"CL.LIMIT {key} RATE 1000/d RATE 100000/30d RATE 1000000/60d"}},
+	// From an empty window each time, and with few enough calls that 100 a minute allows them.
+	{Name: "CL.LIMIT WINDOW, allowed", Group: groupLimit, Args: "CL.LIMIT {key} WINDOW 100/m", Setup: []string{"DEL {key}", "{call}"}, CallsPerKey: 50, Verify: isAllowed, Writes: writesAlways, Keeps: []string{"CL.LIMIT {key} WINDOW 1000/d"}},
+	{Name: "CL.LIMIT WINDOW, denied", Group: groupLimit, Args: "CL.LIMIT {key} WINDOW 100/m", Setup: []string{"DEL {key}", "{call} COST 100"}, Verify: isDenied, Writes: writesNever},
+	{Name: "CL.LIMIT FIXED, allowed", Group: groupLimit, Args: "CL.LIMIT {key} FIXED 1000/m", Verify: isAllowed, Writes: writesAlways, Keeps: []string{"CL.LIMIT {key} FIXED 1000/30d"}},
+	{Name: "CL.PEEK", Group: groupLimit, Args: "CL.PEEK {key} RATE 1000/m", Setup: []string{"CL.LIMIT {key} RATE 1000/m COST 200"}, Verify: isAllowed, Writes: writesNever},
 
 	{Name: "Lua fixed window, allowed", Group: groupLua, Script: "fixed_window.lua", Args: "EVALSHA {sha} 1 {key} 1000 60", Verify: isAllowed, Keeps: []string{"EVALSHA {sha} 1 {key} 1000 86400"}},
 	{Name: "Lua fixed window, denied", Group: groupLua, Script: "fixed_window.lua", Args: "EVALSHA {sha} 1 {key} 1 3600", Verify: isDenied},

@@ -86,9 +86,9 @@ func (l *lineup) startHost(ctx context.Context, host string, args []string) erro
 	if l.hosts[host] != nil {
 		return nil
 	}
-	spec := server.Spec{Program: l.options.server, Module: host, Args: args}
+	spec := server.Spec{Program: l.options.server, Module: host, ModuleArgs: moduleArgs[host], Args: args}
 	switch host {
-	case hostMain:
+	case hostMain, hostTop:
 		spec.Module = l.options.module
 	case hostPlain:
 		spec.Module = ""

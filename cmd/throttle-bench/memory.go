@@ -50,7 +50,7 @@ func (l *lineup) keepers() []*entrant {
 func (l *lineup) memory(ctx context.Context, p *progress, runs []memoryRun) error {
 	for _, run := range runs {
 		for _, e := range l.keepers() {
-			p.step(fmt.Sprintf("memory after %d calls a key: %s", run.calls, e.Name), run.memorySeconds())
+			p.step("memory: "+e.Name, run.memorySeconds())
 			bytes, err := e.bytesPerKey(ctx, run)
 			if err != nil {
 				return err

@@ -64,7 +64,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.IntVarP(&o.requests, "requests", "n", 0, "calls of each slice, instead of --slice")
 	f.DurationVar(&o.seconds, "seconds", 10*time.Second, "wakeups: how long each situation is watched")
 	f.StringVarP(&o.out, "out", "o", "bench/results", "folder for results and charts")
-	f.BoolVar(&o.quick, "quick", false, "a smoke test: few calls, two rounds, figures without meaning")
+	f.BoolVar(&o.quick, "quick", false, "a smoke test: few calls, two rounds, figures without meaning, left in build/bench")
 	f.BoolVar(&o.list, "list", false, "list the contenders and their calls, and run nothing")
 	f.StringVar(&o.render, "render", "", "make tables and charts from this file of results")
 	f.Usage = func() {
@@ -90,6 +90,8 @@ func (o *options) makeQuick(f *pflag.FlagSet) {
 		"keys":     func() { o.keys = 1_000 },
 		"requests": func() { o.requests = 1_000 },
 		"seconds":  func() { o.seconds = time.Second },
+		// Not beside results that mean something.
+		"out": func() { o.out = "build/bench" },
 	} {
 		if !f.Changed(name) {
 			set()

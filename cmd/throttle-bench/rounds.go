@@ -17,7 +17,7 @@ func (l *lineup) rounds(ctx context.Context, p *progress, kinds []sliceKind) err
 			for _, i := range order(len(l.entrants), round, l.options.rounds) {
 				e := l.entrants[i]
 				p.step(roundLabel(round, l.options.rounds, kind)+": "+e.Name, l.options.sliceSeconds())
-				f, err := l.slice(ctx, e, kind, l.sliceRequests(e.rate[kind.name]))
+				f, err := l.slice(ctx, e, kind, l.sliceRequests(e, kind))
 				if err != nil {
 					return err
 				}
@@ -63,13 +63,17 @@ func order(contenders, round, rounds int) []int {
 	return turn
 }
 
-// sliceRequests is how many calls fill a slice at this rate.
-func (l *lineup) sliceRequests(callsPerSecond float64) int {
+// sliceRequests is how many calls fill a slice at the rate that was found warming up.
+func (l *lineup) sliceRequests(e *entrant, kind sliceKind) int {
 	if l.options.requests > 0 {
 		return l.options.requests
 	}
 	const unit = 1000
-	return max(unit, int(math.Round(callsPerSecond*l.options.slice.Seconds()/unit))*unit)
+	requests := math.Round(e.rate[kind.name]*l.options.slice.Seconds()/unit) * unit
+	if e.CallsPerKey > 0 {
+		requests = min(requests, float64(e.CallsPerKey*l.keys))
+	}
+	return int(max(requests, unit))
 }
 
 // What a slice is thought to take, for the progress line. The overhead is setting up,

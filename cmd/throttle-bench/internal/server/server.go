@@ -27,9 +27,10 @@ const (
 
 // Spec is what to start.
 type Spec struct {
-	Program string   // path of the server's executable
-	Module  string   // path of a module to load; "" for none
-	Args    []string // further options, as on the server's command line
+	Program    string   // path of the server's executable
+	Module     string   // path of a module to load; "" for none
+	ModuleArgs []string // what to load it with
+	Args       []string // further options, as on the server's command line
 }
 
 // Server is one running server.
@@ -93,9 +94,9 @@ func (s *Server) commandLine(spec Spec) []string {
 		"--save", "", "--appendonly", "no", "--daemonize", "no",
 	}
 	if spec.Module != "" {
-		args = append(args, "--loadmodule", spec.Module)
+		args = append(append(args, "--loadmodule", spec.Module), spec.ModuleArgs...)
 	}
-	return append(args, slices.Clone(spec.Args)...)
+	return append(args, spec.Args...)
 }
 
 // awaitReady returns once this process, and not another one on its port, answers.
