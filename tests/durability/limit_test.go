@@ -61,6 +61,18 @@ func answerIn(v resp.Value) (answer, error) {
 	return a, nil
 }
 
+// allowedIn reads whether a call was allowed from the reply of any of the commands.
+func allowedIn(v resp.Value) (bool, error) {
+	if len(v.Elems) == 5 {
+		a, err := answerIn(v)
+		return a.Allowed, err
+	}
+	if v.Kind != resp.Array || len(v.Elems) != 18 || v.Elems[0].Text != "limited" || v.Elems[1].Int|1 != 1 {
+		return false, fmt.Errorf("%v makes no sense", v)
+	}
+	return v.Elems[1].Int == 0, nil
+}
+
 // remaining peeks at a bucket.
 func remaining(t testing.TB, s *server.Server, l limit, key string) int64 {
 	t.Helper()

@@ -68,7 +68,7 @@ func TestReplicasStayEqual(t *testing.T) {
 			topology.AwaitReplicas(t, master, replicas...)
 			state := topology.RequireCopies(t, master, replicas...)
 			requireWorthComparing(t, state)
-			t.Logf("%d calls, %d of them writes; %d keys equal on %d servers",
+			t.Logf("%d calls, %d of them allowed; %d keys equal on %d servers",
 				tr.answered(), tr.allowed.Load(), len(state), 1+len(replicas))
 		})
 	}

@@ -49,7 +49,7 @@ func TestRestartKeepsEveryBucket(t *testing.T) {
 				tr.stop()
 				before := topology.Read(t, s)
 				requireWorthComparing(t, before)
-				left := remaining(t, s, hourly, "key:0")
+				left := remaining(t, s, hourly, "key:1")
 
 				tc.end(s)
 				if !module {
@@ -61,7 +61,7 @@ func TestRestartKeepsEveryBucket(t *testing.T) {
 				now := time.Now()
 				topology.RequireEqual(t, before.Lasting(now), after.Lasting(now), "before and after")
 				if module {
-					assert.Equal(t, left, remaining(t, s, hourly, "key:0"))
+					assert.Equal(t, left, remaining(t, s, hourly, "key:1"))
 				}
 				for _, command := range s.AOF() {
 					require.NotContains(t, strings.ToLower(command[0]), "cl.", "a call would take its units again on replay")

@@ -3,6 +3,8 @@ package durability
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,9 +30,22 @@ var randomLimits = []limit{
 	{"0 2000 1", 1, 500 * time.Microsecond},
 }
 
-// randomCall picks a key, and asks for nothing, for a unit, for some or for too many.
-func randomCall(rnd *rand.Rand) []string {
-	i := rnd.IntN(randomKeys)
+// What CL.LIMIT keeps at a fifth of the keys: several limits in one value, of all
+// kinds and lengths.
+var randomStacks = []string{
+	"RATE 5/s BURST 10 RATE 100000/h",
+	"WINDOW 100/h",
+	"WINDOW 20/1s",
+	"FIXED 1000/d",
+	"RATE 100/h BURST 20 WINDOW 50/10m FIXED 100/d",
+}
+
+// randomCall picks a key, and asks for nothing, for a unit, for some or for too many;
+// or it gives units back.
+func randomCall(rnd *rand.Rand) []string { return callFor(rnd.IntN(randomKeys), rnd) }
+
+func callFor(i int, rnd *rand.Rand) []string {
+	key := fmt.Sprintf("key:%d", i)
 	l := randomLimits[i%len(randomLimits)]
 	quantity := int64(1)
 	switch rnd.IntN(10) {
@@ -41,17 +56,29 @@ func randomCall(rnd *rand.Rand) []string {
 	case 3:
 		quantity = rnd.Int64N(l.capacity) + 2
 	}
-	return l.call(fmt.Sprintf("key:%d", i), quantity)
+	if i%5 > 0 {
+		return l.call(key, quantity)
+	}
+	stack := strings.Fields(randomStacks[i/5%len(randomStacks)])
+	command := []string{"CL.LIMIT", "CL.LIMIT", "CL.LIMIT", "CL.PEEK", "CL.REFUND"}[rnd.IntN(5)]
+	call := append(append([]string{command, key}, stack...), "COST", strconv.FormatInt(quantity, 10))
+	if command == "CL.LIMIT" {
+		call = append(call, [][]string{nil, {"UPTO"}, {"STRICT"}}[rnd.IntN(3)]...)
+	}
+	return call
 }
+
+// lasts says whether the limit of a random key gives nothing back in a test.
+func lasts(i int) bool { return i%5 > 0 && randomLimits[i%len(randomLimits)] == hourly }
 
 // traffic is a stream of random calls to one server, pipelined over several
 // connections, that goes on until it is stopped.
 type traffic struct {
-	t                 *testing.T
-	allowed, notTaken atomic.Int64 // notTaken: denied or only asked
-	stopping          atomic.Bool
-	callers           sync.WaitGroup
-	err               atomic.Pointer[error]
+	t                *testing.T
+	allowed, limited atomic.Int64 // calls
+	stopping         atomic.Bool
+	callers          sync.WaitGroup
+	err              atomic.Pointer[error]
 }
 
 func startTraffic(t *testing.T, s *server.Server) *traffic {
@@ -69,12 +96,11 @@ func startTraffic(t *testing.T, s *server.Server) *traffic {
 				}
 				replies, err := c.Pipeline(calls...)
 				for i := 0; err == nil && i < len(replies); i++ {
-					var a answer
-					a, err = answerIn(replies[i])
-					if a.Allowed && calls[i][len(calls[i])-1] != "0" {
+					var allowed bool
+					if allowed, err = allowedIn(replies[i]); allowed {
 						tr.allowed.Add(1)
 					} else {
-						tr.notTaken.Add(1)
+						tr.limited.Add(1)
 					}
 				}
 				if err != nil {
@@ -91,7 +117,7 @@ func startTraffic(t *testing.T, s *server.Server) *traffic {
 	return tr
 }
 
-func (tr *traffic) answered() int64 { return tr.allowed.Load() + tr.notTaken.Load() }
+func (tr *traffic) answered() int64 { return tr.allowed.Load() + tr.limited.Load() }
 
 // await returns when so many calls more were answered.
 func (tr *traffic) await(calls int64) {
@@ -121,7 +147,7 @@ func (tr *traffic) check() {
 func requireWorthComparing(t testing.TB, state topology.State) {
 	t.Helper()
 	for i := range randomKeys {
-		if l := randomLimits[i%len(randomLimits)]; l == hourly {
+		if lasts(i) {
 			key := fmt.Sprintf("key:%d", i)
 			require.Contains(t, state, key)
 			require.Equal(t, expiryMs(tatIn(t, state[key].Value)), state[key].ExpireAtMs, key)
