@@ -77,8 +77,9 @@ func (s *Stack) Take(r Request, nowNs int64) Result {
 		cost = s.grantable(cost, nowNs)
 	}
 	rule, waitNs := s.wait(cost, nowNs)
+	longestNs := s.longestWait(r.MaxWaitNs)
 	var result Result
-	if waitNs >= 0 && waitNs <= s.longestWait(r.MaxWaitNs) {
+	if waitNs >= 0 && waitNs <= longestNs {
 		s.charge(cost, waitNs, nowNs)
 		result = Result{Rule: s.tightest(nowNs), RetryAfterNs: Never, Granted: cost, WaitNs: waitNs, Changed: cost > 0}
 	} else {
@@ -88,8 +89,8 @@ func (s *Stack) Take(r Request, nowNs int64) Result {
 			result.Rule, waitNs = s.wait(cost, nowNs)
 		}
 		result.RetryAfterNs = waitNs
-		if waitNs > r.MaxWaitNs {
-			result.RetryAfterNs -= r.MaxWaitNs
+		if waitNs > longestNs {
+			result.RetryAfterNs -= longestNs
 		}
 	}
 	s.describe(&result, nowNs)

@@ -1,0 +1,382 @@
+// Every answer compared with a stack that keeps every event.
+package stack_test
+
+import (
+	"flag"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"redis-throttle/stack"
+)
+
+// Rapid's own default of 100 cases is made for slower code than this.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "1000"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
+
+var seedFlag = flag.Uint64("seed", 0, "repeat the random runs that reported this seed (0: a new one)")
+
+// draw picks a number from lo to hi, both included. The same traffic is drawn from
+// rapid, which shrinks a failure, and from a seed, which is fast enough for millions.
+type draw func(what string, lo, hi int64) int64
+
+func drawFromRapid(t *rapid.T) draw {
+	return func(what string, lo, hi int64) int64 {
+		return rapid.Int64Range(lo, hi).Draw(t, what)
+	}
+}
+
+func drawFromSeed(t *testing.T) draw {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("to repeat: go test ./stack -run '%s' -seed %d", t.Name(), seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	return func(_ string, lo, hi int64) int64 {
+		return lo + int64(r.Uint64N(uint64(hi)-uint64(lo)+1))
+	}
+}
+
+// ofAnyMagnitude picks from lo to hi such that small and large numbers are as likely.
+func (d draw) ofAnyMagnitude(what string, lo, hi int64) int64 {
+	length := d(what+": bits", 0, int64(bits.Len64(uint64(hi-lo))))
+	return lo + min(d(what, 0, int64(1)<<length-1), hi-lo)
+}
+
+func (d draw) oneIn(what string, n int64) bool { return d(what, 1, n) == 1 }
+
+// steps is how many random steps a test makes.
+func steps(n int) int {
+	if testing.Short() {
+		return n / 20
+	}
+	return n
+}
+
+// key is a key of the database and the commands on it: what they answer, and the bytes
+// they leave. There are no bytes when there is no key.
+type key struct {
+	t     require.TestingT
+	value []byte
+	s     stack.Stack
+}
+
+func (k *key) call(limits []stack.Limit, nowNs int64, decide func(*stack.Stack) stack.Result) stack.Result {
+	k.s.Load(limits)
+	if k.value != nil {
+		if err := k.s.Decode(k.value); err != nil {
+			require.NoError(k.t, err, "%x", k.value)
+		}
+	}
+	result := decide(&k.s)
+	if result.Changed {
+		k.value = nil
+		if k.s.ExpireAt() > uint64(nowNs) {
+			k.value = k.s.Append(nil)
+			if len(k.value) > stack.MaxEncodedLen {
+				require.LessOrEqual(k.t, len(k.value), stack.MaxEncodedLen)
+			}
+		}
+	}
+	return result
+}
+
+func (k *key) take(limits []stack.Limit, r stack.Request, nowNs int64) stack.Result {
+	return k.call(limits, nowNs, func(s *stack.Stack) stack.Result { return s.Take(r, nowNs) })
+}
+
+func (k *key) peek(limits []stack.Limit, cost, nowNs int64) stack.Result {
+	return k.call(limits, nowNs, func(s *stack.Stack) stack.Result { return s.Peek(cost, nowNs) })
+}
+
+func (k *key) refund(limits []stack.Limit, cost, nowNs int64) stack.Result {
+	return k.call(limits, nowNs, func(s *stack.Stack) stack.Result { return s.Refund(cost, nowNs) })
+}
+
+const (
+	second = int64(time.Second)
+	minute = 60 * second
+	hour   = 60 * minute
+	start  = int64(1_700_000_040) * second // a multiple of a minute
+)
+
+// drawer makes up limits and traffic for one key.
+type drawer struct {
+	draw
+	kinds   []stack.Kind
+	periods []int64 // few, so that limits meet their states again
+	nowNs   int64
+	last    stack.Result
+}
+
+func newDrawer(pick draw) *drawer {
+	d := &drawer{draw: pick}
+	d.kinds = [][]stack.Kind{
+		{stack.Rate},
+		{stack.Rate},
+		{stack.Rate, stack.Window},
+		{stack.Rate, stack.Fixed},
+		{stack.Rate, stack.Window, stack.Fixed},
+	}[pick("kinds", 0, 4)]
+	usual := []int64{1, 50, 63, 64, 100, 127, 128, 4096, 1e6, second, minute, hour, 24 * hour, 30 * 24 * hour}
+	for range 3 {
+		d.periods = append(d.periods, usual[pick("period", 0, int64(len(usual))-1)])
+	}
+	d.nowNs = []int64{start, 0, d.ofAnyMagnitude("now", 0, 1<<62)}[pick("begin at", 0, 2)]
+	return d
+}
+
+func (d *drawer) spec() spec {
+	s := spec{kind: d.kinds[d.draw("kind", 0, int64(len(d.kinds))-1)], periodNs: d.periods[d.draw("which period", 0, 2)]}
+	if s.kind == stack.Rate {
+		s.count = d.ofAnyMagnitude("count", 1, s.periodNs)
+		s.capacity = d.ofAnyMagnitude("capacity", 1, min(1000, (1<<60)/s.unitNs()))
+		return s
+	}
+	s.count = d.draw("count", 1, 63)
+	if d.oneIn("large count", 8) {
+		s.count = d.ofAnyMagnitude("count", 1, 1<<50)
+	}
+	return s
+}
+
+func (d *drawer) stack() []spec {
+	specs := make([]spec, d.draw("limits", 1, 8))
+	if d.oneIn("a single limit", 3) {
+		specs = specs[:1]
+	}
+	for i := range specs {
+		specs[i] = d.spec()
+	}
+	return specs
+}
+
+// change returns a stack that differs in one thing, most of the time.
+func (d *drawer) change(specs []spec) []spec {
+	specs = slices.Clone(specs)
+	i := int(d.draw("which limit", 0, int64(len(specs))-1))
+	switch d.draw("change", 1, 7) {
+	case 1, 2:
+		s := d.spec()
+		if s.kind == specs[i].kind && s.kind != stack.Rate {
+			specs[i].count = s.count
+		} else if s.kind == specs[i].kind {
+			s.periodNs = specs[i].periodNs
+			s.count = min(s.count, s.periodNs)
+			s.capacity = min(s.capacity, (1<<60)/s.unitNs())
+			specs[i] = s
+		}
+	case 3:
+		if len(specs) > 1 {
+			specs = slices.Delete(specs, i, i+1)
+		}
+	case 4:
+		if len(specs) < stack.MaxLimits {
+			specs = slices.Insert(specs, i, d.spec())
+		}
+	case 5:
+		if len(specs) < stack.MaxLimits {
+			specs = append(specs, specs[i])
+		}
+	case 6:
+		j := d.draw("other limit", 0, int64(len(specs))-1)
+		specs[i], specs[j] = specs[j], specs[i]
+	default:
+		specs = d.stack()
+	}
+	return specs
+}
+
+// lastInstant keeps the clock where no sum with a time of these stacks exceeds 63 bits.
+const lastInstant = int64(1) << 62
+
+func (d *drawer) moveClock(specs []spec) {
+	s := specs[d.draw("limit to move by", 0, int64(len(specs))-1)]
+	var by int64
+	switch d.draw("clock", 1, 24) {
+	case 1, 2, 3, 4, 5, 6, 7, 8:
+	case 9, 10:
+		by = d.draw("elapsed", 0, 2*((s.periodNs-1)/s.count+1))
+	case 11:
+		by = max(d.last.RetryAfterNs, 0)
+	case 12:
+		by = max(d.last.RetryAfterNs-1, 0)
+	case 13:
+		by = d.last.NextAfterNs
+	case 14:
+		by = max(d.last.NextAfterNs-1, 0)
+	case 15:
+		by = d.last.ResetAfterNs
+	case 16:
+		by = max(d.last.ResetAfterNs-1, 0)
+	case 17:
+		by = d.last.WaitNs
+	case 18:
+		by = d.draw("elapsed", 0, s.periodNs)
+	case 19:
+		by = d.ofAnyMagnitude("jump", 0, 1<<60)
+	case 20:
+		by = -d.draw("back", 0, s.periodNs/64)
+	case 21:
+		by = -d.draw("back", 0, s.periodNs)
+	case 22:
+		by = -d.ofAnyMagnitude("jump back", 0, d.nowNs)
+	default:
+		by = d.draw("elapsed", 0, s.periodNs/8)
+	}
+	d.nowNs = max(d.nowNs+by, 0)
+	if d.nowNs > lastInstant {
+		d.nowNs = start
+	}
+}
+
+func (d *drawer) cost(specs []spec) int64 {
+	s := specs[d.draw("limit to ask for", 0, int64(len(specs))-1)]
+	switch d.draw("cost of", 1, 12) {
+	case 1:
+		return 0
+	case 2:
+		return d.last.Remaining
+	case 3:
+		return d.last.Remaining + 1
+	case 4:
+		return d.draw("cost", 0, s.holds())
+	case 5:
+		return s.holds()
+	case 6:
+		return s.holds() + 1
+	case 7:
+		return d.ofAnyMagnitude("cost", 0, math.MaxInt64)
+	case 8, 9:
+		return d.draw("cost", 1, min(5, s.holds()))
+	default:
+		return 1
+	}
+}
+
+func (d *drawer) request(specs []spec) stack.Request {
+	r := stack.Request{Cost: d.cost(specs)}
+	ratesOnly := !slices.ContainsFunc(specs, func(s spec) bool { return s.kind != stack.Rate })
+	if ratesOnly && d.oneIn("may wait", 3) {
+		r.MaxWaitNs = []int64{
+			max(d.last.RetryAfterNs, 0),
+			max(d.last.RetryAfterNs-1, 0),
+			d.draw("max wait", 0, specs[0].periodNs),
+			d.ofAnyMagnitude("max wait", 0, 1<<60),
+		}[d.draw("max wait of", 0, 3)]
+		return r
+	}
+	r.UpTo, r.Strict = d.oneIn("up to", 4), d.oneIn("strict", 6)
+	return r
+}
+
+// seen counts what a run came across, so that it cannot pass by avoiding the cases.
+type seen struct {
+	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, full, changes, plain, back int
+	rules                                                                                                           [stack.MaxLimits]int
+}
+
+func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
+	tally := func(counter *int, hit bool) {
+		if hit {
+			*counter++
+		}
+	}
+	s.steps++
+	tally(&s.allowed, result.Granted > 0)
+	tally(&s.limited, result.Limited)
+	tally(&s.never, result.Limited && result.RetryAfterNs == stack.Never)
+	tally(&s.waits, result.WaitNs > 0)
+	tally(&s.partial, result.Granted > 0 && result.Granted < r.Cost)
+	tally(&s.hammered, r.Strict && result.Limited && result.Changed)
+	tally(&s.corrected, !r.Strict && result.Limited && result.Changed)
+	tally(&s.refunds, result.Granted < 0)
+	tally(&s.full, value == nil)
+	tally(&s.plain, len(value) > 0 && value[0] >= '0')
+	s.rules[result.Rule]++
+}
+
+func (s *seen) requireEverything(t *testing.T) {
+	t.Logf("%+v", *s)
+	for _, n := range append(s.rules[:], s.allowed, s.limited, s.never, s.waits, s.partial, s.hammered, s.corrected,
+		s.peeks, s.refunds, s.full, s.changes, s.plain, s.back) {
+		require.Greater(t, n, s.steps/500)
+	}
+}
+
+// follow sends random traffic to one key and compares every answer and what is kept. It
+// ends early when a sliding window gets too full to be exact.
+func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
+	d := newDrawer(pick)
+	specs := d.stack()
+	k, ref := key{t: t}, reference{}
+	for range atMost {
+		if d.oneIn("change the stack", 16) {
+			specs = d.change(specs)
+			seen.changes++
+		}
+		before := d.nowNs
+		d.moveClock(specs)
+		if d.nowNs < before {
+			seen.back++
+		}
+		open, _ := ref.open(specs, d.nowNs)
+		for _, n := range open {
+			if n.kind == stack.Window && n.instants() > 62 {
+				return
+			}
+		}
+		limits := make([]stack.Limit, len(specs))
+		for i, s := range specs {
+			limits[i] = s.limit(t)
+		}
+		was := k.value
+		r := d.request(specs)
+		var got, want stack.Result
+		switch op := d.draw("operation", 1, 12); {
+		case op <= 8:
+			got, want = k.take(limits, r, d.nowNs), ref.take(specs, r, d.nowNs)
+		case op == 9:
+			seen.peeks++
+			r = stack.Request{Cost: r.Cost}
+			got, want = k.peek(limits, r.Cost, d.nowNs), ref.peek(specs, r.Cost, d.nowNs)
+		default:
+			r = stack.Request{Cost: r.Cost}
+			got, want = k.refund(limits, r.Cost, d.nowNs), ref.refund(specs, r.Cost, d.nowNs)
+		}
+		if got != want || (k.value == nil) != (ref.kept == nil) {
+			require.Equal(t, want, got, "%+v, %+v at %d of %x", specs, r, d.nowNs, was)
+			require.Equal(t, ref.kept == nil, k.value == nil, "%+v, %+v at %d of %x left %x", specs, r, d.nowNs, was, k.value)
+		}
+		if fullAt := ref.fullAt(d.nowNs); got.Changed && uint64(fullAt) != k.s.ExpireAt() {
+			require.Equal(t, uint64(fullAt), k.s.ExpireAt(), "full at: %+v, %+v at %d of %x", specs, r, d.nowNs, was)
+		}
+		d.last = got
+		seen.count(r, got, k.value)
+	}
+}
+
+func TestEveryAnswerEqualsTheReference(t *testing.T) {
+	pick := drawFromSeed(t)
+	var s seen
+	for s.steps < steps(1_000_000) {
+		follow(t, pick, 200, &s)
+	}
+	s.requireEverything(t)
+}
+
+// The same at a smaller scale, for the smallest case that fails.
+func TestEveryAnswerEqualsTheReferenceShrunk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { follow(t, drawFromRapid(t), 30, &seen{}) })
+}

@@ -1,0 +1,407 @@
+// A stack that keeps every event and works each answer out anew from them. It is told
+// limits in the words of a command and shares no code with what it is compared to.
+package stack_test
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/stack"
+)
+
+// spec is a limit in the words of a command. The capacity is that of a rate.
+type spec struct {
+	kind                      stack.Kind
+	count, periodNs, capacity int64
+}
+
+func (s spec) limit(t require.TestingT) stack.Limit {
+	var limit stack.Limit
+	var err error
+	switch s.kind {
+	case stack.Rate:
+		limit, err = stack.NewRate(s.count, s.periodNs, time.Nanosecond, s.capacity)
+	case stack.Window:
+		limit, err = stack.NewWindow(s.count, s.periodNs, time.Nanosecond)
+	default:
+		limit, err = stack.NewFixed(s.count, s.periodNs, time.Nanosecond)
+	}
+	require.NoError(t, err, "%+v", s)
+	return limit
+}
+
+// holds is the number of units there are when nothing is taken.
+func (s spec) holds() int64 {
+	if s.kind == stack.Rate {
+		return s.capacity
+	}
+	return s.count
+}
+
+// unitNs is the time in which a rate puts one unit back.
+func (s spec) unitNs() int64 {
+	ns := s.periodNs / s.count
+	for ns*s.count < s.periodNs {
+		ns++
+	}
+	return ns
+}
+
+// event is units taken at an instant. Of a rate they are counted in ns of putting back,
+// since a request that is turned away may take a part of one.
+type event struct{ at, units int64 }
+
+// naive is a limit and every event since it was untouched.
+type naive struct {
+	spec
+	events []event
+	// Of a rate: before the events it held startsWith ns at startsAt, which may be less
+	// than nothing: promised for later. It is no error to have promised as much as when
+	// something was last written.
+	startsAt, startsWith, promised int64
+}
+
+func untouched(s spec) *naive { return &naive{spec: s, startsWith: s.capacity * rateUnit(s)} }
+
+func rateUnit(s spec) int64 {
+	if s.kind == stack.Rate {
+		return s.unitNs()
+	}
+	return 0
+}
+
+func (n *naive) copy() *naive {
+	c := *n
+	c.events = slices.Clone(n.events)
+	return &c
+}
+
+// credit is what a rate holds at nowNs, in ns of putting back.
+func (n *naive) credit(nowNs int64) int64 {
+	full := n.capacity * n.unitNs()
+	at, credit := n.startsAt, n.startsWith
+	for _, e := range n.events {
+		credit = min(full, credit+e.at-at) - e.units
+		at = e.at
+	}
+	return min(full, credit+nowNs-at)
+}
+
+func (n *naive) setCredit(nowNs, credit int64) {
+	n.startsAt, n.startsWith, n.promised, n.events = nowNs, credit, max(-credit, 0), nil
+	if credit == n.capacity*n.unitNs() {
+		n.startsAt = 0 // untouched, whatever the clock says next
+	}
+}
+
+// spend takes ns from a rate at the instant at, or after what it took last.
+func (n *naive) spend(nowNs, at, ns int64) {
+	at = max(at, n.startsAt)
+	if len(n.events) > 0 {
+		at = max(at, n.events[len(n.events)-1].at)
+	}
+	n.events = append(n.events, event{at, ns})
+	n.promised = max(-n.credit(nowNs), 0)
+}
+
+func (n *naive) taken() (units int64) {
+	for _, e := range n.events {
+		units += e.units
+	}
+	return units
+}
+
+// available is the number of whole units there are. Events must be settled.
+func (n *naive) available(nowNs int64) int64 {
+	if n.kind == stack.Rate {
+		return max(n.credit(nowNs), 0) / n.unitNs()
+	}
+	return max(n.count-n.taken(), 0)
+}
+
+const forever = int64(math.MaxInt64)
+
+// wait is the time in ns until there are units, or forever.
+func (n *naive) wait(nowNs, units int64) int64 {
+	switch {
+	case units > n.holds():
+		return forever
+	case units == 0:
+		return 0
+	case n.kind == stack.Rate:
+		return max(units*n.unitNs()-n.credit(nowNs), 0)
+	case n.kind == stack.Fixed:
+		if units <= n.available(nowNs) {
+			return 0
+		}
+		return (nowNs/n.periodNs+1)*n.periodNs - nowNs
+	default:
+		rest := n.taken()
+		wait := int64(0)
+		for _, e := range n.events {
+			if rest+units <= n.count {
+				break
+			}
+			rest -= e.units
+			wait = e.at + n.periodNs - nowNs
+		}
+		return wait
+	}
+}
+
+// untilFull, untilMore and fullAt follow from when there are so many units.
+func (n *naive) untilFull(nowNs int64) int64 { return n.wait(nowNs, n.holds()) }
+
+func (n *naive) untilMore(nowNs int64) int64 {
+	if n.untilFull(nowNs) == 0 {
+		return 0
+	}
+	return n.wait(nowNs, n.available(nowNs)+1)
+}
+
+func (n *naive) fullAt(nowNs int64) int64 {
+	if wait := n.untilFull(nowNs); wait > 0 {
+		return nowNs + wait
+	}
+	return 0
+}
+
+// settle forgets what is over and reads what lies too far ahead as the documentation of
+// each kind says.
+func (n *naive) settle(nowNs int64) (corrected bool) {
+	switch n.kind {
+	case stack.Rate:
+		credit := n.credit(nowNs)
+		if corrected = credit < -n.promised; corrected {
+			n.setCredit(nowNs, -n.promised)
+		} else if credit == n.capacity*n.unitNs() {
+			n.setCredit(nowNs, credit)
+		}
+	case stack.Fixed:
+		current := nowNs / n.periodNs
+		n.events = slices.DeleteFunc(n.events, func(e event) bool { return e.at/n.periodNs < current })
+		for i, e := range n.events {
+			if e.at/n.periodNs > current {
+				n.events[i].at, corrected = nowNs, true
+			}
+		}
+	case stack.Window:
+		n.events = slices.DeleteFunc(n.events, func(e event) bool { return e.at+n.periodNs <= nowNs })
+		slot := n.periodNs/64 + 1
+		for i, e := range n.events {
+			if e.at/slot > nowNs/slot {
+				n.events[i].at, corrected = n.joins(nowNs, i), true
+			}
+		}
+	}
+	return corrected
+}
+
+// joins is the instant from which a sliding window counts units taken at nowNs, after its
+// first i events.
+func (n *naive) joins(nowNs int64, i int) int64 {
+	if i > 0 {
+		return max(nowNs, n.events[i-1].at)
+	}
+	return nowNs
+}
+
+// instants is the number of different ones in a sliding window.
+func (n *naive) instants() int {
+	return len(slices.CompactFunc(slices.Clone(n.events), func(a, b event) bool { return a.at == b.at }))
+}
+
+func (n *naive) take(nowNs, units, waitNs int64) {
+	switch {
+	case units == 0:
+	case n.kind == stack.Rate:
+		n.spend(nowNs, nowNs+waitNs, units*n.unitNs())
+	default:
+		n.events = append(n.events, event{n.joins(nowNs, len(n.events)), units})
+	}
+}
+
+// takeDenied takes units of a request that was turned away.
+func (n *naive) takeDenied(nowNs, units int64) (took bool) {
+	switch n.kind {
+	case stack.Rate:
+		ns := max(n.credit(nowNs), 0)
+		if units <= n.capacity {
+			ns = min(ns, units*n.unitNs())
+		}
+		if ns == 0 {
+			return false
+		}
+		n.spend(nowNs, nowNs, ns)
+		return true
+	case stack.Fixed:
+		units = min(units, n.available(nowNs))
+	default:
+		// All of it, and the oldest make room.
+		units = min(units, n.count)
+		for excess := min(n.taken()+units-n.count, units); excess > 0; {
+			excess -= n.giveBack(0, excess)
+		}
+	}
+	n.take(nowNs, units, 0)
+	return units > 0
+}
+
+// giveBack takes as many of units as there are out of event i, and returns how many.
+func (n *naive) giveBack(i int, units int64) int64 {
+	units = min(units, n.events[i].units)
+	if n.events[i].units -= units; n.events[i].units == 0 {
+		n.events = slices.Delete(n.events, i, i+1)
+	}
+	return units
+}
+
+func (n *naive) refund(nowNs, units int64) int64 {
+	if n.kind == stack.Rate {
+		credit, full := n.credit(nowNs), n.capacity*n.unitNs()
+		missing := (full - credit + n.unitNs() - 1) / n.unitNs()
+		units = min(units, missing)
+		n.setCredit(nowNs, min(full, credit+units*n.unitNs()))
+		return units
+	}
+	units = min(units, n.taken())
+	for left := units; left > 0; {
+		left -= n.giveBack(len(n.events)-1, left)
+	}
+	return units
+}
+
+// reference is what is kept of a key.
+type reference struct{ kept []*naive }
+
+// open finds for each limit what is kept of it, and settles it.
+func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected bool) {
+	used := make([]bool, len(r.kept))
+	// A lone rate without promises does not say its period.
+	anyPeriod := len(r.kept) == 1 && r.kept[0].kind == stack.Rate && r.kept[0].promised == 0
+	for _, s := range specs {
+		n := untouched(s)
+		for i, k := range r.kept {
+			if used[i] || k.kind != s.kind || k.periodNs != s.periodNs && !anyPeriod {
+				continue
+			}
+			used[i] = true
+			n = k.copy()
+			if k.kind == stack.Rate && k.spec != s {
+				// It is full at the same instant.
+				n = &naive{startsAt: k.startsAt + k.capacity*k.unitNs() - k.startsWith, promised: k.promised}
+				if len(k.events) > 0 {
+					last := k.events[len(k.events)-1].at
+					n.startsAt = last + k.capacity*k.unitNs() - k.credit(last)
+				}
+				n.startsWith = s.capacity * s.unitNs()
+			}
+			n.spec = s
+			break
+		}
+		corrected = n.settle(nowNs) || corrected
+		limits = append(limits, n)
+	}
+	return limits, corrected
+}
+
+func (r *reference) store(limits []*naive, nowNs int64) {
+	r.kept = limits
+	if r.fullAt(nowNs) == 0 {
+		r.kept = nil
+	}
+}
+
+func (r *reference) fullAt(nowNs int64) (latest int64) {
+	for _, n := range r.kept {
+		latest = max(latest, n.fullAt(nowNs))
+	}
+	return latest
+}
+
+// longest is the longest wait for units, forever being the longest, and whose it is.
+func longest(limits []*naive, nowNs, units int64) (rule int, wait int64) {
+	for i, n := range limits {
+		if w := n.wait(nowNs, units); w > wait {
+			rule, wait = i, w
+		}
+	}
+	return rule, wait
+}
+
+func fewest(limits []*naive, nowNs int64) (rule int) {
+	for i, n := range limits {
+		if n.available(nowNs) < limits[rule].available(nowNs) {
+			rule = i
+		}
+	}
+	return rule
+}
+
+func describe(r stack.Result, limits []*naive, nowNs int64) stack.Result {
+	n := limits[r.Rule]
+	r.Limit, r.Remaining = n.holds(), n.available(nowNs)
+	r.ResetAfterNs, r.NextAfterNs = n.untilFull(nowNs), n.untilMore(nowNs)
+	if r.RetryAfterNs == forever {
+		r.RetryAfterNs = stack.Never
+	}
+	return r
+}
+
+func (r *reference) take(specs []spec, request stack.Request, nowNs int64) stack.Result {
+	limits, corrected := r.open(specs, nowNs)
+	cost := request.Cost
+	if request.UpTo && cost > 0 {
+		cost = min(cost, max(limits[fewest(limits, nowNs)].available(nowNs), 1))
+	}
+	rule, wait := longest(limits, nowNs, cost)
+	if wait <= request.MaxWaitNs {
+		for _, n := range limits {
+			n.take(nowNs, cost, wait)
+		}
+		if cost > 0 {
+			r.store(limits, nowNs)
+		}
+		return describe(stack.Result{Rule: fewest(limits, nowNs), RetryAfterNs: stack.Never, Granted: cost, WaitNs: wait,
+			Changed: cost > 0}, limits, nowNs)
+	}
+	changed := corrected
+	if request.Strict {
+		for _, n := range limits {
+			changed = n.takeDenied(nowNs, request.Cost) || changed
+		}
+		rule, wait = longest(limits, nowNs, cost)
+	}
+	if changed {
+		r.store(limits, nowNs)
+	}
+	if wait != forever {
+		wait -= request.MaxWaitNs
+	}
+	return describe(stack.Result{Limited: true, Rule: rule, RetryAfterNs: wait, Changed: changed}, limits, nowNs)
+}
+
+func (r *reference) peek(specs []spec, cost, nowNs int64) stack.Result {
+	limits, _ := r.open(specs, nowNs)
+	if rule, wait := longest(limits, nowNs, cost); wait > 0 {
+		return describe(stack.Result{Limited: true, Rule: rule, RetryAfterNs: wait}, limits, nowNs)
+	}
+	return describe(stack.Result{Rule: fewest(limits, nowNs), RetryAfterNs: stack.Never}, limits, nowNs)
+}
+
+func (r *reference) refund(specs []spec, cost, nowNs int64) stack.Result {
+	limits, changed := r.open(specs, nowNs)
+	refunded := make([]int64, len(limits))
+	for i, n := range limits {
+		refunded[i] = n.refund(nowNs, cost)
+		changed = changed || refunded[i] > 0
+	}
+	if changed {
+		r.store(limits, nowNs)
+	}
+	rule := fewest(limits, nowNs)
+	return describe(stack.Result{Rule: rule, RetryAfterNs: stack.Never, Granted: -refunded[rule], Changed: changed}, limits, nowNs)
+}
