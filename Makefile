@@ -9,7 +9,7 @@ BUILD := go build -buildmode=c-shared -trimpath -buildvcs=false
 STAMP := -X redis-throttle/module.commit=$(COMMIT)
 
 # The packages whose tests need no server, and those of them without cgo of their own.
-UNIT = $(shell go list ./... | grep -vE '/tests(/|$$)')
+UNIT = $(shell go list ./... | grep -vE '/(tests|ratelimit)(/|$$)')
 PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 
 # What scripts/setup is to install. A target's value holds for its prerequisites, too, so
@@ -48,7 +48,7 @@ test-unit: ## tests that need no server
 	@scripts/test $(UNIT) $(ARGS)
 
 test-server: build build-check ## tests against one server (SERVER= ARGS=)
-	@scripts/test ./tests/... $(ARGS)
+	@scripts/test ./tests/... ./ratelimit $(ARGS)
 
 test-matrix: build build-check ## tests against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
 	@scripts/test-matrix $(ARGS)

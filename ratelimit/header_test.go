@@ -1,0 +1,161 @@
+package ratelimit
+
+import (
+	"flag"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const day = 24 * time.Hour
+
+func TestPolicyIsWhatComesBackWhileAFullLimitRefills(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit Limit
+		want  string
+	}{
+		{Rate(100, time.Minute), `"default";q=100;w=60`},
+		{Rate(5, time.Hour), `"default";q=5;w=3600`},
+		{Window(30, time.Minute), `"default";q=30;w=60`},
+		{Fixed(1000, day), `"default";q=1000;w=86400`},
+		{Rate(5, time.Second).Burst(10), `"default";q=10;w=2`},
+		{Rate(60, time.Minute).Burst(10), `"default";q=10;w=10`},
+		// A window has whole seconds: the quota is then what a longer one brings.
+		{Rate(100, time.Second).Burst(10), `"default";q=100;w=1`},
+		{Rate(10, 100*time.Millisecond), `"default";q=100;w=1`},
+		{Rate(7, time.Second).Burst(10), `"default";q=14;w=2`},
+		{Window(10, 1500*time.Millisecond), `"default";q=13;w=2`},
+		{Rate(1, day).Burst(1_000_000_000_000_000_000), `"default";q=11574074074;w=999999999999999`},
+		{Rate(1_000_000_000_000_000_000, day), `"default";q=999999999999999;w=86400`},
+		{Rate(65536, time.Second).Named("upload").Unit("content-bytes"), `"upload";q=65536;qu="content-bytes";w=1`},
+		{Rate(1, time.Second).Named(`a "b" \`), `"a \"b\" \\";q=1;w=1`},
+	} {
+		policies, err := policiesOf(Limits{c.limit})
+		require.NoError(t, err)
+		got, err := httpsfv.Marshal(policyList(policies, nil))
+		require.NoError(t, err)
+		assert.Equal(t, c.want, got, "%v", c.limit)
+	}
+}
+
+func TestPoliciesOfAStackAreNumberedUnlessNamed(t *testing.T) {
+	t.Parallel()
+	policies, err := policiesOf(Limits{Rate(5, time.Second), Fixed(1000, day).Named("daily")})
+	require.NoError(t, err)
+	h := http.Header{}
+	setHeader(h, policies, Result{Rule: 1, Remaining: 999, NextAfter: time.Hour}, nil)
+	assert.Equal(t, http.Header{
+		"Ratelimit-Policy": {`"limit-1";q=5;w=1, "daily";q=1000;w=86400`},
+		"Ratelimit":        {`"daily";r=999;t=3600`},
+	}, h)
+}
+
+func TestServiceLimit(t *testing.T) {
+	t.Parallel()
+	policies, err := policiesOf(Limits{Rate(5, time.Hour)})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		rule       string
+		result     Result
+		key        []byte
+		rateLimit  string
+		retryAfter string
+	}{
+		{"what remains, and the time until there is more", Result{Remaining: 4, NextAfter: 720 * time.Second}, nil, `"default";r=4;t=720`, ""},
+		{"seconds are rounded up", Result{Remaining: 4, NextAfter: 1001 * time.Millisecond}, nil, `"default";r=4;t=2`, ""},
+		{"a full limit gets no more", Result{Remaining: 5}, nil, `"default";r=5`, ""},
+		{"a denied call", Result{Limited: true, NextAfter: 720 * time.Second, RetryAfter: 720 * time.Second}, nil, `"default";r=0;t=720`, "720"},
+		{"of several units", Result{Limited: true, Remaining: 1, NextAfter: 1500 * time.Millisecond, RetryAfter: 3001 * time.Millisecond}, nil, `"default";r=1;t=2`, "4"},
+		{"that can never succeed", Result{Limited: true, Remaining: 5, RetryAfter: Never}, nil, `"default";r=5`, ""},
+		{"a partition key", Result{Remaining: 4, NextAfter: time.Second}, []byte("trial121323"), `"default";r=4;t=1;pk=:dHJpYWwxMjEzMjM=:`, ""},
+		{"more than a field can hold", Result{Remaining: 1 << 62, NextAfter: time.Second}, nil, `"default";r=999999999999999;t=1`, ""},
+	} {
+		h := http.Header{}
+		setHeader(h, policies, c.result, c.key)
+		assert.Equal(t, c.rateLimit, h.Get("RateLimit"), c.rule)
+		assert.Equal(t, c.retryAfter, h.Get("Retry-After"), c.rule)
+		if c.key != nil {
+			assert.Equal(t, `"default";q=5;w=3600;pk=:dHJpYWwxMjEzMjM=:`, h.Get("RateLimit-Policy"), c.rule)
+		}
+	}
+}
+
+func init() { _ = flag.Set("rapid.nofailfile", "true") }
+
+// The draft: both are lists of strings with parameters of these types, w is at least 1,
+// and Retry-After does not come before the end of t.
+func TestFieldsAreWhatTheDraftDemands(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		count := rapid.Int64Range(1, 1<<62).Draw(r, "count")
+		period := time.Duration(rapid.Int64Range(1, 1<<40).Draw(r, "ms")) * time.Millisecond
+		// A full bucket that takes more than 292 years to refill is none for the server.
+		most := int64(min(float64(1<<62)/float64(period)*float64(count), 1<<62))
+		limit := rapid.SampledFrom([]Limit{Rate(count, period), Window(count, period), Fixed(count, period),
+			Rate(count, period).Burst(rapid.Int64Range(1, max(most, 1)).Draw(r, "burst"))}).Draw(r, "limit")
+		limit = limit.Named(rapid.StringMatching(`[ -~]+`).Draw(r, "name"))
+		policies, err := policiesOf(Limits{limit})
+		require.NoError(r, err)
+		next := time.Duration(rapid.Int64Range(0, 1<<62).Draw(r, "next"))
+		result := Result{
+			Limited:    rapid.Bool().Draw(r, "limited"),
+			Remaining:  rapid.Int64Range(0, limit.capacity()).Draw(r, "remaining"),
+			NextAfter:  next,
+			RetryAfter: next + time.Duration(rapid.Int64Range(1, 1<<61).Draw(r, "retry")),
+		}
+		h := http.Header{}
+		setHeader(h, policies, result, []byte("key"))
+
+		policy := parseItem(r, h.Get("RateLimit-Policy"))
+		assert.Equal(r, limit.name, policy.Value)
+		assert.Equal(r, []string{"q", "w", "pk"}, policy.Params.Names())
+		assert.GreaterOrEqual(r, integer(r, policy, "q"), min(limit.capacity(), maxFieldInteger))
+		assert.GreaterOrEqual(r, integer(r, policy, "w"), int64(1))
+
+		service := parseItem(r, h.Get("RateLimit"))
+		assert.Equal(r, limit.name, service.Value)
+		assert.LessOrEqual(r, integer(r, service, "r"), integer(r, policy, "q"))
+		if next > 0 {
+			assert.GreaterOrEqual(r, time.Duration(integer(r, service, "t")), next/time.Second)
+		}
+		if result.Limited {
+			retryAfter, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64)
+			require.NoError(r, err)
+			if next > 0 {
+				assert.GreaterOrEqual(r, retryAfter, integer(r, service, "t"))
+			}
+		}
+	})
+}
+
+func parseItem(t require.TestingT, text string) httpsfv.Item {
+	list, err := httpsfv.UnmarshalList([]string{text})
+	require.NoError(t, err, text)
+	require.Len(t, list, 1, text)
+	return list[0].(httpsfv.Item)
+}
+
+func integer(t require.TestingT, item httpsfv.Item, name string) int64 {
+	value, ok := item.Params.Get(name)
+	require.True(t, ok, name)
+	require.IsType(t, int64(0), value, name)
+	require.GreaterOrEqual(t, value, int64(0), name)
+	return value.(int64)
+}
+
+func TestNamesThatNoFieldCanHoldAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []Limit{
+		Rate(1, day).Named("täglich"), Rate(1, day).Named("a\nb"), Rate(1, day).Unit("größe"), Rate(0, day), {},
+	} {
+		_, err := policiesOf(Limits{limit})
+		assert.Error(t, err, "%+v", limit)
+	}
+}

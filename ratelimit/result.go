@@ -1,0 +1,134 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Never is the RetryAfter of a call that no waiting makes possible: it costs more than
+// the limit holds.
+const Never time.Duration = -1
+
+// Result is how a call went, and how things stand after it with the limit that decided.
+// Times are those of the server when it answered, rounded up to a millisecond (with
+// Throttle, to a second).
+type Result struct {
+	// Limited says that the call was denied.
+	Limited bool
+	// Rule is the index in Limits of the limit that decided: of a denied call the one
+	// with the longest wait, otherwise the one with the fewest units left.
+	Rule int
+	// Limit is how many units that limit holds when it is full.
+	Limit int64
+	// Remaining is how many units could be taken right now.
+	Remaining int64
+	// RetryAfter is the time until the same call can succeed if nobody else asks: 0 when
+	// it was not limited, Never when it cannot.
+	RetryAfter time.Duration
+	// ResetAfter is the time until the limit is full.
+	ResetAfter time.Duration
+	// NextAfter is the time until there is one unit more, 0 when the limit is full.
+	NextAfter time.Duration
+	// Granted is how many units were charged; negative, how many were given back.
+	Granted int64
+	// Wait is how long the caller has to hold its request (Limit with MaxWait), or how
+	// long it has waited (Wait).
+	Wait time.Duration
+}
+
+// Err is nil, or a *LimitedError when the call was denied.
+func (r Result) Err() error {
+	if !r.Limited {
+		return nil
+	}
+	return &LimitedError{r}
+}
+
+// LimitedError is a denied call as an error, for Retry. An error for something else that
+// asked for a pause, such as a response with status 429, is
+// &LimitedError{Result{Limited: true, RetryAfter: pause}}.
+type LimitedError struct {
+	Result
+}
+
+func (e *LimitedError) Error() string {
+	if e.RetryAfter == Never {
+		return fmt.Sprintf("limited: the call costs more than the limit of %d", e.Limit)
+	}
+	return fmt.Sprintf("limited: retry after %v", e.RetryAfter)
+}
+
+// parseIntegers reads the reply of CL.THROTTLE to a call for cost units.
+func parseIntegers(reply any, cost int64) (Result, error) {
+	elements, _ := reply.([]any)
+	var n [5]int64
+	if len(elements) != len(n) {
+		return Result{}, fmt.Errorf("the reply is %v, not %d integers", reply, len(n))
+	}
+	for i, e := range elements {
+		var ok bool
+		if n[i], ok = e.(int64); !ok {
+			return Result{}, fmt.Errorf("the reply is %v, not %d integers", reply, len(n))
+		}
+	}
+	r := Result{Limited: n[0] != 0, Limit: n[1], Remaining: n[2], ResetAfter: times(n[4], time.Second)}
+	if r.Limited {
+		r.RetryAfter = times(n[3], time.Second)
+	} else {
+		r.Granted = cost
+	}
+	return r, nil
+}
+
+// parseFields reads the reply of the other commands: a map, or with RESP2 a list of
+// names and values in turn. Fields it does not know are of a newer server. rules is how
+// many limits were asked.
+func parseFields(reply any, rules int) (Result, error) {
+	fields := map[any]any{}
+	switch reply := reply.(type) {
+	case map[any]any:
+		fields = reply
+	case []any:
+		for i := 0; i+1 < len(reply); i += 2 {
+			fields[reply[i]] = reply[i+1]
+		}
+	}
+	var err error
+	field := func(name string) int64 {
+		n, ok := fields[name].(int64)
+		if !ok && err == nil {
+			err = fmt.Errorf("the reply is %v, without an integer %s", reply, name)
+		}
+		return n
+	}
+	r := Result{
+		Limited:    field("limited") != 0,
+		Rule:       int(field("rule")) - 1,
+		Limit:      field("limit"),
+		Remaining:  field("remaining"),
+		RetryAfter: times(field("retry_after_ms"), time.Millisecond),
+		ResetAfter: times(field("reset_after_ms"), time.Millisecond),
+		NextAfter:  times(field("next_after_ms"), time.Millisecond),
+		Granted:    field("granted"),
+		Wait:       times(field("wait_ms"), time.Millisecond),
+	}
+	if !r.Limited {
+		r.RetryAfter = 0
+	}
+	if err == nil && (r.Rule < 0 || r.Rule >= rules) {
+		err = fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, rules)
+	}
+	return r, err
+}
+
+// times is n units, or as close to it as a Duration comes; -1 is Never.
+func times(n int64, unit time.Duration) time.Duration {
+	switch {
+	case n < 0:
+		return Never
+	case n > math.MaxInt64/int64(unit):
+		return math.MaxInt64
+	}
+	return time.Duration(n) * unit
+}
