@@ -67,7 +67,7 @@ func DecodeRate(value []byte, s *gcra.State) error {
 	}
 	periodNs := binary.LittleEndian.Uint64(value[headerLen+1:])
 	length := int(binary.LittleEndian.Uint16(value[headerLen+9:]))
-	if periodNs < 1 || periodNs > math.MaxInt64 || len(value) != headerLen+limitHeaderLen+length {
+	if periodNs < 1 || periodNs > math.MaxInt64 || length != gcra.MaxEncodedLen || len(value) != headerLen+limitHeaderLen+length {
 		return ErrEncoding
 	}
 	return s.Decode(value[headerLen+limitHeaderLen:])
@@ -101,6 +101,9 @@ func (s *Stack) Decode(value []byte) error {
 		if len(rest) < length || periodNs < 1 || periodNs > math.MaxInt64 {
 			return ErrEncoding
 		}
+		if value[1] == 1 && kind == Rate && length != gcra.MaxEncodedLen {
+			return ErrEncoding // one without reservations is a plain TAT
+		}
 		if err := s.decodeState(kind, int64(periodNs), rest[:length], &taken); err != nil {
 			return err
 		}
@@ -115,7 +118,7 @@ func (s *Stack) Decode(value []byte) error {
 // decodeState reads one state into the place of its limit, or into none when no limit
 // of the stack is of that kind and period.
 func (s *Stack) decodeState(kind Kind, periodNs int64, encoded []byte, taken *[MaxLimits]bool) error {
-	place := &spare
+	place := &s.spare
 	for i := range s.n {
 		if !taken[i] && s.limits[i].kind == kind && s.limits[i].periodNs == periodNs {
 			taken[i] = true
@@ -142,10 +145,6 @@ func (s *Stack) decodeState(kind Kind, periodNs int64, encoded []byte, taken *[M
 	}
 	return nil
 }
-
-// spare takes the states of limits that a call does not have. What is in it is never
-// looked at.
-var spare state
 
 // Append appends the value to store. It allocates only when dst has no room for
 // MaxEncodedLen bytes.

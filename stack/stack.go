@@ -12,6 +12,9 @@ type Stack struct {
 	limits [MaxLimits]Limit
 	states [MaxLimits]state
 	n      int
+	// spare takes what a value keeps of limits that the stack does not have. Nobody looks
+	// at it.
+	spare state
 }
 
 // Request is what is asked of all limits at once.
