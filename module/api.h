@@ -13,6 +13,7 @@ typedef struct RedisModuleString RedisModuleString;
 typedef struct RedisModuleBlockedClient RedisModuleBlockedClient;
 typedef struct RedisModuleCommand RedisModuleCommand;
 typedef struct RedisModuleInfoCtx RedisModuleInfoCtx;
+typedef struct RedisModuleServerInfoData RedisModuleServerInfoData;
 typedef uint64_t RedisModuleTimerID;
 typedef int (*RedisModuleCmdFunc)(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
@@ -22,12 +23,26 @@ typedef void (*RedisModuleInfoFunc)(RedisModuleInfoCtx *info, int forCrashReport
 typedef long long (*RedisModuleConfigGetNumericFunc)(const char *name, void *data);
 typedef int (*RedisModuleConfigSetNumericFunc)(const char *name, long long value, void *data, RedisModuleString **error);
 typedef int (*RedisModuleConfigApplyFunc)(RedisModuleCtx *ctx, void *data, RedisModuleString **error);
+// An event is passed by value: its number, and the version of its data.
+typedef struct {
+  uint64_t id;
+  uint64_t dataVersion;
+} RedisModuleEvent;
+typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data);
 
 enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1 };
 enum { NOTIFY_GENERIC = 1 << 2, NOTIFY_STRING = 1 << 3, NOTIFY_MODULE = 1 << 13 };
-enum { CONTEXT_LUA = 1 << 0, CONTEXT_MULTI = 1 << 1, CONTEXT_MASTER = 1 << 2, CONTEXT_DENY_BLOCKING = 1 << 21 };
+enum {
+  CONTEXT_LUA = 1 << 0,
+  CONTEXT_MULTI = 1 << 1,
+  CONTEXT_MASTER = 1 << 2,
+  CONTEXT_CLUSTER = 1 << 5,
+  CONTEXT_AOF = 1 << 6,
+  CONTEXT_DENY_BLOCKING = 1 << 21,
+};
+enum { EVENT_ROLE_CHANGED = 0, EVENT_REPLICA_CHANGE = 6, EVENT_CRON_LOOP = 8, EVENT_FORK_CHILD = 13 };
 enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
 
 // REQUIRED functions exist in every supported server (Redis 6.2 on); without one
@@ -52,6 +67,7 @@ enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
   REQUIRED(GetAbsExpire, int64_t, (RedisModuleKey *))                                                 \
   REQUIRED(SetAbsExpire, int, (RedisModuleKey *, int64_t expireAtMs))                                 \
   REQUIRED(Replicate, int, (RedisModuleCtx *, const char *command, const char *format, ...))          \
+  REQUIRED(ReplicateVerbatim, int, (RedisModuleCtx *))                                                \
   REQUIRED(SignalModifiedKey, int, (RedisModuleCtx *, RedisModuleString *name))                       \
   REQUIRED(NotifyKeyspaceEvent, int, (RedisModuleCtx *, int type, const char *event, RedisModuleString *name)) \
   REQUIRED(ReplyWithError, int, (RedisModuleCtx *, const char *))                                     \
@@ -75,6 +91,11 @@ enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
   REQUIRED(InfoAddSection, int, (RedisModuleInfoCtx *, const char *name))                             \
   REQUIRED(InfoAddFieldCString, int, (RedisModuleInfoCtx *, const char *field, const char *value))    \
   REQUIRED(InfoAddFieldULongLong, int, (RedisModuleInfoCtx *, const char *field, unsigned long long value)) \
+  REQUIRED(SubscribeToServerEvent, int, (RedisModuleCtx *, RedisModuleEvent, RedisModuleEventCallback)) \
+  REQUIRED(GetServerInfo, RedisModuleServerInfoData *, (RedisModuleCtx *, const char *section))       \
+  REQUIRED(FreeServerInfo, void, (RedisModuleCtx *, RedisModuleServerInfoData *))                     \
+  REQUIRED(ServerInfoGetFieldUnsigned, unsigned long long, (RedisModuleServerInfoData *, const char *field, int *failed)) \
+  REQUIRED(ServerInfoGetFieldC, const char *, (RedisModuleServerInfoData *, const char *field))       \
   OPTIONAL(GetCommand, RedisModuleCommand *, (RedisModuleCtx *, const char *name))                    \
   OPTIONAL(SetCommandInfo, int, (RedisModuleCommand *, const void *info))                             \
   OPTIONAL(AddACLCategory, int, (RedisModuleCtx *, const char *name))                                 \

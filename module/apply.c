@@ -6,14 +6,12 @@
 
 static RedisModuleString *stringPxat, *stringKeepttl;
 
+// Made once and kept over MODULE UNLOAD, like the library itself: a server may still
+// call a command that was queued in MULTI before.
 void throttleMakeStrings(void) {
+  if (stringPxat) return;
   stringPxat = api.CreateString(NULL, "PXAT", 4);
   stringKeepttl = api.CreateString(NULL, "KEEPTTL", 7);
-}
-
-void throttleFreeStrings(void) {
-  api.FreeString(NULL, stringPxat);
-  api.FreeString(NULL, stringKeepttl);
 }
 
 // The server doubles a string that grows. From this length on that costs more memory
@@ -37,16 +35,20 @@ static void setValue(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *ke
 }
 
 // Replicas and the AOF are told the effect, never the command, so that they end
-// with the same bytes whatever their clock, and also without this module.
-//
+// with the same bytes whatever their clock, and also without this module. Where there
+// are none a change is only counted; there is no command to name outside of a call.
+static int isHeard(const throttleCall *call) { return throttleListened || call->command < 0; }
+
 // The listeners of notifications come last, with the key closed: one of another module
 // may change it.
 static void set(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
   setValue(call, ctx, key);
   size_t length = (size_t)call->valueLength;
   int expiryChanges = api.GetAbsExpire(key) != call->expireAtMs;
-  if (expiryChanges) {
-    api.SetAbsExpire(key, call->expireAtMs);
+  if (expiryChanges) api.SetAbsExpire(key, call->expireAtMs);
+  if (!isHeard(call)) {
+    api.ReplicateVerbatim(ctx);
+  } else if (expiryChanges) {
     api.Replicate(ctx, "SET", "sbsl", name, call->newValue, length, stringPxat, (long long)call->expireAtMs);
   } else {
     api.Replicate(ctx, "SET", "sbs", name, call->newValue, length, stringKeepttl);
@@ -57,9 +59,13 @@ static void set(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, Re
   if (expiryChanges) api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", name);
 }
 
-static void delete(RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
+static void delete(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
   api.DeleteKey(key);
-  api.Replicate(ctx, "DEL", "s", name);
+  if (isHeard(call)) {
+    api.Replicate(ctx, "DEL", "s", name);
+  } else {
+    api.ReplicateVerbatim(ctx);
+  }
   api.SignalModifiedKey(ctx, name);
   api.CloseKey(key);
   api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "del", name);
@@ -75,7 +81,7 @@ void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *k
     set(call, ctx, key, name);
     break;
   case WRITE_DELETE:
-    delete(ctx, key, name);
+    delete(call, ctx, key, name);
     break;
   default:
     if (key) api.CloseKey(key);

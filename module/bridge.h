@@ -73,6 +73,10 @@ const char *throttleRegisterCommands(RedisModuleCtx *ctx);
 // config.c
 int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax);
 
+// listeners.c
+extern int throttleListened; // a replica, an AOF or a backlog may hear of writes
+void throttleWatchListeners(RedisModuleCtx *ctx);
+
 // stats.c
 extern throttleStats stats;
 int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version);
@@ -88,7 +92,7 @@ void throttleStopGoThreads(void);
 int throttleRun(int index, int kind, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int throttleTop(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
-// gather.c. The command clock is the server's own reading where it gives one (Redis 7,
+// gather.c. The command clock is the server's own reading where it gives one (Redis 7.2,
 // Valkey): of the start of the call, or of the transaction or script it is part of. It
 // costs nothing, and expiry goes by the same.
 int64_t throttleClockNs(void);
@@ -98,7 +102,6 @@ void throttleGatherKey(throttleCall *call, RedisModuleKey *key);
 
 // apply.c. throttleApplyKey closes key.
 void throttleMakeStrings(void);
-void throttleFreeStrings(void);
 void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name);
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
 

@@ -9,6 +9,7 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   // client-side caches are told where a key is changed, not where it is opened.
   api.SetModuleOptions(ctx, OPTION_NO_IMPLICIT_SIGNAL_MODIFIED);
   throttleMakeStrings();
+  throttleWatchListeners(ctx);
   return NULL;
 }
 
@@ -16,7 +17,6 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
 // later MODULE LOAD.
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
   (void)ctx;
-  throttleFreeStrings();
   return API_OK;
 }
 
