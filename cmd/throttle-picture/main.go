@@ -1,0 +1,87 @@
+// Throttle-picture draws docs/images/limiters.svg: the same traffic through every kind of
+// limit, as a real server answered it.
+//
+//	make build
+//	go run ./cmd/throttle-picture --server "$(scripts/find-server)"
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func main() {
+	// The server is stopped on the way out, so a signal must not end the program at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err := run(ctx, os.Args[1:])
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "throttle-picture:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	server string
+	module string
+	out    string
+	minute time.Duration
+}
+
+const (
+	// shortestMinute leaves a request 6 ms to be late.
+	shortestMinute = time.Second
+	attempts       = 10
+)
+
+func run(ctx context.Context, args []string) error {
+	var o options
+	flags := pflag.NewFlagSet("throttle-picture", pflag.ContinueOnError)
+	flags.StringVar(&o.server, "server", "redis-server", "server to ask, a path or a program on PATH")
+	flags.StringVar(&o.module, "module", "build/throttle.so", "module to load")
+	flags.StringVar(&o.out, "out", "docs/images/limiters.svg", "file to write")
+	flags.DurationVar(&o.minute, "minute", 6*time.Second, "how long a minute of the picture takes")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if o.minute < shortestMinute || o.minute%time.Millisecond != 0 {
+		return fmt.Errorf("--minute must be whole milliseconds, at least %v", shortestMinute)
+	}
+	if _, err := exec.LookPath(o.server); err != nil {
+		return fmt.Errorf("--server: %w", err)
+	}
+	results, err := ask(ctx, o)
+	for attempt := 1; errors.Is(err, errLate) && attempt < attempts; attempt++ {
+		fmt.Fprintf(os.Stderr, "throttle-picture: %v; once more\n", err)
+		results, err = ask(ctx, o)
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		fmt.Printf("%-31s admitted %2d of %d, %d in the fullest minute\n",
+			r.limiter.words, len(r.admitted()), len(r.requests), r.fullestMinute())
+	}
+	return picture(o.out, results)
+}
+
+// ask has a server of its own answer the traffic.
+func ask(ctx context.Context, o options) ([]result, error) {
+	s, err := startServer(ctx, o.server, o.module)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	return play(ctx, s.client, limiters, traffic(), o.minute)
+}
