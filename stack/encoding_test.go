@@ -175,34 +175,29 @@ func TestDecodeRateReadsALoneRateOfAnyPeriod(t *testing.T) {
 	}
 }
 
-// described makes the stack that a value says it is of, with room for any number of units.
-// It goes by the documented layout, and ends where that is broken.
-func described(t require.TestingT, s *stack.Stack, value []byte) {
-	s.Reset()
+// describes reads kinds and periods out of a value by the documented layout. It ends where
+// that is broken.
+func describes(value []byte) (limits []spec) {
 	if len(value) < 2 || value[0] != 1 {
-		s.Add(rate(1, second, 1).limit(t))
-		return
+		return []spec{rate(1, second, 1)}
 	}
-	for rest := value[2:]; len(rest) >= 11 && s.Len() < stack.MaxLimits; {
-		periodNs := int64(binary.LittleEndian.Uint64(rest[1:]))
-		if periodNs < 1 {
+	for rest := value[2:]; len(rest) >= 11 && len(limits) < stack.MaxLimits; {
+		s := spec{kind: stack.Kind(rest[0]), periodNs: int64(binary.LittleEndian.Uint64(rest[1:])), count: 1, capacity: 1}
+		if s.kind < stack.Rate || s.kind > stack.Fixed || s.periodNs < 1 {
 			break
 		}
-		switch stack.Kind(rest[0]) {
-		case stack.Rate:
-			s.Add(rate(1, periodNs, 1).limit(t))
-		case stack.Window:
-			s.Add(window(math.MaxInt64, periodNs).limit(t))
-		case stack.Fixed:
-			s.Add(fixed(math.MaxInt64, periodNs).limit(t))
-		}
+		limits = append(limits, s)
 		rest = rest[min(11+int(binary.LittleEndian.Uint16(rest[9:])), len(rest)):]
 	}
+	return limits
 }
 
 // requireRefusedOrExact fails if a value is read as anything but what it says.
 func requireRefusedOrExact(t require.TestingT, s *stack.Stack, value []byte) (read bool) {
-	described(t, s, value)
+	s.Reset()
+	for _, limit := range describes(value) {
+		s.Add(limit.limit(t))
+	}
 	if err := s.Decode(value); err != nil {
 		if err != stack.ErrEncoding {
 			require.ErrorIs(t, err, stack.ErrEncoding)

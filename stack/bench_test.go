@@ -1,0 +1,126 @@
+// The price of one command's share: read the bytes, decide, write the bytes. And no
+// allocation.
+package stack_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/stack"
+)
+
+// sink keeps the compiler from dropping the work.
+var sink stack.Result
+
+// stacks are the limits that get measured, and how long after the last a request comes that
+// still fits.
+var stacks = []struct {
+	name    string
+	specs   []spec
+	apartNs int64
+}{
+	{"RATE", []spec{rate(5, second, 10)}, second / 5},
+	{"RATE x 3", []spec{rate(5, second, 10), rate(100, minute, 100), rate(1000, hour, 1000)}, hour / 1000},
+	{"WINDOW 100 a minute", []spec{window(100, minute)}, minute / 100},
+	{"FIXED", []spec{fixed(100, minute)}, minute / 100},
+	{"all kinds", []spec{rate(5, second, 10), window(100, minute), fixed(100, minute)}, minute / 100},
+}
+
+func TestNothingAllocates(t *testing.T) {
+	var s stack.Stack
+	out := make([]byte, 0, stack.MaxEncodedLen)
+	for _, tt := range stacks {
+		limits := limits(t, tt.specs...)
+		k := key{t: t}
+		for range 100 {
+			k.take(limits, stack.Request{Cost: 1, UpTo: true}, start)
+		}
+		half := key{t: t}
+		half.take(limits, cost(1), start)
+		for name, f := range map[string]func(){
+			"allowed": func() { sink = s.Take(cost(1), start) },
+			"up to":   func() { sink = s.Take(stack.Request{Cost: 100, UpTo: true}, start) },
+			"peek":    func() { sink = s.Peek(1, start) },
+			"refund":  func() { sink = s.Refund(1, start) },
+		} {
+			assert.Zero(t, testing.AllocsPerRun(100, func() {
+				s.Load(limits)
+				_ = s.Decode(half.value)
+				f()
+				out = s.Append(out[:0])
+			}), "%s, %s", tt.name, name)
+		}
+		for name, r := range map[string]stack.Request{
+			"denied": cost(1),
+			"strict": {Cost: 1, Strict: true},
+			"never":  cost(1e9),
+			"wait":   {Cost: 1, MaxWaitNs: hour},
+		} {
+			assert.Zero(t, testing.AllocsPerRun(100, func() {
+				s.Load(limits)
+				_ = s.Decode(k.value)
+				sink = s.Take(r, start)
+				out = s.Append(out[:0])
+			}), "%s, %s", tt.name, name)
+		}
+		assert.Zero(t, testing.AllocsPerRun(100, func() { _ = s.Decode([]byte("bar")) }), "refused")
+	}
+}
+
+func BenchmarkAllowed(b *testing.B) {
+	for _, tt := range stacks {
+		b.Run(tt.name, func(b *testing.B) {
+			var s stack.Stack
+			var buffers [2][stack.MaxEncodedLen]byte
+			limits := limits(b, tt.specs...)
+			k, now := key{t: b}, start
+			for range 200 {
+				k.take(limits, cost(1), now)
+				now += tt.apartNs
+			}
+			value := append(buffers[0][:0], k.value...)
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				now += tt.apartNs
+				i++
+				s.Reset()
+				for _, limit := range limits {
+					s.Add(limit)
+				}
+				if err := s.Decode(value); err != nil {
+					require.NoError(b, err)
+				}
+				sink = s.Take(cost(1), now)
+				value = s.Append(buffers[i&1][:0])
+			}
+			assert.Equal(b, int64(1), sink.Granted)
+			b.ReportMetric(float64(len(value)), "bytes")
+		})
+	}
+}
+
+func BenchmarkDenied(b *testing.B) {
+	for _, tt := range stacks {
+		b.Run(tt.name, func(b *testing.B) {
+			var s stack.Stack
+			limits := limits(b, tt.specs...)
+			k := key{t: b}
+			for i := range int64(200) {
+				k.take(limits, cost(1), start+i)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Reset()
+				for _, limit := range limits {
+					s.Add(limit)
+				}
+				_ = s.Decode(k.value)
+				sink = s.Take(cost(1), start+200)
+			}
+			assert.True(b, sink.Limited)
+		})
+	}
+}

@@ -1,0 +1,404 @@
+// The promises themselves: never too many units in any interval, nothing charged for a
+// request that is turned away, and a refund that undoes what was taken.
+package stack_test
+
+import (
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"redis-throttle/gcra"
+	"redis-throttle/stack"
+)
+
+// requirePromise fails if the units let through, each at its instant, are more than a
+// limit allows in some interval.
+func requirePromise(t require.TestingT, s spec, granted []event) {
+	granted = slices.Clone(granted)
+	slices.SortStableFunc(granted, func(a, b event) int { return int(min(max(a.at-b.at, -1), 1)) })
+	switch s.kind {
+	case stack.Rate:
+		requireRate(t, s, granted)
+	case stack.Window:
+		requireCount(t, s, granted, func(a, b event) bool { return b.at-a.at < s.periodNs })
+	case stack.Fixed:
+		requireCount(t, s, granted, func(a, b event) bool { return b.at/s.periodNs == a.at/s.periodNs })
+	}
+}
+
+// requireCount sums the units of all that lie together with each.
+func requireCount(t require.TestingT, s spec, granted []event, together func(a, b event) bool) {
+	units, first := int64(0), 0
+	for _, e := range granted {
+		units += e.units
+		for !together(granted[first], e) {
+			units -= granted[first].units
+			first++
+		}
+		if units > s.count {
+			require.Fail(t, "more units than count", "%d of %+v up to %d: %v", units, s, e.at, granted)
+		}
+	}
+}
+
+// requireRate holds the units against capacity + rate x time in exact fractions. With
+// A(i) the units before the i-th at t(i), it says that A(j+1) - count x t(j) / period exceeds
+// the lowest A(i) - count x t(i) / period by the capacity at most.
+func requireRate(t require.TestingT, s spec, granted []event) {
+	units, lowest := new(big.Rat), new(big.Rat)
+	for i, e := range granted {
+		due := new(big.Rat).Mul(big.NewRat(s.count, s.periodNs), new(big.Rat).SetInt64(e.at-granted[0].at))
+		if above := new(big.Rat).Sub(units, due); i == 0 || above.Cmp(lowest) < 0 {
+			lowest = above
+		}
+		units = new(big.Rat).Add(units, new(big.Rat).SetInt64(e.units))
+		above := new(big.Rat).Sub(units, due)
+		if above.Sub(above, lowest).Cmp(new(big.Rat).SetInt64(s.capacity)) > 0 {
+			require.Fail(t, "more units than capacity + rate x time", "%+v up to %d: %v", s, e.at, granted)
+		}
+	}
+}
+
+func TestTheChecksOfThePromisesCatchOneUnitTooMany(t *testing.T) {
+	for _, tt := range []struct {
+		what    string
+		spec    spec
+		granted []event
+		ok      bool
+	}{
+		{"a rate: the capacity at once", rate(1, 10, 3), []event{{0, 2}, {0, 1}}, true},
+		{"a rate: one more", rate(1, 10, 3), []event{{0, 3}, {9, 1}}, false},
+		{"a rate: one more in time", rate(1, 10, 3), []event{{0, 3}, {10, 1}}, true},
+		{"a rate: noted in another order", rate(1, 10, 3), []event{{10, 1}, {0, 3}}, true},
+		{"a window: count in a period", window(3, 10), []event{{5, 2}, {14, 1}}, true},
+		{"a window: one more", window(3, 10), []event{{5, 2}, {10, 1}, {14, 1}}, false},
+		{"a window: one more in time", window(3, 10), []event{{5, 2}, {10, 1}, {15, 1}}, true},
+		{"a calendar window: twice the count around a boundary", fixed(3, 10), []event{{9, 3}, {10, 3}}, true},
+		{"a calendar window: one more", fixed(3, 10), []event{{10, 3}, {19, 1}}, false},
+	} {
+		var caught collector
+		requirePromise(&caught, tt.spec, tt.granted)
+		assert.Equal(t, tt.ok, !caught.failed, tt.what)
+	}
+}
+
+// collector is a test that may fail without failing.
+type collector struct{ failed bool }
+
+func (c *collector) Errorf(string, ...any) { c.failed = true }
+func (c *collector) FailNow()              { c.failed = true }
+
+// watch sends random callers to one stack, whose limits stay, and returns what each of them was
+// let through for, in the time of a watch that runs on when the server's clock is set back.
+// Of a lone rate some callers ask by CL.THROTTLE.
+func watch(t require.TestingT, pick draw, atMost int, setBacks bool) ([]spec, []event) {
+	d := newDrawer(pick)
+	d.nowNs = start
+	specs := d.stack()
+	lone := len(specs) == 1 && specs[0].kind == stack.Rate
+	k := key{t: t}
+	var granted []event
+	behind := int64(0)
+	for range atMost {
+		d.moveClockOn(specs)
+		if setBacks && d.oneIn("set back", 8) {
+			behind += d.ofAnyMagnitude("set back by", 0, min(2*specs[0].periodNs, (d.nowNs-behind)/2))
+		}
+		now := d.nowNs - behind
+		if lone && !setBacks && d.oneIn("by CL.THROTTLE", 3) {
+			units := min(d.cost(specs), specs[0].capacity)
+			if k.throttle(specs[0], now, units) && units > 0 {
+				granted = append(granted, event{d.nowNs, units})
+			}
+			continue
+		}
+		d.last = k.take(limits(t, specs...), d.request(specs), now)
+		if d.last.Granted > 0 {
+			granted = append(granted, event{d.nowNs + d.last.WaitNs, d.last.Granted})
+		}
+	}
+	return specs, granted
+}
+
+// moveClockOn is moveClock that never goes back.
+func (d *drawer) moveClockOn(specs []spec) {
+	before := d.nowNs
+	d.moveClock(specs)
+	d.nowNs = max(d.nowNs, before)
+}
+
+// throttle does what CL.THROTTLE does.
+func (k *key) throttle(s spec, nowNs, quantity int64) (allowed bool) {
+	limit, err := gcra.New(s.capacity, s.count, s.periodNs, time.Nanosecond)
+	require.NoError(k.t, err)
+	var d gcra.Decision
+	if tat, ok := stack.ParseTAT(k.value); ok || k.value == nil {
+		d = limit.Take(tat, nowNs, quantity)
+	} else {
+		var queued gcra.State
+		require.NoError(k.t, stack.DecodeRate(k.value, &queued))
+		d = limit.TakeQueued(&queued, nowNs, quantity)
+	}
+	if d.Changed {
+		k.s.Load([]stack.Limit{s.limit(k.t)})
+		k.value = big.NewInt(0).SetUint64(d.TAT).Append(nil, 10)
+	}
+	return d.Allowed
+}
+
+func TestNoIntervalHoldsTooManyUnits(t *testing.T) {
+	pick := drawFromSeed(t)
+	for _, setBacks := range []bool{false, true} {
+		events := 0
+		for range steps(3000) {
+			specs, granted := watch(t, pick, 150, setBacks)
+			events += len(granted)
+			for _, s := range specs {
+				if !setBacks || s.kind != stack.Fixed { // a calendar window goes by the clock
+					requirePromise(t, s, granted)
+				}
+			}
+		}
+		assert.Greater(t, events, steps(3000)*10)
+	}
+}
+
+func TestNoIntervalHoldsTooManyUnitsShrunk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		specs, granted := watch(t, drawFromRapid(t), 30, false)
+		for _, s := range specs {
+			requirePromise(t, s, granted)
+		}
+	})
+}
+
+// Many units in every window: the limiter may count a unit for up to period/64 longer than the
+// reference, which keeps them all, and never shorter.
+func TestACrowdedWindowNeverAdmitsMoreAndDeniesLittleLonger(t *testing.T) {
+	pick := drawFromSeed(t)
+	crowded, longer := 0, 0
+	for range steps(100) {
+		d := newDrawer(pick)
+		d.kinds = []stack.Kind{stack.Window, stack.Window, stack.Rate, stack.Fixed}
+		specs := []spec{{kind: stack.Window, count: pick("count", 50, 1000), periodNs: d.periods[0]}}
+		if specs[0].periodNs < 128 {
+			specs[0].periodNs = 4096
+		}
+		for range pick("more limits", 0, 2) {
+			specs = append(specs, d.spec())
+		}
+		lagNs := int64(0)
+		for _, s := range specs {
+			if s.kind == stack.Window {
+				lagNs = max(lagNs, s.periodNs/64)
+			}
+		}
+		k, ref := key{t: t}, reference{}
+		d.nowNs = start
+		for range 1000 {
+			d.nowNs += pick("elapsed", 0, 3*specs[0].periodNs/specs[0].count)
+			if d.nowNs > lastInstant {
+				break
+			}
+			units := pick("cost", 1, 2)
+			open, _ := ref.open(specs, d.nowNs)
+			_, exact := longest(open, d.nowNs, units)
+			if open[0].instants() > 64 {
+				crowded++
+			}
+			r := k.take(limits(t, specs...), cost(units), d.nowNs)
+			switch {
+			case !r.Limited:
+				require.Zero(t, exact, "admitted too many: %+v", specs)
+				ref.take(specs, cost(units), d.nowNs)
+			case exact == forever:
+				require.Equal(t, stack.Never, r.RetryAfterNs)
+			default:
+				if r.RetryAfterNs < exact || r.RetryAfterNs > exact+lagNs {
+					require.Fail(t, "retry after", "%d, exactly %d, %+v", r.RetryAfterNs, exact, specs)
+				}
+				if r.RetryAfterNs > exact {
+					longer++
+				}
+			}
+		}
+	}
+	t.Logf("crowded %d times, denied longer %d times", crowded, longer)
+	assert.Positive(t, crowded)
+	assert.Positive(t, longer)
+}
+
+// fill brings a key to where random traffic left it.
+func fill(t require.TestingT, d *drawer, specs []spec) key {
+	k := key{t: t}
+	for range d.draw("calls before", 0, 20) {
+		d.moveClockOn(specs)
+		d.last = k.take(limits(t, specs...), d.request(specs), d.nowNs)
+	}
+	return k
+}
+
+func TestADeniedRequestLeavesEveryByte(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDrawer(drawFromRapid(t))
+		specs := d.stack()
+		k := fill(t, d, specs)
+		before := string(k.value)
+		r := d.request(specs)
+		r.Strict = false
+		if k.take(limits(t, specs...), r, d.nowNs).Limited {
+			require.Equal(t, before, string(k.value))
+		}
+		k.peek(limits(t, specs...), r.Cost, d.nowNs)
+		k.refund(limits(t, specs...), 0, d.nowNs)
+		k.take(limits(t, specs...), cost(0), d.nowNs)
+	})
+}
+
+// asOfNow is the value as a write at nowNs leaves it: without what is over by then.
+func asOfNow(t require.TestingT, specs []spec, value []byte, nowNs int64) []byte {
+	k := key{t: t, value: slices.Clone(value)}
+	k.call(limits(t, specs...), nowNs, func(s *stack.Stack) stack.Result {
+		s.Refund(0, nowNs)
+		return stack.Result{Changed: true}
+	})
+	return k.value
+}
+
+// Of rates in a stack that waits for another of them, a refund may leave one blocked up to
+// the instant that the request waited for, as it was while the request was to come.
+func TestARefundUndoesWhatWasTaken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDrawer(drawFromRapid(t))
+		specs := d.stack()
+		k := fill(t, d, specs)
+		before := k.value
+		r := d.request(specs)
+		taken := k.take(limits(t, specs...), r, d.nowNs)
+		if taken.Granted == 0 || taken.WaitNs > 0 && len(specs) > 1 {
+			return
+		}
+		back := k.refund(limits(t, specs...), taken.Granted, d.nowNs)
+		require.Equal(t, -taken.Granted, back.Granted)
+		require.Equal(t, asOfNow(t, specs, before, d.nowNs), k.value)
+	})
+}
+
+func TestARefundInAWaitingStackIsNeverTooMuch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDrawer(drawFromRapid(t))
+		d.kinds = []stack.Kind{stack.Rate}
+		specs := d.stack()
+		k := fill(t, d, specs)
+		before := asOfNow(t, specs, k.value, d.nowNs)
+		taken := k.take(limits(t, specs...), stack.Request{Cost: d.cost(specs), MaxWaitNs: 1 << 60}, d.nowNs)
+		k.refund(limits(t, specs...), taken.Granted, d.nowNs)
+
+		var was, is stack.Stack
+		was.Load(limits(t, specs...))
+		is.Load(limits(t, specs...))
+		if before != nil {
+			require.NoError(t, was.Decode(before))
+		}
+		if k.value != nil {
+			require.NoError(t, is.Decode(k.value))
+		}
+		wasNs, isNs := was.Backlogs(nil, d.nowNs), is.Backlogs(nil, d.nowNs)
+		for i := range specs {
+			require.GreaterOrEqual(t, isNs[i], wasNs[i])
+			require.LessOrEqual(t, isNs[i], max(wasNs[i], taken.WaitNs))
+		}
+	})
+}
+
+func TestNoRefundLiftsALimitAboveFull(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDrawer(drawFromRapid(t))
+		specs := d.stack()
+		k := fill(t, d, specs)
+		back := k.refund(limits(t, specs...), 1<<62, d.nowNs)
+		require.Equal(t, int64(0), back.ResetAfterNs)
+		require.Equal(t, back.Limit, back.Remaining)
+		if back.Changed {
+			require.Nil(t, k.value)
+		}
+	})
+}
+
+// Whatever the clock or the limits were, and whatever the key holds since: who is turned
+// away once gets through after at most what fills the limits as they are now, and what
+// was reserved.
+func TestADeniedRequestHealsTheKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDrawer(drawFromRapid(t))
+		specs := d.stack()
+		k := fill(t, d, specs)
+		for range d.draw("changes", 0, 3) {
+			specs = d.change(specs)
+		}
+		longestNs := int64(0)
+		for _, s := range specs {
+			longestNs = max(longestNs, s.periodNs+s.periodNs/64)
+			if s.kind == stack.Rate {
+				longestNs = max(longestNs, s.capacity*s.unitNs())
+			}
+		}
+		d.nowNs = d.ofAnyMagnitude("set to", 0, d.nowNs)
+		r := k.take(limits(t, specs...), cost(1), d.nowNs)
+		require.LessOrEqual(t, r.RetryAfterNs, longestNs+reservedNs(t, specs, k.value, d.nowNs))
+		if r.Limited {
+			require.False(t, k.take(limits(t, specs...), cost(1), d.nowNs+r.RetryAfterNs).Limited)
+		}
+	})
+}
+
+// reservedNs is how far ahead a value has reserved.
+func reservedNs(t require.TestingT, specs []spec, value []byte, nowNs int64) (ns int64) {
+	if value == nil {
+		return 0
+	}
+	for _, s := range specs {
+		if s.kind != stack.Rate {
+			continue
+		}
+		var only stack.Stack
+		only.Load(limits(t, s))
+		require.NoError(t, only.Decode(value))
+		ns = max(ns, only.Backlogs(nil, nowNs)[0]-s.capacity*s.unitNs())
+	}
+	return ns
+}
+
+// CL.LIMIT with one rate and CL.THROTTLE share a key.
+func TestALoneRateDecidesAsGCRADoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDrawer(drawFromRapid(t))
+		d.kinds = []stack.Kind{stack.Rate}
+		s := d.spec()
+		limit, err := gcra.New(s.capacity, s.count, s.periodNs, time.Nanosecond)
+		require.NoError(t, err)
+		k := key{t: t}
+		tat := uint64(0)
+		for range 20 {
+			d.moveClock([]spec{s})
+			units := d.cost([]spec{s})
+			want := limit.Take(tat, d.nowNs, units)
+			if want.Changed {
+				tat = want.TAT
+			}
+			d.last = k.take(limits(t, s), cost(units), d.nowNs)
+			require.Equal(t, want.Allowed, !d.last.Limited)
+			require.Equal(t, want.Changed, d.last.Changed)
+			require.Equal(t, want.Remaining, d.last.Remaining)
+			require.Equal(t, want.RetryAfter, d.last.RetryAfterNs)
+			require.Equal(t, want.ResetAfter, d.last.ResetAfterNs)
+			stored, _ := stack.ParseTAT(k.value)
+			require.Equal(t, tat, stored)
+		}
+	})
+}
