@@ -6,7 +6,7 @@ import "redis-throttle/stack"
 //
 // Asks up to eight limits at one instant, all or nothing.
 func limit(c *Call) {
-	r, ok := c.parseRequest("COST, UPTO, STRICT or MAXWAIT", optionCost|optionUpTo|optionStrict|optionMaxWait)
+	r, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
 	if !ok || !c.decodeStack() {
 		return
 	}
@@ -19,7 +19,7 @@ func limit(c *Call) {
 //
 // Tells what CL.LIMIT would answer. It writes nothing, so replicas take it too.
 func peek(c *Call) {
-	r, ok := c.parseRequest("COST", optionCost)
+	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
 	if !ok || !c.decodeStack() {
 		return
 	}
@@ -30,7 +30,7 @@ func peek(c *Call) {
 //
 // Gives units back, never above full.
 func refund(c *Call) {
-	r, ok := c.parseRequest("COST", optionCost)
+	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
 	if !ok || !c.decodeStack() {
 		return
 	}

@@ -15,6 +15,10 @@ const (
 	optionStrict
 	optionMaxWait
 	optionTimeout
+
+	optionsOfLimit = optionCost | optionUpTo | optionStrict | optionMaxWait
+	optionsOfPeek  = optionCost
+	optionsOfWait  = optionCost | optionTimeout
 )
 
 const (
@@ -35,16 +39,22 @@ const (
 	missingTimeout  = "ERR syntax error: TIMEOUT is missing"
 	tooManyWords    = "ERR syntax error: too many arguments"
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
-	expectedPrefix  = "expected RATE, WINDOW, FIXED, "
+	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"
+	expectedOfPeek  = "expected RATE, WINDOW, FIXED or COST"
+	expectedOfWait  = "expected RATE, WINDOW, FIXED, COST or TIMEOUT"
 	minWordsOfLimit = 3 // key, kind, count/period
 )
 
 // parseRequest reads what follows a command's name: limits into c.stack, options of
-// the allowed set into a request. expected names those options in an error. When ok
-// is false the call has failed.
+// the allowed set into a request. expected names both in an error. When ok is false the
+// call has failed.
 func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, ok bool) {
 	if c.ArgCount < minWordsOfLimit {
 		c.Reply = ReplyWrongArity
+		return r, false
+	}
+	if c.ArgCount > len(c.Args) {
+		c.Fail(tooManyWords) // nothing that makes sense is so long
 		return r, false
 	}
 	c.stack.Reset()
@@ -71,7 +81,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, 
 		case !ok:
 			return r, false
 		case option == 0:
-			c.failNear(word, expectedPrefix, expected)
+			c.failNear(word, expected)
 			return r, false
 		case seen&option != 0:
 			c.failNear(word, givenTwice)
@@ -86,8 +96,6 @@ func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, 
 func (c *Call) checkRequest(seen, allowed options) (ok bool) {
 	waits := seen & (optionMaxWait | optionTimeout)
 	switch {
-	case c.ArgCount > len(c.Args):
-		c.Fail(tooManyWords)
 	case allowed&optionTimeout != 0 && seen&optionTimeout == 0:
 		c.Fail(missingTimeout)
 	case seen&optionUpTo != 0 && waits != 0:
@@ -216,7 +224,7 @@ func (c *Call) parseValue(word []byte, w *words, parse func([]byte) (int64, bool
 
 // failNear makes the call a syntax error that points at word and says what would be
 // right. Of a long word the beginning is shown.
-func (c *Call) failNear(word []byte, right ...string) {
+func (c *Call) failNear(word []byte, right string) {
 	const shown = 40
 	text := append(c.error[:0], "ERR syntax error near '"...)
 	text = append(text, word[:min(len(word), shown)]...)
@@ -224,9 +232,7 @@ func (c *Call) failNear(word []byte, right ...string) {
 		text = append(text, "..."...)
 	}
 	text = append(text, "': "...)
-	for _, part := range right {
-		text = append(text, part...)
-	}
+	text = append(text, right...)
 	c.Write = Keep
 	c.Reply = ReplyError
 	c.Error = text

@@ -2,15 +2,13 @@ package command
 
 import "redis-throttle/stack"
 
-const waitOptions = optionCost | optionTimeout
-
 // CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration
 //
 // Reserves like CL.LIMIT with MAXWAIT and is answered when the slot has come. A
 // TIMEOUT of 0 waits as long as it takes. Where a client cannot be blocked, in MULTI
 // or a script, it answers at once.
 func wait(c *Call) {
-	r, ok := c.parseRequest("COST or TIMEOUT", waitOptions)
+	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
 	if !ok || !c.decodeStack() {
 		return
 	}
@@ -36,12 +34,12 @@ func wait(c *Call) {
 // to wait; what the key holds may have changed since, and is then taken for nothing.
 func (c *Call) Answer(granted bool, waitedNs int64) {
 	c.clear()
-	r, ok := c.parseRequest("", waitOptions)
+	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
 	if !ok {
 		return
 	}
 	if !c.decodeStack() {
-		r, _ = c.parseRequest("", waitOptions)
+		r, _ = c.parseRequest(expectedOfWait, optionsOfWait)
 	}
 	result := c.stack.Peek(r.Cost, c.NowNs)
 	result.Limited = !granted
