@@ -1,0 +1,312 @@
+// What CL.LIMIT and CL.PEEK answer and write.
+package command
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const ms = int64(time.Millisecond)
+
+// decide runs a command whose words are given as one line, at nowNs on a key that holds
+// value, or on none when value is empty.
+func decide(command Index, value, line string) *Call {
+	c := &Call{NowNs: nowNs, MayBlock: true, Kind: String, Value: []byte(value)}
+	if value == "" {
+		c.Kind = Absent
+	}
+	for _, word := range strings.Fields(line) {
+		c.Args = append(c.Args, []byte(word))
+	}
+	c.ArgCount = len(c.Args)
+	c.Run(command)
+	return c
+}
+
+// valueAfter is what a key holds after calls of CL.LIMIT at nowNs, or empty.
+func valueAfter(t testing.TB, lines ...string) (value string) {
+	for _, line := range lines {
+		c := decide(Limit, value, line)
+		require.Equal(t, ReplyFields, c.Reply, "%s: %s", line, c.Error)
+		if c.Write == Set {
+			value = string(c.NewValue)
+		}
+	}
+	return value
+}
+
+// fields are an answer: limited, rule, limit, remaining; times in ms; granted.
+type fields struct {
+	limited, rule, limit, remaining, retry, reset, next, granted, wait int64
+}
+
+func fieldsOf(t testing.TB, c *Call) fields {
+	require.Equal(t, ReplyFields, c.Reply, string(c.Error))
+	require.Len(t, c.Integers, MaxIntegers)
+	n := c.Integers
+	return fields{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}
+}
+
+func TestLimitAnswersNineFieldsAndSaysWhatToStore(t *testing.T) {
+	const s = nsPerSecond
+	for _, test := range []struct {
+		name     string
+		value    string
+		line     string
+		want     fields
+		write    WriteKind
+		newValue string // where it is a plain TAT
+		expireAt int64  // s after now
+	}{
+		{"first call", "", "k RATE 5/s",
+			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
+		{"cost", "", "k RATE 5/s COST 3",
+			fields{0, 1, 5, 2, -1, 600, 200, 3, 0}, Set, tatIn(3 * s / 5), 1},
+		{"burst", "", "k RATE 5/s BURST 10 COST 10",
+			fields{0, 1, 10, 0, -1, 2000, 200, 10, 0}, Set, tatIn(2 * s), 2},
+		{"limited", tatIn(s), "k RATE 5/s",
+			fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, Keep, "", 0},
+		{"times round up", tatIn(s - 1), "k RATE 5/s",
+			fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, Keep, "", 0},
+		{"times round up to the next", tatIn(s*4/5 + 1), "k RATE 5/s",
+			fields{1, 1, 5, 0, 1, 801, 1, 0, 0}, Keep, "", 0},
+		{"more than the capacity", tatIn(s / 5), "k RATE 5/s COST 6",
+			fields{1, 1, 5, 4, -1, 200, 200, 0, 0}, Keep, "", 0},
+		{"nothing asked for, nothing written", tatIn(s), "k RATE 5/s COST 0",
+			fields{0, 1, 5, 0, -1, 1000, 200, 0, 0}, Keep, "", 0},
+		{"a TAT of CL.THROTTLE", decideThrottle("k 4 5 1 3"), "k RATE 5/s COST 2",
+			fields{0, 1, 5, 0, -1, 1000, 200, 2, 0}, Set, tatIn(s), 1},
+		{"up to", tatIn(s / 5), "k RATE 5/s COST 9 UPTO",
+			fields{0, 1, 5, 0, -1, 1000, 200, 4, 0}, Set, tatIn(s), 1},
+		{"strict", tatIn(s / 2), "k RATE 5/s COST 4 STRICT",
+			fields{1, 1, 5, 0, 800, 1000, 200, 0, 0}, Set, tatIn(s), 1},
+		{"strict on an empty bucket", tatIn(s), "k RATE 5/s COST 4 STRICT",
+			fields{1, 1, 5, 0, 800, 1000, 200, 0, 0}, Keep, "", 0},
+		{"a wait", tatIn(s), "k RATE 5/s MAXWAIT 1s",
+			fields{0, 1, 5, 0, -1, 1200, 400, 1, 200}, Set, "", 2},
+		{"too long a wait", tatIn(s), "k RATE 5/s COST 5 MAXWAIT 300ms",
+			fields{1, 1, 5, 0, 700, 1000, 200, 0, 0}, Keep, "", 0},
+		{"no wait needed", "", "k RATE 5/s MAXWAIT 1s",
+			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
+		{"a window", "", "k WINDOW 100/m COST 30",
+			fields{0, 1, 100, 70, -1, 60000, 60000, 30, 0}, Set, "", 60},
+		{"a calendar window ends with its minute", "", "k FIXED 100/m COST 30",
+			fields{0, 1, 100, 70, -1, 40000, 40000, 30, 0}, Set, "", 40},
+		{"a stack: the fewest units", "", "k RATE 5/s RATE 100000/h WINDOW 4/m",
+			fields{0, 3, 4, 3, -1, 60000, 60000, 1, 0}, Set, "", 60},
+		{"a stack: the longest wait", valueAfter(t, "k RATE 5/s WINDOW 4/m COST 4"), "k RATE 5/s WINDOW 4/m COST 2",
+			fields{1, 2, 4, 0, 60000, 60000, 60000, 0, 0}, Keep, "", 0},
+		{"a clock that was set back is corrected", tatIn(3600 * s), "k RATE 5/s",
+			fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, Set, tatIn(s), 1},
+		{"a TAT gone by", tatIn(-5), "k RATE 5/s",
+			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
+		{"a TAT of zero", "0", "k RATE 5/s",
+			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
+		{"a century", "", "k RATE 1/36500d",
+			fields{0, 1, 1, 0, -1, 36500 * 86400_000, 36500 * 86400_000, 1, 0}, Set, tatIn(36500 * 86400 * s), 36500 * 86400},
+		{"a unit a nanosecond", "", "k RATE 1000000000/s",
+			fields{0, 1, 1e9, 1e9 - 1, -1, 1, 1, 1, 0}, Set, tatIn(1), 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := decide(Limit, test.value, test.line)
+			assert.Equal(t, test.want, fieldsOf(t, c))
+			require.Equal(t, test.write, c.Write)
+			if test.write == Keep {
+				assert.Empty(t, c.NewValue)
+				return
+			}
+			assert.Equal(t, (epochSeconds+test.expireAt)*1000, c.ExpireAtMs)
+			if test.newValue != "" {
+				assert.Equal(t, test.newValue, string(c.NewValue))
+			} else {
+				assert.Equal(t, byte(1), c.NewValue[0], "a version")
+			}
+		})
+	}
+}
+
+// decideThrottle is what CL.THROTTLE leaves in an empty key.
+func decideThrottle(line string) string { return string(decide(Throttle, "", line).NewValue) }
+
+func TestThrottleGoesBehindTheReservationsOfLimit(t *testing.T) {
+	value := valueAfter(t, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")
+	c := decide(Throttle, value, "k 4 5 1")
+	assert.Equal(t, []int64{1, 5, 0, 2, 2}, c.Integers, "1.2 s, rounded up")
+	assert.Equal(t, Keep, c.Write)
+
+	c = &Call{NowNs: nowNs + 1200*ms, Kind: String, Value: []byte(value), Args: c.Args, ArgCount: c.ArgCount}
+	c.Run(Throttle)
+	assert.Equal(t, []int64{0, 5, 0, -1, 1}, c.Integers)
+	assert.Equal(t, tatIn(2200*ms), string(c.NewValue))
+
+	for _, line := range []string{"k RATE 5/s WINDOW 5/s", "k WINDOW 5/s", "k FIXED 5/s"} {
+		c := decide(Throttle, valueAfter(t, line), "k 4 5 1")
+		assert.Equal(t, wrongValue, string(c.Error), line)
+	}
+}
+
+// 100 callers at once.
+func TestMaxWaitTurnsABurstIntoARow(t *testing.T) {
+	value := ""
+	for i := range int64(100) {
+		c := decide(Limit, value, "k RATE 10/s BURST 1 MAXWAIT 5s")
+		if i > 50 {
+			require.Equal(t, fields{1, 1, 1, 0, 100, 5100, 5100, 0, 0}, fieldsOf(t, c))
+			require.Equal(t, Keep, c.Write)
+			continue
+		}
+		require.Equal(t, fields{0, 1, 1, 0, -1, (i + 1) * 100, (i + 1) * 100, 1, i * 100}, fieldsOf(t, c))
+		value = string(c.NewValue)
+	}
+}
+
+func TestPeekAnswersLikeLimitAndWritesNothing(t *testing.T) {
+	const s = nsPerSecond
+	for _, test := range []struct {
+		name, value, line string
+		want              fields
+	}{
+		{"an unused key", "", "k RATE 5/s", fields{0, 1, 5, 5, -1, 0, 0, 0, 0}},
+		{"what is left before the request", tatIn(s / 5), "k RATE 5/s COST 4", fields{0, 1, 5, 4, -1, 200, 200, 0, 0}},
+		{"what would be limited", tatIn(s / 5), "k RATE 5/s COST 5", fields{1, 1, 5, 4, 200, 200, 200, 0, 0}},
+		{"what can never be", tatIn(s / 5), "k RATE 5/s COST 6", fields{1, 1, 5, 4, -1, 200, 200, 0, 0}},
+		{"nothing", tatIn(s), "k RATE 5/s COST 0", fields{0, 1, 5, 0, -1, 1000, 200, 0, 0}},
+		{"a clock that was set back", tatIn(3600 * s), "k RATE 5/s", fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}},
+		{"a stack", valueAfter(t, "k WINDOW 4/m RATE 5/s COST 4"), "k RATE 5/s WINDOW 4/m FIXED 9/d",
+			fields{1, 2, 4, 0, 60000, 60000, 60000, 0, 0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := decide(Peek, test.value, test.line)
+			assert.Equal(t, test.want, fieldsOf(t, c))
+			assert.Equal(t, Keep, c.Write)
+		})
+	}
+}
+
+func TestWhatIsNoLimitersStateIsRefused(t *testing.T) {
+	window := valueAfter(t, "k WINDOW 5/m")
+	for _, command := range []struct {
+		index Index
+		line  string
+	}{
+		{Limit, "k RATE 5/s"},
+		{Limit, "k WINDOW 5/m STRICT"},
+		{Peek, "k RATE 5/s"},
+		{Refund, "k FIXED 5/s"},
+		{Wait, "k RATE 5/s TIMEOUT 1"},
+	} {
+		for _, value := range []string{
+			"bar", "-5", "01", "1.5", " 1", "18446744073709551616", strings.Repeat("9", 40), strings.Repeat("9", 1<<20),
+			"\x00", "\x01", "\x02" + window[1:], window[:len(window)-1], window + "\x00", window[1:],
+			strings.Repeat("\x01", MaxValueLen+1), strings.Repeat("\x00", 1<<20),
+		} {
+			c := decide(command.index, value, command.line)
+			assert.Equal(t, ReplyError, c.Reply)
+			assert.Equal(t, wrongValue, string(c.Error), "%.20q", value)
+			assert.Equal(t, Keep, c.Write)
+		}
+
+		empty := decide(command.index, "bar", command.line)
+		empty.Value = nil
+		empty.Run(command.index)
+		assert.Equal(t, wrongValue, string(empty.Error), "an empty string")
+		assert.Equal(t, Keep, empty.Write)
+
+		list := decide(command.index, "bar", command.line)
+		list.Kind = Other
+		list.Run(command.index)
+		assert.Equal(t, wrongType, string(list.Error))
+		assert.Equal(t, Keep, list.Write)
+	}
+}
+
+func TestAKeyMayBeAnyBytes(t *testing.T) {
+	for _, key := range []string{"", "\x00", "\xff\r\n", "RATE", strings.Repeat("k", 1<<20)} {
+		c := &Call{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte(key), []byte("RATE"), []byte("5/s")}}
+		c.Run(Limit)
+		assert.Equal(t, fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, fieldsOf(t, c))
+	}
+}
+
+// One Call serves all commands in turn: nothing of one may show in the next.
+func TestACallLeavesNothingBehindForTheNext(t *testing.T) {
+	c := decide(Limit, valueAfter(t, "k WINDOW 5/m RATE 5/s"), "k WINDOW 5/m RATE 5/s")
+	next := func(command Index, value, line string) *Call {
+		as := decide(command, value, line)
+		c.Args, c.ArgCount, c.Kind, c.Value, c.NowNs = as.Args, as.ArgCount, as.Kind, as.Value, as.NowNs
+		c.Run(command)
+		assert.Equal(t, as.Reply, c.Reply, line)
+		assert.Equal(t, as.Integers, c.Integers, line)
+		assert.Equal(t, as.Write, c.Write, line)
+		assert.Equal(t, string(as.NewValue), string(c.NewValue), line)
+		assert.Equal(t, string(as.Error), string(c.Error), line)
+		return c
+	}
+	next(Limit, "", "k WINDOW 5/m RATE 5/s")
+	next(Limit, "bar", "k RATE 5/s")
+	next(Limit, "", "k RATE 5/s COST x")
+	next(Peek, "", "k RATE 5/s FIXED 5/s WINDOW 1/m")
+	next(Limit, tatIn(nsPerSecond), "k RATE 5/s MAXWAIT 1s")
+	next(Refund, tatIn(nsPerSecond), "k RATE 5/s")
+	next(Wait, "", "k RATE 5/s TIMEOUT 1s")
+	next(Limit, "", "k RATE 5/s")
+	next(Limit, valueAfter(t, "k RATE 1/s COST 1", "k RATE 1/s COST 1 MAXWAIT 9s"), "k RATE 1/s RATE 1/s")
+}
+
+func TestNoCommandAllocates(t *testing.T) {
+	taken := valueAfter(t, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 3")
+	for line, call := range map[string]*Call{
+		"one rate":         decide(Limit, "", "k RATE 5/s"),
+		"denied":           decide(Limit, tatIn(nsPerSecond), "k RATE 5/s"),
+		"reserved":         decide(Limit, tatIn(nsPerSecond), "k RATE 5/s MAXWAIT 10s"),
+		"a stack":          decide(Limit, taken, "k rate 5/s burst 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 3 UPTO STRICT"),
+		"a denied stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7"),
+		"a strict stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7 STRICT"),
+		"a syntax error":   decide(Limit, "", "k RATE 5/s BURST 10 RATTE"),
+		"a bad value":      decide(Limit, "bar", "k RATE 5/s"),
+		"too many limits":  decide(Limit, "", "k"+strings.Repeat(" FIXED 1/s", 9)),
+		"a long bad word":  decide(Limit, "", "k "+strings.Repeat("x", 10_000)),
+		"too long a limit": decide(Limit, "", "k RATE 1/200000d"),
+	} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() { call.Run(Limit) }), line)
+	}
+	for name, c := range map[Index]*Call{
+		Peek:   decide(Peek, taken, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 9/d COST 3"),
+		Refund: decide(Refund, taken, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 9/d COST 3"),
+		Wait:   decide(Wait, tatIn(nsPerSecond), "k RATE 5/s RATE 9/m COST 3 TIMEOUT 1m"),
+	} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(name) }), name)
+	}
+	waited := decide(Wait, tatIn(nsPerSecond), "k RATE 5/s TIMEOUT 1m")
+	assert.Zero(t, testing.AllocsPerRun(100, func() { waited.Answer(true, ms) }))
+}
+
+func BenchmarkLimit(b *testing.B) {
+	window := valueAfter(b, "k WINDOW 100/m")
+	for i := range 80 {
+		c := decide(Limit, window, "k WINDOW 100/m")
+		c.NowNs += int64(i) * 10 * ms
+		c.Run(Limit)
+		window = string(c.NewValue)
+	}
+	for name, c := range map[string]*Call{
+		"one rate":   decide(Limit, tatIn(0), "user:12345 RATE 5/s BURST 16"),
+		"denied":     decide(Limit, tatIn(nsPerSecond), "user:12345 RATE 5/s"),
+		"three":      decide(Limit, valueAfter(b, "k RATE 5/s RATE 100/m RATE 1000/h"), "user:12345 RATE 5/s RATE 100/m RATE 1000/h"),
+		"window 100": decide(Limit, window, "user:12345 WINDOW 100/m"),
+		"fixed":      decide(Limit, valueAfter(b, "k FIXED 100/m"), "user:12345 FIXED 100/m"),
+	} {
+		c.NowNs += nsPerSecond
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Run(Limit)
+			}
+			b.ReportMetric(float64(len(c.Value)), "bytes")
+		})
+	}
+}

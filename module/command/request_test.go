@@ -1,0 +1,352 @@
+// The grammar: what can be said, and what is answered to anything else.
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/stack"
+)
+
+func rate(t testing.TB, count, capacity int64, period time.Duration) stack.Limit {
+	limit, err := stack.NewRate(count, int64(period), 1, capacity)
+	require.NoError(t, err)
+	return limit
+}
+
+func window(t testing.TB, count int64, period time.Duration) stack.Limit {
+	limit, err := stack.NewWindow(count, int64(period), 1)
+	require.NoError(t, err)
+	return limit
+}
+
+func fixed(t testing.TB, count int64, period time.Duration) stack.Limit {
+	limit, err := stack.NewFixed(count, int64(period), 1)
+	require.NoError(t, err)
+	return limit
+}
+
+// call is words, given as one line, before they are looked at.
+func call(line string) *Call {
+	c := &Call{NowNs: nowNs}
+	for _, word := range strings.Fields(line) {
+		c.Args = append(c.Args, []byte(word))
+	}
+	c.ArgCount = len(c.Args)
+	return c
+}
+
+func TestGrammar(t *testing.T) {
+	const (
+		ms  = time.Millisecond
+		s   = time.Second
+		m   = time.Minute
+		h   = time.Hour
+		day = 24 * h
+	)
+	one := stack.Request{Cost: 1}
+	for _, tt := range []struct {
+		line    string
+		limits  []stack.Limit
+		request stack.Request
+	}{
+		{"RATE 5/s", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"RATE 5/1s", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"RATE 5/1", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"RATE 5/1000ms", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"RATE 005/+01", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"RATE +5/s", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"rate 5/s", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"Rate 5/s bUrSt 10", []stack.Limit{rate(t, 5, 10, s)}, one},
+		{"RATE 5/s BURST 1", []stack.Limit{rate(t, 5, 1, s)}, one},
+		{"RATE 5/s BURST +010", []stack.Limit{rate(t, 5, 10, s)}, one},
+		{"RATE 1/ms", []stack.Limit{rate(t, 1, 1, ms)}, one},
+		{"RATE 100/30m", []stack.Limit{rate(t, 100, 100, 30*m)}, one},
+		{"RATE 1000/1d", []stack.Limit{rate(t, 1000, 1000, day)}, one},
+		{"RATE 1000/d", []stack.Limit{rate(t, 1000, 1000, day)}, one},
+		{"RATE 10/500ms", []stack.Limit{rate(t, 10, 10, 500*ms)}, one},
+		{"RATE 30/60", []stack.Limit{rate(t, 30, 30, m)}, one},
+		{"RATE 30/m", []stack.Limit{rate(t, 30, 30, m)}, one},
+		{"RATE 1000000000/s", []stack.Limit{rate(t, 1e9, 1e9, s)}, one},
+		{"RATE 1/9223372036s", []stack.Limit{rate(t, 1, 1, 9223372036*s)}, one},
+		{"RATE 1/106751d", []stack.Limit{rate(t, 1, 1, 106751*day)}, one},
+		{"WINDOW 100/h", []stack.Limit{window(t, 100, h)}, one},
+		{"window 100/24h", []stack.Limit{window(t, 100, day)}, one},
+		{"WINDOW 9223372036854775807/ms", []stack.Limit{window(t, math.MaxInt64, ms)}, one},
+		{"FIXED 1000/1d", []stack.Limit{fixed(t, 1000, day)}, one},
+		{"fixed 1/90", []stack.Limit{fixed(t, 1, 90*s)}, one},
+		{"FIXED 9223372036854775807/106751d", []stack.Limit{fixed(t, math.MaxInt64, 106751*day)}, one},
+		{"RATE 5/s BURST 10 RATE 100000/h COST 3", []stack.Limit{rate(t, 5, 10, s), rate(t, 100_000, 100_000, h)}, stack.Request{Cost: 3}},
+		{"RATE 5/s WINDOW 6/m FIXED 7/h", []stack.Limit{rate(t, 5, 5, s), window(t, 6, m), fixed(t, 7, h)}, one},
+		{"RATE 5/s COST 2 WINDOW 6/m", []stack.Limit{rate(t, 5, 5, s), window(t, 6, m)}, stack.Request{Cost: 2}},
+		{"FIXED 1/1 FIXED 2/2 FIXED 3/3 FIXED 4/4 FIXED 5/5 FIXED 6/6 FIXED 7/7 FIXED 8/8",
+			[]stack.Limit{fixed(t, 1, s), fixed(t, 2, 2*s), fixed(t, 3, 3*s), fixed(t, 4, 4*s), fixed(t, 5, 5*s), fixed(t, 6, 6*s),
+				fixed(t, 7, 7*s), fixed(t, 8, 8*s)}, one},
+		{"RATE 5/s COST 0", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{}},
+		{"RATE 5/s COST 9223372036854775807", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: math.MaxInt64}},
+		{"RATE 5/s UPTO STRICT COST 3", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 3, UpTo: true, Strict: true}},
+		{"RATE 5/s cost 3 strict upto", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 3, UpTo: true, Strict: true}},
+		{"RATE 5/s MAXWAIT 500ms COST 2", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(500 * ms)}},
+		{"RATE 5/s COST 2 maxwait 5", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(5 * s)}},
+		{"RATE 5/s MAXWAIT 1m", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(m)}},
+		{"RATE 5/s MAXWAIT h", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(h)}},
+		{"RATE 5/s MAXWAIT 0", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"RATE 5/s MAXWAIT 0ms", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"RATE 5/s MAXWAIT 36500d", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(36500 * day)}},
+		{"RATE 5/s MAXWAIT 3153600000", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(36500 * day)}},
+	} {
+		c := call("k " + tt.line)
+		request, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
+		if assert.True(t, ok, "%s: %s", tt.line, c.Error) {
+			assert.Equal(t, tt.limits, c.stack.Limits(nil), tt.line)
+			assert.Equal(t, tt.request, request, tt.line)
+		}
+	}
+}
+
+func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
+	const (
+		tooBig = "9223372036854775808"
+		limits = "expected RATE, WINDOW or FIXED"
+		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"
+		cost   = "COST takes an integer from 0 to 9223372036854775807"
+		burst  = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
+		wait   = "MAXWAIT takes a length of time, such as 500ms, 5 or 1m, of at most 100 years"
+		fast   = "at most 10^9 units per second"
+		long   = "the period is longer than 292 years"
+		slow   = "a full bucket would take more than 292 years to refill"
+	)
+	quota := func(kind string) string { return kind + " takes count/period, such as 5/s, 100/30m or 1000/1d" }
+	type row struct{ line, word, right string }
+	table := []row{
+		// Words that begin nothing.
+		{"RATTE 5/s", "RATTE", limits},
+		{"5/s RATE", "5/s", limits},
+		{"BURST 5", "BURST", limits},
+		{"COST 1 RATE 5/s", "COST", limits},
+		{"STRICT UPTO RATE 5/s", "STRICT", limits},
+		{"RATE 5/s RATTE 5/s", "RATTE", limit},
+		{"RATE 5/s 10", "10", limit},
+		{"RATE 5/s COST 1 2", "2", limit},
+		{"RATE 5/s TIMEOUT 5", "TIMEOUT", limit},
+		{"WINDOW 5/s BURST 5", "BURST", limit},
+		{"FIXED 5/s BURST 5", "BURST", limit},
+		{"RATE 5/s BURST 5 BURST 5", "BURST", limit},
+		{"RATE 5/s COST 1 BURST 5", "BURST", limit},
+		{"RATE 5/s COSTS 1", "COSTS", limit},
+		{"RATE 5/s COS 1", "COS", limit},
+		{"RATE 5/s UP TO", "UP", limit},
+
+		// Values that are missing at the end of the line.
+		{"RATE 5/s RATE", "RATE", quota("RATE")},
+		{"RATE 5/s window", "window", quota("WINDOW")},
+		{"RATE 5/s FIXED", "FIXED", quota("FIXED")},
+		{"RATE 5/s BURST", "BURST", burst},
+		{"RATE 5/s COST", "COST", cost},
+		{"RATE 5/s MAXWAIT", "MAXWAIT", wait},
+		{"RATE 5/s maxwait", "maxwait", wait},
+
+		// A keyword is no value.
+		{"RATE WINDOW 5/s", "WINDOW", quota("RATE")},
+		{"RATE 5/s BURST COST 1", "COST", burst},
+		{"RATE 5/s COST UPTO", "UPTO", cost},
+		{"RATE 5/s MAXWAIT COST 1", "COST", wait},
+
+		// Limits of the wrong size.
+		{"RATE 1000000001/s", "1000000001/s", fast},
+		{"RATE 1000001/ms", "1000001/ms", fast},
+		{"RATE 9223372036854775807/s", "9223372036854775807/s", fast},
+		{"RATE 1/9223372037", "1/9223372037", long},
+		{"RATE 1/106752d", "1/106752d", long},
+		{"WINDOW 1/106752d", "1/106752d", long},
+		{"FIXED 1/106752d", "1/106752d", long},
+		{"FIXED 1/9223372036854775807d", "1/9223372036854775807d", long},
+		{"RATE 1/1d BURST 106752", "1/1d", slow},
+		{"RATE 1/100000d BURST 2", "1/100000d", slow},
+		{"RATE 1/s BURST 9223372036854775807", "1/s", slow},
+		{"FIXED 1/s FIXED 2/s FIXED 3/s FIXED 4/s FIXED 5/s FIXED 6/s FIXED 7/s FIXED 8/s WINDOW 9/s", "WINDOW", "at most 8 limits"},
+
+		// Options twice, or that exclude each other.
+		{"RATE 5/s COST 1 COST 1", "COST", "given twice"},
+		{"RATE 5/s cost 1 COST 2", "COST", "given twice"},
+		{"RATE 5/s UPTO UPTO", "UPTO", "given twice"},
+		{"RATE 5/s STRICT UPTO STRICT", "STRICT", "given twice"},
+		{"RATE 5/s MAXWAIT 5 COST 1 MAXWAIT 5", "MAXWAIT", "given twice"},
+		{"RATE 5/s UPTO MAXWAIT 5", "UPTO", "cannot go with MAXWAIT"},
+		{"RATE 5/s MAXWAIT 5 upto", "UPTO", "cannot go with MAXWAIT"},
+		{"RATE 5/s STRICT MAXWAIT 5", "STRICT", "cannot go with MAXWAIT"},
+		{"RATE 5/s MAXWAIT 0 STRICT", "STRICT", "cannot go with MAXWAIT"},
+		{"WINDOW 5/s MAXWAIT 5", "MAXWAIT", "works with RATE limits only"},
+		{"RATE 5/s MAXWAIT 5 FIXED 5/s", "MAXWAIT", "works with RATE limits only"},
+	}
+	for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
+		for _, bad := range []string{
+			"5", "5s", "5/", "/s", "/", "//s", "5//s", "5/s/s", "x/s", "5/x", "5/w", "5/S", "5/1M", "5/us", "5/ns", "5/year", "5/s1",
+			"0/s", "-5/s", "5/0", "5/0s", "5/-1", "5/-1s", "1.5/s", "5/0.5", "5/1.5s", "1e3/s", "0x5/s", "5%/s", "5,5/s", "5/1h30m",
+			tooBig + "/s", "-" + tooBig + "/s", "5/" + tooBig, "99999999999999999999/s", "5/99999999999999999999", "--5/s", "+/s", "5/+", "5/-",
+			strings.Repeat("0", 63) + "5/s",
+		} {
+			word := bad
+			if len(word) > 40 {
+				word = word[:40] + "..."
+			}
+			table = append(table, row{kind + " " + bad, word, quota(kind)})
+		}
+	}
+	for _, bad := range []string{"x", "1.5", "1e3", "0x1", "-1", "-0.5", tooBig, "99999999999999999999", "--1", "+", "1s", "5/s"} {
+		table = append(table, row{"RATE 5/s COST " + bad, bad, cost}, row{"RATE 5/s BURST " + bad, bad, burst})
+	}
+	table = append(table, row{"RATE 5/s BURST 0", "0", burst}, row{"RATE 5/s BURST -0", "-0", burst})
+	for _, bad := range []string{"x", "1.5", "1e3", "-1", "-1s", tooBig, "5w", "5S", "1h30m", "36501d", "3153600001", "3153600000001ms",
+		"9223372036854775807d", "5/s", "ss", "1us"} {
+		table = append(table, row{"RATE 5/s MAXWAIT " + bad, bad, wait})
+	}
+	for _, tt := range table {
+		c := decide(Limit, tatIn(1), "k "+tt.line)
+		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+tt.right, tt.line)
+	}
+}
+
+// requireError fails unless the call is this error and writes nothing.
+func requireError(t testing.TB, c *Call, want, line string) {
+	assert.Equal(t, ReplyError, c.Reply, line)
+	assert.Equal(t, want, string(c.Error), line)
+	assert.LessOrEqual(t, len(c.Error), MaxErrorLen, line)
+	assert.Equal(t, Keep, c.Write, line)
+}
+
+func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
+	const (
+		ofPeek  = "': expected RATE, WINDOW, FIXED or COST"
+		ofWait  = "': expected RATE, WINDOW, FIXED, COST or TIMEOUT"
+		timeout = "': TIMEOUT takes a length of time, such as 500ms, 5 or 1m, of at most 100 years"
+	)
+	for _, tt := range []struct {
+		command    Index
+		line, want string
+	}{
+		{Peek, "RATE 5/s UPTO", "UPTO" + ofPeek},
+		{Peek, "RATE 5/s STRICT", "STRICT" + ofPeek},
+		{Peek, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
+		{Peek, "RATE 5/s TIMEOUT 1", "TIMEOUT" + ofPeek},
+		{Peek, "RATTE 5/s", "RATTE': expected RATE, WINDOW or FIXED"},
+		{Peek, "RATE 5/s COST 1 COST 1", "COST': given twice"},
+		{Refund, "RATE 5/s UPTO", "UPTO" + ofPeek},
+		{Refund, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
+		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
+		{Wait, "RATE 5/s UPTO TIMEOUT 1", "UPTO" + ofWait},
+		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT" + ofWait},
+		{Wait, "RATE 5/s TIMEOUT 1 TIMEOUT 1", "TIMEOUT': given twice"},
+		{Wait, "RATE 5/s TIMEOUT", "TIMEOUT" + timeout},
+		{Wait, "RATE 5/s TIMEOUT -1", "-1" + timeout},
+		{Wait, "RATE 5/s TIMEOUT 1.5", "1.5" + timeout},
+		{Wait, "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
+		{Wait, "RATE 5/s TIMEOUT x", "x" + timeout},
+		{Wait, "WINDOW 5/s TIMEOUT 1", "TIMEOUT': works with RATE limits only"},
+		{Wait, "RATE 5/s FIXED 5/s TIMEOUT 1", "TIMEOUT': works with RATE limits only"},
+	} {
+		requireError(t, decide(tt.command, "", "k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
+	}
+	requireError(t, decide(Wait, "", "k RATE 5/s"), "ERR syntax error: TIMEOUT is missing", "no timeout")
+	requireError(t, decide(Wait, "", "k WINDOW 5/s COST 1"), "ERR syntax error: TIMEOUT is missing", "no timeout")
+}
+
+func TestLessThanAKeyAndALimitIsTheWrongNumberOfArguments(t *testing.T) {
+	for _, command := range []Index{Limit, Peek, Refund, Wait} {
+		for _, line := range []string{"k", "k RATE", "k 5/s"} {
+			c := decide(command, tatIn(1), line)
+			assert.Equal(t, ReplyWrongArity, c.Reply, line)
+			assert.Equal(t, Keep, c.Write, line)
+		}
+	}
+}
+
+func TestTooManyWords(t *testing.T) {
+	const tooMany = "ERR syntax error: too many arguments"
+	longest := "k" + strings.Repeat(" RATE 5/s BURST 5", 8) + " COST 1 UPTO STRICT"
+	assert.LessOrEqual(t, call(longest).ArgCount, MaxArgs)
+	assert.Equal(t, ReplyFields, decide(Limit, "", longest).Reply, "the longest that means something")
+
+	for _, words := range []int{MaxArgs + 1, MaxArgs + 2, 1_000_000} {
+		for _, line := range []string{
+			"k RATE 5/s" + strings.Repeat(" STRICT", MaxArgs-3),
+			"k" + strings.Repeat(" RATE 5/s BURST 5", 8) + strings.Repeat(" x", MaxArgs-33),
+			"k" + strings.Repeat(" FIXED 5/s", 19) + " COST", // its value is not in view
+		} {
+			c := call(line)
+			require.Len(t, c.Args, MaxArgs)
+			c.ArgCount = words
+			c.Run(Limit)
+			requireError(t, c, tooMany, line)
+		}
+	}
+	requireError(t, decide(Limit, "", "k RATE 5/s"+strings.Repeat(" STRICT", MaxArgs-3)),
+		"ERR syntax error near 'STRICT': given twice", "as many as are in view")
+}
+
+func TestWordsOfAnyBytes(t *testing.T) {
+	long := strings.Repeat("x", 40)
+	for _, tt := range []struct{ what, word, shown string }{
+		{"empty", "", ""},
+		{"a zero byte", "\x00", "\x00"},
+		{"a line break", "RATE\r\n", "RATE\r\n"},
+		{"bytes that are no UTF-8", "\xff\xfe", "\xff\xfe"},
+		{"letters that fold to ASCII ones", "\u017fTRICT", "\u017fTRICT"},
+		{"a format", "%s%n", "%s%n"},
+		{"40 bytes", long, long},
+		{"41 bytes", long + "y", long + "..."},
+		{"1 MB", strings.Repeat("x", 1<<20), long + "..."},
+		{"1 MB of digits", strings.Repeat("0", 1<<20), strings.Repeat("0", 40) + "..."},
+		{"1 MB of units", strings.Repeat("s", 1<<20), strings.Repeat("s", 40) + "..."},
+		{"1 MB with a limit at its end", strings.Repeat("0", 1<<20) + "5/s", strings.Repeat("0", 40) + "..."},
+	} {
+		for _, at := range []struct{ before, right string }{
+			{"k", "expected RATE, WINDOW or FIXED"},
+			{"k RATE", badQuotaRate},
+			{"k WINDOW", badQuotaWindow},
+			{"k FIXED", badQuotaFixed},
+			{"k RATE 5/s", expectedOfLimit},
+			{"k RATE 5/s BURST", badCapacity},
+			{"k RATE 5/s COST", badCost},
+			{"k RATE 5/s MAXWAIT", badMaxWait},
+		} {
+			if at.right == badMaxWait && tt.what == "1 MB of units" {
+				continue // found below
+			}
+			c := call(at.before)
+			c.Args = append(c.Args, []byte(tt.word))
+			if len(c.Args) < minWordsOfLimit {
+				c.Args = append(c.Args, []byte("5/s"))
+			}
+			c.ArgCount = len(c.Args)
+			words := slices.Clone(c.Args)
+			c.Run(Limit)
+			requireError(t, c, "ERR syntax error near '"+tt.shown+"': "+at.right, tt.what+" after "+at.before)
+			assert.True(t, slices.EqualFunc(words, c.Args, bytes.Equal), "words are only looked at")
+		}
+	}
+	c := call("k RATE 5/s MAXWAIT " + strings.Repeat("s", 1<<20))
+	c.Run(Limit)
+	requireError(t, c, fmt.Sprintf("ERR syntax error near '%s...': %s", strings.Repeat("s", 40), badMaxWait), "1 MB of units")
+}
+
+func TestEveryErrorFitsItsBuffer(t *testing.T) {
+	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, tooFast, tooLong,
+		tooSlow, tooManyLimits, givenTwice, withoutMaxWait, onlyRates, expectedALimit, expectedOfLimit, expectedOfPeek, expectedOfWait} {
+		c := &Call{}
+		c.failNear(bytes.Repeat([]byte("x"), 1000), right)
+		assert.LessOrEqual(t, len(c.Error), MaxErrorLen, right)
+		assert.Same(t, &c.error[0], &c.Error[0], "in place: %s", right)
+	}
+	for _, text := range []string{missingTimeout, tooManyWords, wrongType, wrongValue} {
+		assert.LessOrEqual(t, len(text), MaxErrorLen)
+	}
+}
