@@ -70,7 +70,10 @@ func DecodeRate(value []byte, s *gcra.State) error {
 	if periodNs < 1 || periodNs > math.MaxInt64 || length != gcra.MaxEncodedLen || len(value) != headerLen+limitHeaderLen+length {
 		return ErrEncoding
 	}
-	return s.Decode(value[headerLen+limitHeaderLen:])
+	if s.Decode(value[headerLen+limitHeaderLen:]) != nil {
+		return ErrEncoding
+	}
+	return nil
 }
 
 // Decode gives the limits of the stack the states that value keeps for them. Limits

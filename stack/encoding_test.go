@@ -136,6 +136,7 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 		{"no period", "01 02 01 0000000000000000 0800 0807060504030201" + window11},
 		{"a period of 2^63", "01 02 01 0000000000000080 0800 0807060504030201" + window11},
 		{"a damaged rate", "01 02 01 00ca9a3b00000000 0700 07060504030201" + window11},
+		{"a damaged lone rate", "01 01 01 00ca9a3b00000000 1000 0000000000000000 0100000000000000"},
 		{"a damaged window", "01 01 02 00ca9a3b00000000 0b00 01 01 00 0807060504030201"},
 		{"a damaged calendar window", "01 01 03 00ca9a3b00000000 0200 01 00"},
 		{"a lone rate without reservations, which is written as digits", "01 01" + rate8},

@@ -233,21 +233,23 @@ func TestACrowdedWindowNeverAdmitsMoreAndDeniesLittleLonger(t *testing.T) {
 	assert.Positive(t, longer)
 }
 
-// fill brings a key to where random traffic left it.
-func fill(t require.TestingT, d *drawer, specs []spec) key {
-	k := key{t: t}
+// fill brings a key to where random traffic left it. The longest wait of anyone in it was
+// waitedNs.
+func fill(t require.TestingT, d *drawer, specs []spec) (k key, waitedNs int64) {
+	k.t = t
 	for range d.draw("calls before", 0, 20) {
 		d.moveClockOn(specs)
 		d.last = k.take(limits(t, specs...), d.request(specs), d.nowNs)
+		waitedNs = max(waitedNs, d.last.WaitNs)
 	}
-	return k
+	return k, waitedNs
 }
 
 func TestADeniedRequestLeavesEveryByte(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDrawer(drawFromRapid(t))
 		specs := d.stack()
-		k := fill(t, d, specs)
+		k, _ := fill(t, d, specs)
 		before := string(k.value)
 		r := d.request(specs)
 		r.Strict = false
@@ -276,7 +278,7 @@ func TestARefundUndoesWhatWasTaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDrawer(drawFromRapid(t))
 		specs := d.stack()
-		k := fill(t, d, specs)
+		k, _ := fill(t, d, specs)
 		before := k.value
 		r := d.request(specs)
 		taken := k.take(limits(t, specs...), r, d.nowNs)
@@ -294,7 +296,7 @@ func TestARefundInAWaitingStackIsNeverTooMuch(t *testing.T) {
 		d := newDrawer(drawFromRapid(t))
 		d.kinds = []stack.Kind{stack.Rate}
 		specs := d.stack()
-		k := fill(t, d, specs)
+		k, _ := fill(t, d, specs)
 		before := asOfNow(t, specs, k.value, d.nowNs)
 		taken := k.take(limits(t, specs...), stack.Request{Cost: d.cost(specs), MaxWaitNs: 1 << 60}, d.nowNs)
 		k.refund(limits(t, specs...), taken.Granted, d.nowNs)
@@ -320,7 +322,7 @@ func TestNoRefundLiftsALimitAboveFull(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDrawer(drawFromRapid(t))
 		specs := d.stack()
-		k := fill(t, d, specs)
+		k, _ := fill(t, d, specs)
 		back := k.refund(limits(t, specs...), 1<<62, d.nowNs)
 		require.Equal(t, int64(0), back.ResetAfterNs)
 		require.Equal(t, back.Limit, back.Remaining)
@@ -337,7 +339,7 @@ func TestADeniedRequestHealsTheKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDrawer(drawFromRapid(t))
 		specs := d.stack()
-		k := fill(t, d, specs)
+		k, waitedNs := fill(t, d, specs)
 		for range d.draw("changes", 0, 3) {
 			specs = d.change(specs)
 		}
@@ -350,28 +352,11 @@ func TestADeniedRequestHealsTheKey(t *testing.T) {
 		}
 		d.nowNs = d.ofAnyMagnitude("set to", 0, d.nowNs)
 		r := k.take(limits(t, specs...), cost(1), d.nowNs)
-		require.LessOrEqual(t, r.RetryAfterNs, longestNs+reservedNs(t, specs, k.value, d.nowNs))
+		require.LessOrEqual(t, r.RetryAfterNs, longestNs+waitedNs)
 		if r.Limited {
 			require.False(t, k.take(limits(t, specs...), cost(1), d.nowNs+r.RetryAfterNs).Limited)
 		}
 	})
-}
-
-// reservedNs is how far ahead a value has reserved.
-func reservedNs(t require.TestingT, specs []spec, value []byte, nowNs int64) (ns int64) {
-	if value == nil {
-		return 0
-	}
-	for _, s := range specs {
-		if s.kind != stack.Rate {
-			continue
-		}
-		var only stack.Stack
-		only.Load(limits(t, s))
-		require.NoError(t, only.Decode(value))
-		ns = max(ns, only.Backlogs(nil, nowNs)[0]-s.capacity*s.unitNs())
-	}
-	return ns
 }
 
 // CL.LIMIT with one rate and CL.THROTTLE share a key.
