@@ -15,10 +15,10 @@
 // server refuses come back as its own error, which names the argument.
 //
 // A limiter is in the path of every request, so give it a client that does not keep
-// one waiting when Redis is in trouble: short dial and read timeouts, and
-// ContextTimeoutEnabled for the deadlines of contexts to count. go-redis repeats
-// commands whose reply got lost; commands of this package that charge units are never
-// repeated, as that could charge them twice.
+// one waiting when Redis is in trouble: short dial and read timeouts, a DialerRetries
+// of 1, and ContextTimeoutEnabled for the deadlines of contexts to count. go-redis
+// repeats commands whose reply got lost; commands of this package that charge units are
+// never repeated, as that could charge them twice.
 package ratelimit
 
 import (

@@ -1,0 +1,63 @@
+"""Six requests to a web server that allows five an hour, then two jobs under a limit."""
+
+import os
+import threading
+import urllib.error
+import urllib.request
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import redis
+
+from rate_limit import RateLimit, limit, retry
+
+
+def hello(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"hello\n"]
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def get(app):
+    """GET / from a server with app."""
+    with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
+        threading.Thread(target=server.handle_request).start()
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/")
+        except urllib.error.HTTPError as response:
+            return response
+
+
+url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
+client = redis.Redis.from_url(url, decode_responses=True, socket_timeout=1)
+client.delete("http:127.0.0.1", "jobs")  # so that it prints the same each time
+
+app = RateLimit(hello, client, count=5, window=3600)
+for n in range(1, 7):
+    response = get(app)
+    print(f"request {n}: {response.status}")
+    for field in "RateLimit-Policy", "RateLimit", "Retry-After":
+        if field in response.headers:
+            print(f"  {field}: {response.headers[field]}")
+
+nowhere = redis.Redis(port=1)
+print("request without Redis:", get(RateLimit(hello, nowhere, count=5, window=3600)).status)
+
+
+def job(n):
+    attempts = 0
+
+    def ask():
+        nonlocal attempts
+        attempts += 1
+        return limit(client, "jobs", "RATE", "1/2s")
+
+    retry(ask)
+    print(f"job {n}: done", "at once" if attempts == 1 else "after a wait")
+
+
+job(1)
+job(2)

@@ -1,0 +1,74 @@
+"""Rate limiting with redis-throttle and redis-py: WSGI middleware, and a retry.
+
+Clients are made with decode_responses=True.
+"""
+
+import logging
+import math
+import random
+import time
+
+import redis
+
+
+def limit(client, key, *words):
+    """Send CL.LIMIT with its limits and options in words; return the reply's fields."""
+    reply = client.execute_command("CL.LIMIT", key, *words)
+    if isinstance(reply, dict):  # RESP3
+        return reply
+    return dict(zip(reply[::2], reply[1::2]))
+
+
+class RateLimit:
+    """WSGI middleware: count requests per window (seconds) from each address, then 429."""
+
+    def __init__(self, app, client, count, window):
+        self.app, self.client = app, client
+        self.rate = f"{count}/{window}"
+        self.policy = f'"default";q={count};w={window}'
+
+    def __call__(self, environ, start_response):
+        try:
+            reply = limit(self.client, "http:" + environ["REMOTE_ADDR"], "RATE", self.rate)
+        except redis.RedisError as error:
+            logging.warning("requests are not limited: %s", error)
+            return self.app(environ, start_response)
+
+        fields = [
+            ("RateLimit-Policy", self.policy),
+            ("RateLimit", f'"default";r={reply["remaining"]};t={seconds(reply["next_after_ms"])}'),
+        ]
+        if reply["limited"]:
+            fields += [("Retry-After", str(seconds(reply["retry_after_ms"]))), ("Content-Type", "text/plain")]
+            start_response("429 Too Many Requests", fields)
+            return [b"Too many requests\n"]
+
+        def start_with_fields(status, headers, exc_info=None):
+            return start_response(status, headers + fields, exc_info)
+
+        return self.app(environ, start_with_fields)
+
+
+def seconds(ms):
+    return math.ceil(ms / 1000)
+
+
+class Limited(Exception):
+    """The call was limited to the end."""
+
+
+def retry(call, attempts=10, base=0.1, cap=10.0):
+    """Call until the reply is not limited, and return it.
+
+    Pauses for as long as the reply says, plus a random time of up to base, twice base
+    and so on, to cap (seconds): exponential backoff with full jitter.
+    """
+    for attempt in range(attempts):
+        reply = call()
+        if not reply["limited"]:
+            return reply
+        if reply["retry_after_ms"] < 0 or attempt + 1 == attempts:
+            break  # -1: it never succeeds
+        jitter = random.uniform(0, min(cap, base * 2**attempt))
+        time.sleep(reply["retry_after_ms"] / 1000 + jitter)
+    raise Limited(reply)

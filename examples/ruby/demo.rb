@@ -1,0 +1,49 @@
+# Six requests to a web server that allows five an hour, then two jobs under a limit.
+require "net/http"
+require "webrick"
+require_relative "rate_limit"
+
+# A limiter must not keep requests waiting for Redis, nor charge a call twice because
+# its reply got lost.
+OPTIONS = { timeout: 1, reconnect_attempts: 0 }
+
+HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello\n"]] }
+
+# The response to GET / from a server with a Rack application.
+def get(app)
+  server = WEBrick::HTTPServer.new(BindAddress: "127.0.0.1", Port: 0, AccessLog: [], Logger: WEBrick::Log.new(nil, 0))
+  server.mount_proc("/") do |request, response|
+    response.status, headers, body = app.call(request.meta_vars)
+    headers.each { |name, value| response[name] = value }
+    response.body = body.join
+  end
+  thread = Thread.new { server.start }
+  Net::HTTP.get_response("127.0.0.1", "/", server.config[:Port])
+ensure
+  server.shutdown
+  thread.join
+end
+
+redis = Redis.new(url: ENV.fetch("REDIS_URL", "redis://127.0.0.1:6379"), **OPTIONS)
+redis.del("http:127.0.0.1", "jobs") # so that it prints the same each time
+
+app = RateLimit.new(HELLO, redis: redis, count: 5, window: 3600)
+(1..6).each do |n|
+  response = get(app)
+  puts "request #{n}: #{response.code}"
+  %w[RateLimit-Policy RateLimit Retry-After].each do |field|
+    puts "  #{field}: #{response[field]}" if response[field]
+  end
+end
+
+nowhere = Redis.new(port: 1, **OPTIONS)
+puts "request without Redis: #{get(RateLimit.new(HELLO, redis: nowhere, count: 5, window: 3600)).code}"
+
+(1..2).each do |n|
+  attempts = 0
+  retry_limited do
+    attempts += 1
+    limit(redis, "jobs", "RATE", "1/2s")
+  end
+  puts "job #{n}: done #{attempts == 1 ? "at once" : "after a wait"}"
+end

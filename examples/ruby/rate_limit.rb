@@ -1,0 +1,59 @@
+# Rate limiting with redis-throttle and redis-rb: Rack middleware, and a retry.
+require "redis"
+
+# Sends CL.LIMIT with its limits and options in words; returns the reply's fields.
+def limit(redis, key, *words)
+  Hash[*redis.call("CL.LIMIT", key, *words)]
+end
+
+# Rack middleware: count requests per window (seconds) from each address, then 429.
+class RateLimit
+  def initialize(app, redis:, count:, window:)
+    @app, @redis, @count, @window = app, redis, count, window
+  end
+
+  def call(env)
+    reply = ask("http:#{env["REMOTE_ADDR"]}")
+    return @app.call(env) unless reply
+
+    fields = {
+      "ratelimit-policy" => %("default";q=#{@count};w=#{@window}),
+      "ratelimit" => %("default";r=#{reply["remaining"]};t=#{seconds(reply["next_after_ms"])}),
+    }
+    if reply["limited"] == 1
+      fields["retry-after"] = seconds(reply["retry_after_ms"]).to_s
+      return [429, fields.merge("content-type" => "text/plain"), ["Too many requests\n"]]
+    end
+    status, headers, body = @app.call(env)
+    [status, headers.merge(fields), body]
+  end
+
+  private
+
+  def ask(key)
+    limit(@redis, key, "RATE", "#{@count}/#{@window}")
+  rescue Redis::BaseError => error
+    warn "requests are not limited: #{error.message}"
+    nil
+  end
+
+  def seconds(ms)
+    (ms / 1000.0).ceil
+  end
+end
+
+class Limited < StandardError; end
+
+# Calls the block until its reply is not limited, and returns it. Pauses for as long as
+# the reply says, plus a random time of up to base, twice base and so on, to cap
+# (seconds): exponential backoff with full jitter.
+def retry_limited(attempts: 10, base: 0.1, cap: 10.0)
+  (1..).each do |attempt|
+    reply = yield
+    return reply if reply["limited"] == 0
+    # -1: it never succeeds
+    raise Limited if reply["retry_after_ms"] < 0 || attempt == attempts
+
+    sleep(reply["retry_after_ms"] / 1000.0 + rand * [cap, base * 2**(attempt - 1)].min)
+  end
+end
