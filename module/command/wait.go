@@ -31,7 +31,8 @@ func wait(c *Call) {
 
 // Answer describes how things stand to a caller of CL.WAIT whose slot has come after
 // waitedNs, or who was sent away before. Its arguments were found good when it began
-// to wait; what the key holds may have changed since, and is then taken for nothing.
+// to wait; what the key holds may have changed since, and is then taken for nothing. Who
+// is sent away and could come again at once is told to retry after 0.
 func (c *Call) Answer(granted bool, waitedNs int64) {
 	c.clear()
 	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
@@ -41,10 +42,15 @@ func (c *Call) Answer(granted bool, waitedNs int64) {
 	if !c.decodeStack() {
 		r, _ = c.parseRequest(expectedOfWait, optionsOfWait)
 	}
-	result := c.stack.Peek(r.Cost, c.NowNs)
-	result.Limited = !granted
 	if granted {
-		result.Granted, result.WaitNs, result.RetryAfterNs = r.Cost, waitedNs, stack.Never
+		result := c.stack.Peek(0, c.NowNs)
+		result.Granted, result.WaitNs = r.Cost, waitedNs
+		c.describe(result)
+		return
+	}
+	result := c.stack.Peek(r.Cost, c.NowNs)
+	if !result.Limited {
+		result.Limited, result.RetryAfterNs = true, 0
 	}
 	c.describe(result)
 }
@@ -55,14 +61,17 @@ func (c *Call) GiveBack(decide func(value []byte, s *stack.Stack) bool) {
 	c.clear()
 	c.Reply = ReplyError // nobody reads it
 	value := c.Value
-	switch c.Kind {
-	case Absent:
+	switch {
+	case c.Kind == Absent:
 		value = nil
-	case Other:
-		value = []byte("not a string")
+	case c.Kind == Other || len(value) == 0:
+		value = noState
 	}
 	c.store(decide(value, &c.stack))
 }
+
+// noState stands for what a key holds that is no limiter's state.
+var noState = []byte("none")
 
 // Stack is the limits of the call in hand and what is kept of them.
 func (c *Call) Stack() *stack.Stack { return &c.stack }
