@@ -1,0 +1,136 @@
+// Whatever words a client sends and whatever a key holds, there is one answer, it fits its
+// buffers, what is written can be read again, and an error writes nothing.
+package command
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/stack"
+)
+
+// separator stands between the words of a fuzzed line, so that words may be of any other bytes.
+const separator = "|"
+
+func FuzzRequest(f *testing.F) {
+	stacked := valueAfter(f, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 1000/d COST 3")
+	reserved := valueAfter(f, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")
+	for _, seed := range []struct {
+		command Index
+		line    string
+		value   string
+		now     int64
+	}{
+		{Limit, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 1000/d COST 3 UPTO STRICT", stacked, nowNs},
+		{Limit, "k RATE 5/s COST 3 MAXWAIT 500ms", reserved, nowNs},
+		{Limit, "k RATE 1/100000d MAXWAIT 36500d", tatIn(5), math.MaxInt64},
+		{Limit, "k WINDOW 9223372036854775807/ms FIXED 9223372036854775807/106751d COST 9223372036854775807", "", 0},
+		{Limit, "k RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s", stacked, 1},
+		{Limit, "k RATE 5/ BURST", "bar", nowNs},
+		{Peek, "k window 100/m cost 0", stacked, nowNs + 1},
+		{Refund, "k FIXED 1000/d COST 9", stacked, nowNs},
+		{Wait, "k RATE 5/s TIMEOUT 0", reserved, nowNs},
+		{Wait, "k RATE 5/s RATTE", "18446744073709551615", nowNs},
+		{Throttle, "k 15 30 60 1", tatIn(5), nowNs},
+	} {
+		f.Add(uint8(seed.command), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.value), seed.now, true)
+	}
+	f.Fuzz(func(t *testing.T, command uint8, line, value []byte, now int64, mayBlock bool) {
+		if now < 0 {
+			t.Skip("the server's clock is past 1970")
+		}
+		words := bytes.Split(line, []byte(separator))
+		c := &Call{NowNs: now, MayBlock: mayBlock, Kind: String, Value: value, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}
+		if len(value) == 0 {
+			c.Kind = Absent
+		}
+		index := Index(command % uint8(len(decisions)))
+		lineWas, valueWas := slices.Clone(line), slices.Clone(value)
+		c.Run(index)
+		require.Equal(t, lineWas, line, "arguments are only looked at")
+		require.Equal(t, valueWas, value, "the value is only looked at")
+		if index == Throttle {
+			return // has a target of its own
+		}
+		requireOneAnswer(t, c, index)
+		if c.Write == Set {
+			requireReadable(t, c, index)
+		}
+		if c.Reply == ReplyLater {
+			before := slices.Clone(c.Before)
+			c.Answer(true, c.WaitNs)
+			requireOneAnswer(t, c, index)
+			require.Len(t, before, c.stack.Len())
+		}
+	})
+}
+
+func requireOneAnswer(t *testing.T, c *Call, index Index) {
+	switch c.Reply {
+	case ReplyWrongArity:
+		require.Less(t, c.ArgCount, minWordsOfLimit)
+		require.Equal(t, Keep, c.Write)
+	case ReplyError:
+		require.NotEmpty(t, c.Error)
+		require.LessOrEqual(t, len(c.Error), MaxErrorLen)
+		require.True(t, bytes.HasPrefix(c.Error, []byte("ERR ")) || bytes.HasPrefix(c.Error, []byte("WRONGTYPE ")))
+		require.Equal(t, Keep, c.Write)
+	case ReplyFields:
+		requireFields(t, c, index)
+	case ReplyLater:
+		require.Equal(t, Wait, index)
+		require.True(t, c.MayBlock)
+		require.Positive(t, c.WaitNs)
+		require.Positive(t, c.Cost)
+		require.Equal(t, Set, c.Write)
+	default:
+		t.Fatalf("reply of kind %d", c.Reply)
+	}
+	if index == Peek {
+		require.Equal(t, Keep, c.Write)
+	}
+}
+
+func requireFields(t *testing.T, c *Call, index Index) {
+	f := fieldsOf(t, c)
+	require.Contains(t, []int64{0, 1}, f.limited)
+	require.True(t, f.rule >= 1 && f.rule <= int64(c.stack.Len()))
+	require.Positive(t, f.limit)
+	require.True(t, f.remaining >= 0 && f.remaining <= f.limit)
+	require.True(t, f.retry == stack.Never || f.limited == 1 && f.retry > 0, "retry after %d", f.retry)
+	require.True(t, f.next >= 0 && f.next <= f.reset)
+	require.Equal(t, f.next == 0, f.reset == 0)
+	require.GreaterOrEqual(t, f.wait, int64(0))
+	switch {
+	case index == Refund:
+		require.LessOrEqual(t, f.granted, int64(0))
+	case index == Peek || f.limited == 1:
+		require.Zero(t, f.granted)
+	default:
+		require.GreaterOrEqual(t, f.granted, int64(0))
+	}
+}
+
+// requireReadable fails unless what is to be written is what the stack is, says how things stand,
+// and outlives the call.
+func requireReadable(t *testing.T, c *Call, index Index) {
+	require.NotEmpty(t, c.NewValue)
+	require.LessOrEqual(t, len(c.NewValue), MaxValueLen)
+	require.Zero(t, c.ExpireAtMs%1000)
+	require.Greater(t, c.ExpireAtMs, c.NowNs/1_000_000)
+
+	var s stack.Stack
+	s.Load(c.stack.Limits(nil))
+	require.NoError(t, s.Decode(c.NewValue))
+	require.Equal(t, c.NewValue, s.Append(nil))
+	require.LessOrEqual(t, s.ExpireAt(), uint64(c.ExpireAtMs)*1_000_000)
+
+	again := &Call{NowNs: c.NowNs, MayBlock: c.MayBlock, Kind: String, Value: slices.Clone(c.NewValue), ArgCount: c.ArgCount, Args: c.Args}
+	again.Run(index)
+	require.Contains(t, []ReplyKind{ReplyFields, ReplyLater}, again.Reply)
+}
