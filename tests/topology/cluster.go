@@ -1,7 +1,9 @@
 package topology
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -15,7 +17,7 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Cluster is a cluster that redis-cli put together.
+// Cluster is a cluster that scripts/form-cluster put together.
 type Cluster struct {
 	Nodes []*server.Server
 	t     testing.TB
@@ -32,25 +34,50 @@ func StartCluster(t testing.TB, opts ...server.Option) *Cluster {
 	// counts once it has been sent something, be it a PING.
 	opts = append(slices.Clone(opts), server.Cluster(), server.Config("cluster-node-timeout 2000",
 		"cluster-replica-no-failover yes", "cluster-require-full-coverage no", "repl-ping-replica-period 1"))
-	command := []string{"--cluster", "create"}
 	for range masters * (1 + replicasEach) {
-		node := server.Start(t, opts...)
-		c.Nodes = append(c.Nodes, node)
-		command = append(command, node.Addr())
+		c.Nodes = append(c.Nodes, server.Start(t, opts...))
 	}
-	c.CLI(append(command, "--cluster-replicas", strconv.Itoa(replicasEach), "--cluster-yes")...)
+	c.Form()
 	c.AwaitAgreement()
 	return c
 }
 
-// CLI runs redis-cli and returns what it prints.
-func (c *Cluster) CLI(args ...string) string {
+// Form makes a cluster of the nodes, the way docker-compose.yml has it made. Nodes that
+// are one already stay as they are.
+func (c *Cluster) Form() {
+	c.t.Helper()
+	root, err := server.RepositoryRoot()
+	require.NoError(c.t, err)
+	c.run(filepath.Join(root, "scripts", "form-cluster"), c.addrs()...)
+}
+
+// CLI runs redis-cli.
+func (c *Cluster) CLI(args ...string) {
+	c.t.Helper()
+	c.run(c.cli(), args...)
+}
+
+func (c *Cluster) cli() string {
 	c.t.Helper()
 	cli, err := server.CLIPath()
 	require.NoError(c.t, err)
-	out, err := exec.CommandContext(c.t.Context(), cli, args...).CombinedOutput()
-	require.NoError(c.t, err, "%s %q\n%s", cli, args, out)
-	return string(out)
+	return cli
+}
+
+func (c *Cluster) run(program string, args ...string) {
+	c.t.Helper()
+	command := exec.CommandContext(c.t.Context(), program, args...)
+	command.Env = append(os.Environ(), "CLI="+c.cli())
+	out, err := command.CombinedOutput()
+	require.NoError(c.t, err, "%s %q\n%s", program, args, out)
+}
+
+func (c *Cluster) addrs() []string {
+	addrs := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		addrs[i] = n.Addr()
+	}
+	return addrs
 }
 
 // AwaitAgreement returns when all nodes find the cluster well, agree on who owns
@@ -168,12 +195,8 @@ func (c *Cluster) Slot(key string) int { return int(c.Nodes[0].MustDo("CLUSTER",
 // Client is a standard cluster client. It follows redirections, and sends no command
 // twice for any other reason.
 func (c *Cluster) Client() *redis.ClusterClient {
-	addrs := make([]string, len(c.Nodes))
-	for i, n := range c.Nodes {
-		addrs[i] = n.Addr()
-	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs:                    addrs,
+		Addrs:                    c.addrs(),
 		MaxRetries:               -1,
 		MaxRedirects:             16,
 		DisableIdentity:          true,
