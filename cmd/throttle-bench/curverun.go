@@ -78,6 +78,12 @@ func (p curvePoint) run(ctx context.Context, o options, progress *progress) (res
 			return fail(err)
 		}
 	}
+	// Each look-up moves a growing hash table on, and as many as there are keys finish it.
+	for _, e := range l.entrants {
+		if err := e.each(ctx, l.keys, []string{"EXISTS {key}"}); err != nil {
+			return fail(err)
+		}
+	}
 	main := l.hosts[hostMain]
 	for range p.replicas {
 		replica, err := attachReplica(ctx, o, main)
@@ -102,8 +108,8 @@ func (p curvePoint) keyCount(o options) int {
 
 // setupSeconds is what filling the keys is thought to take.
 func (p curvePoint) setupSeconds(o options) float64 {
-	const callsPerSecond = 300_000
-	return 0.3 + float64(p.keyCount(o)*len(p.contenders))/callsPerSecond
+	const callsPerSecond = 500_000
+	return 0.3 + 2*float64(p.keyCount(o)*len(p.contenders))/callsPerSecond
 }
 
 // attachReplica starts a replica, which needs no module, and waits until it is in step.
@@ -138,9 +144,9 @@ func attachReplica(ctx context.Context, o options, master *server.Server) (*serv
 
 // curveTable has a row for each contender at each point.
 func curveTable(c result.Curve) table.Writer {
-	header := table.Row{c.Axis, "", "x " + baseline + ", " + string(c.Metrics[0])}
+	header := table.Row{c.Axis, "", "x " + baseline + ", " + c.Metrics[0].Title()}
 	for _, m := range c.Metrics {
-		header = append(header, string(m))
+		header = append(header, m.Title())
 	}
 	t := newTable(fmt.Sprintf("By %s, and times %s", c.Axis, baseline), header...)
 	alignFigures(t, 2, len(header))
@@ -168,8 +174,8 @@ func drawCurve(stem string, f result.File) ([]string, error) {
 	c := *f.Curve
 	var rows [][]chart.Panel
 	for _, m := range c.Charted {
-		value := chart.Panel{Title: string(m) + ", " + f.Environment.Server, XAxis: c.Axis, YAxis: string(m), Log: c.Log}
-		times := chart.Panel{Title: string(m) + ", times " + baseline, XAxis: c.Axis, YAxis: "times " + baseline, Log: c.Log}
+		value := chart.Panel{Title: m.Title() + ", " + f.Environment.Server, XAxis: c.Axis, YAxis: m.Title(), Log: c.Log}
+		times := chart.Panel{Title: m.Title() + ", times " + baseline, XAxis: c.Axis, YAxis: "times " + baseline, Log: c.Log}
 		if !c.Log {
 			for _, p := range c.Points {
 				value.Names = append(value.Names, p.Label)

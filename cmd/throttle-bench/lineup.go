@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/redis/go-redis/v9"
 
 	"redis-throttle/cmd/throttle-bench/internal/load"
 	"redis-throttle/cmd/throttle-bench/internal/result"
@@ -148,28 +144,22 @@ func (e *entrant) call(template string, key, id int) []any {
 	return args
 }
 
-// randomCall is the measured call as the load generators take it.
-func (e *entrant) randomCall() []string {
-	return words(e.Args, e.sha, e.prefix+load.RandomKey, load.RandomKey)
+// randomCall is a template as the load generators take it.
+func (e *entrant) randomCall(template string) []string {
+	return words(template, e.sha, e.prefix+load.RandomKey, load.RandomKey)
 }
-
-// pipelined is how many calls go to a server before their replies are read.
-const pipelined = 500
 
 // each makes calls for the keys from 0 up to n, and fails when any is answered an error.
 func (e *entrant) each(ctx context.Context, n int, templates []string) error {
-	for from := 0; from < n; from += pipelined {
-		_, err := e.host.Client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for key := from; key < min(from+pipelined, n); key++ {
-				for _, template := range templates {
-					p.Do(ctx, e.call(template, key, key)...)
-				}
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return fmt.Errorf("%s: %s: %w", e.Name, strings.Join(templates, ", "), err)
-		}
+	if len(templates) == 0 {
+		return nil
+	}
+	var calls [][]string
+	for _, template := range templates {
+		calls = append(calls, e.randomCall(template))
+	}
+	if err := load.Each(ctx, e.host.Addr(), calls, n); err != nil {
+		return fmt.Errorf("%s: %w", e.Name, err)
 	}
 	return nil
 }

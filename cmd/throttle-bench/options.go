@@ -60,7 +60,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVarP(&o.contenders, "contenders", "c", "", "take only contenders whose name matches this regular expression, and "+baseline)
 	f.IntVarP(&o.rounds, "rounds", "r", 5, "rounds; the table shows their median and range")
 	f.IntVarP(&o.keys, "keys", "k", 10_000, "keys that calls are spread over, for each contender")
-	f.DurationVar(&o.slice, "slice", 500*time.Millisecond, "how long each slice is to take; a round has three a contender")
+	f.DurationVar(&o.slice, "slice", 400*time.Millisecond, "how long each slice is to take; a round has three a contender")
 	f.IntVarP(&o.requests, "requests", "n", 0, "calls of each slice, instead of --slice")
 	f.DurationVar(&o.seconds, "seconds", 10*time.Second, "wakeups: how long each situation is watched")
 	f.StringVarP(&o.out, "out", "o", "bench/results", "folder for results and charts")

@@ -31,6 +31,9 @@ func newProgress(out *os.File, plannedSeconds float64) *progress {
 	p := &progress{out: out, planned: plannedSeconds, now: time.Now}
 	if width, _, err := term.GetSize(int(out.Fd())); err == nil {
 		p.terminal, p.width = true, width
+		if width == 0 { // a terminal that does not say
+			p.width = 80
+		}
 	}
 	p.started = p.now()
 	return p
@@ -40,10 +43,10 @@ func newProgress(out *os.File, plannedSeconds float64) *progress {
 func (p *progress) step(label string, plannedSeconds float64) {
 	p.done += p.current
 	p.current = plannedSeconds
-	line := fmt.Sprintf("%s (%s)", label, p.left())
+	line := fmt.Sprintf("%s left: %s", p.left(), label)
 	switch {
 	case p.terminal:
-		fmt.Fprintf(p.out, "\r%.*s\x1b[K", max(p.width-1, 20), line)
+		fmt.Fprintf(p.out, "\r%.*s\x1b[K", p.width-1, line)
 	case p.now().Sub(p.printed) >= plainInterval:
 		fmt.Fprintln(p.out, line)
 		p.printed = p.now()
@@ -57,7 +60,7 @@ func (p *progress) left() string {
 		seconds *= p.now().Sub(p.started).Seconds() / p.done
 	}
 	d := time.Duration(max(seconds, 0) * float64(time.Second)).Round(time.Second)
-	return d.String() + " left"
+	return d.String()
 }
 
 // finish clears the line.

@@ -49,7 +49,7 @@ func TestAPlainProgressLineComesNowAndThen(t *testing.T) {
 	now = now.Add(plainInterval)
 	p.step("third", 50)
 	p.finish()
-	assert.Equal(t, []string{"first (1m40s left)", "third (15s left)"}, strings.Split(strings.TrimSpace(out.String()), "\n"))
+	assert.Equal(t, []string{"1m40s left: first", "15s left: third"}, strings.Split(strings.TrimSpace(out.String()), "\n"))
 }
 
 func TestATerminalShowsOneLineThatIsRewrittenAndCleared(t *testing.T) {
@@ -60,5 +60,5 @@ func TestATerminalShowsOneLineThatIsRewrittenAndCleared(t *testing.T) {
 	now = now.Add(20 * time.Second)
 	p.step("a name that is too long for the terminal", 10)
 	p.finish()
-	assert.Equal(t, "\rone (20s left)\x1b[K\ra name that is too long \x1b[K\r\x1b[K", out.String())
+	assert.Equal(t, "\r20s left: one\x1b[K\r20s left: a name that is\x1b[K\r\x1b[K", out.String())
 }

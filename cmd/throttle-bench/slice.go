@@ -98,7 +98,7 @@ func (l *lineup) slice(ctx context.Context, e *entrant, kind sliceKind, requests
 
 func (l *lineup) load(ctx context.Context, e *entrant, kind sliceKind, requests int) (load.Report, error) {
 	calls := load.Calls{
-		Addr: e.host.Addr(), Args: e.randomCall(), Keys: l.keys,
+		Addr: e.host.Addr(), Args: e.randomCall(e.Args), Keys: l.keys,
 		Requests: requests, Clients: kind.clients, Pipeline: kind.pipeline,
 	}
 	if kind.clients == 1 && kind.pipeline == 1 {

@@ -160,7 +160,7 @@ func (l *lineup) endlessLoad(ctx context.Context, e *entrant, s situation) error
 	}
 	const endless = 1_000_000_000
 	_, err := load.Benchmark(ctx, l.options.benchmark, load.Calls{
-		Addr: e.host.Addr(), Args: e.randomCall(), Keys: l.keys,
+		Addr: e.host.Addr(), Args: e.randomCall(e.Args), Keys: l.keys,
 		Requests: endless, Clients: s.clients, Pipeline: s.pipeline,
 	})
 	return err

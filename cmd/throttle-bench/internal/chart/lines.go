@@ -111,7 +111,7 @@ func (powersOfTen) Ticks(least, greatest float64) []plot.Tick {
 	for e := math.Floor(math.Log10(least)); e <= math.Ceil(math.Log10(greatest)); e++ {
 		value := math.Pow(10, e)
 		label := fmt.Sprintf("%.0f", value)
-		if e > 3 {
+		if e >= 3 {
 			label = fmt.Sprintf("10^%.0f", e)
 		}
 		ticks = append(ticks, plot.Tick{Value: value, Label: label})

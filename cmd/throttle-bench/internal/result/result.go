@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -78,6 +79,21 @@ const (
 	BytesOneCall Metric = "bytes_per_key_1_call"
 	BytesHundred Metric = "bytes_per_key_100_calls"
 )
+
+// Title is what people call it.
+func (m Metric) Title() string {
+	switch m {
+	case Exec:
+		return "execution us"
+	case CPU:
+		return "server cpu us"
+	case Rate:
+		return "calls/s"
+	case P50, P95, P99, P999:
+		return strings.TrimSuffix(string(m), "_us") + " us"
+	}
+	return string(m)
+}
 
 // With is the metric as it is with so many clients that do not pipeline. Without it, the
 // calls were pipelined.
