@@ -17,11 +17,13 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 STAGE := build
 run: STAGE := run
 test test-unit test-server test-matrix bench bench-curves bench-wakeups: STAGE := test
+release check-release: STAGE := release
+check-arm64: STAGE := emulate
 
-.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race fuzz bench bench-curves bench-wakeups bench-unit lint clean
+.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race fuzz bench bench-curves bench-wakeups bench-unit lint release check-release check-arm64 clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building, running and testing need (through apt-get; asks for nothing else)
 	@scripts/setup test
@@ -93,6 +95,16 @@ bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 lint: ## gofmt, go vet, staticcheck
 	@scripts/setup $(STAGE)
 	@scripts/lint
+
+release: ## archives and Debian packages for amd64 and arm64 of the commit checked out, in build/release
+	@scripts/setup $(STAGE)
+	@scripts/release
+
+check-release: release ## what is in build/release is whole, loads, and comes out the same in another folder
+	@scripts/check-release
+
+check-arm64: release ## tests of the arm64 module of build/release on an emulated server (ARGS=)
+	@scripts/check-arm64 $(ARGS)
 
 clean: ## remove all that was built, fetched or left by a server
 	rm -rf build run
