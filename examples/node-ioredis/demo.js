@@ -17,6 +17,7 @@ async function get(middleware) {
   const response = await fetch(`http://127.0.0.1:${server.address().port}/`)
   await response.text()
   server.close()
+  server.closeAllConnections()
   return response
 }
 

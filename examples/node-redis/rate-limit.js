@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 // Sends CL.LIMIT with its limits and options in words, resolves to the reply's fields.
 export async function limit(client, key, ...words) {
   const reply = await client.sendCommand(['CL.LIMIT', key, ...words])
+  if (!Array.isArray(reply)) return reply // RESP3
   const fields = {}
   for (let i = 0; i < reply.length; i += 2) fields[reply[i]] = reply[i + 1]
   return fields

@@ -3,7 +3,8 @@ require "redis"
 
 # Sends CL.LIMIT with its limits and options in words; returns the reply's fields.
 def limit(redis, key, *words)
-  Hash[*redis.call("CL.LIMIT", key, *words)]
+  reply = redis.call("CL.LIMIT", key, *words)
+  reply.is_a?(Hash) ? reply : reply.each_slice(2).to_h # RESP3, RESP2
 end
 
 # Rack middleware: count requests per window (seconds) from each address, then 429.
