@@ -53,7 +53,7 @@ func hammerWithRandomBytes(t *testing.T, s *server.Server, calls int) {
 		require.NoError(t, err)
 		require.Equal(t, marker, replies[batch].Text, "replies are out of step")
 		for i, v := range replies[:batch] {
-			if commands[i][0] != "CL.THROTTLE" {
+			if !limits(commands[i]) {
 				continue
 			}
 			require.NoError(t, checkAnswer(v), "%.500q answers %v", commands[i], v)
@@ -69,13 +69,21 @@ func hammerWithRandomBytes(t *testing.T, s *server.Server, calls int) {
 	require.Greater(t, errors, calls/100)
 }
 
-// checkAnswer is what holds for any reply of CL.THROTTLE, whatever was asked.
+// limits says whether a command is one of the module's, by itself or from a script.
+func limits(command []string) bool {
+	return strings.HasPrefix(command[0], "CL.") || command[0] == "EVAL"
+}
+
+// checkAnswer is what holds for any reply of the module's commands, whatever was asked.
 func checkAnswer(v resp.Value) error {
 	if v.IsError() {
 		if strings.HasPrefix(v.Text, "ERR ") || strings.HasPrefix(v.Text, "WRONGTYPE ") {
 			return nil
 		}
 		return fmt.Errorf("error of no known kind")
+	}
+	if len(v.Elems) != 5 {
+		return checkStanding(v)
 	}
 	a, err := answerIn(v)
 	if err != nil {
@@ -96,6 +104,32 @@ func checkAnswer(v resp.Value) error {
 	return nil
 }
 
+// checkStanding is checkAnswer for the commands that answer in fields.
+func checkStanding(v resp.Value) error {
+	a, err := standingIn(v)
+	if err != nil {
+		return err
+	}
+	const longestMs = 2 * 292 * 366 * 24 * 3_600_000 // a wait on top of a full bucket
+	switch {
+	case a.Limited != 0 && a.Limited != 1:
+		return fmt.Errorf("limited is neither 0 nor 1")
+	case a.Rule < 1 || a.Rule > 8:
+		return fmt.Errorf("rule is not within 1..8")
+	case a.Limit < 1 || a.Remaining < 0 || a.Remaining > a.Limit:
+		return fmt.Errorf("remaining is not within 0..limit")
+	case a.Limited == 0 && a.RetryAfterMs != -1 || a.RetryAfterMs < -1 || a.RetryAfterMs == 0:
+		return fmt.Errorf("retry after %d", a.RetryAfterMs)
+	case a.ResetAfterMs < a.NextAfterMs || a.NextAfterMs < 0 || a.WaitMs < 0:
+		return fmt.Errorf("a time of less than none, or full before there is a unit more")
+	case max(a.RetryAfterMs, a.ResetAfterMs, a.WaitMs) > longestMs:
+		return fmt.Errorf("a time of centuries")
+	case a.Limited == 1 && (a.Granted != 0 || a.WaitMs != 0):
+		return fmt.Errorf("limited, and yet something was granted")
+	}
+	return nil
+}
+
 // generator makes commands that are wrong in all ways, and right often enough to get
 // past the first check.
 type generator struct{ *rand.Rand }
@@ -112,6 +146,14 @@ func (g generator) command() []string {
 	case 3:
 		return []string{"RPUSH", key, g.word()}
 	}
+	switch g.IntN(3) {
+	case 0:
+		return g.words([]string{"CL.LIMIT", "CL.LIMIT", "CL.LIMIT", "CL.PEEK", "CL.REFUND"}[g.IntN(5)])
+	case 1:
+		if g.IntN(10) == 0 { // in a script, where nothing blocks
+			return append([]string{"EVAL", "return redis.call(unpack(ARGV))", "0"}, g.words("CL.WAIT")...)
+		}
+	}
 	command := []string{"CL.THROTTLE", key}
 	count := 3 + g.IntN(2)
 	if g.IntN(10) == 0 {
@@ -124,6 +166,40 @@ func (g generator) command() []string {
 		} else {
 			command = append(command, strconv.Itoa(g.IntN(100)))
 		}
+	}
+	return command
+}
+
+// words makes a call of a command that speaks in words, on a key of its own prefix or
+// on one of the others.
+func (g generator) words(name string) []string {
+	command := []string{name, g.key()}
+	if g.IntN(5) > 0 {
+		command[1] = fmt.Sprint("words", g.IntN(50))
+	}
+	vocabulary := []string{"RATE", "WINDOW", "FIXED", "BURST", "COST", "UPTO", "STRICT", "MAXWAIT", "TIMEOUT"}
+	limits := 1 + g.IntN(2)
+	if g.IntN(20) == 0 {
+		limits = g.IntN(12)
+	}
+	for range limits {
+		quota := fmt.Sprint(1+g.IntN(100)>>g.IntN(7), "/", []string{"s", "100ms", "1s", "1m", "h", "1d", "60"}[g.IntN(7)])
+		command = append(command, vocabulary[g.IntN(3)], quota)
+	}
+	switch g.IntN(8) {
+	case 0:
+		command = append(command, "COST", g.word())
+	case 1:
+		command = append(command, "COST", strconv.Itoa(g.IntN(100)))
+	case 2:
+		command = append(command, "UPTO")
+	case 3:
+		command = append(command, "STRICT")
+	}
+	for g.IntN(3) == 0 {
+		place := 2 + g.IntN(len(command)-1)
+		odd := []string{g.word(), vocabulary[g.IntN(len(vocabulary))]}[g.IntN(2)]
+		command = append(command[:place:place], append([]string{odd}, command[place:]...)...)
 	}
 	return command
 }

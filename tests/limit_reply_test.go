@@ -1,0 +1,110 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// standing is the reply of CL.LIMIT, CL.PEEK, CL.REFUND and CL.WAIT.
+type standing struct {
+	Limited      int64 // 0 allowed, 1 limited
+	Rule         int64 // 1-based: the limit that decided
+	Limit        int64
+	Remaining    int64
+	RetryAfterMs int64 // -1 for allowed and for never
+	ResetAfterMs int64
+	NextAfterMs  int64
+	Granted      int64 // units charged
+	WaitMs       int64
+}
+
+var standingNames = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms",
+	"next_after_ms", "granted", "wait_ms"}
+
+// standingIn reads a reply: nine pairs, a map in RESP3 and flat in RESP2, always in
+// the same order.
+func standingIn(v resp.Value) (standing, error) {
+	if (v.Kind != resp.Map && v.Kind != resp.Array) || len(v.Elems) != 2*len(standingNames) {
+		return standing{}, fmt.Errorf("%v is no reply of nine pairs", v)
+	}
+	n := make([]int64, len(standingNames))
+	for i, name := range standingNames {
+		key, value := v.Elems[2*i], v.Elems[2*i+1]
+		if key.Kind != resp.BulkString || key.Text != name || value.Kind != resp.Integer {
+			return standing{}, fmt.Errorf("pair %d of %v is not %s and an integer", i, v, name)
+		}
+		n[i] = value.Int
+	}
+	return standing{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}, nil
+}
+
+// ask sends a command given as one types it, and reads its nine fields.
+func ask(t tester, c *resp.Conn, command string, args ...any) standing {
+	t.Helper()
+	text := fmt.Sprintf(command, args...)
+	v, err := c.Do(strings.Fields(text)...)
+	require.NoError(t, err, text)
+	a, err := standingIn(v)
+	require.NoError(t, err, text)
+	return a
+}
+
+// do sends a command given as one types it.
+func do(t tester, c *resp.Conn, command string, args ...any) resp.Value {
+	t.Helper()
+	text := fmt.Sprintf(command, args...)
+	v, err := c.Do(strings.Fields(text)...)
+	require.NoError(t, err, text)
+	return v
+}
+
+// nowIn is the server's clock in ns since the epoch.
+func nowIn(t tester, c *resp.Conn) int64 {
+	t.Helper()
+	return timeIn(t, do(t, c, "TIME"))
+}
+
+// Ten an hour: one unit comes back every six minutes, 360,000 ms. On a fresh key nothing
+// of the reply depends on the clock.
+func TestLimitFamilyAnswersNineFields(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, protocol := range []string{"2", "3"} {
+		c := s.Raw()
+		_, err := c.Do("HELLO", protocol)
+		require.NoError(t, err)
+		kind := map[string]resp.Kind{"2": resp.Array, "3": resp.Map}[protocol]
+		for _, tc := range []struct {
+			command string
+			want    standing
+		}{
+			{"CL.PEEK %s RATE 10/h", standing{0, 1, 10, 10, -1, 0, 0, 0, 0}},
+			{"CL.REFUND %s RATE 10/h", standing{0, 1, 10, 10, -1, 0, 0, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h", standing{0, 1, 10, 9, -1, 360_000, 360_000, 1, 0}},
+			{"cl.limit %s rate 10/1h burst 20 cost 5", standing{0, 1, 20, 15, -1, 5 * 360_000, 360_000, 5, 0}},
+			{"CL.LIMIT %s RATE 10/3600 COST 12", standing{1, 1, 10, 10, -1, 0, 0, 0, 0}},
+			{"CL.LIMIT %s RATE 10/3600s COST 12 UPTO", standing{0, 1, 10, 0, -1, 3_600_000, 360_000, 10, 0}},
+			{"CL.LIMIT %s RATE 10/60m COST 12 STRICT", standing{1, 1, 10, 0, -1, 3_600_000, 360_000, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h COST 0", standing{0, 1, 10, 10, -1, 0, 0, 0, 0}},
+			{"CL.LIMIT %s WINDOW 10/h", standing{0, 1, 10, 9, -1, 3_600_000, 3_600_000, 1, 0}},
+			{"CL.LIMIT %s WINDOW 10/h COST 11", standing{1, 1, 10, 10, -1, 0, 0, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h RATE 3/d", standing{0, 2, 3, 2, -1, 28_800_000, 28_800_000, 1, 0}},
+			{"CL.LIMIT %s RATE 1/h BURST 1 MAXWAIT 1d", standing{0, 1, 1, 0, -1, 3_600_000, 3_600_000, 1, 0}},
+			{"CL.WAIT %s RATE 10/h TIMEOUT 1s", standing{0, 1, 10, 9, -1, 360_000, 360_000, 1, 0}},
+		} {
+			v := do(t, c, tc.command, "key")
+			assert.Equal(t, kind, v.Kind, tc.command)
+			have, err := standingIn(v)
+			require.NoError(t, err, tc.command)
+			assert.Equal(t, tc.want, have, tc.command)
+			do(t, c, "DEL key")
+		}
+	}
+}
