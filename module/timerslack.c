@@ -11,7 +11,7 @@
 
 #include "bridge.h"
 
-enum { SLEEPY_NS = 50 * 1000 * 1000 };
+enum { SLEEPY_NS = 100 * 1000 * 1000 };
 
 static int slackBeforeNs;
 
