@@ -105,3 +105,22 @@ func TestModuleIsUpgradedByARestart(t *testing.T) {
 	s.Restart()
 	assert.Equal(t, hourly.capacity-10, remaining(t, s, hourly, "key"))
 }
+
+// What is stored is an instant by the clock of the server that decided. On a server
+// whose clock is behind, the bucket is emptier by the rate times the difference; on one
+// whose clock is ahead it is fuller, and full at most.
+func TestClocksThatDifferMoveABucketByTheirDifference(t *testing.T) {
+	begin(t)
+	s := server.Start(t)
+	const taken = 5
+	for _, tc := range []struct {
+		hoursAhead int64 // the clock of the server that decided, of this one's
+		want       int64 // units taken, as this server sees it
+	}{
+		{0, 5}, {3, 8}, {-3, 2}, {-5, 0}, {-1000, 0}, {99_990, 99_995}, {99_996, 100_000}, {150_000, 100_000},
+	} {
+		now := serverTime(t, s)
+		s.MustDo("SET", "key", strconv.FormatInt(now+(taken+tc.hoursAhead)*int64(hourly.emission), 10))
+		assert.Equal(t, hourly.capacity-tc.want, remaining(t, s, hourly, "key"), "a clock %d hours ahead", tc.hoursAhead)
+	}
+}

@@ -32,17 +32,20 @@ type ordeal struct {
 }
 
 type counts struct {
-	allowed, limited, wrongType, outOfMemory    atomic.Int64
-	disconnected, killed, paused                atomic.Int64
-	saved, rewritten, flushed, swapped, meddled atomic.Int64
+	allowed, limited, waited, wrongType, outOfMemory atomic.Int64
+	disconnected, killed, paused                     atomic.Int64
+	saved, rewritten, flushed, swapped, meddled      atomic.Int64
 }
 
 func startOrdeal(t *testing.T, s *server.Server) *ordeal {
 	t.Helper()
 	o := &ordeal{t: t, s: s}
-	const callers, meddlers = 8, 2
+	const callers, waiters, meddlers = 8, 8, 2
 	for range callers {
 		o.act(time.Millisecond, o.caller)
+	}
+	for range waiters {
+		o.act(time.Millisecond, o.waiter)
 	}
 	for range meddlers {
 		o.act(time.Millisecond, o.meddler)
@@ -123,6 +126,17 @@ func (o *ordeal) caller(c *resp.Conn) error {
 		}
 		return c.Reset()
 	}
+	return o.ask(c, calls)
+}
+
+// waiter blocks on one of a few keys until its unit has come, or not at all.
+func (o *ordeal) waiter(c *resp.Conn) error {
+	key := fmt.Sprintf("key:%d", rand.IntN(3)*5) // those of CL.LIMIT
+	return o.ask(c, [][]string{{"CL.WAIT", key, "RATE", "20/s", "BURST", "1", "TIMEOUT", "200ms"}})
+}
+
+// ask sends calls and judges the answers.
+func (o *ordeal) ask(c *resp.Conn, calls [][]string) error {
 	squeezes := o.squeezes.Load()
 	replies, err := c.Pipeline(calls...)
 	if err != nil {
@@ -147,6 +161,9 @@ func (o *ordeal) judge(v resp.Value, squeezed bool) error {
 		return nil
 	}
 	allowed, err := allowedIn(v)
+	if len(v.Elems) == 18 && v.Elems[17].Int > 0 {
+		o.count.waited.Add(1)
+	}
 	if allowed {
 		o.count.allowed.Add(1)
 	} else {
@@ -268,9 +285,9 @@ func (o *ordeal) release() {
 
 func (o *ordeal) String() string {
 	c := &o.count
-	return fmt.Sprintf("%d calls allowed, %d limited, %d met a foreign value, %d no memory; "+
+	return fmt.Sprintf("%d calls allowed, %d limited, %d waited, %d met a foreign value, %d no memory; "+
 		"%d connections broken, %d of them killed; %d pauses, %d snapshots, %d rewrites, %d flushes, %d swaps, %d keys meddled with, %d evicted",
-		c.allowed.Load(), c.limited.Load(), c.wrongType.Load(), c.outOfMemory.Load(), c.disconnected.Load(), c.killed.Load(), c.paused.Load(),
+		c.allowed.Load(), c.limited.Load(), c.waited.Load(), c.wrongType.Load(), c.outOfMemory.Load(), c.disconnected.Load(), c.killed.Load(), c.paused.Load(),
 		c.saved.Load(), c.rewritten.Load(), c.flushed.Load(), c.swapped.Load(), c.meddled.Load(), o.s.InfoInt("stats", "evicted_keys"))
 }
 
@@ -279,7 +296,7 @@ func (o *ordeal) requireEverythingHappened() {
 	o.t.Helper()
 	c := &o.count
 	for name, n := range map[string]*atomic.Int64{
-		"allowed": &c.allowed, "limited": &c.limited, "wrong type": &c.wrongType, "out of memory": &c.outOfMemory,
+		"allowed": &c.allowed, "limited": &c.limited, "waited": &c.waited, "wrong type": &c.wrongType, "out of memory": &c.outOfMemory,
 		"killed": &c.killed, "paused": &c.paused, "saved": &c.saved, "rewritten": &c.rewritten, "flushed": &c.flushed,
 		"swapped": &c.swapped, "meddled": &c.meddled,
 	} {
