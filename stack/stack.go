@@ -205,6 +205,9 @@ func (s *Stack) chargeDenied(cost, nowNs int64) (changed bool) {
 
 // tightest is the limit with the fewest units left.
 func (s *Stack) tightest(nowNs int64) (rule int) {
+	if s.n == 1 {
+		return 0
+	}
 	least := int64(math.MaxInt64)
 	for i := range s.n {
 		if available := s.limits[i].available(&s.states[i], nowNs); available < least {

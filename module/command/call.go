@@ -70,12 +70,14 @@ type Call struct {
 	Cost   int64
 	Before []int64
 
-	lastLimit lastLimit
-	stack     stack.Stack
-	backlogs  [stack.MaxLimits]int64
-	integers  [MaxIntegers]int64
-	value     [MaxValueLen]byte
-	error     [MaxErrorLen]byte
+	lastLimit   lastLimit
+	lastRequest lastRequest
+
+	stack    stack.Stack
+	backlogs [stack.MaxLimits]int64
+	integers [MaxIntegers]int64
+	value    [MaxValueLen]byte
+	error    [MaxErrorLen]byte
 }
 
 // Run decides the call by a command. At least the key is there: the bridge answers

@@ -57,6 +57,10 @@ func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, 
 		c.Fail(tooManyWords) // nothing that makes sense is so long
 		return r, false
 	}
+	if last := &c.lastRequest; last.allowed == allowed && last.words.are(c.Args[1:]) {
+		c.stack.Load(last.limits[:last.count])
+		return last.request, true
+	}
 	c.stack.Reset()
 	r.Cost = 1
 	var seen options
@@ -89,7 +93,11 @@ func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, 
 		}
 		seen |= option
 	}
-	return r, c.checkRequest(seen, allowed)
+	if !c.checkRequest(seen, allowed) {
+		return r, false
+	}
+	c.lastRequest.note(c.Args[1:], allowed, r, &c.stack)
+	return r, true
 }
 
 // checkRequest refuses what no single word is to blame for.

@@ -83,14 +83,15 @@ func (c *Call) parseThrottle() (limit gcra.Limit, quantity int64, problem string
 		}
 	}
 	words := c.Args[1:4]
-	if c.lastLimit.is(words) {
+	if c.lastLimit.words.are(words) {
 		return c.lastLimit.limit, quantity, problem
 	}
 	limit, limitProblem := parseLimit(words[0], words[1], words[2])
 	if limitProblem != "" {
 		return limit, 0, limitProblem
 	}
-	c.lastLimit.note(words, limit)
+	c.lastLimit.words.note(words)
+	c.lastLimit.limit = limit
 	return limit, quantity, problem
 }
 
@@ -115,31 +116,6 @@ func parseLimit(maxBurstWord, countWord, periodWord []byte) (limit gcra.Limit, p
 		return limit, badTolerance
 	}
 	return limit, ""
-}
-
-// lastLimit is the limit of the call before, by the words that gave it. Callers mostly
-// repeat themselves, and comparing words takes a third of the time of reading them.
-type lastLimit struct {
-	words  [3][maxNumberLen]byte
-	length [3]int
-	limit  gcra.Limit
-}
-
-func (l *lastLimit) is(words [][]byte) bool {
-	for i, word := range words {
-		if l.length[i] != len(word) || string(l.words[i][:len(word)]) != string(word) {
-			return false
-		}
-	}
-	return true
-}
-
-// note keeps words, which are numbers and so fit.
-func (l *lastLimit) note(words [][]byte, limit gcra.Limit) {
-	for i, word := range words {
-		l.length[i] = copy(l.words[i][:], word)
-	}
-	l.limit = limit
 }
 
 // ceilSeconds turns ns into seconds, rounded up; gcra.Never stays itself.
