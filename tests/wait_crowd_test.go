@@ -1,0 +1,90 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// Ten thousand callers that wait are ten thousand idle connections to the server: no
+// thread of theirs, no polling, one timer for all.
+func TestCrowdCostsNothingWhileItWaits(t *testing.T) {
+	t.Parallel()
+	const watched = 3 * time.Second
+	var files syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
+	crowd := int(min(10_000, files.Max-1000))
+	s := server.Start(t, server.Config("maxclients 10100", "save 3600 1"))
+	admin := s.Raw()
+	conns := make([]*resp.Conn, crowd)
+	for i := range conns {
+		conns[i] = s.Raw()
+		do(t, conns[i], "PING")
+	}
+	connected := cpuOver(t, s, watched)
+	rss := residentBytes(t, s)
+
+	for _, c := range conns {
+		require.NoError(t, c.Send("CL.WAIT", "key", "RATE", "1/h", "BURST", "1", "TIMEOUT", "0"))
+		require.NoError(t, c.Flush())
+	}
+	awaitWaiting(t, admin, crowd-1) // the first one had a unit
+	perCaller := (residentBytes(t, s) - rss) / int64(crowd)
+	waiting := cpuOver(t, s, watched)
+	t.Logf("%d connections, CPU over %v: idle %v, waiting %v; %d bytes for each who waits", crowd, watched, connected, waiting, perCaller)
+	assert.LessOrEqual(t, waiting, 2*connected+watched/20, "CPU while %d wait", crowd)
+	assert.Less(t, perCaller, int64(16<<10))
+
+	// All of them leave at once.
+	begun := time.Now()
+	for _, c := range conns {
+		require.NoError(t, c.Reset())
+	}
+	awaitWaiting(t, admin, 0)
+	require.Eventually(t, func() bool { return ask(t, admin, "CL.PEEK key RATE 1/h BURST 1").ResetAfterMs <= 3_600_000 },
+		60*time.Second, 5*time.Millisecond, "their slots are given back")
+	t.Logf("all left within %v", time.Since(begun))
+}
+
+// cpuOver is the processor time that the server's process takes while so much time
+// passes, to the kernel's 10 ms.
+func cpuOver(t *testing.T, s *server.Server, d time.Duration) time.Duration {
+	t.Helper()
+	before := cpuTime(t, s)
+	time.Sleep(d)
+	return cpuTime(t, s) - before
+}
+
+func cpuTime(t *testing.T, s *server.Server) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
+	require.NoError(t, err)
+	_, afterName, _ := strings.Cut(string(b), ") ")
+	fields := strings.Fields(afterName)
+	var ticks int64
+	for _, field := range fields[11:13] { // utime and stime, fields 14 and 15 of proc(5)
+		n, err := strconv.ParseInt(field, 10, 64)
+		require.NoError(t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+func residentBytes(t *testing.T, s *server.Server) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.Pid()))
+	require.NoError(t, err)
+	pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	require.NoError(t, err)
+	return pages * int64(os.Getpagesize())
+}
