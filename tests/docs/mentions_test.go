@@ -1,0 +1,197 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// Links to files and headings of the repository lead somewhere.
+func TestLinksResolve(t *testing.T) {
+	t.Parallel()
+	root := rootDir(t)
+	for _, p := range pages(t) {
+		for _, link := range p.links {
+			if strings.Contains(link, "://") {
+				continue
+			}
+			path, fragment, _ := strings.Cut(link, "#")
+			target := p
+			if path != "" {
+				full := filepath.Join(root, filepath.Dir(p.path), path)
+				if _, err := os.Stat(full); !assert.NoError(t, err, "%s links to %s", p.path, link) {
+					continue
+				}
+				if fragment != "" {
+					target = readPage(t, root, full)
+				}
+			}
+			if fragment != "" {
+				assert.True(t, target.headings[fragment], "%s links to %s, and there is no such heading", p.path, link)
+			}
+		}
+	}
+}
+
+var machinePath = regexp.MustCompile(`/(home|Users|work)/\w+|/root/|/tmp/\w+`)
+
+func TestPagesHaveNoPathsOfAMachine(t *testing.T) {
+	t.Parallel()
+	for _, p := range pages(t) {
+		assert.Empty(t, machinePath.FindAllString(p.source, -1), p.path)
+		assert.NotContains(t, p.source, rootDir(t)+"/", p.path)
+	}
+}
+
+var testName = regexp.MustCompile(`\b(Test[A-Z]\w*|Fuzz[A-Z]\w*)(\.\.\.)?`)
+
+// A test that a page speaks of exists. "TestSome..." stands for tests that begin so.
+func TestTestsThatPagesNameExist(t *testing.T) {
+	t.Parallel()
+	var source strings.Builder
+	require.NoError(t, filepath.WalkDir(rootDir(t), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			text, err := os.ReadFile(path)
+			source.Write(text)
+			return err
+		}
+		if err == nil && d.IsDir() && (d.Name() == "build" || d.Name() == ".git" || d.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		return err
+	}))
+	for _, p := range pages(t) {
+		for _, m := range testName.FindAllStringSubmatch(p.source, -1) {
+			function := "\nfunc " + m[1]
+			if m[2] == "" {
+				function += "("
+			}
+			assert.True(t, strings.Contains(source.String(), function), "%s names %s", p.path, m[0])
+		}
+	}
+}
+
+var makeTarget = regexp.MustCompile("(?m)(?:^|`|\\s&& )make ([a-z][a-z-]*)")
+
+func TestTargetsThatPagesMakeExist(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile(filepath.Join(rootDir(t), "Makefile"))
+	require.NoError(t, err)
+	for _, p := range pages(t) {
+		for _, m := range makeTarget.FindAllStringSubmatch(p.source, -1) {
+			assert.True(t, regexp.MustCompile(`(?m)^`+m[1]+`:`).Match(makefile), "%s makes %s", p.path, m[1])
+		}
+	}
+}
+
+// shellLines says, by its first word, what a line of a block marked sh has to be; that it
+// also works is shown by the test that is named, or that runs it.
+var shellLines = map[string]func(t *testing.T, words []string){
+	"make":           func(*testing.T, []string) {},                         // TestTargetsThatPagesMakeExist
+	"redis_exporter": hasFiles,                                              // TestExporterRunsTheScript
+	"go":             func(t *testing.T, w []string) { hasFiles(t, w[2:]) }, // go run ./cmd/...
+	"docker":         func(*testing.T, []string) {},                         // needs an engine
+	"git":            func(*testing.T, []string) {},                         // needs the network
+}
+
+func TestShellLinesAreCommandsThatExist(t *testing.T) {
+	t.Parallel()
+	for _, p := range pages(t) {
+		for _, b := range p.blocks() {
+			if b.language != "sh" || b.isSession() {
+				continue
+			}
+			for _, line := range b.lines {
+				line, _, _ = strings.Cut(line, "#")
+				words := strings.Fields(line)
+				for len(words) > 0 && strings.Contains(words[0], "=") {
+					words = words[1:]
+				}
+				if len(words) == 0 {
+					continue
+				}
+				check := shellLines[words[0]]
+				if check == nil {
+					check = hasFiles
+				}
+				t.Run(p.path+"/"+line, func(t *testing.T) { check(t, words) })
+			}
+		}
+	}
+}
+
+var repositoryFile = regexp.MustCompile(`^(\./)?(build|cmd|docs|examples|scripts|tests)/[\w./-]+$`)
+
+// hasFiles wants the files of the repository that are named, at least one.
+func hasFiles(t *testing.T, words []string) {
+	found := 0
+	for _, word := range words {
+		if repositoryFile.MatchString(word) {
+			found++
+			_, err := os.Stat(filepath.Join(rootDir(t), word))
+			assert.NoError(t, err)
+		}
+	}
+	assert.Positive(t, found, "nothing is known of this command: add it to shellLines")
+}
+
+// Blocks that are a configuration start a server; those that are JSON are.
+func TestConfigurationsOfPagesWork(t *testing.T) {
+	t.Parallel()
+	module, err := server.ModulePath()
+	require.NoError(t, err)
+	configurations := 0
+	for _, p := range pages(t) {
+		for _, b := range p.blocks() {
+			switch {
+			case b.language == "json":
+				assert.True(t, json.Valid([]byte(strings.Join(b.lines, "\n"))), "%s:%d", p.path, b.line)
+			case len(b.lines) > 0 && strings.HasPrefix(b.lines[0], "loadmodule "):
+				configurations++
+				lines := slices.Clone(b.lines)
+				for i := range lines {
+					lines[i] = strings.ReplaceAll(lines[i], "/path/to/throttle.so", module)
+				}
+				s, err := server.TryStart(t, server.WithoutModule(), server.Config(lines...))
+				if assert.NoError(t, err, "%s:%d", p.path, b.line) {
+					assert.Contains(t, s.MustDo("MODULE", "LIST").String(), "throttle")
+				}
+			}
+		}
+	}
+	assert.Positive(t, configurations)
+}
+
+// docs/choosing.md has this command draw the picture. How the picture looks does not
+// matter here, what it shows does.
+func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
+	t.Parallel()
+	program, err := server.DefaultProgram()
+	require.NoError(t, err)
+	module, err := server.ModulePath()
+	require.NoError(t, err)
+	out := filepath.Join(t.TempDir(), "limiters.svg")
+	// Slower than the page's, for machines that have other things to do.
+	cmd := exec.Command("go", "run", "./cmd/throttle-picture", "--server", program.Path, "--module", module, "--out", out, "--minute", "12s")
+	cmd.Dir = rootDir(t)
+	text, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(text))
+	assert.Regexp(t, `(?m)^FIXED 30/1m .*, 50 in the fullest minute$`, string(text))
+	assert.Regexp(t, `(?m)^WINDOW 30/1m .*, 30 in the fullest minute$`, string(text))
+	svg, err := os.ReadFile(out)
+	require.NoError(t, err)
+	kept, err := os.ReadFile(filepath.Join(rootDir(t), "docs/images/limiters.svg"))
+	require.NoError(t, err)
+	assert.Equal(t, string(kept), string(svg), "the picture that is kept")
+}

@@ -1,0 +1,158 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// runScript runs docs/prometheus/throttle.lua as redis_exporter does.
+func runScript(t *testing.T, s *server.Server) map[string]string {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join(rootDir(t), "docs/prometheus/throttle.lua"))
+	require.NoError(t, err)
+	reply := s.MustDo("EVAL", string(script), "0").Elems
+	values := map[string]string{}
+	for i := 0; i < len(reply); i += 2 {
+		values[reply[i].Text] = reply[i+1].Text
+	}
+	return values
+}
+
+func TestScriptForPrometheusGivesEveryNumberOfInfo(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
+	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
+	values := runScript(t, s)
+	numbers := 0
+	for name, value := range s.Info("throttle") {
+		if _, err := strconv.Atoi(value); err == nil {
+			numbers++
+			assert.Equal(t, value, values[strings.TrimPrefix(name, "throttle_")], name)
+		}
+	}
+	assert.Len(t, values, numbers)
+	assert.Equal(t, "1", values["limited"])
+}
+
+var scriptKey = regexp.MustCompile(`redis_script_values\{[^}]*key=(~?)"([^"]+)"`)
+
+// The dashboard asks for numbers that there are, in panels that do not overlap.
+func TestDashboardAsksForNumbersThatThereAre(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(rootDir(t), "docs/grafana/throttle.json"))
+	require.NoError(t, err)
+	var dashboard struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			GridPos struct{ X, Y, W, H int }
+			Targets []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &dashboard))
+	values := runScript(t, server.Start(t))
+	asked := 0
+	taken := map[[2]int]string{}
+	for _, panel := range dashboard.Panels {
+		for x := panel.GridPos.X; x < panel.GridPos.X+panel.GridPos.W; x++ {
+			for y := panel.GridPos.Y; y < panel.GridPos.Y+panel.GridPos.H; y++ {
+				assert.Empty(t, taken[[2]int{x, y}], panel.Title)
+				taken[[2]int{x, y}] = panel.Title
+			}
+		}
+		require.NotEmpty(t, panel.Targets, panel.Title)
+		for _, target := range panel.Targets {
+			keys := scriptKey.FindAllStringSubmatch(target.Expr, -1)
+			assert.True(t, len(keys) > 0 || strings.Contains(target.Expr, "redis_commands_"), target.Expr)
+			for _, m := range keys {
+				asked++
+				assert.True(t, hasKey(values, m[1] == "~", m[2]), "no %s: %s", m[2], target.Expr)
+			}
+		}
+	}
+	assert.Positive(t, asked)
+}
+
+func hasKey(values map[string]string, isPattern bool, key string) bool {
+	if !isPattern {
+		return values[key] != ""
+	}
+	pattern := regexp.MustCompile("^(?:" + key + ")$")
+	for name := range values {
+		if pattern.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// exporter is redis_exporter, where it is installed.
+func exporter() (string, error) {
+	if path, err := exec.LookPath("prometheus-redis-exporter"); err == nil {
+		return path, nil
+	}
+	return exec.LookPath("redis_exporter")
+}
+
+func TestExporterRunsTheScript(t *testing.T) {
+	t.Parallel()
+	program, err := exporter()
+	if err != nil {
+		t.Skip("redis_exporter is not installed; Debian's package is prometheus-redis-exporter")
+	}
+	s := server.Start(t)
+	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
+	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	cmd := exec.Command(program, "-redis.addr", "redis://"+s.Addr(), "-script", "docs/prometheus/throttle.lua",
+		"-web.listen-address", address)
+	cmd.Dir = rootDir(t)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // fails only when it has ended
+		_ = cmd.Wait()
+	})
+	var metrics string
+	require.Eventually(t, func() bool {
+		metrics, err = get(fmt.Sprintf("http://%s/metrics", address))
+		return err == nil && strings.Contains(metrics, "redis_up 1")
+	}, patience, 50*time.Millisecond)
+	for _, metric := range []string{
+		`redis_script_values\{(filename="[^"]*",)?key="allowed"\} 1`,
+		`redis_script_values\{(filename="[^"]*",)?key="limited"\} 1`,
+		`redis_commands_total\{cmd="cl.limit"\} 2`,
+		`redis_commands_duration_seconds_total\{cmd="cl.limit"\} `,
+	} {
+		assert.True(t, regexp.MustCompile("(?m)^"+metric).MatchString(metrics), metric)
+	}
+}
+
+func get(url string) (string, error) {
+	response, err := http.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}

@@ -1,0 +1,216 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// reference is the pages of commands.
+func reference(t testing.TB) (all []page) {
+	t.Helper()
+	for _, p := range pages(t) {
+		if p.commandName() != "" {
+			all = append(all, p)
+		}
+	}
+	require.Len(t, all, 6)
+	return all
+}
+
+// field returns one entry of a reply that is names and values by turns.
+func field(reply resp.Value, name string) resp.Value {
+	for i := 0; i+1 < len(reply.Elems); i += 2 {
+		if reply.Elems[i].Text == name {
+			return reply.Elems[i+1]
+		}
+	}
+	return resp.Value{}
+}
+
+func texts(values []resp.Value) (all []string) {
+	for _, v := range values {
+		all = append(all, v.Text)
+	}
+	return all
+}
+
+func TestHeadsOfPagesSayWhatTheServerSays(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, p := range reference(t) {
+		t.Run(p.commandName(), func(t *testing.T) {
+			head := map[string]cell{}
+			for _, row := range p.parts[1].table.rows[1:] {
+				head[row[0].text] = row[1]
+			}
+			info := s.MustDo("COMMAND", "INFO", p.commandName()).Elems[0].Elems
+			flags := strings.Fields(strings.ReplaceAll(head["Flags"].code[0], "deny-oom", "denyoom"))
+			assert.ElementsMatch(t, append(flags, "module"), texts(info[2].Elems))
+			if len(info) > 6 && len(info[6].Elems) > 0 { // some servers know no categories of modules
+				assert.ElementsMatch(t, head["ACL categories"].code, texts(info[6].Elems))
+			}
+			if s.Program.AtLeast(7, 0) {
+				docs := s.MustDo("COMMAND", "DOCS", p.commandName()).Elems[1]
+				assert.Equal(t, field(docs, "since").Text, head["Available since"].text)
+				assert.Equal(t, field(docs, "complexity").Text, head["Time complexity"].text)
+			}
+		})
+	}
+}
+
+var keyword = regexp.MustCompile(`\b[A-Z]{3,}\b`)
+
+func TestSyntaxHasTheKeywordsThatTheServerKnows(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("this server has no COMMAND DOCS")
+	}
+	for _, p := range reference(t) {
+		syntax := strings.ReplaceAll(strings.Join(p.parts[0].block.lines, " "), strings.ToUpper(p.commandName()), "")
+		assert.ElementsMatch(t, keywordsOf(s.MustDo("COMMAND", "DOCS", p.commandName()).Elems[1]),
+			slices.Compact(slices.Sorted(slices.Values(keyword.FindAllString(syntax, -1)))), p.path)
+	}
+}
+
+// keywordsOf collects the tokens of all arguments.
+func keywordsOf(docs resp.Value) (tokens []string) {
+	for _, argument := range field(docs, "arguments").Elems {
+		if token := field(argument, "token").Text; token != "" {
+			tokens = append(tokens, token)
+		}
+		tokens = append(tokens, keywordsOf(argument)...)
+	}
+	slices.Sort(tokens)
+	return slices.Compact(tokens)
+}
+
+func TestFieldsOfRepliesAreThoseOfThePage(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("CONFIG", "SET", "throttle.top", "10")
+	for range 2 {
+		s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
+	}
+	for path, reply := range map[string]resp.Value{
+		"docs/cl.limit.md": s.MustDo("CL.LIMIT", "k", "RATE", "1/h"),
+		"docs/cl.top.md":   s.MustDo("CL.TOP").Elems[0],
+	} {
+		var names []string
+		for i := 0; i < len(reply.Elems); i += 2 {
+			names = append(names, reply.Elems[i].Text)
+		}
+		for _, p := range reference(t) {
+			if p.path == path {
+				assert.Equal(t, names, firstColumn(p.table(t, "Reply")), path)
+			}
+		}
+	}
+
+	info := s.MustDo("INFO", "throttle").Text
+	names := regexp.MustCompile(`(?m)^(\w+):`).FindAllStringSubmatch(info, -1)
+	documented := firstColumn(readPage(t, rootDir(t), filepath.Join(rootDir(t), "docs/observing.md")).table(t, "INFO"))
+	require.Len(t, documented, len(names))
+	for i, name := range names {
+		assert.Equal(t, name[1], documented[i])
+	}
+}
+
+func firstColumn(t table) (names []string) {
+	for _, row := range t.rows[1:] {
+		names = append(names, row[0].code...)
+	}
+	return names
+}
+
+// examplesInWords are examples that are too long to be spelled out.
+var examplesInWords = map[string]string{
+	"a call of more than 40 arguments": "CL.LIMIT user:42" + strings.Repeat(" RATE 5/s", 20),
+}
+
+// The tables of errors have an example for each, which has to be answered with it.
+func TestErrorsAreAnsweredToTheirExamples(t *testing.T) {
+	t.Parallel()
+	for _, p := range reference(t) {
+		if p.commandName() == "cl.throttle" {
+			continue // its table says when in words; tests/errors_test.go tries them
+		}
+		t.Run(p.commandName(), func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			s.MustDo("RPUSH", "a:list", "1")
+			s.MustDo("SET", "a:text", "hello")
+			for _, row := range p.table(t, "Errors").rows[1:] {
+				examples := row[1].code
+				if len(examples) == 0 {
+					examples = []string{examplesInWords[row[1].text]}
+				}
+				var reply resp.Value
+				for _, example := range examples {
+					reply = s.Do(strings.Fields(example)...)
+				}
+				assert.True(t, reply.IsError(), row[1].text)
+				assert.Equal(t, row[0].code[0], reply.Text, row[1].text)
+			}
+		})
+	}
+}
+
+// Every text of an error in the source is in the table of a page.
+func TestPagesHaveTheErrorsOfTheSource(t *testing.T) {
+	t.Parallel()
+	var documented []string
+	for _, p := range reference(t) {
+		for _, row := range p.table(t, "Errors").rows[1:] {
+			documented = append(documented, row[0].code[0])
+		}
+	}
+	all := strings.Join(documented, "\n")
+	texts := errorTexts(t)
+	for _, text := range texts {
+		assert.True(t, strings.Contains(all, text), "no page has the error %q", text)
+	}
+	for _, error := range documented {
+		assert.True(t, slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(error, text) }) ||
+			strings.HasPrefix(error, "ERR wrong number of arguments for ") || error == "WRONGTYPE ...", "the source has no %q", error)
+	}
+}
+
+// errorTexts is the constants that errors are made of.
+func errorTexts(t testing.TB) (texts []string) {
+	t.Helper()
+	for _, name := range []string{"command/throttle.go", "command/request.go", "command/state.go", "topkeys.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(rootDir(t), "module", name), nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			ast.Inspect(spec, func(n ast.Node) bool {
+				if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+					text, err := strconv.Unquote(literal.Value)
+					require.NoError(t, err)
+					texts = append(texts, text)
+				}
+				return true
+			})
+			return false
+		})
+	}
+	require.Greater(t, len(texts), 20)
+	return texts
+}

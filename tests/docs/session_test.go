@@ -1,0 +1,260 @@
+package docs_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// patience bounds a command that hangs, and is never waited out.
+const patience = time.Minute
+
+// step is one command of a session, and what the page says that it prints.
+type step struct {
+	command string
+	want    []string
+	line    int // in the file
+}
+
+const prompt = "$ "
+
+func (b block) isSession() bool { return len(b.lines) > 0 && strings.HasPrefix(b.lines[0], prompt) }
+
+func (b block) steps() (steps []step) {
+	for i, line := range b.lines {
+		if command, ok := strings.CutPrefix(line, prompt); ok {
+			steps = append(steps, step{command: command, line: b.line + i})
+		} else {
+			last := &steps[len(steps)-1]
+			last.want = append(last.want, line)
+		}
+	}
+	return steps
+}
+
+func TestExamplesPrintWhatThePagesSay(t *testing.T) {
+	t.Parallel()
+	sessions := 0
+	for _, p := range pages(t) {
+		for _, b := range p.blocks() {
+			if b.isSession() {
+				sessions++
+			}
+		}
+		t.Run(p.path, func(t *testing.T) {
+			t.Parallel()
+			runPage(t, p)
+		})
+	}
+	assert.Greater(t, sessions, 20, "sessions in all pages")
+}
+
+// An example whose output was changed has to be found.
+func TestAChangedExampleIsFound(t *testing.T) {
+	t.Parallel()
+	const fence = "```\n"
+	for name, session := range map[string]string{
+		"another number": "$ redis-cli CL.THROTTLE k 15 30 60 1\n1) (integer) 0\n2) (integer) 16\n3) (integer) 14\n4) (integer) -1\n5) (integer) 2\n",
+		"a line less":    "$ redis-cli CL.THROTTLE k 15 30 60 1\n1) (integer) 0\n2) (integer) 16\n3) (integer) 15\n4) (integer) -1\n",
+		"another text":   "$ redis-cli CL.LIMIT k\n(error) ERR wrong number of arguments for 'cl.limits' command\n",
+		"a longer wait":  "$ redis-cli -3 CL.WAIT k RATE 1/s TIMEOUT 5\n...\n$ redis-cli -3 CL.WAIT k RATE 1/s TIMEOUT 5\n...\n9# \"wait_ms\" => (integer) 3000\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := parsePage("page.md", []byte(fence+session+fence))
+			assert.NotEmpty(t, differences(t, p))
+		})
+	}
+}
+
+func runPage(t *testing.T, p page) {
+	for _, d := range differences(t, p) {
+		t.Errorf("%s:%d: $ %s\n%s\n\nit prints:\n%s", p.path, d.step.line, d.step.command, d.text, strings.Join(d.got, "\n"))
+	}
+}
+
+type difference struct {
+	step step
+	text string
+	got  []string
+}
+
+// differences runs a page's sessions on a fresh server.
+func differences(t *testing.T, p page) (all []difference) {
+	t.Helper()
+	var s *shell
+	for i, part := range p.parts {
+		if part.block == nil || !part.block.isSession() {
+			continue
+		}
+		if s == nil {
+			s = newShell(t, server.Start(t))
+		}
+		for _, step := range part.block.steps() {
+			switch {
+			case subscribes.MatchString(step.command):
+				s.subscribe(step)
+			case strings.Contains(step.command, "| od "):
+				got, _ := s.run(step)
+				if text := differentBytes(step.want, got, byteTable(p.parts[i:])); text != "" {
+					all = append(all, difference{step, text, got})
+				}
+			default:
+				got, c := s.run(step)
+				if text := c.differs(step.want, got); text != "" {
+					all = append(all, difference{step, text, got})
+				}
+			}
+		}
+	}
+	if s != nil {
+		all = append(all, s.subscriptions()...)
+	}
+	return all
+}
+
+var subscribes = regexp.MustCompile(`(?i)^redis-cli .*\bP?SUBSCRIBE\b`)
+
+// shell runs commands for which redis-cli speaks to one server.
+type shell struct {
+	t          *testing.T
+	env        []string
+	start      time.Time
+	waited     time.Duration
+	subscribed []*terminal
+	steps      []step
+}
+
+func newShell(t *testing.T, s *server.Server) *shell {
+	t.Helper()
+	cli, err := server.CLIPath()
+	require.NoError(t, err)
+	bin := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\nexec %q -p %d \"$@\"\n", cli, s.Port)
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "redis-cli"), []byte(script), 0o755))
+	env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+bin, "TERM=dumb", "LC_ALL=C")
+	return &shell{t: t, env: env}
+}
+
+// run returns the lines that a command prints, and how they may differ from the page.
+func (s *shell) run(step step) ([]string, comparison) {
+	s.t.Helper()
+	if s.start.IsZero() {
+		s.start = time.Now()
+	}
+	began := time.Now()
+	term := s.open(step)
+	select {
+	case <-term.done:
+	case <-time.After(patience):
+		require.Failf(s.t, "command hangs", "line %d: %s\n%s", step.line, step.command, term.text())
+	}
+	got := term.lines()
+	s.waited += waitOf(step.command, got)
+	return got, comparison{command: step.command, slack: time.Since(s.start) - s.waited, took: time.Since(began)}
+}
+
+var waitLine = regexp.MustCompile(`"wait_ms" => \(integer\) (\d+)`)
+
+// waitOf is how long a command was made to wait, by its own words.
+func waitOf(command string, got []string) time.Duration {
+	if !strings.Contains(strings.ToUpper(command), "CL.WAIT") {
+		return 0
+	}
+	m := waitLine.FindStringSubmatch(strings.Join(got, "\n"))
+	if m == nil {
+		return 0
+	}
+	ms, _ := strconv.Atoi(m[1]) // digits by the expression
+	return time.Duration(ms) * time.Millisecond
+}
+
+// subscribe starts a command and returns when it listens.
+func (s *shell) subscribe(step step) {
+	s.t.Helper()
+	term := s.open(step)
+	require.Eventually(s.t, func() bool { return strings.Contains(term.text(), "(integer) 1") }, patience, 5*time.Millisecond, step.command)
+	s.subscribed = append(s.subscribed, term)
+	s.steps = append(s.steps, step)
+}
+
+// subscriptions waits until those who listen have heard as much as the page says.
+func (s *shell) subscriptions() (all []difference) {
+	s.t.Helper()
+	for i, term := range s.subscribed {
+		step := s.steps[i]
+		deadline := time.Now().Add(patience)
+		for len(term.lines()) < len(step.want) && time.Now().Before(deadline) {
+			time.Sleep(5 * time.Millisecond)
+		}
+		got := term.lines()
+		if text := (comparison{command: step.command}).differs(step.want, got); text != "" {
+			all = append(all, difference{step, text, got})
+		}
+	}
+	return all
+}
+
+// terminal is a command that runs in a terminal of its own, since programs print otherwise
+// into a pipe.
+type terminal struct {
+	done chan struct{} // closed when the command has ended
+
+	mutex  sync.Mutex
+	output bytes.Buffer
+}
+
+func (s *shell) open(step step) *terminal {
+	s.t.Helper()
+	cmd := exec.Command("bash", "-c", step.command)
+	cmd.Dir = rootDir(s.t)
+	cmd.Env = s.env
+	file, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 500})
+	require.NoError(s.t, err)
+	term := &terminal{done: make(chan struct{})}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // fails only when it has ended
+		<-term.done
+	})
+	go func() {
+		defer close(term.done)
+		_, _ = io.Copy(term, file) // ends in EIO when the terminal's last user has ended
+		_ = cmd.Wait()
+		_ = file.Close()
+	}()
+	return term
+}
+
+func (term *terminal) Write(p []byte) (int, error) {
+	term.mutex.Lock()
+	defer term.mutex.Unlock()
+	return term.output.Write(p)
+}
+
+func (term *terminal) text() string {
+	term.mutex.Lock()
+	defer term.mutex.Unlock()
+	return strings.TrimRight(strings.ReplaceAll(term.output.String(), "\r", ""), "\n")
+}
+
+func (term *terminal) lines() []string {
+	if term.text() == "" {
+		return nil
+	}
+	return strings.Split(term.text(), "\n")
+}
