@@ -82,7 +82,7 @@ func TestTestsThatPagesNameExist(t *testing.T) {
 	}
 }
 
-var makeTarget = regexp.MustCompile("(?m)(?:^|`|\\s&& )make ([a-z][a-z-]*)")
+var makeTarget = regexp.MustCompile("(?m)(?:^|`|\\s&& )make ([a-z][a-z0-9-]*)")
 
 func TestTargetsThatPagesMakeExist(t *testing.T) {
 	t.Parallel()
