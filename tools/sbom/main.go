@@ -27,5 +27,5 @@ func run(args []string) error {
 	case len(args) >= 2 && args[0] == "licenses":
 		return writeLicenses(os.Stdout, args[1:])
 	}
-	return errors.New("usage: sbom spdx FILE | sbom licenses FILE...")
+	return errors.New("usage: sbom spdx FILE, or sbom licenses FILE [FILE ...]")
 }
