@@ -21,16 +21,16 @@ static const struct {
   RedisModuleCmdFunc function;
   const char *flags;
   int firstKey;
-  const char *categories; // beyond those that the flags imply, where the server has them
+  const char *categories; // of ACL: a server derives none from the flags of a module's command
   const commandInfo *info;
 } commands[] = {
-    {"cl.throttle", runThrottle, "write fast deny-oom", 1, "throttle", &infoThrottle},
-    {"cl.limit", runLimit, "write fast deny-oom", 1, "throttle", &infoLimit},
-    {"cl.peek", runPeek, "readonly fast", 1, "throttle", &infoPeek},
-    {"cl.refund", runRefund, "write fast", 1, "throttle", &infoRefund},
-    {"cl.wait", runWait, "write deny-oom", 1, "throttle", &infoWait},
+    {"cl.throttle", runThrottle, "write fast deny-oom", 1, "write fast throttle", &infoThrottle},
+    {"cl.limit", runLimit, "write fast deny-oom", 1, "write fast throttle", &infoLimit},
+    {"cl.peek", runPeek, "readonly fast", 1, "read fast throttle", &infoPeek},
+    {"cl.refund", runRefund, "write fast", 1, "write fast throttle", &infoRefund},
+    {"cl.wait", runWait, "write deny-oom", 1, "write slow blocking throttle", &infoWait},
     // Not in category throttle: it tells names of keys that a user may have no access to.
-    {"cl.top", throttleTop, "readonly admin", 0, NULL, &infoTop},
+    {"cl.top", throttleTop, "readonly admin", 0, "read slow admin dangerous", &infoTop},
 };
 
 // Makes the category, unless a server without the notion. One that was there before this
@@ -51,7 +51,7 @@ const char *throttleRegisterCommands(RedisModuleCtx *ctx) {
     if (!api.GetCommand || !api.SetCommandInfo) continue;
     RedisModuleCommand *command = api.GetCommand(ctx, commands[i].name);
     api.SetCommandInfo(command, commands[i].info);
-    if (hasCategory && commands[i].categories) api.SetCommandACLCategories(command, commands[i].categories);
+    if (hasCategory) api.SetCommandACLCategories(command, commands[i].categories);
   }
   return NULL;
 }

@@ -1,0 +1,110 @@
+package tests
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// startWithCategories starts a server that has ACL categories of modules: since
+// Redis 7.4 and Valkey 8.0. Before, a command of a module is in none.
+func startWithCategories(t *testing.T) *server.Server {
+	t.Helper()
+	s := server.Start(t)
+	if strings.Contains(s.Do("ACL", "CAT", "throttle").Text, "Unknown category") {
+		t.Skipf("%s has no ACL categories of modules", s.Program)
+	}
+	return s
+}
+
+func TestCategoryThrottleIsAllThatACallerNeeds(t *testing.T) {
+	t.Parallel()
+	s := startWithCategories(t)
+	s.MustDo("ACL", "SETUSER", "u", "on", ">secret", "+@throttle", "~rl:*")
+	c := s.Raw()
+	do(t, c, "AUTH u secret")
+	for _, call := range callsOfAll {
+		v := do(t, c, call, "rl:"+strings.Fields(call)[0])
+		assert.False(t, v.IsError(), "%s answers %v", call, v)
+		assert.Contains(t, do(t, c, call, "other").Text, "NOPERM", call)
+	}
+	for _, other := range []string{"CL.TOP", "GET rl:x", "SET rl:x 1", "CONFIG GET throttle.top", "INFO throttle"} {
+		assert.Contains(t, do(t, c, "%s", other).Text, "NOPERM", other)
+	}
+}
+
+func TestStandardCategories(t *testing.T) {
+	t.Parallel()
+	s := startWithCategories(t)
+	for command, want := range map[string][]string{
+		"cl.throttle": {"@fast", "@throttle", "@write"},
+		"cl.limit":    {"@fast", "@throttle", "@write"},
+		"cl.refund":   {"@fast", "@throttle", "@write"},
+		"cl.peek":     {"@fast", "@read", "@throttle"},
+		"cl.wait":     {"@blocking", "@slow", "@throttle", "@write"},
+		"cl.top":      {"@admin", "@dangerous", "@read", "@slow"},
+	} {
+		var have []string
+		for _, v := range s.MustDo("COMMAND", "INFO", command).Elems[0].Elems[6].Elems {
+			have = append(have, v.Text)
+		}
+		slices.Sort(have)
+		assert.Equal(t, want, have, command)
+	}
+	// What an operator takes away by category is gone.
+	s.MustDo("ACL", "SETUSER", "reader", "on", "nopass", "~*", "+@all", "-@write", "-@admin")
+	for call, allowed := range map[string]bool{"CL.LIMIT k RATE 5/s": false, "CL.THROTTLE k 1 1 1": false, "CL.TOP": false, "CL.PEEK k RATE 5/s": true} {
+		v := s.Do(append([]string{"ACL", "DRYRUN", "reader"}, strings.Fields(call)...)...)
+		assert.Equal(t, allowed, v.Text == "OK", "%s: %v", call, v)
+	}
+}
+
+func TestServerDocumentsEveryCommand(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("COMMAND DOCS came with Redis 7.0")
+	}
+	for name, want := range map[string]struct {
+		arity int64
+		flags []string
+		key   []string // flags of its key
+		args  string
+	}{
+		"cl.throttle": {-5, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key max_burst count_per_period period quantity"},
+		"cl.limit":    {-4, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict duration"},
+		"cl.peek":     {-4, []string{"fast", "module", "readonly"}, []string{"RO", "access"}, "key limit units"},
+		"cl.refund":   {-4, []string{"fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units"},
+		"cl.wait":     {-6, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration"},
+		"cl.top":      {-1, []string{"admin", "module", "readonly"}, nil, "count"},
+	} {
+		info := s.MustDo("COMMAND", "INFO", name).Elems[0].Elems
+		assert.Equal(t, want.arity, info[1].Int, name)
+		assert.Equal(t, want.flags, sortedTexts(info[2]), name)
+		var keyFlags []string
+		for _, spec := range info[8].Elems {
+			fields := pairs(spec)
+			keyFlags = append(keyFlags, sortedTexts(fields["flags"])...)
+			assert.Equal(t, `*["type" "index" "spec" *["index" 1]]`, fields["begin_search"].String(), name)
+			assert.Equal(t, `*["type" "range" "spec" *["lastkey" 0 "keystep" 1 "limit" 0]]`, fields["find_keys"].String(), name)
+		}
+		assert.Equal(t, want.key, keyFlags, name)
+
+		reply := s.MustDo("COMMAND", "DOCS", name)
+		require.Len(t, reply.Elems, 2, name)
+		docs := pairs(reply.Elems[1])
+		assert.Equal(t, []string{"module", "throttle", "0.1.0"}, []string{docs["group"].Text, docs["module"].Text, docs["since"].Text}, name)
+		assert.NotEmpty(t, docs["summary"].Text, name)
+		assert.True(t, strings.HasPrefix(docs["complexity"].Text, "O("), name)
+		var args []string
+		for _, arg := range docs["arguments"].Elems {
+			args = append(args, pairs(arg)["name"].Text)
+		}
+		assert.Equal(t, want.args, strings.Join(args, " "), name)
+	}
+}

@@ -1,0 +1,126 @@
+package tests
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+func sortedTexts(v resp.Value) (texts []string) {
+	for _, e := range v.Elems {
+		texts = append(texts, e.Text)
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// pairs reads a map, or its RESP2 form.
+func pairs(v resp.Value) map[string]resp.Value {
+	fields := map[string]resp.Value{}
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		fields[v.Elems[i].Text] = v.Elems[i+1]
+	}
+	return fields
+}
+
+func TestInfoCounts(t *testing.T) {
+	t.Parallel()
+	before := time.Now().Unix()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	do(t, c, "RPUSH list 1")
+	counts := func() map[string]int64 {
+		fields := map[string]int64{}
+		for name, text := range server.ParseInfo(do(t, c, "INFO throttle").Text) {
+			name, ok := strings.CutPrefix(name, "throttle_")
+			require.True(t, ok, "%s in section throttle", name)
+			if name == "version" {
+				assert.Regexp(t, `^\d+\.\d+\.\d+ \(commit \w+, go\S+\)$`, text)
+				continue
+			}
+			n, err := strconv.ParseInt(text, 10, 64)
+			require.NoError(t, err)
+			fields[name] = n
+		}
+		return fields
+	}
+	have := counts()
+	assert.GreaterOrEqual(t, have["since_unix_time"], before)
+	assert.LessOrEqual(t, have["since_unix_time"], time.Now().Unix())
+	for _, tc := range []struct{ call, counts string }{
+		{"CL.THROTTLE a 0 1 1h", "calls calls_throttle allowed"},
+		{"CL.THROTTLE a 0 1 1h", "calls calls_throttle limited"},
+		{"CL.THROTTLE a 0 1 1h 1 1", "calls calls_throttle errors_arity"},
+		{"CL.THROTTLE a 0 1 x", "calls calls_throttle errors_argument"},
+		{"CL.THROTTLE list 0 1 1h", "calls calls_throttle errors_wrongtype"},
+		{"CL.LIMIT b RATE 1/h", "calls calls_limit allowed"},
+		{"CL.LIMIT b RATE 1/h", "calls calls_limit limited"},
+		{"CL.LIMIT b RATTE 1/h", "calls calls_limit errors_argument"},
+		{"CL.LIMIT list RATE 1/h", "calls calls_limit errors_wrongtype"},
+		{"CL.LIMIT fault:panic RATE 1/h", "calls calls_limit errors_internal"},
+		{"CL.PEEK unused RATE 1/h", "calls calls_peek"},
+		{"CL.REFUND b RATE 1/h", "calls calls_refund refunded_units"},
+		{"CL.REFUND b RATE 1/h", "calls calls_refund"},
+		{"CL.WAIT c RATE 1/h TIMEOUT 1s", "calls calls_wait allowed"},
+		{"CL.WAIT c RATE 1/h TIMEOUT 1s", "calls calls_wait limited"},
+		{"CL.WAIT d RATE 100/s BURST 1 TIMEOUT 1s", "calls calls_wait allowed"},
+		{"CL.WAIT d RATE 100/s BURST 1 COST 2 TIMEOUT 1s", "calls calls_wait limited"},
+		{"GET a", ""},
+	} {
+		want := maps.Clone(have)
+		for _, name := range strings.Fields(tc.counts) {
+			require.Contains(t, want, name)
+			want[name]++
+		}
+		do(t, c, "%s", tc.call)
+		have = counts()
+		assert.Equal(t, want, have, tc.call)
+	}
+	ask(t, c, "CL.LIMIT e RATE 1/200ms BURST 1")
+	want := counts()
+	blocked := s.Raw()
+	require.NoError(t, blocked.Send(strings.Fields("CL.WAIT e RATE 1/200ms BURST 1 TIMEOUT 1s")...))
+	require.NoError(t, blocked.Flush())
+	awaitWaiting(t, c, 1)
+	for _, name := range []string{"calls", "calls_wait", "waiting"} {
+		want[name]++
+	}
+	assert.Equal(t, want, counts())
+	_, err := blocked.Receive()
+	require.NoError(t, err)
+	want["waiting"]--
+	want["waited"]++
+	want["allowed"]++
+	assert.Equal(t, want, counts())
+}
+
+// The section is among those of modules, and the server's own are what they were.
+func TestInfoSections(t *testing.T) {
+	t.Parallel()
+	with, without := server.Start(t), server.Start(t, server.WithoutModule())
+	headings := func(s *server.Server, section string) (all []string) {
+		for line := range strings.Lines(s.MustDo("INFO", section).Text) {
+			if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "# "); ok {
+				all = append(all, heading)
+			}
+		}
+		return all
+	}
+	assert.Equal(t, []string{"throttle"}, headings(with, "throttle"))
+	for _, section := range []string{"everything", "modules"} {
+		assert.ElementsMatch(t, append(headings(without, section), "throttle"), headings(with, section), section)
+	}
+	for _, section := range []string{"default", "server", "all"} {
+		assert.Equal(t, headings(without, section), headings(with, section), section)
+	}
+	assert.Equal(t, slices.Sorted(maps.Keys(without.Info("server"))), slices.Sorted(maps.Keys(with.Info("server"))))
+}
