@@ -23,13 +23,21 @@ func QuietLinks() server.Option {
 // all that the master has written. Writes that go on keep it waiting.
 func AwaitReplicas(t testing.TB, master *server.Server, replicas ...*server.Server) {
 	t.Helper()
-	for _, r := range replicas {
-		require.Eventually(t, func() bool {
-			link := r.Info("replication")
-			offset := master.Info("replication")["master_repl_offset"]
-			return link["master_link_status"] == "up" && link["slave_repl_offset"] == offset
-		}, patience, 5*time.Millisecond, "the replica on port %d does not catch up", r.Port)
+	await := func(reached func(link map[string]string) bool) {
+		for _, r := range replicas {
+			require.Eventually(t, func() bool {
+				link := r.Info("replication")
+				return link["master_link_status"] == "up" && reached(link)
+			}, patience, 5*time.Millisecond, "the replica on port %d does not catch up", r.Port)
+		}
 	}
+	await(func(map[string]string) bool { return true })
+	// A replica that has just read its snapshot looks up to date, but is sent nothing
+	// before it has said so. This is replicated, and changes nothing.
+	master.MustDo("PUBLISH", "topology", "await")
+	await(func(link map[string]string) bool {
+		return link["slave_repl_offset"] == master.Info("replication")["master_repl_offset"]
+	})
 }
 
 // AwaitRole returns when a server calls itself master or slave.
