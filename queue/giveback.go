@@ -16,76 +16,98 @@ import (
 // reserved in between, somebody deleted the key) the slots lapse: who was promised
 // an instant keeps it, and no unit is given out twice.
 func (q *Lines) GiveBack(line *Line, value []byte, s *stack.Stack, nowNs int64) (changed bool) {
-	if restart := unbroken(line.waiting(), value, s, nowNs); restart != nil {
-		moveUp(restart, s, nowNs)
+	waiters := line.waiting()
+	first := firstToMove(waiters, value, s)
+	if first < len(waiters) {
+		moveUp(waiters, first, s, nowNs)
 		changed = true
 	}
 	stay := line.waiters[:0]
-	for _, w := range line.waiting() {
-		if w.left {
-			q.spare = append(q.spare, w)
-		} else {
+	for i, w := range waiters {
+		switch {
+		case !w.left:
 			stay = append(stay, w)
+			continue
+		case i < first && len(stay) > 0:
+			stay[len(stay)-1].severed = true
 		}
+		q.spare = append(q.spare, w)
 	}
 	line.waiters, line.first, line.left = stay, 0, 0
 	return changed
 }
 
-// unbroken returns waiters from the first one on who left and from whom each
-// reservation follows on the one before, up to the value that the key has now; nil
-// when there is none.
-func unbroken(waiters []*waiter, value []byte, s *stack.Stack, nowNs int64) []*waiter {
-	if len(waiters) == 0 {
-		return nil
+// firstToMove is the place of the first waiter who left and since whose reservation nobody
+// but the line has changed the key; len(waiters) when there is none.
+func firstToMove(waiters []*waiter, value []byte, s *stack.Stack) (first int) {
+	first = len(waiters)
+	if first == 0 || !waiters[first-1].leads(value, s) {
+		return first
 	}
-	last := waiters[len(waiters)-1]
-	s.Load(last.limits)
-	if len(value) > 0 && s.Decode(value) != nil {
-		return nil
-	}
-	if !same(instants(s.Backlogs(nil, nowNs), nowNs), last.after, nowNs) {
-		return nil
-	}
-	var restart []*waiter
-	for i := len(waiters) - 1; i >= 0; i-- {
+	for i := len(waiters) - 1; i >= 0 && !waiters[i].severed; i-- {
 		if waiters[i].left {
-			restart = waiters[i:]
-		}
-		if i > 0 && !(slices.Equal(waiters[i-1].limits, last.limits) && same(waiters[i-1].after, waiters[i].before, nowNs)) {
-			break
+			first = i
 		}
 	}
-	return restart
+	return first
 }
 
-// moveUp makes the reservations again of those who stay. The first of waiters left.
-func moveUp(waiters []*waiter, s *stack.Stack, nowNs int64) {
-	s.Load(waiters[0].limits)
-	s.SetBacklogs(backlogs(waiters[0].before, nowNs), nowNs)
-	earliestNs := nowNs
-	for _, w := range waiters {
+// leads reports whether a key whose value is this is as w has left it. When it is not, that
+// stays so.
+func (w *waiter) leads(value []byte, s *stack.Stack) bool {
+	s.Load(w.limits)
+	if len(value) > 0 && s.Decode(value) != nil {
+		w.severed = true
+		return false
+	}
+	var buffer [stack.MaxLimits]int64
+	w.severed = w.severed || !slices.Equal(s.FullAt(buffer[:0]), w.after)
+	return !w.severed
+}
+
+// moveUp makes the reservations again of those who stay, from the first on, who left. They
+// are made at nowNs; but one that has come by then, of a caller who is not answered yet, is
+// not put off, or those behind would come later than before. It leaves in s the state after
+// the last reservation that stays, as of when that was made.
+func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
+	earliestNs := int64(math.MinInt64)
+	for _, ahead := range waiters[:first] {
+		if !ahead.left {
+			earliestNs = ahead.slotNs
+		}
+	}
+	state, atNs := waiters[first].before, waiters[first].madeNs
+	if first > 0 && !waiters[first-1].severed {
+		state, atNs = waiters[first-1].after, waiters[first-1].madeNs
+	}
+	var buffer [stack.MaxLimits]int64
+	s.Load(waiters[first].limits)
+	s.SetBacklogs(backlogs(buffer[:0], state, atNs), atNs)
+	for _, w := range waiters[first:] {
 		if w.left {
 			continue
 		}
-		w.before = instants(s.Backlogs(w.before[:0], nowNs), nowNs)
-		r := s.Take(stack.Request{Cost: w.cost, MaxWaitNs: math.MaxInt64}, nowNs)
-		w.after = instants(s.Backlogs(w.after[:0], nowNs), nowNs)
-		w.slotNs = max(nowNs+r.WaitNs, earliestNs)
-		earliestNs = w.slotNs
+		w.madeNs = min(nowNs, w.comesNs)
+		s.SetBacklogs(backlogs(buffer[:0], state, w.madeNs), w.madeNs)
+		w.before = instants(s.Backlogs(w.before[:0], w.madeNs), w.madeNs)
+		r := s.Take(stack.Request{Cost: w.cost, MaxWaitNs: math.MaxInt64}, w.madeNs)
+		w.after = instants(s.Backlogs(w.after[:0], w.madeNs), w.madeNs)
+		w.comesNs = w.madeNs + r.WaitNs
+		w.slotNs = max(w.comesNs, earliestNs)
+		state, earliestNs = w.after, w.slotNs
 	}
 }
 
-// same reports whether a and b are the same state seen from nowNs: what is over by
-// then is full in both.
-func same(a, b []int64, nowNs int64) bool {
-	return slices.EqualFunc(a, b, func(a, b int64) bool { return max(a-nowNs, 0) == max(b-nowNs, 0) })
+// same reports whether a and b are the same state seen from atNs: what is over by then is
+// full in both.
+func same(a, b []int64, atNs int64) bool {
+	return slices.EqualFunc(a, b, func(a, b int64) bool { return max(a-atNs, 0) == max(b-atNs, 0) })
 }
 
-func backlogs(instants []int64, nowNs int64) []int64 {
-	var b []int64
+// backlogs is the reverse of instants, seen from any later nowNs. It appends to dst.
+func backlogs(dst, instants []int64, nowNs int64) []int64 {
 	for _, instant := range instants {
-		b = append(b, max(instant-nowNs, 0))
+		dst = append(dst, max(instant-nowNs, 0))
 	}
-	return b
+	return dst
 }

@@ -7,6 +7,7 @@ package queue
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 
 	"redis-throttle/stack"
 )
@@ -40,18 +41,26 @@ type Line struct {
 	sameHash *Line
 }
 
+// keptNameLen is the length of the longest name whose memory is used again.
+const keptNameLen = 1 << 10
+
 // waiter is a caller with a reservation. Its limits are rates.
 type waiter struct {
 	caller    uintptr
 	line      *Line
 	enteredNs int64
-	slotNs    int64 // when it is to be answered
-	left      bool
-	cost      int64
-	limits    []stack.Limit
-	// When each limit was full before and after the reservation, ns since the epoch.
-	// Beyond 2^63 they wrap; only differences to a now within 2^63 are looked at.
+	// comesNs is the instant that was reserved, slotNs when the caller is to be answered: not
+	// before those ahead.
+	comesNs, slotNs int64
+	left            bool
+	severed         bool // somebody else has changed the key after the reservation
+	cost            int64
+	limits          []stack.Limit
+	// When each limit was full before and after the reservation, which was made at madeNs,
+	// ns since the epoch. Beyond 2^63 they wrap; only differences to an instant within 2^63
+	// are looked at.
 	before, after []int64
+	madeNs        int64
 }
 
 // Waiting is the number of callers that wait.
@@ -63,15 +72,18 @@ func (q *Lines) Waiting() int { return len(q.waiting) }
 func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost int64, before []int64, nowNs, waitNs int64) *Line {
 	line := q.line(db, name)
 	w := q.newWaiter()
-	w.caller, w.line, w.left, w.cost = caller, line, false, cost
-	w.enteredNs = nowNs
+	w.caller, w.line, w.left, w.severed, w.cost = caller, line, false, false, cost
+	w.enteredNs, w.madeNs = nowNs, nowNs
 	w.limits = s.Limits(w.limits[:0])
 	w.before = instants(append(w.before[:0], before...), nowNs)
 	w.after = instants(s.Backlogs(w.after[:0], nowNs), nowNs)
-	w.slotNs = nowNs + waitNs
+	w.comesNs = nowNs + waitNs
+	w.slotNs = w.comesNs
 	if ahead := line.waiting(); len(ahead) > 0 {
+		last := ahead[len(ahead)-1]
+		last.severed = last.severed || !slices.Equal(last.limits, w.limits) || !same(last.after, w.before, nowNs)
 		// Whoever has other limits may reserve an earlier instant, but came later.
-		w.slotNs = max(w.slotNs, ahead[len(ahead)-1].slotNs)
+		w.slotNs = max(w.slotNs, last.slotNs)
 	}
 	line.waiters = append(line.waiters, w)
 	q.waiting[caller] = w
@@ -97,7 +109,8 @@ func (line *Line) SomebodyLeft() bool { return line.left > 0 }
 // Due returns the first caller in line whose slot has come, and how long it has waited,
 // and takes it out of the line. ok is false when there is none.
 func (q *Lines) Due(line *Line, nowNs int64) (caller uintptr, waitedNs int64, ok bool) {
-	for _, w := range line.waiting() {
+	for len(line.waiting()) > 0 {
+		w := line.waiting()[0]
 		if w.slotNs > nowNs {
 			break
 		}
@@ -157,19 +170,21 @@ func (q *Lines) newLine() *Line {
 }
 
 func (q *Lines) forget(line *Line) {
-	place := &line.sameHash
-	if first := q.byKey[line.hash]; first == line {
-		if line.sameHash == nil {
-			delete(q.byKey, line.hash)
-		} else {
-			q.byKey[line.hash] = line.sameHash
+	switch before := q.byKey[line.hash]; {
+	case before != line:
+		for before.sameHash != line {
+			before = before.sameHash
 		}
-	} else {
-		for place = &first.sameHash; *place != line; place = &(*place).sameHash {
-		}
-		*place = line.sameHash
+		before.sameHash = line.sameHash
+	case line.sameHash == nil:
+		delete(q.byKey, line.hash)
+	default:
+		q.byKey[line.hash] = line.sameHash
 	}
 	line.sameHash, line.Owner = nil, 0
+	if cap(line.Name) > keptNameLen {
+		line.Name = nil
+	}
 	q.unused = append(q.unused, line)
 }
 
@@ -187,8 +202,10 @@ func (line *Line) waiting() []*waiter { return line.waiters[line.first:] }
 func (q *Lines) removeFirst(line *Line) {
 	q.spare = append(q.spare, line.waiters[line.first])
 	line.first++
-	if line.first == len(line.waiters) {
-		line.waiters, line.first = line.waiters[:0], 0
+	if 2*line.first >= len(line.waiters) {
+		// A line may never be empty. This moves no more waiters than have gone.
+		line.waiters = line.waiters[:copy(line.waiters, line.waiting())]
+		line.first = 0
 	}
 }
 

@@ -245,6 +245,15 @@ func (s *Stack) Backlogs(dst []int64, nowNs int64) []int64 {
 	return dst
 }
 
+// FullAt appends the instant at which each rate is full to dst, in ns since the Unix epoch,
+// 0 when nothing is kept of it. Beyond 2^63 they wrap.
+func (s *Stack) FullAt(dst []int64) []int64 {
+	for i := range s.n {
+		dst = append(dst, int64(s.states[i].rate.TAT))
+	}
+	return dst
+}
+
 // SetBacklogs is the reverse of Backlogs.
 func (s *Stack) SetBacklogs(backlogs []int64, nowNs int64) {
 	for i, backlog := range backlogs {
