@@ -37,9 +37,11 @@ func FuzzRequest(f *testing.F) {
 		{Wait, "k RATE 5/s TIMEOUT 0", reserved, nowNs},
 		{Wait, "k RATE 5/s RATTE", "18446744073709551615", nowNs},
 		{Throttle, "k 15 30 60 1", tatIn(5), nowNs},
+		{Throttle, "   ", "0", nowNs},
 	} {
 		f.Add(uint8(seed.command), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.value), seed.now, true)
 	}
+	var reused Call
 	f.Fuzz(func(t *testing.T, command uint8, line, value []byte, now int64, mayBlock bool) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")
@@ -54,6 +56,12 @@ func FuzzRequest(f *testing.F) {
 		c.Run(index)
 		require.Equal(t, lineWas, line, "arguments are only looked at")
 		require.Equal(t, valueWas, value, "the value is only looked at")
+		for range 2 { // as the next call after any other, and as one that repeats it
+			reused.NowNs, reused.MayBlock, reused.Kind, reused.Value = c.NowNs, c.MayBlock, c.Kind, c.Value
+			reused.Args, reused.ArgCount = c.Args, c.ArgCount
+			reused.Run(index)
+			requireSameAnswer(t, c, &reused)
+		}
 		if index == Throttle {
 			return // has a target of its own
 		}
@@ -68,6 +76,22 @@ func FuzzRequest(f *testing.F) {
 			require.Len(t, before, c.stack.Len())
 		}
 	})
+}
+
+func requireSameAnswer(t *testing.T, want, got *Call) {
+	require.Equal(t, want.Reply, got.Reply)
+	require.Equal(t, string(want.Error), string(got.Error))
+	require.Equal(t, want.Integers, got.Integers)
+	require.Equal(t, want.Write, got.Write)
+	require.Equal(t, string(want.NewValue), string(got.NewValue))
+	if want.Write == Set {
+		require.Equal(t, want.ExpireAtMs, got.ExpireAtMs)
+	}
+	if want.Reply == ReplyLater {
+		require.Equal(t, want.WaitNs, got.WaitNs)
+		require.Equal(t, want.Cost, got.Cost)
+		require.Equal(t, want.Before, got.Before)
+	}
 }
 
 func requireOneAnswer(t *testing.T, c *Call, index Index) {

@@ -338,6 +338,15 @@ func TestWordsOfAnyBytes(t *testing.T) {
 	requireError(t, c, fmt.Sprintf("ERR syntax error near '%s...': %s", strings.Repeat("s", 40), badMaxWait), "1 MB of units")
 }
 
+// Before any limit was seen there is none to be reminded of by empty words.
+func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
+	for _, value := range []string{"", "0", tatIn(1)} {
+		c := &Call{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}, Kind: String, Value: []byte(value)}
+		c.Run(Throttle)
+		requireError(t, c, badMaxBurst, value)
+	}
+}
+
 func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, tooFast, tooLong,
 		tooSlow, tooManyLimits, givenTwice, withoutMaxWait, onlyRates, expectedALimit, expectedOfLimit, expectedOfPeek, expectedOfWait} {
