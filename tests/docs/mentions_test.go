@@ -96,13 +96,13 @@ func TestTargetsThatPagesMakeExist(t *testing.T) {
 }
 
 // shellLines says, by its first word, what a line of a block marked sh has to be; that it
-// also works is shown by the test that is named, or that runs it.
+// also works is shown by the test that is named, or cannot be shown here.
 var shellLines = map[string]func(t *testing.T, words []string){
-	"make":           func(*testing.T, []string) {},                         // TestTargetsThatPagesMakeExist
-	"redis_exporter": hasFiles,                                              // TestExporterRunsTheScript
-	"go":             func(t *testing.T, w []string) { hasFiles(t, w[2:]) }, // go run ./cmd/...
-	"docker":         func(*testing.T, []string) {},                         // needs an engine
-	"git":            func(*testing.T, []string) {},                         // needs the network
+	"make":           func(*testing.T, []string) {}, // TestTargetsThatPagesMakeExist
+	"go":             hasFiles,                      // TestPictureShowsTheBoundaryBurstOfFixedWindows
+	"redis_exporter": hasFiles,                      // TestExporterRunsTheScript
+	"docker":         hasDockerfiles,                // needs an engine
+	"git":            func(*testing.T, []string) {}, // needs the network
 }
 
 func TestShellLinesAreCommandsThatExist(t *testing.T) {
@@ -146,6 +146,13 @@ func hasFiles(t *testing.T, words []string) {
 	assert.Positive(t, found, "nothing is known of this command: add it to shellLines")
 }
 
+func hasDockerfiles(t *testing.T, _ []string) {
+	for _, name := range []string{"Dockerfile", "docker-compose.yml"} {
+		_, err := os.Stat(filepath.Join(rootDir(t), name))
+		assert.NoError(t, err)
+	}
+}
+
 // Blocks that are a configuration start a server; those that are JSON are.
 func TestConfigurationsOfPagesWork(t *testing.T) {
 	t.Parallel()
@@ -182,8 +189,7 @@ func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
 	module, err := server.ModulePath()
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "limiters.svg")
-	// Slower than the page's, for machines that have other things to do.
-	cmd := exec.Command("go", "run", "./cmd/throttle-picture", "--server", program.Path, "--module", module, "--out", out, "--minute", "12s")
+	cmd := exec.Command("go", "run", "./cmd/throttle-picture", "--server", program.Path, "--module", module, "--out", out)
 	cmd.Dir = rootDir(t)
 	text, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(text))
