@@ -1,0 +1,138 @@
+package tests
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// While nobody listens the module only counts its writes (module/listeners.c). These
+// servers find that out quickly: they look a hundred times a second, and give up
+// their backlog a second after the last replica left.
+func soonAlone() server.Option { return server.Config("hz 100", "repl-backlog-ttl 1") }
+
+// allowedCall is a call that is let through and whose key lasts.
+func allowedCall(random *rand.Rand) []string {
+	key := fmt.Sprint("key", random.IntN(500))
+	switch random.IntN(3) {
+	case 0:
+		return []string{"CL.LIMIT", "stack" + key, "RATE", "100/d", "BURST", "1000000", "FIXED", "1000000000/365d"}
+	case 1:
+		return []string{"CL.LIMIT", "window" + key, "WINDOW", "1000000000/d"}
+	}
+	return []string{"CL.THROTTLE", key, "1000000", "100", "1d", "1"}
+}
+
+// awaitAlone returns when the server has no backlog and has had the time to notice.
+func awaitAlone(t *testing.T, s *server.Server) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.Info("replication")["repl_backlog_active"] == "0" }, 60*time.Second, 5*time.Millisecond)
+	// Whether it has noticed does not show. If it has not, this test tests less.
+	time.Sleep(200 * time.Millisecond)
+}
+
+func (l *load) await(t *testing.T, calls int64) {
+	t.Helper()
+	for goal := l.calls.Load() + calls; l.calls.Load() < goal; time.Sleep(time.Millisecond) {
+		require.False(t, t.Failed())
+	}
+}
+
+func linkIsUp(s *server.Server) bool { return s.Info("replication")["master_link_status"] == "up" }
+
+func TestReplicaThatComesInTheMiddleMissesNothing(t *testing.T) {
+	t.Parallel()
+	for name, diskless := range map[string]string{"with a file": "no", "diskless": "yes"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := []server.Option{topology.QuietLinks(), soonAlone(), server.Config("repl-diskless-sync " + diskless)}
+			master := server.Start(t, opts...)
+			replica := server.Start(t, opts...)
+			for round := range 5 {
+				l := startLoad(t, master, allowedCall, nil)
+				awaitAlone(t, master)
+				replica.MustDo("REPLICAOF", "127.0.0.1", fmt.Sprint(master.Port))
+				require.Eventually(t, func() bool { return linkIsUp(replica) }, 60*time.Second, time.Millisecond)
+				l.await(t, 1000)
+				l.stop()
+				topology.AwaitReplicas(t, master, replica)
+				state := topology.RequireCopies(t, master, replica)
+				require.NotEmpty(t, state, "round %d", round)
+				replica.MustDo("REPLICAOF", "NO", "ONE")
+			}
+			assert.Empty(t, master.LogLines("somebody listens who did not begin with a fork"))
+		})
+	}
+}
+
+func TestAppendOnlyFileSwitchedOnInTheMiddleMissesNothing(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, soonAlone())
+	l := startLoad(t, s, allowedCall, nil)
+	awaitAlone(t, s)
+	s.MustDo("CONFIG", "SET", "appendonly", "yes")
+	l.await(t, 1000)
+	require.Eventually(t, func() bool {
+		p := s.Info("persistence")
+		return p["aof_rewrite_in_progress"] == "0" && p["aof_rewrite_scheduled"] == "0"
+	}, 60*time.Second, 5*time.Millisecond)
+	l.await(t, 1000)
+	l.stop()
+	want := topology.Read(t, s)
+	require.NotEmpty(t, want)
+	s.Configure(server.AppendOnly("always"))
+	s.Restart()
+	topology.RequireEqual(t, want, topology.Read(t, s), "after a restart")
+	assert.Empty(t, s.LogLines("somebody listens"))
+}
+
+func TestPromotedReplicaFeedsItsOwn(t *testing.T) {
+	t.Parallel()
+	opts := []server.Option{topology.QuietLinks(), soonAlone()}
+	old := server.Start(t, opts...)
+	promoted := server.Start(t, append(opts, server.ReplicaOf(old))...)
+	below := server.Start(t, append(opts, server.ReplicaOf(promoted), server.WithoutModule())...)
+	topology.AwaitReplicas(t, old, promoted, below)
+	l := startLoad(t, old, allowedCall, nil)
+	l.await(t, 2000)
+	l.stop()
+	topology.AwaitReplicas(t, old, promoted, below)
+	promoted.MustDo("REPLICAOF", "NO", "ONE")
+	l = startLoad(t, promoted, allowedCall, nil)
+	l.await(t, 2000)
+	later := server.Start(t, append(opts, server.ReplicaOf(promoted))...)
+	require.Eventually(t, func() bool { return linkIsUp(later) }, 60*time.Second, time.Millisecond)
+	l.await(t, 2000)
+	l.stop()
+	topology.AwaitReplicas(t, promoted, below, later)
+	topology.RequireCopies(t, promoted, below, later)
+}
+
+// The save points go by this counter.
+func TestChangesAreCountedAlsoWhenNobodyListens(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, soonAlone())
+	awaitAlone(t, s)
+	c := s.Raw()
+	changes := func() int64 { return s.InfoInt("persistence", "rdb_changes_since_last_save") }
+	before := changes()
+	for _, command := range []string{
+		"CL.THROTTLE a 9 1 1h", "CL.THROTTLE a 9 1 1h", "CL.LIMIT b RATE 2/h", "CL.LIMIT c WINDOW 5/h FIXED 9/365d", "CL.REFUND b RATE 2/h",
+		"CL.WAIT d RATE 1/h TIMEOUT 1s", // these change one key each
+		"MULTI", "CL.THROTTLE a 9 1 1h", "CL.LIMIT b RATE 2/h", "EXEC",
+		"CL.PEEK a RATE 1/h", "CL.THROTTLE a 9 1 1h 0", "CL.LIMIT d RATE 1/h", // these none
+	} {
+		require.False(t, do(t, c, "%s", command).IsError(), command)
+	}
+	v, err := c.Do("EVAL", "for i = 1, 10 do redis.call('CL.THROTTLE', KEYS[1], 99, 1, '1h') end", "1", "e")
+	require.NoError(t, err)
+	require.False(t, v.IsError())
+	assert.EqualValues(t, 6+2+10, changes()-before)
+}
