@@ -74,9 +74,9 @@ func (cr *crowd) disperse() int64 {
 	return cr.allowed.Load()
 }
 
-// requireWithinLimit is what a rate limit is for: over any time, no more than a full
+// assertWithinLimit is what a rate limit is for: over any time, no more than a full
 // bucket and what came back meanwhile. forgotten are units whose taking was lost.
-func requireWithinLimit(t testing.TB, l limit, admitted, forgotten, fromNs, toNs int64) {
+func assertWithinLimit(t testing.TB, l limit, admitted, forgotten, fromNs, toNs int64) {
 	t.Helper()
 	most := l.capacity + (toNs-fromNs)/int64(l.emission) + forgotten
 	assert.LessOrEqual(t, admitted, most, "units admitted in %v under %s", time.Duration(toNs-fromNs), l.args)

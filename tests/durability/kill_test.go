@@ -33,10 +33,10 @@ func TestKilledUnderLoadKeepsWhatWasAcknowledged(t *testing.T) {
 		enough := acknowledged.Load() + 1 + rand.Int64N(most)
 		reached := make(chan struct{})
 		stop := sync.OnceFunc(func() { close(reached) })
-		var crowd sync.WaitGroup
+		var running sync.WaitGroup
 		for caller := range callers {
 			c := s.Raw()
-			crowd.Go(func() {
+			running.Go(func() {
 				hammer(t, c, book, caller, pipelined, func() {
 					if acknowledged.Add(1) == enough {
 						stop()
@@ -47,10 +47,10 @@ func TestKilledUnderLoadKeepsWhatWasAcknowledged(t *testing.T) {
 		if cycle%4 == 0 {
 			s.MustDo("BGREWRITEAOF") // so that some deaths come amid a rewrite
 		}
-		go func() { crowd.Wait(); stop() }() // all gone before that: they have failed the test
+		go func() { running.Wait(); stop() }() // all gone before that: they have failed the test
 		<-reached
 		s.Kill()
-		crowd.Wait()
+		running.Wait()
 		s.Restart()
 		unheardOf += book.settle(t, s)
 		if t.Failed() {

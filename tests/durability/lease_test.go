@@ -44,7 +44,7 @@ func TestLeasesTakeTheLoadOffAHotKey(t *testing.T) {
 	s := server.Start(t)
 	var handedOut atomic.Int64
 	leases := make([]*lease, processes)
-	var crowd sync.WaitGroup
+	var running sync.WaitGroup
 	for i := range leases {
 		c := s.Raw()
 		leases[i] = &lease{batch: batch, take: func(quantity int64) bool {
@@ -56,7 +56,7 @@ func TestLeasesTakeTheLoadOffAHotKey(t *testing.T) {
 			assert.NoError(t, err)
 			return a.Allowed
 		}}
-		crowd.Go(func() {
+		running.Go(func() {
 			for range requestsEach {
 				if leases[i].allow() {
 					handedOut.Add(1)
@@ -64,7 +64,7 @@ func TestLeasesTakeTheLoadOffAHotKey(t *testing.T) {
 			}
 		})
 	}
-	crowd.Wait()
+	running.Wait()
 	unspent := int64(0)
 	for _, l := range leases {
 		unspent += l.left

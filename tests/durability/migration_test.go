@@ -191,7 +191,7 @@ func (s *slotCrowd) stop(owner *server.Server) {
 	toNs := serverTime(t, owner)
 	for i, key := range s.keys {
 		l, given := limitOfSlotKey(i), s.given[i].Load()
-		requireWithinLimit(t, l, given, 0, s.fromNs, toNs)
+		assertWithinLimit(t, l, given, 0, s.fromNs, toNs)
 		if l == hourly {
 			assert.Equal(t, l.capacity-given, remaining(t, owner, l, key), "remaining of %s", key)
 		}

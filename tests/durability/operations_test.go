@@ -31,8 +31,8 @@ func TestUnitsTakenAfterTheLastSnapshotComeBack(t *testing.T) {
 }
 
 // Over maxmemory, with no key to evict, CL.THROTTLE takes nothing and tells nothing,
-// not even with a quantity of 0. CL.PEEK still looks.
-func TestFullMemoryLeavesLookingToPeek(t *testing.T) {
+// not even with a quantity of 0. CL.PEEK still looks, and CL.REFUND gives back.
+func TestFullMemoryRefusesWhatTakes(t *testing.T) {
 	begin(t)
 	s := server.Start(t, server.Config("maxmemory-policy noeviction"))
 	s.MustDo(hourly.call("key", 5)...)
@@ -41,12 +41,13 @@ func TestFullMemoryLeavesLookingToPeek(t *testing.T) {
 		v := s.Do(hourly.call("key", quantity)...)
 		assert.True(t, strings.HasPrefix(v.Text, "OOM "), "%v", v)
 	}
-	peek := s.MustDo("CL.PEEK", "key", "RATE", "1/h", "BURST", strconv.FormatInt(hourly.capacity, 10))
-	allowed, err := allowedIn(peek)
-	require.NoError(t, err)
-	assert.True(t, allowed)
+	for _, command := range []string{"CL.PEEK", "CL.REFUND"} {
+		v := s.MustDo(command, "key", "RATE", "1/h", "BURST", strconv.FormatInt(hourly.capacity, 10))
+		_, err := allowedIn(v)
+		require.NoError(t, err)
+	}
 	s.MustDo("CONFIG", "SET", "maxmemory", "0")
-	assert.Equal(t, hourly.capacity-5, remaining(t, s, hourly, "key"))
+	assert.Equal(t, hourly.capacity-4, remaining(t, s, hourly, "key"))
 }
 
 // A limiter's keys expire, so every policy but noeviction may evict them, and an
