@@ -44,7 +44,7 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
-var machinePath = regexp.MustCompile(`/(home|Users|work)/\w+|/root/|/tmp/\w+`)
+var machinePath = regexp.MustCompile(`/(home|Users|work)/\w+|/root[/]|/tmp/\w+`)
 
 func TestPagesHaveNoPathsOfAMachine(t *testing.T) {
 	t.Parallel()
