@@ -30,7 +30,7 @@ func wordRefusals() (table []wordRefusal) {
 		for _, first := range []string{"RATTE", "COST", "5/s", "UPTO", "RATES", "RAT", "TIMEOUT", "%s%n"} {
 			add(command, first+" 5/s"+rest, "near '"+first+"'", "expected RATE, WINDOW or FIXED")
 		}
-		add(command, "RATE 5/s BURST 10 RATTE 5/s"+rest, "near 'RATTE'", "expected RATE, WINDOW, FIXED, ")
+		add(command, "RATE 5/s BURST 10 RATTE 5/s"+rest, "near 'RATTE'", "expected RATE, WINDOW, FIXED")
 		add(command, "RATE 5/s BURST 10 BURST 10"+rest, "near 'BURST'")
 		add(command, "WINDOW 5/s BURST 10"+rest, "near 'BURST'")
 		add(command, "FIXED 5/s BURST 10"+rest, "near 'BURST'")
@@ -79,7 +79,7 @@ func wordRefusals() (table []wordRefusal) {
 				continue
 			}
 			rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
-			add(command, "RATE 5/s "+word+rest, "near '"+first+"'", "expected RATE, WINDOW, FIXED, ")
+			add(command, "RATE 5/s "+word+rest, "near '"+first+"'", "expected RATE, WINDOW, FIXED")
 		}
 		if word != "TIMEOUT 1s" {
 			add("CL.LIMIT", "RATE 5/s "+word+" "+word, "near '"+first+"'", "given twice")
@@ -94,8 +94,11 @@ func wordRefusals() (table []wordRefusal) {
 		add("CL.LIMIT", "RATE 5/s MAXWAIT "+bad, "near '", "MAXWAIT takes a length of time")
 		add("CL.WAIT", "RATE 5/s TIMEOUT "+bad, "near '", "TIMEOUT takes a length of time")
 	}
-	add("CL.LIMIT", strings.Repeat("RATE 5/s BURST 5 ", 8)+strings.Repeat("COST 1 ", 10), "given twice")
-	add("CL.LIMIT", strings.Repeat("RATE 5/s BURST 5 ", 8)+"COST 1 UPTO STRICT 1 2 3 4 5 6 7 8 9 10 11 12", "near '1'")
+	// Longer than any call that means something.
+	for _, command := range family {
+		add(command, strings.Repeat("RATE 5/s BURST 5 ", 8)+strings.Repeat("COST 1 ", 10), "too many arguments")
+		add(command, strings.Repeat("1 ", 1000), "syntax error")
+	}
 	return table
 }
 

@@ -55,7 +55,7 @@ func TestReplicaThatComesInTheMiddleMissesNothing(t *testing.T) {
 			opts := []server.Option{topology.QuietLinks(), soonAlone(), server.Config("repl-diskless-sync " + diskless)}
 			master := server.Start(t, opts...)
 			replica := server.Start(t, opts...)
-			for round := range 5 {
+			for round := range 3 {
 				l := startLoad(t, master, allowedCall, nil)
 				awaitAlone(t, master)
 				replica.MustDo("REPLICAOF", "127.0.0.1", fmt.Sprint(master.Port))
