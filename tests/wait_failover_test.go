@@ -1,0 +1,52 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// A planned failover sends those who wait away with an error. Their slots stay taken on
+// both sides, and the new master takes callers where the old one left off.
+func TestCallersAreSentAwayByAFailover(t *testing.T) {
+	t.Parallel()
+	old := server.Start(t, topology.QuietLinks())
+	next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
+	topology.AwaitReplicas(t, old, next)
+	l := standInLine(t, old, 4, time.Hour, 1)
+	require.NoError(t, l.conns[0].Close()) // one slot is on its way back
+	l.awaitWaiting(3)
+	require.False(t, do(t, l.admin, "FAILOVER").IsError())
+	for _, i := range []int{1, 2, 3} {
+		v, _ := l.receive(i)
+		assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
+	}
+	topology.AwaitRole(t, next, "master")
+	topology.AwaitRole(t, old, "slave")
+	topology.AwaitReplicas(t, next, old)
+	topology.RequireCopies(t, next, old)
+	a := ask(t, next.Raw(), "CL.LIMIT key %s MAXWAIT 1d", l.limit())
+	assert.EqualValues(t, 0, a.Limited)
+	assert.GreaterOrEqual(t, a.WaitMs, int64(4*3_600_000-60_000), "behind those who were sent away")
+	topology.AwaitReplicas(t, next, old)
+	topology.RequireCopies(t, next, old)
+}
+
+// A replica that was promoted serves callers of its own.
+func TestPromotedReplicaLetsCallersWait(t *testing.T) {
+	t.Parallel()
+	old := server.Start(t)
+	next := server.Start(t, server.ReplicaOf(old))
+	ask(t, old.Raw(), "CL.LIMIT other RATE 1/h")
+	topology.AwaitReplicas(t, old, next)
+	next.MustDo("REPLICAOF", "NO", "ONE")
+	l := standInLine(t, next, 2, 100*time.Millisecond, 3)
+	l.requireServed(0, 0)
+	l.requireServed(1, 1)
+}
