@@ -11,12 +11,11 @@ void throttleCount(const throttleCall *call) {
   switch (call->reply) {
   case REPLY_INTEGERS:
   case REPLY_FIELDS:
-    if (call->integers[FIELD_LIMITED]) {
-      stats.limited++;
-    } else if (call->command != COMMAND_REFUND && call->command != COMMAND_PEEK) {
-      stats.allowed++;
+    if (call->command == COMMAND_REFUND) {
+      stats.refundedUnits -= call->integers[FIELD_GRANTED];
+    } else if (call->command != COMMAND_PEEK) {
+      *(call->integers[FIELD_LIMITED] ? &stats.limited : &stats.allowed) += 1;
     }
-    if (call->command == COMMAND_REFUND) stats.refundedUnits -= call->integers[FIELD_GRANTED];
     break;
   case REPLY_WRONG_ARITY:
     stats.errorsArity++;
