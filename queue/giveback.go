@@ -56,12 +56,9 @@ func firstToMove(waiters []*waiter, value []byte, s *stack.Stack) (first int) {
 // stays so.
 func (w *waiter) leads(value []byte, s *stack.Stack) bool {
 	s.Load(w.limits)
-	if len(value) > 0 && s.Decode(value) != nil {
-		w.severed = true
-		return false
-	}
+	unreadable := len(value) > 0 && s.Decode(value) != nil
 	var buffer [stack.MaxLimits]int64
-	w.severed = w.severed || !slices.Equal(s.FullAt(buffer[:0]), w.after)
+	w.severed = w.severed || unreadable || !slices.Equal(s.FullAt(buffer[:0]), w.after)
 	return !w.severed
 }
 
@@ -94,7 +91,7 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 		w.after = instants(s.Backlogs(w.after[:0], w.madeNs), w.madeNs)
 		w.comesNs = w.madeNs + r.WaitNs
 		w.slotNs = max(w.comesNs, earliestNs)
-		state, earliestNs = w.after, w.slotNs
+		state = w.after
 	}
 }
 

@@ -139,6 +139,21 @@ func TestCallersAreAnsweredInOrderWhenTheirSlotComes(t *testing.T) {
 	assert.Zero(t, db.lines.Waiting())
 }
 
+// Giving back may have to be put off, while the clients are paused.
+func TestWhoLeftIsNotAnswered(t *testing.T) {
+	db, line, _ := fiveWait(t)
+	db.lines.Leave(1)
+	db.lines.Leave(3)
+	caller, _, ok := db.lines.Due(line, start+200*ms)
+	assert.True(t, ok)
+	assert.Equal(t, uintptr(2), caller)
+	assert.True(t, line.SomebodyLeft())
+	_, _, ok = db.lines.Due(line, start+300*ms)
+	assert.False(t, ok)
+	assert.False(t, line.SomebodyLeft(), "its slot has gone by")
+	assert.Equal(t, "4@400 5@500", slots(line))
+}
+
 func TestThoseBehindMoveUpWhenOneLeaves(t *testing.T) {
 	for _, tt := range []struct {
 		leave []uintptr
@@ -273,6 +288,19 @@ func TestALineKeepsTheOrderOfArrivalWhateverTheLimits(t *testing.T) {
 	assert.Equal(t, []uintptr{2, 5, 6}, db.wake(line, start+2000*ms))
 }
 
+func TestSlotsLapseWhenThoseBehindHaveOtherLimits(t *testing.T) {
+	db, line, _ := fiveWait(t)
+	slow := []stack.Limit{rate(t, 5, second, 1)}
+	require.Equal(t, 600*ms, db.wait("k", 6, slow, 1, start).WaitNs, "the same state, another count")
+	require.Equal(t, 800*ms, db.wait("k", 7, slow, 1, start).WaitNs)
+	db.lines.Leave(2)
+	db.wake(line, start+10*ms)
+	assert.Equal(t, "1@100 3@300 4@400 5@500 6@600 7@800", slots(line))
+	db.lines.Leave(6)
+	db.wake(line, start+10*ms)
+	assert.Equal(t, "1@100 3@300 4@400 5@500 7@600", slots(line))
+}
+
 func TestEachKeyOfEachDatabaseHasItsOwnLine(t *testing.T) {
 	var q Lines
 	var s stack.Stack
@@ -320,14 +348,15 @@ func TestAnEmptyLineMakesPlaceForAnother(t *testing.T) {
 
 // Two keys of the same hash do not happen in a test by themselves.
 func TestLinesOfTheSameHash(t *testing.T) {
-	names := []string{"a", "b", "c"}
+	names := []string{"a", "a", "b"} // the second in another database
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		var q Lines
 		real := q.line(0, []byte("a"))
 		lines := []*Line{real}
 		for _, name := range names[1:] {
 			other := q.newLine()
-			other.Name, other.hash, other.sameHash = []byte(name), real.hash, q.byKey[real.hash]
+			other.DB, other.Name = 1, []byte(name)
+			other.hash, other.sameHash = real.hash, q.byKey[real.hash]
 			q.byKey[real.hash] = other
 			lines = append(lines, other)
 		}
