@@ -43,7 +43,11 @@ enum {
   CONTEXT_DENY_BLOCKING = 1 << 21,
 };
 enum { EVENT_ROLE_CHANGED = 0, EVENT_REPLICA_CHANGE = 6, EVENT_CRON_LOOP = 8, EVENT_FORK_CHILD = 13 };
-enum { OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1 };
+enum {
+  OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1,
+  OPTION_HANDLE_REPL_ASYNC_LOAD = 1 << 2,
+  OPTION_HANDLE_ATOMIC_SLOT_MIGRATION = 1 << 5,
+};
 
 // REQUIRED functions exist in every supported server (Redis 6.2 on); without one
 // of them the module refuses to load. OPTIONAL ones came later.

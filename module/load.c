@@ -6,8 +6,11 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   if (missing) return missing;
   if (api.IsModuleNameBusy(moduleName)) return "a module of this name is already loaded";
   // A denied call opens its key for writing and changes nothing, so WATCH and
-  // client-side caches are told where a key is changed, not where it is opened.
-  api.SetModuleOptions(ctx, OPTION_NO_IMPLICIT_SIGNAL_MODIFIED);
+  // client-side caches are told where a key is changed, not where it is opened. And the
+  // module keeps nothing beside the keys that a slot that moves or a replica that loads
+  // would have to take along.
+  api.SetModuleOptions(ctx, OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | OPTION_HANDLE_REPL_ASYNC_LOAD |
+                                OPTION_HANDLE_ATOMIC_SLOT_MIGRATION);
   throttleMakeStrings();
   throttleWatchListeners(ctx);
   return NULL;

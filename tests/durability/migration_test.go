@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,9 +112,6 @@ func reshard(_ *testing.T, c *topology.Cluster, _ int, from, to *server.Server) 
 func moveAsAWhole(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server) {
 	number := strconv.Itoa(slot)
 	v := from.Do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", number, number, "NODE", c.ID(to))
-	if strings.Contains(v.Text, "does not support atomic slot migration") {
-		t.Skip(v.Text)
-	}
 	require.False(t, v.IsError(), "%v", v)
 	require.Eventually(t, func() bool { return c.Owner(slot) == to }, time.Minute, 5*time.Millisecond)
 }
