@@ -16,11 +16,11 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 # that everything is there before the build begins.
 STAGE := build
 run: STAGE := run
-test test-unit test-server test-matrix bench bench-curves bench-wakeups: STAGE := test
+test test-unit test-server test-matrix bench bench-curves bench-wakeups soak: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 
-.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race fuzz bench bench-curves bench-wakeups bench-unit lint release check-release check-arm64 clean
+.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race soak check-docker fuzz bench bench-curves bench-wakeups bench-unit lint release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,12 @@ servers: ## fetch the servers of test-matrix into build/servers
 race: ## unit tests under the race detector
 	@scripts/setup $(STAGE)
 	go test -race -short $(PURE)
+
+soak: build build-check ## mixed load, restarts, snapshots and mishaps for SOAK=10m
+	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m
+
+check-docker: ## the Dockerfile and the compose file, as far as that goes without an engine
+	@scripts/check-docker
 
 fuzz: ## fuzz each target for FUZZTIME=10s
 	@scripts/setup $(STAGE)
