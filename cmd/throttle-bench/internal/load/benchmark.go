@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os/exec"
 	"regexp"
@@ -45,7 +46,7 @@ func Benchmark(ctx context.Context, program string, c Calls) (Report, error) {
 // What redis-benchmark prints, from version 6.2 on, without -q and --csv. Every
 // line may be preceded by progress that ends in a carriage return.
 var (
-	throughputLine = regexp.MustCompile(`^\s*throughput summary: ([\d.]+) requests per second$`)
+	throughputLine = regexp.MustCompile(`^\s*throughput summary: ([\d.]+|inf) requests per second$`)
 	percentileLine = regexp.MustCompile(`^([\d.]+)% <= ([\d.]+) milliseconds \(cumulative count (\d+)\)$`)
 	summaryHeader  = "avg min p50 p95 p99 max"
 )
@@ -79,6 +80,10 @@ func ParseBenchmark(r io.Reader) (Report, error) {
 		summary = strings.Join(fields, " ") == summaryHeader
 	}
 	report.Latency.P999 = reaches(counts, 0.999)
+	if math.IsInf(report.CallsPerSecond, 0) && len(counts) > 0 {
+		// All were done within the millisecond that redis-benchmark counts in: at least so many.
+		report.CallsPerSecond = 1000 * counts[len(counts)-1].count
+	}
 	if report.CallsPerSecond == 0 || report.Latency.P50 == 0 || report.Latency.P999 == 0 {
 		return Report{}, errors.New("no summary in its output")
 	}

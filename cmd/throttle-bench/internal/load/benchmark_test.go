@@ -1,6 +1,7 @@
 package load_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,19 @@ func TestP999IsTheFirstListedLatencyThatCoversIt(t *testing.T) {
 		require.NoError(t, err, tt.name)
 		assert.Equal(t, tt.want, got.Latency.P999, tt.name)
 	}
+}
+
+func TestARunWithinAMillisecondHadAtLeastSoManyCallsASecond(t *testing.T) {
+	whole, err := os.ReadFile(filepath.Join("testdata", "redis-benchmark-7.0.txt"))
+	require.NoError(t, err)
+	instant := strings.Replace(string(whole), "98522.17 requests", "inf requests", 1)
+	got, err := load.ParseBenchmark(strings.NewReader(instant))
+	require.NoError(t, err)
+	want, err := load.ParseBenchmark(strings.NewReader(string(whole)))
+	require.NoError(t, err)
+	assert.Equal(t, want.Latency, got.Latency)
+	assert.Greater(t, got.CallsPerSecond, 1000.0)
+	assert.False(t, math.IsInf(got.CallsPerSecond, 0))
 }
 
 func TestOutputThatEndsEarlyIsAnError(t *testing.T) {
