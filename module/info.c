@@ -33,12 +33,6 @@ static commandArg limitKinds[] = {
     ARG("count/period", ARG_STRING, .token = "FIXED"),
     END,
 };
-static commandArg rateOnly[] = {
-    ARG("count/period", ARG_STRING, .token = "RATE"),
-    ARG("capacity", ARG_INTEGER, .token = "BURST", .flags = ARG_OPTIONAL),
-    END,
-};
-
 #define LIMITS ARG("limit", ARG_ONEOF, .flags = ARG_MULTIPLE, .subargs = limitKinds)
 #define COST ARG("units", ARG_INTEGER, .token = "COST", .flags = ARG_OPTIONAL)
 
@@ -59,11 +53,10 @@ static commandArg limitArgs[] = {
     ARG("duration", ARG_STRING, .token = "MAXWAIT", .flags = ARG_OPTIONAL),
     END,
 };
-static commandArg peekArgs[] = {KEY, LIMITS, COST, END};
-static commandArg refundArgs[] = {KEY, LIMITS, COST, END};
+static commandArg limitsAndCost[] = {KEY, LIMITS, COST, END}; // of CL.PEEK and CL.REFUND
 static commandArg waitArgs[] = {
     KEY,
-    ARG("limit", ARG_BLOCK, .flags = ARG_MULTIPLE, .subargs = rateOnly),
+    ARG("limit", ARG_BLOCK, .flags = ARG_MULTIPLE, .subargs = rate),
     COST,
     ARG("duration", ARG_STRING, .token = "TIMEOUT"),
     END,
@@ -98,7 +91,7 @@ const commandInfo infoPeek = {
     .tips = "nondeterministic_output",
     .arity = -4,
     .keySpecs = looked,
-    .args = peekArgs,
+    .args = limitsAndCost,
 };
 const commandInfo infoRefund = {
     .version = &version,
@@ -107,7 +100,7 @@ const commandInfo infoRefund = {
     .since = SINCE,
     .arity = -4,
     .keySpecs = updated,
-    .args = refundArgs,
+    .args = limitsAndCost,
 };
 const commandInfo infoWait = {
     .version = &version,
