@@ -33,8 +33,8 @@ static const struct {
     {"cl.top", throttleTop, "readonly admin", 0, "read slow admin dangerous", &infoTop},
 };
 
-// Makes the category, unless a server without the notion. One that was there before this
-// load of the module is as good.
+// Makes category throttle and reports whether commands can be put into categories. One that
+// is there from an earlier load of the module is as good.
 static int makeCategory(RedisModuleCtx *ctx) {
   if (!api.AddACLCategory || !api.SetCommandACLCategories) return 0;
   errno = 0;
