@@ -60,6 +60,8 @@ enum {
   REQUIRED(WrongArity, int, (RedisModuleCtx *))                                                       \
   REQUIRED(StringPtrLen, const char *, (const RedisModuleString *, size_t *length))                   \
   REQUIRED(CreateString, RedisModuleString *, (RedisModuleCtx *, const char *, size_t length))        \
+  REQUIRED(RetainString, void, (RedisModuleCtx *, RedisModuleString *))                               \
+  REQUIRED(StringCompare, int, (RedisModuleString *, RedisModuleString *))                            \
   REQUIRED(FreeString, void, (RedisModuleCtx *, RedisModuleString *))                                 \
   REQUIRED(OpenKey, RedisModuleKey *, (RedisModuleCtx *, RedisModuleString *name, int mode))          \
   REQUIRED(CloseKey, void, (RedisModuleKey *))                                                        \

@@ -14,38 +14,13 @@ void throttleMakeStrings(void) {
   stringKeepttl = api.CreateString(NULL, "KEEPTTL", 7);
 }
 
-// The server doubles a string that grows. From this length on that costs more memory
-// than making the string anew, at its exact size, costs time.
-enum { GROW_UP_TO = 512 };
-
-// A value of the same length is overwritten where it lies.
-static void setValue(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key) {
-  size_t length = (size_t)call->valueLength;
-  if (call->keyKind == KEY_ABSENT || call->value.length != length) {
-    if (length > GROW_UP_TO) {
-      RedisModuleString *value = api.CreateString(ctx, call->newValue, length);
-      api.StringSet(key, value); // without expiry
-      api.FreeString(ctx, value);
-      return;
-    }
-    api.StringTruncate(key, length);
-  }
-  // For writing, the server hands out a copy of its own where the old value is shared.
-  memcpy(api.StringDMA(key, &length, OPEN_WRITE), call->newValue, length);
-}
-
 // Replicas and the AOF are told the effect, never the command, so that they end
 // with the same bytes whatever their clock, and also without this module. Where there
 // are none a change is only counted; there is no command to name outside of a call.
 static int isHeard(const throttleCall *call) { return throttleListened || call->command < 0; }
 
-// The listeners of notifications come last, with the key closed: one of another module
-// may change it.
-static void set(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
-  setValue(call, ctx, key);
+static void replicateSet(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name, int expiryChanges) {
   size_t length = (size_t)call->valueLength;
-  int expiryChanges = api.GetAbsExpire(key) != call->expireAtMs;
-  if (expiryChanges) api.SetAbsExpire(key, call->expireAtMs);
   if (!isHeard(call)) {
     api.ReplicateVerbatim(ctx);
   } else if (expiryChanges) {
@@ -53,8 +28,68 @@ static void set(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, Re
   } else {
     api.Replicate(ctx, "SET", "sbs", name, call->newValue, length, stringKeepttl);
   }
-  api.SignalModifiedKey(ctx, name);
+}
+
+static RedisModuleString *creating;
+static int creatingDb;
+
+int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
+  return creating && api.GetSelectedDb(ctx) == creatingDb && api.StringCompare(creating, name) == 0;
+}
+
+// The server sends event "new" while it adds a key, and is not done with the key then: up to
+// Redis 7.0 it goes on to take the expiry away, and aborts if the key is gone. Another module
+// may run any command in the middle. Those of ours leave this key alone. Replicas are told
+// before, in the order of the writes, and the reference to value keeps it valid.
+static void create(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
+  replicateSet(call, ctx, name, 1);
+  RedisModuleString *value = api.CreateString(NULL, call->newValue, (size_t)call->valueLength);
+  api.RetainString(NULL, value);
+  RedisModuleString *outer = creating;
+  int outerDb = creatingDb;
+  creating = name;
+  creatingDb = api.GetSelectedDb(ctx);
+  api.StringSet(key, value);
   api.CloseKey(key);
+  creating = outer;
+  creatingDb = outerDb;
+  api.FreeString(NULL, value);
+  api.FreeString(NULL, value);
+  key = api.OpenKey(ctx, name, OPEN_READ | OPEN_WRITE);
+  if (api.KeyType(key) == KEYTYPE_STRING) api.SetAbsExpire(key, call->expireAtMs);
+  api.CloseKey(key);
+}
+
+// The server doubles a string that grows. Above this length that costs too much memory, so the
+// string is grown to more than twice its length and cut, upon which the server gives back all
+// that is not needed.
+enum { GROW_UP_TO = 512 };
+
+// A value of the same length is overwritten where it lies.
+static void overwrite(throttleCall *call, RedisModuleKey *key) {
+  size_t length = (size_t)call->valueLength;
+  if (call->value.length != length) {
+    if (length > GROW_UP_TO && length > call->value.length) api.StringTruncate(key, 2 * length + 2);
+    api.StringTruncate(key, length);
+  }
+  // For writing, the server hands out a copy of its own where the old value is shared.
+  memcpy(api.StringDMA(key, &length, OPEN_WRITE), call->newValue, length);
+}
+
+// The listeners of notifications come last, with the key closed: one of another module
+// may change it.
+static void set(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
+  int expiryChanges = call->keyKind == KEY_ABSENT || api.GetAbsExpire(key) != call->expireAtMs;
+  if (call->keyKind == KEY_ABSENT) {
+    create(call, ctx, key, name);
+    api.SignalModifiedKey(ctx, name);
+  } else {
+    overwrite(call, key);
+    if (expiryChanges) api.SetAbsExpire(key, call->expireAtMs);
+    replicateSet(call, ctx, name, expiryChanges);
+    api.SignalModifiedKey(ctx, name);
+    api.CloseKey(key);
+  }
   api.NotifyKeyspaceEvent(ctx, NOTIFY_STRING, "set", name);
   if (expiryChanges) api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", name);
 }

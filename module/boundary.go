@@ -14,7 +14,9 @@ import (
 )
 
 // The call in hand, and its views of the arguments. The server runs commands one at
-// a time, and a decision does not call back into it, so one of each is enough.
+// a time, and a decision does not call back into it, so one of each is enough. They hold
+// for one crossing: whatever C does between two of them may end in another module, which
+// may call a command of this one.
 var (
 	current command.Call
 	views   [command.MaxArgs][]byte
@@ -56,6 +58,9 @@ func throttleDecide(c *C.throttleCall) {
 	gathered(c)
 	current.Run(command.Index(c.command))
 	outcome(c)
+	if current.Reply == command.ReplyLater {
+		enter(c)
+	}
 	if topKeys.Len() > 0 {
 		countTop(c)
 	}

@@ -2,6 +2,8 @@
 #ifndef THROTTLE_BRIDGE_H
 #define THROTTLE_BRIDGE_H
 
+#include <string.h>
+
 #include "api.h"
 
 // The constants here are those of Go's package command; boundary.go compares them.
@@ -34,6 +36,7 @@ typedef struct {
   int32_t reply;
   int32_t write;
   int32_t panicked; // error tells what happened
+  int32_t line;     // of REPLY_LATER: where the caller waits
   int32_t integerCount;
   int64_t expireAtMs;
   int64_t valueLength;
@@ -41,6 +44,16 @@ typedef struct {
   char newValue[MAX_VALUE_LEN];
   char error[MAX_ERROR_LEN + 1];
 } throttleCall;
+
+// A call is not zeroed: every field is written before it is read. The test build fills it, so
+// that one that is not shows.
+static inline void throttleBlank(throttleCall *call) {
+#ifdef THROTTLE_CHECK
+  memset(call, 0xA5, sizeof *call);
+#else
+  (void)call;
+#endif
+}
 
 // One key of CL.TOP's reply.
 typedef struct {
@@ -58,7 +71,6 @@ typedef struct {
   uint64_t allowed, limited, refundedUnits;
   uint64_t waiting, waited, waitLeft;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
-  int topEnabled;
 } throttleStats;
 
 // load.c. throttlePrepare gets what every call needs: the API and the constant
@@ -89,6 +101,7 @@ void throttleNoteGoThreads(void);
 void throttleStopGoThreads(void);
 
 // command.c, topkeys.c
+extern uint64_t throttleRuns; // commands that began; more than before when others ran nested
 int throttleRun(int index, int kind, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int throttleTop(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
@@ -100,7 +113,9 @@ int64_t throttleCommandClockNs(void);
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc);
 void throttleGatherKey(throttleCall *call, RedisModuleKey *key);
 
-// apply.c. throttleApplyKey closes key.
+// apply.c. throttleApplyKey closes key. A call in the middle of another's that adds its key
+// leaves that key alone.
+int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name);
 void throttleMakeStrings(void);
 void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name);
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);

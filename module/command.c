@@ -4,8 +4,20 @@
 
 #include "_cgo_export.h"
 
+uint64_t throttleRuns;
+
 static int canBlock(RedisModuleCtx *ctx) {
   return !(api.GetContextFlags(ctx) & (CONTEXT_MULTI | CONTEXT_LUA | CONTEXT_DENY_BLOCKING));
+}
+
+// Opening a key that has expired removes it, of which other modules are notified. The handle
+// does not show what a command of ours wrote on their behalf.
+static RedisModuleKey *openKey(RedisModuleCtx *ctx, RedisModuleString *name, int mode) {
+  uint64_t runs = throttleRuns;
+  RedisModuleKey *key = api.OpenKey(ctx, name, mode);
+  if (throttleRuns == runs) return key;
+  if (key) api.CloseKey(key);
+  return api.OpenKey(ctx, name, mode);
 }
 
 int throttleRun(int index, int kind, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
@@ -13,13 +25,19 @@ int throttleRun(int index, int kind, RedisModuleCtx *ctx, RedisModuleString **ar
     stats.errorsArity++;
     return api.WrongArity(ctx);
   }
-  throttleCall call; // not zeroed: every field is written before it is read
+  throttleRuns++;
+  if (throttleIsBeingCreated(ctx, argv[1])) {
+    stats.errorsArgument++;
+    return api.ReplyWithError(ctx, "ERR key is being created by the command that this call is nested in");
+  }
+  throttleCall call;
+  throttleBlank(&call);
   RedisModuleString *name = argv[1];
-  RedisModuleKey *key = api.OpenKey(ctx, name, kind == KIND_READ ? OPEN_READ : OPEN_READ | OPEN_WRITE);
+  RedisModuleKey *key = openKey(ctx, name, kind == KIND_READ ? OPEN_READ : OPEN_READ | OPEN_WRITE);
   call.command = index;
   call.nowNs = throttleCommandClockNs();
-  if (kind == KIND_BLOCKING) call.mayBlock = canBlock(ctx);
-  if (kind == KIND_BLOCKING || stats.topEnabled) call.db = api.GetSelectedDb(ctx);
+  call.mayBlock = kind == KIND_BLOCKING && canBlock(ctx);
+  call.db = api.GetSelectedDb(ctx);
   throttleGatherArgs(&call, argv, argc);
   throttleGatherKey(&call, key);
 

@@ -15,7 +15,6 @@ static long long getTop(const char *name, void *data) {
 static int setTop(const char *name, long long value, void *data, RedisModuleString **error) {
   (void)name, (void)data, (void)error;
   top = value;
-  stats.topEnabled = value > 0;
   throttleTopResize(value);
   return API_OK;
 }

@@ -11,6 +11,12 @@ typedef struct {
   int db;
 } waitLine;
 
+// The server's event loop takes the time until the next timer as an int of milliseconds,
+// and up to Redis 7.0 multiplies it by 1000 in 32 bits: from 35.8 minutes (24.8 days on later
+// servers) it spins, or sleeps past the timer. So no timer is set for longer than this;
+// whoever is not due by then is looked at again.
+enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
+
 enum { RETRY_PAUSED_MS = 20, MS_NS = 1000 * 1000 };
 
 static waitLine *lineAt(int index) { return (waitLine *)throttleOwner(index); }
@@ -20,16 +26,21 @@ static void wake(RedisModuleCtx *ctx, void *data);
 static void setTimer(RedisModuleCtx *ctx, int index, int64_t delayMs) {
   waitLine *line = lineAt(index);
   if (line->timer) api.StopTimer(ctx, line->timer, NULL);
+  if (delayMs > LONGEST_TIMER_MS) delayMs = LONGEST_TIMER_MS;
   line->timer = api.CreateTimer(ctx, delayMs, wake, (void *)(intptr_t)index);
 }
 
-// Sets the timer for the next caller in line, or clears away a line that is empty.
-static void setNextTimer(RedisModuleCtx *ctx, int index) {
+static int64_t ceilMs(int64_t ns) { return ns > 0 ? (ns - 1) / MS_NS + 1 : 0; }
+
+// Sets the timer for the next caller in line, or for slots that are to be given back, as
+// early as earliestMs from now. Clears away a line that is empty.
+static void setNextTimer(RedisModuleCtx *ctx, int index, int64_t earliestMs) {
   waitLine *line = lineAt(index);
   int64_t nextNs = throttleNext(index);
   if (nextNs >= 0) {
-    int64_t delayNs = nextNs - throttleClockNs();
-    setTimer(ctx, index, delayNs > 0 ? (delayNs + MS_NS - 1) / MS_NS : 0);
+    int64_t delayMs = ceilMs(nextNs - throttleClockNs());
+    if (delayMs > earliestMs && throttleSomebodyLeft(index)) delayMs = earliestMs;
+    setTimer(ctx, index, delayMs);
     return;
   }
   if (line->timer) api.StopTimer(ctx, line->timer, NULL);
@@ -38,15 +49,18 @@ static void setNextTimer(RedisModuleCtx *ctx, int index) {
 }
 
 // Writes the line's key as it is without those who left. On a replica the key is its
-// master's, and the slots lapse. It returns 0 when writing has to be put off.
-static int giveBack(RedisModuleCtx *ctx, int index) {
+// master's, and the slots lapse. It returns in how many milliseconds to try again what
+// could not be written now.
+static int64_t giveBack(RedisModuleCtx *ctx, int index) {
+  if (!throttleSomebodyLeft(index)) return 0;
   waitLine *line = lineAt(index);
   int isMaster = api.GetContextFlags(ctx) & CONTEXT_MASTER;
-  if (isMaster && api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return 0;
+  if (isMaster && api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return RETRY_PAUSED_MS;
   int db = api.GetSelectedDb(ctx);
   api.SelectDb(ctx, line->db);
   RedisModuleKey *key = api.OpenKey(ctx, line->name, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
   throttleCall call;
+  throttleBlank(&call);
   call.command = -1;
   call.nowNs = throttleClockNs();
   call.argCount = 0;
@@ -55,27 +69,31 @@ static int giveBack(RedisModuleCtx *ctx, int index) {
   if (!isMaster) call.write = WRITE_KEEP;
   throttleApplyKey(&call, ctx, key, line->name);
   api.SelectDb(ctx, db);
-  return 1;
+  return call.panicked ? LONGEST_TIMER_MS : 0;
 }
 
+// Slots that cannot be given back now are so later; callers who are due are answered all
+// the same.
 static void wake(RedisModuleCtx *ctx, void *data) {
   int index = (int)(intptr_t)data;
   lineAt(index)->timer = 0;
-  if (throttleSomebodyLeft(index) && !giveBack(ctx, index)) {
-    setTimer(ctx, index, RETRY_PAUSED_MS);
-    return;
-  }
+  int64_t againMs = giveBack(ctx, index);
   int64_t nowNs = throttleClockNs(), waitedNs;
   uintptr_t caller;
   while ((caller = throttleDue(index, nowNs, &waitedNs))) {
+    // Counted here: a client may be gone before its answer is written.
+    stats.waiting--;
+    stats.waited++;
+    stats.allowed++;
     api.UnblockClient((RedisModuleBlockedClient *)caller, (void *)(uintptr_t)waitedNs);
   }
-  setNextTimer(ctx, index);
+  setNextTimer(ctx, index, againMs);
 }
 
 // The reply of one who is no longer blocked.
 static int answer(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
   throttleCall call;
+  throttleBlank(&call);
   RedisModuleKey *key = api.OpenKey(ctx, argv[1], OPEN_READ);
   call.command = -1;
   call.nowNs = throttleClockNs();
@@ -89,9 +107,6 @@ static int answer(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int g
 
 static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   int64_t waitedNs = (int64_t)(uintptr_t)api.GetBlockedClientPrivateData(ctx);
-  stats.waiting--;
-  stats.waited++;
-  stats.allowed++;
   return answer(ctx, argv, argc, 1, waitedNs);
 }
 
@@ -116,19 +131,14 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name) {
   RedisModuleBlockedClient *caller = api.BlockClient(ctx, onUnblocked, onTimeout, NULL, 0);
-  int index = throttleEnter(call, (uintptr_t)caller);
-  if (index < 0) {
-    api.AbortBlock(caller);
-    api.ReplyWithError(ctx, "ERR internal error in module throttle");
-    return;
-  }
   api.SetDisconnectCallback(caller, leave);
+  throttleBlocked(call, (uintptr_t)caller);
   stats.waiting++;
-  if (lineAt(index)) return; // those ahead have set the timer
+  if (lineAt(call->line)) return; // those ahead have set the timer
   waitLine *line = api.Alloc(sizeof *line);
   line->name = api.CreateStringFromString(NULL, name);
   line->timer = 0;
   line->db = call->db;
-  throttleSetOwner(index, (uintptr_t)line);
-  setNextTimer(ctx, index);
+  throttleSetOwner(call->line, (uintptr_t)line);
+  setNextTimer(ctx, call->line, 0);
 }

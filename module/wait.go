@@ -7,6 +7,8 @@ import "C"
 
 import (
 	"fmt"
+	"math"
+	"unsafe"
 
 	"redis-throttle/queue"
 	"redis-throttle/stack"
@@ -16,16 +18,22 @@ import (
 // server's handle of the blocked client, and a line by its place.
 var lines queue.Lines
 
-// throttleEnter puts the caller of the call in hand, which answered ReplyLater, into
-// the line of its key, and returns the line, or -1 when that went wrong.
-//
-//export throttleEnter
-func throttleEnter(c *C.throttleCall, caller C.uintptr_t) (index C.int) {
-	index = -1
-	defer recoverAndLog()
-	line := lines.Enter(int(c.db), current.Args[0], uintptr(caller), current.Stack(), current.Cost, current.Before,
+// enter puts the caller of the call in hand, which answered ReplyLater, into the line of its
+// key. It belongs to the decision: what the bridge does next may call other modules, and
+// they may call a command of this one. Until the server has blocked the client there is no
+// handle to know it by, so the caller goes by the address of its call.
+func enter(c *C.throttleCall) {
+	line := lines.Enter(int(c.db), current.Args[0], uintptr(unsafe.Pointer(c)), current.Stack(), current.Cost, current.Before,
 		current.NowNs, current.WaitNs)
-	return C.int(line.Index)
+	c.line = C.int32_t(line.Index)
+}
+
+// throttleBlocked gives a caller in line the handle by which it is known from now on.
+//
+//export throttleBlocked
+func throttleBlocked(c *C.throttleCall, caller C.uintptr_t) {
+	defer recoverAndLog()
+	lines.Rename(uintptr(unsafe.Pointer(c)), uintptr(caller))
 }
 
 // throttleLeave notes that caller is gone. It returns its line, or -1 when it did not wait.
@@ -88,12 +96,13 @@ func throttleDue(line C.int, nowNs C.int64_t, waitedNs *C.int64_t) C.uintptr_t {
 //
 //export throttleNext
 func throttleNext(line C.int) (nextNs C.int64_t) {
-	nextNs = -1
+	nextNs = math.MaxInt64
 	defer recoverAndLog()
-	if ns, ok := lines.NextNs(lines.At(int(line))); ok {
-		nextNs = C.int64_t(ns)
+	ns, ok := lines.NextNs(lines.At(int(line)))
+	if !ok {
+		return -1
 	}
-	return nextNs
+	return C.int64_t(ns)
 }
 
 // throttleAnswer fills in the reply to a caller whose slot has come, or who was sent

@@ -90,6 +90,14 @@ func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost 
 	return line
 }
 
+// Rename gives a caller who waits another number.
+func (q *Lines) Rename(caller, now uintptr) {
+	w := q.waiting[caller]
+	delete(q.waiting, caller)
+	w.caller = now
+	q.waiting[now] = w
+}
+
 // Leave notes that caller is gone without its answer, and returns its line, or nil
 // when it did not wait. Until GiveBack is called for the line its slot stays taken.
 func (q *Lines) Leave(caller uintptr) *Line {

@@ -1,0 +1,6 @@
+//go:build faultinject
+
+package module
+
+// #cgo CFLAGS: -DTHROTTLE_CHECK
+import "C"

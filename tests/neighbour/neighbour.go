@@ -1,0 +1,59 @@
+// Package neighbour is a second module for a server under test, in C: it answers every
+// notification with a command of the test's choice, so that one command runs in the
+// middle of another.
+package neighbour
+
+import (
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+//go:embed testdata/neighbour.c
+var source []byte
+
+// Start runs a server that holds the neighbour and throttle's test build.
+func Start(t testing.TB, opts ...server.Option) *server.Server {
+	t.Helper()
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	return server.Start(t, append(opts, server.Module(path), server.Config("loadmodule "+build(t)))...)
+}
+
+// build compiles the module with the compiler that Go uses.
+func build(t testing.TB) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "neighbour.c")
+	require.NoError(t, os.WriteFile(file, source, 0o600))
+	path = filepath.Join(dir, "neighbour.so")
+	cc, err := exec.Command("go", "env", "CC").Output()
+	require.NoError(t, err)
+	words := append(strings.Fields(string(cc)), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", path, file)
+	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// Do makes the server's neighbour run a command at each notification from now on, or none
+// when words is empty.
+func Do(t testing.TB, s *server.Server, words string) {
+	t.Helper()
+	s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(words)...)...)
+}
+
+// Seen is how often the command ran since Do. That it failed fails the test.
+func Seen(t testing.TB, s *server.Server) (times int64) {
+	t.Helper()
+	v := s.MustDo("NEIGHBOUR.SEEN")
+	assert.Empty(t, v.Elems[1].Text, "the neighbour's command failed")
+	return v.Elems[0].Int
+}

@@ -1,0 +1,100 @@
+// A module that runs a command whenever the server notifies of anything:
+//
+//   NEIGHBOUR.DO command [argument ...]   from now on; without a command, nothing any more
+//   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
+//
+// What it runs may send notifications of its own; those run nothing.
+#include <stddef.h>
+#include <stdio.h>
+
+typedef struct Ctx Ctx;
+typedef struct String String;
+typedef struct Reply Reply;
+
+static void (*setModuleAttribs)(Ctx *, const char *name, int version, int apiVersion);
+static int (*createCommand)(Ctx *, const char *, int (*)(Ctx *, String **, int), const char *flags, int, int, int);
+static int (*subscribe)(Ctx *, int types, int (*)(Ctx *, int type, const char *event, String *key));
+static Reply *(*call)(Ctx *, const char *command, const char *format, ...);
+static void (*freeReply)(Reply *);
+static int (*replyType)(Reply *);
+static const char *(*replyText)(Reply *, size_t *length);
+static const char *(*text)(const String *, size_t *length);
+static String *(*keep)(Ctx *, const String *);
+static void (*drop)(Ctx *, String *);
+static int (*replyArray)(Ctx *, long);
+static int (*replyInteger)(Ctx *, long long);
+static int (*replyWord)(Ctx *, const char *);
+
+static const struct {
+  const char *name;
+  void *function;
+} functions[] = {
+    {"SetModuleAttribs", &setModuleAttribs},
+    {"CreateCommand", &createCommand},
+    {"SubscribeToKeyspaceEvents", &subscribe},
+    {"Call", &call},
+    {"FreeCallReply", &freeReply},
+    {"CallReplyType", &replyType},
+    {"CallReplyStringPtr", &replyText},
+    {"StringPtrLen", &text},
+    {"HoldString", &keep},
+    {"FreeString", &drop},
+    {"ReplyWithArray", &replyArray},
+    {"ReplyWithLongLong", &replyInteger},
+    {"ReplyWithSimpleString", &replyWord},
+};
+
+enum { OK = 0, ERR = 1, REPLY_ERROR = 1, MAX_WORDS = 64, ANY_EVENT = 0x7ffc };
+
+static String *words[MAX_WORDS];
+static int wordCount, nested;
+static long long seen;
+static char lastError[256];
+
+static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
+  (void)type, (void)event, (void)key;
+  if (nested || wordCount == 0) return OK;
+  nested = 1;
+  seen++;
+  Reply *reply = call(ctx, text(words[0], NULL), "!v", words + 1, (size_t)(wordCount - 1));
+  if (!reply) {
+    snprintf(lastError, sizeof lastError, "the server refuses the call");
+  } else if (replyType(reply) == REPLY_ERROR) {
+    size_t length;
+    const char *error = replyText(reply, &length);
+    snprintf(lastError, sizeof lastError, "%.*s", (int)length, error);
+  }
+  if (reply) freeReply(reply);
+  nested = 0;
+  return OK;
+}
+
+static int doCommand(Ctx *ctx, String **argv, int argc) {
+  if (argc - 1 > MAX_WORDS) return ERR;
+  for (int i = 0; i < wordCount; i++) drop(NULL, words[i]);
+  wordCount = argc - 1;
+  for (int i = 0; i < wordCount; i++) words[i] = keep(NULL, argv[i + 1]);
+  seen = 0;
+  lastError[0] = 0;
+  return replyWord(ctx, "OK");
+}
+
+static int seenCommand(Ctx *ctx, String **argv, int argc) {
+  (void)argv, (void)argc;
+  replyArray(ctx, 2);
+  replyInteger(ctx, seen);
+  return replyWord(ctx, lastError);
+}
+
+int RedisModule_OnLoad(Ctx *ctx) {
+  int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx;
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "RedisModule_%s", functions[i].name);
+    if (get(name, functions[i].function) != OK) return ERR;
+  }
+  setModuleAttribs(ctx, "neighbour", 1, 1);
+  if (createCommand(ctx, "neighbour.do", doCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.seen", seenCommand, "", 0, 0, 0) != OK) return ERR;
+  return subscribe(ctx, ANY_EVENT, onEvent);
+}

@@ -1,0 +1,210 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/server"
+)
+
+// What another module may run in the middle of a command. The unit each takes, or gives, is
+// what it changes of a key that others use, too.
+var nestedCommands = []struct {
+	command string
+	takes   int64
+}{
+	{"CL.THROTTLE %s 99 1 1d 10", 10},
+	{"CL.LIMIT %s RATE 1/1d BURST 100 COST 10", 10},
+	{"CL.LIMIT %s RATE 1/1d BURST 100 COST 1000 STRICT", 0}, // takes what is left
+	{"CL.LIMIT %s RATE 1/1d BURST 100 COST 1 MAXWAIT 1000d", 1},
+	{"CL.PEEK %s RATE 1/1d BURST 100", 0},
+	{"CL.REFUND %s RATE 1/1d BURST 100 COST 10", 0},
+	{"CL.WAIT %s RATE 1/1d BURST 100 COST 10 TIMEOUT 0", 10},
+	{"CL.TOP", 0},
+}
+
+// Commands that send every notification there is of ours: new, set, expire, del, limited,
+// expired (of a key that is gone by the time it is asked for) and keymiss.
+var nestingCommands = []string{
+	"CL.THROTTLE key 99 1 1d 1", "CL.THROTTLE key 99 1 1d 1", "CL.THROTTLE key 99 1 1d 100",
+	"CL.LIMIT key RATE 1/1d BURST 100", "CL.LIMIT key RATE 1/1d BURST 100 COST 100",
+	"CL.REFUND key RATE 1/1d BURST 100 COST 100",
+	"CL.PEEK nokey RATE 1/1d", "CL.PEEK key RATE 1/1d",
+	"CL.WAIT key RATE 1/1d BURST 100 TIMEOUT 1ms",
+	"CL.LIMIT gone RATE 1/1d BURST 100", "PEXPIREAT gone 1",
+	"CL.LIMIT brief RATE 1/1ms BURST 2", "CL.LIMIT brief RATE 1/1ms BURST 2",
+	"CL.LIMIT windows WINDOW 9/1d WINDOW 99/2d FIXED 7/3d", "CL.LIMIT windows WINDOW 9/1d WINDOW 99/2d FIXED 7/3d COST 9",
+}
+
+// Whatever another module runs in the middle of a command, on the same key or on another,
+// both are decided as if they came one after the other, and replicas end with the same
+// bytes.
+func TestEveryCommandNestedInEveryNotification(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t, server.ModuleArgs("top", "10"))
+	plain := server.Start(t, server.ModuleArgs("top", "10"))
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+	require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
+	c, alone := s.Raw(), plain.Raw()
+	for _, nested := range nestedCommands {
+		for _, target := range []string{"key", "other", "windows"} {
+			command := nested.command
+			if strings.Contains(command, "%s") {
+				command = fmt.Sprintf(command, target)
+			}
+			t.Run(command, func(t *testing.T) {
+				s.MustDo("FLUSHALL")
+				plain.MustDo("FLUSHALL")
+				s.MustDo("NEIGHBOUR.DO")
+				neighbour.Do(t, s, command)
+				for _, outer := range nestingCommands {
+					got, want := do(t, c, "%s", outer), do(t, alone, "%s", outer)
+					assert.Equal(t, want.Kind, got.Kind, outer)
+					if target == "other" && len(got.Elems) > 0 {
+						assert.Equal(t, want.Elems[:4], got.Elems[:4], "%s: another key does not matter", outer)
+					}
+				}
+				times := s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int
+				assert.Greater(t, times, int64(len(nestingCommands)), "it ran in the middle")
+				neighbour.Do(t, s, "")
+				requireSameData(t, s, replica)
+			})
+		}
+	}
+}
+
+// requireSameData waits for a replica to have what its master has, byte for byte.
+func requireSameData(t *testing.T, master, replica *server.Server) {
+	t.Helper()
+	state := func(s *server.Server) (all []string) {
+		for _, key := range []string{"key", "other", "nokey", "gone", "brief", "windows"} {
+			all = append(all, key, s.Do("DUMP", key).String())
+			if s.Program.AtLeast(7, 0) && key != "brief" {
+				all = append(all, s.Do("PEXPIRETIME", key).String())
+			}
+		}
+		return all
+	}
+	require.Eventually(t, func() bool {
+		return master.Info("replication")["master_repl_offset"] == replica.Info("replication")["slave_repl_offset"]
+	}, 60*time.Second, 5*time.Millisecond)
+	assert.Equal(t, state(master), state(replica))
+}
+
+// A unit is taken once for each call, of a key that expires or is made in the middle, too.
+// Only while the server adds the key, a call on it is refused.
+func TestNestedCallsOnOneKeyAllCount(t *testing.T) {
+	t.Parallel()
+	const refused = "ERR key is being created by the command that this call is nested in"
+	s := neighbour.Start(t)
+	c := s.Raw()
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("event new, and key that DEBUG keeps until they are asked for")
+	}
+	for _, nested := range nestedCommands {
+		if nested.takes == 0 {
+			continue
+		}
+		for state, want := range map[string]int64{"absent": 2, "expired": 2, "there": 1} {
+			t.Run(nested.command+", the key is "+state, func(t *testing.T) {
+				s.MustDo("NEIGHBOUR.DO")
+				do(t, c, "FLUSHALL")
+				do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
+				if state != "absent" {
+					do(t, c, "CL.LIMIT key RATE 1/1d BURST 100 COST 7")
+				}
+				if state == "expired" {
+					do(t, c, "PEXPIRE key 1")
+					for from := nowIn(t, c); nowIn(t, c) < from+5_000_000; {
+					}
+				}
+				s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(fmt.Sprintf(nested.command, "key"))...)...)
+				outer := ask(t, c, "CL.LIMIT key RATE 1/1d BURST 100")
+				require.EqualValues(t, 0, outer.Limited)
+				seen := s.MustDo("NEIGHBOUR.SEEN")
+				s.MustDo("NEIGHBOUR.DO")
+				ran, taken := seen.Elems[0].Int, int64(1)
+				switch state {
+				case "absent": // new, set, expire
+					assert.Equal(t, refused, seen.Elems[1].Text)
+					assert.EqualValues(t, 3, ran)
+				case "expired": // expired, set, maybe expire; the nested call makes the key
+					assert.Empty(t, seen.Elems[1].Text)
+					want = ran
+				case "there":
+					assert.Empty(t, seen.Elems[1].Text)
+					taken, want = 8, ran
+				}
+				assert.Equal(t, 100-taken-want*nested.takes, ask(t, c, "CL.PEEK key RATE 1/1d BURST 100").Remaining)
+				assert.Positive(t, do(t, c, "PTTL key").Int, "the key expires")
+			})
+		}
+	}
+}
+
+// Callers who wait are in the line of their own key whatever another module asks for in the
+// middle of their calls, and leave it again.
+func TestCallersWaitForTheirOwnKey(t *testing.T) {
+	t.Parallel()
+	for _, nested := range []string{
+		"CL.PEEK far RATE 1/1h", "CL.LIMIT far RATE 1/1h", "CL.THROTTLE far 0 1 1h", "CL.REFUND far RATE 1/1h COST 0",
+		"CL.WAIT far RATE 1/1h TIMEOUT 1d",
+	} {
+		t.Run(nested, func(t *testing.T) {
+			t.Parallel()
+			s := neighbour.Start(t)
+			far := s.Raw()
+			do(t, far, "CL.LIMIT far RATE 1/1h")
+			require.NoError(t, far.Send(strings.Fields("CL.WAIT far RATE 1/1h TIMEOUT 1d")...))
+			require.NoError(t, far.Flush())
+			admin := s.Raw()
+			awaitWaiting(t, admin, 1)
+
+			neighbour.Do(t, s, nested)
+			const spacing = 100 * time.Millisecond
+			near := s.Raw()
+			_, from, _ := timed(t, near, "CL.LIMIT near RATE 1/100ms BURST 1")
+			for place := 1; place <= 3; place++ {
+				a := ask(t, near, "CL.WAIT near RATE 1/100ms BURST 1 TIMEOUT 1m")
+				assert.Equal(t, []int64{0, 1}, []int64{a.Limited, a.Granted})
+				assert.GreaterOrEqual(t, nowIn(t, admin)+int64(clockSkew), from+int64(place)*int64(spacing))
+			}
+			assert.Positive(t, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)
+
+			// One who leaves gives back the slot of near, not of far.
+			leaver := s.Raw()
+			do(t, admin, "CL.LIMIT near RATE 1/1h")
+			before := do(t, admin, "DUMP near").String()
+			require.NoError(t, leaver.Send(strings.Fields("CL.WAIT near RATE 1/1h TIMEOUT 1d")...))
+			require.NoError(t, leaver.Flush())
+			awaitWaiting(t, admin, 2)
+			require.NoError(t, leaver.Close())
+			awaitWaiting(t, admin, 1)
+			require.Eventually(t, func() bool { return do(t, admin, "DUMP near").String() == before }, 60*time.Second, 5*time.Millisecond)
+		})
+	}
+}
+
+// A caller who is cut off between being let go on and having the answer waits no longer, by
+// the count, too.
+func TestACallerCutOffBeforeItsAnswerIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	l := standInLine(t, s, 2, 50*time.Millisecond, 4)
+	do(t, l.admin, "DEL key") // its callers' answers miss it
+	neighbour.Do(t, s, fmt.Sprintf("CLIENT KILL ID %d", l.ids[1]))
+	do(t, l.admin, "DEBUG SLEEP 0.5") // both are due after it
+	_, _ = l.receive(0)
+	l.awaitWaiting(0)
+	require.Positive(t, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)
+	info := s.Info("throttle")
+	assert.Equal(t, []string{"2", "0"}, []string{info["throttle_waited"], info["throttle_wait_left"]})
+	_, err := l.conns[1].Receive()
+	assert.Error(t, err, "it was cut off")
+}

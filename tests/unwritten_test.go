@@ -1,0 +1,94 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+// The test build fills every call with a pattern before anything of it is written, so what is
+// read without having been written is nonsense here.
+func TestNothingIsReadThatWasNotWritten(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("modules have configurations since Redis 7.0")
+	}
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	top := func(when string) {
+		t.Helper()
+		c := s.Raw()
+		for _, db := range []string{"0", "3"} {
+			do(t, c, "SELECT %s", db)
+			for _, call := range []string{"CL.THROTTLE k 0 1 1d", "CL.LIMIT k RATE 1/1d", "CL.WAIT k RATE 1/1d TIMEOUT 1ms"} {
+				do(t, c, "%s", call)
+			}
+		}
+		keys := do(t, c, "CL.TOP").Elems
+		require.Len(t, keys, 2, when)
+		var dbs []string
+		for _, key := range keys {
+			assert.Equal(t, "k", key.Elems[1].Text)
+			dbs = append(dbs, key.Elems[3].String())
+		}
+		assert.ElementsMatch(t, []string{"0", "3"}, dbs, when)
+	}
+	s.MustDo("CONFIG", "SET", "throttle.top", "10")
+	top("CONFIG SET")
+	s.MustDo("MODULE", "UNLOAD", "throttle")
+	s.MustDo("MODULE", "LOADEX", path, "CONFIG", "throttle.top", "100")
+	top("MODULE LOADEX ... CONFIG")
+	s.MustDo("MODULE", "UNLOAD", "throttle")
+	s.MustDo("MODULE", "LOADEX", path, "ARGS", "top", "100")
+	top("MODULE LOADEX ... ARGS")
+}
+
+// A key is new once, however its value grows and shrinks.
+func TestAKeyIsNewOnce(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Config("notify-keyspace-events KEAn"))
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("event new is sent since Redis 7.0")
+	}
+	events := s.Raw()
+	_, err := events.Do("SUBSCRIBE", "__keyevent@0__:new", "end")
+	require.NoError(t, err)
+	_, err = events.Receive()
+	require.NoError(t, err)
+	c := s.Raw()
+	const windows = "CL.LIMIT key WINDOW 10000000/1h WINDOW 100000000/2h WINDOW 1000000000/3h"
+	var longest int64
+	for i := range 70 {
+		// Units of every length, so that values grow in steps of every size.
+		require.EqualValues(t, 0, ask(t, c, "%s COST %d", windows, 1+i*i*i%70_000).Limited)
+		length := do(t, c, "STRLEN key").Int
+		longest = max(longest, length)
+		// The server's own account has the value, the key and the entry, rounded up by the
+		// allocator. Short values may be doubled.
+		most := length*5/4 + 200
+		if length <= 512 {
+			most = 2*length + 250
+		}
+		assert.LessOrEqual(t, do(t, c, "MEMORY USAGE key").Int, most, "%d bytes", length)
+	}
+	require.Greater(t, longest, int64(1000))
+	for ask(t, c, "CL.REFUND %s COST 10000000", strings.TrimPrefix(windows, "CL.LIMIT ")).Granted != 0 {
+	}
+	assert.EqualValues(t, 0, do(t, c, "EXISTS key").Int)
+	do(t, c, "PUBLISH end -")
+	var seen []string
+	for {
+		v, err := events.Receive()
+		require.NoError(t, err)
+		if v.Elems[1].Text == "end" {
+			break
+		}
+		seen = append(seen, v.Elems[2].Text)
+	}
+	assert.Equal(t, []string{"key"}, seen)
+}

@@ -1,0 +1,93 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+func startWaiting(t *testing.T, s *server.Server, call string) *resp.Conn {
+	t.Helper()
+	c := s.Raw()
+	require.NoError(t, c.Send(strings.Fields(call)...))
+	require.NoError(t, c.Flush())
+	return c
+}
+
+// However long callers may have to wait, the server sleeps meanwhile, and others who wait are
+// served at their times.
+func TestALongWaitKeepsNobodyBusy(t *testing.T) {
+	t.Parallel()
+	for name, waits := range map[string][]string{
+		"an hour":       {"CL.WAIT far RATE 1/1h TIMEOUT 2h", "CL.WAIT far RATE 1/1h TIMEOUT 3h"},
+		"fifty days":    {"CL.WAIT far RATE 1/4294080s TIMEOUT 0", "CL.WAIT far RATE 1/4294080s TIMEOUT 0"},
+		"ninety years":  {"CL.WAIT far RATE 1/32850d TIMEOUT 0"},
+		"many each day": {"CL.WAIT far RATE 1/1d TIMEOUT 0", "CL.WAIT far2 RATE 1/1d TIMEOUT 0", "CL.WAIT far3 RATE 1/1d TIMEOUT 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			admin := s.Raw()
+			var last *resp.Conn
+			for _, call := range waits {
+				do(t, admin, "%s", strings.Replace(call, "CL.WAIT", "CL.LIMIT", 1)[:strings.Index(call, "TIMEOUT")+1])
+				last = startWaiting(t, s, call)
+			}
+			awaitWaiting(t, admin, len(waits))
+			assert.Less(t, cpuOver(t, s, time.Second), 100*time.Millisecond, "while all wait")
+
+			_, from, _ := timed(t, admin, "CL.LIMIT near RATE 1/300ms BURST 1")
+			assert.EqualValues(t, 0, ask(t, admin, "CL.WAIT near RATE 1/300ms BURST 1 TIMEOUT 1m").Limited)
+			assert.GreaterOrEqual(t, nowIn(t, admin)+int64(clockSkew), from+int64(300*time.Millisecond))
+
+			require.NoError(t, last.Close())
+			awaitWaiting(t, admin, len(waits)-1)
+			assert.Less(t, cpuOver(t, s, time.Second), 100*time.Millisecond, "after one left")
+		})
+	}
+}
+
+// While writes are paused, one who leaves keeps nobody from being answered; what is given
+// back is written when the pause is over.
+func TestOneWhoLeavesInAPauseKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	pause := map[string]func(*testing.T, *server.Server){
+		"CLIENT PAUSE": func(_ *testing.T, s *server.Server) { s.MustDo("CLIENT", "PAUSE", "60000", "WRITE") },
+		"FAILOVER": func(t *testing.T, s *server.Server) {
+			replica := server.Start(t, server.ReplicaOf(s))
+			require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
+			replica.Pause() // so that it never catches up
+			t.Cleanup(replica.Resume)
+			s.MustDo("SET", "more", "to replicate")
+			s.MustDo("FAILOVER", "TIMEOUT", "60000")
+		},
+	}
+	for how, begin := range pause {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			if !s.Program.AtLeast(6, 2) {
+				t.Skip("CLIENT PAUSE has modes since Redis 6.2")
+			}
+			l := standInLine(t, s, 4, 300*time.Millisecond, 4)
+			begin(t, s)
+			require.NoError(t, l.conns[1].Close())
+			l.awaitWaiting(3)
+			for _, i := range []int{0, 2, 3} {
+				l.requireServed(i, i)
+			}
+			if how == "CLIENT PAUSE" {
+				do(t, l.admin, "CLIENT UNPAUSE")
+			} else {
+				do(t, l.admin, "FAILOVER ABORT")
+			}
+			l.awaitWaiting(0)
+		})
+	}
+}
