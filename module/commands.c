@@ -16,27 +16,30 @@ DECISION(runPeek, COMMAND_PEEK, KIND_READ)
 DECISION(runRefund, COMMAND_REFUND, KIND_WRITE)
 DECISION(runWait, COMMAND_WAIT, KIND_BLOCKING)
 
+#define CATEGORIES(standard) standard, standard " throttle"
+
 static const struct {
   const char *name;
   RedisModuleCmdFunc function;
   const char *flags;
   int firstKey;
-  const char *categories; // of ACL: a server derives none from the flags of a module's command
+  const char *categories;    // of ACL: a server derives none from the flags of a module's command
+  const char *ownCategories; // the same, and category throttle, where there is one
   const commandInfo *info;
 } commands[] = {
-    {"cl.throttle", runThrottle, "write fast deny-oom", 1, "write fast throttle", &infoThrottle},
-    {"cl.limit", runLimit, "write fast deny-oom", 1, "write fast throttle", &infoLimit},
-    {"cl.peek", runPeek, "readonly fast", 1, "read fast throttle", &infoPeek},
-    {"cl.refund", runRefund, "write fast", 1, "write fast throttle", &infoRefund},
-    {"cl.wait", runWait, "write deny-oom", 1, "write slow blocking throttle", &infoWait},
+    {"cl.throttle", runThrottle, "write fast deny-oom", 1, CATEGORIES("write fast"), &infoThrottle},
+    {"cl.limit", runLimit, "write fast deny-oom", 1, CATEGORIES("write fast"), &infoLimit},
+    {"cl.peek", runPeek, "readonly fast", 1, CATEGORIES("read fast"), &infoPeek},
+    {"cl.refund", runRefund, "write fast", 1, CATEGORIES("write fast"), &infoRefund},
+    {"cl.wait", runWait, "write deny-oom", 1, CATEGORIES("write slow blocking"), &infoWait},
     // Not in category throttle: it tells names of keys that a user may have no access to.
-    {"cl.top", throttleTop, "readonly admin", 0, "read slow admin dangerous", &infoTop},
+    {"cl.top", throttleTop, "readonly admin", 0, "read slow admin dangerous", "read slow admin dangerous", &infoTop},
 };
 
-// Makes category throttle and reports whether commands can be put into categories. One that
-// is there from an earlier load of the module is as good.
+// Makes category throttle and reports whether it is there: Redis 7.2 puts commands into the
+// server's categories only. One from an earlier load of the module is as good.
 static int makeCategory(RedisModuleCtx *ctx) {
-  if (!api.AddACLCategory || !api.SetCommandACLCategories) return 0;
+  if (!api.AddACLCategory) return 0;
   errno = 0;
   return api.AddACLCategory(ctx, "throttle") == API_OK || errno == EBUSY;
 }
@@ -51,7 +54,9 @@ const char *throttleRegisterCommands(RedisModuleCtx *ctx) {
     if (!api.GetCommand || !api.SetCommandInfo) continue;
     RedisModuleCommand *command = api.GetCommand(ctx, commands[i].name);
     api.SetCommandInfo(command, commands[i].info);
-    if (hasCategory) api.SetCommandACLCategories(command, commands[i].categories);
+    if (api.SetCommandACLCategories) {
+      api.SetCommandACLCategories(command, hasCategory ? commands[i].ownCategories : commands[i].categories);
+    }
   }
   return NULL;
 }

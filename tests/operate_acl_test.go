@@ -11,20 +11,32 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// startWithCategories starts a server that has ACL categories of modules: since
-// Redis 7.4 and Valkey 8.0. Before, a command of a module is in none.
+// startWithCategories starts a server that lets modules put commands into its ACL
+// categories: since Redis 7.2. Before, a command of a module is in none.
 func startWithCategories(t *testing.T) *server.Server {
 	t.Helper()
 	s := server.Start(t)
-	if strings.Contains(s.Do("ACL", "CAT", "throttle").Text, "Unknown category") {
-		t.Skipf("%s has no ACL categories of modules", s.Program)
+	if !s.Program.AtLeast(7, 2) {
+		t.Skipf("%s has no ACL categories for commands of modules", s.Program)
 	}
 	return s
+}
+
+// hasCategoryThrottle says whether modules may make categories: since Redis 7.4 and
+// Valkey 8.0.
+func hasCategoryThrottle(s *server.Server) bool {
+	if s.Program.IsValkey() {
+		return s.Program.Major >= 8
+	}
+	return s.Program.AtLeast(7, 4)
 }
 
 func TestCategoryThrottleIsAllThatACallerNeeds(t *testing.T) {
 	t.Parallel()
 	s := startWithCategories(t)
+	if !hasCategoryThrottle(s) {
+		t.Skipf("%s has no ACL categories of modules", s.Program)
+	}
 	s.MustDo("ACL", "SETUSER", "u", "on", ">secret", "+@throttle", "~rl:*")
 	c := s.Raw()
 	do(t, c, "AUTH u secret")
@@ -53,6 +65,9 @@ func TestStandardCategories(t *testing.T) {
 		for _, v := range s.MustDo("COMMAND", "INFO", command).Elems[0].Elems[6].Elems {
 			have = append(have, v.Text)
 		}
+		if !hasCategoryThrottle(s) {
+			want = slices.DeleteFunc(want, func(category string) bool { return category == "@throttle" })
+		}
 		slices.Sort(have)
 		assert.Equal(t, want, have, command)
 	}
@@ -61,6 +76,37 @@ func TestStandardCategories(t *testing.T) {
 	for call, allowed := range map[string]bool{"CL.LIMIT k RATE 5/s": false, "CL.THROTTLE k 1 1 1": false, "CL.TOP": false, "CL.PEEK k RATE 5/s": true} {
 		v := s.Do(append([]string{"ACL", "DRYRUN", "reader"}, strings.Fields(call)...)...)
 		assert.Equal(t, allowed, v.Text == "OK", "%s: %v", call, v)
+	}
+}
+
+// CL.TOP names keys that its caller may have no access to, so a user who gets all but what
+// is for administrators must not get it. Where commands of modules have no categories, it
+// takes the command's name.
+func TestTopIsForAdministrators(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.ModuleArgs("top", "10"))
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("ACL DRYRUN came with Redis 7.0")
+	}
+	for _, tc := range []struct {
+		rules                           string
+		withCategories, withoutCategory bool // whether CL.TOP is allowed
+	}{
+		{"+@all", true, true},
+		{"+@all -cl.top", false, false},
+		{"+@all -@admin -@dangerous", false, true},
+		{"+@all -@admin -@dangerous -cl.top", false, false},
+		{"+@all -@dangerous", false, true},
+		{"+@read", true, false}, // as it allows KEYS
+		{"+@read -@dangerous", false, false},
+	} {
+		s.MustDo(append([]string{"ACL", "SETUSER", "u", "reset", "on", "nopass", "~mine:*"}, strings.Fields(tc.rules)...)...)
+		want := tc.withoutCategory
+		if s.Program.AtLeast(7, 2) {
+			want = tc.withCategories
+		}
+		v := s.Do("ACL", "DRYRUN", "u", "CL.TOP")
+		assert.Equal(t, want, v.Text == "OK", "%s: %v", tc.rules, v)
 	}
 }
 
