@@ -49,14 +49,14 @@ enum {
   OPTION_HANDLE_ATOMIC_SLOT_MIGRATION = 1 << 5,
 };
 
-// REQUIRED functions exist in every supported server (Redis 6.2 on); without one
-// of them the module refuses to load. OPTIONAL ones came later.
+// REQUIRED functions exist in every supported server (Redis 6.2.2 on); without one
+// of them the module refuses to load, which it says through the first. OPTIONAL ones came later.
 // clang-format off
 #define THROTTLE_API(REQUIRED, OPTIONAL)                                                              \
+  REQUIRED(Log, void, (RedisModuleCtx *, const char *level, const char *format, ...))                 \
   REQUIRED(CreateCommand, int, (RedisModuleCtx *, const char *name, RedisModuleCmdFunc, const char *flags, int firstkey, int lastkey, int keystep)) \
   REQUIRED(SetModuleOptions, void, (RedisModuleCtx *, int options))                                   \
   REQUIRED(IsModuleNameBusy, int, (const char *name))                                                 \
-  REQUIRED(Log, void, (RedisModuleCtx *, const char *level, const char *format, ...))                 \
   REQUIRED(WrongArity, int, (RedisModuleCtx *))                                                       \
   REQUIRED(StringPtrLen, const char *, (const RedisModuleString *, size_t *length))                   \
   REQUIRED(CreateString, RedisModuleString *, (RedisModuleCtx *, const char *, size_t length))        \
@@ -122,7 +122,7 @@ typedef struct {
 
 extern throttleApi api;
 
-// throttleLoadApi fills in api. It returns NULL, or the name of a required
+// throttleLoadApi fills in api. It returns NULL, or a sentence that names a required
 // function that the server lacks.
 const char *throttleLoadApi(RedisModuleCtx *ctx);
 

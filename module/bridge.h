@@ -77,6 +77,8 @@ typedef struct {
 // strings. It returns NULL, or what keeps the module from running here.
 const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName);
 void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text);
+// throttleSilenceGoRm keeps go-rm from logging anything until the next load.
+void throttleSilenceGoRm(void);
 const char *throttleText(const RedisModuleString *string, size_t *length);
 
 // commands.c. Returns NULL, or the name of a command that could not be registered.

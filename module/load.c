@@ -4,7 +4,12 @@
 const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   const char *missing = throttleLoadApi(ctx);
   if (missing) return missing;
-  if (api.IsModuleNameBusy(moduleName)) return "a module of this name is already loaded";
+  // Ends the server's start. A second load that did nothing and said OK would not help: the
+  // server writes a line for it at the next CONFIG REWRITE, and one more each time.
+  if (api.IsModuleNameBusy(moduleName)) {
+    return "it is already loaded. If this keeps the server from starting: leave the loadmodule line in the main configuration "
+           "file, where CONFIG REWRITE puts it, and remove the one from an included file or the command line";
+  }
   // A denied call opens its key for writing and changes nothing, so WATCH and
   // client-side caches are told where a key is changed, not where it is opened. And the
   // module keeps nothing beside the keys that a slot that moves or a replica that loads
@@ -21,6 +26,18 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
   (void)ctx;
   return API_OK;
+}
+
+// go-rm's pointer to the server's log, fetched anew at every load. Weak, since cgo links each
+// package by itself before it links them all.
+extern void (*RedisModule_Log)(RedisModuleCtx *ctx, const char *level, const char *format, ...) __attribute__((weak));
+
+static void logNothing(RedisModuleCtx *ctx, const char *level, const char *format, ...) {
+  (void)ctx, (void)level, (void)format;
+}
+
+void throttleSilenceGoRm(void) {
+  if (api.Log && &RedisModule_Log) RedisModule_Log = logNothing;
 }
 
 void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text) {

@@ -39,7 +39,8 @@ func New() *rm.Module {
 		SemVer:  version(),
 		AfterInit: func(ctx rm.Ctx, args []rm.String) error {
 			if err := load(serverContext(ctx), args); err != nil {
-				log(serverContext(ctx), "warning", err.Error())
+				log(serverContext(ctx), "warning", "not loaded: "+err.Error())
+				C.throttleSilenceGoRm()
 				return errNotLoaded
 			}
 			return nil
@@ -47,9 +48,9 @@ func New() *rm.Module {
 	}
 }
 
-// errNotLoaded is all that go-rm gets to see of a failure, since it makes a format
-// string of that, too.
-var errNotLoaded = errors.New("see the line before")
+// errNotLoaded is all that go-rm gets to see of a failure. It would log the error as a
+// format string, and as "BeforeInit failed", which tells an operator nothing.
+var errNotLoaded = errors.New("not loaded")
 
 func version() string { return fmt.Sprintf("%d.%d.%d", major, minor, patch) }
 
@@ -66,7 +67,8 @@ func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 		return err
 	}
 	if taken := C.throttleRegisterCommands(ctx); taken != nil {
-		return fmt.Errorf("command %s is already taken by another module", C.GoString(taken))
+		return fmt.Errorf("another module has the command %s (redis-cell has cl.throttle). Remove the loadmodule line of that module",
+			C.GoString(taken))
 	}
 	build := fmt.Sprintf("%s (commit %s, %s)", version(), commit, runtime.Version())
 	registerInfo(ctx, build)

@@ -95,6 +95,8 @@ func TestBadLoadArgumentsStopTheServer(t *testing.T) {
 		_, err := server.TryStart(t, server.ModuleArgs(tc.args...))
 		require.Error(t, err, "%q", tc.args)
 		assert.Contains(t, err.Error(), tc.says)
+		assert.Contains(t, err.Error(), "<throttle> not loaded: ", "%q", tc.args)
+		assert.NotContains(t, err.Error(), "BeforeInit", "%q: the reason is all there is to say", tc.args)
 		assert.NotContains(t, err.Error(), "BUG REPORT", "%q", tc.args)
 	}
 	// While the server runs a bad MODULE LOAD is an error, and leaves nothing behind.

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -20,6 +21,7 @@ type options struct {
 	port       int
 	password   string
 	keepConfig bool
+	noFile     bool
 	args       []string // on the command line, after the configuration file
 }
 
@@ -84,6 +86,15 @@ func ReplicaOf(master *Server) Option {
 // REWRITE. It is an option for Configure.
 func KeepConfig() Option { return func(o *options) { o.keepConfig = true } }
 
+// CommandLine gives the server more options on its command line, which win over its
+// configuration file.
+func CommandLine(args ...string) Option {
+	return func(o *options) { o.args = append(slices.Clip(o.args), args...) }
+}
+
+// NoConfigFile gives the server everything on its command line, the module too.
+func NoConfigFile() Option { return func(o *options) { o.noFile = true } }
+
 // complete fills in what was left open.
 func (o *options) complete() error {
 	if o.program == nil {
@@ -103,11 +114,37 @@ func (o *options) complete() error {
 	return nil
 }
 
-// writeConfig writes the configuration file anew, unless it is to be kept.
-func (o *options) writeConfig(path string, s *Server) error {
-	if o.keepConfig {
-		return nil
+// commandLine is what follows the program's name. It writes the configuration file anew,
+// unless there is to be none, or the one that is there is to be kept.
+func (o *options) commandLine(s *Server) ([]string, error) {
+	if o.noFile {
+		return append(asArguments(o.configLines(s)), o.args...), nil
 	}
+	path := filepath.Join(s.Dir, "server.conf")
+	if !o.keepConfig {
+		text := strings.Join(o.configLines(s), "\n") + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return append([]string{path}, o.args...), nil
+}
+
+// asArguments turns lines of a configuration file into command line arguments. No word of
+// theirs holds a space.
+func asArguments(lines []string) (args []string) {
+	for _, line := range lines {
+		for i, word := range strings.Fields(line) {
+			if i == 0 {
+				word = "--" + word
+			}
+			args = append(args, strings.Trim(word, `"`))
+		}
+	}
+	return args
+}
+
+func (o *options) configLines(s *Server) []string {
 	lines := []string{
 		"bind 127.0.0.1",
 		fmt.Sprintf("port %d", s.Port),
@@ -132,6 +169,5 @@ func (o *options) writeConfig(path string, s *Server) error {
 		load := append([]string{"loadmodule", o.module}, o.moduleArgs...)
 		lines = append(lines, strings.Join(load, " "))
 	}
-	lines = append(lines, o.config...)
-	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+	return append(lines, o.config...)
 }

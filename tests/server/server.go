@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -89,11 +88,11 @@ func TryStart(t testing.TB, opts ...Option) (*Server, error) {
 
 // launch starts a process and waits until it answers.
 func (s *Server) launch() error {
-	conf := filepath.Join(s.Dir, "server.conf")
-	if err := s.options.writeConfig(conf, s); err != nil {
+	args, err := s.options.commandLine(s)
+	if err != nil {
 		return err
 	}
-	p, err := startProcess(s.Program.Path, append([]string{conf}, s.options.args...), s.Dir, s.LogPath())
+	p, err := startProcess(s.Program.Path, args, s.Dir, s.LogPath())
 	if err != nil {
 		return err
 	}
