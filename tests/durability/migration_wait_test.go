@@ -1,0 +1,142 @@
+package durability
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// A slot moves to another node while callers of CL.WAIT wait for a key in it. The node that
+// took the call answers it, at its time. The new node has the reservations with the key, so
+// it serves nobody in between. Whoever leaves gives nothing back: the key is elsewhere.
+func TestCallersThatWaitAreAnsweredByTheOldNodeOfTheirSlot(t *testing.T) {
+	program := begin(t)
+	cluster := topology.StartCluster(t)
+	for _, way := range []struct {
+		name string
+		// missing is why this server can not do it.
+		missing string
+		move    func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server)
+	}{
+		{name: "key by key", move: moveKeyByKey},
+		{name: "redis-cli reshard", move: reshard},
+		{name: "as a whole", missing: lacksSlotMigration(program), move: moveAsAWhole},
+		{name: "imported as a whole", missing: lacksSlotImport(program), move: importAsAWhole},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			if way.missing != "" {
+				t.Skip(way.missing)
+			}
+			// The first caller's turn must not come before the slot has moved.
+			for ahead := 8; !moveUnderAWaitingLine(t, cluster, way.move, ahead); ahead *= 2 {
+				t.Logf("moving the slot took longer than %d seconds; once more", ahead)
+			}
+		})
+	}
+}
+
+const lineLimit = "RATE 1/s BURST 1"
+
+// moveUnderAWaitingLine has three callers wait behind so many reservations, one second
+// each, while the slot moves. ok is false when that took too long to say anything.
+func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, move func(*testing.T, *topology.Cluster, int, *server.Server, *server.Server), ahead int) (ok bool) {
+	c.AwaitAgreement()
+	masters := c.Masters()
+	from, to := masters[0], masters[1]
+	tag, slot := tagAmongLowest(c, from)
+	key := fmt.Sprintf("{%s}:line:%d", tag, ahead)
+
+	firstNs := serverTime(t, from)
+	for range ahead {
+		requireAllowed(t, from.MustDo(lineCall("CL.LIMIT", key, "MAXWAIT")...))
+	}
+	var callers []*resp.Conn
+	for i := range 3 {
+		caller := from.Raw()
+		callers = append(callers, caller)
+		require.NoError(t, caller.Send(lineCall("CL.WAIT", key, "TIMEOUT")...))
+		require.NoError(t, caller.Flush())
+		awaitWaiting(t, from, i+1)
+	}
+	turnNs := func(place int) int64 { return firstNs + int64(ahead+place)*int64(time.Second) }
+
+	move(t, c, slot, from, to)
+	if serverTime(t, from) >= turnNs(0) {
+		for _, caller := range callers {
+			_ = caller.Close() // they may have been answered meanwhile
+		}
+		awaitWaiting(t, from, 0)
+		return false
+	}
+	require.Same(t, to, c.Owner(slot))
+	assert.True(t, strings.HasPrefix(from.Do(lineCall("CL.WAIT", key, "TIMEOUT")...).Text, "MOVED "), "a new call belongs to the new node")
+	require.NoError(t, callers[1].Close())
+	awaitWaiting(t, from, 2)
+
+	newcomer := to.MustDo(lineCall("CL.LIMIT", key, "MAXWAIT")...)
+	requireAllowed(t, newcomer)
+	assert.GreaterOrEqual(t, serverTime(t, to)+fieldOf(t, newcomer, "wait_ms")*int64(time.Millisecond), turnNs(3), "behind all who wait, and the one who left")
+
+	for _, place := range []int{0, 2} {
+		v, err := callers[place].Receive()
+		require.NoError(t, err)
+		nowNs := serverTime(t, from)
+		requireAllowed(t, v)
+		assert.GreaterOrEqual(t, nowNs, turnNs(place), "caller %d came before its turn", place)
+		t.Logf("caller %d answered %v after its turn at the earliest", place, time.Duration(nowNs-turnNs(place)).Round(time.Millisecond))
+	}
+	assert.Zero(t, from.MustDo("CLUSTER", "COUNTKEYSINSLOT", strconv.Itoa(slot)).Int, "the old node writes nothing any more")
+	return true
+}
+
+func lineCall(command, key, patience string) []string {
+	return append(append([]string{command, key}, strings.Fields(lineLimit)...), patience, "1d")
+}
+
+func awaitWaiting(t *testing.T, s *server.Server, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == int64(n) }, time.Minute, 5*time.Millisecond)
+}
+
+func requireAllowed(t *testing.T, v resp.Value) {
+	t.Helper()
+	allowed, err := allowedIn(v)
+	require.NoError(t, err)
+	require.True(t, allowed, "%v", v)
+}
+
+// fieldOf is an integer of a reply of names and values.
+func fieldOf(t *testing.T, v resp.Value, name string) int64 {
+	t.Helper()
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		if v.Elems[i].Text == name {
+			return v.Elems[i+1].Int
+		}
+	}
+	require.Fail(t, "no field "+name, "%v", v)
+	return 0
+}
+
+// importAsAWhole leaves it to the servers (Redis 8.4).
+func importAsAWhole(t *testing.T, c *topology.Cluster, slot int, _, to *server.Server) {
+	number := strconv.Itoa(slot)
+	v := to.Do("CLUSTER", "MIGRATION", "IMPORT", number, number)
+	require.False(t, v.IsError(), "%v", v)
+	require.Eventually(t, func() bool { return c.Owner(slot) == to }, time.Minute, 5*time.Millisecond)
+}
+
+func lacksSlotImport(p server.Program) string {
+	if !p.IsValkey() && p.AtLeast(8, 4) {
+		return ""
+	}
+	return fmt.Sprintf("%s has no CLUSTER MIGRATION", p)
+}
