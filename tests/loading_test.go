@@ -3,6 +3,7 @@ package tests
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -137,7 +138,20 @@ func TestLogOfASecondLoadSaysWhatToDo(t *testing.T) {
 
 func requireSaysWhatToDo(t *testing.T, err error) {
 	t.Helper()
-	require.ErrorContains(t, err, "<throttle> not loaded: it is already loaded.")
-	assert.ErrorContains(t, err, "leave the loadmodule line in the main configuration file, where CONFIG REWRITE puts it, and remove the one from")
+	require.Error(t, err)
+	line := regexp.MustCompile(`<throttle> not loaded: it is already loaded\. .*`).FindString(err.Error())
+	require.NotEmpty(t, line, err)
+	assert.Contains(t, line, "leave the loadmodule line in the main configuration file")
+	root, err2 := server.RepositoryRoot()
+	require.NoError(t, err2)
+	page, err2 := os.ReadFile(filepath.Join(root, "docs", "operating.md"))
+	require.NoError(t, err2)
+	assert.Contains(t, string(page), "\n"+line+"\n", "docs/operating.md shows it")
 	assert.NotContains(t, err.Error(), "BeforeInit", "go-rm's words")
+}
+
+func TestConfigurationWithoutTheModuleEndsTheStart(t *testing.T) {
+	t.Parallel()
+	_, err := server.TryStart(t, server.WithoutModule(), server.Config("throttle.top 5"))
+	assert.Error(t, err)
 }

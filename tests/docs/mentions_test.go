@@ -131,7 +131,7 @@ func TestShellLinesAreCommandsThatExist(t *testing.T) {
 	}
 }
 
-var repositoryFile = regexp.MustCompile(`^(\./)?(build|cmd|docs|examples|scripts|tests)/[\w./-]+$`)
+var repositoryFile = regexp.MustCompile(`^(\./)?(build|cmd|docs|examples|scripts|tests)/[\w./-]+$|^\./tests$`)
 
 // hasFiles wants the files of the repository that are named, at least one.
 func hasFiles(t *testing.T, words []string) {
@@ -153,7 +153,8 @@ func hasDockerfiles(t *testing.T, _ []string) {
 	}
 }
 
-// Blocks that are a configuration start a server; those that are JSON are.
+// Blocks that are a configuration start a server, which starts again after CONFIG REWRITE;
+// those that are JSON are.
 func TestConfigurationsOfPagesWork(t *testing.T) {
 	t.Parallel()
 	module, err := server.ModulePath()
@@ -168,16 +169,44 @@ func TestConfigurationsOfPagesWork(t *testing.T) {
 				configurations++
 				lines := slices.Clone(b.lines)
 				for i := range lines {
-					lines[i] = strings.ReplaceAll(lines[i], "/path/to/throttle.so", module)
+					for _, path := range []string{"/path/to/throttle.so", "/usr/lib/redis/modules/throttle.so"} {
+						lines[i] = strings.ReplaceAll(lines[i], path, module)
+					}
 				}
 				s, err := server.TryStart(t, server.WithoutModule(), server.Config(lines...))
 				if assert.NoError(t, err, "%s:%d", p.path, b.line) {
 					assert.Contains(t, s.MustDo("MODULE", "LIST").String(), "throttle")
+					s.MustDo("CONFIG", "REWRITE")
+					s.Configure(server.KeepConfig())
+					s.Restart()
+					assert.Contains(t, s.MustDo("MODULE", "LIST").String(), "throttle", "after CONFIG REWRITE")
 				}
 			}
 		}
 	}
 	assert.Positive(t, configurations)
+}
+
+// loadedElsewhere matches what loads the module from a place that CONFIG REWRITE does not
+// rewrite: an included file, or the command line of a server with a configuration file.
+var loadedElsewhere = regexp.MustCompile(`(?m)^[ #]*include .*|^ExecStart=.*--loadmodule.*|\.conf .*--loadmodule.*`)
+
+func TestNobodyIsToldToLoadTheModuleWhereConfigRewriteMakesASecondLine(t *testing.T) {
+	t.Parallel()
+	packaged, err := os.ReadFile(filepath.Join(rootDir(t), "packaging", "redis-throttle.conf"))
+	require.NoError(t, err)
+	texts := map[string]string{"packaging/redis-throttle.conf": string(packaged)}
+	for _, p := range pages(t) {
+		texts[p.path] = p.source
+	}
+	for _, name := range []string{"Dockerfile", "docker-compose.yml"} {
+		text, err := os.ReadFile(filepath.Join(rootDir(t), name))
+		require.NoError(t, err)
+		texts[name] = string(text)
+	}
+	for path, text := range texts {
+		assert.Empty(t, loadedElsewhere.FindAllString(text, -1), path)
+	}
 }
 
 // docs/choosing.md has this command draw the picture. How the picture looks does not
