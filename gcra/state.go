@@ -10,37 +10,34 @@ import (
 // instant to come. They put the TAT further ahead than the burst tolerance, by as
 // much as the last of them has to wait. The zero State is a full bucket.
 //
-// Its encoding is no bytes at all for a full bucket, else the TAT in 8 bytes,
-// little-endian, and, only when it is not 0, the queue in 8 more.
+// Its encoding is no bytes at all for a full bucket, else 8 bytes for each number,
+// little-endian: the TAT; the queue, only when it is not 0 or more follows; and two for
+// each lift.
 type State struct {
 	TAT uint64
 	// queue is how far beyond the burst tolerance the TAT was when it was last
 	// written, in ns: a TAT up to that far is no error to be corrected.
 	queue int64
+	// What the last reservations lifted the bucket by, the oldest first. Unused ones are zero.
+	lifts  [maxLifts]lift
+	lifted uint8
 }
 
-// MaxEncodedLen is the largest number of bytes Append appends.
-const MaxEncodedLen = 16
+const (
+	tatLen = 8
+	// QueuedLen is the number of bytes Append appends for a state with a queue and
+	// without lifts.
+	QueuedLen = tatLen + 8
+	liftLen   = 16
+	// MaxEncodedLen is the largest number of bytes Append appends.
+	MaxEncodedLen = QueuedLen + maxLifts*liftLen
+)
 
 // ErrEncoding is what Decode says of bytes that Append did not write.
 var ErrEncoding = errors.New("not the state of a bucket")
 
-// Plain reports whether the TAT alone is the whole state.
+// Plain reports whether the TAT alone tells everything, but for what a refund undoes.
 func (s *State) Plain() bool { return s.queue == 0 }
-
-// TakeQueued is Take of a bucket that may have reservations in it, which come first.
-// What is let through, or corrected, leaves a plain TAT.
-func (l Limit) TakeQueued(s *State, nowNs, quantity int64) Decision {
-	backlog, corrected := backlogUpTo(l.ceiling(s), s.TAT, nowNs)
-	if corrected || backlog <= l.tolerance {
-		return l.Take(s.TAT, nowNs, quantity)
-	}
-	d := Decision{Allowed: quantity == 0, RetryAfter: Never, ResetAfter: backlog}
-	if !d.Allowed {
-		d.RetryAfter = l.RetryAfter(s, nowNs, quantity)
-	}
-	return d
-}
 
 // Available is the number of units that could be charged at nowNs, 0 to capacity.
 func (l Limit) Available(s *State, nowNs int64) int64 {
@@ -84,7 +81,11 @@ func (l Limit) ExpireAt(s *State) uint64 { return s.TAT }
 // quantity must not exceed the capacity, waitNs must not be below RetryAfter, and
 // waitNs + the burst tolerance must be below 2^63.
 func (l Limit) Charge(s *State, nowNs, quantity, waitNs int64) {
-	l.SetBacklog(s, nowNs, max(l.backlog(s, nowNs), waitNs)+quantity*l.emission)
+	backlog := l.backlog(s, nowNs)
+	l.settleLifts(s, nowNs)
+	idle, increment := max(waitNs-backlog, 0), quantity*l.emission
+	s.noteCharge(idle, increment)
+	l.setBacklog(s, nowNs, backlog+idle+increment)
 }
 
 // ChargeDenied takes quantity units of a request that was turned away, as far as
@@ -99,24 +100,29 @@ func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) bool {
 	if increment == 0 {
 		return false
 	}
-	l.SetBacklog(s, nowNs, backlog+increment)
+	l.settleLifts(s, nowNs)
+	s.noteCharge(0, increment)
+	l.setBacklog(s, nowNs, backlog+increment)
 	return true
 }
 
 // Refund gives quantity units back, as far as the bucket lacks them, and returns how
-// many it lacked: a part of one counts as one.
+// many it lacked: a part of one counts as one. What was charged last goes first; with the
+// last unit of a reservation goes what it lifted the bucket by.
 func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
 	backlog := l.backlog(s, nowNs)
-	if lacks := backlog / l.emission; quantity > lacks {
+	l.settleLifts(s, nowNs)
+	charged := backlog - s.idle(backlog)
+	if lacks := charged / l.emission; quantity > lacks {
 		quantity = lacks
-		if backlog%l.emission > 0 {
+		if charged%l.emission > 0 {
 			quantity++
 		}
 		backlog = 0
 	} else {
-		backlog -= quantity * l.emission
+		backlog = s.takeOff(backlog, quantity*l.emission)
 	}
-	l.SetBacklog(s, nowNs, backlog)
+	l.setBacklog(s, nowNs, backlog)
 	return quantity
 }
 
@@ -137,10 +143,11 @@ func (s *State) Append(dst []byte) []byte {
 		return dst
 	}
 	dst = binary.LittleEndian.AppendUint64(dst, s.TAT)
-	if s.queue > 0 {
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(s.queue))
+	if s.queue == 0 && s.lifted == 0 {
+		return dst
 	}
-	return dst
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.queue))
+	return s.appendLifts(dst)
 }
 
 // Decode reads what Append wrote. Anything else is refused with ErrEncoding, and s
@@ -150,21 +157,21 @@ func (s *State) Decode(encoded []byte) error {
 	if len(encoded) == 0 {
 		return nil
 	}
-	if len(encoded) != 8 && len(encoded) != 16 {
+	if len(encoded) != tatLen && (len(encoded)%liftLen != 0 || len(encoded) > MaxEncodedLen) {
 		return ErrEncoding
 	}
-	tat := binary.LittleEndian.Uint64(encoded)
-	if tat == 0 {
+	read := State{TAT: binary.LittleEndian.Uint64(encoded)}
+	if read.TAT == 0 {
 		return ErrEncoding
 	}
-	var queue uint64
-	if len(encoded) == 16 {
-		queue = binary.LittleEndian.Uint64(encoded[8:])
-		if queue == 0 || queue > math.MaxInt64 {
+	if len(encoded) >= QueuedLen {
+		queue := binary.LittleEndian.Uint64(encoded[tatLen:])
+		if queue > math.MaxInt64 || queue == 0 && len(encoded) == QueuedLen || !read.decodeLifts(encoded[QueuedLen:]) {
 			return ErrEncoding
 		}
+		read.queue = int64(queue)
 	}
-	*s = State{TAT: tat, queue: int64(queue)}
+	*s = read
 	return nil
 }
 
@@ -183,6 +190,11 @@ func (l Limit) ceiling(s *State) int64 {
 
 // SetBacklog makes the bucket one that is full in backlog ns from nowNs.
 func (l Limit) SetBacklog(s *State, nowNs, backlog int64) {
+	s.DropLifts()
+	l.setBacklog(s, nowNs, backlog)
+}
+
+func (l Limit) setBacklog(s *State, nowNs, backlog int64) {
 	if backlog == 0 {
 		*s = State{}
 		return
@@ -190,3 +202,12 @@ func (l Limit) SetBacklog(s *State, nowNs, backlog int64) {
 	s.TAT = uint64(nowNs) + uint64(backlog)
 	s.queue = max(backlog-l.tolerance, 0)
 }
+
+// Restore makes the bucket what it was, as if that had been written at nowNs.
+func (l Limit) Restore(s *State, was State, nowNs int64) {
+	*s = was
+	l.setBacklog(s, nowNs, was.FullIn(nowNs))
+}
+
+// FullIn is the time in ns from nowNs until the TAT, 0 when that has gone by.
+func (s *State) FullIn(nowNs int64) int64 { return max(int64(s.TAT-uint64(nowNs)), 0) }

@@ -155,6 +155,73 @@ func TestRefund(t *testing.T) {
 	}
 }
 
+// Another limit makes two requests wait, for 2 and 5 s, beyond what this one asks for.
+func TestARefundUndoesWhatAReservationLifted(t *testing.T) {
+	const s = int64(1e9)
+	limit := perSecond(t, 10, 30)
+	lifted := func() (b gcra.State) {
+		limit.Charge(&b, start, 10, 0)
+		limit.Charge(&b, start, 5, 2*s)
+		limit.Charge(&b, start, 4, 2*s) // needs no lift: it comes after those before
+		limit.Charge(&b, start, 3, 5*s)
+		return b
+	}
+	require.Equal(t, 5*s+3e8, (&limit).ResetAfter(ptr(lifted()), start))
+	for _, tt := range []struct {
+		rule               string
+		afterNs            int64
+		refunds            []int64
+		given, left, again int64 // again: after a refund of one more unit
+	}{
+		{"the last reservation and its lift", 0, []int64{3}, 3, 2*s + 9e8, 2*s + 8e8},
+		{"in parts: the lift goes with its last unit", 0, []int64{1, 1}, 1, 5*s + 1e8, 2*s + 9e8},
+		{"the last parts", 0, []int64{1, 1, 1}, 1, 2*s + 9e8, 2*s + 8e8},
+		{"one unit more is one of those before", 0, []int64{4}, 4, 2*s + 8e8, 2*s + 7e8},
+		{"two reservations on one lift, the last of them", 0, []int64{7}, 7, 2*s + 5e8, 2*s + 4e8},
+		{"all that was lifted", 0, []int64{12}, 12, 1 * s, 9e8},
+		{"all but one of what was lifted", 0, []int64{11}, 11, 2*s + 1e8, 1 * s},
+		{"everything", 0, []int64{22}, 22, 0, 0},
+		{"more than everything", 0, []int64{1000}, 22, 0, 0},
+		{"nothing", 0, []int64{0}, 0, 5*s + 3e8, 5*s + 2e8},
+		{"while the first lift goes by", 15 * s / 10, []int64{11}, 11, 6e8, 0},
+		{"everything, while the first lift goes by", 15 * s / 10, []int64{22}, 12, 0, 0},
+		{"after the first slot, as far as units are missing", 22 * s / 10, []int64{22}, 10, 0, 0},
+		{"after the first slot, the last reservation", 22 * s / 10, []int64{3}, 3, 7e8, 6e8},
+		{"after the last slot", 51 * s / 10, []int64{1}, 1, 1e8, 0},
+	} {
+		b, given := lifted(), int64(0)
+		for _, units := range tt.refunds {
+			given = limit.Refund(&b, start+tt.afterNs, units)
+		}
+		assert.Equal(t, tt.given, given, tt.rule)
+		assert.Equal(t, tt.left, limit.ResetAfter(&b, start+tt.afterNs), tt.rule)
+		limit.Refund(&b, start+tt.afterNs, 1)
+		assert.Equal(t, tt.again, limit.ResetAfter(&b, start+tt.afterNs), tt.rule)
+	}
+}
+
+func ptr(s gcra.State) *gcra.State { return &s }
+
+func TestFourLiftsAreUndoneOneByOneAndTheOldestTogether(t *testing.T) {
+	const s = int64(1e9)
+	limit := perSecond(t, 1, 3)
+	var b gcra.State
+	var before []gcra.State
+	for i := range int64(6) {
+		before = append(before, b)
+		limit.Charge(&b, start, 1, (i+1)*10*s)
+	}
+	assert.LessOrEqual(t, len(b.Append(nil)), gcra.MaxEncodedLen)
+	for i, want := range []int64{51, 41, 31, 30, 29, 0} {
+		limit.Refund(&b, start, 1)
+		assert.Equal(t, want*s, limit.ResetAfter(&b, start), "%d refunded", i+1)
+		if i < 3 {
+			assert.Equal(t, before[5-i].TAT, b.TAT, "what was stored")
+		}
+	}
+	assert.Equal(t, gcra.State{}, b)
+}
+
 func TestSettleCorrectsATATOutOfReach(t *testing.T) {
 	limit := perSecond(t, 10, 3)
 	queued := reserved(limit, 10) // seven of them wait, the last for 0.7 s
@@ -187,48 +254,6 @@ func TestSettleCorrectsATATOutOfReach(t *testing.T) {
 	}
 }
 
-// CL.THROTTLE on a key in which CL.LIMIT has reserved.
-func TestTakeQueuedLetsReservationsGoFirst(t *testing.T) {
-	const ms = int64(time.Millisecond)
-	limit := perSecond(t, 10, 3)
-	reservedUntil := uint64(start + 1000*ms) // 0.3 s of tolerance, the last in 0.7 s
-	for _, tt := range []struct {
-		rule          string
-		now, quantity int64
-		want          gcra.Decision
-	}{
-		{"behind the last of them", start, 1,
-			gcra.Decision{RetryAfter: 800 * ms, ResetAfter: 1000 * ms}},
-		{"more units wait longer", start, 3,
-			gcra.Decision{RetryAfter: 1000 * ms, ResetAfter: 1000 * ms}},
-		{"more than the capacity never comes", start, 4,
-			gcra.Decision{RetryAfter: gcra.Never, ResetAfter: 1000 * ms}},
-		{"a peek", start, 0,
-			gcra.Decision{Allowed: true, RetryAfter: gcra.Never, ResetAfter: 1000 * ms}},
-		{"a nanosecond before its turn", start + 800*ms - 1, 1,
-			gcra.Decision{TAT: reservedUntil, RetryAfter: 1, ResetAfter: 200*ms + 1}},
-		{"its turn", start + 800*ms, 1,
-			gcra.Decision{Allowed: true, Changed: true, TAT: reservedUntil + 1e8, RetryAfter: gcra.Never, ResetAfter: 300 * ms}},
-		{"long after", start + 5000*ms, 1,
-			gcra.Decision{Allowed: true, Changed: true, TAT: uint64(start + 5100*ms), Remaining: 2, RetryAfter: gcra.Never, ResetAfter: 100 * ms}},
-		{"on a clock that was set back it is an empty bucket", start - 3600_000*ms, 1,
-			gcra.Decision{Changed: true, TAT: uint64(start - 3600_000*ms + 300*ms), RetryAfter: 100 * ms, ResetAfter: 300 * ms}},
-	} {
-		s := reserved(limit, 10)
-		assert.Equal(t, tt.want, limit.TakeQueued(&s, tt.now, tt.quantity), tt.rule)
-	}
-}
-
-func TestTakeQueuedIsTakeWhereNothingIsReserved(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pick := drawFromRapid(t)
-		limit := drawEither(t)(pick).limit(t)
-		tat, nowNs := rapid.Uint64().Draw(t, "tat"), pick("now", 0, math.MaxInt64)
-		quantity := pick("quantity", 0, math.MaxInt64)
-		require.Equal(t, limit.Take(tat, nowNs, quantity), limit.TakeQueued(&gcra.State{TAT: tat}, nowNs, quantity))
-	})
-}
-
 func TestTheEncodingOfABucketByteByByte(t *testing.T) {
 	const at = int64(0x0102030405060708)
 	limit, err := gcra.New(1, 1, 0x1000, time.Nanosecond)
@@ -253,6 +278,31 @@ func TestTheEncodingOfABucketByteByByte(t *testing.T) {
 	}
 }
 
+func TestTheEncodingOfALiftByteByByte(t *testing.T) {
+	const at = int64(0x0102030405060708)
+	limit, err := gcra.New(2, 1, 0x1000, time.Nanosecond)
+	require.NoError(t, err)
+	var s, back gcra.State
+	limit.Charge(&s, at, 1, 0)
+	limit.Charge(&s, at, 1, 0x1234)
+	want := []byte{
+		0x3c, 0x29, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, // TAT
+		0x34, 0x02, 0, 0, 0, 0, 0, 0, // queue
+		0x34, 0x02, 0, 0, 0, 0, 0, 0, // from when it would have been full to the slot
+		0x00, 0x10, 0, 0, 0, 0, 0, 0, // charged at the slot
+	}
+	assert.Equal(t, want, s.Append(nil))
+	require.NoError(t, back.Decode(want))
+	assert.Equal(t, s, back)
+
+	// The same bucket seen later: nothing is queued any more.
+	limit.Refund(&s, at+0x800, 0)
+	clear(want[8:16])
+	assert.Equal(t, want, s.Append(nil))
+	limit.Refund(&s, at+0x1234, 0)
+	assert.Equal(t, want[:8], s.Append(nil), "the slot has come")
+}
+
 func TestDecodeRefusesWhatIsNoBucket(t *testing.T) {
 	word := func(b byte) []byte { return bytes.Repeat([]byte{b}, 8) }
 	zero, one, top := word(0), word(1), append(word(0)[:7], 0x80)
@@ -269,17 +319,28 @@ func TestDecodeRefusesWhatIsNoBucket(t *testing.T) {
 		{"a TAT of 0 with a queue", append(word(0), one...)},
 		{"a queue of 0, which is not written", append(word(1), zero...)},
 		{"a queue of 2^63", append(word(1), top...)},
+		{"24 bytes", append(word(1), append(word(1), word(1)...)...)},
+		{"a lift of nothing", words(word(9), zero, zero, one)},
+		{"a lift for nothing", words(word(9), zero, one, zero)},
+		{"a lift from before the epoch", words(word(1), zero, word(1), one)},
+		{"lifts from before the epoch", words(word(0xff), zero, word(0x7f), word(0x7f), one, word(0x01))},
+		{"half a lift", words(word(9), zero, one)},
+		{"five lifts", words(word(0xff), zero, one, one, one, one, one, one, one, one, one, one)},
 	} {
 		s := gcra.State{TAT: 5}
 		assert.Equal(t, gcra.ErrEncoding, s.Decode(tt.encoded), tt.what)
 		assert.Equal(t, gcra.State{}, s, tt.what)
 	}
-	for _, encoded := range [][]byte{one, word(0xff), append(word(0xff), one...)} {
+	for _, encoded := range [][]byte{one, word(0xff), append(word(0xff), one...), words(word(9), zero, one, one),
+		words(word(0xff), one, word(0x7f), word(0x7f)), words(word(2), one, one, one),
+		words(word(0xff), one, one, one, one, one, one, one, one, one)} {
 		var s gcra.State
 		require.NoError(t, s.Decode(encoded))
 		assert.Equal(t, encoded, s.Append(nil))
 	}
 }
+
+func words(words ...[]byte) []byte { return slices.Concat(words...) }
 
 // Tolerance and wait may each come near 2^63 ns; whoever charges keeps their sum below.
 func TestStateNearTheEndsOfTime(t *testing.T) {
@@ -317,7 +378,7 @@ func TestStateNearTheEndsOfTime(t *testing.T) {
 		assert.Equal(t, int64(widest), fast.RetryAfter(&s, widest, 1))
 		assert.Equal(t, int64(widest), fast.NextAfter(&s, widest))
 		assert.Equal(t, int64(1), fast.Refund(&s, widest, 1))
-		assert.Equal(t, int64(widest-1), fast.ResetAfter(&s, widest))
+		assert.Equal(t, gcra.State{}, s, "with its unit, the wait is undone")
 	})
 	t.Run("a long queue on a limit that becomes slow", func(t *testing.T) {
 		var s gcra.State
@@ -335,11 +396,18 @@ func TestStateNearTheEndsOfTime(t *testing.T) {
 type queueModel struct {
 	*model
 	promisedNs *big.Rat
+	// What was charged, the oldest first, in ns of putting back: each begins with the time from
+	// when the bucket would have been full to when the request comes, if there is any.
+	charges []charge
 }
+
+type charge struct{ idleNs, chargedNs *big.Rat }
 
 var maxNs = integer(math.MaxInt64)
 
-func newQueueModel(p params) *queueModel { return &queueModel{newModel(p), new(big.Rat)} }
+func newQueueModel(p params) *queueModel {
+	return &queueModel{model: newModel(p), promisedNs: new(big.Rat)}
+}
 
 // at returns a copy in which now is nowNs, and whether that had to be corrected.
 func (m *queueModel) settled(nowNs int64) (at *queueModel, corrected bool) {
@@ -357,17 +425,54 @@ func (m *queueModel) settled(nowNs int64) (at *queueModel, corrected bool) {
 	if lowest.Quo(lowest, m.emission).Cmp(level) > 0 {
 		level, corrected = lowest, true
 	}
-	return &queueModel{&model{capacity: m.capacity, emission: m.emission, level: level, at: now}, m.promisedNs}, corrected
+	at = &queueModel{&model{capacity: m.capacity, emission: m.emission, level: level, at: now}, m.promisedNs, nil}
+	if !corrected {
+		at.charges = m.stillIdle(nowNs)
+	}
+	return at, corrected
+}
+
+// stillIdle is the charges from the first on whose request is still to come.
+func (m *queueModel) stillIdle(nowNs int64) []charge {
+	for i := range m.charges {
+		begins := m.fullAt()
+		for _, c := range m.charges[i:] {
+			begins.Sub(begins, c.chargedNs).Sub(begins, c.idleNs)
+		}
+		if begins.Add(begins, m.charges[i].idleNs).Cmp(integer(nowNs)) > 0 {
+			return slices.Clone(m.charges[i:])
+		}
+	}
+	return nil
+}
+
+// note adds a charge. Without idle time it is one with that before; of five the first two
+// become one.
+func (m *queueModel) note(idleNs, chargedNs *big.Rat) {
+	last := len(m.charges) - 1
+	switch {
+	case idleNs.Sign() > 0 && chargedNs.Sign() > 0:
+		m.charges = append(m.charges, charge{idleNs, chargedNs})
+	case last >= 0:
+		both := new(big.Rat).Add(idleNs, chargedNs)
+		m.charges[last] = charge{m.charges[last].idleNs, both.Add(both, m.charges[last].chargedNs)}
+	}
+	if len(m.charges) > 4 {
+		a, b := m.charges[0], m.charges[1]
+		m.charges = slices.Replace(m.charges, 0, 2,
+			charge{new(big.Rat).Add(a.idleNs, b.idleNs), new(big.Rat).Add(a.chargedNs, b.chargedNs)})
+	}
 }
 
 // write keeps the level and instant of what settled returned.
 func (m *queueModel) write(at *queueModel) {
-	m.level, m.at, m.promisedNs = at.level, at.at, new(big.Rat)
+	m.level, m.at, m.promisedNs, m.charges = at.level, at.at, new(big.Rat), at.charges
 	if at.level.Sign() < 0 {
 		m.promisedNs.Neg(at.timeFor(at.level))
 	}
 	if m.level.Cmp(m.capacity) == 0 {
 		m.at = new(big.Rat) // full, whatever the clock says next
+		m.charges = nil
 	}
 }
 
@@ -410,6 +515,11 @@ func (m *queueModel) charge(nowNs, quantity, waitNs int64) {
 	if level.Cmp(m.capacity) > 0 {
 		level.Set(m.capacity)
 	}
+	idle := new(big.Rat).Add(now.level, then)
+	if idle.Sub(idle, m.capacity).Sign() < 0 {
+		idle = new(big.Rat)
+	}
+	now.note(m.timeFor(idle), m.timeFor(integer(quantity)))
 	now.level = level.Sub(level, integer(quantity)).Sub(level, then)
 	m.write(now)
 }
@@ -419,26 +529,42 @@ func (m *queueModel) chargeDenied(nowNs, quantity int64) bool {
 	if now.level.Sign() <= 0 || quantity == 0 {
 		return false
 	}
-	if asked := integer(quantity); asked.Cmp(now.level) < 0 {
-		now.level.Sub(now.level, asked)
-	} else {
-		now.level = new(big.Rat)
+	took := integer(quantity)
+	if took.Cmp(now.level) > 0 {
+		took = now.level
 	}
+	now.note(new(big.Rat), m.timeFor(took))
+	now.level = new(big.Rat).Sub(now.level, took)
 	m.write(now)
 	return true
 }
 
+// refund gives back what was charged last first, and with all of a charge its idle time.
 func (m *queueModel) refund(nowNs, quantity int64) int64 {
 	now, _ := m.settled(nowNs)
-	missing := new(big.Rat).Sub(m.capacity, now.level)
-	if integer(quantity).Cmp(missing) >= 0 {
-		quantity = ceil(missing).Int64()
-		now.level.Set(m.capacity)
-	} else {
-		now.level.Add(now.level, integer(quantity))
+	backlog := m.timeFor(new(big.Rat).Sub(m.capacity, now.level))
+	left, back := m.timeFor(integer(quantity)), new(big.Rat)
+	take := func(from *big.Rat) {
+		ns := slices.MinFunc([]*big.Rat{from, left, backlog}, (*big.Rat).Cmp)
+		left, backlog, back = new(big.Rat).Sub(left, ns), new(big.Rat).Sub(backlog, ns), new(big.Rat).Add(back, ns)
 	}
+	for i := len(now.charges) - 1; i >= 0; i-- {
+		was := back
+		take(now.charges[i].chargedNs)
+		rest := new(big.Rat).Sub(now.charges[i].chargedNs, new(big.Rat).Sub(back, was))
+		if rest.Sign() > 0 {
+			now.charges[i].chargedNs = rest
+			break
+		}
+		if backlog.Sub(backlog, now.charges[i].idleNs).Sign() < 0 {
+			backlog = new(big.Rat) // some of it has gone by
+		}
+		now.charges = now.charges[:i]
+	}
+	take(backlog)
+	now.level = new(big.Rat).Sub(m.capacity, backlog.Quo(backlog, m.emission))
 	m.write(now)
-	return quantity
+	return ceil(back.Quo(back, m.emission)).Int64()
 }
 
 func (m *queueModel) settle(nowNs int64) bool {
@@ -476,6 +602,14 @@ func (p *queuePair) reload(nowNs int64) {
 	}
 	p.same(full.RatString(), new(big.Int).SetUint64(tat).String(), "TAT", nowNs, 0)
 	p.same(p.model.promisedNs.Sign() == 0, p.state.Plain(), "plain", nowNs, 0)
+	words := 0
+	if tat > 0 {
+		words = 1
+	}
+	if n := len(p.model.charges); n > 0 || !p.state.Plain() {
+		words += 1 + 2*n
+	}
+	p.same(8*words, len(encoded), "bytes", nowNs, 0)
 }
 
 // compare checks all answers, and returns them in the form of a Decision.
@@ -493,33 +627,12 @@ func (p *queuePair) compare(nowNs, quantity int64) gcra.Decision {
 	return d
 }
 
-func (p *queuePair) compareTakeQueued(nowNs, quantity int64) {
-	m, corrected := p.model.settled(nowNs)
-	if corrected && m.level.Sign() < 0 {
-		m.level = new(big.Rat) // it leaves a plain TAT
-	}
-	got := p.limit.TakeQueued(&p.state, nowNs, quantity)
-	wait := m.retryAfter(quantity)
-	p.same(wait == 0, got.Allowed, "allowed", nowNs, quantity)
-	p.same(quantity > 0 && (got.Allowed || corrected), got.Changed, "changed", nowNs, quantity)
-	if got.Allowed {
-		m.level.Sub(m.level, integer(quantity))
-		wait = gcra.Never
-	}
-	p.same(wait, got.RetryAfter, "retry after of TakeQueued", nowNs, quantity)
-	p.same(m.available(), got.Remaining, "remaining", nowNs, quantity)
-	p.same(m.until(m.capacity), got.ResetAfter, "reset after of TakeQueued", nowNs, quantity)
-	if got.Changed {
-		p.same(m.fullAt().RatString(), new(big.Int).SetUint64(got.TAT).String(), "TAT of TakeQueued", nowNs, quantity)
-	}
-}
-
 // queueSeen counts what a run came across, so that it cannot pass by avoiding the cases.
 type queueSeen struct {
-	steps, reservations, idle, denied, refunds, corrected, queued, full int
+	steps, reservations, idle, denied, refunds, undone, many, corrected, queued, full int
 }
 
-func (p *queuePair) step(pick draw, nowNs, quantity int64, last gcra.Decision, seen *queueSeen) {
+func (p *queuePair) step(pick draw, nowNs, quantity int64, last gcra.Decision, lifts bool, seen *queueSeen) {
 	if last.ResetAfter == 0 {
 		seen.full++
 	}
@@ -527,24 +640,31 @@ func (p *queuePair) step(pick draw, nowNs, quantity int64, last gcra.Decision, s
 		seen.queued++
 	}
 	switch pick("operation", 1, 8) {
-	case 1, 2, 3:
+	case 1, 2, 3, 8:
 		longest := math.MaxInt64 - p.limit.BurstTolerance()
 		wait := last.RetryAfter
 		if wait == gcra.Never || wait > longest {
 			break
 		}
-		if pick("another limit waits longer", 1, 4) == 1 {
-			wait = pick("wait", wait, min(longest, add(wait, p.limit.BurstTolerance())))
+		if lifts || pick("another limit waits longer", 1, 4) == 1 {
+			wait = pick("wait", wait, min(longest, add(last.ResetAfter, p.limit.BurstTolerance())))
 			seen.idle++
 		}
 		seen.reservations++
 		p.limit.Charge(&p.state, nowNs, quantity, wait)
 		p.model.charge(nowNs, quantity, wait)
+		if len(p.model.charges) == 4 {
+			seen.many++
+		}
 	case 4:
 		seen.denied++
 		p.same(p.model.chargeDenied(nowNs, quantity), p.limit.ChargeDenied(&p.state, nowNs, quantity), "charged denied", nowNs, quantity)
-	case 5:
+	case 5, 7:
 		seen.refunds++
+		if n := len(p.model.charges); n > 0 && pick("a refund of the last charge", 0, 1) == 1 {
+			quantity = ceil(new(big.Rat).Quo(p.model.charges[n-1].chargedNs, p.model.emission)).Int64()
+			seen.undone++
+		}
 		p.same(p.model.refund(nowNs, quantity), p.limit.Refund(&p.state, nowNs, quantity), "refunded", nowNs, quantity)
 	case 6:
 		corrected := p.limit.Settle(&p.state, nowNs)
@@ -552,8 +672,6 @@ func (p *queuePair) step(pick draw, nowNs, quantity int64, last gcra.Decision, s
 			seen.corrected++
 		}
 		p.same(p.model.settle(nowNs), corrected, "corrected", nowNs, quantity)
-	default:
-		p.compareTakeQueued(nowNs, quantity)
 	}
 }
 
@@ -561,6 +679,7 @@ func followQueue(t require.TestingT, pick draw, drawParams func(draw) params, no
 	params := drawParams(pick)
 	p := &queuePair{t: t, limit: params.limit(t), model: newQueueModel(params)}
 	tr := traffic{pick: pick, limit: p.limit, nowNs: nowNs}
+	lifts := pick("one lift after another", 1, 2) == 1
 	for range steps {
 		if pick("change the limit", 0, 31) == 31 {
 			params = drawParams(pick)
@@ -568,9 +687,13 @@ func followQueue(t require.TestingT, pick draw, drawParams func(draw) params, no
 			p.model.changeLimit(params)
 			tr.limit = p.limit
 		}
+		was := tr.nowNs
 		now, quantity := tr.next()
+		if lifts && pick("time goes by", 1, 8) > 1 {
+			now, tr.nowNs = was, was
+		}
 		tr.last = p.compare(now, quantity)
-		p.step(pick, now, quantity, tr.last, seen)
+		p.step(pick, now, quantity, tr.last, lifts, seen)
 		p.reload(now)
 		seen.steps++
 	}
@@ -588,7 +711,7 @@ func TestEveryAnswerOfAStateEqualsTheModel(t *testing.T) {
 			followQueue(t, pick, drawParams, pick("now", 0, math.MaxInt64), 50, &seen)
 		}
 		t.Logf("%+v", seen)
-		for _, n := range []int{seen.reservations, seen.idle, seen.denied, seen.refunds, seen.corrected, seen.queued, seen.full} {
+		for _, n := range []int{seen.reservations, seen.idle, seen.denied, seen.refunds, seen.undone, seen.many, seen.corrected, seen.queued, seen.full} {
 			require.Greater(t, n, seen.steps/500)
 		}
 	}
@@ -603,8 +726,7 @@ func TestEveryAnswerOfAStateEqualsTheModelShrunk(t *testing.T) {
 // admission is units let through for an instant.
 type admission struct{ at, units int64 }
 
-// askQueue sends callers that reserve, callers that do not and callers of CL.THROTTLE to
-// one bucket. It returns what they were let through for, in the time of a watch that
+// askQueue sends callers that reserve and callers that do not to one bucket. It returns what they were let through for, in the time of a watch that
 // runs on when the limiter's clock is set back.
 func askQueue(t require.TestingT, pick draw, drawParams func(draw) params, setBacks bool, steps int) (params, []admission) {
 	p := drawParams(pick)
@@ -626,15 +748,6 @@ func askQueue(t require.TestingT, pick draw, drawParams func(draw) params, setBa
 		tr.last = gcra.Decision{RetryAfter: limit.RetryAfter(&s, now, quantity), ResetAfter: limit.ResetAfter(&s, now)}
 		wait := tr.last.RetryAfter
 		switch kind := pick("caller", 1, 3); {
-		case kind == 1 && !setBacks:
-			d := limit.TakeQueued(&s, now, quantity)
-			require.Equal(t, wait == 0, d.Allowed)
-			if d.Changed {
-				s = gcra.State{TAT: d.TAT}
-			}
-			if !d.Allowed {
-				continue
-			}
 		case kind <= 2 && wait > 0 || wait > longest || wait > math.MaxInt64-trueNow:
 			continue
 		default:
@@ -731,7 +844,6 @@ func TestAStateAllocatesNothing(t *testing.T) {
 		reserve(limit, &s, start, 1)
 		limit.ChargeDenied(&s, start, 1)
 		limit.Refund(&s, start, 1)
-		sink = limit.TakeQueued(&s, start, 1)
 		sink.Remaining = limit.Available(&s, start) + limit.NextAfter(&s, start) + limit.ResetAfter(&s, start)
 		assert.NoError(t, s.Decode(s.Append(buffer)))
 	}))

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"redis-throttle/gcra"
 	"redis-throttle/stack"
 )
 
@@ -57,8 +58,7 @@ func firstToMove(waiters []*waiter, value []byte, s *stack.Stack) (first int) {
 func (w *waiter) leads(value []byte, s *stack.Stack) bool {
 	s.Load(w.limits)
 	unreadable := len(value) > 0 && s.Decode(value) != nil
-	var buffer [stack.MaxLimits]int64
-	w.severed = w.severed || unreadable || !slices.Equal(s.FullAt(buffer[:0]), w.after)
+	w.severed = w.severed || unreadable || !s.FullWith(w.after)
 	return !w.severed
 }
 
@@ -77,18 +77,17 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 	if first > 0 && !waiters[first-1].severed {
 		state, atNs = waiters[first-1].after, waiters[first-1].madeNs
 	}
-	var buffer [stack.MaxLimits]int64
 	s.Load(waiters[first].limits)
-	s.SetBacklogs(backlogs(buffer[:0], state, atNs), atNs)
+	s.SetRates(state, atNs)
 	for _, w := range waiters[first:] {
 		if w.left {
 			continue
 		}
 		w.madeNs = min(nowNs, w.comesNs)
-		s.SetBacklogs(backlogs(buffer[:0], state, w.madeNs), w.madeNs)
-		w.before = instants(s.Backlogs(w.before[:0], w.madeNs), w.madeNs)
+		s.SetRates(state, w.madeNs)
+		w.before = s.Rates(w.before[:0], w.madeNs)
 		r := s.Take(stack.Request{Cost: w.cost, MaxWaitNs: math.MaxInt64}, w.madeNs)
-		w.after = instants(s.Backlogs(w.after[:0], w.madeNs), w.madeNs)
+		w.after = s.Rates(w.after[:0], w.madeNs)
 		w.comesNs = w.madeNs + r.WaitNs
 		w.slotNs = max(w.comesNs, earliestNs)
 		state = w.after
@@ -97,14 +96,6 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 
 // same reports whether a and b are the same state seen from atNs: what is over by then is
 // full in both.
-func same(a, b []int64, atNs int64) bool {
-	return slices.EqualFunc(a, b, func(a, b int64) bool { return max(a-atNs, 0) == max(b-atNs, 0) })
-}
-
-// backlogs is the reverse of instants, seen from any later nowNs. It appends to dst.
-func backlogs(dst, instants []int64, nowNs int64) []int64 {
-	for _, instant := range instants {
-		dst = append(dst, max(instant-nowNs, 0))
-	}
-	return dst
+func same(a, b []gcra.State, atNs int64) bool {
+	return slices.EqualFunc(a, b, func(a, b gcra.State) bool { return a.FullIn(atNs) == b.FullIn(atNs) })
 }

@@ -382,7 +382,8 @@ func (w *world) compare(key string) {
 		require.Equal(w.t, want, got, "%s at %d", key, w.nowNs)
 	}
 	w.open(key, w.limits[key])
-	for i, backlogNs := range w.s.Backlogs(nil, w.nowNs) {
+	for i, rate := range w.s.Rates(nil, w.nowNs) {
+		backlogNs := rate.FullIn(w.nowNs)
 		if wantNs := max(naive.now[i]-w.nowNs, 0); backlogNs != wantNs {
 			require.Equal(w.t, wantNs, backlogNs, "limit %d of %s at %d", i, key, w.nowNs)
 		}

@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"redis-throttle/gcra"
 	"redis-throttle/stack"
 )
 
@@ -56,10 +57,9 @@ type waiter struct {
 	severed         bool // somebody else has changed the key after the reservation
 	cost            int64
 	limits          []stack.Limit
-	// When each limit was full before and after the reservation, which was made at madeNs,
-	// ns since the epoch. Beyond 2^63 they wrap; only differences to an instant within 2^63
-	// are looked at.
-	before, after []int64
+	// What was kept of the limits before and after the reservation, which was made at madeNs,
+	// ns since the epoch.
+	before, after []gcra.State
 	madeNs        int64
 }
 
@@ -68,15 +68,15 @@ func (q *Lines) Waiting() int { return len(q.waiting) }
 
 // Enter puts caller at the end of the line of key name in database db. Its reservation
 // of cost units was made at nowNs, for waitNs later, and is in s; before is what
-// s.Backlogs was before it was made.
-func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost int64, before []int64, nowNs, waitNs int64) *Line {
+// s.Rates was before it was made.
+func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost int64, before []gcra.State, nowNs, waitNs int64) *Line {
 	line := q.line(db, name)
 	w := q.newWaiter()
 	w.caller, w.line, w.left, w.severed, w.cost = caller, line, false, false, cost
 	w.enteredNs, w.madeNs = nowNs, nowNs
 	w.limits = s.Limits(w.limits[:0])
-	w.before = instants(append(w.before[:0], before...), nowNs)
-	w.after = instants(s.Backlogs(w.after[:0], nowNs), nowNs)
+	w.before = append(w.before[:0], before...)
+	w.after = s.Rates(w.after[:0], nowNs)
 	w.comesNs = nowNs + waitNs
 	w.slotNs = w.comesNs
 	if ahead := line.waiting(); len(ahead) > 0 {
@@ -215,12 +215,4 @@ func (q *Lines) removeFirst(line *Line) {
 		line.waiters = line.waiters[:copy(line.waiters, line.waiting())]
 		line.first = 0
 	}
-}
-
-// instants turns backlogs seen from nowNs into the instants at which they are done.
-func instants(backlogs []int64, nowNs int64) []int64 {
-	for i := range backlogs {
-		backlogs[i] += nowNs
-	}
-	return backlogs
 }

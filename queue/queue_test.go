@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/gcra"
 	"redis-throttle/stack"
 )
 
@@ -69,7 +70,7 @@ func (db *database) limit(key string, limits []stack.Limit, r stack.Request, now
 // wait is CL.WAIT. The caller is in line when the result says that it has to wait.
 func (db *database) wait(key string, caller uintptr, limits []stack.Limit, cost, nowNs int64) stack.Result {
 	db.open(key, limits)
-	before := db.s.Backlogs(nil, nowNs)
+	before := db.s.Rates(nil, nowNs)
 	result := db.s.Take(stack.Request{Cost: cost, MaxWaitNs: 1 << 60}, nowNs)
 	if result.Changed {
 		db.store(key, nowNs)
@@ -184,6 +185,54 @@ func TestThoseBehindMoveUpWhenOneLeaves(t *testing.T) {
 	}
 }
 
+// Of a stack, one rate makes the callers wait and lifts the other.
+func TestGivingBackRestoresWhatAReservationLifted(t *testing.T) {
+	limits := []stack.Limit{rate(t, 1, second, 1), rate(t, 10, second, 20)}
+	reserve := stack.Request{Cost: 1, MaxWaitNs: 10 * second}
+	for _, tt := range []struct {
+		leave []uintptr
+		want  string // the key as if only these had come
+		slots string
+	}{
+		{[]uintptr{3}, "12", "1@3000 2@4000"},
+		{[]uintptr{3, 2}, "1", "1@3000"},
+		{[]uintptr{2}, "13", "1@3000 3@4000"},
+		{[]uintptr{1}, "23", "2@3000 3@4000"},
+		{[]uintptr{1, 2, 3}, "", ""},
+	} {
+		db, want := newDatabase(t), newDatabase(t)
+		for range 3 { // the first is served, two are told to come later
+			db.limit("k", limits, reserve, start)
+			want.limit("k", limits, reserve, start)
+		}
+		for caller := uintptr(1); caller <= 3; caller++ {
+			require.Equal(t, int64(caller+2)*second, db.wait("k", caller, limits, 1, start).WaitNs)
+		}
+		for range tt.want {
+			want.limit("k", limits, reserve, start)
+		}
+		line := db.lines.At(0)
+		for _, caller := range tt.leave {
+			db.lines.Leave(caller)
+		}
+		db.wake(line, start)
+		assert.Equal(t, tt.slots, slots(line), "%v left", tt.leave)
+		assert.Equal(t, want.keys["k"], db.keys["k"], "%v left", tt.leave)
+
+		// Those who were told to come later do not.
+		for range len(tt.want) + 2 {
+			for _, db := range []*database{db, want} {
+				db.open("k", limits)
+				db.s.Refund(1, start)
+				db.store("k", start)
+			}
+		}
+		assert.Equal(t, want.keys["k"], db.keys["k"], "%v left, and the others refunded", tt.leave)
+		db.open("k", limits)
+		assert.Equal(t, second, db.s.Peek(0, start).ResetAfterNs, "the first alone is left")
+	}
+}
+
 func TestNobodyMovesUpIntoThePast(t *testing.T) {
 	db, line, _ := fiveWait(t)
 	assert.Equal(t, []uintptr{1}, db.wake(line, start+150*ms))
@@ -268,7 +317,9 @@ func TestThoseBehindTheChangeStillMoveUp(t *testing.T) {
 
 func TestALineKeepsTheOrderOfArrivalWhateverTheLimits(t *testing.T) {
 	db := newDatabase(t)
-	slow, quick := []stack.Limit{rate(t, 1, second, 1)}, []stack.Limit{rate(t, 100, 60*second, 1)}
+	// Two each: the state of a lone rate would go to any other.
+	slow := []stack.Limit{rate(t, 1, second, 1), rate(t, 1, ms, 1)}
+	quick := []stack.Limit{rate(t, 100, 60*second, 1), rate(t, 2, 2*ms, 1)}
 	for caller := range uintptr(3) {
 		db.wait("k", caller, slow, 1, start)
 	}
@@ -306,7 +357,7 @@ func TestEachKeyOfEachDatabaseHasItsOwnLine(t *testing.T) {
 	var s stack.Stack
 	s.Load([]stack.Limit{rate(t, 1, second, 1)})
 	enter := func(db int, name string, caller uintptr) *Line {
-		return q.Enter(db, []byte(name), caller, &s, 1, []int64{0}, start, second)
+		return q.Enter(db, []byte(name), caller, &s, 1, make([]gcra.State, 1), start, second)
 	}
 	a, b, c, d := enter(0, "a", 1), enter(0, "b", 2), enter(1, "a", 3), enter(0, "", 4)
 	assert.Same(t, a, enter(0, "a", 5))
@@ -438,7 +489,7 @@ func TestTheNamesOfLargeKeysAreNotKept(t *testing.T) {
 	var lines []*Line
 	for i := range 20 {
 		name[0] = byte(i)
-		lines = append(lines, q.Enter(0, name, uintptr(i), &s, 1, []int64{0}, start, second))
+		lines = append(lines, q.Enter(0, name, uintptr(i), &s, 1, make([]gcra.State, 1), start, second))
 	}
 	for _, line := range lines {
 		q.Due(line, start+second)
@@ -451,7 +502,7 @@ func TestTheNamesOfLargeKeysAreNotKept(t *testing.T) {
 func TestWaitingDoesNotAllocate(t *testing.T) {
 	db, limits := newDatabase(t), []stack.Limit{rate(t, 10, second, 1)}
 	db.limit("k", limits, stack.Request{Cost: 1}, start)
-	key, before := []byte("k"), []int64{second}
+	key, before := []byte("k"), db.s.Rates(nil, start)
 	assert.Zero(t, testing.AllocsPerRun(1000, func() {
 		for caller := range uintptr(5) {
 			db.lines.Enter(0, key, caller, &db.s, 1, before, start, int64(caller)*second)
@@ -467,7 +518,7 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 func BenchmarkWait(b *testing.B) {
 	db, limits := newDatabase(b), []stack.Limit{rate(b, 10, second, 1)}
 	db.limit("k", limits, stack.Request{Cost: 1}, start)
-	key, before := []byte("k"), []int64{second}
+	key, before := []byte("k"), db.s.Rates(nil, start)
 	b.ReportAllocs()
 	now := start
 	for i := range 100 {

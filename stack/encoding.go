@@ -15,7 +15,8 @@ import (
 // The value of a key is one of two things.
 //
 // A single rate without reservations is its TAT: ns since the Unix epoch in decimal
-// digits, without leading zeros. CL.THROTTLE and redis-cell store the same.
+// digits, without leading zeros. CL.THROTTLE and redis-cell store the same. A single rate
+// remembers no lifts: nothing makes it wait longer than it has to.
 //
 // Anything else begins with a byte that no digit is, numbers little-endian and
 // unsigned:
@@ -31,7 +32,7 @@ import (
 //
 // Counts and burst capacities are not part of it: they come with every call. A state
 // belongs to the limit of the same kind and period, the first to the first where there
-// are several.
+// are several. That of a single rate belongs to the first rate, whatever its period.
 const (
 	version        = 1
 	headerLen      = 2
@@ -59,34 +60,18 @@ func ParseTAT(value []byte) (tat uint64, ok bool) {
 	return tat, true
 }
 
-// DecodeRate reads a value that keeps a single rate, whatever its period. A plain TAT
-// is the caller's to read, with ParseTAT.
-func DecodeRate(value []byte, s *gcra.State) error {
-	if len(value) < headerLen+limitHeaderLen || value[0] != version || value[1] != 1 || Kind(value[2]) != Rate {
-		return ErrEncoding
-	}
-	periodNs := binary.LittleEndian.Uint64(value[headerLen+1:])
-	length := int(binary.LittleEndian.Uint16(value[headerLen+9:]))
-	if periodNs < 1 || periodNs > math.MaxInt64 || length != gcra.MaxEncodedLen || len(value) != headerLen+limitHeaderLen+length {
-		return ErrEncoding
-	}
-	if s.Decode(value[headerLen+limitHeaderLen:]) != nil {
-		return ErrEncoding
-	}
-	return nil
+// HoldsLoneRate reports whether value says that it keeps a single rate with reservations.
+// Whether it is true Decode tells.
+func HoldsLoneRate(value []byte) bool {
+	return len(value) > headerLen && value[0] == version && value[1] == 1 && Kind(value[headerLen]) == Rate
 }
 
 // Decode gives the limits of the stack the states that value keeps for them. Limits
 // it says nothing of stay full, states of limits that the stack does not have are
-// dropped. A plain TAT belongs to the first rate, whatever its period.
+// dropped. The state of a single rate belongs to the first rate, whatever its period.
 func (s *Stack) Decode(value []byte) error {
 	if tat, ok := ParseTAT(value); ok {
-		for i := range s.n {
-			if s.limits[i].kind == Rate {
-				s.states[i].rate.TAT = tat
-				break
-			}
-		}
+		s.firstRate().rate.TAT = tat
 		return nil
 	}
 	if len(value) < headerLen || value[0] != version || value[1] < 1 || value[1] > MaxLimits {
@@ -104,10 +89,16 @@ func (s *Stack) Decode(value []byte) error {
 		if len(rest) < length || periodNs < 1 || periodNs > math.MaxInt64 {
 			return ErrEncoding
 		}
-		if value[1] == 1 && kind == Rate && length != gcra.MaxEncodedLen {
-			return ErrEncoding // one without reservations is a plain TAT
+		var place *state
+		if value[1] == 1 && kind == Rate {
+			if length != gcra.QueuedLen {
+				return ErrEncoding // one without reservations is a plain TAT
+			}
+			place = s.firstRate()
+		} else {
+			place = s.place(kind, int64(periodNs), &taken)
 		}
-		if err := s.decodeState(kind, int64(periodNs), rest[:length], &taken); err != nil {
+		if err := place.decode(kind, int64(periodNs), rest[:length]); err != nil {
 			return err
 		}
 		rest = rest[length:]
@@ -115,31 +106,46 @@ func (s *Stack) Decode(value []byte) error {
 	if len(rest) > 0 {
 		return ErrEncoding
 	}
+	if s.n == 1 {
+		s.states[0].rate.DropLifts()
+	}
 	return nil
 }
 
-// decodeState reads one state into the place of its limit, or into none when no limit
-// of the stack is of that kind and period.
-func (s *Stack) decodeState(kind Kind, periodNs int64, encoded []byte, taken *[MaxLimits]bool) error {
-	place := &s.spare
+// firstRate is the place of the first rate's state, or of none when there is no rate.
+func (s *Stack) firstRate() *state {
+	for i := range s.n {
+		if s.limits[i].kind == Rate {
+			return &s.states[i]
+		}
+	}
+	return &s.spare
+}
+
+// place is that of the state of the first limit of a kind and period that is not taken, or
+// of none when no limit of the stack is left for it.
+func (s *Stack) place(kind Kind, periodNs int64, taken *[MaxLimits]bool) *state {
 	for i := range s.n {
 		if !taken[i] && s.limits[i].kind == kind && s.limits[i].periodNs == periodNs {
 			taken[i] = true
-			place = &s.states[i]
-			break
+			return &s.states[i]
 		}
 	}
+	return &s.spare
+}
+
+func (s *state) decode(kind Kind, periodNs int64, encoded []byte) error {
 	var err error
 	switch kind {
 	case Rate:
-		err = place.rate.Decode(encoded)
+		err = s.rate.Decode(encoded)
 	case Window:
 		// The period is all that Decode goes by.
 		limit, _ := window.New(1, periodNs, time.Nanosecond)
-		err = limit.Decode(encoded, &place.window)
+		err = limit.Decode(encoded, &s.window)
 	case Fixed:
 		limit, _ := fixed.New(1, periodNs, time.Nanosecond)
-		err = limit.Decode(encoded, &place.fixed)
+		err = limit.Decode(encoded, &s.fixed)
 	default:
 		return ErrEncoding
 	}

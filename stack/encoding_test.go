@@ -9,12 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/gcra"
 	"redis-throttle/stack"
 )
 
@@ -40,6 +38,9 @@ func TestTheEncodingByteByByte(t *testing.T) {
 			"01 01  01 0010000000000000 1000  0827060504030201 0010000000000000"},
 		{"two rates", []spec{rate(1, 0x1000, 1), rate(4, 0x0102, 4)}, []stack.Request{cost(1)},
 			"01 02  01 0010000000000000 0800 0817060504030201  01 0201000000000000 0800 4907060504030201"},
+		{"a rate that waits for another", []spec{rate(1, 0x1000, 1), rate(4, 0x0102, 4)}, []stack.Request{cost(1), {Cost: 1, MaxWaitNs: 0x1000}},
+			"01 02  01 0010000000000000 1000 0827060504030201 0010000000000000" +
+				"  01 0201000000000000 2000 4917060504030201 3d0f000000000000 bf0f000000000000 4100000000000000"},
 		{"a window", []spec{window(2, 0x1000)}, []stack.Request{cost(2)},
 			"01 01  02 0010000000000000 0b00 01 01 02 0807060504030201"},
 		{"a calendar window", []spec{fixed(3, 1<<48)}, []stack.Request{cost(2)},
@@ -141,39 +142,58 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 		{"a damaged calendar window", "01 01 03 00ca9a3b00000000 0200 01 00"},
 		{"a lone rate without reservations, which is written as digits", "01 01" + rate8},
 		{"a lone rate that is untouched", "01 01" + untouched},
+		{"a lone rate that waited for another", "01 01 01 00ca9a3b00000000 2000 0807060504030201 0100000000000000 0100000000000000 0100000000000000"},
 	} {
 		for _, specs := range [][]spec{nil, {rate(1, second, 1)}, {window(1, second)}, {fixed(1, second), window(1, second)}} {
 			var s stack.Stack
 			s.Load(limits(t, specs...))
 			assert.Equal(t, stack.ErrEncoding, s.Decode(unhex(t, tt.value)), tt.what)
 		}
-		if len(tt.value) > 0 {
-			assert.Equal(t, stack.ErrEncoding, stack.DecodeRate(unhex(t, tt.value), &gcra.State{}), tt.what)
-		}
 	}
 }
 
-func TestDecodeRateReadsALoneRateOfAnyPeriod(t *testing.T) {
+func TestALoneRateIsTheFirstWhateverItsPeriod(t *testing.T) {
 	k := key{t: t}
 	for range 20 {
 		k.take(limits(t, rate(10, second, 1)), stack.Request{Cost: 1, MaxWaitNs: minute}, start)
 	}
-	var s gcra.State
-	require.NoError(t, stack.DecodeRate(k.value, &s))
-	assert.Equal(t, uint64(start+2*second), s.TAT)
-
-	limit, err := gcra.New(1, 10, 1, time.Second)
-	require.NoError(t, err)
-	assert.Equal(t, int64(2*second), limit.RetryAfter(&s, start, 1))
-
+	assert.True(t, stack.HoldsLoneRate(k.value))
+	for _, tt := range []struct {
+		specs []spec
+		want  []int64 // until each is full
+	}{
+		{[]spec{rate(10, second, 1)}, []int64{2 * second}},
+		{[]spec{rate(20, 2*second, 1)}, []int64{2 * second}},
+		{[]spec{rate(7, minute, 3)}, []int64{2 * second}},
+		{[]spec{rate(1, minute, 1), rate(10, second, 1)}, []int64{2 * second, 0}},
+		{[]spec{window(10, second), rate(1, minute, 1)}, []int64{0, 2 * second}},
+		{[]spec{window(10, second), fixed(10, second)}, []int64{0, 0}},
+	} {
+		for i, want := range tt.want {
+			assert.Equal(t, want, k.peek(limits(t, raiseOthers(tt.specs, i)...), 0, start).ResetAfterNs, "%+v", tt.specs)
+		}
+	}
 	for _, specs := range [][]spec{{window(5, second)}, {fixed(5, second)}, {rate(1, second, 1), rate(1, minute, 1)}} {
 		k := key{t: t}
 		k.take(limits(t, specs...), cost(1), start)
-		assert.Equal(t, stack.ErrEncoding, stack.DecodeRate(k.value, &s), "%+v", specs)
+		assert.False(t, stack.HoldsLoneRate(k.value), "%+v", specs)
 	}
-	for _, value := range []string{"", "1", strconv.FormatInt(start, 10)} {
-		assert.Equal(t, stack.ErrEncoding, stack.DecodeRate([]byte(value), &s), "%q", value)
+	for _, value := range []string{"", "1", strconv.FormatInt(start, 10), "\x01\x01"} {
+		assert.False(t, stack.HoldsLoneRate([]byte(value)), "%q", value)
 	}
+}
+
+// The same limit in other words, as a review found it.
+func TestReservationsOutlastAnotherSpellingOfTheirLimit(t *testing.T) {
+	k := key{t: t}
+	for i := range int64(3) {
+		require.Equal(t, i*10*second, k.take(limits(t, rate(1, 10*second, 1)), stack.Request{Cost: 1, MaxWaitNs: 100 * second}, start).WaitNs)
+	}
+	before := string(k.value)
+	r := k.take(limits(t, rate(6, minute, 1)), cost(1), start)
+	assert.True(t, r.Limited)
+	assert.Equal(t, 30*second, r.RetryAfterNs)
+	assert.Equal(t, before, string(k.value))
 }
 
 // describes reads kinds and periods out of a value by the documented layout. It ends where

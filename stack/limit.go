@@ -60,7 +60,13 @@ func NewRate(count, n int64, unit time.Duration, capacity int64) (Limit, error) 
 	case err != nil:
 		return Limit{}, ErrTolerance
 	}
-	return Limit{kind: Rate, periodNs: periodNs, rate: rate}, nil
+	return RateOf(rate, periodNs), nil
+}
+
+// RateOf returns a limit that is rate. The period is all that its state is known by beside
+// others.
+func RateOf(rate gcra.Limit, periodNs int64) Limit {
+	return Limit{kind: Rate, periodNs: periodNs, rate: rate}
 }
 
 // NewWindow returns the limit of count units in any interval of n x unit.

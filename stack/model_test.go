@@ -283,8 +283,8 @@ func (d *drawer) request(specs []spec) stack.Request {
 
 // seen counts what a run came across, so that it cannot pass by avoiding the cases.
 type seen struct {
-	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, full, changes, plain, back int
-	rules                                                                                                           [stack.MaxLimits]int
+	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back int
+	rules                                                                                                                   [stack.MaxLimits]int
 }
 
 func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
@@ -313,6 +313,7 @@ func (s *seen) requireEverything(t *testing.T) {
 		s.peeks, s.refunds, s.full, s.changes, s.plain, s.back) {
 		require.Greater(t, n, s.steps/500)
 	}
+	require.Greater(t, s.lifted, s.steps/2000)
 }
 
 // follow sends random traffic to one key and compares every answer and what is kept. It
@@ -353,6 +354,15 @@ func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
 			got, want = k.peek(limits, r.Cost, d.nowNs), ref.peek(specs, r.Cost, d.nowNs)
 		default:
 			r = stack.Request{Cost: r.Cost}
+			for _, n := range open {
+				if last := len(n.charges) - 1; last >= 0 {
+					seen.lifted++
+					if d.oneIn("all of the last reservation", 2) {
+						r.Cost = n.charges[last].spent / n.unitNs()
+					}
+					break
+				}
+			}
 			got, want = k.refund(limits, r.Cost, d.nowNs), ref.refund(specs, r.Cost, d.nowNs)
 		}
 		if got != want || (k.value == nil) != (ref.kept == nil) {

@@ -64,7 +64,12 @@ type naive struct {
 	// than nothing: promised for later. It is no error to have promised as much as when
 	// something was last written.
 	startsAt, startsWith, promised int64
+	// Of a rate: what was charged, the oldest first. Each begins with the time in which the
+	// rate is full and waits for a request that another limit makes wait.
+	charges []charge
 }
+
+type charge struct{ idle, spent int64 }
 
 func untouched(s spec) *naive { return &naive{spec: s, startsWith: s.capacity * rateUnit(s)} }
 
@@ -77,7 +82,7 @@ func rateUnit(s spec) int64 {
 
 func (n *naive) copy() *naive {
 	c := *n
-	c.events = slices.Clone(n.events)
+	c.events, c.charges = slices.Clone(n.events), slices.Clone(n.charges)
 	return &c
 }
 
@@ -95,12 +100,37 @@ func (n *naive) credit(nowNs int64) int64 {
 func (n *naive) setCredit(nowNs, credit int64) {
 	n.startsAt, n.startsWith, n.promised, n.events = nowNs, credit, max(-credit, 0), nil
 	if credit == n.capacity*n.unitNs() {
-		n.startsAt = 0 // untouched, whatever the clock says next
+		n.startsAt, n.charges = 0, nil // untouched, whatever the clock says next
+	}
+}
+
+// forget drops charges up to the last whose idle time has gone by.
+func (n *naive) forget(nowNs int64) {
+	ahead := n.capacity*n.unitNs() - n.credit(nowNs)
+	for i := len(n.charges) - 1; i >= 0; i-- {
+		if ahead -= n.charges[i].spent; ahead <= 0 {
+			n.charges = n.charges[i+1:]
+			return
+		}
+		ahead -= n.charges[i].idle
 	}
 }
 
 // spend takes ns from a rate at the instant at, or after what it took last.
 func (n *naive) spend(nowNs, at, ns int64) {
+	n.forget(nowNs)
+	idle := max(at-nowNs-(n.capacity*n.unitNs()-n.credit(nowNs)), 0)
+	switch last := len(n.charges) - 1; {
+	case idle > 0:
+		n.charges = append(n.charges, charge{idle, ns})
+	case last >= 0:
+		n.charges[last].spent += ns
+	}
+	if len(n.charges) > 4 { // all that is remembered
+		n.charges[1].idle += n.charges[0].idle
+		n.charges[1].spent += n.charges[0].spent
+		n.charges = n.charges[1:]
+	}
 	at = max(at, n.startsAt)
 	if len(n.events) > 0 {
 		at = max(at, n.events[len(n.events)-1].at)
@@ -178,6 +208,7 @@ func (n *naive) settle(nowNs int64) (corrected bool) {
 	case stack.Rate:
 		credit := n.credit(nowNs)
 		if corrected = credit < -n.promised; corrected {
+			n.charges = nil
 			n.setCredit(nowNs, -n.promised)
 		} else if credit == n.capacity*n.unitNs() {
 			n.setCredit(nowNs, credit)
@@ -263,11 +294,7 @@ func (n *naive) giveBack(i int, units int64) int64 {
 
 func (n *naive) refund(nowNs, units int64) int64 {
 	if n.kind == stack.Rate {
-		credit, full := n.credit(nowNs), n.capacity*n.unitNs()
-		missing := (full - credit + n.unitNs() - 1) / n.unitNs()
-		units = min(units, missing)
-		n.setCredit(nowNs, min(full, credit+units*n.unitNs()))
-		return units
+		return n.refundRate(nowNs, units)
 	}
 	units = min(units, n.taken())
 	for left := units; left > 0; {
@@ -276,14 +303,41 @@ func (n *naive) refund(nowNs, units int64) int64 {
 	return units
 }
 
+// refundRate gives back what was charged last first, and with the last of a charge the time
+// that it was waited for.
+func (n *naive) refundRate(nowNs, units int64) int64 {
+	n.forget(nowNs)
+	credit, full := n.credit(nowNs), n.capacity*n.unitNs()
+	left := int64(math.MaxInt64)
+	if units < left/n.unitNs() {
+		left = units * n.unitNs()
+	}
+	given := int64(0)
+	give := func(most int64) {
+		ns := min(left, most, full-credit)
+		left, given, credit = left-ns, given+ns, credit+ns
+	}
+	for i := len(n.charges) - 1; i >= 0 && left >= n.charges[i].spent; i-- {
+		give(n.charges[i].spent)
+		credit = min(credit+n.charges[i].idle, full)
+		n.charges = n.charges[:i]
+	}
+	if last := len(n.charges) - 1; last >= 0 {
+		n.charges[last].spent -= left
+	}
+	give(left)
+	n.setCredit(nowNs, credit)
+	return (given + n.unitNs() - 1) / n.unitNs()
+}
+
 // reference is what is kept of a key.
 type reference struct{ kept []*naive }
 
 // open finds for each limit what is kept of it, and settles it.
 func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected bool) {
 	used := make([]bool, len(r.kept))
-	// A lone rate without promises does not say its period.
-	anyPeriod := len(r.kept) == 1 && r.kept[0].kind == stack.Rate && r.kept[0].promised == 0
+	// A lone rate is the first, whatever its period.
+	anyPeriod := len(r.kept) == 1 && r.kept[0].kind == stack.Rate
 	for _, s := range specs {
 		n := untouched(s)
 		for i, k := range r.kept {
@@ -294,7 +348,7 @@ func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected 
 			n = k.copy()
 			if k.kind == stack.Rate && k.spec != s {
 				// It is full at the same instant.
-				n = &naive{startsAt: k.startsAt + k.capacity*k.unitNs() - k.startsWith, promised: k.promised}
+				n = &naive{startsAt: k.startsAt + k.capacity*k.unitNs() - k.startsWith, promised: k.promised, charges: slices.Clone(k.charges)}
 				if len(k.events) > 0 {
 					last := k.events[len(k.events)-1].at
 					n.startsAt = last + k.capacity*k.unitNs() - k.credit(last)
@@ -303,6 +357,9 @@ func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected 
 			}
 			n.spec = s
 			break
+		}
+		if len(specs) == 1 {
+			n.charges = nil // it has nobody to wait for
 		}
 		corrected = n.settle(nowNs) || corrected
 		limits = append(limits, n)
@@ -356,10 +413,12 @@ func describe(r stack.Result, limits []*naive, nowNs int64) stack.Result {
 func (r *reference) take(specs []spec, request stack.Request, nowNs int64) stack.Result {
 	limits, corrected := r.open(specs, nowNs)
 	cost := request.Cost
-	if request.UpTo && cost > 0 {
-		cost = min(cost, max(limits[fewest(limits, nowNs)].available(nowNs), 1))
+	asked := cost
+	if request.UpTo {
+		asked = max(min(cost, limits[fewest(limits, nowNs)].available(nowNs)), 1)
+		cost = min(cost, asked)
 	}
-	rule, wait := longest(limits, nowNs, cost)
+	rule, wait := longest(limits, nowNs, asked)
 	if wait <= request.MaxWaitNs {
 		for _, n := range limits {
 			n.take(nowNs, cost, wait)
@@ -370,12 +429,12 @@ func (r *reference) take(specs []spec, request stack.Request, nowNs int64) stack
 		return describe(stack.Result{Rule: fewest(limits, nowNs), RetryAfterNs: stack.Never, Granted: cost, WaitNs: wait,
 			Changed: cost > 0}, limits, nowNs)
 	}
-	changed := corrected
-	if request.Strict {
+	changed := corrected && cost > 0
+	if request.Strict && cost > 0 {
 		for _, n := range limits {
 			changed = n.takeDenied(nowNs, request.Cost) || changed
 		}
-		rule, wait = longest(limits, nowNs, cost)
+		rule, wait = longest(limits, nowNs, asked)
 	}
 	if changed {
 		r.store(limits, nowNs)

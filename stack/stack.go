@@ -1,6 +1,10 @@
 package stack
 
-import "math"
+import (
+	"math"
+
+	"redis-throttle/gcra"
+)
 
 // Never is the retry after of a request that no amount of waiting makes possible, or
 // that was let through.
@@ -20,7 +24,7 @@ type Stack struct {
 // Request is what is asked of all limits at once.
 type Request struct {
 	Cost      int64 // units; 0 asks for nothing
-	UpTo      bool  // take what fits of Cost, at least one
+	UpTo      bool  // take what fits of Cost; limited unless there is at least one unit
 	Strict    bool  // take the cost of a denied request too, as far as it is there
 	MaxWaitNs int64 // let through a request that waits up to this long; rates only
 }
@@ -75,21 +79,22 @@ func (s *Stack) RatesOnly() bool {
 // Take asks every limit for r.Cost units at nowNs. Either all are charged or none.
 func (s *Stack) Take(r Request, nowNs int64) Result {
 	corrected := s.settle(nowNs)
-	cost := r.Cost
+	cost, needed := r.Cost, r.Cost
 	if r.UpTo {
 		cost = s.grantable(cost, nowNs)
+		needed = max(cost, 1) // also for a request of nothing
 	}
-	rule, waitNs := s.wait(cost, nowNs)
+	rule, waitNs := s.wait(needed, nowNs)
 	longestNs := s.longestWait(r.MaxWaitNs)
 	var result Result
 	if waitNs >= 0 && waitNs <= longestNs {
 		s.charge(cost, waitNs, nowNs)
 		result = Result{Rule: s.tightest(nowNs), RetryAfterNs: Never, Granted: cost, WaitNs: waitNs, Changed: cost > 0}
 	} else {
-		result = Result{Limited: true, Rule: rule, Changed: corrected}
-		if r.Strict {
+		result = Result{Limited: true, Rule: rule, Changed: corrected && r.Cost > 0}
+		if r.Strict && r.Cost > 0 {
 			result.Changed = s.chargeDenied(r.Cost, nowNs) || corrected
-			result.Rule, waitNs = s.wait(cost, nowNs)
+			result.Rule, waitNs = s.wait(needed, nowNs)
 		}
 		result.RetryAfterNs = waitNs
 		if waitNs > longestNs {
@@ -236,27 +241,31 @@ func (s *Stack) Load(limits []Limit) {
 	}
 }
 
-// Backlogs appends the backlog of every rate at nowNs to dst, in ns. A stack of rates
-// only is restored by SetBacklogs.
-func (s *Stack) Backlogs(dst []int64, nowNs int64) []int64 {
+// Rates appends the state of every rate at nowNs to dst. A stack of rates only is restored by
+// SetRates.
+func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 	for i := range s.n {
-		dst = append(dst, s.limits[i].rate.ResetAfter(&s.states[i].rate, nowNs))
+		rate := s.states[i].rate
+		s.limits[i].rate.Settle(&rate, nowNs)
+		dst = append(dst, rate)
 	}
 	return dst
 }
 
-// FullAt appends the instant at which each rate is full to dst, in ns since the Unix epoch,
-// 0 when nothing is kept of it. Beyond 2^63 they wrap.
-func (s *Stack) FullAt(dst []int64) []int64 {
-	for i := range s.n {
-		dst = append(dst, int64(s.states[i].rate.TAT))
+// SetRates makes the states of a stack of rates what they were, as if that had been written at
+// nowNs.
+func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
+	for i, rate := range rates {
+		s.limits[i].rate.Restore(&s.states[i].rate, rate, nowNs)
 	}
-	return dst
 }
 
-// SetBacklogs is the reverse of Backlogs.
-func (s *Stack) SetBacklogs(backlogs []int64, nowNs int64) {
-	for i, backlog := range backlogs {
-		s.limits[i].rate.SetBacklog(&s.states[i].rate, nowNs, backlog)
+// FullWith reports whether each rate is full at the same instant as in rates.
+func (s *Stack) FullWith(rates []gcra.State) bool {
+	for i := range s.n {
+		if s.states[i].rate.TAT != rates[i].TAT {
+			return false
+		}
 	}
+	return true
 }

@@ -234,7 +234,6 @@ func TestUpTo(t *testing.T) {
 		{"no more than the tightest has", []spec{rate(9, second, 9), window(5, minute), fixed(7, minute)}, 2, 9, 3, stack.Never},
 		{"more than any limit holds", []spec{rate(5, second, 5)}, 0, math.MaxInt64, 5, stack.Never},
 		{"at least one, or limited until there is one", []spec{rate(5, second, 5)}, 5, 3, 0, second / 5},
-		{"nothing is not limited", []spec{rate(5, second, 5)}, 5, 0, 0, stack.Never},
 	} {
 		k := key{t: t}
 		k.take(limits(t, tt.specs...), cost(tt.taken), start)
@@ -242,6 +241,33 @@ func TestUpTo(t *testing.T) {
 		assert.Equal(t, tt.granted, r.Granted, tt.rule)
 		assert.Equal(t, tt.granted == 0 && tt.cost > 0, r.Limited, tt.rule)
 		assert.Equal(t, tt.retry, r.RetryAfterNs, tt.rule)
+	}
+}
+
+// A request of nothing is limited by UPTO as one of a unit is, but never charged nor stored.
+func TestUpToOfNothingIsLimitedWhenNothingIsLeft(t *testing.T) {
+	for _, tt := range []struct {
+		rule             string
+		spec             spec
+		taken, at, retry int64
+	}{
+		{"something is left", rate(5, second, 5), 4, start, stack.Never},
+		{"a rate with nothing left", rate(5, second, 5), 5, start, second / 5},
+		{"a rate with a part of a unit", rate(5, second, 5), 5, start + second/10, second / 10},
+		{"a window with nothing left", window(5, minute), 5, start, minute},
+		{"a calendar window with nothing left", fixed(5, minute), 5, start, minute},
+		{"a clock that was set back", rate(5, second, 5), 5, start - 1, second / 5},
+	} {
+		k := key{t: t}
+		k.take(limits(t, tt.spec), cost(tt.taken), start)
+		for _, strict := range []bool{false, true} {
+			r := k.take(limits(t, tt.spec), stack.Request{UpTo: true, Strict: strict}, tt.at)
+			assert.Equal(t, tt.retry != stack.Never, r.Limited, tt.rule)
+			assert.Equal(t, tt.retry, r.RetryAfterNs, tt.rule)
+			assert.Zero(t, r.Granted, tt.rule)
+			assert.False(t, r.Changed, tt.rule)
+		}
+		assert.False(t, k.take(limits(t, tt.spec), cost(0), tt.at).Limited, "%s: without UPTO it only looks", tt.rule)
 	}
 }
 
@@ -489,19 +515,21 @@ func TestTheLatestInstant(t *testing.T) {
 }
 
 // What the queue of CL.WAIT does: put a stack of rates back to where it was.
-func TestBacklogsAreTheWholeStateOfRates(t *testing.T) {
+func TestRatesAreTheWholeStateOfAStackOfRates(t *testing.T) {
 	specs := limits(t, rate(10, second, 1), rate(7, minute, 7), rate(100, hour, 3))
 	k := key{t: t}
 	for range 20 {
 		k.take(specs, stack.Request{Cost: 1, MaxWaitNs: hour}, start)
 	}
 	before := string(k.value)
-	backlogs := k.s.Backlogs(nil, start)
+	rates := k.s.Rates(nil, start)
+	assert.True(t, k.s.FullWith(rates))
 	k.take(specs, stack.Request{Cost: 1, MaxWaitNs: hour}, start)
 	require.NotEqual(t, before, string(k.value))
+	assert.False(t, k.s.FullWith(rates))
 
 	k.s.Load(specs)
-	k.s.SetBacklogs(backlogs, start)
+	k.s.SetRates(rates, start)
 	assert.Equal(t, before, string(k.s.Append(nil)))
 	assert.Equal(t, specs, k.s.Limits(nil))
 }

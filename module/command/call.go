@@ -3,7 +3,10 @@
 // or I/O, does not allocate, and keeps no view of a call beyond that call.
 package command
 
-import "redis-throttle/stack"
+import (
+	"redis-throttle/gcra"
+	"redis-throttle/stack"
+)
 
 // KeyKind says what the server holds at a call's key.
 type KeyKind int32
@@ -64,17 +67,17 @@ type Call struct {
 	NewValue   []byte
 	ExpireAtMs int64 // ms since the Unix epoch, a whole second
 
-	// Of a ReplyLater: the time until the slot, the units reserved, and the backlogs of
-	// the limits before they were.
+	// Of a ReplyLater: the time until the slot, the units reserved, and what was kept of the
+	// limits before they were.
 	WaitNs int64
 	Cost   int64
-	Before []int64
+	Before []gcra.State
 
 	lastLimit   lastLimit
 	lastRequest lastRequest
 
 	stack    stack.Stack
-	backlogs [stack.MaxLimits]int64
+	before   [stack.MaxLimits]gcra.State
 	integers [MaxIntegers]int64
 	value    [MaxValueLen]byte
 	error    [MaxErrorLen]byte

@@ -46,10 +46,12 @@ func (l *lastWords) note(words [][]byte) {
 	l.count = len(words)
 }
 
-// lastLimit is what the words of CL.THROTTLE's limit were read as.
+// lastLimit is what the words of CL.THROTTLE's limit were read as. The limit and its period
+// are those of the call in hand once its words are read.
 type lastLimit struct {
-	words lastWords
-	limit gcra.Limit
+	words    lastWords
+	limit    gcra.Limit
+	periodNs int64
 }
 
 // lastRequest is what the words of a command of the CL.LIMIT family were read as,

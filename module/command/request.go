@@ -22,13 +22,14 @@ const (
 )
 
 const (
-	badQuotaRate    = "RATE takes count/period, such as 5/s, 100/30m or 1000/1d"
-	badQuotaWindow  = "WINDOW takes count/period, such as 5/s, 100/30m or 1000/1d"
-	badQuotaFixed   = "FIXED takes count/period, such as 5/s, 100/30m or 1000/1d"
+	badQuotaRate    = "RATE takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
+	badQuotaWindow  = "WINDOW takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
+	badQuotaFixed   = "FIXED takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
 	badCapacity     = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
 	badCost         = "COST takes an integer from 0 to 9223372036854775807"
-	badMaxWait      = "MAXWAIT takes a length of time, such as 500ms, 5 or 1m, of at most 100 years"
-	badTimeout      = "TIMEOUT takes a length of time, such as 500ms, 5 or 1m, of at most 100 years"
+	badMaxWait      = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
+	badTimeout      = "TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
+	tooFine         = "not a whole number of nanoseconds"
 	tooFast         = "at most 10^9 units per second"
 	tooLong         = "the period is longer than 292 years"
 	tooSlow         = "a full bucket would take more than 292 years to refill"
@@ -38,10 +39,13 @@ const (
 	onlyRates       = "works with RATE limits only"
 	missingTimeout  = "ERR syntax error: TIMEOUT is missing"
 	tooManyWords    = "ERR syntax error: too many arguments"
+	misplacedBurst  = "follows the count/period of a RATE"
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
+	expectedARate   = "expected RATE"
+	expectedBurst   = "expected BURST, "
 	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"
 	expectedOfPeek  = "expected RATE, WINDOW, FIXED or COST"
-	expectedOfWait  = "expected RATE, WINDOW, FIXED, COST or TIMEOUT"
+	expectedOfWait  = "expected RATE, COST or TIMEOUT"
 	minWordsOfLimit = 3 // key, kind, count/period
 )
 
@@ -77,7 +81,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, 
 			continue
 		}
 		if c.stack.Len() == 0 {
-			c.failNear(word, expectedALimit)
+			c.failFirst(word, allowed)
 			return r, false
 		}
 		option, ok := c.parseOption(word, &w, allowed, &r)
@@ -85,7 +89,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, 
 		case !ok:
 			return r, false
 		case option == 0:
-			c.failNear(word, expected)
+			c.failUnexpected(word, w.args[:w.next-1], expected)
 			return r, false
 		case seen&option != 0:
 			c.failNear(word, givenTwice)
@@ -140,13 +144,16 @@ func (c *Call) parseLimit(word []byte, w *words) (isLimit, ok bool) {
 		c.failNear(word, bad)
 		return true, false
 	}
-	count, n, unit, ok := parseQuota(quota)
-	if !ok {
+	count, n, unit, err := parseQuota(quota)
+	switch {
+	case errors.Is(err, errTooFine):
+		c.failNear(quota, tooFine)
+		return true, false
+	case err != nil:
 		c.failNear(quota, bad)
 		return true, false
 	}
 	var limit stack.Limit
-	var err error
 	switch kind {
 	case stack.Rate:
 		capacity, ok := c.parseBurst(count, w)
@@ -197,7 +204,7 @@ func (c *Call) parseBurst(count int64, w *words) (capacity int64, ok bool) {
 func (c *Call) parseOption(word []byte, w *words, allowed options, r *stack.Request) (option options, ok bool) {
 	switch {
 	case allowed&optionCost != 0 && isKeyword(word, "COST"):
-		r.Cost, ok = c.parseValue(word, w, parseInt, badCost)
+		r.Cost, ok = c.parseCost(word, w)
 		return optionCost, ok
 	case allowed&optionUpTo != 0 && isKeyword(word, "UPTO"):
 		r.UpTo = true
@@ -206,33 +213,77 @@ func (c *Call) parseOption(word []byte, w *words, allowed options, r *stack.Requ
 		r.Strict = true
 		return optionStrict, true
 	case allowed&optionMaxWait != 0 && isKeyword(word, "MAXWAIT"):
-		r.MaxWaitNs, ok = c.parseValue(word, w, parseDuration, badMaxWait)
+		r.MaxWaitNs, ok = c.parseTime(word, w, badMaxWait)
 		return optionMaxWait, ok
 	case allowed&optionTimeout != 0 && isKeyword(word, "TIMEOUT"):
-		r.MaxWaitNs, ok = c.parseValue(word, w, parseDuration, badTimeout)
+		r.MaxWaitNs, ok = c.parseTime(word, w, badTimeout)
 		return optionTimeout, ok
 	}
 	return 0, true
 }
 
-// parseValue reads the value of the option word, which must not be negative.
-func (c *Call) parseValue(word []byte, w *words, parse func([]byte) (int64, bool), bad string) (n int64, ok bool) {
+// parseCost reads the value of the option word, which must not be negative.
+func (c *Call) parseCost(word []byte, w *words) (units int64, ok bool) {
+	value, more := w.take()
+	if !more {
+		c.failNear(word, badCost)
+		return 0, false
+	}
+	units, ok = parseInt(value)
+	if !ok || units < 0 {
+		c.failNear(value, badCost)
+		return 0, false
+	}
+	return units, true
+}
+
+// parseTime reads the value of the option word, a length of time.
+func (c *Call) parseTime(word []byte, w *words, bad string) (ns int64, ok bool) {
 	value, more := w.take()
 	if !more {
 		c.failNear(word, bad)
 		return 0, false
 	}
-	n, ok = parse(value)
-	if !ok || n < 0 {
+	ns, err := parseDuration(value)
+	switch {
+	case errors.Is(err, errTooFine):
+		c.failNear(value, tooFine)
+		return 0, false
+	case err != nil:
 		c.failNear(value, bad)
 		return 0, false
 	}
-	return n, true
+	return ns, true
+}
+
+// failFirst refuses a word that begins no limit where one has to.
+func (c *Call) failFirst(word []byte, allowed options) {
+	if allowed&optionTimeout != 0 {
+		c.failNear(word, expectedARate)
+		return
+	}
+	c.failNear(word, expectedALimit)
+}
+
+// failUnexpected refuses a word that begins neither a limit nor an allowed option, after the
+// words before.
+func (c *Call) failUnexpected(word []byte, before [][]byte, expected string) {
+	is := func(keyword string) bool { return isKeyword(before[len(before)-2], keyword) }
+	switch {
+	case isKeyword(word, "BURST") && is("BURST"):
+		c.failNear(word, givenTwice)
+	case isKeyword(word, "BURST"):
+		c.failNear(word, misplacedBurst)
+	case is("RATE"):
+		c.failNear(word, expectedBurst, expected[len("expected "):])
+	default:
+		c.failNear(word, expected)
+	}
 }
 
 // failNear makes the call a syntax error that points at word and says what would be
 // right. Of a long word the beginning is shown.
-func (c *Call) failNear(word []byte, right string) {
+func (c *Call) failNear(word []byte, right ...string) {
 	const shown = 40
 	text := append(c.error[:0], "ERR syntax error near '"...)
 	text = append(text, word[:min(len(word), shown)]...)
@@ -240,7 +291,9 @@ func (c *Call) failNear(word []byte, right string) {
 		text = append(text, "..."...)
 	}
 	text = append(text, "': "...)
-	text = append(text, right...)
+	for _, words := range right {
+		text = append(text, words...)
+	}
 	c.Write = Keep
 	c.Reply = ReplyError
 	c.Error = text

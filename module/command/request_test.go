@@ -62,12 +62,15 @@ func TestGrammar(t *testing.T) {
 		{"RATE 5/1s", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"RATE 5/1", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"RATE 5/1000ms", []stack.Limit{rate(t, 5, 5, s)}, one},
-		{"RATE 005/+01", []stack.Limit{rate(t, 5, 5, s)}, one},
-		{"RATE +5/s", []stack.Limit{rate(t, 5, 5, s)}, one},
+		{"RATE 5/1.5", []stack.Limit{rate(t, 5, 5, 1500*ms)}, one},
+		{"RATE 5/0.5s", []stack.Limit{rate(t, 5, 5, 500*ms)}, one},
+		{"RATE 5/1.0m", []stack.Limit{rate(t, 5, 5, m)}, one},
+		{"WINDOW 5/0.25ms", []stack.Limit{window(t, 5, 250*time.Microsecond)}, one},
+		{"FIXED 5/1.5d", []stack.Limit{fixed(t, 5, 36*h)}, one},
+		{"RATE 1/106751.5d", []stack.Limit{rate(t, 1, 1, 106751*day+12*h)}, one},
 		{"rate 5/s", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"Rate 5/s bUrSt 10", []stack.Limit{rate(t, 5, 10, s)}, one},
 		{"RATE 5/s BURST 1", []stack.Limit{rate(t, 5, 1, s)}, one},
-		{"RATE 5/s BURST +010", []stack.Limit{rate(t, 5, 10, s)}, one},
 		{"RATE 1/ms", []stack.Limit{rate(t, 1, 1, ms)}, one},
 		{"RATE 100/30m", []stack.Limit{rate(t, 100, 100, 30*m)}, one},
 		{"RATE 1000/1d", []stack.Limit{rate(t, 1000, 1000, day)}, one},
@@ -96,6 +99,9 @@ func TestGrammar(t *testing.T) {
 		{"RATE 5/s cost 3 strict upto", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 3, UpTo: true, Strict: true}},
 		{"RATE 5/s MAXWAIT 500ms COST 2", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(500 * ms)}},
 		{"RATE 5/s COST 2 maxwait 5", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(5 * s)}},
+		{"RATE 5/s MAXWAIT 0.5", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(500 * ms)}},
+		{"RATE 5/s MAXWAIT 1.5ms", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: 1_500_000}},
+		{"RATE 5/s MAXWAIT 0.0", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"RATE 5/s MAXWAIT 1m", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(m)}},
 		{"RATE 5/s MAXWAIT h", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(h)}},
 		{"RATE 5/s MAXWAIT 0", []stack.Limit{rate(t, 5, 5, s)}, one},
@@ -119,12 +125,16 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"
 		cost   = "COST takes an integer from 0 to 9223372036854775807"
 		burst  = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
-		wait   = "MAXWAIT takes a length of time, such as 500ms, 5 or 1m, of at most 100 years"
+		units  = "; units are ms, s, m, h and d"
+		wait   = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m" + units
+		orRate = "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"
+		place  = "follows the count/period of a RATE"
+		fine   = "not a whole number of nanoseconds"
 		fast   = "at most 10^9 units per second"
 		long   = "the period is longer than 292 years"
 		slow   = "a full bucket would take more than 292 years to refill"
 	)
-	quota := func(kind string) string { return kind + " takes count/period, such as 5/s, 100/30m or 1000/1d" }
+	quota := func(kind string) string { return kind + " takes count/period, such as 5/s, 100/30m or 10/1.5h" + units }
 	type row struct{ line, word, right string }
 	table := []row{
 		// Words that begin nothing.
@@ -133,17 +143,24 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		{"BURST 5", "BURST", limits},
 		{"COST 1 RATE 5/s", "COST", limits},
 		{"STRICT UPTO RATE 5/s", "STRICT", limits},
-		{"RATE 5/s RATTE 5/s", "RATTE", limit},
-		{"RATE 5/s 10", "10", limit},
+		{"RATE 5/s RATTE 5/s", "RATTE", orRate},
+		{"RATE 5/s 10", "10", orRate},
 		{"RATE 5/s COST 1 2", "2", limit},
-		{"RATE 5/s TIMEOUT 5", "TIMEOUT", limit},
-		{"WINDOW 5/s BURST 5", "BURST", limit},
-		{"FIXED 5/s BURST 5", "BURST", limit},
-		{"RATE 5/s BURST 5 BURST 5", "BURST", limit},
-		{"RATE 5/s COST 1 BURST 5", "BURST", limit},
-		{"RATE 5/s COSTS 1", "COSTS", limit},
-		{"RATE 5/s COS 1", "COS", limit},
-		{"RATE 5/s UP TO", "UP", limit},
+		{"RATE 5/s TIMEOUT 5", "TIMEOUT", orRate},
+		{"WINDOW 5/s BURST 5", "BURST", place},
+		{"FIXED 5/s BURST 5", "BURST", place},
+		{"RATE 5/s BURST 5 BURST 5", "BURST", "given twice"},
+		{"RATE 5/s BURST 5 WINDOW 5/s BURST 5", "BURST", place},
+		{"RATE 5/s UPTO BURST 5", "BURST", place},
+		{"RATE 5/s BRUST 10", "BRUST", orRate},
+		{"rate 5/s brust 10", "brust", orRate},
+		{"RATE 5/s BURST 10 BRUST 10", "BRUST", limit},
+		{"RATE 5/s COST 1 BRUST 10", "BRUST", limit},
+		{"WINDOW 5/s BRUST 10", "BRUST", limit},
+		{"RATE 5/s COST 1 BURST 5", "BURST", place},
+		{"RATE 5/s COSTS 1", "COSTS", orRate},
+		{"RATE 5/s COS 1", "COS", orRate},
+		{"RATE 5/s UP TO", "UP", orRate},
 
 		// Values that are missing at the end of the line.
 		{"RATE 5/s RATE", "RATE", quota("RATE")},
@@ -190,7 +207,8 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
 		for _, bad := range []string{
 			"5", "5s", "5/", "/s", "/", "//s", "5//s", "5/s/s", "x/s", "5/x", "5/w", "5/S", "5/1M", "5/us", "5/ns", "5/year", "5/s1",
-			"0/s", "-5/s", "5/0", "5/0s", "5/-1", "5/-1s", "1.5/s", "5/0.5", "5/1.5s", "1e3/s", "0x5/s", "5%/s", "5,5/s", "5/1h30m",
+			"0/s", "-5/s", "5/0", "5/0s", "5/-1", "5/-1s", "1.5/s", "5/.5", "5/1.", "5/0.0s", "5/-0.5", "5/1.5.5", "5/01.5", "1e3/s", "5/sec",
+			"05/s", "+5/s", "5/05", "5/+5", "-0/s", "5/-0", "0x5/s", "5%/s", "5,5/s", "5/1h30m",
 			tooBig + "/s", "-" + tooBig + "/s", "5/" + tooBig, "99999999999999999999/s", "5/99999999999999999999", "--5/s", "+/s", "5/+", "5/-",
 			strings.Repeat("0", 63) + "5/s",
 		} {
@@ -200,12 +218,16 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 			}
 			table = append(table, row{kind + " " + bad, word, quota(kind)})
 		}
+		for _, bad := range []string{"5/0.0000000001", "5/0.0000001ms", "5/1.00000762939453125d", "5/0.12345678901234567890s"} {
+			table = append(table, row{kind + " " + bad, bad, fine})
+		}
 	}
-	for _, bad := range []string{"x", "1.5", "1e3", "0x1", "-1", "-0.5", tooBig, "99999999999999999999", "--1", "+", "1s", "5/s"} {
+	for _, bad := range []string{"x", "1.5", "1e3", "0x1", "-1", "-0.5", tooBig, "99999999999999999999", "--1", "+", "1s", "5/s", "01", "+1", "-0"} {
 		table = append(table, row{"RATE 5/s COST " + bad, bad, cost}, row{"RATE 5/s BURST " + bad, bad, burst})
 	}
 	table = append(table, row{"RATE 5/s BURST 0", "0", burst}, row{"RATE 5/s BURST -0", "-0", burst})
-	for _, bad := range []string{"x", "1.5", "1e3", "-1", "-1s", tooBig, "5w", "5S", "1h30m", "36501d", "3153600001", "3153600000001ms",
+	table = append(table, row{"RATE 5/s MAXWAIT 0.0000000001", "0.0000000001", fine}, row{"RATE 5/s MAXWAIT 1.0000001ms", "1.0000001ms", fine})
+	for _, bad := range []string{"x", "1.", ".5", "-1.5", "05", "+5", "-0", "36500.5d", "1e3", "-1", "-1s", tooBig, "5w", "5S", "1h30m", "36501d", "3153600001", "3153600000001ms",
 		"9223372036854775807d", "5/s", "ss", "1us"} {
 		table = append(table, row{"RATE 5/s MAXWAIT " + bad, bad, wait})
 	}
@@ -225,9 +247,9 @@ func requireError(t testing.TB, c *Call, want, line string) {
 
 func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	const (
-		ofPeek  = "': expected RATE, WINDOW, FIXED or COST"
-		ofWait  = "': expected RATE, WINDOW, FIXED, COST or TIMEOUT"
-		timeout = "': TIMEOUT takes a length of time, such as 500ms, 5 or 1m, of at most 100 years"
+		ofPeek  = "': expected BURST, RATE, WINDOW, FIXED or COST"
+		ofWait  = "': expected BURST, RATE, COST or TIMEOUT"
+		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
 		command    Index
@@ -237,17 +259,21 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Peek, "RATE 5/s STRICT", "STRICT" + ofPeek},
 		{Peek, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
 		{Peek, "RATE 5/s TIMEOUT 1", "TIMEOUT" + ofPeek},
+		{Peek, "WINDOW 5/s UPTO", "UPTO': expected RATE, WINDOW, FIXED or COST"},
 		{Peek, "RATTE 5/s", "RATTE': expected RATE, WINDOW or FIXED"},
 		{Peek, "RATE 5/s COST 1 COST 1", "COST': given twice"},
 		{Refund, "RATE 5/s UPTO", "UPTO" + ofPeek},
 		{Refund, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
 		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
 		{Wait, "RATE 5/s UPTO TIMEOUT 1", "UPTO" + ofWait},
-		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT" + ofWait},
+		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT': expected RATE, COST or TIMEOUT"},
+		{Wait, "RATE 5/s BURST 9 MAXWAIT 1", "MAXWAIT': expected RATE, COST or TIMEOUT"},
+		{Wait, "RATTE 5/s TIMEOUT 1", "RATTE': expected RATE"},
+		{Wait, "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
 		{Wait, "RATE 5/s TIMEOUT 1 TIMEOUT 1", "TIMEOUT': given twice"},
 		{Wait, "RATE 5/s TIMEOUT", "TIMEOUT" + timeout},
 		{Wait, "RATE 5/s TIMEOUT -1", "-1" + timeout},
-		{Wait, "RATE 5/s TIMEOUT 1.5", "1.5" + timeout},
+		{Wait, "RATE 5/s TIMEOUT 1.", "1." + timeout},
 		{Wait, "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
 		{Wait, "RATE 5/s TIMEOUT x", "x" + timeout},
 		{Wait, "WINDOW 5/s TIMEOUT 1", "TIMEOUT': works with RATE limits only"},
@@ -313,7 +339,8 @@ func TestWordsOfAnyBytes(t *testing.T) {
 			{"k RATE", badQuotaRate},
 			{"k WINDOW", badQuotaWindow},
 			{"k FIXED", badQuotaFixed},
-			{"k RATE 5/s", expectedOfLimit},
+			{"k RATE 5/s", "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"},
+			{"k WINDOW 5/s", expectedOfLimit},
 			{"k RATE 5/s BURST", badCapacity},
 			{"k RATE 5/s COST", badCost},
 			{"k RATE 5/s MAXWAIT", badMaxWait},
@@ -348,8 +375,9 @@ func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
 }
 
 func TestEveryErrorFitsItsBuffer(t *testing.T) {
-	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, tooFast, tooLong,
-		tooSlow, tooManyLimits, givenTwice, withoutMaxWait, onlyRates, expectedALimit, expectedOfLimit, expectedOfPeek, expectedOfWait} {
+	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, tooFast, tooLong, tooFine, misplacedBurst,
+		tooSlow, tooManyLimits, givenTwice, withoutMaxWait, onlyRates, expectedALimit, expectedARate, expectedBurst + expectedOfLimit, expectedOfPeek,
+		expectedOfWait} {
 		c := &Call{}
 		c.failNear(bytes.Repeat([]byte("x"), 1000), right)
 		assert.LessOrEqual(t, len(c.Error), MaxErrorLen, right)

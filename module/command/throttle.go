@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+	"math"
+	"time"
 
 	"redis-throttle/gcra"
 	"redis-throttle/stack"
@@ -22,51 +24,68 @@ func throttle(c *Call) {
 		c.Fail(problem)
 		return
 	}
-	d, ok := c.take(limit, quantity)
+	if c.Kind == String && stack.HoldsLoneRate(c.Value) {
+		c.throttleQueued(limit, quantity)
+		return
+	}
+	tat, ok := c.decodeTAT()
 	if !ok {
 		return
 	}
+	d := limit.Take(tat, c.NowNs, quantity)
 	if d.Changed {
 		c.storeTAT(d.TAT)
 	}
+	c.answerThrottle(d.Allowed, limit.Capacity(), d.Remaining, d.RetryAfter, d.ResetAfter)
+}
+
+// throttleQueued decides where CL.LIMIT has reserved, as CL.LIMIT with this one rate does.
+func (c *Call) throttleQueued(limit gcra.Limit, quantity int64) {
+	c.stack.Reset()
+	c.stack.Add(stack.RateOf(limit, c.lastLimit.periodNs))
+	if !c.decodeStack() {
+		return
+	}
+	result := c.stack.Take(stack.Request{Cost: quantity}, c.NowNs)
+	c.store(result.Changed)
+	c.answerThrottle(!result.Limited, result.Limit, result.Remaining, result.RetryAfterNs, result.ResetAfterNs)
+}
+
+func (c *Call) answerThrottle(allowed bool, limit, remaining, retryAfterNs, resetAfterNs int64) {
 	limited := int64(1)
-	if d.Allowed {
+	if allowed {
 		limited = 0
 	}
 	c.integers[0] = limited
-	c.integers[1] = limit.Capacity()
-	c.integers[2] = d.Remaining
-	c.integers[3] = ceilSeconds(d.RetryAfter)
-	c.integers[4] = ceilSeconds(d.ResetAfter)
+	c.integers[1] = limit
+	c.integers[2] = remaining
+	c.integers[3] = ceilSeconds(retryAfterNs)
+	c.integers[4] = ceilSeconds(resetAfterNs)
 	c.Integers = c.integers[:5]
 	c.Reply = ReplyIntegers
 }
 
-// take decides by what the key holds. When that is no state of a single rate the
-// call has failed and ok is false.
-func (c *Call) take(limit gcra.Limit, quantity int64) (d gcra.Decision, ok bool) {
+// decodeTAT reads a key that holds no reservations. When that is no state of a single rate
+// the call has failed and ok is false.
+func (c *Call) decodeTAT() (tat uint64, ok bool) {
 	switch c.Kind {
 	case Absent:
-		return limit.Take(0, c.NowNs, quantity), true
+		return 0, true
 	case Other:
 		c.Fail(wrongType)
-		return d, false
+		return 0, false
 	}
-	if tat, ok := stack.ParseTAT(c.Value); ok {
-		return limit.Take(tat, c.NowNs, quantity), true
-	}
-	var queued gcra.State
-	if stack.DecodeRate(c.Value, &queued) != nil {
+	if tat, ok = stack.ParseTAT(c.Value); !ok {
 		c.Fail(wrongValue)
-		return d, false
 	}
-	return limit.TakeQueued(&queued, c.NowNs, quantity), true
+	return tat, ok
 }
 
 const (
 	badMaxBurst  = "ERR max_burst must be an integer from 0 to 9223372036854775806"
 	badCount     = "ERR count_per_period must be an integer from 1 to 9223372036854775807"
 	badPeriod    = "ERR period must be a positive number of seconds, or one with a unit, such as 500ms, 10s, 1m, 1h or 1d"
+	badFraction  = "ERR period must be a whole number of nanoseconds"
 	badQuantity  = "ERR quantity must be an integer from 0 to 9223372036854775807"
 	badRate      = "ERR count_per_period is too high for this period: at most 10^9 units per second"
 	badTolerance = "ERR max_burst and period are too high: a full bucket would take more than 292 years to refill"
@@ -86,36 +105,47 @@ func (c *Call) parseThrottle() (limit gcra.Limit, quantity int64, problem string
 	if c.lastLimit.words.are(words) {
 		return c.lastLimit.limit, quantity, problem
 	}
-	limit, limitProblem := parseLimit(words[0], words[1], words[2])
+	limit, period, limitProblem := parseLimit(words[0], words[1], words[2])
 	if limitProblem != "" {
 		return limit, 0, limitProblem
 	}
 	c.lastLimit.words.note(words)
-	c.lastLimit.limit = limit
+	c.lastLimit.limit, c.lastLimit.periodNs = limit, period
 	return limit, quantity, problem
 }
 
-func parseLimit(maxBurstWord, countWord, periodWord []byte) (limit gcra.Limit, problem string) {
+func parseLimit(maxBurstWord, countWord, periodWord []byte) (limit gcra.Limit, period int64, problem string) {
 	maxBurst, ok := parseInt(maxBurstWord)
 	if !ok || maxBurst < 0 || maxBurst+1 < 0 {
-		return limit, badMaxBurst
+		return limit, 0, badMaxBurst
 	}
 	count, ok := parseInt(countWord)
 	if !ok || count < 1 {
-		return limit, badCount
+		return limit, 0, badCount
 	}
-	period, unit, ok := parsePeriod(periodWord)
-	if !ok {
-		return limit, badPeriod
+	n, unit, err := parsePeriod(periodWord)
+	switch {
+	case errors.Is(err, errTooFine):
+		return limit, 0, badFraction
+	case err != nil:
+		return limit, 0, badPeriod
 	}
-	limit, err := gcra.New(maxBurst+1, count, period, unit)
+	limit, err = gcra.New(maxBurst+1, count, n, unit)
 	switch {
 	case errors.Is(err, gcra.ErrRate):
-		return limit, badRate
+		return limit, 0, badRate
 	case err != nil:
-		return limit, badTolerance
+		return limit, 0, badTolerance
 	}
-	return limit, ""
+	return limit, periodNs(n, unit), ""
+}
+
+// periodNs is n x unit, or the longest period that a key can say.
+func periodNs(n int64, unit time.Duration) int64 {
+	if n > math.MaxInt64/int64(unit) {
+		return math.MaxInt64
+	}
+	return n * int64(unit)
 }
 
 // ceilSeconds turns ns into seconds, rounded up; gcra.Never stays itself.

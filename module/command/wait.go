@@ -18,7 +18,7 @@ func wait(c *Call) {
 	case r.MaxWaitNs == 0:
 		r.MaxWaitNs = int64(maxDuration)
 	}
-	c.Before = c.stack.Backlogs(c.backlogs[:0], c.NowNs)
+	c.Before = c.stack.Rates(c.before[:0], c.NowNs)
 	result := c.stack.Take(r, c.NowNs)
 	c.store(result.Changed)
 	if result.WaitNs == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/gcra"
 	"redis-throttle/stack"
 )
 
@@ -64,7 +65,11 @@ func TestWaitReservesAndIsAnsweredLater(t *testing.T) {
 			require.Equal(t, ReplyLater, c.Reply, string(c.Error))
 			assert.Equal(t, test.waitNs, c.WaitNs)
 			assert.Equal(t, test.cost, c.Cost)
-			assert.Equal(t, test.before, c.Before)
+			var before []int64
+			for _, rate := range c.Before {
+				before = append(before, rate.FullIn(nowNs))
+			}
+			assert.Equal(t, test.before, before)
 			assert.Equal(t, Set, c.Write)
 			same := decide(Limit, test.value, test.same)
 			assert.Equal(t, string(same.NewValue), string(c.NewValue))
@@ -165,7 +170,7 @@ func TestGiveBackWritesWhatTheLineDecides(t *testing.T) {
 	leave := func(backlogNs int64) func([]byte, *stack.Stack) bool {
 		return func(_ []byte, st *stack.Stack) bool {
 			st.Load([]stack.Limit{rate(t, 5, 5, s)})
-			st.SetBacklogs([]int64{backlogNs}, nowNs)
+			st.SetRates([]gcra.State{{TAT: uint64(nowNs + backlogNs)}}, nowNs)
 			return true
 		}
 	}

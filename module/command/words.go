@@ -35,26 +35,32 @@ func isKeyword(word []byte, keyword string) bool {
 
 // parseQuota reads count/period, such as 5/s or 100/30m. The period may be a bare
 // unit; a bare number is seconds.
-func parseQuota(text []byte) (count, n int64, unit time.Duration, ok bool) {
+func parseQuota(text []byte) (count, n int64, unit time.Duration, err error) {
 	slash := bytes.IndexByte(text[:min(len(text), maxNumberLen)], '/')
 	if slash < 0 {
-		return 0, 0, 0, false
+		return 0, 0, 0, errMalformed
 	}
-	count, ok = parseInt(text[:slash])
+	count, ok := parseInt(text[:slash])
 	if !ok || count < 1 {
-		return 0, 0, 0, false
+		return 0, 0, 0, errMalformed
 	}
-	n, unit, ok = parseUnits(text[slash+1:], 1)
-	return count, n, unit, ok && n > 0
+	n, unit, err = parseUnits(text[slash+1:], 1)
+	if err == nil && n <= 0 {
+		err = errMalformed
+	}
+	return count, n, unit, err
 }
 
 // parseDuration reads a length of time in the forms of a period, 0 included, as ns.
-func parseDuration(text []byte) (ns int64, ok bool) {
-	n, unit, ok := parseUnits(text, 1)
-	if !ok || n < 0 || n > int64(maxDuration/unit) {
-		return 0, false
+func parseDuration(text []byte) (ns int64, err error) {
+	n, unit, err := parseUnits(text, 1)
+	switch {
+	case err != nil:
+		return 0, err
+	case n < 0 || n > int64(maxDuration/unit):
+		return 0, errMalformed
 	}
-	return n * int64(unit), true
+	return n * int64(unit), nil
 }
 
 // maxDuration is the longest time a caller may wait, 100 years: with it no sum of

@@ -2,12 +2,18 @@
 package command
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestParseDuration(t *testing.T) {
@@ -17,9 +23,50 @@ func TestParseDuration(t *testing.T) {
 		ok   bool
 	}{
 		{"0", 0, true},
-		{"-0", 0, true},
+		{"-0", 0, false},
 		{"5", 5 * time.Second, true},
-		{"+5s", 5 * time.Second, true},
+		{"+5s", 0, false},
+		{"05", 0, false},
+		{"00", 0, false},
+		{"0.5", 500 * time.Millisecond, true},
+		{"1.5s", 1500 * time.Millisecond, true},
+		{"1.50s", 1500 * time.Millisecond, true},
+		{"1.000000000", time.Second, true},
+		{"0.000000001", 1, true},
+		{"0.25ms", 250 * time.Microsecond, true},
+		{"0.000001ms", 1, true},
+		{"0.0", 0, true},
+		{"0.5m", 30 * time.Second, true},
+		{"0.1h", 6 * time.Minute, true},
+		{"1.25d", 30 * time.Hour, true},
+		{"0.0000152587890625d", 1318359375, true}, // 2^-16
+		{"36499.5d", maxDuration - 12*time.Hour, true},
+		{"36500.0d", maxDuration, true},
+		{"36500.5d", 0, false},
+		{"3153600000.000000001", 0, false},
+		{"0.0000000001", 0, false},
+		{"1.0000000001s", 0, false},
+		{"0.00000762939453125d", 0, false}, // 2^-17
+		{"0.00000000000000000000000000001d", 0, false},
+		{"9223372036854775807.5", 0, false},
+		{"18446744073709551615.9d", 0, false},
+		{"18446744073709551616.5", 0, false},
+		{".5", 0, false},
+		{"5.", 0, false},
+		{"5.s", 0, false},
+		{".", 0, false},
+		{".s", 0, false},
+		{"1.5.5", 0, false},
+		{"1..5", 0, false},
+		{"-0.5", 0, false},
+		{"+0.5", 0, false},
+		{"0.-5", 0, false},
+		{"0.+5", 0, false},
+		{"00.5", 0, false},
+		{"01.5", 0, false},
+		{"1,5", 0, false},
+		{"1.5e3", 0, false},
+		{"1.5 s", 0, false},
 		{"s", time.Second, true},
 		{"ms", time.Millisecond, true},
 		{"500ms", 500 * time.Millisecond, true},
@@ -46,12 +93,14 @@ func TestParseDuration(t *testing.T) {
 		{"s5", 0, false},
 		{"5ss", 0, false},
 		{"5us", 0, false},
-		{"1.5s", 0, false},
-		{strings.Repeat("0", maxNumberLen-1) + "5", 5 * time.Second, true},
-		{strings.Repeat("0", maxNumberLen) + "5", 0, false},
+		{"5." + strings.Repeat("0", maxNumberLen-2), 5 * time.Second, true},
+		{"5." + strings.Repeat("0", maxNumberLen-1), 0, false},
+		{strings.Repeat("0", maxNumberLen-1) + "5", 0, false},
+		{strings.Repeat("9", 1<<20), 0, false},
+		{"0." + strings.Repeat("9", 1<<20), 0, false},
 	} {
-		got, ok := parseDuration([]byte(tt.text))
-		assert.Equal(t, tt.ok, ok, tt.text)
+		got, err := parseDuration([]byte(tt.text))
+		assert.Equal(t, tt.ok, err == nil, tt.text)
 		assert.Equal(t, int64(tt.want), got, tt.text)
 	}
 }
@@ -65,16 +114,65 @@ func TestParseQuota(t *testing.T) {
 		{"5/s", 5, 1, time.Second},
 		{"5/7", 5, 7, time.Second},
 		{"9223372036854775807/9223372036854775807d", math.MaxInt64, math.MaxInt64, 24 * time.Hour},
-		{strings.Repeat("0", maxNumberLen-2) + "5/" + strings.Repeat("0", maxNumberLen-2) + "9m", 5, 9, time.Minute},
+		{"5/1.5s", 5, 15, 100 * time.Millisecond},
+		{"5/1.0s", 5, 1, time.Second},
+		{"5/0.7", 5, 7, 100 * time.Millisecond},
+		{"1/9223372036854775807.0d", 1, math.MaxInt64, 24 * time.Hour},
+		{"1/100000000000000000.5d", 1, 1e18 + 5, 144 * time.Minute},
 	} {
-		count, n, unit, ok := parseQuota([]byte(tt.text))
-		assert.True(t, ok, tt.text)
+		count, n, unit, err := parseQuota([]byte(tt.text))
+		assert.NoError(t, err, tt.text)
 		assert.Equal(t, []any{tt.count, tt.n, tt.unit}, []any{count, n, unit}, tt.text)
 	}
-	for _, text := range []string{"", "/", "5", "5/", "/5", strings.Repeat("0", maxNumberLen) + "5/s", "5/" + strings.Repeat("0", maxNumberLen) + "s"} {
-		_, _, _, ok := parseQuota([]byte(text))
-		assert.False(t, ok, text)
+	for _, text := range []string{"", "/", "5", "5/", "/5", "05/s", "5/05", "+5/s", "-0/s", "5/0.0", "5.0/s", "5/.5",
+		strings.Repeat("0", maxNumberLen) + "5/s", "5/" + strings.Repeat("0", maxNumberLen) + "s"} {
+		_, _, _, err := parseQuota([]byte(text))
+		assert.Equal(t, errMalformed, err, text)
 	}
+	for _, text := range []string{"5/0.0000000001", "5/1.00000000001s", "5/0.0000001ms", "5/0.00000762939453125d",
+		"5/0." + strings.Repeat("3", 50)} {
+		_, _, _, err := parseQuota([]byte(text))
+		assert.Equal(t, errTooFine, err, text)
+	}
+}
+
+// As the server's own commands read integers (string2ll in its sources).
+func TestParseInt(t *testing.T) {
+	for _, n := range []int64{0, 1, -1, 10, 101, -10, math.MaxInt64 - 1, math.MaxInt64, math.MinInt64, math.MinInt64 + 1} {
+		got, ok := parseInt([]byte(strconv.FormatInt(n, 10)))
+		assert.True(t, ok, n)
+		assert.Equal(t, n, got)
+	}
+	for _, text := range []string{"", "-", "+", "+1", "+0", "-0", "00", "01", "-01", "--1", "+-1", " 1", "1 ", "1.0", "1e3", "0x1", "1\x00",
+		"9223372036854775808", "-9223372036854775809", "18446744073709551615", "18446744073709551616", "99999999999999999999",
+		"100000000000000000000", strings.Repeat("9", 1<<20)} {
+		_, ok := parseInt([]byte(text))
+		assert.False(t, ok, "%.30q", text)
+	}
+}
+
+// A decimal number is what arithmetic in fractions of any size says, or refused.
+func TestADecimalPeriodIsExactOrRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole := rapid.OneOf(rapid.Uint64Range(0, 1000), rapid.Uint64()).Draw(t, "whole")
+		fraction := rapid.StringMatching(`[0-9]{1,12}|[0-9]{1,20}0{0,9}|0{1,9}[0-9]{1,9}|(5|25|125|0625|0009765625|0000152587890625)`).Draw(t, "fraction")
+		unit := rapid.SampledFrom([]string{"", "ms", "s", "m", "h", "d"}).Draw(t, "unit")
+		text := fmt.Sprintf("%d.%s%s", whole, fraction, unit)
+		n, part, err := parseUnits([]byte(text), 1)
+
+		unitNs := map[string]int64{"": 1e9, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 86400e9}[unit]
+		want, _ := new(big.Rat).SetString(fmt.Sprintf("%d.%s", whole, fraction))
+		want.Mul(want, new(big.Rat).SetInt64(unitNs))
+		switch {
+		case err == nil:
+			got := new(big.Rat).Mul(new(big.Rat).SetInt64(n), new(big.Rat).SetInt64(int64(part)))
+			require.Zero(t, want.Cmp(got), "%s: %s instead of %s", text, got, want)
+		case errors.Is(err, errTooFine):
+			require.False(t, want.IsInt(), text)
+		default:
+			require.Positive(t, want.Cmp(new(big.Rat).SetInt64(math.MaxInt64)), "%s is refused", text)
+		}
+	})
 }
 
 func TestAKeywordIsItsLettersInAnyCase(t *testing.T) {
