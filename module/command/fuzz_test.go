@@ -13,6 +13,9 @@ func FuzzThrottle(f *testing.F) {
 	f.Add([]byte("1048575"), []byte("1048576"), []byte("1s"), []byte("65536"), []byte(""), nowNs)
 	f.Add([]byte("0"), []byte("1"), []byte("9223372036"), []byte("0"), []byte("18446744073709551615"), int64(0))
 	f.Add([]byte("-1"), []byte("+007"), []byte("500ms"), []byte("9223372036854775807"), []byte("bar"), int64(1))
+	f.Add([]byte("0"), []byte("1"), []byte("1.5s"), []byte("1"), []byte("1700000001000000000"), nowNs)
+	f.Add([]byte("0"), []byte("9000000000000000000"), []byte("100000000000.5d"), []byte("1"),
+		[]byte(valueAfter(f, "k RATE 1/m", "k RATE 1/m MAXWAIT 5m", "k RATE 1/m MAXWAIT 5m")), nowNs-1)
 	f.Fuzz(func(t *testing.T, maxBurst, count, period, quantity, value []byte, now int64) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")

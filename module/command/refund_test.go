@@ -83,3 +83,23 @@ func TestRefundAfterLimitRestoresTheKeyByteForByte(t *testing.T) {
 	assert.Equal(t, reserved, string(decide(Refund, more, "k RATE 5/s COST 3").NewValue))
 	assert.Equal(t, tatIn(nsPerSecond), string(decide(Refund, more, "k RATE 5/s COST 5").NewValue), "without reservations, digits again")
 }
+
+// One rate makes the call wait, the other has to wait with it: both are what they were.
+func TestRefundAfterAReservationOnAStackRestoresTheKeyByteForByte(t *testing.T) {
+	const line = "k RATE 60/h BURST 10 RATE 60/m BURST 20"
+	first := decide(Limit, "", line+" COST 5")
+	value := string(first.NewValue)
+	reserved := decide(Limit, value, line+" COST 8 MAXWAIT 10m")
+	require.Equal(t, int64(180_000), fieldsOf(t, reserved).wait)
+	back := decide(Refund, string(reserved.NewValue), line+" COST 8")
+	assert.Equal(t, int64(-8), fieldsOf(t, back).granted)
+	assert.Equal(t, value, string(back.NewValue))
+	assert.Equal(t, first.ExpireAtMs, back.ExpireAtMs)
+	assert.Equal(t, fields{0, 1, 10, 4, -1, 360_000, 60_000, 1, 0}, fieldsOf(t, decide(Limit, value, line)))
+
+	// Half of it: the other half comes at its slot, and still counts there.
+	half := decide(Refund, string(reserved.NewValue), line+" COST 4")
+	assert.Equal(t, int64(180_000+4_000), decide(Peek, string(half.NewValue), "k RATE 60/m BURST 20").Integers[5])
+	rest := decide(Refund, string(half.NewValue), line+" COST 4")
+	assert.Equal(t, value, string(rest.NewValue))
+}

@@ -20,6 +20,7 @@ const separator = "|"
 func FuzzRequest(f *testing.F) {
 	stacked := valueAfter(f, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 1000/d COST 3")
 	reserved := valueAfter(f, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")
+	lifted := valueAfter(f, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 5", "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 8 MAXWAIT 10m")
 	for _, seed := range []struct {
 		command Index
 		line    string
@@ -33,6 +34,11 @@ func FuzzRequest(f *testing.F) {
 		{Limit, "k RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s", stacked, 1},
 		{Limit, "k RATE 5/ BURST", "bar", nowNs},
 		{Peek, "k window 100/m cost 0", stacked, nowNs + 1},
+		{Limit, "k RATE 5/1.5s BURST 10 WINDOW 100/0.25ms FIXED 1000/0.5d MAXWAIT 0.0000000001", stacked, nowNs},
+		{Limit, "k RATE 5/0.5 COST 0 UPTO STRICT", tatIn(5 * nsPerSecond), nowNs},
+		{Limit, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 8 MAXWAIT 1.5h", lifted, nowNs},
+		{Refund, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 7", lifted, nowNs + 1},
+		{Wait, "k RATE 60/h BURST 10 RATE 60/m BURST 20 TIMEOUT 0", lifted, nowNs},
 		{Refund, "k FIXED 1000/d COST 9", stacked, nowNs},
 		{Wait, "k RATE 5/s TIMEOUT 0", reserved, nowNs},
 		{Wait, "k RATE 5/s RATTE", "18446744073709551615", nowNs},
@@ -63,6 +69,7 @@ func FuzzRequest(f *testing.F) {
 			requireSameAnswer(t, c, &reused)
 		}
 		if index == Throttle {
+			requireThrottleReadable(t, c)
 			return // has a target of its own
 		}
 		requireOneAnswer(t, c, index)
@@ -138,6 +145,16 @@ func requireFields(t *testing.T, c *Call, index Index) {
 	default:
 		require.GreaterOrEqual(t, f.granted, int64(0))
 	}
+}
+
+// requireThrottleReadable fails unless CL.THROTTLE reads what it writes.
+func requireThrottleReadable(t *testing.T, c *Call) {
+	if c.Write != Set {
+		return
+	}
+	again := &Call{NowNs: c.NowNs, Kind: String, Value: slices.Clone(c.NewValue), ArgCount: c.ArgCount, Args: c.Args}
+	again.Run(Throttle)
+	require.Equal(t, ReplyIntegers, again.Reply, string(again.Error))
 }
 
 // requireReadable fails unless what is to be written is what the stack is, says how things stand,
