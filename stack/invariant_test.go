@@ -164,6 +164,49 @@ func TestNoIntervalHoldsTooManyUnits(t *testing.T) {
 	}
 }
 
+// Reservations on stacks of rates, of which any number of units is given back at any time: what
+// lifted a rate must not go before the last unit that is to come then.
+func TestNoIntervalHoldsTooManyUnitsWhoeverGivesReservationsBack(t *testing.T) {
+	pick := drawFromSeed(t)
+	refunds := 0
+	for range steps(5000) {
+		d := newDrawer(pick)
+		d.nowNs = start
+		var specs []spec
+		for range pick("limits", 2, 3) {
+			periodNs := []int64{100, 1000, 10_000}[pick("period", 0, 2)]
+			specs = append(specs, rate(pick("count", 1, 5), periodNs, pick("capacity", 5, 9)))
+		}
+		// The first rate alone has callers waiting, so that it makes those of all wait.
+		k := key{t: t}
+		for range pick("callers before", 0, 5) {
+			k.take(limits(t, specs[0]), stack.Request{Cost: specs[0].capacity, MaxWaitNs: hour}, d.nowNs)
+		}
+		var granted []event
+		for range 40 {
+			d.nowNs += max(0, pick("elapsed", -3000, 1000))
+			if n := len(granted); n > 0 && d.oneIn("give back", 3) {
+				units := pick("units", 1, granted[n-1].units+1)
+				k.refund(limits(t, specs...), units, d.nowNs)
+				granted = withoutLast(granted, units)
+				refunds++
+				continue
+			}
+			r := stack.Request{Cost: pick("cost", 1, 5)}
+			if d.oneIn("may wait", 2) {
+				r.MaxWaitNs = pick("max wait", 0, 100_000)
+			}
+			if result := k.take(limits(t, specs...), r, d.nowNs); result.Granted > 0 {
+				granted = append(granted, event{d.nowNs + result.WaitNs, result.Granted})
+			}
+		}
+		for _, s := range specs {
+			requirePromise(t, s, granted)
+		}
+	}
+	assert.Greater(t, refunds, steps(5000))
+}
+
 func TestNoIntervalHoldsTooManyUnitsShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		specs, granted := watch(t, drawFromRapid(t), 30, false)
