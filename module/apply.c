@@ -17,11 +17,11 @@ void throttleMakeStrings(void) {
 // Replicas and the AOF are told the effect, never the command, so that they end
 // with the same bytes whatever their clock, and also without this module. Where there
 // are none a change is only counted; there is no command to name outside of a call.
-static int isHeard(const throttleCall *call) { return throttleListened || call->command < 0; }
+static int isHeard(const throttleCall *call, RedisModuleCtx *ctx) { return call->command < 0 || throttleIsHeard(ctx); }
 
 static void replicateSet(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name, int expiryChanges) {
   size_t length = (size_t)call->valueLength;
-  if (!isHeard(call)) {
+  if (!isHeard(call, ctx)) {
     api.ReplicateVerbatim(ctx);
   } else if (expiryChanges) {
     api.Replicate(ctx, "SET", "sbsl", name, call->newValue, length, stringPxat, (long long)call->expireAtMs);
@@ -96,7 +96,7 @@ static void set(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, Re
 
 static void delete(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
   api.DeleteKey(key);
-  if (isHeard(call)) {
+  if (isHeard(call, ctx)) {
     api.Replicate(ctx, "DEL", "s", name);
   } else {
     api.ReplicateVerbatim(ctx);

@@ -88,7 +88,7 @@ const char *throttleRegisterCommands(RedisModuleCtx *ctx);
 int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax);
 
 // listeners.c
-extern int throttleListened; // a replica, an AOF or a backlog may hear of writes
+int throttleIsHeard(RedisModuleCtx *ctx); // whether a replica, an AOF or a backlog may hear of a write
 void throttleWatchListeners(RedisModuleCtx *ctx);
 
 // stats.c
