@@ -168,7 +168,7 @@ func failed(name string, err error) *Cmd { return &Cmd{name: name, err: err} }
 var ErrNoModule = errors.New("the server has not loaded throttle.so, or an older one")
 
 // Result is the server's answer. Being limited is no error; see Result.Err. An error
-// wraps what go-redis or the server said.
+// wraps what go-redis or the server said; IsOutage tells whether Redis is to blame.
 func (c *Cmd) Result() (Result, error) {
 	result, err := c.result()
 	switch {

@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,13 +33,13 @@ type Middleware struct {
 	// Cost is how many units a request takes; nil is 1 for each.
 	Cost func(r *http.Request) int64
 
-	// FailClosed answers 503 when the limiter cannot be asked. By default such requests
-	// are let through: an outage of Redis is then no outage of the service, and while
-	// it lasts there is no limit.
+	// FailClosed answers 503 during an outage of Redis (IsOutage). By default requests are
+	// let through meanwhile: an outage of Redis is then no outage of the service, and while
+	// it lasts there is no limit. Any other error is a mistake, such as a negative Cost or a
+	// key that holds something else. It is answered with status 500, whatever FailClosed says.
 	FailClosed bool
 
-	// OnError is told of requests that the limiter could not be asked about; nil logs
-	// them through slog.
+	// OnError is called with every error, outage or mistake; nil logs them through slog.
 	OnError func(r *http.Request, err error)
 
 	// Denied writes the response to a limited request. The header fields are set, the
@@ -104,14 +106,20 @@ func (m Middleware) partitionKey(r *http.Request) []byte {
 }
 
 func (m Middleware) failed(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
-	if r.Context().Err() == nil { // or else the client has left, which is no failure
-		m.OnError(r, err)
-	}
-	if m.FailClosed {
-		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		// The client has left: that is no failure, and nobody reads the answer.
+		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	next.ServeHTTP(w, r)
+	m.OnError(r, err)
+	switch {
+	case !IsOutage(err):
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+	case m.FailClosed:
+		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+	default:
+		next.ServeHTTP(w, r)
+	}
 }
 
 func logError(r *http.Request, err error) {

@@ -1,0 +1,53 @@
+package ratelimit
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// IsOutage reports whether err, from a Cmd, means that Redis is out of reach or in a state
+// in which it does not decide: the connection failed or timed out, or the server replied
+// LOADING, READONLY, CLUSTERDOWN or the like. Everything else is a mistake, in the program
+// or in how the server is set up: a bad limit, a key of another type, a missing module or
+// permission, a single-server client for a cluster, a client that was closed.
+//
+// The difference matters wherever requests are let through while there is no answer. A
+// mistake does not go away by itself, and would let everybody through until somebody notices.
+func IsOutage(err error) bool {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		code, _, _ := strings.Cut(reply.Error(), " ")
+		return slices.Contains(outageCodes, code) || redis.IsMaxClientsError(reply)
+	}
+	var noAddress *net.AddrError // such as one without a port
+	var noNetwork net.UnknownNetworkError
+	if errors.As(err, &noAddress) || errors.As(err, &noNetwork) {
+		return false
+	}
+	var network net.Error // deadlines of contexts are such, too
+	if errors.As(err, &network) {
+		return true
+	}
+	for _, outage := range []error{io.EOF, io.ErrUnexpectedEOF, redis.ErrPoolTimeout, redis.ErrPoolExhausted} {
+		if errors.Is(err, outage) {
+			return true
+		}
+	}
+	return err != nil && slices.ContainsFunc(outageTexts, func(text string) bool { return strings.Contains(err.Error(), text) })
+}
+
+// outageCodes begin the replies of a server that will decide the same call later, or that
+// another server decides in its place.
+var outageCodes = []string{"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}
+
+// outageTexts are those of errors that go-redis does not export.
+var outageTexts = []string{
+	"redis: cluster has no nodes",
+	"redis: all ring shards are down",
+	"redis: all sentinels specified in configuration are unreachable",
+}
