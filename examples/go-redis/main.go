@@ -7,9 +7,11 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,26 +20,63 @@ import (
 )
 
 func main() {
-	if err := demo(context.Background()); err != nil {
+	client, err := connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		err = serve(client)
+	} else {
+		err = demo(context.Background(), client)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func demo(ctx context.Context) error {
+// connect makes a client for REDIS_URL, with REDIS_CLUSTER for the cluster it is a node of.
+func connect() (redis.UniversalClient, error) {
 	options, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379"))
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: []string{options.Addr}, Username: options.Username, Password: options.Password,
+		IsClusterMode: os.Getenv("REDIS_CLUSTER") != "",
+		// A limiter must not keep requests waiting for Redis.
+		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second,
+	}), nil
+}
+
+// serve serves the page until it is ended, with as many requests an hour as the second
+// argument says.
+func serve(client redis.UniversalClient) error {
+	count := int64(5)
+	if len(os.Args) > 2 {
+		var err error
+		if count, err = strconv.ParseInt(os.Args[2], 10, 64); err != nil {
+			return err
+		}
+	}
+	handler := limited(client, count)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	// A limiter must not keep requests waiting for Redis.
-	options.DialTimeout, options.DialerRetries, options.ReadTimeout = time.Second, 1, time.Second
-	client := redis.NewClient(options)
-	defer client.Close()
-	if err := client.Del(ctx, "http:127.0.0.1", "jobs").Err(); err != nil { // so that it prints the same each time
-		return err
+	fmt.Printf("http://%s/\n", listener.Addr())
+	return http.Serve(listener, handler)
+}
+
+func demo(ctx context.Context, client redis.UniversalClient) error {
+	for _, key := range []string{"http:127.0.0.1", "jobs"} { // so that it prints the same each time
+		if err := client.Del(ctx, key).Err(); err != nil {
+			return err
+		}
 	}
 
 	for n := 1; n <= 6; n++ {
-		response, err := get(limited(client))
+		response, err := get(limited(client, 5))
 		if err != nil {
 			return err
 		}
@@ -51,7 +90,7 @@ func demo(ctx context.Context) error {
 
 	nowhere := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
 	defer nowhere.Close()
-	response, err := get(limited(nowhere))
+	response, err := get(limited(nowhere, 5))
 	if err != nil {
 		return err
 	}
@@ -65,13 +104,13 @@ func demo(ctx context.Context) error {
 	return nil
 }
 
-// limited is a handler that allows five requests an hour from each address.
-func limited(client *redis.Client) http.Handler {
+// limited is a handler that allows count requests an hour from each address.
+func limited(client redis.UniversalClient, count int64) http.Handler {
 	return ratelimit.Middleware{
 		Limiter: ratelimit.New(client),
-		Limits:  ratelimit.Limits{ratelimit.Rate(5, time.Hour)},
+		Limits:  ratelimit.Limits{ratelimit.Rate(count, time.Hour)},
 		Key:     func(r *http.Request) string { return "http:" + ratelimit.RemoteHost(r) },
-		OnError: func(_ *http.Request, err error) { log.Print("requests are not limited: ", err) },
+		OnError: func(_ *http.Request, err error) { log.Print("no rate limit: ", err) },
 	}.Wrap(http.HandlerFunc(hello))
 }
 

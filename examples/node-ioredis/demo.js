@@ -1,7 +1,7 @@
 // Six requests to a web server that allows five an hour, then two jobs under a limit.
 import { once } from 'node:events'
 import http from 'node:http'
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { limit, rateLimit, retry } from './rate-limit.js'
 
 // A limiter must not keep requests waiting for Redis, nor charge a call twice because
@@ -10,41 +10,65 @@ const options = { enableOfflineQueue: false, autoResendUnfulfilledCommands: fals
 
 const hello = (req, res) => res.end('hello\n')
 
-// The response to GET / from a server with middleware.
-async function get(middleware) {
+// A server with middleware, and its URL.
+async function serve(middleware) {
   const server = http.createServer((req, res) => middleware(req, res, () => hello(req, res)))
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  const response = await fetch(`http://127.0.0.1:${server.address().port}/`)
+  return { server, url: `http://127.0.0.1:${server.address().port}/` }
+}
+
+// The response to GET / from a server with middleware.
+async function get(middleware) {
+  const { server, url } = await serve(middleware)
+  const response = await fetch(url)
   await response.text()
   server.close()
   server.closeAllConnections()
   return response
 }
 
-const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1:6379', options)
-await once(redis, 'ready')
-await redis.del('http:127.0.0.1', 'jobs') // so that it prints the same each time
+async function demo() {
+  for (const key of ['http:127.0.0.1', 'jobs']) await redis.del(key) // so that it prints the same each time
 
-const fiveAnHour = { count: 5, window: 3600 }
-for (let n = 1; n <= 6; n++) {
-  const response = await get(rateLimit(redis, fiveAnHour))
-  console.log(`request ${n}: ${response.status}`)
-  for (const field of ['RateLimit-Policy', 'RateLimit', 'Retry-After']) {
-    if (response.headers.has(field)) console.log(`  ${field}: ${response.headers.get(field)}`)
+  const fiveAnHour = { count: 5, window: 3600 }
+  for (let n = 1; n <= 6; n++) {
+    const response = await get(rateLimit(redis, fiveAnHour))
+    console.log(`request ${n}: ${response.status}`)
+    for (const field of ['RateLimit-Policy', 'RateLimit', 'Retry-After']) {
+      if (response.headers.has(field)) console.log(`  ${field}: ${response.headers.get(field)}`)
+    }
   }
+
+  const nowhere = new Redis({ ...options, port: 1 })
+  nowhere.on('error', () => {})
+  console.log('request without Redis:', (await get(rateLimit(nowhere, fiveAnHour))).status)
+  nowhere.disconnect()
+
+  for (const n of [1, 2]) {
+    let calls = 0
+    await retry(() => {
+      calls++
+      return limit(redis, 'jobs', 'RATE', '1/2s')
+    })
+    console.log(`job ${n}: done`, calls === 1 ? 'at once' : 'after a wait')
+  }
+  redis.disconnect()
 }
 
-const nowhere = new Redis({ ...options, port: 1 })
-nowhere.on('error', () => {})
-console.log('request without Redis:', (await get(rateLimit(nowhere, fiveAnHour))).status)
-nowhere.disconnect()
-
-for (const n of [1, 2]) {
-  let calls = 0
-  await retry(() => {
-    calls++
-    return limit(redis, 'jobs', 'RATE', '1/2s')
-  })
-  console.log(`job ${n}: done`, calls === 1 ? 'at once' : 'after a wait')
+// A client for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of.
+function connect() {
+  const url = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
+  if (!process.env.REDIS_CLUSTER) return new Redis(url, options)
+  return new Cluster([url], { enableOfflineQueue: false, retryDelayOnFailover: 0, retryDelayOnClusterDown: 0, redisOptions: options })
 }
-redis.disconnect()
+
+const redis = connect()
+redis.on('error', (error) => console.error(error.message))
+await once(redis, 'ready')
+if (process.argv[2] === 'serve') {
+  // Until it is ended, with as many requests an hour as the next argument says.
+  const { url } = await serve(rateLimit(redis, { count: process.argv[3] ?? 5, window: 3600 }))
+  console.log(url)
+} else {
+  await demo()
+}

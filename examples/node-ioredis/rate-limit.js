@@ -1,14 +1,48 @@
 // Rate limiting with redis-throttle and ioredis: middleware for node:http, Express and
 // Connect, and a retry.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Command } from 'ioredis'
+
+// Tells a Cluster which of the words is the key, and so which node to ask.
+class Limit extends Command {
+  constructor(...words) {
+    super('CL.LIMIT', words, { replyEncoding: 'utf8' })
+  }
+
+  getKeys() {
+    return [this.args[0]]
+  }
+}
 
 // Sends CL.LIMIT with its limits and options in words, resolves to the reply's fields.
 export async function limit(redis, key, ...words) {
-  const reply = await redis.call('CL.LIMIT', key, ...words)
+  const reply = await redis.sendCommand(new Limit(key, ...words))
   if (!Array.isArray(reply)) return reply // RESP3
   const fields = {}
   for (let i = 0; i < reply.length; i += 2) fields[reply[i]] = reply[i + 1]
   return fields
+}
+
+// ioredis has no classes for most of these.
+const unreachable =
+  /^(Cluster isn't ready|Command timed out|Connection is closed|None of startup nodes is available|Socket timeout|Stream isn't writeable|Too many Cluster redirections)|ETIMEDOUT/
+
+// How replies begin of a server that will decide the same call later, or that another
+// server decides in its place.
+const notNow = /^(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|ERR max number of clients) /
+
+// Codes of errors of the network, which Node.js reports.
+const noConnection = /^(EAI_AGAIN|ECONN|EHOST|ENET|ENOTFOUND|EPIPE|ETIMEDOUT)/
+
+// Whether Redis is out of reach or in a state in which it does not decide. Anything else,
+// such as a bad limit, is a mistake, which must not let everybody through.
+function isOutage(error) {
+  if (error.name === 'ReplyError') return notNow.test(error.message)
+  return (
+    ['ClusterAllFailedError', 'MaxRetriesPerRequestError'].includes(error.name) ||
+    noConnection.test(error.code) ||
+    (error.constructor === Error && unreachable.test(error.message))
+  )
 }
 
 // Middleware: count requests per window (seconds) from each address, then 429.
@@ -18,8 +52,14 @@ export function rateLimit(redis, { count, window }) {
     try {
       reply = await limit(redis, `http:${req.socket.remoteAddress}`, 'RATE', `${count}/${window}`)
     } catch (error) {
-      console.warn('requests are not limited:', error.message)
-      return next()
+      if (isOutage(error)) {
+        console.warn('requests are not limited:', error.message)
+        return next()
+      }
+      // Not next(error), which lets the request through where next takes no error.
+      console.error('the rate limit does not work:', error)
+      res.writeHead(500, { 'Content-Type': 'text/plain' })
+      return res.end('Internal server error\n')
     }
     res.setHeader('RateLimit-Policy', `"default";q=${count};w=${window}`)
     res.setHeader('RateLimit', `"default";r=${reply.remaining};t=${seconds(reply.next_after_ms)}`)

@@ -1,25 +1,74 @@
 // Rate limiting with redis-throttle and node-redis: middleware for node:http, Express and
 // Connect, and a retry.
 import { setTimeout as sleep } from 'node:timers/promises'
+import * as redis from 'redis'
+
+// What createClient, createClientPool and createCluster need to know of CL.LIMIT: which of
+// its words is the key, and so which node of a cluster to send it to.
+export const modules = {
+  throttle: {
+    limit: {
+      parseCommand(parser, key, ...words) {
+        parser.push('CL.LIMIT')
+        parser.pushKey(key)
+        parser.push(...words)
+      },
+      transformReply(reply) {
+        if (!Array.isArray(reply)) return reply // RESP3
+        const fields = {}
+        for (let i = 0; i < reply.length; i += 2) fields[reply[i]] = reply[i + 1]
+        return fields
+      },
+    },
+  },
+}
 
 // Sends CL.LIMIT with its limits and options in words, resolves to the reply's fields.
 export async function limit(client, key, ...words) {
-  const reply = await client.sendCommand(['CL.LIMIT', key, ...words])
-  if (!Array.isArray(reply)) return reply // RESP3
-  const fields = {}
-  for (let i = 0; i < reply.length; i += 2) fields[reply[i]] = reply[i + 1]
-  return fields
+  const expired = new redis.TimeoutError('no reply within a second')
+  return Promise.race([client.throttle.limit(key, ...words), sleep(1000, null, { ref: false }).then(() => Promise.reject(expired))])
+}
+
+const unreachable = [
+  redis.ClientOfflineError,
+  redis.ConnectionTimeoutError,
+  redis.ReconnectStrategyError,
+  redis.RootNodesUnavailableError,
+  redis.SocketClosedUnexpectedlyError,
+  redis.SocketTimeoutError,
+  redis.TimeoutError,
+]
+
+// How replies begin of a server that will decide the same call later, or that another
+// server decides in its place.
+const notNow = /^(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|ERR max number of clients) /
+
+// Codes of errors of the network, which Node.js reports.
+const noConnection = /^(EAI_AGAIN|ECONN|EHOST|ENET|ENOTFOUND|EPIPE|ETIMEDOUT)/
+
+// Whether Redis is out of reach or in a state in which it does not decide. Anything else,
+// such as a bad limit, is a mistake, which must not let everybody through.
+function isOutage(error) {
+  if (error instanceof redis.ErrorReply) return notNow.test(error.message)
+  return unreachable.some((type) => error instanceof type) || noConnection.test(error.code)
 }
 
 // Middleware: count requests per window (seconds) from each address, then 429.
 export function rateLimit(client, { count, window }) {
+  if (!client.throttle) throw new TypeError('the client has to be made with { modules }, which rate-limit.js exports')
   return async (req, res, next) => {
     let reply
     try {
       reply = await limit(client, `http:${req.socket.remoteAddress}`, 'RATE', `${count}/${window}`)
     } catch (error) {
-      console.warn('requests are not limited:', error.message)
-      return next()
+      if (isOutage(error)) {
+        console.warn('requests are not limited:', error.message)
+        return next()
+      }
+      // Not next(error), which lets the request through where next takes no error.
+      console.error('the rate limit does not work:', error)
+      res.writeHead(500, { 'Content-Type': 'text/plain' })
+      return res.end('Internal server error\n')
     }
     res.setHeader('RateLimit-Policy', `"default";q=${count};w=${window}`)
     res.setHeader('RateLimit', `"default";r=${reply.remaining};t=${seconds(reply.next_after_ms)}`)

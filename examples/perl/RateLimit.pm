@@ -20,17 +20,46 @@ sub limit {
     return { @{ $redis->$command($key, @words) } };
 }
 
+# Plack calls this when the middleware is made: the place to refuse a cluster, unless there
+# is no Redis yet.
+sub prepare_app {
+    my ($self) = @_;
+    eval { $self->client; 1 } or is_outage($@) or die $@;
+    delete $self->{client};
+}
+
+sub client {
+    my ($self) = @_;
+    return $self->{client} //= do {
+        my $redis = $self->redis->();
+        die "Redis.pm knows no clusters: it needs a single server\n" if $redis->info('cluster')->{cluster_enabled};
+        $redis;
+    };
+}
+
+# is_outage($error): whether Redis is out of reach or in a state in which it does not
+# decide. Anything else, such as a bad limit, is a mistake, which must not let everybody
+# through.
+sub is_outage {
+    my ($error) = @_;
+    my ($reply) = $error =~ /^\[[^]]*\] (.*)/s;    # [COMMAND] and what the server said
+    return $reply =~ /^(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|ERR max number of clients) /
+        if defined $reply;
+    return $error =~ /^(Could not (connect|write) to|Error while reading from|Not connected to any|Redis server closed)/;
+}
+
 # Middleware: count requests per window (seconds) from each address, then 429. redis is
 # a sub that connects, so that each worker process has a connection of its own.
 sub call {
     my ($self, $env) = @_;
     my $reply = eval {
-        my $client = $self->{client} //= $self->redis->();
-        limit($client, "http:$env->{REMOTE_ADDR}", 'RATE', $self->count . '/' . $self->window);
+        limit($self->client, "http:$env->{REMOTE_ADDR}", 'RATE', $self->count . '/' . $self->window);
     };
     if (!$reply) {
-        warn "requests are not limited: $@";
+        my $error = $@;
         delete $self->{client};
+        die $error unless is_outage($error);       # the server answers 500
+        warn "requests are not limited: $error";
         return $self->app->($env);
     }
 

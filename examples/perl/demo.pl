@@ -36,28 +36,40 @@ sub serve {
     die $failure if $failure;
 }
 
-my $redis = connect_to($address)->();
-$redis->del('http:127.0.0.1', 'jobs');    # so that it prints the same each time
+sub demo {
+    my %five_an_hour = (count => 5, window => 3600);
+    my $limited = RateLimit->wrap(\&hello, redis => connect_to($address), %five_an_hour);
 
-my %five_an_hour = (count => 5, window => 3600);
-serve(RateLimit->wrap(\&hello, redis => connect_to($address), %five_an_hour), sub {
-    my ($url) = @_;
-    for my $n (1 .. 6) {
-        my $response = HTTP::Tiny->new->get($url);
-        say "request $n: $response->{status}";
-        for my $field ('RateLimit-Policy', 'RateLimit', 'Retry-After') {
-            my $value = $response->{headers}{ lc $field };
-            say "  $field: $value" if defined $value;
+    my $redis = connect_to($address)->();
+    $redis->del('http:127.0.0.1', 'jobs');    # so that it prints the same each time
+
+    serve($limited, sub {
+        my ($url) = @_;
+        for my $n (1 .. 6) {
+            my $response = HTTP::Tiny->new->get($url);
+            say "request $n: $response->{status}";
+            for my $field ('RateLimit-Policy', 'RateLimit', 'Retry-After') {
+                my $value = $response->{headers}{ lc $field };
+                say "  $field: $value" if defined $value;
+            }
         }
-    }
-});
-serve(RateLimit->wrap(\&hello, redis => connect_to('127.0.0.1:1'), %five_an_hour), sub {
-    my ($url) = @_;
-    say 'request without Redis: ', HTTP::Tiny->new->get($url)->{status};
-});
+    });
+    serve(RateLimit->wrap(\&hello, redis => connect_to('127.0.0.1:1'), %five_an_hour), sub {
+        my ($url) = @_;
+        say 'request without Redis: ', HTTP::Tiny->new->get($url)->{status};
+    });
 
-for my $n (1, 2) {
-    my $attempts = 0;
-    retry(sub { $attempts++; limit($redis, 'jobs', 'RATE', '1/2s') });
-    say "job $n: done ", $attempts == 1 ? 'at once' : 'after a wait';
+    for my $n (1, 2) {
+        my $attempts = 0;
+        retry(sub { $attempts++; limit($redis, 'jobs', 'RATE', '1/2s') });
+        say "job $n: done ", $attempts == 1 ? 'at once' : 'after a wait';
+    }
+}
+
+if (($ARGV[0] // '') eq 'serve') {
+    # Until it is ended, with as many requests an hour as the next argument says.
+    my $limited = RateLimit->wrap(\&hello, redis => connect_to($address), count => $ARGV[1] // 5, window => 3600);
+    serve($limited, sub { my ($url) = @_; say $url; sleep });
+} else {
+    demo();
 }

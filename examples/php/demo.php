@@ -4,15 +4,15 @@ declare(strict_types=1);
 
 require __DIR__ . '/rate_limit.php';
 
-/** Serves app.php, which uses the Redis at a URL, while $use is called with its address. */
-function serve(string $redisUrl, callable $use): void
+/** Serves app.php with variables of the environment, while $use is called with its address. */
+function serve(array $environment, callable $use): void
 {
     $probe = stream_socket_server('tcp://127.0.0.1:0');
     $address = stream_socket_get_name($probe, false);
     fclose($probe);
-    $server = proc_open([PHP_BINARY, '-S', $address, __DIR__ . '/app.php'],
-        [1 => ['file', '/dev/null', 'w'], 2 => ['file', '/dev/null', 'w']], $pipes,
-        env_vars: ['REDIS_URL' => $redisUrl] + getenv());
+    $server = proc_open([PHP_BINARY, '-q', '-S', $address, __DIR__ . '/app.php'],
+        [1 => ['file', '/dev/null', 'w'], 2 => STDERR], $pipes,
+        env_vars: $environment + getenv());
     try {
         while (!@stream_socket_client("tcp://$address")) {
             proc_get_status($server)['running'] || throw new RuntimeException('php -S does not start');
@@ -32,28 +32,44 @@ function get(string $address): array
     return [(int) explode(' ', $http_response_header[0])[1], array_slice($http_response_header, 1)];
 }
 
-$url = getenv('REDIS_URL') ?: 'redis://127.0.0.1:6379';
-$redis = connect($url);
-$redis->del('http:127.0.0.1', 'jobs'); // so that it prints the same each time
-
-serve($url, function (string $address): void {
-    for ($n = 1; $n <= 6; $n++) {
-        [$status, $fields] = get($address);
-        echo "request $n: $status\n";
-        foreach (preg_grep('/^(RateLimit|Retry-After)/', $fields) as $field) {
-            echo "  $field\n";
-        }
+function demo(): void
+{
+    $url = getenv('REDIS_URL') ?: 'redis://127.0.0.1:6379';
+    $redis = getenv('REDIS_CLUSTER') ? connect_to_cluster($url) : connect($url);
+    foreach (['http:127.0.0.1', 'jobs'] as $key) {
+        $redis->del($key); // so that it prints the same each time
     }
-});
-serve('redis://127.0.0.1:1', function (string $address): void {
-    echo 'request without Redis: ', get($address)[0], "\n";
-});
 
-foreach ([1, 2] as $n) {
-    $attempts = 0;
-    retry(function () use ($redis, &$attempts): array {
-        $attempts++;
-        return limit($redis, 'jobs', 'RATE', '1/2s');
+    serve([], function (string $address): void {
+        for ($n = 1; $n <= 6; $n++) {
+            [$status, $fields] = get($address);
+            echo "request $n: $status\n";
+            foreach (preg_grep('/^(RateLimit|Retry-After)/', $fields) as $field) {
+                echo "  $field\n";
+            }
+        }
     });
-    echo "job $n: done ", $attempts === 1 ? 'at once' : 'after a wait', "\n";
+    serve(['REDIS_URL' => 'redis://127.0.0.1:1', 'REDIS_CLUSTER' => ''], function (string $address): void {
+        echo 'request without Redis: ', get($address)[0], "\n";
+    });
+
+    foreach ([1, 2] as $n) {
+        $attempts = 0;
+        retry(function () use ($redis, &$attempts): array {
+            $attempts++;
+            return limit($redis, 'jobs', 'RATE', '1/2s');
+        });
+        echo "job $n: done ", $attempts === 1 ? 'at once' : 'after a wait', "\n";
+    }
 }
+
+if (($argv[1] ?? '') === 'serve') {
+    // Until it is ended, with as many requests an hour as the next argument says.
+    serve(['COUNT' => $argv[2] ?? '5'], function (string $address): void {
+        echo "http://$address/\n";
+        while (true) {
+            sleep(60);
+        }
+    });
+}
+demo();

@@ -13,13 +13,29 @@ function connect(string $url): Redis
     return $redis;
 }
 
+/** Connects to the cluster that the server at a URL is a node of. */
+function connect_to_cluster(string $url): RedisCluster
+{
+    ['host' => $host, 'port' => $port] = parse_url($url) + ['port' => 6379];
+    try {
+        return new RedisCluster(null, ["$host:$port"], 1.0, 1.0);
+    } catch (RedisClusterException $error) {
+        if (!connect($url)->info('cluster')['cluster_enabled']) {
+            throw new LogicException("$url is no node of a cluster");
+        }
+        throw $error;
+    }
+}
+
 /** Sends CL.LIMIT with its limits and options in words; returns the reply's fields. */
-function limit(Redis $redis, string $key, string ...$words): array
+function limit(Redis|RedisCluster $redis, string $key, string ...$words): array
 {
     $redis->clearLastError();
-    $reply = $redis->rawCommand('CL.LIMIT', $key, ...$words);
+    // A RedisCluster takes the key first, to find the node.
+    $node = $redis instanceof RedisCluster ? [$key] : [];
+    $reply = $redis->rawCommand(...$node, ...['CL.LIMIT', $key, ...$words]);
     if ($reply === false) {
-        throw new RedisException($redis->getLastError());
+        throw new ErrorReply($redis->getLastError());
     }
     $fields = [];
     foreach (array_chunk($reply, 2) as [$name, $value]) {
@@ -28,12 +44,38 @@ function limit(Redis $redis, string $key, string ...$words): array
     return $fields;
 }
 
-/** Allows count requests per window (seconds) from each address, then ends them with 429. */
-function rate_limit(string $url, int $count, int $window): void
+/** What the server replied in place of a result. phpredis throws some such replies itself. */
+class ErrorReply extends RuntimeException
+{
+}
+
+/**
+ * Whether Redis is out of reach or in a state in which it does not decide. Anything else,
+ * such as a bad limit, is a mistake, which must not let everybody through.
+ */
+function is_outage(Throwable $error): bool
+{
+    $message = $error->getMessage();
+    if ($error instanceof ErrorReply || preg_match('/^[A-Z]{2,} /', $message)) { // a code, and what it says
+        return (bool) preg_match('/^(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN'
+            . '|ERR max number of clients) /', $message);
+    }
+    return $error instanceof RedisException || $error instanceof RedisClusterException;
+}
+
+/**
+ * Allows count requests per window (seconds) from each address, then ends them with 429.
+ * The client is what $connect returns.
+ */
+function rate_limit(callable $connect, string|int $count, int $window): void
 {
     try {
-        $reply = limit(connect($url), "http:{$_SERVER['REMOTE_ADDR']}", 'RATE', "$count/$window");
-    } catch (RedisException $error) {
+        $reply = limit($connect(), "http:{$_SERVER['REMOTE_ADDR']}", 'RATE', "$count/$window");
+    } catch (Throwable $error) {
+        if (!is_outage($error)) {
+            http_response_code(500); // PHP itself sets none where it displays errors
+            throw $error;
+        }
         error_log("requests are not limited: {$error->getMessage()}");
         return;
     }

@@ -1,6 +1,7 @@
 """Six requests to a web server that allows five an hour, then two jobs under a limit."""
 
 import os
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -31,23 +32,35 @@ def get(app):
             return response
 
 
-url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
-client = redis.Redis.from_url(url, decode_responses=True, socket_timeout=1)
-client.delete("http:127.0.0.1", "jobs")  # so that it prints the same each time
-
-app = RateLimit(hello, client, count=5, window=3600)
-for n in range(1, 7):
-    response = get(app)
-    print(f"request {n}: {response.status}")
-    for field in "RateLimit-Policy", "RateLimit", "Retry-After":
-        if field in response.headers:
-            print(f"  {field}: {response.headers[field]}")
-
-nowhere = redis.Redis(port=1)
-print("request without Redis:", get(RateLimit(hello, nowhere, count=5, window=3600)).status)
+def connect():
+    """A client for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of."""
+    url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
+    options = {"decode_responses": True, "socket_timeout": 1}
+    if os.environ.get("REDIS_CLUSTER"):
+        return redis.RedisCluster.from_url(url, cluster_error_retry_attempts=1, **options)
+    return redis.Redis.from_url(url, **options)
 
 
-def job(n):
+def demo(client):
+    for key in "http:127.0.0.1", "jobs":
+        client.delete(key)  # so that it prints the same each time
+
+    app = RateLimit(hello, client, count=5, window=3600)
+    for n in range(1, 7):
+        response = get(app)
+        print(f"request {n}: {response.status}")
+        for field in "RateLimit-Policy", "RateLimit", "Retry-After":
+            if field in response.headers:
+                print(f"  {field}: {response.headers[field]}")
+
+    nowhere = redis.Redis(port=1)
+    print("request without Redis:", get(RateLimit(hello, nowhere, count=5, window=3600)).status)
+
+    job(client, 1)
+    job(client, 2)
+
+
+def job(client, n):
     attempts = 0
 
     def ask():
@@ -59,5 +72,15 @@ def job(n):
     print(f"job {n}: done", "at once" if attempts == 1 else "after a wait")
 
 
-job(1)
-job(2)
+def serve(client, count):
+    """Serve the page until it is ended, with count requests an hour."""
+    app = RateLimit(hello, client, count=count, window=3600)
+    with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
+        print(f"http://127.0.0.1:{server.server_port}/", flush=True)
+        server.serve_forever()
+
+
+if sys.argv[1:2] == ["serve"]:
+    serve(connect(), (sys.argv[2:] or [5])[0])
+else:
+    demo(connect())

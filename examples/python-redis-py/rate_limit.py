@@ -1,11 +1,12 @@
 """Rate limiting with redis-throttle and redis-py: WSGI middleware, and a retry.
 
-Clients are made with decode_responses=True.
+Clients are redis.Redis or redis.RedisCluster, made with decode_responses=True.
 """
 
 import logging
 import math
 import random
+import re
 import time
 
 import redis
@@ -19,6 +20,43 @@ def limit(client, key, *words):
     return dict(zip(reply[::2], reply[1::2]))
 
 
+# How replies begin of a server that will decide the same call later, or that another
+# server decides in its place. redis-py takes the code off those for which it has a class.
+NOT_NOW = re.compile(r"(BUSY|CLUSTERDOWN|MASTERDOWN|MISCONF|NOREPLICAS|OOM|TRYAGAIN) |command not allowed when used memory")
+CLUSTER_UNREACHABLE = re.compile(r"Redis Cluster cannot be connected|All slots are not covered|TTL exhausted")
+
+UNREACHABLE = (
+    redis.ConnectionError,  # LOADING and too many clients, too
+    redis.TimeoutError,
+    redis.ReadOnlyError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.TryAgainError,
+    redis.exceptions.SlotNotCoveredError,
+)
+
+
+def is_outage(error):
+    """Whether Redis is out of reach or in a state in which it does not decide.
+
+    Anything else, such as a bad limit, is a mistake, which must not let everybody through.
+    """
+    if isinstance(error, (redis.AuthenticationError, redis.exceptions.AuthorizationError)):
+        return False  # although they are ConnectionErrors
+    if isinstance(error, UNREACHABLE):
+        return True
+    if isinstance(error, (redis.exceptions.ClusterError, redis.exceptions.RedisClusterException)):
+        # When a node is out of reach RedisCluster looks for who has its keys now, and raises
+        # what goes wrong with that.
+        return bool(CLUSTER_UNREACHABLE.match(str(error))) or any(map(is_outage, contexts(error)))
+    return isinstance(error, redis.ResponseError) and bool(NOT_NOW.match(str(error)))
+
+
+def contexts(error):
+    """The errors that were being handled when error was raised."""
+    while error := error.__context__:
+        yield error
+
+
 class RateLimit:
     """WSGI middleware: count requests per window (seconds) from each address, then 429."""
 
@@ -30,7 +68,9 @@ class RateLimit:
     def __call__(self, environ, start_response):
         try:
             reply = limit(self.client, "http:" + environ["REMOTE_ADDR"], "RATE", self.rate)
-        except redis.RedisError as error:
+        except Exception as error:
+            if not is_outage(error):
+                raise  # the server answers 500
             logging.warning("requests are not limited: %s", error)
             return self.app(environ, start_response)
 

@@ -3,8 +3,24 @@ require "redis"
 
 # Sends CL.LIMIT with its limits and options in words; returns the reply's fields.
 def limit(redis, key, *words)
-  reply = redis.call("CL.LIMIT", key, *words)
+  # In lower case, as the server lists it: or else redis-rb 4 asks a cluster's nodes at random.
+  reply = redis.call("cl.limit", key, *words)
   reply.is_a?(Hash) ? reply : reply.each_slice(2).to_h # RESP3, RESP2
+end
+
+# How replies begin of a server that will decide the same call later, or that another
+# server decides in its place.
+NOT_NOW = /\A(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|ERR max number of clients) /
+
+# Whether Redis is out of reach or in a state in which it does not decide. Anything else,
+# such as a bad limit, is a mistake, which must not let everybody through.
+def outage?(error)
+  case error
+  when Redis::InheritedError then false # the program forked, and has to connect again
+  when Redis::BaseConnectionError then true
+  when Redis::CommandError then NOT_NOW.match?(error.message)
+  else error.class.name == "Redis::Cluster::InitialSetupError" # which only some versions have
+  end
 end
 
 # Rack middleware: count requests per window (seconds) from each address, then 429.
@@ -34,6 +50,8 @@ class RateLimit
   def ask(key)
     limit(@redis, key, "RATE", "#{@count}/#{@window}")
   rescue Redis::BaseError => error
+    raise unless outage?(error) # the server answers 500
+
     warn "requests are not limited: #{error.message}"
     nil
   end

@@ -4,36 +4,69 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
 func main() {
-	if err := demo(context.Background()); err != nil {
+	if err := run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func demo(ctx context.Context) error {
+func run(ctx context.Context) error {
 	options, err := rueidis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379"))
 	if err != nil {
 		return err
 	}
 	options.ConnWriteTimeout = time.Second // a limiter must not keep requests waiting for Redis
-	client, err := rueidis.NewClient(options)
+	options.Dialer.Timeout = time.Second
+	var line line
+	options.DialCtxFn = line.dial
+	client, err := rueidis.NewClient(options) // which finds out whether the server is in a cluster
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	// So that it prints the same each time.
-	if err := client.Do(ctx, client.B().Del().Key("http:127.0.0.1", "jobs").Build()).Error(); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		return serve(client)
+	}
+	return demo(ctx, client, &line)
+}
+
+// serve serves the page until it is ended, with as many requests an hour as the second
+// argument says.
+func serve(client rueidis.Client) error {
+	count := int64(5)
+	if len(os.Args) > 2 {
+		var err error
+		if count, err = strconv.ParseInt(os.Args[2], 10, 64); err != nil {
+			return err
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		return err
+	}
+	fmt.Printf("http://%s/\n", listener.Addr())
+	return http.Serve(listener, rateLimit(client, count, 3600, http.HandlerFunc(hello)))
+}
+
+func demo(ctx context.Context, client rueidis.Client, line *line) error {
+	for _, key := range []string{"http:127.0.0.1", "jobs"} { // so that it prints the same each time
+		if err := client.Do(ctx, client.B().Del().Key(key).Build()).Error(); err != nil {
+			return err
+		}
 	}
 
 	const count, window = 5, 3600
@@ -63,13 +96,46 @@ func demo(ctx context.Context) error {
 		fmt.Printf("job %d: done %s\n", n, map[bool]string{true: "at once", false: "after a wait"}[attempts == 1])
 	}
 
-	client.Close() // rueidis makes no client of a server that is not there
+	line.cut() // rueidis makes no client of a server that is not there
 	response, err := get(handler)
 	if err != nil {
 		return err
 	}
 	fmt.Println("request without Redis:", response.StatusCode)
 	return nil
+}
+
+// line is the way to the servers, until it is cut.
+type line struct {
+	mu    sync.Mutex
+	isCut bool
+	conns []net.Conn
+}
+
+func (l *line) dial(ctx context.Context, address string, dialer *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isCut {
+		address = "127.0.0.1:1"
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		conn = tls.Client(conn, secure)
+	}
+	l.conns = append(l.conns, conn)
+	return conn, nil
+}
+
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = true
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
 }
 
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }

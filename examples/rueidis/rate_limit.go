@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -36,15 +39,37 @@ func throttle(ctx context.Context, client rueidis.Client, key string, count, per
 	return reply{n[0] == 1, n[1], n[2], time.Duration(n[3]) * time.Second, time.Duration(n[4]) * time.Second}, nil
 }
 
+// outageCodes begin the replies of a server that will decide the same call later, or that
+// another server decides in its place.
+var outageCodes = []string{"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}
+
+// isOutage reports whether err means that Redis is out of reach or in a state in which it
+// does not decide. Anything else, such as a bad limit, is a mistake, which must not let
+// everybody through.
+func isOutage(err error) bool {
+	if reply, ok := rueidis.IsRedisErr(err); ok {
+		code, _, _ := strings.Cut(reply.Error(), " ")
+		return slices.Contains(outageCodes, code) || strings.HasPrefix(reply.Error(), "ERR max number of clients")
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, rueidis.ErrNoSlot)
+}
+
 // rateLimit allows count requests per window (seconds) from each address to next; more
 // are answered with 429.
 func rateLimit(client rueidis.Client, count, window int64, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
 		got, err := throttle(r.Context(), client, "http:"+host, count, window)
-		if err != nil {
+		switch {
+		case err == nil:
+		case isOutage(err):
 			log.Print("requests are not limited: ", err)
 			next.ServeHTTP(w, r)
+			return
+		default:
+			log.Print("the rate limit does not work: ", err)
+			http.Error(w, "Internal server error", http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, count, window))

@@ -1,5 +1,6 @@
 // Package examples runs the programs of examples/ as their readers would, each against a
-// server of its own, and compares what they print with what is promised there.
+// server and a cluster of its own, compares what they print with what is promised there, and
+// looks at what their middleware lets through when Redis does not decide.
 package examples
 
 import (
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 // patience bounds a hang. Two of its seconds are the demonstration's own wait; on a cold
@@ -33,46 +36,104 @@ func TestMain(m *testing.M) {
 }
 
 func TestExamplesPrintWhatTheyPromise(t *testing.T) {
-	root, err := server.RepositoryRoot()
-	require.NoError(t, err)
-	entries, err := os.ReadDir(filepath.Join(root, "examples"))
-	require.NoError(t, err)
-	for _, entry := range entries {
-		if !entry.IsDir() {
-			continue
+	for _, name := range names(t) {
+		for _, where := range []string{"server", "cluster"} {
+			t.Run(name+"/"+where, func(t *testing.T) {
+				t.Parallel()
+				var nodes []*server.Server
+				var env []string
+				if where == "server" {
+					nodes = []*server.Server{server.Start(t)}
+					env = onServer(nodes[0])
+				} else {
+					c := topology.StartCluster(t)
+					nodes, env = c.Nodes, onCluster(c)
+				}
+				began := time.Now()
+				printed, complaint, err := run(t, name, env)
+				if where == "cluster" && name == knowsNoCluster {
+					require.Error(t, err)
+					require.Contains(t, complaint, refusal)
+					return
+				}
+				require.NoError(t, err, "%s\n%s", printed, complaint)
+				requireTranscript(t, promised(t, name), printed, time.Since(began))
+				// A library may have to be told once for each of the two keys, but not at each call.
+				require.LessOrEqual(t, moved(nodes), 2, "calls go to other nodes than those of their keys")
+			})
 		}
-		t.Run(entry.Name(), func(t *testing.T) {
-			t.Parallel()
-			began := time.Now()
-			printed := run(t, root, entry.Name())
-			requireTranscript(t, promised(t, root, entry.Name()), printed, time.Since(began))
-		})
 	}
 }
 
-// run runs an example and returns what it prints. One that lacks a package says which,
-// and fails its test.
-func run(t *testing.T, root, name string) string {
+// knowsNoCluster is the one example whose client library does not, and refusal is what it
+// says when it is made for a cluster all the same.
+const (
+	knowsNoCluster = "perl"
+	refusal        = "Redis.pm knows no clusters"
+)
+
+// moved is how many calls nodes have sent to another one.
+func moved(nodes []*server.Server) int {
+	sum := 0
+	for _, node := range nodes {
+		n, _ := strconv.Atoi(strings.TrimPrefix(node.Info("errorstats")["errorstat_MOVED"], "count=")) // none at first
+		sum += n
+	}
+	return sum
+}
+
+// names are the folders of examples/.
+func names(t *testing.T) (names []string) {
+	entries, err := os.ReadDir(filepath.Join(root(t), "examples"))
+	require.NoError(t, err)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+func root(t *testing.T) string {
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	return root
+}
+
+// onServer and onCluster are the environment in which an example finds its Redis.
+func onServer(s *server.Server) []string { return []string{"REDIS_URL=redis://" + s.Addr()} }
+
+func onCluster(c *topology.Cluster) []string {
+	return append(onServer(c.Masters()[0]), "REDIS_CLUSTER=1")
+}
+
+// run runs an example and returns what it prints. One that lacks a package says which.
+func run(t *testing.T, name string, env []string) (printed, complaint string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts", "example"), name)
-	cmd.Env = append(os.Environ(), "REDIS_URL=redis://"+server.Start(t).Addr())
+	var stdout, stderr bytes.Buffer
+	cmd := command(ctx, t, name, env)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	return stdout.String(), stderr.String(), err
+}
+
+// command runs an example until it ends, or ctx does.
+func command(ctx context.Context, t *testing.T, name string, env []string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "scripts", "example"), append([]string{name}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
 	// An example may start a web server: all it started is stopped with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	require.NoError(t, err, "%s\n%s", stdout.String(), stderr.String())
-	return stdout.String()
+	return cmd
 }
 
 // promised is an example's own expected.txt, or the one of all.
-func promised(t *testing.T, root, name string) string {
-	text, err := os.ReadFile(filepath.Join(root, "examples", name, "expected.txt"))
+func promised(t *testing.T, name string) string {
+	text, err := os.ReadFile(filepath.Join(root(t), "examples", name, "expected.txt"))
 	if os.IsNotExist(err) {
-		text, err = os.ReadFile(filepath.Join(root, "examples", "expected.txt"))
+		text, err = os.ReadFile(filepath.Join(root(t), "examples", "expected.txt"))
 	}
 	require.NoError(t, err)
 	return string(text)
