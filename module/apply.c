@@ -1,7 +1,5 @@
-// What a decision does: the key's value and expiry, their replication and
-// notification, and the reply.
-#include <string.h>
-
+// What a decision does to the keys of its call: value and expiry, their replication, and
+// notifications.
 #include "bridge.h"
 
 static RedisModuleString *stringPxat, *stringKeepttl;
@@ -17,47 +15,16 @@ void throttleMakeStrings(void) {
 // Replicas and the AOF are told the effect, never the command, so that they end
 // with the same bytes whatever their clock, and also without this module. Where there
 // are none a change is only counted; there is no command to name outside of a call.
-static int isHeard(const throttleCall *call, RedisModuleCtx *ctx) { return call->command < 0 || throttleIsHeard(ctx); }
+static int isHeard(const throttleCall *call, RedisModuleCtx *ctx) { return call->isOutside || throttleIsHeard(ctx); }
 
-static void replicateSet(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name, int expiryChanges) {
-  size_t length = (size_t)call->valueLength;
+static void replicateSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (!isHeard(call, ctx)) {
     api.ReplicateVerbatim(ctx);
-  } else if (expiryChanges) {
-    api.Replicate(ctx, "SET", "sbsl", name, call->newValue, length, stringPxat, (long long)call->expireAtMs);
+  } else if (key->expiryChanges) {
+    api.Replicate(ctx, "SET", "sbsl", key->name, key->newValue.bytes, key->newValue.length, stringPxat, (long long)key->expireAtMs);
   } else {
-    api.Replicate(ctx, "SET", "sbs", name, call->newValue, length, stringKeepttl);
+    api.Replicate(ctx, "SET", "sbs", key->name, key->newValue.bytes, key->newValue.length, stringKeepttl);
   }
-}
-
-static RedisModuleString *creating;
-static int creatingDb;
-
-int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
-  return creating && api.GetSelectedDb(ctx) == creatingDb && api.StringCompare(creating, name) == 0;
-}
-
-// The server sends event "new" while it adds a key, and is not done with the key then: up to
-// Redis 7.0 it goes on to take the expiry away, and aborts if the key is gone. Another module
-// may run any command in the middle. Those of ours leave this key alone. Replicas are told
-// before, in the order of the writes, and the reference to value keeps it valid.
-static void create(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
-  replicateSet(call, ctx, name, 1);
-  RedisModuleString *value = api.CreateString(NULL, call->newValue, (size_t)call->valueLength);
-  api.RetainString(NULL, value);
-  RedisModuleString *outer = creating;
-  int outerDb = creatingDb;
-  creating = name;
-  creatingDb = api.GetSelectedDb(ctx);
-  api.StringSet(key, value);
-  api.CloseKey(key);
-  creating = outer;
-  creatingDb = outerDb;
-  api.FreeString(NULL, value);
-  api.FreeString(NULL, value);
-  key = api.OpenKey(ctx, name, OPEN_READ | OPEN_WRITE);
-  if (api.KeyType(key) == KEYTYPE_STRING) api.SetAbsExpire(key, call->expireAtMs);
-  api.CloseKey(key);
 }
 
 // The server doubles a string that grows. Above this length that costs too much memory, so the
@@ -66,103 +33,96 @@ static void create(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key,
 enum { GROW_UP_TO = 512 };
 
 // A value of the same length is overwritten where it lies.
-static void overwrite(throttleCall *call, RedisModuleKey *key) {
-  size_t length = (size_t)call->valueLength;
-  if (call->value.length != length) {
-    if (length > GROW_UP_TO && length > call->value.length) api.StringTruncate(key, 2 * length + 2);
-    api.StringTruncate(key, length);
+static void overwrite(throttleKey *key) {
+  size_t length = key->newValue.length;
+  if (key->value.length != length) {
+    if (length > GROW_UP_TO && length > key->value.length) api.StringTruncate(key->handle, 2 * length + 2);
+    api.StringTruncate(key->handle, length);
   }
   // For writing, the server hands out a copy of its own where the old value is shared.
-  memcpy(api.StringDMA(key, &length, OPEN_WRITE), call->newValue, length);
+  memcpy(api.StringDMA(key->handle, &length, OPEN_WRITE), key->newValue.bytes, length);
 }
 
-// The listeners of notifications come last, with the key closed: one of another module
-// may change it.
-static void set(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
-  int expiryChanges = call->keyKind == KEY_ABSENT || api.GetAbsExpire(key) != call->expireAtMs;
-  if (call->keyKind == KEY_ABSENT) {
-    create(call, ctx, key, name);
-    api.SignalModifiedKey(ctx, name);
-  } else {
-    overwrite(call, key);
-    if (expiryChanges) api.SetAbsExpire(key, call->expireAtMs);
-    replicateSet(call, ctx, name, expiryChanges);
-    api.SignalModifiedKey(ctx, name);
-    api.CloseKey(key);
-  }
-  api.NotifyKeyspaceEvent(ctx, NOTIFY_STRING, "set", name);
-  if (expiryChanges) api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", name);
-}
-
-static void delete(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
-  api.DeleteKey(key);
+static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  api.DeleteKey(key->handle);
   if (isHeard(call, ctx)) {
-    api.Replicate(ctx, "DEL", "s", name);
+    api.Replicate(ctx, "DEL", "s", key->name);
   } else {
     api.ReplicateVerbatim(ctx);
   }
-  api.SignalModifiedKey(ctx, name);
-  api.CloseKey(key);
-  api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "del", name);
 }
 
-static int isLimited(const throttleCall *call) {
-  return (call->reply == REPLY_INTEGERS || call->reply == REPLY_FIELDS) && call->integers[FIELD_LIMITED];
-}
-
-void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name) {
-  switch (call->write) {
-  case WRITE_SET:
-    set(call, ctx, key, name);
+// Changes a key that is there, and closes it. What is to be created is told to replicas here,
+// too: before anybody is notified of anything, so in the order of the writes.
+static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  switch (key->effect) {
+  case EFFECT_SET:
+    key->expiryChanges = key->kind == KEY_ABSENT || api.GetAbsExpire(key->handle) != key->expireAtMs;
+    replicateSet(call, ctx, key);
+    if (key->kind == KEY_ABSENT) return;
+    overwrite(key);
+    if (key->expiryChanges) api.SetAbsExpire(key->handle, key->expireAtMs);
+    api.SignalModifiedKey(ctx, key->name);
     break;
-  case WRITE_DELETE:
-    delete(call, ctx, key, name);
+  case EFFECT_DELETE:
+    delete(call, ctx, key);
+    api.SignalModifiedKey(ctx, key->name);
     break;
-  default:
-    if (key) api.CloseKey(key);
   }
-  if (isLimited(call) && call->command != COMMAND_PEEK) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", name);
+  if (key->handle) api.CloseKey(key->handle);
 }
 
-// The names of a REPLY_FIELDS, in the order of package command's integers.
-#define FIELD(name) {name, sizeof name - 1}
-static const throttleView fieldNames[MAX_INTEGERS] = {
-    FIELD("limited"),        FIELD("rule"),          FIELD("limit"),   FIELD("remaining"), FIELD("retry_after_ms"),
-    FIELD("reset_after_ms"), FIELD("next_after_ms"), FIELD("granted"), FIELD("wait_ms"),
-};
+static const throttleCall *creating;
 
-// A map in RESP3, its pairs one after the other in RESP2.
-void throttleReplyMap(RedisModuleCtx *ctx, int pairs) {
-  if (api.ReplyWithMap) {
-    api.ReplyWithMap(ctx, pairs);
-  } else {
-    api.ReplyWithArray(ctx, 2 * pairs);
+int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
+  if (!creating || api.GetSelectedDb(ctx) != creating->db) return 0;
+  for (int i = 0; i < creating->keyCount; i++) {
+    if (api.StringCompare(creating->keys[i].name, name) == 0) return 1;
+  }
+  return 0;
+}
+
+// The server sends event "new" while it adds a key, and is not done with the key then: up to
+// Redis 7.0 it goes on to take the expiry away, and aborts if the key is gone. Another module
+// may run any command in the middle. Those of ours leave the keys of this call alone; the
+// reference to value keeps it valid whatever the others do.
+static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  RedisModuleString *value = api.CreateString(NULL, key->newValue.bytes, key->newValue.length);
+  api.RetainString(NULL, value);
+  const throttleCall *outer = creating;
+  creating = call;
+  api.StringSet(key->handle, value);
+  api.CloseKey(key->handle);
+  creating = outer;
+  api.FreeString(NULL, value);
+  api.FreeString(NULL, value);
+  RedisModuleKey *created = api.OpenKey(ctx, key->name, OPEN_READ | OPEN_WRITE);
+  if (api.KeyType(created) == KEYTYPE_STRING) api.SetAbsExpire(created, key->expireAtMs);
+  api.CloseKey(created);
+  api.SignalModifiedKey(ctx, key->name);
+}
+
+static void notify(RedisModuleCtx *ctx, throttleKey *key) {
+  switch (key->effect) {
+  case EFFECT_SET:
+    api.NotifyKeyspaceEvent(ctx, NOTIFY_STRING, "set", key->name);
+    if (key->expiryChanges) api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", key->name);
+    break;
+  case EFFECT_DELETE:
+    api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "del", key->name);
   }
 }
 
-void throttleReplyName(RedisModuleCtx *ctx, const char *name) { api.ReplyWithStringBuffer(ctx, name, strlen(name)); }
-
-static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
-  throttleReplyMap(ctx, MAX_INTEGERS);
-  for (int i = 0; i < MAX_INTEGERS; i++) {
-    api.ReplyWithStringBuffer(ctx, fieldNames[i].bytes, fieldNames[i].length);
-    api.ReplyWithLongLong(ctx, call->integers[i]);
+// The listeners of notifications come last, with all keys written and closed: one of another
+// module may change them.
+void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
+  for (int i = 0; i < call->keyCount; i++) change(call, ctx, &call->keys[i]);
+  for (int i = 0; i < call->keyCount; i++) {
+    throttleKey *key = &call->keys[i];
+    if (key->effect == EFFECT_SET && key->kind == KEY_ABSENT) create(call, ctx, key);
   }
-}
-
-void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
-  switch (call->reply) {
-  case REPLY_INTEGERS:
-    api.ReplyWithArray(ctx, call->integerCount);
-    for (int i = 0; i < call->integerCount; i++) api.ReplyWithLongLong(ctx, call->integers[i]);
-    break;
-  case REPLY_FIELDS:
-    replyFields(call, ctx);
-    break;
-  case REPLY_WRONG_ARITY:
-    api.WrongArity(ctx);
-    break;
-  default:
-    api.ReplyWithError(ctx, call->error);
+  for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
+  if (call->tally == TALLY_LIMITED) {
+    api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
   }
 }

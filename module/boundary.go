@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"redis-throttle/module/command"
-	"redis-throttle/top"
 )
 
 // The call in hand, and its views of the arguments. The server runs commands one at
@@ -22,13 +21,18 @@ var (
 	views   [command.MaxArgs][]byte
 )
 
+func init() { current.Key = &current.KeysRoom[0] }
+
 // C and package command count alike; otherwise this does not compile.
 var (
 	same = [1]struct{}{}
 	_    = same[command.MaxArgs-C.MAX_ARGS]
 	_    = same[command.MaxValueLen-C.MAX_VALUE_LEN]
 	_    = same[command.MaxErrorLen-C.MAX_ERROR_LEN]
-	_    = same[command.MaxIntegers-C.MAX_INTEGERS]
+	_    = same[command.MaxFields-C.MAX_FIELDS]
+	_    = same[command.MaxTextLen-C.MAX_TEXT_LEN]
+	_    = same[command.MaxKeys-C.MAX_KEYS]
+	_    = same[command.MaxCommands-C.MAX_COMMANDS]
 	_    = same[command.Absent-C.KEY_ABSENT]
 	_    = same[command.String-C.KEY_STRING]
 	_    = same[command.Other-C.KEY_OTHER]
@@ -36,16 +40,17 @@ var (
 	_    = same[command.ReplyWrongArity-C.REPLY_WRONG_ARITY]
 	_    = same[command.ReplyIntegers-C.REPLY_INTEGERS]
 	_    = same[command.ReplyFields-C.REPLY_FIELDS]
+	_    = same[command.ReplyRows-C.REPLY_ROWS]
 	_    = same[command.ReplyLater-C.REPLY_LATER]
-	_    = same[command.Keep-C.WRITE_KEEP]
-	_    = same[command.Set-C.WRITE_SET]
-	_    = same[command.Delete-C.WRITE_DELETE]
-	_    = same[command.Throttle-C.COMMAND_THROTTLE]
-	_    = same[command.Limit-C.COMMAND_LIMIT]
-	_    = same[command.Peek-C.COMMAND_PEEK]
-	_    = same[command.Refund-C.COMMAND_REFUND]
-	_    = same[command.Wait-C.COMMAND_WAIT]
-	_    = same[top.MaxKeyLen-C.MAX_TOP_NAME_LEN]
+	_    = same[command.Keep-C.EFFECT_KEEP]
+	_    = same[command.Set-C.EFFECT_SET]
+	_    = same[command.Delete-C.EFFECT_DELETE]
+	_    = same[command.NoTally-C.TALLY_NONE]
+	_    = same[command.Allowed-C.TALLY_ALLOWED]
+	_    = same[command.Limited-C.TALLY_LIMITED]
+	_    = same[command.NoKeys-C.KEYS_NONE]
+	_    = same[command.OneKey-C.KEYS_ONE]
+	_    = same[command.CountedKeys-C.KEYS_COUNTED]
 )
 
 // throttleDecide is the one crossing of a command: it reads what C gathered and
@@ -56,13 +61,21 @@ func throttleDecide(c *C.throttleCall) {
 	defer recoverToError(c)
 	growStack()
 	gathered(c)
-	current.Run(command.Index(c.command))
+	current.Run(command.All[c.command])
 	outcome(c)
 	if current.Reply == command.ReplyLater {
 		enter(c)
 	}
-	if topKeys.Len() > 0 {
-		countTop(c)
+}
+
+// throttleRowAt shows row index of the reply to the call in hand.
+//
+//export throttleRowAt
+func throttleRowAt(index C.int, row *C.throttleRow) {
+	text, integers := current.Row(int(index))
+	row.length = C.int32_t(copy(bytesOf(row.text[:]), text))
+	for i, n := range integers {
+		row.integers[i] = C.int64_t(n)
 	}
 }
 
@@ -85,19 +98,26 @@ func keep(*[32 << 10]byte) {}
 
 // gathered shows the call to package command. Nothing is copied.
 func gathered(c *C.throttleCall) {
-	viewed := min(int(c.argCount), len(views))
-	for i := range viewed {
-		views[i] = view(c.args[i])
+	args := unsafe.Slice(c.args, int(c.viewCount))
+	for i := range args {
+		views[i] = view(args[i])
 	}
 	current.ArgCount = int(c.argCount)
-	current.Args = views[:viewed]
+	current.Args = views[:len(args)]
 	current.MayBlock = c.mayBlock != 0
+	current.DB = int(c.db)
 	current.NowNs = int64(c.nowNs)
-	current.Kind = command.KeyKind(c.keyKind)
-	if current.Kind == command.String {
-		current.Value = view(c.value)
+	current.Keys = current.KeysRoom[:c.keyCount]
+	for i, from := range keysOf(c) {
+		key := &current.Keys[i]
+		key.Kind = command.KeyKind(from.kind)
+		if key.Kind == command.String {
+			key.Value = view(from.value)
+		}
 	}
 }
+
+func keysOf(c *C.throttleCall) []C.throttleKey { return unsafe.Slice(c.keys, int(c.keyCount)) }
 
 func view(v C.throttleView) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v.bytes)), int(v.length))
@@ -106,20 +126,37 @@ func view(v C.throttleView) []byte {
 func outcome(c *C.throttleCall) {
 	c.panicked = 0
 	c.reply = C.int32_t(current.Reply)
-	c.write = C.int32_t(current.Write)
-	if current.Write == command.Set {
-		c.expireAtMs = C.int64_t(current.ExpireAtMs)
-		c.valueLength = C.int64_t(copy(bytesOf(c.newValue[:]), current.NewValue))
+	c.tally = C.int32_t(current.Tally)
+	c.tallyKey = C.int32_t(current.TallyKey)
+	c.refunded = C.int64_t(current.Refunded)
+	to := keysOf(c)
+	for i := range current.Keys {
+		applied(c, i, &to[i], &current.Keys[i])
 	}
 	switch current.Reply {
 	case command.ReplyIntegers, command.ReplyFields:
-		c.integerCount = C.int32_t(len(current.Integers))
+		c.count = C.int32_t(len(current.Integers))
 		for i, n := range current.Integers {
 			c.integers[i] = C.int64_t(n)
 		}
+	case command.ReplyRows:
+		c.count = C.int32_t(current.RowCount)
 	case command.ReplyError:
 		setError(c, current.Error)
 	}
+}
+
+// applied copies what becomes of key i to where C keeps it: Go's memory is the next call's, and
+// that may come, nested, before C has applied everything.
+func applied(c *C.throttleCall, i int, to *C.throttleKey, key *command.Key) {
+	to.effect = C.int32_t(key.Effect)
+	if key.Effect != command.Set {
+		return
+	}
+	room := unsafe.Slice((*byte)(unsafe.Pointer(c.values)), len(current.Keys)*command.MaxValueLen)[i*command.MaxValueLen:]
+	to.expireAtMs = C.int64_t(key.ExpireAtMs)
+	to.newValue.bytes = (*C.char)(unsafe.Pointer(&room[0]))
+	to.newValue.length = C.size_t(copy(room, key.NewValue))
 }
 
 // setError makes text a C string on one line: a line break would end the reply.
@@ -139,7 +176,7 @@ func bytesOf(chars []C.char) []byte {
 }
 
 // recoverToError makes a panic of ours the client's error and the log's line; the
-// key stays as it was, and the server lives.
+// keys stay as they were, and the server lives.
 func recoverToError(c *C.throttleCall) {
 	cause := recover()
 	if cause == nil {
@@ -147,6 +184,10 @@ func recoverToError(c *C.throttleCall) {
 	}
 	c.panicked = 1
 	c.reply = C.REPLY_ERROR
-	c.write = C.WRITE_KEEP
+	c.tally = C.TALLY_NONE
+	c.refunded = 0
+	for i := range keysOf(c) {
+		keysOf(c)[i].effect = C.EFFECT_KEEP
+	}
 	setError(c, fmt.Appendf(nil, "ERR internal error in module throttle, nothing was changed: panic: %v", cause))
 }

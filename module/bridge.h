@@ -5,73 +5,128 @@
 #include <string.h>
 
 #include "api.h"
+#include "info.h"
 
 // The constants here are those of Go's package command; boundary.go compares them.
-enum { MAX_ARGS = 40, MAX_VALUE_LEN = 8426, MAX_ERROR_LEN = 255, MAX_INTEGERS = 9 };
+enum { MAX_ARGS = 40, MAX_VALUE_LEN = 8426, MAX_ERROR_LEN = 255, MAX_FIELDS = 9, MAX_TEXT_LEN = 128 };
+enum { MAX_KEYS = 8, MAX_COMMANDS = 32 };
 enum { KEY_ABSENT, KEY_STRING, KEY_OTHER };
-enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGERS, REPLY_FIELDS, REPLY_LATER };
-enum { WRITE_KEEP, WRITE_SET, WRITE_DELETE };
-enum { KIND_WRITE, KIND_READ, KIND_BLOCKING };
-enum { COMMAND_THROTTLE, COMMAND_LIMIT, COMMAND_PEEK, COMMAND_REFUND, COMMAND_WAIT, COMMANDS };
-// Places in integers.
-enum { FIELD_LIMITED = 0, FIELD_GRANTED = 7 };
-enum { MAX_TOP_NAME_LEN = 128 };
+enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER };
+enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE };
+enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
+enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
 
 typedef struct {
   const char *bytes;
   size_t length;
 } throttleView;
 
+// What C has to know of a command; the rest is Go's. commands.c has them in the order of
+// their indexes.
+typedef struct {
+  char counter[32]; // in INFO
+  int32_t keys;
+  int32_t readOnly;
+  int32_t blocks;
+  int32_t fieldCount;
+  throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
+} throttleTraits;
+
+// A command as the server is told of it.
+typedef struct {
+  const char *name, *flags;
+  const char *categories;    // of ACL: a server derives none from the flags of a module's command
+  const char *ownCategories; // the same, and category throttle, where there is one
+  const commandInfo *info;
+  throttleTraits traits;
+} throttleCommand;
+
+// One key of a call: what the server holds there, and what becomes of it.
+typedef struct {
+  RedisModuleString *name;
+  RedisModuleKey *handle;
+  int32_t kind;
+  int32_t effect;
+  int32_t expiryChanges;
+  throttleView value;
+  throttleView newValue; // of EFFECT_SET; in the call's room for values
+  int64_t expireAtMs;
+} throttleKey;
+
 // A call as C gathered it, and its outcome as Go filled it in for C to apply.
 typedef struct {
   int32_t command;
-  int32_t argCount; // after the command's name, maybe more than MAX_ARGS
-  int32_t keyKind;
-  int32_t mayBlock; // of KIND_BLOCKING: the caller can be made to wait
-  int32_t db;       // of KIND_BLOCKING, and when CL.TOP counts
+  int32_t argCount; // after the command's name, maybe more than are viewed
+  int32_t viewCount;
+  int32_t keyCount;
+  int32_t mayBlock;  // of a command that blocks: the caller can be made to wait
+  int32_t isOutside; // a timer's doing and no command: there is none that could be replicated
+  int32_t db;
   int64_t nowNs;
-  throttleView value;
-  throttleView args[MAX_ARGS];
+  throttleView *args;
+  throttleKey *keys;
+  char *values; // room for MAX_VALUE_LEN bytes for each key
 
   int32_t reply;
-  int32_t write;
+  int32_t tally;
+  int32_t tallyKey; // the key that is notified of as limited
   int32_t panicked; // error tells what happened
   int32_t line;     // of REPLY_LATER: where the caller waits
-  int32_t integerCount;
-  int64_t expireAtMs;
-  int64_t valueLength;
-  int64_t integers[MAX_INTEGERS];
-  char newValue[MAX_VALUE_LEN];
+  int32_t count;    // of integers or rows
+  int64_t refunded; // units given back
+  int64_t integers[MAX_FIELDS];
   char error[MAX_ERROR_LEN + 1];
 } throttleCall;
 
-// A call is not zeroed: every field is written before it is read. The test build fills it, so
-// that one that is not shows.
-static inline void throttleBlank(throttleCall *call) {
-#ifdef THROTTLE_CHECK
-  memset(call, 0xA5, sizeof *call);
-#else
-  (void)call;
-#endif
-}
-
-// One key of CL.TOP's reply.
+// One of a REPLY_ROWS: a text, then integers, under the names of the command's fields.
 typedef struct {
-  int32_t db;
-  int32_t nameLength;
-  int64_t count;
-  int64_t error;
-  char name[MAX_TOP_NAME_LEN];
-} throttleTopKey;
+  int32_t length;
+  int64_t integers[MAX_FIELDS];
+  char text[MAX_TEXT_LEN];
+} throttleRow;
 
 typedef struct {
   char version[64];
   uint64_t sinceUnixTime;
-  uint64_t calls[COMMANDS];
+  uint64_t calls[MAX_COMMANDS];
   uint64_t allowed, limited, refundedUnits;
   uint64_t waiting, waited, waitLeft;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
 } throttleStats;
+
+// A call with at most one key, and what its views need.
+typedef struct {
+  throttleCall call;
+  throttleKey key;
+  throttleView args[MAX_ARGS];
+  char values[MAX_VALUE_LEN];
+} throttleSingle;
+
+// What crosses is not zeroed: every field is written before it is read. The test build fills
+// it, so that one that is not shows.
+static inline void throttleBlank(void *what, size_t size) {
+#ifdef THROTTLE_CHECK
+  memset(what, 0xA5, size);
+#else
+  (void)what, (void)size;
+#endif
+}
+
+static inline throttleCall *throttleBegin(throttleSingle *single, int command, RedisModuleString *name) {
+  throttleBlank(single, sizeof *single);
+  throttleCall *call = &single->call;
+  call->command = command;
+  call->isOutside = 0;
+  call->mayBlock = 0;
+  call->argCount = 0;
+  call->viewCount = 0;
+  call->args = single->args;
+  call->keyCount = name != NULL;
+  call->keys = &single->key;
+  call->values = single->values;
+  single->key.name = name;
+  return call;
+}
 
 // load.c. throttlePrepare gets what every call needs: the API and the constant
 // strings. It returns NULL, or what keeps the module from running here.
@@ -81,8 +136,11 @@ void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text);
 void throttleSilenceGoRm(void);
 const char *throttleText(const RedisModuleString *string, size_t *length);
 
-// commands.c. Returns NULL, or the name of a command that could not be registered.
-const char *throttleRegisterCommands(RedisModuleCtx *ctx);
+// commands.c. throttleRegister returns API_ERR when the name is taken.
+extern throttleTraits throttleCommands[MAX_COMMANDS];
+extern int throttleCommandCount;
+int throttleMakeCategory(RedisModuleCtx *ctx);
+int throttleRegister(RedisModuleCtx *ctx, int index, const throttleCommand *command, int hasCategory);
 
 // config.c
 int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax);
@@ -102,31 +160,29 @@ void throttlePrepareForCrash(void);
 void throttleNoteGoThreads(void);
 void throttleStopGoThreads(void);
 
-// command.c, topkeys.c
+// command.c
 extern uint64_t throttleRuns; // commands that began; more than before when others ran nested
-int throttleRun(int index, int kind, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
-int throttleTop(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 // gather.c. The command clock is the server's own reading where it gives one (Redis 7.2,
 // Valkey): of the start of the call, or of the transaction or script it is part of. It
 // costs nothing, and expiry goes by the same.
 int64_t throttleClockNs(void);
 int64_t throttleCommandClockNs(void);
-void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc);
-void throttleGatherKey(throttleCall *call, RedisModuleKey *key);
+void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
+void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 
-// apply.c. throttleApplyKey closes key. A call in the middle of another's that adds its key
-// leaves that key alone.
+// apply.c. throttleApply closes the keys. A call in the middle of another's that adds a key
+// leaves the keys of that one alone.
 int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name);
 void throttleMakeStrings(void);
-void throttleApplyKey(throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name);
+void throttleApply(throttleCall *call, RedisModuleCtx *ctx);
+
+// reply.c
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
 
-void throttleReplyMap(RedisModuleCtx *ctx, int pairs);
-void throttleReplyName(RedisModuleCtx *ctx, const char *name);
-
 // wait.c. throttleWait blocks the caller of a REPLY_LATER until its slot has come.
-void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name);
+void throttleWait(throttleCall *call, RedisModuleCtx *ctx);
 
 // timerslack.c. Gives the calling thread its timer slack back.
 void throttleRestoreTimerSlack(void);

@@ -1,62 +1,42 @@
-// The module's commands, and how the server is told of them.
+// How the server is told of the commands. Which there are is package command's to say.
 #include <errno.h>
 
 #include "bridge.h"
-#include "info.h"
+
+throttleTraits throttleCommands[MAX_COMMANDS];
+int throttleCommandCount;
 
 // The server calls a command by a function of its own and tells nothing else apart (a
-// name may have been changed by rename-command). The key comes first in all of them.
-#define DECISION(function, index, kind)                                              \
-  static int function(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {     \
-    return throttleRun(index, kind, ctx, argv, argc);                                \
+// name may have been changed by rename-command), so there is one for each index.
+#define EACH_INDEX(f)                                                                                             \
+  f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11) f(12) f(13) f(14) f(15) f(16) f(17) f(18) f(19)   \
+  f(20) f(21) f(22) f(23) f(24) f(25) f(26) f(27) f(28) f(29) f(30) f(31)
+#define DEFINE_RUN(index)                                                                \
+  static int run##index(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {       \
+    return throttleRun(index, ctx, argv, argc);                                          \
   }
-DECISION(runThrottle, COMMAND_THROTTLE, KIND_WRITE)
-DECISION(runLimit, COMMAND_LIMIT, KIND_WRITE)
-DECISION(runPeek, COMMAND_PEEK, KIND_READ)
-DECISION(runRefund, COMMAND_REFUND, KIND_WRITE)
-DECISION(runWait, COMMAND_WAIT, KIND_BLOCKING)
-
-#define CATEGORIES(standard) standard, standard " throttle"
-
-static const struct {
-  const char *name;
-  RedisModuleCmdFunc function;
-  const char *flags;
-  int firstKey;
-  const char *categories;    // of ACL: a server derives none from the flags of a module's command
-  const char *ownCategories; // the same, and category throttle, where there is one
-  const commandInfo *info;
-} commands[] = {
-    {"cl.throttle", runThrottle, "write fast deny-oom", 1, CATEGORIES("write fast"), &infoThrottle},
-    {"cl.limit", runLimit, "write fast deny-oom", 1, CATEGORIES("write fast"), &infoLimit},
-    {"cl.peek", runPeek, "readonly fast", 1, CATEGORIES("read fast"), &infoPeek},
-    {"cl.refund", runRefund, "write fast", 1, CATEGORIES("write fast"), &infoRefund},
-    {"cl.wait", runWait, "write deny-oom", 1, CATEGORIES("write slow blocking"), &infoWait},
-    // Not in category throttle: it tells names of keys that a user may have no access to.
-    {"cl.top", throttleTop, "readonly admin", 0, "read slow admin dangerous", "read slow admin dangerous", &infoTop},
-};
+#define NAME_RUN(index) run##index,
+EACH_INDEX(DEFINE_RUN)
+static const RedisModuleCmdFunc runs[MAX_COMMANDS] = {EACH_INDEX(NAME_RUN)};
 
 // Makes category throttle and reports whether it is there: Redis 7.2 puts commands into the
 // server's categories only. One from an earlier load of the module is as good.
-static int makeCategory(RedisModuleCtx *ctx) {
+int throttleMakeCategory(RedisModuleCtx *ctx) {
   if (!api.AddACLCategory) return 0;
   errno = 0;
   return api.AddACLCategory(ctx, "throttle") == API_OK || errno == EBUSY;
 }
 
-const char *throttleRegisterCommands(RedisModuleCtx *ctx) {
-  int hasCategory = makeCategory(ctx);
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-    int key = commands[i].firstKey;
-    if (api.CreateCommand(ctx, commands[i].name, commands[i].function, commands[i].flags, key, key, key) != API_OK) {
-      return commands[i].name;
-    }
-    if (!api.GetCommand || !api.SetCommandInfo) continue;
-    RedisModuleCommand *command = api.GetCommand(ctx, commands[i].name);
-    api.SetCommandInfo(command, commands[i].info);
-    if (api.SetCommandACLCategories) {
-      api.SetCommandACLCategories(command, hasCategory ? commands[i].ownCategories : commands[i].categories);
-    }
+int throttleRegister(RedisModuleCtx *ctx, int index, const throttleCommand *command, int hasCategory) {
+  throttleCommands[index] = command->traits;
+  throttleCommandCount = index + 1;
+  int key = command->traits.keys == KEYS_ONE;
+  if (api.CreateCommand(ctx, command->name, runs[index], command->flags, key, key, key) != API_OK) return API_ERR;
+  if (!api.GetCommand || !api.SetCommandInfo) return API_OK;
+  RedisModuleCommand *registered = api.GetCommand(ctx, command->name);
+  api.SetCommandInfo(registered, command->info);
+  if (api.SetCommandACLCategories) {
+    api.SetCommandACLCategories(registered, hasCategory ? command->ownCategories : command->categories);
   }
-  return NULL;
+  return API_OK;
 }

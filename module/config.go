@@ -54,3 +54,6 @@ func texts(args []rm.String) (all []string) {
 	}
 	return all
 }
+
+//export throttleTopResize
+func throttleTopResize(entries C.longlong) { command.ResizeTop(int(entries)) }

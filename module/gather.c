@@ -1,4 +1,4 @@
-// What a call needs to be decided: views of its arguments and of its key's value, and
+// What a call needs to be decided: views of its arguments and of its keys' values, and
 // the clock. Nothing is copied.
 #include <time.h>
 
@@ -14,23 +14,41 @@ int64_t throttleCommandClockNs(void) {
   return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
 }
 
-void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc) {
+void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
   call->argCount = argc - 1;
-  int viewed = call->argCount < MAX_ARGS ? call->argCount : MAX_ARGS;
-  for (int i = 0; i < viewed; i++) call->args[i].bytes = api.StringPtrLen(argv[i + 1], &call->args[i].length);
+  call->viewCount = call->argCount < room ? call->argCount : room;
+  for (int i = 0; i < call->viewCount; i++) call->args[i].bytes = api.StringPtrLen(argv[i + 1], &call->args[i].length);
 }
 
 // A key that is not there is NULL when it was opened for reading.
-void throttleGatherKey(throttleCall *call, RedisModuleKey *key) {
-  switch (key ? api.KeyType(key) : KEYTYPE_EMPTY) {
+static void gatherKey(throttleKey *key) {
+  switch (key->handle ? api.KeyType(key->handle) : KEYTYPE_EMPTY) {
   case KEYTYPE_EMPTY:
-    call->keyKind = KEY_ABSENT;
+    key->kind = KEY_ABSENT;
     break;
   case KEYTYPE_STRING:
-    call->keyKind = KEY_STRING;
-    call->value.bytes = api.StringDMA(key, &call->value.length, OPEN_READ);
+    key->kind = KEY_STRING;
+    key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
     break;
   default:
-    call->keyKind = KEY_OTHER;
+    key->kind = KEY_OTHER;
   }
+}
+
+static void openAll(throttleCall *call, RedisModuleCtx *ctx, int mode) {
+  for (int i = 0; i < call->keyCount; i++) call->keys[i].handle = api.OpenKey(ctx, call->keys[i].name, mode);
+}
+
+// Opening a key that has expired removes it, of which other modules are notified. The handles
+// do not show what a command of ours wrote on their behalf, so the keys are opened anew.
+void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
+  uint64_t runs = throttleRuns;
+  openAll(call, ctx, mode);
+  if (throttleRuns != runs) {
+    for (int i = 0; i < call->keyCount; i++) {
+      if (call->keys[i].handle) api.CloseKey(call->keys[i].handle);
+    }
+    openAll(call, ctx, mode);
+  }
+  for (int i = 0; i < call->keyCount; i++) gatherKey(&call->keys[i]);
 }

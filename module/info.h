@@ -79,6 +79,14 @@ typedef struct {
   commandArg *args;
 } commandInfo;
 
-extern const commandInfo infoThrottle, infoLimit, infoPeek, infoRefund, infoWait, infoTop;
+// One key, at the position given.
+static inline void throttleKeyAt(commandKeySpec *spec, int position) {
+  spec->beginSearchType = KEY_SPEC_INDEX;
+  spec->begin.index.position = position;
+  spec->findKeysType = KEY_SPEC_RANGE;
+  spec->find.range.lastKey = 0;
+  spec->find.range.keyStep = 1;
+  spec->find.range.limit = 0;
+}
 
 #endif

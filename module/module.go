@@ -66,9 +66,8 @@ func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 	if err != nil {
 		return err
 	}
-	if taken := C.throttleRegisterCommands(ctx); taken != nil {
-		return fmt.Errorf("another module has the command %s (redis-cell has cl.throttle). Remove the loadmodule line of that module",
-			C.GoString(taken))
+	if err := register(ctx); err != nil {
+		return err
 	}
 	build := fmt.Sprintf("%s (commit %s, %s)", version(), commit, runtime.Version())
 	registerInfo(ctx, build)

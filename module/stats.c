@@ -8,15 +8,10 @@ throttleStats stats;
 
 void throttleCount(const throttleCall *call) {
   stats.calls[call->command]++;
+  stats.allowed += call->tally == TALLY_ALLOWED;
+  stats.limited += call->tally == TALLY_LIMITED;
+  stats.refundedUnits += (uint64_t)call->refunded;
   switch (call->reply) {
-  case REPLY_INTEGERS:
-  case REPLY_FIELDS:
-    if (call->command == COMMAND_REFUND) {
-      stats.refundedUnits -= call->integers[FIELD_GRANTED];
-    } else if (call->command != COMMAND_PEEK) {
-      *(call->integers[FIELD_LIMITED] ? &stats.limited : &stats.allowed) += 1;
-    }
-    break;
   case REPLY_WRONG_ARITY:
     stats.errorsArity++;
     break;
@@ -31,16 +26,24 @@ void throttleCount(const throttleCall *call) {
   }
 }
 
+// Of the commands that have keys.
+static void infoCalls(RedisModuleInfoCtx *ctx) {
+  uint64_t total = 0;
+  for (int i = 0; i < throttleCommandCount; i++) {
+    if (throttleCommands[i].keys != KEYS_NONE) total += stats.calls[i];
+  }
+  api.InfoAddFieldULongLong(ctx, "calls", total);
+  for (int i = 0; i < throttleCommandCount; i++) {
+    if (throttleCommands[i].keys != KEYS_NONE) api.InfoAddFieldULongLong(ctx, throttleCommands[i].counter, stats.calls[i]);
+  }
+}
+
 static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   if (forCrashReport) throttleStopGoThreads();
   api.InfoAddSection(ctx, "");
   api.InfoAddFieldCString(ctx, "version", stats.version);
   api.InfoAddFieldULongLong(ctx, "since_unix_time", stats.sinceUnixTime);
-  static const char *const calls[] = {"calls_throttle", "calls_limit", "calls_peek", "calls_refund", "calls_wait"};
-  uint64_t total = 0;
-  for (int i = 0; i < COMMANDS; i++) total += stats.calls[i];
-  api.InfoAddFieldULongLong(ctx, "calls", total);
-  for (int i = 0; i < COMMANDS; i++) api.InfoAddFieldULongLong(ctx, calls[i], stats.calls[i]);
+  infoCalls(ctx);
   api.InfoAddFieldULongLong(ctx, "allowed", stats.allowed);
   api.InfoAddFieldULongLong(ctx, "limited", stats.limited);
   api.InfoAddFieldULongLong(ctx, "refunded_units", stats.refundedUnits);

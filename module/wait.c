@@ -19,6 +19,8 @@ enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
 
 enum { RETRY_PAUSED_MS = 20, MS_NS = 1000 * 1000 };
 
+static int waitCommand; // the index of CL.WAIT, once somebody has waited
+
 static waitLine *lineAt(int index) { return (waitLine *)throttleOwner(index); }
 
 static void wake(RedisModuleCtx *ctx, void *data);
@@ -48,6 +50,14 @@ static void setNextTimer(RedisModuleCtx *ctx, int index, int64_t earliestMs) {
   api.Free(line);
 }
 
+static throttleCall *beginOutside(throttleSingle *single, RedisModuleCtx *ctx, RedisModuleString *name) {
+  throttleCall *call = throttleBegin(single, waitCommand, name);
+  call->isOutside = 1;
+  call->nowNs = throttleClockNs();
+  call->db = api.GetSelectedDb(ctx);
+  return call;
+}
+
 // Writes the line's key as it is without those who left. On a replica the key is its
 // master's, and the slots lapse. It returns in how many milliseconds to try again what
 // could not be written now.
@@ -58,18 +68,14 @@ static int64_t giveBack(RedisModuleCtx *ctx, int index) {
   if (isMaster && api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return RETRY_PAUSED_MS;
   int db = api.GetSelectedDb(ctx);
   api.SelectDb(ctx, line->db);
-  RedisModuleKey *key = api.OpenKey(ctx, line->name, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
-  throttleCall call;
-  throttleBlank(&call);
-  call.command = -1;
-  call.nowNs = throttleClockNs();
-  call.argCount = 0;
-  throttleGatherKey(&call, key);
-  throttleGiveBack(index, &call);
-  if (!isMaster) call.write = WRITE_KEEP;
-  throttleApplyKey(&call, ctx, key, line->name);
+  throttleSingle single;
+  throttleCall *call = beginOutside(&single, ctx, line->name);
+  throttleOpenKeys(call, ctx, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
+  throttleGiveBack(index, call);
+  if (!isMaster) call->keys->effect = EFFECT_KEEP;
+  throttleApply(call, ctx);
   api.SelectDb(ctx, db);
-  return call.panicked ? LONGEST_TIMER_MS : 0;
+  return call->panicked ? LONGEST_TIMER_MS : 0;
 }
 
 // Slots that cannot be given back now are so later; callers who are due are answered all
@@ -92,16 +98,13 @@ static void wake(RedisModuleCtx *ctx, void *data) {
 
 // The reply of one who is no longer blocked.
 static int answer(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
-  throttleCall call;
-  throttleBlank(&call);
-  RedisModuleKey *key = api.OpenKey(ctx, argv[1], OPEN_READ);
-  call.command = -1;
-  call.nowNs = throttleClockNs();
-  throttleGatherArgs(&call, argv, argc);
-  throttleGatherKey(&call, key);
-  throttleAnswer(&call, granted, waitedNs);
-  if (key) api.CloseKey(key);
-  throttleReply(&call, ctx);
+  throttleSingle single;
+  throttleCall *call = beginOutside(&single, ctx, argv[1]);
+  throttleGatherArgs(call, argv, argc, MAX_ARGS);
+  throttleOpenKeys(call, ctx, OPEN_READ);
+  throttleAnswer(call, granted, waitedNs);
+  throttleApply(call, ctx);
+  throttleReply(call, ctx);
   return API_OK;
 }
 
@@ -129,14 +132,15 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   return API_OK;
 }
 
-void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString *name) {
+void throttleWait(throttleCall *call, RedisModuleCtx *ctx) {
+  waitCommand = call->command;
   RedisModuleBlockedClient *caller = api.BlockClient(ctx, onUnblocked, onTimeout, NULL, 0);
   api.SetDisconnectCallback(caller, leave);
   throttleBlocked(call, (uintptr_t)caller);
   stats.waiting++;
   if (lineAt(call->line)) return; // those ahead have set the timer
   waitLine *line = api.Alloc(sizeof *line);
-  line->name = api.CreateStringFromString(NULL, name);
+  line->name = api.CreateStringFromString(NULL, call->keys->name);
   line->timer = 0;
   line->db = call->db;
   throttleSetOwner(call->line, (uintptr_t)line);

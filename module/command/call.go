@@ -6,6 +6,7 @@ package command
 import (
 	"redis-throttle/gcra"
 	"redis-throttle/stack"
+	"redis-throttle/top"
 )
 
 // KeyKind says what the server holds at a call's key.
@@ -24,48 +25,77 @@ const (
 	ReplyError      ReplyKind = iota // Call.Error
 	ReplyWrongArity                  // the server's own sentence for it
 	ReplyIntegers                    // Call.Integers, as an array
-	ReplyFields                      // Call.Integers, as a map whose names the bridge knows
+	ReplyFields                      // Call.Integers, as a map whose names are the command's
+	ReplyRows                        // Call.RowCount rows, each a map
 	ReplyLater                       // none yet: the caller waits for Call.WaitNs
 )
 
-// WriteKind says what becomes of the key.
-type WriteKind int32
+// Effect says what becomes of a key.
+type Effect int32
 
 const (
-	Keep   WriteKind = iota // nothing is written, expired, replicated or signalled
-	Set                     // the key holds Call.NewValue and expires at Call.ExpireAtMs
-	Delete                  // the key is gone
+	Keep   Effect = iota // nothing is written, expired, replicated or signalled
+	Set                  // the key holds Key.NewValue and expires at Key.ExpireAtMs
+	Delete               // the key is gone
+)
+
+// Tally says how a decision counts.
+type Tally int32
+
+const (
+	NoTally Tally = iota
+	Allowed
+	Limited
 )
 
 const (
 	// MaxArgs is the number of arguments a call is given views of; a longer call
 	// shows its true length in Call.ArgCount.
 	MaxArgs = 40
+	// MaxKeys is the number of keys that one call can have.
+	MaxKeys = 8
+	// MaxCommands is the number of commands that there can be.
+	MaxCommands = 32
 	// MaxValueLen is the length in bytes of the longest value a command writes.
 	MaxValueLen = stack.MaxEncodedLen
 	// MaxErrorLen is the length in bytes of the longest error.
 	MaxErrorLen = 255
-	// MaxIntegers is the length of the longest reply.
-	MaxIntegers = 9
+	// MaxFields is the number of integers in the longest reply.
+	MaxFields = 9
+	// MaxTextLen is the length in bytes of the longest text in a reply of rows.
+	MaxTextLen = top.MaxKeyLen
 )
 
+// Key is one key of a call: what the server holds there, and what becomes of it.
+type Key struct {
+	Kind  KeyKind
+	Value []byte // of a String; a view of the server's memory, which is not to be written to
+
+	Effect     Effect
+	NewValue   []byte
+	ExpireAtMs int64 // ms since the Unix epoch, a whole second
+}
+
 // Call is one command: what the server gathered for it, and what comes of it.
-// Args and Value view memory of the server, which is not to be written to.
+// Args view memory of the server, which is not to be written to.
 type Call struct {
 	ArgCount int      // arguments after the command's name
-	Args     [][]byte // views of the first MaxArgs of them; Args[0] is the key
+	Args     [][]byte // views of the first MaxArgs of them
 	NowNs    int64    // the server's clock, ns since the Unix epoch
-	Kind     KeyKind
-	Value    []byte
+	DB       int
 	MayBlock bool // the caller can be made to wait
+
+	*Key       // the only key, or the first
+	Keys []Key // all of them; in KeysRoom
 
 	Reply    ReplyKind
 	Integers []int64
+	RowCount int // of ReplyRows: Command.Row gives them
 	Error    []byte
 
-	Write      WriteKind
-	NewValue   []byte
-	ExpireAtMs int64 // ms since the Unix epoch, a whole second
+	Tally    Tally
+	TallyKey int   // the index of the key that Tally is about
+	Refunded int64 // units given back
 
 	// Of a ReplyLater: the time until the slot, the units reserved, and what was kept of the
 	// limits before they were.
@@ -73,32 +103,67 @@ type Call struct {
 	Cost   int64
 	Before []gcra.State
 
+	// KeysRoom is where whoever gathers calls has room for their keys.
+	KeysRoom [MaxKeys]Key
+
+	cmd         *Command
 	lastLimit   lastLimit
 	lastRequest lastRequest
 
 	stack    stack.Stack
 	before   [stack.MaxLimits]gcra.State
-	integers [MaxIntegers]int64
+	integers [MaxFields]int64
 	value    [MaxValueLen]byte
 	error    [MaxErrorLen]byte
 }
 
-// Run decides the call by a command. At least the key is there: the bridge answers
-// calls without any argument itself.
-func (c *Call) Run(index Index) {
+// Run decides the call by a command. Its keys are there: the bridge answers calls without
+// them itself.
+func (c *Call) Run(cmd *Command) {
 	c.clear()
-	injectFault(c.Args[0])
-	decisions[index](c)
+	c.cmd = cmd
+	if cmd.Keys != NoKeys {
+		injectFault(c.Args[0])
+	}
+	cmd.Run(c)
+	if cmd.Decides && (c.Reply == ReplyIntegers || c.Reply == ReplyFields) {
+		c.tally(c.Integers[0] != 0)
+	}
 }
 
+func (c *Call) tally(limited bool) {
+	if !limited {
+		c.Tally = Allowed
+		return
+	}
+	c.Tally = Limited
+	if topKeys.Len() > 0 {
+		topKeys.Hit(c.DB, c.Args[0], c.NowNs)
+	}
+}
+
+// Row is row index of a ReplyRows.
+func (c *Call) Row(index int) (text []byte, integers []int64) { return c.cmd.Row(c, index) }
+
 func (c *Call) clear() {
-	c.Integers, c.Error, c.NewValue = nil, nil, nil
-	c.Write = Keep
+	c.Integers, c.Error = nil, nil
+	c.Tally, c.TallyKey, c.Refunded = NoTally, 0, 0
+	c.keep()
+}
+
+// keep leaves all keys as they are.
+func (c *Call) keep() {
+	if c.Key != nil {
+		c.Effect, c.NewValue = Keep, nil
+	}
+	for i := range c.Keys {
+		c.Keys[i].Effect, c.Keys[i].NewValue = Keep, nil
+	}
 }
 
 // Fail makes the call an error and undoes what it was going to write.
 func (c *Call) Fail(text string) {
-	c.Write = Keep
+	c.keep()
 	c.Reply = ReplyError
 	c.Error = c.error[:copy(c.error[:], text)]
 }

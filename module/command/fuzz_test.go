@@ -20,13 +20,13 @@ func FuzzThrottle(f *testing.F) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")
 		}
-		c := &Call{NowNs: now, Kind: String, Value: value, ArgCount: 5,
+		c := &Call{NowNs: now, Key: &Key{Kind: String, Value: value}, ArgCount: 5,
 			Args: [][]byte{[]byte("key"), maxBurst, count, period, quantity}}
-		c.Run(0)
+		c.Run(Throttle)
 		switch c.Reply {
 		case ReplyError:
 			assert.NotEmpty(t, c.Error)
-			assert.Equal(t, Keep, c.Write)
+			assert.Equal(t, Keep, c.Effect)
 		case ReplyIntegers:
 			limited, limit, remaining, retry, reset := c.Integers[0], c.Integers[1], c.Integers[2], c.Integers[3], c.Integers[4]
 			assert.Contains(t, []int64{0, 1}, limited)
@@ -37,7 +37,7 @@ func FuzzThrottle(f *testing.F) {
 		default:
 			t.Fatalf("reply of kind %d to five arguments", c.Reply)
 		}
-		if c.Write == Set {
+		if c.Effect == Set {
 			assert.NotEmpty(t, c.NewValue)
 			assert.LessOrEqual(t, len(c.NewValue), MaxValueLen)
 			assert.Zero(t, c.ExpireAtMs%1000)

@@ -1,10 +1,28 @@
 package command
 
-import "redis-throttle/stack"
-
 // CL.LIMIT key limit [limit ...] [COST n] [UPTO] [STRICT] [MAXWAIT duration]
 //
 // Asks up to eight limits at one instant, all or nothing.
+var Limit = register(&Command{
+	Name:       "CL.LIMIT",
+	Summary:    "Takes units of up to eight limits at one instant, of all or of none.",
+	Complexity: perLimit,
+	Since:      "0.1.0",
+	Flags:      "write fast deny-oom",
+	Keys:       OneKey,
+	Decides:    true,
+	Args: []Arg{
+		keyArg,
+		limitsArg,
+		costArg,
+		{Name: "upto", Type: ArgToken, Token: "UPTO", Optional: true},
+		{Name: "strict", Type: ArgToken, Token: "STRICT", Optional: true},
+		{Name: "duration", Type: ArgString, Token: "MAXWAIT", Optional: true},
+	},
+	Fields: limitFields,
+	Run:    limit,
+})
+
 func limit(c *Call) {
 	r, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
 	if !ok || !c.decodeStack() {
@@ -13,81 +31,4 @@ func limit(c *Call) {
 	result := c.stack.Take(r, c.NowNs)
 	c.store(result.Changed)
 	c.describe(result)
-}
-
-// CL.PEEK key limit [limit ...] [COST n]
-//
-// Tells what CL.LIMIT would answer. It writes nothing, so replicas take it too.
-func peek(c *Call) {
-	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
-	if !ok || !c.decodeStack() {
-		return
-	}
-	c.describe(c.stack.Peek(r.Cost, c.NowNs))
-}
-
-// CL.REFUND key limit [limit ...] [COST n]
-//
-// Gives units back, never above full.
-func refund(c *Call) {
-	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
-	if !ok || !c.decodeStack() {
-		return
-	}
-	result := c.stack.Refund(r.Cost, c.NowNs)
-	c.store(result.Changed)
-	c.describe(result)
-}
-
-// decodeStack reads the key into c.stack, whose limits are there. When the key holds
-// anything but a limiter's state the call has failed and ok is false.
-func (c *Call) decodeStack() (ok bool) {
-	switch c.Kind {
-	case Absent:
-		return true
-	case Other:
-		c.Fail(wrongType)
-		return false
-	}
-	if c.stack.Decode(c.Value) != nil {
-		c.Fail(wrongValue)
-		return false
-	}
-	return true
-}
-
-// store writes c.stack to the key, or removes the key when all its limits are full.
-func (c *Call) store(changed bool) {
-	if !changed {
-		return
-	}
-	fullAt := c.stack.ExpireAt()
-	switch {
-	case fullAt > uint64(c.NowNs):
-		c.Write = Set
-		c.NewValue = c.stack.Append(c.value[:0])
-		c.ExpireAtMs = expireAtMs(fullAt)
-	case c.Kind != Absent:
-		c.Write = Delete
-	}
-}
-
-// describe answers with the fields of a result, in the order of the bridge's names.
-func (c *Call) describe(r stack.Result) {
-	limited := int64(0)
-	if r.Limited {
-		limited = 1
-	}
-	c.integers = [MaxIntegers]int64{limited, int64(r.Rule) + 1, r.Limit, r.Remaining,
-		ceilMs(r.RetryAfterNs), ceilMs(r.ResetAfterNs), ceilMs(r.NextAfterNs), r.Granted, ceilMs(r.WaitNs)}
-	c.Integers = c.integers[:]
-	c.Reply = ReplyFields
-}
-
-// ceilMs turns ns into ms, rounded up; stack.Never stays itself.
-func ceilMs(ns int64) int64 {
-	if ns <= 0 {
-		return ns
-	}
-	return (ns-1)/1_000_000 + 1
 }

@@ -14,8 +14,8 @@ const ms = int64(time.Millisecond)
 
 // decide runs a command whose words are given as one line, at nowNs on a key that holds
 // value, or on none when value is empty.
-func decide(command Index, value, line string) *Call {
-	c := &Call{NowNs: nowNs, MayBlock: true, Kind: String, Value: []byte(value)}
+func decide(command *Command, value, line string) *Call {
+	c := &Call{NowNs: nowNs, MayBlock: true, Key: &Key{Kind: String, Value: []byte(value)}}
 	if value == "" {
 		c.Kind = Absent
 	}
@@ -32,7 +32,7 @@ func valueAfter(t testing.TB, lines ...string) (value string) {
 	for _, line := range lines {
 		c := decide(Limit, value, line)
 		require.Equal(t, ReplyFields, c.Reply, "%s: %s", line, c.Error)
-		if c.Write == Set {
+		if c.Effect == Set {
 			value = string(c.NewValue)
 		}
 	}
@@ -46,7 +46,7 @@ type fields struct {
 
 func fieldsOf(t testing.TB, c *Call) fields {
 	require.Equal(t, ReplyFields, c.Reply, string(c.Error))
-	require.Len(t, c.Integers, MaxIntegers)
+	require.Len(t, c.Integers, MaxFields)
 	n := c.Integers
 	return fields{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}
 }
@@ -58,7 +58,7 @@ func TestLimitAnswersNineFieldsAndSaysWhatToStore(t *testing.T) {
 		value    string
 		line     string
 		want     fields
-		write    WriteKind
+		write    Effect
 		newValue string // where it is a plain TAT
 		expireAt int64  // s after now
 	}{
@@ -114,7 +114,7 @@ func TestLimitAnswersNineFieldsAndSaysWhatToStore(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := decide(Limit, test.value, test.line)
 			assert.Equal(t, test.want, fieldsOf(t, c))
-			require.Equal(t, test.write, c.Write)
+			require.Equal(t, test.write, c.Effect)
 			if test.write == Keep {
 				assert.Empty(t, c.NewValue)
 				return
@@ -136,9 +136,9 @@ func TestThrottleGoesBehindTheReservationsOfLimit(t *testing.T) {
 	value := valueAfter(t, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")
 	c := decide(Throttle, value, "k 4 5 1")
 	assert.Equal(t, []int64{1, 5, 0, 2, 2}, c.Integers, "1.2 s, rounded up")
-	assert.Equal(t, Keep, c.Write)
+	assert.Equal(t, Keep, c.Effect)
 
-	c = &Call{NowNs: nowNs + 1200*ms, Kind: String, Value: []byte(value), Args: c.Args, ArgCount: c.ArgCount}
+	c = &Call{NowNs: nowNs + 1200*ms, Key: &Key{Kind: String, Value: []byte(value)}, Args: c.Args, ArgCount: c.ArgCount}
 	c.Run(Throttle)
 	assert.Equal(t, []int64{0, 5, 0, -1, 1}, c.Integers)
 	assert.Equal(t, tatIn(2200*ms), string(c.NewValue))
@@ -156,7 +156,7 @@ func TestMaxWaitTurnsABurstIntoARow(t *testing.T) {
 		c := decide(Limit, value, "k RATE 10/s BURST 1 MAXWAIT 5s")
 		if i > 50 {
 			require.Equal(t, fields{1, 1, 1, 0, 100, 5100, 5100, 0, 0}, fieldsOf(t, c))
-			require.Equal(t, Keep, c.Write)
+			require.Equal(t, Keep, c.Effect)
 			continue
 		}
 		require.Equal(t, fields{0, 1, 1, 0, -1, (i + 1) * 100, (i + 1) * 100, 1, i * 100}, fieldsOf(t, c))
@@ -182,7 +182,7 @@ func TestPeekAnswersLikeLimitAndWritesNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := decide(Peek, test.value, test.line)
 			assert.Equal(t, test.want, fieldsOf(t, c))
-			assert.Equal(t, Keep, c.Write)
+			assert.Equal(t, Keep, c.Effect)
 		})
 	}
 }
@@ -190,7 +190,7 @@ func TestPeekAnswersLikeLimitAndWritesNothing(t *testing.T) {
 func TestWhatIsNoLimitersStateIsRefused(t *testing.T) {
 	window := valueAfter(t, "k WINDOW 5/m")
 	for _, command := range []struct {
-		index Index
+		index *Command
 		line  string
 	}{
 		{Limit, "k RATE 5/s"},
@@ -207,26 +207,26 @@ func TestWhatIsNoLimitersStateIsRefused(t *testing.T) {
 			c := decide(command.index, value, command.line)
 			assert.Equal(t, ReplyError, c.Reply)
 			assert.Equal(t, wrongValue, string(c.Error), "%.20q", value)
-			assert.Equal(t, Keep, c.Write)
+			assert.Equal(t, Keep, c.Effect)
 		}
 
 		empty := decide(command.index, "bar", command.line)
 		empty.Value = nil
 		empty.Run(command.index)
 		assert.Equal(t, wrongValue, string(empty.Error), "an empty string")
-		assert.Equal(t, Keep, empty.Write)
+		assert.Equal(t, Keep, empty.Effect)
 
 		list := decide(command.index, "bar", command.line)
 		list.Kind = Other
 		list.Run(command.index)
 		assert.Equal(t, wrongType, string(list.Error))
-		assert.Equal(t, Keep, list.Write)
+		assert.Equal(t, Keep, list.Effect)
 	}
 }
 
 func TestAKeyMayBeAnyBytes(t *testing.T) {
 	for _, key := range []string{"", "\x00", "\xff\r\n", "RATE", strings.Repeat("k", 1<<20)} {
-		c := &Call{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte(key), []byte("RATE"), []byte("5/s")}}
+		c := &Call{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte(key), []byte("RATE"), []byte("5/s")}, Key: &Key{}}
 		c.Run(Limit)
 		assert.Equal(t, fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, fieldsOf(t, c))
 	}
@@ -235,13 +235,13 @@ func TestAKeyMayBeAnyBytes(t *testing.T) {
 // One Call serves all commands in turn: nothing of one may show in the next.
 func TestACallLeavesNothingBehindForTheNext(t *testing.T) {
 	c := decide(Limit, valueAfter(t, "k WINDOW 5/m RATE 5/s"), "k WINDOW 5/m RATE 5/s")
-	next := func(command Index, value, line string) *Call {
+	next := func(command *Command, value, line string) *Call {
 		as := decide(command, value, line)
 		c.Args, c.ArgCount, c.Kind, c.Value, c.NowNs = as.Args, as.ArgCount, as.Kind, as.Value, as.NowNs
 		c.Run(command)
 		assert.Equal(t, as.Reply, c.Reply, line)
 		assert.Equal(t, as.Integers, c.Integers, line)
-		assert.Equal(t, as.Write, c.Write, line)
+		assert.Equal(t, as.Effect, c.Effect, line)
 		assert.Equal(t, string(as.NewValue), string(c.NewValue), line)
 		assert.Equal(t, string(as.Error), string(c.Error), line)
 		return c
@@ -274,7 +274,7 @@ func TestNoCommandAllocates(t *testing.T) {
 	} {
 		assert.Zero(t, allocsOf(Limit, call), line)
 	}
-	for name, c := range map[Index]*Call{
+	for name, c := range map[*Command]*Call{
 		Peek:   decide(Peek, taken, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 9/d COST 3"),
 		Refund: decide(Refund, taken, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 9/d COST 3"),
 		Wait:   decide(Wait, tatIn(nsPerSecond), "k RATE 5/s RATE 9/m COST 3 TIMEOUT 1m"),
@@ -287,7 +287,7 @@ func TestNoCommandAllocates(t *testing.T) {
 
 // allocsOf counts the allocations of a call that repeats the one before and of one that
 // does not.
-func allocsOf(command Index, c *Call) float64 {
+func allocsOf(command *Command, c *Call) float64 {
 	words, count := c.Args, c.ArgCount
 	other := call("k WINDOW 1/s RATE 1/s")
 	return testing.AllocsPerRun(100, func() {

@@ -42,7 +42,7 @@ type kept struct {
 	value string
 }
 
-func (k kept) decide(command Index, line string) *Call {
+func (k kept) decide(command *Command, line string) *Call {
 	c := call(line)
 	c.NowNs, c.Kind, c.Value = k.now, String, []byte(k.value)
 	if k.value == "" {
@@ -53,7 +53,7 @@ func (k kept) decide(command Index, line string) *Call {
 }
 
 func (k *kept) apply(c *Call) {
-	switch c.Write {
+	switch c.Effect {
 	case Set:
 		k.value = string(c.NewValue)
 	case Delete:
@@ -75,9 +75,9 @@ func requireOneLimit(t require.TestingT, k kept, limit oneLimit, cost int64) *Ca
 	}
 	n := byLimit.Integers
 	require.Equal(t, []int64{n[0], n[2], n[3], inSeconds(n[4]), inSeconds(n[5])}, byThrottle.Integers, about)
-	require.Equal(t, byLimit.Write, byThrottle.Write, about)
+	require.Equal(t, byLimit.Effect, byThrottle.Effect, about)
 	require.Equal(t, string(byLimit.NewValue), string(byThrottle.NewValue), about)
-	if byLimit.Write == Set {
+	if byLimit.Effect == Set {
 		require.Equal(t, byLimit.ExpireAtMs, byThrottle.ExpireAtMs, about)
 	}
 	return byThrottle
@@ -126,7 +126,7 @@ func TestThrottleAndLimitAreOneLimit(t *testing.T) {
 				switch {
 				case c.Integers[0] == 0:
 					allowed++
-				case c.Write == Set:
+				case c.Effect == Set:
 					corrected++
 				default:
 					limited++
@@ -152,7 +152,7 @@ func TestThrottleNeverForgetsAQueue(t *testing.T) {
 		limit    oneLimit
 		behindNs int64
 		want     []int64
-		write    WriteKind
+		write    Effect
 	}{
 		{"the same limit", minute, 0, []int64{1, 1, 0, 180, 180}, Keep},
 		{"a quicker one", oneLimit{1, 2, "60"}, 0, []int64{1, 1, 0, 150, 150}, Set},
@@ -165,7 +165,7 @@ func TestThrottleNeverForgetsAQueue(t *testing.T) {
 		k.now -= tt.behindNs
 		c := k.decide(Throttle, tt.limit.ofThrottle(1))
 		assert.Equal(t, tt.want, c.Integers, tt.what)
-		assert.Equal(t, tt.write, c.Write, tt.what)
+		assert.Equal(t, tt.write, c.Effect, tt.what)
 		k.apply(c)
 		assert.Equal(t, byte(1), k.value[0], "%s: still a queue", tt.what)
 		again := k.decide(Limit, minute.ofLimit(1))

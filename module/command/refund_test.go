@@ -16,7 +16,7 @@ func TestRefundGivesBackUpToFull(t *testing.T) {
 		value    string
 		line     string
 		want     fields
-		write    WriteKind
+		write    Effect
 		newValue string
 	}{
 		{"one unit", tatIn(3 * s / 5), "k RATE 5/s",
@@ -47,7 +47,7 @@ func TestRefundGivesBackUpToFull(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := decide(Refund, test.value, test.line)
 			assert.Equal(t, test.want, fieldsOf(t, c))
-			require.Equal(t, test.write, c.Write)
+			require.Equal(t, test.write, c.Effect)
 			assert.Equal(t, test.newValue, string(c.NewValue))
 			if test.write == Set {
 				assert.Equal(t, int64(epochSeconds+1)*1000, c.ExpireAtMs)
@@ -68,12 +68,12 @@ func TestRefundAfterLimitRestoresTheKeyByteForByte(t *testing.T) {
 			first := decide(Limit, "", line+" COST 2")
 			value := string(first.NewValue)
 			second := decide(Limit, value, line+cost)
-			require.Equal(t, Set, second.Write, line)
+			require.Equal(t, Set, second.Effect, line)
 			back := decide(Refund, string(second.NewValue), line+cost)
-			require.Equal(t, Set, back.Write, line)
+			require.Equal(t, Set, back.Effect, line)
 			assert.Equal(t, value, string(back.NewValue), line)
 			assert.Equal(t, first.ExpireAtMs, back.ExpireAtMs, line)
-			assert.Equal(t, Delete, decide(Refund, value, line+" COST 2").Write, line)
+			assert.Equal(t, Delete, decide(Refund, value, line+" COST 2").Effect, line)
 		}
 	}
 

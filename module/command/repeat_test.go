@@ -8,7 +8,7 @@ import (
 
 // What is remembered of a call must never answer for another.
 func TestCallsThatLookAlikeAreReadApart(t *testing.T) {
-	call := func(c *Call, index Index, words ...string) *Call {
+	call := func(c *Call, index *Command, words ...string) *Call {
 		c.NowNs, c.Kind, c.Value = nowNs, Absent, nil
 		c.Args = [][]byte{[]byte("k")}
 		for _, word := range words {
@@ -18,7 +18,7 @@ func TestCallsThatLookAlikeAreReadApart(t *testing.T) {
 		c.Run(index)
 		return c
 	}
-	var c Call
+	c := Call{Key: &Key{}}
 	limit := func(words ...string) int64 { return call(&c, Throttle, words...).Integers[1] }
 	assert.Equal(t, int64(2), limit("1", "23", "4"))
 	assert.Equal(t, int64(13), limit("12", "3", "4"), "the same bytes, divided otherwise")

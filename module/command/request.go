@@ -294,7 +294,7 @@ func (c *Call) failNear(word []byte, right ...string) {
 	for _, words := range right {
 		text = append(text, words...)
 	}
-	c.Write = Keep
+	c.keep()
 	c.Reply = ReplyError
 	c.Error = text
 }

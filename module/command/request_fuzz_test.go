@@ -22,7 +22,7 @@ func FuzzRequest(f *testing.F) {
 	reserved := valueAfter(f, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")
 	lifted := valueAfter(f, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 5", "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 8 MAXWAIT 10m")
 	for _, seed := range []struct {
-		command Index
+		command *Command
 		line    string
 		value   string
 		now     int64
@@ -45,19 +45,19 @@ func FuzzRequest(f *testing.F) {
 		{Throttle, "k 15 30 60 1", tatIn(5), nowNs},
 		{Throttle, "   ", "0", nowNs},
 	} {
-		f.Add(uint8(seed.command), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.value), seed.now, true)
+		f.Add(uint8(slices.Index(fuzzed, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.value), seed.now, true)
 	}
-	var reused Call
+	reused := Call{Key: &Key{}}
 	f.Fuzz(func(t *testing.T, command uint8, line, value []byte, now int64, mayBlock bool) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{NowNs: now, MayBlock: mayBlock, Kind: String, Value: value, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}
+		c := &Call{NowNs: now, MayBlock: mayBlock, Key: &Key{Kind: String, Value: value}, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}
 		if len(value) == 0 {
 			c.Kind = Absent
 		}
-		index := Index(command % uint8(len(decisions)))
+		index := fuzzed[int(command)%len(fuzzed)]
 		lineWas, valueWas := slices.Clone(line), slices.Clone(value)
 		c.Run(index)
 		require.Equal(t, lineWas, line, "arguments are only looked at")
@@ -73,7 +73,7 @@ func FuzzRequest(f *testing.F) {
 			return // has a target of its own
 		}
 		requireOneAnswer(t, c, index)
-		if c.Write == Set {
+		if c.Effect == Set {
 			requireReadable(t, c, index)
 		}
 		if c.Reply == ReplyLater {
@@ -89,9 +89,9 @@ func requireSameAnswer(t *testing.T, want, got *Call) {
 	require.Equal(t, want.Reply, got.Reply)
 	require.Equal(t, string(want.Error), string(got.Error))
 	require.Equal(t, want.Integers, got.Integers)
-	require.Equal(t, want.Write, got.Write)
+	require.Equal(t, want.Effect, got.Effect)
 	require.Equal(t, string(want.NewValue), string(got.NewValue))
-	if want.Write == Set {
+	if want.Effect == Set {
 		require.Equal(t, want.ExpireAtMs, got.ExpireAtMs)
 	}
 	if want.Reply == ReplyLater {
@@ -101,16 +101,19 @@ func requireSameAnswer(t *testing.T, want, got *Call) {
 	}
 }
 
-func requireOneAnswer(t *testing.T, c *Call, index Index) {
+// fuzzed is in the order that the corpus counts in.
+var fuzzed = []*Command{Throttle, Limit, Peek, Refund, Wait}
+
+func requireOneAnswer(t *testing.T, c *Call, index *Command) {
 	switch c.Reply {
 	case ReplyWrongArity:
 		require.Less(t, c.ArgCount, minWordsOfLimit)
-		require.Equal(t, Keep, c.Write)
+		require.Equal(t, Keep, c.Effect)
 	case ReplyError:
 		require.NotEmpty(t, c.Error)
 		require.LessOrEqual(t, len(c.Error), MaxErrorLen)
 		require.True(t, bytes.HasPrefix(c.Error, []byte("ERR ")) || bytes.HasPrefix(c.Error, []byte("WRONGTYPE ")))
-		require.Equal(t, Keep, c.Write)
+		require.Equal(t, Keep, c.Effect)
 	case ReplyFields:
 		requireFields(t, c, index)
 	case ReplyLater:
@@ -118,16 +121,16 @@ func requireOneAnswer(t *testing.T, c *Call, index Index) {
 		require.True(t, c.MayBlock)
 		require.Positive(t, c.WaitNs)
 		require.Positive(t, c.Cost)
-		require.Equal(t, Set, c.Write)
+		require.Equal(t, Set, c.Effect)
 	default:
 		t.Fatalf("reply of kind %d", c.Reply)
 	}
 	if index == Peek {
-		require.Equal(t, Keep, c.Write)
+		require.Equal(t, Keep, c.Effect)
 	}
 }
 
-func requireFields(t *testing.T, c *Call, index Index) {
+func requireFields(t *testing.T, c *Call, index *Command) {
 	f := fieldsOf(t, c)
 	require.Contains(t, []int64{0, 1}, f.limited)
 	require.True(t, f.rule >= 1 && f.rule <= int64(c.stack.Len()))
@@ -149,17 +152,17 @@ func requireFields(t *testing.T, c *Call, index Index) {
 
 // requireThrottleReadable fails unless CL.THROTTLE reads what it writes.
 func requireThrottleReadable(t *testing.T, c *Call) {
-	if c.Write != Set {
+	if c.Effect != Set {
 		return
 	}
-	again := &Call{NowNs: c.NowNs, Kind: String, Value: slices.Clone(c.NewValue), ArgCount: c.ArgCount, Args: c.Args}
+	again := &Call{NowNs: c.NowNs, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}, ArgCount: c.ArgCount, Args: c.Args}
 	again.Run(Throttle)
 	require.Equal(t, ReplyIntegers, again.Reply, string(again.Error))
 }
 
 // requireReadable fails unless what is to be written is what the stack is, says how things stand,
 // and outlives the call.
-func requireReadable(t *testing.T, c *Call, index Index) {
+func requireReadable(t *testing.T, c *Call, index *Command) {
 	require.NotEmpty(t, c.NewValue)
 	require.LessOrEqual(t, len(c.NewValue), MaxValueLen)
 	require.Zero(t, c.ExpireAtMs%1000)
@@ -171,7 +174,7 @@ func requireReadable(t *testing.T, c *Call, index Index) {
 	require.Equal(t, c.NewValue, s.Append(nil))
 	require.LessOrEqual(t, s.ExpireAt(), uint64(c.ExpireAtMs)*1_000_000)
 
-	again := &Call{NowNs: c.NowNs, MayBlock: c.MayBlock, Kind: String, Value: slices.Clone(c.NewValue), ArgCount: c.ArgCount, Args: c.Args}
+	again := &Call{NowNs: c.NowNs, MayBlock: c.MayBlock, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}, ArgCount: c.ArgCount, Args: c.Args}
 	again.Run(index)
 	require.Contains(t, []ReplyKind{ReplyFields, ReplyLater}, again.Reply)
 }

@@ -36,7 +36,7 @@ func fixed(t testing.TB, count int64, period time.Duration) stack.Limit {
 
 // call is words, given as one line, before they are looked at.
 func call(line string) *Call {
-	c := &Call{NowNs: nowNs}
+	c := &Call{NowNs: nowNs, Key: &Key{}}
 	for _, word := range strings.Fields(line) {
 		c.Args = append(c.Args, []byte(word))
 	}
@@ -242,7 +242,7 @@ func requireError(t testing.TB, c *Call, want, line string) {
 	assert.Equal(t, ReplyError, c.Reply, line)
 	assert.Equal(t, want, string(c.Error), line)
 	assert.LessOrEqual(t, len(c.Error), MaxErrorLen, line)
-	assert.Equal(t, Keep, c.Write, line)
+	assert.Equal(t, Keep, c.Effect, line)
 }
 
 func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
@@ -252,7 +252,7 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
-		command    Index
+		command    *Command
 		line, want string
 	}{
 		{Peek, "RATE 5/s UPTO", "UPTO" + ofPeek},
@@ -286,11 +286,11 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 }
 
 func TestLessThanAKeyAndALimitIsTheWrongNumberOfArguments(t *testing.T) {
-	for _, command := range []Index{Limit, Peek, Refund, Wait} {
+	for _, command := range []*Command{Limit, Peek, Refund, Wait} {
 		for _, line := range []string{"k", "k RATE", "k 5/s"} {
 			c := decide(command, tatIn(1), line)
 			assert.Equal(t, ReplyWrongArity, c.Reply, line)
-			assert.Equal(t, Keep, c.Write, line)
+			assert.Equal(t, Keep, c.Effect, line)
 		}
 	}
 }
@@ -368,7 +368,7 @@ func TestWordsOfAnyBytes(t *testing.T) {
 // Before any limit was seen there is none to be reminded of by empty words.
 func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
 	for _, value := range []string{"", "0", tatIn(1)} {
-		c := &Call{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}, Kind: String, Value: []byte(value)}
+		c := &Call{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}, Key: &Key{Kind: String, Value: []byte(value)}}
 		c.Run(Throttle)
 		requireError(t, c, badMaxBurst, value)
 	}
@@ -378,7 +378,7 @@ func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, tooFast, tooLong, tooFine, misplacedBurst,
 		tooSlow, tooManyLimits, givenTwice, withoutMaxWait, onlyRates, expectedALimit, expectedARate, expectedBurst + expectedOfLimit, expectedOfPeek,
 		expectedOfWait} {
-		c := &Call{}
+		c := &Call{Key: &Key{}}
 		c.failNear(bytes.Repeat([]byte("x"), 1000), right)
 		assert.LessOrEqual(t, len(c.Error), MaxErrorLen, right)
 		assert.Same(t, &c.error[0], &c.Error[0], "in place: %s", right)

@@ -11,7 +11,7 @@ const (
 
 // storeTAT makes tat the key's value, to live until its bucket is full again.
 func (c *Call) storeTAT(tat uint64) {
-	c.Write = Set
+	c.Effect = Set
 	c.NewValue = strconv.AppendUint(c.value[:0], tat, 10)
 	c.ExpireAtMs = expireAtMs(tat)
 }

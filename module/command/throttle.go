@@ -14,6 +14,24 @@ import (
 // Replies with five integers: limited (0 or 1), limit, remaining, seconds until
 // a retry can succeed (-1: allowed, or never), seconds until the bucket is full.
 // Times are rounded up. Wire-compatible with redis-cell.
+var Throttle = register(&Command{
+	Name:       "CL.THROTTLE",
+	Summary:    "Takes units of a limit, all or none, and tells how things stand.",
+	Complexity: "O(1)",
+	Since:      "0.1.0",
+	Flags:      "write fast deny-oom",
+	Keys:       OneKey,
+	Decides:    true,
+	Args: []Arg{
+		keyArg,
+		{Name: "max_burst", Type: ArgInteger},
+		{Name: "count_per_period", Type: ArgInteger},
+		{Name: "period", Type: ArgString},
+		{Name: "quantity", Type: ArgInteger, Optional: true},
+	},
+	Run: throttle,
+})
+
 func throttle(c *Call) {
 	if c.ArgCount < 4 || c.ArgCount > 5 {
 		c.Reply = ReplyWrongArity

@@ -14,7 +14,7 @@ const nowNs = int64(epochSeconds) * nsPerSecond
 
 // run decides a call of CL.THROTTLE whose words are given as one line, at nowNs.
 func run(value string, words string) *Call {
-	c := &Call{NowNs: nowNs, Kind: String, Value: []byte(value)}
+	c := &Call{NowNs: nowNs, Key: &Key{Kind: String, Value: []byte(value)}}
 	if value == "" {
 		c.Kind = Absent
 	}
@@ -22,7 +22,7 @@ func run(value string, words string) *Call {
 		c.Args = append(c.Args, []byte(word))
 	}
 	c.ArgCount = len(c.Args)
-	c.Run(0)
+	c.Run(Throttle)
 	return c
 }
 
@@ -71,10 +71,10 @@ func TestThrottleAnswersFiveIntegersAndSaysWhatToStore(t *testing.T) {
 			assert.Equal(t, test.want, c.Integers)
 			assert.Equal(t, test.newValue, string(c.NewValue))
 			if test.newValue == "" {
-				assert.Equal(t, Keep, c.Write)
+				assert.Equal(t, Keep, c.Effect)
 				return
 			}
-			assert.Equal(t, Set, c.Write)
+			assert.Equal(t, Set, c.Effect)
 			assert.Equal(t, (epochSeconds+test.expireAt)*1000, c.ExpireAtMs)
 		})
 	}
@@ -135,7 +135,7 @@ func TestThrottleRefusesBadArgumentsByName(t *testing.T) {
 			c := run("", test.args)
 			assert.Equal(t, ReplyError, c.Reply)
 			assert.Equal(t, test.want, string(c.Error))
-			assert.Equal(t, Keep, c.Write)
+			assert.Equal(t, Keep, c.Effect)
 		})
 	}
 }
@@ -145,9 +145,9 @@ func TestThrottleRefusesEmptyArgumentsByName(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		c := &Call{NowNs: nowNs, ArgCount: 5, Args: [][]byte{[]byte("k"), []byte("1"), []byte("1"), []byte("1"), []byte("1")}}
+		c := &Call{NowNs: nowNs, ArgCount: 5, Args: [][]byte{[]byte("k"), []byte("1"), []byte("1"), []byte("1"), []byte("1")}, Key: &Key{}}
 		c.Args[i] = nil
-		c.Run(0)
+		c.Run(Throttle)
 		assert.Equal(t, want, string(c.Error))
 	}
 }
@@ -164,7 +164,7 @@ func TestThrottleWantsFourOrFiveArguments(t *testing.T) {
 	for _, args := range []string{"k", "k 1", "k 1 1", "k 1 1 1 1 1"} {
 		c := run("", args)
 		assert.Equal(t, ReplyWrongArity, c.Reply, args)
-		assert.Equal(t, Keep, c.Write, args)
+		assert.Equal(t, Keep, c.Effect, args)
 	}
 }
 
@@ -172,14 +172,14 @@ func TestThrottleRefusesKeysThatHoldNoTAT(t *testing.T) {
 	for _, value := range []string{"bar", "-5", strings.Repeat("9", 40), "18446744073709551616", "01", "1.5", " 1", "+1"} {
 		c := run(value, "k 15 30 60")
 		assert.Equal(t, wrongValue, string(c.Error), value)
-		assert.Equal(t, Keep, c.Write, value)
+		assert.Equal(t, Keep, c.Effect, value)
 	}
-	empty := &Call{NowNs: nowNs, Kind: String, ArgCount: 4, Args: [][]byte{nil, []byte("1"), []byte("1"), []byte("1")}}
-	empty.Run(0)
+	empty := &Call{NowNs: nowNs, Key: &Key{Kind: String}, ArgCount: 4, Args: [][]byte{nil, []byte("1"), []byte("1"), []byte("1")}}
+	empty.Run(Throttle)
 	assert.Equal(t, wrongValue, string(empty.Error), "an empty string")
 
-	list := &Call{NowNs: nowNs, Kind: Other, ArgCount: 4, Args: empty.Args}
-	list.Run(0)
+	list := &Call{NowNs: nowNs, Key: &Key{Kind: Other}, ArgCount: 4, Args: empty.Args}
+	list.Run(Throttle)
 	assert.Equal(t, wrongType, string(list.Error))
 }
 
@@ -190,7 +190,7 @@ func TestADecisionDoesNotAllocate(t *testing.T) {
 		"peek":    run(tatIn(32*nsPerSecond), "k 15 30 60 0"),
 		"error":   run("bar", "k 15 30 60 1"),
 	} {
-		assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(0) }), name)
+		assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(Throttle) }), name)
 	}
 }
 
@@ -203,7 +203,7 @@ func BenchmarkThrottle(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				c.Run(0)
+				c.Run(Throttle)
 			}
 		})
 	}

@@ -7,6 +7,25 @@ import "redis-throttle/stack"
 // Reserves like CL.LIMIT with MAXWAIT and is answered when the slot has come. A
 // TIMEOUT of 0 waits as long as it takes. Where a client cannot be blocked, in MULTI
 // or a script, it answers at once.
+var Wait = register(&Command{
+	Name:       "CL.WAIT",
+	Summary:    "Takes units of limits as soon as they are there, blocking until then.",
+	Complexity: perLimit + " O(M) when a caller ahead of M others leaves.",
+	Since:      "0.1.0",
+	Flags:      "write deny-oom",
+	Keys:       OneKey,
+	Decides:    true,
+	Blocks:     true,
+	Args: []Arg{
+		keyArg,
+		{Name: "limit", Type: ArgBlock, Multiple: true, Args: rateArgs},
+		costArg,
+		{Name: "duration", Type: ArgString, Token: "TIMEOUT"},
+	},
+	Fields: limitFields,
+	Run:    wait,
+})
+
 func wait(c *Call) {
 	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
 	if !ok || !c.decodeStack() {

@@ -17,7 +17,7 @@ func TestWaitAnswersAtOnceWhatNeedsNoWaitOrTooLongAOne(t *testing.T) {
 	for _, test := range []struct {
 		name, value, line string
 		want              fields
-		write             WriteKind
+		write             Effect
 	}{
 		{"units are there", "", "k RATE 5/s TIMEOUT 1s", fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set},
 		{"nothing asked for", tatIn(s), "k RATE 5/s COST 0 TIMEOUT 1s", fields{0, 1, 5, 0, -1, 1000, 200, 0, 0}, Keep},
@@ -28,7 +28,7 @@ func TestWaitAnswersAtOnceWhatNeedsNoWaitOrTooLongAOne(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := decide(Wait, test.value, test.line)
 			assert.Equal(t, test.want, fieldsOf(t, c))
-			assert.Equal(t, test.write, c.Write)
+			assert.Equal(t, test.write, c.Effect)
 		})
 	}
 }
@@ -40,7 +40,7 @@ func TestWaitNeverBlocksWhereAClientCannotBeBlocked(t *testing.T) {
 		c.MayBlock = false
 		c.Run(Wait)
 		assert.Equal(t, fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, fieldsOf(t, c), line)
-		assert.Equal(t, Keep, c.Write)
+		assert.Equal(t, Keep, c.Effect)
 		c.Kind = Absent
 		c.Run(Wait)
 		assert.Equal(t, fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, fieldsOf(t, c), line)
@@ -70,7 +70,7 @@ func TestWaitReservesAndIsAnsweredLater(t *testing.T) {
 				before = append(before, rate.FullIn(nowNs))
 			}
 			assert.Equal(t, test.before, before)
-			assert.Equal(t, Set, c.Write)
+			assert.Equal(t, Set, c.Effect)
 			same := decide(Limit, test.value, test.same)
 			assert.Equal(t, string(same.NewValue), string(c.NewValue))
 			assert.Equal(t, same.ExpireAtMs, c.ExpireAtMs)
@@ -101,7 +101,7 @@ func TestWaitersComeOneEmissionIntervalApart(t *testing.T) {
 			require.Equal(t, i*100*ms, c.WaitNs)
 		default:
 			require.Equal(t, fields{1, 1, 1, 0, 100, 5100, 5100, 0, 0}, fieldsOf(t, c))
-			require.Equal(t, Keep, c.Write)
+			require.Equal(t, Keep, c.Effect)
 			continue
 		}
 		value = string(c.NewValue)
@@ -112,9 +112,9 @@ func TestWaitersComeOneEmissionIntervalApart(t *testing.T) {
 func answered(t testing.TB, value, line string, granted bool, waitedNs int64) fields {
 	c := decide(Peek, value, "k RATE 1/s") // leaves its own answer behind
 	as := call(line)
-	c.Args, c.ArgCount, c.Write = as.Args, as.ArgCount, Set
+	c.Args, c.ArgCount, c.Effect = as.Args, as.ArgCount, Set
 	c.Answer(granted, waitedNs)
-	require.Equal(t, Keep, c.Write)
+	require.Equal(t, Keep, c.Effect)
 	return fieldsOf(t, c)
 }
 
@@ -179,7 +179,7 @@ func TestGiveBackWritesWhatTheLineDecides(t *testing.T) {
 		name     string
 		kind     KeyKind
 		decide   func([]byte, *stack.Stack) bool
-		write    WriteKind
+		write    Effect
 		newValue string
 	}{
 		{"nothing", String, nothing, Keep, ""},
@@ -194,7 +194,7 @@ func TestGiveBackWritesWhatTheLineDecides(t *testing.T) {
 			c.Run(Limit)
 			c.Kind, c.Value = test.kind, []byte("5")
 			c.GiveBack(test.decide)
-			assert.Equal(t, test.write, c.Write)
+			assert.Equal(t, test.write, c.Effect)
 			assert.Equal(t, test.newValue, string(c.NewValue))
 			if test.write == Set {
 				assert.Zero(t, c.ExpireAtMs%1000)
@@ -217,7 +217,7 @@ func TestGiveBackShowsTheLineWhatTheKeyHolds(t *testing.T) {
 		{"an empty string", String, "", stack.ErrEncoding},
 		{"a list", Other, "left from another call", stack.ErrEncoding},
 	} {
-		c := &Call{NowNs: nowNs, Kind: test.kind, Value: []byte(test.value)}
+		c := &Call{NowNs: nowNs, Key: &Key{Kind: test.kind, Value: []byte(test.value)}}
 		c.GiveBack(func(value []byte, s *stack.Stack) bool {
 			if test.kind == Absent {
 				assert.Empty(t, value, test.name)
@@ -228,6 +228,6 @@ func TestGiveBackShowsTheLineWhatTheKeyHolds(t *testing.T) {
 			assert.Equal(t, test.decode, s.Decode(value), test.name)
 			return false
 		})
-		assert.Equal(t, Keep, c.Write, test.name)
+		assert.Equal(t, Keep, c.Effect, test.name)
 	}
 }

@@ -1,0 +1,25 @@
+package command
+
+// CL.PEEK key limit [limit ...] [COST n]
+//
+// Tells what CL.LIMIT would answer. It writes nothing, so replicas take it too.
+var Peek = register(&Command{
+	Name:       "CL.PEEK",
+	Summary:    "Tells what CL.LIMIT would answer, and takes nothing.",
+	Complexity: perLimit,
+	Since:      "0.1.0",
+	Tips:       "nondeterministic_output",
+	Flags:      "readonly fast",
+	Keys:       OneKey,
+	Args:       []Arg{keyArg, limitsArg, costArg},
+	Fields:     limitFields,
+	Run:        peek,
+})
+
+func peek(c *Call) {
+	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
+	if !ok || !c.decodeStack() {
+		return
+	}
+	c.describe(c.stack.Peek(r.Cost, c.NowNs))
+}

@@ -1,0 +1,27 @@
+package command
+
+// CL.REFUND key limit [limit ...] [COST n]
+//
+// Gives units back, never above full.
+var Refund = register(&Command{
+	Name:       "CL.REFUND",
+	Summary:    "Gives units back to limits, never above full.",
+	Complexity: perLimit,
+	Since:      "0.1.0",
+	Flags:      "write fast",
+	Keys:       OneKey,
+	Args:       []Arg{keyArg, limitsArg, costArg},
+	Fields:     limitFields,
+	Run:        refund,
+})
+
+func refund(c *Call) {
+	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
+	if !ok || !c.decodeStack() {
+		return
+	}
+	result := c.stack.Refund(r.Cost, c.NowNs)
+	c.store(result.Changed)
+	c.describe(result)
+	c.Refunded = -result.Granted
+}

@@ -1,0 +1,74 @@
+package command
+
+import (
+	"runtime/debug"
+	"strconv"
+
+	"redis-throttle/top"
+)
+
+// CL.TOP [count]
+//
+// Replies with the keys that were limited most often lately, the most often first: of
+// each its name, database, number of times, and by how much that may be too high.
+var Top = register(&Command{
+	Name:       "CL.TOP",
+	Summary:    "Lists the keys that were limited most often lately.",
+	Complexity: "O(N log N) where N is the configuration throttle.top.",
+	Since:      "0.1.0",
+	Tips:       "nondeterministic_output",
+	Flags:      "readonly admin",
+	Personal:   true,
+	Args:       []Arg{{Name: "count", Type: ArgInteger, Optional: true}},
+	Fields:     []string{"key", "db", "limited", "error"},
+	Run:        listTop,
+	Row:        topRow,
+})
+
+const (
+	topIsOff     = "ERR CL.TOP is off: it counts while the configuration throttle.top, the number of keys to keep, is above 0"
+	standardRows = 10
+)
+
+var badTopCount = "ERR count must be an integer from 1 to " + strconv.Itoa(top.MaxEntries)
+
+// topKeys counts the keys that are limited; without entries unless throttle.top is
+// set. topList is the reply to a call in hand.
+var (
+	topKeys top.Table
+	topList []top.Key
+)
+
+// ResizeTop makes room for so many keys, and forgets what was counted.
+func ResizeTop(entries int) {
+	topKeys.Resize(entries)
+	topList = nil
+	debug.FreeOSMemory() // the collector does not run by itself
+}
+
+func listTop(c *Call) {
+	if c.ArgCount > 1 {
+		c.Reply = ReplyWrongArity
+		return
+	}
+	if topKeys.Len() == 0 {
+		c.Fail(topIsOff)
+		return
+	}
+	n := standardRows
+	if c.ArgCount == 1 {
+		var ok bool
+		if n, ok = ParseCount(c.Args[0], top.MaxEntries); !ok {
+			c.Fail(badTopCount)
+			return
+		}
+	}
+	topList = topKeys.Top(topList[:0], n, c.NowNs)
+	c.RowCount = len(topList)
+	c.Reply = ReplyRows
+}
+
+func topRow(c *Call, index int) (text []byte, integers []int64) {
+	key := &topList[index]
+	return key.Name, append(c.integers[:0], int64(key.DB), int64(key.Count), int64(key.Error))
+}

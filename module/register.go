@@ -1,0 +1,154 @@
+package module
+
+/*
+#include <stdlib.h>
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"redis-throttle/module/command"
+)
+
+// register tells the server of every command.
+func register(ctx *C.RedisModuleCtx) error {
+	hasCategory := C.throttleMakeCategory(ctx)
+	var m memory
+	defer m.free()
+	for index, cmd := range command.All {
+		if C.throttleRegister(ctx, C.int(index), m.command(cmd), hasCategory) != C.API_OK {
+			return fmt.Errorf("another module has the command %s (redis-cell has cl.throttle). Remove the loadmodule line of that module",
+				strings.ToLower(cmd.Name))
+		}
+	}
+	return nil
+}
+
+// memory is what the server reads while a command is registered; it makes copies.
+type memory []unsafe.Pointer
+
+func (m *memory) free() {
+	for _, p := range *m {
+		C.free(p)
+	}
+}
+
+// room returns zeroed memory for n values.
+func room[T any](m *memory, n int) []T {
+	var one T
+	p := C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(one)))
+	*m = append(*m, p)
+	return unsafe.Slice((*T)(p), n)
+}
+
+// text returns a C string, or NULL for an empty one.
+func (m *memory) text(s string) *C.char {
+	if s == "" {
+		return nil
+	}
+	p := C.CString(s)
+	*m = append(*m, unsafe.Pointer(p))
+	return p
+}
+
+func (m *memory) command(cmd *command.Command) *C.throttleCommand {
+	c := &room[C.throttleCommand](m, 1)[0]
+	c.name = m.text(strings.ToLower(cmd.Name))
+	c.flags = m.text(cmd.Flags)
+	c.categories = m.text(cmd.Categories())
+	c.ownCategories = m.text(cmd.OwnCategories())
+	c.info = m.info(cmd)
+	copy(bytesOf(c.traits.counter[:len(c.traits.counter)-1]), cmd.Counter())
+	c.traits.keys = C.int32_t(cmd.Keys)
+	c.traits.readOnly = flag(cmd.ReadOnly())
+	c.traits.blocks = flag(cmd.Blocks)
+	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
+	for i, name := range cmd.Fields {
+		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}
+	}
+	return c
+}
+
+func flag(b bool) C.int32_t {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// fieldNames are C's for as long as the process lives: a reply may be written after MODULE
+// UNLOAD.
+var fieldNames = map[string]*C.char{}
+
+func fieldName(name string) *C.char {
+	if fieldNames[name] == nil {
+		fieldNames[name] = C.CString(name)
+	}
+	return fieldNames[name]
+}
+
+// info is what COMMAND DOCS and COMMAND INFO say.
+func (m *memory) info(cmd *command.Command) *C.commandInfo {
+	version := &room[C.commandInfoVersion](m, 1)[0]
+	version.version = C.INFO_VERSION
+	version.sizeofHistory = C.sizeof_commandHistory
+	version.sizeofKeySpec = C.sizeof_commandKeySpec
+	version.sizeofArg = C.sizeof_commandArg
+	info := &room[C.commandInfo](m, 1)[0]
+	info.version = version
+	info.summary = m.text(cmd.Summary)
+	info.complexity = m.text(cmd.Complexity)
+	info.since = m.text(cmd.Since)
+	info.tips = m.text(cmd.Tips)
+	info.arity = C.int(cmd.Arity())
+	if cmd.Keys != command.NoKeys {
+		info.keySpecs = m.keySpec(cmd)
+	}
+	if len(cmd.Args) > 0 {
+		info.args = m.args(cmd.Args)
+	}
+	return info
+}
+
+func (m *memory) keySpec(cmd *command.Command) *C.commandKeySpec {
+	spec := &room[C.commandKeySpec](m, 2)[0] // the last one is all zeros
+	spec.flags = C.KEY_RW | C.KEY_ACCESS | C.KEY_UPDATE
+	if cmd.ReadOnly() {
+		spec.flags = C.KEY_RO | C.KEY_ACCESS
+	}
+	C.throttleKeyAt(spec, 1)
+	return spec
+}
+
+var argTypes = map[command.ArgType]C.int{
+	command.ArgKey: C.ARG_KEY, command.ArgString: C.ARG_STRING, command.ArgInteger: C.ARG_INTEGER,
+	command.ArgToken: C.ARG_PURE_TOKEN, command.ArgOneOf: C.ARG_ONEOF, command.ArgBlock: C.ARG_BLOCK,
+}
+
+func (m *memory) args(args []command.Arg) *C.commandArg {
+	all := room[C.commandArg](m, len(args)+1) // the last one is all zeros
+	for i, arg := range args {
+		to := &all[i]
+		to.name = m.text(arg.Name)
+		to._type = argTypes[arg.Type]
+		to.token = m.text(arg.Token)
+		to.keySpecIndex = -1
+		if arg.Type == command.ArgKey {
+			to.keySpecIndex = 0
+		}
+		if arg.Optional {
+			to.flags |= C.ARG_OPTIONAL
+		}
+		if arg.Multiple {
+			to.flags |= C.ARG_MULTIPLE
+		}
+		if len(arg.Args) > 0 {
+			to.subargs = m.args(arg.Args)
+		}
+	}
+	return &all[0]
+}
