@@ -21,8 +21,9 @@ type lift struct {
 
 func (f lift) sum() uint64 { return f.idleNs + f.chargedNs }
 
-// noteCharge remembers that the TAT moves on by idleNs and then by chargedNs.
-func (s *State) noteCharge(idleNs, chargedNs int64) {
+// noteCharge remembers that the TAT is going to move on by idleNs and then by chargedNs.
+func (l Limit) noteCharge(s *State, nowNs, idleNs, chargedNs int64) {
+	l.settleLifts(s, nowNs)
 	switch {
 	case idleNs > 0 && chargedNs > 0:
 		if s.lifted == maxLifts {
@@ -116,18 +117,16 @@ func (s *State) appendLifts(dst []byte) []byte {
 	return dst
 }
 
-// decodeLifts reads what appendLifts wrote, at most maxLifts. It returns false for numbers
-// that no charge leaves.
-func (s *State) decodeLifts(encoded []byte) bool {
-	left := s.TAT
+// decodeLifts reads what appendLifts wrote for a state with this TAT. For numbers that no
+// charge leaves it returns false, and s has no lifts.
+func (s *State) decodeLifts(encoded []byte, tat uint64) bool {
 	for ; len(encoded) > 0; encoded = encoded[liftLen:] {
 		f := lift{binary.LittleEndian.Uint64(encoded), binary.LittleEndian.Uint64(encoded[8:])}
-		for _, ns := range [...]uint64{f.idleNs, f.chargedNs} {
-			if ns == 0 || ns > left {
-				return false
-			}
-			left -= ns
+		if f.idleNs == 0 || f.chargedNs == 0 || f.idleNs > tat || f.chargedNs > tat-f.idleNs {
+			s.DropLifts()
+			return false
 		}
+		tat -= f.sum()
 		s.lifts[s.lifted] = f
 		s.lifted++
 	}

@@ -82,9 +82,10 @@ func (l Limit) ExpireAt(s *State) uint64 { return s.TAT }
 // waitNs + the burst tolerance must be below 2^63.
 func (l Limit) Charge(s *State, nowNs, quantity, waitNs int64) {
 	backlog := l.backlog(s, nowNs)
-	l.settleLifts(s, nowNs)
 	idle, increment := max(waitNs-backlog, 0), quantity*l.emission
-	s.noteCharge(idle, increment)
+	if idle > 0 || s.lifted > 0 {
+		l.noteCharge(s, nowNs, idle, increment)
+	}
 	l.setBacklog(s, nowNs, backlog+idle+increment)
 }
 
@@ -100,8 +101,9 @@ func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) bool {
 	if increment == 0 {
 		return false
 	}
-	l.settleLifts(s, nowNs)
-	s.noteCharge(0, increment)
+	if s.lifted > 0 {
+		l.noteCharge(s, nowNs, 0, increment)
+	}
 	l.setBacklog(s, nowNs, backlog+increment)
 	return true
 }
@@ -153,26 +155,31 @@ func (s *State) Append(dst []byte) []byte {
 // Decode reads what Append wrote. Anything else is refused with ErrEncoding, and s
 // is then a full bucket.
 func (s *State) Decode(encoded []byte) error {
-	*s = State{}
+	s.Clear()
 	if len(encoded) == 0 {
 		return nil
 	}
 	if len(encoded) != tatLen && (len(encoded)%liftLen != 0 || len(encoded) > MaxEncodedLen) {
 		return ErrEncoding
 	}
-	read := State{TAT: binary.LittleEndian.Uint64(encoded)}
-	if read.TAT == 0 {
+	tat, queue := binary.LittleEndian.Uint64(encoded), uint64(0)
+	if tat == 0 {
 		return ErrEncoding
 	}
 	if len(encoded) >= QueuedLen {
-		queue := binary.LittleEndian.Uint64(encoded[tatLen:])
-		if queue > math.MaxInt64 || queue == 0 && len(encoded) == QueuedLen || !read.decodeLifts(encoded[QueuedLen:]) {
+		queue = binary.LittleEndian.Uint64(encoded[tatLen:])
+		if queue > math.MaxInt64 || queue == 0 && len(encoded) == QueuedLen || !s.decodeLifts(encoded[QueuedLen:], tat) {
 			return ErrEncoding
 		}
-		read.queue = int64(queue)
 	}
-	*s = read
+	s.TAT, s.queue = tat, int64(queue)
 	return nil
+}
+
+// Clear makes the bucket a full one.
+func (s *State) Clear() {
+	s.TAT, s.queue = 0, 0
+	s.DropLifts()
 }
 
 func (l Limit) backlog(s *State, nowNs int64) int64 {
@@ -196,7 +203,7 @@ func (l Limit) SetBacklog(s *State, nowNs, backlog int64) {
 
 func (l Limit) setBacklog(s *State, nowNs, backlog int64) {
 	if backlog == 0 {
-		*s = State{}
+		s.Clear()
 		return
 	}
 	s.TAT = uint64(nowNs) + uint64(backlog)

@@ -184,7 +184,7 @@ func (s *Stack) Append(dst []byte) []byte {
 func (s *Stack) clear(i int) {
 	switch s.limits[i].kind {
 	case Rate:
-		s.states[i].rate = gcra.State{}
+		s.states[i].rate.Clear()
 	case Window:
 		s.states[i].window = window.State{}
 	case Fixed:

@@ -15,19 +15,23 @@ import (
 var refusals = func() (table []refusal) {
 	// What is no number, whichever argument it is.
 	noNumbers := []string{
-		"", "abc", "1.5", "1e3", "0x10", " 1", "1 ", "1,000", "+", "-", "--1", "+-1", "1\x00", "\x00", "1\n", "nan", "inf",
+		"", "abc", "1e3", "01", "00", "+1", "+0", "-0", "-01", "1.", ".5", "1.5.5", "-1.5", "01.5", "+1.5", "0x10", " 1", "1 ", "1,000", "+", "-", "--1", "+-1", "1\x00", "\x00", "1\n", "nan", "inf",
 		"\xff\xfe", "\u0661", "9223372036854775808", "-9223372036854775809", "18446744073709551616",
 		strings.Repeat("9", 40), strings.Repeat("0", 1<<20), "%s%s%n", "15 30 60",
 	}
 	for i, name := range []string{"max_burst", "count_per_period", "period", "quantity"} {
 		bad := append([]string{"-1", "-9223372036854775808"}, noNumbers...)
+		if name != "period" {
+			bad = append(bad, "1.5", "1.0")
+		}
 		switch name {
 		case "max_burst":
 			bad = append(bad, "9223372036854775807") // + 1 is the limit
 		case "count_per_period":
-			bad = append(bad, "0", "-0", "+0")
+			bad = append(bad, "0")
 		case "period":
-			bad = append(bad, "0", "0ms", "-0s", "-1s", "1.5s", "ms", "d", "1x", "1ss", "1 s", "s1", "1S", "1\u00b5s", "1us", "1s1", "1h30m", "+s")
+			bad = append(bad, "0", "0ms", "0.0", "0.0s", "-0s", "-1s", "-1.5s", "1.s", ".5s", "01s", "+1s", "0.0000000001", "1.0000001ms",
+				"1."+strings.Repeat("3", 40)+"d", "0."+strings.Repeat("0", 1<<20), "18446744073709551616.5", "ms", "d", "1x", "1ss", "1 s", "s1", "1S", "1\u00b5s", "1us", "1s1", "1h30m", "+s")
 		}
 		for _, word := range bad {
 			args := []string{"15", "30", "60", "1"}

@@ -24,16 +24,22 @@ func wordRefusals() (table []wordRefusal) {
 		// CL.WAIT is refused as well when it says no TIMEOUT, but for the first word in the
 		// wrong it says that one.
 		rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
+		limits, more := "expected RATE, WINDOW or FIXED", "expected RATE, WINDOW, FIXED"
+		if command == "CL.WAIT" { // for the others there is no waiting
+			limits, more = "expected RATE", "expected RATE, COST or TIMEOUT"
+		}
 		for _, args := range []string{"", "RATE", "WINDOW"} {
 			add(command, args, "wrong number of arguments")
 		}
 		for _, first := range []string{"RATTE", "COST", "5/s", "UPTO", "RATES", "RAT", "TIMEOUT", "%s%n"} {
-			add(command, first+" 5/s"+rest, "near '"+first+"'", "expected RATE, WINDOW or FIXED")
+			add(command, first+" 5/s"+rest, "near '"+first+"': "+limits)
 		}
-		add(command, "RATE 5/s BURST 10 RATTE 5/s"+rest, "near 'RATTE'", "expected RATE, WINDOW, FIXED")
-		add(command, "RATE 5/s BURST 10 BURST 10"+rest, "near 'BURST'")
-		add(command, "WINDOW 5/s BURST 10"+rest, "near 'BURST'")
-		add(command, "FIXED 5/s BURST 10"+rest, "near 'BURST'")
+		add(command, "RATE 5/s BURST 10 RATTE 5/s"+rest, "near 'RATTE': "+more)
+		add(command, "RATE 5/s BRUST 10"+rest, "near 'BRUST': expected BURST, RATE, ")
+		add(command, "RATE 5/s BURST 10 BURST 10"+rest, "near 'BURST': given twice")
+		add(command, "WINDOW 5/s BURST 10"+rest, "near 'BURST': follows the count/period of a RATE")
+		add(command, "FIXED 5/s BURST 10"+rest, "near 'BURST': follows the count/period of a RATE")
+		add(command, "RATE 5/s COST 1 BURST 10"+rest, "near 'BURST': follows the count/period of a RATE")
 		add(command, "RATE 5/s COST 1 COST 1"+rest, "near 'COST'", "given twice")
 		add(command, "RATE 5/s"+rest+" COST", "near 'COST'", "COST takes")
 		add(command, "RATE 5/s"+rest+" RATE", "near 'RATE'", "RATE takes")
@@ -42,11 +48,14 @@ func wordRefusals() (table []wordRefusal) {
 		add(command, strings.Repeat("RATE 5/s ", 9)+rest, "near 'RATE'", "at most 8 limits")
 		for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
 			for _, quota := range []string{
-				"5", "/", "5/", "/s", "5/s/s", "0/s", "-1/s", "+/s", "1.5/s", "1e3/s", "5/0", "5/0ms", "5/-1", "5/1.5s", "5/1x",
-				"5/S", "5/1h30m", "5/us", "x/s", "9223372036854775808/s", "5/9223372036854775808", "\x00/\x00", "\xff\xfe",
+				"5", "/", "5/", "/s", "5/s/s", "0/s", "-1/s", "+/s", "1.5/s", "1e3/s", "5/0", "5/0ms", "5/0.0", "5/-1", "5/-1.5s", "5/1.s", "5/.5", "5/1x",
+				"05/s", "+5/s", "5/05", "5/+5", "-0/s", "5/S", "5/sec", "5/1h30m", "5/us", "x/s", "9223372036854775808/s", "5/9223372036854775808", "\x00/\x00", "\xff\xfe",
 				strings.Repeat("9", 30) + "/s", "5/" + strings.Repeat("9", 30),
 			} {
-				add(command, kind+" "+quota+rest, "near '", kind+" takes count/period")
+				add(command, kind+" "+quota+rest, "near '", kind+" takes count/period", "units are ms, s, m, h and d")
+			}
+			for _, quota := range []string{"5/0.0000000001", "5/1.0000001ms", "5/0.00000762939453125d", "5/1." + strings.Repeat("3", 40)} {
+				add(command, kind+" "+quota+rest, "near '", "not a whole number of nanoseconds")
 			}
 			// Longer than 292 years, in one way or the other.
 			add(command, kind+" 1/106752d"+rest, "near '1/106752d'", "292 years")
@@ -54,7 +63,7 @@ func wordRefusals() (table []wordRefusal) {
 		}
 		add(command, "RATE 1000000001/s"+rest, "near '1000000001/s'", "10^9 units per second")
 		add(command, "RATE 1/d BURST 106752"+rest, "near '1/d'", "292 years")
-		for _, bad := range []string{"0", "-1", "x", "1.5", "9223372036854775808", "\x00", strings.Repeat("1", 40)} {
+		for _, bad := range []string{"0", "-1", "01", "+1", "-0", "x", "1.5", "9223372036854775808", "\x00", strings.Repeat("1", 40)} {
 			add(command, "RATE 5/s BURST "+bad+rest, "near '", "BURST takes the capacity")
 			if bad != "0" {
 				add(command, "RATE 5/s COST "+bad+rest, "near '", "COST takes an integer")
@@ -79,7 +88,7 @@ func wordRefusals() (table []wordRefusal) {
 				continue
 			}
 			rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
-			add(command, "RATE 5/s "+word+rest, "near '"+first+"'", "expected RATE, WINDOW, FIXED")
+			add(command, "RATE 5/s "+word+rest, "near '"+first+"'", "expected BURST, RATE, ")
 		}
 		if word != "TIMEOUT 1s" {
 			add("CL.LIMIT", "RATE 5/s "+word+" "+word, "near '"+first+"'", "given twice")
@@ -90,10 +99,12 @@ func wordRefusals() (table []wordRefusal) {
 	add("CL.LIMIT", "RATE 5/s WINDOW 5/s MAXWAIT 1s", "near 'MAXWAIT'", "RATE limits only")
 	add("CL.WAIT", "FIXED 5/s TIMEOUT 1s", "near 'TIMEOUT'", "RATE limits only")
 	add("CL.WAIT", "RATE 5/s COST 1", "TIMEOUT is missing")
-	for _, bad := range []string{"-1", "-1s", "x", "1.5", "1y", "36501d", "9223372036854775807", "\x00"} {
+	for _, bad := range []string{"-1", "-1s", "-1.5", "1.", ".5", "05", "+5", "-0", "x", "1y", "36500.5d", "36501d", "9223372036854775807", "\x00"} {
 		add("CL.LIMIT", "RATE 5/s MAXWAIT "+bad, "near '", "MAXWAIT takes a length of time")
 		add("CL.WAIT", "RATE 5/s TIMEOUT "+bad, "near '", "TIMEOUT takes a length of time")
 	}
+	add("CL.LIMIT", "RATE 5/s MAXWAIT 0.0000000001", "near '0.0000000001'", "not a whole number of nanoseconds")
+	add("CL.WAIT", "RATE 5/s TIMEOUT 0.0000000001", "near '0.0000000001'", "not a whole number of nanoseconds")
 	// Longer than any call that means something.
 	for _, command := range family {
 		add(command, strings.Repeat("RATE 5/s BURST 5 ", 8)+strings.Repeat("COST 1 ", 10), "too many arguments")

@@ -111,10 +111,10 @@ type Call struct {
 	lastRequest lastRequest
 
 	stack    stack.Stack
-	before   [stack.MaxLimits]gcra.State
 	integers [MaxFields]int64
 	value    [MaxValueLen]byte
 	error    [MaxErrorLen]byte
+	before   [stack.MaxLimits]gcra.State
 }
 
 // Run decides the call by a command. Its keys are there: the bridge answers calls without
