@@ -212,7 +212,7 @@ func (g generator) key() string {
 }
 
 func (g generator) word() string {
-	switch g.IntN(8) {
+	switch g.IntN(9) {
 	case 0:
 		return g.bytes(g.IntN(300))
 	case 1:
@@ -230,6 +230,8 @@ func (g generator) word() string {
 	case 6:
 		return []string{"", "+", "-", "+-1", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
 			"18446744073709551615", "18446744073709551616", "%n%s", "\r\n", "\x00"}[g.IntN(12)]
+	case 7: // a decimal number
+		return fmt.Sprintf("%d.%d%s", g.Uint64()>>g.IntN(64), g.Uint64()>>g.IntN(64), []string{"", "ms", "s", "m", "h", "d"}[g.IntN(6)])
 	}
 	return strconv.Itoa(g.IntN(10))
 }

@@ -126,18 +126,60 @@ func TestExtremeLimitsAreExact(t *testing.T) {
 	}
 }
 
-// What redis-cell's number parser takes, its callers may send.
-func TestNumbersMayHaveASignAndLeadingZeros(t *testing.T) {
+// The server's own INCRBY says what a number is.
+func TestNumbersAreWrittenAsForTheServersOwnCommands(t *testing.T) {
 	t.Parallel()
-	c := server.Start(t).Client()
-	for i, args := range []string{"+15 +30 +60 +1", "0015 00030 060 01", "+015 +030 +060 +01", "+15 +30 +60s +01"} {
-		a, err := throttle(t.Context(), c, fmt.Sprint("key", i), args)
-		require.NoError(t, err, args)
-		assert.Equal(t, answer{0, 16, 15, -1, 2}, a, args)
+	s := server.Start(t)
+	taken := 0
+	for _, word := range []string{"0", "1", "10", "100", "01", "00", "+1", "+0", "-0", "-01", "1.0", "1e1", " 1", "1 ", "", "+", "-", "--1", "0x1",
+		"9223372036854775807", "9223372036854775808", "+9223372036854775807", "09223372036854775807"} {
+		s.MustDo("SET", "number", "0")
+		isNumber := !s.Do("INCRBY", "number", word).IsError()
+		if isNumber {
+			taken++
+		}
+		for _, call := range [][]string{
+			{"CL.THROTTLE", "key:throttle", "15", "30", "60", word},
+			{"CL.LIMIT", "key:limit", "RATE", "5/s", "COST", word},
+			{"CL.WAIT", "key:wait", "RATE", "5/s", "COST", word, "TIMEOUT", "1ms"},
+		} {
+			assert.Equal(t, isNumber, !s.Do(call...).IsError(), "%q in %s", word, call[0])
+		}
 	}
-	a, err := throttle(t.Context(), c, "key", "15 30 60 -0")
+	assert.Equal(t, 5, taken)
+}
+
+// Half a minute in every way to say it.
+func TestAPeriodMayBeADecimalNumber(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for i, period := range []string{"30", "30.0", "30s", "30.000s", "0.5m", "0.50m", "30000.0ms"} {
+		key, begin := fmt.Sprint("key", i), time.Now()
+		a, err := throttle(t.Context(), s.Client(), key, "3 1 "+period)
+		require.NoError(t, err, period)
+		assert.Equal(t, answer{0, 4, 3, -1, 30}, a, period)
+		assert.EqualValues(t, 3, ask(t, s.Raw(), "CL.LIMIT %s RATE 1/%s BURST 4 COST 3", key, period).Granted, period)
+		b := ask(t, s.Raw(), "CL.LIMIT %s RATE 1/30 BURST 4 COST 2 MAXWAIT 2.5m", key)
+		assert.EqualValues(t, 2, b.Granted, period)
+		assert.LessOrEqual(t, b.WaitMs, int64(60_000), period)
+		assert.GreaterOrEqual(t, b.WaitMs, 60_000-time.Since(begin).Milliseconds()-1, period)
+	}
+}
+
+// Three callers of CL.LIMIT hold slots; then somebody asks by CL.THROTTLE with twice the rate.
+func TestThrottleKeepsTheReservationsOfLimit(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	c := s.Raw()
+	for range 3 {
+		require.EqualValues(t, 1, ask(t, c, "CL.LIMIT key RATE 1/h MAXWAIT 5h").Granted)
+	}
+	a, err := throttle(t.Context(), s.Client(), "key", "0 2 3600")
 	require.NoError(t, err)
-	assert.Equal(t, answer{0, 16, 16, -1, 0}, a)
+	assert.EqualValues(t, 1, a.Limited)
+	assert.InDelta(t, 2.5*3600, a.RetryAfter, 60)
+	b := ask(t, c, "CL.LIMIT key RATE 1/h MAXWAIT 5h")
+	assert.InDelta(t, 2.5*3600_000, b.WaitMs, 60_000, "behind the others")
 }
 
 // A run depends on the clock as well, so one that was saved would repeat nothing.

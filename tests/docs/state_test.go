@@ -119,7 +119,7 @@ func stateExamples(t testing.TB) map[string]stateExample {
 			}
 		}
 	}
-	require.Len(t, examples, 4)
+	require.Len(t, examples, 5)
 	return examples
 }
 
@@ -133,6 +133,8 @@ func limitsOf(t testing.TB, key string) (words string, limits []stack.Limit) {
 	switch key {
 	case "state:queue":
 		return "RATE 1/m", []stack.Limit{must(stack.NewRate(1, 1, time.Minute, 1))}
+	case "state:lifted":
+		return "RATE 3/h RATE 60/m", []stack.Limit{must(stack.NewRate(3, 1, time.Hour, 3)), must(stack.NewRate(60, 1, time.Minute, 60))}
 	case "state:window":
 		return "WINDOW 100/h", []stack.Limit{must(stack.NewWindow(100, 1, time.Hour))}
 	case "state:fixed":
