@@ -50,7 +50,6 @@ static int anybodyListens(RedisModuleCtx *ctx) {
   return listens;
 }
 
-// The look takes some 5 us; a server has 10 to 500 crons a second.
 static void onCron(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
   (void)event, (void)subevent, (void)data;
   if (mayBeUnheard) listened = anybodyListens(ctx);
