@@ -11,13 +11,14 @@ package top
 
 import (
 	"bytes"
+	"cmp"
+	"container/heap"
 	"hash/maphash"
 	"slices"
 )
 
 const (
-	// MaxEntries is the largest table, and MaxKeyLen how much of a key is kept. Longer
-	// keys are told apart by a 64-bit hash.
+	// MaxEntries is the largest table, and MaxKeyLen how much of a key is kept.
 	MaxEntries = 100_000
 	MaxKeyLen  = 128
 
@@ -27,22 +28,25 @@ const (
 // Table counts hits. The zero Table has no entries and counts nothing.
 type Table struct {
 	entries []entry
-	used    int
-	heap    []int32 // entries by count, the lowest first
-	slots   []int32 // by hash, linear probing: an entry's index + 1, or 0
+	names   [][MaxKeyLen]byte // of the entries
+	order   byCount
+	index   map[uint64]int32 // entries by the hash of database and key
 	seed    maphash.Seed
 	// When the counts were halved last, ns since the epoch.
 	halvedNs int64
 }
 
+// entry counts one key. One whose count is 0 is free, or its hits are long over.
+//
+// Keys are told apart by their hashes alone. That any two of 100,000 keys share one has a
+// probability of 3 in 10^10; they would be counted as one key.
 type entry struct {
 	hash  uint64
 	count uint64
 	err   uint64
 	db    int32
-	place int32 // in heap
-	len   int32 // of the whole key
-	key   [MaxKeyLen]byte
+	len   int32 // of the name
+	place int32 // in order
 }
 
 // Key is one of the answers of Top. Name is the first MaxKeyLen bytes of it.
@@ -59,165 +63,126 @@ func (t *Table) Resize(n int) {
 	if n == 0 {
 		return
 	}
-	slots := 4
-	for slots < 2*n {
-		slots *= 2
+	t.entries, t.names = make([]entry, n), make([][MaxKeyLen]byte, n)
+	t.order = byCount{entries: t.entries, indexes: make([]int32, n)}
+	for i := range t.entries {
+		t.entries[i].place, t.order.indexes[i] = int32(i), int32(i)
 	}
-	t.entries, t.heap, t.slots = make([]entry, n), make([]int32, n), make([]int32, slots)
+	t.index = make(map[uint64]int32, 2*n)
 	t.seed = maphash.MakeSeed()
 }
 
 // Len is the number of entries the table has room for.
 func (t *Table) Len() int { return len(t.entries) }
 
-// Hit counts one hit of key in database db at nowNs. It does not allocate.
+// Hit counts one hit of key in database db at nowNs. It does not allocate when the key is in
+// the table. Keys that come and go make the map grow once, to at most twice its size.
 func (t *Table) Hit(db int, key []byte, nowNs int64) {
 	if len(t.entries) == 0 {
 		return
 	}
 	t.fade(nowNs)
 	hash := maphash.Bytes(t.seed, key) + uint64(db)
-	slot, found := t.find(hash, db, key)
-	var e *entry
-	switch {
-	case found:
-		e = &t.entries[t.slots[slot]-1]
-	case t.used < len(t.entries):
-		e = &t.entries[t.used]
-		t.heap[t.used], e.place = int32(t.used), int32(t.used)
-		t.used++
-		t.slots[slot] = int32(t.used)
-		e.set(hash, db, key)
-		t.rise(e.place)
-	default:
-		lowest := t.heap[0]
-		t.unlink(lowest)
-		e = &t.entries[lowest]
-		e.err = e.count
-		e.set(hash, db, key)
-		slot, _ = t.find(hash, db, key)
-		t.slots[slot] = lowest + 1
+	i, found := t.index[hash]
+	if !found {
+		i = t.order.indexes[0]
+		e := &t.entries[i]
+		delete(t.index, e.hash)
+		t.index[hash] = i
+		e.hash, e.err, e.db = hash, e.count, int32(db)
+		e.len = int32(copy(t.names[i][:], key))
 	}
-	e.count++
-	t.sink(e.place)
+	t.entries[i].count++
+	heap.Fix(&t.order, int(t.entries[i].place))
 }
 
-// Top appends the up to n keys with the highest counts to dst, the highest first. The
+// Top lists the up to n keys with the highest counts, the highest first; of equal counts,
+// those with the smaller error. The list takes the place of list, to use its memory again. The
 // names are valid until the next Hit.
-func (t *Table) Top(dst []Key, n int, nowNs int64) []Key {
+func (t *Table) Top(list []Key, n int, nowNs int64) []Key {
 	t.fade(nowNs)
-	for i := range t.entries[:t.used] {
-		if e := &t.entries[i]; e.count > 0 {
-			dst = append(dst, Key{DB: int(e.db), Name: e.key[:min(int(e.len), MaxKeyLen)], Count: e.count, Error: e.err})
+	best, isHeap := lastFirst(list[:0]), false
+	for i := range t.entries {
+		e := &t.entries[i]
+		if e.count == 0 {
+			continue
+		}
+		key := Key{DB: int(e.db), Name: t.names[i][:e.len], Count: e.count, Error: e.err}
+		if len(best) < n {
+			best = append(best, key)
+			continue
+		}
+		if !isHeap {
+			heap.Init(&best)
+			isHeap = true
+		}
+		if n > 0 && compare(key, best[0]) < 0 {
+			best[0] = key
+			heap.Fix(&best, 0)
 		}
 	}
-	slices.SortFunc(dst, func(a, b Key) int {
-		switch {
-		case a.Count != b.Count:
-			return compare(b.Count, a.Count)
-		case a.Error != b.Error:
-			return compare(a.Error, b.Error)
-		}
-		return bytes.Compare(a.Name, b.Name)
-	})
-	return dst[:min(n, len(dst))]
+	slices.SortFunc(best, compare)
+	return best
 }
 
-func compare(a, b uint64) int {
-	if a < b {
-		return -1
+// compare is negative when a is listed before b.
+func compare(a, b Key) int {
+	if a.Count != b.Count {
+		return cmp.Compare(b.Count, a.Count)
 	}
-	return 1
-}
-
-func (e *entry) set(hash uint64, db int, key []byte) {
-	e.hash, e.db, e.len = hash, int32(db), int32(min(len(key), 1<<30))
-	copy(e.key[:], key)
-}
-
-func (e *entry) is(hash uint64, db int, key []byte) bool {
-	n := min(len(key), MaxKeyLen)
-	return e.hash == hash && int(e.db) == db && int(e.len) == len(key) && bytes.Equal(e.key[:n], key[:n])
+	if a.Error != b.Error {
+		return cmp.Compare(a.Error, b.Error)
+	}
+	if order := bytes.Compare(a.Name, b.Name); order != 0 {
+		return order
+	}
+	return cmp.Compare(a.DB, b.DB)
 }
 
 // fade halves all counts for every half-life gone by. Halving keeps their order.
 func (t *Table) fade(nowNs int64) {
-	if nowNs-t.halvedNs < halfLifeNs && nowNs >= t.halvedNs {
-		return
+	if t.halvedNs == 0 || nowNs < t.halvedNs {
+		t.halvedNs = nowNs // the first hit, or the clock was set back
 	}
 	halvings := (nowNs - t.halvedNs) / halfLifeNs
-	if halvings < 0 || t.halvedNs == 0 {
-		halvings, t.halvedNs = 0, nowNs // the clock was set back, or this is the first hit
+	if halvings == 0 {
+		return
 	}
 	t.halvedNs += halvings * halfLifeNs
 	shift := uint(min(halvings, 63))
-	for i := range t.entries[:t.used] {
+	for i := range t.entries {
 		t.entries[i].count >>= shift
 		t.entries[i].err >>= shift
 	}
 }
 
-// find returns the slot of a key, or the one to put it in.
-func (t *Table) find(hash uint64, db int, key []byte) (slot int, found bool) {
-	mask := len(t.slots) - 1
-	for slot = int(hash) & mask; t.slots[slot] != 0; slot = (slot + 1) & mask {
-		if t.entries[t.slots[slot]-1].is(hash, db, key) {
-			return slot, true
-		}
-	}
-	return slot, false
+// byCount is a heap of the indexes of all entries, the one with the lowest count on top.
+type byCount struct {
+	entries []entry
+	indexes []int32
 }
 
-// unlink takes an entry out of the slots and closes the gap it leaves.
-func (t *Table) unlink(index int32) {
-	mask := len(t.slots) - 1
-	gap := int(t.entries[index].hash) & mask
-	for t.slots[gap] != index+1 {
-		gap = (gap + 1) & mask
-	}
-	for next := (gap + 1) & mask; t.slots[next] != 0; next = (next + 1) & mask {
-		home := int(t.entries[t.slots[next]-1].hash) & mask
-		if (next-home)&mask >= (next-gap)&mask {
-			t.slots[gap] = t.slots[next]
-			gap = next
-		}
-	}
-	t.slots[gap] = 0
+func (h *byCount) Len() int { return len(h.indexes) }
+
+func (h *byCount) Less(a, b int) bool {
+	return h.entries[h.indexes[a]].count < h.entries[h.indexes[b]].count
 }
 
-// rise moves the entry at a place of the heap up to where its count belongs.
-func (t *Table) rise(place int32) {
-	for place > 0 {
-		parent := (place - 1) / 2
-		if t.count(parent) <= t.count(place) {
-			return
-		}
-		t.swap(place, parent)
-		place = parent
-	}
+func (h *byCount) Swap(a, b int) {
+	h.indexes[a], h.indexes[b] = h.indexes[b], h.indexes[a]
+	h.entries[h.indexes[a]].place, h.entries[h.indexes[b]].place = int32(a), int32(b)
 }
 
-// sink moves the entry at a place of the heap down to where its count belongs.
-func (t *Table) sink(place int32) {
-	for {
-		child := 2*place + 1
-		if int(child) >= t.used {
-			return
-		}
-		if int(child)+1 < t.used && t.count(child+1) < t.count(child) {
-			child++
-		}
-		if t.count(place) <= t.count(child) {
-			return
-		}
-		t.swap(place, child)
-		place = child
-	}
-}
+// lastFirst is a heap of the keys to list, the last of them on top.
+type lastFirst []Key
 
-func (t *Table) count(place int32) uint64 { return t.entries[t.heap[place]].count }
+func (h lastFirst) Len() int           { return len(h) }
+func (h lastFirst) Less(a, b int) bool { return compare(h[a], h[b]) > 0 }
+func (h lastFirst) Swap(a, b int)      { h[a], h[b] = h[b], h[a] }
 
-func (t *Table) swap(a, b int32) {
-	t.heap[a], t.heap[b] = t.heap[b], t.heap[a]
-	t.entries[t.heap[a]].place, t.entries[t.heap[b]].place = a, b
-}
+// Neither heap gets larger or smaller, but heap.Interface asks for a Push and a Pop.
+
+func (h *byCount) Push(any)   {}
+func (h *byCount) Pop() any   { return nil }
+func (h *lastFirst) Push(any) {}
+func (h *lastFirst) Pop() any { return nil }

@@ -86,10 +86,24 @@ func TestCountsHalveOnceAMinute(t *testing.T) {
 		table.Hit(0, []byte("k"), nowNs)
 	}
 	assert.Equal(t, uint64(8), table.Top(nil, 1, nowNs+halfLifeNs-1)[0].Count)
-	assert.Equal(t, uint64(4), table.Top(nil, 1, nowNs+halfLifeNs)[0].Count)
+	assert.Equal(t, uint64(4), table.Top(nil, 1, nowNs+60*1_000_000_000)[0].Count)
 	assert.Equal(t, uint64(1), table.Top(nil, 1, nowNs+3*halfLifeNs)[0].Count)
 	assert.Empty(t, table.Top(nil, 1, nowNs+4*halfLifeNs))
 	assert.Empty(t, table.Top(nil, 1, nowNs), "nor does a clock that is set back bring it back")
+}
+
+func TestAClockThatIsSetBackStartsTheMinuteAnew(t *testing.T) {
+	for _, setBackNs := range []int64{1, halfLifeNs - 1, halfLifeNs, 100 * halfLifeNs} {
+		var table Table
+		table.Resize(4)
+		for range 8 {
+			table.Hit(0, []byte("k"), nowNs)
+		}
+		back := nowNs - setBackNs
+		assert.Equal(t, uint64(8), table.Top(nil, 1, back)[0].Count)
+		assert.Equal(t, uint64(8), table.Top(nil, 1, back+halfLifeNs-1)[0].Count)
+		assert.Equal(t, uint64(4), table.Top(nil, 1, back+halfLifeNs)[0].Count)
+	}
 }
 
 func TestDatabasesAndLongKeysAreToldApart(t *testing.T) {
@@ -122,14 +136,20 @@ func TestAHitDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkHit(b *testing.B) {
-	for name, keys := range map[string]int{"known": 500, "mostly unknown": 100_000} {
-		b.Run(name, func(b *testing.B) {
-			var table Table
-			table.Resize(1000)
-			random := rand.New(rand.NewPCG(1, 1))
-			var names [4096][]byte
+	for _, of := range []struct {
+		name          string
+		entries, keys int
+	}{
+		{"known", 1000, 500},
+		{"mostly unknown", 1000, 100_000},
+		{"known to the largest table", MaxEntries, MaxEntries / 2},
+		{"mostly unknown to the largest table", MaxEntries, 10_000_000},
+	} {
+		b.Run(of.name, func(b *testing.B) {
+			table, random := crowded(of.entries, of.keys), rand.New(rand.NewPCG(2, 2))
+			names := make([][]byte, 1<<16)
 			for i := range names {
-				names[i] = fmt.Appendf(nil, "user:%012d", random.IntN(keys))
+				names[i] = fmt.Appendf(nil, "user:%012d", random.IntN(of.keys))
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
@@ -137,4 +157,28 @@ func BenchmarkHit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// The server answers nobody else in the meantime.
+func BenchmarkTop(b *testing.B) {
+	table := crowded(MaxEntries, 10_000_000)
+	for _, n := range []int{10, 1000, MaxEntries} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var keys []Key
+			for b.Loop() {
+				keys = table.Top(keys[:0], n, nowNs)
+			}
+		})
+	}
+}
+
+// crowded is a table of so many entries after twice as many hits, of keys drawn at random.
+func crowded(entries, keys int) *Table {
+	var table Table
+	table.Resize(entries)
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 2 * entries {
+		table.Hit(0, fmt.Appendf(nil, "user:%012d", random.IntN(keys)), nowNs)
+	}
+	return &table
 }
