@@ -1,0 +1,58 @@
+// Gives the program it is preloaded into the wall clock that a test has set. The file that
+// THROTTLE_TEST_CLOCK names holds it: nanoseconds since the epoch, 8 bytes, mapped by both.
+//
+// Every other clock stays the kernel's: the event loop and its timers go by the monotonic one,
+// and so neither hang nor spin while the wall clock stands still.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S 1000000000
+
+static const int64_t *mapped;
+
+// A program that would go on by the kernel's clock must not get as far as a test.
+__attribute__((constructor)) static void mapClock(void) {
+  const char *path = getenv("THROTTLE_TEST_CLOCK");
+  int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  void *at = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *mapped, PROT_READ, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) {
+    perror("the clock that THROTTLE_TEST_CLOCK names");
+    _exit(1);
+  }
+  close(fd);
+  mapped = at;
+}
+
+static int isWall(clockid_t id) { return id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE; }
+
+int clock_gettime(clockid_t id, struct timespec *out) {
+  if (!mapped || !isWall(id)) return (int)syscall(SYS_clock_gettime, id, out);
+  int64_t now = __atomic_load_n(mapped, __ATOMIC_ACQUIRE);
+  out->tv_sec = now / NS_PER_S;
+  out->tv_nsec = now % NS_PER_S;
+  return 0;
+}
+
+int gettimeofday(struct timeval *restrict out, void *restrict zone) {
+  (void)zone;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  out->tv_sec = now.tv_sec;
+  out->tv_usec = now.tv_nsec / 1000;
+  return 0;
+}
+
+time_t time(time_t *out) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (out) *out = now.tv_sec;
+  return now.tv_sec;
+}
