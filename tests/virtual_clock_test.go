@@ -63,7 +63,9 @@ type virtualRun struct {
 	now  int64
 	keys []*virtualKey
 	// scale is about how long the periods of a season are, in ns.
-	scale   int64
+	scale int64
+	// crowded is a season with so many calls within a period that a WINDOW cannot keep the instant of each.
+	crowded bool
 	seasons int
 
 	made, limited, reserved, stepsBack int
@@ -109,19 +111,23 @@ func (r *virtualRun) season() {
 	r.seasons++
 	r.mustDo("FLUSHALL")
 	r.setClock(time.Date(2000+r.IntN(60), 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() + r.Int64N(int64(366*24*time.Hour)))
-	r.scale = r.upTo(int64(30 * 24 * time.Hour))
+	r.scale = r.upTo(int64(3 * 365 * 24 * time.Hour))
 	if r.IntN(2) == 0 {
 		r.scale = []int64{1e9, 1e10, 6e10, 36e11, 864e11}[r.IntN(5)]
 	}
 	r.keys = nil
-	for i := range 1 + r.IntN(4) {
+	keys, batches := 1+r.IntN(4), 50+r.IntN(250)
+	if r.crowded = r.IntN(8) == 0; r.crowded {
+		keys, batches = 1, 300
+	}
+	for i := range keys {
 		k := &virtualKey{name: fmt.Sprintf("season%d:%d", r.seasons, i)}
 		for range 1 + r.IntN(8)*r.IntN(2)/2 {
 			k.limits = append(k.limits, r.limit())
 		}
 		r.keys = append(r.keys, k)
 	}
-	for range 50 + r.IntN(250) {
+	for range batches {
 		r.step()
 		r.batch()
 	}
@@ -139,6 +145,9 @@ func (r *virtualRun) limit() naive.Limit {
 	if r.IntN(4) == 0 {
 		l.Count = r.upTo(1_000_000)
 	}
+	if r.crowded {
+		l.Kind, l.Count = naive.Window, 200+r.Int64N(1000)
+	}
 	period := r.scale * (1 + r.Int64N(4)) / (1 + r.Int64N(3))
 	l.Period = time.Duration(max(period/int64(time.Millisecond), 1)) * time.Millisecond
 	l.Count = min(l.Count, int64(l.Period)) // at most one unit a nanosecond
@@ -151,7 +160,11 @@ func (r *virtualRun) limit() naive.Limit {
 // step moves the clock between two batches.
 func (r *virtualRun) step() {
 	step := int64(0)
-	switch r.IntN(10) {
+	kind := r.IntN(10)
+	if r.crowded && r.IntN(100) > 0 {
+		kind = 10
+	}
+	switch kind {
 	case 0, 1:
 		step = r.upTo(1000)
 	case 2, 3:
@@ -175,6 +188,8 @@ func (r *virtualRun) step() {
 			step = -r.upTo(2 * r.scale)
 			r.stepsBack++
 		}
+	case 10:
+		step = r.Int64N(r.scale/50 + 1)
 	}
 	r.setClock(r.now + step)
 }
@@ -271,7 +286,7 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 	if r.IntN(2) == 0 {
 		o.Cost = r.Int64N(4)
 	}
-	if r.IntN(10) == 0 {
+	if r.IntN(10) == 0 && !r.crowded {
 		o.Cost = r.upTo(2*limits[0].Count + 2)
 	}
 	switch r.IntN(12) {
