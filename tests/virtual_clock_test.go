@@ -16,7 +16,6 @@ import (
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/naive"
 	"redis-throttle/tests/resp"
-	"redis-throttle/tests/server"
 )
 
 // Random calls at instants that the test sets, forward by anything from nothing to years, and sometimes
@@ -81,16 +80,14 @@ type virtualKey struct {
 
 func newVirtualRun(t *testing.T, seed uint64) *virtualRun {
 	t.Helper()
-	p, err := server.DefaultProgram()
-	require.NoError(t, err)
 	r := &virtualRun{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, seed: seed, tick: 1}
-	// Where the server tells the module its clock, it is in microseconds.
-	if p.AtLeast(7, 2) {
-		r.tick = int64(time.Microsecond)
-	}
 	r.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	r.clock = clock.New(t, r.now)
-	s := server.Start(t, server.Run(r.clock.Program(p)))
+	s := r.clock.Start()
+	// Where the server tells the module its clock, it is in microseconds.
+	if s.Program.AtLeast(7, 2) {
+		r.tick = int64(time.Microsecond)
+	}
 	r.conn = s.Raw()
 	// A key whose time is over goes when it is next looked at, and no earlier: the clock may be set
 	// back in between.
@@ -174,14 +171,11 @@ func (r *virtualRun) step() {
 	case 6:
 		step = r.Int64N(r.scale/5 + 1)
 	case 7: // to the first instant at which something changes, or next to it
-		if l := r.keys[r.IntN(len(r.keys))]; true {
-			d := l.model.Peek(r.now, l.limits, 1+r.Int64N(3))
-			for _, ns := range []int64{d.RetryAfter.Int64(), d.NextAfter.Int64(), d.ResetAfter.Int64()} {
-				if ns > 0 && ns < math.MaxInt64/8 && r.IntN(2) == 0 {
-					step = ns + []int64{-1, 0, 0, 1}[r.IntN(4)]
-					break
-				}
-			}
+		k := r.keys[r.IntN(len(r.keys))]
+		a := k.model.Peek(r.now, k.limits, 1+r.Int64N(3))
+		until := []naive.Nanoseconds{a.RetryAfter, a.NextAfter, a.ResetAfter}[r.IntN(3)].Int64()
+		if until > 0 && until < 4*r.scale {
+			step = until + []int64{-1, 0, 0, 1}[r.IntN(4)]
 		}
 	case 8:
 		if r.IntN(4) == 0 {

@@ -8,18 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/clock"
-	"redis-throttle/tests/server"
 )
 
 // The server's own TIME tells microseconds, and keys expire by the same clock.
 func TestAServerGoesByTheClockItIsGiven(t *testing.T) {
 	t.Parallel()
-	p, err := server.DefaultProgram()
-	require.NoError(t, err)
 	const start = 1_800_000_000_123_456_789
 	c := clock.New(t, start)
-	s := server.Start(t, server.Run(c.Program(p)))
-	raw := s.Raw()
+	raw := c.Start().Raw()
 	do := func(args ...string) string {
 		v, err := raw.Do(args...)
 		require.NoError(t, err)

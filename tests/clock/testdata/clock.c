@@ -4,10 +4,12 @@
 // Every other clock stays the kernel's: the event loop and its timers go by the monotonic one,
 // and so neither hang nor spin while the wall clock stands still.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -56,3 +58,16 @@ time_t time(time_t *out) {
   if (out) *out = now.tv_sec;
   return now.tv_sec;
 }
+
+// Some servers read the wall clock once in a millisecond and add what a counter of the processor has
+// moved since. They learn from this file whether the counter can be trusted, and ask every time when they
+// cannot read it.
+#define HIDE_CPUINFO(name)                                                     \
+  FILE *name(const char *restrict path, const char *restrict mode) {           \
+    static FILE *(*next)(const char *restrict, const char *restrict);          \
+    if (strcmp(path, "/proc/cpuinfo") == 0) return NULL;                       \
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, #name);                      \
+    return next(path, mode);                                                   \
+  }
+HIDE_CPUINFO(fopen)
+HIDE_CPUINFO(fopen64)

@@ -1,0 +1,51 @@
+package naive
+
+import "time"
+
+// Reply is what the commands answer. Lengths of time are in ns, to be rounded up to what a command
+// shows, and may be longer than an int64 holds ns.
+type Reply struct {
+	Limited, Rule, Limit, Remaining int64
+	RetryAfter                      Nanoseconds // -1 for none
+	ResetAfter, NextAfter           Nanoseconds
+	Granted                         int64
+	Wait                            Nanoseconds
+}
+
+// Nanoseconds is a length of time, which an int64 may be too small for.
+type Nanoseconds = number
+
+// Fields are the nine numbers of CL.LIMIT, CL.PEEK and CL.REFUND, in their order.
+func (r Reply) Fields() [9]int64 {
+	return [9]int64{r.Limited, r.Rule, r.Limit, r.Remaining, rounded(r.RetryAfter, time.Millisecond),
+		rounded(r.ResetAfter, time.Millisecond), rounded(r.NextAfter, time.Millisecond), r.Granted,
+		rounded(r.Wait, time.Millisecond)}
+}
+
+// Throttle are the five numbers of CL.THROTTLE, in their order.
+func (r Reply) Throttle() [5]int64 {
+	return [5]int64{r.Limited, r.Limit, r.Remaining, rounded(r.RetryAfter, time.Second), rounded(r.ResetAfter, time.Second)}
+}
+
+func rounded(ns number, unit time.Duration) int64 {
+	if ns.is(none) {
+		return -1
+	}
+	return ns.overUp(n(int64(unit))).Int64()
+}
+
+// none is RetryAfter where there is nothing to wait for, or no use in it.
+var none = n(-1)
+
+// describe fills in what a reply says of the rule.
+func describe(now number, stack []state, rule int) Reply {
+	s := stack[rule]
+	left, next := s.left(now), zero
+	if left.less(s.capacity()) {
+		next = s.wait(now, left.plus(n(1)))
+	}
+	return Reply{
+		Rule: int64(rule + 1), Limit: s.capacity().Int64(), Remaining: left.Int64(),
+		RetryAfter: none, ResetAfter: s.fullIn(now), NextAfter: next, Wait: zero,
+	}
+}

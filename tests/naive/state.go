@@ -1,0 +1,80 @@
+package naive
+
+// state is what is kept of one limit, together with the count and the capacity of the call that looks
+// at it. Lengths of time are in ns.
+type state interface {
+	capacity() number
+	left(now number) number
+	// wait is how long it takes until so many units are there, at most capacity, if nobody asks.
+	wait(now, units number) number
+	fullIn(now number) number
+	charge(now, slot, units number)
+	// punish charges a call that was turned away (STRICT), and says whether there was anything to charge.
+	punish(now, units number) (charged bool)
+	refund(now, units number) (back number)
+	outOfReach(now number) bool
+	// settle writes down how the state is read at now: what is full is forgotten, what is out of reach
+	// corrected.
+	settle(now number)
+	clone() state
+}
+
+// state is a limit with what was found of it, nil for nothing.
+func (l Limit) state(found state) state {
+	switch l.Kind {
+	case Rate:
+		r := &rate{emission: n(int64(l.Period)).overUp(n(l.Count)), burst: n(l.Burst), full: zero, queue: zero}
+		if l.Burst == 0 {
+			r.burst = n(l.Count)
+		}
+		if found != nil {
+			r.full, r.queue = found.(*rate).full, found.(*rate).queue
+		}
+		return r
+	case Window:
+		w := &window{period: n(int64(l.Period)), count: n(l.Count)}
+		if found != nil {
+			w.log = found.(*window).log
+		}
+		return w
+	case Fixed:
+		f := &fixed{period: n(int64(l.Period)), count: n(l.Count), begin: zero, used: zero}
+		if found != nil {
+			f.begin, f.used = found.(*fixed).begin, found.(*fixed).used
+		}
+		return f
+	}
+	panic("no such kind: " + string(l.Kind))
+}
+
+// waiting is how long a call has to wait, and for which limit.
+type waiting struct {
+	rule     int
+	possible bool
+	ns       number
+}
+
+// longest is the limit with the longest wait, the first of several. One that has no room for so many
+// units has the longest there is.
+func longest(now number, stack []state, units number) waiting {
+	w := waiting{0, true, n(-1)}
+	for i, s := range stack {
+		if s.capacity().less(units) {
+			return waiting{rule: i}
+		}
+		if ns := s.wait(now, units); w.ns.less(ns) {
+			w = waiting{i, true, ns}
+		}
+	}
+	return w
+}
+
+// fewest is the limit with the fewest units left, the first of several.
+func fewest(now number, stack []state) (rule int) {
+	for i, s := range stack {
+		if s.left(now).less(stack[rule].left(now)) {
+			rule = i
+		}
+	}
+	return rule
+}
