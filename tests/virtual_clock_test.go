@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -289,9 +290,7 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 	case 1:
 		return "CL.REFUND", limits, o
 	case 2, 3:
-		if limits[0].Burst == 0 {
-			limits[0].Burst = limits[0].Count
-		}
+		limits[0].Burst = cmp.Or(limits[0].Burst, limits[0].Count)
 		return "CL.THROTTLE", limits[:1], o
 	}
 	return "CL.LIMIT", limits, r.options(limits, o)
@@ -333,7 +332,7 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 		return limits
 	}
 	i := r.IntN(len(limits))
-	switch r.IntN(5) {
+	switch r.IntN(6) {
 	case 0: // another count or capacity
 		limits[i].Count = min(1+r.Int64N(20), int64(limits[i].Period))
 	case 1:
@@ -352,7 +351,12 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 			}
 			limits = append(limits, more)
 		}
-	case 4: // in another order
+	case 4: // the same rate in other words
+		if limits[i].Kind == naive.Rate && limits[i].Period < 365*24*time.Hour {
+			limits[i].Burst = cmp.Or(limits[i].Burst, limits[i].Count)
+			limits[i].Count, limits[i].Period = limits[i].Count*2, limits[i].Period*2
+		}
+	case 5: // in another order
 		r.Shuffle(len(limits), func(i, j int) { limits[i], limits[j] = limits[j], limits[i] })
 	}
 	return limits
@@ -363,6 +367,8 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 func (r *virtualRun) excused(k *virtualKey, limits []naive.Limit, name string, o naive.Options) bool {
 	reserved := k.model.Reserved(r.now)
 	switch {
+	case name == "CL.REFUND" && o.Cost == 0 && k.model.OutOfReach(r.now, limits):
+		return true // a refund of nothing writes down what a clock or a rate that has changed makes of the state
 	case reserved && name == "CL.THROTTLE":
 		return true // CL.THROTTLE forgets the reservations when the clock was set back or the rate raised
 	case reserved && k.model.Throttled(r.now) && slices.ContainsFunc(limits, func(l naive.Limit) bool {
@@ -371,8 +377,6 @@ func (r *virtualRun) excused(k *virtualKey, limits []naive.Limit, name string, o
 		return true // a lone rate's reservations do not go to a first rate of another period
 	case reserved && name == "CL.REFUND" && !k.model.Throttled(r.now):
 		return true // a refund on a stack does not undo a reservation
-	case name == "CL.REFUND" && o.Cost == 0 && k.model.OutOfReach(r.now, limits):
-		return true // a refund of nothing writes down what a clock or a rate that has changed makes of the state
 	case o.UpTo && o.Cost == 0:
 		return true // COST 0 UPTO with nothing left is not limited
 	}

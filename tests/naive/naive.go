@@ -58,11 +58,11 @@ func (m *Model) Kept(now int64) (limits []Limit) {
 	return limits
 }
 
-// Reserved says whether the key holds slots that were reserved when it was written last.
+// Reserved says whether slots were reserved on the key that had not come when it was written last.
 func (m *Model) Reserved(now int64) bool {
 	m.look(n(now))
 	for _, k := range m.kept {
-		if r, ok := k.state.(*rate); ok && r.queue.positive() {
+		if r, ok := k.state.(*rate); ok && (r.queue.positive() || len(r.lifts) > 0) {
 			return true
 		}
 	}
@@ -101,6 +101,9 @@ func (m *Model) stack(limits []Limit) []state {
 			}
 		}
 		stack = append(stack, l.state(found))
+	}
+	if r, ok := stack[0].(*rate); ok && len(stack) == 1 {
+		r.lifts = nil // nothing but another limit lifts a rate
 	}
 	return stack
 }
@@ -146,7 +149,7 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 				changes = s.punish(now, n(o.Cost)) || changes
 			}
 		}
-		if changes {
+		if changes && o.Cost > 0 {
 			m.write(now, limits, stack)
 		}
 		wait = longest(now, stack, needed)

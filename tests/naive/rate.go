@@ -7,7 +7,16 @@ type rate struct {
 	// full is the theoretical arrival time, and queue by how much that was further ahead than an empty
 	// bucket takes when it was written: for reservations (state.md).
 	full, queue number
+	// lifts are the times in which nothing comes back because a reservation has its slot only then, oldest
+	// first: from when the bucket would have been full to the slot. A refund of all that was taken since ends
+	// the lift.
+	lifts []lift
 }
+
+type lift struct{ from, slot number }
+
+// mostLifts are remembered one by one. Of one more, the oldest two become one.
+const mostLifts = 4
 
 func (r *rate) emptyTakes() number { return r.emission.times(r.burst) }
 
@@ -37,16 +46,38 @@ func (r *rate) wait(now, units number) number {
 func (r *rate) fullIn(now number) number { return r.backlog(now) }
 
 func (r *rate) setBacklog(now, backlog number) {
-	r.full = zero
+	r.full, r.lifts = zero, r.pending(now)
 	if backlog.positive() {
 		r.full = now.plus(backlog)
+	} else {
+		r.lifts = nil
 	}
 	r.queue = most(backlog.minus(r.emptyTakes()), zero)
 }
 
+// pending are the lifts whose slot is to come.
+func (r *rate) pending(now number) (lifts []lift) {
+	for _, l := range r.lifts {
+		if now.less(l.slot) && !r.outOfReach(now) {
+			lifts = append(lifts, l)
+		}
+	}
+	return lifts
+}
+
 // charge takes the units at the slot, an instant that is now or, for a reservation, later.
 func (r *rate) charge(now, slot, units number) {
-	r.setBacklog(now, most(r.backlog(now), slot.minus(now)).plus(units.times(r.emission)))
+	from := now.plus(r.backlog(now))
+	lifts := r.pending(now)
+	if from.less(slot) {
+		if len(lifts) == mostLifts {
+			oldest, next := lifts[0], lifts[1]
+			lifts = append([]lift{{oldest.from, oldest.slot.plus(next.slot).minus(next.from)}}, lifts[2:]...)
+		}
+		lifts = append(lifts, lift{from, slot})
+	}
+	r.setBacklog(now, most(from, slot).plus(units.times(r.emission)).minus(now))
+	r.lifts = lifts
 }
 
 func (r *rate) punish(now, units number) bool {
@@ -58,10 +89,26 @@ func (r *rate) punish(now, units number) bool {
 	return charged.positive()
 }
 
+// refund takes off what was charged last first.
 func (r *rate) refund(now, units number) number {
-	back := least(r.backlog(now), units.times(r.emission))
+	full, lifts := now.plus(r.backlog(now)), r.pending(now)
+	charged := full.minus(now)
+	for _, l := range lifts {
+		charged = charged.minus(l.slot.minus(most(l.from, now)))
+	}
+	back := least(charged, units.times(r.emission))
+	rest := back
+	for len(lifts) > 0 && rest.positive() {
+		last := lifts[len(lifts)-1]
+		since := full.minus(last.slot)
+		if rest.less(since) {
+			break
+		}
+		rest, full, lifts = rest.minus(since), most(last.from, now), lifts[:len(lifts)-1]
+	}
 	if back.positive() {
-		r.setBacklog(now, r.backlog(now).minus(back))
+		r.setBacklog(now, full.minus(rest).minus(now))
+		r.lifts = lifts
 	}
 	return back.overUp(r.emission)
 }

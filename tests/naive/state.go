@@ -28,7 +28,7 @@ func (l Limit) state(found state) state {
 			r.burst = n(l.Count)
 		}
 		if found != nil {
-			r.full, r.queue = found.(*rate).full, found.(*rate).queue
+			r.full, r.queue, r.lifts = found.(*rate).full, found.(*rate).queue, found.(*rate).lifts
 		}
 		return r
 	case Window:
