@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -365,20 +364,9 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 // excused says whether a call meets a defect that is known: the module does not do there what the
 // documentation says. Such calls are left out of the run. This list is to be emptied.
 func (r *virtualRun) excused(k *virtualKey, limits []naive.Limit, name string, o naive.Options) bool {
-	reserved := k.model.Reserved(r.now)
 	switch {
 	case name == "CL.REFUND" && o.Cost == 0 && k.model.OutOfReach(r.now, limits):
 		return true // a refund of nothing writes down what a clock or a rate that has changed makes of the state
-	case reserved && name == "CL.THROTTLE":
-		return true // CL.THROTTLE forgets the reservations when the clock was set back or the rate raised
-	case reserved && k.model.Throttled(r.now) && slices.ContainsFunc(limits, func(l naive.Limit) bool {
-		return l.Kind == naive.Rate && l.Period != k.model.Kept(r.now)[0].Period
-	}):
-		return true // a lone rate's reservations do not go to a first rate of another period
-	case reserved && name == "CL.REFUND" && !k.model.Throttled(r.now):
-		return true // a refund on a stack does not undo a reservation
-	case o.UpTo && o.Cost == 0:
-		return true // COST 0 UPTO with nothing left is not limited
 	}
 	return false
 }

@@ -49,26 +49,6 @@ func (m *Model) Throttled(now int64) bool {
 	return len(m.kept) == 0 || m.soleRate()
 }
 
-// Kept are the kinds and periods of the limits of which the key holds something.
-func (m *Model) Kept(now int64) (limits []Limit) {
-	m.look(n(now))
-	for _, k := range m.kept {
-		limits = append(limits, Limit{Kind: k.kind, Period: k.period})
-	}
-	return limits
-}
-
-// Reserved says whether slots were reserved on the key that had not come when it was written last.
-func (m *Model) Reserved(now int64) bool {
-	m.look(n(now))
-	for _, k := range m.kept {
-		if r, ok := k.state.(*rate); ok && (r.queue.positive() || len(r.lifts) > 0) {
-			return true
-		}
-	}
-	return false
-}
-
 // OutOfReach says whether a call with these limits finds a state that none of them can have written by
 // this clock.
 func (m *Model) OutOfReach(now int64, limits []Limit) bool {
