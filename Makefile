@@ -9,7 +9,7 @@ BUILD := go build -buildmode=c-shared -trimpath -buildvcs=false
 STAMP := -X redis-throttle/module.commit=$(COMMIT)
 
 # The packages whose tests need no server, and those of them without cgo of their own.
-UNIT = $(shell go list ./... | grep -vE '/(tests|ratelimit)(/|$$)')
+UNIT = $(shell go list ./... ./bench/... | grep -vE '/(tests|ratelimit)(/|$$)')
 PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 
 # What scripts/setup is to install. A target's value holds for its prerequisites, too, so
@@ -43,7 +43,7 @@ run: build ## a private server with the module (PORT=6380 SERVER=valkey-server A
 	@scripts/run
 
 test: build build-check ## all tests (SERVER=valkey-server ARGS='-run Burst')
-	@scripts/test ./... $(ARGS)
+	@scripts/test ./... ./bench/... $(ARGS)
 
 test-unit: ## tests that need no server
 	@scripts/setup $(STAGE)
@@ -76,7 +76,7 @@ fuzz: ## fuzz each target for FUZZTIME=10s
 
 # The results, tables and charts go to bench/results. PEERS="path.so:COMMAND ..." adds other
 # modules; ARGS="--help" tells the rest.
-BENCH = go build -o build/throttle-bench ./cmd/throttle-bench && \
+BENCH = go build -o build/throttle-bench ./bench/throttle-bench && \
 	build/throttle-bench --server "$$(scripts/find-server "$(SERVER)")"
 
 BENCHED = $(addprefix ./,$(sort $(dir $(shell git grep -l '^func Benchmark' -- '*_test.go' ':!tests'))))
@@ -95,7 +95,7 @@ bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@mkdir -p build/bench
 	go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 10 $(BENCHED) >build/bench/unit-now.txt
 	@before=$${BASE:-build/bench/unit.txt}; if [ ! -e "$$before" ]; then before=; fi; \
-		go tool -modfile=tools/go.mod benchstat $$before build/bench/unit-now.txt
+		scripts/tool benchstat $$before build/bench/unit-now.txt
 	@mv build/bench/unit-now.txt build/bench/unit.txt
 
 lint: ## gofmt, go vet, staticcheck

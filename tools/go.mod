@@ -1,5 +1,5 @@
 // The tools the project is checked and released with, pinned. Apart from the project's own go.mod,
-// so that their dependencies are not ours: go tool -modfile=tools/go.mod NAME
+// so that their dependencies are not ours: scripts/tool NAME
 module redis-throttle/tools
 
 go 1.26.0

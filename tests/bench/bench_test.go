@@ -1,4 +1,4 @@
-// Package bench runs cmd/throttle-bench as people do, on the server and the module under
+// Package bench runs bench/throttle-bench as people do, on the server and the module under
 // test. Its figures are left alone: they mean nothing on a machine that runs tests.
 package bench_test
 
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	program = filepath.Join(dir, "throttle-bench")
-	if out, err := exec.Command("go", "build", "-o", program, "redis-throttle/cmd/throttle-bench").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "redis-throttle/bench/throttle-bench").CombinedOutput(); err != nil {
 		panic(string(out))
 	}
 	code := m.Run()

@@ -218,7 +218,7 @@ func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
 	module, err := server.ModulePath()
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "limiters.svg")
-	cmd := exec.Command("go", "run", "./cmd/throttle-picture", "--server", program.Path, "--module", module, "--out", out)
+	cmd := exec.Command("go", "run", "./bench/throttle-picture", "--server", program.Path, "--module", module, "--out", out)
 	cmd.Dir = rootDir(t)
 	text, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(text))

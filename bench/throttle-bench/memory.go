@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"redis-throttle/cmd/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/result"
 )
 
 // memoryRun measures bytes per key: the growth of the server's used_memory, which counts

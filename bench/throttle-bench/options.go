@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"redis-throttle/cmd/throttle-bench/internal/result"
-	"redis-throttle/cmd/throttle-bench/internal/server"
+	"redis-throttle/bench/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/server"
 )
 
 const usage = `Measures the module against its rivals, each on a real server under redis-benchmark's load.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"redis-throttle/cmd/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/result"
 )
 
 // curve is a scale along which SET and CL.THROTTLE are compared.

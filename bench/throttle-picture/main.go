@@ -2,7 +2,7 @@
 // limit, as a real server answered it.
 //
 //	make build
-//	go run ./cmd/throttle-picture --server "$(scripts/find-server)"
+//	go run ./bench/throttle-picture --server "$(scripts/find-server)"
 package main
 
 import (

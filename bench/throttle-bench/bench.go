@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"redis-throttle/cmd/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/result"
 )
 
 // bench measures all contenders and leaves tables, charts and a file.

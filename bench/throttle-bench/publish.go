@@ -10,7 +10,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"redis-throttle/cmd/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/result"
 )
 
 // publish saves a run as NAME.json in the results' folder and renders it.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"image/color"
 
-	"redis-throttle/cmd/throttle-bench/internal/chart"
-	"redis-throttle/cmd/throttle-bench/internal/result"
-	"redis-throttle/cmd/throttle-bench/internal/stat"
+	"redis-throttle/bench/throttle-bench/internal/chart"
+	"redis-throttle/bench/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/stat"
 )
 
 // groupColour sets our own commands apart from everybody else's.

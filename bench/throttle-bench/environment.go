@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"redis-throttle/cmd/throttle-bench/internal/result"
-	"redis-throttle/cmd/throttle-bench/internal/server"
+	"redis-throttle/bench/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/server"
 )
 
 // environment describes where figures come from, and names no machine and no path.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"redis-throttle/cmd/throttle-bench/internal/server"
+	"redis-throttle/bench/throttle-bench/internal/server"
 )
 
 func TestTheServersCountersMustAgreeWithTheContendersName(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"redis-throttle/cmd/throttle-bench/internal/chart"
-	"redis-throttle/cmd/throttle-bench/internal/result"
-	"redis-throttle/cmd/throttle-bench/internal/server"
-	"redis-throttle/cmd/throttle-bench/internal/stat"
+	"redis-throttle/bench/throttle-bench/internal/chart"
+	"redis-throttle/bench/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/server"
+	"redis-throttle/bench/throttle-bench/internal/stat"
 )
 
 // quickPoints is how much of a curve a smoke test draws.

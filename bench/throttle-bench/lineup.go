@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"redis-throttle/cmd/throttle-bench/internal/load"
-	"redis-throttle/cmd/throttle-bench/internal/result"
-	"redis-throttle/cmd/throttle-bench/internal/server"
+	"redis-throttle/bench/throttle-bench/internal/load"
+	"redis-throttle/bench/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/server"
 )
 
 // lineup is the contenders of a run, ready on their servers.

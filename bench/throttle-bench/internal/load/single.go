@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"redis-throttle/cmd/throttle-bench/internal/stat"
+	"redis-throttle/bench/throttle-bench/internal/stat"
 )
 
 // readPatience bounds a server that does not answer.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redis-throttle/cmd/throttle-bench/internal/load"
-	"redis-throttle/cmd/throttle-bench/internal/result"
-	"redis-throttle/cmd/throttle-bench/internal/server"
+	"redis-throttle/bench/throttle-bench/internal/load"
+	"redis-throttle/bench/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/server"
 )
 
 // sliceKind is a way to put load on a server for a short while.

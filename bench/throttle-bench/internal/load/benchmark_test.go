@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/cmd/throttle-bench/internal/load"
+	"redis-throttle/bench/throttle-bench/internal/load"
 )
 
 func parseFile(t *testing.T, name string) (load.Report, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/cmd/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/result"
 )
 
 func sampleFile() result.File {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"redis-throttle/cmd/throttle-bench/internal/load"
+	"redis-throttle/bench/throttle-bench/internal/load"
 )
 
 // Contender is one way to answer a call that is measured against the others.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"redis-throttle/cmd/throttle-bench/internal/stat"
+	"redis-throttle/bench/throttle-bench/internal/stat"
 )
 
 func TestMedianIsTheMiddleOrTheMeanOfTheTwoInTheMiddle(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"redis-throttle/cmd/throttle-bench/internal/result"
-	"redis-throttle/cmd/throttle-bench/internal/server"
+	"redis-throttle/bench/throttle-bench/internal/result"
+	"redis-throttle/bench/throttle-bench/internal/server"
 )
 
 func TestAThreadsRatesAreTheGrowthOfItsCounters(t *testing.T) {
