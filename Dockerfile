@@ -10,7 +10,10 @@ ARG SERVER_IMAGE=redis:8.0.3-bookworm
 
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
+# Modules that go.mod replaces are read with it.
 COPY go.mod go.sum ./
+COPY cmd/throttle/unused cmd/throttle/unused
+COPY ratelimit/go.mod ratelimit/
 RUN go mod download
 COPY . .
 ARG COMMIT=unknown

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/tests/server"
 )
 
 func limited(retryAfter time.Duration) error {
@@ -132,25 +131,6 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, err, reason)
 		assert.Equal(t, time.Second, time.Since(began))
 	})
-}
-
-func TestRetryGetsThroughALimitOfTheServer(t *testing.T) {
-	t.Parallel()
-	const interval = 200 * time.Millisecond
-	l := ratelimit.New(server.Start(t).Client())
-	limits := ratelimit.Limits{ratelimit.Rate(1, interval).Burst(1)}
-	began := time.Now()
-	for range 3 {
-		err := ratelimit.Backoff{Base: time.Millisecond}.Retry(t.Context(), func(ctx context.Context) error {
-			result, err := l.Limit(ctx, "k", limits).Result()
-			if err != nil {
-				return err
-			}
-			return result.Err()
-		})
-		require.NoError(t, err)
-	}
-	assert.GreaterOrEqual(t, time.Since(began), 2*interval)
 }
 
 func TestLimitedErrorSaysWhatToDo(t *testing.T) {

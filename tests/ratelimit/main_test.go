@@ -1,0 +1,47 @@
+// Package ratelimit tests the Go client against real servers. What needs no server is
+// tested beside the client, whose module requires no server either.
+package ratelimit_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+)
+
+const day = 24 * time.Hour
+
+func TestMain(m *testing.M) {
+	logging.Disable() // a client that fails to reach a dead server says so, often
+	os.Exit(m.Run())
+}
+
+// patience bounds a hang; on a cold cache the Go compiler has most of it.
+const patience = 5 * time.Minute
+
+func TestExamplesOfTheDocumentationPrintWhatTheyPromise(t *testing.T) {
+	t.Parallel()
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	folder := filepath.Join(root, "ratelimit")
+	source, err := os.ReadFile(filepath.Join(folder, "example_test.go"))
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", "^Example", ".")
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "THROTTLE_ADDR="+server.Start(t).Addr())
+	printed, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(printed))
+	assert.Equal(t, strings.Count(string(source), "\nfunc Example"), strings.Count(string(printed), "--- PASS: Example"), string(printed))
+}
