@@ -5,6 +5,12 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 CGO_CFLAGS ?= -O2
 export CGO_CFLAGS
 
+# As they were given, for scripts/with-args and other scripts: a recipe that spelled them out
+# would have the shell read them.
+override ARGS := $(value ARGS)
+override SERVER := $(value SERVER)
+export ARGS SERVER
+
 # From the root's own go.mod alone, so that no other module's needs choose what is linked.
 BUILD := GOWORK=off go build -buildmode=c-shared -trimpath -buildvcs=false
 STAMP := -X redis-throttle/module.commit=$(COMMIT)
@@ -18,6 +24,7 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 # that everything is there before the build begins.
 STAGE := build
 run: STAGE := run
+lint: STAGE := lint
 test test-unit test-server test-matrix bench bench-curves bench-wakeups soak: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
@@ -42,20 +49,20 @@ build-check: ## build/throttle-check.so, with injectable faults and Go's checks 
 	@chmod 0755 build/throttle-check.so
 
 run: build ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug')
-	@scripts/run
+	@scripts/with-args scripts/run
 
 test: build build-check ## all tests (SERVER=valkey-server ARGS='-run Burst')
-	@scripts/test work $(ARGS)
+	@scripts/with-args scripts/test work
 
 test-unit: ## tests that need no server
 	@scripts/setup $(STAGE)
-	@scripts/test $(UNIT) $(ARGS)
+	@scripts/with-args scripts/test $(UNIT)
 
 test-server: build build-check ## tests against one server (SERVER= ARGS=)
-	@scripts/test ./tests/... $(ARGS)
+	@scripts/with-args scripts/test ./tests/...
 
 test-matrix: build build-check ## tests against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
-	@scripts/test-matrix $(ARGS)
+	@scripts/with-args scripts/test-matrix
 
 servers: ## fetch the servers of test-matrix into build/servers
 	@scripts/setup run
@@ -79,18 +86,18 @@ fuzz: ## fuzz each target for FUZZTIME=10s
 # The results, tables and charts go to bench/results. PEERS="path.so:COMMAND ..." adds other
 # modules; ARGS="--help" tells the rest.
 BENCH = go build -o build/throttle-bench ./bench/throttle-bench && \
-	build/throttle-bench --server "$$(scripts/find-server "$(SERVER)")"
+	scripts/with-args build/throttle-bench --server "$$(scripts/find-server "$$SERVER")"
 
 BENCHED = $(addprefix ./,$(sort $(dir $(shell git grep -l '^func Benchmark' -- '*_test.go' ':!tests'))))
 
 bench: build ## the commands beside SET and the usual Lua, in one run (SERVER= PEERS= ARGS='--rounds 9')
-	@$(BENCH) $(ARGS)
+	@$(BENCH)
 
 bench-curves: build ## the same by number of keys, clients, units; with AOF and replicas (SERVER= ARGS=keys)
-	@$(BENCH) curve $(ARGS)
+	@$(BENCH) curve
 
 bench-wakeups: build ## what the module's threads do, idle and under load (SERVER= ARGS=)
-	@$(BENCH) wakeups $(ARGS)
+	@$(BENCH) wakeups
 
 bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@scripts/setup build
@@ -100,7 +107,7 @@ bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 		scripts/tool benchstat $$before build/bench/unit-now.txt
 	@mv build/bench/unit-now.txt build/bench/unit.txt
 
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
 	@scripts/setup $(STAGE)
 	@scripts/lint
 
@@ -112,7 +119,7 @@ check-release: release ## what is in build/release is whole, loads, and comes ou
 	@scripts/check-release
 
 check-arm64: release ## tests of the arm64 module of build/release on an emulated server (ARGS=)
-	@scripts/check-arm64 $(ARGS)
+	@scripts/with-args scripts/check-arm64
 
 clean: ## remove all that was built, fetched or left by a server
 	rm -rf build run
