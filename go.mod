@@ -9,7 +9,6 @@ require (
 	github.com/wenerme/go-rm v0.0.0-20190119083915-f47e53e2316f
 	github.com/yuin/goldmark v1.8.7
 	pgregory.net/rapid v1.3.0
-	redis-throttle/ratelimit v0.0.0
 )
 
 require (
@@ -25,6 +24,8 @@ require (
 )
 
 // The tests test the Go client.
+require redis-throttle/ratelimit v0.0.0
+
 replace redis-throttle/ratelimit => ./ratelimit
 
 // go-rm needs one small package of letsgo, whose other packages need these: nothing here

@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	redis-throttle/ratelimit v0.0.0
 )
 
 require (
@@ -14,5 +13,7 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 )
+
+require redis-throttle/ratelimit v0.0.0
 
 replace redis-throttle/ratelimit => ../ratelimit

@@ -2,8 +2,12 @@
 package scripts_test
 
 import (
+	"cmp"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -60,4 +64,120 @@ func TestRecipesLeaveWhatPeopleWriteInTheEnvironment(t *testing.T) {
 			assert.NotContains(t, line, "$("+name+")")
 		}
 	}
+}
+
+func TestTheModulePathIsSetEverywhereAndBack(t *testing.T) {
+	t.Parallel()
+	const path = "example.org/another/path"
+	dir := copyTree(t)
+	was := modulePath(t)
+	before := contents(t, dir)
+
+	run(t, dir, "scripts/set-module-path", path)
+	for name, text := range contents(t, dir) {
+		if strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "go.mod") {
+			assert.False(t, strings.Contains(text, `"`+was+"/"), name)
+			assert.False(t, strings.Contains(text, "module "+was), name)
+		}
+	}
+	assert.Contains(t, contents(t, dir)["Makefile"], "-X "+path+"/module.commit")
+	// Every import is found, those of tests included.
+	packages := run(t, dir, "go", "list", "-test", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "work")
+	assert.Contains(t, packages, path+"/ratelimit\n")
+	assert.Contains(t, packages, path+"/bench/throttle-bench\n")
+	assert.NotContains(t, "\n"+packages, "\n"+was+"/")
+
+	run(t, dir, "scripts/set-module-path", was)
+	assert.Empty(t, differences(before, contents(t, dir)))
+}
+
+func TestWhatIsNoModulePathChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir := copyTree(t)
+	before := contents(t, dir)
+	for _, path := range []string{"", modulePath(t), "a b", "/a", "a//b", "a/", "https://example.org/a", "a#b", "-a"} {
+		cmd := exec.Command("scripts/set-module-path", path)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err, path)
+		assert.Regexp(t, "^error: ", string(out), path)
+	}
+	assert.Empty(t, differences(before, contents(t, dir)))
+}
+
+// A program that imports the client as README says is asked for what the client needs, and
+// for nothing that the project's tests, the module or the benchmark need.
+func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	client, err := filepath.Abs("../ratelimit")
+	require.NoError(t, err)
+	run(t, dir, "go", "mod", "init", "example.org/app")
+	run(t, dir, "go", "mod", "edit", "-replace", "redis-throttle/ratelimit="+client)
+	run(t, dir, "go", "get", "redis-throttle/ratelimit")
+	text, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		module := strings.Fields(line)[0]
+		assert.Contains(t, []string{
+			"github.com/dunglas/httpsfv", "github.com/redis/go-redis/v9",
+			"github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys", // needed by go-redis
+		}, module)
+	}
+}
+
+// modulePath is the path of the root's module.
+func modulePath(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	return regexp.MustCompile(`(?m)^module (\S+)$`).FindStringSubmatch(string(text))[1]
+}
+
+// copyTree copies the checkout, without what git ignores, and makes it one that git knows.
+func copyTree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	run(t, "..", "sh", "-c", `git ls-files -z -co --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C "$0"`, dir)
+	run(t, dir, "git", "init", "-q")
+	run(t, dir, "git", "add", "-A")
+	return dir
+}
+
+// contents are the files below a folder by name, without git's own.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == ".git" {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if entry.Type().IsRegular() {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			files[name] = string(text)
+			return err
+		}
+		return nil
+	}))
+	return files
+}
+
+func differences(a, b map[string]string) (names []string) {
+	for name := range a {
+		if a[name] != b[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Dir = dir
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s %q: %s", program, args, stderr.String())
+	return string(out)
 }
