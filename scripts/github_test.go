@@ -1,0 +1,49 @@
+package scripts_test
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A tag can be moved to other code, a commit cannot.
+func TestWorkflowsNameCommitsOfActions(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../.github/workflows/*.yml")
+	require.NoError(t, err)
+	pinned := regexp.MustCompile(`^\s*- uses: [\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	uses := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "uses:") {
+				uses++
+				assert.Regexp(t, pinned, strings.TrimRight(line, "\n"), file)
+			}
+		}
+	}
+	assert.Positive(t, uses)
+}
+
+func TestDependabotKnowsEveryFolderWithDependencies(t *testing.T) {
+	t.Parallel()
+	config, err := os.ReadFile("../.github/dependabot.yml")
+	require.NoError(t, err)
+	for _, kind := range []struct{ ecosystem, file string }{{"gomod", "go.sum"}, {"npm", "package-lock.json"}} {
+		var folders []string
+		for name := range strings.Lines(run(t, "..", "git", "ls-files", "*"+kind.file)) {
+			folders = append(folders, `"`+path.Join("/", path.Dir(strings.TrimSpace(name)))+`"`)
+		}
+		slices.Sort(folders)
+		want := "package-ecosystem: " + kind.ecosystem + "\n    directories: [" + strings.Join(folders, ", ") + "]\n"
+		assert.Contains(t, string(config), want)
+	}
+}
