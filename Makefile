@@ -83,14 +83,15 @@ fuzz: ## fuzz each target for FUZZTIME=10s
 	@scripts/setup $(STAGE)
 	@scripts/fuzz
 
-# The results, tables and charts go to bench/results. PEERS="path.so:COMMAND ..." adds other
-# modules; ARGS="--help" tells the rest.
+# The results, tables and charts go to build/bench; ARGS=--publish renews those in
+# bench/results. ARGS="--so other.so" sets another build beside this one, PEERS="path.so:COMMAND ..."
+# adds other modules; ARGS="--help" tells the rest.
 BENCH = go build -o build/throttle-bench ./bench/throttle-bench && \
 	scripts/with-args build/throttle-bench --server "$$(scripts/find-server "$$SERVER")"
 
 BENCHED = $(addprefix ./,$(sort $(dir $(shell git grep -l '^func Benchmark' -- '*_test.go' ':!tests'))))
 
-bench: build ## the commands beside SET and the usual Lua, in one run (SERVER= PEERS= ARGS='--rounds 9')
+bench: build ## the commands beside SET, the floor and the usual Lua (SERVER= PEERS= ARGS='--so before.so')
 	@$(BENCH)
 
 bench-curves: build ## the same by number of keys, clients, units; with AOF and replicas (SERVER= ARGS=keys)

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-
-	"redis-throttle/bench/throttle-bench/internal/load"
 )
 
 // Contender is one way to answer a call that is measured against the others.
@@ -13,6 +11,7 @@ import (
 //
 //	{key}   is a key of the contender's own, drawn at random for each call
 //	{id}    is another random number
+//	{mix}   is a digit from 0 to 7, always the same for a key; calls take turns
 //	{sha}   is the SHA1 of Script, loaded
 //	{call}  in Setup, is Args
 type Contender struct {
@@ -23,12 +22,13 @@ type Contender struct {
 	// Args is the call that is measured. A contender whose command the host does not
 	// have is skipped.
 	Args string
+	// Beside names the contender whose execution time this one's is set beside: the floor
+	// for the same kind of call, or what differs in one respect.
+	Beside string
 	// Script is the file in recipes/ that {sha} stands for.
 	Script string
 	// Setup is called for every key before each slice; nil is Args, once.
 	Setup []string
-	// CallsPerKey bounds a slice to so many calls on each key, on average; 0 does not.
-	CallsPerKey int
 	// Lasting says that Setup outlives the run and is needed once only.
 	Lasting bool
 	// KeysOf names the contender whose keys this one shares, and does not set up.
@@ -70,8 +70,8 @@ func (c Contender) command() string {
 }
 
 // words fills a template in.
-func words(template, sha, key, id string) []string {
-	fill := strings.NewReplacer("{sha}", sha, "{key}", key, "{id}", id)
+func words(template, sha, key, id, mix string) []string {
+	fill := strings.NewReplacer("{sha}", sha, "{key}", key, "{id}", id, "{mix}", mix)
 	fields := strings.Fields(template)
 	for i, field := range fields {
 		fields[i] = fill.Replace(field)
@@ -116,9 +116,3 @@ func is(want string) func(any) error {
 		return nil
 	}
 }
-
-// keyPrefix keeps the contenders' keys apart and of one length, which counts in bytes
-// per key.
-func keyPrefix(index int) string { return fmt.Sprintf("k%02d:", index) }
-
-func keyNumber(n int) string { return load.KeyNumber(n) }

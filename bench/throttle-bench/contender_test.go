@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +42,7 @@ func TestAReplyMustBeWhatTheNamePromises(t *testing.T) {
 }
 
 func TestATemplateIsFilledInWordByWord(t *testing.T) {
-	assert.Equal(t, []string{"EVALSHA", "abc", "1", "k:1", "n7", "{x}"}, words("EVALSHA {sha} 1 {key} n{id} {x}", "abc", "k:1", "7"))
+	assert.Equal(t, []string{"EVALSHA", "abc", "1", "k:1", "n7", "{x}", "30"}, words("EVALSHA {sha} 1 {key} n{id} {x} {mix}0", "abc", "k:1", "7", "3"))
 }
 
 func TestEveryContenderIsComplete(t *testing.T) {
@@ -53,14 +55,17 @@ func TestEveryContenderIsComplete(t *testing.T) {
 			assert.NotNil(t, c.Verify, "%s: nothing verifies its replies", c.Name)
 			assert.NotEmpty(t, c.Group, c.Name)
 			for _, template := range slices.Concat([]string{c.Args}, c.setupCalls(), c.Keeps) {
-				assert.Empty(t, strings.Trim(strings.Join(words(template, "", "", ""), ""), allButBraces), "%s: an unknown placeholder in %s", c.Name, template)
+				assert.Empty(t, strings.Trim(strings.Join(words(template, "", "", "", ""), ""), allButBraces), "%s: an unknown placeholder in %s", c.Name, template)
 			}
 			assert.Equal(t, c.Script != "", strings.Contains(c.Args, "{sha}"), "%s: a script and its SHA go together", c.Name)
 			if c.Script != "" {
-				source, err := recipe(c.Script)
+				source, err := recipes.ReadFile("recipes/" + c.Script)
 				require.NoError(t, err)
-				assert.True(t, strings.HasPrefix(source, "-- "), "%s opens with what it is", c.Script)
+				assert.True(t, strings.HasPrefix(string(source), "-- "), "%s opens with what it is", c.Script)
 			}
+		}
+		for _, c := range list {
+			assert.True(t, c.Beside == "" || slices.Contains(names, c.Beside), "%s: nothing to set it beside", c.Name)
 		}
 		assert.True(t, slices.Contains(names, baseline) || list[0].Group == groupPeer, "ratios need the baseline")
 	}
@@ -101,4 +106,23 @@ func TestPeersAreWordsWithAnOptionalTemplate(t *testing.T) {
 		_, err := parsePeers(bad)
 		assert.ErrorContains(t, err, "peers", bad)
 	}
+}
+
+func TestAnotherBuildMakesTheSameCallsNextToThisOnes(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.so")
+	require.NoError(t, os.WriteFile(other, nil, 0o644))
+	list := withBuilds(contenders, []string{other})
+	ours := 0
+	for i, c := range list {
+		switch {
+		case c.Group == groupBuild:
+			assert.Equal(t, list[i-1].Name, c.Beside, "it takes its turn next to what it is set beside")
+			assert.Equal(t, list[i-1].Args, c.Args)
+			assert.Equal(t, other, c.Host)
+		case c.Host == hostMain && strings.HasPrefix(c.Args, "CL."):
+			ours++
+			assert.Equal(t, c.Name, list[i+1].Beside)
+		}
+	}
+	assert.Equal(t, len(contenders)+ours+1, len(list), "and the baseline tells the servers apart")
 }

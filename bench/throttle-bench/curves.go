@@ -1,38 +1,58 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"redis-throttle/bench/throttle-bench/internal/result"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"redis-throttle/bench/internal/must"
+	"redis-throttle/bench/internal/server"
 )
 
 // curve is a scale along which SET and CL.THROTTLE are compared.
 type curve struct {
-	name    string
-	axis    string
-	log     bool
-	metrics []result.Metric // in the table
-	charted []result.Metric // in the chart
-	points  []curvePoint
+	curveResult
+	points []curvePoint
 }
 
-// curvePoint is one place on the scale.
+// curveResult is how figures change along one scale.
+type curveResult struct {
+	Name    string     `json:"name"`
+	Axis    string     `json:"axis"`    // what the scale is
+	Log     bool       `json:"log"`     // spaced by powers of ten; otherwise the points have labels
+	Metrics []metric   `json:"metrics"` // in the table
+	Charted []metric   `json:"charted"` // in the chart
+	Points  []curvedAt `json:"points"`
+}
+
+// curvedAt is what was measured at one place on the scale.
+type curvedAt struct {
+	X          float64           `json:"x"`
+	Label      string            `json:"label"`
+	Contenders []contenderResult `json:"contenders"`
+}
+
+// curvePoint is one place on the scale. What it leaves open is as in the table, with
+// lastingContenders.
 type curvePoint struct {
 	x          float64
 	label      string
-	keys       int // 0: as the options say
-	kind       sliceKind
+	keys       int
+	shape      shape
 	contenders []Contender
 	serverArgs []string
 	replicas   int
 }
 
 var (
-	pipelinedMetrics = []result.Metric{result.Exec, result.CPU, result.Rate}
-	latencyMetrics   = []result.Metric{result.P50, result.P95, result.P99, result.Rate}
+	pipelinedMetrics = []metric{metricExec, metricCPU, metricRate}
+	latencyMetrics   = []metric{metricP50, metricP95, metricP99, metricRate}
 )
 
 // lastingContenders are set up once, so that ten million keys can be. The bucket of the
@@ -54,7 +74,7 @@ var lastingContenders = []Contender{
 // a million that is empty and regains one an hour.
 func quantityContenders(n int) []Contender {
 	return []Contender{
-		lastingContenders[0],
+		{Name: baseline, Group: groupBaseline, Args: callSetLong, Verify: is("OK"), Writes: writesAlways},
 		{
 			Name: "CL.THROTTLE allowed", Group: groupThrottle, Verify: isAllowed, Writes: writesAlways,
 			Args: fmt.Sprintf("CL.THROTTLE {key} 1000000000 1000000 1 %d", n),
@@ -62,39 +82,37 @@ func quantityContenders(n int) []Contender {
 		{
 			Name: "CL.THROTTLE denied", Group: groupThrottle, Verify: isDenied, Writes: writesNever,
 			Args:  fmt.Sprintf("CL.THROTTLE {key} 1000000 1 3600 %d", n),
-			Setup: []string{"CL.THROTTLE {key} 1000000 1 3600 1000001"}, Lasting: true,
+			Setup: []string{"CL.THROTTLE {key} 1000000 1 3600 1000001"},
 		},
 	}
 }
 
 // allCurves is every curve, in the order they run.
 func allCurves() []curve {
-	keys := curve{name: "keys", axis: "keys", log: true, metrics: pipelinedMetrics, charted: pipelinedMetrics[:1]}
-	for e := 3; e <= 7; e++ {
-		n := int(math.Pow10(e))
-		keys.points = append(keys.points, curvePoint{x: float64(n), label: strconv.Itoa(n), keys: n, kind: pipelinedCalls, contenders: lastingContenders})
+	newCurve := func(name, axis string, metrics []metric, charted int) curve {
+		return curve{curveResult: curveResult{Name: name, Axis: axis, Log: true, Metrics: metrics, Charted: metrics[:charted]}}
 	}
-	clients := curve{name: "clients", axis: "clients", log: true, metrics: latencyMetrics, charted: []result.Metric{result.P50, result.P99}}
+	keys := newCurve("keys", "keys", pipelinedMetrics, 1)
+	for n := 1_000; n <= 10_000_000; n *= 10 {
+		keys.points = append(keys.points, curvePoint{x: float64(n), keys: n})
+	}
+	clients := newCurve("clients", "clients", latencyMetrics, 1)
+	clients.Charted = []metric{metricP50, metricP99}
 	for _, n := range []int{1, 3, 10, 30, 100, 300, 1000} {
-		kind := unpipelined(n)
-		kind.onlyKind = true
-		clients.points = append(clients.points, curvePoint{x: float64(n), label: strconv.Itoa(n), kind: kind, contenders: lastingContenders})
+		clients.points = append(clients.points, curvePoint{x: float64(n), shape: unpipelined(n)})
 	}
-	quantity := curve{name: "quantity", axis: "quantity", log: true, metrics: pipelinedMetrics, charted: pipelinedMetrics[:1]}
-	for e := 0; e <= 6; e++ {
-		n := int(math.Pow10(e))
-		quantity.points = append(quantity.points, curvePoint{x: float64(n), label: strconv.Itoa(n), kind: pipelinedCalls, contenders: quantityContenders(n)})
+	quantity := newCurve("quantity", "quantity", pipelinedMetrics, 1)
+	for n := 1; n <= 1_000_000; n *= 10 {
+		quantity.points = append(quantity.points, curvePoint{x: float64(n), contenders: quantityContenders(n)})
 	}
-	durability := curve{name: "durability", axis: "where writes go", metrics: pipelinedMetrics, charted: []result.Metric{result.Exec, result.CPU}}
+	durability := newCurve("durability", "where writes go", pipelinedMetrics, 2)
+	durability.Log = false
 	aof := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
-	for i, p := range []curvePoint{
-		{label: "memory"},
-		{label: "AOF", serverArgs: aof},
-		{label: "2 replicas", replicas: 2},
-		{label: "both", serverArgs: aof, replicas: 2},
-	} {
-		p.x, p.kind, p.contenders = float64(i), pipelinedCalls, lastingContenders
-		durability.points = append(durability.points, p)
+	durability.points = []curvePoint{
+		{x: 0, label: "memory"},
+		{x: 1, label: "AOF", serverArgs: aof},
+		{x: 2, label: "2 replicas", replicas: 2},
+		{x: 3, label: "both", serverArgs: aof, replicas: 2},
 	}
 	return []curve{keys, clients, quantity, durability}
 }
@@ -102,27 +120,86 @@ func allCurves() []curve {
 func curveNames() string {
 	var names []string
 	for _, c := range allCurves() {
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
 	return strings.Join(names, ", ")
 }
 
-// chooseCurves returns those that are named, or all.
-func chooseCurves(names []string) ([]curve, error) {
-	if len(names) == 0 {
-		return allCurves(), nil
+// curves measures the curves that are named, or all, and publishes each.
+func curves(ctx context.Context, o options) {
+	all := allCurves()
+	for _, name := range o.args {
+		if !slices.ContainsFunc(all, func(c curve) bool { return c.Name == name }) {
+			must.Fail("there is no curve %q, only %s", name, curveNames())
+		}
 	}
-	var chosen []curve
-	for _, name := range names {
-		found := false
-		for _, c := range allCurves() {
-			if c.name == name {
-				chosen, found = append(chosen, c), true
+	for _, c := range all {
+		if len(o.args) > 0 && !slices.Contains(o.args, c.Name) {
+			continue
+		}
+		f := newFile(o, kindCurve)
+		f.Curve = &c.curveResult
+		if o.quick {
+			c.points = c.points[:2]
+		}
+		for _, p := range c.points {
+			if p.label == "" {
+				p.label = strconv.Itoa(int(p.x))
 			}
+			f.Curve.Points = append(f.Curve.Points, curvedAt{p.x, p.label, p.run(ctx, o, &f)})
 		}
-		if !found {
-			return nil, fmt.Errorf("there is no curve %q, only %s", name, curveNames())
+		publish(o, "curve-"+c.Name, f)
+	}
+}
+
+func (p curvePoint) run(ctx context.Context, o options, f *file) []contenderResult {
+	defer must.Name("curve %s, %s", f.Curve.Name, p.label)
+	l := lineup{options: o, keys: cmp.Or(p.keys, o.keys)}
+	defer l.close()
+	if p.contenders == nil {
+		p.contenders = lastingContenders
+	}
+	l.assemble(ctx, p.contenders, p.serverArgs...)
+	if len(l.skipped) > 0 {
+		must.Fail("%v", l.skipped)
+	}
+	for _, e := range l.entrants {
+		e.prepare(ctx, l.keys)
+	}
+	// Each look-up moves a growing hash table on, and as many as there are keys finish it.
+	for _, e := range l.entrants {
+		e.each(ctx, l.keys, "EXISTS {key}")
+	}
+	master := l.hosts[hostMain]
+	for i := range p.replicas {
+		must.Do(master.ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
+		replica := &host{Server: server.Start(ctx, server.Spec{Program: o.server, Args: []string{"--replicaof", "127.0.0.1", strconv.Itoa(master.Port)}})}
+		l.hosts[fmt.Sprintf("replica %d", i)] = replica
+		for replica.Fields(ctx)["master_link_status"] != "up" {
+			pause(ctx, 50*time.Millisecond)
 		}
 	}
-	return chosen, nil
+	l.measure(ctx, cmp.Or(p.shape, pipelined))
+	l.describe(ctx, f)
+	return l.results()
+}
+
+// curveTable has a row for each contender at each point.
+func curveTable(c curveResult) table.Writer {
+	columns := []column{{"x " + baseline + ", " + c.Metrics[0].title(), c.Metrics[0], partRatio | partRange}}
+	header := table.Row{c.Axis, "", columns[0].title}
+	for _, m := range c.Metrics {
+		columns = append(columns, column{m.title(), m, partMedian | partRange | partRatio})
+		header = append(header, m.title())
+	}
+	t := newTable(fmt.Sprintf("By %s, and times %s", c.Axis, baseline), 2, header...)
+	for _, point := range c.Points {
+		label := point.Label
+		for _, contender := range point.Contenders {
+			t.AppendRow(append(table.Row{label}, row(contender, point.Contenders, columns)...))
+			label = ""
+		}
+		t.AppendSeparator()
+	}
+	return t
 }

@@ -2,176 +2,183 @@ package main
 
 import (
 	"context"
+	"embed"
 	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
-	"redis-throttle/bench/throttle-bench/internal/load"
-	"redis-throttle/bench/throttle-bench/internal/result"
-	"redis-throttle/bench/throttle-bench/internal/server"
+	"redis-throttle/bench/internal/must"
+	"redis-throttle/bench/internal/server"
 )
+
+// The Lua recipes people rate limit with, each written from its description.
+//
+//go:embed recipes/*.lua
+var recipes embed.FS
+
+//go:embed floor/floor.c
+var floorSource string
 
 // lineup is the contenders of a run, ready on their servers.
 type lineup struct {
 	options  options
 	keys     int
-	hosts    map[string]*server.Server
+	hosts    map[string]*host
 	entrants []*entrant
 	skipped  []string // why a contender is not among the entrants
+}
+
+// host is a server and the connections to it that put load on it.
+type host struct {
+	*server.Server
+	clients []net.Conn
+}
+
+// connect returns so many connections.
+func (h *host) connect(n int) []net.Conn {
+	for len(h.clients) < n {
+		h.clients = append(h.clients, must.Get(net.Dial("tcp", h.Addr())))
+	}
+	return h.clients[:n]
 }
 
 // entrant is a contender that takes part.
 type entrant struct {
 	Contender
-	host   *server.Server
-	prefix string // of its keys
-	sha    string
-	ready  bool // Lasting, and set up
-
-	rate    map[string]float64 // calls a second as warmed up, by the slice's name
-	figures *result.Contender
+	host    *host
+	prefix  string // of its keys
+	sha     string
+	ready   bool // Lasting, and set up
+	figures contenderResult
 }
 
-// assemble starts the servers the contenders need, with further arguments for each.
-// Close the lineup.
-func assemble(ctx context.Context, o options, keys int, list []Contender, serverArgs ...string) (_ *lineup, err error) {
-	l := &lineup{options: o, keys: keys, hosts: map[string]*server.Server{}}
-	defer func() {
-		if err != nil {
-			l.Close()
-		}
-	}()
+// assemble starts the servers the contenders need, with further arguments for each, and
+// gives them the time to settle. Close the lineup, also when it fails.
+func (l *lineup) assemble(ctx context.Context, list []Contender, serverArgs ...string) {
+	l.hosts = map[string]*host{}
 	// The host with the module is there in any case: the results name its version.
-	if err := l.startHost(ctx, hostMain, serverArgs); err != nil {
-		return nil, err
-	}
+	l.startHost(ctx, hostMain, serverArgs)
 	for i, c := range list {
-		if err := l.startHost(ctx, c.Host, serverArgs); err != nil {
-			return nil, err
-		}
-		e := &entrant{
-			Contender: c, host: l.hosts[c.Host], prefix: keyPrefix(i), rate: map[string]float64{},
-			figures: &result.Contender{Name: c.Name, Group: c.Group, Command: c.Args},
-		}
-		known, err := e.host.Client.Do(ctx, "COMMAND", "INFO", c.command()).Slice()
-		if err != nil {
-			return nil, err
-		}
-		if len(known) != 1 || known[0] == nil {
+		l.startHost(ctx, c.Host, serverArgs)
+		// Prefixes are of one length, which counts in bytes per key.
+		e := &entrant{Contender: c, host: l.hosts[c.Host], prefix: fmt.Sprintf("k%03d:", i)}
+		e.figures = contenderResult{Name: c.Name, Group: c.Group, Command: c.Args, Beside: c.Beside}
+		if known := must.Get(e.host.Do(ctx, "COMMAND", "INFO", c.command()).Slice()); len(known) != 1 || known[0] == nil {
 			l.skipped = append(l.skipped, fmt.Sprintf("%s: the server has no %s", c.Name, c.command()))
 			continue
 		}
-		if err := e.loadScript(ctx); err != nil {
-			return nil, err
+		if c.Script != "" {
+			source := must.Get(recipes.ReadFile("recipes/" + c.Script))
+			e.sha = must.Get(e.host.ScriptLoad(ctx, string(source)).Result())
+		}
+		if owner := slices.IndexFunc(l.entrants, func(e *entrant) bool { return e.Name == c.KeysOf }); owner >= 0 {
+			e.prefix = l.entrants[owner].prefix
 		}
 		l.entrants = append(l.entrants, e)
 	}
-	for _, e := range l.entrants {
-		if e.KeysOf == "" {
-			continue
-		}
-		owner := l.find(e.KeysOf)
-		if owner == nil {
-			return nil, fmt.Errorf("%s shares keys with %s, which does not take part", e.Name, e.KeysOf)
-		}
-		e.prefix = owner.prefix
-	}
-	return l, nil
+	pause(ctx, l.options.settle)
 }
 
-func (l *lineup) startHost(ctx context.Context, host string, args []string) error {
-	if l.hosts[host] != nil {
-		return nil
+func (l *lineup) startHost(ctx context.Context, name string, args []string) {
+	if l.hosts[name] != nil {
+		return
 	}
-	spec := server.Spec{Program: l.options.server, Module: host, ModuleArgs: moduleArgs[host], Args: args}
-	switch host {
-	case hostMain, hostTop:
-		spec.Module = l.options.module
+	spec := server.Spec{Program: l.options.server, Modules: [][]string{{name}}, Args: args}
+	switch name {
+	case hostMain:
+		dir := must.Get(os.MkdirTemp("", "throttle-bench-"))
+		defer os.RemoveAll(dir) // the server keeps what it has loaded
+		spec.Modules = [][]string{{l.options.module}, {buildFloor(ctx, dir)}}
+	case hostTop:
+		spec.Modules = [][]string{{l.options.module, "top", "1000"}}
 	case hostPlain:
-		spec.Module = ""
+		spec.Modules = nil
 	}
-	s, err := server.Start(ctx, spec)
-	if err != nil {
-		return err
-	}
-	l.hosts[host] = s
-	return nil
+	l.hosts[name] = &host{Server: server.Start(ctx, spec)}
 }
 
-// Close stops the servers.
-func (l *lineup) Close() {
-	for _, s := range l.hosts {
-		s.Close()
+// buildFloor compiles the floor into a folder.
+func buildFloor(ctx context.Context, dir string) string {
+	compiler := "cc"
+	if name := os.Getenv("CC"); name != "" {
+		compiler = name
 	}
+	path := filepath.Join(dir, "floor.so")
+	cmd := exec.CommandContext(ctx, compiler, "-O2", "-shared", "-fPIC", "-x", "c", "-o", path, "-")
+	cmd.Stdin = strings.NewReader(floorSource)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		must.Fail("%s did not compile the floor: %w\n%s", compiler, err, out)
+	}
+	must.Do(os.Chmod(path, 0o755)) // the server refuses a module without the execute bit
+	return path
 }
 
-func (l *lineup) find(name string) *entrant {
-	i := slices.IndexFunc(l.entrants, func(e *entrant) bool { return e.Name == name })
-	if i < 0 {
-		return nil
+// disconnect closes the connections, whose buffers are memory of the server.
+func (h *host) disconnect() {
+	for _, client := range h.clients {
+		_ = client.Close()
 	}
-	return l.entrants[i]
+	h.clients = nil
+}
+
+// close stops the servers.
+func (l *lineup) close() {
+	for _, h := range l.hosts {
+		h.disconnect()
+		h.Close()
+	}
 }
 
 // results are the figures so far.
-func (l *lineup) results() []result.Contender {
-	var all []result.Contender
+func (l *lineup) results() (all []contenderResult) {
 	for _, e := range l.entrants {
-		all = append(all, *e.figures)
+		all = append(all, e.figures)
 	}
 	return all
 }
 
-func (e *entrant) loadScript(ctx context.Context) error {
-	if e.Script == "" {
-		return nil
-	}
-	source, err := recipe(e.Script)
-	if err != nil {
-		return err
-	}
-	if e.sha, err = e.host.Client.ScriptLoad(ctx, source).Result(); err != nil {
-		return fmt.Errorf("%s: %w", e.Script, err)
-	}
-	return nil
-}
-
-// call is a template filled in for one key.
-func (e *entrant) call(template string, key, id int) []any {
-	var args []any
-	for _, word := range words(template, e.sha, e.prefix+keyNumber(key), keyNumber(id)) {
-		args = append(args, word)
-	}
-	return args
-}
-
-// randomCall is a template as the load generators take it.
-func (e *entrant) randomCall(template string) []string {
-	return words(template, e.sha, e.prefix+load.RandomKey, load.RandomKey)
+// encoded is a template as it goes over the wire, with marks.
+func (e *entrant) encoded(template string) []byte {
+	return encode(words(template, e.sha, e.prefix+keyMark, idMark, mixMark))
 }
 
 // each makes calls for the keys from 0 up to n, and fails when any is answered an error.
-func (e *entrant) each(ctx context.Context, n int, templates []string) error {
-	if len(templates) == 0 {
-		return nil
-	}
-	var calls [][]string
+func (e *entrant) each(ctx context.Context, n int, templates ...string) {
+	defer must.Name("%s", e.Name)
+	var one []byte
 	for _, template := range templates {
-		calls = append(calls, e.randomCall(template))
+		one = append(one, e.encoded(template)...)
 	}
-	if err := load.Each(ctx, e.host.Addr(), calls, n); err != nil {
-		return fmt.Errorf("%s: %w", e.Name, err)
+	const depth, block = 50, 100_000 // keys
+	for from := 0; from < n && len(templates) > 0; from += block {
+		all := batches(min(block, n-from), depth, len(templates), func(b []byte, i int) []byte { return appendCall(b, one, from+i, i) })
+		_, err := load(ctx, e.host.connect(1), all, false)
+		must.Do(err)
 	}
-	return nil
 }
 
-// prepare brings every key into the state the contender's name promises.
-func (e *entrant) prepare(ctx context.Context, keys int) error {
+// prepare brings every key into the state the contender's name promises. All that are
+// measured on one server then find as many keys there: their own, or everybody's lasting ones.
+func (e *entrant) prepare(ctx context.Context, keys int) {
 	if e.ready || e.KeysOf != "" {
-		return nil
+		return
 	}
-	if err := e.each(ctx, keys, e.setupCalls()); err != nil {
-		return err
+	if e.ready = e.Lasting; !e.Lasting {
+		must.Do(e.host.FlushAll(ctx).Err())
 	}
-	e.ready = e.Lasting
-	return nil
+	e.each(ctx, keys, e.setupCalls()...)
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+		must.Do(ctx.Err())
+	case <-time.After(d):
+	}
 }

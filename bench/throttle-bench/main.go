@@ -1,5 +1,5 @@
 // Throttle-bench measures the module against its rivals: every figure beside the others'
-// in one run, on real servers, under the load of redis-benchmark.
+// in one run, on real servers.
 //
 //	make bench
 //	build/throttle-bench --help
@@ -11,16 +11,22 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/pflag"
+
+	"redis-throttle/bench/internal/must"
 )
 
 func main() {
 	// Servers are stopped on the way out, so a signal must not end the program at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	// The server has the other processors for itself.
+	runtime.GOMAXPROCS(1)
+	err := run(ctx, os.Args[1:])
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 	case ctx.Err() != nil:
@@ -32,36 +38,45 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, stdout, stderr *os.File) error {
-	o, err := parseOptions(args, stderr)
-	if err != nil {
-		return err
-	}
-	o.stdout, o.stderr = stdout, stderr
+func run(ctx context.Context, args []string) (err error) {
+	defer must.Catch(&err)
+	o := parseOptions(args)
 	if o.render != "" {
-		return renderFile(o, o.render)
+		renderFile(os.Stdout, o.render)
+		return nil
 	}
-	peers, err := parsePeers(o.peers)
-	if err != nil {
-		return err
-	}
-	list, err := o.chosen(append(contenders, peers...))
-	if err != nil {
-		return err
-	}
+	list := o.chosen()
 	if o.list {
-		return listContenders(o, list)
+		t := newTable("", 3, "contender", "group", "call")
+		for _, c := range list {
+			t.AppendRow(table.Row{c.Name, c.Group, c.Args})
+		}
+		fmt.Println(t.Render())
+		return nil
 	}
-	if err := o.findPrograms(); err != nil {
-		return err
-	}
+	o.findFiles()
 	switch o.subcommand {
 	case "":
-		return bench(ctx, o, list)
+		bench(ctx, o, list)
 	case "curve":
-		return curves(ctx, o)
+		curves(ctx, o)
 	case "wakeups":
-		return wakeups(ctx, o)
+		wakeups(ctx, o)
+	default:
+		must.Fail("there is no %q; --help says what there is", o.subcommand)
 	}
-	return fmt.Errorf("there is no %q; --help says what there is", o.subcommand)
+	return nil
+}
+
+// bench measures all contenders.
+func bench(ctx context.Context, o options, list []Contender) {
+	f := newFile(o, kindBench)
+	l := lineup{options: o, keys: o.keys}
+	defer l.close()
+	l.assemble(ctx, list)
+	l.measure(ctx, pipelined, unpipelined(1), unpipelined(50))
+	l.memory(ctx)
+	l.describe(ctx, &f)
+	f.Contenders, f.Notes = l.results(), l.skipped
+	publish(o, kindBench, f)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"redis-throttle/bench/internal/must"
 )
 
 // peerTemplate is the form of a peer's call unless it is given: that of redis-cell's
@@ -55,4 +57,22 @@ func peerContenders(path, command, template string) []Contender {
 		{Name: name + " allowed", Group: groupPeer, Host: path, Args: peerAllowed.Replace(template), Verify: isAllowed, Keeps: []string{peerKept.Replace(template)}},
 		{Name: name + " denied", Group: groupPeer, Host: path, Args: peerDenied.Replace(template), Verify: isDenied},
 	}
+}
+
+// withBuilds sets other builds of the module beside this one: each makes the same calls, in
+// slices next to this one's. The baseline on its server tells the two servers apart.
+func withBuilds(list []Contender, builds []string) (all []Contender) {
+	for _, c := range list {
+		all = append(all, c)
+		if ours := c.Group == groupThrottle || c.Group == groupLimit; c.Host != hostMain || !ours && c.Name != baseline {
+			continue
+		}
+		for _, path := range builds {
+			twin := c
+			twin.Name = strings.TrimSuffix(filepath.Base(path), ".so") + ": " + c.Name
+			twin.Group, twin.Host, twin.Beside, twin.Keeps = groupBuild, must.Get(findFile(path)), c.Name, nil
+			all = append(all, twin)
+		}
+	}
+	return all
 }

@@ -42,23 +42,23 @@ func TestNobodyAlwaysFollowsTheSameRival(t *testing.T) {
 func TestAPlainProgressLineComesNowAndThen(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(1000, 0)
-	p := &progress{out: &out, planned: 100, now: func() time.Time { return now }, started: now}
-	p.step("first", 10)
-	now = now.Add(plainInterval / 2) // half the time it was thought to take
-	p.step("second", 40)
+	p := &progress{out: &out, steps: 4, now: func() time.Time { return now }, started: now}
+	p.step("first")
+	now = now.Add(plainInterval / 2)
+	p.step("second")
 	now = now.Add(plainInterval)
-	p.step("third", 50)
+	p.step("third")
 	p.finish()
-	assert.Equal(t, []string{"1m40s left: first", "15s left: third"}, strings.Split(strings.TrimSpace(out.String()), "\n"))
+	assert.Equal(t, []string{"? left: first", "15s left: third"}, strings.Split(strings.TrimSpace(out.String()), "\n"))
 }
 
 func TestATerminalShowsOneLineThatIsRewrittenAndCleared(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(1000, 0)
-	p := &progress{out: &out, terminal: true, width: 25, planned: 20, now: func() time.Time { return now }, started: now}
-	p.step("one", 10)
+	p := &progress{out: &out, terminal: true, steps: 2, now: func() time.Time { return now }, started: now}
+	p.step("one")
 	now = now.Add(20 * time.Second)
-	p.step("a name that is too long for the terminal", 10)
+	p.step("a name that is too long for the terminal" + strings.Repeat(" ", 80))
 	p.finish()
-	assert.Equal(t, "\r20s left: one\x1b[K\r20s left: a name that is\x1b[K\r\x1b[K", out.String())
+	assert.Equal(t, "\r? left: one\x1b[K\r20s left: a name that is too long for the terminal"+strings.Repeat(" ", 29)+"\x1b[K\r\x1b[K", out.String())
 }

@@ -8,132 +8,148 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redis-throttle/bench/throttle-bench/internal/load"
-	"redis-throttle/bench/throttle-bench/internal/result"
-	"redis-throttle/bench/throttle-bench/internal/server"
+	"redis-throttle/bench/internal/must"
+	"redis-throttle/bench/internal/server"
 )
 
-// sliceKind is a way to put load on a server for a short while.
-type sliceKind struct {
-	name     string
-	clients  int
-	pipeline int
-	warmUp   int  // calls of the first, unmeasured slice
-	onlyKind bool // so that metrics need not name the number of clients
-}
+// shape is the form of the load that a slice puts on a server.
+type shape struct{ clients, pipeline int }
 
 // pipelineDepth is deep enough that the server's execution time dominates.
 const pipelineDepth = 50
 
-var pipelinedCalls = sliceKind{name: "pipelined", clients: 50, pipeline: pipelineDepth, warmUp: 20_000}
+var pipelined = shape{clients: 50, pipeline: pipelineDepth}
 
-var sliceKinds = []sliceKind{
-	pipelinedCalls,
-	unpipelined(1),
-	unpipelined(50),
-}
+func unpipelined(clients int) shape { return shape{clients, 1} }
 
-func unpipelined(clients int) sliceKind {
-	name := fmt.Sprintf("%d clients", clients)
-	if clients == 1 {
-		name = "1 client"
+func (s shape) String() string {
+	switch {
+	case s.pipeline > 1:
+		return "pipelined"
+	case s.clients == 1:
+		return "1 client"
 	}
-	return sliceKind{name: name, clients: clients, pipeline: 1, warmUp: max(2_000, 10*clients)}
+	return fmt.Sprintf("%d clients", s.clients)
 }
 
-// sampleSize is how many calls are verified before and after each slice.
-const sampleSize = 64
+// size is how many rounds there are, and calls in a slice: more with many clients, so that
+// p99.9 is more than a few of them.
+func (s shape) size(o options) (rounds, calls int) {
+	switch {
+	case s.pipeline > 1:
+		return o.rounds, o.calls
+	case s.clients > 1:
+		return o.latencyRounds, 5 * o.calls
+	}
+	return o.latencyRounds, o.calls
+}
+
+// measure has all contenders take turns in short slices: what slows down the machine for
+// longer slows down all of them, and ratios within a round are little touched by it. The
+// first round only warms up.
+func (l *lineup) measure(ctx context.Context, shapes ...shape) {
+	steps := 0
+	for _, s := range shapes {
+		rounds, _ := s.size(l.options)
+		steps += (rounds + 1) * len(l.entrants)
+	}
+	p := newProgress(steps)
+	defer p.finish()
+	for _, s := range shapes {
+		rounds, calls := s.size(l.options)
+		for round := range rounds + 1 {
+			for _, i := range order(len(l.entrants), round, rounds) {
+				e := l.entrants[i]
+				p.step(fmt.Sprintf("%v, round %d of %d: %s", s, round, rounds, e.Name))
+				f := l.slice(ctx, e, s, calls)
+				if round > 0 {
+					e.record(s, len(shapes) == 1, f)
+				}
+			}
+		}
+	}
+}
+
+// order is the order in which a round takes the contenders: each round begins further
+// on, and every other one goes backwards, so that nobody always follows the same rival or
+// the same pause.
+func order(contenders, round, rounds int) []int {
+	first := round * contenders / rounds
+	step := 1
+	if round%2 == 1 {
+		step = contenders - 1 // one back, around the circle
+	}
+	turn := make([]int, contenders)
+	for i := range turn {
+		turn[i] = (first + i*step) % contenders
+	}
+	return turn
+}
 
 // figures is what one slice tells.
 type figures struct {
-	load.Report
-	execUs float64
-	cpuUs  float64
+	report
+	execUs, cpuUs float64
 }
 
 // slice prepares the keys, puts the load on and takes the figures. It fails when the
 // calls were not what the contender's name says.
-func (l *lineup) slice(ctx context.Context, e *entrant, kind sliceKind, requests int) (figures, error) {
-	fail := func(err error) (figures, error) {
-		return figures{}, fmt.Errorf("%s, %s: %w", e.Name, kind.name, err)
+func (l *lineup) slice(ctx context.Context, e *entrant, s shape, calls int) (f figures) {
+	defer must.Name("%s, %v", e.Name, s)
+	e.prepare(ctx, l.keys)
+	clients, all := e.host.connect(s.clients), e.batches(calls, l.keys, s.pipeline)
+	must.Do(e.verifySample(ctx, l.keys))
+	must.Do(e.host.ConfigResetStat(ctx).Err())
+	first, before := e.host.Fields(ctx), e.host.Fields(ctx) // which tells what asking costs
+	f.report = must.Get(load(ctx, clients, all, false))
+	after := e.host.Fields(ctx)
+	stats := must.Get(after.CommandStats(e.command()))
+	must.Do(e.verifyCounts(before, after, stats, calls))
+	must.Do(e.verifySample(ctx, l.keys))
+	f.execUs = stats.Usec / float64(calls)
+	f.cpuUs = (after.CPUSeconds() - 2*before.CPUSeconds() + first.CPUSeconds()) / float64(calls) * 1e6
+	if s.pipeline > 1 { // the client is slower than the server
+		f.callsPerSecond = 1e6 / f.cpuUs
 	}
-	if err := e.prepare(ctx, l.keys); err != nil {
-		return fail(err)
-	}
-	if err := e.verifySample(ctx, l.keys); err != nil {
-		return fail(err)
-	}
-	if err := e.host.Client.ConfigResetStat(ctx).Err(); err != nil {
-		return fail(err)
-	}
-	before, err := e.host.Info(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	report, err := l.load(ctx, e, kind, requests)
-	if err != nil {
-		return fail(err)
-	}
-	after, err := e.host.Info(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	stats, err := after.CommandStats(e.command())
-	if err != nil {
-		return fail(err)
-	}
-	inFlight := kind.clients * kind.pipeline // redis-benchmark may send that many more than asked for
-	if err := e.verifyCounts(before, after, stats, requests, requests+inFlight); err != nil {
-		return fail(err)
-	}
-	if err := e.verifySample(ctx, l.keys); err != nil {
-		return fail(err)
-	}
-	return figures{
-		Report: report,
-		execUs: stats.Usec / float64(stats.Calls),
-		cpuUs:  (after.CPUSeconds() - before.CPUSeconds()) / float64(stats.Calls) * 1e6,
-	}, nil
+	return f
 }
 
-func (l *lineup) load(ctx context.Context, e *entrant, kind sliceKind, requests int) (load.Report, error) {
-	calls := load.Calls{
-		Addr: e.host.Addr(), Args: e.randomCall(e.Args), Keys: l.keys,
-		Requests: requests, Clients: kind.clients, Pipeline: kind.pipeline,
-	}
-	if kind.clients == 1 && kind.pipeline == 1 {
-		return load.Single(ctx, calls)
-	}
-	return load.Benchmark(ctx, l.options.benchmark, calls)
+// batches are random calls.
+func (e *entrant) batches(calls, keys, pipeline int) []batch {
+	encoded := e.encoded(e.Args)
+	return batches(calls, pipeline, 1, func(b []byte, i int) []byte {
+		return appendCall(b, encoded, randomKey(keys, i), rand.IntN(keys))
+	})
 }
 
 // verifyCounts: the server's own counters cover every call of a slice.
-func (e *entrant) verifyCounts(before, after server.Info, stats server.CommandStats, least, most int) error {
-	if stats.Failed > 0 {
-		return fmt.Errorf("%d of %d calls were answered an error", stats.Failed, stats.Calls)
-	}
-	if stats.Calls < least || stats.Calls > most {
-		return fmt.Errorf("the server counted %d calls, and %d to %d were sent", stats.Calls, least, most)
-	}
+func (e *entrant) verifyCounts(before, after server.Info, stats server.CommandStats, calls int) error {
 	const changes = "rdb_changes_since_last_save"
 	writes := after.Number(changes) - before.Number(changes)
-	// A key that expires meanwhile may count as a change.
-	expired := after.Number("expired_keys")
 	switch {
-	case e.Writes == writesAlways && writes < float64(stats.Calls):
-		return fmt.Errorf("only %v of %d calls wrote", writes, stats.Calls)
-	case e.Writes == writesNever && writes > expired:
-		return fmt.Errorf("%v of %d calls wrote, and none should", writes, stats.Calls)
+	case stats.Failed > 0:
+		return fmt.Errorf("%d of %d calls were answered an error", stats.Failed, stats.Calls)
+	case stats.Calls != calls:
+		return fmt.Errorf("the server counted %d calls, and %d were sent", stats.Calls, calls)
+	case e.Writes == writesAlways && writes < float64(calls):
+		return fmt.Errorf("only %v of %d calls wrote", writes, calls)
+	case e.Writes == writesNever && writes > after.Number("expired_keys"): // which may count as changes
+		return fmt.Errorf("%v of %d calls wrote, and none should", writes, calls)
 	}
 	return nil
 }
 
 // verifySample makes calls on random keys and looks at the replies.
 func (e *entrant) verifySample(ctx context.Context, keys int) error {
-	var replies []*redis.Cmd
-	_, err := e.host.Client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for range sampleSize {
-			replies = append(replies, p.Do(ctx, e.call(e.Args, rand.IntN(keys), rand.IntN(keys))...))
+	const size = 64
+	replies, err := e.host.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range size {
+			var args []any
+			key := randomKey(keys, i)
+			for _, word := range words(e.Args, e.sha, e.prefix+keyNumber(key), keyNumber(rand.IntN(keys)), mixDigit(key)) {
+				args = append(args, word)
+			}
+			p.Do(ctx, args...)
 		}
 		return nil
 	})
@@ -141,31 +157,26 @@ func (e *entrant) verifySample(ctx context.Context, keys int) error {
 		return err
 	}
 	for _, reply := range replies {
-		if err := e.Verify(reply.Val()); err != nil {
-			return fmt.Errorf("not what its name says: the reply %w (with too few --keys, or too long a --slice, limits are used up)", err)
+		if err := e.Verify(reply.(*redis.Cmd).Val()); err != nil {
+			return fmt.Errorf("not what its name says: the reply %w (with too few --keys, or too many --calls, limits are used up)", err)
 		}
 	}
 	return nil
 }
 
-// record adds a slice's figures to the contender's.
-func (e *entrant) record(kind sliceKind, f figures) {
-	add := func(m result.Metric, value float64) { e.figures.Add(kind.metric(m), value) }
-	add(result.Exec, f.execUs)
-	add(result.CPU, f.cpuUs)
-	add(result.Rate, f.CallsPerSecond)
-	if kind.pipeline > 1 {
-		return // the latency of a whole pipeline tells nothing of a call's
+// record adds a slice's figures to the contender's. Metrics name the number of clients
+// that do not pipeline, unless there is no other shape to tell them from.
+func (e *entrant) record(s shape, only bool, f figures) {
+	values := map[metric]float64{metricExec: f.execUs, metricCPU: f.cpuUs, metricRate: f.callsPerSecond}
+	if s.pipeline == 1 { // the latency of a whole pipeline tells nothing of a call's
+		for m, p := range map[metric]float64{metricP50: 50, metricP95: 95, metricP99: 99, metricP999: 99.9} {
+			values[m] = percentile(f.latencies, p)
+		}
 	}
-	add(result.P50, f.Latency.P50)
-	add(result.P95, f.Latency.P95)
-	add(result.P99, f.Latency.P99)
-	add(result.P999, f.Latency.P999)
-}
-
-func (k sliceKind) metric(m result.Metric) result.Metric {
-	if k.pipeline > 1 || k.onlyKind {
-		return m
+	for m, value := range values {
+		if s.pipeline == 1 && !only {
+			m = m.with(s.clients)
+		}
+		e.figures.add(m, value)
 	}
-	return m.With(k.clients)
 }

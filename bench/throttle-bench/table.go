@@ -5,18 +5,16 @@ import (
 	"io"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"redis-throttle/bench/throttle-bench/internal/result"
-	"redis-throttle/bench/throttle-bench/internal/stat"
 )
 
 // column is one figure of every contender.
 type column struct {
 	title  string
-	metric result.Metric
+	metric metric
 	parts  part
 }
 
@@ -24,7 +22,7 @@ type column struct {
 type part int
 
 const (
-	partRange part = 1 << iota // least and greatest of the rounds, with each median
+	partRange part = 1 << iota // quartiles of the rounds, with each median
 	partRatio                  // to the baseline: the median of the rounds' ratios
 	partMedian
 )
@@ -35,43 +33,36 @@ type section struct {
 	columns []column
 }
 
-func benchSections() []section {
-	sections := []section{{
+var sections = []section{
+	{
 		fmt.Sprintf("Execution time in the server (INFO commandstats), calls and processor time of the whole server, pipelined by %d; bytes per key", pipelineDepth),
 		[]column{
-			{"exec us", result.Exec, partMedian | partRange},
-			{"x " + baseline, result.Exec, partRatio | partRange},
-			{"calls/s", result.Rate, partMedian | partRange},
-			{"cpu us", result.CPU, partMedian},
-			{"50 clients", result.CPU.With(50), partMedian},
-			{"bytes: 1 call", result.BytesOneCall, partMedian},
-			{"100 calls", result.BytesHundred, partMedian},
+			{"exec us", metricExec, partMedian | partRange},
+			{"x " + baseline, metricExec, partRatio | partRange},
+			{"calls/s", metricRate, partMedian | partRange},
+			{"cpu us", metricCPU, partMedian},
+			{"50 clients", metricCPU.with(50), partMedian},
+			{"bytes: 1 call", metricBytesOneCall, partMedian},
+			{"100 calls", metricBytesHundred, partMedian},
 		},
-	}}
-	for _, latency := range []struct {
-		clients int
-		source  string
-	}{
-		{1, "by this program, since redis-benchmark counts in steps of 8 us"},
-		{50, "by redis-benchmark"},
-	} {
-		clients := latency.clients
-		const all = partMedian | partRange | partRatio
-		sections = append(sections, section{
-			fmt.Sprintf("Latency in us, %s, not pipelined; %s", unpipelined(clients).name, latency.source),
-			[]column{
-				{"p50", result.P50.With(clients), all},
-				{"p95", result.P95.With(clients), all},
-				{"p99", result.P99.With(clients), all},
-				{"p99.9", result.P999.With(clients), partMedian | partRatio},
-			},
-		})
-	}
-	return sections
+	},
+	latencySection(1),
+	latencySection(50),
 }
 
-// newTable is an empty table in the style of them all.
-func newTable(title string, header ...any) table.Writer {
+func latencySection(clients int) section {
+	const all = partMedian | partRange | partRatio
+	return section{fmt.Sprintf("Latency in us, %v, not pipelined", unpipelined(clients)), []column{
+		{"p50", metricP50.with(clients), all},
+		{"p95", metricP95.with(clients), all},
+		{"p99", metricP99.with(clients), all},
+		{"p99.9", metricP999.with(clients), partMedian | partRatio},
+	}}
+}
+
+// newTable is an empty table in the style of them all: first so many columns of words,
+// then figures.
+func newTable(title string, words int, header ...any) table.Writer {
 	t := table.NewWriter()
 	t.SetTitle(title)
 	t.SetStyle(table.StyleLight)
@@ -79,81 +70,93 @@ func newTable(title string, header ...any) table.Writer {
 	t.Style().Format.Header = text.FormatDefault
 	t.Style().Options.SeparateColumns = false
 	t.AppendHeader(header)
-	return t
-}
-
-// alignFigures aligns the columns after the first ones to the right.
-func alignFigures(t table.Writer, first, columns int) {
 	var configs []table.ColumnConfig
-	for number := first + 1; number <= columns; number++ {
+	for number := words + 1; words > 0 && number <= len(header); number++ {
 		configs = append(configs, table.ColumnConfig{Number: number, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(configs)
+	return t
 }
 
-// sectionTable lays the figures out, and leaves out contenders without any of them.
-func sectionTable(s section, list []result.Contender) table.Writer {
+// benchTables are a table for each section, and the pairs.
+func benchTables(f file) []table.Writer {
+	tables := []table.Writer{sectionTable(sections[0], f.Contenders), besideTable(f.Contenders)}
+	for _, s := range sections[1:] {
+		tables = append(tables, sectionTable(s, f.Contenders))
+	}
+	return tables
+}
+
+// sectionTable lays the figures out, and leaves out contenders without any of them. Other
+// builds have a row in besideTable only.
+func sectionTable(s section, list []contenderResult) table.Writer {
 	header := table.Row{""}
 	for _, c := range s.columns {
 		header = append(header, c.title)
 	}
-	t := newTable(s.title, header...)
-	alignFigures(t, 1, len(header))
-	base := samplesOf(list, baseline)
+	t := newTable(s.title, 1, header...)
 	group := ""
 	for _, c := range list {
-		row := table.Row{c.Name}
-		measured := false
-		for _, col := range s.columns {
-			samples := c.Samples[col.metric]
-			measured = measured || len(samples) > 0
-			row = append(row, col.parts.cell(samples, base[col.metric]))
-		}
-		if !measured {
+		if c.Group == groupBuild || len(c.Samples[s.columns[0].metric]) == 0 {
 			continue
 		}
 		if group != "" && c.Group != group {
 			t.AppendSeparator()
 		}
 		group = c.Group
-		t.AppendRow(row)
+		t.AppendRow(row(c, list, s.columns))
 	}
 	return t
 }
 
-func samplesOf(list []result.Contender, name string) map[result.Metric]result.Samples {
+// row is a contender's name and its figures.
+func row(c contenderResult, list []contenderResult, columns []column) table.Row {
+	r, base := table.Row{c.Name}, samplesOf(list, baseline)
+	for _, col := range columns {
+		r = append(r, col.parts.cell(c.Samples[col.metric], base[col.metric]))
+	}
+	return r
+}
+
+// besideTable sets what belongs together side by side: the commands and the floor, this
+// build and another.
+func besideTable(list []contenderResult) table.Writer {
+	t := newTable("Execution time side by side; the floor is the least that a module can do for such a call", 2, "", "beside", "exec us", "exec us", "ratio")
 	for _, c := range list {
-		if c.Name == name {
-			return c.Samples
+		own, other := c.Samples[metricExec], samplesOf(list, c.Beside)[metricExec]
+		row := table.Row{c.Name, c.Beside}
+		if c.Group == groupBuild { // the other build is what there was before
+			row, own, other = table.Row{c.Beside, c.Name}, other, own
+		}
+		if len(other) > 0 && len(own) > 0 {
+			t.AppendRow(append(row, partMedian.cell(own, nil), partMedian.cell(other, nil), (partRatio|partRange).cell(own, other)))
 		}
 	}
-	return nil
+	return t
 }
 
 // cell is empty where there is nothing to show.
-func (p part) cell(samples, base result.Samples) string {
+func (p part) cell(samples, base []float64) string {
 	var words []string
 	show := func(samples []float64, format func(float64) string) {
-		s := stat.Summarize(samples)
-		if math.IsNaN(s.Median) {
+		s := summarize(samples)
+		if math.IsNaN(s.median) {
 			return
 		}
-		words = append(words, format(s.Median))
+		words = append(words, format(s.median))
 		// A ratio that stands beside its figure goes without: the cell would be too wide.
 		if p&partRange != 0 && len(words) == 1 {
-			words = append(words, "("+format(s.Min)+".."+format(s.Max)+")")
+			words = append(words, "("+format(s.low)+".."+format(s.high)+")")
 		}
 	}
 	if p&partMedian != 0 {
 		show(samples, number)
 	}
 	if p&partRatio != 0 {
-		show(stat.Ratios(samples, base), ratio)
+		show(ratios(samples, base), func(v float64) string { return fmt.Sprintf("%.2fx", v) })
 	}
 	return strings.Join(words, " ")
 }
-
-func ratio(v float64) string { return fmt.Sprintf("%.2fx", v) }
 
 // number shows three digits or so: the rest is noise.
 func number(v float64) string {
@@ -164,44 +167,26 @@ func number(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	case a >= 10:
 		return fmt.Sprintf("%.1f", v)
-	default:
-		return fmt.Sprintf("%.2f", v)
 	}
+	return fmt.Sprintf("%.2f", v)
 }
 
-// writeTables prints sections for people, or as Markdown.
-func writeTables(w io.Writer, f result.File, tables []table.Writer, markdown bool) {
-	fmt.Fprintln(w, strings.Join(heading(f), separator(markdown)))
+// writeTables prints tables for people, or as Markdown, and where their figures are from.
+func writeTables(w io.Writer, f file, tables []table.Writer, markdown bool) {
+	e, s := f.Environment, f.Settings
+	heading := []string{e.Server, e.Module, fmt.Sprintf("%s, %d cores, %s", e.CPU, e.Cores, e.Kernel), f.Started.Format(time.DateOnly)}
+	if f.Kind != kindWakeups {
+		heading = append(heading, fmt.Sprintf("median (quartiles) of %d rounds of %d calls, %d for latencies", s.Rounds, s.Calls, s.LatencyRounds))
+	}
+	separator, render := "\n", table.Writer.Render
+	if markdown {
+		separator, render = "; ", table.Writer.RenderMarkdown
+	}
+	fmt.Fprintln(w, strings.Join(heading, separator))
 	for _, t := range tables {
-		fmt.Fprintln(w)
-		if markdown {
-			fmt.Fprintln(w, t.RenderMarkdown())
-		} else {
-			fmt.Fprintln(w, t.Render())
-		}
+		fmt.Fprintf(w, "\n%s\n", render(t))
 	}
 	for _, note := range f.Notes {
 		fmt.Fprintf(w, "\nNot measured: %s\n", note)
 	}
-}
-
-// heading says where the figures come from.
-func heading(f result.File) []string {
-	e, s := f.Environment, f.Settings
-	parts := []string{
-		e.Server, e.Module, e.Load,
-		fmt.Sprintf("%s, %d cores, %s", e.CPU, e.Cores, e.Kernel),
-		f.Started.Format("2006-01-02"),
-	}
-	if f.Kind != result.KindWakeups {
-		parts = append(parts, fmt.Sprintf("median (least..greatest) of %d rounds", s.Rounds))
-	}
-	return parts
-}
-
-func separator(markdown bool) string {
-	if markdown {
-		return "; "
-	}
-	return "\n"
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,39 +13,41 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/bench/throttle-bench/internal/result"
+	"redis-throttle/bench/internal/must"
 )
 
-func sampleFile() result.File {
-	set := result.Contender{Name: baseline, Group: groupBaseline, Command: callSet}
-	throttle := result.Contender{Name: "CL.THROTTLE allowed", Group: groupThrottle, Command: callAllowed}
+func sampleFile() file {
+	set := contenderResult{Name: baseline, Group: groupBaseline, Command: callSet}
+	throttle := contenderResult{Name: "CL.THROTTLE allowed", Group: groupThrottle, Command: callAllowed, Beside: baseline}
 	for round, slowdown := range []float64{1, 4, 1} {
-		for i, m := range []result.Metric{result.Exec, result.P50.With(1), result.P95.With(1), result.P99.With(1), result.P50.With(50), result.P95.With(50), result.P99.With(50)} {
-			set.Add(m, slowdown*float64(i+1))
-			throttle.Add(m, slowdown*float64(i+1)*1.25)
+		for i, m := range []metric{metricExec, metricP50.with(1), metricP95.with(1), metricP99.with(1), metricP50.with(50), metricP95.with(50), metricP99.with(50)} {
+			set.add(m, slowdown*float64(i+1))
+			throttle.add(m, slowdown*float64(i+1)*1.25)
 		}
-		set.Add(result.Rate, 1_000_000+float64(round))
+		set.add(metricRate, 1_000_000+float64(round))
 	}
-	return result.File{
-		Kind: result.KindBench, Started: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
-		Environment: result.Environment{Server: "Redis 7.0.15", Module: "throttle 0.1.0", Load: "redis-benchmark 7.0.15", CPU: "a CPU", Cores: 2, Kernel: "Linux 6.1"},
-		Settings:    result.Settings{Rounds: 3},
-		Contenders:  []result.Contender{set, throttle},
-		Notes:       []string{"CL.LIMIT: the server has no CL.LIMIT"},
+	f := file{
+		Kind: kindBench, Started: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
+		Contenders: []contenderResult{set, throttle},
+		Notes:      []string{"CL.LIMIT: the server has no CL.LIMIT"},
 	}
+	e, s := &f.Environment, &f.Settings
+	e.Server, e.Module, e.CPU, e.Cores, e.Kernel = "Redis 7.0.15", "throttle 0.1.0", "a CPU", 2, "Linux 6.1"
+	s.Rounds, s.LatencyRounds, s.Calls = 3, 2, 4000
+	return f
 }
 
 func TestTheTableShowsMedianRangeAndRatio(t *testing.T) {
 	f := sampleFile()
 	s := section{"Figures", []column{
-		{"exec us", result.Exec, partMedian | partRange},
-		{"x", result.Exec, partRatio | partRange},
-		{"both", result.Exec, partMedian | partRange | partRatio},
-		{"calls/s", result.Rate, partMedian},
+		{"exec us", metricExec, partMedian | partRange},
+		{"x", metricExec, partRatio | partRange},
+		{"both", metricExec, partMedian | partRange | partRatio},
+		{"calls/s", metricRate, partMedian},
 	}}
 	var out bytes.Buffer
 	writeTables(&out, f, []table.Writer{sectionTable(s, f.Contenders)}, true)
-	assert.Equal(t, `Redis 7.0.15; throttle 0.1.0; redis-benchmark 7.0.15; a CPU, 2 cores, Linux 6.1; 2026-11-20; median (least..greatest) of 3 rounds
+	assert.Equal(t, `Redis 7.0.15; throttle 0.1.0; a CPU, 2 cores, Linux 6.1; 2026-11-20; median (quartiles) of 3 rounds of 4000 calls, 2 for latencies
 
 # Figures
 |  | exec us | x | both | calls/s |
@@ -57,7 +60,7 @@ Not measured: CL.LIMIT: the server has no CL.LIMIT
 }
 
 func TestAContenderWithoutFiguresHasNoRow(t *testing.T) {
-	s := section{"Memory", []column{{"bytes", result.BytesOneCall, partMedian}}}
+	s := section{"Memory", []column{{"bytes", metricBytesOneCall, partMedian}}}
 	assert.NotContains(t, sectionTable(s, sampleFile().Contenders).Render(), baseline)
 }
 
@@ -71,18 +74,20 @@ func TestAFileIsRenderedAgainWithoutARun(t *testing.T) {
 	dir := t.TempDir()
 	bench := sampleFile()
 	curve := sampleFile()
-	curve.Kind = result.KindCurve
-	curve.Curve = &result.Curve{Name: "keys", Axis: "keys", Log: true, Metrics: pipelinedMetrics, Charted: pipelinedMetrics[:1]}
+	curve.Kind = kindCurve
+	curve.Curve = &curveResult{Name: "keys", Axis: "keys", Log: true, Metrics: pipelinedMetrics, Charted: pipelinedMetrics[:1]}
 	for _, x := range []float64{1000, 10000} {
-		curve.Curve.Points = append(curve.Curve.Points, result.Point{X: x, Label: number(x), Contenders: bench.Contenders})
+		curve.Curve.Points = append(curve.Curve.Points, curvedAt{X: x, Label: number(x), Contenders: bench.Contenders})
 	}
-	for name, f := range map[string]result.File{"bench": bench, "curve-keys": curve} {
+	for name, f := range map[string]file{"bench": bench, "curve-keys": curve} {
 		path := filepath.Join(dir, name+".json")
-		require.NoError(t, f.Write(path))
-		again, err := result.Read(path)
+		text, err := json.Marshal(f)
 		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, text, 0o644))
+		var again file
+		require.NoError(t, json.Unmarshal(text, &again))
 		assert.Equal(t, f, again, "nothing is lost in the file")
-		require.NoError(t, renderFile(options{stdout: io.Discard}, path))
+		renderFile(io.Discard, path)
 	}
 	for _, name := range []string{"bench.md", "bench-execution.svg", "bench-latency-1.svg", "bench-latency-50.svg", "curve-keys.md", "curve-keys.svg"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
@@ -94,5 +99,10 @@ func TestAFileIsRenderedAgainWithoutARun(t *testing.T) {
 func TestAFileOfSomethingElseIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"kind":"curve"}`), 0o644))
-	assert.ErrorContains(t, renderFile(options{stdout: io.Discard}, path), "no results")
+	err := func() (err error) {
+		defer must.Catch(&err)
+		renderFile(io.Discard, path)
+		return nil
+	}()
+	assert.ErrorContains(t, err, "no results")
 }

@@ -2,193 +2,174 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/prometheus/procfs"
 
-	"redis-throttle/bench/throttle-bench/internal/load"
-	"redis-throttle/bench/throttle-bench/internal/result"
-	"redis-throttle/bench/throttle-bench/internal/server"
+	"redis-throttle/bench/internal/must"
 )
 
-// situation is a load under which threads are watched.
-type situation struct {
-	name              string
-	clients, pipeline int // 0 clients: idle
+// wakeupsResult is what the threads of servers do.
+type wakeupsResult struct {
+	Servers []serverThreads `json:"servers"`
 }
 
-var situations = []situation{
-	{"idle", 0, 0},
-	{"1 client", 1, 1},
-	{"50 clients", 50, 1},
-	{"50 clients, pipelined", 50, pipelineDepth},
+// serverThreads is one server, idle and under load.
+type serverThreads struct {
+	Name       string           `json:"name"`
+	Threads    int              `json:"threads"`
+	RSS        uint64           `json:"rss_bytes"` // idle
+	RSSAnon    uint64           `json:"rss_anon_bytes"`
+	RSSFile    uint64           `json:"rss_file_bytes"`
+	Situations []threadSwitches `json:"situations"`
+}
+
+// threadSwitches is how often threads went to sleep and were woken in one situation.
+type threadSwitches struct {
+	Situation string       `json:"situation"`
+	Seconds   float64      `json:"seconds"`
+	Calls     int          `json:"calls"`
+	Threads   []threadRate `json:"threads"`
+}
+
+// threadRate is one thread. A thread that waits switches voluntarily, and is woken once
+// for each time; one that is preempted does not.
+type threadRate struct {
+	Name               string  `json:"name"`
+	OfModule           bool    `json:"of_module"`
+	VoluntaryPerSecond float64 `json:"voluntary_per_s"`
+	PreemptedPerSecond float64 `json:"preempted_per_s"`
+}
+
+// situations are the loads under which threads are watched; no clients is idle.
+var situations = []struct {
+	name  string
+	shape shape
+}{
+	{"idle", shape{}},
+	{"1 client", unpipelined(1)},
+	{"50 clients", unpipelined(50)},
+	{"50 clients, pipelined", pipelined},
 }
 
 // wakeups watches what a server's threads do, first without the module and then with it.
 // A thread is the module's when the server without it has none of that name.
-func wakeups(ctx context.Context, o options) error {
-	file := result.File{Kind: result.KindWakeups, Started: time.Now().UTC().Truncate(time.Second), Settings: o.settings(), Wakeups: &result.Wakeups{}}
-	p := newProgress(o.stderr, 2*float64(len(situations))*(o.seconds+o.settle()).Seconds())
-	defer p.finish()
+func wakeups(ctx context.Context, o options) {
+	f := newFile(o, kindWakeups)
+	f.Wakeups = &wakeupsResult{}
 	var own []string // names of the server's own threads
 	for _, c := range []Contender{
 		{Name: "without module", Host: hostPlain, Args: callSetLong, Verify: is("OK")},
 		{Name: "with module", Host: hostMain, Args: lastingContenders[1].Args, Verify: isAllowed},
 	} {
-		watched, env, err := watch(ctx, o, p, c)
-		if err != nil {
-			return err
-		}
+		watched := watch(ctx, o, c, &f)
 		markModule(&watched, &own)
-		file.Environment = env
-		file.Wakeups.Servers = append(file.Wakeups.Servers, watched)
+		f.Wakeups.Servers = append(f.Wakeups.Servers, watched)
 	}
-	p.finish()
-	return publish(o, "wakeups", file)
+	publish(o, kindWakeups, f)
 }
 
 // markModule learns the names of the first server's threads, and marks in the next one
 // those it has not seen. The main thread comes first and is never the module's.
-func markModule(s *result.ServerThreads, own *[]string) {
+func markModule(s *serverThreads, own *[]string) {
 	learn := *own == nil
 	for _, situation := range s.Situations {
-		for i := range situation.Threads {
+		for i := 1; i < len(situation.Threads); i++ {
 			t := &situation.Threads[i]
-			switch {
-			case i == 0:
-			case learn:
+			if learn {
 				*own = append(*own, t.Name)
-			default:
+			} else {
 				t.OfModule = !slices.Contains(*own, t.Name)
 			}
 		}
 	}
 }
 
-// settle is how long a server is left alone before it is watched.
-func (o options) settle() time.Duration { return min(time.Second, o.seconds) }
-
-func watch(ctx context.Context, o options, p *progress, c Contender) (result.ServerThreads, result.Environment, error) {
-	fail := func(err error) (result.ServerThreads, result.Environment, error) {
-		return result.ServerThreads{}, result.Environment{}, err
-	}
-	l, err := assemble(ctx, o, o.keys, []Contender{c})
-	if err != nil {
-		return fail(err)
-	}
-	defer l.Close()
-	if len(l.entrants) == 0 {
-		return fail(fmt.Errorf("%v", l.skipped))
-	}
+func watch(ctx context.Context, o options, c Contender, f *file) serverThreads {
+	defer must.Name("%s", c.Name)
+	l := lineup{options: o, keys: o.keys}
+	defer l.close()
+	l.assemble(ctx, []Contender{c})
+	l.describe(ctx, f)
 	e := l.entrants[0]
-	watched := result.ServerThreads{Name: c.Name}
+	watched := serverThreads{Name: c.Name}
 	for _, s := range situations {
-		p.step(c.Name+": "+s.name, (o.seconds + o.settle()).Seconds())
-		switches, err := l.watchSituation(ctx, e, s)
-		if err != nil {
-			return fail(fmt.Errorf("%s, %s: %w", c.Name, s.name, err))
-		}
+		switches := l.watchSituation(ctx, e, s.shape)
+		switches.Situation = s.name
 		watched.Situations = append(watched.Situations, switches)
-		if s.clients == 0 {
-			memory, err := e.host.Memory()
-			if err != nil {
-				return fail(err)
-			}
-			watched.RSS, watched.RSSAnon, watched.RSSFile = memory.RSS, memory.Anon, memory.File
+		if s.shape.clients == 0 {
+			status := must.Get(must.Get(procfs.NewProc(e.host.PID())).NewStatus())
+			watched.RSS, watched.RSSAnon, watched.RSSFile = status.VmRSS, status.RssAnon, status.RssFile
 			watched.Threads = len(switches.Threads)
 		}
 	}
-	env, err := environment(ctx, o, l.hosts[hostMain])
-	return watched, env, err
+	return watched
 }
 
-func (l *lineup) watchSituation(ctx context.Context, e *entrant, s situation) (result.ThreadSwitches, error) {
+func (l *lineup) watchSituation(ctx context.Context, e *entrant, s shape) (switches threadSwitches) {
 	loadCtx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- l.endlessLoad(loadCtx, e, s) }()
-	defer func() { stop(); <-ended }()
-
-	switches := result.ThreadSwitches{Situation: s.name}
-	if err := sleep(ctx, ended, l.options.settle()); err != nil {
-		return switches, err
-	}
-	statsBefore, err := e.stats(ctx)
-	if err != nil {
-		return switches, err
-	}
-	before, err := e.host.Threads()
-	if err != nil {
-		return switches, err
-	}
-	started := time.Now()
-	if err := sleep(ctx, ended, l.options.seconds); err != nil {
-		return switches, err
-	}
-	switches.Seconds = time.Since(started).Seconds()
-	after, err := e.host.Threads()
-	if err != nil {
-		return switches, err
-	}
-	statsAfter, err := e.stats(ctx)
-	if err != nil {
-		return switches, err
-	}
-	if err := e.verifySample(ctx, l.keys); err != nil {
-		return switches, err
-	}
-	switches.Calls = statsAfter.Calls - statsBefore.Calls
-	switches.Threads = threadRates(before, after, switches.Seconds)
-	return switches, nil
-}
-
-func (e *entrant) stats(ctx context.Context) (server.CommandStats, error) {
-	info, err := e.host.Info(ctx)
-	if err != nil {
-		return server.CommandStats{}, err
-	}
-	return info.CommandStats(e.command())
-}
-
-// endlessLoad returns when its context ends; without clients it only waits for that.
-func (l *lineup) endlessLoad(ctx context.Context, e *entrant, s situation) error {
+	defer func() {
+		stop()
+		<-ended
+		e.host.disconnect() // the load has ended its connections
+	}()
+	clients := e.host.connect(s.clients)
 	if s.clients == 0 {
-		<-ctx.Done()
-		return ctx.Err()
+		ended <- nil
+	} else {
+		go func() {
+			_, err := load(loadCtx, clients, e.batches(l.options.calls, l.keys, s.pipeline), true)
+			ended <- err
+		}()
 	}
-	const endless = 1_000_000_000
-	_, err := load.Benchmark(ctx, l.options.benchmark, load.Calls{
-		Addr: e.host.Addr(), Args: e.randomCall(e.Args), Keys: l.keys,
-		Requests: endless, Clients: s.clients, Pipeline: s.pipeline,
-	})
-	return err
+	pause(ctx, min(time.Second, l.options.seconds))
+	calls, before := e.counters(ctx)
+	started := time.Now()
+	pause(ctx, l.options.seconds)
+	switches.Seconds = time.Since(started).Seconds()
+	callsAfter, after := e.counters(ctx)
+	switches.Calls = callsAfter - calls
+	switches.Threads = threadRates(before, after, switches.Seconds)
+	must.Do(e.verifySample(ctx, l.keys))
+	return switches
 }
 
-// sleep fails when the load ends before its time.
-func sleep(ctx context.Context, ended chan error, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case err := <-ended:
-		ended <- err
-		return errors.Join(errors.New("the load ended too early"), err)
+// thread is what the kernel counts of one thread since it began.
+type thread struct {
+	ID                   int
+	Name                 string
+	Voluntary, Preempted uint64 // times it went to sleep, and so was woken; or did not
+}
+
+// counters are the calls so far, and the threads, of which the main one comes first.
+func (e *entrant) counters(ctx context.Context) (calls int, threads []thread) {
+	for _, t := range must.Get(procfs.AllThreads(e.host.PID())) {
+		status, err := t.NewStatus()
+		if err != nil {
+			continue // ended meanwhile
+		}
+		place := len(threads)
+		if t.PID == e.host.PID() {
+			place = 0
+		}
+		threads = slices.Insert(threads, place, thread{t.PID, status.Name, status.VoluntaryCtxtSwitches, status.NonVoluntaryCtxtSwitches})
 	}
+	return must.Get(e.host.Fields(ctx).CommandStats(e.command())).Calls, threads
 }
 
 // threadRates turns two readings of the counters into rates. A thread that began in
 // between counts from zero.
-func threadRates(before, after []server.Thread, seconds float64) []result.Thread {
-	first := map[int]server.Thread{}
+func threadRates(before, after []thread, seconds float64) (rates []threadRate) {
+	first := map[int]thread{}
 	for _, t := range before {
 		first[t.ID] = t
 	}
-	var rates []result.Thread
 	for _, t := range after {
-		rates = append(rates, result.Thread{
+		rates = append(rates, threadRate{
 			Name:               t.Name,
 			VoluntaryPerSecond: float64(t.Voluntary-first[t.ID].Voluntary) / seconds,
 			PreemptedPerSecond: float64(t.Preempted-first[t.ID].Preempted) / seconds,
@@ -197,23 +178,27 @@ func threadRates(before, after []server.Thread, seconds float64) []result.Thread
 	return rates
 }
 
-func wakeupTables(w result.Wakeups) []table.Writer {
-	size := newTable("An idle server", "", "threads", "RSS MiB", "anonymous", "of files")
-	alignFigures(size, 1, 5)
+func wakeupTables(w wakeupsResult) []table.Writer {
+	one := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+	mib := func(bytes uint64) string { return one(float64(bytes) / (1 << 20)) }
+	size := newTable("An idle server", 1, "", "threads", "RSS MiB", "anonymous", "of files")
+	threads := newTable("Threads: how often each was woken, and preempted, a second", 3, "", "calls/s", "thread", "woken/s", "preempted/s")
 	for _, s := range w.Servers {
 		size.AppendRow(table.Row{s.Name, s.Threads, mib(s.RSS), mib(s.RSSAnon), mib(s.RSSFile)})
-	}
-	threads := newTable("Threads: how often each was woken, and preempted, a second", "", "calls/s", "thread", "woken/s", "preempted/s")
-	alignFigures(threads, 3, 5)
-	for _, s := range w.Servers {
 		for _, situation := range s.Situations {
 			label := s.Name + ", " + situation.Situation
-			calls := perSecond(float64(situation.Calls) / situation.Seconds)
+			calls := one(float64(situation.Calls) / situation.Seconds)
 			for i, t := range situation.Threads {
-				if i > 0 && !t.OfModule && t.VoluntaryPerSecond == 0 {
+				role := t.Name
+				switch {
+				case i == 0:
+					role = "main"
+				case t.OfModule:
+					role = "of the module"
+				case t.VoluntaryPerSecond == 0:
 					continue // the server's own, asleep
 				}
-				threads.AppendRow(table.Row{label, calls, threadRole(t, i), perSecond(t.VoluntaryPerSecond), perSecond(t.PreemptedPerSecond)})
+				threads.AppendRow(table.Row{label, calls, role, one(t.VoluntaryPerSecond), one(t.PreemptedPerSecond)})
 				label, calls = "", ""
 			}
 			threads.AppendSeparator()
@@ -221,17 +206,3 @@ func wakeupTables(w result.Wakeups) []table.Writer {
 	}
 	return []table.Writer{size, threads}
 }
-
-func threadRole(t result.Thread, index int) string {
-	switch {
-	case index == 0:
-		return "main"
-	case t.OfModule:
-		return "of the module"
-	}
-	return t.Name
-}
-
-func perSecond(rate float64) string { return fmt.Sprintf("%.1f", rate) }
-
-func mib(bytes int) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }

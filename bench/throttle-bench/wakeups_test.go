@@ -4,27 +4,24 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-
-	"redis-throttle/bench/throttle-bench/internal/result"
-	"redis-throttle/bench/throttle-bench/internal/server"
 )
 
 func TestAThreadsRatesAreTheGrowthOfItsCounters(t *testing.T) {
-	before := []server.Thread{{ID: 1, Name: "main", Voluntary: 100, Preempted: 10}}
-	after := []server.Thread{{ID: 1, Name: "main", Voluntary: 150, Preempted: 20}, {ID: 9, Name: "new", Voluntary: 5}}
-	assert.Equal(t, []result.Thread{
+	before := []thread{{ID: 1, Name: "main", Voluntary: 100, Preempted: 10}}
+	after := []thread{{ID: 1, Name: "main", Voluntary: 150, Preempted: 20}, {ID: 9, Name: "new", Voluntary: 5}}
+	assert.Equal(t, []threadRate{
 		{Name: "main", VoluntaryPerSecond: 10, PreemptedPerSecond: 2},
 		{Name: "new", VoluntaryPerSecond: 1},
 	}, threadRates(before, after, 5))
 }
 
 func TestAThreadIsTheModulesWhenAServerWithoutItHasNoneOfThatName(t *testing.T) {
-	named := func(names ...string) result.ServerThreads {
-		var threads []result.Thread
+	named := func(names ...string) serverThreads {
+		var threads []threadRate
 		for _, name := range names {
-			threads = append(threads, result.Thread{Name: name})
+			threads = append(threads, threadRate{Name: name})
 		}
-		return result.ServerThreads{Situations: []result.ThreadSwitches{{Threads: threads}}}
+		return serverThreads{Situations: []threadSwitches{{Threads: threads}}}
 	}
 	var own []string
 	plain := named("redis-server", "bio_aof", "jemalloc_bg_thd")

@@ -149,6 +149,7 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 		"PING", "GET", "SET PX", "CL.THROTTLE allowed", "CL.THROTTLE denied", "CL.THROTTLE peek",
 		"Lua fixed window, allowed", "Lua token bucket, denied", "Lua window log, allowed",
 		"Lua permits, allowed", "Lua GCRA, allowed", "other: CL.THROTTLE allowed", "other: CL.THROTTLE denied",
+		"floor allowed", "floor denied", "floor allowed, fields", "floor denied, fields", "CL.LIMIT three rates, eight stacks",
 	} {
 		assert.Contains(t, names, name)
 	}
@@ -166,6 +167,27 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 	require.NoError(t, again.run(t), again.stderr.String())
 	assert.True(t, b.stdout.String() == again.stdout.String(), "drawn again, the tables are the same")
 	assert.FileExists(t, filepath.Join(b.out, "bench-latency-50.svg"))
+}
+
+func TestAnotherBuildIsMeasuredInTheSameRun(t *testing.T) {
+	b := newBench(t, "--quick", "--contenders", "THROTTLE denied", "--so", peer(t, "before"))
+	require.NoError(t, b.run(t), b.stderr.String())
+	var names []string
+	for _, c := range b.results(t, "bench").Contenders {
+		names = append(names, c.Name)
+		assert.Len(t, c.Samples["exec_us"], 2, "%s: a figure a round", c.Name)
+	}
+	assert.Equal(t, []string{
+		"SET PX", "before: SET PX", "floor denied", "CL.THROTTLE denied", "before: CL.THROTTLE denied", "CL.THROTTLE denied, CL.TOP on",
+	}, names)
+	assert.Regexp(t, `(?m)^│ CL.THROTTLE denied +before: CL.THROTTLE denied .* [\d.]+x \(`, b.stdout.String())
+}
+
+func TestACompilerThatIsNotThereFailsTheRun(t *testing.T) {
+	b := newBench(t, "--quick")
+	b.Env = append(b.Env, "CC=no-such-compiler")
+	require.Error(t, b.run(t))
+	assert.Contains(t, b.stderr.String(), "no-such-compiler did not compile the floor")
 }
 
 func TestAQuickCurveComparesAtEveryPoint(t *testing.T) {
@@ -253,7 +275,7 @@ func TestTheServersOfAKilledRunDieToo(t *testing.T) {
 	require.Eventually(t, func() bool { return len(b.servers()) == 0 }, patience, 10*time.Millisecond)
 }
 
-// awaitServers returns when two servers run: with the module, and without it.
+// awaitServers returns when two servers run: most contenders', and the one with CL.TOP on.
 func (b *bench) awaitServers(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(b.servers()) >= 2 }, patience, 10*time.Millisecond)

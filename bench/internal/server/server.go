@@ -1,0 +1,153 @@
+// Package server runs the private servers of the benchmark and of the picture: each on a
+// free port of 127.0.0.1, in a temporary folder, saving nothing unless told to.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"redis-throttle/bench/internal/must"
+)
+
+const (
+	// startPatience and stopPatience bound a server that hangs; they are never waited out.
+	startPatience = 30 * time.Second
+	stopPatience  = 15 * time.Second
+	// portAttempts: a port found free may be taken before the server binds it.
+	portAttempts = 5
+)
+
+// The kernel kills a server when the thread that started it ends, so that it does not
+// outlive this program, however that ends. The main thread lasts; servers are started from
+// the main goroutine.
+func init() { runtime.LockOSThread() }
+
+// Spec is what to start.
+type Spec struct {
+	Program string
+	Modules [][]string // each the path of a module, and what it is loaded with
+	Args    []string   // further options, as on the server's command line
+}
+
+// Server is one running server. Its Client speaks RESP2 and never sends a command twice.
+type Server struct {
+	*redis.Client
+	Port int
+
+	dir     string
+	process *exec.Cmd
+	ended   chan struct{}
+}
+
+// Start returns when the server answers. Close it.
+func Start(ctx context.Context, spec Spec) *Server {
+	for attempt := 1; ; attempt++ {
+		s, err := start(ctx, spec)
+		if err == nil || attempt == portAttempts || !strings.Contains(err.Error(), "Address already in use") {
+			must.Do(err)
+			return s
+		}
+	}
+}
+
+func start(ctx context.Context, spec Spec) (s *Server, err error) {
+	s = &Server{ended: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	defer must.Catch(&err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
+	s.Port = listener.Addr().(*net.TCPAddr).Port
+	must.Do(listener.Close())
+	s.dir = must.Get(os.MkdirTemp("", "throttle-bench-"))
+	log := must.Get(os.Create(s.logPath()))
+	defer log.Close()
+	args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.Port), "--dir", s.dir, "--save", "", "--appendonly", "no", "--daemonize", "no"}
+	for _, module := range spec.Modules {
+		args = append(append(args, "--loadmodule"), module...)
+	}
+	process := exec.Command(spec.Program, append(args, spec.Args...)...)
+	process.Dir, process.Stdout, process.Stderr = s.dir, log, log
+	// A Ctrl-C at the terminal is for this program, which stops the server.
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	must.Do(process.Start())
+	s.process = process
+	go func() {
+		_ = process.Wait() // how it ended is in ProcessState
+		close(s.ended)
+	}()
+	s.Client = redis.NewClient(&redis.Options{
+		Addr: s.Addr(), Protocol: 2, PoolSize: 1, MaxRetries: -1, DisableIdentity: true,
+		ReadTimeout: 5 * time.Minute, WriteTimeout: time.Minute,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	if err := s.awaitReady(ctx); err != nil {
+		lines := strings.Split(s.Log(), "\n")
+		must.Fail("%s did not come up: %w\nits log ends in:\n%s", filepath.Base(spec.Program), err, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+	}
+	return s, nil
+}
+
+// awaitReady returns once this process, and not another one on its port, answers.
+func (s *Server) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		text, err := s.Info(ctx, "server").Result()
+		if pid := ParseInfo(text)["process_id"]; err == nil && pid == strconv.Itoa(s.PID()) {
+			return nil
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("it ended: %v", s.process.ProcessState)
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Addr is host:port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+
+// PID is the server's process ID.
+func (s *Server) PID() int { return s.process.Process.Pid }
+
+// Log is what the server has logged so far.
+func (s *Server) Log() string {
+	text, _ := os.ReadFile(s.logPath()) // none yet is an empty log
+	return string(text)
+}
+
+func (s *Server) logPath() string { return filepath.Join(s.dir, "server.log") }
+
+// Close stops the server and removes its folder.
+func (s *Server) Close() {
+	if s.Client != nil {
+		_ = s.Client.Close()
+	}
+	if s.process != nil {
+		_ = s.process.Process.Signal(syscall.SIGTERM) // fails only when it has ended
+		kill := time.AfterFunc(stopPatience, func() { _ = s.process.Process.Kill() })
+		<-s.ended
+		kill.Stop()
+	}
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir)
+	}
+}
