@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -23,27 +24,13 @@ const (
 )
 
 // drawBench draws execution times, and latencies with one client and with fifty.
-func drawBench(stem string, f file) (paths []string) {
-	draw := func(name, title, unit string, series []bars) {
-		paths = append(paths, stem+"-"+name+".svg")
-		drawBars(stem+"-"+name+".svg", title+", "+f.Environment.Server, "microseconds"+unit+"; the line is the middle half of the rounds", series)
+func drawBench(stem string, f file) []string {
+	drawBars(stem+"-execution.svg", "Execution time per call inside the server", f, metricExec)
+	for _, n := range []int{1, 50} {
+		title := fmt.Sprintf("Latency with %v, not pipelined", unpipelined(n))
+		drawBars(fmt.Sprintf("%s-latency-%d.svg", stem, n), title, f, metricP50.with(n), metricP95.with(n), metricP99.with(n))
 	}
-	base := samplesOf(f.Contenders, baseline)[metricExec]
-	draw("execution", "Execution time per call inside the server", " (and times "+baseline+")", []bars{
-		newBars(f, "", metricExec, func(c contenderResult, label string) (string, color.Color) {
-			return fmt.Sprintf("%s (%.2f x)", label, summarize(ratios(c.Samples[metricExec], base)).median), groupColour(c.Group)
-		}),
-	})
-	for _, clients := range []int{1, 50} {
-		var series []bars
-		for i, m := range []metric{metricP50, metricP95, metricP99} {
-			series = append(series, newBars(f, m.title(), m.with(clients), func(_ contenderResult, label string) (string, color.Color) {
-				return label, svg.Palette[i]
-			}))
-		}
-		draw(fmt.Sprintf("latency-%d", clients), fmt.Sprintf("Latency with %v, not pipelined", unpipelined(clients)), "", series)
-	}
-	return paths
+	return []string{stem + "-execution.svg", stem + "-latency-1.svg", stem + "-latency-50.svg"}
 }
 
 // groupColour sets our own commands apart from everybody else's.
@@ -59,54 +46,41 @@ func groupColour(group string) color.Color {
 	return svg.Palette[0]
 }
 
-// bars is one bar for each contender, the first one on top.
-type bars struct {
-	title   string
-	names   []string
-	values  []summary
-	labels  []string
-	colours []color.Color
-}
-
-func newBars(f file, title string, m metric, style func(c contenderResult, label string) (string, color.Color)) bars {
-	b := bars{title: title}
-	for i := range f.Contenders {
-		c := f.Contenders[len(f.Contenders)-1-i]
-		s := summarize(c.Samples[m])
-		if len(c.Samples[m]) == 0 || c.Group == groupBuild {
+// drawBars draws horizontal bars, the first contender on top. One metric is coloured by
+// group and compared with the baseline; several are told apart by colour.
+func drawBars(path, title string, f file, metrics ...metric) {
+	p := svg.NewPlot(title+", "+f.Environment.Server, titleSize, textSize)
+	svg.Grid(p, true, false)
+	p.X.Label.Text = "microseconds; the line is the middle half of the rounds"
+	rowHeight := vg.Length(len(metrics)*barThickness + rowGap)
+	longest := 0.0
+	var names []string
+	for _, c := range slices.Backward(f.Contenders) {
+		if c.Group == groupBuild || len(c.Samples[metrics[0]]) == 0 {
 			continue
 		}
-		label, colour := style(c, number(s.median))
-		b.names, b.values = append(b.names, c.Name), append(b.values, s)
-		b.labels, b.colours = append(b.labels, label), append(b.colours, colour)
-	}
-	return b
-}
-
-// drawBars draws horizontal bars; those of several series stand together.
-func drawBars(path, title, axis string, series []bars) {
-	p := svg.NewPlot(title, titleSize, textSize)
-	svg.Grid(p, true, false)
-	rows := len(series[0].names)
-	rowHeight := vg.Length(len(series)*barThickness + rowGap)
-	longest := 0.0
-	for j, b := range series {
-		offset := (float64(len(series)-1)/2 - float64(j)) * barThickness / float64(rowHeight) // in rows
-		for i, s := range b.values {
-			addBar(p, s, b.labels[i], b.colours[i], float64(i)+offset)
+		for j, m := range metrics {
+			s := summarize(c.Samples[m])
+			label, colour := number(s.median), svg.Palette[j]
+			if len(metrics) == 1 {
+				times := summarize(ratios(c.Samples[m], samplesOf(f.Contenders, baseline)[m])).median
+				label, colour = fmt.Sprintf("%s (%.2f x %s)", label, times, baseline), groupColour(c.Group)
+			}
+			offset := (float64(len(metrics)-1)/2 - float64(j)) * barThickness / float64(rowHeight) // in rows
+			addBar(p, s, label, colour, float64(len(names))+offset)
 			longest = max(longest, s.high)
 		}
-		if len(series) > 1 {
-			swatch := must.Get(plotter.NewBarChart(plotter.Values{0}, 1))
-			swatch.Color, swatch.LineStyle.Width = b.colours[0], 0
-			p.Legend.Add(b.title, swatch)
-		}
+		names = append(names, c.Name)
 	}
-	p.NominalY(series[0].names...)
-	p.X.Label.Text = axis
-	p.X.Min, p.X.Max = 0, longest*1.22 // room for the texts
-	p.Y.Min, p.Y.Max = -0.5, float64(rows)-0.5
-	svg.Write(path, chartWidth, rowHeight*vg.Length(rows)+vg.Points(84), [][]*plot.Plot{{p}})
+	for j := 0; len(metrics) > 1 && j < len(metrics); j++ {
+		swatch := must.Get(plotter.NewBarChart(plotter.Values{0}, 1))
+		swatch.Color, swatch.LineStyle.Width = svg.Palette[j], 0
+		p.Legend.Add([]string{"p50", "p95", "p99"}[j], swatch)
+	}
+	p.NominalY(names...)
+	p.X.Min, p.X.Max = 0, longest*1.3 // room for the texts
+	p.Y.Min, p.Y.Max = -0.5, float64(len(names))-0.5
+	svg.Write(path, chartWidth, rowHeight*vg.Length(len(names))+vg.Points(84), [][]*plot.Plot{{p}})
 }
 
 func addBar(p *plot.Plot, s summary, label string, colour color.Color, at float64) {

@@ -23,11 +23,13 @@ func (l *lineup) memory(ctx context.Context) {
 	runs := memoryRuns
 	if l.options.quick {
 		runs = runs[:1]
-		runs[0].keys = 1 << 11
 	}
 	p := newProgress(len(runs) * len(l.entrants))
 	defer p.finish()
 	for _, run := range runs {
+		if l.options.quick {
+			run.keys = 1 << 11
+		}
 		for _, e := range l.entrants {
 			p.step("memory: " + e.Name)
 			if e.Keeps != nil {

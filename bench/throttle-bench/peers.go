@@ -41,11 +41,7 @@ func parsePeers(list string) ([]Contender, error) {
 		if !strings.Contains(template, "{key}") {
 			return nil, fmt.Errorf("peers: the arguments of %s have no {key}: %q", command, template)
 		}
-		path, err := filepath.Abs(module + ".so")
-		if err != nil {
-			return nil, err
-		}
-		peers = append(peers, peerContenders(path, command, template)...)
+		peers = append(peers, peerContenders(must.Get(filepath.Abs(module+".so")), command, template)...)
 	}
 	return peers, nil
 }

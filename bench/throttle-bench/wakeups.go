@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -97,45 +98,30 @@ func watch(ctx context.Context, o options, c Contender, f *file) serverThreads {
 	e := l.entrants[0]
 	watched := serverThreads{Name: c.Name}
 	for _, s := range situations {
-		switches := l.watchSituation(ctx, e, s.shape)
-		switches.Situation = s.name
-		watched.Situations = append(watched.Situations, switches)
+		loadCtx, stop := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		if clients := e.host.connect(s.shape.clients); len(clients) > 0 {
+			running.Go(func() { _, _ = load(loadCtx, clients, e.batches(o.calls, o.keys, s.shape.pipeline), true) }) // until it is stopped
+		}
+		pause(ctx, min(time.Second, o.seconds))
+		calls, before := e.counters(ctx)
+		started := time.Now()
+		pause(ctx, o.seconds)
+		seconds := time.Since(started).Seconds()
+		callsAfter, after := e.counters(ctx)
+		must.Do(e.verifySample(ctx, o.keys))
+		watched.Situations = append(watched.Situations, threadSwitches{s.name, seconds, callsAfter - calls, threadRates(before, after, seconds)})
 		if s.shape.clients == 0 {
 			status := must.Get(must.Get(procfs.NewProc(e.host.PID())).NewStatus())
-			watched.RSS, watched.RSSAnon, watched.RSSFile = status.VmRSS, status.RssAnon, status.RssFile
-			watched.Threads = len(switches.Threads)
+			watched.RSS, watched.RSSAnon, watched.RSSFile, watched.Threads = status.VmRSS, status.RssAnon, status.RssFile, len(after)
+		} else if callsAfter == calls {
+			must.Fail("%s: the load has ended too early", s.name)
 		}
+		stop()
+		running.Wait()
+		e.host.disconnect() // the load has ended its connections
 	}
 	return watched
-}
-
-func (l *lineup) watchSituation(ctx context.Context, e *entrant, s shape) (switches threadSwitches) {
-	loadCtx, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	defer func() {
-		stop()
-		<-ended
-		e.host.disconnect() // the load has ended its connections
-	}()
-	clients := e.host.connect(s.clients)
-	if s.clients == 0 {
-		ended <- nil
-	} else {
-		go func() {
-			_, err := load(loadCtx, clients, e.batches(l.options.calls, l.keys, s.pipeline), true)
-			ended <- err
-		}()
-	}
-	pause(ctx, min(time.Second, l.options.seconds))
-	calls, before := e.counters(ctx)
-	started := time.Now()
-	pause(ctx, l.options.seconds)
-	switches.Seconds = time.Since(started).Seconds()
-	callsAfter, after := e.counters(ctx)
-	switches.Calls = callsAfter - calls
-	switches.Threads = threadRates(before, after, switches.Seconds)
-	must.Do(e.verifySample(ctx, l.keys))
-	return switches
 }
 
 // thread is what the kernel counts of one thread since it began.
