@@ -1,0 +1,167 @@
+package calendar
+
+import (
+	"archive/zip"
+	_ "embed"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrZone is what LookupZone returns for any other name.
+var ErrZone = errors.New("not a time zone of the IANA database, such as Europe/Berlin")
+
+// Zone is a time zone. The zero Zone is UTC.
+type Zone struct {
+	place int16 // among the zones, from 1; 0: UTC
+}
+
+// LookupZone returns the zone with a name of the IANA time zone database, upper and lower case
+// as there, e.g. "America/New_York".
+//
+// The data comes with this package, so the same version of it answers the same everywhere,
+// whatever data the machine has. The first look-up allocates a table of the
+// names, and the first of each zone what is known of that zone; no other does. There are some 600
+// names, and all of them together take less than 1 MB.
+func LookupZone(name []byte) (Zone, error) {
+	if string(name) == "UTC" {
+		return Zone{}, nil
+	}
+	place, ok := database().places[string(name)]
+	if !ok {
+		return Zone{}, ErrZone
+	}
+	z := Zone{place}
+	z.entry().load()
+	return z, nil
+}
+
+// Name is the name that the zone was looked up by.
+func (z Zone) Name() string {
+	if z.place == 0 {
+		return "UTC"
+	}
+	return z.entry().file.Name
+}
+
+// DataVersion is the version of the IANA time zone database that the zones are of, e.g. "2025c".
+func DataVersion() string { return database().version }
+
+// zones are the files of the database, in the format of RFC 9636. The comment of the archive is
+// the database's version. IANA has put the database into the public domain.
+//
+//go:generate go run generate.go
+//go:embed zones.zip
+var zones string
+
+type data struct {
+	version string
+	entries []entry
+	places  map[string]int16 // index in entries + 1
+}
+
+type entry struct {
+	file     *zip.File
+	hash     uint64
+	once     sync.Once
+	location *time.Location
+}
+
+var database = sync.OnceValue(func() *data {
+	archive, err := zip.NewReader(strings.NewReader(zones), int64(len(zones)))
+	if err != nil {
+		panic(err) // the tests have read it
+	}
+	d := &data{
+		version: archive.Comment,
+		entries: make([]entry, len(archive.File)),
+		places:  make(map[string]int16, len(archive.File)),
+	}
+	for i, file := range archive.File {
+		d.entries[i].file, d.entries[i].hash = file, fnv1aStart
+		for _, c := range []byte(file.Name) {
+			d.entries[i].hash = fnv1a(d.entries[i].hash, c)
+		}
+		d.places[file.Name] = int16(i + 1)
+	}
+	return d
+})
+
+func (z Zone) entry() *entry { return &database().entries[z.place-1] }
+
+func (e *entry) load() {
+	e.once.Do(func() {
+		opened, err := e.file.Open()
+		if err != nil {
+			panic(err)
+		}
+		defer opened.Close()
+		content, err := io.ReadAll(opened)
+		if err != nil {
+			panic(err)
+		}
+		if e.location, err = time.LoadLocationFromTZData(e.file.Name, content); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// interval is how many seconds the zone's clocks are ahead of UTC at an instant, seconds since
+// the epoch, and until when they are at least.
+func (z Zone) interval(sec int64) (aheadSec, endSec int64) {
+	if z.place == 0 {
+		return 0, math.MaxInt64
+	}
+	t := time.Unix(sec, 0).In(z.entry().location)
+	_, ahead := t.Zone()
+	_, end := t.ZoneBounds()
+	// It is zero when there is no end; and an end that is none must not let first run for ever.
+	if !end.After(t) {
+		return int64(ahead), math.MaxInt64
+	}
+	return int64(ahead), end.Unix()
+}
+
+// first is the first instant at which the zone's clocks show this time or a later one.
+func (z Zone) first(sec, ns int64) int64 {
+	at := sec - daySec // by then none has: clocks are less than a day ahead
+	for {
+		ahead, end := z.interval(at)
+		if shown := sec - ahead; shown < end {
+			if shown < at {
+				return saturate(at, 0) // they skip it
+			}
+			return saturate(shown, ns)
+		}
+		at = end
+	}
+}
+
+// saturate makes nanoseconds of seconds and nanoseconds.
+func saturate(sec, ns int64) int64 {
+	const maxSec = math.MaxInt64 / second
+	switch {
+	case sec > maxSec || (sec == maxSec && ns > math.MaxInt64%second):
+		return math.MaxInt64
+	case sec < -maxSec:
+		return math.MinInt64
+	default:
+		return sec*second + ns
+	}
+}
+
+// hash is one of the name, and as stable.
+func (z Zone) hash() uint64 {
+	if z.place == 0 {
+		return fnv1aStart
+	}
+	return z.entry().hash
+}
+
+// FNV-1a in 64 bits (Fowler, Noll, Vo), RFC 9923.
+const fnv1aStart = 14695981039346656037
+
+func fnv1a(hash uint64, b byte) uint64 { return (hash ^ uint64(b)) * 1099511628211 }
