@@ -241,7 +241,7 @@ func TestIDsAndIndexesAreWhatTheyAlwaysWere(t *testing.T) {
 		{spec(t, 2, calendar.Week, "UTC", 0), 0xb12566be54e5c745, 1486},
 		{spec(t, 1, calendar.Month, "Europe/Berlin", 0), 0x91f98dfd8b465e16, 684},
 		{spec(t, 1, calendar.Month, "Europe/Paris", 0), 0xf9d891be25e9226d, 684},
-		{spec(t, 1, calendar.Year, "America/New_York", 6 * time.Hour), 0xd3cecd8bbcd765be, 58},
+		{spec(t, 1, calendar.Year, "America/New_York", 6*time.Hour), 0xd3cecd8bbcd765be, 58},
 	} {
 		assert.Equal(t, tt.id, tt.s.ID(), "%+v", tt.s)
 		assert.Equal(t, tt.index, tt.s.At(at).Index, "%+v", tt.s)

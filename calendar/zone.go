@@ -118,11 +118,16 @@ func (z Zone) interval(sec int64) (aheadSec, endSec int64) {
 	t := time.Unix(sec, 0).In(z.entry().location)
 	_, ahead := t.Zone()
 	_, end := t.ZoneBounds()
-	// It is zero when there is no end; and an end that is none must not let first run for ever.
-	if !end.After(t) {
+	switch {
+	case end.IsZero():
 		return int64(ahead), math.MaxInt64
+	case !end.After(t):
+		// Beyond the last change in the data ZoneBounds takes every year for one of 365 days, and
+		// ends before an instant of the 366th (seen in Go 1.26). No clocks are changed on it.
+		return int64(ahead), sec + daySec
+	default:
+		return int64(ahead), end.Unix()
 	}
-	return int64(ahead), end.Unix()
 }
 
 // first is the first instant at which the zone's clocks show this time or a later one.

@@ -2,8 +2,10 @@ package calendar_test
 
 import (
 	"archive/zip"
+	"io/fs"
 	"math"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,15 +14,33 @@ import (
 	"redis-throttle/calendar"
 )
 
-func zoneNames(t require.TestingT) (names []string) {
+// zoneFiles reads the archive in a way of its own.
+var zoneFiles = sync.OnceValues(func() (names []string, files map[string][]byte) {
 	archive, err := zip.OpenReader("zones.zip")
-	require.NoError(t, err)
-	defer archive.Close()
-	for _, f := range archive.File {
-		names = append(names, f.Name)
+	if err != nil {
+		panic(err)
 	}
+	files = map[string][]byte{}
+	for _, f := range archive.File {
+		content, err := fs.ReadFile(archive, f.Name)
+		if err != nil {
+			panic(err)
+		}
+		names, files[f.Name] = append(names, f.Name), content
+	}
+	return names, files
+})
+
+func zoneNames(t require.TestingT) []string {
+	names, _ := zoneFiles()
 	require.Less(t, len(names), math.MaxInt16)
 	return names
+}
+
+func zoneFile(t require.TestingT, name string) []byte {
+	_, files := zoneFiles()
+	require.Contains(t, files, name)
+	return files[name]
 }
 
 func TestEveryZoneOfTheDatabaseIsThere(t *testing.T) {
