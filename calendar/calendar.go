@@ -76,7 +76,8 @@ type Window struct {
 	Start, End int64
 }
 
-// Every returns the windows of n times unit each.
+// Every returns the windows of n times unit each. They take no zone: parts of a day would not
+// fit into days of 23 hours. So hours, minutes and seconds cannot go with one.
 //
 // Ranges: n and unit are at least 1 (ErrPeriod), the period is below 2^63 ns, 292 years
 // (ErrTooLong), offsetNs from 0 to less than the period (ErrOffset).
@@ -97,7 +98,7 @@ func Every(n int64, unit time.Duration, offsetNs int64) (Spec, error) {
 // Calendar returns the windows of n units each by the clocks of zone. Days in UTC are the
 // same as Every(n, 24*time.Hour).
 //
-// Ranges: n is at least 1 (ErrPeriod), and the period at most 292 years (ErrTooLong);
+// Ranges: unit is one of the constants; n is at least 1 (ErrPeriod), and the period at most 292 years (ErrTooLong);
 // offsetNs from 0 to less than the shortest period, which has months of 28 days and years of
 // 365 (ErrOffset).
 func Calendar(n int64, unit Unit, zone Zone, offsetNs int64) (Spec, error) {

@@ -197,6 +197,9 @@ func walk(t require.TestingT, s calendar.Spec, m naive, from, until int64) (wind
 // Days around every change of clocks in every zone, months for thirty years, and years to the
 // end of time.
 func TestWindowsOfEveryZoneMeet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	seen := map[string]bool{} // many zones have several names
 	for _, name := range zoneNames(t) {
 		if seen[string(zoneFile(t, name))] {
@@ -216,6 +219,9 @@ func TestWindowsOfEveryZoneMeet(t *testing.T) {
 }
 
 func TestEveryDayOfSomeZones(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for name, skipped := range map[string]int{
 		"Europe/Berlin": 0, "America/Sao_Paulo": 0, "America/St_Johns": 0, "Asia/Beirut": 0, "Australia/Lord_Howe": 0,
 		"Pacific/Apia": 1, "Pacific/Kwajalein": 1, "Pacific/Kiritimati": 1, "Europe/Dublin": 0, "Africa/Casablanca": 0,

@@ -19,8 +19,8 @@ type Zone struct {
 	place int16 // among the zones, from 1; 0: UTC
 }
 
-// LookupZone returns the zone with a name of the IANA time zone database, upper and lower case
-// as there, e.g. "America/New_York".
+// LookupZone returns the zone with a name of the IANA time zone database, in the case used
+// there, e.g. "America/New_York"; ErrZone if it has none. "UTC" is the zero Zone.
 //
 // The data comes with this package, so the same version of it answers the same everywhere,
 // whatever data the machine has. The first look-up allocates a table of the
@@ -166,7 +166,7 @@ func (z Zone) hash() uint64 {
 	return z.entry().hash
 }
 
-// FNV-1a in 64 bits (Fowler, Noll, Vo), RFC 9923.
+// FNV-1a (Fowler, Noll, Vo) in 64 bits.
 const fnv1aStart = 14695981039346656037
 
 func fnv1a(hash uint64, b byte) uint64 { return (hash ^ uint64(b)) * 1099511628211 }
