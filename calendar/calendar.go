@@ -138,9 +138,9 @@ func (s Spec) At(nowNs int64) Window {
 	return w
 }
 
-// Window is the window with an index that At gave, then or in an earlier version; ok is false
-// when there is none: the index is negative, or the window begins after 2^63 - 1. Of a
-// skipped date, Start and End are the same.
+// Window is the window with an index that At gave, also in an earlier version. ok is false
+// when there is none: the index is negative, or the window begins at 2^63 - 1 or later; of a
+// fixed length, after 2^63 - 1. Of a date that is skipped, Start and End are the same.
 func (s Spec) Window(index int64) (w Window, ok bool) {
 	if s.unit == 0 {
 		return s.fixedWindow(index)

@@ -74,6 +74,7 @@ func TestWindowsByTheClocksOfAZone(t *testing.T) {
 		{"from six on the clock", 1, calendar.Day, "Europe/Berlin", 6 * time.Hour, "2025-01-15T04:59:59Z", "2025-01-14T05:00:00Z", "2025-01-15T05:00:00Z"},
 		{"also when it was set forward at two", 1, calendar.Day, "Europe/Berlin", 6 * time.Hour, "2025-03-30T04:00:00Z", "2025-03-30T04:00:00Z", "2025-03-31T04:00:00Z"},
 		{"from a time that clocks skip", 1, calendar.Day, "Europe/Berlin", 150 * time.Minute, "2025-03-30T12:00:00Z", "2025-03-30T01:00:00Z", "2025-03-31T00:30:00Z"},
+		{"from half a second after the time that clocks skip to", 1, calendar.Day, "Europe/Berlin", 3*time.Hour + time.Second/2, "2025-03-30T12:00:00Z", "2025-03-30T01:00:00.5Z", "2025-03-31T01:00:00.5Z"},
 		{"from a time that clocks show twice", 1, calendar.Day, "Europe/Berlin", 150 * time.Minute, "2025-10-26T12:00:00Z", "2025-10-26T00:30:00Z", "2025-10-27T01:30:00Z"},
 		{"from half a second after midnight", 1, calendar.Day, "Europe/Berlin", time.Second / 2, "2025-01-15T23:00:00.4Z", "2025-01-14T23:00:00.5Z", "2025-01-15T23:00:00.5Z"},
 
@@ -114,6 +115,7 @@ func TestWindowsOfAFixedLength(t *testing.T) {
 		{"the second", hour, 0, hour, 1, hour, 2 * hour},
 		{"of one nanosecond", 1, 0, 7, 7, 7, 8},
 		{"begins later", hour, time.Minute, hour, 1, hour / 60, hour + hour/60},
+		{"as it begins", hour, time.Minute, hour / 60, 1, hour / 60, hour + hour/60},
 		{"before the first that begins later", hour, time.Minute, 0, 0, hour/60 - hour, hour / 60},
 		{"the last", hour, 0, top, top / hour, top / hour * hour, top},
 		{"the last, of one nanosecond", 1, 0, top, top, top, top},
@@ -214,6 +216,29 @@ func TestThereIsNoWindowOfAnIndexOutOfRange(t *testing.T) {
 			assert.False(t, ok, "%s: %d", name, index)
 		}
 	}
+}
+
+func TestWhatLiesOutOf64BitsIsCutOff(t *testing.T) {
+	const top = math.MaxInt64
+	midnight := utc(t, "2262-04-11T00:00:00Z") // the last before 2^63 ns
+	for _, tt := range []struct {
+		offset     int64
+		start, end int64
+	}{
+		{0, midnight, top},
+		{top - midnight - 1, top - 1, top},
+		{top - midnight, top, top},
+		{top - midnight + 1, top - day + 1, top},
+		{top - midnight + int64(time.Second), top - day + int64(time.Second), top},
+		{day - 1, midnight - 1, top},
+	} {
+		w := spec(t, 1, calendar.Day, "Etc/UTC", time.Duration(tt.offset)).At(top)
+		assert.Equal(t, tt.start, w.Start, "offset %d", tt.offset)
+		assert.Equal(t, tt.end, w.End, "offset %d", tt.offset)
+	}
+	w, ok := spec(t, 292, calendar.Year, "UTC", 0).Window(0)
+	assert.True(t, ok)
+	assert.Equal(t, calendar.Window{Start: math.MinInt64, End: utc(t, "1678-01-01T00:00:00Z")}, w)
 }
 
 // What is skipped in newer data may not have been in older.
