@@ -454,7 +454,8 @@ func (r *reference) peek(specs []spec, cost, nowNs int64) stack.Result {
 }
 
 func (r *reference) refund(specs []spec, cost, nowNs int64) stack.Result {
-	limits, changed := r.open(specs, nowNs)
+	limits, corrected := r.open(specs, nowNs)
+	changed := corrected && cost > 0
 	refunded := make([]int64, len(limits))
 	for i, n := range limits {
 		refunded[i] = n.refund(nowNs, cost)

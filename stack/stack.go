@@ -121,7 +121,7 @@ func (s *Stack) Peek(cost, nowNs int64) Result {
 // Refund gives cost units back to every limit, none of which gets fuller than full.
 // Granted is what the rule took back, as a negative number.
 func (s *Stack) Refund(cost, nowNs int64) Result {
-	changed := s.settle(nowNs)
+	changed := s.settle(nowNs) && cost > 0
 	var refunded [MaxLimits]int64
 	for i := range s.n {
 		refunded[i] = s.limits[i].refund(&s.states[i], nowNs, cost)

@@ -179,6 +179,7 @@ func TestCallersWaitForTheirOwnKey(t *testing.T) {
 
 			// One who leaves gives back the slot of near, not of far.
 			leaver := s.Raw()
+			do(t, admin, "DEL near")
 			do(t, admin, "CL.LIMIT near RATE 1/1h")
 			before := do(t, admin, "DUMP near").String()
 			require.NoError(t, leaver.Send(strings.Fields("CL.WAIT near RATE 1/1h TIMEOUT 1d")...))

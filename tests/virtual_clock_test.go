@@ -246,9 +246,6 @@ func shown(v resp.Value) string {
 // call makes up a call, and asks the model.
 func (r *virtualRun) call(k *virtualKey) virtualCall {
 	name, limits, o := r.request(k)
-	for r.excused(k, limits, name, o) {
-		name, limits, o = r.request(k)
-	}
 	words := []string{name, k.name}
 	var reply naive.Reply
 	switch name {
@@ -359,14 +356,4 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 		r.Shuffle(len(limits), func(i, j int) { limits[i], limits[j] = limits[j], limits[i] })
 	}
 	return limits
-}
-
-// excused says whether a call meets a defect that is known: the module does not do there what the
-// documentation says. Such calls are left out of the run. This list is to be emptied.
-func (r *virtualRun) excused(k *virtualKey, limits []naive.Limit, name string, o naive.Options) bool {
-	switch {
-	case name == "CL.REFUND" && o.Cost == 0 && k.model.OutOfReach(r.now, limits):
-		return true // a refund of nothing writes down what a clock or a rate that has changed makes of the state
-	}
-	return false
 }

@@ -49,13 +49,6 @@ func (m *Model) Throttled(now int64) bool {
 	return len(m.kept) == 0 || m.soleRate()
 }
 
-// OutOfReach says whether a call with these limits finds a state that none of them can have written by
-// this clock.
-func (m *Model) OutOfReach(now int64, limits []Limit) bool {
-	m.look(n(now))
-	return anyOutOfReach(n(now), m.stack(limits))
-}
-
 func anyOutOfReach(now number, stack []state) bool {
 	return slices.ContainsFunc(stack, func(s state) bool { return s.outOfReach(now) })
 }
