@@ -119,7 +119,7 @@ func (o options) chosen() (list []Contender) {
 	all := append(withBuilds(contenders, o.builds), must.Get(parsePeers(o.peers))...)
 	wanted := map[string]bool{}
 	for _, c := range all {
-		if pattern.MatchString(c.Name) {
+		if pattern.MatchString(c.Name) || c.Group == groupBuild && pattern.MatchString(c.Beside) {
 			wanted[c.Name], wanted[c.Beside] = true, true
 		}
 	}
