@@ -8,6 +8,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/wenerme/go-rm v0.0.0-20190119083915-f47e53e2316f
 	github.com/yuin/goldmark v1.8.7
+	golang.org/x/sys v0.49.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -20,7 +21,6 @@ require (
 	github.com/wenerme/letsgo v0.0.0-20200921165205-ae08ad9ea1e0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 )
 
 // The tests test the Go client.
