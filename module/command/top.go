@@ -2,7 +2,6 @@ package command
 
 import (
 	"runtime/debug"
-	"strconv"
 
 	"redis-throttle/top"
 )
@@ -26,11 +25,11 @@ var Top = register(&Command{
 })
 
 const (
-	topIsOff     = "ERR CL.TOP is off: it counts while the configuration throttle.top, the number of keys to keep, is above 0"
+	topIsOff    = "ERR CL.TOP is off: it counts while the configuration throttle.top, the number of keys to keep, is above 0"
+	badTopCount = "ERR count must be an integer from 1 to 100000" // top.MaxEntries
+
 	standardRows = 10
 )
-
-var badTopCount = "ERR count must be an integer from 1 to " + strconv.Itoa(top.MaxEntries)
 
 // topKeys counts the keys that are limited; without entries unless throttle.top is
 // set. topList is the reply to a call in hand.
