@@ -26,7 +26,7 @@ func wordRefusals() (table []wordRefusal) {
 		rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
 		limits, more := "expected RATE, WINDOW or FIXED", "expected RATE, WINDOW, FIXED"
 		if command == "CL.WAIT" { // for the others there is no waiting
-			limits, more = "expected RATE", "expected RATE, COST or TIMEOUT"
+			limits, more = "expected RATE", "expected RATE, COST, TIMEOUT or COMPACT"
 		}
 		for _, args := range []string{"", "RATE", "WINDOW"} {
 			add(command, args, "wrong number of arguments")

@@ -47,6 +47,9 @@ func (c *Call) describe(r stack.Result) {
 		ceilMs(r.RetryAfterNs), ceilMs(r.ResetAfterNs), ceilMs(r.NextAfterNs), r.Granted, ceilMs(r.WaitNs)}
 	c.Integers = c.integers[:]
 	c.Reply = ReplyFields
+	if c.compact {
+		c.Reply = ReplyIntegers
+	}
 }
 
 // ceilMs turns ns into ms, rounded up; stack.Never stays itself.

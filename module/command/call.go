@@ -107,6 +107,7 @@ type Call struct {
 	KeysRoom [MaxKeys]Key
 
 	cmd         *Command
+	compact     bool // the reply is the integers alone
 	lastLimit   lastLimit
 	lastRequest lastRequest
 

@@ -8,8 +8,9 @@ const perLimit = "O(N) where N is the number of limits, at most 8. A WINDOW adds
 var limitFields = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms"}
 
 var (
-	keyArg  = Arg{Name: "key", Type: ArgKey}
-	costArg = Arg{Name: "units", Type: ArgInteger, Token: "COST", Optional: true}
+	keyArg     = Arg{Name: "key", Type: ArgKey}
+	costArg    = Arg{Name: "units", Type: ArgInteger, Token: "COST", Optional: true}
+	compactArg = Arg{Name: "compact", Type: ArgToken, Token: "COMPACT", Optional: true}
 
 	rateArgs = []Arg{
 		{Name: "count/period", Type: ArgString, Token: "RATE"},

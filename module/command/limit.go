@@ -1,6 +1,6 @@
 package command
 
-// CL.LIMIT key limit [limit ...] [COST n] [UPTO] [STRICT] [MAXWAIT duration]
+// CL.LIMIT key limit [limit ...] [COST n] [UPTO] [STRICT] [MAXWAIT duration] [COMPACT]
 //
 // Asks up to eight limits at one instant, all or nothing.
 var Limit = register(&Command{
@@ -18,6 +18,7 @@ var Limit = register(&Command{
 		{Name: "upto", Type: ArgToken, Token: "UPTO", Optional: true},
 		{Name: "strict", Type: ArgToken, Token: "STRICT", Optional: true},
 		{Name: "duration", Type: ArgString, Token: "MAXWAIT", Optional: true},
+		compactArg,
 	},
 	Fields: limitFields,
 	Run:    limit,
@@ -28,7 +29,7 @@ func limit(c *Call) {
 	if !ok || !c.decodeStack() {
 		return
 	}
-	result := c.stack.Take(r, c.NowNs)
+	result := c.stack.Take(r.Request, c.NowNs)
 	c.store(result.Changed)
 	c.describe(result)
 }

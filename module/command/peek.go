@@ -1,6 +1,6 @@
 package command
 
-// CL.PEEK key limit [limit ...] [COST n]
+// CL.PEEK key limit [limit ...] [COST n] [COMPACT]
 //
 // Tells what CL.LIMIT would answer. It writes nothing, so replicas take it too.
 var Peek = register(&Command{
@@ -11,7 +11,7 @@ var Peek = register(&Command{
 	Tips:       "nondeterministic_output",
 	Flags:      "readonly fast",
 	Keys:       OneKey,
-	Args:       []Arg{keyArg, limitsArg, costArg},
+	Args:       []Arg{keyArg, limitsArg, costArg, compactArg},
 	Fields:     limitFields,
 	Run:        peek,
 })

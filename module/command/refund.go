@@ -1,6 +1,6 @@
 package command
 
-// CL.REFUND key limit [limit ...] [COST n]
+// CL.REFUND key limit [limit ...] [COST n] [COMPACT]
 //
 // Gives units back, never above full.
 var Refund = register(&Command{
@@ -10,7 +10,7 @@ var Refund = register(&Command{
 	Since:      "0.1.0",
 	Flags:      "write fast",
 	Keys:       OneKey,
-	Args:       []Arg{keyArg, limitsArg, costArg},
+	Args:       []Arg{keyArg, limitsArg, costArg, compactArg},
 	Fields:     limitFields,
 	Run:        refund,
 })

@@ -59,12 +59,12 @@ type lastLimit struct {
 type lastRequest struct {
 	words   lastWords
 	allowed options
-	request stack.Request
+	request request
 	limits  [stack.MaxLimits]stack.Limit
 	count   int
 }
 
-func (l *lastRequest) note(words [][]byte, allowed options, r stack.Request, s *stack.Stack) {
+func (l *lastRequest) note(words [][]byte, allowed options, r request, s *stack.Stack) {
 	l.words.note(words)
 	l.allowed, l.request = allowed, r
 	l.count = len(s.Limits(l.limits[:0]))

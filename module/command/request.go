@@ -15,10 +15,11 @@ const (
 	optionStrict
 	optionMaxWait
 	optionTimeout
+	optionCompact
 
-	optionsOfLimit = optionCost | optionUpTo | optionStrict | optionMaxWait
-	optionsOfPeek  = optionCost
-	optionsOfWait  = optionCost | optionTimeout
+	optionsOfLimit = optionCost | optionUpTo | optionStrict | optionMaxWait | optionCompact
+	optionsOfPeek  = optionCost | optionCompact
+	optionsOfWait  = optionCost | optionTimeout | optionCompact
 )
 
 const (
@@ -43,16 +44,22 @@ const (
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
 	expectedARate   = "expected RATE"
 	expectedBurst   = "expected BURST, "
-	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"
-	expectedOfPeek  = "expected RATE, WINDOW, FIXED or COST"
-	expectedOfWait  = "expected RATE, COST or TIMEOUT"
+	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT"
+	expectedOfPeek  = "expected RATE, WINDOW, FIXED, COST or COMPACT"
+	expectedOfWait  = "expected RATE, COST, TIMEOUT or COMPACT"
 	minWordsOfLimit = 3 // key, kind, count/period
 )
+
+// request is what is asked of the limits, and how to answer.
+type request struct {
+	stack.Request
+	compact bool // the integers alone
+}
 
 // parseRequest reads what follows a command's name: limits into c.stack, options of
 // the allowed set into a request. expected names both in an error. When ok is false the
 // call has failed.
-func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, ok bool) {
+func (c *Call) parseRequest(expected string, allowed options) (r request, ok bool) {
 	if c.ArgCount < minWordsOfLimit {
 		c.Reply = ReplyWrongArity
 		return r, false
@@ -63,6 +70,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, 
 	}
 	if last := &c.lastRequest; last.allowed == allowed && last.words.are(c.Args[1:]) {
 		c.stack.Load(last.limits[:last.count])
+		c.compact = last.request.compact
 		return last.request, true
 	}
 	c.stack.Reset()
@@ -101,6 +109,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r stack.Request, 
 		return r, false
 	}
 	c.lastRequest.note(c.Args[1:], allowed, r, &c.stack)
+	c.compact = r.compact
 	return r, true
 }
 
@@ -201,7 +210,7 @@ func (c *Call) parseBurst(count int64, w *words) (capacity int64, ok bool) {
 
 // parseOption reads the option that begins with word into r; option is 0 when word
 // does not begin an allowed one.
-func (c *Call) parseOption(word []byte, w *words, allowed options, r *stack.Request) (option options, ok bool) {
+func (c *Call) parseOption(word []byte, w *words, allowed options, r *request) (option options, ok bool) {
 	switch {
 	case allowed&optionCost != 0 && isKeyword(word, "COST"):
 		r.Cost, ok = c.parseCost(word, w)
@@ -218,6 +227,9 @@ func (c *Call) parseOption(word []byte, w *words, allowed options, r *stack.Requ
 	case allowed&optionTimeout != 0 && isKeyword(word, "TIMEOUT"):
 		r.MaxWaitNs, ok = c.parseTime(word, w, badTimeout)
 		return optionTimeout, ok
+	case allowed&optionCompact != 0 && isKeyword(word, "COMPACT"):
+		r.compact = true
+		return optionCompact, true
 	}
 	return 0, true
 }

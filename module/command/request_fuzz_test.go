@@ -40,6 +40,8 @@ func FuzzRequest(f *testing.F) {
 		{Refund, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 7", lifted, nowNs + 1},
 		{Wait, "k RATE 60/h BURST 10 RATE 60/m BURST 20 TIMEOUT 0", lifted, nowNs},
 		{Refund, "k FIXED 1000/d COST 9", stacked, nowNs},
+		{Limit, "k COMPACT FIXED 1000/d COMPACT COST 9 compact", stacked, nowNs},
+		{Peek, "k FIXED 1000/d COMPACT", stacked, nowNs},
 		{Wait, "k RATE 5/s TIMEOUT 0", reserved, nowNs},
 		{Wait, "k RATE 5/s RATTE", "18446744073709551615", nowNs},
 		{Throttle, "k 15 30 60 1", tatIn(5), nowNs},
@@ -114,7 +116,7 @@ func requireOneAnswer(t *testing.T, c *Call, index *Command) {
 		require.LessOrEqual(t, len(c.Error), MaxErrorLen)
 		require.True(t, bytes.HasPrefix(c.Error, []byte("ERR ")) || bytes.HasPrefix(c.Error, []byte("WRONGTYPE ")))
 		require.Equal(t, Keep, c.Effect)
-	case ReplyFields:
+	case ReplyFields, ReplyIntegers:
 		requireFields(t, c, index)
 	case ReplyLater:
 		require.Equal(t, Wait, index)
@@ -176,5 +178,5 @@ func requireReadable(t *testing.T, c *Call, index *Command) {
 
 	again := &Call{NowNs: c.NowNs, MayBlock: c.MayBlock, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}, ArgCount: c.ArgCount, Args: c.Args}
 	again.Run(index)
-	require.Contains(t, []ReplyKind{ReplyFields, ReplyLater}, again.Reply)
+	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers, ReplyLater}, again.Reply)
 }

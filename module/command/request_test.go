@@ -113,7 +113,7 @@ func TestGrammar(t *testing.T) {
 		request, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
 		if assert.True(t, ok, "%s: %s", tt.line, c.Error) {
 			assert.Equal(t, tt.limits, c.stack.Limits(nil), tt.line)
-			assert.Equal(t, tt.request, request, tt.line)
+			assert.Equal(t, tt.request, request.Request, tt.line)
 		}
 	}
 }
@@ -122,12 +122,12 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	const (
 		tooBig = "9223372036854775808"
 		limits = "expected RATE, WINDOW or FIXED"
-		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"
+		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT"
 		cost   = "COST takes an integer from 0 to 9223372036854775807"
 		burst  = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
 		units  = "; units are ms, s, m, h and d"
 		wait   = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m" + units
-		orRate = "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"
+		orRate = "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT"
 		place  = "follows the count/period of a RATE"
 		fine   = "not a whole number of nanoseconds"
 		fast   = "at most 10^9 units per second"
@@ -247,8 +247,8 @@ func requireError(t testing.TB, c *Call, want, line string) {
 
 func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	const (
-		ofPeek  = "': expected BURST, RATE, WINDOW, FIXED or COST"
-		ofWait  = "': expected BURST, RATE, COST or TIMEOUT"
+		ofPeek  = "': expected BURST, RATE, WINDOW, FIXED, COST or COMPACT"
+		ofWait  = "': expected BURST, RATE, COST, TIMEOUT or COMPACT"
 		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
@@ -259,15 +259,15 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Peek, "RATE 5/s STRICT", "STRICT" + ofPeek},
 		{Peek, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
 		{Peek, "RATE 5/s TIMEOUT 1", "TIMEOUT" + ofPeek},
-		{Peek, "WINDOW 5/s UPTO", "UPTO': expected RATE, WINDOW, FIXED or COST"},
+		{Peek, "WINDOW 5/s UPTO", "UPTO': expected RATE, WINDOW, FIXED, COST or COMPACT"},
 		{Peek, "RATTE 5/s", "RATTE': expected RATE, WINDOW or FIXED"},
 		{Peek, "RATE 5/s COST 1 COST 1", "COST': given twice"},
 		{Refund, "RATE 5/s UPTO", "UPTO" + ofPeek},
 		{Refund, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
 		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
 		{Wait, "RATE 5/s UPTO TIMEOUT 1", "UPTO" + ofWait},
-		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT': expected RATE, COST or TIMEOUT"},
-		{Wait, "RATE 5/s BURST 9 MAXWAIT 1", "MAXWAIT': expected RATE, COST or TIMEOUT"},
+		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT': expected RATE, COST, TIMEOUT or COMPACT"},
+		{Wait, "RATE 5/s BURST 9 MAXWAIT 1", "MAXWAIT': expected RATE, COST, TIMEOUT or COMPACT"},
 		{Wait, "RATTE 5/s TIMEOUT 1", "RATTE': expected RATE"},
 		{Wait, "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
 		{Wait, "RATE 5/s TIMEOUT 1 TIMEOUT 1", "TIMEOUT': given twice"},
@@ -339,7 +339,7 @@ func TestWordsOfAnyBytes(t *testing.T) {
 			{"k RATE", badQuotaRate},
 			{"k WINDOW", badQuotaWindow},
 			{"k FIXED", badQuotaFixed},
-			{"k RATE 5/s", "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT"},
+			{"k RATE 5/s", "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT"},
 			{"k WINDOW 5/s", expectedOfLimit},
 			{"k RATE 5/s BURST", badCapacity},
 			{"k RATE 5/s COST", badCost},

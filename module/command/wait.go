@@ -2,7 +2,7 @@ package command
 
 import "redis-throttle/stack"
 
-// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration
+// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [COMPACT]
 //
 // Reserves like CL.LIMIT with MAXWAIT and is answered when the slot has come. A
 // TIMEOUT of 0 waits as long as it takes. Where a client cannot be blocked, in MULTI
@@ -21,6 +21,7 @@ var Wait = register(&Command{
 		{Name: "limit", Type: ArgBlock, Multiple: true, Args: rateArgs},
 		costArg,
 		{Name: "duration", Type: ArgString, Token: "TIMEOUT"},
+		compactArg,
 	},
 	Fields: limitFields,
 	Run:    wait,
@@ -38,7 +39,7 @@ func wait(c *Call) {
 		r.MaxWaitNs = int64(maxDuration)
 	}
 	c.Before = c.stack.Rates(c.before[:0], c.NowNs)
-	result := c.stack.Take(r, c.NowNs)
+	result := c.stack.Take(r.Request, c.NowNs)
 	c.store(result.Changed)
 	if result.WaitNs == 0 {
 		c.describe(result)
