@@ -57,7 +57,7 @@ static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
 static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   switch (key->effect) {
   case EFFECT_SET:
-    key->expiryChanges = key->kind == KEY_ABSENT || api.GetAbsExpire(key->handle) != key->expireAtMs;
+    key->expiryChanges = key->kind == KEY_ABSENT || (key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs);
     replicateSet(call, ctx, key);
     if (key->kind == KEY_ABSENT) return;
     overwrite(key);

@@ -38,6 +38,7 @@ var (
 	_    = same[command.Other-C.KEY_OTHER]
 	_    = same[command.ReplyError-C.REPLY_ERROR]
 	_    = same[command.ReplyWrongArity-C.REPLY_WRONG_ARITY]
+	_    = same[command.ReplyInteger-C.REPLY_INTEGER]
 	_    = same[command.ReplyIntegers-C.REPLY_INTEGERS]
 	_    = same[command.ReplyFields-C.REPLY_FIELDS]
 	_    = same[command.ReplyRows-C.REPLY_ROWS]
@@ -108,11 +109,15 @@ func gathered(c *C.throttleCall) {
 	current.DB = int(c.db)
 	current.NowNs = int64(c.nowNs)
 	current.Keys = current.KeysRoom[:c.keyCount]
+	expiry := command.All[c.command].Expiry
 	for i, from := range keysOf(c) {
 		key := &current.Keys[i]
 		key.Kind = command.KeyKind(from.kind)
 		if key.Kind == command.String {
 			key.Value = view(from.value)
+		}
+		if expiry {
+			key.HadExpiryMs = int64(from.hadExpiryMs)
 		}
 	}
 }
@@ -134,7 +139,7 @@ func outcome(c *C.throttleCall) {
 		applied(c, i, &to[i], &current.Keys[i])
 	}
 	switch current.Reply {
-	case command.ReplyIntegers, command.ReplyFields:
+	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields:
 		c.count = C.int32_t(len(current.Integers))
 		for i, n := range current.Integers {
 			c.integers[i] = C.int64_t(n)

@@ -8,10 +8,10 @@
 #include "info.h"
 
 // The constants here are those of Go's package command; boundary.go compares them.
-enum { MAX_ARGS = 40, MAX_VALUE_LEN = 8426, MAX_ERROR_LEN = 255, MAX_FIELDS = 9, MAX_TEXT_LEN = 128 };
+enum { MAX_ARGS = 40, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 9, MAX_TEXT_LEN = 128 };
 enum { MAX_KEYS = 8, MAX_COMMANDS = 32 };
 enum { KEY_ABSENT, KEY_STRING, KEY_OTHER };
-enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER };
+enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER };
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE };
 enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
@@ -28,6 +28,7 @@ typedef struct {
   int32_t keys;
   int32_t readOnly;
   int32_t blocks;
+  int32_t expiry; // it wants to know when its keys expire
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -49,8 +50,9 @@ typedef struct {
   int32_t effect;
   int32_t expiryChanges;
   throttleView value;
+  int64_t hadExpiryMs;   // -1 for never, and for a key that is not there
   throttleView newValue; // of EFFECT_SET; in the call's room for values
-  int64_t expireAtMs;
+  int64_t expireAtMs;    // 0 leaves it as it is
 } throttleKey;
 
 // A call as C gathered it, and its outcome as Go filled it in for C to apply.

@@ -50,5 +50,9 @@ void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
     }
     openAll(call, ctx, mode);
   }
-  for (int i = 0; i < call->keyCount; i++) gatherKey(&call->keys[i]);
+  int expiry = throttleCommands[call->command].expiry;
+  for (int i = 0; i < call->keyCount; i++) {
+    gatherKey(&call->keys[i]);
+    if (expiry) call->keys[i].hadExpiryMs = call->keys[i].handle ? api.GetAbsExpire(call->keys[i].handle) : -1;
+  }
 }

@@ -66,6 +66,7 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.keys = C.int32_t(cmd.Keys)
 	c.traits.readOnly = flag(cmd.ReadOnly())
 	c.traits.blocks = flag(cmd.Blocks)
+	c.traits.expiry = flag(cmd.Expiry)
 	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
 	for i, name := range cmd.Fields {
 		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}

@@ -42,6 +42,9 @@ static void replyRows(throttleCall *call, RedisModuleCtx *ctx) {
 
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
   switch (call->reply) {
+  case REPLY_INTEGER:
+    api.ReplyWithLongLong(ctx, call->integers[0]);
+    break;
   case REPLY_INTEGERS:
     api.ReplyWithArray(ctx, call->count);
     for (int i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integers[i]);

@@ -54,6 +54,9 @@ func (s *Stack) Reset() { s.n = 0 }
 // Len is the number of limits.
 func (s *Stack) Len() int { return s.n }
 
+// FirstCapacity is the capacity or count of the first limit, of which there must be one.
+func (s *Stack) FirstCapacity() int64 { return s.limits[0].capacity() }
+
 // Add puts a limit that was never used at the end. It returns false when the stack
 // is full.
 func (s *Stack) Add(limit Limit) bool {

@@ -14,6 +14,9 @@ func (c *Call) decodeStack() (ok bool) {
 		c.Fail(wrongType)
 		return false
 	}
+	if c.nothingKept() {
+		return true
+	}
 	if c.stack.Decode(c.Value) != nil {
 		c.Fail(wrongValue)
 		return false
@@ -28,6 +31,8 @@ func (c *Call) store(changed bool) {
 	}
 	fullAt := c.stack.ExpireAt()
 	switch {
+	case c.banned():
+		c.storeBan(c.banUntil, c.stackState(fullAt), fullAt)
 	case fullAt > uint64(c.NowNs):
 		c.Effect = Set
 		c.NewValue = c.stack.Append(c.value[:0])

@@ -24,6 +24,7 @@ type ReplyKind int32
 const (
 	ReplyError      ReplyKind = iota // Call.Error
 	ReplyWrongArity                  // the server's own sentence for it
+	ReplyInteger                     // Call.Integers[0]
 	ReplyIntegers                    // Call.Integers, as an array
 	ReplyFields                      // Call.Integers, as a map whose names are the command's
 	ReplyRows                        // Call.RowCount rows, each a map
@@ -57,7 +58,7 @@ const (
 	// MaxCommands is the number of commands that there can be.
 	MaxCommands = 32
 	// MaxValueLen is the length in bytes of the longest value a command writes.
-	MaxValueLen = stack.MaxEncodedLen
+	MaxValueLen = banLen + stack.MaxEncodedLen
 	// MaxErrorLen is the length in bytes of the longest error.
 	MaxErrorLen = 255
 	// MaxFields is the number of integers in the longest reply.
@@ -70,10 +71,15 @@ const (
 type Key struct {
 	Kind  KeyKind
 	Value []byte // of a String; a view of the server's memory, which is not to be written to
+	// HadExpiryMs is when the key expires, in ms since the Unix epoch; -1 for never, and for
+	// a key that is not there. Of commands that ask for it.
+	HadExpiryMs int64
+
+	banUntil int64 // in ns since the Unix epoch, 0 without a ban; Value is then what is behind it
 
 	Effect     Effect
 	NewValue   []byte
-	ExpireAtMs int64 // ms since the Unix epoch, a whole second
+	ExpireAtMs int64 // ms since the Unix epoch, a whole second; 0 leaves the key's as it is
 }
 
 // Call is one command: what the server gathered for it, and what comes of it.
@@ -126,6 +132,7 @@ func (c *Call) Run(cmd *Command) {
 	if cmd.Keys != NoKeys {
 		injectFault(c.Args[0])
 	}
+	c.openBans()
 	cmd.Run(c)
 	if cmd.Decides && (c.Reply == ReplyIntegers || c.Reply == ReplyFields) {
 		c.tally(c.Integers[0] != 0)

@@ -16,6 +16,7 @@ type Command struct {
 
 	Decides  bool // the answer's first field says limited: it is counted, notified of, and in CL.TOP
 	Blocks   bool // may answer ReplyLater
+	Expiry   bool // wants to know when its keys expire
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 
 	Fields []string // the names of a ReplyFields, or of one of ReplyRows, which begins with a text

@@ -1,6 +1,8 @@
 package command
 
-// CL.LIMIT key limit [limit ...] [COST n] [UPTO] [STRICT] [MAXWAIT duration] [COMPACT]
+import "redis-throttle/stack"
+
+// CL.LIMIT key limit [limit ...] [COST n] [UPTO] [STRICT] [MAXWAIT duration] [BAN duration] [COMPACT]
 //
 // Asks up to eight limits at one instant, all or nothing.
 var Limit = register(&Command{
@@ -18,6 +20,7 @@ var Limit = register(&Command{
 		{Name: "upto", Type: ArgToken, Token: "UPTO", Optional: true},
 		{Name: "strict", Type: ArgToken, Token: "STRICT", Optional: true},
 		{Name: "duration", Type: ArgString, Token: "MAXWAIT", Optional: true},
+		{Name: "ban", Type: ArgString, Token: "BAN", Optional: true},
 		compactArg,
 	},
 	Fields: limitFields,
@@ -26,10 +29,24 @@ var Limit = register(&Command{
 
 func limit(c *Call) {
 	r, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
-	if !ok || !c.decodeStack() {
+	if !ok {
+		return
+	}
+	if c.banned() {
+		if r.Strict {
+			c.banAnew(r.banNs)
+		}
+		c.describeBan()
+		return
+	}
+	if !c.decodeStack() {
 		return
 	}
 	result := c.stack.Take(r.Request, c.NowNs)
 	c.store(result.Changed)
+	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
+		c.ban(r.banNs, result.Changed)
+		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
+	}
 	c.describe(result)
 }

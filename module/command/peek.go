@@ -18,7 +18,14 @@ var Peek = register(&Command{
 
 func peek(c *Call) {
 	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
-	if !ok || !c.decodeStack() {
+	if !ok {
+		return
+	}
+	if c.banned() {
+		c.describeBan()
+		return
+	}
+	if !c.decodeStack() {
 		return
 	}
 	c.describe(c.stack.Peek(r.Cost, c.NowNs))

@@ -16,8 +16,9 @@ const (
 	optionMaxWait
 	optionTimeout
 	optionCompact
+	optionBan
 
-	optionsOfLimit = optionCost | optionUpTo | optionStrict | optionMaxWait | optionCompact
+	optionsOfLimit = optionCost | optionUpTo | optionStrict | optionMaxWait | optionCompact | optionBan
 	optionsOfPeek  = optionCost | optionCompact
 	optionsOfWait  = optionCost | optionTimeout | optionCompact
 )
@@ -30,6 +31,7 @@ const (
 	badCost         = "COST takes an integer from 0 to 9223372036854775807"
 	badMaxWait      = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	badTimeout      = "TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
+	badBan          = "BAN takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	tooFine         = "not a whole number of nanoseconds"
 	tooFast         = "at most 10^9 units per second"
 	tooLong         = "the period is longer than 292 years"
@@ -44,7 +46,7 @@ const (
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
 	expectedARate   = "expected RATE"
 	expectedBurst   = "expected BURST, "
-	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT"
+	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT, BAN or COMPACT"
 	expectedOfPeek  = "expected RATE, WINDOW, FIXED, COST or COMPACT"
 	expectedOfWait  = "expected RATE, COST, TIMEOUT or COMPACT"
 	minWordsOfLimit = 3 // key, kind, count/period
@@ -53,7 +55,8 @@ const (
 // request is what is asked of the limits, and how to answer.
 type request struct {
 	stack.Request
-	compact bool // the integers alone
+	compact bool  // the integers alone
+	banNs   int64 // a call that is limited bans the key for so long; 0 does not
 }
 
 // parseRequest reads what follows a command's name: limits into c.stack, options of
@@ -123,6 +126,8 @@ func (c *Call) checkRequest(seen, allowed options) (ok bool) {
 		c.failNear([]byte("UPTO"), withoutMaxWait)
 	case seen&optionStrict != 0 && waits != 0:
 		c.failNear([]byte("STRICT"), withoutMaxWait)
+	case seen&optionBan != 0 && waits != 0:
+		c.failNear([]byte("BAN"), withoutMaxWait)
 	case seen&optionMaxWait != 0 && !c.stack.RatesOnly():
 		c.failNear([]byte("MAXWAIT"), onlyRates)
 	case seen&optionTimeout != 0 && !c.stack.RatesOnly():
@@ -230,6 +235,9 @@ func (c *Call) parseOption(word []byte, w *words, allowed options, r *request) (
 	case allowed&optionCompact != 0 && isKeyword(word, "COMPACT"):
 		r.compact = true
 		return optionCompact, true
+	case allowed&optionBan != 0 && isKeyword(word, "BAN"):
+		r.banNs, ok = c.parseTime(word, w, badBan)
+		return optionBan, ok
 	}
 	return 0, true
 }

@@ -122,12 +122,12 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	const (
 		tooBig = "9223372036854775808"
 		limits = "expected RATE, WINDOW or FIXED"
-		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT"
+		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT, BAN or COMPACT"
 		cost   = "COST takes an integer from 0 to 9223372036854775807"
 		burst  = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
 		units  = "; units are ms, s, m, h and d"
 		wait   = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m" + units
-		orRate = "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT"
+		orRate = "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT, BAN or COMPACT"
 		place  = "follows the count/period of a RATE"
 		fine   = "not a whole number of nanoseconds"
 		fast   = "at most 10^9 units per second"
@@ -339,7 +339,7 @@ func TestWordsOfAnyBytes(t *testing.T) {
 			{"k RATE", badQuotaRate},
 			{"k WINDOW", badQuotaWindow},
 			{"k FIXED", badQuotaFixed},
-			{"k RATE 5/s", "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT"},
+			{"k RATE 5/s", "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT, BAN or COMPACT"},
 			{"k WINDOW 5/s", expectedOfLimit},
 			{"k RATE 5/s BURST", badCapacity},
 			{"k RATE 5/s COST", badCost},

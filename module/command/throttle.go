@@ -42,6 +42,11 @@ func throttle(c *Call) {
 		c.Fail(problem)
 		return
 	}
+	if c.banned() {
+		restNs := c.banUntil - c.NowNs
+		c.answerThrottle(false, limit.Capacity(), 0, restNs, restNs)
+		return
+	}
 	if c.Kind == String && stack.HoldsLoneRate(c.Value) {
 		c.throttleQueued(limit, quantity)
 		return
@@ -92,6 +97,9 @@ func (c *Call) decodeTAT() (tat uint64, ok bool) {
 	case Other:
 		c.Fail(wrongType)
 		return 0, false
+	}
+	if c.nothingKept() {
+		return 0, true
 	}
 	if tat, ok = stack.ParseTAT(c.Value); !ok {
 		c.Fail(wrongValue)

@@ -29,7 +29,14 @@ var Wait = register(&Command{
 
 func wait(c *Call) {
 	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
-	if !ok || !c.decodeStack() {
+	if !ok {
+		return
+	}
+	if c.banned() {
+		c.describeBan()
+		return
+	}
+	if !c.decodeStack() {
 		return
 	}
 	switch {
@@ -55,6 +62,7 @@ func wait(c *Call) {
 // is sent away and could come again at once is told to retry after 0.
 func (c *Call) Answer(granted bool, waitedNs int64) {
 	c.clear()
+	c.openBans()
 	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
 	if !ok {
 		return
@@ -79,10 +87,11 @@ func (c *Call) Answer(granted bool, waitedNs int64) {
 // decide is given the key's value, empty when there is no key.
 func (c *Call) GiveBack(decide func(value []byte, s *stack.Stack) bool) {
 	c.clear()
+	c.openBans()
 	c.Reply = ReplyError // nobody reads it
 	value := c.Value
 	switch {
-	case c.Kind == Absent:
+	case c.Kind == Absent || c.nothingKept():
 		value = nil
 	case c.Kind == Other || len(value) == 0:
 		value = noState

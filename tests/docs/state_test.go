@@ -172,7 +172,7 @@ func TestStatesOfThePageAreReadAndWrittenTheSame(t *testing.T) {
 		peek := append([]string{"CL.PEEK", key}, strings.Fields(words)...)
 		s.MustDo("SET", key, string(example.value))
 		assert.False(t, s.Do(peek...).IsError(), key)
-		s.MustDo("SETRANGE", key, "0", "\x02")
+		s.MustDo("SETRANGE", key, "0", "\x03")
 		assert.Contains(t, s.Do(peek...).Text, "WRONGTYPE", "%s of an unknown version", key)
 		s.MustDo("SET", key, string(example.value)+"\x00")
 		assert.Contains(t, s.Do(peek...).Text, "WRONGTYPE", "%s with something after it", key)
