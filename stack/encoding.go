@@ -5,9 +5,7 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"time"
 
-	"redis-throttle/fixed"
 	"redis-throttle/gcra"
 	"redis-throttle/window"
 )
@@ -71,7 +69,7 @@ func HoldsLoneRate(value []byte) bool {
 // dropped. The state of a single rate belongs to the first rate, whatever its period.
 func (s *Stack) Decode(value []byte) error {
 	if tat, ok := ParseTAT(value); ok {
-		s.firstRate().rate.TAT = tat
+		s.firstRate().rate.State.TAT = tat
 		return nil
 	}
 	if len(value) < headerLen || value[0] != version || value[1] < 1 || value[1] > MaxLimits {
@@ -89,17 +87,17 @@ func (s *Stack) Decode(value []byte) error {
 		if len(rest) < length || periodNs < 1 || periodNs > math.MaxInt64 {
 			return ErrEncoding
 		}
-		var place *state
+		var place *place
 		if value[1] == 1 && kind == Rate {
 			if length != gcra.QueuedLen {
 				return ErrEncoding // one without reservations is a plain TAT
 			}
 			place = s.firstRate()
-		} else {
-			place = s.place(kind, int64(periodNs), &taken)
+		} else if place = s.place(kind, int64(periodNs), &taken); place == nil {
+			return ErrEncoding
 		}
-		if err := place.decode(kind, int64(periodNs), rest[:length]); err != nil {
-			return err
+		if place.Decode(rest[:length]) != nil {
+			return ErrEncoding
 		}
 		rest = rest[length:]
 	}
@@ -107,87 +105,53 @@ func (s *Stack) Decode(value []byte) error {
 		return ErrEncoding
 	}
 	if s.n == 1 {
-		s.states[0].rate.DropLifts()
+		s.places[0].rate.State.DropLifts()
 	}
 	return nil
 }
 
-// firstRate is the place of the first rate's state, or of none when there is no rate.
-func (s *Stack) firstRate() *state {
+// firstRate is the place of the first rate, or a spare one when there is no rate.
+func (s *Stack) firstRate() *place {
 	for i := range s.n {
-		if s.limits[i].kind == Rate {
-			return &s.states[i]
+		if s.places[i].kind == Rate {
+			return &s.places[i]
 		}
 	}
+	s.spare.set(&Limit{kind: Rate})
 	return &s.spare
 }
 
-// place is that of the state of the first limit of a kind and period that is not taken, or
-// of none when no limit of the stack is left for it.
-func (s *Stack) place(kind Kind, periodNs int64, taken *[MaxLimits]bool) *state {
+// place is that of the first limit of a kind and period that is not taken, a spare one when no
+// limit of the stack is left, and nil when there is no such kind.
+func (s *Stack) place(kind Kind, periodNs int64, taken *[MaxLimits]bool) *place {
 	for i := range s.n {
-		if !taken[i] && s.limits[i].kind == kind && s.limits[i].periodNs == periodNs {
+		if !taken[i] && s.places[i].kind == kind && s.places[i].periodNs == periodNs {
 			taken[i] = true
-			return &s.states[i]
+			return &s.places[i]
 		}
 	}
+	limit, ok := anyOf(kind, periodNs)
+	if !ok {
+		return nil
+	}
+	s.spare.set(&limit)
 	return &s.spare
-}
-
-func (s *state) decode(kind Kind, periodNs int64, encoded []byte) error {
-	var err error
-	switch kind {
-	case Rate:
-		err = s.rate.Decode(encoded)
-	case Window:
-		// The period is all that Decode goes by.
-		limit, _ := window.New(1, periodNs, time.Nanosecond)
-		err = limit.Decode(encoded, &s.window)
-	case Fixed:
-		limit, _ := fixed.New(1, periodNs, time.Nanosecond)
-		err = limit.Decode(encoded, &s.fixed)
-	default:
-		return ErrEncoding
-	}
-	if err != nil {
-		return ErrEncoding
-	}
-	return nil
 }
 
 // Append appends the value to store. It allocates only when dst has no room for
 // MaxEncodedLen bytes.
 func (s *Stack) Append(dst []byte) []byte {
-	if s.n == 1 && s.limits[0].kind == Rate && s.states[0].rate.Plain() {
-		return strconv.AppendUint(dst, s.states[0].rate.TAT, 10)
+	if first := &s.places[0]; s.n == 1 && first.kind == Rate && first.rate.State.Plain() {
+		return strconv.AppendUint(dst, first.rate.State.TAT, 10)
 	}
 	dst = append(dst, version, byte(s.n))
 	for i := range s.n {
-		limit, state := &s.limits[i], &s.states[i]
-		dst = append(dst, byte(limit.kind))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(limit.periodNs))
+		place := &s.places[i]
+		dst = append(dst, byte(place.kind))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(place.periodNs))
 		start := len(dst)
-		dst = append(dst, 0, 0)
-		switch limit.kind {
-		case Rate:
-			dst = state.rate.Append(dst)
-		case Window:
-			dst = state.window.Append(dst)
-		case Fixed:
-			dst = state.fixed.Append(dst)
-		}
+		dst = place.Append(append(dst, 0, 0))
 		binary.LittleEndian.PutUint16(dst[start:], uint16(len(dst)-start-2))
 	}
 	return dst
-}
-
-func (s *Stack) clear(i int) {
-	switch s.limits[i].kind {
-	case Rate:
-		s.states[i].rate.Clear()
-	case Window:
-		s.states[i].window = window.State{}
-	case Fixed:
-		s.states[i].fixed = fixed.State{}
-	}
 }

@@ -17,15 +17,6 @@ import (
 // MaxLimits is how many limits one stack holds.
 const MaxLimits = 8
 
-// Kind is the algorithm of a limit. The numbers are part of the encoding.
-type Kind uint8
-
-const (
-	Rate   Kind = 1
-	Window Kind = 2
-	Fixed  Kind = 3
-)
-
 // What the constructors refuse, whatever the kind.
 var (
 	ErrCapacity  = errors.New("capacity must be at least 1")
@@ -34,15 +25,6 @@ var (
 	ErrRate      = errors.New("more than 10^9 units per second")
 	ErrTolerance = errors.New("a full bucket would take more than 292 years to refill")
 )
-
-// Limit is one limit of a stack.
-type Limit struct {
-	kind     Kind
-	periodNs int64
-	rate     gcra.Limit
-	window   window.Limit
-	fixed    fixed.Limit
-}
 
 // NewRate returns the limit of count units per n x unit, with bursts up to capacity.
 func NewRate(count, n int64, unit time.Duration, capacity int64) (Limit, error) {
@@ -104,121 +86,4 @@ func period(count, n int64, unit time.Duration) (ns int64, err error) {
 		return 0, ErrPeriod
 	}
 	return int64(lo), nil
-}
-
-// state is what is kept of one limit; the field of the limit's kind is in use.
-type state struct {
-	rate   gcra.State
-	window window.State
-	fixed  fixed.State
-}
-
-func (l *Limit) capacity() int64 {
-	switch l.kind {
-	case Rate:
-		return l.rate.Capacity()
-	case Window:
-		return l.window.Count()
-	default:
-		return l.fixed.Count()
-	}
-}
-
-func (l *Limit) settle(s *state, nowNs int64) (corrected bool) {
-	switch l.kind {
-	case Rate:
-		return l.rate.Settle(&s.rate, nowNs)
-	case Window:
-		return l.window.Settle(&s.window, nowNs)
-	default:
-		return l.fixed.Settle(&s.fixed, nowNs)
-	}
-}
-
-func (l *Limit) available(s *state, nowNs int64) int64 {
-	switch l.kind {
-	case Rate:
-		return l.rate.Available(&s.rate, nowNs)
-	case Window:
-		return l.window.Available(&s.window, nowNs)
-	default:
-		return l.fixed.Available(&s.fixed, nowNs)
-	}
-}
-
-func (l *Limit) retryAfter(s *state, nowNs, quantity int64) int64 {
-	switch l.kind {
-	case Rate:
-		return l.rate.RetryAfter(&s.rate, nowNs, quantity)
-	case Window:
-		return l.window.RetryAfter(&s.window, nowNs, quantity)
-	default:
-		return l.fixed.RetryAfter(&s.fixed, nowNs, quantity)
-	}
-}
-
-func (l *Limit) nextAfter(s *state, nowNs int64) int64 {
-	switch l.kind {
-	case Rate:
-		return l.rate.NextAfter(&s.rate, nowNs)
-	case Window:
-		return l.window.NextAfter(&s.window, nowNs)
-	default:
-		return l.fixed.NextAfter(&s.fixed, nowNs)
-	}
-}
-
-func (l *Limit) resetAfter(s *state, nowNs int64) int64 {
-	switch l.kind {
-	case Rate:
-		return l.rate.ResetAfter(&s.rate, nowNs)
-	case Window:
-		return l.window.ResetAfter(&s.window, nowNs)
-	default:
-		return l.fixed.ResetAfter(&s.fixed, nowNs)
-	}
-}
-
-func (l *Limit) expireAt(s *state) uint64 {
-	switch l.kind {
-	case Rate:
-		return l.rate.ExpireAt(&s.rate)
-	case Window:
-		return uint64(l.window.ExpireAt(&s.window))
-	default:
-		return uint64(l.fixed.ExpireAt(&s.fixed))
-	}
-}
-
-func (l *Limit) charge(s *state, nowNs, quantity, waitNs int64) {
-	switch l.kind {
-	case Rate:
-		l.rate.Charge(&s.rate, nowNs, quantity, waitNs)
-	case Window:
-		l.window.Charge(&s.window, nowNs, quantity)
-	default:
-		l.fixed.Charge(&s.fixed, nowNs, quantity)
-	}
-}
-
-func (l *Limit) chargeDenied(s *state, nowNs, quantity int64) (changed bool) {
-	switch l.kind {
-	case Rate:
-		return l.rate.ChargeDenied(&s.rate, nowNs, quantity)
-	case Window:
-		return l.window.ChargeDenied(&s.window, nowNs, quantity) > 0
-	default:
-		return l.fixed.Charge(&s.fixed, nowNs, quantity) > 0 // as many as are left
-	}
-}
-
-func (l *Limit) refund(s *state, nowNs, quantity int64) int64 {
-	switch l.kind {
-	case Rate:
-		return l.rate.Refund(&s.rate, nowNs, quantity)
-	case Window:
-		return l.window.Refund(&s.window, nowNs, quantity)
-	default:
-		return l.fixed.Refund(&s.fixed, nowNs, quantity)
-	}
 }

@@ -11,14 +11,14 @@ import (
 const Never = int64(-1)
 
 // Stack is the limits of one call and what is kept of each. It is large (some 10 KB)
-// and meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund.
+// and meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund. It must
+// not be copied, since it points into itself.
 type Stack struct {
-	limits [MaxLimits]Limit
-	states [MaxLimits]state
+	places [MaxLimits]place
 	n      int
 	// spare takes what a value keeps of limits that the stack does not have. Nobody looks
 	// at it.
-	spare state
+	spare place
 }
 
 // Request is what is asked of all limits at once.
@@ -63,8 +63,7 @@ func (s *Stack) Add(limit Limit) bool {
 	if s.n == MaxLimits {
 		return false
 	}
-	s.limits[s.n] = limit
-	s.clear(s.n)
+	s.places[s.n].set(&limit)
 	s.n++
 	return true
 }
@@ -72,7 +71,7 @@ func (s *Stack) Add(limit Limit) bool {
 // RatesOnly reports whether all limits are rates.
 func (s *Stack) RatesOnly() bool {
 	for i := range s.n {
-		if s.limits[i].kind != Rate {
+		if s.places[i].kind != Rate {
 			return false
 		}
 	}
@@ -127,7 +126,7 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 	changed := s.settle(nowNs) && cost > 0
 	var refunded [MaxLimits]int64
 	for i := range s.n {
-		refunded[i] = s.limits[i].refund(&s.states[i], nowNs, cost)
+		refunded[i] = s.places[i].Refund(nowNs, cost)
 		changed = changed || refunded[i] > 0
 	}
 	rule := s.tightest(nowNs)
@@ -141,7 +140,7 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 func (s *Stack) ExpireAt() uint64 {
 	var latest uint64
 	for i := range s.n {
-		latest = max(latest, s.limits[i].expireAt(&s.states[i]))
+		latest = max(latest, s.places[i].ExpireAt())
 	}
 	return latest
 }
@@ -150,7 +149,7 @@ func (s *Stack) ExpireAt() uint64 {
 // to be stored even if the request is denied.
 func (s *Stack) settle(nowNs int64) (corrected bool) {
 	for i := range s.n {
-		if s.limits[i].settle(&s.states[i], nowNs) {
+		if s.places[i].Settle(nowNs) {
 			corrected = true
 		}
 	}
@@ -162,7 +161,7 @@ func (s *Stack) settle(nowNs int64) (corrected bool) {
 func (s *Stack) grantable(cost, nowNs int64) int64 {
 	least := cost
 	for i := range s.n {
-		least = min(least, s.limits[i].available(&s.states[i], nowNs))
+		least = min(least, s.places[i].Available(nowNs))
 	}
 	return max(least, min(cost, 1))
 }
@@ -171,7 +170,7 @@ func (s *Stack) grantable(cost, nowNs int64) int64 {
 // that is.
 func (s *Stack) wait(cost, nowNs int64) (rule int, ns int64) {
 	for i := range s.n {
-		retryNs := s.limits[i].retryAfter(&s.states[i], nowNs, cost)
+		retryNs := s.places[i].RetryAfter(nowNs, cost)
 		if retryNs < 0 {
 			return i, Never
 		}
@@ -182,13 +181,10 @@ func (s *Stack) wait(cost, nowNs int64) (rule int, ns int64) {
 	return rule, ns
 }
 
-// longestWait is maxWaitNs, or less where a request that waits so long would leave a
-// backlog of 2^63 ns or more in a bucket.
+// longestWait is maxWaitNs, or less where a limit cannot be charged for so late.
 func (s *Stack) longestWait(maxWaitNs int64) int64 {
-	for i := range s.n {
-		if s.limits[i].kind == Rate {
-			maxWaitNs = min(maxWaitNs, math.MaxInt64-s.limits[i].rate.BurstTolerance())
-		}
+	for i := 0; i < s.n && maxWaitNs > 0; i++ {
+		maxWaitNs = min(maxWaitNs, s.places[i].LongestWait())
 	}
 	return maxWaitNs
 }
@@ -198,13 +194,13 @@ func (s *Stack) charge(cost, waitNs, nowNs int64) {
 		return
 	}
 	for i := range s.n {
-		s.limits[i].charge(&s.states[i], nowNs, cost, waitNs)
+		s.places[i].Charge(nowNs, cost, waitNs)
 	}
 }
 
 func (s *Stack) chargeDenied(cost, nowNs int64) (changed bool) {
 	for i := range s.n {
-		if s.limits[i].chargeDenied(&s.states[i], nowNs, cost) {
+		if s.places[i].ChargeDenied(nowNs, cost) {
 			changed = true
 		}
 	}
@@ -218,7 +214,7 @@ func (s *Stack) tightest(nowNs int64) (rule int) {
 	}
 	least := int64(math.MaxInt64)
 	for i := range s.n {
-		if available := s.limits[i].available(&s.states[i], nowNs); available < least {
+		if available := s.places[i].Available(nowNs); available < least {
 			rule, least = i, available
 		}
 	}
@@ -226,21 +222,22 @@ func (s *Stack) tightest(nowNs int64) (rule int) {
 }
 
 func (s *Stack) describe(r *Result, nowNs int64) {
-	limit, state := &s.limits[r.Rule], &s.states[r.Rule]
-	r.Limit = limit.capacity()
-	r.Remaining = limit.available(state, nowNs)
-	r.ResetAfterNs = limit.resetAfter(state, nowNs)
-	r.NextAfterNs = limit.nextAfter(state, nowNs)
+	r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = s.places[r.Rule].Standing(nowNs)
 }
 
 // Limits appends the stack's limits to dst.
-func (s *Stack) Limits(dst []Limit) []Limit { return append(dst, s.limits[:s.n]...) }
+func (s *Stack) Limits(dst []Limit) []Limit {
+	for i := range s.n {
+		dst = append(dst, s.places[i].limit())
+	}
+	return dst
+}
 
 // Load makes limits the stack's, all full. There must be at most MaxLimits.
 func (s *Stack) Load(limits []Limit) {
-	s.Reset()
-	for _, limit := range limits {
-		s.Add(limit)
+	s.n = len(limits)
+	for i := range limits {
+		s.places[i].set(&limits[i])
 	}
 }
 
@@ -248,8 +245,8 @@ func (s *Stack) Load(limits []Limit) {
 // SetRates.
 func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 	for i := range s.n {
-		rate := s.states[i].rate
-		s.limits[i].rate.Settle(&rate, nowNs)
+		rate := s.places[i].rate.State
+		s.places[i].rate.Limit.Settle(&rate, nowNs)
 		dst = append(dst, rate)
 	}
 	return dst
@@ -259,14 +256,15 @@ func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 // nowNs.
 func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 	for i, rate := range rates {
-		s.limits[i].rate.Restore(&s.states[i].rate, rate, nowNs)
+		bucket := &s.places[i].rate
+		bucket.Limit.Restore(&bucket.State, rate, nowNs)
 	}
 }
 
 // FullWith reports whether each rate is full at the same instant as in rates.
 func (s *Stack) FullWith(rates []gcra.State) bool {
 	for i := range s.n {
-		if s.states[i].rate.TAT != rates[i].TAT {
+		if s.places[i].rate.State.TAT != rates[i].TAT {
 			return false
 		}
 	}

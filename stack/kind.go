@@ -1,0 +1,115 @@
+package stack
+
+import (
+	"time"
+
+	"redis-throttle/fixed"
+	"redis-throttle/gcra"
+	"redis-throttle/window"
+)
+
+// Kind is the algorithm of a limit. The numbers are part of the encoding.
+type Kind uint8
+
+const (
+	Rate   Kind = 1
+	Window Kind = 2
+	Fixed  Kind = 3
+)
+
+// limiter is what a kind is: a limit together with what is kept of it. Each has a package of its
+// own. A kind that is new joins the types and functions of this file and gets a constructor;
+// nothing else in this package asks what kind a limit is, but for what only rates have: a state
+// that is a lone number, and reservations.
+//
+// Instants are ns since the Unix epoch, durations ns; neither they nor quantities are negative.
+type limiter interface {
+	// Settle brings the state to nowNs. It returns true when that has to be stored even if
+	// the request is denied.
+	Settle(nowNs int64) (corrected bool)
+	// Available is the number of units that could be charged.
+	Available(nowNs int64) int64
+	// RetryAfter is the time until quantity units are available, 0 when they are, or Never.
+	RetryAfter(nowNs, quantity int64) int64
+	// Standing is the number of units of an untouched limit, of those available, and the times
+	// until all are and until more are.
+	Standing(nowNs int64) (capacity, available, resetNs, nextNs int64)
+	// LongestWait is the longest time that a request may wait for its units.
+	LongestWait() int64
+	// ExpireAt is the instant from which the state equals none, 0 when it does.
+	ExpireAt() uint64
+	// Charge takes units that come waitNs from now.
+	Charge(nowNs, quantity, waitNs int64)
+	// ChargeDenied takes units of a request that was turned away, as far as it can.
+	ChargeDenied(nowNs, quantity int64) (changed bool)
+	// Refund gives units back, as many as there are to give, and returns how many.
+	Refund(nowNs, quantity int64) int64
+	// Append appends the state, no bytes of an untouched limit, and Decode reads it.
+	Append(dst []byte) []byte
+	Decode(encoded []byte) error
+	Clear()
+}
+
+// Limit is one limit of a stack; what is not of its kind is zero.
+type Limit struct {
+	kind     Kind
+	periodNs int64
+	rate     gcra.Limit
+	window   window.Limit
+	fixed    fixed.Limit
+}
+
+// place is where a stack keeps one limit and its state: room for each kind, and the limiter that
+// is the room in use. So no limiter is ever allocated.
+type place struct {
+	limiter
+	kind     Kind
+	periodNs int64
+	rate     gcra.Bucket
+	fixed    fixed.Window
+	window   window.Window
+}
+
+// set makes the place one of a limit that was never used.
+func (p *place) set(limit *Limit) {
+	p.kind, p.periodNs = limit.kind, limit.periodNs
+	switch limit.kind {
+	case Rate:
+		p.rate.Limit, p.limiter = limit.rate, &p.rate
+	case Window:
+		p.window.Limit, p.limiter = limit.window, &p.window
+	default:
+		p.fixed.Limit, p.limiter = limit.fixed, &p.fixed
+	}
+	p.Clear()
+}
+
+// limit is the limit that the place was set to.
+func (p *place) limit() Limit {
+	limit := Limit{kind: p.kind, periodNs: p.periodNs}
+	switch p.kind {
+	case Rate:
+		limit.rate = p.rate.Limit
+	case Window:
+		limit.window = p.window.Limit
+	default:
+		limit.fixed = p.fixed.Limit
+	}
+	return limit
+}
+
+// anyOf is some limit of a kind and period, for a state that no limit is left for. ok is false
+// when there is no such kind.
+func anyOf(kind Kind, periodNs int64) (limit Limit, ok bool) {
+	limit = Limit{kind: kind, periodNs: periodNs}
+	switch kind {
+	case Rate: // the state does not depend on the limit
+	case Window:
+		limit.window, _ = window.New(1, periodNs, time.Nanosecond)
+	case Fixed:
+		limit.fixed, _ = fixed.New(1, periodNs, time.Nanosecond)
+	default:
+		return limit, false
+	}
+	return limit, true
+}
