@@ -55,7 +55,10 @@ func (s *Stack) Reset() { s.n = 0 }
 func (s *Stack) Len() int { return s.n }
 
 // FirstCapacity is the capacity or count of the first limit, of which there must be one.
-func (s *Stack) FirstCapacity() int64 { return s.limits[0].capacity() }
+func (s *Stack) FirstCapacity() int64 {
+	capacity, _, _, _ := s.places[0].Standing(0)
+	return capacity
+}
 
 // Add puts a limit that was never used at the end. It returns false when the stack
 // is full.
