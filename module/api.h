@@ -32,8 +32,8 @@ typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent e
 
 enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
-enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1 };
-enum { NOTIFY_GENERIC = 1 << 2, NOTIFY_STRING = 1 << 3, NOTIFY_MODULE = 1 << 13 };
+enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
+enum { NOTIFY_GENERIC = 1 << 2, NOTIFY_STRING = 1 << 3, NOTIFY_ZSET = 1 << 7, NOTIFY_MODULE = 1 << 13 };
 enum {
   CONTEXT_LUA = 1 << 0,
   CONTEXT_MULTI = 1 << 1,
@@ -70,6 +70,17 @@ enum {
   REQUIRED(StringTruncate, int, (RedisModuleKey *, size_t length))                                    \
   REQUIRED(StringSet, int, (RedisModuleKey *, RedisModuleString *value))                              \
   REQUIRED(DeleteKey, int, (RedisModuleKey *))                                                        \
+  REQUIRED(ValueLength, size_t, (RedisModuleKey *))                                                   \
+  REQUIRED(ZsetAdd, int, (RedisModuleKey *, double score, RedisModuleString *member, int *flags))     \
+  REQUIRED(ZsetRem, int, (RedisModuleKey *, RedisModuleString *member, int *removed))                 \
+  REQUIRED(ZsetScore, int, (RedisModuleKey *, RedisModuleString *member, double *score))              \
+  REQUIRED(ZsetFirstInScoreRange, int, (RedisModuleKey *, double min, double max, int minExcluded, int maxExcluded)) \
+  REQUIRED(ZsetLastInScoreRange, int, (RedisModuleKey *, double min, double max, int minExcluded, int maxExcluded)) \
+  REQUIRED(ZsetRangeEndReached, int, (RedisModuleKey *))                                              \
+  REQUIRED(ZsetRangeCurrentElement, RedisModuleString *, (RedisModuleKey *, double *score))           \
+  REQUIRED(ZsetRangeNext, int, (RedisModuleKey *))                                                    \
+  REQUIRED(ZsetRangeStop, void, (RedisModuleKey *))                                                   \
+  REQUIRED(StringToLongLong, int, (const RedisModuleString *, long long *))                           \
   REQUIRED(GetAbsExpire, int64_t, (RedisModuleKey *))                                                 \
   REQUIRED(SetAbsExpire, int, (RedisModuleKey *, int64_t expireAtMs))                                 \
   REQUIRED(Replicate, int, (RedisModuleCtx *, const char *command, const char *format, ...))          \

@@ -43,6 +43,8 @@ static void overwrite(throttleKey *key) {
   memcpy(api.StringDMA(key->handle, &length, OPEN_WRITE), key->newValue.bytes, length);
 }
 
+static const throttleCall *creating; // the call in hand, while the server adds a key of it
+
 static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   api.DeleteKey(key->handle);
   if (isHeard(call, ctx)) {
@@ -55,6 +57,7 @@ static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
 // Changes a key that is there, and closes it. What is to be created is told to replicas here,
 // too: before anybody is notified of anything, so in the order of the writes.
 static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  const throttleCall *outer;
   switch (key->effect) {
   case EFFECT_SET:
     key->expiryChanges = key->kind == KEY_ABSENT || (key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs);
@@ -68,11 +71,17 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
     delete(call, ctx, key);
     api.SignalModifiedKey(ctx, key->name);
     break;
+  case EFFECT_MEMBERS:
+    // A set that is not there is made here, and event "new" sent: such a call has no other key.
+    outer = creating;
+    creating = call;
+    throttleChangeMembers(call, ctx, key, isHeard(call, ctx));
+    creating = outer;
+    api.SignalModifiedKey(ctx, key->name);
+    break;
   }
   if (key->handle) api.CloseKey(key->handle);
 }
-
-static const throttleCall *creating;
 
 int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
   if (!creating || api.GetSelectedDb(ctx) != creating->db) return 0;
@@ -110,6 +119,9 @@ static void notify(RedisModuleCtx *ctx, throttleKey *key) {
     break;
   case EFFECT_DELETE:
     api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "del", key->name);
+    break;
+  case EFFECT_MEMBERS:
+    throttleNotifyMembers(ctx, key);
   }
 }
 

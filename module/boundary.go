@@ -18,7 +18,8 @@ import (
 // may call a command of this one.
 var (
 	current command.Call
-	views   [command.MaxArgs][]byte
+	views   [command.MaxArgsOfKeys][]byte
+	members command.Members
 )
 
 func init() { current.Key = &current.KeysRoom[0] }
@@ -32,9 +33,12 @@ var (
 	_    = same[command.MaxFields-C.MAX_FIELDS]
 	_    = same[command.MaxTextLen-C.MAX_TEXT_LEN]
 	_    = same[command.MaxKeys-C.MAX_KEYS]
+	_    = same[command.MaxLowest-C.MAX_LOWEST]
+	_    = same[command.MaxArgsOfKeys-C.MAX_ARGS_OF_KEYS]
 	_    = same[command.MaxCommands-C.MAX_COMMANDS]
 	_    = same[command.Absent-C.KEY_ABSENT]
 	_    = same[command.String-C.KEY_STRING]
+	_    = same[command.SortedSet-C.KEY_SORTED_SET]
 	_    = same[command.Other-C.KEY_OTHER]
 	_    = same[command.ReplyError-C.REPLY_ERROR]
 	_    = same[command.ReplyWrongArity-C.REPLY_WRONG_ARITY]
@@ -46,6 +50,7 @@ var (
 	_    = same[command.Keep-C.EFFECT_KEEP]
 	_    = same[command.Set-C.EFFECT_SET]
 	_    = same[command.Delete-C.EFFECT_DELETE]
+	_    = same[command.ChangeMembers-C.EFFECT_MEMBERS]
 	_    = same[command.NoTally-C.TALLY_NONE]
 	_    = same[command.Allowed-C.TALLY_ALLOWED]
 	_    = same[command.Limited-C.TALLY_LIMITED]
@@ -109,15 +114,45 @@ func gathered(c *C.throttleCall) {
 	current.DB = int(c.db)
 	current.NowNs = int64(c.nowNs)
 	current.Keys = current.KeysRoom[:c.keyCount]
-	expiry := command.All[c.command].Expiry
+	cmd := command.All[c.command]
+	current.Members = nil
+	if cmd.MemberWord != "" {
+		gatheredMembers(c.keys.members)
+	}
 	for i, from := range keysOf(c) {
 		key := &current.Keys[i]
 		key.Kind = command.KeyKind(from.kind)
 		if key.Kind == command.String {
 			key.Value = view(from.value)
 		}
-		if expiry {
+		if cmd.Expiry {
 			key.HadExpiryMs = int64(from.hadExpiryMs)
+		}
+	}
+}
+
+func gatheredMembers(from *C.throttleMembers) {
+	members.Reset(int64(from.count), int(from.lowestCount), int(from.namedCount))
+	members.Next, members.Highest = float64(from.next), float64(from.highest)
+	for i := range members.Lowest {
+		members.Lowest[i] = command.Member{Name: view(from.lowest[i]), Score: float64(from.lowestScores[i])}
+	}
+	for i := range members.Named {
+		members.Named[i] = float64(from.scores[i])
+	}
+	current.Members = &members
+}
+
+func appliedMembers(to *C.throttleMembers) {
+	to.removeLowest = C.int32_t(members.RemoveLowest)
+	to.add, to.addScore = 0, C.double(members.AddScore)
+	if members.Add {
+		to.add = 1
+	}
+	for i, remove := range members.Remove {
+		to.remove[i] = 0
+		if remove {
+			to.remove[i] = 1
 		}
 	}
 }
@@ -155,11 +190,14 @@ func outcome(c *C.throttleCall) {
 // that may come, nested, before C has applied everything.
 func applied(c *C.throttleCall, i int, to *C.throttleKey, key *command.Key) {
 	to.effect = C.int32_t(key.Effect)
+	to.expireAtMs = C.int64_t(key.ExpireAtMs)
+	if key.Effect == command.ChangeMembers {
+		appliedMembers(to.members)
+	}
 	if key.Effect != command.Set {
 		return
 	}
 	room := unsafe.Slice((*byte)(unsafe.Pointer(c.values)), len(current.Keys)*command.MaxValueLen)[i*command.MaxValueLen:]
-	to.expireAtMs = C.int64_t(key.ExpireAtMs)
 	to.newValue.bytes = (*C.char)(unsafe.Pointer(&room[0]))
 	to.newValue.length = C.size_t(copy(room, key.NewValue))
 }

@@ -9,10 +9,10 @@
 
 // The constants here are those of Go's package command; boundary.go compares them.
 enum { MAX_ARGS = 40, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 9, MAX_TEXT_LEN = 128 };
-enum { MAX_KEYS = 8, MAX_COMMANDS = 32 };
-enum { KEY_ABSENT, KEY_STRING, KEY_OTHER };
+enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800 };
+enum { KEY_ABSENT, KEY_STRING, KEY_SORTED_SET, KEY_OTHER };
 enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER };
-enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE };
+enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
 
@@ -29,6 +29,7 @@ typedef struct {
   int32_t readOnly;
   int32_t blocks;
   int32_t expiry; // it wants to know when its keys expire
+  char memberWord[16]; // what stands before the names of members, of a command on sorted sets
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -42,6 +43,27 @@ typedef struct {
   throttleTraits traits;
 } throttleCommand;
 
+// What the server holds in a sorted set, of which a command gets to see what is needed to decide about
+// members that lapse: those with a score up to now in ms, a few at a time, the scores at both ends
+// of the rest, and those of the members that it names. And what becomes of it.
+typedef struct {
+  int64_t count;
+  int32_t lowestCount;
+  int32_t namedCount; // the call's last arguments
+  double next;        // the lowest score above now; NaN when there is none, as for highest
+  double highest;
+  double lowestScores[MAX_LOWEST];
+  throttleView lowest[MAX_LOWEST];
+  RedisModuleString *lowestNames[MAX_LOWEST];
+  RedisModuleString **names; // of the members that the call names
+  double scores[MAX_ARGS];   // theirs; NaN of one that is not there
+
+  int32_t removeLowest; // so many of lowest
+  int32_t add;          // the first that is named, with this score
+  double addScore;
+  char remove[MAX_ARGS]; // of those named
+} throttleMembers;
+
 // One key of a call: what the server holds there, and what becomes of it.
 typedef struct {
   RedisModuleString *name;
@@ -49,6 +71,7 @@ typedef struct {
   int32_t kind;
   int32_t effect;
   int32_t expiryChanges;
+  throttleMembers *members; // of KEY_SORTED_SET and EFFECT_MEMBERS
   throttleView value;
   int64_t hadExpiryMs;   // -1 for never, and for a key that is not there
   throttleView newValue; // of EFFECT_SET; in the call's room for values
@@ -100,9 +123,18 @@ typedef struct {
 typedef struct {
   throttleCall call;
   throttleKey key;
+  throttleMembers members;
   throttleView args[MAX_ARGS];
   char values[MAX_VALUE_LEN];
 } throttleSingle;
+
+// A call with several keys.
+typedef struct {
+  throttleCall call;
+  throttleKey keys[MAX_KEYS];
+  throttleView args[MAX_ARGS_OF_KEYS];
+  char values[MAX_KEYS * MAX_VALUE_LEN];
+} throttleMany;
 
 // What crosses is not zeroed: every field is written before it is read. The test build fills
 // it, so that one that is not shows.
@@ -114,20 +146,31 @@ static inline void throttleBlank(void *what, size_t size) {
 #endif
 }
 
-static inline throttleCall *throttleBegin(throttleSingle *single, int command, RedisModuleString *name) {
-  throttleBlank(single, sizeof *single);
-  throttleCall *call = &single->call;
+static inline void throttleBegin(throttleCall *call, int command, throttleView *args, int keyCount, throttleKey *keys,
+                                 RedisModuleString **names, char *values) {
   call->command = command;
   call->isOutside = 0;
   call->mayBlock = 0;
   call->argCount = 0;
   call->viewCount = 0;
-  call->args = single->args;
-  call->keyCount = name != NULL;
-  call->keys = &single->key;
-  call->values = single->values;
-  single->key.name = name;
-  return call;
+  call->args = args;
+  call->keyCount = keyCount;
+  call->keys = keys;
+  call->values = values;
+  for (int i = 0; i < keyCount; i++) keys[i].name = names[i];
+}
+
+static inline throttleCall *throttleBeginSingle(throttleSingle *single, int command, int keyCount, RedisModuleString **name) {
+  throttleBlank(single, sizeof *single);
+  throttleBegin(&single->call, command, single->args, keyCount, &single->key, name, single->values);
+  single->key.members = &single->members;
+  return &single->call;
+}
+
+static inline throttleCall *throttleBeginMany(throttleMany *many, int command, int keyCount, RedisModuleString **names) {
+  throttleBlank(many, sizeof *many);
+  throttleBegin(&many->call, command, many->args, keyCount, many->keys, names, many->values);
+  return &many->call;
 }
 
 // load.c. throttlePrepare gets what every call needs: the API and the constant
@@ -173,6 +216,12 @@ int64_t throttleClockNs(void);
 int64_t throttleCommandClockNs(void);
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
+
+// members.c
+void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
+void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
+void throttleFreeMembers(throttleCall *call);
+void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
 
 // apply.c. throttleApply closes the keys. A call in the middle of another's that adds a key
 // leaves the keys of that one alone.

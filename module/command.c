@@ -20,31 +20,49 @@ static int refuseKeysBeingCreated(throttleCall *call, RedisModuleCtx *ctx) {
   return 0;
 }
 
-int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-  const throttleTraits *traits = &throttleCommands[index];
-  if (traits->keys == KEYS_ONE && argc < 2) {
-    stats.errorsArity++;
-    return api.WrongArity(ctx);
-  }
+static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
   throttleRuns++;
-  throttleSingle single;
-  throttleCall *call = throttleBegin(&single, index, traits->keys == KEYS_ONE ? argv[1] : NULL);
   if (refuseKeysBeingCreated(call, ctx)) return API_OK;
   call->nowNs = throttleCommandClockNs();
   call->db = api.GetSelectedDb(ctx);
   if (traits->blocks) call->mayBlock = canBlock(ctx);
-  throttleGatherArgs(call, argv, argc, MAX_ARGS);
+  throttleGatherArgs(call, argv, argc, room);
   throttleOpenKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
+  if (traits->memberWord[0]) throttleGatherMembers(call, ctx, argv);
 
   throttleDecide(call);
 
   throttleCount(call);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
   throttleApply(call, ctx);
+  if (traits->memberWord[0]) throttleFreeMembers(call);
   if (call->reply == REPLY_LATER) {
     throttleWait(call, ctx);
   } else {
     throttleReply(call, ctx);
   }
   return API_OK;
+}
+
+// A function of its own, for its large frame. What is wrong with the number of keys is Go's to
+// say, to a call that has none.
+__attribute__((noinline)) static int runMany(int index, const throttleTraits *traits, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  long long keys = 0;
+  if (argc < 2 || api.StringToLongLong(argv[1], &keys) != API_OK || keys < 1 || keys > MAX_KEYS || keys > argc - 2) keys = 0;
+  throttleMany many;
+  throttleCall *call = throttleBeginMany(&many, index, (int)keys, argv + 2);
+  return run(traits, call, ctx, argv, argc, MAX_ARGS_OF_KEYS);
+}
+
+int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  const throttleTraits *traits = &throttleCommands[index];
+  if (traits->keys == KEYS_COUNTED) return runMany(index, traits, ctx, argv, argc);
+  int keys = traits->keys == KEYS_ONE;
+  if (keys && argc < 2) {
+    stats.errorsArity++;
+    return api.WrongArity(ctx);
+  }
+  throttleSingle single;
+  throttleCall *call = throttleBeginSingle(&single, index, keys, argv + 1);
+  return run(traits, call, ctx, argv, argc, MAX_ARGS);
 }

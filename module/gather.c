@@ -31,7 +31,7 @@ static void gatherKey(throttleKey *key) {
     key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
     break;
   default:
-    key->kind = KEY_OTHER;
+    key->kind = KEY_OTHER; // throttleGatherMembers knows better, of commands on sorted sets
   }
 }
 

@@ -9,7 +9,7 @@
 enum { INFO_VERSION = 1 };
 enum { ARG_STRING, ARG_INTEGER, ARG_DOUBLE, ARG_KEY, ARG_PATTERN, ARG_UNIX_TIME, ARG_PURE_TOKEN, ARG_ONEOF, ARG_BLOCK };
 enum { ARG_OPTIONAL = 1 << 0, ARG_MULTIPLE = 1 << 1 };
-enum { KEY_SPEC_INDEX = 2, KEY_SPEC_RANGE = 2 };
+enum { KEY_SPEC_INDEX = 2, KEY_SPEC_RANGE = 2, KEY_SPEC_KEYNUM = 3 };
 enum {
   KEY_RO = 1 << 0,
   KEY_RW = 1 << 1,
@@ -78,6 +78,16 @@ typedef struct {
   commandKeySpec *keySpecs;
   commandArg *args;
 } commandInfo;
+
+// As many keys as the argument at the position given says, behind it.
+static inline void throttleKeysCountedAt(commandKeySpec *spec, int position) {
+  spec->beginSearchType = KEY_SPEC_INDEX;
+  spec->begin.index.position = position;
+  spec->findKeysType = KEY_SPEC_KEYNUM;
+  spec->find.keyNum.keyNumIndex = 0;
+  spec->find.keyNum.firstKey = 1;
+  spec->find.keyNum.keyStep = 1;
+}
 
 // One key, at the position given.
 static inline void throttleKeyAt(commandKeySpec *spec, int position) {

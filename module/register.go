@@ -67,6 +67,7 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.readOnly = flag(cmd.ReadOnly())
 	c.traits.blocks = flag(cmd.Blocks)
 	c.traits.expiry = flag(cmd.Expiry)
+	copy(bytesOf(c.traits.memberWord[:len(c.traits.memberWord)-1]), cmd.MemberWord)
 	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
 	for i, name := range cmd.Fields {
 		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}
@@ -121,7 +122,11 @@ func (m *memory) keySpec(cmd *command.Command) *C.commandKeySpec {
 	if cmd.ReadOnly() {
 		spec.flags = C.KEY_RO | C.KEY_ACCESS
 	}
-	C.throttleKeyAt(spec, 1)
+	if cmd.Keys == command.CountedKeys {
+		C.throttleKeysCountedAt(spec, 1)
+	} else {
+		C.throttleKeyAt(spec, 1)
+	}
 	return spec
 }
 

@@ -51,7 +51,7 @@ static void setNextTimer(RedisModuleCtx *ctx, int index, int64_t earliestMs) {
 }
 
 static throttleCall *beginOutside(throttleSingle *single, RedisModuleCtx *ctx, RedisModuleString *name) {
-  throttleCall *call = throttleBegin(single, waitCommand, name);
+  throttleCall *call = throttleBeginSingle(single, waitCommand, 1, &name);
   call->isOutside = 1;
   call->nowNs = throttleClockNs();
   call->db = api.GetSelectedDb(ctx);

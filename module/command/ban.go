@@ -39,8 +39,11 @@ const (
 
 // openBans divides the values of the call's keys into a ban and the state behind it.
 func (c *Call) openBans() {
-	if c.Key != nil {
-		c.Key.openBan()
+	if len(c.Keys) == 0 && c.Key != nil {
+		c.openBan()
+	}
+	for i := range c.Keys {
+		c.Keys[i].openBan()
 	}
 }
 

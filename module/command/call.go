@@ -13,9 +13,10 @@ import (
 type KeyKind int32
 
 const (
-	Absent KeyKind = iota
-	String         // Call.Value views the string
-	Other          // a list, a hash, another module's type, ...
+	Absent    KeyKind = iota
+	String            // Call.Value views the string
+	SortedSet         // of a command with Members; Call.Members views it
+	Other             // a list, a hash, another module's type, ...
 )
 
 // ReplyKind says which of Call's reply fields is the answer.
@@ -35,9 +36,10 @@ const (
 type Effect int32
 
 const (
-	Keep   Effect = iota // nothing is written, expired, replicated or signalled
-	Set                  // the key holds Key.NewValue and expires at Key.ExpireAtMs
-	Delete               // the key is gone
+	Keep          Effect = iota // nothing is written, expired, replicated or signalled
+	Set                         // the key holds Key.NewValue and expires at Key.ExpireAtMs
+	Delete                      // the key is gone
+	ChangeMembers               // the sorted set changes as Call.Members says
 )
 
 // Tally says how a decision counts.
@@ -55,6 +57,10 @@ const (
 	MaxArgs = 40
 	// MaxKeys is the number of keys that one call can have.
 	MaxKeys = 8
+	// MaxLowest is the number of lapsed members that a call gets to see.
+	MaxLowest = 16
+	// MaxArgsOfKeys is MaxArgs of a command with several keys.
+	MaxArgsOfKeys = 800
 	// MaxCommands is the number of commands that there can be.
 	MaxCommands = 32
 	// MaxValueLen is the length in bytes of the longest value a command writes.
@@ -91,8 +97,9 @@ type Call struct {
 	DB       int
 	MayBlock bool // the caller can be made to wait
 
-	*Key       // the only key, or the first
-	Keys []Key // all of them; in KeysRoom
+	*Key             // the only key, or the first
+	Keys    []Key    // all of them; in KeysRoom
+	Members *Members // of a command with a MemberWord; of the only key
 
 	Reply    ReplyKind
 	Integers []int64
@@ -129,7 +136,7 @@ type Call struct {
 func (c *Call) Run(cmd *Command) {
 	c.clear()
 	c.cmd = cmd
-	if cmd.Keys != NoKeys {
+	if cmd.Keys != NoKeys && len(c.Args) > 0 {
 		injectFault(c.Args[0])
 	}
 	c.openBans()
@@ -163,6 +170,9 @@ func (c *Call) clear() {
 func (c *Call) keep() {
 	if c.Key != nil {
 		c.Effect, c.NewValue = Keep, nil
+	}
+	if c.Members != nil {
+		c.Members.keep()
 	}
 	for i := range c.Keys {
 		c.Keys[i].Effect, c.Keys[i].NewValue = Keep, nil

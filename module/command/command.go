@@ -14,8 +14,11 @@ type Command struct {
 	Keys       Keys
 	Args       []Arg // after the name
 
-	Decides  bool // the answer's first field says limited: it is counted, notified of, and in CL.TOP
-	Blocks   bool // may answer ReplyLater
+	Decides bool // the answer's first field says limited: it is counted, notified of, and in CL.TOP
+	Blocks  bool // may answer ReplyLater
+	// MemberWord stands before the names of members, of a command on sorted sets.
+	MemberWord string
+
 	Expiry   bool // wants to know when its keys expire
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 

@@ -1,0 +1,93 @@
+//go:build faultinject
+
+package command
+
+import "math"
+
+// The commands of this file exist in the test build only. They do what they are told to their keys,
+// for the tests of what a call can carry.
+
+// CL.PROBE numkeys key [key ...] value
+//
+// Sets every key to value, to expire in an hour, or deletes them all when value is "-". Replies with
+// the number of keys that held a string.
+var Probe = register(&Command{
+	Name:       "CL.PROBE",
+	Summary:    "Sets several keys, for tests.",
+	Complexity: "O(N)",
+	Since:      "0.2.0",
+	Flags:      "write",
+	Keys:       CountedKeys,
+	Args:       []Arg{{Name: "numkeys", Type: ArgInteger}, {Name: "key", Type: ArgKey, Multiple: true}, {Name: "value", Type: ArgString}},
+	Run: func(c *Call) {
+		if len(c.Keys) == 0 || len(c.Args) != len(c.Keys)+2 {
+			c.Fail("ERR numkeys must be an integer from 1 to 8, and there must be as many keys")
+			return
+		}
+		value := c.Args[len(c.Args)-1]
+		var strings int64
+		for i := range c.Keys {
+			key := &c.Keys[i]
+			if key.Kind == String {
+				strings++
+			}
+			switch {
+			case key.Kind == Other:
+				c.Fail(wrongType)
+				return
+			case string(value) != "-":
+				key.Effect, key.NewValue, key.ExpireAtMs = Set, value, c.NowNs/1_000_000+3_600_000
+			case key.Kind == String:
+				key.Effect = Delete
+			}
+		}
+		c.integers[0] = strings
+		c.Integers, c.Reply = c.integers[:1], ReplyInteger
+	},
+})
+
+// CL.PROBEMEMBERS key ms drop MEMBERS name [name ...]
+//
+// Adds the first member to lapse at instant ms, removes the others, and so many of those that have
+// lapsed. An ms of 0 removes the first, too. Replies with what it saw before: the number of members, of those that
+// lapsed, the next and the last instant, and those of up to two that are named; -1 for none.
+var ProbeMembers = register(&Command{
+	Name:       "CL.PROBEMEMBERS",
+	Summary:    "Changes members of a sorted set, for tests.",
+	Complexity: "O(N)",
+	Since:      "0.2.0",
+	Flags:      "write",
+	Keys:       OneKey,
+	MemberWord: "MEMBERS",
+	Args:       []Arg{keyArg, {Name: "ms", Type: ArgInteger}, {Name: "drop", Type: ArgInteger}, {Name: "name", Type: ArgString, Token: "MEMBERS", Multiple: true}},
+	Run: func(c *Call) {
+		ms, ok := parseInt(c.Args[1])
+		drop, also := parseInt(c.Args[2])
+		m := c.Members
+		if !ok || !also || len(m.Named) == 0 || c.Kind != Absent && c.Kind != SortedSet {
+			c.Fail(wrongType)
+			return
+		}
+		c.Integers = append(c.integers[:0], m.Count, int64(len(m.Lowest)), instant(m.Next), instant(m.Highest))
+		for _, score := range m.Named[:min(len(m.Named), 2)] {
+			c.Integers = append(c.Integers, instant(score))
+		}
+		c.Effect, c.ExpireAtMs = ChangeMembers, 0
+		m.RemoveLowest = min(int(drop), len(m.Lowest))
+		for i := range m.Remove {
+			m.Remove[i] = i > 0 || ms == 0
+		}
+		if ms > 0 {
+			m.Add, m.AddScore = true, float64(ms)
+			c.ExpireAtMs = max(ms, instant(m.Highest))
+		}
+		c.Reply = ReplyIntegers
+	},
+})
+
+func instant(score float64) int64 {
+	if math.IsNaN(score) {
+		return -1
+	}
+	return int64(score)
+}

@@ -1,0 +1,153 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// The commands of these tests are those of the test build, which do to their keys what they are
+// told: several keys at once, and sorted sets.
+
+func startCarrying(t *testing.T, opts ...server.Option) (master, replica *server.Server) {
+	t.Helper()
+	master = startCheckBuild(t, opts...)
+	if !master.Program.AtLeast(7, 0) {
+		t.Skip("keys behind a number are declared since Redis 7.0")
+	}
+	replica = server.Start(t, server.WithoutModule(), server.ReplicaOf(master))
+	require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
+	return master, replica
+}
+
+// requireReplica waits for a replica without the module to have the same bytes and expiries.
+func requireReplica(t *testing.T, master, replica *server.Server, keys ...string) {
+	t.Helper()
+	state := func(s *server.Server) (all []string) {
+		for _, key := range keys {
+			all = append(all, key, s.Do("DUMP", key).String(), s.Do("PEXPIRETIME", key).String())
+		}
+		return all
+	}
+	want := state(master)
+	require.Eventually(t, func() bool { return assert.ObjectsAreEqual(want, state(replica)) }, 60*time.Second, 5*time.Millisecond, "%v", want)
+}
+
+// A call with several keys changes all of them or none, tells replicas in one transaction, and
+// knows its keys before it is run.
+func TestACallCarriesSeveralKeys(t *testing.T) {
+	t.Parallel()
+	s, replica := startCarrying(t, server.Config("notify-keyspace-events KEA"))
+	stream := s.Stream()
+	c := s.Raw()
+	keys := strings.Fields("a b c d e f g h")
+	all := strings.Join(keys, " ")
+	stream.Drain()
+	assert.EqualValues(t, 0, do(t, c, "CL.PROBE 8 %s one", all).Int)
+	var names []string
+	for _, command := range stream.Drain() {
+		names = append(names, command[0])
+	}
+	assert.Equal(t, strings.Fields("MULTI SET SET SET SET SET SET SET SET EXEC"), names)
+	requireReplica(t, s, replica, keys...)
+	for _, key := range keys {
+		assert.Equal(t, "one", do(t, c, "GET %s", key).Text)
+		assert.Positive(t, do(t, c, "PTTL %s", key).Int)
+	}
+	assert.EqualValues(t, 3, do(t, c, "CL.PROBE 3 a d h longer").Int)
+	assert.EqualValues(t, 2, do(t, c, "CL.PROBE 3 x b c -").Int)
+	requireReplica(t, s, replica, append(keys, "x")...)
+	assert.Equal(t, "longer", do(t, c, "GET h").Text)
+	assert.EqualValues(t, 0, do(t, c, "EXISTS b c x").Int)
+
+	do(t, c, "RPUSH list 1")
+	before := s.InfoInt("replication", "master_repl_offset")
+	assert.Contains(t, do(t, c, "CL.PROBE 3 a list new two").Text, "WRONGTYPE")
+	for _, call := range []string{"CL.PROBE 9 a b", "CL.PROBE 0 a", "CL.PROBE x a", "CL.PROBE -1 a b", "CL.PROBE 3 a b"} {
+		assert.True(t, do(t, c, "%s", call).IsError(), call)
+	}
+	assert.Equal(t, before, s.InfoInt("replication", "master_repl_offset"), "nothing changed")
+	assert.Equal(t, "longer", do(t, c, "GET a").Text)
+
+	assert.Equal(t, []string{"k1", "k2"}, textsOf(s.MustDo("COMMAND", "GETKEYS", "CL.PROBE", "2", "k1", "k2", "v")))
+	s.MustDo("ACL", "SETUSER", "half", "on", ">secret", "+cl.probe", "~k1")
+	half := s.Raw()
+	do(t, half, "AUTH half secret")
+	assert.Contains(t, do(t, half, "CL.PROBE 2 k1 k2 v").Text, "NOPERM")
+	assert.False(t, do(t, half, "CL.PROBE 1 k1 v").IsError())
+}
+
+// While a call adds its keys, calls of another module on any of them are refused; what it does to
+// other keys stands.
+func TestKeysOfACallAreAddedUndisturbed(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("keys behind a number are declared since Redis 7.0")
+	}
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+	require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
+	c := s.Raw()
+	for _, nested := range []string{"CL.THROTTLE b 99 1 1d", "CL.THROTTLE other 99 1 1d", "CL.REFUND a RATE 1/1d", "CL.PROBE 2 b other two"} {
+		t.Run(nested, func(t *testing.T) {
+			s.MustDo("NEIGHBOUR.DO")
+			do(t, c, "FLUSHALL")
+			do(t, c, "CL.THROTTLE a 9 1 1d")
+			s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(nested)...)...)
+			assert.EqualValues(t, 1, do(t, c, "CL.PROBE 3 a b c 1").Int)
+			assert.Positive(t, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)
+			s.MustDo("NEIGHBOUR.DO")
+			requireReplica(t, s, replica, "a", "b", "c", "other")
+		})
+	}
+}
+
+// A sorted set is seen as far as a decision about members that lapse needs it, and changes
+// member by member; replicas without the module end with the same set and expiry.
+func TestACallCarriesASortedSet(t *testing.T) {
+	t.Parallel()
+	s, replica := startCarrying(t)
+	c := s.Raw()
+	nowMs := nowIn(t, c) / int64(time.Millisecond)
+	probe := func(call string, args ...any) []int64 {
+		t.Helper()
+		integers, err := do(t, c, call, args...).Ints()
+		require.NoError(t, err, call)
+		requireReplica(t, s, replica, "set")
+		return integers
+	}
+	far := nowMs + 10_000_000
+	assert.Equal(t, []int64{0, 0, -1, -1, -1}, probe("CL.PROBEMEMBERS set %d 0 MEMBERS one", far))
+	assert.Equal(t, []int64{1, 0, far, far, -1, far}, probe("CL.PROBEMEMBERS set %d 0 members two one", far+5), "one is removed")
+	assert.Equal(t, []int64{1, 0, far + 5, far + 5, far + 5}, probe("CL.PROBEMEMBERS set %d 0 MEMBERS two", far+9), "moved")
+	assert.EqualValues(t, far+9, do(t, c, "PEXPIRETIME set").Int)
+	for i := range 20 {
+		do(t, c, "ZADD set %d gone%d", nowMs-100+int64(i), i)
+	}
+	assert.Equal(t, []int64{21, 16, far + 9, far + 9, -1}, probe("CL.PROBEMEMBERS set %d 3 MEMBERS three", far))
+	assert.Equal(t, []int64{19, 16, far, far + 9, far}, probe("CL.PROBEMEMBERS set %d 16 MEMBERS three", far))
+	assert.Equal(t, []int64{3, 1, far, far + 9, far, far + 9}, probe("CL.PROBEMEMBERS set 0 1 MEMBERS three two"))
+	assert.EqualValues(t, 0, do(t, c, "EXISTS set").Int, "an empty set is deleted")
+	assert.Equal(t, []int64{0, 0, -1, -1, -1}, probe("CL.PROBEMEMBERS set 0 1 MEMBERS three"))
+
+	do(t, c, "SET text 1")
+	assert.Contains(t, do(t, c, "CL.PROBEMEMBERS text 1 1 MEMBERS a").Text, "WRONGTYPE")
+	do(t, c, "ZADD limiter 1 a")
+	assert.Contains(t, do(t, c, "CL.LIMIT limiter RATE 1/s").Text, "WRONGTYPE")
+	assert.EqualValues(t, 1, do(t, c, "ZCARD limiter").Int)
+}
+
+func textsOf(v resp.Value) (texts []string) {
+	for _, e := range v.Elems {
+		texts = append(texts, fmt.Sprint(e.Text))
+	}
+	return texts
+}
