@@ -60,24 +60,9 @@ func TestCrowdCostsNothingWhileItWaits(t *testing.T) {
 // passes, to the kernel's 10 ms.
 func cpuOver(t *testing.T, s *server.Server, d time.Duration) time.Duration {
 	t.Helper()
-	before := cpuTime(t, s)
+	before := s.CPUTime()
 	time.Sleep(d)
-	return cpuTime(t, s) - before
-}
-
-func cpuTime(t *testing.T, s *server.Server) time.Duration {
-	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
-	require.NoError(t, err)
-	_, afterName, _ := strings.Cut(string(b), ") ")
-	fields := strings.Fields(afterName)
-	var ticks int64
-	for _, field := range fields[11:13] { // utime and stime, fields 14 and 15 of proc(5)
-		n, err := strconv.ParseInt(field, 10, 64)
-		require.NoError(t, err)
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
+	return s.CPUTime() - before
 }
 
 func residentBytes(t *testing.T, s *server.Server) int64 {

@@ -25,6 +25,14 @@ type ordeal struct {
 	s      *server.Server
 	ending atomic.Bool
 	actors sync.WaitGroup
+	// gate is read-locked by whoever does something. Whoever has it alone finds the
+	// server at rest, but for those who wait in line.
+	gate sync.RWMutex
+	// squeeze is held while memory is short.
+	squeeze sync.Mutex
+	// inLine are those who wait for hours or years; only their actor touches them, and
+	// whoever has the gate.
+	inLine []longWait
 	// squeezes counts the beginnings and the ends of the times when memory is short:
 	// while it is odd, and only then, a call may be answered that it is.
 	squeezes atomic.Int64
@@ -35,14 +43,20 @@ type counts struct {
 	allowed, limited, waited, wrongType, outOfMemory atomic.Int64
 	disconnected, killed, paused                     atomic.Int64
 	saved, rewritten, flushed, swapped, meddled      atomic.Int64
+	nested, longWaits, longWaitsLeft, calledOff      atomic.Int64
+	visits                                           atomic.Int64
 }
 
-func startOrdeal(t *testing.T, s *server.Server) *ordeal {
+// startOrdeal begins it. The replica is one that follows all the time, or nil.
+func startOrdeal(t *testing.T, s, replica *server.Server) *ordeal {
 	t.Helper()
 	o := &ordeal{t: t, s: s}
-	const callers, waiters, meddlers = 8, 8, 2
+	const callers, nesting, waiters, meddlers = 3, 2, 4, 1
 	for range callers {
 		o.act(time.Millisecond, o.caller)
+	}
+	for range nesting {
+		o.act(time.Millisecond, o.callerOfNested)
 	}
 	for range waiters {
 		o.act(time.Millisecond, o.waiter)
@@ -57,6 +71,11 @@ func startOrdeal(t *testing.T, s *server.Server) *ordeal {
 	o.act(2*time.Second, o.squeezer)
 	o.act(700*time.Millisecond, o.flusher)
 	o.act(500*time.Millisecond, o.swapper)
+	o.act(20*time.Millisecond, o.nester)
+	o.act(20*time.Millisecond, o.longWaiter)
+	if replica != nil {
+		o.act(time.Second, o.failoverWith(replica))
+	}
 	t.Cleanup(func() {
 		o.ending.Store(true)
 		o.actors.Wait()
@@ -64,12 +83,9 @@ func startOrdeal(t *testing.T, s *server.Server) *ordeal {
 	return o
 }
 
-// last lets it go on for a while and returns when everybody has stopped.
-func (o *ordeal) last(d time.Duration) {
+// end returns when everybody has stopped, but for those who wait in line.
+func (o *ordeal) end() {
 	o.t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end) && !o.t.Failed(); {
-		time.Sleep(10 * time.Millisecond)
-	}
 	o.ending.Store(true)
 	o.actors.Wait()
 	require.False(o.t, o.t.Failed())
@@ -88,7 +104,10 @@ func (o *ordeal) act(pace time.Duration, do func(*resp.Conn) error) {
 					return
 				}
 			}
-			if err := do(c); err != nil {
+			o.gate.RLock()
+			err := do(c)
+			o.gate.RUnlock()
+			if err != nil {
 				if errors.Is(err, resp.ErrMalformed) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errWrong) {
 					assert.NoError(o.t, err)
 					return
@@ -203,7 +222,7 @@ func done(count *atomic.Int64, v resp.Value, err error) error {
 }
 
 func (o *ordeal) saver(c *resp.Conn) error {
-	v, err := c.Do("BGSAVE", "SCHEDULE")
+	v, err := c.Do([][]string{{"BGSAVE", "SCHEDULE"}, {"SAVE"}}[rand.IntN(2)]...)
 	return done(&o.count.saved, v, err)
 }
 
@@ -254,6 +273,11 @@ func (o *ordeal) squeezer(c *resp.Conn) error {
 		return fmt.Errorf("%w to INFO: %w", errWrong, err)
 	}
 	policy := []string{"noeviction", "volatile-ttl", "volatile-lru", "allkeys-random"}[rand.IntN(4)]
+	// What is evicted is replicated after what is nested in its notification: a server
+	// that writes to a key in the middle of its own eviction differs from its replicas.
+	o.squeeze.Lock()
+	defer o.squeeze.Unlock()
+	o.nest(nestedReads)
 	before := o.count.outOfMemory.Load()
 	o.squeezes.Add(1)
 	_, err = c.Pipeline([]string{"CONFIG", "SET", "maxmemory-policy", policy}, []string{"CONFIG", "SET", "maxmemory", strconv.FormatInt(used*9/10, 10)})
@@ -263,32 +287,43 @@ func (o *ordeal) squeezer(c *resp.Conn) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	o.release()
+	o.insist("CONFIG", "SET", "maxmemory", "0")
 	o.squeezes.Add(1)
 	return err
 }
 
-// release gives the memory back, on new connections until one lives long enough.
-func (o *ordeal) release() {
+// insist sends a command that must be answered, on new connections until one lives long
+// enough.
+func (o *ordeal) insist(command ...string) resp.Value {
 	for {
 		c, err := resp.Dial(o.s.Addr())
 		if !assert.NoError(o.t, err) {
-			return
+			return resp.Value{}
 		}
-		v, err := c.Do("CONFIG", "SET", "maxmemory", "0")
+		v, err := c.Do(command...)
 		_ = c.Close() // it may be broken
-		if err == nil && !v.IsError() {
-			return
+		if err == nil {
+			return v
 		}
 	}
+}
+
+// info is a field of the server's INFO.
+func (o *ordeal) info(section, field string) string {
+	return server.ParseInfo(o.insist("INFO", section).Text)[field]
 }
 
 func (o *ordeal) String() string {
 	c := &o.count
 	return fmt.Sprintf("%d calls allowed, %d limited, %d waited, %d met a foreign value, %d no memory; "+
-		"%d connections broken, %d of them killed; %d pauses, %d snapshots, %d rewrites, %d flushes, %d swaps, %d keys meddled with, %d evicted",
-		c.allowed.Load(), c.limited.Load(), c.waited.Load(), c.wrongType.Load(), c.outOfMemory.Load(), c.disconnected.Load(), c.killed.Load(), c.paused.Load(),
-		c.saved.Load(), c.rewritten.Load(), c.flushed.Load(), c.swapped.Load(), c.meddled.Load(), o.s.InfoInt("stats", "evicted_keys"))
+		"%d nested calls; %d callers waited for hours to years, %d of them left; "+
+		"%d connections broken, %d of them killed; %d pauses, %d failovers called off, %d snapshots, %d rewrites, %d flushes, %d swaps, %d keys meddled with, %d evicted; "+
+		"%d first replicas, %d of all replicas went on from a file or where they were",
+		c.allowed.Load(), c.limited.Load(), c.waited.Load(), c.wrongType.Load(), c.outOfMemory.Load(),
+		c.nested.Load(), c.longWaits.Load(), c.longWaitsLeft.Load(),
+		c.disconnected.Load(), c.killed.Load(), c.paused.Load(), c.calledOff.Load(),
+		c.saved.Load(), c.rewritten.Load(), c.flushed.Load(), c.swapped.Load(), c.meddled.Load(), o.s.InfoInt("stats", "evicted_keys"),
+		c.visits.Load(), o.s.InfoInt("stats", "sync_partial_ok"))
 }
 
 // requireEverythingHappened makes sure that it was an ordeal.
@@ -298,7 +333,7 @@ func (o *ordeal) requireEverythingHappened() {
 	for name, n := range map[string]*atomic.Int64{
 		"allowed": &c.allowed, "limited": &c.limited, "waited": &c.waited, "wrong type": &c.wrongType, "out of memory": &c.outOfMemory,
 		"killed": &c.killed, "paused": &c.paused, "saved": &c.saved, "rewritten": &c.rewritten, "flushed": &c.flushed,
-		"swapped": &c.swapped, "meddled": &c.meddled,
+		"swapped": &c.swapped, "meddled": &c.meddled, "nested": &c.nested, "long waits": &c.longWaits, "left": &c.longWaitsLeft,
 	} {
 		assert.Positive(o.t, n.Load(), name)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -34,33 +35,59 @@ const (
 )
 
 // Everything that happens to a server in its life, at once: callers that come, go and
-// are killed; snapshots, rewrites and pauses; memory that runs out; databases that are
-// flushed and swapped; other clients that write what they like to a limiter's keys.
-// The server lives, no reply is malformed, its replica is equal to it in the end, and
-// its memory is where it was.
+// are killed; others that wait for seconds or for years, and leave; another module that
+// calls in the middle of every command; snapshots, rewrites, pauses and failovers that
+// are called off; memory that runs out; databases that are flushed and swapped; other
+// clients that write what they like to a limiter's keys. One server has a replica and
+// an append-only file; the other has neither, and first replicas come and go.
+//
+// The servers live, no reply is malformed, nobody is left waiting, replicas are equal to
+// them, they do nothing when nothing happens, and their memory is where it was.
 func TestSoak(t *testing.T) {
 	begin(t)
 	duration := soakDuration(t)
 	// The backlog fills up before the first measurement; Valkey's would take longer.
-	master := server.Start(t, server.AppendOnly("everysec"), server.Config("repl-backlog-size 1mb"))
-	replica := server.Start(t, server.ReplicaOf(master), server.WithoutModule())
-	topology.AwaitReplicas(t, master, replica)
+	heard := server.Start(t, neighbour.Beside(t), server.ModuleArgs("top", "100"), server.AppendOnly("everysec"), server.Config("repl-backlog-size 1mb"))
+	replica := server.Start(t, server.ReplicaOf(heard), server.WithoutModule())
+	topology.AwaitReplicas(t, heard, replica)
+	alone := server.Start(t, neighbour.Beside(t), server.ModuleArgs("top", "100"), server.Config("repl-diskless-sync yes", "repl-backlog-size 1mb", "repl-backlog-ttl 1"))
 
 	// What a server allocates once and keeps (backlog, buffers) is there after a while.
-	warmUp := startOrdeal(t, master)
-	warmUp.last(min(5*time.Second, duration))
-	before := memoryAtRest(t, master, replica, memory{})
+	endureTogether(t, min(5*time.Second, duration), heard, replica, alone)
+	before := [2]memory{memoryAtRest(t, heard, replica, memory{}), memoryAtRest(t, alone, nil, memory{})}
 
-	o := startOrdeal(t, master)
-	o.last(duration)
-	t.Logf("in %v: %s", duration, o)
-	o.requireEverythingHappened()
-	after := memoryAtRest(t, master, replica, before)
+	ordeals := endureTogether(t, duration, heard, replica, alone)
+	after := [2]memory{memoryAtRest(t, heard, replica, before[0]), memoryAtRest(t, alone, nil, before[1])}
+	for i, o := range ordeals {
+		t.Logf("in %v, %s: %s", duration, [2]string{"with a replica", "alone"}[i], o)
+		o.requireEverythingHappened()
+		t.Logf("used_memory %v before, %v after; RSS %v before, %v after", before[i].used, after[i].used, before[i].rss, after[i].rss)
+		assert.Equal(t, before[i].pid, after[i].pid, "the server was replaced")
+		assert.LessOrEqual(t, after[i].used, before[i].used+usedSlack, "used_memory")
+		assert.LessOrEqual(t, after[i].rss, before[i].rss+rssSlack, "RSS")
+	}
+	assert.Positive(t, ordeals[0].count.calledOff.Load(), "failovers called off")
+	assert.Positive(t, ordeals[1].count.visits.Load(), "first replicas")
+	assert.Empty(t, alone.LogLines("listens"))
+}
 
-	t.Logf("used_memory %v before, %v after; RSS %v before, %v after", before.used, after.used, before.rss, after.rss)
-	assert.Equal(t, before.pid, after.pid, "the server was replaced")
-	assert.LessOrEqual(t, after.used, before.used+usedSlack, "used_memory")
-	assert.LessOrEqual(t, after.rss, before.rss+rssSlack, "RSS")
+// endureTogether has both servers endure everything for a while, and returns when all have
+// stopped and gone.
+func endureTogether(t *testing.T, d time.Duration, heard, replica, alone *server.Server) [2]*ordeal {
+	t.Helper()
+	ordeals := [2]*ordeal{startOrdeal(t, heard, replica), startOrdeal(t, alone, nil)}
+	for end := time.Now().Add(d); time.Now().Before(end) && !t.Failed(); {
+		ordeals[1].visit()
+	}
+	for _, o := range ordeals {
+		o.end()
+		o.nest(nil)
+	}
+	requireIdle(t, ordeals[:]...)
+	for _, o := range ordeals {
+		o.goHome()
+	}
+	return ordeals
 }
 
 // memory is what one process has of it.
@@ -73,18 +100,18 @@ type size int64
 
 func (s size) String() string { return fmt.Sprintf("%.1f MiB", float64(s)/(1<<20)) }
 
-// memoryAtRest compares the copies, empties the server, and measures it once it has
+// memoryAtRest compares the copies, where there are two, empties the server, and measures it once it has
 // nothing left to do and is back to what it had before, or will not get there.
 func memoryAtRest(t *testing.T, s, replica *server.Server, before memory) memory {
 	t.Helper()
-	s.MustDo("DEBUG", "SET-ACTIVE-EXPIRE", "0")
-	topology.AwaitReplicas(t, s, replica)
-	require.Equal(t, s.MustDo("DEBUG", "DIGEST").Text, replica.MustDo("DEBUG", "DIGEST").Text, "the replica differs")
-	s.MustDo("DEBUG", "SET-ACTIVE-EXPIRE", "1")
-
+	if replica != nil {
+		requireSame(t, s, replica)
+	}
 	s.MustDo("FLUSHALL")
 	awaitNoRewrite(t, s)
-	topology.AwaitReplicas(t, s, replica)
+	if replica != nil {
+		topology.AwaitReplicas(t, s, replica)
+	}
 	var m memory
 	measure := func() bool {
 		s.MustDo("MEMORY", "PURGE")

@@ -25,7 +25,13 @@ func Start(t testing.TB, opts ...server.Option) *server.Server {
 	t.Helper()
 	path, err := server.CheckModulePath()
 	require.NoError(t, err)
-	return server.Start(t, append(opts, server.Module(path), server.Config("loadmodule "+build(t)))...)
+	return server.Start(t, append(opts, server.Module(path), Beside(t))...)
+}
+
+// Beside adds the neighbour to a server that holds whatever else.
+func Beside(t testing.TB) server.Option {
+	t.Helper()
+	return server.Config("loadmodule " + build(t))
 }
 
 // build compiles the module with the compiler that Go uses.

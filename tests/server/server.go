@@ -200,8 +200,37 @@ func (s *Server) Configure(opts ...Option) {
 }
 
 // Pause stops the process without its noticing, and Resume lets it go on: a host
-// that hangs.
-func (s *Server) Pause() { s.t.Helper(); s.Signal(syscall.SIGSTOP) }
+// that hangs. When Pause returns it does nothing any more.
+func (s *Server) Pause() {
+	s.t.Helper()
+	s.Signal(syscall.SIGSTOP)
+	require.Eventually(s.t, func() bool { return s.procStat()[0] == "T" }, stopPatience, time.Millisecond)
+}
+
+// CPUTime is what the process has used so far, in user and kernel mode.
+func (s *Server) CPUTime() time.Duration {
+	s.t.Helper()
+	var ticks int64
+	for _, field := range s.procStat()[11:13] { // utime and stime
+		n, err := strconv.ParseInt(field, 10, 64)
+		require.NoError(s.t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / ticksPerSecond
+}
+
+// ticksPerSecond is the unit of times in /proc on every Linux architecture of today.
+const ticksPerSecond = 100
+
+// procStat is what the kernel says about the process, from field 3 (the state) of proc(5)'s
+// /proc/pid/stat on.
+func (s *Server) procStat() []string {
+	s.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
+	require.NoError(s.t, err)
+	_, afterName, _ := strings.Cut(string(b), ") ")
+	return strings.Fields(afterName)
+}
 
 // Resume undoes Pause.
 func (s *Server) Resume() { s.t.Helper(); s.Signal(syscall.SIGCONT) }

@@ -3,7 +3,9 @@
 //   NEIGHBOUR.DO command [argument ...]   from now on; without a command, nothing any more
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
-// What it runs may send notifications of its own; those run nothing.
+// What it runs may send notifications of its own; those run nothing. Nor does anything run
+// while writes are paused: a read notifies of a key that is not there (keymiss), and a server
+// that is made to write then ends itself.
 #include <stddef.h>
 #include <stdio.h>
 
@@ -21,6 +23,7 @@ static const char *(*replyText)(Reply *, size_t *length);
 static const char *(*text)(const String *, size_t *length);
 static String *(*keep)(Ctx *, const String *);
 static void (*drop)(Ctx *, String *);
+static int (*avoidReplicaTraffic)(void);
 static int (*replyArray)(Ctx *, long);
 static int (*replyInteger)(Ctx *, long long);
 static int (*replyWord)(Ctx *, const char *);
@@ -39,6 +42,7 @@ static const struct {
     {"StringPtrLen", &text},
     {"HoldString", &keep},
     {"FreeString", &drop},
+    {"AvoidReplicaTraffic", &avoidReplicaTraffic},
     {"ReplyWithArray", &replyArray},
     {"ReplyWithLongLong", &replyInteger},
     {"ReplyWithSimpleString", &replyWord},
@@ -53,7 +57,7 @@ static char lastError[256];
 
 static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
   (void)type, (void)event, (void)key;
-  if (nested || wordCount == 0) return OK;
+  if (nested || wordCount == 0 || avoidReplicaTraffic()) return OK;
   nested = 1;
   seen++;
   Reply *reply = call(ctx, text(words[0], NULL), "!v", words + 1, (size_t)(wordCount - 1));

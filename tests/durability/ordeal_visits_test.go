@@ -1,0 +1,99 @@
+package durability
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// visit has a first replica come to a server that has none, and go again, amid everything
+// else. By default the server forks for it after a delay, and the backlog is there from
+// the beginning on. Now and then a second replica starts from the server's own snapshot
+// and goes on in the backlog. Both end with the server's bytes.
+func (o *ordeal) visit() {
+	t := o.t
+	t.Helper()
+	delay := []string{"0", "1", "5"}[rand.IntN(3)] // 5 is the default
+	o.insist("CONFIG", "SET", "repl-diskless-sync-delay", delay)
+	replicas := []*server.Server{o.startVisitor()}
+	time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+	if dir, ok := o.snapshot(); ok && rand.IntN(2) == 0 {
+		replicas = append(replicas, o.startVisitor(server.Dir(dir)))
+	}
+	for _, r := range replicas {
+		require.Eventually(t, func() bool { return t.Failed() || r.Info("replication")["master_link_status"] == "up" },
+			time.Minute, 5*time.Millisecond, "the link of port %d", r.Port)
+	}
+	if t.Failed() {
+		return
+	}
+	time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+	o.atRest(func() { requireSame(t, o.s, replicas...) })
+	for _, r := range replicas {
+		r.Stop()
+		assert.Empty(t, r.LogLines("unknown command"))
+	}
+	require.Eventually(t, func() bool { return o.info("replication", "repl_backlog_active") == "0" }, time.Minute, 5*time.Millisecond)
+	o.count.visits.Add(1)
+}
+
+// startVisitor starts a replica in the default configuration, with or without the module.
+func (o *ordeal) startVisitor(opts ...server.Option) *server.Server {
+	opts = append(opts, server.ReplicaOf(o.s), server.Config("repl-diskless-sync yes", "repl-diskless-sync-delay 5"))
+	if rand.IntN(2) == 0 {
+		opts = append(opts, server.WithoutModule())
+	}
+	return server.Start(o.t, opts...)
+}
+
+// snapshot copies the server's last one to a folder for a replica.
+func (o *ordeal) snapshot() (dir string, ok bool) {
+	const name = "dump.rdb"
+	b, err := os.ReadFile(filepath.Join(o.s.Dir, name))
+	if err != nil {
+		return "", false
+	}
+	dir = o.t.TempDir()
+	require.NoError(o.t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
+	return dir, true
+}
+
+// atRest does something while nobody else does.
+func (o *ordeal) atRest(do func()) {
+	o.gate.Lock()
+	defer o.gate.Unlock()
+	do()
+}
+
+// requireSame is that replicas hold what their master does, to which no caller writes. The
+// module may still: what was given back in a pause is written after it.
+func requireSame(t *testing.T, s *server.Server, replicas ...*server.Server) {
+	t.Helper()
+	s.MustDo("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+	defer s.MustDo("DEBUG", "SET-ACTIVE-EXPIRE", "1")
+	offset := func() int64 { return s.InfoInt("replication", "master_repl_offset") }
+	for {
+		topology.AwaitReplicas(t, s, replicas...)
+		from := offset()
+		want := s.MustDo("DEBUG", "DIGEST").Text
+		have := make([]string, len(replicas))
+		for i, r := range replicas {
+			have[i] = r.MustDo("DEBUG", "DIGEST").Text
+		}
+		if offset() != from {
+			continue
+		}
+		for i, r := range replicas {
+			require.Equal(t, want, have[i], "the replica on port %d differs", r.Port)
+		}
+		return
+	}
+}
