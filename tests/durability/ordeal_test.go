@@ -318,7 +318,7 @@ func (o *ordeal) String() string {
 	return fmt.Sprintf("%d calls allowed, %d limited, %d waited, %d met a foreign value, %d no memory; "+
 		"%d nested calls; %d callers waited for hours to years, %d of them left; "+
 		"%d connections broken, %d of them killed; %d pauses, %d failovers called off, %d snapshots, %d rewrites, %d flushes, %d swaps, %d keys meddled with, %d evicted; "+
-		"%d first replicas, %d of all replicas went on from a file or where they were",
+		"%d first replicas came and went, %d further ones went on from a snapshot",
 		c.allowed.Load(), c.limited.Load(), c.waited.Load(), c.wrongType.Load(), c.outOfMemory.Load(),
 		c.nested.Load(), c.longWaits.Load(), c.longWaitsLeft.Load(),
 		c.disconnected.Load(), c.killed.Load(), c.paused.Load(), c.calledOff.Load(),

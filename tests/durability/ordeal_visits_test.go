@@ -1,6 +1,7 @@
 package durability
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,17 +17,17 @@ import (
 
 // visit has a first replica come to a server that has none, and go again, amid everything
 // else. By default the server forks for it after a delay, and the backlog is there from
-// the beginning on. Now and then a second replica starts from the server's own snapshot
-// and goes on in the backlog. Both end with the server's bytes.
-func (o *ordeal) visit() {
+// the beginning on. Now and then a second replica starts from a snapshot that the server
+// saves in that time, and goes on in the backlog. Both end with the server's bytes.
+func (o *ordeal) visit(delay time.Duration) {
 	t := o.t
 	t.Helper()
-	delay := []string{"0", "1", "5"}[rand.IntN(3)] // 5 is the default
-	o.insist("CONFIG", "SET", "repl-diskless-sync-delay", delay)
+	o.insist("CONFIG", "SET", "repl-diskless-sync-delay", fmt.Sprint(int(delay.Seconds())))
 	replicas := []*server.Server{o.startVisitor()}
-	time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
-	if dir, ok := o.snapshot(); ok && rand.IntN(2) == 0 {
-		replicas = append(replicas, o.startVisitor(server.Dir(dir)))
+	time.Sleep(time.Duration(rand.Int64N(int64(delay)/2 + int64(time.Second)/2)))
+	if rand.IntN(2) == 0 {
+		require.Eventually(t, func() bool { return t.Failed() || !o.insist("SAVE").IsError() }, time.Minute, 5*time.Millisecond)
+		replicas = append(replicas, o.startVisitor(server.Dir(o.copyOfSnapshot())))
 	}
 	for _, r := range replicas {
 		require.Eventually(t, func() bool { return t.Failed() || r.Info("replication")["master_link_status"] == "up" },
@@ -54,16 +55,14 @@ func (o *ordeal) startVisitor(opts ...server.Option) *server.Server {
 	return server.Start(o.t, opts...)
 }
 
-// snapshot copies the server's last one to a folder for a replica.
-func (o *ordeal) snapshot() (dir string, ok bool) {
+// copyOfSnapshot is a folder for a replica, with the server's last snapshot.
+func (o *ordeal) copyOfSnapshot() (dir string) {
 	const name = "dump.rdb"
 	b, err := os.ReadFile(filepath.Join(o.s.Dir, name))
-	if err != nil {
-		return "", false
-	}
+	require.NoError(o.t, err)
 	dir = o.t.TempDir()
 	require.NoError(o.t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
-	return dir, true
+	return dir
 }
 
 // atRest does something while nobody else does.

@@ -2,6 +2,7 @@ package durability
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func TestSoak(t *testing.T) {
 	heard := server.Start(t, neighbour.Beside(t), server.ModuleArgs("top", "100"), server.AppendOnly("everysec"), server.Config("repl-backlog-size 1mb"))
 	replica := server.Start(t, server.ReplicaOf(heard), server.WithoutModule())
 	topology.AwaitReplicas(t, heard, replica)
-	alone := server.Start(t, neighbour.Beside(t), server.ModuleArgs("top", "100"), server.Config("repl-diskless-sync yes", "repl-backlog-size 1mb", "repl-backlog-ttl 1"))
+	alone := server.Start(t, neighbour.Beside(t), server.ModuleArgs("top", "100"), server.Config("repl-diskless-sync yes", "repl-backlog-size 8mb", "repl-backlog-ttl 1"))
 
 	// What a server allocates once and keeps (backlog, buffers) is there after a while.
 	endureTogether(t, min(5*time.Second, duration), heard, replica, alone)
@@ -68,6 +69,9 @@ func TestSoak(t *testing.T) {
 	}
 	assert.Positive(t, ordeals[0].count.calledOff.Load(), "failovers called off")
 	assert.Positive(t, ordeals[1].count.visits.Load(), "first replicas")
+	if duration >= time.Minute { // every other visit, by chance
+		assert.Positive(t, alone.InfoInt("stats", "sync_partial_ok"), "replicas that went on from a file")
+	}
 	assert.Empty(t, alone.LogLines("listens"))
 }
 
@@ -75,9 +79,15 @@ func TestSoak(t *testing.T) {
 // stopped and gone.
 func endureTogether(t *testing.T, d time.Duration, heard, replica, alone *server.Server) [2]*ordeal {
 	t.Helper()
+	const longVisit = 10 * time.Second // about, with the default delay
+	end := time.Now().Add(d)
 	ordeals := [2]*ordeal{startOrdeal(t, heard, replica), startOrdeal(t, alone, nil)}
-	for end := time.Now().Add(d); time.Now().Before(end) && !t.Failed(); {
-		ordeals[1].visit()
+	ordeals[1].visit(0)
+	for time.Until(end) > longVisit && !t.Failed() {
+		ordeals[1].visit([]time.Duration{0, time.Second, 5 * time.Second}[rand.IntN(3)])
+	}
+	for time.Now().Before(end) && !t.Failed() {
+		time.Sleep(10 * time.Millisecond)
 	}
 	for _, o := range ordeals {
 		o.end()
