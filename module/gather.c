@@ -52,7 +52,9 @@ void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
   }
   int expiry = throttleCommands[call->command].expiry;
   for (int i = 0; i < call->keyCount; i++) {
-    gatherKey(&call->keys[i]);
-    if (expiry) call->keys[i].hadExpiryMs = call->keys[i].handle ? api.GetAbsExpire(call->keys[i].handle) : -1;
+    throttleKey *key = &call->keys[i];
+    gatherKey(key);
+    // Redis 8.6 crashes when it is asked for the expiry of a key that is open and not there.
+    if (expiry) key->hadExpiryMs = key->kind == KEY_ABSENT ? -1 : api.GetAbsExpire(key->handle);
   }
 }
