@@ -23,19 +23,10 @@ func startWithCategories(t *testing.T) *server.Server {
 	return s
 }
 
-// hasCategoryThrottle says whether modules may make categories: since Redis 7.4 and
-// Valkey 8.0.
-func hasCategoryThrottle(s *server.Server) bool {
-	if s.Program.IsValkey() {
-		return s.Program.Major >= 8
-	}
-	return s.Program.AtLeast(7, 4)
-}
-
 func TestCategoryThrottleIsAllThatACallerNeeds(t *testing.T) {
 	t.Parallel()
 	s := startWithCategories(t)
-	if !hasCategoryThrottle(s) {
+	if !s.Program.HasCategoriesOfModules() {
 		t.Skipf("%s has no ACL categories of modules", s.Program)
 	}
 	s.MustDo("ACL", "SETUSER", "u", "on", ">secret", "+@throttle", "~rl:*")
@@ -66,7 +57,7 @@ func TestStandardCategories(t *testing.T) {
 		for _, v := range s.MustDo("COMMAND", "INFO", command).Elems[0].Elems[6].Elems {
 			have = append(have, v.Text)
 		}
-		if !hasCategoryThrottle(s) {
+		if !s.Program.HasCategoriesOfModules() {
 			want = slices.DeleteFunc(want, func(category string) bool { return category == "@throttle" })
 		}
 		slices.Sort(have)

@@ -114,8 +114,10 @@ func checkStanding(v resp.Value) error {
 	switch {
 	case a.Limited != 0 && a.Limited != 1:
 		return fmt.Errorf("limited is neither 0 nor 1")
-	case a.Rule < 1 || a.Rule > 8:
-		return fmt.Errorf("rule is not within 1..8")
+	case a.Rule < 0 || a.Rule > 8:
+		return fmt.Errorf("rule is not within 0..8")
+	case a.Rule == 0 && (a.Limited != 1 || a.Remaining != 0 || a.Granted != 0 || a.WaitMs != 0):
+		return fmt.Errorf("rule is 0 as for a banned key, which nobody gets anything of")
 	case a.Limit < 1 || a.Remaining < 0 || a.Remaining > a.Limit:
 		return fmt.Errorf("remaining is not within 0..limit")
 	case a.Limited == 0 && a.RetryAfterMs != -1 || a.RetryAfterMs < -1 || a.RetryAfterMs == 0:

@@ -121,7 +121,9 @@ func tryServe(t *testing.T, name string, env []string, count int) *page {
 	began := time.AfterFunc(patience, cancel)
 	defer began.Stop()
 	line, _ := bufio.NewReader(stdout).ReadString('\n') // "" at its end
-	p.url = strings.TrimSpace(line)
+	if p.url = strings.TrimSpace(line); p.url == "" {
+		_ = cmd.Wait() // for all that it has to say
+	}
 	return p
 }
 

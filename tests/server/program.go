@@ -31,6 +31,15 @@ func (p Program) AtLeast(major, minor int) bool {
 	return haveMajor > major || haveMajor == major && haveMinor >= minor
 }
 
+// HasCategoriesOfModules says whether modules may make ACL categories: since Redis 7.4 and
+// Valkey 8.0.
+func (p Program) HasCategoriesOfModules() bool {
+	if p.IsValkey() {
+		return p.Major >= 8
+	}
+	return p.AtLeast(7, 4)
+}
+
 func (p Program) String() string { return fmt.Sprintf("%s %d.%d", p.Name, p.Major, p.Minor) }
 
 // DefaultProgram is the server under test: THROTTLE_SERVER (a path, or a name on
