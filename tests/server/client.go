@@ -48,9 +48,17 @@ func User(name, password string) func(*redis.Options) {
 // Raw opens a raw connection, RESP2 until it says HELLO 3.
 func (s *Server) Raw() *resp.Conn {
 	s.t.Helper()
+	c := s.dial()
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// dial is Raw for a connection that its caller closes. A test may make many of them, and
+// what is left to clean up is kept until its end.
+func (s *Server) dial() *resp.Conn {
+	s.t.Helper()
 	c, err := resp.Dial(s.Addr())
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = c.Close() })
 	if s.options.password != "" {
 		v, err := c.Do("AUTH", s.options.password)
 		require.NoError(s.t, err)
@@ -63,7 +71,7 @@ func (s *Server) Raw() *resp.Conn {
 // be an error. It is for administration: every call connects anew.
 func (s *Server) Do(args ...string) resp.Value {
 	s.t.Helper()
-	c := s.Raw()
+	c := s.dial()
 	defer c.Close()
 	v, err := c.Do(args...)
 	require.NoError(s.t, err, "%.200q", args)
