@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,12 @@ func requireSameData(t *testing.T, master, replica *server.Server) {
 	require.Eventually(t, func() bool {
 		return master.Info("replication")["master_repl_offset"] == replica.Info("replication")["slave_repl_offset"]
 	}, 60*time.Second, 5*time.Millisecond)
-	assert.Equal(t, state(master), state(replica))
+	want, have := state(master), state(replica)
+	if master.Do("EXISTS", "brief").Int == 0 { // it expired while they were read, if not before
+		i := slices.Index(want, "brief") + 1
+		want[i], have[i] = "", ""
+	}
+	assert.Equal(t, want, have)
 }
 
 // A unit is taken once for each call, of a key that expires or is made in the middle, too.
