@@ -2,6 +2,8 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,26 +59,30 @@ func TestArgumentsOfEachCommand(t *testing.T) {
 			return l.Throttle(ctx, "k", limits[0], ratelimit.Cost(0))
 		}, []any{"CL.THROTTLE", "k", int64(9), int64(5), "1s", int64(0)}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Limit(ctx, "k", limits) },
-			[]any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "FIXED", "100/1d"}},
+			[]any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "FIXED", "100/1d", "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
 			return l.Limit(ctx, "k", limits[1:], ratelimit.Cost(3), ratelimit.UpTo(), ratelimit.Strict())
-		}, []any{"CL.LIMIT", "k", "FIXED", "100/1d", "COST", int64(3), "UPTO", "STRICT"}},
+		}, []any{"CL.LIMIT", "k", "FIXED", "100/1d", "COST", int64(3), "UPTO", "STRICT", "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
 			return l.Limit(ctx, "k", limits[:1], ratelimit.MaxWait(2500*time.Microsecond))
-		}, []any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "MAXWAIT", "2ms"}},
+		}, []any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "MAXWAIT", "2ms", "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Peek(ctx, "k", limits[1:], ratelimit.Cost(3)) },
-			[]any{"CL.PEEK", "k", "FIXED", "100/1d", "COST", int64(3)}},
+			[]any{"CL.PEEK", "k", "FIXED", "100/1d", "COST", int64(3), "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Refund(ctx, "k", limits[1:]) },
-			[]any{"CL.REFUND", "k", "FIXED", "100/1d"}},
+			[]any{"CL.REFUND", "k", "FIXED", "100/1d", "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], time.Minute) },
-			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1m"}},
+			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1m", "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], 0) },
-			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "0ms"}},
+			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "0ms", "COMPACT"}},
+		// The server's error is to be about what the caller wrote.
+		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Limit(ctx, "k", nil) }, []any{"CL.LIMIT", "k"}},
+		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Peek(ctx, "k", nil, ratelimit.Cost(3)) },
+			[]any{"CL.PEEK", "k", "COST", int64(3), "COMPACT"}},
 		// 0 would be to wait for ever.
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], time.Microsecond) },
-			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1ms"}},
+			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1ms", "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], -time.Microsecond) },
-			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "-1ms"}},
+			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "-1ms", "COMPACT"}},
 	} {
 		var s sent
 		c.call(ratelimit.New(&s))
@@ -115,23 +121,41 @@ func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
 func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 	t.Parallel()
 	limit := ratelimit.Rate(5, time.Second)
-	full := []any{"limited", int64(0), "rule", int64(1), "limit", int64(5), "remaining", int64(4), "retry_after_ms", int64(-1),
+	full := []any{int64(0), int64(1), int64(5), int64(4), int64(-1), int64(200), int64(200), int64(1), int64(0)}
+	with := func(i int, element any) []any {
+		reply := slices.Clone(full)
+		reply[i] = element
+		return reply
+	}
+	named := []any{"limited", int64(0), "rule", int64(1), "limit", int64(5), "remaining", int64(4), "retry_after_ms", int64(-1),
 		"reset_after_ms", int64(200), "next_after_ms", int64(200), "granted", int64(1), "wait_ms", int64(0)}
-	rule := func(n int64) []any { return append(append([]any{}, full...), "rule", n) }
-	for _, c := range []struct {
+	fields := map[any]any{}
+	for i := 0; i < len(named); i += 2 {
+		fields[named[i]] = named[i+1]
+	}
+	type reply struct {
 		reply any
 		ok    bool
-	}{
-		{full, true},
-		{append(append([]any{}, full...), "new_field", "text"), true},
-		{rule(0), false}, {rule(2), false},
-		{full[:len(full)-2], false}, {full[:1], false},
-		{nil, false}, {"OK", false}, {map[any]any{}, false}, {map[any]any{"limited": "0"}, false},
-	} {
-		_, err := ratelimit.New(answers{c.reply}).Limit(t.Context(), "k", ratelimit.Limits{limit}).Result()
-		assert.Equal(t, c.ok, err == nil, "%v: %v", c.reply, err)
 	}
-	for _, reply := range []any{nil, "OK", []any{}, []any{int64(1), int64(2), int64(3), int64(4), "5"}} {
+	replies := []reply{
+		{full, true},
+		{append(slices.Clone(full), int64(7)), true},
+		{append(slices.Clone(full), "text"), true},
+		{with(1, int64(0)), false}, {with(1, int64(2)), false},
+		{named, false}, {fields, false},
+		{nil, false}, {"OK", false}, {int64(0), false}, {map[any]any{}, false},
+	}
+	for i := range full {
+		replies = append(replies, reply{full[:i], false}, reply{with(i, "0"), false}, reply{with(i, nil), false})
+	}
+	for _, c := range replies {
+		got, err := ratelimit.New(answers{c.reply}).Limit(t.Context(), "k", ratelimit.Limits{limit}).Result()
+		assert.Equal(t, c.ok, err == nil, "%v: %v", c.reply, err)
+		if !c.ok {
+			assert.Zero(t, got, "%v", c.reply)
+		}
+	}
+	for _, reply := range []any{nil, "OK", []any{}, []any{int64(1), int64(2), int64(3), int64(4), "5"}, full} {
 		_, err := ratelimit.New(answers{reply}).Throttle(t.Context(), "k", limit).Result()
 		assert.Error(t, err, "%v", reply)
 	}
@@ -143,4 +167,58 @@ type answers struct{ reply any }
 func (a answers) Process(_ context.Context, cmd redis.Cmder) error {
 	cmd.(interface{ SetVal(any) }).SetVal(a.reply)
 	return nil
+}
+
+// Each integer has the place that docs/cl.limit.md gives its field.
+func TestRepliesAreReadByPosition(t *testing.T) {
+	t.Parallel()
+	limits := ratelimit.Limits{ratelimit.Rate(5, time.Second), ratelimit.Fixed(100, day)}
+	for _, c := range []struct {
+		reply []any
+		want  ratelimit.Result
+	}{
+		{[]any{int64(0), int64(2), int64(3), int64(4), int64(-1), int64(6), int64(7), int64(8), int64(9)},
+			ratelimit.Result{Rule: 1, Limit: 3, Remaining: 4,
+				ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond, Granted: 8, Wait: 9 * time.Millisecond}},
+		{[]any{int64(1), int64(1), int64(3), int64(4), int64(5), int64(6), int64(7), int64(0), int64(0), int64(10)},
+			ratelimit.Result{Limited: true, Limit: 3, Remaining: 4,
+				RetryAfter: 5 * time.Millisecond, ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond}},
+		{[]any{int64(1), int64(1), int64(3), int64(4), int64(-1), int64(6), int64(7), int64(0), int64(0)},
+			ratelimit.Result{Limited: true, Limit: 3, Remaining: 4,
+				RetryAfter: ratelimit.Never, ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond}},
+	} {
+		got, err := ratelimit.New(answers{c.reply}).Limit(t.Context(), "k", limits).Result()
+		assert.NoError(t, err)
+		assert.Equal(t, c.want, got)
+	}
+}
+
+// fails answers everything with an error of the server.
+type fails struct{ err error }
+
+func (f fails) Process(_ context.Context, cmd redis.Cmder) error {
+	cmd.SetErr(f.err)
+	return f.err
+}
+
+// serverError is a reply that says what is wrong.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+func (serverError) RedisError()     {}
+
+// Version 0.1.0 of the module refuses COMPACT, with a list of words that differs by command.
+func TestModuleThatIsTooOldIsToldApart(t *testing.T) {
+	t.Parallel()
+	for text, tooOld := range map[string]bool{
+		"ERR unknown command 'CL.LIMIT', with args beginning with: 'k' 'RATE' ":                                     true,
+		"ERR syntax error near 'COMPACT': expected RATE, WINDOW, FIXED, COST, UPTO, STRICT or MAXWAIT":              true,
+		"ERR syntax error near 'COST': expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT": false,
+		"ERR syntax error near '2000000000/s': at most 10^9 units per second":                                       false,
+	} {
+		_, err := ratelimit.New(fails{serverError(text)}).Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(5, time.Second)}).Result()
+		assert.Equal(t, tooOld, errors.Is(err, ratelimit.ErrNoModule), text)
+		assert.ErrorContains(t, err, text)
+		assert.False(t, ratelimit.IsOutage(err), text)
+	}
 }

@@ -19,6 +19,9 @@
 // of 1, and ContextTimeoutEnabled for the deadlines of contexts to count. go-redis
 // repeats commands whose reply got lost; commands of this package that charge units are
 // never repeated, as that could charge them twice.
+//
+// The commands are sent with COMPACT, which version 0.1.0 of the module does not know:
+// upgrade the module on all servers, replicas included, before the applications.
 package ratelimit
 
 import (
@@ -60,7 +63,7 @@ func (l *Limiter) Throttle(ctx context.Context, key string, rate Limit, opts ...
 		cost = o.units()
 	}
 	args := append([]any{name, key}, words...)
-	parse := func(reply any) (Result, error) { return parseIntegers(reply, cost) }
+	parse := func(reply any) (Result, error) { return parseThrottle(reply, cost) }
 	return send(ctx, l.client, charges, parse, append(args, cost)...)
 }
 
@@ -112,6 +115,9 @@ func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, timeout t
 	return ask(ctx, client, charges, name, key, limits, append(limitOptions(opts), timeoutOption(timeout)))
 }
 
+// compact asks for a reply of integers alone, which has the same form in RESP2 and RESP3.
+const compact = "COMPACT"
+
 func ask(ctx context.Context, client Client, e effect, name, key string, limits Limits, opts []LimitOption) *Cmd {
 	args := []any{name, key}
 	for _, limit := range limits {
@@ -124,7 +130,10 @@ func ask(ctx context.Context, client Client, e effect, name, key string, limits 
 	for _, o := range opts {
 		args = append(args, o.words()...)
 	}
-	parse := func(reply any) (Result, error) { return parseFields(reply, len(limits)) }
+	if len(args) > 2 { // otherwise the server's error would be about a word that the caller did not write
+		args = append(args, compact)
+	}
+	parse := func(reply any) (Result, error) { return parseCompact(reply, len(limits)) }
 	return send(ctx, client, e, parse, args...)
 }
 
@@ -164,7 +173,8 @@ type Cmd struct {
 
 func failed(name string, err error) *Cmd { return &Cmd{name: name, err: err} }
 
-// ErrNoModule is the error of a server that does not know the command.
+// ErrNoModule is the error of a server that does not know the command, or whose module does
+// not know COMPACT, such as version 0.1.0.
 var ErrNoModule = errors.New("the server has not loaded throttle.so, or an older one")
 
 // Result is the server's answer. Being limited is no error; see Result.Err. An error
@@ -174,7 +184,7 @@ func (c *Cmd) Result() (Result, error) {
 	switch {
 	case err == nil:
 		return result, nil
-	case redis.HasErrorPrefix(err, "unknown command"):
+	case redis.HasErrorPrefix(err, "unknown command"), redis.HasErrorPrefix(err, "syntax error near '"+compact+"'"):
 		return Result{}, fmt.Errorf("ratelimit: %s: %w: %w", c.name, ErrNoModule, err)
 	}
 	return Result{}, fmt.Errorf("ratelimit: %s: %w", c.name, err)

@@ -59,18 +59,12 @@ func (e *LimitedError) Error() string {
 	return fmt.Sprintf("limited: retry after %v", e.RetryAfter)
 }
 
-// parseIntegers reads the reply of CL.THROTTLE to a call for cost units.
-func parseIntegers(reply any, cost int64) (Result, error) {
+// parseThrottle reads the reply of CL.THROTTLE to a call for cost units.
+func parseThrottle(reply any, cost int64) (Result, error) {
 	elements, _ := reply.([]any)
 	var n [5]int64
-	if len(elements) != len(n) {
+	if len(elements) != len(n) || !integers(elements, n[:]) {
 		return Result{}, fmt.Errorf("the reply is %v, not %d integers", reply, len(n))
-	}
-	for i, e := range elements {
-		var ok bool
-		if n[i], ok = e.(int64); !ok {
-			return Result{}, fmt.Errorf("the reply is %v, not %d integers", reply, len(n))
-		}
 	}
 	r := Result{Limited: n[0] != 0, Limit: n[1], Remaining: n[2], ResetAfter: times(n[4], time.Second)}
 	if r.Limited {
@@ -81,45 +75,46 @@ func parseIntegers(reply any, cost int64) (Result, error) {
 	return r, nil
 }
 
-// parseFields reads the reply of the other commands: a map, or with RESP2 a list of
-// names and values in turn. Fields it does not know are of a newer server. rules is how
-// many limits were asked.
-func parseFields(reply any, rules int) (Result, error) {
-	fields := map[any]any{}
-	switch reply := reply.(type) {
-	case map[any]any:
-		fields = reply
-	case []any:
-		for i := 0; i+1 < len(reply); i += 2 {
-			fields[reply[i]] = reply[i+1]
-		}
-	}
-	var err error
-	field := func(name string) int64 {
-		n, ok := fields[name].(int64)
-		if !ok && err == nil {
-			err = fmt.Errorf("the reply is %v, without an integer %s", reply, name)
-		}
-		return n
+// parseCompact reads the reply of the other commands with COMPACT: an array of integers.
+// Those beyond the ninth are of a newer server. rules is how many limits were asked.
+func parseCompact(reply any, rules int) (Result, error) {
+	elements, _ := reply.([]any)
+	var n [9]int64
+	if !integers(elements, n[:]) {
+		return Result{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
 	}
 	r := Result{
-		Limited:    field("limited") != 0,
-		Rule:       int(field("rule")) - 1,
-		Limit:      field("limit"),
-		Remaining:  field("remaining"),
-		RetryAfter: times(field("retry_after_ms"), time.Millisecond),
-		ResetAfter: times(field("reset_after_ms"), time.Millisecond),
-		NextAfter:  times(field("next_after_ms"), time.Millisecond),
-		Granted:    field("granted"),
-		Wait:       times(field("wait_ms"), time.Millisecond),
+		Limited:    n[0] != 0,
+		Rule:       int(n[1]) - 1,
+		Limit:      n[2],
+		Remaining:  n[3],
+		ResetAfter: times(n[5], time.Millisecond),
+		NextAfter:  times(n[6], time.Millisecond),
+		Granted:    n[7],
+		Wait:       times(n[8], time.Millisecond),
 	}
-	if !r.Limited {
-		r.RetryAfter = 0
+	if r.Limited {
+		r.RetryAfter = times(n[4], time.Millisecond)
 	}
-	if err == nil && (r.Rule < 0 || r.Rule >= rules) {
-		err = fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, rules)
+	if r.Rule < 0 || r.Rule >= rules {
+		return Result{}, fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, rules)
 	}
-	return r, err
+	return r, nil
+}
+
+// integers fills n from the first elements, and says whether there are as many and all are
+// integers.
+func integers(elements []any, n []int64) bool {
+	if len(elements) < len(n) {
+		return false
+	}
+	for i := range n {
+		var ok bool
+		if n[i], ok = elements[i].(int64); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // times is n units, or as close to it as a Duration comes; -1 is Never.
