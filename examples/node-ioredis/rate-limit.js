@@ -14,13 +14,16 @@ class Limit extends Command {
   }
 }
 
+// The integers of a reply, in their order. A newer server may add others after them.
+const fields = [
+  'limited', 'rule', 'limit', 'remaining', 'retry_after_ms', 'reset_after_ms', 'next_after_ms', 'granted', 'wait_ms',
+]
+
 // Sends CL.LIMIT with its limits and options in words, resolves to the reply's fields.
 export async function limit(redis, key, ...words) {
-  const reply = await redis.sendCommand(new Limit(key, ...words))
-  if (!Array.isArray(reply)) return reply // RESP3
-  const fields = {}
-  for (let i = 0; i < reply.length; i += 2) fields[reply[i]] = reply[i + 1]
-  return fields
+  const reply = await redis.sendCommand(new Limit(key, ...words, 'COMPACT'))
+  if (!fields.every((_, i) => Number.isInteger(reply?.[i]))) throw new TypeError(`CL.LIMIT replied ${reply}`)
+  return Object.fromEntries(fields.map((name, i) => [name, reply[i]]))
 }
 
 // ioredis has no classes for most of these.

@@ -3,6 +3,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as redis from 'redis'
 
+// The integers of a reply, in their order. A newer server may add others after them.
+const fields = [
+  'limited', 'rule', 'limit', 'remaining', 'retry_after_ms', 'reset_after_ms', 'next_after_ms', 'granted', 'wait_ms',
+]
+
 // What createClient, createClientPool and createCluster need to know of CL.LIMIT: which of
 // its words is the key, and so which node of a cluster to send it to.
 export const modules = {
@@ -11,13 +16,11 @@ export const modules = {
       parseCommand(parser, key, ...words) {
         parser.push('CL.LIMIT')
         parser.pushKey(key)
-        parser.push(...words)
+        parser.push(...words, 'COMPACT')
       },
       transformReply(reply) {
-        if (!Array.isArray(reply)) return reply // RESP3
-        const fields = {}
-        for (let i = 0; i < reply.length; i += 2) fields[reply[i]] = reply[i + 1]
-        return fields
+        if (!fields.every((_, i) => Number.isInteger(reply?.[i]))) throw new TypeError(`CL.LIMIT replied ${reply}`)
+        return Object.fromEntries(fields.map((name, i) => [name, reply[i]]))
       },
     },
   },

@@ -12,12 +12,19 @@ use Time::HiRes qw(sleep);
 
 our @EXPORT_OK = qw(limit retry);
 
+# The integers of a reply, in their order. A newer server may add others after them.
+my @fields = qw(limited rule limit remaining retry_after_ms reset_after_ms next_after_ms granted wait_ms);
+
 # limit($redis, $key, @words) sends CL.LIMIT with its limits and options in words, and
 # returns the reply's fields.
 sub limit {
     my ($redis, $key, @words) = @_;
     my $command = 'CL.LIMIT';
-    return { @{ $redis->$command($key, @words) } };
+    my $reply = $redis->$command($key, @words, 'COMPACT');
+    my %reply;
+    @reply{@fields} = @$reply;
+    die "CL.LIMIT replied @$reply\n" if grep { !defined || !/^-?\d+$/ } values %reply;
+    return \%reply;
 }
 
 # Plack calls this when the middleware is made: the place to refuse a cluster, unless there

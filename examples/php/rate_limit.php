@@ -27,21 +27,26 @@ function connect_to_cluster(string $url): RedisCluster
     }
 }
 
+/** The integers of a reply, in their order. A newer server may add others after them. */
+const FIELDS = [
+    'limited', 'rule', 'limit', 'remaining', 'retry_after_ms', 'reset_after_ms', 'next_after_ms', 'granted', 'wait_ms',
+];
+
 /** Sends CL.LIMIT with its limits and options in words; returns the reply's fields. */
 function limit(Redis|RedisCluster $redis, string $key, string ...$words): array
 {
     $redis->clearLastError();
     // A RedisCluster takes the key first, to find the node.
     $node = $redis instanceof RedisCluster ? [$key] : [];
-    $reply = $redis->rawCommand(...$node, ...['CL.LIMIT', $key, ...$words]);
+    $reply = $redis->rawCommand(...$node, ...['CL.LIMIT', $key, ...$words, 'COMPACT']);
     if ($reply === false) {
         throw new ErrorReply($redis->getLastError());
     }
-    $fields = [];
-    foreach (array_chunk($reply, 2) as [$name, $value]) {
-        $fields[$name] = $value;
+    $integers = array_filter(array_slice((array) $reply, 0, count(FIELDS)), 'is_int');
+    if (count($integers) < count(FIELDS)) {
+        throw new UnexpectedValueException('CL.LIMIT replied ' . json_encode($reply));
     }
-    return $fields;
+    return array_combine(FIELDS, $integers);
 }
 
 /** What the server replied in place of a result. phpredis throws some such replies itself. */

@@ -35,7 +35,7 @@ def get(app):
 def connect():
     """A client for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of."""
     url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
-    options = {"decode_responses": True, "socket_timeout": 1}
+    options = {"socket_timeout": 1}
     if os.environ.get("REDIS_CLUSTER"):
         return redis.RedisCluster.from_url(url, cluster_error_retry_attempts=1, **options)
     return redis.Redis.from_url(url, **options)

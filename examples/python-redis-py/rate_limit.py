@@ -1,6 +1,6 @@
 """Rate limiting with redis-throttle and redis-py: WSGI middleware, and a retry.
 
-Clients are redis.Redis or redis.RedisCluster, made with decode_responses=True.
+Clients are redis.Redis or redis.RedisCluster.
 """
 
 import logging
@@ -12,12 +12,17 @@ import time
 import redis
 
 
+# The integers of a reply, in their order. A newer server may add others after them.
+FIELDS = "limited rule limit remaining retry_after_ms reset_after_ms next_after_ms granted wait_ms".split()
+
+
 def limit(client, key, *words):
     """Send CL.LIMIT with its limits and options in words; return the reply's fields."""
-    reply = client.execute_command("CL.LIMIT", key, *words)
-    if isinstance(reply, dict):  # RESP3
-        return reply
-    return dict(zip(reply[::2], reply[1::2]))
+    reply = client.execute_command("CL.LIMIT", key, *words, "COMPACT")
+    fields = dict(zip(FIELDS, reply))
+    if len(fields) < len(FIELDS) or not all(isinstance(n, int) for n in fields.values()):
+        raise ValueError(f"CL.LIMIT replied {reply}")
+    return fields
 
 
 # How replies begin of a server that will decide the same call later, or that another

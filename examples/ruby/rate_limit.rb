@@ -1,11 +1,17 @@
 # Rate limiting with redis-throttle and redis-rb: Rack middleware, and a retry.
 require "redis"
 
+# The integers of a reply, in their order. A newer server may add others after them.
+FIELDS = %w[limited rule limit remaining retry_after_ms reset_after_ms next_after_ms granted wait_ms]
+
 # Sends CL.LIMIT with its limits and options in words; returns the reply's fields.
 def limit(redis, key, *words)
   # In lower case, as the server lists it: or else redis-rb 4 asks a cluster's nodes at random.
-  reply = redis.call("cl.limit", key, *words)
-  reply.is_a?(Hash) ? reply : reply.each_slice(2).to_h # RESP3, RESP2
+  reply = redis.call("cl.limit", key, *words, "COMPACT")
+  fields = FIELDS.zip(reply).to_h
+  raise TypeError, "CL.LIMIT replied #{reply}" unless fields.values.all?(Integer)
+
+  fields
 end
 
 # How replies begin of a server that will decide the same call later, or that another
