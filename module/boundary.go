@@ -12,17 +12,21 @@ import (
 	"redis-throttle/module/command"
 )
 
-// The call in hand, and its views of the arguments. The server runs commands one at
-// a time, and a decision does not call back into it, so one of each is enough. They hold
-// for one crossing: whatever C does between two of them may end in another module, which
-// may call a command of this one.
+// The call in hand. The server runs commands one at a time, and a decision does not call back
+// into it, so one is enough. It holds for one crossing: whatever C does between two of them may
+// end in another module, which may call a command of this one.
 var (
 	current command.Call
-	views   [command.MaxArgsOfKeys][]byte
 	members command.Members
+	past    command.Past
 )
 
-func init() { current.Key = &current.KeysRoom[0] }
+func init() {
+	current.Key, current.Past = &current.KeysRoom[0], &past
+	if b := view(&C.throttleView{length: 1, capacity: 2}); unsafe.SliceData(b) != nil || len(b) != 1 || cap(b) != 2 {
+		panic("module: a throttleView is no []byte")
+	}
+}
 
 // C and package command count alike; otherwise this does not compile.
 var (
@@ -57,6 +61,7 @@ var (
 	_    = same[command.NoKeys-C.KEYS_NONE]
 	_    = same[command.OneKey-C.KEYS_ONE]
 	_    = same[command.CountedKeys-C.KEYS_COUNTED]
+	_    = same[unsafe.Sizeof([]byte{})-C.sizeof_throttleView]
 )
 
 // throttleDecide is the one crossing of a command: it reads what C gathered and
@@ -104,12 +109,8 @@ func keep(*[32 << 10]byte) {}
 
 // gathered shows the call to package command. Nothing is copied.
 func gathered(c *C.throttleCall) {
-	args := unsafe.Slice(c.args, int(c.viewCount))
-	for i := range args {
-		views[i] = view(args[i])
-	}
 	current.ArgCount = int(c.argCount)
-	current.Args = views[:len(args)]
+	current.Args = unsafe.Slice((*[]byte)(unsafe.Pointer(c.args)), int(c.viewCount))
 	current.MayBlock = c.mayBlock != 0
 	current.DB = int(c.db)
 	current.NowNs = int64(c.nowNs)
@@ -119,14 +120,15 @@ func gathered(c *C.throttleCall) {
 	if cmd.MemberWord != "" {
 		gatheredMembers(c.keys.members)
 	}
-	for i, from := range keysOf(c) {
+	keys := keysOf(c)
+	for i := range keys {
 		key := &current.Keys[i]
-		key.Kind = command.KeyKind(from.kind)
+		key.Kind = command.KeyKind(keys[i].kind)
 		if key.Kind == command.String {
-			key.Value = view(from.value)
+			key.Value = view(&keys[i].value)
 		}
 		if cmd.Expiry {
-			key.HadExpiryMs = int64(from.hadExpiryMs)
+			key.HadExpiryMs = int64(keys[i].hadExpiryMs)
 		}
 	}
 }
@@ -135,7 +137,7 @@ func gatheredMembers(from *C.throttleMembers) {
 	members.Reset(int64(from.count), int(from.lowestCount), int(from.namedCount))
 	members.Next, members.Highest = float64(from.next), float64(from.highest)
 	for i := range members.Lowest {
-		members.Lowest[i] = command.Member{Name: view(from.lowest[i]), Score: float64(from.lowestScores[i])}
+		members.Lowest[i] = command.Member{Name: view(&from.lowest[i]), Score: float64(from.lowestScores[i])}
 	}
 	for i := range members.Named {
 		members.Named[i] = float64(from.scores[i])
@@ -159,9 +161,8 @@ func appliedMembers(to *C.throttleMembers) {
 
 func keysOf(c *C.throttleCall) []C.throttleKey { return unsafe.Slice(c.keys, int(c.keyCount)) }
 
-func view(v C.throttleView) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(v.bytes)), int(v.length))
-}
+// view is what C laid out as a []byte.
+func view(v *C.throttleView) []byte { return *(*[]byte)(unsafe.Pointer(v)) }
 
 func outcome(c *C.throttleCall) {
 	c.panicked = 0
@@ -175,10 +176,7 @@ func outcome(c *C.throttleCall) {
 	}
 	switch current.Reply {
 	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields:
-		c.count = C.int32_t(len(current.Integers))
-		for i, n := range current.Integers {
-			c.integers[i] = C.int64_t(n)
-		}
+		c.count = C.int32_t(copy(integersOf(c), current.Integers))
 	case command.ReplyRows:
 		c.count = C.int32_t(current.RowCount)
 	case command.ReplyError:
@@ -212,6 +210,10 @@ func setError(c *C.throttleCall, text []byte) {
 			buffer[i] = '?'
 		}
 	}
+}
+
+func integersOf(c *C.throttleCall) []int64 {
+	return unsafe.Slice((*int64)(unsafe.Pointer(&c.integers)), command.MaxFields)
 }
 
 func bytesOf(chars []C.char) []byte {

@@ -16,9 +16,12 @@ enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
 
+// Laid out as Go's []byte, which is how Go looks at it. The capacity is that of an argument or a
+// value: its length.
 typedef struct {
   const char *bytes;
   size_t length;
+  size_t capacity;
 } throttleView;
 
 // What C has to know of a command; the rest is Go's. commands.c has them in the order of

@@ -17,7 +17,11 @@ int64_t throttleCommandClockNs(void) {
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
   call->argCount = argc - 1;
   call->viewCount = call->argCount < room ? call->argCount : room;
-  for (int i = 0; i < call->viewCount; i++) call->args[i].bytes = api.StringPtrLen(argv[i + 1], &call->args[i].length);
+  for (int i = 0; i < call->viewCount; i++) {
+    throttleView *arg = &call->args[i];
+    arg->bytes = api.StringPtrLen(argv[i + 1], &arg->length);
+    arg->capacity = arg->length;
+  }
 }
 
 // A key that is not there is NULL when it was opened for reading.
@@ -29,6 +33,7 @@ static void gatherKey(throttleKey *key) {
   case KEYTYPE_STRING:
     key->kind = KEY_STRING;
     key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
+    key->value.capacity = key->value.length;
     break;
   default:
     key->kind = KEY_OTHER; // throttleGatherMembers knows better, of commands on sorted sets

@@ -52,6 +52,7 @@ void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleS
     int i = members->lowestCount++;
     members->lowestNames[i] = api.ZsetRangeCurrentElement(key->handle, &members->lowestScores[i]);
     members->lowest[i].bytes = api.StringPtrLen(members->lowestNames[i], &members->lowest[i].length);
+    members->lowest[i].capacity = members->lowest[i].length;
     api.ZsetRangeNext(key->handle);
   }
   api.ZsetRangeStop(key->handle);

@@ -43,8 +43,45 @@ const (
 // ErrEncoding is what Decode says of a value that Append did not write.
 var ErrEncoding = errors.New("not the state of a rate limiter")
 
+// usualDigits is how many digits a TAT of the years 2001 to 2286 has.
+const usualDigits = 19
+
 // ParseTAT reads a plain TAT: decimal digits without leading zeros, below 2^64.
 func ParseTAT(value []byte) (tat uint64, ok bool) {
+	if len(value) != usualDigits || value[0] == '0' {
+		return parseTAT(value)
+	}
+	// The last three digits, after five zeros: what begins the last eight is in the second.
+	const zeros = allZeros & (1<<40 - 1)
+	first, second, last := binary.LittleEndian.Uint64(value), binary.LittleEndian.Uint64(value[8:]), binary.LittleEndian.Uint64(value[11:])
+	last = last&^(1<<40-1) | zeros
+	if (notDigits(first)|notDigits(second)|notDigits(last))&allTopBits != 0 {
+		return 0, false
+	}
+	return (eightDigits(first)*100_000_000+eightDigits(second))*1000 + eightDigits(last), true
+}
+
+const (
+	allZeros   = 0x3030303030303030 // eight digits 0
+	allTopBits = 0x8080808080808080
+)
+
+// notDigits has the top bit of a byte set where one of eight characters is no digit.
+func notDigits(text uint64) uint64 {
+	return (text - allZeros) | (text + allTopBits - (allZeros + 0x0A0A0A0A0A0A0A0A)) | text
+}
+
+// eightDigits is the number that eight digits are, the first of them in the lowest byte: pairs of
+// neighbours make numbers below 100, pairs of those numbers below 10^4, and those the result.
+func eightDigits(text uint64) uint64 {
+	n := text - allZeros
+	n = (n*10 + n>>8) & 0x00FF00FF00FF00FF
+	n = (n*100 + n>>16) & 0x0000FFFF0000FFFF
+	return (n*10_000 + n>>32) & 0xFFFFFFFF
+}
+
+// parseTAT reads a TAT of any length, digit by digit.
+func parseTAT(value []byte) (tat uint64, ok bool) {
 	if len(value) == 0 || len(value) > 20 || (value[0] == '0' && len(value) > 1) {
 		return 0, false
 	}

@@ -95,7 +95,8 @@ type Call struct {
 	Args     [][]byte // views of the first MaxArgs of them
 	NowNs    int64    // the server's clock, ns since the Unix epoch
 	DB       int
-	MayBlock bool // the caller can be made to wait
+	MayBlock bool  // the caller can be made to wait
+	Past     *Past // remembers what words were read as; nil to read those of each call anew
 
 	*Key             // the only key, or the first
 	Keys    []Key    // all of them; in KeysRoom
@@ -119,11 +120,8 @@ type Call struct {
 	// KeysRoom is where whoever gathers calls has room for their keys.
 	KeysRoom [MaxKeys]Key
 
-	cmd         *Command
-	compact     bool // the reply is the integers alone
-	lastLimit   lastLimit
-	lastRequest lastRequest
-
+	cmd      *Command
+	compact  bool // the reply is the integers alone
 	stack    stack.Stack
 	integers [MaxFields]int64
 	value    [MaxValueLen]byte

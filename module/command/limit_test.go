@@ -288,6 +288,7 @@ func TestNoCommandAllocates(t *testing.T) {
 // allocsOf counts the allocations of a call that repeats the one before and of one that
 // does not.
 func allocsOf(command *Command, c *Call) float64 {
+	c.Past = &Past{}
 	words, count := c.Args, c.ArgCount
 	other := call("k WINDOW 1/s RATE 1/s")
 	return testing.AllocsPerRun(100, func() {
@@ -315,6 +316,7 @@ func BenchmarkLimit(b *testing.B) {
 		"fixed":      decide(Limit, valueAfter(b, "k FIXED 100/m"), "user:12345 FIXED 100/m"),
 	} {
 		c.NowNs += nsPerSecond
+		c.Past = &Past{}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

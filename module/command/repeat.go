@@ -1,71 +1,197 @@
 package command
 
 import (
+	"encoding/binary"
+	"math/bits"
+
 	"redis-throttle/gcra"
 	"redis-throttle/stack"
 )
 
-// Callers mostly repeat themselves: between two calls the key differs, the limits do
-// not. Comparing their words with those of the call before takes a fraction of the
-// time of reading them.
+// Callers mostly repeat themselves: between two calls the key differs, while the limits are
+// those of one of a few plans. Comparing their words with remembered ones takes a fraction of
+// the time of reading them.
 
-// maxWordsLen is how many bytes of words are kept in all; longer ones are read anew.
-const maxWordsLen = 256
+const (
+	// maxWordLen is how many bytes a remembered word has at most. Calls with longer ones are read
+	// anew.
+	maxWordLen = 16
+	// Calls are remembered in sets, chosen by a hash of their words: memorySets x memoryWays in
+	// all. Eight plans rarely meet in one set of 16, and four of them find room there.
+	memorySets = 16
+	memoryWays = 4
+)
 
-// lastWords are the words of the call before.
-type lastWords struct {
-	count int
-	ends  [MaxArgs]int
-	text  [maxWordsLen]byte
+// pastWord is a word of up to maxWordLen bytes: its length, and its first and last eight bytes,
+// which overlap where it is shorter.
+type pastWord struct{ len, head, tail uint64 }
+
+// wordOf is the only one of word, which must not be longer than maxWordLen.
+func wordOf(word []byte) pastWord {
+	switch n := len(word); {
+	case n >= 8:
+		return pastWord{uint64(n), binary.LittleEndian.Uint64(word), binary.LittleEndian.Uint64(word[n-8:])}
+	case n >= 4:
+		return pastWord{uint64(n), uint64(binary.LittleEndian.Uint32(word)), uint64(binary.LittleEndian.Uint32(word[n-4:]))}
+	case n > 0:
+		return pastWord{uint64(n), uint64(word[0]) | uint64(word[n/2])<<8, uint64(word[n-1])}
+	}
+	return pastWord{}
 }
 
-func (l *lastWords) are(words [][]byte) bool {
-	if len(words) != l.count {
+// pastWords are the words of a call.
+type pastWords struct {
+	count int // 0: of none, as no call has no words
+	words [MaxArgs]pastWord
+}
+
+func (p *pastWords) are(words [][]byte) bool {
+	if len(words) != p.count || len(words) > len(p.words) {
 		return false
 	}
-	start := 0
 	for i, word := range words {
-		if string(word) != string(l.text[start:l.ends[i]]) {
+		if len(word) > maxWordLen || wordOf(word) != p.words[i] {
 			return false
 		}
-		start = l.ends[i]
 	}
 	return true
 }
 
-func (l *lastWords) note(words [][]byte) {
-	l.count = 0 // for words that do not fit: no call has none
-	end := 0
+func (p *pastWords) note(words [][]byte) {
 	for i, word := range words {
-		if len(word) > maxWordsLen-end {
-			return
-		}
-		end += copy(l.text[end:], word)
-		l.ends[i] = end
+		p.words[i] = wordOf(word)
 	}
-	l.count = len(words)
+	p.count = len(words)
 }
 
-// lastLimit is what the words of CL.THROTTLE's limit were read as. The limit and its period
-// are those of the call in hand once its words are read.
-type lastLimit struct {
-	words    lastWords
+// hashOf is a hash of words for variety. Words that share one only push each other out. ok is
+// false for words that are not to be remembered.
+func hashOf(words [][]byte, allowed options) (hash uint32, ok bool) {
+	const odd = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio
+	h := uint64(allowed)
+	for _, word := range words {
+		if len(word) > maxWordLen {
+			return 0, false
+		}
+		w := wordOf(word)
+		h = (h ^ w.head ^ bits.RotateLeft64(w.tail, 29) ^ w.len) * odd
+		h ^= h >> 32 // what is high comes to count below
+	}
+	return uint32(h * odd >> 32), true
+}
+
+// past is a call that is remembered: words, the options allowed with them, and what they were
+// read as.
+type past[T any] struct {
+	words   pastWords
+	allowed options
+	read    T
+}
+
+// memory is the calls that are remembered, in bounded room. The zero memory remembers none.
+type memory[T any] struct {
+	latest uint8 // where the call before is, as an index of calls
+	fits   bool  // what find was asked for last can be remembered, by hash
+	hash   uint32
+	hashes [memorySets][memoryWays]uint32
+	oldest [memorySets]uint8 // the way that is given up next
+	calls  [memorySets * memoryWays]past[T]
+}
+
+// find returns what the words were read as, or nil. It holds until the next note.
+func (m *memory[T]) find(words [][]byte, allowed options) *T {
+	if latest := &m.calls[m.latest%uint8(len(m.calls))]; latest.allowed == allowed && latest.words.are(words) {
+		return &latest.read
+	}
+	return m.findElsewhere(words, allowed)
+}
+
+func (m *memory[T]) findElsewhere(words [][]byte, allowed options) *T {
+	if m.hash, m.fits = hashOf(words, allowed); !m.fits {
+		return nil
+	}
+	set := m.hash % memorySets
+	for way, hash := range m.hashes[set] {
+		if hash != m.hash {
+			continue
+		}
+		index := set*memoryWays + uint32(way)
+		if call := &m.calls[index]; call.allowed == allowed && call.words.are(words) {
+			m.latest = uint8(index)
+			return &call.read
+		}
+	}
+	return nil
+}
+
+// note makes room for what the words were read as, which find has just not found. It returns
+// nil when they are not to be remembered.
+func (m *memory[T]) note(words [][]byte, allowed options) *T {
+	if !m.fits {
+		return nil
+	}
+	set := m.hash % memorySets
+	way := m.oldest[set]
+	index := uint8(set)*memoryWays + way
+	m.oldest[set] = (way + 1) % memoryWays
+	m.hashes[set][way] = m.hash
+	m.latest = index
+	call := &m.calls[index]
+	call.words.note(words)
+	call.allowed = allowed
+	return &call.read
+}
+
+// Past is what the words of earlier calls were read as.
+type Past struct {
+	limits   memory[pastLimit]
+	requests memory[pastRequest]
+}
+
+// pastLimit is what the words of CL.THROTTLE's limit were read as.
+type pastLimit struct {
 	limit    gcra.Limit
 	periodNs int64
 }
 
-// lastRequest is what the words of a command of the CL.LIMIT family were read as,
-// limits and options.
-type lastRequest struct {
-	words   lastWords
-	allowed options
+// pastRequest is what the words of a command of the CL.LIMIT family were read as, limits and
+// options.
+type pastRequest struct {
 	request request
 	limits  [stack.MaxLimits]stack.Limit
 	count   int
 }
 
-func (l *lastRequest) note(words [][]byte, allowed options, r request, s *stack.Stack) {
-	l.words.note(words)
-	l.allowed, l.request = allowed, r
-	l.count = len(s.Limits(l.limits[:0]))
+func (p *Past) findLimit(words [][]byte) *pastLimit {
+	if p == nil {
+		return nil
+	}
+	return p.limits.find(words, 0)
+}
+
+func (p *Past) noteLimit(words [][]byte, limit pastLimit) {
+	if p == nil {
+		return
+	}
+	if past := p.limits.note(words, 0); past != nil {
+		*past = limit
+	}
+}
+
+func (p *Past) findRequest(words [][]byte, allowed options) *pastRequest {
+	if p == nil {
+		return nil
+	}
+	return p.requests.find(words, allowed)
+}
+
+// noteRequest remembers what words were read as: r, and the limits of s.
+func (p *Past) noteRequest(words [][]byte, allowed options, r request, s *stack.Stack) {
+	if p == nil {
+		return
+	}
+	if past := p.requests.note(words, allowed); past != nil {
+		past.request = r
+		past.count = len(s.Limits(past.limits[:0]))
+	}
 }

@@ -71,10 +71,10 @@ func (c *Call) parseRequest(expected string, allowed options) (r request, ok boo
 		c.Fail(tooManyWords) // nothing that makes sense is so long
 		return r, false
 	}
-	if last := &c.lastRequest; last.allowed == allowed && last.words.are(c.Args[1:]) {
-		c.stack.Load(last.limits[:last.count])
-		c.compact = last.request.compact
-		return last.request, true
+	if past := c.Past.findRequest(c.Args[1:], allowed); past != nil {
+		c.stack.Load(past.limits[:past.count])
+		c.compact = past.request.compact
+		return past.request, true
 	}
 	c.stack.Reset()
 	r.Cost = 1
@@ -111,7 +111,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r request, ok boo
 	if !c.checkRequest(seen, allowed) {
 		return r, false
 	}
-	c.lastRequest.note(c.Args[1:], allowed, r, &c.stack)
+	c.Past.noteRequest(c.Args[1:], allowed, r, &c.stack)
 	c.compact = r.compact
 	return r, true
 }

@@ -49,7 +49,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(uint8(slices.Index(fuzzed, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.value), seed.now, true)
 	}
-	reused := Call{Key: &Key{}}
+	reused := Call{Key: &Key{}, Past: &Past{}}
 	f.Fuzz(func(t *testing.T, command uint8, line, value []byte, now int64, mayBlock bool) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")
@@ -64,7 +64,12 @@ func FuzzRequest(f *testing.F) {
 		c.Run(index)
 		require.Equal(t, lineWas, line, "arguments are only looked at")
 		require.Equal(t, valueWas, value, "the value is only looked at")
-		for range 2 { // as the next call after any other, and as one that repeats it
+		other := call("k RATE 5/s")
+		for i := range 3 { // as the next call after any other, as one that repeats it, and with one in between
+			if i == 2 {
+				reused.Args, reused.ArgCount = other.Args, other.ArgCount
+				reused.Run(Peek)
+			}
 			reused.NowNs, reused.MayBlock, reused.Kind, reused.Value = c.NowNs, c.MayBlock, c.Kind, c.Value
 			reused.Args, reused.ArgCount = c.Args, c.ArgCount
 			reused.Run(index)
@@ -87,7 +92,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-func requireSameAnswer(t *testing.T, want, got *Call) {
+func requireSameAnswer(t require.TestingT, want, got *Call) {
 	require.Equal(t, want.Reply, got.Reply)
 	require.Equal(t, string(want.Error), string(got.Error))
 	require.Equal(t, want.Integers, got.Integers)

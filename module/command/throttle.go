@@ -37,35 +37,35 @@ func throttle(c *Call) {
 		c.Reply = ReplyWrongArity
 		return
 	}
-	limit, quantity, problem := c.parseThrottle()
+	rate, quantity, problem := c.parseThrottle()
 	if problem != "" {
 		c.Fail(problem)
 		return
 	}
 	if c.banned() {
 		restNs := c.banUntil - c.NowNs
-		c.answerThrottle(false, limit.Capacity(), 0, restNs, restNs)
+		c.answerThrottle(false, rate.limit.Capacity(), 0, restNs, restNs)
 		return
 	}
 	if c.Kind == String && stack.HoldsLoneRate(c.Value) {
-		c.throttleQueued(limit, quantity)
+		c.throttleQueued(rate, quantity)
 		return
 	}
 	tat, ok := c.decodeTAT()
 	if !ok {
 		return
 	}
-	d := limit.Take(tat, c.NowNs, quantity)
+	d := rate.limit.Take(tat, c.NowNs, quantity)
 	if d.Changed {
 		c.storeTAT(d.TAT)
 	}
-	c.answerThrottle(d.Allowed, limit.Capacity(), d.Remaining, d.RetryAfter, d.ResetAfter)
+	c.answerThrottle(d.Allowed, rate.limit.Capacity(), d.Remaining, d.RetryAfter, d.ResetAfter)
 }
 
 // throttleQueued decides where CL.LIMIT has reserved, as CL.LIMIT with this one rate does.
-func (c *Call) throttleQueued(limit gcra.Limit, quantity int64) {
+func (c *Call) throttleQueued(rate pastLimit, quantity int64) {
 	c.stack.Reset()
-	c.stack.Add(stack.RateOf(limit, c.lastLimit.periodNs))
+	c.stack.Add(stack.RateOf(rate.limit, rate.periodNs))
 	if !c.decodeStack() {
 		return
 	}
@@ -119,7 +119,7 @@ const (
 
 // parseThrottle reads the arguments from max_burst on; problem is the error to
 // answer with, or empty.
-func (c *Call) parseThrottle() (limit gcra.Limit, quantity int64, problem string) {
+func (c *Call) parseThrottle() (rate pastLimit, quantity int64, problem string) {
 	quantity = 1
 	if len(c.Args) > 4 {
 		var ok bool
@@ -128,16 +128,16 @@ func (c *Call) parseThrottle() (limit gcra.Limit, quantity int64, problem string
 		}
 	}
 	words := c.Args[1:4]
-	if c.lastLimit.words.are(words) {
-		return c.lastLimit.limit, quantity, problem
+	if past := c.Past.findLimit(words); past != nil {
+		return *past, quantity, problem
 	}
 	limit, period, limitProblem := parseLimit(words[0], words[1], words[2])
 	if limitProblem != "" {
-		return limit, 0, limitProblem
+		return rate, 0, limitProblem
 	}
-	c.lastLimit.words.note(words)
-	c.lastLimit.limit, c.lastLimit.periodNs = limit, period
-	return limit, quantity, problem
+	rate = pastLimit{limit, period}
+	c.Past.noteLimit(words, rate)
+	return rate, quantity, problem
 }
 
 func parseLimit(maxBurstWord, countWord, periodWord []byte) (limit gcra.Limit, period int64, problem string) {

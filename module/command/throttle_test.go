@@ -190,6 +190,7 @@ func TestADecisionDoesNotAllocate(t *testing.T) {
 		"peek":    run(tatIn(32*nsPerSecond), "k 15 30 60 0"),
 		"error":   run("bar", "k 15 30 60 1"),
 	} {
+		c.Past = &Past{}
 		assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(Throttle) }), name)
 	}
 }
@@ -200,6 +201,7 @@ func BenchmarkThrottle(b *testing.B) {
 		"denied":  run(tatIn(32*nsPerSecond), "user:12345 15 30 60 1"),
 		"peek":    run(tatIn(32*nsPerSecond), "user:12345 15 30 60 0"),
 	} {
+		c.Past = &Past{}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -1,0 +1,52 @@
+package stack
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// What is read eight digits at a time is what is read digit by digit.
+func TestATATIsReadAsItIsWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.Uint64().Draw(t, "tat")
+		got, ok := ParseTAT(strconv.AppendUint(nil, want, 10))
+		require.True(t, ok)
+		require.Equal(t, want, got)
+	})
+}
+
+func TestOnlyDigitsAreATAT(t *testing.T) {
+	for _, good := range []string{"1700000000000000000", "9999999999999999999", "1000000000000000001", "1234567890123456789"} {
+		for place := range good {
+			for b := range 256 {
+				text := []byte(good)
+				text[place] = byte(b)
+				want, wantOK := parseTAT(text)
+				got, ok := ParseTAT(text)
+				require.Equal(t, wantOK, ok, "%q", text)
+				require.Equal(t, want, got, "%q", text)
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		alphabet := []byte("0123456789/:\x00\x2f\x3a\x7f\x80\xb0\xb9\xff")
+		text := rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, 24).Draw(t, "text")
+		want, wantOK := parseTAT(text)
+		got, ok := ParseTAT(text)
+		assert.Equal(t, wantOK, ok, "%q", text)
+		assert.Equal(t, want, got, "%q", text)
+	})
+}
+
+func BenchmarkParseTAT(b *testing.B) {
+	value := []byte("1700000000123456789")
+	for b.Loop() {
+		if _, ok := ParseTAT(value); !ok {
+			b.Fatal("refused")
+		}
+	}
+}
