@@ -83,6 +83,22 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (key->handle) api.CloseKey(key->handle);
 }
 
+// A short string of the server's lies in one piece with its object, and the first command of a
+// module that reads it has it made anew as one that does not. A copy of one that does not is as
+// it has to be from the start, so for each length there is one to copy. Nobody but this function
+// ever sees it.
+enum { SHORT_UP_TO = 64 };
+
+static RedisModuleString *newValue(const throttleView *value) {
+  static RedisModuleString *patterns[SHORT_UP_TO + 1];
+  if (value->length > SHORT_UP_TO) return api.CreateString(NULL, value->bytes, value->length);
+  RedisModuleString **pattern = &patterns[value->length];
+  if (!*pattern) *pattern = api.CreateStringPrintf(NULL, "%*s", (int)value->length, "");
+  size_t length;
+  memcpy((char *)api.StringPtrLen(*pattern, &length), value->bytes, value->length);
+  return api.CreateStringFromString(NULL, *pattern);
+}
+
 int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
   if (!creating || api.GetSelectedDb(ctx) != creating->db) return 0;
   for (int i = 0; i < creating->keyCount; i++) {
@@ -96,7 +112,7 @@ int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
 // may run any command in the middle. Those of ours leave the keys of this call alone; the
 // reference to value keeps it valid whatever the others do.
 static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
-  RedisModuleString *value = api.CreateString(NULL, key->newValue.bytes, key->newValue.length);
+  RedisModuleString *value = newValue(&key->newValue);
   api.RetainString(NULL, value);
   const throttleCall *outer = creating;
   creating = call;
