@@ -89,10 +89,9 @@ func TestALargeTableStaysInOrder(t *testing.T) {
 			if i%n != 0 {
 				continue
 			}
-			order := table.order.indexes
-			for place, e := range order {
-				require.Equal(t, int32(place), table.entries[e].place)
-				require.LessOrEqual(t, table.entries[order[max(place-1, 0)/2]].count, table.entries[e].count)
+			for at, place := range table.order {
+				require.Equal(t, int32(at), table.entries[place.entry].place)
+				require.LessOrEqual(t, table.order[max(at-1, 0)/2].count, place.count)
 			}
 		}
 		require.Len(t, table.index, n)

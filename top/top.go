@@ -29,24 +29,29 @@ const (
 type Table struct {
 	entries []entry
 	names   [][MaxKeyLen]byte // of the entries
-	order   byCount
-	index   map[uint64]int32 // entries by the hash of database and key
+	order   []place           // a heap of all entries, the one with the lowest count on top
+	index   map[uint64]int32  // entries by the hash of database and key
 	seed    maphash.Seed
 	// When the counts were halved last, ns since the epoch.
 	halvedNs int64
 }
 
-// entry counts one key. One whose count is 0 is free, or its hits are long over.
+// entry is one key. One whose count is 0 is free, or its hits are long over.
 //
 // Keys are told apart by their hashes alone. That any two of 100,000 keys share one has a
 // probability of 3 in 10^10; they would be counted as one key.
 type entry struct {
 	hash  uint64
-	count uint64
 	err   uint64
 	db    int32
 	len   int32 // of the name
-	place int32 // in order
+	place int32 // in order, where its count is
+}
+
+// place is one of the places of a heap by count.
+type place struct {
+	count uint64
+	entry int32
 }
 
 // Key is one of the answers of Top. Name is the first MaxKeyLen bytes of it.
@@ -64,9 +69,9 @@ func (t *Table) Resize(n int) {
 		return
 	}
 	t.entries, t.names = make([]entry, n), make([][MaxKeyLen]byte, n)
-	t.order = byCount{entries: t.entries, indexes: make([]int32, n)}
+	t.order = make([]place, n)
 	for i := range t.entries {
-		t.entries[i].place, t.order.indexes[i] = int32(i), int32(i)
+		t.entries[i].place, t.order[i].entry = int32(i), int32(i)
 	}
 	t.index = make(map[uint64]int32, 2*n)
 	t.seed = maphash.MakeSeed()
@@ -85,15 +90,38 @@ func (t *Table) Hit(db int, key []byte, nowNs int64) {
 	hash := maphash.Bytes(t.seed, key) + uint64(db)
 	i, found := t.index[hash]
 	if !found {
-		i = t.order.indexes[0]
+		i = t.order[0].entry
 		e := &t.entries[i]
 		delete(t.index, e.hash)
 		t.index[hash] = i
-		e.hash, e.err, e.db = hash, e.count, int32(db)
+		e.hash, e.err, e.db = hash, t.order[0].count, int32(db)
 		e.len = int32(copy(t.names[i][:], key))
 	}
-	t.entries[i].count++
-	heap.Fix(&t.order, int(t.entries[i].place))
+	t.countOne(int(t.entries[i].place))
+}
+
+// countOne adds a hit to the entry at a place, which sinks below those with fewer. A heap that
+// asks an interface for each comparison takes longer than everything else in Hit.
+func (t *Table) countOne(at int) {
+	sinking := t.order[at]
+	sinking.count++
+	for {
+		child := 2*at + 1
+		if child >= len(t.order) {
+			break
+		}
+		if right := child + 1; right < len(t.order) && t.order[right].count < t.order[child].count {
+			child = right
+		}
+		if t.order[child].count >= sinking.count {
+			break
+		}
+		t.order[at] = t.order[child]
+		t.entries[t.order[at].entry].place = int32(at)
+		at = child
+	}
+	t.order[at] = sinking
+	t.entries[sinking.entry].place = int32(at)
 }
 
 // Top lists the up to n keys with the highest counts, the highest first; of equal counts,
@@ -104,10 +132,11 @@ func (t *Table) Top(list []Key, n int, nowNs int64) []Key {
 	best, isHeap := lastFirst(list[:0]), false
 	for i := range t.entries {
 		e := &t.entries[i]
-		if e.count == 0 {
+		count := t.order[e.place].count
+		if count == 0 {
 			continue
 		}
-		key := Key{DB: int(e.db), Name: t.names[i][:e.len], Count: e.count, Error: e.err}
+		key := Key{DB: int(e.db), Name: t.names[i][:e.len], Count: count, Error: e.err}
 		if len(best) < n {
 			best = append(best, key)
 			continue
@@ -151,26 +180,9 @@ func (t *Table) fade(nowNs int64) {
 	t.halvedNs += halvings * halfLifeNs
 	shift := uint(min(halvings, 63))
 	for i := range t.entries {
-		t.entries[i].count >>= shift
+		t.order[i].count >>= shift
 		t.entries[i].err >>= shift
 	}
-}
-
-// byCount is a heap of the indexes of all entries, the one with the lowest count on top.
-type byCount struct {
-	entries []entry
-	indexes []int32
-}
-
-func (h *byCount) Len() int { return len(h.indexes) }
-
-func (h *byCount) Less(a, b int) bool {
-	return h.entries[h.indexes[a]].count < h.entries[h.indexes[b]].count
-}
-
-func (h *byCount) Swap(a, b int) {
-	h.indexes[a], h.indexes[b] = h.indexes[b], h.indexes[a]
-	h.entries[h.indexes[a]].place, h.entries[h.indexes[b]].place = int32(a), int32(b)
 }
 
 // lastFirst is a heap of the keys to list, the last of them on top.
@@ -180,9 +192,7 @@ func (h lastFirst) Len() int           { return len(h) }
 func (h lastFirst) Less(a, b int) bool { return compare(h[a], h[b]) > 0 }
 func (h lastFirst) Swap(a, b int)      { h[a], h[b] = h[b], h[a] }
 
-// Neither heap gets larger or smaller, but heap.Interface asks for a Push and a Pop.
+// The heap gets neither larger nor smaller, but heap.Interface asks for a Push and a Pop.
 
-func (h *byCount) Push(any)   {}
-func (h *byCount) Pop() any   { return nil }
 func (h *lastFirst) Push(any) {}
 func (h *lastFirst) Pop() any { return nil }
