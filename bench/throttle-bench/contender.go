@@ -1,11 +1,18 @@
 package main
 
 import (
-	"fmt"
+	"bytes"
+	"cmp"
+	_ "embed"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"redis-throttle/bench/internal/must"
 )
 
-// Contender is one way to answer a call that is measured against the others.
+// contender is one way to answer a call that is measured against the others, and what was
+// measured of it.
 //
 // Its calls are templates, words separated by spaces, in which
 //
@@ -13,33 +20,29 @@ import (
 //	{id}    is another random number
 //	{mix}   is a digit from 0 to 7, always the same for a key; calls take turns
 //	{sha}   is the SHA1 of Script, loaded
-//	{call}  in Setup, is Args
-type Contender struct {
-	Name  string
-	Group string
-	// Host is the server it is measured on: contenders on one host share a process.
-	Host string
-	// Args is the call that is measured. A contender whose command the host does not
-	// have is skipped.
-	Args string
-	// Beside names the contender whose execution time this one's is set beside: the floor
-	// for the same kind of call, or what differs in one respect.
-	Beside string
-	// Script is the file in recipes/ that {sha} stands for.
-	Script string
-	// Setup is called for every key before each slice; nil is Args, once.
-	Setup []string
-	// Lasting says that Setup outlives the run and is needed once only.
-	Lasting bool
-	// KeysOf names the contender whose keys this one shares, and does not set up.
-	KeysOf string
-	// Verify says whether a reply is what the contender's name promises.
-	Verify func(reply any) error
-	// Writes says what a call does to the data set, where that is known.
-	Writes effect
-	// Keeps are the calls whose state is weighed in bytes per key; nil is none. Their limit
-	// is 1000 per day: what they leave must outlast the weighing.
-	Keeps []string
+//	{call}  is Call
+type contender struct {
+	Name    string               `json:"name"`
+	Group   string               `json:"group"`
+	Call    string               `json:"command"`          // what is measured; skipped where the host does not have the command
+	Beside  string               `json:"beside,omitempty"` // the contender to compare it with; by default the floor of its kind
+	Samples map[metric][]float64 `json:"samples" yaml:"-"` // one a round
+
+	Kind   string   `json:"-"` // of kinds
+	Host   string   `json:"-"` // the server it is measured on, a path of a module or one of the hosts below
+	Script string   `json:"-"` // the file in recipes/ that {sha} stands for
+	Setup  []string `json:"-"` // called for every key before the calls that are measured; by default Call, once
+	KeysOf string   `json:"-"` // the contender whose keys it uses, in place of its own
+	// Keeps are the calls whose state is weighed in bytes per key. Their limit is 1000 per
+	// day: what they leave must outlast the weighing.
+	Keeps []string `json:"-"`
+}
+
+// kind is what a contender promises of each call.
+type kind struct {
+	reply  string // what the reply is; of an array, its first element or what follows "limited"
+	writes effect
+	floor  string // the contender that does the least a module can do for such a call
 }
 
 // effect is what a call changes.
@@ -51,68 +54,69 @@ const (
 	writesNever
 )
 
-// setupCalls are the templates to run for every key.
-func (c Contender) setupCalls() []string {
-	if c.Setup == nil {
-		return []string{c.Args}
+// kinds of calls. The others' are verified by their replies alone.
+var kinds = map[string]kind{
+	"pong":           {"PONG", writesNever, ""},
+	"value":          {"1700000000000000000", writesNever, ""},
+	"ok":             {"OK", writesAlways, ""},
+	"allowed":        {"0", writesAlways, "floor allowed"},
+	"denied":         {"1", writesNever, "floor denied"},
+	"peeked":         {"0", writesNever, "floor denied"},
+	"allowed fields": {"0", writesAlways, "floor allowed, fields"},
+	"denied fields":  {"1", writesNever, "floor denied, fields"},
+	"peeked fields":  {"0", writesNever, "floor denied, fields"},
+	"other allowed":  {"0", writesSometimes, ""},
+	"other denied":   {"1", writesSometimes, ""},
+}
+
+// The servers that contenders are measured on, beside those called by the path of their module.
+const (
+	hostMain  = "" // with the module as it comes, and the floor
+	hostPlain = "without module"
+	hostTop   = "CL.TOP on"
+)
+
+// Groups that tables and charts treat in a way of their own.
+const (
+	groupBaseline = "baseline"
+	groupFloor    = "floor"
+	groupThrottle = "CL.THROTTLE"
+	groupLimit    = "CL.LIMIT"
+	groupLua      = "lua"
+	groupPeer     = "peer"
+	groupBuild    = "build"
+)
+
+// baseline is the contender that the others' figures are divided by.
+const baseline = "SET PX"
+
+//go:embed contenders.yaml
+var contendersSource []byte
+
+// contenders reads everything that is measured.
+func contenders() (list []contender) {
+	defer must.Name("contenders.yaml")
+	var groups []struct {
+		Group      string
+		Contenders []contender
 	}
-	calls := make([]string, len(c.Setup))
-	for i, template := range c.Setup {
-		calls[i] = strings.ReplaceAll(template, "{call}", c.Args)
+	decoder := yaml.NewDecoder(bytes.NewReader(contendersSource))
+	decoder.KnownFields(true)
+	must.Do(decoder.Decode(&groups))
+	for _, g := range groups {
+		for _, c := range g.Contenders {
+			c.Group = g.Group
+			if g.Group != groupFloor {
+				c.Beside = cmp.Or(c.Beside, kinds[c.Kind].floor)
+			}
+			list = append(list, c)
+		}
 	}
-	return calls
+	return list
 }
 
 // command is the name the server counts the call under.
-func (c Contender) command() string {
-	name, _, _ := strings.Cut(c.Args, " ")
+func (c contender) command() string {
+	name, _, _ := strings.Cut(c.Call, " ")
 	return name
-}
-
-// words fills a template in.
-func words(template, sha, key, id, mix string) []string {
-	fill := strings.NewReplacer("{sha}", sha, "{key}", key, "{id}", id, "{mix}", mix)
-	fields := strings.Fields(template)
-	for i, field := range fields {
-		fields[i] = fill.Replace(field)
-	}
-	return fields
-}
-
-// limitedFlag finds the verdict in a limiter's reply: 0 allowed, 1 limited. It is the
-// reply itself, an array's first element, or what follows the word "limited".
-func limitedFlag(reply any) (int64, error) {
-	value := reply
-	if array, ok := reply.([]any); ok && len(array) > 0 {
-		value = array[0]
-		if value == "limited" && len(array) > 1 {
-			value = array[1]
-		}
-	}
-	flag, ok := value.(int64)
-	if !ok || flag < 0 || flag > 1 {
-		return 0, fmt.Errorf("%v is no verdict: it begins with neither 0 (allowed) nor 1 (limited)", reply)
-	}
-	return flag, nil
-}
-
-func isAllowed(reply any) error { return hasVerdict(reply, 0, "allowed") }
-func isDenied(reply any) error  { return hasVerdict(reply, 1, "denied") }
-
-func hasVerdict(reply any, want int64, name string) error {
-	flag, err := limitedFlag(reply)
-	if err == nil && flag != want {
-		err = fmt.Errorf("%v is not %s", reply, name)
-	}
-	return err
-}
-
-// is verifies a reply that is always the same.
-func is(want string) func(any) error {
-	return func(reply any) error {
-		if reply != want {
-			return fmt.Errorf("%v is not %q", reply, want)
-		}
-		return nil
-	}
 }

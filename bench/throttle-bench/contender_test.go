@@ -11,53 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAVerdictIsFoundInEveryShapeOfReply(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		reply any
-		want  int64
-	}{
-		{"a number", int64(1), 1},
-		{"an array's first element", []any{int64(0), int64(16), int64(15), int64(-1), int64(2)}, 0},
-		{"what follows the word limited", []any{"limited", int64(1), "rule", int64(2)}, 1},
-	} {
-		got, err := limitedFlag(tt.reply)
-		require.NoError(t, err, tt.name)
-		assert.Equal(t, tt.want, got, tt.name)
-	}
-	for _, reply := range []any{nil, "OK", []any{}, []any{"limited"}, []any{"limit", int64(1)}, int64(2), int64(-1), []any{nil}} {
-		_, err := limitedFlag(reply)
-		assert.Error(t, err, "%v", reply)
-	}
-}
-
-func TestAReplyMustBeWhatTheNamePromises(t *testing.T) {
-	allowed, denied := []any{int64(0)}, []any{int64(1)}
-	assert.NoError(t, isAllowed(allowed))
-	assert.NoError(t, isDenied(denied))
-	assert.ErrorContains(t, isAllowed(denied), "not allowed")
-	assert.ErrorContains(t, isDenied(allowed), "not denied")
-	assert.NoError(t, is("PONG")("PONG"))
-	assert.Error(t, is("PONG")(nil))
-}
-
-func TestATemplateIsFilledInWordByWord(t *testing.T) {
-	assert.Equal(t, []string{"EVALSHA", "abc", "1", "k:1", "n7", "{x}", "30"}, words("EVALSHA {sha} 1 {key} n{id} {x} {mix}0", "abc", "k:1", "7", "3"))
-}
-
 func TestEveryContenderIsComplete(t *testing.T) {
-	lists := [][]Contender{contenders, lastingContenders, quantityContenders(1), peerContenders("x.so", "X", peerTemplate)}
+	lists := [][]contender{contenders(), lastingContenders, quantityContenders(1), peerContenders("x.so", "X", peerTemplate)}
 	for _, list := range lists {
 		var names []string
 		for _, c := range list {
 			assert.NotContains(t, names, c.Name, "names tell contenders apart")
 			names = append(names, c.Name)
-			assert.NotNil(t, c.Verify, "%s: nothing verifies its replies", c.Name)
+			assert.NotEmpty(t, kinds[c.Kind].reply, "%s: nothing verifies its replies", c.Name)
 			assert.NotEmpty(t, c.Group, c.Name)
-			for _, template := range slices.Concat([]string{c.Args}, c.setupCalls(), c.Keeps) {
-				assert.Empty(t, strings.Trim(strings.Join(words(template, "", "", "", ""), ""), allButBraces), "%s: an unknown placeholder in %s", c.Name, template)
+			e := entrant{contender: c}
+			for _, call := range e.calls(slices.Concat([]string{"{call}"}, c.Setup, c.Keeps)) {
+				assert.Empty(t, strings.Trim(strings.ReplaceAll(fill(call, 0, 0), " ", ""), allButBraces), "%s: an unknown placeholder in %s", c.Name, call)
 			}
-			assert.Equal(t, c.Script != "", strings.Contains(c.Args, "{sha}"), "%s: a script and its SHA go together", c.Name)
+			assert.Equal(t, c.Script != "", strings.Contains(c.Call, "{sha}"), "%s: a script and its SHA go together", c.Name)
 			if c.Script != "" {
 				source, err := recipes.ReadFile("recipes/" + c.Script)
 				require.NoError(t, err)
@@ -77,7 +44,7 @@ func TestEveryRecipeIsMeasured(t *testing.T) {
 	files, err := recipes.ReadDir("recipes")
 	require.NoError(t, err)
 	for _, file := range files {
-		assert.True(t, slices.ContainsFunc(contenders, func(c Contender) bool { return c.Script == file.Name() }), file.Name())
+		assert.True(t, slices.ContainsFunc(contenders(), func(c contender) bool { return c.Script == file.Name() }), file.Name())
 	}
 }
 
@@ -86,7 +53,7 @@ func TestPeersAreWordsWithAnOptionalTemplate(t *testing.T) {
 	require.NoError(t, err)
 	var calls []string
 	for _, c := range got {
-		calls = append(calls, c.Host+" "+c.Args)
+		calls = append(calls, c.Host+" "+c.Call)
 		assert.Equal(t, groupPeer, c.Group)
 	}
 	assert.Equal(t, []string{
@@ -111,18 +78,18 @@ func TestPeersAreWordsWithAnOptionalTemplate(t *testing.T) {
 func TestAnotherBuildMakesTheSameCallsNextToThisOnes(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.so")
 	require.NoError(t, os.WriteFile(other, nil, 0o644))
-	list := withBuilds(contenders, []string{other})
+	list := withBuilds(contenders(), []string{other})
 	ours := 0
 	for i, c := range list {
 		switch {
 		case c.Group == groupBuild:
 			assert.Equal(t, list[i-1].Name, c.Beside, "it takes its turn next to what it is set beside")
-			assert.Equal(t, list[i-1].Args, c.Args)
+			assert.Equal(t, list[i-1].Call, c.Call)
 			assert.Equal(t, other, c.Host)
-		case c.Host == hostMain && strings.HasPrefix(c.Args, "CL."):
+		case c.Host == hostMain && strings.HasPrefix(c.Call, "CL."):
 			ours++
 			assert.Equal(t, c.Name, list[i+1].Beside)
 		}
 	}
-	assert.Equal(t, len(contenders)+ours+1, len(list), "and the baseline tells the servers apart")
+	assert.Equal(t, len(contenders())+ours+1, len(list), "and the baseline tells the servers apart")
 }

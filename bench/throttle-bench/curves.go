@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,35 +18,21 @@ import (
 
 // curve is a scale along which SET and CL.THROTTLE are compared.
 type curve struct {
-	curveResult
-	points []curvePoint
+	Points []point `json:"points"`
+
+	name, axis string
+	metrics    []metric // in the table
+	charted    []metric
 }
 
-// curveResult is how figures change along one scale.
-type curveResult struct {
-	Name    string     `json:"name"`
-	Axis    string     `json:"axis"`    // what the scale is
-	Log     bool       `json:"log"`     // spaced by powers of ten; otherwise the points have labels
-	Metrics []metric   `json:"metrics"` // in the table
-	Charted []metric   `json:"charted"` // in the chart
-	Points  []curvedAt `json:"points"`
-}
-
-// curvedAt is what was measured at one place on the scale.
-type curvedAt struct {
-	X          float64           `json:"x"`
-	Label      string            `json:"label"`
-	Contenders []contenderResult `json:"contenders"`
-}
-
-// curvePoint is one place on the scale. What it leaves open is as in the table, with
+// point is one place on the scale. What it leaves open is as in the table, with
 // lastingContenders.
-type curvePoint struct {
-	x          float64
-	label      string
+type point struct {
+	Label      string      `json:"label"`
+	Contenders []contender `json:"contenders"` // with their figures, once it was measured
+
 	keys       int
-	shape      shape
-	contenders []Contender
+	clients    int // that do not pipeline
 	serverArgs []string
 	replicas   int
 }
@@ -55,116 +42,87 @@ var (
 	latencyMetrics   = []metric{metricP50, metricP95, metricP99, metricRate}
 )
 
+var lastingSet = contender{Name: baseline, Group: groupBaseline, Kind: "ok", Call: "SET {key} 1700000000000000000 PX 86400000"}
+
 // lastingContenders are set up once, so that ten million keys can be. The bucket of the
 // allowed calls needs half an hour to refill, and has room for sixteen hours' worth; to
 // the denied ones, whose limit is one per hour, the same bucket has no room.
-var lastingContenders = []Contender{
-	{Name: baseline, Group: groupBaseline, Args: callSetLong, Lasting: true, Verify: is("OK"), Writes: writesAlways},
-	{
-		Name: "CL.THROTTLE allowed", Group: groupThrottle, Args: "CL.THROTTLE {key} 1000000 1000 60 1",
-		Setup: []string{"CL.THROTTLE {key} 1000000 1000 60 30000"}, Lasting: true, Verify: isAllowed, Writes: writesAlways,
-	},
-	{
-		Name: "CL.THROTTLE denied", Group: groupThrottle, Args: callDenied,
-		KeysOf: "CL.THROTTLE allowed", Verify: isDenied, Writes: writesNever,
-	},
+var lastingContenders = []contender{
+	lastingSet,
+	{Name: "CL.THROTTLE allowed", Group: groupThrottle, Kind: "allowed", Call: "CL.THROTTLE {key} 1000000 1000 60 1", Setup: []string{"CL.THROTTLE {key} 1000000 1000 60 30000"}},
+	{Name: "CL.THROTTLE denied", Group: groupThrottle, Kind: "denied", Call: "CL.THROTTLE {key} 0 1 3600 1", Setup: []string{}, KeysOf: "CL.THROTTLE allowed"},
 }
 
 // quantityContenders take n units a call: within a million a second, or from a bucket of
 // a million that is empty and regains one an hour.
-func quantityContenders(n int) []Contender {
-	return []Contender{
-		{Name: baseline, Group: groupBaseline, Args: callSetLong, Verify: is("OK"), Writes: writesAlways},
-		{
-			Name: "CL.THROTTLE allowed", Group: groupThrottle, Verify: isAllowed, Writes: writesAlways,
-			Args: fmt.Sprintf("CL.THROTTLE {key} 1000000000 1000000 1 %d", n),
-		},
-		{
-			Name: "CL.THROTTLE denied", Group: groupThrottle, Verify: isDenied, Writes: writesNever,
-			Args:  fmt.Sprintf("CL.THROTTLE {key} 1000000 1 3600 %d", n),
-			Setup: []string{"CL.THROTTLE {key} 1000000 1 3600 1000001"},
-		},
+func quantityContenders(n int) []contender {
+	return []contender{
+		lastingSet,
+		{Name: "CL.THROTTLE allowed", Group: groupThrottle, Kind: "allowed", Call: fmt.Sprintf("CL.THROTTLE {key} 1000000000 1000000 1 %d", n)},
+		{Name: "CL.THROTTLE denied", Group: groupThrottle, Kind: "denied", Call: fmt.Sprintf("CL.THROTTLE {key} 1000000 1 3600 %d", n), Setup: []string{"CL.THROTTLE {key} 1000000 1 3600 1000001"}},
 	}
 }
 
 // allCurves is every curve, in the order they run.
 func allCurves() []curve {
-	newCurve := func(name, axis string, metrics []metric, charted int) curve {
-		return curve{curveResult: curveResult{Name: name, Axis: axis, Log: true, Metrics: metrics, Charted: metrics[:charted]}}
-	}
-	keys := newCurve("keys", "keys", pipelinedMetrics, 1)
+	keys := curve{name: "keys", axis: "keys", metrics: pipelinedMetrics, charted: pipelinedMetrics[:1]}
 	for n := 1_000; n <= 10_000_000; n *= 10 {
-		keys.points = append(keys.points, curvePoint{x: float64(n), keys: n})
+		keys.Points = append(keys.Points, point{Label: strconv.Itoa(n), keys: n})
 	}
-	clients := newCurve("clients", "clients", latencyMetrics, 1)
-	clients.Charted = []metric{metricP50, metricP99}
+	clients := curve{name: "clients", axis: "clients", metrics: latencyMetrics, charted: []metric{metricP50, metricP99}}
 	for _, n := range []int{1, 3, 10, 30, 100, 300, 1000} {
-		clients.points = append(clients.points, curvePoint{x: float64(n), shape: unpipelined(n)})
+		clients.Points = append(clients.Points, point{Label: strconv.Itoa(n), clients: n})
 	}
-	quantity := newCurve("quantity", "quantity", pipelinedMetrics, 1)
+	quantity := curve{name: "quantity", axis: "quantity", metrics: pipelinedMetrics, charted: pipelinedMetrics[:1]}
 	for n := 1; n <= 1_000_000; n *= 10 {
-		quantity.points = append(quantity.points, curvePoint{x: float64(n), contenders: quantityContenders(n)})
+		quantity.Points = append(quantity.Points, point{Label: strconv.Itoa(n), Contenders: quantityContenders(n)})
 	}
-	durability := newCurve("durability", "where writes go", pipelinedMetrics, 2)
-	durability.Log = false
 	aof := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
-	durability.points = []curvePoint{
-		{x: 0, label: "memory"},
-		{x: 1, label: "AOF", serverArgs: aof},
-		{x: 2, label: "2 replicas", replicas: 2},
-		{x: 3, label: "both", serverArgs: aof, replicas: 2},
-	}
+	durability := curve{name: "durability", axis: "where writes go", metrics: pipelinedMetrics, charted: pipelinedMetrics[:2], Points: []point{
+		{Label: "memory"},
+		{Label: "AOF", serverArgs: aof},
+		{Label: "2 replicas", replicas: 2},
+		{Label: "both", serverArgs: aof, replicas: 2},
+	}}
 	return []curve{keys, clients, quantity, durability}
 }
 
-func curveNames() string {
-	var names []string
-	for _, c := range allCurves() {
-		names = append(names, c.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// curves measures the curves that are named, or all, and publishes each.
+// curves measures the curves that are named, or all.
 func curves(ctx context.Context, o options) {
 	all := allCurves()
-	for _, name := range o.args {
-		if !slices.ContainsFunc(all, func(c curve) bool { return c.Name == name }) {
-			must.Fail("there is no curve %q, only %s", name, curveNames())
+	for _, name := range o.Curve.Names {
+		if !slices.ContainsFunc(all, func(c curve) bool { return c.name == name }) {
+			must.Fail("there is no curve %q; --help names them", name)
 		}
 	}
 	for _, c := range all {
-		if len(o.args) > 0 && !slices.Contains(o.args, c.Name) {
+		if len(o.Curve.Names) > 0 && !slices.Contains(o.Curve.Names, c.name) {
 			continue
 		}
-		f := newFile(o, kindCurve)
-		f.Curve = &c.curveResult
-		if o.quick {
-			c.points = c.points[:2]
+		c.Points = c.Points[:min(o.Points, len(c.Points))]
+		var about []string
+		for i := range c.Points {
+			about = c.Points[i].measure(ctx, o, c.name)
 		}
-		for _, p := range c.points {
-			if p.label == "" {
-				p.label = strconv.Itoa(int(p.x))
-			}
-			f.Curve.Points = append(f.Curve.Points, curvedAt{p.x, p.label, p.run(ctx, o, &f)})
-		}
-		publish(o, "curve-"+c.Name, f)
+		o.publish("curve-"+c.name, results{About: append(about, o.rounds()), Curve: &c}, c.table())
+		drawCurve(filepath.Join(o.Out, "curve-"+c.name+".svg"), about[0], c)
 	}
 }
 
-func (p curvePoint) run(ctx context.Context, o options, f *file) []contenderResult {
-	defer must.Name("curve %s, %s", f.Curve.Name, p.label)
-	l := lineup{options: o, keys: cmp.Or(p.keys, o.keys)}
+// measure fills in the figures, and says what they are of.
+func (p *point) measure(ctx context.Context, o options, name string) (about []string) {
+	defer must.Name("curve %s, %s", name, p.Label)
+	l := lineup{options: o, keys: cmp.Or(p.keys, o.Keys), lasting: true}
 	defer l.close()
-	if p.contenders == nil {
-		p.contenders = lastingContenders
+	if p.Contenders == nil {
+		p.Contenders = lastingContenders
 	}
-	l.assemble(ctx, p.contenders, p.serverArgs...)
+	l.assemble(ctx, p.Contenders, p.serverArgs...)
 	if len(l.skipped) > 0 {
-		must.Fail("%v", l.skipped)
+		must.Fail("%s", strings.Join(l.skipped, "; "))
 	}
 	for _, e := range l.entrants {
-		e.prepare(ctx, l.keys)
+		e.each(ctx, l.keys, e.Setup...)
 	}
 	// Each look-up moves a growing hash table on, and as many as there are keys finish it.
 	for _, e := range l.entrants {
@@ -173,30 +131,37 @@ func (p curvePoint) run(ctx context.Context, o options, f *file) []contenderResu
 	master := l.hosts[hostMain]
 	for i := range p.replicas {
 		must.Do(master.ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
-		replica := &host{Server: server.Start(ctx, server.Spec{Program: o.server, Args: []string{"--replicaof", "127.0.0.1", strconv.Itoa(master.Port)}})}
+		replica := &host{Server: server.Start(ctx, server.Spec{Program: o.Server, Args: []string{"--replicaof", "127.0.0.1", strconv.Itoa(master.Port)}})}
 		l.hosts[fmt.Sprintf("replica %d", i)] = replica
 		for replica.Fields(ctx)["master_link_status"] != "up" {
 			pause(ctx, 50*time.Millisecond)
 		}
 	}
-	l.measure(ctx, cmp.Or(p.shape, pipelined))
-	l.describe(ctx, f)
-	return l.results()
+	s := o.pipelined()
+	if p.clients > 0 {
+		s = o.latency(p.clients)
+		s.prefix = "" // there is no other shape
+	}
+	l.measure(ctx, s)
+	p.Contenders = l.contenders()
+	return l.about(ctx)
 }
 
-// curveTable has a row for each contender at each point.
-func curveTable(c curveResult) table.Writer {
-	columns := []column{{"x " + baseline + ", " + c.Metrics[0].title(), c.Metrics[0], partRatio | partRange}}
-	header := table.Row{c.Axis, "", columns[0].title}
-	for _, m := range c.Metrics {
-		columns = append(columns, column{m.title(), m, partMedian | partRange | partRatio})
-		header = append(header, m.title())
+// table has a row for each contender at each point.
+func (c curve) table() table.Writer {
+	columns := []column{{"x " + baseline + ", " + c.metrics[0].title(), c.metrics[0], ratioRange}}
+	for _, m := range c.metrics {
+		columns = append(columns, column{m.title(), m, medianRangeRatio})
 	}
-	t := newTable(fmt.Sprintf("By %s, and times %s", c.Axis, baseline), 2, header...)
-	for _, point := range c.Points {
-		label := point.Label
-		for _, contender := range point.Contenders {
-			t.AppendRow(append(table.Row{label}, row(contender, point.Contenders, columns)...))
+	header := table.Row{c.axis, ""}
+	for _, column := range columns {
+		header = append(header, column.title)
+	}
+	t := newTable(fmt.Sprintf("By %s, and times %s", c.axis, baseline), 2, header...)
+	for _, p := range c.Points {
+		label := p.Label
+		for _, contender := range p.Contenders {
+			t.AppendRow(append(table.Row{label}, row(contender, p.Contenders, columns)...))
 			label = ""
 		}
 		t.AppendSeparator()

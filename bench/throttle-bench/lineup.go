@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -28,6 +30,7 @@ var floorSource string
 type lineup struct {
 	options  options
 	keys     int
+	lasting  bool // keys are set up once, and not anew for each slice
 	hosts    map[string]*host
 	entrants []*entrant
 	skipped  []string // why a contender is not among the entrants
@@ -36,66 +39,75 @@ type lineup struct {
 // host is a server and the connections to it that put load on it.
 type host struct {
 	*server.Server
-	clients []net.Conn
+	clients []*client
 }
 
 // connect returns so many connections.
-func (h *host) connect(n int) []net.Conn {
+func (h *host) connect(n int) []*client {
 	for len(h.clients) < n {
-		h.clients = append(h.clients, must.Get(net.Dial("tcp", h.Addr())))
+		conn := must.Get(net.Dial("tcp", h.Addr()))
+		h.clients = append(h.clients, &client{conn, bufio.NewReader(conn)})
 	}
 	return h.clients[:n]
 }
 
+// disconnect closes the connections, whose buffers are memory of the server.
+func (h *host) disconnect() {
+	for _, c := range h.clients {
+		_ = c.Close()
+	}
+	h.clients = nil
+}
+
 // entrant is a contender that takes part.
 type entrant struct {
-	Contender
-	host    *host
-	prefix  string // of its keys
-	sha     string
-	ready   bool // Lasting, and set up
-	figures contenderResult
+	contender
+	host   *host
+	prefix string // of its keys
+	sha    string
 }
 
 // assemble starts the servers the contenders need, with further arguments for each, and
 // gives them the time to settle. Close the lineup, also when it fails.
-func (l *lineup) assemble(ctx context.Context, list []Contender, serverArgs ...string) {
+func (l *lineup) assemble(ctx context.Context, list []contender, serverArgs ...string) {
 	l.hosts = map[string]*host{}
 	// The host with the module is there in any case: the results name its version.
 	l.startHost(ctx, hostMain, serverArgs)
-	for i, c := range list {
+	for _, c := range list {
 		l.startHost(ctx, c.Host, serverArgs)
-		// Prefixes are of one length, which counts in bytes per key.
-		e := &entrant{Contender: c, host: l.hosts[c.Host], prefix: fmt.Sprintf("k%03d:", i)}
-		e.figures = contenderResult{Name: c.Name, Group: c.Group, Command: c.Args, Beside: c.Beside}
+		e := &entrant{contender: c, host: l.hosts[c.Host]}
 		if known := must.Get(e.host.Do(ctx, "COMMAND", "INFO", c.command()).Slice()); len(known) != 1 || known[0] == nil {
 			l.skipped = append(l.skipped, fmt.Sprintf("%s: the server has no %s", c.Name, c.command()))
 			continue
+		}
+		// Prefixes are of one length, which counts in bytes per key.
+		owner := cmp.Or(c.KeysOf, c.Name)
+		e.prefix = fmt.Sprintf("k%03d:", slices.IndexFunc(list, func(c contender) bool { return c.Name == owner }))
+		e.Samples = map[metric][]float64{}
+		if c.Setup == nil {
+			e.Setup = []string{"{call}"}
 		}
 		if c.Script != "" {
 			source := must.Get(recipes.ReadFile("recipes/" + c.Script))
 			e.sha = must.Get(e.host.ScriptLoad(ctx, string(source)).Result())
 		}
-		if owner := slices.IndexFunc(l.entrants, func(e *entrant) bool { return e.Name == c.KeysOf }); owner >= 0 {
-			e.prefix = l.entrants[owner].prefix
-		}
 		l.entrants = append(l.entrants, e)
 	}
-	pause(ctx, l.options.settle)
+	pause(ctx, l.options.Settle)
 }
 
 func (l *lineup) startHost(ctx context.Context, name string, args []string) {
 	if l.hosts[name] != nil {
 		return
 	}
-	spec := server.Spec{Program: l.options.server, Modules: [][]string{{name}}, Args: args}
+	spec := server.Spec{Program: l.options.Server, Modules: [][]string{{name}}, Args: args}
 	switch name {
 	case hostMain:
 		dir := must.Get(os.MkdirTemp("", "throttle-bench-"))
 		defer os.RemoveAll(dir) // the server keeps what it has loaded
-		spec.Modules = [][]string{{l.options.module}, {buildFloor(ctx, dir)}}
+		spec.Modules = [][]string{{l.options.Module}, {buildFloor(ctx, dir)}}
 	case hostTop:
-		spec.Modules = [][]string{{l.options.module, "top", "1000"}}
+		spec.Modules = [][]string{{l.options.Module, "top", "1000"}}
 	case hostPlain:
 		spec.Modules = nil
 	}
@@ -104,10 +116,7 @@ func (l *lineup) startHost(ctx context.Context, name string, args []string) {
 
 // buildFloor compiles the floor into a folder.
 func buildFloor(ctx context.Context, dir string) string {
-	compiler := "cc"
-	if name := os.Getenv("CC"); name != "" {
-		compiler = name
-	}
+	compiler := cmp.Or(os.Getenv("CC"), "cc")
 	path := filepath.Join(dir, "floor.so")
 	cmd := exec.CommandContext(ctx, compiler, "-O2", "-shared", "-fPIC", "-x", "c", "-o", path, "-")
 	cmd.Stdin = strings.NewReader(floorSource)
@@ -118,14 +127,6 @@ func buildFloor(ctx context.Context, dir string) string {
 	return path
 }
 
-// disconnect closes the connections, whose buffers are memory of the server.
-func (h *host) disconnect() {
-	for _, client := range h.clients {
-		_ = client.Close()
-	}
-	h.clients = nil
-}
-
 // close stops the servers.
 func (l *lineup) close() {
 	for _, h := range l.hosts {
@@ -134,44 +135,36 @@ func (l *lineup) close() {
 	}
 }
 
-// results are the figures so far.
-func (l *lineup) results() (all []contenderResult) {
+// contenders are those that take part, with the figures so far.
+func (l *lineup) contenders() (all []contender) {
 	for _, e := range l.entrants {
-		all = append(all, e.figures)
+		all = append(all, e.contender)
 	}
 	return all
-}
-
-// encoded is a template as it goes over the wire, with marks.
-func (e *entrant) encoded(template string) []byte {
-	return encode(words(template, e.sha, e.prefix+keyMark, idMark, mixMark))
 }
 
 // each makes calls for the keys from 0 up to n, and fails when any is answered an error.
 func (e *entrant) each(ctx context.Context, n int, templates ...string) {
 	defer must.Name("%s", e.Name)
-	var one []byte
-	for _, template := range templates {
-		one = append(one, e.encoded(template)...)
-	}
-	const depth, block = 50, 100_000 // keys
+	const block = 100_000 // keys
 	for from := 0; from < n && len(templates) > 0; from += block {
-		all := batches(min(block, n-from), depth, len(templates), func(b []byte, i int) []byte { return appendCall(b, one, from+i, i) })
-		_, err := load(ctx, e.host.connect(1), all, false)
-		must.Do(err)
+		all := batches(min(block, n-from), pipelineDepth, func(i int) int { return from + i }, e.calls(templates)...)
+		must.Get(load(ctx, e.host.connect(1), all, ""))
 	}
 }
 
-// prepare brings every key into the state the contender's name promises. All that are
-// measured on one server then find as many keys there: their own, or everybody's lasting ones.
-func (e *entrant) prepare(ctx context.Context, keys int) {
-	if e.ready || e.KeysOf != "" {
-		return
+// randomCalls are the calls to measure.
+func (e *entrant) randomCalls(calls, keys, pipeline int) []batch {
+	return batches(calls, pipeline, func(i int) int { return randomKey(keys, i) }, e.calls([]string{"{call}"})...)
+}
+
+// calls fills in what is the same in all calls of the contender.
+func (e *entrant) calls(templates []string) (calls []string) {
+	own := strings.NewReplacer("{sha}", e.sha, "{key}", e.prefix+"{key}")
+	for _, template := range templates {
+		calls = append(calls, own.Replace(strings.ReplaceAll(template, "{call}", e.Call)))
 	}
-	if e.ready = e.Lasting; !e.Lasting {
-		must.Do(e.host.FlushAll(ctx).Err())
-	}
-	e.each(ctx, keys, e.setupCalls()...)
+	return calls
 }
 
 // pause waits.

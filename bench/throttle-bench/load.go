@@ -1,56 +1,39 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// Marks stand in an encoded command for what differs from call to call, and are as long.
-const (
-	keyMark = "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
-	idMark  = "\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02"
-	mixMark = "\x03"
-)
-
 // stacks is how many different digits {mix} takes.
 const stacks = 8
 
-func keyNumber(n int) string  { return fmt.Sprintf("%0*d", len(keyMark), n) }
-func mixDigit(key int) string { return strconv.Itoa(key % stacks) }
-
-// encode writes a command as an array of bulk strings.
-func encode(args []string) []byte {
-	b := fmt.Appendf(nil, "*%d\r\n", len(args))
-	for _, arg := range args {
-		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
-	}
-	return b
+// fill replaces what differs from call to call. Numbers are of one length, which counts in
+// bytes per key.
+func fill(call string, key, id int) string {
+	call = strings.ReplaceAll(call, "{key}", fmt.Sprintf("%012d", key))
+	call = strings.ReplaceAll(call, "{id}", fmt.Sprintf("%012d", id))
+	return strings.ReplaceAll(call, "{mix}", strconv.Itoa(key%stacks))
 }
 
-// appendCall appends an encoded command with its marks filled in.
-func appendCall(b, encoded []byte, key, id int) []byte {
-	call := append(b, encoded...)
-	for at := len(b); at < len(call); at++ {
-		switch call[at] {
-		case keyMark[0]:
-			copy(call[at:], keyNumber(key))
-		case idMark[0]:
-			copy(call[at:], keyNumber(id))
-		case mixMark[0]:
-			copy(call[at:], mixDigit(key))
-		}
+// encode writes a call as an array of bulk strings, as long as they will be once filled in.
+func encode(call string) string {
+	words := strings.Fields(call)
+	encoded := fmt.Sprintf("*%d\r\n", len(words))
+	for _, word := range words {
+		encoded += fmt.Sprintf("$%d\r\n%s\r\n", len(fill(word, 0, 0)), word)
 	}
-	return call
+	return encoded
 }
 
 // randomKey is one for call number i, such that {mix} is another than in the call before.
@@ -62,15 +45,20 @@ type batch struct {
 	replies int
 }
 
-// batches splits n requests, of some replies each, into as many at a time as a pipeline is deep.
-func batches(n, pipeline, replies int, appendTo func(b []byte, i int) []byte) (all []batch) {
-	for from := 0; from < n; from += pipeline {
-		var b batch
-		for i := from; i < min(from+pipeline, n); i++ {
-			b.request = appendTo(b.request, i)
-			b.replies += replies
+// batches makes n times some calls, for the keys that are given: as many times at once as a
+// pipeline is deep.
+func batches(n, pipeline int, key func(i int) int, calls ...string) (all []batch) {
+	var encoded string
+	for _, call := range calls {
+		encoded += encode(call)
+	}
+	for i := range n {
+		if i%pipeline == 0 {
+			all = append(all, batch{})
 		}
-		all = append(all, b)
+		b := &all[len(all)-1]
+		b.request = append(b.request, fill(encoded, key(i), rand.IntN(n))...)
+		b.replies += len(calls)
 	}
 	return all
 }
@@ -82,28 +70,22 @@ type report struct {
 }
 
 // load has every client send one batch after another, each when all replies to the one
-// before are there. An endless load begins anew until its context ends.
-func load(ctx context.Context, clients []net.Conn, all []batch, endless bool) (report, error) {
+// before are there. It fails unless each reply is the wanted one, where one is wanted.
+func load(ctx context.Context, clients []*client, all []batch, want string) (report, error) {
 	r := report{latencies: make([]float64, len(all))}
 	var taken, replies atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	start := time.Now()
-	for _, client := range clients {
+	for _, c := range clients {
 		group.Go(func() error {
-			defer context.AfterFunc(ctx, func() { _ = client.SetDeadline(time.Unix(1, 0)) })() // ends a read or write
-			buffer := make([]byte, 64<<10)
-			for i := taken.Add(1) - 1; endless || i < int64(len(all)); i = taken.Add(1) - 1 {
-				b := all[i%int64(len(all))]
+			defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })() // ends a read or write
+			for i := taken.Add(1) - 1; i < int64(len(all)); i = taken.Add(1) - 1 {
 				sent := time.Now()
-				_, err := client.Write(b.request)
-				if err == nil {
-					err = awaitReplies(client, buffer, b.replies)
+				if err := c.send(all[i], want); err != nil {
+					return err
 				}
-				if err != nil {
-					return errors.Join(ctx.Err(), err)
-				}
-				r.latencies[i%int64(len(all))] = float64(time.Since(sent).Nanoseconds()) / 1000
-				replies.Add(int64(b.replies))
+				r.latencies[i] = float64(time.Since(sent).Nanoseconds()) / 1000
+				replies.Add(int64(all[i].replies))
 			}
 			return nil
 		})
@@ -114,48 +96,67 @@ func load(ctx context.Context, clients []net.Conn, all []batch, endless bool) (r
 	return r, err
 }
 
-// awaitReplies reads so many replies, which matter only where they are errors.
-func awaitReplies(client net.Conn, buffer []byte, n int) error {
-	for unread := 0; n > 0; {
-		received, err := client.Read(buffer[unread:])
-		if err != nil {
+// client is a connection that puts load on a server. It allocates nothing for a call: what
+// Go then spends on cleaning up would be part of the next one's latency.
+type client struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// send sends a batch and reads the replies.
+func (c *client) send(b batch, want string) error {
+	if _, err := c.Write(b.request); err != nil {
+		return err
+	}
+	for range b.replies {
+		switch got, err := readReply(c.in, want, "limited"); {
+		case err != nil:
 			return err
-		}
-		unread += received
-		at := 0
-		for end := replyEnd(buffer[:unread], 0); end > 0; end = replyEnd(buffer[:unread], at) {
-			if buffer[at] == '-' {
-				return fmt.Errorf("the server answers %q", buffer[at:end-2])
-			}
-			at = end
-			n--
-		}
-		if unread = copy(buffer, buffer[at:unread]); unread == len(buffer) {
-			return errors.New("a reply is too long")
+		case want != "" && got != want:
+			return fmt.Errorf("not what its name says: a reply does not begin with %s (with too few --keys, or too many --calls, limits are used up)", want)
 		}
 	}
 	return nil
 }
 
-// replyEnd is the index after the RESP2 reply that begins at from, or -1 where the reply
-// is not complete.
-func replyEnd(b []byte, from int) int {
-	line := bytes.IndexByte(b[from:], '\n')
-	if line < 0 {
-		return -1
+// readReply reads one reply in RESP2, and returns which of the words it is. Of an array
+// that is its first element or, where that is the word "limited", the second.
+func readReply(in *bufio.Reader, words ...string) (found string, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return "", err
 	}
-	end := from + line + 1
-	if b[from] != '$' && b[from] != '*' {
-		return end
+	kind, text := line[0], line[1:len(line)-2]
+	if kind == '-' {
+		return "", fmt.Errorf("the server answers %q", text)
 	}
-	n, _ := strconv.Atoi(string(b[from+1 : end-2]))
-	if b[from] == '$' && n >= 0 {
-		if end += n + 2; end > len(b) {
-			return -1
+	size := 0
+	if kind == '$' || kind == '*' {
+		size, _ = strconv.Atoi(string(text)) // -1 is nil
+	}
+	if kind == '*' {
+		for i := range size {
+			word, err := readReply(in, words...)
+			if err != nil {
+				return "", err
+			}
+			if i == 0 || i == 1 && found == "limited" {
+				found = word
+			}
+		}
+		return found, nil
+	}
+	if kind == '$' && size >= 0 {
+		if text, err = in.Peek(size + len("\r\n")); err != nil {
+			return "", err
+		}
+		text = text[:size]
+		defer in.Discard(size + len("\r\n")) // is there
+	}
+	for _, word := range words {
+		if string(text) == word {
+			return word, nil
 		}
 	}
-	for ; b[from] == '*' && n > 0 && end >= 0; n-- {
-		end = replyEnd(b, end)
-	}
-	return end
+	return "", nil
 }

@@ -7,15 +7,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
 	"syscall"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/spf13/pflag"
 
 	"redis-throttle/bench/internal/must"
 )
@@ -28,9 +24,8 @@ func main() {
 	runtime.GOMAXPROCS(1)
 	err := run(ctx, os.Args[1:])
 	switch {
-	case errors.Is(err, pflag.ErrHelp):
 	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "\nthrottle-bench: interrupted")
+		fmt.Fprintln(os.Stderr, "throttle-bench: interrupted")
 		os.Exit(130)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "throttle-bench:", err)
@@ -41,42 +36,26 @@ func main() {
 func run(ctx context.Context, args []string) (err error) {
 	defer must.Catch(&err)
 	o := parseOptions(args)
-	if o.render != "" {
-		renderFile(os.Stdout, o.render)
-		return nil
-	}
-	list := o.chosen()
-	if o.list {
-		t := newTable("", 3, "contender", "group", "call")
-		for _, c := range list {
-			t.AppendRow(table.Row{c.Name, c.Group, c.Args})
-		}
-		fmt.Println(t.Render())
-		return nil
-	}
-	o.findFiles()
-	switch o.subcommand {
-	case "":
-		bench(ctx, o, list)
+	switch o.command {
+	case "bench":
+		bench(ctx, o)
 	case "curve":
 		curves(ctx, o)
 	case "wakeups":
 		wakeups(ctx, o)
-	default:
-		must.Fail("there is no %q; --help says what there is", o.subcommand)
 	}
 	return nil
 }
 
 // bench measures all contenders.
-func bench(ctx context.Context, o options, list []Contender) {
-	f := newFile(o, kindBench)
-	l := lineup{options: o, keys: o.keys}
+func bench(ctx context.Context, o options) {
+	l := lineup{options: o, keys: o.Keys}
 	defer l.close()
-	l.assemble(ctx, list)
-	l.measure(ctx, pipelined, unpipelined(1), unpipelined(50))
+	l.assemble(ctx, o.chosen())
+	l.measure(ctx, o.pipelined(), o.latency(1), o.latency(50))
 	l.memory(ctx)
-	l.describe(ctx, &f)
-	f.Contenders, f.Notes = l.results(), l.skipped
-	publish(o, kindBench, f)
+	list := l.contenders()
+	about := append(l.about(ctx), o.rounds())
+	o.publish("bench", results{About: about, Contenders: list, Notes: l.skipped}, benchTables(list)...)
+	drawBench(o.Out, about[0], list)
 }

@@ -2,39 +2,30 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"time"
 
 	"redis-throttle/bench/internal/must"
 )
 
-// memoryRuns measure bytes per key: the growth of the server's used_memory, which counts
+// memory measures bytes per key: the growth of the server's used_memory, which counts
 // what the allocator handed out, over an empty data set. One call is what a limiter costs
 // for a caller seen once. A hundred show what grows with use; fewer keys do, since that is
 // many calls. The numbers of keys are powers of two: the server's hash table is then
 // exactly full, and has just moved to its present size. With any other number it has up to
 // twice the room, at 8 bytes a key, or both sizes at once.
-var memoryRuns = []struct {
-	metric      metric
-	calls, keys int
-}{{metricBytesOneCall, 1, 1 << 17}, {metricBytesHundred, 100, 1 << 11}}
-
-// memory empties the servers; it comes last.
+//
+// It empties the servers, and comes last.
 func (l *lineup) memory(ctx context.Context) {
-	runs := memoryRuns
-	if l.options.quick {
-		runs = runs[:1]
-	}
-	p := newProgress(len(runs) * len(l.entrants))
-	defer p.finish()
-	for _, run := range runs {
-		if l.options.quick {
-			run.keys = 1 << 11
-		}
-		for _, e := range l.entrants {
-			p.step("memory: " + e.Name)
-			if e.Keeps != nil {
-				e.figures.add(run.metric, e.bytesPerKey(ctx, run.calls, run.keys))
-			}
+	fmt.Fprintln(os.Stderr, "memory")
+	few := max(1, l.options.MemoryKeys/64)
+	for _, e := range l.entrants {
+		if e.Keeps != nil {
+			e.record("", map[metric]float64{
+				metricBytesOneCall: e.bytesPerKey(ctx, 1, l.options.MemoryKeys),
+				metricBytesHundred: e.bytesPerKey(ctx, 100, few),
+			})
 		}
 	}
 }

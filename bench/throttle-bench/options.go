@@ -2,86 +2,69 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/alecthomas/kong"
 
 	"redis-throttle/bench/internal/must"
 )
 
-const usage = `Measures the module against its rivals, each on a real server.
-
-  throttle-bench [flags]                one table of all contenders
-  throttle-bench curve [NAME...]        how figures change with scale: %s
-  throttle-bench wakeups                what the module's threads do, idle and under load
-  throttle-bench --render FILE.json     tables and charts of an earlier run again
-
-%s`
-
 // options is what a run is asked to do.
 type options struct {
-	server, module, peers, contenders string
-	builds                            []string
-	rounds, latencyRounds             int
-	keys, calls                       int
-	settle, seconds                   time.Duration
-	out, render                       string
-	publish, quick, list              bool
+	Server        string        `default:"redis-server" help:"Server to measure on: a path, or a name on PATH."`
+	Module        string        `default:"build/throttle.so" type:"existingfile" help:"The module, as make build makes it."`
+	Builds        []string      `name:"so" sep:"none" type:"existingfile" help:"Another build of the module, to compare this one with."`
+	Peers         string        `env:"PEERS" help:"Further modules, each on a server of its own: \"path.so:COMMAND\", followed by the arguments of the call unless they are \"{key} {burst} {count} {period} {quantity}\"."`
+	Contenders    string        `short:"c" help:"Take only contenders whose name matches this regular expression, what they are compared with, and SET PX."`
+	Rounds        int           `short:"r" default:"${rounds}" help:"Rounds for execution times. In a round every contender has a slice."`
+	LatencyRounds int           `default:"${latency_rounds}" help:"Rounds for latencies, whose slices take longer."`
+	Keys          int           `short:"k" default:"${keys}" help:"Keys that calls are spread over."`
+	Calls         int           `short:"n" default:"${calls}" help:"Calls of a slice. Latency with many clients takes five times as many."`
+	Settle        time.Duration `default:"${settle}" help:"How long servers are left alone at first. The module looks once a second whether anybody listens to its writes."`
+	Watch         time.Duration `name:"seconds" default:"${seconds}" help:"wakeups: how long each situation is watched."`
+	MemoryKeys    int           `default:"${memory_keys}" help:"Keys whose memory is measured. Best a power of two."`
+	Points        int           `default:"${points}" help:"curve: measure only so many points of each."`
+	Out           string        `short:"o" default:"${out}" help:"Folder for results and charts."`
+	Publish       bool          `xor:"preset" help:"Renew the results that the documentation shows, in bench/results."`
+	Quick         bool          `xor:"preset" help:"A smoke test with few calls, whose figures mean nothing, in build/bench/quick."`
 
-	subcommand string
-	args       []string // of the subcommand
+	Bench struct{} `cmd:"" default:"1" help:"Measure all contenders (this is the default)."`
+	Curve struct {
+		Names []string `arg:"" optional:"" help:"Which curves; by default all."`
+	} `cmd:"" help:"Measure how figures change with scale: keys, clients, quantity, durability."`
+	Wakeups struct{} `cmd:"" help:"Watch what the module's threads do, idle and under load."`
+
+	command string // the one of these that was named
 }
 
-// Results that the documentation shows, and those of a smoke test.
-const (
-	publishedFolder = "bench/results"
-	quickFolder     = "build/bench/quick"
+// The defaults of a run, and of a smoke test.
+var (
+	defaults      = kong.Vars{"rounds": "60", "latency_rounds": "10", "keys": "2000", "calls": "4000", "settle": "2s", "seconds": "10s", "memory_keys": "131072", "points": "100", "out": "build/bench"}
+	quickDefaults = kong.Vars{"rounds": "2", "latency_rounds": "2", "keys": "1000", "calls": "1000", "settle": "0s", "seconds": "1s", "memory_keys": "2048", "points": "2", "out": "build/bench/quick"}
 )
 
-// parseOptions reads the command line. It fails with pflag.ErrHelp when help was asked for.
+// parseOptions reads the command line, and ends the program when that asks for help.
 func parseOptions(args []string) (o options) {
-	f := pflag.NewFlagSet("throttle-bench", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.StringVar(&o.server, "server", "redis-server", "server to measure on: a path, or a name on PATH")
-	f.StringVar(&o.module, "module", "build/throttle.so", "the module")
-	f.StringArrayVar(&o.builds, "so", nil, "another build of the module, whose figures this one's are set beside")
-	f.StringVar(&o.peers, "peers", os.Getenv("PEERS"), "further modules, each on a server of its own: \"path.so:COMMAND\", followed by the arguments of the call unless they are \""+peerTemplate+"\" (environment: PEERS)")
-	f.StringVarP(&o.contenders, "contenders", "c", "", "take only contenders whose name matches this regular expression, what they are set beside, and "+baseline)
-	f.IntVarP(&o.rounds, "rounds", "r", 60, "rounds for execution times; in a round every contender has a slice")
-	f.IntVar(&o.latencyRounds, "latency-rounds", 10, "rounds for latencies, whose slices take longer")
-	f.IntVarP(&o.keys, "keys", "k", 2000, "keys that calls are spread over")
-	f.IntVarP(&o.calls, "calls", "n", 4000, "calls of a slice; five times as many for the latency of many clients")
-	f.DurationVar(&o.settle, "settle", 2*time.Second, "how long servers are left alone at first: the module looks once a second whether anybody listens to its writes")
-	f.DurationVar(&o.seconds, "seconds", 10*time.Second, "wakeups: how long each situation is watched")
-	f.StringVarP(&o.out, "out", "o", "build/bench", "folder for results and charts")
-	f.BoolVar(&o.publish, "publish", false, "renew the results that the documentation shows, in "+publishedFolder)
-	f.BoolVar(&o.quick, "quick", false, "a smoke test: few calls, two rounds, figures without meaning, in "+quickFolder)
-	f.BoolVar(&o.list, "list", false, "list the contenders and their calls, and run nothing")
-	f.StringVar(&o.render, "render", "", "make tables and charts from this file of results")
-	f.Usage = func() { fmt.Fprintf(os.Stderr, usage, curveNames(), f.FlagUsages()) }
-	must.Do(f.Parse(args))
-	if f.NArg() > 0 {
-		o.subcommand, o.args = f.Arg(0), f.Args()[1:]
+	vars := defaults.CloneWith(nil)
+	if slices.Contains(args, "--quick") {
+		vars = quickDefaults
 	}
-	preset := map[string]string{}
-	switch {
-	case o.quick && o.publish:
-		must.Fail("--quick makes nothing to --publish")
-	case o.publish:
-		preset["out"] = publishedFolder
-	case o.quick:
-		preset = map[string]string{"rounds": "2", "latency-rounds": "2", "keys": "1000", "calls": "1000", "settle": "0s", "seconds": "1s", "out": quickFolder}
+	if slices.Contains(args, "--publish") {
+		vars["out"] = "bench/results"
 	}
-	for name, value := range preset {
-		if !f.Changed(name) { // what was asked for stays
-			must.Do(f.Set(name, value))
-		}
+	parser := must.Get(kong.New(&o, kong.Name("throttle-bench"), kong.Description("Measures the module against its rivals, on real servers."), vars))
+	o.command, _, _ = strings.Cut(must.Get(parser.Parse(args)).Command(), " ")
+	path, err := exec.LookPath(o.Server)
+	if err != nil {
+		must.Fail("--server: %w", err)
 	}
-	for name, value := range map[string]int{"rounds": o.rounds, "latency-rounds": o.latencyRounds, "keys": o.keys, "calls": o.calls, "seconds": int(o.seconds)} {
+	o.Server = must.Get(filepath.Abs(path))
+	for name, value := range map[string]int{"rounds": o.Rounds, "latency-rounds": o.LatencyRounds, "keys": o.Keys, "calls": o.Calls, "seconds": int(o.Watch), "memory-keys": o.MemoryKeys, "points": o.Points} {
 		if value < 1 {
 			must.Fail("--%s must be at least 1", name)
 		}
@@ -89,34 +72,19 @@ func parseOptions(args []string) (o options) {
 	return o
 }
 
-// findFiles turns names into paths.
-func (o *options) findFiles() {
-	path, err := exec.LookPath(o.server)
-	if err != nil {
-		must.Fail("--server: %w", err)
-	}
-	o.server = must.Get(filepath.Abs(path))
-	if o.module, err = findFile(o.module); err != nil {
-		must.Fail("--module: %w; make build makes it", err)
-	}
-}
-
-// findFile returns the path of a file that is there.
-func findFile(name string) (string, error) {
-	if _, err := os.Stat(name); err != nil {
-		return "", err
-	}
-	return filepath.Abs(name)
+// rounds says what the figures of a run are.
+func (o options) rounds() string {
+	return fmt.Sprintf("median (quartiles) of %d rounds of %d calls, %d for latencies", o.Rounds, o.Calls, o.LatencyRounds)
 }
 
 // chosen are the contenders that were asked for. The baseline is always among them, and
-// what one of them is set beside.
-func (o options) chosen() (list []Contender) {
-	pattern, err := regexp.Compile("(?i)" + o.contenders)
+// what one of them is compared with.
+func (o options) chosen() (list []contender) {
+	pattern, err := regexp.Compile("(?i)" + o.Contenders)
 	if err != nil {
 		must.Fail("--contenders: %w", err)
 	}
-	all := append(withBuilds(contenders, o.builds), must.Get(parsePeers(o.peers))...)
+	all := append(withBuilds(contenders(), o.Builds), must.Get(parsePeers(o.Peers))...)
 	wanted := map[string]bool{}
 	for _, c := range all {
 		if pattern.MatchString(c.Name) || c.Group == groupBuild && pattern.MatchString(c.Beside) {
@@ -124,7 +92,7 @@ func (o options) chosen() (list []Contender) {
 		}
 	}
 	if len(wanted) == 0 {
-		must.Fail("no contender matches %q; --list names them", o.contenders)
+		must.Fail("no contender matches %q; their names are in contenders.yaml", o.Contenders)
 	}
 	for _, c := range all {
 		if wanted[c.Name] || c.Name == baseline || c.Beside == baseline {

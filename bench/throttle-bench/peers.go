@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -22,8 +23,7 @@ var (
 // parsePeers reads a list of further modules and returns their contenders: words
 // "path.so:COMMAND", each followed by the template of its arguments or, where that is
 // peerTemplate, by nothing. The command's reply must begin with 0 (allowed) or 1.
-func parsePeers(list string) ([]Contender, error) {
-	var peers []Contender
+func parsePeers(list string) (peers []contender, err error) {
 	fields := strings.Fields(list)
 	for i := 0; i < len(fields); {
 		module, command, ok := strings.Cut(fields[i], ".so:")
@@ -34,10 +34,7 @@ func parsePeers(list string) ([]Contender, error) {
 		for i++; i < len(fields) && !strings.Contains(fields[i], ".so:"); i++ {
 			args = append(args, fields[i])
 		}
-		template := strings.Join(args, " ")
-		if template == "" {
-			template = peerTemplate
-		}
+		template := cmp.Or(strings.Join(args, " "), peerTemplate)
 		if !strings.Contains(template, "{key}") {
 			return nil, fmt.Errorf("peers: the arguments of %s have no {key}: %q", command, template)
 		}
@@ -46,18 +43,18 @@ func parsePeers(list string) ([]Contender, error) {
 	return peers, nil
 }
 
-func peerContenders(path, command, template string) []Contender {
+func peerContenders(path, command, template string) []contender {
 	name := strings.TrimSuffix(filepath.Base(path), ".so") + ": " + command
 	template = command + " " + template
-	return []Contender{
-		{Name: name + " allowed", Group: groupPeer, Host: path, Args: peerAllowed.Replace(template), Verify: isAllowed, Keeps: []string{peerKept.Replace(template)}},
-		{Name: name + " denied", Group: groupPeer, Host: path, Args: peerDenied.Replace(template), Verify: isDenied},
+	return []contender{
+		{Name: name + " allowed", Group: groupPeer, Kind: "other allowed", Host: path, Call: peerAllowed.Replace(template), Keeps: []string{peerKept.Replace(template)}},
+		{Name: name + " denied", Group: groupPeer, Kind: "other denied", Host: path, Call: peerDenied.Replace(template)},
 	}
 }
 
 // withBuilds sets other builds of the module beside this one: each makes the same calls, in
 // slices next to this one's. The baseline on its server tells the two servers apart.
-func withBuilds(list []Contender, builds []string) (all []Contender) {
+func withBuilds(list []contender, builds []string) (all []contender) {
 	for _, c := range list {
 		all = append(all, c)
 		if ours := c.Group == groupThrottle || c.Group == groupLimit; c.Host != hostMain || !ours && c.Name != baseline {
@@ -66,7 +63,7 @@ func withBuilds(list []Contender, builds []string) (all []Contender) {
 		for _, path := range builds {
 			twin := c
 			twin.Name = strings.TrimSuffix(filepath.Base(path), ".so") + ": " + c.Name
-			twin.Group, twin.Host, twin.Beside, twin.Keeps = groupBuild, must.Get(findFile(path)), c.Name, nil
+			twin.Group, twin.Host, twin.Beside, twin.Keeps = groupBuild, path, c.Name, nil
 			all = append(all, twin)
 		}
 	}

@@ -2,10 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,48 +21,17 @@ import (
 	"redis-throttle/bench/internal/must"
 )
 
-const (
-	kindBench   = "bench"
-	kindCurve   = "curve"
-	kindWakeups = "wakeups"
-)
-
-// file is what a run leaves behind: every round's figures, so that tables and charts can
-// be made from it again.
-type file struct {
-	Kind        string    `json:"kind"`
-	Started     time.Time `json:"started"`
-	Environment struct {
-		Server string `json:"server"` // name and version
-		Module string `json:"module"` // version, commit and Go version, as the module says
-		CPU    string `json:"cpu"`
-		Cores  int    `json:"cores"`
-		Kernel string `json:"kernel"`
-		Go     string `json:"go"` // of the program that measured
-	} `json:"environment"`
-	Settings struct {
-		Rounds        int `json:"rounds"`
-		LatencyRounds int `json:"latency_rounds"`
-		Keys          int `json:"keys"`
-		Calls         int `json:"calls"`
-		Pipeline      int `json:"pipeline"`
-	} `json:"settings"`
-	Contenders []contenderResult `json:"contenders,omitempty"`
-	Notes      []string          `json:"notes,omitempty"`
-	Curve      *curveResult      `json:"curve,omitempty"`
-	Wakeups    *wakeupsResult    `json:"wakeups,omitempty"`
+// results is what a run leaves behind: every round's figures, and what they are of.
+type results struct {
+	About      []string                   `json:"about"` // server, module, machine, day, rounds; names no machine and no path
+	Contenders []contender                `json:"contenders,omitempty"`
+	Notes      []string                   `json:"notes,omitempty"` // what was not measured
+	Curve      *curve                     `json:"curve,omitempty"`
+	Wakeups    map[string][]serverThreads `json:"wakeups,omitempty"`
 }
 
-// contenderResult is what was measured of one of them.
-type contenderResult struct {
-	Name    string               `json:"name"`
-	Group   string               `json:"group"`
-	Command string               `json:"command"`
-	Beside  string               `json:"beside,omitempty"`
-	Samples map[metric][]float64 `json:"samples"` // one a round
-}
-
-// metric names a measured quantity, with its unit.
+// metric names a measured quantity, with its unit. A prefix says with how many clients that
+// do not pipeline; without it, the calls were pipelined.
 type metric string
 
 // What is measured, for each call unless it says otherwise. Execution time is the
@@ -93,23 +62,9 @@ func (m metric) title() string {
 	return strings.TrimSuffix(string(m), "_us") + " us"
 }
 
-// with is the metric as it is with so many clients that do not pipeline. Without it, the
-// calls were pipelined.
-func (m metric) with(clients int) metric {
-	return metric(fmt.Sprintf("clients_%d_%s", clients, m))
-}
-
-// add appends a round's figure, with four decimals: more are noise.
-func (c *contenderResult) add(m metric, value float64) {
-	if c.Samples == nil {
-		c.Samples = map[metric][]float64{}
-	}
-	c.Samples[m] = append(c.Samples[m], math.Round(value*1e4)/1e4)
-}
-
 // samplesOf are the figures of the contender of a name, none where there is no such.
-func samplesOf(list []contenderResult, name string) map[metric][]float64 {
-	if i := slices.IndexFunc(list, func(c contenderResult) bool { return c.Name == name }); i >= 0 {
+func samplesOf(list []contender, name string) map[metric][]float64 {
+	if i := slices.IndexFunc(list, func(c contender) bool { return c.Name == name }); i >= 0 {
 		return list[i].Samples
 	}
 	return nil
@@ -144,62 +99,29 @@ func percentile(sorted []float64, p float64) float64 {
 	return sorted[int(max(rank, 1))-1]
 }
 
-// newFile begins a run's results. They name no machine and no path.
-func newFile(o options, kind string) file {
-	f := file{Kind: kind, Started: time.Now().UTC().Truncate(time.Second)}
-	f.Settings.Rounds, f.Settings.LatencyRounds = o.rounds, o.latencyRounds
-	f.Settings.Keys, f.Settings.Calls, f.Settings.Pipeline = o.keys, o.calls, pipelineDepth
-	e := &f.Environment
-	e.CPU, e.Cores, e.Go = runtime.GOARCH, runtime.NumCPU(), runtime.Version()
-	if cpus := must.Get(must.Get(procfs.NewDefaultFS()).CPUInfo()); len(cpus) > 0 && cpus[0].ModelName != "" {
-		e.CPU = cpus[0].ModelName
-	}
-	e.Kernel = "Linux " + strings.TrimSpace(string(must.Get(os.ReadFile("/proc/sys/kernel/osrelease"))))
-	return f
-}
-
 // readyLine is what the module logs when it is loaded.
 var readyLine = regexp.MustCompile(`<throttle> (throttle .*\)) ready`)
 
-// describe adds the server and the module to a run's results.
-func (l *lineup) describe(ctx context.Context, f *file) {
-	f.Environment.Server, f.Environment.Module = l.hosts[hostMain].Fields(ctx).Version(), "unknown module"
-	if m := readyLine.FindStringSubmatch(l.hosts[hostMain].Log()); m != nil {
-		f.Environment.Module = m[1]
+// about says what was measured, and where and when.
+func (l *lineup) about(ctx context.Context) []string {
+	main, module := l.hosts[hostMain], "unknown module"
+	if m := readyLine.FindStringSubmatch(main.Log()); m != nil {
+		module = m[1]
 	}
+	cpus := must.Get(must.Get(procfs.NewDefaultFS()).CPUInfo())
+	kernel := strings.TrimSpace(string(must.Get(os.ReadFile("/proc/sys/kernel/osrelease"))))
+	machine := fmt.Sprintf("%s, %d cores, Linux %s", cmp.Or(cpus[0].ModelName, runtime.GOARCH), runtime.NumCPU(), kernel)
+	return []string{main.Fields(ctx).Version(), module, machine, time.Now().UTC().Format(time.DateOnly)}
 }
 
-// publish saves a run as NAME.json in the results' folder and renders it.
-func publish(o options, name string, f file) {
-	path := filepath.Join(o.out, name+".json")
-	must.Do(os.MkdirAll(o.out, 0o755))
-	text := must.Get(json.MarshalIndent(f, "", "  "))
-	must.Do(os.WriteFile(path, append(text, '\n'), 0o644))
-	renderFile(os.Stdout, path)
-}
-
-// renderFile prints a run's tables, and leaves them as Markdown beside its file, and its
-// charts.
-func renderFile(stdout io.Writer, path string) {
-	defer must.Name("%s", path)
-	var f file
-	must.Do(json.Unmarshal(must.Get(os.ReadFile(path)), &f))
-	stem := strings.TrimSuffix(path, ".json")
-	paths := []string{path, stem + ".md"}
-	var tables []table.Writer
-	switch {
-	case f.Kind == kindBench:
-		tables, paths = benchTables(f), append(paths, drawBench(stem, f)...)
-	case f.Kind == kindCurve && f.Curve != nil:
-		tables, paths = []table.Writer{curveTable(*f.Curve)}, append(paths, drawCurve(stem, f))
-	case f.Kind == kindWakeups && f.Wakeups != nil:
-		tables = wakeupTables(*f.Wakeups)
-	default:
-		must.Fail("it holds no results of this program")
-	}
+// publish prints a run's tables, and saves them as NAME.md and the figures as NAME.json.
+func (o options) publish(name string, r results, tables ...table.Writer) {
+	must.Do(os.MkdirAll(o.Out, 0o755))
+	figures := must.Get(json.MarshalIndent(r, "", "  "))
+	must.Do(os.WriteFile(filepath.Join(o.Out, name+".json"), append(figures, '\n'), 0o644))
 	var markdown bytes.Buffer
-	writeTables(&markdown, f, tables, true)
-	must.Do(os.WriteFile(stem+".md", markdown.Bytes(), 0o644))
-	writeTables(stdout, f, tables, false)
-	fmt.Fprintf(stdout, "\n%s\n", strings.Join(paths, "\n"))
+	writeTables(&markdown, r, tables, "; ", table.Writer.RenderMarkdown)
+	must.Do(os.WriteFile(filepath.Join(o.Out, name+".md"), markdown.Bytes(), 0o644))
+	writeTables(os.Stdout, r, tables, "\n", table.Writer.Render)
+	fmt.Println("\n" + filepath.Join(o.Out, name+".*"))
 }

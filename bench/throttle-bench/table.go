@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -15,17 +14,33 @@ import (
 type column struct {
 	title  string
 	metric metric
-	parts  part
+	cell   func(samples, base []float64) string
 }
 
-// part is what a column shows of its figure, bits of it.
-type part int
+// What a cell can show: medians of the rounds, their quartiles, and ratios to the baseline.
+func median(samples, _ []float64) string { return number(summarize(samples).median) }
 
-const (
-	partRange part = 1 << iota // quartiles of the rounds, with each median
-	partRatio                  // to the baseline: the median of the rounds' ratios
-	partMedian
-)
+func medianRange(samples, _ []float64) string {
+	s := summarize(samples)
+	return fmt.Sprintf("%s (%s..%s)", number(s.median), number(s.low), number(s.high))
+}
+
+func ratio(samples, base []float64) string {
+	return fmt.Sprintf("%.2fx", summarize(ratios(samples, base)).median)
+}
+
+func ratioRange(samples, base []float64) string {
+	s := summarize(ratios(samples, base))
+	return fmt.Sprintf("%.2fx (%.2fx..%.2fx)", s.median, s.low, s.high)
+}
+
+func medianRatio(samples, base []float64) string {
+	return median(samples, base) + " " + ratio(samples, base)
+}
+
+func medianRangeRatio(samples, base []float64) string {
+	return medianRange(samples, base) + " " + ratio(samples, base)
+}
 
 // section is a table with one row for each contender.
 type section struct {
@@ -37,26 +52,25 @@ var sections = []section{
 	{
 		fmt.Sprintf("Execution time in the server (INFO commandstats), calls and processor time of the whole server, pipelined by %d; bytes per key", pipelineDepth),
 		[]column{
-			{"exec us", metricExec, partMedian | partRange},
-			{"x " + baseline, metricExec, partRatio | partRange},
-			{"calls/s", metricRate, partMedian | partRange},
-			{"cpu us", metricCPU, partMedian},
-			{"50 clients", metricCPU.with(50), partMedian},
-			{"bytes: 1 call", metricBytesOneCall, partMedian},
-			{"100 calls", metricBytesHundred, partMedian},
+			{"exec us", metricExec, medianRange},
+			{"x " + baseline, metricExec, ratioRange},
+			{"calls/s", metricRate, medianRange},
+			{"cpu us", metricCPU, median},
+			{"50 clients", "clients_50_" + metricCPU, median},
+			{"bytes: 1 call", metricBytesOneCall, median},
+			{"100 calls", metricBytesHundred, median},
 		},
 	},
-	latencySection(1),
-	latencySection(50),
+	latencySection("1 client", "clients_1_"),
+	latencySection("50 clients", "clients_50_"),
 }
 
-func latencySection(clients int) section {
-	const all = partMedian | partRange | partRatio
-	return section{fmt.Sprintf("Latency in us, %v, not pipelined", unpipelined(clients)), []column{
-		{"p50", metricP50.with(clients), all},
-		{"p95", metricP95.with(clients), all},
-		{"p99", metricP99.with(clients), all},
-		{"p99.9", metricP999.with(clients), partMedian | partRatio},
+func latencySection(clients string, prefix metric) section {
+	return section{fmt.Sprintf("Latency in us, %s, not pipelined", clients), []column{
+		{"p50", prefix + metricP50, medianRangeRatio},
+		{"p95", prefix + metricP95, medianRangeRatio},
+		{"p99", prefix + metricP99, medianRangeRatio},
+		{"p99.9", prefix + metricP999, medianRatio},
 	}}
 }
 
@@ -79,17 +93,17 @@ func newTable(title string, words int, header ...any) table.Writer {
 }
 
 // benchTables are a table for each section, and the pairs.
-func benchTables(f file) []table.Writer {
-	tables := []table.Writer{sectionTable(sections[0], f.Contenders), besideTable(f.Contenders)}
+func benchTables(list []contender) []table.Writer {
+	tables := []table.Writer{sectionTable(sections[0], list), besideTable(list)}
 	for _, s := range sections[1:] {
-		tables = append(tables, sectionTable(s, f.Contenders))
+		tables = append(tables, sectionTable(s, list))
 	}
 	return tables
 }
 
-// sectionTable lays the figures out, and leaves out contenders without any of them. Other
-// builds have a row in besideTable only.
-func sectionTable(s section, list []contenderResult) table.Writer {
+// sectionTable lays the figures out, and leaves out contenders without the first of them.
+// Other builds have a row in besideTable only.
+func sectionTable(s section, list []contender) table.Writer {
 	header := table.Row{""}
 	for _, c := range s.columns {
 		header = append(header, c.title)
@@ -109,53 +123,34 @@ func sectionTable(s section, list []contenderResult) table.Writer {
 	return t
 }
 
-// row is a contender's name and its figures.
-func row(c contenderResult, list []contenderResult, columns []column) table.Row {
+// row is a contender's name and its figures; a cell without any is empty.
+func row(c contender, list []contender, columns []column) table.Row {
 	r, base := table.Row{c.Name}, samplesOf(list, baseline)
 	for _, col := range columns {
-		r = append(r, col.parts.cell(c.Samples[col.metric], base[col.metric]))
+		cell := ""
+		if samples := c.Samples[col.metric]; len(samples) > 0 {
+			cell = col.cell(samples, base[col.metric])
+		}
+		r = append(r, cell)
 	}
 	return r
 }
 
 // besideTable sets what belongs together side by side: the commands and the floor, this
 // build and another.
-func besideTable(list []contenderResult) table.Writer {
+func besideTable(list []contender) table.Writer {
 	t := newTable("Execution time side by side; the floor is the least that a module can do for such a call", 2, "", "beside", "exec us", "exec us", "ratio")
 	for _, c := range list {
-		own, other := c.Samples[metricExec], samplesOf(list, c.Beside)[metricExec]
-		row := table.Row{c.Name, c.Beside}
+		name, other := c.Name, c.Beside
 		if c.Group == groupBuild { // the other build is what there was before
-			row, own, other = table.Row{c.Beside, c.Name}, other, own
+			name, other = other, name
 		}
-		if len(other) > 0 && len(own) > 0 {
-			t.AppendRow(append(row, partMedian.cell(own, nil), partMedian.cell(other, nil), (partRatio|partRange).cell(own, other)))
+		own, base := samplesOf(list, name)[metricExec], samplesOf(list, other)[metricExec]
+		if len(own) > 0 && len(base) > 0 {
+			t.AppendRow(table.Row{name, other, median(own, nil), median(base, nil), ratioRange(own, base)})
 		}
 	}
 	return t
-}
-
-// cell is empty where there is nothing to show.
-func (p part) cell(samples, base []float64) string {
-	var words []string
-	show := func(samples []float64, format func(float64) string) {
-		s := summarize(samples)
-		if math.IsNaN(s.median) {
-			return
-		}
-		words = append(words, format(s.median))
-		// A ratio that stands beside its figure goes without: the cell would be too wide.
-		if p&partRange != 0 && len(words) == 1 {
-			words = append(words, "("+format(s.low)+".."+format(s.high)+")")
-		}
-	}
-	if p&partMedian != 0 {
-		show(samples, number)
-	}
-	if p&partRatio != 0 {
-		show(ratios(samples, base), func(v float64) string { return fmt.Sprintf("%.2fx", v) })
-	}
-	return strings.Join(words, " ")
 }
 
 // number shows three digits or so: the rest is noise.
@@ -171,22 +166,13 @@ func number(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// writeTables prints tables for people, or as Markdown, and where their figures are from.
-func writeTables(w io.Writer, f file, tables []table.Writer, markdown bool) {
-	e, s := f.Environment, f.Settings
-	heading := []string{e.Server, e.Module, fmt.Sprintf("%s, %d cores, %s", e.CPU, e.Cores, e.Kernel), f.Started.Format(time.DateOnly)}
-	if f.Kind != kindWakeups {
-		heading = append(heading, fmt.Sprintf("median (quartiles) of %d rounds of %d calls, %d for latencies", s.Rounds, s.Calls, s.LatencyRounds))
-	}
-	separator, render := "\n", table.Writer.Render
-	if markdown {
-		separator, render = "; ", table.Writer.RenderMarkdown
-	}
-	fmt.Fprintln(w, strings.Join(heading, separator))
+// writeTables writes tables, and what their figures are of.
+func writeTables(w io.Writer, r results, tables []table.Writer, separator string, render func(table.Writer) string) {
+	fmt.Fprintln(w, strings.Join(r.About, separator))
 	for _, t := range tables {
 		fmt.Fprintf(w, "\n%s\n", render(t))
 	}
-	for _, note := range f.Notes {
+	for _, note := range r.Notes {
 		fmt.Fprintf(w, "\nNot measured: %s\n", note)
 	}
 }

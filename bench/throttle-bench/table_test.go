@@ -3,50 +3,46 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"redis-throttle/bench/internal/must"
 )
 
-func sampleFile() file {
-	set := contenderResult{Name: baseline, Group: groupBaseline, Command: callSet}
-	throttle := contenderResult{Name: "CL.THROTTLE allowed", Group: groupThrottle, Command: callAllowed, Beside: baseline}
+// sample is a run, and two entrants with their figures.
+func sample() results {
+	set := entrant{contender: contender{Name: baseline, Group: groupBaseline, Samples: map[metric][]float64{}}}
+	throttle := entrant{contender: contender{Name: "CL.THROTTLE allowed", Group: groupThrottle, Beside: baseline, Samples: map[metric][]float64{}}}
 	for round, slowdown := range []float64{1, 4, 1} {
-		for i, m := range []metric{metricExec, metricP50.with(1), metricP95.with(1), metricP99.with(1), metricP50.with(50), metricP95.with(50), metricP99.with(50)} {
-			set.add(m, slowdown*float64(i+1))
-			throttle.add(m, slowdown*float64(i+1)*1.25)
+		for i, m := range []metric{metricExec, metricP50, metricP95, metricP99} {
+			for _, prefix := range []metric{"", "clients_1_", "clients_50_"} {
+				set.record(prefix, map[metric]float64{m: slowdown * float64(i+1)})
+				throttle.record(prefix, map[metric]float64{m: slowdown * float64(i+1) * 1.25})
+			}
 		}
-		set.add(metricRate, 1_000_000+float64(round))
+		set.record("", map[metric]float64{metricRate: 1_000_000 + float64(round)})
 	}
-	f := file{
-		Kind: kindBench, Started: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
-		Contenders: []contenderResult{set, throttle},
+	o := options{Rounds: 3, LatencyRounds: 2, Calls: 4000}
+	return results{
+		About:      []string{"Redis 7.0.15", "throttle 0.1.0", "a CPU, 2 cores, Linux 6.1", "2026-11-20", o.rounds()},
+		Contenders: []contender{set.contender, throttle.contender},
 		Notes:      []string{"CL.LIMIT: the server has no CL.LIMIT"},
 	}
-	e, s := &f.Environment, &f.Settings
-	e.Server, e.Module, e.CPU, e.Cores, e.Kernel = "Redis 7.0.15", "throttle 0.1.0", "a CPU", 2, "Linux 6.1"
-	s.Rounds, s.LatencyRounds, s.Calls = 3, 2, 4000
-	return f
 }
 
 func TestTheTableShowsMedianRangeAndRatio(t *testing.T) {
-	f := sampleFile()
+	r := sample()
 	s := section{"Figures", []column{
-		{"exec us", metricExec, partMedian | partRange},
-		{"x", metricExec, partRatio | partRange},
-		{"both", metricExec, partMedian | partRange | partRatio},
-		{"calls/s", metricRate, partMedian},
+		{"exec us", metricExec, medianRange},
+		{"x", metricExec, ratioRange},
+		{"both", metricExec, medianRangeRatio},
+		{"calls/s", metricRate, median},
 	}}
 	var out bytes.Buffer
-	writeTables(&out, f, []table.Writer{sectionTable(s, f.Contenders)}, true)
+	writeTables(&out, r, []table.Writer{sectionTable(s, r.Contenders)}, "; ", table.Writer.RenderMarkdown)
 	assert.Equal(t, `Redis 7.0.15; throttle 0.1.0; a CPU, 2 cores, Linux 6.1; 2026-11-20; median (quartiles) of 3 rounds of 4000 calls, 2 for latencies
 
 # Figures
@@ -60,8 +56,8 @@ Not measured: CL.LIMIT: the server has no CL.LIMIT
 }
 
 func TestAContenderWithoutFiguresHasNoRow(t *testing.T) {
-	s := section{"Memory", []column{{"bytes", metricBytesOneCall, partMedian}}}
-	assert.NotContains(t, sectionTable(s, sampleFile().Contenders).Render(), baseline)
+	s := section{"Memory", []column{{"bytes", metricBytesOneCall, median}}}
+	assert.NotContains(t, sectionTable(s, sample().Contenders).Render(), baseline)
 }
 
 func TestNumbersShowThreeDigitsOrSo(t *testing.T) {
@@ -70,39 +66,25 @@ func TestNumbersShowThreeDigitsOrSo(t *testing.T) {
 	}
 }
 
-func TestAFileIsRenderedAgainWithoutARun(t *testing.T) {
-	dir := t.TempDir()
-	bench := sampleFile()
-	curve := sampleFile()
-	curve.Kind = kindCurve
-	curve.Curve = &curveResult{Name: "keys", Axis: "keys", Log: true, Metrics: pipelinedMetrics, Charted: pipelinedMetrics[:1]}
-	for _, x := range []float64{1000, 10000} {
-		curve.Curve.Points = append(curve.Curve.Points, curvedAt{X: x, Label: number(x), Contenders: bench.Contenders})
+func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
+	o := options{Out: t.TempDir()}
+	bench := sample()
+	c := curve{name: "keys", axis: "keys", metrics: pipelinedMetrics, charted: pipelinedMetrics[:1]}
+	for _, label := range []string{"1000", "10000"} {
+		c.Points = append(c.Points, point{Label: label, Contenders: bench.Contenders})
 	}
-	for name, f := range map[string]file{"bench": bench, "curve-keys": curve} {
-		path := filepath.Join(dir, name+".json")
-		text, err := json.Marshal(f)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, text, 0o644))
-		var again file
-		require.NoError(t, json.Unmarshal(text, &again))
-		assert.Equal(t, f, again, "nothing is lost in the file")
-		renderFile(io.Discard, path)
-	}
-	for _, name := range []string{"bench.md", "bench-execution.svg", "bench-latency-1.svg", "bench-latency-50.svg", "curve-keys.md", "curve-keys.svg"} {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+	o.publish("bench", bench, benchTables(bench.Contenders)...)
+	drawBench(o.Out, bench.About[0], bench.Contenders)
+	o.publish("curve-keys", results{About: bench.About, Curve: &c}, c.table())
+	drawCurve(filepath.Join(o.Out, "curve-keys.svg"), bench.About[0], c)
+	for _, name := range []string{"bench.json", "bench.md", "bench-execution.svg", "bench-latency-1.svg", "bench-latency-50.svg", "curve-keys.json", "curve-keys.md", "curve-keys.svg"} {
+		text, err := os.ReadFile(filepath.Join(o.Out, name))
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "CL.THROTTLE allowed", name)
 	}
-}
-
-func TestAFileOfSomethingElseIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.json")
-	require.NoError(t, os.WriteFile(path, []byte(`{"kind":"curve"}`), 0o644))
-	err := func() (err error) {
-		defer must.Catch(&err)
-		renderFile(io.Discard, path)
-		return nil
-	}()
-	assert.ErrorContains(t, err, "no results")
+	var again results
+	text, err := os.ReadFile(filepath.Join(o.Out, "bench.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &again))
+	assert.Equal(t, bench, again, "nothing is lost in the file")
 }

@@ -4,36 +4,29 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/prometheus/procfs"
+	"golang.org/x/sync/errgroup"
 
 	"redis-throttle/bench/internal/must"
 )
 
-// wakeupsResult is what the threads of servers do.
-type wakeupsResult struct {
-	Servers []serverThreads `json:"servers"`
-}
-
-// serverThreads is one server, idle and under load.
+// serverThreads is what the threads of one server do, idle and under load.
 type serverThreads struct {
-	Name       string           `json:"name"`
-	Threads    int              `json:"threads"`
-	RSS        uint64           `json:"rss_bytes"` // idle
-	RSSAnon    uint64           `json:"rss_anon_bytes"`
-	RSSFile    uint64           `json:"rss_file_bytes"`
-	Situations []threadSwitches `json:"situations"`
+	Name       string      `json:"name"`
+	Situations []situation `json:"situations"`
+
+	idle procfs.ProcStatus
 }
 
-// threadSwitches is how often threads went to sleep and were woken in one situation.
-type threadSwitches struct {
-	Situation string       `json:"situation"`
-	Seconds   float64      `json:"seconds"`
-	Calls     int          `json:"calls"`
-	Threads   []threadRate `json:"threads"`
+// situation is what the threads do under one load.
+type situation struct {
+	Name    string       `json:"situation"`
+	Seconds float64      `json:"seconds"`
+	Calls   int          `json:"calls"`
+	Threads []threadRate `json:"threads"`
 }
 
 // threadRate is one thread. A thread that waits switches voluntarily, and is woken once
@@ -45,134 +38,118 @@ type threadRate struct {
 	PreemptedPerSecond float64 `json:"preempted_per_s"`
 }
 
-// situations are the loads under which threads are watched; no clients is idle.
-var situations = []struct {
-	name  string
-	shape shape
-}{
-	{"idle", shape{}},
-	{"1 client", unpipelined(1)},
-	{"50 clients", unpipelined(50)},
-	{"50 clients, pipelined", pipelined},
-}
-
 // wakeups watches what a server's threads do, first without the module and then with it.
-// A thread is the module's when the server without it has none of that name.
 func wakeups(ctx context.Context, o options) {
-	f := newFile(o, kindWakeups)
-	f.Wakeups = &wakeupsResult{}
-	var own []string // names of the server's own threads
-	for _, c := range []Contender{
-		{Name: "without module", Host: hostPlain, Args: callSetLong, Verify: is("OK")},
-		{Name: "with module", Host: hostMain, Args: lastingContenders[1].Args, Verify: isAllowed},
-	} {
-		watched := watch(ctx, o, c, &f)
-		markModule(&watched, &own)
-		f.Wakeups.Servers = append(f.Wakeups.Servers, watched)
-	}
-	publish(o, kindWakeups, f)
+	set, throttle := lastingContenders[0], lastingContenders[1]
+	set.Name, set.Host, throttle.Name = "without module", hostPlain, "with module"
+	plain, _ := watchServer(ctx, o, set)
+	with, about := watchServer(ctx, o, throttle)
+	markModule(with, plain)
+	servers := []serverThreads{plain, with}
+	o.publish("wakeups", results{About: about, Wakeups: map[string][]serverThreads{"servers": servers}}, wakeupTables(servers)...)
 }
 
-// markModule learns the names of the first server's threads, and marks in the next one
-// those it has not seen. The main thread comes first and is never the module's.
-func markModule(s *serverThreads, own *[]string) {
-	learn := *own == nil
-	for _, situation := range s.Situations {
-		for i := 1; i < len(situation.Threads); i++ {
-			t := &situation.Threads[i]
-			if learn {
-				*own = append(*own, t.Name)
-			} else {
-				t.OfModule = !slices.Contains(*own, t.Name)
-			}
+// markModule marks the threads of which a server without the module has none of that name.
+// The main thread comes first and is never the module's.
+func markModule(with, plain serverThreads) {
+	own := map[string]bool{}
+	for _, s := range plain.Situations {
+		for _, t := range s.Threads[1:] {
+			own[t.Name] = true
+		}
+	}
+	for _, s := range with.Situations {
+		for i := 1; i < len(s.Threads); i++ {
+			s.Threads[i].OfModule = !own[s.Threads[i].Name]
 		}
 	}
 }
 
-func watch(ctx context.Context, o options, c Contender, f *file) serverThreads {
+// watchServer watches the threads of the contender's server.
+func watchServer(ctx context.Context, o options, c contender) (s serverThreads, about []string) {
 	defer must.Name("%s", c.Name)
-	l := lineup{options: o, keys: o.keys}
+	l := lineup{options: o, keys: o.Keys}
 	defer l.close()
-	l.assemble(ctx, []Contender{c})
-	l.describe(ctx, f)
+	l.assemble(ctx, []contender{c})
 	e := l.entrants[0]
-	watched := serverThreads{Name: c.Name}
-	for _, s := range situations {
-		loadCtx, stop := context.WithCancel(ctx)
-		var running sync.WaitGroup
-		if clients := e.host.connect(s.shape.clients); len(clients) > 0 {
-			running.Go(func() { _, _ = load(loadCtx, clients, e.batches(o.calls, o.keys, s.shape.pipeline), true) }) // until it is stopped
-		}
-		pause(ctx, min(time.Second, o.seconds))
-		calls, before := e.counters(ctx)
-		started := time.Now()
-		pause(ctx, o.seconds)
-		seconds := time.Since(started).Seconds()
-		callsAfter, after := e.counters(ctx)
-		must.Do(e.verifySample(ctx, o.keys))
-		watched.Situations = append(watched.Situations, threadSwitches{s.name, seconds, callsAfter - calls, threadRates(before, after, seconds)})
-		if s.shape.clients == 0 {
-			status := must.Get(must.Get(procfs.NewProc(e.host.PID())).NewStatus())
-			watched.RSS, watched.RSSAnon, watched.RSSFile, watched.Threads = status.VmRSS, status.RssAnon, status.RssFile, len(after)
-		} else if callsAfter == calls {
-			must.Fail("%s: the load has ended too early", s.name)
-		}
-		stop()
-		running.Wait()
-		e.host.disconnect() // the load has ended its connections
+	s = serverThreads{Name: c.Name, idle: must.Get(must.Get(procfs.NewProc(e.host.PID())).NewStatus())}
+	busy := o.pipelined()
+	busy.name = "50 clients, pipelined"
+	for _, under := range []shape{{name: "idle"}, o.latency(1), o.latency(50), busy} {
+		s.Situations = append(s.Situations, e.watch(ctx, o, under))
 	}
-	return watched
+	return s, l.about(ctx)
 }
 
-// thread is what the kernel counts of one thread since it began.
-type thread struct {
-	ID                   int
-	Name                 string
-	Voluntary, Preempted uint64 // times it went to sleep, and so was woken; or did not
+// watch watches the threads in one situation, after a second in which it settles.
+func (e *entrant) watch(ctx context.Context, o options, under shape) situation {
+	loadCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	var running errgroup.Group
+	if under.clients > 0 {
+		defer e.host.disconnect() // the load ends its connections
+		clients, all := e.host.connect(under.clients), e.randomCalls(under.calls, o.Keys, under.pipeline)
+		running.Go(func() error {
+			for {
+				if _, err := load(loadCtx, clients, all, kinds[e.Kind].reply); loadCtx.Err() != nil {
+					return nil // it was stopped
+				} else if err != nil {
+					return err
+				}
+			}
+		})
+	}
+	pause(ctx, min(time.Second, o.Watch))
+	calls, before := e.counters(ctx)
+	started := time.Now()
+	pause(ctx, o.Watch)
+	seconds := time.Since(started).Seconds()
+	callsAfter, after := e.counters(ctx)
+	stop()
+	must.Do(running.Wait())
+	return situation{under.name, seconds, callsAfter - calls, threadRates(before, after, seconds)}
 }
 
-// counters are the calls so far, and the threads, of which the main one comes first.
-func (e *entrant) counters(ctx context.Context) (calls int, threads []thread) {
+// counters are the calls so far, and what the kernel counts of each thread.
+func (e *entrant) counters(ctx context.Context) (calls int, threads []procfs.ProcStatus) {
 	for _, t := range must.Get(procfs.AllThreads(e.host.PID())) {
-		status, err := t.NewStatus()
-		if err != nil {
-			continue // ended meanwhile
+		if status, err := t.NewStatus(); err == nil { // it has not ended meanwhile
+			threads = append(threads, status)
 		}
-		place := len(threads)
-		if t.PID == e.host.PID() {
-			place = 0
-		}
-		threads = slices.Insert(threads, place, thread{t.PID, status.Name, status.VoluntaryCtxtSwitches, status.NonVoluntaryCtxtSwitches})
 	}
 	return must.Get(e.host.Fields(ctx).CommandStats(e.command())).Calls, threads
 }
 
-// threadRates turns two readings of the counters into rates. A thread that began in
-// between counts from zero.
-func threadRates(before, after []thread, seconds float64) (rates []threadRate) {
-	first := map[int]thread{}
+// threadRates turns two readings of the counters into rates, the main thread's first. A
+// thread that began in between counts from zero.
+func threadRates(before, after []procfs.ProcStatus, seconds float64) (rates []threadRate) {
+	earlier := map[int]procfs.ProcStatus{}
 	for _, t := range before {
-		first[t.ID] = t
+		earlier[t.PID] = t
 	}
 	for _, t := range after {
-		rates = append(rates, threadRate{
+		place := len(rates)
+		if t.PID == t.TGID {
+			place = 0
+		}
+		rates = slices.Insert(rates, place, threadRate{
 			Name:               t.Name,
-			VoluntaryPerSecond: float64(t.Voluntary-first[t.ID].Voluntary) / seconds,
-			PreemptedPerSecond: float64(t.Preempted-first[t.ID].Preempted) / seconds,
+			VoluntaryPerSecond: float64(t.VoluntaryCtxtSwitches-earlier[t.PID].VoluntaryCtxtSwitches) / seconds,
+			PreemptedPerSecond: float64(t.NonVoluntaryCtxtSwitches-earlier[t.PID].NonVoluntaryCtxtSwitches) / seconds,
 		})
 	}
 	return rates
 }
 
-func wakeupTables(w wakeupsResult) []table.Writer {
+func wakeupTables(servers []serverThreads) []table.Writer {
 	one := func(v float64) string { return fmt.Sprintf("%.1f", v) }
 	mib := func(bytes uint64) string { return one(float64(bytes) / (1 << 20)) }
 	size := newTable("An idle server", 1, "", "threads", "RSS MiB", "anonymous", "of files")
 	threads := newTable("Threads: how often each was woken, and preempted, a second", 3, "", "calls/s", "thread", "woken/s", "preempted/s")
-	for _, s := range w.Servers {
-		size.AppendRow(table.Row{s.Name, s.Threads, mib(s.RSS), mib(s.RSSAnon), mib(s.RSSFile)})
+	for _, s := range servers {
+		size.AppendRow(table.Row{s.Name, len(s.Situations[0].Threads), mib(s.idle.VmRSS), mib(s.idle.RssAnon), mib(s.idle.RssFile)})
 		for _, situation := range s.Situations {
-			label := s.Name + ", " + situation.Situation
+			label := s.Name + ", " + situation.Name
 			calls := one(float64(situation.Calls) / situation.Seconds)
 			for i, t := range situation.Threads {
 				role := t.Name

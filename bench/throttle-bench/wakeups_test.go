@@ -3,12 +3,16 @@ package main
 import (
 	"testing"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/assert"
 )
 
 func TestAThreadsRatesAreTheGrowthOfItsCounters(t *testing.T) {
-	before := []thread{{ID: 1, Name: "main", Voluntary: 100, Preempted: 10}}
-	after := []thread{{ID: 1, Name: "main", Voluntary: 150, Preempted: 20}, {ID: 9, Name: "new", Voluntary: 5}}
+	before := []procfs.ProcStatus{{PID: 1, TGID: 1, Name: "main", VoluntaryCtxtSwitches: 100, NonVoluntaryCtxtSwitches: 10}}
+	after := []procfs.ProcStatus{
+		{PID: 9, TGID: 1, Name: "new", VoluntaryCtxtSwitches: 5},
+		{PID: 1, TGID: 1, Name: "main", VoluntaryCtxtSwitches: 150, NonVoluntaryCtxtSwitches: 20},
+	}
 	assert.Equal(t, []threadRate{
 		{Name: "main", VoluntaryPerSecond: 10, PreemptedPerSecond: 2},
 		{Name: "new", VoluntaryPerSecond: 1},
@@ -21,14 +25,12 @@ func TestAThreadIsTheModulesWhenAServerWithoutItHasNoneOfThatName(t *testing.T) 
 		for _, name := range names {
 			threads = append(threads, threadRate{Name: name})
 		}
-		return serverThreads{Situations: []threadSwitches{{Threads: threads}}}
+		return serverThreads{Situations: []situation{{Threads: threads}}}
 	}
-	var own []string
 	plain := named("redis-server", "bio_aof", "jemalloc_bg_thd")
-	markModule(&plain, &own)
 	// Go's threads bear the main thread's name, which started them.
 	with := named("redis-server", "redis-server", "bio_aof", "jemalloc_bg_thd", "jemalloc_bg_thd")
-	markModule(&with, &own)
+	markModule(with, plain)
 	var ofModule []bool
 	for _, thread := range with.Situations[0].Threads {
 		ofModule = append(ofModule, thread.OfModule)

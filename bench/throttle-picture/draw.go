@@ -69,7 +69,7 @@ func limiterPanel(r result) *plot.Plot {
 
 // newPanel has a line at every full minute.
 func newPanel(title, note string) *plot.Plot {
-	p := svg.NewPlot(title+"\n"+note, 10, 9)
+	p := svg.NewPlot(title + "\n" + note)
 	p.X.Label.Text = "seconds"
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = begin, end, 0, tallest
 	p.X.Tick.Marker = everyTenSeconds{}

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/alecthomas/kong"
 
 	"redis-throttle/bench/internal/must"
 	"redis-throttle/bench/internal/server"
@@ -27,17 +27,17 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	err := run(ctx, os.Args[1:])
-	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "throttle-picture:", err)
 		os.Exit(1)
 	}
 }
 
 type options struct {
-	server string
-	module string
-	out    string
-	minute time.Duration
+	Server string        `default:"redis-server" help:"Server to ask: a path, or a program on PATH."`
+	Module string        `default:"build/throttle.so" type:"existingfile" help:"Module to load."`
+	Out    string        `default:"docs/images/limiters.svg" help:"File to write."`
+	Minute time.Duration `default:"6s" help:"How long a minute of the picture takes. Longer where the machine is busy."`
 }
 
 const (
@@ -48,27 +48,18 @@ const (
 func run(ctx context.Context, args []string) (err error) {
 	defer must.Catch(&err)
 	var o options
-	flags := pflag.NewFlagSet("throttle-picture", pflag.ContinueOnError)
-	flags.StringVar(&o.server, "server", "redis-server", "server to ask, a path or a program on PATH")
-	flags.StringVar(&o.module, "module", "build/throttle.so", "module to load")
-	flags.StringVar(&o.out, "out", "docs/images/limiters.svg", "file to write")
-	flags.DurationVar(&o.minute, "minute", 6*time.Second, "how long a minute of the picture takes; longer where the machine is busy")
-	must.Do(flags.Parse(args))
-	if flags.NArg() > 0 {
-		must.Fail("unexpected argument %q", flags.Arg(0))
-	}
-	if o.minute < shortestMinute || o.minute%time.Millisecond != 0 {
+	must.Get(must.Get(kong.New(&o, kong.Name("throttle-picture"))).Parse(args))
+	if o.Minute < shortestMinute || o.Minute%time.Millisecond != 0 {
 		must.Fail("--minute must be whole milliseconds, at least %v", shortestMinute)
 	}
-	if o.server, err = exec.LookPath(o.server); err != nil {
+	if o.Server, err = exec.LookPath(o.Server); err != nil {
 		return fmt.Errorf("--server: %w", err)
 	}
-	o.server = must.Get(filepath.Abs(o.server))
-	o.module = must.Get(filepath.Abs(o.module))
+	o.Server = must.Get(filepath.Abs(o.Server))
 	results, err := ask(ctx, o)
 	for attempt := 1; errors.Is(err, errLate) && attempt < attempts; attempt++ {
-		o.minute = slower(o.minute)
-		fmt.Fprintf(os.Stderr, "throttle-picture: %v; once more, a minute in %v\n", err, o.minute)
+		o.Minute = slower(o.Minute)
+		fmt.Fprintf(os.Stderr, "throttle-picture: %v; once more, a minute in %v\n", err, o.Minute)
 		results, err = ask(ctx, o)
 	}
 	must.Do(err)
@@ -76,15 +67,15 @@ func run(ctx context.Context, args []string) (err error) {
 		fmt.Printf("%-31s admitted %2d of %d, %d in the fullest minute\n",
 			r.limiter.words, len(r.admitted()), len(r.requests), r.fullestMinute())
 	}
-	picture(o.out, results)
+	picture(o.Out, results)
 	return nil
 }
 
 // ask has a server of its own answer the traffic.
 func ask(ctx context.Context, o options) ([]result, error) {
-	s := server.Start(ctx, server.Spec{Program: o.server, Modules: [][]string{{o.module}}})
+	s := server.Start(ctx, server.Spec{Program: o.Server, Modules: [][]string{{o.Module}}})
 	defer s.Close()
-	return play(ctx, s.Client, limiters, traffic(), o.minute)
+	return play(ctx, s.Client, limiters, traffic(), o.Minute)
 }
 
 // slower is half as long again as a minute took, up to a real minute.

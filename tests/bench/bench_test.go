@@ -161,12 +161,8 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 	assertNamesNoMachine(t, filepath.Join(b.out, "bench.json"))
 
 	for _, name := range []string{"bench.md", "bench-execution.svg", "bench-latency-1.svg", "bench-latency-50.svg"} {
-		require.NoError(t, os.Remove(filepath.Join(b.out, name)))
+		assert.FileExists(t, filepath.Join(b.out, name))
 	}
-	again := newBench(t, "--render", filepath.Join(b.out, "bench.json"))
-	require.NoError(t, again.run(t), again.stderr.String())
-	assert.True(t, b.stdout.String() == again.stdout.String(), "drawn again, the tables are the same")
-	assert.FileExists(t, filepath.Join(b.out, "bench-latency-50.svg"))
 }
 
 func TestAnotherBuildIsMeasuredInTheSameRun(t *testing.T) {

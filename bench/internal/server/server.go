@@ -49,6 +49,7 @@ type Server struct {
 
 	dir     string
 	process *exec.Cmd
+	stop    func()
 	ended   chan struct{}
 }
 
@@ -64,29 +65,24 @@ func Start(ctx context.Context, spec Spec) *Server {
 }
 
 func start(ctx context.Context, spec Spec) (s *Server, err error) {
-	s = &Server{ended: make(chan struct{})}
-	defer func() {
-		if err != nil {
-			s.Close()
-		}
-	}()
 	defer must.Catch(&err)
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
-	s.Port = listener.Addr().(*net.TCPAddr).Port
-	must.Do(listener.Close())
-	s.dir = must.Get(os.MkdirTemp("", "throttle-bench-"))
+	s = &Server{Port: freePort(), dir: must.Get(os.MkdirTemp("", "throttle-bench-")), ended: make(chan struct{})}
 	log := must.Get(os.Create(s.logPath()))
 	defer log.Close()
 	args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.Port), "--dir", s.dir, "--save", "", "--appendonly", "no", "--daemonize", "no"}
 	for _, module := range spec.Modules {
 		args = append(append(args, "--loadmodule"), module...)
 	}
-	process := exec.Command(spec.Program, append(args, spec.Args...)...)
+	// Not the caller's context: the server ends when it is closed.
+	lifetime, stop := context.WithCancel(context.Background())
+	process := exec.CommandContext(lifetime, spec.Program, append(args, spec.Args...)...)
 	process.Dir, process.Stdout, process.Stderr = s.dir, log, log
+	process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
+	process.WaitDelay = stopPatience
 	// A Ctrl-C at the terminal is for this program, which stops the server.
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	s.process, s.stop = process, stop
 	must.Do(process.Start())
-	s.process = process
 	go func() {
 		_ = process.Wait() // how it ended is in ProcessState
 		close(s.ended)
@@ -98,9 +94,17 @@ func start(ctx context.Context, spec Spec) (s *Server, err error) {
 	})
 	if err := s.awaitReady(ctx); err != nil {
 		lines := strings.Split(s.Log(), "\n")
+		s.Close()
 		must.Fail("%s did not come up: %w\nits log ends in:\n%s", filepath.Base(spec.Program), err, strings.Join(lines[max(0, len(lines)-10):], "\n"))
 	}
 	return s, nil
+}
+
+// freePort is one that nobody listens on now.
+func freePort() int {
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // awaitReady returns once this process, and not another one on its port, answers.
@@ -138,16 +142,8 @@ func (s *Server) logPath() string { return filepath.Join(s.dir, "server.log") }
 
 // Close stops the server and removes its folder.
 func (s *Server) Close() {
-	if s.Client != nil {
-		_ = s.Client.Close()
-	}
-	if s.process != nil {
-		_ = s.process.Process.Signal(syscall.SIGTERM) // fails only when it has ended
-		kill := time.AfterFunc(stopPatience, func() { _ = s.process.Process.Kill() })
-		<-s.ended
-		kill.Stop()
-	}
-	if s.dir != "" {
-		_ = os.RemoveAll(s.dir)
-	}
+	_ = s.Client.Close()
+	s.stop()
+	<-s.ended
+	_ = os.RemoveAll(s.dir)
 }

@@ -30,6 +30,9 @@ var (
 	TextColour = color.Gray{Y: 0x33}
 )
 
+// TextSize is that of all text but titles, in points.
+const TextSize = 9
+
 // The SVG names just the font that the layout was measured with. Where that is not
 // installed, Arial has the same widths.
 const (
@@ -42,19 +45,19 @@ func init() {
 	plotter.DefaultFont.Variant = "Sans"
 }
 
-// NewPlot is an empty plot; sizes are in points.
-func NewPlot(title string, titleSize, textSize vg.Length) *plot.Plot {
+// NewPlot is an empty plot.
+func NewPlot(title string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
-	p.Title.TextStyle.Font.Size, p.Title.TextStyle.Color = titleSize, TextColour
+	p.Title.TextStyle.Font.Size, p.Title.TextStyle.Color = TextSize+1, TextColour
 	p.Title.Padding = vg.Points(6)
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.LineStyle.Color, axis.Tick.LineStyle.Color = TextColour, TextColour
-		axis.Label.TextStyle.Font.Size, axis.Label.TextStyle.Color = textSize, TextColour
-		axis.Tick.Label.Font.Size, axis.Tick.Label.Color = textSize, TextColour
+		axis.Label.TextStyle.Font.Size, axis.Label.TextStyle.Color = TextSize, TextColour
+		axis.Tick.Label.Font.Size, axis.Tick.Label.Color = TextSize, TextColour
 	}
 	p.Legend.Top = true
-	p.Legend.TextStyle.Font.Size, p.Legend.TextStyle.Color = textSize, TextColour
+	p.Legend.TextStyle.Font.Size, p.Legend.TextStyle.Color = TextSize, TextColour
 	p.Legend.Padding = vg.Points(2)
 	return p
 }
