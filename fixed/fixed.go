@@ -150,6 +150,19 @@ func (l Limit) Charge(s *State, nowNs, quantity int64) int64 {
 	return quantity
 }
 
+// Force takes quantity units at nowNs, also those that are not available, and returns how many
+// it took, which are fewer only where more than 2^63 - 1 would be used.
+func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
+	l.Settle(s, nowNs)
+	quantity = min(quantity, math.MaxInt64-s.used)
+	if quantity <= 0 {
+		return 0
+	}
+	s.index = nowNs / l.period
+	s.used += quantity
+	return quantity
+}
+
 // Refund gives quantity units back, or as many as are used in the window of nowNs if
 // those are fewer, and returns how many it gave back. When it returns 0 the state is the
 // same in effect.

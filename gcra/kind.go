@@ -38,8 +38,11 @@ func (b *Bucket) Charge(nowNs, quantity, waitNs int64) {
 	b.Limit.Charge(&b.State, nowNs, quantity, waitNs)
 }
 
-func (b *Bucket) ChargeDenied(nowNs, quantity int64) (changed bool) {
-	return b.Limit.ChargeDenied(&b.State, nowNs, quantity)
+func (b *Bucket) Force(nowNs, quantity int64) int64 { return b.Limit.Force(&b.State, nowNs, quantity) }
+
+// ChargeDenied leaves spare units behind.
+func (b *Bucket) ChargeDenied(nowNs, quantity, spare int64) (changed bool) {
+	return b.Limit.chargeDenied(&b.State, nowNs, quantity, spare)
 }
 
 func (b *Bucket) Refund(nowNs, quantity int64) int64 {

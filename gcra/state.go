@@ -8,7 +8,8 @@ import (
 
 // State is a bucket that also takes reservations: requests let through now for an
 // instant to come. They put the TAT further ahead than the burst tolerance, by as
-// much as the last of them has to wait. The zero State is a full bucket.
+// much as the last of them has to wait; so do units that were charged by force. The zero
+// State is a full bucket.
 //
 // Its encoding is no bytes at all for a full bucket, else 8 bytes for each number,
 // little-endian: the TAT; the queue, only when it is not 0 or more follows; and two for
@@ -89,13 +90,42 @@ func (l Limit) Charge(s *State, nowNs, quantity, waitNs int64) {
 	l.setBacklog(s, nowNs, backlog+idle+increment)
 }
 
+// Force takes quantity units, also those that the bucket does not have: they are a debt, which
+// is paid before a unit is available again. It returns how many it took, which are fewer only
+// where the bucket would be full 2^63 ns from now or later.
+func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
+	backlog := l.backlog(s, nowNs)
+	increment := math.MaxInt64 - backlog
+	if quantity <= increment/l.emission {
+		increment = quantity * l.emission
+	} else {
+		quantity = increment / l.emission
+		if increment%l.emission > 0 {
+			quantity++
+		}
+	}
+	if s.lifted > 0 && increment > 0 {
+		l.noteCharge(s, nowNs, 0, increment)
+	}
+	l.setBacklog(s, nowNs, backlog+increment)
+	return quantity
+}
+
 // ChargeDenied takes quantity units of a request that was turned away, as far as
 // the bucket has them, parts of one included: hammering keeps it empty, but puts no
 // one further back. It reports whether it took anything.
 func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) bool {
+	return l.chargeDenied(s, nowNs, quantity, 0)
+}
+
+// chargeDenied leaves spare units behind.
+func (l Limit) chargeDenied(s *State, nowNs, quantity, spare int64) bool {
+	if spare >= l.capacity {
+		return false
+	}
 	backlog := l.backlog(s, nowNs)
 	increment, ok := l.Increment(quantity)
-	if left := max(l.tolerance-backlog, 0); !ok || increment > left {
+	if left := max(l.tolerance-backlog-spare*l.emission, 0); !ok || increment > left {
 		increment = left
 	}
 	if increment == 0 {

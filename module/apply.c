@@ -153,4 +153,5 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
   if (call->tally == TALLY_LIMITED) {
     api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
   }
+  if (call->shadowed) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "shadowed", call->keys[call->tallyKey].name);
 }

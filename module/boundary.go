@@ -169,6 +169,10 @@ func outcome(c *C.throttleCall) {
 	c.reply = C.int32_t(current.Reply)
 	c.tally = C.int32_t(current.Tally)
 	c.tallyKey = C.int32_t(current.TallyKey)
+	c.shadowed = 0
+	if current.Shadowed {
+		c.shadowed = 1
+	}
 	c.refunded = C.int64_t(current.Refunded)
 	to := keysOf(c)
 	for i := range current.Keys {
@@ -230,6 +234,7 @@ func recoverToError(c *C.throttleCall) {
 	c.panicked = 1
 	c.reply = C.REPLY_ERROR
 	c.tally = C.TALLY_NONE
+	c.shadowed = 0
 	c.refunded = 0
 	for i := range keysOf(c) {
 		keysOf(c)[i].effect = C.EFFECT_KEEP

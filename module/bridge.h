@@ -8,7 +8,7 @@
 #include "info.h"
 
 // The constants here are those of Go's package command; boundary.go compares them.
-enum { MAX_ARGS = 40, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 9, MAX_TEXT_LEN = 128 };
+enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 10, MAX_TEXT_LEN = 128 };
 enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800 };
 enum { KEY_ABSENT, KEY_STRING, KEY_SORTED_SET, KEY_OTHER };
 enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER };
@@ -97,7 +97,8 @@ typedef struct {
 
   int32_t reply;
   int32_t tally;
-  int32_t tallyKey; // the key that is notified of as limited
+  int32_t tallyKey; // the key that is notified of as limited or shadowed
+  int32_t shadowed; // let through, though a shadow limit would have limited it
   int32_t panicked; // error tells what happened
   int32_t line;     // of REPLY_LATER: where the caller waits
   int32_t count;    // of integers or rows
@@ -117,7 +118,7 @@ typedef struct {
   char version[64];
   uint64_t sinceUnixTime;
   uint64_t calls[MAX_COMMANDS];
-  uint64_t allowed, limited, refundedUnits;
+  uint64_t allowed, limited, shadowed, refundedUnits;
   uint64_t waiting, waited, waitLeft;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
 } throttleStats;

@@ -10,6 +10,7 @@ void throttleCount(const throttleCall *call) {
   stats.calls[call->command]++;
   stats.allowed += call->tally == TALLY_ALLOWED;
   stats.limited += call->tally == TALLY_LIMITED;
+  stats.shadowed += call->shadowed != 0;
   stats.refundedUnits += (uint64_t)call->refunded;
   switch (call->reply) {
   case REPLY_WRONG_ARITY:
@@ -46,6 +47,7 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   infoCalls(ctx);
   api.InfoAddFieldULongLong(ctx, "allowed", stats.allowed);
   api.InfoAddFieldULongLong(ctx, "limited", stats.limited);
+  api.InfoAddFieldULongLong(ctx, "shadowed", stats.shadowed);
   api.InfoAddFieldULongLong(ctx, "refunded_units", stats.refundedUnits);
   api.InfoAddFieldULongLong(ctx, "waiting", stats.waiting);
   api.InfoAddFieldULongLong(ctx, "waited", stats.waited);

@@ -83,6 +83,7 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 		if w.left {
 			continue
 		}
+		s.Load(w.limits) // the same ones, under its own terms
 		w.madeNs = min(nowNs, w.comesNs)
 		s.SetRates(state, w.madeNs)
 		w.before = s.Rates(w.before[:0], w.madeNs)

@@ -81,7 +81,7 @@ func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost 
 	w.slotNs = w.comesNs
 	if ahead := line.waiting(); len(ahead) > 0 {
 		last := ahead[len(ahead)-1]
-		last.severed = last.severed || !slices.Equal(last.limits, w.limits) || !same(last.after, w.before, nowNs)
+		last.severed = last.severed || !slices.EqualFunc(last.limits, w.limits, stack.Limit.SameAs) || !same(last.after, w.before, nowNs)
 		// Whoever has other limits may reserve an earlier instant, but came later.
 		w.slotNs = max(w.slotNs, last.slotNs)
 	}

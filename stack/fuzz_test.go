@@ -38,6 +38,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add(unhex(f, "01 02 01 00ca9a3b00000000 3000 0000000000000001 0000000000000000 0000000000000000 0000000000000001"+
 		" 01 00ca9a3b00000000 0000"), start, int64(3), int64(second), uint8(0))
 	f.Add(unhex(f, "01 01 03 ffffffffffffff7f 0a00 00 ffffffffffffffff7f"), int64(5), int64(7), int64(0), uint8(3))
+	for _, options := range []uint8{4, 8, 16 + 64, 56 + 128, 8 + 64 + 4, 255} {
+		f.Add(unhex(f, "01 01 03 ffffffffffffff7f 0a00 00 ffffffffffffffff7f"), int64(5), int64(math.MaxInt64), int64(0), options)
+		f.Add([]byte("18446744073709551615"), int64(math.MaxInt64), int64(math.MaxInt64), int64(0), options)
+	}
 	f.Add([]byte{1}, int64(1), int64(1), int64(0), uint8(0))
 
 	f.Fuzz(func(t *testing.T, value []byte, nowNs, count, maxWaitNs int64, options uint8) {
@@ -48,19 +52,27 @@ func FuzzDecode(f *testing.F) {
 		if nowNs < 0 || count < 1 || maxWaitNs < 0 {
 			return
 		}
-		s = resized(t, count, value)
-		exercise(t, &s, value, nowNs, stack.Request{
+		r := stack.Request{
 			Cost:      count,
 			UpTo:      options&1 != 0,
 			Strict:    options&2 != 0,
+			Force:     options&4 != 0,
 			MaxWaitNs: maxWaitNs,
-		})
+		}
+		if r.Force {
+			r.MaxWaitNs = 0
+		}
+		exercise(t, resized(t, count, value, options), value, nowNs, r)
 	})
 }
 
-// resized is the stack that value describes, of other counts.
-func resized(t require.TestingT, count int64, value []byte) (s stack.Stack) {
-	for _, as := range describes(value) {
+// resized is the stack that value describes, of other counts and, by the options, under terms.
+func resized(t require.TestingT, count int64, value []byte, options uint8) (s *stack.Stack) {
+	s = &stack.Stack{}
+	for i, as := range describes(value) {
+		if options>>(i%3)&8 != 0 {
+			as.terms = stack.Terms{Shadow: options&64 != 0, HasTake: options&1 == 0 && options&128 != 0, Take: count / 2, Spare: count / 3}
+		}
 		as.count, as.capacity = count, count
 		if _, err := stack.NewRate(count, as.periodNs, time.Nanosecond, count); err != nil {
 			as.count, as.capacity = min(count, as.periodNs), 1
@@ -81,16 +93,19 @@ func exercise(t *testing.T, s *stack.Stack, value []byte, nowNs int64, r stack.R
 		func(s *stack.Stack) stack.Result { return s.Peek(r.Cost, nowNs) },
 		func(s *stack.Stack) stack.Result { return s.Refund(r.Cost, nowNs) },
 	} {
-		after := *s
+		var after stack.Stack
+		after.Load(s.Limits(nil))
 		require.NoError(t, after.Decode(value))
 		result := decide(&after)
+		require.True(t, !result.Limited || result.Granted == 0 || r.Force, "%+v", result)
 		requireInRange(t, after.Len(), result)
 		if !result.Changed || after.ExpireAt() <= uint64(nowNs) {
 			continue
 		}
 		written := after.Append(nil)
 		require.LessOrEqual(t, len(written), stack.MaxEncodedLen)
-		read := *s
+		var read stack.Stack
+		read.Load(s.Limits(nil))
 		require.NoError(t, read.Decode(written))
 		require.True(t, bytes.Equal(written, read.Append(nil)))
 		require.Equal(t, after.Peek(1, nowNs), read.Peek(1, nowNs), "%x", written)
@@ -105,5 +120,6 @@ func requireInRange(t require.TestingT, n int, r stack.Result) {
 	require.True(t, r.NextAfterNs >= 0 && r.NextAfterNs <= r.ResetAfterNs, "%+v", r)
 	require.Equal(t, r.ResetAfterNs == 0, r.NextAfterNs == 0, "%+v", r)
 	require.GreaterOrEqual(t, r.WaitNs, int64(0))
-	require.True(t, !r.Limited || r.Granted == 0 && r.WaitNs == 0, "%+v", r)
+	require.True(t, !r.Limited || r.WaitNs == 0, "%+v", r)
+	require.True(t, r.Shadow >= 0 && r.Shadow <= n, "%+v", r)
 }

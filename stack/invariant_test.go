@@ -274,8 +274,8 @@ func TestACrowdedWindowNeverAdmitsMoreAndDeniesLittleLonger(t *testing.T) {
 
 // fill brings a key to where random traffic left it. The longest wait of anyone in it was
 // waitedNs.
-func fill(t require.TestingT, d *drawer, specs []spec) (k key, waitedNs int64) {
-	k.t = t
+func fill(t require.TestingT, d *drawer, specs []spec) (k *key, waitedNs int64) {
+	k = &key{t: t}
 	for range d.draw("calls before", 0, 20) {
 		d.moveClockOn(specs)
 		d.last = k.take(limits(t, specs...), d.request(specs), d.nowNs)

@@ -40,8 +40,12 @@ type limiter interface {
 	ExpireAt() uint64
 	// Charge takes units that come waitNs from now.
 	Charge(nowNs, quantity, waitNs int64)
-	// ChargeDenied takes units of a request that was turned away, as far as it can.
-	ChargeDenied(nowNs, quantity int64) (changed bool)
+	// Force takes units whether they are available or not, and returns how many: fewer only
+	// where the state has no room for all.
+	Force(nowNs, quantity int64) int64
+	// ChargeDenied takes units of a request that was turned away, as far as it can without
+	// taking the last spare ones.
+	ChargeDenied(nowNs, quantity, spare int64) (changed bool)
 	// Refund gives units back, as many as there are to give, and returns how many.
 	Refund(nowNs, quantity int64) int64
 	// Append appends the state, no bytes of an untouched limit, and Decode reads it.
@@ -53,6 +57,11 @@ type limiter interface {
 // Limit is one limit of a stack; what is not of its kind is zero.
 type Limit struct {
 	kind     Kind
+	special  bool // has terms: these two and the two below
+	hasTake  bool
+	shadow   bool
+	take     int64
+	spare    int64
 	periodNs int64
 	rate     gcra.Limit
 	window   window.Limit
@@ -64,15 +73,21 @@ type Limit struct {
 type place struct {
 	limiter
 	kind     Kind
+	special  bool // has terms, which are not to be looked at otherwise
 	periodNs int64
 	rate     gcra.Bucket
 	fixed    fixed.Window
+	terms    Terms
+	charged  int64 // of a shadow: the units that the call in hand charged it
 	window   window.Window
 }
 
 // set makes the place one of a limit that was never used.
 func (p *place) set(limit *Limit) {
 	p.kind, p.periodNs = limit.kind, limit.periodNs
+	if p.special = limit.special; p.special {
+		p.terms = limit.terms()
+	}
 	switch limit.kind {
 	case Rate:
 		p.rate.Limit, p.limiter = limit.rate, &p.rate
@@ -87,6 +102,9 @@ func (p *place) set(limit *Limit) {
 // limit is the limit that the place was set to.
 func (p *place) limit() Limit {
 	limit := Limit{kind: p.kind, periodNs: p.periodNs}
+	if p.special {
+		limit = limit.With(p.terms)
+	}
 	switch p.kind {
 	case Rate:
 		limit.rate = p.rate.Limit

@@ -281,10 +281,43 @@ func (d *drawer) request(specs []spec) stack.Request {
 	return r
 }
 
+// terms makes up what a call says of each of its limits.
+func (d *drawer) terms(specs []spec) []spec {
+	specs = slices.Clone(specs)
+	for i := range specs {
+		t := &specs[i].terms
+		*t = stack.Terms{Shadow: d.oneIn("shadow", 4)}
+		if t.HasTake = d.oneIn("take", 4); t.HasTake {
+			t.Take = d.cost(specs)
+		}
+		if d.oneIn("spare", 4) {
+			t.Spare = d.draw("spare", 0, min(specs[i].holds(), 10))
+			if d.oneIn("much to spare", 4) {
+				t.Spare = d.ofAnyMagnitude("spare", 0, math.MaxInt64)
+			}
+		}
+	}
+	return specs
+}
+
+// mayForce reports whether a request can be forced without sums of more than 63 bits in the
+// reference, and without filling a sliding window beyond what is exact.
+func mayForce(open []*naive, r stack.Request) bool {
+	if r.MaxWaitNs > 0 || r.UpTo || r.Strict {
+		return false
+	}
+	return !slices.ContainsFunc(open, func(n *naive) bool {
+		if n.kind == stack.Rate {
+			return n.asked(r.Cost) > (1<<57)/n.unitNs() || n.promised > 1<<58
+		}
+		return n.asked(r.Cost) > 1<<50 || n.taken() > 1<<55
+	})
+}
+
 // seen counts what a run came across, so that it cannot pass by avoiding the cases.
 type seen struct {
-	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back int
-	rules                                                                                                                   [stack.MaxLimits]int
+	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back, forced, shadowed, spared int
+	rules                                                                                                                                             [stack.MaxLimits]int
 }
 
 func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
@@ -302,6 +335,8 @@ func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
 	tally(&s.hammered, r.Strict && result.Limited && result.Changed)
 	tally(&s.corrected, !r.Strict && result.Limited && result.Changed)
 	tally(&s.refunds, result.Granted < 0)
+	tally(&s.forced, result.Limited && result.Granted > 0)
+	tally(&s.shadowed, !result.Limited && result.Shadow > 0)
 	tally(&s.full, value == nil)
 	tally(&s.plain, len(value) > 0 && value[0] >= '0')
 	s.rules[result.Rule]++
@@ -310,22 +345,28 @@ func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
 func (s *seen) requireEverything(t *testing.T) {
 	t.Logf("%+v", *s)
 	for _, n := range append(s.rules[:], s.allowed, s.limited, s.never, s.waits, s.partial, s.hammered, s.corrected,
-		s.peeks, s.refunds, s.full, s.changes, s.plain, s.back) {
+		s.peeks, s.refunds, s.full, s.changes, s.plain, s.back, s.shadowed, s.spared) {
 		require.Greater(t, n, s.steps/500)
 	}
 	require.Greater(t, s.lifted, s.steps/2000)
+	require.Greater(t, s.forced, s.steps/1000)
 }
 
 // follow sends random traffic to one key and compares every answer and what is kept. It
 // ends early when a sliding window gets too full to be exact.
 func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
 	d := newDrawer(pick)
-	specs := d.stack()
+	plain := d.stack()
 	k, ref := key{t: t}, reference{}
+	special := d.oneIn("terms", 3)
 	for range atMost {
 		if d.oneIn("change the stack", 16) {
-			specs = d.change(specs)
+			plain = d.change(plain)
 			seen.changes++
+		}
+		specs := plain
+		if special && !d.oneIn("no terms", 4) {
+			specs = d.terms(plain)
 		}
 		before := d.nowNs
 		d.moveClock(specs)
@@ -344,6 +385,19 @@ func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
 		}
 		was := k.value
 		r := d.request(specs)
+		if r.UpTo {
+			for i := range specs { // a part of one number of units is no part of another
+				if specs[i].terms.HasTake {
+					r.UpTo = false
+				}
+			}
+		}
+		if d.oneIn("force", 4) && mayForce(open, r) {
+			r.Force = true
+		}
+		if slices.ContainsFunc(specs, func(s spec) bool { return s.terms.Spare > 0 }) {
+			seen.spared++
+		}
 		var got, want stack.Result
 		switch op := d.draw("operation", 1, 12); {
 		case op <= 8:

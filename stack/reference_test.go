@@ -16,6 +16,21 @@ import (
 type spec struct {
 	kind                      stack.Kind
 	count, periodNs, capacity int64
+	terms                     stack.Terms
+}
+
+// plain is the limit without what a call says of it.
+func (s spec) plain() spec {
+	s.terms = stack.Terms{}
+	return s
+}
+
+// asked is what a request of this cost asks of the limit.
+func (s spec) asked(cost int64) int64 {
+	if s.terms.HasTake {
+		return s.terms.Take
+	}
+	return cost
 }
 
 func (s spec) limit(t require.TestingT) stack.Limit {
@@ -32,7 +47,7 @@ func (s spec) limit(t require.TestingT) stack.Limit {
 	if err != nil {
 		require.NoError(t, err, "%+v", s)
 	}
-	return limit
+	return limit.With(s.terms)
 }
 
 // holds is the number of units there are when nothing is taken.
@@ -154,7 +169,21 @@ func (n *naive) available(nowNs int64) int64 {
 	return max(n.count-n.taken(), 0)
 }
 
+// have is the number of units that this caller can have: the last ones are for others.
+func (n *naive) have(nowNs int64) int64 { return max(n.available(nowNs)-n.terms.Spare, 0) }
+
 const forever = int64(math.MaxInt64)
+
+// waitBeside is the time in ns until there are units and as many as have to stay behind.
+func (n *naive) waitBeside(nowNs, units int64) int64 {
+	switch {
+	case units == 0:
+		return 0
+	case units > n.holds() || n.terms.Spare > n.holds()-units:
+		return forever
+	}
+	return n.wait(nowNs, units+n.terms.Spare)
+}
 
 // wait is the time in ns until there are units, or forever.
 func (n *naive) wait(nowNs, units int64) int64 {
@@ -184,15 +213,8 @@ func (n *naive) wait(nowNs, units int64) int64 {
 	}
 }
 
-// untilFull, untilMore and fullAt follow from when there are so many units.
+// untilFull and fullAt follow from when there are so many units.
 func (n *naive) untilFull(nowNs int64) int64 { return n.wait(nowNs, n.holds()) }
-
-func (n *naive) untilMore(nowNs int64) int64 {
-	if n.untilFull(nowNs) == 0 {
-		return 0
-	}
-	return n.wait(nowNs, n.available(nowNs)+1)
-}
 
 func (n *naive) fullAt(nowNs int64) int64 {
 	if wait := n.untilFull(nowNs); wait > 0 {
@@ -261,7 +283,10 @@ func (n *naive) take(nowNs, units, waitNs int64) {
 func (n *naive) takeDenied(nowNs, units int64) (took bool) {
 	switch n.kind {
 	case stack.Rate:
-		ns := max(n.credit(nowNs), 0)
+		if n.terms.Spare >= n.capacity {
+			return false
+		}
+		ns := max(n.credit(nowNs)-n.terms.Spare*n.unitNs(), 0)
 		if units <= n.capacity {
 			ns = min(ns, units*n.unitNs())
 		}
@@ -271,11 +296,12 @@ func (n *naive) takeDenied(nowNs, units int64) (took bool) {
 		n.spend(nowNs, nowNs, ns)
 		return true
 	case stack.Fixed:
-		units = min(units, n.available(nowNs))
+		units = min(units, n.have(nowNs))
 	default:
 		// All of it, and the oldest make room.
-		units = min(units, n.count)
-		for excess := min(n.taken()+units-n.count, units); excess > 0; {
+		room := max(n.count-n.terms.Spare, 0)
+		units = min(units, room)
+		for excess := min(n.taken()+units-room, units); excess > 0; {
 			excess -= n.giveBack(0, excess)
 		}
 	}
@@ -346,7 +372,7 @@ func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected 
 			}
 			used[i] = true
 			n = k.copy()
-			if k.kind == stack.Rate && k.spec != s {
+			if k.kind == stack.Rate && k.spec.plain() != s.plain() {
 				// It is full at the same instant.
 				n = &naive{startsAt: k.startsAt + k.capacity*k.unitNs() - k.startsWith, promised: k.promised, charges: slices.Clone(k.charges)}
 				if len(k.events) > 0 {
@@ -381,19 +407,41 @@ func (r *reference) fullAt(nowNs int64) (latest int64) {
 	return latest
 }
 
-// longest is the longest wait for units, forever being the longest, and whose it is.
-func longest(limits []*naive, nowNs, units int64) (rule int, wait int64) {
+// enforced are the limits that decide.
+func enforced(limits []*naive) (rules []int) {
 	for i, n := range limits {
-		if w := n.wait(nowNs, units); w > wait {
+		if !n.terms.Shadow {
+			rules = append(rules, i)
+		}
+	}
+	return rules
+}
+
+// longest is the longest wait for units, forever being the longest, and whose it is.
+func longest(limits []*naive, nowNs, cost int64) (rule int, wait int64) {
+	for _, i := range enforced(limits) {
+		if w := limits[i].waitBeside(nowNs, limits[i].asked(cost)); w > wait {
 			rule, wait = i, w
 		}
 	}
 	return rule, wait
 }
 
-func fewest(limits []*naive, nowNs int64) (rule int) {
-	for i, n := range limits {
-		if n.available(nowNs) < limits[rule].available(nowNs) {
+// fewest is the limit with the fewest units for this caller. Where all are shadows it is the one
+// that would have limited the call, if there is one: its number is shadow.
+func fewest(limits []*naive, nowNs int64, shadow int) (rule int) {
+	among := enforced(limits)
+	if len(among) == 0 {
+		if shadow > 0 {
+			return shadow - 1
+		}
+		for i := range limits {
+			among = append(among, i)
+		}
+	}
+	rule = among[0]
+	for _, i := range among {
+		if limits[i].have(nowNs) < limits[rule].have(nowNs) {
 			rule = i
 		}
 	}
@@ -402,39 +450,102 @@ func fewest(limits []*naive, nowNs int64) (rule int) {
 
 func describe(r stack.Result, limits []*naive, nowNs int64) stack.Result {
 	n := limits[r.Rule]
-	r.Limit, r.Remaining = n.holds(), n.available(nowNs)
-	r.ResetAfterNs, r.NextAfterNs = n.untilFull(nowNs), n.untilMore(nowNs)
+	r.Limit, r.Remaining = n.holds(), n.have(nowNs)
+	if n.terms.Spare < n.holds() && n.untilFull(nowNs) > 0 {
+		r.ResetAfterNs, r.NextAfterNs = n.untilFull(nowNs), n.wait(nowNs, n.have(nowNs)+n.terms.Spare+1)
+	}
 	if r.RetryAfterNs == forever {
 		r.RetryAfterNs = stack.Never
 	}
 	return r
 }
 
+// shadowOf is the number of the first shadow that would have turned the request away, or 0.
+func shadowOf(limits []*naive, request stack.Request, nowNs int64) int {
+	for i, n := range limits {
+		if n.terms.Shadow && n.shadowWait(request, nowNs) > request.MaxWaitNs {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func (n *naive) shadowWait(request stack.Request, nowNs int64) int64 {
+	if request.UpTo {
+		return n.waitBeside(nowNs, 1)
+	}
+	return n.waitBeside(nowNs, n.asked(request.Cost))
+}
+
+// takeShadow does to a shadow what would be done to it if it were enforced alone, and returns the
+// units that were charged.
+func (n *naive) takeShadow(request stack.Request, units, wait, nowNs int64) (charged int64, changed bool) {
+	own := n.shadowWait(request, nowNs)
+	switch {
+	case units == 0:
+	case own <= request.MaxWaitNs:
+		if request.UpTo {
+			units = min(units, n.have(nowNs))
+		}
+		n.take(nowNs, units, max(wait, own))
+		return units, true
+	case request.Force:
+		n.take(nowNs, units, 0)
+		return units, true
+	case request.Strict:
+		return 0, n.takeDenied(nowNs, units)
+	}
+	return 0, false
+}
+
 func (r *reference) take(specs []spec, request stack.Request, nowNs int64) stack.Result {
 	limits, corrected := r.open(specs, nowNs)
-	cost := request.Cost
-	asked := cost
+	cost, asked := request.Cost, request.Cost
 	if request.UpTo {
-		asked = max(min(cost, limits[fewest(limits, nowNs)].available(nowNs)), 1)
+		asked = cost
+		for _, i := range enforced(limits) {
+			asked = min(asked, limits[i].have(nowNs))
+		}
+		asked = max(asked, 1)
 		cost = min(cost, asked)
 	}
+	asksAny := slices.ContainsFunc(limits, func(n *naive) bool { return n.asked(request.Cost) > 0 })
 	rule, wait := longest(limits, nowNs, asked)
-	if wait <= request.MaxWaitNs {
-		for _, n := range limits {
-			n.take(nowNs, cost, wait)
+	shadow := shadowOf(limits, request, nowNs)
+	charged, changed := make([]int64, len(limits)), false
+	switch {
+	case wait <= request.MaxWaitNs:
+		for i, n := range limits {
+			if n.terms.Shadow {
+				units, touched := n.takeShadow(request, n.asked(cost), wait, nowNs)
+				charged[i], changed = units, changed || touched
+				continue
+			}
+			charged[i] = n.asked(cost)
+			changed = changed || charged[i] > 0
+			n.take(nowNs, charged[i], wait)
 		}
-		if cost > 0 {
+		if changed {
 			r.store(limits, nowNs)
 		}
-		return describe(stack.Result{Rule: fewest(limits, nowNs), RetryAfterNs: stack.Never, Granted: cost, WaitNs: wait,
-			Changed: cost > 0}, limits, nowNs)
-	}
-	changed := corrected && cost > 0
-	if request.Strict && cost > 0 {
-		for _, n := range limits {
-			changed = n.takeDenied(nowNs, request.Cost) || changed
+		rule = fewest(limits, nowNs, shadow)
+		return describe(stack.Result{Rule: rule, RetryAfterNs: stack.Never, Granted: charged[rule], WaitNs: wait, Changed: changed, Shadow: shadow},
+			limits, nowNs)
+	case request.Force:
+		for i, n := range limits {
+			charged[i] = n.asked(cost)
+			changed = changed || charged[i] > 0
+			n.take(nowNs, charged[i], 0)
 		}
 		rule, wait = longest(limits, nowNs, asked)
+	default:
+		changed = corrected && asksAny
+		if request.Strict && asksAny {
+			for _, n := range limits {
+				changed = n.takeDenied(nowNs, n.asked(request.Cost)) || changed
+			}
+			rule, wait = longest(limits, nowNs, asked)
+		}
 	}
 	if changed {
 		r.store(limits, nowNs)
@@ -442,28 +553,29 @@ func (r *reference) take(specs []spec, request stack.Request, nowNs int64) stack
 	if wait != forever {
 		wait -= request.MaxWaitNs
 	}
-	return describe(stack.Result{Limited: true, Rule: rule, RetryAfterNs: wait, Changed: changed}, limits, nowNs)
+	return describe(stack.Result{Limited: true, Rule: rule, RetryAfterNs: wait, Granted: charged[rule], Changed: changed, Shadow: shadow}, limits, nowNs)
 }
 
 func (r *reference) peek(specs []spec, cost, nowNs int64) stack.Result {
 	limits, _ := r.open(specs, nowNs)
+	shadow := shadowOf(limits, stack.Request{Cost: cost}, nowNs)
 	if rule, wait := longest(limits, nowNs, cost); wait > 0 {
-		return describe(stack.Result{Limited: true, Rule: rule, RetryAfterNs: wait}, limits, nowNs)
+		return describe(stack.Result{Limited: true, Rule: rule, RetryAfterNs: wait, Shadow: shadow}, limits, nowNs)
 	}
-	return describe(stack.Result{Rule: fewest(limits, nowNs), RetryAfterNs: stack.Never}, limits, nowNs)
+	return describe(stack.Result{Rule: fewest(limits, nowNs, shadow), RetryAfterNs: stack.Never, Shadow: shadow}, limits, nowNs)
 }
 
 func (r *reference) refund(specs []spec, cost, nowNs int64) stack.Result {
-	limits, corrected := r.open(specs, nowNs)
-	changed := corrected && cost > 0
+	limits, _ := r.open(specs, nowNs)
+	changed := false
 	refunded := make([]int64, len(limits))
 	for i, n := range limits {
-		refunded[i] = n.refund(nowNs, cost)
+		refunded[i] = n.refund(nowNs, n.asked(cost))
 		changed = changed || refunded[i] > 0
 	}
 	if changed {
 		r.store(limits, nowNs)
 	}
-	rule := fewest(limits, nowNs)
+	rule := fewest(limits, nowNs, 0)
 	return describe(stack.Result{Rule: rule, RetryAfterNs: stack.Never, Granted: -refunded[rule], Changed: changed}, limits, nowNs)
 }

@@ -14,42 +14,56 @@ const Never = int64(-1)
 // and meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund. It must
 // not be copied, since it points into itself.
 type Stack struct {
+	_ noCopy
+
 	places [MaxLimits]place
 	n      int
+	// shadows is how many of the limits are shadows.
+	shadows int
 	// spare takes what a value keeps of limits that the stack does not have. Nobody looks
 	// at it.
 	spare place
 }
 
-// Request is what is asked of all limits at once.
+// noCopy has go vet complain about copies.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
+
+// Request is what is asked of all limits at once, unless the terms of one say otherwise.
 type Request struct {
 	Cost      int64 // units; 0 asks for nothing
 	UpTo      bool  // take what fits of Cost; limited unless there is at least one unit
 	Strict    bool  // take the cost of a denied request too, as far as it is there
+	Force     bool  // take the cost, come what may: what is not there is a debt
 	MaxWaitNs int64 // let through a request that waits up to this long; rates only
 }
 
 // Result is how a request went, and how things stand after it with the limit that
-// decided.
+// decided. Units are those that this caller can have: none that have to stay behind.
 type Result struct {
 	Limited bool
 	// Rule is the index of the deciding limit. Of a limited request it is the one
 	// with the longest wait, Never being the longest; otherwise the one with the
-	// fewest units left. Of several, the first.
+	// fewest units left. Of several, the first. No shadow, unless all limits are.
 	Rule         int
 	Limit        int64 // the rule's capacity or count
 	Remaining    int64 // units the rule has left
 	RetryAfterNs int64 // until this same request succeeds if nobody else asks, or Never
 	ResetAfterNs int64 // until the rule is full
 	NextAfterNs  int64 // until the rule has a unit more, 0 when it is full
-	Granted      int64 // units charged; negative, units given back
+	Granted      int64 // units the rule was charged; negative, units given back
 	WaitNs       int64 // how long the request has to be held
+	// Shadow is the number, from 1, of the first shadow that would have limited the request
+	// had it been enforced, or 0.
+	Shadow int
 	// Changed says that the stack's state has to be stored.
 	Changed bool
 }
 
 // Reset empties the stack.
-func (s *Stack) Reset() { s.n = 0 }
+func (s *Stack) Reset() { s.n, s.shadows = 0, 0 }
 
 // Len is the number of limits.
 func (s *Stack) Len() int { return s.n }
@@ -66,9 +80,16 @@ func (s *Stack) Add(limit Limit) bool {
 	if s.n == MaxLimits {
 		return false
 	}
-	s.places[s.n].set(&limit)
-	s.n++
+	s.add(&limit)
 	return true
+}
+
+func (s *Stack) add(limit *Limit) {
+	s.places[s.n].set(limit)
+	s.n++
+	if limit.shadow {
+		s.shadows++
+	}
 }
 
 // RatesOnly reports whether all limits are rates.
@@ -81,7 +102,8 @@ func (s *Stack) RatesOnly() bool {
 	return true
 }
 
-// Take asks every limit for r.Cost units at nowNs. Either all are charged or none.
+// Take asks every limit for r.Cost units at nowNs, or for what its terms say. Either all are
+// charged or none, but for shadows.
 func (s *Stack) Take(r Request, nowNs int64) Result {
 	corrected := s.settle(nowNs)
 	cost, needed := r.Cost, r.Cost
@@ -91,13 +113,25 @@ func (s *Stack) Take(r Request, nowNs int64) Result {
 	}
 	rule, waitNs := s.wait(needed, nowNs)
 	longestNs := s.longestWait(r.MaxWaitNs)
-	var result Result
-	if waitNs >= 0 && waitNs <= longestNs {
-		s.charge(cost, waitNs, nowNs)
-		result = Result{Rule: s.tightest(nowNs), RetryAfterNs: Never, Granted: cost, WaitNs: waitNs, Changed: cost > 0}
-	} else {
-		result = Result{Limited: true, Rule: rule, Changed: corrected && r.Cost > 0}
-		if r.Strict && r.Cost > 0 {
+	result := Result{RetryAfterNs: Never}
+	if s.shadows > 0 {
+		result.Shadow = s.firstShadow(r, nowNs)
+	}
+	switch {
+	case waitNs >= 0 && waitNs <= longestNs:
+		result.WaitNs = waitNs
+		result.Changed = s.charge(r, cost, waitNs, nowNs)
+		result.Rule = s.tightest(result.Shadow, nowNs)
+		result.Granted = s.places[result.Rule].granted(cost)
+	case r.Force:
+		result.Limited = true
+		charged := s.force(r.Cost, nowNs, &result)
+		result.Rule, result.RetryAfterNs = s.wait(needed, nowNs)
+		result.Granted = charged[result.Rule]
+	default:
+		result.Limited, result.Rule = true, rule
+		result.Changed = corrected && s.asks(r.Cost)
+		if r.Strict && s.asks(r.Cost) {
 			result.Changed = s.chargeDenied(r.Cost, nowNs) || corrected
 			result.Rule, waitNs = s.wait(needed, nowNs)
 		}
@@ -116,23 +150,38 @@ func (s *Stack) Peek(cost, nowNs int64) Result {
 	s.settle(nowNs)
 	rule, waitNs := s.wait(cost, nowNs)
 	result := Result{Limited: waitNs != 0, Rule: rule, RetryAfterNs: waitNs}
+	if s.shadows > 0 {
+		result.Shadow = s.firstShadow(Request{Cost: cost}, nowNs)
+	}
 	if !result.Limited {
-		result.Rule, result.RetryAfterNs = s.tightest(nowNs), Never
+		result.Rule, result.RetryAfterNs = s.tightest(result.Shadow, nowNs), Never
 	}
 	s.describe(&result, nowNs)
 	return result
 }
 
-// Refund gives cost units back to every limit, none of which gets fuller than full.
-// Granted is what the rule took back, as a negative number.
+// Standing tells how things stand, and asks for nothing. Granted is what a request of cost units
+// was charged.
+func (s *Stack) Standing(cost, nowNs int64) Result {
+	s.settle(nowNs)
+	result := Result{Rule: s.tightest(0, nowNs), RetryAfterNs: Never}
+	result.Granted = s.places[result.Rule].units(cost)
+	s.describe(&result, nowNs)
+	return result
+}
+
+// Refund gives cost units back to every limit, or what its terms say. None gets fuller than
+// full. Granted is what the rule took back, as a negative number.
 func (s *Stack) Refund(cost, nowNs int64) Result {
-	changed := s.settle(nowNs) && cost > 0
+	s.settle(nowNs)
+	changed := false
 	var refunded [MaxLimits]int64
 	for i := range s.n {
-		refunded[i] = s.places[i].Refund(nowNs, cost)
+		p := &s.places[i]
+		refunded[i] = p.Refund(nowNs, p.units(cost))
 		changed = changed || refunded[i] > 0
 	}
-	rule := s.tightest(nowNs)
+	rule := s.tightest(0, nowNs)
 	result := Result{Rule: rule, RetryAfterNs: Never, Granted: -refunded[rule], Changed: changed}
 	s.describe(&result, nowNs)
 	return result
@@ -159,12 +208,24 @@ func (s *Stack) settle(nowNs int64) (corrected bool) {
 	return corrected
 }
 
+// asks reports whether any unit is asked of any limit.
+func (s *Stack) asks(cost int64) bool {
+	for i := range s.n {
+		if s.places[i].units(cost) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // grantable is how much of cost every limit has, but at least one unit of a cost
 // that is not zero.
 func (s *Stack) grantable(cost, nowNs int64) int64 {
 	least := cost
 	for i := range s.n {
-		least = min(least, s.places[i].Available(nowNs))
+		if p := &s.places[i]; !p.isShadow() {
+			least = min(least, p.left(nowNs))
+		}
 	}
 	return max(least, min(cost, 1))
 }
@@ -173,7 +234,15 @@ func (s *Stack) grantable(cost, nowNs int64) int64 {
 // that is.
 func (s *Stack) wait(cost, nowNs int64) (rule int, ns int64) {
 	for i := range s.n {
-		retryNs := s.places[i].RetryAfter(nowNs, cost)
+		p := &s.places[i]
+		units := cost
+		if p.special {
+			if p.terms.Shadow {
+				continue
+			}
+			units = p.beside(p.units(cost))
+		}
+		retryNs := p.RetryAfter(nowNs, units)
 		if retryNs < 0 {
 			return i, Never
 		}
@@ -187,45 +256,85 @@ func (s *Stack) wait(cost, nowNs int64) (rule int, ns int64) {
 // longestWait is maxWaitNs, or less where a limit cannot be charged for so late.
 func (s *Stack) longestWait(maxWaitNs int64) int64 {
 	for i := 0; i < s.n && maxWaitNs > 0; i++ {
-		maxWaitNs = min(maxWaitNs, s.places[i].LongestWait())
+		if p := &s.places[i]; !p.isShadow() {
+			maxWaitNs = min(maxWaitNs, p.LongestWait())
+		}
 	}
 	return maxWaitNs
 }
 
-func (s *Stack) charge(cost, waitNs, nowNs int64) {
-	if cost == 0 {
-		return
-	}
+// charge takes the units of a request that is let through, and reports whether there were any.
+func (s *Stack) charge(r Request, cost, waitNs, nowNs int64) (changed bool) {
 	for i := range s.n {
-		s.places[i].Charge(nowNs, cost, waitNs)
-	}
-}
-
-func (s *Stack) chargeDenied(cost, nowNs int64) (changed bool) {
-	for i := range s.n {
-		if s.places[i].ChargeDenied(nowNs, cost) {
+		p := &s.places[i]
+		units := cost
+		if p.special {
+			if p.terms.Shadow {
+				changed = p.chargeShadow(r, cost, waitNs, nowNs) || changed
+				continue
+			}
+			units = p.units(cost)
+		}
+		if units > 0 {
+			p.Charge(nowNs, units, waitNs)
 			changed = true
 		}
 	}
 	return changed
 }
 
-// tightest is the limit with the fewest units left.
-func (s *Stack) tightest(nowNs int64) (rule int) {
+// force takes the units of a request that is limited all the same, and returns how many it took
+// of each limit.
+func (s *Stack) force(cost, nowNs int64, result *Result) (charged [MaxLimits]int64) {
+	for i := range s.n {
+		p := &s.places[i]
+		if units := p.units(cost); units > 0 {
+			charged[i] = p.Force(nowNs, units)
+			result.Changed = result.Changed || charged[i] > 0
+		}
+	}
+	return charged
+}
+
+func (s *Stack) chargeDenied(cost, nowNs int64) (changed bool) {
+	for i := range s.n {
+		p := &s.places[i]
+		if p.ChargeDenied(nowNs, p.units(cost), p.spare()) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+// tightest is the limit with the fewest units left. Where all are shadows, it is the one that
+// would have limited the request, whose number is shadow, if there is one.
+func (s *Stack) tightest(shadow int, nowNs int64) (rule int) {
 	if s.n == 1 {
 		return 0
 	}
-	least := int64(math.MaxInt64)
+	shadowsOnly := s.shadows == s.n
+	if shadowsOnly && shadow > 0 {
+		return shadow - 1
+	}
+	least, found := int64(math.MaxInt64), false
 	for i := range s.n {
-		if available := s.places[i].Available(nowNs); available < least {
-			rule, least = i, available
+		p := &s.places[i]
+		left := p.Available(nowNs)
+		if p.special {
+			if p.terms.Shadow && !shadowsOnly {
+				continue
+			}
+			left = max(left-p.terms.Spare, 0)
+		}
+		if left < least || !found {
+			rule, least, found = i, left, true
 		}
 	}
 	return rule
 }
 
 func (s *Stack) describe(r *Result, nowNs int64) {
-	r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = s.places[r.Rule].Standing(nowNs)
+	r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = s.places[r.Rule].standing(nowNs)
 }
 
 // Limits appends the stack's limits to dst.
@@ -238,9 +347,9 @@ func (s *Stack) Limits(dst []Limit) []Limit {
 
 // Load makes limits the stack's, all full. There must be at most MaxLimits.
 func (s *Stack) Load(limits []Limit) {
-	s.n = len(limits)
+	s.Reset()
 	for i := range limits {
-		s.places[i].set(&limits[i])
+		s.add(&limits[i])
 	}
 }
 

@@ -24,9 +24,9 @@ func wordRefusals() (table []wordRefusal) {
 		// CL.WAIT is refused as well when it says no TIMEOUT, but for the first word in the
 		// wrong it says that one.
 		rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
-		limits, more := "expected RATE, WINDOW or FIXED", "expected RATE, WINDOW, FIXED"
+		limits, more := "expected RATE, WINDOW or FIXED", ", RATE, WINDOW, FIXED"
 		if command == "CL.WAIT" { // for the others there is no waiting
-			limits, more = "expected RATE", "expected RATE, COST, TIMEOUT or COMPACT"
+			limits, more = "expected RATE", ", RATE, COST, TIMEOUT or COMPACT"
 		}
 		for _, args := range []string{"", "RATE", "WINDOW"} {
 			add(command, args, "wrong number of arguments")
@@ -34,8 +34,8 @@ func wordRefusals() (table []wordRefusal) {
 		for _, first := range []string{"RATTE", "COST", "5/s", "UPTO", "RATES", "RAT", "TIMEOUT", "%s%n"} {
 			add(command, first+" 5/s"+rest, "near '"+first+"': "+limits)
 		}
-		add(command, "RATE 5/s BURST 10 RATTE 5/s"+rest, "near 'RATTE': "+more)
-		add(command, "RATE 5/s BRUST 10"+rest, "near 'BRUST': expected BURST, RATE, ")
+		add(command, "RATE 5/s BURST 10 RATTE 5/s"+rest, "near 'RATTE': expected TAKE, ", more)
+		add(command, "RATE 5/s BRUST 10"+rest, "near 'BRUST': expected BURST, TAKE, ", "RATE, ")
 		add(command, "RATE 5/s BURST 10 BURST 10"+rest, "near 'BURST': given twice")
 		add(command, "WINDOW 5/s BURST 10"+rest, "near 'BURST': follows the count/period of a RATE")
 		add(command, "FIXED 5/s BURST 10"+rest, "near 'BURST': follows the count/period of a RATE")
@@ -81,19 +81,37 @@ func wordRefusals() (table []wordRefusal) {
 			wordRefusal{command, []string{"\r\n+OK", "5/s", "TIMEOUT", "1s"}, []string{"near '??+OK'"}},
 		)
 	}
-	for _, word := range []string{"UPTO", "STRICT", "MAXWAIT 1s", "TIMEOUT 1s"} {
+	for _, word := range []string{"UPTO", "STRICT", "FORCE", "MAXWAIT 1s", "TIMEOUT 1s"} {
 		first := strings.Fields(word)[0]
 		for _, command := range family {
 			if word == "TIMEOUT 1s" && command == "CL.WAIT" || word != "TIMEOUT 1s" && command == "CL.LIMIT" {
 				continue
 			}
 			rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
-			add(command, "RATE 5/s "+word+rest, "near '"+first+"'", "expected BURST, RATE, ")
+			add(command, "RATE 5/s "+word+rest, "near '"+first+"'", "expected BURST, TAKE, ", "RATE, ")
 		}
 		if word != "TIMEOUT 1s" {
 			add("CL.LIMIT", "RATE 5/s "+word+" "+word, "near '"+first+"'", "given twice")
 		}
 	}
+	for _, pair := range [][2]string{{"UPTO", "STRICT"}, {"UPTO", "FORCE"}, {"STRICT", "FORCE"}, {"FORCE", "MAXWAIT"}} {
+		rest := map[string]string{"MAXWAIT": " 1s"}[pair[1]]
+		add("CL.LIMIT", "RATE 5/s "+pair[0]+" "+pair[1]+rest, "near '"+pair[0]+"'", "cannot go with "+pair[1])
+		add("CL.LIMIT", "RATE 5/s "+pair[1]+rest+" "+pair[0], "near '"+pair[0]+"'", "cannot go with "+pair[1])
+	}
+	add("CL.LIMIT", "RATE 5/s TAKE 1 UPTO", "near 'UPTO'", "cannot go with TAKE")
+	for _, command := range []string{"CL.LIMIT", "CL.PEEK"} {
+		for _, word := range []string{"TAKE", "SPARE"} {
+			for _, bad := range []string{"-1", "01", "x", "1.5", "9223372036854775808", "\x00"} {
+				add(command, "RATE 5/s "+word+" "+bad, "near '", word+" takes an integer")
+			}
+			add(command, "RATE 5/s COST 1 "+word+" 1", "near '"+word+"'", "follows the limit")
+			add(command, "RATE 5/s "+word+" 1 "+word+" 1", "near '"+word+"'", "given twice")
+		}
+		add(command, "RATE 5/s COST 1 SHADOW", "near 'SHADOW'", "follows the limit")
+	}
+	add("CL.WAIT", "RATE 5/s SHADOW TIMEOUT 1s", "near 'SHADOW'", "expected BURST, TAKE, SPARE, RATE")
+	add("CL.REFUND", "RATE 5/s SPARE 1", "near 'SPARE'", "expected BURST, TAKE, SHADOW, RATE")
 	add("CL.LIMIT", "RATE 5/s UPTO MAXWAIT 1s", "near 'UPTO'", "cannot go with MAXWAIT")
 	add("CL.LIMIT", "RATE 5/s MAXWAIT 1s STRICT", "near 'STRICT'", "cannot go with MAXWAIT")
 	add("CL.LIMIT", "RATE 5/s WINDOW 5/s MAXWAIT 1s", "near 'MAXWAIT'", "RATE limits only")
@@ -107,7 +125,7 @@ func wordRefusals() (table []wordRefusal) {
 	add("CL.WAIT", "RATE 5/s TIMEOUT 0.0000000001", "near '0.0000000001'", "not a whole number of nanoseconds")
 	// Longer than any call that means something.
 	for _, command := range family {
-		add(command, strings.Repeat("RATE 5/s BURST 5 ", 8)+strings.Repeat("COST 1 ", 10), "too many arguments")
+		add(command, strings.Repeat("RATE 5/s BURST 5 TAKE 1 ", 8)+strings.Repeat("COST 1 ", 25), "too many arguments")
 		add(command, strings.Repeat("1 ", 1000), "syntax error")
 	}
 	return table
@@ -147,8 +165,9 @@ func TestWordsMeanTheSameInAnyCase(t *testing.T) {
 	t.Parallel()
 	c := server.Start(t).Raw()
 	for _, command := range []string{
-		"cl.limit a rate 5/h burst 6 window 9/h fixed 9/365d cost 2 upto strict",
-		"Cl.Limit b Rate 5/h Burst 6 Window 9/h Fixed 9/365d Strict Upto Cost 2",
+		"cl.limit c rate 5/h take 2 spare 1 window 9/h shadow cost 1 force",
+		"cl.limit a rate 5/h burst 6 window 9/h fixed 9/365d cost 2 strict",
+		"Cl.Limit b Rate 5/h Burst 6 Window 9/h Fixed 9/365d Strict Cost 2",
 	} {
 		assert.EqualValues(t, 2, ask(t, c, "%s", command).Granted)
 	}

@@ -23,16 +23,17 @@ type standing struct {
 	NextAfterMs  int64
 	Granted      int64 // units charged
 	WaitMs       int64
+	Shadow       int64 // 1-based: the first shadow limit that would have limited
 }
 
 var standingNames = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms",
-	"next_after_ms", "granted", "wait_ms"}
+	"next_after_ms", "granted", "wait_ms", "shadow"}
 
-// standingIn reads a reply: nine pairs, a map in RESP3 and flat in RESP2, always in
+// standingIn reads a reply: ten pairs, a map in RESP3 and flat in RESP2, always in
 // the same order.
 func standingIn(v resp.Value) (standing, error) {
 	if (v.Kind != resp.Map && v.Kind != resp.Array) || len(v.Elems) != 2*len(standingNames) {
-		return standing{}, fmt.Errorf("%v is no reply of nine pairs", v)
+		return standing{}, fmt.Errorf("%v is no reply of ten pairs", v)
 	}
 	n := make([]int64, len(standingNames))
 	for i, name := range standingNames {
@@ -42,10 +43,10 @@ func standingIn(v resp.Value) (standing, error) {
 		}
 		n[i] = value.Int
 	}
-	return standing{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}, nil
+	return standing{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]}, nil
 }
 
-// ask sends a command given as one types it, and reads its nine fields.
+// ask sends a command given as one types it, and reads its fields.
 func ask(t tester, c *resp.Conn, command string, args ...any) standing {
 	t.Helper()
 	text := fmt.Sprintf(command, args...)
@@ -73,7 +74,7 @@ func nowIn(t tester, c *resp.Conn) int64 {
 
 // Ten an hour: one unit comes back every six minutes, 360,000 ms. On a fresh key nothing
 // of the reply depends on the clock.
-func TestLimitFamilyAnswersNineFields(t *testing.T) {
+func TestLimitFamilyAnswersItsFields(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	for _, protocol := range []string{"2", "3"} {
@@ -85,19 +86,26 @@ func TestLimitFamilyAnswersNineFields(t *testing.T) {
 			command string
 			want    standing
 		}{
-			{"CL.PEEK %s RATE 10/h", standing{0, 1, 10, 10, -1, 0, 0, 0, 0}},
-			{"CL.REFUND %s RATE 10/h", standing{0, 1, 10, 10, -1, 0, 0, 0, 0}},
-			{"CL.LIMIT %s RATE 10/h", standing{0, 1, 10, 9, -1, 360_000, 360_000, 1, 0}},
-			{"cl.limit %s rate 10/1h burst 20 cost 5", standing{0, 1, 20, 15, -1, 5 * 360_000, 360_000, 5, 0}},
-			{"CL.LIMIT %s RATE 10/3600 COST 12", standing{1, 1, 10, 10, -1, 0, 0, 0, 0}},
-			{"CL.LIMIT %s RATE 10/3600s COST 12 UPTO", standing{0, 1, 10, 0, -1, 3_600_000, 360_000, 10, 0}},
-			{"CL.LIMIT %s RATE 10/60m COST 12 STRICT", standing{1, 1, 10, 0, -1, 3_600_000, 360_000, 0, 0}},
-			{"CL.LIMIT %s RATE 10/h COST 0", standing{0, 1, 10, 10, -1, 0, 0, 0, 0}},
-			{"CL.LIMIT %s WINDOW 10/h", standing{0, 1, 10, 9, -1, 3_600_000, 3_600_000, 1, 0}},
-			{"CL.LIMIT %s WINDOW 10/h COST 11", standing{1, 1, 10, 10, -1, 0, 0, 0, 0}},
-			{"CL.LIMIT %s RATE 10/h RATE 3/d", standing{0, 2, 3, 2, -1, 28_800_000, 28_800_000, 1, 0}},
-			{"CL.LIMIT %s RATE 1/h BURST 1 MAXWAIT 1d", standing{0, 1, 1, 0, -1, 3_600_000, 3_600_000, 1, 0}},
-			{"CL.WAIT %s RATE 10/h TIMEOUT 1s", standing{0, 1, 10, 9, -1, 360_000, 360_000, 1, 0}},
+			{"CL.PEEK %s RATE 10/h", standing{0, 1, 10, 10, -1, 0, 0, 0, 0, 0}},
+			{"CL.REFUND %s RATE 10/h", standing{0, 1, 10, 10, -1, 0, 0, 0, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h", standing{0, 1, 10, 9, -1, 360_000, 360_000, 1, 0, 0}},
+			{"cl.limit %s rate 10/1h burst 20 cost 5", standing{0, 1, 20, 15, -1, 5 * 360_000, 360_000, 5, 0, 0}},
+			{"CL.LIMIT %s RATE 10/3600 COST 12", standing{1, 1, 10, 10, -1, 0, 0, 0, 0, 0}},
+			{"CL.LIMIT %s RATE 10/3600s COST 12 UPTO", standing{0, 1, 10, 0, -1, 3_600_000, 360_000, 10, 0, 0}},
+			{"CL.LIMIT %s RATE 10/60m COST 12 STRICT", standing{1, 1, 10, 0, -1, 3_600_000, 360_000, 0, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h COST 0", standing{0, 1, 10, 10, -1, 0, 0, 0, 0, 0}},
+			{"CL.LIMIT %s WINDOW 10/h", standing{0, 1, 10, 9, -1, 3_600_000, 3_600_000, 1, 0, 0}},
+			{"CL.LIMIT %s WINDOW 10/h COST 11", standing{1, 1, 10, 10, -1, 0, 0, 0, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h RATE 3/d", standing{0, 2, 3, 2, -1, 28_800_000, 28_800_000, 1, 0, 0}},
+			{"CL.LIMIT %s RATE 1/h BURST 1 MAXWAIT 1d", standing{0, 1, 1, 0, -1, 3_600_000, 3_600_000, 1, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h TAKE 3 WINDOW 7/h TAKE 2 COST 9", standing{0, 2, 7, 5, -1, 3_600_000, 3_600_000, 2, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h SPARE 8 COST 2", standing{0, 1, 10, 0, -1, 720_000, 360_000, 2, 0, 0}},
+			{"CL.LIMIT %s RATE 10/h SPARE 8 COST 3", standing{1, 1, 10, 2, -1, 0, 0, 0, 0, 0}},
+			{"CL.LIMIT %s WINDOW 10/h RATE 3/h SHADOW COST 4", standing{0, 1, 10, 6, -1, 3_600_000, 3_600_000, 4, 0, 2}},
+			{"CL.LIMIT %s RATE 10/h FORCE COST 12", standing{1, 1, 10, 0, -1, 12 * 360_000, 3 * 360_000, 12, 0, 0}},
+			{"CL.PEEK %s RATE 10/h TAKE 4 SPARE 7 WINDOW 3/h SHADOW TAKE 4", standing{1, 1, 10, 3, -1, 0, 0, 0, 0, 2}},
+			{"CL.WAIT %s RATE 10/h TAKE 2 SPARE 8 TIMEOUT 1s", standing{0, 1, 10, 0, -1, 720_000, 360_000, 2, 0, 0}},
+			{"CL.WAIT %s RATE 10/h TIMEOUT 1s", standing{0, 1, 10, 9, -1, 360_000, 360_000, 1, 0, 0}},
 		} {
 			v := do(t, c, tc.command, "key")
 			assert.Equal(t, kind, v.Kind, tc.command)

@@ -74,6 +74,11 @@ func TestInfoCounts(t *testing.T) {
 		{"CL.WAIT c RATE 1/h TIMEOUT 1s", "calls calls_wait limited"},
 		{"CL.WAIT d RATE 100/s BURST 1 TIMEOUT 1s", "calls calls_wait allowed"},
 		{"CL.WAIT d RATE 100/s BURST 1 COST 2 TIMEOUT 1s", "calls calls_wait limited"},
+		{"CL.LIMIT shadow RATE 2/h RATE 1/h SHADOW", "calls calls_limit allowed"},
+		{"CL.LIMIT shadow RATE 2/h RATE 1/h SHADOW", "calls calls_limit allowed shadowed"},
+		{"CL.LIMIT shadow RATE 2/h RATE 1/h SHADOW", "calls calls_limit limited"},
+		{"CL.PEEK shadow RATE 2/h RATE 1/h SHADOW", "calls calls_peek"},
+		{"CL.LIMIT shadow RATE 2/h RATE 1/h SHADOW FORCE", "calls calls_limit limited"},
 		{"GET a", ""},
 	} {
 		want := maps.Clone(have)

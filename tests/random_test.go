@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func hammerWithRandomBytes(t *testing.T, s *server.Server, calls int) {
 			if !limits(commands[i]) {
 				continue
 			}
-			require.NoError(t, checkAnswer(v), "%.500q answers %v", commands[i], v)
+			require.NoError(t, checkAnswer(v, commands[i]...), "%.500q answers %v", commands[i], v)
 			if v.IsError() {
 				errors++
 			} else {
@@ -75,7 +76,7 @@ func limits(command []string) bool {
 }
 
 // checkAnswer is what holds for any reply of the module's commands, whatever was asked.
-func checkAnswer(v resp.Value) error {
+func checkAnswer(v resp.Value, words ...string) error {
 	if v.IsError() {
 		if strings.HasPrefix(v.Text, "ERR ") || strings.HasPrefix(v.Text, "WRONGTYPE ") {
 			return nil
@@ -83,7 +84,7 @@ func checkAnswer(v resp.Value) error {
 		return fmt.Errorf("error of no known kind")
 	}
 	if len(v.Elems) != 5 {
-		return checkStanding(v)
+		return checkStanding(v, slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, "FORCE") }))
 	}
 	a, err := answerIn(v)
 	if err != nil {
@@ -104,8 +105,9 @@ func checkAnswer(v resp.Value) error {
 	return nil
 }
 
-// checkStanding is checkAnswer for the commands that answer in fields.
-func checkStanding(v resp.Value) error {
+// checkStanding is checkAnswer for the commands that answer in fields. Only by force is a call
+// charged that is limited.
+func checkStanding(v resp.Value, forced bool) error {
 	a, err := standingIn(v)
 	if err != nil {
 		return err
@@ -126,7 +128,9 @@ func checkStanding(v resp.Value) error {
 		return fmt.Errorf("a time of less than none, or full before there is a unit more")
 	case max(a.RetryAfterMs, a.ResetAfterMs, a.WaitMs) > longestMs:
 		return fmt.Errorf("a time of centuries")
-	case a.Limited == 1 && (a.Granted != 0 || a.WaitMs != 0):
+	case a.Shadow < 0 || a.Shadow > 8:
+		return fmt.Errorf("shadow is not within 0..8")
+	case a.Limited == 1 && (a.Granted != 0 && !forced || a.WaitMs != 0):
 		return fmt.Errorf("limited, and yet something was granted")
 	}
 	return nil
@@ -179,7 +183,7 @@ func (g generator) words(name string) []string {
 	if g.IntN(5) > 0 {
 		command[1] = fmt.Sprint("words", g.IntN(50))
 	}
-	vocabulary := []string{"RATE", "WINDOW", "FIXED", "BURST", "COST", "UPTO", "STRICT", "MAXWAIT", "TIMEOUT"}
+	vocabulary := []string{"RATE", "WINDOW", "FIXED", "BURST", "COST", "UPTO", "STRICT", "MAXWAIT", "TIMEOUT", "TAKE", "SPARE", "SHADOW", "FORCE"}
 	limits := 1 + g.IntN(2)
 	if g.IntN(20) == 0 {
 		limits = g.IntN(12)
@@ -197,6 +201,12 @@ func (g generator) words(name string) []string {
 		command = append(command, "UPTO")
 	case 3:
 		command = append(command, "STRICT")
+	case 4:
+		command = append(command, "FORCE")
+	case 5:
+		command = slices.Insert(command, min(4, len(command)), []string{"TAKE", "SPARE"}[g.IntN(2)], strconv.Itoa(g.IntN(100)))
+	case 6:
+		command = slices.Insert(command, min(4, len(command)), "SHADOW")
 	}
 	for g.IntN(3) == 0 {
 		place := 2 + g.IntN(len(command)-1)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,10 +32,12 @@ func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 	for r.made < calls {
 		r.season()
 	}
-	t.Logf("%d calls, %d limited, %d reserved, %d steps back", r.made, r.limited, r.reserved, r.stepsBack)
+	t.Logf("%d calls, %d limited, %d reserved, %d into debt, %d shadowed, %d steps back", r.made, r.limited, r.reserved, r.forced, r.shadowed, r.stepsBack)
 	require.Greater(t, r.limited, calls/10, "too few calls were limited")
 	require.Greater(t, r.made-r.limited, calls/5, "too few calls were let through")
 	require.Greater(t, r.reserved, calls/200, "too few slots were reserved")
+	require.Greater(t, r.forced, calls/200, "too few calls went into debt")
+	require.Greater(t, r.shadowed, calls/200, "too few calls were shadowed")
 	require.Greater(t, r.stepsBack, calls/500, "the clock was too seldom set back")
 }
 
@@ -67,7 +70,7 @@ type virtualRun struct {
 	crowded bool
 	seasons int
 
-	made, limited, reserved, stepsBack int
+	made, limited, reserved, forced, shadowed, stepsBack int
 }
 
 // virtualKey is a key that nobody but the run uses.
@@ -232,7 +235,7 @@ func (r *virtualRun) batch() {
 // shown is a reply as the model shows it: the numbers alone.
 func shown(v resp.Value) string {
 	if a, err := standingIn(v); err == nil {
-		return fmt.Sprint([9]int64{a.Limited, a.Rule, a.Limit, a.Remaining, a.RetryAfterMs, a.ResetAfterMs, a.NextAfterMs, a.Granted, a.WaitMs})
+		return fmt.Sprint([10]int64{a.Limited, a.Rule, a.Limit, a.Remaining, a.RetryAfterMs, a.ResetAfterMs, a.NextAfterMs, a.Granted, a.WaitMs, a.Shadow})
 	}
 	if ints, err := v.Ints(); err == nil {
 		return fmt.Sprint(ints)
@@ -259,14 +262,17 @@ func (r *virtualRun) call(k *virtualKey) virtualCall {
 		r.count(reply)
 		return virtualCall{k, words, fmt.Sprint(reply.Throttle())}
 	case "CL.PEEK":
-		reply = k.model.Peek(r.now, limits, o.Cost)
+		reply = k.model.Peek(r.now, limits, o.Cost, o.Terms...)
 	case "CL.REFUND":
-		reply = k.model.Refund(r.now, limits, o.Cost)
+		for i := range o.Terms {
+			o.Terms[i].Spare = 0 // the command does not know the word
+		}
+		reply = k.model.Refund(r.now, limits, o.Cost, o.Terms...)
 	default:
 		reply = k.model.Take(r.now, limits, o)
 	}
 	r.count(reply)
-	words = append(append(words, naive.Words(limits)...), o.Words()...)
+	words = append(append(words, naive.Words(limits, o.Terms...)...), o.Words()...)
 	return virtualCall{k, words, fmt.Sprint(reply.Fields())}
 }
 
@@ -280,6 +286,9 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 	if r.IntN(10) == 0 && !r.crowded {
 		o.Cost = r.upTo(2*limits[0].Count + 2)
 	}
+	if r.IntN(4) == 0 {
+		o.Terms = r.terms(limits)
+	}
 	switch r.IntN(12) {
 	case 0:
 		return "CL.PEEK", limits, o
@@ -287,6 +296,7 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 		return "CL.REFUND", limits, o
 	case 2, 3:
 		limits[0].Burst = cmp.Or(limits[0].Burst, limits[0].Count)
+		o.Terms = nil
 		return "CL.THROTTLE", limits[:1], o
 	}
 	return "CL.LIMIT", limits, r.options(limits, o)
@@ -298,6 +308,12 @@ func (r *virtualRun) count(reply naive.Reply) {
 	r.limited += int(fields[0])
 	if fields[8] > 0 {
 		r.reserved++
+	}
+	if fields[0] > 0 && fields[7] > 0 {
+		r.forced++
+	}
+	if fields[9] > 0 {
+		r.shadowed++
 	}
 }
 
@@ -313,12 +329,43 @@ func (r *virtualRun) options(limits []naive.Limit, o naive.Options) naive.Option
 			o.MaxWait = time.Duration(r.upTo(4*r.scale/int64(time.Millisecond)+1)) * time.Millisecond
 		}
 	case 2:
-		o.UpTo = true
+		o.UpTo = !slices.ContainsFunc(o.Terms, func(t naive.Terms) bool { return t.HasTake })
 	case 3:
 		o.Strict = true
-		o.UpTo = r.IntN(4) == 0
+	case 4:
+		o.Force = r.IntN(2) == 0 && r.mayForce(limits, o)
 	}
 	return o
+}
+
+// mayForce reports whether a debt stays within a few periods: replies and the model differ where
+// 2^63 ns are too few.
+func (r *virtualRun) mayForce(limits []naive.Limit, o naive.Options) bool {
+	for i, l := range limits {
+		units := o.Cost
+		if i < len(o.Terms) && o.Terms[i].HasTake {
+			units = o.Terms[i].Take
+		}
+		if units > 3*l.Count {
+			return false
+		}
+	}
+	return true
+}
+
+// terms makes up what a call says of each of its limits.
+func (r *virtualRun) terms(limits []naive.Limit) (terms []naive.Terms) {
+	for _, l := range limits {
+		t := naive.Terms{Shadow: r.IntN(3) == 0}
+		if t.HasTake = r.IntN(3) == 0; t.HasTake {
+			t.Take = r.Int64N(4)
+		}
+		if r.IntN(3) == 0 {
+			t.Spare = r.upTo(max(l.Count, l.Burst) + 1)
+		}
+		terms = append(terms, t)
+	}
+	return terms
 }
 
 // vary is a key's limits, or now and then something close to them.

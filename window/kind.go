@@ -31,8 +31,13 @@ func (w *Window) ExpireAt() uint64 { return uint64(w.Limit.ExpireAt(&w.State)) }
 // Charge charges at nowNs, whatever the request waits for.
 func (w *Window) Charge(nowNs, quantity, _ int64) { w.Limit.Charge(&w.State, nowNs, quantity) }
 
-func (w *Window) ChargeDenied(nowNs, quantity int64) (changed bool) {
-	return w.Limit.ChargeDenied(&w.State, nowNs, quantity) > 0
+func (w *Window) Force(nowNs, quantity int64) int64 {
+	return w.Limit.Force(&w.State, nowNs, quantity)
+}
+
+// ChargeDenied leaves spare units behind.
+func (w *Window) ChargeDenied(nowNs, quantity, spare int64) (changed bool) {
+	return w.Limit.chargeDenied(&w.State, nowNs, quantity, w.Limit.count-spare) > 0
 }
 
 func (w *Window) Refund(nowNs, quantity int64) int64 {

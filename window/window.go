@@ -189,17 +189,35 @@ func (l Limit) Charge(s *State, nowNs, quantity int64) int64 {
 	return quantity
 }
 
+// Force takes quantity units at nowNs, also those that are not available, and returns how many
+// it took, which are fewer only where more than 2^63 - 1 would be counted.
+func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
+	l.Settle(s, nowNs)
+	quantity = min(quantity, math.MaxInt64-s.total)
+	if quantity <= 0 {
+		return 0
+	}
+	l.record(s, nowNs, quantity)
+	s.total += quantity
+	return quantity
+}
+
 // ChargeDenied takes quantity units at nowNs, or count if that is fewer, for a request
 // that was turned away, and returns how many it took. As many of the oldest make room
 // for them where there is none, so that no more than count are ever counted and all of
 // them later than before: hammering keeps the window full.
 func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) int64 {
-	quantity = min(quantity, l.count)
+	return l.chargeDenied(s, nowNs, quantity, l.count)
+}
+
+// chargeDenied keeps no more than count counted.
+func (l Limit) chargeDenied(s *State, nowNs, quantity, count int64) int64 {
+	quantity = min(quantity, count)
 	if quantity <= 0 {
 		return 0
 	}
 	l.Settle(s, nowNs)
-	excess := min(s.total-(l.count-quantity), quantity)
+	excess := min(s.total-(count-quantity), quantity)
 	for excess > 0 {
 		units := s.unitsOf(s.first)
 		if units > excess {

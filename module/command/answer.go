@@ -49,8 +49,9 @@ func (c *Call) describe(r stack.Result) {
 		limited = 1
 	}
 	c.integers = [MaxFields]int64{limited, int64(r.Rule) + 1, r.Limit, r.Remaining,
-		ceilMs(r.RetryAfterNs), ceilMs(r.ResetAfterNs), ceilMs(r.NextAfterNs), r.Granted, ceilMs(r.WaitNs)}
+		ceilMs(r.RetryAfterNs), ceilMs(r.ResetAfterNs), ceilMs(r.NextAfterNs), r.Granted, ceilMs(r.WaitNs), int64(r.Shadow)}
 	c.Integers = c.integers[:]
+	c.shadow = r.Shadow
 	c.Reply = ReplyFields
 	if c.compact {
 		c.Reply = ReplyIntegers

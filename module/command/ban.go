@@ -102,10 +102,11 @@ func (c *Call) banAnew(d int64) {
 	c.ban(d, false)
 }
 
-// describeBan answers a decision on a key that is banned.
-func (c *Call) describeBan() {
+// describeBan answers a decision on a key that is banned, and that was charged granted units all
+// the same.
+func (c *Call) describeBan(granted int64) {
 	restNs := c.banUntil - c.NowNs
-	c.describe(stack.Result{Limited: true, Rule: -1, Limit: c.stack.FirstCapacity(), RetryAfterNs: restNs, ResetAfterNs: restNs, NextAfterNs: restNs})
+	c.describe(stack.Result{Limited: true, Rule: -1, Limit: c.stack.FirstCapacity(), RetryAfterNs: restNs, ResetAfterNs: restNs, NextAfterNs: restNs, Granted: granted})
 }
 
 func runBan(c *Call) {

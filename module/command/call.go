@@ -54,7 +54,7 @@ const (
 const (
 	// MaxArgs is the number of arguments a call is given views of; a longer call
 	// shows its true length in Call.ArgCount.
-	MaxArgs = 40
+	MaxArgs = 96
 	// MaxKeys is the number of keys that one call can have.
 	MaxKeys = 8
 	// MaxLowest is the number of lapsed members that a call gets to see.
@@ -68,7 +68,7 @@ const (
 	// MaxErrorLen is the length in bytes of the longest error.
 	MaxErrorLen = 255
 	// MaxFields is the number of integers in the longest reply.
-	MaxFields = 9
+	MaxFields = 10
 	// MaxTextLen is the length in bytes of the longest text in a reply of rows.
 	MaxTextLen = top.MaxKeyLen
 )
@@ -108,7 +108,8 @@ type Call struct {
 	Error    []byte
 
 	Tally    Tally
-	TallyKey int   // the index of the key that Tally is about
+	TallyKey int   // the index of the key that Tally and Shadowed are about
+	Shadowed bool  // let through, though a shadow would have limited it
 	Refunded int64 // units given back
 
 	// Of a ReplyLater: the time until the slot, the units reserved, and what was kept of the
@@ -122,6 +123,7 @@ type Call struct {
 
 	cmd      *Command
 	compact  bool // the reply is the integers alone
+	shadow   int  // of the answer that is described
 	stack    stack.Stack
 	integers [MaxFields]int64
 	value    [MaxValueLen]byte
@@ -141,6 +143,7 @@ func (c *Call) Run(cmd *Command) {
 	cmd.Run(c)
 	if cmd.Decides && (c.Reply == ReplyIntegers || c.Reply == ReplyFields) {
 		c.tally(c.Integers[0] != 0)
+		c.Shadowed = c.Tally == Allowed && c.shadow > 0
 	}
 }
 
@@ -160,7 +163,8 @@ func (c *Call) Row(index int) (text []byte, integers []int64) { return c.cmd.Row
 
 func (c *Call) clear() {
 	c.Integers, c.Error = nil, nil
-	c.Tally, c.TallyKey, c.Refunded = NoTally, 0, 0
+	c.Tally, c.TallyKey, c.Shadowed, c.Refunded = NoTally, 0, false, 0
+	c.shadow = 0
 	c.keep()
 }
 

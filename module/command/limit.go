@@ -2,7 +2,7 @@ package command
 
 import "redis-throttle/stack"
 
-// CL.LIMIT key limit [limit ...] [COST n] [UPTO] [STRICT] [MAXWAIT duration] [BAN duration] [COMPACT]
+// CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT]
 //
 // Asks up to eight limits at one instant, all or nothing.
 var Limit = register(&Command{
@@ -19,6 +19,7 @@ var Limit = register(&Command{
 		costArg,
 		{Name: "upto", Type: ArgToken, Token: "UPTO", Optional: true},
 		{Name: "strict", Type: ArgToken, Token: "STRICT", Optional: true},
+		{Name: "force", Type: ArgToken, Token: "FORCE", Optional: true},
 		{Name: "duration", Type: ArgString, Token: "MAXWAIT", Optional: true},
 		{Name: "ban", Type: ArgString, Token: "BAN", Optional: true},
 		compactArg,
@@ -32,11 +33,11 @@ func limit(c *Call) {
 	if !ok {
 		return
 	}
-	if c.banned() {
+	if c.banned() && !r.Force {
 		if r.Strict {
 			c.banAnew(r.banNs)
 		}
-		c.describeBan()
+		c.describeBan(0)
 		return
 	}
 	if !c.decodeStack() {
@@ -44,6 +45,10 @@ func limit(c *Call) {
 	}
 	result := c.stack.Take(r.Request, c.NowNs)
 	c.store(result.Changed)
+	if c.banned() { // what was used is a fact, and is kept behind the ban
+		c.describeBan(result.Granted)
+		return
+	}
 	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
 		c.ban(r.banNs, result.Changed)
 		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)

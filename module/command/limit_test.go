@@ -48,10 +48,11 @@ func fieldsOf(t testing.TB, c *Call) fields {
 	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers}, c.Reply, string(c.Error))
 	require.Len(t, c.Integers, MaxFields)
 	n := c.Integers
+	require.True(t, n[9] >= 0 && n[9] <= int64(c.stack.Len()), "shadow %d", n[9])
 	return fields{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}
 }
 
-func TestLimitAnswersNineFieldsAndSaysWhatToStore(t *testing.T) {
+func TestLimitAnswersItsFieldsAndSaysWhatToStore(t *testing.T) {
 	const s = nsPerSecond
 	for _, test := range []struct {
 		name     string
@@ -263,7 +264,7 @@ func TestNoCommandAllocates(t *testing.T) {
 		"one rate":         decide(Limit, "", "k RATE 5/s"),
 		"denied":           decide(Limit, tatIn(nsPerSecond), "k RATE 5/s"),
 		"reserved":         decide(Limit, tatIn(nsPerSecond), "k RATE 5/s MAXWAIT 10s"),
-		"a stack":          decide(Limit, taken, "k rate 5/s burst 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 3 UPTO STRICT"),
+		"a stack":          decide(Limit, taken, "k rate 5/s burst 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 3 STRICT"),
 		"a denied stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7"),
 		"a strict stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7 STRICT"),
 		"a syntax error":   decide(Limit, "", "k RATE 5/s BURST 10 RATTE"),

@@ -22,7 +22,7 @@ func peek(c *Call) {
 		return
 	}
 	if c.banned() {
-		c.describeBan()
+		c.describeBan(0)
 		return
 	}
 	if !c.decodeStack() {

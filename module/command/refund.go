@@ -10,13 +10,13 @@ var Refund = register(&Command{
 	Since:      "0.1.0",
 	Flags:      "write fast",
 	Keys:       OneKey,
-	Args:       []Arg{keyArg, limitsArg, costArg, compactArg},
+	Args:       []Arg{keyArg, limitsArgRefund, costArg, compactArg},
 	Fields:     limitFields,
 	Run:        refund,
 })
 
 func refund(c *Call) {
-	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
+	r, ok := c.parseRequest(expectedOfPeek, optionsOfRefund)
 	if !ok || !c.decodeStack() {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // options are the words that may follow the limits of a command, as a set.
-type options uint8
+type options uint16
 
 const (
 	optionCost options = 1 << iota
@@ -17,10 +17,16 @@ const (
 	optionTimeout
 	optionCompact
 	optionBan
+	optionForce
+	// Words that belong to the limit before them.
+	optionTake
+	optionSpare
+	optionShadow
 
-	optionsOfLimit = optionCost | optionUpTo | optionStrict | optionMaxWait | optionCompact | optionBan
-	optionsOfPeek  = optionCost | optionCompact
-	optionsOfWait  = optionCost | optionTimeout | optionCompact
+	optionsOfLimit  = optionCost | optionUpTo | optionStrict | optionForce | optionMaxWait | optionBan | optionCompact | optionTake | optionSpare | optionShadow
+	optionsOfPeek   = optionCost | optionCompact | optionTake | optionSpare | optionShadow
+	optionsOfRefund = optionCost | optionCompact | optionTake | optionShadow
+	optionsOfWait   = optionCost | optionTimeout | optionCompact | optionTake | optionSpare
 )
 
 const (
@@ -38,15 +44,13 @@ const (
 	tooSlow         = "a full bucket would take more than 292 years to refill"
 	tooManyLimits   = "at most 8 limits"
 	givenTwice      = "given twice"
-	withoutMaxWait  = "cannot go with MAXWAIT"
 	onlyRates       = "works with RATE limits only"
 	missingTimeout  = "ERR syntax error: TIMEOUT is missing"
 	tooManyWords    = "ERR syntax error: too many arguments"
 	misplacedBurst  = "follows the count/period of a RATE"
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
 	expectedARate   = "expected RATE"
-	expectedBurst   = "expected BURST, "
-	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT, BAN or COMPACT"
+	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
 	expectedOfPeek  = "expected RATE, WINDOW, FIXED, COST or COMPACT"
 	expectedOfWait  = "expected RATE, COST, TIMEOUT or COMPACT"
 	minWordsOfLimit = 3 // key, kind, count/period
@@ -79,16 +83,18 @@ func (c *Call) parseRequest(expected string, allowed options) (r request, ok boo
 	c.stack.Reset()
 	r.Cost = 1
 	var seen options
+	limitEnds := 0
 	for w := (words{args: c.Args, next: 1}); ; {
 		word, more := w.take()
 		if !more {
 			break
 		}
-		isLimit, ok := c.parseLimit(word, &w)
+		isLimit, ok := c.parseLimit(word, &w, allowed, &seen)
 		if !ok {
 			return r, false
 		}
 		if isLimit {
+			limitEnds = w.next
 			continue
 		}
 		if c.stack.Len() == 0 {
@@ -100,7 +106,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r request, ok boo
 		case !ok:
 			return r, false
 		case option == 0:
-			c.failUnexpected(word, w.args[:w.next-1], expected)
+			c.failUnexpected(word, w.args[:w.next-1], w.next-1 == limitEnds, allowed, expected)
 			return r, false
 		case seen&option != 0:
 			c.failNear(word, givenTwice)
@@ -118,16 +124,15 @@ func (c *Call) parseRequest(expected string, allowed options) (r request, ok boo
 
 // checkRequest refuses what no single word is to blame for.
 func (c *Call) checkRequest(seen, allowed options) (ok bool) {
-	waits := seen & (optionMaxWait | optionTimeout)
+	for _, pair := range exclusive {
+		if seen&pair.options == pair.options {
+			c.failNear([]byte(pair.word), "cannot go with ", pair.other)
+			return false
+		}
+	}
 	switch {
 	case allowed&optionTimeout != 0 && seen&optionTimeout == 0:
 		c.Fail(missingTimeout)
-	case seen&optionUpTo != 0 && waits != 0:
-		c.failNear([]byte("UPTO"), withoutMaxWait)
-	case seen&optionStrict != 0 && waits != 0:
-		c.failNear([]byte("STRICT"), withoutMaxWait)
-	case seen&optionBan != 0 && waits != 0:
-		c.failNear([]byte("BAN"), withoutMaxWait)
 	case seen&optionMaxWait != 0 && !c.stack.RatesOnly():
 		c.failNear([]byte("MAXWAIT"), onlyRates)
 	case seen&optionTimeout != 0 && !c.stack.RatesOnly():
@@ -138,9 +143,24 @@ func (c *Call) checkRequest(seen, allowed options) (ok bool) {
 	return false
 }
 
-// parseLimit adds the limit that begins with word to c.stack; isLimit is false when
-// word does not begin one.
-func (c *Call) parseLimit(word []byte, w *words) (isLimit, ok bool) {
+// exclusive are the words that exclude each other.
+var exclusive = []struct {
+	options     options
+	word, other string
+}{
+	{optionUpTo | optionMaxWait, "UPTO", "MAXWAIT"},
+	{optionStrict | optionMaxWait, "STRICT", "MAXWAIT"},
+	{optionForce | optionMaxWait, "FORCE", "MAXWAIT"},
+	{optionBan | optionMaxWait, "BAN", "MAXWAIT"},
+	{optionUpTo | optionStrict, "UPTO", "STRICT"},
+	{optionUpTo | optionForce, "UPTO", "FORCE"},
+	{optionStrict | optionForce, "STRICT", "FORCE"},
+	{optionUpTo | optionTake, "UPTO", "TAKE"},
+}
+
+// parseLimit adds the limit that begins with word, and the words that belong to it, to c.stack;
+// isLimit is false when word does not begin one.
+func (c *Call) parseLimit(word []byte, w *words, allowed options, seen *options) (isLimit, ok bool) {
 	var kind stack.Kind
 	var bad string
 	switch {
@@ -180,6 +200,12 @@ func (c *Call) parseLimit(word []byte, w *words) (isLimit, ok bool) {
 	case stack.Fixed:
 		limit, err = stack.NewFixed(count, n, unit)
 	}
+	var terms stack.Terms
+	if err == nil {
+		if terms, ok = c.parseTerms(w, allowed, seen); !ok {
+			return true, false
+		}
+	}
 	switch {
 	case errors.Is(err, stack.ErrRate):
 		c.failNear(quota, tooFast)
@@ -187,7 +213,7 @@ func (c *Call) parseLimit(word []byte, w *words) (isLimit, ok bool) {
 		c.failNear(quota, tooSlow)
 	case err != nil:
 		c.failNear(quota, tooLong)
-	case !c.stack.Add(limit):
+	case !c.stack.Add(limit.With(terms)):
 		c.failNear(word, tooManyLimits)
 	default:
 		return true, true
@@ -218,7 +244,7 @@ func (c *Call) parseBurst(count int64, w *words) (capacity int64, ok bool) {
 func (c *Call) parseOption(word []byte, w *words, allowed options, r *request) (option options, ok bool) {
 	switch {
 	case allowed&optionCost != 0 && isKeyword(word, "COST"):
-		r.Cost, ok = c.parseCost(word, w)
+		r.Cost, ok = c.parseCount(word, w, badCost)
 		return optionCost, ok
 	case allowed&optionUpTo != 0 && isKeyword(word, "UPTO"):
 		r.UpTo = true
@@ -226,6 +252,9 @@ func (c *Call) parseOption(word []byte, w *words, allowed options, r *request) (
 	case allowed&optionStrict != 0 && isKeyword(word, "STRICT"):
 		r.Strict = true
 		return optionStrict, true
+	case allowed&optionForce != 0 && isKeyword(word, "FORCE"):
+		r.Force = true
+		return optionForce, true
 	case allowed&optionMaxWait != 0 && isKeyword(word, "MAXWAIT"):
 		r.MaxWaitNs, ok = c.parseTime(word, w, badMaxWait)
 		return optionMaxWait, ok
@@ -242,16 +271,16 @@ func (c *Call) parseOption(word []byte, w *words, allowed options, r *request) (
 	return 0, true
 }
 
-// parseCost reads the value of the option word, which must not be negative.
-func (c *Call) parseCost(word []byte, w *words) (units int64, ok bool) {
+// parseCount reads the number of units behind word, which must not be negative.
+func (c *Call) parseCount(word []byte, w *words, bad string) (units int64, ok bool) {
 	value, more := w.take()
 	if !more {
-		c.failNear(word, badCost)
+		c.failNear(word, bad)
 		return 0, false
 	}
 	units, ok = parseInt(value)
 	if !ok || units < 0 {
-		c.failNear(value, badCost)
+		c.failNear(value, bad)
 		return 0, false
 	}
 	return units, true
@@ -286,16 +315,20 @@ func (c *Call) failFirst(word []byte, allowed options) {
 }
 
 // failUnexpected refuses a word that begins neither a limit nor an allowed option, after the
-// words before.
-func (c *Call) failUnexpected(word []byte, before [][]byte, expected string) {
+// words before, of which the last end a limit if afterLimit.
+func (c *Call) failUnexpected(word []byte, before [][]byte, afterLimit bool, allowed options, expected string) {
 	is := func(keyword string) bool { return isKeyword(before[len(before)-2], keyword) }
 	switch {
 	case isKeyword(word, "BURST") && is("BURST"):
 		c.failNear(word, givenTwice)
 	case isKeyword(word, "BURST"):
 		c.failNear(word, misplacedBurst)
-	case is("RATE"):
-		c.failNear(word, expectedBurst, expected[len("expected "):])
+	case termOf(word, allowed) != 0:
+		c.failNear(word, misplacedTerm)
+	case afterLimit && is("RATE"):
+		c.failNear(word, "expected BURST, ", namesOfTerms(allowed), expected[len("expected "):])
+	case afterLimit:
+		c.failNear(word, "expected ", namesOfTerms(allowed), expected[len("expected "):])
 	default:
 		c.failNear(word, expected)
 	}

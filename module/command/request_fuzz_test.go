@@ -21,13 +21,14 @@ func FuzzRequest(f *testing.F) {
 	stacked := valueAfter(f, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 1000/d COST 3")
 	reserved := valueAfter(f, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")
 	lifted := valueAfter(f, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 5", "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 8 MAXWAIT 10m")
+	forced := valueAfter(f, "k RATE 5/s WINDOW 100/m FIXED 1000/d COST 3000 FORCE")
 	for _, seed := range []struct {
 		command *Command
 		line    string
 		value   string
 		now     int64
 	}{
-		{Limit, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 1000/d COST 3 UPTO STRICT", stacked, nowNs},
+		{Limit, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 1000/d COST 3 STRICT", stacked, nowNs},
 		{Limit, "k RATE 5/s COST 3 MAXWAIT 500ms", reserved, nowNs},
 		{Limit, "k RATE 1/100000d MAXWAIT 36500d", tatIn(5), math.MaxInt64},
 		{Limit, "k WINDOW 9223372036854775807/ms FIXED 9223372036854775807/106751d COST 9223372036854775807", "", 0},
@@ -35,7 +36,7 @@ func FuzzRequest(f *testing.F) {
 		{Limit, "k RATE 5/ BURST", "bar", nowNs},
 		{Peek, "k window 100/m cost 0", stacked, nowNs + 1},
 		{Limit, "k RATE 5/1.5s BURST 10 WINDOW 100/0.25ms FIXED 1000/0.5d MAXWAIT 0.0000000001", stacked, nowNs},
-		{Limit, "k RATE 5/0.5 COST 0 UPTO STRICT", tatIn(5 * nsPerSecond), nowNs},
+		{Limit, "k RATE 5/0.5 COST 0 UPTO", tatIn(5 * nsPerSecond), nowNs},
 		{Limit, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 8 MAXWAIT 1.5h", lifted, nowNs},
 		{Refund, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 7", lifted, nowNs + 1},
 		{Wait, "k RATE 60/h BURST 10 RATE 60/m BURST 20 TIMEOUT 0", lifted, nowNs},
@@ -43,6 +44,14 @@ func FuzzRequest(f *testing.F) {
 		{Limit, "k COMPACT FIXED 1000/d COMPACT COST 9 compact", stacked, nowNs},
 		{Peek, "k FIXED 1000/d COMPACT", stacked, nowNs},
 		{Wait, "k RATE 5/s TIMEOUT 0", reserved, nowNs},
+		{Limit, "k RATE 5/s BURST 10 TAKE 2 SPARE 3 WINDOW 100/m SHADOW FIXED 1000/d TAKE 500 SHADOW COST 3", stacked, nowNs},
+		{Limit, "k RATE 5/s BURST 10 SHADOW WINDOW 100/m SPARE 98 FIXED 1000/d SHADOW SPARE 1 COST 3 STRICT", stacked, nowNs},
+		{Limit, "k RATE 5/s TAKE 9223372036854775807 SPARE 9223372036854775807 WINDOW 100/m FIXED 1000/d COST 9223372036854775807 FORCE", stacked, nowNs},
+		{Limit, "k RATE 5/s SHADOW COST 5 FORCE BAN 1s", reserved, nowNs},
+		{Limit, "k RATE 60/h BURST 10 RATE 60/m BURST 20 SHADOW COST 8 MAXWAIT 1.5h", lifted, nowNs},
+		{Peek, "k RATE 5/s SPARE 5 FIXED 1000/d SHADOW", stacked, nowNs},
+		{Refund, "k RATE 5/s TAKE 4 FIXED 1000/d TAKE 0 SHADOW", forced, nowNs},
+		{Wait, "k RATE 5/s TAKE 4 SPARE 1 COST 0 TIMEOUT 0", reserved, nowNs},
 		{Wait, "k RATE 5/s RATTE", "18446744073709551615", nowNs},
 		{Throttle, "k 15 30 60 1", tatIn(5), nowNs},
 		{Throttle, "   ", "0", nowNs},
@@ -70,7 +79,7 @@ func FuzzRequest(f *testing.F) {
 				reused.Args, reused.ArgCount = other.Args, other.ArgCount
 				reused.Run(Peek)
 			}
-			reused.NowNs, reused.MayBlock, reused.Kind, reused.Value = c.NowNs, c.MayBlock, c.Kind, c.Value
+			reused.NowNs, reused.MayBlock, reused.Kind, reused.Value = c.NowNs, c.MayBlock, c.Kind, value
 			reused.Args, reused.ArgCount = c.Args, c.ArgCount
 			reused.Run(index)
 			requireSameAnswer(t, c, &reused)
@@ -127,7 +136,7 @@ func requireOneAnswer(t *testing.T, c *Call, index *Command) {
 		require.Equal(t, Wait, index)
 		require.True(t, c.MayBlock)
 		require.Positive(t, c.WaitNs)
-		require.Positive(t, c.Cost)
+		require.True(t, c.Cost > 0 || says(c, "TAKE"))
 		require.Equal(t, Set, c.Effect)
 	default:
 		t.Fatalf("reply of kind %d", c.Reply)
@@ -140,7 +149,11 @@ func requireOneAnswer(t *testing.T, c *Call, index *Command) {
 func requireFields(t *testing.T, c *Call, index *Command) {
 	f := fieldsOf(t, c)
 	require.Contains(t, []int64{0, 1}, f.limited)
-	require.True(t, f.rule >= 1 && f.rule <= int64(c.stack.Len()))
+	if f.rule == 0 {
+		require.True(t, c.banned() && f.limited == 1, "only a ban is no rule")
+	} else {
+		require.LessOrEqual(t, f.rule, int64(c.stack.Len()))
+	}
 	require.Positive(t, f.limit)
 	require.True(t, f.remaining >= 0 && f.remaining <= f.limit)
 	require.True(t, f.retry == stack.Never || f.limited == 1 && f.retry > 0, "retry after %d", f.retry)
@@ -150,11 +163,16 @@ func requireFields(t *testing.T, c *Call, index *Command) {
 	switch {
 	case index == Refund:
 		require.LessOrEqual(t, f.granted, int64(0))
-	case index == Peek || f.limited == 1:
+	case index == Peek || f.limited == 1 && !says(c, "FORCE"):
 		require.Zero(t, f.granted)
 	default:
 		require.GreaterOrEqual(t, f.granted, int64(0))
 	}
+}
+
+// says reports whether a call has a word in it.
+func says(c *Call, word string) bool {
+	return slices.ContainsFunc(c.Args, func(arg []byte) bool { return isKeyword(arg, word) })
 }
 
 // requireThrottleReadable fails unless CL.THROTTLE reads what it writes.
@@ -177,8 +195,14 @@ func requireReadable(t *testing.T, c *Call, index *Command) {
 
 	var s stack.Stack
 	s.Load(c.stack.Limits(nil))
-	require.NoError(t, s.Decode(c.NewValue))
-	require.Equal(t, c.NewValue, s.Append(nil))
+	state := c.NewValue
+	if state[0] == banMark {
+		if state = state[banLen:]; len(state) == 0 {
+			return
+		}
+	}
+	require.NoError(t, s.Decode(state))
+	require.Equal(t, state, s.Append(nil))
 	require.LessOrEqual(t, s.ExpireAt(), uint64(c.ExpireAtMs)*1_000_000)
 
 	again := &Call{NowNs: c.NowNs, MayBlock: c.MayBlock, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}, ArgCount: c.ArgCount, Args: c.Args}

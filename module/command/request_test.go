@@ -95,8 +95,14 @@ func TestGrammar(t *testing.T) {
 				fixed(t, 7, 7*s), fixed(t, 8, 8*s)}, one},
 		{"RATE 5/s COST 0", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{}},
 		{"RATE 5/s COST 9223372036854775807", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: math.MaxInt64}},
-		{"RATE 5/s UPTO STRICT COST 3", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 3, UpTo: true, Strict: true}},
-		{"RATE 5/s cost 3 strict upto", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 3, UpTo: true, Strict: true}},
+		{"RATE 5/s UPTO COST 3", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 3, UpTo: true}},
+		{"RATE 5/s cost 3 strict", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 3, Strict: true}},
+		{"RATE 5/s COST 3 force", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 3, Force: true}},
+		{"RATE 5/s TAKE 3", []stack.Limit{rate(t, 5, 5, s).With(stack.Terms{Take: 3, HasTake: true})}, one},
+		{"RATE 5/s TAKE 0 WINDOW 6/m COST 2", []stack.Limit{rate(t, 5, 5, s).With(stack.Terms{HasTake: true}), window(t, 6, m)}, stack.Request{Cost: 2}},
+		{"RATE 5/s BURST 10 shadow Spare 7 take 9223372036854775807 FIXED 7/h SPARE 0",
+			[]stack.Limit{rate(t, 5, 10, s).With(stack.Terms{Take: math.MaxInt64, HasTake: true, Spare: 7, Shadow: true}), fixed(t, 7, h)}, one},
+		{"RATE 5/s SPARE 2 MAXWAIT 5", []stack.Limit{rate(t, 5, 5, s).With(stack.Terms{Spare: 2})}, stack.Request{Cost: 1, MaxWaitNs: int64(5 * s)}},
 		{"RATE 5/s MAXWAIT 500ms COST 2", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(500 * ms)}},
 		{"RATE 5/s COST 2 maxwait 5", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(5 * s)}},
 		{"RATE 5/s MAXWAIT 0.5", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(500 * ms)}},
@@ -122,12 +128,16 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	const (
 		tooBig = "9223372036854775808"
 		limits = "expected RATE, WINDOW or FIXED"
-		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT, BAN or COMPACT"
+		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
 		cost   = "COST takes an integer from 0 to 9223372036854775807"
+		take   = "TAKE takes an integer from 0 to 9223372036854775807"
+		spare  = "SPARE takes an integer from 0 to 9223372036854775807"
 		burst  = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
 		units  = "; units are ms, s, m, h and d"
 		wait   = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m" + units
-		orRate = "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT, BAN or COMPACT"
+		orRate = "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
+		term   = "expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
+		about  = "follows the limit that it is about"
 		place  = "follows the count/period of a RATE"
 		fine   = "not a whole number of nanoseconds"
 		fast   = "at most 10^9 units per second"
@@ -154,9 +164,24 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		{"RATE 5/s UPTO BURST 5", "BURST", place},
 		{"RATE 5/s BRUST 10", "BRUST", orRate},
 		{"rate 5/s brust 10", "brust", orRate},
-		{"RATE 5/s BURST 10 BRUST 10", "BRUST", limit},
+		{"RATE 5/s BURST 10 BRUST 10", "BRUST", term},
 		{"RATE 5/s COST 1 BRUST 10", "BRUST", limit},
-		{"WINDOW 5/s BRUST 10", "BRUST", limit},
+		{"WINDOW 5/s BRUST 10", "BRUST", term},
+		{"RATE 5/s TAKE 1 BRUST 10", "BRUST", term},
+		{"FIXED 5/s SHADOW SPARES 10", "SPARES", term},
+		{"RATE 5/s TAKE 1 BURST 5", "BURST", place},
+		{"RATE 5/s COST 1 TAKE 5", "TAKE", about},
+		{"RATE 5/s COST 1 spare 5", "spare", about},
+		{"RATE 5/s UPTO SHADOW", "SHADOW", about},
+		{"TAKE 5 RATE 5/s", "TAKE", limits},
+		{"SHADOW RATE 5/s", "SHADOW", limits},
+		{"RATE 5/s TAKE", "TAKE", take},
+		{"RATE 5/s spare", "spare", spare},
+		{"RATE 5/s TAKE SPARE 5", "SPARE", take},
+		{"RATE 5/s TAKE 1 take 1", "take", "given twice"},
+		{"RATE 5/s SPARE 1 SHADOW SPARE 1", "SPARE", "given twice"},
+		{"RATE 5/s SHADOW SHADOW", "SHADOW", "given twice"},
+		{"RATE 5/s FORCE FORCE", "FORCE", "given twice"},
 		{"RATE 5/s COST 1 BURST 5", "BURST", place},
 		{"RATE 5/s COSTS 1", "COSTS", orRate},
 		{"RATE 5/s COS 1", "COS", orRate},
@@ -201,6 +226,13 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		{"RATE 5/s MAXWAIT 5 upto", "UPTO", "cannot go with MAXWAIT"},
 		{"RATE 5/s STRICT MAXWAIT 5", "STRICT", "cannot go with MAXWAIT"},
 		{"RATE 5/s MAXWAIT 0 STRICT", "STRICT", "cannot go with MAXWAIT"},
+		{"RATE 5/s FORCE MAXWAIT 5", "FORCE", "cannot go with MAXWAIT"},
+		{"RATE 5/s UPTO STRICT", "UPTO", "cannot go with STRICT"},
+		{"RATE 5/s cost 3 strict upto", "UPTO", "cannot go with STRICT"},
+		{"RATE 5/s FORCE UPTO", "UPTO", "cannot go with FORCE"},
+		{"RATE 5/s STRICT FORCE", "STRICT", "cannot go with FORCE"},
+		{"RATE 5/s TAKE 5 UPTO", "UPTO", "cannot go with TAKE"},
+		{"RATE 5/s RATE 6/m TAKE 5 UPTO", "UPTO", "cannot go with TAKE"},
 		{"WINDOW 5/s MAXWAIT 5", "MAXWAIT", "works with RATE limits only"},
 		{"RATE 5/s MAXWAIT 5 FIXED 5/s", "MAXWAIT", "works with RATE limits only"},
 	}
@@ -223,7 +255,8 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"x", "1.5", "1e3", "0x1", "-1", "-0.5", tooBig, "99999999999999999999", "--1", "+", "1s", "5/s", "01", "+1", "-0"} {
-		table = append(table, row{"RATE 5/s COST " + bad, bad, cost}, row{"RATE 5/s BURST " + bad, bad, burst})
+		table = append(table, row{"RATE 5/s COST " + bad, bad, cost}, row{"RATE 5/s BURST " + bad, bad, burst},
+			row{"RATE 5/s TAKE " + bad, bad, take}, row{"FIXED 5/s SPARE " + bad, bad, spare})
 	}
 	table = append(table, row{"RATE 5/s BURST 0", "0", burst}, row{"RATE 5/s BURST -0", "-0", burst})
 	table = append(table, row{"RATE 5/s MAXWAIT 0.0000000001", "0.0000000001", fine}, row{"RATE 5/s MAXWAIT 1.0000001ms", "1.0000001ms", fine})
@@ -247,8 +280,9 @@ func requireError(t testing.TB, c *Call, want, line string) {
 
 func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	const (
-		ofPeek  = "': expected BURST, RATE, WINDOW, FIXED, COST or COMPACT"
-		ofWait  = "': expected BURST, RATE, COST, TIMEOUT or COMPACT"
+		ofPeek  = "': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"
+		ofBack  = "': expected BURST, TAKE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"
+		ofWait  = "': expected BURST, TAKE, SPARE, RATE, COST, TIMEOUT or COMPACT"
 		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
@@ -259,15 +293,20 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Peek, "RATE 5/s STRICT", "STRICT" + ofPeek},
 		{Peek, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
 		{Peek, "RATE 5/s TIMEOUT 1", "TIMEOUT" + ofPeek},
-		{Peek, "WINDOW 5/s UPTO", "UPTO': expected RATE, WINDOW, FIXED, COST or COMPACT"},
+		{Peek, "RATE 5/s FORCE", "FORCE" + ofPeek},
+		{Peek, "WINDOW 5/s UPTO", "UPTO': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"},
 		{Peek, "RATTE 5/s", "RATTE': expected RATE, WINDOW or FIXED"},
 		{Peek, "RATE 5/s COST 1 COST 1", "COST': given twice"},
-		{Refund, "RATE 5/s UPTO", "UPTO" + ofPeek},
-		{Refund, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
+		{Refund, "RATE 5/s UPTO", "UPTO" + ofBack},
+		{Refund, "RATE 5/s SPARE 1", "SPARE" + ofBack},
+		{Refund, "RATE 5/s FORCE", "FORCE" + ofBack},
+		{Refund, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofBack},
 		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
 		{Wait, "RATE 5/s UPTO TIMEOUT 1", "UPTO" + ofWait},
 		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT': expected RATE, COST, TIMEOUT or COMPACT"},
-		{Wait, "RATE 5/s BURST 9 MAXWAIT 1", "MAXWAIT': expected RATE, COST, TIMEOUT or COMPACT"},
+		{Wait, "RATE 5/s SHADOW TIMEOUT 1", "SHADOW" + ofWait},
+		{Wait, "RATE 5/s FORCE TIMEOUT 1", "FORCE" + ofWait},
+		{Wait, "RATE 5/s BURST 9 MAXWAIT 1", "MAXWAIT': expected TAKE, SPARE, RATE, COST, TIMEOUT or COMPACT"},
 		{Wait, "RATTE 5/s TIMEOUT 1", "RATTE': expected RATE"},
 		{Wait, "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
 		{Wait, "RATE 5/s TIMEOUT 1 TIMEOUT 1", "TIMEOUT': given twice"},
@@ -297,15 +336,15 @@ func TestLessThanAKeyAndALimitIsTheWrongNumberOfArguments(t *testing.T) {
 
 func TestTooManyWords(t *testing.T) {
 	const tooMany = "ERR syntax error: too many arguments"
-	longest := "k" + strings.Repeat(" RATE 5/s BURST 5", 8) + " COST 1 UPTO STRICT"
+	longest := "k" + strings.Repeat(" RATE 5/s BURST 5 TAKE 1 SPARE 1 SHADOW", 8) + " COST 1 STRICT BAN 1s COMPACT"
 	assert.LessOrEqual(t, call(longest).ArgCount, MaxArgs)
-	assert.Equal(t, ReplyFields, decide(Limit, "", longest).Reply, "the longest that means something")
+	assert.Equal(t, ReplyIntegers, decide(Limit, "", longest).Reply, "the longest that means something")
 
 	for _, words := range []int{MaxArgs + 1, MaxArgs + 2, 1_000_000} {
 		for _, line := range []string{
 			"k RATE 5/s" + strings.Repeat(" STRICT", MaxArgs-3),
 			"k" + strings.Repeat(" RATE 5/s BURST 5", 8) + strings.Repeat(" x", MaxArgs-33),
-			"k" + strings.Repeat(" FIXED 5/s", 19) + " COST", // its value is not in view
+			"k" + strings.Repeat(" FIXED 5/s", (MaxArgs-2)/2) + " COST", // its value is not in view
 		} {
 			c := call(line)
 			require.Len(t, c.Args, MaxArgs)
@@ -339,8 +378,8 @@ func TestWordsOfAnyBytes(t *testing.T) {
 			{"k RATE", badQuotaRate},
 			{"k WINDOW", badQuotaWindow},
 			{"k FIXED", badQuotaFixed},
-			{"k RATE 5/s", "expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT, BAN or COMPACT"},
-			{"k WINDOW 5/s", expectedOfLimit},
+			{"k RATE 5/s", "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"},
+			{"k WINDOW 5/s", "expected TAKE, SPARE, SHADOW, " + expectedOfLimit[len("expected "):]},
 			{"k RATE 5/s BURST", badCapacity},
 			{"k RATE 5/s COST", badCost},
 			{"k RATE 5/s MAXWAIT", badMaxWait},
@@ -376,7 +415,8 @@ func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
 
 func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, tooFast, tooLong, tooFine, misplacedBurst,
-		tooSlow, tooManyLimits, givenTwice, withoutMaxWait, onlyRates, expectedALimit, expectedARate, expectedBurst + expectedOfLimit, expectedOfPeek,
+		tooSlow, tooManyLimits, givenTwice, onlyRates, expectedALimit, expectedARate,
+		"expected BURST, " + namesOfTerms(optionsOfLimit) + expectedOfLimit, badTake, badSpare, misplacedTerm, expectedOfPeek,
 		expectedOfWait} {
 		c := &Call{Key: &Key{}}
 		c.failNear(bytes.Repeat([]byte("x"), 1000), right)

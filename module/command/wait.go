@@ -18,7 +18,7 @@ var Wait = register(&Command{
 	Blocks:     true,
 	Args: []Arg{
 		keyArg,
-		{Name: "limit", Type: ArgBlock, Multiple: true, Args: rateArgs},
+		{Name: "limit", Type: ArgBlock, Multiple: true, Args: rateArgs(takeArg, spareArg)},
 		costArg,
 		{Name: "duration", Type: ArgString, Token: "TIMEOUT"},
 		compactArg,
@@ -33,7 +33,7 @@ func wait(c *Call) {
 		return
 	}
 	if c.banned() {
-		c.describeBan()
+		c.describeBan(0)
 		return
 	}
 	if !c.decodeStack() {
@@ -71,8 +71,8 @@ func (c *Call) Answer(granted bool, waitedNs int64) {
 		r, _ = c.parseRequest(expectedOfWait, optionsOfWait)
 	}
 	if granted {
-		result := c.stack.Peek(0, c.NowNs)
-		result.Granted, result.WaitNs = r.Cost, waitedNs
+		result := c.stack.Standing(r.Cost, c.NowNs)
+		result.WaitNs = waitedNs
 		c.describe(result)
 		return
 	}

@@ -38,8 +38,8 @@ func (f *fixed) set(now, used number) { f.begin, f.used = f.windowOf(now), used 
 
 func (f *fixed) charge(now, _, units number) { f.set(now, f.usedNow(now).plus(units)) }
 
-func (f *fixed) punish(now, units number) bool {
-	charged := least(units, f.left(now))
+func (f *fixed) punish(now, units, spare number) bool {
+	charged := most(least(units, f.left(now).minus(spare)), zero)
 	f.charge(now, now, charged)
 	return charged.positive()
 }

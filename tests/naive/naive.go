@@ -106,55 +106,78 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 	now := n(nowNs)
 	m.look(now)
 	stack := m.stack(limits)
+	parties := partiesOf(stack, o.Terms)
 	// needed is what has to be there, taken is what the call takes if it is.
 	needed, taken := n(o.Cost), n(o.Cost)
 	if o.UpTo {
 		needed = n(1)
-		for _, s := range stack {
-			taken = least(taken, s.left(now))
+		for _, p := range deciding(parties) {
+			taken = least(taken, p.have(now))
 		}
 	}
-	wait := longest(now, stack, needed)
-	if limited := !wait.possible || n(int64(o.MaxWait)).less(wait.ns); limited {
-		changes := anyOutOfReach(now, stack)
-		if o.Strict {
-			for _, s := range stack {
-				changes = s.punish(now, n(o.Cost)) || changes
+	shadow := shadowOf(now, parties, needed, o)
+	wait := longest(now, parties, needed)
+	if wait.within(o.MaxWait) {
+		var charged []number
+		anything := false
+		for _, p := range parties {
+			units, changes := p.units(taken), false
+			if p.Shadow {
+				units, changes = p.shadowed(now, wait.ns, needed, units, o)
+			} else if changes = units.positive(); changes {
+				p.charge(now, now.plus(wait.ns), units)
 			}
+			charged, anything = append(charged, units), anything || changes
 		}
-		if changes && o.Cost > 0 {
+		if anything {
 			m.write(now, limits, stack)
 		}
-		wait = longest(now, stack, needed)
-		reply := describe(now, stack, wait.rule)
-		reply.Limited = 1
-		if wait.possible {
-			reply.RetryAfter = wait.ns.minus(n(int64(o.MaxWait)))
-		}
+		rule := fewest(now, parties, shadow)
+		reply := describe(now, parties, rule)
+		reply.Granted, reply.Wait, reply.Shadow = charged[rule].Int64(), wait.ns, int64(shadow)
 		return reply
 	}
-	if taken.positive() {
-		for _, s := range stack {
-			s.charge(now, now.plus(wait.ns), taken)
+	asks := slices.ContainsFunc(parties, func(p party) bool { return p.units(n(o.Cost)).positive() })
+	changes := anyOutOfReach(now, stack)
+	for _, p := range parties {
+		units := p.units(n(o.Cost))
+		switch {
+		case o.Force && units.positive():
+			p.charge(now, now, units)
+			changes = true
+		case o.Strict:
+			changes = p.punish(now, units, n(p.Spare)) || changes
 		}
+	}
+	if changes && asks {
 		m.write(now, limits, stack)
 	}
-	reply := describe(now, stack, fewest(now, stack))
-	reply.Granted, reply.Wait = taken.Int64(), wait.ns
+	wait = longest(now, parties, needed)
+	reply := describe(now, parties, wait.rule)
+	reply.Limited, reply.Shadow = 1, int64(shadow)
+	if o.Force {
+		reply.Granted = parties[wait.rule].units(n(o.Cost)).Int64()
+	}
+	if wait.possible {
+		reply.RetryAfter = wait.ns.minus(n(int64(o.MaxWait)))
+	}
 	return reply
 }
 
 // Peek is CL.PEEK.
-func (m *Model) Peek(nowNs int64, limits []Limit, cost int64) Reply {
+func (m *Model) Peek(nowNs int64, limits []Limit, cost int64, terms ...Terms) Reply {
 	now := n(nowNs)
 	m.look(now)
-	stack := m.stack(limits)
-	wait := longest(now, stack, n(cost))
-	if wait.possible && wait.ns.is(zero) {
-		return describe(now, stack, fewest(now, stack))
+	parties := partiesOf(m.stack(limits), terms)
+	shadow := shadowOf(now, parties, n(cost), Options{})
+	wait := longest(now, parties, n(cost))
+	if wait.within(0) {
+		reply := describe(now, parties, fewest(now, parties, shadow))
+		reply.Shadow = int64(shadow)
+		return reply
 	}
-	reply := describe(now, stack, wait.rule)
-	reply.Limited = 1
+	reply := describe(now, parties, wait.rule)
+	reply.Limited, reply.Shadow = 1, int64(shadow)
 	if wait.possible {
 		reply.RetryAfter = wait.ns
 	}
@@ -162,22 +185,23 @@ func (m *Model) Peek(nowNs int64, limits []Limit, cost int64) Reply {
 }
 
 // Refund is CL.REFUND.
-func (m *Model) Refund(nowNs int64, limits []Limit, cost int64) Reply {
+func (m *Model) Refund(nowNs int64, limits []Limit, cost int64, terms ...Terms) Reply {
 	now := n(nowNs)
 	m.look(now)
 	stack := m.stack(limits)
+	parties := partiesOf(stack, terms)
 	var back []number
 	anything := false
-	for _, s := range stack {
-		b := s.refund(now, n(cost))
+	for _, p := range parties {
+		b := p.refund(now, p.units(n(cost)))
 		back = append(back, b)
 		anything = anything || b.positive()
 	}
 	if anything {
 		m.write(now, limits, stack)
 	}
-	rule := fewest(now, stack)
-	reply := describe(now, stack, rule)
+	rule := fewest(now, parties, 0)
+	reply := describe(now, parties, rule)
 	reply.Granted = -back[rule].Int64()
 	return reply
 }

@@ -20,29 +20,29 @@ const (
 func TestTheModelAnswersTheExamplesOfTheDocumentation(t *testing.T) {
 	var user, sms, mail, report naive.Model
 	stack := []naive.Limit{{naive.Rate, 60, time.Hour, 10}, {naive.Rate, 500, 24 * time.Hour, 0}}
-	assert.Equal(t, [9]int64{0, 1, 10, 7, -1, 180_000, 60_000, 3, 0}, user.Take(start, stack, naive.Options{Cost: 3}).Fields())
-	assert.Equal(t, [9]int64{1, 1, 10, 7, 60_000, 180_000, 60_000, 0, 0}, user.Take(start, stack, naive.Options{Cost: 8}).Fields())
-	assert.Equal(t, [9]int64{0, 1, 10, 0, -1, 600_000, 60_000, 7, 0}, user.Take(start, stack, naive.Options{Cost: 8, UpTo: true}).Fields())
+	assert.Equal(t, [10]int64{0, 1, 10, 7, -1, 180_000, 60_000, 3, 0}, user.Take(start, stack, naive.Options{Cost: 3}).Fields())
+	assert.Equal(t, [10]int64{1, 1, 10, 7, 60_000, 180_000, 60_000, 0, 0}, user.Take(start, stack, naive.Options{Cost: 8}).Fields())
+	assert.Equal(t, [10]int64{0, 1, 10, 0, -1, 600_000, 60_000, 7, 0}, user.Take(start, stack, naive.Options{Cost: 8, UpTo: true}).Fields())
 
 	three, five := []naive.Limit{{naive.Window, 3, time.Hour, 0}}, []naive.Limit{{naive.Window, 5, time.Hour, 0}}
-	assert.Equal(t, [9]int64{0, 1, 3, 0, -1, 3_600_000, 3_600_000, 3, 0}, sms.Take(start, three, naive.Options{Cost: 3}).Fields())
-	assert.Equal(t, [9]int64{1, 1, 3, 0, 3_600_000, 3_600_000, 3_600_000, 0, 0}, sms.Take(start, three, naive.Options{Cost: 1}).Fields())
-	assert.Equal(t, [9]int64{0, 1, 5, 1, -1, 3_600_000, 3_600_000, 1, 0}, sms.Take(start, five, naive.Options{Cost: 1}).Fields())
+	assert.Equal(t, [10]int64{0, 1, 3, 0, -1, 3_600_000, 3_600_000, 3, 0}, sms.Take(start, three, naive.Options{Cost: 3}).Fields())
+	assert.Equal(t, [10]int64{1, 1, 3, 0, 3_600_000, 3_600_000, 3_600_000, 0, 0}, sms.Take(start, three, naive.Options{Cost: 1}).Fields())
+	assert.Equal(t, [10]int64{0, 1, 5, 1, -1, 3_600_000, 3_600_000, 1, 0}, sms.Take(start, five, naive.Options{Cost: 1}).Fields())
 
 	one := []naive.Limit{{naive.Rate, 1, time.Minute, 0}}
 	patient := naive.Options{Cost: 1, MaxWait: 5 * time.Minute}
-	assert.Equal(t, [9]int64{0, 1, 1, 0, -1, 60_000, 60_000, 1, 0}, mail.Take(start, one, patient).Fields())
-	assert.Equal(t, [9]int64{0, 1, 1, 0, -1, 120_000, 120_000, 1, 60_000}, mail.Take(start, one, patient).Fields())
+	assert.Equal(t, [10]int64{0, 1, 1, 0, -1, 60_000, 60_000, 1, 0}, mail.Take(start, one, patient).Fields())
+	assert.Equal(t, [10]int64{0, 1, 1, 0, -1, 120_000, 120_000, 1, 60_000}, mail.Take(start, one, patient).Fields())
 
 	slow := []naive.Limit{{naive.Rate, 60, time.Hour, 10}, {naive.Rate, 60, time.Minute, 20}}
 	report.Take(start, slow, naive.Options{Cost: 10})
 	assert.Equal(t, int64(300_000), report.Take(start, slow, naive.Options{Cost: 5, MaxWait: 10 * time.Minute}).Fields()[8])
-	assert.Equal(t, [9]int64{1, 1, 20, 0, 286_000, 305_000, 286_000, 0, 0}, report.Peek(start, slow[1:], 1).Fields())
+	assert.Equal(t, [10]int64{1, 1, 20, 0, 286_000, 305_000, 286_000, 0, 0}, report.Peek(start, slow[1:], 1).Fields())
 
 	var throttled naive.Model
 	assert.Equal(t, [5]int64{0, 10, 4, -1, 360}, throttled.Throttle(start, 9, 60, time.Hour, 6).Throttle())
-	assert.Equal(t, [9]int64{0, 1, 10, 6, -1, 240_000, 60_000, -2, 0}, throttled.Refund(start, stack[:1], 2).Fields())
-	assert.Equal(t, [9]int64{0, 1, 10, 10, -1, 0, 0, -4, 0}, throttled.Refund(start, stack[:1], 100).Fields())
+	assert.Equal(t, [10]int64{0, 1, 10, 6, -1, 240_000, 60_000, -2, 0}, throttled.Refund(start, stack[:1], 2).Fields())
+	assert.Equal(t, [10]int64{0, 1, 10, 10, -1, 0, 0, -4, 0}, throttled.Refund(start, stack[:1], 100).Fields())
 	assert.Equal(t, int64(-2), throttled.ExpiresMs(start))
 }
 

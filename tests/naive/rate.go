@@ -80,8 +80,8 @@ func (r *rate) charge(now, slot, units number) {
 	r.lifts = lifts
 }
 
-func (r *rate) punish(now, units number) bool {
-	there := most(r.emptyTakes().minus(r.backlog(now)), zero)
+func (r *rate) punish(now, units, spare number) bool {
+	there := most(r.emptyTakes().minus(r.backlog(now)).minus(spare.times(r.emission)), zero)
 	charged := least(there, units.times(r.emission))
 	if charged.positive() {
 		r.setBacklog(now, r.backlog(now).plus(charged))

@@ -8,18 +8,18 @@ type Reply struct {
 	Limited, Rule, Limit, Remaining int64
 	RetryAfter                      Nanoseconds // -1 for none
 	ResetAfter, NextAfter           Nanoseconds
-	Granted                         int64
+	Granted, Shadow                 int64
 	Wait                            Nanoseconds
 }
 
 // Nanoseconds is a length of time, which an int64 may be too small for.
 type Nanoseconds = number
 
-// Fields are the nine numbers of CL.LIMIT, CL.PEEK and CL.REFUND, in their order.
-func (r Reply) Fields() [9]int64 {
-	return [9]int64{r.Limited, r.Rule, r.Limit, r.Remaining, rounded(r.RetryAfter, time.Millisecond),
+// Fields are the ten numbers of CL.LIMIT, CL.PEEK and CL.REFUND, in their order.
+func (r Reply) Fields() [10]int64 {
+	return [10]int64{r.Limited, r.Rule, r.Limit, r.Remaining, rounded(r.RetryAfter, time.Millisecond),
 		rounded(r.ResetAfter, time.Millisecond), rounded(r.NextAfter, time.Millisecond), r.Granted,
-		rounded(r.Wait, time.Millisecond)}
+		rounded(r.Wait, time.Millisecond), r.Shadow}
 }
 
 // Throttle are the five numbers of CL.THROTTLE, in their order.
@@ -38,14 +38,17 @@ func rounded(ns number, unit time.Duration) int64 {
 var none = n(-1)
 
 // describe fills in what a reply says of the rule.
-func describe(now number, stack []state, rule int) Reply {
-	s := stack[rule]
-	left, next := s.left(now), zero
-	if left.less(s.capacity()) {
-		next = s.wait(now, left.plus(n(1)))
+func describe(now number, parties []party, rule int) Reply {
+	s := parties[rule]
+	left, next, full := s.have(now), zero, s.fullIn(now)
+	switch most := s.capacity().minus(n(s.Spare)); {
+	case !most.positive():
+		full = zero // it has all that it can ever have
+	case left.less(most):
+		next = s.wait(now, left.plus(n(s.Spare)).plus(n(1)))
 	}
 	return Reply{
 		Rule: int64(rule + 1), Limit: s.capacity().Int64(), Remaining: left.Int64(),
-		RetryAfter: none, ResetAfter: s.fullIn(now), NextAfter: next, Wait: zero,
+		RetryAfter: none, ResetAfter: full, NextAfter: next, Wait: zero,
 	}
 }

@@ -30,7 +30,9 @@ type Options struct {
 	Cost    int64
 	UpTo    bool
 	Strict  bool
+	Force   bool
 	MaxWait time.Duration // 0 for none
+	Terms   []Terms       // of the limits, in their order
 }
 
 // String shows a limit as a command has it.
@@ -45,11 +47,28 @@ func (l Limit) String() string {
 // Duration shows a length of time as a command has it, in ms.
 func Duration(d time.Duration) string { return fmt.Sprint(d.Milliseconds(), "ms") }
 
+// Words are the terms as a command has them.
+func (t Terms) Words() (words []string) {
+	if t.HasTake {
+		words = append(words, "TAKE", fmt.Sprint(t.Take))
+	}
+	if t.Spare > 0 {
+		words = append(words, "SPARE", fmt.Sprint(t.Spare))
+	}
+	if t.Shadow {
+		words = append(words, "SHADOW")
+	}
+	return words
+}
+
 // Words are the limits as a command has them.
-func Words(limits []Limit) []string {
+func Words(limits []Limit, terms ...Terms) []string {
 	var words []string
-	for _, l := range limits {
+	for i, l := range limits {
 		words = append(words, strings.Fields(l.String())...)
+		if i < len(terms) {
+			words = append(words, terms[i].Words()...)
+		}
 	}
 	return words
 }
@@ -62,6 +81,9 @@ func (o Options) Words() []string {
 	}
 	if o.Strict {
 		words = append(words, "STRICT")
+	}
+	if o.Force {
+		words = append(words, "FORCE")
 	}
 	if o.MaxWait > 0 {
 		words = append(words, "MAXWAIT", Duration(o.MaxWait))

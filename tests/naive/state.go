@@ -9,8 +9,9 @@ type state interface {
 	wait(now, units number) number
 	fullIn(now number) number
 	charge(now, slot, units number)
-	// punish charges a call that was turned away (STRICT), and says whether there was anything to charge.
-	punish(now, units number) (charged bool)
+	// punish charges a call that was turned away (STRICT), but for the units to spare, and says whether
+	// there was anything to charge.
+	punish(now, units, spare number) (charged bool)
 	refund(now, units number) (back number)
 	outOfReach(now number) bool
 	// settle writes down how the state is read at now: what is full is forgotten, what is out of reach
@@ -45,36 +46,4 @@ func (l Limit) state(found state) state {
 		return f
 	}
 	panic("no such kind: " + string(l.Kind))
-}
-
-// waiting is how long a call has to wait, and for which limit.
-type waiting struct {
-	rule     int
-	possible bool
-	ns       number
-}
-
-// longest is the limit with the longest wait, the first of several. One that has no room for so many
-// units has the longest there is.
-func longest(now number, stack []state, units number) waiting {
-	w := waiting{0, true, n(-1)}
-	for i, s := range stack {
-		if s.capacity().less(units) {
-			return waiting{rule: i}
-		}
-		if ns := s.wait(now, units); w.ns.less(ns) {
-			w = waiting{i, true, ns}
-		}
-	}
-	return w
-}
-
-// fewest is the limit with the fewest units left, the first of several.
-func fewest(now number, stack []state) (rule int) {
-	for i, s := range stack {
-		if s.left(now).less(stack[rule].left(now)) {
-			rule = i
-		}
-	}
-	return rule
 }

@@ -97,10 +97,11 @@ func (w *window) fullIn(now number) number {
 func (w *window) charge(now, _, units number) { w.log = w.added(w.counting(now), now, units) }
 
 // punish charges units in place of as many that were charged longest ago, where there is no room.
-func (w *window) punish(now, units number) bool {
-	units = least(units, w.count)
+func (w *window) punish(now, units, spare number) bool {
+	room := most(w.count.minus(spare), zero)
+	units = least(units, room)
 	w.log = w.counting(now)
-	for tooMany := least(units, sum(w.log).plus(units).minus(w.count)); tooMany.positive(); {
+	for tooMany := least(units, sum(w.log).plus(units).minus(room)); tooMany.positive(); {
 		oldest := &w.log[0]
 		dropped := least(oldest.units, tooMany)
 		oldest.units, tooMany = oldest.units.minus(dropped), tooMany.minus(dropped)

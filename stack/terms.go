@@ -1,0 +1,145 @@
+package stack
+
+import "math"
+
+// Terms are what a call says of one limit beside its numbers. They are the call's: nothing of
+// them is kept. Those of most limits are zero.
+type Terms struct {
+	// Take is the number of units asked of this limit in place of the request's cost, if
+	// HasTake.
+	Take int64
+	// Spare is the number of units that have to stay behind.
+	Spare   int64
+	HasTake bool
+	// Shadow says that the limit is charged as if it were enforced, but never decides.
+	Shadow bool
+}
+
+// With returns the limit under other terms.
+func (l Limit) With(terms Terms) Limit {
+	l.take, l.hasTake, l.spare, l.shadow = terms.Take, terms.HasTake, terms.Spare, terms.Shadow
+	l.special = terms != Terms{}
+	return l
+}
+
+func (l *Limit) terms() Terms {
+	return Terms{Take: l.take, HasTake: l.hasTake, Spare: l.spare, Shadow: l.shadow}
+}
+
+// SameAs reports whether two limits are the same, whatever their terms.
+func (l Limit) SameAs(other Limit) bool {
+	return l.With(Terms{}) == other.With(Terms{})
+}
+
+func (p *place) isShadow() bool { return p.special && p.terms.Shadow }
+
+// spare is the number of units that have to stay behind.
+func (p *place) spare() int64 {
+	if p.special {
+		return p.terms.Spare
+	}
+	return 0
+}
+
+// units is what a request of this cost asks of the limit.
+func (p *place) units(cost int64) int64 {
+	if p.special && p.terms.HasTake {
+		return p.terms.Take
+	}
+	return cost
+}
+
+// left is the number of units that this caller can have.
+func (p *place) left(nowNs int64) int64 {
+	if p.special {
+		return max(p.Available(nowNs)-p.terms.Spare, 0)
+	}
+	return p.Available(nowNs)
+}
+
+// wait is the time until this caller can have so many units, or Never.
+func (p *place) wait(nowNs, units int64) int64 {
+	if p.special {
+		units = p.beside(units)
+	}
+	return p.RetryAfter(nowNs, units)
+}
+
+// beside is units and, unless they are none, the ones to spare.
+func (p *place) beside(units int64) int64 {
+	if units == 0 {
+		return 0
+	}
+	return min(units, math.MaxInt64-p.terms.Spare) + p.terms.Spare
+}
+
+// standing is Standing, as far as this caller is concerned: what is spared is not there for it.
+func (p *place) standing(nowNs int64) (capacity, left, resetNs, nextNs int64) {
+	capacity, left, resetNs, nextNs = p.Standing(nowNs)
+	spare := p.spare()
+	switch {
+	case spare == 0:
+	case spare >= capacity: // it has all that it can ever have
+		return capacity, 0, 0, 0
+	case left < spare:
+		return capacity, 0, resetNs, p.RetryAfter(nowNs, spare+1)
+	default:
+		left -= spare
+	}
+	return capacity, left, resetNs, nextNs
+}
+
+// granted is what a request of this cost was charged, when it was let through.
+func (p *place) granted(cost int64) int64 {
+	if p.isShadow() {
+		return p.charged
+	}
+	return p.units(cost)
+}
+
+// firstShadow is the number of the first shadow that would limit a request, or 0.
+func (s *Stack) firstShadow(r Request, nowNs int64) int {
+	for i := range s.n {
+		p := &s.places[i]
+		if !p.isShadow() {
+			continue
+		}
+		if waitNs := p.shadowWait(r, nowNs); waitNs < 0 || waitNs > min(r.MaxWaitNs, p.LongestWait()) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// shadowWait is how long a request would wait for a shadow, were that enforced.
+func (p *place) shadowWait(r Request, nowNs int64) int64 {
+	if r.UpTo {
+		return p.wait(nowNs, 1)
+	}
+	return p.wait(nowNs, p.units(r.Cost))
+}
+
+// chargeShadow does to a shadow what would be done to it if it were enforced, of a request that
+// the others have let through for waitNs later: of a request that it would have limited it is
+// charged nothing, unless that is charged all the same.
+func (p *place) chargeShadow(r Request, cost, waitNs, nowNs int64) (changed bool) {
+	units := p.units(cost)
+	p.charged = 0
+	if units == 0 {
+		return false
+	}
+	shadowNs := p.shadowWait(r, nowNs)
+	switch {
+	case shadowNs >= 0 && shadowNs <= min(r.MaxWaitNs, p.LongestWait()):
+		if r.UpTo {
+			units = min(units, p.left(nowNs))
+		}
+		p.Charge(nowNs, units, max(waitNs, shadowNs))
+		p.charged = units
+	case r.Force:
+		p.charged = p.Force(nowNs, units)
+	case r.Strict:
+		return p.ChargeDenied(nowNs, units, p.terms.Spare)
+	}
+	return p.charged > 0
+}

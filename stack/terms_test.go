@@ -1,0 +1,214 @@
+// What a call says of one limit beside its numbers: TAKE, SPARE and SHADOW; and FORCE.
+package stack_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/stack"
+)
+
+func take(s spec, units int64) spec {
+	s.terms.Take, s.terms.HasTake = units, true
+	return s
+}
+
+func spare(s spec, units int64) spec {
+	s.terms.Spare = units
+	return s
+}
+
+func shadow(s spec) spec {
+	s.terms.Shadow = true
+	return s
+}
+
+// ofEachKind is a limit of ten units of each kind, all of which come back after a minute at most.
+func ofEachKind() []spec { return []spec{rate(10, minute, 10), window(10, minute), fixed(10, minute)} }
+
+func left(k *key, s spec) int64 { return k.peek(limits(k.t, s.plain()), 0, start).Remaining }
+
+func TestTakeAsksEachLimitForItsOwnUnits(t *testing.T) {
+	k := &key{t: t}
+	requests, tokens := fixed(60, minute), fixed(1000, minute)
+	r := k.take(limits(t, take(requests, 1), take(tokens, 523)), cost(7), start)
+	assert.False(t, r.Limited)
+	assert.Equal(t, int64(59), r.Remaining)
+	assert.Equal(t, int64(1), r.Granted, "the units of the rule")
+	r = k.take(limits(t, take(requests, 1), take(tokens, 523)), cost(0), start)
+	assert.True(t, r.Limited, "all or none")
+	assert.Equal(t, 1, r.Rule)
+	assert.Equal(t, int64(477), r.Remaining)
+	assert.Zero(t, r.Granted)
+	r = k.take(limits(t, take(requests, 0), tokens), cost(400), start)
+	assert.False(t, r.Limited)
+	r = k.take(limits(t, take(requests, 0), take(tokens, 0)), cost(400), start)
+	assert.False(t, r.Limited || r.Changed, "nothing is asked of any")
+	r = k.refund(limits(t, take(requests, 1), take(tokens, 23)), 9, start)
+	assert.Equal(t, []int64{60, -1}, []int64{r.Remaining, r.Granted})
+	r = k.peek(limits(t, take(requests, 0), tokens), 101, start)
+	assert.Equal(t, []int64{1, 100}, []int64{int64(r.Rule), r.Remaining}, "1000 - 523 - 400 + 23")
+}
+
+func TestSpareLeavesUnitsBehind(t *testing.T) {
+	for _, s := range ofEachKind() {
+		k := &key{t: t}
+		low := limits(t, spare(s, 4))
+		r := k.take(low, cost(5), start)
+		assert.Equal(t, []int64{5, 1}, []int64{r.Granted, r.Remaining}, "%v", s)
+		was := string(k.value)
+		r = k.take(low, cost(2), start)
+		assert.True(t, r.Limited, "%v", s)
+		assert.Positive(t, r.RetryAfterNs, "%v", s)
+		assert.Equal(t, was, string(k.value), "it corrects nothing: %v", s)
+		assert.False(t, k.take(low, cost(0), start).Limited, "nothing asked for: %v", s)
+		assert.Equal(t, stack.Never, k.take(low, cost(7), start).RetryAfterNs, "%v", s)
+
+		r = k.take(low, stack.Request{Cost: 9, UpTo: true}, start)
+		assert.Equal(t, []int64{1, 0}, []int64{r.Granted, r.Remaining}, "%v", s)
+		k.take(low, stack.Request{Cost: 9, Strict: true}, start)
+		assert.Equal(t, int64(4), left(k, s), "STRICT takes none of them: %v", s)
+		r = k.take(limits(t, s), cost(4), start)
+		assert.False(t, r.Limited, "the last ones are there: %v", s)
+		assert.Zero(t, left(k, s))
+
+		r = k.peek(limits(t, spare(s, 10)), 1, start)
+		assert.Equal(t, []int64{stack.Never, 0, 0, 0}, []int64{r.RetryAfterNs, r.Remaining, r.NextAfterNs, r.ResetAfterNs}, "nothing can ever be had: %v", s)
+	}
+	k := &key{t: t}
+	s := rate(10, minute, 10)
+	k.take(limits(t, s), cost(10), start)
+	r := k.peek(limits(t, spare(s, 4)), 1, start)
+	assert.Equal(t, []int64{5 * minute / 10, 5 * minute / 10, minute}, []int64{r.RetryAfterNs, r.NextAfterNs, r.ResetAfterNs})
+}
+
+func TestAShadowIsChargedAndNeverDecides(t *testing.T) {
+	for _, s := range ofEachKind() {
+		k := &key{t: t}
+		enforced := fixed(100, hour)
+		r := k.take(limits(t, shadow(s), enforced), cost(10), start)
+		assert.Equal(t, []int64{0, 1, 90}, []int64{int64(r.Shadow), int64(r.Rule), r.Remaining}, "%v", s)
+		r = k.take(limits(t, shadow(s), enforced), cost(3), start)
+		assert.Equal(t, stack.Result{Rule: 1, Limit: 100, Remaining: 87, RetryAfterNs: stack.Never, ResetAfterNs: r.ResetAfterNs,
+			NextAfterNs: r.NextAfterNs, Granted: 3, Changed: true, Shadow: 1}, r, "%v", s)
+		assert.Zero(t, left(k, s), "what it would have turned away, it is not charged: %v", s)
+		r = k.peek(limits(t, shadow(s), enforced), 1, start)
+		assert.Equal(t, 1, r.Shadow, "%v", s)
+		r = k.take(limits(t, shadow(s), enforced), cost(88), start)
+		assert.True(t, r.Limited, "%v", s)
+		r = k.take(limits(t, shadow(s)), cost(1), start)
+		assert.Equal(t, []int64{0, 0, 1}, []int64{r.Granted, int64(r.Rule), int64(r.Shadow)}, "alone it is the rule: %v", s)
+		assert.False(t, r.Limited || r.Changed, "%v", s)
+		assert.True(t, k.take(limits(t, s), cost(1), start).Limited, "enforced: %v", s)
+	}
+}
+
+func TestForceChargesWhatIsNotThere(t *testing.T) {
+	for _, s := range ofEachKind() {
+		k := &key{t: t}
+		r := k.take(limits(t, s), stack.Request{Cost: 4, Force: true}, start)
+		assert.False(t, r.Limited, "%v", s)
+		assert.Equal(t, []int64{4, 6, stack.Never}, []int64{r.Granted, r.Remaining, r.RetryAfterNs}, "%v", s)
+		r = k.take(limits(t, s), stack.Request{Cost: 9, Force: true}, start)
+		assert.True(t, r.Limited && r.Changed, "%v", s)
+		assert.Equal(t, []int64{9, 0}, []int64{r.Granted, r.Remaining}, "%v", s)
+		paid := r.RetryAfterNs
+		assert.True(t, k.peek(limits(t, s), 9, start+paid-1).Limited, "%v", s)
+		assert.False(t, k.peek(limits(t, s), 9, start+paid).Limited, "the debt is paid: %v", s)
+
+		back := k.refund(limits(t, s), 13, start)
+		assert.Equal(t, []int64{-13, 10}, []int64{back.Granted, back.Remaining}, "%v", s)
+		assert.Empty(t, k.value, "%v", s)
+
+		r = k.take(limits(t, s), stack.Request{Cost: 11, Force: true}, start)
+		assert.Equal(t, []int64{11, stack.Never}, []int64{r.Granted, r.RetryAfterNs}, "more than it ever holds: %v", s)
+		assert.False(t, k.take(limits(t, s), stack.Request{Force: true}, start).Changed, "nothing: %v", s)
+	}
+}
+
+// The debt of a rate is paid before anybody else gets a unit; a window forgets it with the units.
+func TestADebtOfARateIsPaidInFull(t *testing.T) {
+	k := &key{t: t}
+	s := rate(10, minute, 10)
+	r := k.take(limits(t, s), stack.Request{Cost: 30, Force: true}, start)
+	assert.Equal(t, 3*minute, r.ResetAfterNs)
+	assert.Equal(t, 2*minute+minute/10, k.take(limits(t, s), cost(1), start).RetryAfterNs)
+	assert.Equal(t, 2*minute+minute/10, k.take(limits(t, s), stack.Request{Cost: 1, MaxWaitNs: hour}, start).WaitNs, "a reservation comes after it")
+}
+
+func TestForceSaturates(t *testing.T) {
+	for _, s := range append(ofEachKind(), rate(1_000_000_000, second, 1), rate(1, 1<<62, 1)) {
+		k := &key{t: t}
+		for range 3 {
+			r := k.take(limits(t, s), stack.Request{Cost: math.MaxInt64, Force: true}, start)
+			assert.True(t, r.Limited, "%v", s)
+			assert.GreaterOrEqual(t, r.Granted, int64(0), "%v", s)
+			assert.Zero(t, r.Remaining, "%v", s)
+			assert.Positive(t, r.ResetAfterNs, "%v", s)
+			assert.True(t, k.peek(limits(t, s), 1, start).Limited, "%v", s)
+		}
+		was := string(k.value)
+		r := k.take(limits(t, s), stack.Request{Cost: 1, Force: true}, start)
+		assert.False(t, r.Changed, "what has no room is not charged: %v", s)
+		assert.Equal(t, was, string(k.value), "%v", s)
+	}
+}
+
+// One limit and callers of all sorts: some spare units for others, to some it is a shadow, some
+// charge by force. Those let through without force are never too many, in any interval; and
+// whoever spares units leaves them behind.
+func TestNoTermsAdmitAnybodyElse(t *testing.T) {
+	pick := drawFromSeed(t)
+	counts := map[string]int{}
+	for range steps(4000) {
+		d := newDrawer(pick)
+		d.nowNs = start
+		plain := d.spec()
+		k := &key{t: t}
+		var granted []event
+		for range 120 {
+			d.moveClockOn([]spec{plain})
+			s := plain
+			r := stack.Request{Cost: d.cost([]spec{s})}
+			switch d.draw("caller", 1, 6) {
+			case 1:
+				s = spare(s, d.draw("spare", 0, min(s.holds(), 20)))
+			case 2:
+				s = shadow(s)
+			case 3:
+				r.Force = mayForce((&reference{}).openOne(s), r)
+			case 4:
+				s = shadow(take(s, d.cost([]spec{s})))
+			}
+			d.last = k.take(limits(t, s), r, d.nowNs)
+			forced := r.Force && (d.last.Limited || d.last.Shadow > 0)
+			switch {
+			case d.last.Granted == 0:
+			case forced:
+				counts["forced"]++
+			default:
+				granted = append(granted, event{d.nowNs, d.last.Granted})
+				if s.terms.Spare > 0 {
+					counts["spared"]++
+					require.GreaterOrEqual(t, k.peek(limits(t, plain), 0, d.nowNs).Remaining, s.terms.Spare)
+				}
+			}
+			if d.last.Shadow > 0 {
+				counts["shadowed"]++
+			}
+		}
+		requirePromise(t, plain, granted)
+	}
+	for _, what := range []string{"forced", "spared", "shadowed"} {
+		assert.Greater(t, counts[what], steps(4000), what)
+	}
+}
+
+// openOne is an untouched limit.
+func (r *reference) openOne(s spec) []*naive {
+	limits, _ := r.open([]spec{s}, start)
+	return limits
+}
