@@ -34,6 +34,8 @@ type Table struct {
 	seed    maphash.Seed
 	// When the counts were halved last, ns since the epoch.
 	halvedNs int64
+	// best is Top's, which would have to allocate it: the heap is handed its address.
+	best lastFirst
 }
 
 // entry is one key. One whose count is 0 is free, or its hits are long over.
@@ -129,7 +131,8 @@ func (t *Table) countOne(at int) {
 // names are valid until the next Hit.
 func (t *Table) Top(list []Key, n int, nowNs int64) []Key {
 	t.fade(nowNs)
-	best, isHeap := lastFirst(list[:0]), false
+	t.best = list[:0]
+	isHeap := false
 	for i := range t.entries {
 		e := &t.entries[i]
 		count := t.order[e.place].count
@@ -137,21 +140,22 @@ func (t *Table) Top(list []Key, n int, nowNs int64) []Key {
 			continue
 		}
 		key := Key{DB: int(e.db), Name: t.names[i][:e.len], Count: count, Error: e.err}
-		if len(best) < n {
-			best = append(best, key)
+		if len(t.best) < n {
+			t.best = append(t.best, key)
 			continue
 		}
 		if !isHeap {
-			heap.Init(&best)
+			heap.Init(&t.best)
 			isHeap = true
 		}
-		if n > 0 && compare(key, best[0]) < 0 {
-			best[0] = key
-			heap.Fix(&best, 0)
+		if n > 0 && compare(key, t.best[0]) < 0 {
+			t.best[0] = key
+			heap.Fix(&t.best, 0)
 		}
 	}
-	slices.SortFunc(best, compare)
-	return best
+	list, t.best = t.best, nil
+	slices.SortFunc(list, compare)
+	return list
 }
 
 // compare is negative when a is listed before b.

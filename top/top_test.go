@@ -135,6 +135,12 @@ func TestAHitDoesNotAllocate(t *testing.T) {
 	}))
 }
 
+func TestAListInTheMemoryOfAnotherDoesNotAllocate(t *testing.T) {
+	table := crowded(100, 1000)
+	list := table.Top(nil, 10, nowNs)
+	assert.Zero(t, testing.AllocsPerRun(1000, func() { list = table.Top(list, 10, nowNs) }))
+}
+
 func BenchmarkHit(b *testing.B) {
 	for _, of := range []struct {
 		name          string
