@@ -144,12 +144,18 @@ static void notify(RedisModuleCtx *ctx, throttleKey *key) {
 // The listeners of notifications come last, with all keys written and closed: one of another
 // module may change them.
 void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
-  for (int i = 0; i < call->keyCount; i++) change(call, ctx, &call->keys[i]);
+  int effects = 0;
   for (int i = 0; i < call->keyCount; i++) {
-    throttleKey *key = &call->keys[i];
-    if (key->effect == EFFECT_SET && key->kind == KEY_ABSENT) create(call, ctx, key);
+    effects |= call->keys[i].effect;
+    change(call, ctx, &call->keys[i]);
   }
-  for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
+  if (effects != EFFECT_KEEP) {
+    for (int i = 0; i < call->keyCount; i++) {
+      throttleKey *key = &call->keys[i];
+      if (key->effect == EFFECT_SET && key->kind == KEY_ABSENT) create(call, ctx, key);
+    }
+    for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
+  }
   if (call->tally == TALLY_LIMITED) {
     api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
   }

@@ -170,13 +170,13 @@ func (c *Call) clear() {
 
 // keep leaves all keys as they are.
 func (c *Call) keep() {
-	if c.Key != nil {
+	if c.Key != nil { // the first of Keys, too
 		c.Effect, c.NewValue = Keep, nil
 	}
 	if c.Members != nil {
 		c.Members.keep()
 	}
-	for i := range c.Keys {
+	for i := 1; i < len(c.Keys); i++ {
 		c.Keys[i].Effect, c.Keys[i].NewValue = Keep, nil
 	}
 }
