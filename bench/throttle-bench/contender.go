@@ -33,40 +33,14 @@ type contender struct {
 	Script string   `json:"-"` // the file in recipes/ that {sha} stands for
 	Setup  []string `json:"-"` // called for every key before the calls that are measured; by default Call, once
 	KeysOf string   `json:"-"` // the contender whose keys it uses, in place of its own
-	// Keeps are the calls whose state is weighed in bytes per key. Their limit is 1000 per
-	// day: what they leave must outlast the weighing.
-	Keeps []string `json:"-"`
+	Keeps  []string `json:"-"` // calls whose state is weighed; their limit is 1000 per day, to outlast the weighing
 }
 
 // kind is what a contender promises of each call.
 type kind struct {
-	reply  string // what the reply is; of an array, its first element or what follows "limited"
-	writes effect
-	floor  string // the contender that does the least a module can do for such a call
-}
-
-// effect is what a call changes.
-type effect int
-
-const (
-	writesSometimes effect = iota // not checked
-	writesAlways
-	writesNever
-)
-
-// kinds of calls. The others' are verified by their replies alone.
-var kinds = map[string]kind{
-	"pong":           {"PONG", writesNever, ""},
-	"value":          {"1700000000000000000", writesNever, ""},
-	"ok":             {"OK", writesAlways, ""},
-	"allowed":        {"0", writesAlways, "floor allowed"},
-	"denied":         {"1", writesNever, "floor denied"},
-	"peeked":         {"0", writesNever, "floor denied"},
-	"allowed fields": {"0", writesAlways, "floor allowed, fields"},
-	"denied fields":  {"1", writesNever, "floor denied, fields"},
-	"peeked fields":  {"0", writesNever, "floor denied, fields"},
-	"other allowed":  {"0", writesSometimes, ""},
-	"other denied":   {"1", writesSometimes, ""},
+	Reply  string
+	Writes string // "always", "never", or unknown
+	Floor  string
 }
 
 // The servers that contenders are measured on, beside those called by the path of their module.
@@ -93,26 +67,30 @@ const baseline = "SET PX"
 //go:embed contenders.yaml
 var contendersSource []byte
 
-// contenders reads everything that is measured.
-func contenders() (list []contender) {
-	defer must.Name("contenders.yaml")
-	var groups []struct {
-		Group      string
-		Contenders []contender
+var kinds, contenders = readContenders()
+
+// readContenders reads everything that is measured, and of which kinds it is.
+func readContenders() (kinds map[string]kind, list []contender) {
+	var file struct {
+		Kinds      map[string]kind
+		Contenders []struct {
+			Group      string
+			Contenders []contender
+		}
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(contendersSource))
 	decoder.KnownFields(true)
-	must.Do(decoder.Decode(&groups))
-	for _, g := range groups {
+	must.Do(decoder.Decode(&file))
+	for _, g := range file.Contenders {
 		for _, c := range g.Contenders {
 			c.Group = g.Group
 			if g.Group != groupFloor {
-				c.Beside = cmp.Or(c.Beside, kinds[c.Kind].floor)
+				c.Beside = cmp.Or(c.Beside, file.Kinds[c.Kind].Floor)
 			}
 			list = append(list, c)
 		}
 	}
-	return list
+	return file.Kinds, list
 }
 
 // command is the name the server counts the call under.

@@ -12,13 +12,13 @@ import (
 )
 
 func TestEveryContenderIsComplete(t *testing.T) {
-	lists := [][]contender{contenders(), lastingContenders, quantityContenders(1), peerContenders("x.so", "X", peerTemplate)}
+	lists := [][]contender{contenders, lastingContenders, quantityContenders(1), peerContenders("x.so", "X", peerTemplate)}
 	for _, list := range lists {
 		var names []string
 		for _, c := range list {
 			assert.NotContains(t, names, c.Name, "names tell contenders apart")
 			names = append(names, c.Name)
-			assert.NotEmpty(t, kinds[c.Kind].reply, "%s: nothing verifies its replies", c.Name)
+			assert.NotEmpty(t, kinds[c.Kind].Reply, "%s: nothing verifies its replies", c.Name)
 			assert.NotEmpty(t, c.Group, c.Name)
 			e := entrant{contender: c}
 			for _, call := range e.calls(slices.Concat([]string{"{call}"}, c.Setup, c.Keeps)) {
@@ -44,7 +44,7 @@ func TestEveryRecipeIsMeasured(t *testing.T) {
 	files, err := recipes.ReadDir("recipes")
 	require.NoError(t, err)
 	for _, file := range files {
-		assert.True(t, slices.ContainsFunc(contenders(), func(c contender) bool { return c.Script == file.Name() }), file.Name())
+		assert.True(t, slices.ContainsFunc(contenders, func(c contender) bool { return c.Script == file.Name() }), file.Name())
 	}
 }
 
@@ -78,7 +78,7 @@ func TestPeersAreWordsWithAnOptionalTemplate(t *testing.T) {
 func TestAnotherBuildMakesTheSameCallsNextToThisOnes(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.so")
 	require.NoError(t, os.WriteFile(other, nil, 0o644))
-	list := withBuilds(contenders(), []string{other})
+	list := withBuilds(contenders, []string{other})
 	ours := 0
 	for i, c := range list {
 		switch {
@@ -91,5 +91,5 @@ func TestAnotherBuildMakesTheSameCallsNextToThisOnes(t *testing.T) {
 			assert.Equal(t, c.Name, list[i+1].Beside)
 		}
 	}
-	assert.Equal(t, len(contenders())+ours+1, len(list), "and the baseline tells the servers apart")
+	assert.Equal(t, len(contenders)+ours+1, len(list), "and the baseline tells the servers apart")
 }

@@ -84,7 +84,7 @@ func (o options) chosen() (list []contender) {
 	if err != nil {
 		must.Fail("--contenders: %w", err)
 	}
-	all := append(withBuilds(contenders(), o.Builds), must.Get(parsePeers(o.Peers))...)
+	all := append(withBuilds(contenders, o.Builds), must.Get(parsePeers(o.Peers))...)
 	wanted := map[string]bool{}
 	for _, c := range all {
 		if pattern.MatchString(c.Name) || c.Group == groupBuild && pattern.MatchString(c.Beside) {

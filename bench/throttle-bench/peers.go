@@ -13,13 +13,6 @@ import (
 // CL.THROTTLE and of RATER.LIMIT.
 const peerTemplate = "{key} {burst} {count} {period} {quantity}"
 
-// The words of a peer's call, for the same limits as our own.
-var (
-	peerAllowed = strings.NewReplacer("{burst}", "999", "{count}", "1000", "{period}", "60", "{quantity}", "1")
-	peerKept    = strings.NewReplacer("{burst}", "999", "{count}", "1000", "{period}", "86400", "{quantity}", "1")
-	peerDenied  = strings.NewReplacer("{burst}", "0", "{count}", "1", "{period}", "3600", "{quantity}", "1")
-)
-
 // parsePeers reads a list of further modules and returns their contenders: words
 // "path.so:COMMAND", each followed by the template of its arguments or, where that is
 // peerTemplate, by nothing. The command's reply must begin with 0 (allowed) or 1.
@@ -43,12 +36,15 @@ func parsePeers(list string) (peers []contender, err error) {
 	return peers, nil
 }
 
+// peerContenders have the same limits as our own.
 func peerContenders(path, command, template string) []contender {
 	name := strings.TrimSuffix(filepath.Base(path), ".so") + ": " + command
-	template = command + " " + template
+	call := func(burst, count, period string) string {
+		return command + " " + strings.NewReplacer("{burst}", burst, "{count}", count, "{period}", period, "{quantity}", "1").Replace(template)
+	}
 	return []contender{
-		{Name: name + " allowed", Group: groupPeer, Kind: "other allowed", Host: path, Call: peerAllowed.Replace(template), Keeps: []string{peerKept.Replace(template)}},
-		{Name: name + " denied", Group: groupPeer, Kind: "other denied", Host: path, Call: peerDenied.Replace(template)},
+		{Name: name + " allowed", Group: groupPeer, Kind: "other allowed", Host: path, Call: call("999", "1000", "60"), Keeps: []string{call("999", "1000", "86400")}},
+		{Name: name + " denied", Group: groupPeer, Kind: "other denied", Host: path, Call: call("0", "1", "3600")},
 	}
 }
 

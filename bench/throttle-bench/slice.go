@@ -80,7 +80,7 @@ func (l *lineup) slice(ctx context.Context, e *entrant, s shape) map[metric]floa
 	clients, all := e.host.connect(s.clients), e.randomCalls(s.calls, l.keys, s.pipeline)
 	must.Do(e.host.ConfigResetStat(ctx).Err())
 	first, before := e.host.Fields(ctx), e.host.Fields(ctx) // which tells what asking costs
-	r := must.Get(load(ctx, clients, all, kinds[e.Kind].reply))
+	r := must.Get(load(ctx, clients, all, kinds[e.Kind].Reply))
 	after := e.host.Fields(ctx)
 	stats := must.Get(after.CommandStats(e.command()))
 	must.Do(e.verifyCounts(before, after, stats, s.calls))
@@ -100,16 +100,17 @@ func (l *lineup) slice(ctx context.Context, e *entrant, s shape) map[metric]floa
 
 // verifyCounts: the server's own counters cover every call of a slice.
 func (e *entrant) verifyCounts(before, after server.Info, stats server.CommandStats, calls int) error {
+	promise := kinds[e.Kind].Writes
 	const changes = "rdb_changes_since_last_save"
-	effect, writes := kinds[e.Kind].writes, after.Number(changes)-before.Number(changes)
+	writes := after.Number(changes) - before.Number(changes)
 	switch {
 	case stats.Failed > 0:
 		return fmt.Errorf("%d of %d calls were answered an error", stats.Failed, stats.Calls)
 	case stats.Calls != calls:
 		return fmt.Errorf("the server counted %d calls, and %d were sent", stats.Calls, calls)
-	case effect == writesAlways && writes < float64(calls):
+	case promise == "always" && writes < float64(calls):
 		return fmt.Errorf("only %v of %d calls wrote", writes, calls)
-	case effect == writesNever && writes > after.Number("expired_keys"): // which may count as changes
+	case promise == "never" && writes > after.Number("expired_keys"): // which may count as changes
 		return fmt.Errorf("%v of %d calls wrote, and none should", writes, calls)
 	}
 	return nil

@@ -10,37 +10,37 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// column is one figure of every contender.
+// column is one figure of every contender, and what its cells show of it.
 type column struct {
 	title  string
 	metric metric
-	cell   func(samples, base []float64) string
+	cells  []cell
 }
 
-// What a cell can show: medians of the rounds, their quartiles, and ratios to the baseline.
+// cell shows something of the rounds' figures, or of their ratios to the baseline's.
+type cell func(samples, base []float64) string
+
 func median(samples, _ []float64) string { return number(summarize(samples).median) }
 
-func medianRange(samples, _ []float64) string {
+func quartiles(samples, _ []float64) string {
 	s := summarize(samples)
-	return fmt.Sprintf("%s (%s..%s)", number(s.median), number(s.low), number(s.high))
+	return fmt.Sprintf("(%s..%s)", number(s.low), number(s.high))
 }
 
 func ratio(samples, base []float64) string {
 	return fmt.Sprintf("%.2fx", summarize(ratios(samples, base)).median)
 }
 
-func ratioRange(samples, base []float64) string {
+func ratioQuartiles(samples, base []float64) string {
 	s := summarize(ratios(samples, base))
-	return fmt.Sprintf("%.2fx (%.2fx..%.2fx)", s.median, s.low, s.high)
+	return fmt.Sprintf("(%.2fx..%.2fx)", s.low, s.high)
 }
 
-func medianRatio(samples, base []float64) string {
-	return median(samples, base) + " " + ratio(samples, base)
-}
-
-func medianRangeRatio(samples, base []float64) string {
-	return medianRange(samples, base) + " " + ratio(samples, base)
-}
+var (
+	medianRange      = []cell{median, quartiles}
+	ratioRange       = []cell{ratio, ratioQuartiles}
+	medianRangeRatio = []cell{median, quartiles, ratio}
+)
 
 // section is a table with one row for each contender.
 type section struct {
@@ -55,10 +55,10 @@ var sections = []section{
 			{"exec us", metricExec, medianRange},
 			{"x " + baseline, metricExec, ratioRange},
 			{"calls/s", metricRate, medianRange},
-			{"cpu us", metricCPU, median},
-			{"50 clients", "clients_50_" + metricCPU, median},
-			{"bytes: 1 call", metricBytesOneCall, median},
-			{"100 calls", metricBytesHundred, median},
+			{"cpu us", metricCPU, []cell{median}},
+			{"50 clients", "clients_50_" + metricCPU, []cell{median}},
+			{"bytes: 1 call", metricBytesOneCall, []cell{median}},
+			{"100 calls", metricBytesHundred, []cell{median}},
 		},
 	},
 	latencySection("1 client", "clients_1_"),
@@ -70,7 +70,7 @@ func latencySection(clients string, prefix metric) section {
 		{"p50", prefix + metricP50, medianRangeRatio},
 		{"p95", prefix + metricP95, medianRangeRatio},
 		{"p99", prefix + metricP99, medianRangeRatio},
-		{"p99.9", prefix + metricP999, medianRatio},
+		{"p99.9", prefix + metricP999, []cell{median, ratio}},
 	}}
 }
 
@@ -127,11 +127,13 @@ func sectionTable(s section, list []contender) table.Writer {
 func row(c contender, list []contender, columns []column) table.Row {
 	r, base := table.Row{c.Name}, samplesOf(list, baseline)
 	for _, col := range columns {
-		cell := ""
-		if samples := c.Samples[col.metric]; len(samples) > 0 {
-			cell = col.cell(samples, base[col.metric])
+		var words []string
+		for _, show := range col.cells {
+			if samples := c.Samples[col.metric]; len(samples) > 0 {
+				words = append(words, show(samples, base[col.metric]))
+			}
 		}
-		r = append(r, cell)
+		r = append(r, strings.Join(words, " "))
 	}
 	return r
 }
@@ -147,7 +149,7 @@ func besideTable(list []contender) table.Writer {
 		}
 		own, base := samplesOf(list, name)[metricExec], samplesOf(list, other)[metricExec]
 		if len(own) > 0 && len(base) > 0 {
-			t.AppendRow(table.Row{name, other, median(own, nil), median(base, nil), ratioRange(own, base)})
+			t.AppendRow(table.Row{name, other, median(own, nil), median(base, nil), ratio(own, base) + " " + ratioQuartiles(own, base)})
 		}
 	}
 	return t

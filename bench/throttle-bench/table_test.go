@@ -39,7 +39,7 @@ func TestTheTableShowsMedianRangeAndRatio(t *testing.T) {
 		{"exec us", metricExec, medianRange},
 		{"x", metricExec, ratioRange},
 		{"both", metricExec, medianRangeRatio},
-		{"calls/s", metricRate, median},
+		{"calls/s", metricRate, []cell{median}},
 	}}
 	var out bytes.Buffer
 	writeTables(&out, r, []table.Writer{sectionTable(s, r.Contenders)}, "; ", table.Writer.RenderMarkdown)
@@ -56,7 +56,7 @@ Not measured: CL.LIMIT: the server has no CL.LIMIT
 }
 
 func TestAContenderWithoutFiguresHasNoRow(t *testing.T) {
-	s := section{"Memory", []column{{"bytes", metricBytesOneCall, median}}}
+	s := section{"Memory", []column{{"bytes", metricBytesOneCall, []cell{median}}}}
 	assert.NotContains(t, sectionTable(s, sample().Contenders).Render(), baseline)
 }
 
