@@ -67,20 +67,17 @@ const baseline = "SET PX"
 //go:embed contenders.yaml
 var contendersSource []byte
 
+// Everything that is measured, and of which kinds it is.
 var kinds, contenders = readContenders()
 
-// readContenders reads everything that is measured, and of which kinds it is.
 func readContenders() (kinds map[string]kind, list []contender) {
-	var file struct {
+	file := decode[struct {
 		Kinds      map[string]kind
 		Contenders []struct {
 			Group      string
 			Contenders []contender
 		}
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(contendersSource))
-	decoder.KnownFields(true)
-	must.Do(decoder.Decode(&file))
+	}](contendersSource)
 	for _, g := range file.Contenders {
 		for _, c := range g.Contenders {
 			c.Group = g.Group
@@ -91,6 +88,14 @@ func readContenders() (kinds map[string]kind, list []contender) {
 		}
 	}
 	return file.Kinds, list
+}
+
+// decode reads YAML in which all fields are known.
+func decode[T any](source []byte) (value T) {
+	decoder := yaml.NewDecoder(bytes.NewReader(source))
+	decoder.KnownFields(true)
+	must.Do(decoder.Decode(&value))
+	return value
 }
 
 // command is the name the server counts the call under.

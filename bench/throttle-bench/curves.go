@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -18,106 +19,61 @@ import (
 
 // curve is a scale along which SET and CL.THROTTLE are compared.
 type curve struct {
-	Points []point `json:"points"`
-
-	name, axis string
-	metrics    []metric // in the table
-	charted    []metric
+	Name       string      `json:"-"`
+	Axis       string      `json:"-"`
+	Metrics    []metric    `json:"-"` // in the table
+	Charted    []metric    `json:"-"`
+	Contenders []contender `json:"-"`
+	Points     []point     `json:"points"`
 }
 
-// point is one place on the scale. What it leaves open is as in the table, with
-// lastingContenders.
+// point is one place on the scale.
 type point struct {
 	Label      string      `json:"label"`
-	Contenders []contender `json:"contenders"` // with their figures, once it was measured
+	Contenders []contender `json:"contenders" yaml:"-"` // once it was measured
 
-	keys       int
-	clients    int // that do not pipeline
-	serverArgs []string
-	replicas   int
+	Keys     int      `json:"-"`
+	Clients  int      `json:"-"` // that do not pipeline
+	Args     []string `json:"-"` // of the server
+	Replicas int      `json:"-"`
 }
 
-var (
-	pipelinedMetrics = []metric{metricExec, metricCPU, metricRate}
-	latencyMetrics   = []metric{metricP50, metricP95, metricP99, metricRate}
-)
+//go:embed curves.yaml
+var curvesSource []byte
 
-var lastingSet = contender{Name: baseline, Group: groupBaseline, Kind: "ok", Call: "SET {key} 1700000000000000000 PX 86400000"}
-
-// lastingContenders are set up once, so that ten million keys can be. The bucket of the
-// allowed calls needs half an hour to refill, and has room for sixteen hours' worth; to
-// the denied ones, whose limit is one per hour, the same bucket has no room.
-var lastingContenders = []contender{
-	lastingSet,
-	{Name: "CL.THROTTLE allowed", Group: groupThrottle, Kind: "allowed", Call: "CL.THROTTLE {key} 1000000 1000 60 1", Setup: []string{"CL.THROTTLE {key} 1000000 1000 60 30000"}},
-	{Name: "CL.THROTTLE denied", Group: groupThrottle, Kind: "denied", Call: "CL.THROTTLE {key} 0 1 3600 1", Setup: []string{}, KeysOf: "CL.THROTTLE allowed"},
-}
-
-// quantityContenders take n units a call: within a million a second, or from a bucket of
-// a million that is empty and regains one an hour.
-func quantityContenders(n int) []contender {
-	return []contender{
-		lastingSet,
-		{Name: "CL.THROTTLE allowed", Group: groupThrottle, Kind: "allowed", Call: fmt.Sprintf("CL.THROTTLE {key} 1000000000 1000000 1 %d", n)},
-		{Name: "CL.THROTTLE denied", Group: groupThrottle, Kind: "denied", Call: fmt.Sprintf("CL.THROTTLE {key} 1000000 1 3600 %d", n), Setup: []string{"CL.THROTTLE {key} 1000000 1 3600 1000001"}},
-	}
-}
-
-// allCurves is every curve, in the order they run.
-func allCurves() []curve {
-	keys := curve{name: "keys", axis: "keys", metrics: pipelinedMetrics, charted: pipelinedMetrics[:1]}
-	for n := 1_000; n <= 10_000_000; n *= 10 {
-		keys.Points = append(keys.Points, point{Label: strconv.Itoa(n), keys: n})
-	}
-	clients := curve{name: "clients", axis: "clients", metrics: latencyMetrics, charted: []metric{metricP50, metricP99}}
-	for _, n := range []int{1, 3, 10, 30, 100, 300, 1000} {
-		clients.Points = append(clients.Points, point{Label: strconv.Itoa(n), clients: n})
-	}
-	quantity := curve{name: "quantity", axis: "quantity", metrics: pipelinedMetrics, charted: pipelinedMetrics[:1]}
-	for n := 1; n <= 1_000_000; n *= 10 {
-		quantity.Points = append(quantity.Points, point{Label: strconv.Itoa(n), Contenders: quantityContenders(n)})
-	}
-	aof := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
-	durability := curve{name: "durability", axis: "where writes go", metrics: pipelinedMetrics, charted: pipelinedMetrics[:2], Points: []point{
-		{Label: "memory"},
-		{Label: "AOF", serverArgs: aof},
-		{Label: "2 replicas", replicas: 2},
-		{Label: "both", serverArgs: aof, replicas: 2},
-	}}
-	return []curve{keys, clients, quantity, durability}
-}
+var allCurves = decode[[]curve](curvesSource)
 
 // curves measures the curves that are named, or all.
 func curves(ctx context.Context, o options) {
-	all := allCurves()
 	for _, name := range o.Curve.Names {
-		if !slices.ContainsFunc(all, func(c curve) bool { return c.name == name }) {
+		if !slices.ContainsFunc(allCurves, func(c curve) bool { return c.Name == name }) {
 			must.Fail("there is no curve %q; --help names them", name)
 		}
 	}
-	for _, c := range all {
-		if len(o.Curve.Names) > 0 && !slices.Contains(o.Curve.Names, c.name) {
+	for _, c := range allCurves {
+		if len(o.Curve.Names) > 0 && !slices.Contains(o.Curve.Names, c.Name) {
 			continue
 		}
-		c.Points = c.Points[:min(o.Points, len(c.Points))]
+		c.Points = slices.Clone(c.Points[:min(o.Points, len(c.Points))])
 		var about []string
 		for i := range c.Points {
-			about = c.Points[i].measure(ctx, o, c.name)
+			about = c.Points[i].measure(ctx, o, c)
 		}
-		o.publish("curve-"+c.name, results{About: append(about, o.rounds()), Curve: &c}, c.table())
-		drawCurve(filepath.Join(o.Out, "curve-"+c.name+".svg"), about[0], c)
+		o.publish("curve-"+c.Name, results{About: append(about, o.rounds()), Curve: &c}, c.table())
+		drawCurve(filepath.Join(o.Out, "curve-"+c.Name+".svg"), about[0], c)
 	}
 }
 
 // measure fills in the figures, and says what they are of.
-func (p *point) measure(ctx context.Context, o options, name string) (about []string) {
-	defer must.Name("curve %s, %s", name, p.Label)
-	l := lineup{options: o, keys: cmp.Or(p.keys, o.Keys), lasting: true}
+func (p *point) measure(ctx context.Context, o options, c curve) (about []string) {
+	defer must.Name("curve %s, %s", c.Name, p.Label)
+	l := lineup{options: o, keys: cmp.Or(p.Keys, o.Keys), lasting: true}
 	defer l.close()
-	if p.Contenders == nil {
-		p.Contenders = lastingContenders
+	list := slices.Clone(c.Contenders)
+	for i := range list {
+		list[i].Call = strings.ReplaceAll(list[i].Call, "{n}", p.Label)
 	}
-	l.assemble(ctx, p.Contenders, p.serverArgs...)
+	l.assemble(ctx, list, p.Args...)
 	if len(l.skipped) > 0 {
 		must.Fail("%s", strings.Join(l.skipped, "; "))
 	}
@@ -129,7 +85,7 @@ func (p *point) measure(ctx context.Context, o options, name string) (about []st
 		e.each(ctx, l.keys, "EXISTS {key}")
 	}
 	master := l.hosts[hostMain]
-	for i := range p.replicas {
+	for i := range p.Replicas {
 		must.Do(master.ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
 		replica := &host{Server: server.Start(ctx, server.Spec{Program: o.Server, Args: []string{"--replicaof", "127.0.0.1", strconv.Itoa(master.Port)}})}
 		l.hosts[fmt.Sprintf("replica %d", i)] = replica
@@ -138,8 +94,8 @@ func (p *point) measure(ctx context.Context, o options, name string) (about []st
 		}
 	}
 	s := o.pipelined()
-	if p.clients > 0 {
-		s = o.latency(p.clients)
+	if p.Clients > 0 {
+		s = o.latency(p.Clients)
 		s.prefix = "" // there is no other shape
 	}
 	l.measure(ctx, s)
@@ -149,15 +105,15 @@ func (p *point) measure(ctx context.Context, o options, name string) (about []st
 
 // table has a row for each contender at each point.
 func (c curve) table() table.Writer {
-	columns := []column{{"x " + baseline + ", " + c.metrics[0].title(), c.metrics[0], ratioRange}}
-	for _, m := range c.metrics {
+	columns := []column{{"x " + baseline + ", " + c.Metrics[0].title(), c.Metrics[0], ratioRange}}
+	for _, m := range c.Metrics {
 		columns = append(columns, column{m.title(), m, medianRangeRatio})
 	}
-	header := table.Row{c.axis, ""}
+	header := table.Row{c.Axis, ""}
 	for _, column := range columns {
 		header = append(header, column.title)
 	}
-	t := newTable(fmt.Sprintf("By %s, and times %s", c.axis, baseline), 2, header...)
+	t := newTable(fmt.Sprintf("By %s, and times %s", c.Axis, baseline), 2, header...)
 	for _, p := range c.Points {
 		label := p.Label
 		for _, contender := range p.Contenders {

@@ -102,7 +102,7 @@ func (r ranges) YError(i int) (low, high float64) { return r.errors.YError(i) }
 // drawCurve draws each charted figure, and beside it its ratio to the baseline.
 func drawCurve(path, server string, c curve) {
 	var rows [][]*plot.Plot
-	for _, m := range c.charted {
+	for _, m := range c.Charted {
 		value := c.plot(m.title()+", "+server, m.title(), func(p point, i int) []float64 { return p.Contenders[i].Samples[m] })
 		times := c.plot(m.title()+", times "+baseline, "times "+baseline, func(p point, i int) []float64 {
 			return ratios(p.Contenders[i].Samples[m], samplesOf(p.Contenders, baseline)[m])
@@ -116,7 +116,7 @@ func drawCurve(path, server string, c curve) {
 func (c curve) plot(title, axis string, samples func(p point, contender int) []float64) *plot.Plot {
 	p := svg.NewPlot(title)
 	svg.Grid(p, true, true)
-	p.X.Label.Text, p.Y.Label.Text = c.axis, axis
+	p.X.Label.Text, p.Y.Label.Text = c.Axis, axis
 	for i, contender := range c.Points[0].Contenders {
 		var line ranges
 		for x, at := range c.Points {

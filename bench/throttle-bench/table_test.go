@@ -69,7 +69,7 @@ func TestNumbersShowThreeDigitsOrSo(t *testing.T) {
 func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 	o := options{Out: t.TempDir()}
 	bench := sample()
-	c := curve{name: "keys", axis: "keys", metrics: pipelinedMetrics, charted: pipelinedMetrics[:1]}
+	c := curve{Axis: "keys", Metrics: []metric{metricExec, metricRate}, Charted: []metric{metricExec}}
 	for _, label := range []string{"1000", "10000"} {
 		c.Points = append(c.Points, point{Label: label, Contenders: bench.Contenders})
 	}

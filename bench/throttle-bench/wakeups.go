@@ -40,7 +40,7 @@ type threadRate struct {
 
 // wakeups watches what a server's threads do, first without the module and then with it.
 func wakeups(ctx context.Context, o options) {
-	set, throttle := lastingContenders[0], lastingContenders[1]
+	set, throttle := allCurves[0].Contenders[0], allCurves[0].Contenders[1]
 	set.Name, set.Host, throttle.Name = "without module", hostPlain, "with module"
 	plain, _ := watchServer(ctx, o, set)
 	with, about := watchServer(ctx, o, throttle)
