@@ -87,7 +87,7 @@ func (p *point) measure(ctx context.Context, o options, c curve) (about []string
 	master := l.hosts[hostMain]
 	for i := range p.Replicas {
 		must.Do(master.ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
-		replica := &host{Server: server.Start(ctx, server.Spec{Program: o.Server, Args: []string{"--replicaof", "127.0.0.1", strconv.Itoa(master.Port)}})}
+		replica := &host{Server: server.Start(ctx, o.Server, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))}
 		l.hosts[fmt.Sprintf("replica %d", i)] = replica
 		for replica.Fields(ctx)["master_link_status"] != "up" {
 			pause(ctx, 50*time.Millisecond)

@@ -100,18 +100,19 @@ func (l *lineup) startHost(ctx context.Context, name string, args []string) {
 	if l.hosts[name] != nil {
 		return
 	}
-	spec := server.Spec{Program: l.options.Server, Modules: [][]string{{name}}, Args: args}
+	var modules []string
 	switch name {
 	case hostMain:
 		dir := must.Get(os.MkdirTemp("", "throttle-bench-"))
 		defer os.RemoveAll(dir) // the server keeps what it has loaded
-		spec.Modules = [][]string{{l.options.Module}, {buildFloor(ctx, dir)}}
+		modules = []string{"--loadmodule", l.options.Module, "--loadmodule", buildFloor(ctx, dir)}
 	case hostTop:
-		spec.Modules = [][]string{{l.options.Module, "top", "1000"}}
+		modules = []string{"--loadmodule", l.options.Module, "top", "1000"}
 	case hostPlain:
-		spec.Modules = nil
+	default:
+		modules = []string{"--loadmodule", name}
 	}
-	l.hosts[name] = &host{Server: server.Start(ctx, spec)}
+	l.hosts[name] = &host{Server: server.Start(ctx, l.options.Server, append(modules, args...)...)}
 }
 
 // buildFloor compiles the floor into a folder.
@@ -149,7 +150,8 @@ func (e *entrant) each(ctx context.Context, n int, templates ...string) {
 	const block = 100_000 // keys
 	for from := 0; from < n && len(templates) > 0; from += block {
 		all := batches(min(block, n-from), pipelineDepth, func(i int) int { return from + i }, e.calls(templates)...)
-		must.Get(load(ctx, e.host.connect(1), all, ""))
+		_, _, err := load(ctx, e.host.connect(1), all, "")
+		must.Do(err)
 	}
 }
 

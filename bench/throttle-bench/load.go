@@ -63,17 +63,12 @@ func batches(n, pipeline int, key func(i int) int, calls ...string) (all []batch
 	return all
 }
 
-// report is how calls fared, as the clients saw it.
-type report struct {
-	callsPerSecond float64
-	latencies      []float64 // of batches, in us, sorted
-}
-
 // load has every client send one batch after another, each when all replies to the one
-// before are there. It fails unless each reply is the wanted one, where one is wanted.
-func load(ctx context.Context, clients []*client, all []batch, want string) (report, error) {
-	r := report{latencies: make([]float64, len(all))}
-	var taken, replies atomic.Int64
+// before are there. It fails unless each reply is the wanted one, where one is wanted. It
+// returns how long each batch took, sorted, and all of them together.
+func load(ctx context.Context, clients []*client, all []batch, want string) (latenciesUs []float64, took time.Duration, err error) {
+	latenciesUs = make([]float64, len(all))
+	var taken atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	start := time.Now()
 	for _, c := range clients {
@@ -84,16 +79,15 @@ func load(ctx context.Context, clients []*client, all []batch, want string) (rep
 				if err := c.send(all[i], want); err != nil {
 					return err
 				}
-				r.latencies[i] = float64(time.Since(sent).Nanoseconds()) / 1000
-				replies.Add(int64(all[i].replies))
+				latenciesUs[i] = float64(time.Since(sent).Nanoseconds()) / 1000
 			}
 			return nil
 		})
 	}
-	err := group.Wait()
-	r.callsPerSecond = float64(replies.Load()) / time.Since(start).Seconds()
-	slices.Sort(r.latencies)
-	return r, err
+	err = group.Wait()
+	took = time.Since(start)
+	slices.Sort(latenciesUs)
+	return latenciesUs, took, err
 }
 
 // client is a connection that puts load on a server. It allocates nothing for a call: what

@@ -91,7 +91,7 @@ func (e *entrant) watch(ctx context.Context, o options, under shape) situation {
 		clients, all := e.host.connect(under.clients), e.randomCalls(under.calls, o.Keys, under.pipeline)
 		running.Go(func() error {
 			for {
-				if _, err := load(loadCtx, clients, all, kinds[e.Kind].Reply); loadCtx.Err() != nil {
+				if _, _, err := load(loadCtx, clients, all, kinds[e.Kind].Reply); loadCtx.Err() != nil {
 					return nil // it was stopped
 				} else if err != nil {
 					return err

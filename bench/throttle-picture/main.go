@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) (err error) {
 
 // ask has a server of its own answer the traffic.
 func ask(ctx context.Context, o options) ([]result, error) {
-	s := server.Start(ctx, server.Spec{Program: o.Server, Modules: [][]string{{o.Module}}})
+	s := server.Start(ctx, o.Server, "--loadmodule", o.Module)
 	defer s.Close()
 	return play(ctx, s.Client, limiters, traffic(), o.Minute)
 }

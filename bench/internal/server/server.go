@@ -35,13 +35,6 @@ const (
 // the main goroutine.
 func init() { runtime.LockOSThread() }
 
-// Spec is what to start.
-type Spec struct {
-	Program string
-	Modules [][]string // each the path of a module, and what it is loaded with
-	Args    []string   // further options, as on the server's command line
-}
-
 // Server is one running server. Its Client speaks RESP2 and never sends a command twice.
 type Server struct {
 	*redis.Client
@@ -53,10 +46,11 @@ type Server struct {
 	ended   chan struct{}
 }
 
-// Start returns when the server answers. Close it.
-func Start(ctx context.Context, spec Spec) *Server {
+// Start runs a program with further options, as on a server's command line, and returns when
+// it answers. Close it.
+func Start(ctx context.Context, program string, options ...string) *Server {
 	for attempt := 1; ; attempt++ {
-		s, err := start(ctx, spec)
+		s, err := start(ctx, program, options)
 		if err == nil || attempt == portAttempts || !strings.Contains(err.Error(), "Address already in use") {
 			must.Do(err)
 			return s
@@ -64,18 +58,15 @@ func Start(ctx context.Context, spec Spec) *Server {
 	}
 }
 
-func start(ctx context.Context, spec Spec) (s *Server, err error) {
+func start(ctx context.Context, program string, options []string) (s *Server, err error) {
 	defer must.Catch(&err)
 	s = &Server{Port: freePort(), dir: must.Get(os.MkdirTemp("", "throttle-bench-")), ended: make(chan struct{})}
 	log := must.Get(os.Create(s.logPath()))
 	defer log.Close()
 	args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.Port), "--dir", s.dir, "--save", "", "--appendonly", "no", "--daemonize", "no"}
-	for _, module := range spec.Modules {
-		args = append(append(args, "--loadmodule"), module...)
-	}
 	// Not the caller's context: the server ends when it is closed.
 	lifetime, stop := context.WithCancel(context.Background())
-	process := exec.CommandContext(lifetime, spec.Program, append(args, spec.Args...)...)
+	process := exec.CommandContext(lifetime, program, append(args, options...)...)
 	process.Dir, process.Stdout, process.Stderr = s.dir, log, log
 	process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
 	process.WaitDelay = stopPatience
@@ -95,7 +86,7 @@ func start(ctx context.Context, spec Spec) (s *Server, err error) {
 	if err := s.awaitReady(ctx); err != nil {
 		lines := strings.Split(s.Log(), "\n")
 		s.Close()
-		must.Fail("%s did not come up: %w\nits log ends in:\n%s", filepath.Base(spec.Program), err, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+		must.Fail("%s did not come up: %w\nits log ends in:\n%s", filepath.Base(program), err, strings.Join(lines[max(0, len(lines)-10):], "\n"))
 	}
 	return s, nil
 }
