@@ -43,7 +43,7 @@ static void overwrite(throttleKey *key) {
   memcpy(api.StringDMA(key->handle, &length, OPEN_WRITE), key->newValue.bytes, length);
 }
 
-static const throttleCall *creating; // the call in hand, while the server adds a key of it
+const throttleCall *throttleCreating;
 
 static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   api.DeleteKey(key->handle);
@@ -73,10 +73,10 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
     break;
   case EFFECT_MEMBERS:
     // A set that is not there is made here, and event "new" sent: such a call has no other key.
-    outer = creating;
-    creating = call;
+    outer = throttleCreating;
+    throttleCreating = call;
     throttleChangeMembers(call, ctx, key, isHeard(call, ctx));
-    creating = outer;
+    throttleCreating = outer;
     api.SignalModifiedKey(ctx, key->name);
     break;
   }
@@ -100,9 +100,9 @@ static RedisModuleString *newValue(const throttleView *value) {
 }
 
 int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
-  if (!creating || api.GetSelectedDb(ctx) != creating->db) return 0;
-  for (int i = 0; i < creating->keyCount; i++) {
-    if (api.StringCompare(creating->keys[i].name, name) == 0) return 1;
+  if (api.GetSelectedDb(ctx) != throttleCreating->db) return 0;
+  for (int i = 0; i < throttleCreating->keyCount; i++) {
+    if (api.StringCompare(throttleCreating->keys[i].name, name) == 0) return 1;
   }
   return 0;
 }
@@ -114,11 +114,11 @@ int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
 static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   RedisModuleString *value = newValue(&key->newValue);
   api.RetainString(NULL, value);
-  const throttleCall *outer = creating;
-  creating = call;
+  const throttleCall *outer = throttleCreating;
+  throttleCreating = call;
   api.StringSet(key->handle, value);
   api.CloseKey(key->handle);
-  creating = outer;
+  throttleCreating = outer;
   api.FreeString(NULL, value);
   api.FreeString(NULL, value);
   RedisModuleKey *created = api.OpenKey(ctx, key->name, OPEN_READ | OPEN_WRITE);

@@ -228,7 +228,8 @@ void throttleFreeMembers(throttleCall *call);
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
 
 // apply.c. throttleApply closes the keys. A call in the middle of another's that adds a key
-// leaves the keys of that one alone.
+// leaves the keys of that one alone: throttleCreating, NULL when the server adds none.
+extern const throttleCall *throttleCreating;
 int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name);
 void throttleMakeStrings(void);
 void throttleApply(throttleCall *call, RedisModuleCtx *ctx);

@@ -22,7 +22,7 @@ static int refuseKeysBeingCreated(throttleCall *call, RedisModuleCtx *ctx) {
 
 static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
   throttleRuns++;
-  if (refuseKeysBeingCreated(call, ctx)) return API_OK;
+  if (throttleCreating && refuseKeysBeingCreated(call, ctx)) return API_OK;
   call->nowNs = throttleCommandClockNs();
   call->db = api.GetSelectedDb(ctx);
   if (traits->blocks) call->mayBlock = canBlock(ctx);
