@@ -10,7 +10,7 @@ import "redis-throttle/stack"
 var Wait = register(&Command{
 	Name:       "CL.WAIT",
 	Summary:    "Takes units of limits as soon as they are there, blocking until then.",
-	Complexity: perLimit + " O(M) when a caller ahead of M others leaves.",
+	Complexity: "O(N) where N is the number of limits, at most 8. O(M) when a caller ahead of M others leaves.",
 	Since:      "0.1.0",
 	Flags:      "write deny-oom",
 	Keys:       OneKey,
