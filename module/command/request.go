@@ -44,12 +44,14 @@ const (
 	tooSlow         = "a full bucket would take more than 292 years to refill"
 	tooManyLimits   = "at most 8 limits"
 	givenTwice      = "given twice"
+	cannotGoWith    = "cannot go with "
 	onlyRates       = "works with RATE limits only"
 	missingTimeout  = "ERR syntax error: TIMEOUT is missing"
 	tooManyWords    = "ERR syntax error: too many arguments"
 	misplacedBurst  = "follows the count/period of a RATE"
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
 	expectedARate   = "expected RATE"
+	expectedBurst   = "expected BURST, "
 	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
 	expectedOfPeek  = "expected RATE, WINDOW, FIXED, COST or COMPACT"
 	expectedOfWait  = "expected RATE, COST, TIMEOUT or COMPACT"
@@ -126,7 +128,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r request, ok boo
 func (c *Call) checkRequest(seen, allowed options) (ok bool) {
 	for _, pair := range exclusive {
 		if seen&pair.options == pair.options {
-			c.failNear([]byte(pair.word), "cannot go with ", pair.other)
+			c.failNear([]byte(pair.word), cannotGoWith, pair.other)
 			return false
 		}
 	}
@@ -326,7 +328,7 @@ func (c *Call) failUnexpected(word []byte, before [][]byte, afterLimit bool, all
 	case termOf(word, allowed) != 0:
 		c.failNear(word, misplacedTerm)
 	case afterLimit && is("RATE"):
-		c.failNear(word, "expected BURST, ", namesOfTerms(allowed), expected[len("expected "):])
+		c.failNear(word, expectedBurst, namesOfTerms(allowed), expected[len("expected "):])
 	case afterLimit:
 		c.failNear(word, "expected ", namesOfTerms(allowed), expected[len("expected "):])
 	default:

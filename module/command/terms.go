@@ -8,6 +8,10 @@ const (
 	badTake       = "TAKE takes an integer from 0 to 9223372036854775807"
 	badSpare      = "SPARE takes an integer from 0 to 9223372036854775807"
 	misplacedTerm = "follows the limit that it is about"
+
+	allTerms      = "TAKE, SPARE, SHADOW, "
+	termsOfRefund = "TAKE, SHADOW, "
+	termsOfWait   = "TAKE, SPARE, "
 )
 
 // termOf is the option that word stands for when it belongs to a limit and is allowed, or 0.
@@ -27,11 +31,11 @@ func termOf(word []byte, allowed options) options {
 func namesOfTerms(allowed options) string {
 	switch {
 	case allowed&optionSpare == 0:
-		return "TAKE, SHADOW, "
+		return termsOfRefund
 	case allowed&optionShadow == 0:
-		return "TAKE, SPARE, "
+		return termsOfWait
 	}
-	return "TAKE, SPARE, SHADOW, "
+	return allTerms
 }
 
 // parseTerms reads the words that come next as far as they belong to the limit before them, and

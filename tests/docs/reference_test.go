@@ -149,7 +149,7 @@ func firstColumn(t table) (names []string) {
 
 // examplesInWords are examples that are too long to be spelled out.
 var examplesInWords = map[string]string{
-	"a call of more than 40 arguments": "CL.LIMIT user:42" + strings.Repeat(" RATE 5/s", 20),
+	"a call of more than 96 arguments": "CL.LIMIT user:42" + strings.Repeat(" RATE 5/s", 48),
 }
 
 // The tables of errors have an example for each, which has to be answered with it.
