@@ -21,9 +21,9 @@ static int (*ReplyWithMap)(Ctx *, long pairs);
 static int (*ReplyWithStringBuffer)(Ctx *, const char *, size_t length);
 static int (*ReplyWithLongLong)(Ctx *, long long);
 
-enum { INTEGERS = 5, FIELDS = 9 };
+enum { INTEGERS = 5, FIELDS = 10 };
 static const char *const names[FIELDS] = {
-    "limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms",
+    "limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow",
 };
 
 // Commands read the value that the benchmark has SET; one that allows writes it anew, as
