@@ -188,6 +188,12 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"CL.LIMIT fixed FIXED 1000/365d", []string{"set fixed"}}, // it expires when it did before
 		{"CL.LIMIT fixed FIXED 1000/365d COST 999", []string{"limited fixed"}},
 		{"CL.LIMIT fixed FIXED 1000/365d COST 999 STRICT", []string{"set fixed", "limited fixed"}},
+		{"CL.LIMIT debt RATE 2/h COST 3 FORCE", []string{"set debt", "expire debt", "limited debt"}},
+		{"CL.LIMIT shadow RATE 2/h SHADOW COST 2", []string{"set shadow", "expire shadow"}},
+		{"CL.LIMIT shadow RATE 2/h SHADOW", []string{"shadowed shadow"}},
+		{"CL.LIMIT shadow RATE 2/h SHADOW RATE 1/d COST 2", []string{"limited shadow"}}, // a call that is turned away is no more than that
+		{"CL.PEEK shadow RATE 2/h SHADOW", nil},
+		{"CL.LIMIT shadow RATE 2/h SHADOW COST 0", nil},
 	} {
 		v := do(t, c, "%s", tc.call)
 		assert.Equal(t, tc.want, heard.drain(t), "%s, which answers %v", tc.call, v)
