@@ -57,26 +57,32 @@ func TestALongWaitKeepsNobodyBusy(t *testing.T) {
 // back is written when the pause is over.
 func TestOneWhoLeavesInAPauseKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
-	pause := map[string]func(*testing.T, *server.Server){
-		"CLIENT PAUSE": func(_ *testing.T, s *server.Server) { s.MustDo("CLIENT", "PAUSE", "60000", "WRITE") },
-		"FAILOVER": func(t *testing.T, s *server.Server) {
+	// Each prepares what takes its time, before anybody waits.
+	pauses := map[string]func(*testing.T, *server.Server) (begin func()){
+		"CLIENT PAUSE": func(_ *testing.T, s *server.Server) func() {
+			return func() { s.MustDo("CLIENT", "PAUSE", "60000", "WRITE") }
+		},
+		"FAILOVER": func(t *testing.T, s *server.Server) func() {
 			replica := server.Start(t, server.ReplicaOf(s))
 			require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
 			replica.Pause() // so that it never catches up
 			t.Cleanup(replica.Resume)
-			s.MustDo("SET", "more", "to replicate")
-			s.MustDo("FAILOVER", "TIMEOUT", "60000")
+			return func() {
+				s.MustDo("SET", "more", "to replicate")
+				s.MustDo("FAILOVER", "TIMEOUT", "60000")
+			}
 		},
 	}
-	for how, begin := range pause {
+	for how, prepare := range pauses {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s := server.Start(t)
 			if !s.Program.AtLeast(6, 2) {
 				t.Skip("CLIENT PAUSE has modes since Redis 6.2")
 			}
+			begin := prepare(t, s)
 			l := standInLine(t, s, 4, 300*time.Millisecond, 4)
-			begin(t, s)
+			begin()
 			require.NoError(t, l.conns[1].Close())
 			l.awaitWaiting(3)
 			for _, i := range []int{0, 2, 3} {
