@@ -5,65 +5,89 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"redis-throttle/calendar"
 	"redis-throttle/fixed"
 )
 
 // command does what CL.LIMIT needs of a calendar window, and returns the bytes to store.
-func command(limit fixed.Limit, s *fixed.State, value, out []byte, nowNs int64) []byte {
-	if limit.Decode(value, s) != nil {
+func command(w *fixed.Window, value, out []byte, nowNs int64) []byte {
+	if w.Decode(value) != nil {
 		return value
 	}
-	if limit.Available(s, nowNs) < 1 {
-		sink = limit.RetryAfter(s, nowNs, 1) + limit.ResetAfter(s, nowNs) + limit.NextAfter(s, nowNs)
-		if !limit.Settle(s, nowNs) {
+	changed := w.Settle(nowNs)
+	if w.Available(nowNs) < 1 {
+		_, _, reset, next := w.Standing(nowNs)
+		sink = w.RetryAfter(nowNs, 1) + reset + next
+		if !changed {
 			return value
 		}
 	}
-	limit.Charge(s, nowNs, 1)
-	sink = limit.Available(s, nowNs) + limit.ResetAfter(s, nowNs) + limit.NextAfter(s, nowNs) + limit.ExpireAt(s)
-	return s.Append(out)
+	w.Charge(nowNs, 1, 0)
+	_, available, reset, next := w.Standing(nowNs)
+	sink = available + reset + next + int64(w.ExpireAt())
+	return w.Append(out)
 }
 
 // sink keeps the compiler from dropping the work.
 var sink int64
 
+// windows are what gets measured, each with a limit of count units.
+func windows(t testing.TB, count int64) map[string]*fixed.Window {
+	berlin, err := calendar.LookupZone([]byte("Europe/Berlin"))
+	require.NoError(t, err)
+	months, err := calendar.Calendar(1, calendar.Month, berlin, 0)
+	require.NoError(t, err)
+	inBerlin, err := fixed.NewIn(months, count)
+	require.NoError(t, err)
+	windows := map[string]*fixed.Window{"minutes": {}, "months in Berlin": {}}
+	windows["minutes"].Set(newLimit(t, count, minute), &calendar.Cache{})
+	windows["months in Berlin"].Set(inBerlin, &calendar.Cache{})
+	return windows
+}
+
 func TestNothingAllocates(t *testing.T) {
-	limit := newLimit(t, 5, minute)
-	var s fixed.State
-	limit.Charge(&s, start, 4)
-	roomy := s.Append(nil)
-	limit.Charge(&s, start, 1)
-	full := s.Append(nil)
-	out := make([]byte, 0, fixed.MaxEncodedLen)
-	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		command(limit, &s, roomy, out, start)
-		command(limit, &s, full, out, start)
-		command(limit, &s, full, out, start-minute)
-		limit.Refund(&s, start, 1)
-	}))
+	for name, w := range windows(t, 5) {
+		w.Charge(start, 4, 0)
+		roomy := w.Append(nil)
+		w.Charge(start, 1, 0)
+		full := w.Append(nil)
+		out := make([]byte, 0, fixed.MaxEncodedLen)
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			command(w, roomy, out, start)
+			command(w, full, out, start)
+			command(w, full, out, start-minute)
+			command(w, full, out, start+100*24*60*minute)
+			w.Refund(start, 1)
+		}), name)
+	}
 }
 
 func BenchmarkAllowed(b *testing.B) {
-	limit := newLimit(b, 1_000_000_000, minute)
-	var s fixed.State
-	var buffer [fixed.MaxEncodedLen]byte
-	value, now := s.Append(buffer[:0]), start
-	b.ReportAllocs()
-	for b.Loop() {
-		now += minute / 100
-		value = command(limit, &s, value, buffer[:0], now)
+	for name, w := range windows(b, 1_000_000_000) {
+		b.Run(name, func(b *testing.B) {
+			var buffer [fixed.MaxEncodedLen]byte
+			value, now := buffer[:0], start
+			b.ReportAllocs()
+			for b.Loop() {
+				now += minute / 100
+				value = command(w, value, buffer[:0], now)
+			}
+			b.ReportMetric(float64(len(value)), "bytes")
+		})
 	}
-	b.ReportMetric(float64(len(value)), "bytes")
 }
 
 func BenchmarkDenied(b *testing.B) {
-	limit := newLimit(b, 1, minute)
-	var s fixed.State
-	limit.Charge(&s, start, 1)
-	value := s.Append(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		command(limit, &s, value, nil, start+1)
+	for name, w := range windows(b, 1) {
+		b.Run(name, func(b *testing.B) {
+			w.Charge(start, 1, 0)
+			value := w.Append(nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				command(w, value, nil, start+1)
+			}
+		})
 	}
 }

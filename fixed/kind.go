@@ -1,52 +1,87 @@
 package fixed
 
-import "math"
+import (
+	"math"
+
+	"redis-throttle/calendar"
+)
 
 // Window is a limit and the state that belongs to it: a limit of kind FIXED, as package stack
 // asks for it. Its methods are those of Limit on State.
 type Window struct {
-	Limit Limit
-	State State
+	limit   Limit
+	state   State
+	cache   *calendar.Cache
+	current calendar.Window // the last that was looked up; of nothing at first
 }
 
-func (w *Window) Settle(nowNs int64) (corrected bool) { return w.Limit.Settle(&w.State, nowNs) }
+// Set makes limit the one to decide by. The windows of a calendar are looked up in cache.
+func (w *Window) Set(limit Limit, cache *calendar.Cache) {
+	if w.limit.windows != limit.windows {
+		w.current = calendar.Window{}
+	}
+	w.limit, w.cache = limit, cache
+}
 
-func (w *Window) Available(nowNs int64) int64 { return w.Limit.Available(&w.State, nowNs) }
+// Limit is the one that was set.
+func (w *Window) Limit() Limit { return w.limit }
+
+// at is the window of nowNs. Mostly that is the last one again, which spares a division, or for a
+// calendar much more.
+func (w *Window) at(nowNs int64) *calendar.Window {
+	if nowNs < w.current.Start || nowNs >= w.current.End {
+		w.current = w.cache.At(w.limit.windows, nowNs)
+	}
+	return &w.current
+}
+
+func (w *Window) Settle(nowNs int64) (corrected bool) { return w.state.settle(w.at(nowNs).Index) }
+
+func (w *Window) Available(nowNs int64) int64 {
+	return w.limit.available(&w.state, w.at(nowNs).Index)
+}
 
 func (w *Window) RetryAfter(nowNs, quantity int64) int64 {
-	return w.Limit.RetryAfter(&w.State, nowNs, quantity)
+	return w.limit.retryAfter(&w.state, w.at(nowNs), nowNs, quantity)
 }
 
 // Standing is Count, Available, ResetAfter and NextAfter.
 func (w *Window) Standing(nowNs int64) (count, available, resetNs, nextNs int64) {
-	l, s := w.Limit, &w.State
-	resetNs = l.ResetAfter(s, nowNs)
-	return l.count, l.Available(s, nowNs), resetNs, resetNs
+	current := w.at(nowNs)
+	resetNs = w.limit.resetAfter(&w.state, current, nowNs)
+	return w.limit.count, w.limit.available(&w.state, current.Index), resetNs, resetNs
 }
 
 // LongestWait does not bound a wait: no unit is charged for an instant to come.
 func (w *Window) LongestWait() int64 { return math.MaxInt64 }
 
-func (w *Window) ExpireAt() uint64 { return uint64(w.Limit.ExpireAt(&w.State)) }
+func (w *Window) ExpireAt() uint64 {
+	if w.state.used > 0 && w.state.index == w.current.Index && w.current.End > 0 {
+		return uint64(w.current.End)
+	}
+	return uint64(w.limit.ExpireAt(&w.state))
+}
 
 // Charge charges at nowNs, whatever the request waits for.
-func (w *Window) Charge(nowNs, quantity, _ int64) { w.Limit.Charge(&w.State, nowNs, quantity) }
+func (w *Window) Charge(nowNs, quantity, _ int64) {
+	w.limit.charge(&w.state, w.at(nowNs).Index, quantity)
+}
 
 func (w *Window) Force(nowNs, quantity int64) int64 {
-	return w.Limit.Force(&w.State, nowNs, quantity)
+	return w.state.force(w.at(nowNs).Index, quantity)
 }
 
 // ChargeDenied takes as many units as are left, and leaves spare ones behind.
 func (w *Window) ChargeDenied(nowNs, quantity, spare int64) (changed bool) {
-	return w.Limit.Charge(&w.State, nowNs, min(quantity, w.Available(nowNs)-spare)) > 0
+	return w.limit.charge(&w.state, w.at(nowNs).Index, min(quantity, w.Available(nowNs)-spare)) > 0
 }
 
 func (w *Window) Refund(nowNs, quantity int64) int64 {
-	return w.Limit.Refund(&w.State, nowNs, quantity)
+	return w.state.refund(w.at(nowNs).Index, quantity)
 }
 
-func (w *Window) Append(dst []byte) []byte { return w.State.Append(dst) }
+func (w *Window) Append(dst []byte) []byte { return w.state.Append(dst) }
 
-func (w *Window) Decode(encoded []byte) error { return w.Limit.Decode(encoded, &w.State) }
+func (w *Window) Decode(encoded []byte) error { return w.limit.Decode(encoded, &w.state) }
 
-func (w *Window) Clear() { w.State = State{} }
+func (w *Window) Clear() { w.state = State{} }

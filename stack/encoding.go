@@ -23,13 +23,14 @@ import (
 //	0       1     version of the encoding, 1
 //	1       1     n, the number of limits, 1 to 8
 //	2       ...   n times:
-//	        1       kind: 1 rate, 2 window, 3 fixed
-//	        8       period in ns, 1 to 2^63 - 1
+//	        1       kind: 1 rate, 2 window, 3 fixed, 4 fixed from the first unit on
+//	        8       period in ns, 1 to 2^63 - 1; of 3 also 2^63 to 2^64 - 1, a hash of a
+//	                calendar's windows
 //	        2       length of the state that follows
 //	        length  the state as the kind's package encodes it; none of an untouched limit
 //
 // Counts and burst capacities are not part of it: they come with every call. A state
-// belongs to the limit of the same kind and period, the first to the first where there
+// belongs to the limit of the same kind and period or hash, the first to the first where there
 // are several. That of a single rate belongs to the first rate, whatever its period.
 const (
 	version        = 1
@@ -118,10 +119,10 @@ func (s *Stack) Decode(value []byte) error {
 		if len(rest) < limitHeaderLen {
 			return ErrEncoding
 		}
-		kind, periodNs := Kind(rest[0]), binary.LittleEndian.Uint64(rest[1:])
+		kind, id := Kind(rest[0]), binary.LittleEndian.Uint64(rest[1:])
 		length := int(binary.LittleEndian.Uint16(rest[9:]))
 		rest = rest[limitHeaderLen:]
-		if len(rest) < length || periodNs < 1 || periodNs > math.MaxInt64 {
+		if len(rest) < length || !kind.hasID(id) {
 			return ErrEncoding
 		}
 		var place *place
@@ -130,8 +131,8 @@ func (s *Stack) Decode(value []byte) error {
 				return ErrEncoding // one without reservations is a plain TAT
 			}
 			place = s.firstRate()
-		} else if place = s.place(kind, int64(periodNs), &taken); place == nil {
-			return ErrEncoding
+		} else {
+			place = s.place(kind, id, &taken)
 		}
 		if place.Decode(rest[:length]) != nil {
 			return ErrEncoding
@@ -154,24 +155,24 @@ func (s *Stack) firstRate() *place {
 			return &s.places[i]
 		}
 	}
-	s.spare.set(&Limit{kind: Rate})
-	return &s.spare
+	return s.spareFor(&Limit{kind: Rate})
 }
 
-// place is that of the first limit of a kind and period that is not taken, a spare one when no
-// limit of the stack is left, and nil when there is no such kind.
-func (s *Stack) place(kind Kind, periodNs int64, taken *[MaxLimits]bool) *place {
+// place is that of the first limit of a kind and id that is not taken, a spare one when no limit
+// of the stack is left.
+func (s *Stack) place(kind Kind, id uint64, taken *[MaxLimits]bool) *place {
 	for i := range s.n {
-		if !taken[i] && s.places[i].kind == kind && s.places[i].periodNs == periodNs {
+		if !taken[i] && s.places[i].kind == kind && s.places[i].id == id {
 			taken[i] = true
 			return &s.places[i]
 		}
 	}
-	limit, ok := anyOf(kind, periodNs)
-	if !ok {
-		return nil
-	}
-	s.spare.set(&limit)
+	limit := anyOf(kind, id)
+	return s.spareFor(&limit)
+}
+
+func (s *Stack) spareFor(limit *Limit) *place {
+	s.spare.set(limit, &s.calendar)
 	return &s.spare
 }
 
@@ -185,7 +186,7 @@ func (s *Stack) Append(dst []byte) []byte {
 	for i := range s.n {
 		place := &s.places[i]
 		dst = append(dst, byte(place.kind))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(place.periodNs))
+		dst = binary.LittleEndian.AppendUint64(dst, place.id)
 		start := len(dst)
 		dst = place.Append(append(dst, 0, 0))
 		binary.LittleEndian.PutUint16(dst[start:], uint16(len(dst)-start-2))

@@ -28,7 +28,10 @@ func requirePromise(t require.TestingT, s spec, granted []event) {
 	case stack.Window:
 		requireCount(t, s, granted, func(a, b event) bool { return b.at-a.at < s.periodNs })
 	case stack.Fixed:
-		requireCount(t, s, granted, func(a, b event) bool { return b.at/s.periodNs == a.at/s.periodNs })
+		requireCount(t, s, granted, func(a, b event) bool { return s.number(b.at) == s.number(a.at) })
+	case stack.First:
+		s.count *= 2 // an interval can meet two windows
+		requireCount(t, s, granted, func(a, b event) bool { return b.at-a.at < s.periodNs })
 	}
 }
 
@@ -81,6 +84,8 @@ func TestTheChecksOfThePromisesCatchOneUnitTooMany(t *testing.T) {
 		{"a window: one more in time", window(3, 10), []event{{5, 2}, {10, 1}, {15, 1}}, true},
 		{"a calendar window: twice the count around a boundary", fixed(3, 10), []event{{9, 3}, {10, 3}}, true},
 		{"a calendar window: one more", fixed(3, 10), []event{{10, 3}, {19, 1}}, false},
+		{"from the first unit: two windows", first(3, 10), []event{{5, 1}, {14, 2}, {15, 3}, {25, 3}}, true},
+		{"from the first unit: one more", first(3, 10), []event{{5, 1}, {14, 2}, {15, 3}, {23, 2}}, false},
 	} {
 		var caught collector
 		requirePromise(&caught, tt.spec, tt.granted)
@@ -155,7 +160,7 @@ func TestNoIntervalHoldsTooManyUnits(t *testing.T) {
 			specs, granted := watch(t, pick, 150, setBacks)
 			events += len(granted)
 			for _, s := range specs {
-				if !setBacks || s.kind != stack.Fixed { // a calendar window goes by the clock
+				if !setBacks || s.kind != stack.Fixed && s.kind != stack.First { // whose windows go by the clock
 					requirePromise(t, s, granted)
 				}
 			}

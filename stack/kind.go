@@ -1,8 +1,10 @@
 package stack
 
 import (
+	"math"
 	"time"
 
+	"redis-throttle/calendar"
 	"redis-throttle/fixed"
 	"redis-throttle/gcra"
 	"redis-throttle/window"
@@ -15,6 +17,7 @@ const (
 	Rate   Kind = 1
 	Window Kind = 2
 	Fixed  Kind = 3
+	First  Kind = 4 // FIXED ... FIRST
 )
 
 // limiter is what a kind is: a limit together with what is kept of it. Each has a package of its
@@ -54,37 +57,41 @@ type limiter interface {
 	Clear()
 }
 
-// Limit is one limit of a stack; what is not of its kind is zero.
+// Limit is one limit of a stack; what is not of its kind is zero. Limits of a kind have the same
+// state if they have the same id: the period in ns, below 2^63; of windows of the calendar a number
+// above (fixed.Limit.ID).
 type Limit struct {
-	kind     Kind
-	special  bool // has terms: these two and the two below
-	hasTake  bool
-	shadow   bool
-	take     int64
-	spare    int64
-	periodNs int64
-	rate     gcra.Limit
-	window   window.Limit
-	fixed    fixed.Limit
+	kind    Kind
+	special bool // has terms: these two and the two below
+	hasTake bool
+	shadow  bool
+	take    int64
+	spare   int64
+	id      uint64
+	rate    gcra.Limit
+	window  window.Limit
+	fixed   fixed.Limit
+	first   fixed.FirstLimit
 }
 
 // place is where a stack keeps one limit and its state: room for each kind, and the limiter that
 // is the room in use. So no limiter is ever allocated.
 type place struct {
 	limiter
-	kind     Kind
-	special  bool // has terms, which are not to be looked at otherwise
-	periodNs int64
-	rate     gcra.Bucket
-	fixed    fixed.Window
-	terms    Terms
-	charged  int64 // of a shadow: the units that the call in hand charged it
-	window   window.Window
+	kind    Kind
+	special bool // has terms, which are not to be looked at otherwise
+	id      uint64
+	rate    gcra.Bucket
+	fixed   fixed.Window
+	first   fixed.First
+	terms   Terms
+	charged int64 // of a shadow: the units that the call in hand charged it
+	window  window.Window
 }
 
-// set makes the place one of a limit that was never used.
-func (p *place) set(limit *Limit) {
-	p.kind, p.periodNs = limit.kind, limit.periodNs
+// set makes the place one of a limit that was never used. cache is for windows of the calendar.
+func (p *place) set(limit *Limit, cache *calendar.Cache) {
+	p.kind, p.id = limit.kind, limit.id
 	if p.special = limit.special; p.special {
 		p.terms = limit.terms()
 	}
@@ -93,15 +100,18 @@ func (p *place) set(limit *Limit) {
 		p.rate.Limit, p.limiter = limit.rate, &p.rate
 	case Window:
 		p.window.Limit, p.limiter = limit.window, &p.window
+	case First:
+		p.first.Limit, p.limiter = limit.first, &p.first
 	default:
-		p.fixed.Limit, p.limiter = limit.fixed, &p.fixed
+		p.fixed.Set(limit.fixed, cache)
+		p.limiter = &p.fixed
 	}
 	p.Clear()
 }
 
 // limit is the limit that the place was set to.
 func (p *place) limit() Limit {
-	limit := Limit{kind: p.kind, periodNs: p.periodNs}
+	limit := Limit{kind: p.kind, id: p.id}
 	if p.special {
 		limit = limit.With(p.terms)
 	}
@@ -110,24 +120,35 @@ func (p *place) limit() Limit {
 		limit.rate = p.rate.Limit
 	case Window:
 		limit.window = p.window.Limit
+	case First:
+		limit.first = p.first.Limit
 	default:
-		limit.fixed = p.fixed.Limit
+		limit.fixed = p.fixed.Limit()
 	}
 	return limit
 }
 
-// anyOf is some limit of a kind and period, for a state that no limit is left for. ok is false
-// when there is no such kind.
-func anyOf(kind Kind, periodNs int64) (limit Limit, ok bool) {
-	limit = Limit{kind: kind, periodNs: periodNs}
-	switch kind {
-	case Rate: // the state does not depend on the limit
-	case Window:
-		limit.window, _ = window.New(1, periodNs, time.Nanosecond)
+// hasID reports whether there are limits of a kind with an id.
+func (k Kind) hasID(id uint64) bool {
+	switch k {
+	case Rate, Window, First:
+		return id > 0 && id <= math.MaxInt64
 	case Fixed:
-		limit.fixed, _ = fixed.New(1, periodNs, time.Nanosecond)
+		return id > 0
 	default:
-		return limit, false
+		return false
 	}
-	return limit, true
+}
+
+// anyOf is some limit of a kind and an id that it has, for a state that no limit is left for.
+func anyOf(kind Kind, id uint64) (limit Limit) {
+	limit = Limit{kind: kind, id: id}
+	switch kind {
+	case Window:
+		limit.window, _ = window.New(1, int64(id), time.Nanosecond)
+	case Fixed:
+		limit.fixed = fixed.OfID(id)
+	default: // the state does not depend on the limit
+	}
+	return limit
 }

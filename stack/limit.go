@@ -1,6 +1,7 @@
 // Package stack decides up to eight limits at one instant, all or nothing: rates
-// (package gcra), sliding windows (window) and calendar windows (fixed), side by
-// side in one key. Exact integers, free of clock, I/O and allocation.
+// (package gcra), sliding windows (window) and fixed windows (fixed), side by
+// side in one key. Exact integers, free of clock, I/O and allocation, but for that of a time
+// zone at its first use.
 package stack
 
 import (
@@ -9,6 +10,7 @@ import (
 	"math/bits"
 	"time"
 
+	"redis-throttle/calendar"
 	"redis-throttle/fixed"
 	"redis-throttle/gcra"
 	"redis-throttle/window"
@@ -48,7 +50,7 @@ func NewRate(count, n int64, unit time.Duration, capacity int64) (Limit, error) 
 // RateOf returns a limit that is rate. The period is all that its state is known by beside
 // others.
 func RateOf(rate gcra.Limit, periodNs int64) Limit {
-	return Limit{kind: Rate, periodNs: periodNs, rate: rate}
+	return Limit{kind: Rate, id: uint64(periodNs), rate: rate}
 }
 
 // NewWindow returns the limit of count units in any interval of n x unit.
@@ -58,18 +60,38 @@ func NewWindow(count, n int64, unit time.Duration) (Limit, error) {
 		return Limit{}, err
 	}
 	w, err := window.New(count, n, unit)
-	return Limit{kind: Window, periodNs: periodNs, window: w}, err
+	return Limit{kind: Window, id: uint64(periodNs), window: w}, err
 }
 
 // NewFixed returns the limit of count units in each multiple of n x unit since the
 // Unix epoch.
 func NewFixed(count, n int64, unit time.Duration) (Limit, error) {
+	if _, err := period(count, n, unit); err != nil {
+		return Limit{}, err
+	}
+	f, err := fixed.New(count, n, unit)
+	return Limit{kind: Fixed, id: f.ID(), fixed: f}, err
+}
+
+// NewFixedIn returns the limit of count units in each of windows. Where those are the multiples
+// of a length since the Unix epoch, it is that of NewFixed.
+func NewFixedIn(windows calendar.Spec, count int64) (Limit, error) {
+	f, err := fixed.NewIn(windows, count)
+	if err != nil {
+		return Limit{}, ErrCount
+	}
+	return Limit{kind: Fixed, id: f.ID(), fixed: f}, nil
+}
+
+// NewFirst returns the limit of count units in each window of n x unit that begins with the first
+// unit taken in it.
+func NewFirst(count, n int64, unit time.Duration) (Limit, error) {
 	periodNs, err := period(count, n, unit)
 	if err != nil {
 		return Limit{}, err
 	}
-	f, err := fixed.New(count, n, unit)
-	return Limit{kind: Fixed, periodNs: periodNs, fixed: f}, err
+	f, err := fixed.NewFirst(count, n, unit)
+	return Limit{kind: First, id: uint64(periodNs), first: f}, err
 }
 
 // period checks what every kind asks for: the period tells limits apart, so it has

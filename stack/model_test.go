@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/stack"
+	"redis-throttle/tests/civil"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.
@@ -128,7 +129,9 @@ func newDrawer(pick draw) *drawer {
 		{stack.Rate, stack.Window},
 		{stack.Rate, stack.Fixed},
 		{stack.Rate, stack.Window, stack.Fixed},
-	}[pick("kinds", 0, 4)]
+		{stack.Fixed, stack.First},
+		{stack.Rate, stack.Window, stack.Fixed, stack.First},
+	}[pick("kinds", 0, 6)]
 	usual := []int64{1, 50, 63, 64, 100, 127, 128, 4096, 1e6, second, minute, hour, 24 * hour, 30 * 24 * hour}
 	for range 3 {
 		d.periods = append(d.periods, usual[pick("period", 0, int64(len(usual))-1)])
@@ -137,12 +140,28 @@ func newDrawer(pick draw) *drawer {
 	return d
 }
 
+// calendars that differ in one thing, and such whose clocks are changed at midnight.
+var calendars = []*civil.Windows{
+	{N: 1, Unit: "d", Zone: "Europe/Berlin"},
+	{N: 1, Unit: "d", Zone: "America/Sao_Paulo"},
+	{N: 1, Unit: "d", Zone: "America/Sao_Paulo", Offset: 6 * time.Hour},
+	{N: 1, Unit: "w", Zone: "UTC"},
+	{N: 2, Unit: "w", Zone: "UTC", Offset: 10 * 24 * time.Hour},
+	{N: 1, Unit: "mo", Zone: "UTC"},
+	{N: 1, Unit: "mo", Zone: "Asia/Kathmandu"},
+	{N: 1, Unit: "y", Zone: "America/New_York"},
+}
+
 func (d *drawer) spec() spec {
 	s := spec{kind: d.kinds[d.draw("kind", 0, int64(len(d.kinds))-1)], periodNs: d.periods[d.draw("which period", 0, 2)]}
 	if s.kind == stack.Rate {
 		s.count = d.ofAnyMagnitude("count", 1, s.periodNs)
 		s.capacity = d.ofAnyMagnitude("capacity", 1, min(1000, (1<<60)/s.unitNs()))
 		return s
+	}
+	if s.kind == stack.Fixed && d.oneIn("calendar", 2) {
+		c := calendars[d.draw("which calendar", 0, int64(len(calendars))-1)]
+		s.calendar, s.periodNs = c, c.N*map[string]int64{"d": 25 * hour, "w": 8 * 24 * hour, "mo": 32 * 24 * hour, "y": 367 * 24 * hour}[c.Unit]
 	}
 	s.count = d.draw("count", 1, 63)
 	if d.oneIn("large count", 8) {
@@ -169,7 +188,7 @@ func (d *drawer) change(specs []spec) []spec {
 	switch d.draw("change", 1, 7) {
 	case 1, 2:
 		s := d.spec()
-		if s.kind == specs[i].kind && s.kind != stack.Rate {
+		if s.kind == specs[i].kind && s.kind != stack.Rate { // the same windows
 			specs[i].count = s.count
 		} else if s.kind == specs[i].kind {
 			s.periodNs = specs[i].periodNs

@@ -9,14 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/calendar"
 	"redis-throttle/stack"
+	"redis-throttle/tests/civil"
 )
 
-// spec is a limit in the words of a command. The capacity is that of a rate.
+// spec is a limit in the words of a command. The capacity is that of a rate. Of a calendar's
+// windows, periodNs is a length that none exceeds.
 type spec struct {
 	kind                      stack.Kind
 	count, periodNs, capacity int64
 	terms                     stack.Terms
+	calendar                  *civil.Windows
 }
 
 // plain is the limit without what a call says of it.
@@ -41,13 +45,44 @@ func (s spec) limit(t require.TestingT) stack.Limit {
 		limit, err = stack.NewRate(s.count, s.periodNs, time.Nanosecond, s.capacity)
 	case stack.Window:
 		limit, err = stack.NewWindow(s.count, s.periodNs, time.Nanosecond)
+	case stack.First:
+		limit, err = stack.NewFirst(s.count, s.periodNs, time.Nanosecond)
 	default:
+		if s.calendar != nil {
+			limit, err = stack.NewFixedIn(windowsOf(t, s.calendar), s.count)
+			break
+		}
 		limit, err = stack.NewFixed(s.count, s.periodNs, time.Nanosecond)
 	}
 	if err != nil {
 		require.NoError(t, err, "%+v", s)
 	}
 	return limit.With(s.terms)
+}
+
+func windowsOf(t require.TestingT, c *civil.Windows) calendar.Spec {
+	zone, err := calendar.LookupZone([]byte(c.Zone))
+	require.NoError(t, err)
+	unit := map[string]calendar.Unit{"d": calendar.Day, "w": calendar.Week, "mo": calendar.Month, "y": calendar.Year}[c.Unit]
+	windows, err := calendar.Calendar(c.N, unit, zone, int64(c.Offset))
+	require.NoError(t, err)
+	return windows
+}
+
+// number is that of the fixed window that an instant lies in.
+func (s spec) number(at int64) int64 {
+	if s.calendar != nil {
+		return s.calendar.At(at).Number
+	}
+	return at / s.periodNs
+}
+
+// untilNext is the time until the next fixed window.
+func (s spec) untilNext(nowNs int64) int64 {
+	if s.calendar != nil {
+		return s.calendar.At(nowNs).End - nowNs
+	}
+	return (nowNs/s.periodNs+1)*s.periodNs - nowNs
 }
 
 // holds is the number of units there are when nothing is taken.
@@ -198,7 +233,12 @@ func (n *naive) wait(nowNs, units int64) int64 {
 		if units <= n.available(nowNs) {
 			return 0
 		}
-		return (nowNs/n.periodNs+1)*n.periodNs - nowNs
+		return n.untilNext(nowNs)
+	case n.kind == stack.First:
+		if units <= n.available(nowNs) {
+			return 0
+		}
+		return n.events[0].at + n.periodNs - nowNs
 	default:
 		rest := n.taken()
 		wait := int64(0)
@@ -236,12 +276,20 @@ func (n *naive) settle(nowNs int64) (corrected bool) {
 			n.setCredit(nowNs, credit)
 		}
 	case stack.Fixed:
-		current := nowNs / n.periodNs
-		n.events = slices.DeleteFunc(n.events, func(e event) bool { return e.at/n.periodNs < current })
+		current := n.number(nowNs)
+		n.events = slices.DeleteFunc(n.events, func(e event) bool { return n.number(e.at) < current })
 		for i, e := range n.events {
-			if e.at/n.periodNs > current {
+			if n.number(e.at) > current {
 				n.events[i].at, corrected = nowNs, true
 			}
+		}
+	case stack.First:
+		switch {
+		case len(n.events) == 0:
+		case n.events[0].at > nowNs:
+			n.events[0].at, corrected = nowNs, true
+		case nowNs-n.events[0].at >= n.periodNs:
+			n.events = nil
 		}
 	case stack.Window:
 		n.events = slices.DeleteFunc(n.events, func(e event) bool { return e.at+n.periodNs <= nowNs })
@@ -295,7 +343,7 @@ func (n *naive) takeDenied(nowNs, units int64) (took bool) {
 		}
 		n.spend(nowNs, nowNs, ns)
 		return true
-	case stack.Fixed:
+	case stack.Fixed, stack.First:
 		units = min(units, n.have(nowNs))
 	default:
 		// All of it, and the oldest make room.
@@ -367,7 +415,7 @@ func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected 
 	for _, s := range specs {
 		n := untouched(s)
 		for i, k := range r.kept {
-			if used[i] || k.kind != s.kind || k.periodNs != s.periodNs && !anyPeriod {
+			if used[i] || k.kind != s.kind || (k.periodNs != s.periodNs || k.calendar != s.calendar) && !anyPeriod {
 				continue
 			}
 			used[i] = true

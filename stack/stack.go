@@ -3,6 +3,7 @@ package stack
 import (
 	"math"
 
+	"redis-throttle/calendar"
 	"redis-throttle/gcra"
 )
 
@@ -10,7 +11,7 @@ import (
 // that was let through.
 const Never = int64(-1)
 
-// Stack is the limits of one call and what is kept of each. It is large (some 10 KB)
+// Stack is the limits of one call and what is kept of each. It is large (some 25 KB)
 // and meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund. It must
 // not be copied, since it points into itself.
 type Stack struct {
@@ -23,6 +24,8 @@ type Stack struct {
 	// spare takes what a value keeps of limits that the stack does not have. Nobody looks
 	// at it.
 	spare place
+	// calendar remembers the windows of the calendars that were asked for lately.
+	calendar calendar.Cache
 }
 
 // noCopy has go vet complain about copies.
@@ -85,7 +88,7 @@ func (s *Stack) Add(limit Limit) bool {
 }
 
 func (s *Stack) add(limit *Limit) {
-	s.places[s.n].set(limit)
+	s.places[s.n].set(limit, &s.calendar)
 	s.n++
 	if limit.shadow {
 		s.shadows++

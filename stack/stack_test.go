@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/stack"
+	"redis-throttle/tests/civil"
 )
 
 func rate(count, periodNs, capacity int64) spec {
@@ -23,6 +24,15 @@ func window(count, periodNs int64) spec {
 
 func fixed(count, periodNs int64) spec {
 	return spec{kind: stack.Fixed, count: count, periodNs: periodNs}
+}
+
+func first(count, periodNs int64) spec {
+	return spec{kind: stack.First, count: count, periodNs: periodNs}
+}
+
+// in is a limit in a calendar's windows.
+func in(c *civil.Windows, count int64) spec {
+	return spec{kind: stack.Fixed, count: count, calendar: c}
 }
 
 func limits(t require.TestingT, specs ...spec) []stack.Limit {

@@ -31,9 +31,19 @@ func limitsWith(terms ...Arg) Arg {
 	one := func(token string) []Arg {
 		return append([]Arg{{Name: "count/period", Type: ArgString, Token: token}}, terms...)
 	}
+	fixed := append([]Arg{
+		{Name: "count/period", Type: ArgString, Token: "FIXED"},
+		{Name: "windows", Type: ArgOneOf, Optional: true, Args: []Arg{
+			{Name: "first", Type: ArgToken, Token: "FIRST"},
+			{Name: "calendar", Type: ArgBlock, Args: []Arg{
+				{Name: "duration", Type: ArgString, Token: "OFFSET", Optional: true},
+				{Name: "zone", Type: ArgString, Token: "TZ", Optional: true},
+			}},
+		}},
+	}, terms...)
 	return Arg{Name: "limit", Type: ArgOneOf, Multiple: true, Args: []Arg{
 		{Name: "rate", Type: ArgBlock, Args: rateArgs(terms...)},
 		{Name: "window", Type: ArgBlock, Args: one("WINDOW")},
-		{Name: "fixed", Type: ArgBlock, Args: one("FIXED")},
+		{Name: "fixed", Type: ArgBlock, Args: fixed},
 	}}
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 
+	"redis-throttle/calendar"
 	"redis-throttle/stack"
 )
 
@@ -32,7 +33,7 @@ const (
 const (
 	badQuotaRate    = "RATE takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
 	badQuotaWindow  = "WINDOW takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
-	badQuotaFixed   = "FIXED takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
+	badQuotaFixed   = "FIXED takes count/period, such as 5/s, 10/1.5h or 1000/mo; units are ms, s, m, h and d, and w, mo and y for whole weeks, months and years"
 	badCapacity     = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
 	badCost         = "COST takes an integer from 0 to 9223372036854775807"
 	badMaxWait      = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
@@ -181,6 +182,10 @@ func (c *Call) parseLimit(word []byte, w *words, allowed options, seen *options)
 		return true, false
 	}
 	count, n, unit, err := parseQuota(quota)
+	var calendarUnit calendar.Unit
+	if kind == stack.Fixed && errors.Is(err, errMalformed) {
+		count, n, calendarUnit, err = parseCalendarQuota(quota)
+	}
 	switch {
 	case errors.Is(err, errTooFine):
 		c.failNear(quota, tooFine)
@@ -200,7 +205,9 @@ func (c *Call) parseLimit(word []byte, w *words, allowed options, seen *options)
 	case stack.Window:
 		limit, err = stack.NewWindow(count, n, unit)
 	case stack.Fixed:
-		limit, err = stack.NewFixed(count, n, unit)
+		if limit, ok = c.parseFixed(count, fixedPeriod{n, unit, calendarUnit}, quota, w); !ok {
+			return true, false
+		}
 	}
 	var terms stack.Terms
 	if err == nil {
@@ -325,10 +332,14 @@ func (c *Call) failUnexpected(word []byte, before [][]byte, afterLimit bool, all
 		c.failNear(word, givenTwice)
 	case isKeyword(word, "BURST"):
 		c.failNear(word, misplacedBurst)
+	case isFixedWord(word):
+		c.failNear(word, misplacedFixed)
 	case termOf(word, allowed) != 0:
 		c.failNear(word, misplacedTerm)
 	case afterLimit && is("RATE"):
 		c.failNear(word, expectedBurst, namesOfTerms(allowed), expected[len("expected "):])
+	case afterLimit && is("FIXED"):
+		c.failNear(word, expectedFixed, namesOfTerms(allowed), expected[len("expected "):])
 	case afterLimit:
 		c.failNear(word, "expected ", namesOfTerms(allowed), expected[len("expected "):])
 	default:

@@ -144,7 +144,12 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		long   = "the period is longer than 292 years"
 		slow   = "a full bucket would take more than 292 years to refill"
 	)
-	quota := func(kind string) string { return kind + " takes count/period, such as 5/s, 100/30m or 10/1.5h" + units }
+	quota := func(kind string) string {
+		if kind == "FIXED" {
+			return "FIXED takes count/period, such as 5/s, 10/1.5h or 1000/mo" + units + ", and w, mo and y for whole weeks, months and years"
+		}
+		return kind + " takes count/period, such as 5/s, 100/30m or 10/1.5h" + units
+	}
 	type row struct{ line, word, right string }
 	table := []row{
 		// Words that begin nothing.
@@ -238,7 +243,7 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	}
 	for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
 		for _, bad := range []string{
-			"5", "5s", "5/", "/s", "/", "//s", "5//s", "5/s/s", "x/s", "5/x", "5/w", "5/S", "5/1M", "5/us", "5/ns", "5/year", "5/s1",
+			"5", "5s", "5/", "/s", "/", "//s", "5//s", "5/s/s", "x/s", "5/x", "5/W", "5/S", "5/1M", "5/us", "5/ns", "5/year", "5/s1",
 			"0/s", "-5/s", "5/0", "5/0s", "5/-1", "5/-1s", "1.5/s", "5/.5", "5/1.", "5/0.0s", "5/-0.5", "5/1.5.5", "5/01.5", "1e3/s", "5/sec",
 			"05/s", "+5/s", "5/05", "5/+5", "-0/s", "5/-0", "0x5/s", "5%/s", "5,5/s", "5/1h30m",
 			tooBig + "/s", "-" + tooBig + "/s", "5/" + tooBig, "99999999999999999999/s", "5/99999999999999999999", "--5/s", "+/s", "5/+", "5/-",
@@ -249,6 +254,11 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 				word = word[:40] + "..."
 			}
 			table = append(table, row{kind + " " + bad, word, quota(kind)})
+		}
+		if kind != "FIXED" {
+			for _, bad := range []string{"5/w", "5/mo", "5/2y"} {
+				table = append(table, row{kind + " " + bad, bad, quota(kind)})
+			}
 		}
 		for _, bad := range []string{"5/0.0000000001", "5/0.0000001ms", "5/1.00000762939453125d", "5/0.12345678901234567890s"} {
 			table = append(table, row{kind + " " + bad, bad, fine})
@@ -414,8 +424,9 @@ func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
 }
 
 func TestEveryErrorFitsItsBuffer(t *testing.T) {
-	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, tooFast, tooLong, tooFine, misplacedBurst,
-		tooSlow, tooManyLimits, givenTwice, onlyRates, expectedALimit, expectedARate,
+	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, badOffset, longOffset,
+		badZone, "TZ " + zoneNeedsDays, firstHasLength, notWithFirst, misplacedFixed, expectedFixed + namesOfTerms(optionsOfLimit) + expectedOfLimit, tooFast, tooLong, tooFine,
+		misplacedBurst, tooSlow, tooManyLimits, givenTwice, onlyRates, expectedALimit, expectedARate,
 		"expected BURST, " + namesOfTerms(optionsOfLimit) + expectedOfLimit, badTake, badSpare, misplacedTerm, expectedOfPeek,
 		expectedOfWait} {
 		c := &Call{Key: &Key{}}

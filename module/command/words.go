@@ -36,19 +36,25 @@ func isKeyword(word []byte, keyword string) bool {
 // parseQuota reads count/period, such as 5/s or 100/30m. The period may be a bare
 // unit; a bare number is seconds.
 func parseQuota(text []byte) (count, n int64, unit time.Duration, err error) {
-	slash := bytes.IndexByte(text[:min(len(text), maxNumberLen)], '/')
-	if slash < 0 {
+	count, period, ok := divideQuota(text)
+	if !ok {
 		return 0, 0, 0, errMalformed
 	}
-	count, ok := parseInt(text[:slash])
-	if !ok || count < 1 {
-		return 0, 0, 0, errMalformed
-	}
-	n, unit, err = parseUnits(text[slash+1:], 1)
+	n, unit, err = parseUnits(period, 1)
 	if err == nil && n <= 0 {
 		err = errMalformed
 	}
 	return count, n, unit, err
+}
+
+// divideQuota divides count/period into a positive count and the rest.
+func divideQuota(text []byte) (count int64, period []byte, ok bool) {
+	slash := bytes.IndexByte(text[:min(len(text), maxNumberLen)], '/')
+	if slash < 0 {
+		return 0, nil, false
+	}
+	count, ok = parseInt(text[:slash])
+	return count, text[slash+1:], ok && count > 0
 }
 
 // parseDuration reads a length of time in the forms of a period, 0 included, as ns.

@@ -1,0 +1,171 @@
+package fixed
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// FirstLimit is at most count units in each window of a fixed length that begins with the first
+// unit taken in it, as a counter that is given its expiry when it is made. The zero FirstLimit is not
+// usable; call NewFirst.
+type FirstLimit struct {
+	count    int64
+	periodNs int64
+}
+
+// NewFirst returns the limit of count units in each window of n times unit. The ranges and errors
+// are those of New.
+func NewFirst(count, n int64, unit time.Duration) (FirstLimit, error) {
+	switch {
+	case count < 1:
+		return FirstLimit{}, ErrCount
+	case n < 1 || unit < 1:
+		return FirstLimit{}, ErrPeriod
+	}
+	hi, period := bits.Mul64(uint64(n), uint64(unit))
+	if hi != 0 || period > math.MaxInt64 {
+		return FirstLimit{}, ErrTooLong
+	}
+	return FirstLimit{count: count, periodNs: int64(period)}, nil
+}
+
+// First is a FirstLimit and what is kept of it: a limit of kind FIXED ... FIRST, as package stack
+// asks for it. When all units taken in a window are given back, the window is over too.
+type First struct {
+	Limit   FirstLimit
+	startNs int64 // of the window; 0 when nothing is used
+	used    int64
+}
+
+// firstHeader is the length of a state's first number, in bytes.
+const firstHeader = 8
+
+// Settle forgets a window that is over. One that begins later than now, of a clock that was
+// set back since, begins now instead; that has to be stored.
+func (f *First) Settle(nowNs int64) (corrected bool) {
+	switch {
+	case f.used == 0:
+	case f.startNs > nowNs:
+		f.startNs, corrected = nowNs, true
+	case nowNs-f.startNs >= f.Limit.periodNs:
+		f.Clear()
+	}
+	return corrected
+}
+
+// settled is f as Settle leaves it.
+func (f *First) settled(nowNs int64) First {
+	s := *f
+	s.Settle(nowNs)
+	return s
+}
+
+func (f *First) Available(nowNs int64) int64 {
+	s := f.settled(nowNs)
+	return s.left()
+}
+
+func (f *First) RetryAfter(nowNs, quantity int64) int64 {
+	s := f.settled(nowNs)
+	switch {
+	case quantity > s.Limit.count:
+		return Never
+	case quantity <= s.left():
+		return 0
+	default:
+		return s.untilEnd(nowNs)
+	}
+}
+
+func (f *First) Standing(nowNs int64) (count, available, resetNs, nextNs int64) {
+	s := f.settled(nowNs)
+	if s.used > 0 {
+		resetNs = s.untilEnd(nowNs)
+	}
+	return s.Limit.count, s.left(), resetNs, resetNs
+}
+
+// LongestWait does not bound a wait: no unit is charged for an instant to come.
+func (f *First) LongestWait() int64 { return math.MaxInt64 }
+
+// ExpireAt is the end of the window, at most 2^63 - 1; 0 when nothing is used.
+func (f *First) ExpireAt() uint64 {
+	if f.used == 0 {
+		return 0
+	}
+	return min(uint64(f.startNs)+uint64(f.Limit.periodNs), math.MaxInt64)
+}
+
+// Charge charges at nowNs, whatever the request waits for.
+func (f *First) Charge(nowNs, quantity, _ int64) { f.ChargeDenied(nowNs, quantity, 0) }
+
+// ChargeDenied takes as many units as are left, and leaves spare ones behind.
+func (f *First) ChargeDenied(nowNs, quantity, spare int64) (changed bool) {
+	return f.Force(nowNs, min(quantity, f.Available(nowNs)-spare)) > 0
+}
+
+// Force takes quantity units, also those that are not available, and returns how many it took, which
+// are fewer only where more than 2^63 - 1 would be used.
+func (f *First) Force(nowNs, quantity int64) int64 {
+	s := f.settled(nowNs)
+	quantity = min(quantity, math.MaxInt64-s.used)
+	if quantity <= 0 {
+		return 0
+	}
+	*f = s
+	if f.used == 0 {
+		f.startNs = nowNs
+	}
+	f.used += quantity
+	return quantity
+}
+
+func (f *First) Refund(nowNs, quantity int64) int64 {
+	if quantity <= 0 {
+		return 0
+	}
+	f.Settle(nowNs)
+	quantity = min(quantity, f.used)
+	f.used -= quantity
+	if f.used == 0 {
+		f.Clear()
+	}
+	return quantity
+}
+
+// Append appends the state: when the window began, 8 bytes, little-endian, below 2^63; then the
+// units used, a varint, at least 1. A state in which nothing is used is no bytes.
+func (f *First) Append(dst []byte) []byte {
+	if f.used == 0 {
+		return dst
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(f.startNs))
+	return binary.AppendUvarint(dst, uint64(f.used))
+}
+
+// Decode reads what Append wrote. Anything else is refused with ErrEncoding, and nothing is then
+// used.
+func (f *First) Decode(encoded []byte) error {
+	f.Clear()
+	if len(encoded) == 0 {
+		return nil
+	}
+	if len(encoded) < firstHeader {
+		return ErrEncoding
+	}
+	start := binary.LittleEndian.Uint64(encoded)
+	used, ok := decodeUsed(encoded[firstHeader:])
+	if !ok || start > math.MaxInt64 {
+		return ErrEncoding
+	}
+	f.startNs, f.used = int64(start), used
+	return nil
+}
+
+func (f *First) Clear() { f.startNs, f.used = 0, 0 }
+
+func (f *First) left() int64 { return max(f.Limit.count-f.used, 0) }
+
+func (f *First) untilEnd(nowNs int64) int64 { return f.Limit.periodNs - (nowNs - f.startNs) }
