@@ -116,6 +116,7 @@ typedef struct {
 
 typedef struct {
   char version[64];
+  char zoneData[16]; // the version of the time zones
   uint64_t sinceUnixTime;
   uint64_t calls[MAX_COMMANDS];
   uint64_t allowed, limited, shadowed, refundedUnits;
@@ -200,7 +201,7 @@ void throttleWatchListeners(RedisModuleCtx *ctx);
 
 // stats.c
 extern throttleStats stats;
-int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version);
+int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version, const char *zoneData);
 void throttleCount(const throttleCall *call);
 
 // crash.c. throttlePrepareForCrash runs before Go starts, throttleNoteGoThreads after,

@@ -20,6 +20,8 @@ import (
 	"unsafe"
 
 	"github.com/wenerme/go-rm/rm"
+
+	"redis-throttle/calendar"
 )
 
 const name = "throttle"
@@ -70,7 +72,7 @@ func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 		return err
 	}
 	build := fmt.Sprintf("%s (commit %s, %s)", version(), commit, runtime.Version())
-	registerInfo(ctx, build)
+	registerInfo(ctx, build, calendar.DataVersion())
 	if err := configure(ctx, o); err != nil {
 		return err
 	}
@@ -92,10 +94,11 @@ func prepare(ctx *C.RedisModuleCtx) (problem string) {
 	return C.GoString(C.throttlePrepare(ctx, cName))
 }
 
-func registerInfo(ctx *C.RedisModuleCtx, build string) {
-	cBuild := C.CString(build)
+func registerInfo(ctx *C.RedisModuleCtx, build, zoneData string) {
+	cBuild, cZoneData := C.CString(build), C.CString(zoneData)
 	defer C.free(unsafe.Pointer(cBuild))
-	C.throttleRegisterInfo(ctx, cBuild)
+	defer C.free(unsafe.Pointer(cZoneData))
+	C.throttleRegisterInfo(ctx, cBuild, cZoneData)
 }
 
 func log(ctx *C.RedisModuleCtx, level, text string) {

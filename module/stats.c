@@ -43,6 +43,7 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   if (forCrashReport) throttleStopGoThreads();
   api.InfoAddSection(ctx, "");
   api.InfoAddFieldCString(ctx, "version", stats.version);
+  api.InfoAddFieldCString(ctx, "zone_data", stats.zoneData);
   api.InfoAddFieldULongLong(ctx, "since_unix_time", stats.sinceUnixTime);
   infoCalls(ctx);
   api.InfoAddFieldULongLong(ctx, "allowed", stats.allowed);
@@ -58,8 +59,14 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "errors_internal", stats.errorsInternal);
 }
 
-int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version) {
+// Cuts off what does not fit. The room is zeroed.
+static void copyText(char *room, size_t size, const char *text) {
+  for (size_t i = 0; i < size - 1 && text[i]; i++) room[i] = text[i];
+}
+
+int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version, const char *zoneData) {
   stats = (throttleStats){.sinceUnixTime = (uint64_t)time(NULL)};
-  for (size_t i = 0; i < sizeof stats.version - 1 && version[i]; i++) stats.version[i] = version[i];
+  copyText(stats.version, sizeof stats.version, version);
+  copyText(stats.zoneData, sizeof stats.zoneData, zoneData);
   return api.RegisterInfoFunc(ctx, info);
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/calendar"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -45,6 +46,10 @@ func TestInfoCounts(t *testing.T) {
 			require.True(t, ok, "%s in section throttle", name)
 			if name == "version" {
 				assert.Regexp(t, `^\d+\.\d+\.\d+ \(commit \w+, go\S+\)$`, text)
+				continue
+			}
+			if name == "zone_data" {
+				assert.Equal(t, calendar.DataVersion(), text)
 				continue
 			}
 			n, err := strconv.ParseInt(text, 10, 64)

@@ -22,6 +22,7 @@ func FuzzRequest(f *testing.F) {
 	reserved := valueAfter(f, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")
 	lifted := valueAfter(f, "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 5", "k RATE 60/h BURST 10 RATE 60/m BURST 20 COST 8 MAXWAIT 10m")
 	forced := valueAfter(f, "k RATE 5/s WINDOW 100/m FIXED 1000/d COST 3000 FORCE")
+	calendars := valueAfter(f, "k FIXED 1000/mo TZ Europe/Berlin OFFSET 6h FIXED 10/w FIXED 5/m FIRST COST 3")
 	for _, seed := range []struct {
 		command *Command
 		line    string
@@ -43,6 +44,12 @@ func FuzzRequest(f *testing.F) {
 		{Refund, "k FIXED 1000/d COST 9", stacked, nowNs},
 		{Limit, "k COMPACT FIXED 1000/d COMPACT COST 9 compact", stacked, nowNs},
 		{Peek, "k FIXED 1000/d COMPACT", stacked, nowNs},
+		{Limit, "k FIXED 1000/mo TZ Europe/Berlin OFFSET 6h FIXED 10/w FIXED 5/m FIRST COST 2", calendars, nowNs},
+		{Limit, "k FIXED 1000/mo TZ Europe/Berlin OFFSET 6h FIXED 10/w FIXED 5/m FIRST STRICT", calendars, nowNs - 1e15},
+		{Refund, "k FIXED 5/m FIRST COST 2", calendars, nowNs + 1},
+		{Limit, "k FIXED 5/292y OFFSET 99999d TZ Pacific/Apia", "", math.MaxInt64},
+		{Limit, "k FIXED 5/1317624576693539401w FIRST", "", 0},
+		{Peek, "k FIXED 5/d FIRST OFFSET 1 TZ", calendars, 0},
 		{Wait, "k RATE 5/s TIMEOUT 0", reserved, nowNs},
 		{Limit, "k RATE 5/s BURST 10 TAKE 2 SPARE 3 WINDOW 100/m SHADOW FIXED 1000/d TAKE 500 SHADOW COST 3", stacked, nowNs},
 		{Limit, "k RATE 5/s BURST 10 SHADOW WINDOW 100/m SPARE 98 FIXED 1000/d SHADOW SPARE 1 COST 3 STRICT", stacked, nowNs},
