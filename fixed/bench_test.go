@@ -42,8 +42,9 @@ func windows(t testing.TB, count int64) map[string]*fixed.Window {
 	inBerlin, err := fixed.NewIn(months, count)
 	require.NoError(t, err)
 	windows := map[string]*fixed.Window{"minutes": {}, "months in Berlin": {}}
-	windows["minutes"].Set(newLimit(t, count, minute), &calendar.Cache{})
-	windows["months in Berlin"].Set(inBerlin, &calendar.Cache{})
+	minutes := newLimit(t, count, minute)
+	windows["minutes"].Set(&minutes, &calendar.Cache{})
+	windows["months in Berlin"].Set(&inBerlin, &calendar.Cache{})
 	return windows
 }
 

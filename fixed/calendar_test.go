@@ -31,7 +31,7 @@ func in(t require.TestingT, windows calendar.Spec, count int64, cache *calendar.
 	limit, err := fixed.NewIn(windows, count)
 	require.NoError(t, err)
 	w := &fixed.Window{}
-	w.Set(limit, cache)
+	w.Set(&limit, cache)
 	return w
 }
 

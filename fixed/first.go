@@ -3,38 +3,14 @@ package fixed
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
-	"time"
 )
 
-// FirstLimit is at most count units in each window of a fixed length that begins with the first
-// unit taken in it, as a counter that is given its expiry when it is made. The zero FirstLimit is not
-// usable; call NewFirst.
-type FirstLimit struct {
-	count    int64
-	periodNs int64
-}
-
-// NewFirst returns the limit of count units in each window of n times unit. The ranges and errors
-// are those of New.
-func NewFirst(count, n int64, unit time.Duration) (FirstLimit, error) {
-	switch {
-	case count < 1:
-		return FirstLimit{}, ErrCount
-	case n < 1 || unit < 1:
-		return FirstLimit{}, ErrPeriod
-	}
-	hi, period := bits.Mul64(uint64(n), uint64(unit))
-	if hi != 0 || period > math.MaxInt64 {
-		return FirstLimit{}, ErrTooLong
-	}
-	return FirstLimit{count: count, periodNs: int64(period)}, nil
-}
-
-// First is a FirstLimit and what is kept of it: a limit of kind FIXED ... FIRST, as package stack
-// asks for it. When all units taken in a window are given back, the window is over too.
+// First is at most count units in each window that begins with the first unit taken in it, as a
+// counter that is given its expiry when it is made, and what is kept of it: a limit of kind
+// FIXED ... FIRST, as package stack asks for it. When all units taken in a window are given back,
+// the window is over too.
 type First struct {
-	Limit   FirstLimit
+	Limit   Limit // made by New
 	startNs int64 // of the window; 0 when nothing is used
 	used    int64
 }
@@ -49,42 +25,47 @@ func (f *First) Settle(nowNs int64) (corrected bool) {
 	case f.used == 0:
 	case f.startNs > nowNs:
 		f.startNs, corrected = nowNs, true
-	case nowNs-f.startNs >= f.Limit.periodNs:
+	case nowNs-f.startNs >= f.Limit.Period():
 		f.Clear()
 	}
 	return corrected
 }
 
-// settled is f as Settle leaves it.
-func (f *First) settled(nowNs int64) First {
-	s := *f
-	s.Settle(nowNs)
-	return s
+// at is what Settle would leave: when the window began and what is used in it.
+func (f *First) at(nowNs int64) (startNs, used int64) {
+	switch {
+	case f.startNs > nowNs:
+		return nowNs, f.used
+	case nowNs-f.startNs >= f.Limit.Period():
+		return nowNs, 0
+	default:
+		return f.startNs, f.used
+	}
 }
 
 func (f *First) Available(nowNs int64) int64 {
-	s := f.settled(nowNs)
-	return s.left()
+	_, used := f.at(nowNs)
+	return max(f.Limit.count-used, 0)
 }
 
 func (f *First) RetryAfter(nowNs, quantity int64) int64 {
-	s := f.settled(nowNs)
+	startNs, used := f.at(nowNs)
 	switch {
-	case quantity > s.Limit.count:
+	case quantity > f.Limit.count:
 		return Never
-	case quantity <= s.left():
+	case quantity <= max(f.Limit.count-used, 0):
 		return 0
 	default:
-		return s.untilEnd(nowNs)
+		return f.Limit.Period() - (nowNs - startNs)
 	}
 }
 
 func (f *First) Standing(nowNs int64) (count, available, resetNs, nextNs int64) {
-	s := f.settled(nowNs)
-	if s.used > 0 {
-		resetNs = s.untilEnd(nowNs)
+	startNs, used := f.at(nowNs)
+	if used > 0 {
+		resetNs = f.Limit.Period() - (nowNs - startNs)
 	}
-	return s.Limit.count, s.left(), resetNs, resetNs
+	return f.Limit.count, max(f.Limit.count-used, 0), resetNs, resetNs
 }
 
 // LongestWait does not bound a wait: no unit is charged for an instant to come.
@@ -95,7 +76,7 @@ func (f *First) ExpireAt() uint64 {
 	if f.used == 0 {
 		return 0
 	}
-	return min(uint64(f.startNs)+uint64(f.Limit.periodNs), math.MaxInt64)
+	return min(uint64(f.startNs)+uint64(f.Limit.Period()), math.MaxInt64)
 }
 
 // Charge charges at nowNs, whatever the request waits for.
@@ -165,7 +146,3 @@ func (f *First) Decode(encoded []byte) error {
 }
 
 func (f *First) Clear() { f.startNs, f.used = 0, 0 }
-
-func (f *First) left() int64 { return max(f.Limit.count-f.used, 0) }
-
-func (f *First) untilEnd(nowNs int64) int64 { return f.Limit.periodNs - (nowNs - f.startNs) }

@@ -5,7 +5,6 @@ package fixed_test
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,28 +14,7 @@ import (
 )
 
 func newFirst(t require.TestingT, count, periodNs int64) *fixed.First {
-	limit, err := fixed.NewFirst(count, periodNs, time.Nanosecond)
-	require.NoError(t, err)
-	return &fixed.First{Limit: limit}
-}
-
-func TestNewFirstRefusesWhatCannotWork(t *testing.T) {
-	for _, tt := range []struct {
-		count, n int64
-		unit     time.Duration
-		want     error
-	}{
-		{1, math.MaxInt64, 1, nil},
-		{math.MaxInt64, 1, 1, nil},
-		{0, 1, 1, fixed.ErrCount},
-		{1, 0, 1, fixed.ErrPeriod},
-		{1, 1, 0, fixed.ErrPeriod},
-		{1, 1 << 62, 2, fixed.ErrTooLong},
-		{1, math.MaxInt64, time.Hour, fixed.ErrTooLong},
-	} {
-		_, err := fixed.NewFirst(tt.count, tt.n, tt.unit)
-		assert.Equal(t, tt.want, err, "%+v", tt)
-	}
+	return &fixed.First{Limit: newLimit(t, count, periodNs)}
 }
 
 func TestAWindowBeginsWithTheFirstUnitTaken(t *testing.T) {

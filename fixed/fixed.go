@@ -185,13 +185,14 @@ func (l Limit) Settle(s *State, nowNs int64) (corrected bool) {
 	return s.settle(l.windows.At(nowNs).Index)
 }
 
-// What follows is told the current window, or its index, by whoever looked it up.
+// What follows is told the current window, or its index, by whoever looked it up. A Limit is
+// large enough for copies to show.
 
-func (l Limit) available(s *State, current int64) int64 {
+func (l *Limit) available(s *State, current int64) int64 {
 	return max(l.count-s.usedIn(current), 0)
 }
 
-func (l Limit) retryAfter(s *State, current *calendar.Window, nowNs, quantity int64) int64 {
+func (l *Limit) retryAfter(s *State, current *calendar.Window, nowNs, quantity int64) int64 {
 	switch {
 	case quantity > l.count:
 		return Never
@@ -202,14 +203,14 @@ func (l Limit) retryAfter(s *State, current *calendar.Window, nowNs, quantity in
 	}
 }
 
-func (l Limit) resetAfter(s *State, current *calendar.Window, nowNs int64) int64 {
+func (l *Limit) resetAfter(s *State, current *calendar.Window, nowNs int64) int64 {
 	if s.usedIn(current.Index) == 0 {
 		return 0
 	}
 	return l.untilEnd(current, nowNs)
 }
 
-func (l Limit) charge(s *State, current, quantity int64) int64 {
+func (l *Limit) charge(s *State, current, quantity int64) int64 {
 	quantity = min(quantity, l.available(s, current))
 	if quantity <= 0 {
 		return 0
@@ -264,7 +265,7 @@ func (s *State) usedIn(current int64) int64 {
 }
 
 // untilEnd is the time until the current window ends, at least 1.
-func (l Limit) untilEnd(current *calendar.Window, nowNs int64) int64 {
+func (l *Limit) untilEnd(current *calendar.Window, nowNs int64) int64 {
 	switch {
 	case current.End < math.MaxInt64:
 		return current.End - nowNs
@@ -287,7 +288,9 @@ func (s *State) Append(dst []byte) []byte {
 
 // Decode reads what Append wrote for a limit with this ID, whatever its count.
 // Anything else is refused with ErrEncoding, and nothing is then used in s.
-func (l Limit) Decode(encoded []byte, s *State) error {
+func (l Limit) Decode(encoded []byte, s *State) error { return l.decode(encoded, s) }
+
+func (l *Limit) decode(encoded []byte, s *State) error {
 	*s = State{}
 	if len(encoded) == 0 {
 		return nil

@@ -16,11 +16,11 @@ type Window struct {
 }
 
 // Set makes limit the one to decide by. The windows of a calendar are looked up in cache.
-func (w *Window) Set(limit Limit, cache *calendar.Cache) {
-	if w.limit.windows != limit.windows {
+func (w *Window) Set(limit *Limit, cache *calendar.Cache) {
+	if w.limit.id != limit.id {
 		w.current = calendar.Window{}
 	}
-	w.limit, w.cache = limit, cache
+	w.limit, w.cache = *limit, cache
 }
 
 // Limit is the one that was set.
@@ -30,10 +30,15 @@ func (w *Window) Limit() Limit { return w.limit }
 // calendar much more.
 func (w *Window) at(nowNs int64) *calendar.Window {
 	if nowNs < w.current.Start || nowNs >= w.current.End {
-		w.current = w.cache.At(w.limit.windows, nowNs)
+		w.lookUp(nowNs)
 	}
 	return &w.current
 }
+
+// lookUp is apart so that at is inlined.
+//
+//go:noinline
+func (w *Window) lookUp(nowNs int64) { w.current = w.cache.At(w.limit.windows, nowNs) }
 
 func (w *Window) Settle(nowNs int64) (corrected bool) { return w.state.settle(w.at(nowNs).Index) }
 
@@ -82,6 +87,6 @@ func (w *Window) Refund(nowNs, quantity int64) int64 {
 
 func (w *Window) Append(dst []byte) []byte { return w.state.Append(dst) }
 
-func (w *Window) Decode(encoded []byte) error { return w.limit.Decode(encoded, &w.state) }
+func (w *Window) Decode(encoded []byte) error { return w.limit.decode(encoded, &w.state) }
 
 func (w *Window) Clear() { w.state = State{} }

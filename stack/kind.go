@@ -70,8 +70,7 @@ type Limit struct {
 	id      uint64
 	rate    gcra.Limit
 	window  window.Limit
-	fixed   fixed.Limit
-	first   fixed.FirstLimit
+	fixed   fixed.Limit // of First, too
 }
 
 // place is where a stack keeps one limit and its state: room for each kind, and the limiter that
@@ -101,9 +100,9 @@ func (p *place) set(limit *Limit, cache *calendar.Cache) {
 	case Window:
 		p.window.Limit, p.limiter = limit.window, &p.window
 	case First:
-		p.first.Limit, p.limiter = limit.first, &p.first
+		p.first.Limit, p.limiter = limit.fixed, &p.first
 	default:
-		p.fixed.Set(limit.fixed, cache)
+		p.fixed.Set(&limit.fixed, cache)
 		p.limiter = &p.fixed
 	}
 	p.Clear()
@@ -121,7 +120,7 @@ func (p *place) limit() Limit {
 	case Window:
 		limit.window = p.window.Limit
 	case First:
-		limit.first = p.first.Limit
+		limit.fixed = p.first.Limit
 	default:
 		limit.fixed = p.fixed.Limit()
 	}

@@ -90,8 +90,8 @@ func NewFirst(count, n int64, unit time.Duration) (Limit, error) {
 	if err != nil {
 		return Limit{}, err
 	}
-	f, err := fixed.NewFirst(count, n, unit)
-	return Limit{kind: First, id: uint64(periodNs), first: f}, err
+	f, err := fixed.New(count, n, unit)
+	return Limit{kind: First, id: uint64(periodNs), fixed: f}, err
 }
 
 // period checks what every kind asks for: the period tells limits apart, so it has
