@@ -76,7 +76,7 @@ func TestHeadsOfPagesSayWhatTheServerSays(t *testing.T) {
 	}
 }
 
-var keyword = regexp.MustCompile(`\b[A-Z]{3,}\b`)
+var keyword = regexp.MustCompile(`\b[A-Z]{2,}\b`)
 
 func TestSyntaxHasTheKeywordsThatTheServerKnows(t *testing.T) {
 	t.Parallel()

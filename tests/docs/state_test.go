@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/calendar"
 	"redis-throttle/stack"
 	"redis-throttle/tests/server"
 )
@@ -119,7 +120,7 @@ func stateExamples(t testing.TB) map[string]stateExample {
 			}
 		}
 	}
-	require.Len(t, examples, 5)
+	require.Len(t, examples, 7)
 	return examples
 }
 
@@ -139,6 +140,14 @@ func limitsOf(t testing.TB, key string) (words string, limits []stack.Limit) {
 		return "WINDOW 100/h", []stack.Limit{must(stack.NewWindow(100, 1, time.Hour))}
 	case "state:fixed":
 		return "FIXED 1000/d", []stack.Limit{must(stack.NewFixed(1000, 1, 24*time.Hour))}
+	case "state:month":
+		berlin, err := calendar.LookupZone([]byte("Europe/Berlin"))
+		require.NoError(t, err)
+		months, err := calendar.Calendar(1, calendar.Month, berlin, 0)
+		require.NoError(t, err)
+		return "FIXED 1000/mo TZ Europe/Berlin", []stack.Limit{must(stack.NewFixedIn(months, 1000))}
+	case "state:first":
+		return "FIXED 1000/h FIRST", []stack.Limit{must(stack.NewFirst(1000, 1, time.Hour))}
 	case "state:stack":
 		return "RATE 60/h FIXED 1000/d",
 			[]stack.Limit{must(stack.NewRate(60, 1, time.Hour, 60)), must(stack.NewFixed(1000, 1, 24*time.Hour))}
