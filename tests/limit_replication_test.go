@@ -25,7 +25,8 @@ func anyCall(random *rand.Rand) []string {
 	limits := []string{
 		"RATE 100/h", "RATE 100/h BURST 500", "WINDOW 100/h", "FIXED 1000/365d", "RATE 50/h RATE 1000/d",
 		"RATE 50/h WINDOW 100/d FIXED 10000/365d", "WINDOW 1000/h WINDOW 5000/d",
-	}[i%7]
+		"FIXED 1000/5y TZ Europe/Berlin OFFSET 6h FIXED 5000/300w", "FIXED 1000/365d FIRST RATE 100/h",
+	}[i%9]
 	cost := strconv.Itoa([]int{0, 1, 1, 1, 2, 3, 10, 1000}[random.IntN(8)])
 	words := strings.Fields(limits + " COST " + cost)
 	switch random.IntN(10) {
@@ -38,11 +39,11 @@ func anyCall(random *rand.Rand) []string {
 	case 3:
 		return append(append([]string{"CL.LIMIT", key}, words...), "UPTO")
 	case 4, 5:
-		if i%7 < 2 {
+		if i%9 < 2 {
 			return append([]string{"CL.THROTTLE", key}, "99", "100", "1h", cost)
 		}
 	case 6:
-		if i%7 < 2 || i%7 == 4 {
+		if i%9 < 2 || i%9 == 4 {
 			return append(append([]string{"CL.LIMIT", key}, words...), "MAXWAIT", "1d")
 		}
 	case 7:
