@@ -90,12 +90,12 @@ func (f *First) ChargeDenied(nowNs, quantity, spare int64) (changed bool) {
 // Force takes quantity units, also those that are not available, and returns how many it took, which
 // are fewer only where more than 2^63 - 1 would be used.
 func (f *First) Force(nowNs, quantity int64) int64 {
-	s := f.settled(nowNs)
-	quantity = min(quantity, math.MaxInt64-s.used)
+	_, used := f.at(nowNs)
+	quantity = min(quantity, math.MaxInt64-used)
 	if quantity <= 0 {
 		return 0
 	}
-	*f = s
+	f.Settle(nowNs)
 	if f.used == 0 {
 		f.startNs = nowNs
 	}

@@ -47,16 +47,16 @@ func TestAQuotaOfAZoneIsThereAgainAtItsMidnight(t *testing.T) {
 			}
 			wall.Set(from)
 			untilMs := (end - from) / 1e6
-			assert.Equal(t, standing{0, 1, 3, 1, -1, untilMs, untilMs, 2, 0}, call("CL.LIMIT", "COST", "2"), tt.limit)
-			assert.Equal(t, standing{1, 1, 3, 1, untilMs, untilMs, untilMs, 0, 0}, call("CL.LIMIT", "COST", "2"), tt.limit)
+			assert.Equal(t, standing{0, 1, 3, 1, -1, untilMs, untilMs, 2, 0, 0}, call("CL.LIMIT", "COST", "2"), tt.limit)
+			assert.Equal(t, standing{1, 1, 3, 1, untilMs, untilMs, untilMs, 0, 0, 0}, call("CL.LIMIT", "COST", "2"), tt.limit)
 			if v, err := c.Do("PEXPIRETIME", key); err == nil && !v.IsError() {
 				assert.Equal(t, end/1e6, v.Int, tt.limit)
 			}
 			assert.Equal(t, int64(-1), call("CL.REFUND").Granted, tt.limit)
 			wall.Set(end - 1e6)
-			assert.Equal(t, standing{0, 1, 3, 2, -1, 1, 1, 0, 0}, call("CL.PEEK"), tt.limit)
+			assert.Equal(t, standing{0, 1, 3, 2, -1, 1, 1, 0, 0, 0}, call("CL.PEEK"), tt.limit)
 			wall.Set(end)
-			assert.Equal(t, standing{0, 1, 3, 3, -1, 0, 0, 0, 0}, call("CL.PEEK"), tt.limit)
+			assert.Equal(t, standing{0, 1, 3, 3, -1, 0, 0, 0, 0, 0}, call("CL.PEEK"), tt.limit)
 		}
 	}
 }
