@@ -115,7 +115,7 @@ func TestServerDocumentsEveryCommand(t *testing.T) {
 		args  string
 	}{
 		"cl.throttle": {-5, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key max_burst count_per_period period quantity"},
-		"cl.limit":    {-4, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict duration ban compact"},
+		"cl.limit":    {-4, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict force duration ban compact"},
 		"cl.peek":     {-4, []string{"fast", "module", "readonly"}, []string{"RO", "access"}, "key limit units compact"},
 		"cl.refund":   {-4, []string{"fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units compact"},
 		"cl.wait":     {-6, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration compact"},
