@@ -11,9 +11,9 @@
 // snapshot before the next command runs. From then on it replicates effects, until
 // the server's own INFO says that there is no listener.
 //
-// Tests hold it on Redis 7.0 and 8.0 and on Valkey 8.0, 8.1 and 9.1; for other versions
-// up to the major ones below it is taken to hold. On any later one everybody is always
-// taken to be listening, as in a cluster, where slots move.
+// Tests show it on Redis 7.0, 7.2, 8.0 and 8.6 and on Valkey 8.0, 8.1 and 9.1; for other
+// versions up to the major ones below it is taken to hold. On any later one everybody is
+// always taken to be listening, as in a cluster, where slots move.
 #include <stdlib.h>
 
 #include "bridge.h"
