@@ -67,7 +67,7 @@ func allowedIn(v resp.Value) (bool, error) {
 		a, err := answerIn(v)
 		return a.Allowed, err
 	}
-	if v.Kind != resp.Array || len(v.Elems) != 18 || v.Elems[0].Text != "limited" || v.Elems[1].Int|1 != 1 {
+	if v.Kind != resp.Array || len(v.Elems) < 18 || v.Elems[0].Text != "limited" || v.Elems[1].Int|1 != 1 {
 		return false, fmt.Errorf("%v makes no sense", v)
 	}
 	return v.Elems[1].Int == 0, nil

@@ -180,7 +180,7 @@ func (o *ordeal) judge(v resp.Value, squeezed bool) error {
 		return nil
 	}
 	allowed, err := allowedIn(v)
-	if len(v.Elems) == 18 && v.Elems[17].Int > 0 {
+	if len(v.Elems) >= 18 && v.Elems[17].Int > 0 {
 		o.count.waited.Add(1)
 	}
 	if allowed {
