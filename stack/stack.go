@@ -118,19 +118,16 @@ func (s *Stack) Take(r Request, nowNs int64) Result {
 	longestNs := s.longestWait(r.MaxWaitNs)
 	result := Result{RetryAfterNs: Never}
 	if s.shadows > 0 {
-		result.Shadow = s.firstShadow(r, nowNs)
+		result.Shadow = s.firstShadow(&r, nowNs)
 	}
 	switch {
 	case waitNs >= 0 && waitNs <= longestNs:
 		result.WaitNs = waitNs
-		result.Changed = s.charge(r, cost, waitNs, nowNs)
+		result.Changed = s.charge(&r, cost, waitNs, nowNs)
 		result.Rule = s.tightest(result.Shadow, nowNs)
 		result.Granted = s.places[result.Rule].granted(cost)
 	case r.Force:
-		result.Limited = true
-		charged := s.force(r.Cost, nowNs, &result)
-		result.Rule, result.RetryAfterNs = s.wait(needed, nowNs)
-		result.Granted = charged[result.Rule]
+		s.force(r.Cost, nowNs, &result)
 	default:
 		result.Limited, result.Rule = true, rule
 		result.Changed = corrected && s.asks(r.Cost)
@@ -154,7 +151,7 @@ func (s *Stack) Peek(cost, nowNs int64) Result {
 	rule, waitNs := s.wait(cost, nowNs)
 	result := Result{Limited: waitNs != 0, Rule: rule, RetryAfterNs: waitNs}
 	if s.shadows > 0 {
-		result.Shadow = s.firstShadow(Request{Cost: cost}, nowNs)
+		result.Shadow = s.firstShadow(&Request{Cost: cost}, nowNs)
 	}
 	if !result.Limited {
 		result.Rule, result.RetryAfterNs = s.tightest(result.Shadow, nowNs), Never
@@ -258,6 +255,9 @@ func (s *Stack) wait(cost, nowNs int64) (rule int, ns int64) {
 
 // longestWait is maxWaitNs, or less where a limit cannot be charged for so late.
 func (s *Stack) longestWait(maxWaitNs int64) int64 {
+	if maxWaitNs == 0 {
+		return 0
+	}
 	for i := 0; i < s.n && maxWaitNs > 0; i++ {
 		if p := &s.places[i]; !p.isShadow() {
 			maxWaitNs = min(maxWaitNs, p.LongestWait())
@@ -267,7 +267,7 @@ func (s *Stack) longestWait(maxWaitNs int64) int64 {
 }
 
 // charge takes the units of a request that is let through, and reports whether there were any.
-func (s *Stack) charge(r Request, cost, waitNs, nowNs int64) (changed bool) {
+func (s *Stack) charge(r *Request, cost, waitNs, nowNs int64) (changed bool) {
 	for i := range s.n {
 		p := &s.places[i]
 		units := cost
@@ -286,9 +286,9 @@ func (s *Stack) charge(r Request, cost, waitNs, nowNs int64) (changed bool) {
 	return changed
 }
 
-// force takes the units of a request that is limited all the same, and returns how many it took
-// of each limit.
-func (s *Stack) force(cost, nowNs int64, result *Result) (charged [MaxLimits]int64) {
+// force takes the units of a request that is limited all the same.
+func (s *Stack) force(cost, nowNs int64, result *Result) {
+	var charged [MaxLimits]int64
 	for i := range s.n {
 		p := &s.places[i]
 		if units := p.units(cost); units > 0 {
@@ -296,7 +296,9 @@ func (s *Stack) force(cost, nowNs int64, result *Result) (charged [MaxLimits]int
 			result.Changed = result.Changed || charged[i] > 0
 		}
 	}
-	return charged
+	result.Limited = true
+	result.Rule, result.RetryAfterNs = s.wait(cost, nowNs)
+	result.Granted = charged[result.Rule]
 }
 
 func (s *Stack) chargeDenied(cost, nowNs int64) (changed bool) {
@@ -337,7 +339,12 @@ func (s *Stack) tightest(shadow int, nowNs int64) (rule int) {
 }
 
 func (s *Stack) describe(r *Result, nowNs int64) {
-	r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = s.places[r.Rule].standing(nowNs)
+	p := &s.places[r.Rule]
+	if p.special {
+		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = p.standing(nowNs)
+	} else {
+		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = p.Standing(nowNs)
+	}
 }
 
 // Limits appends the stack's limits to dst.

@@ -98,7 +98,7 @@ func (p *place) granted(cost int64) int64 {
 }
 
 // firstShadow is the number of the first shadow that would limit a request, or 0.
-func (s *Stack) firstShadow(r Request, nowNs int64) int {
+func (s *Stack) firstShadow(r *Request, nowNs int64) int {
 	for i := range s.n {
 		p := &s.places[i]
 		if !p.isShadow() {
@@ -112,7 +112,7 @@ func (s *Stack) firstShadow(r Request, nowNs int64) int {
 }
 
 // shadowWait is how long a request would wait for a shadow, were that enforced.
-func (p *place) shadowWait(r Request, nowNs int64) int64 {
+func (p *place) shadowWait(r *Request, nowNs int64) int64 {
 	if r.UpTo {
 		return p.wait(nowNs, 1)
 	}
@@ -122,7 +122,7 @@ func (p *place) shadowWait(r Request, nowNs int64) int64 {
 // chargeShadow does to a shadow what would be done to it if it were enforced, of a request that
 // the others have let through for waitNs later: of a request that it would have limited it is
 // charged nothing, unless that is charged all the same.
-func (p *place) chargeShadow(r Request, cost, waitNs, nowNs int64) (changed bool) {
+func (p *place) chargeShadow(r *Request, cost, waitNs, nowNs int64) (changed bool) {
 	units := p.units(cost)
 	p.charged = 0
 	if units == 0 {
