@@ -58,6 +58,7 @@ func TestWordsOfFixed(t *testing.T) {
 		"FIXED 5/m FIRST":                          first(5, time.Minute),
 		"fixed 5/0.5d first":                       first(5, 12*time.Hour),
 		"FIXED 5/w FIRST":                          first(5, 7*day),
+		"FIXED 5/m FIRST TAKE 3 SPARE 1":           first(5, time.Minute).With(stack.Terms{HasTake: true, Take: 3, Spare: 1}),
 		"FIXED 9223372036854775807/106751d FIRST":  first(math.MaxInt64, 106751*day),
 		"FIXED 9223372036854775807/mo TZ Etc/GMT0": inCalendar(t, math.MaxInt64, 1, calendar.Month, "Etc/GMT0", 0),
 	} {
@@ -131,6 +132,7 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 		{"RATE 5/d FIRST", "FIRST", misplacedFixed},
 		{"WINDOW 5/d TZ " + zone, "TZ", misplacedFixed},
 		{"RATE 5/d BURST 5 OFFSET 1h", "OFFSET", misplacedFixed},
+		{"FIXED 5/d TAKE 2 TZ " + zone, "TZ", misplacedFixed},
 		{"FIXED 5/d COST 1 FIRST", "FIRST", misplacedFixed},
 		{"FIXED 5/d FRIST", "FRIST", "expected FIRST, OFFSET, TZ, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"},
 		{"TZ UTC FIXED 5/d", "TZ", expectedALimit},
