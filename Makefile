@@ -29,7 +29,7 @@ test test-unit test-server test-matrix bench bench-curves bench-wakeups soak: ST
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 
-.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race soak check-docker fuzz bench bench-curves bench-wakeups bench-unit lint release check-release check-arm64 clean
+.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race soak check-docker fuzz bench bench-curves bench-wakeups bench-unit pgo lint release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,13 @@ bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@before=$${BASE:-build/bench/unit.txt}; if [ ! -e "$$before" ]; then before=; fi; \
 		scripts/tool benchstat $$before build/bench/unit-now.txt
 	@mv build/bench/unit-now.txt build/bench/unit.txt
+
+# go build finds the profile by its name.
+pgo: ## take the profile that guides the compiler anew (cmd/throttle/default.pgo)
+	@scripts/setup build
+	@mkdir -p build/bench
+	go test -trimpath -run '^$$' -bench . -benchtime 1s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./module/command
+	GOWORK=off go -C tools run ./pgo ../build/bench/cpu.pgo ../cmd/throttle/default.pgo
 
 lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
 	@scripts/setup $(STAGE)

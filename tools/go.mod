@@ -11,7 +11,10 @@ tool (
 	honnef.co/go/tools/cmd/staticcheck
 )
 
-require github.com/spdx/tools-golang v0.5.7
+require (
+	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
+	github.com/spdx/tools-golang v0.5.7
+)
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
