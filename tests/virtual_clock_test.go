@@ -27,7 +27,8 @@ import (
 func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	calls := int(fromEnv(t, "VIRTUAL_CLOCK_CALLS", 30_000))
-	seed := fromEnv(t, "VIRTUAL_CLOCK_SEED", uint64(time.Now().UnixNano()))
+	// The same run for everybody: how often something comes up depends on the seed.
+	seed := fromEnv(t, "VIRTUAL_CLOCK_SEED", 1)
 	r := newVirtualRun(t, seed)
 	for r.made < calls {
 		r.season()
