@@ -26,7 +26,7 @@ type Middleware struct {
 	// Limiter, Limits and Key are required. Key says who is limited: the key in Redis
 	// for a request, such as "api:" + RemoteHost(r). Requests with the key "" are not
 	// limited.
-	Limiter *Limiter
+	Limiter Decider
 	Limits  Limits
 	Key     func(r *http.Request) string
 
@@ -95,7 +95,7 @@ func (m Middleware) ask(r *http.Request, key string) (Result, error) {
 	if m.Cost != nil {
 		opts = append(opts, Cost(m.Cost(r)))
 	}
-	return m.Limiter.Limit(r.Context(), key, m.Limits, opts...).Result()
+	return m.Limiter.Decide(r.Context(), key, m.Limits, opts...)
 }
 
 func (m Middleware) partitionKey(r *http.Request) []byte {
