@@ -2,13 +2,32 @@
 
 package command
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+)
 
-// injectFault panics for keys that begin with fault:panic. It is how the tests
-// show that a fault in a decision cannot take the server down, and exists in the
-// test build only.
+// injectFault panics for keys that begin with fault:panic, leaves 32 MB of garbage behind for those that
+// begin with fault:garbage, and for fault:runtime panics with what the Go runtime has to say about itself.
+// It is how the tests show that a fault in a decision cannot take the server down, and what a
+// garbage collection costs. It exists in the test build only.
 func injectFault(key []byte) {
-	if bytes.HasPrefix(key, []byte("fault:panic")) {
+	switch {
+	case bytes.HasPrefix(key, []byte("fault:panic")):
 		panic("injected fault")
+	case bytes.HasPrefix(key, []byte("fault:garbage")):
+		runtime.KeepAlive(make([]byte, 32<<20))
+	case bytes.Equal(key, []byte("fault:runtime")):
+		var gc debug.GCStats
+		debug.ReadGCStats(&gc)
+		longest := int64(0)
+		if len(gc.Pause) > 0 {
+			longest = int64(slices.Max(gc.Pause))
+		}
+		panic(fmt.Sprintf("collections=%d longest_pause_ns=%d environment=%d processors=%d", gc.NumGC, longest, len(os.Environ()), runtime.GOMAXPROCS(0)))
 	}
 }
