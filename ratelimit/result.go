@@ -35,6 +35,8 @@ type Result struct {
 	// Wait is how long the caller has to hold its request (Limit with MaxWait), or how
 	// long it has waited (Wait).
 	Wait time.Duration
+	// By is where the call was decided: by the server, unless something stands before it.
+	By Source
 }
 
 // Err is nil, or a *LimitedError when the call was denied.
