@@ -55,8 +55,8 @@ func policiesOf(limits Limits) ([]policy, error) {
 // limit gets all its units back, in whole seconds, the quota what it gets back in it.
 // So their ratio is the rate, and the quota is never less than the capacity.
 func (l Limit) quota() (quota, windowSeconds int64) {
-	perSecond := big.NewRat(l.count, int64(l.period))
-	perSecond.Mul(perSecond, big.NewRat(int64(time.Second), 1))
+	perSecond := new(big.Rat).SetInt64(l.count)
+	perSecond.Quo(perSecond, l.period.seconds())
 	refill := new(big.Rat).SetInt64(l.capacity())
 	refill.Quo(refill, perSecond)
 	windowSeconds = fieldInteger(refill, 1)

@@ -34,6 +34,12 @@ func TestPolicyIsWhatComesBackWhileAFullLimitRefills(t *testing.T) {
 		{Window(10, 1500*time.Millisecond), `"default";q=13;w=2`},
 		{Rate(1, day).Burst(1_000_000_000_000_000_000), `"default";q=11574074074;w=999999999999999`},
 		{Rate(1_000_000_000_000_000_000, day), `"default";q=999999999999999;w=86400`},
+		{Rate(1, 250*time.Microsecond), `"default";q=4000;w=1`},
+		// Months and years as long as they are on average.
+		{FixedWeeks(10, 2), `"default";q=10;w=1209600`},
+		{FixedMonths(100, 1), `"default";q=100;w=2629746`},
+		{FixedYears(100, 1).In("Europe/Berlin"), `"default";q=100;w=31556952`},
+		{FixedYears(1, 292), `"default";q=1;w=9214629984`},
 		{Rate(65536, time.Second).Named("upload").Unit("content-bytes"), `"upload";q=65536;qu="content-bytes";w=1`},
 		{Rate(1, time.Second).Named(`a "b" \`), `"a \"b\" \\";q=1;w=1`},
 	} {
@@ -73,6 +79,7 @@ func TestServiceLimit(t *testing.T) {
 		{"a full limit gets no more", Result{Remaining: 5}, nil, `"default";r=5`, ""},
 		{"a denied call", Result{Limited: true, NextAfter: 720 * time.Second, RetryAfter: 720 * time.Second}, nil, `"default";r=0;t=720`, "720"},
 		{"of several units", Result{Limited: true, Remaining: 1, NextAfter: 1500 * time.Millisecond, RetryAfter: 3001 * time.Millisecond}, nil, `"default";r=1;t=2`, "4"},
+		{"of a banned key", Result{Limited: true, Banned: true, NextAfter: time.Hour, RetryAfter: time.Hour, ResetAfter: time.Hour}, nil, `"default";r=0;t=3600`, "3600"},
 		{"that can never succeed", Result{Limited: true, Remaining: 5, RetryAfter: Never}, nil, `"default";r=5`, ""},
 		{"a partition key", Result{Remaining: 4, NextAfter: time.Second}, []byte("trial121323"), `"default";r=4;t=1;pk=:dHJpYWwxMjEzMjM=:`, ""},
 		{"more than a field can hold", Result{Remaining: 1 << 62, NextAfter: time.Second}, nil, `"default";r=999999999999999;t=1`, ""},

@@ -3,49 +3,121 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// rate is the kind of limit that has a burst, and that CL.THROTTLE takes.
-const rate = "RATE"
+// The kinds of limits, as the commands name them.
+const (
+	rate   = "RATE" // the only one that has a burst, and that CL.THROTTLE takes
+	window = "WINDOW"
+	fixed  = "FIXED"
+)
 
 // Limits are decided together, all or nothing: one to eight of them.
 type Limits []Limit
 
-// Limit is one limit: Rate, Window or Fixed.
+// Limit is one limit, made by Rate, Window, Fixed or one of the functions beside them. Its
+// methods return a changed copy. Two limits with the same words are equal (==).
 type Limit struct {
 	kind   string
 	count  int64
-	period time.Duration
+	period period
 	burst  int64
 	bursts bool // Burst was called; without it bursts go up to count
+	first  bool
+	offset time.Duration
+	zone   string
+	take   int64
+	takes  bool // Take was called; without it the Cost of the call counts
+	spare  int64
+	shadow bool
 	name   string
 	unit   string
 }
 
 // Rate lets count units through per period at a steady rate, and bursts of up to count
 // units unless Burst says otherwise (GCRA, a bucket that refills evenly). The count is
-// at least 1, the period a whole number of milliseconds.
-func Rate(count int64, period time.Duration) Limit {
-	return Limit{kind: rate, count: count, period: period}
+// at least 1, the period positive.
+func Rate(count int64, every time.Duration) Limit {
+	return Limit{kind: rate, count: count, period: period{length: every}}
 }
 
-// Window never lets more than count units through in any interval of length period.
-func Window(count int64, period time.Duration) Limit {
-	return Limit{kind: "WINDOW", count: count, period: period}
+// Window never lets more than count units through in any interval of length every.
+func Window(count int64, every time.Duration) Limit {
+	return Limit{kind: window, count: count, period: period{length: every}}
 }
 
-// Fixed lets count units through in each calendar window: the multiples of period since
-// the Unix epoch, so that a period of a day begins at midnight UTC.
-func Fixed(count int64, period time.Duration) Limit {
-	return Limit{kind: "FIXED", count: count, period: period}
+// Fixed lets count units through in each fixed window: the multiples of every since the
+// Unix epoch, so that a window of a day begins at midnight UTC.
+func Fixed(count int64, every time.Duration) Limit {
+	return Limit{kind: fixed, count: count, period: period{length: every}}
+}
+
+// FixedWeeks lets count units through in each window of so many calendar weeks, which
+// begin on Mondays.
+func FixedWeeks(count, weeks int64) Limit {
+	return Limit{kind: fixed, count: count, period: period{n: weeks, unit: week}}
+}
+
+// FixedMonths lets count units through in each window of so many calendar months: in each
+// quarter, for example, with 3 of them.
+func FixedMonths(count, months int64) Limit {
+	return Limit{kind: fixed, count: count, period: period{n: months, unit: month}}
+}
+
+// FixedYears lets count units through in each window of so many calendar years.
+func FixedYears(count, years int64) Limit {
+	return Limit{kind: fixed, count: count, period: period{n: years, unit: year}}
 }
 
 // Burst is l, a Rate, with bursts of up to capacity units, which is at least 1.
 func (l Limit) Burst(capacity int64) Limit {
 	l.burst, l.bursts = capacity, true
+	return l
+}
+
+// First is l, a Fixed, whose window begins with the first unit taken, as with INCR and
+// EXPIRE. It goes with neither Offset nor In, nor with months and years.
+func (l Limit) First() Limit {
+	l.first = true
+	return l
+}
+
+// Offset is l, a Fixed, whose windows begin by d later. It is shorter than the window.
+func (l Limit) Offset(d time.Duration) Limit {
+	l.offset = d
+	return l
+}
+
+// In is l, a Fixed of whole days, weeks, months or years, that goes by the clocks of a zone
+// of the IANA database, such as "Europe/Berlin", instead of UTC.
+func (l Limit) In(zone string) Limit {
+	l.zone = zone
+	return l
+}
+
+// Take is l with units of its own for the call, in place of the call's Cost. 0 asks nothing
+// of the limit and keeps its state.
+func (l Limit) Take(units int64) Limit {
+	l.take, l.takes = units, true
+	return l
+}
+
+// Spare is l that limits the call unless so many units stay behind, for callers that matter
+// more. What a Result tells of the limit is what this caller can still have. A Refund
+// does not need it and leaves it out.
+func (l Limit) Spare(units int64) Limit {
+	l.spare = units
+	return l
+}
+
+// Shadow is l charged as if it were enforced, though it never decides.
+// Result.Shadowed tells when it would have.
+func (l Limit) Shadow() Limit {
+	l.shadow = true
 	return l
 }
 
@@ -62,6 +134,9 @@ func (l Limit) Unit(unit string) Limit {
 	return l
 }
 
+// Name is what Named was given.
+func (l Limit) Name() string { return l.name }
+
 // String is l as CL.LIMIT takes it.
 func (l Limit) String() string {
 	words, err := l.words()
@@ -71,19 +146,28 @@ func (l Limit) String() string {
 	return strings.TrimSuffix(fmt.Sprintln(words...), "\n")
 }
 
-// check finds what is wrong with l in itself. What is too much for the server, it says.
+// check finds what is wrong with l in itself. What only the server can judge, such as the
+// name of a zone, it says.
 func (l Limit) check() error {
 	switch {
 	case l.kind == "":
 		return errors.New("a limit is made by Rate, Window or Fixed")
 	case l.count < 1:
 		return fmt.Errorf("%s: the count %d is not positive", l.kind, l.count)
-	case l.period < 1 || l.period%time.Millisecond != 0:
-		return fmt.Errorf("%s: the period %v is not a positive whole number of milliseconds", l.kind, l.period)
+	case !l.period.positive():
+		return fmt.Errorf("%s: the period %s is not positive", l.kind, l.period.word())
 	case l.bursts && l.kind != rate:
 		return fmt.Errorf("%s: only a Rate has a Burst", l.kind)
 	case l.bursts && l.burst < 1:
 		return fmt.Errorf("%s: the burst capacity %d is not positive", l.kind, l.burst)
+	case l.kind != fixed && (l.first || l.offset != 0 || l.zone != ""):
+		return fmt.Errorf("%s: only a Fixed has First, Offset and In", l.kind)
+	case l.first && (l.offset != 0 || l.zone != ""):
+		return fmt.Errorf("%s: First goes with neither Offset nor In", l.kind)
+	case l.takes && l.take < 0:
+		return fmt.Errorf("%s: the units to Take, %d, are negative", l.kind, l.take)
+	case l.spare < 0:
+		return fmt.Errorf("%s: the units to Spare, %d, are negative", l.kind, l.spare)
 	}
 	return nil
 }
@@ -100,33 +184,55 @@ func (l Limit) words() ([]any, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	words := []any{l.kind, strconv.FormatInt(l.count, 10) + "/" + durationWord(l.period)}
+	words := []any{l.kind, strconv.FormatInt(l.count, 10) + "/" + l.period.word()}
 	if l.bursts {
 		words = append(words, "BURST", l.burst)
+	}
+	if l.first {
+		words = append(words, "FIRST")
+	}
+	if l.offset != 0 {
+		words = append(words, "OFFSET", durationWord(l.offset))
+	}
+	if l.zone != "" {
+		words = append(words, "TZ", l.zone)
+	}
+	if l.takes {
+		words = append(words, "TAKE", l.take)
+	}
+	if l.spare != 0 {
+		words = append(words, "SPARE", l.spare)
+	}
+	if l.shadow {
+		words = append(words, "SHADOW")
 	}
 	return words, nil
 }
 
-// throttleWords are max_burst, count_per_period and period of CL.THROTTLE.
+// throttleWords are max_burst, count_per_period and period of CL.THROTTLE. The period is in
+// seconds where it can be: others that have the command know no units.
 func (l Limit) throttleWords() ([]any, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	if l.kind != rate {
+	switch {
+	case l.kind != rate:
 		return nil, fmt.Errorf("%s: only a Rate can be throttled by", l.kind)
+	case l.takes || l.spare != 0 || l.shadow:
+		return nil, fmt.Errorf("%s: Take, Spare and Shadow are for the other commands", l.kind)
 	}
-	return []any{l.capacity() - 1, l.count, durationWord(l.period)}, nil
+	var every any = durationWord(l.period.length)
+	if l.period.length%time.Second == 0 {
+		every = int64(l.period.length / time.Second)
+	}
+	return []any{l.capacity() - 1, l.count, every}, nil
 }
 
-// durationWord writes d, a whole number of milliseconds, as the commands take it.
-func durationWord(d time.Duration) string {
-	for _, unit := range []struct {
-		is   time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
-		if d != 0 && d%unit.is == 0 {
-			return strconv.FormatInt(int64(d/unit.is), 10) + unit.name
-		}
+// withoutSpare are limits as CL.REFUND takes them.
+func withoutSpare(limits Limits) Limits {
+	plain := slices.Clone(limits)
+	for i := range plain {
+		plain[i].spare = 0
 	}
-	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	return plain
 }

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -32,6 +33,17 @@ func TestLimitsAreWrittenAsTheCommandsTakeThem(t *testing.T) {
 		{ratelimit.Window(30, time.Minute), "WINDOW 30/1m"},
 		{ratelimit.Fixed(1000, day), "FIXED 1000/1d"},
 		{ratelimit.Fixed(1000, week).Named("weekly").Unit("content-bytes"), "FIXED 1000/7d"},
+		{ratelimit.Rate(1, 250*time.Microsecond), "RATE 1/0.25ms"},
+		{ratelimit.Rate(1, 1500*time.Microsecond), "RATE 1/1.5ms"},
+		{ratelimit.Rate(1, time.Second+time.Nanosecond), "RATE 1/1000.000001ms"},
+		{ratelimit.Rate(1, math.MaxInt64), "RATE 1/9223372036854.775807ms"},
+		{ratelimit.FixedWeeks(10, 1), "FIXED 10/1w"},
+		{ratelimit.FixedMonths(5000, 3).In("Europe/Berlin"), "FIXED 5000/3mo TZ Europe/Berlin"},
+		{ratelimit.FixedYears(7, 1).Offset(14 * day).In("Asia/Tokyo"), "FIXED 7/1y OFFSET 14d TZ Asia/Tokyo"},
+		{ratelimit.Fixed(3, 10*time.Minute).First(), "FIXED 3/10m FIRST"},
+		{ratelimit.Rate(60, time.Minute).Burst(5).Take(1).Spare(2).Shadow(), "RATE 60/1m BURST 5 TAKE 1 SPARE 2 SHADOW"},
+		{ratelimit.Window(60, time.Minute).Take(0), "WINDOW 60/1m TAKE 0"},
+		{ratelimit.Fixed(60, day).Offset(-time.Microsecond), "FIXED 60/1d OFFSET -0.001ms"},
 	} {
 		assert.Equal(t, c.words, c.limit.String())
 	}
@@ -54,10 +66,13 @@ func TestArgumentsOfEachCommand(t *testing.T) {
 		want []any
 	}{
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Throttle(ctx, "k", limits[0]) },
-			[]any{"CL.THROTTLE", "k", int64(9), int64(5), "1s", int64(1)}},
+			[]any{"CL.THROTTLE", "k", int64(9), int64(5), int64(1), int64(1)}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
 			return l.Throttle(ctx, "k", limits[0], ratelimit.Cost(0))
-		}, []any{"CL.THROTTLE", "k", int64(9), int64(5), "1s", int64(0)}},
+		}, []any{"CL.THROTTLE", "k", int64(9), int64(5), int64(1), int64(0)}},
+		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
+			return l.Throttle(ctx, "k", ratelimit.Rate(5, 1500*time.Millisecond))
+		}, []any{"CL.THROTTLE", "k", int64(4), int64(5), "1500ms", int64(1)}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Limit(ctx, "k", limits) },
 			[]any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "FIXED", "100/1d", "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
@@ -74,6 +89,13 @@ func TestArgumentsOfEachCommand(t *testing.T) {
 			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1m", "COMPACT"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], 0) },
 			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "0ms", "COMPACT"}},
+		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
+			return l.Limit(ctx, "k", limits[1:], ratelimit.Force(), ratelimit.Ban(90*time.Second))
+		}, []any{"CL.LIMIT", "k", "FIXED", "100/1d", "FORCE", "BAN", "90s", "COMPACT"}},
+		// CL.REFUND has no SPARE, and CL.LIMIT's limits are to serve for it.
+		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
+			return l.Refund(ctx, "k", ratelimit.Limits{limits[1].Spare(5).Take(2).Shadow()})
+		}, []any{"CL.REFUND", "k", "FIXED", "100/1d", "TAKE", int64(2), "SHADOW", "COMPACT"}},
 		// The server's error is to be about what the caller wrote.
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Limit(ctx, "k", nil) }, []any{"CL.LIMIT", "k"}},
 		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Peek(ctx, "k", nil, ratelimit.Cost(3)) },
@@ -96,11 +118,17 @@ func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
 		"made by Rate, Window or Fixed": {},
 		"the count 0":                   ratelimit.Rate(0, time.Second),
 		"the count -1":                  ratelimit.Window(-1, time.Second),
-		"the period 0s":                 ratelimit.Fixed(1, 0),
+		"the period 0ms":                ratelimit.Fixed(1, 0),
 		"the period -1s":                ratelimit.Rate(1, -time.Second),
-		"the period 1.5ms":              ratelimit.Rate(1, 1500*time.Microsecond),
+		"the period 0mo":                ratelimit.FixedMonths(1, 0),
+		"the period -1w":                ratelimit.FixedWeeks(1, -1),
 		"the burst capacity 0":          ratelimit.Rate(1, time.Second).Burst(0),
 		"only a Rate has a Burst":       ratelimit.Window(1, time.Second).Burst(5),
+		"RATE: only a Fixed":            ratelimit.Rate(1, time.Second).First(),
+		"WINDOW: only a Fixed":          ratelimit.Window(1, time.Second).In("UTC"),
+		"neither Offset nor In":         ratelimit.Fixed(1, time.Second).First().Offset(time.Millisecond),
+		"to Take, -1":                   ratelimit.Fixed(1, time.Second).Take(-1),
+		"to Spare, -1":                  ratelimit.Fixed(1, time.Second).Spare(-1),
 	} {
 		var s sent
 		l := ratelimit.New(&s)
@@ -114,6 +142,10 @@ func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
 	var s sent
 	_, err := ratelimit.New(&s).Throttle(t.Context(), "k", ratelimit.Fixed(1, day)).Result()
 	require.ErrorContains(t, err, "only a Rate")
+	for _, limit := range []ratelimit.Limit{ratelimit.Rate(1, day).Take(1), ratelimit.Rate(1, day).Spare(1), ratelimit.Rate(1, day).Shadow()} {
+		_, err = ratelimit.New(&s).Throttle(t.Context(), "k", limit).Result()
+		require.ErrorContains(t, err, "Take, Spare and Shadow")
+	}
 	assert.Nil(t, s.args)
 }
 
@@ -121,14 +153,14 @@ func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
 func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 	t.Parallel()
 	limit := ratelimit.Rate(5, time.Second)
-	full := []any{int64(0), int64(1), int64(5), int64(4), int64(-1), int64(200), int64(200), int64(1), int64(0)}
+	full := []any{int64(0), int64(1), int64(5), int64(4), int64(-1), int64(200), int64(200), int64(1), int64(0), int64(0)}
 	with := func(i int, element any) []any {
 		reply := slices.Clone(full)
 		reply[i] = element
 		return reply
 	}
 	named := []any{"limited", int64(0), "rule", int64(1), "limit", int64(5), "remaining", int64(4), "retry_after_ms", int64(-1),
-		"reset_after_ms", int64(200), "next_after_ms", int64(200), "granted", int64(1), "wait_ms", int64(0)}
+		"reset_after_ms", int64(200), "next_after_ms", int64(200), "granted", int64(1), "wait_ms", int64(0), "shadow", int64(0)}
 	fields := map[any]any{}
 	for i := 0; i < len(named); i += 2 {
 		fields[named[i]] = named[i+1]
@@ -141,7 +173,8 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 		{full, true},
 		{append(slices.Clone(full), int64(7)), true},
 		{append(slices.Clone(full), "text"), true},
-		{with(1, int64(0)), false}, {with(1, int64(2)), false},
+		{with(1, int64(0)), false}, {with(1, int64(2)), false}, {with(1, int64(-1)), false},
+		{with(9, int64(1)), true}, {with(9, int64(2)), false}, {with(9, int64(-1)), false},
 		{named, false}, {fields, false},
 		{nil, false}, {"OK", false}, {int64(0), false}, {map[any]any{}, false},
 	}
@@ -177,13 +210,16 @@ func TestRepliesAreReadByPosition(t *testing.T) {
 		reply []any
 		want  ratelimit.Result
 	}{
-		{[]any{int64(0), int64(2), int64(3), int64(4), int64(-1), int64(6), int64(7), int64(8), int64(9)},
+		{[]any{int64(0), int64(2), int64(3), int64(4), int64(-1), int64(6), int64(7), int64(8), int64(9), int64(0)},
 			ratelimit.Result{Rule: 1, Limit: 3, Remaining: 4,
 				ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond, Granted: 8, Wait: 9 * time.Millisecond}},
-		{[]any{int64(1), int64(1), int64(3), int64(4), int64(5), int64(6), int64(7), int64(0), int64(0), int64(10)},
-			ratelimit.Result{Limited: true, Limit: 3, Remaining: 4,
+		{[]any{int64(1), int64(1), int64(3), int64(4), int64(5), int64(6), int64(7), int64(0), int64(0), int64(2), int64(11)},
+			ratelimit.Result{Limited: true, Limit: 3, Remaining: 4, Shadowed: true, Shadow: 1,
 				RetryAfter: 5 * time.Millisecond, ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond}},
-		{[]any{int64(1), int64(1), int64(3), int64(4), int64(-1), int64(6), int64(7), int64(0), int64(0)},
+		{[]any{int64(1), int64(0), int64(3), int64(0), int64(5), int64(5), int64(5), int64(0), int64(0), int64(1)},
+			ratelimit.Result{Limited: true, Banned: true, Limit: 3, Shadowed: true,
+				RetryAfter: 5 * time.Millisecond, ResetAfter: 5 * time.Millisecond, NextAfter: 5 * time.Millisecond}},
+		{[]any{int64(1), int64(1), int64(3), int64(4), int64(-1), int64(6), int64(7), int64(0), int64(0), int64(0)},
 			ratelimit.Result{Limited: true, Limit: 3, Remaining: 4,
 				RetryAfter: ratelimit.Never, ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond}},
 	} {

@@ -26,8 +26,6 @@ package ratelimit
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -76,13 +74,19 @@ func (l *Limiter) Limit(ctx context.Context, key string, limits Limits, opts ...
 // Peek sends CL.PEEK: what Limit would answer, without charging anything. Replicas
 // answer it, too.
 func (l *Limiter) Peek(ctx context.Context, key string, limits Limits, opts ...Option) *Cmd {
-	return ask(ctx, l.client, onlyReads, "CL.PEEK", key, limits, limitOptions(opts))
+	return ask(ctx, l.client, repeatable, "CL.PEEK", key, limits, limitOptions(opts))
 }
 
 // Refund sends CL.REFUND: it gives units back, never above full. Result.Granted is what
 // was taken back, as a negative number.
 func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, opts ...Option) *Cmd {
-	return ask(ctx, l.client, charges, "CL.REFUND", key, limits, limitOptions(opts))
+	return ask(ctx, l.client, charges, "CL.REFUND", key, withoutSpare(limits), limitOptions(opts))
+}
+
+// Ban sends CL.BAN: every call on key is limited for d, whatever its limits would say. A ban
+// is never shortened, but 0 lifts it. The result is for how long the key is banned now.
+func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) *Reply[time.Duration] {
+	return send(ctx, l.client, repeatable, parseBan, "CL.BAN", key, waitWord(d))
 }
 
 // Wait sends CL.WAIT: it reserves the units and is answered when their time has come,
@@ -113,121 +117,4 @@ func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, timeout t
 		return failed(name, err)
 	}
 	return ask(ctx, client, charges, name, key, limits, append(limitOptions(opts), timeoutOption(timeout)))
-}
-
-// compact asks for a reply of integers alone, which has the same form in RESP2 and RESP3.
-const compact = "COMPACT"
-
-func ask(ctx context.Context, client Client, e effect, name, key string, limits Limits, opts []LimitOption) *Cmd {
-	args := []any{name, key}
-	for _, limit := range limits {
-		words, err := limit.words()
-		if err != nil {
-			return failed(name, err)
-		}
-		args = append(args, words...)
-	}
-	for _, o := range opts {
-		args = append(args, o.words()...)
-	}
-	if len(args) > 2 { // otherwise the server's error would be about a word that the caller did not write
-		args = append(args, compact)
-	}
-	parse := func(reply any) (Result, error) { return parseCompact(reply, len(limits)) }
-	return send(ctx, client, e, parse, args...)
-}
-
-// effect says what a command does to its key.
-type effect int
-
-const (
-	charges effect = iota
-	onlyReads
-)
-
-func send(ctx context.Context, client Client, e effect, parse func(any) (Result, error), args ...any) *Cmd {
-	cmd := redis.NewCmd(ctx, args...)
-	cmd.SetFirstKeyPos(1)
-	c := &Cmd{name: args[0].(string), cmd: cmd, parse: parse}
-	var cmder redis.Cmder = cmd
-	if e == charges {
-		cmder = once{cmd}
-	}
-	_ = client.Process(ctx, cmder) // cmd holds the error as well
-	return c
-}
-
-// once is a command that go-redis does not repeat.
-type once struct{ *redis.Cmd }
-
-// NoRetry is asked by go-redis before it sends a command again.
-func (once) NoRetry() bool { return true }
-
-// Cmd is a command that was sent, or queued in a pipeline.
-type Cmd struct {
-	name  string
-	cmd   *redis.Cmd
-	parse func(reply any) (Result, error)
-	err   error
-}
-
-func failed(name string, err error) *Cmd { return &Cmd{name: name, err: err} }
-
-// ErrNoModule is the error of a server that does not know the command, or whose module does
-// not know COMPACT, such as version 0.1.0.
-var ErrNoModule = errors.New("the server has not loaded throttle.so, or an older one")
-
-// Result is the server's answer. Being limited is no error; see Result.Err. An error
-// wraps what go-redis or the server said; IsOutage tells whether Redis is to blame.
-func (c *Cmd) Result() (Result, error) {
-	result, err := c.result()
-	switch {
-	case err == nil:
-		return result, nil
-	case redis.HasErrorPrefix(err, "unknown command"), redis.HasErrorPrefix(err, "syntax error near '"+compact+"'"):
-		return Result{}, fmt.Errorf("ratelimit: %s: %w: %w", c.name, ErrNoModule, err)
-	}
-	return Result{}, fmt.Errorf("ratelimit: %s: %w", c.name, err)
-}
-
-func (c *Cmd) result() (Result, error) {
-	if c.err != nil {
-		return Result{}, c.err
-	}
-	reply, err := c.cmd.Result()
-	if err != nil {
-		return Result{}, err
-	}
-	return c.parse(reply)
-}
-
-// patience is how much longer than the server's answer may take a read may take.
-const patience = 10 * time.Second
-
-// patient returns client with a read timeout longer than timeout, 0 being forever.
-func patient(client Client, timeout time.Duration) (Client, error) {
-	var readTimeout time.Duration
-	switch c := client.(type) {
-	case *redis.Client:
-		if suffices(c.Options().ReadTimeout, timeout) {
-			return c, nil
-		}
-		if timeout == 0 {
-			return c.WithTimeout(0), nil
-		}
-		return c.WithTimeout(timeout + patience), nil
-	case *redis.ClusterClient:
-		readTimeout = c.Options().ReadTimeout
-	case *redis.Ring:
-		readTimeout = c.Options().ReadTimeout
-	}
-	if !suffices(readTimeout, timeout) {
-		return nil, fmt.Errorf("the client's ReadTimeout of %v must be longer than the timeout, %v", readTimeout, timeout)
-	}
-	return client, nil
-}
-
-// suffices says whether a read timeout, which is none at 0 and below, outlasts timeout.
-func suffices(readTimeout, timeout time.Duration) bool {
-	return readTimeout <= 0 || (timeout > 0 && timeout < readTimeout)
 }

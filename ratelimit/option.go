@@ -2,7 +2,8 @@ package ratelimit
 
 import "time"
 
-// LimitOption is an option of Limit.
+// LimitOption is an option of Limit. UpTo, Strict, Force and MaxWait exclude each other: the
+// server refuses a call with two of them.
 type LimitOption interface {
 	words() []any
 }
@@ -29,9 +30,17 @@ func (w words) words() []any { return w }
 // Result.Granted is what it took.
 func UpTo() LimitOption { return words{"UPTO"} }
 
-// Strict charges a denied call as well, up to an empty bucket: who keeps hammering stays
-// out.
+// Strict charges a denied call as well, up to an empty bucket: a caller that keeps
+// retrying stays blocked.
 func Strict() LimitOption { return words{"STRICT"} }
+
+// Force charges the call come what may, into debt: what was used is a fact. Result.Limited
+// tells whether the units were there, Result.Granted how many were charged.
+func Force() LimitOption { return words{"FORCE"} }
+
+// Ban makes a call that is limited ban its key for d: until then every call on the key is
+// limited (Result.Banned), and writes nothing. It does not go with MaxWait.
+func Ban(d time.Duration) LimitOption { return words{"BAN", waitWord(d)} }
 
 // MaxWait reserves units that come within d, in whole milliseconds, when they are not
 // there yet. The caller has to wait for Result.Wait before it goes ahead. Only Rate

@@ -17,8 +17,13 @@ type Result struct {
 	// Limited says that the call was denied.
 	Limited bool
 	// Rule is the index in Limits of the limit that decided: of a denied call the one
-	// with the longest wait, otherwise the one with the fewest units left.
+	// with the longest wait, otherwise the one with the fewest units left. Of a banned
+	// key it is 0, since Limit is that of the first limit then.
 	Rule int
+	// Banned says that the call was denied because its key is banned, whatever its limits
+	// would say. The times tell the rest of the ban. Throttle cannot tell, and leaves it
+	// false.
+	Banned bool
 	// Limit is how many units that limit holds when it is full.
 	Limit int64
 	// Remaining is how many units could be taken right now.
@@ -37,6 +42,10 @@ type Result struct {
 	Wait time.Duration
 	// By is where the call was decided: by the server, unless something stands before it.
 	By Source
+	// Shadowed says that a Limit with Shadow would have denied the call.
+	Shadowed bool
+	// Shadow is the index in Limits of the first such limit, 0 when there is none.
+	Shadow int
 }
 
 // Err is nil, or a *LimitedError when the call was denied.
@@ -55,6 +64,9 @@ type LimitedError struct {
 }
 
 func (e *LimitedError) Error() string {
+	if e.Banned {
+		return fmt.Sprintf("limited: banned, retry after %v", e.RetryAfter)
+	}
 	if e.RetryAfter == Never {
 		return fmt.Sprintf("limited: the call costs more than the limit of %d", e.Limit)
 	}
@@ -78,16 +90,15 @@ func parseThrottle(reply any, cost int64) (Result, error) {
 }
 
 // parseCompact reads the reply of the other commands with COMPACT: an array of integers.
-// Those beyond the ninth are of a newer server. rules is how many limits were asked.
+// Those beyond the tenth are of a newer server. rules is how many limits were asked.
 func parseCompact(reply any, rules int) (Result, error) {
 	elements, _ := reply.([]any)
-	var n [9]int64
+	var n [10]int64
 	if !integers(elements, n[:]) {
 		return Result{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
 	}
 	r := Result{
 		Limited:    n[0] != 0,
-		Rule:       int(n[1]) - 1,
 		Limit:      n[2],
 		Remaining:  n[3],
 		ResetAfter: times(n[5], time.Millisecond),
@@ -98,10 +109,21 @@ func parseCompact(reply any, rules int) (Result, error) {
 	if r.Limited {
 		r.RetryAfter = times(n[4], time.Millisecond)
 	}
-	if r.Rule < 0 || r.Rule >= rules {
+	// Both count from 1. No limit decides while the key is banned; most often there is no shadow.
+	r.Banned, r.Rule = r.Limited && n[1] == 0, int(max(n[1]-1, 0))
+	r.Shadowed, r.Shadow = n[9] != 0, int(max(n[9]-1, 0))
+	if n[1] < 0 || (n[1] == 0 && !r.Banned) || n[1] > int64(rules) || n[9] < 0 || n[9] > int64(rules) {
 		return Result{}, fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, rules)
 	}
 	return r, nil
+}
+
+func parseBan(reply any) (time.Duration, error) {
+	ms, ok := reply.(int64)
+	if !ok {
+		return 0, fmt.Errorf("the reply is %v, not an integer", reply)
+	}
+	return times(ms, time.Millisecond), nil
 }
 
 // integers fills n from the first elements, and says whether there are as many and all are

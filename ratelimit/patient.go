@@ -1,0 +1,39 @@
+package ratelimit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// patience is how much longer than the server's answer may take a read may take.
+const patience = 10 * time.Second
+
+// patient returns client with a read timeout longer than timeout, 0 being forever.
+func patient(client Client, timeout time.Duration) (Client, error) {
+	var readTimeout time.Duration
+	switch c := client.(type) {
+	case *redis.Client:
+		if suffices(c.Options().ReadTimeout, timeout) {
+			return c, nil
+		}
+		if timeout == 0 {
+			return c.WithTimeout(0), nil
+		}
+		return c.WithTimeout(timeout + patience), nil
+	case *redis.ClusterClient:
+		readTimeout = c.Options().ReadTimeout
+	case *redis.Ring:
+		readTimeout = c.Options().ReadTimeout
+	}
+	if !suffices(readTimeout, timeout) {
+		return nil, fmt.Errorf("the client's ReadTimeout of %v must be longer than the timeout, %v", readTimeout, timeout)
+	}
+	return client, nil
+}
+
+// suffices says whether a read timeout, which is none at 0 and below, outlasts timeout.
+func suffices(readTimeout, timeout time.Duration) bool {
+	return readTimeout <= 0 || (timeout > 0 && timeout < readTimeout)
+}
