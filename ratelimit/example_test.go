@@ -111,6 +111,105 @@ func ExampleLimiter_Refund() {
 	// Output: 900 930 <nil>
 }
 
+// One request and the tokens it used are one decision.
+func ExampleLimit_Take() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	requests, tokens := ratelimit.Rate(60, time.Hour), ratelimit.Rate(100_000, time.Hour)
+	result, err := ratelimit.New(client).Limit(ctx, "llm:42", ratelimit.Limits{requests.Take(1), tokens.Take(523)}).Result()
+	fmt.Println(result.Limited, result.Remaining, err)
+	// Output: false 59 <nil>
+}
+
+// The last 20 units are for callers that matter more.
+func ExampleLimit_Spare() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+	api := ratelimit.Fixed(100, 24*time.Hour)
+	for _, limit := range []ratelimit.Limit{api, api.Spare(20)} {
+		result, err := limiter.Limit(ctx, "api:7", ratelimit.Limits{limit}, ratelimit.Cost(70)).Result()
+		fmt.Println(result.Limited, result.Remaining, err)
+	}
+	// Output:
+	// false 30 <nil>
+	// true 10 <nil>
+}
+
+// A new limit is tried out before it is enforced.
+func ExampleLimit_Shadow() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+	limits := ratelimit.Limits{ratelimit.Fixed(1000, 24*time.Hour), ratelimit.Rate(2, time.Hour).Shadow()}
+	for range 3 {
+		result, err := limiter.Limit(ctx, "api:8", limits).Result()
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if result.Shadowed {
+			fmt.Println("would have been limited by", limits[result.Shadow])
+		}
+	}
+	// Output: would have been limited by RATE 2/1h SHADOW
+}
+
+func ExampleFixedMonths() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	plan := ratelimit.Limits{ratelimit.FixedMonths(100_000, 1).In("Europe/Berlin")}
+	result, err := ratelimit.New(client).Limit(ctx, "plan:42", plan, ratelimit.Cost(250)).Result()
+	fmt.Println(result.Remaining, result.ResetAfter <= 32*24*time.Hour, err)
+	// Output: 99750 true <nil>
+}
+
+// What was used is a fact: it is charged also where it is not there.
+func ExampleForce() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limits := ratelimit.Limits{ratelimit.Rate(1000, time.Hour)}
+	result, err := ratelimit.New(client).Limit(ctx, "tokens:42", limits, ratelimit.Cost(1500), ratelimit.Force()).Result()
+	fmt.Println(result.Limited, result.Granted, result.ResetAfter.Round(time.Minute), err)
+	// Output: true 1500 1h30m0s <nil>
+}
+
+func ExampleBan() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+	attempts := ratelimit.Limits{ratelimit.Rate(2, time.Minute)}
+	for range 4 {
+		result, err := limiter.Limit(ctx, "login:7", attempts, ratelimit.Ban(15*time.Minute)).Result()
+		fmt.Println(result.Limited, result.Banned, result.RetryAfter.Round(time.Minute), err)
+	}
+	// Output:
+	// false false 0s <nil>
+	// false false 0s <nil>
+	// true false 15m0s <nil>
+	// true true 15m0s <nil>
+}
+
+func ExampleLimiter_Ban() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+	banned, err := limiter.Ban(ctx, "user:13", time.Hour).Result()
+	fmt.Println(banned.Round(time.Minute), err)
+	banned, err = limiter.Ban(ctx, "user:13", 0).Result() // lifts the ban
+	fmt.Println(banned, err)
+	// Output:
+	// 1h0m0s <nil>
+	// 0s <nil>
+}
+
 func ExampleLimiter_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

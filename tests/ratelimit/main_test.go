@@ -33,8 +33,14 @@ func TestExamplesOfTheDocumentationPrintWhatTheyPromise(t *testing.T) {
 	root, err := server.RepositoryRoot()
 	require.NoError(t, err)
 	folder := filepath.Join(root, "ratelimit")
-	source, err := os.ReadFile(filepath.Join(folder, "example_test.go"))
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	require.NoError(t, err)
+	examples := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		examples += strings.Count(string(source), "\nfunc Example")
+	}
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -43,5 +49,5 @@ func TestExamplesOfTheDocumentationPrintWhatTheyPromise(t *testing.T) {
 	cmd.Env = append(os.Environ(), "THROTTLE_ADDR="+server.Start(t).Addr())
 	printed, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(printed))
-	assert.Equal(t, strings.Count(string(source), "\nfunc Example"), strings.Count(string(printed), "--- PASS: Example"), string(printed))
+	assert.Equal(t, examples, strings.Count(string(printed), "--- PASS: Example"), string(printed))
 }
