@@ -35,13 +35,7 @@ func policiesOf(limits Limits) ([]policy, error) {
 		if err := limit.check(); err != nil {
 			return nil, fmt.Errorf("ratelimit: %w", err)
 		}
-		p := policy{name: limit.name, unit: limit.unit}
-		if p.name == "" {
-			p.name = "default"
-			if len(limits) > 1 {
-				p.name = "limit-" + strconv.Itoa(i+1)
-			}
-		}
+		p := policy{name: limits.policyName(i), unit: limit.unit}
 		p.quota, p.window = limit.quota()
 		policies[i] = p
 	}
@@ -50,6 +44,22 @@ func policiesOf(limits Limits) ([]policy, error) {
 	}
 	return policies, nil
 }
+
+// policyName is what the policy of l[i] is called.
+func (l Limits) policyName(i int) string {
+	switch {
+	case l[i].name != "":
+		return l[i].name
+	case len(l) == 1:
+		return "default"
+	case i < len(numbered):
+		return numbered[i]
+	}
+	return "limit-" + strconv.Itoa(i+1) // more than the server takes
+}
+
+// numbered are the names of limits that have none, for as many as a call may have.
+var numbered = [...]string{"limit-1", "limit-2", "limit-3", "limit-4", "limit-5", "limit-6", "limit-7", "limit-8"}
 
 // quota is the quota and window to announce: the window is the time in which a full
 // limit gets all its units back, in whole seconds, the quota what it gets back in it.
@@ -94,29 +104,46 @@ func policyList(policies []policy, partitionKey []byte) httpsfv.List {
 	return list
 }
 
-func serviceLimit(p policy, result Result, partitionKey []byte) httpsfv.List {
+// serviceLimits tells of the limit that decided, or of all limits when none did: a key that is banned has
+// nothing left of any.
+func serviceLimits(policies []policy, result Result, partitionKey []byte) httpsfv.List {
+	if result.Rule < 0 {
+		list := make(httpsfv.List, len(policies))
+		for i, p := range policies {
+			list[i] = serviceLimit(p, 0, max(result.NextAfter, result.RetryAfter), partitionKey)
+		}
+		return list
+	}
+	return httpsfv.List{serviceLimit(policies[result.Rule], result.Remaining, result.NextAfter, partitionKey)}
+}
+
+func serviceLimit(p policy, remaining int64, nextAfter time.Duration, partitionKey []byte) httpsfv.Item {
 	item := httpsfv.NewItem(p.name)
-	item.Params.Add("r", min(result.Remaining, maxFieldInteger))
+	item.Params.Add("r", min(remaining, maxFieldInteger))
 	// The time in which no more than the remaining units can be used: after it there is
 	// one more. A full limit gets none.
-	if result.NextAfter > 0 {
-		item.Params.Add("t", ceilSeconds(result.NextAfter))
+	if nextAfter > 0 {
+		item.Params.Add("t", ceilSeconds(nextAfter))
 	}
 	if partitionKey != nil {
 		item.Params.Add("pk", partitionKey)
 	}
-	return httpsfv.List{item}
+	return item
 }
 
 // setHeader sets the fields of a response after result. partitionKey may be nil.
 func setHeader(h http.Header, policies []policy, result Result, partitionKey []byte) {
 	addField(h, policyField, policyList(policies, partitionKey))
-	addField(h, rateLimitField, serviceLimit(policies[result.Rule], result, partitionKey))
+	addField(h, rateLimitField, serviceLimits(policies, result, partitionKey))
 	if result.Limited && result.RetryAfter != Never {
 		// It must not point to before the end of t, and does not: there has to be one unit
 		// more at least.
-		h.Set("Retry-After", strconv.FormatInt(max(ceilSeconds(result.RetryAfter), 1), 10))
+		setRetryAfter(h, result.RetryAfter)
 	}
+}
+
+func setRetryAfter(h http.Header, d time.Duration) {
+	h.Set("Retry-After", strconv.FormatInt(max(ceilSeconds(d), 1), 10))
 }
 
 // addField adds to what an outer limiter has put there: both fields are lists.
@@ -134,4 +161,34 @@ func ceilSeconds(d time.Duration) int64 {
 		seconds++
 	}
 	return seconds
+}
+
+// XRateLimit is whether a Middleware sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset as
+// well, and what the last of them says. No standard defines these fields, and services differ about Reset.
+type XRateLimit int
+
+// Whether there are X-RateLimit fields, and the unit of X-RateLimit-Reset: the time when the limit is full.
+const (
+	NoXRateLimit      XRateLimit = iota
+	XRateLimitSeconds            // seconds from now
+	XRateLimitUnix               // seconds since the Unix epoch, by the clock of this process
+)
+
+// setXRateLimit sets the fields of the limit that decided. They have room for one: of nested middlewares it is
+// the one that denied the request, otherwise the one with the fewest units left.
+func setXRateLimit(h http.Header, form XRateLimit, result Result, now time.Time) {
+	if form == NoXRateLimit {
+		return
+	}
+	outer, err := strconv.ParseInt(h.Get("X-RateLimit-Remaining"), 10, 64)
+	if err == nil && outer <= result.Remaining && !result.Limited {
+		return
+	}
+	reset := ceilSeconds(result.ResetAfter)
+	if form == XRateLimitUnix { // no earlier than the time itself, whose fractions are cut
+		reset = now.Add(result.ResetAfter).Add(time.Second - 1).Unix()
+	}
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(result.Limit, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(result.Remaining, 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
 }

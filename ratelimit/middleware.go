@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
+	"time"
+
+	"redis-throttle/ratelimit/keyby"
 )
 
 // Middleware limits the requests to an http.Handler. A request that is let through gets
@@ -21,14 +22,23 @@ import (
 // of the one that decided how many units remain (r) and when there is one more (t,
 // seconds).
 //
-// Several may be nested; each adds its policies.
+// Several may be nested; each adds its policies. A response after a decision that was made without any limit
+// (FromPolicy) has none of the fields, and one that is denied then gets status 503.
 type Middleware struct {
-	// Limiter, Limits and Key are required. Key says who is limited: the key in Redis
-	// for a request, such as "api:" + RemoteHost(r). Requests with the key "" are not
-	// limited.
+	// Limiter, Limits and Key are required; Limits and Key are not where each of Routes has its own, and all
+	// other requests are then not limited. Key says who is limited: the key in Redis for a request, such as
+	// "api:" + RemoteHost(r); package keyby has more. Requests with the key "" are not limited.
 	Limiter Decider
 	Limits  Limits
 	Key     func(r *http.Request) string
+
+	// Routes are limits of their own for some requests, in place of Limits. Several that match are as with
+	// an http.ServeMux: the most specific one applies.
+	Routes []Route
+
+	// LimitsFor picks the limits of a request that none of Routes matches, such as by the plan of the
+	// caller. Where it returns none, Limits apply, which are then required.
+	LimitsFor func(r *http.Request) Limits
 
 	// Cost is how many units a request takes; nil is 1 for each.
 	Cost func(r *http.Request) int64
@@ -39,63 +49,79 @@ type Middleware struct {
 	// key that holds something else. It is answered with status 500, whatever FailClosed says.
 	FailClosed bool
 
+	// OutageRetryAfter is what Retry-After says in a 503: 1 s when it is 0; negative leaves the field out.
+	OutageRetryAfter time.Duration
+
 	// OnError is called with every error, outage or mistake; nil logs them through slog.
 	OnError func(r *http.Request, err error)
 
 	// Denied writes the response to a limited request. The header fields are set, the
-	// status is not; nil writes status 429 and a problem document.
+	// status is not; nil writes status 429 and a problem document. The Rule of result is -1 when the key is
+	// banned.
 	Denied func(w http.ResponseWriter, r *http.Request, result Result)
 
 	// PartitionKey goes into the fields as pk: it tells apart the quotas of a client who
 	// has several. Clients see it, so it must not hold secrets. Nil leaves it out.
 	PartitionKey func(r *http.Request) []byte
+
+	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset.
+	XRateLimit XRateLimit
 }
 
 // Wrap returns next behind the limits. It panics when a required field is missing, a
-// limit is none, or its name cannot be written into a header field: those are mistakes
-// in the program.
+// limit is none, its name cannot be written into a header field, or the pattern of a route is invalid:
+// those are mistakes in the program.
 func (m Middleware) Wrap(next http.Handler) http.Handler {
-	if m.Limiter == nil || len(m.Limits) == 0 || m.Key == nil {
-		panic("ratelimit: Middleware needs a Limiter, Limits and a Key")
-	}
-	policies, err := policiesOf(m.Limits)
+	rules, err := m.rules()
 	if err != nil {
 		panic(err)
-	}
-	if m.Denied == nil {
-		m.Denied = func(w http.ResponseWriter, _ *http.Request, result Result) {
-			writeProblem(w, policies[result.Rule])
-		}
 	}
 	if m.OnError == nil {
 		m.OnError = logError
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key := m.Key(r)
-		if key == "" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		result, err := m.ask(r, key)
+		rule, err := rules.of(r)
 		if err != nil {
 			m.failed(w, r, next, err)
 			return
 		}
-		setHeader(w.Header(), policies, result, m.partitionKey(r))
-		if result.Limited {
-			m.Denied(w, r, result)
+		key := rule.keyOf(r)
+		if key == "" {
+			next.ServeHTTP(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		result, err := m.ask(r, key, rule)
+		if err != nil {
+			m.failed(w, r, next, err)
+			return
+		}
+		if result.By == FromPolicy {
+			if result.Limited {
+				m.unavailable(w)
+				return
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		setHeader(w.Header(), rule.policies, result, m.partitionKey(r))
+		setXRateLimit(w.Header(), m.XRateLimit, result, time.Now())
+		switch {
+		case !result.Limited:
+			next.ServeHTTP(w, r)
+		case m.Denied != nil:
+			m.Denied(w, r, result)
+		default:
+			writeProblem(w, rule.policies, result)
+		}
 	})
 }
 
-func (m Middleware) ask(r *http.Request, key string) (Result, error) {
+func (m Middleware) ask(r *http.Request, key string, rule rule) (Result, error) {
 	var opts []LimitOption
-	if m.Cost != nil {
-		opts = append(opts, Cost(m.Cost(r)))
+	if rule.cost != nil {
+		opts = append(opts, Cost(rule.cost(r)))
 	}
-	return m.Limiter.Decide(r.Context(), key, m.Limits, opts...)
+	return m.Limiter.Decide(r.Context(), key, rule.limits, opts...)
 }
 
 func (m Middleware) partitionKey(r *http.Request) []byte {
@@ -116,29 +142,43 @@ func (m Middleware) failed(w http.ResponseWriter, r *http.Request, next http.Han
 	case !IsOutage(err):
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 	case m.FailClosed:
-		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+		m.unavailable(w)
 	default:
 		next.ServeHTTP(w, r)
 	}
+}
+
+// unavailable answers a request that nobody could decide about.
+func (m Middleware) unavailable(w http.ResponseWriter) {
+	if m.OutageRetryAfter >= 0 {
+		setRetryAfter(w.Header(), m.OutageRetryAfter) // at least a second
+	}
+	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }
 
 func logError(r *http.Request, err error) {
 	slog.ErrorContext(r.Context(), "a request could not be checked against its rate limit", "error", err)
 }
 
-// writeProblem writes the problem document "quota-exceeded" of section 5.1 of the draft.
-func writeProblem(w http.ResponseWriter, violated policy) {
-	body, _ := json.Marshal(struct { // strings and an integer always encode
+// writeProblem writes a problem document of section 5 of the draft: "quota-exceeded", or
+// "abnormal-usage-detected" when the key is banned.
+func writeProblem(w http.ResponseWriter, policies []policy, result Result) {
+	problem := struct {
 		Type     string   `json:"type"`
 		Title    string   `json:"title"`
 		Status   int      `json:"status"`
-		Violated []string `json:"violated-policies"`
+		Violated []string `json:"violated-policies,omitempty"`
 	}{
-		Type:     "https://iana.org/assignments/http-problem-types#quota-exceeded",
-		Title:    "Quota Exceeded",
-		Status:   http.StatusTooManyRequests,
-		Violated: []string{violated.name},
-	})
+		Type:   "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+		Title:  "Abnormal Usage Detected",
+		Status: http.StatusTooManyRequests,
+	}
+	if result.Rule >= 0 {
+		problem.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+		problem.Title = "Quota Exceeded"
+		problem.Violated = []string{policies[result.Rule].name}
+	}
+	body, _ := json.Marshal(problem) // strings and an integer always encode
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(http.StatusTooManyRequests)
 	_, _ = w.Write(append(body, '\n')) // a client that has left cannot be told
@@ -146,24 +186,5 @@ func writeProblem(w http.ResponseWriter, violated policy) {
 
 // RemoteHost is the address of the peer of r, for Middleware.Key. Of IPv6 addresses it is
 // the network (/64), since a single host has all addresses of one. Behind a proxy the
-// peer is the proxy: take the client's address from the header field that the proxy
-// sets, and only if clients cannot set it themselves.
-func RemoteHost(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() {
-		return addr.String()
-	}
-	network, err := addr.Prefix(64)
-	if err != nil {
-		return host
-	}
-	return network.String()
-}
+// peer is the proxy: take keyby.Client, which knows the proxies.
+func RemoteHost(r *http.Request) string { return keyby.RemoteHost(r) }

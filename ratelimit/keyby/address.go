@@ -1,0 +1,122 @@
+package keyby
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// RemoteHost is the address of the peer of r. Of IPv6 addresses it is the network (/64), since a single host has
+// all addresses of one. Behind a proxy the peer is the proxy: take Client.
+func RemoteHost(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	return network(plain(addr))
+}
+
+// Client is the address of the client, in the form of RemoteHost, behind proxies whose addresses are trusted:
+//
+//	keyby.Client(netip.MustParsePrefix("10.1.0.0/24"), netip.MustParsePrefix("2001:db8:1::/64"))
+//
+// A peer that is none of them is the client, whatever the request says. Otherwise X-Forwarded-For is read from its
+// right end, where the nearest proxy wrote: the client is the first address there that is not trusted. What stands
+// to the left of that is what the client made up. An entry that is no address ends the search, too, and the proxy
+// that let it through is taken for the client; so is the outermost proxy when all are trusted.
+//
+// Trust the proxies alone, and no network that clients are in. Each proxy must append to X-Forwarded-For or replace
+// it. Forwarded (RFC 7239) is not read: a proxy that writes one of the two fields passes the other on as the client
+// wrote it. The entries may have ports, and IPv6 addresses brackets.
+func Client(trusted ...netip.Prefix) Func {
+	proxies := make([]netip.Prefix, len(trusted))
+	for i, p := range trusted {
+		if !p.IsValid() {
+			panic("keyby: Client needs networks, such as netip.MustParsePrefix(\"10.1.0.0/24\")")
+		}
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+		proxies[i] = p
+	}
+	return func(r *http.Request) string {
+		peer, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil {
+			return RemoteHost(r)
+		}
+		return network(behind(proxies, plain(peer.Addr()), r.Header["X-Forwarded-For"]))
+	}
+}
+
+// behind walks from peer to the client. Several fields of a name are one list.
+func behind(proxies []netip.Prefix, peer netip.Addr, fields []string) netip.Addr {
+	at := peer
+	for i := len(fields) - 1; i >= 0; i-- {
+		for rest, more := fields[i], true; more; {
+			if !within(proxies, at) {
+				return at
+			}
+			entry := rest
+			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
+				rest, entry = rest[:comma], rest[comma+1:]
+			} else {
+				more = false
+			}
+			addr, ok := parseEntry(entry)
+			if !ok {
+				return at
+			}
+			at = addr
+		}
+	}
+	return at
+}
+
+// parseEntry reads an address with or without a port: 203.0.113.7, 203.0.113.7:80, 2001:db8::1, [2001:db8::1],
+// [2001:db8::1]:80.
+func parseEntry(entry string) (netip.Addr, bool) {
+	entry = strings.Trim(entry, " \t")
+	if addr, err := netip.ParseAddr(entry); err == nil {
+		return plain(addr), true
+	}
+	if port, err := netip.ParseAddrPort(entry); err == nil {
+		return plain(port.Addr()), true
+	}
+	if inner, ok := strings.CutPrefix(entry, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok {
+			if addr, err := netip.ParseAddr(inner); err == nil && addr.Is6() {
+				return plain(addr), true
+			}
+		}
+	}
+	return netip.Addr{}, false
+}
+
+func within(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, n := range networks {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain is addr as it is compared: of IPv4 in IPv6 the IPv4 address, and without a zone.
+func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
+
+// network is what an address counts as.
+func network(addr netip.Addr) string {
+	if addr.Is4() {
+		return addr.String()
+	}
+	prefix, err := addr.Prefix(64)
+	if err != nil {
+		return addr.String()
+	}
+	return prefix.String()
+}

@@ -1,0 +1,93 @@
+package sloglimit
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"redis-throttle/ratelimit"
+)
+
+func TestWhatIsLogged(t *testing.T) {
+	t.Parallel()
+	limits := ratelimit.Limits{ratelimit.Rate(1, time.Second).Named("hourly")}
+	denied := ratelimit.Result{Limited: true, RetryAfter: time.Second, By: ratelimit.FromCache}
+	banned := ratelimit.Result{Limited: true, Rule: -1, RetryAfter: time.Minute}
+	never := ratelimit.Result{Limited: true, RetryAfter: ratelimit.Never}
+	shown := func(key string) string { return strings.ToUpper(key) }
+	for _, c := range []struct {
+		rule string
+		key  func(string) string
+		d    ratelimit.Decision
+		want string
+	}{
+		{"an allowed request", shown, ratelimit.Decision{}, ""},
+		{"a caller that left", shown, ratelimit.Decision{Err: context.Canceled}, ""},
+		{"a denial", nil, ratelimit.Decision{Result: denied}, `level=INFO msg="rate limited" by=cache duration=0s policy=hourly retry_after=1s`},
+		{"a denial, with its key", shown, ratelimit.Decision{Result: denied}, `level=INFO msg="rate limited" key=ANN by=cache duration=0s policy=hourly retry_after=1s`},
+		{"more than the limit holds", nil, ratelimit.Decision{Result: never}, `level=INFO msg="rate limited" by=server duration=0s policy=hourly`},
+		{"a ban", nil, ratelimit.Decision{Result: banned}, `level=INFO msg=banned by=server duration=0s retry_after=1m0s`},
+		{"an outage", nil, ratelimit.Decision{Err: io.EOF}, `level=WARN msg="a rate limit could not be checked" by=server duration=0s outcome=outage error=EOF`},
+		{"a mistake", nil, ratelimit.Decision{Err: io.ErrClosedPipe}, `level=WARN msg="a rate limit could not be checked" by=server duration=0s outcome=error error="io: read/write on closed pipe"`},
+	} {
+		var out bytes.Buffer
+		c.d.Key, c.d.Limits = "ann", limits
+		New(Options{Logger: text(&out, slog.LevelDebug), Key: c.key})(t.Context(), c.d)
+		assert.Equal(t, c.want, strings.TrimSpace(out.String()), c.rule)
+	}
+}
+
+func text(out io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// Of a million denials a second, ten lines; each kind has its own ten.
+func TestAFloodOfDenialsIsNoFloodOfLines(t *testing.T) {
+	t.Parallel()
+	var v valve
+	now := time.Now()
+	passed := 0
+	for range 1_000_000 {
+		if _, ok := v.pass(now, 10); ok {
+			passed++
+		}
+		now = now.Add(time.Microsecond)
+	}
+	assert.Equal(t, 10, passed)
+	leftOut, ok := v.pass(now, 10)
+	assert.True(t, ok)
+	assert.EqualValues(t, 1_000_000-10, leftOut)
+	leftOut, _ = v.pass(now, 10)
+	assert.Zero(t, leftOut)
+
+	var out bytes.Buffer
+	observe := New(Options{Logger: text(&out, slog.LevelDebug), PerSecond: 1})
+	began := time.Now()
+	for range 1000 {
+		observe(t.Context(), ratelimit.Decision{Limits: ratelimit.Limits{{}}, Result: ratelimit.Result{Limited: true}})
+		observe(t.Context(), ratelimit.Decision{Err: io.EOF})
+	}
+	seconds := int(time.Since(began)/time.Second) + 1
+	for _, level := range []string{"INFO", "WARN"} {
+		lines := strings.Count(out.String(), "level="+level)
+		assert.GreaterOrEqual(t, lines, 1)
+		assert.LessOrEqual(t, lines, seconds)
+	}
+}
+
+func TestWhatIsNotLoggedCostsNothing(t *testing.T) {
+	observe := New(Options{Logger: text(io.Discard, slog.LevelError)})
+	d := ratelimit.Decision{Limits: ratelimit.Limits{ratelimit.Rate(1, time.Second)}, Result: ratelimit.Result{Limited: true}}
+	assert.Zero(t, testing.AllocsPerRun(100, func() { observe(context.Background(), d) }))
+}
