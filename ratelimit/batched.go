@@ -1,0 +1,531 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Refunder gives units back: a Limiter, or what stands before one.
+type Refunder interface {
+	GiveBack(ctx context.Context, key string, limits Limits, units int64) error
+}
+
+// GiveBack is Refund, and whether it went wrong.
+func (l *Limiter) GiveBack(ctx context.Context, key string, limits Limits, units int64) error {
+	_, err := l.Refund(ctx, key, limits, Cost(units)).Result()
+	return err
+}
+
+// giveBack hands units on to next, if it can give any back.
+func giveBack(ctx context.Context, next Decider, key string, limits Limits, units int64) error {
+	if refunder, ok := next.(Refunder); ok {
+		return refunder.GiveBack(ctx, key, limits, units)
+	}
+	return errors.New("ratelimit: the limiter has no GiveBack")
+}
+
+// Batching is how a Batched goes about it. The zero Batching is a good one.
+type Batching struct {
+	// Units is how many units of a key are held at most; 100 when 0.
+	Units int64
+	// MaxAge is how long a unit is held at most; 100 ms when 0.
+	MaxAge time.Duration
+	// Keys is how many keys have units at a time; 10,000 when 0. Calls on others go to the
+	// server, one by one.
+	Keys int
+	// OnError is called when units could not be given back. They stay charged. Nil ignores it.
+	OnError func(err error)
+}
+
+const (
+	defaultBatch     = 100
+	defaultMaxAge    = 100 * time.Millisecond
+	defaultBatchKeys = 10_000
+	// giveBackTimeout bounds what does not matter to anybody who waits.
+	giveBackTimeout = time.Second
+	// reported is how far a time in a Result is rounded up.
+	reported = time.Millisecond
+)
+
+// Batched takes units of a key from the server by the batch (UPTO) and hands them out in process,
+// for keys that are asked about thousands of times a second. Callers that come at the same time
+// share one call to the server.
+//
+// # What holds
+//
+// A unit is charged on the server before it is handed out, and handed out once. So all processes
+// together never hand out more than the server let through. A unit may be handed out up to MaxAge
+// after it was charged. So in any interval all processes together hand out
+//
+//   - at most what the limits let through in an interval that is longer by MaxAge, and
+//   - at most Units for each process more than the limits let through in it.
+//
+// To stay below a limit in each interval of its own length, define it smaller by Units for each
+// process. A Fixed that is the only limit needs no such care: its units end with their window.
+//
+// # What it withholds
+//
+// Units for each process and key at most, for MaxAge at most: another process may be limited
+// although there are units left here. The first batch of a key is one unit. Batches double while
+// they are used up, and shrink to what was used when they are not, so a key that is asked about
+// less than once in MaxAge is not batched.
+//
+// What is left after MaxAge is given back, and Close gives back the rest, with CL.REFUND. Units
+// that the limit would count no longer are not: they have come back by themselves. A process that
+// crashes leaves its units charged, as if it had handed them out.
+//
+// # What is not batched
+//
+// Calls that cost 0 or more than Units, with options beside Cost, or with limits that have TAKE
+// or SHADOW. They go to the Decider behind, and may be limited by what is withheld. So do all calls
+// on a key for MaxAge after that Decider decided without the server.
+//
+// Denials are remembered until their RetryAfter, as by a Cached. A Result from a batch has the
+// deciding limit and the times of the call that fetched it, counted down; Remaining is what that
+// call left on the server and what is left of the batch.
+//
+// A call for a batch goes on when the context of the caller that needed it ends, as others may wait
+// for it: give the client a short read timeout.
+type Batched struct {
+	next    Decider
+	b       Batching
+	denials denials
+
+	mu     sync.Mutex
+	pots   map[call]*pot
+	closed bool
+	busy   int             // workers and refunds under way
+	idle   []chan struct{} // closed when there are none
+}
+
+// NewBatched returns a Batched before next, which is to be a Refunder, as Limiter and Cached are:
+// otherwise units that are not used stay charged. Close it.
+func NewBatched(next Decider, b Batching) *Batched {
+	if b.Units <= 0 {
+		b.Units = defaultBatch
+	}
+	if b.MaxAge <= 0 {
+		b.MaxAge = defaultMaxAge
+	}
+	if b.Keys <= 0 {
+		b.Keys = defaultBatchKeys
+	}
+	return &Batched{next: next, b: b, denials: newDenials(b.Keys), pots: make(map[call]*pot)}
+}
+
+// pot holds the units of one key and its limits. Batched.mu guards it.
+type pot struct {
+	id     call
+	key    string
+	limits Limits
+
+	units   int64     // to hand out
+	until   time.Time // when they end
+	counted time.Time // until when the server counts them
+	used    int64     // handed out since the last batch came
+	giving  int64     // being given back
+	batch   Result    // what the last batch came with
+	came    time.Time
+	timer   *time.Timer // ends the units; nil before the first batch
+
+	size    int64     // of the next batch
+	direct  time.Time // until when the pot is passed by
+	waiters []*waiter // in order of arrival
+	working bool      // a worker fetches for them
+}
+
+// waiter is a call that waits for a batch.
+type waiter struct {
+	ctx    context.Context
+	units  int64
+	done   chan struct{} // closed when it has its answer
+	result Result
+	err    error
+	direct bool // the answer is to ask the Decider behind
+	gone   bool // nobody waits for the answer
+}
+
+func (w *waiter) answer(result Result, err error) {
+	w.result, w.err = result, err
+	close(w.done)
+}
+
+// Decide hands out units of a batch, and fetches one when there are too few.
+func (b *Batched) Decide(ctx context.Context, key string, limits Limits, opts ...LimitOption) (Result, error) {
+	units, ok := unitsOf(opts)
+	words, err := Words(limits)
+	if !ok || units < 1 || units > b.b.Units || err != nil || len(limits) == 0 ||
+		slices.Contains(words, "TAKE") || slices.Contains(words, "SHADOW") {
+		return b.next.Decide(ctx, key, limits, opts...)
+	}
+	result, w := b.try(ctx, callOf(key, words), key, limits, units)
+	if w == nil {
+		return result, nil
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		b.mu.Lock()
+		w.gone = true
+		b.mu.Unlock()
+		select {
+		case <-w.done: // the units are taken already
+		default:
+			return Result{}, fmt.Errorf("ratelimit: %w", ctx.Err())
+		}
+	}
+	if w.direct {
+		return b.next.Decide(ctx, key, limits, opts...)
+	}
+	return w.result, w.err
+}
+
+// unitsOf is what a call with no options but Cost takes.
+func unitsOf(opts []LimitOption) (units int64, ok bool) {
+	units = 1
+	for _, o := range opts {
+		words := o.words()
+		if len(words) != 2 || words[0] != "COST" {
+			return 0, false
+		}
+		if units, ok = words[1].(int64); !ok {
+			return 0, false
+		}
+	}
+	return units, len(opts) < 2 // the server refuses a second one
+}
+
+// try answers a call at once, or returns what to wait for.
+func (b *Batched) try(ctx context.Context, id call, key string, limits Limits, units int64) (Result, *waiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	w := &waiter{ctx: ctx, units: units, done: make(chan struct{})}
+	p := b.pots[id]
+	if p == nil {
+		if denied, ok := b.denials.recall(needOf(id, units), now); ok {
+			return denied, nil
+		}
+	}
+	if b.closed || (p == nil && len(b.pots) >= b.b.Keys) || (p != nil && now.Before(p.direct)) {
+		w.direct = true
+		close(w.done)
+		return Result{}, w
+	}
+	if p == nil {
+		p = &pot{id: id, key: key, limits: slices.Clone(limits), size: 1}
+		b.pots[id] = p
+	}
+	b.endOld(p, now)
+	if p.units >= units {
+		return p.take(units, now), nil
+	}
+	if denied, ok := b.denials.recall(needOf(id, units-p.units), now); ok {
+		return denied, nil
+	}
+	p.waiters = append(p.waiters, w)
+	if !p.working {
+		p.working = true
+		b.run(func() { b.work(p) })
+	}
+	return Result{}, w
+}
+
+// take hands out units that are there.
+func (p *pot) take(units int64, now time.Time) Result {
+	p.units -= units
+	p.used += units
+	r := p.batch
+	passed := max(now.Sub(p.came), 0)
+	r.ResetAfter = max(r.ResetAfter-passed, 0)
+	r.NextAfter = max(r.NextAfter-passed, min(reported, r.ResetAfter))
+	r.Remaining = min(r.Remaining+p.units, r.Limit)
+	r.Granted, r.By = units, FromBatch
+	return r
+}
+
+// work fetches batches until nobody waits.
+func (b *Batched) work(p *pot) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool { return w.gone })
+		if len(p.waiters) == 0 {
+			p.working = false
+			b.forget(p)
+			return
+		}
+		b.fetch(p, p.waiters[0])
+	}
+}
+
+// fetch asks the server once or twice, and answers the first waiter, unless its units were handed
+// out to others meanwhile.
+func (b *Batched) fetch(p *pot, first *waiter) {
+	b.endOld(p, time.Now())
+	var wanted int64
+	for _, w := range p.waiters {
+		wanted += w.units
+	}
+	need := first.units - p.units
+	n := min(max(p.size, wanted-p.units), b.b.Units-p.units-p.giving)
+	if n >= need {
+		result, asked, now, err := b.ask(p, first, Cost(n), UpTo())
+		switch {
+		case err != nil:
+			p.answerAll(func(w *waiter) { w.answer(Result{}, err) })
+			return
+		case result.By != FromServer:
+			b.passBy(p, first, result, now)
+			return
+		case !result.Limited:
+			b.add(p, result, asked, now)
+			p.serve(first, now)
+		case need == 1:
+			b.deny(p, first, need, result, asked, now)
+		}
+		if p.waiters = slices.DeleteFunc(p.waiters, (*waiter).answered); first.gone || first.answered() {
+			return
+		}
+	}
+	// It costs more than there is. When it can be had only the server knows.
+	if need = first.units - p.units; need < 1 {
+		p.serve(first, time.Now())
+		p.waiters = slices.DeleteFunc(p.waiters, (*waiter).answered)
+		return
+	}
+	result, asked, now, err := b.ask(p, first, Cost(need))
+	switch {
+	case err != nil:
+		p.answerAll(func(w *waiter) { w.answer(Result{}, err) })
+	case result.By != FromServer:
+		b.passBy(p, first, result, now)
+	case result.Limited:
+		b.deny(p, first, need, result, asked, now)
+	default:
+		b.add(p, result, asked, now)
+		p.serve(first, now)
+	}
+	p.waiters = slices.DeleteFunc(p.waiters, (*waiter).answered)
+}
+
+// ask asks the Decider behind, while others may use b.
+func (b *Batched) ask(p *pot, first *waiter, opts ...LimitOption) (result Result, asked, now time.Time, err error) {
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	asked = time.Now()
+	result, err = b.next.Decide(context.WithoutCancel(first.ctx), p.key, p.limits, opts...)
+	return result, asked, time.Now(), err
+}
+
+func (w *waiter) answered() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *pot) answerAll(answer func(*waiter)) {
+	for _, w := range p.waiters {
+		answer(w)
+	}
+	p.waiters = nil
+}
+
+// serve hands out units in order of arrival, to the one they were fetched for first. Who waited
+// for the reply gets them whatever their age: so would a caller that had asked by itself.
+func (p *pot) serve(first *waiter, now time.Time) {
+	for _, w := range p.waiters {
+		if w.gone || w.answered() || p.units < w.units {
+			continue
+		}
+		result := p.take(w.units, now)
+		if w == first {
+			result.By = FromServer
+		}
+		w.answer(result, nil)
+	}
+}
+
+// deny tells first, which was limited when it needed so many units, and those who ask for as much.
+func (b *Batched) deny(p *pot, first *waiter, need int64, result Result, asked, now time.Time) {
+	b.denials.remember(needOf(p.id, need), result, asked, now)
+	for _, w := range p.waiters {
+		shared := result
+		switch {
+		case w == first:
+		case w.units == first.units:
+			shared.By = FromCache
+		default:
+			continue
+		}
+		w.answer(shared, nil)
+	}
+}
+
+// passBy answers first with what was decided without the server, and has the others, and those who
+// come for a while, ask by themselves: units that the server does not know of are not kept.
+func (b *Batched) passBy(p *pot, first *waiter, result Result, now time.Time) {
+	p.direct, p.size = now.Add(b.b.MaxAge), 1
+	b.schedule(p, b.b.MaxAge)
+	p.answerAll(func(w *waiter) {
+		if w != first || (!result.Limited && result.By == FromLocal && result.Granted < w.units) {
+			w.direct = true
+			close(w.done)
+			return
+		}
+		result.Granted = min(result.Granted, w.units)
+		w.answer(result, nil)
+	})
+}
+
+// add puts a batch into the pot.
+func (b *Batched) add(p *pot, batch Result, asked, now time.Time) {
+	b.endOld(p, now)
+	ends := asked.Add(b.b.MaxAge)
+	counted := asked.Add(batch.ResetAfter - reported)
+	if len(p.limits) == 1 && p.limits[0].kind == "FIXED" && counted.Before(ends) {
+		ends = counted
+	}
+	if p.units == 0 || ends.Before(p.until) {
+		p.until = ends
+	}
+	if p.units == 0 || counted.Before(p.counted) {
+		p.counted = counted
+	}
+	p.size = min(2*p.size, b.b.Units)
+	p.units += batch.Granted
+	p.used, p.batch, p.came = 0, batch, now
+	b.schedule(p, p.until.Sub(now))
+}
+
+// schedule has the units of the pot, and the pot when it is idle, end after d.
+func (b *Batched) schedule(p *pot, d time.Duration) {
+	if p.timer != nil {
+		p.timer.Reset(d)
+		return
+	}
+	p.timer = time.AfterFunc(d, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if now := time.Now(); now.Before(p.until) {
+			p.timer.Reset(p.until.Sub(now))
+		} else {
+			b.end(p, now)
+			b.forget(p)
+		}
+	})
+}
+
+// endOld is end, of units that are too old to be handed out.
+func (b *Batched) endOld(p *pot, now time.Time) {
+	if !now.Before(p.until) {
+		b.end(p, now)
+	}
+}
+
+// end takes the units out of the pot, and gives them back where the server still counts them.
+func (b *Batched) end(p *pot, now time.Time) {
+	units := p.units
+	if units == 0 {
+		return
+	}
+	p.units, p.size = 0, max(p.used, 1)
+	left := min(p.counted.Sub(now), giveBackTimeout)
+	if left <= 0 {
+		return
+	}
+	p.giving += units
+	b.run(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), left)
+		defer cancel()
+		err := giveBack(ctx, b.next, p.key, p.limits, units)
+		if err != nil && b.b.OnError != nil {
+			b.b.OnError(err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		p.giving -= units
+		b.forget(p)
+	})
+}
+
+// forget drops a pot that nobody needs.
+func (b *Batched) forget(p *pot) {
+	now := time.Now()
+	if p.units == 0 && p.giving == 0 && !p.working && !now.Before(p.until) && !now.Before(p.direct) && b.pots[p.id] == p {
+		delete(b.pots, p.id)
+	}
+}
+
+// run runs f in the background. Batched.mu is held by the caller, and not by f.
+func (b *Batched) run(f func()) {
+	b.busy++
+	go func() {
+		f()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.busy--; b.busy == 0 {
+			for _, idle := range b.idle {
+				close(idle)
+			}
+			b.idle = nil
+		}
+	}()
+}
+
+// Close gives back what is left, and returns when that is done or ctx ends. Later calls go to the
+// Decider behind.
+func (b *Batched) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	if err := b.await(ctx); err != nil { // workers: what they fetch is given back as well
+		return err
+	}
+	b.mu.Lock()
+	now := time.Now()
+	for _, p := range b.pots {
+		if p.timer != nil {
+			p.timer.Stop()
+		}
+		b.end(p, now)
+	}
+	b.mu.Unlock()
+	return b.await(ctx)
+}
+
+// await returns when no worker and no refund is under way.
+func (b *Batched) await(ctx context.Context) error {
+	b.mu.Lock()
+	if b.busy == 0 {
+		b.mu.Unlock()
+		return nil
+	}
+	idle := make(chan struct{})
+	b.idle = append(b.idle, idle)
+	b.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ratelimit: %w", ctx.Err())
+	}
+}
+
+// GiveBack hands units on to the Refunder behind b.
+func (b *Batched) GiveBack(ctx context.Context, key string, limits Limits, units int64) error {
+	return giveBack(ctx, b.next, key, limits, units)
+}
+
+// needOf tells apart denials of different numbers of units.
+func needOf(id call, units int64) call {
+	return callOf(string(id[:]), []string{strconv.FormatInt(units, 10)})
+}

@@ -1,0 +1,368 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/tests/server"
+)
+
+// unitsLeft is what the server has left of limits.
+func unitsLeft(t testing.TB, l *ratelimit.Limiter, key string, limits ratelimit.Limits) int64 {
+	t.Helper()
+	result, err := l.Peek(t.Context(), key, limits, ratelimit.Cost(0)).Result()
+	require.NoError(t, err)
+	return result.Remaining
+}
+
+// closed closes b when the test ends.
+func closed(t testing.TB, b *ratelimit.Batched) *ratelimit.Batched {
+	t.Cleanup(func() { assert.NoError(t, b.Close(context.Background())) })
+	return b
+}
+
+func TestBatchedAsksOnceForMany(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client())
+	b := closed(t, ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: time.Minute}))
+	limits := ratelimit.Limits{ratelimit.Rate(100_000, day)}
+	by := map[ratelimit.Source]int{}
+	for i := range int64(1000) {
+		result := decide(t, b, "k", limits)
+		require.False(t, result.Limited)
+		require.EqualValues(t, 1, result.Granted)
+		require.InDelta(t, 100_000-i-1, result.Remaining, 2) // one unit comes back a second
+		by[result.By]++
+	}
+	// 1, 2, 4, ... 64, and then 100 each.
+	assert.LessOrEqual(t, asked(s), 7+9)
+	assert.Equal(t, asked(s), by[ratelimit.FromServer])
+	assert.Equal(t, 1000-asked(s), by[ratelimit.FromBatch])
+}
+
+func TestCallersAtTheSameTimeShareACall(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{MaxAge: time.Minute}))
+	limits := ratelimit.Limits{ratelimit.Fixed(100, 365*day)}
+	s.Pause()
+	var waiting sync.WaitGroup
+	var mu sync.Mutex
+	allowed, denied := 0, 0
+	for range 300 {
+		waiting.Go(func() {
+			result, err := b.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				t.Error(err)
+			case result.Limited:
+				denied++
+			default:
+				allowed++
+			}
+		})
+	}
+	s.Resume()
+	waiting.Wait()
+	assert.Equal(t, 100, allowed)
+	assert.Equal(t, 200, denied)
+	assert.LessOrEqual(t, asked(s), 10)
+}
+
+// What was charged and not handed out comes back, after MaxAge as on Close.
+func TestBatchedGivesBackWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client())
+	for _, limits := range []ratelimit.Limits{
+		{ratelimit.Rate(100_000, 365*day)},
+		{ratelimit.Window(100_000, day)},
+		{ratelimit.Fixed(100_000, 365*day)},
+		{ratelimit.Fixed(100_000, 365*day), ratelimit.Window(100_000, day)},
+	} {
+		for _, onClose := range []bool{false, true} {
+			age := time.Minute
+			if !onClose {
+				age = 50 * time.Millisecond
+			}
+			b := closed(t, ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: age, OnError: func(err error) { t.Error(err) }}))
+			limiterKey := fmt.Sprint(limits, age)
+			for range 1000 {
+				require.False(t, decide(t, b, limiterKey, limits).Limited)
+			}
+			back := func() bool { return unitsLeft(t, limiter, limiterKey, limits) == 100_000-1000 }
+			if onClose {
+				require.False(t, back(), "nothing was held")
+				require.NoError(t, b.Close(t.Context()))
+				assert.True(t, back(), limits)
+				assert.Equal(t, ratelimit.FromServer, decide(t, b, limiterKey, limits).By, "closed, it hands calls on")
+			} else {
+				assert.Eventually(t, back, 10*time.Second, 10*time.Millisecond, limits)
+			}
+		}
+	}
+}
+
+// Units of a window that is over are neither handed out nor given back in the next.
+func TestUnitsOfAFixedEndWithTheirWindow(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client())
+	limits := ratelimit.Limits{ratelimit.Fixed(20, 2*time.Second)}
+	b := ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: time.Hour})
+	var taken ratelimit.Result
+	require.Eventually(t, func() bool { // early in a window, so that all of it happens in that one
+		began := decide(t, limiter, "other", limits)
+		return began.ResetAfter > 1500*time.Millisecond
+	}, 10*time.Second, time.Millisecond)
+	for range 4 { // batches of 1, 2 and 4: three are left
+		taken = decide(t, b, "k", limits)
+	}
+	require.EqualValues(t, 13, unitsLeft(t, limiter, "k", limits))
+	time.Sleep(taken.ResetAfter) // at its end another window has begun
+	began := time.Now()
+	allowed := 0
+	for range 30 {
+		if !decide(t, limiter, "k", limits).Limited {
+			allowed++
+		}
+	}
+	late := decide(t, b, "k", limits)
+	require.NoError(t, b.Close(t.Context()))
+	again := decide(t, limiter, "k", limits)
+	require.Less(t, time.Since(began), 2*time.Second, "too slow a machine for this test")
+	assert.Equal(t, 20, allowed)
+	assert.True(t, late.Limited, "handed out")
+	assert.True(t, again.Limited, "given back")
+}
+
+func TestWhatIsNotBatched(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{Units: 10, MaxAge: time.Minute}))
+	rates := ratelimit.Limits{ratelimit.Rate(1000, day)}
+	for range 20 {
+		decide(t, b, "k", rates)
+	}
+	for _, opts := range [][]ratelimit.LimitOption{
+		{ratelimit.Cost(0)}, {ratelimit.Cost(11)}, {ratelimit.UpTo()}, {ratelimit.Strict()}, {ratelimit.MaxWait(time.Second)},
+	} {
+		before := asked(s)
+		assert.Equal(t, ratelimit.FromServer, decide(t, b, "k", rates, opts...).By)
+		assert.Equal(t, before+1, asked(s))
+	}
+	for _, bad := range []struct {
+		limits ratelimit.Limits
+		opts   []ratelimit.LimitOption
+		text   string
+	}{
+		{nil, nil, "wrong number of arguments"},
+		{ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
+		{rates, []ratelimit.LimitOption{ratelimit.Cost(-1)}, "COST takes an integer from 0"},
+		{rates, []ratelimit.LimitOption{ratelimit.Cost(1), ratelimit.Cost(2)}, "given twice"},
+	} {
+		_, err := b.Decide(t.Context(), "k", bad.limits, bad.opts...)
+		assert.ErrorContains(t, err, bad.text)
+	}
+	s.MustDo("RPUSH", "list", "1")
+	_, err := b.Decide(t.Context(), "list", rates)
+	assert.ErrorContains(t, err, "WRONGTYPE")
+
+	few := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{Keys: 1, MaxAge: time.Minute}))
+	for _, key := range []string{"first", "second"} {
+		for range 10 {
+			decide(t, few, key, rates)
+		}
+	}
+	assert.Equal(t, ratelimit.FromBatch, decide(t, few, "first", rates).By)
+	assert.Equal(t, ratelimit.FromServer, decide(t, few, "second", rates).By, "of one key too many")
+}
+
+// A caller that costs more than the pot holds gets what the server and the pot have together.
+func TestBatchedTellsWhenACostCanBeHad(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{Units: 8, MaxAge: time.Minute}))
+	limits := ratelimit.Limits{ratelimit.Rate(24, day).Burst(10)} // one an hour
+	began := time.Now()
+	for i, step := range []struct {
+		cost    int64
+		limited bool
+		retry   time.Duration
+		by      ratelimit.Source
+	}{
+		{1, false, 0, ratelimit.FromServer}, // 9 on the server
+		{2, false, 0, ratelimit.FromServer}, // 7
+		{5, false, 0, ratelimit.FromServer}, // 2
+		{3, true, time.Hour, ratelimit.FromServer},
+		{3, true, time.Hour, ratelimit.FromCache},
+		{4, true, 2 * time.Hour, ratelimit.FromServer},
+		{4, true, 2 * time.Hour, ratelimit.FromCache},
+		{2, false, 0, ratelimit.FromBatch},
+		{1, true, time.Hour, ratelimit.FromCache}, // one unit too few: so it was for the 3 as well
+	} {
+		result := decide(t, b, "k", limits, ratelimit.Cost(step.cost))
+		assert.Equal(t, step.limited, result.Limited, "step %d: %+v", i, result)
+		assert.Equal(t, step.by, result.By, "step %d: %+v", i, result)
+		assert.LessOrEqual(t, result.RetryAfter, step.retry, "step %d", i)
+		assert.GreaterOrEqual(t, result.RetryAfter, max(step.retry-time.Since(began)-time.Millisecond, 0), "step %d", i)
+	}
+}
+
+func TestACallerThatLeavesLosesNoUnits(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client())
+	b := closed(t, ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: 100 * time.Millisecond}))
+	limits := ratelimit.Limits{ratelimit.Rate(100, 365*day)}
+	decide(t, b, "k", limits)
+	s.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := b.Decide(ctx, "k", limits)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.True(t, ratelimit.IsOutage(err))
+	s.Resume()
+	assert.Eventually(t, func() bool { return unitsLeft(t, limiter, "k", limits) == 99 }, 10*time.Second, 10*time.Millisecond)
+	assert.False(t, decide(t, b, "k", limits).Limited)
+}
+
+func TestBatchedSharesErrorsAndRemembersNone(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client(quick)), ratelimit.Batching{}))
+	limits := ratelimit.Limits{ratelimit.Rate(100, day)}
+	s.Kill()
+	var waiting sync.WaitGroup
+	for range 50 {
+		waiting.Go(func() {
+			_, err := b.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			assert.True(t, ratelimit.IsOutage(err), err)
+		})
+	}
+	waiting.Wait()
+	s.Restart()
+	require.Eventually(t, func() bool {
+		result, err := b.Decide(t.Context(), "k", limits)
+		return err == nil && !result.Limited
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// handedOut is units that a caller got between two readings of the clock.
+type handedOut struct {
+	from, to time.Time
+	units    int64
+}
+
+// within is how many units of all were surely handed out in an interval.
+func within(all []handedOut, from, to time.Time) (units int64) {
+	for _, h := range all {
+		if !h.from.Before(from) && !h.to.After(to) {
+			units += h.units
+		}
+	}
+	return units
+}
+
+// Many processes drain one key, with costs and pauses drawn at random; some end and begin anew.
+// In no interval do they hand out more than was promised.
+func TestBatchedKeepsItsBoundInTotal(t *testing.T) {
+	t.Parallel()
+	const (
+		processes = 6
+		callers   = 4
+		units     = 5
+		maxAge    = 40 * time.Millisecond
+		period    = 250 * time.Millisecond
+		count     = 100
+		lasts     = 3 * time.Second
+	)
+	s := server.Start(t)
+	for name, c := range map[string]struct {
+		limits ratelimit.Limits
+		most   func(length time.Duration) int64 // that the limits let through in an interval of such a length
+		exact  bool                             // by windows of the epoch
+	}{
+		"RATE": {ratelimit.Limits{ratelimit.Rate(count, period).Burst(20)},
+			func(length time.Duration) int64 { return 20 + int64(length*count/period) + 1 }, false},
+		"WINDOW": {ratelimit.Limits{ratelimit.Window(count, period)},
+			func(length time.Duration) int64 { return count * int64((length-1)/period+1) }, false},
+		"FIXED": {ratelimit.Limits{ratelimit.Fixed(count, period)},
+			func(length time.Duration) int64 { return count * int64((length-1)/period+2) }, true},
+		"FIXED and RATE": {ratelimit.Limits{ratelimit.Fixed(count, period), ratelimit.Rate(count, period).Burst(30)},
+			func(length time.Duration) int64 { return 30 + int64(length*count/period) + 1 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var all []handedOut
+			began := time.Now()
+			var running sync.WaitGroup
+			for range processes {
+				running.Go(func() {
+					client := s.Client()
+					for time.Since(began) < lasts {
+						b := ratelimit.NewBatched(ratelimit.New(client), ratelimit.Batching{Units: units, MaxAge: maxAge})
+						var calling sync.WaitGroup
+						ends := time.Now().Add(time.Duration(rand.Int64N(int64(lasts))))
+						for range callers {
+							calling.Go(func() {
+								for time.Now().Before(ends) {
+									cost := 1 + rand.Int64N(3)
+									from := time.Now()
+									result, err := b.Decide(context.WithoutCancel(t.Context()), name, c.limits, ratelimit.Cost(cost))
+									if err != nil {
+										t.Error(err)
+										return
+									}
+									if !result.Limited {
+										mu.Lock()
+										all = append(all, handedOut{from, time.Now(), cost})
+										mu.Unlock()
+									}
+									if rand.IntN(30) == 0 {
+										time.Sleep(time.Duration(rand.Int64N(int64(2 * maxAge))))
+									} else {
+										time.Sleep(time.Duration(rand.Int64N(int64(time.Millisecond))))
+									}
+								}
+							})
+						}
+						calling.Wait()
+						assert.NoError(t, b.Close(context.Background()))
+					}
+				})
+			}
+			running.Wait()
+
+			total := within(all, began, time.Now())
+			assert.Greater(t, total, count*int64(lasts/period)/3, "most of the limit is used")
+			for _, h := range all {
+				for _, length := range []time.Duration{maxAge, period / 2, period - maxAge, period, 3 * period} {
+					got := within(all, h.from, h.from.Add(length))
+					require.LessOrEqual(t, got, c.most(length+maxAge+reportedUp), "in %v, by age", length)
+					require.LessOrEqual(t, got, c.most(length+reportedUp)+processes*units, "in %v, by units", length)
+				}
+			}
+			if c.exact {
+				for window := began.Truncate(period); window.Before(time.Now()); window = window.Add(period) {
+					require.LessOrEqual(t, within(all, window, window.Add(period)), int64(count), "in a window")
+				}
+			}
+		})
+	}
+}
+
+// reportedUp is the fineness of the server's cached clock, which may be behind by so much.
+const reportedUp = time.Millisecond

@@ -1,0 +1,190 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/tests/server"
+)
+
+// asked is how many calls of CL.LIMIT the server has counted.
+func asked(s *server.Server) int {
+	var calls int
+	_, _ = fmt.Sscanf(s.Info("commandstats")["cmdstat_CL.LIMIT"], "calls=%d", &calls)
+	if calls == 0 {
+		_, _ = fmt.Sscanf(s.Info("commandstats")["cmdstat_cl.limit"], "calls=%d", &calls)
+	}
+	return calls
+}
+
+// decide asks d, of which no error is expected.
+func decide(t testing.TB, d ratelimit.Decider, key string, limits ratelimit.Limits, opts ...ratelimit.LimitOption) ratelimit.Result {
+	t.Helper()
+	result, err := d.Decide(t.Context(), key, limits, opts...)
+	require.NoError(t, err)
+	return result
+}
+
+func TestCachedAnswersWhoIsLimitedItself(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	cached := ratelimit.NewCached(ratelimit.New(s.Client()), 10)
+	limits := ratelimit.Limits{ratelimit.Rate(24, day).Burst(2)} // one an hour
+	assert.Equal(t, ratelimit.FromServer, decide(t, cached, "k", limits).By)
+	assert.Equal(t, ratelimit.FromServer, decide(t, cached, "k", limits).By)
+	began := time.Now()
+	denied := decide(t, cached, "k", limits)
+	answered := time.Now()
+	require.True(t, denied.Limited)
+	require.Equal(t, ratelimit.FromServer, denied.By)
+	require.Equal(t, 3, asked(s))
+
+	for range 100 {
+		before := time.Now()
+		again := decide(t, cached, "k", limits)
+		after := time.Now()
+		require.Equal(t, ratelimit.FromCache, again.By)
+		for _, pair := range [][2]time.Duration{{denied.RetryAfter, again.RetryAfter}, {denied.ResetAfter, again.ResetAfter}, {denied.NextAfter, again.NextAfter}} {
+			assert.LessOrEqual(t, pair[1], pair[0]-before.Sub(answered), "counted down since the answer")
+			assert.GreaterOrEqual(t, pair[1], pair[0]-after.Sub(began), "and no further")
+		}
+		again.By, again.RetryAfter, again.ResetAfter, again.NextAfter = denied.By, denied.RetryAfter, denied.ResetAfter, denied.NextAfter
+		assert.Equal(t, denied, again)
+	}
+	assert.Equal(t, 3, asked(s))
+}
+
+func TestCachedKnowsWhichCallWasDenied(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	cached := ratelimit.NewCached(ratelimit.New(s.Client()), 100)
+	limits := ratelimit.Limits{ratelimit.Rate(10, day)}
+	decide(t, cached, "k", limits, ratelimit.Cost(8))
+	require.True(t, decide(t, cached, "k", limits, ratelimit.Cost(3)).Limited)
+	for _, call := range []struct {
+		name   string
+		key    string
+		limits ratelimit.Limits
+		opts   []ratelimit.LimitOption
+		by     ratelimit.Source
+	}{
+		{"the same", "k", limits, []ratelimit.LimitOption{ratelimit.Cost(3)}, ratelimit.FromCache},
+		{"the same under another name", "k", ratelimit.Limits{ratelimit.Rate(10, day).Named("daily")}, []ratelimit.LimitOption{ratelimit.Cost(3)}, ratelimit.FromCache},
+		{"another key", "kk", limits, []ratelimit.LimitOption{ratelimit.Cost(3)}, ratelimit.FromServer},
+		{"a raised limit", "k", ratelimit.Limits{ratelimit.Rate(10, day).Burst(20)}, []ratelimit.LimitOption{ratelimit.Cost(3)}, ratelimit.FromServer},
+		{"as much as there is", "k", limits, []ratelimit.LimitOption{ratelimit.Cost(3), ratelimit.UpTo()}, ratelimit.FromServer},
+		{"a smaller cost", "k", limits, nil, ratelimit.FromServer},
+	} {
+		assert.Equal(t, call.by, decide(t, cached, call.key, call.limits, call.opts...).By, call.name)
+	}
+}
+
+func TestWhatCachedNeverRemembers(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("RPUSH", "list", "1")
+	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
+	for _, call := range []struct {
+		name   string
+		key    string
+		limits ratelimit.Limits
+		opts   []ratelimit.LimitOption
+		used   bool
+	}{
+		{"a call that is let through", "free", ratelimit.Limits{ratelimit.Rate(1000, day)}, nil, false},
+		{"an error", "list", limits, nil, false},
+		{"a limit that is none", "none", ratelimit.Limits{ratelimit.Rate(0, day)}, nil, false},
+		{"a denial that is charged", "strict", limits, []ratelimit.LimitOption{ratelimit.Strict()}, true},
+		{"a call that can never succeed", "never", limits, []ratelimit.LimitOption{ratelimit.Cost(3)}, false},
+	} {
+		cached := ratelimit.NewCached(ratelimit.New(s.Client()), 10)
+		if call.used {
+			decide(t, cached, call.key, call.limits, ratelimit.Cost(2))
+		}
+		for range 3 {
+			result, _ := cached.Decide(t.Context(), call.key, call.limits, call.opts...)
+			assert.Equal(t, ratelimit.FromServer, result.By, call.name)
+		}
+	}
+	local := decider(func() ratelimit.Result {
+		return ratelimit.Result{Limited: true, RetryAfter: time.Hour, By: ratelimit.FromLocal}
+	})
+	cached := ratelimit.NewCached(local, 10)
+	for range 2 {
+		assert.Equal(t, ratelimit.FromLocal, decide(t, cached, "k", limits).By, "what was not decided by the server")
+	}
+}
+
+// decider is one that needs no server.
+type decider func() ratelimit.Result
+
+func (d decider) Decide(context.Context, string, ratelimit.Limits, ...ratelimit.LimitOption) (ratelimit.Result, error) {
+	return d(), nil
+}
+
+func TestCachedForgetsTheDenialUsedLeastRecently(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	cached := ratelimit.NewCached(ratelimit.New(s.Client()), 2)
+	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+	for _, key := range []string{"a", "b", "c"} {
+		decide(t, cached, key, limits)
+	}
+	for _, step := range []struct {
+		key string
+		by  ratelimit.Source
+	}{
+		{"a", ratelimit.FromServer}, {"b", ratelimit.FromServer}, {"a", ratelimit.FromCache}, {"c", ratelimit.FromServer},
+		{"a", ratelimit.FromCache}, {"b", ratelimit.FromServer}, {"a", ratelimit.FromCache}, {"c", ratelimit.FromServer},
+	} {
+		result := decide(t, cached, step.key, limits)
+		require.True(t, result.Limited)
+		assert.Equal(t, step.by, result.By, step.key)
+	}
+}
+
+// What Cached denies the server would deny, too, and a caller that waits as told gets through.
+func TestCachedIsAsStrictAsTheServer(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client())
+	for _, limits := range []ratelimit.Limits{
+		{ratelimit.Rate(50, time.Second).Burst(3)},
+		{ratelimit.Window(5, 100*time.Millisecond)},
+		{ratelimit.Fixed(5, 100*time.Millisecond), ratelimit.Rate(70, time.Second)},
+	} {
+		t.Run(limits[0].String(), func(t *testing.T) {
+			t.Parallel()
+			cached := ratelimit.NewCached(limiter, 10)
+			key, remembered := limits[0].String(), 0
+			for began := time.Now(); time.Since(began) < time.Second; {
+				cost := ratelimit.Cost(1 + rand.Int64N(3))
+				before := time.Now()
+				result := decide(t, cached, key, limits, cost)
+				if result.By == ratelimit.FromCache {
+					remembered++
+					peeked, err := limiter.Peek(t.Context(), key, limits, cost).Result()
+					require.NoError(t, err)
+					if !peeked.Limited {
+						require.Less(t, result.RetryAfter, time.Since(before)+2*time.Millisecond)
+					}
+				}
+				if again := result; result.Limited && result.By == ratelimit.FromServer && rand.IntN(5) == 0 {
+					if again = decide(t, cached, key, limits, cost); again.Limited { // from the cache, unless it was over
+						time.Sleep(again.RetryAfter)
+						again = decide(t, cached, key, limits, cost)
+					}
+					require.False(t, again.Limited, "after waiting as told: %+v, then %+v", result, again)
+				}
+			}
+			assert.Greater(t, remembered, 100)
+		})
+	}
+}
