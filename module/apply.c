@@ -54,12 +54,19 @@ static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   }
 }
 
+// Of a key that is there: Redis 8.6 crashes when it is asked for the expiry of one that is not.
+static void keepLaterExpiry(throttleKey *key) {
+  int64_t hasMs = api.GetAbsExpire(key->handle); // -1 for none
+  if (hasMs < 0 || hasMs > key->expireAtMs) key->expireAtMs = 0;
+}
+
 // Changes a key that is there, and closes it. What is to be created is told to replicas here,
 // too: before anybody is notified of anything, so in the order of the writes.
 static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   const throttleCall *outer;
   switch (key->effect) {
   case EFFECT_SET:
+    if (key->expireNoEarlier && key->kind != KEY_ABSENT) keepLaterExpiry(key);
     key->expiryChanges = key->kind == KEY_ABSENT || (key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs);
     replicateSet(call, ctx, key);
     if (key->kind == KEY_ABSENT) return;

@@ -127,9 +127,6 @@ func gathered(c *C.throttleCall) {
 		if key.Kind == command.String {
 			key.Value = view(&keys[i].value)
 		}
-		if cmd.Expiry {
-			key.HadExpiryMs = int64(keys[i].hadExpiryMs)
-		}
 	}
 }
 
@@ -193,6 +190,7 @@ func outcome(c *C.throttleCall) {
 func applied(c *C.throttleCall, i int, to *C.throttleKey, key *command.Key) {
 	to.effect = C.int32_t(key.Effect)
 	to.expireAtMs = C.int64_t(key.ExpireAtMs)
+	to.expireNoEarlier = flag(key.ExpireNoEarlier)
 	if key.Effect == command.ChangeMembers {
 		appliedMembers(to.members)
 	}

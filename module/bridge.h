@@ -31,7 +31,6 @@ typedef struct {
   int32_t keys;
   int32_t readOnly;
   int32_t blocks;
-  int32_t expiry; // it wants to know when its keys expire
   char memberWord[16]; // what stands before the names of members, of a command on sorted sets
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
@@ -76,9 +75,9 @@ typedef struct {
   int32_t expiryChanges;
   throttleMembers *members; // of KEY_SORTED_SET and EFFECT_MEMBERS
   throttleView value;
-  int64_t hadExpiryMs;   // -1 for never, and for a key that is not there
   throttleView newValue; // of EFFECT_SET; in the call's room for values
   int64_t expireAtMs;    // 0 leaves it as it is
+  int32_t expireNoEarlier; // but for a later one, or none, which stay
 } throttleKey;
 
 // A call as C gathered it, and its outcome as Go filled it in for C to apply.

@@ -55,11 +55,5 @@ void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
     }
     openAll(call, ctx, mode);
   }
-  int expiry = throttleCommands[call->command].expiry;
-  for (int i = 0; i < call->keyCount; i++) {
-    throttleKey *key = &call->keys[i];
-    gatherKey(key);
-    // Redis 8.6 crashes when it is asked for the expiry of a key that is open and not there.
-    if (expiry) key->hadExpiryMs = key->kind == KEY_ABSENT ? -1 : api.GetAbsExpire(key->handle);
-  }
+  for (int i = 0; i < call->keyCount; i++) gatherKey(&call->keys[i]);
 }

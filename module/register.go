@@ -66,7 +66,6 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.keys = C.int32_t(cmd.Keys)
 	c.traits.readOnly = flag(cmd.ReadOnly())
 	c.traits.blocks = flag(cmd.Blocks)
-	c.traits.expiry = flag(cmd.Expiry)
 	copy(bytesOf(c.traits.memberWord[:len(c.traits.memberWord)-1]), cmd.MemberWord)
 	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
 	for i, name := range cmd.Fields {

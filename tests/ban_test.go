@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,30 @@ import (
 
 	"redis-throttle/tests/server"
 )
+
+// A ban leaves what is kept as it is, for as long as before: also of limits that the call which bans
+// does not name.
+func TestABanForgetsNoLimit(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	c := s.Raw()
+	for i, bans := range [][]string{
+		{"CL.BAN %s 1s"},
+		{"CL.LIMIT %s RATE 1/h BAN 1s"},
+		{"CL.BAN %s 1h", "CL.LIMIT %s RATE 1/h STRICT BAN 2h"},
+	} {
+		key := fmt.Sprint("key", i)
+		ask(t, c, "CL.LIMIT %s RATE 1/h FIXED 5/1000d TAKE 5", key)
+		before := do(t, c, "PTTL %s", key).Int
+		for _, ban := range bans {
+			require.False(t, do(t, c, ban, key).IsError())
+		}
+		require.EqualValues(t, 0, ask(t, c, "CL.PEEK %s RATE 1/h", key).Rule, "is banned")
+		assert.InDelta(t, before, do(t, c, "PTTL %s", key).Int, 60_000, bans)
+		require.EqualValues(t, 0, do(t, c, "CL.BAN %s 0", key).Int)
+		assert.EqualValues(t, 0, ask(t, c, "CL.PEEK %s FIXED 5/1000d", key).Remaining, bans)
+	}
+}
 
 // A ban is replicated like any other state: a replica without the module has the same bytes and
 // the same expiry, and while the key is banned nothing is written at all.

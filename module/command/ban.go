@@ -19,7 +19,6 @@ var Ban = register(&Command{
 	Since:      "0.2.0",
 	Flags:      "write fast",
 	Keys:       OneKey,
-	Expiry:     true,
 	Args:       []Arg{keyArg, {Name: "duration", Type: ArgString}},
 	Run:        runBan,
 })
@@ -84,14 +83,24 @@ func (c *Call) stackState(fullAt uint64) []byte {
 
 // ban bans the key for d ns from now, and keeps its state, or that of c.stack when changed.
 func (c *Call) ban(d int64, changed bool) {
-	state, fullAt := c.Value, c.stack.ExpireAt()
-	switch {
-	case changed:
-		state = c.stackState(fullAt)
-	case c.Kind == Absent:
+	if !changed {
+		c.putBan(c.NowNs + d)
+		return
+	}
+	fullAt := c.stack.ExpireAt()
+	c.storeBan(c.NowNs+d, c.stackState(fullAt), fullAt)
+}
+
+// putBan bans the key until an instant and leaves the rest as it is. What is kept may be of other
+// limits than the call's, so the key lives at least as long as before.
+func (c *Call) putBan(until int64) {
+	state := c.Value
+	if c.Kind == Absent {
 		state = nil
 	}
-	c.storeBan(c.NowNs+d, state, fullAt)
+	c.storeBan(until, state, 0)
+	c.ExpireNoEarlier = true
+	c.banUntil = until
 }
 
 // banAnew lets a ban that is in force begin again: for d ns, but never for less than is left.
@@ -99,7 +108,7 @@ func (c *Call) banAnew(d int64) {
 	if c.NowNs+d <= c.banUntil || !c.decodeStack() {
 		return
 	}
-	c.ban(d, false)
+	c.putBan(c.NowNs + d)
 }
 
 // describeBan answers a decision on a key that is banned, and that was charged granted units all
@@ -125,33 +134,12 @@ func runBan(c *Call) {
 	}
 	if d == 0 {
 		c.liftBan()
-	} else {
-		c.prolongBan(c.NowNs + d)
+	} else if until := c.NowNs + d; until > c.banUntil {
+		c.putBan(until)
 	}
 	c.integers[0] = ceilMs(max(c.banUntil-c.NowNs, 0))
 	c.Integers = c.integers[:1]
 	c.Reply = ReplyInteger
-}
-
-// prolongBan bans the key until an instant, unless it is banned for longer. What the limits are
-// is not known here, so the key lives at least as long as before.
-func (c *Call) prolongBan(until int64) {
-	if until <= c.banUntil {
-		return
-	}
-	state := c.Value
-	if c.Kind == Absent {
-		state = nil
-	}
-	c.storeBan(until, state, 0)
-	c.banUntil = until
-	switch {
-	case c.Kind == Absent:
-	case c.HadExpiryMs < 0:
-		c.ExpireAtMs = 0
-	default:
-		c.ExpireAtMs = max(c.ExpireAtMs, c.HadExpiryMs)
-	}
 }
 
 // liftBan leaves what is behind the ban.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"encoding/binary"
-	"math"
 	"strconv"
 	"testing"
 
@@ -38,9 +37,9 @@ func TestBanSetsProlongsAndLifts(t *testing.T) {
 		{"of a list", "list", "k 1", 0, Keep, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := &Call{NowNs: nowNs, Key: &Key{Kind: String, Value: []byte(test.value), HadExpiryMs: (nowNs + 3*s) / 1_000_000}}
+			c := &Call{NowNs: nowNs, Key: &Key{Kind: String, Value: []byte(test.value)}}
 			if test.value == "" {
-				c.Kind, c.HadExpiryMs = Absent, -1
+				c.Kind = Absent
 			}
 			if test.value == "list" {
 				c.Kind = Other
@@ -63,7 +62,7 @@ func TestBanSetsProlongsAndLifts(t *testing.T) {
 				assert.Zero(t, c.ExpireAtMs, "as it was")
 			} else {
 				assert.GreaterOrEqual(t, c.ExpireAtMs, (nowNs+test.reply*ms)/1_000_000)
-				assert.GreaterOrEqual(t, c.ExpireAtMs, c.HadExpiryMs)
+				assert.True(t, c.ExpireNoEarlier)
 			}
 		})
 	}
@@ -156,10 +155,13 @@ func TestALimitedCallBansWithBAN(t *testing.T) {
 			assert.Equal(t, banned(test.wantBan, behind), string(c.NewValue))
 			assert.Equal(t, test.changesRate, behind != state)
 			assert.GreaterOrEqual(t, c.ExpireAtMs, (nowNs+test.wantBan)/1_000_000)
+			assert.Equal(t, !test.changesRate, c.ExpireNoEarlier, "what is left as it is may be of other limits")
 		})
 	}
 	c := decide(Limit, banned(500*ms, state), "k RATE 5/s STRICT BAN 1s")
 	assert.Equal(t, banned(s, state), string(c.NewValue), "STRICT: each try begins the ban anew")
+	f := fieldsOf(t, c)
+	assert.Equal(t, []int64{1000, 1000, 1000}, []int64{f.retry, f.reset, f.next}, "and is told how long that is")
 	for line, want := range map[string]string{
 		"k RATE 5/s BAN 1m MAXWAIT 1m": "ERR syntax error near 'BAN': cannot go with MAXWAIT",
 		"k RATE 5/s BAN":               "ERR syntax error near 'BAN': " + badBan,
@@ -190,9 +192,9 @@ func TestBansStandBesideTheState(t *testing.T) {
 		var until int64
 		run := func(value *string, cmd *Command, line string) *Call {
 			c := call(line)
-			c.NowNs, c.Kind, c.Value, c.HadExpiryMs = now, String, []byte(*value), math.MaxInt64/1_000_000
+			c.NowNs, c.Kind, c.Value = now, String, []byte(*value)
 			if *value == "" {
-				c.Kind, c.HadExpiryMs = Absent, -1
+				c.Kind = Absent
 			}
 			c.Run(cmd)
 			if c.Effect != Keep && until <= now {

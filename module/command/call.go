@@ -77,15 +77,14 @@ const (
 type Key struct {
 	Kind  KeyKind
 	Value []byte // of a String; a view of the server's memory, which is not to be written to
-	// HadExpiryMs is when the key expires, in ms since the Unix epoch; -1 for never, and for
-	// a key that is not there. Of commands that ask for it.
-	HadExpiryMs int64
 
 	banUntil int64 // in ns since the Unix epoch, 0 without a ban; Value is then what is behind it
 
 	Effect     Effect
 	NewValue   []byte
 	ExpireAtMs int64 // ms since the Unix epoch, a whole second; 0 leaves the key's as it is
+	// ExpireNoEarlier leaves a later expiry of the key as it is, and a key without one.
+	ExpireNoEarlier bool
 }
 
 // Call is one command: what the server gathered for it, and what comes of it.
@@ -171,13 +170,13 @@ func (c *Call) clear() {
 // keep leaves all keys as they are.
 func (c *Call) keep() {
 	if c.Key != nil { // the first of Keys, too
-		c.Effect, c.NewValue = Keep, nil
+		c.Effect, c.NewValue, c.ExpireNoEarlier = Keep, nil, false
 	}
 	if c.Members != nil {
 		c.Members.keep()
 	}
 	for i := 1; i < len(c.Keys); i++ {
-		c.Keys[i].Effect, c.Keys[i].NewValue = Keep, nil
+		c.Keys[i].Effect, c.Keys[i].NewValue, c.Keys[i].ExpireNoEarlier = Keep, nil, false
 	}
 }
 

@@ -19,7 +19,6 @@ type Command struct {
 	// MemberWord stands before the names of members, of a command on sorted sets.
 	MemberWord string
 
-	Expiry   bool // wants to know when its keys expire
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 
 	Fields []string // the names of a ReplyFields, or of one of ReplyRows, which begins with a text
