@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/civil"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/naive"
 	"redis-throttle/tests/resp"
@@ -27,18 +28,22 @@ import (
 func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	calls := int(fromEnv(t, "VIRTUAL_CLOCK_CALLS", 30_000))
-	// The same run for everybody: how often something comes up depends on the seed.
-	seed := fromEnv(t, "VIRTUAL_CLOCK_SEED", 1)
+	seed := fromEnv(t, "VIRTUAL_CLOCK_SEED", rand.Uint64())
+	t.Logf("VIRTUAL_CLOCK_SEED=%d", seed)
 	r := newVirtualRun(t, seed)
 	for r.made < calls {
 		r.season()
 	}
-	t.Logf("%d calls, %d limited, %d reserved, %d into debt, %d shadowed, %d steps back", r.made, r.limited, r.reserved, r.forced, r.shadowed, r.stepsBack)
+	t.Logf("%d calls: %d limited, %d of them by a ban, %d reserved, %d into debt, %d shadowed, %d by the calendar, %d with FIRST; %d steps back",
+		r.made, r.limited, r.banned, r.reserved, r.forced, r.shadowed, r.byCalendar, r.first, r.stepsBack)
 	require.Greater(t, r.limited, calls/10, "too few calls were limited")
 	require.Greater(t, r.made-r.limited, calls/5, "too few calls were let through")
 	require.Greater(t, r.reserved, calls/200, "too few slots were reserved")
 	require.Greater(t, r.forced, calls/200, "too few calls went into debt")
 	require.Greater(t, r.shadowed, calls/200, "too few calls were shadowed")
+	require.Greater(t, r.banned, calls/200, "too few calls met a ban")
+	require.Greater(t, r.byCalendar, calls/200, "too few calls were decided by the calendar")
+	require.Greater(t, r.first, calls/200, "too few calls were decided by a FIRST")
 	require.Greater(t, r.stepsBack, calls/500, "the clock was too seldom set back")
 }
 
@@ -69,9 +74,11 @@ type virtualRun struct {
 	scale int64
 	// crowded is a season with so many calls within a period that a WINDOW cannot keep the instant of each.
 	crowded bool
+	// kinds are those of the limits that are made up.
+	kinds   []naive.Kind
 	seasons int
 
-	made, limited, reserved, forced, shadowed, stepsBack int
+	made, limited, banned, reserved, forced, shadowed, byCalendar, first, stepsBack int
 }
 
 // virtualKey is a key that nobody but the run uses.
@@ -113,16 +120,23 @@ func (r *virtualRun) season() {
 	r.mustDo("FLUSHALL")
 	r.setClock(time.Date(2000+r.IntN(60), 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() + r.Int64N(int64(366*24*time.Hour)))
 	r.scale = r.upTo(int64(3 * 365 * 24 * time.Hour))
-	if r.IntN(2) == 0 {
+	switch r.seasons % 3 {
+	case 0:
 		r.scale = []int64{1e9, 1e10, 6e10, 36e11, 864e11}[r.IntN(5)]
+	case 1: // of the calendar
+		r.scale = int64(24*time.Hour) * r.upTo(3*365)
 	}
 	r.keys = nil
-	keys, batches := 1+r.IntN(4), 50+r.IntN(250)
+	keys, batches := 1+r.IntN(4), 30+r.IntN(100)
 	if r.crowded = r.IntN(8) == 0; r.crowded {
 		keys, batches = 1, 300
 	}
 	for i := range keys {
 		k := &virtualKey{name: fmt.Sprintf("season%d:%d", r.seasons, i)}
+		r.kinds = []naive.Kind{naive.Rate, naive.Window, naive.Fixed, naive.Fixed, naive.First}
+		if r.IntN(2) == 0 {
+			r.kinds = r.kinds[:1] // the only kind that slots are reserved of
+		}
 		for range 1 + r.IntN(8)*r.IntN(2)/2 {
 			k.limits = append(k.limits, r.limit())
 		}
@@ -141,8 +155,7 @@ func (r *virtualRun) upTo(most int64) int64 {
 
 // limit is one that fits the season.
 func (r *virtualRun) limit() naive.Limit {
-	kinds := []naive.Kind{naive.Rate, naive.Rate, naive.Window, naive.Fixed}
-	l := naive.Limit{Kind: kinds[r.IntN(len(kinds))], Count: 1 + r.Int64N(20)}
+	l := naive.Limit{Kind: r.kinds[r.IntN(len(r.kinds))], Count: 1 + r.Int64N(20)}
 	if r.IntN(4) == 0 {
 		l.Count = r.upTo(1_000_000)
 	}
@@ -152,10 +165,39 @@ func (r *virtualRun) limit() naive.Limit {
 	period := r.scale * (1 + r.Int64N(4)) / (1 + r.Int64N(3))
 	l.Period = time.Duration(max(period/int64(time.Millisecond), 1)) * time.Millisecond
 	l.Count = min(l.Count, int64(l.Period)) // at most one unit a nanosecond
-	if l.Kind == naive.Rate && r.IntN(2) == 0 {
+	switch {
+	case l.Kind == naive.Rate && r.IntN(2) == 0:
 		l.Burst = 1 + r.Int64N(30)
+	case l.Kind == naive.Fixed && l.Period >= 12*time.Hour && r.IntN(5) > 0:
+		l.Calendar = r.calendar(l.Period)
+	case l.Kind == naive.Fixed && r.IntN(3) == 0:
+		l.Offset = time.Duration(r.Int64N(l.Period.Milliseconds())) * time.Millisecond
 	}
 	return l
+}
+
+// Zones with clocks that are changed at midnight, by half an hour, on no two days of the same date, or that
+// once skipped a day; and with none.
+var zones = []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Apia", "Asia/Beirut"}
+
+// calendar is windows of about the length of a period.
+func (r *virtualRun) calendar(period time.Duration) *civil.Windows {
+	const day = 24 * time.Hour
+	units := []struct {
+		name     string
+		shortest time.Duration
+	}{{"d", day}, {"w", 7 * day}, {"mo", 28 * day}, {"y", 365 * day}}
+	unit := units[0]
+	for _, u := range units {
+		if u.shortest <= period && r.IntN(3) > 0 {
+			unit = u
+		}
+	}
+	w := &civil.Windows{N: min(max(1, int64(period/unit.shortest)), 40), Unit: unit.name, Zone: zones[r.IntN(len(zones))]}
+	if r.IntN(3) == 0 {
+		w.Offset = time.Duration(r.Int64N(w.N*int64(unit.shortest/(15*time.Minute)))) * 15 * time.Minute
+	}
+	return w
 }
 
 // step moves the clock between two batches.
@@ -253,6 +295,9 @@ func (r *virtualRun) call(k *virtualKey) virtualCall {
 	words := []string{name, k.name}
 	var reply naive.Reply
 	switch name {
+	case "CL.BAN":
+		d := o.Ban.Milliseconds()
+		return virtualCall{k, append(words, fmt.Sprint(d, "ms")), fmt.Sprint(k.model.Ban(r.now, int64(o.Ban)))}
 	case "CL.THROTTLE":
 		l := limits[0]
 		words = append(words, fmt.Sprint(l.Burst-1), fmt.Sprint(l.Count), naive.Duration(l.Period), fmt.Sprint(o.Cost))
@@ -260,7 +305,7 @@ func (r *virtualRun) call(k *virtualKey) virtualCall {
 			return virtualCall{k, words, "WRONGTYPE"}
 		}
 		reply = k.model.Throttle(r.now, l.Burst-1, l.Count, l.Period, o.Cost)
-		r.count(reply)
+		r.count(limits[:1], reply)
 		return virtualCall{k, words, fmt.Sprint(reply.Throttle())}
 	case "CL.PEEK":
 		reply = k.model.Peek(r.now, limits, o.Cost, o.Terms...)
@@ -272,7 +317,7 @@ func (r *virtualRun) call(k *virtualKey) virtualCall {
 	default:
 		reply = k.model.Take(r.now, limits, o)
 	}
-	r.count(reply)
+	r.count(limits, reply)
 	words = append(append(words, naive.Words(limits, o.Terms...)...), o.Words()...)
 	return virtualCall{k, words, fmt.Sprint(reply.Fields())}
 }
@@ -290,12 +335,20 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 	if r.IntN(4) == 0 {
 		o.Terms = r.terms(limits)
 	}
-	switch r.IntN(12) {
+	switch r.IntN(24) {
 	case 0:
+		if r.IntN(4) == 0 {
+			if r.IntN(2) == 0 {
+				o.Ban = r.aBan()
+			}
+			return "CL.BAN", limits, o
+		}
 		return "CL.PEEK", limits, o
 	case 1:
-		return "CL.REFUND", limits, o
+		return "CL.PEEK", limits, o
 	case 2, 3:
+		return "CL.REFUND", limits, o
+	case 4, 5, 6:
 		limits[0].Burst = cmp.Or(limits[0].Burst, limits[0].Count)
 		o.Terms = nil
 		return "CL.THROTTLE", limits[:1], o
@@ -303,10 +356,22 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 	return "CL.LIMIT", limits, r.options(limits, o)
 }
 
-func (r *virtualRun) count(reply naive.Reply) {
+// aBan is how long to ban: rather not for so long that a season sees nothing else.
+func (r *virtualRun) aBan() time.Duration {
+	return time.Duration(r.upTo(r.scale/3/int64(time.Millisecond)+1)) * time.Millisecond
+}
+
+func (r *virtualRun) count(limits []naive.Limit, reply naive.Reply) {
 	r.made++
 	fields := reply.Fields()
 	r.limited += int(fields[0])
+	if fields[1] == 0 {
+		r.banned++
+	} else if rule := limits[fields[1]-1]; rule.Calendar != nil {
+		r.byCalendar++
+	} else if rule.Kind == naive.First {
+		r.first++
+	}
 	if fields[8] > 0 {
 		r.reserved++
 	}
@@ -327,7 +392,11 @@ func (r *virtualRun) options(limits []naive.Limit, o naive.Options) naive.Option
 	switch r.IntN(6) {
 	case 0, 1:
 		if rates {
-			o.MaxWait = time.Duration(r.upTo(4*r.scale/int64(time.Millisecond)+1)) * time.Millisecond
+			longest := 4*r.scale/int64(time.Millisecond) + 1
+			o.MaxWait = time.Duration(r.upTo(longest)) * time.Millisecond
+			if r.IntN(2) == 0 {
+				o.MaxWait = time.Duration(1+r.Int64N(longest)) * time.Millisecond
+			}
 		}
 	case 2:
 		o.UpTo = !slices.ContainsFunc(o.Terms, func(t naive.Terms) bool { return t.HasTake })
@@ -335,6 +404,9 @@ func (r *virtualRun) options(limits []naive.Limit, o naive.Options) naive.Option
 		o.Strict = true
 	case 4:
 		o.Force = r.IntN(2) == 0 && r.mayForce(limits, o)
+	}
+	if o.MaxWait == 0 && r.IntN(60) == 0 {
+		o.Ban = r.aBan()
 	}
 	return o
 }
@@ -376,7 +448,7 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 		return limits
 	}
 	i := r.IntN(len(limits))
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0: // another count or capacity
 		limits[i].Count = min(1+r.Int64N(20), int64(limits[i].Period))
 	case 1:
@@ -400,7 +472,16 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 			limits[i].Burst = cmp.Or(limits[i].Burst, limits[i].Count)
 			limits[i].Count, limits[i].Period = limits[i].Count*2, limits[i].Period*2
 		}
-	case 5: // in another order
+	case 5: // other windows
+		if limits[i].Kind == naive.Fixed || limits[i].Kind == naive.First {
+			other := r.limit()
+			other.Kind, other.Burst = limits[i].Kind, 0
+			if other.Kind == naive.First {
+				other.Calendar, other.Offset = nil, 0
+			}
+			limits[i] = other
+		}
+	case 6: // in another order
 		r.Shuffle(len(limits), func(i, j int) { limits[i], limits[j] = limits[j], limits[i] })
 	}
 	return limits

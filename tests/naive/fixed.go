@@ -1,16 +1,14 @@
 package naive
 
-// fixed is a counter for one calendar window: a multiple of the period since the epoch, and what was
-// used in it.
+// fixed is a counter for one window of those that its windows divide time into, and what was used in it.
 type fixed struct {
-	period, count number
-	begin, used   number
+	windows     windows
+	count       number
+	begin, used number
 }
 
-func (f *fixed) windowOf(now number) number { return now.over(f.period).times(f.period) }
-
 func (f *fixed) usedNow(now number) number {
-	if f.begin.less(f.windowOf(now)) {
+	if begin, _ := f.windows.at(now); f.begin.less(begin) {
 		return zero
 	}
 	return f.used
@@ -24,17 +22,25 @@ func (f *fixed) wait(now, units number) number {
 	if units.is(zero) || !f.count.less(f.usedNow(now).plus(units)) {
 		return zero
 	}
-	return f.windowOf(now).plus(f.period).minus(now)
+	return f.untilNext(now)
+}
+
+func (f *fixed) untilNext(now number) number {
+	_, end := f.windows.at(now)
+	return end.minus(now)
 }
 
 func (f *fixed) fullIn(now number) number {
 	if f.usedNow(now).is(zero) {
 		return zero
 	}
-	return f.windowOf(now).plus(f.period).minus(now)
+	return f.untilNext(now)
 }
 
-func (f *fixed) set(now, used number) { f.begin, f.used = f.windowOf(now), used }
+func (f *fixed) set(now, used number) {
+	f.begin, _ = f.windows.at(now)
+	f.used = used
+}
 
 func (f *fixed) charge(now, _, units number) { f.set(now, f.usedNow(now).plus(units)) }
 
@@ -51,7 +57,8 @@ func (f *fixed) refund(now, units number) number {
 }
 
 func (f *fixed) outOfReach(now number) bool {
-	return f.used.positive() && f.windowOf(now).less(f.begin)
+	begin, _ := f.windows.at(now)
+	return f.used.positive() && begin.less(f.begin)
 }
 
 func (f *fixed) settle(now number) { f.set(now, f.usedNow(now)) }

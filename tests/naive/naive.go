@@ -3,7 +3,7 @@
 // of any size, and plain logs of what was granted, which are walked through at every call.
 //
 // A Model is given the instant of every call and knows no clock. It answers what CL.LIMIT, CL.PEEK,
-// CL.REFUND and CL.THROTTLE have to answer, field by field, at any instants, also earlier ones than before.
+// CL.REFUND, CL.BAN and CL.THROTTLE have to answer, field by field, at any instants, also earlier ones than before.
 package naive
 
 import (
@@ -14,14 +14,16 @@ import (
 // Model is one key. The zero value is a key that does not exist.
 type Model struct {
 	kept []kept
+	// ban is the instant at which the last ban ends, 0 for none.
+	ban number
 	// expiresMs is the whole second in which the server drops the key, in ms since the epoch.
 	expiresMs number
 }
 
 type kept struct {
-	kind   Kind
-	period time.Duration
-	state  state
+	kind  Kind
+	id    string
+	state state
 }
 
 // Clone is a copy that has a life of its own.
@@ -37,7 +39,7 @@ func (m *Model) Clone() *Model {
 // ExpiresMs is when the key expires, in ms since the epoch; -2 for one that does not exist.
 func (m *Model) ExpiresMs(now int64) int64 {
 	m.look(n(now))
-	if len(m.kept) == 0 {
+	if !m.exists() {
 		return -2
 	}
 	return m.expiresMs.Int64()
@@ -46,8 +48,10 @@ func (m *Model) ExpiresMs(now int64) int64 {
 // Throttled says whether CL.THROTTLE finds at the key what it can read.
 func (m *Model) Throttled(now int64) bool {
 	m.look(n(now))
-	return len(m.kept) == 0 || m.soleRate()
+	return len(m.kept) == 0 || m.soleRate() || m.banned(n(now))
 }
+
+func (m *Model) exists() bool { return len(m.kept) > 0 || m.ban.positive() }
 
 func anyOutOfReach(now number, stack []state) bool {
 	return slices.ContainsFunc(stack, func(s state) bool { return s.outOfReach(now) })
@@ -55,7 +59,7 @@ func anyOutOfReach(now number, stack []state) bool {
 
 // look is what any command does first: a key whose time is over is dropped by the server.
 func (m *Model) look(now number) {
-	if len(m.kept) > 0 && m.expiresMs.less(now.over(n(int64(time.Millisecond)))) {
+	if m.exists() && m.expiresMs.less(now.over(n(int64(time.Millisecond)))) {
 		*m = Model{}
 	}
 }
@@ -67,7 +71,7 @@ func (m *Model) stack(limits []Limit) []state {
 	for _, l := range limits {
 		var found state
 		for i, k := range unclaimed {
-			if k.kind == l.Kind && (k.period == l.Period || m.soleRate()) {
+			if k.kind == l.Kind && (k.id == l.id() || m.soleRate()) {
 				found = k.state.clone()
 				unclaimed = slices.Delete(unclaimed, i, i+1)
 				break
@@ -87,24 +91,48 @@ func (m *Model) soleRate() bool { return len(m.kept) == 1 && m.kept[0].kind == R
 
 // write makes the stack what the key holds.
 func (m *Model) write(now number, limits []Limit, stack []state) {
-	fullIn := zero
-	m.kept = nil
+	fullIn, ban := zero, m.ban
+	if !m.banned(now) {
+		ban = zero // it is over
+	}
+	*m = Model{ban: ban}
 	for i, s := range stack {
 		s.settle(now)
-		m.kept = append(m.kept, kept{limits[i].Kind, limits[i].Period, s})
+		m.kept = append(m.kept, kept{limits[i].Kind, limits[i].id(), s})
 		fullIn = most(fullIn, s.fullIn(now))
 	}
 	if fullIn.is(zero) {
-		*m = Model{}
-		return
+		m.kept = nil
 	}
-	m.expiresMs = now.plus(fullIn).overUp(n(int64(time.Second))).times(n(1000))
+	if m.exists() {
+		m.expiresMs = wholeSecond(most(now.plus(fullIn), ban))
+	}
 }
 
 // Take is CL.LIMIT.
 func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 	now := n(nowNs)
 	m.look(now)
+	until := now.plus(n(int64(o.Ban)))
+	switch {
+	case m.banned(now) && o.Force: // charges behind the ban
+		return m.ofTheBan(now, limits, m.take(now, limits, o).Granted)
+	case m.banned(now):
+		if o.Strict && o.Ban > 0 {
+			m.banUntil(until)
+		}
+		return m.ofTheBan(now, limits, 0)
+	}
+	reply := m.take(now, limits, o)
+	if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) {
+		m.banUntil(until)
+		reply.RetryAfter = most(reply.RetryAfter, n(int64(o.Ban)))
+	}
+	return reply
+}
+
+// take is CL.LIMIT on a key that is not banned.
+func (m *Model) take(now number, limits []Limit, o Options) Reply {
 	stack := m.stack(limits)
 	parties := partiesOf(stack, o.Terms)
 	// needed is what has to be there, taken is what the call takes if it is.
@@ -168,6 +196,9 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 func (m *Model) Peek(nowNs int64, limits []Limit, cost int64, terms ...Terms) Reply {
 	now := n(nowNs)
 	m.look(now)
+	if m.banned(now) {
+		return m.ofTheBan(now, limits, 0)
+	}
 	parties := partiesOf(m.stack(limits), terms)
 	shadow := shadowOf(now, parties, n(cost), Options{})
 	wait := longest(now, parties, n(cost))
@@ -208,5 +239,5 @@ func (m *Model) Refund(nowNs int64, limits []Limit, cost int64, terms ...Terms) 
 
 // Throttle is CL.THROTTLE, on a key that it can read.
 func (m *Model) Throttle(now, maxBurst, count int64, period time.Duration, quantity int64) Reply {
-	return m.Take(now, []Limit{{Rate, count, period, maxBurst + 1}}, Options{Cost: quantity})
+	return m.Take(now, []Limit{{Kind: Rate, Count: count, Period: period, Burst: maxBurst + 1}}, Options{Cost: quantity})
 }

@@ -19,22 +19,22 @@ const (
 // The examples of docs/cl.limit.md and docs/cl.refund.md, without the time that goes by between two commands.
 func TestTheModelAnswersTheExamplesOfTheDocumentation(t *testing.T) {
 	var user, sms, mail, report naive.Model
-	stack := []naive.Limit{{naive.Rate, 60, time.Hour, 10}, {naive.Rate, 500, 24 * time.Hour, 0}}
+	stack := []naive.Limit{{Kind: naive.Rate, Count: 60, Period: time.Hour, Burst: 10}, {Kind: naive.Rate, Count: 500, Period: 24 * time.Hour}}
 	assert.Equal(t, [10]int64{0, 1, 10, 7, -1, 180_000, 60_000, 3, 0}, user.Take(start, stack, naive.Options{Cost: 3}).Fields())
 	assert.Equal(t, [10]int64{1, 1, 10, 7, 60_000, 180_000, 60_000, 0, 0}, user.Take(start, stack, naive.Options{Cost: 8}).Fields())
 	assert.Equal(t, [10]int64{0, 1, 10, 0, -1, 600_000, 60_000, 7, 0}, user.Take(start, stack, naive.Options{Cost: 8, UpTo: true}).Fields())
 
-	three, five := []naive.Limit{{naive.Window, 3, time.Hour, 0}}, []naive.Limit{{naive.Window, 5, time.Hour, 0}}
+	three, five := []naive.Limit{{Kind: naive.Window, Count: 3, Period: time.Hour}}, []naive.Limit{{Kind: naive.Window, Count: 5, Period: time.Hour}}
 	assert.Equal(t, [10]int64{0, 1, 3, 0, -1, 3_600_000, 3_600_000, 3, 0}, sms.Take(start, three, naive.Options{Cost: 3}).Fields())
 	assert.Equal(t, [10]int64{1, 1, 3, 0, 3_600_000, 3_600_000, 3_600_000, 0, 0}, sms.Take(start, three, naive.Options{Cost: 1}).Fields())
 	assert.Equal(t, [10]int64{0, 1, 5, 1, -1, 3_600_000, 3_600_000, 1, 0}, sms.Take(start, five, naive.Options{Cost: 1}).Fields())
 
-	one := []naive.Limit{{naive.Rate, 1, time.Minute, 0}}
+	one := []naive.Limit{{Kind: naive.Rate, Count: 1, Period: time.Minute}}
 	patient := naive.Options{Cost: 1, MaxWait: 5 * time.Minute}
 	assert.Equal(t, [10]int64{0, 1, 1, 0, -1, 60_000, 60_000, 1, 0}, mail.Take(start, one, patient).Fields())
 	assert.Equal(t, [10]int64{0, 1, 1, 0, -1, 120_000, 120_000, 1, 60_000}, mail.Take(start, one, patient).Fields())
 
-	slow := []naive.Limit{{naive.Rate, 60, time.Hour, 10}, {naive.Rate, 60, time.Minute, 20}}
+	slow := []naive.Limit{{Kind: naive.Rate, Count: 60, Period: time.Hour, Burst: 10}, {Kind: naive.Rate, Count: 60, Period: time.Minute, Burst: 20}}
 	report.Take(start, slow, naive.Options{Cost: 10})
 	assert.Equal(t, int64(300_000), report.Take(start, slow, naive.Options{Cost: 5, MaxWait: 10 * time.Minute}).Fields()[8])
 	assert.Equal(t, [10]int64{1, 1, 20, 0, 286_000, 305_000, 286_000, 0, 0}, report.Peek(start, slow[1:], 1).Fields())
@@ -48,7 +48,7 @@ func TestTheModelAnswersTheExamplesOfTheDocumentation(t *testing.T) {
 
 func TestTheModelUndoesAReservationOnAStack(t *testing.T) {
 	var m naive.Model
-	stack := []naive.Limit{{naive.Rate, 60, time.Hour, 10}, {naive.Rate, 60, time.Minute, 20}}
+	stack := []naive.Limit{{Kind: naive.Rate, Count: 60, Period: time.Hour, Burst: 10}, {Kind: naive.Rate, Count: 60, Period: time.Minute, Burst: 20}}
 	m.Take(start, stack, naive.Options{Cost: 5})
 	before := m.Clone()
 	assert.Equal(t, int64(180_000), m.Take(start, stack, naive.Options{Cost: 8, MaxWait: 10 * time.Minute}).Fields()[8])
@@ -66,7 +66,7 @@ func TestTheModelsWindowHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 0))
 	const count, period = 300, 10_000
 	var m naive.Model
-	limits := []naive.Limit{{naive.Window, count, period, 0}}
+	limits := []naive.Limit{{Kind: naive.Window, Count: count, Period: period}}
 	type grant struct{ at, units int64 }
 	var granted []grant
 	for now := start; len(granted) < 1000; now += r.Int64N(period / 60) {

@@ -106,8 +106,9 @@ func (r *rate) refund(now, units number) number {
 		}
 		rest, full, lifts = rest.minus(since), most(last.from, now), lifts[:len(lifts)-1]
 	}
-	if back.positive() {
-		r.setBacklog(now, full.minus(rest).minus(now))
+	// Also where nothing is given back: what is reserved or owed is told anew (state.md).
+	r.setBacklog(now, full.minus(rest).minus(now))
+	if r.backlog(now).positive() {
 		r.lifts = lifts
 	}
 	return back.overUp(r.emission)

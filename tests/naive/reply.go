@@ -17,21 +17,26 @@ type Nanoseconds = number
 
 // Fields are the ten numbers of CL.LIMIT, CL.PEEK and CL.REFUND, in their order.
 func (r Reply) Fields() [10]int64 {
-	return [10]int64{r.Limited, r.Rule, r.Limit, r.Remaining, rounded(r.RetryAfter, time.Millisecond),
-		rounded(r.ResetAfter, time.Millisecond), rounded(r.NextAfter, time.Millisecond), r.Granted,
-		rounded(r.Wait, time.Millisecond), r.Shadow}
+	return [10]int64{r.Limited, r.Rule, r.Limit, r.Remaining, rounded(r.RetryAfter, millisecond),
+		rounded(r.ResetAfter, millisecond), rounded(r.NextAfter, millisecond), r.Granted,
+		rounded(r.Wait, millisecond), r.Shadow}
 }
 
 // Throttle are the five numbers of CL.THROTTLE, in their order.
 func (r Reply) Throttle() [5]int64 {
-	return [5]int64{r.Limited, r.Limit, r.Remaining, rounded(r.RetryAfter, time.Second), rounded(r.ResetAfter, time.Second)}
+	return [5]int64{r.Limited, r.Limit, r.Remaining, rounded(r.RetryAfter, second), rounded(r.ResetAfter, second)}
 }
 
-func rounded(ns number, unit time.Duration) int64 {
+const (
+	millisecond = int64(time.Millisecond)
+	second      = int64(time.Second)
+)
+
+func rounded(ns number, unit int64) int64 {
 	if ns.is(none) {
 		return -1
 	}
-	return ns.overUp(n(int64(unit))).Int64()
+	return ns.overUp(n(unit)).Int64()
 }
 
 // none is RetryAfter where there is nothing to wait for, or no use in it.

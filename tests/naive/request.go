@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"redis-throttle/tests/civil"
 )
 
 // Kind is what a limit is called in a command.
@@ -14,6 +16,7 @@ const (
 	Rate   Kind = "RATE"
 	Window Kind = "WINDOW"
 	Fixed  Kind = "FIXED"
+	First  Kind = "FIXED ... FIRST"
 )
 
 // Limit is one limit of a call.
@@ -23,6 +26,18 @@ type Limit struct {
 	Period time.Duration
 	// Burst is the capacity of a Rate; 0 means Count, as where a command leaves it out.
 	Burst int64
+	// Offset is by how much the windows of a Fixed begin later.
+	Offset time.Duration
+	// Calendar is the windows of a Fixed, in place of Period and Offset.
+	Calendar *civil.Windows
+}
+
+// id tells apart what is kept of the limits of one kind.
+func (l Limit) id() string {
+	if l.Kind == Fixed {
+		return l.windows().id()
+	}
+	return l.Period.String()
 }
 
 // Options of Take.
@@ -32,14 +47,22 @@ type Options struct {
 	Strict  bool
 	Force   bool
 	MaxWait time.Duration // 0 for none
+	Ban     time.Duration // 0 for none
 	Terms   []Terms       // of the limits, in their order
 }
 
 // String shows a limit as a command has it.
 func (l Limit) String() string {
-	s := fmt.Sprintf("%s %d/%s", l.Kind, l.Count, Duration(l.Period))
+	kind, words, _ := strings.Cut(string(l.Kind), " ... ")
+	if l.Calendar != nil {
+		return fmt.Sprintf("%s %d/%s", kind, l.Count, l.Calendar.Words())
+	}
+	s := fmt.Sprintf("%s %d/%s %s", kind, l.Count, Duration(l.Period), words)
 	if l.Burst > 0 {
 		s += fmt.Sprint(" BURST ", l.Burst)
+	}
+	if l.Offset > 0 {
+		s += fmt.Sprint(" OFFSET ", Duration(l.Offset))
 	}
 	return s
 }
@@ -87,6 +110,9 @@ func (o Options) Words() []string {
 	}
 	if o.MaxWait > 0 {
 		words = append(words, "MAXWAIT", Duration(o.MaxWait))
+	}
+	if o.Ban > 0 {
+		words = append(words, "BAN", Duration(o.Ban))
 	}
 	return words
 }

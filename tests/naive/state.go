@@ -39,9 +39,15 @@ func (l Limit) state(found state) state {
 		}
 		return w
 	case Fixed:
-		f := &fixed{period: n(int64(l.Period)), count: n(l.Count), begin: zero, used: zero}
+		f := &fixed{windows: l.windows(), count: n(l.Count)}
 		if found != nil {
 			f.begin, f.used = found.(*fixed).begin, found.(*fixed).used
+		}
+		return f
+	case First:
+		f := &first{period: n(int64(l.Period)), count: n(l.Count)}
+		if found != nil {
+			f.begin, f.used = found.(*first).begin, found.(*first).used
 		}
 		return f
 	}
