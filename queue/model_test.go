@@ -49,32 +49,43 @@ type quota struct{ count, periodNs, capacity int64 }
 
 func (q quota) unitNs() int64 { return (q.periodNs-1)/q.count + 1 }
 
+// ask is what a call asks of one limit: units, and such that have to stay behind.
+type ask struct{ units, spare int64 }
+
 // naiveLine is who waits for a key, and the instants at which its limits are full: before the
-// first who may still move up, and as the key says now.
+// first who may still move up, as the last who waits left them, and as the key says now.
 type naiveLine struct {
 	quotas  []quota
 	waiters []*naiveWaiter
 	before  []int64
+	after   []int64
 	now     []int64
+	touched bool // somebody who does not wait took units since the last who waits came
 }
 
 type naiveWaiter struct {
-	caller       uintptr
-	cost, fromNs int64
-	comesNs      int64 // of its reservation; the slot is not before those ahead
-	slotNs       int64
-	left, fixed  bool // fixed: somebody else changed the key since
+	caller      uintptr
+	asks        []ask
+	fromNs      int64
+	comesNs     int64 // of its reservation; the slot is not before those ahead
+	slotNs      int64
+	left, fixed bool // fixed: somebody else changed the key since
 }
 
-// reserve is the earliest instant from fromNs on for cost units, after which the limits are
+// reserve is the earliest instant from fromNs on for what is asked, after which the limits are
 // full at other instants.
-func (l *naiveLine) reserve(full []int64, cost, fromNs int64) (atNs int64, after []int64) {
+func (l *naiveLine) reserve(full []int64, asks []ask, fromNs int64) (atNs int64, after []int64) {
 	atNs = fromNs
 	for i, q := range l.quotas {
-		atNs = max(atNs, full[i]-(q.capacity-cost)*q.unitNs())
+		if asks[i].units > 0 {
+			atNs = max(atNs, full[i]-(q.capacity-asks[i].units-asks[i].spare)*q.unitNs())
+		}
 	}
+	after = slices.Clone(full)
 	for i, q := range l.quotas {
-		after = append(after, max(full[i], atNs)+cost*q.unitNs())
+		if asks[i].units > 0 {
+			after[i] = max(full[i], atNs) + asks[i].units*q.unitNs()
+		}
 	}
 	return atNs, after
 }
@@ -84,22 +95,42 @@ func (l *naiveLine) fix() {
 	for _, w := range l.waiters {
 		w.fixed = true
 	}
-	l.before = l.now
+	l.before, l.touched = l.now, false
+}
+
+// missed reports whether what others took since the last who waits came is not back by now.
+func (l *naiveLine) missed(nowNs int64) bool {
+	for i := range l.quotas {
+		if max(l.now[i]-nowNs, 0) != max(l.after[i]-nowNs, 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeAlone is a reservation of somebody who is in no line.
+func (l *naiveLine) takeAlone(after []int64) {
+	l.touched = l.touched || !slices.Equal(l.now, after)
+	l.now = after
 }
 
 // wait returns how long a caller has to. It is in line if that is not 0.
-func (l *naiveLine) wait(caller uintptr, cost, nowNs int64) int64 {
-	atNs, after := l.reserve(l.now, cost, nowNs)
-	l.now = after
+func (l *naiveLine) wait(caller uintptr, asks []ask, nowNs int64) int64 {
+	atNs, after := l.reserve(l.now, asks, nowNs)
 	if atNs == nowNs {
-		l.fix() // it is in no line
-	} else {
-		w := &naiveWaiter{caller: caller, cost: cost, fromNs: nowNs, comesNs: atNs, slotNs: atNs}
-		if n := len(l.waiters); n > 0 {
-			w.slotNs = max(atNs, l.waiters[n-1].slotNs)
-		}
-		l.waiters = append(l.waiters, w)
+		l.takeAlone(after)
+		return 0
 	}
+	w := &naiveWaiter{caller: caller, asks: asks, fromNs: nowNs, comesNs: atNs, slotNs: atNs}
+	n := len(l.waiters)
+	if n > 0 {
+		w.slotNs = max(atNs, l.waiters[n-1].slotNs)
+	}
+	if n == 0 || l.missed(nowNs) {
+		l.fix()
+	}
+	l.now, l.after, l.touched = after, after, false
+	l.waiters = append(l.waiters, w)
 	return atNs - nowNs
 }
 
@@ -107,6 +138,9 @@ func (l *naiveLine) wait(caller uintptr, cost, nowNs int64) int64 {
 func (l *naiveLine) giveBack(nowNs int64) {
 	if !slices.ContainsFunc(l.waiters, func(w *naiveWaiter) bool { return w.left }) {
 		return
+	}
+	if l.touched {
+		l.fix()
 	}
 	moving, stay, full, lastNs := false, []*naiveWaiter(nil), l.before, int64(0)
 	for _, w := range l.waiters {
@@ -120,7 +154,7 @@ func (l *naiveLine) giveBack(nowNs int64) {
 		}
 		if !w.fixed {
 			var atNs int64
-			if atNs, full = l.reserve(full, w.cost, w.fromNs); moving {
+			if atNs, full = l.reserve(full, w.asks, w.fromNs); moving {
 				w.comesNs, w.slotNs = atNs, max(atNs, lastNs)
 			}
 		}
@@ -128,7 +162,7 @@ func (l *naiveLine) giveBack(nowNs int64) {
 	}
 	l.waiters = stay
 	if moving {
-		l.now = full
+		l.now, l.after = full, full
 	}
 }
 
@@ -137,7 +171,7 @@ func (l *naiveLine) answer(nowNs int64) (answered []*naiveWaiter) {
 	for len(l.waiters) > 0 && l.waiters[0].slotNs <= nowNs {
 		w := l.waiters[0]
 		if !w.fixed {
-			_, l.before = l.reserve(l.before, w.cost, w.fromNs)
+			_, l.before = l.reserve(l.before, w.asks, w.fromNs)
 		}
 		l.waiters = l.waiters[1:]
 		answered = append(answered, w)
@@ -188,21 +222,20 @@ type world struct {
 	limits map[string][]stack.Limit
 	naive  map[string]*naiveLine
 	line   map[string]*Line
-	log    map[string][]granted // what callers of a key got, unless it was deleted
+	log    map[string][][]granted // what callers of a key got of each limit, unless it was deleted
 	nowNs  int64
 	caller uintptr
 	slots  map[uintptr]int64 // the slot that a caller was told last
-	costs  map[uintptr]int64
-	others bool // somebody else changes keys
+	others bool              // somebody else changes keys
 	seen   *tally
 }
 
-type tally struct{ steps, waited, answered, left, moved, lapsed, overdue, reserved, deleted int }
+type tally struct{ steps, jumped, waited, answered, left, moved, lapsed, overdue, reserved, deleted int }
 
 func newWorld(t require.TestingT, pick draw, others bool, seen *tally) *world {
 	w := &world{database: newDatabase(t), pick: pick, nowNs: start, others: others, seen: seen,
 		limits: make(map[string][]stack.Limit), naive: make(map[string]*naiveLine), line: make(map[string]*Line),
-		log: make(map[string][]granted), slots: make(map[uintptr]int64), costs: make(map[uintptr]int64)}
+		log: make(map[string][][]granted), slots: make(map[uintptr]int64)}
 	for i := range pick("keys", 1, 3) {
 		key := fmt.Sprint("key", i)
 		line := &naiveLine{}
@@ -212,10 +245,10 @@ func newWorld(t require.TestingT, pick draw, others bool, seen *tally) *world {
 			line.quotas = append(line.quotas, q)
 			w.limits[key] = append(w.limits[key], rate(t, q.count, q.periodNs, q.capacity))
 		}
-		line.before, line.now = make([]int64, len(line.quotas)), make([]int64, len(line.quotas))
+		line.before, line.after, line.now = make([]int64, len(line.quotas)), make([]int64, len(line.quotas)), make([]int64, len(line.quotas))
 		w.names = append(w.names, key)
 		w.naive[key] = line
-		w.log[key] = []granted{}
+		w.log[key] = make([][]granted, len(line.quotas))
 	}
 	return w
 }
@@ -225,14 +258,9 @@ func (w *world) anyKey() string { return w.names[w.pick("key", 0, int64(len(w.na
 func (w *world) step() {
 	w.seen.steps++
 	key := w.anyKey()
-	line := w.naive[key]
 	switch op := w.pick("operation", 1, 20); {
 	case op <= 8:
-		most := line.quotas[0].capacity
-		for _, q := range line.quotas {
-			most = min(most, q.capacity)
-		}
-		w.call(key, w.pick("cost", 1, most))
+		w.call(key)
 	case op <= 12:
 		w.leave(key)
 	case op <= 14:
@@ -245,24 +273,52 @@ func (w *world) step() {
 	w.compare(key)
 }
 
-func (w *world) call(key string, cost int64) {
+// asked makes up what a call asks, with TAKE and SPARE for some of the limits.
+func (w *world) asked(key string) (cost int64, limits []stack.Limit, asks []ask) {
+	quotas := w.naive[key].quotas
+	cost = quotas[0].capacity
+	for _, q := range quotas {
+		cost = min(cost, q.capacity)
+	}
+	cost = w.pick("cost", 1, cost)
+	for i, q := range quotas {
+		a, terms := ask{units: cost}, stack.Terms{}
+		if terms.HasTake = w.pick("TAKE", 0, 3) == 0; terms.HasTake {
+			a.units = w.pick("units", 0, q.capacity)
+			terms.Take = a.units
+		}
+		if w.pick("SPARE", 0, 3) == 0 {
+			a.spare = w.pick("spare", 0, q.capacity-a.units)
+			terms.Spare = a.spare
+		}
+		asks, limits = append(asks, a), append(limits, w.limits[key][i].With(terms))
+	}
+	return cost, limits, asks
+}
+
+func (w *world) call(key string) {
 	w.caller++
-	want := w.naive[key].wait(w.caller, cost, w.nowNs)
-	got := w.wait(key, w.caller, w.limits[key], cost, w.nowNs)
+	cost, limits, asks := w.asked(key)
+	want := w.naive[key].wait(w.caller, asks, w.nowNs)
+	got := w.wait(key, w.caller, limits, cost, w.nowNs)
 	require.Equal(w.t, want, got.WaitNs)
 	if got.WaitNs == 0 {
-		w.grant(key, granted{w.nowNs, cost})
+		if len(w.naive[key].waiters) > 0 {
+			w.seen.jumped++
+		}
+		w.grant(key, w.nowNs, asks)
 		return
 	}
 	w.seen.waited++
 	w.line[key] = w.lines.byKey[w.lines.waiting[w.caller].line.hash]
 	w.slots[w.caller] = w.lines.waiting[w.caller].slotNs
-	w.costs[w.caller] = cost
 }
 
-func (w *world) grant(key string, g granted) {
-	if w.log[key] != nil {
-		w.log[key] = append(w.log[key], g)
+func (w *world) grant(key string, atNs int64, asks []ask) {
+	for i := range w.log[key] {
+		if asks[i].units > 0 {
+			w.log[key][i] = append(w.log[key][i], granted{atNs, asks[i].units})
+		}
 	}
 }
 
@@ -326,7 +382,7 @@ func (w *world) wake(key string) {
 	var want []uintptr
 	for _, x := range line.answer(w.nowNs) {
 		want = append(want, x.caller)
-		w.grant(key, granted{x.slotNs, x.cost})
+		w.grant(key, x.comesNs, x.asks) // what the limits promise; who asks for less may be kept behind those ahead
 		w.seen.answered++
 		if x.slotNs < w.nowNs {
 			w.seen.overdue++
@@ -347,14 +403,14 @@ func (w *world) interfere(key string) {
 		w.seen.deleted++
 		return
 	}
-	r := w.limit(key, w.limits[key], stack.Request{Cost: 1, MaxWaitNs: second}, w.nowNs)
-	atNs, after := line.reserve(line.now, 1, w.nowNs)
+	cost, limits, asks := w.asked(key)
+	r := w.limit(key, limits, stack.Request{Cost: cost, MaxWaitNs: second}, w.nowNs)
+	atNs, after := line.reserve(line.now, asks, w.nowNs)
 	require.Equal(w.t, atNs-w.nowNs > second, r.Limited)
 	if !r.Limited {
 		require.Equal(w.t, atNs-w.nowNs, r.WaitNs)
-		line.now = after
-		line.fix()
-		w.grant(key, granted{atNs, 1})
+		line.takeAlone(after)
+		w.grant(key, atNs, asks)
 		w.seen.reserved++
 	}
 }
@@ -378,7 +434,8 @@ func (w *world) compare(key string) {
 			w.slots[x.caller] = x.slotNs
 		}
 	}
-	if !slices.EqualFunc(want, got, func(a, b *naiveWaiter) bool { return *a == *b }) {
+	same := func(a, b *naiveWaiter) bool { return a.caller == b.caller && a.slotNs == b.slotNs && a.left == b.left }
+	if !slices.EqualFunc(want, got, same) {
 		require.Equal(w.t, want, got, "%s at %d", key, w.nowNs)
 	}
 	w.open(key, w.limits[key])
@@ -407,8 +464,8 @@ func (w *world) finish() {
 			w.wake(key)
 			w.compare(key)
 		}
-		for _, q := range w.naive[key].quotas {
-			requirePromise(w.t, q, w.log[key])
+		for i, log := range w.log[key] {
+			requirePromise(w.t, w.naive[key].quotas[i], log)
 		}
 	}
 	require.Empty(w.t, w.lines.byKey)
@@ -446,6 +503,7 @@ func TestLinesEqualTheNaiveOnes(t *testing.T) {
 			for _, n := range []int{seen.waited, seen.answered, seen.left, seen.moved} {
 				assert.Greater(t, n, steps/50)
 			}
+			assert.Greater(t, seen.jumped, steps/150)
 			if tt.others {
 				for _, n := range []int{seen.reserved, seen.deleted, seen.lapsed} {
 					assert.Greater(t, n, steps/100)
