@@ -130,8 +130,9 @@ func newDrawer(pick draw) *drawer {
 		{stack.Rate, stack.Fixed},
 		{stack.Rate, stack.Window, stack.Fixed},
 		{stack.Fixed, stack.First},
+		{stack.First},
 		{stack.Rate, stack.Window, stack.Fixed, stack.First},
-	}[pick("kinds", 0, 6)]
+	}[pick("kinds", 0, 7)]
 	usual := []int64{1, 50, 63, 64, 100, 127, 128, 4096, 1e6, second, minute, hour, 24 * hour, 30 * 24 * hour}
 	for range 3 {
 		d.periods = append(d.periods, usual[pick("period", 0, int64(len(usual))-1)])
@@ -335,8 +336,8 @@ func mayForce(open []*naive, r stack.Request) bool {
 
 // seen counts what a run came across, so that it cannot pass by avoiding the cases.
 type seen struct {
-	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back, forced, shadowed, spared int
-	rules                                                                                                                                             [stack.MaxLimits]int
+	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back, forced, shadowed, spared, firstForced, firstSpared int
+	rules                                                                                                                                                                       [stack.MaxLimits]int
 }
 
 func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
@@ -368,7 +369,9 @@ func (s *seen) requireEverything(t *testing.T) {
 		require.Greater(t, n, s.steps/500)
 	}
 	require.Greater(t, s.lifted, s.steps/2000)
-	require.Greater(t, s.forced, s.steps/1000)
+	for _, n := range []int{s.forced, s.firstForced, s.firstSpared} {
+		require.Greater(t, n, s.steps/1000)
+	}
 }
 
 // follow sends random traffic to one key and compares every answer and what is kept. It
@@ -444,6 +447,14 @@ func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
 		}
 		if fullAt := ref.fullAt(d.nowNs); got.Changed && uint64(fullAt) != k.s.ExpireAt() {
 			require.Equal(t, uint64(fullAt), k.s.ExpireAt(), "full at: %+v, %+v at %d of %x", specs, r, d.nowNs, was)
+		}
+		if slices.ContainsFunc(specs, func(s spec) bool { return s.kind == stack.First }) {
+			if r.Force && got.Limited {
+				seen.firstForced++
+			}
+			if slices.ContainsFunc(specs, func(s spec) bool { return s.kind == stack.First && s.terms.Spare > 0 }) {
+				seen.firstSpared++
+			}
 		}
 		d.last = got
 		seen.count(r, got, k.value)

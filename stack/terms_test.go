@@ -27,7 +27,9 @@ func shadow(s spec) spec {
 }
 
 // ofEachKind is a limit of ten units of each kind, all of which come back after a minute at most.
-func ofEachKind() []spec { return []spec{rate(10, minute, 10), window(10, minute), fixed(10, minute)} }
+func ofEachKind() []spec {
+	return []spec{rate(10, minute, 10), window(10, minute), fixed(10, minute), first(10, minute)}
+}
 
 func left(k *key, s spec) int64 { return k.peek(limits(k.t, s.plain()), 0, start).Remaining }
 
@@ -169,6 +171,7 @@ func TestNoTermsAdmitAnybodyElse(t *testing.T) {
 		plain := d.spec()
 		k := &key{t: t}
 		var granted []event
+		counter := firstCounter{spec: plain}
 		for range 120 {
 			d.moveClockOn([]spec{plain})
 			s := plain
@@ -199,12 +202,41 @@ func TestNoTermsAdmitAnybodyElse(t *testing.T) {
 			if d.last.Shadow > 0 {
 				counts["shadowed"]++
 			}
+			if plain.kind == stack.First && d.last.Granted > 0 {
+				used := counter.take(d.nowNs, d.last.Granted)
+				if forced {
+					counts["forced in a FIRST"]++
+				} else {
+					require.LessOrEqual(t, used, s.count-s.terms.Spare, "%+v", s)
+				}
+				if s.terms.Spare > 0 {
+					counts["spared in a FIRST"]++
+				}
+			}
 		}
 		requirePromise(t, plain, granted)
 	}
 	for _, what := range []string{"forced", "spared", "shadowed"} {
 		assert.Greater(t, counts[what], steps(4000), what)
 	}
+	for _, what := range []string{"forced in a FIRST", "spared in a FIRST"} {
+		assert.Greater(t, counts[what], steps(4000)/20, what)
+	}
+}
+
+// firstCounter is INCR, and EXPIRE when that answers 1.
+type firstCounter struct {
+	spec
+	endsNs, used int64
+}
+
+// take returns what is used in the window then.
+func (c *firstCounter) take(nowNs, units int64) int64 {
+	if c.used == 0 || nowNs >= c.endsNs {
+		c.endsNs, c.used = nowNs+c.periodNs, 0
+	}
+	c.used += units
+	return c.used
 }
 
 // openOne is an untouched limit.
