@@ -61,19 +61,19 @@ func fromRoot(path string) (string, error) {
 	return filepath.Join(root, path), err
 }
 
-// RepositoryRoot is the folder of go.mod above the running test's.
+// RepositoryRoot is the folder of go.work above the running test's.
 func RepositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("no go.mod in this folder or above it")
+			return "", errors.New("no go.work in this folder or above it")
 		}
 		dir = parent
 	}

@@ -1,0 +1,344 @@
+// Package guard tests the guard against real servers that fail.
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/guard"
+	"redis-throttle/tests/server"
+)
+
+const day = 24 * time.Hour
+
+func TestMain(m *testing.M) {
+	logging.Disable() // a client that fails to reach a dead server says so, often
+	os.Exit(m.Run())
+}
+
+// timeout is how long a server that hangs keeps a call waiting.
+const timeout = 50 * time.Millisecond
+
+func quick(o *redis.Options) {
+	o.DialTimeout, o.DialerRetries, o.ReadTimeout, o.MaxRetries, o.ContextTimeoutEnabled = timeout, 1, timeout, -1, true
+}
+
+// counted counts the calls that are made on a limiter.
+type counted struct {
+	*ratelimit.Limiter
+	calls atomic.Int64
+}
+
+func (c *counted) Decide(ctx context.Context, key string, limits ratelimit.Limits, opts ...ratelimit.LimitOption) (ratelimit.Result, error) {
+	c.calls.Add(1)
+	return c.Limiter.Decide(ctx, key, limits, opts...)
+}
+
+// lines are what was logged.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(l.text.String(), "\n"), "\n")
+}
+
+// silent is a logger for outages that a test is not about.
+var silent = slog.New(slog.DiscardHandler)
+
+// An outage of each kind costs a few calls to the server, not one for each request, and two lines
+// in the log; meanwhile the policy decides, and afterwards the server does.
+func TestAnOutageIsLeftToThePolicy(t *testing.T) {
+	t.Parallel()
+	set := func(setting, value string) func(*server.Server) {
+		return func(s *server.Server) { s.MustDo("CONFIG", "SET", setting, value) }
+	}
+	const (
+		failures = 3
+		pause    = 200 * time.Millisecond
+		requests = 2000
+		count    = 100
+	)
+	limits := ratelimit.Limits{ratelimit.Fixed(count, 365*day)}
+	for name, outage := range map[string]struct{ spoil, repair func(*server.Server) }{
+		"stopped":          {(*server.Server).Kill, (*server.Server).Restart},
+		"frozen":           {(*server.Server).Pause, (*server.Server).Resume},
+		"a replica":        {func(s *server.Server) { s.MustDo("REPLICAOF", "127.0.0.1", "1") }, func(s *server.Server) { s.MustDo("REPLICAOF", "NO", "ONE") }},
+		"without replicas": {set("min-replicas-to-write", "1"), set("min-replicas-to-write", "0")},
+		"full":             {set("maxmemory", "1"), set("maxmemory", "0")},
+	} {
+		for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
+			t.Run(fmt.Sprint(name, ", ", policy), func(t *testing.T) {
+				t.Parallel()
+				s := server.Start(t)
+				behind := &counted{Limiter: ratelimit.New(s.Client(quick))}
+				var logged lines
+				g := guard.New(behind, guard.Options{
+					Policy: policy, Processes: 4, Failures: failures, Pause: pause,
+					Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+				})
+				served := func(key string) bool {
+					result, err := g.Decide(t.Context(), key, limits)
+					return err == nil && !result.Limited && result.By == ratelimit.FromServer
+				}
+				require.Eventually(t, func() bool { return served("before") }, 10*time.Second, time.Millisecond)
+				require.False(t, g.Out())
+
+				outage.spoil(s)
+				before, began := behind.calls.Load(), time.Now()
+				allowed, limited, failed := 0, 0, 0
+				for range requests {
+					result, err := g.Decide(t.Context(), "k", limits)
+					switch {
+					case err != nil:
+						require.True(t, ratelimit.IsOutage(err), err)
+						failed++
+						continue
+					case result.Limited:
+						limited++
+						require.Positive(t, result.RetryAfter)
+					default:
+						allowed++
+					}
+					by := ratelimit.FromPolicy
+					if policy == guard.Local {
+						by = ratelimit.FromLocal
+					}
+					require.Equal(t, by, result.By)
+				}
+				lasted := time.Since(began)
+				asked := behind.calls.Load() - before
+				assert.True(t, g.Out())
+				assert.LessOrEqual(t, asked, failures+1+int64(lasted/pause), "calls to the server in %v", lasted)
+				assert.Less(t, lasted, requests*timeout/20, "without a breaker each request costs up to a timeout")
+				want := map[guard.Policy][3]int{
+					guard.Fail: {0, 0, requests}, guard.Open: {requests, 0, 0}, guard.Closed: {0, requests, 0},
+					guard.Local: {count / 4, requests - count/4, 0},
+				}[policy]
+				assert.Equal(t, want, [3]int{allowed, limited, failed})
+				assert.Len(t, logged.all(), 1)
+				assert.Contains(t, logged.all()[0], "Redis is out of reach\" policy="+policy.String())
+
+				outage.repair(s)
+				require.Eventually(t, func() bool { return served("after") }, 10*time.Second, time.Millisecond)
+				require.False(t, g.Out())
+				require.True(t, served("after"))
+				assert.Len(t, logged.all(), 2)
+				assert.Contains(t, logged.all()[1], "Redis is back")
+			})
+		}
+	}
+}
+
+// While one call tries the server, the others do not wait for it.
+func TestOneCallTriesTheServer(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	behind := &counted{Limiter: ratelimit.New(s.Client(quick))}
+	const pause = 5 * timeout
+	g := guard.New(behind, guard.Options{Policy: guard.Open, Failures: 1, Pause: pause, Logger: silent})
+	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
+	s.Pause()
+	_, err := g.Decide(t.Context(), "k", limits)
+	require.NoError(t, err)
+	require.True(t, g.Out())
+	time.Sleep(pause)
+
+	before, began := behind.calls.Load(), time.Now()
+	var calling sync.WaitGroup
+	var waited atomic.Int64
+	for range 100 {
+		calling.Go(func() {
+			began := time.Now()
+			_, err := g.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			assert.NoError(t, err)
+			if time.Since(began) >= timeout {
+				waited.Add(1)
+			}
+		})
+	}
+	calling.Wait()
+	assert.LessOrEqual(t, behind.calls.Load()-before, 1+int64(time.Since(began)/pause))
+	assert.LessOrEqual(t, waited.Load(), int64(10))
+	s.Resume()
+}
+
+func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("RPUSH", "list", "1")
+	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
+		g := guard.New(ratelimit.New(s.Client(quick)), guard.Options{Policy: policy, Failures: 1, Pause: time.Hour, Logger: silent})
+		for _, call := range []struct {
+			key    string
+			limits ratelimit.Limits
+			opts   []ratelimit.LimitOption
+			text   string
+		}{
+			{"list", ratelimit.Limits{ratelimit.Rate(1, day)}, nil, "WRONGTYPE"},
+			{"k", ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
+			{"k", ratelimit.Limits{ratelimit.Rate(1, day)}, []ratelimit.LimitOption{ratelimit.Cost(-1)}, "COST takes an integer from 0"},
+			{"k", nil, nil, "wrong number of arguments"},
+		} {
+			for range 3 {
+				_, err := g.Decide(t.Context(), call.key, call.limits, call.opts...)
+				require.ErrorContains(t, err, call.text)
+				require.False(t, ratelimit.IsOutage(err))
+				require.False(t, g.Out())
+			}
+		}
+		// Nor does a mistake close the breaker, which local decides as the server does.
+		s.Pause()
+		limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+		_, _ = g.Decide(t.Context(), "k", limits)
+		s.Resume()
+		require.True(t, g.Out())
+		if policy == guard.Local {
+			_, err := g.Decide(t.Context(), "k", limits, ratelimit.Cost(-1))
+			require.ErrorContains(t, err, "COST takes an integer from 0")
+			require.False(t, ratelimit.IsOutage(err))
+			_, err = g.Decide(t.Context(), "k", nil)
+			require.ErrorContains(t, err, "wrong number of arguments")
+		}
+	}
+}
+
+func TestCallersThatLeaveDoNotCount(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := guard.New(ratelimit.New(s.Client(quick)), guard.Options{Policy: guard.Open, Failures: 1, Pause: time.Hour, Patience: timeout / 2, Logger: silent})
+	limits := ratelimit.Limits{ratelimit.Rate(100, day)}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	over, cancel := context.WithTimeout(t.Context(), -time.Second)
+	defer cancel()
+	for _, ctx := range []context.Context{left, over} {
+		_, err := g.Decide(ctx, "k", limits)
+		require.ErrorIs(t, err, ctx.Err())
+		require.False(t, g.Out())
+	}
+	s.Pause()
+	leaving, leave := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, leave)
+	_, _ = g.Decide(leaving, "k", limits)
+	require.False(t, g.Out(), "left while the server did not answer")
+	hasty, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	result, err := g.Decide(hasty, "k", limits)
+	if took := time.Since(began); took < timeout/2 {
+		require.NoError(t, err)
+		require.Equal(t, ratelimit.FromPolicy, result.By)
+		require.False(t, g.Out(), "in %v", took)
+	}
+	patient, cancel := context.WithTimeout(t.Context(), timeout*9/10)
+	defer cancel()
+	result, err = g.Decide(patient, "k", limits)
+	require.NoError(t, err)
+	require.Equal(t, ratelimit.FromPolicy, result.By)
+	require.True(t, g.Out(), "a server that does not answer in time")
+	s.Resume()
+}
+
+// For a single process, local is the server: the same calls get the same answers.
+func TestLocalDecidesAsTheServer(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client())
+	dead := ratelimit.New(s.Client(quick, func(o *redis.Options) { o.Addr = "127.0.0.1:1" }))
+	local := guard.New(dead, guard.Options{Policy: guard.Local, Failures: 1, Pause: time.Hour, Logger: silent})
+	for i, limits := range []ratelimit.Limits{
+		{ratelimit.Rate(10, day)},
+		{ratelimit.Rate(24, day).Burst(3)},
+		{ratelimit.Window(7, day)},
+		{ratelimit.Fixed(7, 365*day)},
+		{ratelimit.Rate(10, day), ratelimit.Window(9, day), ratelimit.Fixed(8, 365*day)},
+	} {
+		options := [][]ratelimit.LimitOption{
+			nil, {ratelimit.Cost(0)}, {ratelimit.Cost(3)}, {ratelimit.Cost(11)}, {ratelimit.Cost(4), ratelimit.UpTo()}, {ratelimit.Cost(2), ratelimit.Strict()},
+		}
+		if i < 2 {
+			options = append(options, []ratelimit.LimitOption{ratelimit.MaxWait(5 * time.Hour)})
+		}
+		for step := range 60 {
+			opts := options[(step*7+step/5)%len(options)]
+			key := fmt.Sprint(i, step/20)
+			want, err := limiter.Decide(t.Context(), key, limits, opts...)
+			require.NoError(t, err)
+			got, err := local.Decide(t.Context(), key, limits, opts...)
+			require.NoError(t, err)
+			for _, pair := range [][2]*time.Duration{
+				{&want.RetryAfter, &got.RetryAfter}, {&want.ResetAfter, &got.ResetAfter}, {&want.NextAfter, &got.NextAfter}, {&want.Wait, &got.Wait},
+			} {
+				require.InDelta(t, pair[0].Seconds(), pair[1].Seconds(), 5, "%v %v", limits, opts)
+				*pair[1] = *pair[0]
+			}
+			require.Equal(t, ratelimit.FromLocal, got.By)
+			got.By = want.By
+			require.Equal(t, want, got, "%v %v, step %d", limits, opts, step)
+		}
+	}
+}
+
+// Denials that are remembered before the guard are no sign of life of the server.
+func TestACacheBeforeOrBehindTheGuard(t *testing.T) {
+	t.Parallel()
+	for name, build := range map[string]func(ratelimit.Decider) (outer ratelimit.Decider, g *guard.Guard){
+		"before": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
+			g := guard.New(l, guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
+			return ratelimit.NewCached(g, 10), g
+		},
+		"behind": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
+			g := guard.New(ratelimit.NewCached(l, 10), guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
+			return g, g
+		},
+		"batches before": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
+			g := guard.New(l, guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
+			return ratelimit.NewBatched(g, ratelimit.Batching{}), g
+		},
+	} {
+		s := server.Start(t)
+		d, g := build(ratelimit.New(s.Client(quick)))
+		limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+		for _, want := range []ratelimit.Source{ratelimit.FromServer, ratelimit.FromServer, ratelimit.FromCache} {
+			result, err := d.Decide(t.Context(), "denied", limits)
+			require.NoError(t, err, name)
+			require.Equal(t, want, result.By, name)
+		}
+		s.Pause()
+		for range 2 {
+			result, err := d.Decide(t.Context(), "denied", limits)
+			require.NoError(t, err, name)
+			assert.True(t, result.Limited, name)
+			assert.Equal(t, ratelimit.FromCache, result.By, name)
+			result, err = d.Decide(t.Context(), "other", limits)
+			require.NoError(t, err, name)
+			assert.Equal(t, ratelimit.FromPolicy, result.By, name)
+		}
+		assert.True(t, g.Out(), name)
+		s.Resume()
+	}
+}
