@@ -84,6 +84,7 @@ func TestTheModulePathIsSetEverywhereAndBack(t *testing.T) {
 	// Every import is found, those of tests included.
 	packages := run(t, dir, "go", "list", "-test", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "work")
 	assert.Contains(t, packages, path+"/ratelimit\n")
+	assert.Contains(t, packages, path+"/ratelimit/guard\n")
 	assert.Contains(t, packages, path+"/bench/throttle-bench\n")
 	assert.NotContains(t, "\n"+packages, "\n"+was+"/")
 
@@ -106,23 +107,31 @@ func TestWhatIsNoModulePathChangesNothing(t *testing.T) {
 }
 
 // A program that imports the client as README says is asked for what the client needs, and
-// for nothing that the project's tests, the module or the benchmark need.
+// for nothing that the project's tests, the module or the benchmark need. So is one that imports
+// the guard.
 func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	client, err := filepath.Abs("../ratelimit")
-	require.NoError(t, err)
-	run(t, dir, "go", "mod", "init", "example.org/app")
-	run(t, dir, "go", "mod", "edit", "-replace", "redis-throttle/ratelimit="+client)
-	run(t, dir, "go", "get", "redis-throttle/ratelimit")
-	text, err := os.ReadFile(filepath.Join(dir, "go.sum"))
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		module := strings.Fields(line)[0]
-		assert.Contains(t, []string{
-			"github.com/dunglas/httpsfv", "github.com/redis/go-redis/v9",
-			"github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys", // needed by go-redis
-		}, module)
+	needed := []string{
+		"github.com/dunglas/httpsfv", "github.com/redis/go-redis/v9",
+		"github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys", // needed by go-redis
+	}
+	for folder, more := range map[string][]string{
+		"ratelimit":       nil,
+		"ratelimit/guard": {"github.com/sony/gobreaker/v2"},
+	} {
+		dir := t.TempDir()
+		run(t, dir, "go", "mod", "init", "example.org/app")
+		for _, project := range []string{modulePath(t), modulePath(t) + "/ratelimit", modulePath(t) + "/ratelimit/guard"} {
+			path, err := filepath.Abs(filepath.Join("..", strings.TrimPrefix(project, modulePath(t))))
+			require.NoError(t, err)
+			run(t, dir, "go", "mod", "edit", "-replace", project+"="+path)
+		}
+		run(t, dir, "go", "get", modulePath(t)+"/"+folder)
+		text, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			assert.Contains(t, append(more, needed...), strings.Fields(line)[0], folder)
+		}
 	}
 }
 
