@@ -13,6 +13,8 @@ require (
 	gonum.org/v1/plot v0.17.0
 )
 
+require github.com/dunglas/httpsfv v1.1.2 // indirect
+
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect
 	codeberg.org/go-latex/latex v0.2.0 // indirect
@@ -28,3 +30,7 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
+
+require redis-throttle/ratelimit v0.0.0
+
+replace redis-throttle/ratelimit => ../ratelimit
