@@ -72,15 +72,25 @@ func slower(count int64, period string, times int64) (quota string, fits bool) {
 	if count%times == 0 {
 		return text(count/times) + "/" + period, true
 	}
-	unit := strings.TrimLeft(period, "0123456789")
-	n := number(strings.TrimSuffix(period, unit))
-	units := map[string]int64{"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-	const longestMs = math.MaxInt64 / 1_000_000
-	if n > longestMs/times/units[unit] {
+	unit := strings.TrimLeft(period, "0123456789.")
+	whole, decimals, _ := strings.Cut(strings.TrimSuffix(period, unit), ".")
+	unitNs := map[string]int64{"ms": nsPerMs, "s": 1000 * nsPerMs, "m": 60_000 * nsPerMs, "h": 3_600_000 * nsPerMs, "d": 86_400_000 * nsPerMs}[unit]
+	if unitNs == 0 || (decimals != "" && unit != "ms") || number(whole) > math.MaxInt64/times/unitNs-1 {
 		return "", false
 	}
-	return text(count) + "/" + text(n*times) + unit, true
+	ns := number(whole) * unitNs
+	if decimals != "" { // of a millisecond
+		ns += number((decimals + "000000")[:6])
+	}
+	ns *= times
+	quota = text(count) + "/" + text(ns/nsPerMs)
+	if ns%nsPerMs > 0 {
+		quota += "." + text(nsPerMs + ns%nsPerMs)[1:]
+	}
+	return quota + "ms", true
 }
+
+const nsPerMs = 1_000_000
 
 // number reads what Words wrote.
 func number(digits string) int64 {

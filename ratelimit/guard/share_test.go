@@ -20,10 +20,13 @@ func TestShareOfEachKindOfLimit(t *testing.T) {
 		want      string // "": none
 	}{
 		{"RATE 5/1s", 1, "RATE 5/1s"},
-		{"RATE 5/1s", 3, "RATE 5/3s BURST 1"},
+		{"RATE 5/1s", 3, "RATE 5/3000ms BURST 1"},
 		{"RATE 6/1s", 3, "RATE 2/1s BURST 2"},
-		{"RATE 5/1s BURST 10", 3, "RATE 5/3s BURST 3"},
+		{"RATE 5/1s BURST 10", 3, "RATE 5/3000ms BURST 3"},
 		{"RATE 100/1500ms BURST 2 COST 5", 2, "RATE 50/1500ms BURST 1 COST 5"},
+		{"RATE 5/1.5ms BURST 10", 3, "RATE 5/4.500000ms BURST 3"},
+		{"RATE 7/0.000001ms BURST 10", 2, "RATE 7/0.000002ms BURST 5"},
+		{"RATE 5/1d BURST 10", 3, "RATE 5/259200000ms BURST 3"},
 		{"RATE 5/1s BURST 2", 3, ""},
 		{"RATE 1/300000d BURST 100", 4, ""},
 		{"WINDOW 100/30s", 8, "WINDOW 12/30s"},
@@ -42,7 +45,7 @@ func TestShareOfEachKindOfLimit(t *testing.T) {
 	}
 	parts, ok := share(strings.Fields("RATE 5/1s BURST 2 WINDOW 3/1m FIXED 16/1h"), 8, true)
 	assert.True(t, ok)
-	assert.Equal(t, "RATE 5/8s BURST 1 WINDOW 1/1m FIXED 2/1h", strings.Join(parts, " "))
+	assert.Equal(t, "RATE 5/8000ms BURST 1 WINDOW 1/1m FIXED 2/1h", strings.Join(parts, " "))
 }
 
 // grant is units that one of the processes let through.
