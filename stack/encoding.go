@@ -81,6 +81,28 @@ func eightDigits(text uint64) uint64 {
 	return (n*10_000 + n>>32) & 0xFFFFFFFF
 }
 
+// AppendTAT appends a TAT in decimal digits.
+func AppendTAT(dst []byte, tat uint64) []byte {
+	const leading = 1e18 // the first of usualDigits, at least
+	if tat < leading || tat >= 10*leading {
+		return strconv.AppendUint(dst, tat, 10)
+	}
+	first, second, last := tat/1e11, tat/1000%1e8, tat%1000
+	dst = binary.LittleEndian.AppendUint64(dst, digitsOf(first))
+	dst = binary.LittleEndian.AppendUint64(dst, digitsOf(second))
+	return append(dst, '0'+byte(last/100), '0'+byte(last/10%10), '0'+byte(last%10))
+}
+
+// digitsOf is the eight digits of a number below 10^8, the first of them in the lowest byte: the way
+// of eightDigits, backwards. Each division is by a multiplication, for two or four numbers at once.
+func digitsOf(n uint64) uint64 {
+	n = n/10_000 | n%10_000<<32                      // below 10^4 each
+	hundreds := n * 5243 >> 19 & 0x0000007F_0000007F // n/100
+	n = hundreds | (n-hundreds*100)<<16              // below 100 each
+	tens := n * 103 >> 10 & 0x000F_000F_000F_000F    // n/10
+	return tens | (n-tens*10)<<8 | allZeros          // below 10 each
+}
+
 // parseTAT reads a TAT of any length, digit by digit.
 func parseTAT(value []byte) (tat uint64, ok bool) {
 	if len(value) == 0 || len(value) > 20 || (value[0] == '0' && len(value) > 1) {
@@ -180,7 +202,7 @@ func (s *Stack) spareFor(limit *Limit) *place {
 // MaxEncodedLen bytes.
 func (s *Stack) Append(dst []byte) []byte {
 	if first := &s.places[0]; s.n == 1 && first.kind == Rate && first.rate.State.Plain() {
-		return strconv.AppendUint(dst, first.rate.State.TAT, 10)
+		return AppendTAT(dst, first.rate.State.TAT)
 	}
 	dst = append(dst, version, byte(s.n))
 	for i := range s.n {

@@ -1,6 +1,8 @@
 package stack
 
 import (
+	"fmt"
+	"math"
 	"strconv"
 	"testing"
 
@@ -16,6 +18,22 @@ func TestATATIsReadAsItIsWritten(t *testing.T) {
 		got, ok := ParseTAT(strconv.AppendUint(nil, want, 10))
 		require.True(t, ok)
 		require.Equal(t, want, got)
+	})
+}
+
+func TestATATIsWrittenInDecimalDigits(t *testing.T) {
+	for _, tat := range []uint64{0, 9, 10, 1e18 - 1, 1e18, 1e18 + 1, 1e19 - 1, 1e19, math.MaxInt64, math.MaxUint64} {
+		assert.Equal(t, strconv.FormatUint(tat, 10), string(AppendTAT(nil, tat)))
+	}
+	for n := range uint64(10_000) { // all that a half of eight digits can be
+		want := fmt.Sprintf("1%03d%04d%04d%04d%03d", n%1000, n, 9999-n, n, n/10)
+		tat, err := strconv.ParseUint(want, 10, 64)
+		require.NoError(t, err)
+		require.Equal(t, "x"+want, string(AppendTAT([]byte("x"), tat)))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		tat := rapid.Uint64Range(1e18, 1e19-1).Draw(t, "tat")
+		require.Equal(t, strconv.FormatUint(tat, 10), string(AppendTAT(nil, tat)))
 	})
 }
 
@@ -47,6 +65,15 @@ func BenchmarkParseTAT(b *testing.B) {
 	for b.Loop() {
 		if _, ok := ParseTAT(value); !ok {
 			b.Fatal("refused")
+		}
+	}
+}
+
+func BenchmarkAppendTAT(b *testing.B) {
+	var room [24]byte
+	for b.Loop() {
+		if len(AppendTAT(room[:0], 1700000000123456789)) != usualDigits {
+			b.Fatal("not all digits")
 		}
 	}
 }

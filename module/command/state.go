@@ -1,6 +1,6 @@
 package command
 
-import "strconv"
+import "redis-throttle/stack"
 
 const nsPerSecond = 1_000_000_000
 
@@ -12,7 +12,7 @@ const (
 // storeTAT makes tat the key's value, to live until its bucket is full again.
 func (c *Call) storeTAT(tat uint64) {
 	c.Effect = Set
-	c.NewValue = strconv.AppendUint(c.value[:0], tat, 10)
+	c.NewValue = stack.AppendTAT(c.value[:0], tat)
 	c.ExpireAtMs = expireAtMs(tat)
 }
 
