@@ -97,3 +97,13 @@ func TestAnotherBuildMakesTheSameCallsNextToThisOnes(t *testing.T) {
 	}
 	assert.Equal(t, len(contenders)+ours+1, len(list), "and the baseline tells the servers apart")
 }
+
+func TestBuildsOfOneFileNameAreToldApartByTheirPaths(t *testing.T) {
+	assert.Equal(t, []string{"/old/throttle", "/new/throttle", "third"}, buildNames([]string{"/old/throttle.so", "/new/throttle.so", "/new/third.so"}))
+	names := map[string]bool{}
+	list := withBuilds(contenders, []string{"/old/throttle.so", "/new/throttle.so"})
+	for _, c := range list {
+		names[c.Name] = true
+	}
+	assert.Len(t, names, len(list))
+}

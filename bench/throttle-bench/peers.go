@@ -51,17 +51,34 @@ func peerContenders(path, command, template string) []contender {
 // withBuilds sets other builds of the module beside this one: each makes the same calls, in
 // slices next to this one's. The baseline on its server tells the two servers apart.
 func withBuilds(list []contender, builds []string) (all []contender) {
+	names := buildNames(builds)
 	for _, c := range list {
 		all = append(all, c)
 		if ours := c.Group == groupThrottle || c.Group == groupLimit; c.Host != hostMain || !ours && c.Name != baseline {
 			continue
 		}
-		for _, path := range builds {
+		for i, path := range builds {
 			twin := c
-			twin.Name = strings.TrimSuffix(filepath.Base(path), ".so") + ": " + c.Name
+			twin.Name = names[i] + ": " + c.Name
 			twin.Group, twin.Host, twin.Beside, twin.Keeps = groupBuild, path, c.Name, nil
 			all = append(all, twin)
 		}
 	}
 	return all
+}
+
+// buildNames are the names of the files, or their paths where several files have one name.
+func buildNames(builds []string) (names []string) {
+	files := map[string]int{}
+	for _, path := range builds {
+		files[filepath.Base(path)]++
+	}
+	for _, path := range builds {
+		name := path
+		if files[filepath.Base(path)] == 1 {
+			name = filepath.Base(path)
+		}
+		names = append(names, strings.TrimSuffix(name, ".so"))
+	}
+	return names
 }
