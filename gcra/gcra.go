@@ -125,9 +125,16 @@ type Decision struct {
 // an empty bucket, no worse; and, so that the bucket refills from here on rather
 // than looking empty until that far instant comes, a request that is denied for it
 // reports the corrected TAT as Changed.
-func (l Limit) Take(tat uint64, nowNs int64, quantity int64) Decision {
+func (l Limit) Take(tat uint64, nowNs int64, quantity int64) (d Decision) {
+	l.TakeTo(&d, tat, nowNs, quantity)
+	return d
+}
+
+// TakeTo is Take with the decision where the caller wants it: the processor stalls where one that
+// has just been written is copied.
+func (l Limit) TakeTo(d *Decision, tat uint64, nowNs int64, quantity int64) {
 	backlog, corrected := l.Backlog(tat, nowNs)
-	d := Decision{Allowed: true, RetryAfter: Never}
+	d.Allowed, d.RetryAfter = true, Never
 	increment, ok := l.Increment(quantity)
 	switch {
 	case !ok:
@@ -142,7 +149,6 @@ func (l Limit) Take(tat uint64, nowNs int64, quantity int64) Decision {
 	d.TAT = uint64(nowNs) + uint64(backlog)
 	d.Remaining = (l.tolerance - backlog) / l.emission
 	d.ResetAfter = backlog
-	return d
 }
 
 // Backlog is the time in ns until a bucket with this tat is full, seen from nowNs:

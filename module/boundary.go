@@ -177,7 +177,12 @@ func outcome(c *C.throttleCall) {
 	}
 	switch current.Reply {
 	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields:
-		c.count = C.int32_t(copy(integersOf(c), current.Integers))
+		// One by one: reading them two at a time right after they were written stalls.
+		to := integersOf(c)
+		for i, n := range current.Integers {
+			to[i] = n
+		}
+		c.count = C.int32_t(len(current.Integers))
 	case command.ReplyRows:
 		c.count = C.int32_t(current.RowCount)
 	case command.ReplyError:

@@ -107,7 +107,14 @@ func (s *Stack) RatesOnly() bool {
 
 // Take asks every limit for r.Cost units at nowNs, or for what its terms say. Either all are
 // charged or none, but for shadows.
-func (s *Stack) Take(r Request, nowNs int64) Result {
+func (s *Stack) Take(r Request, nowNs int64) (result Result) {
+	s.TakeTo(&result, &r, nowNs)
+	return result
+}
+
+// TakeTo is Take with the result where the caller wants it: the processor stalls where one that has
+// just been written is copied.
+func (s *Stack) TakeTo(result *Result, r *Request, nowNs int64) {
 	corrected := s.settle(nowNs)
 	cost, needed := r.Cost, r.Cost
 	if r.UpTo {
@@ -116,18 +123,19 @@ func (s *Stack) Take(r Request, nowNs int64) Result {
 	}
 	rule, waitNs := s.wait(needed, nowNs)
 	longestNs := s.longestWait(r.MaxWaitNs)
-	result := Result{RetryAfterNs: Never}
+	*result = Result{}
+	result.RetryAfterNs = Never
 	if s.shadows > 0 {
-		result.Shadow = s.firstShadow(&r, nowNs)
+		result.Shadow = s.firstShadow(r, nowNs)
 	}
 	switch {
 	case waitNs >= 0 && waitNs <= longestNs:
 		result.WaitNs = waitNs
-		result.Changed = s.charge(&r, cost, waitNs, nowNs)
+		result.Changed = s.charge(r, cost, waitNs, nowNs)
 		result.Rule = s.tightest(result.Shadow, nowNs)
 		result.Granted = s.places[result.Rule].granted(cost)
 	case r.Force:
-		s.force(r.Cost, nowNs, &result)
+		s.force(r.Cost, nowNs, result)
 	default:
 		result.Limited, result.Rule = true, rule
 		result.Changed = corrected && s.asks(r.Cost)
@@ -140,8 +148,7 @@ func (s *Stack) Take(r Request, nowNs int64) Result {
 			result.RetryAfterNs -= longestNs
 		}
 	}
-	s.describe(&result, nowNs)
-	return result
+	s.describe(result, nowNs)
 }
 
 // Peek tells what Take would answer to cost units, and charges nothing: the units

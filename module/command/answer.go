@@ -43,13 +43,15 @@ func (c *Call) store(changed bool) {
 }
 
 // describe answers with the fields of a result, in the order of limitFields.
-func (c *Call) describe(r stack.Result) {
+func (c *Call) describe(r *stack.Result) {
 	limited := int64(0)
 	if r.Limited {
 		limited = 1
 	}
-	c.integers = [MaxFields]int64{limited, int64(r.Rule) + 1, r.Limit, r.Remaining,
-		ceilMs(r.RetryAfterNs), ceilMs(r.ResetAfterNs), ceilMs(r.NextAfterNs), r.Granted, ceilMs(r.WaitNs), int64(r.Shadow)}
+	fields := &c.integers // in place: an array would be made elsewhere and copied
+	fields[0], fields[1], fields[2], fields[3] = limited, int64(r.Rule)+1, r.Limit, r.Remaining
+	fields[4], fields[5], fields[6] = ceilMs(r.RetryAfterNs), ceilMs(r.ResetAfterNs), ceilMs(r.NextAfterNs)
+	fields[7], fields[8], fields[9] = r.Granted, ceilMs(r.WaitNs), int64(r.Shadow)
 	c.Integers = c.integers[:]
 	c.shadow = r.Shadow
 	c.Reply = ReplyFields

@@ -115,7 +115,7 @@ func (c *Call) banAnew(d int64) {
 // the same.
 func (c *Call) describeBan(granted int64) {
 	restNs := c.banUntil - c.NowNs
-	c.describe(stack.Result{Limited: true, Rule: -1, Limit: c.stack.FirstCapacity(), RetryAfterNs: restNs, ResetAfterNs: restNs, NextAfterNs: restNs, Granted: granted})
+	c.describe(&stack.Result{Limited: true, Rule: -1, Limit: c.stack.FirstCapacity(), RetryAfterNs: restNs, ResetAfterNs: restNs, NextAfterNs: restNs, Granted: granted})
 }
 
 func runBan(c *Call) {

@@ -122,7 +122,8 @@ type Call struct {
 
 	cmd      *Command
 	compact  bool // the reply is the integers alone
-	shadow   int  // of the answer that is described
+	request  request
+	shadow   int // of the answer that is described
 	stack    stack.Stack
 	integers [MaxFields]int64
 	value    [MaxValueLen]byte

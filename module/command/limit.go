@@ -43,7 +43,8 @@ func limit(c *Call) {
 	if !c.decodeStack() {
 		return
 	}
-	result := c.stack.Take(r.Request, c.NowNs)
+	var result stack.Result
+	c.stack.TakeTo(&result, &r.Request, c.NowNs)
 	c.store(result.Changed)
 	if c.banned() { // what was used is a fact, and is kept behind the ban
 		c.describeBan(result.Granted)
@@ -53,5 +54,5 @@ func limit(c *Call) {
 		c.ban(r.banNs, result.Changed)
 		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
 	}
-	c.describe(result)
+	c.describe(&result)
 }

@@ -28,5 +28,6 @@ func peek(c *Call) {
 	if !c.decodeStack() {
 		return
 	}
-	c.describe(c.stack.Peek(r.Cost, c.NowNs))
+	result := c.stack.Peek(r.Cost, c.NowNs)
+	c.describe(&result)
 }

@@ -22,6 +22,6 @@ func refund(c *Call) {
 	}
 	result := c.stack.Refund(r.Cost, c.NowNs)
 	c.store(result.Changed)
-	c.describe(result)
+	c.describe(&result)
 	c.Refunded = -result.Granted
 }

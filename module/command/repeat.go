@@ -186,12 +186,12 @@ func (p *Past) findRequest(words [][]byte, allowed options) *pastRequest {
 }
 
 // noteRequest remembers what words were read as: r, and the limits of s.
-func (p *Past) noteRequest(words [][]byte, allowed options, r request, s *stack.Stack) {
+func (p *Past) noteRequest(words [][]byte, allowed options, r *request, s *stack.Stack) {
 	if p == nil {
 		return
 	}
 	if past := p.requests.note(words, allowed); past != nil {
-		past.request = r
+		past.request = *r
 		past.count = len(s.Limits(past.limits[:0]))
 	}
 }

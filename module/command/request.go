@@ -67,9 +67,10 @@ type request struct {
 }
 
 // parseRequest reads what follows a command's name: limits into c.stack, options of
-// the allowed set into a request. expected names both in an error. When ok is false the
-// call has failed.
-func (c *Call) parseRequest(expected string, allowed options) (r request, ok bool) {
+// the allowed set into c.request, which is r. expected names both in an error. When ok is false
+// the call has failed.
+func (c *Call) parseRequest(expected string, allowed options) (r *request, ok bool) {
+	r = &c.request
 	if c.ArgCount < minWordsOfLimit {
 		c.Reply = ReplyWrongArity
 		return r, false
@@ -80,10 +81,12 @@ func (c *Call) parseRequest(expected string, allowed options) (r request, ok boo
 	}
 	if past := c.Past.findRequest(c.Args[1:], allowed); past != nil {
 		c.stack.Load(past.limits[:past.count])
-		c.compact = past.request.compact
-		return past.request, true
+		*r = past.request
+		c.compact = r.compact
+		return r, true
 	}
 	c.stack.Reset()
+	*r = request{}
 	r.Cost = 1
 	var seen options
 	limitEnds := 0
@@ -104,7 +107,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r request, ok boo
 			c.failFirst(word, allowed)
 			return r, false
 		}
-		option, ok := c.parseOption(word, &w, allowed, &r)
+		option, ok := c.parseOption(word, &w, allowed, r)
 		switch {
 		case !ok:
 			return r, false

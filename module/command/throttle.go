@@ -55,7 +55,8 @@ func throttle(c *Call) {
 	if !ok {
 		return
 	}
-	d := rate.limit.Take(tat, c.NowNs, quantity)
+	var d gcra.Decision
+	rate.limit.TakeTo(&d, tat, c.NowNs, quantity)
 	if d.Changed {
 		c.storeTAT(d.TAT)
 	}

@@ -49,7 +49,7 @@ func wait(c *Call) {
 	result := c.stack.Take(r.Request, c.NowNs)
 	c.store(result.Changed)
 	if result.WaitNs == 0 {
-		c.describe(result)
+		c.describe(&result)
 		return
 	}
 	c.Reply = ReplyLater
@@ -73,14 +73,14 @@ func (c *Call) Answer(granted bool, waitedNs int64) {
 	if granted {
 		result := c.stack.Standing(r.Cost, c.NowNs)
 		result.WaitNs = waitedNs
-		c.describe(result)
+		c.describe(&result)
 		return
 	}
 	result := c.stack.Peek(r.Cost, c.NowNs)
 	if !result.Limited {
 		result.Limited, result.RetryAfterNs = true, 0
 	}
-	c.describe(result)
+	c.describe(&result)
 }
 
 // GiveBack writes what decide leaves in the stack, or nothing when it returns false.
