@@ -147,7 +147,7 @@ func (l Limit) TakeTo(d *Decision, tat uint64, nowNs int64, quantity int64) {
 	}
 	d.Changed = quantity > 0 && (d.Allowed || corrected)
 	d.TAT = uint64(nowNs) + uint64(backlog)
-	d.Remaining = (l.tolerance - backlog) / l.emission
+	d.Remaining = l.units(l.tolerance - backlog)
 	d.ResetAfter = backlog
 }
 
@@ -167,6 +167,15 @@ func backlogUpTo(ceiling int64, tat uint64, nowNs int64) (backlog int64, correct
 		return ceiling, true
 	}
 	return int64(ahead), false
+}
+
+// units is how many whole units have come back in so many ns, which are not negative. Mostly there
+// are none where a request is denied, and a division takes longer than all else of a decision.
+func (l Limit) units(ns int64) int64 {
+	if ns < l.emission {
+		return 0
+	}
+	return ns / l.emission
 }
 
 // Increment is the time in ns that quantity units add to the backlog; ok is false

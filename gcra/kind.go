@@ -21,7 +21,7 @@ func (b *Bucket) RetryAfter(nowNs, quantity int64) int64 {
 func (b *Bucket) Standing(nowNs int64) (capacity, available, resetNs, nextNs int64) {
 	l := &b.Limit
 	resetNs = l.backlog(&b.State, nowNs)
-	available = max(l.tolerance-resetNs, 0) / l.emission
+	available = l.units(max(l.tolerance-resetNs, 0))
 	if resetNs > 0 {
 		nextNs = resetNs - (l.tolerance - (available+1)*l.emission)
 	}

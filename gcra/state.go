@@ -42,7 +42,7 @@ func (s *State) Plain() bool { return s.queue == 0 }
 
 // Available is the number of units that could be charged at nowNs, 0 to capacity.
 func (l Limit) Available(s *State, nowNs int64) int64 {
-	return max(l.tolerance-l.backlog(s, nowNs), 0) / l.emission
+	return l.units(max(l.tolerance-l.backlog(s, nowNs), 0))
 }
 
 // RetryAfter is the time in ns until quantity units are available if nobody else
@@ -65,7 +65,7 @@ func (l Limit) NextAfter(s *State, nowNs int64) int64 {
 	if backlog == 0 {
 		return 0
 	}
-	available := max(l.tolerance-backlog, 0) / l.emission
+	available := l.units(max(l.tolerance-backlog, 0))
 	return backlog - (l.tolerance - (available+1)*l.emission)
 }
 
