@@ -13,6 +13,9 @@ typedef struct RedisModuleString RedisModuleString;
 typedef struct RedisModuleBlockedClient RedisModuleBlockedClient;
 typedef struct RedisModuleCommand RedisModuleCommand;
 typedef struct RedisModuleInfoCtx RedisModuleInfoCtx;
+typedef struct RedisModuleCallReply RedisModuleCallReply;
+typedef struct RedisModuleDict RedisModuleDict;
+typedef struct RedisModuleDictIter RedisModuleDictIter;
 typedef struct RedisModuleServerInfoData RedisModuleServerInfoData;
 typedef uint64_t RedisModuleTimerID;
 typedef int (*RedisModuleCmdFunc)(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
@@ -33,7 +36,16 @@ typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent e
 enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
-enum { NOTIFY_GENERIC = 1 << 2, NOTIFY_STRING = 1 << 3, NOTIFY_ZSET = 1 << 7, NOTIFY_MODULE = 1 << 13 };
+enum { CALL_REPLY_INTEGER = 2 };
+enum { POSTPONED_LENGTH = -1 };
+enum {
+  NOTIFY_GENERIC = 1 << 2,
+  NOTIFY_STRING = 1 << 3,
+  NOTIFY_ZSET = 1 << 7,
+  NOTIFY_EXPIRED = 1 << 8,
+  NOTIFY_EVICTED = 1 << 9,
+  NOTIFY_MODULE = 1 << 13,
+};
 enum {
   CONTEXT_LUA = 1 << 0,
   CONTEXT_MULTI = 1 << 1,
@@ -42,7 +54,15 @@ enum {
   CONTEXT_AOF = 1 << 6,
   CONTEXT_DENY_BLOCKING = 1 << 21,
 };
-enum { EVENT_ROLE_CHANGED = 0, EVENT_PERSISTENCE = 1, EVENT_REPLICA_CHANGE = 6, EVENT_CRON_LOOP = 8, EVENT_FORK_CHILD = 13 };
+enum {
+  EVENT_ROLE_CHANGED = 0,
+  EVENT_PERSISTENCE = 1,
+  EVENT_FLUSHDB = 2,
+  EVENT_REPLICA_CHANGE = 6,
+  EVENT_CRON_LOOP = 8,
+  EVENT_SWAPDB = 11,
+  EVENT_FORK_CHILD = 13,
+};
 enum {
   OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1,
   OPTION_HANDLE_REPL_ASYNC_LOAD = 1 << 2,
@@ -92,6 +112,20 @@ enum {
   REQUIRED(ReplyWithArray, int, (RedisModuleCtx *, long length))                                      \
   REQUIRED(ReplyWithLongLong, int, (RedisModuleCtx *, long long))                                     \
   REQUIRED(Alloc, void *, (size_t))                                                                   \
+  REQUIRED(ReplyWithString, int, (RedisModuleCtx *, RedisModuleString *))                             \
+  REQUIRED(ReplySetArrayLength, void, (RedisModuleCtx *, long length))                                \
+  REQUIRED(Call, RedisModuleCallReply *, (RedisModuleCtx *, const char *command, const char *format, ...)) \
+  REQUIRED(CallReplyType, int, (RedisModuleCallReply *))                                              \
+  REQUIRED(CallReplyInteger, long long, (RedisModuleCallReply *))                                     \
+  REQUIRED(FreeCallReply, void, (RedisModuleCallReply *))                                             \
+  REQUIRED(CreateDict, RedisModuleDict *, (RedisModuleCtx *))                                         \
+  REQUIRED(DictReplaceC, int, (RedisModuleDict *, void *key, size_t length, void *data))              \
+  REQUIRED(DictGetC, void *, (RedisModuleDict *, void *key, size_t length, int *isMissing))           \
+  REQUIRED(DictDelC, int, (RedisModuleDict *, void *key, size_t length, void *data))                  \
+  REQUIRED(DictIteratorStartC, RedisModuleDictIter *, (RedisModuleDict *, const char *op, void *key, size_t length)) \
+  REQUIRED(DictNextC, void *, (RedisModuleDictIter *, size_t *length, void **data))                   \
+  REQUIRED(DictIteratorStop, void, (RedisModuleDictIter *))                                           \
+  REQUIRED(SubscribeToKeyspaceEvents, int, (RedisModuleCtx *, int types, int (*)(RedisModuleCtx *, int type, const char *event, RedisModuleString *name))) \
   REQUIRED(Free, void, (void *))                                                                      \
   REQUIRED(CreateStringFromString, RedisModuleString *, (RedisModuleCtx *, const RedisModuleString *)) \
   REQUIRED(GetContextFlags, int, (RedisModuleCtx *))                                                  \

@@ -82,7 +82,7 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
     // A set that is not there is made here, and event "new" sent: such a call has no other key.
     outer = throttleCreating;
     throttleCreating = call;
-    throttleChangeMembers(call, ctx, key, isHeard(call, ctx));
+    throttleChangeMembers(ctx, key, isHeard(call, ctx));
     throttleCreating = outer;
     api.SignalModifiedKey(ctx, key->name);
     break;
@@ -162,6 +162,10 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
       if (key->effect == EFFECT_SET && key->kind == KEY_ABSENT) create(call, ctx, key);
     }
     for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
+  }
+  if (throttleCommands[call->command].onSortedSet) throttleNotifyLease(ctx, call->keys);
+  if (effects != EFFECT_KEEP && throttleLines) {
+    for (int i = 0; i < call->keyCount; i++) throttleWakeLine(ctx, call->db, call->keys[i].name);
   }
   if (call->tally == TALLY_LIMITED) {
     api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);

@@ -51,10 +51,21 @@ var (
 	_    = same[command.ReplyFields-C.REPLY_FIELDS]
 	_    = same[command.ReplyRows-C.REPLY_ROWS]
 	_    = same[command.ReplyLater-C.REPLY_LATER]
+	_    = same[command.ReplyInTurn-C.REPLY_IN_TURN]
+	_    = same[command.ReplyLeases-C.REPLY_LEASES]
 	_    = same[command.Keep-C.EFFECT_KEEP]
 	_    = same[command.Set-C.EFFECT_SET]
 	_    = same[command.Delete-C.EFFECT_DELETE]
 	_    = same[command.ChangeMembers-C.EFFECT_MEMBERS]
+	_    = same[command.NoEvent-C.EVENT_NONE]
+	_    = same[command.Leased-C.EVENT_LEASED]
+	_    = same[command.Renewed-C.EVENT_RENEWED]
+	_    = same[command.Released-C.EVENT_RELEASED]
+	_    = same[command.NotLeased-C.EVENT_NOT_LEASED]
+	_    = same[command.Arriving-C.TURN_ARRIVING]
+	_    = same[command.First-C.TURN_FIRST]
+	_    = same[command.Leaving-C.TURN_LEAVING]
+	_    = same[command.NoSlots-C.NO_SLOTS]
 	_    = same[command.NoTally-C.TALLY_NONE]
 	_    = same[command.Allowed-C.TALLY_ALLOWED]
 	_    = same[command.Limited-C.TALLY_LIMITED]
@@ -117,8 +128,14 @@ func gathered(c *C.throttleCall) {
 	current.Keys = current.KeysRoom[:c.keyCount]
 	cmd := command.All[c.command]
 	current.Members = nil
-	if cmd.MemberWord != "" {
+	if cmd.OnSortedSet {
 		gatheredMembers(c.keys.members)
+	}
+	if cmd.Lines {
+		current.Turn, current.Ahead, current.LineSlots = command.Turn(c.turn), int64(c.ahead), int64(c.lineSlots)
+		current.WaitedNs = int64(c.waitedNs)
+	} else {
+		current.Turn, current.Ahead, current.LineSlots, current.WaitedNs = command.Arriving, 0, command.NoSlots, 0
 	}
 	keys := keysOf(c)
 	for i := range keys {
@@ -131,7 +148,7 @@ func gathered(c *C.throttleCall) {
 }
 
 func gatheredMembers(from *C.throttleMembers) {
-	members.Reset(int64(from.count), int(from.lowestCount), int(from.namedCount))
+	members.Reset(int64(from.count), int64(from.lapsed), int(from.lowestCount), int(from.namedCount))
 	members.Next, members.Highest = float64(from.next), float64(from.highest)
 	for i := range members.Lowest {
 		members.Lowest[i] = command.Member{Name: view(&from.lowest[i]), Score: float64(from.lowestScores[i])}
@@ -143,6 +160,7 @@ func gatheredMembers(from *C.throttleMembers) {
 }
 
 func appliedMembers(to *C.throttleMembers) {
+	to.event, to.released, to.found = C.int32_t(members.Event), C.int64_t(members.Released), C.int64_t(members.Found)
 	to.removeLowest = C.int32_t(members.RemoveLowest)
 	to.add, to.addScore = 0, C.double(members.AddScore)
 	if members.Add {
@@ -175,8 +193,12 @@ func outcome(c *C.throttleCall) {
 	for i := range current.Keys {
 		applied(c, i, &to[i], &current.Keys[i])
 	}
+	if current.Members != nil {
+		appliedMembers(c.keys.members)
+	}
+	c.lineSlots = C.int64_t(current.LineSlots)
 	switch current.Reply {
-	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields:
+	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields, command.ReplyLeases:
 		// One by one: reading them two at a time right after they were written stalls.
 		to := integersOf(c)
 		for i, n := range current.Integers {
@@ -185,6 +207,8 @@ func outcome(c *C.throttleCall) {
 		c.count = C.int32_t(len(current.Integers))
 	case command.ReplyRows:
 		c.count = C.int32_t(current.RowCount)
+	case command.ReplyInTurn:
+		c.lookNs, c.timeoutMs = C.int64_t(current.LookNs), C.int64_t(current.TimeoutMs)
 	case command.ReplyError:
 		setError(c, current.Error)
 	}
@@ -196,9 +220,6 @@ func applied(c *C.throttleCall, i int, to *C.throttleKey, key *command.Key) {
 	to.effect = C.int32_t(key.Effect)
 	to.expireAtMs = C.int64_t(key.ExpireAtMs)
 	to.expireNoEarlier = flag(key.ExpireNoEarlier)
-	if key.Effect == command.ChangeMembers {
-		appliedMembers(to.members)
-	}
 	if key.Effect != command.Set {
 		return
 	}
@@ -241,6 +262,9 @@ func recoverToError(c *C.throttleCall) {
 	c.refunded = 0
 	for i := range keysOf(c) {
 		keysOf(c)[i].effect = C.EFFECT_KEEP
+	}
+	if c.keyCount > 0 && c.keys.members != nil {
+		c.keys.members.event, c.keys.members.released, c.keys.members.found = C.EVENT_NONE, 0, 0
 	}
 	setError(c, fmt.Appendf(nil, "ERR internal error in module throttle, nothing was changed: panic: %v", cause))
 }

@@ -11,8 +11,11 @@
 enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 10, MAX_TEXT_LEN = 128 };
 enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800 };
 enum { KEY_ABSENT, KEY_STRING, KEY_SORTED_SET, KEY_OTHER };
-enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER };
+enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES };
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
+enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
+enum { TURN_ARRIVING, TURN_FIRST, TURN_LEAVING };
+enum { NO_SLOTS = -1 };
 enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
 
@@ -31,7 +34,10 @@ typedef struct {
   int32_t keys;
   int32_t readOnly;
   int32_t blocks;
-  char memberWord[16]; // what stands before the names of members, of a command on sorted sets
+  int32_t lines;       // it wants to know who waits in line
+  int32_t onSortedSet;
+  char memberWord[16]; // what stands before the names of members
+  int32_t maxMembers;  // how many names may follow it
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -50,8 +56,9 @@ typedef struct {
 // of the rest, and those of the members that it names. And what becomes of it.
 typedef struct {
   int64_t count;
+  int64_t lapsed; // of all, how many have a score up to now
   int32_t lowestCount;
-  int32_t namedCount; // the call's last arguments
+  int32_t namedCount;
   double next;        // the lowest score above now; NaN when there is none, as for highest
   double highest;
   double lowestScores[MAX_LOWEST];
@@ -64,6 +71,9 @@ typedef struct {
   int32_t add;          // the first that is named, with this score
   double addScore;
   char remove[MAX_ARGS]; // of those named
+  int32_t event;         // what happened to a lease
+  int64_t released;      // leases that were given back
+  int64_t found;         // lapsed ones that are removed
 } throttleMembers;
 
 // One key of a call: what the server holds there, and what becomes of it.
@@ -76,7 +86,7 @@ typedef struct {
   throttleMembers *members; // of KEY_SORTED_SET and EFFECT_MEMBERS
   throttleView value;
   throttleView newValue; // of EFFECT_SET; in the call's room for values
-  int64_t expireAtMs;    // 0 leaves it as it is
+  int64_t expireAtMs;    // 0 leaves it as it is; of EFFECT_MEMBERS it is the last member's
   int32_t expireNoEarlier; // but for a later one, or none, which stay
 } throttleKey;
 
@@ -93,6 +103,12 @@ typedef struct {
   throttleView *args;
   throttleKey *keys;
   char *values; // room for MAX_VALUE_LEN bytes for each key
+  // Of a command that may wait in line (turns.c): where its caller stands, behind how many others, for how
+  // long already, and the slots that the line was told of last, which the outcome may change.
+  int32_t turn;
+  int64_t ahead;
+  int64_t waitedNs;
+  int64_t lineSlots;
 
   int32_t reply;
   int32_t tally;
@@ -102,6 +118,8 @@ typedef struct {
   int32_t line;     // of REPLY_LATER: where the caller waits
   int32_t count;    // of integers or rows
   int64_t refunded; // units given back
+  int64_t lookNs;    // of REPLY_IN_TURN: when to decide anew if nothing happens before
+  int64_t timeoutMs; // and when to send the caller away; 0 for never
   int64_t integers[MAX_FIELDS];
   char error[MAX_ERROR_LEN + 1];
 } throttleCall;
@@ -120,6 +138,7 @@ typedef struct {
   uint64_t calls[MAX_COMMANDS];
   uint64_t allowed, limited, shadowed, refundedUnits;
   uint64_t waiting, waited, waitLeft;
+  uint64_t leased, renewed, notLeased, released, lapsed, leasesWaiting;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
 } throttleStats;
 
@@ -155,6 +174,9 @@ static inline void throttleBegin(throttleCall *call, int command, throttleView *
   call->command = command;
   call->isOutside = 0;
   call->mayBlock = 0;
+  call->turn = TURN_ARRIVING;
+  call->ahead = call->waitedNs = 0;
+  call->lineSlots = NO_SLOTS;
   call->argCount = 0;
   call->viewCount = 0;
   call->args = args;
@@ -174,6 +196,7 @@ static inline throttleCall *throttleBeginSingle(throttleSingle *single, int comm
 static inline throttleCall *throttleBeginMany(throttleMany *many, int command, int keyCount, RedisModuleString **names) {
   throttleBlank(many, sizeof *many);
   throttleBegin(&many->call, command, many->args, keyCount, many->keys, names, many->values);
+  for (int i = 0; i < keyCount; i++) many->keys[i].members = NULL;
   return &many->call;
 }
 
@@ -202,6 +225,7 @@ void throttleWatchListeners(RedisModuleCtx *ctx);
 extern throttleStats stats;
 int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version, const char *zoneData);
 void throttleCount(const throttleCall *call);
+void throttleCountDecision(const throttleCall *call); // all but the call itself
 
 // crash.c. throttlePrepareForCrash runs before Go starts, throttleNoteGoThreads after,
 // throttleStopGoThreads when the server crashes.
@@ -223,9 +247,11 @@ void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 
 // members.c
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
-void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
+void throttleChangeMembers(RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleFreeMembers(throttleCall *call);
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
+void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key);
+void throttleReplyLeases(throttleCall *call, RedisModuleCtx *ctx);
 
 // apply.c. throttleApply closes the keys. A call in the middle of another's that adds a key
 // leaves the keys of that one alone: throttleCreating, NULL when the server adds none.
@@ -236,9 +262,19 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx);
 
 // reply.c
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
+void throttleReplyMap(RedisModuleCtx *ctx, int pairs);
+void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 
 // wait.c. throttleWait blocks the caller of a REPLY_LATER until its slot has come.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx);
+
+// turns.c. throttleWaitInTurn blocks the caller of a REPLY_IN_TURN until it is its turn.
+extern uint64_t throttleLines; // how many there are
+void throttleLookAtLine(throttleCall *call, RedisModuleCtx *ctx); // who is ahead
+void throttleWaitInTurn(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+void throttleTellLine(throttleCall *call, RedisModuleCtx *ctx); // of more or fewer slots
+void throttleWakeLine(RedisModuleCtx *ctx, int db, RedisModuleString *name); // something may have changed there
+void throttleForgetLines(void); // before the module is loaded anew
 
 // timerslack.c. Gives the calling thread its timer slack back.
 void throttleRestoreTimerSlack(void);

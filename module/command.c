@@ -28,16 +28,20 @@ static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx 
   if (traits->blocks) call->mayBlock = canBlock(ctx);
   throttleGatherArgs(call, argv, argc, room);
   throttleOpenKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
-  if (traits->memberWord[0]) throttleGatherMembers(call, ctx, argv);
+  if (traits->onSortedSet) throttleGatherMembers(call, ctx, argv);
+  if (traits->lines && throttleLines) throttleLookAtLine(call, ctx);
 
   throttleDecide(call);
 
   throttleCount(call);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
   throttleApply(call, ctx);
-  if (traits->memberWord[0]) throttleFreeMembers(call);
+  if (traits->onSortedSet) throttleFreeMembers(call);
+  if (call->ahead) throttleTellLine(call, ctx);
   if (call->reply == REPLY_LATER) {
     throttleWait(call, ctx);
+  } else if (call->reply == REPLY_IN_TURN) {
+    throttleWaitInTurn(call, ctx, argv, argc);
   } else {
     throttleReply(call, ctx);
   }

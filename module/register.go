@@ -66,7 +66,10 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.keys = C.int32_t(cmd.Keys)
 	c.traits.readOnly = flag(cmd.ReadOnly())
 	c.traits.blocks = flag(cmd.Blocks)
+	c.traits.lines = flag(cmd.Lines)
+	c.traits.onSortedSet = flag(cmd.OnSortedSet)
 	copy(bytesOf(c.traits.memberWord[:len(c.traits.memberWord)-1]), cmd.MemberWord)
+	c.traits.maxMembers = C.int32_t(cmd.MaxMembers)
 	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
 	for i, name := range cmd.Fields {
 		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}

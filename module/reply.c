@@ -4,7 +4,7 @@
 #include "_cgo_export.h"
 
 // A map in RESP3, its pairs one after the other in RESP2.
-static void replyMap(RedisModuleCtx *ctx, int pairs) {
+void throttleReplyMap(RedisModuleCtx *ctx, int pairs) {
   if (api.ReplyWithMap) {
     api.ReplyWithMap(ctx, pairs);
   } else {
@@ -12,13 +12,13 @@ static void replyMap(RedisModuleCtx *ctx, int pairs) {
   }
 }
 
-static void replyName(RedisModuleCtx *ctx, const throttleView *name) { api.ReplyWithStringBuffer(ctx, name->bytes, name->length); }
+void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name) { api.ReplyWithStringBuffer(ctx, name->bytes, name->length); }
 
 static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
   const throttleView *names = throttleCommands[call->command].fields;
-  replyMap(ctx, call->count);
+  throttleReplyMap(ctx, call->count);
   for (int i = 0; i < call->count; i++) {
-    replyName(ctx, &names[i]);
+    throttleReplyName(ctx, &names[i]);
     api.ReplyWithLongLong(ctx, call->integers[i]);
   }
 }
@@ -30,11 +30,11 @@ static void replyRows(throttleCall *call, RedisModuleCtx *ctx) {
   api.ReplyWithArray(ctx, call->count);
   for (int i = 0; i < call->count; i++) {
     throttleRowAt(i, &row);
-    replyMap(ctx, traits->fieldCount);
-    replyName(ctx, &traits->fields[0]);
+    throttleReplyMap(ctx, traits->fieldCount);
+    throttleReplyName(ctx, &traits->fields[0]);
     api.ReplyWithStringBuffer(ctx, row.text, (size_t)row.length);
     for (int j = 1; j < traits->fieldCount; j++) {
-      replyName(ctx, &traits->fields[j]);
+      throttleReplyName(ctx, &traits->fields[j]);
       api.ReplyWithLongLong(ctx, row.integers[j - 1]);
     }
   }
@@ -54,6 +54,9 @@ void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
     break;
   case REPLY_ROWS:
     replyRows(call, ctx);
+    break;
+  case REPLY_LEASES:
+    throttleReplyLeases(call, ctx);
     break;
   case REPLY_WRONG_ARITY:
     api.WrongArity(ctx);

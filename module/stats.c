@@ -8,6 +8,19 @@ throttleStats stats;
 
 void throttleCount(const throttleCall *call) {
   stats.calls[call->command]++;
+  throttleCountDecision(call);
+}
+
+static void countLease(const throttleMembers *members) {
+  stats.leased += members->event == EVENT_LEASED;
+  stats.renewed += members->event == EVENT_RENEWED;
+  stats.notLeased += members->event == EVENT_NOT_LEASED;
+  stats.released += (uint64_t)members->released;
+  stats.lapsed += (uint64_t)members->found;
+}
+
+void throttleCountDecision(const throttleCall *call) {
+  if (throttleCommands[call->command].onSortedSet) countLease(call->keys->members);
   stats.allowed += call->tally == TALLY_ALLOWED;
   stats.limited += call->tally == TALLY_LIMITED;
   stats.shadowed += call->shadowed != 0;
@@ -53,6 +66,12 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "waiting", stats.waiting);
   api.InfoAddFieldULongLong(ctx, "waited", stats.waited);
   api.InfoAddFieldULongLong(ctx, "wait_left", stats.waitLeft);
+  api.InfoAddFieldULongLong(ctx, "leases_granted", stats.leased);
+  api.InfoAddFieldULongLong(ctx, "leases_renewed", stats.renewed);
+  api.InfoAddFieldULongLong(ctx, "leases_limited", stats.notLeased);
+  api.InfoAddFieldULongLong(ctx, "leases_released", stats.released);
+  api.InfoAddFieldULongLong(ctx, "leases_lapsed", stats.lapsed);
+  api.InfoAddFieldULongLong(ctx, "leases_waiting", stats.leasesWaiting);
   api.InfoAddFieldULongLong(ctx, "errors_arity", stats.errorsArity);
   api.InfoAddFieldULongLong(ctx, "errors_argument", stats.errorsArgument);
   api.InfoAddFieldULongLong(ctx, "errors_wrongtype", stats.errorsWrongType);

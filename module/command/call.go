@@ -30,6 +30,8 @@ const (
 	ReplyFields                      // Call.Integers, as a map whose names are the command's
 	ReplyRows                        // Call.RowCount rows, each a map
 	ReplyLater                       // none yet: the caller waits for Call.WaitNs
+	ReplyInTurn                      // none yet: the caller waits in line, see Call.Turn
+	ReplyLeases                      // Call.Integers and so many of the members that have not lapsed
 )
 
 // Effect says what becomes of a key.
@@ -40,6 +42,16 @@ const (
 	Set                         // the key holds Key.NewValue and expires at Key.ExpireAtMs
 	Delete                      // the key is gone
 	ChangeMembers               // the sorted set changes as Call.Members says
+)
+
+// Turn says where a caller stands who may wait in line. Nothing is reserved for it there: its call is
+// decided anew whenever it is first in line and something may have changed.
+type Turn int32
+
+const (
+	Arriving Turn = iota // behind Call.Ahead others
+	First                // it is its turn
+	Leaving              // it is sent away
 )
 
 // Tally says how a decision counts.
@@ -57,6 +69,8 @@ const (
 	MaxArgs = 96
 	// MaxKeys is the number of keys that one call can have.
 	MaxKeys = 8
+	// NoSlots stands for a number of slots that nobody told.
+	NoSlots = -1
 	// MaxLowest is the number of lapsed members that a call gets to see.
 	MaxLowest = 16
 	// MaxArgsOfKeys is MaxArgs of a command with several keys.
@@ -117,6 +131,16 @@ type Call struct {
 	Cost   int64
 	Before []gcra.State
 
+	// Of a command that waits in line: who is ahead, and what the line was told by whoever came
+	// last, NoSlots when nothing. Of a ReplyInTurn: when to decide anew if nothing happens before, and for how long
+	// the caller waits at most, 0 for as long as it takes.
+	Turn      Turn
+	Ahead     int64
+	LineSlots int64
+	WaitedNs  int64
+	LookNs    int64
+	TimeoutMs int64
+
 	// KeysRoom is where whoever gathers calls has room for their keys.
 	KeysRoom [MaxKeys]Key
 
@@ -165,6 +189,7 @@ func (c *Call) clear() {
 	c.Integers, c.Error = nil, nil
 	c.Tally, c.TallyKey, c.Shadowed, c.Refunded = NoTally, 0, false, 0
 	c.shadow = 0
+	c.LookNs, c.TimeoutMs = 0, 0
 	c.keep()
 }
 

@@ -15,9 +15,12 @@ type Command struct {
 	Args       []Arg // after the name
 
 	Decides bool // the answer's first field says limited: it is counted, notified of, and in CL.TOP
-	Blocks  bool // may answer ReplyLater
-	// MemberWord stands before the names of members, of a command on sorted sets.
-	MemberWord string
+	Blocks  bool // may answer ReplyLater or ReplyInTurn
+	Lines   bool // wants to know who waits in line
+
+	OnSortedSet bool   // gets to see Call.Members
+	MemberWord  string // stands before the names of members
+	MaxMembers  int    // how many names may follow it
 
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 

@@ -1,26 +1,43 @@
 package command
 
 // Members is what a command sees of a sorted set whose members lapse: a score is the instant in
-// ms since the Unix epoch at which its member does. A command that has it names members at
-// the end of its call, after Command.MemberWord.
+// ms since the Unix epoch at which its member does. A command that has it may name members, after
+// Command.MemberWord.
 type Members struct {
 	Count   int64     // of all members
+	Lapsed  int64     // of those that have lapsed
 	Lowest  []Member  // of those that have lapsed, the first few, at most MaxLowest
 	Next    float64   // the lowest score of those that have not; NaN when there is none
 	Highest float64   // of all; NaN when there is none
 	Named   []float64 // the scores of those that the call names; NaN of one that is not there
 
 	// What becomes of the set, when the key's effect is ChangeMembers. One that becomes empty is
-	// deleted; Key.ExpireAtMs counts as for other effects.
+	// deleted; any other expires with its last member.
 	RemoveLowest int    // so many of Lowest
 	Remove       []bool // of those named
 	Add          bool   // the first that is named, with AddScore
 	AddScore     float64
 
+	// What happened, for notifications and INFO.
+	Event    Event
+	Released int64
+	Found    int64 // lapsed leases that are removed
+
 	lowest [MaxLowest]Member
 	named  [MaxArgs]float64
 	remove [MaxArgs]bool
 }
+
+// Event says what happened to a lease.
+type Event int32
+
+const (
+	NoEvent Event = iota
+	Leased
+	Renewed
+	Released
+	NotLeased
+)
 
 // Member is one of a sorted set.
 type Member struct {
@@ -30,13 +47,14 @@ type Member struct {
 
 // Reset makes m the view of a set with so many members, of which lowest have lapsed and the call
 // names named; whoever gathers the call fills the slices in.
-func (m *Members) Reset(count int64, lowest, named int) {
-	m.Count = count
+func (m *Members) Reset(count, lapsed int64, lowest, named int) {
+	m.Count, m.Lapsed = count, lapsed
 	m.Lowest, m.Named, m.Remove = m.lowest[:lowest], m.named[:named], m.remove[:named]
 	m.keep()
 }
 
 func (m *Members) keep() {
 	m.RemoveLowest, m.Add, m.AddScore = 0, false, 0
+	m.Event, m.Released, m.Found = NoEvent, 0, 0
 	clear(m.Remove)
 }

@@ -58,8 +58,12 @@ var ProbeMembers = register(&Command{
 	Since:      "0.2.0",
 	Flags:      "write",
 	Keys:       OneKey,
-	MemberWord: "MEMBERS",
-	Args:       []Arg{keyArg, {Name: "ms", Type: ArgInteger}, {Name: "drop", Type: ArgInteger}, {Name: "name", Type: ArgString, Token: "MEMBERS", Multiple: true}},
+
+	OnSortedSet: true,
+	MemberWord:  "MEMBERS",
+	MaxMembers:  MaxArgs,
+
+	Args: []Arg{keyArg, {Name: "ms", Type: ArgInteger}, {Name: "drop", Type: ArgInteger}, {Name: "name", Type: ArgString, Token: "MEMBERS", Multiple: true}},
 	Run: func(c *Call) {
 		ms, ok := parseInt(c.Args[1])
 		drop, also := parseInt(c.Args[2])
@@ -72,14 +76,13 @@ var ProbeMembers = register(&Command{
 		for _, score := range m.Named[:min(len(m.Named), 2)] {
 			c.Integers = append(c.Integers, instant(score))
 		}
-		c.Effect, c.ExpireAtMs = ChangeMembers, 0
+		c.Effect = ChangeMembers
 		m.RemoveLowest = min(int(drop), len(m.Lowest))
 		for i := range m.Remove {
 			m.Remove[i] = i > 0 || ms == 0
 		}
 		if ms > 0 {
 			m.Add, m.AddScore = true, float64(ms)
-			c.ExpireAtMs = max(ms, instant(m.Highest))
 		}
 		c.Reply = ReplyIntegers
 	},

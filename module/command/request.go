@@ -51,11 +51,10 @@ const (
 	tooManyWords    = "ERR syntax error: too many arguments"
 	misplacedBurst  = "follows the count/period of a RATE"
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
-	expectedARate   = "expected RATE"
 	expectedBurst   = "expected BURST, "
 	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
 	expectedOfPeek  = "expected RATE, WINDOW, FIXED, COST or COMPACT"
-	expectedOfWait  = "expected RATE, COST, TIMEOUT or COMPACT"
+	expectedOfWait  = "expected RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"
 	minWordsOfLimit = 3 // key, kind, count/period
 )
 
@@ -104,7 +103,7 @@ func (c *Call) parseRequest(expected string, allowed options) (r *request, ok bo
 			continue
 		}
 		if c.stack.Len() == 0 {
-			c.failFirst(word, allowed)
+			c.failNear(word, expectedALimit)
 			return r, false
 		}
 		option, ok := c.parseOption(word, &w, allowed, r)
@@ -141,8 +140,6 @@ func (c *Call) checkRequest(seen, allowed options) (ok bool) {
 		c.Fail(missingTimeout)
 	case seen&optionMaxWait != 0 && !c.stack.RatesOnly():
 		c.failNear([]byte("MAXWAIT"), onlyRates)
-	case seen&optionTimeout != 0 && !c.stack.RatesOnly():
-		c.failNear([]byte("TIMEOUT"), onlyRates)
 	default:
 		return true
 	}
@@ -315,15 +312,6 @@ func (c *Call) parseTime(word []byte, w *words, bad string) (ns int64, ok bool) 
 		return 0, false
 	}
 	return ns, true
-}
-
-// failFirst refuses a word that begins no limit where one has to.
-func (c *Call) failFirst(word []byte, allowed options) {
-	if allowed&optionTimeout != 0 {
-		c.failNear(word, expectedARate)
-		return
-	}
-	c.failNear(word, expectedALimit)
 }
 
 // failUnexpected refuses a word that begins neither a limit nor an allowed option, after the

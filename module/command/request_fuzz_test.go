@@ -59,6 +59,8 @@ func FuzzRequest(f *testing.F) {
 		{Peek, "k RATE 5/s SPARE 5 FIXED 1000/d SHADOW", stacked, nowNs},
 		{Refund, "k RATE 5/s TAKE 4 FIXED 1000/d TAKE 0 SHADOW", forced, nowNs},
 		{Wait, "k RATE 5/s TAKE 4 SPARE 1 COST 0 TIMEOUT 0", reserved, nowNs},
+		{Wait, "k WINDOW 100/m FIXED 1000/d TAKE 1000 TIMEOUT 0", stacked, nowNs},
+		{Wait, "k RATE 5/s WINDOW 100/m COST 101 TIMEOUT 1s", "", nowNs},
 		{Wait, "k RATE 5/s RATTE", "18446744073709551615", nowNs},
 		{Throttle, "k 15 30 60 1", tatIn(5), nowNs},
 		{Throttle, "   ", "0", nowNs},
@@ -145,6 +147,10 @@ func requireOneAnswer(t *testing.T, c *Call, index *Command) {
 		require.Positive(t, c.WaitNs)
 		require.True(t, c.Cost > 0 || says(c, "TAKE"))
 		require.Equal(t, Set, c.Effect)
+	case ReplyInTurn:
+		require.Equal(t, Wait, index)
+		require.True(t, c.MayBlock && !c.stack.RatesOnly())
+		require.Positive(t, c.LookNs)
 	default:
 		t.Fatalf("reply of kind %d", c.Reply)
 	}
@@ -214,5 +220,5 @@ func requireReadable(t *testing.T, c *Call, index *Command) {
 
 	again := &Call{NowNs: c.NowNs, MayBlock: c.MayBlock, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}, ArgCount: c.ArgCount, Args: c.Args}
 	again.Run(index)
-	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers, ReplyLater}, again.Reply)
+	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers, ReplyLater, ReplyInTurn}, again.Reply)
 }

@@ -292,7 +292,7 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	const (
 		ofPeek  = "': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"
 		ofBack  = "': expected BURST, TAKE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"
-		ofWait  = "': expected BURST, TAKE, SPARE, RATE, COST, TIMEOUT or COMPACT"
+		ofWait  = "': expected BURST, TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"
 		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
@@ -313,11 +313,11 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Refund, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofBack},
 		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
 		{Wait, "RATE 5/s UPTO TIMEOUT 1", "UPTO" + ofWait},
-		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT': expected RATE, COST, TIMEOUT or COMPACT"},
+		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
 		{Wait, "RATE 5/s SHADOW TIMEOUT 1", "SHADOW" + ofWait},
 		{Wait, "RATE 5/s FORCE TIMEOUT 1", "FORCE" + ofWait},
-		{Wait, "RATE 5/s BURST 9 MAXWAIT 1", "MAXWAIT': expected TAKE, SPARE, RATE, COST, TIMEOUT or COMPACT"},
-		{Wait, "RATTE 5/s TIMEOUT 1", "RATTE': expected RATE"},
+		{Wait, "RATE 5/s BURST 9 MAXWAIT 1", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
+		{Wait, "RATTE 5/s TIMEOUT 1", "RATTE': expected RATE, WINDOW or FIXED"},
 		{Wait, "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
 		{Wait, "RATE 5/s TIMEOUT 1 TIMEOUT 1", "TIMEOUT': given twice"},
 		{Wait, "RATE 5/s TIMEOUT", "TIMEOUT" + timeout},
@@ -325,8 +325,7 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Wait, "RATE 5/s TIMEOUT 1.", "1." + timeout},
 		{Wait, "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
 		{Wait, "RATE 5/s TIMEOUT x", "x" + timeout},
-		{Wait, "WINDOW 5/s TIMEOUT 1", "TIMEOUT': works with RATE limits only"},
-		{Wait, "RATE 5/s FIXED 5/s TIMEOUT 1", "TIMEOUT': works with RATE limits only"},
+		{Wait, "WINDOW 5/s SHADOW TIMEOUT 1", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
 	} {
 		requireError(t, decide(tt.command, "", "k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
 	}
@@ -426,15 +425,15 @@ func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
 func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, badOffset, longOffset,
 		badZone, "TZ " + zoneNeedsDays, firstHasLength, notWithFirst, misplacedFixed, expectedFixed + namesOfTerms(optionsOfLimit) + expectedOfLimit, tooFast, tooLong, tooFine,
-		misplacedBurst, tooSlow, tooManyLimits, givenTwice, onlyRates, expectedALimit, expectedARate,
+		misplacedBurst, tooSlow, tooManyLimits, givenTwice, onlyRates, expectedALimit,
 		"expected BURST, " + namesOfTerms(optionsOfLimit) + expectedOfLimit, badTake, badSpare, misplacedTerm, expectedOfPeek,
-		expectedOfWait} {
+		expectedOfWait, badSlots, badTTL, badID, badListed, expectedOfLease, expectedOfRenew, expectedOfRelease} {
 		c := &Call{Key: &Key{}}
 		c.failNear(bytes.Repeat([]byte("x"), 1000), right)
 		assert.LessOrEqual(t, len(c.Error), MaxErrorLen, right)
 		assert.Same(t, &c.error[0], &c.Error[0], "in place: %s", right)
 	}
-	for _, text := range []string{missingTimeout, tooManyWords, wrongType, wrongValue} {
+	for _, text := range []string{missingTimeout, tooManyWords, wrongType, wrongValue, wrongSet, tooManyIDs} {
 		assert.LessOrEqual(t, len(text), MaxErrorLen)
 	}
 }

@@ -4,9 +4,9 @@ import "redis-throttle/stack"
 
 // CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [COMPACT]
 //
-// Reserves like CL.LIMIT with MAXWAIT and is answered when the slot has come. A
-// TIMEOUT of 0 waits as long as it takes. Where a client cannot be blocked, in MULTI
-// or a script, it answers at once.
+// With rates it reserves like CL.LIMIT with MAXWAIT and is answered when the slot has come. With
+// any other limit it waits in line, and nothing is reserved. A TIMEOUT of 0 waits as long as it takes. Where a
+// client cannot be blocked, in MULTI or a script, it answers at once.
 var Wait = register(&Command{
 	Name:       "CL.WAIT",
 	Summary:    "Takes units of limits as soon as they are there, blocking until then.",
@@ -16,9 +16,10 @@ var Wait = register(&Command{
 	Keys:       OneKey,
 	Decides:    true,
 	Blocks:     true,
+	Lines:      true,
 	Args: []Arg{
 		keyArg,
-		{Name: "limit", Type: ArgBlock, Multiple: true, Args: rateArgs(takeArg, spareArg)},
+		limitsWith(takeArg, spareArg),
 		costArg,
 		{Name: "duration", Type: ArgString, Token: "TIMEOUT"},
 		compactArg,
@@ -30,6 +31,10 @@ var Wait = register(&Command{
 func wait(c *Call) {
 	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
 	if !ok {
+		return
+	}
+	if !c.stack.RatesOnly() {
+		c.waitForRoom(r)
 		return
 	}
 	if c.banned() {
@@ -54,6 +59,45 @@ func wait(c *Call) {
 	}
 	c.Reply = ReplyLater
 	c.Cost, c.WaitNs = r.Cost, result.WaitNs
+}
+
+// waitForRoom takes units of limits that make no reservations, when it is the caller's turn.
+func (c *Call) waitForRoom(r *request) {
+	timeoutNs := r.MaxWaitNs
+	r.MaxWaitNs = 0
+	if c.banned() {
+		if c.Turn == First {
+			c.waitInTurn(c.banUntil-c.NowNs, timeoutNs)
+			return
+		}
+		c.describeBan(0)
+		return
+	}
+	if !c.decodeStack() {
+		return
+	}
+	isBehind := c.Turn == Arriving && c.Ahead > 0
+	if isBehind && c.MayBlock {
+		c.waitInTurn(0, timeoutNs)
+		return
+	}
+	if isBehind || c.Turn == Leaving {
+		result := c.stack.Peek(r.Cost, c.NowNs)
+		if !result.Limited {
+			result.Limited, result.RetryAfterNs, result.Granted = true, 0, 0
+		}
+		result.WaitNs = c.WaitedNs
+		c.describe(&result)
+		return
+	}
+	result := c.stack.Take(r.Request, c.NowNs)
+	c.store(result.Changed)
+	if result.Limited && c.MayBlock && result.RetryAfterNs != stack.Never {
+		c.waitInTurn(result.RetryAfterNs, timeoutNs)
+		return
+	}
+	result.WaitNs = c.WaitedNs
+	c.describe(&result)
 }
 
 // Answer describes how things stand to a caller of CL.WAIT whose slot has come after

@@ -1,0 +1,274 @@
+package command
+
+import (
+	"math"
+
+	"redis-throttle/lease"
+)
+
+// CL.LEASE key SLOTS n TTL duration ID id [TIMEOUT duration] [COMPACT]
+//
+// Takes one of n slots until it is released, for duration at most; or renews the one that id holds. With
+// TIMEOUT callers wait in order of arrival, as long as it takes when it is 0. Where a client cannot be blocked,
+// in MULTI or a script, it answers at once.
+var Lease = register(&Command{
+	Name:        "CL.LEASE",
+	Summary:     "Takes one of a number of slots for a time, or renews the one that is held.",
+	Complexity:  "O(log N) where N is the number of leases. Up to 16 that have lapsed are removed by the way.",
+	Since:       "0.2.0",
+	Flags:       "write deny-oom",
+	Keys:        OneKey,
+	Decides:     true,
+	Blocks:      true,
+	Lines:       true,
+	OnSortedSet: true,
+	MemberWord:  "ID",
+	MaxMembers:  1,
+	Args: []Arg{
+		keyArg,
+		{Name: "slots", Type: ArgInteger, Token: "SLOTS"},
+		ttlArg,
+		{Name: "id", Type: ArgString, Token: "ID"},
+		{Name: "timeout", Type: ArgString, Token: "TIMEOUT", Optional: true},
+		compactArg,
+	},
+	Fields: leaseFields,
+	Run:    takeLease,
+})
+
+// leaseFields are the names in a reply of CL.LEASE and CL.RENEW. New ones come at the end.
+var leaseFields = []string{"limited", "limit", "remaining", "retry_after_ms", "lease_ms", "wait_ms"}
+
+var ttlArg = Arg{Name: "duration", Type: ArgString, Token: "TTL"}
+
+const (
+	maxIDLen        = 512
+	expectedOfLease = "expected SLOTS, TTL, ID, TIMEOUT or COMPACT"
+	expectedOfRenew = "expected ID, TTL or COMPACT"
+	badSlots        = "SLOTS takes an integer from 0 to 9223372036854775807"
+	badTTL          = "TTL takes a length of time from 1ms to 100 years, such as 500ms, 30s or 5m; units are ms, s, m, h and d"
+	badID           = "ID takes 1 to 512 bytes"
+	wrongSet        = "WRONGTYPE The sorted set at this key does not hold leases: there is a score that is not the instant in ms at which one lapses"
+)
+
+// leaseOptions are the words of the commands on leases, as a set.
+type leaseOptions uint8
+
+const (
+	leaseSlots leaseOptions = 1 << iota
+	leaseTTL
+	leaseID
+	leaseTimeout
+	leaseCompact
+
+	wordsOfLease = leaseSlots | leaseTTL | leaseID | leaseTimeout | leaseCompact
+	wordsOfRenew = leaseTTL | leaseID | leaseCompact
+)
+
+var leaseWords = []struct {
+	option leaseOptions
+	word   string
+}{{leaseSlots, "SLOTS"}, {leaseTTL, "TTL"}, {leaseID, "ID"}, {leaseTimeout, "TIMEOUT"}, {leaseCompact, "COMPACT"}}
+
+// leaseRequest is what is asked of the leases of a key. The id is the member that the call names.
+type leaseRequest struct {
+	slots, ttlNs, timeoutNs int64
+	waits                   bool
+}
+
+// parseLease reads what follows the key, in any order: all words that are allowed but TIMEOUT and COMPACT
+// are required.
+func (c *Call) parseLease(allowed leaseOptions, expected string) (r leaseRequest, ok bool) {
+	if c.ArgCount > len(c.Args) {
+		c.Fail(tooManyWords)
+		return r, false
+	}
+	var seen leaseOptions
+	for w := (words{args: c.Args, next: 1}); ; {
+		word, more := w.take()
+		if !more {
+			break
+		}
+		option, ok := c.parseLeaseOption(word, &w, allowed, &r)
+		switch {
+		case !ok:
+			return r, false
+		case option == 0:
+			c.failNear(word, expected)
+			return r, false
+		case seen&option != 0:
+			c.failNear(word, givenTwice)
+			return r, false
+		}
+		seen |= option
+	}
+	for _, one := range leaseWords {
+		if allowed&^(leaseTimeout|leaseCompact)&^seen&one.option != 0 {
+			c.failMissing(one.word)
+			return r, false
+		}
+	}
+	r.waits = seen&leaseTimeout != 0
+	c.compact = seen&leaseCompact != 0
+	return r, true
+}
+
+// parseLeaseOption reads the option that begins with word into r; option is 0 when word does not
+// begin an allowed one.
+func (c *Call) parseLeaseOption(word []byte, w *words, allowed leaseOptions, r *leaseRequest) (option leaseOptions, ok bool) {
+	switch {
+	case allowed&leaseSlots != 0 && isKeyword(word, "SLOTS"):
+		r.slots, ok = c.parseCount(word, w, badSlots)
+		return leaseSlots, ok
+	case allowed&leaseTTL != 0 && isKeyword(word, "TTL"):
+		r.ttlNs, ok = c.parseTTL(word, w)
+		return leaseTTL, ok
+	case allowed&leaseID != 0 && isKeyword(word, "ID"):
+		return leaseID, c.parseID(word, w)
+	case allowed&leaseTimeout != 0 && isKeyword(word, "TIMEOUT"):
+		r.timeoutNs, ok = c.parseTime(word, w, badTimeout)
+		return leaseTimeout, ok
+	case allowed&leaseCompact != 0 && isKeyword(word, "COMPACT"):
+		return leaseCompact, true
+	}
+	return 0, true
+}
+
+func (c *Call) parseTTL(word []byte, w *words) (ns int64, ok bool) {
+	ns, ok = c.parseTime(word, w, badTTL)
+	if ok && ns < 1_000_000 {
+		c.failNear(c.Args[w.next-1], badTTL)
+		return 0, false
+	}
+	return ns, ok
+}
+
+func (c *Call) parseID(word []byte, w *words) (ok bool) {
+	id, more := w.take()
+	switch {
+	case !more:
+		c.failNear(word, badID)
+	case len(id) == 0 || len(id) > maxIDLen:
+		c.failNear(id, badID)
+	default:
+		return true
+	}
+	return false
+}
+
+func (c *Call) failMissing(word string) {
+	c.keep()
+	c.Reply = ReplyError
+	c.Error = append(append(append(c.error[:0], "ERR syntax error: "...), word...), " is missing"...)
+}
+
+// leases are those of the key, as of now; OwnMs is that of the first member that is named. When the key
+// holds anything else the call has failed and ok is false.
+func (c *Call) leases() (l lease.Leases, ok bool) {
+	l.NowNs, l.Ahead = c.NowNs, c.Ahead
+	switch c.Kind {
+	case Absent:
+		return l, true
+	case String, Other:
+		c.Fail(wrongType)
+		return l, false
+	}
+	m := c.Members
+	l.Held = m.Count - m.Lapsed
+	ok = isInstant(m.Next, l.NowNs) && isInstant(m.Highest, l.NowNs)
+	for i := range m.Lowest {
+		ok = ok && isInstant(m.Lowest[i].Score, l.NowNs)
+	}
+	for _, score := range m.Named {
+		ok = ok && isInstant(score, l.NowNs)
+	}
+	if !ok {
+		c.Fail(wrongSet)
+		return l, false
+	}
+	l.NextMs = leaseEnd(m.Next)
+	if len(m.Named) > 0 {
+		l.OwnMs = leaseEnd(m.Named[0])
+	}
+	return l, true
+}
+
+// isInstant reports whether score is that of a lease, or of a member that is not there.
+func isInstant(score float64, nowNs int64) bool {
+	_, ok := lease.Instant(score, nowNs)
+	return ok || math.IsNaN(score)
+}
+
+// leaseEnd is when the lease with a score lapses, which is an instant; 0 when there is none.
+func leaseEnd(score float64) int64 {
+	if math.IsNaN(score) {
+		return 0
+	}
+	return int64(score)
+}
+
+func takeLease(c *Call) {
+	r, ok := c.parseLease(wordsOfLease, expectedOfLease)
+	if !ok {
+		return
+	}
+	l, ok := c.leases()
+	if !ok {
+		return
+	}
+	slots := r.slots
+	if c.Turn != Arriving && c.LineSlots != NoSlots {
+		slots = c.LineSlots
+	}
+	c.LineSlots = slots
+	if c.Turn == Leaving {
+		c.describeLease(l.Limited(slots))
+		return
+	}
+	result := l.Take(slots, r.ttlNs)
+	if result.Limited && r.waits && c.MayBlock {
+		lookNs := int64(math.MaxInt64)
+		if l.NextMs > 0 {
+			lookNs = l.UntilNextNs()
+		}
+		c.waitInTurn(lookNs, r.timeoutNs)
+		return
+	}
+	if !result.Limited {
+		c.storeLease(result)
+		c.Members.RemoveLowest = len(c.Members.Lowest)
+		c.Members.Found = int64(len(c.Members.Lowest))
+	}
+	c.describeLease(result)
+}
+
+// waitInTurn lets the caller wait in line: to be decided anew in lookNs, unless something happens
+// before, and to be sent away after timeoutNs.
+func (c *Call) waitInTurn(lookNs, timeoutNs int64) {
+	c.Reply = ReplyInTurn
+	c.LookNs, c.TimeoutMs = lookNs, ceilMs(timeoutNs)
+}
+
+// storeLease writes the lease of the member that is named.
+func (c *Call) storeLease(r lease.Result) {
+	c.Effect = ChangeMembers
+	c.Members.Add, c.Members.AddScore = true, float64(r.LapsesAtMs)
+}
+
+// describeLease answers with the fields of a result, in the order of leaseFields.
+func (c *Call) describeLease(r lease.Result) {
+	c.Members.Event = Leased
+	limited := int64(0)
+	switch {
+	case r.Limited:
+		limited = 1
+		c.Members.Event = NotLeased
+	case r.Renewed:
+		c.Members.Event = Renewed
+	}
+	c.Integers = append(c.integers[:0], limited, r.Slots, r.Remaining, ceilMs(r.RetryAfterNs), r.LeaseMs, ceilMs(c.WaitedNs))
+	c.Reply = ReplyFields
+	if c.compact {
+		c.Reply = ReplyIntegers
+	}
+}

@@ -1,0 +1,434 @@
+// What CL.LEASE, CL.RENEW, CL.RELEASE and CL.LEASES answer and write.
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const nowMs = nowNs / ms
+
+// leaseSet is a sorted set as the server holds it, and what its key expires at.
+type leaseSet struct {
+	scores   map[string]float64
+	expireAt int64
+}
+
+func setOf(members ...any) leaseSet {
+	s := leaseSet{scores: map[string]float64{}}
+	for i := 0; i < len(members); i += 2 {
+		s.scores[members[i].(string)] = float64(members[i+1].(int))
+	}
+	return s
+}
+
+func (s leaseSet) sorted() []Member {
+	var all []Member
+	for _, id := range slices.Sorted(maps.Keys(s.scores)) {
+		all = append(all, Member{Name: []byte(id), Score: s.scores[id]})
+	}
+	slices.SortStableFunc(all, func(a, b Member) int { return cmp.Compare(a.Score, b.Score) })
+	return all
+}
+
+// gather is what C does: it shows c as much of the set as a call gets to see.
+func (s leaseSet) gather(c *Call, cmd *Command) {
+	c.Kind = Absent
+	if len(s.scores) > 0 {
+		c.Kind = SortedSet
+	}
+	named := 0
+	for i, arg := range c.Args {
+		if i > 0 && cmd.MemberWord != "" && isKeyword(arg, cmd.MemberWord) {
+			named = min(len(c.Args)-i-1, cmd.MaxMembers)
+			break
+		}
+	}
+	all := s.sorted()
+	lapsed := 0
+	for lapsed < len(all) && all[lapsed].Score <= float64(c.NowNs/ms) {
+		lapsed++
+	}
+	if c.Members == nil {
+		c.Members = &Members{}
+	}
+	m := c.Members
+	m.Reset(int64(len(all)), int64(lapsed), min(lapsed, MaxLowest), named)
+	copy(m.Lowest, all)
+	m.Next, m.Highest = math.NaN(), math.NaN()
+	if lapsed < len(all) {
+		m.Next = all[lapsed].Score
+	}
+	if len(all) > 0 {
+		m.Highest = all[len(all)-1].Score
+	}
+	for i := range m.Named {
+		m.Named[i] = math.NaN()
+		if score, ok := s.scores[string(s.name(c, cmd, i))]; ok {
+			m.Named[i] = score
+		}
+	}
+}
+
+// name is member i that a call names.
+func (s leaseSet) name(c *Call, cmd *Command, i int) []byte {
+	at := slices.IndexFunc(c.Args[1:], func(arg []byte) bool { return isKeyword(arg, cmd.MemberWord) })
+	return c.Args[at+2+i]
+}
+
+// apply is what C does with the outcome.
+func (s *leaseSet) apply(c *Call, cmd *Command) {
+	m := c.Members
+	switch c.Effect {
+	case Delete:
+		clear(s.scores)
+	case ChangeMembers:
+		for i := range m.RemoveLowest {
+			delete(s.scores, string(m.Lowest[i].Name))
+		}
+		for i, remove := range m.Remove {
+			if remove {
+				delete(s.scores, string(s.name(c, cmd, i)))
+			}
+		}
+		if m.Add {
+			s.scores[string(s.name(c, cmd, 0))] = m.AddScore
+		}
+	}
+	s.expireAt = 0
+	if all := s.sorted(); len(all) > 0 {
+		s.expireAt = int64(all[len(all)-1].Score)
+	}
+}
+
+// run decides a call at an instant, behind ahead others, and applies it.
+func (s *leaseSet) run(cmd *Command, atNs, ahead int64, line string) *Call {
+	c := call(line)
+	c.NowNs, c.Ahead, c.LineSlots = atNs, ahead, NoSlots
+	s.gather(c, cmd)
+	c.Run(cmd)
+	s.apply(c, cmd)
+	return c
+}
+
+func TestLease(t *testing.T) {
+	a, b := []any{"a", int(nowMs + 500)}, []any{"b", int(nowMs + 900)}
+	two := append(slices.Clone(a), b...)
+	for _, test := range []struct {
+		name    string
+		set     leaseSet
+		cmd     *Command
+		line    string
+		ahead   int64
+		want    []int64
+		after   leaseSet
+		changes Effect
+		event   Event
+	}{
+		{"the first lease", setOf(), Lease, "k SLOTS 2 TTL 30s ID a", 0, []int64{0, 2, 1, -1, 30000, 0}, setOf("a", int(nowMs+30000)), ChangeMembers, Leased},
+		{"words in any order", setOf(), Lease, "k id a compact timeout 5s ttl 1m slots 2", 0, []int64{0, 2, 1, -1, 60000, 0}, setOf("a", int(nowMs+60000)), ChangeMembers, Leased},
+		{"the last slot", setOf(a...), Lease, "k SLOTS 2 TTL 900ms ID b", 0, []int64{0, 2, 0, -1, 900, 0}, setOf(two...), ChangeMembers, Leased},
+		{"no slot", setOf(two...), Lease, "k SLOTS 2 TTL 1 ID c", 0, []int64{1, 2, 0, 500, 0, 0}, setOf(two...), Keep, NotLeased},
+		{"the same id again", setOf(two...), Lease, "k SLOTS 2 TTL 2 ID a", 0, []int64{0, 2, 0, -1, 2000, 0}, setOf("a", int(nowMs+2000), "b", int(nowMs+900)), ChangeMembers, Renewed},
+		{"fewer slots evict nobody", setOf(two...), Lease, "k SLOTS 1 TTL 2 ID b", 0, []int64{0, 1, 0, -1, 2000, 0}, setOf("a", int(nowMs+500), "b", int(nowMs+2000)), ChangeMembers, Renewed},
+		{"a lapsed one makes room and goes", setOf("a", int(nowMs), "b", int(nowMs+900)), Lease, "k SLOTS 2 TTL 1 ID c", 0, []int64{0, 2, 0, -1, 1000, 0}, setOf("b", int(nowMs+900), "c", int(nowMs+1000)), ChangeMembers, Leased},
+		{"one's own that lapsed is a new one", setOf("a", int(nowMs)), Lease, "k SLOTS 1 TTL 1 ID a", 0, []int64{0, 1, 0, -1, 1000, 0}, setOf("a", int(nowMs+1000)), ChangeMembers, Leased},
+		{"nobody is overtaken", setOf(a...), Lease, "k SLOTS 2 TTL 1 ID c", 1, []int64{1, 2, 0, 500, 0, 0}, setOf(a...), Keep, NotLeased},
+
+		{"renew", setOf(two...), Renew, "k ID a TTL 3s", 0, []int64{0, -1, -1, -1, 3000, 0}, setOf("a", int(nowMs+3000), "b", int(nowMs+900)), ChangeMembers, Renewed},
+		{"renew for less", setOf(two...), Renew, "k TTL 1ms COMPACT ID b", 9, []int64{0, -1, -1, -1, 1, 0}, setOf("a", int(nowMs+500), "b", int(nowMs+1)), ChangeMembers, Renewed},
+		{"a lapsed lease is lost", setOf("a", int(nowMs), "b", int(nowMs+900)), Renew, "k ID a TTL 3s", 0, []int64{1, -1, -1, -1, 0, 0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NotLeased},
+		{"so is one that never was", setOf(), Renew, "k ID a TTL 3s", 0, []int64{1, -1, -1, -1, 0, 0}, setOf(), Keep, NotLeased},
+
+		{"release", setOf(two...), Release, "k ID a", 0, []int64{1}, setOf(b...), ChangeMembers, Released},
+		{"release the last", setOf(append(two, "old", int(nowMs-9))...), Release, "k ID a x b", 0, []int64{2}, setOf(), Delete, Released},
+		{"twice at once", setOf(two...), Release, "k id a a a", 0, []int64{1}, setOf(b...), ChangeMembers, Released},
+		{"what is not held", setOf(two...), Release, "k ID x y", 0, []int64{0}, setOf(two...), Keep, NoEvent},
+		{"what has lapsed", setOf("a", int(nowMs), "b", int(nowMs+900)), Release, "k ID a", 0, []int64{0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
+		{"of no key", setOf(), Release, "k ID a", 0, []int64{0}, setOf(), Keep, NoEvent},
+
+		{"leases", setOf("a", int(nowMs), "b", int(nowMs+900)), Leases, "k", 3, []int64{1, 3, 10}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
+		{"leases of no key", setOf(), Leases, "k count 7", 0, []int64{0, 0, 7}, setOf(), Keep, NoEvent},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := test.set.run(test.cmd, nowNs, test.ahead, test.line)
+			require.NotEqual(t, ReplyError, c.Reply, string(c.Error))
+			assert.Equal(t, test.want, c.Integers)
+			assert.Equal(t, test.changes, c.Effect)
+			assert.Equal(t, test.event, c.Members.Event)
+			assert.Equal(t, test.after.scores, test.set.scores)
+		})
+	}
+}
+
+func TestLeaseErrors(t *testing.T) {
+	const (
+		near     = "ERR syntax error near '"
+		ttl      = "': TTL takes a length of time from 1ms to 100 years, such as 500ms, 30s or 5m; units are ms, s, m, h and d"
+		slots    = "': SLOTS takes an integer from 0 to 9223372036854775807"
+		id       = "': ID takes 1 to 512 bytes"
+		count    = "': COUNT takes an integer from 1 to 9223372036854775807"
+		expected = "': expected SLOTS, TTL, ID, TIMEOUT or COMPACT"
+	)
+	long := strings.Repeat("x", 513)
+	for _, test := range []struct {
+		cmd        *Command
+		line, want string
+	}{
+		{Lease, "k TTL 1 ID a", "ERR syntax error: SLOTS is missing"},
+		{Lease, "k SLOTS 1 ID a", "ERR syntax error: TTL is missing"},
+		{Lease, "k SLOTS 1 TTL 1", "ERR syntax error: ID is missing"},
+		{Lease, "k SLOTS -1 TTL 1 ID a", near + "-1" + slots},
+		{Lease, "k SLOTS x TTL 1 ID a", near + "x" + slots},
+		{Lease, "k SLOTS", near + "SLOTS" + slots},
+		{Lease, "k SLOTS 1 TTL 0 ID a", near + "0" + ttl},
+		{Lease, "k SLOTS 1 TTL 0.0009 ID a", near + "0.0009" + ttl},
+		{Lease, "k SLOTS 1 TTL 36501d ID a", near + "36501d" + ttl},
+		{Lease, "k SLOTS 1 TTL", near + "TTL" + ttl},
+		{Lease, "k SLOTS 1 TTL 1 ID", near + "ID" + id},
+		{Lease, "k SLOTS 1 TTL 1 ID " + long, near + long[:40] + "..." + id},
+		{Lease, "k SLOTS 1 TTL 1 ID a SLOTS 2", near + "SLOTS': given twice"},
+		{Lease, "k SLOTS 1 TTL 1 ID a b", near + "b" + expected},
+		{Lease, "k SLOTS 1 TTL 1 ID a TIMEOUT -1", near + "-1': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"},
+		{Lease, "k" + strings.Repeat(" x", MaxArgs), "ERR syntax error: too many arguments"},
+		{Renew, "k ID a", "ERR syntax error: TTL is missing"},
+		{Renew, "k TTL 1", "ERR syntax error: ID is missing"},
+		{Renew, "k ID a TTL 1 SLOTS 1", near + "SLOTS': expected ID, TTL or COMPACT"},
+		{Renew, "k ID a TTL 1 TIMEOUT 1", near + "TIMEOUT': expected ID, TTL or COMPACT"},
+		{Release, "k a b", near + "a': expected ID"},
+		{Release, "k ID " + long, near + long[:40] + "..." + id},
+		{Release, "k ID" + strings.Repeat(" x", maxReleased+1), "ERR ID takes at most 94 ids at a time"},
+		{Leases, "k COUNT", near + "COUNT" + count},
+		{Leases, "k COUNT 0", near + "0" + count},
+		{Leases, "k ALL", near + "ALL': expected COUNT"},
+	} {
+		c := call(test.line)
+		c.Args = c.Args[:min(len(c.Args), MaxArgs)]
+		c.NowNs = nowNs
+		set := setOf("a", int(nowMs+5))
+		set.gather(c, test.cmd)
+		c.Run(test.cmd)
+		require.Equal(t, ReplyError, c.Reply, test.line)
+		assert.Equal(t, test.want, string(c.Error), test.line)
+		assert.Equal(t, Keep, c.Effect, test.line)
+	}
+	for cmd, line := range map[*Command]string{Release: "k ID", Leases: "k COUNT 1 2"} {
+		set := setOf()
+		assert.Equal(t, ReplyWrongArity, set.run(cmd, nowNs, 0, line).Reply, line)
+	}
+	c := call("k SLOTS 1 TTL 1 ID a")
+	c.Args[6] = nil
+	set := setOf()
+	set.gather(c, Lease)
+	c.Run(Lease)
+	assert.Equal(t, near+id, string(c.Error), "an empty id")
+}
+
+// A set of anything but instants was not written by a lease: it is refused, and stays as it is.
+func TestASortedSetOfAnythingElseIsRefused(t *testing.T) {
+	lines := map[*Command]string{Lease: "k SLOTS 9 TTL 1 ID a", Renew: "k ID a TTL 1", Release: "k ID a", Leases: "k"}
+	for _, score := range []float64{math.Inf(1), math.Inf(-1), -1, 0, 17, 1_700_000_000, float64(nowMs) + 0.5, float64(nowMs) - 0.5, float64(nowMs) * 1000, 1e300} {
+		for cmd, line := range lines {
+			set := setOf("other", int(nowMs+5))
+			set.scores["wrong"] = score
+			c := set.run(cmd, nowNs, 0, line)
+			require.Equal(t, ReplyError, c.Reply, "%s %v", cmd.Name, score)
+			assert.Equal(t, wrongSet, string(c.Error))
+			assert.Len(t, set.scores, 2)
+		}
+	}
+	for cmd, line := range lines {
+		for _, kind := range []KeyKind{String, Other} {
+			c := call(line)
+			set := setOf()
+			set.gather(c, cmd)
+			c.Kind = kind
+			c.Run(cmd)
+			assert.Equal(t, wrongType, string(c.Error), cmd.Name)
+		}
+	}
+}
+
+// A caller with TIMEOUT waits until the first lease lapses, in its turn.
+func TestLeaseWaits(t *testing.T) {
+	for _, test := range []struct {
+		name               string
+		turn               Turn
+		mayBlock           bool
+		ahead, slots       int64
+		line               string
+		reply              ReplyKind
+		lookNs, timeoutMs  int64
+		want               []int64
+		toldSlots, heldNow int64
+	}{
+		{"until the first lapses", Arriving, true, 0, NoSlots, "TIMEOUT 1.0001s", ReplyInTurn, 500 * ms, 1001, nil, 2, 2},
+		{"as long as it takes", Arriving, true, 3, 5, "TIMEOUT 0", ReplyInTurn, 500 * ms, 0, nil, 2, 2},
+		{"not where it cannot be blocked", Arriving, false, 0, NoSlots, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 0}, 2, 2},
+		{"not without TIMEOUT", Arriving, true, 0, NoSlots, "", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 0}, 2, 2},
+		{"its turn, and no slot", First, true, 0, 2, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 2, 2},
+		{"its turn, with more slots", First, true, 0, 3, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{0, 3, 0, -1, 1000, 7}, 3, 3},
+		{"sent away", Leaving, false, 0, 2, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 7}, 2, 2},
+		{"sent away with a slot free", Leaving, false, 0, 4, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 4, 2, 0, 0, 7}, 4, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			set := setOf("a", int(nowMs+500), "b", int(nowMs+900))
+			c := call("k SLOTS 2 TTL 1s ID w " + test.line)
+			c.NowNs, c.Turn, c.MayBlock, c.Ahead, c.LineSlots = nowNs, test.turn, test.mayBlock, test.ahead, test.slots
+			if test.turn != Arriving {
+				c.WaitedNs = 7 * ms
+			}
+			set.gather(c, Lease)
+			c.Run(Lease)
+			set.apply(c, Lease)
+			require.Equal(t, test.reply, c.Reply, string(c.Error))
+			assert.Equal(t, []int64{test.lookNs, test.timeoutMs}, []int64{c.LookNs, c.TimeoutMs})
+			assert.Equal(t, test.want, c.Integers)
+			assert.Equal(t, test.toldSlots, c.LineSlots)
+			assert.Len(t, set.scores, int(test.heldNow))
+		})
+	}
+	set := setOf()
+	c := call("k SLOTS 0 TTL 1s ID w TIMEOUT 1s")
+	c.NowNs, c.MayBlock = nowNs, true
+	set.gather(c, Lease)
+	c.Run(Lease)
+	assert.Equal(t, int64(math.MaxInt64), c.LookNs, "no lease will lapse")
+}
+
+// Against a model that is too simple to be wrong, over random histories in which the clock jumps and the
+// number of slots changes: who holds is a map of ids.
+func TestLeasesAreThoseOfANaiveModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := setOf()
+		ends := map[string]int64{}
+		now := int64(nowNs)
+		held := func() (n int64) {
+			for _, end := range ends {
+				if end > now/ms {
+					n++
+				}
+			}
+			return n
+		}
+		ids := rapid.SampledFrom(strings.Fields("a b c d e f g h i j k l m n o p q r s t u v w x y z"))
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 50*ms), rapid.Int64Range(-100*ms, 100*ms), rapid.Just(500*ms)).Draw(t, "step")
+			if set.expireAt > 0 && set.expireAt < now/ms { // the server's expiry
+				set = setOf()
+				clear(ends)
+			}
+			id := ids.Draw(t, "id")
+			ttl := rapid.Int64Range(1, 300).Draw(t, "ttl")
+			before, holds := held(), ends[id] > now/ms
+			switch rapid.IntRange(0, 5).Draw(t, "command") {
+			default:
+				slots := rapid.Int64Range(0, 24).Draw(t, "slots")
+				ahead := rapid.SampledFrom([]int64{0, 0, 0, 2}).Draw(t, "ahead")
+				c := set.run(Lease, now, ahead, fmt.Sprintf("k SLOTS %d TTL %dms ID %s", slots, ttl, id))
+				granted := holds || before+ahead < slots
+				require.Equal(t, granted, c.Integers[0] == 0, "%d held of %d", before, slots)
+				if granted {
+					ends[id] = (now+ms-1)/ms + ttl
+					require.Equal(t, ends[id], int64(set.scores[id]))
+					require.LessOrEqual(t, ttl, c.Integers[4])
+				}
+				if granted && !holds {
+					require.LessOrEqual(t, held(), slots)
+				}
+				require.Equal(t, max(slots-held()-ahead, 0), c.Integers[2])
+			case 4:
+				c := set.run(Renew, now, 0, fmt.Sprintf("k ID %s TTL %dms", id, ttl))
+				require.Equal(t, holds, c.Integers[0] == 0)
+				if holds {
+					ends[id] = (now+ms-1)/ms + ttl
+				}
+			case 5:
+				also := ids.Draw(t, "also")
+				want := int64(0)
+				for _, one := range slices.Compact([]string{id, also}) {
+					if ends[one] > now/ms {
+						want++
+						delete(ends, one)
+					}
+				}
+				require.Equal(t, want, set.run(Release, now, 0, "k ID "+id+" "+also).Integers[0])
+			}
+			for one, end := range ends { // what has lapsed and is removed stays over when the clock is set back
+				if _, ok := set.scores[one]; !ok && end <= now/ms {
+					delete(ends, one)
+				}
+			}
+			require.Equal(t, held(), set.run(Leases, now, 0, "k").Integers[0])
+			for one, end := range ends {
+				if end > now/ms {
+					require.Equal(t, float64(end), set.scores[one], "nobody is evicted")
+				}
+			}
+		}
+	})
+}
+
+func TestADecisionOnLeasesDoesNotAllocate(t *testing.T) {
+	for cmd, line := range map[*Command]string{Lease: "k SLOTS 9 TTL 1 ID b TIMEOUT 1", Renew: "k ID a TTL 1", Release: "k ID a b", Leases: "k COUNT 5"} {
+		c := call(line)
+		c.NowNs = nowNs
+		set := setOf("a", int(nowMs+5), "old", int(nowMs-5))
+		set.gather(c, cmd)
+		c.Run(cmd)
+		require.NotEqual(t, ReplyError, c.Reply, string(c.Error))
+		assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(cmd) }), cmd.Name)
+	}
+}
+
+// Whatever words a client sends and whatever a set holds, there is one answer, it fits its buffers, and
+// an error writes nothing.
+func FuzzLease(f *testing.F) {
+	commands := []*Command{Lease, Renew, Release, Leases}
+	for i, line := range []string{"k SLOTS 2 TTL 30s ID a TIMEOUT 5s COMPACT", "k ID a TTL 1m COMPACT", "k ID a b c", "k COUNT 5", "k ID ID ID ID ID", "k TTL ID id SLOTS SLOTS ID"} {
+		f.Add(uint8(i%len(commands)), []byte(strings.ReplaceAll(line, " ", separator)), float64(nowMs+5), float64(nowMs-5), nowNs, int64(1), true)
+	}
+	f.Fuzz(func(t *testing.T, command uint8, line []byte, score, other float64, now, ahead int64, mayBlock bool) {
+		if now < 0 || now > 1<<62 || ahead < 0 || math.IsNaN(score) || math.IsNaN(other) {
+			t.Skip("no server shows that")
+		}
+		cmd := commands[int(command)%len(commands)]
+		words := bytes.Split(line, []byte(separator))
+		c := &Call{NowNs: now, MayBlock: mayBlock, Ahead: ahead, LineSlots: NoSlots, Key: &Key{}, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}
+		set := setOf()
+		set.scores["a"], set.scores["b"] = score, other
+		was := maps.Clone(set.scores)
+		set.gather(c, cmd)
+		c.Run(cmd)
+		switch c.Reply {
+		case ReplyError:
+			require.NotEmpty(t, c.Error)
+			require.LessOrEqual(t, len(c.Error), MaxErrorLen)
+			require.Equal(t, Keep, c.Effect)
+		case ReplyWrongArity, ReplyInTurn, ReplyLeases:
+			require.Equal(t, Keep, c.Effect)
+		case ReplyInteger, ReplyIntegers, ReplyFields:
+		default:
+			t.Fatalf("reply of kind %d", c.Reply)
+		}
+		set.apply(c, cmd)
+		if c.Effect == Keep {
+			require.Equal(t, was, set.scores)
+			return
+		}
+		again := &Call{NowNs: now, LineSlots: NoSlots, Key: &Key{}, ArgCount: 1, Args: [][]byte{[]byte("k")}}
+		set.gather(again, Leases)
+		again.Run(Leases)
+		require.Equal(t, ReplyLeases, again.Reply, "what was written can be read: %s", again.Error)
+	})
+}

@@ -1,0 +1,91 @@
+package command
+
+import (
+	"bytes"
+
+	"redis-throttle/lease"
+)
+
+// CL.RELEASE key ID id [id ...]
+//
+// Gives leases back. Replies with how many of them were held: neither unknown ones nor those that have lapsed.
+var Release = register(&Command{
+	Name:        "CL.RELEASE",
+	Summary:     "Gives leases back.",
+	Complexity:  "O(M log N) where M is the number of ids, at most 94, and N the number of leases.",
+	Since:       "0.2.0",
+	Flags:       "write fast",
+	Keys:        OneKey,
+	OnSortedSet: true,
+	MemberWord:  "ID",
+	MaxMembers:  maxReleased,
+	Args:        []Arg{keyArg, {Name: "id", Type: ArgString, Token: "ID", Multiple: true}},
+	Run:         release,
+})
+
+const (
+	maxReleased       = MaxArgs - 2
+	expectedOfRelease = "expected ID"
+	tooManyIDs        = "ERR ID takes at most 94 ids at a time" // maxReleased
+)
+
+func release(c *Call) {
+	if c.ArgCount < 3 {
+		c.Reply = ReplyWrongArity
+		return
+	}
+	if !isKeyword(c.Args[1], "ID") {
+		c.failNear(c.Args[1], expectedOfRelease)
+		return
+	}
+	if c.ArgCount > len(c.Args) {
+		c.Fail(tooManyIDs)
+		return
+	}
+	ids := c.Args[2:]
+	for _, id := range ids {
+		if len(id) == 0 || len(id) > maxIDLen {
+			c.failNear(id, badID)
+			return
+		}
+	}
+	l, ok := c.leases()
+	if !ok {
+		return
+	}
+	m := c.Members
+	released := int64(0)
+	for i, score := range m.Named {
+		if end := leaseEnd(score); end == 0 || lease.Lapsed(end, c.NowNs) || namedBefore(ids, m.Named, i) {
+			continue
+		}
+		m.Remove[i] = true
+		released++
+	}
+	switch {
+	case released == 0:
+	case released == l.Held: // what has lapsed goes, too
+		c.Effect = Delete
+	default:
+		c.Effect = ChangeMembers
+	}
+	if released > 0 {
+		m.Event, m.Released = Released, released
+	}
+	if c.Effect == Delete {
+		m.Found = m.Lapsed
+	}
+	c.integers[0] = released
+	c.Integers = c.integers[:1]
+	c.Reply = ReplyInteger
+}
+
+// namedBefore reports whether id i is one of those before it.
+func namedBefore(ids [][]byte, scores []float64, i int) bool {
+	for j := range i {
+		if scores[j] == scores[i] && bytes.Equal(ids[j], ids[i]) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,34 @@
+package command
+
+// CL.RENEW key ID id TTL duration [COMPACT]
+//
+// Lets the lease of id last for duration from now. One that has lapsed is lost: the call is limited.
+var Renew = register(&Command{
+	Name:        "CL.RENEW",
+	Summary:     "Prolongs a lease that has not lapsed.",
+	Complexity:  "O(log N) where N is the number of leases.",
+	Since:       "0.2.0",
+	Flags:       "write fast",
+	Keys:        OneKey,
+	Decides:     true,
+	OnSortedSet: true,
+	MemberWord:  "ID",
+	MaxMembers:  1,
+	Args:        []Arg{keyArg, {Name: "id", Type: ArgString, Token: "ID"}, ttlArg, compactArg},
+	Fields:      leaseFields,
+	Run: func(c *Call) {
+		r, ok := c.parseLease(wordsOfRenew, expectedOfRenew)
+		if !ok {
+			return
+		}
+		l, ok := c.leases()
+		if !ok {
+			return
+		}
+		result := l.Renew(r.ttlNs)
+		if !result.Limited {
+			c.storeLease(result)
+		}
+		c.describeLease(result)
+	},
+})

@@ -1,0 +1,409 @@
+// Callers that wait in line for a key, without a reservation: blocked by the server, and decided anew, in
+// order of arrival, when it is their turn and something may have changed. There is one timer for each line, set for
+// the instant at which the limit itself says that the first may be let in. Whatever changes the key before wakes the line.
+//
+// The server has a machinery of its own for clients that are blocked on keys. docs/design.md says why it is not used.
+#include <errno.h>
+
+#include "bridge.h"
+
+#include "_cgo_export.h"
+
+typedef struct waiter waiter;
+
+typedef struct {
+  waiter *first, *last;
+  int64_t count;
+  int64_t slots;            // as whoever came last told; NO_SLOTS before
+  RedisModuleTimerID timer; // 0 when none is set
+  int isSoon;               // it is set for now
+  int isInHand;             // its first is being decided
+  int db;
+  RedisModuleString *name;
+} throttleLine;
+
+struct waiter {
+  throttleLine *line;
+  waiter *previous, *next;
+  RedisModuleBlockedClient *handle;
+  int64_t enteredNs;
+  int command;
+  int isInHand, hasLeft;
+  // The answer.
+  int32_t reply, count;
+  int64_t integers[MAX_FIELDS];
+  char error[MAX_ERROR_LEN + 1];
+
+  int argc;
+  RedisModuleString *argv[];
+};
+
+// As in wait.c. In a cluster the server looks once a second whether the slots of blocked clients are still its own, and
+// so do the lines.
+enum { LONGEST_TIMER_MS = 5 * 60 * 1000, LONGEST_IN_CLUSTER_MS = 1000 };
+// While writes are paused, and while the server refuses them (no memory, too few replicas, a disk that is full).
+enum { RETRY_PAUSED_MS = 20, RETRY_REFUSED_MS = 100 };
+// So many are let in in one turn of the event loop, which is some hundred microseconds.
+enum { MOST_AT_ONCE = 64 };
+enum { MS_NS = 1000 * 1000 };
+
+static const char hasMoved[] = "TRYAGAIN The slot of this key has moved to another node while the caller waited";
+
+uint64_t throttleLines;
+
+static RedisModuleDict *lines;   // by database and name
+static RedisModuleDict *waiters; // by handle
+static int isWatching;           // the server tells of changes by others
+
+void throttleForgetLines(void) { isWatching = 0; }
+
+// The key of a line in the dictionary of lines: calls f with it.
+typedef void *(*withLineKey)(void *key, size_t length, throttleLine *line);
+
+static void *getLine(void *key, size_t length, throttleLine *line) {
+  (void)line;
+  return api.DictGetC(lines, key, length, NULL);
+}
+
+static void *putLine(void *key, size_t length, throttleLine *line) {
+  api.DictReplaceC(lines, key, length, line);
+  return line;
+}
+
+static void *dropLine(void *key, size_t length, throttleLine *line) {
+  api.DictDelC(lines, key, length, NULL);
+  return line;
+}
+
+static throttleLine *withKey(withLineKey f, int db, const RedisModuleString *name, throttleLine *line) {
+  char room[256], *key = room;
+  size_t length;
+  const char *bytes = api.StringPtrLen(name, &length);
+  if (length + sizeof db > sizeof room) key = api.Alloc(length + sizeof db);
+  memcpy(key, &db, sizeof db);
+  memcpy(key + sizeof db, bytes, length);
+  throttleLine *result = f(key, length + sizeof db, line);
+  if (key != room) api.Free(key);
+  return result;
+}
+
+static throttleLine *findLine(int db, const RedisModuleString *name) {
+  return throttleLines ? withKey(getLine, db, name, NULL) : NULL;
+}
+
+static throttleLine *newLine(int db, RedisModuleString *name) {
+  throttleLine *line = api.Alloc(sizeof *line);
+  *line = (throttleLine){.slots = NO_SLOTS, .db = db, .name = api.CreateStringFromString(NULL, name)};
+  if (!lines) lines = api.CreateDict(NULL);
+  if (!waiters) waiters = api.CreateDict(NULL);
+  withKey(putLine, db, name, line);
+  throttleLines++;
+  return line;
+}
+
+static void wake(RedisModuleCtx *ctx, void *data);
+
+static void stopTimer(RedisModuleCtx *ctx, throttleLine *line) {
+  if (line->timer) api.StopTimer(ctx, line->timer, NULL);
+  line->timer = 0;
+  line->isSoon = 0;
+}
+
+static void setTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
+  int64_t longestMs = api.GetContextFlags(ctx) & CONTEXT_CLUSTER ? LONGEST_IN_CLUSTER_MS : LONGEST_TIMER_MS;
+  if (line->timer) api.StopTimer(ctx, line->timer, NULL);
+  line->timer = api.CreateTimer(ctx, delayMs < longestMs ? delayMs : longestMs, wake, line);
+  line->isSoon = delayMs == 0;
+}
+
+static int64_t ceilMs(int64_t ns) { return ns > 0 ? (ns - 1) / MS_NS + 1 : 0; }
+
+// Forgets a line that is empty.
+static void closeLine(RedisModuleCtx *ctx, throttleLine *line) {
+  if (line->first || line->isInHand) return;
+  stopTimer(ctx, line);
+  withKey(dropLine, line->db, line->name, NULL);
+  throttleLines--;
+  api.FreeString(NULL, line->name);
+  api.Free(line);
+}
+
+static void wakeSoon(RedisModuleCtx *ctx, throttleLine *line) {
+  if (!line->isSoon && !line->isInHand) setTimer(ctx, line, 0);
+}
+
+void throttleWakeLine(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
+  throttleLine *line = findLine(db, name);
+  if (line) wakeSoon(ctx, line);
+}
+
+static uint64_t *waitingOf(const waiter *w) { return throttleCommands[w->command].onSortedSet ? &stats.leasesWaiting : &stats.waiting; }
+
+static void enqueue(throttleLine *line, waiter *w) {
+  w->line = line;
+  w->previous = line->last;
+  w->next = NULL;
+  *(line->last ? &line->last->next : &line->first) = w;
+  line->last = w;
+  line->count++;
+  api.DictReplaceC(waiters, &w->handle, sizeof w->handle, w);
+  ++*waitingOf(w);
+}
+
+static void dequeue(waiter *w) {
+  throttleLine *line = w->line;
+  *(w->previous ? &w->previous->next : &line->first) = w->next;
+  *(w->next ? &w->next->previous : &line->last) = w->previous;
+  line->count--;
+  api.DictDelC(waiters, &w->handle, sizeof w->handle, NULL);
+  --*waitingOf(w);
+}
+
+static void freeWaiter(waiter *w) {
+  for (int i = 0; i < w->argc; i++) api.FreeString(NULL, w->argv[i]);
+  api.Free(w);
+}
+
+static void onFree(RedisModuleCtx *ctx, void *data) {
+  (void)ctx;
+  freeWaiter(data);
+}
+
+static waiter *findWaiter(RedisModuleBlockedClient *handle) { return api.DictGetC(waiters, &handle, sizeof handle, NULL); }
+
+// The server has no more use for the handle. Those behind may need less than the one who leaves.
+static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
+  waiter *w = findWaiter(handle);
+  if (!w) return;
+  throttleLine *line = w->line;
+  if (line->first == w && w->next) wakeSoon(ctx, line);
+  dequeue(w);
+  closeLine(ctx, line);
+  api.UnblockClient(handle, NULL);
+  w->hasLeft = 1;
+  if (!w->isInHand) freeWaiter(w);
+}
+
+static throttleCall *beginTurn(throttleSingle *single, waiter *w, int turn) {
+  throttleCall *call = throttleBeginSingle(single, w->command, 1, w->argv + 1);
+  call->isOutside = 1;
+  call->nowNs = throttleClockNs();
+  call->db = w->line->db;
+  call->mayBlock = turn == TURN_FIRST;
+  call->turn = turn;
+  call->waitedNs = call->nowNs > w->enteredNs ? call->nowNs - w->enteredNs : 0;
+  call->lineSlots = w->line->slots;
+  return call;
+}
+
+// Decides the call of w anew, up to the point where it is to be applied.
+static void decide(throttleCall *call, RedisModuleCtx *ctx, waiter *w, int mode) {
+  throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
+  throttleOpenKeys(call, ctx, mode);
+  if (throttleCommands[w->command].onSortedSet) throttleGatherMembers(call, ctx, w->argv);
+  throttleDecide(call);
+  if (call->panicked) throttleLog(ctx, "warning", call->error);
+}
+
+static void apply(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleApply(call, ctx);
+  if (throttleCommands[call->command].onSortedSet) throttleFreeMembers(call);
+}
+
+static void answerWith(waiter *w, const throttleCall *call) {
+  w->reply = call->reply;
+  w->count = call->count;
+  memcpy(w->integers, call->integers, sizeof w->integers);
+  if (call->reply == REPLY_ERROR) memcpy(w->error, call->error, sizeof w->error);
+}
+
+// Lets the first in line in, if it is time. Otherwise lookNs is when to look again. What is written may run other modules, and they
+// may make the caller leave.
+static int letIn(RedisModuleCtx *ctx, throttleLine *line, int64_t *lookNs) {
+  waiter *w = line->first;
+  throttleSingle single;
+  throttleCall *call = beginTurn(&single, w, TURN_FIRST);
+  w->isInHand = 1;
+  decide(call, ctx, w, OPEN_READ | OPEN_WRITE);
+  if (w->hasLeft) {
+    for (int i = 0; i < call->keyCount; i++) call->keys[i].effect = EFFECT_KEEP;
+    call->tally = TALLY_NONE;
+    if (throttleCommands[w->command].onSortedSet) call->keys->members->event = EVENT_NONE;
+    apply(call, ctx);
+    freeWaiter(w);
+    return 1;
+  }
+  if (call->reply == REPLY_IN_TURN) {
+    *lookNs = call->lookNs;
+    apply(call, ctx);
+    w->isInHand = 0;
+    if (w->hasLeft) freeWaiter(w);
+    return 0;
+  }
+  dequeue(w);
+  throttleCountDecision(call);
+  if (!throttleCommands[w->command].onSortedSet) stats.waited++;
+  answerWith(w, call);
+  apply(call, ctx);
+  w->isInHand = 0;
+  api.UnblockClient(w->handle, w);
+  return 1;
+}
+
+enum { MAY_WRITE, MAY_NOT_WRITE, HAS_MOVED };
+
+// Whether the server would take a write to this key now. A command would be refused before it is run: too little memory, too few
+// replicas, a disk that is full, or the key's slot is another node's.
+static int mayWrite(RedisModuleCtx *ctx, throttleLine *line) {
+  errno = 0;
+  RedisModuleCallReply *reply = api.Call(ctx, "ZADD", "SMDEscc", line->name, "1", "id");
+  int problem = errno;
+  if (!reply && problem == EBADF) { // before Redis 7.0, which cannot try
+    reply = api.Call(ctx, "EXISTS", "s", line->name);
+    problem = errno;
+    if (reply) api.FreeCallReply(reply);
+    return !reply && problem == EPERM ? HAS_MOVED : MAY_WRITE;
+  }
+  if (!reply) return MAY_WRITE;
+  api.FreeCallReply(reply);
+  return problem == EPERM ? HAS_MOVED : MAY_NOT_WRITE;
+}
+
+static void sendAway(throttleLine *line) {
+  while (line->first) {
+    waiter *w = line->first;
+    dequeue(w);
+    w->reply = REPLY_ERROR;
+    memcpy(w->error, hasMoved, sizeof hasMoved);
+    api.UnblockClient(w->handle, w);
+  }
+}
+
+// Lets in whose turn it is, and returns in how many ms to look again. On a replica nobody is: the server sends
+// them away itself.
+static int64_t letAllIn(RedisModuleCtx *ctx, throttleLine *line) {
+  if (!(api.GetContextFlags(ctx) & CONTEXT_MASTER)) return LONGEST_TIMER_MS;
+  if (api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return RETRY_PAUSED_MS;
+  for (int i = 0; line->first; i++) {
+    if (i == MOST_AT_ONCE) return 0;
+    switch (mayWrite(ctx, line)) {
+    case HAS_MOVED:
+      sendAway(line);
+      return 0;
+    case MAY_NOT_WRITE:
+      return RETRY_REFUSED_MS;
+    }
+    int64_t lookNs = 0;
+    if (!letIn(ctx, line, &lookNs) && line->first) return lookNs > 0 ? ceilMs(lookNs) : 1;
+  }
+  return 0;
+}
+
+static void wake(RedisModuleCtx *ctx, void *data) {
+  throttleLine *line = data;
+  line->timer = 0;
+  line->isSoon = 0;
+  line->isInHand = 1;
+  int db = api.GetSelectedDb(ctx);
+  api.SelectDb(ctx, line->db);
+  int64_t againMs = letAllIn(ctx, line);
+  api.SelectDb(ctx, db);
+  line->isInHand = 0;
+  if (line->first) setTimer(ctx, line, againMs);
+  closeLine(ctx, line);
+}
+
+static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  (void)argv, (void)argc;
+  waiter *w = api.GetBlockedClientPrivateData(ctx);
+  throttleSingle single;
+  throttleCall *call = throttleBeginSingle(&single, w->command, 0, NULL);
+  call->reply = w->reply;
+  call->count = w->count;
+  memcpy(call->integers, w->integers, sizeof w->integers);
+  memcpy(call->error, w->error, sizeof w->error);
+  throttleReply(call, ctx);
+  return API_OK;
+}
+
+// The time is over, or CLIENT UNBLOCK.
+static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  (void)argv, (void)argc;
+  RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
+  waiter *w = findWaiter(handle);
+  if (!w) return API_OK;
+  int wasInHand = w->isInHand;
+  w->isInHand = 1;
+  throttleSingle single;
+  throttleCall *call = beginTurn(&single, w, TURN_LEAVING);
+  decide(call, ctx, w, OPEN_READ);
+  throttleCountDecision(call);
+  if (!throttleCommands[w->command].onSortedSet) stats.waitLeft++;
+  apply(call, ctx);
+  throttleReply(call, ctx);
+  w->isInHand = wasInHand;
+  if (!w->hasLeft) {
+    leave(ctx, handle);
+  } else if (!wasInHand) {
+    freeWaiter(w);
+  }
+  return API_OK;
+}
+
+void throttleLookAtLine(throttleCall *call, RedisModuleCtx *ctx) {
+  (void)ctx;
+  throttleLine *line = findLine(call->db, call->keys->name);
+  if (!line) return;
+  call->ahead = line->count;
+  call->lineSlots = line->slots;
+}
+
+void throttleTellLine(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleLine *line = findLine(call->db, call->keys->name);
+  if (!line || call->reply == REPLY_ERROR || call->lineSlots == line->slots) return;
+  line->slots = call->lineSlots;
+  wakeSoon(ctx, line);
+}
+
+static int onChange(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *name) {
+  (void)type, (void)event;
+  if (throttleLines) throttleWakeLine(ctx, api.GetSelectedDb(ctx), name);
+  return API_OK;
+}
+
+static void onManyChanges(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)event, (void)subevent, (void)data;
+  if (!throttleLines) return;
+  RedisModuleDictIter *iterator = api.DictIteratorStartC(lines, "^", NULL, 0);
+  size_t length;
+  void *line;
+  while (api.DictNextC(iterator, &length, &line)) wakeSoon(ctx, line);
+  api.DictIteratorStop(iterator);
+}
+
+// What other clients do to a key may free slots. A server on which nobody ever waits in line is not asked to tell.
+static void watch(RedisModuleCtx *ctx) {
+  if (isWatching) return;
+  isWatching = 1;
+  api.SubscribeToKeyspaceEvents(ctx, NOTIFY_GENERIC | NOTIFY_ZSET | NOTIFY_EXPIRED | NOTIFY_EVICTED, onChange);
+  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_FLUSHDB, 1}, onManyChanges);
+  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_SWAPDB, 1}, onManyChanges);
+}
+
+void throttleWaitInTurn(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  watch(ctx);
+  throttleLine *line = findLine(call->db, call->keys->name);
+  int isNew = !line;
+  if (isNew) line = newLine(call->db, call->keys->name);
+  waiter *w = api.Alloc(sizeof *w + (size_t)argc * sizeof *argv);
+  *w = (waiter){.command = call->command, .enteredNs = throttleClockNs(), .argc = argc};
+  for (int i = 0; i < argc; i++) {
+    w->argv[i] = argv[i];
+    api.RetainString(NULL, argv[i]);
+  }
+  w->handle = api.BlockClient(ctx, onUnblocked, onTimeout, onFree, call->timeoutMs);
+  api.SetDisconnectCallback(w->handle, leave);
+  line->slots = call->lineSlots;
+  enqueue(line, w);
+  if (isNew) setTimer(ctx, line, ceilMs(call->lookNs));
+}
