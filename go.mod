@@ -9,6 +9,7 @@ require (
 	github.com/wenerme/go-rm v0.0.0-20190119083915-f47e53e2316f
 	github.com/yuin/goldmark v1.8.7
 	golang.org/x/sys v0.49.0
+	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
 )
 

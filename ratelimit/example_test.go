@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -226,6 +227,26 @@ func ExampleLimiter_Wait() {
 	// false <nil>
 	// false <nil>
 	// false <nil>
+}
+
+// In place of rate.NewLimiter(rate.Every(12*time.Minute), 2) of golang.org/x/time/rate.
+func ExampleNewBucket() {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	bucket := ratelimit.NewBucket(ratelimit.New(client), "reports", ratelimit.Rate(5, time.Hour).Burst(2))
+	fmt.Println(bucket.Allow(), bucket.Allow(), bucket.Allow())
+	reservation := bucket.Reserve()
+	fmt.Println(reservation.OK(), reservation.Delay().Round(time.Minute))
+	reservation.Cancel()
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := bucket.Wait(ctx) // knows at once that this would take too long
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// true true false
+	// true 12m0s
+	// true
 }
 
 // Calls that go out together, in one round trip.

@@ -1,0 +1,243 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+	"pgregory.net/rapid"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/tests/clock"
+	"redis-throttle/tests/server"
+)
+
+// What a program uses of x/time/rate's Limiter, a Bucket has in the same shape.
+type inProcessOrShared interface {
+	Allow() bool
+	AllowN(time.Time, int) bool
+	Burst() int
+	Wait(context.Context) error
+	WaitN(context.Context, int) error
+}
+
+var (
+	_ inProcessOrShared = (*rate.Limiter)(nil)
+	_ inProcessOrShared = (*ratelimit.Bucket)(nil)
+)
+
+// A model of x/time/rate is not needed: it is here itself, under the same clock.
+func TestBucketDecidesAsXTimeRateDoes(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	clock := clock.New(t, now.UnixNano())
+	l := ratelimit.New(clock.Start().Client())
+	runs := 0
+	rapid.Check(t, func(r *rapid.T) {
+		runs++
+		// Far above the time that a call takes: that is all that a cancellation cannot know. And with
+		// powers of two the floating-point numbers of x/time/rate are exact.
+		every := time.Second << rapid.IntRange(4, 12).Draw(r, "every")
+		const tick = time.Second / 64
+		burst := rapid.IntRange(1, 8).Draw(r, "burst")
+		shared := ratelimit.NewBucket(l, fmt.Sprint("bucket", runs), ratelimit.Rate(1, every).Burst(int64(burst)))
+		local := rate.NewLimiter(rate.Every(every), burst)
+		require.Equal(r, local.Burst(), shared.Burst())
+		type pair struct {
+			local  *rate.Reservation
+			shared *ratelimit.Reservation
+		}
+		var reservations []pair
+		for range rapid.IntRange(1, 40).Draw(r, "steps") {
+			now = now.Add(tick * time.Duration(1+rapid.Int64Range(0, int64(3*every/tick)).Draw(r, "passed")/rapid.Int64Range(1, 1000).Draw(r, "by")))
+			clock.Set(now.UnixNano())
+			n := rapid.IntRange(1, burst+1).Draw(r, "n")
+			kind := rapid.SampledFrom([]string{"allow", "reserve", "reserve", "cancel"}).Draw(r, "call")
+			switch {
+			case kind == "allow":
+				require.Equal(r, local.AllowN(now, n), shared.AllowN(now, n), "AllowN %d", n)
+			case kind == "reserve":
+				began := time.Now()
+				p := pair{local.ReserveN(now, n), shared.ReserveN(now, n)}
+				requireSameDelay(r, p.local, p.shared, now, time.Since(began))
+				if p.local.OK() {
+					reservations = append(reservations, p)
+				}
+			case len(reservations) > 0:
+				i := rapid.IntRange(0, len(reservations)-1).Draw(r, "which")
+				p := reservations[i]
+				p.local.CancelAt(now)
+				p.shared.CancelAt(now)
+				if last := i == len(reservations)-1; last {
+					reservations = reservations[:i]
+				} else {
+					// x/time/rate no longer knows of the others which came before which, and may give
+					// back more units of one than it had.
+					reservations = nil
+				}
+			}
+		}
+	})
+}
+
+// requireSameDelay leaves to shared the milliseconds that it is rounded up to, and the time that the call took.
+func requireSameDelay(t require.TestingT, local *rate.Reservation, shared *ratelimit.Reservation, now time.Time, took time.Duration) {
+	require.Equal(t, local.OK(), shared.OK())
+	if !local.OK() {
+		require.Equal(t, rate.InfDuration, local.DelayFrom(now))
+		require.Equal(t, rate.InfDuration, shared.DelayFrom(now))
+		return
+	}
+	want, got := local.DelayFrom(now), shared.DelayFrom(now)
+	require.GreaterOrEqual(t, got, want)
+	require.LessOrEqual(t, got, want+took+time.Millisecond)
+}
+
+func TestBucketWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	const every = 100 * time.Millisecond
+	l := ratelimit.New(server.Start(t).Client())
+	for name, limiter := range map[string]inProcessOrShared{
+		"x/time/rate": rate.NewLimiter(rate.Every(every), 2),
+		"bucket":      ratelimit.NewBucket(l, "k", ratelimit.Rate(1, every).Burst(2)),
+	} {
+		began := time.Now()
+		for range 4 {
+			require.NoError(t, limiter.Wait(t.Context()), name)
+		}
+		assert.GreaterOrEqual(t, time.Since(began), 2*every, name)
+		assert.Error(t, limiter.WaitN(t.Context(), 3), "%s: more than the burst", name)
+
+		ctx, cancel := context.WithTimeout(t.Context(), every/2)
+		assert.Error(t, limiter.WaitN(ctx, 2), "%s: later than ctx", name)
+		assert.NoError(t, ctx.Err(), "%s: it is known at once", name)
+		cancel()
+		assert.ErrorIs(t, limiter.Wait(ctx), context.Canceled, name)
+	}
+}
+
+func TestErrorsOfABucketThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	l := ratelimit.New(server.Start(t).Client())
+	b := ratelimit.NewBucket(l, "k", ratelimit.Rate(1, time.Hour))
+	require.True(t, b.Allow())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := b.Wait(ctx)
+	var limited *ratelimit.LimitedError
+	require.ErrorAs(t, err, &limited)
+	assert.Greater(t, limited.RetryAfter, 50*time.Minute)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.True(t, b.AllowN(time.Now(), 0))
+
+	err = b.WaitN(ctx, 2)
+	require.ErrorAs(t, err, &limited)
+	assert.Equal(t, ratelimit.Never, limited.RetryAfter)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+
+	_, err = l.Ban(t.Context(), "k", time.Hour).Result()
+	require.NoError(t, err)
+	assert.False(t, b.Allow())
+	assert.False(t, b.Reserve().OK())
+	assert.Equal(t, ratelimit.Forever, b.Reserve().Delay())
+	err = b.Wait(t.Context())
+	require.ErrorAs(t, err, &limited)
+	assert.True(t, limited.Banned)
+}
+
+func TestWaitThatEndsEarlyGivesItsUnitsBack(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := ratelimit.New(s.Client())
+	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
+	asked := asking{l, make(chan struct{}, 9)}
+	b := ratelimit.NewBucket(asked, "k", limits[0])
+	require.True(t, b.Allow())
+	<-asked.calls
+	for _, answered := range []bool{true, false} {
+		before := resetAfter(t, l, limits)
+		ctx, cancel := context.WithCancel(t.Context())
+		if !answered {
+			s.Pause()
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- b.Wait(ctx) }()
+		<-asked.calls
+		if answered {
+			require.Eventually(t, func() bool { return resetAfter(t, l, limits) > before+time.Minute }, 10*time.Second, time.Millisecond)
+		}
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		if !answered {
+			s.Resume()
+		}
+		require.Eventually(t, func() bool { return refunds(s) > 0 }, 10*time.Second, time.Millisecond, "answered: %v", answered)
+		assert.LessOrEqual(t, resetAfter(t, l, limits), before)
+		s.MustDo("CONFIG", "RESETSTAT")
+		<-asked.calls // for the state
+	}
+}
+
+// asking tells of each call before it is sent.
+type asking struct {
+	*ratelimit.Limiter
+	calls chan struct{}
+}
+
+func (a asking) Decide(ctx context.Context, key string, limits ratelimit.Limits, opts ...ratelimit.LimitOption) (ratelimit.Result, error) {
+	a.calls <- struct{}{}
+	return a.Limiter.Decide(ctx, key, limits, opts...)
+}
+
+func refunds(s *server.Server) int {
+	var calls int
+	_, _ = fmt.Sscanf(s.Info("commandstats")["cmdstat_cl.refund"], "calls=%d,", &calls)
+	return calls
+}
+
+func resetAfter(t *testing.T, l *ratelimit.Limiter, limits ratelimit.Limits) time.Duration {
+	t.Helper()
+	r, err := l.Peek(t.Context(), "k", limits).Result()
+	require.NoError(t, err)
+	return r.ResetAfter
+}
+
+func TestBucketWithoutAnAnswerIsOpenOrClosed(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	nobody := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), MaxRetries: -1, DialerRetries: 1})
+	defer nobody.Close()
+	s := server.Start(t)
+	s.MustDo("RPUSH", "k", "1")
+	for _, c := range []struct {
+		client             *redis.Client
+		failClosed, allows bool
+	}{{nobody, false, true}, {nobody, true, false}, {s.Client(), false, false}} {
+		b := ratelimit.NewBucket(ratelimit.New(c.client), "k", ratelimit.Rate(1, time.Hour))
+		var told []error
+		b.OnError, b.FailClosed = func(err error) { told = append(told, err) }, c.failClosed
+		assert.Equal(t, c.allows, b.Allow())
+		r := b.Reserve()
+		assert.Equal(t, c.allows, r.OK())
+		if c.allows {
+			assert.Zero(t, r.Delay())
+		}
+		r.Cancel()
+		assert.Len(t, told, 2)
+		err := b.Wait(t.Context())
+		require.Error(t, err)
+		assert.Equal(t, c.client == nobody, ratelimit.IsOutage(err))
+		assert.False(t, errors.Is(err, context.DeadlineExceeded))
+	}
+	assert.Panics(t, func() { ratelimit.NewBucket(ratelimit.New(nobody), "k", ratelimit.Fixed(1, day)) })
+	assert.Panics(t, func() { ratelimit.NewBucket(ratelimit.New(nobody), "k", ratelimit.Rate(0, day)) })
+}
