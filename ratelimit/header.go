@@ -146,6 +146,27 @@ func setRetryAfter(h http.Header, d time.Duration) {
 	h.Set("Retry-After", strconv.FormatInt(max(ceilSeconds(d), 1), 10))
 }
 
+// Fields writes the header fields of some limits, for what is no net/http middleware: other web frameworks, gRPC.
+type Fields struct{ policies []policy }
+
+// NewFields refuses limits that Middleware refuses.
+func NewFields(limits Limits) (*Fields, error) {
+	policies, err := policiesOf(limits)
+	if err != nil {
+		return nil, err
+	}
+	return &Fields{policies}, nil
+}
+
+// Set adds RateLimit-Policy and RateLimit after a decision about the limits, and sets Retry-After if that was a denial
+// with an end. It adds nothing about a decision that was made without any limit (FromPolicy). partitionKey may be nil; see
+// Middleware.PartitionKey.
+func (f *Fields) Set(h http.Header, result Result, partitionKey []byte) {
+	if result.By != FromPolicy {
+		setHeader(h, f.policies, result, partitionKey)
+	}
+}
+
 // addField adds to what an outer limiter has put there: both fields are lists.
 func addField(h http.Header, name string, list httpsfv.List) {
 	text, err := httpsfv.Marshal(list)

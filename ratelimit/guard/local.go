@@ -91,12 +91,12 @@ func (l *local) run(key string, keep bool, words []string, limits int) (ratelimi
 	c.ArgCount, c.Args = len(l.args), l.args[:min(len(l.args), command.MaxArgs)]
 	c.NowNs = l.epoch.UnixNano() + int64(time.Since(l.epoch))
 	c.Past = &l.past
-	c.KeysRoom[0] = command.Key{HadExpiryMs: -1}
+	c.KeysRoom[0] = command.Key{}
 	c.Key = &c.KeysRoom[0]
+	had := int64(0) // when the value expires, in ms since the Unix epoch
 	if kept, ok := l.values.Get(id); ok && keep && kept.expiresAtMs > c.NowNs/int64(time.Millisecond) {
-		c.Kind, c.Value, c.HadExpiryMs = command.String, kept.state, kept.expiresAtMs
+		c.Kind, c.Value, had = command.String, kept.state, kept.expiresAtMs
 	}
-	had := c.HadExpiryMs
 	c.Run(command.Limit)
 	switch c.Reply {
 	case command.ReplyIntegers:
@@ -109,8 +109,11 @@ func (l *local) run(key string, keep bool, words []string, limits int) (ratelimi
 		switch c.Effect {
 		case command.Set:
 			expires := c.ExpireAtMs
-			if expires == 0 {
+			switch {
+			case expires == 0:
 				expires = had
+			case c.ExpireNoEarlier:
+				expires = max(expires, had)
 			}
 			l.values.Put(id, value{slices.Clone(c.NewValue), expires})
 		case command.Delete:

@@ -1,0 +1,260 @@
+// Package grpclimit limits the calls of a gRPC server: interceptors for unary calls and streams over ratelimit.
+//
+//	limited := grpclimit.Interceptor{
+//		Limiter: ratelimit.New(client),
+//		Limits:  ratelimit.Limits{ratelimit.Rate(100, time.Minute)},
+//		Key:     grpclimit.By(keyby.Prefixed("api:", keyby.RemoteHost)),
+//	}
+//	server := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(limited.Unary()),
+//		grpc.ChainStreamInterceptor(limited.Stream()),
+//	)
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"redis-throttle/ratelimit"
+)
+
+// Interceptor limits calls. One that is let through gets the header fields RateLimit-Policy and RateLimit of
+// ratelimit.Middleware as header metadata (their names in small letters). One that is not gets status RESOURCE_EXHAUSTED
+// with the details RetryInfo, when to come back, and QuotaFailure, which limit it was; RetryInfo is missing when no waiting
+// helps, QuotaFailure when the key is banned.
+type Interceptor struct {
+	// Limiter, Limits and Key are required; Limits and Key are not where each of Methods has its own, and all
+	// other calls are then not limited. Key says who is limited: the key in Redis for a call. Calls with the key
+	// "" are not limited. The method is its full name, /package.Service/Method.
+	Limiter ratelimit.Decider
+	Limits  ratelimit.Limits
+	Key     func(ctx context.Context, method string) string
+
+	// Methods are limits of their own for some methods, in place of Limits.
+	Methods []Method
+
+	// LimitsFor picks the limits of a call that none of Methods matches, such as by the plan of the caller. Where it
+	// returns none, Limits apply, which are then required.
+	LimitsFor func(ctx context.Context, method string) ratelimit.Limits
+
+	// Cost is how many units something takes; nil is 1 for each. The message is the request of a unary call, nil when
+	// a stream is opened, and one of those that the client sends when Messages is set.
+	Cost func(ctx context.Context, method string, message any) int64
+
+	// Messages charges each message that a client sends on a stream as well. The stream of one that is not let through
+	// ends, if its handler returns the error of RecvMsg. Without it, opening a stream is charged, and nothing on it.
+	Messages bool
+
+	// FailClosed answers UNAVAILABLE during an outage of Redis (ratelimit.IsOutage). By default calls are let through
+	// meanwhile. Any other error is a mistake and answered INTERNAL, whatever FailClosed says.
+	FailClosed bool
+
+	// OutageRetryAfter is what RetryInfo says with UNAVAILABLE: 1 s when it is 0; negative leaves it out.
+	OutageRetryAfter time.Duration
+
+	// OnError is called with every error, outage or mistake; nil logs them through slog.
+	OnError func(ctx context.Context, method string, err error)
+}
+
+// Method is the limits of some of the methods of a server.
+type Method struct {
+	// Name is the full name of a method, /package.Service/Method, or of a service with a slash, /package.Service/, for
+	// those of its methods that are not named themselves.
+	Name   string
+	Limits ratelimit.Limits
+	// Key says who is limited. Nil is Key of the Interceptor with the Name and a space before it, since limits that
+	// differ must not share a key.
+	Key func(ctx context.Context, method string) string
+}
+
+// Unary returns the interceptor for unary calls. It panics when a required field is missing or a limit is none: those
+// are mistakes in the program.
+func (i Interceptor) Unary() grpc.UnaryServerInterceptor {
+	g := i.gate()
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		set := func(md map[string][]string) error { return grpc.SetHeader(ctx, md) }
+		if err := g.pass(ctx, info.FullMethod, req, set); err != nil {
+			return nil, err
+		}
+		return handler(ctx, req)
+	}
+}
+
+// Stream returns the interceptor for streams. It panics as Unary does.
+func (i Interceptor) Stream() grpc.StreamServerInterceptor {
+	g := i.gate()
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		set := func(md map[string][]string) error { return stream.SetHeader(md) }
+		if err := g.pass(stream.Context(), info.FullMethod, nil, set); err != nil {
+			return err
+		}
+		if g.Messages {
+			stream = &limitedStream{stream, g, info.FullMethod}
+		}
+		return handler(srv, stream)
+	}
+}
+
+// limitedStream charges each message received.
+type limitedStream struct {
+	grpc.ServerStream
+	gate   *gate
+	method string
+}
+
+func (s *limitedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return s.gate.pass(s.Context(), s.method, m, nil) // the header may have been sent
+}
+
+// rule is what applies to a call. Without limits, nothing does.
+type rule struct {
+	limits ratelimit.Limits
+	fields *ratelimit.Fields
+	prefix string
+	key    func(context.Context, string) string
+}
+
+// gate is an Interceptor that is ready to use.
+type gate struct {
+	Interceptor
+	byName   map[string]rule
+	fallback rule
+}
+
+func (i Interceptor) gate() *gate {
+	if i.OnError == nil {
+		i.OnError = logError
+	}
+	g := &gate{Interceptor: i, byName: map[string]rule{}}
+	if err := g.compile(); err != nil {
+		panic(err)
+	}
+	return g
+}
+
+func (g *gate) compile() (err error) {
+	all := len(g.Limits) > 0 || g.LimitsFor != nil
+	switch {
+	case g.Limiter == nil:
+		return errors.New("grpclimit: Interceptor needs a Limiter")
+	case !all && len(g.Methods) == 0, g.LimitsFor != nil && len(g.Limits) == 0:
+		return errors.New("grpclimit: Interceptor needs Limits")
+	case all && g.Key == nil:
+		return errors.New("grpclimit: Interceptor needs a Key")
+	}
+	g.fallback = rule{limits: g.Limits, key: g.Key}
+	if g.fallback.fields, err = ratelimit.NewFields(g.Limits); err != nil {
+		return err
+	}
+	for _, m := range g.Methods {
+		if err := g.add(m); err != nil {
+			return fmt.Errorf("%w, in the method %q", err, m.Name)
+		}
+	}
+	return nil
+}
+
+func (g *gate) add(m Method) (err error) {
+	r := rule{limits: m.Limits, key: m.Key}
+	if r.key == nil {
+		r.key, r.prefix = g.Key, m.Name+" "
+	}
+	switch _, twice := g.byName[m.Name]; {
+	case twice:
+		return errors.New("grpclimit: this name is there twice")
+	case !strings.HasPrefix(m.Name, "/") || strings.Count(m.Name, "/") != 2:
+		return errors.New("grpclimit: Name must be /package.Service/Method or /package.Service/")
+	case len(m.Limits) == 0 || r.key == nil:
+		return errors.New("grpclimit: Method needs Limits, and a Key unless the Interceptor has one")
+	}
+	if r.fields, err = ratelimit.NewFields(m.Limits); err != nil {
+		return err
+	}
+	g.byName[m.Name] = r
+	return nil
+}
+
+// of finds the rule of a method. It fails for limits of LimitsFor that are none.
+func (g *gate) of(ctx context.Context, method string) (rule, error) {
+	if r, ok := g.byName[method]; ok {
+		return r, nil
+	}
+	if r, ok := g.byName[method[:strings.LastIndexByte(method, '/')+1]]; ok {
+		return r, nil
+	}
+	if g.LimitsFor == nil {
+		return g.fallback, nil
+	}
+	limits := g.LimitsFor(ctx, method)
+	if len(limits) == 0 {
+		return g.fallback, nil
+	}
+	fields, err := ratelimit.NewFields(limits)
+	if err != nil {
+		return rule{}, err
+	}
+	chosen := g.fallback
+	chosen.limits, chosen.fields = limits, fields
+	return chosen, nil
+}
+
+// pass is nil for what is let through, and a status for what is not. setHeader may be nil.
+func (g *gate) pass(ctx context.Context, method string, message any, setHeader func(map[string][]string) error) error {
+	r, err := g.of(ctx, method)
+	if err != nil {
+		return g.failed(ctx, method, err)
+	}
+	if len(r.limits) == 0 {
+		return nil
+	}
+	key := r.key(ctx, method)
+	if key == "" {
+		return nil
+	}
+	var opts []ratelimit.LimitOption
+	if g.Cost != nil {
+		opts = append(opts, ratelimit.Cost(g.Cost(ctx, method, message)))
+	}
+	result, err := g.Limiter.Decide(ctx, r.prefix+key, r.limits, opts...)
+	if err != nil {
+		return g.failed(ctx, method, err)
+	}
+	if setHeader != nil {
+		_ = setHeader(metadataOf(r.fields, result)) // fails for a header that was sent, which none was
+	}
+	switch {
+	case !result.Limited:
+		return nil
+	case result.By == ratelimit.FromPolicy:
+		return g.unavailable()
+	}
+	return denied(r.limits, result)
+}
+
+func (g *gate) failed(ctx context.Context, method string, err error) error {
+	// The client chooses the deadline: a short one is no way round a limit, and no outage.
+	if err := over(ctx); err != nil {
+		return err
+	}
+	g.OnError(ctx, method, err)
+	switch {
+	case !ratelimit.IsOutage(err):
+		return errMistake
+	case g.FailClosed:
+		return g.unavailable()
+	}
+	return nil
+}
+
+func logError(ctx context.Context, method string, err error) {
+	slog.ErrorContext(ctx, "a call could not be checked against its rate limit", "method", method, "error", err)
+}

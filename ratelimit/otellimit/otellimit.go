@@ -1,0 +1,142 @@
+// Package otellimit counts and times the decisions of a rate limiter through OpenTelemetry, and writes denials and errors
+// into the spans of the requests.
+//
+//	observe, err := otellimit.New(otellimit.Options{})
+//	limiter := ratelimit.Observed(ratelimit.New(client), observe)
+//
+// It has two instruments, a counter and a histogram in seconds:
+//
+//	ratelimit.decisions           ratelimit.outcome, ratelimit.policy, ratelimit.by
+//	ratelimit.decision.duration   ratelimit.by
+//
+// The outcome is allowed, limited, outage, cancelled or error. The policy is the name of the limit that decided
+// (ratelimit.Limit.Named), "" where none did. By is where it was decided: server, cache, batch, local or policy.
+//
+// There is no attribute for keys: each value would be a time series, clients could make as many as they like, and keys may
+// hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason the names of limits must
+// come from the program, never from a request.
+package otellimit
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"redis-throttle/ratelimit"
+)
+
+// Scope is the name of the instrumentation scope.
+const Scope = "redis-throttle/ratelimit/otellimit"
+
+// The attributes of instruments and events.
+const (
+	OutcomeKey    = attribute.Key("ratelimit.outcome")
+	PolicyKey     = attribute.Key("ratelimit.policy")
+	ByKey         = attribute.Key("ratelimit.by")
+	RemainingKey  = attribute.Key("ratelimit.remaining")
+	RetryAfterKey = attribute.Key("ratelimit.retry_after_ms") // of events; -1 is never
+)
+
+// Options may be left as they are.
+type Options struct {
+	// MeterProvider is nil for the global one.
+	MeterProvider metric.MeterProvider
+	// Attributes are those of all measurements, such as which limiter of several this is.
+	Attributes []attribute.KeyValue
+	// WithoutEvents leaves spans alone. Otherwise the span of a context in which a call was denied or failed gets an
+	// event "ratelimit", with the attributes above, how many units remain and when to retry.
+	WithoutEvents bool
+}
+
+// New returns an observer for ratelimit.Observed.
+func New(o Options) (func(context.Context, ratelimit.Decision), error) {
+	if o.MeterProvider == nil {
+		o.MeterProvider = otel.GetMeterProvider()
+	}
+	meter := o.MeterProvider.Meter(Scope)
+	decisions, err := meter.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
+		metric.WithDescription("Decisions of the rate limiter."))
+	if err != nil {
+		return nil, err
+	}
+	durations, err := meter.Float64Histogram("ratelimit.decision.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long callers waited for a decision of the rate limiter."),
+		metric.WithExplicitBucketBoundaries(50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1))
+	if err != nil {
+		return nil, err
+	}
+	r := &recorder{Options: o, decisions: decisions, durations: durations, sets: map[kind]measured{}}
+	return r.observe, nil
+}
+
+type recorder struct {
+	Options
+	decisions metric.Int64Counter
+	durations metric.Float64Histogram
+
+	mu   sync.RWMutex
+	sets map[kind]measured
+}
+
+// kind is what decisions are told apart by: of a program's limits there are few.
+type kind struct {
+	outcome ratelimit.Outcome
+	policy  string
+	by      ratelimit.Source
+}
+
+// measured are the attributes of a kind, which are made once.
+type measured struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func (r *recorder) observe(ctx context.Context, d ratelimit.Decision) {
+	k := kind{d.Outcome(), d.Policy(), d.Result.By}
+	m := r.attributes(k)
+	r.decisions.Add(ctx, 1, m.add...)
+	r.durations.Record(ctx, d.Duration.Seconds(), m.record...)
+	if r.WithoutEvents || k.outcome == ratelimit.Allowed || k.outcome == ratelimit.Cancelled {
+		return
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.AddEvent("ratelimit", trace.WithAttributes(event(k, d)...))
+	}
+}
+
+func (r *recorder) attributes(k kind) measured {
+	r.mu.RLock()
+	m, ok := r.sets[k]
+	r.mu.RUnlock()
+	if ok {
+		return m
+	}
+	set := func(own ...attribute.KeyValue) metric.MeasurementOption {
+		return metric.WithAttributeSet(attribute.NewSet(append(own, r.Attributes...)...))
+	}
+	by := ByKey.String(k.by.String())
+	m = measured{
+		add:    []metric.AddOption{set(OutcomeKey.String(k.outcome.String()), PolicyKey.String(k.policy), by)},
+		record: []metric.RecordOption{set(by)},
+	}
+	r.mu.Lock()
+	r.sets[k] = m
+	r.mu.Unlock()
+	return m
+}
+
+func event(k kind, d ratelimit.Decision) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{OutcomeKey.String(k.outcome.String()), PolicyKey.String(k.policy), ByKey.String(k.by.String())}
+	if k.outcome != ratelimit.Denied {
+		return attributes // the error itself may name the server or the key
+	}
+	retryAfterMs := d.Result.RetryAfter.Milliseconds()
+	if d.Result.RetryAfter == ratelimit.Never {
+		retryAfterMs = -1
+	}
+	return append(attributes, RemainingKey.Int64(d.Result.Remaining), RetryAfterKey.Int64(retryAfterMs))
+}

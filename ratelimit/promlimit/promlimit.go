@@ -1,0 +1,81 @@
+// Package promlimit counts and times the decisions of a rate limiter for Prometheus.
+//
+//	metrics := promlimit.New(promlimit.Options{})
+//	prometheus.MustRegister(metrics)
+//	limiter := ratelimit.Observed(ratelimit.New(client), metrics.Observe)
+//
+// It has two metrics:
+//
+//	ratelimit_decisions_total{outcome, policy, by}
+//	ratelimit_decision_duration_seconds{by}
+//
+// The outcome is allowed, limited, outage, cancelled or error. The policy is the name of the limit that decided
+// (ratelimit.Limit.Named), "" where none did. By is where it was decided: server, cache, batch, local or policy.
+//
+// There is no label for keys: each value would be a time series for ever, clients could make as many as they like, and
+// keys may hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason the names of
+// limits must come from the program, never from a request.
+package promlimit
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"redis-throttle/ratelimit"
+)
+
+// Options may be left as they are.
+type Options struct {
+	// Namespace is what the names of the metrics begin with, "ratelimit" when it is "".
+	Namespace string
+	// ConstLabels are those of all time series, such as which limiter of several this is.
+	ConstLabels prometheus.Labels
+	// Buckets are the upper bounds of durations, in seconds. Nil is from 50 us (a local decision, a cache) to 1 s.
+	Buckets []float64
+}
+
+// Metrics is a prometheus.Collector.
+type Metrics struct {
+	decisions *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+}
+
+// New returns metrics that are to be registered.
+func New(o Options) *Metrics {
+	if o.Namespace == "" {
+		o.Namespace = "ratelimit"
+	}
+	if o.Buckets == nil {
+		o.Buckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1}
+	}
+	return &Metrics{
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: o.Namespace, Name: "decisions_total", ConstLabels: o.ConstLabels,
+			Help: "Decisions of the rate limiter, by outcome, by the limit that decided, and by where it was decided.",
+		}, []string{"outcome", "policy", "by"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: o.Namespace, Name: "decision_duration_seconds", ConstLabels: o.ConstLabels, Buckets: o.Buckets,
+			Help: "How long callers waited for a decision of the rate limiter, by where it was decided.",
+		}, []string{"by"}),
+	}
+}
+
+// Observe is an observer for ratelimit.Observed.
+func (m *Metrics) Observe(_ context.Context, d ratelimit.Decision) {
+	by := d.Result.By.String()
+	m.decisions.WithLabelValues(d.Outcome().String(), d.Policy(), by).Inc()
+	m.durations.WithLabelValues(by).Observe(d.Duration.Seconds())
+}
+
+// Describe is of prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	m.decisions.Describe(ch)
+	m.durations.Describe(ch)
+}
+
+// Collect is of prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.decisions.Collect(ch)
+	m.durations.Collect(ch)
+}

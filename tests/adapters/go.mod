@@ -1,0 +1,57 @@
+module redis-throttle/tests/adapters
+
+go 1.26.0
+
+require (
+	github.com/prometheus/client_golang v1.25.0
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/stretchr/testify v1.12.1
+	go.opentelemetry.io/otel v1.47.0
+	go.opentelemetry.io/otel/sdk v1.47.0
+	go.opentelemetry.io/otel/sdk/metric v1.47.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b
+	google.golang.org/grpc v1.85.0
+	redis-throttle v0.0.0
+	redis-throttle/ratelimit v0.0.0
+	redis-throttle/ratelimit/grpclimit v0.0.0
+	redis-throttle/ratelimit/otellimit v0.0.0
+	redis-throttle/ratelimit/promlimit v0.0.0
+)
+
+require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dunglas/httpsfv v1.1.2 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/kylelemons/godebug v1.1.0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
+	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
+	go.opentelemetry.io/otel/log v1.47.0 // indirect
+	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	go.opentelemetry.io/otel/trace v1.47.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
+
+replace (
+	redis-throttle => ../..
+	redis-throttle/ratelimit => ../../ratelimit
+	redis-throttle/ratelimit/grpclimit => ../../ratelimit/grpclimit
+	redis-throttle/ratelimit/otellimit => ../../ratelimit/otellimit
+	redis-throttle/ratelimit/promlimit => ../../ratelimit/promlimit
+)
+
+// As in the root: nothing here uses them.
+replace (
+	github.com/astaxie/beego => ../../cmd/throttle/unused/beego
+	github.com/spf13/cobra => ../../cmd/throttle/unused/cobra
+)
