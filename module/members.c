@@ -216,7 +216,7 @@ void throttleReplyLeases(throttleCall *call, RedisModuleCtx *ctx) {
       throttleReplyName(ctx, &names[3]);
       api.ReplyWithString(ctx, id);
       throttleReplyName(ctx, &names[4]);
-      api.ReplyWithLongLong(ctx, ((int64_t)score * 1000000 - call->nowNs + 999999) / 1000000);
+      api.ReplyWithLongLong(ctx, ((int64_t)score * 1000000 - call->nowNs) / 1000000);
       api.FreeString(NULL, id);
     }
     api.ZsetRangeStop(handle);

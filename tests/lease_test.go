@@ -1,0 +1,337 @@
+package tests
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// leased is an answer of CL.LEASE or CL.RENEW.
+type leased struct{ Limited, Limit, Remaining, RetryAfterMs, LeaseMs, WaitMs int64 }
+
+var leaseNames = []string{"limited", "limit", "remaining", "retry_after_ms", "lease_ms", "wait_ms"}
+
+func leasedIn(v resp.Value) (l leased, err error) {
+	if v.IsError() {
+		return l, fmt.Errorf("%s", v.Text)
+	}
+	if len(v.Elems) != 2*len(leaseNames) {
+		return l, fmt.Errorf("%d elements in %v", len(v.Elems), v)
+	}
+	for i, to := range []*int64{&l.Limited, &l.Limit, &l.Remaining, &l.RetryAfterMs, &l.LeaseMs, &l.WaitMs} {
+		if v.Elems[2*i].Text != leaseNames[i] {
+			return l, fmt.Errorf("%v is not %s", v.Elems[2*i], leaseNames[i])
+		}
+		*to = v.Elems[2*i+1].Int
+	}
+	return l, nil
+}
+
+func askLease(t tester, c *resp.Conn, command string, args ...any) leased {
+	t.Helper()
+	l, err := leasedIn(do(t, c, command, args...))
+	require.NoError(t, err, command)
+	return l
+}
+
+func leasesOf(s *server.Server, fields ...string) (all []string) {
+	info := s.Info("throttle")
+	for _, field := range fields {
+		all = append(all, info["throttle_leases_"+field])
+	}
+	return all
+}
+
+func TestLeasesAreSlotsOfASortedSet(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	for _, protocol := range []string{"2", "3"} {
+		t.Run("RESP"+protocol, func(t *testing.T) {
+			c := s.Raw()
+			do(t, c, "HELLO %s", protocol)
+			do(t, c, "FLUSHALL")
+			from := nowIn(t, c) / int64(time.Millisecond)
+			assert.Equal(t, leased{0, 2, 1, -1, 60_000, 0}, askLease(t, c, "CL.LEASE jobs SLOTS 2 TTL 1m ID a"))
+			assert.Equal(t, leased{0, 2, 0, -1, 30_000, 0}, askLease(t, c, "CL.LEASE jobs ID b TTL 30s SLOTS 2 TIMEOUT 5s"))
+			to := nowIn(t, c)/int64(time.Millisecond) + 1
+			refused := askLease(t, c, "CL.LEASE jobs SLOTS 2 TTL 1m ID c")
+			assert.Equal(t, leased{1, 2, 0, refused.RetryAfterMs, 0, 0}, refused)
+			assert.True(t, refused.RetryAfterMs > 0 && refused.RetryAfterMs <= 30_001, "%d", refused.RetryAfterMs)
+			assert.Equal(t, leased{0, 2, 0, -1, 60_000, 0}, askLease(t, c, "CL.LEASE jobs SLOTS 2 TTL 1m ID a"), "the same id again")
+
+			rows := do(t, c, "CL.LEASES jobs")
+			require.Len(t, rows.Elems, 6)
+			assert.Equal(t, []any{"held", int64(2), "waiting", int64(0), "leases"},
+				[]any{rows.Elems[0].Text, rows.Elems[1].Int, rows.Elems[2].Text, rows.Elems[3].Int, rows.Elems[4].Text})
+			require.Len(t, rows.Elems[5].Elems, 2)
+			row := rows.Elems[5].Elems[0].Elems
+			assert.Equal(t, []string{"id", "b", "lease_ms"}, []string{row[0].Text, row[1].Text, row[2].Text}, "the first to lapse")
+			assert.True(t, row[3].Int > 0 && row[3].Int <= 30_000, "%d", row[3].Int)
+			if protocol == "3" {
+				assert.Equal(t, resp.Map, rows.Kind)
+				assert.Equal(t, resp.Map, rows.Elems[5].Elems[0].Kind)
+			}
+			assert.Len(t, do(t, c, "CL.LEASES jobs COUNT 1").Elems[5].Elems, 1)
+
+			if protocol == "2" {
+				score, err := strconv.ParseInt(do(t, c, "ZSCORE jobs b").Text, 10, 64)
+				require.NoError(t, err)
+				assert.True(t, score >= from+30_000 && score <= to+30_000, "%d", score)
+			}
+			expire := do(t, c, "PTTL jobs").Int
+			assert.True(t, expire > 0 && expire <= 60_001, "%d", expire)
+			assert.Equal(t, leased{0, -1, -1, -1, 5_000, 0}, askLease(t, c, "CL.RENEW jobs ID a TTL 5s"))
+			assert.Equal(t, leased{1, -1, -1, -1, 0, 0}, askLease(t, c, "CL.RENEW jobs ID c TTL 5s"), "never held")
+			if expire := do(t, c, "PTTL jobs").Int; expire > 30_001 {
+				assert.Fail(t, "the key outlives its last lease", "%d ms", expire)
+			}
+			compact, err := do(t, c, "CL.LEASE jobs SLOTS 9 TTL 1s ID c COMPACT").Ints()
+			require.NoError(t, err)
+			assert.Equal(t, []int64{0, 9, 6, -1, 1000, 0}, compact)
+			assert.EqualValues(t, 2, do(t, c, "CL.RELEASE jobs ID a x c a").Int)
+			assert.EqualValues(t, 0, do(t, c, "CL.RELEASE jobs ID a").Int)
+			assert.EqualValues(t, 1, do(t, c, "CL.RELEASE jobs ID b").Int)
+			assert.EqualValues(t, 0, do(t, c, "EXISTS jobs").Int)
+			assert.EqualValues(t, 0, do(t, c, "CL.RELEASE jobs ID b").Int)
+			none := do(t, c, "CL.LEASES jobs")
+			assert.Equal(t, []int64{0, 0, 0}, []int64{none.Elems[1].Int, none.Elems[3].Int, int64(len(none.Elems[5].Elems))})
+		})
+	}
+	assert.Equal(t, []string{"6", "4", "4", "6", "0"}, leasesOf(s, "granted", "renewed", "limited", "released", "lapsed"))
+}
+
+// However many leases have lapsed, all of them are free slots, and each who takes one removes a few.
+func TestLapsedLeasesAreFreeSlots(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+	require.Eventually(t, func() bool { return linkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
+	c := s.Raw()
+	for _, size := range []int{15, 16, 17, 100, 1000} {
+		do(t, c, "DEL k")
+		now := nowIn(t, c) / int64(time.Millisecond)
+		for i := range size {
+			do(t, c, "ZADD k %d lapsed%d", now-int64(i), i)
+		}
+		for i := range 5 {
+			do(t, c, "ZADD k %d held%d", now+3_600_000, i)
+		}
+		held := do(t, c, "CL.LEASES k")
+		assert.EqualValues(t, 5, held.Elems[1].Int, size)
+		assert.Len(t, held.Elems[5].Elems, 5)
+		assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1h ID new").Limited, size)
+		assert.EqualValues(t, size+5, do(t, c, "ZCARD k").Int, "a limited call writes nothing")
+		assert.Equal(t, leased{0, 6, 0, -1, 3_600_000, 0}, askLease(t, c, "CL.LEASE k SLOTS 6 TTL 1h ID new"), size)
+		assert.EqualValues(t, size+6-min(size, 16), do(t, c, "ZCARD k").Int)
+		assert.EqualValues(t, 0, do(t, c, "CL.RELEASE k ID lapsed%d", size-1).Int)
+		assert.EqualValues(t, 1, askLease(t, c, "CL.RENEW k ID lapsed%d TTL 1h", size-1).Limited)
+		requireReplica(t, s, replica, "k")
+		assert.EqualValues(t, 6, do(t, c, "CL.RELEASE k ID held0 held1 held2 held3 held4 new").Int)
+		assert.EqualValues(t, 0, do(t, c, "EXISTS k").Int, "nobody holds anything")
+		requireReplica(t, s, replica, "k")
+	}
+	assert.Equal(t, fmt.Sprint(15+16+17+100+1000), s.Info("throttle")["throttle_leases_lapsed"])
+}
+
+// A replica without the module ends with the same bytes, whatever happens to leases; so does an AOF.
+func TestLeasesAreReplicatedAsEffects(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t, server.AppendOnly("always"))
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+	require.Eventually(t, func() bool { return linkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
+	stream := s.Stream()
+	c := s.Raw()
+	names := func(commands [][]string) (all []string) {
+		for _, command := range commands {
+			all = append(all, strings.ToUpper(command[0]))
+		}
+		return all
+	}
+	stream.Drain()
+	for _, step := range []struct{ call, effects string }{
+		{"CL.LEASE k SLOTS 3 TTL 1h ID a", "MULTI ZADD PEXPIREAT EXEC"},
+		{"CL.LEASE k SLOTS 3 TTL 2h ID b", "MULTI ZADD PEXPIREAT EXEC"},
+		{"CL.LEASE k SLOTS 3 TTL 30m ID c", "ZADD"},
+		{"CL.LEASE k SLOTS 3 TTL 1h ID d", ""},
+		{"CL.RENEW k ID d TTL 1h", ""},
+		{"CL.RELEASE k ID d", ""},
+		{"CL.LEASES k", ""},
+		{"CL.RENEW k ID a TTL 1h", "ZADD"},
+		{"CL.RENEW k ID b TTL 1m", "MULTI ZADD PEXPIREAT EXEC"},
+		{"CL.RELEASE k ID b", "ZREM"},
+		{"CL.RELEASE k ID a", "MULTI ZREM PEXPIREAT EXEC"},
+		{"PERSIST k", "PERSIST"},
+		{"CL.RENEW k ID c TTL 30m", "MULTI ZADD PEXPIREAT EXEC"},
+		{"CL.RELEASE k ID c d", "DEL"},
+		{"CL.LEASE k SLOTS 3 TTL 1h ID " + strings.Repeat("x", 512), "MULTI ZADD PEXPIREAT EXEC"},
+	} {
+		require.False(t, do(t, c, "%s", step.call).IsError(), step.call)
+		assert.Equal(t, strings.Fields(step.effects), append([]string{}, names(stream.Drain())...), step.call)
+		requireReplica(t, s, replica, "k")
+	}
+	for i := range 200 {
+		do(t, c, "CL.LEASE many SLOTS 1000 TTL %dms ID id%d", 10+i*i, i*7919%200)
+	}
+	requireReplica(t, s, replica, "k")
+	before := do(t, c, "DUMP k").String()
+	do(t, c, "BGREWRITEAOF")
+	require.Eventually(t, func() bool { return s.Info("persistence")["aof_rewrite_in_progress"] == "0" }, 60*time.Second, 5*time.Millisecond)
+	do(t, c, "CL.LEASE k2 SLOTS 1 TTL 1h ID a")
+	s.Restart()
+	assert.Equal(t, before, s.MustDo("DUMP", "k").String())
+	c = s.Raw()
+	assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k2 SLOTS 1 TTL 1h ID b").Limited)
+	assert.EqualValues(t, 0, askLease(t, c, "CL.RENEW k2 ID a TTL 1h").Limited)
+}
+
+// A call that changes nothing leaves no trace.
+func TestALimitedLeaseWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := startWatched(t)
+	w.do(t, "CL.LEASE", "k", "SLOTS", "1", "TTL", "1h", "ID", "a")
+	before := w.traces(t, "k")
+	for _, call := range []string{"CL.LEASE k SLOTS 1 TTL 1h ID b", "CL.LEASE k SLOTS 0 TTL 1h ID b TIMEOUT 1ms", "CL.RENEW k ID b TTL 1h", "CL.RELEASE k ID b", "CL.LEASES k",
+		"CL.LEASE k SLOTS x TTL 1h ID a", "CL.RENEW k ID a", "CL.RELEASE k a"} {
+		do(t, w.conn, "%s", call)
+		assert.Equal(t, before, w.traces(t, "k"), call)
+	}
+	assert.True(t, do(t, w.conn, "CL.LEASE gone SLOTS 0 TTL 1h ID a").Elems[1].Int == 1)
+	assert.EqualValues(t, 0, do(t, w.conn, "EXISTS gone").Int)
+}
+
+func TestLeasesInTransactionsAndScripts(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	do(t, c, "MULTI")
+	do(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
+	do(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID b TIMEOUT 0")
+	do(t, c, "CL.RELEASE k ID a")
+	do(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID b TIMEOUT 0")
+	replies := do(t, c, "EXEC").Elems
+	require.Len(t, replies, 4)
+	var limited []int64
+	for _, i := range []int{0, 1, 3} {
+		l, err := leasedIn(replies[i])
+		require.NoError(t, err)
+		limited = append(limited, l.Limited)
+	}
+	assert.Equal(t, []int64{0, 1, 0}, limited)
+	script := `return redis.call('CL.LEASE', KEYS[1], 'SLOTS', '1', 'TTL', '1h', 'ID', ARGV[1], 'TIMEOUT', '0', 'COMPACT')`
+	v, err := c.Do("EVAL", script, "1", "k", "c")
+	require.NoError(t, err)
+	require.Len(t, v.Elems, 6, "%v", v)
+	assert.EqualValues(t, 1, v.Elems[0].Int)
+	do(t, c, "DEL k")
+	v, err = c.Do("EVAL", script, "1", "k", "c")
+	require.NoError(t, err)
+	assert.EqualValues(t, 0, v.Elems[0].Int)
+}
+
+func TestLeasesRefuseWhatIsNoneOfTheirs(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	far := nowIn(t, c)/int64(time.Millisecond) + 3_600_000
+	do(t, c, "SET string 1")
+	do(t, c, "RPUSH list 1")
+	do(t, c, "ZADD scores 17 player")
+	do(t, c, "ZADD infinite inf a")
+	do(t, c, "ZADD fraction %d.5 a", far)
+	do(t, c, "ZADD micro %d000 a", far)
+	do(t, c, "ZADD mixed -inf a %d b", far)
+	for _, key := range strings.Fields("string list scores infinite fraction micro mixed") {
+		dump := do(t, c, "DUMP %s", key).String()
+		for _, call := range []string{"CL.LEASE %s SLOTS 9 TTL 1s ID a", "CL.RENEW %s ID a TTL 1s", "CL.RELEASE %s ID a", "CL.LEASES %s"} {
+			v := do(t, c, call, key)
+			assert.True(t, v.IsError() && strings.HasPrefix(v.Text, "WRONGTYPE "), "%s %s: %v", key, call, v)
+		}
+		assert.Equal(t, dump, do(t, c, "DUMP %s", key).String(), key)
+	}
+	do(t, c, "ZADD ours %d by-hand", far)
+	assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE ours SLOTS 1 TTL 1s ID a").Limited, "instants are leases, whoever wrote them")
+	assert.EqualValues(t, -1, do(t, c, "PTTL ours").Int)
+	askLease(t, c, "CL.LEASE ours SLOTS 2 TTL 1s ID a")
+	assert.Positive(t, do(t, c, "PTTL ours").Int, "and then the key expires with the last")
+}
+
+func TestLeaseEventsCountersAndTop(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t, server.Config("notify-keyspace-events Edz"))
+	c := s.Raw()
+	do(t, c, "CONFIG SET throttle.top 10")
+	e := listenToEvents(t, s)
+	for _, step := range []struct{ call, events string }{
+		{"CL.LEASE k SLOTS 1 TTL 1h ID a", "zadd k,leased k"},
+		{"CL.LEASE k SLOTS 1 TTL 1h ID a", "zadd k"},
+		{"CL.LEASE k SLOTS 1 TTL 1h ID b", "limited k"},
+		{"CL.RENEW k ID a TTL 1h", "zadd k"},
+		{"CL.RENEW k ID b TTL 1h", "limited k"},
+		{"CL.RELEASE k ID b", ""},
+		{"CL.LEASE k SLOTS 2 TTL 1h ID b", "zadd k,leased k"},
+		{"CL.RELEASE k ID a", "zrem k,released k"},
+		{"CL.RELEASE k ID b", "released k"},
+	} {
+		do(t, c, "%s", step.call)
+		assert.Equal(t, step.events, strings.Join(e.drain(t), ","), step.call)
+	}
+	assert.Equal(t, []string{"2", "2", "2", "2", "0", "0"}, leasesOf(s, "granted", "renewed", "limited", "released", "lapsed", "waiting"))
+	top := do(t, c, "CL.TOP").Elems
+	require.Len(t, top, 1)
+	assert.EqualValues(t, 2, top[0].Elems[5].Int)
+}
+
+func TestLeasesAndACL(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	s.MustDo("ACL", "SETUSER", "worker", "on", ">secret", "+cl.lease", "+cl.release", "~jobs:*")
+	c := s.Raw()
+	do(t, c, "AUTH worker secret")
+	assert.EqualValues(t, 0, askLease(t, c, "CL.LEASE jobs:1 SLOTS 1 TTL 1s ID a").Limited)
+	assert.Contains(t, do(t, c, "CL.LEASE other SLOTS 1 TTL 1s ID a").Text, "NOPERM")
+	assert.Contains(t, do(t, c, "CL.RENEW jobs:1 ID a TTL 1s").Text, "NOPERM")
+	assert.EqualValues(t, 1, do(t, c, "CL.RELEASE jobs:1 ID a").Int)
+	if s.Program.AtLeast(7, 0) {
+		s.MustDo("ACL", "SETUSER", "reader", "on", ">secret", "+cl.leases", "%R~jobs:*")
+		r := s.Raw()
+		do(t, r, "AUTH reader secret")
+		assert.False(t, do(t, r, "CL.LEASES jobs:1").IsError())
+		assert.Contains(t, do(t, r, "CL.LEASES other").Text, "NOPERM")
+	}
+	s.MustDo("CONFIG", "SET", "maxmemory", "1")
+	admin := s.Raw()
+	assert.True(t, strings.HasPrefix(do(t, admin, "CL.LEASE jobs:1 SLOTS 1 TTL 1s ID a").Text, "OOM "))
+	for _, call := range []string{"CL.RENEW jobs:1 ID a TTL 1s", "CL.RELEASE jobs:1 ID a", "CL.LEASES jobs:1"} {
+		assert.False(t, do(t, admin, "%s", call).IsError(), call)
+	}
+}
+
+// Another module's commands in the middle of ours leave master and replica alike, and the leases right.
+func TestLeasesWithNestedCalls(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+	require.Eventually(t, func() bool { return linkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
+	c := s.Raw()
+	for _, nested := range []string{"CL.LEASE k SLOTS 9 TTL 1h ID nested", "CL.RELEASE k ID a b nested", "CL.RENEW k ID a TTL 2h", "CL.LEASE other SLOTS 1 TTL 1h ID a TIMEOUT 0", "PEXPIRE k 1000000"} {
+		t.Run(nested, func(t *testing.T) {
+			s.MustDo("NEIGHBOUR.DO")
+			do(t, c, "FLUSHALL")
+			s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(nested)...)...)
+			for _, call := range []string{"CL.LEASE k SLOTS 2 TTL 1h ID a", "CL.LEASE k SLOTS 2 TTL 1h ID b", "CL.LEASE k SLOTS 2 TTL 1h ID c", "CL.RENEW k ID b TTL 1h", "CL.RELEASE k ID b", "CL.RELEASE k ID a c"} {
+				assert.False(t, do(t, c, "%s", call).IsError(), call)
+			}
+			s.MustDo("NEIGHBOUR.DO")
+			requireReplica(t, s, replica, "k", "other")
+		})
+	}
+}
