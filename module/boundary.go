@@ -19,10 +19,11 @@ var (
 	current command.Call
 	members command.Members
 	past    command.Past
+	many    command.Many
 )
 
 func init() {
-	current.Key, current.Past = &current.KeysRoom[0], &past
+	current.Key, current.Past, current.Many = &current.KeysRoom[0], &past, &many
 	if b := view(&C.throttleView{length: 1, capacity: 2}); unsafe.SliceData(b) != nil || len(b) != 1 || cap(b) != 2 {
 		panic("module: a throttleView is no []byte")
 	}

@@ -14,7 +14,7 @@ import (
 //
 // A single rate without reservations is its TAT: ns since the Unix epoch in decimal
 // digits, without leading zeros. CL.THROTTLE and redis-cell store the same. A single rate
-// remembers no lifts: nothing makes it wait longer than it has to.
+// remembers no lifts: nothing makes it wait longer than it has to, unless another key does.
 //
 // Anything else begins with a byte that no digit is, numbers little-endian and
 // unsigned:
@@ -170,7 +170,7 @@ func (s *Stack) decodeAll(value []byte) error {
 	if len(rest) > 0 {
 		return ErrEncoding
 	}
-	if s.n == 1 {
+	if len(s.in) == 1 {
 		s.places[0].rate.State.DropLifts()
 	}
 	return nil
@@ -178,9 +178,9 @@ func (s *Stack) decodeAll(value []byte) error {
 
 // firstRate is the place of the first rate, or a spare one when there is no rate.
 func (s *Stack) firstRate() *place {
-	for i := range s.n {
-		if s.places[i].kind == Rate {
-			return &s.places[i]
+	for _, p := range s.in {
+		if p.kind == Rate {
+			return p
 		}
 	}
 	return s.spareFor(&Limit{kind: Rate})
@@ -189,10 +189,10 @@ func (s *Stack) firstRate() *place {
 // place is that of the first limit of a kind and id that is not taken, a spare one when no limit
 // of the stack is left.
 func (s *Stack) place(kind Kind, id uint64, taken *[MaxLimits]bool) *place {
-	for i := range s.n {
-		if !taken[i] && s.places[i].kind == kind && s.places[i].id == id {
-			taken[i] = true
-			return &s.places[i]
+	for i, p := range s.in {
+		if !taken[i&(MaxLimits-1)] && p.kind == kind && p.id == id {
+			taken[i&(MaxLimits-1)] = true
+			return p
 		}
 	}
 	limit := anyOf(kind, id)
@@ -207,12 +207,14 @@ func (s *Stack) spareFor(limit *Limit) *place {
 // Append appends the value to store. It allocates only when dst has no room for
 // MaxEncodedLen bytes.
 func (s *Stack) Append(dst []byte) []byte {
-	if first := &s.places[0]; s.n == 1 && first.kind == Rate && first.rate.State.Plain() {
-		return AppendTAT(dst, first.rate.State.TAT)
+	if first := &s.places[0]; len(s.in) == 1 && first.kind == Rate {
+		if first.rate.State.Plain() {
+			return AppendTAT(dst, first.rate.State.TAT)
+		}
+		first.rate.State.DropLifts()
 	}
-	dst = append(dst, version, byte(s.n))
-	for i := range s.n {
-		place := &s.places[i]
+	dst = append(dst, version, byte(len(s.in)))
+	for _, place := range s.in {
 		dst = append(dst, byte(place.kind))
 		dst = binary.LittleEndian.AppendUint64(dst, place.id)
 		start := len(dst)

@@ -84,7 +84,7 @@ type place struct {
 	fixed   fixed.Window
 	first   fixed.First
 	terms   Terms
-	charged int64 // of a shadow: the units that the call in hand charged it
+	charged int64 // the units that the call in hand charged, of a shadow or by force
 	window  window.Window
 }
 

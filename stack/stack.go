@@ -11,21 +11,31 @@ import (
 // that was let through.
 const Never = int64(-1)
 
-// Stack is the limits of one call and what is kept of each. It is large (some 25 KB)
+// Stack is the limits of one key in one call and what is kept of each. It is large (some 25 KB)
 // and meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund. It must
 // not be copied, since it points into itself.
 type Stack struct {
+	decision
 	_ noCopy
 
 	places [MaxLimits]place
-	n      int
-	// shadows is how many of the limits are shadows.
-	shadows int
+	// room is where the decision keeps the places in use.
+	room [MaxLimits]*place
 	// spare takes what a value keeps of limits that the stack does not have. Nobody looks
 	// at it.
 	spare place
 	// calendar remembers the windows of the calendars that were asked for lately.
 	calendar calendar.Cache
+}
+
+// decision is the limits that are decided at one instant: those of a stack, or of several that are
+// joined.
+type decision struct {
+	in []*place
+	// shadows is how many of the limits are shadows.
+	shadows int
+	// changed has a bit for each limit whose state Take changed.
+	changed uint64
 }
 
 // noCopy has go vet complain about copies.
@@ -66,10 +76,13 @@ type Result struct {
 }
 
 // Reset empties the stack.
-func (s *Stack) Reset() { s.n, s.shadows = 0, 0 }
+func (s *Stack) Reset() {
+	s.in = s.in[:0]
+	s.shadows = 0
+}
 
 // Len is the number of limits.
-func (s *Stack) Len() int { return s.n }
+func (s *Stack) Len() int { return len(s.in) }
 
 // FirstCapacity is the capacity or count of the first limit, of which there must be one.
 func (s *Stack) FirstCapacity() int64 {
@@ -80,7 +93,7 @@ func (s *Stack) FirstCapacity() int64 {
 // Add puts a limit that was never used at the end. It returns false when the stack
 // is full.
 func (s *Stack) Add(limit Limit) bool {
-	if s.n == MaxLimits {
+	if len(s.in) == MaxLimits {
 		return false
 	}
 	s.add(&limit)
@@ -88,17 +101,28 @@ func (s *Stack) Add(limit Limit) bool {
 }
 
 func (s *Stack) add(limit *Limit) {
-	s.places[s.n].set(limit, &s.calendar)
-	s.n++
+	n := len(s.in)
+	if n == cap(s.in) { // nothing was added before
+		s.connect()
+	}
+	s.in = s.in[:n+1]
+	s.in[n].set(limit, &s.calendar)
 	if limit.shadow {
 		s.shadows++
 	}
 }
 
+func (s *Stack) connect() {
+	for i := range s.places {
+		s.room[i] = &s.places[i]
+	}
+	s.in = s.room[:0]
+}
+
 // RatesOnly reports whether all limits are rates.
 func (s *Stack) RatesOnly() bool {
-	for i := range s.n {
-		if s.places[i].kind != Rate {
+	for _, p := range s.in {
+		if p.kind != Rate {
 			return false
 		}
 	}
@@ -107,48 +131,66 @@ func (s *Stack) RatesOnly() bool {
 
 // Take asks every limit for r.Cost units at nowNs, or for what its terms say. Either all are
 // charged or none, but for shadows.
-func (s *Stack) Take(r Request, nowNs int64) (result Result) {
-	s.TakeTo(&result, &r, nowNs)
+func (d *decision) Take(r Request, nowNs int64) (result Result) {
+	d.TakeTo(&result, &r, nowNs)
 	return result
 }
 
 // TakeTo is Take with the result where the caller wants it: the processor stalls where one that has
 // just been written is copied.
-func (s *Stack) TakeTo(result *Result, r *Request, nowNs int64) {
-	corrected := s.settle(nowNs)
-	cost, needed := r.Cost, r.Cost
-	if r.UpTo {
-		cost = s.grantable(cost, nowNs)
-		needed = max(cost, 1) // also for a request of nothing
-	}
-	rule, waitNs := s.wait(needed, nowNs)
-	longestNs := s.longestWait(r.MaxWaitNs)
+func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
+	d.take(result, r, d.settle(nowNs), nowNs)
+}
+
+// take is TakeTo of limits that are settled, which corrected some.
+func (d *decision) take(result *Result, r *Request, corrected uint64, nowNs int64) {
+	cost, needed := d.needs(r, nowNs)
+	rule, waitNs := d.wait(needed, nowNs)
+	longestNs := d.longestWait(r.MaxWaitNs)
 	*result = Result{}
 	result.RetryAfterNs = Never
-	if s.shadows > 0 {
-		result.Shadow = s.firstShadow(r, nowNs)
+	if d.shadows > 0 {
+		result.Shadow = d.firstShadow(r, nowNs)
 	}
 	switch {
 	case waitNs >= 0 && waitNs <= longestNs:
 		result.WaitNs = waitNs
-		result.Changed = s.charge(r, cost, waitNs, nowNs)
-		result.Rule = s.tightest(result.Shadow, nowNs)
-		result.Granted = s.places[result.Rule].granted(cost)
+		d.changed = d.charge(r, cost, waitNs, nowNs)
+		result.Rule = d.tightest(result.Shadow, nowNs)
+		result.Granted = d.in[result.Rule].granted(cost)
 	case r.Force:
-		s.force(r.Cost, nowNs, result)
+		d.changed = d.force(r.Cost, nowNs, result)
 	default:
 		result.Limited, result.Rule = true, rule
-		result.Changed = corrected && s.asks(r.Cost)
-		if r.Strict && s.asks(r.Cost) {
-			result.Changed = s.chargeDenied(r.Cost, nowNs) || corrected
-			result.Rule, waitNs = s.wait(needed, nowNs)
+		d.changed = 0
+		if (corrected != 0 || r.Strict) && d.asks(r.Cost) {
+			d.changed = corrected
+			if r.Strict {
+				d.changed |= d.chargeDenied(r.Cost, nowNs)
+				result.Rule, waitNs = d.wait(needed, nowNs)
+			}
 		}
-		result.RetryAfterNs = waitNs
-		if waitNs > longestNs {
-			result.RetryAfterNs -= longestNs
-		}
+		result.RetryAfterNs = retryAfter(waitNs, longestNs)
 	}
-	s.describe(result, nowNs)
+	result.Changed = d.changed != 0
+	d.describe(result, nowNs)
+}
+
+// needs is what a request takes, if it is let through, and what has to be there for that.
+func (d *decision) needs(r *Request, nowNs int64) (cost, needed int64) {
+	if !r.UpTo {
+		return r.Cost, r.Cost
+	}
+	cost = d.grantable(r.Cost, nowNs)
+	return cost, max(cost, 1) // also for a request of nothing
+}
+
+// retryAfter is the time until a request is let through that has to wait, and may for longestNs.
+func retryAfter(waitNs, longestNs int64) int64 {
+	if waitNs > longestNs {
+		return waitNs - longestNs
+	}
+	return waitNs
 }
 
 // Peek tells what Take would answer to cost units, and charges nothing: the units
@@ -183,8 +225,7 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 	s.settle(nowNs)
 	changed := false
 	var refunded [MaxLimits]int64
-	for i := range s.n {
-		p := &s.places[i]
+	for i, p := range s.in {
 		refunded[i] = p.Refund(nowNs, p.units(cost))
 		changed = changed || refunded[i] > 0
 	}
@@ -198,27 +239,30 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 // then equals none.
 func (s *Stack) ExpireAt() uint64 {
 	var latest uint64
-	for i := range s.n {
-		latest = max(latest, s.places[i].ExpireAt())
+	for _, p := range s.in {
+		latest = max(latest, p.ExpireAt())
 	}
 	return latest
 }
 
-// settle brings all states to nowNs and reports whether one was corrected, which has
-// to be stored even if the request is denied.
-func (s *Stack) settle(nowNs int64) (corrected bool) {
-	for i := range s.n {
-		if s.places[i].Settle(nowNs) {
-			corrected = true
+// settle brings all states to nowNs. Those that are corrected have to be stored even if the
+// request is denied.
+func (d *decision) settle(nowNs int64) (corrected uint64) {
+	for i, p := range d.in {
+		if p.Settle(nowNs) {
+			corrected |= bit(i)
 		}
 	}
 	return corrected
 }
 
+// bit is that of a limit in a set of limits.
+func bit(rule int) uint64 { return 1 << (rule & 63) }
+
 // asks reports whether any unit is asked of any limit.
-func (s *Stack) asks(cost int64) bool {
-	for i := range s.n {
-		if s.places[i].units(cost) > 0 {
+func (d *decision) asks(cost int64) bool {
+	for _, p := range d.in {
+		if p.units(cost) > 0 {
 			return true
 		}
 	}
@@ -227,10 +271,10 @@ func (s *Stack) asks(cost int64) bool {
 
 // grantable is how much of cost every limit has, but at least one unit of a cost
 // that is not zero.
-func (s *Stack) grantable(cost, nowNs int64) int64 {
+func (d *decision) grantable(cost, nowNs int64) int64 {
 	least := cost
-	for i := range s.n {
-		if p := &s.places[i]; !p.isShadow() {
+	for _, p := range d.in {
+		if !p.isShadow() {
 			least = min(least, p.left(nowNs))
 		}
 	}
@@ -239,9 +283,8 @@ func (s *Stack) grantable(cost, nowNs int64) int64 {
 
 // wait is the longest time until a limit has cost units, or Never, and which limit's
 // that is.
-func (s *Stack) wait(cost, nowNs int64) (rule int, ns int64) {
-	for i := range s.n {
-		p := &s.places[i]
+func (d *decision) wait(cost, nowNs int64) (rule int, ns int64) {
+	for i, p := range d.in {
 		units := cost
 		if p.special {
 			if p.terms.Shadow {
@@ -261,58 +304,60 @@ func (s *Stack) wait(cost, nowNs int64) (rule int, ns int64) {
 }
 
 // longestWait is maxWaitNs, or less where a limit cannot be charged for so late.
-func (s *Stack) longestWait(maxWaitNs int64) int64 {
+func (d *decision) longestWait(maxWaitNs int64) int64 {
 	if maxWaitNs == 0 {
 		return 0
 	}
-	for i := 0; i < s.n && maxWaitNs > 0; i++ {
-		if p := &s.places[i]; !p.isShadow() {
+	for _, p := range d.in {
+		if !p.isShadow() {
 			maxWaitNs = min(maxWaitNs, p.LongestWait())
 		}
 	}
 	return maxWaitNs
 }
 
-// charge takes the units of a request that is let through, and reports whether there were any.
-func (s *Stack) charge(r *Request, cost, waitNs, nowNs int64) (changed bool) {
-	for i := range s.n {
-		p := &s.places[i]
+// charge takes the units of a request that is let through, as far as there are any.
+func (d *decision) charge(r *Request, cost, waitNs, nowNs int64) (changed uint64) {
+	for i, p := range d.in {
 		units := cost
 		if p.special {
 			if p.terms.Shadow {
-				changed = p.chargeShadow(r, cost, waitNs, nowNs) || changed
+				if p.chargeShadow(r, cost, waitNs, nowNs) {
+					changed |= bit(i)
+				}
 				continue
 			}
 			units = p.units(cost)
 		}
 		if units > 0 {
 			p.Charge(nowNs, units, waitNs)
-			changed = true
+			changed |= bit(i)
 		}
 	}
 	return changed
 }
 
 // force takes the units of a request that is limited all the same.
-func (s *Stack) force(cost, nowNs int64, result *Result) {
-	var charged [MaxLimits]int64
-	for i := range s.n {
-		p := &s.places[i]
+func (d *decision) force(cost, nowNs int64, result *Result) (changed uint64) {
+	for i, p := range d.in {
+		p.charged = 0
 		if units := p.units(cost); units > 0 {
-			charged[i] = p.Force(nowNs, units)
-			result.Changed = result.Changed || charged[i] > 0
+			p.charged = p.Force(nowNs, units)
+		}
+		if p.charged > 0 {
+			changed |= bit(i)
 		}
 	}
 	result.Limited = true
-	result.Rule, result.RetryAfterNs = s.wait(cost, nowNs)
-	result.Granted = charged[result.Rule]
+	result.Rule, result.RetryAfterNs = d.wait(cost, nowNs)
+	result.Granted = d.in[result.Rule].charged
+	return changed
 }
 
-func (s *Stack) chargeDenied(cost, nowNs int64) (changed bool) {
-	for i := range s.n {
-		p := &s.places[i]
+func (d *decision) chargeDenied(cost, nowNs int64) (changed uint64) {
+	for i, p := range d.in {
 		if p.ChargeDenied(nowNs, p.units(cost), p.spare()) {
-			changed = true
+			changed |= bit(i)
 		}
 	}
 	return changed
@@ -320,17 +365,16 @@ func (s *Stack) chargeDenied(cost, nowNs int64) (changed bool) {
 
 // tightest is the limit with the fewest units left. Where all are shadows, it is the one that
 // would have limited the request, whose number is shadow, if there is one.
-func (s *Stack) tightest(shadow int, nowNs int64) (rule int) {
-	if s.n == 1 {
+func (d *decision) tightest(shadow int, nowNs int64) (rule int) {
+	if len(d.in) == 1 {
 		return 0
 	}
-	shadowsOnly := s.shadows == s.n
+	shadowsOnly := d.shadows == len(d.in)
 	if shadowsOnly && shadow > 0 {
 		return shadow - 1
 	}
 	least, found := int64(math.MaxInt64), false
-	for i := range s.n {
-		p := &s.places[i]
+	for i, p := range d.in {
 		left := p.Available(nowNs)
 		if p.special {
 			if p.terms.Shadow && !shadowsOnly {
@@ -345,8 +389,8 @@ func (s *Stack) tightest(shadow int, nowNs int64) (rule int) {
 	return rule
 }
 
-func (s *Stack) describe(r *Result, nowNs int64) {
-	p := &s.places[r.Rule]
+func (d *decision) describe(r *Result, nowNs int64) {
+	p := d.in[r.Rule]
 	if p.special {
 		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = p.standing(nowNs)
 	} else {
@@ -356,8 +400,8 @@ func (s *Stack) describe(r *Result, nowNs int64) {
 
 // Limits appends the stack's limits to dst.
 func (s *Stack) Limits(dst []Limit) []Limit {
-	for i := range s.n {
-		dst = append(dst, s.places[i].limit())
+	for _, p := range s.in {
+		dst = append(dst, p.limit())
 	}
 	return dst
 }
@@ -373,9 +417,9 @@ func (s *Stack) Load(limits []Limit) {
 // Rates appends the state of every rate at nowNs to dst. A stack of rates only is restored by
 // SetRates.
 func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
-	for i := range s.n {
-		rate := s.places[i].rate.State
-		s.places[i].rate.Limit.Settle(&rate, nowNs)
+	for _, p := range s.in {
+		rate := p.rate.State
+		p.rate.Limit.Settle(&rate, nowNs)
 		dst = append(dst, rate)
 	}
 	return dst
@@ -392,8 +436,8 @@ func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 
 // FullWith reports whether each rate is full at the same instant as in rates.
 func (s *Stack) FullWith(rates []gcra.State) bool {
-	for i := range s.n {
-		if s.places[i].rate.State.TAT != rates[i].TAT {
+	for i, p := range s.in {
+		if p.rate.State.TAT != rates[i].TAT {
 			return false
 		}
 	}

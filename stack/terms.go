@@ -98,9 +98,8 @@ func (p *place) granted(cost int64) int64 {
 }
 
 // firstShadow is the number of the first shadow that would limit a request, or 0.
-func (s *Stack) firstShadow(r *Request, nowNs int64) int {
-	for i := range s.n {
-		p := &s.places[i]
+func (d *decision) firstShadow(r *Request, nowNs int64) int {
+	for i, p := range d.in {
 		if !p.isShadow() {
 			continue
 		}

@@ -59,63 +59,65 @@ func (k *Key) openBan() {
 }
 
 // nothingKept reports whether there is a ban, over or not, with all limits behind it full.
-func (c *Call) nothingKept() bool { return c.banUntil > 0 && len(c.Value) == 0 }
+func (k *Key) nothingKept() bool { return k.banUntil > 0 && len(k.Value) == 0 }
 
 // banned reports whether a ban is in force.
-func (c *Call) banned() bool { return c.banUntil > c.NowNs }
+func (c *Call) banned() bool { return c.Key.banned(c.NowNs) }
 
-// storeBan writes a ban and the state behind it, of which nothing counts from fullAt on.
-func (c *Call) storeBan(until int64, state []byte, fullAt uint64) {
-	c.Effect = Set
-	value := binary.LittleEndian.AppendUint64(append(c.value[:0], banMark), uint64(until))
-	c.NewValue = append(value, state...)
-	c.ExpireAtMs = expireAtMs(max(uint64(until), fullAt))
+func (k *Key) banned(nowNs int64) bool { return k.banUntil > nowNs }
+
+// storeBan writes a ban and the state behind it, of which nothing counts from fullAt on. room is
+// for the value; the state may lie in it, where stackState puts it.
+func (k *Key) storeBan(until int64, state []byte, fullAt uint64, room []byte) {
+	k.Effect = Set
+	value := binary.LittleEndian.AppendUint64(append(room, banMark), uint64(until))
+	k.NewValue = append(value, state...)
+	k.ExpireAtMs = expireAtMs(max(uint64(until), fullAt))
 }
 
-// stackState is the encoding of c.stack where storeBan puts it, or nothing when all its limits are
+// stackState is the encoding of a stack where storeBan puts it, or nothing when all its limits are
 // full.
-func (c *Call) stackState(fullAt uint64) []byte {
-	if fullAt <= uint64(c.NowNs) {
+func stackState(s *stack.Stack, room []byte, fullAt uint64, nowNs int64) []byte {
+	if fullAt <= uint64(nowNs) {
 		return nil
 	}
-	return c.stack.Append(c.value[banLen:banLen])
+	return s.Append(room[banLen:banLen])
 }
 
-// ban bans the key for d ns from now, and keeps its state, or that of c.stack when changed.
-func (c *Call) ban(d int64, changed bool) {
+// ban bans the key for d ns from now, and keeps its state, or that of s when changed.
+func (k *Key) ban(d int64, s *stack.Stack, changed bool, room []byte, nowNs int64) {
 	if !changed {
-		c.putBan(c.NowNs + d)
+		k.putBan(nowNs+d, room)
 		return
 	}
-	fullAt := c.stack.ExpireAt()
-	c.storeBan(c.NowNs+d, c.stackState(fullAt), fullAt)
+	fullAt := s.ExpireAt()
+	k.storeBan(nowNs+d, stackState(s, room, fullAt, nowNs), fullAt, room)
 }
 
 // putBan bans the key until an instant and leaves the rest as it is. What is kept may be of other
 // limits than the call's, so the key lives at least as long as before.
-func (c *Call) putBan(until int64) {
-	state := c.Value
-	if c.Kind == Absent {
+func (k *Key) putBan(until int64, room []byte) {
+	state := k.Value
+	if k.Kind == Absent {
 		state = nil
 	}
-	c.storeBan(until, state, 0)
-	c.ExpireNoEarlier = true
-	c.banUntil = until
+	k.storeBan(until, state, 0, room)
+	k.ExpireNoEarlier = true
+	k.banUntil = until
 }
 
 // banAnew lets a ban that is in force begin again: for d ns, but never for less than is left.
-func (c *Call) banAnew(d int64) {
-	if c.NowNs+d <= c.banUntil || !c.decodeStack() {
-		return
+func (k *Key) banAnew(d int64, room []byte, nowNs int64) {
+	if nowNs+d > k.banUntil {
+		k.putBan(nowNs+d, room)
 	}
-	c.putBan(c.NowNs + d)
 }
 
 // describeBan answers a decision on a key that is banned, and that was charged granted units all
-// the same.
-func (c *Call) describeBan(granted int64) {
-	restNs := c.banUntil - c.NowNs
-	c.describe(&stack.Result{Limited: true, Rule: -1, Limit: c.stack.FirstCapacity(), RetryAfterNs: restNs, ResetAfterNs: restNs, NextAfterNs: restNs, Granted: granted})
+// the same. s is what the key holds.
+func (c *Call) describeBan(k *Key, s *stack.Stack, granted int64) {
+	restNs := k.banUntil - c.NowNs
+	c.describe(&stack.Result{Limited: true, Rule: -1, Limit: s.FirstCapacity(), RetryAfterNs: restNs, ResetAfterNs: restNs, NextAfterNs: restNs, Granted: granted})
 }
 
 func runBan(c *Call) {
@@ -135,7 +137,7 @@ func runBan(c *Call) {
 	if d == 0 {
 		c.liftBan()
 	} else if until := c.NowNs + d; until > c.banUntil {
-		c.putBan(until)
+		c.putBan(until, c.value[:0])
 	}
 	c.integers[0] = ceilMs(max(c.banUntil-c.NowNs, 0))
 	c.Integers = c.integers[:1]

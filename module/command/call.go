@@ -82,7 +82,7 @@ const (
 	// MaxErrorLen is the length in bytes of the longest error.
 	MaxErrorLen = 255
 	// MaxFields is the number of integers in the longest reply.
-	MaxFields = 10
+	MaxFields = 11
 	// MaxTextLen is the length in bytes of the longest text in a reply of rows.
 	MaxTextLen = top.MaxKeyLen
 )
@@ -110,6 +110,7 @@ type Call struct {
 	DB       int
 	MayBlock bool  // the caller can be made to wait
 	Past     *Past // remembers what words were read as; nil to read those of each call anew
+	Many     *Many // room for the limits of several keys; made when a call needs it and it is nil
 
 	*Key             // the only key, or the first
 	Keys    []Key    // all of them; in KeysRoom
@@ -178,8 +179,16 @@ func (c *Call) tally(limited bool) {
 	}
 	c.Tally = Limited
 	if topKeys.Len() > 0 {
-		topKeys.Hit(c.DB, c.Args[0], c.NowNs)
+		topKeys.Hit(c.DB, c.name(c.TallyKey), c.NowNs)
 	}
+}
+
+// name is that of a key.
+func (c *Call) name(index int) []byte {
+	if c.cmd.Keys == CountedKeys {
+		return c.Args[1+index]
+	}
+	return c.Args[0]
 }
 
 // Row is row index of a ReplyRows.

@@ -34,10 +34,10 @@ func limit(c *Call) {
 		return
 	}
 	if c.banned() && !r.Force {
-		if r.Strict {
-			c.banAnew(r.banNs)
+		if r.Strict && c.decodeStack() {
+			c.banAnew(r.banNs, c.value[:0], c.NowNs)
 		}
-		c.describeBan(0)
+		c.describeBan(c.Key, &c.stack, 0)
 		return
 	}
 	if !c.decodeStack() {
@@ -47,11 +47,11 @@ func limit(c *Call) {
 	c.stack.TakeTo(&result, &r.Request, c.NowNs)
 	c.store(result.Changed)
 	if c.banned() { // what was used is a fact, and is kept behind the ban
-		c.describeBan(result.Granted)
+		c.describeBan(c.Key, &c.stack, result.Granted)
 		return
 	}
 	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
-		c.ban(r.banNs, result.Changed)
+		c.ban(r.banNs, &c.stack, result.Changed, c.value[:0], c.NowNs)
 		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
 	}
 	c.describe(&result)

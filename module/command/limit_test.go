@@ -46,7 +46,7 @@ type fields struct {
 
 func fieldsOf(t testing.TB, c *Call) fields {
 	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers}, c.Reply, string(c.Error))
-	require.Len(t, c.Integers, MaxFields)
+	require.Len(t, c.Integers, fieldsOfLimit)
 	n := c.Integers
 	require.True(t, n[9] >= 0 && n[9] <= int64(c.stack.Len()), "shadow %d", n[9])
 	return fields{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}

@@ -22,7 +22,7 @@ func peek(c *Call) {
 		return
 	}
 	if c.banned() {
-		c.describeBan(0)
+		c.describeBan(c.Key, &c.stack, 0)
 		return
 	}
 	if !c.decodeStack() {

@@ -146,6 +146,7 @@ func (m *memory[T]) note(words [][]byte, allowed options) *T {
 type Past struct {
 	limits   memory[pastLimit]
 	requests memory[pastRequest]
+	groups   memory[pastGroups]
 }
 
 // pastLimit is what the words of CL.THROTTLE's limit were read as.
@@ -160,6 +161,23 @@ type pastRequest struct {
 	request request
 	limits  [stack.MaxLimits]stack.Limit
 	count   int
+}
+
+// pastGroups is what the words behind the keys of CL.MLIMIT were read as. Calls with more limits than
+// there is room for are read anew.
+type pastGroups struct {
+	request request
+	limits  [2 * MaxKeys]stack.Limit
+	ends    [MaxKeys]int // of the limits of each group
+	count   int          // of groups
+}
+
+// group is the limits of a key: those of its own group or, where there is one only, of that.
+func (p *pastGroups) group(key int) []stack.Limit {
+	if key = min(key, p.count-1); key > 0 {
+		return p.limits[p.ends[key-1]:p.ends[key]]
+	}
+	return p.limits[:p.ends[0]]
 }
 
 func (p *Past) findLimit(words [][]byte) *pastLimit {
@@ -193,5 +211,36 @@ func (p *Past) noteRequest(words [][]byte, allowed options, r *request, s *stack
 	if past := p.requests.note(words, allowed); past != nil {
 		past.request = *r
 		past.count = len(s.Limits(past.limits[:0]))
+	}
+}
+
+func (p *Past) findGroups(words [][]byte) *pastGroups {
+	if p == nil || len(words) > MaxArgs {
+		return nil
+	}
+	return p.groups.find(words, 0)
+}
+
+// noteGroups remembers what words were read as: r, and the limits of each of groups.
+func (p *Past) noteGroups(words [][]byte, r *request, groups []stack.Stack) {
+	if p == nil || len(words) > MaxArgs {
+		return
+	}
+	limits := 0
+	for i := range groups {
+		limits += groups[i].Len()
+	}
+	var past *pastGroups
+	if limits > len(past.limits) {
+		return
+	}
+	if past = p.groups.note(words, 0); past == nil {
+		return
+	}
+	past.request, past.count = *r, len(groups)
+	end := 0
+	for i := range groups {
+		end += len(groups[i].Limits(past.limits[end:end]))
+		past.ends[i] = end
 	}
 }

@@ -23,8 +23,12 @@ const (
 	optionTake
 	optionSpare
 	optionShadow
+	// Words of commands with several keys.
+	optionNext
+	optionAny
 
 	optionsOfLimit  = optionCost | optionUpTo | optionStrict | optionForce | optionMaxWait | optionBan | optionCompact | optionTake | optionSpare | optionShadow
+	optionsOfMLimit = optionsOfLimit | optionNext | optionAny
 	optionsOfPeek   = optionCost | optionCompact | optionTake | optionSpare | optionShadow
 	optionsOfRefund = optionCost | optionCompact | optionTake | optionShadow
 	optionsOfWait   = optionCost | optionTimeout | optionCompact | optionTake | optionSpare
@@ -45,6 +49,7 @@ const (
 	tooSlow         = "a full bucket would take more than 292 years to refill"
 	tooManyLimits   = "at most 8 limits"
 	givenTwice      = "given twice"
+	oneGroupOrAll   = "there must be one group of limits for all keys, or one for each key"
 	cannotGoWith    = "cannot go with "
 	onlyRates       = "works with RATE limits only"
 	missingTimeout  = "ERR syntax error: TIMEOUT is missing"
@@ -55,6 +60,7 @@ const (
 	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
 	expectedOfPeek  = "expected RATE, WINDOW, FIXED, COST or COMPACT"
 	expectedOfWait  = "expected RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"
+	expectedOfMany  = "expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
 	minWordsOfLimit = 3 // key, kind, count/period
 )
 
@@ -62,6 +68,7 @@ const (
 type request struct {
 	stack.Request
 	compact bool  // the integers alone
+	any     bool  // of several keys one is enough
 	banNs   int64 // a call that is limited bans the key for so long; 0 does not
 }
 
@@ -85,41 +92,8 @@ func (c *Call) parseRequest(expected string, allowed options) (r *request, ok bo
 		return r, true
 	}
 	c.stack.Reset()
-	*r = request{}
-	r.Cost = 1
-	var seen options
-	limitEnds := 0
-	for w := (words{args: c.Args, next: 1}); ; {
-		word, more := w.take()
-		if !more {
-			break
-		}
-		isLimit, ok := c.parseLimit(word, &w, allowed, &seen)
-		if !ok {
-			return r, false
-		}
-		if isLimit {
-			limitEnds = w.next
-			continue
-		}
-		if c.stack.Len() == 0 {
-			c.failNear(word, expectedALimit)
-			return r, false
-		}
-		option, ok := c.parseOption(word, &w, allowed, r)
-		switch {
-		case !ok:
-			return r, false
-		case option == 0:
-			c.failUnexpected(word, w.args[:w.next-1], w.next-1 == limitEnds, allowed, expected)
-			return r, false
-		case seen&option != 0:
-			c.failNear(word, givenTwice)
-			return r, false
-		}
-		seen |= option
-	}
-	if !c.checkRequest(seen, allowed) {
+	w := words{args: c.Args, next: 1, limits: &c.stack}
+	if !c.parseWords(r, &w, expected, allowed, nil) {
 		return r, false
 	}
 	c.Past.noteRequest(c.Args[1:], allowed, r, &c.stack)
@@ -127,8 +101,60 @@ func (c *Call) parseRequest(expected string, allowed options) (r *request, ok bo
 	return r, true
 }
 
+// parseWords reads limits into w.limits and options of the allowed set into r. Behind a NEXT, which is for
+// calls with several keys, limits go to what groups returns, or are refused when that is nil.
+func (c *Call) parseWords(r *request, w *words, expected string, allowed options, groups func() *stack.Stack) (ok bool) {
+	*r = request{}
+	r.Cost = 1
+	var seen options
+	limitEnds, ratesOnly := 0, true
+	for {
+		word, more := w.take()
+		if !more {
+			break
+		}
+		isLimit, ok := c.parseLimit(word, w, allowed, &seen)
+		if !ok {
+			return false
+		}
+		if isLimit {
+			limitEnds = w.next
+			continue
+		}
+		if w.limits.Len() == 0 {
+			c.failNear(word, expectedALimit)
+			return false
+		}
+		if allowed&optionNext != 0 && isKeyword(word, "NEXT") {
+			ratesOnly = ratesOnly && w.limits.RatesOnly()
+			if w.limits = groups(); w.limits == nil {
+				c.failNear(word, oneGroupOrAll)
+				return false
+			}
+			continue
+		}
+		option, ok := c.parseOption(word, w, allowed, r)
+		switch {
+		case !ok:
+			return false
+		case option == 0:
+			c.failUnexpected(word, w.args[:w.next-1], w.next-1 == limitEnds, allowed, expected)
+			return false
+		case seen&option != 0:
+			c.failNear(word, givenTwice)
+			return false
+		}
+		seen |= option
+	}
+	if w.limits.Len() == 0 {
+		c.failNear(w.args[len(w.args)-1], expectedALimit)
+		return false
+	}
+	return c.checkRequest(seen, allowed, ratesOnly && w.limits.RatesOnly())
+}
+
 // checkRequest refuses what no single word is to blame for.
-func (c *Call) checkRequest(seen, allowed options) (ok bool) {
+func (c *Call) checkRequest(seen, allowed options, ratesOnly bool) (ok bool) {
 	for _, pair := range exclusive {
 		if seen&pair.options == pair.options {
 			c.failNear([]byte(pair.word), cannotGoWith, pair.other)
@@ -138,7 +164,7 @@ func (c *Call) checkRequest(seen, allowed options) (ok bool) {
 	switch {
 	case allowed&optionTimeout != 0 && seen&optionTimeout == 0:
 		c.Fail(missingTimeout)
-	case seen&optionMaxWait != 0 && !c.stack.RatesOnly():
+	case seen&optionMaxWait != 0 && !ratesOnly:
 		c.failNear([]byte("MAXWAIT"), onlyRates)
 	default:
 		return true
@@ -159,9 +185,11 @@ var exclusive = []struct {
 	{optionUpTo | optionForce, "UPTO", "FORCE"},
 	{optionStrict | optionForce, "STRICT", "FORCE"},
 	{optionUpTo | optionTake, "UPTO", "TAKE"},
+	{optionStrict | optionAny, "STRICT", "ANY"},
+	{optionBan | optionAny, "BAN", "ANY"},
 }
 
-// parseLimit adds the limit that begins with word, and the words that belong to it, to c.stack;
+// parseLimit adds the limit that begins with word, and the words that belong to it, to w.limits;
 // isLimit is false when word does not begin one.
 func (c *Call) parseLimit(word []byte, w *words, allowed options, seen *options) (isLimit, ok bool) {
 	var kind stack.Kind
@@ -222,7 +250,7 @@ func (c *Call) parseLimit(word []byte, w *words, allowed options, seen *options)
 		c.failNear(quota, tooSlow)
 	case err != nil:
 		c.failNear(quota, tooLong)
-	case !c.stack.Add(limit.With(terms)):
+	case !w.limits.Add(limit.With(terms)):
 		c.failNear(word, tooManyLimits)
 	default:
 		return true, true
@@ -273,6 +301,9 @@ func (c *Call) parseOption(word []byte, w *words, allowed options, r *request) (
 	case allowed&optionCompact != 0 && isKeyword(word, "COMPACT"):
 		r.compact = true
 		return optionCompact, true
+	case allowed&optionAny != 0 && isKeyword(word, "ANY"):
+		r.any = true
+		return optionAny, true
 	case allowed&optionBan != 0 && isKeyword(word, "BAN"):
 		r.banNs, ok = c.parseTime(word, w, badBan)
 		return optionBan, ok

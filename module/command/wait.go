@@ -38,7 +38,7 @@ func wait(c *Call) {
 		return
 	}
 	if c.banned() {
-		c.describeBan(0)
+		c.describeBan(c.Key, &c.stack, 0)
 		return
 	}
 	if !c.decodeStack() {
@@ -70,7 +70,7 @@ func (c *Call) waitForRoom(r *request) {
 			c.waitInTurn(c.banUntil-c.NowNs, timeoutNs)
 			return
 		}
-		c.describeBan(0)
+		c.describeBan(c.Key, &c.stack, 0)
 		return
 	}
 	if !c.decodeStack() {

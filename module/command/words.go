@@ -3,12 +3,15 @@ package command
 import (
 	"bytes"
 	"time"
+
+	"redis-throttle/stack"
 )
 
 // words reads the arguments of the commands that speak in words.
 type words struct {
-	args [][]byte
-	next int
+	args   [][]byte
+	next   int
+	limits *stack.Stack // where limits go
 }
 
 // take returns the next word; ok is false at the end.

@@ -1,0 +1,258 @@
+package command
+
+import (
+	"bytes"
+
+	"redis-throttle/stack"
+)
+
+// CL.MLIMIT numkeys key [key ...] limit [limit ...] [NEXT limit [limit ...]] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT]
+//
+// Asks the limits of up to eight keys at one instant, all or nothing; with ANY one of the keys.
+var MLimit = register(&Command{
+	Name:       "CL.MLIMIT",
+	Summary:    "Takes units of the limits of several keys at one instant, of all or of none, or of the first key that has them.",
+	Complexity: "O(N*M) where N is the number of keys and M the number of limits of a key, each at most 8. A WINDOW adds O(1), at most 65 entries.",
+	Since:      "0.2.0",
+	Flags:      "write fast deny-oom",
+	Keys:       CountedKeys,
+	Decides:    true,
+	Args: []Arg{
+		{Name: "numkeys", Type: ArgInteger},
+		{Name: "key", Type: ArgKey, Multiple: true},
+		limitsArg,
+		{Name: "next", Type: ArgBlock, Token: "NEXT", Optional: true, Multiple: true, Args: []Arg{limitsArg}},
+		{Name: "any", Type: ArgToken, Token: "ANY", Optional: true},
+		costArg,
+		{Name: "upto", Type: ArgToken, Token: "UPTO", Optional: true},
+		{Name: "strict", Type: ArgToken, Token: "STRICT", Optional: true},
+		{Name: "force", Type: ArgToken, Token: "FORCE", Optional: true},
+		{Name: "duration", Type: ArgString, Token: "MAXWAIT", Optional: true},
+		{Name: "ban", Type: ArgString, Token: "BAN", Optional: true},
+		compactArg,
+	},
+	Fields: append(limitFields[:fieldsOfLimit:fieldsOfLimit], "key"),
+	Run:    mlimit,
+})
+
+const (
+	badNumKeys  = "ERR numkeys must be an integer from 1 to 8"
+	tooFewKeys  = "ERR numkeys is greater than the number of keys given"
+	noLimits    = "ERR syntax error: there must be a limit behind the keys"
+	twoOfOneKey = "each key can be given once"
+
+	minWordsOfMLimit = 4 // numkeys, key, kind, count/period
+)
+
+// Many is room for the limits of several keys.
+type Many struct {
+	stacks [MaxKeys]stack.Stack
+	joint  stack.Joint
+	values [MaxKeys][MaxValueLen]byte
+}
+
+func mlimit(c *Call) {
+	r, ok := c.parseMany()
+	if !ok {
+		return
+	}
+	m := c.Many
+	for i := range c.Keys {
+		if problem := c.Keys[i].decode(&m.stacks[i]); problem != "" {
+			c.Fail(problem)
+			return
+		}
+	}
+	if r.any {
+		c.limitOne(r)
+	} else {
+		c.limitAll(r)
+	}
+}
+
+// limitAll asks all keys.
+func (c *Call) limitAll(r *request) {
+	m := c.Many
+	longest := c.longestBan()
+	banned := longest >= 0
+	if banned && !r.Force {
+		if r.Strict {
+			c.Keys[longest].banAnew(r.banNs, m.values[longest][:0], c.NowNs)
+		}
+		c.describeBanOf(longest, 0)
+		return
+	}
+	result := m.joint.Take(r.Request, c.NowNs)
+	c.storeMany()
+	if banned { // what was used is a fact, and is kept behind the bans
+		c.describeBanOf(longest, result.Granted)
+		return
+	}
+	key := m.joint.Of(result.Rule)
+	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
+		c.Keys[key].ban(r.banNs, &m.stacks[key], m.joint.Changed(key), m.values[key][:0], c.NowNs)
+		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
+	}
+	c.describeKey(result, key)
+}
+
+// limitOne asks the first key that has room, or else the one that has some soonest.
+func (c *Call) limitOne(r *request) {
+	m := c.Many
+	var closedNs [MaxKeys]int64
+	for i := range c.Keys {
+		closedNs[i] = max(c.Keys[i].banUntil-c.NowNs, 0)
+	}
+	key := m.joint.Choose(r.Request, &closedNs, c.NowNs)
+	banned := closedNs[key] > 0
+	if banned && !r.Force {
+		c.describeBanOf(key, 0)
+		return
+	}
+	result := m.joint.TakeOne(key, r.Request, c.NowNs)
+	c.storeMany()
+	if banned {
+		c.describeBanOf(key, result.Granted)
+		return
+	}
+	c.describeKey(result, key)
+}
+
+// longestBan is the index of the key that is banned for the longest time, -1 when none is.
+func (c *Call) longestBan() (index int) {
+	index = -1
+	until := c.NowNs
+	for i := range c.Keys {
+		if c.Keys[i].banUntil > until {
+			index, until = i, c.Keys[i].banUntil
+		}
+	}
+	return index
+}
+
+// storeMany writes the stacks that a decision changed to their keys.
+func (c *Call) storeMany() {
+	m := c.Many
+	for i := range c.Keys {
+		if m.joint.Changed(i) {
+			c.Keys[i].store(&m.stacks[i], m.values[i][:0], c.NowNs)
+		}
+	}
+}
+
+// describeKey answers with the fields of a result, of which a limit of the key decided.
+func (c *Call) describeKey(r stack.Result, key int) {
+	c.describe(&r)
+	c.addKey(key)
+	if !r.Limited && r.Shadow > 0 {
+		c.TallyKey = c.Many.joint.Of(r.Shadow - 1)
+	}
+}
+
+func (c *Call) describeBanOf(key int, granted int64) {
+	c.describeBan(&c.Keys[key], &c.Many.stacks[key], granted)
+	c.addKey(key)
+}
+
+func (c *Call) addKey(key int) {
+	c.integers[fieldsOfLimit] = int64(key) + 1
+	c.Integers = c.integers[:fieldsOfLimit+1]
+	c.TallyKey = key
+}
+
+// parseMany reads what follows the command's name: the limits of each key into c.Many, which are joined,
+// and options. When ok is false the call has failed.
+func (c *Call) parseMany() (r *request, ok bool) {
+	r = &c.request
+	switch {
+	case c.ArgCount < minWordsOfMLimit:
+		c.Reply = ReplyWrongArity
+		return r, false
+	case c.ArgCount > len(c.Args):
+		c.Fail(tooManyWords) // nothing that makes sense is so long
+		return r, false
+	case len(c.Keys) == 0:
+		c.failNumKeys()
+		return r, false
+	}
+	if c.Many == nil {
+		c.Many = new(Many)
+	}
+	m := c.Many
+	words := c.Args[1+len(c.Keys):]
+	if len(words) == 0 {
+		c.Fail(noLimits)
+		return r, false
+	}
+	if past := c.Past.findGroups(words); past != nil && (past.count == 1 || past.count == len(c.Keys)) {
+		*r = past.request
+		for i := range c.Keys {
+			m.stacks[i].Load(past.group(i))
+		}
+	} else if !c.parseGroups(r, words) {
+		return r, false
+	}
+	m.joint.Reset()
+	for i := range c.Keys {
+		m.joint.Join(&m.stacks[i])
+	}
+	c.compact = r.compact
+	return r, c.checkKeys()
+}
+
+// parseGroups reads the words behind the keys.
+func (c *Call) parseGroups(r *request, args [][]byte) (ok bool) {
+	m := c.Many
+	groups := 1
+	m.stacks[0].Reset()
+	w := words{args: args, limits: &m.stacks[0]}
+	ok = c.parseWords(r, &w, expectedOfMany, optionsOfMLimit, func() *stack.Stack {
+		if groups == len(c.Keys) {
+			return nil
+		}
+		next := &m.stacks[groups]
+		next.Reset()
+		groups++
+		return next
+	})
+	switch {
+	case !ok:
+		return false
+	case groups > 1 && groups < len(c.Keys):
+		c.failNear([]byte("NEXT"), oneGroupOrAll)
+		return false
+	}
+	c.Past.noteGroups(args, r, m.stacks[:groups])
+	if groups == 1 {
+		var room [stack.MaxLimits]stack.Limit
+		limits := m.stacks[0].Limits(room[:0])
+		for i := 1; i < len(c.Keys); i++ {
+			m.stacks[i].Load(limits)
+		}
+	}
+	return true
+}
+
+// failNumKeys refuses a call that got no keys.
+func (c *Call) failNumKeys() {
+	if _, ok := ParseCount(c.Args[0], MaxKeys); !ok {
+		c.Fail(badNumKeys)
+		return
+	}
+	c.Fail(tooFewKeys)
+}
+
+// checkKeys refuses a call with the same key twice.
+func (c *Call) checkKeys() (ok bool) {
+	names := c.Args[1 : 1+len(c.Keys)]
+	for i, name := range names {
+		injectFault(name)
+		for _, other := range names[:i] {
+			if bytes.Equal(name, other) {
+				c.failNear(name, twoOfOneKey)
+				return false
+			}
+		}
+	}
+	return true
+}

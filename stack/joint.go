@@ -1,0 +1,104 @@
+package stack
+
+// MaxStacks is how many stacks are joined at most.
+const MaxStacks = 8
+
+// Joint is several stacks, each with a state of its own, that are asked at one instant: those of
+// the keys of one call. Their limits count as one row, those of the first stack first: Result.Rule
+// and Result.Shadow are places in it. Reset and Join make one; then comes Take, or
+// Choose and TakeOne.
+type Joint struct {
+	decision
+	room   [MaxStacks * MaxLimits]*place
+	stacks [MaxStacks]*Stack
+	begins [MaxStacks]int // where the limits of each are in the row
+	n      int
+	// corrected is what Choose corrected of the stack that it chose.
+	corrected uint64
+}
+
+// Reset makes it one of no stacks.
+func (j *Joint) Reset() { j.in, j.shadows, j.changed, j.n = j.room[:0], 0, 0, 0 }
+
+// Join adds a stack, which has at least one limit. There must be fewer than MaxStacks.
+func (j *Joint) Join(s *Stack) {
+	j.stacks[j.n], j.begins[j.n] = s, len(j.in)
+	j.n++
+	j.in = append(j.in, s.in...)
+	j.shadows += s.shadows
+}
+
+// Of is the index of the stack whose limit has a place in the row.
+func (j *Joint) Of(rule int) (index int) {
+	for index = j.n - 1; rule < j.begins[index]; index-- {
+	}
+	return index
+}
+
+// Changed reports whether the state of a stack has to be stored.
+func (j *Joint) Changed(index int) bool {
+	of := bit(len(j.stacks[index].in)) - 1
+	return j.changed>>j.begins[index]&of != 0
+}
+
+// Choose returns the index of the stack that a request should be asked of for which one is enough:
+// the first that lets it through at once; else the one that does so after the shortest wait; else the
+// one with the shortest retry after, of which Never is the longest. Of several, the first.
+// closedNs is for how long nothing can be had of each stack, whatever its limits say.
+func (j *Joint) Choose(r Request, closedNs *[MaxStacks]int64, nowNs int64) (index int) {
+	var best outlook
+	for i, s := range j.stacks[:j.n] {
+		corrected := s.settle(nowNs)
+		o := outlook{limited: true, ns: closedNs[i]}
+		if o.ns == 0 {
+			o = s.outlook(&r, nowNs)
+		}
+		if i == 0 || o.isBetterThan(best) {
+			index, best, j.corrected = i, o, corrected
+		}
+		if !best.limited && best.ns == 0 {
+			break
+		}
+	}
+	return index
+}
+
+// TakeOne is Take of the stack that Choose has just chosen, for the same request.
+func (j *Joint) TakeOne(index int, r Request, nowNs int64) (result Result) {
+	s, begin := j.stacks[index], j.begins[index]
+	s.take(&result, &r, j.corrected, nowNs)
+	j.changed = s.changed << begin
+	result.Rule += begin
+	if result.Shadow > 0 {
+		result.Shadow += begin
+	}
+	return result
+}
+
+// outlook is what would become of a request: let through after a wait, or limited and to
+// be tried again after a time.
+type outlook struct {
+	limited bool
+	ns      int64
+}
+
+func (o outlook) isBetterThan(other outlook) bool {
+	switch {
+	case o.limited != other.limited:
+		return other.limited
+	case o.ns == Never:
+		return false
+	}
+	return o.ns < other.ns || other.ns == Never
+}
+
+// outlook is what take would do, of limits that are settled.
+func (d *decision) outlook(r *Request, nowNs int64) outlook {
+	_, needed := d.needs(r, nowNs)
+	_, waitNs := d.wait(needed, nowNs)
+	longestNs := d.longestWait(r.MaxWaitNs)
+	if waitNs >= 0 && waitNs <= longestNs {
+		return outlook{ns: waitNs}
+	}
+	return outlook{limited: true, ns: retryAfter(waitNs, longestNs)}
+}
