@@ -547,7 +547,22 @@ func (n *naive) takeShadow(request stack.Request, units, wait, nowNs int64) (cha
 }
 
 func (r *reference) take(specs []spec, request stack.Request, nowNs int64) stack.Result {
-	limits, corrected := r.open(specs, nowNs)
+	result, _ := takeAll([]*reference{r}, [][]spec{specs}, request, nowNs)
+	return result
+}
+
+// takeAll asks the limits of several keys, and tells which keys it changed.
+func takeAll(keys []*reference, specs [][]spec, request stack.Request, nowNs int64) (result stack.Result, changed []bool) {
+	var limits []*naive
+	var of []int // the key of each limit
+	corrected := make([]bool, len(keys))
+	for k, r := range keys {
+		opened, touched := r.open(specs[k], nowNs)
+		corrected[k] = touched
+		for _, n := range opened {
+			limits, of = append(limits, n), append(of, k)
+		}
+	}
 	cost, asked := request.Cost, request.Cost
 	if request.UpTo {
 		asked = cost
@@ -560,48 +575,59 @@ func (r *reference) take(specs []spec, request stack.Request, nowNs int64) stack
 	asksAny := slices.ContainsFunc(limits, func(n *naive) bool { return n.asked(request.Cost) > 0 })
 	rule, wait := longest(limits, nowNs, asked)
 	shadow := shadowOf(limits, request, nowNs)
-	charged, changed := make([]int64, len(limits)), false
+	charged, changed := make([]int64, len(limits)), make([]bool, len(keys))
+	result = stack.Result{Limited: true, Shadow: shadow}
 	switch {
 	case wait <= request.MaxWaitNs:
 		for i, n := range limits {
 			if n.terms.Shadow {
 				units, touched := n.takeShadow(request, n.asked(cost), wait, nowNs)
-				charged[i], changed = units, changed || touched
+				charged[i], changed[of[i]] = units, changed[of[i]] || touched
 				continue
 			}
 			charged[i] = n.asked(cost)
-			changed = changed || charged[i] > 0
+			changed[of[i]] = changed[of[i]] || charged[i] > 0
 			n.take(nowNs, charged[i], wait)
 		}
-		if changed {
-			r.store(limits, nowNs)
-		}
 		rule = fewest(limits, nowNs, shadow)
-		return describe(stack.Result{Rule: rule, RetryAfterNs: stack.Never, Granted: charged[rule], WaitNs: wait, Changed: changed, Shadow: shadow},
-			limits, nowNs)
+		result.Limited, result.WaitNs = false, wait
+		wait = stack.Never
 	case request.Force:
 		for i, n := range limits {
 			charged[i] = n.asked(cost)
-			changed = changed || charged[i] > 0
+			changed[of[i]] = changed[of[i]] || charged[i] > 0
 			n.take(nowNs, charged[i], 0)
 		}
 		rule, wait = longest(limits, nowNs, asked)
 	default:
-		changed = corrected && asksAny
+		if asksAny {
+			copy(changed, corrected)
+		}
 		if request.Strict && asksAny {
-			for _, n := range limits {
-				changed = n.takeDenied(nowNs, n.asked(request.Cost)) || changed
+			for i, n := range limits {
+				changed[of[i]] = n.takeDenied(nowNs, n.asked(request.Cost)) || changed[of[i]]
 			}
 			rule, wait = longest(limits, nowNs, asked)
 		}
+		if wait != forever {
+			wait -= request.MaxWaitNs
+		}
 	}
-	if changed {
-		r.store(limits, nowNs)
+	for k, r := range keys {
+		if !changed[k] {
+			continue
+		}
+		var own []*naive
+		for i, n := range limits {
+			if of[i] == k {
+				own = append(own, n)
+			}
+		}
+		r.store(own, nowNs)
 	}
-	if wait != forever {
-		wait -= request.MaxWaitNs
-	}
-	return describe(stack.Result{Limited: true, Rule: rule, RetryAfterNs: wait, Granted: charged[rule], Changed: changed, Shadow: shadow}, limits, nowNs)
+	result.Rule, result.RetryAfterNs, result.Granted = rule, wait, charged[rule]
+	result.Changed = slices.Contains(changed, true)
+	return describe(result, limits, nowNs), changed
 }
 
 func (r *reference) peek(specs []spec, cost, nowNs int64) stack.Result {

@@ -1,0 +1,291 @@
+// Several keys at one instant, compared with a reference that keeps every event of each.
+package stack_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"redis-throttle/stack"
+)
+
+// keys are several keys of the database, and a Joint for calls on all of them.
+type keys struct {
+	t      require.TestingT
+	values [][]byte // nil where there is no key
+	stacks [stack.MaxStacks]stack.Stack
+	joint  stack.Joint
+}
+
+// call joins the stacks of the keys and stores what decide changes.
+func (k *keys) call(specs [][]spec, nowNs int64, decide func(*stack.Joint) stack.Result) (result stack.Result, changed []bool) {
+	k.joint.Reset()
+	for i := range specs {
+		k.stacks[i].Load(limits(k.t, specs[i]...))
+		if k.values[i] != nil {
+			require.NoError(k.t, k.stacks[i].Decode(k.values[i]), "%x", k.values[i])
+		}
+		k.joint.Join(&k.stacks[i])
+	}
+	result = decide(&k.joint)
+	for i := range specs {
+		changed = append(changed, k.joint.Changed(i))
+		if !changed[i] {
+			continue
+		}
+		k.values[i] = nil
+		if k.stacks[i].ExpireAt() > uint64(nowNs) {
+			k.values[i] = k.stacks[i].Append(nil)
+		}
+	}
+	return result, changed
+}
+
+// chooseOne is what Choose does, in the words of its documentation: it tries the request on a copy of
+// each key.
+func chooseOne(refs []*reference, specs [][]spec, request stack.Request, closedNs *[stack.MaxStacks]int64, nowNs int64) (index int) {
+	request.Force = false
+	type try struct{ wait, retry int64 }
+	tries := make([]try, len(refs))
+	for i, r := range refs {
+		c := *r
+		result := c.take(specs[i], request, nowNs)
+		switch {
+		case closedNs[i] > 0:
+			tries[i] = try{forever, closedNs[i]}
+		case !result.Limited:
+			tries[i] = try{result.WaitNs, 0}
+		case result.RetryAfterNs == stack.Never:
+			tries[i] = try{forever, forever}
+		default:
+			tries[i] = try{forever, result.RetryAfterNs}
+		}
+	}
+	for i, t := range tries {
+		if t.wait < tries[index].wait || t.wait == tries[index].wait && t.retry < tries[index].retry {
+			index = i
+		}
+	}
+	return index
+}
+
+type seenOfKeys struct {
+	seen
+	all, one, closed                                                int
+	allowedAll, limitedAll, waitedAll, chosen, chosenLate, noChoice int
+	changedSome, changedEvery                                       int
+}
+
+// followKeys sends random traffic to several keys, jointly and each by itself, and compares every
+// answer and what is kept.
+func followKeys(t require.TestingT, pick draw, atMost int, seen *seenOfKeys) {
+	d := newDrawer(pick)
+	n := int(pick("keys", 2, 4))
+	if d.oneIn("many keys", 8) {
+		n = int(pick("keys", 1, stack.MaxStacks))
+	}
+	k := keys{t: t, values: make([][]byte, n)}
+	refs, plain, specs := make([]*reference, n), make([][]spec, n), make([][]spec, n)
+	for i := range n {
+		refs[i], plain[i] = &reference{}, d.stack()
+		if d.oneIn("the same for all", 4) {
+			plain[i] = plain[0]
+		}
+	}
+	special := d.oneIn("terms", 3)
+	for range atMost {
+		if d.oneIn("change a stack", 16) {
+			i := pick("which key", 0, int64(n)-1)
+			plain[i] = d.change(plain[i])
+			seen.changes++
+		}
+		for i := range specs {
+			specs[i] = plain[i]
+			if special && !d.oneIn("no terms", 4) {
+				specs[i] = d.terms(plain[i])
+			}
+		}
+		all := slices.Concat(specs...)
+		d.moveClock(all)
+		var open []*naive
+		for i := range n {
+			opened, _ := refs[i].open(specs[i], d.nowNs)
+			open = append(open, opened...)
+		}
+		if slices.ContainsFunc(open, func(n *naive) bool { return n.kind == stack.Window && n.instants() > 62 }) {
+			return
+		}
+		r := d.request(all)
+		if slices.ContainsFunc(all, func(s spec) bool { return s.terms.HasTake }) {
+			r.UpTo = false // a part of one number of units is no part of another
+		}
+		if d.oneIn("force", 4) && mayForce(open, r) {
+			r.Force = true
+		}
+		var got, want stack.Result
+		var changed, wantChanged []bool
+		switch op := d.draw("operation", 1, 10); {
+		case op <= 5:
+			seen.all++
+			got, changed = k.call(specs, d.nowNs, func(j *stack.Joint) stack.Result { return j.Take(r, d.nowNs) })
+			want, wantChanged = takeAll(refs, specs, r, d.nowNs)
+		case op <= 8:
+			seen.one++
+			r.Strict = false
+			var closedNs [stack.MaxStacks]int64
+			if d.oneIn("closed", 4) {
+				closedNs[pick("which is closed", 0, int64(n)-1)] = d.ofAnyMagnitude("closed for", 1, 1<<60)
+				seen.closed++
+			}
+			var index int
+			wantIndex := chooseOne(refs, specs, r, &closedNs, d.nowNs)
+			got, changed = k.call(specs, d.nowNs, func(j *stack.Joint) stack.Result {
+				index = j.Choose(r, &closedNs, d.nowNs)
+				result := j.TakeOne(index, r, d.nowNs)
+				require.Equal(t, index, j.Of(result.Rule))
+				return result
+			})
+			require.Equal(t, wantIndex, index, "%+v, %+v at %d, closed for %v", specs, r, d.nowNs, closedNs)
+			want = refs[index].take(specs[index], r, d.nowNs)
+			wantChanged = make([]bool, n)
+			wantChanged[index] = want.Changed
+			before := len(slices.Concat(specs[:index]...))
+			want.Rule += before
+			if want.Shadow > 0 {
+				want.Shadow += before
+			}
+			seen.countChoice(index, got)
+		default: // as by other commands in between
+			i := pick("which key", 0, int64(n)-1)
+			alone := key{t: t, value: k.values[i]}
+			if d.oneIn("refund", 2) {
+				got, want = alone.refund(limits(t, specs[i]...), r.Cost, d.nowNs), refs[i].refund(specs[i], r.Cost, d.nowNs)
+			} else {
+				got, want = alone.take(limits(t, specs[i]...), stack.Request{Cost: r.Cost}, d.nowNs), refs[i].take(specs[i], stack.Request{Cost: r.Cost}, d.nowNs)
+			}
+			k.values[i] = alone.value
+		}
+		require.Equal(t, want, got, "%+v, %+v at %d", specs, r, d.nowNs)
+		require.Equal(t, wantChanged, changed, "%+v, %+v at %d", specs, r, d.nowNs)
+		for i, ref := range refs {
+			require.Equal(t, ref.kept == nil, k.values[i] == nil, "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
+			if len(changed) > 0 && changed[i] {
+				require.Equal(t, uint64(ref.fullAt(d.nowNs)), k.stacks[i].ExpireAt(), "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
+			}
+		}
+		seen.countKeys(got, changed)
+		d.last = got
+	}
+}
+
+func (s *seenOfKeys) countKeys(result stack.Result, changed []bool) {
+	s.steps++
+	if changed == nil {
+		return
+	}
+	hit := func(counter *int, does bool) {
+		if does {
+			*counter++
+		}
+	}
+	hit(&s.allowedAll, result.Granted > 0)
+	hit(&s.limitedAll, result.Limited)
+	hit(&s.waitedAll, result.WaitNs > 0)
+	hit(&s.changedEvery, len(changed) > 1 && !slices.Contains(changed, false))
+	hit(&s.changedSome, slices.Contains(changed, false) && slices.Contains(changed, true))
+}
+
+func (s *seenOfKeys) countChoice(index int, result stack.Result) {
+	switch {
+	case result.Limited:
+		s.noChoice++
+	case result.WaitNs > 0:
+		s.chosenLate++
+	case index > 0:
+		s.chosen++
+	}
+}
+
+func TestEveryAnswerToSeveralKeysEqualsTheReference(t *testing.T) {
+	pick := drawFromSeed(t)
+	var s seenOfKeys
+	for s.steps < steps(60_000) {
+		followKeys(t, pick, 100, &s)
+	}
+	t.Logf("%+v", s)
+	for _, n := range []int{s.all, s.one, s.closed, s.allowedAll, s.limitedAll, s.chosen, s.noChoice, s.changedSome, s.changedEvery} {
+		require.Greater(t, n, s.steps/500)
+	}
+	for _, n := range []int{s.waitedAll, s.chosenLate} { // of rates only
+		require.Greater(t, n, s.steps/5000)
+	}
+}
+
+// The same at a smaller scale, for the smallest case that fails.
+func TestEveryAnswerToSeveralKeysEqualsTheReferenceShrunk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { followKeys(t, drawFromRapid(t), 20, &seenOfKeys{}) })
+}
+
+// A Joint of one stack is that stack.
+func TestAJointOfOneStackDecidesAsTheStack(t *testing.T) {
+	pick := drawFromSeed(t)
+	for range steps(5_000) {
+		d := newDrawer(pick)
+		specs := d.terms(d.stack())
+		r := d.request(specs)
+		alone, joined := key{t: t}, keys{t: t, values: make([][]byte, 1)}
+		for range 5 {
+			d.moveClock(specs)
+			want := alone.take(limits(t, specs...), r, d.nowNs)
+			got, changed := joined.call([][]spec{specs}, d.nowNs, func(j *stack.Joint) stack.Result { return j.Take(r, d.nowNs) })
+			require.Equal(t, want, got)
+			require.Equal(t, []bool{want.Changed}, changed)
+			require.Equal(t, alone.value, joined.values[0])
+		}
+	}
+}
+
+// All 64 places of a full Joint count, the last as the first.
+func TestAJointHasRoomForEightTimesEight(t *testing.T) {
+	full := make([][]spec, stack.MaxStacks)
+	for i := range full {
+		for range stack.MaxLimits {
+			full[i] = append(full[i], rate(10, minute, 10))
+		}
+	}
+	for last := range stack.MaxStacks * stack.MaxLimits {
+		k := keys{t: t, values: make([][]byte, stack.MaxStacks)}
+		specs := slices.Clone(full)
+		of, place := last/stack.MaxLimits, last%stack.MaxLimits
+		specs[of] = slices.Clone(full[of])
+		specs[of][place] = window(1, hour)
+		result, changed := k.call(specs, start, func(j *stack.Joint) stack.Result { return j.Take(cost(1), start) })
+		assert.False(t, result.Limited)
+		assert.Equal(t, last, result.Rule)
+		assert.NotContains(t, changed, false)
+		was := slices.Clone(k.values)
+		result, changed = k.call(specs, start, func(j *stack.Joint) stack.Result { return j.Take(cost(1), start) })
+		assert.True(t, result.Limited)
+		assert.Equal(t, last, result.Rule)
+		assert.Equal(t, of, k.joint.Of(result.Rule))
+		assert.NotContains(t, changed, true)
+		assert.Equal(t, was, k.values)
+	}
+}
+
+func TestSeveralKeysDoNotAllocate(t *testing.T) {
+	k := keys{t: t, values: make([][]byte, 2)}
+	specs := [][]spec{{rate(5, second, 10)}, {rate(100, minute, 100), window(1000, hour)}}
+	k.call(specs, start, func(j *stack.Joint) stack.Result { return j.Take(cost(1), start) })
+	var closedNs [stack.MaxStacks]int64
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		k.joint.Reset()
+		k.joint.Join(&k.stacks[0])
+		k.joint.Join(&k.stacks[1])
+		sink = k.joint.Take(cost(1), start)
+		sink = k.joint.TakeOne(k.joint.Choose(cost(1), &closedNs, start), cost(1), start)
+	}))
+}
