@@ -1,0 +1,469 @@
+// What CL.MLIMIT answers and writes. That it decides rightly is shown in package stack.
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// rooms are large, so calls share them: only the latest few have their values.
+var (
+	rooms     [4]Many
+	roomsUsed int
+)
+
+// many is a call on several keys, as the bridge gathers it: those that numkeys counts, if it counts
+// as many as there are. A value that is empty is that of no key, and "list" stands for a list.
+func many(values []string, line string) *Call {
+	roomsUsed++
+	c := &Call{NowNs: nowNs, Many: &rooms[roomsUsed%len(rooms)]}
+	c.Key = &c.KeysRoom[0]
+	for _, word := range strings.Fields(line) {
+		c.Args = append(c.Args, []byte(word))
+	}
+	c.ArgCount = len(c.Args)
+	c.hold(values)
+	return c
+}
+
+func (c *Call) hold(values []string) {
+	count := 0
+	if len(c.Args) > 0 {
+		count, _ = ParseCount(c.Args[0], MaxKeys)
+	}
+	if count > len(c.Args)-1 {
+		count = 0
+	}
+	c.Keys = c.KeysRoom[:count]
+	for i := range c.Keys {
+		c.Keys[i] = Key{Kind: Absent}
+		switch {
+		case i >= len(values) || values[i] == "":
+		case values[i] == "list":
+			c.Keys[i].Kind = Other
+		default:
+			c.Keys[i].Kind, c.Keys[i].Value = String, []byte(values[i])
+		}
+	}
+}
+
+func decideMany(values []string, line string) *Call {
+	c := many(values, line)
+	c.Run(MLimit)
+	return c
+}
+
+// effects are what becomes of each key, as one word.
+func (c *Call) effects() (all string) {
+	for i := range c.Keys {
+		all += map[Effect]string{Keep: "k", Set: "s", Delete: "d"}[c.Keys[i].Effect]
+	}
+	return all
+}
+
+func TestMLimitAnswersItsFieldsAndSaysWhatToStore(t *testing.T) {
+	const s = nsPerSecond
+	empty, one := tatIn(s), tatIn(s/5) // of RATE 5/s
+	for _, test := range []struct {
+		name    string
+		values  []string
+		line    string
+		want    []int64
+		effects string
+	}{
+		{"one group for all keys", nil, "3 a b c RATE 5/s",
+			[]int64{0, 1, 5, 4, -1, 200, 200, 1, 0, 0, 1}, "sss"},
+		{"a group for each", nil, "2 a b RATE 5/s NEXT RATE 3/s",
+			[]int64{0, 2, 3, 2, -1, 334, 334, 1, 0, 0, 2}, "ss"},
+		{"rules are counted through the groups", nil, "3 a b c RATE 5/s RATE 6/s NEXT RATE 7/s NEXT RATE 8/s RATE 2/s",
+			[]int64{0, 5, 2, 1, -1, 500, 500, 1, 0, 0, 3}, "sss"},
+		{"key by key where one group is for all", []string{"", "", empty}, "3 a b c RATE 5/s",
+			[]int64{1, 3, 5, 0, 200, 1000, 200, 0, 0, 0, 3}, "kkk"},
+		{"the longest wait", []string{empty, tatIn(2 * s), empty}, "3 a b c RATE 5/s NEXT RATE 1/s BURST 2 NEXT RATE 5/s",
+			[]int64{1, 2, 2, 0, 1000, 2000, 1000, 0, 0, 0, 2}, "kkk"},
+		{"of several the first", []string{"", empty, empty}, "3 a b c RATE 5/s",
+			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "kkk"},
+		{"the words of an option may stand in any group", nil, "2 a b RATE 5/s COST 3 NEXT RATE 9/s",
+			[]int64{0, 1, 5, 2, -1, 600, 200, 3, 0, 0, 1}, "ss"},
+		{"nothing is asked", []string{one, ""}, "2 a b RATE 5/s COST 0",
+			[]int64{0, 1, 5, 4, -1, 200, 200, 0, 0, 0, 1}, "kk"},
+		{"never", []string{one, ""}, "2 a b RATE 5/s COST 6",
+			[]int64{1, 1, 5, 4, -1, 200, 200, 0, 0, 0, 1}, "kk"},
+		{"up to what every key has", []string{one, tatIn(3 * s / 5)}, "2 a b RATE 5/s COST 9 UPTO",
+			[]int64{0, 2, 5, 0, -1, 1000, 200, 2, 0, 0, 2}, "ss"},
+		{"up to, and one has none", []string{"", empty}, "2 a b RATE 5/s COST 9 UPTO",
+			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "kk"},
+		{"strict charges all keys", []string{"", empty}, "2 a b RATE 5/s COST 2 STRICT",
+			[]int64{1, 2, 5, 0, 400, 1000, 200, 0, 0, 0, 2}, "sk"},
+		{"force charges all keys", []string{"", empty}, "2 a b RATE 5/s FORCE",
+			[]int64{1, 2, 5, 0, 400, 1200, 400, 1, 0, 0, 2}, "ss"},
+		{"all wait for the same slot", []string{"", empty}, "2 a b RATE 5/s MAXWAIT 1s",
+			[]int64{0, 2, 5, 0, -1, 1200, 400, 1, 200, 0, 2}, "ss"},
+		{"too long a wait", []string{"", empty}, "2 a b RATE 5/s COST 5 MAXWAIT 300ms",
+			[]int64{1, 2, 5, 0, 700, 1000, 200, 0, 0, 0, 2}, "kk"},
+		{"each limit its own units", nil, "2 a b RATE 5/s TAKE 0 NEXT RATE 5/s TAKE 2",
+			[]int64{0, 2, 5, 3, -1, 400, 200, 2, 0, 0, 2}, "ks"},
+		{"units that have to stay behind", []string{"", one}, "2 a b RATE 5/s NEXT RATE 5/s SPARE 4",
+			[]int64{1, 2, 5, 0, 200, 200, 200, 0, 0, 0, 2}, "kk"},
+		{"a shadow decides nothing", []string{empty, ""}, "2 a b RATE 5/s SHADOW NEXT RATE 9/s",
+			[]int64{0, 2, 9, 8, -1, 112, 112, 1, 0, 1, 2}, "ks"},
+		{"shadows are counted through the groups", []string{"", empty}, "2 a b RATE 9/s NEXT RATE 5/s SHADOW",
+			[]int64{0, 1, 9, 8, -1, 112, 112, 1, 0, 2, 1}, "sk"},
+		{"a ban of a key is a ban of the call", []string{"", banned(3*s, "")}, "2 a b RATE 5/s NEXT RATE 6/s",
+			[]int64{1, 0, 6, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kk"},
+		{"of several bans the longest", []string{banned(2*s, ""), banned(3*s, ""), banned(s, "")}, "3 a b c RATE 5/s",
+			[]int64{1, 0, 5, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kkk"},
+		{"a ban that is over", []string{"", banned(-1, empty)}, "2 a b RATE 5/s",
+			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "kk"},
+		{"a ban that begins anew", []string{"", banned(3*s, "")}, "2 a b RATE 5/s STRICT BAN 5s",
+			[]int64{1, 0, 5, 0, 5000, 5000, 5000, 0, 0, 0, 2}, "ks"},
+		{"by force behind a ban", []string{"", banned(3*s, "")}, "2 a b RATE 5/s FORCE",
+			[]int64{1, 0, 5, 0, 3000, 3000, 3000, 1, 0, 0, 2}, "ss"},
+		{"the key that decided is banned", []string{"", empty, ""}, "3 a b c RATE 5/s BAN 9s",
+			[]int64{1, 2, 5, 0, 9000, 1000, 200, 0, 0, 0, 2}, "ksk"},
+		{"strict, and a ban", []string{"", empty, ""}, "3 a b c RATE 5/s STRICT BAN 9s",
+			[]int64{1, 2, 5, 0, 9000, 1000, 200, 0, 0, 0, 2}, "sss"},
+		{"what never can is not banned", []string{"", ""}, "2 a b RATE 5/s COST 6 BAN 9s",
+			[]int64{1, 1, 5, 5, -1, 0, 0, 0, 0, 0, 1}, "kk"},
+		{"a TAT out of reach is corrected", []string{tatIn(3600 * s), one}, "2 a b RATE 5/s",
+			[]int64{1, 1, 5, 0, 200, 1000, 200, 0, 0, 0, 1}, "sk"},
+
+		{"any: the first with room", []string{empty, one, ""}, "3 a b c RATE 5/s ANY",
+			[]int64{0, 2, 5, 3, -1, 400, 200, 1, 0, 0, 2}, "ksk"},
+		{"any: rules are counted through all groups", []string{empty, ""}, "2 a b RATE 5/s RATE 6/s NEXT RATE 9/s RATE 8/s ANY",
+			[]int64{0, 4, 8, 7, -1, 125, 125, 1, 0, 0, 2}, "ks"},
+		{"any: none has room, the shortest retry", []string{tatIn(s), tatIn(s / 2), tatIn(s)}, "3 a b c RATE 1/s ANY",
+			[]int64{1, 2, 1, 0, 500, 500, 500, 0, 0, 0, 2}, "kkk"},
+		{"any: a TAT out of reach is corrected", []string{tatIn(s), tatIn(3600 * s)}, "2 a b RATE 1/s NEXT RATE 5/s ANY",
+			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "ks"},
+		{"any: of several the first", []string{empty, empty}, "2 a b RATE 5/s ANY",
+			[]int64{1, 1, 5, 0, 200, 1000, 200, 0, 0, 0, 1}, "kk"},
+		{"any: one that never can is the last choice", []string{"", tatIn(9 * s)}, "2 a b RATE 5/s NEXT RATE 1/s BURST 9 ANY COST 6",
+			[]int64{1, 2, 9, 0, 6000, 9000, 1000, 0, 0, 0, 2}, "kk"},
+		{"any: the shortest wait", []string{tatIn(s), tatIn(s / 2)}, "2 a b RATE 1/s BURST 1 ANY MAXWAIT 10s",
+			[]int64{0, 2, 1, 0, -1, 1500, 1500, 1, 500, 0, 2}, "ks"},
+		{"any: no wait is shorter than any", []string{tatIn(s), ""}, "2 a b RATE 1/s BURST 1 ANY MAXWAIT 10s",
+			[]int64{0, 2, 1, 0, -1, 1000, 1000, 1, 0, 0, 2}, "ks"},
+		{"any: up to what the first has", []string{empty, tatIn(3 * s / 5), ""}, "3 a b c RATE 5/s ANY COST 9 UPTO",
+			[]int64{0, 2, 5, 0, -1, 1000, 200, 2, 0, 0, 2}, "ksk"},
+		{"any: by force where the wait is shortest", []string{tatIn(s), tatIn(s - 100*ms)}, "2 a b RATE 5/s ANY FORCE",
+			[]int64{1, 2, 5, 0, 300, 1100, 300, 1, 0, 0, 2}, "ks"},
+		{"any: by force where there is room", []string{empty, ""}, "2 a b RATE 5/s ANY FORCE",
+			[]int64{0, 2, 5, 4, -1, 200, 200, 1, 0, 0, 2}, "ks"},
+		{"any: a banned key has no room", []string{banned(3*s, ""), ""}, "2 a b RATE 5/s ANY",
+			[]int64{0, 2, 5, 4, -1, 200, 200, 1, 0, 0, 2}, "ks"},
+		{"any: a ban is a wait", []string{tatIn(9 * s), banned(3*s, "")}, "2 a b RATE 1/s BURST 9 COST 9 ANY",
+			[]int64{1, 0, 9, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kk"},
+		{"any: the shadow of a key that is chosen", []string{empty, valueAfter(t, "k RATE 9/s RATE 1/d")}, "2 a b RATE 5/s NEXT RATE 9/s RATE 1/d SHADOW ANY",
+			[]int64{0, 2, 9, 7, -1, 223, 112, 1, 0, 3, 2}, "ks"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := decideMany(test.values, test.line)
+			require.Equal(t, ReplyFields, c.Reply, string(c.Error))
+			assert.Equal(t, test.want, c.Integers)
+			assert.Equal(t, test.effects, c.effects())
+			compact := decideMany(test.values, test.line+" COMPACT")
+			assert.Equal(t, ReplyIntegers, compact.Reply)
+			assert.Equal(t, c.Integers, compact.Integers)
+			assert.Equal(t, c.effects(), compact.effects())
+		})
+	}
+}
+
+func TestMLimitRefuses(t *testing.T) {
+	nine := strings.Repeat(" RATE 5/s", 9)
+	for _, test := range []struct{ line, want string }{
+		{"0 a RATE 5/s", badNumKeys},
+		{"9 a RATE 5/s", badNumKeys},
+		{"-1 a RATE 5/s", badNumKeys},
+		{"x a RATE 5/s", badNumKeys},
+		{"02 a b RATE 5/s", badNumKeys},
+		{"4 a RATE 5/s", tooFewKeys},
+		{"3 a RATE 5/s", noLimits},
+		{"2 a RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW or FIXED"},
+		{"1 a b RATE 5/s", "ERR syntax error near 'b': expected RATE, WINDOW or FIXED"},
+		{"2 a b COST 1 RATE 5/s", "ERR syntax error near 'COST': expected RATE, WINDOW or FIXED"},
+		{"2 a b NEXT RATE 5/s", "ERR syntax error near 'NEXT': expected RATE, WINDOW or FIXED"},
+		{"2 a b RATE 5/s NEXT", "ERR syntax error near 'NEXT': expected RATE, WINDOW or FIXED"},
+		{"2 a b RATE 5/s next next RATE 5/s", "ERR syntax error near 'next': expected RATE, WINDOW or FIXED"},
+		{"2 a b RATE 5/s NEXT COST 1", "ERR syntax error near 'COST': expected RATE, WINDOW or FIXED"},
+		{"3 a b c RATE 5/s NEXT RATE 6/s", "ERR syntax error near 'NEXT': " + oneGroupOrAll},
+		{"2 a b RATE 5/s NEXT RATE 6/s NEXT RATE 7/s", "ERR syntax error near 'NEXT': " + oneGroupOrAll},
+		{"1 a RATE 5/s NEXT RATE 6/s", "ERR syntax error near 'NEXT': " + oneGroupOrAll},
+		{"2 a b" + nine, "ERR syntax error near 'RATE': " + tooManyLimits},
+		{"2 a b RATE 1/s NEXT" + nine, "ERR syntax error near 'RATE': " + tooManyLimits},
+		{"3 a b a RATE 5/s", "ERR syntax error near 'a': " + twoOfOneKey},
+		{"2 a b RATE 5/s COST 1 NEXT RATE 5/s COST 1", "ERR syntax error near 'COST': given twice"},
+		{"2 a b RATE 5/s ANY ANY", "ERR syntax error near 'ANY': given twice"},
+		{"2 a b RATE 5/s ANY STRICT", "ERR syntax error near 'STRICT': cannot go with ANY"},
+		{"2 a b RATE 5/s ANY BAN 1s", "ERR syntax error near 'BAN': cannot go with ANY"},
+		{"2 a b RATE 5/s TAKE 2 NEXT RATE 5/s UPTO", "ERR syntax error near 'UPTO': cannot go with TAKE"},
+		{"2 a b FIXED 5/s NEXT RATE 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
+		{"2 a b RATE 5/s NEXT WINDOW 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
+		{"2 a b RATE 5/s TIMEOUT 1", "ERR syntax error near 'TIMEOUT': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"},
+		{"2 a b RATE 5/s COST 1 TIMEOUT 1", "ERR syntax error near 'TIMEOUT': " + expectedOfMany},
+		{"2 list a RATE 5/s", "ok"},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			c := decideMany([]string{tatIn(5), tatIn(5), tatIn(5)}, test.line)
+			if test.want == "ok" {
+				assert.Equal(t, ReplyFields, c.Reply, string(c.Error))
+				return
+			}
+			require.Equal(t, ReplyError, c.Reply)
+			assert.Equal(t, test.want, string(c.Error))
+			assert.Equal(t, strings.Repeat("k", len(c.Keys)), c.effects())
+			assert.Equal(t, NoTally, c.Tally)
+		})
+	}
+	for _, line := range []string{"", "2", "2 a", "2 a b", "1 a RATE"} {
+		assert.Equal(t, ReplyWrongArity, decideMany(nil, line).Reply, line)
+	}
+	for _, line := range []string{"CL.LIMIT k RATE 5/s NEXT RATE 5/s", "CL.LIMIT k RATE 5/s ANY"} {
+		assert.Contains(t, string(decide(Limit, "", strings.TrimPrefix(line, "CL.LIMIT ")).Error), "expected BURST, TAKE", line)
+	}
+}
+
+// A key that holds something else changes none, wherever it stands.
+func TestMLimitChangesNothingWhereAKeyHoldsSomethingElse(t *testing.T) {
+	for _, foreign := range []struct{ value, want string }{{"list", wrongType}, {"hello", wrongValue}, {banned(-1, "hello"), wrongValue}} {
+		for at := range 3 {
+			for _, options := range []string{"", " ANY", " FORCE", " STRICT BAN 1s", " ANY MAXWAIT 1m"} {
+				values := []string{"", tatIn(nsPerSecond), banned(nsPerSecond, "")}
+				values[at] = foreign.value
+				c := decideMany(values, "3 a b c RATE 5/s"+options)
+				assert.Equal(t, foreign.want, string(c.Error), "%d%s", at, options)
+				assert.Equal(t, "kkk", c.effects())
+			}
+		}
+	}
+}
+
+// A call with many words and many limits, more than are remembered.
+func TestMLimitTakesEightKeysWithEightLimits(t *testing.T) {
+	group := strings.TrimSpace(strings.Repeat(" FIXED 5/d OFFSET 1h TZ Europe/Berlin TAKE 1 SPARE 1 SHADOW", 7) + " RATE 9/s BURST 9 TAKE 1 SPARE 1")
+	line := "8 a b c d e f g h " + strings.Join(slices.Repeat([]string{group}, 8), " NEXT ") + " COMPACT"
+	c := many(nil, line)
+	require.Greater(t, c.ArgCount, MaxArgs)
+	require.LessOrEqual(t, c.ArgCount, MaxArgsOfKeys)
+	c.Past = &Past{}
+	for range 3 {
+		c.hold(nil)
+		c.Run(MLimit)
+		require.Equal(t, ReplyIntegers, c.Reply, string(c.Error))
+		assert.Equal(t, []int64{0, 8, 9, 7, -1, 112, 112, 1, 0, 0, 1}, c.Integers)
+		assert.Equal(t, "ssssssss", c.effects())
+	}
+	c.ArgCount = MaxArgsOfKeys + 1
+	c.Run(MLimit)
+	assert.Equal(t, tooManyWords, string(c.Error))
+}
+
+// With one key it is CL.LIMIT, with a field more.
+func TestMLimitOfOneKeyIsLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line, value := drawLimits(t), ""
+		shared := Call{Past: &Past{}, NowNs: nowNs}
+		shared.Key = &shared.KeysRoom[0]
+		for range 5 {
+			words := line + drawOptions(t)
+			alone := decide(Limit, value, "k "+words)
+			for _, c := range []*Call{many([]string{value}, "1 k "+words), &shared} {
+				if c == &shared {
+					as := many([]string{value}, "1 k "+words)
+					c.Args, c.ArgCount = as.Args, as.ArgCount
+					c.hold([]string{value})
+				}
+				c.Run(MLimit)
+				require.Equal(t, alone.Reply, c.Reply, words)
+				require.Equal(t, string(alone.Error), strings.Replace(string(c.Error), "NEXT, ANY, ", "", 1), words)
+				if alone.Reply == ReplyError {
+					continue
+				}
+				require.Equal(t, append(slices.Clone(alone.Integers), 1), c.Integers, words)
+				require.Equal(t, alone.Tally, c.Tally)
+				require.Equal(t, alone.Shadowed, c.Shadowed)
+				require.Equal(t, alone.Effect, c.Keys[0].Effect, words)
+				if alone.Effect == Set {
+					require.Equal(t, string(alone.NewValue), string(c.Keys[0].NewValue), words)
+					require.Equal(t, alone.ExpireAtMs, c.Keys[0].ExpireAtMs)
+				}
+			}
+			switch alone.Effect {
+			case Set:
+				value = string(alone.NewValue)
+			case Delete:
+				value = ""
+			}
+		}
+	})
+}
+
+func drawLimits(t *rapid.T) (line string) {
+	for range rapid.IntRange(1, 3).Draw(t, "limits") {
+		line += rapid.SampledFrom([]string{"RATE 5/s", "RATE 2/m BURST 3", "RATE 7/h", "WINDOW 4/m", "FIXED 9/d", "FIXED 3/m FIRST", "FIXED 9/mo TZ Europe/Berlin"}).Draw(t, "limit")
+		line += rapid.SampledFrom([]string{" ", " ", " TAKE 2 ", " SPARE 1 ", " SHADOW ", " TAKE 0 "}).Draw(t, "terms")
+	}
+	return strings.TrimSpace(line)
+}
+
+func drawOptions(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"", "", " COST 2", " COST 3", " COST 9 UPTO", " STRICT", " FORCE", " FORCE COST 2", " MAXWAIT 10s", " MAXWAIT 1h COST 2", " BAN 1s", " STRICT BAN 1s", " COMPACT"}).Draw(t, "option")
+}
+
+// Where each key has room, all together become what CL.LIMIT would have made of each; otherwise none does.
+func TestMLimitIsEachLimitOrNone(t *testing.T) {
+	allowed, limited := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, MaxKeys).Draw(t, "keys")
+		values, groups, names := make([]string, n), make([]string, n), make([]string, n)
+		for i := range n {
+			values[i], groups[i], names[i] = "", drawLimits(t), fmt.Sprint("key", i)
+		}
+		for range 6 {
+			options := rapid.SampledFrom([]string{"", " COST 2", " COST 0"}).Draw(t, "cost")
+			c := decideMany(values, fmt.Sprintf("%d %s %s%s", n, strings.Join(names, " "), strings.Join(groups, " NEXT "), options))
+			require.Equal(t, ReplyFields, c.Reply, string(c.Error))
+			alone := make([]*Call, n)
+			room := true
+			for i := range n {
+				alone[i] = decide(Limit, values[i], "k "+groups[i]+options)
+				room = room && alone[i].Integers[0] == 0
+			}
+			require.Equal(t, room, c.Integers[0] == 0)
+			if !room {
+				limited++
+				for i := range n {
+					require.Equal(t, Keep, c.Keys[i].Effect)
+				}
+				require.Equal(t, int64(1), alone[c.Integers[10]-1].Integers[0], "the key is one that has no room")
+				continue
+			}
+			allowed++
+			for i := range n {
+				require.Equal(t, alone[i].Effect, c.Keys[i].Effect)
+				if alone[i].Effect == Set {
+					require.Equal(t, string(alone[i].NewValue), string(c.Keys[i].NewValue))
+					require.Equal(t, alone[i].ExpireAtMs, c.Keys[i].ExpireAtMs)
+					values[i] = string(alone[i].NewValue)
+				}
+			}
+		}
+	})
+	assert.Greater(t, allowed, 100)
+	assert.Greater(t, limited, 100)
+}
+
+// A reservation of several keys is written such that each of them can be read alone: one with a
+// single rate remembers no more than a lone rate does.
+func TestAReservationOfSeveralKeysIsReadByEachCommand(t *testing.T) {
+	c := decideMany([]string{"", tatIn(10 * nsPerSecond)}, "2 a b RATE 5/s NEXT RATE 1/s BURST 10 COST 5 MAXWAIT 1m")
+	require.Equal(t, []int64{0, 1, 5, 0, -1, 6000, 5200, 5, 5000, 0, 1}, c.Integers)
+	value := string(c.Keys[0].NewValue)
+	assert.Equal(t, []int64{1, 5, 0, 6, 6}, decide(Throttle, value, "k 4 5 1").Integers)
+	assert.Equal(t, fields{1, 1, 5, 0, 5200, 6000, 5200, 0, 0}, fieldsOf(t, decide(Limit, value, "k RATE 5/s")))
+	refunded := decide(Refund, value, "k RATE 5/s COST 5")
+	assert.Equal(t, fields{0, 1, 5, 0, -1, 5000, 4200, -5, 0}, fieldsOf(t, refunded))
+}
+
+// What is remembered of a call with so many keys does not answer for one with others.
+func TestMLimitIsReadApartWithOtherKeys(t *testing.T) {
+	shared := Call{Past: &Past{}, NowNs: nowNs}
+	shared.Key = &shared.KeysRoom[0]
+	for range 3 {
+		for _, line := range []string{
+			"2 a b RATE 5/s NEXT RATE 6/s", "3 a b c RATE 5/s NEXT RATE 6/s", "1 a RATE 5/s NEXT RATE 6/s", "2 b a RATE 5/s NEXT RATE 6/s",
+			"2 a b RATE 5/s", "3 a b c RATE 5/s", "1 a RATE 5/s", "2 a a RATE 5/s", "2 a b RATE 5/s ANY", "2 a b RATE 5/s COMPACT", "1 a b RATE 5/s",
+			"2 a b RATE 5/s RATE 6/s", "2 a b RATE 5/s RATE 7/s NEXT RATE 6/s", "2 a b RATE 5/s NEXT RATE 6/s RATE 7/s",
+		} {
+			alone := decideMany(nil, line)
+			shared.Args, shared.ArgCount = alone.Args, alone.ArgCount
+			shared.hold(nil)
+			shared.Run(MLimit)
+			require.Equal(t, alone.Reply, shared.Reply, line)
+			require.Equal(t, string(alone.Error), string(shared.Error), line)
+			require.Equal(t, alone.Integers, shared.Integers, line)
+			require.Equal(t, alone.effects(), shared.effects(), line)
+			for i := range alone.Keys {
+				require.Equal(t, string(alone.Keys[i].NewValue), string(shared.Keys[i].NewValue), line)
+			}
+		}
+	}
+}
+
+// The notifications and CL.TOP are about the key that decided; of a shadow, about the shadow's.
+func TestMLimitTalliesTheKeyThatDecided(t *testing.T) {
+	ResizeTop(10)
+	t.Cleanup(func() { ResizeTop(0) })
+	empty := tatIn(nsPerSecond)
+	for _, test := range []struct {
+		values []string
+		line   string
+		tally  Tally
+		key    int
+		shadow bool
+	}{
+		{[]string{"", empty}, "2 a b RATE 5/s", Limited, 1, false},
+		{[]string{"", ""}, "2 a b RATE 5/s NEXT RATE 4/s", Allowed, 1, false},
+		{[]string{"", empty, ""}, "3 a b c RATE 9/s NEXT RATE 5/s SHADOW NEXT RATE 2/s", Allowed, 1, true},
+		{[]string{"", banned(nsPerSecond, "")}, "2 a b RATE 5/s", Limited, 1, false},
+		{[]string{empty, tatIn(nsPerSecond / 2)}, "2 a b RATE 1/s ANY", Limited, 1, false},
+	} {
+		c := decideMany(test.values, test.line)
+		assert.Equal(t, test.tally, c.Tally, test.line)
+		assert.Equal(t, test.key, c.TallyKey, test.line)
+		assert.Equal(t, test.shadow, c.Shadowed, test.line)
+	}
+	list := decide(Top, "", "")
+	require.Equal(t, ReplyRows, list.Reply)
+	require.Equal(t, 1, list.RowCount)
+	name, integers := list.Row(0)
+	assert.Equal(t, "b", string(name))
+	assert.Equal(t, int64(3), integers[1])
+}
+
+func TestMLimitDoesNotAllocate(t *testing.T) {
+	other := many(nil, "2 a b WINDOW 1/s RATE 1/s")
+	for line, values := range map[string][]string{
+		"2 a b RATE 5/s COMPACT":                           nil,
+		"2 a b RATE 5/s":                                   {"", tatIn(nsPerSecond)},
+		"8 a b c d e f g h RATE 5/s BAN 1s":                {"", tatIn(nsPerSecond)},
+		"2 a b RATE 5/s WINDOW 9/m NEXT FIXED 5/d MAXWAIT": nil,
+		"3 a b c RATE 5/s NEXT RATE 6/s NEXT RATE 7/s ANY": {tatIn(nsPerSecond), banned(nsPerSecond, "")},
+		"2 a a RATE 5/s":                                   nil,
+		"3 a RATE 5/s":                                     nil,
+	} {
+		c := many(values, line)
+		c.Past = &Past{}
+		args, keys := c.Args, c.Keys
+		assert.Zero(t, testing.AllocsPerRun(50, func() {
+			c.Args, c.ArgCount, c.Keys = args, len(args), keys
+			c.Run(MLimit)
+			c.Run(MLimit)
+			c.Args, c.ArgCount, c.Keys = other.Args, other.ArgCount, c.KeysRoom[:2]
+			c.Run(MLimit)
+		}), line)
+	}
+}
+
+func BenchmarkMLimit(b *testing.B) {
+	for name, c := range map[string]*Call{
+		"two keys":   many(nil, "2 {user:12345}:a {user:12345}:b RATE 5/s NEXT RATE 100/s COMPACT"),
+		"eight keys": many(nil, "8 k1 k2 k3 k4 k5 k6 k7 k8 RATE 5/s COMPACT"),
+		"any":        many([]string{tatIn(nsPerSecond)}, "3 k1 k2 k3 RATE 5/s ANY COMPACT"),
+	} {
+		c.Past = &Past{}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Run(MLimit)
+			}
+		})
+	}
+}
