@@ -22,7 +22,7 @@ var (
 // as many as there are. A value that is empty is that of no key, and "list" stands for a list.
 func many(values []string, line string) *Call {
 	roomsUsed++
-	c := &Call{NowNs: nowNs, Many: &rooms[roomsUsed%len(rooms)]}
+	c := &Call{NowNs: nowNs, Many: &rooms[1+roomsUsed%(len(rooms)-1)]}
 	c.Key = &c.KeysRoom[0]
 	for _, word := range strings.Fields(line) {
 		c.Args = append(c.Args, []byte(word))
@@ -267,11 +267,12 @@ func TestMLimitTakesEightKeysWithEightLimits(t *testing.T) {
 
 // With one key it is CL.LIMIT, with a field more.
 func TestMLimitOfOneKeyIsLimit(t *testing.T) {
+	var past Past
 	rapid.Check(t, func(t *rapid.T) {
 		line, value := drawLimits(t), ""
-		shared := Call{Past: &Past{}, NowNs: nowNs}
+		shared := Call{Past: &past, NowNs: nowNs, Many: &rooms[0]}
 		shared.Key = &shared.KeysRoom[0]
-		for range 5 {
+		for range 3 {
 			words := line + drawOptions(t)
 			alone := decide(Limit, value, "k "+words)
 			for _, c := range []*Call{many([]string{value}, "1 k "+words), &shared} {
