@@ -329,7 +329,7 @@ func TestAValueHasABoundedLength(t *testing.T) {
 		for _, count := range []int64{1, 64, 100, 1e6, math.MaxInt64} {
 			k, now := key{t: t}, int64(0)
 			specs := limits(t, window(count, periodNs))
-			for range steps(2000) {
+			for range 2000 {
 				now += pick("elapsed", 0, periodNs/100)
 				if now > math.MaxInt64/2 {
 					break
