@@ -253,19 +253,21 @@ static int letIn(RedisModuleCtx *ctx, throttleLine *line, int64_t *lookNs) {
 enum { MAY_WRITE, MAY_NOT_WRITE, HAS_MOVED };
 
 // Whether the server would take a write to this key now. A command would be refused before it is run: too little memory, too few
-// replicas, a disk that is full, or the key's slot is another node's.
+// replicas, a disk that is full, or the key's slot is another node's. The module API tells none of this, but the server looks
+// at it for commands that modules call, and says so in errno. This one never changes anything, whatever the key holds.
 static int mayWrite(RedisModuleCtx *ctx, throttleLine *line) {
   errno = 0;
-  RedisModuleCallReply *reply = api.Call(ctx, "ZADD", "SMDEscc", line->name, "1", "id");
+  RedisModuleCallReply *reply = api.Call(ctx, "ZADD", "SMEscccc", line->name, "XX", "GT", "-inf", "id");
   int problem = errno;
-  if (!reply && problem == EBADF) { // before Redis 7.0, which cannot try
+  if (!reply && problem == EBADF) { // before Redis 7.0, which knows no such flags
     reply = api.Call(ctx, "EXISTS", "s", line->name);
     problem = errno;
     if (reply) api.FreeCallReply(reply);
     return !reply && problem == EPERM ? HAS_MOVED : MAY_WRITE;
   }
-  if (!reply) return MAY_WRITE;
-  api.FreeCallReply(reply);
+  int isRefused = reply && api.CallReplyType(reply) == CALL_REPLY_ERROR && problem;
+  if (reply) api.FreeCallReply(reply);
+  if (!isRefused) return MAY_WRITE;
   return problem == EPERM ? HAS_MOVED : MAY_NOT_WRITE;
 }
 

@@ -1,0 +1,388 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// awaitField returns when a counter of INFO throttle has a value.
+func awaitField(t *testing.T, c *resp.Conn, field string, want int) {
+	t.Helper()
+	var have string
+	require.Eventually(t, func() bool {
+		have = server.ParseInfo(do(t, c, "INFO throttle").Text)["throttle_"+field]
+		return have == fmt.Sprint(want)
+	}, 60*time.Second, 2*time.Millisecond, "%s", field)
+}
+
+// waitForLease sends a call of CL.LEASE and returns when its caller is number n in line.
+func waitForLease(t *testing.T, s *server.Server, n int, call string, args ...any) *resp.Conn {
+	t.Helper()
+	c := startWaiting(t, s, fmt.Sprintf(call, args...))
+	awaitField(t, s.Raw(), "leases_waiting", n)
+	return c
+}
+
+func receiveLease(t *testing.T, c *resp.Conn) leased {
+	t.Helper()
+	v, err := c.Receive()
+	require.NoError(t, err)
+	l, err := leasedIn(v)
+	require.NoError(t, err)
+	return l
+}
+
+// stillWaits fails when an answer to c is there; a round trip on another connection is past every
+// turn of the event loop in which it might have been written.
+func stillWaits(t *testing.T, c *resp.Conn) {
+	t.Helper()
+	v, err := c.ReceiveWithin(20 * time.Millisecond)
+	require.Error(t, err, "%v", v)
+}
+
+func TestCallersGetALeaseInOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	admin := s.Raw()
+	askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+	var conns []*resp.Conn
+	for i := range 20 {
+		conns = append(conns, waitForLease(t, s, i+1, "CL.LEASE k SLOTS 1 TTL 1h ID w%d TIMEOUT 0", i))
+	}
+	assert.EqualValues(t, 20, do(t, admin, "CL.LEASES k").Elems[3].Int)
+	holder := "holder"
+	for i, c := range conns {
+		assert.EqualValues(t, 1, do(t, admin, "CL.RELEASE k ID %s", holder).Int)
+		l := receiveLease(t, c)
+		assert.Equal(t, leased{0, 1, 0, -1, 3_600_000, l.WaitMs}, l, i)
+		assert.Positive(t, l.WaitMs)
+		holder = fmt.Sprintf("w%d", i)
+		assert.EqualValues(t, len(conns)-1-i, do(t, admin, "CL.LEASES k").Elems[3].Int)
+		assert.Equal(t, holder, do(t, admin, "ZRANGE k 0 -1").Elems[0].Text)
+	}
+	assert.Equal(t, []string{"21", "0"}, leasesOf(s, "granted", "limited"))
+}
+
+// One who comes while others wait is not let in before them, also when it does not wait itself and a slot is free.
+func TestNobodyInLineIsOvertaken(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
+	replies, err := c.Pipeline(strings.Fields("CL.RELEASE k ID holder"), strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID late"))
+	require.NoError(t, err)
+	l, err := leasedIn(replies[1])
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 0}, []int64{l.Limited, l.Remaining})
+	assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+	assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID late").Limited)
+	assert.EqualValues(t, 0, askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID w").Limited, "who holds renews")
+}
+
+// A lease that lapses wakes the first in line at its instant, without anybody calling.
+func TestALapseWakesAtItsInstant(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	for _, others := range []int{0, 1} { // the key may go with the lease, or stay
+		do(t, c, "DEL k")
+		for i := range others {
+			askLease(t, c, "CL.LEASE k SLOTS %d TTL 1h ID other%d", others+1, i)
+		}
+		_, from, _ := timed(t, c, fmt.Sprintf("CL.LEASE k SLOTS %d TTL 300ms ID short", others+1))
+		waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS %d TTL 1h ID w TIMEOUT 1m", others+1)
+		assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+		at := time.Now().UnixNano() + int64(clockSkew)
+		assert.GreaterOrEqual(t, at, from+int64(300*time.Millisecond), "not before")
+		assert.Less(t, at, from+int64(10*time.Second), "and not at the longest timer")
+	}
+	// A renewal of the one that would lapse first puts the turn off.
+	do(t, c, "DEL k")
+	_, from, _ := timed(t, c, "CL.LEASE k SLOTS 1 TTL 200ms ID a")
+	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 1m")
+	askLease(t, c, "CL.RENEW k ID a TTL 600ms")
+	assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+	assert.GreaterOrEqual(t, time.Now().UnixNano()+int64(clockSkew), from+int64(600*time.Millisecond))
+}
+
+// What anybody does to the key is seen by those who wait.
+func TestChangesByOthersWake(t *testing.T) {
+	t.Parallel()
+	for change, others := range map[string]string{
+		"CL.RELEASE k ID a":              "",
+		"DEL k":                          "",
+		"UNLINK k":                       "",
+		"ZREM k a":                       "",
+		"ZREM k a b":                     "CL.LEASE k SLOTS 2 TTL 1h ID b",
+		"ZADD k %now a":                  "",
+		"ZPOPMIN k":                      "",
+		"RENAME k elsewhere":             "",
+		"MOVE k 5":                       "",
+		"PEXPIRE k 1":                    "",
+		"FLUSHALL":                       "",
+		"FLUSHDB ASYNC":                  "",
+		"SWAPDB 0 3":                     "",
+		"CL.RENEW k ID a TTL 1ms":        "",
+		"CL.LEASE k SLOTS 2 TTL 1h ID a": "",
+		"CL.LEASE k SLOTS 3 TTL 1h ID b": "",
+		"CL.LEASE k SLOTS 2 TTL 1h ID b TIMEOUT 10ms": "",
+	} {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t)
+			c := s.Raw()
+			askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
+			slots := 1
+			if others != "" {
+				askLease(t, c, "%s", others)
+				slots = 2
+			}
+			waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS %d TTL 1h ID w TIMEOUT 0", slots)
+			stillWaits(t, waiting)
+			now := nowIn(t, c) / int64(time.Millisecond)
+			begun := time.Now()
+			do(t, c, "%s", strings.ReplaceAll(change, "%now", fmt.Sprint(now)))
+			assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+			assert.Less(t, time.Since(begun), 30*time.Second)
+		})
+	}
+}
+
+// One who leaves, however it does, costs nobody anything.
+func TestWhoLeavesTheLineCostsNobodyAnything(t *testing.T) {
+	t.Parallel()
+	for how, leave := range map[string]func(*testing.T, *resp.Conn, *resp.Conn, int64){
+		"disconnect": func(t *testing.T, _, c *resp.Conn, _ int64) { assert.NoError(t, c.Close()) },
+		"reset":      func(t *testing.T, _, c *resp.Conn, _ int64) { assert.NoError(t, c.Reset()) },
+		"CLIENT KILL": func(t *testing.T, admin, _ *resp.Conn, id int64) {
+			assert.EqualValues(t, 1, do(t, admin, "CLIENT KILL ID %d", id).Int)
+		},
+		"CLIENT UNBLOCK": func(t *testing.T, admin, c *resp.Conn, id int64) {
+			assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+			l := receiveLease(t, c)
+			assert.Equal(t, []int64{1, 1, 0, 0}, []int64{l.Limited, l.Limit, l.Remaining, l.LeaseMs})
+			assert.Positive(t, l.RetryAfterMs)
+		},
+		"CLIENT UNBLOCK ERROR": func(t *testing.T, admin, c *resp.Conn, id int64) {
+			assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d ERROR", id).Int)
+			v, err := c.Receive()
+			require.NoError(t, err)
+			assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := startWatched(t)
+			do(t, w.conn, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+			before := w.traces(t, "k")
+			first := w.Raw()
+			id := do(t, first, "CLIENT ID").Int
+			require.NoError(t, first.Send(strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID first TIMEOUT 0")...))
+			require.NoError(t, first.Flush())
+			awaitField(t, w.conn, "leases_waiting", 1)
+			second := waitForLease(t, w.Server, 2, "CL.LEASE k SLOTS 1 TTL 1h ID second TIMEOUT 0")
+			leave(t, w.conn, first, id)
+			awaitField(t, w.conn, "leases_waiting", 1)
+			assert.Equal(t, before, w.traces(t, "k"), "nothing was written")
+			stillWaits(t, second)
+			assert.EqualValues(t, 1, do(t, w.conn, "CL.RELEASE k ID holder").Int)
+			assert.EqualValues(t, 0, receiveLease(t, second).Limited)
+			assert.Equal(t, []string{"0", "2"}, leasesOf(w.Server, "waiting", "granted"))
+		})
+	}
+}
+
+func TestALeaseTimesOut(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t, server.Config("notify-keyspace-events Ed"))
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
+	e := listenToEvents(t, s)
+	begun := time.Now()
+	l := askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID b TIMEOUT 200ms")
+	assert.GreaterOrEqual(t, time.Since(begun), 200*time.Millisecond)
+	assert.Equal(t, leased{1, 1, 0, l.RetryAfterMs, 0, l.WaitMs}, l)
+	assert.GreaterOrEqual(t, l.WaitMs, int64(199))
+	assert.Positive(t, l.RetryAfterMs)
+	assert.Equal(t, []string{"limited k"}, e.drain(t))
+	assert.Equal(t, []string{"1", "0"}, leasesOf(s, "limited", "waiting"))
+	askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID b")
+}
+
+// Ten thousand callers that wait for a lease cost the server nothing, nor do they when all leave.
+func TestACrowdInLineCostsNothingWhileItWaits(t *testing.T) {
+	const watched = 3 * time.Second // not beside the other crowd, which needs as many files
+	var files syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
+	crowd := int(min(10_000, files.Max-1000))
+	s := server.Start(t, server.Config("maxclients 10100"))
+	admin := s.Raw()
+	askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+	conns := make([]*resp.Conn, crowd)
+	for i := range conns {
+		conns[i] = s.Raw()
+		do(t, conns[i], "PING")
+	}
+	connected := cpuOver(t, s, watched)
+	rss := residentBytes(t, s)
+	for i, c := range conns {
+		require.NoError(t, c.Send(strings.Fields(fmt.Sprintf("CL.LEASE k SLOTS 1 TTL 1h ID w%d TIMEOUT 1h", i))...))
+		require.NoError(t, c.Flush())
+	}
+	awaitField(t, admin, "leases_waiting", crowd)
+	perCaller := (residentBytes(t, s) - rss) / int64(crowd)
+	waiting := cpuOver(t, s, watched)
+	t.Logf("CPU over %v: idle %v, waiting %v; %d bytes for each who waits", watched, connected, waiting, perCaller)
+	assert.LessOrEqual(t, waiting, 2*connected+watched/20, "CPU while %d wait", crowd)
+	assert.Less(t, perCaller, int64(16<<10))
+
+	// Each release lets one in and leaves the others alone.
+	before := s.CPUTime()
+	holder := "holder"
+	for i := range 500 {
+		assert.EqualValues(t, 1, do(t, admin, "CL.RELEASE k ID %s", holder).Int)
+		assert.EqualValues(t, 0, receiveLease(t, conns[i]).Limited)
+		holder = fmt.Sprintf("w%d", i)
+	}
+	handovers := s.CPUTime() - before
+	t.Logf("500 leases handed on behind 10,000: %v", handovers)
+	assert.Less(t, handovers, 500*time.Millisecond)
+
+	for _, c := range conns {
+		require.NoError(t, c.Reset())
+	}
+	awaitField(t, admin, "leases_waiting", 0)
+}
+
+// All who wait are let in when all slots come free, some at a time.
+func TestACrowdIsLetIn(t *testing.T) {
+	t.Parallel()
+	const crowd = 500
+	s := startCheckBuild(t)
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+	require.Eventually(t, func() bool { return linkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
+	admin := s.Raw()
+	askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+	var conns []*resp.Conn
+	for i := range crowd {
+		conns = append(conns, startWaiting(t, s, fmt.Sprintf("CL.LEASE k SLOTS 1 TTL 1h ID w%d TIMEOUT 1h", i)))
+	}
+	awaitField(t, admin, "leases_waiting", crowd)
+	askLease(t, admin, "CL.LEASE k SLOTS %d TTL 1h ID holder", crowd/2+1)
+	for range crowd / 2 {
+		awaitField(t, admin, "leases_waiting", crowd/2)
+	}
+	assert.EqualValues(t, crowd/2+1, do(t, admin, "ZCARD k").Int)
+	do(t, admin, "FLUSHALL")
+	for _, c := range conns {
+		assert.EqualValues(t, 0, receiveLease(t, c).Limited)
+	}
+	requireReplica(t, s, replica, "k")
+}
+
+func TestWaitersForALeaseAreSentAwayByAFailover(t *testing.T) {
+	t.Parallel()
+	old := server.Start(t, topology.QuietLinks())
+	next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
+	topology.AwaitReplicas(t, old, next)
+	admin := old.Raw()
+	askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+	conns := []*resp.Conn{
+		waitForLease(t, old, 1, "CL.LEASE k SLOTS 1 TTL 1h ID a TIMEOUT 0"),
+		waitForLease(t, old, 2, "CL.LEASE k SLOTS 1 TTL 1h ID b TIMEOUT 0"),
+	}
+	require.False(t, do(t, admin, "FAILOVER").IsError())
+	for _, c := range conns {
+		v, err := c.Receive()
+		require.NoError(t, err)
+		assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
+	}
+	topology.AwaitRole(t, next, "master")
+	c := next.Raw()
+	assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a").Limited, "the lease went along")
+	assert.EqualValues(t, 0, askLease(t, c, "CL.RENEW k ID holder TTL 1h").Limited)
+	awaitField(t, old.Raw(), "leases_waiting", 0)
+	topology.AwaitRole(t, old, "slave")
+	topology.AwaitReplicas(t, next, old)
+	requireReplica(t, next, old, "k")
+}
+
+// While the server refuses writes, nobody in line is let in; as soon as it takes them again, they are.
+func TestNobodyIsLetInWhileWritesAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ refuse, allow string }{
+		"too few replicas": {"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
+		"no memory":        {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},
+		"a pause":          {"CLIENT PAUSE 100000000 WRITE", "CLIENT UNPAUSE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t)
+			if !s.Program.AtLeast(7, 0) {
+				t.Skip("an older server cannot be asked")
+			}
+			c := s.Raw()
+			askLease(t, c, "CL.LEASE k SLOTS 1 TTL 400ms ID a")
+			waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
+			require.False(t, do(t, c, "%s", test.refuse).IsError())
+			require.Eventually(t, func() bool { return do(t, c, "CL.LEASES k").Elems[1].Int == 0 }, 10*time.Second, 5*time.Millisecond)
+			stillWaits(t, waiting)
+			assert.EqualValues(t, 1, do(t, c, "CL.LEASES k").Elems[3].Int)
+			require.False(t, do(t, c, "%s", test.allow).IsError())
+			assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+		})
+	}
+}
+
+// The module stays while somebody waits, and those who wait after it was loaded anew are woken as before.
+func TestUnloadAndWaitersForALease(t *testing.T) {
+	t.Parallel()
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	s := startCheckBuild(t, server.Config("enable-module-command yes"))
+	c := s.Raw()
+	for range 2 {
+		askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
+		waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
+		assert.True(t, do(t, c, "MODULE UNLOAD throttle").IsError())
+		do(t, c, "DEL k")
+		assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+		do(t, c, "DEL k")
+		require.False(t, do(t, c, "MODULE UNLOAD throttle").IsError())
+		require.False(t, do(t, c, "MODULE LOAD %s", path).IsError())
+	}
+}
+
+// A line is of a key of one database.
+func TestLinesOfDatabases(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	admin := s.Raw()
+	long := strings.Repeat("k", 1000)
+	var conns []*resp.Conn
+	for db := range 3 {
+		do(t, admin, "SELECT %d", db)
+		askLease(t, admin, "CL.LEASE %s SLOTS 1 TTL 1h ID a", long)
+		c := s.Raw()
+		do(t, c, "SELECT %d", db)
+		require.NoError(t, c.Send("CL.LEASE", long, "SLOTS", "1", "TTL", "1h", "ID", "w", "TIMEOUT", "0"))
+		require.NoError(t, c.Flush())
+		awaitField(t, admin, "leases_waiting", db+1)
+		conns = append(conns, c)
+	}
+	do(t, admin, "CL.RELEASE %s ID a", long)
+	assert.EqualValues(t, 0, receiveLease(t, conns[2]).Limited)
+	stillWaits(t, conns[0])
+	stillWaits(t, conns[1])
+}

@@ -1,0 +1,120 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+)
+
+// CL.WAIT with windows: in order of arrival, woken when the limit says so.
+func TestCallersWaitForAWindowInOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]string{
+		"WINDOW":     "WINDOW 2/300ms",
+		"FIXED":      "FIXED 2/300ms",
+		"FIRST":      "FIXED 2/300ms FIRST",
+		"with RATE":  "RATE 1000/s WINDOW 2/300ms",
+		"and SPARE":  "WINDOW 3/300ms SPARE 1",
+		"TAKE twice": "WINDOW 4/300ms TAKE 2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const callers = 7
+			s := startCheckBuild(t)
+			admin := s.Raw()
+			from := nowIn(t, admin)
+			var conns []*resp.Conn
+			for i := range callers {
+				c := s.Raw()
+				require.NoError(t, c.Send(strings.Fields("CL.WAIT k "+limit+" TIMEOUT 1m")...))
+				require.NoError(t, c.Send("RPUSH", "order", fmt.Sprint(i)))
+				require.NoError(t, c.Flush())
+				require.Eventually(t, func() bool {
+					v := do(t, admin, "INFO throttle").Text
+					return strings.Contains(v, fmt.Sprintf("throttle_calls_wait:%d\r", i+1))
+				}, 60*time.Second, time.Millisecond)
+				conns = append(conns, c)
+			}
+			for i, c := range conns {
+				v, err := c.Receive()
+				require.NoError(t, err)
+				a, err := standingIn(v)
+				require.NoError(t, err, "%v", v)
+				assert.EqualValues(t, 0, a.Limited, i)
+				// Of a calendar's windows, the first may end right after the first call.
+				windows := i / 2
+				if name == "FIXED" {
+					windows = max(windows-1, 0)
+				}
+				at := time.Now().UnixNano() + int64(clockSkew)
+				assert.GreaterOrEqual(t, at, from+int64(windows)*int64(300*time.Millisecond), "caller %d", i)
+				if i >= 4 {
+					assert.Positive(t, a.WaitMs, i)
+				}
+			}
+			require.Eventually(t, func() bool { return do(t, admin, "LLEN order").Int == callers }, 60*time.Second, 5*time.Millisecond)
+			awaitWaiting(t, admin, 0)
+		})
+	}
+}
+
+// Units that are given back, and a key that is gone, wake the first in line.
+func TestAWindowThatIsRefundedWakes(t *testing.T) {
+	t.Parallel()
+	for _, change := range []string{"CL.REFUND k WINDOW 1/h", "DEL k", "FLUSHALL", "RENAME k other", "PEXPIRE k 1"} {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t)
+			c := s.Raw()
+			ask(t, c, "CL.LIMIT k WINDOW 1/h")
+			waiting := startWaiting(t, s, "CL.WAIT k WINDOW 1/h TIMEOUT 0")
+			awaitWaiting(t, c, 1)
+			behind := startWaiting(t, s, "CL.WAIT k WINDOW 1/h TIMEOUT 0")
+			awaitWaiting(t, c, 2)
+			stillWaits(t, waiting)
+			do(t, c, "%s", change)
+			v, err := waiting.Receive()
+			require.NoError(t, err)
+			a, err := standingIn(v)
+			require.NoError(t, err, "%v", v)
+			assert.Equal(t, []int64{0, 1}, []int64{a.Limited, a.Granted})
+			assert.Positive(t, a.WaitMs)
+			stillWaits(t, behind)
+			info := s.Info("throttle")
+			assert.Equal(t, []string{"1", "1"}, []string{info["throttle_waiting"], info["throttle_waited"]})
+		})
+	}
+}
+
+func TestWaitingForAWindowTimesOut(t *testing.T) {
+	t.Parallel()
+	w := startWatched(t)
+	ask(t, w.conn, "CL.LIMIT k WINDOW 1/h")
+	before := w.traces(t, "k")
+	begun := time.Now()
+	a := ask(t, w.conn, "CL.WAIT k WINDOW 1/h TIMEOUT 200ms")
+	assert.GreaterOrEqual(t, time.Since(begun), 200*time.Millisecond)
+	assert.Equal(t, []int64{1, 0}, []int64{a.Limited, a.Granted})
+	assert.GreaterOrEqual(t, a.WaitMs, int64(199))
+	assert.Positive(t, a.RetryAfterMs)
+	begun = time.Now()
+	assert.EqualValues(t, -1, ask(t, w.conn, "CL.WAIT k WINDOW 1/h COST 2 TIMEOUT 10m").RetryAfterMs, "it will never be there")
+	do(t, w.conn, "MULTI")
+	do(t, w.conn, "CL.WAIT k WINDOW 1/h TIMEOUT 10m")
+	assert.EqualValues(t, 1, do(t, w.conn, "EXEC").Elems[0].Elems[1].Int)
+	assert.Less(t, time.Since(begun), 60*time.Second)
+	assert.Equal(t, before, w.traces(t, "k"))
+	behind := startWaiting(t, w.Server, "CL.WAIT k WINDOW 1/h TIMEOUT 0")
+	awaitWaiting(t, w.conn, 1)
+	require.NoError(t, behind.Close())
+	awaitWaiting(t, w.conn, 0)
+	assert.Equal(t, before, w.traces(t, "k"), "one who leaves has reserved nothing")
+	info := w.Info("throttle")
+	assert.Equal(t, []string{"0", "0"}, []string{info["throttle_waiting"], info["throttle_waited"]})
+}
