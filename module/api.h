@@ -101,6 +101,8 @@ enum {
   REQUIRED(ZsetRangeCurrentElement, RedisModuleString *, (RedisModuleKey *, double *score))           \
   REQUIRED(ZsetRangeNext, int, (RedisModuleKey *))                                                    \
   REQUIRED(ZsetRangeStop, void, (RedisModuleKey *))                                                   \
+  REQUIRED(IsKeysPositionRequest, int, (RedisModuleCtx *))                                            \
+  REQUIRED(KeyAtPos, void, (RedisModuleCtx *, int position))                                          \
   REQUIRED(StringToLongLong, int, (const RedisModuleString *, long long *))                           \
   REQUIRED(GetAbsExpire, int64_t, (RedisModuleKey *))                                                 \
   REQUIRED(SetAbsExpire, int, (RedisModuleKey *, int64_t expireAtMs))                                 \

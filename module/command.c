@@ -48,19 +48,33 @@ static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx 
   return API_OK;
 }
 
-// A function of its own, for its large frame. What is wrong with the number of keys is Go's to
-// say, to a call that has none.
+// What is wrong with the number of keys is Go's to say, to a call that has none.
+static int countKeys(RedisModuleString **argv, int argc) {
+  long long keys;
+  if (argc < 2 || api.StringToLongLong(argv[1], &keys) != API_OK || keys < 1 || keys > MAX_KEYS || keys > argc - 2) return 0;
+  return (int)keys;
+}
+
+// To send a client of a cluster to the right node, a server asks the command where its keys are: it does
+// not look at the key specs then (seen on Redis 7.0), unless they are of the simplest kind.
+static int tellKeys(RedisModuleCtx *ctx, int keys) {
+  for (int i = 0; i < keys; i++) api.KeyAtPos(ctx, 2 + i);
+  return API_OK;
+}
+
+// A function of its own, for its large frame.
 __attribute__((noinline)) static int runMany(int index, const throttleTraits *traits, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-  long long keys = 0;
-  if (argc < 2 || api.StringToLongLong(argv[1], &keys) != API_OK || keys < 1 || keys > MAX_KEYS || keys > argc - 2) keys = 0;
   throttleMany many;
-  throttleCall *call = throttleBeginMany(&many, index, (int)keys, argv + 2);
+  throttleCall *call = throttleBeginMany(&many, index, countKeys(argv, argc), argv + 2);
   return run(traits, call, ctx, argv, argc, MAX_ARGS_OF_KEYS);
 }
 
 int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   const throttleTraits *traits = &throttleCommands[index];
-  if (traits->keys == KEYS_COUNTED) return runMany(index, traits, ctx, argv, argc);
+  if (traits->keys == KEYS_COUNTED) {
+    if (api.IsKeysPositionRequest(ctx)) return tellKeys(ctx, countKeys(argv, argc));
+    return runMany(index, traits, ctx, argv, argc);
+  }
   int keys = traits->keys == KEYS_ONE;
   if (keys && argc < 2) {
     stats.errorsArity++;

@@ -58,7 +58,7 @@ func (m *memory) text(s string) *C.char {
 func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c := &room[C.throttleCommand](m, 1)[0]
 	c.name = m.text(strings.ToLower(cmd.Name))
-	c.flags = m.text(cmd.Flags)
+	c.flags = m.text(cmd.ServerFlags())
 	c.categories = m.text(cmd.Categories())
 	c.ownCategories = m.text(cmd.OwnCategories())
 	c.info = m.info(cmd)

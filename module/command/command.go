@@ -53,6 +53,14 @@ func register(cmd *Command) *Command {
 // ReadOnly reports whether the command opens its keys for reading only.
 func (cmd *Command) ReadOnly() bool { return cmd.hasFlag("readonly") }
 
+// ServerFlags are the flags that the command is registered with.
+func (cmd *Command) ServerFlags() string {
+	if cmd.Keys == CountedKeys {
+		return cmd.Flags + " getkeys-api" // the command itself tells where its keys are
+	}
+	return cmd.Flags
+}
+
 func (cmd *Command) hasFlag(flag string) bool {
 	return strings.Contains(" "+cmd.Flags+" ", " "+flag+" ")
 }

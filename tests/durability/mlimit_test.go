@@ -1,0 +1,325 @@
+package durability
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// group is keys that are only ever charged together, the same of each. They are full at the same
+// instant from the first call on, so their values are the same bytes for as long as no call is
+// carried out by half.
+type group struct {
+	keys             []string
+	asked, told      atomic.Int64 // units that were asked for, and that callers know they have
+	tatAtNone        int64
+	firstUnits, cost int64
+}
+
+// An hour puts a unit back: none while a test runs.
+const unitsOfGroup, hourNs = 1_000_000, int64(time.Hour)
+
+func newGroup(t *testing.T, do func(command []string) (resp.Value, error), get func(key string) string, prefix string, n int) *group {
+	t.Helper()
+	g := &group{firstUnits: 3, cost: 1}
+	for i := range n {
+		g.keys = append(g.keys, fmt.Sprintf("%s:%d", prefix, i))
+	}
+	g.cost = g.firstUnits
+	require.NoError(t, g.take(do))
+	g.cost = 1
+	g.tatAtNone = tatIn(t, get(g.keys[0])) - g.firstUnits*hourNs
+	return g
+}
+
+// take asks for units of all keys, of which there are enough.
+func (g *group) take(do func(command []string) (resp.Value, error)) error {
+	command := append(append([]string{"CL.MLIMIT", strconv.Itoa(len(g.keys))}, g.keys...),
+		"RATE", "1/h", "BURST", strconv.Itoa(unitsOfGroup), "COST", fmt.Sprint(g.cost), "COMPACT")
+	g.asked.Add(g.cost)
+	v, err := do(command)
+	if err != nil {
+		return err
+	}
+	n, err := v.Ints()
+	if err != nil {
+		return err
+	}
+	if len(n) != 11 || n[0] != 0 || n[7] != g.cost {
+		return fmt.Errorf("%q answers %v", command, v)
+	}
+	g.told.Add(g.cost)
+	return nil
+}
+
+// requireWhole judges what a server or a file holds: never half of a call, and no unit more than was
+// asked for. atLeast are the units that must be there.
+func requireWhole(t *testing.T, groups []*group, state map[string]string, what string, atLeast func(*group) int64) {
+	t.Helper()
+	for _, g := range groups {
+		first := state[g.keys[0]]
+		for _, key := range g.keys[1:] {
+			require.Equal(t, first, state[key], "%s: half of a call: %s and %s", what, g.keys[0], key)
+		}
+		if first == "" {
+			require.Zero(t, atLeast(g), what)
+			continue
+		}
+		taken := (tatIn(t, first) - g.tatAtNone) / hourNs
+		require.GreaterOrEqual(t, taken, atLeast(g), what)
+		require.LessOrEqual(t, taken, g.asked.Load(), what)
+	}
+}
+
+func none(*group) int64 { return 0 }
+
+func valuesOf(t *testing.T, s *server.Server) map[string]string {
+	t.Helper()
+	values := map[string]string{}
+	for key, entry := range topology.Read(t, s) {
+		values[key] = entry.Value
+	}
+	return values
+}
+
+// A master dies by kill -9 amid calls on several keys, again and again. No replica has half of one,
+// nor has the append-only file, wherever it is cut off.
+func TestKilledAmidCallsOnSeveralKeysLeavesNoHalf(t *testing.T) {
+	begin(t)
+	const cycles, callers, most = 12, 6, 400
+	s := server.Start(t, server.AppendOnly("always"))
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("keys behind a number are declared since Redis 7.0")
+	}
+	replicas := []*server.Server{server.Start(t, server.ReplicaOf(s)), server.Start(t, server.ReplicaOf(s), server.WithoutModule())}
+	c := s.Raw()
+	direct := func(command []string) (resp.Value, error) { return c.Do(command...) }
+	get := func(key string) string { return s.MustDo("GET", key).Text }
+	var groups []*group
+	for i := range 6 {
+		groups = append(groups, newGroup(t, direct, get, fmt.Sprint("g", i), 2+i%4*2))
+	}
+	told := func(g *group) int64 { return g.told.Load() }
+	judgedPrefixes, loaded := 0, 0
+	for cycle := range cycles {
+		topology.AwaitReplicas(t, s, replicas...)
+		var acknowledged atomic.Int64
+		enough := 1 + rand.Int64N(most)
+		reached := make(chan struct{})
+		stop := sync.OnceFunc(func() { close(reached) })
+		var running sync.WaitGroup
+		for range callers {
+			c := s.Raw()
+			running.Go(func() {
+				for {
+					g := groups[rand.IntN(len(groups))]
+					if g.take(func(command []string) (resp.Value, error) { return c.Do(command...) }) != nil {
+						return // killed
+					}
+					if acknowledged.Add(1) == enough {
+						stop()
+					}
+				}
+			})
+		}
+		go func() { running.Wait(); stop() }()
+		<-reached
+		s.Kill()
+		running.Wait()
+		for _, replica := range replicas {
+			require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "down" }, time.Minute, time.Millisecond)
+			requireWhole(t, groups, valuesOf(t, replica), fmt.Sprintf("replica on port %d", replica.Port), none)
+		}
+		judgedPrefixes += requireWholePrefixes(t, groups, s)
+		if cycle%3 == 0 {
+			loaded += requireWholeWhenCut(t, groups, s)
+		}
+		s.Restart()
+		requireWhole(t, groups, valuesOf(t, s), "the server that loaded its file", told)
+	}
+	t.Logf("%d kills; %d prefixes of the file judged, %d cuts loaded by a server", cycles, judgedPrefixes, loaded)
+}
+
+func aofPath(t *testing.T, s *server.Server) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.incr.aof"))
+	require.NoError(t, err)
+	require.Len(t, paths, 1)
+	return paths[0]
+}
+
+// requireWholePrefixes reads the file as a server would, and judges what it would hold after each
+// command that is in no transaction, and after each transaction.
+func requireWholePrefixes(t *testing.T, groups []*group, s *server.Server) (judged int) {
+	t.Helper()
+	file, err := os.ReadFile(aofPath(t, s))
+	require.NoError(t, err)
+	values := map[string]string{}
+	inMulti := false
+	for r := resp.NewReader(bytes.NewReader(file)); ; {
+		v, err := r.Read()
+		if err != nil {
+			break // the end, maybe amid a command
+		}
+		switch name := strings.ToUpper(v.Elems[0].Text); name {
+		case "MULTI", "EXEC":
+			require.Equal(t, inMulti, name == "EXEC")
+			inMulti = name == "MULTI"
+		case "SET":
+			values[v.Elems[1].Text] = v.Elems[2].Text
+		case "SELECT":
+		default:
+			require.Fail(t, "unexpected in the file", "%v", v)
+		}
+		if !inMulti {
+			requireWhole(t, groups, values, "a prefix of the file", none)
+			judged++
+		}
+	}
+	return judged
+}
+
+// requireWholeWhenCut has servers load the file cut off anywhere, amid a transaction and amid a
+// command, too.
+func requireWholeWhenCut(t *testing.T, groups []*group, s *server.Server) (loaded int) {
+	t.Helper()
+	file, err := os.ReadFile(aofPath(t, s))
+	require.NoError(t, err)
+	inside := bytes.LastIndex(file, []byte("MULTI\r\n"))
+	require.Positive(t, inside)
+	cuts := []int{inside + len("MULTI\r\n"), inside + len("MULTI\r\n") + 20}
+	for range 2 {
+		cuts = append(cuts, rand.IntN(len(file)))
+	}
+	for _, cut := range cuts {
+		dir := t.TempDir()
+		require.NoError(t, os.CopyFS(filepath.Join(dir, "appendonlydir"), os.DirFS(filepath.Join(s.Dir, "appendonlydir"))))
+		require.NoError(t, os.Truncate(filepath.Join(dir, "appendonlydir", filepath.Base(aofPath(t, s))), int64(min(cut, len(file)))))
+		reader := server.Start(t, server.Dir(dir), server.AppendOnly("no"), server.Config("aof-load-truncated yes"))
+		requireWhole(t, groups, valuesOf(t, reader), fmt.Sprintf("a server that loaded the file up to byte %d of %d", cut, len(file)), none)
+		reader.Stop()
+		loaded++
+	}
+	return loaded
+}
+
+// In a cluster the keys of a call have to share a slot, which hash tags do; clients are sent to
+// where that is.
+func TestClusterRoutesCallsOnSeveralKeys(t *testing.T) {
+	begin(t)
+	cluster := topology.StartCluster(t)
+	call := func(keys ...string) []string {
+		return append(append([]string{"CL.MLIMIT", strconv.Itoa(len(keys))}, keys...), "RATE", "5/h", "COMPACT")
+	}
+	owner := cluster.Owner(cluster.Slot("{acme}"))
+	for _, node := range cluster.Nodes {
+		v := node.Do(call("{acme}:user:42", "{acme}:org")...)
+		if node == owner {
+			assert.False(t, v.IsError(), v)
+		} else {
+			assert.Equal(t, fmt.Sprintf("MOVED %d %s", cluster.Slot("{acme}"), owner.Addr()), v.Text)
+		}
+		v = node.Do(call("a", "b")...)
+		assert.True(t, strings.HasPrefix(v.Text, "CROSSSLOT"), "%v", v)
+	}
+	client := cluster.Client()
+	for i := range 50 {
+		n, err := client.Do(t.Context(), wordsOf(call(fmt.Sprintf("{%d}:a", i), fmt.Sprintf("{%d}:b", i)))...).Int64Slice()
+		require.NoError(t, err)
+		require.Equal(t, []int64{0, 1, 5, 4, -1, 720_000, 720_000, 1, 0, 0, 1}, n)
+	}
+	var dirty int64
+	for _, master := range cluster.Masters() {
+		dirty += master.MustDo("DBSIZE").Int
+	}
+	assert.EqualValues(t, 102, dirty)
+}
+
+// A slot changes hands while calls on several of its keys come in. What callers were told they have
+// is what the keys were charged, all of them, to the unit.
+func TestSlotChangesHandsUnderCallsOnSeveralKeys(t *testing.T) {
+	program := begin(t)
+	cluster := topology.StartCluster(t)
+	for _, way := range []struct {
+		name    string
+		missing string
+		pass    func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server)
+	}{
+		{name: "key by key, there and back", pass: func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server) {
+			moveKeyByKey(t, c, slot, from, to)
+			moveKeyByKey(t, c, slot, to, from)
+			moveKeyByKey(t, c, slot, from, to)
+		}},
+		{name: "redis-cli reshard", pass: reshard},
+		{name: "as a whole", missing: lacksSlotMigration(program), pass: moveAsAWhole},
+		{name: "failover of the master", pass: failOver},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			if way.missing != "" {
+				t.Skip(way.missing)
+			}
+			cluster.AwaitAgreement()
+			masters := cluster.Masters()
+			from, to := masters[0], masters[1]
+			tag, slot := tagAmongLowest(cluster, from)
+			var sent redirections
+			first := newFollower(t, cluster, &sent)
+			get := func(key string) string { return from.MustDo("GET", key).Text }
+			var groups []*group
+			for i := range 4 {
+				groups = append(groups, newGroup(t, first.do, get, fmt.Sprintf("%s{%s}%d", way.name, tag, i), 2+2*i))
+			}
+			var stopping atomic.Bool
+			var calls atomic.Int64
+			var running sync.WaitGroup
+			for range 8 {
+				f := newFollower(t, cluster, &sent)
+				running.Go(func() {
+					for !stopping.Load() {
+						if !assert.NoError(t, groups[rand.IntN(len(groups))].take(f.do)) {
+							return
+						}
+						calls.Add(1)
+					}
+				})
+			}
+			await := func(more int64) {
+				goal := calls.Load() + more
+				require.Eventually(t, func() bool { return calls.Load() >= goal || t.Failed() }, time.Minute, time.Millisecond)
+			}
+			await(300)
+			way.pass(t, cluster, slot, from, to)
+			await(300)
+			stopping.Store(true)
+			running.Wait()
+			cluster.AwaitAgreement()
+			owner := cluster.Owner(slot)
+			require.NotSame(t, from, owner, "the slot stayed where it was")
+			told := func(g *group) int64 { return g.told.Load() }
+			values := valuesOf(t, owner)
+			requireWhole(t, groups, values, "the slot's owner", told)
+			for _, g := range groups {
+				assert.Equal(t, g.told.Load(), (tatIn(t, values[g.keys[0]])-g.tatAtNone)/hourNs)
+			}
+			replica := cluster.ReplicaOf(owner)
+			topology.AwaitReplicas(t, owner, replica)
+			topology.RequireCopies(t, owner, replica)
+			t.Logf("%d calls; %s", calls.Load(), &sent)
+		})
+	}
+}
