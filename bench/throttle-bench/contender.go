@@ -26,6 +26,7 @@ type contender struct {
 	Group   string               `json:"group"`
 	Call    string               `json:"command"`          // what is measured; skipped where the host does not have the command
 	Beside  string               `json:"beside,omitempty"` // the contender to compare it with; by default the floor of its kind
+	Also    []string             `json:"also,omitempty"`   // calls of the same command that are sent with each, and measured as part of it
 	Samples map[metric][]float64 `json:"samples" yaml:"-"` // one a round
 
 	Kind   string   `json:"-"` // of kinds

@@ -84,7 +84,7 @@ func (l *lineup) slice(ctx context.Context, e *entrant, s shape) map[metric]floa
 	must.Do(err)
 	after := e.host.Fields(ctx)
 	stats := must.Get(after.CommandStats(e.command()))
-	must.Do(e.verifyCounts(before, after, stats, s.calls))
+	must.Do(e.verifyCounts(before, after, stats, s.calls*(1+len(e.Also))))
 
 	cpuUs := (after.CPUSeconds() - 2*before.CPUSeconds() + first.CPUSeconds()) / float64(s.calls) * 1e6
 	figures := map[metric]float64{metricExec: stats.Usec / float64(s.calls), metricCPU: cpuUs}
