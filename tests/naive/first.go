@@ -1,5 +1,7 @@
 package naive
 
+import "fmt"
+
 // first is a counter for a window that begins with the first unit taken and lasts the whole period.
 type first struct {
 	period, count number
@@ -62,3 +64,5 @@ func (f first) outOfReach(now number) bool { return f.used.positive() && now.les
 func (f *first) settle(now number) { *f = f.now(now) }
 
 func (f *first) clone() state { c := *f; return &c }
+
+func (f *first) String() string { return fmt.Sprint(f.used, "@", f.begin) }

@@ -1,5 +1,7 @@
 package naive
 
+import "fmt"
+
 // fixed is a counter for one window of those that its windows divide time into, and what was used in it.
 type fixed struct {
 	windows     windows
@@ -64,3 +66,5 @@ func (f *fixed) outOfReach(now number) bool {
 func (f *fixed) settle(now number) { f.set(now, f.usedNow(now)) }
 
 func (f *fixed) clone() state { c := *f; return &c }
+
+func (f *fixed) String() string { return fmt.Sprint(f.used, "@", f.begin) }

@@ -7,6 +7,7 @@
 package naive
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -52,6 +53,18 @@ func (m *Model) Throttled(now int64) bool {
 }
 
 func (m *Model) exists() bool { return len(m.kept) > 0 || m.ban.positive() }
+
+// String tells all that is kept: two models with the same string go on alike.
+func (m *Model) String() string {
+	if !m.exists() {
+		return ""
+	}
+	s := fmt.Sprint(m.ban, " ", m.expiresMs)
+	for _, k := range m.kept {
+		s += fmt.Sprint(" ", k.kind, " ", k.id, " ", k.state)
+	}
+	return s
+}
 
 func anyOutOfReach(now number, stack []state) bool {
 	return slices.ContainsFunc(stack, func(s state) bool { return s.outOfReach(now) })

@@ -1,5 +1,7 @@
 package naive
 
+import "fmt"
+
 // rate is a bucket of Burst units, of which one comes back every period / count, rounded up to a whole
 // nanosecond (cl.throttle.md). All that is remembered is when it will be full again.
 type rate struct {
@@ -121,3 +123,11 @@ func (r *rate) settle(now number) {
 }
 
 func (r *rate) clone() state { c := *r; return &c }
+
+func (r *rate) String() string {
+	s := fmt.Sprint(r.full, " ", r.queue)
+	for _, l := range r.lifts {
+		s += fmt.Sprint(" ", l.from, "-", l.slot)
+	}
+	return s
+}

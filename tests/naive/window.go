@@ -1,6 +1,9 @@
 package naive
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // window is a log: what was granted when, oldest first. No interval of the period's length holds more
 // than count units.
@@ -144,4 +147,12 @@ func sum(log []grant) number {
 		units = units.plus(g.units)
 	}
 	return units
+}
+
+func (w *window) String() string {
+	s := ""
+	for _, g := range w.log {
+		s += fmt.Sprint(g.units, "@", g.at, " ")
+	}
+	return s
 }

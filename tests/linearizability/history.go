@@ -1,0 +1,101 @@
+package linearizability
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"redis-throttle/tests/clock"
+)
+
+// history is all operations and when they began and ended.
+type history struct {
+	begun    time.Time
+	beginsNs int64 // what the servers' clock says at the beginning
+
+	mutex      sync.Mutex
+	operations []porcupine.Operation
+	unknown    int
+}
+
+func (h *history) now() int64 { return int64(time.Since(h.begun)) }
+
+// note adds an operation that began at an instant and has ended now.
+func (h *history) note(client int, o *operation, began int64, out *outcome) {
+	h.noteUntil(client, o, began, h.now(), out)
+}
+
+// never is the end of an operation that may happen at any time to come.
+const never = math.MaxInt64
+
+func (h *history) noteUntil(client int, o *operation, began, ended int64, out *outcome) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if out.unknown {
+		h.unknown++
+	}
+	h.operations = append(h.operations, porcupine.Operation{ClientId: client, Input: o, Call: began, Output: out, Return: ended})
+}
+
+// ticking moves a clock along with the time that goes by, in steps that nobody who asks it can tell
+// beforehand, until it is stopped. Servers need that: cluster nodes and timers go by it.
+type ticking struct {
+	clock   *clock.Clock
+	begun   time.Time
+	beginNs int64
+
+	mutex   sync.Mutex
+	nowNs   int64
+	history *history // that moves are noted in, if there is one
+
+	stop, stopped chan struct{}
+}
+
+func tick(c *clock.Clock, beginNs int64, steps func() time.Duration) *ticking {
+	t := &ticking{clock: c, begun: time.Now(), beginNs: beginNs, nowNs: beginNs, stop: make(chan struct{}), stopped: make(chan struct{})}
+	go func() {
+		defer close(t.stopped)
+		for {
+			select {
+			case <-t.stop:
+				return
+			case <-time.After(steps()):
+				t.move()
+			}
+		}
+	}()
+	return t
+}
+
+func (t *ticking) end() {
+	close(t.stop)
+	<-t.stopped
+}
+
+func (t *ticking) move() {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	nowNs := t.beginNs + int64(time.Since(t.begun))
+	nowNs -= nowNs % 1000 // the finest that a server tells a command
+	if nowNs <= t.nowNs {
+		return
+	}
+	t.nowNs = nowNs
+	if t.history == nil {
+		t.clock.Set(nowNs)
+		return
+	}
+	began := t.history.now()
+	t.clock.Set(nowNs)
+	t.history.note(0, &operation{event: clockMoves, nowNs: nowNs}, began, &outcome{})
+}
+
+// record begins a history.
+func (t *ticking) record() *history {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.history = &history{begun: time.Now(), beginsNs: t.nowNs}
+	return t.history
+}

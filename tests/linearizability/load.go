@@ -1,0 +1,265 @@
+package linearizability
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redis-throttle/tests/naive"
+	"redis-throttle/tests/resp"
+)
+
+// subject is a key and what callers ask of it.
+type subject struct {
+	key    string
+	limits []naive.Limit
+}
+
+// subjects are keys with limits of all kinds, which a busy client uses up within some calls.
+func subjects(r *rand.Rand) (s []subject) {
+	period := func() time.Duration { return time.Duration(20+r.IntN(80)) * time.Millisecond }
+	count := func() int64 { return 3 + r.Int64N(6) }
+	rate := func() naive.Limit {
+		return naive.Limit{Kind: naive.Rate, Count: count(), Period: period(), Burst: 1 + r.Int64N(6)}
+	}
+	window := naive.Limit{Kind: naive.Window, Count: count(), Period: period()}
+	fixed := naive.Limit{Kind: naive.Fixed, Count: count(), Period: period(), Offset: time.Duration(r.IntN(15)) * time.Millisecond}
+	first := naive.Limit{Kind: naive.First, Count: count(), Period: period()}
+	for name, limits := range map[string][]naive.Limit{
+		"rate": {rate()}, "rates": {rate(), rate()}, "window": {window}, "fixed": {fixed, first}, "stack": {rate(), window, first},
+	} {
+		s = append(s, subject{fmt.Sprintf("%s:%d", name, r.IntN(1e6)), limits})
+	}
+	slices.SortFunc(s, func(a, b subject) int { return strings.Compare(a.key, b.key) })
+	return s
+}
+
+// operation makes up a call.
+func (s subject) operation(r *rand.Rand) *operation {
+	o := naive.Options{Cost: r.Int64N(4)}
+	onlyRates := !slices.ContainsFunc(s.limits, func(l naive.Limit) bool { return l.Kind != naive.Rate })
+	if r.IntN(3) == 0 {
+		o.Terms = terms(r, s.limits)
+	}
+	switch kind := r.IntN(20); {
+	case kind == 0:
+		return s.call("CL.PEEK", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Peek(nowNs, s.limits, o.Cost, o.Terms...) })
+	case kind == 1:
+		for i := range o.Terms {
+			o.Terms[i].Spare = 0
+		}
+		return s.call("CL.REFUND", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Refund(nowNs, s.limits, o.Cost, o.Terms...) })
+	case kind == 2 && r.IntN(3) == 0:
+		d := int64(r.IntN(2) * (1 + r.IntN(5)))
+		return &operation{key: s.key, words: []string{"CL.BAN", s.key, fmt.Sprint(d, "ms")},
+			run: func(m *naive.Model, nowNs int64) []int64 { return []int64{m.Ban(nowNs, d*int64(time.Millisecond))} }}
+	case kind <= 5 && len(s.limits) == 1 && onlyRates:
+		l := s.limits[0]
+		return &operation{key: s.key, words: []string{"CL.THROTTLE", s.key, fmt.Sprint(l.Burst - 1), fmt.Sprint(l.Count), naive.Duration(l.Period), fmt.Sprint(o.Cost)},
+			run: func(m *naive.Model, nowNs int64) []int64 {
+				reply := m.Throttle(nowNs, l.Burst-1, l.Count, l.Period, o.Cost).Throttle()
+				return reply[:]
+			}}
+	case kind <= 8 && onlyRates:
+		return s.wait(r, o)
+	}
+	takes := slices.ContainsFunc(o.Terms, func(t naive.Terms) bool { return t.HasTake })
+	switch word := r.IntN(6); {
+	case word == 0:
+		o.UpTo = !takes
+	case word == 1:
+		o.Strict = true
+	case word == 2:
+		o.Force = r.IntN(2) == 0
+	case word == 3 && onlyRates:
+		o.MaxWait = time.Duration(r.IntN(100)) * time.Millisecond
+	}
+	if o.MaxWait == 0 && r.IntN(15) == 0 {
+		o.Ban = time.Duration(1+r.IntN(5)) * time.Millisecond
+	}
+	return s.call("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, s.limits, o) })
+}
+
+func (s subject) call(name string, o naive.Options, run func(*naive.Model, int64) naive.Reply) *operation {
+	words := append([]string{name, s.key}, naive.Words(s.limits, o.Terms...)...)
+	return &operation{key: s.key, words: append(append(words, o.Words()...), "COMPACT"), run: func(m *naive.Model, nowNs int64) []int64 {
+		fields := run(m, nowNs).Fields()
+		return fields[:]
+	}}
+}
+
+// waited stands for the reply of a CL.WAIT that had to wait. What it says besides is of the instant of the
+// answer.
+var waited = []int64{0, -1}
+
+// wait is a CL.WAIT. It decides when it comes, like a CL.LIMIT with MAXWAIT.
+func (s subject) wait(r *rand.Rand, o naive.Options) *operation {
+	for i := range o.Terms {
+		o.Terms[i].Shadow = false
+	}
+	o.MaxWait = time.Duration(1+r.IntN(60)) * time.Millisecond
+	words := append([]string{"CL.WAIT", s.key}, naive.Words(s.limits, o.Terms...)...)
+	words = append(words, "COST", fmt.Sprint(o.Cost), "TIMEOUT", naive.Duration(o.MaxWait), "COMPACT")
+	return &operation{key: s.key, words: words, run: func(m *naive.Model, nowNs int64) []int64 {
+		fields := m.Take(nowNs, s.limits, o).Fields()
+		return asWaited(words, fields[:])
+	}}
+}
+
+// asWaited is the reply of a call, as far as the instant of its decision determines it.
+func asWaited(words []string, reply []int64) []int64 {
+	if words[0] == "CL.WAIT" && reply[0] == 0 && reply[8] > 0 {
+		return waited
+	}
+	return reply
+}
+
+func terms(r *rand.Rand, limits []naive.Limit) (terms []naive.Terms) {
+	for range limits {
+		t := naive.Terms{Shadow: r.IntN(4) == 0, HasTake: r.IntN(3) == 0}
+		if t.HasTake {
+			t.Take = r.Int64N(4)
+		}
+		if r.IntN(3) == 0 {
+			t.Spare = r.Int64N(3)
+		}
+		terms = append(terms, t)
+	}
+	return terms
+}
+
+// load is clients that call one after the other, until they have made all of their calls.
+type load struct {
+	t       *testing.T
+	seed    uint64
+	history *history
+	// addr is where calls go now.
+	addr     atomic.Pointer[string]
+	subjects []subject
+	clients  int
+	calls    int // of each
+	// crashes is how many calls a client makes until it closes a connection without having read the reply;
+	// 0 for never.
+	crashes int
+	// send sends a call and returns its reply; nil for one that sends it as it is.
+	send func(c *resp.Conn, words []string) (resp.Value, error)
+}
+
+func (l *load) goTo(addr string) { l.addr.Store(&addr) }
+
+// run returns when all clients have made their calls.
+func (l *load) run() {
+	var group sync.WaitGroup
+	for id := range l.clients {
+		group.Go(func() {
+			c := &client{load: l, id: id + 1, r: rand.New(rand.NewPCG(l.seed, uint64(id+1)))}
+			defer c.hangUp()
+			for range l.calls {
+				c.call()
+			}
+		})
+	}
+	group.Wait()
+}
+
+type client struct {
+	*load
+	id   int
+	r    *rand.Rand
+	conn *resp.Conn
+	at   string
+}
+
+func (c *client) hangUp() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// dial connects to where calls go now, as soon as somebody is there.
+func (c *client) dial(addr string) bool {
+	if c.conn != nil && c.at == addr {
+		return true
+	}
+	c.hangUp()
+	conn, err := resp.Dial(addr)
+	if err != nil {
+		time.Sleep(time.Millisecond) // a pause between attempts, which nothing depends on
+		return false
+	}
+	c.conn, c.at = conn, addr
+	return true
+}
+
+// call makes a call up and repeats it until it has happened, or may have.
+func (c *client) call() {
+	o := c.subjects[c.r.IntN(len(c.subjects))].operation(c.r)
+	crash := c.crashes > 0 && c.r.IntN(c.crashes) == 0 && o.words[0] != "CL.WAIT" // whose slot it would give back
+	asking, to := false, ""
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if to == "" {
+			to = *c.addr.Load()
+		}
+		if !c.dial(to) {
+			to, asking = "", false
+			continue
+		}
+		if asking {
+			_, _ = c.conn.Do("ASKING")
+		}
+		began := c.history.now()
+		if crash {
+			_ = c.conn.Send(o.words...)
+			_ = c.conn.Flush()
+			c.hangUp()
+			c.history.noteUntil(c.id, o, began, never, &outcome{unknown: true})
+			return
+		}
+		v, err := c.ask(o.words)
+		if err != nil { // whoever had the connection is no more
+			c.hangUp()
+			c.history.note(c.id, o, began, &outcome{unknown: true})
+			return
+		}
+		if !v.IsError() {
+			reply := []int64{v.Int}
+			if v.Kind != resp.Integer {
+				var err error
+				if reply, err = v.Ints(); err != nil {
+					c.t.Errorf("%q: %v", o.words, v)
+					return
+				}
+			}
+			c.history.note(c.id, o, began, &outcome{reply: asWaited(o.words, reply)})
+			return
+		}
+		words := strings.Fields(v.Text)
+		to, asking = "", false
+		switch words[0] {
+		case "MOVED", "ASK":
+			to, asking = words[2], words[0] == "ASK"
+		case "READONLY", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN": // refused: try again
+			time.Sleep(time.Millisecond) // a pause between attempts, which nothing depends on
+		case "UNBLOCKED":
+			c.history.note(c.id, o, began, &outcome{unknown: true})
+			return
+		default:
+			c.t.Errorf("%q: %v", o.words, v)
+			return
+		}
+	}
+	c.t.Errorf("%q: nobody answers", o.words)
+}
+
+func (c *client) ask(words []string) (resp.Value, error) {
+	if c.send != nil {
+		return c.send(c.conn, words)
+	}
+	return c.conn.Do(words...)
+}
