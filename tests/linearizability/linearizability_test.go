@@ -2,6 +2,7 @@ package linearizability
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -15,11 +16,12 @@ import (
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "the seed of what is called and what goes wrong (0: a new one)")
-	callsFlag = flag.Int("calls", 60, "how many calls each of the eight clients makes")
+	callsFlag = flag.Int("calls", 200, "how many calls each of the eight clients makes")
 )
 
 // scene is a clock, a random source and a load on the servers that a test starts.
@@ -32,7 +34,6 @@ type scene struct {
 }
 
 func newScene(t *testing.T) *scene {
-	t.Parallel()
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -48,21 +49,32 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// run runs the load at a server, beside what goes wrong.
-func (s *scene) run(at *server.Server, faults func(done <-chan struct{})) *history {
+// run runs the load at a server, beside what a test does.
+func (s *scene) run(at *server.Server, does func()) *history {
 	s.load.goTo(at.Addr())
 	s.load.history = s.ticks.record()
-	done, stopped := make(chan struct{}), make(chan struct{})
+	s.load.during = make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		if faults != nil {
-			faults(done)
-		}
+		defer close(s.load.during)
+		does()
 	}()
 	s.load.run()
-	close(done)
 	<-stopped
 	return s.load.history
+}
+
+func nothing() {}
+
+// often does something some times, with pauses of up to d before each.
+func (s *scene) often(times int, d time.Duration, f func()) func() {
+	return func() {
+		for range times {
+			time.Sleep(time.Duration(s.r.Int64N(int64(d))))
+			f()
+		}
+	}
 }
 
 func (s *scene) requireLinearizable(h *history) {
@@ -85,128 +97,101 @@ func (s *scene) show(h *history, key string) {
 	}
 }
 
-// every calls f each time so much has gone by, until done.
-func every(done <-chan struct{}, pause func() time.Duration, f func()) {
-	for {
-		select {
-		case <-done:
-			return
-		case <-time.After(pause()):
-			f()
-		}
-	}
-}
-
-func (s *scene) upTo(d time.Duration) func() time.Duration {
-	r := rand.New(rand.NewPCG(s.load.seed, 1<<33))
-	return func() time.Duration { return time.Duration(r.Int64N(int64(d))) }
-}
-
 func TestConcurrentCallsAreLinearizable(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.load.crashes = 80
-	s.requireLinearizable(s.run(s.clock.Start(), nil))
+	s.requireLinearizable(s.run(s.clock.Start(), nothing))
 }
 
 func TestCallsOfAServerThatPausesAreLinearizable(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	at := s.clock.Start()
-	s.requireLinearizable(s.run(at, func(done <-chan struct{}) {
-		control, length := at.Raw(), s.upTo(10*time.Millisecond)
-		every(done, s.upTo(20*time.Millisecond), func() {
-			if s.r.IntN(2) == 0 {
-				at.Pause()
-				time.Sleep(length())
-				at.Resume()
-				return
-			}
-			_, err := control.Do("CLIENT", "PAUSE", strconv.Itoa(1+int(length().Milliseconds())), []string{"WRITE", "ALL"}[s.r.IntN(2)])
-			assert.NoError(t, err)
-		})
-	}))
+	control := at.Raw()
+	s.requireLinearizable(s.run(at, s.often(20, 20*time.Millisecond, func() {
+		length := time.Duration(1+s.r.IntN(10)) * time.Millisecond
+		if s.r.IntN(2) == 0 {
+			at.Pause()
+			time.Sleep(length)
+			at.Resume()
+			return
+		}
+		_, err := control.Do("CLIENT", "PAUSE", strconv.FormatInt(length.Milliseconds(), 10), []string{"WRITE", "ALL"}[s.r.IntN(2)])
+		assert.NoError(t, err)
+	})))
 }
 
 // What was answered was in the file before.
 func TestCallsOfAServerThatIsKilledAreLinearizable(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	at := s.clock.Start(server.AppendOnly("always"))
-	s.requireLinearizable(s.run(at, func(done <-chan struct{}) {
-		every(done, s.upTo(150*time.Millisecond), func() {
-			at.Kill()
-			assert.NoError(t, at.TryRestart())
-		})
-	}))
+	s.requireLinearizable(s.run(at, s.often(5, 100*time.Millisecond, func() {
+		at.Kill()
+		assert.NoError(t, at.TryRestart())
+	})))
 }
 
 func TestCallsThroughPlannedFailoversAreLinearizable(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	master := s.clock.Start()
 	if !master.Program.AtLeast(7, 0) {
-		t.Skip("FAILOVER is of 6.2 and later, and is tested from 7.0 on")
+		t.Skip("FAILOVER, as it is used here, is of Redis 7.0 and later")
 	}
 	replica := s.clock.Start(server.ReplicaOf(master))
 	awaitReplica(t, master)
-	s.requireLinearizable(s.run(master, func(done <-chan struct{}) {
-		every(done, s.upTo(100*time.Millisecond), func() {
-			control := master.Raw()
-			defer control.Close()
-			v, err := control.Do("FAILOVER", "TO", "127.0.0.1", strconv.Itoa(replica.Port))
-			assert.NoError(t, err)
-			assert.False(t, v.IsError(), "%v", v)
-			if !assert.Eventually(t, func() bool { return role(replica) == "master" && role(master) == "slave" }, patience, time.Millisecond) {
-				return
-			}
-			master, replica = replica, master
-			s.load.goTo(master.Addr())
-			awaitReplica(t, master)
-		})
-	}))
+	s.requireLinearizable(s.run(master, s.often(4, 50*time.Millisecond, func() {
+		v := master.Do("FAILOVER", "TO", "127.0.0.1", strconv.Itoa(replica.Port))
+		if !assert.False(t, v.IsError(), "%v", v) {
+			return
+		}
+		assert.Eventually(t, func() bool { return role(replica) == "master" && role(master) == "slave" }, patience, time.Millisecond)
+		master, replica = replica, master
+		s.load.goTo(master.Addr())
+		awaitReplica(t, master)
+	})))
 }
 
-func role(s *server.Server) string {
-	c := s.Raw()
-	defer c.Close()
-	v, _ := c.Do("INFO", "replication")
-	return server.ParseInfo(v.Text)["role"]
-}
+func role(s *server.Server) string { return s.Info("replication")["role"] }
 
 func awaitReplica(t *testing.T, master *server.Server) {
 	assert.Eventually(t, func() bool {
-		c := master.Raw()
-		defer c.Close()
-		v, err := c.Do("INFO", "replication")
-		return err == nil && strings.Contains(v.Text, "state=online") && !strings.Contains(v.Text, "failover-in-progress")
+		info := master.Info("replication")
+		return strings.Contains(info["slave0"], "state=online") && info["master_failover_state"] == "no-failover"
 	}, patience, time.Millisecond)
 }
 
 // A replica that takes over from a dead master may lack what was written last, of every key, and nothing else.
 func TestAReplicaThatTakesOverForgetsTheLastWritesAndNothingElse(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
-	h := s.takeOver(true)
-	s.requireLinearizable(h)
+	s.requireLinearizable(s.takeOver(true))
 }
 
 // takeOver kills a master in the middle and lets its replica take over, which is noted or not.
 func (s *scene) takeOver(noted bool) *history {
 	master := s.clock.Start()
-	replica := s.clock.Start(server.ReplicaOf(master))
+	link := topology.LinkTo(s, master)
+	replica := s.clock.Start(server.Config(fmt.Sprint("replicaof 127.0.0.1 ", link.Port)))
 	awaitReplica(s.T, master)
-	return s.run(master, func(<-chan struct{}) {
+	control := master.Raw()
+	return s.run(master, func() {
 		history := s.load.history
-		control := master.Raw()
-		for range 3 {
-			time.Sleep(s.upTo(30 * time.Millisecond)())
+		s.often(5, 10*time.Millisecond, func() {
 			began := history.now()
 			if v, err := control.Do("WAIT", "1", "5000"); assert.NoError(s, err) && v.Int == 1 {
 				history.note(0, &operation{event: replicated}, began, &outcome{})
 			}
-		}
-		replica.Pause() // so that there is something to forget
-		time.Sleep(20 * time.Millisecond)
+		})()
+		link.Hold() // so that there is something to forget
+		written := master.InfoInt("replication", "master_repl_offset")
+		assert.Eventually(s, func() bool { return master.InfoInt("replication", "master_repl_offset") > written }, patience, time.Millisecond)
 		began := history.now()
 		master.Kill()
-		replica.Resume()
 		assert.Equal(s, "OK", replica.Do("REPLICAOF", "NO", "ONE").Text)
+		link.Release()
 		if noted {
 			history.note(0, &operation{event: forgets}, began, &outcome{})
 		}
@@ -251,7 +236,7 @@ func TestALimiterThatIsOffByOneIsFoundOut(t *testing.T) {
 			}
 			return v, err
 		}
-		return s.run(s.clock.Start(), nil)
+		return s.run(s.clock.Start(), nothing)
 	})
 }
 
@@ -268,7 +253,7 @@ func TestACallThatHappensTwiceIsFoundOut(t *testing.T) {
 			}
 			return c.Do(words...)
 		}
-		return s.run(s.clock.Start(), nil)
+		return s.run(s.clock.Start(), nothing)
 	})
 }
 

@@ -20,7 +20,7 @@ type subject struct {
 	limits []naive.Limit
 }
 
-// subjects are keys with limits of all kinds, which a busy client uses up within some calls.
+// subjects are keys with limits of all kinds, most of which a busy client uses up within some calls.
 func subjects(r *rand.Rand) (s []subject) {
 	period := func() time.Duration { return time.Duration(20+r.IntN(80)) * time.Millisecond }
 	count := func() int64 { return 3 + r.Int64N(6) }
@@ -30,8 +30,10 @@ func subjects(r *rand.Rand) (s []subject) {
 	window := naive.Limit{Kind: naive.Window, Count: count(), Period: period()}
 	fixed := naive.Limit{Kind: naive.Fixed, Count: count(), Period: period(), Offset: time.Duration(r.IntN(15)) * time.Millisecond}
 	first := naive.Limit{Kind: naive.First, Count: count(), Period: period()}
+	// Nothing of it comes back during a test, so each call tells how many there were before.
+	quota := []naive.Limit{{Kind: naive.Fixed, Count: 1_000_000, Period: 1000 * time.Hour}, {Kind: naive.First, Count: 1_000_001, Period: time.Hour}}
 	for name, limits := range map[string][]naive.Limit{
-		"rate": {rate()}, "rates": {rate(), rate()}, "window": {window}, "fixed": {fixed, first}, "stack": {rate(), window, first},
+		"quota": quota, "rate": {rate()}, "rates": {rate(), rate()}, "window": {window}, "fixed": {fixed, first}, "stack": {rate(), window, first},
 	} {
 		s = append(s, subject{fmt.Sprintf("%s:%d", name, r.IntN(1e6)), limits})
 	}
@@ -133,7 +135,8 @@ func terms(r *rand.Rand, limits []naive.Limit) (terms []naive.Terms) {
 	return terms
 }
 
-// load is clients that call one after the other, until they have made all of their calls.
+// load is clients that call one after the other, until they have made all of their calls, half of them after
+// what a test does meanwhile.
 type load struct {
 	t       *testing.T
 	seed    uint64
@@ -142,7 +145,8 @@ type load struct {
 	addr     atomic.Pointer[string]
 	subjects []subject
 	clients  int
-	calls    int // of each
+	calls    int           // of each
+	during   chan struct{} // closed when the test has done what it does meanwhile
 	// crashes is how many calls a client makes until it closes a connection without having read the reply;
 	// 0 for never.
 	crashes int
@@ -159,12 +163,24 @@ func (l *load) run() {
 		group.Go(func() {
 			c := &client{load: l, id: id + 1, r: rand.New(rand.NewPCG(l.seed, uint64(id+1)))}
 			defer c.hangUp()
-			for range l.calls {
+			for left := l.calls; left > 0; {
+				if left > l.calls/2 || l.isOver() {
+					left--
+				}
 				c.call()
 			}
 		})
 	}
 	group.Wait()
+}
+
+func (l *load) isOver() bool {
+	select {
+	case <-l.during:
+		return true
+	default:
+		return false
+	}
 }
 
 type client struct {
