@@ -55,17 +55,29 @@ func New(t testing.TB, nowNs int64) *Clock {
 // of the processor in between, which cannot be replaced (Valkey 9.1 on ARM).
 func (c *Clock) Start(opts ...server.Option) *server.Server {
 	c.t.Helper()
+	s := server.Start(c.t, append(opts, server.Run(c.Program()))...)
+	c.RequireBy(s)
+	return s
+}
+
+// Program is the server under test with this clock, for whoever starts it.
+func (c *Clock) Program() server.Program {
+	c.t.Helper()
 	p, err := server.DefaultProgram()
 	require.NoError(c.t, err)
 	script := fmt.Sprintf("#!/bin/sh\nLD_PRELOAD=%s THROTTLE_TEST_CLOCK=%s exec %s \"$@\"\n",
 		quoted(c.path("clock.so")), quoted(c.path("now")), quoted(p.Path))
 	p.Path = c.path("server")
 	require.NoError(c.t, os.WriteFile(p.Path, []byte(script), 0o755))
-	s := server.Start(c.t, append(opts, server.Run(p))...)
+	return p
+}
+
+// RequireBy skips the test where a server does not go by this clock.
+func (c *Clock) RequireBy(s *server.Server) {
+	c.t.Helper()
 	if len(s.LogLines("monotonic clock: POSIX")) == 0 {
 		c.t.Skip("the server goes by a counter of the processor")
 	}
-	return s
 }
 
 // Set sets the clock. A test that calls it only while none of its commands is under way knows to the

@@ -163,15 +163,54 @@ func awaitReplica(t *testing.T, master *server.Server) {
 	}, patience, time.Millisecond)
 }
 
+// Keys move to another node and back, one by one, while clients follow MOVED and ASK.
+func TestCallsInAClusterWhoseSlotsMoveAreLinearizable(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	c := topology.StartCluster(t, server.Run(s.clock.Program()))
+	s.clock.RequireBy(c.Nodes[0])
+	masters := c.Masters()
+	s.requireLinearizable(s.run(masters[0], s.often(30, 30*time.Millisecond, func() {
+		slot := c.Slot(s.load.subjects[s.r.IntN(len(s.load.subjects))].key)
+		from := c.Owner(slot)
+		to := masters[s.r.IntN(len(masters))]
+		if from != to {
+			s.moveSlot(c, strconv.Itoa(slot), from, to)
+		}
+	})))
+}
+
+func (s *scene) moveSlot(c *topology.Cluster, slot string, from, to *server.Server) {
+	ok := func(node *server.Server, words ...string) resp.Value {
+		v := node.Do(words...)
+		assert.False(s, v.IsError(), "%q: %v", words, v)
+		return v
+	}
+	ok(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
+	ok(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
+	time.Sleep(time.Duration(s.r.IntN(5)) * time.Millisecond) // calls come in between, with luck
+	for keys := ok(from, "CLUSTER", "GETKEYSINSLOT", slot, "100").Elems; len(keys) > 0; keys = ok(from, "CLUSTER", "GETKEYSINSLOT", slot, "100").Elems {
+		for _, key := range keys {
+			ok(from, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key.Text, "0", "5000")
+		}
+	}
+	ok(to, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
+	for _, node := range c.Masters() {
+		if node != to {
+			ok(node, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
+		}
+	}
+}
+
 // A replica that takes over from a dead master may lack what was written last, of every key, and nothing else.
 func TestAReplicaThatTakesOverForgetsTheLastWritesAndNothingElse(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.requireLinearizable(s.takeOver(true))
+	s.requireLinearizable(s.takeOver(true, false))
 }
 
-// takeOver kills a master in the middle and lets its replica take over, which is noted or not.
-func (s *scene) takeOver(noted bool) *history {
+// takeOver kills a master in the middle and lets its replica take over, which is noted or not, and may lose all.
+func (s *scene) takeOver(noted, losesAll bool) *history {
 	master := s.clock.Start()
 	link := topology.LinkTo(s, master)
 	replica := s.clock.Start(server.Config(fmt.Sprint("replicaof 127.0.0.1 ", link.Port)))
@@ -192,6 +231,9 @@ func (s *scene) takeOver(noted bool) *history {
 		master.Kill()
 		assert.Equal(s, "OK", replica.Do("REPLICAOF", "NO", "ONE").Text)
 		link.Release()
+		if losesAll {
+			replica.MustDo("FLUSHALL")
+		}
 		if noted {
 			history.note(0, &operation{event: forgets}, began, &outcome{})
 		}
@@ -259,5 +301,10 @@ func TestACallThatHappensTwiceIsFoundOut(t *testing.T) {
 
 // A takeover that loses writes, where nobody is told of a takeover.
 func TestWritesThatAreLostAreFoundOut(t *testing.T) {
-	requireNotLinearizable(t, func(s *scene) *history { return s.takeOver(false) })
+	requireNotLinearizable(t, func(s *scene) *history { return s.takeOver(false, false) })
+}
+
+// A takeover that loses also what the replica is known to have had.
+func TestATakeoverThatForgetsMoreIsFoundOut(t *testing.T) {
+	requireNotLinearizable(t, func(s *scene) *history { return s.takeOver(true, true) })
 }
