@@ -107,7 +107,7 @@ func policyList(policies []policy, partitionKey []byte) httpsfv.List {
 // serviceLimits tells of the limit that decided, or of all limits when none did: a key that is banned has
 // nothing left of any.
 func serviceLimits(policies []policy, result Result, partitionKey []byte) httpsfv.List {
-	if result.Rule < 0 {
+	if result.Banned {
 		list := make(httpsfv.List, len(policies))
 		for i, p := range policies {
 			list[i] = serviceLimit(p, 0, max(result.NextAfter, result.RetryAfter), partitionKey)

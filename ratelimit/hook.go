@@ -90,7 +90,7 @@ func (d Decision) Outcome() Outcome {
 // Limit.Named gave, otherwise "default", or "limit-1", "limit-2" and so on of several. It is "" where no limit
 // decided: after an error, and when the key is banned.
 func (d Decision) Policy() string {
-	if d.Err != nil || d.Result.Rule < 0 || d.Result.Rule >= len(d.Limits) {
+	if d.Err != nil || d.Result.Banned || d.Result.Rule >= len(d.Limits) {
 		return ""
 	}
 	return d.Limits.policyName(d.Result.Rule)

@@ -74,7 +74,7 @@ func TestOutcomeAndPolicyOfADecision(t *testing.T) {
 		{Decision{Limits: one}, "allowed", "default"},
 		{Decision{Limits: two}, "allowed", "limit-1"},
 		{Decision{Limits: two, Result: Result{Limited: true, Rule: 1}}, "limited", "daily"},
-		{Decision{Limits: two, Result: Result{Limited: true, Rule: -1}}, "limited", ""}, // a ban
+		{Decision{Limits: two, Result: Result{Limited: true, Banned: true}}, "limited", ""}, // a ban
 		{Decision{Limits: one, Err: fmt.Errorf("wrapped: %w", io.EOF)}, "outage", ""},
 		{Decision{Limits: one, Err: fmt.Errorf("wrapped: %w", context.Canceled)}, "cancelled", ""},
 		{Decision{Limits: one, Err: errors.New("WRONGTYPE")}, "error", ""},
@@ -89,7 +89,7 @@ func TestABannedKeyHasNothingLeftOfAnyLimit(t *testing.T) {
 	t.Parallel()
 	m := Middleware{
 		Limiter: deciderFunc(func(string, Limits) (Result, error) {
-			return Result{Limited: true, Rule: -1, Limit: 5, RetryAfter: 90 * time.Second, ResetAfter: 90 * time.Second}, nil
+			return Result{Limited: true, Banned: true, Limit: 5, RetryAfter: 90 * time.Second, ResetAfter: 90 * time.Second}, nil
 		}),
 		Limits:     Limits{Rate(5, time.Second), Fixed(1000, day).Named("daily")},
 		Key:        func(*http.Request) string { return "k" },

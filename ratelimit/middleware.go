@@ -56,8 +56,7 @@ type Middleware struct {
 	OnError func(r *http.Request, err error)
 
 	// Denied writes the response to a limited request. The header fields are set, the
-	// status is not; nil writes status 429 and a problem document. The Rule of result is -1 when the key is
-	// banned.
+	// status is not; nil writes status 429 and a problem document. No limit decided when result is Banned.
 	Denied func(w http.ResponseWriter, r *http.Request, result Result)
 
 	// PartitionKey goes into the fields as pk: it tells apart the quotas of a client who
@@ -173,7 +172,7 @@ func writeProblem(w http.ResponseWriter, policies []policy, result Result) {
 		Title:  "Abnormal Usage Detected",
 		Status: http.StatusTooManyRequests,
 	}
-	if result.Rule >= 0 {
+	if !result.Banned {
 		problem.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 		problem.Title = "Quota Exceeded"
 		problem.Violated = []string{policies[result.Rule].name}

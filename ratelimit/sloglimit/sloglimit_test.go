@@ -18,7 +18,7 @@ func TestWhatIsLogged(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Second).Named("hourly")}
 	denied := ratelimit.Result{Limited: true, RetryAfter: time.Second, By: ratelimit.FromCache}
-	banned := ratelimit.Result{Limited: true, Rule: -1, RetryAfter: time.Minute}
+	banned := ratelimit.Result{Limited: true, Banned: true, RetryAfter: time.Minute}
 	never := ratelimit.Result{Limited: true, RetryAfter: ratelimit.Never}
 	shown := func(key string) string { return strings.ToUpper(key) }
 	for _, c := range []struct {

@@ -1,6 +1,8 @@
 package ratelimit_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -190,4 +192,23 @@ func TestCombinationsThatOnlyTheServerCanJudgeGetItsError(t *testing.T) {
 	assert.ErrorContains(t, err, "'SHADOW'")
 	_, err = l.Ban(t.Context(), "k", -time.Hour).Result()
 	assert.ErrorContains(t, err, "ratelimit: CL.BAN: ERR duration must be a length of time")
+}
+
+func TestMiddlewareSaysOfABannedKeyThatNoQuotaWasExceeded(t *testing.T) {
+	t.Parallel()
+	l := ratelimit.New(server.Start(t).Client())
+	_, err := l.Ban(t.Context(), "k", time.Hour).Result()
+	require.NoError(t, err)
+	handler := ratelimit.Middleware{
+		Limiter: l,
+		Limits:  ratelimit.Limits{ratelimit.Rate(5, time.Minute), ratelimit.Fixed(100, day)},
+		Key:     func(*http.Request) string { return "k" },
+	}.Wrap(http.NotFoundHandler())
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	assert.Equal(t, http.StatusTooManyRequests, w.Code)
+	assert.Equal(t, `"limit-1";r=0;t=3600, "limit-2";r=0;t=3600`, w.Header().Get("RateLimit"))
+	assert.Equal(t, "3600", w.Header().Get("Retry-After"))
+	assert.Contains(t, w.Body.String(), "#abnormal-usage-detected")
+	assert.NotContains(t, w.Body.String(), "violated-policies")
 }
