@@ -45,8 +45,9 @@ func IsOutage(err error) bool {
 // another server decides in its place.
 var outageCodes = []string{"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}
 
-// outageTexts are those of errors that go-redis does not export.
+// outageTexts are those of errors that go-redis does not export, or of another client.
 var outageTexts = []string{
+	"the slot has no redis node", // rueidis
 	"redis: cluster has no nodes",
 	"redis: all ring shards are down",
 	"redis: all sentinels specified in configuration are unreachable",

@@ -85,6 +85,7 @@ func TestTheModulePathIsSetEverywhereAndBack(t *testing.T) {
 	packages := run(t, dir, "go", "list", "-test", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "work")
 	assert.Contains(t, packages, path+"/ratelimit\n")
 	assert.Contains(t, packages, path+"/ratelimit/guard\n")
+	assert.Contains(t, packages, path+"/ratelimit/rueidislimit\n")
 	assert.Contains(t, packages, path+"/bench/throttle-bench\n")
 	assert.NotContains(t, "\n"+packages, "\n"+was+"/")
 
@@ -108,7 +109,7 @@ func TestWhatIsNoModulePathChangesNothing(t *testing.T) {
 
 // A program that imports the client as README says is asked for what the client needs, and
 // for nothing that the project's tests, the module or the benchmark need. So is one that imports
-// the guard.
+// the guard or the adapter for rueidis.
 func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
 	t.Parallel()
 	needed := []string{
@@ -116,12 +117,13 @@ func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
 		"github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys", // needed by go-redis
 	}
 	for folder, more := range map[string][]string{
-		"ratelimit":       nil,
-		"ratelimit/guard": {"github.com/sony/gobreaker/v2"},
+		"ratelimit":              nil,
+		"ratelimit/guard":        {"github.com/sony/gobreaker/v2"},
+		"ratelimit/rueidislimit": {"github.com/redis/rueidis"},
 	} {
 		dir := t.TempDir()
 		run(t, dir, "go", "mod", "init", "example.org/app")
-		for _, project := range []string{modulePath(t), modulePath(t) + "/ratelimit", modulePath(t) + "/ratelimit/guard"} {
+		for _, project := range []string{modulePath(t), modulePath(t) + "/ratelimit", modulePath(t) + "/ratelimit/guard", modulePath(t) + "/ratelimit/rueidislimit"} {
 			path, err := filepath.Abs(filepath.Join("..", strings.TrimPrefix(project, modulePath(t))))
 			require.NoError(t, err)
 			run(t, dir, "go", "mod", "edit", "-replace", project+"="+path)

@@ -1,0 +1,111 @@
+// Package rueidislimit is redis-throttle for programs that use rueidis: a ratelimit.Limiter
+// on a rueidis client of any kind, and with it all that package ratelimit has, such as its middleware.
+//
+//	limiter := rueidislimit.New(client)
+//	result, err := limiter.Limit(ctx, "user:42", perUser).Result()
+//
+// Calls that go out at the same time share a connection, as always with rueidis: it needs no
+// pipelines. No call that charges units is sent twice.
+package rueidislimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"redis-throttle/ratelimit"
+)
+
+// New returns a Limiter on client. Its methods send, and return when the reply is there or
+// their context is over. A caller of Wait whose context ends leaves the queue.
+func New(client rueidis.Client) *ratelimit.Limiter {
+	return ratelimit.New(sender{client})
+}
+
+type sender struct{ client rueidis.Client }
+
+// Process sends cmd.
+func (s sender) Process(ctx context.Context, cmd redis.Cmder) error {
+	reply, err := s.send(ctx, cmd.Args())
+	if err != nil {
+		cmd.SetErr(err)
+		return err
+	}
+	cmd.(interface{ SetVal(any) }).SetVal(reply) // a Limiter sends nothing but *redis.Cmd
+	return nil
+}
+
+func (s sender) send(ctx context.Context, args []any) (any, error) {
+	command, err := s.build(args)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.client.Do(ctx, command).ToAny()
+	var fromServer *rueidis.RedisError
+	if errors.As(err, &fromServer) {
+		return nil, replyError{fromServer}
+	}
+	return reply, err
+}
+
+func (s sender) build(args []any) (rueidis.Completed, error) {
+	if n, ok := throttleArgs(args); ok {
+		return s.client.B().ClThrottle().Key(args[1].(string)).MaxBurst(n[0]).CountPerPeriod(n[1]).Period(n[2]).Quantity(n[3]).Build(), nil
+	}
+	words := make([]string, len(args))
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			words[i] = arg
+		case int64:
+			words[i] = strconv.FormatInt(arg, 10)
+		default:
+			return rueidis.Completed{}, fmt.Errorf("a word of type %T", arg)
+		}
+	}
+	command := s.client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...)
+	switch words[0] {
+	case "CL.PEEK":
+		return command.ReadOnly(), nil
+	case "CL.WAIT":
+		return command.Blocking().UnblockOnCancel(), nil
+	}
+	return command.Build(), nil
+}
+
+// throttleArgs are the numbers of a CL.THROTTLE as the builder of rueidis takes them: with a
+// period in whole seconds.
+func throttleArgs(args []any) (n [4]int64, ok bool) {
+	if args[0] != "CL.THROTTLE" || len(args) != 2+len(n) {
+		return n, false
+	}
+	for i := range n {
+		if n[i], ok = args[2+i].(int64); !ok {
+			return n, false
+		}
+	}
+	return n, true
+}
+
+// replyError is an error reply that package ratelimit knows for one.
+type replyError struct{ reply *rueidis.RedisError }
+
+// Error is the reply as the server wrote it: rueidis leaves out a code of ERR.
+func (e replyError) Error() string {
+	text := e.reply.Error()
+	if code, _, _ := strings.Cut(text, " "); code != strings.ToUpper(code) {
+		return "ERR " + text
+	}
+	return text
+}
+
+// RedisError marks it as redis.Error.
+func (replyError) RedisError() {}
+
+// Unwrap gives the error of rueidis.
+func (e replyError) Unwrap() error { return e.reply }

@@ -1,0 +1,100 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t)
+	replica := server.Start(t, server.ReplicaOf(master))
+	topology.AwaitReplicas(t, master, replica)
+	sentinels := topology.Watch(t, 3, master, 1)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: topology.MasterName, SentinelAddrs: sentinels.Addrs(),
+		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
+	})
+	defer client.Close()
+	l := ratelimit.New(client)
+	limits := ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Window(9, day)}
+	r, err := l.Limit(t.Context(), "k", limits, ratelimit.Cost(3)).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, r.Remaining)
+	// A slot further away than the client's read timeout.
+	queue := ratelimit.Limits{ratelimit.Rate(1, 1500*time.Millisecond)}
+	for range 2 {
+		waited, err := l.Wait(t.Context(), "queue", queue, 5*time.Second).Result()
+		require.NoError(t, err)
+		require.False(t, waited.Limited)
+	}
+
+	topology.AwaitReplicas(t, master, replica)
+	master.Kill()
+	for err := error(nil); ; {
+		r, err = l.Limit(t.Context(), "k", limits).Result()
+		if err == nil {
+			break
+		}
+		require.True(t, ratelimit.IsOutage(err), "%v", err)
+		require.NoError(t, t.Context().Err())
+	}
+	assert.Same(t, replica, sentinels.AwaitPromotion(t, master, master, replica))
+	assert.EqualValues(t, 1, r.Remaining, "what was charged to the old master counts")
+}
+
+func TestPipelineOfAClusterSendsEachCallToItsNode(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t).Client()
+	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
+	for name, pipe := range map[string]redis.Pipeliner{"pipeline": c.Pipeline(), "{one slot}": c.TxPipeline()} {
+		l := ratelimit.New(pipe)
+		cmds := map[string][]*ratelimit.Cmd{}
+		for i := range 60 {
+			key := fmt.Sprintf("%s:%d", name, i%20)
+			cmds[key] = append(cmds[key], l.Limit(t.Context(), key, limits))
+		}
+		peeks := l.Peek(t.Context(), name, limits)
+		banned := l.Ban(t.Context(), name+":banned", time.Hour)
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err, name)
+		for key, calls := range cmds {
+			for i, call := range calls {
+				r, err := call.Result()
+				require.NoError(t, err, key)
+				assert.Equal(t, i == 2, r.Limited, "%s, call %d", key, i)
+			}
+		}
+		_, err = peeks.Result()
+		require.NoError(t, err, name)
+		d, err := banned.Result()
+		require.NoError(t, err, name)
+		assert.Positive(t, d, name)
+	}
+}
+
+func TestBucketOnEveryKindOfClient(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}})
+	defer ring.Close()
+	for _, client := range []ratelimit.Client{s.Client(), ring, topology.StartCluster(t).Client()} {
+		b := ratelimit.NewBucket(ratelimit.New(client), "k"+fmt.Sprintf("%T", client), ratelimit.Rate(1, time.Hour))
+		assert.True(t, b.Allow(), "%T", client)
+		assert.False(t, b.Allow(), "%T", client)
+		r := b.Reserve()
+		require.True(t, r.OK(), "%T", client)
+		assert.Greater(t, r.Delay(), 50*time.Minute, "%T", client)
+		r.Cancel()
+		assert.InDelta(t, float64(time.Hour), float64(b.Reserve().Delay()), float64(10*time.Minute), "%T", client)
+	}
+}

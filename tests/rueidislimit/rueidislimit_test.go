@@ -1,0 +1,267 @@
+// Package rueidislimit tests the adapter for rueidis against real servers, in a module of its own:
+// whoever imports the adapter is not to get what its tests need.
+package rueidislimit_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/rueidislimit"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+const day = 24 * time.Hour
+
+func connect(t *testing.T, options rueidis.ClientOption) rueidis.Client {
+	t.Helper()
+	options.DisableCache = true
+	options.ConnWriteTimeout = time.Second
+	client, err := rueidis.NewClient(options)
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+func on(s *server.Server) rueidis.ClientOption {
+	return rueidis.ClientOption{InitAddress: []string{s.Addr()}}
+}
+
+// The same calls through both clients, on keys of their own, one right after the other.
+func TestResultsAreThoseOfTheOtherClient(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, resp2 := range []bool{false, true} {
+		options := on(s)
+		options.AlwaysRESP2 = resp2
+		ours, theirs := rueidislimit.New(connect(t, options)), ratelimit.New(s.Client())
+		stack := ratelimit.Limits{ratelimit.Rate(5, day).Burst(3).Take(2), ratelimit.FixedMonths(100, 1).In("Europe/Berlin"), ratelimit.Window(2, time.Hour).Shadow()}
+		lone := ratelimit.Limits{ratelimit.Rate(24, day).Burst(2)}
+		ctx := t.Context()
+		for i, call := range []func(l *ratelimit.Limiter, key string) (ratelimit.Result, error){
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Peek(ctx, key, stack).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Limit(ctx, key, stack).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) { return l.Decide(ctx, key, stack) },
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Limit(ctx, key, stack, ratelimit.Cost(3), ratelimit.Force()).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Refund(ctx, key, stack).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Throttle(ctx, key+"cell", lone[0], ratelimit.Cost(2)).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Throttle(ctx, key+"cell", lone[0]).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Throttle(ctx, key+"half", ratelimit.Rate(1, 1500*time.Millisecond).Burst(1000), ratelimit.Cost(9)).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Limit(ctx, key+"cell", lone, ratelimit.MaxWait(9*time.Hour)).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Wait(ctx, key+"cell", lone, time.Minute).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				if _, err := l.Ban(ctx, key, time.Hour).Result(); err != nil {
+					return ratelimit.Result{}, err
+				}
+				return l.Limit(ctx, key, stack).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Limit(ctx, key, nil).Result()
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Limit(ctx, key, lone, ratelimit.UpTo(), ratelimit.Strict()).Result()
+			},
+		} {
+			began := time.Now()
+			got, gotErr := call(ours, fmt.Sprint("ours", resp2))
+			want, wantErr := call(theirs, fmt.Sprint("theirs", resp2))
+			apart := time.Since(began) + time.Millisecond
+			assert.Equal(t, fmt.Sprint(wantErr), fmt.Sprint(gotErr), "call %d", i)
+			for _, d := range []struct{ want, got *time.Duration }{
+				{&want.RetryAfter, &got.RetryAfter}, {&want.ResetAfter, &got.ResetAfter}, {&want.NextAfter, &got.NextAfter}, {&want.Wait, &got.Wait},
+			} {
+				// The keys were charged at other instants, before this call as well.
+				if (*d.want > 0) == (*d.got > 0) && (*d.want-*d.got).Abs() < apart+time.Second {
+					*d.got = *d.want
+				}
+			}
+			assert.Equal(t, want, got, "call %d", i)
+		}
+	}
+}
+
+// A read timeout does not end a wait, and a caller whose context ends leaves the queue.
+func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := rueidislimit.New(connect(t, on(s)))
+	limits := ratelimit.Limits{ratelimit.Rate(1, 2500*time.Millisecond)}
+	began := time.Now()
+	for range 2 {
+		r, err := l.Wait(t.Context(), "k", limits, time.Minute).Result()
+		require.NoError(t, err)
+		require.False(t, r.Limited)
+	}
+	assert.GreaterOrEqual(t, time.Since(began), 2500*time.Millisecond)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	hourly := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
+	for range 2 {
+		go func() {
+			_, err := l.Wait(ctx, "left", hourly, 0).Result()
+			ended <- err
+		}()
+	}
+	require.NoError(t, <-ended)
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "0" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		r, err := l.Peek(t.Context(), "left", hourly).Result()
+		return err == nil && r.ResetAfter <= time.Hour
+	}, 10*time.Second, time.Millisecond, "the slot is given back")
+}
+
+func TestManyCallersShareAConnection(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := rueidislimit.New(connect(t, on(s)))
+	limits := ratelimit.Limits{ratelimit.Fixed(100, day)}
+	var allowed atomic.Int64
+	var callers sync.WaitGroup
+	for range 50 {
+		callers.Go(func() {
+			for range 10 {
+				if r, err := l.Limit(t.Context(), "k", limits).Result(); assert.NoError(t, err) && !r.Limited {
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	assert.EqualValues(t, 100, allowed.Load())
+}
+
+func TestErrorsAreToldApart(t *testing.T) {
+	t.Parallel()
+	limits := ratelimit.Limits{ratelimit.Rate(5, day)}
+	s := server.Start(t)
+	client := connect(t, on(s))
+	l := rueidislimit.New(client)
+	s.MustDo("RPUSH", "list", "1")
+	_, err := l.Limit(t.Context(), "list", limits).Result()
+	var reply *rueidis.RedisError
+	require.ErrorAs(t, err, &reply)
+	assert.ErrorContains(t, err, "ratelimit: CL.LIMIT: WRONGTYPE")
+	assert.False(t, ratelimit.IsOutage(err))
+
+	_, err = rueidislimit.New(connect(t, on(server.Start(t, server.WithoutModule())))).Limit(t.Context(), "k", limits).Result()
+	require.ErrorIs(t, err, ratelimit.ErrNoModule)
+
+	s.MustDo("REPLICAOF", "127.0.0.1", "1")
+	_, err = l.Limit(t.Context(), "k", limits).Result()
+	require.ErrorContains(t, err, "READONLY")
+	assert.True(t, ratelimit.IsOutage(err))
+	s.MustDo("REPLICAOF", "NO", "ONE")
+
+	s.Pause()
+	_, err = l.Limit(t.Context(), "k", limits).Result()
+	s.Resume()
+	require.Error(t, err)
+	assert.True(t, ratelimit.IsOutage(err), "%v", err)
+
+	s.Kill()
+	_, err = l.Limit(t.Context(), "k", limits).Result()
+	require.Error(t, err)
+	assert.True(t, ratelimit.IsOutage(err), "%v", err)
+}
+
+func TestMiddlewareAndBucketWorkOnIt(t *testing.T) {
+	t.Parallel()
+	l := rueidislimit.New(connect(t, on(server.Start(t))))
+	handler := ratelimit.Middleware{
+		Limiter: l,
+		Limits:  ratelimit.Limits{ratelimit.Rate(1, time.Hour)},
+		Key:     func(*http.Request) string { return "k" },
+	}.Wrap(http.NotFoundHandler())
+	for _, want := range []int{http.StatusNotFound, http.StatusTooManyRequests} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		assert.Equal(t, want, w.Code)
+	}
+	b := ratelimit.NewBucket(l, "bucket", ratelimit.Rate(1, time.Hour))
+	assert.True(t, b.Allow())
+	assert.False(t, b.Allow())
+}
+
+func TestClusterFindsTheNodeOfAKey(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	options := rueidis.ClientOption{ShuffleInit: true}
+	for _, n := range c.Nodes {
+		options.InitAddress = append(options.InitAddress, n.Addr())
+	}
+	l := rueidislimit.New(connect(t, options))
+	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
+	for i := range 30 {
+		key := fmt.Sprint("key", i)
+		for call, limited := range []bool{false, false, true} {
+			r, err := l.Limit(t.Context(), key, limits).Result()
+			require.NoError(t, err)
+			require.Equal(t, limited, r.Limited, "%s, call %d", key, call)
+		}
+		r, err := l.Throttle(t.Context(), key, limits[0]).Result()
+		require.NoError(t, err)
+		require.True(t, r.Limited)
+	}
+}
+
+func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t)
+	replica := server.Start(t, server.ReplicaOf(master))
+	topology.AwaitReplicas(t, master, replica)
+	sentinels := topology.Watch(t, 3, master, 1)
+	l := rueidislimit.New(connect(t, rueidis.ClientOption{
+		InitAddress: sentinels.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: topology.MasterName},
+	}))
+	limits := ratelimit.Limits{ratelimit.Rate(5, day)}
+	r, err := l.Limit(t.Context(), "k", limits, ratelimit.Cost(3)).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, r.Remaining)
+	topology.AwaitReplicas(t, master, replica)
+	master.Kill()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		r, err = l.Limit(ctx, "k", limits).Result()
+		cancel()
+		if err == nil {
+			break
+		}
+		require.True(t, ratelimit.IsOutage(err), "%v", err)
+		require.NoError(t, t.Context().Err())
+	}
+	assert.Same(t, replica, sentinels.AwaitPromotion(t, master, master, replica))
+	assert.EqualValues(t, 1, r.Remaining, "what was charged to the old master counts")
+}
