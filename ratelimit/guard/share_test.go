@@ -58,9 +58,9 @@ type grant struct {
 // wherever calls come.
 func TestProcessesTogetherKeepTheLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		count := rapid.Int64Range(1, 40).Draw(rt, "count")
+		count := rapid.Int64Range(1, 20).Draw(rt, "count")
 		capacity := rapid.Int64Range(1, 40).Draw(rt, "capacity")
-		period := time.Duration(rapid.IntRange(1, 50).Draw(rt, "period in 100 ms")) * 100 * time.Millisecond
+		period := time.Duration(rapid.IntRange(1, 20).Draw(rt, "period in 100 ms")) * 100 * time.Millisecond
 		processes := rapid.IntRange(1, 6).Draw(rt, "processes")
 		kind := rapid.SampledFrom([]string{"RATE", "WINDOW", "FIXED"}).Draw(rt, "kind")
 		limit := map[string]ratelimit.Limit{
@@ -69,8 +69,8 @@ func TestProcessesTogetherKeepTheLimit(t *testing.T) {
 			"FIXED":  ratelimit.Fixed(count, period),
 		}[kind]
 		calls := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) [3]int {
-			return [3]int{rapid.IntRange(0, processes-1).Draw(rt, "process"), rapid.IntRange(1, 4).Draw(rt, "cost"), rapid.IntRange(0, 200).Draw(rt, "pause in ms")}
-		}), 1, 200).Draw(rt, "calls")
+			return [3]int{rapid.IntRange(0, processes-1).Draw(rt, "process"), rapid.IntRange(1, 2).Draw(rt, "cost"), rapid.IntRange(0, 100).Draw(rt, "pause in ms")}
+		}), 50, 200).Draw(rt, "calls")
 
 		var all []grant
 		synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -224,17 +225,28 @@ func TestACallerThatLeavesLosesNoUnits(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	limiter := ratelimit.New(s.Client())
-	b := closed(t, ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: 100 * time.Millisecond}))
+	heeding := ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = true }))
+	b := closed(t, ratelimit.NewBatched(heeding, ratelimit.Batching{MaxAge: 100 * time.Millisecond}))
 	limits := ratelimit.Limits{ratelimit.Rate(100, 365*day)}
 	decide(t, b, "k", limits)
 	s.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
+	var staying sync.WaitGroup
+	for range 2 {
+		staying.Go(func() {
+			time.Sleep(10 * time.Millisecond) // it most likely waits for what the other fetches
+			result, err := b.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			assert.NoError(t, err)
+			assert.False(t, result.Limited)
+		})
+	}
 	_, err := b.Decide(ctx, "k", limits)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.True(t, ratelimit.IsOutage(err))
 	s.Resume()
-	assert.Eventually(t, func() bool { return unitsLeft(t, limiter, "k", limits) == 99 }, 10*time.Second, 10*time.Millisecond)
+	staying.Wait()
+	assert.Eventually(t, func() bool { return unitsLeft(t, limiter, "k", limits) == 97 }, 10*time.Second, 10*time.Millisecond)
 	assert.False(t, decide(t, b, "k", limits).Limited)
 }
 
@@ -366,3 +378,67 @@ func TestBatchedKeepsItsBoundInTotal(t *testing.T) {
 
 // reportedUp is the fineness of the server's cached clock, which may be behind by so much.
 const reportedUp = time.Millisecond
+
+func TestUnitsAreNotHandedOutWhenTheyAreOld(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	const maxAge = 50 * time.Millisecond
+	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{MaxAge: maxAge}))
+	limits := ratelimit.Limits{ratelimit.Window(1_000_000, day)}
+	for range 500 { // so that batches are large
+		decide(t, b, "k", limits)
+	}
+	var fetched time.Time
+	require.Eventually(t, func() bool { // until units are left of a batch that has just come
+		began := time.Now()
+		if decide(t, b, "k", limits).By == ratelimit.FromBatch {
+			return time.Since(fetched) < maxAge/2
+		}
+		fetched = began
+		return false
+	}, 10*time.Second, time.Microsecond)
+	s.Pause() // nothing can be fetched
+	time.Sleep(time.Until(fetched.Add(maxAge)))
+	ctx, cancel := context.WithTimeout(t.Context(), maxAge)
+	defer cancel()
+	_, err := b.Decide(ctx, "k", limits)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	s.Resume()
+}
+
+// A bucket that has filled up again has got the units of the batch back: they are not given twice.
+func TestUnitsThatTheLimitNoLongerCountsAreNotGivenBack(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client())
+	b := ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: time.Hour})
+	limits := ratelimit.Limits{ratelimit.Rate(10, time.Second).Burst(8)}
+	var last ratelimit.Result
+	for range 4 { // batches of 1, 2 and 4: three are left
+		last = decide(t, b, "k", limits)
+	}
+	time.Sleep(last.ResetAfter)
+	require.False(t, decide(t, limiter, "k", limits, ratelimit.Cost(8)).Limited)
+	began := time.Now()
+	require.NoError(t, b.Close(t.Context()))
+	left := unitsLeft(t, limiter, "k", limits)
+	assert.LessOrEqual(t, left, int64(time.Since(began)/(100*time.Millisecond))+1)
+}
+
+func TestABatchIsNoLargerThanUnits(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{Units: 10, MaxAge: time.Minute}))
+	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
+	s.Pause()
+	var waiting sync.WaitGroup
+	for range 100 {
+		waiting.Go(func() {
+			_, err := b.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			assert.NoError(t, err)
+		})
+	}
+	s.Resume()
+	waiting.Wait()
+	assert.GreaterOrEqual(t, asked(s), 10)
+}
