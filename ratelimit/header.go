@@ -26,6 +26,7 @@ type policy struct {
 	unit   string // "" is requests
 	quota  int64
 	window int64 // seconds
+	hidden bool  // a limit with Shadow is none for clients
 }
 
 // policiesOf refuses limits that the server or a field cannot take.
@@ -35,11 +36,11 @@ func policiesOf(limits Limits) ([]policy, error) {
 		if err := limit.check(); err != nil {
 			return nil, fmt.Errorf("ratelimit: %w", err)
 		}
-		p := policy{name: limits.policyName(i), unit: limit.unit}
+		p := policy{name: limits.policyName(i), unit: limit.unit, hidden: limit.shadow}
 		p.quota, p.window = limit.quota()
 		policies[i] = p
 	}
-	if _, err := httpsfv.Marshal(policyList(policies, nil)); err != nil {
+	if _, err := httpsfv.Marshal(policyList(policies, nil)); err != nil { // hidden ones are not written
 		return nil, fmt.Errorf("ratelimit: the names and units of limits must be printable ASCII: %w", err)
 	}
 	return policies, nil
@@ -88,8 +89,11 @@ func fieldInteger(n *big.Rat, roundUp int64) int64 {
 }
 
 func policyList(policies []policy, partitionKey []byte) httpsfv.List {
-	list := make(httpsfv.List, len(policies))
-	for i, p := range policies {
+	list := make(httpsfv.List, 0, len(policies))
+	for _, p := range policies {
+		if p.hidden {
+			continue
+		}
 		item := httpsfv.NewItem(p.name)
 		item.Params.Add("q", p.quota)
 		if p.unit != "" {
@@ -99,7 +103,7 @@ func policyList(policies []policy, partitionKey []byte) httpsfv.List {
 		if partitionKey != nil {
 			item.Params.Add("pk", partitionKey)
 		}
-		list[i] = item
+		list = append(list, item)
 	}
 	return list
 }
@@ -107,14 +111,17 @@ func policyList(policies []policy, partitionKey []byte) httpsfv.List {
 // serviceLimits tells of the limit that decided, or of all limits when none did: a key that is banned has
 // nothing left of any.
 func serviceLimits(policies []policy, result Result, partitionKey []byte) httpsfv.List {
-	if result.Banned {
-		list := make(httpsfv.List, len(policies))
-		for i, p := range policies {
-			list[i] = serviceLimit(p, 0, max(result.NextAfter, result.RetryAfter), partitionKey)
+	list := make(httpsfv.List, 0, len(policies))
+	for i, p := range policies {
+		switch {
+		case p.hidden:
+		case result.undecided():
+			list = append(list, serviceLimit(p, 0, max(result.NextAfter, result.RetryAfter), partitionKey))
+		case i == result.Rule:
+			list = append(list, serviceLimit(p, result.Remaining, result.NextAfter, partitionKey))
 		}
-		return list
 	}
-	return httpsfv.List{serviceLimit(policies[result.Rule], result.Remaining, result.NextAfter, partitionKey)}
+	return list
 }
 
 func serviceLimit(p policy, remaining int64, nextAfter time.Duration, partitionKey []byte) httpsfv.Item {
@@ -170,8 +177,8 @@ func (f *Fields) Set(h http.Header, result Result, partitionKey []byte) {
 // addField adds to what an outer limiter has put there: both fields are lists.
 func addField(h http.Header, name string, list httpsfv.List) {
 	text, err := httpsfv.Marshal(list)
-	if err != nil {
-		return // policiesOf has refused every name that cannot be written
+	if err != nil || text == "" {
+		return // policiesOf has refused every name that cannot be written; an empty list is no field
 	}
 	h.Add(name, text)
 }

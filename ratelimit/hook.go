@@ -88,10 +88,22 @@ func (d Decision) Outcome() Outcome {
 
 // Policy is the name of the limit that decided, as the header fields of Middleware have it: the one that
 // Limit.Named gave, otherwise "default", or "limit-1", "limit-2" and so on of several. It is "" where no limit
-// decided: after an error, and when the key is banned.
+// decided: after an error, when the key is banned, and FromPolicy.
 func (d Decision) Policy() string {
-	if d.Err != nil || d.Result.Banned || d.Result.Rule >= len(d.Limits) {
+	if d.Err != nil || d.Result.By == FromPolicy || d.Result.undecided() || d.Result.Rule >= len(d.Limits) {
 		return ""
 	}
 	return d.Limits.policyName(d.Result.Rule)
 }
+
+// Shadowed is the name of the limit that would have denied the call if it were enforced (Limit.Shadow), "" where
+// there is none.
+func (d Decision) Shadowed() string {
+	if d.Err != nil || !d.Result.Shadowed || d.Result.Shadow >= len(d.Limits) {
+		return ""
+	}
+	return d.Limits.policyName(d.Result.Shadow)
+}
+
+// undecided says that no limit decided.
+func (r Result) undecided() bool { return r.Banned || r.Rule < 0 }

@@ -74,7 +74,8 @@ func TestOutcomeAndPolicyOfADecision(t *testing.T) {
 		{Decision{Limits: one}, "allowed", "default"},
 		{Decision{Limits: two}, "allowed", "limit-1"},
 		{Decision{Limits: two, Result: Result{Limited: true, Rule: 1}}, "limited", "daily"},
-		{Decision{Limits: two, Result: Result{Limited: true, Banned: true}}, "limited", ""}, // a ban
+		{Decision{Limits: two, Result: Result{Limited: true, Banned: true}}, "limited", ""},
+		{Decision{Limits: two, Result: Result{By: FromPolicy}}, "allowed", ""},
 		{Decision{Limits: one, Err: fmt.Errorf("wrapped: %w", io.EOF)}, "outage", ""},
 		{Decision{Limits: one, Err: fmt.Errorf("wrapped: %w", context.Canceled)}, "cancelled", ""},
 		{Decision{Limits: one, Err: errors.New("WRONGTYPE")}, "error", ""},
@@ -103,6 +104,26 @@ func TestABannedKeyHasNothingLeftOfAnyLimit(t *testing.T) {
 	assert.Equal(t, "0", w.Header().Get("X-RateLimit-Remaining"))
 	assert.JSONEq(t, `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
 		"title":"Abnormal Usage Detected","status":429}`, w.Body.String())
+}
+
+// A limit that is only tried out is none for clients.
+func TestShadowsAreNotTold(t *testing.T) {
+	t.Parallel()
+	limits := Limits{Rate(5, time.Second).Shadow(), Fixed(1000, day).Named("daily")}
+	policies, err := policiesOf(limits)
+	require.NoError(t, err)
+	h := http.Header{}
+	result := Result{Rule: 1, Remaining: 7, Shadowed: true}
+	setHeader(h, policies, result, nil)
+	assert.Equal(t, http.Header{"Ratelimit-Policy": {`"daily";q=1000;w=86400`}, "Ratelimit": {`"daily";r=7`}}, h)
+	assert.Equal(t, "limit-1", Decision{Limits: limits, Result: result}.Shadowed())
+	assert.Empty(t, Decision{Limits: limits, Result: Result{Rule: 1}}.Shadowed())
+
+	policies, err = policiesOf(limits[:1])
+	require.NoError(t, err)
+	h = http.Header{}
+	setHeader(h, policies, Result{}, nil)
+	assert.Empty(t, h)
 }
 
 // There is nothing to tell of a limit that nobody looked at.

@@ -96,7 +96,7 @@ func (m Middleware) Wrap(next http.Handler) http.Handler {
 		}
 		if result.By == FromPolicy {
 			if result.Limited {
-				m.unavailable(w)
+				m.unavailable(w, result.RetryAfter)
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -141,16 +141,16 @@ func (m Middleware) failed(w http.ResponseWriter, r *http.Request, next http.Han
 	case !IsOutage(err):
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 	case m.FailClosed:
-		m.unavailable(w)
+		m.unavailable(w, 0)
 	default:
 		next.ServeHTTP(w, r)
 	}
 }
 
-// unavailable answers a request that nobody could decide about.
-func (m Middleware) unavailable(w http.ResponseWriter) {
+// unavailable answers a request that nobody could decide about. retryAfter is when somebody may, 0 if unknown.
+func (m Middleware) unavailable(w http.ResponseWriter, retryAfter time.Duration) {
 	if m.OutageRetryAfter >= 0 {
-		setRetryAfter(w.Header(), m.OutageRetryAfter) // at least a second
+		setRetryAfter(w.Header(), max(m.OutageRetryAfter, retryAfter)) // at least a second
 	}
 	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }
@@ -172,7 +172,7 @@ func writeProblem(w http.ResponseWriter, policies []policy, result Result) {
 		Title:  "Abnormal Usage Detected",
 		Status: http.StatusTooManyRequests,
 	}
-	if !result.Banned {
+	if !result.undecided() {
 		problem.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 		problem.Title = "Quota Exceeded"
 		problem.Violated = []string{policies[result.Rule].name}

@@ -235,7 +235,7 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	case !result.Limited:
 		return nil
 	case result.By == ratelimit.FromPolicy:
-		return g.unavailable()
+		return g.unavailable(result.RetryAfter)
 	}
 	return denied(r.limits, result)
 }
@@ -250,7 +250,7 @@ func (g *gate) failed(ctx context.Context, method string, err error) error {
 	case !ratelimit.IsOutage(err):
 		return errMistake
 	case g.FailClosed:
-		return g.unavailable()
+		return g.unavailable(0)
 	}
 	return nil
 }

@@ -46,13 +46,13 @@ func denied(limits ratelimit.Limits, result ratelimit.Result) error {
 	return withDetails(codes.ResourceExhausted, limited, details...)
 }
 
-// unavailable answers a call that nobody could decide about.
-func (g *gate) unavailable() error {
+// unavailable answers a call that nobody could decide about. retryAfter is when somebody may, 0 if unknown.
+func (g *gate) unavailable(retryAfter time.Duration) error {
 	err := errors.New("the rate limit of this call cannot be checked right now")
 	if g.OutageRetryAfter < 0 {
 		return withDetails(codes.Unavailable, err)
 	}
-	return withDetails(codes.Unavailable, err, retryInfo(cmp.Or(g.OutageRetryAfter, time.Second)))
+	return withDetails(codes.Unavailable, err, retryInfo(cmp.Or(max(g.OutageRetryAfter, retryAfter), time.Second)))
 }
 
 func retryInfo(d time.Duration) *errdetails.RetryInfo {

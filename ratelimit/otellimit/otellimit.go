@@ -4,13 +4,15 @@
 //	observe, err := otellimit.New(otellimit.Options{})
 //	limiter := ratelimit.Observed(ratelimit.New(client), observe)
 //
-// It has two instruments, a counter and a histogram in seconds:
+// It has three instruments, two counters and a histogram in seconds:
 //
 //	ratelimit.decisions           ratelimit.outcome, ratelimit.policy, ratelimit.by
+//	ratelimit.shadowed            ratelimit.policy
 //	ratelimit.decision.duration   ratelimit.by
 //
 // The outcome is allowed, limited, outage, cancelled or error. The policy is the name of the limit that decided
-// (ratelimit.Limit.Named), "" where none did. By is where it was decided: server, cache, batch, local or policy.
+// (ratelimit.Limit.Named), "" where none did; of shadowed it is the limit that would have denied the call if it were
+// enforced (ratelimit.Limit.Shadow). By is where it was decided: server, cache, batch, local or policy.
 //
 // There is no attribute for keys: each value would be a time series, clients could make as many as they like, and keys may
 // hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason the names of limits must
@@ -63,19 +65,25 @@ func New(o Options) (func(context.Context, ratelimit.Decision), error) {
 	if err != nil {
 		return nil, err
 	}
+	shadowed, err := meter.Int64Counter("ratelimit.shadowed", metric.WithUnit("{decision}"),
+		metric.WithDescription("Decisions that a limit would have denied if it were enforced."))
+	if err != nil {
+		return nil, err
+	}
 	durations, err := meter.Float64Histogram("ratelimit.decision.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long callers waited for a decision of the rate limiter."),
 		metric.WithExplicitBucketBoundaries(50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1))
 	if err != nil {
 		return nil, err
 	}
-	r := &recorder{Options: o, decisions: decisions, durations: durations, sets: map[kind]measured{}}
+	r := &recorder{Options: o, decisions: decisions, shadowed: shadowed, durations: durations, sets: map[kind]measured{}}
 	return r.observe, nil
 }
 
 type recorder struct {
 	Options
 	decisions metric.Int64Counter
+	shadowed  metric.Int64Counter
 	durations metric.Float64Histogram
 
 	mu   sync.RWMutex
@@ -100,6 +108,9 @@ func (r *recorder) observe(ctx context.Context, d ratelimit.Decision) {
 	m := r.attributes(k)
 	r.decisions.Add(ctx, 1, m.add...)
 	r.durations.Record(ctx, d.Duration.Seconds(), m.record...)
+	if policy := d.Shadowed(); policy != "" {
+		r.shadowed.Add(ctx, 1, metric.WithAttributeSet(r.set(PolicyKey.String(policy))))
+	}
 	if r.WithoutEvents || k.outcome == ratelimit.Allowed || k.outcome == ratelimit.Cancelled {
 		return
 	}
@@ -115,18 +126,20 @@ func (r *recorder) attributes(k kind) measured {
 	if ok {
 		return m
 	}
-	set := func(own ...attribute.KeyValue) metric.MeasurementOption {
-		return metric.WithAttributeSet(attribute.NewSet(append(own, r.Attributes...)...))
-	}
 	by := ByKey.String(k.by.String())
 	m = measured{
-		add:    []metric.AddOption{set(OutcomeKey.String(k.outcome.String()), PolicyKey.String(k.policy), by)},
-		record: []metric.RecordOption{set(by)},
+		add:    []metric.AddOption{metric.WithAttributeSet(r.set(OutcomeKey.String(k.outcome.String()), PolicyKey.String(k.policy), by))},
+		record: []metric.RecordOption{metric.WithAttributeSet(r.set(by))},
 	}
 	r.mu.Lock()
 	r.sets[k] = m
 	r.mu.Unlock()
 	return m
+}
+
+// set is own with the attributes of all measurements.
+func (r *recorder) set(own ...attribute.KeyValue) attribute.Set {
+	return attribute.NewSet(append(own, r.Attributes...)...)
 }
 
 func event(k kind, d ratelimit.Decision) []attribute.KeyValue {

@@ -4,13 +4,15 @@
 //	prometheus.MustRegister(metrics)
 //	limiter := ratelimit.Observed(ratelimit.New(client), metrics.Observe)
 //
-// It has two metrics:
+// It has three metrics:
 //
 //	ratelimit_decisions_total{outcome, policy, by}
+//	ratelimit_shadowed_total{policy}
 //	ratelimit_decision_duration_seconds{by}
 //
 // The outcome is allowed, limited, outage, cancelled or error. The policy is the name of the limit that decided
-// (ratelimit.Limit.Named), "" where none did. By is where it was decided: server, cache, batch, local or policy.
+// (ratelimit.Limit.Named), "" where none did; of shadowed it is the limit that would have denied the call if it were
+// enforced (ratelimit.Limit.Shadow). By is where it was decided: server, cache, batch, local or policy.
 //
 // There is no label for keys: each value would be a time series for ever, clients could make as many as they like, and
 // keys may hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason the names of
@@ -38,6 +40,7 @@ type Options struct {
 // Metrics is a prometheus.Collector.
 type Metrics struct {
 	decisions *prometheus.CounterVec
+	shadowed  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 }
 
@@ -54,6 +57,10 @@ func New(o Options) *Metrics {
 			Namespace: o.Namespace, Name: "decisions_total", ConstLabels: o.ConstLabels,
 			Help: "Decisions of the rate limiter, by outcome, by the limit that decided, and by where it was decided.",
 		}, []string{"outcome", "policy", "by"}),
+		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: o.Namespace, Name: "shadowed_total", ConstLabels: o.ConstLabels,
+			Help: "Decisions that a limit would have denied if it were enforced, by that limit.",
+		}, []string{"policy"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: o.Namespace, Name: "decision_duration_seconds", ConstLabels: o.ConstLabels, Buckets: o.Buckets,
 			Help: "How long callers waited for a decision of the rate limiter, by where it was decided.",
@@ -65,17 +72,22 @@ func New(o Options) *Metrics {
 func (m *Metrics) Observe(_ context.Context, d ratelimit.Decision) {
 	by := d.Result.By.String()
 	m.decisions.WithLabelValues(d.Outcome().String(), d.Policy(), by).Inc()
+	if policy := d.Shadowed(); policy != "" {
+		m.shadowed.WithLabelValues(policy).Inc()
+	}
 	m.durations.WithLabelValues(by).Observe(d.Duration.Seconds())
 }
 
 // Describe is of prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.decisions.Describe(ch)
+	m.shadowed.Describe(ch)
 	m.durations.Describe(ch)
 }
 
 // Collect is of prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.decisions.Collect(ch)
+	m.shadowed.Collect(ch)
 	m.durations.Collect(ch)
 }

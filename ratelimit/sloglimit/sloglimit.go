@@ -68,7 +68,7 @@ func (l *logger) observe(ctx context.Context, d ratelimit.Decision) {
 	attrs = append(attrs, slog.String("by", d.Result.By.String()), slog.Duration("duration", d.Duration))
 	message := "rate limited"
 	if outcome == ratelimit.Denied {
-		if policy := d.Policy(); policy != "" {
+		if policy := d.Policy(); !d.Result.Banned {
 			attrs = append(attrs, slog.String("policy", policy))
 		} else {
 			message = "banned"

@@ -39,7 +39,7 @@ func calls(t *testing.T, ctx context.Context, observers ...func(context.Context,
 	t.Helper()
 	s := server.Start(t)
 	limiter := ratelimit.Observed(ratelimit.New(s.Client(quick)), observers...)
-	hourly := ratelimit.Limits{ratelimit.Fixed(100, day), ratelimit.Rate(2, day).Named("twice")}
+	hourly := ratelimit.Limits{ratelimit.Fixed(100, day), ratelimit.Rate(2, day).Named("twice"), ratelimit.Rate(1, day).Named("trial").Shadow()}
 	for _, limited := range []bool{false, false, true} {
 		result, err := limiter.Decide(ctx, "secret:ann", hourly)
 		require.NoError(t, err)
@@ -65,7 +65,10 @@ ratelimit_decisions_total{by="server",limiter="api",outcome="allowed",policy="tw
 ratelimit_decisions_total{by="server",limiter="api",outcome="limited",policy="twice"} 1
 ratelimit_decisions_total{by="server",limiter="api",outcome="error",policy=""} 1
 ratelimit_decisions_total{by="server",limiter="api",outcome="outage",policy=""} 1
-`), "ratelimit_decisions_total"))
+# HELP ratelimit_shadowed_total Decisions that a limit would have denied if it were enforced, by that limit.
+# TYPE ratelimit_shadowed_total counter
+ratelimit_shadowed_total{limiter="api",policy="trial"} 2
+`), "ratelimit_decisions_total", "ratelimit_shadowed_total"))
 
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -97,6 +100,12 @@ func TestOpenTelemetryCountsDecisions(t *testing.T) {
 	for _, m := range collected.ScopeMetrics[0].Metrics {
 		switch data := m.Data.(type) {
 		case metricdata.Sum[int64]:
+			if m.Name == "ratelimit.shadowed" {
+				require.Len(t, data.DataPoints, 1)
+				assert.EqualValues(t, 2, data.DataPoints[0].Value)
+				assert.Equal(t, "limiter=api,ratelimit.policy=trial", data.DataPoints[0].Attributes.Encoded(attribute.DefaultEncoder()))
+				continue
+			}
 			assert.Equal(t, "ratelimit.decisions", m.Name)
 			for _, point := range data.DataPoints {
 				counts[point.Attributes.Encoded(attribute.DefaultEncoder())] = point.Value
@@ -142,7 +151,7 @@ func TestSpansAreLeftAloneWhenToldTo(t *testing.T) {
 	require.NoError(t, err)
 	spans := tracetest.NewSpanRecorder()
 	ctx, span := trace.NewTracerProvider(trace.WithSpanProcessor(spans)).Tracer("").Start(t.Context(), "request")
-	observe(ctx, ratelimit.Decision{Result: ratelimit.Result{Limited: true, Rule: -1}})
+	observe(ctx, ratelimit.Decision{Result: ratelimit.Result{Limited: true, Banned: true}})
 	span.End()
 	require.Len(t, spans.Ended(), 1)
 	assert.Empty(t, spans.Ended()[0].Events())
