@@ -1,0 +1,45 @@
+package promlimit_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/examples"
+	"redis-throttle/ratelimit/promlimit"
+)
+
+func TestMain(m *testing.M) { examples.Main(m) }
+
+func ExampleNew() {
+	client := redis.NewClient(&redis.Options{Addr: examples.Addr})
+	defer client.Close()
+
+	metrics := promlimit.New(promlimit.Options{})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics)
+	limiter := ratelimit.Observed(ratelimit.New(client), metrics.Observe)
+	limits := ratelimit.Limits{ratelimit.Rate(2, time.Hour).Named("hourly")}
+	for range 3 {
+		_, _ = limiter.Decide(context.Background(), "counted:42", limits)
+	}
+
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "ratelimit_decisions_total") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// ratelimit_decisions_total{by="server",outcome="allowed",policy="hourly"} 2
+	// ratelimit_decisions_total{by="server",outcome="limited",policy="hourly"} 1
+}

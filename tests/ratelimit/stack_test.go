@@ -1,0 +1,134 @@
+package ratelimit_test
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/keyby"
+	"redis-throttle/ratelimit/sloglimit"
+	"redis-throttle/tests/server"
+)
+
+// A whole service: limits by address for everybody behind a proxy, by API key and route inside, observed and logged.
+func TestAStackOfMiddlewares(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	var log bytes.Buffer
+	limiter := ratelimit.Observed(ratelimit.New(s.Client()),
+		sloglimit.New(sloglimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), PerSecond: 1000}))
+	outer := ratelimit.Middleware{
+		Limiter:    limiter,
+		Limits:     ratelimit.Limits{ratelimit.Rate(6, day).Named("address")},
+		Key:        keyby.Prefixed("ip:", keyby.Client(netip.MustParsePrefix("127.0.0.0/8"))),
+		XRateLimit: ratelimit.XRateLimitSeconds,
+	}
+	inner := ratelimit.Middleware{
+		Limiter: limiter,
+		Key:     keyby.Prefixed("key:", keyby.SHA256(keyby.Header("X-Api-Key"))),
+		Routes: []ratelimit.Route{
+			{Pattern: "POST /orders/{id}", Limits: ratelimit.Limits{ratelimit.Rate(1, day).Named("orders"), ratelimit.Fixed(100, day).Named("daily")}},
+			{Pattern: "/files/", Limits: ratelimit.Limits{ratelimit.Rate(2, day).Named("files")}},
+		},
+		XRateLimit: ratelimit.XRateLimitSeconds,
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /orders/{id}", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.PathValue("id")) })
+	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	web := httptest.NewServer(outer.Wrap(inner.Wrap(mux)))
+	t.Cleanup(web.Close)
+
+	for _, c := range []struct {
+		rule      string
+		method    string
+		path      string
+		status    int
+		policies  []string // behind that of the outer one
+		remaining string   // X-RateLimit-Remaining, of whichever has fewer units left
+		violated  string
+	}{
+		{"an order", "POST", "/orders/1", 200, []string{`"orders";q=1;w=86400, "daily";q=100;w=86400`}, "0", ""},
+		{"no more orders", "POST", "/orders/2", 429, []string{`"orders";q=1;w=86400, "daily";q=100;w=86400`}, "0", "orders"},
+		{"a file", "GET", "/files/a", 200, []string{`"files";q=2;w=86400`}, "1", ""},
+		{"no route", "GET", "/", 200, nil, "2", ""},
+		{"another file", "GET", "/files/b", 200, []string{`"files";q=2;w=86400`}, "0", ""},
+		{"no more files", "GET", "/files/c", 429, []string{`"files";q=2;w=86400`}, "0", "files"},
+		{"no more from this address", "GET", "/", 429, nil, "0", "address"},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), c.method, web.URL+c.path, nil)
+		require.NoError(t, err)
+		request.Header.Set("X-Api-Key", "s3cret")
+		request.Header.Set("X-Forwarded-For", "198.51.100.1, 203.0.113.7")
+		response, err := web.Client().Do(request)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		require.NoError(t, err)
+		assert.Equal(t, c.status, response.StatusCode, c.rule)
+		assert.Equal(t, append([]string{`"address";q=6;w=86400`}, c.policies...), response.Header.Values("RateLimit-Policy"), c.rule)
+		assert.Len(t, response.Header.Values("RateLimit"), 1+len(c.policies), c.rule)
+		assert.Equal(t, c.remaining, response.Header.Get("X-RateLimit-Remaining"), c.rule)
+		assert.Equal(t, c.status == 429, response.Header.Get("Retry-After") != "", c.rule)
+		if c.violated != "" {
+			assert.Contains(t, string(body), `"violated-policies":["`+c.violated+`"]`, c.rule)
+		}
+		if c.method == "POST" && c.status == 200 {
+			assert.Equal(t, "1", string(body), "the path values of the handler are its own")
+		}
+	}
+
+	keys, err := s.Client().Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	hash := keyby.Hash("s3cret")
+	assert.ElementsMatch(t, []string{"ip:203.0.113.7", "POST /orders/{id} key:" + hash, "/files/ key:" + hash}, keys)
+
+	assert.Equal(t, 3, strings.Count(log.String(), "level=INFO msg=\"rate limited\""), log.String())
+	assert.Equal(t, 3, strings.Count(log.String(), "\n"), "nothing about requests that are let through")
+	for _, policy := range []string{"orders", "files", "address"} {
+		assert.Contains(t, log.String(), "policy="+policy)
+	}
+}
+
+func TestARequestOfABannedKey(t *testing.T) {
+	t.Parallel()
+	redisServer := server.Start(t)
+	s := site(t, ratelimit.Middleware{
+		Limiter: ratelimit.New(redisServer.Client()), Key: everybody, XRateLimit: ratelimit.XRateLimitUnix,
+		Limits: ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Fixed(1000, day).Named("daily")},
+	})
+	redisServer.MustDo("CL.BAN", "everybody", "30")
+	response, body := get(t, s)
+	assert.Equal(t, 429, response.StatusCode)
+	assert.Regexp(t, `^"limit-1";r=0;t=(\d+), "daily";r=0;t=(\d+)$`, response.Header.Get("RateLimit"))
+	assert.Regexp(t, `^\d+$`, response.Header.Get("Retry-After"))
+	assert.Equal(t, "0", response.Header.Get("X-RateLimit-Remaining"))
+	assert.Contains(t, body, "#abnormal-usage-detected")
+	assert.NotContains(t, body, "violated-policies")
+}
+
+func TestRetryAfterOfAnOutage(t *testing.T) {
+	t.Parallel()
+	redisServer := server.Start(t)
+	redisServer.Kill()
+	for after, want := range map[time.Duration]string{0: "1", time.Minute: "60", 1500 * time.Millisecond: "2", -1: ""} {
+		s := site(t, ratelimit.Middleware{
+			Limiter: ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second })),
+			Limits:  ratelimit.Limits{ratelimit.Rate(1, day)}, Key: everybody,
+			FailClosed: true, OutageRetryAfter: after, OnError: func(*http.Request, error) {},
+		})
+		response, _ := get(t, s)
+		assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+		assert.Equal(t, want, response.Header.Get("Retry-After"), after)
+	}
+}
