@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,8 @@ func TestTheModulePathIsSetEverywhereAndBack(t *testing.T) {
 	assert.Contains(t, packages, path+"/ratelimit\n")
 	assert.Contains(t, packages, path+"/ratelimit/guard\n")
 	assert.Contains(t, packages, path+"/ratelimit/rueidislimit\n")
+	assert.Contains(t, packages, path+"/ratelimit/grpclimit\n")
+	assert.Contains(t, packages, path+"/tests/adapters\n")
 	assert.Contains(t, packages, path+"/bench/throttle-bench\n")
 	assert.NotContains(t, "\n"+packages, "\n"+was+"/")
 
@@ -109,7 +112,7 @@ func TestWhatIsNoModulePathChangesNothing(t *testing.T) {
 
 // A program that imports the client as README says is asked for what the client needs, and
 // for nothing that the project's tests, the module or the benchmark need. So is one that imports
-// the guard or the adapter for rueidis.
+// the guard or what connects the client to another library.
 func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
 	t.Parallel()
 	needed := []string{
@@ -119,11 +122,14 @@ func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
 	for folder, more := range map[string][]string{
 		"ratelimit":              nil,
 		"ratelimit/guard":        {"github.com/sony/gobreaker/v2"},
+		"ratelimit/promlimit":    {"github.com/prometheus/", "github.com/beorn7/perks", "github.com/munnerz/goautoneg", "google.golang.org/protobuf"},
+		"ratelimit/otellimit":    {"go.opentelemetry.io/", "github.com/go-logr/"},
+		"ratelimit/grpclimit":    {"google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "golang.org/x/"},
 		"ratelimit/rueidislimit": {"github.com/redis/rueidis"},
 	} {
 		dir := t.TempDir()
 		run(t, dir, "go", "mod", "init", "example.org/app")
-		for _, project := range []string{modulePath(t), modulePath(t) + "/ratelimit", modulePath(t) + "/ratelimit/guard", modulePath(t) + "/ratelimit/rueidislimit"} {
+		for _, project := range []string{modulePath(t), modulePath(t) + "/ratelimit", modulePath(t) + "/" + folder} {
 			path, err := filepath.Abs(filepath.Join("..", strings.TrimPrefix(project, modulePath(t))))
 			require.NoError(t, err)
 			run(t, dir, "go", "mod", "edit", "-replace", project+"="+path)
@@ -132,7 +138,9 @@ func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(dir, "go.sum"))
 		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
-			assert.Contains(t, append(more, needed...), strings.Fields(line)[0], folder)
+			module := strings.Fields(line)[0]
+			assert.True(t, slices.ContainsFunc(append(more, needed...), func(path string) bool { return strings.HasPrefix(module, path) }),
+				"%s needs %s", folder, module)
 		}
 	}
 }
