@@ -1,0 +1,168 @@
+package exhaustive
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/module/command"
+)
+
+// depth is that of the sequences: some seconds in a run of all tests, and some minutes in make prove.
+func depth() int {
+	switch {
+	case os.Getenv("PROVE") != "":
+		return 5
+	case testing.Short():
+		return 2
+	default:
+		return 3
+	}
+}
+
+// worlds are those whose steps may go back, and the same with a clock that only goes forth: there, every denial has
+// to be right, too.
+func worlds() []*World {
+	var all []*World
+	for _, one := range []struct {
+		name  string
+		keys  []*Limits
+		steps []int64 // forth; of a scale that fits the periods
+		moves func(*World)
+	}{
+		{"RATE", []*Limits{{All: []Limit{Rate(2, 4, 2)}}}, []int64{0, 1, 3, 2000}, ordinary},
+		{"RATE that is rounded", []*Limits{{All: []Limit{Rate(3, 10, 3)}}}, []int64{0, 1, 4, 7}, ordinary},
+		{"RATE with a larger burst", []*Limits{{All: []Limit{Rate(1, 3, 4)}}}, []int64{0, 1, 5}, ordinary},
+		{"RATE with MAXWAIT", []*Limits{{All: []Limit{Rate(1, 2, 2)}}}, []int64{0, 1, 3, 8}, waiting},
+		{"WINDOW", []*Limits{{All: []Limit{Window(3, 5)}}}, []int64{0, 1, 2, 2000}, ordinary},
+		{"WINDOW of more charges than entries", []*Limits{{All: []Limit{CrowdedWindow(75, 96)}}}, []int64{0, 1, 2, 24}, crowding},
+		{"FIXED", []*Limits{{All: []Limit{Fixed(3, 4)}}}, []int64{0, 1, 3, 2000}, ordinary},
+		{"FIRST", []*Limits{{All: []Limit{First(3, 4)}}}, []int64{0, 1, 3, 2000}, ordinary},
+		{"RATE and WINDOW", []*Limits{{All: []Limit{Rate(2, 4, 3), Window(4, 7)}}}, []int64{0, 1, 4}, stacked},
+		{"all four kinds", []*Limits{{All: []Limit{Rate(2, 4, 3), Window(4, 7), Fixed(3, 5), First(4, 9)}}}, []int64{0, 1, 4}, stacked},
+		{"RATE twice", []*Limits{{All: []Limit{Rate(2, 2, 2), Rate(3, 9, 3)}}}, []int64{0, 1, 3, 8}, func(w *World) { stacked(w); waiting(w) }},
+		{"bans", []*Limits{{All: []Limit{Rate(2, 4, 2)}}}, []int64{0, 1, 3, 2000}, banning},
+		{"bans of a stack", []*Limits{{All: []Limit{Window(2, 3), First(3, 9)}}}, []int64{0, 1, 4}, banning},
+		{"two keys", []*Limits{{All: []Limit{Rate(1, 3, 2)}}, {All: []Limit{Window(2, 4)}}}, []int64{0, 1, 3}, func(w *World) {
+			for key := range w.Keys {
+				w.Call(command.Limit, key, "", 1)
+				w.Call(command.Limit, key, "COST 2", 2)
+				w.Ban(key, 2)
+			}
+		}},
+	} {
+		for _, back := range [][]int64{nil, {-1, -3}} {
+			w := &World{Name: one.name, Keys: one.keys, StepsMs: append(append([]int64{}, one.steps...), back...)}
+			if back != nil {
+				w.Name += ", clock set back"
+			}
+			one.moves(w)
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+func ordinary(w *World) {
+	w.Call(command.Limit, 0, "", 1)
+	w.Call(command.Limit, 0, "COST 2", 2)
+	w.Call(command.Limit, 0, "COST 3 UPTO", 3)
+	w.Call(command.Limit, 0, "COST 2 STRICT", 2)
+	w.Call(command.Limit, 0, "COST 2 FORCE", 2)
+	w.Call(command.Refund, 0, "", 1)
+	w.Call(command.Peek, 0, "", 1)
+}
+
+func crowding(w *World) {
+	ordinary(w)
+	w.Before = 72
+}
+
+func waiting(w *World) {
+	w.Call(command.Limit, 0, "", 1)
+	w.Call(command.Limit, 0, "MAXWAIT 3ms", 1)
+	w.Call(command.Limit, 0, "COST 2 MAXWAIT 100ms", 2)
+}
+
+// stacked has no refunds: what each limit of a stack gives back, the answer does not tell.
+func stacked(w *World) {
+	w.Call(command.Limit, 0, "", 1)
+	w.Call(command.Limit, 0, "COST 2", 2)
+	w.Call(command.Limit, 0, "COST 3 UPTO", 3)
+	w.Call(command.Limit, 0, "COST 2 STRICT", 2)
+	w.Call(command.Peek, 0, "COST 2", 2)
+}
+
+func banning(w *World) {
+	w.Call(command.Limit, 0, "", 1)
+	w.Call(command.Limit, 0, "COST 2 BAN 3ms", 2)
+	w.Call(command.Limit, 0, "COST 2 STRICT BAN 2ms", 2)
+	w.Call(command.Limit, 0, "FORCE", 1)
+	w.Call(command.Peek, 0, "", 1)
+	w.Ban(0, 2)
+	w.Ban(0, 0)
+}
+
+func TestEverySequenceKeepsThePromises(t *testing.T) {
+	var states, calls int
+	for _, w := range worlds() {
+		t.Run(w.Name, func(t *testing.T) {
+			r := w.Explore(depth())
+			require.Empty(t, r.Problem)
+			assert.NotZero(t, r.Granted)
+			assert.NotZero(t, r.Limited)
+			t.Log(r)
+			states, calls = states+r.States, calls+r.Calls
+		})
+	}
+	t.Logf("%d states, %d calls", states, calls)
+}
+
+// Every ledger finds one unit too many and every check one that is too strict: with a promise of one less, and of one more,
+// each world has a sequence that breaks it.
+func TestAPromiseOffByOneIsFound(t *testing.T) {
+	for _, w := range worlds() {
+		for _, by := range []int64{-1, 1} {
+			if by > 0 && (strings.Contains(w.Name, "set back") || len(w.Keys[0].All) > 1 || strings.Contains(w.Name, "MAXWAIT")) {
+				continue // late for another reason, or limited by another limit
+			}
+			t.Run(fmt.Sprintf("%s by %d", w.Name, by), func(t *testing.T) {
+				spoiled := *w
+				spoiled.Keys = nil
+				for _, limits := range w.Keys {
+					other := &Limits{Name: limits.Name}
+					for _, l := range limits.All {
+						l.ledger = l.ledger.clone()
+						spoil(l.ledger, by)
+						other.All = append(other.All, l)
+					}
+					spoiled.Keys = append(spoiled.Keys, other)
+				}
+				r := spoiled.Explore(5)
+				require.NotEmpty(t, r.Problem)
+				want := "one unit too many"
+				if by > 0 {
+					want = "limited, though there is room"
+				}
+				require.Contains(t, r.Problem, want)
+			})
+		}
+	}
+}
+
+func spoil(l ledger, by int64) {
+	switch l := l.(type) {
+	case *rate:
+		l.capacity += by
+	case *window:
+		l.count += by
+	case *fixed:
+		l.count += by
+	case *first:
+		l.count += by
+	}
+}

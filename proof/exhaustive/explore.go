@@ -1,0 +1,484 @@
+package exhaustive
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"redis-throttle/module/command"
+)
+
+// begin is the reading of the clock when a history begins, a multiple of every small period.
+const begin = int64(1_700_000_000_000) * ms
+
+// Limit is a limit as a call says it, with its promise.
+type Limit struct {
+	Words  string
+	ledger ledger
+	// longestNs is how long a caller may be told to wait at most, whatever the clock did: the documented bound.
+	longestNs func(units int64) int64
+}
+
+func Rate(count, periodMs, capacity int64) Limit {
+	emissionNs := (periodMs*ms + count - 1) / count
+	return Limit{
+		Words:     fmt.Sprintf("RATE %d/%dms BURST %d", count, periodMs, capacity),
+		ledger:    &rate{count: count, periodNs: periodMs * ms, capacity: capacity},
+		longestNs: func(units int64) int64 { return units * emissionNs },
+	}
+}
+
+// Window may be late by 1/64 of the period, for a clock that was set back by a slot more.
+func Window(count, periodMs int64) Limit {
+	return Limit{
+		Words:     fmt.Sprintf("WINDOW %d/%dms", count, periodMs),
+		ledger:    &window{count: count, periodNs: periodMs * ms},
+		longestNs: func(int64) int64 { return periodMs*ms + periodMs*ms/64 },
+	}
+}
+
+// CrowdedWindow is one of which more charges are in a period than are remembered one by one.
+func CrowdedWindow(count, periodMs int64) Limit {
+	l := Window(count, periodMs)
+	l.ledger = &window{count: count, periodNs: periodMs * ms, lateNs: periodMs * ms / 64}
+	return l
+}
+
+func Fixed(count, periodMs int64) Limit {
+	return Limit{
+		Words:     fmt.Sprintf("FIXED %d/%dms", count, periodMs),
+		ledger:    &fixed{count: count, periodNs: periodMs * ms},
+		longestNs: func(int64) int64 { return periodMs * ms },
+	}
+}
+
+func First(count, periodMs int64) Limit {
+	return Limit{
+		Words:     fmt.Sprintf("FIXED %d/%dms FIRST", count, periodMs),
+		ledger:    &first{count: count, periodNs: periodMs * ms},
+		longestNs: func(int64) int64 { return periodMs * ms },
+	}
+}
+
+// Move is one call; its words follow the key and the limits.
+type Move struct {
+	Command *command.Command
+	Words   string
+	units   int64
+	key     int   // of World.Keys
+	ban     int64 // ns, of CL.BAN and of BAN
+	args    [][]byte
+}
+
+// Limits are those that a key is asked with.
+type Limits struct {
+	Name string
+	All  []Limit
+}
+
+func (l *Limits) words() string {
+	var all []string
+	for _, limit := range l.All {
+		all = append(all, limit.Words)
+	}
+	return strings.Join(all, " ")
+}
+
+// World is what is explored: keys with their limits, the steps that the clock may take, and the calls.
+type World struct {
+	Name    string
+	Keys    []*Limits
+	StepsMs []int64
+	Moves   []Move
+	// Before is how many calls of the first move there are, a step of 1 ms apart, before the sequences begin.
+	Before int
+}
+
+// Call adds a call of units.
+func (w *World) Call(cmd *command.Command, key int, words string, units int64) {
+	line := "k" + strconv.Itoa(key) + " " + w.Keys[key].words()
+	if words != "" {
+		line += " " + words
+	}
+	m := Move{Command: cmd, Words: words, units: units, key: key}
+	if _, after, found := strings.Cut(words, "BAN "); found {
+		forMs, err := strconv.ParseInt(strings.TrimSuffix(strings.Fields(after)[0], "ms"), 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		m.ban = forMs * ms
+	}
+	w.add(m, line)
+}
+
+// Ban adds CL.BAN.
+func (w *World) Ban(key int, forMs int64) {
+	words := strconv.FormatInt(forMs, 10) + "ms"
+	w.add(Move{Command: command.Ban, Words: words, key: key, ban: forMs * ms}, "k"+strconv.Itoa(key)+" "+words)
+}
+
+func (w *World) add(m Move, line string) {
+	for _, word := range strings.Fields(line) {
+		m.args = append(m.args, []byte(word))
+	}
+	w.Moves = append(w.Moves, m)
+}
+
+// state is where a history has come to.
+type state struct {
+	nowNs, elapsedNs int64
+	keys             []keyState
+	from             *state // and how
+	how              step
+}
+
+// step is a move and its answer.
+type step struct {
+	ns     int64
+	move   *Move
+	answer [10]int64
+	n      int
+}
+
+func (s *step) String() string {
+	return fmt.Sprintf("%+dms %s -> %v", s.ns/ms, joined(s.move), s.answer[:s.n])
+}
+
+type keyState struct {
+	value    string // nothing is no key
+	expiryMs int64
+	ledgers  []ledger
+	// exact says that nothing has happened yet after which a limiter may be late: a clock that was set back, a denied call
+	// that was charged, a refund.
+	exact    bool
+	banUntil int64 // by the clock
+	// banStands says that the clock has not come to the end of the ban yet. Afterwards it may be forgotten, also by
+	// a clock that is set back then.
+	banStands bool
+}
+
+func (s *state) clone() *state {
+	other := &state{nowNs: s.nowNs, elapsedNs: s.elapsedNs, keys: make([]keyState, len(s.keys)), from: s}
+	for i, k := range s.keys {
+		other.keys[i] = k
+		other.keys[i].ledgers = make([]ledger, len(k.ledgers))
+		for j, l := range k.ledgers {
+			other.keys[i].ledgers[j] = l.clone()
+		}
+	}
+	return other
+}
+
+// key is equal for states of which the same follows.
+func (s *state) key(b []byte) []byte {
+	b = strconv.AppendInt(b[:0], s.nowNs-begin, 36)
+	for i := range s.keys {
+		k := &s.keys[i]
+		b = append(b, '|')
+		b = strconv.AppendQuote(b, k.value)
+		b = strconv.AppendInt(append(b, ' '), k.expiryMs, 36)
+		b = strconv.AppendBool(append(b, ' '), k.exact)
+		b = strconv.AppendBool(append(b, ' '), k.banStands)
+		b = strconv.AppendInt(append(b, ' '), max(k.banUntil-s.nowNs, 0), 36)
+		for _, l := range k.ledgers {
+			b = l.key(append(b, ';'))
+		}
+	}
+	return b
+}
+
+func (s *state) history() string {
+	if s.from == nil {
+		return ""
+	}
+	return s.from.history() + "\n  " + s.how.String()
+}
+
+// Result is what was explored.
+type Result struct {
+	Depth     int    // of the sequences that were all tried
+	Moves     int    // of which each call is one: a step of the clock and a command
+	States    int    // that differ
+	Calls     int    // that were decided
+	Sequences string // moves to the power of depth
+	Granted   int
+	Limited   int
+	Problem   string
+}
+
+func (r Result) String() string {
+	return fmt.Sprintf("depth %d: %s sequences, %d states, %d calls (%d granted, %d limited)", r.Depth, r.Sequences, r.States, r.Calls, r.Granted, r.Limited)
+}
+
+// Explore tries all sequences of up to depth moves. Two that lead to the same state are
+// followed as one: what comes after depends on the state alone, and breadth first the first to come there has the most
+// moves left.
+func (w *World) Explore(depth int) (r Result) {
+	r.Moves = len(w.StepsMs) * len(w.Moves)
+	x := &explorer{World: w, result: &r, key: &command.Key{}}
+	x.call.Key, x.call.Past = x.key, &command.Past{}
+	start := &state{nowNs: begin}
+	for _, limits := range w.Keys {
+		k := keyState{exact: true}
+		for _, l := range limits.All {
+			k.ledgers = append(k.ledgers, l.ledger.clone())
+		}
+		start.keys = append(start.keys, k)
+	}
+	for range w.Before {
+		if r.Problem = x.move(start, ms, &w.Moves[0]); r.Problem != "" {
+			return r
+		}
+	}
+	var key []byte
+	seen := map[string]struct{}{string(start.key(nil)): {}}
+	level := []*state{start}
+	for r.Depth < depth && len(level) > 0 {
+		var next []*state
+		for _, s := range level {
+			for _, stepMs := range w.StepsMs {
+				for i := range w.Moves {
+					child := s.clone()
+					if r.Problem = x.move(child, stepMs*ms, &w.Moves[i]); r.Problem != "" {
+						r.Problem += " after" + child.history()
+						return r
+					}
+					key = child.key(key)
+					if _, known := seen[string(key)]; !known {
+						seen[string(key)] = struct{}{}
+						next = append(next, child)
+					}
+				}
+			}
+		}
+		r.Depth++
+		r.States = len(seen)
+		r.Sequences = power(r.Moves, r.Depth)
+		level = next
+	}
+	return r
+}
+
+func power(n, exponent int) string {
+	f := 1.0
+	for range exponent {
+		f *= float64(n)
+	}
+	if f < 1e15 {
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return fmt.Sprintf("%.1e", f)
+}
+
+type explorer struct {
+	*World
+	result *Result
+	call   command.Call
+	key    *command.Key
+}
+
+// run decides a move on what a key holds.
+func (x *explorer) run(k *keyState, m *Move, nowNs int64) *command.Call {
+	c := &x.call
+	c.NowNs, c.Args, c.ArgCount = nowNs, m.args, len(m.args)
+	*x.key = command.Key{}
+	if k.expiryMs > 0 && k.expiryMs <= nowNs/ms {
+		k.value, k.expiryMs = "", 0
+	}
+	if k.value != "" {
+		x.key.Kind, x.key.Value = command.String, []byte(k.value)
+	}
+	c.Run(m.Command)
+	return c
+}
+
+func keep(c *command.Call, k *keyState) {
+	switch c.Effect {
+	case command.Set:
+		k.value = string(c.NewValue)
+		switch {
+		case c.ExpireAtMs == 0:
+		case c.ExpireNoEarlier && c.Kind != command.Absent:
+			k.expiryMs = max(k.expiryMs, c.ExpireAtMs)
+		default:
+			k.expiryMs = c.ExpireAtMs
+		}
+	case command.Delete:
+		k.value, k.expiryMs = "", 0
+	}
+}
+
+// move makes a step of the clock and a call, and says what is wrong with the answer.
+func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
+	fromNs := s.nowNs
+	s.nowNs += stepNs
+	s.elapsedNs += max(stepNs, 0)
+	for i := range s.keys {
+		k := &s.keys[i]
+		k.exact = k.exact && stepNs >= 0
+		k.banStands = k.banStands && k.banUntil > s.nowNs
+		for _, l := range k.ledgers {
+			l.pass(fromNs, s.nowNs, s.elapsedNs)
+		}
+	}
+	k := &s.keys[m.key]
+	c := x.run(k, m, s.nowNs)
+	x.result.Calls++
+	keep(c, k)
+	s.how = step{ns: stepNs, move: m}
+	if c.Reply == command.ReplyError {
+		return "error: " + string(c.Error)
+	}
+	s.how.n = copy(s.how.answer[:], c.Integers)
+	switch m.Command {
+	case command.Ban:
+		if m.ban == 0 {
+			k.banUntil, k.banStands = 0, false
+		} else {
+			k.prolongBan(s.nowNs + m.ban)
+		}
+		return ""
+	case command.Refund:
+		if back := -c.Integers[7]; back > 0 {
+			k.exact = false
+			for _, l := range k.ledgers {
+				l.refund(back)
+			}
+		}
+		return ""
+	}
+	return x.check(s, k, m, c)
+}
+
+// prolongBan never shortens.
+func (k *keyState) prolongBan(untilNs int64) {
+	k.banUntil, k.banStands = max(k.banUntil, untilNs), true
+}
+
+func joined(m *Move) string {
+	words := make([]string, len(m.args))
+	for i, arg := range m.args {
+		words[i] = string(arg)
+	}
+	return m.Command.Name + " " + strings.Join(words, " ")
+}
+
+// check holds the answer of a decision to the promises.
+func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (problem string) {
+	var answer [10]int64
+	copy(answer[:], c.Integers)
+	limited, rule, remaining, retryMs, granted, waitMs := answer[0] != 0, answer[1], answer[3], answer[4], answer[7], answer[8]
+	force, upTo, strict := strings.Contains(m.Words, "FORCE"), strings.Contains(m.Words, "UPTO"), strings.Contains(m.Words, "STRICT")
+	waits := strings.Contains(m.Words, "MAXWAIT")
+	if limited {
+		x.result.Limited++
+	} else {
+		x.result.Granted++
+	}
+	peek := m.Command == command.Peek
+	banned := k.banStands || rule == 0
+	switch {
+	case banned && (!limited || rule != 0 || granted != 0 && !force):
+		return "let through in spite of a ban"
+	case banned && retryMs*ms < k.banUntil-s.nowNs:
+		return "told to come back before the ban ends"
+	case rule == 0 && k.banUntil <= s.nowNs:
+		return "a ban that nobody made"
+	case limited && granted != 0 && !force:
+		return "limited and granted"
+	case !limited && !peek && !upTo && granted != m.units:
+		return "let through without all of its units"
+	}
+	if c.Effect == command.Keep && granted != 0 {
+		return "granted and not written"
+	}
+	if peek && c.Effect != command.Keep {
+		return "a look that writes"
+	}
+	if granted > 0 {
+		at := s.elapsedNs + waitMs*ms
+		for i, l := range k.ledgers {
+			if !l.grant(at, granted, force) {
+				return fmt.Sprintf("one unit too many of limit %d", i+1)
+			}
+		}
+	}
+	if limited && strict {
+		k.exact = false
+	}
+	if banned {
+		if strict && m.ban > 0 {
+			k.prolongBan(s.nowNs + m.ban)
+		}
+		return ""
+	}
+	if limited && m.ban > 0 && retryMs >= 0 {
+		k.banUntil, k.banStands = s.nowNs+m.ban, true
+		if retryMs*ms < m.ban {
+			return "told to come back before the ban ends"
+		}
+	}
+	// Never too strict.
+	if limited && k.exact && !waits && retryMs >= 0 {
+		room := true
+		for _, l := range k.ledgers {
+			room = room && l.room(m.needs(upTo))
+		}
+		if room {
+			return "limited, though there is room"
+		}
+	}
+	if limited && retryMs == 0 && !force {
+		return "limited, to be tried again at once"
+	}
+	// A look after the clock was set back tells times that begin when a decision writes them down.
+	if limited && retryMs > 0 && !force && m.ban == 0 && (k.exact || !peek) {
+		if problem := x.checkRetry(s, k, m, retryMs); problem != "" {
+			return problem
+		}
+		if !waits {
+			longest := int64(0)
+			for _, limit := range x.Keys[m.key].All {
+				longest = max(longest, limit.longestNs(m.needs(upTo)))
+			}
+			if !x.indebted() && (retryMs-1)*ms >= longest {
+				return "told to wait longer than is documented"
+			}
+		}
+	}
+	if remaining < 0 {
+		return "fewer than no units remain"
+	}
+	return ""
+}
+
+// indebted reports whether units may have been forced or reserved, after which a wait has no bound but those.
+func (x *explorer) indebted() bool {
+	for i := range x.Moves {
+		if strings.Contains(x.Moves[i].Words, "FORCE") || strings.Contains(x.Moves[i].Words, "MAXWAIT") {
+			return true
+		}
+	}
+	return false
+}
+
+// needs is how many units have to be there.
+func (m *Move) needs(upTo bool) int64 {
+	if upTo {
+		return min(m.units, 1)
+	}
+	return m.units
+}
+
+// checkRetry repeats a call that was limited: after its retry after it passes, a millisecond before it does not.
+func (x *explorer) checkRetry(s *state, k *keyState, m *Move, retryMs int64) (problem string) {
+	again := *k // the ledgers are not touched
+	if c := x.run(&again, m, s.nowNs+retryMs*ms); c.Integers[0] != 0 {
+		return fmt.Sprintf("limited again after the %d ms it was told", retryMs)
+	}
+	again = *k
+	if c := x.run(&again, m, s.nowNs+(retryMs-1)*ms); c.Integers[0] == 0 {
+		return fmt.Sprintf("told to wait %d ms where %d would do", retryMs, retryMs-1)
+	}
+	return ""
+}
