@@ -85,13 +85,14 @@ func TestALargeTableStaysInOrder(t *testing.T) {
 		var table Table
 		table.Resize(n)
 		for i := range 10 * n {
-			table.Hit(0, fmt.Append(nil, random.IntN(3*n)), nowNs)
+			table.Hit(0, fmt.Append(nil, random.IntN(3*n)), table.halvedNs+1)
 			if i%n != 0 {
 				continue
 			}
-			for at, place := range table.order {
-				require.Equal(t, int32(at), table.entries[place.entry].place)
-				require.LessOrEqual(t, table.order[max(at-1, 0)/2].count, place.count)
+			requireOrder(t, &table)
+			if i%(3*n) == 0 {
+				table.fade(nowNs + int64(i/n)*halfLifeNs)
+				requireOrder(t, &table)
 			}
 		}
 		require.Len(t, table.index, n)
@@ -99,6 +100,24 @@ func TestALargeTableStaysInOrder(t *testing.T) {
 			require.Equal(t, hash, table.entries[e].hash)
 		}
 	}
+}
+
+func requireOrder(t *testing.T, table *Table) {
+	runs := 1
+	for at, place := range table.order {
+		require.Equal(t, int32(at), table.entries[place.entry].place)
+		own := table.runs[place.run]
+		if at == len(table.order)-1 {
+			require.Equal(t, int32(at), own.last)
+			break
+		}
+		if next := table.order[at+1].run; next != place.run {
+			runs++
+			require.Equal(t, int32(at), own.last)
+			require.Less(t, own.count, table.runs[next].count, "runs of one count are one")
+		}
+	}
+	require.Len(t, table.unused, len(table.runs)-runs)
 }
 
 func TestTheListIsInOrder(t *testing.T) {

@@ -29,7 +29,9 @@ const (
 type Table struct {
 	entries []entry
 	names   [][MaxKeyLen]byte // of the entries
-	order   []place           // a heap of all entries, the one with the lowest count on top
+	order   []place           // all entries, from the lowest count to the highest
+	runs    []run             // of entries with one count
+	unused  []int32           // runs that none is of
 	index   map[uint64]int32  // entries by the hash of database and key
 	seed    maphash.Seed
 	// When the counts were halved last, ns since the epoch.
@@ -50,10 +52,14 @@ type entry struct {
 	place int32 // in order, where its count is
 }
 
-// place is one of the places of a heap by count.
-type place struct {
+// place is a place in order: the entry there, and the run of neighbours that it is one of.
+type place struct{ entry, run int32 }
+
+// run is all entries with one count, up to the last of them in order. A hit moves an entry from the
+// end of its run to the beginning of the next, so that nothing has to be sorted.
+type run struct {
 	count uint64
-	entry int32
+	last  int32
 }
 
 // Key is one of the answers of Top. Name is the first MaxKeyLen bytes of it.
@@ -71,10 +77,14 @@ func (t *Table) Resize(n int) {
 		return
 	}
 	t.entries, t.names = make([]entry, n), make([][MaxKeyLen]byte, n)
-	t.order = make([]place, n)
+	t.order, t.runs, t.unused = make([]place, n), make([]run, n), make([]int32, 0, n)
 	for i := range t.entries {
 		t.entries[i].place, t.order[i].entry = int32(i), int32(i)
+		if i > 0 {
+			t.unused = append(t.unused, int32(i))
+		}
 	}
+	t.runs[0].last = int32(n - 1) // of all that have no hit
 	t.index = make(map[uint64]int32, 2*n)
 	t.seed = maphash.MakeSeed()
 }
@@ -96,34 +106,47 @@ func (t *Table) Hit(db int, key []byte, nowNs int64) {
 		e := &t.entries[i]
 		delete(t.index, e.hash)
 		t.index[hash] = i
-		e.hash, e.err, e.db = hash, t.order[0].count, int32(db)
+		e.hash, e.err, e.db = hash, t.runs[t.order[0].run].count, int32(db)
 		e.len = int32(copy(t.names[i][:], key))
 	}
-	t.countOne(int(t.entries[i].place))
+	t.countOne(t.entries[i].place)
 }
 
-// countOne adds a hit to the entry at a place, which sinks below those with fewer. A heap that
-// asks an interface for each comparison takes longer than everything else in Hit.
-func (t *Table) countOne(at int) {
-	sinking := t.order[at]
-	sinking.count++
-	for {
-		child := 2*at + 1
-		if child >= len(t.order) {
-			break
+// countOne adds a hit to the entry at a place: the entry becomes the last of its run, and from there
+// joins the next run or begins one.
+func (t *Table) countOne(at int32) {
+	own := t.order[at].run
+	last := t.runs[own].last
+	t.swap(at, last)
+	count := t.runs[own].count + 1
+	alone := last == 0 || t.order[last-1].run != own
+	if next := last + 1; int(next) < len(t.order) && t.runs[t.order[next].run].count == count {
+		t.order[last].run = t.order[next].run
+		if alone {
+			t.unused = append(t.unused, own)
 		}
-		if right := child + 1; right < len(t.order) && t.order[right].count < t.order[child].count {
-			child = right
-		}
-		if t.order[child].count >= sinking.count {
-			break
-		}
-		t.order[at] = t.order[child]
-		t.entries[t.order[at].entry].place = int32(at)
-		at = child
+	} else if alone {
+		t.runs[own].count = count
+	} else {
+		t.order[last].run = t.newRun(count, last)
 	}
-	t.order[at] = sinking
-	t.entries[sinking.entry].place = int32(at)
+	if !alone {
+		t.runs[own].last--
+	}
+}
+
+func (t *Table) swap(a, b int32) {
+	one, other := t.order[a].entry, t.order[b].entry
+	t.order[a].entry, t.order[b].entry = other, one
+	t.entries[one].place, t.entries[other].place = b, a
+}
+
+// newRun returns a run that ends at a place. There are as many as there are entries, so one is left.
+func (t *Table) newRun(count uint64, last int32) (index int32) {
+	n := len(t.unused) - 1
+	index, t.unused = t.unused[n], t.unused[:n]
+	t.runs[index] = run{count, last}
+	return index
 }
 
 // Top lists the up to n keys with the highest counts, the highest first; of equal counts,
@@ -135,7 +158,7 @@ func (t *Table) Top(list []Key, n int, nowNs int64) []Key {
 	isHeap := false
 	for i := range t.entries {
 		e := &t.entries[i]
-		count := t.order[e.place].count
+		count := t.runs[t.order[e.place].run].count
 		if count == 0 {
 			continue
 		}
@@ -178,14 +201,34 @@ func (t *Table) fade(nowNs int64) {
 		t.halvedNs = nowNs // the first hit, or the clock was set back
 	}
 	halvings := (nowNs - t.halvedNs) / halfLifeNs
-	if halvings == 0 {
+	if halvings == 0 || len(t.order) == 0 {
 		return
 	}
 	t.halvedNs += halvings * halfLifeNs
 	shift := uint(min(halvings, 63))
 	for i := range t.entries {
-		t.order[i].count >>= shift
 		t.entries[i].err >>= shift
+		t.runs[i].count >>= shift
+	}
+	t.joinEqualRuns()
+}
+
+// joinEqualRuns makes one run of neighbours that have come to have one count.
+func (t *Table) joinEqualRuns() {
+	own := t.order[0].run
+	for at := range t.order {
+		other := t.order[at].run
+		switch {
+		case other == own:
+			continue
+		case t.runs[other].count != t.runs[own].count:
+			own = other
+			continue
+		case int(t.runs[other].last) == at:
+			t.unused = append(t.unused, other)
+		}
+		t.order[at].run = own
+		t.runs[own].last = int32(at)
 	}
 }
 
