@@ -16,10 +16,10 @@ int64_t throttleCommandClockNs(void) {
 
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
   call->argCount = argc - 1;
-  call->viewCount = call->argCount < room ? call->argCount : room;
-  for (int i = 0; i < call->viewCount; i++) {
-    throttleView *arg = &call->args[i];
-    arg->bytes = api.StringPtrLen(argv[i + 1], &arg->length);
+  int count = call->viewCount = call->argCount < room ? call->argCount : room;
+  throttleView *arg = call->args;
+  for (int i = 1; i <= count; i++, arg++) {
+    arg->bytes = api.StringPtrLen(argv[i], &arg->length);
     arg->capacity = arg->length;
   }
 }

@@ -18,6 +18,10 @@ const maxSafeDigits = 19
 // parseInt reads an integer of 64 bits as the server's own commands do: no '+', no leading
 // zero, no blank, no "-0".
 func parseInt(text []byte) (n int64, ok bool) {
+	if len(text) == 1 { // as most quantities
+		digit := text[0] - '0'
+		return int64(digit), digit <= 9
+	}
 	digits := text
 	if len(text) > 0 && text[0] == '-' {
 		digits = text[1:]
