@@ -111,8 +111,9 @@ func TestFieldsOfRepliesAreThoseOfThePage(t *testing.T) {
 		s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
 	}
 	for path, reply := range map[string]resp.Value{
-		"docs/cl.limit.md": s.MustDo("CL.LIMIT", "k", "RATE", "1/h"),
-		"docs/cl.top.md":   s.MustDo("CL.TOP").Elems[0],
+		"docs/cl.limit.md":  s.MustDo("CL.LIMIT", "k", "RATE", "1/h"),
+		"docs/cl.mlimit.md": s.MustDo("CL.MLIMIT", "1", "k", "RATE", "1/h"),
+		"docs/cl.top.md":    s.MustDo("CL.TOP").Elems[0],
 	} {
 		var names []string
 		for i := 0; i < len(reply.Elems); i += 2 {
@@ -149,7 +150,8 @@ func firstColumn(t table) (names []string) {
 
 // examplesInWords are examples that are too long to be spelled out.
 var examplesInWords = map[string]string{
-	"a call of more than 96 arguments": "CL.LIMIT user:42" + strings.Repeat(" RATE 5/s", 48),
+	"a call of more than 96 arguments":  "CL.LIMIT user:42" + strings.Repeat(" RATE 5/s", 48),
+	"a call of more than 800 arguments": "CL.MLIMIT 1 user:42" + strings.Repeat(" RATE 5/s", 400),
 }
 
 // The tables of errors have an example for each, which has to be answered with it.
