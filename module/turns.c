@@ -27,6 +27,8 @@ struct waiter {
   waiter *previous, *next;
   RedisModuleBlockedClient *handle;
   int64_t enteredNs;
+  int64_t deadlineNs;          // when its time is over
+  RedisModuleTimerID deadline; // the timer for that; 0 when there is none
   int command;
   int isInHand, hasLeft;
   // The answer.
@@ -150,8 +152,10 @@ static void enqueue(throttleLine *line, waiter *w) {
   ++*waitingOf(w);
 }
 
-static void dequeue(waiter *w) {
+static void dequeue(RedisModuleCtx *ctx, waiter *w) {
   throttleLine *line = w->line;
+  if (w->deadline) api.StopTimer(ctx, w->deadline, NULL);
+  w->deadline = 0;
   *(w->previous ? &w->previous->next : &line->first) = w->next;
   *(w->next ? &w->next->previous : &line->last) = w->previous;
   line->count--;
@@ -177,7 +181,7 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   if (!w) return;
   throttleLine *line = w->line;
   if (line->first == w && w->next) wakeSoon(ctx, line);
-  dequeue(w);
+  dequeue(ctx, w);
   closeLine(ctx, line);
   api.UnblockClient(handle, NULL);
   w->hasLeft = 1;
@@ -223,7 +227,7 @@ static int letIn(RedisModuleCtx *ctx, throttleLine *line, int64_t *lookNs) {
   waiter *w = line->first;
   throttleSingle single;
   throttleCall *call = beginTurn(&single, w, TURN_FIRST);
-  w->isInHand = 1;
+  w->isInHand++;
   decide(call, ctx, w, OPEN_READ | OPEN_WRITE);
   if (w->hasLeft) {
     for (int i = 0; i < call->keyCount; i++) call->keys[i].effect = EFFECT_KEEP;
@@ -236,16 +240,16 @@ static int letIn(RedisModuleCtx *ctx, throttleLine *line, int64_t *lookNs) {
   if (call->reply == REPLY_IN_TURN) {
     *lookNs = call->lookNs;
     apply(call, ctx);
-    w->isInHand = 0;
+    w->isInHand--;
     if (w->hasLeft) freeWaiter(w);
     return 0;
   }
-  dequeue(w);
+  dequeue(ctx, w);
   throttleCountDecision(call);
   if (!throttleCommands[w->command].onSortedSet) stats.waited++;
   answerWith(w, call);
   apply(call, ctx);
-  w->isInHand = 0;
+  w->isInHand--;
   api.UnblockClient(w->handle, w);
   return 1;
 }
@@ -271,10 +275,10 @@ static int mayWrite(RedisModuleCtx *ctx, throttleLine *line) {
   return problem == EPERM ? HAS_MOVED : MAY_NOT_WRITE;
 }
 
-static void sendAway(throttleLine *line) {
+static void sendAway(RedisModuleCtx *ctx, throttleLine *line) {
   while (line->first) {
     waiter *w = line->first;
-    dequeue(w);
+    dequeue(ctx, w);
     w->reply = REPLY_ERROR;
     memcpy(w->error, hasMoved, sizeof hasMoved);
     api.UnblockClient(w->handle, w);
@@ -290,7 +294,7 @@ static int64_t letAllIn(RedisModuleCtx *ctx, throttleLine *line) {
     if (i == MOST_AT_ONCE) return 0;
     switch (mayWrite(ctx, line)) {
     case HAS_MOVED:
-      sendAway(line);
+      sendAway(ctx, line);
       return 0;
     case MAY_NOT_WRITE:
       return RETRY_REFUSED_MS;
@@ -305,12 +309,12 @@ static void wake(RedisModuleCtx *ctx, void *data) {
   throttleLine *line = data;
   line->timer = 0;
   line->isSoon = 0;
-  line->isInHand = 1;
+  line->isInHand++;
   int db = api.GetSelectedDb(ctx);
   api.SelectDb(ctx, line->db);
   int64_t againMs = letAllIn(ctx, line);
   api.SelectDb(ctx, db);
-  line->isInHand = 0;
+  line->isInHand--;
   if (line->first) setTimer(ctx, line, againMs);
   closeLine(ctx, line);
 }
@@ -328,25 +332,68 @@ static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
   return API_OK;
 }
 
-// The time is over, or CLIENT UNBLOCK.
+// Decides what a caller is told that is sent away. Opening the key may run other modules, and they may
+// make the caller leave.
+static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, waiter *w) {
+  throttleCall *call = beginTurn(single, w, TURN_LEAVING);
+  decide(call, ctx, w, OPEN_READ);
+  throttleCountDecision(call);
+  if (!throttleCommands[w->command].onSortedSet) stats.waitLeft++;
+  apply(call, ctx);
+  return call;
+}
+
+static void expire(RedisModuleCtx *ctx, void *data);
+
+static void setDeadline(RedisModuleCtx *ctx, waiter *w) {
+  int64_t leftMs = ceilMs(w->deadlineNs - throttleClockNs());
+  w->deadline = api.CreateTimer(ctx, leftMs < LONGEST_TIMER_MS ? leftMs : LONGEST_TIMER_MS, expire, w);
+}
+
+// The time of a caller is over, or the longest timer. The server's own timeouts are not used: one that comes when the caller
+// was just let in takes it out of the server's hands, without an answer, and with its lease.
+static void expire(RedisModuleCtx *ctx, void *data) {
+  waiter *w = data;
+  w->deadline = 0;
+  if (w->deadlineNs > throttleClockNs()) {
+    setDeadline(ctx, w);
+    return;
+  }
+  throttleLine *line = w->line;
+  line->isInHand++;
+  w->isInHand++;
+  int db = api.GetSelectedDb(ctx);
+  api.SelectDb(ctx, line->db);
+  throttleSingle single;
+  throttleCall *call = decideLeaving(&single, ctx, w);
+  api.SelectDb(ctx, db);
+  line->isInHand--;
+  w->isInHand--;
+  if (w->hasLeft) {
+    freeWaiter(w);
+  } else {
+    int wasFirst = line->first == w;
+    dequeue(ctx, w);
+    answerWith(w, call);
+    api.UnblockClient(w->handle, w);
+    if (wasFirst && line->first) wakeSoon(ctx, line);
+  }
+  closeLine(ctx, line);
+}
+
+// CLIENT UNBLOCK.
 static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   (void)argv, (void)argc;
   RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
   waiter *w = findWaiter(handle);
   if (!w) return API_OK;
-  int wasInHand = w->isInHand;
-  w->isInHand = 1;
+  w->isInHand++;
   throttleSingle single;
-  throttleCall *call = beginTurn(&single, w, TURN_LEAVING);
-  decide(call, ctx, w, OPEN_READ);
-  throttleCountDecision(call);
-  if (!throttleCommands[w->command].onSortedSet) stats.waitLeft++;
-  apply(call, ctx);
-  throttleReply(call, ctx);
-  w->isInHand = wasInHand;
+  throttleReply(decideLeaving(&single, ctx, w), ctx);
+  w->isInHand--;
   if (!w->hasLeft) {
     leave(ctx, handle);
-  } else if (!wasInHand) {
+  } else if (!w->isInHand) {
     freeWaiter(w);
   }
   return API_OK;
@@ -399,13 +446,15 @@ void throttleWaitInTurn(throttleCall *call, RedisModuleCtx *ctx, RedisModuleStri
   if (isNew) line = newLine(call->db, call->keys->name);
   waiter *w = api.Alloc(sizeof *w + (size_t)argc * sizeof *argv);
   *w = (waiter){.command = call->command, .enteredNs = throttleClockNs(), .argc = argc};
+  w->deadlineNs = w->enteredNs + call->timeoutMs * MS_NS;
   for (int i = 0; i < argc; i++) {
     w->argv[i] = argv[i];
     api.RetainString(NULL, argv[i]);
   }
-  w->handle = api.BlockClient(ctx, onUnblocked, onTimeout, onFree, call->timeoutMs);
+  w->handle = api.BlockClient(ctx, onUnblocked, onTimeout, onFree, 0);
   api.SetDisconnectCallback(w->handle, leave);
   line->slots = call->lineSlots;
   enqueue(line, w);
+  if (call->timeoutMs) setDeadline(ctx, w);
   if (isNew) setTimer(ctx, line, ceilMs(call->lookNs));
 }

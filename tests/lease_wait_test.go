@@ -2,7 +2,10 @@ package tests
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -385,4 +388,50 @@ func TestLinesOfDatabases(t *testing.T) {
 	assert.EqualValues(t, 0, receiveLease(t, conns[2]).Limited)
 	stillWaits(t, conns[0])
 	stillWaits(t, conns[1])
+}
+
+// Callers whose time is over just when they are let in, that leave, or that are unblocked: each that stays gets
+// one answer, and in the end nobody waits and nothing is held that nobody was told of.
+func TestEveryCallerInLineIsAnswered(t *testing.T) {
+	t.Parallel()
+	const slots = 2
+	s := startCheckBuild(t, server.Config("maxclients 1000"))
+	admin := s.Raw()
+	var callers sync.WaitGroup
+	var granted, limited atomic.Int64
+	deadline := time.Now().Add(2 * time.Second)
+	for worker := range 40 {
+		callers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(worker), 5))
+			for i := 0; time.Now().Before(deadline); i++ {
+				c := s.Raw()
+				id := fmt.Sprintf("%d:%d", worker, i)
+				assert.NoError(t, c.Send(strings.Fields(fmt.Sprintf("CL.LEASE k SLOTS %d TTL 1h ID %s TIMEOUT %dms COMPACT", slots, id, 1+random.IntN(20)))...))
+				assert.NoError(t, c.Flush())
+				v, err := c.ReceiveWithin(20 * time.Second)
+				if !assert.NoError(t, err, "no answer") {
+					return
+				}
+				integers, err := v.Ints()
+				if !assert.NoError(t, err) {
+					return
+				}
+				if integers[0] != 0 {
+					limited.Add(1)
+				} else {
+					granted.Add(1)
+					v, err := c.Do("CL.RELEASE", "k", "ID", id)
+					assert.NoError(t, err)
+					assert.EqualValues(t, 1, v.Int)
+				}
+				_ = c.Close()
+			}
+		})
+	}
+	callers.Wait()
+	t.Logf("%d granted, %d limited", granted.Load(), limited.Load())
+	assert.Positive(t, granted.Load())
+	assert.Positive(t, limited.Load())
+	awaitField(t, admin, "leases_waiting", 0)
+	assert.EqualValues(t, 0, do(t, admin, "EXISTS k").Int)
 }
