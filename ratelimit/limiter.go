@@ -103,14 +103,9 @@ func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) *Reply[t
 // is shorter it is an error.
 func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, timeout time.Duration, opts ...Option) *Cmd {
 	const name = "CL.WAIT"
-	if deadline, ok := ctx.Deadline(); ok {
-		left := time.Until(deadline)
-		if left <= 0 {
-			return failed(name, context.DeadlineExceeded)
-		}
-		if timeout == 0 || left < timeout {
-			timeout = left
-		}
+	timeout, err := withinDeadline(ctx, timeout)
+	if err != nil {
+		return failed(name, err)
 	}
 	client, err := patient(l.client, timeout)
 	if err != nil {

@@ -1,11 +1,28 @@
 package ratelimit
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// withinDeadline is timeout, 0 being forever, or what ctx leaves of it.
+func withinDeadline(ctx context.Context, timeout time.Duration) (time.Duration, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return timeout, nil
+	}
+	left := time.Until(deadline)
+	if left <= 0 {
+		return 0, context.DeadlineExceeded
+	}
+	if timeout == 0 || left < timeout {
+		return left, nil
+	}
+	return timeout, nil
+}
 
 // patience is how much longer than the server's answer may take a read may take.
 const patience = 10 * time.Second

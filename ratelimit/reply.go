@@ -39,8 +39,13 @@ const (
 )
 
 func send[T any](ctx context.Context, client Client, e effect, parse func(any) (T, error), args ...any) *Reply[T] {
+	return sendTo(ctx, client, e, 1, parse, args...)
+}
+
+// sendTo sends args to where the key is that is one of them.
+func sendTo[T any](ctx context.Context, client Client, e effect, key int8, parse func(any) (T, error), args ...any) *Reply[T] {
 	cmd := redis.NewCmd(ctx, args...)
-	cmd.SetFirstKeyPos(1)
+	cmd.SetFirstKeyPos(key)
 	c := &Reply[T]{name: args[0].(string), cmd: cmd, parse: parse}
 	var cmder redis.Cmder = cmd
 	if e == charges {

@@ -119,11 +119,16 @@ func parseCompact(reply any, rules int) (Result, error) {
 }
 
 func parseBan(reply any) (time.Duration, error) {
-	ms, ok := reply.(int64)
+	ms, err := parseInteger(reply)
+	return times(ms, time.Millisecond), err
+}
+
+func parseInteger(reply any) (int64, error) {
+	n, ok := reply.(int64)
 	if !ok {
 		return 0, fmt.Errorf("the reply is %v, not an integer", reply)
 	}
-	return times(ms, time.Millisecond), nil
+	return n, nil
 }
 
 // integers fills n from the first elements, and says whether there are as many and all are

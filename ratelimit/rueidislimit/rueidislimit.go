@@ -68,11 +68,18 @@ func (s sender) build(args []any) (rueidis.Completed, error) {
 			return rueidis.Completed{}, fmt.Errorf("a word of type %T", arg)
 		}
 	}
-	command := s.client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...)
+	name, key := words[:1], 1
+	if words[0] == "CL.MLIMIT" { // whose keys are counted; the first one leads to the node
+		name, key = words[:2], 2
+	}
+	if key >= len(words) {
+		return rueidis.Completed{}, errors.New("no key is given")
+	}
+	command := s.client.B().Arbitrary(name...).Keys(words[key]).Args(words[key+1:]...)
 	switch words[0] {
 	case "CL.PEEK":
 		return command.ReadOnly(), nil
-	case "CL.WAIT":
+	case "CL.WAIT", "CL.LEASE":
 		return command.Blocking().UnblockOnCancel(), nil
 	}
 	return command.Build(), nil

@@ -1,0 +1,196 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// LeaseResult is the reply to TakeLease and RenewLease.
+type LeaseResult struct {
+	// Limited says that no slot is free, or that the lease to renew has lapsed.
+	Limited bool
+	// Limit is how many slots there are, and Remaining how many are free.
+	Limit, Remaining int64
+	// RetryAfter is the time until the next lease lapses, if nobody releases one before.
+	RetryAfter time.Duration
+	// Lasts is how long the lease lasts if it is not renewed.
+	Lasts time.Duration
+	// Wait is how long the call has waited for a slot.
+	Wait time.Duration
+}
+
+// LeaseOption is an option of Lease and TakeLease.
+type LeaseOption interface {
+	timeout() time.Duration
+}
+
+type leaseWait time.Duration
+
+func (w leaseWait) timeout() time.Duration { return time.Duration(w) }
+
+// WaitForSlot waits for a slot for up to d, in order of arrival; 0 waits as long as it takes. What
+// Limiter.Wait says of connections and read timeouts holds here as well.
+func WaitForSlot(d time.Duration) LeaseOption { return leaseWait(d) }
+
+// TakeLease sends CL.LEASE: it takes one of the slots of key under id, for ttl. The same id
+// again renews its lease and takes no second slot. Most programs want Lease, which renews by itself.
+func (l *Limiter) TakeLease(ctx context.Context, key string, slots int64, ttl time.Duration, id string, opts ...LeaseOption) *Reply[LeaseResult] {
+	const name = "CL.LEASE"
+	args := []any{name, key, "SLOTS", slots, "TTL", waitWord(ttl), "ID", id}
+	client := l.client
+	for _, o := range opts {
+		timeout, err := withinDeadline(ctx, o.timeout())
+		if err == nil {
+			client, err = patient(l.client, timeout)
+		}
+		if err != nil {
+			return &Reply[LeaseResult]{name: name, err: err}
+		}
+		args = append(args, "TIMEOUT", waitWord(timeout))
+	}
+	return send(ctx, client, repeatable, parseLease, append(args, compact)...)
+}
+
+// RenewLease sends CL.RENEW: the lease of id lasts for ttl from now on. One that has lapsed is
+// lost, as its slot may be somebody else's: the result is Limited then.
+func (l *Limiter) RenewLease(ctx context.Context, key, id string, ttl time.Duration) *Reply[LeaseResult] {
+	return send(ctx, l.client, repeatable, parseLease, "CL.RENEW", key, "ID", id, "TTL", waitWord(ttl), compact)
+}
+
+// ReleaseLeases sends CL.RELEASE: it gives slots back. The result is how many of them were held.
+func (l *Limiter) ReleaseLeases(ctx context.Context, key string, ids ...string) *Reply[int64] {
+	args := []any{"CL.RELEASE", key, "ID"}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	return send(ctx, l.client, repeatable, parseInteger, args...)
+}
+
+// ErrLeaseLost is why the Context of a Lease ends when it could not be renewed in time.
+var ErrLeaseLost = errors.New("ratelimit: the lease is lost")
+
+// Lease is a slot that is held until it is released. It renews itself three times within its
+// ttl; where that fails for so long that somebody else may have the slot, its Context ends.
+type Lease struct {
+	limiter *Limiter
+	key, id string
+	ttl     time.Duration
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	expiry  *time.Timer
+	once    sync.Once
+	err     error
+}
+
+// Lease takes one of the slots of key and keeps it until Release. Without a free slot, or within
+// the time of WaitForSlot, the error is a *LimitedError. If the process dies, the slot is free after ttl.
+// When ctx ends the lease is no longer renewed; a call that still waits for a slot then leaves it to others.
+//
+//	lease, err := limiter.Lease(ctx, "reports:"+tenant, 3, time.Minute)
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Release(ctx)
+//	return report(lease.Context())
+func (l *Limiter) Lease(ctx context.Context, key string, slots int64, ttl time.Duration, opts ...LeaseOption) (*Lease, error) {
+	id := rand.Text()
+	type reply struct {
+		result LeaseResult
+		began  time.Time // of the ttl, at the earliest
+		err    error
+	}
+	replies := make(chan reply, 1)
+	go func() { // go-redis does not end a call that waits when ctx is cancelled
+		sent := time.Now()
+		result, err := l.TakeLease(ctx, key, slots, ttl, id, opts...).Result()
+		// The ttl begins when the slot is granted, Wait rounded up after the call has come.
+		replies <- reply{result, sent.Add(max(result.Wait-time.Millisecond, 0)), err}
+	}()
+	var r reply
+	select {
+	case r = <-replies:
+	case <-ctx.Done():
+		go func() {
+			if r := <-replies; r.err != nil || !r.result.Limited {
+				_, _ = l.ReleaseLeases(context.WithoutCancel(ctx), key, id).Result()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	if r.result.Limited {
+		return nil, &LimitedError{Result{
+			Limited: true, Limit: r.result.Limit, Remaining: r.result.Remaining, RetryAfter: r.result.RetryAfter, Wait: r.result.Wait,
+		}}
+	}
+	lease := &Lease{limiter: l, key: key, id: id, ttl: ttl}
+	lease.ctx, lease.cancel = context.WithCancelCause(ctx)
+	lease.expiry = time.AfterFunc(time.Until(r.began.Add(ttl)), lease.lost)
+	go lease.renew()
+	return lease, nil
+}
+
+// ID is what the lease is held under.
+func (l *Lease) ID() string { return l.id }
+
+// Context ends when the lease is lost, with the cause ErrLeaseLost, when it is released, and
+// with the context that it was taken with. Work under the lease has to stop then.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Release gives the slot back, also when ctx has ended. Only the first call does; all return its error.
+func (l *Lease) Release(ctx context.Context) error {
+	l.once.Do(func() {
+		l.expiry.Stop()
+		l.cancel(context.Canceled)
+		_, l.err = l.limiter.ReleaseLeases(context.WithoutCancel(ctx), l.key, l.id).Result()
+	})
+	return l.err
+}
+
+func (l *Lease) lost() { l.cancel(ErrLeaseLost) }
+
+// renew ends with the Context. One that is under way when the lease is released takes no slot: CL.RENEW
+// revives nothing.
+func (l *Lease) renew() {
+	for pause := l.ttl / 3; ; {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		sent := time.Now()
+		result, err := l.limiter.RenewLease(l.ctx, l.key, l.id, l.ttl).Result()
+		switch {
+		case err != nil:
+			pause = l.ttl / 10 // until the lease lapses
+		case result.Limited:
+			l.lost()
+			return
+		default:
+			pause = l.ttl / 3
+			l.expiry.Reset(time.Until(sent.Add(l.ttl)))
+		}
+	}
+}
+
+// parseLease reads the reply of CL.LEASE and CL.RENEW with COMPACT.
+func parseLease(reply any) (LeaseResult, error) {
+	elements, _ := reply.([]any)
+	var n [6]int64
+	if !integers(elements, n[:]) {
+		return LeaseResult{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
+	}
+	r := LeaseResult{Limited: n[0] != 0, Limit: n[1], Remaining: n[2], Wait: times(n[5], time.Millisecond)}
+	if r.Limited {
+		r.RetryAfter = times(n[3], time.Millisecond)
+	} else {
+		r.Lasts = times(n[4], time.Millisecond)
+	}
+	return r, nil
+}

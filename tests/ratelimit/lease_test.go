@@ -1,0 +1,139 @@
+package ratelimit_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/tests/server"
+)
+
+func TestSlotsAreHeldUntilTheyAreReleased(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, protocol := range []int{2, 3} {
+		l := ratelimit.New(s.Client(server.Protocol(protocol)))
+		ctx, key := t.Context(), "k"
+		first, err := l.Lease(ctx, key, 2, time.Hour)
+		require.NoError(t, err)
+		_, err = l.Lease(ctx, key, 2, time.Minute)
+		require.NoError(t, err)
+		_, err = l.Lease(ctx, key, 2, time.Hour)
+		var limited *ratelimit.LimitedError
+		require.ErrorAs(t, err, &limited)
+		assert.EqualValues(t, 2, limited.Limit)
+		assert.Positive(t, limited.RetryAfter)
+		assert.LessOrEqual(t, limited.RetryAfter, time.Minute)
+
+		require.NoError(t, first.Context().Err())
+		require.NoError(t, first.Release(ctx))
+		require.NoError(t, first.Release(ctx), "once")
+		assert.ErrorIs(t, context.Cause(first.Context()), context.Canceled)
+		again, err := l.TakeLease(ctx, key, 2, time.Hour, "mine").Result()
+		require.NoError(t, err)
+		assert.Equal(t, ratelimit.LeaseResult{Limit: 2, Lasts: time.Hour}, again)
+		again, err = l.TakeLease(ctx, key, 2, time.Minute, "mine").Result()
+		require.NoError(t, err)
+		assert.False(t, again.Limited, "the same id holds one slot")
+		renewed, err := l.RenewLease(ctx, key, "nobody's", time.Hour).Result()
+		require.NoError(t, err)
+		assert.True(t, renewed.Limited)
+		held, err := l.ReleaseLeases(ctx, key, "mine", "nobody's").Result()
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, held)
+		s.MustDo("DEL", key)
+	}
+}
+
+func TestLeaseRenewsItselfUntilItCannot(t *testing.T) {
+	t.Parallel()
+	const ttl = 300 * time.Millisecond
+	s := server.Start(t)
+	l := ratelimit.New(s.Client(func(o *redis.Options) { o.MaxRetries = -1 }))
+	lease, err := l.Lease(t.Context(), "k", 1, ttl)
+	require.NoError(t, err)
+	began := time.Now()
+	_, err = l.Lease(t.Context(), "k", 1, ttl, ratelimit.WaitForSlot(3*ttl))
+	require.ErrorContains(t, err, "limited")
+	require.GreaterOrEqual(t, time.Since(began), 3*ttl)
+	require.NoError(t, lease.Context().Err(), "it was renewed")
+
+	// Gone behind its back.
+	s.MustDo("DEL", "k")
+	<-lease.Context().Done()
+	require.ErrorIs(t, context.Cause(lease.Context()), ratelimit.ErrLeaseLost)
+	require.NoError(t, lease.Release(t.Context()))
+
+	// Without a server the holder stops no later than the server lets others in.
+	lease, err = l.Lease(t.Context(), "frozen", 1, ttl)
+	require.NoError(t, err)
+	began = time.Now()
+	s.Pause()
+	<-lease.Context().Done()
+	s.Resume()
+	require.ErrorIs(t, context.Cause(lease.Context()), ratelimit.ErrLeaseLost)
+	assert.Less(t, time.Since(began), 10*ttl, "not the read timeout of 3 s")
+}
+
+func TestCallersWaitForASlotAndLeaveTheQueue(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := ratelimit.New(s.Client(func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }))
+	first, err := l.Lease(t.Context(), "k", 1, time.Hour)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := l.Lease(ctx, "k", 1, time.Hour, ratelimit.WaitForSlot(0))
+		left <- err
+	}()
+	require.Eventually(t, func() bool { return waiting(s) == "1" }, 10*time.Second, time.Millisecond)
+	stayed := make(chan *ratelimit.Lease, 1)
+	go func() {
+		lease, err := l.Lease(t.Context(), "k", 1, time.Hour, ratelimit.WaitForSlot(time.Minute))
+		assert.NoError(t, err)
+		stayed <- lease
+	}()
+	require.Eventually(t, func() bool { return waiting(s) == "2" }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	require.NoError(t, first.Release(t.Context()))
+	lease := <-stayed // the one who left has given its slot back
+	require.NotNil(t, lease)
+	require.NoError(t, lease.Release(t.Context()))
+	assert.Zero(t, s.MustDo("EXISTS", "k").Int)
+}
+
+func waiting(s *server.Server) string { return s.Info("throttle")["throttle_lease_waiting"] }
+
+func TestNeverMoreHoldersThanSlots(t *testing.T) {
+	t.Parallel()
+	const slots = 3
+	l := ratelimit.New(server.Start(t).Client())
+	var holders, most atomic.Int64
+	var callers sync.WaitGroup
+	for range 12 {
+		callers.Go(func() {
+			for range 10 {
+				lease, err := l.Lease(t.Context(), "k", slots, time.Minute, ratelimit.WaitForSlot(0))
+				if !assert.NoError(t, err) {
+					return
+				}
+				now := holders.Add(1)
+				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+				}
+				holders.Add(-1)
+				assert.NoError(t, lease.Release(t.Context()))
+			}
+		})
+	}
+	callers.Wait()
+	assert.LessOrEqual(t, most.Load(), int64(slots))
+}
