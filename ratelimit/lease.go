@@ -143,12 +143,18 @@ func (l *Lease) ID() string { return l.id }
 // with the context that it was taken with. Work under the lease has to stop then.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Release gives the slot back, also when ctx has ended. Only the first call does; all return its error.
+// releasePatience bounds Release.
+const releasePatience = 5 * time.Second
+
+// Release gives the slot back, also when ctx has ended, which may be why the work is over. If the server cannot be told,
+// the slot is free after the ttl. Only the first call does anything; all return its error.
 func (l *Lease) Release(ctx context.Context) error {
 	l.once.Do(func() {
 		l.expiry.Stop()
 		l.cancel(context.Canceled)
-		_, l.err = l.limiter.ReleaseLeases(context.WithoutCancel(ctx), l.key, l.id).Result()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
+		defer cancel()
+		_, l.err = l.limiter.ReleaseLeases(ctx, l.key, l.id).Result()
 	})
 	return l.err
 }

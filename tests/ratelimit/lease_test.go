@@ -111,7 +111,7 @@ func TestCallersWaitForASlotAndLeaveTheQueue(t *testing.T) {
 	assert.Zero(t, s.MustDo("EXISTS", "k").Int)
 }
 
-func waiting(s *server.Server) string { return s.Info("throttle")["throttle_lease_waiting"] }
+func waiting(s *server.Server) string { return s.Info("throttle")["throttle_leases_waiting"] }
 
 func TestNeverMoreHoldersThanSlots(t *testing.T) {
 	t.Parallel()

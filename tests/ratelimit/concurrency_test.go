@@ -1,0 +1,113 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/tests/server"
+)
+
+func TestALostLeaseEndsItsContext(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*server.Server){
+		"somebody took it away": func(s *server.Server) { s.MustDo("DEL", "slots") },
+		"the server is down":    (*server.Server).Kill,
+		"the server hangs":      (*server.Server).Pause,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			lease, err := ratelimit.New(s.Client()).Lease(t.Context(), "slots", 1, 600*time.Millisecond)
+			require.NoError(t, err)
+			lose(s)
+			if name == "the server hangs" {
+				defer s.Resume()
+			}
+			lost := time.Now()
+			select {
+			case <-lease.Context().Done():
+			case <-time.After(10 * time.Second):
+				t.Fatal("the holder was not told")
+			}
+			assert.ErrorIs(t, context.Cause(lease.Context()), ratelimit.ErrLeaseLost)
+			assert.Less(t, time.Since(lost), 5*time.Second)
+		})
+	}
+}
+
+// At most two requests of a tenant at a time, however they end.
+func TestConcurrencyOfRequests(t *testing.T) {
+	t.Parallel()
+	redisServer := server.Start(t)
+	begun, end := make(chan struct{}), make(chan struct{})
+	handler := ratelimit.Concurrency{
+		Limiter: ratelimit.New(redisServer.Client()), Slots: 2,
+		Key:     func(r *http.Request) string { return r.Header.Get("Tenant") },
+		OnError: func(_ *http.Request, err error) { t.Error(err) },
+	}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		<-end
+		_, _ = io.WriteString(w, "hello")
+	}))
+	web := httptest.NewServer(handler)
+	t.Cleanup(web.Close)
+	statuses := make(chan int, 10)
+	ask := func(tenant string) {
+		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, web.URL, nil)
+		if assert.NoError(t, err) {
+			request.Header.Set("Tenant", tenant)
+			response, err := web.Client().Do(request)
+			if assert.NoError(t, err) {
+				response.Body.Close()
+				statuses <- response.StatusCode
+			}
+		}
+	}
+	for range 2 {
+		go ask("slots:7")
+		<-begun
+	}
+	response, _ := get(t, web, "Tenant", "slots:7")
+	assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+	assert.Equal(t, "1", response.Header.Get("Retry-After"))
+	go ask("slots:8") // somebody else
+	<-begun
+	go ask("") // nobody
+	<-begun
+	for range 4 {
+		end <- struct{}{}
+	}
+	for range 4 {
+		assert.Equal(t, http.StatusOK, <-statuses)
+	}
+	require.Eventually(t, func() bool { return redisServer.MustDo("DBSIZE").Int == 0 }, 10*time.Second, 10*time.Millisecond, "all slots are free")
+}
+
+func TestConcurrencyDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	redisServer := server.Start(t)
+	redisServer.Kill()
+	for failClosed, want := range map[bool]int{false: 200, true: 503} {
+		var errs []error
+		handler := ratelimit.Concurrency{
+			Limiter: ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second })), Slots: 1, Key: everybody,
+			FailClosed: failClosed, OnError: func(_ *http.Request, err error) { errs = append(errs, err) },
+		}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		assert.Equal(t, want, w.Code)
+		require.Len(t, errs, 1)
+		assert.True(t, ratelimit.IsOutage(errs[0]), errors.Join(errs...))
+	}
+	assert.Panics(t, func() { ratelimit.Concurrency{}.Wrap(http.NotFoundHandler()) })
+}
