@@ -276,9 +276,18 @@ func TestLocalDecidesAsTheServer(t *testing.T) {
 		{ratelimit.Window(7, day)},
 		{ratelimit.Fixed(7, 365*day)},
 		{ratelimit.Rate(10, day), ratelimit.Window(9, day), ratelimit.Fixed(8, 365*day)},
+		{ratelimit.Rate(10, day).Take(2), ratelimit.Window(9, day)},
+		{ratelimit.Rate(10, day).Spare(3), ratelimit.Fixed(4, 365*day).Shadow()},
+		{ratelimit.FixedYears(7, 1).In("Europe/Berlin"), ratelimit.Fixed(9, 365*day).First()},
 	} {
 		options := [][]ratelimit.LimitOption{
 			nil, {ratelimit.Cost(0)}, {ratelimit.Cost(3)}, {ratelimit.Cost(11)}, {ratelimit.Cost(4), ratelimit.UpTo()}, {ratelimit.Cost(2), ratelimit.Strict()},
+		}
+		if i == 5 { // TAKE excludes it
+			options[4] = []ratelimit.LimitOption{ratelimit.Cost(2), ratelimit.Force()}
+		}
+		if i == 6 {
+			options = append(options, []ratelimit.LimitOption{ratelimit.Cost(9), ratelimit.Ban(time.Hour)})
 		}
 		if i < 2 {
 			options = append(options, []ratelimit.LimitOption{ratelimit.MaxWait(5 * time.Hour)})
