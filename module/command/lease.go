@@ -48,6 +48,9 @@ const (
 	badSlots        = "SLOTS takes an integer from 0 to 9223372036854775807"
 	badTTL          = "TTL takes a length of time from 1ms to 100 years, such as 500ms, 30s or 5m; units are ms, s, m, h and d"
 	badID           = "ID takes 1 to 512 bytes"
+	missingSlots    = "ERR syntax error: SLOTS is missing"
+	missingTTL      = "ERR syntax error: TTL is missing"
+	missingID       = "ERR syntax error: ID is missing"
 	wrongSet        = "WRONGTYPE The sorted set at this key does not hold leases: there is a score that is not the instant in ms at which one lapses"
 )
 
@@ -65,10 +68,11 @@ const (
 	wordsOfRenew = leaseTTL | leaseID | leaseCompact
 )
 
-var leaseWords = []struct {
-	option leaseOptions
-	word   string
-}{{leaseSlots, "SLOTS"}, {leaseTTL, "TTL"}, {leaseID, "ID"}, {leaseTimeout, "TIMEOUT"}, {leaseCompact, "COMPACT"}}
+// requiredOfLease are those that a command that allows them cannot do without.
+var requiredOfLease = []struct {
+	option  leaseOptions
+	missing string
+}{{leaseSlots, missingSlots}, {leaseTTL, missingTTL}, {leaseID, missingID}}
 
 // leaseRequest is what is asked of the leases of a key. The id is the member that the call names.
 type leaseRequest struct {
@@ -102,9 +106,9 @@ func (c *Call) parseLease(allowed leaseOptions, expected string) (r leaseRequest
 		}
 		seen |= option
 	}
-	for _, one := range leaseWords {
-		if allowed&^(leaseTimeout|leaseCompact)&^seen&one.option != 0 {
-			c.failMissing(one.word)
+	for _, one := range requiredOfLease {
+		if allowed&^seen&one.option != 0 {
+			c.Fail(one.missing)
 			return r, false
 		}
 	}
@@ -154,12 +158,6 @@ func (c *Call) parseID(word []byte, w *words) (ok bool) {
 		return true
 	}
 	return false
-}
-
-func (c *Call) failMissing(word string) {
-	c.keep()
-	c.Reply = ReplyError
-	c.Error = append(append(append(c.error[:0], "ERR syntax error: "...), word...), " is missing"...)
 }
 
 // leases are those of the key, as of now; OwnMs is that of the first member that is named. When the key

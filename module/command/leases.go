@@ -25,7 +25,7 @@ var Leases = register(&Command{
 			c.Reply = ReplyWrongArity
 			return
 		case !isKeyword(c.Args[1], "COUNT"):
-			c.failNear(c.Args[1], "expected COUNT")
+			c.failNear(c.Args[1], expectedOfLeases)
 			return
 		case c.ArgCount == 2:
 			c.failNear(c.Args[1], badListed)
@@ -46,4 +46,7 @@ var Leases = register(&Command{
 	},
 })
 
-const badListed = "COUNT takes an integer from 1 to 9223372036854775807"
+const (
+	badListed        = "COUNT takes an integer from 1 to 9223372036854775807"
+	expectedOfLeases = "expected COUNT"
+)
