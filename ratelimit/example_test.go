@@ -229,6 +229,104 @@ func ExampleLimiter_Wait() {
 	// false <nil>
 }
 
+// A request that counts for a user and for the user's organisation: both are charged, or none.
+func ExampleLimiter_LimitKeys() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+	organisation := ratelimit.KeyLimits{Key: "{acme}", Limits: ratelimit.Limits{ratelimit.Rate(3, time.Hour)}}
+	for _, user := range []string{"{acme}:ann", "{acme}:bob"} {
+		keys := []ratelimit.KeyLimits{{Key: user, Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)}}, organisation}
+		result, err := limiter.LimitKeys(ctx, keys, ratelimit.Cost(2)).Result()
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(result.Limited, keys[result.Key].Key)
+	}
+	// Output:
+	// false {acme}:ann
+	// true {acme}
+}
+
+// A request goes to the first provider that has room.
+func ExampleLimiter_LimitAny() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+	perHour := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
+	providers := []ratelimit.KeyLimits{{Key: "{llm}:near", Limits: perHour}, {Key: "{llm}:far", Limits: perHour}}
+	for range 3 {
+		result, err := limiter.LimitAny(ctx, providers).Result()
+		fmt.Println(result.Limited, providers[result.Key].Key, err)
+	}
+	// Output:
+	// false {llm}:near <nil>
+	// false {llm}:far <nil>
+	// true {llm}:near <nil>
+}
+
+// In a cluster, keys of different slots are asked one after the other, the tightest first. What was charged
+// before a denial is given back.
+func ExampleLimiter_Refund_acrossSlots() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+	keys := []ratelimit.KeyLimits{
+		{Key: "user:ann", Limits: ratelimit.Limits{ratelimit.Rate(5, time.Hour)}},
+		{Key: "acme", Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)}},
+	}
+	all := func() (bool, error) {
+		for i, k := range keys {
+			result, err := limiter.Limit(ctx, k.Key, k.Limits).Result()
+			if err == nil && !result.Limited {
+				continue
+			}
+			for _, charged := range keys[:i] {
+				_, refundErr := limiter.Refund(ctx, charged.Key, charged.Limits).Result()
+				err = errors.Join(err, refundErr)
+			}
+			return false, err
+		}
+		return true, nil
+	}
+	fmt.Println(all())
+	fmt.Println(all())
+	left, err := limiter.Peek(ctx, "user:ann", keys[0].Limits).Result()
+	fmt.Println(left.Remaining, err)
+	// Output:
+	// true <nil>
+	// false <nil>
+	// 4 <nil>
+}
+
+// At most two reports of a tenant at a time.
+func ExampleLimiter_Lease() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+	for range 2 {
+		lease, err := limiter.Lease(ctx, "reports:7", 2, time.Minute)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer lease.Release(ctx)
+		fmt.Println("a report, as long as this is nil:", lease.Context().Err())
+	}
+	_, err := limiter.Lease(ctx, "reports:7", 2, time.Minute)
+	var limited *ratelimit.LimitedError
+	fmt.Println("one too many:", errors.As(err, &limited))
+	// Output:
+	// a report, as long as this is nil: <nil>
+	// a report, as long as this is nil: <nil>
+	// one too many: true
+}
+
 // In place of rate.NewLimiter(rate.Every(12*time.Minute), 2) of golang.org/x/time/rate.
 func ExampleNewBucket() {
 	client := redis.NewClient(&redis.Options{Addr: addr})

@@ -215,6 +215,41 @@ func TestMiddlewareAndBucketWorkOnIt(t *testing.T) {
 	assert.False(t, b.Allow())
 }
 
+func TestSeveralKeysAndLeases(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := rueidislimit.New(connect(t, on(s)))
+	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+	keys := []ratelimit.KeyLimits{{Key: "a", Limits: limits}, {Key: "b", Limits: ratelimit.Limits{ratelimit.Fixed(2, day)}}}
+	for _, want := range []ratelimit.KeysResult{{}, {Result: ratelimit.Result{Limited: true}}} {
+		r, err := l.LimitKeys(t.Context(), keys).Result()
+		require.NoError(t, err)
+		assert.Equal(t, want.Limited, r.Limited)
+		assert.Equal(t, want.Key, r.Key)
+	}
+	r, err := l.LimitAny(t.Context(), keys).Result()
+	require.NoError(t, err)
+	assert.False(t, r.Limited)
+	assert.Equal(t, 1, r.Key)
+	_, err = l.LimitKeys(t.Context(), nil).Result()
+	require.Error(t, err)
+
+	lease, err := l.Lease(t.Context(), "lease", 1, time.Minute)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Lease(ctx, "lease", 1, time.Minute, ratelimit.WaitForSlot(0))
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_leases_waiting"] == "1" }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_leases_waiting"] == "0" }, 10*time.Second, time.Millisecond)
+	require.NoError(t, lease.Release(t.Context()))
+	assert.Zero(t, s.MustDo("EXISTS", "lease").Int)
+}
+
 func TestClusterFindsTheNodeOfAKey(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
