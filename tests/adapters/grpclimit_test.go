@@ -160,7 +160,6 @@ func TestOpeningAStreamIsCharged(t *testing.T) {
 	for call := range 3 {
 		stream, err := client.FullDuplexCall(t.Context())
 		require.NoError(t, err)
-		header, _ := stream.Header()
 		if call == 2 {
 			_, err = stream.Recv()
 			require.Equal(t, codes.ResourceExhausted, status.Code(err), err)
@@ -175,7 +174,7 @@ func TestOpeningAStreamIsCharged(t *testing.T) {
 			require.NoError(t, err)
 		}
 		if call == 0 {
-			header, err = stream.Header()
+			header, err := stream.Header()
 			require.NoError(t, err)
 			assert.Equal(t, []string{`"default";q=2;w=86400`}, header["ratelimit-policy"])
 		}
