@@ -28,8 +28,9 @@ lint: STAGE := lint
 test test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client soak: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
+prove: STAGE := prove
 
-.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race soak check-docker fuzz bench bench-curves bench-wakeups bench-client bench-unit pgo lint release check-release check-arm64 clean
+.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race prove mutate soak check-docker fuzz bench bench-curves bench-wakeups bench-client bench-unit pgo lint release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +73,15 @@ servers: ## fetch the servers of test-matrix into build/servers
 race: ## unit tests under the race detector
 	@scripts/setup $(STAGE)
 	go test -race -short $(PURE)
+
+# What is below proof/ is a package of tests that looks further where PROVE is set.
+prove: ## what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)
+	@scripts/setup $(STAGE)
+	@scripts/with-args scripts/prove
+
+mutate: ## break the pure packages in each place, and see that a test finds it (ARGS='top queue')
+	@scripts/setup build
+	@scripts/with-args scripts/mutate
 
 soak: build build-check ## mixed load, restarts, snapshots and mishaps for SOAK=10m
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m

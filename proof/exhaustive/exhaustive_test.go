@@ -166,3 +166,34 @@ func spoil(l ledger, by int64) {
 		l.count += by
 	}
 }
+
+func leaseWorlds() []*LeaseWorld {
+	forth := []int64{0, ms / 2, ms, 3 * ms}
+	back := []int64{0, ms, 3 * ms, -ms / 2, -2 * ms}
+	return []*LeaseWorld{
+		{Name: "leases, one slot", Slots: 1, TTLs: []string{"1ms", "3ms"}, IDs: []string{"a", "b"}, StepsNs: forth, Promised: 1},
+		{Name: "leases, two slots", Slots: 2, TTLs: []string{"2ms"}, IDs: []string{"a", "b", "c"}, StepsNs: forth, Promised: 2},
+		{Name: "leases, clock set back", Slots: 2, TTLs: []string{"1ms", "3ms"}, IDs: []string{"a", "b", "c"}, StepsNs: back, Promised: 2},
+	}
+}
+
+func TestEverySequenceKeepsThePromisesOfLeases(t *testing.T) {
+	for _, w := range leaseWorlds() {
+		t.Run(w.Name, func(t *testing.T) {
+			r := w.Explore(depth())
+			require.Empty(t, r.Problem)
+			assert.NotZero(t, r.Granted)
+			assert.NotZero(t, r.Limited)
+			t.Log(r)
+		})
+	}
+}
+
+func TestALeaseOffByOneIsFound(t *testing.T) {
+	for by, want := range map[int64]string{-1: "one holder too many", 1: "limited, though there are slots"} {
+		for _, w := range leaseWorlds()[:2] {
+			w.Promised = w.Slots + by
+			require.Contains(t, w.Explore(4).Problem, want, w.Name)
+		}
+	}
+}

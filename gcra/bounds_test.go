@@ -1,0 +1,132 @@
+// Each bound where one more or one less would show, and what other packages use.
+package gcra_test
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/gcra"
+)
+
+// tenEach is a limit of 5 units with 10 ns each.
+func tenEach(t *testing.T) gcra.Limit {
+	l, err := gcra.New(5, 1, 10, 1)
+	require.NoError(t, err)
+	return l
+}
+
+// with returns a state that is full in so many ns from start, and may be queued.
+func with(t *testing.T, backlog, queue int64) (s gcra.State) {
+	if backlog == 0 {
+		return s
+	}
+	encoded := binary.LittleEndian.AppendUint64(nil, uint64(start+backlog))
+	if queue > 0 {
+		encoded = binary.LittleEndian.AppendUint64(encoded, uint64(queue))
+	}
+	require.NoError(t, s.Decode(encoded))
+	return s
+}
+
+func TestStandingTellsAllFour(t *testing.T) {
+	l := tenEach(t)
+	for _, tt := range []struct{ backlog, queue, available, next int64 }{
+		{0, 0, 5, 0}, {1, 0, 4, 1}, {10, 0, 4, 10}, {11, 0, 3, 1}, {41, 0, 0, 1}, {50, 0, 0, 10}, {57, 7, 0, 17},
+	} {
+		b := gcra.Bucket{Limit: l, State: with(t, tt.backlog, tt.queue)}
+		capacity, available, reset, next := b.Standing(start)
+		assert.Equal(t, []int64{5, tt.available, tt.backlog, tt.next}, []int64{capacity, available, reset, next}, "%+v", tt)
+		assert.Equal(t, tt.available, b.Available(start), "%+v", tt)
+		assert.Equal(t, tt.next, l.NextAfter(&b.State, start), "%+v", tt)
+		assert.Equal(t, tt.backlog, l.ResetAfter(&b.State, start), "%+v", tt)
+		assert.Equal(t, tt.backlog, b.State.FullIn(start), "%+v", tt)
+	}
+	assert.Zero(t, with0(t, 5).FullIn(start+6), "gone by")
+	b := gcra.Bucket{Limit: l}
+	assert.Equal(t, int64(math.MaxInt64-50), b.LongestWait())
+}
+
+func with0(t *testing.T, backlog int64) *gcra.State {
+	s := with(t, backlog, 0)
+	return &s
+}
+
+func TestRetryAfterOfEachQuantity(t *testing.T) {
+	l := tenEach(t)
+	for quantity, want := range []int64{0, 5, 15, 25, 35, 45, gcra.Never} {
+		assert.Equal(t, want, l.RetryAfter(with0(t, 45), start, int64(quantity)), quantity)
+		s := with(t, 55, 5)
+		if quantity == 0 {
+			assert.Zero(t, l.RetryAfter(&s, start, 0), "a debt asks nothing of who asks for nothing")
+		}
+	}
+}
+
+// Up to the last nanosecond of 63 bits Force takes all; then what fits, a part of a unit included.
+func TestForceFillsUpTo63Bits(t *testing.T) {
+	l := tenEach(t)
+	for _, tt := range []struct{ room, quantity, took, backlog int64 }{
+		{100, 3, 3, 30}, {30, 3, 3, 30}, {29, 3, 3, 29}, {30, 4, 3, 30}, {21, 4, 3, 21}, {20, 2, 2, 20}, {19, 1, 1, 10}, {9, 1, 1, 9}, {0, 1, 0, 0}, {100, 0, 0, 0},
+	} {
+		queue := math.MaxInt64 - tt.room - l.BurstTolerance()
+		s := with(t, math.MaxInt64-tt.room, queue)
+		assert.Equal(t, tt.took, l.Force(&s, start, tt.quantity), "%+v", tt)
+		assert.Equal(t, math.MaxInt64-tt.room+tt.backlog, s.FullIn(start), "%+v", tt)
+	}
+	var s gcra.State
+	assert.Equal(t, int64(7), l.Force(&s, start, 7))
+	assert.Equal(t, int64(70), s.FullIn(start), "a debt")
+}
+
+func TestADeniedChargeLeavesTheSpareUnits(t *testing.T) {
+	l := tenEach(t)
+	for _, tt := range []struct{ backlog, quantity, spare, after int64 }{
+		{0, 2, 0, 20}, {0, 9, 0, 50}, {0, 9, 2, 30}, {0, 3, 2, 30}, {0, 2, 2, 20}, {25, 2, 2, 30}, {30, 1, 2, 30}, {31, 1, 2, 31}, {0, 1, 4, 10}, {0, 1, 5, 0}, {0, 1, 6, 0}, {0, 0, 0, 0},
+	} {
+		b := gcra.Bucket{Limit: l, State: with(t, tt.backlog, 0)}
+		assert.Equal(t, tt.after != tt.backlog, b.ChargeDenied(start, tt.quantity, tt.spare), "%+v", tt)
+		assert.Equal(t, tt.after, b.State.FullIn(start), "%+v", tt)
+	}
+}
+
+func TestTheLongestQueueIsAState(t *testing.T) {
+	encoded := binary.LittleEndian.AppendUint64(nil, uint64(start))
+	var s gcra.State
+	assert.NoError(t, s.Decode(binary.LittleEndian.AppendUint64(encoded, math.MaxInt64)))
+	assert.ErrorIs(t, s.Decode(binary.LittleEndian.AppendUint64(encoded, math.MaxInt64+1)), gcra.ErrEncoding)
+}
+
+// A state with a lift, whose TAT has gone by, is one that was never used, also for a call that does not settle it.
+func TestALiftThatHasGoneByIsForgotten(t *testing.T) {
+	l := tenEach(t)
+	lifted := func() (s gcra.State) {
+		l.Charge(&s, start, 2, 30) // idle for 30 ns, then 20 ns
+		require.Equal(t, int64(50), s.FullIn(start))
+		return s
+	}
+	for _, later := range []int64{start + 50, start + 51, start + 1000} {
+		s := lifted()
+		assert.Zero(t, l.Refund(&s, later, 1))
+		assert.Zero(t, s)
+		s = lifted()
+		l.Charge(&s, later, 1, 0)
+		assert.Equal(t, int64(10), s.FullIn(later))
+		assert.Len(t, s.Append(nil), 8, "without the lift")
+		s = lifted()
+		l.Force(&s, later, 1)
+		assert.Len(t, s.Append(nil), 8, "without the lift")
+		s = lifted()
+		l.ChargeDenied(&s, later, 1)
+		assert.Len(t, s.Append(nil), 8, "without the lift")
+	}
+	s := lifted()
+	assert.Equal(t, int64(2), l.Refund(&s, start+29, 2))
+	assert.Zero(t, s, "the lift goes with the last unit that was charged since")
+	s = lifted()
+	assert.Equal(t, int64(2), l.Refund(&s, start+30, 2))
+	assert.Zero(t, s, "its slot has come")
+}

@@ -1,0 +1,35 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/gcra"
+	"redis-throttle/stack"
+)
+
+// A line that is never empty does not grow without end.
+func TestALineThatIsNeverEmptyStaysSmall(t *testing.T) {
+	limit, err := stack.NewRate(1, 10, 1, 1)
+	require.NoError(t, err)
+	var s stack.Stack
+	s.Load([]stack.Limit{limit})
+	var q Lines
+	var line *Line
+	var before []gcra.State
+	now := int64(1_700_000_000_000_000_000)
+	for caller := uintptr(1); caller <= 5000; caller++ {
+		before = s.Rates(before[:0], now)
+		r := s.Take(stack.Request{Cost: 1, MaxWaitNs: 1 << 40}, now)
+		line = q.Enter(0, []byte("k"), caller, &s, 1, before, now, r.WaitNs)
+		if caller > 3 {
+			now = line.waiting()[0].slotNs
+			due, _, ok := q.Due(line, now)
+			require.True(t, ok)
+			require.Equal(t, caller-3, due)
+		}
+	}
+	assert.Less(t, cap(line.waiters), 32)
+}
