@@ -150,7 +150,7 @@ func firstColumn(t table) (names []string) {
 
 // examplesInWords are examples that are too long to be spelled out.
 var examplesInWords = map[string]string{
-	"a call of more than 94 ids":       "CL.RELEASE jobs ID" + strings.Repeat(" a", 95),
+	"a call of more than 94 ids":        "CL.RELEASE jobs ID" + strings.Repeat(" a", 95),
 	"a call of more than 96 arguments":  "CL.LIMIT user:42" + strings.Repeat(" RATE 5/s", 48),
 	"a call of more than 800 arguments": "CL.MLIMIT 1 user:42" + strings.Repeat(" RATE 5/s", 400),
 }
