@@ -303,30 +303,6 @@ func ExampleLimiter_Refund_acrossSlots() {
 	// 4 <nil>
 }
 
-// At most two reports of a tenant at a time.
-func ExampleLimiter_Lease() {
-	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client)
-	for range 2 {
-		lease, err := limiter.Lease(ctx, "reports:7", 2, time.Minute)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		defer lease.Release(ctx)
-		fmt.Println("a report, as long as this is nil:", lease.Context().Err())
-	}
-	_, err := limiter.Lease(ctx, "reports:7", 2, time.Minute)
-	var limited *ratelimit.LimitedError
-	fmt.Println("one too many:", errors.As(err, &limited))
-	// Output:
-	// a report, as long as this is nil: <nil>
-	// a report, as long as this is nil: <nil>
-	// one too many: true
-}
-
 // In place of rate.NewLimiter(rate.Every(12*time.Minute), 2) of golang.org/x/time/rate.
 func ExampleNewBucket() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
