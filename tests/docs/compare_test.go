@@ -93,7 +93,7 @@ func (c comparison) field(want []string, i int) string {
 func (c comparison) bounds(field string, wanted int64) (least, most int64) {
 	slackMs := (c.slack + time.Millisecond - 1).Milliseconds()
 	switch field {
-	case "retry_after_ms", "reset_after_ms", "next_after_ms":
+	case "retry_after_ms", "reset_after_ms", "next_after_ms", "lease_ms":
 		return wanted - slackMs, wanted
 	case "wait_ms":
 		if strings.Contains(strings.ToUpper(c.command), "CL.WAIT") {

@@ -9,7 +9,7 @@
 //     lines.
 //   - Pages show times as if no time went by between the commands. The time that did go
 //     by since the page's first command may be missing from retry_after_ms, reset_after_ms,
-//     next_after_ms and wait_ms, and the whole seconds of it from the last two numbers of
+//     next_after_ms, lease_ms and wait_ms, and the whole seconds of it from the last two numbers of
 //     CL.THROTTLE. Only CL.WAIT's wait_ms may be more: up to the time that the command took.
 //   - A command that subscribes goes on until the page's last, and is looked at then.
 //   - The bytes that od prints are explained by the table that follows. Those of a row that
