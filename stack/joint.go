@@ -13,8 +13,6 @@ type Joint struct {
 	stacks [MaxStacks]*Stack
 	begins [MaxStacks]int // where the limits of each are in the row
 	n      int
-	// corrected is what Choose corrected of the stack that it chose.
-	corrected uint64
 }
 
 // Reset makes it one of no stacks.
@@ -48,13 +46,13 @@ func (j *Joint) Changed(index int) bool {
 func (j *Joint) Choose(r Request, closedNs *[MaxStacks]int64, nowNs int64) (index int) {
 	var best outlook
 	for i, s := range j.stacks[:j.n] {
-		corrected := s.settle(nowNs)
+		s.corrected = s.settle(nowNs)
 		o := outlook{limited: true, ns: closedNs[i]}
 		if o.ns == 0 {
 			o = s.outlook(&r, nowNs)
 		}
 		if i == 0 || o.isBetterThan(best) {
-			index, best, j.corrected = i, o, corrected
+			index, best = i, o
 		}
 		if !best.limited && best.ns == 0 {
 			break
@@ -66,7 +64,7 @@ func (j *Joint) Choose(r Request, closedNs *[MaxStacks]int64, nowNs int64) (inde
 // TakeOne is Take of the stack that Choose has just chosen, for the same request.
 func (j *Joint) TakeOne(index int, r Request, nowNs int64) (result Result) {
 	s, begin := j.stacks[index], j.begins[index]
-	s.take(&result, &r, j.corrected, nowNs)
+	s.TakeTo(&result, &r, nowNs)
 	j.changed = s.changed << begin
 	result.Rule += begin
 	if result.Shadow > 0 {
@@ -92,9 +90,12 @@ func (o outlook) isBetterThan(other outlook) bool {
 	return o.ns < other.ns || other.ns == Never
 }
 
-// outlook is what take would do, of limits that are settled.
+// outlook is what Take would do, of limits that are settled.
 func (d *decision) outlook(r *Request, nowNs int64) outlook {
-	_, needed := d.needs(r, nowNs)
+	needed := r.Cost
+	if r.UpTo {
+		_, needed = d.upTo(needed, nowNs)
+	}
 	_, waitNs := d.wait(needed, nowNs)
 	longestNs := d.longestWait(r.MaxWaitNs)
 	if waitNs >= 0 && waitNs <= longestNs {

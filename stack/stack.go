@@ -15,10 +15,10 @@ const Never = int64(-1)
 // and meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund. It must
 // not be copied, since it points into itself.
 type Stack struct {
-	decision
 	_ noCopy
 
 	places [MaxLimits]place
+	decision
 	// room is where the decision keeps the places in use.
 	room [MaxLimits]*place
 	// spare takes what a value keeps of limits that the stack does not have. Nobody looks
@@ -34,8 +34,8 @@ type decision struct {
 	in []*place
 	// shadows is how many of the limits are shadows.
 	shadows int
-	// changed has a bit for each limit whose state Take changed.
-	changed uint64
+	// Each has a bit for each limit: what was corrected before Take, and what Take changed.
+	corrected, changed uint64
 }
 
 // noCopy has go vet complain about copies.
@@ -78,7 +78,7 @@ type Result struct {
 // Reset empties the stack.
 func (s *Stack) Reset() {
 	s.in = s.in[:0]
-	s.shadows = 0
+	s.shadows, s.corrected = 0, 0
 }
 
 // Len is the number of limits.
@@ -139,12 +139,11 @@ func (d *decision) Take(r Request, nowNs int64) (result Result) {
 // TakeTo is Take with the result where the caller wants it: the processor stalls where one that has
 // just been written is copied.
 func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
-	d.take(result, r, d.settle(nowNs), nowNs)
-}
-
-// take is TakeTo of limits that are settled, which corrected some.
-func (d *decision) take(result *Result, r *Request, corrected uint64, nowNs int64) {
-	cost, needed := d.needs(r, nowNs)
+	corrected := d.settle(nowNs) | d.corrected
+	cost, needed := r.Cost, r.Cost
+	if r.UpTo {
+		cost, needed = d.upTo(cost, nowNs)
+	}
 	rule, waitNs := d.wait(needed, nowNs)
 	longestNs := d.longestWait(r.MaxWaitNs)
 	*result = Result{}
@@ -176,13 +175,11 @@ func (d *decision) take(result *Result, r *Request, corrected uint64, nowNs int6
 	d.describe(result, nowNs)
 }
 
-// needs is what a request takes, if it is let through, and what has to be there for that.
-func (d *decision) needs(r *Request, nowNs int64) (cost, needed int64) {
-	if !r.UpTo {
-		return r.Cost, r.Cost
-	}
-	cost = d.grantable(r.Cost, nowNs)
-	return cost, max(cost, 1) // also for a request of nothing
+// upTo is what a request of up to cost units takes, if it is let through, and what has to be there for
+// that.
+func (d *decision) upTo(cost, nowNs int64) (takes, needed int64) {
+	takes = d.grantable(cost, nowNs)
+	return takes, max(takes, 1) // also for a request of nothing
 }
 
 // retryAfter is the time until a request is let through that has to wait, and may for longestNs.
