@@ -25,12 +25,12 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 STAGE := build
 run: STAGE := run
 lint: STAGE := lint
-test test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client soak: STAGE := test
+test test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries soak: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race prove mutate soak check-docker fuzz bench bench-curves bench-wakeups bench-client bench-unit pgo lint release check-release check-arm64 clean
+.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race prove mutate soak check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-unit pgo lint release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,10 @@ bench-wakeups: build ## what the module's threads do, idle and under load (SERVE
 bench-client: build ## what the Go client spares: one hot key, 1 to 64 processes (SERVER= ARGS='--seconds 10s')
 	@go build -o build/throttle-client ./bench/throttle-client
 	@scripts/with-args build/throttle-client --server "$$(scripts/find-server "$$SERVER")"
+
+bench-libraries: build ## the Go client beside other libraries, on one server (SERVER= ARGS='--seconds 10s')
+	@go build -o build/throttle-libraries ./bench/throttle-libraries
+	@scripts/with-args build/throttle-libraries --server "$$(scripts/find-server "$$SERVER")"
 
 bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@scripts/setup build

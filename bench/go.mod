@@ -24,6 +24,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
@@ -31,6 +32,11 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
-require redis-throttle/ratelimit v0.0.0
+require (
+	github.com/go-redis/redis_rate/v10 v10.0.1
+	github.com/throttled/throttled/v2 v2.15.0
+	github.com/ulule/limiter/v3 v3.11.2
+	redis-throttle/ratelimit v0.0.0
+)
 
 replace redis-throttle/ratelimit => ../ratelimit

@@ -54,3 +54,26 @@ func TestExamplesOfTheDocumentationPrintWhatTheyPromise(t *testing.T) {
 		assert.Equal(t, examples, strings.Count(string(printed), "--- PASS: Example"), string(printed))
 	}
 }
+
+func TestProgramOfTheReadmeRuns(t *testing.T) {
+	t.Parallel()
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "ratelimit", "README.md"))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "```go\n")
+	require.True(t, found)
+	program, rest, _ := strings.Cut(rest, "```\n")
+	require.NotContains(t, rest, "```go", "there is one program")
+	program = strings.Replace(program, "127.0.0.1:6379", server.Start(t).Addr(), 1)
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(program), 0o644))
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "run", file)
+	cmd.Dir = root // for go.work
+	printed, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(printed))
+	assert.Equal(t, "limited: false remaining: 9 retry after: 0s\n", string(printed))
+}
