@@ -214,12 +214,15 @@ func (s *scene) takeOver(noted, losesAll bool) *history {
 	master := s.clock.Start()
 	link := topology.LinkTo(s, master)
 	replica := s.clock.Start(server.Config(fmt.Sprint("replicaof 127.0.0.1 ", link.Port)))
-	awaitReplica(s.T, master)
+	topology.AwaitReplicas(s, master, replica)
 	control := master.Raw()
+	s.load.clients = 4 // the checker looks at all ways of forgetting
 	return s.run(master, func() {
 		history := s.load.history
 		s.often(5, 10*time.Millisecond, func() {
 			began := history.now()
+			_, err := control.Do("SET", "marker", "") // WAIT is about what its own connection has written
+			assert.NoError(s, err)
 			if v, err := control.Do("WAIT", "1", "5000"); assert.NoError(s, err) && v.Int == 1 {
 				history.note(0, &operation{event: replicated}, began, &outcome{})
 			}
@@ -249,7 +252,9 @@ func requireNotLinearizable(t *testing.T, run func(s *scene) *history) {
 		t.Run("", func(t *testing.T) {
 			s := newScene(t)
 			failed, err := run(s).check()
-			require.NoError(t, err)
+			if err != nil {
+				t.Log(err) // undecided: try another
+			}
 			found = len(failed) > 0
 		})
 		if found {

@@ -8,6 +8,7 @@
 package linearizability
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -64,15 +65,34 @@ type state struct {
 	model *naive.Model
 	// written is what the key was before each write since the last that is known to be replicated,
 	// where a replica may take over.
-	written []*naive.Model
+	written *write
 	mayLose bool
 	// print is the same for states that go on alike.
 	print string
 }
 
-func newState(nowNs int64, m *naive.Model, mayLose bool, written []*naive.Model) *state {
+// write is a write, what the key was before it, and the one before.
+type write struct {
+	before   *naive.Model
+	previous *write
+	print    string // the same for the same writes
+}
+
+func (w *write) then(before *naive.Model) *write {
+	print := before.String()
+	if w != nil {
+		print += w.print
+	}
+	sum := sha256.Sum256([]byte(print))
+	return &write{before, w, string(sum[:])}
+}
+
+func newState(nowNs int64, m *naive.Model, mayLose bool, written *write) *state {
 	s := &state{nowNs: nowNs, model: m, mayLose: mayLose, written: written}
-	s.print = fmt.Sprint(nowNs, m, written)
+	s.print = fmt.Sprint(nowNs, m)
+	if written != nil {
+		s.print += written.print
+	}
 	return s
 }
 
@@ -84,8 +104,8 @@ func (s *state) next(o *operation, out *outcome) (states []*state) {
 	case replicated:
 		return []*state{newState(s.nowNs, s.model, s.mayLose, nil)}
 	case forgets:
-		for i, m := range s.written {
-			states = append(states, newState(s.nowNs, m, s.mayLose, slices.Clone(s.written[:i])))
+		for w := s.written; w != nil; w = w.previous {
+			states = append(states, newState(s.nowNs, w.before, s.mayLose, w.previous))
 		}
 		return append(states, s)
 	}
@@ -96,9 +116,9 @@ func (s *state) next(o *operation, out *outcome) (states []*state) {
 	}
 	after := s
 	if m.String() != s.model.String() {
-		var written []*naive.Model
+		var written *write
 		if s.mayLose {
-			written = append(slices.Clone(s.written), s.model)
+			written = s.written.then(s.model)
 		}
 		after = newState(s.nowNs, m, s.mayLose, written)
 	}
@@ -126,7 +146,7 @@ func model(nowNs int64, mayLose bool) porcupine.Model {
 }
 
 // patience bounds a search, which takes milliseconds.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // check says whether the history of each key is that of the model. A key is independent of all others.
 func (h *history) check() (failed []string, err error) {
