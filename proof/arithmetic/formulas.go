@@ -121,7 +121,7 @@ func TakeOf(l Limit, tat, now, quantity, increment *Term, slack int64) Take {
 		Allowed:    allowed,
 		Changed:    and(quantity.Greater(zero), or(allowed, corrected)),
 		TAT:        now.As(u64).Plus(after.As(u64)),
-		Remaining:  l.Tolerance.Minus(after).Over(l.Emission),
+		Remaining:  l.units(l.Tolerance.Minus(after)),
 		RetryAfter: when(fits, when(enough, never, increment.Minus(left)), never),
 		ResetAfter: after,
 		Before:     before, Corrected: corrected, Left: l.Tolerance.Minus(after),
@@ -171,7 +171,10 @@ func (l Limit) Left(s State, now *Term) *Term {
 }
 
 // Available is gcra.Limit.Available.
-func (l Limit) Available(s State, now *Term) *Term { return l.Left(s, now).Over(l.Emission) }
+func (l Limit) Available(s State, now *Term) *Term { return l.units(l.Left(s, now)) }
+
+// units is gcra.Limit.units.
+func (l Limit) units(ns *Term) *Term { return when(ns.Less(l.Emission), zero, ns.Over(l.Emission)) }
 
 // RetryAfter is gcra.Limit.RetryAfter.
 func (l Limit) RetryAfter(s State, now, quantity, increment *Term) *Term {
