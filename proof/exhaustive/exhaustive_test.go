@@ -79,7 +79,7 @@ func ordinary(w *World) {
 
 func crowding(w *World) {
 	ordinary(w)
-	w.Before = 72
+	w.Before, w.Shallower = 72, 1
 }
 
 func waiting(w *World) {
@@ -111,7 +111,7 @@ func TestEverySequenceKeepsThePromises(t *testing.T) {
 	var states, calls int
 	for _, w := range worlds() {
 		t.Run(w.Name, func(t *testing.T) {
-			r := w.Explore(depth())
+			r := w.Explore(depth() - w.Shallower)
 			require.Empty(t, r.Problem)
 			assert.NotZero(t, r.Granted)
 			assert.NotZero(t, r.Limited)

@@ -2,6 +2,7 @@ package exhaustive
 
 import (
 	"fmt"
+	"hash/maphash"
 	"strconv"
 	"strings"
 
@@ -92,6 +93,8 @@ type World struct {
 	Moves   []Move
 	// Before is how many calls of the first move there are, a step of 1 ms apart, before the sequences begin.
 	Before int
+	// Shallower is by how much its sequences are shorter than others'.
+	Shallower int
 }
 
 // Call adds a call of units.
@@ -231,7 +234,8 @@ func (w *World) Explore(depth int) (r Result) {
 		}
 	}
 	var key []byte
-	seen := map[string]struct{}{string(start.key(nil)): {}}
+	seen := newSet()
+	seen.add(start.key(nil))
 	level := []*state{start}
 	for r.Depth < depth && len(level) > 0 {
 		var next []*state
@@ -244,19 +248,36 @@ func (w *World) Explore(depth int) (r Result) {
 						return r
 					}
 					key = child.key(key)
-					if _, known := seen[string(key)]; !known {
-						seen[string(key)] = struct{}{}
+					if seen.add(key) && r.Depth+1 < depth {
 						next = append(next, child)
 					}
 				}
 			}
 		}
 		r.Depth++
-		r.States = len(seen)
+		r.States = len(seen.hashes)
 		r.Sequences = power(r.Moves, r.Depth)
 		level = next
 	}
 	return r
+}
+
+// set is one of states, by 128 bits of hash: that any two of a hundred million are taken for one has a probability
+// below 10^-22.
+type set struct {
+	hashes map[[2]uint64]struct{}
+	seeds  [2]maphash.Seed
+}
+
+func newSet() *set {
+	return &set{map[[2]uint64]struct{}{}, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+}
+
+// add reports whether the state is new.
+func (s *set) add(key []byte) bool {
+	n := len(s.hashes)
+	s.hashes[[2]uint64{maphash.Bytes(s.seeds[0], key), maphash.Bytes(s.seeds[1], key)}] = struct{}{}
+	return len(s.hashes) > n
 }
 
 func power(n, exponent int) string {

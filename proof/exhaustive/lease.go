@@ -80,7 +80,8 @@ func (w *LeaseWorld) Explore(depth int) (r Result) {
 	var call command.Call
 	call.Key, call.Past, call.Members = &command.Key{}, &command.Past{}, &command.Members{}
 	start := &leases{nowNs: begin, members: map[string]int64{}, held: map[string]held{}}
-	seen := map[string]struct{}{start.key(): {}}
+	seen := newSet()
+	seen.add([]byte(start.key()))
 	level := []*leases{start}
 	for r.Depth < depth {
 		var next []*leases
@@ -92,23 +93,17 @@ func (w *LeaseWorld) Explore(depth int) (r Result) {
 						r.Problem += " after" + child.history()
 						return r
 					}
-					if key := child.key(); !in(seen, key) {
-						seen[key] = struct{}{}
+					if seen.add([]byte(child.key())) && r.Depth+1 < depth {
 						next = append(next, child)
 					}
 				}
 			}
 		}
 		r.Depth++
-		r.States, r.Sequences = len(seen), power(r.Moves, r.Depth)
+		r.States, r.Sequences = len(seen.hashes), power(r.Moves, r.Depth)
 		level = next
 	}
 	return r
-}
-
-func in(seen map[string]struct{}, key string) bool {
-	_, known := seen[key]
-	return known
 }
 
 // run decides a move as the server does: it shows the call the members, and changes them as the call says.

@@ -73,7 +73,7 @@ func main() {
 				}
 			}
 		}
-		fmt.Printf("%-16s %8d %7.1f%% %12d %8d\n", folder, all, 100*float64(killed)/float64(max(all, 1)), equivalent, left)
+		fmt.Printf("%-16s %8d %7.1f%% %12d %8d\n", folder, all, 100*float64(killed)/float64(max(all-equivalent, 1)), equivalent, left)
 	}
 	for name, used := range listed {
 		file, _, _ := strings.Cut(name, " | ")
