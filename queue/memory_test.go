@@ -33,3 +33,26 @@ func TestALineThatIsNeverEmptyStaysSmall(t *testing.T) {
 	}
 	assert.Less(t, cap(line.waiters), 32)
 }
+
+// A key that somebody else has changed is no longer the line's, also when it looks like it again.
+func TestAKeyThatWasAnothersStaysSo(t *testing.T) {
+	limit, err := stack.NewRate(1, 10, 1, 1)
+	require.NoError(t, err)
+	var s stack.Stack
+	s.Load([]stack.Limit{limit})
+	now := int64(1_700_000_000_000_000_000)
+	s.Take(stack.Request{Cost: 1}, now)
+	before := s.Rates(nil, now)
+	r := s.Take(stack.Request{Cost: 1, MaxWaitNs: 100}, now)
+	var q Lines
+	line := q.Enter(0, []byte("k"), 1, &s, 1, before, now, r.WaitNs)
+	own := s.Append(nil)
+	s.Take(stack.Request{Cost: 1, MaxWaitNs: 100}, now)
+	others := s.Append(nil)
+	w := line.waiting()[0]
+	assert.True(t, w.leads(own, &s))
+	assert.False(t, w.leads([]byte("not a state"), &s))
+	w.severed = false
+	assert.False(t, w.leads(others, &s))
+	assert.False(t, w.leads(own, &s))
+}
