@@ -84,7 +84,9 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 			continue
 		}
 		s.Load(w.limits) // the same ones, under its own terms
-		w.madeNs = min(nowNs, w.comesNs)
+		// No earlier than the one ahead: what was over by then is no more in its state.
+		atNs = max(min(nowNs, w.comesNs), atNs)
+		w.madeNs = atNs
 		s.SetRates(state, w.madeNs)
 		w.before = s.Rates(w.before[:0], w.madeNs)
 		r := s.Take(stack.Request{Cost: w.cost, MaxWaitNs: math.MaxInt64}, w.madeNs)

@@ -339,6 +339,26 @@ func TestALineKeepsTheOrderOfArrivalWhateverTheLimits(t *testing.T) {
 	assert.Equal(t, []uintptr{2, 5, 6}, db.wake(line, start+2000*ms))
 }
 
+// Caller 5, who is due, moves up behind 4, who is not. What 2 took of the second limit still counts for 5, whose
+// slot was earlier, although it is over at the instant as of which 4 is moved.
+func TestWhoMovesUpLosesNothingThatWasTaken(t *testing.T) {
+	db := newDatabase(t)
+	a, b := rate(t, 1, ms, 1), rate(t, 1, ms, 3)
+	both, first, second := []stack.Limit{a, b}, []stack.Limit{a, b.With(stack.Terms{HasTake: true})}, []stack.Limit{a.With(stack.Terms{HasTake: true}), b}
+	require.Zero(t, db.wait("k", 1, first, 1, start).WaitNs)
+	require.Equal(t, ms, db.wait("k", 2, both, 1, start).WaitNs)
+	require.Equal(t, 2*ms, db.wait("k", 3, first, 1, start).WaitNs)
+	require.Equal(t, 3*ms, db.wait("k", 4, first, 1, start).WaitNs)
+	require.Equal(t, ms, db.wait("k", 5, second, 2, start).WaitNs)
+	line := db.lines.At(0)
+	require.Equal(t, "2@1 3@2 4@3 5@3", slots(line))
+	db.lines.Leave(3)
+	now := start + 5*ms/2
+	assert.Equal(t, []uintptr{2, 4, 5}, db.wake(line, now))
+	db.open("k", both)
+	assert.Equal(t, 2*ms, db.s.Rates(nil, now)[1].FullIn(now))
+}
+
 func TestSlotsLapseWhenThoseBehindHaveOtherLimits(t *testing.T) {
 	db, line, _ := fiveWait(t)
 	slow := []stack.Limit{rate(t, 5, second, 1)}
