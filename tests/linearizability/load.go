@@ -104,7 +104,7 @@ func (s subject) wait(r *rand.Rand, o naive.Options) *operation {
 	for i := range o.Terms {
 		o.Terms[i].Shadow = false
 	}
-	o.MaxWait = time.Duration(1+r.IntN(60)) * time.Millisecond
+	o.MaxWait = time.Duration(1+r.IntN(20)) * time.Millisecond
 	words := append([]string{"CL.WAIT", s.key}, naive.Words(s.limits, o.Terms...)...)
 	words = append(words, "COST", fmt.Sprint(o.Cost), "TIMEOUT", naive.Duration(o.MaxWait), "COMPACT")
 	return &operation{key: s.key, words: words, run: func(m *naive.Model, nowNs int64) []int64 {

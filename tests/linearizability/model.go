@@ -146,7 +146,7 @@ func model(nowNs int64, mayLose bool) porcupine.Model {
 }
 
 // patience bounds a search, which takes milliseconds.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // check says whether the history of each key is that of the model. A key is independent of all others.
 func (h *history) check() (failed []string, err error) {
