@@ -11,6 +11,7 @@ import (
 
 	"redis-throttle/calendar"
 	"redis-throttle/fixed"
+	"redis-throttle/tests/civil"
 )
 
 func newWindow(t *testing.T, count, periodNs int64) *fixed.Window {
@@ -94,4 +95,12 @@ func TestTheLastWindowOfTheLongestPeriod(t *testing.T) {
 	encode := func(index uint64) []byte { return binary.AppendUvarint(binary.AppendUvarint(nil, index), 1) }
 	assert.NoError(t, limit.Decode(encode(1), &s))
 	assert.ErrorIs(t, limit.Decode(encode(2), &s), fixed.ErrEncoding)
+}
+
+func TestTheLastWindowOfTimeIsWaitedForToItsEnd(t *testing.T) {
+	w := in(t, spec(t, &civil.Windows{N: 1, Unit: "y", Zone: "Europe/Berlin"}), 5, &calendar.Cache{})
+	w.Charge(math.MaxInt64-5, 5, 0)
+	assert.Equal(t, int64(5), w.RetryAfter(math.MaxInt64-5, 1))
+	assert.Equal(t, int64(1), w.RetryAfter(math.MaxInt64, 1), "at least 1 ns")
+	assert.Equal(t, int64(-1), fixed.Never)
 }

@@ -48,6 +48,7 @@ func TestStandingTellsAllFour(t *testing.T) {
 	assert.Zero(t, with0(t, 5).FullIn(start+6), "gone by")
 	b := gcra.Bucket{Limit: l}
 	assert.Equal(t, int64(math.MaxInt64-50), b.LongestWait())
+	assert.Equal(t, int64(-1), gcra.Never)
 }
 
 func with0(t *testing.T, backlog int64) *gcra.State {
