@@ -158,6 +158,7 @@ type keyState struct {
 	// banStands says that the clock has not come to the end of the ban yet. Afterwards it may be forgotten, also by
 	// a clock that is set back then.
 	banStands bool
+	banSurely int64 // banUntil without what may be forgotten
 }
 
 func (s *state) clone() *state {
@@ -183,6 +184,7 @@ func (s *state) key(b []byte) []byte {
 		b = strconv.AppendBool(append(b, ' '), k.exact)
 		b = strconv.AppendBool(append(b, ' '), k.banStands)
 		b = strconv.AppendInt(append(b, ' '), max(k.banUntil-s.nowNs, 0), 36)
+		b = strconv.AppendInt(append(b, ' '), max(k.banSurely-s.nowNs, 0), 36)
 		for _, l := range k.ledgers {
 			b = l.key(append(b, ';'))
 		}
@@ -337,7 +339,7 @@ func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
 	for i := range s.keys {
 		k := &s.keys[i]
 		k.exact = k.exact && stepNs >= 0
-		k.banStands = k.banStands && k.banUntil > s.nowNs
+		k.banStands = k.banStands && k.banSurely > s.nowNs
 		for _, l := range k.ledgers {
 			l.pass(fromNs, s.nowNs, s.elapsedNs)
 		}
@@ -354,7 +356,7 @@ func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
 	switch m.Command {
 	case command.Ban:
 		if m.ban == 0 {
-			k.banUntil, k.banStands = 0, false
+			k.banUntil, k.banSurely, k.banStands = 0, 0, false
 		} else {
 			k.prolongBan(s.nowNs + m.ban)
 		}
@@ -371,9 +373,12 @@ func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
 	return x.check(s, k, m, c)
 }
 
-// prolongBan never shortens.
+// prolongBan never shortens a ban that stands.
 func (k *keyState) prolongBan(untilNs int64) {
-	k.banUntil, k.banStands = max(k.banUntil, untilNs), true
+	if !k.banStands {
+		k.banSurely = 0
+	}
+	k.banUntil, k.banSurely, k.banStands = max(k.banUntil, untilNs), max(k.banSurely, untilNs), true
 }
 
 func joined(m *Move) string {
@@ -401,7 +406,7 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 	switch {
 	case banned && (!limited || rule != 0 || granted != 0 && !force):
 		return "let through in spite of a ban"
-	case banned && retryMs*ms < k.banUntil-s.nowNs:
+	case banned && k.banStands && retryMs*ms < k.banSurely-s.nowNs:
 		return "told to come back before the ban ends"
 	case rule == 0 && k.banUntil <= s.nowNs:
 		return "a ban that nobody made"
@@ -434,7 +439,7 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 		return ""
 	}
 	if limited && m.ban > 0 && retryMs >= 0 {
-		k.banUntil, k.banStands = s.nowNs+m.ban, true
+		k.banUntil, k.banSurely, k.banStands = max(k.banUntil, s.nowNs+m.ban), s.nowNs+m.ban, true
 		if retryMs*ms < m.ban {
 			return "told to come back before the ban ends"
 		}
