@@ -418,6 +418,9 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 	if c.Effect == command.Keep && granted != 0 {
 		return "granted and not written"
 	}
+	if limited && k.exact && !strict && !force && m.ban == 0 && c.Effect != command.Keep {
+		return "denied and written"
+	}
 	if peek && c.Effect != command.Keep {
 		return "a look that writes"
 	}
