@@ -56,7 +56,6 @@ const (
 	groupBaseline = "baseline"
 	groupFloor    = "floor"
 	groupThrottle = "CL.THROTTLE"
-	groupLimit    = "CL.LIMIT"
 	groupLua      = "lua"
 	groupPeer     = "peer"
 	groupBuild    = "build"

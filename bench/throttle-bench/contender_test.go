@@ -28,7 +28,7 @@ func TestEveryContenderIsComplete(t *testing.T) {
 			for _, call := range e.calls(slices.Concat([]string{"{call}"}, c.Setup, c.Keeps)) {
 				assert.Empty(t, strings.Trim(strings.NewReplacer(" ", "", "{n}", "").Replace(fill(call, 0, 0)), allButBraces), "%s: an unknown placeholder in %s", c.Name, call)
 			}
-			assert.Equal(t, c.Script != "", strings.Contains(c.Call, "{sha}"), "%s: a script and its SHA go together", c.Name)
+			assert.Equal(t, c.Script != "", strings.Contains(strings.Join(append(c.Setup, c.Call), " "), "{sha}"), "%s: a script and its SHA go together", c.Name)
 			if c.Script != "" {
 				source, err := recipes.ReadFile("recipes/" + c.Script)
 				require.NoError(t, err)

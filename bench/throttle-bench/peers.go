@@ -54,7 +54,7 @@ func withBuilds(list []contender, builds []string) (all []contender) {
 	names := buildNames(builds)
 	for _, c := range list {
 		all = append(all, c)
-		if ours := c.Group == groupThrottle || c.Group == groupLimit; c.Host != hostMain || !ours && c.Name != baseline {
+		if ours := strings.HasPrefix(c.Call, "CL."); c.Host != hostMain || !ours && c.Name != baseline {
 			continue
 		}
 		for i, path := range builds {
