@@ -84,9 +84,8 @@ func (c *Call) waitForRoom(r *request) {
 	if isBehind || c.Turn == Leaving {
 		result := c.stack.Peek(r.Cost, c.NowNs)
 		if !result.Limited {
-			result.Limited, result.RetryAfterNs, result.Granted = true, 0, 0
+			result.Limited, result.RetryAfterNs, result.Granted = true, 1, 0 // soon: 1 ms
 		}
-		result.WaitNs = c.WaitedNs
 		c.describe(&result)
 		return
 	}
@@ -96,7 +95,9 @@ func (c *Call) waitForRoom(r *request) {
 		c.waitInTurn(result.RetryAfterNs, timeoutNs)
 		return
 	}
-	result.WaitNs = c.WaitedNs
+	if !result.Limited {
+		result.WaitNs = c.WaitedNs
+	}
 	c.describe(&result)
 }
 
