@@ -37,7 +37,7 @@ func TestDependabotKnowsEveryFolderWithDependencies(t *testing.T) {
 	t.Parallel()
 	config, err := os.ReadFile("../.github/dependabot.yml")
 	require.NoError(t, err)
-	for _, kind := range []struct{ ecosystem, file string }{{"gomod", "go.sum"}, {"npm", "package-lock.json"}} {
+	for _, kind := range []struct{ ecosystem, file string }{{"gomod", "go.sum"}, {"npm", "package-lock.json"}, {"docker", "Dockerfile"}} {
 		var folders []string
 		for name := range strings.Lines(run(t, "..", "git", "ls-files", "*"+kind.file)) {
 			folders = append(folders, `"`+path.Join("/", path.Dir(strings.TrimSpace(name)))+`"`)
@@ -46,4 +46,20 @@ func TestDependabotKnowsEveryFolderWithDependencies(t *testing.T) {
 		want := "package-ecosystem: " + kind.ecosystem + "\n    directories: [" + strings.Join(folders, ", ") + "]\n"
 		assert.Contains(t, string(config), want)
 	}
+}
+
+// Dependabot reads literal images only: an ARG in a FROM line hides what it stands for.
+func TestDockerfileNamesServersThatAreKeptCurrent(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../Dockerfile")
+	require.NoError(t, err)
+	stages := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^FROM (\S+) AS (\S+)$`).FindAllStringSubmatch(string(text), -1) {
+		stages[m[2]] = m[1]
+	}
+	assert.Regexp(t, `^redis:8\.\d+\.\d+-trixie$`, stages["redis"])
+	assert.Regexp(t, `^valkey/valkey:9\.\d+\.\d+-trixie$`, stages["valkey"])
+	assert.Regexp(t, `^golang:\d+\.\d+\.\d+-bookworm$`, stages["build"], "its glibc is no newer than the servers'")
+	assert.Contains(t, string(text), "\nARG SERVER=redis\n", "the stage that is built on by default")
+	assert.Contains(t, string(text), "\nFROM ${SERVER}\n")
 }
