@@ -15,7 +15,8 @@ type LeaseResult struct {
 	Limited bool
 	// Limit is how many slots there are, and Remaining how many are free.
 	Limit, Remaining int64
-	// RetryAfter is the time until the next lease lapses, if nobody releases one before.
+	// RetryAfter is the time until the next lease lapses, if nobody releases one before; 0 when
+	// not limited, and when it is worth while to ask again at once.
 	RetryAfter time.Duration
 	// Lasts is how long the lease lasts if it is not renewed.
 	Lasts time.Duration
@@ -68,6 +69,28 @@ func (l *Limiter) ReleaseLeases(ctx context.Context, key string, ids ...string) 
 		args = append(args, id)
 	}
 	return send(ctx, l.client, repeatable, parseInteger, args...)
+}
+
+// LeasesResult is the reply to Leases.
+type LeasesResult struct {
+	// Held is how many leases there are, also when fewer are listed.
+	Held int64
+	// Waiting is how many callers wait for a slot; always 0 on a replica.
+	Waiting int64
+	// Leases are those that lapse next, in that order.
+	Leases []HeldLease
+}
+
+// HeldLease is a lease that somebody holds.
+type HeldLease struct {
+	ID    string
+	Lasts time.Duration // how long yet, in whole milliseconds
+}
+
+// Leases sends CL.LEASES: it tells how many leases of key are held, how many callers wait, and who holds the count
+// leases (1 or more) that lapse next. It changes nothing. Replicas answer it, too.
+func (l *Limiter) Leases(ctx context.Context, key string, count int64) *Reply[LeasesResult] {
+	return send(ctx, l.client, repeatable, parseLeases, "CL.LEASES", key, "COUNT", count)
 }
 
 // ErrLeaseLost is why the Context of a Lease ends when it could not be renewed in time.
@@ -199,4 +222,48 @@ func parseLease(reply any) (LeaseResult, error) {
 		r.Lasts = times(n[4], time.Millisecond)
 	}
 	return r, nil
+}
+
+// parseLeases reads the reply of CL.LEASES, which has no COMPACT as it is nested.
+func parseLeases(reply any) (LeasesResult, error) {
+	var r LeasesResult
+	var n [2]int64
+	fields := named(reply)
+	leases, ok := fields["leases"].([]any)
+	if !ok || !integers([]any{fields["held"], fields["waiting"]}, n[:]) {
+		return LeasesResult{}, fmt.Errorf("the reply is %v, not held, waiting and leases", reply)
+	}
+	r.Held, r.Waiting = n[0], n[1]
+	for _, entry := range leases {
+		fields := named(entry)
+		id, isText := fields["id"].(string)
+		ms, isInteger := fields["lease_ms"].(int64)
+		if !isText || !isInteger {
+			return LeasesResult{}, fmt.Errorf("the reply is %v, where %v is not a lease", reply, entry)
+		}
+		r.Leases = append(r.Leases, HeldLease{ID: id, Lasts: times(ms, time.Millisecond)})
+	}
+	return r, nil
+}
+
+// named are the fields of a map in RESP3, as go-redis or rueidis gives it, or of an array of names and
+// values in RESP2; nil when reply is neither.
+func named(reply any) map[string]any {
+	switch reply := reply.(type) {
+	case map[string]any:
+		return reply
+	case map[any]any:
+		fields := make(map[string]any, len(reply))
+		for name, value := range reply {
+			fields[fmt.Sprint(name)] = value
+		}
+		return fields
+	case []any:
+		fields := make(map[string]any, len(reply)/2)
+		for i := 0; i+1 < len(reply); i += 2 {
+			fields[fmt.Sprint(reply[i])] = reply[i+1]
+		}
+		return fields
+	}
+	return nil
 }

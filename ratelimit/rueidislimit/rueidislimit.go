@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,8 @@ import (
 )
 
 // New returns a Limiter on client. Its methods send, and return when the reply is there or
-// their context is over. A caller of Wait whose context ends leaves the queue.
+// their context is over. A caller that waits, in Wait or for a lease, leaves the queue
+// when its context ends.
 func New(client rueidis.Client) *ratelimit.Limiter {
 	return ratelimit.New(sender{client})
 }
@@ -77,10 +79,14 @@ func (s sender) build(args []any) (rueidis.Completed, error) {
 	}
 	command := s.client.B().Arbitrary(name...).Keys(words[key]).Args(words[key+1:]...)
 	switch words[0] {
-	case "CL.PEEK":
+	case "CL.PEEK", "CL.LEASES":
 		return command.ReadOnly(), nil
-	case "CL.WAIT", "CL.LEASE":
+	case "CL.WAIT":
 		return command.Blocking().UnblockOnCancel(), nil
+	case "CL.LEASE":
+		if slices.Contains(words[key+1:], "TIMEOUT") { // an id of this name costs a connection of its own, no more
+			return command.Blocking().UnblockOnCancel(), nil
+		}
 	}
 	return command.Build(), nil
 }

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,6 +50,54 @@ func TestSlotsAreHeldUntilTheyAreReleased(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, held)
 		s.MustDo("DEL", key)
+	}
+}
+
+func TestLeasesTellsWhoHoldsAndHowManyWait(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, protocol := range []int{2, 3} {
+		l, ctx := ratelimit.New(s.Client(server.Protocol(protocol))), t.Context()
+		none, err := l.Leases(ctx, "k", 10).Result()
+		require.NoError(t, err)
+		assert.Equal(t, ratelimit.LeasesResult{}, none)
+
+		began := time.Now()
+		for _, lease := range []struct {
+			id  string
+			ttl time.Duration
+		}{{"third", day}, {"first", time.Minute}, {"second", time.Hour}} {
+			_, err := l.TakeLease(ctx, "k", 3, lease.ttl, lease.id).Result()
+			require.NoError(t, err)
+		}
+		left := make(chan error, 1)
+		go func() {
+			r, err := l.TakeLease(context.WithoutCancel(ctx), "k", 3, time.Hour, "waiter", ratelimit.WaitForSlot(0)).Result()
+			assert.True(t, r.Limited, "it was unblocked")
+			left <- err
+		}()
+		require.Eventually(t, func() bool { return waiting(s) == "1" }, 10*time.Second, time.Millisecond)
+
+		r, err := l.Leases(ctx, "k", 2).Result()
+		require.NoError(t, err)
+		passed := time.Since(began) + time.Millisecond
+		assert.EqualValues(t, 3, r.Held)
+		assert.EqualValues(t, 1, r.Waiting)
+		require.Len(t, r.Leases, 2)
+		for i, want := range []ratelimit.HeldLease{{ID: "first", Lasts: time.Minute}, {ID: "second", Lasts: time.Hour}} {
+			assert.Equal(t, want.ID, r.Leases[i].ID)
+			assert.LessOrEqual(t, r.Leases[i].Lasts, want.Lasts)
+			assert.GreaterOrEqual(t, r.Leases[i].Lasts, want.Lasts-passed)
+		}
+		_, err = l.Leases(ctx, "k", 0).Result()
+		require.ErrorContains(t, err, "COUNT takes an integer from 1")
+		for _, line := range strings.Split(s.MustDo("CLIENT", "LIST").Text, "\n") {
+			if strings.Contains(line, " cmd=cl.lease ") {
+				s.MustDo("CLIENT", "UNBLOCK", strings.TrimPrefix(strings.Fields(line)[0], "id="))
+			}
+		}
+		require.NoError(t, <-left)
+		s.MustDo("DEL", "k")
 	}
 }
 

@@ -236,6 +236,17 @@ func TestSeveralKeysAndLeases(t *testing.T) {
 
 	lease, err := l.Lease(t.Context(), "lease", 1, time.Minute)
 	require.NoError(t, err)
+	for _, resp2 := range []bool{false, true} {
+		options := on(s)
+		options.AlwaysRESP2 = resp2
+		all, err := rueidislimit.New(connect(t, options)).Leases(t.Context(), "lease", 10).Result()
+		require.NoError(t, err)
+		require.Len(t, all.Leases, 1)
+		assert.Equal(t, lease.ID(), all.Leases[0].ID)
+		assert.Positive(t, all.Leases[0].Lasts)
+		assert.EqualValues(t, 1, all.Held)
+		assert.Zero(t, all.Waiting)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
