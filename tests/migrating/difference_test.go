@@ -89,7 +89,7 @@ func newComparison(t *testing.T, cell server.Option, seed uint64) *comparison {
 		counts: map[string]int{}, decisions: map[string]int{}, examples: map[string][]string{}}
 	r.now = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	r.clock = clock.New(t, r.now)
-	theirs, our := r.clock.Start(cell), r.clock.Start()
+	theirs, our := startUnder(t, r.clock, r.now, cell), r.clock.Start()
 	r.program = our.Program
 	// Where the server tells a module its clock, it is in microseconds. redis-cell asks the kernel always.
 	if r.program.AtLeast(7, 2) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -43,6 +44,20 @@ func begin(t *testing.T) server.Option {
 	return server.Module(path)
 }
 
+// startUnder starts a server with redis-cell under a clock that the test sets. It skips the test where redis-cell does
+// not go by that: Valkey, from 8.1 on, loads modules so that they find the C library's own functions first.
+func startUnder(t *testing.T, wall *clock.Clock, nowNs int64, cell server.Option, opts ...server.Option) *server.Server {
+	t.Helper()
+	s := wall.Start(append([]server.Option{cell}, opts...)...)
+	throttle(t, s, "clock", "0 1 1")
+	tat, ok := tatOf(t, s.MustDo("GET", "clock"))
+	if !ok || tat != uint64(nowNs+int64(time.Second)) {
+		t.Skip("redis-cell goes by the kernel's clock on this server, not by the test's")
+	}
+	s.MustDo("DEL", "clock")
+	return s
+}
+
 // ours loads this module where redis-cell was loaded before.
 func ours(t *testing.T) server.Option {
 	t.Helper()
@@ -51,7 +66,7 @@ func ours(t *testing.T) server.Option {
 	return server.Module(path)
 }
 
-// limit is 16 units, one more a day: what is left does not change while a test runs.
+// daily is 16 units, one more a day: what is left does not change while a test runs.
 const daily = "15 1 86400"
 
 // throttle sends CL.THROTTLE and returns the five integers.
