@@ -89,14 +89,18 @@ func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) *Reply[t
 	return send(ctx, l.client, repeatable, parseBan, "CL.BAN", key, waitWord(d))
 }
 
-// Wait sends CL.WAIT: it reserves the units and is answered when their time has come,
-// in order of arrival. A call that would take longer than timeout, or than ctx has
-// until its deadline, is limited at once; a timeout of 0 waits as long as it takes.
-// Only Rate limits can be waited for. Result.Wait is the time waited.
+// Wait sends CL.WAIT: it is answered when the units are there, in order of arrival. Result.Wait is the
+// time waited. It waits for timeout, in whole milliseconds, or until just before the deadline of ctx, whichever
+// comes first; a timeout of 0 is as long as it takes. What happens if that is not enough depends on the limits:
 //
-// A waiting call occupies a connection, and as with every blocking command of go-redis,
-// cancelling ctx does not end it. Where that matters, take Limit with MaxWait, which
-// answers at once how long to wait.
+//   - With Rate limits only, the call reserves its units when it comes. If their time comes too late, it is
+//     limited at once.
+//   - With a Window or a Fixed among them, nothing is reserved. The call stands in line, and is limited when its time
+//     is over, since a refund may come before.
+//
+// A waiting call occupies a connection. As with every blocking command of go-redis, cancelling ctx does not end it: its
+// deadline does, and so does timeout. Where that matters, set one of them; take package rueidislimit, where a caller
+// whose ctx ends leaves the line; or, for Rate limits, take Limit with MaxWait, which answers at once how long to wait.
 //
 // The client's read timeout has to be longer than timeout. Wait sees to that itself
 // with a *redis.Client; with a *redis.ClusterClient or *redis.Ring whose read timeout

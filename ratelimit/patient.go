@@ -8,6 +8,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// answering is how long before the deadline of a context the server has to answer: otherwise the end of a
+// wait could be a read that timed out, which looks like an outage.
+const answering = 100 * time.Millisecond
+
 // withinDeadline is timeout, 0 being forever, or what ctx leaves of it.
 func withinDeadline(ctx context.Context, timeout time.Duration) (time.Duration, error) {
 	deadline, ok := ctx.Deadline()
@@ -18,6 +22,7 @@ func withinDeadline(ctx context.Context, timeout time.Duration) (time.Duration, 
 	if left <= 0 {
 		return 0, context.DeadlineExceeded
 	}
+	left -= min(answering, left/4)
 	if timeout == 0 || left < timeout {
 		return left, nil
 	}

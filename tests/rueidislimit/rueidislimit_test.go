@@ -141,6 +141,20 @@ func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
 		r, err := l.Peek(t.Context(), "left", hourly).Result()
 		return err == nil && r.ResetAfter <= time.Hour
 	}, 10*time.Second, time.Millisecond, "the slot is given back")
+
+	// The same in the line for a window, where nothing was charged.
+	ctx, cancel = context.WithCancel(t.Context())
+	daily := ratelimit.Limits{ratelimit.Window(1, day)}
+	_, err := l.Limit(ctx, "window", daily).Result()
+	require.NoError(t, err)
+	go func() {
+		_, err := l.Wait(ctx, "window", daily, 0).Result()
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "0" }, 10*time.Second, time.Millisecond)
 }
 
 func TestManyCallersShareAConnection(t *testing.T) {
