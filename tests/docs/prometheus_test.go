@@ -90,6 +90,55 @@ func TestDashboardAsksForNumbersThatThereAre(t *testing.T) {
 	assert.Positive(t, asked)
 }
 
+// promtool is where scripts/fetch-promtool finds it or puts it.
+func promtool(t *testing.T) string {
+	t.Helper()
+	if path, err := exec.LookPath("promtool"); err == nil {
+		return path
+	}
+	path := filepath.Join(rootDir(t), "build/promtool/promtool")
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("promtool is not there; scripts/fetch-promtool brings it")
+	}
+	return path
+}
+
+func TestAlertsAreWhatTheirUnitTestsSay(t *testing.T) {
+	t.Parallel()
+	program := promtool(t)
+	for _, args := range [][]string{{"check", "config", "prometheus.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		cmd := exec.Command(program, args...)
+		cmd.Dir = filepath.Join(rootDir(t), "docs/prometheus")
+		out, err := cmd.CombinedOutput()
+		assert.NoError(t, err, "%s", out)
+		assert.Contains(t, string(out), "SUCCESS")
+	}
+}
+
+// Every alert has a unit test in which it fires, and asks for numbers that there are.
+func TestAlertsAskForNumbersThatThereAre(t *testing.T) {
+	t.Parallel()
+	alerts, err := os.ReadFile(filepath.Join(rootDir(t), "docs/prometheus/alerts.yml"))
+	require.NoError(t, err)
+	unitTests, err := os.ReadFile(filepath.Join(rootDir(t), "docs/prometheus/alerts_test.yml"))
+	require.NoError(t, err)
+	names := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(alerts), -1)
+	assert.NotEmpty(t, names)
+	for _, name := range names {
+		assert.Regexp(t, `alertname: `+name[1]+`\n +exp_alerts:[^\n]*\n +- exp_labels`, string(unitTests))
+	}
+	values := runScript(t, server.Start(t))
+	keys := scriptKey.FindAllStringSubmatch(string(alerts), -1)
+	assert.NotEmpty(t, keys)
+	for _, m := range keys {
+		assert.True(t, hasKey(values, m[1] == "~", m[2]), m[0])
+	}
+	metrics := regexp.MustCompile(`\b(redis_\w+|up)\b`).FindAllString(string(alerts), -1)
+	for _, metric := range metrics {
+		assert.Contains(t, []string{"up", "redis_up", "redis_script_values", "redis_exporter"}, metric)
+	}
+}
+
 func hasKey(values map[string]string, isPattern bool, key string) bool {
 	if !isPattern {
 		return values[key] != ""
@@ -120,6 +169,7 @@ func TestExporterRunsTheScript(t *testing.T) {
 	s := server.Start(t)
 	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
 	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
+	s.MustDo("CL.MLIMIT", "2", "{k}:1", "{k}:2", "RATE", "1/h", "COST", "0")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()
@@ -138,8 +188,13 @@ func TestExporterRunsTheScript(t *testing.T) {
 		return err == nil && strings.Contains(metrics, "redis_up 1")
 	}, patience, 50*time.Millisecond)
 	for _, metric := range []string{
-		`redis_script_values\{(filename="[^"]*",)?key="allowed"\} 1`,
+		`redis_script_values\{(filename="[^"]*",)?key="allowed"\} 2`,
 		`redis_script_values\{(filename="[^"]*",)?key="limited"\} 1`,
+		`redis_script_values\{(filename="[^"]*",)?key="errors_internal"\} 0`,
+		`redis_script_values\{(filename="[^"]*",)?key="waiting"\} 0`,
+		`redis_script_values\{(filename="[^"]*",)?key="leases_waiting"\} 0`,
+		`redis_script_values\{(filename="[^"]*",)?key="calls_mlimit"\} 1`,
+		`redis_commands_total\{cmd="cl.mlimit"\} 1`,
 		`redis_commands_total\{cmd="cl.limit"\} 2`,
 		`redis_commands_duration_seconds_total\{cmd="cl.limit"\} `,
 	} {
