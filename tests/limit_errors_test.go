@@ -24,10 +24,7 @@ func wordRefusals() (table []wordRefusal) {
 		// CL.WAIT is refused as well when it says no TIMEOUT, but for the first word in the
 		// wrong it says that one.
 		rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
-		limits, more := "expected RATE, WINDOW or FIXED", ", RATE, WINDOW, FIXED"
-		if command == "CL.WAIT" { // for the others there is no waiting
-			limits, more = "expected RATE", ", RATE, COST, TIMEOUT or COMPACT"
-		}
+		const limits, more = "expected RATE, WINDOW or FIXED", ", RATE, WINDOW, FIXED"
 		for _, args := range []string{"", "RATE", "WINDOW"} {
 			add(command, args, "wrong number of arguments")
 		}
@@ -115,7 +112,6 @@ func wordRefusals() (table []wordRefusal) {
 	add("CL.LIMIT", "RATE 5/s UPTO MAXWAIT 1s", "near 'UPTO'", "cannot go with MAXWAIT")
 	add("CL.LIMIT", "RATE 5/s MAXWAIT 1s STRICT", "near 'STRICT'", "cannot go with MAXWAIT")
 	add("CL.LIMIT", "RATE 5/s WINDOW 5/s MAXWAIT 1s", "near 'MAXWAIT'", "RATE limits only")
-	add("CL.WAIT", "FIXED 5/s TIMEOUT 1s", "near 'TIMEOUT'", "RATE limits only")
 	add("CL.WAIT", "RATE 5/s COST 1", "TIMEOUT is missing")
 	for _, bad := range []string{"-1", "-1s", "-1.5", "1.", ".5", "05", "+5", "-0", "x", "1y", "36500.5d", "36501d", "9223372036854775807", "\x00"} {
 		add("CL.LIMIT", "RATE 5/s MAXWAIT "+bad, "near '", "MAXWAIT takes a length of time")
