@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -35,6 +36,9 @@ type Batching struct {
 	Units int64
 	// MaxAge is how long a unit is held at most; 100 ms when 0.
 	MaxAge time.Duration
+	// Processes is how many processes take batches at the same time at most, each with one Batched of these Units; count
+	// a new process beside the old one while it takes over. When set, the limits hold as they are: see What holds.
+	Processes int64
 	// Keys is how many keys have units at a time; 10,000 when 0. Calls on others go to the
 	// server, one by one.
 	Keys int
@@ -65,8 +69,16 @@ const (
 //   - at most what the limits let through in an interval that is longer by MaxAge, and
 //   - at most Units for each process more than the limits let through in it.
 //
-// To stay below a limit in each interval of its own length, define it smaller by Units for each
-// process. A Fixed that is the only limit needs no such care: its units end with their window.
+// With Batching.Processes the bound is the limit itself: every call has Units x Processes added to the Spare of its
+// limits, so that what the processes hold comes on top of less. All calls on the key have to go through
+// a Batched like this one, in each process with the same limits, and in that case
+//
+//   - less can be had at once: a Rate with a Burst of 1000, 100 Units and 4 Processes lets bursts of 600
+//     through, or up to 1000 with what is held. A limit of which nothing would be left is an error.
+//   - one exception remains: a server that stands still for so long that a refund is given up, and
+//     executes it later all the same, lets so many more units through.
+//
+// A Fixed that is the only limit needs none of this: its units end with their window.
 //
 // # What it withholds
 //
@@ -94,6 +106,7 @@ const (
 type Batched struct {
 	next    Decider
 	b       Batching
+	reserve int64 // that Processes asks to spare
 	denials denials
 
 	mu     sync.Mutex
@@ -101,6 +114,7 @@ type Batched struct {
 	closed bool
 	busy   int             // workers and refunds under way
 	idle   []chan struct{} // closed when there are none
+	given  *sync.Cond      // a refund has ended
 }
 
 // NewBatched returns a Batched before next, which is to be a Refunder, as Limiter and Cached are:
@@ -115,7 +129,40 @@ func NewBatched(next Decider, b Batching) *Batched {
 	if b.Keys <= 0 {
 		b.Keys = defaultBatchKeys
 	}
-	return &Batched{next: next, b: b, denials: newDenials(b.Keys), pots: make(map[call]*pot)}
+	reserve := int64(math.MaxInt64)
+	if b.Processes <= reserve/b.Units {
+		reserve = max(b.Processes, 0) * b.Units
+	}
+	batched := &Batched{next: next, b: b, reserve: reserve, denials: newDenials(b.Keys), pots: make(map[call]*pot)}
+	batched.given = sync.NewCond(&batched.mu)
+	return batched
+}
+
+// spared are limits as they are asked, so that they hold with all that the processes hold.
+func (b *Batched) spared(limits Limits) (Limits, error) {
+	if b.reserve == 0 || (len(limits) == 1 && limits[0].kind == fixed) {
+		return limits, nil
+	}
+	limits = slices.Clone(limits)
+	for i, l := range limits {
+		if l.check() != nil {
+			continue // the Decider behind says so
+		}
+		if l.spare >= l.capacity()-b.reserve {
+			return nil, fmt.Errorf("ratelimit: %s: Units x Processes, %d, leave nothing of the limit", l, b.reserve)
+		}
+		limits[i].spare += b.reserve
+	}
+	return limits, nil
+}
+
+// direct hands a call on that is not batched.
+func (b *Batched) direct(ctx context.Context, key string, limits Limits, opts []LimitOption) (Result, error) {
+	limits, err := b.spared(limits)
+	if err != nil {
+		return Result{}, err
+	}
+	return b.next.Decide(ctx, key, limits, opts...)
 }
 
 // pot holds the units of one key and its limits. Batched.mu guards it.
@@ -123,6 +170,7 @@ type pot struct {
 	id     call
 	key    string
 	limits Limits
+	asked  Limits // limits, with more to spare
 
 	units   int64     // to hand out
 	until   time.Time // when they end
@@ -161,11 +209,11 @@ func (b *Batched) Decide(ctx context.Context, key string, limits Limits, opts ..
 	words, err := Words(limits)
 	if !ok || units < 1 || units > b.b.Units || err != nil || len(limits) == 0 ||
 		slices.Contains(words, "TAKE") || slices.Contains(words, "SHADOW") {
-		return b.next.Decide(ctx, key, limits, opts...)
+		return b.direct(ctx, key, limits, opts)
 	}
-	result, w := b.try(ctx, callOf(key, words), key, limits, units)
+	result, w, err := b.try(ctx, callOf(key, words), key, limits, units)
 	if w == nil {
-		return result, nil
+		return result, err
 	}
 	select {
 	case <-w.done:
@@ -180,7 +228,7 @@ func (b *Batched) Decide(ctx context.Context, key string, limits Limits, opts ..
 		}
 	}
 	if w.direct {
-		return b.next.Decide(ctx, key, limits, opts...)
+		return b.direct(ctx, key, limits, opts)
 	}
 	return w.result, w.err
 }
@@ -201,7 +249,7 @@ func unitsOf(opts []LimitOption) (units int64, ok bool) {
 }
 
 // try answers a call at once, or returns what to wait for.
-func (b *Batched) try(ctx context.Context, id call, key string, limits Limits, units int64) (Result, *waiter) {
+func (b *Batched) try(ctx context.Context, id call, key string, limits Limits, units int64) (Result, *waiter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -209,31 +257,35 @@ func (b *Batched) try(ctx context.Context, id call, key string, limits Limits, u
 	p := b.pots[id]
 	if p == nil {
 		if denied, ok := b.denials.recall(needOf(id, units), now); ok {
-			return denied, nil
+			return denied, nil, nil
 		}
 	}
 	if b.closed || (p == nil && len(b.pots) >= b.b.Keys) || (p != nil && now.Before(p.direct)) {
 		w.direct = true
 		close(w.done)
-		return Result{}, w
+		return Result{}, w, nil
 	}
 	if p == nil {
-		p = &pot{id: id, key: key, limits: slices.Clone(limits), size: 1}
+		asked, err := b.spared(limits)
+		if err != nil {
+			return Result{}, nil, err
+		}
+		p = &pot{id: id, key: key, limits: slices.Clone(limits), asked: slices.Clone(asked), size: 1}
 		b.pots[id] = p
 	}
 	b.endOld(p, now)
 	if p.units >= units {
-		return p.take(units, now), nil
+		return p.take(units, now), nil, nil
 	}
 	if denied, ok := b.denials.recall(needOf(id, units-p.units), now); ok {
-		return denied, nil
+		return denied, nil, nil
 	}
 	p.waiters = append(p.waiters, w)
 	if !p.working {
 		p.working = true
 		b.run(func() { b.work(p) })
 	}
-	return Result{}, w
+	return Result{}, w, nil
 }
 
 // take hands out units that are there.
@@ -299,6 +351,10 @@ func (b *Batched) fetch(p *pot, first *waiter) {
 		p.waiters = slices.DeleteFunc(p.waiters, (*waiter).answered)
 		return
 	}
+	if p.units+need+p.giving > b.b.Units { // what is being given back counts as held
+		b.given.Wait()
+		return
+	}
 	result, asked, now, err := b.ask(p, first, Cost(need))
 	switch {
 	case err != nil:
@@ -319,7 +375,7 @@ func (b *Batched) ask(p *pot, first *waiter, opts ...LimitOption) (result Result
 	b.mu.Unlock()
 	defer b.mu.Lock()
 	asked = time.Now()
-	result, err = b.next.Decide(context.WithoutCancel(first.ctx), p.key, p.limits, opts...)
+	result, err = b.next.Decide(context.WithoutCancel(first.ctx), p.key, p.asked, opts...)
 	return result, asked, time.Now(), err
 }
 
@@ -453,6 +509,7 @@ func (b *Batched) end(p *pot, now time.Time) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		p.giving -= units
+		b.given.Broadcast()
 		b.forget(p)
 	})
 }

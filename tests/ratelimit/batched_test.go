@@ -287,33 +287,50 @@ func within(all []handedOut, from, to time.Time) (units int64) {
 	return units
 }
 
-// Many processes drain one key, with costs and pauses drawn at random; some end and begin anew.
-// In no interval do they hand out more than was promised.
+// Many processes drain one key, with costs and pauses drawn at random; some end and begin anew. Now and then
+// all of them fill their pots, pause for as long as units keep, and then take what they can: those are the
+// intervals in which the most is handed out. In none is it more than was promised.
 func TestBatchedKeepsItsBoundInTotal(t *testing.T) {
 	t.Parallel()
+	requireBoundInTotal(t, false)
+}
+
+// When the processes are told, that is the limit itself.
+func TestBatchedKeepsTheLimitInTotal(t *testing.T) {
+	t.Parallel()
+	requireBoundInTotal(t, true)
+}
+
+func requireBoundInTotal(t *testing.T, told bool) {
 	const (
 		processes = 6
 		callers   = 4
-		units     = 5
-		maxAge    = 40 * time.Millisecond
+		units     = 8
+		maxAge    = 200 * time.Millisecond
 		period    = 250 * time.Millisecond
+		cycle     = 2 * period
 		count     = 100
 		lasts     = 3 * time.Second
 	)
+	batching := ratelimit.Batching{Units: units, MaxAge: maxAge}
+	more := int64(processes * units) // than the limits let through
+	if told {
+		batching.Processes, more = processes, 0
+	}
 	s := server.Start(t)
 	for name, c := range map[string]struct {
 		limits ratelimit.Limits
 		most   func(length time.Duration) int64 // that the limits let through in an interval of such a length
 		exact  bool                             // by windows of the epoch
 	}{
-		"RATE": {ratelimit.Limits{ratelimit.Rate(count, period).Burst(20)},
-			func(length time.Duration) int64 { return 20 + int64(length*count/period) + 1 }, false},
+		"RATE": {ratelimit.Limits{ratelimit.Rate(count, period).Burst(60)},
+			func(length time.Duration) int64 { return 60 + int64(length*count/period) + 1 }, false},
 		"WINDOW": {ratelimit.Limits{ratelimit.Window(count, period)},
 			func(length time.Duration) int64 { return count * int64((length-1)/period+1) }, false},
 		"FIXED": {ratelimit.Limits{ratelimit.Fixed(count, period)},
 			func(length time.Duration) int64 { return count * int64((length-1)/period+2) }, true},
-		"FIXED and RATE": {ratelimit.Limits{ratelimit.Fixed(count, period), ratelimit.Rate(count, period).Burst(30)},
-			func(length time.Duration) int64 { return 30 + int64(length*count/period) + 1 }, false},
+		"FIXED and RATE": {ratelimit.Limits{ratelimit.Fixed(count, period), ratelimit.Rate(count, period).Burst(70)},
+			func(length time.Duration) int64 { return 70 + int64(length*count/period) + 1 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -325,13 +342,27 @@ func TestBatchedKeepsItsBoundInTotal(t *testing.T) {
 				running.Go(func() {
 					client := s.Client()
 					for time.Since(began) < lasts {
-						b := ratelimit.NewBatched(ratelimit.New(client), ratelimit.Batching{Units: units, MaxAge: maxAge})
+						b := ratelimit.NewBatched(ratelimit.New(client), batching)
 						var calling sync.WaitGroup
 						ends := time.Now().Add(time.Duration(rand.Int64N(int64(lasts))))
-						for range callers {
+						for caller := range callers {
 							calling.Go(func() {
 								for time.Now().Before(ends) {
-									cost := 1 + rand.Int64N(3)
+									cost, pause := 1+rand.Int64N(3), time.Duration(rand.Int64N(int64(time.Millisecond)))
+									if n, at := int(time.Since(began)/cycle), time.Since(began)%cycle; n%3 != 0 {
+										drain := maxAge * time.Duration(5+n%4) / 10
+										switch {
+										case caller == 0 && at < cycle/50:
+											cost, pause = 1, cycle/300
+										case at < drain:
+											time.Sleep(drain - at)
+										case at > drain+maxAge:
+											time.Sleep(cycle - at)
+											continue
+										}
+									} else if rand.IntN(30) == 0 {
+										pause = time.Duration(rand.Int64N(int64(2 * maxAge)))
+									}
 									from := time.Now()
 									result, err := b.Decide(context.WithoutCancel(t.Context()), name, c.limits, ratelimit.Cost(cost))
 									if err != nil {
@@ -343,11 +374,7 @@ func TestBatchedKeepsItsBoundInTotal(t *testing.T) {
 										all = append(all, handedOut{from, time.Now(), cost})
 										mu.Unlock()
 									}
-									if rand.IntN(30) == 0 {
-										time.Sleep(time.Duration(rand.Int64N(int64(2 * maxAge))))
-									} else {
-										time.Sleep(time.Duration(rand.Int64N(int64(time.Millisecond))))
-									}
+									time.Sleep(pause)
 								}
 							})
 						}
@@ -361,10 +388,10 @@ func TestBatchedKeepsItsBoundInTotal(t *testing.T) {
 			total := within(all, began, time.Now())
 			assert.Greater(t, total, count*int64(lasts/period)/3, "most of the limit is used")
 			for _, h := range all {
-				for _, length := range []time.Duration{maxAge, period / 2, period - maxAge, period, 3 * period} {
+				for _, length := range []time.Duration{period / 5, period / 2, maxAge, period, 3 * period} {
 					got := within(all, h.from, h.from.Add(length))
 					require.LessOrEqual(t, got, c.most(length+maxAge+reportedUp), "in %v, by age", length)
-					require.LessOrEqual(t, got, c.most(length+reportedUp)+processes*units, "in %v, by units", length)
+					require.LessOrEqual(t, got, c.most(length+reportedUp)+more, "in %v, by units", length)
 				}
 			}
 			if c.exact {
@@ -378,6 +405,48 @@ func TestBatchedKeepsItsBoundInTotal(t *testing.T) {
 
 // reportedUp is the fineness of the server's cached clock, which may be behind by so much.
 const reportedUp = time.Millisecond
+
+// Every call spares what the processes hold, whether it is batched or not; a FIXED alone need not.
+func TestWhatProcessesSpare(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client())
+	batching := ratelimit.Batching{Units: 4, Processes: 5, MaxAge: time.Minute}
+	for _, c := range []struct {
+		limits ratelimit.Limits
+		opts   []ratelimit.LimitOption
+		let    int64
+	}{
+		{ratelimit.Limits{ratelimit.Rate(50, day)}, nil, 30},
+		{ratelimit.Limits{ratelimit.Rate(50, day)}, []ratelimit.LimitOption{ratelimit.Strict()}, 30},
+		{ratelimit.Limits{ratelimit.Rate(50, day).Spare(7)}, nil, 23},
+		{ratelimit.Limits{ratelimit.Window(21, day), ratelimit.Rate(50, day).Take(1)}, nil, 1},
+		{ratelimit.Limits{ratelimit.Fixed(50, 365*day)}, nil, 50},
+		{ratelimit.Limits{ratelimit.Fixed(50, 365*day), ratelimit.Rate(100, day)}, nil, 30},
+	} {
+		b, key, let := closed(t, ratelimit.NewBatched(limiter, batching)), fmt.Sprint(c.limits, len(c.opts)), int64(0)
+		for range 60 {
+			if !decide(t, b, key, c.limits, c.opts...).Limited {
+				let++
+			}
+		}
+		assert.Equal(t, c.let, let, key)
+		require.NoError(t, b.Close(t.Context()))
+		assert.Equal(t, ratelimit.FromServer, decide(t, b, key, c.limits, ratelimit.Cost(0)).By)
+		assert.True(t, decide(t, b, key, c.limits).Limited, "closed, it spares as much")
+	}
+	b := closed(t, ratelimit.NewBatched(limiter, batching))
+	for _, opts := range [][]ratelimit.LimitOption{nil, {ratelimit.UpTo()}} {
+		_, err := b.Decide(t.Context(), "little", ratelimit.Limits{ratelimit.Rate(20, day)}, opts...)
+		require.ErrorContains(t, err, "RATE 20/1d: Units x Processes, 20, leave nothing of the limit")
+		assert.False(t, ratelimit.IsOutage(err))
+	}
+	_, err := b.Decide(t.Context(), "bad", ratelimit.Limits{ratelimit.Rate(0, day)})
+	require.ErrorContains(t, err, "the count 0 is not positive")
+	huge := closed(t, ratelimit.NewBatched(limiter, ratelimit.Batching{Units: 1 << 40, Processes: 1 << 40}))
+	_, err = huge.Decide(t.Context(), "huge", ratelimit.Limits{ratelimit.Rate(20, day)})
+	require.ErrorContains(t, err, "leave nothing")
+}
 
 func TestUnitsAreNotHandedOutWhenTheyAreOld(t *testing.T) {
 	t.Parallel()
