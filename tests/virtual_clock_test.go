@@ -36,6 +36,9 @@ func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 	}
 	t.Logf("%d calls: %d limited, %d of them by a ban, %d reserved, %d into debt, %d shadowed, %d by the calendar, %d with FIRST; %d steps back",
 		r.made, r.limited, r.banned, r.reserved, r.forced, r.shadowed, r.byCalendar, r.first, r.stepsBack)
+	t.Logf("%d calls on several keys: %d let through, %d limited, %d with ANY", r.several[0]+r.several[1], r.several[0], r.several[1], r.withAny)
+	t.Logf("%d calls about leases: %d granted, %d limited, %d renewed, %d lost, %d released; %d lapsed leases in a set at most",
+		r.leases.made, r.leases.granted, r.leases.limited, r.leases.renewed, r.leases.lost, r.leases.released, r.leases.mostLapsed)
 	require.Greater(t, r.limited, calls/10, "too few calls were limited")
 	require.Greater(t, r.made-r.limited, calls/5, "too few calls were let through")
 	require.Greater(t, r.reserved, calls/200, "too few slots were reserved")
@@ -45,6 +48,9 @@ func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 	require.Greater(t, r.byCalendar, calls/200, "too few calls were decided by the calendar")
 	require.Greater(t, r.first, calls/200, "too few calls were decided by a FIRST")
 	require.Greater(t, r.stepsBack, calls/500, "the clock was too seldom set back")
+	require.Greater(t, min(r.several[0], r.several[1]), calls/200, "too few calls on several keys")
+	require.Greater(t, r.withAny, calls/200, "too few calls with ANY")
+	r.leases.requireEnough(t, calls/200)
 }
 
 // fromEnv is a number from the environment.
@@ -79,6 +85,10 @@ type virtualRun struct {
 	seasons int
 
 	made, limited, banned, reserved, forced, shadowed, byCalendar, first, stepsBack int
+	several                                                                         [2]int // let through, and limited
+	withAny                                                                         int
+
+	leases virtualLeases
 }
 
 // virtualKey is a key that nobody but the run uses.
@@ -86,7 +96,7 @@ type virtualKey struct {
 	name   string
 	model  naive.Model
 	limits []naive.Limit // what most calls on it ask
-	past   []string      // the last calls, for the message of a failure
+	past   past
 }
 
 func newVirtualRun(t *testing.T, seed uint64) *virtualRun {
@@ -142,6 +152,7 @@ func (r *virtualRun) season() {
 		}
 		r.keys = append(r.keys, k)
 	}
+	r.beginLeases()
 	for range batches {
 		r.step()
 		r.batch()
@@ -217,6 +228,10 @@ func (r *virtualRun) step() {
 	case 6:
 		step = r.Int64N(r.scale/5 + 1)
 	case 7: // to the first instant at which something changes, or next to it
+		if until := r.untilLapse(); until > 0 && r.IntN(4) == 0 {
+			step = until + []int64{-1, 0, 0, 1}[r.IntN(4)]*r.tick
+			break
+		}
 		k := r.keys[r.IntN(len(r.keys))]
 		a := k.model.Peek(r.now, k.limits, 1+r.Int64N(3))
 		until := []naive.Nanoseconds{a.RetryAfter, a.NextAfter, a.ResetAfter}[r.IntN(3)].Int64()
@@ -239,23 +254,37 @@ func (r *virtualRun) setClock(now int64) {
 	r.clock.Set(r.now)
 }
 
-// virtualCall is a command and what it has to answer.
+// virtualCall is a command and what it has to answer. It concerns what has a past.
 type virtualCall struct {
-	key   *virtualKey
+	pasts []*past
 	words []string
 	want  string
+	shown func(resp.Value) string
 }
+
+// past is the last calls on a key, for the message of a failure.
+type past []string
+
+func (p *past) add(line string) { *p = append((*p)[max(0, len(*p)-60):], line) }
 
 // batch is calls of one instant, in one pipeline.
 func (r *virtualRun) batch() {
 	r.t.Helper()
 	var calls []virtualCall
 	for range 1 + r.IntN(6) {
-		calls = append(calls, r.call(r.keys[r.IntN(len(r.keys))]))
+		switch {
+		case (r.IntN(5) == 0 || r.leases.crowded && r.IntN(2) == 0) && r.leases.key != "":
+			calls = append(calls, r.callOfLeases())
+		case r.IntN(5) == 0 && !r.crowded:
+			calls = append(calls, r.callOfKeys())
+		default:
+			calls = append(calls, r.call(r.keys[r.IntN(len(r.keys))]))
+		}
 	}
 	for _, k := range r.keys {
-		calls = append(calls, virtualCall{k, []string{"PEXPIRETIME", k.name}, fmt.Sprint(k.model.ExpiresMs(r.now))})
+		calls = append(calls, virtualCall{[]*past{&k.past}, []string{"PEXPIRETIME", k.name}, fmt.Sprint(k.model.ExpiresMs(r.now)), shown})
 	}
+	calls = append(calls, r.looksAtLeases()...)
 	var commands [][]string
 	for _, c := range calls {
 		commands = append(commands, c.words)
@@ -263,14 +292,19 @@ func (r *virtualRun) batch() {
 	replies, err := r.conn.Pipeline(commands...)
 	require.NoError(r.t, err)
 	for i, c := range calls {
-		have := shown(replies[i])
+		have := c.shown(replies[i])
 		line := fmt.Sprintf("%d %s: %s", r.now, strings.Join(c.words, " "), have)
 		if have != c.want {
+			for _, p := range c.pasts {
+				r.t.Log(strings.Join(*p, "\n"))
+			}
 			require.Failf(r.t, "a reply is not what the documentation says",
-				"VIRTUAL_CLOCK_SEED=%d\n%s\n%s\nwant %s", r.seed, strings.Join(c.key.past, "\n"), line, c.want)
+				"VIRTUAL_CLOCK_SEED=%d\n%s\nwant %s", r.seed, line, c.want)
 		}
-		if c.words[0] != "PEXPIRETIME" {
-			c.key.past = append(c.key.past[max(0, len(c.key.past)-60):], line)
+		if c.words[0] != "PEXPIRETIME" && c.words[0] != "ZRANGE" {
+			for _, p := range c.pasts {
+				p.add(line)
+			}
 		}
 	}
 }
@@ -292,21 +326,21 @@ func shown(v resp.Value) string {
 // call makes up a call, and asks the model.
 func (r *virtualRun) call(k *virtualKey) virtualCall {
 	name, limits, o := r.request(k)
-	words := []string{name, k.name}
+	words, pasts := []string{name, k.name}, []*past{&k.past}
 	var reply naive.Reply
 	switch name {
 	case "CL.BAN":
 		d := o.Ban.Milliseconds()
-		return virtualCall{k, append(words, fmt.Sprint(d, "ms")), fmt.Sprint(k.model.Ban(r.now, int64(o.Ban)))}
+		return virtualCall{pasts, append(words, fmt.Sprint(d, "ms")), fmt.Sprint(k.model.Ban(r.now, int64(o.Ban))), shown}
 	case "CL.THROTTLE":
 		l := limits[0]
 		words = append(words, fmt.Sprint(l.Burst-1), fmt.Sprint(l.Count), naive.Duration(l.Period), fmt.Sprint(o.Cost))
 		if !k.model.Throttled(r.now) {
-			return virtualCall{k, words, "WRONGTYPE"}
+			return virtualCall{pasts, words, "WRONGTYPE", shown}
 		}
 		reply = k.model.Throttle(r.now, l.Burst-1, l.Count, l.Period, o.Cost)
 		r.count(limits[:1], reply)
-		return virtualCall{k, words, fmt.Sprint(reply.Throttle())}
+		return virtualCall{pasts, words, fmt.Sprint(reply.Throttle()), shown}
 	case "CL.PEEK":
 		reply = k.model.Peek(r.now, limits, o.Cost, o.Terms...)
 	case "CL.REFUND":
@@ -319,11 +353,11 @@ func (r *virtualRun) call(k *virtualKey) virtualCall {
 	}
 	r.count(limits, reply)
 	words = append(append(words, naive.Words(limits, o.Terms...)...), o.Words()...)
-	return virtualCall{k, words, fmt.Sprint(reply.Fields())}
+	return virtualCall{pasts, words, fmt.Sprint(reply.Fields()), shown}
 }
 
-// request makes up a command, its limits and its options.
-func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, o naive.Options) {
+// asked makes up limits, a cost and what the call says of each limit.
+func (r *virtualRun) asked(k *virtualKey) (limits []naive.Limit, o naive.Options) {
 	limits = r.vary(k.limits)
 	o.Cost = 1
 	if r.IntN(2) == 0 {
@@ -335,6 +369,12 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 	if r.IntN(4) == 0 {
 		o.Terms = r.terms(limits)
 	}
+	return limits, o
+}
+
+// request makes up a command, its limits and its options.
+func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, o naive.Options) {
+	limits, o = r.asked(k)
 	switch r.IntN(24) {
 	case 0:
 		if r.IntN(4) == 0 {

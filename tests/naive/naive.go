@@ -1,9 +1,10 @@
-// Package naive is a model of one key, written from the documentation in docs/ alone, so that
+// Package naive is a model of keys, written from the documentation in docs/ alone, so that
 // the module can be judged by something that is not its own code. It is slow, big and simple: numbers
 // of any size, and plain logs of what was granted, which are walked through at every call.
 //
 // A Model is given the instant of every call and knows no clock. It answers what CL.LIMIT, CL.PEEK,
 // CL.REFUND, CL.BAN and CL.THROTTLE have to answer, field by field, at any instants, also earlier ones than before.
+// Several of them answer CL.MLIMIT. Leases is a model of a key with leases.
 package naive
 
 import (
@@ -146,63 +147,7 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 
 // take is CL.LIMIT on a key that is not banned.
 func (m *Model) take(now number, limits []Limit, o Options) Reply {
-	stack := m.stack(limits)
-	parties := partiesOf(stack, o.Terms)
-	// needed is what has to be there, taken is what the call takes if it is.
-	needed, taken := n(o.Cost), n(o.Cost)
-	if o.UpTo {
-		needed = n(1)
-		for _, p := range deciding(parties) {
-			taken = least(taken, p.have(now))
-		}
-	}
-	shadow := shadowOf(now, parties, needed, o)
-	wait := longest(now, parties, needed)
-	if wait.within(o.MaxWait) {
-		var charged []number
-		anything := false
-		for _, p := range parties {
-			units, changes := p.units(taken), false
-			if p.Shadow {
-				units, changes = p.shadowed(now, wait.ns, needed, units, o)
-			} else if changes = units.positive(); changes {
-				p.charge(now, now.plus(wait.ns), units)
-			}
-			charged, anything = append(charged, units), anything || changes
-		}
-		if anything {
-			m.write(now, limits, stack)
-		}
-		rule := fewest(now, parties, shadow)
-		reply := describe(now, parties, rule)
-		reply.Granted, reply.Wait, reply.Shadow = charged[rule].Int64(), wait.ns, int64(shadow)
-		return reply
-	}
-	asks := slices.ContainsFunc(parties, func(p party) bool { return p.units(n(o.Cost)).positive() })
-	changes := anyOutOfReach(now, stack)
-	for _, p := range parties {
-		units := p.units(n(o.Cost))
-		switch {
-		case o.Force && units.positive():
-			p.charge(now, now, units)
-			changes = true
-		case o.Strict:
-			changes = p.punish(now, units, n(p.Spare)) || changes
-		}
-	}
-	if changes && asks {
-		m.write(now, limits, stack)
-	}
-	wait = longest(now, parties, needed)
-	reply := describe(now, parties, wait.rule)
-	reply.Limited, reply.Shadow = 1, int64(shadow)
-	if o.Force {
-		reply.Granted = parties[wait.rule].units(n(o.Cost)).Int64()
-	}
-	if wait.possible {
-		reply.RetryAfter = wait.ns.minus(n(int64(o.MaxWait)))
-	}
-	return reply
+	return takeAll(now, askAll(Call{m, limits, o.Terms}), o)
 }
 
 // Peek is CL.PEEK.

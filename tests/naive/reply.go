@@ -10,6 +10,7 @@ type Reply struct {
 	ResetAfter, NextAfter           Nanoseconds
 	Granted, Shadow                 int64
 	Wait                            Nanoseconds
+	Key                             int64 // of CL.MLIMIT
 }
 
 // Nanoseconds is a length of time, which an int64 may be too small for.
@@ -20,6 +21,14 @@ func (r Reply) Fields() [10]int64 {
 	return [10]int64{r.Limited, r.Rule, r.Limit, r.Remaining, rounded(r.RetryAfter, millisecond),
 		rounded(r.ResetAfter, millisecond), rounded(r.NextAfter, millisecond), r.Granted,
 		rounded(r.Wait, millisecond), r.Shadow}
+}
+
+// FieldsOfKeys are the eleven numbers of CL.MLIMIT, in their order.
+func (r Reply) FieldsOfKeys() (fields [11]int64) {
+	ten := r.Fields()
+	copy(fields[:], ten[:])
+	fields[10] = r.Key
+	return fields
 }
 
 // Throttle are the five numbers of CL.THROTTLE, in their order.

@@ -1,0 +1,224 @@
+package naive
+
+import "slices"
+
+// Call is what a call asks of one of its keys.
+type Call struct {
+	Model  *Model
+	Limits []Limit
+	Terms  []Terms // of the limits, in their order
+}
+
+// TakeAll is CL.MLIMIT without ANY. The Terms of the options are not looked at: each Call has its own.
+func TakeAll(nowNs int64, calls []Call, o Options) Reply {
+	now := n(nowNs)
+	banned, until := -1, now.plus(n(int64(o.Ban)))
+	for i, c := range calls {
+		c.Model.look(now)
+		if c.Model.banned(now) && (banned < 0 || calls[banned].Model.ban.less(c.Model.ban)) {
+			banned = i
+		}
+	}
+	if banned < 0 {
+		reply := takeAll(now, askAll(calls...), o)
+		if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) {
+			calls[reply.Key-1].Model.banUntil(until)
+			reply.RetryAfter = most(reply.RetryAfter, n(int64(o.Ban)))
+		}
+		return reply
+	}
+	granted := int64(0)
+	switch longest := calls[banned].Model; {
+	case o.Force: // charges all, behind their bans
+		granted = takeAll(now, askAll(calls...), o).Granted
+	case o.Strict && o.Ban > 0:
+		longest.banUntil(until)
+	}
+	return calls[banned].ofTheBan(now, banned, granted)
+}
+
+func (c Call) ofTheBan(now number, i int, granted int64) Reply {
+	reply := c.Model.ofTheBan(now, c.Limits, granted)
+	reply.Key = int64(i + 1)
+	return reply
+}
+
+// TakeAny is CL.MLIMIT with ANY.
+func TakeAny(nowNs int64, calls []Call, o Options) Reply {
+	now := n(nowNs)
+	for _, c := range calls {
+		c.Model.look(now)
+	}
+	needed := n(o.Cost)
+	if o.UpTo {
+		needed = n(1)
+	}
+	chosen := -1
+	var shortest offer
+	before := 0 // limits of the keys before the chosen one
+	for i, a := range askAll(calls...) {
+		if offer := a.offer(now, needed, o); chosen < 0 || offer.better(shortest) {
+			chosen, shortest, before = i, offer, a.first
+		}
+	}
+	c := calls[chosen]
+	o.Terms = c.Terms
+	reply := c.Model.Take(nowNs, c.Limits, o)
+	reply.Key = int64(chosen + 1)
+	if reply.Rule > 0 {
+		reply.Rule += int64(before)
+	}
+	if reply.Shadow > 0 {
+		reply.Shadow += int64(before)
+	}
+	return reply
+}
+
+// offer is what a key offers a call with ANY: how long until the call can succeed, and how long it then
+// waits for its slot.
+type offer struct {
+	possible    bool
+	retry, wait number
+}
+
+func (a *asked) offer(now, needed number, o Options) offer {
+	if a.Model.banned(now) { // a slot behind the ban cannot be reserved
+		return offer{true, a.Model.restOfBan(now), zero}
+	}
+	wait := longest(now, a.parties, needed)
+	return offer{wait.possible, most(wait.ns.minus(n(int64(o.MaxWait))), zero), wait.ns}
+}
+
+func (a offer) better(b offer) bool {
+	switch {
+	case a.possible != b.possible:
+		return a.possible
+	case !a.retry.is(b.retry):
+		return a.retry.less(b.retry)
+	}
+	return a.wait.less(b.wait)
+}
+
+// asked is a key of a call with what was found there.
+type asked struct {
+	Call
+	stack   []state
+	parties []party
+	first   int // how many limits the keys before it have
+	changes bool
+}
+
+func askAll(calls ...Call) (all []*asked) {
+	first := 0
+	for _, c := range calls {
+		stack := c.Model.stack(c.Limits)
+		all = append(all, &asked{Call: c, stack: stack, parties: partiesOf(stack, c.Terms), first: first})
+		first += len(stack)
+	}
+	return all
+}
+
+// write makes what the call left of each key that it changed what the key holds.
+func write(now number, all []*asked) {
+	for _, a := range all {
+		if a.changes {
+			a.Model.write(now, a.Limits, a.stack)
+		}
+	}
+}
+
+// takeAll decides the limits of all keys at one instant. None of them is banned, or it is charged behind its ban.
+func takeAll(now number, all []*asked, o Options) Reply {
+	var parties []party
+	var of []*asked // of which key each is
+	for _, a := range all {
+		parties = append(parties, a.parties...)
+		of = append(of, slices.Repeat([]*asked{a}, len(a.parties))...)
+	}
+	// needed is what has to be there, taken is what the call takes if it is.
+	needed, taken := n(o.Cost), n(o.Cost)
+	if o.UpTo {
+		needed = n(1)
+		for _, p := range deciding(parties) {
+			taken = least(taken, p.have(now))
+		}
+	}
+	shadow := shadowOf(now, parties, needed, o)
+	wait := longest(now, parties, needed)
+	if wait.within(o.MaxWait) {
+		var charged []number
+		for i, p := range parties {
+			units, changes := p.units(taken), false
+			if p.Shadow {
+				units, changes = p.shadowed(now, wait.ns, needed, units, o)
+			} else if changes = units.positive(); changes {
+				p.charge(now, now.plus(wait.ns), units)
+			}
+			charged, of[i].changes = append(charged, units), of[i].changes || changes
+		}
+		write(now, all)
+		rule := fewest(now, parties, shadow)
+		reply := describe(now, parties, rule)
+		reply.Granted, reply.Wait, reply.Shadow = charged[rule].Int64(), wait.ns, int64(shadow)
+		reply.Key = keyOf(all, rule)
+		return reply
+	}
+	for _, a := range all {
+		a.punish(now, o)
+	}
+	write(now, all)
+	wait = longest(now, parties, needed)
+	reply := describe(now, parties, wait.rule)
+	reply.Limited, reply.Shadow, reply.Key = 1, int64(shadow), keyOf(all, wait.rule)
+	if o.Force {
+		reply.Granted = parties[wait.rule].units(n(o.Cost)).Int64()
+	}
+	if wait.possible {
+		reply.RetryAfter = wait.ns.minus(n(int64(o.MaxWait)))
+	}
+	return reply
+}
+
+// punish charges what a call that is limited charges (FORCE, STRICT), and corrects what is out of reach.
+func (a *asked) punish(now number, o Options) {
+	asks := slices.ContainsFunc(a.parties, func(p party) bool { return p.units(n(o.Cost)).positive() })
+	changes := anyOutOfReach(now, a.stack)
+	for _, p := range a.parties {
+		units := p.units(n(o.Cost))
+		switch {
+		case o.Force && units.positive():
+			p.charge(now, now, units)
+			changes = true
+		case o.Strict:
+			changes = p.punish(now, units, n(p.Spare)) || changes
+		}
+	}
+	a.changes = changes && asks
+}
+
+// keyOf is the number of the key that a limit belongs to.
+func keyOf(all []*asked, rule int) (key int64) {
+	for _, a := range all {
+		if a.first <= rule {
+			key++
+		}
+	}
+	return key
+}
+
+// WordsOfKeys are the words of a CL.MLIMIT behind its keys. One group of limits for all keys is told once.
+func WordsOfKeys(calls []Call, oneGroup, anyKey bool, o Options) (words []string) {
+	for i, c := range calls {
+		if i > 0 && oneGroup {
+			break
+		}
+		if i > 0 {
+			words = append(words, "NEXT")
+		}
+		words = append(words, Words(c.Limits, c.Terms...)...)
+	}
+	if anyKey {
+		words = append(words, "ANY")
+	}
+	return append(words, o.Words()...)
+}
