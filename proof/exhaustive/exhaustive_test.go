@@ -3,6 +3,7 @@ package exhaustive
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,56 @@ func worlds() []*World {
 				w.Ban(key, 2)
 			}
 		}},
+		{"several keys", []*Limits{{All: []Limit{Rate(1, 3, 2)}}, {All: []Limit{Window(2, 4)}}}, []int64{0, 1, 3}, func(w *World) {
+			w.All("", 1)
+			w.All("COST 2", 2)
+			w.All("COST 3 UPTO", 3)
+			w.All("COST 2 STRICT", 2)
+			w.All("FORCE", 1)
+			w.Call(command.Limit, 0, "", 1)
+			w.Call(command.Limit, 1, "", 1)
+		}},
+		{"several keys with stacks", []*Limits{{All: []Limit{Rate(2, 4, 3), Fixed(3, 5)}}, {All: []Limit{First(4, 6)}}, {All: []Limit{Window(3, 4)}}}, []int64{0, 1, 4}, func(w *World) {
+			w.All("", 1)
+			w.All("COST 2", 2)
+			w.All("COST 3 UPTO", 3)
+			w.Call(command.Limit, 2, "", 1)
+			w.Shallower = 1
+		}},
+		{"several keys of one group", sameForAll(Rate(2, 4, 2)), []int64{0, 1, 2, 2000}, func(w *World) {
+			w.All("", 1)
+			w.All("COST 2", 2)
+			w.All("ANY", 1)
+			w.All("COST 2 ANY", 2)
+			w.Call(command.Limit, 1, "", 1)
+			w.Call(command.Refund, 0, "", 1)
+		}},
+		{"any key", []*Limits{{All: []Limit{Rate(1, 3, 2)}}, {All: []Limit{Fixed(2, 5)}}}, []int64{0, 1, 3}, func(w *World) {
+			w.All("ANY", 1)
+			w.All("COST 2 ANY", 2)
+			w.All("COST 3 UPTO ANY", 3)
+			w.All("FORCE ANY", 1)
+			w.All("", 1)
+			w.Call(command.Limit, 0, "", 1)
+		}},
+		{"bans of several keys", sameForAll(Rate(2, 4, 2)), []int64{0, 1, 3}, func(w *World) {
+			w.All("COST 2 BAN 3ms", 2)
+			w.All("COST 2 STRICT BAN 2ms", 2)
+			w.All("ANY", 1)
+			w.All("FORCE", 1)
+			w.Call(command.Limit, 1, "", 1)
+			w.Ban(0, 2)
+			w.Ban(1, 4)
+			w.Shallower = 1
+		}},
+		{"several keys with MAXWAIT", []*Limits{{All: []Limit{Rate(1, 2, 2)}}, {All: []Limit{Rate(1, 3, 1)}}}, []int64{0, 1, 3, 8}, func(w *World) {
+			w.All("", 1)
+			w.All("MAXWAIT 3ms", 1)
+			w.All("MAXWAIT 100ms", 1)
+			w.All("MAXWAIT 4ms ANY", 1)
+			w.Call(command.Limit, 0, "MAXWAIT 100ms", 1)
+			w.Call(command.Limit, 1, "", 1)
+		}},
 	} {
 		for _, back := range [][]int64{nil, {-1, -3}} {
 			w := &World{Name: one.name, Keys: one.keys, StepsMs: append(append([]int64{}, one.steps...), back...)}
@@ -65,6 +116,12 @@ func worlds() []*World {
 		}
 	}
 	return all
+}
+
+// sameForAll are two keys that are asked with one group.
+func sameForAll(l Limit) []*Limits {
+	limits := &Limits{All: []Limit{l}}
+	return []*Limits{limits, limits}
 }
 
 func ordinary(w *World) {
@@ -151,6 +208,49 @@ func TestAPromiseOffByOneIsFound(t *testing.T) {
 				require.Contains(t, r.Problem, want)
 			})
 		}
+	}
+}
+
+// A call on several keys that does less, or more, than it says is found.
+func TestACallOnSeveralKeysThatIsNotAllOrNoneIsFound(t *testing.T) {
+	swap := func(c *command.Call) { // the second of two keys is asked first
+		if string(c.Args[len(c.Args)-1]) == "ANY" && c.Integers[0] == 0 {
+			c.Keys[0], c.Keys[1] = c.Keys[1], c.Keys[0]
+			c.Integers[1], c.Integers[10] = 3-c.Integers[1], 3-c.Integers[10]
+		}
+	}
+	for _, test := range []struct {
+		name, world, want string
+		spoil             func(*command.Call)
+	}{
+		{"half a call is charged", "several keys", "a key that was not charged", func(c *command.Call) { c.Keys[1].Effect = command.Keep }},
+		{"a denied call is charged to a key", "several keys with stacks", "denied and written", func(c *command.Call) {
+			if c.Integers[0] == 1 {
+				c.Keys[2].Effect, c.Keys[2].NewValue = command.Set, []byte("1")
+			}
+		}},
+		{"another key is charged than was chosen", "any key", "a key that was not charged", func(c *command.Call) { c.Keys[0], c.Keys[1] = c.Keys[1], c.Keys[0] }},
+		{"another key is charged, too", "several keys of one group", "a key that was charged and not chosen", func(c *command.Call) { c.Keys[1] = c.Keys[0] }},
+		{"the second key is chosen first", "several keys of one group", "key 1 passed over, though it has room", swap},
+		{"a key that is banned is asked", "bans of several keys", "let through in spite of a ban", func(c *command.Call) {
+			if c.Integers[1] == 0 {
+				c.Integers[0], c.Integers[1] = 0, 1
+			}
+		}},
+		{"the answer names another key", "several keys", "the limit of another key decided", func(c *command.Call) { c.Integers[10] = 3 - c.Integers[10] }},
+		{"retry after is a millisecond late", "several keys", "limited false 1 ms earlier", func(c *command.Call) { c.Integers[4]++ }},
+		{"waits longer than it has to", "several keys with MAXWAIT", "has to wait, though there is room", func(c *command.Call) { c.Integers[8]++ }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			i := slices.IndexFunc(worlds(), func(w *World) bool { return w.Name == test.world })
+			w := worlds()[i]
+			w.Spoil = func(c *command.Call) {
+				if c.Reply != command.ReplyError {
+					test.spoil(c)
+				}
+			}
+			require.Contains(t, w.Explore(3).Problem, test.want)
+		})
 	}
 }
 

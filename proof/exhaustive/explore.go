@@ -66,9 +66,10 @@ type Move struct {
 	Command *command.Command
 	Words   string
 	units   int64
-	key     int   // of World.Keys
+	key     int   // of World.Keys, or allKeys
 	ban     int64 // ns, of CL.BAN and of BAN
 	args    [][]byte
+	alone   []Move // the same call on each key by itself
 }
 
 // Limits are those that a key is asked with.
@@ -95,6 +96,8 @@ type World struct {
 	Before int
 	// Shallower is by how much its sequences are shorter than others'.
 	Shallower int
+	// Spoil breaks what a call on all keys comes to, to see that it is found.
+	Spoil func(*command.Call)
 }
 
 // Call adds a call of units.
@@ -103,15 +106,20 @@ func (w *World) Call(cmd *command.Command, key int, words string, units int64) {
 	if words != "" {
 		line += " " + words
 	}
-	m := Move{Command: cmd, Words: words, units: units, key: key}
-	if _, after, found := strings.Cut(words, "BAN "); found {
-		forMs, err := strconv.ParseInt(strings.TrimSuffix(strings.Fields(after)[0], "ms"), 10, 64)
-		if err != nil {
-			panic(err)
-		}
-		m.ban = forMs * ms
+	w.add(Move{Command: cmd, Words: words, units: units, key: key, ban: banOf(words)}, line)
+}
+
+// banOf is the time of BAN, in ns.
+func banOf(words string) int64 {
+	_, after, found := strings.Cut(words, "BAN ")
+	if !found {
+		return 0
 	}
-	w.add(m, line)
+	forMs, err := strconv.ParseInt(strings.TrimSuffix(strings.Fields(after)[0], "ms"), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return forMs * ms
 }
 
 // Ban adds CL.BAN.
@@ -139,7 +147,7 @@ type state struct {
 type step struct {
 	ns     int64
 	move   *Move
-	answer [10]int64
+	answer [command.MaxFields]int64
 	n      int
 }
 
@@ -222,6 +230,7 @@ func (w *World) Explore(depth int) (r Result) {
 	r.Moves = len(w.StepsMs) * len(w.Moves)
 	x := &explorer{World: w, result: &r, key: &command.Key{}}
 	x.call.Key, x.call.Past = x.key, &command.Past{}
+	x.many.Past = &command.Past{}
 	start := &state{nowNs: begin}
 	for _, limits := range w.Keys {
 		k := keyState{exact: true}
@@ -298,24 +307,35 @@ type explorer struct {
 	result *Result
 	call   command.Call
 	key    *command.Key
+	many   command.Call // on all keys
 }
 
 // run decides a move on what a key holds.
 func (x *explorer) run(k *keyState, m *Move, nowNs int64) *command.Call {
 	c := &x.call
 	c.NowNs, c.Args, c.ArgCount = nowNs, m.args, len(m.args)
-	*x.key = command.Key{}
-	if k.expiryMs > 0 && k.expiryMs <= nowNs/ms {
-		k.value, k.expiryMs = "", 0
-	}
-	if k.value != "" {
-		x.key.Kind, x.key.Value = command.String, []byte(k.value)
-	}
+	k.expire(nowNs)
+	k.show(x.key)
 	c.Run(m.Command)
 	return c
 }
 
-func keep(c *command.Call, k *keyState) {
+func (k *keyState) expire(nowNs int64) {
+	if k.expiryMs > 0 && k.expiryMs <= nowNs/ms {
+		k.value, k.expiryMs = "", 0
+	}
+}
+
+// show gives a call what the key holds.
+func (k *keyState) show(key *command.Key) {
+	*key = command.Key{}
+	if k.value != "" {
+		key.Kind, key.Value = command.String, []byte(k.value)
+	}
+}
+
+// keep does to the key what came of a call.
+func keep(c *command.Key, k *keyState) {
 	switch c.Effect {
 	case command.Set:
 		k.value = string(c.NewValue)
@@ -344,11 +364,14 @@ func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
 			l.pass(fromNs, s.nowNs, s.elapsedNs)
 		}
 	}
+	s.how = step{ns: stepNs, move: m}
+	if m.key == allKeys {
+		return x.moveAll(s, m)
+	}
 	k := &s.keys[m.key]
 	c := x.run(k, m, s.nowNs)
 	x.result.Calls++
-	keep(c, k)
-	s.how = step{ns: stepNs, move: m}
+	keep(c.Key, k)
 	if c.Reply == command.ReplyError {
 		return "error: " + string(c.Error)
 	}
@@ -389,93 +412,108 @@ func joined(m *Move) string {
 	return m.Command.Name + " " + strings.Join(words, " ")
 }
 
+// answer is what a call on limits answers.
+type answer struct {
+	limited                                   bool
+	rule, remaining, retryMs, granted, waitMs int64
+}
+
+func newAnswer(c *command.Call) answer {
+	i := c.Integers
+	return answer{i[0] != 0, i[1], i[3], i[4], i[7], i[8]}
+}
+
+// options are the words of a call.
+type options struct{ force, upTo, strict, waits, any bool }
+
+func (m *Move) options() options {
+	has := func(word string) bool { return strings.Contains(m.Words, word) }
+	return options{has("FORCE"), has("UPTO"), has("STRICT"), has("MAXWAIT"), has("ANY")}
+}
+
 // check holds the answer of a decision to the promises.
 func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (problem string) {
-	var answer [10]int64
-	copy(answer[:], c.Integers)
-	limited, rule, remaining, retryMs, granted, waitMs := answer[0] != 0, answer[1], answer[3], answer[4], answer[7], answer[8]
-	force, upTo, strict := strings.Contains(m.Words, "FORCE"), strings.Contains(m.Words, "UPTO"), strings.Contains(m.Words, "STRICT")
-	waits := strings.Contains(m.Words, "MAXWAIT")
-	if limited {
+	a, o := newAnswer(c), m.options()
+	if a.limited {
 		x.result.Limited++
 	} else {
 		x.result.Granted++
 	}
 	peek := m.Command == command.Peek
-	banned := k.banStands || rule == 0
+	banned := k.banStands || a.rule == 0
 	switch {
-	case banned && (!limited || rule != 0 || granted != 0 && !force):
+	case banned && (!a.limited || a.rule != 0 || a.granted != 0 && !o.force):
 		return "let through in spite of a ban"
-	case banned && k.banStands && retryMs*ms < k.banSurely-s.nowNs:
+	case banned && k.banStands && a.retryMs*ms < k.banSurely-s.nowNs:
 		return "told to come back before the ban ends"
-	case rule == 0 && k.banUntil <= s.nowNs:
+	case a.rule == 0 && k.banUntil <= s.nowNs:
 		return "a ban that nobody made"
-	case limited && granted != 0 && !force:
+	case a.limited && a.granted != 0 && !o.force:
 		return "limited and granted"
-	case !limited && !peek && !upTo && granted != m.units:
+	case !a.limited && !peek && !o.upTo && a.granted != m.units:
 		return "let through without all of its units"
 	}
-	if c.Effect == command.Keep && granted != 0 {
+	if c.Effect == command.Keep && a.granted != 0 {
 		return "granted and not written"
 	}
-	if limited && k.exact && !strict && !force && m.ban == 0 && c.Effect != command.Keep {
+	if a.limited && k.exact && !o.strict && !o.force && m.ban == 0 && c.Effect != command.Keep {
 		return "denied and written"
 	}
 	if peek && c.Effect != command.Keep {
 		return "a look that writes"
 	}
-	if granted > 0 {
-		at := s.elapsedNs + waitMs*ms
+	if a.granted > 0 {
+		at := s.elapsedNs + a.waitMs*ms
 		for i, l := range k.ledgers {
-			if !l.grant(at, granted, force) {
+			if !l.grant(at, a.granted, o.force) {
 				return fmt.Sprintf("one unit too many of limit %d", i+1)
 			}
 		}
 	}
-	if limited && strict {
+	if a.limited && o.strict {
 		k.exact = false
 	}
 	if banned {
-		if strict && m.ban > 0 {
+		if o.strict && m.ban > 0 {
 			k.prolongBan(s.nowNs + m.ban)
 		}
 		return ""
 	}
-	if limited && m.ban > 0 && retryMs >= 0 {
+	if a.limited && m.ban > 0 && a.retryMs >= 0 {
 		k.banUntil, k.banSurely, k.banStands = max(k.banUntil, s.nowNs+m.ban), s.nowNs+m.ban, true
-		if retryMs*ms < m.ban {
+		if a.retryMs*ms < m.ban {
 			return "told to come back before the ban ends"
 		}
 	}
 	// Never too strict.
-	if limited && k.exact && !waits && retryMs >= 0 {
+	if a.limited && k.exact && !o.waits && a.retryMs >= 0 {
 		room := true
 		for _, l := range k.ledgers {
-			room = room && l.room(m.needs(upTo))
+			room = room && l.room(m.needs(o.upTo))
 		}
 		if room {
 			return "limited, though there is room"
 		}
 	}
-	if limited && retryMs == 0 && !force {
+	if a.limited && a.retryMs == 0 && !o.force {
 		return "limited, to be tried again at once"
 	}
 	// A look after the clock was set back tells times that begin when a decision writes them down.
-	if limited && retryMs > 0 && !force && m.ban == 0 && (k.exact || !peek) {
-		if problem := x.checkRetry(s, k, m, retryMs); problem != "" {
+	if a.limited && a.retryMs > 0 && !o.force && m.ban == 0 && (k.exact || !peek) {
+		if problem := x.checkRetry(s, k, m, a.retryMs); problem != "" {
 			return problem
 		}
-		if !waits {
+		if !o.waits {
 			longest := int64(0)
 			for _, limit := range x.Keys[m.key].All {
-				longest = max(longest, limit.longestNs(m.needs(upTo)))
+				longest = max(longest, limit.longestNs(m.needs(o.upTo)))
 			}
-			if !x.indebted() && (retryMs-1)*ms >= longest {
+			if !x.indebted() && (a.retryMs-1)*ms >= longest {
 				return "told to wait longer than is documented"
 			}
 		}
 	}
-	if remaining < 0 {
+	if a.remaining < 0 {
 		return "fewer than no units remain"
 	}
 	return ""
