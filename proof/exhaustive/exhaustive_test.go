@@ -297,3 +297,27 @@ func TestALeaseOffByOneIsFound(t *testing.T) {
 		}
 	}
 }
+
+// What docs/cl.renew.md says of a clock that is set back.
+func TestALeaseThatWasCalledLapsedIsFoundAgainByAClockThatIsSetBack(t *testing.T) {
+	w := &LeaseWorld{Slots: 2, TTLs: []string{"1ms", "3ms"}, IDs: []string{"a", "b"}, Promised: 2}
+	s, c := newLeases(), newLeaseCall()
+	for _, test := range []struct {
+		ns      int64
+		line    string
+		limited int64
+	}{
+		{0, "CL.LEASE k SLOTS 2 TTL 1ms ID a", 0},
+		{0, "CL.LEASE k SLOTS 2 TTL 3ms ID b", 0},
+		{ms, "CL.RENEW k TTL 1ms ID a", 1},
+		{-ms / 2, "CL.RENEW k TTL 1ms ID a", 0},
+	} {
+		for _, m := range w.moves() {
+			if joined(&m) == test.line {
+				require.Empty(t, w.move(s, test.ns, &m, c, &Result{}))
+				require.Equal(t, test.limited, c.Integers[0], test.line)
+			}
+		}
+	}
+	assert.Len(t, s.held, 2)
+}

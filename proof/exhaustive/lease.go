@@ -77,9 +77,7 @@ func (w *LeaseWorld) moves() (all []Move) {
 func (w *LeaseWorld) Explore(depth int) (r Result) {
 	moves := w.moves()
 	r.Moves = len(w.StepsNs) * len(moves)
-	var call command.Call
-	call.Key, call.Past, call.Members = &command.Key{}, &command.Past{}, &command.Members{}
-	start := &leases{nowNs: begin, members: map[string]int64{}, held: map[string]held{}}
+	call, start := newLeaseCall(), newLeases()
 	seen := newSet()
 	seen.add([]byte(start.key()))
 	level := []*leases{start}
@@ -89,7 +87,7 @@ func (w *LeaseWorld) Explore(depth int) (r Result) {
 			for _, step := range w.StepsNs {
 				for i := range moves {
 					child := &leases{s.nowNs, s.elapsedNs, maps.Clone(s.members), maps.Clone(s.held), s.back, s, ""}
-					if r.Problem = w.move(child, step, &moves[i], &call, &r); r.Problem != "" {
+					if r.Problem = w.move(child, step, &moves[i], call, &r); r.Problem != "" {
 						r.Problem += " after" + child.history()
 						return r
 					}
@@ -104,6 +102,14 @@ func (w *LeaseWorld) Explore(depth int) (r Result) {
 		level = next
 	}
 	return r
+}
+
+func newLeases() *leases {
+	return &leases{nowNs: begin, members: map[string]int64{}, held: map[string]held{}}
+}
+
+func newLeaseCall() *command.Call {
+	return &command.Call{Key: &command.Key{}, Past: &command.Past{}, Members: &command.Members{}}
 }
 
 // run decides a move as the server does: it shows the call the members, and changes them as the call says.
