@@ -2,6 +2,9 @@ package migrating
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,4 +129,35 @@ func TestWhatRedisCellReadsOfOurValues(t *testing.T) {
 		carry("ban")
 		requireAbort(t, theirs, call("ban", daily)...)
 	})
+}
+
+// The page's way to find keys that redis-cell cannot read finds them, and no others.
+func TestPageFindsWhatRedisCellCannotRead(t *testing.T) {
+	t.Parallel()
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs", "migrating.md"))
+	require.NoError(t, err)
+	var script string
+	for line := range strings.Lines(string(page)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "redis-cli --scan") {
+			script = line
+		}
+	}
+	require.NotEmpty(t, script)
+	s := server.Start(t)
+	cli, err := server.CLIPath()
+	require.NoError(t, err)
+	throttle(t, s, "limit:a", daily)
+	s.MustDo("CL.LIMIT", "limit:b", "RATE", "1/d")
+	s.MustDo("CL.LIMIT", "limit:c", "WINDOW", "5/d")
+	s.MustDo("CL.BAN", "limit:d", "1d")
+	s.MustDo("CL.LIMIT", "limit:e", "RATE", "5/m", "RATE", "100/d")
+	s.MustDo("RPUSH", "limit:f", "1")
+	s.MustDo("RPUSH", "another", "1")
+	// Its redis-cli is the one of the tests, on the server of this one.
+	script = fmt.Sprintf("redis-cli() { %q -p %d \"$@\"; }\n%s", cli, s.Port, script)
+	out, err := exec.Command("bash", "-c", script).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.ElementsMatch(t, []string{"limit:c", "limit:d", "limit:e", "limit:f"}, strings.Fields(string(out)))
 }

@@ -399,3 +399,17 @@ func TestServerWithoutAModuleCannotFollowRedisCell(t *testing.T) {
 	require.Error(t, master.TryRestart())
 	assert.Regexp(t, `(?i)reading the append only file .*unknown command 'cl\.throttle'|unknown command 'cl\.throttle' reading the append only file`, master.Log())
 }
+
+// Dragonfly, by its source, stores the theoretical arrival time in nanoseconds, and an expiry in milliseconds that is
+// rounded up. Such keys are continued.
+func TestValuesOfDragonflysFormAreContinued(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	full := time.Now().Add(6*24*time.Hour - time.Hour)
+	s.MustDo("SET", "user", fmt.Sprint(full.UnixNano()), "PXAT", fmt.Sprint(full.UnixMilli()+1))
+	assert.EqualValues(t, 10, remaining(t, s, "user"))
+	assert.EqualValues(t, 9, throttle(t, s, "user", daily+" 1")[2])
+	// Before 1.34 it was in milliseconds: an instant of 1970, so the bucket is full.
+	s.MustDo("SET", "old", fmt.Sprint(full.UnixMilli()), "PXAT", fmt.Sprint(full.UnixMilli()))
+	assert.EqualValues(t, 16, remaining(t, s, "old"))
+}
