@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"image/color"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -20,29 +23,78 @@ const (
 	rowHeight  = 21
 )
 
-// drawBench draws execution times, and latencies with one client and with fifty.
+// drawBench draws execution times, of all contenders and of the few that a front page has
+// room for, and latencies with one client and with fifty.
 func drawBench(dir, server string, list []contender) {
 	list = slices.DeleteFunc(slices.Clone(list), func(c contender) bool { return c.Group == groupBuild })
-	draw := func(name string, panels ...*plot.Plot) {
+	chart := func(name, title string, list []contender, panels ...*plot.Plot) {
 		height := rowHeight*vg.Length(len(list)) + vg.Points(84)
-		svg.Write(filepath.Join(dir, name), chartWidth, height*vg.Length(len(panels)), slices.Collect(slices.Chunk(panels, 1)))
+		svg.Write(filepath.Join(dir, name), title, chartWidth, height*vg.Length(len(panels))+vg.Points(24),
+			legend(list), slices.Collect(slices.Chunk(panels, 1)))
 	}
-	draw("bench-execution.svg", barPlot("Execution time per call inside the server, "+server, list, metricExec))
+	title := "Execution time per call inside the server, " + server
+	chart("bench-execution.svg", title, list, barPlot(title, list, metricExec))
+	few := headline(list)
+	chart("bench-headline.svg", title, few, barPlot(title, few, metricExec))
 	for _, clients := range []string{"1", "50"} {
 		var panels []*plot.Plot
 		for _, m := range []metric{metricP50, metricP95, metricP99} {
 			title := fmt.Sprintf("Latency, not pipelined, clients: %s; %s, %s", clients, m.title(), server)
 			panels = append(panels, barPlot(title, list, "clients_"+metric(clients)+"_"+m))
 		}
-		draw("bench-latency-"+clients+".svg", panels...)
+		chart("bench-latency-"+clients+".svg", "Latency, not pipelined, clients: "+clients+", "+server, list, panels...)
 	}
+}
+
+// headlines are the contenders of the chart on the front page, most important first. Where
+// peers were measured, their allowed calls come before the last of these.
+var headlines = []string{
+	baseline, "CL.THROTTLE allowed", "CL.THROTTLE denied", "CL.LIMIT allowed", "CL.LIMIT three rates, allowed",
+	"Lua fixed window, allowed", "Lua GCRA, allowed", "Lua token bucket, allowed",
+}
+
+const mostHeadlines = 8
+
+// headline picks them, in the order of the table.
+func headline(list []contender) (few []contender) {
+	last := len(headlines) - 1
+	names := slices.Clone(headlines[:last])
+	for _, c := range list {
+		if c.Group == groupPeer && strings.Contains(c.Name, "allowed") {
+			names = append(names, c.Name)
+		}
+	}
+	names = append(names, headlines[last])
+	names = names[:min(len(names), mostHeadlines)]
+	return slices.DeleteFunc(slices.Clone(list), func(c contender) bool { return !slices.Contains(names, c.Name) })
+}
+
+var others = color.Gray{Y: 0x99}
+
+// legend says what the colours of a chart's groups mean.
+func legend(list []contender) (keys []svg.Key) {
+	server := "commands of the server"
+	if slices.ContainsFunc(list, func(c contender) bool { return c.Group == groupFloor }) {
+		server += ", and the floor"
+	}
+	for _, key := range []svg.Key{
+		{Label: "this module", Colour: svg.Palette[0]},
+		{Label: server, Colour: others},
+		{Label: "Lua scripts", Colour: svg.Palette[1]},
+		{Label: "other modules", Colour: svg.Palette[2]},
+	} {
+		if slices.ContainsFunc(list, func(c contender) bool { return groupColour(c.Group) == key.Colour }) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // groupColour sets our own commands apart from everybody else's.
 func groupColour(group string) color.Color {
 	switch group {
 	case groupBaseline, groupFloor:
-		return color.Gray{Y: 0x99}
+		return others
 	case groupLua:
 		return svg.Palette[1]
 	case groupPeer:
@@ -109,7 +161,11 @@ func drawCurve(path, server string, c curve) {
 		})
 		rows = append(rows, []*plot.Plot{value, times})
 	}
-	svg.Write(path, chartWidth, 3.7*vg.Inch*vg.Length(len(rows)), rows)
+	var keys []svg.Key
+	for i, contender := range c.Points[0].Contenders {
+		keys = append(keys, svg.Key{Label: contender.Name, Colour: svg.Palette[i]})
+	}
+	svg.Write(path, "By "+c.Axis+", "+server, chartWidth, 3.7*vg.Inch*vg.Length(len(rows))+vg.Points(24), keys, rows)
 }
 
 // plot has a line for each contender, with the middle half of the rounds at each point.
@@ -117,12 +173,12 @@ func (c curve) plot(title, axis string, samples func(p point, contender int) []f
 	p := svg.NewPlot(title)
 	svg.Grid(p, true, true)
 	p.X.Label.Text, p.Y.Label.Text = c.Axis, axis
-	for i, contender := range c.Points[0].Contenders {
+	for i := range c.Points[0].Contenders {
 		var line ranges
 		for x, at := range c.Points {
 			s := summarize(samples(at, i))
 			line.add(plotter.XY{X: float64(x), Y: s.median}, s)
-			p.Y.Max = max(p.Y.Max, s.high*1.35) // room for the legend
+			p.Y.Max = max(p.Y.Max, s.high*1.05)
 		}
 		stroke, points, err := plotter.NewLinePoints(line.XYs)
 		must.Do(err)
@@ -130,7 +186,6 @@ func (c curve) plot(title, axis string, samples func(p point, contender int) []f
 		stroke.Color, points.Color, whiskers.Color = svg.Palette[i], svg.Palette[i], svg.Palette[i]
 		stroke.Width, points.Shape, points.Radius = vg.Points(1.6), draw.CircleGlyph{}, vg.Points(2.5)
 		p.Add(stroke, points, whiskers)
-		p.Legend.Add(contender.Name, stroke, points)
 	}
 	var labels []string
 	for _, at := range c.Points {
@@ -139,4 +194,28 @@ func (c curve) plot(title, axis string, samples func(p point, contender int) []f
 	p.NominalX(labels...)
 	p.Y.Min = 0
 	return p
+}
+
+// redraw draws the charts of the results that are in a folder anew, without measuring.
+func redraw(dir string) {
+	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "*.json"))) {
+		var r results
+		must.Do(json.Unmarshal(must.Get(os.ReadFile(path)), &r))
+		if len(r.About) == 0 {
+			must.Fail("%s does not say what was measured", path)
+		}
+		switch {
+		case r.Contenders != nil:
+			drawBench(dir, r.About[0], r.Contenders)
+		case r.Curve != nil:
+			name, _ := strings.CutPrefix(strings.TrimSuffix(filepath.Base(path), ".json"), "curve-")
+			i := slices.IndexFunc(allCurves, func(c curve) bool { return c.Name == name })
+			if i < 0 {
+				must.Fail("%s: there is no curve %q", path, name)
+			}
+			c := allCurves[i]
+			c.Points = r.Curve.Points
+			drawCurve(filepath.Join(dir, "curve-"+name+".svg"), r.About[0], c)
+		}
+	}
 }

@@ -38,6 +38,7 @@ type options struct {
 		Names []string `arg:"" optional:"" help:"Which curves; by default all."`
 	} `cmd:"" help:"Measure how figures change with scale: keys, clients, quantity, durability."`
 	Wakeups struct{} `cmd:"" help:"Watch what the module's threads do, idle and under load."`
+	Draw    struct{} `cmd:"" help:"Draw the charts of the results in --out anew, without measuring."`
 
 	command string // the one of these that was named
 }

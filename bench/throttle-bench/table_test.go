@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/bench/internal/must"
 )
 
 // sample is a run, and two entrants with their figures.
@@ -77,14 +80,39 @@ func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 	drawBench(o.Out, bench.About[0], bench.Contenders)
 	o.publish("curve-keys", results{About: bench.About, Curve: &c}, c.table())
 	drawCurve(filepath.Join(o.Out, "curve-keys.svg"), bench.About[0], c)
-	for _, name := range []string{"bench.json", "bench.md", "bench-execution.svg", "bench-latency-1.svg", "bench-latency-50.svg", "curve-keys.json", "curve-keys.md", "curve-keys.svg"} {
+	for _, name := range []string{"bench.json", "bench.md", "bench-execution.svg", "bench-execution-dark.svg", "bench-headline.svg", "bench-latency-1.svg", "bench-latency-50.svg", "curve-keys.json", "curve-keys.md", "curve-keys.svg"} {
 		text, err := os.ReadFile(filepath.Join(o.Out, name))
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "CL.THROTTLE allowed", name)
 	}
+	drawn, err := os.ReadFile(filepath.Join(o.Out, "curve-keys.svg"))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(o.Out, "curve-keys.svg")))
+	redraw(o.Out)
+	redrawn, err := os.ReadFile(filepath.Join(o.Out, "curve-keys.svg"))
+	require.NoError(t, err)
+	assert.Equal(t, string(drawn), string(redrawn), "the file has all that is drawn")
+
 	var again results
 	text, err := os.ReadFile(filepath.Join(o.Out, "bench.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &again))
 	assert.Equal(t, bench, again, "nothing is lost in the file")
+}
+
+func TestTheFrontPagesChartHasAtMostEightBars(t *testing.T) {
+	all := append(slices.Clone(contenders), must.Get(parsePeers("one.so:CL.THROTTLE two.so:CL.THROTTLE"))...)
+	for _, list := range [][]contender{all, contenders, all[:10]} {
+		few := headline(list)
+		assert.LessOrEqual(t, len(few), 8)
+		assert.Equal(t, baseline, few[0].Name)
+	}
+	assert.Len(t, headline(contenders), 8, "all of the names are those of contenders")
+	var peers int
+	for _, c := range headline(all) {
+		if c.Group == groupPeer {
+			peers++
+		}
+	}
+	assert.Positive(t, peers)
 }

@@ -25,6 +25,7 @@ const (
 var (
 	admittedColour = svg.Palette[0]
 	limitedColour  = svg.Palette[1]
+	reservedColour = svg.Palette[2]
 	offeredColour  = color.Gray{Y: 0x88}
 	minuteColour   = color.Gray{Y: 0x66}
 )
@@ -36,7 +37,13 @@ func picture(path string, results []result) {
 		panels = append(panels, limiterPanel(r))
 	}
 	rows := slices.Collect(slices.Chunk(panels, 2))
-	svg.Write(path, 10*vg.Inch, vg.Length(len(rows))*2.3*vg.Inch, rows)
+	svg.Write(path, "Requests in each two seconds: what comes, and what each kind of limit admits, reserves for later and limits",
+		10*vg.Inch, vg.Length(len(rows))*2.2*vg.Inch+vg.Points(24), []svg.Key{
+			{Label: "requests in 2 s", Colour: offeredColour},
+			{Label: "admitted at once", Colour: admittedColour},
+			{Label: "reserved: admitted when its turn comes", Colour: reservedColour},
+			{Label: "limited", Colour: limitedColour},
+		}, rows)
 }
 
 func trafficPanel(r result) *plot.Plot {
@@ -45,25 +52,30 @@ func trafficPanel(r result) *plot.Plot {
 	for _, q := range r.requests {
 		offered = append(offered, q.at)
 	}
-	bars := newBars(offered, offeredColour)
-	p.Add(bars)
-	p.Legend.Add("requests in 2 s", bars)
+	p.Add(newBars(offered, offeredColour))
 	return p
 }
 
+// limiterPanel stacks what is admitted at once, what is admitted later, at the time when it
+// is, and what is limited.
 func limiterPanel(r result) *plot.Plot {
-	p := newPanel(r.limiter.words, fmt.Sprintf("%s; %d in the fullest minute", r.limiter.note, r.fullestMinute()))
-	var turnedAway []float64
+	note := fmt.Sprintf("%s; %d in the fullest minute", r.limiter.note, r.fullestMinute())
+	p := newPanel(r.limiter.words, note)
+	var limited, reserved, atOnce []float64
 	for _, q := range r.requests {
-		if q.limited {
-			turnedAway = append(turnedAway, q.at)
+		switch {
+		case q.limited:
+			limited = append(limited, q.at)
+		case q.wait > 0:
+			reserved = append(reserved, q.served())
+		default:
+			atOnce = append(atOnce, q.at)
 		}
 	}
-	admitted := newBars(r.admitted(), admittedColour)
-	limited := newBars(append(turnedAway, r.admitted()...), limitedColour) // the others hide what is admitted of it
-	p.Add(limited, admitted)
-	p.Legend.Add("admitted", admitted)
-	p.Legend.Add("limited", limited)
+	// Each hides the part of those behind it that it has in common with them.
+	p.Add(newBars(slices.Concat(limited, reserved, atOnce), limitedColour))
+	p.Add(newBars(slices.Concat(reserved, atOnce), reservedColour))
+	p.Add(newBars(atOnce, admittedColour))
 	return p
 }
 
@@ -74,7 +86,6 @@ func newPanel(title, note string) *plot.Plot {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = begin, end, 0, tallest
 	p.X.Tick.Marker = everyTenSeconds{}
 	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: 10, Label: "10"}, {Value: 20, Label: "20"}}
-	p.Legend.XOffs = -vg.Points(128) // clear of the line at 120 s
 	svg.Grid(p, false, true)
 	for at := minute; at < end; at += minute {
 		line := &plotter.Line{XYs: plotter.XYs{{X: at, Y: 0}, {X: at, Y: tallest}}, LineStyle: draw.LineStyle{

@@ -22,14 +22,17 @@ const latest = 0.35
 type limiter struct {
 	words string
 	note  string
+	lease bool // asked for with CL.LEASE, and kept until it lapses; otherwise with CL.LIMIT
 }
 
 var limiters = []limiter{
-	{"FIXED 30/1m", "a new 30 at every full minute"},
-	{"WINDOW 30/1m", "30 in any minute, wherever it begins"},
-	{"RATE 30/1m", "30 at once, one back every 2 s"},
-	{"RATE 30/1m BURST 5", "5 at once, one back every 2 s"},
-	{"RATE 30/1m BURST 1 MAXWAIT 15s", "one every 2 s, up to 15 s late"},
+	{words: "FIXED 30/1m", note: "a new 30 at every full minute"},
+	{words: "WINDOW 30/1m", note: "30 in any minute, wherever it begins"},
+	{words: "RATE 30/1m", note: "30 at once, one back every 2 s"},
+	{words: "RATE 30/1m BURST 5", note: "5 at once, one back every 2 s"},
+	{words: "RATE 30/1m BURST 1 MAXWAIT 15s", note: "one every 2 s, up to 15 s late"},
+	{words: "RATE 30/1m TAKE 3", note: "each takes 3 units: 10 at once, one every 6 s"},
+	{words: "CL.LEASE SLOTS 3 TTL 5.5s", note: "3 at a time, each for 5.5 s", lease: true},
 }
 
 // traffic is when requests come: 20 in second 58, 20 in second 62, and then one a second.
@@ -94,20 +97,18 @@ var errLate = errors.New("a request was late")
 // what the server answers. A minute takes as long as real says.
 func play(ctx context.Context, c *redis.Client, limiters []limiter, traffic []float64, real time.Duration) ([]result, error) {
 	results := make([]result, len(limiters))
-	commands := make([][]any, len(limiters))
 	for i, l := range limiters {
 		results[i].limiter = l
-		commands[i] = command(l, real)
 	}
 	zero := zeroInstant(time.Now(), traffic[0], real)
-	for _, at := range traffic {
+	for number, at := range traffic {
 		if err := sleepUntil(ctx, zero.Add(scaled(at, real))); err != nil {
 			return nil, err
 		}
 		pipeline := c.Pipeline()
 		answers := make([]*redis.MapStringIntCmd, len(limiters))
-		for i := range commands {
-			answers[i] = redis.NewMapStringIntCmd(ctx, commands[i]...)
+		for i, l := range limiters {
+			answers[i] = redis.NewMapStringIntCmd(ctx, command(l, number, real)...)
 			_ = pipeline.Process(ctx, answers[i]) // only collects it
 		}
 		if _, err := pipeline.Exec(ctx); err != nil {
@@ -127,15 +128,20 @@ func play(ctx context.Context, c *redis.Client, limiters []limiter, traffic []fl
 	return results, nil
 }
 
-// command is the CL.LIMIT for a limiter whose minute takes as long as real says.
-func command(l limiter, real time.Duration) []any {
-	args := []any{"CL.LIMIT", "picture:" + l.words}
+// command is the call for the request of a number, of a limiter whose minute takes as long as
+// real says.
+func command(l limiter, number int, real time.Duration) []any {
+	name, words := "CL.LIMIT", l.words
+	if l.lease {
+		name, words, _ = strings.Cut(l.words+fmt.Sprintf(" ID request-%d", number), " ")
+	}
+	args := []any{name, "picture:" + l.words}
 	previous := ""
-	for _, word := range strings.Fields(l.words) {
+	for _, word := range strings.Fields(words) {
 		scaledWord := word
 		if count, period, ok := strings.Cut(word, "/"); ok {
 			scaledWord = count + "/" + milliseconds(period, real)
-		} else if previous == "MAXWAIT" {
+		} else if previous == "MAXWAIT" || previous == "TTL" {
 			scaledWord = milliseconds(word, real)
 		}
 		args = append(args, scaledWord)

@@ -30,9 +30,11 @@ func TestFullestMinuteIsTheLargestNumberInAnyMinute(t *testing.T) {
 }
 
 func TestCommandsAskForTheMinuteAsLongAsItTakes(t *testing.T) {
-	got := command(limiter{words: "RATE 30/1m BURST 5 MAXWAIT 15s"}, 6*time.Second)
+	got := command(limiter{words: "RATE 30/1m BURST 5 MAXWAIT 15s"}, 0, 6*time.Second)
 	assert.Equal(t, []any{"CL.LIMIT", "picture:RATE 30/1m BURST 5 MAXWAIT 15s",
 		"RATE", "30/6000ms", "BURST", "5", "MAXWAIT", "1500ms"}, got)
+	got = command(limiter{words: "CL.LEASE SLOTS 3 TTL 5.5s", lease: true}, 7, 6*time.Second)
+	assert.Equal(t, []any{"CL.LEASE", "picture:CL.LEASE SLOTS 3 TTL 5.5s", "SLOTS", "3", "TTL", "550ms", "ID", "request-7"}, got)
 }
 
 func TestInstantZeroIsAFullMinuteAndTheFirstRequestStillToCome(t *testing.T) {

@@ -231,9 +231,33 @@ func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
 	require.NoError(t, err, string(text))
 	assert.Regexp(t, `(?m)^FIXED 30/1m .*, 50 in the fullest minute$`, string(text))
 	assert.Regexp(t, `(?m)^WINDOW 30/1m .*, 30 in the fullest minute$`, string(text))
-	svg, err := os.ReadFile(out)
-	require.NoError(t, err)
-	kept, err := os.ReadFile(filepath.Join(rootDir(t), "docs/images/limiters.svg"))
-	require.NoError(t, err)
-	assert.Equal(t, string(kept), string(svg), "the picture that is kept")
+	for _, name := range []string{"limiters.svg", "limiters-dark.svg"} {
+		svg, err := os.ReadFile(filepath.Join(filepath.Dir(out), name))
+		require.NoError(t, err)
+		kept, err := os.ReadFile(filepath.Join(rootDir(t), "docs/images", name))
+		require.NoError(t, err)
+		assert.Equal(t, string(kept), string(svg), "the picture that is kept")
+	}
+}
+
+// Pictures have a file for dark pages beside the one for light ones, and both are there.
+func TestPicturesAreForLightAndDarkPages(t *testing.T) {
+	t.Parallel()
+	markdown := regexp.MustCompile(`!\[[^\]]*\]\([^)]*\.svg\)`)
+	picture := regexp.MustCompile(`<picture><source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)-dark\.svg"><img alt="[^"]{20,}" src="([^"]+)\.svg"></picture>`)
+	shown := 0
+	for _, p := range pages(t) {
+		assert.Empty(t, markdown.FindAllString(p.source, -1), "%s: a picture for light pages alone", p.path)
+		assert.Equal(t, strings.Count(p.source, "<img"), len(picture.FindAllString(p.source, -1)), p.path)
+		for _, m := range picture.FindAllStringSubmatch(p.source, -1) {
+			shown++
+			assert.Equal(t, m[1], m[2], p.path)
+			for _, name := range []string{m[1] + "-dark.svg", m[2] + ".svg"} {
+				svg, err := os.ReadFile(filepath.Join(rootDir(t), filepath.Dir(p.path), name))
+				require.NoError(t, err, p.path)
+				assert.NotContains(t, string(svg), "<text", "%s needs a font", name)
+			}
+		}
+	}
+	assert.Positive(t, shown)
 }
