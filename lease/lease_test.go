@@ -3,6 +3,7 @@ package lease
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -76,6 +77,21 @@ func TestOnlyInstantsAreRead(t *testing.T) {
 	assert.True(t, ok, "a clock that was never set")
 	_, ok = Instant(0, 4000*ms)
 	assert.False(t, ok)
+	_, ok = Instant(5000, earliestMs*ms-1)
+	assert.True(t, ok, "the last instant of a clock that was never set")
+	_, ok = Instant(5000, earliestMs*ms)
+	assert.False(t, ok, "the first of one that was")
+}
+
+func TestNobodyHoldsALeaseBefore1970(t *testing.T) {
+	assert.True(t, Leases{NowNs: -5 * ms}.Renew(s).Limited)
+}
+
+// Replies show them, and the documentation says so.
+func TestConstants(t *testing.T) {
+	assert.Equal(t, 100*365*24*time.Hour, time.Duration(MaxTTLNs))
+	assert.Equal(t, -1, Unknown)
+	assert.Equal(t, -1, Never)
 }
 
 func TestADecisionDoesNotAllocate(t *testing.T) {

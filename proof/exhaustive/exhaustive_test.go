@@ -69,7 +69,6 @@ func worlds() []*World {
 			w.All("COST 2", 2)
 			w.All("COST 3 UPTO", 3)
 			w.Call(command.Limit, 2, "", 1)
-			w.Shallower = 1
 		}},
 		{"several keys of one group", sameForAll(Rate(2, 4, 2)), []int64{0, 1, 2, 2000}, func(w *World) {
 			w.All("", 1)
