@@ -15,11 +15,11 @@ const MaxTTLNs = 100 * 365 * 24 * 3600 * 1_000_000_000
 
 // The instants at which a lease may lapse, in ms since the Unix epoch. A set of other numbers was
 // not written by a lease: one with seconds, microseconds or scores of a game, for instance. An instant
-// in September 2001 is the first that has 13 digits. The last is twice MaxTTLNs from now, so that a
+// in September 2001 is the first that has 13 digits. The last is FurthestMs from now, twice MaxTTLNs, so that a
 // clock that is set back leaves all leases valid.
 const (
 	earliestMs = 1_000_000_000_000
-	furthestMs = 2 * MaxTTLNs / nsPerMs
+	FurthestMs = 2 * MaxTTLNs / nsPerMs
 )
 
 // Unknown stands for a number of slots that the call does not tell.
@@ -36,7 +36,7 @@ func Instant(score float64, nowNs int64) (ms int64, ok bool) {
 	if nowMs < earliest { // a clock that was never set
 		earliest = 1
 	}
-	if !(score >= float64(earliest) && score <= float64(nowMs+furthestMs)) || score != math.Trunc(score) {
+	if !(score >= float64(earliest) && score <= float64(nowMs+FurthestMs)) || score != math.Trunc(score) {
 		return 0, false
 	}
 	return int64(score), true

@@ -63,7 +63,7 @@ func TestRenew(t *testing.T) {
 }
 
 func TestOnlyInstantsAreRead(t *testing.T) {
-	last := float64(nowMs + furthestMs)
+	last := float64(nowMs + FurthestMs)
 	for _, score := range []float64{earliestMs, nowMs, nowMs + 1, last} {
 		got, ok := Instant(score, nowNs)
 		assert.True(t, ok, score)

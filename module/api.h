@@ -36,6 +36,7 @@ typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent e
 enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
+enum { ZADD_ADDED = 1 << 2 };
 enum { CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };
 enum { POSTPONED_LENGTH = -1 };
 enum {

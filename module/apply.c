@@ -82,7 +82,7 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
     // A set that is not there is made here, and event "new" sent: such a call has no other key.
     outer = throttleCreating;
     throttleCreating = call;
-    throttleChangeMembers(ctx, key, isHeard(call, ctx));
+    throttleChangeMembers(call, ctx, key, isHeard(call, ctx));
     throttleCreating = outer;
     api.SignalModifiedKey(ctx, key->name);
     break;
@@ -151,11 +151,12 @@ static void notify(RedisModuleCtx *ctx, throttleKey *key) {
 // The listeners of notifications come last, with all keys written and closed: one of another
 // module may change them.
 void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
-  int effects = 0;
+  int effects = 0, onSortedSet = throttleCommands[call->command].onSortedSet;
   for (int i = 0; i < call->keyCount; i++) {
     effects |= call->keys[i].effect;
     change(call, ctx, &call->keys[i]);
   }
+  if (onSortedSet) throttleCountLease(call->keys->members);
   if (effects != EFFECT_KEEP) {
     for (int i = 0; i < call->keyCount; i++) {
       throttleKey *key = &call->keys[i];
@@ -163,7 +164,7 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
     }
     for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
   }
-  if (throttleCommands[call->command].onSortedSet) throttleNotifyLease(ctx, call->keys);
+  if (onSortedSet) throttleNotifyLease(ctx, call->keys);
   if (effects != EFFECT_KEEP && throttleLines) {
     for (int i = 0; i < call->keyCount; i++) throttleWakeLine(ctx, call->db, call->keys[i].name);
   }

@@ -40,6 +40,7 @@ var (
 	_    = same[command.MaxKeys-C.MAX_KEYS]
 	_    = same[command.MaxLowest-C.MAX_LOWEST]
 	_    = same[command.MaxArgsOfKeys-C.MAX_ARGS_OF_KEYS]
+	_    = same[command.FurthestMs-C.FURTHEST_MS]
 	_    = same[command.MaxCommands-C.MAX_COMMANDS]
 	_    = same[command.Absent-C.KEY_ABSENT]
 	_    = same[command.String-C.KEY_STRING]
@@ -150,7 +151,7 @@ func gathered(c *C.throttleCall) {
 
 func gatheredMembers(from *C.throttleMembers) {
 	members.Reset(int64(from.count), int64(from.lapsed), int(from.lowestCount), int(from.namedCount))
-	members.Next, members.Highest = float64(from.next), float64(from.highest)
+	members.Next, members.Beyond, members.Unread = float64(from.next), from.isBeyond != 0, from.isUnread != 0
 	for i := range members.Lowest {
 		members.Lowest[i] = command.Member{Name: view(&from.lowest[i]), Score: float64(from.lowestScores[i])}
 	}
@@ -167,6 +168,7 @@ func appliedMembers(to *C.throttleMembers) {
 	if members.Add {
 		to.add = 1
 	}
+	to.eventIfThere, to.fieldIfThere, to.integerIfThere = C.int32_t(members.IfThere.Event), C.int32_t(members.IfThere.Field), C.int64_t(members.IfThere.Integer)
 	for i, remove := range members.Remove {
 		to.remove[i] = 0
 		if remove {

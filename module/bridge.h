@@ -16,6 +16,8 @@ enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
 enum { TURN_ARRIVING, TURN_FIRST, TURN_LEAVING };
 enum { NO_SLOTS = -1 };
+// How far ahead of now a score may be. No int on all machines, so no enum.
+#define FURTHEST_MS 6307200000000LL
 enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
 
@@ -38,6 +40,7 @@ typedef struct {
   int32_t onSortedSet;
   char memberWord[16]; // what stands before the names of members
   int32_t maxMembers;  // how many names may follow it
+  char roomWord[16];   // what stands before the number of members that there may be
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -52,15 +55,16 @@ typedef struct {
 } throttleCommand;
 
 // What the server holds in a sorted set, of which a command gets to see what is needed to decide about
-// members that lapse: those with a score up to now in ms, a few at a time, the scores at both ends
+// members that lapse: those with a score up to now in ms, a few at a time, the lowest score
 // of the rest, and those of the members that it names. And what becomes of it.
 typedef struct {
   int64_t count;
   int64_t lapsed; // of all, how many have a score up to now
   int32_t lowestCount;
   int32_t namedCount;
-  double next;        // the lowest score above now; NaN when there is none, as for highest
-  double highest;
+  int32_t isBeyond; // there is a score further ahead than FURTHEST_MS
+  int32_t isUnread; // there is room in any case, so the score of the member that is named was not looked up
+  double next;      // the lowest score above now; NaN when there is none
   double lowestScores[MAX_LOWEST];
   throttleView lowest[MAX_LOWEST];
   RedisModuleString *lowestNames[MAX_LOWEST];
@@ -74,6 +78,10 @@ typedef struct {
   int32_t event;         // what happened to a lease
   int64_t released;      // leases that were given back
   int64_t found;         // lapsed ones that are removed
+  // When the member that is added turns out to be there, unread: the event, and an integer of the reply.
+  int32_t eventIfThere;
+  int32_t fieldIfThere;
+  int64_t integerIfThere;
 } throttleMembers;
 
 // One key of a call: what the server holds there, and what becomes of it.
@@ -225,7 +233,12 @@ void throttleWatchListeners(RedisModuleCtx *ctx);
 extern throttleStats stats;
 int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version, const char *zoneData);
 void throttleCount(const throttleCall *call);
-void throttleCountDecision(const throttleCall *call); // all but the call itself
+void throttleCountDecision(const throttleCall *call); // all but the call itself, and leases
+void throttleCountLease(const throttleMembers *members);
+static inline void throttleNoLease(throttleMembers *members) {
+  members->event = EVENT_NONE;
+  members->released = members->found = 0;
+}
 
 // crash.c. throttlePrepareForCrash runs before Go starts, throttleNoteGoThreads after,
 // throttleStopGoThreads when the server crashes.
@@ -247,7 +260,7 @@ void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 
 // members.c
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
-void throttleChangeMembers(RedisModuleCtx *ctx, throttleKey *key, int isHeard);
+void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleFreeMembers(throttleCall *call);
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
 void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key);

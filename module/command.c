@@ -28,8 +28,8 @@ static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx 
   if (traits->blocks) call->mayBlock = canBlock(ctx);
   throttleGatherArgs(call, argv, argc, room);
   throttleOpenKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
-  if (traits->onSortedSet) throttleGatherMembers(call, ctx, argv);
   if (traits->lines && throttleLines) throttleLookAtLine(call, ctx);
+  if (traits->onSortedSet) throttleGatherMembers(call, ctx, argv);
 
   throttleDecide(call);
 

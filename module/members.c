@@ -7,20 +7,35 @@
 
 #include "bridge.h"
 
+static int isWord(const throttleView *arg, const char *word) {
+  return arg->length == strlen(word) && strncasecmp(arg->bytes, word, arg->length) == 0;
+}
+
 // Finds the members that the call names.
 static void gatherNamed(throttleCall *call, RedisModuleString **argv, throttleMembers *members) {
   const throttleTraits *traits = &throttleCommands[call->command];
-  const char *word = traits->memberWord;
   members->namedCount = 0;
-  if (!word[0]) return;
+  if (!traits->memberWord[0]) return;
   for (int i = 1; i < call->viewCount; i++) {
-    const throttleView *arg = &call->args[i];
-    if (arg->length != strlen(word) || strncasecmp(arg->bytes, word, arg->length) != 0) continue;
+    if (!isWord(&call->args[i], traits->memberWord)) continue;
     members->namedCount = call->viewCount - i - 1;
     if (members->namedCount > traits->maxMembers) members->namedCount = traits->maxMembers;
     members->names = argv + 1 + i + 1;
     return;
   }
+}
+
+// Whether the call is let in whoever it names, so that nobody has to ask whether that one is a member: in a small
+// set the server compares it with one member after the other. Go reads the words as is done here, and makes sure.
+static int hasRoom(const throttleCall *call, RedisModuleString **argv, const throttleMembers *members) {
+  const char *word = throttleCommands[call->command].roomWord;
+  if (!word[0] || call->turn != TURN_ARRIVING || members->namedCount != 1 || members->lowestCount) return 0;
+  for (int i = 1; i + 1 < call->viewCount; i += isWord(&call->args[i], "COMPACT") ? 1 : 2) {
+    long long room;
+    if (!isWord(&call->args[i], word)) continue;
+    return api.StringToLongLong(argv[1 + i + 1], &room) == API_OK && room > members->count + call->ahead;
+  }
+  return 0;
 }
 
 void throttleFreeMembers(throttleCall *call) {
@@ -54,22 +69,22 @@ static int64_t countUpTo(RedisModuleCtx *ctx, throttleKey *key, double nowMs) {
   return count;
 }
 
-void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
-  throttleKey *key = call->keys;
-  throttleMembers *members = key->members;
-  double nowMs = (double)(call->nowNs / 1000000);
-  gatherNamed(call, argv, members);
-  members->count = members->lapsed = members->lowestCount = 0;
-  members->next = members->highest = NAN;
-  for (int i = 0; i < members->namedCount; i++) members->scores[i] = NAN;
-  if (!key->handle || api.KeyType(key->handle) != KEYTYPE_ZSET) return;
-
-  key->kind = KEY_SORTED_SET;
-  members->count = (int64_t)api.ValueLength(key->handle);
+static void gatherScores(throttleKey *key, throttleMembers *members) {
   for (int i = 0; i < members->namedCount; i++) {
     if (api.ZsetScore(key->handle, members->names[i], &members->scores[i]) != API_OK) members->scores[i] = NAN;
   }
-  // From the lowest score on, up to the first that has not lapsed.
+}
+
+// Whether a score is above another. At both ends of a set the server tells at once.
+static int isAnyAbove(RedisModuleKey *handle, double score) {
+  api.ZsetFirstInScoreRange(handle, score, INFINITY, 1, 0);
+  int isAny = !api.ZsetRangeEndReached(handle);
+  api.ZsetRangeStop(handle);
+  return isAny;
+}
+
+// From the lowest score on, up to the first that has not lapsed.
+static void gatherLowest(RedisModuleCtx *ctx, throttleKey *key, throttleMembers *members, double nowMs) {
   int isMore = 0;
   for (api.ZsetFirstInScoreRange(key->handle, -INFINITY, INFINITY, 0, 0); !api.ZsetRangeEndReached(key->handle); api.ZsetRangeNext(key->handle)) {
     double score;
@@ -94,8 +109,25 @@ void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleS
     api.ZsetFirstInScoreRange(key->handle, nowMs, INFINITY, 1, 0);
     members->next = scoreAt(key->handle);
   }
-  api.ZsetLastInScoreRange(key->handle, -INFINITY, INFINITY, 0, 0);
-  members->highest = scoreAt(key->handle);
+}
+
+void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
+  throttleKey *key = call->keys;
+  throttleMembers *members = key->members;
+  int64_t nowMs = call->nowNs / 1000000;
+  gatherNamed(call, argv, members);
+  members->count = members->lapsed = members->lowestCount = 0;
+  members->isBeyond = members->isUnread = 0;
+  members->next = NAN;
+  for (int i = 0; i < members->namedCount; i++) members->scores[i] = NAN;
+  if (!key->handle || api.KeyType(key->handle) != KEYTYPE_ZSET) return;
+
+  key->kind = KEY_SORTED_SET;
+  members->count = (int64_t)api.ValueLength(key->handle);
+  gatherLowest(ctx, key, members, (double)nowMs);
+  members->isBeyond = isAnyAbove(key->handle, (double)(nowMs + FURTHEST_MS));
+  members->isUnread = hasRoom(call, argv, members);
+  if (!members->isUnread) gatherScores(key, members);
 }
 
 static int removeMember(throttleKey *key, RedisModuleString *name, RedisModuleString **removed, int count) {
@@ -105,11 +137,9 @@ static int removeMember(throttleKey *key, RedisModuleString *name, RedisModuleSt
   return count + was;
 }
 
-static void add(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
+static void tellAdd(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   throttleMembers *members = key->members;
-  char score[32];
-  snprintf(score, sizeof score, "%.17g", members->addScore);
-  if (isHeard) api.Replicate(ctx, "ZADD", "scs", key->name, score, members->names[0]);
+  if (isHeard) api.Replicate(ctx, "ZADD", "sls", key->name, (long long)members->addScore, members->names[0]);
 }
 
 static void expireAt(RedisModuleCtx *ctx, throttleKey *key, double highest, int isHeard) {
@@ -122,34 +152,44 @@ static void expireAt(RedisModuleCtx *ctx, throttleKey *key, double highest, int 
 static void makeSet(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   throttleMembers *members = key->members;
   if (!members->add) return;
-  add(ctx, key, isHeard);
+  tellAdd(ctx, key, isHeard);
   expireAt(ctx, key, members->addScore, isHeard);
   api.ZsetAdd(key->handle, members->addScore, members->names[0], NULL);
   api.SetAbsExpire(key->handle, key->expireAtMs);
   key->kind = KEY_SORTED_SET;
 }
 
-// A set that is there is added to first, so that it is never empty in between. The highest score is
-// looked up anew only where the member that had it was moved or removed.
-static void changeSet(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
+// Adds the first member that is named, or moves it. The server tells which: that settles what was left open where it
+// was not looked up.
+static void add(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
+  throttleMembers *members = key->members;
+  int flags = 0;
+  tellAdd(ctx, key, isHeard);
+  api.ZsetAdd(key->handle, members->addScore, members->names[0], &flags);
+  if (!members->isUnread || flags & ZADD_ADDED) return;
+  members->event = members->eventIfThere;
+  call->integers[members->fieldIfThere] = members->integerIfThere;
+}
+
+static double highestScore(throttleKey *key) {
+  throttleMembers *members = key->members;
+  if (members->add && !isAnyAbove(key->handle, members->addScore)) return members->addScore;
+  api.ZsetLastInScoreRange(key->handle, -INFINITY, INFINITY, 0, 0);
+  return scoreAt(key->handle);
+}
+
+// A set that is there is added to first, so that it is never empty in between.
+static void changeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   throttleMembers *members = key->members;
   RedisModuleString *removed[MAX_LOWEST + MAX_ARGS];
   int count = 0;
-  double highest = members->highest;
-  int isStale = members->add && members->scores[0] == highest;
-  if (members->add) {
-    add(ctx, key, isHeard);
-    api.ZsetAdd(key->handle, members->addScore, members->names[0], NULL);
-  }
+  if (members->add) add(call, ctx, key, isHeard);
   for (int i = 0; i < members->removeLowest; i++) {
     if (members->add && members->lowestScores[i] == members->scores[0] && !api.StringCompare(members->lowestNames[i], members->names[0])) continue;
-    isStale |= members->lowestScores[i] == highest;
     count = removeMember(key, members->lowestNames[i], removed, count);
   }
   for (int i = 0; i < members->namedCount; i++) {
-    if (!members->remove[i]) continue;
-    isStale |= members->scores[i] == highest;
-    count = removeMember(key, members->names[i], removed, count);
+    if (members->remove[i]) count = removeMember(key, members->names[i], removed, count);
   }
   members->removeLowest = count; // for the notification
   if (count && isHeard) api.Replicate(ctx, "ZREM", "sv", key->name, removed, (size_t)count);
@@ -157,12 +197,7 @@ static void changeSet(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
     key->kind = KEY_ABSENT;
     return;
   }
-  if (members->add && members->addScore >= highest) {
-    highest = members->addScore;
-  } else if (isStale) {
-    api.ZsetLastInScoreRange(key->handle, -INFINITY, INFINITY, 0, 0);
-    highest = scoreAt(key->handle);
-  }
+  double highest = highestScore(key);
   if (api.GetAbsExpire(key->handle) == (int64_t)highest) return;
   expireAt(ctx, key, highest, isHeard);
   api.SetAbsExpire(key->handle, key->expireAtMs);
@@ -170,11 +205,11 @@ static void changeSet(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
 
 // Changes the set of a key and tells replicas. The server deletes a set that becomes empty. Any other expires
 // with its last member.
-void throttleChangeMembers(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
+void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   key->expiryChanges = 0;
   if (!isHeard) api.ReplicateVerbatim(ctx);
   if (key->kind == KEY_SORTED_SET) {
-    changeSet(ctx, key, isHeard);
+    changeSet(call, ctx, key, isHeard);
   } else {
     makeSet(ctx, key, isHeard);
   }

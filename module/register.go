@@ -70,6 +70,7 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.onSortedSet = flag(cmd.OnSortedSet)
 	copy(bytesOf(c.traits.memberWord[:len(c.traits.memberWord)-1]), cmd.MemberWord)
 	c.traits.maxMembers = C.int32_t(cmd.MaxMembers)
+	copy(bytesOf(c.traits.roomWord[:len(c.traits.roomWord)-1]), cmd.RoomWord)
 	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
 	for i, name := range cmd.Fields {
 		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}

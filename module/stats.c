@@ -11,7 +11,7 @@ void throttleCount(const throttleCall *call) {
   throttleCountDecision(call);
 }
 
-static void countLease(const throttleMembers *members) {
+void throttleCountLease(const throttleMembers *members) {
   stats.leased += members->event == EVENT_LEASED;
   stats.renewed += members->event == EVENT_RENEWED;
   stats.notLeased += members->event == EVENT_NOT_LEASED;
@@ -20,7 +20,6 @@ static void countLease(const throttleMembers *members) {
 }
 
 void throttleCountDecision(const throttleCall *call) {
-  if (throttleCommands[call->command].onSortedSet) countLease(call->keys->members);
   stats.allowed += call->tally == TALLY_ALLOWED;
   stats.limited += call->tally == TALLY_LIMITED;
   stats.shadowed += call->shadowed != 0;

@@ -232,7 +232,7 @@ static int letIn(RedisModuleCtx *ctx, throttleLine *line, int64_t *lookNs) {
   if (w->hasLeft) {
     for (int i = 0; i < call->keyCount; i++) call->keys[i].effect = EFFECT_KEEP;
     call->tally = TALLY_NONE;
-    if (throttleCommands[w->command].onSortedSet) call->keys->members->event = EVENT_NONE;
+    if (throttleCommands[w->command].onSortedSet) throttleNoLease(call->keys->members);
     apply(call, ctx);
     freeWaiter(w);
     return 1;

@@ -110,6 +110,56 @@ func TestLeasesAreSlotsOfASortedSet(t *testing.T) {
 }
 
 // However many leases have lapsed, all of them are free slots, and each who takes one removes a few.
+// While there is room, nobody asks whether the id holds a slot before it is given one. The answer tells all the same.
+func TestARetryWhileThereIsRoomTakesNoSecondSlot(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	for _, call := range []string{
+		"SLOTS 5 TTL 1m ID a", "ID a SLOTS 5 TTL 30s", "COMPACT TTL 1m TIMEOUT 1s ID a SLOTS 5",
+		"ID SLOTS TTL 1m SLOTS 5", "ID ID TTL 1m slots 5", "TTL 2m COMPACT ID COMPACT SLOTS 5",
+	} {
+		do(t, c, "FLUSHALL")
+		do(t, c, "CONFIG RESETSTAT")
+		before := leasesOf(s, "granted", "renewed")
+		do(t, c, "CL.LEASE k SLOTS 5 TTL 40s ID other")
+		for try, want := range []int64{3, 3, 3} {
+			reply := do(t, c, "CL.LEASE k %s", call)
+			require.False(t, reply.IsError(), "%s: %s", call, reply.Text)
+			remaining := reply.Elems[2].Int
+			if len(reply.Elems) > 6 {
+				remaining = reply.Elems[5].Int
+			}
+			assert.Equal(t, want, remaining, "%s, try %d", call, try)
+			assert.EqualValues(t, 2, do(t, c, "ZCARD k").Int, call)
+			assert.Equal(t, do(t, c, "PEXPIRETIME k").Int, highestOf(t, c, "k"), call)
+		}
+		after := leasesOf(s, "granted", "renewed")
+		assert.Equal(t, []int{2, 2}, []int{toInt(t, after[0]) - toInt(t, before[0]), toInt(t, after[1]) - toInt(t, before[1])}, call)
+	}
+	do(t, c, "FLUSHALL")
+	for i := range 5 { // up to the last slot, and one more
+		assert.EqualValues(t, 0, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1m ID a%d", i).Limited)
+	}
+	assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1m ID b").Limited)
+	assert.Equal(t, leased{0, 5, 0, -1, 1000, 0}, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1s ID a3"))
+	assert.Equal(t, leased{0, 9, 4, -1, 1000, 0}, askLease(t, c, "CL.LEASE k SLOTS 9 TTL 1s ID a3"))
+}
+
+func highestOf(t tester, c *resp.Conn, key string) int64 {
+	t.Helper()
+	score, err := strconv.ParseInt(do(t, c, "ZRANGE %s -1 -1 WITHSCORES", key).Elems[1].Text, 10, 64)
+	require.NoError(t, err)
+	return score
+}
+
+func toInt(t tester, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
 func TestLapsedLeasesAreFreeSlots(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)

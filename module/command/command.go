@@ -21,6 +21,9 @@ type Command struct {
 	OnSortedSet bool   // gets to see Call.Members
 	MemberWord  string // stands before the names of members
 	MaxMembers  int    // how many names may follow it
+	// RoomWord stands before the number of members that there may be. While there is room in any case, the
+	// score of the member that is named is not looked up (Members.Unread). Words take one value each, but COMPACT none.
+	RoomWord string
 
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 

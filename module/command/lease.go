@@ -24,6 +24,7 @@ var Lease = register(&Command{
 	OnSortedSet: true,
 	MemberWord:  "ID",
 	MaxMembers:  1,
+	RoomWord:    "SLOTS",
 	Args: []Arg{
 		keyArg,
 		{Name: "slots", Type: ArgInteger, Token: "SLOTS"},
@@ -38,6 +39,8 @@ var Lease = register(&Command{
 
 // leaseFields are the names in a reply of CL.LEASE and CL.RENEW. New ones come at the end.
 var leaseFields = []string{"limited", "limit", "remaining", "retry_after_ms", "lease_ms", "wait_ms"}
+
+const fieldRemaining = 2
 
 var ttlArg = Arg{Name: "duration", Type: ArgString, Token: "TTL"}
 
@@ -173,7 +176,7 @@ func (c *Call) leases() (l lease.Leases, ok bool) {
 	}
 	m := c.Members
 	l.Held = m.Count - m.Lapsed
-	ok = isInstant(m.Next, l.NowNs) && isInstant(m.Highest, l.NowNs)
+	ok = !m.Beyond && isInstant(m.Next, l.NowNs)
 	for i := range m.Lowest {
 		ok = ok && isInstant(m.Lowest[i].Score, l.NowNs)
 	}
@@ -238,6 +241,19 @@ func takeLease(c *Call) {
 		c.Members.Found = int64(len(c.Members.Lowest))
 	}
 	c.describeLease(result)
+	if c.Members.Unread {
+		c.describeIfThere(result)
+	}
+}
+
+// describeIfThere completes the answer to a call that gets a slot in any case: when id holds one, it is renewed
+// and no further one is taken.
+func (c *Call) describeIfThere(r lease.Result) {
+	if r.Limited {
+		panic("a lease was not looked up, and there is no room for another")
+	}
+	there := &c.Members.IfThere
+	there.Event, there.Field, there.Integer = Renewed, fieldRemaining, r.Remaining+1
 }
 
 // waitInTurn lets the caller wait in line: to be decided anew in lookNs, unless something happens

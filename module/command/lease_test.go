@@ -65,19 +65,37 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 	m := c.Members
 	m.Reset(int64(len(all)), int64(lapsed), min(lapsed, MaxLowest), named)
 	copy(m.Lowest, all)
-	m.Next, m.Highest = math.NaN(), math.NaN()
+	m.Next = math.NaN()
 	if lapsed < len(all) {
 		m.Next = all[lapsed].Score
 	}
 	if len(all) > 0 {
-		m.Highest = all[len(all)-1].Score
+		m.Beyond = all[len(all)-1].Score > float64(c.NowNs/ms+FurthestMs)
 	}
+	m.Unread = c.Turn == Arriving && named == 1 && lapsed == 0 && len(all) > 0 && s.room(c, cmd) > m.Count+c.Ahead
 	for i := range m.Named {
 		m.Named[i] = math.NaN()
+		if m.Unread {
+			continue
+		}
 		if score, ok := s.scores[string(s.name(c, cmd, i))]; ok {
 			m.Named[i] = score
 		}
 	}
+}
+
+// room is the number of members that a call says there may be.
+func (s leaseSet) room(c *Call, cmd *Command) (n int64) {
+	for i := 1; i+1 < len(c.Args) && cmd.RoomWord != ""; i += 2 {
+		switch {
+		case isKeyword(c.Args[i], cmd.RoomWord):
+			n, _ := parseInt(c.Args[i+1])
+			return n
+		case isKeyword(c.Args[i], "COMPACT"):
+			i--
+		}
+	}
+	return 0
 }
 
 // name is member i that a call names.
@@ -102,7 +120,11 @@ func (s *leaseSet) apply(c *Call, cmd *Command) {
 			}
 		}
 		if m.Add {
-			s.scores[string(s.name(c, cmd, 0))] = m.AddScore
+			id := string(s.name(c, cmd, 0))
+			if _, ok := s.scores[id]; ok && m.Unread {
+				m.Event, c.Integers[m.IfThere.Field] = m.IfThere.Event, m.IfThere.Integer
+			}
+			s.scores[id] = m.AddScore
 		}
 	}
 	s.expireAt = 0

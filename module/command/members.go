@@ -1,15 +1,18 @@
 package command
 
+import "redis-throttle/lease"
+
 // Members is what a command sees of a sorted set whose members lapse: a score is the instant in
 // ms since the Unix epoch at which its member does. A command that has it may name members, after
 // Command.MemberWord.
 type Members struct {
-	Count   int64     // of all members
-	Lapsed  int64     // of those that have lapsed
-	Lowest  []Member  // of those that have lapsed, the first few, at most MaxLowest
-	Next    float64   // the lowest score of those that have not; NaN when there is none
-	Highest float64   // of all; NaN when there is none
-	Named   []float64 // the scores of those that the call names; NaN of one that is not there
+	Count  int64     // of all members
+	Lapsed int64     // of those that have lapsed
+	Lowest []Member  // of those that have lapsed, the first few, at most MaxLowest
+	Next   float64   // the lowest score of those that have not; NaN when there is none
+	Beyond bool      // one is further ahead of now than FurthestMs
+	Named  []float64 // the scores of those that the call names; NaN of one that is not there
+	Unread bool      // the one that the call names was not looked up, since there is room for it in any case; none has lapsed
 
 	// What becomes of the set, when the key's effect is ChangeMembers. One that becomes empty is
 	// deleted; any other expires with its last member.
@@ -22,11 +25,20 @@ type Members struct {
 	Event    Event
 	Released int64
 	Found    int64 // lapsed leases that are removed
+	// IfThere is what differs when the member that is added, Unread, turns out to be there.
+	IfThere struct {
+		Event   Event
+		Field   int // of Integers
+		Integer int64
+	}
 
 	lowest [MaxLowest]Member
 	named  [MaxArgs]float64
 	remove [MaxArgs]bool
 }
+
+// FurthestMs is how far ahead of now a score may be.
+const FurthestMs = lease.FurthestMs
 
 // Event says what happened to a lease.
 type Event int32
@@ -50,6 +62,7 @@ type Member struct {
 func (m *Members) Reset(count, lapsed int64, lowest, named int) {
 	m.Count, m.Lapsed = count, lapsed
 	m.Lowest, m.Named, m.Remove = m.lowest[:lowest], m.named[:named], m.remove[:named]
+	m.Beyond, m.Unread = false, false
 	m.keep()
 }
 

@@ -50,7 +50,7 @@ var Probe = register(&Command{
 //
 // Adds the first member to lapse at instant ms, removes the others, and so many of those that have
 // lapsed. An ms of 0 removes the first, too. Replies with what it saw before: the number of members, of those that
-// lapsed, the next and the last instant, and those of up to two that are named; -1 for none.
+// lapsed, the next instant, and those of up to two that are named; -1 for none.
 var ProbeMembers = register(&Command{
 	Name:       "CL.PROBEMEMBERS",
 	Summary:    "Changes members of a sorted set, for tests.",
@@ -72,7 +72,7 @@ var ProbeMembers = register(&Command{
 			c.Fail(wrongType)
 			return
 		}
-		c.Integers = append(c.integers[:0], m.Count, int64(len(m.Lowest)), instant(m.Next), instant(m.Highest))
+		c.Integers = append(c.integers[:0], m.Count, int64(len(m.Lowest)), instant(m.Next))
 		for _, score := range m.Named[:min(len(m.Named), 2)] {
 			c.Integers = append(c.Integers, instant(score))
 		}

@@ -144,12 +144,9 @@ func (s *leases) run(m *Move, nowNs int64, c *command.Call) (id string) {
 	for i := range lapsed {
 		set.Lowest[i] = command.Member{Name: []byte(all[i].id), Score: float64(all[i].ms)}
 	}
-	set.Next, set.Highest, set.Named[0] = math.NaN(), math.NaN(), math.NaN()
+	set.Next, set.Named[0] = math.NaN(), math.NaN()
 	if lapsed < len(all) {
 		set.Next = float64(all[lapsed].ms)
-	}
-	if len(all) > 0 {
-		set.Highest = float64(all[len(all)-1].ms)
 	}
 	if until, ok := s.members[id]; ok {
 		set.Named[0] = float64(until)
