@@ -13,20 +13,16 @@ import (
 // Histories made by hand: of calls for the only unit that there is in an hour.
 func TestTheCheckerTellsHistoriesApart(t *testing.T) {
 	hour := []naive.Limit{{Kind: naive.Fixed, Count: 1, Period: time.Hour}}
-	ask := subject{"key", hour}.call("CL.LIMIT", naive.Options{Cost: 1}, func(m *naive.Model, nowNs int64) naive.Reply {
+	key := one{key: "key", limits: hour}
+	ask := key.call("CL.LIMIT", naive.Options{Cost: 1}, func(m *naive.Model, nowNs int64) naive.Reply {
 		return m.Take(nowNs, hour, naive.Options{Cost: 1})
 	})
 	// What the model says at the beginning of the first hour and of the second.
 	const second = int64(time.Hour)
-	var m naive.Model
-	yes, no := &outcome{reply: ask.run(&m, 0)}, &outcome{reply: ask.run(&m, 0)}
-	yesLater, lost := &outcome{reply: ask.run(&m, second)}, &outcome{unknown: true}
+	first := ask.run(key.begin(), 0)[0]
+	yes, no := &outcome{reply: first.reply}, &outcome{reply: ask.run(first, 0)[0].reply}
+	yesLater, lost := &outcome{reply: ask.run(first, second)[0].reply}, &outcome{unknown: true}
 	clock, take, safe := &operation{event: clockMoves, nowNs: second}, &operation{event: forgets}, &operation{event: replicated}
-	type done struct {
-		what         *operation
-		began, ended int64
-		out          *outcome
-	}
 	for name, test := range map[string]struct {
 		history []done
 		ok      bool
@@ -47,12 +43,111 @@ func TestTheCheckerTellsHistoriesApart(t *testing.T) {
 		"nothing is forgotten before a takeover": {[]done{{ask, 0, 10, yes}, {ask, 12, 18, yes}, {take, 20, 30, lost}}, false},
 		"what is replicated is not forgotten":    {[]done{{ask, 0, 10, yes}, {safe, 11, 12, lost}, {take, 20, 30, lost}, {ask, 40, 50, yes}}, false},
 	} {
-		h := &history{}
-		for i, d := range test.history {
-			h.noteUntil(i, d.what, d.began, d.ended, d.out)
+		requireTold(t, name, 0, test.history, test.ok)
+	}
+}
+
+// done is an operation, when it began and ended, and what is known of it.
+type done struct {
+	what         *operation
+	began, ended int64
+	out          *outcome
+}
+
+func requireTold(t *testing.T, name string, beginsNs int64, operations []done, ok bool) {
+	t.Helper()
+	h := &history{beginsNs: beginsNs}
+	for i, d := range operations {
+		h.noteUntil(i, d.what, d.began, d.ended, d.out)
+	}
+	failed, err := h.check()
+	require.NoError(t, err)
+	assert.Equal(t, ok, len(failed) == 0, name)
+}
+
+// Histories of calls on two keys, of which one holds one unit and the other two.
+func TestTheCheckerTellsHistoriesOfSeveralKeysApart(t *testing.T) {
+	const hour = time.Hour
+	j := join("{key}", []naive.Limit{{Kind: naive.Fixed, Count: 1, Period: hour}}, []naive.Limit{{Kind: naive.Fixed, Count: 2, Period: hour}})
+	o := naive.Options{Cost: 1}
+	calls := []naive.Call{{Limits: j.members[0].limits}, {Limits: j.members[1].limits}}
+	both, either := j.call(j.members, calls, false, o), j.call(j.members, calls, true, o)
+	second := j.members[1].call("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, j.members[1].limits, o) })
+	take, safe, lost := &operation{event: forgets}, &operation{event: replicated}, &outcome{unknown: true}
+	// What the calls answer, by how many units are left of each key.
+	left := func(what *operation, first, second int) *outcome {
+		object := j.begin()
+		for i, used := range []int{1 - first, 2 - second} {
+			for range used {
+				m := j.members[i]
+				object = m.call("CL.LIMIT", o, func(model *naive.Model, nowNs int64) naive.Reply { return model.Take(nowNs, m.limits, o) }).run(object, 0)[0].object
+			}
 		}
-		failed, err := h.check()
-		require.NoError(t, err)
-		assert.Equal(t, test.ok, len(failed) == 0, name)
+		return &outcome{reply: what.run(object, 0)[0].reply}
+	}
+	for name, test := range map[string]struct {
+		history []done
+		ok      bool
+	}{
+		"all of both":                        {[]done{{both, 0, 10, left(both, 1, 2)}, {both, 20, 30, left(both, 0, 1)}, {second, 40, 50, left(second, 0, 1)}}, true},
+		"the second is charged by half":      {[]done{{both, 0, 10, left(both, 1, 2)}, {second, 20, 30, left(second, 0, 2)}}, false},
+		"the first is charged by half":       {[]done{{both, 0, 10, left(both, 1, 2)}, {both, 20, 30, left(both, 1, 1)}}, false},
+		"a limited call charges the second":  {[]done{{both, 0, 10, left(both, 1, 2)}, {both, 20, 30, left(both, 0, 1)}, {second, 40, 50, left(second, 0, 0)}}, false},
+		"half of it is seen meanwhile":       {[]done{{both, 0, 10, left(both, 1, 2)}, {second, 2, 3, left(second, 1, 2)}, {both, 20, 30, left(both, 0, 0)}}, true},
+		"one of both":                        {[]done{{either, 0, 10, left(either, 1, 2)}, {either, 20, 30, left(either, 0, 2)}, {second, 40, 50, left(second, 0, 1)}}, true},
+		"one of both charges both":           {[]done{{either, 0, 10, left(either, 1, 2)}, {second, 20, 30, left(second, 0, 1)}}, false},
+		"a takeover forgets both":            {[]done{{both, 0, 10, left(both, 1, 2)}, {take, 20, 30, lost}, {both, 40, 50, left(both, 1, 2)}}, true},
+		"a takeover forgets one of both":     {[]done{{both, 0, 10, left(both, 1, 2)}, {take, 20, 30, lost}, {second, 40, 50, left(second, 0, 2)}, {both, 60, 70, left(both, 0, 1)}}, false},
+		"a takeover forgets an earlier call": {[]done{{both, 0, 10, left(both, 1, 2)}, {second, 12, 15, left(second, 0, 1)}, {take, 20, 30, lost}, {second, 40, 50, left(second, 1, 1)}, {both, 60, 70, left(both, 1, 0)}}, false},
+		"a takeover forgets what was safe":   {[]done{{both, 0, 10, left(both, 1, 2)}, {safe, 12, 15, lost}, {take, 20, 30, lost}, {both, 40, 50, left(both, 1, 2)}}, false},
+	} {
+		requireTold(t, name, 0, test.history, test.ok)
+	}
+}
+
+// Histories of calls for one slot, for leases of ten seconds.
+func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
+	const ttl, begin = 10 * time.Second, int64(2e18)
+	l := &leased{key: "key", slots: 1}
+	take := func(id string) *operation { return l.lease(id, 1, ttl) }
+	waits := func(id string) *operation { return l.waits(id, 1, ttl, time.Minute) }
+	out := func(reply ...int64) *outcome { return &outcome{reply: reply} }
+	granted, limited := out(0, 1, 0, -1, 10_000, 0), out(1, 1, 0, 10_000, 0, 0)
+	inTurn, renewed := out(0, 1, 0, -1, 10_000, 7), out(0, -1, -1, -1, 10_000, 0)
+	none, lost, refused := out(1, -1, -1, -1, 0, 0), &outcome{unknown: true}, &outcome{refused: true}
+	free := out(1, 1, 0, 0, 0, 0) // limited, but only because somebody waits
+	over := &operation{event: clockMoves, nowNs: begin + int64(ttl)}
+	forgotten := &operation{event: forgets}
+	for name, test := range map[string]struct {
+		history []done
+		ok      bool
+	}{
+		"one of two":                             {[]done{{take("a"), 0, 10, granted}, {take("b"), 5, 15, limited}}, true},
+		"both of two: one too many":              {[]done{{take("a"), 0, 10, granted}, {take("b"), 5, 15, granted}}, false},
+		"the same again":                         {[]done{{take("a"), 0, 10, granted}, {take("a"), 20, 30, granted}}, true},
+		"after a release":                        {[]done{{take("a"), 0, 10, granted}, {l.release("a"), 20, 30, out(1)}, {take("b"), 40, 50, granted}}, true},
+		"released twice":                         {[]done{{take("a"), 0, 10, granted}, {l.release("a"), 20, 30, out(1)}, {l.release("a"), 40, 50, out(1)}}, false},
+		"after a lapse":                          {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, granted}}, true},
+		"held beyond its lapse":                  {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, limited}}, false},
+		"renewed":                                {[]done{{take("a"), 0, 10, granted}, {l.renew("a", ttl), 20, 30, renewed}}, true},
+		"lost":                                   {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {l.renew("a", ttl), 40, 50, none}}, true},
+		"revived":                                {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {l.renew("a", ttl), 40, 50, renewed}}, false},
+		"revived, and another has its slot":      {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, granted}, {l.renew("a", ttl), 60, 70, renewed}}, false},
+		"let in after a release":                 {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {l.release("a"), 30, 40, out(1)}}, true},
+		"let in without a release":               {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}}, false},
+		"let in before the release":              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 25, inTurn}, {l.release("a"), 30, 40, out(1)}}, false},
+		"let in after a lapse":                   {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {over, 30, 40, lost}}, true},
+		"in order of arrival":                    {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {l.release("a"), 30, 40, out(1)}, {take("c"), 35, 60, limited}}, true},
+		"overtaken":                              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn}, {l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, granted}, {l.release("c"), 70, 80, out(1)}}, false},
+		"not overtaken":                          {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn}, {l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, free}}, true},
+		"sent away before its time":              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, limited}}, false},
+		"refused, and not let in":                {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, refused}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, granted}}, true},
+		"refused, but let in":                    {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, refused}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, limited}}, false},
+		"without a reply, and let in":            {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, lost}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, limited}}, true},
+		"a takeover forgets a lease":             {[]done{{take("a"), 0, 10, granted}, {forgotten, 20, 30, lost}, {take("b"), 40, 50, granted}}, true},
+		"a takeover ends the line":               {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 35, lost}, {forgotten, 20, 30, lost}, {l.list(), 40, 50, out(1, 0, asInteger("a"), 10_000)}}, true},
+		"a takeover does not lapse what it kept": {[]done{{take("a"), 0, 10, granted}, {forgotten, 20, 30, lost}, {take("b"), 40, 50, limited}, {take("c"), 60, 70, granted}}, false},
+	} {
+		requireTold(t, name, begin, test.history, test.ok)
 	}
 }

@@ -31,6 +31,11 @@ func (h *history) note(client int, o *operation, began int64, out *outcome) {
 const never = math.MaxInt64
 
 func (h *history) noteUntil(client int, o *operation, began, ended int64, out *outcome) {
+	if o.exit != nil {
+		left := *out
+		left.reply = withoutWait(out.reply)
+		h.noteUntil(client, o.exit, began, ended, &left)
+	}
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	if out.unknown {

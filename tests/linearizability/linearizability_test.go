@@ -80,7 +80,7 @@ func (s *scene) often(times int, d time.Duration, f func()) func() {
 func (s *scene) requireLinearizable(h *history) {
 	failed, err := h.check()
 	require.NoError(s, err)
-	s.Logf("%d operations on %d keys, %d of them without a reply", len(h.operations), len(s.load.subjects), h.unknown)
+	s.Logf("%d operations on %d objects, %d of them without a reply", len(h.operations), len(s.load.subjects), h.unknown)
 	if !assert.Empty(s, failed, "no order of the calls explains the replies") {
 		s.show(h, failed[0])
 	}
@@ -90,7 +90,7 @@ func (s *scene) requireLinearizable(h *history) {
 func (s *scene) show(h *history, key string) {
 	operations := slices.Clone(h.operations)
 	for _, op := range operations {
-		if o := op.Input.(*operation); o.key == key || o.key == "" {
+		if o := op.Input.(*operation); o.of == nil || o.of.name() == key {
 			out := op.Output.(*outcome)
 			s.Logf("%d to %d: client %d: %v: %v %v", op.Call, op.Return, op.ClientId, o, out.reply, map[bool]string{true: "no reply"}[out.unknown])
 		}
@@ -171,7 +171,7 @@ func TestCallsInAClusterWhoseSlotsMoveAreLinearizable(t *testing.T) {
 	s.clock.RequireBy(c.Nodes[0])
 	masters := c.Masters()
 	s.requireLinearizable(s.run(masters[0], s.often(30, 30*time.Millisecond, func() {
-		slot := c.Slot(s.load.subjects[s.r.IntN(len(s.load.subjects))].key)
+		slot := c.Slot(s.load.subjects[s.r.IntN(len(s.load.subjects))].name())
 		from := c.Owner(slot)
 		to := masters[s.r.IntN(len(masters))]
 		if from != to {

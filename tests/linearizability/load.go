@@ -14,13 +14,25 @@ import (
 	"redis-throttle/tests/resp"
 )
 
-// subject is a key and what callers ask of it.
-type subject struct {
-	key    string
-	limits []naive.Limit
+// subject is what callers ask of one object.
+type subject interface {
+	// name is a key of the object.
+	name() string
+	begin() object
+	// operation makes up a call.
+	operation(r *rand.Rand) *operation
 }
 
-// subjects are keys with limits of all kinds, most of which a busy client uses up within some calls.
+// one is a key and what callers ask of it.
+type one struct {
+	key    string
+	limits []naive.Limit
+	// group is the keys that are asked with it, nil where there are none.
+	group *joined
+}
+
+// subjects are keys with limits of all kinds, most of which a busy client uses up within some calls; three keys
+// that are asked together; and a key with leases.
 func subjects(r *rand.Rand) (s []subject) {
 	period := func() time.Duration { return time.Duration(20+r.IntN(80)) * time.Millisecond }
 	count := func() int64 { return 3 + r.Int64N(6) }
@@ -35,14 +47,36 @@ func subjects(r *rand.Rand) (s []subject) {
 	for name, limits := range map[string][]naive.Limit{
 		"quota": quota, "rate": {rate()}, "rates": {rate(), rate()}, "window": {window}, "fixed": {fixed, first}, "stack": {rate(), window, first},
 	} {
-		s = append(s, subject{fmt.Sprintf("%s:%d", name, r.IntN(1e6)), limits})
+		s = append(s, one{key: fmt.Sprintf("%s:%d", name, r.IntN(1e6)), limits: limits})
 	}
-	slices.SortFunc(s, func(a, b subject) int { return strings.Compare(a.key, b.key) })
+	s = append(s, join(fmt.Sprintf("{joined:%d}", r.IntN(1e6)), []naive.Limit{rate()}, []naive.Limit{rate(), rate()}, quota[:1]))
+	s = append(s, &leased{key: fmt.Sprintf("leased:%d", r.IntN(1e6)), slots: 1 + r.Int64N(3)})
+	slices.SortFunc(s, func(a, b subject) int { return strings.Compare(a.name(), b.name()) })
 	return s
 }
 
+func (s one) subject() subject {
+	if s.group != nil {
+		return s.group
+	}
+	return s
+}
+
+func (s one) name() string { return s.key }
+
+func (s one) begin() object { return keys{s.key: &naive.Model{}} }
+
+// does is a call on the key.
+func (s one) does(words []string, run func(m *naive.Model, nowNs int64) []int64) *operation {
+	return &operation{of: s.subject(), words: words, run: func(o object, nowNs int64) []result {
+		after := o.clone().(keys)
+		reply := run(after[s.key], nowNs)
+		return []result{{object: after, reply: reply}}
+	}}
+}
+
 // operation makes up a call.
-func (s subject) operation(r *rand.Rand) *operation {
+func (s one) operation(r *rand.Rand) *operation {
 	o := naive.Options{Cost: r.Int64N(4)}
 	onlyRates := !slices.ContainsFunc(s.limits, func(l naive.Limit) bool { return l.Kind != naive.Rate })
 	if r.IntN(3) == 0 {
@@ -58,18 +92,24 @@ func (s subject) operation(r *rand.Rand) *operation {
 		return s.call("CL.REFUND", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Refund(nowNs, s.limits, o.Cost, o.Terms...) })
 	case kind == 2 && r.IntN(3) == 0:
 		d := int64(r.IntN(2) * (1 + r.IntN(5)))
-		return &operation{key: s.key, words: []string{"CL.BAN", s.key, fmt.Sprint(d, "ms")},
-			run: func(m *naive.Model, nowNs int64) []int64 { return []int64{m.Ban(nowNs, d*int64(time.Millisecond))} }}
+		return s.does([]string{"CL.BAN", s.key, fmt.Sprint(d, "ms")},
+			func(m *naive.Model, nowNs int64) []int64 { return []int64{m.Ban(nowNs, d*int64(time.Millisecond))} })
 	case kind <= 5 && len(s.limits) == 1 && onlyRates:
 		l := s.limits[0]
-		return &operation{key: s.key, words: []string{"CL.THROTTLE", s.key, fmt.Sprint(l.Burst - 1), fmt.Sprint(l.Count), naive.Duration(l.Period), fmt.Sprint(o.Cost)},
-			run: func(m *naive.Model, nowNs int64) []int64 {
+		return s.does([]string{"CL.THROTTLE", s.key, fmt.Sprint(l.Burst - 1), fmt.Sprint(l.Count), naive.Duration(l.Period), fmt.Sprint(o.Cost)},
+			func(m *naive.Model, nowNs int64) []int64 {
 				reply := m.Throttle(nowNs, l.Burst-1, l.Count, l.Period, o.Cost).Throttle()
 				return reply[:]
-			}}
+			})
 	case kind <= 8 && onlyRates:
 		return s.wait(r, o)
 	}
+	o = options(r, o, onlyRates)
+	return s.call("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, s.limits, o) })
+}
+
+// options makes up those of a CL.LIMIT or CL.MLIMIT.
+func options(r *rand.Rand, o naive.Options, onlyRates bool) naive.Options {
 	takes := slices.ContainsFunc(o.Terms, func(t naive.Terms) bool { return t.HasTake })
 	switch word := r.IntN(6); {
 	case word == 0:
@@ -84,15 +124,15 @@ func (s subject) operation(r *rand.Rand) *operation {
 	if o.MaxWait == 0 && r.IntN(15) == 0 {
 		o.Ban = time.Duration(1+r.IntN(5)) * time.Millisecond
 	}
-	return s.call("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, s.limits, o) })
+	return o
 }
 
-func (s subject) call(name string, o naive.Options, run func(*naive.Model, int64) naive.Reply) *operation {
+func (s one) call(name string, o naive.Options, run func(*naive.Model, int64) naive.Reply) *operation {
 	words := append([]string{name, s.key}, naive.Words(s.limits, o.Terms...)...)
-	return &operation{key: s.key, words: append(append(words, o.Words()...), "COMPACT"), run: func(m *naive.Model, nowNs int64) []int64 {
+	return s.does(append(append(words, o.Words()...), "COMPACT"), func(m *naive.Model, nowNs int64) []int64 {
 		fields := run(m, nowNs).Fields()
 		return fields[:]
-	}}
+	})
 }
 
 // waited stands for the reply of a CL.WAIT that had to wait. What it says besides is of the instant of the
@@ -100,17 +140,17 @@ func (s subject) call(name string, o naive.Options, run func(*naive.Model, int64
 var waited = []int64{0, -1}
 
 // wait is a CL.WAIT. It decides when it comes, like a CL.LIMIT with MAXWAIT.
-func (s subject) wait(r *rand.Rand, o naive.Options) *operation {
+func (s one) wait(r *rand.Rand, o naive.Options) *operation {
 	for i := range o.Terms {
 		o.Terms[i].Shadow = false
 	}
 	o.MaxWait = time.Duration(1+r.IntN(20)) * time.Millisecond
 	words := append([]string{"CL.WAIT", s.key}, naive.Words(s.limits, o.Terms...)...)
 	words = append(words, "COST", fmt.Sprint(o.Cost), "TIMEOUT", naive.Duration(o.MaxWait), "COMPACT")
-	return &operation{key: s.key, words: words, run: func(m *naive.Model, nowNs int64) []int64 {
+	return s.does(words, func(m *naive.Model, nowNs int64) []int64 {
 		fields := m.Take(nowNs, s.limits, o).Fields()
 		return asWaited(words, fields[:])
-	}}
+	})
 }
 
 // asWaited is the reply of a call, as far as the instant of its decision determines it.
@@ -246,18 +286,19 @@ func (c *client) call() {
 			return
 		}
 		if !v.IsError() {
-			reply := []int64{v.Int}
-			if v.Kind != resp.Integer {
-				var err error
-				if reply, err = v.Ints(); err != nil {
-					c.t.Errorf("%q: %v", o.words, v)
-					return
-				}
+			reply, err := o.integers(v)
+			if err != nil {
+				c.t.Errorf("%q: %v", o.words, v)
+				return
 			}
 			c.history.note(c.id, o, began, &outcome{reply: asWaited(o.words, reply)})
 			return
 		}
 		words := strings.Fields(v.Text)
+		if o.exit != nil && (words[0] == "UNBLOCKED" || words[0] == "TRYAGAIN") { // it was in line, and left it
+			c.history.note(c.id, o, began, &outcome{refused: true})
+			o = o.again()
+		}
 		to, asking = "", false
 		switch words[0] {
 		case "MOVED", "ASK":
@@ -265,6 +306,9 @@ func (c *client) call() {
 		case "READONLY", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN": // refused: try again
 			time.Sleep(time.Millisecond) // a pause between attempts, which nothing depends on
 		case "UNBLOCKED":
+			if o.exit != nil {
+				continue
+			}
 			c.history.note(c.id, o, began, &outcome{unknown: true})
 			return
 		default:
@@ -273,6 +317,17 @@ func (c *client) call() {
 		}
 	}
 	c.t.Errorf("%q: nobody answers", o.words)
+}
+
+// integers are those of a reply.
+func (o *operation) integers(v resp.Value) ([]int64, error) {
+	switch {
+	case o.read != nil:
+		return o.read(v)
+	case v.Kind == resp.Integer:
+		return []int64{v.Int}, nil
+	}
+	return v.Ints()
 }
 
 func (c *client) ask(words []string) (resp.Value, error) {

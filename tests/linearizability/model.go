@@ -12,22 +12,48 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
-	"redis-throttle/tests/naive"
+	"redis-throttle/tests/resp"
 )
 
 // operation is what a client or the test did.
 type operation struct {
-	key   string // empty for one that concerns all keys
+	of    subject // nil for one that concerns all
 	words []string
-	// run is what it does to the model of its key, and the integers of the reply.
-	run func(m *naive.Model, nowNs int64) []int64
+	// run is what it may have done to an object at an instant.
+	run func(o object, nowNs int64) []result
+	// read makes integers of a reply that is none of integers; nil where it is.
+	read func(resp.Value) ([]int64, error)
+	// exit is the second half of a call that may wait in line: when it leaves the line. run is when it
+	// arrives. again is the same call, made once more.
+	exit  *operation
+	again func() *operation
 	// event is something else than a call.
 	event event
 	nowNs int64 // to which the clock moves
+}
+
+// object is what callers share: some keys that one call may ask together, or a key with leases.
+type object interface {
+	// clone is a copy that has a life of its own.
+	clone() object
+	// String tells all: two objects with the same string go on alike. Stored tells what is in a key.
+	String() string
+	stored() string
+	// after is the object of a replica that takes over, where what is stored is as it was in another.
+	after(takeover object) object
+}
+
+// result is what may become of an object, and the reply.
+type result struct {
+	object
+	reply []int64
+	// open: the reply is not known yet, or was compared before. lost: nobody is let in, nor told so.
+	open, lost bool
 }
 
 type event int
@@ -44,6 +70,21 @@ type outcome struct {
 	reply []int64
 	// unknown: no reply came, so it happened or did not.
 	unknown bool
+	// refused: the caller left the line with an error.
+	refused bool
+}
+
+// agrees says whether a result may have had an outcome.
+func (r result) agrees(out *outcome) bool {
+	switch {
+	case out.unknown, r.lost && out.refused:
+		return true
+	case r.lost:
+		return false
+	case out.refused:
+		return r.open
+	}
+	return r.open || slices.Equal(r.reply, out.reply)
 }
 
 func (o *operation) String() string {
@@ -55,15 +96,15 @@ func (o *operation) String() string {
 	case forgets:
 		return "a replica takes over"
 	default:
-		return fmt.Sprint(o.words)
+		return strings.Join(o.words, " ")
 	}
 }
 
-// state is a clock and one key.
+// state is a clock and one object.
 type state struct {
-	nowNs int64
-	model *naive.Model
-	// written is what the key was before each write since the last that is known to be replicated,
+	nowNs  int64
+	object object
+	// written is what the object was before each write since the last that is known to be replicated,
 	// where a replica may take over.
 	written *write
 	mayLose bool
@@ -71,15 +112,15 @@ type state struct {
 	print string
 }
 
-// write is a write, what the key was before it, and the one before.
+// write is a write, what the object was before it, and the one before.
 type write struct {
-	before   *naive.Model
+	before   object
 	previous *write
 	print    string // the same for the same writes
 }
 
-func (w *write) then(before *naive.Model) *write {
-	print := before.String()
+func (w *write) then(before object) *write {
+	print := before.stored()
 	if w != nil {
 		print += w.print
 	}
@@ -87,9 +128,9 @@ func (w *write) then(before *naive.Model) *write {
 	return &write{before, w, string(sum[:])}
 }
 
-func newState(nowNs int64, m *naive.Model, mayLose bool, written *write) *state {
-	s := &state{nowNs: nowNs, model: m, mayLose: mayLose, written: written}
-	s.print = fmt.Sprint(nowNs, m)
+func newState(nowNs int64, o object, mayLose bool, written *write) *state {
+	s := &state{nowNs: nowNs, object: o, mayLose: mayLose, written: written}
+	s.print = fmt.Sprint(nowNs, o)
 	if written != nil {
 		s.print += written.print
 	}
@@ -100,39 +141,36 @@ func newState(nowNs int64, m *naive.Model, mayLose bool, written *write) *state 
 func (s *state) next(o *operation, out *outcome) (states []*state) {
 	switch o.event {
 	case clockMoves:
-		return []*state{newState(o.nowNs, s.model, s.mayLose, s.written)}
+		return []*state{newState(o.nowNs, s.object, s.mayLose, s.written)}
 	case replicated:
-		return []*state{newState(s.nowNs, s.model, s.mayLose, nil)}
+		return []*state{newState(s.nowNs, s.object, s.mayLose, nil)}
 	case forgets:
 		for w := s.written; w != nil; w = w.previous {
-			states = append(states, newState(s.nowNs, w.before, s.mayLose, w.previous))
+			states = append(states, newState(s.nowNs, s.object.after(w.before), s.mayLose, w.previous))
 		}
-		return append(states, s)
+		return append(states, newState(s.nowNs, s.object.after(s.object), s.mayLose, s.written))
 	}
-	m := s.model.Clone()
-	reply := o.run(m, s.nowNs)
-	if !out.unknown && !slices.Equal(reply, out.reply) {
-		return nil
-	}
-	after := s
-	if m.String() != s.model.String() {
-		var written *write
-		if s.mayLose {
-			written = s.written.then(s.model)
+	for _, r := range o.run(s.object, s.nowNs) {
+		if !r.agrees(out) {
+			continue
 		}
-		after = newState(s.nowNs, m, s.mayLose, written)
+		written := s.written
+		if s.mayLose && r.object.stored() != s.object.stored() {
+			written = written.then(s.object)
+		}
+		states = append(states, newState(s.nowNs, r.object, s.mayLose, written))
 	}
-	if out.unknown {
-		return []*state{s, after}
+	if out.unknown && o.again == nil { // it did not happen
+		states = append(states, s)
 	}
-	return []*state{after}
+	return states
 }
 
-// model is that of one key, which begins at an instant.
-func model(nowNs int64, mayLose bool) porcupine.Model {
+// model is that of one object, which begins at an instant.
+func model(begin object, nowNs int64, mayLose bool) porcupine.Model {
 	seed := maphash.MakeSeed()
 	m := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{newState(nowNs, &naive.Model{}, mayLose, nil)} },
+		Init: func() []any { return []any{newState(nowNs, begin, mayLose, nil)} },
 		Step: func(before, in, out any) (after []any) {
 			for _, s := range before.(*state).next(in.(*operation), out.(*outcome)) {
 				after = append(after, s)
@@ -148,27 +186,28 @@ func model(nowNs int64, mayLose bool) porcupine.Model {
 // patience bounds a search, which takes milliseconds.
 const patience = 60 * time.Second
 
-// check says whether the history of each key is that of the model. A key is independent of all others.
+// check says whether the history of each object is that of the model. An object is independent of all others.
 func (h *history) check() (failed []string, err error) {
-	byKey, mayLose := map[string][]porcupine.Operation{}, false
+	subjects, mayLose := map[string]subject{}, false
 	for _, op := range h.operations {
-		mayLose = mayLose || op.Input.(*operation).event == forgets
-		if key := op.Input.(*operation).key; key != "" {
-			byKey[key] = nil
+		o := op.Input.(*operation)
+		mayLose = mayLose || o.event == forgets
+		if o.of != nil {
+			subjects[o.of.name()] = o.of
 		}
 	}
-	for key := range byKey {
+	for name, subject := range subjects {
 		var operations []porcupine.Operation
 		for _, op := range h.operations {
-			if of := op.Input.(*operation).key; of == key || of == "" {
+			if of := op.Input.(*operation).of; of == nil || of.name() == name {
 				operations = append(operations, op)
 			}
 		}
-		switch porcupine.CheckOperationsTimeout(model(h.beginsNs, mayLose), operations, patience) {
+		switch porcupine.CheckOperationsTimeout(model(subject.begin(), h.beginsNs, mayLose), operations, patience) {
 		case porcupine.Illegal:
-			failed = append(failed, key)
+			failed = append(failed, name)
 		case porcupine.Unknown:
-			return nil, fmt.Errorf("%s: no answer within %s for %d operations", key, patience, len(operations))
+			return nil, fmt.Errorf("%s: no answer within %s for %d operations", name, patience, len(operations))
 		}
 	}
 	return failed, nil

@@ -245,12 +245,29 @@ func (l *Leases) LetIn(nowNs int64, number int) (reply LeaseReply, ok bool) {
 	return reply, true
 }
 
-// Leave is a caller that leaves the line, and what it is told if it is told anything.
-func (l *Leases) Leave(nowNs int64, number int) (reply LeaseReply) {
+// TimesOut is a caller that leaves the line because its time is over, and what it is told.
+func (l *Leases) TimesOut(nowNs int64, number int) (reply LeaseReply, ok bool) {
+	l.look(nowNs)
+	if w := l.line[l.place(number)]; w.UntilNs == 0 || nowNs+millisecond < w.UntilNs {
+		return reply, false
+	}
+	l.Leave(nowNs, number)
+	return l.limited(nowNs, l.lineSlots, len(l.line)), true
+}
+
+// Leave is a caller that leaves the line.
+func (l *Leases) Leave(nowNs int64, number int) {
 	l.look(nowNs)
 	i := l.place(number)
 	l.line = slices.Delete(slices.Clone(l.line), i, i+1)
-	return l.limited(nowNs, l.lineSlots, len(l.line))
+}
+
+// InLine are the numbers of those who wait.
+func (l *Leases) InLine() (numbers []int) {
+	for _, w := range l.line {
+		numbers = append(numbers, w.Number)
+	}
+	return numbers
 }
 
 // LineEnds is the end of the line without anybody being let in, as when a server dies.

@@ -115,6 +115,9 @@ func (m *Model) write(now number, limits []Limit, stack []state) {
 		m.kept = append(m.kept, kept{limits[i].Kind, limits[i].id(), s})
 		fullIn = most(fullIn, s.fullIn(now))
 	}
+	if r, ok := stack[0].(*rate); ok && len(stack) == 1 {
+		r.lifts = nil // a number has no room for them (cl.mlimit.md)
+	}
 	if fullIn.is(zero) {
 		m.kept = nil
 	}

@@ -96,7 +96,7 @@ func (a offer) better(b offer) bool {
 	case !a.retry.is(b.retry):
 		return a.retry.less(b.retry)
 	}
-	return a.wait.less(b.wait)
+	return a.retry.is(zero) && a.wait.less(b.wait)
 }
 
 // asked is a key of a call with what was found there.
@@ -163,8 +163,9 @@ func takeAll(now number, all []*asked, o Options) Reply {
 		reply.Key = keyOf(all, rule)
 		return reply
 	}
+	asks := slices.ContainsFunc(parties, func(p party) bool { return p.units(n(o.Cost)).positive() })
 	for _, a := range all {
-		a.punish(now, o)
+		a.changes = a.punish(now, o) && asks
 	}
 	write(now, all)
 	wait = longest(now, parties, needed)
@@ -179,10 +180,10 @@ func takeAll(now number, all []*asked, o Options) Reply {
 	return reply
 }
 
-// punish charges what a call that is limited charges (FORCE, STRICT), and corrects what is out of reach.
-func (a *asked) punish(now number, o Options) {
-	asks := slices.ContainsFunc(a.parties, func(p party) bool { return p.units(n(o.Cost)).positive() })
-	changes := anyOutOfReach(now, a.stack)
+// punish charges what a call that is limited charges (FORCE, STRICT), and says whether the key changes: it
+// also does where a state was out of reach.
+func (a *asked) punish(now number, o Options) (changes bool) {
+	changes = anyOutOfReach(now, a.stack)
 	for _, p := range a.parties {
 		units := p.units(n(o.Cost))
 		switch {
@@ -193,7 +194,7 @@ func (a *asked) punish(now number, o Options) {
 			changes = p.punish(now, units, n(p.Spare)) || changes
 		}
 	}
-	a.changes = changes && asks
+	return changes
 }
 
 // keyOf is the number of the key that a limit belongs to.

@@ -1,0 +1,189 @@
+package linearizability
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"redis-throttle/tests/naive"
+	"redis-throttle/tests/resp"
+)
+
+// leases are a key with leases, its line, and those of its callers who are no longer in line but have not
+// left the history yet: true for one that was never told anything.
+type leases struct {
+	*naive.Leases
+	over map[int]bool
+}
+
+func (l leases) clone() object { return leases{l.Leases.Clone(), maps.Clone(l.over)} }
+
+func (l leases) String() string { return fmt.Sprint(l.Leases, l.over) }
+
+func (l leases) stored() string { s, _ := l.Stored(0); return s }
+
+// after is with an empty line: it is in nobody's key.
+func (l leases) after(takeover object) object {
+	c := leases{takeover.(leases).Leases.Clone(), maps.Clone(l.over)}
+	c.LineEnds()
+	for _, number := range l.InLine() {
+		c.over[number] = true
+	}
+	return c
+}
+
+// leased is a key with leases and what callers ask of it.
+type leased struct {
+	key   string
+	slots int64
+
+	mutex  sync.Mutex
+	recent []string // ids of those who waited
+}
+
+func (l *leased) name() string { return l.key }
+
+func (l *leased) begin() object { return leases{&naive.Leases{}, map[int]bool{}} }
+
+// does is a call that does not wait.
+func (l *leased) does(words []string, run func(m *naive.Leases, nowNs int64) []int64) *operation {
+	return &operation{of: l, words: words, run: func(o object, nowNs int64) []result {
+		after := o.clone().(leases)
+		reply := run(after.Leases, nowNs)
+		return []result{{object: after, reply: reply}}
+	}}
+}
+
+func (l *leased) operation(r *rand.Rand) *operation {
+	slots, ttl, id := l.slots, time.Duration(3+r.IntN(25))*time.Millisecond, l.anID(r)
+	if r.IntN(10) == 0 {
+		slots = r.Int64N(l.slots + 3)
+	}
+	switch r.IntN(10) {
+	case 0, 1:
+		return l.renew(id, ttl)
+	case 2, 3:
+		return l.release(id, l.anID(r))
+	case 4:
+		return l.list()
+	case 5, 6:
+		return l.lease([]string{"a", "b", "c", "d"}[r.IntN(4)], slots, ttl)
+	}
+	return l.waits(l.newID(r), slots, ttl, time.Duration(1+r.IntN(20))*time.Millisecond)
+}
+
+// newID is one that nobody else asks for.
+func (l *leased) newID(r *rand.Rand) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	id := fmt.Sprintf("%x", r.Uint64())
+	l.recent = append(l.recent[max(0, len(l.recent)-5):], id)
+	return id
+}
+
+func (l *leased) anID(r *rand.Rand) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return append([]string{"a", "b", "c", "d"}, l.recent...)[r.IntN(4+len(l.recent))]
+}
+
+func fieldsOf(reply naive.LeaseReply) []int64 { fields := reply.Fields(); return fields[:] }
+
+func (l *leased) lease(id string, slots int64, ttl time.Duration) *operation {
+	return l.does(l.words(id, slots, ttl), func(m *naive.Leases, nowNs int64) []int64 { return fieldsOf(m.Lease(nowNs, slots, ttl, id)) })
+}
+
+func (l *leased) words(id string, slots int64, ttl time.Duration) []string {
+	return []string{"CL.LEASE", l.key, "SLOTS", strconv.FormatInt(slots, 10), "TTL", naive.Duration(ttl), "ID", id, "COMPACT"}
+}
+
+func (l *leased) renew(id string, ttl time.Duration) *operation {
+	return l.does([]string{"CL.RENEW", l.key, "ID", id, "TTL", naive.Duration(ttl), "COMPACT"},
+		func(m *naive.Leases, nowNs int64) []int64 { return fieldsOf(m.Renew(nowNs, ttl, id)) })
+}
+
+func (l *leased) release(ids ...string) *operation {
+	return l.does(append([]string{"CL.RELEASE", l.key, "ID"}, ids...),
+		func(m *naive.Leases, nowNs int64) []int64 { return []int64{m.Release(nowNs, ids...)} })
+}
+
+func (l *leased) list() *operation {
+	o := l.does([]string{"CL.LEASES", l.key}, func(m *naive.Leases, nowNs int64) []int64 {
+		held, waiting, holders := m.List(nowNs, 10)
+		reply := []int64{held, waiting}
+		for _, h := range holders {
+			reply = append(reply, asInteger(h.ID), h.LeaseMs)
+		}
+		return reply
+	})
+	o.read = func(v resp.Value) ([]int64, error) {
+		if len(v.Elems) != 6 {
+			return nil, fmt.Errorf("no reply of CL.LEASES: %v", v)
+		}
+		reply := []int64{v.Elems[1].Int, v.Elems[3].Int}
+		for _, e := range v.Elems[5].Elems {
+			reply = append(reply, asInteger(e.Elems[1].Text), e.Elems[3].Int)
+		}
+		return reply, nil
+	}
+	return o
+}
+
+// asInteger tells ids apart.
+func asInteger(id string) int64 {
+	h := fnv.New64()
+	_, _ = h.Write([]byte(id))
+	return int64(h.Sum64())
+}
+
+// callers counts those who may wait.
+var callers atomic.Int64
+
+// waits is a CL.LEASE with TIMEOUT: two operations within one call. It arrives, and is answered or stands in
+// line; and it leaves, let in when it is its turn, or not.
+func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *operation {
+	number := int(callers.Add(1))
+	w := naive.Waiter{Number: number, ID: id, TTL: ttl}
+	arrive := &operation{of: l, words: append(l.words(id, slots, ttl), "TIMEOUT", naive.Duration(timeout))}
+	arrive.again = func() *operation { return l.waits(id, slots, ttl, timeout) }
+	arrive.run = func(o object, nowNs int64) []result {
+		after, never := o.clone().(leases), o.clone().(leases)
+		never.over[number] = true
+		reply, answered := after.Arrive(nowNs, slots, w, timeout)
+		if answered {
+			after.over[number] = false
+			return []result{{object: after, reply: fieldsOf(reply)}, {object: never, lost: true}}
+		}
+		return []result{{object: after, open: true}, {object: never, lost: true}}
+	}
+	arrive.exit = &operation{of: l, words: []string{"leaves", id}, again: arrive.again, run: func(o object, nowNs int64) (results []result) {
+		after := o.clone().(leases)
+		if untold, over := after.over[number]; over {
+			delete(after.over, number)
+			return []result{{object: after, open: !untold, lost: untold}}
+		}
+		if !after.Waits(number) {
+			return nil // it has not come yet
+		}
+		in, out, gone := after.clone().(leases), after.clone().(leases), after.clone().(leases)
+		if reply, ok := in.LetIn(nowNs, number); ok {
+			results = append(results, result{object: in, reply: withoutWait(fieldsOf(reply))})
+		}
+		if reply, ok := out.TimesOut(nowNs, number); ok {
+			results = append(results, result{object: out, reply: withoutWait(fieldsOf(reply))})
+		}
+		gone.Leave(nowNs, number)
+		return append(results, result{object: gone, lost: true})
+	}}
+	return arrive
+}
+
+// withoutWait is a reply of CL.LEASE without wait_ms: how long a call waits depends on instants that the
+// reply does not tell.
+func withoutWait(reply []int64) []int64 { return slices.Clone(reply[:max(len(reply)-1, 0)]) }
