@@ -60,7 +60,7 @@ test-unit: ## tests that need no server
 	@scripts/with-args scripts/test $(UNIT)
 
 test-server: build build-check ## tests against one server (SERVER= ARGS=)
-	@scripts/with-args scripts/test ./tests/... ./tests/adapters ./tests/rueidislimit ./ratelimit/guard/tests
+	@scripts/with-args scripts/test ./tests/... ./tests/adapters ./tests/manifests ./tests/rueidislimit ./ratelimit/guard/tests
 
 test-matrix: build build-check ## tests against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
 	@scripts/with-args scripts/test-matrix

@@ -56,3 +56,74 @@ func TestVersionHasOnePlace(t *testing.T) {
 		})
 	}
 }
+
+const changelog = `# Changelog
+
+Of [all](README.md).
+
+## [Unreleased]
+
+- not yet
+
+## [1.2.0] - 2026-01-02
+
+- a [page](docs/a.md#b), a [site](https://example.org/x) and [here](#there)
+
+### Fixed
+
+- more
+
+## [1.1.0] - 2026-01-01
+
+## [1.10.0] - 2025-01-01
+
+- the oldest
+
+[1.2.0]: docs/releasing.md
+`
+
+func TestReleaseNotesAreTheVersionsPartOfTheChangeLog(t *testing.T) {
+	const home = "https://example.org/throttle"
+	for _, tc := range []struct {
+		name, version, module, homepage string
+		want, says                      string
+	}{
+		{name: "without a home", version: "1.2.0", module: "throttle",
+			want: "- a [page](docs/a.md#b), a [site](https://example.org/x) and [here](#there)\n\n### Fixed\n\n- more\n"},
+		{name: "with a home", version: "1.2.0", module: "throttle", homepage: home,
+			want: "- a [page](" + home + "/blob/v1.2.0/docs/a.md#b), a [site](https://example.org/x) and [here](#there)\n\n### Fixed\n\n- more\n"},
+		{name: "with a home by its module", version: "1.2.0", module: "example.org/throttle",
+			want: "- a [page](" + home + "/blob/v1.2.0/docs/a.md#b), a [site](https://example.org/x) and [here](#there)\n\n### Fixed\n\n- more\n"},
+		{name: "the last", version: "1.10.0", module: "throttle", want: "- the oldest\n"},
+		{name: "with nothing to say", version: "1.1.0", module: "throttle", says: "says nothing of version 1.1.0"},
+		{name: "unknown", version: "1.1", module: "throttle", says: "says nothing of version 1.1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := t.TempDir()
+			require.NoError(t, os.Mkdir(filepath.Join(root, "scripts"), 0o755))
+			for _, name := range []string{"release-notes", "lib.sh"} {
+				text, err := os.ReadFile(filepath.Join("../scripts", name))
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(filepath.Join(root, "scripts", name), text, 0o755))
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte(changelog), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module "+tc.module+"\n"), 0o644))
+			cmd := exec.Command(filepath.Join(root, "scripts/release-notes"), tc.version)
+			cmd.Env = append(os.Environ(), "HOMEPAGE="+tc.homepage)
+			out, err := cmd.CombinedOutput()
+			if tc.says != "" {
+				assert.Error(t, err)
+				assert.Contains(t, string(out), tc.says)
+				return
+			}
+			require.NoError(t, err, "%s", out)
+			assert.Equal(t, tc.want, string(out))
+		})
+	}
+}
+
+func TestThereAreReleaseNotesOfThisVersion(t *testing.T) {
+	out, err := exec.Command("../scripts/release-notes").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), "CL.THROTTLE")
+}

@@ -44,3 +44,13 @@ program_of() { printf '%s\n' "${1%-tools}-server"; }
 
 # port_taken PORT: whether anything accepts connections there on 127.0.0.1.
 port_taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# homepage: where the project lives, by the path of its Go module, which begins with a host
+# once it is published (scripts/set-module-path); nothing before.
+homepage() { awk '$1 == "module" && $2 ~ /^[^\/]*\./ { print "https://" $2 }' go.mod; }
+
+# absolute_links HOMEPAGE TAG: copies Markdown, its links to files of the project made to lead
+# to that tag at its home. Without a home they stay as they are.
+absolute_links() {
+	if [ -n "$1" ]; then sed -E "s#\]\(([A-Za-z0-9_][^):]*)\)#](${1}/blob/$2/\1)#g"; else cat; fi
+}
