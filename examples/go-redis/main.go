@@ -1,10 +1,11 @@
-// Six requests to a web server that allows five an hour, then two jobs under a limit:
+// Six requests to a web server that allows five an hour, then jobs under limits of other kinds:
 // go-redis and package ratelimit, which holds the middleware and the retry.
 package main
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -69,7 +70,7 @@ func serve(client redis.UniversalClient) error {
 }
 
 func demo(ctx context.Context, client redis.UniversalClient) error {
-	for _, key := range []string{"http:127.0.0.1", "jobs"} { // so that it prints the same each time
+	for _, key := range []string{"http:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports"} { // so that it prints the same each time
 		if err := client.Del(ctx, key).Err(); err != nil {
 			return err
 		}
@@ -101,7 +102,24 @@ func demo(ctx context.Context, client redis.UniversalClient) error {
 			return err
 		}
 	}
-	return nil
+
+	for _, user := range []string{"ann", "ann", "ann", "bob", "bob"} {
+		if err := request(ctx, ratelimit.New(client), user); err != nil {
+			return err
+		}
+	}
+
+	err = export(ctx, ratelimit.New(client), 1, func(ctx context.Context) error {
+		return export(ctx, ratelimit.New(client), 2, func(ctx context.Context) error {
+			return export(ctx, ratelimit.New(client), 3, func(context.Context) error { return nil })
+		})
+	})
+	var limited *ratelimit.LimitedError
+	if !errors.As(err, &limited) {
+		return fmt.Errorf("three exports at once: %w", err)
+	}
+	fmt.Println("export 3: no slot is free")
+	return export(ctx, ratelimit.New(client), 4, func(context.Context) error { return nil })
 }
 
 // limited is a handler that allows count requests an hour from each address.
@@ -142,4 +160,41 @@ func job(ctx context.Context, limiter *ratelimit.Limiter, n int) error {
 		fmt.Printf("job %d: done %s\n", n, map[bool]string{true: "at once", false: "after a wait"}[attempts == 1])
 		return nil
 	})
+}
+
+// request asks a user's limit and that of the user's organisation: both are charged or none.
+// The hash tag {acme} has both in one slot of a cluster.
+func request(ctx context.Context, limiter *ratelimit.Limiter, user string) error {
+	keys := []ratelimit.KeyLimits{
+		{Key: "{acme}:" + user, Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)}},
+		{Key: "{acme}", Limits: ratelimit.Limits{ratelimit.Rate(3, time.Hour)}},
+	}
+	result, err := limiter.LimitKeys(ctx, keys).Result()
+	switch {
+	case err != nil:
+		return err
+	case result.Limited:
+		fmt.Printf("%s: limited by %s\n", user, keys[result.Key].Key)
+	default:
+		fmt.Printf("%s: allowed\n", user)
+	}
+	return nil
+}
+
+// export is one of two at once. The lease renews itself; when it is lost all the same, the
+// context of the work ends.
+func export(ctx context.Context, limiter *ratelimit.Limiter, n int, work func(context.Context) error) (err error) {
+	lease, err := limiter.Lease(ctx, "exports", 2, 30*time.Second)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if failed := lease.Release(ctx); ratelimit.IsOutage(failed) {
+			log.Print("a slot stays taken for its TTL: ", failed)
+		} else {
+			err = errors.Join(err, failed)
+		}
+	}()
+	fmt.Printf("export %d: begun\n", n)
+	return work(lease.Context())
 }

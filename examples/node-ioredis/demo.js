@@ -1,8 +1,8 @@
-// Six requests to a web server that allows five an hour, then two jobs under a limit.
+// Six requests to a web server that allows five an hour, then jobs under limits of other kinds.
 import { once } from 'node:events'
 import http from 'node:http'
 import { Cluster, Redis } from 'ioredis'
-import { limit, rateLimit, retry } from './rate-limit.js'
+import { Limited, limit, limitKeys, rateLimit, retry, withSlot } from './rate-limit.js'
 
 // A limiter must not keep requests waiting for Redis, nor charge a call twice because
 // its reply got lost.
@@ -28,7 +28,7 @@ async function get(middleware) {
 }
 
 async function demo() {
-  for (const key of ['http:127.0.0.1', 'jobs']) await redis.del(key) // so that it prints the same each time
+  for (const key of ['http:127.0.0.1', 'jobs', '{acme}', '{acme}:ann', '{acme}:bob', 'exports']) await redis.del(key) // so that it prints the same each time
 
   const fiveAnHour = { count: 5, window: 3600 }
   for (let n = 1; n <= 6; n++) {
@@ -52,7 +52,32 @@ async function demo() {
     })
     console.log(`job ${n}: done`, calls === 1 ? 'at once' : 'after a wait')
   }
+
+  for (const user of ['ann', 'ann', 'ann', 'bob', 'bob']) {
+    const reply = await limitKeys(redis, { [`{acme}:${user}`]: ['RATE', '2/h'], '{acme}': ['RATE', '3/h'] })
+    console.log(`${user}:`, reply.limited ? `limited by ${reply.key}` : 'allowed')
+  }
+
+  await exporting(1, () =>
+    exporting(2, async () => {
+      try {
+        await exporting(3, () => {})
+      } catch (error) {
+        if (!(error instanceof Limited)) throw error
+        console.log('export 3: no slot is free')
+      }
+    }),
+  )
+  await exporting(4, (renew) => renew())
   redis.disconnect()
+}
+
+// One of two exports at once.
+function exporting(n, work) {
+  return withSlot(redis, 'exports', { slots: 2, ttl: 30 }, (renew) => {
+    console.log(`export ${n}: begun`)
+    return work(renew)
+  })
 }
 
 // A client for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of.

@@ -1,35 +1,68 @@
 // Rate limiting with redis-throttle and node-redis: middleware for node:http, Express and
-// Connect, and a retry.
+// Connect, a retry, several keys, slots.
+import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as redis from 'redis'
 
-// The integers of a reply, in their order. A newer server may add others after them.
+// The integers of replies, in their order. A newer server may add others after them.
 const fields = [
   'limited', 'rule', 'limit', 'remaining', 'retry_after_ms', 'reset_after_ms', 'next_after_ms', 'granted', 'wait_ms',
 ]
 
-// What createClient, createClientPool and createCluster need to know of CL.LIMIT: which of
-// its words is the key, and so which node of a cluster to send it to.
+const leaseFields = ['limited', 'limit', 'remaining', 'retry_after_ms', 'lease_ms', 'wait_ms']
+
+// A command on a key, with its reply's names; without names the reply is what it is.
+const command = (name, names) => ({
+  parseCommand(parser, key, ...words) {
+    parser.push(name)
+    parser.pushKey(key)
+    parser.push(...words.map(String), ...(names ? ['COMPACT'] : []))
+  },
+  transformReply: (reply) => (names ? withNames(name, names, reply) : reply),
+})
+
+function withNames(command, names, reply) {
+  if (!names.every((_, i) => Number.isInteger(reply?.[i]))) throw new TypeError(`${command} replied ${reply}`)
+  return Object.fromEntries(names.map((name, i) => [name, reply[i]]))
+}
+
+// What createClient, createClientPool and createCluster need to know of the commands: which of
+// their words are keys, and so which node of a cluster to send them to.
 export const modules = {
   throttle: {
-    limit: {
-      parseCommand(parser, key, ...words) {
-        parser.push('CL.LIMIT')
-        parser.pushKey(key)
+    limit: command('CL.LIMIT', fields),
+    limitKeys: {
+      parseCommand(parser, keys, ...words) {
+        parser.push('CL.MLIMIT', String(keys.length))
+        parser.pushKeys(keys)
         parser.push(...words, 'COMPACT')
       },
-      transformReply(reply) {
-        if (!fields.every((_, i) => Number.isInteger(reply?.[i]))) throw new TypeError(`CL.LIMIT replied ${reply}`)
-        return Object.fromEntries(fields.map((name, i) => [name, reply[i]]))
-      },
+      transformReply: (reply) => withNames('CL.MLIMIT', [...fields, 'shadow', 'key'], reply),
     },
+    lease: command('CL.LEASE', leaseFields),
+    renew: command('CL.RENEW', leaseFields),
+    release: command('CL.RELEASE'),
   },
+}
+
+async function inTime(reply) {
+  const expired = new redis.TimeoutError('no reply within a second')
+  return Promise.race([reply, sleep(1000, null, { ref: false }).then(() => Promise.reject(expired))])
 }
 
 // Sends CL.LIMIT with its limits and options in words, resolves to the reply's fields.
 export async function limit(client, key, ...words) {
-  const expired = new redis.TimeoutError('no reply within a second')
-  return Promise.race([client.throttle.limit(key, ...words), sleep(1000, null, { ref: false }).then(() => Promise.reject(expired))])
+  return inTime(client.throttle.limit(key, ...words))
+}
+
+// Sends CL.MLIMIT with the limits in words of each key: { '{acme}:user:42': ['RATE', '5/s'], ... }.
+// All keys are charged or none. In a cluster they need a hash tag in common, such as {acme}.
+// The reply's key is the one whose limit decided.
+export async function limitKeys(client, limits, ...options) {
+  const keys = Object.keys(limits)
+  const words = Object.values(limits).flatMap((limit) => ['NEXT', ...limit]).slice(1)
+  const reply = await inTime(client.throttle.limitKeys(keys, ...words, ...options))
+  return { ...reply, key: keys[reply.key - 1] }
 }
 
 const unreachable = [
@@ -83,6 +116,8 @@ export function rateLimit(client, { count, window }) {
 
 const seconds = (ms) => Math.ceil(ms / 1000)
 
+export class Limited extends Error {}
+
 // Calls until the reply is not limited, and resolves to it. Pauses for as long as the
 // reply says, plus a random time of up to base, twice base and so on, to cap (ms):
 // exponential backoff with full jitter.
@@ -91,7 +126,30 @@ export async function retry(call, { attempts = 10, base = 100, cap = 10_000 } = 
     const reply = await call()
     if (!reply.limited) return reply
     // -1: it never succeeds
-    if (reply.retry_after_ms < 0 || attempt + 1 === attempts) throw new Error('limited')
+    if (reply.retry_after_ms < 0 || attempt + 1 === attempts) throw new Limited()
     await sleep(reply.retry_after_ms + Math.random() * Math.min(cap, base * 2 ** attempt))
+  }
+}
+
+// The lease has lapsed: the slot may be somebody else's.
+export class LeaseLost extends Error {}
+
+// Holds one of the slots of key while work runs, or throws Limited. If the process dies, the
+// slot is free after ttl (seconds). Work that may take longer calls what it is given, to
+// renew, every now and then, and stops when that throws.
+export async function withSlot(client, key, { slots, ttl }, work) {
+  const lease = [key, 'ID', randomUUID()]
+  const reply = await inTime(client.throttle.lease(...lease, 'SLOTS', slots, 'TTL', `${ttl}s`))
+  if (reply.limited) throw new Limited()
+  try {
+    return await work(async () => {
+      const renewed = await inTime(client.throttle.renew(...lease, 'TTL', `${ttl}s`))
+      if (renewed.limited) throw new LeaseLost(key)
+    })
+  } finally {
+    await inTime(client.throttle.release(...lease)).catch((error) => {
+      if (!isOutage(error)) throw error
+      console.warn(`a slot of ${key} stays taken for ${ttl} s:`, error.message)
+    })
   }
 }

@@ -1,4 +1,4 @@
-# Rate limiting with redis-throttle and Redis.pm: PSGI middleware, and a retry.
+# Rate limiting with redis-throttle and Redis.pm: PSGI middleware, a retry, several keys, slots.
 package RateLimit;
 use v5.32;
 use warnings;
@@ -10,20 +10,38 @@ use Plack::Util::Accessor qw(redis count window);
 use POSIX qw(ceil);
 use Time::HiRes qw(sleep);
 
-our @EXPORT_OK = qw(limit retry);
+our @EXPORT_OK = qw(limit limit_keys retry with_slot);
 
-# The integers of a reply, in their order. A newer server may add others after them.
+# The integers of replies, in their order. A newer server may add others after them.
 my @fields = qw(limited rule limit remaining retry_after_ms reset_after_ms next_after_ms granted wait_ms);
 
 # limit($redis, $key, @words) sends CL.LIMIT with its limits and options in words, and
 # returns the reply's fields.
 sub limit {
     my ($redis, $key, @words) = @_;
-    my $command = 'CL.LIMIT';
-    my $reply = $redis->$command($key, @words, 'COMPACT');
+    return send_compact($redis, \@fields, 'CL.LIMIT', $key, @words);
+}
+
+# limit_keys($redis, [$key => \@limit, ...], @options) sends CL.MLIMIT with the limits in words
+# of each key. All keys are charged or none. The reply's key is the one whose limit decided.
+sub limit_keys {
+    my ($redis, $limits, @options) = @_;
+    my (@keys, @words);
+    for (my $i = 0; $i < @$limits; $i += 2) {
+        push @keys, $limits->[$i];
+        push @words, 'NEXT', @{ $limits->[$i + 1] };
+    }
+    shift @words;
+    my $reply = send_compact($redis, [@fields, 'shadow', 'key'], 'CL.MLIMIT', scalar @keys, @keys, @words, @options);
+    return { %$reply, key => $keys[$reply->{key} - 1] };
+}
+
+sub send_compact {
+    my ($redis, $names, $command, @words) = @_;
+    my $reply = $redis->$command(@words, 'COMPACT');
     my %reply;
-    @reply{@fields} = @$reply;
-    die "CL.LIMIT replied @$reply\n" if grep { !defined || !/^-?\d+$/ } values %reply;
+    @reply{@$names} = @$reply;
+    die "$command replied @$reply\n" if grep { !defined || !/^-?\d+$/ } values %reply;
     return \%reply;
 }
 
@@ -95,6 +113,36 @@ sub retry {
         my $ceiling = $base * 2**($attempt - 1);
         sleep($reply->{retry_after_ms} / 1000 + rand($ceiling < $cap ? $ceiling : $cap));
     }
+}
+
+my @lease_fields = qw(limited limit remaining retry_after_ms lease_ms wait_ms);
+
+# with_slot($redis, $key, { slots => 2, ttl => 30 }, $work) holds one of the slots of key while
+# $work runs, or dies with "limited". If the process dies, the slot is free after ttl (seconds).
+# Work that may take longer calls what it is given, to renew, every now and then, and stops
+# when that dies.
+sub with_slot {
+    my ($redis, $key, $options, $work) = @_;
+    # Not of rand, which may repeat itself in processes that were forked.
+    open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n";
+    read($random, my $id, 16) == 16 or die "/dev/urandom: $!\n";
+    my @lease = ($key, 'ID', unpack 'H*', $id);
+    my @ttl = (TTL => "$options->{ttl}s");
+    my $reply = send_compact($redis, \@lease_fields, 'CL.LEASE', @lease, SLOTS => $options->{slots}, @ttl);
+    die "limited\n" if $reply->{limited};
+
+    my $renew = sub {
+        my $reply = send_compact($redis, \@lease_fields, 'CL.RENEW', @lease, @ttl);
+        die "the lease is lost\n" if $reply->{limited};    # the slot may be somebody else's
+    };
+    my $done = eval { $work->($renew); 1 };
+    my $failure = $@;
+    my $command = 'CL.RELEASE';
+    if (!eval { $redis->$command(@lease); 1 }) {
+        die $@ unless is_outage($@);
+        warn "a slot of $key stays taken for $options->{ttl} s: $@";
+    }
+    die $failure unless $done;
 }
 
 1;

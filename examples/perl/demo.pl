@@ -1,4 +1,4 @@
-# Six requests to a web server that allows five an hour, then two jobs under a limit.
+# Six requests to a web server that allows five an hour, then jobs under limits of other kinds.
 use v5.32;
 use warnings;
 use FindBin;
@@ -8,7 +8,7 @@ use HTTP::Server::PSGI;
 use HTTP::Tiny;
 use IO::Socket::INET;
 use Redis;
-use RateLimit qw(limit retry);
+use RateLimit qw(limit limit_keys retry with_slot);
 
 $| = 1;
 my $address = ($ENV{REDIS_URL} // 'redis://127.0.0.1:6379') =~ s{^redis://}{}r;
@@ -41,7 +41,7 @@ sub demo {
     my $limited = RateLimit->wrap(\&hello, redis => connect_to($address), %five_an_hour);
 
     my $redis = connect_to($address)->();
-    $redis->del('http:127.0.0.1', 'jobs');    # so that it prints the same each time
+    $redis->del('http:127.0.0.1', 'jobs', '{acme}', '{acme}:ann', '{acme}:bob', 'exports');    # so that it prints the same each time
 
     serve($limited, sub {
         my ($url) = @_;
@@ -64,6 +64,24 @@ sub demo {
         retry(sub { $attempts++; limit($redis, 'jobs', 'RATE', '1/2s') });
         say "job $n: done ", $attempts == 1 ? 'at once' : 'after a wait';
     }
+
+    for my $user (qw(ann ann ann bob bob)) {
+        my $reply = limit_keys($redis, ["{acme}:$user" => [qw(RATE 2/h)], '{acme}' => [qw(RATE 3/h)]]);
+        say "$user: ", $reply->{limited} ? "limited by $reply->{key}" : 'allowed';
+    }
+
+    # Two at once.
+    my $export = sub {
+        my ($n, $work) = @_;
+        with_slot($redis, 'exports', { slots => 2, ttl => 30 }, sub { say "export $n: begun"; $work->(@_) });
+    };
+    $export->(1, sub {
+        $export->(2, sub {
+            eval { $export->(3, sub { }); 1 } or $@ eq "limited\n" or die $@;
+            say 'export 3: no slot is free';
+        });
+    });
+    $export->(4, sub { my ($renew) = @_; $renew->() });
 }
 
 if (($ARGV[0] // '') eq 'serve') {

@@ -1,5 +1,5 @@
 <?php
-// Six requests to a web server that allows five an hour, then two jobs under a limit.
+// Six requests to a web server that allows five an hour, then jobs under limits of other kinds.
 declare(strict_types=1);
 
 require __DIR__ . '/rate_limit.php';
@@ -36,7 +36,7 @@ function demo(): void
 {
     $url = getenv('REDIS_URL') ?: 'redis://127.0.0.1:6379';
     $redis = getenv('REDIS_CLUSTER') ? connect_to_cluster($url) : connect($url);
-    foreach (['http:127.0.0.1', 'jobs'] as $key) {
+    foreach (['http:127.0.0.1', 'jobs', '{acme}', '{acme}:ann', '{acme}:bob', 'exports'] as $key) {
         $redis->del($key); // so that it prints the same each time
     }
 
@@ -61,6 +61,31 @@ function demo(): void
         });
         echo "job $n: done ", $attempts === 1 ? 'at once' : 'after a wait', "\n";
     }
+
+    foreach (['ann', 'ann', 'ann', 'bob', 'bob'] as $user) {
+        $reply = limit_keys($redis, ["{acme}:$user" => ['RATE', '2/h'], '{acme}' => ['RATE', '3/h']]);
+        echo "$user: ", $reply['limited'] ? "limited by {$reply['key']}" : 'allowed', "\n";
+    }
+
+    export($redis, 1, function () use ($redis): void {
+        export($redis, 2, function () use ($redis): void {
+            try {
+                export($redis, 3, fn () => null);
+            } catch (Limited) {
+                echo "export 3: no slot is free\n";
+            }
+        });
+    });
+    export($redis, 4, fn (callable $renew) => $renew());
+}
+
+/** One of two at once. */
+function export(Redis|RedisCluster $redis, int $n, callable $work): void
+{
+    with_slot($redis, 'exports', slots: 2, ttl: 30, work: function (callable $renew) use ($n, $work): void {
+        echo "export $n: begun\n";
+        $work($renew);
+    });
 }
 
 if (($argv[1] ?? '') === 'serve') {

@@ -1,5 +1,6 @@
-"""Six requests to a web server that allows five an hour, then two jobs under a limit."""
+"""Six requests to a web server that allows five an hour, then jobs under limits of other kinds."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -9,7 +10,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import redis
 
-from rate_limit import RateLimit, limit, retry
+from rate_limit import Limited, RateLimit, limit, limit_keys, retry, slot
 
 
 def hello(environ, start_response):
@@ -42,7 +43,7 @@ def connect():
 
 
 def demo(client):
-    for key in "http:127.0.0.1", "jobs":
+    for key in "http:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports":
         client.delete(key)  # so that it prints the same each time
 
     app = RateLimit(hello, client, count=5, window=3600)
@@ -59,6 +60,19 @@ def demo(client):
     job(client, 1)
     job(client, 2)
 
+    for user in "ann", "ann", "ann", "bob", "bob":
+        reply = limit_keys(client, {"{acme}:" + user: ["RATE", "2/h"], "{acme}": ["RATE", "3/h"]})
+        print(f"{user}:", "limited by " + reply["key"] if reply["limited"] else "allowed")
+
+    with export(client, 1), export(client, 2):
+        try:
+            with export(client, 3):
+                pass
+        except Limited:
+            print("export 3: no slot is free")
+    with export(client, 4) as renew:
+        renew()
+
 
 def job(client, n):
     attempts = 0
@@ -70,6 +84,14 @@ def job(client, n):
 
     retry(ask)
     print(f"job {n}: done", "at once" if attempts == 1 else "after a wait")
+
+
+@contextlib.contextmanager
+def export(client, n):
+    """One of two at once."""
+    with slot(client, "exports", slots=2, ttl=30) as renew:
+        print(f"export {n}: begun")
+        yield renew
 
 
 def serve(client, count):

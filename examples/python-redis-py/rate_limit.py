@@ -1,27 +1,47 @@
-"""Rate limiting with redis-throttle and redis-py: WSGI middleware, and a retry.
+"""Rate limiting with redis-throttle and redis-py: WSGI middleware, a retry, several keys, slots.
 
 Clients are redis.Redis or redis.RedisCluster.
 """
 
+import contextlib
 import logging
 import math
 import random
 import re
 import time
+import uuid
 
 import redis
 
 
-# The integers of a reply, in their order. A newer server may add others after them.
+# The integers of replies, in their order. A newer server may add others after them.
 FIELDS = "limited rule limit remaining retry_after_ms reset_after_ms next_after_ms granted wait_ms".split()
 
 
 def limit(client, key, *words):
     """Send CL.LIMIT with its limits and options in words; return the reply's fields."""
-    reply = client.execute_command("CL.LIMIT", key, *words, "COMPACT")
-    fields = dict(zip(FIELDS, reply))
-    if len(fields) < len(FIELDS) or not all(isinstance(n, int) for n in fields.values()):
-        raise ValueError(f"CL.LIMIT replied {reply}")
+    return send(client, FIELDS, "CL.LIMIT", key, *words)
+
+
+KEYS_FIELDS = [*FIELDS, "shadow", "key"]
+
+
+def limit_keys(client, limits, *options):
+    """Send CL.MLIMIT with the limits in words of each key: {"{acme}:user:42": ["RATE", "5/s"], ...}.
+
+    All keys are charged or none. In a cluster they need a hash tag in common, such as {acme}.
+    The reply's key is the one whose limit decided.
+    """
+    words = [word for limit in limits.values() for word in ["NEXT", *limit]][1:]
+    reply = send(client, KEYS_FIELDS, "CL.MLIMIT", len(limits), *limits, *words, *options)
+    return {**reply, "key": list(limits)[reply["key"] - 1]}
+
+
+def send(client, names, *words):
+    reply = client.execute_command(*words, "COMPACT")
+    fields = dict(zip(names, reply))
+    if len(fields) < len(names) or not all(isinstance(n, int) for n in fields.values()):
+        raise ValueError(f"{words[0]} replied {reply}")
     return fields
 
 
@@ -117,3 +137,37 @@ def retry(call, attempts=10, base=0.1, cap=10.0):
         jitter = random.uniform(0, min(cap, base * 2**attempt))
         time.sleep(reply["retry_after_ms"] / 1000 + jitter)
     raise Limited(reply)
+
+
+class LeaseLost(Exception):
+    """The lease has lapsed: the slot may be somebody else's."""
+
+
+LEASE_FIELDS = "limited limit remaining retry_after_ms lease_ms wait_ms".split()
+
+
+@contextlib.contextmanager
+def slot(client, key, slots, ttl):
+    """Hold one of the slots of key during a with statement, or raise Limited.
+
+    If the process dies, the slot is free after ttl (seconds). Work that may take longer calls
+    renew, which the statement gives it, every now and then, and stops when that raises.
+    """
+    lease = ["ID", uuid.uuid4().hex]
+    reply = send(client, LEASE_FIELDS, "CL.LEASE", key, *lease, "SLOTS", slots, "TTL", f"{ttl}s")
+    if reply["limited"]:
+        raise Limited(reply)
+
+    def renew():
+        if send(client, LEASE_FIELDS, "CL.RENEW", key, *lease, "TTL", f"{ttl}s")["limited"]:
+            raise LeaseLost(key)
+
+    try:
+        yield renew
+    finally:
+        try:
+            client.execute_command("CL.RELEASE", key, *lease)
+        except Exception as error:
+            if not is_outage(error):
+                raise
+            logging.warning("a slot of %s stays taken for %s s: %s", key, ttl, error)

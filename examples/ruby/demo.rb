@@ -1,4 +1,4 @@
-# Six requests to a web server that allows five an hour, then two jobs under a limit.
+# Six requests to a web server that allows five an hour, then jobs under limits of other kinds.
 require "net/http"
 require "webrick"
 require_relative "rate_limit"
@@ -46,7 +46,7 @@ end
 
 def demo
   redis = connect
-  %w[http:127.0.0.1 jobs].each { |key| redis.del(key) } # so that it prints the same each time
+  %w[http:127.0.0.1 jobs {acme} {acme}:ann {acme}:bob exports].each { |key| redis.del(key) } # so that it prints the same each time
 
   app = RateLimit.new(HELLO, redis: redis, count: 5, window: 3600)
   (1..6).each do |n|
@@ -67,6 +67,28 @@ def demo
       limit(redis, "jobs", "RATE", "1/2s")
     end
     puts "job #{n}: done #{attempts == 1 ? "at once" : "after a wait"}"
+  end
+
+  %w[ann ann ann bob bob].each do |user|
+    reply = limit_keys(redis, { "{acme}:#{user}" => %w[RATE 2/h], "{acme}" => %w[RATE 3/h] })
+    puts "#{user}: #{reply["limited"] == 1 ? "limited by #{reply["key"]}" : "allowed"}"
+  end
+
+  export(redis, 1) do
+    export(redis, 2) do
+      export(redis, 3)
+    rescue Limited
+      puts "export 3: no slot is free"
+    end
+  end
+  export(redis, 4, &:call) # renews
+end
+
+# One of two at once.
+def export(redis, n)
+  with_slot(redis, "exports", slots: 2, ttl: 30) do |renew|
+    puts "export #{n}: begun"
+    yield renew
   end
 end
 

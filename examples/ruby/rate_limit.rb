@@ -1,15 +1,30 @@
-# Rate limiting with redis-throttle and redis-rb: Rack middleware, and a retry.
+# Rate limiting with redis-throttle and redis-rb: Rack middleware, a retry, several keys, slots.
 require "redis"
+require "securerandom"
 
-# The integers of a reply, in their order. A newer server may add others after them.
+# The integers of replies, in their order. A newer server may add others after them.
 FIELDS = %w[limited rule limit remaining retry_after_ms reset_after_ms next_after_ms granted wait_ms]
 
 # Sends CL.LIMIT with its limits and options in words; returns the reply's fields.
 def limit(redis, key, *words)
-  # In lower case, as the server lists it: or else redis-rb 4 asks a cluster's nodes at random.
-  reply = redis.call("cl.limit", key, *words, "COMPACT")
-  fields = FIELDS.zip(reply).to_h
-  raise TypeError, "CL.LIMIT replied #{reply}" unless fields.values.all?(Integer)
+  send_compact(redis, FIELDS, "cl.limit", key, *words)
+end
+
+# Sends CL.MLIMIT with the limits in words of each key: { "{acme}:user:42" => %w[RATE 5/s], ... }.
+# All keys are charged or none. In a cluster they need a hash tag in common, such as {acme}.
+# The reply's key is the one whose limit decided.
+def limit_keys(redis, limits, *options)
+  words = limits.values.flat_map { |limit| ["NEXT", *limit] }.drop(1)
+  reply = send_compact(redis, [*FIELDS, "shadow", "key"], "cl.mlimit", limits.size, *limits.keys, *words, *options)
+  reply.merge("key" => limits.keys[reply["key"] - 1])
+end
+
+# The name is in lower case, as the server lists it: or else redis-rb 4 asks a cluster's
+# nodes at random.
+def send_compact(redis, names, name, *words)
+  reply = redis.call(name, *words, "COMPACT")
+  fields = names.zip(reply).to_h
+  raise TypeError, "#{name.upcase} replied #{reply}" unless fields.values.all?(Integer)
 
   fields
 end
@@ -81,4 +96,35 @@ def retry_limited(attempts: 10, base: 0.1, cap: 10.0)
 
     sleep(reply["retry_after_ms"] / 1000.0 + rand * [cap, base * 2**(attempt - 1)].min)
   end
+end
+
+# The lease has lapsed: the slot may be somebody else's.
+class LeaseLost < StandardError; end
+
+LEASE_FIELDS = %w[limited limit remaining retry_after_ms lease_ms wait_ms]
+
+# Holds one of the slots of key while the block runs, or raises Limited. If the process dies,
+# the slot is free after ttl (seconds). Work that may take longer calls what the block is
+# given, to renew, every now and then, and stops when that raises.
+def with_slot(redis, key, slots:, ttl:)
+  lease = ["ID", SecureRandom.uuid]
+  reply = send_compact(redis, LEASE_FIELDS, "cl.lease", key, *lease, "SLOTS", slots, "TTL", "#{ttl}s")
+  raise Limited if reply["limited"] == 1
+
+  begin
+    yield lambda {
+      reply = send_compact(redis, LEASE_FIELDS, "cl.renew", key, *lease, "TTL", "#{ttl}s")
+      raise LeaseLost, key if reply["limited"] == 1
+    }
+  ensure
+    release(redis, key, lease)
+  end
+end
+
+def release(redis, key, lease)
+  redis.call("cl.release", key, *lease)
+rescue Redis::BaseError => error
+  raise unless outage?(error)
+
+  warn "a slot of #{key} stays taken until its TTL is over: #{error.message}"
 end

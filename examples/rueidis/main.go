@@ -1,10 +1,11 @@
-// Six requests to a web server that allows five an hour, then two jobs under a limit.
+// Six requests to a web server that allows five an hour, then jobs under limits of other kinds.
 package main
 
 import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -63,7 +64,7 @@ func serve(client rueidis.Client) error {
 }
 
 func demo(ctx context.Context, client rueidis.Client, line *line) error {
-	for _, key := range []string{"http:127.0.0.1", "jobs"} { // so that it prints the same each time
+	for _, key := range []string{"http:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports"} { // so that it prints the same each time
 		if err := client.Do(ctx, client.B().Del().Key(key).Build()).Error(); err != nil {
 			return err
 		}
@@ -94,6 +95,36 @@ func demo(ctx context.Context, client rueidis.Client, line *line) error {
 			return err
 		}
 		fmt.Printf("job %d: done %s\n", n, map[bool]string{true: "at once", false: "after a wait"}[attempts == 1])
+	}
+
+	for _, user := range []string{"ann", "ann", "ann", "bob", "bob"} {
+		limiting, err := limitKeys(ctx, client, []keyLimit{{"{acme}:" + user, "RATE 2/h"}, {"{acme}", "RATE 3/h"}})
+		switch {
+		case err != nil:
+			return err
+		case limiting != "":
+			fmt.Printf("%s: limited by %s\n", user, limiting)
+		default:
+			fmt.Printf("%s: allowed\n", user)
+		}
+	}
+
+	export := func(n int, work func(renew func() error) error) error { // one of two at once
+		return withSlot(ctx, client, "exports", 2, 30, func(renew func() error) error {
+			fmt.Printf("export %d: begun\n", n)
+			return work(renew)
+		})
+	}
+	renews := func(renew func() error) error { return renew() }
+	err := export(1, func(func() error) error {
+		return export(2, func(func() error) error { return export(3, renews) })
+	})
+	if !errors.Is(err, errLimited) {
+		return fmt.Errorf("three exports at once: %w", err)
+	}
+	fmt.Println("export 3: no slot is free")
+	if err := export(4, renews); err != nil {
+		return err
 	}
 
 	line.cut() // rueidis makes no client of a server that is not there

@@ -1,17 +1,19 @@
 // Rate limiting with redis-throttle and rueidis, whose command builder has CL.THROTTLE:
-// net/http middleware, and a retry.
+// net/http middleware, a retry, several keys, slots.
 package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,10 +103,74 @@ func retry(ctx context.Context, attempts int, call func() (reply, error)) error 
 			return errLimited
 		}
 		select {
-		case <-time.After(got.retryAfter + rand.N(ceiling)):
+		case <-time.After(got.retryAfter + mathrand.N(ceiling)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		ceiling = min(2*ceiling, 10*time.Second)
 	}
+}
+
+// keyLimit is a key and its limits, in words.
+type keyLimit struct{ key, limits string }
+
+// limitKeys asks the limits of several keys with CL.MLIMIT: all keys are charged or none. It
+// returns the key whose limit the call would exceed, or "". In a cluster the keys need a hash tag in
+// common, such as {acme}: rueidis panics without.
+func limitKeys(ctx context.Context, client rueidis.Client, limits []keyLimit) (limiting string, err error) {
+	var keys, words []string
+	for _, l := range limits {
+		keys = append(keys, l.key)
+		words = append(append(words, "NEXT"), strings.Fields(l.limits)...)
+	}
+	words = append(words[1:], "COMPACT")
+	const limited, key, fields = 0, 10, 11 // their places
+	n, err := client.Do(ctx, client.B().Arbitrary("CL.MLIMIT", strconv.Itoa(len(keys))).Keys(keys...).Args(words...).Build()).AsIntSlice()
+	switch {
+	case err != nil:
+		return "", err
+	case len(n) < fields || n[key] < 1 || n[key] > int64(len(keys)):
+		return "", fmt.Errorf("CL.MLIMIT answers %d", n)
+	case n[limited] == 0:
+		return "", nil
+	}
+	return keys[n[key]-1], nil
+}
+
+var errLeaseLost = errors.New("the lease has lapsed: the slot may be somebody else's")
+
+// withSlot holds one of the slots of key while work runs, or returns errLimited. If the process
+// dies, the slot is free after ttl (seconds). Work that may take longer calls renew every now
+// and then, and stops when that fails.
+func withSlot(ctx context.Context, client rueidis.Client, key string, slots, ttl int64, work func(renew func() error) error) (err error) {
+	id, lasts := rand.Text(), strconv.FormatInt(ttl, 10)+"s"
+	limited := func(command string, args ...string) (bool, error) {
+		args = append(args, "TTL", lasts, "ID", id, "COMPACT")
+		n, err := client.Do(ctx, client.B().Arbitrary(command).Keys(key).Args(args...).Build()).AsIntSlice()
+		if err == nil && len(n) < 6 {
+			err = fmt.Errorf("%s answers %d", command, n)
+		}
+		return err == nil && n[0] == 1, err
+	}
+	if full, err := limited("CL.LEASE", "SLOTS", strconv.FormatInt(slots, 10)); err != nil {
+		return err
+	} else if full {
+		return errLimited
+	}
+	defer func() {
+		ctx := context.WithoutCancel(ctx) // which may be why the work is over
+		failed := client.Do(ctx, client.B().Arbitrary("CL.RELEASE").Keys(key).Args("ID", id).Build()).Error()
+		if failed != nil && isOutage(failed) {
+			log.Printf("a slot of %s stays taken for %s: %v", key, lasts, failed)
+			failed = nil
+		}
+		err = errors.Join(err, failed)
+	}()
+	return work(func() error {
+		lost, err := limited("CL.RENEW")
+		if lost {
+			return errLeaseLost
+		}
+		return err
+	})
 }
