@@ -2,9 +2,10 @@ package ratelimit_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,27 +163,97 @@ func TestCallersWaitForASlotAndLeaveTheQueue(t *testing.T) {
 
 func waiting(s *server.Server) string { return s.Info("throttle")["throttle_leases_waiting"] }
 
+// held is a time in which somebody was sure to hold a slot, by readings of the clock.
+type held struct{ from, to time.Time }
+
+// Holders keep their slots for longer than a lease lasts, give them back, die without a word, hold one by
+// hand until their own clock says that it is over, or leave the line. At no instant do more
+// believe in a slot than there are.
 func TestNeverMoreHoldersThanSlots(t *testing.T) {
 	t.Parallel()
-	const slots = 3
-	l := ratelimit.New(server.Start(t).Client())
-	var holders, most atomic.Int64
-	var callers sync.WaitGroup
-	for range 12 {
-		callers.Go(func() {
-			for range 10 {
-				lease, err := l.Lease(t.Context(), "k", slots, time.Minute, ratelimit.WaitForSlot(0))
-				if !assert.NoError(t, err) {
-					return
+	const (
+		slots   = 3
+		callers = 10
+		ttl     = time.Second
+		lasts   = 8 * time.Second
+	)
+	s := server.Start(t)
+	var mu sync.Mutex
+	var all []held
+	kinds := map[string]int{}
+	record := func(kind string, from, to time.Time) {
+		mu.Lock()
+		defer mu.Unlock()
+		kinds[kind]++
+		if to.After(from) {
+			all = append(all, held{from, to})
+		}
+	}
+	// keep holds a lease for about d, and returns the last instant at which it was sure to be held.
+	keep := func(lease *ratelimit.Lease, d time.Duration) (sure time.Time) {
+		for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
+			now := time.Now()
+			if lease.Context().Err() != nil {
+				break
+			}
+			sure = now
+		}
+		return sure
+	}
+	l := ratelimit.New(s.Client(func(o *redis.Options) { o.PoolSize = 4 * callers }))
+	began := time.Now()
+	var running sync.WaitGroup
+	for caller := range callers {
+		running.Go(func() {
+			for turn := 0; time.Since(began) < lasts; turn++ {
+				ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+				switch (caller + turn) % 4 {
+				case 0: // leaves the line, perhaps just when its slot is free
+					time.AfterFunc(rand.N(ttl/2), cancel)
+					if lease, err := l.Lease(ctx, "k", slots, ttl, ratelimit.WaitForSlot(0)); err == nil {
+						from := time.Now()
+						record("left", from, keep(lease, ttl))
+					}
+				case 1: // holds one by hand
+					id, sent := fmt.Sprint(caller, "/", turn), time.Now()
+					r, err := l.TakeLease(ctx, "k", slots, ttl, id).Result()
+					if from := time.Now(); assert.NoError(t, err) && !r.Limited {
+						record("by hand", from, sent.Add(r.Lasts))
+						time.Sleep(time.Until(sent.Add(r.Lasts)))
+					}
+				default:
+					lease, err := l.Lease(ctx, "k", slots, ttl, ratelimit.WaitForSlot(0))
+					if !assert.NoError(t, err) {
+						break
+					}
+					from := time.Now()
+					sure := keep(lease, rand.N(3*ttl/2))
+					if rand.IntN(2) == 0 {
+						record("died", from, sure) // its context ends, and nobody releases
+						break
+					}
+					record("released", from, sure)
+					assert.NoError(t, lease.Release(ctx))
 				}
-				now := holders.Add(1)
-				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
-				}
-				holders.Add(-1)
-				assert.NoError(t, lease.Release(t.Context()))
+				cancel()
 			}
 		})
 	}
-	callers.Wait()
-	assert.LessOrEqual(t, most.Load(), int64(slots))
+	running.Wait()
+
+	for _, kind := range []string{"by hand", "died", "released"} {
+		assert.Positive(t, kinds[kind], kind)
+	}
+	most := 0
+	for _, h := range all { // there are the most of them when one of them comes
+		now := 0
+		for _, other := range all {
+			if !other.from.After(h.from) && other.to.After(h.from) {
+				now++
+			}
+		}
+		most = max(most, now)
+	}
+	assert.Equal(t, slots, most)
+	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "k").Int == 0 }, 10*ttl, 10*time.Millisecond, "the slots of the dead are free")
 }
