@@ -127,7 +127,7 @@ bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@mv build/bench/unit-now.txt build/bench/unit.txt
 
 # go build finds the profile by its name.
-pgo: ## take the profile that guides the compiler anew (cmd/throttle/default.pgo)
+pgo: ## renew the profile that guides the compiler (cmd/throttle/default.pgo)
 	@scripts/setup build
 	@mkdir -p build/bench
 	go test -trimpath -run '^$$' -bench . -benchtime 1s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./module/command

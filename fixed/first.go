@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// First is at most count units in each window that begins with the first unit taken in it, as a
-// counter that is given its expiry when it is made, and what is kept of it: a limit of kind
-// FIXED ... FIRST, as package stack asks for it. When all units taken in a window are given back,
-// the window is over too.
+// First is a limit of kind FIXED ... FIRST and its state, as package stack uses it: at most count
+// units in each window, which begins with the first unit taken, like a counter that gets its expiry
+// when it is created. When all units taken in a window are returned, the window is over.
 type First struct {
 	Limit   Limit // made by New
 	startNs int64 // of the window; 0 when nothing is used

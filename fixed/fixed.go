@@ -1,7 +1,7 @@
 // Package fixed is the fixed window limiter: at most count units in each window of a
 // calendar (package calendar), for example in each day by the clocks of Berlin; or in each
 // window that begins with the first unit taken in it (First). Exact integers, free of clock,
-// I/O and allocation, but for that of a zone at its first use.
+// I/O and allocation, except for a zone at its first use.
 //
 // A unit granted at any instant of a window counts until that window ends. So two windows'
 // worth of units can be granted back to back around a boundary; package window never
@@ -12,7 +12,7 @@
 // A state of a later window than now's was not written on this clock. It is read as
 // the current window's, with as many units used: nobody waits longer than to the end of
 // the current window. Only storing makes that last, since the next reading happens at
-// another now: Charge and Refund rewrite such a state before anything else, and whoever
+// another now: Charge and Refund rewrite such a state before anything else, and code that
 // denies a request calls Settle and stores the state if that returns true. Of a First, the
 // current window is then one that begins now.
 //
@@ -185,7 +185,7 @@ func (l Limit) Settle(s *State, nowNs int64) (corrected bool) {
 	return s.settle(l.windows.At(nowNs).Index)
 }
 
-// What follows is told the current window, or its index, by whoever looked it up. A Limit is
+// What follows is told the current window, or its index, by the caller that looked it up. A Limit is
 // large enough for copies to show.
 
 func (l *Limit) available(s *State, current int64) int64 {

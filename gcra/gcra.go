@@ -21,12 +21,12 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that no amount of waiting makes possible,
-// and of one that needs no retry because it was allowed.
+// Never is the RetryAfter of a request that can never succeed, and of one that needs
+// no retry because it was allowed.
 const Never = int64(-1)
 
-// What New refuses. The texts speak of no argument in particular, so that a
-// caller can put the name of its own in front.
+// The errors of New. Their texts name no argument, so that a caller can put its own
+// name in front.
 var (
 	ErrCapacity  = errors.New("must be at least 1")
 	ErrCount     = errors.New("must be at least 1")
@@ -99,11 +99,11 @@ func (l Limit) BurstTolerance() int64 { return l.tolerance }
 
 // Decision is the answer to one request.
 type Decision struct {
-	// Allowed says whether the request was let through; it is all or nothing.
+	// Allowed says whether the request was let through. It gets all of its units or none.
 	Allowed bool
 	// Changed says that TAT differs in effect from the one passed in and has to be
 	// stored. A request that was not allowed, or that asked for nothing, changes
-	// nothing, but for the one case described at Take.
+	// nothing, except for the case described at Take.
 	Changed bool
 	// TAT is the bucket's state after the request, when Changed.
 	TAT uint64
@@ -117,21 +117,21 @@ type Decision struct {
 }
 
 // Take asks for quantity units at instant nowNs of a bucket whose state is tat
-// (0 for one that was never used). A quantity of 0 asks for nothing and tells how
-// things stand. quantity and nowNs must not be negative.
+// (0 for one that was never used). A quantity of 0 takes nothing and
+// reports the current state. quantity and nowNs must not be negative.
 //
 // A tat later than nowNs + the burst tolerance does not come from this limit on
 // this clock: the rate was raised since, or the clock was set back. It is read as
-// an empty bucket, no worse; and, so that the bucket refills from here on rather
-// than looking empty until that far instant comes, a request that is denied for it
-// reports the corrected TAT as Changed.
+// an empty bucket. A request that is denied for this reason reports the corrected TAT
+// as Changed, so that the bucket refills from now on instead of looking empty until
+// that instant.
 func (l Limit) Take(tat uint64, nowNs int64, quantity int64) (d Decision) {
 	l.TakeTo(&d, tat, nowNs, quantity)
 	return d
 }
 
-// TakeTo is Take with the decision where the caller wants it: the processor stalls where one that
-// has just been written is copied.
+// TakeTo is Take, but writes the decision to d: copying a struct that has just been written makes the
+// processor stall.
 func (l Limit) TakeTo(d *Decision, tat uint64, nowNs int64, quantity int64) {
 	backlog, corrected := l.Backlog(tat, nowNs)
 	d.Allowed, d.RetryAfter = true, Never

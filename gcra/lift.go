@@ -50,8 +50,7 @@ func (s *State) dropLast() {
 	s.lifts[s.lifted] = lift{}
 }
 
-// DropLifts forgets what reservations have lifted the bucket by: a refund takes off its
-// units alone.
+// DropLifts drops the lifts of reservations, so that a refund takes off only its units.
 func (s *State) DropLifts() {
 	if s.lifted > 0 {
 		s.lifts, s.lifted = [maxLifts]lift{}, 0

@@ -6,10 +6,9 @@ import (
 	"math"
 )
 
-// State is a bucket that also takes reservations: requests let through now for an
-// instant to come. They put the TAT further ahead than the burst tolerance, by as
-// much as the last of them has to wait; so do units that were charged by force. The zero
-// State is a full bucket.
+// State is a bucket that also takes reservations: requests that are granted now for a later
+// instant. They move the TAT beyond the burst tolerance, by the time that the last of them
+// has to wait. So do units that were charged by force. The zero State is a full bucket.
 //
 // Its encoding is no bytes at all for a full bucket, else 8 bytes for each number,
 // little-endian: the TAT; the queue, only when it is not 0 or more follows; and two for
@@ -34,10 +33,10 @@ const (
 	MaxEncodedLen = QueuedLen + maxLifts*liftLen
 )
 
-// ErrEncoding is what Decode says of bytes that Append did not write.
+// ErrEncoding is the error of Decode for bytes that Append did not write.
 var ErrEncoding = errors.New("not the state of a bucket")
 
-// Plain reports whether the TAT alone tells everything, but for what a refund undoes.
+// Plain reports whether the TAT alone is the state, except for what a refund needs.
 func (s *State) Plain() bool { return s.queue == 0 }
 
 // Available is the number of units that could be charged at nowNs, 0 to capacity.
@@ -58,7 +57,7 @@ func (l Limit) RetryAfter(s *State, nowNs, quantity int64) int64 {
 	return max(l.backlog(s, nowNs)-(l.tolerance-increment), 0)
 }
 
-// NextAfter is the time in ns until more is available than now, 0 when the bucket
+// NextAfter is the time in ns until more units are available than now, 0 when the bucket
 // is full.
 func (l Limit) NextAfter(s *State, nowNs int64) int64 {
 	backlog := l.backlog(s, nowNs)
@@ -75,9 +74,9 @@ func (l Limit) ResetAfter(s *State, nowNs int64) int64 { return l.backlog(s, now
 // ExpireAt is the instant from which the state equals no state at all.
 func (l Limit) ExpireAt(s *State) uint64 { return s.TAT }
 
-// Charge takes quantity units that come waitNs from now: RetryAfter, or 0 for units
-// that are available, or longer where another limit makes the request wait. The
-// bucket counts them as of then, so nobody is served twice in between.
+// Charge takes quantity units that are available waitNs from now. waitNs is RetryAfter (0 for units
+// that are available now), or longer if another limit makes the request wait. The
+// bucket counts the units as of then, so they are not granted a second time before.
 //
 // quantity must not exceed the capacity, waitNs must not be below RetryAfter, and
 // waitNs + the burst tolerance must be below 2^63.
@@ -90,9 +89,9 @@ func (l Limit) Charge(s *State, nowNs, quantity, waitNs int64) {
 	l.setBacklog(s, nowNs, backlog+idle+increment)
 }
 
-// Force takes quantity units, also those that the bucket does not have: they are a debt, which
-// is paid before a unit is available again. It returns how many it took, which are fewer only
-// where the bucket would be full 2^63 ns from now or later.
+// Force takes quantity units, even if the bucket does not have them. Missing units are a debt, which
+// is paid before a unit is available again. It returns how many units it took: fewer than quantity only
+// if the bucket would be full 2^63 ns from now or later.
 func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
 	backlog := l.backlog(s, nowNs)
 	increment := math.MaxInt64 - backlog
@@ -111,9 +110,9 @@ func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
 	return quantity
 }
 
-// ChargeDenied takes quantity units of a request that was turned away, as far as
-// the bucket has them, parts of one included: hammering keeps it empty, but puts no
-// one further back. It reports whether it took anything.
+// ChargeDenied takes up to quantity units for a request that was denied, as many as the bucket
+// has, including a fraction of a unit. Retries keep the bucket empty, but cause no debt. It
+// reports whether it took anything.
 func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) bool {
 	return l.chargeDenied(s, nowNs, quantity, 0)
 }
@@ -138,9 +137,9 @@ func (l Limit) chargeDenied(s *State, nowNs, quantity, spare int64) bool {
 	return true
 }
 
-// Refund gives quantity units back, as far as the bucket lacks them, and returns how
-// many it lacked: a part of one counts as one. What was charged last goes first; with the
-// last unit of a reservation goes what it lifted the bucket by.
+// Refund returns up to quantity units, as many as the bucket lacks, and reports how
+// many it lacked: a fraction counts as one. Units charged last are returned first. With the
+// last unit of a reservation, its lift is undone.
 func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
 	backlog := l.backlog(s, nowNs)
 	l.settleLifts(s, nowNs)
@@ -158,9 +157,9 @@ func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
 	return quantity
 }
 
-// Settle brings the state to nowNs: it forgets a TAT that has gone by, and corrects
-// one that is out of reach for this limit, as Take describes. It returns true when it
-// did the latter: then the state has to be stored, also when the request is denied.
+// Settle brings the state to nowNs: it drops a TAT in the past, and corrects
+// one that is out of reach for this limit, as Take describes. If it corrected the TAT it
+// returns true: the state then has to be stored, even if the request is denied.
 func (l Limit) Settle(s *State, nowNs int64) (corrected bool) {
 	backlog, corrected := backlogUpTo(l.ceiling(s), s.TAT, nowNs)
 	if corrected || backlog == 0 {
@@ -240,11 +239,11 @@ func (l Limit) setBacklog(s *State, nowNs, backlog int64) {
 	s.queue = max(backlog-l.tolerance, 0)
 }
 
-// Restore makes the bucket what it was, as if that had been written at nowNs.
+// Restore makes the state equal to was, as if that had been written at nowNs.
 func (l Limit) Restore(s *State, was State, nowNs int64) {
 	*s = was
 	l.setBacklog(s, nowNs, was.FullIn(nowNs))
 }
 
-// FullIn is the time in ns from nowNs until the TAT, 0 when that has gone by.
+// FullIn is the time in ns from nowNs until the TAT, 0 when the TAT is in the past.
 func (s *State) FullIn(nowNs int64) int64 { return max(int64(s.TAT-uint64(nowNs)), 0) }

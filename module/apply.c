@@ -91,7 +91,7 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
 }
 
 // A short string of the server's lies in one piece with its object, and the first command of a
-// module that reads it has it made anew as one that does not. A copy of one that does not is as
+// module that reads it has it created again as one that does not. A copy of one that does not is as
 // it has to be from the start, so for each length there is one to copy. Nobody but this function
 // ever sees it.
 enum { SHORT_UP_TO = 64 };

@@ -126,7 +126,7 @@ typedef struct {
   int32_t line;     // of REPLY_LATER: where the caller waits
   int32_t count;    // of integers or rows
   int64_t refunded; // units given back
-  int64_t lookNs;    // of REPLY_IN_TURN: when to decide anew if nothing happens before
+  int64_t lookNs;    // of REPLY_IN_TURN: when to decide again if nothing happens before
   int64_t timeoutMs; // and when to send the caller away; 0 for never
   int64_t integers[MAX_FIELDS];
   char error[MAX_ERROR_LEN + 1];
@@ -287,7 +287,7 @@ void throttleLookAtLine(throttleCall *call, RedisModuleCtx *ctx); // who is ahea
 void throttleWaitInTurn(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 void throttleTellLine(throttleCall *call, RedisModuleCtx *ctx); // of more or fewer slots
 void throttleWakeLine(RedisModuleCtx *ctx, int db, RedisModuleString *name); // something may have changed there
-void throttleForgetLines(void); // before the module is loaded anew
+void throttleForgetLines(void); // before the module is loaded again
 
 // timerslack.c. Gives the calling thread its timer slack back.
 void throttleRestoreTimerSlack(void);

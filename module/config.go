@@ -24,10 +24,10 @@ type options struct {
 func parseOptions(args []string) (o options, err error) {
 	for i := 0; i < len(args); i += 2 {
 		if !strings.EqualFold(args[i], "top") {
-			return o, fmt.Errorf("unknown load argument %q: there is \"top\", the number of keys that CL.TOP keeps", args[i])
+			return o, fmt.Errorf("unknown load argument %q: the only one is \"top\", the number of keys that CL.TOP keeps", args[i])
 		}
 		if i+1 == len(args) {
-			return o, fmt.Errorf("load argument top: the number of keys is missing, 0 to %d", top.MaxEntries)
+			return o, fmt.Errorf("load argument top: the number of keys is missing; it must be an integer from 0 to %d", top.MaxEntries)
 		}
 		n, ok := command.ParseCount([]byte(args[i+1]), top.MaxEntries)
 		if !ok && args[i+1] != "0" {

@@ -45,7 +45,7 @@ static void openAll(throttleCall *call, RedisModuleCtx *ctx, int mode) {
 }
 
 // Opening a key that has expired removes it, of which other modules are notified. The handles
-// do not show what a command of ours wrote on their behalf, so the keys are opened anew.
+// do not show what a command of ours wrote on their behalf, so the keys are opened again.
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
   uint64_t runs = throttleRuns;
   openAll(call, ctx, mode);

@@ -29,7 +29,7 @@ int RedisModule_OnUnload(RedisModuleCtx *ctx) {
   return API_OK;
 }
 
-// go-rm's pointer to the server's log, fetched anew at every load. Weak, since cgo links each
+// go-rm's pointer to the server's log, fetched again at every load. Weak, since cgo links each
 // package by itself before it links them all.
 extern void (*RedisModule_Log)(RedisModuleCtx *ctx, const char *level, const char *format, ...) __attribute__((weak));
 

@@ -1,4 +1,4 @@
-// Callers that wait in line for a key, without a reservation: blocked by the server, and decided anew, in
+// Callers that wait in line for a key, without a reservation: blocked by the server, and decided again, in
 // order of arrival, when it is their turn and something may have changed. There is one timer for each line, set for
 // the instant at which the limit itself says that the first may be let in. Whatever changes the key before wakes the line.
 //
@@ -14,7 +14,7 @@ typedef struct waiter waiter;
 typedef struct {
   waiter *first, *last;
   int64_t count;
-  int64_t slots;            // as whoever came last told; NO_SLOTS before
+  int64_t slots;            // as the latest caller told; NO_SLOTS before
   RedisModuleTimerID timer; // 0 when none is set
   int isSoon;               // it is set for now
   int isInHand;             // its first is being decided
@@ -200,7 +200,7 @@ static throttleCall *beginTurn(throttleSingle *single, waiter *w, int turn) {
   return call;
 }
 
-// Decides the call of w anew, up to the point where it is to be applied.
+// Decides the call of w again, up to the point where it is to be applied.
 static void decide(throttleCall *call, RedisModuleCtx *ctx, waiter *w, int mode) {
   throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
   throttleOpenKeys(call, ctx, mode);

@@ -14,7 +14,7 @@ typedef struct {
 // The server's event loop takes the time until the next timer as an int of milliseconds,
 // and up to Redis 7.0 multiplies it by 1000 in 32 bits: from 35.8 minutes (24.8 days on later
 // servers) it spins, or sleeps past the timer. So no timer is set for longer than this;
-// whoever is not due by then is looked at again.
+// a caller that is not due by then is looked at again.
 enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
 
 enum { RETRY_PAUSED_MS = 20, MS_NS = 1000 * 1000 };

@@ -93,7 +93,7 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 		w.after = s.Rates(w.after[:0], w.madeNs)
 		w.comesNs = w.madeNs + r.WaitNs
 		w.slotNs = max(w.comesNs, earliestNs)
-		earliestNs = w.slotNs // whoever asks for less comes later all the same
+		earliestNs = w.slotNs // a caller that asks for less comes later all the same
 		state = w.after
 	}
 }

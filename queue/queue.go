@@ -31,7 +31,7 @@ type Line struct {
 	Index int
 	DB    int
 	Name  []byte
-	// Owner is for whoever runs the lines to note what it keeps of this one. It is 0 in
+	// Owner is for the code that runs the lines, to note what it keeps for this one. It is 0 in
 	// a new line.
 	Owner uintptr
 
@@ -82,7 +82,7 @@ func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost 
 	if ahead := line.waiting(); len(ahead) > 0 {
 		last := ahead[len(ahead)-1]
 		last.severed = last.severed || !slices.EqualFunc(last.limits, w.limits, stack.Limit.SameAs) || !same(last.after, w.before, nowNs)
-		// Whoever has other limits may reserve an earlier instant, but came later.
+		// A caller with other limits may reserve an earlier instant, but came later.
 		w.slotNs = max(w.slotNs, last.slotNs)
 	}
 	line.waiters = append(line.waiters, w)

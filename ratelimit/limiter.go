@@ -14,11 +14,11 @@
 // All limits of a call are decided at one instant, all or nothing. Arguments that the
 // server refuses come back as its own error, which names the argument.
 //
-// A limiter is in the path of every request, so give it a client that does not keep
-// one waiting when Redis is in trouble: short dial and read timeouts, a DialerRetries
-// of 1, and ContextTimeoutEnabled for the deadlines of contexts to count. go-redis
-// repeats commands whose reply got lost; commands of this package that charge units are
-// never repeated, as that could charge them twice.
+// Every request waits for the limiter, so give it a client that fails fast when Redis is
+// in trouble: short dial and read timeouts, a DialerRetries of 1, and
+// ContextTimeoutEnabled, without which the deadlines of contexts do not count. go-redis
+// repeats commands whose reply got lost. It never repeats commands of this package that
+// charge units, because that could charge them twice.
 //
 // The commands are sent with COMPACT, which version 0.1.0 of the module does not know:
 // upgrade the module on all servers, replicas included, before the applications.

@@ -34,7 +34,7 @@ func UpTo() LimitOption { return words{"UPTO"} }
 // retrying stays blocked.
 func Strict() LimitOption { return words{"STRICT"} }
 
-// Force charges the call come what may, into debt: what was used is a fact. Result.Limited
+// Force charges the call even if the units are not available, into debt. Result.Limited
 // tells whether the units were there, Result.Granted how many were charged.
 func Force() LimitOption { return words{"FORCE"} }
 

@@ -52,7 +52,7 @@ func (r *Reservation) giveBack(now time.Time) {
 	b, sent := r.bucket, time.Now()
 	state, err := b.limiter.Decide(context.Background(), b.key, b.limits, Cost(0))
 	if err == nil {
-		// The last of all reservations is due when the bucket has been full but for its burst.
+		// The last of all reservations is due when the bucket has been full except for its burst.
 		last := now.Add(time.Since(sent) + state.ResetAfter - time.Duration(b.limits[0].capacity())*b.every)
 		later := int64(max(last.Sub(r.due)+time.Millisecond, 0) / b.every)
 		if later >= r.result.Granted {

@@ -22,7 +22,7 @@ const (
 
 // limiter is what a kind is: a limit together with what is kept of it. Each has a package of its
 // own. A kind that is new joins the types and functions of this file and gets a constructor;
-// nothing else in this package asks what kind a limit is, but for what only rates have: a state
+// nothing else in this package asks what kind a limit is, except for what only rates have: a state
 // that is a lone number, and reservations.
 //
 // Instants are ns since the Unix epoch, durations ns; neither they nor quantities are negative.

@@ -1,6 +1,6 @@
 // Package stack decides up to eight limits at one instant, all or nothing: rates
 // (package gcra), sliding windows (window) and fixed windows (fixed), side by
-// side in one key. Exact integers, free of clock, I/O and allocation, but for that of a time
+// side in one key. Exact integers, free of clock, I/O and allocation, except for a time
 // zone at its first use.
 package stack
 

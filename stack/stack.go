@@ -49,11 +49,11 @@ type Request struct {
 	Cost      int64 // units; 0 asks for nothing
 	UpTo      bool  // take what fits of Cost; limited unless there is at least one unit
 	Strict    bool  // take the cost of a denied request too, as far as it is there
-	Force     bool  // take the cost, come what may: what is not there is a debt
+	Force     bool  // take the cost even if it is not available; missing units are a debt
 	MaxWaitNs int64 // let through a request that waits up to this long; rates only
 }
 
-// Result is how a request went, and how things stand after it with the limit that
+// Result is the outcome of a request, and the state after it of the limit that
 // decided. Units are those that this caller can have: none that have to stay behind.
 type Result struct {
 	Limited bool
@@ -130,7 +130,7 @@ func (s *Stack) RatesOnly() bool {
 }
 
 // Take asks every limit for r.Cost units at nowNs, or for what its terms say. Either all are
-// charged or none, but for shadows.
+// charged or none, except for shadows.
 func (d *decision) Take(r Request, nowNs int64) (result Result) {
 	d.TakeTo(&result, &r, nowNs)
 	return result
@@ -206,7 +206,7 @@ func (s *Stack) Peek(cost, nowNs int64) Result {
 	return result
 }
 
-// Standing tells how things stand, and asks for nothing. Granted is what a request of cost units
+// Standing reports the current state and charges nothing. Granted is what a request of cost units
 // was charged.
 func (s *Stack) Standing(cost, nowNs int64) Result {
 	s.settle(nowNs)

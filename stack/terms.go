@@ -5,7 +5,7 @@ import "math"
 // Terms are what a call says of one limit beside its numbers. They are the call's: nothing of
 // them is kept. Those of most limits are zero.
 type Terms struct {
-	// Take is the number of units asked of this limit in place of the request's cost, if
+	// Take is what the request asks of this limit in place of its cost, in units, if
 	// HasTake.
 	Take int64
 	// Spare is the number of units that have to stay behind.

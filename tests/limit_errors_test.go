@@ -21,7 +21,7 @@ func wordRefusals() (table []wordRefusal) {
 	}
 	family := []string{"CL.LIMIT", "CL.PEEK", "CL.REFUND", "CL.WAIT"}
 	for _, command := range family {
-		// CL.WAIT is refused as well when it says no TIMEOUT, but for the first word in the
+		// CL.WAIT is refused as well when it has no TIMEOUT, except for the first word in the
 		// wrong it says that one.
 		rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
 		const limits, more = "expected RATE, WINDOW or FIXED", ", RATE, WINDOW, FIXED"
@@ -34,9 +34,9 @@ func wordRefusals() (table []wordRefusal) {
 		add(command, "RATE 5/s BURST 10 RATTE 5/s"+rest, "near 'RATTE': expected TAKE, ", more)
 		add(command, "RATE 5/s BRUST 10"+rest, "near 'BRUST': expected BURST, TAKE, ", "RATE, ")
 		add(command, "RATE 5/s BURST 10 BURST 10"+rest, "near 'BURST': given twice")
-		add(command, "WINDOW 5/s BURST 10"+rest, "near 'BURST': follows the count/period of a RATE")
-		add(command, "FIXED 5/s BURST 10"+rest, "near 'BURST': follows the count/period of a RATE")
-		add(command, "RATE 5/s COST 1 BURST 10"+rest, "near 'BURST': follows the count/period of a RATE")
+		add(command, "WINDOW 5/s BURST 10"+rest, "near 'BURST': must follow the count/period of a RATE")
+		add(command, "FIXED 5/s BURST 10"+rest, "near 'BURST': must follow the count/period of a RATE")
+		add(command, "RATE 5/s COST 1 BURST 10"+rest, "near 'BURST': must follow the count/period of a RATE")
 		add(command, "RATE 5/s COST 1 COST 1"+rest, "near 'COST'", "given twice")
 		add(command, "RATE 5/s"+rest+" COST", "near 'COST'", "COST takes")
 		add(command, "RATE 5/s"+rest+" RATE", "near 'RATE'", "RATE takes")
@@ -102,10 +102,10 @@ func wordRefusals() (table []wordRefusal) {
 			for _, bad := range []string{"-1", "01", "x", "1.5", "9223372036854775808", "\x00"} {
 				add(command, "RATE 5/s "+word+" "+bad, "near '", word+" takes an integer")
 			}
-			add(command, "RATE 5/s COST 1 "+word+" 1", "near '"+word+"'", "follows the limit")
+			add(command, "RATE 5/s COST 1 "+word+" 1", "near '"+word+"'", "must follow the limit")
 			add(command, "RATE 5/s "+word+" 1 "+word+" 1", "near '"+word+"'", "given twice")
 		}
-		add(command, "RATE 5/s COST 1 SHADOW", "near 'SHADOW'", "follows the limit")
+		add(command, "RATE 5/s COST 1 SHADOW", "near 'SHADOW'", "must follow the limit")
 	}
 	add("CL.WAIT", "RATE 5/s SHADOW TIMEOUT 1s", "near 'SHADOW'", "expected BURST, TAKE, SPARE, RATE")
 	add("CL.REFUND", "RATE 5/s SPARE 1", "near 'SPARE'", "expected BURST, TAKE, SHADOW, RATE")

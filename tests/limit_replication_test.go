@@ -71,7 +71,7 @@ func pipeline(t *testing.T, c *resp.Conn, random *rand.Rand, n int) {
 	}
 }
 
-// After any calls, replicas with and without the module, and whoever reads the
+// After any calls, replicas with and without the module, and readers of the
 // append-only file, hold the same bytes and expiries.
 func TestAnyCallsEndByteEqualEverywhere(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestAnyCallsEndByteEqualEverywhere(t *testing.T) {
 	want := topology.RequireCopies(t, s, with, without)
 	require.Greater(t, len(want), 100)
 
-	// A replica answers as its master does, but for the clock.
+	// A replica answers as its master does, except for the clock.
 	master, replica := s.Raw(), with.Raw()
 	for key := range want {
 		a, err := master.Do("CL.PEEK", key, "RATE", "100/h", "COST", "0")

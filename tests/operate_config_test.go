@@ -82,7 +82,7 @@ func TestBadLoadArgumentsStopTheServer(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"top"}, "load argument top: the number of keys is missing, 0 to 100000"},
+		{[]string{"top"}, "load argument top: the number of keys is missing; it must be an integer from 0 to 100000"},
 		{[]string{"top", "x"}, `load argument top: "x" must be an integer from 0 to 100000`},
 		{[]string{"top", "-1"}, `"-1" must be an integer from 0 to 100000`},
 		{[]string{"top", "100001"}, `"100001" must be an integer from 0 to 100000`},

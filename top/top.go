@@ -1,12 +1,11 @@
-// Package top finds the keys that are hit most often lately, in bounded memory: the
+// Package top finds the keys that were hit most often lately, in bounded memory. It is the
 // Space-Saving algorithm of Metwally, Agrawal and El Abbadi ("Efficient Computation
-// of Frequent and Top-k Elements in Data Streams", ICDT 2005), with counts that halve
-// once a minute, so that what is over fades.
+// of Frequent and Top-k Elements in Data Streams", ICDT 2005). Counts halve once a minute, so
+// that old hits fade.
 //
-// A table of n entries keeps a count for n keys. A key that is not among them takes
-// the place of the one with the lowest count, and inherits that count as its error. So
-// a count is never too low, it is too high by at most its error, and every key with more than
-// 1/n of all hits is in the table.
+// A table of n entries keeps a count for n keys. A new key replaces the one with the lowest
+// count, and inherits that count as its error. So a count is never too low and too high by
+// at most its error, and every key with more than 1/n of all hits is in the table.
 package top
 
 import (

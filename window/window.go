@@ -39,7 +39,7 @@
 // An entry later than the slot of now was not written on this clock. It is read as if
 // charged now: it blocks for one period from now (and at most a slot), no longer. Only
 // storing makes that last, since the next reading happens at another now: every write
-// settles such entries before anything else, and whoever denies a request calls Settle
+// settles such entries before anything else, and code that denies a request calls Settle
 // and stores the state if that returns true. Entries later than now but in its slot stay,
 // and charges join the last of them.
 //
@@ -79,11 +79,11 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a quantity that no amount of waiting makes possible.
+// Never is the RetryAfter of a quantity that can never be available.
 const Never = int64(-1)
 
-// What New refuses. The texts speak of no argument in particular, so that a caller can
-// put the name of its own in front.
+// The errors of New. Their texts name no argument, so that a caller can put its own
+// name in front.
 var (
 	ErrCount    = errors.New("must be at least 1")
 	ErrPeriod   = errors.New("must be positive")
@@ -148,8 +148,8 @@ func (l Limit) RetryAfter(s *State, nowNs, quantity int64) int64 {
 	return l.untilFreed(s, first, nowNs, quantity-(l.count-used))
 }
 
-// NextAfter is the time in ns until more is available than now, 0 when the limit is
-// untouched.
+// NextAfter is the time in ns until more units are available than now, 0 when no unit is
+// used.
 func (l Limit) NextAfter(s *State, nowNs int64) int64 {
 	first, used := l.live(s, nowNs)
 	if used == 0 {
@@ -189,8 +189,8 @@ func (l Limit) Charge(s *State, nowNs, quantity int64) int64 {
 	return quantity
 }
 
-// Force takes quantity units at nowNs, also those that are not available, and returns how many
-// it took, which are fewer only where more than 2^63 - 1 would be counted.
+// Force takes quantity units at nowNs, even if they are not available, and returns how many
+// it took: fewer than quantity only if more than 2^63 - 1 would be counted.
 func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
 	l.Settle(s, nowNs)
 	quantity = min(quantity, math.MaxInt64-s.total)
@@ -203,9 +203,9 @@ func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
 }
 
 // ChargeDenied takes quantity units at nowNs, or count if that is fewer, for a request
-// that was turned away, and returns how many it took. As many of the oldest make room
-// for them where there is none, so that no more than count are ever counted and all of
-// them later than before: hammering keeps the window full.
+// that was denied, and returns how many it took. If there is no room for them, as many of
+// the oldest units leave the window, so no more than count are ever counted. Retries keep
+// the window full.
 func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) int64 {
 	return l.chargeDenied(s, nowNs, quantity, l.count)
 }
@@ -234,15 +234,14 @@ func (l Limit) chargeDenied(s *State, nowNs, quantity, count int64) int64 {
 	return quantity
 }
 
-// Refund gives quantity units back, those charged last first, or as many as are counted
-// at nowNs if those are fewer, and returns how many it gave back. When it returns 0 the
-// state is the same in effect.
+// Refund returns up to quantity units, as many as are counted at nowNs, those charged last
+// first. It reports how many it returned. If that is 0, the state is the same in effect.
 //
 // A refund of what was just charged restores the state byte for byte, as far as the
 // state concerned nowNs: entries that had left the window before the charge stay away.
-// The one exception is a charge that had to make two old entries one (of 66, see the
-// package comment): they stay one, so that the same number is available now, and in
-// the coming period never more and at most period/64 later than without the charge.
+// There is one exception. A charge that had to join two old entries (of 66, see the
+// package comment) leaves them joined. The same number is then available now. In the
+// coming period there are never more, and they come at most period/64 later.
 func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
 	if quantity <= 0 {
 		return 0
@@ -262,10 +261,9 @@ func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
 	return quantity
 }
 
-// Settle brings the state to nowNs: it forgets what has left the window, and rewrites
-// entries of a clock that was set back since as charged now. It returns true when it
-// did the latter: then the state has to be stored, also when the request that found it is
-// denied, or it would block for as long as the clock was set back.
+// Settle brings the state to nowNs: it drops entries that have left the window. If the clock was
+// set back, it rewrites later entries as charged now, and returns true: the state then has to be
+// stored, even if the request is denied. Otherwise it would block for as long as the clock was set back.
 func (l Limit) Settle(s *State, nowNs int64) (corrected bool) {
 	s.first, s.total = l.live(s, nowNs)
 	var ahead int64

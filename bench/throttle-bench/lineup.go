@@ -30,7 +30,7 @@ var floorSource string
 type lineup struct {
 	options  options
 	keys     int
-	lasting  bool // keys are set up once, and not anew for each slice
+	lasting  bool // keys are set up once, and not again for each slice
 	hosts    map[string]*host
 	entrants []*entrant
 	skipped  []string // why a contender is not among the entrants

@@ -11,7 +11,7 @@ import (
 )
 
 // Instants and durations of the picture are in its own seconds, 60 of which are a minute
-// however long that takes. Instant 60 is the end of a minute, where FIXED starts anew.
+// however long that takes. Instant 60 is the end of a minute, where a new window of FIXED starts.
 const minute = 60.0
 
 // latest is how late a request may be answered, in the picture's seconds.
@@ -76,7 +76,7 @@ func (r result) admitted() (served []float64) {
 }
 
 // fullestMinute is the largest number of requests that go ahead within a minute, wherever
-// it begins. Instants are known up to latest, so two that are a minute apart but for that
+// it begins. Instants are known up to latest, so two that are a minute apart except for that
 // are in different ones.
 func (r result) fullestMinute() (most int) {
 	served := r.admitted()

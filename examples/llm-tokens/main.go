@@ -65,7 +65,7 @@ func (t tokens) call(ctx context.Context, estimate int64, request func() (used i
 	return errors.Join(err, t.settle(context.WithoutCancel(ctx), estimate, used))
 }
 
-// settle charges what was used beyond the estimate, come what may, or gives back what was not.
+// settle charges what was used beyond the estimate, into debt if necessary, or returns what was not used.
 func (t tokens) settle(ctx context.Context, estimate, used int64) (err error) {
 	switch {
 	case used > estimate:

@@ -9,12 +9,12 @@ import (
 
 // CL.BAN key duration
 //
-// Bans a key for a time: until then every decision on it is limited. A ban that is there is
-// never shortened; 0 lifts it. What is kept of limits stays. Replies with the rest of the ban
-// in ms, 0 when there is none.
+// Bans a key for some time: until the ban ends, every decision on the key is limited. A call never
+// shortens an existing ban; 0 lifts it. The state of the limits stays. Replies with the rest of the
+// ban in ms, 0 if there is none.
 var Ban = register(&Command{
 	Name:       "CL.BAN",
-	Summary:    "Bans a key for a time, during which every decision on it is limited, or lifts the ban.",
+	Summary:    "Bans a key for some time, so that every call on it is limited, or lifts the ban.",
 	Complexity: "O(1)",
 	Since:      "0.2.0",
 	Flags:      "write fast",

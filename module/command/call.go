@@ -45,7 +45,7 @@ const (
 )
 
 // Turn says where a caller stands who may wait in line. Nothing is reserved for it there: its call is
-// decided anew whenever it is first in line and something may have changed.
+// decided again whenever it is first in line and something may have changed.
 type Turn int32
 
 const (
@@ -109,7 +109,7 @@ type Call struct {
 	NowNs    int64    // the server's clock, ns since the Unix epoch
 	DB       int
 	MayBlock bool  // the caller can be made to wait
-	Past     *Past // remembers what words were read as; nil to read those of each call anew
+	Past     *Past // remembers what words were read as; nil to read the words of each call again
 	Many     *Many // room for the limits of several keys; made when a call needs it and it is nil
 
 	*Key             // the only key, or the first
@@ -132,8 +132,8 @@ type Call struct {
 	Cost   int64
 	Before []gcra.State
 
-	// Of a command that waits in line: who is ahead, and what the line was told by whoever came
-	// last, NoSlots when nothing. Of a ReplyInTurn: when to decide anew if nothing happens before, and for how long
+	// Of a command that waits in line: who is ahead, and what the latest caller told the
+	// line, NoSlots when nothing. Of a ReplyInTurn: when to decide again if nothing happens before, and for how long
 	// the caller waits at most, 0 for as long as it takes.
 	Turn      Turn
 	Ahead     int64
@@ -142,7 +142,7 @@ type Call struct {
 	LookNs    int64
 	TimeoutMs int64
 
-	// KeysRoom is where whoever gathers calls has room for their keys.
+	// KeysRoom is room for the keys, for code that gathers calls.
 	KeysRoom [MaxKeys]Key
 
 	cmd      *Command

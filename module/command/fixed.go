@@ -14,12 +14,12 @@ import (
 
 const (
 	badOffset      = "OFFSET takes a length of time of at most 100 years, such as 6h, 1.5d or 90m; units are ms, s, m, h and d"
-	longOffset     = "OFFSET has to be shorter than the period; a month counts as 28 days, a year as 365"
-	badZone        = "TZ takes the name of a time zone of the IANA database, such as Europe/Berlin"
+	longOffset     = "OFFSET must be shorter than the period; a month counts as 28 days, a year as 365"
+	badZone        = "TZ takes the name of a time zone in the IANA database, such as Europe/Berlin"
 	zoneNeedsDays  = "goes with periods of whole days, weeks, months or years, such as 1d, 2w, 1mo or 1y"
 	firstHasLength = "FIRST goes with periods of one length; units are ms, s, m, h, d and w"
 	notWithFirst   = "cannot go with FIRST"
-	misplacedFixed = "follows the count/period of a FIXED"
+	misplacedFixed = "must follow the count/period of a FIXED"
 	expectedFixed  = "expected FIRST, OFFSET, TZ, "
 )
 

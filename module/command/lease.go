@@ -8,13 +8,13 @@ import (
 
 // CL.LEASE key SLOTS n TTL duration ID id [TIMEOUT duration] [COMPACT]
 //
-// Takes one of n slots until it is released, for duration at most; or renews the one that id holds. With
-// TIMEOUT callers wait in order of arrival, as long as it takes when it is 0. Where a client cannot be blocked,
-// in MULTI or a script, it answers at once.
+// Takes one of n slots until it is released, for duration at most, or renews the slot that id holds. With
+// TIMEOUT callers wait in order of arrival; 0 waits as long as it takes. In MULTI and in scripts, where a
+// client cannot be blocked, it answers at once.
 var Lease = register(&Command{
 	Name:        "CL.LEASE",
-	Summary:     "Takes one of a number of slots for a time, or renews the one that is held.",
-	Complexity:  "O(log N) where N is the number of leases. Up to 16 that have lapsed are removed by the way.",
+	Summary:     "Takes one of n slots for some time, or renews the slot that the id already holds.",
+	Complexity:  "O(log N) where N is the number of leases. A call also removes up to 16 lapsed leases.",
 	Since:       "0.2.0",
 	Flags:       "write deny-oom",
 	Keys:        OneKey,
@@ -54,7 +54,7 @@ const (
 	missingSlots    = "ERR syntax error: SLOTS is missing"
 	missingTTL      = "ERR syntax error: TTL is missing"
 	missingID       = "ERR syntax error: ID is missing"
-	wrongSet        = "WRONGTYPE The sorted set at this key does not hold leases: there is a score that is not the instant in ms at which one lapses"
+	wrongSet        = "WRONGTYPE The sorted set at this key does not hold leases: a score is not the time in ms at which a lease lapses"
 )
 
 // leaseOptions are the words of the commands on leases, as a set.
@@ -256,7 +256,7 @@ func (c *Call) describeIfThere(r lease.Result) {
 	there.Event, there.Field, there.Integer = Renewed, fieldRemaining, r.Remaining+1
 }
 
-// waitInTurn lets the caller wait in line: to be decided anew in lookNs, unless something happens
+// waitInTurn lets the caller wait in line: to be decided again in lookNs, unless something happens
 // before, and to be sent away after timeoutNs.
 func (c *Call) waitInTurn(lookNs, timeoutNs int64) {
 	c.Reply = ReplyInTurn

@@ -4,11 +4,11 @@ import "math"
 
 // CL.LEASES key [COUNT n]
 //
-// Tells how many leases are held, how many callers wait, and who holds the leases that lapse next, for how long yet.
+// Replies with the number of leases and of waiting callers, and lists the leases that lapse next.
 var Leases = register(&Command{
 	Name:        "CL.LEASES",
-	Summary:     "Lists the leases that are held, those that lapse next first, and counts who waits.",
-	Complexity:  "O(log N + M) where N is the number of leases and M the number of those that are listed.",
+	Summary:     "Lists the leases of a key, starting with those that lapse next, and counts the callers that wait.",
+	Complexity:  "O(log N + M) where N is the number of leases and M the number of leases listed.",
 	Since:       "0.2.0",
 	Tips:        "nondeterministic_output",
 	Flags:       "readonly",

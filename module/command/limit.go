@@ -4,10 +4,10 @@ import "redis-throttle/stack"
 
 // CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT]
 //
-// Asks up to eight limits at one instant, all or nothing.
+// Charges up to eight limits of one key atomically: all of them or none.
 var Limit = register(&Command{
 	Name:       "CL.LIMIT",
-	Summary:    "Takes units of up to eight limits at one instant, of all or of none.",
+	Summary:    "Charges up to eight limits of one key atomically: all of them or none.",
 	Complexity: perLimit,
 	Since:      "0.1.0",
 	Flags:      "write fast deny-oom",

@@ -58,7 +58,7 @@ type Member struct {
 }
 
 // Reset makes m the view of a set with so many members, of which lowest have lapsed and the call
-// names named; whoever gathers the call fills the slices in.
+// names named; the code that gathers the call fills in the slices.
 func (m *Members) Reset(count, lapsed int64, lowest, named int) {
 	m.Count, m.Lapsed = count, lapsed
 	m.Lowest, m.Named, m.Remove = m.lowest[:lowest], m.named[:named], m.remove[:named]

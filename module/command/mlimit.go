@@ -8,10 +8,10 @@ import (
 
 // CL.MLIMIT numkeys key [key ...] limit [limit ...] [NEXT limit [limit ...]] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT]
 //
-// Asks the limits of up to eight keys at one instant, all or nothing; with ANY one of the keys.
+// Charges the limits of up to eight keys atomically: all of them or none. With ANY it charges the first key that has room.
 var MLimit = register(&Command{
 	Name:       "CL.MLIMIT",
-	Summary:    "Takes units of the limits of several keys at one instant, of all or of none, or of the first key that has them.",
+	Summary:    "Charges the limits of several keys atomically: all of them or none, or only the first key that has room.",
 	Complexity: "O(N*M) where N is the number of keys and M the number of limits of a key, each at most 8. A WINDOW adds O(1), at most 65 entries.",
 	Since:      "0.2.0",
 	Flags:      "write fast deny-oom",
@@ -38,7 +38,7 @@ var MLimit = register(&Command{
 const (
 	badNumKeys  = "ERR numkeys must be an integer from 1 to 8"
 	tooFewKeys  = "ERR numkeys is greater than the number of keys given"
-	noLimits    = "ERR syntax error: there must be a limit behind the keys"
+	noLimits    = "ERR syntax error: there must be a limit after the keys"
 	twoOfOneKey = "each key can be given once"
 
 	minWordsOfMLimit = 4 // numkeys, key, kind, count/period

@@ -2,10 +2,10 @@ package command
 
 // CL.PEEK key limit [limit ...] [COST n] [COMPACT]
 //
-// Tells what CL.LIMIT would answer. It writes nothing, so replicas take it too.
+// Shows what CL.LIMIT would answer. It writes nothing, so it also works on replicas.
 var Peek = register(&Command{
 	Name:       "CL.PEEK",
-	Summary:    "Tells what CL.LIMIT would answer, and takes nothing.",
+	Summary:    "Shows what CL.LIMIT would answer, without charging any limit.",
 	Complexity: perLimit,
 	Since:      "0.1.0",
 	Tips:       "nondeterministic_output",

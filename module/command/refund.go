@@ -2,10 +2,10 @@ package command
 
 // CL.REFUND key limit [limit ...] [COST n] [COMPACT]
 //
-// Gives units back, never above full.
+// Returns units to limits, up to their capacity.
 var Refund = register(&Command{
 	Name:       "CL.REFUND",
-	Summary:    "Gives units back to limits, never above full.",
+	Summary:    "Returns units to the limits of a key, up to their capacity.",
 	Complexity: perLimit,
 	Since:      "0.1.0",
 	Flags:      "write fast",

@@ -8,10 +8,10 @@ import (
 
 // CL.RELEASE key ID id [id ...]
 //
-// Gives leases back. Replies with how many of them were held: neither unknown ones nor those that have lapsed.
+// Ends leases. Replies with how many of them were held; unknown and lapsed ones do not count.
 var Release = register(&Command{
 	Name:        "CL.RELEASE",
-	Summary:     "Gives leases back.",
+	Summary:     "Ends leases, so that other callers can have their slots.",
 	Complexity:  "O(M log N) where M is the number of ids, at most 94, and N the number of leases.",
 	Since:       "0.2.0",
 	Flags:       "write fast",

@@ -2,10 +2,10 @@ package command
 
 // CL.RENEW key ID id TTL duration [COMPACT]
 //
-// Lets the lease of id last for duration from now. One that has lapsed is lost: the call is limited.
+// Extends the lease of id: it lasts for duration from now. A lapsed lease is lost, and the call is limited.
 var Renew = register(&Command{
 	Name:        "CL.RENEW",
-	Summary:     "Prolongs a lease that has not lapsed.",
+	Summary:     "Extends a lease that has not lapsed.",
 	Complexity:  "O(log N) where N is the number of leases.",
 	Since:       "0.2.0",
 	Flags:       "write fast",

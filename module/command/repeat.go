@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxWordLen is how many bytes a remembered word has at most. Calls with longer ones are read
-	// anew.
+	// again.
 	maxWordLen = 16
 	// Calls are remembered in sets, chosen by a hash of their words: memorySets x memoryWays in
 	// all. Eight plans rarely meet in one set of 16, and four of them find room there.
@@ -164,7 +164,7 @@ type pastRequest struct {
 }
 
 // pastGroups is what the words behind the keys of CL.MLIMIT were read as. Calls with more limits than
-// there is room for are read anew.
+// there is room for are read again.
 type pastGroups struct {
 	request request
 	limits  [2 * MaxKeys]stack.Limit

@@ -54,7 +54,7 @@ const (
 	onlyRates       = "works with RATE limits only"
 	missingTimeout  = "ERR syntax error: TIMEOUT is missing"
 	tooManyWords    = "ERR syntax error: too many arguments"
-	misplacedBurst  = "follows the count/period of a RATE"
+	misplacedBurst  = "must follow the count/period of a RATE"
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
 	expectedBurst   = "expected BURST, "
 	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"

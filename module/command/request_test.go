@@ -137,8 +137,8 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		wait   = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m" + units
 		orRate = "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
 		term   = "expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
-		about  = "follows the limit that it is about"
-		place  = "follows the count/period of a RATE"
+		about  = "must follow the limit that it belongs to"
+		place  = "must follow the count/period of a RATE"
 		fine   = "not a whole number of nanoseconds"
 		fast   = "at most 10^9 units per second"
 		long   = "the period is longer than 292 years"

@@ -7,7 +7,7 @@ import "redis-throttle/stack"
 const (
 	badTake       = "TAKE takes an integer from 0 to 9223372036854775807"
 	badSpare      = "SPARE takes an integer from 0 to 9223372036854775807"
-	misplacedTerm = "follows the limit that it is about"
+	misplacedTerm = "must follow the limit that it belongs to"
 
 	allTerms      = "TAKE, SPARE, SHADOW, "
 	termsOfRefund = "TAKE, SHADOW, "

@@ -16,7 +16,7 @@ import (
 // Times are rounded up. Wire-compatible with redis-cell.
 var Throttle = register(&Command{
 	Name:       "CL.THROTTLE",
-	Summary:    "Takes units of a limit, all or none, and tells how things stand.",
+	Summary:    "Checks a rate limit and charges it if the units are available. Replies as redis-cell does.",
 	Complexity: "O(1)",
 	Since:      "0.1.0",
 	Flags:      "write fast deny-oom",

@@ -25,7 +25,7 @@ var Top = register(&Command{
 })
 
 const (
-	topIsOff    = "ERR CL.TOP is off: it counts while the configuration throttle.top, the number of keys to keep, is above 0"
+	topIsOff    = "ERR CL.TOP is off: set the configuration throttle.top to the number of keys to keep, from 1 to 100000"
 	badTopCount = "ERR count must be an integer from 1 to 100000" // top.MaxEntries
 
 	standardRows = 10

@@ -4,12 +4,12 @@ import "redis-throttle/stack"
 
 // CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [COMPACT]
 //
-// With rates it reserves like CL.LIMIT with MAXWAIT and is answered when the slot has come. With
-// any other limit it waits in line, and nothing is reserved. A TIMEOUT of 0 waits as long as it takes. Where a
-// client cannot be blocked, in MULTI or a script, it answers at once.
+// With rates it reserves a slot like CL.LIMIT with MAXWAIT, and is answered when the slot comes. With
+// any other limit it waits in line and reserves nothing. A TIMEOUT of 0 waits as long as it takes. In MULTI and
+// in scripts, where a client cannot be blocked, it answers at once.
 var Wait = register(&Command{
 	Name:       "CL.WAIT",
-	Summary:    "Takes units of limits as soon as they are there, blocking until then.",
+	Summary:    "Waits until the units of all limits are available, then charges them.",
 	Complexity: "O(N) where N is the number of limits, at most 8. O(M) when a caller ahead of M others leaves.",
 	Since:      "0.1.0",
 	Flags:      "write deny-oom",
@@ -101,10 +101,10 @@ func (c *Call) waitForRoom(r *request) {
 	c.describe(&result)
 }
 
-// Answer describes how things stand to a caller of CL.WAIT whose slot has come after
-// waitedNs, or who was sent away before. Its arguments were found good when it began
-// to wait; what the key holds may have changed since, and is then taken for nothing. Who
-// is sent away and could come again at once is told to retry after 0.
+// Answer describes the current state to a caller of CL.WAIT whose slot has come after
+// waitedNs, or that left before. Its arguments were checked when it began
+// to wait. The value of the key may have changed since; if it is not the state of a limiter, it counts
+// as empty. A caller that left and could retry at once is told to retry after 0.
 func (c *Call) Answer(granted bool, waitedNs int64) {
 	c.clear()
 	c.openBans()

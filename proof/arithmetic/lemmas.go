@@ -170,7 +170,7 @@ func ofNew() []Lemma {
 	}
 }
 
-// usable is what New says of a limit but for the product, which is not linear.
+// usable is what New says of a limit except for the product, which is not linear.
 func (l Limit) usable() *Term {
 	return and(one.AtMost(l.Capacity), one.AtMost(l.Emission), l.Emission.AtMost(l.Tolerance), l.Capacity.AtMost(l.Tolerance))
 }

@@ -62,7 +62,7 @@ type Interceptor struct {
 	OnError func(ctx context.Context, method string, err error)
 }
 
-// Method is the limits of some of the methods of a server.
+// Method is the limits for some methods of a server.
 type Method struct {
 	// Name is the full name of a method, /package.Service/Method, or of a service with a slash, /package.Service/, for
 	// those of its methods that are not named themselves.

@@ -1,6 +1,6 @@
-// Package guard stands before a limiter and keeps an outage of Redis from becoming one of the
-// service: after a few failures in a row a circuit breaker stops asking, so that a dead server
-// costs a microsecond and not a timeout, and a policy decides until the server is back.
+// Package guard protects a service from an outage of Redis. After a few failures in a row, a circuit
+// breaker stops calling the server, so a dead server costs a microsecond instead of a timeout. A
+// policy decides until the server is back.
 //
 //	limiter := guard.New(ratelimit.New(client), guard.Options{
 //		Policy:    guard.Local,
@@ -8,11 +8,11 @@
 //	})
 //	result, err := limiter.Decide(ctx, "user:42", perUser)
 //
-// Only outages count (ratelimit.IsOutage). A mistake, such as a bad limit, is returned whatever the
-// policy says, and neither opens the breaker nor closes it; nor does a caller that leaves.
+// Only outages count (ratelimit.IsOutage). A mistake, such as a bad limit, is returned with every
+// policy, and neither opens nor closes the breaker. Neither does a caller that leaves.
 //
-// Put a ratelimit.Cached or ratelimit.Batched before the guard, not behind it: denials that are
-// remembered then hold during an outage, too.
+// Put a ratelimit.Cached or ratelimit.Batched before the guard, not behind it: remembered
+// denials then also hold during an outage.
 package guard
 
 import (
@@ -29,8 +29,8 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// Policy says what becomes of calls that the server does not answer. What it decides has
-// FromPolicy or FromLocal in Result.By.
+// Policy says how calls are decided that the server does not answer. Result.By is then
+// FromPolicy or FromLocal.
 type Policy int
 
 const (

@@ -86,8 +86,8 @@ func hashed(key Func, hash func(string) string) Func {
 	}
 }
 
-// AtMost is key where that has up to n bytes, and its hash behind "sha256:" (71 bytes) where it is longer or looks
-// like that itself: clients cannot fill the memory of Redis with long keys, and different keys stay different.
+// AtMost shortens keys, so that clients cannot fill the memory of Redis with long ones. A key of up to n bytes stays as it
+// is. A longer key, and one that looks like a hash, becomes "sha256:" and its hash (71 bytes). Different keys stay different.
 func AtMost(n int, key Func) Func {
 	return func(r *http.Request) string { return Shorten(n, key(r)) }
 }

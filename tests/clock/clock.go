@@ -60,7 +60,7 @@ func (c *Clock) Start(opts ...server.Option) *server.Server {
 	return s
 }
 
-// Program is the server under test with this clock, for whoever starts it.
+// Program is the server under test with this clock, for code that starts it.
 func (c *Clock) Program() server.Program {
 	c.t.Helper()
 	p, err := server.DefaultProgram()

@@ -14,7 +14,7 @@ import (
 // comparison is what a command printed, and how much it may differ from the page.
 type comparison struct {
 	command string
-	slack   time.Duration // since the page's first command, but for waiting in CL.WAIT
+	slack   time.Duration // since the page's first command, without waiting in CL.WAIT
 	took    time.Duration // by this command
 }
 

@@ -12,8 +12,8 @@
 //     next_after_ms, lease_ms and wait_ms, and the whole seconds of it from the last two numbers of
 //     CL.THROTTLE. Only CL.WAIT's wait_ms may be more: up to the time that the command took.
 //   - A command that subscribes goes on until the page's last, and is looked at then.
-//   - The bytes that od prints are explained by the table that follows. Those of a row that
-//     speaks of an instant or of time may differ.
+//   - The bytes that od prints are explained by the table that follows. The bytes of a row
+//     that mentions an instant or time may differ.
 //
 // Other blocks: lines of a block marked sh are commands that have to exist (see
 // shellLines), a block that begins with "loadmodule" is a configuration to start a server

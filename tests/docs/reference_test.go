@@ -203,7 +203,7 @@ func TestPagesHaveTheErrorsOfTheSource(t *testing.T) {
 	}
 }
 
-// errorTexts is the constants that errors are made of: those of the commands, but for the
+// errorTexts is the constants that errors are made of: those of the commands, except for the
 // words in which several describe themselves.
 func errorTexts(t testing.TB) (texts []string) {
 	t.Helper()

@@ -25,13 +25,13 @@ type ordeal struct {
 	s      *server.Server
 	ending atomic.Bool
 	actors sync.WaitGroup
-	// gate is read-locked by whoever does something. Whoever has it alone finds the
-	// server at rest, but for those who wait in line.
+	// gate is read-locked by every goroutine that does something. One that locks it finds the
+	// server at rest, except for callers that wait in line.
 	gate sync.RWMutex
 	// squeeze is held while memory is short.
 	squeeze sync.Mutex
 	// inLine are those who wait for hours or years; only their actor touches them, and
-	// whoever has the gate.
+	// the goroutine that locked the gate.
 	inLine []longWait
 	// squeezes counts the beginnings and the ends of the times when memory is short:
 	// while it is odd, and only then, a call may be answered that it is.
@@ -83,7 +83,7 @@ func startOrdeal(t *testing.T, s, replica *server.Server) *ordeal {
 	return o
 }
 
-// end returns when everybody has stopped, but for those who wait in line.
+// end returns when everybody has stopped, except for callers that wait in line.
 func (o *ordeal) end() {
 	o.t.Helper()
 	o.ending.Store(true)

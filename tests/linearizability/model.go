@@ -1,6 +1,6 @@
 // Package linearizability checks concurrent histories of real servers against the naive model of the
-// documentation: is there one order of all calls, each at some instant between its sending and its
-// receiving, in which a model that decides one call after the other gives the same replies?
+// documentation. It looks for one order of all calls in which a model that decides one call after the other
+// gives the same replies. Each call is at some instant between its sending and its receiving.
 //
 // The servers run under a clock that the test moves while calls are under way. A move of the clock is an
 // operation of the history like any other, so nothing is assumed of the instant of a decision but

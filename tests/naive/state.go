@@ -9,7 +9,7 @@ type state interface {
 	wait(now, units number) number
 	fullIn(now number) number
 	charge(now, slot, units number)
-	// punish charges a call that was turned away (STRICT), but for the units to spare, and says whether
+	// punish charges a call that was denied (STRICT), except for the units to spare, and says whether
 	// there was anything to charge.
 	punish(now, units, spare number) (charged bool)
 	refund(now, units number) (back number)

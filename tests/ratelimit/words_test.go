@@ -178,7 +178,7 @@ func TestCombinationsThatOnlyTheServerCanJudgeGetItsError(t *testing.T) {
 		{ratelimit.Fixed(5, day).In("Berlin"), nil, "syntax error near 'Berlin': TZ takes the name of a time zone"},
 		{ratelimit.Fixed(5, time.Hour).In("UTC"), nil, "TZ goes with periods of whole days"},
 		{ratelimit.FixedMonths(5, 1).First(), nil, "FIRST goes with periods of one length"},
-		{ratelimit.Fixed(5, day).Offset(day), nil, "OFFSET has to be shorter than the period"},
+		{ratelimit.Fixed(5, day).Offset(day), nil, "OFFSET must be shorter than the period"},
 		{ratelimit.Fixed(5, day).Offset(-time.Hour), nil, "OFFSET takes a length of time"},
 		{ratelimit.Rate(5, day), []ratelimit.LimitOption{ratelimit.Force(), ratelimit.UpTo()}, "syntax error near 'UPTO': cannot go with FORCE"},
 		{ratelimit.Rate(5, day), []ratelimit.LimitOption{ratelimit.Ban(time.Hour), ratelimit.MaxWait(time.Hour)}, "cannot go with"},

@@ -13,7 +13,7 @@ import (
 )
 
 // AOF returns the commands that were appended to the append-only file since it was
-// last rewritten, but for SELECT. What a killed server wrote half of is no command,
+// last rewritten, except SELECT. What a killed server wrote half of is no command,
 // for a server that loads the file either.
 func (s *Server) AOF() [][]string {
 	s.t.Helper()

@@ -68,7 +68,7 @@ func (s *Server) dial() *resp.Conn {
 }
 
 // Do sends one command on a connection of its own and returns the reply, which may
-// be an error. It is for administration: every call connects anew.
+// be an error. It is for administration: every call opens a new connection.
 func (s *Server) Do(args ...string) resp.Value {
 	s.t.Helper()
 	c := s.dial()

@@ -114,7 +114,7 @@ func (o *options) complete() error {
 	return nil
 }
 
-// commandLine is what follows the program's name. It writes the configuration file anew,
+// commandLine is what follows the program's name. It writes the configuration file again,
 // unless there is to be none, or the one that is there is to be kept.
 func (o *options) commandLine(s *Server) ([]string, error) {
 	if o.noFile {

@@ -29,7 +29,7 @@ func (s *Server) Stream() *Stream {
 }
 
 // Drain returns the commands that were replicated since the last Drain, in order and
-// as they came but for the upkeep of the link (PING, REPLCONF, SELECT).
+// as they came, except those that keep up the link (PING, REPLCONF, SELECT).
 func (st *Stream) Drain() [][]string {
 	st.s.t.Helper()
 	// PUBLISH is replicated and changes no data: it marks how far to read.

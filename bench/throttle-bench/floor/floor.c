@@ -26,7 +26,7 @@ static const char *const names[FIELDS] = {
     "limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow",
 };
 
-// Commands read the value that the benchmark has SET; one that allows writes it anew, as
+// Commands read the value that the benchmark has SET; one that allows writes it again, as
 // long as it was, where it lies. What was written is counted, for the save points.
 static int call(Ctx *ctx, String *name, int limited, int fields) {
   Key *key = OpenKey(ctx, name, limited ? READ : READ | WRITE);
