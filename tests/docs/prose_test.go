@@ -1,0 +1,289 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/yuin/goldmark"
+	markdown "github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extensionast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/text"
+
+	"redis-throttle/module/command"
+)
+
+// longestSentence is in words. A sentence in Go's or Redis's documentation rarely has more.
+const longestSentence = 40
+
+// unplain are patterns that make readers stop, and what to write instead.
+var unplain = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`^Who\b[^?]*$`), `a noun as subject: "A caller that ..."`},
+	{regexp.MustCompile(`(?i)\bwhoever\b`), `"a caller that", "anyone who"`},
+	{regexp.MustCompile(`(?i)\b(for|only|from|to|than|unless) who [a-z]+s\b`), `"a caller that ..."`},
+	{regexp.MustCompile(`(?i)\b(as|how) things (are|stand|stood)\b`), `"after this call", "the current state"`},
+	{regexp.MustCompile(`(?i)\bcome what may\b`), `"always", "even if ..."`},
+	{regexp.MustCompile(`^There is nothing to\b`), `who does what: "The server does not check ..."`},
+	{regexp.MustCompile(`(?i)\bof all or (of )?none\b`), `"all of them or none"`},
+	{regexp.MustCompile(`(?i)\bbut for\b`), `"except for"`},
+	{regexp.MustCompile(`(?i)\b(thereof|whence|lest)\b`), `plain words`},
+	{regexp.MustCompile(`(?i)\bfor want of\b`), `"because there is no ..."`},
+	{regexp.MustCompile(`(?i)\bof( [^ .,;:()]+){1,4} of( [^ .,;:()]+){1,4} of\b`), `fewer "of": a verb, or two sentences`},
+}
+
+// Every Markdown file, every comment of something exported and every text that the server
+// shows is in plain English, as far as patterns can tell.
+func TestProseIsPlain(t *testing.T) {
+	t.Parallel()
+	root := rootDir(t)
+	for path, paragraphs := range prose(t, root) {
+		for _, p := range paragraphs {
+			for _, sentence := range sentences(p) {
+				if problem := problemOf(sentence); problem != "" {
+					t.Errorf("%s: %s\n\t%s", path, problem, sentence)
+				}
+			}
+		}
+	}
+}
+
+// The old texts are found, and plain ones are not.
+func TestProseThatIsNotPlainIsFound(t *testing.T) {
+	t.Parallel()
+	for _, old := range []string{
+		"Who keeps asking stays out; who stops waits no longer than an empty bucket takes.",
+		"It shuts out for a while whoever goes too far.",
+		"Five attempts, and an hour's pause for who tries a sixth time.",
+		"0 takes nothing and tells how things stand.",
+		"The cost is charged come what may.",
+		"There is nothing to prove that a caller has waited.",
+		"Takes units of up to eight limits at one instant, of all or of none.",
+		"Each one imports only what stands above it, but for the commands.",
+		"The lowest of the numbers of the entries of a window.",
+		strings.Repeat("word ", longestSentence+1),
+	} {
+		assert.NotEmpty(t, problemOf(old), old)
+	}
+	for _, plain := range []string{
+		"A caller that keeps retrying stays blocked.",
+		"Who may call this command?",
+		"CL.LEASES shows who holds leases.",
+		"Charges up to eight limits atomically: all of them or none.",
+		"The end of a window of one hour.",
+	} {
+		assert.Empty(t, problemOf(plain), plain)
+	}
+}
+
+func problemOf(sentence string) string {
+	for _, u := range unplain {
+		if found := u.pattern.FindString(sentence); found != "" {
+			return "\"" + found + "\": write " + u.instead
+		}
+	}
+	if words := len(strings.Fields(sentence)); words > longestSentence {
+		return "a sentence that is too long: make it two"
+	}
+	return ""
+}
+
+var sentenceEnd = regexp.MustCompile(`[.!?]["')\]*]*\s+|;\s+`)
+
+func sentences(paragraph string) (all []string) {
+	for len(paragraph) > 0 {
+		end := sentenceEnd.FindStringIndex(paragraph)
+		if end == nil {
+			end = []int{len(paragraph), len(paragraph)}
+		}
+		all = append(all, strings.TrimSpace(paragraph[:end[1]]))
+		paragraph = paragraph[end[1]:]
+	}
+	return all
+}
+
+// prose is the paragraphs of each file.
+func prose(t testing.TB, root string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if slices.Contains([]string{"build", "run", ".git", "node_modules", "testdata", "results"}, d.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		switch {
+		case err != nil:
+			return err
+		case strings.HasSuffix(path, ".md"):
+			all[name] = paragraphsOfMarkdown(source)
+		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+			all[name] = paragraphsOfGo(t, path, source)
+		}
+		return nil
+	}))
+	for _, c := range command.All {
+		all["COMMAND DOCS "+c.Name] = []string{c.Summary, c.Complexity}
+	}
+	all["errors in module/command"] = errorTexts(t)
+	require.Greater(t, len(all), 100)
+	return all
+}
+
+// paragraphsOfMarkdown leaves out blocks of code; code in a line is one word.
+func paragraphsOfMarkdown(source []byte) (all []string) {
+	tree := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
+	_ = markdown.Walk(tree, func(n markdown.Node, entering bool) (markdown.WalkStatus, error) {
+		switch n.(type) {
+		case *markdown.Paragraph, *markdown.TextBlock, *markdown.Heading, *extensionast.TableCell:
+			if entering {
+				all = append(all, plainWithoutCode(n, source))
+			}
+			return markdown.WalkSkipChildren, nil
+		}
+		return markdown.WalkContinue, nil
+	})
+	return all
+}
+
+func plainWithoutCode(n markdown.Node, source []byte) string {
+	var b strings.Builder
+	_ = markdown.Walk(n, func(n markdown.Node, entering bool) (markdown.WalkStatus, error) {
+		switch n := n.(type) {
+		case *markdown.CodeSpan:
+			if entering {
+				b.WriteString("CODE")
+			}
+			return markdown.WalkSkipChildren, nil
+		case *markdown.Text:
+			if entering {
+				b.Write(n.Segment.Value(source))
+				if n.SoftLineBreak() {
+					b.WriteByte(' ')
+				}
+			}
+		}
+		return markdown.WalkContinue, nil
+	})
+	return b.String()
+}
+
+// paragraphsOfGo is what go doc shows: comments of packages and of what they export.
+func paragraphsOfGo(t testing.TB, path string, source []byte) (all []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.ParseComments)
+	require.NoError(t, err)
+	add := func(groups ...*ast.CommentGroup) {
+		for _, group := range groups {
+			if group != nil {
+				all = append(all, paragraphsOfComment(group.Text())...)
+			}
+		}
+	}
+	add(file.Doc)
+	for _, declaration := range file.Decls {
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() {
+				add(d.Doc)
+			}
+		case *ast.GenDecl:
+			exported := false
+			for _, spec := range d.Specs {
+				names, comments := namesOf(spec)
+				if slices.ContainsFunc(names, func(n *ast.Ident) bool { return n.IsExported() }) {
+					exported = true
+					add(comments...)
+				}
+			}
+			if exported {
+				add(d.Doc)
+			}
+		}
+	}
+	return all
+}
+
+// namesOf is what a specification declares, and its comments, those of exported fields included.
+func namesOf(spec ast.Spec) (names []*ast.Ident, comments []*ast.CommentGroup) {
+	switch s := spec.(type) {
+	case *ast.ValueSpec:
+		return s.Names, []*ast.CommentGroup{s.Doc, s.Comment}
+	case *ast.TypeSpec:
+		comments = []*ast.CommentGroup{s.Doc, s.Comment}
+		var fields *ast.FieldList
+		switch kind := s.Type.(type) {
+		case *ast.StructType:
+			fields = kind.Fields
+		case *ast.InterfaceType:
+			fields = kind.Methods
+		default:
+			return []*ast.Ident{s.Name}, comments
+		}
+		for _, field := range fields.List {
+			if slices.ContainsFunc(field.Names, func(n *ast.Ident) bool { return n.IsExported() }) {
+				comments = append(comments, field.Doc, field.Comment)
+			}
+		}
+		return []*ast.Ident{s.Name}, comments
+	}
+	return nil, nil
+}
+
+func paragraphsOfComment(source string) (all []string) {
+	doc := new(comment.Parser).Parse(source)
+	var collect func([]comment.Block)
+	collect = func(blocks []comment.Block) {
+		for _, block := range blocks {
+			switch b := block.(type) {
+			case *comment.Paragraph:
+				all = append(all, plainOfComment(b.Text))
+			case *comment.List:
+				for _, item := range b.Items {
+					collect(item.Content)
+				}
+			}
+		}
+	}
+	collect(doc.Content)
+	return all
+}
+
+func plainOfComment(parts []comment.Text) string {
+	var b strings.Builder
+	for _, part := range parts {
+		switch p := part.(type) {
+		case comment.Plain:
+			b.WriteString(string(p))
+		case comment.Italic:
+			b.WriteString(string(p))
+		case *comment.DocLink:
+			b.WriteString(plainOfComment(p.Text))
+		case *comment.Link:
+			b.WriteString(plainOfComment(p.Text))
+		}
+	}
+	return strings.ReplaceAll(b.String(), "\n", " ")
+}
