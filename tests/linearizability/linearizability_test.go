@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -86,15 +88,23 @@ func (s *scene) requireLinearizable(h *history) {
 	}
 }
 
-// show logs the history of a key.
-func (s *scene) show(h *history, key string) {
-	operations := slices.Clone(h.operations)
-	for _, op := range operations {
-		if o := op.Input.(*operation); o.of == nil || o.of.name() == key {
+// show logs what is known of the history of an object up to where no order explains it.
+func (s *scene) show(h *history, name string) {
+	show := func(operations []porcupine.Operation) {
+		for _, op := range operations {
 			out := op.Output.(*outcome)
-			s.Logf("%d to %d: client %d: %v: %v %v", op.Call, op.Return, op.ClientId, o, out.reply, map[bool]string{true: "no reply"}[out.unknown])
+			s.Logf("%d to %d: client %d: %v: %v %v", op.Call, op.Return, op.ClientId, op.Input, out.reply,
+				map[[2]bool]string{{true, false}: "no reply", {false, true}: "refused"}[[2]bool{out.unknown, out.refused}])
 		}
 	}
+	order, states, rest := h.longest(name)
+	s.Logf("an order that explains %d operations:", len(order))
+	show(order[max(0, len(order)-30):])
+	for _, state := range states {
+		s.Logf("then it is %d: %v", state.nowNs, state.object)
+	}
+	s.Log("the first that are not in it:")
+	show(rest[:min(len(rest), 15)])
 }
 
 func TestConcurrentCallsAreLinearizable(t *testing.T) {
@@ -312,4 +322,59 @@ func TestWritesThatAreLostAreFoundOut(t *testing.T) {
 // A takeover that loses also what the replica is known to have had.
 func TestATakeoverThatForgetsMoreIsFoundOut(t *testing.T) {
 	requireNotLinearizable(t, func(s *scene) *history { return s.takeOver(true, true) })
+}
+
+// A call on several keys that charges all of them but the last.
+func TestACallOnSeveralKeysThatIsHalfChargedIsFoundOut(t *testing.T) {
+	requireNotLinearizable(t, func(s *scene) *history {
+		var sent atomic.Int64
+		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
+			if isOfSeveral(words) && sent.Add(1)%10 == 0 {
+				words = slices.Clone(words)
+				keys, _ := strconv.Atoi(words[1])
+				words[1+keys] += ":elsewhere"
+			}
+			return c.Do(words...)
+		}
+		return s.run(s.clock.Start(), nothing)
+	})
+}
+
+// One lease more than there are slots.
+func TestALeaseTooManyIsFoundOut(t *testing.T) {
+	requireNotLinearizable(t, func(s *scene) *history {
+		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
+			if words[0] != "CL.LEASE" {
+				return c.Do(words...)
+			}
+			words = slices.Clone(words)
+			slots, _ := strconv.Atoi(words[3])
+			words[3] = strconv.Itoa(slots + 1)
+			v, err := c.Do(words...)
+			if len(v.Elems) == 6 { // which is what it says
+				v.Elems[1].Int--
+				v.Elems[2].Int = max(0, v.Elems[2].Int-1)
+			}
+			return v, err
+		}
+		return s.run(s.clock.Start(), nothing)
+	})
+}
+
+// A renewal of a lease that has lapsed.
+func TestALeaseThatIsRevivedIsFoundOut(t *testing.T) {
+	requireNotLinearizable(t, func(s *scene) *history {
+		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
+			v, err := c.Do(words...)
+			if words[0] != "CL.RENEW" || len(v.Elems) != 6 || v.Elems[0].Int == 0 {
+				return v, err
+			}
+			v, err = c.Do("CL.LEASE", words[1], "SLOTS", "1000", "ID", words[3], "TTL", words[5], "COMPACT")
+			if len(v.Elems) == 6 {
+				v.Elems[1].Int, v.Elems[2].Int = -1, -1
+			}
+			return v, err
+		}
+		return s.run(s.clock.Start(), nothing)
+	})
 }

@@ -271,12 +271,18 @@ func (c *client) call() {
 		if asking {
 			_, _ = c.conn.Do("ASKING")
 		}
+		id := int64(-1)
+		if crash {
+			if v, err := c.conn.Do("CLIENT", "ID"); err == nil {
+				id = v.Int
+			}
+		}
 		began := c.history.now()
 		if crash {
 			_ = c.conn.Send(o.words...)
 			_ = c.conn.Flush()
 			c.hangUp()
-			c.history.noteUntil(c.id, o, began, never, &outcome{unknown: true})
+			c.history.noteUntil(c.id, o, began, c.gone(o, to, id), &outcome{unknown: true})
 			return
 		}
 		v, err := c.ask(o.words)
@@ -317,6 +323,25 @@ func (c *client) call() {
 		}
 	}
 	c.t.Errorf("%q: nobody answers", o.words)
+}
+
+// gone is until when a call of which the reply is not read may have happened. One that may stand in line
+// keeps others waiting meanwhile, and the checker busy: until the server knows its client no more.
+func (c *client) gone(o *operation, addr string, id int64) int64 {
+	for deadline := time.Now().Add(patience); o.exit != nil && time.Now().Before(deadline); {
+		if !c.dial(addr) {
+			break
+		}
+		v, err := c.conn.Do("CLIENT", "LIST", "ID", fmt.Sprint(id))
+		if err != nil || v.IsError() {
+			c.hangUp()
+			break
+		}
+		if v.Text == "" {
+			return c.history.now()
+		}
+	}
+	return never
 }
 
 // integers are those of a reply.

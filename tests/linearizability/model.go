@@ -8,6 +8,7 @@
 package linearizability
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"hash/maphash"
@@ -197,12 +198,7 @@ func (h *history) check() (failed []string, err error) {
 		}
 	}
 	for name, subject := range subjects {
-		var operations []porcupine.Operation
-		for _, op := range h.operations {
-			if of := op.Input.(*operation).of; of == nil || of.name() == name {
-				operations = append(operations, op)
-			}
-		}
+		operations := h.operationsOf(name)
 		switch porcupine.CheckOperationsTimeout(model(subject.begin(), h.beginsNs, mayLose), operations, patience) {
 		case porcupine.Illegal:
 			failed = append(failed, name)
@@ -211,4 +207,51 @@ func (h *history) check() (failed []string, err error) {
 		}
 	}
 	return failed, nil
+}
+
+// operationsOf are those that concern an object.
+func (h *history) operationsOf(name string) (operations []porcupine.Operation) {
+	for _, op := range h.operations {
+		if of := op.Input.(*operation).of; of == nil || of.name() == name {
+			operations = append(operations, op)
+		}
+	}
+	return operations
+}
+
+// longest is the longest order that explains a history up to some instant, the states at its end, and the
+// first operations that are not in it.
+func (h *history) longest(name string) (order []porcupine.Operation, states []*state, rest []porcupine.Operation) {
+	operations := h.operationsOf(name)
+	var begin object
+	for _, op := range operations {
+		if of := op.Input.(*operation).of; of != nil {
+			begin = of.begin()
+		}
+	}
+	_, info := porcupine.CheckOperationsVerbose(model(begin, h.beginsNs, false), operations, patience)
+	for _, orders := range info.PartialLinearizationsOperations() {
+		for _, o := range orders {
+			if len(o) > len(order) {
+				order = o
+			}
+		}
+	}
+	states = []*state{newState(h.beginsNs, begin, false, nil)}
+	contained := map[any]bool{}
+	for _, op := range order {
+		contained[op.Input] = true
+		var after []*state
+		for _, s := range states {
+			after = append(after, s.next(op.Input.(*operation), op.Output.(*outcome))...)
+		}
+		states = after
+	}
+	for _, op := range operations {
+		if !contained[op.Input] {
+			rest = append(rest, op)
+		}
+	}
+	slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	return order, states, rest
 }

@@ -158,7 +158,7 @@ func (l *Leases) free(nowNs, slots int64, others int) int64 {
 
 func (l *Leases) limited(nowNs, slots int64, others int) LeaseReply {
 	reply := LeaseReply{Limited: 1, Limit: slots, Remaining: l.free(nowNs, slots, others)}
-	if held := l.held(nowNs); len(held) > 0 && slots <= int64(len(held)) {
+	if held := l.held(nowNs); len(held) > 0 && reply.Remaining == 0 {
 		reply.RetryAfterMs = n(l.endsMs[held[0]]).times(n(millisecond)).minus(n(nowNs)).overUp(n(millisecond)).Int64()
 	}
 	return reply
@@ -240,7 +240,6 @@ func (l *Leases) LetIn(nowNs int64, number int) (reply LeaseReply, ok bool) {
 		return reply, false
 	}
 	reply, _ = l.take(nowNs, l.lineSlots, 0, w.TTL, w.ID)
-	reply.Remaining = l.free(nowNs, l.lineSlots, len(l.line)-1)
 	l.line = slices.Clone(l.line[1:])
 	return reply, true
 }
@@ -252,7 +251,7 @@ func (l *Leases) TimesOut(nowNs int64, number int) (reply LeaseReply, ok bool) {
 		return reply, false
 	}
 	l.Leave(nowNs, number)
-	return l.limited(nowNs, l.lineSlots, len(l.line)), true
+	return l.limited(nowNs, l.lineSlots, 0), true
 }
 
 // Leave is a caller that leaves the line.
