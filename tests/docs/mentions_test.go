@@ -103,6 +103,7 @@ var shellLines = map[string]func(t *testing.T, words []string){
 	"redis_exporter": hasFiles,                      // TestExporterRunsTheScript
 	"docker":         hasDockerfiles,                // needs an engine
 	"git":            func(*testing.T, []string) {}, // needs the network
+	"kubectl":        func(*testing.T, []string) {}, // needs a cluster; tests/manifests reads the file
 }
 
 func TestShellLinesAreCommandsThatExist(t *testing.T) {
