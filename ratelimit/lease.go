@@ -37,8 +37,9 @@ func (w leaseWait) timeout() time.Duration { return time.Duration(w) }
 // Limiter.Wait says of connections and read timeouts holds here as well.
 func WaitForSlot(d time.Duration) LeaseOption { return leaseWait(d) }
 
-// TakeLease sends CL.LEASE: it takes one of the slots of key under id, for ttl. The same id
-// again renews its lease and takes no second slot. Most programs want Lease, which renews by itself.
+// TakeLease sends CL.LEASE: it takes one of the slots of key (0 or more) under id (1 to 512 bytes) for
+// ttl (1 ms to 100 years, in whole milliseconds). The same id again renews its lease and takes no second
+// slot. The key must not be that of a limit. Most programs want Lease, which renews by itself.
 func (l *Limiter) TakeLease(ctx context.Context, key string, slots int64, ttl time.Duration, id string, opts ...LeaseOption) *Reply[LeaseResult] {
 	const name = "CL.LEASE"
 	args := []any{name, key, "SLOTS", slots, "TTL", waitWord(ttl), "ID", id}
@@ -56,13 +57,14 @@ func (l *Limiter) TakeLease(ctx context.Context, key string, slots int64, ttl ti
 	return send(ctx, client, repeatable, parseLease, append(args, compact)...)
 }
 
-// RenewLease sends CL.RENEW: the lease of id lasts for ttl from now on. One that has lapsed is
-// lost, as its slot may be somebody else's: the result is Limited then.
+// RenewLease sends CL.RENEW: the lease of id lasts for ttl from now on, as in TakeLease. One that has
+// lapsed is lost, since its slot may be somebody else's: the result is Limited then.
 func (l *Limiter) RenewLease(ctx context.Context, key, id string, ttl time.Duration) *Reply[LeaseResult] {
 	return send(ctx, l.client, repeatable, parseLease, "CL.RENEW", key, "ID", id, "TTL", waitWord(ttl), compact)
 }
 
-// ReleaseLeases sends CL.RELEASE: it gives slots back. The result is how many of them were held.
+// ReleaseLeases sends CL.RELEASE: it gives back the slots of ids, one or more. The result is how many of
+// them were held. An id that holds none is no error.
 func (l *Limiter) ReleaseLeases(ctx context.Context, key string, ids ...string) *Reply[int64] {
 	args := []any{"CL.RELEASE", key, "ID"}
 	for _, id := range ids {
@@ -109,8 +111,9 @@ type Lease struct {
 	err     error
 }
 
-// Lease takes one of the slots of key and keeps it until Release. Without a free slot, or within
-// the time of WaitForSlot, the error is a *LimitedError. If the process dies, the slot is free after ttl.
+// Lease takes one of the slots of key and keeps it until Release. If no slot is free, nor becomes free within
+// the time of WaitForSlot, the error is a *LimitedError. If the process dies, the slot is free after ttl, which
+// should be a few times what a renewal may be late. The ranges are those of TakeLease.
 // When ctx ends the lease is no longer renewed; a call that still waits for a slot then leaves it to others.
 //
 //	lease, err := limiter.Lease(ctx, "reports:"+tenant, 3, time.Minute)
@@ -154,7 +157,7 @@ func (l *Limiter) Lease(ctx context.Context, key string, slots int64, ttl time.D
 	}
 	lease := &Lease{limiter: l, key: key, id: id, ttl: ttl}
 	lease.ctx, lease.cancel = context.WithCancelCause(ctx)
-	lease.expiry = time.AfterFunc(time.Until(r.began.Add(ttl)), lease.lost)
+	lease.expiry = time.AfterFunc(time.Until(r.began.Add(believed(ttl))), lease.lost)
 	go lease.renew()
 	return lease, nil
 }
@@ -182,6 +185,10 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.err
 }
 
+// believed is how long a holder takes a lease for its own. It is a little less than the ttl, since timers of a busy process
+// are late.
+func believed(ttl time.Duration) time.Duration { return ttl - ttl/20 }
+
 func (l *Lease) lost() { l.cancel(ErrLeaseLost) }
 
 // renew ends with the Context. One that is under way when the lease is released takes no slot: CL.RENEW
@@ -203,7 +210,7 @@ func (l *Lease) renew() {
 			return
 		default:
 			pause = l.ttl / 3
-			l.expiry.Reset(time.Until(sent.Add(l.ttl)))
+			l.expiry.Reset(time.Until(sent.Add(believed(l.ttl))))
 		}
 	}
 }

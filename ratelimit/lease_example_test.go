@@ -40,6 +40,31 @@ func ExampleLimiter_Lease() {
 	// all 2 slots are taken
 }
 
+// Which exports run, and how many callers wait.
+func ExampleLimiter_Leases() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client)
+
+	if _, err := limiter.TakeLease(ctx, "exports:listed", 2, time.Minute, "export:17").Result(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	leases, err := limiter.Leases(ctx, "exports:listed", 10).Result()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(leases.Held, "held,", leases.Waiting, "waiting")
+	for _, lease := range leases.Leases {
+		fmt.Println(lease.ID, lease.Lasts > 0)
+	}
+	// Output:
+	// 1 held, 0 waiting
+	// export:17 true
+}
+
 // Five requests of a tenant at a time.
 func ExampleConcurrency() {
 	client := redis.NewClient(&redis.Options{Addr: addr})

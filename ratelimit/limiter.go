@@ -1,6 +1,6 @@
 // Package ratelimit is the Go client of redis-throttle: typed calls of its commands
-// over any go-redis client, net/http middleware that answers 429 with the RateLimit
-// header fields, and a retry loop that honours what the server replied.
+// over any go-redis client, leases that renew themselves, net/http middleware that answers
+// 429 with the RateLimit header fields, and a retry loop that honours what the server replied.
 //
 // Limits are values, defined once and given with every call on a key:
 //
@@ -83,8 +83,8 @@ func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, opts ..
 	return ask(ctx, l.client, charges, "CL.REFUND", key, withoutSpare(limits), limitOptions(opts))
 }
 
-// Ban sends CL.BAN: every call on key is limited for d, whatever its limits would say. A ban
-// is never shortened, but 0 lifts it. The result is for how long the key is banned now.
+// Ban sends CL.BAN: every call on key is limited for d, in whole milliseconds, whatever its limits
+// would say. A ban is never shortened, but 0 lifts it. The result is for how long the key is banned now.
 func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) *Reply[time.Duration] {
 	return send(ctx, l.client, repeatable, parseBan, "CL.BAN", key, waitWord(d))
 }

@@ -38,7 +38,7 @@ func Strict() LimitOption { return words{"STRICT"} }
 // tells whether the units were there, Result.Granted how many were charged.
 func Force() LimitOption { return words{"FORCE"} }
 
-// Ban makes a call that is limited ban its key for d: until then every call on the key is
+// Ban makes a call that is limited ban its key for d, in whole milliseconds: until then every call on the key is
 // limited (Result.Banned), and writes nothing. It does not go with MaxWait.
 func Ban(d time.Duration) LimitOption { return words{"BAN", waitWord(d)} }
 
