@@ -10,7 +10,7 @@ import (
 // the limit holds.
 const Never time.Duration = -1
 
-// Result is how a call went, and the state of the limit that decided after it.
+// Result is the outcome of a call, and the state after it of the limit that decided.
 // Times are those of the server when it answered, rounded up to a millisecond (with
 // Throttle, to a second).
 type Result struct {
