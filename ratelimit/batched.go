@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Refunder gives units back: a Limiter, or what stands before one.
+// Refunder returns units. It is a Limiter, or a Decider in front of one.
 type Refunder interface {
 	GiveBack(ctx context.Context, key string, limits Limits, units int64) error
 }
 
-// GiveBack is Refund, and whether it went wrong.
+// GiveBack is Refund, but returns only the error.
 func (l *Limiter) GiveBack(ctx context.Context, key string, limits Limits, units int64) error {
 	_, err := l.Refund(ctx, key, limits, Cost(units)).Result()
 	return err
@@ -30,7 +30,7 @@ func giveBack(ctx context.Context, next Decider, key string, limits Limits, unit
 	return errors.New("ratelimit: the limiter has no GiveBack")
 }
 
-// Batching is how a Batched goes about it. The zero Batching is a good one.
+// Batching configures a Batched. The zero Batching is a good default.
 type Batching struct {
 	// Units is how many units of a key are held at most; 100 when 0.
 	Units int64
@@ -56,8 +56,8 @@ const (
 	reported = time.Millisecond
 )
 
-// Batched takes units of a key from the server by the batch (UPTO) and hands them out in process,
-// for keys that are asked about thousands of times a second. Callers that come at the same time
+// Batched takes batches of units from the server (UPTO) and hands them out in the process.
+// Use it for keys with thousands of calls a second. Callers that come at the same time
 // share one call to the server.
 //
 // # What holds
@@ -87,8 +87,8 @@ const (
 // they are used up, and shrink to what was used when they are not, so a key that is asked about
 // less than once in MaxAge is not batched.
 //
-// What is left after MaxAge is given back, and Close gives back the rest, with CL.REFUND. Units
-// that the limit would count no longer are not: they have come back by themselves. A process that
+// Units that are left after MaxAge are returned with CL.REFUND, and Close returns the rest. Units
+// that the limit no longer counts are not returned, because they have come back by themselves. A process that
 // crashes leaves its units charged, as if it had handed them out.
 //
 // # What is not batched

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Bucket is one Rate of one key in the shape of Limiter of golang.org/x/time/rate: a
-// program that limits itself in process shares the limit with others when it takes
-// NewBucket in place of rate.NewLimiter. On its own a Bucket decides as that does, with
-// these differences:
+// Bucket is one Rate on one key, with the methods of Limiter in golang.org/x/time/rate. A
+// program that uses NewBucket instead of rate.NewLimiter shares its limit with other
+// processes. Used by one process alone, a Bucket decides like a rate.Limiter, with these
+// differences:
 //
 //   - The clock is the server's. The instants given to AllowN, ReserveN, DelayFrom and
-//     CancelAt say what time it is for the caller, and decide about nothing else.
+//     CancelAt are the caller's time, and have no other effect on decisions.
 //   - Every call is a round trip, and can fail: see OnError and FailClosed.
 //   - Delays are rounded up to a millisecond, and count from the reply.
-//   - 0 units are always there, also while others wait.
+//   - 0 units are always available, even while others wait.
 //
 // A Bucket is safe for concurrent use.
 type Bucket struct {

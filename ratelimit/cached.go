@@ -14,15 +14,14 @@ import (
 // its RetryAfter is over. A caller that keeps asking while it is limited then costs the server
 // nothing.
 //
-// The same call is one with the same key, limits and options: a call that costs 5 may be limited
-// while one that costs 1 is not, so each has its own denial. Only what the server said is
-// remembered, and never: calls that were let through, errors, denials that no waiting ends
-// (Never), and calls with options that charge a denied call (Strict, Force), which all go to the
-// server.
+// Two calls are the same if they have the same key, limits and options. A call that costs 5 may be
+// limited while one that costs 1 is not, so each has its own denial. Only denials by the server are
+// remembered. Allowed calls, errors, denials that no waiting ends (Never), and calls with options
+// that charge a denied call (Strict, Force) all go to the server.
 //
-// Until the RetryAfter of a denial is over Cached does not learn that units were given back, or
-// that somebody deleted the key: it is strict for that long at most. A raised limit is another
-// limit, and has no denials. The server does not count denials it is not asked about: INFO and
+// Until the RetryAfter of a denial is over, Cached does not notice that units were returned or
+// that the key was deleted. It may be too strict for that long at most. A raised limit is a different
+// limit and has no denials. The server does not count denials that Cached answers, so INFO and
 // CL.TOP show fewer.
 //
 // In a remembered Result RetryAfter, ResetAfter and NextAfter are counted down, by a clock that

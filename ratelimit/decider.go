@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Decider decides about one call on a key: a Limiter, or what stands before one, such as a cache of
-// denials. The middleware takes any.
+// Decider decides one call on a key. It is a Limiter, or something in front of one, such as a cache of
+// denials. The middleware takes any Decider.
 type Decider interface {
 	Decide(ctx context.Context, key string, limits Limits, opts ...LimitOption) (Result, error)
 }

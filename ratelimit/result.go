@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a call that no waiting makes possible: it costs more than
+// Never is the RetryAfter of a call that can never succeed, because it costs more than
 // the limit holds.
 const Never time.Duration = -1
 
@@ -35,7 +35,7 @@ type Result struct {
 	ResetAfter time.Duration
 	// NextAfter is the time until there is one unit more, 0 when the limit is full.
 	NextAfter time.Duration
-	// Granted is how many units were charged; negative, how many were given back.
+	// Granted is how many units were charged. If it is negative, units were returned.
 	Granted int64
 	// Wait is how long the caller has to hold its request (Limit with MaxWait), or how
 	// long it has waited (Wait).

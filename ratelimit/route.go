@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// Route is the limits of some of the requests to a Middleware.
+// Route has the limits for some requests to a Middleware.
 type Route struct {
-	// Pattern says which requests, as http.ServeMux takes it: "POST /orders/{id}", "/files/". A path is
+	// Pattern selects the requests, in the syntax of http.ServeMux: "POST /orders/{id}", "/files/". A path is
 	// cleaned before it is matched, so that "//files/../files/x" is no way around "/files/". A host in the
 	// pattern is one: clients write into a request what host they like.
 	Pattern string
