@@ -44,7 +44,7 @@ type counts struct {
 	disconnected, killed, paused                     atomic.Int64
 	saved, rewritten, flushed, swapped, meddled      atomic.Int64
 	nested, longWaits, longWaitsLeft, calledOff      atomic.Int64
-	visits                                           atomic.Int64
+	visits, leased, leaseLimited, ofKeys             atomic.Int64
 }
 
 // startOrdeal begins it. The replica is one that follows all the time, or nil.
@@ -132,7 +132,14 @@ func (o *ordeal) caller(c *resp.Conn) error {
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	calls := make([][]string, 1+rand.IntN(16))
 	for i := range calls {
-		calls[i] = callFor(rand.IntN(soakKeys), rnd)
+		switch rand.IntN(8) {
+		case 0:
+			calls[i] = callOfKeys(rnd)
+		case 1:
+			calls[i] = callOfLeases(rnd)
+		default:
+			calls[i] = callFor(rand.IntN(soakKeys), rnd)
+		}
 	}
 	if rand.IntN(100) == 0 {
 		for _, call := range calls {
@@ -148,10 +155,43 @@ func (o *ordeal) caller(c *resp.Conn) error {
 	return o.ask(c, calls)
 }
 
-// waiter blocks on one of a few keys until its unit has come, or not at all.
+// callOfKeys is a CL.MLIMIT of some keys that single calls are about, too.
+func callOfKeys(rnd *rand.Rand) []string {
+	call := []string{"CL.MLIMIT", strconv.Itoa(1 + rnd.IntN(4))}
+	first := 5 * rnd.IntN(soakKeys/5-4) // those of CL.LIMIT
+	for i := 0; len(call) < 2+int(call[1][0]-'0'); i += 5 {
+		call = append(call, fmt.Sprintf("key:%d", first+i))
+	}
+	call = append(call, strings.Fields(randomStacks[rnd.IntN(len(randomStacks))])...)
+	return append(call, [][]string{nil, {"ANY"}, {"STRICT"}, {"FORCE"}, {"UPTO"}, {"ANY", "FORCE"}}[rnd.IntN(6)]...)
+}
+
+// callOfLeases takes, prolongs, gives back or looks at leases, some of which lapse and some of which last.
+func callOfLeases(rnd *rand.Rand) []string {
+	key, id := fmt.Sprintf("leases:%d", rnd.IntN(20)), strconv.Itoa(rnd.IntN(30))
+	ttl := []string{"20ms", "300ms", "2s", "1h"}[rnd.IntN(4)]
+	switch rnd.IntN(6) {
+	case 0:
+		return []string{"CL.RENEW", key, "ID", id, "TTL", ttl}
+	case 1:
+		return []string{"CL.RELEASE", key, "ID", id, "0", "1", "2"}
+	case 2:
+		return []string{"CL.LEASES", key}
+	}
+	return []string{"CL.LEASE", key, "SLOTS", strconv.Itoa(rnd.IntN(20)), "TTL", ttl, "ID", id}
+}
+
+// waiter blocks on one of a few keys until its unit or its slot has come, or not at all.
 func (o *ordeal) waiter(c *resp.Conn) error {
 	key := fmt.Sprintf("key:%d", rand.IntN(3)*5) // those of CL.LIMIT
-	return o.ask(c, [][]string{{"CL.WAIT", key, "RATE", "20/s", "BURST", "1", "TIMEOUT", "200ms"}})
+	call := []string{"CL.WAIT", key, "RATE", "20/s", "BURST", "1", "TIMEOUT", "200ms"}
+	switch rand.IntN(3) {
+	case 0:
+		call = []string{"CL.WAIT", fmt.Sprintf("windows:%d", rand.IntN(2)), "WINDOW", "3/100ms", "FIXED", "20/1s", "TIMEOUT", "200ms"}
+	case 1:
+		call = []string{"CL.LEASE", fmt.Sprintf("leases:%d", rand.IntN(2)), "SLOTS", "2", "TTL", "50ms", "ID", strconv.Itoa(rand.IntN(30)), "TIMEOUT", "200ms"}
+	}
+	return o.ask(c, [][]string{call})
 }
 
 // ask sends calls and judges the answers.
@@ -179,7 +219,18 @@ func (o *ordeal) judge(v resp.Value, squeezed bool) error {
 		o.count.wrongType.Add(1)
 		return nil
 	}
+	if known, limited := isAboutLeases(v); known {
+		if limited {
+			o.count.leaseLimited.Add(1)
+		} else {
+			o.count.leased.Add(1)
+		}
+		return nil
+	}
 	allowed, err := allowedIn(v)
+	if len(v.Elems) == fieldsOfMLimit {
+		o.count.ofKeys.Add(1)
+	}
 	if len(v.Elems) >= 18 && v.Elems[17].Int > 0 {
 		o.count.waited.Add(1)
 	}
@@ -189,6 +240,21 @@ func (o *ordeal) judge(v resp.Value, squeezed bool) error {
 		o.count.limited.Add(1)
 	}
 	return err
+}
+
+const fieldsOfMLimit = 22 // and their names
+
+// isAboutLeases knows replies of the commands about leases.
+func isAboutLeases(v resp.Value) (known, limited bool) {
+	switch {
+	case v.Kind == resp.Integer: // CL.RELEASE
+		return true, v.Int == 0
+	case v.Kind == resp.Array && len(v.Elems) == 6: // CL.LEASES
+		return v.Elems[0].Text == "held" && v.Elems[4].Text == "leases", v.Elems[1].Int == 0
+	case v.Kind == resp.Array && len(v.Elems) == 12:
+		return v.Elems[0].Text == "limited" && v.Elems[8].Text == "lease_ms", v.Elems[1].Int == 1
+	}
+	return false, false
 }
 
 const soakKeys = 3000
@@ -315,11 +381,11 @@ func (o *ordeal) info(section, field string) string {
 
 func (o *ordeal) String() string {
 	c := &o.count
-	return fmt.Sprintf("%d calls allowed, %d limited, %d waited, %d met a foreign value, %d no memory; "+
+	return fmt.Sprintf("%d calls allowed, %d limited, %d waited, %d on several keys, %d about leases granted, %d not, %d met a foreign value, %d no memory; "+
 		"%d nested calls; %d callers waited for hours to years, %d of them left; "+
 		"%d connections broken, %d of them killed; %d pauses, %d failovers called off, %d snapshots, %d rewrites, %d flushes, %d swaps, %d keys meddled with, %d evicted; "+
 		"%d first replicas came and went, %d further ones went on from a snapshot",
-		c.allowed.Load(), c.limited.Load(), c.waited.Load(), c.wrongType.Load(), c.outOfMemory.Load(),
+		c.allowed.Load(), c.limited.Load(), c.waited.Load(), c.ofKeys.Load(), c.leased.Load(), c.leaseLimited.Load(), c.wrongType.Load(), c.outOfMemory.Load(),
 		c.nested.Load(), c.longWaits.Load(), c.longWaitsLeft.Load(),
 		c.disconnected.Load(), c.killed.Load(), c.paused.Load(), c.calledOff.Load(),
 		c.saved.Load(), c.rewritten.Load(), c.flushed.Load(), c.swapped.Load(), c.meddled.Load(), o.s.InfoInt("stats", "evicted_keys"),
@@ -334,6 +400,7 @@ func (o *ordeal) requireEverythingHappened() {
 		"allowed": &c.allowed, "limited": &c.limited, "waited": &c.waited, "wrong type": &c.wrongType, "out of memory": &c.outOfMemory,
 		"killed": &c.killed, "paused": &c.paused, "saved": &c.saved, "rewritten": &c.rewritten, "flushed": &c.flushed,
 		"swapped": &c.swapped, "meddled": &c.meddled, "nested": &c.nested, "long waits": &c.longWaits, "left": &c.longWaitsLeft,
+		"leased": &c.leased, "lease limited": &c.leaseLimited, "several keys": &c.ofKeys,
 	} {
 		assert.Positive(o.t, n.Load(), name)
 	}

@@ -259,6 +259,7 @@ func (c *client) dial(addr string) bool {
 func (c *client) call() {
 	o := c.subjects[c.r.IntN(len(c.subjects))].operation(c.r)
 	crash := c.crashes > 0 && c.r.IntN(c.crashes) == 0 && o.words[0] != "CL.WAIT" // whose slot it would give back
+	crash = crash && (o.exit == nil || c.r.IntN(3) == 0)                          // the checker tries all ways of leaving
 	asking, to := false, ""
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if to == "" {
@@ -325,10 +326,11 @@ func (c *client) call() {
 	c.t.Errorf("%q: nobody answers", o.words)
 }
 
-// gone is until when a call of which the reply is not read may have happened. One that may stand in line
-// keeps others waiting meanwhile, and the checker busy: until the server knows its client no more.
+// gone is until when a call of which the reply is not read may have happened. One about leases makes others
+// wait, and the checker busy, so that is looked up: until the server knows its client no more.
 func (c *client) gone(o *operation, addr string, id int64) int64 {
-	for deadline := time.Now().Add(patience); o.exit != nil && time.Now().Before(deadline); {
+	_, aboutLeases := o.of.(*leased)
+	for deadline := time.Now().Add(patience); aboutLeases && time.Now().Before(deadline); {
 		if !c.dial(addr) {
 			break
 		}
