@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -27,6 +28,9 @@ type contender struct {
 	Call    string               `json:"command"`          // what is measured; skipped where the host does not have the command
 	Beside  string               `json:"beside,omitempty"` // the contender to compare it with; by default the floor of its kind
 	Also    []string             `json:"also,omitempty"`   // calls of the same command that are sent with each, and measured as part of it
+	Before  []string             `json:"before,omitempty"` // calls of other commands that are sent before and after each, so that
+	After   []string             `json:"after,omitempty"`  // its key stays as it was: execution times are without them, the rest with them
+	Keys    int                  `json:"keys,omitempty"`   // of so many keys at most, where they are large
 	Samples map[metric][]float64 `json:"samples" yaml:"-"` // one a round
 
 	Kind   string   `json:"-"` // of kinds
@@ -96,6 +100,25 @@ func decode[T any](source []byte) (value T) {
 	decoder.KnownFields(true)
 	must.Do(decoder.Decode(&value))
 	return value
+}
+
+// keys are those of a run that the contender uses.
+func (c contender) keys(ofRun int) int {
+	if c.Keys > 0 {
+		return min(c.Keys, ofRun)
+	}
+	return ofRun
+}
+
+// sequence is what is sent for each call that is measured.
+func (c contender) sequence() []string {
+	return slices.Concat(c.Before, []string{"{call}"}, c.Also, c.After)
+}
+
+// replies are what is wanted of that: nothing of calls before and after.
+func (c contender) replies() []string {
+	measured := slices.Repeat([]string{kinds[c.Kind].Reply}, 1+len(c.Also))
+	return slices.Concat(make([]string, len(c.Before)), measured, make([]string, len(c.After)))
 }
 
 // command is the name the server counts the call under.

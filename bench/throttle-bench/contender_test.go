@@ -25,9 +25,11 @@ func TestEveryContenderIsComplete(t *testing.T) {
 			assert.Contains(t, []string{"always", "never", ""}, kinds[c.Kind].Writes, c.Name)
 			assert.NotEmpty(t, c.Group, c.Name)
 			e := entrant{contender: c}
-			for _, call := range e.calls(slices.Concat([]string{"{call}"}, c.Setup, c.Keeps)) {
+			for _, call := range e.calls(slices.Concat(c.sequence(), c.Setup, c.Keeps)) {
 				assert.Empty(t, strings.Trim(strings.NewReplacer(" ", "", "{n}", "").Replace(fill(call, 0, 0)), allButBraces), "%s: an unknown placeholder in %s", c.Name, call)
 			}
+			assert.NotContains(t, strings.Join(slices.Concat([]string{""}, c.Before, c.After), "\n")+" ", "\n"+c.command()+" ", "%s: the server counts by command", c.Name)
+			assert.Len(t, c.replies(), len(c.sequence()), c.Name)
 			assert.Equal(t, c.Script != "", strings.Contains(strings.Join(append(c.Setup, c.Call), " "), "{sha}"), "%s: a script and its SHA go together", c.Name)
 			if c.Script != "" {
 				source, err := recipes.ReadFile("recipes/" + c.Script)

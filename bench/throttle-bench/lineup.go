@@ -157,7 +157,7 @@ func (e *entrant) each(ctx context.Context, n int, templates ...string) {
 
 // randomCalls are the calls to measure.
 func (e *entrant) randomCalls(calls, keys, pipeline int) []batch {
-	return batches(calls, pipeline, func(i int) int { return randomKey(keys, i) }, e.calls(append([]string{"{call}"}, e.Also...))...)
+	return batches(calls, pipeline, func(i int) int { return randomKey(keys, i) }, e.calls(e.sequence())...)
 }
 
 // calls fills in what is the same in all calls of the contender.

@@ -66,7 +66,7 @@ func batches(n, pipeline int, key func(i int) int, calls ...string) (all []batch
 // load has every client send one batch after another, each when all replies to the one
 // before are there. It fails unless each reply is the wanted one, where one is wanted. It
 // returns how long each batch took, sorted, and all of them together.
-func load(ctx context.Context, clients []*client, all []batch, want string) (latenciesUs []float64, took time.Duration, err error) {
+func load(ctx context.Context, clients []*client, all []batch, wants ...string) (latenciesUs []float64, took time.Duration, err error) {
 	latenciesUs = make([]float64, len(all))
 	var taken atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -76,7 +76,7 @@ func load(ctx context.Context, clients []*client, all []batch, want string) (lat
 			defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })() // ends a read or write
 			for i := taken.Add(1) - 1; i < int64(len(all)); i = taken.Add(1) - 1 {
 				sent := time.Now()
-				if err := c.send(all[i], want); err != nil {
+				if err := c.send(all[i], wants...); err != nil {
 					return err
 				}
 				latenciesUs[i] = float64(time.Since(sent).Nanoseconds()) / 1000
@@ -97,12 +97,13 @@ type client struct {
 	in *bufio.Reader
 }
 
-// send sends a batch and reads the replies.
-func (c *client) send(b batch, want string) error {
+// send sends a batch and reads the replies, of which wants are wanted in turn.
+func (c *client) send(b batch, wants ...string) error {
 	if _, err := c.Write(b.request); err != nil {
 		return err
 	}
-	for range b.replies {
+	for i := range b.replies {
+		want := wants[i%len(wants)]
 		switch got, err := readReply(c.in, want, "limited"); {
 		case err != nil:
 			return err

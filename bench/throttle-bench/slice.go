@@ -75,12 +75,12 @@ func (l *lineup) slice(ctx context.Context, e *entrant, s shape) map[metric]floa
 	defer must.Name("%s, %s", e.Name, s.name)
 	if !l.lasting { // all that are measured on one server find as many keys there
 		must.Do(e.host.FlushAll(ctx).Err())
-		e.each(ctx, l.keys, e.Setup...)
+		e.each(ctx, e.keys(l.keys), e.Setup...)
 	}
-	clients, all := e.host.connect(s.clients), e.randomCalls(s.calls, l.keys, s.pipeline)
+	clients, all := e.host.connect(s.clients), e.randomCalls(s.calls, e.keys(l.keys), s.pipeline)
 	must.Do(e.host.ConfigResetStat(ctx).Err())
 	first, before := e.host.Fields(ctx), e.host.Fields(ctx) // which tells what asking costs
-	latenciesUs, took, err := load(ctx, clients, all, kinds[e.Kind].Reply)
+	latenciesUs, took, err := load(ctx, clients, all, e.replies()...)
 	must.Do(err)
 	after := e.host.Fields(ctx)
 	stats := must.Get(after.CommandStats(e.command()))
