@@ -401,6 +401,40 @@ func TestLeasesAreThoseOfANaiveModel(t *testing.T) {
 	})
 }
 
+// Whatever a clock does, also while more leases have lapsed than one call removes: who takes a slot removes one that has
+// lapsed, if there is any, so a set never has more members than slots, and never are more held.
+func TestNeverMoreThanNAreHeldWhateverTheClockDoes(t *testing.T) {
+	revived := 0
+	rapid.Check(t, func(t *rapid.T) {
+		set, now := setOf(), nowNs
+		slots := rapid.SampledFrom([]int64{1, 3, 20, 50}).Draw(t, "slots")
+		steps := rapid.SampledFrom([]int64{0, 0, ms, 40 * ms, 5000 * ms, -ms, -40 * ms, -5000 * ms})
+		lost := map[string]bool{}
+		for range rapid.IntRange(1, 200).Draw(t, "calls") {
+			now += steps.Draw(t, "step")
+			id := fmt.Sprintf("id%d", rapid.IntRange(0, 99).Draw(t, "id"))
+			ttl := rapid.SampledFrom([]int{1, 30, 1000, 60_000}).Draw(t, "ttl")
+			switch rapid.IntRange(0, 5).Draw(t, "command") {
+			case 0:
+				limited := set.run(Renew, now, 0, fmt.Sprintf("k ID %s TTL %dms", id, ttl)).Integers[0] == 1
+				if !limited && lost[id] {
+					revived++
+				}
+				lost[id] = limited
+			case 1:
+				set.run(Release, now, 0, "k ID "+id)
+			default:
+				if set.run(Lease, now, 0, fmt.Sprintf("k SLOTS %d TTL %dms ID %s", slots, ttl, id)).Integers[0] == 0 {
+					lost[id] = false
+				}
+			}
+			require.LessOrEqual(t, int64(len(set.scores)), slots)
+			require.LessOrEqual(t, set.run(Leases, now, 0, "k").Integers[0], slots)
+		}
+	})
+	t.Logf("%d renewals found a lease that an earlier one had not found", revived)
+}
+
 func TestADecisionOnLeasesDoesNotAllocate(t *testing.T) {
 	for cmd, line := range map[*Command]string{Lease: "k SLOTS 9 TTL 1 ID b TIMEOUT 1", Renew: "k ID a TTL 1", Release: "k ID a b", Leases: "k COUNT 5"} {
 		c := call(line)
