@@ -183,7 +183,7 @@ func takeAll(now number, all []*asked, o Options) Reply {
 // punish charges what a call that is limited charges (FORCE, STRICT), and says whether the key changes: it
 // also does where a state was out of reach.
 func (a *asked) punish(now number, o Options) (changes bool) {
-	changes = anyOutOfReach(now, a.stack)
+	changes = anyOutOfReach(now, a.stack) && !o.Force // which is no call that is turned away
 	for _, p := range a.parties {
 		units := p.units(n(o.Cost))
 		switch {
