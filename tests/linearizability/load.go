@@ -258,8 +258,9 @@ func (c *client) dial(addr string) bool {
 // call makes a call up and repeats it until it has happened, or may have.
 func (c *client) call() {
 	o := c.subjects[c.r.IntN(len(c.subjects))].operation(c.r)
-	crash := c.crashes > 0 && c.r.IntN(c.crashes) == 0 && o.words[0] != "CL.WAIT" // whose slot it would give back
-	crash = crash && o.exit == nil                                                // the checker would try all ways of leaving
+	_, aboutLeases := o.of.(*leased)
+	// A CL.WAIT would give its slot back; and of calls about leases the checker would try all ways of ending.
+	crash := c.crashes > 0 && c.r.IntN(c.crashes) == 0 && o.words[0] != "CL.WAIT" && !aboutLeases
 	asking, to := false, ""
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if to == "" {
@@ -272,18 +273,12 @@ func (c *client) call() {
 		if asking {
 			_, _ = c.conn.Do("ASKING")
 		}
-		id := int64(-1)
-		if crash {
-			if v, err := c.conn.Do("CLIENT", "ID"); err == nil {
-				id = v.Int
-			}
-		}
 		began := c.history.now()
 		if crash {
 			_ = c.conn.Send(o.words...)
 			_ = c.conn.Flush()
 			c.hangUp()
-			c.history.noteUntil(c.id, o, began, c.gone(o, to, id), &outcome{unknown: true})
+			c.history.noteUntil(c.id, o, began, never, &outcome{unknown: true})
 			return
 		}
 		v, err := c.ask(o.words)
@@ -324,26 +319,6 @@ func (c *client) call() {
 		}
 	}
 	c.t.Errorf("%q: nobody answers", o.words)
-}
-
-// gone is until when a call of which the reply is not read may have happened. One about leases makes others
-// wait, and the checker busy, so that is looked up: until the server knows its client no more.
-func (c *client) gone(o *operation, addr string, id int64) int64 {
-	_, aboutLeases := o.of.(*leased)
-	for deadline := time.Now().Add(patience); aboutLeases && time.Now().Before(deadline); {
-		if !c.dial(addr) {
-			break
-		}
-		v, err := c.conn.Do("CLIENT", "LIST", "ID", fmt.Sprint(id))
-		if err != nil || v.IsError() {
-			c.hangUp()
-			break
-		}
-		if v.Text == "" {
-			return c.history.now()
-		}
-	}
-	return never
 }
 
 // integers are those of a reply.
