@@ -56,6 +56,15 @@ func TestAFirstFromALaterClockBeginsNow(t *testing.T) {
 	assert.True(t, f.Settle(now), "has to be stored")
 	assert.False(t, f.Settle(now+1))
 	assert.Equal(t, uint64(now+minute), f.ExpireAt())
+	assert.False(t, f.Settle(now), "at the instant at which it begins")
+}
+
+func TestAFirstIsAskedForJustWhatIsLeft(t *testing.T) {
+	f := newFirst(t, 5, minute)
+	assert.Zero(t, f.RetryAfter(start, 5), "of all")
+	f.Charge(start, 3, 0)
+	assert.Zero(t, f.RetryAfter(start, 2))
+	assert.Equal(t, minute, f.RetryAfter(start, 3))
 }
 
 func TestTheEncodingOfAFirstByteByByte(t *testing.T) {

@@ -86,6 +86,16 @@ func TestAChargeThatWaitsLongerThanItHasToCountsAsOfThen(t *testing.T) {
 	}
 }
 
+func TestAForceOfNothingLeavesTheStateAsItIs(t *testing.T) {
+	const s = int64(1e9)
+	limit := perSecond(t, 1, 5)
+	var bucket gcra.State
+	limit.Charge(&bucket, start, 1, 3*s) // a lift, which no longer counts when its slot has come
+	before := bucket
+	assert.Zero(t, limit.Force(&bucket, start+3*s, 0))
+	assert.Equal(t, before, bucket)
+}
+
 func TestNextAfter(t *testing.T) {
 	limit := perSecond(t, 10, 3)
 	for _, tt := range []struct {
