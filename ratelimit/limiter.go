@@ -1,6 +1,6 @@
-// Package ratelimit is the Go client of redis-throttle: typed calls of its commands
-// over any go-redis client, leases that renew themselves, net/http middleware that answers
-// 429 with the RateLimit header fields, and a retry loop that honours what the server replied.
+// Package ratelimit is the Go client of redis-throttle. It has typed calls of its commands over any
+// go-redis client, and leases that renew themselves. Its net/http middleware answers 429 with the
+// RateLimit header fields, and its retry loop waits as long as the server replied.
 //
 // Limits are values, defined once and given with every call on a key:
 //
