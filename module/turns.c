@@ -360,6 +360,11 @@ static void expire(RedisModuleCtx *ctx, void *data) {
     return;
   }
   throttleLine *line = w->line;
+  // A slot may have become free since the line was looked at: its timer, too, counts in whole ms.
+  RedisModuleBlockedClient *handle = w->handle;
+  stopTimer(ctx, line);
+  wake(ctx, line);
+  if (findWaiter(handle) != w) return;
   line->isInHand++;
   w->isInHand++;
   int db = api.GetSelectedDb(ctx);

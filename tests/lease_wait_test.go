@@ -435,3 +435,26 @@ func TestEveryCallerInLineIsAnswered(t *testing.T) {
 	awaitField(t, admin, "leases_waiting", 0)
 	assert.EqualValues(t, 0, do(t, admin, "EXISTS k").Int)
 }
+
+// The lease ahead lapses before the time of the caller is over, though by less than a timer's millisecond.
+func TestASlotThatIsFreeBeforeTheTimeIsOverIsTaken(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	const pairs = 200
+	conns := make([]*resp.Conn, pairs)
+	for i := range conns {
+		conns[i] = s.Raw()
+		key := fmt.Sprint("slots", i)
+		require.NoError(t, conns[i].Send("CL.LEASE", key, "SLOTS", "1", "TTL", "100ms", "ID", "a", "COMPACT"))
+		require.NoError(t, conns[i].Send("CL.LEASE", key, "SLOTS", "1", "TTL", "1m", "TIMEOUT", "101ms", "ID", "b", "COMPACT"))
+		require.NoError(t, conns[i].Flush())
+	}
+	for i, c := range conns {
+		for call := range 2 {
+			v, err := c.Receive()
+			require.NoError(t, err)
+			require.Len(t, v.Elems, 6, "%v", v)
+			assert.Zero(t, v.Elems[0].Int, "pair %d, call %d: %v", i, call+1, v)
+		}
+	}
+}
