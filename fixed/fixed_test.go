@@ -26,6 +26,13 @@ func newLimit(t require.TestingT, count, periodNs int64) fixed.Limit {
 	return limit
 }
 
+func TestTheLongestWindowThatThereIs(t *testing.T) {
+	limit := newLimit(t, 1, math.MaxInt64)
+	var s fixed.State
+	require.Equal(t, int64(1), limit.Charge(&s, math.MaxInt64, 1))
+	assert.Equal(t, int64(math.MaxInt64), limit.ResetAfter(&s, math.MaxInt64), "the second window ends beyond 2^63")
+}
+
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

@@ -289,3 +289,21 @@ func TestSeveralKeysDoNotAllocate(t *testing.T) {
 		sink = k.joint.TakeOne(k.joint.Choose(cost(1), &closedNs, start), cost(1), start)
 	}))
 }
+
+// A wait of just MaxWaitNs is let through, also where another key would have to be asked again sooner.
+func TestChooseTakesAKeyThatWaitsForJustAsLongAsItMay(t *testing.T) {
+	const s = int64(1e9)
+	k := keys{t: t, values: make([][]byte, 2)}
+	specs := [][]spec{{rate(1, s, 6)}, {rate(2, 3*s, 4)}}
+	var closedNs [stack.MaxStacks]int64
+	for key, capacity := range []int64{6, 4} {
+		k.call(specs, start, func(j *stack.Joint) stack.Result {
+			j.Choose(cost(capacity), &closedNs, start)
+			return j.TakeOne(key, cost(capacity), start)
+		})
+	}
+	k.call(specs, start, func(j *stack.Joint) stack.Result {
+		assert.Zero(t, j.Choose(stack.Request{Cost: 3, MaxWaitNs: 3 * s}, &closedNs, start))
+		return stack.Result{}
+	})
+}

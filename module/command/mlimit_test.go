@@ -119,6 +119,8 @@ func TestMLimitAnswersItsFieldsAndSaysWhatToStore(t *testing.T) {
 			[]int64{1, 0, 6, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kk"},
 		{"of several bans the longest", []string{banned(2*s, ""), banned(3*s, ""), banned(s, "")}, "3 a b c RATE 5/s",
 			[]int64{1, 0, 5, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kkk"},
+		{"of bans that are as long the first", []string{banned(2*s, ""), banned(3*s, ""), banned(3*s, "")}, "3 a b c RATE 5/s",
+			[]int64{1, 0, 5, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kkk"},
 		{"a ban that is over", []string{"", banned(-1, empty)}, "2 a b RATE 5/s",
 			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "kk"},
 		{"a ban that begins anew", []string{"", banned(3*s, "")}, "2 a b RATE 5/s STRICT BAN 5s",
@@ -467,4 +469,12 @@ func BenchmarkMLimit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A wait of just MAXWAIT is let through, also where another key would have to be asked again sooner.
+func TestMLimitAnyLetsAKeyWaitForJustMaxWait(t *testing.T) {
+	c := decideMany([]string{tatIn(6 * nsPerSecond), tatIn(6 * nsPerSecond)}, "2 a b RATE 1/s BURST 6 NEXT RATE 2/3s BURST 4 COST 3 ANY MAXWAIT 3s")
+	require.Equal(t, int64(0), c.Integers[0])
+	assert.Equal(t, int64(3000), c.Integers[8])
+	assert.Equal(t, int64(1), c.Integers[10])
 }
