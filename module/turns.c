@@ -17,7 +17,8 @@ typedef struct {
   int64_t slots;            // as the latest caller told; NO_SLOTS before
   RedisModuleTimerID timer; // 0 when none is set
   int isSoon;               // it is set for now
-  int isInHand;             // its first is being decided
+  int isInHand;             // one of its callers is being decided
+  int hasChanged;           // something happened meanwhile that may let the first in
   int db;
   RedisModuleString *name;
 } throttleLine;
@@ -131,7 +132,11 @@ static void closeLine(RedisModuleCtx *ctx, throttleLine *line) {
 }
 
 static void wakeSoon(RedisModuleCtx *ctx, throttleLine *line) {
-  if (!line->isSoon && !line->isInHand) setTimer(ctx, line, 0);
+  if (line->isInHand) {
+    line->hasChanged = 1;
+  } else if (!line->isSoon) {
+    setTimer(ctx, line, 0);
+  }
 }
 
 void throttleWakeLine(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
@@ -315,6 +320,7 @@ static void wake(RedisModuleCtx *ctx, void *data) {
   int64_t againMs = letAllIn(ctx, line);
   api.SelectDb(ctx, db);
   line->isInHand--;
+  line->hasChanged = 0; // before the last decision
   if (line->first) setTimer(ctx, line, againMs);
   closeLine(ctx, line);
 }
@@ -377,12 +383,14 @@ static void expire(RedisModuleCtx *ctx, void *data) {
   if (w->hasLeft) {
     freeWaiter(w);
   } else {
-    int wasFirst = line->first == w;
+    if (line->first == w) line->hasChanged = 1;
     dequeue(ctx, w);
     answerWith(w, call);
     api.UnblockClient(w->handle, w);
-    if (wasFirst && line->first) wakeSoon(ctx, line);
   }
+  // The server deletes a key that has expired when it is opened, and tells of it then.
+  if (line->hasChanged && line->first) wakeSoon(ctx, line);
+  line->hasChanged = 0;
   closeLine(ctx, line);
 }
 

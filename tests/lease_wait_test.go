@@ -223,6 +223,25 @@ func TestALeaseTimesOut(t *testing.T) {
 	askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID b")
 }
 
+// The first in line is let in as soon as the key is gone, also when it is a caller behind it whose time is over that
+// makes the server see that.
+func TestAKeyThatExpiresWhenSomebodyGivesUpWakes(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0") // the server sees that a key has expired when somebody opens it
+	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+	first := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID first TIMEOUT 0")
+	second := waitForLease(t, s, 2, "CL.LEASE k SLOTS 1 TTL 1h ID second TIMEOUT 500ms")
+	do(t, c, "PEXPIRE k 1")
+	assert.EqualValues(t, 1, receiveLease(t, second).Limited)
+	v, err := first.ReceiveWithin(10 * time.Second) // the line is looked at every five minutes anyway
+	require.NoError(t, err)
+	l, err := leasedIn(v)
+	require.NoError(t, err)
+	assert.EqualValues(t, 0, l.Limited)
+}
+
 // Ten thousand callers that wait for a lease cost the server nothing, nor do they when all leave.
 func TestACrowdInLineCostsNothingWhileItWaits(t *testing.T) {
 	const watched = 3 * time.Second // not beside the other crowd, which needs as many files

@@ -1,0 +1,146 @@
+// Package protocols has small models of what the module does beside deciding: who waits in a line, who is let in and
+// who listens. The model checker spin follows every run of each.
+package protocols
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// spin skips the test where it is not installed, unless that is what is to be shown.
+func spin(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("not a test of this code alone")
+	}
+	for _, program := range []string{"spin", "gcc"} {
+		if _, err := exec.LookPath(program); err == nil {
+			continue
+		}
+		if os.Getenv("PROVE") != "" {
+			t.Fatalf("there is no %s on PATH: run scripts/setup prove", program)
+		}
+		t.Skipf("there is no %s on PATH; scripts/setup prove installs it", program)
+	}
+}
+
+func run(t *testing.T, folder, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s %v: %s", name, args, out)
+	return string(out)
+}
+
+// check has spin follow every run of a model, and returns what it says. The LTL claim of the model, if it has one, takes the place of
+// its assertions and end states.
+func check(t *testing.T, model string, claim bool, macros ...string) string {
+	t.Helper()
+	file, err := filepath.Abs(model + ".pml")
+	require.NoError(t, err)
+	folder := t.TempDir()
+	args := []string{"-a"}
+	for _, macro := range macros {
+		args = append(args, "-D"+macro)
+	}
+	run(t, folder, "spin", append(args, file)...)
+	kind, search := []string{"-DSAFETY", "-DNOCLAIM"}, []string{"-m40000"}
+	if claim {
+		kind, search = nil, append(search, "-a")
+	}
+	run(t, folder, "gcc", append(kind, "-O1", "-w", "-DMEMLIM=2000", "-o", "pan", "pan.c")...)
+	return run(t, folder, "./pan", search...)
+}
+
+var (
+	statesPattern    = regexp.MustCompile(`(\d+) states, stored`)
+	unreachedPattern = regexp.MustCompile(`\.pml:\d+, state \d+, .*`)
+)
+
+// requireHolds fails where there is a run that breaks something, where not every run was followed, or where there is a step of the
+// whole model that no run has taken: a variant has steps that it does not need.
+func requireHolds(t *testing.T, output string, isWhole bool) {
+	t.Helper()
+	require.Contains(t, output, "errors: 0\n", "%s", output)
+	for _, cut := range []string{"max search depth too small", "Search not completed", "out of memory"} {
+		require.NotContains(t, output, cut)
+	}
+	states := statesPattern.FindStringSubmatch(output)
+	require.NotNil(t, states, "%s", output)
+	require.Greater(t, len(states[1]), 3, "%s states are too few", states[1])
+	if isWhole {
+		for _, step := range unreachedPattern.FindAllString(output, -1) {
+			assert.Contains(t, step, `"-end-"`, "no run takes this step")
+		}
+	}
+	t.Logf("%s states", states[1])
+}
+
+func TestEveryRunKeepsThePromises(t *testing.T) {
+	for _, tt := range []struct {
+		model  string
+		claim  bool
+		macros []string
+	}{
+		{"wait", false, nil},
+		{"wait", true, []string{"CALM"}},
+		{"turns", false, nil},
+		{"turns", false, []string{"WINDOW"}},
+		{"turns", true, []string{"CALM"}},
+		{"turns", true, []string{"CALM", "WINDOW"}},
+		{"listeners", false, nil},
+	} {
+		name := strings.Join(append([]string{tt.model}, tt.macros...), "-")
+		if tt.claim {
+			name += "-everybody-is-done"
+		}
+		t.Run(name, func(t *testing.T) {
+			spin(t)
+			requireHolds(t, check(t, tt.model, tt.claim, tt.macros...), !tt.claim && tt.macros == nil)
+		})
+	}
+}
+
+// Each model that is broken in one place has a run that breaks the promise. Those of V010 are as version 0.1.0 was.
+func TestEveryBrokenModelIsFoundOut(t *testing.T) {
+	for model, broken := range map[string]map[string]string{
+		"wait": {
+			"V010_LOST":   "nobodyIsLate",
+			"V010_SPIN":   "loopSleeps",
+			"V010_NESTED": "everybodyInTheirLine",
+			"V010_PAUSE":  "nobodyIsLate",
+			"NO_LAPSE":    "neverTooMany",
+			"NO_ORDER":    "nobodyIsSkipped",
+		},
+		"turns": {
+			"NO_RECALL": "nobodyIsForgotten",
+			"NO_COUNT":  "nobodyIsForgotten",
+			"NO_AHEAD":  "nobodyIsSkipped",
+			"NO_TELL":   "nobodyIsForgotten",
+		},
+		"listeners": {
+			"V010_SAVE":  "nobodyIsSentACall",
+			"V010_LATCH": "fastPathComesBack",
+			"NO_FORK":    "nobodyIsSentACall",
+			"NO_UNIT":    "nobodyIsSentACall",
+			"SHORT_LOOK": "nobodyIsSentACall",
+		},
+	} {
+		for macro, promise := range broken {
+			t.Run(model+"-"+macro, func(t *testing.T) {
+				spin(t)
+				output := check(t, model, false, macro)
+				assert.Contains(t, output, "assertion violated "+promise+" ", "%s", output)
+				assert.Contains(t, output, "errors: 1\n")
+			})
+		}
+	}
+}
