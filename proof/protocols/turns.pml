@@ -6,7 +6,7 @@
 // module may run in the middle: nested. Three callers come, each once. Time goes in ticks.
 //
 // Each of these breaks the model: NO_RECALL (a change while the line is in hand is forgotten), NO_COUNT (lapsed members count as
-// held unless they are seen), NO_AHEAD (a newcomer does not count those who wait), NO_TELL (more slots wake nobody).
+// held until they are removed), NO_AHEAD (a newcomer does not count those who wait), NO_TELL (more slots wake nobody).
 // With -DCALM nobody meddles.
 
 #define CALLERS 3
@@ -153,7 +153,7 @@ inline countHeld() {
 inline gather() {
   countHeld();
 #ifdef NO_COUNT
-  held = held + (n > MOST_REMOVED -> n - MOST_REMOVED : 0);
+  held = held + n;
 #endif
   n = 0
 }
