@@ -16,7 +16,7 @@
 #define MOST_AT_ONCE 1
 #define MOST_REMOVED 1 // MAX_LOWEST
 #define TTL 3
-#define TIMEOUT 2
+#define TIMEOUT 3
 #define NONE 255
 
 mtype = { HOME, WAITING, IN, LIMITED, LEFT, AWAY };
@@ -54,8 +54,8 @@ mtype state[CALLERS] = HOME;
 byte deadlineAt[CALLERS] = NONE, deadline[CALLERS] = NONE; // when its time is over, and its timer
 byte arrived;
 
-byte i, j, n, w, most, again;
-bool wasFirst, isRetrying;
+byte i, j, n, w, who, most, again;
+bool isRetrying;
 byte wants, patience; // of a caller that arrives: SLOTS, TIMEOUT
 bool waits;
 
@@ -305,35 +305,27 @@ inline sendAway() {
   od
 }
 
-// turns.c: expire, decideLeaving.
-inline expire(x) {
-  deadline[x] = NONE;
-  if
-  :: deadlineAt[x] > now -> deadline[x] = now + sooner(deadlineAt[x] - now, CAP)
-  :: else ->
-    isInHand++;
-    hasChanged = false;
-    expireKey();
-    nested();
-    isInHand--;
-    if
-    :: state[x] == WAITING ->
-      wasFirst = line[0] == x;
-      dequeue(x);
-      state[x] = LIMITED;
-      hasChanged = hasChanged || wasFirst
-    :: else
-    fi;
-    wasFirst = false;
+// turns.c: expire, decideLeaving. The line was looked at just before.
+inline sendOff(x) {
+  isInHand++;
+  expireKey();
+  nested();
+  isInHand--;
 #ifdef NO_RECALL
-    hasChanged = hasChanged && line[0] > x;
+  hasChanged = false;
 #endif
-    if
-    :: hasChanged && length > 0 -> hasChanged = false; wakeSoon()
-    :: else -> hasChanged = false
-    fi;
-    closeLine()
-  fi
+  if
+  :: state[x] == WAITING ->
+    hasChanged = hasChanged || line[0] == x;
+    dequeue(x);
+    state[x] = LIMITED
+  :: else
+  fi;
+  if
+  :: hasChanged && length > 0 -> hasChanged = false; wakeSoon()
+  :: else -> hasChanged = false
+  fi;
+  closeLine()
 }
 
 // A turn of the event loop takes a tick at most, and in each all timers run that are due.
@@ -374,16 +366,24 @@ active proctype server() {
   d_step { lapses[CALLERS] = now + TTL; expiresAt = now + TTL }
   do
   :: isDone -> break
-  :: atomic { timer <= now -> wake() }
   :: atomic {
-      deadline[0] <= now || deadline[1] <= now || deadline[2] <= now ->
+      anyDue ->
       if
-      :: deadline[0] <= now -> w = 0
-      :: deadline[1] <= now -> w = 1
-      :: deadline[2] <= now -> w = 2
+      :: timer <= now -> who = NONE
+      :: deadline[0] <= now -> who = 0
+      :: deadline[1] <= now -> who = 1
+      :: deadline[2] <= now -> who = 2
       fi;
-      expire(w);
-      w = 0
+      if
+      :: who != NONE && deadlineAt[who] > now -> deadline[who] = now + sooner(deadlineAt[who] - now, CAP) // the longest timer is over
+      :: else ->
+        wake();
+        if
+        :: who != NONE -> if :: state[who] == WAITING -> deadline[who] = NONE; sendOff(who) :: else fi
+        :: else
+        fi
+      fi;
+      who = 0
     }
   :: atomic {
       !isPaused && arrived < CALLERS ->

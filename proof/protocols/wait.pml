@@ -93,22 +93,19 @@ inline someoneLeft(q) {
   od
 }
 
-// wait.c: setNextTimer. queue.go: NextNs, of a line in which somebody waits, or left.
-inline armTimer(q, earliestAgain) {
-  value = (slot[line[q].caller[0]] > now -> slot[line[q].caller[0]] - now : 0);
-  someoneLeft(q);
-  if
-  :: value > earliestAgain && changed -> value = earliestAgain
-  :: else
-  fi;
-  setTimer(q, value);
-  value = 0; changed = false
-}
-
+// wait.c: setNextTimer. queue.go: NextNs.
 inline setNextTimer(q, earliestAgain) {
   if
   :: line[q].length == 0 -> timer[q] = NONE; open[q] = false
-  :: else -> armTimer(q, earliestAgain)
+  :: else ->
+    value = (slot[line[q].caller[0]] > now -> slot[line[q].caller[0]] - now : 0);
+    someoneLeft(q);
+    if
+    :: value > earliestAgain && changed -> value = earliestAgain
+    :: else
+    fi;
+    setTimer(q, value);
+    value = 0; changed = false
   fi
 }
 
@@ -180,7 +177,7 @@ inline arrive(x, q) {
 #endif
     value = 0;
     if
-    :: !open[key[x]] -> open[key[x]] = true; armTimer(key[x], 0)
+    :: !open[key[x]] -> open[key[x]] = true; setTimer(key[x], slot[x] - now) // setNextTimer: nobody has left
     :: else
     fi
   fi;
