@@ -17,17 +17,16 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// A slot changes hands while its keys are hammered: by each way that the server has
-// to move one, and by a replica that takes over from its master.
-func TestSlotChangesHandsUnderLoad(t *testing.T) {
-	program := begin(t)
-	cluster := topology.StartCluster(t)
-	for _, way := range []struct {
-		name string
-		// missing is why this server can not do it.
-		missing string
-		pass    func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server)
-	}{
+// wayToMove hands a slot from one master to another, or to its replica.
+type wayToMove struct {
+	name string
+	// missing is why this server can not do it.
+	missing string
+	pass    func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server)
+}
+
+func waysToMove(program server.Program) []wayToMove {
+	return []wayToMove{
 		{name: "key by key, there and back and there", pass: func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server) {
 			moveKeyByKey(t, c, slot, from, to)
 			moveKeyByKey(t, c, slot, to, from)
@@ -36,7 +35,15 @@ func TestSlotChangesHandsUnderLoad(t *testing.T) {
 		{name: "redis-cli reshard", pass: reshard},
 		{name: "as a whole", missing: lacksSlotMigration(program), pass: moveAsAWhole},
 		{name: "failover of the master", pass: failOver},
-	} {
+	}
+}
+
+// A slot changes hands while its keys are hammered: by each way that the server has
+// to move one, and by a replica that takes over from its master.
+func TestSlotChangesHandsUnderLoad(t *testing.T) {
+	program := begin(t)
+	cluster := topology.StartCluster(t)
+	for _, way := range waysToMove(program) {
 		t.Run(way.name, func(t *testing.T) {
 			if way.missing != "" {
 				t.Skip(way.missing)

@@ -255,20 +255,7 @@ func TestClusterRoutesCallsOnSeveralKeys(t *testing.T) {
 func TestSlotChangesHandsUnderCallsOnSeveralKeys(t *testing.T) {
 	program := begin(t)
 	cluster := topology.StartCluster(t)
-	for _, way := range []struct {
-		name    string
-		missing string
-		pass    func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server)
-	}{
-		{name: "key by key, there and back", pass: func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server) {
-			moveKeyByKey(t, c, slot, from, to)
-			moveKeyByKey(t, c, slot, to, from)
-			moveKeyByKey(t, c, slot, from, to)
-		}},
-		{name: "redis-cli reshard", pass: reshard},
-		{name: "as a whole", missing: lacksSlotMigration(program), pass: moveAsAWhole},
-		{name: "failover of the master", pass: failOver},
-	} {
+	for _, way := range waysToMove(program) {
 		t.Run(way.name, func(t *testing.T) {
 			if way.missing != "" {
 				t.Skip(way.missing)
