@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"os"
@@ -47,14 +48,22 @@ func main() {
 		check(err)
 		check(json.Unmarshal(text, &r))
 		folder := strings.ReplaceAll(strings.TrimSuffix(filepath.Base(path), ".json"), "_", "/")
-		var all, killed, equivalent, left int
+		var all, killed, equivalent, left, notViable int
 		for _, file := range r.Files {
+			built, err := build.Default.MatchFile(filepath.Join(os.Args[2], folder), file.Name)
+			check(err)
+			if !built { // such as generate.go
+				continue
+			}
 			file.Name = folder + "/" + file.Name
 			seen[file.Name] = true
 			source := readSource(filepath.Join(os.Args[2], file.Name))
 			for _, m := range file.Mutations {
 				// gremlins does not run mutants of constants and variables outside of functions, nor those that
 				// do not compile.
+				if m.Status == "NOT VIABLE" {
+					notViable++
+				}
 				if m.Status == "NOT VIABLE" || m.Status == "SKIPPED" || m.Status == "NOT COVERED" && !source.inFunction(m.Line, m.Column) {
 					continue
 				}
@@ -72,6 +81,9 @@ func main() {
 					problems = append(problems, fmt.Sprintf("%s:%d: survives: %s", file.Name, m.Line, name))
 				}
 			}
+		}
+		if notViable >= all { // few are, so something else is wrong
+			problems = append(problems, fmt.Sprintf("%s: %d mutants do not compile, %d do", folder, notViable, all))
 		}
 		fmt.Printf("%-16s %8d %7.1f%% %12d %8d\n", folder, all, 100*float64(killed)/float64(max(all-equivalent, 1)), equivalent, left)
 	}
