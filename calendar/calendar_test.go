@@ -236,9 +236,23 @@ func TestWhatLiesOutOf64BitsIsCutOff(t *testing.T) {
 		assert.Equal(t, tt.start, w.Start, "offset %d", tt.offset)
 		assert.Equal(t, tt.end, w.End, "offset %d", tt.offset)
 	}
+	for unit, begun := range map[calendar.Unit]string{
+		calendar.Week: "2262-04-07T00:00:00Z", calendar.Month: "2262-04-01T00:00:00Z", calendar.Year: "2262-01-01T00:00:00Z",
+	} {
+		w := spec(t, 1, unit, "UTC", time.Duration(top-utc(t, begun))).At(top) // the one that begins at the last instant
+		assert.Equal(t, top, int(w.Start), "unit %d", unit)
+	}
 	w, ok := spec(t, 292, calendar.Year, "UTC", 0).Window(0)
 	assert.True(t, ok)
 	assert.Equal(t, calendar.Window{Start: math.MinInt64, End: utc(t, "1678-01-01T00:00:00Z")}, w)
+
+	const sec, days, daySec = 1e9, math.MaxInt64 / day, 24 * 3600
+	const earliest = -(math.MaxInt64 / int64(sec)) // the earliest whole second that 64 bits hold
+	for _, tt := range []struct{ startSec, startNs int64 }{{earliest, earliest * sec}, {earliest - 1, math.MinInt64}} {
+		s := spec(t, days, calendar.Day, "Etc/UTC", time.Duration(tt.startSec+2*days*daySec)*time.Second)
+		w, _ := s.Window(0) // the second before the one from the offset on
+		assert.Equal(t, tt.startNs, w.Start)
+	}
 }
 
 // In St. John's clocks were set back at 0:01, to 23:01 of the day before, which was over.
