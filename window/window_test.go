@@ -137,6 +137,26 @@ func TestChargeTakesWhatThereIs(t *testing.T) {
 	}
 }
 
+func TestForceTakesUnitsThatAreNotThere(t *testing.T) {
+	limit := newLimit(t, 10, minute)
+	var s window.State
+	limit.Charge(&s, start, 8)
+	assert.Equal(t, int64(5), limit.Force(&s, start+second, 5))
+	now := start + 2*second
+	assert.Zero(t, limit.Available(&s, now))
+	assert.Equal(t, 58*second, limit.RetryAfter(&s, now, 5), "the eight leave")
+	assert.Equal(t, 59*second, limit.RetryAfter(&s, now, 6), "the five leave, too")
+	assert.Equal(t, int64(5), limit.Available(&s, start+minute))
+
+	for _, none := range []int64{0, -1} {
+		before := s
+		assert.Zero(t, limit.Force(&s, now, none))
+		assert.Equal(t, before, s)
+	}
+	assert.Equal(t, int64(math.MaxInt64-13), limit.Force(&s, now, math.MaxInt64), "what can be counted")
+	assert.Zero(t, limit.Force(&s, now, 1))
+}
+
 func TestHammeringKeepsTheWindowFull(t *testing.T) {
 	limit := newLimit(t, 10, minute)
 	var s window.State
@@ -277,6 +297,8 @@ func TestSixtyFourChargesAreExactAndTheNextSharesASlot(t *testing.T) {
 	slot := minute/64 + 1
 	limit, s, now := hot(t, 64, second/10)
 	assert.Equal(t, now+minute, limit.ExpireAt(&s))
+	limit.Charge(&s, now, 1)
+	assert.Equal(t, now+minute, limit.ExpireAt(&s), "another at the same instant shares its entry")
 
 	now += second / 10
 	limit.Charge(&s, now, 1)

@@ -16,8 +16,15 @@ import (
 
 // Rapid's own default of 100 cases is made for slower code than this.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "3000"); err != nil {
-		panic(err)
+	set := func(checks string) {
+		if err := flag.Set("rapid.checks", checks); err != nil {
+			panic(err)
+		}
+	}
+	set("3000")
+	flag.Parse()
+	if testing.Short() {
+		set("300")
 	}
 	m.Run()
 }
