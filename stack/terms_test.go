@@ -55,6 +55,20 @@ func TestTakeAsksEachLimitForItsOwnUnits(t *testing.T) {
 	assert.Equal(t, []int64{1, 100}, []int64{int64(r.Rule), r.Remaining}, "1000 - 523 - 400 + 23")
 }
 
+func TestLimitsAreTheSameWhateverTheirTerms(t *testing.T) {
+	one := window(10, minute)
+	for _, tt := range []struct {
+		other spec
+		same  bool
+	}{
+		{one, true}, {take(one, 3), true}, {spare(shadow(one), 2), true},
+		{window(11, minute), false}, {window(10, hour), false}, {fixed(10, minute), false},
+	} {
+		both := limits(t, shadow(one), tt.other)
+		assert.Equal(t, tt.same, both[0].SameAs(both[1]), "%+v", tt.other)
+	}
+}
+
 func TestSpareLeavesUnitsBehind(t *testing.T) {
 	for _, s := range ofEachKind() {
 		k := &key{t: t}
