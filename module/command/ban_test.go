@@ -28,10 +28,13 @@ func TestBanSetsProlongsAndLifts(t *testing.T) {
 		{"of a rate", state, "k 1.5s", 1500, Set, banned(1500*ms, state)},
 		{"of a stack", valueAfter(t, "k RATE 5/s WINDOW 9/m"), "k 1m", 60_000, Set, banned(60*s, valueAfter(t, "k RATE 5/s WINDOW 9/m"))},
 		{"prolonged", banned(5*s, state), "k 10s", 10_000, Set, banned(10*s, state)},
+		{"the same again", banned(10*s, state), "k 10s", 10_000, Keep, ""},
 		{"never shortened", banned(20*s, state), "k 10s", 20_000, Keep, ""},
 		{"after one that is over", banned(-5*s, state), "k 10s", 10_000, Set, banned(10*s, state)},
 		{"lifted", banned(20*s, state), "k 0", 0, Set, state},
 		{"lifted from nothing", banned(20*s, ""), "k 0", 0, Delete, ""},
+		{"lifted, one that began in 1970", string([]byte{banMark, 1, 0, 0, 0, 0, 0, 0, 0}) + state, "k 0", 0, Set, state},
+		{"lifted, the longest", string([]byte{banMark, 255, 255, 255, 255, 255, 255, 255, 127}) + state, "k 0", 0, Set, state},
 		{"lifted without a ban", state, "k 0", 0, Keep, ""},
 		{"lifted without a key", "", "k 0", 0, Keep, ""},
 		{"of a list", "list", "k 1", 0, Keep, ""},
@@ -76,6 +79,8 @@ func TestBanRefusesWhatIsNoTimeOrNoLimiter(t *testing.T) {
 		{"hello", "k 1", wrongValue},
 		{banned(1, "hello"), "k 1", wrongValue},
 		{banned(1, banned(1, "")), "k 1", wrongValue},
+		{banned(-nowNs, ""), "k 1", wrongValue},
+		{string([]byte{banMark, 0, 0, 0, 0, 0, 0, 0, 128}), "k 1", wrongValue},
 	} {
 		c := decide(Ban, test.value, test.line)
 		assert.Equal(t, test.want, string(c.Error), test.line)
@@ -95,7 +100,7 @@ func TestEveryDecisionOnABannedKeyIsLimited(t *testing.T) {
 			command *Command
 			line    string
 		}{
-			{Limit, "k RATE 5/s BURST 10"}, {Limit, "k RATE 5/s BURST 10 COST 0"}, {Limit, "k WINDOW 5/s BAN 1s"}, {Limit, "k RATE 5/s BURST 5 MAXWAIT 1h"},
+			{Limit, "k RATE 5/s BURST 10"}, {Limit, "k RATE 5/s BURST 10 COST 0"}, {Limit, "k WINDOW 5/s BAN 1s"}, {Limit, "k RATE 5/s BAN 1h"}, {Limit, "k RATE 5/s BURST 5 MAXWAIT 1h"},
 			{Limit, "k RATE 5/s COST 3 UPTO"}, {Limit, "k RATE 5/s STRICT BAN 1500ms"}, {Limit, "k RATE 5/s STRICT"}, {Peek, "k RATE 5/s"}, {Wait, "k RATE 5/s TIMEOUT 1h"},
 		} {
 			c := decide(test.command, value, test.line)

@@ -58,6 +58,7 @@ func TestWordsOfFixed(t *testing.T) {
 		"FIXED 5/m FIRST":                          first(5, time.Minute),
 		"fixed 5/0.5d first":                       first(5, 12*time.Hour),
 		"FIXED 5/w FIRST":                          first(5, 7*day),
+		"FIXED 5/2w FIRST":                         first(5, 14*day),
 		"FIXED 5/m FIRST TAKE 3 SPARE 1":           first(5, time.Minute).With(stack.Terms{HasTake: true, Take: 3, Spare: 1}),
 		"FIXED 9223372036854775807/106751d FIRST":  first(math.MaxInt64, 106751*day),
 		"FIXED 9223372036854775807/mo TZ Etc/GMT0": inCalendar(t, math.MaxInt64, 1, calendar.Month, "Etc/GMT0", 0),
@@ -83,6 +84,7 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 		{"FIXED 5/1W", "5/1W", badQuotaFixed},
 		{"FIXED 5/1mos", "5/1mos", badQuotaFixed},
 		{"FIXED 0/mo", "0/mo", badQuotaFixed},
+		{"FIXED 0/1mo", "0/1mo", badQuotaFixed},
 		{"FIXED w", "w", badQuotaFixed},
 		{"FIXED 5/293y", "5/293y", tooLong},
 		{"FIXED 5/3505mo", "5/3505mo", tooLong},
@@ -125,6 +127,7 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 		{"FIXED 5/mo FIRST", "5/mo", firstHasLength},
 		{"FIXED 5/1y FIRST", "5/1y", firstHasLength},
 		{"FIXED 5/15251w FIRST", "5/15251w", tooLong},
+		{"FIXED 5/2635249153387078803w FIRST", "5/2635249153387078803w", tooLong}, // 2^64 + 5 days
 		{"FIXED 5/1317624576693539401w FIRST", "5/1317624576693539401w", tooLong},
 		{"FIXED 5/9223372036854775807w FIRST", "5/9223372036854775807w", tooLong},
 

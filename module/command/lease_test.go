@@ -146,6 +146,7 @@ func (s *leaseSet) run(cmd *Command, atNs, ahead int64, line string) *Call {
 func TestLease(t *testing.T) {
 	a, b := []any{"a", int(nowMs + 500)}, []any{"b", int(nowMs + 900)}
 	two := append(slices.Clone(a), b...)
+	longest := strings.Repeat("x", 512)
 	for _, test := range []struct {
 		name    string
 		set     leaseSet
@@ -158,6 +159,7 @@ func TestLease(t *testing.T) {
 		event   Event
 	}{
 		{"the first lease", setOf(), Lease, "k SLOTS 2 TTL 30s ID a", 0, []int64{0, 2, 1, -1, 30000, 0}, setOf("a", int(nowMs+30000)), ChangeMembers, Leased},
+		{"the longest id", setOf(), Lease, "k SLOTS 1 TTL 1s ID " + longest, 0, []int64{0, 1, 0, -1, 1000, 0}, setOf(longest, int(nowMs+1000)), ChangeMembers, Leased},
 		{"words in any order", setOf(), Lease, "k id a compact timeout 5s ttl 1m slots 2", 0, []int64{0, 2, 1, -1, 60000, 0}, setOf("a", int(nowMs+60000)), ChangeMembers, Leased},
 		{"the last slot", setOf(a...), Lease, "k SLOTS 2 TTL 900ms ID b", 0, []int64{0, 2, 0, -1, 900, 0}, setOf(two...), ChangeMembers, Leased},
 		{"no slot", setOf(two...), Lease, "k SLOTS 2 TTL 1 ID c", 0, []int64{1, 2, 0, 500, 0, 0}, setOf(two...), Keep, NotLeased},
@@ -174,6 +176,7 @@ func TestLease(t *testing.T) {
 
 		{"release", setOf(two...), Release, "k ID a", 0, []int64{1}, setOf(b...), ChangeMembers, Released},
 		{"release the last", setOf(append(two, "old", int(nowMs-9))...), Release, "k ID a x b", 0, []int64{2}, setOf(), Delete, Released},
+		{"release the longest id", setOf(longest, int(nowMs+1), "b", int(nowMs+900)), Release, "k ID " + longest, 0, []int64{1}, setOf(b...), ChangeMembers, Released},
 		{"twice at once", setOf(two...), Release, "k id a a a", 0, []int64{1}, setOf(b...), ChangeMembers, Released},
 		{"what is not held", setOf(two...), Release, "k ID x y", 0, []int64{0}, setOf(two...), Keep, NoEvent},
 		{"what has lapsed", setOf("a", int(nowMs), "b", int(nowMs+900)), Release, "k ID a", 0, []int64{0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
@@ -299,6 +302,7 @@ func TestLeaseWaits(t *testing.T) {
 		{"not where it cannot be blocked", Arriving, false, 0, NoSlots, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 0}, 2, 2},
 		{"not without TIMEOUT", Arriving, true, 0, NoSlots, "", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 0}, 2, 2},
 		{"its turn, and no slot", First, true, 0, 2, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 2, 2},
+		{"its turn, with a single slot", First, true, 0, 1, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 1, 2},
 		{"its turn, with more slots", First, true, 0, 3, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{0, 3, 0, -1, 1000, 7}, 3, 3},
 		{"sent away", Leaving, false, 0, 2, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 7}, 2, 2},
 		{"sent away with a slot free", Leaving, false, 0, 4, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 4, 2, 0, 0, 7}, 4, 2},
