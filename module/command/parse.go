@@ -12,8 +12,8 @@ import (
 // gigabyte of zeros costs no more to refuse than a word.
 const maxNumberLen = 64
 
-// maxSafeDigits is how many digits any number of 64 bits has room for.
-const maxSafeDigits = 19
+// maxDigits is how many digits 2^63 has. More are refused, so no number that is read overflows 64 bits.
+const maxDigits = 19
 
 // parseInt reads an integer of 64 bits as the server's own commands do: no '+', no leading
 // zero, no blank, no "-0".
@@ -47,15 +47,15 @@ func ParseCount(text []byte, most int) (n int, ok bool) {
 	return int(n64), true
 }
 
-// parseDigits reads one or more decimal digits without leading zeros; ok is false for
-// anything else and for a number of 2^64 or more.
+// parseDigits reads up to maxDigits decimal digits without leading zeros; ok is false for
+// anything else.
 func parseDigits(text []byte) (n uint64, ok bool) {
-	if len(text) == 0 || len(text) > maxSafeDigits+1 || text[0] == '0' && len(text) > 1 {
+	if len(text) == 0 || len(text) > maxDigits || text[0] == '0' && len(text) > 1 {
 		return 0, false
 	}
-	for i, c := range text {
+	for _, c := range text {
 		digit := uint64(c - '0')
-		if digit > 9 || (i >= maxSafeDigits && n > (math.MaxUint64-digit)/10) {
+		if digit > 9 {
 			return 0, false
 		}
 		n = n*10 + digit
