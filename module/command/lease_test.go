@@ -251,6 +251,7 @@ func TestLeaseErrors(t *testing.T) {
 		set := setOf()
 		assert.Equal(t, ReplyWrongArity, set.run(cmd, nowNs, 0, line).Reply, line)
 	}
+	assert.Contains(t, tooManyIDs, fmt.Sprintf(" %d ids ", Release.MaxMembers))
 	c := call("k SLOTS 1 TTL 1 ID a")
 	c.Args[6] = nil
 	set := setOf()

@@ -47,6 +47,7 @@ func TestRefundGivesBackUpToFull(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := decide(Refund, test.value, test.line)
 			assert.Equal(t, test.want, fieldsOf(t, c))
+			assert.Equal(t, -test.want.granted, c.Refunded)
 			require.Equal(t, test.write, c.Effect)
 			assert.Equal(t, test.newValue, string(c.NewValue))
 			if test.write == Set {
