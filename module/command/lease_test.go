@@ -84,6 +84,16 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 	}
 }
 
+// lapsed is the number of members that have lapsed at nowNs.
+func (s leaseSet) lapsed() (n int) {
+	for _, score := range s.scores {
+		if score <= float64(nowMs) {
+			n++
+		}
+	}
+	return n
+}
+
 // room is the number of members that a call says there may be.
 func (s leaseSet) room(c *Call, cmd *Command) (n int64) {
 	for i := 1; i+1 < len(c.Args) && cmd.RoomWord != ""; i += 2 {
@@ -177,6 +187,7 @@ func TestLease(t *testing.T) {
 		{"release", setOf(two...), Release, "k ID a", 0, []int64{1}, setOf(b...), ChangeMembers, Released},
 		{"release the last", setOf(append(two, "old", int(nowMs-9))...), Release, "k ID a x b", 0, []int64{2}, setOf(), Delete, Released},
 		{"release the longest id", setOf(longest, int(nowMs+1), "b", int(nowMs+900)), Release, "k ID " + longest, 0, []int64{1}, setOf(b...), ChangeMembers, Released},
+		{"two that lapse at the same time", setOf("a", int(nowMs+500), "c", int(nowMs+500), "b", int(nowMs+900)), Release, "k ID a c", 0, []int64{2}, setOf(b...), ChangeMembers, Released},
 		{"twice at once", setOf(two...), Release, "k id a a a", 0, []int64{1}, setOf(b...), ChangeMembers, Released},
 		{"what is not held", setOf(two...), Release, "k ID x y", 0, []int64{0}, setOf(two...), Keep, NoEvent},
 		{"what has lapsed", setOf("a", int(nowMs), "b", int(nowMs+900)), Release, "k ID a", 0, []int64{0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
@@ -186,8 +197,10 @@ func TestLease(t *testing.T) {
 		{"leases of no key", setOf(), Leases, "k count 7", 0, []int64{0, 0, 7}, setOf(), Keep, NoEvent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			lapsed := test.set.lapsed()
 			c := test.set.run(test.cmd, nowNs, test.ahead, test.line)
 			require.NotEqual(t, ReplyError, c.Reply, string(c.Error))
+			assert.Equal(t, int64(lapsed-test.set.lapsed()), c.Members.Found)
 			assert.Equal(t, test.want, c.Integers)
 			assert.Equal(t, test.changes, c.Effect)
 			assert.Equal(t, test.event, c.Members.Event)
