@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +103,36 @@ func TestASetRemembersAsManyAsItHasRoomFor(t *testing.T) {
 	*m.note(same[memoryWays], 0) = memoryWays
 	assert.Nil(t, m.find(same[0], 0), "the oldest has made room")
 	assert.NotNil(t, m.find(same[1], 0))
+}
+
+// A call of CL.MLIMIT is remembered if there is room for its words and its limits.
+func TestLongCallsOnSeveralKeysAreReadAgain(t *testing.T) {
+	group := func(n int, limit string) string { return strings.TrimSpace(strings.Repeat(limit+" ", n)) }
+	full := group(7, "RATE 5/s BURST 5 TAKE 1 SPARE 0 SHADOW") // 63 words
+	for _, tt := range []struct {
+		line          string
+		words, limits int
+		remembered    bool
+	}{
+		{"2 a b RATE 5/s", 2, 1, true},
+		{"2 a b RATE 5/s NEXT RATE 6/s", 5, 2, true},
+		{"2 a b " + group(8, "RATE 5/s") + " NEXT " + group(8, "RATE 5/s"), 33, 16, true},
+		{"3 a b c " + group(8, "RATE 5/s") + " NEXT " + group(8, "RATE 5/s") + " NEXT RATE 5/s", 36, 17, false},
+		{"2 a b " + full + " NEXT " + group(8, "RATE 5/s BURST 5"), 96, 15, true},
+		{"2 a b " + full + " NEXT " + group(8, "RATE 5/s BURST 5") + " COMPACT", 97, 15, false},
+	} {
+		c := many(nil, tt.line)
+		c.Past = &Past{}
+		c.Run(MLimit)
+		require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers}, c.Reply, string(c.Error))
+		words := c.Args[1+len(c.Keys):]
+		require.Len(t, words, tt.words)
+		require.Equal(t, tt.remembered, c.Past.findGroups(words) != nil, tt.line)
+		first := slices.Clone(c.Integers)
+		c.hold(nil)
+		c.Run(MLimit)
+		assert.Equal(t, first, c.Integers)
+	}
 }
 
 // Each byte of a word that is remembered counts.
