@@ -423,6 +423,8 @@ func TestMLimitTalliesTheKeyThatDecided(t *testing.T) {
 		assert.Equal(t, test.key, c.TallyKey, test.line)
 		assert.Equal(t, test.shadow, c.Shadowed, test.line)
 	}
+	assert.Equal(t, ReplyWrongArity, decide(Top, "", "1 2").Reply)
+	assert.Equal(t, 1, decide(Top, "", "1").RowCount)
 	list := decide(Top, "", "")
 	require.Equal(t, ReplyRows, list.Reply)
 	require.Equal(t, 1, list.RowCount)

@@ -79,6 +79,53 @@ func TestWaitReservesAndIsAnsweredLater(t *testing.T) {
 
 }
 
+// With a WINDOW a caller reserves nothing: it waits in line, and is decided anew when it is its turn.
+func TestWaitInLine(t *testing.T) {
+	full := valueAfter(t, "k WINDOW 2/m COST 2")
+	for _, test := range []struct {
+		name, value string
+		turn        Turn
+		ahead       int64
+		mayBlock    bool
+		cost        string
+		want        fields // none while it waits
+		lookNs      int64
+		write       Effect
+	}{
+		{"units are there", "", Arriving, 0, true, "1", fields{0, 1, 2, 1, -1, 60000, 60000, 1, 7}, 0, Set},
+		{"none are", full, Arriving, 0, true, "1", fields{}, 60 * nsPerSecond, Keep},
+		{"none are, where it cannot be blocked", full, Arriving, 0, false, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
+		{"there never are", full, Arriving, 0, true, "3", fields{1, 1, 2, 0, -1, 60000, 60000, 0, 0}, 0, Keep},
+		{"nobody is overtaken", "", Arriving, 1, true, "1", fields{}, 0, Keep},
+		{"nor where it cannot be blocked", "", Arriving, 1, false, "1", fields{1, 1, 2, 2, 1, 0, 0, 0, 0}, 0, Keep},
+		{"others are ahead of it, and no units", full, Arriving, 1, false, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
+		{"its turn", "", First, 0, true, "1", fields{0, 1, 2, 1, -1, 60000, 60000, 1, 7}, 0, Set},
+		{"its turn, and no units", full, First, 0, true, "1", fields{}, 60 * nsPerSecond, Keep},
+		{"sent away", full, Leaving, 0, true, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
+		{"sent away when units are there", "", Leaving, 0, true, "1", fields{1, 1, 2, 2, 1, 0, 0, 0, 0}, 0, Keep},
+		{"banned", banned(1500*ms, full), Arriving, 0, true, "1", fields{1, 0, 2, 0, 1500, 1500, 1500, 0, 0}, 0, Keep},
+		{"banned in its turn", banned(1500*ms, full), First, 0, true, "1", fields{}, 1500 * ms, Keep},
+		{"sent away while it is banned", banned(1500*ms, full), Leaving, 0, true, "1", fields{1, 0, 2, 0, 1500, 1500, 1500, 0, 0}, 0, Keep},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := call("k WINDOW 2/m TIMEOUT 1.0001s COST " + test.cost)
+			c.Turn, c.Ahead, c.MayBlock, c.WaitedNs = test.turn, test.ahead, test.mayBlock, 7*ms
+			if test.value != "" {
+				c.Kind, c.Value = String, []byte(test.value)
+			}
+			c.Run(Wait)
+			assert.Equal(t, test.write, c.Effect)
+			assert.Equal(t, test.lookNs, c.LookNs)
+			if test.want == (fields{}) {
+				assert.Equal(t, ReplyInTurn, c.Reply, string(c.Error))
+				assert.Equal(t, int64(1001), c.TimeoutMs)
+				return
+			}
+			assert.Equal(t, test.want, fieldsOf(t, c))
+		})
+	}
+}
+
 func TestATimeoutOfZeroIsAHundredYears(t *testing.T) {
 	const year = 365 * 86400 * nsPerSecond
 	c := decide(Wait, tatIn(100*year), "k RATE 1/36500d TIMEOUT 0")
