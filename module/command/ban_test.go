@@ -79,8 +79,8 @@ func TestBanRefusesWhatIsNoTimeOrNoLimiter(t *testing.T) {
 		{"hello", "k 1", wrongValue},
 		{banned(1, "hello"), "k 1", wrongValue},
 		{banned(1, banned(1, "")), "k 1", wrongValue},
-		{banned(-nowNs, ""), "k 1", wrongValue},
-		{string([]byte{banMark, 0, 0, 0, 0, 0, 0, 0, 128}), "k 1", wrongValue},
+		{banned(-nowNs, tatIn(1)), "k 1", wrongValue},                                     // a ban until 0
+		{string([]byte{banMark, 0, 0, 0, 0, 0, 0, 0, 128}) + tatIn(1), "k 1", wrongValue}, // until 2^63
 	} {
 		c := decide(Ban, test.value, test.line)
 		assert.Equal(t, test.want, string(c.Error), test.line)
