@@ -1,24 +1,20 @@
-// Package clock gives a server a wall clock that the test sets, to the nanosecond, forward or
+// Package clock gives servers a wall clock that the test sets, to the nanosecond, forward or
 // back. A small library, preloaded into the server, answers for the kernel; nothing of the server or
 // of the module is replaced.
 package clock
 
 import (
 	_ "embed"
-	"encoding/binary"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/sharedlib"
 )
 
 //go:embed testdata/clock.c
@@ -27,27 +23,21 @@ var source []byte
 // Clock is the wall clock of the servers that it starts. It stands still until it is
 // set. Timers and the event loop go by the monotonic clock, which is the kernel's.
 type Clock struct {
-	t      testing.TB
-	dir    string
-	mapped []byte
+	t       testing.TB
+	library string
+	// numbers are the clock, and by how much that of each host is ahead of it.
+	numbers *sharedlib.Numbers
 }
+
+// Hosts is how many hosts may have clocks that differ.
+const Hosts = 16
 
 // New makes a clock that says nowNs, in nanoseconds since the epoch. It needs the C compiler that
 // Go uses.
 func New(t testing.TB, nowNs int64) *Clock {
 	t.Helper()
-	c := &Clock{t: t, dir: t.TempDir()}
-	require.NoError(t, os.WriteFile(c.path("clock.c"), source, 0o644))
-	compile := append(compiler(t), "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", c.path("clock.so"), c.path("clock.c"), "-ldl")
-	out, err := exec.Command(compile[0], compile[1:]...).CombinedOutput()
-	require.NoError(t, err, "%q: %s", compile, out)
-	require.NoError(t, os.WriteFile(c.path("now"), binary.NativeEndian.AppendUint64(nil, uint64(nowNs)), 0o644))
-	f, err := os.OpenFile(c.path("now"), os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer f.Close()
-	c.mapped, err = unix.Mmap(int(f.Fd()), 0, 8, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = unix.Munmap(c.mapped) })
+	c := &Clock{t: t, library: sharedlib.Build(t, "clock", source, "-ldl"), numbers: sharedlib.NewNumbers(t, 1+Hosts)}
+	c.Set(nowNs)
 	return c
 }
 
@@ -65,10 +55,20 @@ func (c *Clock) Program() server.Program {
 	c.t.Helper()
 	p, err := server.DefaultProgram()
 	require.NoError(c.t, err)
-	script := fmt.Sprintf("#!/bin/sh\nLD_PRELOAD=%s THROTTLE_TEST_CLOCK=%s exec %s \"$@\"\n",
-		quoted(c.path("clock.so")), quoted(c.path("now")), quoted(p.Path))
-	p.Path = c.path("server")
-	require.NoError(c.t, os.WriteFile(p.Path, []byte(script), 0o755))
+	return c.ProgramOn(0, p)
+}
+
+// ProgramOn is a program with the clock of a host, from 0 to Hosts - 1. Words may come before the program
+// on its command line.
+func (c *Clock) ProgramOn(host int, p server.Program, words ...string) server.Program {
+	c.t.Helper()
+	line := []string{"exec"}
+	for _, word := range append(words, "env", "LD_PRELOAD="+c.library,
+		"THROTTLE_TEST_CLOCK="+c.numbers.Path, fmt.Sprint("THROTTLE_TEST_CLOCK_HOST=", host), p.Path) {
+		line = append(line, quoted(word))
+	}
+	p.Path = filepath.Join(c.t.TempDir(), "server")
+	require.NoError(c.t, os.WriteFile(p.Path, []byte("#!/bin/sh\n"+strings.Join(line, " ")+" \"$@\"\n"), 0o755))
 	return p
 }
 
@@ -82,21 +82,10 @@ func (c *Clock) RequireBy(s *server.Server) {
 
 // Set sets the clock. A test that calls it only while none of its commands is under way knows to the
 // nanosecond when each of them ran.
-func (c *Clock) Set(nowNs int64) {
-	atomic.StoreInt64((*int64)(unsafe.Pointer(&c.mapped[0])), nowNs)
-}
+func (c *Clock) Set(nowNs int64) { c.numbers.Set(0, nowNs) }
 
-func (c *Clock) path(name string) string { return filepath.Join(c.dir, name) }
-
-// compiler is the C compiler that cgo uses, with its arguments.
-func compiler(t testing.TB) []string {
-	t.Helper()
-	out, err := exec.Command("go", "env", "CC").Output()
-	require.NoError(t, err, "go env CC")
-	words := strings.Fields(string(out))
-	require.NotEmpty(t, words, "go env CC")
-	return words
-}
+// SetAhead makes the clock of a host differ from the others by ns, which may be negative.
+func (c *Clock) SetAhead(host int, ns int64) { c.numbers.Set(1+host, ns) }
 
 // quoted is s as one word of the shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

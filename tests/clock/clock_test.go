@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/clock"
+	"redis-throttle/tests/server"
 )
 
 // The server's own TIME tells microseconds, and keys expire by the same clock.
@@ -40,4 +41,22 @@ func TestAServerGoesByTheClockItIsGiven(t *testing.T) {
 		assert.Equal(t, step.time, do("TIME"))
 		assert.Equal(t, step.value, do("GET", "key"), "at %s", step.time)
 	}
+}
+
+// Each host's clock is ahead of or behind the others by what it is told.
+func TestClocksOfHostsDiffer(t *testing.T) {
+	t.Parallel()
+	const start = 1_800_000_000_000_000_000
+	c := clock.New(t, start)
+	p, err := server.DefaultProgram()
+	require.NoError(t, err)
+	a, b := server.Start(t, server.Run(c.ProgramOn(0, p))), server.Start(t, server.Run(c.ProgramOn(1, p)))
+	seconds := func(s *server.Server) string { return s.MustDo("TIME").Elems[0].Text }
+	c.SetAhead(1, -20e9)
+	assert.Equal(t, "1800000000", seconds(a))
+	assert.Equal(t, "1799999980", seconds(b))
+	c.Set(start + 5e9)
+	c.SetAhead(0, 1e9)
+	assert.Equal(t, "1800000006", seconds(a))
+	assert.Equal(t, "1799999985", seconds(b))
 }

@@ -5,9 +5,6 @@ package neighbour
 
 import (
 	_ "embed"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/sharedlib"
 )
 
 //go:embed testdata/neighbour.c
@@ -31,22 +29,7 @@ func Start(t testing.TB, opts ...server.Option) *server.Server {
 // Beside adds the neighbour to a server that holds whatever else.
 func Beside(t testing.TB) server.Option {
 	t.Helper()
-	return server.Config("loadmodule " + build(t))
-}
-
-// build compiles the module with the compiler that Go uses.
-func build(t testing.TB) (path string) {
-	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "neighbour.c")
-	require.NoError(t, os.WriteFile(file, source, 0o600))
-	path = filepath.Join(dir, "neighbour.so")
-	cc, err := exec.Command("go", "env", "CC").Output()
-	require.NoError(t, err)
-	words := append(strings.Fields(string(cc)), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", path, file)
-	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return path
+	return server.Config("loadmodule " + sharedlib.Build(t, "neighbour", source))
 }
 
 // Do makes the server's neighbour run a command at each notification from now on, or none
