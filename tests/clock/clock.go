@@ -55,15 +55,15 @@ func (c *Clock) Program() server.Program {
 	c.t.Helper()
 	p, err := server.DefaultProgram()
 	require.NoError(c.t, err)
-	return c.ProgramOn(0, p)
+	return c.ProgramOn(0, p, nil)
 }
 
-// ProgramOn is a program with the clock of a host, from 0 to Hosts - 1. Words may come before the program
-// on its command line.
-func (c *Clock) ProgramOn(host int, p server.Program, words ...string) server.Program {
+// ProgramOn is a program with the clock of a host, from 0 to Hosts - 1. More libraries may be preloaded, and words come
+// before the program on its command line.
+func (c *Clock) ProgramOn(host int, p server.Program, libraries []string, words ...string) server.Program {
 	c.t.Helper()
 	line := []string{"exec"}
-	for _, word := range append(words, "env", "LD_PRELOAD="+c.library,
+	for _, word := range append(words, "env", "LD_PRELOAD="+strings.Join(append([]string{c.library}, libraries...), ":"),
 		"THROTTLE_TEST_CLOCK="+c.numbers.Path, fmt.Sprint("THROTTLE_TEST_CLOCK_HOST=", host), p.Path) {
 		line = append(line, quoted(word))
 	}

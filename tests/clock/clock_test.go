@@ -50,7 +50,7 @@ func TestClocksOfHostsDiffer(t *testing.T) {
 	c := clock.New(t, start)
 	p, err := server.DefaultProgram()
 	require.NoError(t, err)
-	a, b := server.Start(t, server.Run(c.ProgramOn(0, p))), server.Start(t, server.Run(c.ProgramOn(1, p)))
+	a, b := server.Start(t, server.Run(c.ProgramOn(0, p, nil))), server.Start(t, server.Run(c.ProgramOn(1, p, nil)))
 	seconds := func(s *server.Server) string { return s.MustDo("TIME").Elems[0].Text }
 	c.SetAhead(1, -20e9)
 	assert.Equal(t, "1800000000", seconds(a))

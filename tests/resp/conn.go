@@ -20,8 +20,11 @@ type Conn struct {
 }
 
 // Dial connects to a server at host:port.
-func Dial(addr string) (*Conn, error) {
-	c, err := net.DialTimeout("tcp", addr, patience)
+func Dial(addr string) (*Conn, error) { return DialWithin(addr, patience) }
+
+// DialWithin is Dial for a server that may be out of reach.
+func DialWithin(addr string, d time.Duration) (*Conn, error) {
+	c, err := net.DialTimeout("tcp", addr, d)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,9 @@ type options struct {
 	moduleArgs []string
 	config     []string
 	dir        string
+	host       string
 	port       int
+	replicaOf  string
 	password   string
 	keepConfig bool
 	noFile     bool
@@ -46,6 +48,10 @@ func ModuleArgs(args ...string) Option { return func(o *options) { o.moduleArgs 
 // Dir is the folder the server works in; without it, a new one.
 func Dir(path string) Option { return func(o *options) { o.dir = path } }
 
+// Host is the address the server listens on; without it, 127.0.0.1. It is for hosts that the test has
+// made (package hosts).
+func Host(addr string) Option { return func(o *options) { o.host = addr } }
+
 // Port is the port the server listens on; without it, a free one.
 func Port(n int) Option { return func(o *options) { o.port = n } }
 
@@ -72,10 +78,14 @@ func Sentinel() Option {
 // AppendOnly turns the append-only file on. fsync is always, everysec or no.
 func AppendOnly(fsync string) Option { return Config("appendonly yes", "appendfsync "+fsync) }
 
-// ReplicaOf makes the server a replica.
+// ReplicaOf makes the server a replica; of nobody, for a Restart, a master.
 func ReplicaOf(master *Server) Option {
 	return func(o *options) {
-		Config(fmt.Sprintf("replicaof 127.0.0.1 %d", master.Port))(o)
+		if master == nil {
+			o.replicaOf = ""
+			return
+		}
+		o.replicaOf = fmt.Sprintf("replicaof %s %d", master.Host, master.Port)
 		if master.options.password != "" {
 			Config("masterauth " + master.options.password)(o)
 		}
@@ -146,7 +156,7 @@ func asArguments(lines []string) (args []string) {
 
 func (o *options) configLines(s *Server) []string {
 	lines := []string{
-		"bind 127.0.0.1",
+		"bind " + s.Host,
 		fmt.Sprintf("port %d", s.Port),
 		fmt.Sprintf("dir %q", s.Dir),
 		`save ""`,
@@ -168,6 +178,12 @@ func (o *options) configLines(s *Server) []string {
 	if !o.noModule {
 		load := append([]string{"loadmodule", o.module}, o.moduleArgs...)
 		lines = append(lines, strings.Join(load, " "))
+	}
+	if o.host != "" { // whoever reaches it may use it: the network is the test's
+		lines = append(lines, "protected-mode no")
+	}
+	if o.replicaOf != "" {
+		lines = append(lines, o.replicaOf)
 	}
 	return append(lines, o.config...)
 }

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -29,6 +30,7 @@ const (
 // Server is one server process, or a succession of them in the same folder and on
 // the same port.
 type Server struct {
+	Host    string
 	Port    int
 	Dir     string
 	Program Program
@@ -62,6 +64,7 @@ func TryStart(t testing.TB, opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	s.Program = *s.options.program
+	s.Host = cmp.Or(s.options.host, "127.0.0.1")
 	s.Dir = s.options.dir
 	if s.Dir == "" {
 		s.Dir = t.TempDir()
@@ -151,7 +154,7 @@ func (s *Server) ready() error {
 }
 
 // Addr is host:port.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+func (s *Server) Addr() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
 // Pid is the process ID of the present process, or of the last one.
 func (s *Server) Pid() int { return s.process.cmd.Process.Pid }
@@ -198,6 +201,9 @@ func (s *Server) Configure(opts ...Option) {
 	require.NoError(s.t, s.options.complete())
 	s.Program = *s.options.program
 }
+
+// ExpectEnd says that the process may end by itself from now on.
+func (s *Server) ExpectEnd() { s.endExpected.Store(true) }
 
 // Pause stops the process without its noticing, and Resume lets it go on: a host
 // that hangs. When Pause returns it does nothing any more.
