@@ -14,6 +14,10 @@ import (
 type history struct {
 	begun    time.Time
 	beginsNs int64 // what the servers' clock says at the beginning
+	// ahead is by how much the clock of each node is ahead then; the first is of no node.
+	ahead []int64
+	// takeovers are those in whose course a former master may have answered, one of each object at most.
+	takeovers []takeover
 
 	mutex      sync.Mutex
 	operations []porcupine.Operation

@@ -32,6 +32,19 @@ func (k keys) stored() string { return k.String() }
 
 func (k keys) after(takeover object) object { return takeover }
 
+func (k keys) expiring(nowNs int64) []object {
+	all := []object{k}
+	for _, key := range slices.Sorted(maps.Keys(k)) {
+		for _, o := range all {
+			c := o.clone().(keys)
+			if c[key].ExpiresMs(nowNs); c.String() != o.String() {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
 // joined are keys that CL.MLIMIT asks together, and single calls one by one. All of them are one object.
 type joined struct{ members []one }
 

@@ -38,6 +38,14 @@ func (l leases) after(takeover object) object {
 	return c
 }
 
+func (l leases) expiring(nowNs int64) []object {
+	c := l.clone().(leases)
+	if c.ExpiresMs(nowNs); c.String() != l.String() {
+		return []object{l, c}
+	}
+	return []object{l}
+}
+
 // leased is a key with leases and what callers ask of it.
 type leased struct {
 	key   string

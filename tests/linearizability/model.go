@@ -8,7 +8,6 @@
 package linearizability
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"hash/maphash"
@@ -33,9 +32,13 @@ type operation struct {
 	// arrives. again is the same call, made once more.
 	exit  *operation
 	again func() *operation
-	// event is something else than a call.
-	event event
-	nowNs int64 // to which the clock moves
+	// event is something else than a call. It concerns the subjects that it is among, all of them by default.
+	event  event
+	among  func(subject) bool
+	nowNs  int64 // to which the clock moves
+	node   int   // whose clock steps, or that takes over
+	ahead  int64 // of the others, the node's clock from now on
+	former int   // whose office the node takes over
 }
 
 // object is what callers share: some keys that one call may ask together, or a key with leases.
@@ -47,6 +50,8 @@ type object interface {
 	stored() string
 	// after is the object of a replica that takes over, where what is stored is as it was in another.
 	after(takeover object) object
+	// expiring are this object and what it may be when some keys that have expired at an instant are gone.
+	expiring(nowNs int64) []object
 }
 
 // result is what may become of an object, and the reply.
@@ -62,6 +67,7 @@ type event int
 const (
 	call       event = iota
 	clockMoves       // to nowNs
+	clockSteps       // of one node
 	replicated       // a replica has all that was written before
 	forgets          // a replica takes over, without what was written since some instant
 )
@@ -73,12 +79,16 @@ type outcome struct {
 	unknown bool
 	// refused: the caller left the line with an error.
 	refused bool
+	// node is which one was asked, from 1 on; 0 where there is but one clock.
+	node int
+	// elsewhere: it may have happened to a copy that another node has taken over from.
+	elsewhere bool
 }
 
 // agrees says whether a result may have had an outcome.
 func (r result) agrees(out *outcome) bool {
 	switch {
-	case out.unknown, r.lost && out.refused:
+	case out.unknown, r.lost && (out.refused || out.elsewhere):
 		return true
 	case r.lost:
 		return false
@@ -92,6 +102,8 @@ func (o *operation) String() string {
 	switch o.event {
 	case clockMoves:
 		return fmt.Sprint("the clock moves to ", o.nowNs)
+	case clockSteps:
+		return fmt.Sprint("the clock of node ", o.node, " is ahead by ", o.ahead)
 	case replicated:
 		return "replicated"
 	case forgets:
@@ -101,10 +113,14 @@ func (o *operation) String() string {
 	}
 }
 
-// state is a clock and one object.
+// state is clocks and one object.
 type state struct {
-	nowNs  int64
-	object object
+	nowNs int64
+	// ahead is by how much the clock of each node is ahead of that; without them, nodes have one clock. master is who
+	// decided last, and former who is no longer heard since a replica took over: 0 for nobody.
+	ahead          []int64
+	master, former int
+	object         object
 	// written is what the object was before each write since the last that is known to be replicated,
 	// where a replica may take over.
 	written *write
@@ -129,49 +145,102 @@ func (w *write) then(before object) *write {
 	return &write{before, w, string(sum[:])}
 }
 
-func newState(nowNs int64, o object, mayLose bool, written *write) *state {
-	s := &state{nowNs: nowNs, object: o, mayLose: mayLose, written: written}
-	s.print = fmt.Sprint(nowNs, o)
-	if written != nil {
-		s.print += written.print
+// signed completes a state.
+func (s state) signed() *state {
+	s.print = fmt.Sprint(s.nowNs, s.ahead, s.master, s.former, s.object)
+	if s.written != nil {
+		s.print += s.written.print
 	}
-	return s
+	return &s
+}
+
+// clock is what a node's clock says.
+func (s *state) clock(node int) int64 {
+	if node < len(s.ahead) {
+		return s.nowNs + s.ahead[node]
+	}
+	return s.nowNs
+}
+
+// readAt are what the object may be after the clock by which it expires goes to an instant. If that is earlier than what it
+// said, a key that had expired is gone, or is there again.
+func (s *state) readAt(o object, nowNs int64) []object {
+	if said := s.clock(s.master); s.master != 0 && nowNs < said {
+		return o.expiring(said)
+	}
+	return []object{o}
 }
 
 // next is every state that an operation with an outcome may lead to; none if the outcome is impossible.
 func (s *state) next(o *operation, out *outcome) (states []*state) {
+	add := func(change func(next *state)) {
+		next := *s
+		change(&next)
+		states = append(states, next.signed())
+	}
 	switch o.event {
 	case clockMoves:
-		return []*state{newState(o.nowNs, s.object, s.mayLose, s.written)}
+		add(func(next *state) { next.nowNs = o.nowNs })
+	case clockSteps:
+		ahead := slices.Clone(s.ahead)
+		ahead[o.node] = o.ahead
+		objects := []object{s.object}
+		if o.node == s.master {
+			objects = s.readAt(s.object, s.nowNs+o.ahead)
+		}
+		for _, object := range objects {
+			add(func(next *state) { next.ahead, next.object = ahead, object })
+		}
 	case replicated:
-		return []*state{newState(s.nowNs, s.object, s.mayLose, nil)}
+		add(func(next *state) { next.written = nil })
 	case forgets:
+		takeOver := func(before object, written *write) {
+			for _, object := range s.readAt(s.object.after(before), s.clock(o.node)) {
+				add(func(next *state) {
+					next.object, next.written, next.master, next.former = object, written, o.node, o.former
+				})
+			}
+		}
 		for w := s.written; w != nil; w = w.previous {
-			states = append(states, newState(s.nowNs, s.object.after(w.before), s.mayLose, w.previous))
+			takeOver(w.before, w.previous)
 		}
-		return append(states, newState(s.nowNs, s.object.after(s.object), s.mayLose, s.written))
+		takeOver(s.object, s.written)
+	default:
+		return s.called(o, out)
 	}
-	for _, r := range o.run(s.object, s.nowNs) {
-		if !r.agrees(out) {
-			continue
+	return states
+}
+
+// called is next for a call.
+func (s *state) called(o *operation, out *outcome) (states []*state) {
+	dead := out.node != 0 && out.node == s.former
+	for _, object := range s.readAt(s.object, s.clock(out.node)) {
+		for _, r := range o.run(object, s.clock(out.node)) {
+			if !r.agrees(out) || dead && !r.lost {
+				continue
+			}
+			next := *s
+			next.object = r.object
+			if !r.lost {
+				next.master = out.node
+			}
+			if s.mayLose && r.object.stored() != s.object.stored() {
+				next.written = s.written.then(s.object)
+			}
+			states = append(states, next.signed())
 		}
-		written := s.written
-		if s.mayLose && r.object.stored() != s.object.stored() {
-			written = written.then(s.object)
-		}
-		states = append(states, newState(s.nowNs, r.object, s.mayLose, written))
 	}
-	if out.unknown && o.again == nil { // it did not happen
+	if (out.unknown || out.elsewhere) && o.again == nil { // it did not happen
 		states = append(states, s)
 	}
 	return states
 }
 
-// model is that of one object, which begins at an instant.
-func model(begin object, nowNs int64, mayLose bool) porcupine.Model {
+// model is that of one object, which begins in a state.
+func model(begin *state) porcupine.Model {
 	seed := maphash.MakeSeed()
 	m := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{newState(nowNs, begin, mayLose, nil)} },
+		Init: func() []any { return []any{begin} },
 		Step: func(before, in, out any) (after []any) {
 			for _, s := range before.(*state).next(in.(*operation), out.(*outcome)) {
 				after = append(after, s)
@@ -186,72 +255,3 @@ func model(begin object, nowNs int64, mayLose bool) porcupine.Model {
 
 // patience bounds a search, which takes milliseconds.
 const patience = 60 * time.Second
-
-// check says whether the history of each object is that of the model. An object is independent of all others.
-func (h *history) check() (failed []string, err error) {
-	subjects, mayLose := map[string]subject{}, false
-	for _, op := range h.operations {
-		o := op.Input.(*operation)
-		mayLose = mayLose || o.event == forgets
-		if o.of != nil {
-			subjects[o.of.name()] = o.of
-		}
-	}
-	for name, subject := range subjects {
-		operations := h.operationsOf(name)
-		switch porcupine.CheckOperationsTimeout(model(subject.begin(), h.beginsNs, mayLose), operations, patience) {
-		case porcupine.Illegal:
-			failed = append(failed, name)
-		case porcupine.Unknown:
-			return nil, fmt.Errorf("%s: no answer within %s for %d operations", name, patience, len(operations))
-		}
-	}
-	return failed, nil
-}
-
-// operationsOf are those that concern an object.
-func (h *history) operationsOf(name string) (operations []porcupine.Operation) {
-	for _, op := range h.operations {
-		if of := op.Input.(*operation).of; of == nil || of.name() == name {
-			operations = append(operations, op)
-		}
-	}
-	return operations
-}
-
-// longest is the longest order that explains a history up to some instant, the states at its end, and the
-// first operations that are not in it.
-func (h *history) longest(name string) (order []porcupine.Operation, states []*state, rest []porcupine.Operation) {
-	operations := h.operationsOf(name)
-	var begin object
-	for _, op := range operations {
-		if of := op.Input.(*operation).of; of != nil {
-			begin = of.begin()
-		}
-	}
-	_, info := porcupine.CheckOperationsVerbose(model(begin, h.beginsNs, false), operations, patience)
-	for _, orders := range info.PartialLinearizationsOperations() {
-		for _, o := range orders {
-			if len(o) > len(order) {
-				order = o
-			}
-		}
-	}
-	states = []*state{newState(h.beginsNs, begin, false, nil)}
-	contained := map[any]bool{}
-	for _, op := range order {
-		contained[op.Input] = true
-		var after []*state
-		for _, s := range states {
-			after = append(after, s.next(op.Input.(*operation), op.Output.(*outcome))...)
-		}
-		states = after
-	}
-	for _, op := range operations {
-		if !contained[op.Input] {
-			rest = append(rest, op)
-		}
-	}
-	slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	return order, states, rest
-}
