@@ -108,3 +108,10 @@ func (t *ticking) record() *history {
 	t.history = &history{begun: time.Now(), beginsNs: t.nowNs}
 	return t.history
 }
+
+// rest ends a history: later moves are in none.
+func (t *ticking) rest() {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.history = nil
+}

@@ -64,6 +64,7 @@ func (s *scene) run(at *server.Server, does func()) *history {
 	}()
 	s.load.run()
 	<-stopped
+	s.ticks.rest()
 	return s.load.history
 }
 
@@ -185,31 +186,9 @@ func TestCallsInAClusterWhoseSlotsMoveAreLinearizable(t *testing.T) {
 		from := c.Owner(slot)
 		to := masters[s.r.IntN(len(masters))]
 		if from != to {
-			s.moveSlot(c, strconv.Itoa(slot), from, to)
+			moveSlot(t, s.r, c, slot, from, to)
 		}
 	})))
-}
-
-func (s *scene) moveSlot(c *topology.Cluster, slot string, from, to *server.Server) {
-	ok := func(node *server.Server, words ...string) resp.Value {
-		v := node.Do(words...)
-		assert.False(s, v.IsError(), "%q: %v", words, v)
-		return v
-	}
-	ok(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
-	ok(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
-	time.Sleep(time.Duration(s.r.IntN(5)) * time.Millisecond) // calls come in between, with luck
-	for keys := ok(from, "CLUSTER", "GETKEYSINSLOT", slot, "100").Elems; len(keys) > 0; keys = ok(from, "CLUSTER", "GETKEYSINSLOT", slot, "100").Elems {
-		for _, key := range keys {
-			ok(from, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key.Text, "0", "5000")
-		}
-	}
-	ok(to, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
-	for _, node := range c.Masters() {
-		if node != to {
-			ok(node, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
-		}
-	}
 }
 
 // A replica that takes over from a dead master may lack what was written last, of every key, and nothing else.

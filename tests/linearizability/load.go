@@ -1,8 +1,10 @@
 package linearizability
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -44,10 +46,14 @@ func subjects(r *rand.Rand) (s []subject) {
 	first := naive.Limit{Kind: naive.First, Count: count(), Period: period()}
 	// Nothing of it comes back during a test, so each call tells how many there were before.
 	quota := []naive.Limit{{Kind: naive.Fixed, Count: 1_000_000, Period: 1000 * time.Hour}, {Kind: naive.First, Count: 1_000_001, Period: time.Hour}}
-	for name, limits := range map[string][]naive.Limit{
-		"quota": quota, "rate": {rate()}, "rates": {rate(), rate()}, "window": {window}, "fixed": {fixed, first}, "stack": {rate(), window, first},
+	for _, kind := range []struct {
+		name   string
+		limits []naive.Limit
+	}{
+		{"quota", quota}, {"rate", []naive.Limit{rate()}}, {"rates", []naive.Limit{rate(), rate()}}, {"window", []naive.Limit{window}},
+		{"fixed", []naive.Limit{fixed, first}}, {"stack", []naive.Limit{rate(), window, first}},
 	} {
-		s = append(s, one{key: fmt.Sprintf("%s:%d", name, r.IntN(1e6)), limits: limits})
+		s = append(s, one{key: fmt.Sprintf("%s:%d", kind.name, r.IntN(1e6)), limits: kind.limits})
 	}
 	s = append(s, join(fmt.Sprintf("{joined:%d}", r.IntN(1e6)), []naive.Limit{rate()}, []naive.Limit{rate(), rate()}, quota[:1]))
 	s = append(s, &leased{key: fmt.Sprintf("leased:%d", r.IntN(1e6)), slots: 1 + r.Int64N(3)})
@@ -192,22 +198,52 @@ type load struct {
 	crashes int
 	// send sends a call and returns its reply; nil for one that sends it as it is.
 	send func(c *resp.Conn, words []string) (resp.Value, error)
+	// network is what clients know of the servers; nil for one address.
+	network network
+	// pause is how long a client waits at most between two calls, in the time in which it is not to make too many.
+	pause time.Duration
 }
+
+// network is for a load on several servers, of which some may be out of reach.
+type network interface {
+	// entry is whom a client asks about an object, and whether it has reason to ask that one.
+	entry(client int, r *rand.Rand, about string) (addr string, sure bool)
+	// learn is told who answered a client about an object, or "" when nobody did.
+	learn(client int, about, addr string)
+	// node is the number of the node at an address.
+	node(addr string) int
+	// patience is how long a client waits for the reply to a call; of nil, for a connection.
+	patience(o *operation, r *rand.Rand) time.Duration
+	// refuses says whether an error, by its first word, means that a call did not happen.
+	refuses(word string) bool
+}
+
+// single is the network of one address, where somebody answers sooner or later.
+type single struct{ addr *atomic.Pointer[string] }
+
+func (s single) entry(int, *rand.Rand, string) (string, bool)  { return *s.addr.Load(), true }
+func (s single) learn(int, string, string)                     {}
+func (s single) node(string) int                               { return 0 }
+func (s single) patience(*operation, *rand.Rand) time.Duration { return patience }
+func (s single) refuses(string) bool                           { return false }
 
 func (l *load) goTo(addr string) { l.addr.Store(&addr) }
 
 // run returns when all clients have made their calls.
 func (l *load) run() {
+	if l.network == nil {
+		l.network = single{&l.addr}
+	}
 	var group sync.WaitGroup
 	for id := range l.clients {
 		group.Go(func() {
-			c := &client{load: l, id: id + 1, r: rand.New(rand.NewPCG(l.seed, uint64(id+1)))}
+			c := &client{load: l, id: id + 1, r: rand.New(rand.NewPCG(l.seed, uint64(id+1))), luck: rand.New(rand.NewPCG(l.seed, uint64(id+1)<<32))}
 			defer c.hangUp()
 			for left := l.calls; left > 0; {
 				if left > l.calls/2 || l.isOver() {
 					left--
-				} else {
-					time.Sleep(time.Millisecond) // no more calls than the checker has patience for
+				} else { // no more calls than the checker has patience for
+					time.Sleep(max(time.Millisecond, time.Duration(c.luck.Int64N(int64(l.pause)+1))))
 				}
 				c.call()
 			}
@@ -227,8 +263,10 @@ func (l *load) isOver() bool {
 
 type client struct {
 	*load
-	id   int
-	r    *rand.Rand
+	id int
+	r  *rand.Rand
+	// luck decides what depends on time: how long to wait, and whom to ask. So a seed repeats the calls.
+	luck *rand.Rand
 	conn *resp.Conn
 	at   string
 }
@@ -246,7 +284,7 @@ func (c *client) dial(addr string) bool {
 		return true
 	}
 	c.hangUp()
-	conn, err := resp.Dial(addr)
+	conn, err := resp.DialWithin(addr, c.network.patience(nil, c.luck))
 	if err != nil {
 		time.Sleep(time.Millisecond) // a pause between attempts, which nothing depends on
 		return false
@@ -261,30 +299,36 @@ func (c *client) call() {
 	_, aboutLeases := o.of.(*leased)
 	// A CL.WAIT would give its slot back; and of calls about leases the checker would try all ways of ending.
 	crash := c.crashes > 0 && c.r.IntN(c.crashes) == 0 && o.words[0] != "CL.WAIT" && !aboutLeases
-	asking, to := false, ""
+	about, asking, to, sure := o.of.name(), false, "", false
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if to == "" {
-			to = *c.addr.Load()
+			to, sure = c.network.entry(c.id, c.luck, about)
 		}
 		if !c.dial(to) {
+			c.network.learn(c.id, about, "")
 			to, asking = "", false
 			continue
 		}
-		if asking {
-			_, _ = c.conn.Do("ASKING")
-		}
+		out := &outcome{node: c.network.node(to)}
 		began := c.history.now()
-		if crash {
+		if crash && sure {
 			_ = c.conn.Send(o.words...)
 			_ = c.conn.Flush()
 			c.hangUp()
-			c.history.noteUntil(c.id, o, began, never, &outcome{unknown: true})
+			out.unknown = true
+			c.history.noteUntil(c.id, o, began, never, out)
 			return
 		}
-		v, err := c.ask(o.words)
-		if err != nil { // whoever had the connection is no more
+		v, err := c.ask(o, asking)
+		if err != nil {
 			c.hangUp()
-			c.history.note(c.id, o, began, &outcome{unknown: true})
+			c.network.learn(c.id, about, "")
+			out.unknown = true
+			if errors.Is(err, os.ErrDeadlineExceeded) { // it may still be on its way
+				c.history.noteUntil(c.id, o, began, never, out)
+			} else { // whoever had the connection is no more
+				c.history.note(c.id, o, began, out)
+			}
 			return
 		}
 		if !v.IsError() {
@@ -293,15 +337,19 @@ func (c *client) call() {
 				c.t.Errorf("%q: %v", o.words, v)
 				return
 			}
-			c.history.note(c.id, o, began, &outcome{reply: asWaited(o.words, reply)})
+			c.network.learn(c.id, about, to)
+			out.reply = asWaited(o.words, reply)
+			c.history.note(c.id, o, began, out)
 			return
 		}
 		words := strings.Fields(v.Text)
-		if o.exit != nil && (words[0] == "UNBLOCKED" || words[0] == "TRYAGAIN") { // it was in line, and left it
-			c.history.note(c.id, o, began, &outcome{refused: true})
+		if o.exit != nil && slices.Contains([]string{"UNBLOCKED", "TRYAGAIN", "OOM", "MISCONF"}, words[0]) { // it was in line, and left it
+			out.refused = true
+			c.history.note(c.id, o, began, out)
 			o = o.again()
 		}
-		to, asking = "", false
+		c.network.learn(c.id, about, "")
+		to, asking, sure = "", false, false
 		switch words[0] {
 		case "MOVED", "ASK":
 			to, asking = words[2], words[0] == "ASK"
@@ -311,11 +359,15 @@ func (c *client) call() {
 			if o.exit != nil {
 				continue
 			}
-			c.history.note(c.id, o, began, &outcome{unknown: true})
+			out.unknown = true
+			c.history.note(c.id, o, began, out)
 			return
 		default:
-			c.t.Errorf("%q: %v", o.words, v)
-			return
+			if !c.network.refuses(words[0]) {
+				c.t.Errorf("%q: %v", o.words, v)
+				return
+			}
+			time.Sleep(time.Millisecond) // a pause between attempts, which nothing depends on
 		}
 	}
 	c.t.Errorf("%q: nobody answers", o.words)
@@ -332,9 +384,14 @@ func (o *operation) integers(v resp.Value) ([]int64, error) {
 	return v.Ints()
 }
 
-func (c *client) ask(words []string) (resp.Value, error) {
-	if c.send != nil {
-		return c.send(c.conn, words)
+func (c *client) ask(o *operation, asking bool) (resp.Value, error) {
+	if asking {
+		if _, err := c.conn.Do("ASKING"); err != nil {
+			return resp.Value{}, err
+		}
 	}
-	return c.conn.Do(words...)
+	if c.send != nil {
+		return c.send(c.conn, o.words)
+	}
+	return c.conn.DoWithin(c.network.patience(o, c.luck), o.words...)
 }

@@ -82,6 +82,17 @@ func (c *Conn) Do(args ...string) (Value, error) {
 	return values[0], nil
 }
 
+// DoWithin is Do for a reply that may not come. After a timeout the connection is of no use.
+func (c *Conn) DoWithin(d time.Duration, args ...string) (Value, error) {
+	if err := c.Send(args...); err != nil {
+		return Value{}, err
+	}
+	if err := c.Flush(); err != nil {
+		return Value{}, err
+	}
+	return c.ReceiveWithin(d)
+}
+
 // Pipeline sends all commands before it reads the first reply, and returns one for
 // each. The server buffers its replies meanwhile, so there is no deadlock in this.
 func (c *Conn) Pipeline(commands ...[]string) ([]Value, error) {

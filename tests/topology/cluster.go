@@ -28,15 +28,22 @@ type Cluster struct {
 func StartCluster(t testing.TB, opts ...server.Option) *Cluster {
 	t.Helper()
 	const masters, replicasEach = 3, 1
-	c := &Cluster{t: t}
+	var nodes []*server.Server
 	// News, such as who is whose replica, may take half the timeout to get round. So it
 	// is short; but nobody is to lose office because the machine is busy. A replica
 	// counts once it has been sent something, be it a PING.
 	opts = append(slices.Clone(opts), server.Cluster(), server.Config("cluster-node-timeout 2000",
 		"cluster-replica-no-failover yes", "cluster-require-full-coverage no", "repl-ping-replica-period 1"))
 	for range masters * (1 + replicasEach) {
-		c.Nodes = append(c.Nodes, server.Start(t, opts...))
+		nodes = append(nodes, server.Start(t, opts...))
 	}
+	return ClusterOf(t, nodes...)
+}
+
+// ClusterOf makes one of nodes that are as many masters as replicas.
+func ClusterOf(t testing.TB, nodes ...*server.Server) *Cluster {
+	t.Helper()
+	c := &Cluster{Nodes: nodes, t: t}
 	c.Form()
 	c.AwaitAgreement()
 	return c

@@ -1,0 +1,154 @@
+package linearizability
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// befall has everything happen that a plan says, and returns when it is over.
+func (st *stage) befall(p plan, begun time.Time, r *rand.Rand, subjects []subject) {
+	var group sync.WaitGroup
+	for _, f := range p.besides {
+		group.Go(func() {
+			time.Sleep(time.Until(begun.Add(f.at)))
+			if st.happensBesides(f) {
+				st.count(f.kind)
+			}
+		})
+	}
+	for _, f := range p.inTurn {
+		time.Sleep(time.Until(begun.Add(f.at)))
+		st.happens(f, r, subjects)
+		st.count(f.kind)
+	}
+	group.Wait()
+}
+
+func (st *stage) count(k kind) {
+	st.mutex.Lock()
+	defer st.mutex.Unlock()
+	st.befell[k]++
+}
+
+// happens is a fault from its beginning to its end.
+func (st *stage) happens(f fault, r *rand.Rand, subjects []subject) {
+	n := st.at(f.shard, f.place)
+	switch f.kind {
+	case kill:
+		n.Kill()
+		time.Sleep(f.lasts)
+		st.start(n)
+	case freeze:
+		n.Pause()
+		time.Sleep(f.lasts)
+		n.Resume()
+	case partition, deafness:
+		other := st.nodes[f.other]
+		st.cut(n.host, other.host, f.kind == partition)
+		time.Sleep(f.lasts)
+		st.join(n.host, other.host)
+	case unreached:
+		st.cut(n.host, st.network.Here, true)
+		time.Sleep(f.lasts)
+		st.join(n.host, st.network.Here)
+	case fullDisk:
+		st.runOutOfDisk(n, f.lasts)
+	case failover:
+		st.await("every server has its place", st.settled)
+		st.handOver(st.at(f.shard, 0), n)
+		st.lead(n)
+	case slotMove:
+		st.await("every server has its place", st.settled)
+		st.moveSlots(f.shard, f.other, subjects, r)
+	case deadMaster, splitBrain, lateMaster:
+		st.await("every server has its place", st.settled)
+		st.loseMaster(f, st.at(f.shard, 0), n)
+	}
+}
+
+// runOutOfDisk fills the disk of a server. A write then ends the server: its file has to hold whatever it has answered.
+func (st *stage) runOutOfDisk(n *node, d time.Duration) {
+	n.ExpectEnd()
+	n.host.FillDisk()
+	time.Sleep(d)
+	n.host.FreeDisk()
+	// It has ended, or is past it.
+	st.await("the server has ended or answers", func() bool { return !n.Running() || n.does("PING") })
+	if !n.Running() {
+		st.start(n)
+	}
+}
+
+// loseMaster takes the master from its replicas, in one way or another, and has one of them take over.
+func (st *stage) loseMaster(f fault, former, successor *node) {
+	const lag = 50 * time.Millisecond // so that there is something to forget
+	event := &operation{event: forgets, among: st.isOf(f.shard), node: successor.number, former: former.number}
+	began := st.history.now()
+	switch f.kind {
+	case lateMaster:
+		former.Pause()
+	default:
+		for _, other := range st.others(former) {
+			st.cut(former.host, other.host, true)
+		}
+		time.Sleep(min(lag, f.lasts))
+	}
+	if f.kind == deadMaster {
+		former.Kill()
+	} else {
+		st.divide(former)
+	}
+	took := st.history.now()
+	if f.kind != deadMaster {
+		took = began
+	}
+	st.takeOver(former, successor)
+	st.history.note(0, event, took, &outcome{})
+	st.lead(successor)
+	time.Sleep(f.lasts)
+	for _, other := range st.others(former) {
+		st.join(former.host, other.host)
+	}
+	switch f.kind {
+	case deadMaster:
+		st.start(former)
+	case lateMaster:
+		former.Resume()
+	}
+	st.rejoin(former, successor)
+	if f.kind != deadMaster {
+		st.history.takeovers = append(st.history.takeovers, takeover{event, began, st.history.now()})
+	}
+	st.divide(nil)
+}
+
+// happensBesides is a fault beside others; it says whether there was a server for it to befall.
+func (st *stage) happensBesides(f fault) bool {
+	n := st.at(f.shard, f.place)
+	switch f.kind {
+	case clockStep:
+		began := st.history.now()
+		st.clock.SetAhead(n.number, int64(f.size))
+		st.history.note(0, &operation{event: clockSteps, node: n.number, ahead: int64(f.size)}, began, &outcome{})
+		return true
+	case slowDisk:
+		n.host.SlowDown(f.size)
+		time.Sleep(f.lasts)
+		n.host.SlowDown(0)
+		return true
+	case outOfMemory:
+		short := n.does("CONFIG", "SET", "maxmemory", strconv.Itoa(1))
+		time.Sleep(f.lasts)
+		if short { // it may have been stopped or replaced meanwhile
+			st.await("the server has memory again", func() bool { return !n.Running() || n.does("CONFIG", "SET", "maxmemory", "0") })
+		}
+		return short
+	case snapshot:
+		return n.does("BGSAVE")
+	case rewrite:
+		return n.does("BGREWRITEAOF")
+	}
+	panic("no such fault: " + string(f.kind))
+}

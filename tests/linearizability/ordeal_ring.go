@@ -1,0 +1,149 @@
+package linearizability
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// ring is a cluster. Its replicas take over by themselves, in those times in which they may. Clients go where
+// they were answered last, or ask anybody.
+type ring struct {
+	*stage
+	cluster *topology.Cluster
+	markers []string
+	shardOf map[string]int // of the objects of a round, by their names
+
+	known sync.Map // from client and object to an address
+}
+
+func newRing(st *stage) *ring { return &ring{stage: st} }
+
+func (c *ring) options() []server.Option {
+	return []server.Option{server.Cluster(), server.Config("cluster-node-timeout 1000", "cluster-replica-no-failover yes",
+		"cluster-require-full-coverage no", "cluster-allow-replica-migration no")}
+}
+
+// place: a node knows its own.
+func (c *ring) place(*node) []server.Option { return nil }
+
+func (c *ring) form() {
+	var servers []*server.Server
+	for _, n := range c.nodes {
+		servers = append(servers, n.Server)
+	}
+	c.cluster = topology.ClusterOf(c.T, servers...)
+	whose := func(s *server.Server) *node {
+		return c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.Server == s })]
+	}
+	for i, master := range c.cluster.Masters() {
+		c.shards[i] = []*node{whose(master), whose(c.cluster.ReplicaOf(master))}
+	}
+}
+
+// begin looks up which objects and markers are in which shard.
+func (c *ring) begin(subjects []subject) {
+	c.known.Clear()
+	owners := make([]int, 16384)
+	for i := range c.shards {
+		for _, slot := range c.cluster.Slots(c.at(i, 0).Server) {
+			owners[slot] = i
+		}
+	}
+	c.shardOf = map[string]int{}
+	for _, s := range subjects {
+		c.shardOf[s.name()] = owners[c.cluster.Slot(s.name())]
+	}
+	c.markers = make([]string, len(c.shards))
+	for name, found := 0, 0; found < len(c.shards); name++ {
+		marker := fmt.Sprint("marker:", name)
+		if shard := owners[c.cluster.Slot(marker)]; c.markers[shard] == "" {
+			c.markers[shard] = marker
+			found++
+		}
+	}
+}
+
+// settled also wants all to agree on who has which slot.
+func (c *ring) settled() bool {
+	for i := range c.shards {
+		if master := c.at(i, 0); !master.leads() || !c.at(i, 1).follows(master) {
+			return false
+		}
+	}
+	var first string
+	for _, n := range c.nodes {
+		slots, err := n.try("CLUSTER", "SLOTS")
+		nodes, errNodes := n.try("CLUSTER", "NODES")
+		state, errState := n.try("CLUSTER", "INFO")
+		first = cmp.Or(first, slots.String())
+		if errors.Join(err, errNodes, errState) != nil || slots.String() != first || strings.Contains(nodes.Text, "fail") ||
+			server.ParseInfo(state.Text)["cluster_state"] != "ok" {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *ring) handOver(from, to *node) {
+	c.await("CLUSTER FAILOVER", func() bool {
+		to.does("CLUSTER", "FAILOVER")
+		for until := time.Now().Add(6 * time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+			if to.leads() && from.follows(to) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (c *ring) takeOver(_, to *node) {
+	c.await("the replica may take over", func() bool { return to.does("CONFIG", "SET", "cluster-replica-no-failover", "no") })
+	c.await("the replica takes over", to.leads)
+	c.await("the replica may not take over", func() bool { return to.does("CONFIG", "SET", "cluster-replica-no-failover", "yes") })
+}
+
+func (c *ring) rejoin(former, successor *node) {
+	c.await("a former master follows", func() bool { return former.follows(successor) })
+}
+
+func (c *ring) divide(*node) {} // clients learn of a new master one by one
+
+// moveSlots moves those of a shard's objects, one key after the other.
+func (c *ring) moveSlots(from, to int, subjects []subject, r *rand.Rand) {
+	for _, i := range r.Perm(len(subjects)) {
+		if name := subjects[i].name(); c.shardOf[name] == from {
+			moveSlot(c.T, r, c.cluster, c.cluster.Slot(name), c.at(from, 0).Server, c.at(to, 0).Server)
+			c.shardOf[name] = to
+		}
+	}
+}
+
+func (c *ring) isOf(shard int) func(subject) bool {
+	return func(s subject) bool { return c.shardOf[s.name()] == shard }
+}
+
+func (c *ring) marker(shard int) string { return c.markers[shard] }
+
+func (c *ring) entry(client int, r *rand.Rand, about string) (string, bool) {
+	if addr, ok := c.known.Load(fmt.Sprint(client, " ", about)); ok {
+		return addr.(string), true
+	}
+	return c.nodes[r.IntN(len(c.nodes))].Addr(), false
+}
+
+func (c *ring) learn(client int, about, addr string) {
+	if key := fmt.Sprint(client, " ", about); addr == "" {
+		c.known.Delete(key)
+	} else {
+		c.known.Store(key, addr)
+	}
+}

@@ -1,0 +1,174 @@
+package linearizability
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// kind is what goes wrong.
+type kind string
+
+// One of these at a time: who is there, and who hears whom.
+const (
+	kill       kind = "kill -9 and restart"
+	freeze     kind = "SIGSTOP"
+	partition  kind = "no network to another server"
+	deafness   kind = "no network from another server"
+	unreached  kind = "no network to the clients"
+	fullDisk   kind = "full disk"
+	failover   kind = "planned failover"
+	slotMove   kind = "slots move"
+	deadMaster kind = "master dies, replica takes over"
+	splitBrain kind = "master is cut off, replica takes over"
+	lateMaster kind = "master is stopped, replica takes over, master goes on"
+)
+
+// These come on top.
+const (
+	clockStep   kind = "clock steps"
+	slowDisk    kind = "slow fsync"
+	outOfMemory kind = "out of memory"
+	snapshot    kind = "BGSAVE"
+	rewrite     kind = "BGREWRITEAOF"
+)
+
+// fault is something that goes wrong in a round.
+type fault struct {
+	kind kind
+	// shard is the master and its replicas whom it befalls, from 0 on; place is 0 for the one that is the master then, or
+	// which replica. other is another server, in the same way.
+	shard, place int
+	other        int
+	at, lasts    time.Duration // since the beginning of the round
+	size         time.Duration // of a step of the clock, or of what an fsync takes longer
+}
+
+func (f fault) String() string {
+	s := fmt.Sprintf("%v: %s, server %d.%d", f.at, f.kind, f.shard, f.place)
+	switch f.kind {
+	case partition, deafness, slotMove:
+		s += fmt.Sprint(" and ", f.other)
+	}
+	if f.lasts > 0 {
+		s += fmt.Sprint(", for ", f.lasts)
+	}
+	if f.size != 0 {
+		s += fmt.Sprint(", by ", f.size)
+	}
+	return s
+}
+
+// plan is what goes wrong in a round, in the order in which it begins.
+type plan struct {
+	inTurn, besides []fault
+	// ahead is by how much each server's clock is ahead of the others at the beginning.
+	ahead []time.Duration
+}
+
+// setup is what faults there may be.
+type setup struct {
+	name             string
+	shards, replicas int // servers beside the master of each shard
+	inTurn, last     []kind
+	besides          []kind
+	mostAhead        time.Duration
+	// oneClock are faults that need clocks which agree: MIGRATE sends the time that is left, not an instant.
+	oneClock kind
+}
+
+var (
+	withReplicas = setup{
+		name: "replicated", shards: 1, replicas: 2, mostAhead: 20 * time.Second,
+		inTurn:  []kind{kill, freeze, partition, deafness, unreached, fullDisk, failover},
+		last:    []kind{deadMaster, splitBrain},
+		besides: []kind{clockStep, slowDisk, outOfMemory, snapshot, rewrite},
+	}
+	inCluster = setup{
+		name: "clustered", shards: 3, replicas: 1, mostAhead: 300 * time.Millisecond, oneClock: slotMove,
+		inTurn:  []kind{kill, freeze, partition, deafness, unreached, fullDisk, failover, slotMove},
+		last:    []kind{deadMaster, splitBrain, lateMaster},
+		besides: []kind{clockStep, slowDisk, outOfMemory, snapshot, rewrite},
+	}
+)
+
+// plan is that of a round. The same seed always gives the same one.
+func (s setup) plan(seed uint64, round int) plan {
+	r := rand.New(rand.NewPCG(seed, uint64(round)<<8|uint64(len(s.name))))
+	servers := s.shards * (1 + s.replicas)
+	p := plan{ahead: make([]time.Duration, servers)}
+	millis := func(least, most int) time.Duration {
+		return time.Duration(least+r.IntN(most-least+1)) * time.Millisecond
+	}
+	draw := func(from []kind) fault {
+		f := fault{kind: from[r.IntN(len(from))], shard: r.IntN(s.shards), place: r.IntN(1 + s.replicas), lasts: millis(20, 400)}
+		f.other = (f.shard*(1+s.replicas) + f.place + 1 + r.IntN(servers-1)) % servers
+		return f
+	}
+	at := millis(50, 200)
+	for range 1 + r.IntN(3) {
+		f := draw(s.inTurn)
+		f.at = at
+		switch f.kind {
+		case failover: // to a replica
+			f.place, f.lasts = 1+r.IntN(s.replicas), 0
+		case slotMove:
+			f.place, f.lasts, f.other = 0, 0, (f.shard+1+r.IntN(s.shards-1))%s.shards
+		}
+		at += f.lasts + millis(50, 250)
+		p.inTurn = append(p.inTurn, f)
+	}
+	moves := slices.ContainsFunc(p.inTurn, func(f fault) bool { return f.kind == s.oneClock })
+	if !moves && r.IntN(2) == 0 {
+		f := draw(s.last)
+		f.at, f.place, f.lasts = at, 1+r.IntN(s.replicas), millis(20, 300)
+		p.inTurn = append(p.inTurn, f)
+	}
+	for range 1 + r.IntN(3) {
+		f := draw(s.besides)
+		f.at = millis(0, 1500)
+		switch f.kind {
+		case clockStep:
+			f.lasts, f.size = 0, s.offset(r)
+			if moves {
+				continue
+			}
+		case slowDisk:
+			f.size = time.Duration(1+r.IntN(10)) * time.Millisecond
+		case outOfMemory:
+			f.place = 0
+		case snapshot, rewrite:
+			f.lasts = 0
+		}
+		p.besides = append(p.besides, f)
+	}
+	slices.SortStableFunc(p.besides, func(a, b fault) int { return int(a.at - b.at) })
+	for i := range p.ahead {
+		if !moves && r.IntN(2) == 0 {
+			p.ahead[i] = s.offset(r)
+		}
+	}
+	return p
+}
+
+// offset is how far clocks differ: mostly by some milliseconds.
+func (s setup) offset(r *rand.Rand) time.Duration {
+	most := s.mostAhead
+	if r.IntN(3) > 0 {
+		most = min(most, 50*time.Millisecond)
+	}
+	return time.Duration(r.Int64N(int64(2*most))) - most
+}
+
+// servers is how many there are.
+func (s setup) servers() int { return s.shards * (1 + s.replicas) }
+
+func (p plan) String() string {
+	var lines []string
+	for _, f := range append(slices.Clone(p.inTurn), p.besides...) {
+		lines = append(lines, f.String())
+	}
+	return fmt.Sprintf("clocks %v\n%s", p.ahead, strings.Join(lines, "\n"))
+}

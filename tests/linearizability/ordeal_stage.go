@@ -1,0 +1,289 @@
+package linearizability
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/clock"
+	"redis-throttle/tests/hosts"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// stage is servers that go through rounds of faults, each on a host of its own.
+type stage struct {
+	*testing.T
+	setup
+	arrangement
+	network *hosts.Network
+	clock   *clock.Clock
+	ticks   *ticking
+	nodes   []*node
+	history *history // of this round
+
+	mutex  sync.Mutex
+	shards [][]*node // the master first
+	befell map[kind]int
+}
+
+// arrangement is how servers become masters and replicas.
+type arrangement interface {
+	// entry is whom a client asks about an object, and learn is told who answered it: see network.
+	entry(client int, r *rand.Rand, about string) (addr string, sure bool)
+	learn(client int, about, addr string)
+	// options are those of every server, and place those of one that starts again.
+	options() []server.Option
+	place(n *node) []server.Option
+	// form puts the servers into their places, the first of each shard as its master.
+	form()
+	// begin tells of the objects of a round.
+	begin(subjects []subject)
+	// handOver makes a replica the master of its shard, and nothing is lost.
+	handOver(from, to *node)
+	// takeOver makes a replica the master of a shard whose master the other servers do not reach.
+	takeOver(from, to *node)
+	// rejoin returns when a former master follows its successor.
+	rejoin(former, successor *node)
+	// divide has some clients stay with a master that a replica has taken over from.
+	divide(former *node)
+	// moveSlots moves those of some objects to another shard.
+	moveSlots(from, to int, subjects []subject, r *rand.Rand)
+	// settled says whether every server has its place.
+	settled() bool
+	// isOf says whether an object is in a shard.
+	isOf(shard int) func(subject) bool
+	// marker is a key of a shard.
+	marker(shard int) string
+}
+
+// node is a server and its host.
+type node struct {
+	*server.Server
+	host   *hosts.Host
+	number int // from 1 on
+}
+
+const diskBytes = 64 << 20
+
+// newStage starts the servers of a set-up on some of the hosts.
+func newStage(t *testing.T, s setup, network *hosts.Network, first int, r *rand.Rand) *stage {
+	t.Helper()
+	begin := time.Now().UnixMicro() * 1000
+	st := &stage{T: t, setup: s, network: network, clock: clock.New(t, begin), befell: map[kind]int{}}
+	if s.shards == 1 {
+		st.arrangement = newLed(st)
+	} else {
+		st.arrangement = newRing(st)
+	}
+	st.ticks = tick(st.clock, begin, func() time.Duration { return time.Duration(r.IntN(4000)) * time.Microsecond })
+	t.Cleanup(st.ticks.end)
+	program, err := server.DefaultProgram()
+	require.NoError(t, err)
+	for i := range s.shards * (1 + s.replicas) {
+		h := network.Hosts[first+i]
+		n := &node{host: h, number: i + 1}
+		n.Server = server.Start(t, append(st.options(), server.Host(h.Addr), server.AppendOnly("always"),
+			server.Run(st.clock.ProgramOn(n.number, program, []string{network.Preload()}, h.Words()...)),
+			server.Config("dir "+h.Disk, "repl-ping-replica-period 1", "repl-backlog-size 4mb"))...)
+		st.nodes = append(st.nodes, n)
+	}
+	st.clock.RequireBy(st.nodes[0].Server)
+	st.shards = slices.Collect(slices.Chunk(slices.Clone(st.nodes), 1+s.replicas))
+	st.form()
+	return st
+}
+
+// try sends a server a command that it may not answer.
+func (n *node) try(words ...string) (resp.Value, error) {
+	c, err := resp.DialWithin(n.Addr(), time.Second)
+	if err != nil {
+		return resp.Value{}, err
+	}
+	defer c.Close()
+	return c.DoWithin(5*time.Second, words...)
+}
+
+// does says whether a server did what it was told.
+func (n *node) does(words ...string) bool {
+	v, err := n.try(words...)
+	return err == nil && !v.IsError()
+}
+
+// info is a field of INFO; "" when there is no answer.
+func (n *node) info(section, field string) string {
+	v, err := n.try("INFO", section)
+	if err != nil {
+		return ""
+	}
+	return server.ParseInfo(v.Text)[field]
+}
+
+func (n *node) leads() bool { return n.info("replication", "role") == "master" }
+
+func (n *node) follows(master *node) bool {
+	v, err := n.try("INFO", "replication")
+	if err != nil {
+		return false
+	}
+	link := server.ParseInfo(v.Text)
+	return link["role"] == "slave" && link["master_host"] == master.Host && link["master_port"] == strconv.Itoa(master.Port) && link["master_link_status"] == "up"
+}
+
+// await waits for servers to get somewhere.
+func (st *stage) await(what string, reached func() bool) {
+	for deadline := time.Now().Add(patience); !reached(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			st.Errorf("%s: not within %s", what, patience)
+			return
+		}
+	}
+}
+
+// node is the number of the server at an address.
+func (st *stage) node(addr string) int {
+	return 1 + slices.IndexFunc(st.nodes, func(n *node) bool { return n.Addr() == addr })
+}
+
+// patience: a call that waits may wait for longer than any fault lasts, because a caller that goes gives its slot
+// back. Others do not.
+func (st *stage) patience(o *operation, r *rand.Rand) time.Duration {
+	if o != nil && (o.words[0] == "CL.WAIT" || o.exit != nil) {
+		return patience
+	}
+	return time.Duration(300+r.IntN(2000)) * time.Millisecond
+}
+
+// refuses: the server has no memory, cannot write its file, or does not lead any more.
+func (st *stage) refuses(word string) bool {
+	return slices.Contains([]string{"OOM", "MISCONF", "NOREPLICAS"}, word)
+}
+
+// at is the server in a place.
+func (st *stage) at(shard, place int) *node {
+	st.mutex.Lock()
+	defer st.mutex.Unlock()
+	return st.shards[shard][place]
+}
+
+// lead makes a server the first of its shard.
+func (st *stage) lead(n *node) {
+	st.mutex.Lock()
+	defer st.mutex.Unlock()
+	for _, shard := range st.shards {
+		if i := slices.Index(shard, n); i >= 0 {
+			shard[0], shard[i] = shard[i], shard[0]
+		}
+	}
+}
+
+// others are the servers of all shards except one.
+func (st *stage) others(n *node) (others []*node) {
+	for _, other := range st.nodes {
+		if other != n {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// cut makes two servers lose touch, or only the first no longer hear the second.
+func (st *stage) cut(n, other *hosts.Host, bothWays bool) {
+	st.network.Cut(other, n)
+	if bothWays {
+		st.network.Cut(n, other)
+	}
+}
+
+func (st *stage) join(n, other *hosts.Host) {
+	st.network.Join(other, n)
+	st.network.Join(n, other)
+}
+
+// start starts a server that has ended, in its place.
+func (st *stage) start(n *node) {
+	n.Configure(st.place(n)...)
+	if err := n.TryRestart(); err != nil {
+		st.Error(err)
+	}
+}
+
+// copies says whether the replicas of every shard hold what their master does.
+func (st *stage) copies() bool {
+	for i := range st.shards {
+		want, err := st.at(i, 0).try("DEBUG", "DIGEST")
+		for place := 1; place <= st.replicas; place++ {
+			have, errReplica := st.at(i, place).try("DEBUG", "DIGEST")
+			if err != nil || errReplica != nil || want.IsError() || want.Text != have.Text {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// rest waits until the servers have recovered from everything, and judges them.
+func (st *stage) rest() {
+	st.network.Heal()
+	st.await("every server has its place", st.settled)
+	st.await("replicas hold what their masters do", st.copies)
+	st.await("nobody waits in line", func() bool {
+		return !slices.ContainsFunc(st.nodes, func(n *node) bool { return n.info("throttle", "throttle_waiting") != "0" })
+	})
+	for _, n := range st.nodes {
+		if report := n.CrashReport(); report != "" {
+			st.Errorf("server %d: %s", n.number, report)
+		}
+	}
+}
+
+// confirm notes again and again that the replicas of a shard have all that was written before, until it is stopped.
+func (st *stage) confirm(shard int, stop <-chan struct{}) {
+	var c *resp.Conn
+	var at *node
+	defer func() {
+		if c != nil {
+			_ = c.Close()
+		}
+	}()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(15 * time.Millisecond):
+		}
+		if master := st.at(shard, 0); c == nil || at != master {
+			if c != nil {
+				_ = c.Close()
+			}
+			var err error
+			if c, err = resp.DialWithin(master.Addr(), time.Second); err != nil {
+				c = nil
+				continue
+			}
+			at = master
+		}
+		began := st.history.now()
+		// WAIT is about what its own connection has written.
+		v, err := c.DoWithin(2*time.Second, "SET", st.marker(shard), "")
+		if err == nil && !v.IsError() {
+			if v, err = c.DoWithin(2*time.Second, "WAIT", strconv.Itoa(st.replicas), "200"); err == nil && v.Int == int64(st.replicas) {
+				st.history.note(0, &operation{event: replicated, among: st.isOf(shard)}, began, &outcome{})
+			}
+		}
+		if err != nil {
+			_ = c.Close()
+			c = nil
+		}
+	}
+}
+
+func (st *stage) String() string {
+	return fmt.Sprintf("%d servers, %d shards", len(st.nodes), st.setup.shards)
+}

@@ -1,0 +1,159 @@
+package linearizability
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/hosts"
+)
+
+var ordealFlag = flag.Duration("ordeal", time.Minute, "how long the ordeal lasts")
+
+// Servers of two set-ups, replicated and clustered, on hosts of their own, go through round after round of faults while
+// clients call. The history of each round has to be linearizable; then all servers recover, replicas hold what their masters do,
+// and nobody is left waiting. A seed repeats the calls and the faults:
+//
+//	go test ./tests/linearizability -run '^TestOrdeal$' -v -ordeal 10m -seed 42
+func TestOrdeal(t *testing.T) {
+	t.Parallel()
+	if !hosts.Inside(t) {
+		return
+	}
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("to repeat it: make ordeal SEED=%d ORDEAL=%s", seed, *ordealFlag)
+	setups := []setup{withReplicas, inCluster}
+	servers := 0
+	for _, s := range setups {
+		servers += s.servers()
+	}
+	network := hosts.New(t, servers, diskBytes)
+	end := time.Now().Add(*ordealFlag)
+	first := 0
+	for _, s := range setups {
+		from := first
+		first += s.servers()
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			endure(t, s, network, from, seed, end)
+		})
+	}
+}
+
+// endure has the servers of a set-up go through rounds until the end.
+func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed uint64, end time.Time) {
+	st := newStage(t, s, network, firstHost, rand.New(rand.NewPCG(seed, 1)))
+	var sum tally
+	for round := 0; time.Now().Before(end); round++ {
+		p := s.plan(seed, round)
+		h := st.round(p, seed, round)
+		if !t.Failed() {
+			sum.add(t, st, h)
+		}
+		if t.Failed() {
+			t.Logf("round %d of seed %d:\n%v", round, seed, p)
+			return
+		}
+		st.tidy(round)
+	}
+	sum.log(t, st)
+}
+
+// round runs clients and faults for a while and returns what happened.
+func (st *stage) round(p plan, seed uint64, round int) *history {
+	r := rand.New(rand.NewPCG(seed, uint64(round)<<32|uint64(len(st.name))))
+	ahead := []int64{0} // of no node
+	for i, d := range p.ahead {
+		st.clock.SetAhead(i+1, int64(d))
+		ahead = append(ahead, int64(d))
+	}
+	for i := range st.shards {
+		st.await("the keys are gone", func() bool { return st.at(i, 0).does("FLUSHALL") })
+	}
+	l := &load{
+		t: st.T, seed: r.Uint64(), subjects: subjects(r), clients: 6, calls: 80, crashes: 200,
+		network: st, pause: 12 * time.Millisecond, during: make(chan struct{}),
+	}
+	st.begin(l.subjects)
+	st.history = st.ticks.record()
+	st.history.ahead = ahead
+	l.history = st.history
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		defer close(l.during)
+		st.befall(p, time.Now(), r, l.subjects)
+	}()
+	for i := range st.shards {
+		go st.confirm(i, stop)
+	}
+	l.run()
+	<-stopped
+	close(stop)
+	st.ticks.rest()
+	st.rest()
+	return st.history
+}
+
+// tidy keeps the files short.
+func (st *stage) tidy(round int) {
+	const often = 25
+	if round%often != often-1 {
+		return
+	}
+	for _, n := range st.nodes {
+		n.does("BGREWRITEAOF")
+	}
+}
+
+// tally is what all rounds come to.
+type tally struct {
+	rounds, calls, unanswered, objects, lines int
+	checked                                   time.Duration
+	longest                                   int
+}
+
+// add checks a history.
+func (sum *tally) add(t *testing.T, st *stage, h *history) {
+	begun := time.Now()
+	failed, err := h.check()
+	require.NoError(t, err)
+	sum.checked += time.Since(begun)
+	sum.rounds++
+	for _, op := range h.operations {
+		if op.Input.(*operation).words != nil && op.Input.(*operation).words[0] != "leaves" {
+			sum.calls++
+			if op.Output.(*outcome).unknown {
+				sum.unanswered++
+			}
+		}
+	}
+	for _, subject := range h.subjects() {
+		sum.objects++
+		sum.lines += len(h.lines(subject))
+	}
+	if !assert.Empty(t, failed, "no order of the calls explains the replies") {
+		(&scene{T: t}).show(h, failed[0])
+	}
+}
+
+func (sum *tally) log(t *testing.T, st *stage) {
+	var faults []string
+	for _, k := range slices.Sorted(maps.Keys(st.befell)) {
+		faults = append(faults, fmt.Sprintf("%s %d", k, st.befell[k]))
+	}
+	t.Logf("%s: %d rounds on %s; %d calls, %d of them without a reply; %d histories of %d objects linearizable, checked in %v",
+		st.name, sum.rounds, st, sum.calls, sum.unanswered, sum.lines, sum.objects, sum.checked.Round(time.Second))
+	t.Logf("%s: faults: %s", st.name, strings.Join(faults, ", "))
+}
