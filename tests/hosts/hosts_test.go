@@ -51,7 +51,7 @@ func TestHostsFailOneByOne(t *testing.T) {
 	network.Cut(network.Here, b)
 	require.NoError(t, ping(servers[0], patience))
 	require.Error(t, ping(servers[1], soon))
-	network.Heal()
+	network.Heal(b)
 	require.NoError(t, ping(servers[1], patience))
 
 	network.Cut(b, a) // the answers alone

@@ -36,7 +36,11 @@ func Inside(t *testing.T) bool {
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("no network for hosts: ip is missing (package iproute2)")
 	}
-	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=0"}
+	run := "^" + t.Name() + "$"
+	if _, subtests, ok := strings.Cut(flag.Lookup("test.run").Value.String(), "/"); ok {
+		run += "/" + subtests
+	}
+	args := []string{"-test.run=" + run, "-test.v", "-test.timeout=0"}
 	flag.Visit(func(f *flag.Flag) {
 		if !strings.HasPrefix(f.Name, "test.") {
 			args = append(args, "-"+f.Name+"="+f.Value.String())

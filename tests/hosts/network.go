@@ -56,7 +56,7 @@ func New(t testing.TB, n int, diskBytes int64) *Network {
 	for i := range n {
 		network.Hosts = append(network.Hosts, network.add(i))
 	}
-	network.Heal()
+	network.Heal(network.Hosts...)
 	return network
 }
 
@@ -89,9 +89,9 @@ func (n *Network) Cut(from, to *Host) { from.neighbour(to, nowhere) }
 // Join undoes Cut.
 func (n *Network) Join(from, to *Host) { from.neighbour(to, to.hardware()) }
 
-// Heal undoes every Cut.
-func (n *Network) Heal() {
-	all := append([]*Host{n.Here}, n.Hosts...)
+// Heal undoes every Cut between some hosts, and between them and this process.
+func (n *Network) Heal(hosts ...*Host) {
+	all := append([]*Host{n.Here}, hosts...)
 	for _, from := range all {
 		for _, to := range all {
 			if from != to {

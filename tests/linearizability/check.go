@@ -23,7 +23,7 @@ func (h *history) check() (failed []string, err error) {
 			case porcupine.Illegal:
 				failed = append(failed, line.name)
 			case porcupine.Unknown:
-				return nil, fmt.Errorf("%s: no answer within %s for %d operations", line.name, patience, len(line.operations))
+				return []string{line.name}, fmt.Errorf("%s: no answer within %s for %d operations", line.name, patience, len(line.operations))
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func (h *history) lines(of subject) []line {
 		if o.of != nil && o.of.name() != of.name() || o.among != nil && !o.among(of) {
 			continue
 		}
-		all.operations = append(all.operations, op)
+		all.operations = append(all.operations, h.narrowed(op))
 		all.mayLose = all.mayLose || o.event == forgets
 	}
 	i := slices.IndexFunc(h.takeovers, func(t takeover) bool { return t.event.among == nil || t.event.among(of) })
@@ -84,7 +84,7 @@ func (h *history) lines(of subject) []line {
 			late := *out
 			late.elsewhere = true
 			op.Output = &late
-		case op.Call < t.began && (out.node != t.event.node || op.Return < t.began):
+		case op.Call < t.began && (out.node != t.event.node || op.Return < t.began || out.unknown):
 			former.operations = append(former.operations, op)
 		}
 		successor.operations = append(successor.operations, op)

@@ -18,6 +18,8 @@ type history struct {
 	ahead []int64
 	// takeovers are those in whose course a former master may have answered, one of each object at most.
 	takeovers []takeover
+	// silences are when nodes were out of reach, or gone for good.
+	silences []silence
 
 	mutex      sync.Mutex
 	operations []porcupine.Operation
@@ -29,6 +31,36 @@ func (h *history) now() int64 { return int64(time.Since(h.begun)) }
 // note adds an operation that began at an instant and has ended now.
 func (h *history) note(client int, o *operation, began int64, out *outcome) {
 	h.noteUntil(client, o, began, h.now(), out)
+}
+
+// silence is a time in which a node decides nothing that it is asked in this time: it stands still, or does not hear the clients.
+// Of one that has died, or that has learnt of its successor, the time has no end, and what it was asked before has happened or has not.
+type silence struct {
+	node     int
+	from, to int64
+}
+
+// silent notes one.
+func (h *history) silent(node int, from, to int64) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.silences = append(h.silences, silence{node, from, to})
+}
+
+// narrowed is an operation with what is known of its instant.
+func (h *history) narrowed(op porcupine.Operation) porcupine.Operation {
+	for _, s := range h.silences {
+		if node := op.Output.(*outcome).node; node != s.node {
+			continue
+		}
+		switch {
+		case s.to == never && op.Call < s.from:
+			op.Return = min(op.Return, s.from)
+		case op.Call >= s.from && op.Call < s.to && s.to < op.Return:
+			op.Call = s.to
+		}
+	}
+	return op
 }
 
 // never is the end of an operation that may happen at any time to come.

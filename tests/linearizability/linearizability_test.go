@@ -94,7 +94,7 @@ func (s *scene) show(h *history, name string) {
 	show := func(operations []porcupine.Operation) {
 		for _, op := range operations {
 			out := op.Output.(*outcome)
-			s.Logf("%d to %d: client %d: %v: %v %v", op.Call, op.Return, op.ClientId, op.Input, out.reply,
+			s.Logf("%d to %d: client %d, node %d: %v: %v %v", op.Call, op.Return, op.ClientId, out.node, op.Input, out.reply,
 				map[[2]bool]string{{true, false}: "no reply", {false, true}: "refused"}[[2]bool{out.unknown, out.refused}])
 		}
 	}
@@ -102,7 +102,7 @@ func (s *scene) show(h *history, name string) {
 	s.Logf("an order that explains %d operations:", len(order))
 	show(order[max(0, len(order)-30):])
 	for _, state := range states {
-		s.Logf("then it is %d: %v", state.nowNs, state.object)
+		s.Logf("then it is %d, by clocks that are ahead by %v, node %d leads and %d did: %v", state.nowNs, state.ahead, state.master, state.former, state.object)
 	}
 	s.Log("the first that are not in it:")
 	show(rest[:min(len(rest), 15)])

@@ -38,11 +38,14 @@ func (st *stage) happens(f fault, r *rand.Rand, subjects []subject) {
 	switch f.kind {
 	case kill:
 		n.Kill()
+		st.gone(n)
 		time.Sleep(f.lasts)
 		st.start(n)
 	case freeze:
 		n.Pause()
+		stopped := st.history.now()
 		time.Sleep(f.lasts)
+		st.history.silent(n.number, stopped, st.history.now())
 		n.Resume()
 	case partition, deafness:
 		other := st.nodes[f.other]
@@ -51,7 +54,9 @@ func (st *stage) happens(f fault, r *rand.Rand, subjects []subject) {
 		st.join(n.host, other.host)
 	case unreached:
 		st.cut(n.host, st.network.Here, true)
+		began := st.history.now()
 		time.Sleep(f.lasts)
+		st.history.silent(n.number, began, st.history.now())
 		st.join(n.host, st.network.Here)
 	case fullDisk:
 		st.runOutOfDisk(n, f.lasts)
@@ -68,6 +73,9 @@ func (st *stage) happens(f fault, r *rand.Rand, subjects []subject) {
 	}
 }
 
+// gone notes that a server has ended, or learnt of its successor.
+func (st *stage) gone(n *node) { st.history.silent(n.number, st.history.now(), never) }
+
 // runOutOfDisk fills the disk of a server. A write then ends the server: its file has to hold whatever it has answered.
 func (st *stage) runOutOfDisk(n *node, d time.Duration) {
 	n.ExpectEnd()
@@ -77,6 +85,7 @@ func (st *stage) runOutOfDisk(n *node, d time.Duration) {
 	// It has ended, or is past it.
 	st.await("the server has ended or answers", func() bool { return !n.Running() || n.does("PING") })
 	if !n.Running() {
+		st.gone(n)
 		st.start(n)
 	}
 }
@@ -89,20 +98,20 @@ func (st *stage) loseMaster(f fault, former, successor *node) {
 	switch f.kind {
 	case lateMaster:
 		former.Pause()
+		began = st.history.now()
 	default:
 		for _, other := range st.others(former) {
 			st.cut(former.host, other.host, true)
 		}
 		time.Sleep(min(lag, f.lasts))
 	}
+	took := began
 	if f.kind == deadMaster {
 		former.Kill()
+		st.gone(former)
+		took = st.history.now()
 	} else {
 		st.divide(former)
-	}
-	took := st.history.now()
-	if f.kind != deadMaster {
-		took = began
 	}
 	st.takeOver(former, successor)
 	st.history.note(0, event, took, &outcome{})
@@ -115,9 +124,11 @@ func (st *stage) loseMaster(f fault, former, successor *node) {
 	case deadMaster:
 		st.start(former)
 	case lateMaster:
+		st.history.silent(former.number, began, st.history.now())
 		former.Resume()
 	}
 	st.rejoin(former, successor)
+	st.gone(former)
 	if f.kind != deadMaster {
 		st.history.takeovers = append(st.history.takeovers, takeover{event, began, st.history.now()})
 	}

@@ -230,7 +230,11 @@ func (st *stage) copies() bool {
 
 // rest waits until the servers have recovered from everything, and judges them.
 func (st *stage) rest() {
-	st.network.Heal()
+	var mine []*hosts.Host // other hosts of the network are another set-up's
+	for _, n := range st.nodes {
+		mine = append(mine, n.host)
+	}
+	st.network.Heal(mine...)
 	st.await("every server has its place", st.settled)
 	st.await("replicas hold what their masters do", st.copies)
 	st.await("nobody waits in line", func() bool {
