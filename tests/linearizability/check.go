@@ -59,7 +59,7 @@ func (h *history) lines(of subject) []line {
 	all := line{name: of.name()}
 	for _, op := range h.operations {
 		o := op.Input.(*operation)
-		if o.of != nil && o.of.name() != of.name() || o.among != nil && !o.among(of) {
+		if o.of != nil && o.of.name() != of.name() || o.among != nil && !o.among(of) || h.ofReplica(op) {
 			continue
 		}
 		all.operations = append(all.operations, h.narrowed(op))

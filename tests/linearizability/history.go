@@ -2,6 +2,7 @@ package linearizability
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type history struct {
 	takeovers []takeover
 	// silences are when nodes were out of reach, or gone for good.
 	silences []silence
+	// following are the times in which nodes were replicas that had been masters before.
+	following []silence
 
 	mutex      sync.Mutex
 	operations []porcupine.Operation
@@ -45,6 +48,33 @@ func (h *history) silent(node int, from, to int64) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	h.silences = append(h.silences, silence{node, from, to})
+}
+
+// follows notes that a node may be a replica from now on, and leads that it is no longer one. Replicas answer looks, by
+// what they have of their master.
+func (h *history) follows(node int) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.following = append(h.following, silence{node, h.now(), never})
+}
+
+func (h *history) leads(node int) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	for i := range h.following {
+		if f := &h.following[i]; f.node == node && f.to == never {
+			f.to = h.now()
+		}
+	}
+}
+
+// ofReplica says whether it may have been a replica that answered a look.
+func (h *history) ofReplica(op porcupine.Operation) bool {
+	words := op.Input.(*operation).words
+	return len(words) > 0 && (words[0] == "CL.PEEK" || words[0] == "CL.LEASES") &&
+		slices.ContainsFunc(h.following, func(f silence) bool {
+			return f.node == op.Output.(*outcome).node && f.from < op.Return && op.Call < f.to
+		})
 }
 
 // narrowed is an operation with what is known of its instant.

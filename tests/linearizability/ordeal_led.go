@@ -51,6 +51,8 @@ func (l *led) settled() bool {
 }
 
 func (l *led) handOver(from, to *node) {
+	l.history.follows(from.number)
+	defer l.history.leads(to.number)
 	handed := func() bool { return to.leads() && from.info("replication", "role") == "slave" }
 	l.await("FAILOVER", func() bool { // it is refused while a replica lags
 		from.does("FAILOVER", "TO", to.Host, strconv.Itoa(to.Port))
@@ -71,6 +73,7 @@ func (l *led) handOver(from, to *node) {
 
 func (l *led) takeOver(former, to *node) {
 	l.await("REPLICAOF NO ONE", func() bool { return to.does("REPLICAOF", "NO", "ONE") })
+	l.history.leads(to.number)
 	for _, n := range l.others(former) {
 		if n != to {
 			l.follow(n, to)
@@ -79,6 +82,7 @@ func (l *led) takeOver(former, to *node) {
 }
 
 func (l *led) rejoin(former, successor *node) {
+	l.history.follows(former.number)
 	l.follow(former, successor)
 	l.await("a former master follows", func() bool { return former.follows(successor) })
 }
