@@ -25,12 +25,12 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 STAGE := build
 run: STAGE := run
 lint: STAGE := lint
-test test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries soak: STAGE := test
+test test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries soak ordeal: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race prove mutate soak check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-unit pgo lint release check-release check-arm64 clean
+.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race prove mutate soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-unit pgo lint release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,10 @@ mutate: ## break the pure packages in each place, and see that a test finds it (
 
 soak: build build-check ## mixed load, restarts, snapshots and mishaps for SOAK=10m
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m
+
+ordeal: build ## servers on hosts of their own, faults by a seed, histories that are checked (ORDEAL=10m SEED=)
+	@FORMAT=standard-verbose scripts/test ./tests/linearizability -run '^TestOrdeal$$' -timeout 0 \
+		-ordeal $${ORDEAL:-10m} -seed $${SEED:-0}
 
 check-docker: ## the Dockerfile and the compose file, as far as that goes without an engine
 	@scripts/check-docker

@@ -11,8 +11,9 @@ import (
 // takeover is a replica's, while its former master may still have answered.
 type takeover struct {
 	event *operation
-	// began is when the two lost touch, and healed when the former master knew of its successor.
-	began, healed int64
+	// began is when the two began to lose touch, and apart when they had: the successor knows of nothing that was asked
+	// later. healed is when the former master knew of its successor.
+	began, apart, healed int64
 }
 
 // check says whether the history of each object is that of the model. An object is independent of all others.
@@ -53,7 +54,7 @@ type line struct {
 }
 
 // lines are those of an object: one, or two where a former master still answered after a replica took over. The first is of
-// the replica, in which a call of the former master may not have happened. The second is of the former master,
+// the replica, in which the last calls of the former master may not have happened. The second is of the former master,
 // as if nobody had taken over.
 func (h *history) lines(of subject) []line {
 	all := line{name: of.name()}
@@ -81,6 +82,9 @@ func (h *history) lines(of subject) []line {
 			}
 		case out.node == t.event.former && op.Return > t.began && op.Call < t.healed:
 			former.operations = append(former.operations, op)
+			if op.Call >= t.apart {
+				continue
+			}
 			late := *out
 			late.elsewhere = true
 			op.Output = &late

@@ -70,11 +70,9 @@ func (h *history) leads(node int) {
 
 // ofReplica says whether it may have been a replica that answered a look.
 func (h *history) ofReplica(op porcupine.Operation) bool {
-	words := op.Input.(*operation).words
-	return len(words) > 0 && (words[0] == "CL.PEEK" || words[0] == "CL.LEASES") &&
-		slices.ContainsFunc(h.following, func(f silence) bool {
-			return f.node == op.Output.(*outcome).node && f.from < op.Return && op.Call < f.to
-		})
+	return op.Input.(*operation).looks() && slices.ContainsFunc(h.following, func(f silence) bool {
+		return f.node == op.Output.(*outcome).node && f.from < op.Return && op.Call < f.to
+	})
 }
 
 // narrowed is an operation with what is known of its instant.

@@ -95,14 +95,16 @@ func (st *stage) loseMaster(f fault, former, successor *node) {
 	const lag = 50 * time.Millisecond // so that there is something to forget
 	event := &operation{event: forgets, among: st.isOf(f.shard), node: successor.number, former: former.number}
 	began := st.history.now()
+	var apart int64
 	switch f.kind {
 	case lateMaster:
 		former.Pause()
-		began = st.history.now()
+		apart = st.history.now()
 	default:
 		for _, other := range st.others(former) {
 			st.cut(former.host, other.host, true)
 		}
+		apart = st.history.now()
 		time.Sleep(min(lag, f.lasts))
 	}
 	took := began
@@ -124,13 +126,13 @@ func (st *stage) loseMaster(f fault, former, successor *node) {
 	case deadMaster:
 		st.start(former)
 	case lateMaster:
-		st.history.silent(former.number, began, st.history.now())
+		st.history.silent(former.number, apart, st.history.now())
 		former.Resume()
 	}
 	st.rejoin(former, successor)
 	st.gone(former)
 	if f.kind != deadMaster {
-		st.history.takeovers = append(st.history.takeovers, takeover{event, began, st.history.now()})
+		st.history.takeovers = append(st.history.takeovers, takeover{event, began, apart, st.history.now()})
 	}
 	st.divide(nil)
 }

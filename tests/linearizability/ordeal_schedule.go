@@ -104,6 +104,9 @@ func (s setup) plan(seed uint64, round int) plan {
 	}
 	draw := func(from []kind) fault {
 		f := fault{kind: from[r.IntN(len(from))], shard: r.IntN(s.shards), place: r.IntN(1 + s.replicas), lasts: millis(20, 400)}
+		if r.IntN(5) == 0 {
+			f.lasts *= 4
+		}
 		f.other = (f.shard*(1+s.replicas) + f.place + 1 + r.IntN(servers-1)) % servers
 		return f
 	}
