@@ -3,6 +3,7 @@ package linearizability
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/anishathalye/porcupine"
@@ -120,11 +121,13 @@ func (h *history) longest(name string) (order []porcupine.Operation, states []*s
 	contained := map[any]bool{}
 	for _, op := range order {
 		contained[op.Input] = true
-		var after []*state
+		after := map[string]*state{}
 		for _, s := range states {
-			after = append(after, s.next(op.Input.(*operation), op.Output.(*outcome))...)
+			for _, next := range s.next(op.Input.(*operation), op.Output.(*outcome)) {
+				after[next.print] = next
+			}
 		}
-		states = after
+		states = slices.Collect(maps.Values(after))
 	}
 	for _, op := range l.operations {
 		if !contained[op.Input] {

@@ -15,7 +15,10 @@ import (
 	"redis-throttle/tests/hosts"
 )
 
-var ordealFlag = flag.Duration("ordeal", time.Minute, "how long the ordeal lasts")
+var (
+	ordealFlag = flag.Duration("ordeal", time.Minute, "how long the ordeal lasts")
+	roundFlag  = flag.Int("round", 0, "the round of a seed to begin with")
+)
 
 // Servers of two set-ups, replicated and clustered, on hosts of their own, go through round after round of faults while
 // clients call. The history of each round has to be linearizable; then all servers recover, replicas hold what their masters do,
@@ -54,14 +57,18 @@ func TestOrdeal(t *testing.T) {
 func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed uint64, end time.Time) {
 	st := newStage(t, s, network, firstHost, rand.New(rand.NewPCG(seed, 1)))
 	var sum tally
-	for round := 0; time.Now().Before(end); round++ {
+	for round := *roundFlag; time.Now().Before(end); round++ {
 		p := s.plan(seed, round)
 		h := st.round(p, seed, round)
+		var failed []string
 		if !t.Failed() {
-			sum.add(t, st, h)
+			failed = sum.add(t, st, h)
 		}
 		if t.Failed() {
 			t.Logf("round %d of seed %d:\n%v", round, seed, p)
+			if len(failed) > 0 {
+				(&scene{T: t}).show(h, failed[0])
+			}
 			return
 		}
 		st.tidy(round)
@@ -124,7 +131,7 @@ type tally struct {
 }
 
 // add checks a history.
-func (sum *tally) add(t *testing.T, st *stage, h *history) {
+func (sum *tally) add(t *testing.T, st *stage, h *history) (failed []string) {
 	begun := time.Now()
 	failed, err := h.check()
 	assert.NoError(t, err)
@@ -142,9 +149,8 @@ func (sum *tally) add(t *testing.T, st *stage, h *history) {
 		sum.objects++
 		sum.lines += len(h.lines(subject))
 	}
-	if !assert.Empty(t, failed, "no order of the calls explains the replies") {
-		(&scene{T: t}).show(h, failed[0])
-	}
+	assert.Empty(t, failed, "no order of the calls explains the replies")
+	return failed
 }
 
 func (sum *tally) log(t *testing.T, st *stage) {
