@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -200,6 +201,7 @@ type load struct {
 	send func(c *resp.Conn, words []string) (resp.Value, error)
 	// network is what clients know of the servers; nil for one address.
 	network network
+	given   sync.WaitGroup // calls that were given up
 	// pause is how long a client waits at most between two calls, in the time in which it is not to make too many.
 	pause time.Duration
 }
@@ -250,6 +252,7 @@ func (l *load) run() {
 		})
 	}
 	group.Wait()
+	l.given.Wait()
 }
 
 func (l *load) isOver() bool {
@@ -321,14 +324,14 @@ func (c *client) call() {
 		}
 		v, err := c.ask(o, asking)
 		if err != nil {
-			c.hangUp()
 			c.network.learn(c.id, about, "")
 			out.unknown = true
-			if errors.Is(err, os.ErrDeadlineExceeded) { // it may still be on its way
-				c.history.noteUntil(c.id, o, began, never, out)
-			} else { // whoever had the connection is no more
-				c.history.note(c.id, o, began, out)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				c.giveUp(o, began, out)
+				return
 			}
+			c.hangUp() // whoever had the connection is no more
+			c.history.note(c.id, o, began, out)
 			return
 		}
 		if !v.IsError() {
@@ -371,6 +374,28 @@ func (c *client) call() {
 		}
 	}
 	c.t.Errorf("%q: nobody answers", o.words)
+}
+
+// giveUp ends a call that nobody answers. After a reset it is not sent again; if it got to the server, the server sees to it before
+// it answers a connection that comes later.
+func (c *client) giveUp(o *operation, began int64, out *outcome) {
+	_ = c.conn.Reset()
+	c.conn = nil
+	at := c.at
+	c.given.Go(func() {
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			conn, err := resp.DialWithin(at, time.Second)
+			if err == nil {
+				_, err = conn.Do("PING")
+				_ = conn.Close()
+			}
+			if err == nil || errors.Is(err, syscall.ECONNREFUSED) { // it does not run
+				c.history.note(c.id, o, began, out)
+				return
+			}
+		}
+		c.history.noteUntil(c.id, o, began, never, out)
+	})
 }
 
 // integers are those of a reply.
