@@ -90,7 +90,8 @@ func (st *stage) runOutOfDisk(n *node, d time.Duration) {
 	}
 }
 
-// loseMaster takes the master from its replicas, in one way or another, and has one of them take over.
+// loseMaster takes the master from its replicas, in one way or another, and has one of them take over. No fault comes
+// after it in its round, so a server is a former master for the rest of it.
 func (st *stage) loseMaster(f fault, former, successor *node) {
 	const lag = 50 * time.Millisecond // so that there is something to forget
 	event := &operation{event: forgets, among: st.isOf(f.shard), node: successor.number, former: former.number}

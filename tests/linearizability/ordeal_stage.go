@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/hosts"
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -63,13 +61,6 @@ type arrangement interface {
 	marker(shard int) string
 }
 
-// node is a server and its host.
-type node struct {
-	*server.Server
-	host   *hosts.Host
-	number int // from 1 on
-}
-
 const diskBytes = 64 << 20
 
 // newStage starts the servers of a set-up on some of the hosts.
@@ -98,42 +89,6 @@ func newStage(t *testing.T, s setup, network *hosts.Network, first int, r *rand.
 	st.shards = slices.Collect(slices.Chunk(slices.Clone(st.nodes), 1+s.replicas))
 	st.form()
 	return st
-}
-
-// try sends a server a command that it may not answer.
-func (n *node) try(words ...string) (resp.Value, error) {
-	c, err := resp.DialWithin(n.Addr(), time.Second)
-	if err != nil {
-		return resp.Value{}, err
-	}
-	defer c.Close()
-	return c.DoWithin(5*time.Second, words...)
-}
-
-// does says whether a server did what it was told.
-func (n *node) does(words ...string) bool {
-	v, err := n.try(words...)
-	return err == nil && !v.IsError()
-}
-
-// info is a field of INFO; "" when there is no answer.
-func (n *node) info(section, field string) string {
-	v, err := n.try("INFO", section)
-	if err != nil {
-		return ""
-	}
-	return server.ParseInfo(v.Text)[field]
-}
-
-func (n *node) leads() bool { return n.info("replication", "role") == "master" }
-
-func (n *node) follows(master *node) bool {
-	v, err := n.try("INFO", "replication")
-	if err != nil {
-		return false
-	}
-	link := server.ParseInfo(v.Text)
-	return link["role"] == "slave" && link["master_host"] == master.Host && link["master_port"] == strconv.Itoa(master.Port) && link["master_link_status"] == "up"
 }
 
 // await waits for servers to get somewhere.
@@ -247,47 +202,9 @@ func (st *stage) rest() {
 	}
 }
 
-// confirm notes again and again that the replicas of a shard have all that was written before, until it is stopped.
-func (st *stage) confirm(shard int, stop <-chan struct{}) {
-	var c *resp.Conn
-	var at *node
-	defer func() {
-		if c != nil {
-			_ = c.Close()
-		}
-	}()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-time.After(15 * time.Millisecond):
-		}
-		if master := st.at(shard, 0); c == nil || at != master {
-			if c != nil {
-				_ = c.Close()
-			}
-			var err error
-			if c, err = resp.DialWithin(master.Addr(), time.Second); err != nil {
-				c = nil
-				continue
-			}
-			at = master
-		}
-		began := st.history.now()
-		// WAIT is about what its own connection has written.
-		v, err := c.DoWithin(2*time.Second, "SET", st.marker(shard), "")
-		if err == nil && !v.IsError() {
-			if v, err = c.DoWithin(2*time.Second, "WAIT", strconv.Itoa(st.replicas), "200"); err == nil && v.Int == int64(st.replicas) {
-				st.history.note(0, &operation{event: replicated, among: st.isOf(shard)}, began, &outcome{})
-			}
-		}
-		if err != nil {
-			_ = c.Close()
-			c = nil
-		}
-	}
-}
-
 func (st *stage) String() string {
-	return fmt.Sprintf("%d servers, %d shards", len(st.nodes), st.setup.shards)
+	if st.setup.shards == 1 {
+		return fmt.Sprintf("a master with %d replicas", st.replicas)
+	}
+	return fmt.Sprintf("%d masters with %d replica each", st.setup.shards, st.replicas)
 }

@@ -127,7 +127,6 @@ func (st *stage) tidy(round int) {
 type tally struct {
 	rounds, calls, unanswered, objects, lines int
 	checked                                   time.Duration
-	longest                                   int
 }
 
 // add checks a history.
