@@ -17,7 +17,8 @@ type takeover struct {
 	began, apart, healed int64
 }
 
-// check says whether the history of each object is that of the model. An object is independent of all others.
+// check says whether the history of each object is that of the model. An object is independent of all others. The error is
+// about one that the checker could not decide in its time.
 func (h *history) check() (failed []string, err error) {
 	for _, subject := range h.subjects() {
 		for _, line := range h.lines(subject) {
@@ -25,11 +26,11 @@ func (h *history) check() (failed []string, err error) {
 			case porcupine.Illegal:
 				failed = append(failed, line.name)
 			case porcupine.Unknown:
-				return []string{line.name}, fmt.Errorf("%s: no answer within %s for %d operations", line.name, patience, len(line.operations))
+				err = fmt.Errorf("%s: no answer within %s for %d operations", line.name, patience, len(line.operations))
 			}
 		}
 	}
-	return failed, nil
+	return failed, err
 }
 
 func (h *history) subjects() (subjects []subject) {

@@ -69,7 +69,7 @@ const (
 	clockMoves       // to nowNs
 	clockSteps       // of one node
 	replicated       // a replica has all that was written before
-	forgets          // a replica takes over, without what was written since some instant
+	forgets          // a replica takes over, without what was written since some instant; once in a history
 )
 
 // outcome is what is known of an operation afterwards.
@@ -199,17 +199,18 @@ func (s *state) next(o *operation, out *outcome) (states []*state) {
 	case replicated:
 		add(func(next *state) { next.written = nil })
 	case forgets:
-		takeOver := func(before object, written *write) {
+		takeOver := func(before object) {
 			for _, object := range s.readAt(s.object.after(before), s.clock(o.node)) {
 				add(func(next *state) {
-					next.object, next.written, next.master, next.former = object, written, o.node, o.former
+					next.object, next.written, next.mayLose = object, nil, false // no other comes
+					next.master, next.former = o.node, o.former
 				})
 			}
 		}
 		for w := s.written; w != nil; w = w.previous {
-			takeOver(w.before, w.previous)
+			takeOver(w.before)
 		}
-		takeOver(s.object, s.written)
+		takeOver(s.object)
 	default:
 		return s.called(o, out)
 	}

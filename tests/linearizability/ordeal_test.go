@@ -62,7 +62,7 @@ func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed u
 		h := st.round(p, seed, round)
 		var failed []string
 		if !t.Failed() {
-			failed = sum.add(t, st, h)
+			failed = sum.add(t, p, h)
 		}
 		if t.Failed() {
 			t.Logf("round %d of seed %d:\n%v", round, seed, p)
@@ -126,14 +126,18 @@ func (st *stage) tidy(round int) {
 // tally is what all rounds come to.
 type tally struct {
 	rounds, calls, unanswered, objects, lines int
+	undecided                                 int // rounds with a history that the checker had no time for
 	checked                                   time.Duration
 }
 
 // add checks a history.
-func (sum *tally) add(t *testing.T, st *stage, h *history) (failed []string) {
+func (sum *tally) add(t *testing.T, p plan, h *history) (failed []string) {
 	begun := time.Now()
 	failed, err := h.check()
-	assert.NoError(t, err)
+	if err != nil {
+		t.Logf("undecided: %v; %v", err, p)
+		sum.undecided++
+	}
 	sum.checked += time.Since(begun)
 	sum.rounds++
 	for _, op := range h.operations {
@@ -157,7 +161,8 @@ func (sum *tally) log(t *testing.T, st *stage) {
 	for _, k := range slices.Sorted(maps.Keys(st.befell)) {
 		faults = append(faults, fmt.Sprintf("%s %d", k, st.befell[k]))
 	}
-	t.Logf("%s: %d rounds on %s; %d calls, %d of them without a reply; %d histories of %d objects linearizable, checked in %v",
-		st.name, sum.rounds, st, sum.calls, sum.unanswered, sum.lines, sum.objects, sum.checked.Round(time.Second))
+	t.Logf("%s: %d rounds on %s; %d calls, %d of them without a reply; %d histories of %d objects linearizable, %d undecided, checked in %v",
+		st.name, sum.rounds, st, sum.calls, sum.unanswered, sum.lines-sum.undecided, sum.objects, sum.undecided, sum.checked.Round(time.Second))
+	assert.LessOrEqual(t, sum.undecided, sum.lines/1000, "histories that the checker had no time for")
 	t.Logf("%s: faults: %s", st.name, strings.Join(faults, ", "))
 }
