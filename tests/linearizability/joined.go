@@ -32,6 +32,15 @@ func (k keys) stored() string { return k.String() }
 
 func (k keys) after(takeover object) object { return takeover }
 
+func (k keys) haunted(before object, nowNs int64) object {
+	for key, was := range before.(keys) {
+		if k[key].String() == "" && was.Clone().ExpiresMs(nowNs) < 0 {
+			k[key] = was.Clone()
+		}
+	}
+	return k
+}
+
 func (k keys) expiring(nowNs int64) []object {
 	all := []object{k}
 	for _, key := range slices.Sorted(maps.Keys(k)) {

@@ -38,6 +38,14 @@ func (l leases) after(takeover object) object {
 	return c
 }
 
+func (l leases) haunted(before object, nowNs int64) object {
+	was := before.(leases)
+	if l.stored() == "" && was.Clone().ExpiresMs(nowNs) < 0 {
+		l.Leases = l.Haunted(was.Leases)
+	}
+	return l
+}
+
 func (l leases) expiring(nowNs int64) []object {
 	c := l.clone().(leases)
 	if c.ExpiresMs(nowNs); c.String() != l.String() {

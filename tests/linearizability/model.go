@@ -50,6 +50,9 @@ type object interface {
 	stored() string
 	// after is the object of a replica that takes over, where what is stored is as it was in another.
 	after(takeover object) object
+	// haunted is this object, in which what had expired at an instant is as it was in another, unless there is something
+	// new. Nobody sees it, but in a pause the server does not delete it, and a clock that is set back may find it again.
+	haunted(before object, nowNs int64) object
 	// expiring are this object and what it may be when some keys that have expired at an instant are gone.
 	expiring(nowNs int64) []object
 }
@@ -227,17 +230,16 @@ func (s *state) called(o *operation, out *outcome) (states []*state) {
 			}
 			next := *s
 			next.object = r.object
+			if len(s.ahead) > 0 {
+				next.object = r.object.haunted(object, s.clock(out.node))
+			}
 			if !r.lost {
 				next.master = out.node
 			}
-			if s.mayLose && r.object.stored() != s.object.stored() {
+			if s.mayLose && next.object.stored() != s.object.stored() {
 				next.written = s.written.then(s.object)
 			}
 			states = append(states, next.signed())
-			if o.looks() && len(s.ahead) > 0 { // in a pause nothing is removed that has expired, and a clock that is set back finds it again
-				next.object = object
-				states = append(states, next.signed())
-			}
 		}
 	}
 	if (out.unknown || out.elsewhere) && o.again == nil { // it did not happen

@@ -261,6 +261,13 @@ func (l *Leases) Leave(nowNs int64, number int) {
 	l.line = slices.Delete(slices.Clone(l.line), i, i+1)
 }
 
+// Haunted is the same line, with the leases of another key, which nobody sees because they have lapsed.
+func (l *Leases) Haunted(by *Leases) *Leases {
+	c := l.Clone()
+	c.endsMs = maps.Clone(by.endsMs)
+	return c
+}
+
 // InLine are the numbers of those who wait.
 func (l *Leases) InLine() (numbers []int) {
 	for _, w := range l.line {

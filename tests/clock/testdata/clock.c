@@ -86,3 +86,11 @@ time_t time(time_t *out) {
   }
 HIDE_CPUINFO(fopen)
 HIDE_CPUINFO(fopen64)
+
+// Some servers bind a module to the C library before anything that was preloaded (Valkey 8.1 and later). The module would
+// then go by another clock than its server.
+void *dlopen(const char *path, int flags) {
+  static void *(*next)(const char *, int);
+  if (!next) *(void **)&next = dlsym(RTLD_NEXT, "dlopen");
+  return next(path, flags & ~RTLD_DEEPBIND);
+}
