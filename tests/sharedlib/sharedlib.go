@@ -52,7 +52,7 @@ func NewNumbers(t testing.TB, n int) *Numbers {
 	return s
 }
 
-// Set sets one number; whoever has mapped the file sees it at once.
+// Set sets one number. A library that has mapped the file sees it at once.
 func (s *Numbers) Set(i int, value int64) {
 	atomic.StoreInt64((*int64)(unsafe.Pointer(&s.mapped[8*i])), value)
 }
