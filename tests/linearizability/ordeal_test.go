@@ -57,6 +57,7 @@ func TestOrdeal(t *testing.T) {
 func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed uint64, end time.Time) {
 	st := newStage(t, s, network, firstHost, rand.New(rand.NewPCG(seed, 1)))
 	var sum tally
+	told := time.Now()
 	for round := *roundFlag; time.Now().Before(end); round++ {
 		p := s.plan(seed, round)
 		h := st.round(p, seed, round)
@@ -72,6 +73,10 @@ func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed u
 			return
 		}
 		st.tidy(round)
+		if time.Since(told) > time.Minute {
+			told = time.Now()
+			t.Logf("%s: %d rounds and %d calls so far", st.name, sum.rounds, sum.calls)
+		}
 	}
 	sum.log(t, st)
 }
