@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,12 +107,14 @@ func (st *stage) round(p plan, seed uint64, round int) *history {
 		defer close(l.during)
 		st.befall(p, time.Now(), r, l.subjects)
 	}()
+	var confirming sync.WaitGroup
 	for i := range st.shards {
-		go st.confirm(i, stop)
+		confirming.Go(func() { st.confirm(i, stop) })
 	}
 	l.run()
 	<-stopped
 	close(stop)
+	confirming.Wait()
 	st.ticks.rest()
 	st.rest()
 	return st.history
