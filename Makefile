@@ -30,7 +30,7 @@ release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race prove mutate soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-unit pgo lint release check-release check-arm64 clean
+.PHONY: help setup build build-check run test test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-unit pgo lint release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ prove: ## what is proven for all inputs, and tried exhaustively: the proofs of d
 mutate: ## break the pure packages in each place, and see that a test finds it (ARGS='top queue')
 	@scripts/setup build
 	@scripts/with-args scripts/mutate
+
+mutate-c: ## break the C of the bridge in N places, and see that a test of servers finds it (SEED=1 N=20 ONLY=module/wait.c:43)
+	@scripts/setup test
+	@SEED=$${SEED:-1} N=$${N:-20} ONLY=$${ONLY:-} scripts/mutate-c
 
 soak: build build-check ## mixed load, restarts, snapshots and mishaps for SOAK=10m
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m

@@ -2,12 +2,7 @@
 //
 //	mutants LIST SOURCE RESULT.json...
 //
-// A result has the name of its package, with _ for /.
-//
-// Each line of LIST names one that does the same as the code, by its file, its kind, its line with the operator in
-// « », and the reason:
-//
-//	top/top.go | CONDITIONALS_BOUNDARY | if len(t.best) «<» n { | a reason
+// A result has the name of its package, with _ for /. LIST is as in package mutantlist.
 //
 // It fails for each survivor that is not listed, and for each line whose mutant is killed or not there.
 package main
@@ -22,6 +17,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"redis-throttle/tools/mutantlist"
 )
 
 type result struct {
@@ -38,7 +35,12 @@ func main() {
 	if len(os.Args) < 4 {
 		fail("usage: mutants LIST SOURCE RESULT.json...")
 	}
-	listed := readList(os.Args[1])
+	names, err := mutantlist.Read(os.Args[1])
+	check(err)
+	listed := map[string]bool{}
+	for _, name := range names {
+		listed[name] = false
+	}
 	seen := map[string]bool{} // files that were looked at
 	var problems []string
 	fmt.Printf("%-16s %8s %8s %12s %8s\n", "", "mutants", "killed", "equivalent", "left")
@@ -68,7 +70,7 @@ func main() {
 					continue
 				}
 				all++
-				name := strings.Join([]string{file.Name, m.Type, source.marked(m.Line, m.Column)}, " | ")
+				name := mutantlist.Name(file.Name, m.Type, source.marked(m.Line, m.Column))
 				_, known := listed[name]
 				switch {
 				case m.Status == "KILLED" || m.Status == "TIMED OUT": // a loop without end is found by its timeout
@@ -99,32 +101,6 @@ func main() {
 	if len(problems) > 0 {
 		fail(fmt.Sprintf("%d mutants to be killed, or to be listed with the reason", len(problems)))
 	}
-}
-
-// readList returns the mutants that are listed.
-func readList(path string) map[string]bool {
-	text, err := os.ReadFile(path)
-	check(err)
-	listed := map[string]bool{}
-	for i, line := range strings.Split(string(text), "\n") {
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		name, reason, found := cutLast(line, " | ")
-		if !found || strings.Count(name, " | ") < 2 || strings.TrimSpace(reason) == "" {
-			fail(fmt.Sprintf("%s:%d: file | kind | line | reason", path, i+1))
-		}
-		listed[name] = false
-	}
-	return listed
-}
-
-func cutLast(s, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(s, separator)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(separator):], true
 }
 
 type source struct {

@@ -1,0 +1,138 @@
+// cmutants breaks the C of the bridge in places that are drawn at random, one at a time, and sees whether a test
+// against a server fails:
+//
+//	cmutants [-seed n] [-n count] [-only file:line] LIST SOURCE TESTS OUT
+//
+// SOURCE is a copy of what the module is built from, which it changes. TESTS is the compiled package tests; it runs in the
+// current folder. LIST has the mutants that do the same as the code (package mutantlist); they are not run. The modules
+// and the output of the tests go to OUT.
+//
+// It fails for each mutant that survives, and for each line of LIST that names no mutant.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"modernc.org/cc/v4"
+
+	"redis-throttle/tools/mutantlist"
+)
+
+func main() {
+	seed := flag.Uint64("seed", 1, "what the draw depends on")
+	count := flag.Int("n", 20, "how many mutants to draw")
+	only := flag.String("only", "", "all mutants of one line instead, such as module/wait.c:43, or of one file")
+	flag.Parse()
+	if flag.NArg() != 4 {
+		fail("usage: cmutants [-seed n] [-n count] [-only file:line] LIST SOURCE TESTS OUT")
+	}
+	b := &bench{source: absolute(flag.Arg(1)), tests: absolute(flag.Arg(2)), out: absolute(flag.Arg(3))}
+	all, err := findAll(b.source, b.out)
+	check(err)
+	listed, err := mutantlist.Read(flag.Arg(0))
+	check(err)
+	var problems []string
+	for _, name := range listed {
+		if !slices.ContainsFunc(all, func(m mutant) bool { return m.name == name }) {
+			problems = append(problems, "listed, but not there: "+name)
+		}
+	}
+
+	drawn := draw(all, *seed, *count)
+	if *only != "" {
+		drawn = slices.DeleteFunc(all, func(m mutant) bool { return m.file != *only && fmt.Sprint(m.file, ":", m.line) != *only })
+	}
+	fmt.Printf("%d of %d mutants, seed %d\n", len(drawn), len(all), *seed)
+	for i, m := range drawn {
+		fmt.Printf("%4d %s:%d %s -> %q\n", i+1, m.file, m.line, m.name, m.text)
+	}
+	check(b.unchanged())
+
+	var notViable, known, killed, left int
+	for i, m := range drawn {
+		verdict := "equivalent"
+		survives, viable := false, true
+		if !slices.Contains(listed, m.name) {
+			verdict, survives, viable = b.try(i+1, m)
+		}
+		switch {
+		case !viable:
+			notViable++
+		case survives:
+			left++
+			problems = append(problems, fmt.Sprintf("%s:%d: survives: %s -> %q", m.file, m.line, m.name, m.text))
+		case verdict == "equivalent":
+			known++
+		default:
+			killed++
+		}
+		fmt.Printf("%4d %s:%d %s: %s\n", i+1, m.file, m.line, m.kind, verdict)
+	}
+	fmt.Printf("%d drawn: %d not viable, %d equivalent, %d killed, %d left; killed of those that count: %.1f%%\n",
+		len(drawn), notViable, known, killed, left, 100*float64(killed)/float64(max(killed+left, 1)))
+	for _, problem := range problems {
+		fmt.Println(problem)
+	}
+	if len(problems) > 0 {
+		fail(fmt.Sprintf("%d mutants to be killed, or to be listed with the reason", len(problems)))
+	}
+}
+
+// draw returns n mutants at random, the same for the same seed and the same code.
+func draw(all []mutant, seed uint64, n int) []mutant {
+	drawn := slices.Clone(all)
+	random := rand.New(rand.NewPCG(seed, 0))
+	random.Shuffle(len(drawn), func(i, j int) { drawn[i], drawn[j] = drawn[j], drawn[i] })
+	return drawn[:min(n, len(drawn))]
+}
+
+// findAll returns the mutants of all C files of the module, in order.
+func findAll(source, out string) (all []mutant, err error) {
+	config, err := cc.NewConfig("", "")
+	if err != nil {
+		return nil, err
+	}
+	// cgo writes this file with the declarations of what Go exports, of which the C is not told here.
+	exports := filepath.Join(out, "include")
+	check(os.MkdirAll(exports, 0o755))
+	check(os.WriteFile(filepath.Join(exports, "_cgo_export.h"), nil, 0o644))
+	config.IncludePaths = append(config.IncludePaths, "", filepath.Join(source, "module"), exports)
+	paths, err := filepath.Glob(filepath.Join(source, "module", "*.c"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		found, err := find(config, source, strings.TrimPrefix(path, source+"/"))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s/module: no C to mutate", source)
+	}
+	return all, nil
+}
+
+func absolute(path string) string {
+	path, err := filepath.Abs(path)
+	check(err)
+	return path
+}
+
+func check(err error) {
+	if err != nil {
+		fail(err.Error())
+	}
+}
+
+func fail(text string) {
+	fmt.Fprintln(os.Stderr, "error: "+text)
+	os.Exit(1)
+}

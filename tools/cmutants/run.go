@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+)
+
+// bench builds the module and runs the tests against it.
+type bench struct{ source, tests, out string }
+
+// The tests that are most likely to see a change of a file. They run first, and all the others only if none of them fails.
+var nearest = map[string]string{
+	"module/api.c":        `Loading|Load|Module|Limit`,
+	"module/apply.c":      `Replicat|Keyspace|Unwritten|Unchanged|Limit|Nested|Event|Expir|Carr`,
+	"module/command.c":    `Multi|Script|Lua|Nested|MLimit|Routed|KeyOf|Bad|Errors|InfoCounts|ACL`,
+	"module/commands.c":   `Categor|Document|Flags|ACL|Busy|Loading|Administrators`,
+	"module/config.c":     `Configuration|Config|Top|LoadArguments`,
+	"module/crash.c":      `Crash|Inside|Watchdog|Unload|Threads`,
+	"module/gather.c":     `Nested|Arguments|Words|MLimit|State|TAT|Virtual|Throttle`,
+	"module/listeners.c":  `Replica|AppendOnly|Missed|Listen|Promoted|BGSAVE|Effects`,
+	"module/load.c":       `Load|Unload|Module|Watch|Second|Panic`,
+	"module/members.c":    `Lease|Line|Lapse`,
+	"module/reply.c":      `Answer|Protocols|Repl|Top|Lease|Compact`,
+	"module/stats.c":      `Info|Counter|Counted|Crash`,
+	"module/timerslack.c": `Inside|Timers|Sleep`,
+	"module/turns.c":      `Lease|Line|Turn|Window|Lapse|Wakes|Crowd`,
+	"module/wait.c":       `Wait|Caller|Leave|Order|Pause|Slots|Crowd`,
+}
+
+// A mutant that waits for ever, or takes all memory or the disk, is found out by these.
+const (
+	nearestTimeout = "4m"
+	restTimeout    = "10m"
+	limits         = `ulimit -v 8388608 -f 1048576; exec "$@"` // KiB
+)
+
+func (b *bench) module() string      { return filepath.Join(b.out, "throttle.so") }
+func (b *bench) checkModule() string { return filepath.Join(b.out, "throttle-check.so") }
+
+// build makes both modules, as make build and make build-check do; a warning is an error. Go compiles anew only what changed.
+func (b *bench) build() ([]byte, error) {
+	for _, flags := range [][]string{
+		{"-ldflags", "-s -w", "-o", b.module()},
+		{"-tags", "faultinject", "-o", b.checkModule()},
+	} {
+		build := exec.Command("go", append([]string{"build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"}, append(flags, "./cmd/throttle")...)...)
+		build.Dir = b.source
+		build.Env = append(os.Environ(), "GOWORK=off", "CGO_CFLAGS=-O2 -Werror")
+		if flags[0] == "-tags" {
+			build.Env = append(build.Env, "GOEXPERIMENT=cgocheck2")
+		}
+		if output, err := build.CombinedOutput(); err != nil {
+			return output, err
+		}
+	}
+	for _, path := range []string{b.module(), b.checkModule()} {
+		if err := os.Chmod(path, 0o755); err != nil { // the server insists
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: (.*)`)
+
+// run runs tests and returns what they say, or nothing if all pass. Servers die with the process that started them; what
+// those start in turn is in its group.
+func (b *bench) run(log *os.File, flags ...string) string {
+	room := filepath.Join(b.out, "tmp")
+	check(os.RemoveAll(room))
+	check(os.MkdirAll(room, 0o755))
+	var output bytes.Buffer
+	tests := exec.Command("bash", append([]string{"-c", limits, "bash", b.tests, "-test.failfast", "-test.parallel", "4"}, flags...)...)
+	tests.Env = append(os.Environ(), "TMPDIR="+room, "THROTTLE_SO="+b.module(), "THROTTLE_CHECK_SO="+b.checkModule())
+	tests.Stdout, tests.Stderr = &output, &output
+	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	check(tests.Start())
+	err := tests.Wait()
+	_ = syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) // nobody is left, as a rule
+	_, _ = log.Write(output.Bytes())
+	if err == nil {
+		return ""
+	}
+	if m := failed.FindSubmatch(output.Bytes()); m != nil {
+		return string(m[1]) + string(m[2])
+	}
+	return err.Error()
+}
+
+// unchanged sees to it that the tests pass without a change, unless that is known of the same modules and tests.
+func (b *bench) unchanged() error {
+	if output, err := b.build(); err != nil {
+		return fmt.Errorf("the module does not build: %w\n%s", err, output)
+	}
+	sum := sha256.New()
+	for _, path := range []string{b.module(), b.checkModule(), b.tests} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sum.Write(text)
+	}
+	passed := filepath.Join(b.out, "passed")
+	now := fmt.Sprintf("%x", sum.Sum(nil))
+	if before, _ := os.ReadFile(passed); string(before) == now {
+		return nil
+	}
+	log, err := os.Create(filepath.Join(b.out, "unchanged.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if failure := b.run(log, "-test.timeout", restTimeout); failure != "" {
+		return fmt.Errorf("the tests fail without a change: %s: see %s", failure, log.Name())
+	}
+	return os.WriteFile(passed, []byte(now), 0o644)
+}
+
+// try makes the change, builds and tests, and takes it back.
+func (b *bench) try(number int, m mutant) (verdict string, survives, viable bool) {
+	path := filepath.Join(b.source, m.file)
+	before, err := os.ReadFile(path)
+	check(err)
+	changed := string(before[:m.start]) + m.text + string(before[m.end:])
+	check(os.WriteFile(path, []byte(changed), 0o644))
+	defer func() { check(os.WriteFile(path, before, 0o644)) }()
+
+	log, err := os.Create(filepath.Join(b.out, fmt.Sprintf("%d.log", number)))
+	check(err)
+	defer log.Close()
+	if output, err := b.build(); err != nil {
+		_, _ = log.Write(output)
+		return "not viable", false, false
+	}
+	first := nearest[m.file]
+	if first == "" {
+		first = "."
+	}
+	if failure := b.run(log, "-test.run", first, "-test.timeout", nearestTimeout); failure != "" {
+		return "killed by " + failure, false, true
+	}
+	if failure := b.run(log, "-test.skip", first, "-test.timeout", restTimeout); failure != "" {
+		return "killed by " + failure, false, true
+	}
+	return "survives", true, true
+}
