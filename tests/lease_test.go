@@ -141,7 +141,15 @@ func TestARetryWhileThereIsRoomTakesNoSecondSlot(t *testing.T) {
 	for i := range 5 { // up to the last slot, and one more
 		assert.EqualValues(t, 0, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1m ID a%d", i).Limited)
 	}
-	assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1m ID b").Limited)
+	for _, call := range []string{ // the numbers of other words are no slots
+		"SLOTS 5 TTL 1m ID b", "SLOTS 5 TTL 60 ID b", "TTL 60 SLOTS 5 ID b", "TTL 60 ID 90 SLOTS 5", "TIMEOUT 60 TTL 1m ID b SLOTS 5",
+	} {
+		replies, err := c.Pipeline([]string{"MULTI"}, strings.Fields("CL.LEASE k "+call), []string{"EXEC"}) // where nobody waits
+		require.NoError(t, err)
+		l, err := leasedIn(replies[2].Elems[0])
+		require.NoError(t, err, call)
+		assert.EqualValues(t, 1, l.Limited, call)
+	}
 	assert.Equal(t, leased{0, 5, 0, -1, 1000, 0}, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1s ID a3"))
 	assert.Equal(t, leased{0, 9, 4, -1, 1000, 0}, askLease(t, c, "CL.LEASE k SLOTS 9 TTL 1s ID a3"))
 }

@@ -1,7 +1,7 @@
 // cmutants breaks the C of the bridge in places that are drawn at random, one at a time, and sees whether a test
 // against a server fails:
 //
-//	cmutants [-seed n] [-n count] [-only file:line] LIST SOURCE TESTS OUT
+//	cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE TESTS OUT
 //
 // SOURCE is a copy of what the module is built from, which it changes. TESTS is the compiled package tests; it runs in the
 // current folder. LIST has the mutants that do the same as the code (package mutantlist); they are not run. The modules
@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"modernc.org/cc/v4"
 
@@ -27,10 +28,11 @@ import (
 func main() {
 	seed := flag.Uint64("seed", 1, "what the draw depends on")
 	count := flag.Int("n", 20, "how many mutants to draw")
+	from := flag.Int("from", 1, "the first of them to try: goes on where an earlier run ended")
 	only := flag.String("only", "", "all mutants of one line instead, such as module/wait.c:43, or of one file")
 	flag.Parse()
 	if flag.NArg() != 4 {
-		fail("usage: cmutants [-seed n] [-n count] [-only file:line] LIST SOURCE TESTS OUT")
+		fail("usage: cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE TESTS OUT")
 	}
 	b := &bench{source: absolute(flag.Arg(1)), tests: absolute(flag.Arg(2)), out: absolute(flag.Arg(3))}
 	all, err := findAll(b.source, b.out)
@@ -56,6 +58,10 @@ func main() {
 
 	var notViable, known, killed, left int
 	for i, m := range drawn {
+		if i+1 < *from {
+			continue
+		}
+		begun := time.Now()
 		verdict := "equivalent"
 		survives, viable := false, true
 		if !slices.Contains(listed, m.name) {
@@ -72,10 +78,10 @@ func main() {
 		default:
 			killed++
 		}
-		fmt.Printf("%4d %s:%d %s: %s\n", i+1, m.file, m.line, m.kind, verdict)
+		fmt.Printf("%4d %s:%d %s: %s (%.0f s)\n", i+1, m.file, m.line, m.kind, verdict, time.Since(begun).Seconds())
 	}
-	fmt.Printf("%d drawn: %d not viable, %d equivalent, %d killed, %d left; killed of those that count: %.1f%%\n",
-		len(drawn), notViable, known, killed, left, 100*float64(killed)/float64(max(killed+left, 1)))
+	fmt.Printf("%d tried: %d not viable, %d equivalent, %d killed, %d left; killed of those that count: %.1f%%\n",
+		notViable+known+killed+left, notViable, known, killed, left, 100*float64(killed)/float64(max(killed+left, 1)))
 	for _, problem := range problems {
 		fmt.Println(problem)
 	}
