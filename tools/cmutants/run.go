@@ -8,8 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // bench builds the module and runs the tests against it.
@@ -70,51 +72,88 @@ func (b *bench) build() ([]byte, error) {
 
 var (
 	failed   = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+	crashed  = regexp.MustCompile(`server \d+ crashed: `)
 	panicked = regexp.MustCompile(`(?m)^panic: (.*)`) // such as a timeout
 )
 
-// fails runs tests and returns which one fails, or nothing if all pass. A test fails only if it fails again alone: some
+// fails runs tests and returns which one fails, or nothing if all pass. What fails has to fail again on its own: some tests
 // count how often threads wake, or how late something is, which other programs on the machine can spoil.
 func (b *bench) fails(log *os.File, run, skip, timeout string) string {
 	for {
-		failure, test := b.run(log, run, skip, timeout)
-		if test == "" {
+		failure, mayPass := b.run(log, run, skip, timeout)
+		if !mayPass {
 			return failure
 		}
-		if again, _ := b.run(log, "^"+test+"$", "", timeout); again != "" {
-			return failure
+		alone := "^" + failure + "$"
+		if again, _ := b.run(log, alone, "", timeout); again != "" {
+			return again
 		}
-		skip += "|^" + test + "$"
-		skip = strings.TrimPrefix(skip, "|")
+		skip = strings.TrimPrefix(skip+"|"+alone, "|")
 	}
 }
 
-// run runs tests once and returns what failed, and which test that is if it is only one. Servers die with the process that
-// started them; what those start in turn is in its group.
-func (b *bench) run(log *os.File, run, skip, timeout string) (failure, test string) {
+// run runs tests up to the first that fails, and returns it, and whether it may pass the next time: not after a crash or a
+// timeout.
+func (b *bench) run(log *os.File, run, skip, timeout string) (failure string, mayPass bool) {
 	room := filepath.Join(b.out, "tmp")
 	check(os.RemoveAll(room))
 	check(os.MkdirAll(room, 0o755))
-	var output bytes.Buffer
 	tests := exec.Command("bash", "-c", limits, "bash", b.tests, "-test.failfast", "-test.parallel", "8",
 		"-test.run", run, "-test.skip", skip, "-test.timeout", timeout)
+	endGroup := func() { _ = syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
+	output := &watched{end: time.AfterFunc(time.Hour, endGroup)}
 	tests.Env = append(os.Environ(), "TMPDIR="+room, "THROTTLE_SO="+b.module(), "THROTTLE_CHECK_SO="+b.checkModule())
-	tests.Stdout, tests.Stderr = &output, &output
+	tests.Stdout, tests.Stderr = output, output
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	check(tests.Start())
 	err := tests.Wait()
-	_ = syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) // nobody is left, as a rule
+	output.end.Stop()
+	endGroup() // nobody is left, as a rule
+	endAllIn(room)
 	_, _ = log.Write(output.Bytes())
 	if err == nil {
-		return "", ""
+		return "", false
 	}
 	if m := panicked.FindSubmatch(output.Bytes()); m != nil {
-		return string(m[1]), ""
+		return string(m[1]), false
 	}
-	if m := failed.FindSubmatch(output.Bytes()); m != nil {
-		return string(m[1]), string(m[1])
+	m := failed.FindSubmatch(output.Bytes())
+	switch {
+	case m == nil:
+		return err.Error(), false
+	case crashed.Match(output.Bytes()):
+		return string(m[1]) + ", a crash", false
 	}
-	return err.Error(), ""
+	return string(m[1]), true
+}
+
+// watched holds what tests say. Those that still run when one fails are not waited for, but its report is.
+type watched struct {
+	bytes.Buffer
+	end       *time.Timer
+	hasFailed bool
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if !w.hasFailed && failed.Match(w.Bytes()) {
+		w.hasFailed = true
+		w.end.Reset(time.Second)
+	}
+	return n, err
+}
+
+// endAllIn ends the servers that work in a folder. They die with the process that started them, but one that runs in the
+// background is nobody's child.
+func endAllIn(folder string) {
+	cwds, err := filepath.Glob("/proc/[0-9]*/cwd")
+	check(err)
+	for _, cwd := range cwds {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(cwd)))
+		if in, err := os.Readlink(cwd); err == nil && strings.HasPrefix(in, folder+"/") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // unchanged sees to it that the tests pass without a change, unless that is known of the same modules and tests.
