@@ -103,8 +103,12 @@ func TestKeysOfACallAreAddedUndisturbed(t *testing.T) {
 			do(t, c, "CL.THROTTLE a 9 1 1d")
 			s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(nested)...)...)
 			assert.EqualValues(t, 1, do(t, c, "CL.PROBE 3 a b c 1").Int)
-			assert.Positive(t, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)
+			times := s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int
+			assert.Positive(t, times)
 			s.MustDo("NEIGHBOUR.DO")
+			if nested == "CL.THROTTLE other 99 1 1d" {
+				assert.Equal(t, 100-times, do(t, c, "CL.THROTTLE other 99 1 1d 0").Elems[2].Int, "each call on it has taken its unit")
+			}
 			requireReplica(t, s, replica, "a", "b", "c", "other")
 		})
 	}
