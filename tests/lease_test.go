@@ -393,3 +393,25 @@ func TestLeasesWithNestedCalls(t *testing.T) {
 		})
 	}
 }
+
+// While the server adds the set of the first lease, calls on it are refused, and only then.
+func TestASetThatIsBeingCreatedIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("event new")
+	}
+	c := s.Raw()
+	for _, nested := range []string{"CL.LEASE k SLOTS 9 TTL 1h ID nested", "CL.RELEASE k ID nobody", "CL.RENEW k ID a TTL 1h", "CL.LEASES k"} {
+		for _, step := range []struct{ call, want string }{
+			{"CL.LEASE k SLOTS 9 TTL 1h ID a", refused},
+			{"CL.LEASE k SLOTS 9 TTL 1h ID b", ""},
+		} {
+			neighbour.Do(t, s, nested)
+			assert.EqualValues(t, 0, askLease(t, c, "%s", step.call).Limited)
+			assert.Equal(t, step.want, s.MustDo("NEIGHBOUR.SEEN").Elems[1].Text, "%s in %s", nested, step.call)
+		}
+		neighbour.Do(t, s, "")
+		do(t, c, "FLUSHALL")
+	}
+}

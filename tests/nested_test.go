@@ -115,11 +115,12 @@ func requireSameData(t *testing.T, master, replica *server.Server) {
 	assert.Equal(t, want, have)
 }
 
+const refused = "ERR key is being created by the command that this call is nested in"
+
 // A unit is taken once for each call, of a key that expires or is made in the middle, too.
 // Only while the server adds the key, a call on it is refused.
 func TestNestedCallsOnOneKeyAllCount(t *testing.T) {
 	t.Parallel()
-	const refused = "ERR key is being created by the command that this call is nested in"
 	s := neighbour.Start(t)
 	c := s.Raw()
 	if !s.Program.AtLeast(7, 0) {
