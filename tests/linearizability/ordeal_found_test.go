@@ -43,7 +43,7 @@ func TestAnOrdealFindsOut(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 3 { // a fault may show in no reply
+			for range 5 { // a fault may show in no reply
 				seed := rand.Uint64()
 				st := newStage(t, withReplicas, network, 0, rand.New(rand.NewPCG(seed, 1)))
 				failed, err := spoil(st, seed).check()

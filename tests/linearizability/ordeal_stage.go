@@ -192,6 +192,12 @@ func (st *stage) rest() {
 	st.network.Heal(mine...)
 	st.await("every server has its place", st.settled)
 	st.await("replicas hold what their masters do", st.copies)
+	// Until a replica that was sent everything anew has rewritten its file, that file is of before.
+	st.await("files are complete", func() bool {
+		return !slices.ContainsFunc(st.nodes, func(n *node) bool {
+			return n.info("persistence", "aof_rewrite_in_progress") != "0" || n.info("persistence", "aof_rewrite_scheduled") != "0"
+		})
+	})
 	st.await("nobody waits in line", func() bool {
 		return !slices.ContainsFunc(st.nodes, func(n *node) bool { return n.info("throttle", "throttle_waiting") != "0" })
 	})
