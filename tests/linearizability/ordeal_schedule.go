@@ -97,7 +97,7 @@ var (
 // plan is that of a round. The same seed always gives the same one.
 func (s setup) plan(seed uint64, round int) plan {
 	r := rand.New(rand.NewPCG(seed, uint64(round)<<8|uint64(len(s.name))))
-	servers := s.shards * (1 + s.replicas)
+	servers := s.servers()
 	p := plan{ahead: make([]time.Duration, servers)}
 	millis := func(least, most int) time.Duration {
 		return time.Duration(least+r.IntN(most-least+1)) * time.Millisecond

@@ -77,7 +77,7 @@ func newStage(t *testing.T, s setup, network *hosts.Network, first int, r *rand.
 	t.Cleanup(st.ticks.end)
 	program, err := server.DefaultProgram()
 	require.NoError(t, err)
-	for i := range s.shards * (1 + s.replicas) {
+	for i := range s.servers() {
 		h := network.Hosts[first+i]
 		n := &node{host: h, number: i + 1}
 		n.Server = server.Start(t, append(st.options(), server.Host(h.Addr), server.AppendOnly("always"),

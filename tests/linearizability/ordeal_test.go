@@ -58,6 +58,7 @@ func TestOrdeal(t *testing.T) {
 func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed uint64, end time.Time) {
 	st := newStage(t, s, network, firstHost, rand.New(rand.NewPCG(seed, 1)))
 	var sum tally
+	defer func() { sum.log(t, st) }() // also of a run that fails
 	told := time.Now()
 	for round := *roundFlag; time.Now().Before(end); round++ {
 		p := s.plan(seed, round)
@@ -79,7 +80,6 @@ func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed u
 			t.Logf("%s: %d rounds and %d calls so far", st.name, sum.rounds, sum.calls)
 		}
 	}
-	sum.log(t, st)
 }
 
 // round runs clients and faults for a while and returns what happened.
