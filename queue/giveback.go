@@ -18,7 +18,7 @@ import (
 // an instant keeps it, and no unit is given out twice.
 func (q *Lines) GiveBack(line *Line, value []byte, s *stack.Stack, nowNs int64) (changed bool) {
 	waiters := line.waiting()
-	first := firstToMove(waiters, value, s)
+	first := firstToMove(waiters, value, s, nowNs)
 	if first < len(waiters) {
 		moveUp(waiters, first, s, nowNs)
 		changed = true
@@ -40,9 +40,9 @@ func (q *Lines) GiveBack(line *Line, value []byte, s *stack.Stack, nowNs int64) 
 
 // firstToMove is the place of the first waiter who left and since whose reservation nobody
 // but the line has changed the key; len(waiters) when there is none.
-func firstToMove(waiters []*waiter, value []byte, s *stack.Stack) (first int) {
+func firstToMove(waiters []*waiter, value []byte, s *stack.Stack, nowNs int64) (first int) {
 	first = len(waiters)
-	if first == 0 || !waiters[first-1].leads(value, s) {
+	if first == 0 || !waiters[first-1].leads(value, s, nowNs) {
 		return first
 	}
 	for i := len(waiters) - 1; i >= 0 && !waiters[i].severed; i-- {
@@ -55,10 +55,10 @@ func firstToMove(waiters []*waiter, value []byte, s *stack.Stack) (first int) {
 
 // leads reports whether a key whose value is this is as w has left it. When it is not, that
 // stays so.
-func (w *waiter) leads(value []byte, s *stack.Stack) bool {
+func (w *waiter) leads(value []byte, s *stack.Stack, nowNs int64) bool {
 	s.Load(w.limits)
 	unreadable := len(value) > 0 && s.Decode(value) != nil
-	w.severed = w.severed || unreadable || !s.FullWith(w.after)
+	w.severed = w.severed || unreadable || !s.FullWith(w.after, nowNs)
 	return !w.severed
 }
 
@@ -66,6 +66,9 @@ func (w *waiter) leads(value []byte, s *stack.Stack) bool {
 // are made at nowNs; but one that has come by then, of a caller who is not answered yet, is
 // not put off, or those behind would come later than before. It leaves in s the state after
 // the last reservation that stays, as of when that was made.
+//
+// A reservation that is not put off may be made before the one ahead of it. So nothing that is
+// over by then is dropped on the way: all states are seen from where the first of them was.
 func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 	earliestNs := int64(math.MinInt64)
 	for _, ahead := range waiters[:first] {
@@ -73,28 +76,39 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 			earliestNs = ahead.slotNs
 		}
 	}
-	state, atNs := waiters[first].before, waiters[first].madeNs
+	state, seenNs := waiters[first].before, waiters[first].seenNs
 	if first > 0 && !waiters[first-1].severed {
-		state, atNs = waiters[first-1].after, waiters[first-1].madeNs
+		state, seenNs = waiters[first-1].after, waiters[first-1].seenNs
 	}
+	madeNs := seenNs
 	s.Load(waiters[first].limits)
-	s.SetRates(state, atNs)
+	s.SetRates(state, seenNs)
 	for _, w := range waiters[first:] {
 		if w.left {
 			continue
 		}
 		s.Load(w.limits) // the same ones, under its own terms
-		// No earlier than the one ahead: what was over by then is no more in its state.
-		atNs = max(min(nowNs, w.comesNs), atNs)
-		w.madeNs = atNs
-		s.SetRates(state, w.madeNs)
-		w.before = s.Rates(w.before[:0], w.madeNs)
-		r := s.Take(stack.Request{Cost: w.cost, MaxWaitNs: math.MaxInt64}, w.madeNs)
-		w.after = s.Rates(w.after[:0], w.madeNs)
-		w.comesNs = w.madeNs + r.WaitNs
+		s.SetRates(state, seenNs)
+		w.seenNs = seenNs
+		w.before = s.Rates(w.before[:0], seenNs)
+		madeNs = max(min(nowNs, w.comesNs), seenNs)
+		r := s.Take(stack.Request{Cost: w.cost, MaxWaitNs: math.MaxInt64}, madeNs)
+		w.after = s.Rates(w.after[:0], madeNs)
+		keep(w.after, w.before)
+		w.comesNs = madeNs + r.WaitNs
 		w.slotNs = max(w.comesNs, earliestNs)
 		earliestNs = w.slotNs // a caller that asks for less comes later all the same
 		state = w.after
+	}
+	s.SetRates(state, madeNs)
+}
+
+// keep puts back what a reservation that took nothing of a limit dropped as being over.
+func keep(after, before []gcra.State) {
+	for i := range after {
+		if after[i].TAT == 0 {
+			after[i] = before[i]
+		}
 	}
 }
 

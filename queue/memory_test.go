@@ -50,9 +50,9 @@ func TestAKeyThatWasAnothersStaysSo(t *testing.T) {
 	s.Take(stack.Request{Cost: 1, MaxWaitNs: 100}, now)
 	others := s.Append(nil)
 	w := line.waiting()[0]
-	assert.True(t, w.leads(own, &s))
-	assert.False(t, w.leads([]byte("not a state"), &s))
+	assert.True(t, w.leads(own, &s, now))
+	assert.False(t, w.leads([]byte("not a state"), &s, now))
 	w.severed = false
-	assert.False(t, w.leads(others, &s))
-	assert.False(t, w.leads(own, &s))
+	assert.False(t, w.leads(others, &s, now))
+	assert.False(t, w.leads(own, &s, now))
 }

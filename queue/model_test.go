@@ -142,7 +142,7 @@ func (l *naiveLine) giveBack(nowNs int64) {
 	if l.touched {
 		l.fix()
 	}
-	moving, stay, full, lastNs, fromNs := false, []*naiveWaiter(nil), l.before, int64(0), int64(0)
+	moving, stay, full, lastNs := false, []*naiveWaiter(nil), l.before, int64(0)
 	for _, w := range l.waiters {
 		if w.left {
 			moving = moving || !w.fixed
@@ -150,11 +150,10 @@ func (l *naiveLine) giveBack(nowNs int64) {
 		}
 		stay = append(stay, w)
 		if moving {
-			w.fromNs = max(min(nowNs, w.comesNs), fromNs) // not into the past, unless due by now
+			w.fromNs = min(nowNs, w.comesNs) // not into the past, unless due by now
 		}
 		if !w.fixed {
 			var atNs int64
-			fromNs = w.fromNs
 			if atNs, full = l.reserve(full, w.asks, w.fromNs); moving {
 				w.comesNs, w.slotNs = atNs, max(atNs, lastNs)
 			}

@@ -57,10 +57,11 @@ type waiter struct {
 	severed         bool // somebody else has changed the key after the reservation
 	cost            int64
 	limits          []stack.Limit
-	// What was kept of the limits before and after the reservation, which was made at madeNs,
-	// ns since the epoch.
+	// What was kept of the limits before and after the reservation, seen from seenNs, ns since the
+	// epoch: what was over by then is full. No reservation of this caller, or of one behind, is
+	// for an instant before.
 	before, after []gcra.State
-	madeNs        int64
+	seenNs        int64
 }
 
 // Waiting is the number of callers that wait.
@@ -73,7 +74,7 @@ func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost 
 	line := q.line(db, name)
 	w := q.newWaiter()
 	w.caller, w.line, w.left, w.severed, w.cost = caller, line, false, false, cost
-	w.enteredNs, w.madeNs = nowNs, nowNs
+	w.enteredNs, w.seenNs = nowNs, nowNs
 	w.limits = s.Limits(w.limits[:0])
 	w.before = append(w.before[:0], before...)
 	w.after = s.Rates(w.after[:0], nowNs)

@@ -339,8 +339,8 @@ func TestALineKeepsTheOrderOfArrivalWhateverTheLimits(t *testing.T) {
 	assert.Equal(t, []uintptr{2, 5, 6}, db.wake(line, start+2000*ms))
 }
 
-// Caller 5, who is due, moves up behind 4, who is not. What 2 took of the second limit still counts for 5, whose
-// slot was earlier, although it is over at the instant as of which 4 is moved.
+// Caller 5, whose units have come, moves up behind 4, whose have not. What 2 took of the second limit still counts for
+// 5, although it is over at the instant as of which 4 is moved.
 func TestWhoMovesUpLosesNothingThatWasTaken(t *testing.T) {
 	db := newDatabase(t)
 	a, b := rate(t, 1, ms, 1), rate(t, 1, ms, 3)
@@ -356,7 +356,34 @@ func TestWhoMovesUpLosesNothingThatWasTaken(t *testing.T) {
 	now := start + 5*ms/2
 	assert.Equal(t, []uintptr{2, 4, 5}, db.wake(line, now))
 	db.open("k", both)
-	assert.Equal(t, 2*ms, db.s.Rates(nil, now)[1].FullIn(now))
+	assert.Equal(t, 3*ms/2, db.s.Rates(nil, now)[1].FullIn(now), "two units from 2 ms on, when that of 2 is back")
+}
+
+// Caller 4 waits behind 3 for units that have come already. 5, who needs what 4 has taken, was promised a slot
+// that goes by that.
+func TestNobodyMovesBackWhenSomebodyLeaves(t *testing.T) {
+	db := newDatabase(t)
+	a, b, c := rate(t, 1, 10*ms, 1), rate(t, 1, ms, 1), rate(t, 1, 20*ms, 1)
+	of := func(units ...int64) []stack.Limit {
+		limits := []stack.Limit{a, b, c}
+		for i, n := range units {
+			limits[i] = limits[i].With(stack.Terms{HasTake: true, Take: n})
+		}
+		return limits
+	}
+	require.Zero(t, db.wait("k", 1, of(1, 1, 0), 1, start).WaitNs)
+	require.Equal(t, 10*ms, db.wait("k", 2, of(1, 0, 0), 1, start).WaitNs)
+	require.Equal(t, 20*ms, db.wait("k", 3, of(1, 0, 0), 1, start).WaitNs)
+	require.Equal(t, ms, db.wait("k", 4, of(0, 1, 1), 1, start).WaitNs)
+	require.Equal(t, 21*ms, db.wait("k", 5, of(0, 0, 1), 1, start).WaitNs)
+	line := db.lines.At(0)
+	require.Equal(t, "2@10 3@20 4@20 5@21", slots(line))
+	db.lines.Leave(2)
+	assert.Empty(t, db.wake(line, start+5*ms))
+	assert.Equal(t, "3@10 4@10 5@21", slots(line))
+	db.lines.Leave(3)
+	assert.Equal(t, []uintptr{4}, db.wake(line, start+7*ms))
+	assert.Equal(t, "5@21", slots(line))
 }
 
 func TestSlotsLapseWhenThoseBehindHaveOtherLimits(t *testing.T) {

@@ -431,10 +431,12 @@ func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 	}
 }
 
-// FullWith reports whether each rate is full at the same instant as in rates.
-func (s *Stack) FullWith(rates []gcra.State) bool {
+// FullWith reports whether each rate is full at the same instant as in rates, or has forgotten one
+// that is over by nowNs.
+func (s *Stack) FullWith(rates []gcra.State, nowNs int64) bool {
 	for i, p := range s.in {
-		if p.rate.State.TAT != rates[i].TAT {
+		tat := p.rate.State.TAT
+		if tat != rates[i].TAT && (tat != 0 || rates[i].FullIn(nowNs) > 0) {
 			return false
 		}
 	}

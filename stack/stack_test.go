@@ -533,13 +533,18 @@ func TestRatesAreTheWholeStateOfAStackOfRates(t *testing.T) {
 	}
 	before := string(k.value)
 	rates := k.s.Rates(nil, start)
-	assert.True(t, k.s.FullWith(rates))
+	assert.True(t, k.s.FullWith(rates, start))
 	k.take(specs, stack.Request{Cost: 1, MaxWaitNs: hour}, start)
 	require.NotEqual(t, before, string(k.value))
-	assert.False(t, k.s.FullWith(rates))
+	assert.False(t, k.s.FullWith(rates, start))
 
 	k.s.Load(specs)
 	k.s.SetRates(rates, start)
 	assert.Equal(t, before, string(k.s.Append(nil)))
 	assert.Equal(t, specs, k.s.Limits(nil))
+
+	k.s.Load(specs)
+	atNs := start + rates[2].FullIn(start)
+	assert.False(t, k.s.FullWith(rates, atNs-1), "a full bucket, and one that lacks a nanosecond")
+	assert.True(t, k.s.FullWith(rates, atNs))
 }
