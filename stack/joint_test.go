@@ -229,6 +229,24 @@ func TestEveryAnswerToSeveralKeysEqualsTheReferenceShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { followKeys(t, drawFromRapid(t), 20, &seenOfKeys{}) })
 }
 
+// Its value has no place for the time that a reservation waited for another key, whatever limits a refund names.
+func TestALoneRateForgetsThatItWaitedForAnotherKey(t *testing.T) {
+	fast, slow := rate(1, second, 1), rate(1, minute, 1)
+	k := keys{t: t, values: make([][]byte, 2)}
+	for _, waitNs := range []int64{0, minute} {
+		result, _ := k.call([][]spec{{fast}, {slow}}, start, func(j *stack.Joint) stack.Result {
+			return j.Take(stack.Request{Cost: 1, MaxWaitNs: hour}, start)
+		})
+		require.Equal(t, waitNs, result.WaitNs)
+	}
+	for _, specs := range [][]spec{{fast}, {fast, rate(5, second, 5)}} {
+		alone := key{t: t, value: k.values[0]}
+		result := alone.refund(limits(t, specs...), 1, start)
+		assert.Equal(t, int64(-1), result.Granted)
+		assert.Equal(t, minute, result.ResetAfterNs)
+	}
+}
+
 // A Joint of one stack is that stack.
 func TestAJointOfOneStackDecidesAsTheStack(t *testing.T) {
 	pick := drawFromSeed(t)

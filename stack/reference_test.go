@@ -442,6 +442,9 @@ func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected 
 }
 
 func (r *reference) store(limits []*naive, nowNs int64) {
+	if len(limits) == 1 {
+		limits[0].charges = nil // a lone rate is a number, also after a wait for another key
+	}
 	r.kept = limits
 	if r.fullAt(nowNs) == 0 {
 		r.kept = nil
