@@ -123,6 +123,9 @@ func (l limit) judge(t tester, p probe, quantity int64) {
 	between(t, early.Remaining, p.Remaining, late.Remaining, "remaining", p)
 	between(t, late.RetryAfter, p.RetryAfter, early.RetryAfter, "retry after", p)
 	between(t, late.ResetAfter, p.ResetAfter, early.ResetAfter, "reset after", p)
+	if p.tatAfter == 0 && early.tatAfter <= p.to {
+		return // the key had expired when it was read
+	}
 	between(t, early.tatAfter, p.tatAfter, late.tatAfter, "TAT", p)
 }
 

@@ -65,6 +65,32 @@ func TestHighRatesAreKept(t *testing.T) {
 	}
 }
 
+// On a busy machine a key may expire before it is read, but none does before its TAT.
+func TestAKeyThatExpiredBeforeItWasReadIsNoFault(t *testing.T) {
+	l := limitOf(6000, 6000, time.Second)
+	for _, tc := range []struct {
+		late    time.Duration
+		mayLack bool
+	}{{100 * time.Microsecond, false}, {187 * time.Millisecond, true}} {
+		now := time.Now().UnixNano()
+		p := l.decide(0, now, 1)
+		p.from, p.to, p.tatAfter = now, now+int64(tc.late), 0
+		var judged fault
+		func() {
+			defer func() { _ = recover() }()
+			l.judge(&judged, p, 1)
+		}()
+		require.Equal(t, tc.mayLack, !judged.found, "%v later", tc.late)
+	}
+}
+
+// fault is a test that only notes that it failed.
+type fault struct{ found bool }
+
+func (f *fault) Errorf(string, ...any) { f.found = true }
+func (f *fault) FailNow()              { panic("failed") }
+func (f *fault) Helper()               {}
+
 // A transaction is one instant on servers that have a clock for it, so that even two
 // units a microsecond, more than calls can come, are counted exactly.
 func TestTwoMillionPerSecondInOneInstant(t *testing.T) {
