@@ -61,14 +61,14 @@ func (st *stage) happens(f fault, r *rand.Rand, subjects []subject) {
 	case fullDisk:
 		st.runOutOfDisk(n, f.lasts)
 	case failover:
-		st.await("every server has its place", st.settled)
+		st.awaitPlaces()
 		st.handOver(st.at(f.shard, 0), n)
 		st.lead(n)
 	case slotMove:
-		st.await("every server has its place", st.settled)
+		st.awaitPlaces()
 		st.moveSlots(f.shard, f.other, subjects, r)
 	case deadMaster, splitBrain, lateMaster:
-		st.await("every server has its place", st.settled)
+		st.awaitPlaces()
 		st.loseMaster(f, st.at(f.shard, 0), n)
 	}
 }

@@ -101,6 +101,17 @@ func (st *stage) await(what string, reached func() bool) {
 	}
 }
 
+// awaitPlaces waits until every server has its place, and may be promoted: until a replica that was sent everything anew
+// has rewritten its file, a restart would find it as it was before.
+func (st *stage) awaitPlaces() {
+	st.await("every server has its place", st.settled)
+	st.await("files are complete", func() bool {
+		return !slices.ContainsFunc(st.nodes, func(n *node) bool {
+			return n.info("persistence", "aof_rewrite_in_progress") != "0" || n.info("persistence", "aof_rewrite_scheduled") != "0"
+		})
+	})
+}
+
 // node is the number of the server at an address.
 func (st *stage) node(addr string) int {
 	return 1 + slices.IndexFunc(st.nodes, func(n *node) bool { return n.Addr() == addr })
@@ -190,14 +201,8 @@ func (st *stage) rest() {
 		mine = append(mine, n.host)
 	}
 	st.network.Heal(mine...)
-	st.await("every server has its place", st.settled)
+	st.awaitPlaces()
 	st.await("replicas hold what their masters do", st.copies)
-	// Until a replica that was sent everything anew has rewritten its file, that file is of before.
-	st.await("files are complete", func() bool {
-		return !slices.ContainsFunc(st.nodes, func(n *node) bool {
-			return n.info("persistence", "aof_rewrite_in_progress") != "0" || n.info("persistence", "aof_rewrite_scheduled") != "0"
-		})
-	})
 	st.await("nobody waits in line", func() bool {
 		return !slices.ContainsFunc(st.nodes, func(n *node) bool { return n.info("throttle", "throttle_waiting") != "0" })
 	})
