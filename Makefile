@@ -74,7 +74,7 @@ race: ## unit tests under the race detector
 	@scripts/setup $(STAGE)
 	go test -race -short $(PURE)
 
-# What is below proof/ is a package of tests that looks further where PROVE is set.
+# What is below proof/ is a package of tests that looks further where PROVE is set; so does queue.
 prove: ## what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)
 	@scripts/setup $(STAGE)
 	@scripts/with-args scripts/prove

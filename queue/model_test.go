@@ -233,24 +233,34 @@ type world struct {
 type tally struct{ steps, jumped, waited, answered, left, moved, lapsed, overdue, reserved, deleted int }
 
 func newWorld(t require.TestingT, pick draw, others bool, seen *tally) *world {
-	w := &world{database: newDatabase(t), pick: pick, nowNs: start, others: others, seen: seen,
-		limits: make(map[string][]stack.Limit), naive: make(map[string]*naiveLine), line: make(map[string]*Line),
-		log: make(map[string][][]granted), slots: make(map[uintptr]int64)}
+	w := emptyWorld(t, pick, others, seen)
 	for i := range pick("keys", 1, 3) {
-		key := fmt.Sprint("key", i)
-		line := &naiveLine{}
+		var quotas []quota
 		for range pick("limits", 1, 3) {
 			q := quota{periodNs: []int64{1e6, 1e6 + 1, second}[pick("period", 0, 2)], capacity: pick("capacity", 1, 5)}
 			q.count = pick("count", 1, min(q.periodNs, 20))
-			line.quotas = append(line.quotas, q)
-			w.limits[key] = append(w.limits[key], rate(t, q.count, q.periodNs, q.capacity))
+			quotas = append(quotas, q)
 		}
-		line.before, line.after, line.now = make([]int64, len(line.quotas)), make([]int64, len(line.quotas)), make([]int64, len(line.quotas))
-		w.names = append(w.names, key)
-		w.naive[key] = line
-		w.log[key] = make([][]granted, len(line.quotas))
+		w.add(fmt.Sprint("key", i), quotas)
 	}
 	return w
+}
+
+func emptyWorld(t require.TestingT, pick draw, others bool, seen *tally) *world {
+	return &world{database: newDatabase(t), pick: pick, nowNs: start, others: others, seen: seen,
+		limits: make(map[string][]stack.Limit), naive: make(map[string]*naiveLine), line: make(map[string]*Line),
+		log: make(map[string][][]granted), slots: make(map[uintptr]int64)}
+}
+
+// add adds a key that is untouched.
+func (w *world) add(key string, quotas []quota) {
+	for _, q := range quotas {
+		w.limits[key] = append(w.limits[key], rate(w.t, q.count, q.periodNs, q.capacity))
+	}
+	full := func() []int64 { return make([]int64, len(quotas)) }
+	w.names = append(w.names, key)
+	w.naive[key] = &naiveLine{quotas: quotas, before: full(), after: full(), now: full()}
+	w.log[key] = make([][]granted, len(quotas))
 }
 
 func (w *world) anyKey() string { return w.names[w.pick("key", 0, int64(len(w.names))-1)] }
@@ -297,8 +307,12 @@ func (w *world) asked(key string) (cost int64, limits []stack.Limit, asks []ask)
 }
 
 func (w *world) call(key string) {
-	w.caller++
 	cost, limits, asks := w.asked(key)
+	w.callFor(key, cost, limits, asks)
+}
+
+func (w *world) callFor(key string, cost int64, limits []stack.Limit, asks []ask) {
+	w.caller++
 	want := w.naive[key].wait(w.caller, asks, w.nowNs)
 	got := w.wait(key, w.caller, limits, cost, w.nowNs)
 	require.Equal(w.t, want, got.WaitNs)
@@ -324,22 +338,31 @@ func (w *world) grant(key string, atNs int64, asks []ask) {
 
 // leave has one or more go, and gives their slots back now or later.
 func (w *world) leave(key string) {
-	var waiting []*naiveWaiter
+	waiting := w.waiting(key)
+	for range min(w.pick("how many leave", 1, 3), int64(len(waiting))) {
+		i := w.pick("who leaves", 0, int64(len(waiting))-1)
+		w.goes(key, waiting[i])
+		waiting = slices.Delete(waiting, int(i), int(i)+1)
+	}
+	if w.pick("give back at once", 0, 1) == 1 {
+		w.wake(key)
+	}
+}
+
+func (w *world) goes(key string, x *naiveWaiter) {
+	x.left = true
+	require.Same(w.t, w.line[key], w.lines.Leave(x.caller))
+	w.seen.left++
+}
+
+// waiting are those in line who have not left.
+func (w *world) waiting(key string) (waiting []*naiveWaiter) {
 	for _, x := range w.naive[key].waiters {
 		if !x.left {
 			waiting = append(waiting, x)
 		}
 	}
-	for range min(w.pick("how many leave", 1, 3), int64(len(waiting))) {
-		i := w.pick("who leaves", 0, int64(len(waiting))-1)
-		waiting[i].left = true
-		require.Same(w.t, w.line[key], w.lines.Leave(waiting[i].caller))
-		waiting = slices.Delete(waiting, int(i), int(i)+1)
-		w.seen.left++
-	}
-	if w.pick("give back at once", 0, 1) == 1 {
-		w.wake(key)
-	}
+	return waiting
 }
 
 // passTime moves the clock to where the next slot comes, or past several.
