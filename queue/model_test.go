@@ -60,7 +60,6 @@ type naiveLine struct {
 	before  []int64
 	after   []int64
 	now     []int64
-	touched bool // somebody who does not wait took units since the last who waits came
 }
 
 type naiveWaiter struct {
@@ -95,10 +94,11 @@ func (l *naiveLine) fix() {
 	for _, w := range l.waiters {
 		w.fixed = true
 	}
-	l.before, l.touched = l.now, false
+	l.before = l.now
 }
 
-// missed reports whether what others took since the last who waits came is not back by now.
+// missed reports whether the key is not as the last who waits left it: others took or deleted something, and that is
+// not over by now.
 func (l *naiveLine) missed(nowNs int64) bool {
 	for i := range l.quotas {
 		if max(l.now[i]-nowNs, 0) != max(l.after[i]-nowNs, 0) {
@@ -108,17 +108,11 @@ func (l *naiveLine) missed(nowNs int64) bool {
 	return false
 }
 
-// takeAlone is a reservation of somebody who is in no line.
-func (l *naiveLine) takeAlone(after []int64) {
-	l.touched = l.touched || !slices.Equal(l.now, after)
-	l.now = after
-}
-
 // wait returns how long a caller has to. It is in line if that is not 0.
 func (l *naiveLine) wait(caller uintptr, asks []ask, nowNs int64) int64 {
 	atNs, after := l.reserve(l.now, asks, nowNs)
 	if atNs == nowNs {
-		l.takeAlone(after)
+		l.now = after
 		return 0
 	}
 	w := &naiveWaiter{caller: caller, asks: asks, fromNs: nowNs, comesNs: atNs, slotNs: atNs}
@@ -129,7 +123,7 @@ func (l *naiveLine) wait(caller uintptr, asks []ask, nowNs int64) int64 {
 	if n == 0 || l.missed(nowNs) {
 		l.fix()
 	}
-	l.now, l.after, l.touched = after, after, false
+	l.now, l.after = after, after
 	l.waiters = append(l.waiters, w)
 	return atNs - nowNs
 }
@@ -139,7 +133,7 @@ func (l *naiveLine) giveBack(nowNs int64) {
 	if !slices.ContainsFunc(l.waiters, func(w *naiveWaiter) bool { return w.left }) {
 		return
 	}
-	if l.touched {
+	if l.missed(nowNs) {
 		l.fix()
 	}
 	moving, stay, full, lastNs := false, []*naiveWaiter(nil), l.before, int64(0)
@@ -420,7 +414,6 @@ func (w *world) interfere(key string) {
 	if w.pick("DEL", 0, 3) == 0 {
 		delete(w.keys, key)
 		line.now = make([]int64, len(line.quotas))
-		line.fix()
 		w.log[key] = nil
 		w.nowNs += w.pick("elapsed", 1, 1000) // or it could come to the same state by other ways
 		w.seen.deleted++
@@ -432,7 +425,7 @@ func (w *world) interfere(key string) {
 	require.Equal(w.t, atNs-w.nowNs > second, r.Limited)
 	if !r.Limited {
 		require.Equal(w.t, atNs-w.nowNs, r.WaitNs)
-		line.takeAlone(after)
+		line.now = after
 		w.grant(key, atNs, asks)
 		w.seen.reserved++
 	}

@@ -431,12 +431,11 @@ func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 	}
 }
 
-// FullWith reports whether each rate is full at the same instant as in rates, or has forgotten one
-// that is over by nowNs.
+// FullWith reports whether each rate is full at the same instant as in rates, seen from nowNs: what is
+// over by then is full in both.
 func (s *Stack) FullWith(rates []gcra.State, nowNs int64) bool {
 	for i, p := range s.in {
-		tat := p.rate.State.TAT
-		if tat != rates[i].TAT && (tat != 0 || rates[i].FullIn(nowNs) > 0) {
+		if p.rate.State.FullIn(nowNs) != rates[i].FullIn(nowNs) {
 			return false
 		}
 	}
