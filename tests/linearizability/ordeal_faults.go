@@ -1,15 +1,18 @@
 package linearizability
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
 // befall has everything happen that a plan says, and returns when it is over.
 func (st *stage) befall(p plan, begun time.Time, r *rand.Rand, subjects []subject) {
 	var group sync.WaitGroup
+	defer group.Wait() // also when a fault cannot be brought about, which ends this goroutine
 	for _, f := range p.besides {
 		group.Go(func() {
 			time.Sleep(time.Until(begun.Add(f.at)))
@@ -23,7 +26,6 @@ func (st *stage) befall(p plan, begun time.Time, r *rand.Rand, subjects []subjec
 		st.happens(f, r, subjects)
 		st.count(f.kind)
 	}
-	group.Wait()
 }
 
 func (st *stage) count(k kind) {
@@ -48,7 +50,7 @@ func (st *stage) happens(f fault, r *rand.Rand, subjects []subject) {
 		st.history.silent(n.number, stopped, st.history.now())
 		n.Resume()
 	case partition, deafness:
-		other := st.nodes[f.other]
+		other := st.other(f)
 		st.cut(n.host, other.host, f.kind == partition)
 		time.Sleep(f.lasts)
 		st.join(n.host, other.host)
@@ -155,8 +157,12 @@ func (st *stage) happensBesides(f fault) bool {
 	case outOfMemory:
 		short := n.does("CONFIG", "SET", "maxmemory", strconv.Itoa(1))
 		time.Sleep(f.lasts)
-		if short { // it may have been stopped or replaced meanwhile
-			st.await("the server has memory again", func() bool { return !n.Running() || n.does("CONFIG", "SET", "maxmemory", "0") })
+		if short {
+			st.await("the server has memory again", func() bool {
+				v, err := n.try("CONFIG", "SET", "maxmemory", "0")
+				// One that was killed has memory again when it is started.
+				return errors.Is(err, syscall.ECONNREFUSED) || err == nil && !v.IsError()
+			})
 		}
 		return short
 	case snapshot:

@@ -38,12 +38,13 @@ const (
 // fault is something that goes wrong in a round.
 type fault struct {
 	kind kind
-	// shard is the master and its replicas whom it befalls, from 0 on; place is 0 for the one that is the master then, or
-	// which replica. other is another server, in the same way.
+	// shard, from 0, is the master with its replicas that it befalls; place is 0 for the one that is the master then, or
+	// the number of a replica.
 	shard, place int
-	other        int
-	at, lasts    time.Duration // since the beginning of the round
-	size         time.Duration // of a step of the clock, or of what an fsync takes longer
+	// other is the place of another server, counted through all shards; of slotMove, the shard that the slots go to.
+	other     int
+	at, lasts time.Duration // since the beginning of the round
+	size      time.Duration // of a step of the clock, or of what an fsync takes longer
 }
 
 func (f fault) String() string {

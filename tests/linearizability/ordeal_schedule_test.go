@@ -22,6 +22,9 @@ func TestASeedRepeatsTheFaultsOfAnOrdeal(t *testing.T) {
 			}
 			for _, f := range append(slices.Clone(p.inTurn), p.besides...) {
 				seen[f.kind]++
+				if f.kind == partition || f.kind == deafness {
+					require.NotEqual(t, f.shard*(1+s.replicas)+f.place, f.other, "no network from a server to itself: %v", f)
+				}
 			}
 			requireInTurn(t, p)
 		}

@@ -85,6 +85,7 @@ func newStage(t *testing.T, s setup, network *hosts.Network, first int, r *rand.
 			server.Config("dir "+h.Disk, "repl-ping-replica-period 1", "repl-backlog-size 4mb"))...)
 		st.nodes = append(st.nodes, n)
 	}
+	t.Cleanup(st.heal) // so that servers are reached when they are stopped, also after a failure
 	st.clock.RequireBy(st.nodes[0].Server)
 	st.shards = slices.Collect(slices.Chunk(slices.Clone(st.nodes), 1+s.replicas))
 	st.form()
@@ -138,6 +139,9 @@ func (st *stage) at(shard, place int) *node {
 	return st.shards[shard][place]
 }
 
+// other is the second server of a fault between two. It goes by places, as the first does, so they are never the same server.
+func (st *stage) other(f fault) *node { return st.at(f.other/(1+st.replicas), f.other%(1+st.replicas)) }
+
 // lead makes a server the first of its shard.
 func (st *stage) lead(n *node) {
 	st.mutex.Lock()
@@ -149,7 +153,7 @@ func (st *stage) lead(n *node) {
 	}
 }
 
-// others are the servers of all shards except one.
+// others are the servers of all shards, except n.
 func (st *stage) others(n *node) (others []*node) {
 	for _, other := range st.nodes {
 		if other != n {
@@ -180,6 +184,15 @@ func (st *stage) start(n *node) {
 	}
 }
 
+// heal undoes every cut between the servers and their clients. Other hosts of the network belong to the other set-up.
+func (st *stage) heal() {
+	var mine []*hosts.Host
+	for _, n := range st.nodes {
+		mine = append(mine, n.host)
+	}
+	st.network.Heal(mine...)
+}
+
 // copies says whether the replicas of every shard hold what their master does.
 func (st *stage) copies() bool {
 	for i := range st.shards {
@@ -196,15 +209,13 @@ func (st *stage) copies() bool {
 
 // rest waits until the servers have recovered from everything, and judges them.
 func (st *stage) rest() {
-	var mine []*hosts.Host // other hosts of the network are another set-up's
-	for _, n := range st.nodes {
-		mine = append(mine, n.host)
-	}
-	st.network.Heal(mine...)
+	st.heal()
 	st.awaitPlaces()
 	st.await("replicas hold what their masters do", st.copies)
 	st.await("nobody waits in line", func() bool {
-		return !slices.ContainsFunc(st.nodes, func(n *node) bool { return n.info("throttle", "throttle_waiting") != "0" })
+		return !slices.ContainsFunc(st.nodes, func(n *node) bool {
+			return n.info("throttle", "throttle_waiting") != "0" || n.info("throttle", "throttle_leases_waiting") != "0"
+		})
 	})
 	for _, n := range st.nodes {
 		if report := n.CrashReport(); report != "" {
