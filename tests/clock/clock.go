@@ -25,11 +25,11 @@ var source []byte
 type Clock struct {
 	t       testing.TB
 	library string
-	// numbers are the clock, and by how much that of each host is ahead of it.
+	// numbers are the clock, and by how many ns each host's is ahead of it.
 	numbers *sharedlib.Numbers
 }
 
-// Hosts is how many hosts may have clocks that differ.
+// Hosts is how many hosts may have clocks that differ, as in testdata/clock.c.
 const Hosts = 16
 
 // New makes a clock that says nowNs, in nanoseconds since the epoch. It needs the C compiler that
@@ -62,6 +62,7 @@ func (c *Clock) Program() server.Program {
 // before the program on its command line.
 func (c *Clock) ProgramOn(host int, p server.Program, libraries []string, words ...string) server.Program {
 	c.t.Helper()
+	require.Less(c.t, host, Hosts)
 	line := []string{"exec"}
 	for _, word := range append(words, "env", "LD_PRELOAD="+strings.Join(append([]string{c.library}, libraries...), ":"),
 		"THROTTLE_TEST_CLOCK="+c.numbers.Path, fmt.Sprint("THROTTLE_TEST_CLOCK_HOST=", host), p.Path) {

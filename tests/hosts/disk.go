@@ -15,15 +15,15 @@ import (
 //go:embed testdata/slowdisk.c
 var slowdisk []byte
 
-// slowWords load what makes the disk slow. Another library may be preloaded beside it.
+// slowWords tell the preloaded library which host it is on.
 func (h *Host) slowWords() []string {
 	return []string{"THROTTLE_TEST_SLOWDISK=" + h.network.slowness.Path, fmt.Sprint("THROTTLE_TEST_SLOWDISK_HOST=", h.Number)}
 }
 
-// Preload is the library that makes a program on a host notice that its disk is slow.
+// Preload is the library to preload into a program on a host, for SlowDown to have an effect on it.
 func (n *Network) Preload() string { return n.slow }
 
-// SlowDown makes each fsync on the host's disk take so much longer from now on; 0 for as fast as it is.
+// SlowDown makes each fsync of programs on the host take d longer from now on; 0 ends that.
 func (h *Host) SlowDown(d time.Duration) { h.network.slowness.Set(h.Number, int64(d)) }
 
 func (h *Host) filler() string { return filepath.Join(h.Disk, "filler") }

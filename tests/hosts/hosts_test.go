@@ -17,7 +17,7 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Two servers on two hosts: what is cut, filled or slowed down is so for those it is about, until it is undone.
+// Two servers on two hosts: a cut, a full disk and a slow disk affect the hosts they are meant for and no others, until they are undone.
 func TestHostsFailOneByOne(t *testing.T) {
 	t.Parallel()
 	if !hosts.Inside(t) {

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,14 +22,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// inside names the process that gave this one namespaces. Nobody else's value counts, so a variable that was left in the
+// environment does no harm.
 const inside = "THROTTLE_TEST_INSIDE"
 
-// Inside says whether this process has namespaces of its own. Where it has none, Inside runs the test again, alone, in a
-// process that has them, and the test is to return. It is skipped on a machine that grants none. Flags of
-// the test's package are passed on.
+func isInside() bool { return os.Getenv(inside) == strconv.Itoa(os.Getppid()) }
+
+// Inside reports whether this process has namespaces of its own. If not, it runs the test again, alone, in a process that
+// has them; the caller then returns, and the test passes, fails or is skipped as it did there. It is skipped on a machine
+// that grants no namespaces. Flags of the test's package are passed on. It is for tests, not for subtests.
 func Inside(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(inside) != "" {
+	if isInside() {
 		return true
 	}
 	if err := separate(exec.Command("true")).Run(); err != nil {
@@ -47,25 +53,35 @@ func Inside(t *testing.T) bool {
 		}
 	})
 	cmd := separate(exec.Command(os.Args[0], args...))
-	cmd.Env = append(os.Environ(), inside+"=yes", "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), inside+"="+strconv.Itoa(os.Getpid()), "TMPDIR="+t.TempDir())
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
 	logged := make(chan struct{})
+	var passed, skipped bool
 	go func() {
 		defer close(logged)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			t.Log(strings.TrimSpace(lines.Text()))
+			line := strings.TrimSpace(lines.Text())
+			passed = passed || strings.HasPrefix(line, "--- PASS: "+t.Name()+" ")
+			skipped = skipped || strings.HasPrefix(line, "--- SKIP: ") // of a subtest, too
+			t.Log(line)
 		}
 		_, _ = io.Copy(io.Discard, out) // behind a line that is too long
 	}()
+	runtime.LockOSThread() // the process dies with the thread that started it
+	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	_ = in.Close()
 	<-logged
 	require.NoError(t, err)
+	if skipped {
+		t.Skip("skipped in a process with namespaces of its own")
+	}
+	require.True(t, passed, "the test did not run in a process with namespaces of its own")
 	return false
 }
 
-// separate makes a command run in namespaces of its own, as their root, and die with this process.
+// separate makes a command run in namespaces of its own, as their root, and die with the thread that starts it.
 func separate(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
 	if uid := os.Getuid(); uid != 0 {

@@ -14,7 +14,7 @@ import (
 	"redis-throttle/tests/sharedlib"
 )
 
-// Network is some hosts and the bridge between them, which is also the host of this process.
+// Network is a number of hosts and the bridge between them, which is also the host of this process.
 type Network struct {
 	Hosts []*Host
 	// Here is this process's own host: that of the clients.
@@ -36,12 +36,13 @@ type Host struct {
 	device    string
 }
 
-// mostHosts is how many fit into the addresses.
+// mostHosts is how many hosts there may be: their addresses end in 1 to 200.
 const mostHosts = 200
 
-// New makes hosts with disks of a size. It is for tests that are inside.
+// New makes n hosts, each with a disk of diskBytes. It is for tests in which Inside is true.
 func New(t testing.TB, n int, diskBytes int64) *Network {
 	t.Helper()
+	require.True(t, isInside(), "hosts are for processes with namespaces of their own: see Inside")
 	require.LessOrEqual(t, n, mostHosts)
 	network := &Network{t: t, slow: sharedlib.Build(t, "slowdisk", slowdisk, "-ldl"), slowness: sharedlib.NewNumbers(t, n), diskBytes: diskBytes}
 	// ip keeps names of namespaces below /run, which others see, too.
@@ -76,20 +77,20 @@ func (n *Network) add(i int) *Host {
 	return h
 }
 
-// hardware is the address that the bridge delivers to.
+// hardware is the host's hardware address.
 func (h *Host) hardware() string { return fmt.Sprintf("02:00:00:00:00:%02x", h.Number+1) }
 
-// nowhere is delivered to nobody.
+// nowhere is a hardware address that no host has.
 const nowhere = "02:00:00:00:01:00"
 
-// Cut makes what a host sends another get lost from now on, as behind a broken switch: neither of them is told. What comes
-// the other way still arrives.
+// Cut loses everything that one host sends to another from now on, as a broken switch does: neither of them is told. What is
+// sent the other way still arrives.
 func (n *Network) Cut(from, to *Host) { from.neighbour(to, nowhere) }
 
 // Join undoes Cut.
 func (n *Network) Join(from, to *Host) { from.neighbour(to, to.hardware()) }
 
-// Heal undoes every Cut between some hosts, and between them and this process.
+// Heal undoes every Cut among hosts, and between them and this process.
 func (n *Network) Heal(hosts ...*Host) {
 	all := append([]*Host{n.Here}, hosts...)
 	for _, from := range all {
@@ -101,7 +102,7 @@ func (n *Network) Heal(hosts ...*Host) {
 	}
 }
 
-// neighbour sets what a host takes for the hardware address of another.
+// neighbour sets the hardware address to which a host sends what is meant for another.
 func (h *Host) neighbour(other *Host, hardware string) {
 	h.ip("neigh", "replace", other.Addr, "lladdr", hardware, "dev", h.device, "nud", "permanent")
 }
