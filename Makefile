@@ -83,9 +83,9 @@ mutate: ## break the pure packages in each place, and see that a test finds it (
 	@scripts/setup build
 	@scripts/with-args scripts/mutate
 
-mutate-c: ## break the C of the bridge in N places, and see that a test of servers finds it (SEED=1 N=20 ONLY=module/wait.c:43)
+mutate-c: ## break the C of the bridge in N places, and see that a test of servers finds it (SEED=1 N=20 FROM=1 ONLY=module/wait.c:43)
 	@scripts/setup test
-	@SEED=$${SEED:-1} N=$${N:-20} ONLY=$${ONLY:-} scripts/mutate-c
+	@scripts/mutate-c
 
 soak: build build-check ## mixed load, restarts, snapshots and mishaps for SOAK=10m
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m

@@ -20,7 +20,7 @@ type mutant struct {
 	line       int
 	start, end int
 	text       string
-	name       string // in the list
+	name       string // as in the list
 }
 
 type change struct{ kind, text string }
@@ -59,7 +59,7 @@ type finder struct {
 	found      []mutant
 }
 
-// find returns all mutants of the functions in a C file. What a macro expands to is left alone: it is not written there.
+// find returns all mutants of the functions in a C file. What a macro expands to is left alone, because the text is elsewhere.
 func find(config *cc.Config, root, file string) ([]mutant, error) {
 	f := &finder{path: filepath.Join(root, file), file: file}
 	text, err := os.ReadFile(f.path)
@@ -164,7 +164,8 @@ func (f *finder) operator(t cc.Token) {
 	}
 }
 
-// statement removes a call whose result nobody uses, and an assignment. A cast to void says that something is unused.
+// statement removes a call whose result is not used, or an assignment. It leaves a cast to void, which only says that
+// something is unused.
 func (f *finder) statement(n *cc.ExpressionStatement) {
 	switch e := n.ExpressionList.(type) {
 	case *cc.PostfixExpression, *cc.AssignmentExpression:

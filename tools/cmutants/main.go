@@ -1,5 +1,5 @@
-// cmutants breaks the C of the bridge in places that are drawn at random, one at a time, and sees whether a test
-// against a server fails:
+// cmutants breaks the C of the bridge in places drawn at random, one at a time, and checks that a test against a server
+// fails:
 //
 //	cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE TESTS OUT
 //
@@ -7,7 +7,7 @@
 // current folder. LIST has the mutants that do the same as the code (package mutantlist); they are not run. The modules
 // and the output of the tests go to OUT.
 //
-// It fails for each mutant that survives, and for each line of LIST that names no mutant.
+// It fails if a mutant survives, if a line of LIST names no mutant, and if there is nothing to try.
 package main
 
 import (
@@ -51,6 +51,9 @@ func main() {
 		drawn = slices.DeleteFunc(all, func(m mutant) bool { return m.file != *only && fmt.Sprint(m.file, ":", m.line) != *only })
 	}
 	fmt.Printf("%d of %d mutants, seed %d\n", len(drawn), len(all), *seed)
+	if len(drawn) < *from {
+		fail("no mutant to try: -only has to name a line with one, and -from one of those that are drawn")
+	}
 	for i, m := range drawn {
 		fmt.Printf("%4d %s:%d %s -> %q\n", i+1, m.file, m.line, m.name, m.text)
 	}

@@ -17,7 +17,7 @@ import (
 // bench builds the module and runs the tests against it.
 type bench struct{ source, tests, out string }
 
-// The tests that are most likely to see a change of a file. They run first, and all the others only if none of them fails.
+// nearest are the tests that are most likely to find a change of a file. They run first; the others run only if none of them fails.
 var nearest = map[string]string{
 	"module/api.c":        `Loading|Load|Module|Limit`,
 	"module/apply.c":      `Replicat|Keyspace|Unwritten|Unchanged|Limit|Nested|Event|Expir|Carr`,
@@ -36,7 +36,7 @@ var nearest = map[string]string{
 	"module/wait.c":       `Wait|Caller|Leave|Order|Pause|Slots|Crowd`,
 }
 
-// A mutant that waits for ever, or takes all memory or the disk, is found out by these.
+// Limits for mutants that wait for ever, or that use up the memory or the disk.
 const (
 	nearestTimeout = "4m"
 	restTimeout    = "10m"
@@ -76,8 +76,8 @@ var (
 	panicked = regexp.MustCompile(`(?m)^panic: (.*)`) // such as a timeout
 )
 
-// fails runs tests and returns which one fails, or nothing if all pass. What fails has to fail again on its own: some tests
-// count how often threads wake, or how late something is, which other programs on the machine can spoil.
+// fails runs tests and returns the one that fails, or "" if all pass. A test that fails has to fail again on its own: some tests
+// count how often threads wake, or how late something is, and other programs on the machine can spoil that.
 func (b *bench) fails(log *os.File, run, skip, timeout string) string {
 	for {
 		failure, mayPass := b.run(log, run, skip, timeout)
@@ -92,8 +92,8 @@ func (b *bench) fails(log *os.File, run, skip, timeout string) string {
 	}
 }
 
-// run runs tests up to the first that fails, and returns it, and whether it may pass the next time: not after a crash or a
-// timeout.
+// run runs tests up to the first that fails. It returns that test, and whether it is worth another try: not after a crash
+// or a timeout.
 func (b *bench) run(log *os.File, run, skip, timeout string) (failure string, mayPass bool) {
 	room := filepath.Join(b.out, "tmp")
 	check(os.RemoveAll(room))
@@ -127,7 +127,7 @@ func (b *bench) run(log *os.File, run, skip, timeout string) (failure string, ma
 	return string(m[1]), true
 }
 
-// watched holds what tests say. Those that still run when one fails are not waited for, but its report is.
+// watched holds the output of tests. When one fails, it leaves time for its report, but not for the tests that still run.
 type watched struct {
 	bytes.Buffer
 	end       *time.Timer
@@ -143,8 +143,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// endAllIn ends the servers that work in a folder. They die with the process that started them, but one that runs in the
-// background is nobody's child.
+// endAllIn ends the servers that work in a folder. Most die with the process that started them, but a daemon has another
+// parent.
 func endAllIn(folder string) {
 	cwds, err := filepath.Glob("/proc/[0-9]*/cwd")
 	check(err)
@@ -156,7 +156,7 @@ func endAllIn(folder string) {
 	}
 }
 
-// unchanged sees to it that the tests pass without a change, unless that is known of the same modules and tests.
+// unchanged checks that the tests pass without a change, unless they have done so before, with the same modules.
 func (b *bench) unchanged() error {
 	if output, err := b.build(); err != nil {
 		return fmt.Errorf("the module does not build: %w\n%s", err, output)

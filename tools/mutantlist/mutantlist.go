@@ -1,6 +1,7 @@
 // Package mutantlist reads the lists of mutants that do the same as the code.
 //
-// Each line names one by its file, its kind, its line with what is changed in « », and the reason:
+// Each line of a list names one mutant: the file, the kind, the line of code with the changed part in « », and the reason
+// why it is equivalent:
 //
 //	top/top.go | CONDITIONALS_BOUNDARY | if len(t.best) «<» n { | a reason
 package mutantlist
