@@ -13,7 +13,7 @@ type cached struct {
 	window Window
 }
 
-// At is what s.At(nowNs) is.
+// At returns s.At(nowNs).
 func (c *Cache) At(s Spec, nowNs int64) Window {
 	if s.unit == 0 {
 		return s.fixedAt(nowNs)

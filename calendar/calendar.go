@@ -1,8 +1,8 @@
 // Package calendar divides time into windows: multiples of a fixed length, or days, weeks,
-// months and years as the clocks of a time zone show them. Exact integers, free of clock and
-// I/O; nothing allocates but the first use of a zone (LookupZone).
+// months and years as the clocks of a time zone show them. It computes with exact integers, and
+// has no clock and no I/O. Only the first use of a zone allocates (LookupZone).
 //
-// # Which windows there are
+// # Windows
 //
 // Windows of a fixed length are its multiples since the Unix epoch. Those of the calendar
 // begin at midnight, on the first day of
@@ -28,9 +28,10 @@
 //
 // # Ranges
 //
-// All instants are nanoseconds since the Unix epoch, all durations nanoseconds. Instants asked
-// about must not be negative. The start of a window that the epoch lies in may be. What
-// lies outside of 64 bits (years 1677 to 2262) is cut off to them.
+// All instants are nanoseconds since the Unix epoch, all durations nanoseconds. An instant that is
+// passed in must not be negative; the start of the window that contains the epoch may be. Instants
+// that 64 bits cannot hold (outside of the years 1677 to 2262) become the first or last one that
+// they can.
 package calendar
 
 import (
@@ -58,8 +59,8 @@ var (
 	ErrOffset  = errors.New("must be at least 0 and shorter than the period")
 )
 
-// Spec says which windows. Specs are equal if they are made of the same arguments, and hold
-// no pointer. The zero Spec is not usable; call Every or Calendar.
+// Spec describes how time is divided into windows. Specs that are made of the same arguments
+// are equal. They hold no pointer. The zero Spec is not usable; call Every or Calendar.
 type Spec struct {
 	n        int64 // units; of a fixed length, nanoseconds
 	offsetNs int64
@@ -138,9 +139,10 @@ func (s Spec) At(nowNs int64) Window {
 	return w
 }
 
-// Window is the window with an index that At gave, also in an earlier version. ok is false
-// when there is none: the index is negative, or the window begins at 2^63 - 1 or later; of a
-// fixed length, after 2^63 - 1. Of a date that is skipped, Start and End are the same.
+// Window returns the window with an index that At gave, possibly in an earlier version. ok is
+// false if there is none: the index is negative, or the window begins at 2^63 - 1 or later
+// (one of a fixed length: after 2^63 - 1). For a date that is skipped, Start and End are the
+// same.
 func (s Spec) Window(index int64) (w Window, ok bool) {
 	if s.unit == 0 {
 		return s.fixedWindow(index)
@@ -152,9 +154,9 @@ func (s Spec) Window(index int64) (w Window, ok bool) {
 	return w, w.Start < math.MaxInt64
 }
 
-// ID tells windows that differ in anything apart, in 64 bits. It stays the same in all
-// versions, so that it can be stored. Of a fixed length without an offset it is the
-// length in nanoseconds; of all else it is a hash, 2^63 or more.
+// ID is a number that tells different windows apart. It stays the same in all versions, so
+// that it can be stored. For windows of a fixed length without an offset it is the length in
+// nanoseconds; for all others it is a hash, 2^63 or more.
 func (s Spec) ID() uint64 {
 	if s.unit == 0 && s.offsetNs == 0 {
 		return uint64(s.n)

@@ -20,12 +20,12 @@ type Zone struct {
 }
 
 // LookupZone returns the zone with a name of the IANA time zone database, in the case used
-// there, e.g. "America/New_York"; ErrZone if it has none. "UTC" is the zero Zone.
+// there, e.g. "America/New_York", or ErrZone if there is none. "UTC" is the zero Zone.
 //
 // The data comes with this package, so the same version of it answers the same everywhere,
-// whatever data the machine has. The first look-up allocates a table of the
-// names, and the first of each zone what is known of that zone; no other does. There are some 600
-// names, and all of them together take less than 1 MB.
+// whatever data the machine has. The first look-up allocates a table of the names, and the
+// first look-up of each zone allocates its data; no other allocates. There are some 600 names,
+// and all of them together take less than 1 MB.
 func LookupZone(name []byte) (Zone, error) {
 	if string(name) == "UTC" {
 		return Zone{}, nil

@@ -86,8 +86,8 @@ func (l Leases) Take(slots, ttlNs int64) Result {
 	return l.Limited(slots)
 }
 
-// Limited is the result of a call that is not let in. It may retry at once when a slot is free all the
-// same, since it did not wait for its turn.
+// Limited is the result of a call that is not let in. If slots remain all the same, it may retry at
+// once.
 func (l Leases) Limited(slots int64) Result {
 	r := Result{Limited: true, Slots: slots, Remaining: l.free(slots)}
 	if r.Remaining == 0 {

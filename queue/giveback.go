@@ -8,14 +8,14 @@ import (
 	"redis-throttle/stack"
 )
 
-// GiveBack takes the callers who have left out of line, and returns true when value,
-// the key's as it is at nowNs, has to become what is then in s.
+// GiveBack takes the callers that have left out of line. value is the key's value at nowNs. If
+// GiveBack returns true, the state that is then in s has to replace it.
 //
-// Everybody behind moves up, as if those who left had never come: their reservations
-// are made again from the state before the first of those. That is possible when
-// nobody but the line has changed the key since. Otherwise (a CL.LIMIT with MAXWAIT
-// reserved in between, somebody deleted the key) the slots lapse: who was promised
-// an instant keeps it, and no unit is given out twice.
+// Everybody behind moves up, as if those that left had never come: their reservations are made
+// again, from the state before the first of those. That is possible if nobody but the line has
+// changed the key since. Otherwise (a CL.LIMIT with MAXWAIT reserved in between, somebody deleted
+// the key) the slots that were given up lapse: everybody keeps the instant that was promised, and
+// no unit is given out twice.
 func (q *Lines) GiveBack(line *Line, value []byte, s *stack.Stack, nowNs int64) (changed bool) {
 	waiters := line.waiting()
 	first := firstToMove(waiters, value, s, nowNs)
@@ -38,8 +38,8 @@ func (q *Lines) GiveBack(line *Line, value []byte, s *stack.Stack, nowNs int64) 
 	return changed
 }
 
-// firstToMove is the place of the first waiter who left and since whose reservation nobody
-// but the line has changed the key; len(waiters) when there is none.
+// firstToMove is the index of the first waiter that has left and since whose reservation nobody
+// but the line has changed the key. It is len(waiters) if there is none.
 func firstToMove(waiters []*waiter, value []byte, s *stack.Stack, nowNs int64) (first int) {
 	first = len(waiters)
 	if first == 0 || !waiters[first-1].leads(value, s, nowNs) {
@@ -53,8 +53,8 @@ func firstToMove(waiters []*waiter, value []byte, s *stack.Stack, nowNs int64) (
 	return first
 }
 
-// leads reports whether a key whose value is this is as w has left it. When it is not, that
-// stays so.
+// leads reports whether value is what the key holds after the reservation of w, and nothing else
+// has changed it. Once that is false it stays false.
 func (w *waiter) leads(value []byte, s *stack.Stack, nowNs int64) bool {
 	s.Load(w.limits)
 	unreadable := len(value) > 0 && s.Decode(value) != nil
@@ -62,13 +62,14 @@ func (w *waiter) leads(value []byte, s *stack.Stack, nowNs int64) bool {
 	return !w.severed
 }
 
-// moveUp makes the reservations again of those who stay, from the first on, who left. They
-// are made at nowNs; but one that has come by then, of a caller who is not answered yet, is
-// not put off, or those behind would come later than before. It leaves in s the state after
-// the last reservation that stays, as of when that was made.
+// moveUp makes the reservations behind waiters[first], which has left, again, for those that stay.
+// Each is made at nowNs; but if its instant has come already, and its caller only waits for those
+// ahead, it keeps that instant. Otherwise those behind could come later than before. moveUp leaves
+// in s the state after the last reservation that stays, as of the instant at which that was made.
 //
-// A reservation that is not put off may be made before the one ahead of it. So nothing that is
-// over by then is dropped on the way: all states are seen from where the first of them was.
+// So a reservation may be made at an earlier instant than the one ahead of it. All states are
+// therefore seen from the instant of the first one, and nothing that is over by then is dropped on
+// the way.
 func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 	earliestNs := int64(math.MinInt64)
 	for _, ahead := range waiters[:first] {
@@ -103,7 +104,8 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 	s.SetRates(state, madeNs)
 }
 
-// keep puts back what a reservation that took nothing of a limit dropped as being over.
+// keep restores the states that a reservation dropped as being over, of limits of which it took
+// nothing.
 func keep(after, before []gcra.State) {
 	for i := range after {
 		if after[i].TAT == 0 {

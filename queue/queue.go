@@ -13,10 +13,10 @@ import (
 	"redis-throttle/stack"
 )
 
-// Lines are all lines there are. The zero value has none.
+// Lines are the lines of all keys. The zero value has none.
 //
-// Places in it are used again when callers and lines are gone, so that it stops
-// allocating once it has seen its largest crowd.
+// The memory of callers and lines that are gone is used again, so Lines stops allocating once it
+// has seen its largest crowd.
 type Lines struct {
 	lines   []*Line
 	unused  []*Line
@@ -31,7 +31,7 @@ type Line struct {
 	Index int
 	DB    int
 	Name  []byte
-	// Owner is for the code that runs the lines, to note what it keeps for this one. It is 0 in
+	// Owner is for the code that runs the lines, which may keep something for this one. It is 0 in
 	// a new line.
 	Owner uintptr
 
@@ -57,9 +57,9 @@ type waiter struct {
 	severed         bool // somebody else has changed the key after the reservation
 	cost            int64
 	limits          []stack.Limit
-	// What was kept of the limits before and after the reservation, seen from seenNs, ns since the
-	// epoch: what was over by then is full. No reservation of this caller, or of one behind, is
-	// for an instant before.
+	// before and after are the states of the limits before and after the reservation, as of
+	// seenNs, in ns since the epoch: what was over by then is full. Neither this reservation nor
+	// one behind it is for an earlier instant.
 	before, after []gcra.State
 	seenNs        int64
 }
@@ -91,7 +91,7 @@ func (q *Lines) Enter(db int, name []byte, caller uintptr, s *stack.Stack, cost 
 	return line
 }
 
-// Rename gives a caller who waits another number.
+// Rename changes the number of a caller that waits.
 func (q *Lines) Rename(caller, now uintptr) {
 	w := q.waiting[caller]
 	delete(q.waiting, caller)
@@ -99,8 +99,8 @@ func (q *Lines) Rename(caller, now uintptr) {
 	q.waiting[now] = w
 }
 
-// Leave notes that caller is gone without its answer, and returns its line, or nil
-// when it did not wait. Until GiveBack is called for the line its slot stays taken.
+// Leave notes that caller has gone without an answer, and returns its line, or nil if it did not
+// wait. Its slot stays taken until GiveBack is called for the line.
 func (q *Lines) Leave(caller uintptr) *Line {
 	w := q.waiting[caller]
 	if w == nil {
@@ -115,8 +115,8 @@ func (q *Lines) Leave(caller uintptr) *Line {
 // SomebodyLeft reports whether GiveBack has something to do.
 func (line *Line) SomebodyLeft() bool { return line.left > 0 }
 
-// Due returns the first caller in line whose slot has come, and how long it has waited,
-// and takes it out of the line. ok is false when there is none.
+// Due removes the first caller in line whose slot has come, and returns it and how long it has
+// waited. ok is false if there is none.
 func (q *Lines) Due(line *Line, nowNs int64) (caller uintptr, waitedNs int64, ok bool) {
 	for len(line.waiting()) > 0 {
 		w := line.waiting()[0]
@@ -134,8 +134,8 @@ func (q *Lines) Due(line *Line, nowNs int64) (caller uintptr, waitedNs int64, ok
 	return 0, 0, false
 }
 
-// NextNs is the instant at which Due will find the line's next caller. When nobody is
-// left ok is false; the line is then no more, and its place another's.
+// NextNs is the instant at which Due will find the line's next caller. If nobody is left, ok is
+// false, the line is gone, and its place may become another's.
 func (q *Lines) NextNs(line *Line) (instantNs int64, ok bool) {
 	waiting := line.waiting()
 	if len(waiting) == 0 {

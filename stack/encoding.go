@@ -119,15 +119,15 @@ func parseTAT(value []byte) (tat uint64, ok bool) {
 	return tat, true
 }
 
-// HoldsLoneRate reports whether value says that it keeps a single rate with reservations.
-// Whether it is true Decode tells.
+// HoldsLoneRate reports whether value begins like that of a single rate with reservations. Decode
+// checks the rest.
 func HoldsLoneRate(value []byte) bool {
 	return len(value) > headerLen && value[0] == version && value[1] == 1 && Kind(value[headerLen]) == Rate
 }
 
-// Decode gives the limits of the stack the states that value keeps for them. Limits
-// it says nothing of stay full, states of limits that the stack does not have are
-// dropped. The state of a single rate belongs to the first rate, whatever its period.
+// Decode gives the limits of the stack the states that value keeps for them. Limits that value
+// does not mention stay full; states of limits that the stack does not have are dropped. The state
+// of a single rate belongs to the first rate, whatever its period.
 func (s *Stack) Decode(value []byte) error {
 	if tat, ok := ParseTAT(value); ok {
 		s.firstRate().rate.State.TAT = tat

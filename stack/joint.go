@@ -1,12 +1,12 @@
 package stack
 
-// MaxStacks is how many stacks are joined at most.
+// MaxStacks is how many stacks a Joint holds at most.
 const MaxStacks = 8
 
 // Joint is several stacks, each with a state of its own, that are asked at one instant: those of
-// the keys of one call. Their limits count as one row, those of the first stack first: Result.Rule
-// and Result.Shadow are places in it. Reset and Join make one; then comes Take, or
-// Choose and TakeOne.
+// the keys of one call. Their limits are numbered in one row, those of the first stack first;
+// Result.Rule and Result.Shadow are numbers in this row. Make one with Reset and Join, then call
+// Take, or Choose and TakeOne.
 type Joint struct {
 	decision
 	room   [MaxStacks * MaxLimits]*place
@@ -15,7 +15,7 @@ type Joint struct {
 	n      int
 }
 
-// Reset makes it one of no stacks.
+// Reset removes all stacks.
 func (j *Joint) Reset() { j.in, j.shadows, j.changed, j.n = j.room[:0], 0, 0, 0 }
 
 // Join adds a stack, which has at least one limit. There must be fewer than MaxStacks.
@@ -26,7 +26,7 @@ func (j *Joint) Join(s *Stack) {
 	j.shadows += s.shadows
 }
 
-// Of is the index of the stack whose limit has a place in the row.
+// Of is the index of the stack that has the limit with the number rule in the row.
 func (j *Joint) Of(rule int) (index int) {
 	for index = j.n - 1; rule < j.begins[index]; index-- {
 	}
@@ -39,10 +39,10 @@ func (j *Joint) Changed(index int) bool {
 	return j.changed>>j.begins[index]&of != 0
 }
 
-// Choose returns the index of the stack that a request should be asked of for which one is enough:
-// the first that lets it through at once; else the one that does so after the shortest wait; else the
-// one with the shortest retry after, of which Never is the longest. Of several, the first.
-// closedNs is for how long nothing can be had of each stack, whatever its limits say.
+// Choose returns the index of the stack to ask if one of them is enough: the first that lets the
+// request through at once; if there is none, the one that does so after the shortest wait; else
+// the one with the shortest retry after, Never being the longest. Of equal ones it is the first.
+// closedNs is how long each stack lets nothing through, whatever its limits say.
 func (j *Joint) Choose(r Request, closedNs *[MaxStacks]int64, nowNs int64) (index int) {
 	var best outlook
 	for i, s := range j.stacks[:j.n] {
@@ -61,7 +61,7 @@ func (j *Joint) Choose(r Request, closedNs *[MaxStacks]int64, nowNs int64) (inde
 	return index
 }
 
-// TakeOne is Take of the stack that Choose has just chosen, for the same request.
+// TakeOne is Take for the stack that Choose has just chosen for the same request.
 func (j *Joint) TakeOne(index int, r Request, nowNs int64) (result Result) {
 	s, begin := j.stacks[index], j.begins[index]
 	s.TakeTo(&result, &r, nowNs)

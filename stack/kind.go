@@ -57,9 +57,9 @@ type limiter interface {
 	Clear()
 }
 
-// Limit is one limit of a stack; what is not of its kind is zero. Limits of a kind have the same
-// state if they have the same id: the period in ns, below 2^63; of windows of the calendar a number
-// above (fixed.Limit.ID).
+// Limit is one limit of a stack; fields that do not belong to its kind are zero. Limits of a kind
+// share a state if they have the same id: the period in ns, below 2^63; or for windows of the
+// calendar a number above that (fixed.Limit.ID).
 type Limit struct {
 	kind    Kind
 	special bool // has terms: these two and the two below

@@ -1,7 +1,7 @@
-// Package stack decides up to eight limits at one instant, all or nothing: rates
-// (package gcra), sliding windows (window) and fixed windows (fixed), side by
-// side in one key. Exact integers, free of clock, I/O and allocation, except for a time
-// zone at its first use.
+// Package stack decides up to eight limits at one instant, all or nothing: rates (package gcra),
+// sliding windows (window) and fixed windows (fixed), side by side in one key. It computes with
+// exact integers. It has no clock and no I/O, and allocates only when a time zone is used for the
+// first time.
 package stack
 
 import (
@@ -47,8 +47,7 @@ func NewRate(count, n int64, unit time.Duration, capacity int64) (Limit, error) 
 	return RateOf(rate, periodNs), nil
 }
 
-// RateOf returns a limit that is rate. The period is all that its state is known by beside
-// others.
+// RateOf returns rate as a limit of a stack. Among other limits, its state is found by the period.
 func RateOf(rate gcra.Limit, periodNs int64) Limit {
 	return Limit{kind: Rate, id: uint64(periodNs), rate: rate}
 }

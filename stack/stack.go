@@ -7,13 +7,12 @@ import (
 	"redis-throttle/gcra"
 )
 
-// Never is the retry after of a request that no amount of waiting makes possible, or
-// that was let through.
+// Never is the retry after of a request that was let through, or that no wait makes possible.
 const Never = int64(-1)
 
-// Stack is the limits of one key in one call and what is kept of each. It is large (some 25 KB)
-// and meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund. It must
-// not be copied, since it points into itself.
+// Stack is the limits of one key in one call, with their states. It is large (some 25 KB) and
+// meant to be used again: Reset, Add, Decode, then one of Take, Peek and Refund. It must not be
+// copied, because it points into itself.
 type Stack struct {
 	_ noCopy
 
@@ -21,8 +20,7 @@ type Stack struct {
 	decision
 	// room is where the decision keeps the places in use.
 	room [MaxLimits]*place
-	// spare takes what a value keeps of limits that the stack does not have. Nobody looks
-	// at it.
+	// spare takes what a value keeps of limits that the stack does not have. It is never read.
 	spare place
 	// calendar remembers the windows of the calendars that were asked for lately.
 	calendar calendar.Cache
@@ -48,13 +46,13 @@ func (*noCopy) Unlock() {}
 type Request struct {
 	Cost      int64 // units; 0 asks for nothing
 	UpTo      bool  // take what fits of Cost; limited unless there is at least one unit
-	Strict    bool  // take the cost of a denied request too, as far as it is there
+	Strict    bool  // take the cost of a denied request too, as far as it is available
 	Force     bool  // take the cost even if it is not available; missing units are a debt
 	MaxWaitNs int64 // let through a request that waits up to this long; rates only
 }
 
-// Result is the outcome of a request, and the state after it of the limit that
-// decided. Units are those that this caller can have: none that have to stay behind.
+// Result is the outcome of a request, and the state of the limit that decided it after the
+// request. Units that have to stay behind (Terms.Spare) do not count.
 type Result struct {
 	Limited bool
 	// Rule is the index of the deciding limit. Of a limited request it is the one
@@ -90,8 +88,7 @@ func (s *Stack) FirstCapacity() int64 {
 	return capacity
 }
 
-// Add puts a limit that was never used at the end. It returns false when the stack
-// is full.
+// Add appends a limit that was never used. It returns false if the stack has no room.
 func (s *Stack) Add(limit Limit) bool {
 	if len(s.in) == MaxLimits {
 		return false
@@ -136,8 +133,8 @@ func (d *decision) Take(r Request, nowNs int64) (result Result) {
 	return result
 }
 
-// TakeTo is Take with the result where the caller wants it: the processor stalls where one that has
-// just been written is copied.
+// TakeTo is Take, but writes the result where the caller wants it: the processor stalls when a
+// result that has just been written is copied.
 func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
 	corrected := d.settle(nowNs) | d.corrected
 	cost, needed := r.Cost, r.Cost
@@ -190,7 +187,7 @@ func retryAfter(waitNs, longestNs int64) int64 {
 	return waitNs
 }
 
-// Peek tells what Take would answer to cost units, and charges nothing: the units
+// Peek returns what Take would answer to a request of cost units, and charges nothing: the units
 // that remain are those before the request.
 func (s *Stack) Peek(cost, nowNs int64) Result {
 	s.settle(nowNs)
@@ -216,8 +213,8 @@ func (s *Stack) Standing(cost, nowNs int64) Result {
 	return result
 }
 
-// Refund gives cost units back to every limit, or what its terms say. None gets fuller than
-// full. Granted is what the rule took back, as a negative number.
+// Refund gives cost units back to every limit, or what its terms say, up to its capacity or count.
+// Granted is what the rule took back, as a negative number.
 func (s *Stack) Refund(cost, nowNs int64) Result {
 	s.settle(nowNs)
 	changed := false
@@ -232,8 +229,8 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 	return result
 }
 
-// ExpireAt is the instant from which all limits are full, 0 when they are: the state
-// then equals none.
+// ExpireAt is the instant from which all limits are full, or 0 if they are full now: such a state
+// is the same as none.
 func (s *Stack) ExpireAt() uint64 {
 	var latest uint64
 	for _, p := range s.in {
@@ -403,7 +400,7 @@ func (s *Stack) Limits(dst []Limit) []Limit {
 	return dst
 }
 
-// Load makes limits the stack's, all full. There must be at most MaxLimits.
+// Load replaces the limits of the stack. All of them are full. There must be at most MaxLimits.
 func (s *Stack) Load(limits []Limit) {
 	s.Reset()
 	for i := range limits {
@@ -411,8 +408,8 @@ func (s *Stack) Load(limits []Limit) {
 	}
 }
 
-// Rates appends the state of every rate at nowNs to dst. A stack of rates only is restored by
-// SetRates.
+// Rates appends the state of every rate at nowNs to dst. If a stack has only rates, SetRates
+// restores it.
 func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 	for _, p := range s.in {
 		rate := p.rate.State
@@ -422,7 +419,7 @@ func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 	return dst
 }
 
-// SetRates makes the states of a stack of rates what they were, as if that had been written at
+// SetRates restores the states of a stack that has only rates, as if they had been written at
 // nowNs.
 func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 	for i, rate := range rates {

@@ -2,8 +2,8 @@ package stack
 
 import "math"
 
-// Terms are what a call says of one limit beside its numbers. They are the call's: nothing of
-// them is kept. Those of most limits are zero.
+// Terms are what a call says of one limit beside its numbers. They belong to the call and are not
+// stored. Those of most limits are zero.
 type Terms struct {
 	// Take is what the request asks of this limit in place of its cost, in units, if
 	// HasTake.
@@ -15,7 +15,7 @@ type Terms struct {
 	Shadow bool
 }
 
-// With returns the limit under other terms.
+// With returns the limit with other terms.
 func (l Limit) With(terms Terms) Limit {
 	l.take, l.hasTake, l.spare, l.shadow = terms.Take, terms.HasTake, terms.Spare, terms.Shadow
 	l.special = terms != Terms{}

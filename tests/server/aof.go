@@ -13,8 +13,8 @@ import (
 )
 
 // AOF returns the commands that were appended to the append-only file since it was
-// last rewritten, except SELECT. What a killed server wrote half of is no command,
-// for a server that loads the file either.
+// last rewritten, except SELECT. A last command that a killed server wrote only in part
+// is left out, as it is by a server that loads the file.
 func (s *Server) AOF() [][]string {
 	s.t.Helper()
 	var commands [][]string

@@ -40,7 +40,7 @@ func Protocol(version int) func(*redis.Options) {
 	return func(o *redis.Options) { o.Protocol = version }
 }
 
-// User is an option of Client: the ACL user to be.
+// User is an option of Client: the ACL user to authenticate as.
 func User(name, password string) func(*redis.Options) {
 	return func(o *redis.Options) { o.Username, o.Password = name, password }
 }
@@ -53,8 +53,8 @@ func (s *Server) Raw() *resp.Conn {
 	return c
 }
 
-// dial is Raw for a connection that its caller closes. A test may make many of them, and
-// what is left to clean up is kept until its end.
+// dial is Raw for a connection that its caller closes: a test may make many of them, and
+// a cleanup for each would be kept until it ends.
 func (s *Server) dial() *resp.Conn {
 	s.t.Helper()
 	c, err := resp.Dial(s.Addr())
@@ -101,6 +101,7 @@ func (s *Server) InfoInt(section, field string) int64 {
 	return n
 }
 
+// ParseInfo returns the fields of a reply to INFO.
 func ParseInfo(text string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -70,8 +70,8 @@ func stopDaemon(t testing.TB, pidFile string) {
 	}
 }
 
-// HasEnded says whether a process that is no child of this one is gone, or ended and
-// waits for init to take note.
+// HasEnded reports whether a process that is no child of this one is gone, or has ended
+// and waits for init to reap it.
 func HasEnded(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

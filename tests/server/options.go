@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Option is one property of a server that differs from the default.
+// Option sets one property of a server that differs from the default.
 type Option func(*options)
 
 type options struct {
@@ -27,8 +27,8 @@ type options struct {
 	args       []string // on the command line, after the configuration file
 }
 
-// Config adds lines to the server's configuration file. They come last, so they win
-// over the defaults.
+// Config adds lines to the server's configuration file. They come last, so they override
+// the defaults.
 func Config(lines ...string) Option {
 	return func(o *options) { o.config = append(slices.Clip(o.config), lines...) }
 }
@@ -78,7 +78,8 @@ func Sentinel() Option {
 // AppendOnly turns the append-only file on. fsync is always, everysec or no.
 func AppendOnly(fsync string) Option { return Config("appendonly yes", "appendfsync "+fsync) }
 
-// ReplicaOf makes the server a replica; of nobody, for a Restart, a master.
+// ReplicaOf makes the server a replica of master. With nil, in Configure, it makes it a master
+// again.
 func ReplicaOf(master *Server) Option {
 	return func(o *options) {
 		if master == nil {
@@ -96,7 +97,7 @@ func ReplicaOf(master *Server) Option {
 // REWRITE. It is an option for Configure.
 func KeepConfig() Option { return func(o *options) { o.keepConfig = true } }
 
-// CommandLine gives the server more options on its command line, which win over its
+// CommandLine gives the server more options on its command line, which override its
 // configuration file.
 func CommandLine(args ...string) Option {
 	return func(o *options) { o.args = append(slices.Clip(o.args), args...) }
@@ -105,7 +106,7 @@ func CommandLine(args ...string) Option {
 // NoConfigFile gives the server everything on its command line, the module too.
 func NoConfigFile() Option { return func(o *options) { o.noFile = true } }
 
-// complete fills in what was left open.
+// complete fills in the defaults.
 func (o *options) complete() error {
 	if o.program == nil {
 		p, err := DefaultProgram()

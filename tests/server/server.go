@@ -1,6 +1,6 @@
-// Package server runs real Redis and Valkey servers for tests: each on a free port
-// of 127.0.0.1, in a folder of its own, and stopped when its test ends. A server
-// that crashed, or went away without being asked to, fails its test.
+// Package server runs real Redis and Valkey servers for tests. Each has a folder of its
+// own and, by default, a free port of 127.0.0.1, and is stopped when its test ends. A
+// server that crashes, or ends without being asked to, fails its test.
 package server
 
 import (
@@ -20,8 +20,8 @@ import (
 	"redis-throttle/tests/resp"
 )
 
-// How long a server may take to come up, which includes loading what it saved, and
-// to go away. They bound a hang and are never waited out.
+// How long a server may take to come up, which includes loading its data, and to end.
+// They only end a hang: nothing waits for as long in a test that passes.
 const (
 	startPatience = 60 * time.Second
 	stopPatience  = 20 * time.Second
@@ -38,7 +38,7 @@ type Server struct {
 	t       testing.TB
 	options options
 	process *process
-	// endExpected is set once somebody asked the present process to end.
+	// endExpected is set once the current process has been asked to end.
 	endExpected   atomic.Bool
 	crashExpected atomic.Bool
 }
@@ -156,10 +156,10 @@ func (s *Server) ready() error {
 // Addr is host:port.
 func (s *Server) Addr() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
-// Pid is the process ID of the present process, or of the last one.
+// Pid is the ID of the current process, or of the last one.
 func (s *Server) Pid() int { return s.process.cmd.Process.Pid }
 
-// Running says whether the process is there.
+// Running reports whether the process is running.
 func (s *Server) Running() bool { return s.process != nil && s.process.running() }
 
 // Stop ends the server in an orderly way. It saves if it is configured to.
@@ -169,15 +169,15 @@ func (s *Server) Stop() {
 	s.AwaitEnd()
 }
 
-// Kill ends the server the way a power failure does for a process: kill -9.
+// Kill ends the server with kill -9, as if its host had lost power.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.Signal(syscall.SIGKILL)
 	s.AwaitEnd()
 }
 
-// Restart starts the server again in the same folder and on the same port, after an
-// orderly stop where it still runs.
+// Restart starts the server again in the same folder and on the same port. If it still
+// runs, it is stopped in an orderly way before.
 func (s *Server) Restart() {
 	s.t.Helper()
 	require.NoError(s.t, s.TryRestart())
@@ -202,11 +202,11 @@ func (s *Server) Configure(opts ...Option) {
 	s.Program = *s.options.program
 }
 
-// ExpectEnd says that the process may end by itself from now on.
+// ExpectEnd allows the current process to end by itself.
 func (s *Server) ExpectEnd() { s.endExpected.Store(true) }
 
-// Pause stops the process without its noticing, and Resume lets it go on: a host
-// that hangs. When Pause returns it does nothing any more.
+// Pause stops the process without its noticing, like a host that hangs, until Resume.
+// When Pause returns, the process has stopped.
 func (s *Server) Pause() {
 	s.t.Helper()
 	s.Signal(syscall.SIGSTOP)
@@ -282,7 +282,7 @@ func (s *Server) cleanup() {
 	}
 }
 
-// end asks more and more firmly.
+// end asks the process to end, first by SHUTDOWN, then by SIGTERM, then by SIGKILL.
 func (s *Server) end() {
 	_ = s.process.cmd.Process.Signal(syscall.SIGCONT)
 	if c, err := resp.Dial(s.Addr()); err == nil {

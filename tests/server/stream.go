@@ -10,8 +10,8 @@ import (
 	"redis-throttle/tests/resp"
 )
 
-// Stream is what the server sends to its replicas, command by command: the test is
-// a replica that keeps no data.
+// Stream receives what the server sends to its replicas, command by command. The server
+// takes it for a replica.
 type Stream struct {
 	s       *Server
 	conn    *resp.Conn
