@@ -36,14 +36,15 @@ func (h *history) note(client int, o *operation, began int64, out *outcome) {
 	h.noteUntil(client, o, began, h.now(), out)
 }
 
-// silence is a time in which a node decides nothing that it is asked in this time: it stands still, or does not hear the clients.
-// Of one that has died, or that has learnt of its successor, the time has no end, and what it was asked before has happened or has not.
+// silence is a time in which a node decides no call that is sent to it in this time: it is stopped, or cannot be reached.
+// If the node has died, or has learnt of its successor, the time has no end; a call that was sent before has happened by
+// its beginning, or never will.
 type silence struct {
 	node     int
 	from, to int64
 }
 
-// silent notes one.
+// silent notes a silence.
 func (h *history) silent(node int, from, to int64) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()

@@ -202,7 +202,8 @@ type load struct {
 	// network is what clients know of the servers; nil for one address.
 	network network
 	given   sync.WaitGroup // calls that were given up
-	// pause is how long a client waits at most between two calls, in the time in which it is not to make too many.
+	// pause is the longest time that a client waits between two calls, once it has made half of them and until the test is
+	// done.
 	pause time.Duration
 }
 
@@ -268,7 +269,8 @@ type client struct {
 	*load
 	id int
 	r  *rand.Rand
-	// luck decides what depends on time: how long to wait, and whom to ask. So a seed repeats the calls.
+	// luck decides how long to wait and whom to ask. How often it is asked depends on time; r does not, so a seed repeats
+	// the calls.
 	luck *rand.Rand
 	conn *resp.Conn
 	at   string
@@ -376,8 +378,8 @@ func (c *client) call() {
 	c.t.Errorf("%q: nobody answers", o.words)
 }
 
-// giveUp ends a call that nobody answers. After a reset it is not sent again; if it got to the server, the server sees to it before
-// it answers a connection that comes later.
+// giveUp ends a call that nobody answers. After the reset it is not sent again. If it has reached the server, the server
+// handles it before it answers a connection that is made later.
 func (c *client) giveUp(o *operation, began int64, out *outcome) {
 	_ = c.conn.Reset()
 	c.conn = nil
@@ -411,7 +413,7 @@ func (o *operation) integers(v resp.Value) ([]int64, error) {
 
 func (c *client) ask(o *operation, asking bool) (resp.Value, error) {
 	if asking {
-		if _, err := c.conn.Do("ASKING"); err != nil {
+		if _, err := c.conn.DoWithin(c.network.patience(nil, c.luck), "ASKING"); err != nil {
 			return resp.Value{}, err
 		}
 	}

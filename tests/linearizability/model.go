@@ -38,7 +38,7 @@ type operation struct {
 	nowNs  int64 // to which the clock moves
 	node   int   // whose clock steps, or that takes over
 	ahead  int64 // of the others, the node's clock from now on
-	former int   // whose office the node takes over
+	former int   // the master that the node takes over from
 }
 
 // object is what callers share: some keys that one call may ask together, or a key with leases.
@@ -50,8 +50,9 @@ type object interface {
 	stored() string
 	// after is the object of a replica that takes over, where what is stored is as it was in another.
 	after(takeover object) object
-	// haunted is this object, in which what had expired at an instant is as it was in another, unless there is something
-	// new. Nobody sees it, but in a pause the server does not delete it, and a clock that is set back may find it again.
+	// haunted is this object, with what had expired at an instant kept as it was in another, unless something new is
+	// there. Nobody sees it. But while writes are paused the server does not delete it, and it is there again if the clock
+	// is set back.
 	haunted(before object, nowNs int64) object
 	// expiring are this object and what it may be when some keys that have expired at an instant are gone.
 	expiring(nowNs int64) []object
@@ -124,8 +125,8 @@ func (o *operation) String() string {
 // state is clocks and one object.
 type state struct {
 	nowNs int64
-	// ahead is by how much the clock of each node is ahead of that; without them, nodes have one clock. master is who
-	// decided last, and former who is no longer heard since a replica took over: 0 for nobody.
+	// ahead is by how much the clock of each node is ahead of that; without them, nodes have one clock. master is the node
+	// that decided last, and former the one that a replica has taken over from: 0 for none.
 	ahead          []int64
 	master, former int
 	object         object

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// befall has everything happen that a plan says, and returns when it is over.
+// befall carries out a plan, and returns when it is over.
 func (st *stage) befall(p plan, begun time.Time, r *rand.Rand, subjects []subject) {
 	var group sync.WaitGroup
 	defer group.Wait() // also when a fault cannot be brought about, which ends this goroutine
@@ -34,7 +34,7 @@ func (st *stage) count(k kind) {
 	st.befell[k]++
 }
 
-// happens is a fault from its beginning to its end.
+// happens brings about a fault, and ends it.
 func (st *stage) happens(f fault, r *rand.Rand, subjects []subject) {
 	n := st.at(f.shard, f.place)
 	switch f.kind {
@@ -84,7 +84,7 @@ func (st *stage) runOutOfDisk(n *node, d time.Duration) {
 	n.host.FillDisk()
 	time.Sleep(d)
 	n.host.FreeDisk()
-	// It has ended, or is past it.
+	// It has ended, or has survived.
 	st.await("the server has ended or answers", func() bool { return !n.Running() || n.does("PING") })
 	if !n.Running() {
 		st.gone(n)
@@ -140,7 +140,7 @@ func (st *stage) loseMaster(f fault, former, successor *node) {
 	st.divide(nil)
 }
 
-// happensBesides is a fault beside others; it says whether there was a server for it to befall.
+// happensBesides brings about a fault beside others, and ends it. It returns false if the server could not be reached.
 func (st *stage) happensBesides(f fault) bool {
 	n := st.at(f.shard, f.place)
 	switch f.kind {

@@ -12,7 +12,7 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// What an ordeal has to find out: servers, clocks and takeovers that are not what the checker is told.
+// An ordeal has to notice servers, clocks and takeovers that are not as the checker is told.
 func TestAnOrdealFindsOut(t *testing.T) {
 	t.Parallel()
 	if !hosts.Inside(t) {

@@ -14,8 +14,8 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// ring is a cluster. Its replicas take over by themselves, in those times in which they may. Clients go where
-// they were answered last, or ask anybody.
+// ring is a cluster. Its replicas take over by themselves, while they are allowed to. A client asks the node that answered
+// it last about the same object, or any node.
 type ring struct {
 	*stage
 	cluster *topology.Cluster
@@ -32,7 +32,7 @@ func (c *ring) options() []server.Option {
 		"cluster-require-full-coverage no", "cluster-allow-replica-migration no")}
 }
 
-// place: a node knows its own.
+// place is no option: a cluster node knows its place.
 func (c *ring) place(*node) []server.Option { return nil }
 
 func (c *ring) form() {

@@ -11,7 +11,7 @@ import (
 // kind is what goes wrong.
 type kind string
 
-// One of these at a time: who is there, and who hears whom.
+// These come one after the other. They decide which servers run, and which of them reach each other.
 const (
 	kill       kind = "kill -9 and restart"
 	freeze     kind = "SIGSTOP"
@@ -26,7 +26,7 @@ const (
 	lateMaster kind = "master is stopped, replica takes over, master goes on"
 )
 
-// These come on top.
+// These come on top of the others.
 const (
 	clockStep   kind = "clock steps"
 	slowDisk    kind = "slow fsync"
@@ -44,7 +44,7 @@ type fault struct {
 	// other is the place of another server, counted through all shards; of slotMove, the shard that the slots go to.
 	other     int
 	at, lasts time.Duration // since the beginning of the round
-	size      time.Duration // of a step of the clock, or of what an fsync takes longer
+	size      time.Duration // of a step of the clock, or by which an fsync takes longer
 }
 
 func (f fault) String() string {
@@ -62,21 +62,21 @@ func (f fault) String() string {
 	return s
 }
 
-// plan is what goes wrong in a round, in the order in which it begins.
+// plan is what goes wrong in a round: faults in the order in which they begin.
 type plan struct {
 	inTurn, besides []fault
 	// ahead is by how much each server's clock is ahead of the others at the beginning.
 	ahead []time.Duration
 }
 
-// setup is what faults there may be.
+// setup is some servers, and what may go wrong with them.
 type setup struct {
 	name             string
 	shards, replicas int // servers beside the master of each shard
 	inTurn, last     []kind
 	besides          []kind
 	mostAhead        time.Duration
-	// oneClock are faults that need clocks which agree: MIGRATE sends the time that is left, not an instant.
+	// oneClock is a fault that needs clocks which agree: MIGRATE sends the time to live, not an instant.
 	oneClock kind
 }
 

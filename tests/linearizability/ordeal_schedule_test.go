@@ -33,7 +33,7 @@ func TestASeedRepeatsTheFaultsOfAnOrdeal(t *testing.T) {
 			assert.GreaterOrEqual(t, seen[k], rounds/50, "%s: %s", s.name, k)
 		}
 	}
-	// The same on every machine, and in every version that says nothing else.
+	// The same on every machine.
 	assert.Equal(t, `clocks [0s 0s 0s 10.862302ms -1.761612ms 0s]
 198ms: no network from another server, server 2.1 and 4, for 168ms
 521ms: master dies, replica takes over, server 1.1, for 116ms
@@ -42,8 +42,7 @@ func TestASeedRepeatsTheFaultsOfAnOrdeal(t *testing.T) {
 1.004s: out of memory, server 2.0, for 364ms`, inCluster.plan(1, 7).String())
 }
 
-// requireInTurn is that of the faults that come one after the other none begins before the last one has ended, and none comes
-// after a replica has taken over.
+// requireInTurn checks that no fault of those in turn begins before the last one has ended, and that none follows a takeover.
 func requireInTurn(t *testing.T, p plan) {
 	t.Helper()
 	free := time.Duration(0)

@@ -118,8 +118,8 @@ func (st *stage) node(addr string) int {
 	return 1 + slices.IndexFunc(st.nodes, func(n *node) bool { return n.Addr() == addr })
 }
 
-// patience: a call that waits may wait for longer than any fault lasts, because a caller that goes gives its slot
-// back. Others do not.
+// patience is long for a call that may wait in line, because a caller that leaves gives its slot back. Other calls are
+// given up sooner than some faults end.
 func (st *stage) patience(o *operation, r *rand.Rand) time.Duration {
 	if o != nil && (o.words[0] == "CL.WAIT" || o.exit != nil) {
 		return patience
@@ -127,12 +127,12 @@ func (st *stage) patience(o *operation, r *rand.Rand) time.Duration {
 	return time.Duration(300+r.IntN(2000)) * time.Millisecond
 }
 
-// refuses: the server has no memory, cannot write its file, or does not lead any more.
+// refuses says whether a server turns a call away before it decides it: it has no memory, or cannot write its file.
 func (st *stage) refuses(word string) bool {
-	return slices.Contains([]string{"OOM", "MISCONF", "NOREPLICAS"}, word)
+	return slices.Contains([]string{"OOM", "MISCONF"}, word)
 }
 
-// at is the server in a place.
+// at is the server that has a place now.
 func (st *stage) at(shard, place int) *node {
 	st.mutex.Lock()
 	defer st.mutex.Unlock()
