@@ -47,7 +47,7 @@ func TestAnOrdealFindsOut(t *testing.T) {
 				seed := rand.Uint64()
 				st := newStage(t, withReplicas, network, 0, rand.New(rand.NewPCG(seed, 1)))
 				failed, undecided := spoil(st, seed).check()
-				t.Log("undecided: ", undecided)
+				t.Logf("seed %d, undecided: %v", seed, undecided)
 				for _, n := range st.nodes {
 					n.Stop()
 				}

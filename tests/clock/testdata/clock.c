@@ -22,7 +22,7 @@
 enum { HOSTS = 16, SIZE = (1 + HOSTS) * sizeof(int64_t) };
 static const int64_t *mapped, *ahead;
 
-// A program that would go on by the kernel's clock must not get as far as a test.
+// Ends a program that would go by the kernel's clock, since its test would check nothing.
 __attribute__((constructor)) static void mapClock(void) {
   const char *path = getenv("THROTTLE_TEST_CLOCK");
   int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;

@@ -15,7 +15,7 @@
 
 static const int64_t *slowness;
 
-// A disk that is never slow must not get as far as a test.
+// Ends a program whose disk would never be slow, since its test would check nothing.
 __attribute__((constructor)) static void mapSlowness(void) {
   const char *path = getenv("THROTTLE_TEST_SLOWDISK"), *host = getenv("THROTTLE_TEST_SLOWDISK_HOST");
   struct stat file;
