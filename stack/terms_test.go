@@ -3,6 +3,7 @@ package stack_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -143,6 +144,27 @@ func TestForceChargesWhatIsNotThere(t *testing.T) {
 		assert.Equal(t, []int64{11, stack.Never}, []int64{r.Granted, r.RetryAfterNs}, "more than it ever holds: %v", s)
 		assert.False(t, k.take(limits(t, s), stack.Request{Force: true}, start).Changed, "nothing: %v", s)
 	}
+}
+
+// A rate of which a forced call asks nothing keeps what it had, also how far its reservations reach.
+func TestForceLeavesAloneWhatItAsksNothingOf(t *testing.T) {
+	reserved, forced := rate(1, minute, 1), rate(1, hour, 1)
+	k := &key{t: t}
+	both := limits(t, reserved, forced)
+	only := func(i int) []stack.Limit {
+		some := slices.Clone(both)
+		some[1-i] = some[1-i].With(stack.Terms{HasTake: true})
+		return some
+	}
+	for range 3 {
+		k.take(only(0), stack.Request{Cost: 1, MaxWaitNs: hour}, start)
+	}
+	state := func() []byte { return slices.Clone(k.value[2 : 2+11+16]) } // the header of the first limit, its TAT and its queue
+	before := state()
+	k.take(only(1), stack.Request{Cost: 1}, start+second)
+	require.Equal(t, before, state(), "a call that is let through")
+	assert.True(t, k.take(only(1), stack.Request{Cost: 1, Force: true}, start+second).Changed)
+	assert.Equal(t, before, state(), "a forced one")
 }
 
 // The debt of a rate is paid before anybody else gets a unit; a window forgets it with the units.
