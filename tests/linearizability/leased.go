@@ -61,7 +61,12 @@ type leased struct {
 
 	mutex  sync.Mutex
 	recent []string // ids of those who waited
+	inLine int
 }
+
+// mostInLine is how many callers may wait at a time. Of those who arrive while the server pauses, the checker tries every
+// order.
+const mostInLine = 4
 
 func (l *leased) name() string { return l.key }
 
@@ -91,7 +96,29 @@ func (l *leased) operation(r *rand.Rand) *operation {
 	case 5, 6:
 		return l.lease([]string{"a", "b", "c", "d"}[r.IntN(4)], slots, ttl)
 	}
-	return l.waits(l.newID(r), slots, ttl, time.Duration(1+r.IntN(20))*time.Millisecond)
+	id, timeout := l.newID(r), time.Duration(1+r.IntN(20))*time.Millisecond
+	if !l.mayWait() {
+		return l.lease(id, slots, ttl)
+	}
+	o := l.waits(id, slots, ttl, timeout)
+	o.done = l.waited
+	return o
+}
+
+func (l *leased) mayWait() bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.inLine == mostInLine {
+		return false
+	}
+	l.inLine++
+	return true
+}
+
+func (l *leased) waited() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.inLine--
 }
 
 // newID is one that nobody else asks for.

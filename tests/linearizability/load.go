@@ -301,6 +301,9 @@ func (c *client) dial(addr string) bool {
 // call makes a call up and repeats it until it has happened, or may have.
 func (c *client) call() {
 	o := c.subjects[c.r.IntN(len(c.subjects))].operation(c.r)
+	if o.done != nil {
+		defer o.done()
+	}
 	_, aboutLeases := o.of.(*leased)
 	// A CL.WAIT would give its slot back; and of calls about leases the checker would try all ways of ending.
 	crash := c.crashes > 0 && c.r.IntN(c.crashes) == 0 && o.words[0] != "CL.WAIT" && !aboutLeases

@@ -32,6 +32,8 @@ type operation struct {
 	// arrives. again is the same call, made once more.
 	exit  *operation
 	again func() *operation
+	// done is called when the call is over; nil for nothing.
+	done func()
 	// event is something else than a call. It concerns the subjects that it is among, all of them by default.
 	event  event
 	among  func(subject) bool

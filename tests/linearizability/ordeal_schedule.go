@@ -157,13 +157,14 @@ func (s setup) plan(seed uint64, round int) plan {
 	return p
 }
 
-// offset is how far clocks differ: mostly by some milliseconds.
+// offset is how far clocks differ: mostly by some milliseconds. It is whole microseconds, as some servers tell a module no
+// more of the time, and a model with more would lapse a lease a millisecond late.
 func (s setup) offset(r *rand.Rand) time.Duration {
 	most := s.mostAhead
 	if r.IntN(3) > 0 {
 		most = min(most, 50*time.Millisecond)
 	}
-	return time.Duration(r.Int64N(int64(2*most))) - most
+	return (time.Duration(r.Int64N(int64(2*most))) - most).Truncate(time.Microsecond)
 }
 
 // servers is how many there are.

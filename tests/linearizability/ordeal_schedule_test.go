@@ -34,7 +34,7 @@ func TestASeedRepeatsTheFaultsOfAnOrdeal(t *testing.T) {
 		}
 	}
 	// The same on every machine.
-	assert.Equal(t, `clocks [0s 0s 0s 10.862302ms -1.761612ms 0s]
+	assert.Equal(t, `clocks [0s 0s 0s 10.862ms -1.761ms 0s]
 198ms: no network from another server, server 2.1 and 4, for 168ms
 521ms: master dies, replica takes over, server 1.1, for 116ms
 66ms: out of memory, server 1.0, for 229ms
