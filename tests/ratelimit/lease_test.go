@@ -201,17 +201,22 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 		return sure
 	}
 	l := ratelimit.New(s.Client(func(o *redis.Options) { o.PoolSize = 4 * callers }))
-	began := time.Now()
-	// One by hand finds no slot while others wait for one, so it takes as long as it takes.
-	goesOn := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return time.Since(began) < lasts || kinds["by hand"] == 0 && time.Since(began) < time.Minute
+	// byHand takes a slot without waiting; while others wait there is none. It returns until when the lease is sure to be held.
+	byHand := func(ctx context.Context, id string) (until time.Time) {
+		sent := time.Now()
+		r, err := l.TakeLease(ctx, "k", slots, ttl, id).Result()
+		if from := time.Now(); assert.NoError(t, err) && !r.Limited {
+			until = sent.Add(r.Lasts)
+			record("by hand", from, until)
+		}
+		return until
 	}
+	byHand(t.Context(), "first") // while all are free
+	began := time.Now()
 	var running sync.WaitGroup
 	for caller := range callers {
 		running.Go(func() {
-			for turn := 0; goesOn(); turn++ {
+			for turn := 0; time.Since(began) < lasts; turn++ {
 				ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 				switch (caller + turn) % 4 {
 				case 0: // leaves the line, perhaps just when its slot is free
@@ -221,12 +226,7 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 						record("left", from, keep(lease, ttl))
 					}
 				case 1: // holds one by hand
-					id, sent := fmt.Sprint(caller, "/", turn), time.Now()
-					r, err := l.TakeLease(ctx, "k", slots, ttl, id).Result()
-					if from := time.Now(); assert.NoError(t, err) && !r.Limited {
-						record("by hand", from, sent.Add(r.Lasts))
-						time.Sleep(time.Until(sent.Add(r.Lasts)))
-					}
+					time.Sleep(time.Until(byHand(ctx, fmt.Sprint(caller, "/", turn))))
 				default:
 					lease, err := l.Lease(ctx, "k", slots, ttl, ratelimit.WaitForSlot(0))
 					if !assert.NoError(t, err) {
