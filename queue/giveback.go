@@ -82,8 +82,7 @@ func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
 		state, seenNs = waiters[first-1].after, waiters[first-1].seenNs
 	}
 	madeNs := seenNs
-	s.Load(waiters[first].limits)
-	s.SetRates(state, seenNs)
+	s.Load(waiters[first].limits) // if nobody stays
 	for _, w := range waiters[first:] {
 		if w.left {
 			continue
