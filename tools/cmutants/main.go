@@ -13,6 +13,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"log"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -26,13 +27,15 @@ import (
 )
 
 func main() {
+	log.SetFlags(0)
+	log.SetPrefix("error: ")
 	seed := flag.Uint64("seed", 1, "what the draw depends on")
 	count := flag.Int("n", 20, "how many mutants to draw")
 	from := flag.Int("from", 1, "the first of them to try: goes on where an earlier run ended")
 	only := flag.String("only", "", "all mutants of one line instead, such as module/wait.c:43, or of one file")
 	flag.Parse()
 	if flag.NArg() != 4 {
-		fail("usage: cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE TESTS OUT")
+		log.Fatal("usage: cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE TESTS OUT")
 	}
 	b := &bench{source: absolute(flag.Arg(1)), tests: absolute(flag.Arg(2)), out: absolute(flag.Arg(3))}
 	all, err := findAll(b.source, b.out)
@@ -52,7 +55,7 @@ func main() {
 	}
 	fmt.Printf("%d of %d mutants, seed %d\n", len(drawn), len(all), *seed)
 	if len(drawn) < *from {
-		fail("no mutant to try: -only has to name a line with one, and -from one of those that are drawn")
+		log.Fatal("no mutant to try: -only has to name a line with one, and -from one of those that are drawn")
 	}
 	for i, m := range drawn {
 		fmt.Printf("%4d %s:%d %s -> %q\n", i+1, m.file, m.line, m.name, m.text)
@@ -89,7 +92,7 @@ func main() {
 		fmt.Println(problem)
 	}
 	if len(problems) > 0 {
-		fail(fmt.Sprintf("%d mutants to be killed, or to be listed with the reason", len(problems)))
+		log.Fatalf("%d mutants to be killed, or to be listed with the reason", len(problems))
 	}
 }
 
@@ -137,11 +140,6 @@ func absolute(path string) string {
 
 func check(err error) {
 	if err != nil {
-		fail(err.Error())
+		log.Fatal(err)
 	}
-}
-
-func fail(text string) {
-	fmt.Fprintln(os.Stderr, "error: "+text)
-	os.Exit(1)
 }

@@ -14,6 +14,7 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
+	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,8 +33,10 @@ type result struct {
 }
 
 func main() {
+	log.SetFlags(0)
+	log.SetPrefix("error: ")
 	if len(os.Args) < 4 {
-		fail("usage: mutants LIST SOURCE RESULT.json...")
+		log.Fatal("usage: mutants LIST SOURCE RESULT.json...")
 	}
 	names, err := mutantlist.Read(os.Args[1])
 	check(err)
@@ -99,7 +102,7 @@ func main() {
 		fmt.Println(problem)
 	}
 	if len(problems) > 0 {
-		fail(fmt.Sprintf("%d mutants to be killed, or to be listed with the reason", len(problems)))
+		log.Fatalf("%d mutants to be killed, or to be listed with the reason", len(problems))
 	}
 }
 
@@ -155,11 +158,6 @@ func (s source) marked(line, column int) string {
 
 func check(err error) {
 	if err != nil {
-		fail(err.Error())
+		log.Fatal(err)
 	}
-}
-
-func fail(text string) {
-	fmt.Fprintln(os.Stderr, "error: "+text)
-	os.Exit(1)
 }
