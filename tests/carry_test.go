@@ -98,14 +98,14 @@ func TestKeysOfACallAreAddedUndisturbed(t *testing.T) {
 	c := s.Raw()
 	for _, nested := range []string{"CL.THROTTLE b 99 1 1d", "CL.THROTTLE other 99 1 1d", "CL.REFUND a RATE 1/1d", "CL.PROBE 2 b other two"} {
 		t.Run(nested, func(t *testing.T) {
-			s.MustDo("NEIGHBOUR.DO")
+			neighbour.Do(t, s, "")
 			do(t, c, "FLUSHALL")
 			do(t, c, "CL.THROTTLE a 9 1 1d")
-			s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(nested)...)...)
+			neighbour.Do(t, s, nested)
 			assert.EqualValues(t, 1, do(t, c, "CL.PROBE 3 a b c 1").Int)
 			times := s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int
 			assert.Positive(t, times)
-			s.MustDo("NEIGHBOUR.DO")
+			neighbour.Do(t, s, "")
 			if nested == "CL.THROTTLE other 99 1 1d" {
 				assert.Equal(t, 100-times, do(t, c, "CL.THROTTLE other 99 1 1d 0").Elems[2].Int, "each call on it has taken its unit")
 			}

@@ -382,13 +382,13 @@ func TestLeasesWithNestedCalls(t *testing.T) {
 	c := s.Raw()
 	for _, nested := range []string{"CL.LEASE k SLOTS 9 TTL 1h ID nested", "CL.RELEASE k ID a b nested", "CL.RENEW k ID a TTL 2h", "CL.LEASE other SLOTS 1 TTL 1h ID a TIMEOUT 0", "PEXPIRE k 1000000"} {
 		t.Run(nested, func(t *testing.T) {
-			s.MustDo("NEIGHBOUR.DO")
+			neighbour.Do(t, s, "")
 			do(t, c, "FLUSHALL")
-			s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(nested)...)...)
+			neighbour.Do(t, s, nested)
 			for _, call := range []string{"CL.LEASE k SLOTS 2 TTL 1h ID a", "CL.LEASE k SLOTS 2 TTL 1h ID b", "CL.LEASE k SLOTS 2 TTL 1h ID c", "CL.RENEW k ID b TTL 1h", "CL.RELEASE k ID b", "CL.RELEASE k ID a c"} {
 				assert.False(t, do(t, c, "%s", call).IsError(), call)
 			}
-			s.MustDo("NEIGHBOUR.DO")
+			neighbour.Do(t, s, "")
 			requireReplica(t, s, replica, "k", "other")
 		})
 	}

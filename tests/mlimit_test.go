@@ -461,12 +461,12 @@ func TestMLimitAddsItsKeysUndisturbed(t *testing.T) {
 	c := s.Raw()
 	for _, nested := range []string{"CL.THROTTLE b 99 1 1d", "CL.THROTTLE other 99 1 1d", "CL.MLIMIT 3 b other a RATE 1/1d BURST 100", "CL.REFUND a RATE 1/1d BURST 100"} {
 		t.Run(nested, func(t *testing.T) {
-			s.MustDo("NEIGHBOUR.DO")
+			neighbour.Do(t, s, "")
 			do(t, c, "FLUSHALL")
 			do(t, c, "CL.THROTTLE a 99 1 1d")
-			s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(nested)...)...)
+			neighbour.Do(t, s, nested)
 			assert.Equal(t, int64(0), askMany(t, c, "CL.MLIMIT 3 a b c RATE 1/1d BURST 100")[0])
-			s.MustDo("NEIGHBOUR.DO")
+			neighbour.Do(t, s, "")
 			requireReplica(t, s, replica, "a", "b", "c", "other")
 		})
 	}

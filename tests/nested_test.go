@@ -73,7 +73,7 @@ func TestEveryCommandNestedInEveryNotification(t *testing.T) {
 			t.Run(command, func(t *testing.T) {
 				s.MustDo("FLUSHALL")
 				plain.MustDo("FLUSHALL")
-				s.MustDo("NEIGHBOUR.DO")
+				neighbour.Do(t, s, "")
 				neighbour.Do(t, s, command)
 				for _, outer := range nestingCommands {
 					got, want := do(t, c, "%s", outer), do(t, alone, "%s", outer)
@@ -132,7 +132,7 @@ func TestNestedCallsOnOneKeyAllCount(t *testing.T) {
 		}
 		for state, want := range map[string]int64{"absent": 2, "expired": 2, "there": 1} {
 			t.Run(nested.command+", the key is "+state, func(t *testing.T) {
-				s.MustDo("NEIGHBOUR.DO")
+				neighbour.Do(t, s, "")
 				do(t, c, "FLUSHALL")
 				do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
 				if state != "absent" {
@@ -143,11 +143,11 @@ func TestNestedCallsOnOneKeyAllCount(t *testing.T) {
 					for from := nowIn(t, c); nowIn(t, c) < from+5_000_000; {
 					}
 				}
-				s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(fmt.Sprintf(nested.command, "key"))...)...)
+				neighbour.Do(t, s, fmt.Sprintf(nested.command, "key"))
 				outer := ask(t, c, "CL.LIMIT key RATE 1/1d BURST 100")
 				require.EqualValues(t, 0, outer.Limited)
 				seen := s.MustDo("NEIGHBOUR.SEEN")
-				s.MustDo("NEIGHBOUR.DO")
+				neighbour.Do(t, s, "")
 				ran, taken := seen.Elems[0].Int, int64(1)
 				switch state {
 				case "absent": // new, set, expire
