@@ -52,7 +52,7 @@ build-check: ## build/throttle-check.so, with injectable faults and Go's checks 
 run: build ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug')
 	@scripts/with-args scripts/run
 
-test: build build-check ## all tests (SERVER=valkey-server ARGS='-run Burst')
+test: build build-check ## all tests (SERVER=valkey-server ARGS='-run Burst' SEED=0)
 	@scripts/with-args scripts/test work
 
 test-unit: ## tests that need no server
@@ -72,7 +72,7 @@ servers: ## fetch the servers of test-matrix into build/servers
 # -short: a million random steps in one goroutine find no race.
 race: ## unit tests under the race detector
 	@scripts/setup $(STAGE)
-	go test -race -short $(PURE)
+	@scripts/seeded go test -race -short $(PURE)
 
 # What is below proof/ is a package of tests that looks further where PROVE is set; so does queue.
 prove: ## what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)
@@ -91,8 +91,8 @@ soak: build build-check ## mixed load, restarts, snapshots and mishaps for SOAK=
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m
 
 ordeal: build ## servers on hosts of their own, faults by a seed, histories that are checked (ORDEAL=10m SEED=)
-	@FORMAT=standard-verbose scripts/test ./tests/linearizability -run '^TestOrdeal$$' -timeout 0 \
-		-ordeal $${ORDEAL:-10m} -seed $${SEED:-0}
+	@FORMAT=standard-verbose SEED=$${SEED:-0} scripts/test ./tests/linearizability -run '^TestOrdeal$$' -timeout 0 \
+		-ordeal $${ORDEAL:-10m}
 
 check-docker: ## the Dockerfile and the compose file, as far as that goes without an engine
 	@scripts/check-docker

@@ -13,6 +13,7 @@ import (
 
 	"redis-throttle/calendar"
 	"redis-throttle/fixed"
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/civil"
 )
 
@@ -132,7 +133,7 @@ func TestLimitsWithOtherWindowsHaveAnotherID(t *testing.T) {
 // an hour.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Pacific/Apia", "Asia/Kathmandu", "Australia/Lord_Howe"}
 
-func drawCivil(pick draw) *civil.Windows {
+func drawCivil(pick chance.Draw) *civil.Windows {
 	c := &civil.Windows{
 		N:    pick("n", 1, 3),
 		Unit: []string{"d", "w", "mo", "y"}[pick("unit", 0, 3)],
@@ -147,7 +148,7 @@ func drawCivil(pick draw) *civil.Windows {
 
 // follow sends random traffic to a limit and compares with a log of the windows that units were
 // taken in.
-func follow(t require.TestingT, pick draw, cache *calendar.Cache, steps int) {
+func follow(t require.TestingT, pick chance.Draw, cache *calendar.Cache, steps int) {
 	c := drawCivil(pick)
 	count := pick("count", 1, 20)
 	w := in(t, spec(t, c), count, cache)
@@ -219,14 +220,14 @@ func follow(t require.TestingT, pick draw, cache *calendar.Cache, steps int) {
 }
 
 func TestWindowsOfTheCalendarEqualTheModel(t *testing.T) {
-	pick, cache := drawFromSeed(t), &calendar.Cache{}
+	pick, cache := chance.FromSeed(t), &calendar.Cache{}
 	for range 200 {
 		follow(t, pick, cache, 100)
 	}
 }
 
 func TestWindowsOfTheCalendarEqualTheModelShrinkable(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { follow(t, drawFromRapid(t), &calendar.Cache{}, 5) })
+	rapid.Check(t, func(t *rapid.T) { follow(t, chance.FromRapid(t), &calendar.Cache{}, 5) })
 }
 
 func TestAnotherLimitInThePlaceOfOneHasItsOwnWindows(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/fixed"
+	"redis-throttle/tests/chance"
 )
 
 func newFirst(t require.TestingT, count, periodNs int64) *fixed.First {
@@ -106,17 +107,17 @@ func TestTheEncodingOfAFirstByteByByte(t *testing.T) {
 // counter is INCR and EXPIRE: a number, and when the key that holds it goes.
 type counter struct{ value, expiresAt int64 }
 
-func followFirst(t require.TestingT, pick draw, steps int) {
-	count, period := pick.ofAnyMagnitude("count", 1, math.MaxInt64), pick.ofAnyMagnitude("period", 1, 1<<60)
+func followFirst(t require.TestingT, pick chance.Draw, steps int) {
+	count, period := pick.OfAnyMagnitude("count", 1, math.MaxInt64), pick.OfAnyMagnitude("period", 1, 1<<60)
 	f := newFirst(t, count, period)
-	now := pick.ofAnyMagnitude("now", 0, 1<<61)
+	now := pick.OfAnyMagnitude("now", 0, 1<<61)
 	var key counter
 	for range steps {
 		switch pick("clock", 0, 7) {
 		case 0:
-			now += pick.ofAnyMagnitude("far", 0, 1<<56)
+			now += pick.OfAnyMagnitude("far", 0, 1<<56)
 		case 1:
-			now = max(now-pick.ofAnyMagnitude("back", 0, 2*period), 0)
+			now = max(now-pick.OfAnyMagnitude("back", 0, 2*period), 0)
 		case 2:
 			now = max(key.expiresAt-pick("before the end", 0, 1), now)
 		default:
@@ -132,7 +133,7 @@ func followFirst(t require.TestingT, pick draw, steps int) {
 		expiresAt := min(key.expiresAt, now+period)
 		left := max(count-key.value, 0)
 		require.Equal(t, left, f.Available(now))
-		quantity := pick.ofAnyMagnitude("quantity", 1, count)
+		quantity := pick.OfAnyMagnitude("quantity", 1, count)
 		if key.value > 0 {
 			_, _, reset, _ := f.Standing(now)
 			require.Equal(t, expiresAt-now, reset)
@@ -166,12 +167,12 @@ func followFirst(t require.TestingT, pick draw, steps int) {
 }
 
 func TestAFirstEqualsACounterWithAnExpiry(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	for range millionSteps / 10_000 {
 		followFirst(t, pick, 1000)
 	}
 }
 
 func TestAFirstEqualsACounterWithAnExpiryShrinkable(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { followFirst(t, drawFromRapid(t), 50) })
+	rapid.Check(t, func(t *rapid.T) { followFirst(t, chance.FromRapid(t), 50) })
 }

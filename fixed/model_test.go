@@ -5,8 +5,6 @@ package fixed_test
 import (
 	"flag"
 	"math"
-	"math/bits"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/fixed"
+	"redis-throttle/tests/chance"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.
@@ -22,36 +21,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	m.Run()
-}
-
-var seedFlag = flag.Uint64("seed", 0, "repeat the random runs that reported this seed (0: a new one)")
-
-// draw picks a number from lo to hi, both included. The same traffic is drawn from
-// rapid, which shrinks a failure, and from a seed, which is fast enough for millions.
-type draw func(what string, lo, hi int64) int64
-
-func drawFromRapid(t *rapid.T) draw {
-	return func(what string, lo, hi int64) int64 {
-		return rapid.Int64Range(lo, hi).Draw(t, what)
-	}
-}
-
-func drawFromSeed(t *testing.T) draw {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("repeat with -seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	return func(_ string, lo, hi int64) int64 {
-		return lo + int64(r.Uint64N(uint64(hi)-uint64(lo)+1))
-	}
-}
-
-// ofAnyMagnitude picks from lo to hi such that small and large numbers are as likely.
-func (d draw) ofAnyMagnitude(what string, lo, hi int64) int64 {
-	length := d(what+": bits", 0, int64(bits.Len64(uint64(hi-lo))))
-	return lo + min(d(what, 0, int64(1)<<length-1), hi-lo)
 }
 
 // model is the naive counter: one event for every charge, in order, summed anew for
@@ -190,11 +159,11 @@ func (p *pair) reload() {
 }
 
 // run makes steps random steps and compares after each.
-func run(t require.TestingT, pick draw, steps int) {
-	period := pick.ofAnyMagnitude("period", 1, math.MaxInt64)
-	maxCount := pick.ofAnyMagnitude("count", 1, math.MaxInt64)
-	maxQuantity := pick.ofAnyMagnitude("quantity", 1, maxCount)
-	p := &pair{t: t, now: pick.ofAnyMagnitude("now", 0, 1<<62)}
+func run(t require.TestingT, pick chance.Draw, steps int) {
+	period := pick.OfAnyMagnitude("period", 1, math.MaxInt64)
+	maxCount := pick.OfAnyMagnitude("count", 1, math.MaxInt64)
+	maxQuantity := pick.OfAnyMagnitude("quantity", 1, maxCount)
+	p := &pair{t: t, now: pick.OfAnyMagnitude("now", 0, 1<<62)}
 	setCount := func(count int64) {
 		p.limit = newLimit(t, count, period)
 		p.model.count, p.model.period = count, period
@@ -205,9 +174,9 @@ func run(t require.TestingT, pick draw, steps int) {
 		step := pick("step", 0, period/8)
 		switch pick("clock", 0, 63) {
 		case 0:
-			step = pick.ofAnyMagnitude("pause", 0, math.MaxInt64)
+			step = pick.OfAnyMagnitude("pause", 0, math.MaxInt64)
 		case 1:
-			step = -pick.ofAnyMagnitude("set back", 0, p.now)
+			step = -pick.OfAnyMagnitude("set back", 0, p.now)
 		case 2, 3:
 			step = -min(pick("set back within two periods", 0, min(period, math.MaxInt64/2)*2), p.now)
 		case 4, 5:
@@ -239,7 +208,7 @@ func run(t require.TestingT, pick draw, steps int) {
 		case op < 26:
 			p.chargeAndRefund(quantity)
 		case op < 27:
-			setCount(maxCount - pick.ofAnyMagnitude("count lowered by", 0, maxCount-1))
+			setCount(maxCount - pick.OfAnyMagnitude("count lowered by", 0, maxCount-1))
 		case op < 28: // denied
 			p.settle()
 		default:
@@ -252,21 +221,21 @@ func run(t require.TestingT, pick draw, steps int) {
 const millionSteps = 1_000_000
 
 func TestItEqualsTheModel(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	for range millionSteps / 1000 {
 		run(t, pick, 1000)
 	}
 }
 
 func TestItEqualsTheModelShrinkable(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { run(t, drawFromRapid(t), 100) })
+	rapid.Check(t, func(t *rapid.T) { run(t, chance.FromRapid(t), 100) })
 }
 
 func TestNoCalendarWindowHoldsMoreThanCount(t *testing.T) {
-	pick, full := drawFromSeed(t), 0
+	pick, full := chance.FromSeed(t), 0
 	const runs = millionSteps / 1000
 	for range runs {
-		period := pick.ofAnyMagnitude("period", 1, 1<<40)
+		period := pick.OfAnyMagnitude("period", 1, 1<<40)
 		limit := newLimit(t, pick("count", 1, 50), period)
 		var s fixed.State
 		now, granted := start, map[int64]int64{} // units by the start of their window

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"redis-throttle/tests/chance"
 )
 
 // ledger checks that in every interval the units admitted are at most
@@ -55,7 +57,7 @@ func (l *ledger) admit(nowNs, quantity int64) bool {
 
 // askForwards sends random traffic under a clock that never goes back, and returns
 // how often something was admitted.
-func askForwards(t require.TestingT, pick draw, drawParams func(draw) params, steps int) (admissions int) {
+func askForwards(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, steps int) (admissions int) {
 	p := drawParams(pick)
 	b, log := bucket{limit: p.limit(t)}, newLedger(p)
 	tr := traffic{pick: pick, limit: b.limit, nowNs: start, forwards: true}
@@ -73,12 +75,12 @@ func askForwards(t require.TestingT, pick draw, drawParams func(draw) params, st
 }
 
 func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
-	pick := drawFromSeed(newRand(t))
+	pick := drawFromSeed(t)
 	buckets, requests := 2000, 500
 	if testing.Short() {
 		buckets = 100
 	}
-	for _, drawParams := range []func(draw) params{drawRealistic, drawExtreme} {
+	for _, drawParams := range []func(chance.Draw) params{drawRealistic, drawExtreme} {
 		admissions := 0
 		for range buckets {
 			admissions += askForwards(t, pick, drawParams, requests)
@@ -88,7 +90,7 @@ func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
 }
 
 func TestNoIntervalAdmitsMoreThanTheRateShrunk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { askForwards(t, drawFromRapid(t), drawEither(t), 50) })
+	rapid.Check(t, func(t *rapid.T) { askForwards(t, chance.FromRapid(t), drawEither(t), 50) })
 }
 
 func TestTheLedgerCatchesOneUnitTooMany(t *testing.T) {
@@ -117,7 +119,7 @@ func TestTheLedgerCatchesOneUnitTooMany(t *testing.T) {
 // Not too strict either: RetryAfter is neither early nor late.
 func TestRetryAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pick := drawFromRapid(t)
+		pick := chance.FromRapid(t)
 		limit := drawRealistic(pick).limit(t)
 		quantity := pick("quantity", 1, limit.Capacity())
 		tat := uint64(start) + uint64(pick("backlog", 0, limit.BurstTolerance()))
@@ -136,7 +138,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 
 func TestResetAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pick := drawFromRapid(t)
+		pick := chance.FromRapid(t)
 		limit := drawRealistic(pick).limit(t)
 		b := bucket{limit: limit}
 
@@ -150,7 +152,7 @@ func TestResetAfterIsExact(t *testing.T) {
 // again at every RetryAfter gets at least count units per period + count ns.
 func TestAGreedyCallerGetsTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawRealistic(drawFromRapid(t))
+		p := drawRealistic(chance.FromRapid(t))
 		b := bucket{limit: p.limit(t)}
 		require.True(t, b.take(start, p.capacity).Allowed)
 
@@ -174,7 +176,7 @@ func TestAGreedyCallerGetsTheRate(t *testing.T) {
 // A caller that was let through is no worse off for the calls that were not.
 func TestDeniedCallsAndPeeksTakeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pick := drawFromRapid(t)
+		pick := chance.FromRapid(t)
 		p := drawRealistic(pick)
 		noisy, quiet := bucket{limit: p.limit(t)}, bucket{limit: p.limit(t)}
 		tr := traffic{pick: pick, limit: noisy.limit, nowNs: start, forwards: true}

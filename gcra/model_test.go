@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/gcra"
+	"redis-throttle/tests/chance"
 )
 
 // model is the textbook token bucket: a level in units, and the instant it was
@@ -164,7 +165,7 @@ func (s *seen) requireEverything(t *testing.T) {
 }
 
 // follow sends random traffic to one bucket, whose limit changes now and then.
-func follow(t require.TestingT, pick draw, drawParams func(draw) params, tat uint64, nowNs int64, steps int, s *seen) {
+func follow(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, tat uint64, nowNs int64, steps int, s *seen) {
 	p := newPair(t, drawParams(pick), tat)
 	tr := traffic{pick: pick, limit: p.limit, nowNs: nowNs}
 	for range steps {
@@ -180,7 +181,7 @@ func follow(t require.TestingT, pick draw, drawParams func(draw) params, tat uin
 }
 
 func TestEveryFieldEqualsTheModel(t *testing.T) {
-	pick := drawFromSeed(newRand(t))
+	pick := drawFromSeed(t)
 	steps := 1_000_000
 	if testing.Short() {
 		steps = 50_000
@@ -193,7 +194,7 @@ func TestEveryFieldEqualsTheModel(t *testing.T) {
 }
 
 func TestEveryFieldEqualsTheModelAtTheExtremes(t *testing.T) {
-	pick := drawFromSeed(newRand(t))
+	pick := drawFromSeed(t)
 	steps := 250_000
 	if testing.Short() {
 		steps = 25_000
@@ -209,7 +210,7 @@ func TestEveryFieldEqualsTheModelAtTheExtremes(t *testing.T) {
 // The same at a smaller scale, for the smallest case that fails.
 func TestEveryFieldEqualsTheModelShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		follow(t, drawFromRapid(t), drawEither(t), rapid.Uint64().Draw(t, "tat"),
+		follow(t, chance.FromRapid(t), drawEither(t), rapid.Uint64().Draw(t, "tat"),
 			rapid.Int64Range(0, math.MaxInt64).Draw(t, "now"), 50, &seen{})
 	})
 }

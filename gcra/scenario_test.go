@@ -5,7 +5,6 @@ import (
 	"flag"
 	"math"
 	"math/bits"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/gcra"
+	"redis-throttle/tests/chance"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.
@@ -23,22 +23,11 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-var seedFlag = flag.Uint64("seed", 0, "repeat the random runs that reported this seed (0: a new one)")
-
-// draw picks a number from lo to hi, both included. The same traffic is drawn from
-// rapid, which shrinks a failure, and from a seed, which is fast enough for millions.
-type draw func(what string, lo, hi int64) int64
-
-func drawFromRapid(t *rapid.T) draw {
-	return func(what string, lo, hi int64) int64 {
-		return rapid.Int64Range(lo, hi).Draw(t, what)
-	}
-}
-
 // drawFromSeed favours neither small nor large numbers: every magnitude of the
 // distance from lo is as likely, and both ends come up often. A choice among few
 // is even.
-func drawFromSeed(r *rand.Rand) draw {
+func drawFromSeed(t *testing.T) chance.Draw {
+	r := chance.New(t)
 	return func(_ string, lo, hi int64) int64 {
 		span := uint64(hi) - uint64(lo)
 		if span < 64 {
@@ -55,16 +44,6 @@ func drawFromSeed(r *rand.Rand) draw {
 	}
 }
 
-// newRand returns a generator whose seed the test reports when it fails.
-func newRand(t *testing.T) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("to repeat: go test ./gcra -run '%s' -seed %d", t.Name(), seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 // params are the arguments of New, with the period in ns.
 type params struct {
 	capacity, count, periodNs int64
@@ -78,7 +57,7 @@ func (p params) limit(t require.TestingT) gcra.Limit {
 
 // drawRealistic draws a rate from 1/day to 10^9/s and a burst from 0 to 10^6, or
 // to what New accepts at that rate.
-func drawRealistic(pick draw) params {
+func drawRealistic(pick chance.Draw) params {
 	const day = int64(24 * time.Hour)
 	period := pick("period", 1, day)
 	count := pick("count", 1, period)
@@ -87,14 +66,14 @@ func drawRealistic(pick draw) params {
 }
 
 // drawExtreme draws from everything that New accepts with a period below 2^63 ns.
-func drawExtreme(pick draw) params {
+func drawExtreme(pick chance.Draw) params {
 	period := pick("period", 1, math.MaxInt64)
 	count := pick("count", 1, period)
 	emission := (period-1)/count + 1
 	return params{pick("capacity", 1, math.MaxInt64/emission), count, period}
 }
 
-func drawEither(t *rapid.T) func(draw) params {
+func drawEither(t *rapid.T) func(chance.Draw) params {
 	if rapid.Bool().Draw(t, "extreme") {
 		return drawExtreme
 	}
@@ -104,7 +83,7 @@ func drawEither(t *rapid.T) func(draw) params {
 // traffic draws requests that lie where decisions turn: the answer before says
 // when to come back and for how much.
 type traffic struct {
-	pick     draw
+	pick     chance.Draw
 	limit    gcra.Limit
 	nowNs    int64
 	last     gcra.Decision

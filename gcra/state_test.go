@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/gcra"
+	"redis-throttle/tests/chance"
 )
 
 // perSecond is a limit of count units a second with bursts up to capacity.
@@ -642,7 +643,7 @@ type queueSeen struct {
 	steps, reservations, idle, denied, refunds, undone, many, corrected, queued, full int
 }
 
-func (p *queuePair) step(pick draw, nowNs, quantity int64, last gcra.Decision, lifts bool, seen *queueSeen) {
+func (p *queuePair) step(pick chance.Draw, nowNs, quantity int64, last gcra.Decision, lifts bool, seen *queueSeen) {
 	if last.ResetAfter == 0 {
 		seen.full++
 	}
@@ -685,7 +686,7 @@ func (p *queuePair) step(pick draw, nowNs, quantity int64, last gcra.Decision, l
 	}
 }
 
-func followQueue(t require.TestingT, pick draw, drawParams func(draw) params, nowNs int64, steps int, seen *queueSeen) {
+func followQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, nowNs int64, steps int, seen *queueSeen) {
 	params := drawParams(pick)
 	p := &queuePair{t: t, limit: params.limit(t), model: newQueueModel(params)}
 	tr := traffic{pick: pick, limit: p.limit, nowNs: nowNs}
@@ -710,12 +711,12 @@ func followQueue(t require.TestingT, pick draw, drawParams func(draw) params, no
 }
 
 func TestEveryAnswerOfAStateEqualsTheModel(t *testing.T) {
-	pick := drawFromSeed(newRand(t))
+	pick := drawFromSeed(t)
 	steps := 100_000
 	if testing.Short() {
 		steps = 10_000
 	}
-	for _, drawParams := range []func(draw) params{drawRealistic, drawExtreme} {
+	for _, drawParams := range []func(chance.Draw) params{drawRealistic, drawExtreme} {
 		var seen queueSeen
 		for seen.steps < steps {
 			followQueue(t, pick, drawParams, pick("now", 0, math.MaxInt64), 50, &seen)
@@ -729,7 +730,7 @@ func TestEveryAnswerOfAStateEqualsTheModel(t *testing.T) {
 
 func TestEveryAnswerOfAStateEqualsTheModelShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		followQueue(t, drawFromRapid(t), drawEither(t), rapid.Int64Range(0, math.MaxInt64).Draw(t, "now"), 10, &queueSeen{})
+		followQueue(t, chance.FromRapid(t), drawEither(t), rapid.Int64Range(0, math.MaxInt64).Draw(t, "now"), 10, &queueSeen{})
 	})
 }
 
@@ -738,7 +739,7 @@ type admission struct{ at, units int64 }
 
 // askQueue sends callers that reserve and callers that do not to one bucket. It returns what they were let through for, in the time of a watch that
 // runs on when the limiter's clock is set back.
-func askQueue(t require.TestingT, pick draw, drawParams func(draw) params, setBacks bool, steps int) (params, []admission) {
+func askQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, setBacks bool, steps int) (params, []admission) {
 	p := drawParams(pick)
 	limit := p.limit(t)
 	longest := math.MaxInt64 - limit.BurstTolerance()
@@ -782,7 +783,7 @@ func requirePromise(t require.TestingT, p params, log []admission) {
 }
 
 func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReserves(t *testing.T) {
-	pick := drawFromSeed(newRand(t))
+	pick := drawFromSeed(t)
 	buckets := 1000
 	if testing.Short() {
 		buckets = 100
@@ -804,7 +805,7 @@ func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReserves(t *testing.T) {
 
 func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReservesShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, log := askQueue(t, drawFromRapid(t), drawEither(t), rapid.Bool().Draw(t, "set backs"), 30)
+		p, log := askQueue(t, chance.FromRapid(t), drawEither(t), rapid.Bool().Draw(t, "set backs"), 30)
 		requirePromise(t, p, log)
 	})
 }
@@ -813,7 +814,7 @@ func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReservesShrunk(t *testing.T) 
 // tolerance and the reservations that were made.
 func TestADeniedCallHealsAnyState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pick := drawFromRapid(t)
+		pick := chance.FromRapid(t)
 		limit := drawEither(t)(pick).limit(t)
 		longest := math.MaxInt64 - limit.BurstTolerance()
 		queue := pick("queue", 0, longest)
@@ -833,7 +834,7 @@ func TestADeniedCallHealsAnyState(t *testing.T) {
 
 func TestARefundUndoesACharge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pick := drawFromRapid(t)
+		pick := chance.FromRapid(t)
 		limit := drawRealistic(pick).limit(t)
 		var s gcra.State
 		limit.SetBacklog(&s, start, pick("backlog", 0, min(math.MaxInt64-limit.BurstTolerance(), add(limit.BurstTolerance(), limit.BurstTolerance()))))

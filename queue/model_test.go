@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/stack"
+	"redis-throttle/tests/chance"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.
@@ -23,25 +23,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	m.Run()
-}
-
-var seedFlag = flag.Uint64("seed", 0, "repeat the random runs that reported this seed (0: a new one)")
-
-// draw picks a number from lo to hi, both included.
-type draw func(what string, lo, hi int64) int64
-
-func drawFromRapid(t *rapid.T) draw {
-	return func(what string, lo, hi int64) int64 { return rapid.Int64Range(lo, hi).Draw(t, what) }
-}
-
-func drawFromSeed(t *testing.T) draw {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("to repeat: go test ./queue -run '%s' -seed %d", t.Name(), seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	return func(_ string, lo, hi int64) int64 { return lo + r.Int64N(hi-lo+1) }
 }
 
 // quota is a rate in plain numbers.
@@ -211,7 +192,7 @@ func (c *collector) FailNow()              { c.failed = true }
 // world is a database and its naive copy.
 type world struct {
 	*database
-	pick   draw
+	pick   chance.Draw
 	names  []string
 	limits map[string][]stack.Limit
 	naive  map[string]*naiveLine
@@ -226,7 +207,7 @@ type world struct {
 
 type tally struct{ steps, jumped, waited, answered, left, moved, lapsed, overdue, reserved, deleted int }
 
-func newWorld(t require.TestingT, pick draw, others bool, seen *tally) *world {
+func newWorld(t require.TestingT, pick chance.Draw, others bool, seen *tally) *world {
 	w := emptyWorld(t, pick, others, seen)
 	for i := range pick("keys", 1, 3) {
 		var quotas []quota
@@ -240,7 +221,7 @@ func newWorld(t require.TestingT, pick draw, others bool, seen *tally) *world {
 	return w
 }
 
-func emptyWorld(t require.TestingT, pick draw, others bool, seen *tally) *world {
+func emptyWorld(t require.TestingT, pick chance.Draw, others bool, seen *tally) *world {
 	return &world{database: newDatabase(t), pick: pick, nowNs: start, others: others, seen: seen,
 		limits: make(map[string][]stack.Limit), naive: make(map[string]*naiveLine), line: make(map[string]*Line),
 		log: make(map[string][][]granted), slots: make(map[uintptr]int64)}
@@ -489,7 +470,7 @@ func (w *world) finish() {
 	require.Len(w.t, w.lines.unused, len(w.lines.lines))
 }
 
-func run(t require.TestingT, pick draw, steps int, others bool, seen *tally) {
+func run(t require.TestingT, pick chance.Draw, steps int, others bool, seen *tally) {
 	w := newWorld(t, pick, others, seen)
 	for range steps {
 		w.step()
@@ -506,7 +487,7 @@ func TestLinesEqualTheNaiveOnes(t *testing.T) {
 		{"others reserve and delete", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pick := drawFromSeed(t)
+			pick := chance.FromSeed(t)
 			steps := 150_000
 			if testing.Short() {
 				steps = 15_000
@@ -533,6 +514,6 @@ func TestLinesEqualTheNaiveOnes(t *testing.T) {
 
 func TestLinesEqualTheNaiveOnesShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		run(t, drawFromRapid(t), 40, rapid.Bool().Draw(t, "others"), &tally{})
+		run(t, chance.FromRapid(t), 40, rapid.Bool().Draw(t, "others"), &tally{})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/stack"
+	"redis-throttle/tests/chance"
 )
 
 // sequences is a key, what callers ask of its limits, and by how many ms the clock goes on.
@@ -31,7 +32,7 @@ func allSequences() []sequences {
 
 // So many callers come at once. Then time passes and one leaves, whose slot is given back at once or with that of the next who
 // leaves; and somebody else may come. In the end everybody is answered.
-func (q *sequences) run(t require.TestingT, pick draw, callers, departures int, seen *tally) {
+func (q *sequences) run(t require.TestingT, pick chance.Draw, callers, departures int, seen *tally) {
 	const key = "key"
 	w := emptyWorld(t, pick, false, seen)
 	w.add(key, q.quotas)
@@ -68,7 +69,7 @@ func (q *sequences) run(t require.TestingT, pick draw, callers, departures int, 
 }
 
 // every calls run with each sequence of draws that there is.
-func every(run func(pick draw)) (sequences int) {
+func every(run func(pick chance.Draw)) (sequences int) {
 	type choice struct{ taken, last int64 }
 	var path []choice
 	for {
@@ -104,7 +105,7 @@ func TestEverySequenceOfALineEqualsTheNaiveOne(t *testing.T) {
 		for _, q := range allSequences() {
 			t.Run(fmt.Sprintf("%s, %d callers, %d of whom leave", q.name, e.callers, e.departures), func(t *testing.T) {
 				var seen tally
-				n := every(func(pick draw) { q.run(t, pick, e.callers, e.departures, &seen) })
+				n := every(func(pick chance.Draw) { q.run(t, pick, e.callers, e.departures, &seen) })
 				t.Logf("%d sequences, %d moves: %+v", n, seen.steps, seen)
 				assert.NotZero(t, seen.moved)
 				assert.NotZero(t, seen.answered)

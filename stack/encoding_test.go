@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/stack"
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/civil"
 )
 
@@ -270,13 +271,13 @@ func requireRefusedOrExact(t require.TestingT, s *stack.Stack, value []byte) (re
 
 // realValues are what a lot of random traffic leaves in keys.
 func realValues(t *testing.T, n int) [][]byte {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	values := [][]byte{}
 	for len(values) < n {
 		d := newDrawer(pick)
 		k := key{t: t}
 		specs := d.stack()
-		calls := d.draw("calls", 1, 100)
+		calls := d.Draw("calls", 1, 100)
 		for range calls {
 			d.moveClock(specs)
 			d.last = k.take(limits(t, specs...), d.request(specs), d.nowNs)
@@ -323,7 +324,7 @@ func TestAValueHasABoundedLength(t *testing.T) {
 	assert.Equal(t, 2+8*(11+1042), stack.MaxEncodedLen)
 
 	// One window, whatever comes: many units, many instants, a long period.
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	longest := 0
 	for _, periodNs := range []int64{1, 100, second, minute, hour, 24 * hour, 365 * 24 * hour, math.MaxInt64} {
 		for _, count := range []int64{1, 64, 100, 1e6, math.MaxInt64} {
@@ -334,7 +335,7 @@ func TestAValueHasABoundedLength(t *testing.T) {
 				if now > math.MaxInt64/2 {
 					break
 				}
-				k.take(specs, stack.Request{Cost: pick.ofAnyMagnitude("cost", 1, count), UpTo: true}, now)
+				k.take(specs, stack.Request{Cost: pick.OfAnyMagnitude("cost", 1, count), UpTo: true}, now)
 				longest = max(longest, len(k.value))
 			}
 		}

@@ -15,6 +15,7 @@ import (
 
 	"redis-throttle/gcra"
 	"redis-throttle/stack"
+	"redis-throttle/tests/chance"
 )
 
 // requirePromise fails if the units let through, each at its instant, are more than a
@@ -102,7 +103,7 @@ func (c *collector) FailNow()              { c.failed = true }
 // watch sends random callers to one stack, whose limits stay, and returns what each of them was
 // let through for, in the time of a watch that runs on when the server's clock is set back. Some
 // give units back, of any number: those that were charged last are then not used.
-func watch(t require.TestingT, pick draw, atMost int, setBacks bool) ([]spec, []event) {
+func watch(t require.TestingT, pick chance.Draw, atMost int, setBacks bool) ([]spec, []event) {
 	d := newDrawer(pick)
 	d.nowNs = start
 	specs := d.stack()
@@ -111,13 +112,13 @@ func watch(t require.TestingT, pick draw, atMost int, setBacks bool) ([]spec, []
 	behind := int64(0)
 	for range atMost {
 		d.moveClockOn(specs)
-		if setBacks && d.oneIn("set back", 8) {
-			behind += d.ofAnyMagnitude("set back by", 0, min(2*specs[0].periodNs, (d.nowNs-behind)/2))
+		if setBacks && d.OneIn("set back", 8) {
+			behind += d.OfAnyMagnitude("set back by", 0, min(2*specs[0].periodNs, (d.nowNs-behind)/2))
 		}
 		now := d.nowNs - behind
-		if d.oneIn("give back", 6) {
+		if d.OneIn("give back", 6) {
 			units := d.cost(specs)
-			if n := len(granted); n > 0 && d.oneIn("what was granted last", 2) {
+			if n := len(granted); n > 0 && d.OneIn("what was granted last", 2) {
 				units = granted[n-1].units
 			}
 			d.last = k.refund(limits(t, specs...), units, now)
@@ -153,7 +154,7 @@ func (d *drawer) moveClockOn(specs []spec) {
 }
 
 func TestNoIntervalHoldsTooManyUnits(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	for _, setBacks := range []bool{false, true} {
 		events := 0
 		for range steps(3000) {
@@ -172,7 +173,7 @@ func TestNoIntervalHoldsTooManyUnits(t *testing.T) {
 // Reservations on stacks of rates, of which any number of units is given back at any time: what
 // lifted a rate must not go before the last unit that is to come then.
 func TestNoIntervalHoldsTooManyUnitsWhoeverGivesReservationsBack(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	refunds := 0
 	for range steps(5000) {
 		d := newDrawer(pick)
@@ -190,7 +191,7 @@ func TestNoIntervalHoldsTooManyUnitsWhoeverGivesReservationsBack(t *testing.T) {
 		var granted []event
 		for range 40 {
 			d.nowNs += max(0, pick("elapsed", -3000, 1000))
-			if n := len(granted); n > 0 && d.oneIn("give back", 3) {
+			if n := len(granted); n > 0 && d.OneIn("give back", 3) {
 				units := pick("units", 1, granted[n-1].units+1)
 				k.refund(limits(t, specs...), units, d.nowNs)
 				granted = withoutLast(granted, units)
@@ -198,7 +199,7 @@ func TestNoIntervalHoldsTooManyUnitsWhoeverGivesReservationsBack(t *testing.T) {
 				continue
 			}
 			r := stack.Request{Cost: pick("cost", 1, 5)}
-			if d.oneIn("may wait", 2) {
+			if d.OneIn("may wait", 2) {
 				r.MaxWaitNs = pick("max wait", 0, 100_000)
 			}
 			if result := k.take(limits(t, specs...), r, d.nowNs); result.Granted > 0 {
@@ -214,7 +215,7 @@ func TestNoIntervalHoldsTooManyUnitsWhoeverGivesReservationsBack(t *testing.T) {
 
 func TestNoIntervalHoldsTooManyUnitsShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		specs, granted := watch(t, drawFromRapid(t), 30, false)
+		specs, granted := watch(t, chance.FromRapid(t), 30, false)
 		for _, s := range specs {
 			requirePromise(t, s, granted)
 		}
@@ -224,7 +225,7 @@ func TestNoIntervalHoldsTooManyUnitsShrunk(t *testing.T) {
 // Many units in every window: the limiter may count a unit for up to period/64 longer than the
 // reference, which keeps them all, and never shorter.
 func TestACrowdedWindowNeverAdmitsMoreAndDeniesLittleLonger(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	crowded, longer := 0, 0
 	for range steps(100) {
 		d := newDrawer(pick)
@@ -281,7 +282,7 @@ func TestACrowdedWindowNeverAdmitsMoreAndDeniesLittleLonger(t *testing.T) {
 // waitedNs.
 func fill(t require.TestingT, d *drawer, specs []spec) (k *key, waitedNs int64) {
 	k = &key{t: t}
-	for range d.draw("calls before", 0, 20) {
+	for range d.Draw("calls before", 0, 20) {
 		d.moveClockOn(specs)
 		d.last = k.take(limits(t, specs...), d.request(specs), d.nowNs)
 		waitedNs = max(waitedNs, d.last.WaitNs)
@@ -291,7 +292,7 @@ func fill(t require.TestingT, d *drawer, specs []spec) (k *key, waitedNs int64) 
 
 func TestADeniedRequestLeavesEveryByte(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(drawFromRapid(t))
+		d := newDrawer(chance.FromRapid(t))
 		specs := d.stack()
 		k, _ := fill(t, d, specs)
 		before := string(k.value)
@@ -320,7 +321,7 @@ func asOfNow(t require.TestingT, specs []spec, value []byte, nowNs int64) []byte
 // times remembers the two oldest of these as one.
 func TestARefundUndoesWhatWasTaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(drawFromRapid(t))
+		d := newDrawer(chance.FromRapid(t))
 		specs := d.stack()
 		k, _ := fill(t, d, specs)
 		before := k.value
@@ -386,7 +387,7 @@ func TestRefundsOfAllReservationsLeaveNothingReserved(t *testing.T) {
 
 func TestARefundInAWaitingStackIsNeitherTooMuchNorTooLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(drawFromRapid(t))
+		d := newDrawer(chance.FromRapid(t))
 		d.kinds = []stack.Kind{stack.Rate}
 		specs := d.stack()
 		k, _ := fill(t, d, specs)
@@ -400,7 +401,7 @@ func TestARefundInAWaitingStackIsNeitherTooMuchNorTooLittle(t *testing.T) {
 
 func TestNoRefundLiftsALimitAboveFull(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(drawFromRapid(t))
+		d := newDrawer(chance.FromRapid(t))
 		specs := d.stack()
 		k, _ := fill(t, d, specs)
 		back := k.refund(limits(t, specs...), 1<<62, d.nowNs)
@@ -417,10 +418,10 @@ func TestNoRefundLiftsALimitAboveFull(t *testing.T) {
 // was reserved.
 func TestADeniedRequestHealsTheKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(drawFromRapid(t))
+		d := newDrawer(chance.FromRapid(t))
 		specs := d.stack()
 		k, waitedNs := fill(t, d, specs)
-		for range d.draw("changes", 0, 3) {
+		for range d.Draw("changes", 0, 3) {
 			specs = d.change(specs)
 		}
 		longestNs := int64(0)
@@ -430,7 +431,7 @@ func TestADeniedRequestHealsTheKey(t *testing.T) {
 				longestNs = max(longestNs, s.capacity*s.unitNs())
 			}
 		}
-		d.nowNs = d.ofAnyMagnitude("set to", 0, d.nowNs)
+		d.nowNs = d.OfAnyMagnitude("set to", 0, d.nowNs)
 		r := k.take(limits(t, specs...), cost(1), d.nowNs)
 		require.LessOrEqual(t, r.RetryAfterNs, longestNs+waitedNs)
 		if r.Limited {
@@ -442,7 +443,7 @@ func TestADeniedRequestHealsTheKey(t *testing.T) {
 // CL.LIMIT with one rate and CL.THROTTLE share a key.
 func TestALoneRateDecidesAsGCRADoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(drawFromRapid(t))
+		d := newDrawer(chance.FromRapid(t))
 		d.kinds = []stack.Kind{stack.Rate}
 		s := d.spec()
 		limit, err := gcra.New(s.capacity, s.count, s.periodNs, time.Nanosecond)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/stack"
+	"redis-throttle/tests/chance"
 )
 
 // keys are several keys of the database, and a Joint for calls on all of them.
@@ -81,30 +82,30 @@ type seenOfKeys struct {
 
 // followKeys sends random traffic to several keys, jointly and each by itself, and compares every
 // answer and what is kept.
-func followKeys(t require.TestingT, pick draw, atMost int, seen *seenOfKeys) {
+func followKeys(t require.TestingT, pick chance.Draw, atMost int, seen *seenOfKeys) {
 	d := newDrawer(pick)
 	n := int(pick("keys", 2, 4))
-	if d.oneIn("many keys", 8) {
+	if d.OneIn("many keys", 8) {
 		n = int(pick("keys", 1, stack.MaxStacks))
 	}
 	k := keys{t: t, values: make([][]byte, n)}
 	refs, plain, specs := make([]*reference, n), make([][]spec, n), make([][]spec, n)
 	for i := range n {
 		refs[i], plain[i] = &reference{}, d.stack()
-		if d.oneIn("the same for all", 4) {
+		if d.OneIn("the same for all", 4) {
 			plain[i] = plain[0]
 		}
 	}
-	special := d.oneIn("terms", 3)
+	special := d.OneIn("terms", 3)
 	for range atMost {
-		if d.oneIn("change a stack", 16) {
+		if d.OneIn("change a stack", 16) {
 			i := pick("which key", 0, int64(n)-1)
 			plain[i] = d.change(plain[i])
 			seen.changes++
 		}
 		for i := range specs {
 			specs[i] = plain[i]
-			if special && !d.oneIn("no terms", 4) {
+			if special && !d.OneIn("no terms", 4) {
 				specs[i] = d.terms(plain[i])
 			}
 		}
@@ -122,12 +123,12 @@ func followKeys(t require.TestingT, pick draw, atMost int, seen *seenOfKeys) {
 		if slices.ContainsFunc(all, func(s spec) bool { return s.terms.HasTake }) {
 			r.UpTo = false // a part of one number of units is no part of another
 		}
-		if d.oneIn("force", 4) && mayForce(open, r) {
+		if d.OneIn("force", 4) && mayForce(open, r) {
 			r.Force = true
 		}
 		var got, want stack.Result
 		var changed, wantChanged []bool
-		switch op := d.draw("operation", 1, 10); {
+		switch op := d.Draw("operation", 1, 10); {
 		case op <= 5:
 			seen.all++
 			got, changed = k.call(specs, d.nowNs, func(j *stack.Joint) stack.Result { return j.Take(r, d.nowNs) })
@@ -136,8 +137,8 @@ func followKeys(t require.TestingT, pick draw, atMost int, seen *seenOfKeys) {
 			seen.one++
 			r.Strict = false
 			var closedNs [stack.MaxStacks]int64
-			if d.oneIn("closed", 4) {
-				closedNs[pick("which is closed", 0, int64(n)-1)] = d.ofAnyMagnitude("closed for", 1, 1<<60)
+			if d.OneIn("closed", 4) {
+				closedNs[pick("which is closed", 0, int64(n)-1)] = d.OfAnyMagnitude("closed for", 1, 1<<60)
 				seen.closed++
 			}
 			var index int
@@ -161,7 +162,7 @@ func followKeys(t require.TestingT, pick draw, atMost int, seen *seenOfKeys) {
 		default: // as by other commands in between
 			i := pick("which key", 0, int64(n)-1)
 			alone := key{t: t, value: k.values[i]}
-			if d.oneIn("refund", 2) {
+			if d.OneIn("refund", 2) {
 				got, want = alone.refund(limits(t, specs[i]...), r.Cost, d.nowNs), refs[i].refund(specs[i], r.Cost, d.nowNs)
 			} else {
 				got, want = alone.take(limits(t, specs[i]...), stack.Request{Cost: r.Cost}, d.nowNs), refs[i].take(specs[i], stack.Request{Cost: r.Cost}, d.nowNs)
@@ -210,7 +211,7 @@ func (s *seenOfKeys) countChoice(index int, result stack.Result) {
 }
 
 func TestEveryAnswerToSeveralKeysEqualsTheReference(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	var s seenOfKeys
 	for s.steps < steps(60_000) {
 		followKeys(t, pick, 100, &s)
@@ -226,7 +227,7 @@ func TestEveryAnswerToSeveralKeysEqualsTheReference(t *testing.T) {
 
 // The same at a smaller scale, for the smallest case that fails.
 func TestEveryAnswerToSeveralKeysEqualsTheReferenceShrunk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { followKeys(t, drawFromRapid(t), 20, &seenOfKeys{}) })
+	rapid.Check(t, func(t *rapid.T) { followKeys(t, chance.FromRapid(t), 20, &seenOfKeys{}) })
 }
 
 // Its value has no place for the time that a reservation waited for another key, whatever limits a refund names.
@@ -249,7 +250,7 @@ func TestALoneRateForgetsThatItWaitedForAnotherKey(t *testing.T) {
 
 // A Joint of one stack is that stack.
 func TestAJointOfOneStackDecidesAsTheStack(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	for range steps(5_000) {
 		d := newDrawer(pick)
 		specs := d.terms(d.stack())

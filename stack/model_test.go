@@ -4,8 +4,6 @@ package stack_test
 import (
 	"flag"
 	"math"
-	"math/bits"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/stack"
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/civil"
 )
 
@@ -24,38 +23,6 @@ func TestMain(m *testing.M) {
 	}
 	m.Run()
 }
-
-var seedFlag = flag.Uint64("seed", 0, "repeat the random runs that reported this seed (0: a new one)")
-
-// draw picks a number from lo to hi, both included. The same traffic is drawn from
-// rapid, which shrinks a failure, and from a seed, which is fast enough for millions.
-type draw func(what string, lo, hi int64) int64
-
-func drawFromRapid(t *rapid.T) draw {
-	return func(what string, lo, hi int64) int64 {
-		return rapid.Int64Range(lo, hi).Draw(t, what)
-	}
-}
-
-func drawFromSeed(t *testing.T) draw {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("to repeat: go test ./stack -run '%s' -seed %d", t.Name(), seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	return func(_ string, lo, hi int64) int64 {
-		return lo + int64(r.Uint64N(uint64(hi)-uint64(lo)+1))
-	}
-}
-
-// ofAnyMagnitude picks from lo to hi such that small and large numbers are as likely.
-func (d draw) ofAnyMagnitude(what string, lo, hi int64) int64 {
-	length := d(what+": bits", 0, int64(bits.Len64(uint64(hi-lo))))
-	return lo + min(d(what, 0, int64(1)<<length-1), hi-lo)
-}
-
-func (d draw) oneIn(what string, n int64) bool { return d(what, 1, n) == 1 }
 
 // steps is how many random steps a test makes.
 func steps(n int) int {
@@ -114,15 +81,15 @@ const (
 
 // drawer makes up limits and traffic for one key.
 type drawer struct {
-	draw
+	chance.Draw
 	kinds   []stack.Kind
 	periods []int64 // few, so that limits meet their states again
 	nowNs   int64
 	last    stack.Result
 }
 
-func newDrawer(pick draw) *drawer {
-	d := &drawer{draw: pick}
+func newDrawer(pick chance.Draw) *drawer {
+	d := &drawer{Draw: pick}
 	d.kinds = [][]stack.Kind{
 		{stack.Rate},
 		{stack.Rate},
@@ -137,7 +104,7 @@ func newDrawer(pick draw) *drawer {
 	for range 3 {
 		d.periods = append(d.periods, usual[pick("period", 0, int64(len(usual))-1)])
 	}
-	d.nowNs = []int64{start, 0, d.ofAnyMagnitude("now", 0, 1<<62)}[pick("begin at", 0, 2)]
+	d.nowNs = []int64{start, 0, d.OfAnyMagnitude("now", 0, 1<<62)}[pick("begin at", 0, 2)]
 	return d
 }
 
@@ -154,26 +121,26 @@ var calendars = []*civil.Windows{
 }
 
 func (d *drawer) spec() spec {
-	s := spec{kind: d.kinds[d.draw("kind", 0, int64(len(d.kinds))-1)], periodNs: d.periods[d.draw("which period", 0, 2)]}
+	s := spec{kind: d.kinds[d.Draw("kind", 0, int64(len(d.kinds))-1)], periodNs: d.periods[d.Draw("which period", 0, 2)]}
 	if s.kind == stack.Rate {
-		s.count = d.ofAnyMagnitude("count", 1, s.periodNs)
-		s.capacity = d.ofAnyMagnitude("capacity", 1, min(1000, (1<<60)/s.unitNs()))
+		s.count = d.OfAnyMagnitude("count", 1, s.periodNs)
+		s.capacity = d.OfAnyMagnitude("capacity", 1, min(1000, (1<<60)/s.unitNs()))
 		return s
 	}
-	if s.kind == stack.Fixed && d.oneIn("calendar", 2) {
-		c := calendars[d.draw("which calendar", 0, int64(len(calendars))-1)]
+	if s.kind == stack.Fixed && d.OneIn("calendar", 2) {
+		c := calendars[d.Draw("which calendar", 0, int64(len(calendars))-1)]
 		s.calendar, s.periodNs = c, c.N*map[string]int64{"d": 25 * hour, "w": 8 * 24 * hour, "mo": 32 * 24 * hour, "y": 367 * 24 * hour}[c.Unit]
 	}
-	s.count = d.draw("count", 1, 63)
-	if d.oneIn("large count", 8) {
-		s.count = d.ofAnyMagnitude("count", 1, 1<<50)
+	s.count = d.Draw("count", 1, 63)
+	if d.OneIn("large count", 8) {
+		s.count = d.OfAnyMagnitude("count", 1, 1<<50)
 	}
 	return s
 }
 
 func (d *drawer) stack() []spec {
-	specs := make([]spec, d.draw("limits", 1, 8))
-	if d.oneIn("a single limit", 3) {
+	specs := make([]spec, d.Draw("limits", 1, 8))
+	if d.OneIn("a single limit", 3) {
 		specs = specs[:1]
 	}
 	for i := range specs {
@@ -185,8 +152,8 @@ func (d *drawer) stack() []spec {
 // change returns a stack that differs in one thing, most of the time.
 func (d *drawer) change(specs []spec) []spec {
 	specs = slices.Clone(specs)
-	i := int(d.draw("which limit", 0, int64(len(specs))-1))
-	switch d.draw("change", 1, 7) {
+	i := int(d.Draw("which limit", 0, int64(len(specs))-1))
+	switch d.Draw("change", 1, 7) {
 	case 1, 2:
 		s := d.spec()
 		if s.kind == specs[i].kind && s.kind != stack.Rate { // the same windows
@@ -210,7 +177,7 @@ func (d *drawer) change(specs []spec) []spec {
 			specs = append(specs, specs[i])
 		}
 	case 6:
-		j := d.draw("other limit", 0, int64(len(specs))-1)
+		j := d.Draw("other limit", 0, int64(len(specs))-1)
 		specs[i], specs[j] = specs[j], specs[i]
 	default:
 		specs = d.stack()
@@ -222,12 +189,12 @@ func (d *drawer) change(specs []spec) []spec {
 const lastInstant = int64(1) << 62
 
 func (d *drawer) moveClock(specs []spec) {
-	s := specs[d.draw("limit to move by", 0, int64(len(specs))-1)]
+	s := specs[d.Draw("limit to move by", 0, int64(len(specs))-1)]
 	var by int64
-	switch d.draw("clock", 1, 24) {
+	switch d.Draw("clock", 1, 24) {
 	case 1, 2, 3, 4, 5, 6, 7, 8:
 	case 9, 10:
-		by = d.draw("elapsed", 0, 2*((s.periodNs-1)/s.count+1))
+		by = d.Draw("elapsed", 0, 2*((s.periodNs-1)/s.count+1))
 	case 11:
 		by = max(d.last.RetryAfterNs, 0)
 	case 12:
@@ -243,17 +210,17 @@ func (d *drawer) moveClock(specs []spec) {
 	case 17:
 		by = d.last.WaitNs
 	case 18:
-		by = d.draw("elapsed", 0, s.periodNs)
+		by = d.Draw("elapsed", 0, s.periodNs)
 	case 19:
-		by = d.ofAnyMagnitude("jump", 0, 1<<60)
+		by = d.OfAnyMagnitude("jump", 0, 1<<60)
 	case 20:
-		by = -d.draw("back", 0, s.periodNs/64)
+		by = -d.Draw("back", 0, s.periodNs/64)
 	case 21:
-		by = -d.draw("back", 0, s.periodNs)
+		by = -d.Draw("back", 0, s.periodNs)
 	case 22:
-		by = -d.ofAnyMagnitude("jump back", 0, d.nowNs)
+		by = -d.OfAnyMagnitude("jump back", 0, d.nowNs)
 	default:
-		by = d.draw("elapsed", 0, s.periodNs/8)
+		by = d.Draw("elapsed", 0, s.periodNs/8)
 	}
 	d.nowNs = max(d.nowNs+by, 0)
 	if d.nowNs > lastInstant {
@@ -262,8 +229,8 @@ func (d *drawer) moveClock(specs []spec) {
 }
 
 func (d *drawer) cost(specs []spec) int64 {
-	s := specs[d.draw("limit to ask for", 0, int64(len(specs))-1)]
-	switch d.draw("cost of", 1, 12) {
+	s := specs[d.Draw("limit to ask for", 0, int64(len(specs))-1)]
+	switch d.Draw("cost of", 1, 12) {
 	case 1:
 		return 0
 	case 2:
@@ -271,15 +238,15 @@ func (d *drawer) cost(specs []spec) int64 {
 	case 3:
 		return d.last.Remaining + 1
 	case 4:
-		return d.draw("cost", 0, s.holds())
+		return d.Draw("cost", 0, s.holds())
 	case 5:
 		return s.holds()
 	case 6:
 		return s.holds() + 1
 	case 7:
-		return d.ofAnyMagnitude("cost", 0, math.MaxInt64)
+		return d.OfAnyMagnitude("cost", 0, math.MaxInt64)
 	case 8, 9:
-		return d.draw("cost", 1, min(5, s.holds()))
+		return d.Draw("cost", 1, min(5, s.holds()))
 	default:
 		return 1
 	}
@@ -288,16 +255,16 @@ func (d *drawer) cost(specs []spec) int64 {
 func (d *drawer) request(specs []spec) stack.Request {
 	r := stack.Request{Cost: d.cost(specs)}
 	ratesOnly := !slices.ContainsFunc(specs, func(s spec) bool { return s.kind != stack.Rate })
-	if ratesOnly && d.oneIn("may wait", 3) {
+	if ratesOnly && d.OneIn("may wait", 3) {
 		r.MaxWaitNs = []int64{
 			max(d.last.RetryAfterNs, 0),
 			max(d.last.RetryAfterNs-1, 0),
-			d.draw("max wait", 0, specs[0].periodNs),
-			d.ofAnyMagnitude("max wait", 0, 1<<60),
-		}[d.draw("max wait of", 0, 3)]
+			d.Draw("max wait", 0, specs[0].periodNs),
+			d.OfAnyMagnitude("max wait", 0, 1<<60),
+		}[d.Draw("max wait of", 0, 3)]
 		return r
 	}
-	r.UpTo, r.Strict = d.oneIn("up to", 4), d.oneIn("strict", 6)
+	r.UpTo, r.Strict = d.OneIn("up to", 4), d.OneIn("strict", 6)
 	return r
 }
 
@@ -306,14 +273,14 @@ func (d *drawer) terms(specs []spec) []spec {
 	specs = slices.Clone(specs)
 	for i := range specs {
 		t := &specs[i].terms
-		*t = stack.Terms{Shadow: d.oneIn("shadow", 4)}
-		if t.HasTake = d.oneIn("take", 4); t.HasTake {
+		*t = stack.Terms{Shadow: d.OneIn("shadow", 4)}
+		if t.HasTake = d.OneIn("take", 4); t.HasTake {
 			t.Take = d.cost(specs)
 		}
-		if d.oneIn("spare", 4) {
-			t.Spare = d.draw("spare", 0, min(specs[i].holds(), 10))
-			if d.oneIn("much to spare", 4) {
-				t.Spare = d.ofAnyMagnitude("spare", 0, math.MaxInt64)
+		if d.OneIn("spare", 4) {
+			t.Spare = d.Draw("spare", 0, min(specs[i].holds(), 10))
+			if d.OneIn("much to spare", 4) {
+				t.Spare = d.OfAnyMagnitude("spare", 0, math.MaxInt64)
 			}
 		}
 	}
@@ -376,18 +343,18 @@ func (s *seen) requireEverything(t *testing.T) {
 
 // follow sends random traffic to one key and compares every answer and what is kept. It
 // ends early when a sliding window gets too full to be exact.
-func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
+func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 	d := newDrawer(pick)
 	plain := d.stack()
 	k, ref := key{t: t}, reference{}
-	special := d.oneIn("terms", 3)
+	special := d.OneIn("terms", 3)
 	for range atMost {
-		if d.oneIn("change the stack", 16) {
+		if d.OneIn("change the stack", 16) {
 			plain = d.change(plain)
 			seen.changes++
 		}
 		specs := plain
-		if special && !d.oneIn("no terms", 4) {
+		if special && !d.OneIn("no terms", 4) {
 			specs = d.terms(plain)
 		}
 		before := d.nowNs
@@ -414,14 +381,14 @@ func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
 				}
 			}
 		}
-		if d.oneIn("force", 4) && mayForce(open, r) {
+		if d.OneIn("force", 4) && mayForce(open, r) {
 			r.Force = true
 		}
 		if slices.ContainsFunc(specs, func(s spec) bool { return s.terms.Spare > 0 }) {
 			seen.spared++
 		}
 		var got, want stack.Result
-		switch op := d.draw("operation", 1, 12); {
+		switch op := d.Draw("operation", 1, 12); {
 		case op <= 8:
 			got, want = k.take(limits, r, d.nowNs), ref.take(specs, r, d.nowNs)
 		case op == 9:
@@ -433,7 +400,7 @@ func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
 			for _, n := range open {
 				if last := len(n.charges) - 1; last >= 0 {
 					seen.lifted++
-					if d.oneIn("all of the last reservation", 2) {
+					if d.OneIn("all of the last reservation", 2) {
 						r.Cost = n.charges[last].spent / n.unitNs()
 					}
 					break
@@ -462,7 +429,7 @@ func follow(t require.TestingT, pick draw, atMost int, seen *seen) {
 }
 
 func TestEveryAnswerEqualsTheReference(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	var s seen
 	for s.steps < steps(1_000_000) {
 		follow(t, pick, 200, &s)
@@ -472,5 +439,5 @@ func TestEveryAnswerEqualsTheReference(t *testing.T) {
 
 // The same at a smaller scale, for the smallest case that fails.
 func TestEveryAnswerEqualsTheReferenceShrunk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { follow(t, drawFromRapid(t), 30, &seen{}) })
+	rapid.Check(t, func(t *rapid.T) { follow(t, chance.FromRapid(t), 30, &seen{}) })
 }

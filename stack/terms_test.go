@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/stack"
+	"redis-throttle/tests/chance"
 )
 
 func take(s spec, units int64) spec {
@@ -199,7 +200,7 @@ func TestForceSaturates(t *testing.T) {
 // charge by force. Those let through without force are never too many, in any interval; and
 // whoever spares units leaves them behind.
 func TestNoTermsAdmitAnybodyElse(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	counts := map[string]int{}
 	for range steps(4000) {
 		d := newDrawer(pick)
@@ -212,9 +213,9 @@ func TestNoTermsAdmitAnybodyElse(t *testing.T) {
 			d.moveClockOn([]spec{plain})
 			s := plain
 			r := stack.Request{Cost: d.cost([]spec{s})}
-			switch d.draw("caller", 1, 6) {
+			switch d.Draw("caller", 1, 6) {
 			case 1:
-				s = spare(s, d.draw("spare", 0, min(s.holds(), 20)))
+				s = spare(s, d.Draw("spare", 0, min(s.holds(), 20)))
 			case 2:
 				s = shadow(s)
 			case 3:

@@ -2,14 +2,13 @@ package tests
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/server"
 )
 
@@ -209,7 +208,7 @@ func TestForeignValuesAreRefusedByTheWholeFamily(t *testing.T) {
 func TestRandomWordsOfBlockingCallsGetWellFormedReplies(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
-	g := generator{rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))}
+	g := generator{chance.New(t)}
 	c := s.Raw()
 	var answered int
 	for range 3000 {

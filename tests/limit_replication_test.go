@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -80,9 +80,7 @@ func TestAnyCallsEndByteEqualEverywhere(t *testing.T) {
 	with := server.Start(t, server.ReplicaOf(s), quiet)
 	without := server.Start(t, server.ReplicaOf(s), server.WithoutModule(), quiet)
 	topology.AwaitReplicas(t, s, with, without)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	pipeline(t, s.Raw(), rand.New(rand.NewPCG(seed, 0)), 20_000)
+	pipeline(t, s.Raw(), chance.New(t), 20_000)
 	topology.AwaitReplicas(t, s, with, without)
 	want := topology.RequireCopies(t, s, with, without)
 	require.Greater(t, len(want), 100)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
@@ -258,7 +259,7 @@ func TestMLimitCallsEndByteEqualEverywhere(t *testing.T) {
 	s := startMany(t, server.AppendOnly("no"), quiet)
 	with := server.Start(t, server.ReplicaOf(s), quiet)
 	without := server.Start(t, server.ReplicaOf(s), server.WithoutModule(), quiet)
-	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	random := chance.New(t)
 	c := s.Raw()
 	limited, allowed := 0, 0
 	for range 40 {

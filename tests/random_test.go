@@ -3,7 +3,6 @@ package tests
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -32,15 +32,7 @@ func TestRandomArgumentsGetWellFormedReplies(t *testing.T) {
 }
 
 func hammerWithRandomBytes(t *testing.T, s *server.Server, calls int) {
-	// RANDOM_SEED repeats a run.
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("RANDOM_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("RANDOM_SEED=%d", seed)
-	g := generator{rand.New(rand.NewPCG(seed, 0))}
+	g := generator{chance.New(t)}
 	c := s.Raw()
 	var answers, errors int
 	const batch = 1000

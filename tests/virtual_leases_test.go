@@ -3,10 +3,7 @@ package tests
 import (
 	"fmt"
 	"strconv"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/naive"
 	"redis-throttle/tests/resp"
@@ -146,12 +143,4 @@ func shownLeases(v resp.Value) string {
 		holders = append(holders, naive.Holder{ID: e.Elems[1].Text, LeaseMs: e.Elems[3].Int})
 	}
 	return fmt.Sprint(v.Elems[1].Int, v.Elems[3].Int, holders)
-}
-
-func (l *virtualLeases) requireEnough(t *testing.T, calls int) {
-	t.Helper()
-	require.Greater(t, min(l.granted, l.limited), calls, "too few leases were granted or limited")
-	require.Greater(t, min(l.renewed, l.lost), calls/4, "too few leases were renewed or lost")
-	require.Greater(t, l.released, calls/4, "too few leases were released")
-	require.Greater(t, l.mostLapsed, 16, "not more leases had lapsed than are removed at once")
 }

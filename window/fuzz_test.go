@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/window"
 )
 
@@ -33,7 +34,7 @@ func FuzzDecode(f *testing.F) {
 
 // A fuzzer rarely comes upon the bytes of a whole state. So damage real ones.
 func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
-	pick, read := drawFromSeed(t), 0
+	pick, read := chance.FromSeed(t), 0
 	const damages = 100_000
 	for range damages / 100 {
 		p, tr := drawPair(t, pick, false)
@@ -44,7 +45,7 @@ func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
 		encoded := p.state.Append(nil)
 		for range 100 {
 			damaged := append([]byte{}, encoded...)
-			for len(damaged) > 0 && !pick.oneIn("enough", 3) {
+			for len(damaged) > 0 && !pick.OneIn("enough", 3) {
 				damaged[pick("place", 0, int64(len(damaged)-1))] ^= byte(pick("flip", 1, 255))
 			}
 			switch at := pick("place", 0, int64(len(damaged))); pick("kind", 0, 7) {
@@ -53,11 +54,11 @@ func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
 			case 1:
 				damaged = append(damaged[:at:at], append([]byte{byte(pick("byte", 0, 255))}, damaged[at:]...)...)
 			}
-			now := pick.ofAnyMagnitude("now", 0, math.MaxInt64)
-			if pick.oneIn("its own now", 2) {
+			now := pick.OfAnyMagnitude("now", 0, math.MaxInt64)
+			if pick.OneIn("its own now", 2) {
 				now = p.now
 			}
-			if readable(t, p.limit, damaged, now, pick.ofAnyMagnitude("quantity", 0, math.MaxInt64)) {
+			if readable(t, p.limit, damaged, now, pick.OfAnyMagnitude("quantity", 0, math.MaxInt64)) {
 				read++
 			}
 		}

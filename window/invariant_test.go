@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/window"
 )
 
@@ -57,7 +58,7 @@ func (g grants) wait(now, quantity, count, period int64) int64 {
 
 // observe sends random traffic and logs what is granted in true time: that of a watch
 // which runs on when the limiter's clock is set back. It returns the limit and the log.
-func observe(t require.TestingT, pick draw, steps int, setBacks, strict bool) (window.Limit, grants) {
+func observe(t require.TestingT, pick chance.Draw, steps int, setBacks, strict bool) (window.Limit, grants) {
 	period := []int64{1, 50, 64, 127, 4096, 100_000, second, minute}[pick("period", 0, 7)]
 	perPeriod := []int64{5, 60, 80, 200, 1000}[pick("steps per period", 0, 4)]
 	maxQuantity := pick("max quantity", 1, 10)
@@ -68,12 +69,12 @@ func observe(t require.TestingT, pick draw, steps int, setBacks, strict bool) (w
 	trueNow, behind := start, int64(0)
 	for range steps {
 		trueNow += pick("step", 0, 2*(period/perPeriod)+1)
-		if setBacks && pick.oneIn("set back", 100) {
-			behind += pick.ofAnyMagnitude("set back by", 0, 2*period)
+		if setBacks && pick.OneIn("set back", 100) {
+			behind += pick.OfAnyMagnitude("set back by", 0, 2*period)
 		}
 		now := trueNow - behind
 		quantity := pick("quantity", 1, maxQuantity)
-		if pick.oneIn("refund", 10) {
+		if pick.OneIn("refund", 10) {
 			log = log.takeBack(limit.Refund(&s, now, quantity))
 			continue
 		}
@@ -90,11 +91,11 @@ func observe(t require.TestingT, pick draw, steps int, setBacks, strict bool) (w
 		if told != 0 && limit.Settle(&s, now) {
 			require.True(t, setBacks)
 		}
-		if told == 0 || pick.oneIn("as many as fit", 8) {
+		if told == 0 || pick.OneIn("as many as fit", 8) {
 			if units := limit.Charge(&s, now, quantity); units > 0 {
 				log = append(log, event{at: trueNow, units: units})
 			}
-		} else if strict && told != 0 && pick.oneIn("hammering", 4) {
+		} else if strict && told != 0 && pick.OneIn("hammering", 4) {
 			limit.ChargeDenied(&s, now, quantity)
 		}
 	}
@@ -112,7 +113,7 @@ func TestNoIntervalHoldsMoreThanCount(t *testing.T) {
 		{"both", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pick, full := drawFromSeed(t), 0
+			pick, full := chance.FromSeed(t), 0
 			const runs = millionSteps / 4000
 			for range runs {
 				limit, log := observe(t, pick, 2000, tt.setBacks, tt.strict)
@@ -130,7 +131,7 @@ func TestNoIntervalHoldsMoreThanCount(t *testing.T) {
 func TestNoIntervalHoldsMoreThanCountShrinkable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		setBacks, strict := rapid.Bool().Draw(t, "set backs"), rapid.Bool().Draw(t, "strict")
-		limit, log := observe(t, drawFromRapid(t), 100, setBacks, strict)
+		limit, log := observe(t, chance.FromRapid(t), 100, setBacks, strict)
 		require.LessOrEqual(t, log.most(limit.Period()), limit.Count())
 	})
 }

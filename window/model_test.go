@@ -4,13 +4,12 @@ package window_test
 import (
 	"flag"
 	"math"
-	"math/bits"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/window"
 )
 
@@ -21,38 +20,6 @@ func TestMain(m *testing.M) {
 	}
 	m.Run()
 }
-
-var seedFlag = flag.Uint64("seed", 0, "repeat the random runs that reported this seed (0: a new one)")
-
-// draw picks a number from lo to hi, both included. The same traffic is drawn from
-// rapid, which shrinks a failure, and from a seed, which is fast enough for millions.
-type draw func(what string, lo, hi int64) int64
-
-func drawFromRapid(t *rapid.T) draw {
-	return func(what string, lo, hi int64) int64 {
-		return rapid.Int64Range(lo, hi).Draw(t, what)
-	}
-}
-
-func drawFromSeed(t *testing.T) draw {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("repeat with -seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	return func(_ string, lo, hi int64) int64 {
-		return lo + int64(r.Uint64N(uint64(hi)-uint64(lo)+1))
-	}
-}
-
-// ofAnyMagnitude picks from lo to hi such that small and large numbers are as likely.
-func (d draw) ofAnyMagnitude(what string, lo, hi int64) int64 {
-	length := d(what+": bits", 0, int64(bits.Len64(uint64(hi-lo))))
-	return lo + min(d(what, 0, int64(1)<<length-1), hi-lo)
-}
-
-func (d draw) oneIn(what string, n int64) bool { return d(what, 1, n) == 1 }
 
 // model is the naive window. It keeps one event for every charge, in order, and sums
 // them anew for every answer.
@@ -325,23 +292,23 @@ type traffic struct {
 	clockJumps  bool
 }
 
-func drawPair(t require.TestingT, pick draw, exactOnly bool) (*pair, traffic) {
-	period := pick.ofAnyMagnitude("period", 1, math.MaxInt64)
-	if pick.oneIn("usual period", 2) {
+func drawPair(t require.TestingT, pick chance.Draw, exactOnly bool) (*pair, traffic) {
+	period := pick.OfAnyMagnitude("period", 1, math.MaxInt64)
+	if pick.OneIn("usual period", 2) {
 		period = []int64{127, 128, 4096, second, minute, 60 * minute, 24 * 60 * minute}[pick("period", 0, 6)]
 	}
 	perPeriod := []int64{2, 20, 50, 70, 130, 500, 2000}[pick("steps per period", 0, 6)]
 	tr := traffic{
 		gap:         max(2*(period/perPeriod), 1),
-		maxCount:    pick.ofAnyMagnitude("count", 1, math.MaxInt64),
-		maxQuantity: pick.ofAnyMagnitude("quantity", 1, math.MaxInt64),
-		clockJumps:  pick.oneIn("clock jumps", 2),
+		maxCount:    pick.OfAnyMagnitude("count", 1, math.MaxInt64),
+		maxQuantity: pick.OfAnyMagnitude("quantity", 1, math.MaxInt64),
+		clockJumps:  pick.OneIn("clock jumps", 2),
 	}
-	if !pick.oneIn("unusual quantities", 4) {
-		tr.maxQuantity = pick.ofAnyMagnitude("usual quantity", 1, math.MaxInt64/4000)
+	if !pick.OneIn("unusual quantities", 4) {
+		tr.maxQuantity = pick.OfAnyMagnitude("usual quantity", 1, math.MaxInt64/4000)
 		tr.maxCount = tr.maxQuantity * pick("quantities in count", 1, 2*perPeriod)
 	}
-	p := &pair{t: t, now: pick.ofAnyMagnitude("now", 0, 1<<62)}
+	p := &pair{t: t, now: pick.OfAnyMagnitude("now", 0, 1<<62)}
 	p.setCount(tr.maxCount, period)
 	if !exactOnly {
 		p.model.lag = period / 64
@@ -354,7 +321,7 @@ func (p *pair) setCount(count, period int64) {
 	p.model.count, p.model.period = count, period
 }
 
-func (p *pair) moveClock(pick draw, tr traffic) {
+func (p *pair) moveClock(pick chance.Draw, tr traffic) {
 	step := pick("step", 0, tr.gap)
 	switch kind := pick("clock", 0, 1023); {
 	case kind < 100:
@@ -362,9 +329,9 @@ func (p *pair) moveClock(pick draw, tr traffic) {
 	case kind < 105:
 		step = pick("pause", 0, p.limit.Period())
 	case kind < 107:
-		step = pick.ofAnyMagnitude("long pause", 0, math.MaxInt64)
+		step = pick.OfAnyMagnitude("long pause", 0, math.MaxInt64)
 	case kind < 109 && tr.clockJumps:
-		step = -pick.ofAnyMagnitude("set back", 0, p.now)
+		step = -pick.OfAnyMagnitude("set back", 0, p.now)
 	case kind < 114 && tr.clockJumps:
 		step = -min(pick("set back within a period", 0, p.limit.Period()), p.now)
 	case kind < 119 && tr.clockJumps:
@@ -377,9 +344,9 @@ func (p *pair) moveClock(pick draw, tr traffic) {
 }
 
 // run makes steps random steps and compares after each.
-func run(t require.TestingT, pick draw, steps int, exactOnly bool) {
+func run(t require.TestingT, pick chance.Draw, steps int, exactOnly bool) {
 	p, tr := drawPair(t, pick, exactOnly)
-	strict := pick.oneIn("strict", 4)
+	strict := pick.OneIn("strict", 4)
 	for range steps {
 		p.moveClock(pick, tr)
 		if exactOnly {
@@ -402,7 +369,7 @@ func run(t require.TestingT, pick draw, steps int, exactOnly bool) {
 		case op < 26:
 			p.chargeAndRefund(quantity)
 		case op < 27:
-			p.setCount(tr.maxCount-pick.ofAnyMagnitude("count lowered by", 0, tr.maxCount-1), p.limit.Period())
+			p.setCount(tr.maxCount-pick.OfAnyMagnitude("count lowered by", 0, tr.maxCount-1), p.limit.Period())
 		case op < 28 && strict:
 			p.limit.ChargeDenied(&p.state, p.now, quantity)
 			p.model.chargeDenied(p.now, quantity)
@@ -436,23 +403,23 @@ func (p *pair) staysExact() bool {
 const millionSteps = 1_000_000
 
 func TestUpToSixtyFourChargesItEqualsTheModel(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	for range millionSteps / 1000 {
 		run(t, pick, 1000, true)
 	}
 }
 
 func TestItNeverLagsTheModelByMoreThanASlot(t *testing.T) {
-	pick := drawFromSeed(t)
+	pick := chance.FromSeed(t)
 	for range millionSteps / 1000 {
 		run(t, pick, 1000, false)
 	}
 }
 
 func TestUpToSixtyFourChargesItEqualsTheModelShrinkable(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { run(t, drawFromRapid(t), 100, true) })
+	rapid.Check(t, func(t *rapid.T) { run(t, chance.FromRapid(t), 100, true) })
 }
 
 func TestItNeverLagsTheModelByMoreThanASlotShrinkable(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { run(t, drawFromRapid(t), 150, false) })
+	rapid.Check(t, func(t *rapid.T) { run(t, chance.FromRapid(t), 150, false) })
 }

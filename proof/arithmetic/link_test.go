@@ -13,6 +13,7 @@ import (
 	"redis-throttle/gcra"
 	"redis-throttle/proof/smt"
 	"redis-throttle/stack"
+	"redis-throttle/tests/chance"
 )
 
 // The formulas are what package gcra computes: both are evaluated on the same values, random ones of all sizes
@@ -43,9 +44,7 @@ func (v *values) upTo(most int64, near ...int64) int64 {
 }
 
 func compare(t *testing.T, terms []*smt.Term, draw func(*values) []int64) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	v := &values{rand.New(rand.NewPCG(seed, 1)), smt.Values{}}
+	v := &values{chance.New(t), smt.Values{}}
 	program := smt.Compile(terms...)
 	n := 100_000
 	if testing.Short() {

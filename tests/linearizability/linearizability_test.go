@@ -15,16 +15,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
 
-var (
-	seedFlag  = flag.Uint64("seed", 0, "the seed of what is called and what goes wrong (0: a new one)")
-	callsFlag = flag.Int("calls", 200, "how many calls each of the eight clients makes")
-)
+var callsFlag = flag.Int("calls", 200, "how many calls each of the eight clients makes")
 
 // scene is a clock, a random source and a load on the servers that a test starts.
 type scene struct {
@@ -36,18 +34,13 @@ type scene struct {
 }
 
 func newScene(t *testing.T) *scene {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("to repeat the calls: go test ./tests/linearizability -run '^%s$' -seed %d", t.Name(), seed)
-	s := &scene{T: t, r: rand.New(rand.NewPCG(seed, 0))}
+	s := &scene{T: t, r: chance.New(t)}
 	begin := time.Now().UnixMicro() * 1000
 	s.clock = clock.New(t, begin)
-	r := rand.New(rand.NewPCG(seed, 1<<32))
+	r := rand.New(rand.NewPCG(s.r.Uint64(), 0))
 	s.ticks = tick(s.clock, begin, func() time.Duration { return time.Duration(r.IntN(2000)) * time.Microsecond })
 	t.Cleanup(s.ticks.end)
-	s.load = &load{t: t, seed: seed, subjects: subjects(s.r), clients: 8, calls: *callsFlag}
+	s.load = &load{t: t, seed: s.r.Uint64(), subjects: subjects(s.r), clients: 8, calls: *callsFlag}
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/hosts"
 )
 
@@ -25,17 +26,13 @@ var (
 // clients call. The history of each round has to be linearizable; then all servers recover, replicas hold what their masters do,
 // and nobody is left waiting. A seed repeats the calls and the faults:
 //
-//	go test ./tests/linearizability -run '^TestOrdeal$' -v -ordeal 10m -seed 42
+//	SEED=42 go test ./tests/linearizability -run '^TestOrdeal$' -v -ordeal 10m
 func TestOrdeal(t *testing.T) {
 	t.Parallel()
 	if !hosts.Inside(t) {
 		return
 	}
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("to repeat it: make ordeal SEED=%d ORDEAL=%s", seed, *ordealFlag)
+	seed := chance.Seed(t)
 	setups := []setup{withReplicas, inCluster}
 	servers := 0
 	for _, s := range setups {

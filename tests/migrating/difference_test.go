@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
@@ -27,12 +27,11 @@ import (
 // the test sets. Every reply has to be what is known of the module that gave it, to the nanosecond, and every
 // difference has to be of a known class.
 //
-// MIGRATING_CALLS is how many calls to make, MIGRATING_SEED repeats a run.
+// MIGRATING_CALLS is how many calls to make.
 func TestEveryDifferenceInTheRepliesIsKnown(t *testing.T) {
 	cell := begin(t)
-	calls, seed := int(fromEnv(t, "MIGRATING_CALLS", 100_000)), fromEnv(t, "MIGRATING_SEED", rand.Uint64())
-	t.Logf("MIGRATING_SEED=%d", seed)
-	r := newComparison(t, cell, seed)
+	calls := chance.Calls(t, "MIGRATING_CALLS", 100_000)
+	r := newComparison(t, cell)
 	for r.made < calls {
 		r.season()
 	}
@@ -50,9 +49,8 @@ func TestEveryDifferenceInTheRepliesIsKnown(t *testing.T) {
 // callers have. Hardly a reply differs.
 func TestUsualLimitsDecideAlike(t *testing.T) {
 	cell := begin(t)
-	calls, seed := int(fromEnv(t, "MIGRATING_CALLS", 20_000)), fromEnv(t, "MIGRATING_SEED", rand.Uint64())
-	t.Logf("MIGRATING_SEED=%d", seed)
-	r := newComparison(t, cell, seed)
+	calls := chance.Calls(t, "MIGRATING_CALLS", 20_000)
+	r := newComparison(t, cell)
 	r.usual = true
 	all, equal := rules{}, 0
 	for _, rung := range ladder {
@@ -140,9 +138,9 @@ type comparison struct {
 	examples          map[string][]string
 }
 
-func newComparison(t *testing.T, cell server.Option, seed uint64) *comparison {
+func newComparison(t *testing.T, cell server.Option) *comparison {
 	t.Helper()
-	r := &comparison{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, tick: 1,
+	r := &comparison{Rand: chance.New(t), t: t, tick: 1,
 		counts: map[string]int{}, decisions: map[string]int{}, examples: map[string][]string{}}
 	r.now = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	r.clock = clock.New(t, r.now)
@@ -448,18 +446,6 @@ func (r *comparison) table() string {
 		fmt.Fprintf(&b, "\n%s\n  %s\n", class, strings.Join(r.examples[class], "\n  "))
 	}
 	return b.String()
-}
-
-// fromEnv is a number from the environment.
-func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	value, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, name)
-	return value
 }
 
 // A caller that asks every 10 us: redis-cell forgets a bucket up to a millisecond too early, and so lets

@@ -2,12 +2,12 @@ package migrating
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/chance"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -16,12 +16,11 @@ import (
 // own state. Each reply is what is known of the module that gave it, at an instant between two readings of the clock. How
 // many replies are equal is printed: the two are asked one after the other, so fast limits have moved on in between.
 //
-// MIGRATING_LIVE_CALLS is how many calls to make, MIGRATING_SEED repeats their choice.
+// MIGRATING_LIVE_CALLS is how many calls to make.
 func TestBothModulesAnswerByTheirRulesOnALiveClock(t *testing.T) {
 	cell := begin(t)
-	calls, seed := int(fromEnv(t, "MIGRATING_LIVE_CALLS", 20_000)), fromEnv(t, "MIGRATING_SEED", rand.Uint64())
-	t.Logf("MIGRATING_SEED=%d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	calls := chance.Calls(t, "MIGRATING_LIVE_CALLS", 20_000)
+	r := chance.New(t)
 	theirs, our := server.Start(t, cell), server.Start(t)
 	a, b := theirs.Raw(), our.Raw()
 	all := rules{}
