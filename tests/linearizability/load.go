@@ -1,15 +1,12 @@
 package linearizability
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -265,144 +262,6 @@ func (l *load) isOver() bool {
 	}
 }
 
-type client struct {
-	*load
-	id int
-	r  *rand.Rand
-	// luck decides how long to wait and whom to ask. How often it is asked depends on time; r does not, so a seed repeats
-	// the calls.
-	luck *rand.Rand
-	conn *resp.Conn
-	at   string
-}
-
-func (c *client) hangUp() {
-	if c.conn != nil {
-		_ = c.conn.Close()
-		c.conn = nil
-	}
-}
-
-// dial connects to where calls go now, as soon as somebody is there.
-func (c *client) dial(addr string) bool {
-	if c.conn != nil && c.at == addr {
-		return true
-	}
-	c.hangUp()
-	conn, err := resp.DialWithin(addr, c.network.patience(nil, c.luck))
-	if err != nil {
-		time.Sleep(time.Millisecond) // a pause between attempts, which nothing depends on
-		return false
-	}
-	c.conn, c.at = conn, addr
-	return true
-}
-
-// call makes a call up and repeats it until it has happened, or may have.
-func (c *client) call() {
-	o := c.subjects[c.r.IntN(len(c.subjects))].operation(c.r)
-	if o.done != nil {
-		defer o.done()
-	}
-	_, aboutLeases := o.of.(*leased)
-	// A CL.WAIT would give its slot back; and of calls about leases the checker would try all ways of ending.
-	crash := c.crashes > 0 && c.r.IntN(c.crashes) == 0 && o.words[0] != "CL.WAIT" && !aboutLeases
-	about, asking, to, sure := o.of.name(), false, "", false
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if to == "" {
-			to, sure = c.network.entry(c.id, c.luck, about)
-		}
-		if !c.dial(to) {
-			c.network.learn(c.id, about, "")
-			to, asking = "", false
-			continue
-		}
-		out := &outcome{node: c.network.node(to)}
-		began := c.history.now()
-		if crash && sure {
-			_ = c.conn.Send(o.words...)
-			_ = c.conn.Flush()
-			c.hangUp()
-			out.unknown = true
-			c.history.noteUntil(c.id, o, began, never, out)
-			return
-		}
-		v, err := c.ask(o, asking)
-		if err != nil {
-			c.network.learn(c.id, about, "")
-			out.unknown = true
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				c.giveUp(o, began, out)
-				return
-			}
-			c.hangUp() // whoever had the connection is no more
-			c.history.note(c.id, o, began, out)
-			return
-		}
-		if !v.IsError() {
-			reply, err := o.integers(v)
-			if err != nil {
-				c.t.Errorf("%q: %v", o.words, v)
-				return
-			}
-			c.network.learn(c.id, about, to)
-			out.reply = asWaited(o.words, reply)
-			c.history.note(c.id, o, began, out)
-			return
-		}
-		words := strings.Fields(v.Text)
-		if o.exit != nil && slices.Contains([]string{"UNBLOCKED", "TRYAGAIN", "OOM", "MISCONF"}, words[0]) { // it was in line, and left it
-			out.refused = true
-			c.history.note(c.id, o, began, out)
-			o = o.again()
-		}
-		c.network.learn(c.id, about, "")
-		to, asking, sure = "", false, false
-		switch words[0] {
-		case "MOVED", "ASK":
-			to, asking = words[2], words[0] == "ASK"
-		case "READONLY", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN": // refused: try again
-			time.Sleep(time.Millisecond) // a pause between attempts, which nothing depends on
-		case "UNBLOCKED":
-			if o.exit != nil {
-				continue
-			}
-			out.unknown = true
-			c.history.note(c.id, o, began, out)
-			return
-		default:
-			if !c.network.refuses(words[0]) {
-				c.t.Errorf("%q: %v", o.words, v)
-				return
-			}
-			time.Sleep(time.Millisecond) // a pause between attempts, which nothing depends on
-		}
-	}
-	c.t.Errorf("%q: nobody answers", o.words)
-}
-
-// giveUp ends a call that nobody answers. After the reset it is not sent again. If it has reached the server, the server
-// handles it before it answers a connection that is made later.
-func (c *client) giveUp(o *operation, began int64, out *outcome) {
-	_ = c.conn.Reset()
-	c.conn = nil
-	at := c.at
-	c.given.Go(func() {
-		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-			conn, err := resp.DialWithin(at, time.Second)
-			if err == nil {
-				_, err = conn.Do("PING")
-				_ = conn.Close()
-			}
-			if err == nil || errors.Is(err, syscall.ECONNREFUSED) { // it does not run
-				c.history.note(c.id, o, began, out)
-				return
-			}
-		}
-		c.history.noteUntil(c.id, o, began, never, out)
-	})
-}
-
 // integers are those of a reply.
 func (o *operation) integers(v resp.Value) ([]int64, error) {
 	switch {
@@ -412,16 +271,4 @@ func (o *operation) integers(v resp.Value) ([]int64, error) {
 		return []int64{v.Int}, nil
 	}
 	return v.Ints()
-}
-
-func (c *client) ask(o *operation, asking bool) (resp.Value, error) {
-	if asking {
-		if _, err := c.conn.DoWithin(c.network.patience(nil, c.luck), "ASKING"); err != nil {
-			return resp.Value{}, err
-		}
-	}
-	if c.send != nil {
-		return c.send(c.conn, o.words)
-	}
-	return c.conn.DoWithin(c.network.patience(o, c.luck), o.words...)
 }

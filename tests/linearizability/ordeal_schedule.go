@@ -97,64 +97,84 @@ var (
 
 // plan is that of a round. The same seed always gives the same one.
 func (s setup) plan(seed uint64, round int) plan {
-	r := rand.New(rand.NewPCG(seed, uint64(round)<<8|uint64(len(s.name))))
-	servers := s.servers()
-	p := plan{ahead: make([]time.Duration, servers)}
-	millis := func(least, most int) time.Duration {
-		return time.Duration(least+r.IntN(most-least+1)) * time.Millisecond
-	}
-	draw := func(from []kind) fault {
-		f := fault{kind: from[r.IntN(len(from))], shard: r.IntN(s.shards), place: r.IntN(1 + s.replicas), lasts: millis(20, 400)}
-		if r.IntN(5) == 0 {
-			f.lasts *= 4
-		}
-		f.other = (f.shard*(1+s.replicas) + f.place + 1 + r.IntN(servers-1)) % servers
-		return f
-	}
-	at := millis(50, 200)
-	for range 1 + r.IntN(3) {
-		f := draw(s.inTurn)
-		f.at = at
-		switch f.kind {
-		case failover: // to a replica
-			f.place, f.lasts = 1+r.IntN(s.replicas), 0
-		case slotMove:
-			f.place, f.lasts, f.other = 0, 0, (f.shard+1+r.IntN(s.shards-1))%s.shards
-		}
-		at += f.lasts + millis(50, 250)
+	d := drawer{s, rand.New(rand.NewPCG(seed, uint64(round)<<8|uint64(len(s.name))))}
+	p := plan{ahead: make([]time.Duration, s.servers())}
+	end := d.millis(50, 200)
+	for range 1 + d.IntN(3) {
+		f := d.inTurn(end)
+		end += f.lasts + d.millis(50, 250)
 		p.inTurn = append(p.inTurn, f)
 	}
 	moves := slices.ContainsFunc(p.inTurn, func(f fault) bool { return f.kind == s.oneClock })
-	if !moves && r.IntN(2) == 0 {
-		f := draw(s.last)
-		f.at, f.place, f.lasts = at, 1+r.IntN(s.replicas), millis(20, 300)
-		p.inTurn = append(p.inTurn, f)
+	if !moves && d.IntN(2) == 0 {
+		p.inTurn = append(p.inTurn, d.last(end))
 	}
-	for range 1 + r.IntN(3) {
-		f := draw(s.besides)
-		f.at = millis(0, 1500)
-		switch f.kind {
-		case clockStep:
-			f.lasts, f.size = 0, s.offset(r)
-			if moves {
-				continue
-			}
-		case slowDisk:
-			f.size = time.Duration(1+r.IntN(10)) * time.Millisecond
-		case outOfMemory:
-			f.place = 0
-		case snapshot, rewrite:
-			f.lasts = 0
+	for range 1 + d.IntN(3) {
+		if f := d.besides(); f.kind != clockStep || !moves {
+			p.besides = append(p.besides, f)
 		}
-		p.besides = append(p.besides, f)
 	}
 	slices.SortStableFunc(p.besides, func(a, b fault) int { return int(a.at - b.at) })
 	for i := range p.ahead {
-		if !moves && r.IntN(2) == 0 {
-			p.ahead[i] = s.offset(r)
+		if !moves && d.IntN(2) == 0 {
+			p.ahead[i] = s.offset(d.Rand)
 		}
 	}
 	return p
+}
+
+// drawer draws the faults of a round.
+type drawer struct {
+	setup
+	*rand.Rand
+}
+
+func (d drawer) millis(least, most int) time.Duration {
+	return time.Duration(least+d.IntN(most-least+1)) * time.Millisecond
+}
+
+// fault is one of these, of any server and some length.
+func (d drawer) fault(from []kind) fault {
+	f := fault{kind: from[d.IntN(len(from))], shard: d.IntN(d.shards), place: d.IntN(1 + d.replicas), lasts: d.millis(20, 400)}
+	if d.IntN(5) == 0 {
+		f.lasts *= 4
+	}
+	f.other = (f.shard*(1+d.replicas) + f.place + 1 + d.IntN(d.servers()-1)) % d.servers()
+	return f
+}
+
+func (d drawer) inTurn(at time.Duration) fault {
+	f := d.fault(d.setup.inTurn)
+	f.at = at
+	switch f.kind {
+	case failover: // to a replica
+		f.place, f.lasts = 1+d.IntN(d.replicas), 0
+	case slotMove:
+		f.place, f.lasts, f.other = 0, 0, (f.shard+1+d.IntN(d.shards-1))%d.shards
+	}
+	return f
+}
+
+func (d drawer) last(at time.Duration) fault {
+	f := d.fault(d.setup.last)
+	f.at, f.place, f.lasts = at, 1+d.IntN(d.replicas), d.millis(20, 300)
+	return f
+}
+
+func (d drawer) besides() fault {
+	f := d.fault(d.setup.besides)
+	f.at = d.millis(0, 1500)
+	switch f.kind {
+	case clockStep:
+		f.lasts, f.size = 0, d.offset(d.Rand)
+	case slowDisk:
+		f.size = time.Duration(1+d.IntN(10)) * time.Millisecond
+	case outOfMemory:
+		f.place = 0
+	case snapshot, rewrite:
+		f.lasts = 0
+	}
+	return f
 }
 
 // offset is how far clocks differ: mostly by some milliseconds. It is whole microseconds, as some servers tell a module no
