@@ -93,8 +93,8 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
 // A short string of the server's lies in one piece with its object, and the first command of a
 // module that reads it has it created again as one that does not. A copy of one that does not is as
 // it has to be from the start, so for each length there is one to copy. Nobody but this function
-// ever sees it.
-enum { SHORT_UP_TO = 64 };
+// ever sees it. Valkey 9.1 has objects of up to 128 bytes in one piece, Redis and earlier Valkeys of 64.
+enum { SHORT_UP_TO = 128 };
 
 static RedisModuleString *newValue(const throttleView *value) {
   static RedisModuleString *patterns[SHORT_UP_TO + 1];

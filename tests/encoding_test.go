@@ -36,6 +36,26 @@ func TestTheFirstReaderOfAKeyFindsItAsItIs(t *testing.T) {
 	}
 }
 
+// Of every length that a value may have, in the test build, where a value can be any text.
+func TestTheFirstReaderFindsValuesOfEveryLengthAsTheyAre(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("keys behind a number are declared since Redis 7.0")
+	}
+	c := s.Raw()
+	for length := 1; length <= 300; length++ {
+		for range 2 {
+			do(t, c, "DEL k")
+			do(t, c, "CL.PROBE 1 k %s", strings.Repeat("x", length))
+			encoding, size := do(t, c, "OBJECT ENCODING k").Text, do(t, c, "MEMORY USAGE k").Int
+			do(t, c, "CL.PEEK k RATE 1/h") // refuses it, having read it
+			assert.Equal(t, encoding, do(t, c, "OBJECT ENCODING k").Text, "%d bytes", length)
+			assert.Equal(t, size, do(t, c, "MEMORY USAGE k").Int, "%d bytes", length)
+		}
+	}
+}
+
 func words(line string) (all []any) {
 	for _, word := range strings.Fields(line) {
 		all = append(all, word)
