@@ -1,6 +1,8 @@
 package tests
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,6 +48,70 @@ func TestNothingIsReadThatWasNotWritten(t *testing.T) {
 	s.MustDo("MODULE", "UNLOAD", "throttle")
 	s.MustDo("MODULE", "LOADEX", path, "ARGS", "top", "100")
 	top("MODULE LOADEX ... ARGS")
+}
+
+// A value up to 512 bytes is given room to grow, as the server does it. A longer one takes no more memory than it needs.
+func TestAValueThatGrowsTakesLittleMemory(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("keys behind a number are declared since Redis 7.0")
+	}
+	c := s.Raw()
+	memory := func(length int) int64 {
+		t.Helper()
+		require.False(t, do(t, c, "CL.PROBE 1 key %s", strings.Repeat("x", length)).IsError())
+		require.EqualValues(t, length, do(t, c, "STRLEN key").Int)
+		return do(t, c, "MEMORY USAGE key").Int
+	}
+	moves, used := 0, memory(100)
+	for length := 101; length <= 512; length++ {
+		now := memory(length)
+		assert.GreaterOrEqual(t, now, used, "%d bytes", length)
+		if now != used {
+			moves++
+		}
+		used = now
+	}
+	assert.LessOrEqual(t, moves, 4, "each time it is moved, it is given twice the room")
+	steps := [][]int{{512, 513, 514, 515}, {400, 600}, {600, 2000, 700, 4000, 513}}
+	for length := 513; length <= 1100; length++ {
+		steps = append(steps, []int{512, length})
+	}
+	for _, lengths := range steps {
+		do(t, c, "DEL key")
+		memory(1)
+		for _, length := range lengths {
+			used = memory(length)
+			if length > 512 {
+				assert.LessOrEqual(t, used, int64(length*5/4+200), "%d bytes, of %v", length, lengths)
+			}
+		}
+	}
+}
+
+// The memory of a short value is that of an earlier one of the same length.
+func TestNewKeysHaveTheirOwnValues(t *testing.T) {
+	t.Parallel()
+	s, replica := startCarrying(t)
+	c := s.Raw()
+	var keys []string
+	for length := range 130 {
+		if length == 0 {
+			continue
+		}
+		for _, letter := range []string{"a", "b", "c"} {
+			key := fmt.Sprint(letter, length)
+			do(t, c, "CL.PROBE 1 %s %s", key, strings.Repeat(letter, length))
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range keys {
+		length, err := strconv.Atoi(key[1:])
+		require.NoError(t, err)
+		assert.Equal(t, strings.Repeat(key[:1], length), do(t, c, "GET %s", key).Text)
+	}
+	requireReplica(t, s, replica, keys...)
 }
 
 // A key is new once, however its value grows and shrinks.
