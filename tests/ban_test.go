@@ -36,6 +36,26 @@ func TestABanForgetsNoLimit(t *testing.T) {
 	}
 }
 
+// A key lives as long as its ban, also where its limits are forgotten before.
+func TestAKeyLivesAsLongAsItsBan(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	c := s.Raw()
+	const hour = 3_600_000
+	for i, calls := range [][]string{
+		{"CL.BAN %s 1h"},
+		{"CL.LIMIT %s RATE 1/1m", "CL.BAN %s 1h"},
+		{"CL.LIMIT %s RATE 1/1m WINDOW 2/1m", "CL.LIMIT %s RATE 1/1m WINDOW 2/1m BAN 1h"},
+		{"CL.BAN %s 1m", "CL.BAN %s 1h"},
+	} {
+		key := fmt.Sprint("key", i)
+		for _, call := range calls {
+			require.False(t, do(t, c, call, key).IsError(), call)
+		}
+		assert.InDelta(t, hour, do(t, c, "PTTL %s", key).Int, 60_000, calls)
+	}
+}
+
 // A ban is replicated like any other state: a replica without the module has the same bytes and
 // the same expiry, and while the key is banned nothing is written at all.
 func TestBansAreReplicatedAndThenWriteNothing(t *testing.T) {

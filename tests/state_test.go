@@ -133,6 +133,45 @@ func TestWatchFailsOnAnAllowedCallOnly(t *testing.T) {
 	}
 }
 
+// Of every kind of call: those that change the state of a key, delete it, or change who holds a lease.
+func TestWatchFailsOnEveryCallThatChangesItsKey(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	watcher, caller := s.Raw(), s.Raw()
+	for _, tc := range []struct {
+		before, call string
+		touched      bool
+	}{
+		{"", "CL.LIMIT key RATE 2/1h", true},
+		{"", "CL.PEEK key RATE 2/1h", false},
+		{"CL.LIMIT key FIXED 9/365d COST 2", "CL.REFUND key FIXED 9/365d", true},
+		{"CL.LIMIT key RATE 2/1h", "CL.REFUND key RATE 2/1h", true}, // deletes the key
+		{"", "CL.REFUND key RATE 2/1h", false},
+		{"", "CL.BAN key 1h", true},
+		{"CL.LIMIT key RATE 2/1h", "CL.BAN key 1h", true},
+		{"CL.BAN key 1h", "CL.BAN key 0", true}, // deletes the key
+		{"", "CL.BAN key 0", false},
+		{"", "CL.LEASE key SLOTS 1 TTL 1h ID a", true},
+		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.LEASE key SLOTS 1 TTL 1h ID b", false},
+		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.LEASE key SLOTS 1 TTL 1h ID a", true},
+		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.RENEW key ID a TTL 2h", true},
+		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.RENEW key ID b TTL 2h", false},
+		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.RELEASE key ID a", true}, // deletes the key
+		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.RELEASE key ID b", false},
+		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.LEASES key", false},
+	} {
+		do(t, caller, "DEL key")
+		if tc.before != "" {
+			require.False(t, do(t, caller, "%s", tc.before).IsError(), tc.before)
+		}
+		do(t, watcher, "WATCH key")
+		require.False(t, do(t, caller, "%s", tc.call).IsError(), tc.call)
+		do(t, watcher, "MULTI")
+		do(t, watcher, "PING")
+		assert.Equal(t, tc.touched, do(t, watcher, "EXEC").IsNull, "%s after %q", tc.call, tc.before)
+	}
+}
+
 // A cache in the client holds the key; the server tells it when it no longer does.
 func TestClientSideCacheIsInvalidatedByAnAllowedCallOnly(t *testing.T) {
 	t.Parallel()
