@@ -114,6 +114,24 @@ func TestKeysOfACallAreAddedUndisturbed(t *testing.T) {
 	}
 }
 
+// While a key is added, calls on a key of the same name in another database are none of its business.
+func TestTheKeyThatIsAddedIsThatOfItsDatabase(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	c := s.Raw()
+	for _, call := range []string{"CL.THROTTLE k 9 1 1d", "CL.LEASE k SLOTS 9 TTL 1h ID a"} {
+		do(t, c, "FLUSHALL")
+		neighbour.Do(t, s, "EVAL redis.call('SELECT','1');return(redis.call('CL.THROTTLE','k','99','1','1d')) 0")
+		require.False(t, do(t, c, "%s", call).IsError(), call)
+		times := neighbour.Seen(t, s)
+		assert.Positive(t, times)
+		neighbour.Do(t, s, "")
+		do(t, c, "SELECT 1")
+		assert.Equal(t, 100-times, do(t, c, "CL.THROTTLE k 99 1 1d 0").Elems[2].Int, "each call has taken its unit")
+		do(t, c, "SELECT 0")
+	}
+}
+
 // A sorted set is seen as far as a decision about members that lapse needs it, and changes
 // member by member; replicas without the module end with the same set and expiry.
 func TestACallCarriesASortedSet(t *testing.T) {

@@ -95,8 +95,7 @@ func TestServerFindsTheKeyOfEveryCommand(t *testing.T) {
 	assert.True(t, do(t, c, "COMMAND GETKEYS CL.TOP 10").IsError(), "CL.TOP has none")
 }
 
-// A cluster node serves the keys of its own slots and sends callers of others away. One
-// call has one key, so a stack never spans nodes.
+// A cluster node serves the keys of its own slots and sends callers of others away.
 func TestEveryCommandIsRoutedByItsKey(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.Cluster(), server.Config("cluster-require-full-coverage no"))
@@ -121,6 +120,17 @@ func TestEveryCommandIsRoutedByItsKey(t *testing.T) {
 		assert.False(t, do(t, c, call, key).IsError(), call)
 		v := do(t, c, call, other)
 		assert.True(t, strings.HasPrefix(v.Text, "CLUSTERDOWN") || strings.HasPrefix(v.Text, "MOVED"), "%s answers %v", call, v)
+	}
+	// Calls on several keys are routed by all of them.
+	for keys, answers := range map[string]string{
+		"1 {mine}a": "", "2 {mine}a {mine}b": "", "8 {mine}a {mine}b {mine}c {mine}d {mine}e {mine}f {mine}g {mine}h": "",
+		"2 {other}a {other}b": "CLUSTERDOWN", "2 {mine}a {other}b": "CROSSSLOT", "3 {mine}a {mine}b {other}c": "CROSSSLOT",
+		"0 {mine}a": "ERR numkeys", "9 {mine}a": "ERR numkeys", "x {mine}a": "ERR numkeys", "5 {mine}a": "ERR numkeys",
+	} {
+		keys = strings.NewReplacer("mine", mine, "other", other).Replace(keys)
+		v := do(t, c, "CL.MLIMIT %s RATE 5/h", keys)
+		assert.Equal(t, answers != "", v.IsError(), "%s: %v", keys, v)
+		assert.True(t, strings.HasPrefix(v.Text, answers) || answers == "CLUSTERDOWN" && strings.HasPrefix(v.Text, "MOVED"), "%s: %v", keys, v)
 	}
 }
 

@@ -430,6 +430,36 @@ func TestMLimitIsRefusedOverMaxmemory(t *testing.T) {
 	assert.Contains(t, do(t, s.Raw(), "CL.MLIMIT 2 a b RATE 5/s").Text, "OOM")
 }
 
+// A number of keys that cannot be is an error that says so, whatever else there is.
+func TestMLimitChecksTheNumberOfItsKeys(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	c := s.Raw()
+	for call, says := range map[string]string{
+		"CL.MLIMIT 1 a RATE 1/s":                                "",
+		"CL.MLIMIT 2 a b RATE 1/s":                              "",
+		"CL.MLIMIT 8 a b c d e f g h RATE 1/s":                  "",
+		"CL.MLIMIT 9 a b c d e f g h i RATE 1/s":                "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT 9 a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT 99 " + strings.Repeat("a ", 99) + "RATE 1/s": "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT 0 a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT -1 a RATE 1/s":                               "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT x a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT 3 a b c":                                     "there must be a limit after the keys",
+		"CL.MLIMIT 4 a RATE 1/s":                                "numkeys is greater than the number of keys given",
+		"CL.MLIMIT 8 a b c d e RATE":                            "numkeys is greater than the number of keys given",
+	} {
+		errors := s.InfoInt("throttle", "throttle_errors_argument")
+		v := do(t, c, "%s", call)
+		assert.Equal(t, says != "", v.IsError(), "%s answers %v", call, v)
+		assert.Contains(t, v.Text, says, call)
+		if says != "" {
+			errors++
+		}
+		assert.Equal(t, errors, s.InfoInt("throttle", "throttle_errors_argument"), call)
+	}
+}
+
 // Callers that wait on a key see what other calls reserve on it together with others, and the other
 // way round: all of them are one queue.
 func TestMLimitReservesBehindCallersThatWait(t *testing.T) {
