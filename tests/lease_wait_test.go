@@ -162,6 +162,67 @@ func TestChangesByOthersWake(t *testing.T) {
 	}
 }
 
+// What changes nothing leaves those who wait alone. Before the first is decided again, the module asks the server whether it
+// would take a write, by a command that the server counts.
+func TestCallsThatChangeNothingWakeNobody(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("an older server cannot be asked")
+	}
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
+	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
+	decided := func() string {
+		return strings.Split(strings.TrimPrefix(server.ParseInfo(do(t, c, "INFO commandstats").Text)["cmdstat_zadd"], "calls="), ",")[0]
+	}
+	before := decided()
+	for range 10 {
+		for _, call := range []string{
+			"CL.LEASES k", "CL.RENEW k ID nobody TTL 1h", "CL.RELEASE k ID nobody", "CL.LEASE k SLOTS 1 TTL 1h ID late", "CL.RENEW k ID a",
+			"CL.LEASES other", "CL.LIMIT other RATE 1/1d", "CL.TOP",
+		} {
+			do(t, c, "%s", call)
+		}
+		assert.Equal(t, before, decided())
+	}
+	do(t, c, "CL.RENEW k ID a TTL 2h")
+	require.Eventually(t, func() bool { return decided() != before }, 60*time.Second, time.Millisecond)
+	stillWaits(t, waiting)
+	do(t, c, "CL.RELEASE k ID a")
+	assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+}
+
+// While callers wait for a key, every command on it and on others answers as it does otherwise, and they are
+// let in as ever.
+func TestCommandsOnAKeyForWhichCallersWait(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	do(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID a")
+	do(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID b")
+	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")
+	for call, says := range map[string]string{
+		"CL.THROTTLE k 9 1 1h": "WRONGTYPE", "CL.LIMIT k RATE 5/s": "WRONGTYPE", "CL.PEEK k RATE 5/s": "WRONGTYPE", "CL.REFUND k RATE 5/s": "WRONGTYPE",
+		"CL.BAN k 1h": "WRONGTYPE", "CL.WAIT k RATE 5/s TIMEOUT 0": "WRONGTYPE", "CL.WAIT k WINDOW 5/s TIMEOUT 0": "WRONGTYPE",
+		"CL.MLIMIT 2 other k RATE 5/s": "WRONGTYPE", "CL.MLIMIT 2 k other RATE 5/s": "WRONGTYPE",
+		"CL.TOP": "CL.TOP is off", "CL.LEASE k SLOTS 0 TTL 1h ID x TIMEOUT x": "ERR ",
+		"CL.THROTTLE other1 9 1 1h": "", "CL.LIMIT other2 RATE 5/s": "", "CL.WAIT other3 WINDOW 5/s TIMEOUT 0": "", "CL.LEASES k": "",
+		"CL.LEASE other5 SLOTS 1 TTL 1h ID a TIMEOUT 0": "", "CL.RENEW k ID a TTL 1h": "", "CL.RELEASE k ID nobody": "",
+	} {
+		if strings.Contains(call, "MLIMIT") && !s.Program.AtLeast(7, 0) {
+			continue
+		}
+		v := do(t, c, "%s", call)
+		assert.Equal(t, says != "", v.IsError(), "%s answers %v", call, v)
+		assert.Contains(t, v.Text, says, call)
+	}
+	stillWaits(t, waiting)
+	assert.EqualValues(t, 1, do(t, c, "CL.LEASES k").Elems[3].Int)
+	do(t, c, "CL.RELEASE k ID a")
+	assert.Equal(t, []int64{0, 2, 0}, func() []int64 { l := receiveLease(t, waiting); return []int64{l.Limited, l.Limit, l.Remaining} }())
+}
+
 // One who leaves, however it does, costs nobody anything.
 func TestWhoLeavesTheLineCostsNobodyAnything(t *testing.T) {
 	t.Parallel()

@@ -119,6 +119,22 @@ func TestCopiesWithoutTheModuleAreEqual(t *testing.T) {
 	assert.Equal(t, longLived(want), longLived(contents(t, w.Server)))
 }
 
+// A replica that is to load its master's data without a file, and to keep its own meanwhile, does so with the module, too: a
+// server asks every module whether it can bear that.
+func TestAReplicaMayLoadBesideItsOldData(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t, server.Config("repl-diskless-sync yes"))
+	master.MustDo(rawCallOf("key", "15 1 1d 1")...)
+	replica := server.Start(t, server.ReplicaOf(master), server.Config("repl-diskless-load swapdb"))
+	if !replica.Program.AtLeast(7, 0) {
+		t.Skip("modules are asked since Redis 7.0")
+	}
+	require.Eventually(t, func() bool { return linkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
+	assert.Equal(t, master.MustDo("DUMP", "key").Text, replica.MustDo("DUMP", "key").Text)
+	assert.Empty(t, replica.LogLines("Skipping diskless-load"))
+	assert.NotEmpty(t, replica.LogLines("to parser"), "it loads what it receives")
+}
+
 // entry is a key's value and expiry.
 type entry struct {
 	Value    string
