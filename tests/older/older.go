@@ -1,0 +1,37 @@
+// Package older loads the module as an older server does: one that lacks some functions of the module API. It puts a library
+// in C between a real server and the module, while that is loaded.
+package older
+
+import (
+	_ "embed"
+	"strings"
+	"testing"
+
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/sharedlib"
+)
+
+//go:embed testdata/older.c
+var source []byte
+
+// Lines after the path of the library: the module, the functions that are missing, the module's load arguments.
+func words(module string, missing []string, args []string) []string {
+	return append([]string{module, strings.Join(missing, ",")}, args...)
+}
+
+// Lacking makes a server load a module without some functions.
+func Lacking(t testing.TB, module string, missing []string, args ...string) []server.Option {
+	t.Helper()
+	return []server.Option{server.Module(Library(t)), server.ModuleArgs(words(module, missing, args)...)}
+}
+
+// Library is the path of the library.
+func Library(t testing.TB) string {
+	t.Helper()
+	return sharedlib.Build(t, "older", source, "-ldl")
+}
+
+// Load is the command that makes a running server load a module without some functions.
+func Load(library, module string, missing ...string) []string {
+	return append([]string{"MODULE", "LOAD", library}, words(module, missing, nil)...)
+}

@@ -1,0 +1,44 @@
+// Loads a module as a server would that lacks some functions of the module API:
+//
+//   loadmodule older.so MODULE NAME[,NAME ...] [argument ...]
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Ctx Ctx;
+typedef struct String String;
+typedef int (*GetApi)(const char *name, void *function);
+
+static GetApi get;
+static const char *lacking;
+
+static int lacks(const char *name) {
+  const char *at = strstr(name, "_");
+  size_t length = at ? strlen(++at) : 0;
+  for (const char *word = lacking; at && word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
+    if (strncmp(word, at, length) == 0 && (word[length] == 0 || word[length] == ',')) return 1;
+  }
+  return 0;
+}
+
+static int getWhatIsThere(const char *name, void *function) { return lacks(name) ? 1 : get(name, function); }
+
+int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
+  GetApi *api = (GetApi *)ctx;
+  const char *(*text)(const String *, size_t *length) = NULL;
+  get = *api;
+  if (get("RedisModule_StringPtrLen", &text) != 0 || argc < 2) return 1;
+  void *library = dlopen(text(argv[0], NULL), RTLD_NOW | RTLD_LOCAL);
+  int (*load)(Ctx *, String **, int) = NULL;
+  if (library) *(void **)&load = dlsym(library, "RedisModule_OnLoad");
+  if (!load) {
+    fprintf(stderr, "older: %s\n", dlerror());
+    return 1;
+  }
+  lacking = text(argv[1], NULL);
+  *api = getWhatIsThere;
+  int result = load(ctx, argv + 2, argc - 2);
+  *api = get;
+  return result;
+}
