@@ -92,6 +92,26 @@ func TestAWindowThatIsRefundedWakes(t *testing.T) {
 	}
 }
 
+// One unit is enough for the first, also where the key stays and expires when it did before: the server does not tell the
+// module of that.
+func TestAUnitThatIsRefundedWakes(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	ask(t, c, "CL.LIMIT k FIXED 3/365d COST 3")
+	expiry := do(t, c, "PTTL k").Int
+	waiting := startWaiting(t, s, "CL.WAIT k FIXED 3/365d TIMEOUT 0")
+	awaitWaiting(t, c, 1)
+	stillWaits(t, waiting)
+	ask(t, c, "CL.REFUND k FIXED 3/365d")
+	v, err := waiting.ReceiveWithin(10 * time.Second) // the line is looked at every five minutes anyway
+	require.NoError(t, err)
+	a, err := standingIn(v)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{0, 1, 0}, []int64{a.Limited, a.Granted, a.Remaining})
+	assert.InDelta(t, expiry, do(t, c, "PTTL k").Int, 60_000)
+}
+
 func TestWaitingForAWindowTimesOut(t *testing.T) {
 	t.Parallel()
 	w := startWatched(t)
