@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,10 @@ func TestNewerFunctionsOfTheServerMayBeMissing(t *testing.T) {
 			assert.EqualValues(t, 1, ask(t, c, "CL.LIMIT denied RATE 1/h COST 2").Limited)
 			assert.Len(t, do(t, c, "CL.TOP").Elems, 1, "the load argument")
 			assert.Equal(t, `*["a" "b" "c"]`, do(t, c, "COMMAND GETKEYS CL.MLIMIT 3 a b c RATE 5/s").String())
+			if s.Program.AtLeast(7, 2) && !slices.Contains(missing, "SetCommandACLCategories") && !slices.Contains(missing, "GetCommand") &&
+				!slices.Contains(missing, "SetCommandInfo") {
+				assert.Subset(t, sortedTexts(s.MustDo("COMMAND", "INFO", "cl.throttle").Elems[0].Elems[6]), []string{"@fast", "@write"})
+			}
 			// The server does not know how many arguments there must be.
 			for _, call := range []string{"CL.THROTTLE", "CL.LIMIT", "CL.PEEK", "CL.LEASES", "CL.MLIMIT", "CL.MLIMIT 1", "CL.LIMIT key", "CL.LEASES k COUNT"} {
 				assert.True(t, do(t, c, "%s", call).IsError(), call)

@@ -42,6 +42,27 @@ func TestCategoryThrottleIsAllThatACallerNeeds(t *testing.T) {
 	}
 }
 
+// Also after the module was loaded anew: the server keeps the category, and says that it is there.
+func TestCategoryThrottleOutlastsTheModule(t *testing.T) {
+	t.Parallel()
+	s := startWithCategories(t)
+	if !s.Program.HasCategoriesOfModules() {
+		t.Skipf("%s has no ACL categories of modules", s.Program)
+	}
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	s.MustDo("MODULE", "UNLOAD", "throttle")
+	s.MustDo("MODULE", "LOAD", path)
+	assert.Contains(t, sortedTexts(s.MustDo("ACL", "CAT", "throttle")), "cl.throttle")
+	s.MustDo("ACL", "SETUSER", "u", "on", ">secret", "+@throttle", "~rl:*")
+	c := s.Raw()
+	do(t, c, "AUTH u secret")
+	for _, call := range callsOfAll {
+		v := do(t, c, call, "rl:"+strings.Fields(call)[0])
+		assert.False(t, v.IsError(), "%s answers %v", call, v)
+	}
+}
+
 func TestStandardCategories(t *testing.T) {
 	t.Parallel()
 	s := startWithCategories(t)
