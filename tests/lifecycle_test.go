@@ -16,6 +16,7 @@ import (
 
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/sharedlib"
 )
 
 func TestModuleListAndLogNameTheModule(t *testing.T) {
@@ -104,6 +105,38 @@ func TestSecondLoadIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, firstOf16, a)
 	assert.Len(t, throttleModules(s), 1)
+}
+
+// A module that has one of our commands, as redis-cell has.
+const otherThrottle = `
+static int run(void *ctx, void **argv, int argc) { return (void)ctx, (void)argv, argc < 0; }
+
+int RedisModule_OnLoad(void *ctx) {
+  int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx;
+  void (*setModuleAttribs)(void *, const char *, int, int);
+  int (*createCommand)(void *, const char *, int (*)(void *, void **, int), const char *, int, int, int);
+  if (get("RedisModule_SetModuleAttribs", &setModuleAttribs) || get("RedisModule_CreateCommand", &createCommand)) return 1;
+  setModuleAttribs(ctx, "other", 1, 1);
+  return createCommand(ctx, "cl.throttle", run, "", 0, 0, 0);
+}
+`
+
+// Beside a module that has a command of the same name, this one is not loaded, the log says why, and the other goes on.
+func TestACommandOfAnotherModuleIsNamed(t *testing.T) {
+	t.Parallel()
+	other := sharedlib.Build(t, "other", []byte(otherThrottle))
+	s := server.Start(t, server.WithoutModule(), server.Config("loadmodule "+other))
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	require.True(t, s.Do("MODULE", "LOAD", path).IsError())
+	assert.Len(t, s.LogLines("not loaded: another module has the command cl.throttle"), 1)
+	assert.Empty(t, throttleModules(s))
+	assert.Contains(t, s.Do("CL.LIMIT", "k", "RATE", "1/s").Text, "unknown command")
+	s.MustDo("MODULE", "UNLOAD", "other")
+	s.MustDo("MODULE", "LOAD", path)
+	a, err := answerIn(s.Do(rawCallOf("key", "15 30 60 1")...))
+	require.NoError(t, err)
+	assert.Equal(t, firstOf16, a)
 }
 
 func threadsOf(t *testing.T, s *server.Server) int {

@@ -53,7 +53,6 @@ func TestCategoryThrottleOutlastsTheModule(t *testing.T) {
 	require.NoError(t, err)
 	s.MustDo("MODULE", "UNLOAD", "throttle")
 	s.MustDo("MODULE", "LOAD", path)
-	assert.Contains(t, sortedTexts(s.MustDo("ACL", "CAT", "throttle")), "cl.throttle")
 	s.MustDo("ACL", "SETUSER", "u", "on", ">secret", "+@throttle", "~rl:*")
 	c := s.Raw()
 	do(t, c, "AUTH u secret")
