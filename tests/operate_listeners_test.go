@@ -136,3 +136,17 @@ func TestChangesAreCountedAlsoWhenNobodyListens(t *testing.T) {
 	require.False(t, v.IsError())
 	assert.EqualValues(t, 6+2+10, changes()-before)
 }
+
+// Where nobody listens, no effect is made, which takes a quarter of a call. It shows where the server has no command for the effect:
+// the change is counted all the same, as soon as the module has seen that nobody listens.
+func TestEffectsAreMadeForListenersOnly(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, soonAlone(), server.Config(`rename-command SET ""`))
+	c := s.Raw()
+	changes := func() int64 { return s.InfoInt("persistence", "rdb_changes_since_last_save") }
+	require.Eventually(t, func() bool {
+		before := changes()
+		ask(t, c, "CL.LIMIT key FIXED 1000000/365d")
+		return changes() == before+1
+	}, 60*time.Second, 5*time.Millisecond)
+}
