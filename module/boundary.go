@@ -153,7 +153,7 @@ func gatheredMembers(from *C.throttleMembers) {
 	members.Reset(int64(from.count), int64(from.lapsed), int(from.lowestCount), int(from.namedCount))
 	members.Next, members.Beyond, members.Unread = float64(from.next), from.isBeyond != 0, from.isUnread != 0
 	for i := range members.Lowest {
-		members.Lowest[i] = command.Member{Name: view(&from.lowest[i]), Score: float64(from.lowestScores[i])}
+		members.Lowest[i] = float64(from.lowestScores[i])
 	}
 	for i := range members.Named {
 		members.Named[i] = float64(from.scores[i])

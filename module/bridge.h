@@ -66,7 +66,6 @@ typedef struct {
   int32_t isUnread; // there is room in any case, so the score of the member that is named was not looked up
   double next;      // the lowest score above now; NaN when there is none
   double lowestScores[MAX_LOWEST];
-  throttleView lowest[MAX_LOWEST];
   RedisModuleString *lowestNames[MAX_LOWEST];
   RedisModuleString **names; // of the members that the call names
   double scores[MAX_ARGS];   // theirs; NaN of one that is not there

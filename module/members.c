@@ -69,10 +69,9 @@ static int64_t countUpTo(RedisModuleCtx *ctx, throttleKey *key, double nowMs) {
   return count;
 }
 
+// The score of a member that is not there stays NaN.
 static void gatherScores(throttleKey *key, throttleMembers *members) {
-  for (int i = 0; i < members->namedCount; i++) {
-    if (api.ZsetScore(key->handle, members->names[i], &members->scores[i]) != API_OK) members->scores[i] = NAN;
-  }
+  for (int i = 0; i < members->namedCount; i++) api.ZsetScore(key->handle, members->names[i], &members->scores[i]);
 }
 
 // Whether a score is above another. At both ends of a set the server tells at once.
@@ -93,8 +92,6 @@ static void gatherLowest(RedisModuleCtx *ctx, throttleKey *key, throttleMembers 
       int i = members->lowestCount++;
       members->lowestNames[i] = name;
       members->lowestScores[i] = score;
-      members->lowest[i].bytes = api.StringPtrLen(name, &members->lowest[i].length);
-      members->lowest[i].capacity = members->lowest[i].length;
       continue;
     }
     api.FreeString(NULL, name);
@@ -242,7 +239,7 @@ void throttleReplyLeases(throttleCall *call, RedisModuleCtx *ctx) {
   api.ReplyWithArray(ctx, POSTPONED_LENGTH);
   long count = 0;
   RedisModuleKey *handle = api.OpenKey(ctx, call->keys->name, OPEN_READ);
-  if (handle && api.KeyType(handle) == KEYTYPE_ZSET) {
+  if (handle) {
     api.ZsetFirstInScoreRange(handle, nowMs, INFINITY, 1, 0);
     for (; count < call->integers[2] && !api.ZsetRangeEndReached(handle); count++, api.ZsetRangeNext(handle)) {
       double score;

@@ -177,8 +177,8 @@ func (c *Call) leases() (l lease.Leases, ok bool) {
 	m := c.Members
 	l.Held = m.Count - m.Lapsed
 	ok = !m.Beyond && isInstant(m.Next, l.NowNs)
-	for i := range m.Lowest {
-		ok = ok && isInstant(m.Lowest[i].Score, l.NowNs)
+	for _, score := range m.Lowest {
+		ok = ok && isInstant(score, l.NowNs)
 	}
 	for _, score := range m.Named {
 		ok = ok && isInstant(score, l.NowNs)

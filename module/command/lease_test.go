@@ -32,12 +32,10 @@ func setOf(members ...any) leaseSet {
 	return s
 }
 
-func (s leaseSet) sorted() []Member {
-	var all []Member
-	for _, id := range slices.Sorted(maps.Keys(s.scores)) {
-		all = append(all, Member{Name: []byte(id), Score: s.scores[id]})
-	}
-	slices.SortStableFunc(all, func(a, b Member) int { return cmp.Compare(a.Score, b.Score) })
+// sorted is the ids by score.
+func (s leaseSet) sorted() []string {
+	all := slices.Sorted(maps.Keys(s.scores))
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(s.scores[a], s.scores[b]) })
 	return all
 }
 
@@ -56,7 +54,7 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 	}
 	all := s.sorted()
 	lapsed := 0
-	for lapsed < len(all) && all[lapsed].Score <= float64(c.NowNs/ms) {
+	for lapsed < len(all) && s.scores[all[lapsed]] <= float64(c.NowNs/ms) {
 		lapsed++
 	}
 	if c.Members == nil {
@@ -64,13 +62,15 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 	}
 	m := c.Members
 	m.Reset(int64(len(all)), int64(lapsed), min(lapsed, MaxLowest), named)
-	copy(m.Lowest, all)
+	for i := range m.Lowest {
+		m.Lowest[i] = s.scores[all[i]]
+	}
 	m.Next = math.NaN()
 	if lapsed < len(all) {
-		m.Next = all[lapsed].Score
+		m.Next = s.scores[all[lapsed]]
 	}
 	if len(all) > 0 {
-		m.Beyond = all[len(all)-1].Score > float64(c.NowNs/ms+FurthestMs)
+		m.Beyond = s.scores[all[len(all)-1]] > float64(c.NowNs/ms+FurthestMs)
 	}
 	m.Unread = c.Turn == Arriving && named == 1 && lapsed == 0 && len(all) > 0 && s.room(c, cmd) > m.Count+c.Ahead
 	for i := range m.Named {
@@ -121,8 +121,8 @@ func (s *leaseSet) apply(c *Call, cmd *Command) {
 	case Delete:
 		clear(s.scores)
 	case ChangeMembers:
-		for i := range m.RemoveLowest {
-			delete(s.scores, string(m.Lowest[i].Name))
+		for _, id := range s.sorted()[:m.RemoveLowest] {
+			delete(s.scores, id)
 		}
 		for i, remove := range m.Remove {
 			if remove {
@@ -139,7 +139,7 @@ func (s *leaseSet) apply(c *Call, cmd *Command) {
 	}
 	s.expireAt = 0
 	if all := s.sorted(); len(all) > 0 {
-		s.expireAt = int64(all[len(all)-1].Score)
+		s.expireAt = int64(s.scores[all[len(all)-1]])
 	}
 }
 

@@ -8,7 +8,7 @@ import "redis-throttle/lease"
 type Members struct {
 	Count  int64     // of all members
 	Lapsed int64     // of those that have lapsed
-	Lowest []Member  // of those that have lapsed, the first few, at most MaxLowest
+	Lowest []float64 // the scores of those that have lapsed, the first few, at most MaxLowest
 	Next   float64   // the lowest score of those that have not; NaN when there is none
 	Beyond bool      // one is further ahead of now than FurthestMs
 	Named  []float64 // the scores of those that the call names; NaN of one that is not there
@@ -32,7 +32,7 @@ type Members struct {
 		Integer int64
 	}
 
-	lowest [MaxLowest]Member
+	lowest [MaxLowest]float64
 	named  [MaxArgs]float64
 	remove [MaxArgs]bool
 }
@@ -50,12 +50,6 @@ const (
 	Released
 	NotLeased
 )
-
-// Member is one of a sorted set.
-type Member struct {
-	Name  []byte
-	Score float64
-}
 
 // Reset makes m the view of a set with so many members, of which lowest have lapsed and the call
 // names named; the code that gathers the call fills in the slices.

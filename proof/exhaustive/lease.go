@@ -142,7 +142,7 @@ func (s *leases) run(m *Move, nowNs int64, c *command.Call) (id string) {
 	set := c.Members
 	set.Reset(int64(len(all)), int64(lapsed), lapsed, 1)
 	for i := range lapsed {
-		set.Lowest[i] = command.Member{Name: []byte(all[i].id), Score: float64(all[i].ms)}
+		set.Lowest[i] = float64(all[i].ms)
 	}
 	set.Next, set.Named[0] = math.NaN(), math.NaN()
 	if lapsed < len(all) {
@@ -156,8 +156,8 @@ func (s *leases) run(m *Move, nowNs int64, c *command.Call) (id string) {
 	case command.Delete:
 		clear(s.members)
 	case command.ChangeMembers:
-		for _, one := range set.Lowest[:set.RemoveLowest] {
-			delete(s.members, string(one.Name))
+		for _, one := range all[:set.RemoveLowest] {
+			delete(s.members, one.id)
 		}
 		if set.Remove[0] {
 			delete(s.members, id)
