@@ -136,7 +136,8 @@ func TestTheKeyThatIsAddedIsThatOfItsDatabase(t *testing.T) {
 // member by member; replicas without the module end with the same set and expiry.
 func TestACallCarriesASortedSet(t *testing.T) {
 	t.Parallel()
-	s, replica := startCarrying(t)
+	s, replica := startCarrying(t, server.Config("notify-keyspace-events Egz"))
+	e := listenToEvents(t, s)
 	c := s.Raw()
 	nowMs := nowIn(t, c) / int64(time.Millisecond)
 	probe := func(call string, args ...any) []int64 {
@@ -156,7 +157,9 @@ func TestACallCarriesASortedSet(t *testing.T) {
 	}
 	assert.Equal(t, []int64{21, 16, far + 9, -1}, probe("CL.PROBEMEMBERS set %d 3 MEMBERS three", far))
 	assert.Equal(t, []int64{19, 16, far, far}, probe("CL.PROBEMEMBERS set %d 16 MEMBERS three", far))
+	e.drain(t)
 	assert.Equal(t, []int64{3, 1, far, far, far + 9}, probe("CL.PROBEMEMBERS set 0 1 MEMBERS three two"))
+	assert.Equal(t, []string{"zrem set", "del set"}, e.drain(t))
 	assert.EqualValues(t, 0, do(t, c, "EXISTS set").Int, "an empty set is deleted")
 	assert.Equal(t, []int64{0, 0, -1, -1}, probe("CL.PROBEMEMBERS set 0 1 MEMBERS three"))
 

@@ -2,6 +2,8 @@ package tests
 
 import (
 	"fmt"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -154,6 +156,95 @@ func TestARetryWhileThereIsRoomTakesNoSecondSlot(t *testing.T) {
 	assert.Equal(t, leased{0, 9, 4, -1, 1000, 0}, askLease(t, c, "CL.LEASE k SLOTS 9 TTL 1s ID a3"))
 }
 
+// A score that no lease has shows which members a call looks at: those that have lapsed, the next to lapse, the last, and its own ids.
+// CL.LEASE looks for its id only if there may be no room, or if a lease has lapsed, which may be its own.
+func TestMembersThatDoNotMatterAreNotLookedAt(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	now := nowIn(t, c) / int64(time.Millisecond)
+	for _, test := range []struct {
+		call  string
+		looks bool
+	}{
+		{"CL.LEASE k SLOTS 5 TTL 1h ID odd", false},
+		{"CL.LEASE k ID odd TTL 1h SLOTS 5", false},
+		{"CL.LEASE k TTL 1h COMPACT ID odd TIMEOUT 1s SLOTS 5", false},
+		{"CL.LEASE k COMPACT SLOTS 5 ID odd TTL 1h", false},
+		{"CL.LEASE k SLOTS 4 TTL 1h ID odd", true},
+		{"CL.LEASE lapsed SLOTS 9 TTL 1h ID odd", true},
+		{"CL.LEASE k SLOTS 4 ID new TTL 1h", false}, // TTL is no id
+		{"CL.RENEW k ID first TTL 1h", false},
+		{"CL.RENEW k ID odd TTL 1h", true},
+		{"CL.RELEASE k ID first new", false},
+		{"CL.RELEASE k ID first new odd", true},
+	} {
+		do(t, c, "FLUSHALL")
+		do(t, c, "ZADD k %d first %d.5 odd %d.5 TTL %d last", now+3_600_000, now+3_600_001, now+3_600_001, now+7_200_000)
+		do(t, c, "ZADD lapsed %d over %d first %d.5 odd %d last", now-1, now+3_600_000, now+3_600_001, now+7_200_000)
+		v := do(t, c, "%s", test.call)
+		assert.Equal(t, test.looks, v.IsError() && strings.HasPrefix(v.Text, "WRONGTYPE "), "%s: %v", test.call, v)
+	}
+}
+
+// A server where the command that counts members was renamed away, or is another one, counts all the same.
+func TestLapsedLeasesAreFreeSlotsWhateverBecameOfZCOUNT(t *testing.T) {
+	t.Parallel()
+	for _, renamed := range [][]string{
+		{`rename-command ZCOUNT ""`},
+		{`rename-command ZCOUNT ""`, "rename-command ZRANGEBYSCORE ZCOUNT"},
+	} {
+		c := startCheckBuild(t, server.Config(renamed...)).Raw()
+		now := nowIn(t, c) / int64(time.Millisecond)
+		for i := range 40 {
+			do(t, c, "ZADD k %d lapsed%d", now-int64(i), i)
+		}
+		for i := range 5 {
+			do(t, c, "ZADD k %d held%d", now+3_600_000, i)
+		}
+		held := do(t, c, "CL.LEASES k")
+		require.False(t, held.IsError(), "%v: %v", renamed, held)
+		assert.EqualValues(t, 5, held.Elems[1].Int, "%v", renamed)
+		assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1h ID new").Limited, "%v", renamed)
+		assert.Equal(t, leased{0, 6, 0, -1, 3_600_000, 0}, askLease(t, c, "CL.LEASE k SLOTS 6 TTL 1h ID new"), "%v", renamed)
+	}
+}
+
+// Lapsed leases that nobody has removed yet slow nobody down, however many there are.
+func TestLapsedLeasesAreCountedWithoutLookingAtEach(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	c := s.Raw()
+	now := nowIn(t, c) / int64(time.Millisecond)
+	fastest := func(lapsed int) int64 {
+		t.Helper()
+		_, err := c.Do("EVAL", `
+			for i = 1, ARGV[1], 1000 do
+				local members = {}
+				for j = i, i + 999 do
+					table.insert(members, ARGV[2] - j)
+					table.insert(members, j)
+				end
+				redis.call('ZADD', KEYS[1], unpack(members))
+			end
+			redis.call('ZADD', KEYS[1], ARGV[2] + 3600000, 'held')`, "1", "k", fmt.Sprint(lapsed), fmt.Sprint(now))
+		require.NoError(t, err)
+		require.EqualValues(t, lapsed+1, do(t, c, "ZCARD k").Int)
+		least := int64(math.MaxInt64)
+		for range 20 { // the fastest, because other programs can only slow it down
+			do(t, c, "CONFIG RESETSTAT")
+			require.EqualValues(t, 1, do(t, c, "CL.LEASES k").Elems[1].Int)
+			fields := regexp.MustCompile(`usec=(\d+)`).FindStringSubmatch(s.Info("commandstats")["cmdstat_cl.leases"])
+			require.NotNil(t, fields)
+			least = min(least, int64(toInt(t, fields[1])))
+		}
+		return least
+	}
+	few, many := fastest(1_000), fastest(100_000)
+	t.Logf("%d us with 1,000 lapsed leases, %d us with 100,000", few, many)
+	assert.Less(t, many, 10*max(few, 20))
+}
+
 func highestOf(t tester, c *resp.Conn, key string) int64 {
 	t.Helper()
 	score, err := strconv.ParseInt(do(t, c, "ZRANGE %s -1 -1 WITHSCORES", key).Elems[1].Text, 10, 64)
@@ -197,7 +288,13 @@ func TestLapsedLeasesAreFreeSlots(t *testing.T) {
 		assert.EqualValues(t, 0, do(t, c, "EXISTS k").Int, "nobody holds anything")
 		requireReplica(t, s, replica, "k")
 	}
-	assert.Equal(t, fmt.Sprint(15+16+17+100+1000), s.Info("throttle")["throttle_leases_lapsed"])
+	// A holder whose lease has lapsed and is still there gets a new one, and what lapsed at the same instant goes.
+	now := nowIn(t, c) / int64(time.Millisecond)
+	do(t, c, "ZADD k %d before %d own %d with %d held", now-2, now-1, now-1, now+7_200_000)
+	assert.Equal(t, leased{0, 9, 7, -1, 3_600_000, 0}, askLease(t, c, "CL.LEASE k SLOTS 9 TTL 1h ID own"))
+	assert.Equal(t, []string{"own", "held"}, textsOf(do(t, c, "ZRANGE k 0 -1")))
+	requireReplica(t, s, replica, "k")
+	assert.Equal(t, fmt.Sprint(15+16+17+100+1000+3), s.Info("throttle")["throttle_leases_lapsed"])
 }
 
 // A replica without the module ends with the same bytes, whatever happens to leases; so does an AOF.
@@ -307,7 +404,8 @@ func TestLeasesRefuseWhatIsNoneOfTheirs(t *testing.T) {
 	do(t, c, "ZADD fraction %d.5 a", far)
 	do(t, c, "ZADD micro %d000 a", far)
 	do(t, c, "ZADD mixed -inf a %d b", far)
-	for _, key := range strings.Fields("string list scores infinite fraction micro mixed") {
+	do(t, c, "ZADD beyond %d a inf b", far)
+	for _, key := range strings.Fields("string list scores infinite fraction micro mixed beyond") {
 		dump := do(t, c, "DUMP %s", key).String()
 		for _, call := range []string{"CL.LEASE %s SLOTS 9 TTL 1s ID a", "CL.RENEW %s ID a TTL 1s", "CL.RELEASE %s ID a", "CL.LEASES %s"} {
 			v := do(t, c, call, key)
@@ -324,25 +422,26 @@ func TestLeasesRefuseWhatIsNoneOfTheirs(t *testing.T) {
 
 func TestLeaseEventsCountersAndTop(t *testing.T) {
 	t.Parallel()
-	s := startCheckBuild(t, server.Config("notify-keyspace-events Edz"))
+	s := startCheckBuild(t, server.Config("notify-keyspace-events Edgz"))
 	c := s.Raw()
 	do(t, c, "CONFIG SET throttle.top 10")
 	e := listenToEvents(t, s)
 	for _, step := range []struct{ call, events string }{
-		{"CL.LEASE k SLOTS 1 TTL 1h ID a", "zadd k,leased k"},
-		{"CL.LEASE k SLOTS 1 TTL 1h ID a", "zadd k"},
+		{"CL.LEASE k SLOTS 1 TTL 1h ID a", "zadd k,expire k,leased k"},
+		{"CL.LEASE k SLOTS 1 TTL 2h ID a", "zadd k,expire k"},
 		{"CL.LEASE k SLOTS 1 TTL 1h ID b", "limited k"},
-		{"CL.RENEW k ID a TTL 1h", "zadd k"},
+		{"CL.RENEW k ID a TTL 1h", "zadd k,expire k"},
 		{"CL.RENEW k ID b TTL 1h", "limited k"},
 		{"CL.RELEASE k ID b", ""},
-		{"CL.LEASE k SLOTS 2 TTL 1h ID b", "zadd k,leased k"},
-		{"CL.RELEASE k ID a", "zrem k,released k"},
-		{"CL.RELEASE k ID b", "released k"},
+		{"CL.LEASE k SLOTS 2 TTL 30m ID b", "zadd k,leased k"},
+		{"CL.RENEW k ID b TTL 40m", "zadd k"},
+		{"CL.RELEASE k ID a", "zrem k,expire k,released k"},
+		{"CL.RELEASE k ID b", "del k,released k"},
 	} {
 		do(t, c, "%s", step.call)
 		assert.Equal(t, step.events, strings.Join(e.drain(t), ","), step.call)
 	}
-	assert.Equal(t, []string{"2", "2", "2", "2", "0", "0"}, leasesOf(s, "granted", "renewed", "limited", "released", "lapsed", "waiting"))
+	assert.Equal(t, []string{"2", "3", "2", "2", "0", "0"}, leasesOf(s, "granted", "renewed", "limited", "released", "lapsed", "waiting"))
 	top := do(t, c, "CL.TOP").Elems
 	require.Len(t, top, 1)
 	assert.EqualValues(t, 2, top[0].Elems[5].Int)

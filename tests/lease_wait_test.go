@@ -81,16 +81,41 @@ func TestNobodyInLineIsOvertaken(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
 	c := s.Raw()
-	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
-	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
-	replies, err := c.Pipeline(strings.Fields("CL.RELEASE k ID holder"), strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID late"))
-	require.NoError(t, err)
-	l, err := leasedIn(replies[1])
-	require.NoError(t, err)
-	assert.Equal(t, []int64{1, 0}, []int64{l.Limited, l.Remaining})
-	assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
-	assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID late").Limited)
-	assert.EqualValues(t, 0, askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID w").Limited, "who holds renews")
+	for slots := 1; slots <= 2; slots++ { // the only one, or one of two
+		do(t, c, "DEL k")
+		askLease(t, c, "CL.LEASE k SLOTS %d TTL 1h ID holder", slots)
+		if slots == 2 {
+			askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID other")
+		}
+		waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS %d TTL 1h ID w TIMEOUT 0", slots)
+		late := strings.Fields(fmt.Sprintf("CL.LEASE k SLOTS %d TTL 1h ID late", slots))
+		replies, err := c.Pipeline(strings.Fields("CL.RELEASE k ID holder"), late)
+		require.NoError(t, err)
+		l, err := leasedIn(replies[1])
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1, 0}, []int64{l.Limited, l.Remaining})
+		assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+		assert.EqualValues(t, 1, askLease(t, c, "%s", strings.Join(late, " ")).Limited)
+		assert.EqualValues(t, 0, askLease(t, c, "CL.LEASE k SLOTS %d TTL 1h ID w", slots).Limited, "who holds renews")
+	}
+}
+
+// One who asks again on another connection, while its first call waits, gets the same slot.
+func TestARetryThatWaitsTakesNoSecondSlot(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID a")
+	askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID b")
+	first := waitForLease(t, s, 1, "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")
+	again := waitForLease(t, s, 2, "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")
+	do(t, c, "CL.RELEASE k ID a b")
+	for _, waiting := range []*resp.Conn{first, again} {
+		l := receiveLease(t, waiting)
+		assert.Equal(t, leased{0, 2, 1, -1, 3_600_000, l.WaitMs}, l)
+	}
+	assert.EqualValues(t, 1, do(t, c, "ZCARD k").Int)
+	assert.Equal(t, []string{"3", "1"}, leasesOf(s, "granted", "renewed"))
 }
 
 // A lease that lapses wakes the first in line at its instant, without anybody calling.

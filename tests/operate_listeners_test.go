@@ -125,16 +125,17 @@ func TestChangesAreCountedAlsoWhenNobodyListens(t *testing.T) {
 	before := changes()
 	for _, command := range []string{
 		"CL.THROTTLE a 9 1 1h", "CL.THROTTLE a 9 1 1h", "CL.LIMIT b RATE 2/h", "CL.LIMIT c WINDOW 5/h FIXED 9/365d", "CL.REFUND b RATE 2/h",
-		"CL.WAIT d RATE 1/h TIMEOUT 1s", // these change one key each
+		"CL.WAIT d RATE 1/h TIMEOUT 1s", "CL.LEASE f SLOTS 2 TTL 1h ID a", "CL.LEASE f SLOTS 2 TTL 2h ID a", "CL.LEASE f SLOTS 2 TTL 1h ID b", "CL.RENEW f ID a TTL 1h",
+		"CL.RELEASE f ID a", "CL.RELEASE f ID b", // these change one key each
 		"MULTI", "CL.THROTTLE a 9 1 1h", "CL.LIMIT b RATE 2/h", "EXEC",
-		"CL.PEEK a RATE 1/h", "CL.THROTTLE a 9 1 1h 0", "CL.LIMIT d RATE 1/h", // these none
+		"CL.PEEK a RATE 1/h", "CL.THROTTLE a 9 1 1h 0", "CL.LIMIT d RATE 1/h", "CL.RELEASE f ID a", "CL.RENEW f ID a TTL 1h", "CL.LEASES f", // these none
 	} {
 		require.False(t, do(t, c, "%s", command).IsError(), command)
 	}
 	v, err := c.Do("EVAL", "for i = 1, 10 do redis.call('CL.THROTTLE', KEYS[1], 99, 1, '1h') end", "1", "e")
 	require.NoError(t, err)
 	require.False(t, v.IsError())
-	assert.EqualValues(t, 6+2+10, changes()-before)
+	assert.EqualValues(t, 12+2+10, changes()-before)
 }
 
 // Where nobody listens, no effect is made, which takes a quarter of a call. It shows where the server has no command for the effect:
