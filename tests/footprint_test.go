@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -162,6 +163,38 @@ func TestCallersInLineLeaveNoMemoryBehind(t *testing.T) {
 	after := round()
 	// 330 callers: one argument of each left behind would be 5 KB, one name of a key in each of the 40 lines 40 KB.
 	assert.Less(t, after-before, int64(4<<10), "used_memory")
+}
+
+// So do calls that find their key expired, upon which another module runs one of ours in the middle.
+func TestCallsWithNestedOnesLeaveNoMemoryBehind(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	c := s.Raw()
+	do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0") // a key that has expired stays until somebody asks for it
+	const keys = 500
+	round := func() int64 {
+		t.Helper()
+		var fill, calls [][]string
+		for i := range keys {
+			fill = append(fill, strings.Fields(fmt.Sprintf("SET key%d 1 PX 1", i)))
+			calls = append(calls, strings.Fields(fmt.Sprintf("CL.REFUND key%d RATE 1/1d", i)))
+		}
+		_, err := c.Pipeline(fill...)
+		require.NoError(t, err)
+		for from := nowIn(t, c); nowIn(t, c) < from+5_000_000; {
+		}
+		neighbour.Do(t, s, "CL.PEEK other RATE 1/1d")
+		_, err = c.Pipeline(calls...)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, neighbour.Seen(t, s), int64(keys))
+		neighbour.Do(t, s, "")
+		return s.InfoInt("memory", "used_memory")
+	}
+	round()
+	before := round()
+	after := round()
+	// One handle of each key would be 100 KB.
+	assert.Less(t, after-before, int64(16<<10), "used_memory")
 }
 
 // The module lets Go's threads sleep by raising a thread's timer slack. The server's

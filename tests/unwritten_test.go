@@ -114,6 +114,37 @@ func TestNewKeysHaveTheirOwnValues(t *testing.T) {
 	requireReplica(t, s, replica, keys...)
 }
 
+// A call reads none of the words of the call before, which may still lie behind its own, and nothing else there. The calls of a
+// transaction run one after the other, and their words stay where they are. What surrounds them is text, which is no address.
+func TestNothingIsReadBehindTheWordsOfACall(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Raw()
+	var fill, free [][]string
+	for i := range 600 {
+		fill = append(fill, []string{"SET", fmt.Sprint("text", i), strings.Repeat("x", 45+i%75)})
+		if i%2 == 0 {
+			free = append(free, []string{"DEL", fmt.Sprint("text", i)})
+		}
+	}
+	for _, test := range []struct{ before, call, want string }{
+		{"CL.LEASE k SLOTS 5 TTL 1m TIMEOUT 1s ID a", "CL.LEASE k SLOTS 5 TTL 1m TIMEOUT 1s", "ERR syntax error: ID is missing"},
+		{"CL.LEASE k SLOTS 5 TTL 1m TIMEOUT 1s ID a", "CL.LEASE k SLOTS 5 TTL 1m TIMEOUT 1s ID", "ERR syntax error near 'ID': ID takes 1 to 512 bytes"},
+		{"CL.LEASE k TIMEOUT 1s TTL 1m ID a SLOTS 5", "CL.LEASE k TIMEOUT 1s TTL 1m ID a", "ERR syntax error: SLOTS is missing"},
+		{"CL.LEASE k TIMEOUT 1s TTL 1m ID a SLOTS 5", "CL.LEASE k TIMEOUT 1s TTL 1m ID a SLOTS", "ERR syntax error near 'SLOTS': SLOTS takes an integer"},
+		{"CL.RENEW k COMPACT TTL 1m ID a", "CL.RENEW k COMPACT TTL 1m COMPACT", "ERR syntax error near 'COMPACT': "},
+		{"CL.RELEASE k ID b c d", "CL.RELEASE k ID b", "0"},
+		{"CL.LIMIT k2 RATE 1/1d COST 5", "CL.LIMIT k2 RATE 1/1d COST", "ERR syntax error near 'COST'"},
+	} {
+		_, err := c.Pipeline(append(fill, free...)...)
+		require.NoError(t, err)
+		replies, err := c.Pipeline([]string{"MULTI"}, strings.Fields(test.before), strings.Fields(test.call), []string{"EXEC"})
+		require.NoError(t, err)
+		require.Len(t, replies[3].Elems, 2, test.call)
+		v := replies[3].Elems[1]
+		assert.True(t, strings.HasPrefix(strings.TrimPrefix(v.String(), "(error) "), test.want), "%s: %v", test.call, v)
+	}
+}
+
 // A key is new once, however its value grows and shrinks.
 func TestAKeyIsNewOnce(t *testing.T) {
 	t.Parallel()
