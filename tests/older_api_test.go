@@ -1,0 +1,70 @@
+package tests
+
+import (
+	_ "embed"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/sharedlib"
+)
+
+//go:embed testdata/veil.c
+var veil []byte
+
+// startVeiled starts a server whose module API lacks some functions, or has CachedMicroseconds if the server itself has not.
+func startVeiled(t *testing.T, functions ...string) *server.Server {
+	t.Helper()
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	return server.Start(t, server.Module(sharedlib.Build(t, "veil", veil)), server.ModuleArgs(path, strings.Join(functions, ",")))
+}
+
+// A server whose module API has no maps gets each reply as it is in RESP2, whatever the protocol: names and values in turns.
+func TestRepliesWithoutMapsAreNamesAndValuesInTurns(t *testing.T) {
+	t.Parallel()
+	veiled, plain := startVeiled(t, "ReplyWithMap").Raw(), startCheckBuild(t).Raw()
+	do(t, veiled, "CONFIG SET throttle.top 10")
+	do(t, plain, "CONFIG SET throttle.top 10")
+	for _, protocol := range []string{"2", "3"} {
+		do(t, veiled, "HELLO %s", protocol)
+		for _, call := range []string{
+			"FLUSHALL", "CL.LIMIT k RATE 1/1d", "CL.LIMIT k RATE 1/1d", "CL.MLIMIT 2 k other RATE 1/1d", "CL.TOP",
+			"CL.LEASE l SLOTS 2 TTL 1h ID a", "CL.LEASE l SLOTS 2 TTL 2h ID b", "CL.LEASES l",
+		} {
+			assert.Equal(t, shapeOf(do(t, plain, "%s", call)), shapeOf(do(t, veiled, "%s", call)), "%s in RESP%s", call, protocol)
+		}
+	}
+}
+
+// shapeOf is a reply but for its numbers.
+func shapeOf(v resp.Value) (all []any) {
+	all = []any{v.Kind, v.Text}
+	if v.Kind == resp.Integer {
+		return all[:1]
+	}
+	for _, e := range v.Elems {
+		all = append(all, shapeOf(e))
+	}
+	return all
+}
+
+// A server from Redis 7.2 on, or Valkey, tells the module the instant at which the command began, in microseconds.
+func TestTheServersReadingOfTheClockIsTheModules(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*server.Server{"as it is": startCheckBuild(t), "the other way": startVeiled(t, "CachedMicroseconds")} {
+		c := s.Raw()
+		replies, from, to := timed(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a", "ZSCORE k a", "CL.THROTTLE rate 0 1 1h", "GET rate")
+		require.False(t, replies[0].IsError(), "%s: %v", name, replies[0])
+		lapses := int64(toInt(t, replies[1].Text)) * int64(time.Millisecond)
+		for _, at := range []int64{lapses, tatIn(t, replies[3])} {
+			assert.GreaterOrEqual(t, at, from+int64(time.Hour), name)
+			assert.LessOrEqual(t, at, to+int64(time.Hour)+int64(time.Millisecond), name)
+		}
+	}
+}
