@@ -24,7 +24,7 @@ var (
 
 func init() {
 	current.Key, current.Past, current.Many = &current.KeysRoom[0], &past, &many
-	if b := view(&C.throttleView{length: 1, capacity: 2}); unsafe.SliceData(b) != nil || len(b) != 1 || cap(b) != 2 {
+	if b := *(*[]byte)(unsafe.Pointer(&C.throttleView{length: 1, capacity: 2})); unsafe.SliceData(b) != nil || len(b) != 1 || cap(b) != 2 {
 		panic("module: a throttleView is no []byte")
 	}
 }
@@ -144,7 +144,7 @@ func gathered(c *C.throttleCall) {
 		key := &current.Keys[i]
 		key.Kind = command.KeyKind(keys[i].kind)
 		if key.Kind == command.String {
-			key.Value = view(&keys[i].value)
+			key.Value = unsafe.Slice((*byte)(unsafe.Pointer(keys[i].value.bytes)), int(keys[i].value.length))
 		}
 	}
 }
@@ -178,9 +178,6 @@ func appliedMembers(to *C.throttleMembers) {
 }
 
 func keysOf(c *C.throttleCall) []C.throttleKey { return unsafe.Slice(c.keys, int(c.keyCount)) }
-
-// view is what C laid out as a []byte.
-func view(v *C.throttleView) []byte { return *(*[]byte)(unsafe.Pointer(v)) }
 
 func outcome(c *C.throttleCall) {
 	c.panicked = 0

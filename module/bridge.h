@@ -21,8 +21,7 @@ enum { NO_SLOTS = -1 };
 enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
 
-// Laid out as Go's []byte, which is how Go looks at it. The capacity is that of an argument or a
-// value: its length.
+// Laid out as Go's []byte, which is how Go looks at arguments. Only they have a capacity: their length.
 typedef struct {
   const char *bytes;
   size_t length;

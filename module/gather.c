@@ -33,7 +33,6 @@ static void gatherKey(throttleKey *key) {
   case KEYTYPE_STRING:
     key->kind = KEY_STRING;
     key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
-    key->value.capacity = key->value.length;
     break;
   default:
     key->kind = KEY_OTHER; // throttleGatherMembers knows better, of commands on sorted sets
