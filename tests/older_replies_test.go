@@ -2,42 +2,37 @@ package tests
 
 import (
 	_ "embed"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/older"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
-	"redis-throttle/tests/sharedlib"
 )
 
-//go:embed testdata/veil.c
-var veil []byte
-
-// startVeiled starts a server whose module API lacks some functions, or has CachedMicroseconds if the server itself has not.
-func startVeiled(t *testing.T, functions ...string) *server.Server {
+func startLacking(t *testing.T, function string) *server.Server {
 	t.Helper()
-	path, err := server.CheckModulePath()
+	module, err := server.CheckModulePath()
 	require.NoError(t, err)
-	return server.Start(t, server.Module(sharedlib.Build(t, "veil", veil)), server.ModuleArgs(path, strings.Join(functions, ",")))
+	return server.Start(t, older.Lacking(t, module, []string{function})...)
 }
 
 // A server whose module API has no maps gets each reply as it is in RESP2, whatever the protocol: names and values in turns.
 func TestRepliesWithoutMapsAreNamesAndValuesInTurns(t *testing.T) {
 	t.Parallel()
-	veiled, plain := startVeiled(t, "ReplyWithMap").Raw(), startCheckBuild(t).Raw()
-	do(t, veiled, "CONFIG SET throttle.top 10")
+	lacking, plain := startLacking(t, "ReplyWithMap").Raw(), startCheckBuild(t).Raw()
+	do(t, lacking, "CONFIG SET throttle.top 10")
 	do(t, plain, "CONFIG SET throttle.top 10")
 	for _, protocol := range []string{"2", "3"} {
-		do(t, veiled, "HELLO %s", protocol)
+		do(t, lacking, "HELLO %s", protocol)
 		for _, call := range []string{
 			"FLUSHALL", "CL.LIMIT k RATE 1/1d", "CL.LIMIT k RATE 1/1d", "CL.MLIMIT 2 k other RATE 1/1d", "CL.TOP",
 			"CL.LEASE l SLOTS 2 TTL 1h ID a", "CL.LEASE l SLOTS 2 TTL 2h ID b", "CL.LEASES l",
 		} {
-			assert.Equal(t, shapeOf(do(t, plain, "%s", call)), shapeOf(do(t, veiled, "%s", call)), "%s in RESP%s", call, protocol)
+			assert.Equal(t, shapeOf(do(t, plain, "%s", call)), shapeOf(do(t, lacking, "%s", call)), "%s in RESP%s", call, protocol)
 		}
 	}
 }
@@ -57,7 +52,7 @@ func shapeOf(v resp.Value) (all []any) {
 // A server from Redis 7.2 on, or Valkey, tells the module the instant at which the command began, in microseconds.
 func TestTheServersReadingOfTheClockIsTheModules(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]*server.Server{"as it is": startCheckBuild(t), "the other way": startVeiled(t, "CachedMicroseconds")} {
+	for name, s := range map[string]*server.Server{"as it is": startCheckBuild(t), "the other way": startLacking(t, "CachedMicroseconds")} {
 		c := s.Raw()
 		replies, from, to := timed(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a", "ZSCORE k a", "CL.THROTTLE rate 0 1 1h", "GET rate")
 		require.False(t, replies[0].IsError(), "%s: %v", name, replies[0])
