@@ -2,6 +2,7 @@
 // the crash report, from a signal handler, where Go must not run.
 #include "bridge.h"
 
+#include <stdio.h>
 #include <time.h>
 
 throttleStats stats;
@@ -77,14 +78,9 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "errors_internal", stats.errorsInternal);
 }
 
-// Cuts off what does not fit. The room is zeroed.
-static void copyText(char *room, size_t size, const char *text) {
-  for (size_t i = 0; i < size - 1 && text[i]; i++) room[i] = text[i];
-}
-
 int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version, const char *zoneData) {
   stats = (throttleStats){.sinceUnixTime = (uint64_t)time(NULL)};
-  copyText(stats.version, sizeof stats.version, version);
-  copyText(stats.zoneData, sizeof stats.zoneData, zoneData);
+  snprintf(stats.version, sizeof stats.version, "%s", version);
+  snprintf(stats.zoneData, sizeof stats.zoneData, "%s", zoneData);
   return api.RegisterInfoFunc(ctx, info);
 }

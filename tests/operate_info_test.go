@@ -39,23 +39,29 @@ func TestInfoCounts(t *testing.T) {
 	s := startCheckBuild(t)
 	c := s.Raw()
 	do(t, c, "RPUSH list 1")
+	now := nowIn(t, c) / int64(time.Millisecond)
+	do(t, c, "ZADD lapsed %d a %d b", now-1, now-2)
 	counts := func() map[string]int64 {
 		fields := map[string]int64{}
+		var texts []string
 		for name, text := range server.ParseInfo(do(t, c, "INFO throttle").Text) {
 			name, ok := strings.CutPrefix(name, "throttle_")
 			require.True(t, ok, "%s in section throttle", name)
 			if name == "version" {
 				assert.Regexp(t, `^\d+\.\d+\.\d+ \(commit \w+, go\S+\)$`, text)
+				texts = append(texts, name)
 				continue
 			}
 			if name == "zone_data" {
 				assert.Equal(t, calendar.DataVersion(), text)
+				texts = append(texts, name)
 				continue
 			}
 			n, err := strconv.ParseInt(text, 10, 64)
 			require.NoError(t, err)
 			fields[name] = n
 		}
+		assert.ElementsMatch(t, []string{"version", "zone_data"}, texts)
 		return fields
 	}
 	have := counts()
@@ -84,6 +90,17 @@ func TestInfoCounts(t *testing.T) {
 		{"CL.LIMIT shadow RATE 2/h RATE 1/h SHADOW", "calls calls_limit limited"},
 		{"CL.PEEK shadow RATE 2/h RATE 1/h SHADOW", "calls calls_peek"},
 		{"CL.LIMIT shadow RATE 2/h RATE 1/h SHADOW FORCE", "calls calls_limit limited"},
+		{"CL.LEASE slots SLOTS 1 TTL 1h ID a", "calls calls_lease allowed leases_granted"},
+		{"CL.LEASE slots SLOTS 1 TTL 1h ID b", "calls calls_lease limited leases_limited"},
+		{"CL.LEASE slots SLOTS 1 TTL 2h ID a", "calls calls_lease allowed leases_renewed"},
+		{"CL.RENEW slots ID a TTL 3h", "calls calls_renew allowed leases_renewed"},
+		{"CL.RENEW slots ID b TTL 3h", "calls calls_renew limited leases_limited"},
+		{"CL.LEASES slots", "calls calls_leases"},
+		{"CL.RELEASE slots ID a b", "calls calls_release leases_released"},
+		{"CL.RELEASE slots ID a b", "calls calls_release"},
+		{"CL.LEASE lapsed SLOTS 2 TTL 1h ID c", "calls calls_lease allowed leases_granted leases_lapsed leases_lapsed"},
+		{"CL.LEASE lapsed SLOTS 2 TTL 1h ID d", "calls calls_lease allowed leases_granted"},
+		{"CL.RELEASE lapsed ID c d", "calls calls_release leases_released leases_released"},
 		{"GET a", ""},
 	} {
 		want := maps.Clone(have)
@@ -95,21 +112,46 @@ func TestInfoCounts(t *testing.T) {
 		have = counts()
 		assert.Equal(t, want, have, tc.call)
 	}
-	ask(t, c, "CL.LIMIT e RATE 1/200ms BURST 1")
-	want := counts()
-	blocked := s.Raw()
-	require.NoError(t, blocked.Send(strings.Fields("CL.WAIT e RATE 1/200ms BURST 1 TIMEOUT 1s")...))
-	require.NoError(t, blocked.Flush())
-	awaitWaiting(t, c, 1)
-	for _, name := range []string{"calls", "calls_wait", "waiting"} {
-		want[name]++
+	want := maps.Clone(have)
+	change := func(by int64, names string) {
+		for _, name := range strings.Fields(names) {
+			require.Contains(t, want, name)
+			want[name] += by
+		}
 	}
+	ask(t, c, "CL.LIMIT e RATE 1/200ms BURST 1")
+	change(1, "calls calls_limit allowed")
+	blocked := startWaiting(t, s, "CL.WAIT e RATE 1/200ms BURST 1 TIMEOUT 1s")
+	awaitWaiting(t, c, 1)
+	change(1, "calls calls_wait waiting")
 	assert.Equal(t, want, counts())
 	_, err := blocked.Receive()
 	require.NoError(t, err)
-	want["waiting"]--
-	want["waited"]++
-	want["allowed"]++
+	change(-1, "waiting")
+	change(1, "waited allowed")
+	assert.Equal(t, want, counts())
+
+	ask(t, c, "CL.LIMIT f RATE 1/h")
+	change(1, "calls calls_limit allowed")
+	leaves := startWaiting(t, s, "CL.WAIT f RATE 1/h TIMEOUT 2h")
+	awaitWaiting(t, c, 1)
+	change(1, "calls calls_wait waiting")
+	assert.Equal(t, want, counts())
+	require.NoError(t, leaves.Close())
+	awaitWaiting(t, c, 0)
+	change(-1, "waiting")
+	change(1, "wait_left")
+	assert.Equal(t, want, counts())
+
+	do(t, c, "CL.LEASE slots SLOTS 1 TTL 1h ID a")
+	change(1, "calls calls_lease allowed leases_granted")
+	leaves = startWaiting(t, s, "CL.LEASE slots SLOTS 1 TTL 1h ID b TIMEOUT 2h")
+	awaitField(t, c, "leases_waiting", 1)
+	change(1, "calls calls_lease leases_waiting")
+	assert.Equal(t, want, counts())
+	require.NoError(t, leaves.Close())
+	awaitField(t, c, "leases_waiting", 0)
+	change(-1, "leases_waiting")
 	assert.Equal(t, want, counts())
 }
 
