@@ -18,49 +18,36 @@
 
 #include "bridge.h"
 
-enum { MAX_THREADS = 64, SIGNAL_STACK = 4 * 1024 * 1024 };
+enum { SIGNAL_STACK = 4 * 1024 * 1024 };
 
-static pid_t before[MAX_THREADS], goThreads[MAX_THREADS];
-static int beforeCount, goCount;
+static const char threads[] = "/proc/self/task";
 
-static int listThreads(pid_t *threads) {
-  int count = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  if (!tasks) return 0;
-  for (struct dirent *task; count < MAX_THREADS && (task = readdir(tasks));) {
-    pid_t thread = atoi(task->d_name);
-    if (thread > 0) threads[count++] = thread;
+// Made once and kept over MODULE UNLOAD, like Go's threads themselves.
+static struct dirent **before, **goThreads;
+static int beforeCount, goCount; // -1 where there is no /proc
+
+static int isNew(const struct dirent *thread) {
+  for (int i = 0; i < beforeCount; i++) {
+    if (strcmp(thread->d_name, before[i]->d_name) == 0) return 0;
   }
-  closedir(tasks);
-  return count;
+  return 1;
 }
 
+// One that is there already may be too small. Shared memory is not taken for anonymous. A
+// forked child has use for it only if it crashes as well, at the same time.
 static void giveSignalStack(void) {
-  stack_t stack;
-  if (sigaltstack(NULL, &stack) != 0 || !(stack.ss_flags & SS_DISABLE)) return;
-  // Shared memory is not taken for anonymous. A forked child has use for it only if it
-  // crashes as well, at the same time.
-  stack.ss_sp = mmap(NULL, SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (stack.ss_sp == MAP_FAILED) return;
-  stack.ss_size = SIGNAL_STACK;
-  stack.ss_flags = 0;
-  sigaltstack(&stack, NULL);
+  void *room = mmap(NULL, SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (room != MAP_FAILED) sigaltstack(&(stack_t){.ss_sp = room, .ss_size = SIGNAL_STACK}, NULL);
 }
 
 void throttlePrepareForCrash(void) {
-  beforeCount = listThreads(before);
+  beforeCount = scandir(threads, &before, NULL, NULL);
   giveSignalStack();
 }
 
 void throttleNoteGoThreads(void) {
   if (goCount > 0) return; // the module was loaded before, and Go with it
-  pid_t now[MAX_THREADS];
-  int nowCount = listThreads(now);
-  for (int i = 0; i < nowCount; i++) {
-    int known = 0;
-    for (int j = 0; j < beforeCount; j++) known |= now[i] == before[j];
-    if (!known) goThreads[goCount++] = now[i];
-  }
+  goCount = scandir(threads, &goThreads, isNew, NULL);
 }
 
 static void stop(int signal) {
@@ -73,5 +60,5 @@ void throttleStopGoThreads(void) {
   struct sigaction action = {.sa_handler = stop, .sa_flags = SA_ONSTACK};
   sigfillset(&action.sa_mask);
   sigaction(SIGPWR, &action, NULL);
-  for (int i = 0; i < goCount; i++) syscall(SYS_tgkill, getpid(), goThreads[i], SIGPWR);
+  for (int i = 0; i < goCount; i++) syscall(SYS_tgkill, getpid(), atoi(goThreads[i]->d_name), SIGPWR);
 }

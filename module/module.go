@@ -59,8 +59,8 @@ func version() string { return fmt.Sprintf("%d.%d.%d", major, minor, patch) }
 // load runs in the server's main thread, at startup or on MODULE LOAD.
 func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 	C.throttleRestoreTimerSlack()
-	C.throttleNoteGoThreads()
 	tameRuntime()
+	C.throttleNoteGoThreads() // after GOMAXPROCS, which may start one more
 	if problem := prepare(ctx); problem != "" {
 		return errors.New(problem)
 	}
