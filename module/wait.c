@@ -25,27 +25,27 @@ static waitLine *lineAt(int index) { return (waitLine *)throttleOwner(index); }
 
 static void wake(RedisModuleCtx *ctx, void *data);
 
-static void setTimer(RedisModuleCtx *ctx, int index, int64_t delayMs) {
-  waitLine *line = lineAt(index);
+static void stopTimer(RedisModuleCtx *ctx, waitLine *line) {
   if (line->timer) api.StopTimer(ctx, line->timer, NULL);
-  if (delayMs > LONGEST_TIMER_MS) delayMs = LONGEST_TIMER_MS;
-  line->timer = api.CreateTimer(ctx, delayMs, wake, (void *)(intptr_t)index);
 }
 
-static int64_t ceilMs(int64_t ns) { return ns > 0 ? (ns - 1) / MS_NS + 1 : 0; }
+static void startTimer(RedisModuleCtx *ctx, int index, int64_t delayMs) {
+  if (delayMs > LONGEST_TIMER_MS) delayMs = LONGEST_TIMER_MS;
+  lineAt(index)->timer = api.CreateTimer(ctx, delayMs, wake, (void *)(intptr_t)index);
+}
 
 // Sets the timer for the next caller in line, or for slots that are to be given back, as
 // early as earliestMs from now. Clears away a line that is empty.
 static void setNextTimer(RedisModuleCtx *ctx, int index, int64_t earliestMs) {
   waitLine *line = lineAt(index);
+  stopTimer(ctx, line);
   int64_t nextNs = throttleNext(index);
   if (nextNs >= 0) {
-    int64_t delayMs = ceilMs(nextNs - throttleClockNs());
+    int64_t delayMs = (nextNs - throttleClockNs()) / MS_NS + 1; // rounded up
     if (delayMs > earliestMs && throttleSomebodyLeft(index)) delayMs = earliestMs;
-    setTimer(ctx, index, delayMs);
+    startTimer(ctx, index, delayMs);
     return;
   }
-  if (line->timer) api.StopTimer(ctx, line->timer, NULL);
   api.FreeString(NULL, line->name);
   api.Free(line);
 }
@@ -121,7 +121,8 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *caller) {
   stats.waiting--;
   stats.waitLeft++;
   api.UnblockClient(caller, NULL);
-  setTimer(ctx, index, 0);
+  stopTimer(ctx, lineAt(index));
+  startTimer(ctx, index, 0);
 }
 
 // CLIENT UNBLOCK. (The server's own timeout is not used: TIMEOUT is looked at when the
@@ -140,9 +141,7 @@ void throttleWait(throttleCall *call, RedisModuleCtx *ctx) {
   stats.waiting++;
   if (lineAt(call->line)) return; // those ahead have set the timer
   waitLine *line = api.Alloc(sizeof *line);
-  line->name = api.CreateStringFromString(NULL, call->keys->name);
-  line->timer = 0;
-  line->db = call->db;
+  *line = (waitLine){.name = api.CreateStringFromString(NULL, call->keys->name), .db = call->db};
   throttleSetOwner(call->line, (uintptr_t)line);
   setNextTimer(ctx, call->line, 0);
 }

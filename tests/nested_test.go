@@ -228,3 +228,27 @@ func TestACallerCutOffBeforeItsAnswerIsCountedOnce(t *testing.T) {
 	_, err := l.conns[1].Receive()
 	assert.Error(t, err, "it was cut off")
 }
+
+// Another module may cut off the last caller in line while the slot of one that left before is given back. The line is gone
+// then, and so is its timer.
+func TestTheLastCallerIsCutOffWhileASlotIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	l := standInLine(t, s, 2, 400*time.Millisecond, 5)
+	neighbour.Do(t, s, fmt.Sprintf("CLIENT KILL ID %d", l.ids[0]))
+	do(t, l.admin, "CLIENT PAUSE 60000 WRITE")
+	require.NoError(t, l.conns[1].Close())
+	l.awaitWaiting(1)
+	left := time.Duration(l.to + int64(l.slot(1)) - nowIn(t, l.admin))
+	_, err := l.admin.Pipeline([]string{"CLIENT", "UNPAUSE"}, []string{"DEBUG", "SLEEP", fmt.Sprint(left.Seconds())}) // the first is due after it
+	require.NoError(t, err)
+	l.awaitWaiting(0)
+	require.Positive(t, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)
+	_, err = l.conns[0].Receive()
+	assert.Error(t, err, "it was cut off")
+	info := s.Info("throttle")
+	assert.Equal(t, []string{"0", "2"}, []string{info["throttle_waited"], info["throttle_wait_left"]})
+	neighbour.Do(t, s, "")
+	assert.EqualValues(t, 0, ask(t, l.admin, "CL.WAIT other RATE 1/100ms BURST 1 TIMEOUT 1m").Limited)
+	assert.EqualValues(t, 0, ask(t, l.admin, "CL.WAIT other RATE 1/100ms BURST 1 TIMEOUT 1m").Limited, "and others are let in")
+}

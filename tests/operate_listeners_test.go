@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +114,89 @@ func TestPromotedReplicaFeedsItsOwn(t *testing.T) {
 	l.stop()
 	topology.AwaitReplicas(t, promoted, below, later)
 	topology.RequireCopies(t, promoted, below, later)
+}
+
+// The look at INFO, ten times a second by default, gives its memory back. So does loading the module.
+func TestALookForListenersLeavesNoMemoryBehind(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Config("hz 500", "repl-backlog-ttl 1"))
+	uptime := func() int64 { return s.InfoInt("server", "uptime_in_seconds") }
+	pass := func(seconds int64) {
+		from := uptime()
+		require.Eventually(t, func() bool { return uptime() >= from+seconds }, 60*time.Second, 50*time.Millisecond)
+	}
+	pass(1)
+	before := s.InfoInt("memory", "used_memory")
+	pass(2)
+	// Some 500 looks: one field of each left behind would be 8 KB, and an INFO has 20.
+	assert.Less(t, s.InfoInt("memory", "used_memory")-before, int64(8<<10), "used_memory")
+
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	reload := func() int64 {
+		for range 20 {
+			s.MustDo("MODULE", "UNLOAD", "throttle")
+			s.MustDo("MODULE", "LOAD", path)
+		}
+		return s.InfoInt("memory", "used_memory")
+	}
+	reload()
+	before = reload()
+	after := reload()
+	t.Logf("20 times loaded: %d bytes", after-before)
+	assert.Less(t, after-before, int64(20<<10), "used_memory")
+}
+
+// A replica that has lost its link goes on where it was, so the module keeps replicating effects as long as the backlog is there.
+func TestReplicaThatReconnectsMissesNothing(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t, topology.QuietLinks(), server.Config("hz 100", "repl-backlog-ttl 3600"))
+	replica := server.Start(t, topology.QuietLinks(), server.WithoutModule(), server.ReplicaOf(master))
+	topology.AwaitReplicas(t, master, replica)
+	replica.Pause()
+	master.MustDo("CLIENT", "KILL", "TYPE", "replica")
+	require.Eventually(t, func() bool { return master.Info("replication")["connected_slaves"] == "0" }, 60*time.Second, time.Millisecond)
+	require.Equal(t, "1", master.Info("replication")["repl_backlog_active"])
+	time.Sleep(200 * time.Millisecond) // as in awaitAlone: for the module to look, which does not show
+	mustDoAll(t, master.Raw(), "CL.THROTTLE a 9 1 1h", "CL.LIMIT b RATE 2/h")
+	replica.Resume()
+	require.Eventually(t, func() bool { return linkIsUp(replica) && master.InfoInt("stats", "sync_partial_ok") == 1 }, 60*time.Second, 5*time.Millisecond)
+	topology.AwaitReplicas(t, master, replica)
+	require.Len(t, topology.RequireCopies(t, master, replica), 2)
+	assert.Empty(t, replica.LogLines("unknown command"))
+}
+
+// The module has seen nothing of what came while it was not loaded.
+func TestReplicaThatCameWhileTheModuleWasUnloadedMissesNothing(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t, topology.QuietLinks(), soonAlone())
+	awaitUnnoticed(t, master)
+	master.MustDo("MODULE", "UNLOAD", "throttle")
+	replica := server.Start(t, topology.QuietLinks(), server.WithoutModule(), server.ReplicaOf(master))
+	topology.AwaitReplicas(t, master, replica)
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	replies, err := master.Raw().Pipeline([]string{"MODULE", "LOAD", path}, []string{"CL.THROTTLE", "a", "9", "1", "1h"})
+	require.NoError(t, err)
+	for _, v := range replies {
+		require.False(t, v.IsError(), "%v", v)
+	}
+	topology.AwaitReplicas(t, master, replica)
+	require.Len(t, topology.RequireCopies(t, master, replica), 1)
+	assert.Empty(t, replica.LogLines("unknown command"))
+}
+
+// In a cluster, slots move to nodes that may not have the module.
+func TestInAClusterEveryWriteIsReplicatedAsAnEffect(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Cluster(), topology.QuietLinks(), soonAlone(), defaultSyncDelay())
+	var slots []string
+	for slot := range 16384 {
+		slots = append(slots, fmt.Sprint(slot))
+	}
+	s.MustDo(append([]string{"CLUSTER", "ADDSLOTS"}, slots...)...)
+	require.Eventually(t, func() bool { return strings.Contains(s.MustDo("CLUSTER", "INFO").Text, "cluster_state:ok") }, 60*time.Second, 5*time.Millisecond)
+	assert.Equal(t, "SET", firstInBacklog(t, s))
 }
 
 // The save points go by this counter.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -63,6 +64,33 @@ func TestThoseBehindMoveUp(t *testing.T) {
 			require.NoError(t, err)
 			assert.LessOrEqual(t, a.ResetAfterMs, ceilMs(l.to+int64(l.slot(3))-from), "the key holds five units' time, not six'")
 		})
+	}
+}
+
+// What is given back may let in a caller with other limits, who stands in line for it.
+func TestWhatIsGivenBackWakesTheLine(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	for _, db := range []int{0, 3} {
+		do(t, c, "SELECT %d", db)
+		ask(t, c, "CL.LIMIT key RATE 5/h BURST 5 COST 4")
+		leaves, inLine := s.Raw(), s.Raw()
+		for i, call := range []string{"CL.WAIT key RATE 5/h BURST 5 COST 2 TIMEOUT 0", "CL.WAIT key RATE 5/h BURST 5 WINDOW 9/h TIMEOUT 0"} {
+			caller := []*resp.Conn{leaves, inLine}[i]
+			do(t, caller, "SELECT %d", db)
+			require.NoError(t, caller.Send(strings.Fields(call)...))
+			require.NoError(t, caller.Flush())
+			awaitWaiting(t, c, i+1)
+		}
+		stillWaits(t, inLine)
+		require.NoError(t, leaves.Close())
+		v, err := inLine.Receive()
+		require.NoError(t, err)
+		a, err := standingIn(v)
+		require.NoError(t, err, "%v", v)
+		assert.EqualValues(t, 0, a.Limited)
+		awaitWaiting(t, c, 0)
 	}
 }
 

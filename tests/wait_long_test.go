@@ -40,17 +40,36 @@ func TestALongWaitKeepsNobodyBusy(t *testing.T) {
 				last = startWaiting(t, s, call)
 			}
 			awaitWaiting(t, admin, len(waits))
+			main := map[int]string{s.Pid(): ""}
+			woken, from := wakeUps(t, s.Pid(), main), time.Now()
 			assert.Less(t, cpuOver(t, s, time.Second), 100*time.Millisecond, "while all wait")
+			perSecond := float64(wakeUps(t, s.Pid(), main)-woken) / time.Since(from).Seconds()
+			assert.Less(t, perSecond, 100.0, "its own timers wake the server ten times a second")
 
-			_, from, _ := timed(t, admin, "CL.LIMIT near RATE 1/300ms BURST 1")
+			_, reserved, _ := timed(t, admin, "CL.LIMIT near RATE 1/300ms BURST 1")
 			assert.EqualValues(t, 0, ask(t, admin, "CL.WAIT near RATE 1/300ms BURST 1 TIMEOUT 1m").Limited)
-			assert.GreaterOrEqual(t, nowIn(t, admin)+int64(clockSkew), from+int64(300*time.Millisecond))
+			assert.GreaterOrEqual(t, nowIn(t, admin)+int64(clockSkew), reserved+int64(300*time.Millisecond))
 
 			require.NoError(t, last.Close())
 			awaitWaiting(t, admin, len(waits)-1)
 			assert.Less(t, cpuOver(t, s, time.Second), 100*time.Millisecond, "after one left")
 		})
 	}
+}
+
+// What is given back in a pause is there for others soon after it, not only when the next slot comes.
+func TestASlotThatIsGivenUpInAPauseIsGivenBackAfterIt(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := standInLine(t, s, 2, time.Hour, 1)
+	do(t, l.admin, "CLIENT PAUSE 60000 WRITE")
+	require.NoError(t, l.conns[1].Close())
+	l.awaitWaiting(1)
+	resetAfter := func() int64 { return ask(t, l.admin, "CL.PEEK key %s", l.limit()).ResetAfterMs }
+	const hourMs = 3_600_000
+	assert.Greater(t, resetAfter(), int64(2*hourMs), "its slot is still taken")
+	do(t, l.admin, "CLIENT UNPAUSE")
+	require.Eventually(t, func() bool { return resetAfter() <= 2*hourMs }, 60*time.Second, 5*time.Millisecond)
 }
 
 // While writes are paused, one who leaves keeps nobody from being answered; what is given

@@ -152,17 +152,20 @@ func TestCallersAreServedInOrderOfArrivalAtTheirTimes(t *testing.T) {
 	assert.Equal(t, []string{"0", "100", "0"}, []string{info["throttle_waiting"], info["throttle_waited"], info["throttle_wait_left"]})
 }
 
-// The answer says how long the caller was held.
+// The answer says how long the caller was held, and how things stand after that.
 func TestAnswerTellsTheWait(t *testing.T) {
 	t.Parallel()
-	c := server.Start(t).Raw()
-	ask(t, c, "CL.LIMIT key RATE 1/200ms BURST 1")
+	c := startCheckBuild(t).Raw()
+	_, first, _ := timed(t, c, "CL.LIMIT key RATE 1/200ms BURST 1")
 	replies, from, to := timed(t, c, "CL.WAIT key RATE 1/200ms BURST 1 TIMEOUT 10s")
 	a, err := standingIn(replies[0])
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0, 1}, []int64{a.Limited, a.Granted})
 	assert.LessOrEqual(t, a.WaitMs, ceilMs(to-from))
 	assert.Positive(t, a.WaitMs)
+	// It comes after its slot, and the next is 200 ms behind that.
+	assert.LessOrEqual(t, a.ResetAfterMs, int64(200))
+	assert.GreaterOrEqual(t, a.ResetAfterMs, 400-ceilMs(to-first))
 }
 
 func TestWhoWouldWaitTooLongIsLimitedAtOnce(t *testing.T) {
