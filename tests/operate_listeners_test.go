@@ -176,11 +176,7 @@ func TestReplicaThatCameWhileTheModuleWasUnloadedMissesNothing(t *testing.T) {
 	topology.AwaitReplicas(t, master, replica)
 	path, err := server.ModulePath()
 	require.NoError(t, err)
-	replies, err := master.Raw().Pipeline([]string{"MODULE", "LOAD", path}, []string{"CL.THROTTLE", "a", "9", "1", "1h"})
-	require.NoError(t, err)
-	for _, v := range replies {
-		require.False(t, v.IsError(), "%v", v)
-	}
+	mustDoAll(t, master.Raw(), "MODULE LOAD "+path, "CL.THROTTLE a 9 1 1h")
 	topology.AwaitReplicas(t, master, replica)
 	require.Len(t, topology.RequireCopies(t, master, replica), 1)
 	assert.Empty(t, replica.LogLines("unknown command"))
