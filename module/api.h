@@ -125,6 +125,8 @@ enum {
   REQUIRED(DictReplaceC, int, (RedisModuleDict *, void *key, size_t length, void *data))              \
   REQUIRED(DictGetC, void *, (RedisModuleDict *, void *key, size_t length, int *isMissing))           \
   REQUIRED(DictDelC, int, (RedisModuleDict *, void *key, size_t length, void *data))                  \
+  REQUIRED(DictSize, uint64_t, (RedisModuleDict *))                                                   \
+  REQUIRED(FreeDict, void, (RedisModuleCtx *, RedisModuleDict *))                                     \
   REQUIRED(DictIteratorStartC, RedisModuleDictIter *, (RedisModuleDict *, const char *op, void *key, size_t length)) \
   REQUIRED(DictNextC, void *, (RedisModuleDictIter *, size_t *length, void **data))                   \
   REQUIRED(DictIteratorStop, void, (RedisModuleDictIter *))                                           \

@@ -280,7 +280,7 @@ void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx);
 
 // turns.c. throttleWaitInTurn blocks the caller of a REPLY_IN_TURN until it is its turn.
-extern uint64_t throttleLines; // how many there are
+extern RedisModuleDict *throttleLines; // by database and name; NULL when nobody waits in line
 void throttleLookAtLine(throttleCall *call, RedisModuleCtx *ctx); // who is ahead
 void throttleWaitInTurn(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 void throttleTellLine(throttleCall *call, RedisModuleCtx *ctx); // of more or fewer slots

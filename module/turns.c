@@ -16,7 +16,6 @@ typedef struct {
   int64_t count;
   int64_t slots;            // as the latest caller told; NO_SLOTS before
   RedisModuleTimerID timer; // 0 when none is set
-  int isSoon;               // it is set for now
   int isInHand;             // one of its callers is being decided
   int hasChanged;           // something happened meanwhile that may let the first in
   int db;
@@ -52,9 +51,8 @@ enum { MS_NS = 1000 * 1000 };
 
 static const char hasMoved[] = "TRYAGAIN The slot of this key has moved to another node while the caller waited";
 
-uint64_t throttleLines;
+RedisModuleDict *throttleLines;
 
-static RedisModuleDict *lines;   // by database and name
 static RedisModuleDict *waiters; // by handle
 static int isWatching;           // the server tells of changes by others
 
@@ -65,16 +63,16 @@ typedef void *(*withLineKey)(void *key, size_t length, throttleLine *line);
 
 static void *getLine(void *key, size_t length, throttleLine *line) {
   (void)line;
-  return api.DictGetC(lines, key, length, NULL);
+  return api.DictGetC(throttleLines, key, length, NULL);
 }
 
 static void *putLine(void *key, size_t length, throttleLine *line) {
-  api.DictReplaceC(lines, key, length, line);
+  api.DictReplaceC(throttleLines, key, length, line);
   return line;
 }
 
 static void *dropLine(void *key, size_t length, throttleLine *line) {
-  api.DictDelC(lines, key, length, NULL);
+  api.DictDelC(throttleLines, key, length, NULL);
   return line;
 }
 
@@ -82,10 +80,11 @@ static throttleLine *withKey(withLineKey f, int db, const RedisModuleString *nam
   char room[256], *key = room;
   size_t length;
   const char *bytes = api.StringPtrLen(name, &length);
-  if (length + sizeof db > sizeof room) key = api.Alloc(length + sizeof db);
+  size_t size = sizeof db + length;
+  if (size > sizeof room) key = api.Alloc(size);
   memcpy(key, &db, sizeof db);
   memcpy(key + sizeof db, bytes, length);
-  throttleLine *result = f(key, length + sizeof db, line);
+  throttleLine *result = f(key, size, line);
   if (key != room) api.Free(key);
   return result;
 }
@@ -97,10 +96,9 @@ static throttleLine *findLine(int db, const RedisModuleString *name) {
 static throttleLine *newLine(int db, RedisModuleString *name) {
   throttleLine *line = api.Alloc(sizeof *line);
   *line = (throttleLine){.slots = NO_SLOTS, .db = db, .name = api.CreateStringFromString(NULL, name)};
-  if (!lines) lines = api.CreateDict(NULL);
+  if (!throttleLines) throttleLines = api.CreateDict(NULL);
   if (!waiters) waiters = api.CreateDict(NULL);
   withKey(putLine, db, name, line);
-  throttleLines++;
   return line;
 }
 
@@ -108,33 +106,33 @@ static void wake(RedisModuleCtx *ctx, void *data);
 
 static void stopTimer(RedisModuleCtx *ctx, throttleLine *line) {
   if (line->timer) api.StopTimer(ctx, line->timer, NULL);
-  line->timer = 0;
-  line->isSoon = 0;
 }
 
 static void setTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
   int64_t longestMs = api.GetContextFlags(ctx) & CONTEXT_CLUSTER ? LONGEST_IN_CLUSTER_MS : LONGEST_TIMER_MS;
-  if (line->timer) api.StopTimer(ctx, line->timer, NULL);
+  stopTimer(ctx, line);
   line->timer = api.CreateTimer(ctx, delayMs < longestMs ? delayMs : longestMs, wake, line);
-  line->isSoon = delayMs == 0;
 }
 
-static int64_t ceilMs(int64_t ns) { return ns > 0 ? (ns - 1) / MS_NS + 1 : 0; }
+// The first whole ms after so many ns: never too early.
+static int64_t msAfter(int64_t ns) { return ns / MS_NS + 1; }
 
 // Forgets a line that is empty.
 static void closeLine(RedisModuleCtx *ctx, throttleLine *line) {
   if (line->first || line->isInHand) return;
   stopTimer(ctx, line);
   withKey(dropLine, line->db, line->name, NULL);
-  throttleLines--;
   api.FreeString(NULL, line->name);
   api.Free(line);
+  if (api.DictSize(throttleLines)) return;
+  api.FreeDict(NULL, throttleLines);
+  throttleLines = NULL;
 }
 
 static void wakeSoon(RedisModuleCtx *ctx, throttleLine *line) {
   if (line->isInHand) {
     line->hasChanged = 1;
-  } else if (!line->isSoon) {
+  } else {
     setTimer(ctx, line, 0);
   }
 }
@@ -149,7 +147,6 @@ static uint64_t *waitingOf(const waiter *w) { return throttleCommands[w->command
 static void enqueue(throttleLine *line, waiter *w) {
   w->line = line;
   w->previous = line->last;
-  w->next = NULL;
   *(line->last ? &line->last->next : &line->first) = w;
   line->last = w;
   line->count++;
@@ -160,7 +157,6 @@ static void enqueue(throttleLine *line, waiter *w) {
 static void dequeue(RedisModuleCtx *ctx, waiter *w) {
   throttleLine *line = w->line;
   if (w->deadline) api.StopTimer(ctx, w->deadline, NULL);
-  w->deadline = 0;
   *(w->previous ? &w->previous->next : &line->first) = w->next;
   *(w->next ? &w->next->previous : &line->last) = w->previous;
   line->count--;
@@ -185,7 +181,7 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   waiter *w = findWaiter(handle);
   if (!w) return;
   throttleLine *line = w->line;
-  if (line->first == w && w->next) wakeSoon(ctx, line);
+  if (line->first == w) wakeSoon(ctx, line);
   dequeue(ctx, w);
   closeLine(ctx, line);
   api.UnblockClient(handle, NULL);
@@ -226,9 +222,9 @@ static void answerWith(waiter *w, const throttleCall *call) {
   if (call->reply == REPLY_ERROR) memcpy(w->error, call->error, sizeof w->error);
 }
 
-// Lets the first in line in, if it is time. Otherwise lookNs is when to look again. What is written may run other modules, and they
-// may make the caller leave.
-static int letIn(RedisModuleCtx *ctx, throttleLine *line, int64_t *lookNs) {
+// Lets the first in line in, if it is time, and returns 0. Otherwise it returns in how many ms to look again. What is written may run
+// other modules, and they may make the caller leave.
+static int64_t letIn(RedisModuleCtx *ctx, throttleLine *line) {
   waiter *w = line->first;
   throttleSingle single;
   throttleCall *call = beginTurn(&single, w, TURN_FIRST);
@@ -240,13 +236,13 @@ static int letIn(RedisModuleCtx *ctx, throttleLine *line, int64_t *lookNs) {
     if (throttleCommands[w->command].onSortedSet) throttleNoLease(call->keys->members);
     apply(call, ctx);
     freeWaiter(w);
-    return 1;
+    return 0;
   }
   if (call->reply == REPLY_IN_TURN) {
-    *lookNs = call->lookNs;
     apply(call, ctx);
     w->isInHand--;
-    if (w->hasLeft) freeWaiter(w);
+    if (!w->hasLeft) return msAfter(call->lookNs);
+    freeWaiter(w);
     return 0;
   }
   dequeue(ctx, w);
@@ -256,27 +252,29 @@ static int letIn(RedisModuleCtx *ctx, throttleLine *line, int64_t *lookNs) {
   apply(call, ctx);
   w->isInHand--;
   api.UnblockClient(w->handle, w);
-  return 1;
+  return 0;
 }
 
 enum { MAY_WRITE, MAY_NOT_WRITE, HAS_MOVED };
 
+// Why the server refused a call, as it says in errno; 0 if it did not, whatever the outcome.
+static int refusal(RedisModuleCallReply *reply) {
+  int problem = api.CallReplyType(reply) == CALL_REPLY_INTEGER ? 0 : errno;
+  if (reply) api.FreeCallReply(reply);
+  return problem;
+}
+
 // Whether the server would take a write to this key now. A command would be refused before it is run: too little memory, too few
 // replicas, a disk that is full, or the key's slot is another node's. The module API tells none of this, but the server looks
-// at it for commands that modules call, and says so in errno. This one never changes anything, whatever the key holds.
+// at it for commands that modules call. This one never changes anything, whatever the key holds.
 static int mayWrite(RedisModuleCtx *ctx, throttleLine *line) {
   errno = 0;
-  RedisModuleCallReply *reply = api.Call(ctx, "ZADD", "SMEscccc", line->name, "XX", "GT", "-inf", "id");
-  int problem = errno;
-  if (!reply && problem == EBADF) { // before Redis 7.0, which knows no such flags
-    reply = api.Call(ctx, "EXISTS", "s", line->name);
-    problem = errno;
-    if (reply) api.FreeCallReply(reply);
-    return !reply && problem == EPERM ? HAS_MOVED : MAY_WRITE;
+  int problem = refusal(api.Call(ctx, "ZADD", "SMEscccc", line->name, "XX", "GT", "-inf", "id"));
+  if (problem == EBADF || problem == ENOENT) { // before Redis 7.0, which knows no such flags, or ZADD was renamed: only the slot
+    problem = refusal(api.Call(ctx, "EXISTS", "s", line->name));
+    return problem == EPERM ? HAS_MOVED : MAY_WRITE;
   }
-  int isRefused = reply && api.CallReplyType(reply) == CALL_REPLY_ERROR && problem;
-  if (reply) api.FreeCallReply(reply);
-  if (!isRefused) return MAY_WRITE;
+  if (!problem) return MAY_WRITE;
   return problem == EPERM ? HAS_MOVED : MAY_NOT_WRITE;
 }
 
@@ -290,35 +288,31 @@ static void sendAway(RedisModuleCtx *ctx, throttleLine *line) {
   }
 }
 
-// Lets in whose turn it is, and returns in how many ms to look again. On a replica nobody is: the server sends
-// them away itself.
+// Lets in whose turn it is, and returns in how many ms to look again.
 static int64_t letAllIn(RedisModuleCtx *ctx, throttleLine *line) {
-  if (!(api.GetContextFlags(ctx) & CONTEXT_MASTER)) return LONGEST_TIMER_MS;
   if (api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return RETRY_PAUSED_MS;
-  for (int i = 0; line->first; i++) {
-    if (i == MOST_AT_ONCE) return 0;
+  int64_t againMs = 0;
+  for (int i = 0; line->first && !againMs && i < MOST_AT_ONCE; i++) {
     switch (mayWrite(ctx, line)) {
+    case MAY_WRITE:
+      againMs = letIn(ctx, line);
+      break;
+    case MAY_NOT_WRITE:
+      againMs = RETRY_REFUSED_MS;
+      break;
     case HAS_MOVED:
       sendAway(ctx, line);
-      return 0;
-    case MAY_NOT_WRITE:
-      return RETRY_REFUSED_MS;
     }
-    int64_t lookNs = 0;
-    if (!letIn(ctx, line, &lookNs) && line->first) return lookNs > 0 ? ceilMs(lookNs) : 1;
   }
-  return 0;
+  return againMs;
 }
 
 static void wake(RedisModuleCtx *ctx, void *data) {
   throttleLine *line = data;
   line->timer = 0;
-  line->isSoon = 0;
   line->isInHand++;
-  int db = api.GetSelectedDb(ctx);
   api.SelectDb(ctx, line->db);
   int64_t againMs = letAllIn(ctx, line);
-  api.SelectDb(ctx, db);
   line->isInHand--;
   line->hasChanged = 0; // before the last decision
   if (line->first) setTimer(ctx, line, againMs);
@@ -352,7 +346,7 @@ static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, 
 static void expire(RedisModuleCtx *ctx, void *data);
 
 static void setDeadline(RedisModuleCtx *ctx, waiter *w) {
-  int64_t leftMs = ceilMs(w->deadlineNs - throttleClockNs());
+  int64_t leftMs = msAfter(w->deadlineNs - throttleClockNs());
   w->deadline = api.CreateTimer(ctx, leftMs < LONGEST_TIMER_MS ? leftMs : LONGEST_TIMER_MS, expire, w);
 }
 
@@ -366,18 +360,15 @@ static void expire(RedisModuleCtx *ctx, void *data) {
     return;
   }
   throttleLine *line = w->line;
-  // A slot may have become free since the line was looked at: its timer, too, counts in whole ms.
+  // A slot may have become free since the line was looked at: its timer, too, counts in whole ms. This selects the line's database.
   RedisModuleBlockedClient *handle = w->handle;
   stopTimer(ctx, line);
   wake(ctx, line);
   if (findWaiter(handle) != w) return;
   line->isInHand++;
   w->isInHand++;
-  int db = api.GetSelectedDb(ctx);
-  api.SelectDb(ctx, line->db);
   throttleSingle single;
   throttleCall *call = decideLeaving(&single, ctx, w);
-  api.SelectDb(ctx, db);
   line->isInHand--;
   w->isInHand--;
   if (w->hasLeft) {
@@ -389,7 +380,7 @@ static void expire(RedisModuleCtx *ctx, void *data) {
     api.UnblockClient(w->handle, w);
   }
   // The server deletes a key that has expired when it is opened, and tells of it then.
-  if (line->hasChanged && line->first) wakeSoon(ctx, line);
+  if (line->hasChanged) wakeSoon(ctx, line);
   line->hasChanged = 0;
   closeLine(ctx, line);
 }
@@ -422,7 +413,7 @@ void throttleLookAtLine(throttleCall *call, RedisModuleCtx *ctx) {
 
 void throttleTellLine(throttleCall *call, RedisModuleCtx *ctx) {
   throttleLine *line = findLine(call->db, call->keys->name);
-  if (!line || call->reply == REPLY_ERROR || call->lineSlots == line->slots) return;
+  if (!line || call->lineSlots == line->slots) return;
   line->slots = call->lineSlots;
   wakeSoon(ctx, line);
 }
@@ -436,7 +427,7 @@ static int onChange(RedisModuleCtx *ctx, int type, const char *event, RedisModul
 static void onManyChanges(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
   (void)event, (void)subevent, (void)data;
   if (!throttleLines) return;
-  RedisModuleDictIter *iterator = api.DictIteratorStartC(lines, "^", NULL, 0);
+  RedisModuleDictIter *iterator = api.DictIteratorStartC(throttleLines, "^", NULL, 0);
   size_t length;
   void *line;
   while (api.DictNextC(iterator, &length, &line)) wakeSoon(ctx, line);
@@ -469,5 +460,5 @@ void throttleWaitInTurn(throttleCall *call, RedisModuleCtx *ctx, RedisModuleStri
   line->slots = call->lineSlots;
   enqueue(line, w);
   if (call->timeoutMs) setDeadline(ctx, w);
-  if (isNew) setTimer(ctx, line, ceilMs(call->lookNs));
+  if (isNew) setTimer(ctx, line, msAfter(call->lookNs));
 }

@@ -1,0 +1,293 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// looks is how often the server has looked whether somebody in line may be let in. Each time it asks itself whether it would take
+// a write, with a command that nobody else uses here.
+func looks(t *testing.T, s *server.Server) (n int) {
+	t.Helper()
+	if stats, ok := s.Info("commandstats")["cmdstat_zadd"]; ok {
+		_, err := fmt.Sscanf(stats, "calls=%d,", &n)
+		require.NoError(t, err)
+	}
+	return n
+}
+
+// A line is looked at when something has happened that may let the first in, once, and not in between.
+func TestALineIsLookedAtOnlyWhenItMayMove(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("an older server cannot be asked")
+	}
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+	first := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID first TIMEOUT 1d")
+	leaver := waitForLease(t, s, 2, "CL.LEASE k SLOTS 1 TTL 1h ID leaver TIMEOUT 0")
+	last := waitForLease(t, s, 3, "CL.LEASE k SLOTS 1 TTL 1h ID last TIMEOUT 1d")
+	want := 0
+	after := func(what string, more int) {
+		t.Helper()
+		want += more
+		do(t, c, "PING") // a turn of the event loop
+		assert.Equal(t, want, looks(t, s), what)
+	}
+	after("three came", 0)
+	for _, call := range []string{"CL.LEASES k", "CL.LEASE k SLOTS 1 TTL 1h ID other", "CL.LEASE k SLOTS 1", "CL.RENEW k ID other TTL 1h"} {
+		do(t, c, "%s", call)
+		after(call, 0)
+	}
+	require.NoError(t, leaver.Close())
+	awaitField(t, c, "leases_waiting", 2)
+	after("one in the middle has left", 0)
+	for range 2 {
+		assert.EqualValues(t, 1, askLease(t, s.Raw(), "CL.LEASE k SLOTS 1 TTL 1h ID late TIMEOUT 20ms").Limited)
+		after("one behind has given up", 1)
+	}
+	assert.EqualValues(t, 1, do(t, c, "CL.RELEASE k ID holder").Int)
+	assert.EqualValues(t, 0, receiveLease(t, first).Limited)
+	after("the first was let in, and the next is not", 2)
+	assert.EqualValues(t, 1, askLease(t, s.Raw(), "CL.LEASE k SLOTS 1 TTL 1h ID late TIMEOUT 20ms").Limited)
+	after("one behind has given up", 1)
+	<-time.After(1200 * time.Millisecond) // longer than a line of a cluster is left alone
+	after("nothing has happened", 0)
+
+	askLease(t, c, "CL.LEASE lapses SLOTS 2 TTL 1h ID holder")
+	askLease(t, c, "CL.LEASE lapses SLOTS 2 TTL 300ms ID short")
+	waiting := waitForLease(t, s, 2, "CL.LEASE lapses SLOTS 2 TTL 1h ID w TIMEOUT 1d")
+	assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+	after("a lease has lapsed", 1)
+	stillWaits(t, last)
+}
+
+// The first in line may be the only one who has to wait. When it leaves, however it does, those behind are let in.
+func TestThoseBehindAreLetInWhenTheFirstLeaves(t *testing.T) {
+	t.Parallel()
+	for how, test := range map[string]struct {
+		leave   func(*testing.T, *resp.Conn, *resp.Conn, int64)
+		timeout string
+		told    int // that it leaves with a reply
+	}{
+		"disconnect":  {leave: func(t *testing.T, _, c *resp.Conn, _ int64) { assert.NoError(t, c.Close()) }},
+		"CLIENT KILL": {leave: func(t *testing.T, admin, _ *resp.Conn, id int64) { do(t, admin, "CLIENT KILL ID %d", id) }},
+		"CLIENT UNBLOCK": {told: 1, leave: func(t *testing.T, admin, _ *resp.Conn, id int64) {
+			assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+		}},
+		"CLIENT UNBLOCK ERROR": {leave: func(t *testing.T, admin, _ *resp.Conn, id int64) {
+			assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d ERROR", id).Int)
+		}},
+		"TIMEOUT": {told: 1, timeout: "1s", leave: func(*testing.T, *resp.Conn, *resp.Conn, int64) {}},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t)
+			admin, first := s.Raw(), s.Raw()
+			ask(t, admin, "CL.LIMIT k WINDOW 10/1h COST 8")
+			id := do(t, first, "CLIENT ID").Int
+			timeout := test.timeout
+			if timeout == "" {
+				timeout = "0"
+			}
+			require.NoError(t, first.Send(strings.Fields("CL.WAIT k WINDOW 10/1h COST 5 TIMEOUT "+timeout)...))
+			require.NoError(t, first.Flush())
+			awaitWaiting(t, admin, 1)
+			behind := []*resp.Conn{}
+			for range 2 {
+				behind = append(behind, startWaiting(t, s, "CL.WAIT k WINDOW 10/1h TIMEOUT 0"))
+				awaitField(t, admin, "calls_wait", 1+len(behind))
+			}
+			test.leave(t, admin, first, id)
+			for i, c := range behind {
+				v, err := c.ReceiveWithin(30 * time.Second)
+				require.NoError(t, err)
+				a, err := standingIn(v)
+				require.NoError(t, err)
+				assert.Equal(t, []int64{0, 1, int64(1 - i)}, []int64{a.Limited, a.Granted, a.Remaining})
+			}
+			info := s.Info("throttle")
+			told := fmt.Sprint(test.told)
+			assert.Equal(t, []string{"0", "2", told, told, "3"}, []string{info["throttle_waiting"], info["throttle_waited"],
+				info["throttle_wait_left"], info["throttle_limited"], info["throttle_allowed"]})
+		})
+	}
+}
+
+// When all have left a line, however they did, nothing of it stays behind: no timer either, with which a server would not let
+// the module go.
+func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
+	t.Parallel()
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	for how, leave := range map[string]func(admin, c *resp.Conn, id int64){
+		"disconnect": func(_, c *resp.Conn, _ int64) { assert.NoError(t, c.Close()) },
+		"CLIENT UNBLOCK": func(admin, _ *resp.Conn, id int64) {
+			assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+		},
+		"TIMEOUT": func(*resp.Conn, *resp.Conn, int64) {},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t, server.Config("enable-module-command yes"))
+			admin := s.Raw()
+			for range 2 {
+				askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID a")
+				c := s.Raw()
+				id := do(t, c, "CLIENT ID").Int
+				timeout := "0"
+				if how == "TIMEOUT" {
+					timeout = "300ms"
+				}
+				require.NoError(t, c.Send(strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT "+timeout)...))
+				require.NoError(t, c.Flush())
+				awaitField(t, admin, "leases_waiting", 1)
+				leave(admin, c, id)
+				awaitField(t, admin, "leases_waiting", 0)
+				require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, 30*time.Second, 5*time.Millisecond)
+				require.False(t, do(t, admin, "MODULE LOAD %s", path).IsError())
+			}
+		})
+	}
+}
+
+// Callers in line are told when the slot of their key is another node's.
+func TestCallersInLineAreSentToTheNodeOfTheirSlot(t *testing.T) {
+	t.Parallel()
+	for _, renamed := range []bool{false, true} {
+		t.Run(fmt.Sprint("ZADD renamed: ", renamed), func(t *testing.T) {
+			t.Parallel()
+			config := []string{"cluster-require-full-coverage no"}
+			if renamed {
+				config = append(config, `rename-command ZADD ""`)
+			}
+			s := startCheckBuild(t, server.Cluster(), server.Config(config...))
+			if !s.Program.AtLeast(7, 0) {
+				t.Skip("CLUSTER ADDSLOTSRANGE came with Redis 7.0")
+			}
+			c := s.Raw()
+			do(t, c, "CLUSTER ADDSLOTSRANGE 0 16383")
+			require.Eventually(t, func() bool { return !do(t, c, "GET {k}").IsError() }, 60*time.Second, 5*time.Millisecond)
+			askLease(t, c, "CL.LEASE {k}leases SLOTS 1 TTL 1h ID a")
+			ask(t, c, "CL.LIMIT {k}window WINDOW 1/1h")
+			var conns []*resp.Conn
+			for range 2 {
+				conns = append(conns, waitForLease(t, s, len(conns)/2+1, "CL.LEASE {k}leases SLOTS 1 TTL 1h ID w%d TIMEOUT 0", len(conns)))
+				conns = append(conns, startWaiting(t, s, "CL.WAIT {k}window WINDOW 1/1h TIMEOUT 1d"))
+				awaitWaiting(t, c, len(conns)/2)
+			}
+			do(t, c, "CLUSTER DELSLOTS %d", do(t, c, "CLUSTER KEYSLOT k").Int)
+			for _, conn := range conns {
+				v, err := conn.ReceiveWithin(30 * time.Second) // the line is looked at once a second
+				require.NoError(t, err)
+				assert.Equal(t, "TRYAGAIN The slot of this key has moved to another node while the caller waited", v.Text)
+				assert.True(t, v.IsError())
+			}
+			awaitWaiting(t, c, 0)
+			awaitField(t, c, "leases_waiting", 0)
+		})
+	}
+}
+
+// A server from which the command has been taken away that asks whether it would take a write lets callers in all the same.
+func TestCallersAreLetInWhereZADDIsRenamed(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t, server.Config(`rename-command ZADD ""`))
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
+	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 1m")
+	assert.EqualValues(t, 1, do(t, c, "CL.RELEASE k ID a").Int)
+	assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+}
+
+// What the key holds instead is an error to callers in line as it is to others.
+func TestCallersInLineAreToldThatTheKeyHoldsSomethingElse(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	for _, call := range []string{"CL.LEASE k SLOTS 1 TTL 1h ID %s TIMEOUT 1m", "CL.WAIT k WINDOW 1/1h TIMEOUT 1m"} {
+		do(t, c, "RPUSH list 1")
+		do(t, c, "%s", strings.ReplaceAll(call, "%s", "a"))
+		waiting := startWaiting(t, s, strings.ReplaceAll(call, "%s", "w"))
+		require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 1 }, 60*time.Second, 2*time.Millisecond)
+		wrong := s.InfoInt("throttle", "throttle_errors_wrongtype")
+		do(t, c, "RENAME list k")
+		v, err := waiting.ReceiveWithin(30 * time.Second)
+		require.NoError(t, err)
+		assert.Equal(t, do(t, c, "%s", strings.ReplaceAll(call, "%s", "x")), v)
+		assert.True(t, strings.HasPrefix(v.Text, "WRONGTYPE "), "%v", v)
+		assert.Equal(t, wrong+2, s.InfoInt("throttle", "throttle_errors_wrongtype"))
+		do(t, c, "DEL k")
+	}
+}
+
+// A line goes by the slots that it was told of last, whatever else is asked of the key.
+func TestALineGoesByTheSlotsToldLast(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID a")
+	askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID b")
+	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 1m")
+	assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID late").Limited)
+	for _, call := range []string{"CL.LEASES k", "CL.LEASE k SLOTS 2", "CL.WAIT k WINDOW 1/1h TIMEOUT 1m"} {
+		do(t, c, "%s", call)
+	}
+	assert.EqualValues(t, 1, do(t, c, "CL.RELEASE k ID a").Int)
+	l := receiveLease(t, waiting)
+	assert.Equal(t, []int64{0, 2, 0}, []int64{l.Limited, l.Limit, l.Remaining})
+}
+
+// A crowd is let in some at a time, so that the server can serve others in between: each lot is one transaction to replicas.
+func TestACrowdIsLetInSixtyFourAtATime(t *testing.T) {
+	t.Parallel()
+	const crowd = 150
+	s := startCheckBuild(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("an older server tells replicas of each caller on its own")
+	}
+	admin := s.Raw()
+	askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
+	var conns []*resp.Conn
+	for i := range crowd {
+		conns = append(conns, startWaiting(t, s, fmt.Sprintf("CL.LEASE k SLOTS 1 TTL 1h ID w%d TIMEOUT 1h", i)))
+	}
+	awaitField(t, admin, "leases_waiting", crowd)
+	stream := s.Stream()
+	askLease(t, admin, "CL.LEASE k SLOTS %d TTL 2h ID holder", crowd+1)
+	for _, c := range conns {
+		assert.EqualValues(t, 0, receiveLease(t, c).Limited)
+	}
+	var lots []int
+	for _, command := range stream.Drain() {
+		switch strings.ToUpper(command[0]) {
+		case "MULTI":
+			lots = append(lots, 0)
+		case "ZADD":
+			lots[len(lots)-1]++
+		}
+	}
+	assert.Equal(t, []int{1, 64, 64, 22}, lots, "the holder's own call, and the crowd")
+}
+
+// On a replica that takes writes, callers are let in as on a master.
+func TestCallersAreLetInOnAReplicaThatTakesWrites(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t)
+	s := startCheckBuild(t, server.ReplicaOf(master), server.Config("replica-read-only no"))
+	require.Eventually(t, func() bool { return linkIsUp(s) }, 60*time.Second, 5*time.Millisecond)
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
+	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 1m")
+	assert.EqualValues(t, 1, do(t, c, "CL.RELEASE k ID a").Int)
+	assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+}
