@@ -30,7 +30,6 @@ struct waiter {
   int64_t deadlineNs;          // when its time is over
   RedisModuleTimerID deadline; // the timer for that; 0 when there is none
   int command;
-  int isInHand, hasLeft;
   // The answer.
   int32_t reply, count;
   int64_t integers[MAX_FIELDS];
@@ -185,26 +184,31 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   dequeue(ctx, w);
   closeLine(ctx, line);
   api.UnblockClient(handle, NULL);
-  w->hasLeft = 1;
-  if (!w->isInHand) freeWaiter(w);
+  freeWaiter(w);
 }
 
-static throttleCall *beginTurn(throttleSingle *single, waiter *w, int turn) {
-  throttleCall *call = throttleBeginSingle(single, w->command, 1, w->argv + 1);
+// Opens the key of a line for a decision about one of its callers. That may run other modules, and they may make callers leave.
+static throttleCall *openLine(throttleSingle *single, RedisModuleCtx *ctx, throttleLine *line, int mode) {
+  throttleCall *call = throttleBeginSingle(single, line->first->command, 1, &line->name);
   call->isOutside = 1;
+  call->db = line->db;
+  throttleOpenKeys(call, ctx, mode);
+  return call;
+}
+
+static void closeKey(throttleCall *call) {
+  if (call->keys->handle) api.CloseKey(call->keys->handle);
+}
+
+// Decides the call of w again, up to the point where it is to be applied.
+static void decide(throttleCall *call, RedisModuleCtx *ctx, waiter *w, int turn) {
+  call->command = w->command;
   call->nowNs = throttleClockNs();
-  call->db = w->line->db;
   call->mayBlock = turn == TURN_FIRST;
   call->turn = turn;
   call->waitedNs = call->nowNs > w->enteredNs ? call->nowNs - w->enteredNs : 0;
   call->lineSlots = w->line->slots;
-  return call;
-}
-
-// Decides the call of w again, up to the point where it is to be applied.
-static void decide(throttleCall *call, RedisModuleCtx *ctx, waiter *w, int mode) {
   throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
-  throttleOpenKeys(call, ctx, mode);
   if (throttleCommands[w->command].onSortedSet) throttleGatherMembers(call, ctx, w->argv);
   throttleDecide(call);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
@@ -225,32 +229,23 @@ static void answerWith(waiter *w, const throttleCall *call) {
 // Lets the first in line in, if it is time, and returns 0. Otherwise it returns in how many ms to look again. What is written may run
 // other modules, and they may make the caller leave.
 static int64_t letIn(RedisModuleCtx *ctx, throttleLine *line) {
-  waiter *w = line->first;
   throttleSingle single;
-  throttleCall *call = beginTurn(&single, w, TURN_FIRST);
-  w->isInHand++;
-  decide(call, ctx, w, OPEN_READ | OPEN_WRITE);
-  if (w->hasLeft) {
-    for (int i = 0; i < call->keyCount; i++) call->keys[i].effect = EFFECT_KEEP;
-    call->tally = TALLY_NONE;
-    if (throttleCommands[w->command].onSortedSet) throttleNoLease(call->keys->members);
-    apply(call, ctx);
-    freeWaiter(w);
+  throttleCall *call = openLine(&single, ctx, line, OPEN_READ | OPEN_WRITE);
+  waiter *w = line->first;
+  if (!w) {
+    closeKey(call);
     return 0;
   }
+  decide(call, ctx, w, TURN_FIRST);
   if (call->reply == REPLY_IN_TURN) {
     apply(call, ctx);
-    w->isInHand--;
-    if (!w->hasLeft) return msAfter(call->lookNs);
-    freeWaiter(w);
-    return 0;
+    return line->first == w ? msAfter(call->lookNs) : 0;
   }
   dequeue(ctx, w);
   throttleCountDecision(call);
   if (!throttleCommands[w->command].onSortedSet) stats.waited++;
   answerWith(w, call);
   apply(call, ctx);
-  w->isInHand--;
   api.UnblockClient(w->handle, w);
   return 0;
 }
@@ -332,15 +327,20 @@ static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
   return API_OK;
 }
 
-// Decides what a caller is told that is sent away. Opening the key may run other modules, and they may
-// make the caller leave.
+// Decides what a caller is told that is sent away. Other modules may run when its key is opened, and when they hear of the decision.
+// They may make the caller leave: NULL then.
 static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, waiter *w) {
-  throttleCall *call = beginTurn(single, w, TURN_LEAVING);
-  decide(call, ctx, w, OPEN_READ);
+  RedisModuleBlockedClient *handle = w->handle;
+  throttleCall *call = openLine(single, ctx, w->line, OPEN_READ);
+  if (!findWaiter(handle)) {
+    closeKey(call);
+    return NULL;
+  }
+  decide(call, ctx, w, TURN_LEAVING);
   throttleCountDecision(call);
-  if (!throttleCommands[w->command].onSortedSet) stats.waitLeft++;
+  if (!throttleCommands[call->command].onSortedSet) stats.waitLeft++;
   apply(call, ctx);
-  return call;
+  return findWaiter(handle) ? call : NULL;
 }
 
 static void expire(RedisModuleCtx *ctx, void *data);
@@ -364,16 +364,12 @@ static void expire(RedisModuleCtx *ctx, void *data) {
   RedisModuleBlockedClient *handle = w->handle;
   stopTimer(ctx, line);
   wake(ctx, line);
-  if (findWaiter(handle) != w) return;
+  if (!findWaiter(handle)) return;
   line->isInHand++;
-  w->isInHand++;
   throttleSingle single;
   throttleCall *call = decideLeaving(&single, ctx, w);
   line->isInHand--;
-  w->isInHand--;
-  if (w->hasLeft) {
-    freeWaiter(w);
-  } else {
+  if (call) {
     if (line->first == w) line->hasChanged = 1;
     dequeue(ctx, w);
     answerWith(w, call);
@@ -391,15 +387,10 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
   waiter *w = findWaiter(handle);
   if (!w) return API_OK;
-  w->isInHand++;
   throttleSingle single;
-  throttleReply(decideLeaving(&single, ctx, w), ctx);
-  w->isInHand--;
-  if (!w->hasLeft) {
-    leave(ctx, handle);
-  } else if (!w->isInHand) {
-    freeWaiter(w);
-  }
+  throttleCall *call = decideLeaving(&single, ctx, w);
+  if (call) throttleReply(call, ctx);
+  leave(ctx, handle);
   return API_OK;
 }
 
