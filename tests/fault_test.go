@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -67,4 +68,24 @@ func TestShippedModuleHasNoFaultToInject(t *testing.T) {
 	a, err := throttle(t.Context(), server.Start(t).Client(), "fault:panic", "15 30 60 1")
 	require.NoError(t, err)
 	assert.Equal(t, answer{0, 16, 15, -1, 2}, a)
+}
+
+// A fault when it is a caller's turn is that caller's error, and those behind have their turn.
+func TestAPanicInTurnIsTheCallersError(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE fault:turn SLOTS 1 TTL 1h ID a")
+	first := waitForLease(t, s, 1, "CL.LEASE fault:turn SLOTS 1 TTL 1h ID first TIMEOUT 0")
+	second := waitForLease(t, s, 2, "CL.LEASE fault:turn SLOTS 1 TTL 1h ID second TIMEOUT 0")
+	assert.EqualValues(t, 1, do(t, c, "CL.RELEASE fault:turn ID a").Int)
+	for _, waiting := range []*resp.Conn{first, second} {
+		v, err := waiting.Receive()
+		require.NoError(t, err)
+		assert.True(t, strings.HasPrefix(v.Text, "ERR internal error"), v.Text)
+	}
+	assert.Len(t, s.LogLines("panic"), 2)
+	assert.Equal(t, "2", s.Info("throttle")["throttle_errors_internal"])
+	assert.Equal(t, []string{"0", "1"}, leasesOf(s, "waiting", "granted"))
+	assert.EqualValues(t, 0, do(t, c, "EXISTS fault:turn").Int)
 }

@@ -164,6 +164,7 @@ func TestChangesByOthersWake(t *testing.T) {
 		"CL.RENEW k ID a TTL 1ms":        "",
 		"CL.LEASE k SLOTS 2 TTL 1h ID a": "",
 		"CL.LEASE k SLOTS 3 TTL 1h ID b": "",
+		"CL.LEASE k SLOTS 2 TTL 1h ID b": "",
 		"CL.LEASE k SLOTS 2 TTL 1h ID b TIMEOUT 10ms": "",
 	} {
 		t.Run(change, func(t *testing.T) {
@@ -303,9 +304,12 @@ func TestALeaseTimesOut(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(begun), 200*time.Millisecond)
 	assert.Equal(t, leased{1, 1, 0, l.RetryAfterMs, 0, l.WaitMs}, l)
 	assert.GreaterOrEqual(t, l.WaitMs, int64(199))
+	assert.LessOrEqual(t, l.WaitMs, ceilMs(int64(time.Since(begun)))+1)
 	assert.Positive(t, l.RetryAfterMs)
 	assert.Equal(t, []string{"limited k"}, e.drain(t))
 	assert.Equal(t, []string{"1", "0"}, leasesOf(s, "limited", "waiting"))
+	info := s.Info("throttle")
+	assert.Equal(t, []string{"0", "0"}, []string{info["throttle_waited"], info["throttle_wait_left"]}, "these are of CL.WAIT")
 	askLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID b")
 }
 

@@ -27,7 +27,8 @@ func TestNothingIsReadThatWasNotWritten(t *testing.T) {
 		c := s.Raw()
 		for _, db := range []string{"0", "3"} {
 			do(t, c, "SELECT %s", db)
-			for _, call := range []string{"CL.THROTTLE k 0 1 1d", "CL.LIMIT k RATE 1/1d", "CL.WAIT k RATE 1/1d TIMEOUT 1ms"} {
+			for _, call := range []string{"CL.THROTTLE k 0 1 1d", "CL.LIMIT k RATE 1/1d", "CL.WAIT k RATE 1/1d TIMEOUT 1ms",
+				"CL.WAIT k WINDOW 1/1d TIMEOUT 1ms", "CL.WAIT k WINDOW 1/1d TIMEOUT 1ms"} {
 				do(t, c, "%s", call)
 			}
 		}

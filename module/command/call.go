@@ -162,7 +162,7 @@ func (c *Call) Run(cmd *Command) {
 	c.clear()
 	c.cmd = cmd
 	if cmd.Keys != NoKeys && len(c.Args) > 0 {
-		injectFault(c.Args[0])
+		injectFault(c.Args[0], c.Turn)
 	}
 	c.openBans()
 	cmd.Run(c)

@@ -2,4 +2,4 @@
 
 package command
 
-func injectFault([]byte) {}
+func injectFault([]byte, Turn) {}

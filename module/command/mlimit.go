@@ -246,7 +246,7 @@ func (c *Call) failNumKeys() {
 func (c *Call) checkKeys() (ok bool) {
 	names := c.Args[1 : 1+len(c.Keys)]
 	for i, name := range names {
-		injectFault(name)
+		injectFault(name, c.Turn)
 		for _, other := range names[:i] {
 			if bytes.Equal(name, other) {
 				c.failNear(name, twoOfOneKey)
