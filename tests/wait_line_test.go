@@ -315,3 +315,20 @@ func TestATimeoutMayBeLongerThanAnyTimer(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1, 660_000}, []int64{l.Limited, l.WaitMs})
 }
+
+// Callers of different commands may wait for one key that is not there yet. Each is answered as its own command answers.
+func TestALineIsOfAllCommands(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	first := waitForLease(t, s, 1, "CL.LEASE k SLOTS 0 TTL 1h ID a TIMEOUT 0")
+	a := ask(t, s.Raw(), "CL.WAIT k WINDOW 1/1h TIMEOUT 20ms")
+	assert.Equal(t, []int64{1, 0, 1}, []int64{a.Limited, a.Granted, a.Remaining})
+	second := startWaiting(t, s, "CL.WAIT k WINDOW 1/1h TIMEOUT 0")
+	awaitWaiting(t, c, 1)
+	askLease(t, c, "CL.LEASE k SLOTS 3 TTL 1h ID b")
+	assert.EqualValues(t, 0, receiveLease(t, first).Limited)
+	v, err := second.ReceiveWithin(30 * time.Second)
+	require.NoError(t, err)
+	assert.True(t, strings.HasPrefix(v.Text, "WRONGTYPE "), "%v", v)
+}
