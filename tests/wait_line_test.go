@@ -65,10 +65,11 @@ func TestALineIsLookedAtOnlyWhenItMayMove(t *testing.T) {
 	after("nothing has happened", 0)
 
 	askLease(t, c, "CL.LEASE lapses SLOTS 2 TTL 1h ID holder")
-	askLease(t, c, "CL.LEASE lapses SLOTS 2 TTL 300ms ID short")
+	askLease(t, c, "CL.LEASE lapses SLOTS 2 TTL 1h ID short")
 	waiting := waitForLease(t, s, 2, "CL.LEASE lapses SLOTS 2 TTL 1h ID w TIMEOUT 1d")
+	askLease(t, c, "CL.RENEW lapses ID short TTL 300ms")
 	assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
-	after("a lease has lapsed", 1)
+	after("a lease was renewed, and has lapsed", 2)
 	stillWaits(t, last)
 }
 
@@ -88,7 +89,7 @@ func TestThoseBehindAreLetInWhenTheFirstLeaves(t *testing.T) {
 		"CLIENT UNBLOCK ERROR": {leave: func(t *testing.T, admin, _ *resp.Conn, id int64) {
 			assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d ERROR", id).Int)
 		}},
-		"TIMEOUT": {told: 1, timeout: "1s", leave: func(*testing.T, *resp.Conn, *resp.Conn, int64) {}},
+		"TIMEOUT": {told: 1, timeout: "3s", leave: func(*testing.T, *resp.Conn, *resp.Conn, int64) {}},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -145,14 +146,14 @@ func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 				askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID a")
 				c := s.Raw()
 				id := do(t, c, "CLIENT ID").Int
-				timeout := "0"
 				if how == "TIMEOUT" {
-					timeout = "300ms"
+					assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 20ms").Limited)
+				} else {
+					require.NoError(t, c.Send(strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")...))
+					require.NoError(t, c.Flush())
+					awaitField(t, admin, "leases_waiting", 1)
+					leave(admin, c, id)
 				}
-				require.NoError(t, c.Send(strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT "+timeout)...))
-				require.NoError(t, c.Flush())
-				awaitField(t, admin, "leases_waiting", 1)
-				leave(admin, c, id)
 				awaitField(t, admin, "leases_waiting", 0)
 				require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, 30*time.Second, 5*time.Millisecond)
 				require.False(t, do(t, admin, "MODULE LOAD %s", path).IsError())
