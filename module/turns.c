@@ -116,8 +116,10 @@ static void setTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
 // The first whole ms after so many ns: never too early.
 static int64_t msAfter(int64_t ns) { return ns / MS_NS + 1; }
 
-// Forgets a line that is empty, whose timer has fired.
-static void closeLine(throttleLine *line) {
+// Forgets a line that is empty.
+static void closeLine(RedisModuleCtx *ctx, throttleLine *line) {
+  if (line->first || line->isInHand) return;
+  stopTimer(ctx, line);
   withKey(dropLine, line->db, line->name, NULL);
   api.FreeString(NULL, line->name);
   api.Free(line);
@@ -173,14 +175,14 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
 
 static waiter *findWaiter(RedisModuleBlockedClient *handle) { return api.DictGetC(waiters, &handle, sizeof handle, NULL); }
 
-// The server has no more use for the handle. Those behind may need less than the one who leaves, and a line that is empty is closed
-// when it wakes.
+// The server has no more use for the handle. Those behind may need less than the one who leaves.
 static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   waiter *w = findWaiter(handle);
   if (!w) return;
   throttleLine *line = w->line;
   if (line->first == w) wakeSoon(ctx, line);
   dequeue(ctx, w);
+  closeLine(ctx, line);
   api.UnblockClient(handle, NULL);
   freeWaiter(w);
 }
@@ -308,11 +310,8 @@ static void wake(RedisModuleCtx *ctx, void *data) {
   int64_t againMs = letAllIn(ctx, line);
   line->isInHand--;
   line->hasChanged = 0; // before the last decision
-  if (line->first) {
-    setTimer(ctx, line, againMs);
-  } else {
-    closeLine(line);
-  }
+  if (line->first) setTimer(ctx, line, againMs);
+  closeLine(ctx, line);
 }
 
 static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
@@ -378,7 +377,7 @@ static void expire(RedisModuleCtx *ctx, void *data) {
   }
   // The server deletes a key that has expired when it is opened, and tells of it then.
   if (line->hasChanged) wakeSoon(ctx, line);
-  line->hasChanged = 0;
+  closeLine(ctx, line);
 }
 
 // CLIENT UNBLOCK.

@@ -146,6 +146,11 @@ func TestCallersInLineLeaveNoMemoryBehind(t *testing.T) {
 				do(t, conns[0], "CL.LEASE %s SLOTS 1 TTL 1h ID other TIMEOUT 1ms", key)
 			}
 			do(t, admin, "DEL %s", key)
+			do(t, admin, "CL.LEASE %s SLOTS 2 TTL 1h ID holder", key)
+			for i := range 6 { // all but the first find a lease that has lapsed
+				do(t, conns[0], "CL.LEASE %s SLOTS 2 TTL 10ms ID %0300d TIMEOUT 1h", key, i)
+			}
+			do(t, admin, "DEL %s", key)
 
 			do(t, admin, "CL.WAIT %s WINDOW 1/1h TIMEOUT 1h", key)
 			wait("waiting", "CL.WAIT KEY WINDOW 1/1h TIMEOUT 1d")

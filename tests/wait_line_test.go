@@ -126,18 +126,12 @@ func TestThoseBehindAreLetInWhenTheFirstLeaves(t *testing.T) {
 }
 
 // When all have left a line, however they did, nothing of it stays behind: no timer either, with which a server would not let
-// the module go.
+// the module go. Those who have an answer may take the module away at once.
 func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 	t.Parallel()
 	path, err := server.CheckModulePath()
 	require.NoError(t, err)
-	for how, leave := range map[string]func(admin, c *resp.Conn, id int64){
-		"disconnect": func(_, c *resp.Conn, _ int64) { assert.NoError(t, c.Close()) },
-		"CLIENT UNBLOCK": func(admin, _ *resp.Conn, id int64) {
-			assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
-		},
-		"TIMEOUT": func(*resp.Conn, *resp.Conn, int64) {},
-	} {
+	for _, how := range []string{"disconnect", "CLIENT UNBLOCK", "TIMEOUT"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s := startCheckBuild(t, server.Config("enable-module-command yes"))
@@ -146,16 +140,29 @@ func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 				askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID a")
 				c := s.Raw()
 				id := do(t, c, "CLIENT ID").Int
+				timeout := "0"
 				if how == "TIMEOUT" {
-					assert.EqualValues(t, 1, askLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 20ms").Limited)
-				} else {
-					require.NoError(t, c.Send(strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")...))
+					timeout = "20ms"
+				}
+				require.NoError(t, c.Send(strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT "+timeout)...))
+				if how == "disconnect" {
 					require.NoError(t, c.Flush())
 					awaitField(t, admin, "leases_waiting", 1)
-					leave(admin, c, id)
+					require.NoError(t, c.Close())
+					awaitField(t, admin, "leases_waiting", 0)
+					require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, 30*time.Second, 5*time.Millisecond)
+				} else {
+					require.NoError(t, c.Send("MODULE", "UNLOAD", "throttle"))
+					require.NoError(t, c.Flush())
+					if how == "CLIENT UNBLOCK" {
+						awaitField(t, admin, "leases_waiting", 1)
+						assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+					}
+					assert.EqualValues(t, 1, receiveLease(t, c).Limited)
+					v, err := c.Receive()
+					require.NoError(t, err)
+					assert.False(t, v.IsError(), "%v", v)
 				}
-				awaitField(t, admin, "leases_waiting", 0)
-				require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, 30*time.Second, 5*time.Millisecond)
 				require.False(t, do(t, admin, "MODULE LOAD %s", path).IsError())
 			}
 		})
