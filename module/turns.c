@@ -175,14 +175,14 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
 
 static waiter *findWaiter(RedisModuleBlockedClient *handle) { return api.DictGetC(waiters, &handle, sizeof handle, NULL); }
 
-// The server has no more use for the handle. Those behind may need less than the one who leaves.
+// The server has no more use for the handle. Those behind may need less than the one who leaves, and an empty line is closed when it
+// wakes.
 static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   waiter *w = findWaiter(handle);
   if (!w) return;
   throttleLine *line = w->line;
   if (line->first == w) wakeSoon(ctx, line);
   dequeue(ctx, w);
-  closeLine(ctx, line);
   api.UnblockClient(handle, NULL);
   freeWaiter(w);
 }
