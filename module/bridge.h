@@ -209,6 +209,8 @@ static inline throttleCall *throttleBeginMany(throttleMany *many, int command, i
 // load.c. throttlePrepare gets what every call needs: the API and the constant
 // strings. It returns NULL, or what keeps the module from running here.
 const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName);
+// throttleUnknownEffect returns a command that the module replicates its changes as and that the server has renamed, or NULL.
+const char *throttleUnknownEffect(RedisModuleCtx *ctx);
 void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text);
 // throttleSilenceGoRm keeps go-rm from logging anything until the next load.
 void throttleSilenceGoRm(void);

@@ -76,6 +76,9 @@ func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 	if err := configure(ctx, o); err != nil {
 		return err
 	}
+	if effect := C.throttleUnknownEffect(ctx); effect != nil {
+		log(ctx, "warning", C.GoString(effect)+" has another name here, or none (rename-command): changes of limits will reach neither replicas nor the append-only file")
+	}
 	log(ctx, "notice", fmt.Sprintf("%s %s ready", name, build))
 	return nil
 }

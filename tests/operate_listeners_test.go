@@ -231,3 +231,20 @@ func TestEffectsAreMadeForListenersOnly(t *testing.T) {
 		return changes() == before+1
 	}, 60*time.Second, 5*time.Millisecond)
 }
+
+// An effect whose command has another name is lost without an error, so the log tells of it.
+func TestARenamedEffectIsNamedInTheLog(t *testing.T) {
+	t.Parallel()
+	const warning = "has another name here"
+	assert.Empty(t, server.Start(t).LogLines(warning))
+	for _, effect := range []string{"SET", "DEL", "ZADD", "ZREM", "PEXPIREAT"} {
+		t.Run(effect, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t, server.Config("rename-command "+effect+" other"))
+			lines := s.LogLines(warning)
+			require.Len(t, lines, 1)
+			assert.Contains(t, lines[0], effect+" "+warning)
+			assert.False(t, do(t, s.Raw(), "CL.THROTTLE key 15 30 60 1").IsError())
+		})
+	}
+}
