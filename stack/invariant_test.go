@@ -227,7 +227,7 @@ func TestNoIntervalHoldsTooManyUnitsShrunk(t *testing.T) {
 func TestACrowdedWindowNeverAdmitsMoreAndDeniesLittleLonger(t *testing.T) {
 	pick := chance.FromSeed(t)
 	crowded, longer := 0, 0
-	for range steps(100) {
+	for runs := 0; runs < steps(100) || (crowded == 0 || longer == 0) && runs < 1000; runs++ {
 		d := newDrawer(pick)
 		d.kinds = []stack.Kind{stack.Window, stack.Window, stack.Rate, stack.Fixed}
 		specs := []spec{{kind: stack.Window, count: pick("count", 50, 1000), periodNs: d.periods[0]}}
