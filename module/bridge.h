@@ -15,6 +15,7 @@ enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIEL
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
 enum { TURN_ARRIVING, TURN_FIRST, TURN_LEAVING };
+enum { MS_NS = 1000 * 1000 };
 enum { NO_SLOTS = -1 };
 // How far ahead of now a score may be. No int on all machines, so no enum.
 #define FURTHEST_MS 6307200000000LL
@@ -255,6 +256,7 @@ int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int ar
 // costs nothing, and expiry goes by the same.
 int64_t throttleClockNs(void);
 int64_t throttleCommandClockNs(void);
+int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so many ns, never too early; 0 for what is over
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 

@@ -14,6 +14,8 @@ int64_t throttleCommandClockNs(void) {
   return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
 }
 
+int64_t throttleMsAfter(int64_t ns) { return ns > 0 ? ns / MS_NS + 1 : 0; }
+
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
   call->argCount = argc - 1;
   int count = call->viewCount = call->argCount < room ? call->argCount : room;

@@ -28,14 +28,13 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
 // does not know one by its name. Called without arguments, they do nothing.
 const char *throttleUnknownEffect(RedisModuleCtx *ctx) {
   static const char *const effects[] = {"SET", "DEL", "ZADD", "ZREM", "PEXPIREAT", NULL};
-  const char *const *effect = effects;
-  for (; *effect; effect++) {
+  for (const char *const *effect = effects; *effect; effect++) {
     errno = 0;
     RedisModuleCallReply *reply = api.Call(ctx, *effect, "");
     if (reply) api.FreeCallReply(reply);
-    if (errno == ENOENT) break;
+    if (errno == ENOENT) return *effect;
   }
-  return *effect;
+  return NULL;
 }
 
 // The server calls this on MODULE UNLOAD. The Go runtime stays mapped and serves a

@@ -46,7 +46,6 @@ enum { LONGEST_TIMER_MS = 5 * 60 * 1000, LONGEST_IN_CLUSTER_MS = 1000 };
 enum { RETRY_PAUSED_MS = 20, RETRY_REFUSED_MS = 100 };
 // So many are let in in one turn of the event loop, which is some hundred microseconds.
 enum { MOST_AT_ONCE = 64 };
-enum { MS_NS = 1000 * 1000 };
 
 static const char hasMoved[] = "TRYAGAIN The slot of this key has moved to another node while the caller waited";
 
@@ -112,9 +111,6 @@ static void setTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
   stopTimer(ctx, line);
   line->timer = api.CreateTimer(ctx, delayMs < longestMs ? delayMs : longestMs, wake, line);
 }
-
-// The first whole ms after so many ns: never too early.
-static int64_t msAfter(int64_t ns) { return ns / MS_NS + 1; }
 
 // Forgets a line that is empty.
 static void closeLine(RedisModuleCtx *ctx, throttleLine *line) {
@@ -239,7 +235,7 @@ static int64_t letIn(RedisModuleCtx *ctx, throttleLine *line) {
   decide(call, ctx, w, TURN_FIRST);
   if (call->reply == REPLY_IN_TURN) {
     apply(call, ctx);
-    return line->first == w ? msAfter(call->lookNs) : 0;
+    return line->first == w ? throttleMsAfter(call->lookNs) : 0;
   }
   dequeue(ctx, w);
   throttleCountDecision(call);
@@ -346,7 +342,7 @@ static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, 
 static void expire(RedisModuleCtx *ctx, void *data);
 
 static void setDeadline(RedisModuleCtx *ctx, waiter *w) {
-  int64_t leftMs = msAfter(w->deadlineNs - throttleClockNs());
+  int64_t leftMs = throttleMsAfter(w->deadlineNs - throttleClockNs());
   w->deadline = api.CreateTimer(ctx, leftMs < LONGEST_TIMER_MS ? leftMs : LONGEST_TIMER_MS, expire, w);
 }
 
@@ -450,5 +446,5 @@ void throttleWaitInTurn(throttleCall *call, RedisModuleCtx *ctx, RedisModuleStri
   line->slots = call->lineSlots;
   enqueue(line, w);
   if (call->timeoutMs) setDeadline(ctx, w);
-  if (isNew) setTimer(ctx, line, msAfter(call->lookNs));
+  if (isNew) setTimer(ctx, line, throttleMsAfter(call->lookNs));
 }

@@ -17,7 +17,7 @@ typedef struct {
 // a caller that is not due by then is looked at again.
 enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
 
-enum { RETRY_PAUSED_MS = 20, MS_NS = 1000 * 1000 };
+enum { RETRY_PAUSED_MS = 20 };
 
 static int waitCommand; // the index of CL.WAIT, once somebody has waited
 
@@ -41,7 +41,7 @@ static void setNextTimer(RedisModuleCtx *ctx, int index, int64_t earliestMs) {
   stopTimer(ctx, line);
   int64_t nextNs = throttleNext(index);
   if (nextNs >= 0) {
-    int64_t delayMs = (nextNs - throttleClockNs()) / MS_NS + 1; // rounded up
+    int64_t delayMs = throttleMsAfter(nextNs - throttleClockNs());
     if (delayMs > earliestMs && throttleSomebodyLeft(index)) delayMs = earliestMs;
     startTimer(ctx, index, delayMs);
     return;

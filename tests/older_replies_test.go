@@ -1,7 +1,6 @@
 package tests
 
 import (
-	_ "embed"
 	"testing"
 	"time"
 
@@ -13,17 +12,10 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func startLacking(t *testing.T, function string) *server.Server {
-	t.Helper()
-	module, err := server.CheckModulePath()
-	require.NoError(t, err)
-	return server.Start(t, older.Lacking(t, module, []string{function})...)
-}
-
 // A server whose module API has no maps gets each reply as it is in RESP2, whatever the protocol: names and values in turns.
 func TestRepliesWithoutMapsAreNamesAndValuesInTurns(t *testing.T) {
 	t.Parallel()
-	lacking, plain := startLacking(t, "ReplyWithMap").Raw(), startCheckBuild(t).Raw()
+	lacking, plain := older.Start(t, []string{"ReplyWithMap"}).Raw(), startCheckBuild(t).Raw()
 	do(t, lacking, "CONFIG SET throttle.top 10")
 	do(t, plain, "CONFIG SET throttle.top 10")
 	for _, protocol := range []string{"2", "3"} {
@@ -52,7 +44,7 @@ func shapeOf(v resp.Value) (all []any) {
 // A server from Redis 7.2 on, or Valkey, tells the module the instant at which the command began, in microseconds.
 func TestTheServersReadingOfTheClockIsTheModules(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]*server.Server{"as it is": startCheckBuild(t), "the other way": startLacking(t, "CachedMicroseconds")} {
+	for name, s := range map[string]*server.Server{"as it is": startCheckBuild(t), "the other way": older.Start(t, []string{"CachedMicroseconds"})} {
 		c := s.Raw()
 		replies, from, to := timed(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a", "ZSCORE k a", "CL.THROTTLE rate 0 1 1h", "GET rate")
 		require.False(t, replies[0].IsError(), "%s: %v", name, replies[0])

@@ -23,8 +23,6 @@ var sinceRedis62 = []string{
 // later is missing.
 func TestNewerFunctionsOfTheServerMayBeMissing(t *testing.T) {
 	t.Parallel()
-	module, err := server.CheckModulePath()
-	require.NoError(t, err)
 	sets := [][]string{sinceRedis62}
 	for _, name := range sinceRedis62 {
 		sets = append(sets, []string{name})
@@ -32,7 +30,7 @@ func TestNewerFunctionsOfTheServerMayBeMissing(t *testing.T) {
 	for _, missing := range sets {
 		t.Run(strings.Join(missing, " "), func(t *testing.T) {
 			t.Parallel()
-			s := server.Start(t, older.Lacking(t, module, missing, "top", "10")...)
+			s := older.Start(t, missing, "top", "10")
 			c := s.Raw()
 			for i, call := range append([]string{"CL.BAN %s 1h", "CL.LEASE %s SLOTS 1 TTL 1h ID a", "CL.LEASES %s", "CL.MLIMIT 1 %s RATE 5/s"}, callsOfAll...) {
 				v := do(t, c, call, fmt.Sprint("key", i))

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -97,11 +98,7 @@ func TestThoseBehindAreLetInWhenTheFirstLeaves(t *testing.T) {
 			admin, first := s.Raw(), s.Raw()
 			ask(t, admin, "CL.LIMIT k WINDOW 10/1h COST 8")
 			id := do(t, first, "CLIENT ID").Int
-			timeout := test.timeout
-			if timeout == "" {
-				timeout = "0"
-			}
-			require.NoError(t, first.Send(strings.Fields("CL.WAIT k WINDOW 10/1h COST 5 TIMEOUT "+timeout)...))
+			require.NoError(t, first.Send(strings.Fields("CL.WAIT k WINDOW 10/1h COST 5 TIMEOUT "+cmp.Or(test.timeout, "0"))...))
 			require.NoError(t, first.Flush())
 			awaitWaiting(t, admin, 1)
 			behind := []*resp.Conn{}

@@ -11,8 +11,9 @@ import (
 	"slices"
 )
 
-// injectFault panics for keys that begin with fault:panic, and with fault:turn when a caller that has waited in line is decided. It leaves 32 MB of garbage behind for those that
-// begin with fault:garbage, and for fault:runtime panics with what the Go runtime has to say about itself.
+// injectFault panics for keys that begin with fault:panic, and for those that begin with fault:turn when a
+// caller that has waited in line is decided. It leaves 32 MB of garbage behind for keys that begin with
+// fault:garbage, and for fault:runtime panics with what the Go runtime has to say about itself.
 // It is how the tests show that a fault in a decision cannot take the server down, and what a
 // garbage collection costs. It exists in the test build only.
 func injectFault(key []byte, turn Turn) {

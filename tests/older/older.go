@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/sharedlib"
 )
@@ -19,10 +21,12 @@ func words(module string, missing []string, args []string) []string {
 	return append([]string{module, strings.Join(missing, ",")}, args...)
 }
 
-// Lacking makes a server load a module without some functions.
-func Lacking(t testing.TB, module string, missing []string, args ...string) []server.Option {
+// Start starts a server that loads the test build without some functions.
+func Start(t testing.TB, missing []string, args ...string) *server.Server {
 	t.Helper()
-	return []server.Option{server.Module(Library(t)), server.ModuleArgs(words(module, missing, args)...)}
+	module, err := server.CheckModulePath()
+	require.NoError(t, err)
+	return server.Start(t, server.Module(Library(t)), server.ModuleArgs(words(module, missing, args)...))
 }
 
 // Library is the path of the library.
