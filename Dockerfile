@@ -18,7 +18,7 @@ FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 # Modules that go.mod replaces are read with it.
 COPY go.mod go.sum ./
-COPY cmd/throttle/unused cmd/throttle/unused
+COPY module/throttle/unused module/throttle/unused
 COPY ratelimit/go.mod ratelimit/
 RUN go mod download
 COPY . .

@@ -41,12 +41,12 @@ setup: ## install what building, running and testing need (through apt-get; asks
 # The server refuses a module file without the execute bit, which go build does not set.
 build: ## build/throttle.so, the module
 	@scripts/setup $(STAGE)
-	$(BUILD) -ldflags "-s -w $(STAMP)" -o build/throttle.so ./cmd/throttle
+	$(BUILD) -ldflags "-s -w $(STAMP)" -o build/throttle.so ./module/throttle
 	@chmod 0755 build/throttle.so
 
 build-check: ## build/throttle-check.so, with injectable faults and Go's checks of C pointers
 	@scripts/setup $(STAGE)
-	GOEXPERIMENT=cgocheck2 $(BUILD) -tags faultinject -ldflags "$(STAMP)" -o build/throttle-check.so ./cmd/throttle
+	GOEXPERIMENT=cgocheck2 $(BUILD) -tags faultinject -ldflags "$(STAMP)" -o build/throttle-check.so ./module/throttle
 	@chmod 0755 build/throttle-check.so
 
 run: build ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug')
@@ -135,11 +135,11 @@ bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@mv build/bench/unit-now.txt build/bench/unit.txt
 
 # go build finds the profile by its name.
-pgo: ## renew the profile that guides the compiler (cmd/throttle/default.pgo)
+pgo: ## renew the profile that guides the compiler (module/throttle/default.pgo)
 	@scripts/setup build
 	@mkdir -p build/bench
-	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 go test -trimpath -run '^$$' -bench . -benchtime 2s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./module/command
-	GOWORK=off go -C tools run ./pgo ../build/bench/cpu.pgo ../cmd/throttle/default.pgo
+	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 go test -trimpath -run '^$$' -bench . -benchtime 2s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./command
+	GOWORK=off go -C tools run ./pgo ../build/bench/cpu.pgo ../module/throttle/default.pgo
 
 lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
 	@scripts/setup $(STAGE)

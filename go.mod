@@ -33,6 +33,6 @@ replace redis-throttle/ratelimit => ./ratelimit
 // go-rm needs one small package of letsgo, whose other packages need these: nothing here
 // uses them, and without these lines they bring a hundred modules into the module graph.
 replace (
-	github.com/astaxie/beego => ./cmd/throttle/unused/beego
-	github.com/spf13/cobra => ./cmd/throttle/unused/cobra
+	github.com/astaxie/beego => ./module/throttle/unused/beego
+	github.com/spf13/cobra => ./module/throttle/unused/cobra
 )

@@ -11,7 +11,7 @@ import (
 
 	"redis-throttle/calendar"
 	"redis-throttle/fixed"
-	"redis-throttle/tests/civil"
+	"redis-throttle/internal/civil"
 )
 
 func newWindow(t *testing.T, count, periodNs int64) *fixed.Window {

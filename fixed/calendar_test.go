@@ -13,8 +13,8 @@ import (
 
 	"redis-throttle/calendar"
 	"redis-throttle/fixed"
-	"redis-throttle/tests/chance"
-	"redis-throttle/tests/civil"
+	"redis-throttle/internal/chance"
+	"redis-throttle/internal/civil"
 )
 
 // spec is the calendar of the civil one.

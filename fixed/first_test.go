@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/fixed"
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 )
 
 func newFirst(t require.TestingT, count, periodNs int64) *fixed.First {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/fixed"
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.

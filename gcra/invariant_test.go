@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 )
 
 // ledger checks that in every interval the units admitted are at most

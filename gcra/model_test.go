@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/gcra"
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 )
 
 // model is the textbook token bucket: a level in units, and the instant it was

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/gcra"
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 )
 
 // perSecond is a limit of count units a second with bursts up to capacity.

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 )
 
 // The call in hand. The server runs commands one at a time, and a decision does not call back

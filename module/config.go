@@ -12,7 +12,7 @@ import (
 
 	"github.com/wenerme/go-rm/rm"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 	"redis-throttle/top"
 )
 

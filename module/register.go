@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 )
 
 // register tells the server of every command.

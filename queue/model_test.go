@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"redis-throttle/internal/chance"
 	"redis-throttle/stack"
-	"redis-throttle/tests/chance"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.

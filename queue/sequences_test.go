@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/chance"
 	"redis-throttle/stack"
-	"redis-throttle/tests/chance"
 )
 
 // sequences is a key, what callers ask of its limits, and by how many ms the clock goes on.

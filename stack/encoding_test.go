@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/chance"
+	"redis-throttle/internal/civil"
 	"redis-throttle/stack"
-	"redis-throttle/tests/chance"
-	"redis-throttle/tests/civil"
 )
 
 // monthsInUTC is the number that calendar months in UTC are stored under.

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/gcra"
+	"redis-throttle/internal/chance"
 	"redis-throttle/stack"
-	"redis-throttle/tests/chance"
 )
 
 // requirePromise fails if the units let through, each at its instant, are more than a

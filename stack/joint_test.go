@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"redis-throttle/internal/chance"
 	"redis-throttle/stack"
-	"redis-throttle/tests/chance"
 )
 
 // keys are several keys of the database, and a Joint for calls on all of them.

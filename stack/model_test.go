@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"redis-throttle/internal/chance"
+	"redis-throttle/internal/civil"
 	"redis-throttle/stack"
-	"redis-throttle/tests/chance"
-	"redis-throttle/tests/civil"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.

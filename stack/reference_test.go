@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/calendar"
+	"redis-throttle/internal/civil"
 	"redis-throttle/stack"
-	"redis-throttle/tests/civil"
 )
 
 // spec is a limit in the words of a command. The capacity is that of a rate. Of a calendar's

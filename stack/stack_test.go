@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/civil"
 	"redis-throttle/stack"
-	"redis-throttle/tests/civil"
 )
 
 func rate(count, periodNs, capacity int64) spec {

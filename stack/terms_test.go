@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/chance"
 	"redis-throttle/stack"
-	"redis-throttle/tests/chance"
 )
 
 func take(s spec, units int64) spec {

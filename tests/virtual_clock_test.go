@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/chance"
-	"redis-throttle/tests/civil"
+	"redis-throttle/internal/chance"
+	"redis-throttle/internal/civil"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/naive"
 	"redis-throttle/tests/resp"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 	"redis-throttle/window"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 	"redis-throttle/window"
 )
 

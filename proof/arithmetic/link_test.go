@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/gcra"
+	"redis-throttle/internal/chance"
 	"redis-throttle/proof/smt"
 	"redis-throttle/stack"
-	"redis-throttle/tests/chance"
 )
 
 // The formulas are what package gcra computes: both are evaluated on the same values, random ones of all sizes

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 )
 
 // depth is that of the sequences: some seconds in a run of all tests, and some minutes in make prove.

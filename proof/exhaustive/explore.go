@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 )
 
 // begin is the reading of the clock when a history begins, a multiple of every small period.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 )
 
 // LeaseWorld is one key with slots, the ids that ask for them, and the steps that the clock may take.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 )
 
 // allKeys stands for the key of a move that asks all of them.

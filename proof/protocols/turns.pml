@@ -1,5 +1,5 @@
-// The line in which callers take turns: module/turns.c, with the leases of module/command/lease.go, package lease and
-// module/members.c; with -DWINDOW a WINDOW instead (module/command/wait.go: waitForRoom),
+// The line in which callers take turns: module/turns.c, with the leases of command/lease.go, package lease and
+// module/members.c; with -DWINDOW a WINDOW instead (command/wait.go: waitForRoom),
 // whose units come back as leases lapse, and are given back as leases are.
 //
 // Each handler is atomic, since the server runs one after the other; which comes next is open. Where the module calls into the server, another

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/lru"
 )

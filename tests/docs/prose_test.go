@@ -21,7 +21,7 @@ import (
 	extensionast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 )
 
 // longestSentence is in words. A sentence in Go's or Redis's documentation rarely has more.
@@ -147,7 +147,7 @@ func prose(t testing.TB, root string) map[string][]string {
 	for _, c := range command.All {
 		all["COMMAND DOCS "+c.Name] = []string{c.Summary, c.Complexity}
 	}
-	all["errors in module/command"] = errorTexts(t)
+	all["errors in command"] = errorTexts(t)
 	require.Greater(t, len(all), 100)
 	return all
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/module/command"
+	"redis-throttle/command"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -207,7 +207,7 @@ func TestPagesHaveTheErrorsOfTheSource(t *testing.T) {
 // words in which several describe themselves.
 func errorTexts(t testing.TB) (texts []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(rootDir(t), "module/command/*.go"))
+	files, err := filepath.Glob(filepath.Join(rootDir(t), "command/*.go"))
 	require.NoError(t, err)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "describe.go" {

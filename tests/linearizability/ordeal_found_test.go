@@ -8,7 +8,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 	"redis-throttle/tests/hosts"
 	"redis-throttle/tests/server"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 	"redis-throttle/tests/hosts"
 )
 

@@ -40,6 +40,6 @@ replace redis-throttle/ratelimit => ../../ratelimit
 
 // As in the root: nothing here uses them.
 replace (
-	github.com/astaxie/beego => ../../cmd/throttle/unused/beego
-	github.com/spf13/cobra => ../../cmd/throttle/unused/cobra
+	github.com/astaxie/beego => ../../module/throttle/unused/beego
+	github.com/spf13/cobra => ../../module/throttle/unused/cobra
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"redis-throttle/tests/civil"
+	"redis-throttle/internal/civil"
 )
 
 // Kind is what a limit is called in a command.

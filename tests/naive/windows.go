@@ -3,7 +3,7 @@ package naive
 import (
 	"time"
 
-	"redis-throttle/tests/civil"
+	"redis-throttle/internal/civil"
 )
 
 // windows divide time into those of a FIXED: from begin to just before end.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"redis-throttle/tests/chance"
+	"redis-throttle/internal/chance"
 )
 
 func TestASeedRepeatsTheNumbersOfATest(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/chance"
 	"redis-throttle/proof/arithmetic"
 	"redis-throttle/proof/smt"
-	"redis-throttle/tests/chance"
 )
 
 // What proof/arithmetic shows of formulas is shown of these functions: both compute the same.

@@ -1,6 +1,6 @@
 // Throttle is throttle.so, the module as the server loads it:
 //
-//	go build -buildmode=c-shared -o build/throttle.so ./cmd/throttle
+//	go build -buildmode=c-shared -o build/throttle.so ./module/throttle
 package main
 
 import (
