@@ -18,9 +18,9 @@ FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 # Modules that go.mod replaces are read with it.
 COPY go.mod go.sum ./
+COPY module/go.mod module/go.sum module/
 COPY module/throttle/unused module/throttle/unused
-COPY ratelimit/go.mod ratelimit/
-RUN go mod download
+RUN go -C module mod download
 COPY . .
 # The version names the commit. Of .git only HEAD and the refs are sent, which is all
 # that git needs to tell it once there is an empty folder for objects.

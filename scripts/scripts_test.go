@@ -154,6 +154,20 @@ func modulePath(t *testing.T) string {
 	return regexp.MustCompile(`(?m)^module (\S+)$`).FindStringSubmatch(string(text))[1]
 }
 
+// Whoever imports a decision gets no library with it: the root's module has libraries for tests alone, and no replacement
+// that would hold for a whole workspace.
+func TestTheLimiterRequiresLibrariesForTestsAlone(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	var required []string
+	for _, m := range regexp.MustCompile(`(?m)^(?:require )?\s*(\S+) v\S+`).FindAllStringSubmatch(string(text), -1) {
+		required = append(required, m[1])
+	}
+	assert.ElementsMatch(t, []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.yaml.in/yaml/v3"}, required)
+	assert.NotContains(t, string(text), "replace")
+}
+
 // copyTree copies the checkout, without what git ignores, and makes it one that git knows.
 func copyTree(t *testing.T) string {
 	t.Helper()

@@ -52,8 +52,8 @@ func (b *bench) build() ([]byte, error) {
 		{"-ldflags", "-s -w", "-o", b.module()},
 		{"-tags", "faultinject", "-o", b.checkModule()},
 	} {
-		build := exec.Command("go", append([]string{"build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"}, append(flags, "./module/throttle")...)...)
-		build.Dir = b.source
+		build := exec.Command("go", append([]string{"build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"}, append(flags, "./throttle")...)...)
+		build.Dir = filepath.Join(b.source, "module")
 		build.Env = append(os.Environ(), "GOWORK=off", "CGO_CFLAGS=-O2 -Werror")
 		if flags[0] == "-tags" {
 			build.Env = append(build.Env, "GOEXPERIMENT=cgocheck2")

@@ -28,8 +28,13 @@ func readBinary(path string) (binary, error) {
 		return binary{}, err
 	}
 	goVersion := strings.TrimPrefix(info.GoVersion, "go")
-	b := binary{module: info.Main.Path, modules: []linked{{path: goStandardLibrary, version: goVersion}}}
+	// The program is the bridge, in a Go module below the project's own.
+	project := strings.TrimSuffix(info.Main.Path, "/module")
+	b := binary{module: project, modules: []linked{{path: goStandardLibrary, version: goVersion}}}
 	for _, dep := range info.Deps {
+		if dep.Path == project {
+			continue
+		}
 		if dep.Replace != nil {
 			return binary{}, fmt.Errorf("%s: %s is replaced, and a release is made of published modules only", path, dep.Path)
 		}

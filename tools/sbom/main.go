@@ -3,7 +3,7 @@
 //	sbom spdx throttle.so          an SPDX 2.3 document (JSON)
 //	sbom licenses throttle.so...   the license texts of all that is linked
 //
-// It runs in the project's root, where go list finds the sources of what was linked.
+// It runs in the bridge's folder, where go list finds the sources of what was linked.
 // SOURCE_DATE_EPOCH (seconds) is the document's date, so that it is the same every time.
 package main
 
