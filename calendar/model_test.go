@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/calendar"
+	"redis-throttle/internal/size"
 )
 
 // naive is a Spec in plain words.
@@ -197,9 +198,7 @@ func walk(t require.TestingT, s calendar.Spec, m naive, from, until int64) (wind
 // Days around every change of clocks in every zone, months for thirty years, and years to the
 // end of time.
 func TestWindowsOfEveryZoneMeet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	size.NeedsFull(t)
 	seen := map[string]bool{} // many zones have several names
 	for _, name := range zoneNames(t) {
 		if seen[string(zoneFile(t, name))] {
@@ -219,9 +218,7 @@ func TestWindowsOfEveryZoneMeet(t *testing.T) {
 }
 
 func TestEveryDayOfSomeZones(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	size.NeedsFull(t)
 	for name, skipped := range map[string]int{
 		"Europe/Berlin": 0, "America/Sao_Paulo": 0, "America/St_Johns": 0, "Asia/Beirut": 0, "Australia/Lord_Howe": 0,
 		"Pacific/Apia": 1, "Pacific/Kwajalein": 1, "Pacific/Kiritimati": 1, "Europe/Dublin": 0, "Africa/Casablanca": 0,

@@ -12,19 +12,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"redis-throttle/internal/size"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.
 func TestMain(m *testing.M) {
-	set := func(checks string) {
-		if err := flag.Set("rapid.checks", checks); err != nil {
-			panic(err)
-		}
-	}
-	set("3000")
 	flag.Parse()
-	if testing.Short() {
-		set("300")
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set(size.Of("300", "3000"))
 	}
 	m.Run()
 }

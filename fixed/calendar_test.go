@@ -15,6 +15,7 @@ import (
 	"redis-throttle/fixed"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/civil"
+	"redis-throttle/internal/size"
 )
 
 // spec is the calendar of the civil one.
@@ -221,7 +222,7 @@ func follow(t require.TestingT, pick chance.Draw, cache *calendar.Cache, steps i
 
 func TestWindowsOfTheCalendarEqualTheModel(t *testing.T) {
 	pick, cache := chance.FromSeed(t), &calendar.Cache{}
-	for range 200 {
+	for range size.Of(40, 200) {
 		follow(t, pick, cache, 100)
 	}
 }

@@ -168,7 +168,7 @@ func followFirst(t require.TestingT, pick chance.Draw, steps int) {
 
 func TestAFirstEqualsACounterWithAnExpiry(t *testing.T) {
 	pick := chance.FromSeed(t)
-	for range millionSteps / 10_000 {
+	for range steps() / 10_000 {
 		followFirst(t, pick, 1000)
 	}
 }

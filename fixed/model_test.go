@@ -13,6 +13,7 @@ import (
 
 	"redis-throttle/fixed"
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 )
 
 // Rapid's own default of 100 cases is made for slower code than this.
@@ -218,11 +219,12 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 	}
 }
 
-const millionSteps = 1_000_000
+// steps is how many random steps a test makes in all.
+func steps() int { return size.Of(200_000, 1_000_000) }
 
 func TestItEqualsTheModel(t *testing.T) {
 	pick := chance.FromSeed(t)
-	for range millionSteps / 1000 {
+	for range steps() / 1000 {
 		run(t, pick, 1000)
 	}
 }
@@ -233,7 +235,7 @@ func TestItEqualsTheModelShrinkable(t *testing.T) {
 
 func TestNoCalendarWindowHoldsMoreThanCount(t *testing.T) {
 	pick, full := chance.FromSeed(t), 0
-	const runs = millionSteps / 1000
+	const runs = 1000
 	for range runs {
 		period := pick.OfAnyMagnitude("period", 1, 1<<40)
 		limit := newLimit(t, pick("count", 1, 50), period)

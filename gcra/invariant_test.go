@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 )
 
 // ledger checks that in every interval the units admitted are at most
@@ -76,10 +77,7 @@ func askForwards(t require.TestingT, pick chance.Draw, drawParams func(chance.Dr
 
 func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
 	pick := drawFromSeed(t)
-	buckets, requests := 2000, 500
-	if testing.Short() {
-		buckets = 100
-	}
+	buckets, requests := size.Of(100, 2000), 500
 	for _, drawParams := range []func(chance.Draw) params{drawRealistic, drawExtreme} {
 		admissions := 0
 		for range buckets {

@@ -12,6 +12,7 @@ import (
 
 	"redis-throttle/gcra"
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 )
 
 // model is the textbook token bucket: a level in units, and the instant it was
@@ -182,10 +183,7 @@ func follow(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) p
 
 func TestEveryFieldEqualsTheModel(t *testing.T) {
 	pick := drawFromSeed(t)
-	steps := 1_000_000
-	if testing.Short() {
-		steps = 50_000
-	}
+	steps := size.Of(50_000, 1_000_000)
 	var s seen
 	for s.steps < steps {
 		follow(t, pick, drawRealistic, 0, start, 100, &s)
@@ -195,10 +193,7 @@ func TestEveryFieldEqualsTheModel(t *testing.T) {
 
 func TestEveryFieldEqualsTheModelAtTheExtremes(t *testing.T) {
 	pick := drawFromSeed(t)
-	steps := 250_000
-	if testing.Short() {
-		steps = 25_000
-	}
+	steps := size.Of(25_000, 250_000)
 	var s seen
 	for s.steps < steps {
 		tat := uint64(pick("tat", math.MinInt64, math.MaxInt64))

@@ -16,6 +16,7 @@ import (
 
 	"redis-throttle/gcra"
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 )
 
 // perSecond is a limit of count units a second with bursts up to capacity.
@@ -712,10 +713,7 @@ func followQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Dr
 
 func TestEveryAnswerOfAStateEqualsTheModel(t *testing.T) {
 	pick := drawFromSeed(t)
-	steps := 100_000
-	if testing.Short() {
-		steps = 10_000
-	}
+	steps := size.Of(10_000, 100_000)
 	for _, drawParams := range []func(chance.Draw) params{drawRealistic, drawExtreme} {
 		var seen queueSeen
 		for seen.steps < steps {
@@ -784,10 +782,7 @@ func requirePromise(t require.TestingT, p params, log []admission) {
 
 func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReserves(t *testing.T) {
 	pick := drawFromSeed(t)
-	buckets := 1000
-	if testing.Short() {
-		buckets = 100
-	}
+	buckets := size.Of(100, 1000)
 	for _, setBacks := range []bool{false, true} {
 		admissions := 0
 		for i := range buckets {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/stack"
 )
 
@@ -488,10 +489,7 @@ func TestLinesEqualTheNaiveOnes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pick := chance.FromSeed(t)
-			steps := 150_000
-			if testing.Short() {
-				steps = 15_000
-			}
+			steps := size.Of(15_000, 150_000)
 			var seen tally
 			for seen.steps < steps {
 				run(t, pick, 100, tt.others, &seen)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/gcra"
+	"redis-throttle/internal/size"
 	"redis-throttle/stack"
 )
 
@@ -482,10 +483,7 @@ func heapBytes() int64 {
 
 // requireNoGrowth runs a cycle a million times, and fails if memory is kept.
 func requireNoGrowth(t *testing.T, cycle func(i int64)) {
-	n := int64(1_000_000)
-	if testing.Short() {
-		n = 50_000
-	}
+	n := size.Of[int64](50_000, 1_000_000)
 	for i := range n / 100 {
 		cycle(i)
 	}

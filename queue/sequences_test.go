@@ -3,13 +3,13 @@ package queue
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/stack"
 )
 
@@ -94,13 +94,7 @@ func every(run func(pick chance.Draw)) (sequences int) {
 
 func TestEverySequenceOfALineEqualsTheNaiveOne(t *testing.T) {
 	type extent struct{ callers, departures int }
-	extents := []extent{{6, 1}}
-	switch {
-	case os.Getenv("PROVE") != "":
-		extents = append(extents, extent{5, 2})
-	case testing.Short():
-		extents = []extent{{4, 1}}
-	}
+	extents := size.OfProof([]extent{{4, 1}}, []extent{{6, 1}}, []extent{{6, 1}, {5, 2}})
 	for _, e := range extents {
 		for _, q := range allSequences() {
 			t.Run(fmt.Sprintf("%s, %d callers, %d of whom leave", q.name, e.callers, e.departures), func(t *testing.T) {

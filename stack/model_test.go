@@ -13,6 +13,7 @@ import (
 
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/civil"
+	"redis-throttle/internal/size"
 	"redis-throttle/stack"
 )
 
@@ -25,12 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // steps is how many random steps a test makes.
-func steps(n int) int {
-	if testing.Short() {
-		return n / 20
-	}
-	return n
-}
+func steps(n int) int { return size.Of(n/20, n) }
 
 // key is a key of the database and the commands on it: what they answer, and the bytes
 // they leave. There are no bytes when there is no key.

@@ -14,6 +14,7 @@ import (
 
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/civil"
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/naive"
 	"redis-throttle/tests/resp"
@@ -26,7 +27,7 @@ import (
 // VIRTUAL_CLOCK_CALLS is how many calls to make, and more if something has come up too seldom by then.
 func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 	t.Parallel()
-	calls := chance.Calls(t, "VIRTUAL_CLOCK_CALLS", 30_000)
+	calls := chance.Calls(t, "VIRTUAL_CLOCK_CALLS", size.Of(3_000, 30_000))
 	r := newVirtualRun(t)
 	for r.made < calls || r.made < 4*calls && r.tooSeldom(calls) != "" {
 		r.season()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/window"
 )
 
@@ -35,7 +36,7 @@ func FuzzDecode(f *testing.F) {
 // A fuzzer rarely comes upon the bytes of a whole state. So damage real ones.
 func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
 	pick, read := chance.FromSeed(t), 0
-	const damages = 100_000
+	damages := size.Of(20_000, 100_000)
 	for range damages / 100 {
 		p, tr := drawPair(t, pick, false)
 		for range pick("charges", 1, 200) {

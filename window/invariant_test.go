@@ -114,7 +114,7 @@ func TestNoIntervalHoldsMoreThanCount(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pick, full := chance.FromSeed(t), 0
-			const runs = millionSteps / 4000
+			const runs = 250
 			for range runs {
 				limit, log := observe(t, pick, 2000, tt.setBacks, tt.strict)
 				most := log.most(limit.Period())

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/window"
 )
 
@@ -400,18 +401,19 @@ func (p *pair) staysExact() bool {
 	return p.model.liveInstants(p.now) < 64
 }
 
-const millionSteps = 1_000_000
+// steps is how many random steps a test makes in all.
+func steps() int { return size.Of(200_000, 1_000_000) }
 
 func TestUpToSixtyFourChargesItEqualsTheModel(t *testing.T) {
 	pick := chance.FromSeed(t)
-	for range millionSteps / 1000 {
+	for range steps() / 1000 {
 		run(t, pick, 1000, true)
 	}
 }
 
 func TestItNeverLagsTheModelByMoreThanASlot(t *testing.T) {
 	pick := chance.FromSeed(t)
-	for range millionSteps / 1000 {
+	for range steps() / 1000 {
 		run(t, pick, 1000, false)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"redis-throttle/gcra"
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/proof/smt"
 	"redis-throttle/stack"
 )
@@ -46,10 +47,7 @@ func (v *values) upTo(most int64, near ...int64) int64 {
 func compare(t *testing.T, terms []*smt.Term, draw func(*values) []int64) {
 	v := &values{chance.New(t), smt.Values{}}
 	program := smt.Compile(terms...)
-	n := 100_000
-	if testing.Short() {
-		n = 5_000
-	}
+	n := size.Of(5_000, 100_000)
 	for range n {
 		want := draw(v)
 		if want == nil {

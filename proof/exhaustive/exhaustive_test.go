@@ -2,7 +2,6 @@ package exhaustive
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,19 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/command"
+	"redis-throttle/internal/size"
 )
 
 // depth is that of the sequences: some seconds in a run of all tests, and some minutes in make prove.
-func depth() int {
-	switch {
-	case os.Getenv("PROVE") != "":
-		return 5
-	case testing.Short():
-		return 2
-	default:
-		return 3
-	}
-}
+func depth() int { return size.OfProof(2, 3, 5) }
 
 // worlds are those whose steps may go back, and the same with a clock that only goes forth: there, every denial has
 // to be right, too.

@@ -3,7 +3,6 @@
 package protocols
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,19 +11,22 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
 )
 
-// spin skips the test where it is not installed, unless that is what is to be shown.
-func spin(t *testing.T) {
+// spin skips the test where it is not installed, unless that is what is to be shown. Where tests are small, they have one
+// model, the smallest.
+func spin(t *testing.T, model string) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("not a test of this code alone")
+	if model != "listeners" {
+		size.NeedsFull(t)
 	}
 	for _, program := range []string{"spin", "gcc"} {
 		if _, err := exec.LookPath(program); err == nil {
 			continue
 		}
-		if os.Getenv("PROVE") != "" {
+		if size.Proving() {
 			t.Fatalf("there is no %s on PATH: run scripts/setup prove", program)
 		}
 		t.Skipf("there is no %s on PATH; scripts/setup prove installs it", program)
@@ -123,7 +125,7 @@ func TestEveryRunKeepsThePromises(t *testing.T) {
 			name += "-everybody-is-done"
 		}
 		t.Run(name, func(t *testing.T) {
-			spin(t)
+			spin(t, tt.model)
 			output, steps := check(t, tt.model, tt.claim, tt.macros...)
 			requireHolds(t, output)
 			if tt.macros == nil { // a variant has steps that it does not need
@@ -160,7 +162,7 @@ func TestEveryBrokenModelIsFoundOut(t *testing.T) {
 	} {
 		for macro, promise := range broken {
 			t.Run(model+"-"+macro, func(t *testing.T) {
-				spin(t)
+				spin(t, model)
 				output, _ := check(t, model, false, macro)
 				assert.Contains(t, output, "assertion violated "+promise+" ", "%s", output)
 				assert.Contains(t, output, "errors: 1\n")

@@ -6,25 +6,29 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
 
 // follower is a cluster client reduced to what clusters ask of one: it goes where it
-// is sent, and counts how often. Any other error ends it.
+// is sent, asks again where it is told to, and counts how often. Any other error ends it.
 type follower struct {
 	conns map[string]*resp.Conn // by address
 	at    string
 	sent  *redirections
 }
 
-type redirections struct{ moved, ask, tryAgain atomic.Int64 }
+type redirections struct{ moved, ask, tryAgain, down atomic.Int64 }
 
 func (r *redirections) String() string {
-	return fmt.Sprintf("%d MOVED, %d ASK, %d TRYAGAIN", r.moved.Load(), r.ask.Load(), r.tryAgain.Load())
+	return fmt.Sprintf("%d MOVED, %d ASK, %d TRYAGAIN, %d CLUSTERDOWN", r.moved.Load(), r.ask.Load(), r.tryAgain.Load(), r.down.Load())
 }
 
 // newFollower connects to every node of a cluster.
@@ -56,6 +60,10 @@ func (f *follower) do(command []string) (resp.Value, error) {
 		case "TRYAGAIN":
 			f.sent.tryAgain.Add(1)
 			v, err = f.conns[f.at].Do(command...)
+		case "CLUSTERDOWN": // a node refuses calls while it does not hear from most masters
+			f.sent.down.Add(1)
+			time.Sleep(time.Millisecond)
+			v, err = f.conns[f.at].Do(command...)
 		default:
 			return v, fmt.Errorf("%q answers %v", command, v)
 		}
@@ -63,12 +71,37 @@ func (f *follower) do(command []string) (resp.Value, error) {
 	return v, err
 }
 
-// viaClient sends a command through a standard client.
+// viaClient sends a command through a standard client, which gives up on a cluster that is down for long.
 func viaClient(client *redis.ClusterClient, command []string) (resp.Value, error) {
 	integers, err := client.Do(context.Background(), wordsOf(command)...).Int64Slice()
+	for redis.IsClusterDownError(err) {
+		integers, err = client.Do(context.Background(), wordsOf(command)...).Int64Slice()
+	}
 	v := resp.Value{Kind: resp.Array}
 	for _, n := range integers {
 		v.Elems = append(v.Elems, resp.Value{Kind: resp.Integer, Int: n})
 	}
 	return v, err
+}
+
+// What drives clusters through failovers must not take a node's refusal for a wrong answer.
+func TestACallIsMadeAgainUntilTheClusterIsUp(t *testing.T) {
+	begin(t)
+	node := server.Start(t, server.Cluster(), server.Config("cluster-require-full-coverage no"))
+	var sent redirections
+	f := newFollower(t, &topology.Cluster{Nodes: []*server.Server{node}}, &sent)
+	answers := make(chan resp.Value)
+	go func() {
+		defer close(answers)
+		if v, err := f.do(hourly.call("key", 1)); assert.NoError(t, err) {
+			answers <- v
+		}
+	}()
+	require.Eventually(t, func() bool { return sent.down.Load() > 0 || t.Failed() }, time.Minute, time.Millisecond)
+	node.MustDo("CLUSTER", "ADDSLOTS", node.MustDo("CLUSTER", "KEYSLOT", "key").String())
+	v, answered := <-answers
+	require.True(t, answered)
+	a, err := answerIn(v)
+	require.NoError(t, err)
+	assert.True(t, a.Allowed)
 }

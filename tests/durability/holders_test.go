@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -182,7 +183,7 @@ func TestNeverMoreThanNBelieveInALeaseWhenServersAreKilled(t *testing.T) {
 	begin(t)
 	s := server.Start(t, server.AppendOnly("always"))
 	h := startHolders(t, 50, false, on(func() *server.Server { return s }))
-	for cycle := range 12 {
+	for cycle := range size.Of(4, 12) {
 		h.await(rand.Int64N(40) + 1)
 		if cycle%4 == 3 {
 			_ = s.Do("BGREWRITEAOF")
@@ -203,7 +204,7 @@ func TestNeverMoreThanNBelieveInALeaseInPlannedFailovers(t *testing.T) {
 	var current atomic.Pointer[server.Server]
 	current.Store(nodes[0])
 	h := startHolders(t, 50, false, on(current.Load))
-	for cycle := range 4 {
+	for cycle := range size.Of(2, 4) {
 		h.await(40)
 		old, next := nodes[cycle%2], nodes[(cycle+1)%2]
 		require.Eventually(t, func() bool { return !old.Do("FAILOVER").IsError() }, time.Minute, 20*time.Millisecond)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -18,7 +19,8 @@ import (
 // been decided and never answered, but in order, and each once.
 func TestKilledUnderLoadKeepsWhatWasAcknowledged(t *testing.T) {
 	begin(t)
-	const cycles, callers, pipelined, most = 60, 8, 8, 800
+	const callers, pipelined, most = 8, 8, 800
+	cycles := size.Of(10, 60)
 	s := server.Start(t, server.AppendOnly("always"))
 	limits := map[string]limit{"shared:0": hourly, "shared:1": fine}
 	for caller := range callers {

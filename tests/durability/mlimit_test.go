@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -101,7 +102,8 @@ func valuesOf(t *testing.T, s *server.Server) map[string]string {
 // nor has the append-only file, wherever it is cut off.
 func TestKilledAmidCallsOnSeveralKeysLeavesNoHalf(t *testing.T) {
 	begin(t)
-	const cycles, callers, most = 12, 6, 400
+	const callers, most = 6, 400
+	cycles := size.Of(3, 12)
 	s := server.Start(t, server.AppendOnly("always"))
 	if !s.Program.AtLeast(7, 0) {
 		t.Skip("keys behind a number are declared since Redis 7.0")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -22,7 +23,7 @@ func replicated(opts ...server.Option) []server.Option {
 // happens to the replicas: in the end all hold the same bytes and expiries.
 func TestReplicasStayEqual(t *testing.T) {
 	begin(t)
-	const calls = 100_000
+	calls := size.Of[int64](10_000, 100_000)
 	master := server.Start(t, replicated()...)
 	with := server.Start(t, replicated(server.ReplicaOf(master))...)
 	without := server.Start(t, replicated(server.ReplicaOf(master), server.WithoutModule())...)

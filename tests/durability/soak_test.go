@@ -10,17 +10,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
 
-// How long the soak lasts: SOAK=10m, or a minute. go test needs a -timeout beyond it.
+// How long the soak lasts: SOAK=10m, or else what the size of the tests says. go test needs a -timeout beyond it.
 func soakDuration(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("SOAK")
 	if text == "" {
-		return time.Minute
+		return size.Of(10*time.Second, time.Minute)
 	}
 	d, err := time.ParseDuration(text)
 	require.NoError(t, err, "SOAK")
@@ -103,12 +104,12 @@ func endureTogether(t *testing.T, d time.Duration, heard, replica, alone *server
 // memory is what one process has of it.
 type memory struct {
 	pid       int64
-	used, rss size
+	used, rss byteCount
 }
 
-type size int64
+type byteCount int64
 
-func (s size) String() string { return fmt.Sprintf("%.1f MiB", float64(s)/(1<<20)) }
+func (s byteCount) String() string { return fmt.Sprintf("%.1f MiB", float64(s)/(1<<20)) }
 
 // memoryAtRest compares the copies, where there are two, empties the server, and measures it once it has
 // nothing left to do and is back to what it had before, or will not get there.
@@ -127,8 +128,8 @@ func memoryAtRest(t *testing.T, s, replica *server.Server, before memory) memory
 		s.MustDo("MEMORY", "PURGE")
 		m = memory{
 			pid:  s.InfoInt("server", "process_id"),
-			used: size(s.InfoInt("memory", "used_memory")),
-			rss:  size(s.InfoInt("memory", "used_memory_rss")),
+			used: byteCount(s.InfoInt("memory", "used_memory")),
+			rss:  byteCount(s.InfoInt("memory", "used_memory_rss")),
 		}
 		atRest := s.InfoInt("memory", "lazyfree_pending_objects") == 0 && s.Info("persistence")["rdb_bgsave_in_progress"] == "0"
 		return atRest && (before == memory{} || m.used <= before.used+usedSlack && m.rss <= before.rss+rssSlack)

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 
 func TestExamplesPrintWhatTheyPromise(t *testing.T) {
 	for _, name := range append(names(t), recipes...) {
-		for _, where := range []string{"server", "cluster"} {
+		for _, where := range size.Of([]string{"server"}, []string{"server", "cluster"}) {
 			t.Run(name+"/"+where, func(t *testing.T) {
 				t.Parallel()
 				var nodes []*server.Server

@@ -46,7 +46,7 @@ func Inside(t *testing.T) bool {
 	if _, subtests, ok := strings.Cut(flag.Lookup("test.run").Value.String(), "/"); ok {
 		run += "/" + subtests
 	}
-	args := []string{"-test.run=" + run, "-test.v", "-test.timeout=0"}
+	args := []string{"-test.run=" + run, "-test.v", "-test.timeout=0", "-test.short=" + strconv.FormatBool(testing.Short())}
 	flag.Visit(func(f *flag.Flag) {
 		if !strings.HasPrefix(f.Name, "test.") {
 			args = append(args, "-"+f.Name+"="+f.Value.String())

@@ -1,6 +1,7 @@
 package linearizability
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -16,13 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
 
-var callsFlag = flag.Int("calls", 200, "how many calls each of the eight clients makes")
+var callsFlag = flag.Int("calls", 0, "how many calls each of the eight clients makes; by default 200, or 100 with -short")
 
 // scene is a clock, a random source and a load on the servers that a test starts.
 type scene struct {
@@ -40,7 +42,7 @@ func newScene(t *testing.T) *scene {
 	r := rand.New(rand.NewPCG(s.r.Uint64(), 0))
 	s.ticks = tick(s.clock, begin, func() time.Duration { return time.Duration(r.IntN(2000)) * time.Microsecond })
 	t.Cleanup(s.ticks.end)
-	s.load = &load{t: t, seed: s.r.Uint64(), subjects: subjects(s.r), clients: 8, calls: *callsFlag}
+	s.load = &load{t: t, seed: s.r.Uint64(), subjects: subjects(s.r), clients: 8, calls: cmp.Or(*callsFlag, size.Of(100, 200))}
 	return s
 }
 

@@ -1,6 +1,7 @@
 package linearizability
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -14,11 +15,12 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/hosts"
 )
 
 var (
-	ordealFlag = flag.Duration("ordeal", time.Minute, "how long the ordeal lasts")
+	ordealFlag = flag.Duration("ordeal", 0, "how long the ordeal lasts; by default a minute, or 10s with -short")
 	roundFlag  = flag.Int("round", 0, "the round of a seed to begin with")
 )
 
@@ -39,7 +41,7 @@ func TestOrdeal(t *testing.T) {
 		servers += s.servers()
 	}
 	network := hosts.New(t, servers, diskBytes)
-	end := time.Now().Add(*ordealFlag)
+	end := time.Now().Add(cmp.Or(*ordealFlag, size.Of(10*time.Second, time.Minute)))
 	first := 0
 	for _, s := range setups {
 		from := first
