@@ -90,22 +90,22 @@ func TestDashboardAsksForNumbersThatThereAre(t *testing.T) {
 	assert.Positive(t, asked)
 }
 
-// promtool is where scripts/fetch-promtool finds it or puts it.
-func promtool(t *testing.T) string {
+// fetched is where scripts/fetch-program finds a program or puts it.
+func fetched(t *testing.T, program string) string {
 	t.Helper()
-	if path, err := exec.LookPath("promtool"); err == nil {
+	if path, err := exec.LookPath(program); err == nil {
 		return path
 	}
-	path := filepath.Join(rootDir(t), "build/promtool/promtool")
+	path := filepath.Join(rootDir(t), "build/programs", program)
 	if _, err := os.Stat(path); err != nil {
-		t.Skip("promtool is not there; scripts/fetch-promtool brings it")
+		t.Skipf("%s is not there; scripts/setup test fetches it", program)
 	}
 	return path
 }
 
 func TestAlertsAreWhatTheirUnitTestsSay(t *testing.T) {
 	t.Parallel()
-	program := promtool(t)
+	program := fetched(t, "promtool")
 	for _, args := range [][]string{{"check", "config", "prometheus.yml"}, {"test", "rules", "alerts_test.yml"}} {
 		cmd := exec.Command(program, args...)
 		cmd.Dir = filepath.Join(rootDir(t), "docs/prometheus")
@@ -152,20 +152,9 @@ func hasKey(values map[string]string, isPattern bool, key string) bool {
 	return false
 }
 
-// exporter is redis_exporter, where it is installed.
-func exporter() (string, error) {
-	if path, err := exec.LookPath("prometheus-redis-exporter"); err == nil {
-		return path, nil
-	}
-	return exec.LookPath("redis_exporter")
-}
-
 func TestExporterRunsTheScript(t *testing.T) {
 	t.Parallel()
-	program, err := exporter()
-	if err != nil {
-		t.Skip("redis_exporter is not installed; Debian's package is prometheus-redis-exporter")
-	}
+	program := fetched(t, "prometheus-redis-exporter")
 	s := server.Start(t)
 	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
 	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 func TestExamplesPrintWhatTheyPromise(t *testing.T) {
 	for _, name := range append(names(t), recipes...) {
-		for _, where := range size.Of([]string{"server"}, []string{"server", "cluster"}) {
+		for _, where := range []string{"server", "cluster"} {
 			t.Run(name+"/"+where, func(t *testing.T) {
 				t.Parallel()
 				var nodes []*server.Server
@@ -48,6 +48,7 @@ func TestExamplesPrintWhatTheyPromise(t *testing.T) {
 					nodes = []*server.Server{server.Start(t)}
 					env = onServer(nodes[0])
 				} else {
+					size.NeedsFull(t)
 					c := topology.StartCluster(t)
 					nodes, env = c.Nodes, onCluster(c)
 				}

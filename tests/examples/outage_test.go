@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -46,6 +47,7 @@ func TestOnlyAnOutageLetsRequestsThrough(t *testing.T) {
 		}
 		t.Run(name+"/cluster", func(t *testing.T) {
 			t.Parallel()
+			size.NeedsFull(t)
 			c := topology.StartCluster(t)
 			page := serve(t, name, onCluster(c), plenty)
 			page.requireFaults(t, faultsOfCluster(t, c))
@@ -59,21 +61,23 @@ func TestOnlyAnOutageLetsRequestsThrough(t *testing.T) {
 // A limit that the server refuses, and a client for a single server in a cluster, show at
 // once: either nothing is served, or no request is let through unlimited.
 func TestMistakesShow(t *testing.T) {
+	c := topology.StartCluster(t)
+	masters, owner := c.Masters(), c.Owner(c.Slot(key))
+	elsewhere := masters[0]
+	if owner == elsewhere {
+		elsewhere = masters[1]
+	}
+	inCluster := onCluster(c)
 	for _, name := range names(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := topology.StartCluster(t)
-			elsewhere := c.Masters()[0]
-			if owner := c.Owner(c.Slot(key)); owner == elsewhere {
-				elsewhere = c.Masters()[1]
-			}
 			for _, mistake := range []struct {
 				name  string
 				env   []string
 				count int
 			}{
 				{"a bad limit on a server", onServer(server.Start(t)), 0},
-				{"a bad limit on a cluster", onCluster(c), 0},
+				{"a bad limit on a cluster", inCluster, 0},
 				{"a client for one server in a cluster", onServer(elsewhere), plenty},
 				{"a client for clusters on one server", append(onServer(server.Start(t)), "REDIS_CLUSTER=1"), plenty},
 			} {
