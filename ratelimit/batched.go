@@ -395,8 +395,8 @@ func (p *pot) answerAll(answer func(*waiter)) {
 	p.waiters = nil
 }
 
-// serve hands out units in order of arrival, to the one they were fetched for first. Who waited
-// for the reply gets them whatever their age: so would a caller that had asked by itself.
+// serve hands out units in order of arrival, to the one they were fetched for first. A caller that
+// waited for the reply gets them whatever their age: so would a caller that had asked by itself.
 func (p *pot) serve(first *waiter, now time.Time) {
 	for _, w := range p.waiters {
 		if w.gone || w.answered() || p.units < w.units {
@@ -410,7 +410,7 @@ func (p *pot) serve(first *waiter, now time.Time) {
 	}
 }
 
-// deny tells first, which was limited when it needed so many units, and those who ask for as much.
+// deny answers first, which was limited when it needed so many units, and all calls that ask for as much.
 func (b *Batched) deny(p *pot, first *waiter, need int64, result Result, asked, now time.Time) {
 	b.denials.remember(needOf(p.id, need), result, asked, now)
 	for _, w := range p.waiters {
@@ -426,8 +426,8 @@ func (b *Batched) deny(p *pot, first *waiter, need int64, result Result, asked, 
 	}
 }
 
-// passBy answers first with what was decided without the server, and has the others, and those who
-// come for a while, ask by themselves: units that the server does not know of are not kept.
+// passBy answers first with what was decided without the server, and sends everyone else to next for MaxAge: units that
+// the server does not know of are not kept.
 func (b *Batched) passBy(p *pot, first *waiter, result Result, now time.Time) {
 	p.direct, p.size = now.Add(b.b.MaxAge), 1
 	b.schedule(p, b.b.MaxAge)

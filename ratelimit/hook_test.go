@@ -126,7 +126,7 @@ func TestShadowsAreNotTold(t *testing.T) {
 	assert.Empty(t, h)
 }
 
-// There is nothing to tell of a limit that nobody looked at.
+// A decision that asked no limit has no fields of one.
 func TestADecisionByPolicyHasNoFields(t *testing.T) {
 	t.Parallel()
 	for _, limited := range []bool{false, true} {

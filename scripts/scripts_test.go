@@ -154,7 +154,7 @@ func modulePath(t *testing.T) string {
 	return regexp.MustCompile(`(?m)^module (\S+)$`).FindStringSubmatch(string(text))[1]
 }
 
-// Whoever imports a decision gets no library with it: the root's module has libraries for tests alone, and no replacement
+// A program that imports a decision gets no library with it: the root's module has libraries for tests alone, and no replacement
 // that would hold for a whole workspace.
 func TestTheLimiterRequiresLibrariesForTestsAlone(t *testing.T) {
 	t.Parallel()

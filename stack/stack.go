@@ -82,7 +82,7 @@ func (s *Stack) Reset() {
 // Len is the number of limits.
 func (s *Stack) Len() int { return len(s.in) }
 
-// FirstCapacity is the capacity or count of the first limit, of which there must be one.
+// FirstCapacity is the capacity or count of the first limit. There must be one.
 func (s *Stack) FirstCapacity() int64 {
 	capacity, _, _, _ := s.places[0].Standing(0)
 	return capacity

@@ -125,7 +125,7 @@ func TestABanIsOverAtItsInstant(t *testing.T) {
 	}
 }
 
-// Who waits in line already keeps the slot; who comes while the key is banned is turned away.
+// A caller in line keeps its slot. One that comes while the key is banned is turned away.
 func TestABanLeavesThoseWhoWaitTheirSlots(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

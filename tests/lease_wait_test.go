@@ -76,7 +76,7 @@ func TestCallersGetALeaseInOrderOfArrival(t *testing.T) {
 	assert.Equal(t, []string{"21", "0"}, leasesOf(s, "granted", "limited"))
 }
 
-// One who comes while others wait is not let in before them, also when it does not wait itself and a slot is free.
+// A caller that comes while others wait is not let in before them, even if it does not wait itself and a slot is free.
 func TestNobodyInLineIsOvertaken(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
@@ -100,7 +100,7 @@ func TestNobodyInLineIsOvertaken(t *testing.T) {
 	}
 }
 
-// One who asks again on another connection, while its first call waits, gets the same slot.
+// A caller that asks again on another connection, while its first call waits, gets the same slot.
 func TestARetryThatWaitsTakesNoSecondSlot(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
@@ -144,7 +144,7 @@ func TestALapseWakesAtItsInstant(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Now().UnixNano()+int64(clockSkew), from+int64(600*time.Millisecond))
 }
 
-// What anybody does to the key is seen by those who wait.
+// Callers that wait see every change of the key.
 func TestChangesByOthersWake(t *testing.T) {
 	t.Parallel()
 	for change, others := range map[string]string{
@@ -188,7 +188,7 @@ func TestChangesByOthersWake(t *testing.T) {
 	}
 }
 
-// What changes nothing leaves those who wait alone.
+// A call that changes nothing wakes no caller.
 func TestCallsThatChangeNothingWakeNobody(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
@@ -245,7 +245,7 @@ func TestCommandsOnAKeyForWhichCallersWait(t *testing.T) {
 	assert.Equal(t, []int64{0, 2, 0}, func() []int64 { l := receiveLease(t, waiting); return []int64{l.Limited, l.Limit, l.Remaining} }())
 }
 
-// One who leaves, however it does, costs nobody anything.
+// A caller that leaves, however it does, costs the others nothing.
 func TestWhoLeavesTheLineCostsNobodyAnything(t *testing.T) {
 	t.Parallel()
 	for how, leave := range map[string]func(*testing.T, *resp.Conn, *resp.Conn, int64){
@@ -457,7 +457,7 @@ func TestNobodyIsLetInWhileWritesAreRefused(t *testing.T) {
 	}
 }
 
-// The module stays while somebody waits, and those who wait after it was loaded anew are woken as before.
+// The module stays while somebody waits, and callers that wait after it was loaded anew are woken as before.
 func TestUnloadAndWaitersForALease(t *testing.T) {
 	t.Parallel()
 	path, err := server.CheckModulePath()

@@ -55,7 +55,7 @@ func TestLimitFromLua(t *testing.T) {
 	}
 }
 
-// Who may write a key may limit by it, and who may read it may peek.
+// A user that may write a key may limit by it. One that may read it may peek.
 func TestLimitFamilyUnderACL(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -25,7 +25,7 @@ func standAlone(t *testing.T, s *server.Server, admin *resp.Conn, call string) (
 	return c, id
 }
 
-// What another module changes when it hears that a caller has given up is seen by those who still wait.
+// Callers that still wait see what another module changes when it hears that a caller has given up.
 func TestALeaseThatIsReleasedWhenSomebodyGivesUpWakes(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t)

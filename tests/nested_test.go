@@ -196,7 +196,7 @@ func TestCallersWaitForTheirOwnKey(t *testing.T) {
 			}
 			assert.Positive(t, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)
 
-			// One who leaves gives back the slot of near, not of far.
+			// A caller that leaves gives back the slot of near, not of far.
 			leaver := s.Raw()
 			do(t, admin, "DEL near")
 			do(t, admin, "CL.LIMIT near RATE 1/1h")

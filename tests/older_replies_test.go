@@ -29,7 +29,7 @@ func TestRepliesWithoutMapsAreNamesAndValuesInTurns(t *testing.T) {
 	}
 }
 
-// shapeOf is a reply but for its numbers.
+// shapeOf is a reply without its numbers.
 func shapeOf(v resp.Value) (all []any) {
 	all = []any{v.Kind, v.Text}
 	if v.Kind == resp.Integer {

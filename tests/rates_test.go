@@ -12,7 +12,7 @@ import (
 )
 
 // Hammering a key for a while, as fast as one connection can. Each answer is judged
-// by itself, and the sum by what a rate limit is for: over any time t no more than
+// by itself, and the sum by what a rate limit is for. Over any time t there are no more than
 // burst + 1 + rate * t units, and no fewer except for what a full bucket could not take.
 func TestHighRatesAreKept(t *testing.T) {
 	t.Parallel()

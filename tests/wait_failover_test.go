@@ -12,7 +12,7 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// A planned failover sends those who wait away with an error. Their slots stay taken on
+// A planned failover sends callers in line away with an error. Their slots stay taken on
 // both sides, and the new master takes callers where the old one left off.
 func TestCallersAreSentAwayByAFailover(t *testing.T) {
 	t.Parallel()

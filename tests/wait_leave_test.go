@@ -20,7 +20,7 @@ func (l *line) requireMovedUp(i, place int) {
 	assert.Less(l.t, late, l.slot(i)-l.slot(place), "caller %d was served when its old slot came", i)
 }
 
-// Whoever goes away gives the slot back, and those behind move up, however it goes.
+// A caller that goes away gives the slot back, and those behind move up, however it goes.
 func TestThoseBehindMoveUp(t *testing.T) {
 	t.Parallel()
 	for how, leave := range map[string]func(*line, int64){
@@ -219,7 +219,7 @@ func TestModuleStaysLoadedWhileSomebodyWaits(t *testing.T) {
 	l.requireServed(1, 1)
 }
 
-// Whatever others do to the key, whoever waits is answered at the promised time.
+// Whatever others do to the key, callers that wait are answered at the promised times.
 func TestKeyIsChangedWhileCallersWait(t *testing.T) {
 	t.Parallel()
 	for name, commands := range map[string][]string{

@@ -123,7 +123,7 @@ func TestThoseBehindAreLetInWhenTheFirstLeaves(t *testing.T) {
 }
 
 // When all have left a line, however they did, nothing of it stays behind: no timer either, with which a server would not let
-// the module go. Those who have an answer may take the module away at once.
+// the module go. A caller that has its answer may unload the module at once.
 func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 	t.Parallel()
 	path, err := server.CheckModulePath()

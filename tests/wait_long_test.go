@@ -20,7 +20,7 @@ func startWaiting(t *testing.T, s *server.Server, call string) *resp.Conn {
 	return c
 }
 
-// However long callers may have to wait, the server sleeps meanwhile, and others who wait are
+// However long callers may have to wait, the server sleeps meanwhile, and other callers are
 // served at their times.
 func TestALongWaitKeepsNobodyBusy(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestASlotThatIsGivenUpInAPauseIsGivenBackAfterIt(t *testing.T) {
 	require.Eventually(t, func() bool { return resetAfter() <= 2*hourMs }, 60*time.Second, 5*time.Millisecond)
 }
 
-// While writes are paused, one who leaves keeps nobody from being answered; what is given
+// While writes are paused, a caller that leaves holds up no answer; what is given
 // back is written when the pause is over.
 func TestOneWhoLeavesInAPauseKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()

@@ -152,7 +152,7 @@ func TestCallersAreServedInOrderOfArrivalAtTheirTimes(t *testing.T) {
 	assert.Equal(t, []string{"0", "100", "0"}, []string{info["throttle_waiting"], info["throttle_waited"], info["throttle_wait_left"]})
 }
 
-// The answer says how long the caller was held, and how things stand after that.
+// The answer says how long the caller was held, and the state after that.
 func TestAnswerTellsTheWait(t *testing.T) {
 	t.Parallel()
 	c := startCheckBuild(t).Raw()

@@ -8,7 +8,7 @@ import (
 	"redis-throttle/ratelimit/keyby"
 )
 
-// Who has an API key is limited by it, anybody else by address; two proxies stand in front.
+// A client with an API key is limited by it, any other by its address; two proxies stand in front.
 func Example() {
 	key := keyby.First(
 		keyby.Prefixed("key:", keyby.SHA256(keyby.Header("X-Api-Key"))),

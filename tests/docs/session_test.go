@@ -193,7 +193,7 @@ func (s *shell) subscribe(step step) {
 	s.steps = append(s.steps, step)
 }
 
-// subscriptions waits until those who listen have heard as much as the page says.
+// subscriptions waits until the subscribers have heard as much as the page says.
 func (s *shell) subscriptions() (all []difference) {
 	s.t.Helper()
 	for i, term := range s.subscribed {

@@ -111,8 +111,8 @@ func lastTAT(t *testing.T, s *server.Server) int64 {
 	return last
 }
 
-// A caller who waits until a replica has it as well keeps what it was told, whoever
-// dies. Where no replica answers, it has no word and must not go ahead.
+// A caller who waits until a replica has it as well keeps what it was told, whichever
+// server dies. Where no replica answers, it has no word and must not go ahead.
 func TestNothingIsForgottenThatWasWaitedFor(t *testing.T) {
 	begin(t)
 	const rounds = 5

@@ -157,7 +157,7 @@ func (h *holders) end() (most int) {
 	return most
 }
 
-// on calls one server, of which there may be none for a while, on a connection for each lease.
+// on calls one server, on a connection for each lease. For a while the server may be gone.
 func on(current func() *server.Server) func(string) caller {
 	return func(string) caller {
 		var c *resp.Conn

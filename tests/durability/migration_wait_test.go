@@ -17,7 +17,7 @@ import (
 
 // A slot moves to another node while callers of CL.WAIT wait for a key in it. The node that
 // took the call answers it, at its time. The new node has the reservations with the key, so
-// it serves nobody in between. Whoever leaves gives nothing back: the key is elsewhere.
+// it serves nobody in between. A caller that leaves gives nothing back: the key is elsewhere.
 func TestCallersThatWaitAreAnsweredByTheOldNodeOfTheirSlot(t *testing.T) {
 	program := begin(t)
 	cluster := topology.StartCluster(t)

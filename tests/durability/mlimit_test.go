@@ -48,7 +48,7 @@ func newGroup(t *testing.T, do func(command []string) (resp.Value, error), get f
 	return g
 }
 
-// take asks for units of all keys, of which there are enough.
+// take asks for units of all keys. There are enough.
 func (g *group) take(do func(command []string) (resp.Value, error)) error {
 	command := append(append([]string{"CL.MLIMIT", strconv.Itoa(len(g.keys))}, g.keys...),
 		"RATE", "1/h", "BURST", strconv.Itoa(unitsOfGroup), "COST", fmt.Sprint(g.cost), "COMPACT")

@@ -30,7 +30,7 @@ type ordeal struct {
 	gate sync.RWMutex
 	// squeeze is held while memory is short.
 	squeeze sync.Mutex
-	// inLine are those who wait for hours or years; only their actor touches them, and
+	// inLine are the callers that wait for hours or years; only their actor touches them, and
 	// the goroutine that locked the gate.
 	inLine []longWait
 	// squeezes counts the beginnings and the ends of the times when memory is short:

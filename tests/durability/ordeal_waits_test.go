@@ -29,7 +29,7 @@ var longTimes = []string{"31m", "36m", "1h", "4294080s", "32850d"}
 
 // longWaiter sends one caller more into one of a few lines, or has one leave. They come to a
 // unit by being the first of a key, and when the key has been flushed or evicted, at once;
-// nobody waits for minutes only, so whoever is let go on after waiting came too early.
+// nobody waits for minutes only, so a caller that is let in after it waited came too early.
 func (o *ordeal) longWaiter(*resp.Conn) error {
 	const most = 30
 	if rand.IntN(most) >= len(o.inLine) {

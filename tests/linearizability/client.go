@@ -103,7 +103,7 @@ func (a *attempts) once() bool {
 			a.giveUp(a.operation, began, out)
 			return true
 		}
-		a.hangUp() // whoever had the connection is no more
+		a.hangUp() // the server that had the connection is gone
 	case v.IsError():
 		a.goElsewhere()
 		return a.refused(v, began, out)

@@ -60,12 +60,12 @@ type leased struct {
 	slots int64
 
 	mutex  sync.Mutex
-	recent []string // ids of those who waited
+	recent []string // ids of callers that waited
 	inLine int
 }
 
-// mostInLine is how many callers may wait at a time. Of those who arrive while the server pauses, the checker tries every
-// order.
+// mostInLine is how many callers may wait at a time. The checker tries every order of
+// the callers that arrive while the server pauses.
 const mostInLine = 4
 
 func (l *leased) name() string { return l.key }
@@ -185,7 +185,7 @@ func asInteger(id string) int64 {
 	return int64(h.Sum64())
 }
 
-// callers counts those who may wait.
+// callers counts the callers that may wait.
 var callers atomic.Int64
 
 // waits is a CL.LEASE with TIMEOUT: two operations within one call. It arrives, and is answered or stands in

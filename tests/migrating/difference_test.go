@@ -365,8 +365,8 @@ func (r *comparison) classify(n numbers, s state, reason string, theirs, our ans
 	return classes
 }
 
-// agree makes both keys hold the same, so that the next call is on one state again: what redis-cell has written stays
-// where it is the same number, or else it gets this module's number with the expiry that it would have given it.
+// agree makes both keys hold the same, so that the next call is on one state again. What redis-cell has written stays if
+// it is the same number. Otherwise its key gets this module's number, with the expiry that redis-cell would have set.
 func (r *comparison) agree(key string, before state, theirs, our resp.Value, a, b answer, n numbers) state {
 	r.t.Helper()
 	ourTAT, exists := tatOf(r.t, our)

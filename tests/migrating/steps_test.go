@@ -148,7 +148,7 @@ func withoutMarkers(commands [][]string) (rest [][]string) {
 	return rest
 }
 
-// After many calls, a replica of ours has what its redis-cell master has, but for the time between the two decisions.
+// After many calls, a replica of ours has what its redis-cell master has, except for the time between the two decisions.
 func TestOurReplicaOfARedisCellMasterIsNeverFarOff(t *testing.T) {
 	cell := begin(t)
 	master := server.Start(t, cell, topology.QuietLinks())

@@ -13,7 +13,7 @@ type Leases struct {
 	// endsMs is when the lease of each id lapses, in ms since the epoch. One that has lapsed stays until it
 	// is removed: a clock that is set back finds it again.
 	endsMs map[string]int64
-	// line is who waits, the first first, and lineSlots how many slots they are let in by.
+	// line is the callers that wait, in order, and lineSlots how many slots they are let in by.
 	line      []Waiter
 	lineSlots int64
 }
@@ -27,7 +27,7 @@ type Waiter struct {
 	UntilNs int64 // since when, and until when at most; 0 for as long as it takes
 }
 
-// removedAtOnce is how many leases that have lapsed are removed by whoever takes a slot.
+// removedAtOnce is how many leases that have lapsed a call removes when it takes a slot.
 const removedAtOnce = 16
 
 // Clone is a copy that has a life of its own.
@@ -52,7 +52,7 @@ func (l *Leases) waiting() string {
 	return fmt.Sprint(l.line, " for one of ", l.lineSlots)
 }
 
-// ids are those of all leases, that which lapses first first.
+// ids returns all ids, soonest to lapse first.
 func (l *Leases) ids() []string {
 	return slices.SortedFunc(maps.Keys(l.endsMs), func(a, b string) int {
 		return cmp.Or(cmp.Compare(l.endsMs[a], l.endsMs[b]), cmp.Compare(a, b))
@@ -101,7 +101,7 @@ func (l *Leases) holds(nowNs int64, id string) bool {
 	return ok && !lapsed(endMs, nowNs)
 }
 
-// held are the ids with a lease, that which lapses first first.
+// held returns the ids with a lease, soonest to lapse first.
 func (l *Leases) held(nowNs int64) []string {
 	return slices.DeleteFunc(l.ids(), func(id string) bool { return !l.holds(nowNs, id) })
 }
@@ -268,7 +268,7 @@ func (l *Leases) Haunted(by *Leases) *Leases {
 	return c
 }
 
-// InLine are the numbers of those who wait.
+// InLine returns the numbers of the callers that wait.
 func (l *Leases) InLine() (numbers []int) {
 	for _, w := range l.line {
 		numbers = append(numbers, w.Number)

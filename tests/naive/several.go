@@ -135,7 +135,7 @@ func takeAll(now number, all []*asked, o Options) Reply {
 		parties = append(parties, a.parties...)
 		of = append(of, slices.Repeat([]*asked{a}, len(a.parties))...)
 	}
-	// needed is what has to be there, taken is what the call takes if it is.
+	// needed is what the call needs to pass, and taken what it then takes.
 	needed, taken := n(o.Cost), n(o.Cost)
 	if o.UpTo {
 		needed = n(1)

@@ -99,7 +99,7 @@ func TestWaitForAWindow(t *testing.T) {
 }
 
 // The deadline of a context ends a wait with the answer limited. It is no outage, also with a
-// client that heeds deadlines itself. Nothing was charged, so whoever comes next has the units.
+// client that heeds deadlines itself. Nothing was charged, so the next caller has the units.
 func TestWaitForAWindowEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	const patience = 400 * time.Millisecond

@@ -1,5 +1,5 @@
 // Package rueidislimit tests the adapter for rueidis against real servers, in a module of its own:
-// whoever imports the adapter is not to get what its tests need.
+// programs that import the adapter do not get what its tests need.
 package rueidislimit_test
 
 import (

@@ -180,7 +180,7 @@ func (o *options) configLines(s *Server) []string {
 		load := append([]string{"loadmodule", o.module}, o.moduleArgs...)
 		lines = append(lines, strings.Join(load, " "))
 	}
-	if o.host != "" { // whoever reaches it may use it: the network is the test's
+	if o.host != "" { // every client that reaches it may use it: the network is the test's
 		lines = append(lines, "protected-mode no")
 	}
 	if o.replicaOf != "" {

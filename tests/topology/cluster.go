@@ -110,7 +110,7 @@ func (c *Cluster) AwaitAgreement() {
 	}, patience, 20*time.Millisecond, "the nodes do not agree")
 }
 
-// slotRange is a run of slots and the ports of those who have it, the master first.
+// slotRange is a run of slots and the ports of its servers, the master first.
 type slotRange struct {
 	first, last int64
 	servers     []int

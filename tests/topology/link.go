@@ -11,7 +11,7 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Link is a network between a server and those who connect to it through the link,
+// Link is a network between a server and clients that connect to it through the link,
 // on a port of its own. It can stand still, as networks do, with both ends none the
 // wiser.
 type Link struct {
