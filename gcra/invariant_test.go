@@ -23,7 +23,7 @@ import (
 //
 // or, in units of 1/period with the i's on one side, that the newest
 // A(j+1) x period - count x t(j) exceeds the lowest A(i) x period - count x t(i)
-// by capacity x period at most: one comparison covers all intervals that end here.
+// by capacity x period at most. One comparison covers all intervals that end here.
 type ledger struct {
 	capacity, count, period *big.Int
 	admitted                *big.Int // units x period
@@ -146,7 +146,7 @@ func TestResetAfterIsExact(t *testing.T) {
 	})
 }
 
-// Rounding the emission interval up costs less than 1 ns per unit: whoever asks
+// Rounding the emission interval up costs less than 1 ns per unit: a caller that asks
 // again at every RetryAfter gets at least count units per period + count ns.
 func TestAGreedyCallerGetsTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

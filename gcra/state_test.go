@@ -354,7 +354,7 @@ func TestDecodeRefusesWhatIsNoBucket(t *testing.T) {
 
 func words(words ...[]byte) []byte { return slices.Concat(words...) }
 
-// Tolerance and wait may each come near 2^63 ns; whoever charges keeps their sum below.
+// Tolerance and wait may each come near 2^63 ns. The code that charges keeps their sum below.
 func TestStateNearTheEndsOfTime(t *testing.T) {
 	const widest = math.MaxInt64
 	slow, err := gcra.New(1, 1, widest, 1) // one unit in 292 years

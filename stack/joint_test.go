@@ -121,7 +121,7 @@ func followKeys(t require.TestingT, pick chance.Draw, atMost int, seen *seenOfKe
 		}
 		r := d.request(all)
 		if slices.ContainsFunc(all, func(s spec) bool { return s.terms.HasTake }) {
-			r.UpTo = false // a part of one number of units is no part of another
+			r.UpTo = false // half of one cost is not half of another
 		}
 		if d.OneIn("force", 4) && mayForce(open, r) {
 			r.Force = true

@@ -368,7 +368,7 @@ func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 		was := k.value
 		r := d.request(specs)
 		if r.UpTo {
-			for i := range specs { // a part of one number of units is no part of another
+			for i := range specs { // half of one cost is not half of another
 				if specs[i].terms.HasTake {
 					r.UpTo = false
 				}

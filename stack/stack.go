@@ -172,8 +172,7 @@ func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
 	d.describe(result, nowNs)
 }
 
-// upTo is what a request of up to cost units takes, if it is let through, and what has to be there for
-// that.
+// upTo returns what an UPTO request takes, and what it needs to pass.
 func (d *decision) upTo(cost, nowNs int64) (takes, needed int64) {
 	takes = d.grantable(cost, nowNs)
 	return takes, max(takes, 1) // also for a request of nothing

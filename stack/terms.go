@@ -118,9 +118,9 @@ func (p *place) shadowWait(r *Request, nowNs int64) int64 {
 	return p.wait(nowNs, p.units(r.Cost))
 }
 
-// chargeShadow does to a shadow what would be done to it if it were enforced, of a request that
-// the others have let through for waitNs later: of a request that it would have limited it is
-// charged nothing, unless that is charged all the same.
+// chargeShadow charges a shadow for a request that the other limits have let through, waitNs from now. It is
+// charged as if it were enforced: nothing for a request that it would have limited, unless the request charges
+// limits that deny it.
 func (p *place) chargeShadow(r *Request, cost, waitNs, nowNs int64) (changed bool) {
 	units := p.units(cost)
 	p.charged = 0

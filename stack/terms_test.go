@@ -197,8 +197,8 @@ func TestForceSaturates(t *testing.T) {
 }
 
 // One limit and callers of all sorts: some spare units for others, to some it is a shadow, some
-// charge by force. Those let through without force are never too many, in any interval; and
-// whoever spares units leaves them behind.
+// charge by force. Those let through without force are never too many, in any interval, and
+// a caller that spares units leaves them behind.
 func TestNoTermsAdmitAnybodyElse(t *testing.T) {
 	pick := chance.FromSeed(t)
 	counts := map[string]int{}

@@ -55,7 +55,7 @@ var unplain = []struct {
 }
 
 // Folders whose inner comments are not plain yet: the test reads only what go doc shows of them.
-var exempt = []string{"command", "fixed", "gcra", "line", "module", "proof/protocols", "queue", "stack", "window"}
+var exempt = []string{"command", "line", "module", "proof/protocols", "queue"}
 
 func isExempt(name string) bool {
 	return slices.ContainsFunc(exempt, func(folder string) bool { return strings.HasPrefix(name, folder+"/") })
