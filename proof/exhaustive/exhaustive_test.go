@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/command"
+	"redis-throttle/embedded"
 	"redis-throttle/internal/size"
 )
 
@@ -291,11 +292,11 @@ func TestALeaseOffByOneIsFound(t *testing.T) {
 // What docs/cl.renew.md says of a clock that is set back.
 func TestALeaseThatWasCalledLapsedIsFoundAgainByAClockThatIsSetBack(t *testing.T) {
 	w := &LeaseWorld{Slots: 2, TTLs: []string{"1ms", "3ms"}, IDs: []string{"a", "b"}, Promised: 2}
-	s, c := newLeases(), newLeaseCall()
+	s, runner := newLeases(), &embedded.Runner{}
 	for _, test := range []struct {
 		ns      int64
 		line    string
-		limited int64
+		limited int
 	}{
 		{0, "CL.LEASE k SLOTS 2 TTL 1ms ID a", 0},
 		{0, "CL.LEASE k SLOTS 2 TTL 3ms ID b", 0},
@@ -304,8 +305,9 @@ func TestALeaseThatWasCalledLapsedIsFoundAgainByAClockThatIsSetBack(t *testing.T
 	} {
 		for _, m := range w.moves() {
 			if joined(&m) == test.line {
-				require.Empty(t, w.move(s, test.ns, &m, c, &Result{}))
-				require.Equal(t, test.limited, c.Integers[0], test.line)
+				var r Result
+				require.Empty(t, w.move(s, test.ns, &m, runner, &r))
+				require.Equal(t, test.limited, r.Limited, test.line)
 			}
 		}
 	}

@@ -1,12 +1,14 @@
 package exhaustive
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
 	"strconv"
 	"strings"
 
 	"redis-throttle/command"
+	"redis-throttle/embedded"
 )
 
 // begin is the reading of the clock when a history begins, a multiple of every small period.
@@ -66,10 +68,10 @@ type Move struct {
 	Command *command.Command
 	Words   string
 	units   int64
-	key     int   // of World.Keys, or allKeys
-	ban     int64 // ns, of CL.BAN and of BAN
-	args    [][]byte
-	alone   []Move // the same call on each key by itself
+	key     int      // of World.Keys, or allKeys
+	ban     int64    // ns, of CL.BAN and of BAN
+	words   [][]byte // the command's name and its arguments
+	alone   []Move   // the same call on each key by itself
 }
 
 // Limits are those that a key is asked with.
@@ -129,9 +131,7 @@ func (w *World) Ban(key int, forMs int64) {
 }
 
 func (w *World) add(m Move, line string) {
-	for _, word := range strings.Fields(line) {
-		m.args = append(m.args, []byte(word))
-	}
+	m.words = wordsOf(m.Command, line)
 	w.Moves = append(w.Moves, m)
 }
 
@@ -156,9 +156,8 @@ func (s *step) String() string {
 }
 
 type keyState struct {
-	value    string // nothing is no key
-	expiryMs int64
-	ledgers  []ledger
+	embedded.Key
+	ledgers []ledger
 	// exact says that nothing has happened yet after which a limiter may be late: a clock that was set back, a denied call
 	// that was charged, a refund.
 	exact    bool
@@ -187,8 +186,8 @@ func (s *state) key(b []byte) []byte {
 	for i := range s.keys {
 		k := &s.keys[i]
 		b = append(b, '|')
-		b = strconv.AppendQuote(b, k.value)
-		b = strconv.AppendInt(append(b, ' '), k.expiryMs, 36)
+		b = strconv.AppendQuote(b, string(k.Value))
+		b = strconv.AppendInt(append(b, ' '), k.ExpireAtMs, 36)
 		b = strconv.AppendBool(append(b, ' '), k.exact)
 		b = strconv.AppendBool(append(b, ' '), k.banStands)
 		b = strconv.AppendInt(append(b, ' '), max(k.banUntil-s.nowNs, 0), 36)
@@ -228,9 +227,7 @@ func (r Result) String() string {
 // moves left.
 func (w *World) Explore(depth int) (r Result) {
 	r.Moves = len(w.StepsMs) * len(w.Moves)
-	x := &explorer{World: w, result: &r, key: &command.Key{}}
-	x.call.Key, x.call.Past = x.key, &command.Past{}
-	x.many.Past = &command.Past{}
+	x := &explorer{World: w, result: &r}
 	start := &state{nowNs: begin}
 	for _, limits := range w.Keys {
 		k := keyState{exact: true}
@@ -305,50 +302,13 @@ func power(n, exponent int) string {
 type explorer struct {
 	*World
 	result *Result
-	call   command.Call
-	key    *command.Key
-	many   command.Call // on all keys
+	one    embedded.Runner
+	all    embedded.Runner // of calls on all keys
 }
 
-// run decides a move on what a key holds.
+// run makes a call on one key.
 func (x *explorer) run(k *keyState, m *Move, nowNs int64) *command.Call {
-	c := &x.call
-	c.NowNs, c.Args, c.ArgCount = nowNs, m.args, len(m.args)
-	k.expire(nowNs)
-	k.show(x.key)
-	c.Run(m.Command)
-	return c
-}
-
-func (k *keyState) expire(nowNs int64) {
-	if k.expiryMs > 0 && k.expiryMs <= nowNs/ms {
-		k.value, k.expiryMs = "", 0
-	}
-}
-
-// show gives a call what the key holds.
-func (k *keyState) show(key *command.Key) {
-	*key = command.Key{}
-	if k.value != "" {
-		key.Kind, key.Value = command.String, []byte(k.value)
-	}
-}
-
-// keep does to the key what came of a call.
-func keep(c *command.Key, k *keyState) {
-	switch c.Effect {
-	case command.Set:
-		k.value = string(c.NewValue)
-		switch {
-		case c.ExpireAtMs == 0:
-		case c.ExpireNoEarlier && c.Kind != command.Absent:
-			k.expiryMs = max(k.expiryMs, c.ExpireAtMs)
-		default:
-			k.expiryMs = c.ExpireAtMs
-		}
-	case command.Delete:
-		k.value, k.expiryMs = "", 0
-	}
+	return x.one.Run(m.Command, &embedded.Call{NowNs: nowNs, Words: m.words}, &k.Key)
 }
 
 // move makes a step of the clock and a call, and says what is wrong with the answer.
@@ -371,7 +331,6 @@ func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
 	k := &s.keys[m.key]
 	c := x.run(k, m, s.nowNs)
 	x.result.Calls++
-	keep(c.Key, k)
 	if c.Reply == command.ReplyError {
 		return "error: " + string(c.Error)
 	}
@@ -404,13 +363,12 @@ func (k *keyState) prolongBan(untilNs int64) {
 	k.banUntil, k.banSurely, k.banStands = max(k.banUntil, untilNs), max(k.banSurely, untilNs), true
 }
 
-func joined(m *Move) string {
-	words := make([]string, len(m.args))
-	for i, arg := range m.args {
-		words[i] = string(arg)
-	}
-	return m.Command.Name + " " + strings.Join(words, " ")
+// wordsOf is a call with its arguments in a line.
+func wordsOf(cmd *command.Command, line string) [][]byte {
+	return bytes.Fields([]byte(cmd.Name + " " + line))
 }
+
+func joined(m *Move) string { return string(bytes.Join(m.words, []byte(" "))) }
 
 // answer is what a call on limits answers.
 type answer struct {

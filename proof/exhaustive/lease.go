@@ -3,13 +3,12 @@ package exhaustive
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
 	"redis-throttle/command"
+	"redis-throttle/embedded"
 )
 
 // LeaseWorld is one key with slots, the ids that ask for them, and the steps that the clock may take.
@@ -26,7 +25,7 @@ type LeaseWorld struct {
 // leases is where a history has come to.
 type leases struct {
 	nowNs, elapsedNs int64
-	members          map[string]int64 // the sorted set: when each lapses, ms by the clock
+	key              embedded.Key
 	// held are the leases as their holders know them: until when in time elapsed, and by the clock.
 	held map[string]held
 	back bool // the clock was set back
@@ -36,11 +35,11 @@ type leases struct {
 
 type held struct{ untilNs, byClockMs int64 }
 
-func (s *leases) key() string {
+func (s *leases) signature() string {
 	var b strings.Builder
 	fmt.Fprint(&b, s.nowNs-begin, s.back)
-	for _, id := range slices.Sorted(maps.Keys(s.members)) {
-		fmt.Fprint(&b, " ", id, s.members[id]-begin/ms)
+	for _, l := range s.key.Leases {
+		fmt.Fprint(&b, " ", l.ID, int64(l.Score)-begin/ms)
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.held)) {
 		fmt.Fprint(&b, " ", id, s.held[id].untilNs-s.elapsedNs, " ", s.held[id].byClockMs-begin/ms)
@@ -57,11 +56,7 @@ func (s *leases) history() string {
 
 func (w *LeaseWorld) moves() (all []Move) {
 	add := func(cmd *command.Command, line string) {
-		m := Move{Command: cmd}
-		for _, word := range strings.Fields(line) {
-			m.args = append(m.args, []byte(word))
-		}
-		all = append(all, m)
+		all = append(all, Move{Command: cmd, words: wordsOf(cmd, line)})
 	}
 	for _, id := range w.IDs {
 		for _, ttl := range w.TTLs {
@@ -77,21 +72,21 @@ func (w *LeaseWorld) moves() (all []Move) {
 func (w *LeaseWorld) Explore(depth int) (r Result) {
 	moves := w.moves()
 	r.Moves = len(w.StepsNs) * len(moves)
-	call, start := newLeaseCall(), newLeases()
+	runner, start := &embedded.Runner{}, newLeases()
 	seen := newSet()
-	seen.add([]byte(start.key()))
+	seen.add([]byte(start.signature()))
 	level := []*leases{start}
 	for r.Depth < depth {
 		var next []*leases
 		for _, s := range level {
 			for _, step := range w.StepsNs {
 				for i := range moves {
-					child := &leases{s.nowNs, s.elapsedNs, maps.Clone(s.members), maps.Clone(s.held), s.back, s, ""}
-					if r.Problem = w.move(child, step, &moves[i], call, &r); r.Problem != "" {
+					child := &leases{s.nowNs, s.elapsedNs, s.key, maps.Clone(s.held), s.back, s, ""}
+					if r.Problem = w.move(child, step, &moves[i], runner, &r); r.Problem != "" {
 						r.Problem += " after" + child.history()
 						return r
 					}
-					if seen.add([]byte(child.key())) && r.Depth+1 < depth {
+					if seen.add([]byte(child.signature())) && r.Depth+1 < depth {
 						next = append(next, child)
 					}
 				}
@@ -104,72 +99,15 @@ func (w *LeaseWorld) Explore(depth int) (r Result) {
 	return r
 }
 
-func newLeases() *leases {
-	return &leases{nowNs: begin, members: map[string]int64{}, held: map[string]held{}}
+func newLeases() *leases { return &leases{nowNs: begin, held: map[string]held{}} }
+
+// run makes a call on a key at an instant. It returns the id that the call names.
+func (m *Move) run(key *embedded.Key, nowNs int64, runner *embedded.Runner) (c *command.Call, id string) {
+	id = string(m.words[slices.IndexFunc(m.words, func(word []byte) bool { return string(word) == "ID" })+1])
+	return runner.Run(m.Command, &embedded.Call{NowNs: nowNs, Words: m.words}, key), id
 }
 
-func newLeaseCall() *command.Call {
-	return &command.Call{Key: &command.Key{}, Past: &command.Past{}, Members: &command.Members{}}
-}
-
-// run decides a move as the server does: it shows the call the members, and changes them as the call says.
-func (s *leases) run(m *Move, nowNs int64, c *command.Call) (id string) {
-	id = string(m.args[slices.IndexFunc(m.args, func(word []byte) bool { return string(word) == "ID" })+1])
-	type member struct {
-		id string
-		ms int64
-	}
-	var all []member
-	for id, until := range s.members {
-		all = append(all, member{id, until})
-	}
-	sort.Slice(all, func(i, j int) bool {
-		return all[i].ms < all[j].ms || all[i].ms == all[j].ms && all[i].id < all[j].id
-	})
-	if len(all) > 0 && all[len(all)-1].ms <= nowNs/ms { // the key expires with its last member
-		clear(s.members)
-		all = nil
-	}
-	lapsed := 0
-	for lapsed < len(all) && all[lapsed].ms <= nowNs/ms {
-		lapsed++
-	}
-	*c.Key = command.Key{}
-	if len(all) > 0 {
-		c.Kind = command.SortedSet
-	}
-	c.NowNs, c.Args, c.ArgCount = nowNs, m.args, len(m.args)
-	set := c.Members
-	set.Reset(int64(len(all)), int64(lapsed), lapsed, 1)
-	for i := range lapsed {
-		set.Lowest[i] = float64(all[i].ms)
-	}
-	set.Next, set.Named[0] = math.NaN(), math.NaN()
-	if lapsed < len(all) {
-		set.Next = float64(all[lapsed].ms)
-	}
-	if until, ok := s.members[id]; ok {
-		set.Named[0] = float64(until)
-	}
-	c.Run(m.Command)
-	switch c.Effect {
-	case command.Delete:
-		clear(s.members)
-	case command.ChangeMembers:
-		for _, one := range all[:set.RemoveLowest] {
-			delete(s.members, one.id)
-		}
-		if set.Remove[0] {
-			delete(s.members, id)
-		}
-		if set.Add {
-			s.members[id] = int64(set.AddScore)
-		}
-	}
-	return id
-}
-
-func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, c *command.Call, r *Result) (problem string) {
+func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, runner *embedded.Runner, r *Result) (problem string) {
 	s.nowNs += stepNs
 	s.elapsedNs += max(stepNs, 0)
 	s.back = s.back || stepNs < 0
@@ -178,7 +116,7 @@ func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, c *command.Call, r *
 			delete(s.held, id)
 		}
 	}
-	id := s.run(m, s.nowNs, c)
+	c, id := m.run(&s.key, s.nowNs, runner)
 	r.Calls++
 	s.how = "+" + strconv.FormatInt(stepNs/1000, 10) + "us " + joined(m) + fmt.Sprintf(" -> %v", c.Integers)
 	if c.Reply == command.ReplyError {
@@ -208,7 +146,7 @@ func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, c *command.Call, r *
 	}
 	if limited {
 		r.Limited++
-		return w.checkLimited(s, m, c, taken, own, retryMs)
+		return w.checkLimited(s, m, runner, taken, own, retryMs)
 	}
 	r.Granted++
 	_, lasts := s.held[id]
@@ -220,13 +158,13 @@ func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, c *command.Call, r *
 	case leaseMs < 0:
 		return "a lease of no time"
 	}
-	s.held[id] = held{s.elapsedNs + leaseMs*ms, s.members[id]}
+	s.held[id] = held{s.elapsedNs + leaseMs*ms, int64(s.key.Score(id))}
 	return ""
 }
 
 // checkLimited holds a call that was limited to what is promised where the clock was never set back: there was no slot, and
 // there is one after the retry after, no ms earlier.
-func (w *LeaseWorld) checkLimited(s *leases, m *Move, c *command.Call, taken int64, own bool, retryMs int64) (problem string) {
+func (w *LeaseWorld) checkLimited(s *leases, m *Move, runner *embedded.Runner, taken int64, own bool, retryMs int64) (problem string) {
 	if own {
 		return "limited, though it holds a lease"
 	}
@@ -237,8 +175,8 @@ func (w *LeaseWorld) checkLimited(s *leases, m *Move, c *command.Call, taken int
 		return "limited, though there are slots"
 	}
 	for _, early := range []int64{0, 1} {
-		again := &leases{members: maps.Clone(s.members)}
-		again.run(m, s.nowNs+(retryMs-early)*ms, c)
+		again := s.key
+		c, _ := m.run(&again, s.nowNs+(retryMs-early)*ms, runner)
 		if limited := c.Integers[0] != 0; limited != (early == 1) {
 			return fmt.Sprintf("told to come back after %d ms, and limited %v %d ms earlier", retryMs, limited, early)
 		}

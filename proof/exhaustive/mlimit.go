@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"redis-throttle/command"
+	"redis-throttle/embedded"
 )
 
 // allKeys stands for the key of a move that asks all of them.
@@ -24,19 +25,17 @@ func (w *World) All(words string, units int64) {
 	w.add(m, strings.TrimSpace(line+" "+limits+" "+words))
 }
 
-// runAll decides a move on what all keys hold.
+// runAll makes a call on all keys.
 func (x *explorer) runAll(keys []keyState, m *Move, nowNs int64) *command.Call {
-	c := &x.many
-	c.NowNs, c.Args, c.ArgCount = nowNs, m.args, len(m.args)
-	c.Key, c.Keys = &c.KeysRoom[0], c.KeysRoom[:len(keys)]
+	all := make([]*embedded.Key, len(keys))
 	for i := range keys {
-		keys[i].expire(nowNs)
-		keys[i].show(&c.Keys[i])
+		all[i] = &keys[i].Key
 	}
-	c.Run(m.Command)
+	c := x.all.Decide(m.Command, &embedded.Call{NowNs: nowNs, Words: m.words}, all...)
 	if x.Spoil != nil {
 		x.Spoil(c)
 	}
+	x.all.Apply(all...)
 	return c
 }
 
@@ -46,9 +45,6 @@ func (x *explorer) moveAll(s *state, m *Move) (problem string) {
 	copy(before, s.keys)
 	c := x.runAll(s.keys, m, s.nowNs)
 	x.result.Calls++
-	for i := range s.keys {
-		keep(&c.Keys[i], &s.keys[i])
-	}
 	s.how.n = copy(s.how.answer[:], c.Integers)
 	if c.Reply == command.ReplyError {
 		return "error: " + string(c.Error)
@@ -177,9 +173,7 @@ func (x *explorer) alone(m *Move, key int) *Move {
 		for i := range x.Keys {
 			line := "k" + strconv.Itoa(i) + " " + x.Keys[i].words() + " " + strings.ReplaceAll(strings.ReplaceAll(m.Words, "ANY", ""), "FORCE", "")
 			one := Move{Command: command.Limit, units: m.units, key: i}
-			for _, word := range strings.Fields(line) {
-				one.args = append(one.args, []byte(word))
-			}
+			one.words = wordsOf(one.Command, line)
 			m.alone = append(m.alone, one)
 		}
 	}

@@ -1,0 +1,161 @@
+// Package embedded runs the commands of the module without a server, on keys in memory. It decides with the same code and
+// applies the same effects as the module does: answers, values and expiry are those of a server.
+//
+// It has no socket, no goroutine and no clock: each call says what time it is.
+package embedded
+
+import (
+	"strconv"
+	"strings"
+
+	"redis-throttle/command"
+)
+
+// Host is a server's keys in memory, in any number of databases. The zero value has none and is ready for use. A Host is
+// not safe for concurrent use.
+type Host struct {
+	keys map[name]*Key
+	// sweepAt is the number of keys at which those whose time is over are deleted.
+	sweepAt int
+
+	runner Runner
+}
+
+type name struct {
+	db  int
+	key string
+}
+
+// Reply is the answer to a call. Its slices are valid until the next call.
+type Reply struct {
+	Kind     command.ReplyKind
+	Error    string   // of ReplyError, with its code in front
+	Integers []int64  // of ReplyInteger, ReplyIntegers and ReplyFields; of ReplyLeases those in front of the rows
+	Names    []string // of ReplyFields those of Integers; of ReplyRows and ReplyLeases all names of the command's reply
+	Rows     []Row    // of ReplyRows and ReplyLeases
+}
+
+// Row is one entry of a list in a reply: a text, then integers.
+type Row struct {
+	Text     string
+	Integers []int64
+}
+
+// Do runs a command.
+func (h *Host) Do(call Call) Reply {
+	if len(call.Words) == 0 {
+		return failed("ERR no command")
+	}
+	cmd := command.Named(call.Words[0])
+	if cmd == nil {
+		return failed("ERR unknown command '" + string(call.Words[0]) + "'")
+	}
+	args := call.Words[1:]
+	if arity := cmd.Arity(); arity >= 0 && 1+len(args) != arity || 1+len(args) < -arity {
+		return wrongArity(cmd)
+	}
+	var names []name
+	var keys []*Key
+	for _, key := range keysOf(cmd, args) {
+		n := name{call.DB, string(key)}
+		names, keys = append(names, n), append(keys, h.key(n))
+	}
+	c := h.runner.Run(cmd, &call, keys...)
+	for i, n := range names {
+		h.put(n, keys[i], call.NowNs)
+	}
+	return reply(c, cmd, keys)
+}
+
+// keysOf returns the keys of a call; none if what says how many there are is wrong, which the command itself tells.
+func keysOf(cmd *command.Command, args [][]byte) [][]byte {
+	switch cmd.Keys {
+	case command.OneKey:
+		return args[:1]
+	case command.CountedKeys:
+		n, err := strconv.Atoi(string(args[0]))
+		if err != nil || n < 1 || n > command.MaxKeys || n > len(args)-1 {
+			return nil
+		}
+		return args[1 : 1+n]
+	}
+	return nil
+}
+
+func (h *Host) key(n name) *Key {
+	if key, ok := h.keys[n]; ok {
+		return key
+	}
+	return &Key{}
+}
+
+func (h *Host) put(n name, key *Key, nowNs int64) {
+	if !key.Exists() {
+		delete(h.keys, n)
+		return
+	}
+	if h.keys == nil {
+		h.keys = map[name]*Key{}
+	}
+	h.keys[n] = key
+	if len(h.keys) > h.sweepAt {
+		h.sweep(nowNs)
+	}
+}
+
+// sweep deletes the keys whose time is over. It runs each time that the number of keys has doubled, so its cost is spread
+// over the calls that added them.
+func (h *Host) sweep(nowNs int64) {
+	for n, key := range h.keys {
+		if key.Expire(nowNs); !key.Exists() {
+			delete(h.keys, n)
+		}
+	}
+	h.sweepAt = max(2*len(h.keys), 1024)
+}
+
+// Get returns the key as it is at nowNs, nil if it does not exist. The key is the host's: change nothing in it.
+func (h *Host) Get(nowNs int64, db int, key string) *Key {
+	k := h.key(name{db, key})
+	if k.Expire(nowNs); !k.Exists() {
+		return nil
+	}
+	return k
+}
+
+// Delete deletes a key.
+func (h *Host) Delete(db int, key string) { delete(h.keys, name{db, key}) }
+
+func reply(c *command.Call, cmd *command.Command, keys []*Key) Reply {
+	r := Reply{Kind: c.Reply, Integers: c.Integers, Names: cmd.Fields}
+	switch c.Reply {
+	case command.ReplyError:
+		return failed(string(c.Error))
+	case command.ReplyWrongArity:
+		return wrongArity(cmd)
+	case command.ReplyFields:
+		r.Names = cmd.Fields[:len(c.Integers)]
+	case command.ReplyRows:
+		for i := range c.RowCount {
+			text, integers := c.Row(i)
+			r.Rows = append(r.Rows, Row{string(text), append([]int64(nil), integers...)})
+		}
+	case command.ReplyLeases:
+		most := c.Integers[2]
+		r.Integers = c.Integers[:2]
+		key := keys[0]
+		for _, l := range key.Leases[key.above(float64(c.NowNs/nsPerMs)):] {
+			if int64(len(r.Rows)) == most {
+				break
+			}
+			r.Rows = append(r.Rows, Row{l.ID, []int64{(int64(l.Score)*nsPerMs - c.NowNs) / nsPerMs}})
+		}
+	}
+	return r
+}
+
+func failed(text string) Reply { return Reply{Kind: command.ReplyError, Error: text} }
+
+func wrongArity(cmd *command.Command) Reply {
+	return failed("ERR wrong number of arguments for '" + strings.ToLower(cmd.Name) + "' command")
+}

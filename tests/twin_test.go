@@ -1,0 +1,134 @@
+// The embedded host beside a server: the same calls at the same instants.
+package tests
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"redis-throttle/command"
+	"redis-throttle/embedded"
+	"redis-throttle/tests/resp"
+)
+
+// twin answers commands as a server does, in RESP2: those of the module by the embedded host, and the few of the
+// server's own that tests look at keys with.
+type twin struct {
+	host  embedded.Host
+	nowNs int64
+}
+
+func (w *twin) Do(words ...string) resp.Value {
+	switch words[0] {
+	case "FLUSHALL":
+		w.host = embedded.Host{}
+		return resp.Value{Kind: resp.SimpleString, Text: "OK"}
+	case "DEL":
+		existed := w.host.Get(w.nowNs, 0, words[1]) != nil
+		w.host.Delete(0, words[1])
+		return integer(map[bool]int64{true: 1}[existed])
+	case "GET":
+		return w.get(words[1])
+	case "PEXPIRETIME":
+		return w.expireTime(words[1])
+	case "ZRANGE":
+		return w.members(words[1])
+	}
+	call := embedded.Call{NowNs: w.nowNs, MayBlock: true}
+	for _, word := range words {
+		call.Words = append(call.Words, []byte(word))
+	}
+	return valueOf(w.host.Do(call))
+}
+
+func (w *twin) get(key string) resp.Value {
+	k := w.host.Get(w.nowNs, 0, key)
+	switch {
+	case k == nil:
+		return resp.Value{Kind: resp.BulkString, IsNull: true}
+	case k.Value == nil:
+		return resp.Value{Kind: resp.Error, Text: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+	}
+	return text(string(k.Value))
+}
+
+func (w *twin) expireTime(key string) resp.Value {
+	k := w.host.Get(w.nowNs, 0, key)
+	if k == nil {
+		return integer(-2)
+	}
+	return integer(cmp.Or(k.ExpireAtMs, -1))
+}
+
+func (w *twin) members(key string) resp.Value {
+	all := resp.Value{Kind: resp.Array, Elems: []resp.Value{}}
+	if k := w.host.Get(w.nowNs, 0, key); k != nil {
+		for _, l := range k.Leases {
+			all.Elems = append(all.Elems, text(l.ID), text(strconv.FormatFloat(l.Score, 'f', -1, 64)))
+		}
+	}
+	return all
+}
+
+// valueOf is a reply as a server sends it in RESP2.
+func valueOf(r embedded.Reply) resp.Value {
+	array := resp.Value{Kind: resp.Array, Elems: []resp.Value{}}
+	add := func(values ...resp.Value) { array.Elems = append(array.Elems, values...) }
+	switch r.Kind {
+	case command.ReplyError:
+		return resp.Value{Kind: resp.Error, Text: r.Error}
+	case command.ReplyInteger:
+		return integer(r.Integers[0])
+	case command.ReplyIntegers:
+		for _, n := range r.Integers {
+			add(integer(n))
+		}
+	case command.ReplyFields:
+		for i, n := range r.Integers {
+			add(text(r.Names[i]), integer(n))
+		}
+	case command.ReplyRows:
+		add(rowsOf(r.Rows, r.Names).Elems...)
+	case command.ReplyLeases:
+		for i, n := range r.Integers {
+			add(text(r.Names[i]), integer(n))
+		}
+		add(text(r.Names[2]), rowsOf(r.Rows, r.Names[3:]))
+	}
+	return array
+}
+
+func rowsOf(rows []embedded.Row, names []string) resp.Value {
+	all := resp.Value{Kind: resp.Array, Elems: []resp.Value{}}
+	for _, row := range rows {
+		one := []resp.Value{text(names[0]), text(row.Text)}
+		for i, n := range row.Integers {
+			one = append(one, text(names[1+i]), integer(n))
+		}
+		all.Elems = append(all.Elems, resp.Value{Kind: resp.Array, Elems: one})
+	}
+	return all
+}
+
+func text(s string) resp.Value { return resp.Value{Kind: resp.BulkString, Text: s} }
+
+func integer(n int64) resp.Value {
+	return resp.Value{Kind: resp.Integer, Int: n, Text: strconv.FormatInt(n, 10)}
+}
+
+// alike reports whether two values are the same to the byte.
+func alike(a, b resp.Value) bool {
+	return a.Kind == b.Kind && a.Text == b.Text && a.Int == b.Int && a.IsNull == b.IsNull && slices.EqualFunc(a.Elems, b.Elems, alike)
+}
+
+// differences runs the calls on the twin, and names the first whose reply differs from the server's.
+func (w *twin) differences(calls [][]string, server []resp.Value) string {
+	for i, words := range calls {
+		if own := w.Do(words...); !alike(own, server[i]) {
+			return fmt.Sprintf("%d %s\nserver   %v\nembedded %v", w.nowNs, strings.Join(words, " "), server[i], own)
+		}
+	}
+	return ""
+}
