@@ -159,3 +159,6 @@ func failed(text string) Reply { return Reply{Kind: command.ReplyError, Error: t
 func wrongArity(cmd *command.Command) Reply {
 	return failed("ERR wrong number of arguments for '" + strings.ToLower(cmd.Name) + "' command")
 }
+
+// Len is the number of keys, those whose time is over but that nobody has looked at since included.
+func (h *Host) Len() int { return len(h.keys) }

@@ -3,11 +3,11 @@ package guard
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"redis-throttle/command"
+	"redis-throttle/embedded"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/lru"
 )
@@ -20,22 +20,15 @@ type local struct {
 	epoch      time.Time // what the clock is counted from, so that nobody sets it
 
 	mu     sync.Mutex
-	call   command.Call
-	past   command.Past
-	args   [][]byte
-	values *lru.Map[[sha256.Size]byte, value]
-}
-
-// value is what the server would keep at a key.
-type value struct {
-	state       []byte
-	expiresAtMs int64
+	runner embedded.Runner
+	words  [][]byte
+	keys   *lru.Map[[sha256.Size]byte, embedded.Key]
 }
 
 func newLocal(processes int, atLeastOne bool, keys int) *local {
 	return &local{
 		processes: int64(processes), atLeastOne: atLeastOne, epoch: time.Now(),
-		values: lru.New[[sha256.Size]byte, value](keys),
+		keys: lru.New[[sha256.Size]byte, embedded.Key](keys),
 	}
 }
 
@@ -77,27 +70,22 @@ func (l *local) decide(key string, limits ratelimit.Limits, opts []ratelimit.Lim
 	return whole, nil
 }
 
-// run runs CL.LIMIT on the value of key, or on none, whose outcome is thrown away, unless keep.
+// run runs CL.LIMIT on a key, or on one that is empty, whose outcome is thrown away, unless keep.
 func (l *local) run(key string, keep bool, words []string, limits int) (ratelimit.Result, error) {
 	id := sha256.Sum256([]byte(key))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.args = append(l.args[:0], []byte(key))
+	l.words = append(l.words[:0], []byte(command.Limit.Name), []byte(key))
 	for _, word := range words {
-		l.args = append(l.args, []byte(word))
+		l.words = append(l.words, []byte(word))
 	}
-	l.args = append(l.args, []byte("COMPACT"))
-	c := &l.call
-	c.ArgCount, c.Args = len(l.args), l.args[:min(len(l.args), command.MaxArgs)]
-	c.NowNs = l.epoch.UnixNano() + int64(time.Since(l.epoch))
-	c.Past = &l.past
-	c.KeysRoom[0] = command.Key{}
-	c.Key = &c.KeysRoom[0]
-	had := int64(0) // when the value expires, in ms since the Unix epoch
-	if kept, ok := l.values.Get(id); ok && keep && kept.expiresAtMs > c.NowNs/int64(time.Millisecond) {
-		c.Kind, c.Value, had = command.String, kept.state, kept.expiresAtMs
+	l.words = append(l.words, []byte("COMPACT"))
+	var kept embedded.Key
+	if keep {
+		kept, _ = l.keys.Get(id)
 	}
-	c.Run(command.Limit)
+	nowNs := l.epoch.UnixNano() + int64(time.Since(l.epoch))
+	c := l.runner.Run(command.Limit, &embedded.Call{NowNs: nowNs, Words: l.words}, &kept)
 	switch c.Reply {
 	case command.ReplyIntegers:
 	case command.ReplyWrongArity:
@@ -105,20 +93,12 @@ func (l *local) run(key string, keep bool, words []string, limits int) (ratelimi
 	default:
 		return ratelimit.Result{}, fmt.Errorf("guard: %w", mistake(c.Error))
 	}
-	if keep {
-		switch c.Effect {
-		case command.Set:
-			expires := c.ExpireAtMs
-			switch {
-			case expires == 0:
-				expires = had
-			case c.ExpireNoEarlier:
-				expires = max(expires, had)
-			}
-			l.values.Put(id, value{slices.Clone(c.NewValue), expires})
-		case command.Delete:
-			l.values.Delete(id)
-		}
+	switch {
+	case !keep || c.Effect == command.Keep:
+	case kept.Exists():
+		l.keys.Put(id, kept)
+	default:
+		l.keys.Delete(id)
 	}
 	result, err := ratelimit.ResultOf(c.Integers, limits)
 	result.By = ratelimit.FromLocal

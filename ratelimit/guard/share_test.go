@@ -146,5 +146,5 @@ func TestLocalRemembersSoManyKeys(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, step.limited, result.Limited, step)
 	}
-	assert.Equal(t, 2, l.values.Len())
+	assert.Equal(t, 2, l.keys.Len())
 }
