@@ -53,7 +53,7 @@ run: build ## a private server with the module (PORT=6380 SERVER=valkey-server A
 	@scripts/with-args scripts/run
 
 # -short: what goes on for long, or tries many numbers, is smaller (internal/size).
-test: build build-check ## every test, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
+test: build build-check ## the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
 	@scripts/with-args scripts/test -short work
 
 test-full: build build-check ## every test at full size, as .ci/run does (SERVER= ARGS= SEED=)

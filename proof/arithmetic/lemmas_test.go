@@ -61,9 +61,7 @@ func TestEveryLemmaHoldsForAllInputs(t *testing.T) {
 // What is given must be possible: anything follows from what is not.
 func TestWhatIsGivenIsPossible(t *testing.T) {
 	z3(t)
-	if !size.Proving() {
-		t.Skip("in make prove")
-	}
+	size.NeedsFull(t)
 	for _, lemma := range Lemmas() {
 		t.Run(lemma.Name, func(t *testing.T) {
 			answer := solve(t, lemma.Name+"-possible", lemma.PossibleProblem())
