@@ -114,10 +114,19 @@ func (k *Key) banAnew(d int64, room []byte, nowNs int64) {
 }
 
 // describeBan answers a decision on a key that is banned, and that was charged granted units all
-// the same. s is what the key holds.
-func (c *Call) describeBan(k *Key, s *stack.Stack, granted int64) {
+// the same. s is what the key holds. limitsNs is the time until the limits let the call through: a caller
+// that came back when only the ban is over would be limited again, and perhaps banned anew.
+func (c *Call) describeBan(k *Key, s *stack.Stack, limitsNs, granted int64) {
 	restNs := k.banUntil - c.NowNs
-	c.describe(&stack.Result{Limited: true, Rule: -1, Limit: s.FirstCapacity(), RetryAfterNs: restNs, ResetAfterNs: restNs, NextAfterNs: restNs, Granted: granted})
+	c.describe(&stack.Result{
+		Limited: true, Rule: -1, Limit: s.FirstCapacity(), Granted: granted,
+		RetryAfterNs: stack.Longer(restNs, limitsNs), ResetAfterNs: restNs, NextAfterNs: restNs,
+	})
+}
+
+// describeOwnBan is describeBan of the call's only key, which was charged nothing.
+func (c *Call) describeOwnBan(r *stack.Request) {
+	c.describeBan(c.Key, &c.stack, c.stack.RetryAfter(r, c.NowNs), 0)
 }
 
 func runBan(c *Call) {

@@ -3,11 +3,14 @@ package command
 import (
 	"encoding/binary"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"redis-throttle/stack"
 )
 
 // banned is a value with a ban in front that ends d ns from nowNs.
@@ -111,6 +114,78 @@ func TestEveryDecisionOnABannedKeyIsLimited(t *testing.T) {
 		c := decide(Throttle, value, "k 9 5 1")
 		assert.Equal(t, []int64{1, 10, 0, 2, 2}, c.Integers)
 		assert.Equal(t, Keep, c.Effect)
+	}
+}
+
+// A caller that came back when only the ban is over would be limited again, and could be banned anew.
+func TestTheWaitOfABannedKeyIsTheLongerOfBanAndLimits(t *testing.T) {
+	const s = nsPerSecond
+	midnight := (86400 - nowNs/s%86400) * 1000 // ms from now
+	day, window, rate := valueAfter(t, "k FIXED 1/d"), valueAfter(t, "k WINDOW 1/m"), tatIn(10*s)
+	for _, test := range []struct {
+		command     *Command
+		ban         int64
+		state, line string
+		retryMs     int64
+	}{
+		{Limit, s, day, "k FIXED 1/d BAN 1s", midnight},
+		{Limit, s, day, "k FIXED 1/d STRICT BAN 2s", midnight},
+		{Limit, s, day, "k FIXED 1/d COST 0", 1000},
+		{Limit, s, day, "k FIXED 1/d COST 2", stack.Never},
+		{Limit, s, "", "k FIXED 1/d COST 2", stack.Never},
+		{Limit, s, day, "k FIXED 1/d SHADOW", 1000},
+		{Limit, s, day, "k FIXED 2/d UPTO COST 9", 1000},
+		{Limit, s, rate, "k RATE 1/s BURST 10", 1000},
+		{Limit, s, rate, "k RATE 1/s BURST 10 COST 7", 7000},
+		{Limit, s, rate, "k RATE 1/s BURST 10 COST 7 MAXWAIT 2s", 5000},
+		{Limit, s, rate, "k RATE 1/s BURST 10 COST 7 MAXWAIT 1h", 1000},
+		{Limit, 9 * s, rate, "k RATE 1/s BURST 10 COST 7 STRICT BAN 20s", 20_000},
+		{Limit, s, rate, "k RATE 1/s BURST 10 FORCE", 2000},
+		{Peek, s, window, "k WINDOW 1/m", 60_000},
+		{Peek, 61 * s, window, "k WINDOW 1/m", 61_000},
+		{Wait, s, window, "k WINDOW 1/m TIMEOUT 1h", 60_000},
+		{Wait, s, rate, "k RATE 1/10s BURST 1 TIMEOUT 4s", 6000},
+		{Wait, s, rate, "k RATE 1/10s BURST 1 TIMEOUT 0", 1000},
+		{Throttle, s, rate, "k 0 1 10", 10},
+		{Throttle, s, rate, "k 0 1 1 2", stack.Never},
+		{Throttle, s, valueAfter(t, "k RATE 1/m MAXWAIT 1h", "k RATE 1/m MAXWAIT 1h"), "k 0 1 60", 120},
+	} {
+		c := decide(test.command, banned(test.ban, test.state), test.line)
+		told := 4
+		if test.command == Throttle {
+			told = 3
+		}
+		assert.Equal(t, []int64{1, test.retryMs}, []int64{c.Integers[0], c.Integers[told]}, "%s %s", test.command.Name, test.line)
+	}
+}
+
+// A caller of CL.WAIT that leaves is told the same.
+func TestACallerThatLeavesABannedKeyIsToldWhenToComeBack(t *testing.T) {
+	for state, want := range map[string]int64{"": 5000, tatIn(30 * nsPerSecond): 30_000} {
+		c := call("k RATE 1/m BURST 1 TIMEOUT 1h")
+		c.Kind, c.Value = String, []byte(banned(5*nsPerSecond, state))
+		c.Answer(false, 0)
+		f := fieldsOf(t, c)
+		assert.Equal(t, []int64{1, 0, want}, []int64{f.limited, f.rule, f.retry})
+	}
+}
+
+// A ban stands in front of a value. It does not make one valid.
+func TestABanDoesNotHideWhatIsNoLimiter(t *testing.T) {
+	for _, invalid := range []string{"hello", banned(1, ""), valueAfter(t, "k WINDOW 5/s") + "x"} {
+		for command, line := range map[*Command]string{Limit: "k RATE 5/s", Peek: "k RATE 5/s", Wait: "k RATE 5/s TIMEOUT 1", Refund: "k RATE 5/s", Throttle: "k 4 5 1", Ban: "k 1"} {
+			c := decide(command, banned(nsPerSecond, invalid), line)
+			assert.Equal(t, wrongValue, string(c.Error), "%s of %q", command.Name, invalid)
+			assert.Equal(t, Keep, c.Effect)
+		}
+		for _, line := range []string{"k FIXED 5/s TIMEOUT 1", "k RATE 5/s STRICT BAN 1h", "k RATE 5/s FORCE"} {
+			command := Limit
+			if strings.Contains(line, "TIMEOUT") {
+				command = Wait
+			}
+			assert.Equal(t, wrongValue, string(decide(command, banned(nsPerSecond, invalid), line).Error), line)
+		}
+		assert.Equal(t, wrongValue, string(decideMany([]string{"", banned(nsPerSecond, invalid)}, "2 a b RATE 5/s").Error))
 	}
 }
 
@@ -235,7 +310,11 @@ func TestBansStandBesideTheState(t *testing.T) {
 				if until > now {
 					require.EqualValues(t, 1, got.Integers[0])
 					require.EqualValues(t, 0, got.Integers[1])
-					require.Equal(t, ceilMs(until-now), got.Integers[4])
+					limitsMs := int64(0) // the limits may take longer than the ban
+					if answer := run(&without, Peek, line).Integers; answer[0] == 1 {
+						limitsMs = answer[4]
+					}
+					require.Equal(t, stack.Longer(ceilMs(until-now), limitsMs), got.Integers[4])
 					require.Equal(t, Keep, got.Effect)
 					continue
 				}

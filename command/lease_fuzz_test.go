@@ -130,6 +130,8 @@ func requireLeases(t *testing.T, c *Call, cmd *Command, set leaseSet) {
 	limited, slots, remaining, retry, leaseMs := c.Integers[0], c.Integers[1], c.Integers[2], c.Integers[3], c.Integers[4]
 	require.True(t, retry >= 0 || retry == lease.Never)
 	if limited == 1 {
+		require.Equal(t, cmd == Renew || slots == 0, retry == lease.Never, "-1 where no wait helps")
+		require.NotZero(t, retry, "a caller that obeys would spin")
 		require.Equal(t, Keep, c.Effect)
 		require.Zero(t, leaseMs)
 		return

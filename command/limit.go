@@ -30,24 +30,21 @@ var Limit = register(&Command{
 
 func limit(c *Call) {
 	r, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
-	if !ok {
+	if !ok || !c.decodeStack() {
 		return
 	}
 	if c.banned() && !r.Force {
-		if r.Strict && c.decodeStack() {
+		if r.Strict {
 			c.banAnew(r.banNs, c.value[:0], c.NowNs)
 		}
-		c.describeBan(c.Key, &c.stack, 0)
-		return
-	}
-	if !c.decodeStack() {
+		c.describeOwnBan(&r.Request)
 		return
 	}
 	var result stack.Result
 	c.stack.TakeTo(&result, &r.Request, c.NowNs)
 	c.store(result.Changed)
 	if c.banned() { // what was used is a fact, and is kept behind the ban
-		c.describeBan(c.Key, &c.stack, result.Granted)
+		c.describeBan(c.Key, &c.stack, c.stack.RetryAfter(&r.Request, c.NowNs), result.Granted)
 		return
 	}
 	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {

@@ -79,13 +79,13 @@ func (c *Call) limitAll(r *request) {
 		if r.Strict {
 			c.Keys[longest].banAnew(r.banNs, m.values[longest][:0], c.NowNs)
 		}
-		c.describeBanOf(longest, 0)
+		c.describeBanOf(longest, m.joint.RetryAfter(&r.Request, c.NowNs), 0)
 		return
 	}
 	result := m.joint.Take(r.Request, c.NowNs)
 	c.storeMany()
 	if banned { // what was used is a fact, and is kept behind the bans
-		c.describeBanOf(longest, result.Granted)
+		c.describeBanOf(longest, m.joint.RetryAfter(&r.Request, c.NowNs), result.Granted)
 		return
 	}
 	key := m.joint.Of(result.Rule)
@@ -106,14 +106,17 @@ func (c *Call) limitOne(r *request) {
 	key := m.joint.Choose(r.Request, &closedNs, c.NowNs)
 	banned := closedNs[key] > 0
 	if banned && !r.Force {
-		c.describeBanOf(key, 0)
+		c.describeBanOf(key, m.joint.RetryAfterAny(r.Request, &closedNs, c.NowNs), 0)
 		return
 	}
 	result := m.joint.TakeOne(key, r.Request, c.NowNs)
 	c.storeMany()
 	if banned {
-		c.describeBanOf(key, result.Granted)
+		c.describeBanOf(key, m.joint.RetryAfterAny(r.Request, &closedNs, c.NowNs), result.Granted)
 		return
+	}
+	if result.Limited && r.Force { // the debt may have made another key the first that has room
+		result.RetryAfterNs = m.joint.RetryAfterAny(r.Request, &closedNs, c.NowNs)
 	}
 	c.describeKey(result, key)
 }
@@ -149,8 +152,8 @@ func (c *Call) describeKey(r stack.Result, key int) {
 	}
 }
 
-func (c *Call) describeBanOf(key int, granted int64) {
-	c.describeBan(&c.Keys[key], &c.Many.stacks[key], granted)
+func (c *Call) describeBanOf(key int, limitsNs, granted int64) {
+	c.describeBan(&c.Keys[key], &c.Many.stacks[key], limitsNs, granted)
 	c.addKey(key)
 }
 

@@ -18,14 +18,11 @@ var Peek = register(&Command{
 
 func peek(c *Call) {
 	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
-	if !ok {
+	if !ok || !c.decodeStack() {
 		return
 	}
 	if c.banned() {
-		c.describeBan(c.Key, &c.stack, 0)
-		return
-	}
-	if !c.decodeStack() {
+		c.describeOwnBan(&r.Request)
 		return
 	}
 	result := c.stack.Peek(r.Cost, c.NowNs)

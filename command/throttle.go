@@ -43,8 +43,7 @@ func throttle(c *Call) {
 		return
 	}
 	if c.banned() {
-		restNs := c.banUntil - c.NowNs
-		c.answerThrottle(false, rate.limit.Capacity(), 0, restNs, restNs)
+		c.throttleBanned(rate, quantity)
 		return
 	}
 	if c.Kind == String && stack.HoldsLoneRate(c.Value) {
@@ -73,6 +72,18 @@ func (c *Call) throttleQueued(rate pastLimit, quantity int64) {
 	result := c.stack.Take(stack.Request{Cost: quantity}, c.NowNs)
 	c.store(result.Changed)
 	c.answerThrottle(!result.Limited, result.Limit, result.Remaining, result.RetryAfterNs, result.ResetAfterNs)
+}
+
+// throttleBanned answers while the key is banned, whatever limits its state is of.
+func (c *Call) throttleBanned(rate pastLimit, quantity int64) {
+	c.stack.Reset()
+	c.stack.Add(stack.RateOf(rate.limit, rate.periodNs))
+	if !c.decodeStack() {
+		return
+	}
+	restNs := c.banUntil - c.NowNs
+	limitsNs := c.stack.RetryAfter(&stack.Request{Cost: quantity}, c.NowNs)
+	c.answerThrottle(false, rate.limit.Capacity(), 0, stack.Longer(restNs, limitsNs), restNs)
 }
 
 func (c *Call) answerThrottle(allowed bool, limit, remaining, retryAfterNs, resetAfterNs int64) {

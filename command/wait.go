@@ -37,10 +37,6 @@ func wait(c *Call) {
 		c.waitForRoom(r)
 		return
 	}
-	if c.banned() {
-		c.describeBan(c.Key, &c.stack, 0)
-		return
-	}
 	if !c.decodeStack() {
 		return
 	}
@@ -49,6 +45,10 @@ func wait(c *Call) {
 		r.MaxWaitNs = 0
 	case r.MaxWaitNs == 0:
 		r.MaxWaitNs = int64(maxDuration)
+	}
+	if c.banned() {
+		c.describeOwnBan(&r.Request)
+		return
 	}
 	c.Before = c.stack.Rates(c.before[:0], c.NowNs)
 	result := c.stack.Take(r.Request, c.NowNs)
@@ -65,15 +65,15 @@ func wait(c *Call) {
 func (c *Call) waitForRoom(r *request) {
 	timeoutNs := r.MaxWaitNs
 	r.MaxWaitNs = 0
+	if !c.decodeStack() {
+		return
+	}
 	if c.banned() {
 		if c.Turn == First {
 			c.waitInTurn(c.banUntil-c.NowNs, timeoutNs)
 			return
 		}
-		c.describeBan(c.Key, &c.stack, 0)
-		return
-	}
-	if !c.decodeStack() {
+		c.describeOwnBan(&r.Request)
 		return
 	}
 	isBehind := c.Turn == Arriving && c.Ahead > 0
@@ -119,6 +119,10 @@ func (c *Call) Answer(granted bool, waitedNs int64) {
 		result := c.stack.Standing(r.Cost, c.NowNs)
 		result.WaitNs = waitedNs
 		c.describe(&result)
+		return
+	}
+	if c.banned() {
+		c.describeOwnBan(&stack.Request{Cost: r.Cost})
 		return
 	}
 	result := c.stack.Peek(r.Cost, c.NowNs)

@@ -103,9 +103,10 @@ func TestWaitInLine(t *testing.T) {
 		{"its turn, and no units", full, First, 0, true, "1", fields{}, 60 * nsPerSecond, Keep},
 		{"sent away", full, Leaving, 0, true, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
 		{"sent away when units are there", "", Leaving, 0, true, "1", fields{1, 1, 2, 2, 1, 0, 0, 0, 0}, 0, Keep},
-		{"banned", banned(1500*ms, full), Arriving, 0, true, "1", fields{1, 0, 2, 0, 1500, 1500, 1500, 0, 0}, 0, Keep},
+		{"banned", banned(1500*ms, full), Arriving, 0, true, "1", fields{1, 0, 2, 0, 60000, 1500, 1500, 0, 0}, 0, Keep},
+		{"banned, with room behind the ban", banned(1500*ms, ""), Arriving, 0, true, "1", fields{1, 0, 2, 0, 1500, 1500, 1500, 0, 0}, 0, Keep},
 		{"banned in its turn", banned(1500*ms, full), First, 0, true, "1", fields{}, 1500 * ms, Keep},
-		{"sent away while it is banned", banned(1500*ms, full), Leaving, 0, true, "1", fields{1, 0, 2, 0, 1500, 1500, 1500, 0, 0}, 0, Keep},
+		{"sent away while it is banned", banned(1500*ms, full), Leaving, 0, true, "1", fields{1, 0, 2, 0, 60000, 1500, 1500, 0, 0}, 0, Keep},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := call("k WINDOW 2/m TIMEOUT 1.0001s COST " + test.cost)

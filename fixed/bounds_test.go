@@ -15,8 +15,10 @@ import (
 )
 
 func newWindow(t *testing.T, count, periodNs int64) *fixed.Window {
-	w := windowOf(newLimit(t, count, periodNs))
-	return &w
+	limit := newLimit(t, count, periodNs)
+	w := &fixed.Window{}
+	w.Set(&limit, &calendar.Cache{})
+	return w
 }
 
 func TestAWindowAnswersAsItsLimit(t *testing.T) {
@@ -65,8 +67,8 @@ func TestADeniedChargeLeavesTheSpareUnits(t *testing.T) {
 		w, f := newWindow(t, 5, minute), newFirst(t, 5, minute)
 		w.Charge(start, tt.used, 0)
 		f.Charge(start, tt.used, 0)
-		assert.Equal(t, tt.after != tt.used, w.ChargeDenied(start, tt.quantity, tt.spare), "%+v", tt)
-		assert.Equal(t, tt.after != tt.used, f.ChargeDenied(start, tt.quantity, tt.spare), "%+v", tt)
+		assert.Equal(t, tt.after-tt.used, w.ChargeDenied(start, tt.quantity, tt.spare), "%+v", tt)
+		assert.Equal(t, tt.after-tt.used, f.ChargeDenied(start, tt.quantity, tt.spare), "%+v", tt)
 		assert.Equal(t, 5-tt.after, w.Available(start), "%+v", tt)
 		assert.Equal(t, 5-tt.after, f.Available(start), "%+v", tt)
 	}
@@ -89,10 +91,10 @@ func TestForceFillsUpTo63Bits(t *testing.T) {
 func TestTheLastWindowOfTheLongestPeriod(t *testing.T) {
 	limit, err := fixed.New(5, math.MaxInt64, 1)
 	require.NoError(t, err)
-	s := windowOf(limit)
+	var s fixed.State
 	encode := func(index uint64) []byte { return binary.AppendUvarint(binary.AppendUvarint(nil, index), 1) }
-	assert.NoError(t, s.Decode(encode(1)))
-	assert.ErrorIs(t, s.Decode(encode(2)), fixed.ErrEncoding)
+	assert.NoError(t, limit.Decode(encode(1), &s))
+	assert.ErrorIs(t, limit.Decode(encode(2), &s), fixed.ErrEncoding)
 }
 
 func TestTheLastWindowOfTimeIsWaitedForToItsEnd(t *testing.T) {

@@ -82,8 +82,8 @@ func (f *First) ExpireAt() uint64 {
 func (f *First) Charge(nowNs, quantity, _ int64) { f.ChargeDenied(nowNs, quantity, 0) }
 
 // ChargeDenied takes as many units as are left, and leaves spare ones behind.
-func (f *First) ChargeDenied(nowNs, quantity, spare int64) (changed bool) {
-	return f.Force(nowNs, min(quantity, f.Available(nowNs)-spare)) > 0
+func (f *First) ChargeDenied(nowNs, quantity, spare int64) int64 {
+	return f.Force(nowNs, min(quantity, f.Available(nowNs)-spare))
 }
 
 // Force takes quantity units, also those that are not available, and returns how many it took, which

@@ -98,6 +98,9 @@ func NewIn(windows calendar.Spec, count int64) (Limit, error) {
 // nothing else.
 func OfID(id uint64) Limit { return Limit{count: 1, id: id} }
 
+// Count is the number of units that one window holds.
+func (l Limit) Count() int64 { return l.count }
+
 // ID tells the limits apart whose states are not each other's. Of windows that are multiples of
 // a period it is the period in ns, below 2^63; of all others it is above.
 func (l Limit) ID() uint64 { return l.id }
@@ -108,6 +111,200 @@ func (l Limit) Period() int64 {
 		return 0
 	}
 	return int64(l.id)
+}
+
+// State is what a limiter remembers of the units it granted: a window, and how many
+// were used in it. The zero State remembers none.
+type State struct {
+	index int64 // of the window; 0 when nothing is used
+	used  int64
+}
+
+// Available is the number of units that could be charged at nowNs, 0 to count.
+func (l Limit) Available(s *State, nowNs int64) int64 {
+	return l.available(s, l.windows.At(nowNs).Index)
+}
+
+// RetryAfter is the time in ns until quantity units are available if nobody else asks:
+// 0 when they are now, Never when quantity is more than count.
+func (l Limit) RetryAfter(s *State, nowNs, quantity int64) int64 {
+	current := l.windows.At(nowNs)
+	return l.retryAfter(s, &current, nowNs, quantity)
+}
+
+// NextAfter is the time in ns until more is available than now, 0 when the limit is
+// untouched.
+func (l Limit) NextAfter(s *State, nowNs int64) int64 { return l.ResetAfter(s, nowNs) }
+
+// ResetAfter is the time in ns until all of count is available, 0 when it is.
+func (l Limit) ResetAfter(s *State, nowNs int64) int64 {
+	current := l.windows.At(nowNs)
+	return l.resetAfter(s, &current, nowNs)
+}
+
+// ExpireAt is the instant from which the state equals no state at all, 0 when it already
+// does. It is 2^63 - 1 when it lies beyond that.
+func (l Limit) ExpireAt(s *State) int64 {
+	if s.used == 0 {
+		return 0
+	}
+	window, ok := l.windows.Window(s.index)
+	if !ok {
+		return math.MaxInt64
+	}
+	return max(window.End, 1) // before the epoch: long ago
+}
+
+// Charge takes quantity units at nowNs, or as many as are available if those are fewer,
+// and returns how many it took. When it returns 0 the state is as it was.
+func (l Limit) Charge(s *State, nowNs, quantity int64) int64 {
+	return l.charge(s, l.windows.At(nowNs).Index, quantity)
+}
+
+// Force takes quantity units at nowNs, also those that are not available, and returns how many
+// it took, which are fewer only where more than 2^63 - 1 would be used.
+func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
+	return s.force(l.windows.At(nowNs).Index, quantity)
+}
+
+// Refund gives quantity units back, or as many as are used in the window of nowNs if
+// those are fewer, and returns how many it gave back. When it returns 0 the state is the
+// same in effect.
+//
+// A refund of what was just charged restores the state byte for byte, as far as the
+// state concerned nowNs: what was used in an earlier window stays away.
+func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
+	return s.refund(l.windows.At(nowNs).Index, quantity)
+}
+
+// Settle brings the state to nowNs: it forgets an earlier window, and rewrites a
+// later one, of a clock that was set back since, as the current. It returns true when
+// it did the latter: then the state has to be stored, also when the request that found it
+// is denied, or it would block for as long as the clock was set back.
+func (l Limit) Settle(s *State, nowNs int64) (corrected bool) {
+	return s.settle(l.windows.At(nowNs).Index)
+}
+
+// What follows is told the current window, or its index, by the caller that looked it up. A Limit is
+// large enough for copies to show.
+
+func (l *Limit) available(s *State, current int64) int64 {
+	return max(l.count-s.usedIn(current), 0)
+}
+
+func (l *Limit) retryAfter(s *State, current *calendar.Window, nowNs, quantity int64) int64 {
+	switch {
+	case quantity > l.count:
+		return Never
+	case quantity <= l.available(s, current.Index):
+		return 0
+	default:
+		return l.untilEnd(current, nowNs)
+	}
+}
+
+func (l *Limit) resetAfter(s *State, current *calendar.Window, nowNs int64) int64 {
+	if s.usedIn(current.Index) == 0 {
+		return 0
+	}
+	return l.untilEnd(current, nowNs)
+}
+
+func (l *Limit) charge(s *State, current, quantity int64) int64 {
+	quantity = min(quantity, l.available(s, current))
+	if quantity <= 0 {
+		return 0
+	}
+	s.settle(current)
+	s.index = current
+	s.used += quantity
+	return quantity
+}
+
+func (s *State) force(current, quantity int64) int64 {
+	s.settle(current)
+	quantity = min(quantity, math.MaxInt64-s.used)
+	if quantity <= 0 {
+		return 0
+	}
+	s.index = current
+	s.used += quantity
+	return quantity
+}
+
+func (s *State) refund(current, quantity int64) int64 {
+	if quantity <= 0 {
+		return 0
+	}
+	s.settle(current)
+	quantity = min(quantity, s.used)
+	s.used -= quantity
+	if s.used == 0 {
+		s.index = 0
+	}
+	return quantity
+}
+
+func (s *State) settle(current int64) (corrected bool) {
+	corrected = s.used > 0 && s.index > current
+	switch {
+	case corrected:
+		s.index = current
+	case s.index < current:
+		*s = State{}
+	}
+	return corrected
+}
+
+// usedIn is the number of units that count in the current window.
+func (s *State) usedIn(current int64) int64 {
+	if s.index < current {
+		return 0
+	}
+	return s.used
+}
+
+// untilEnd is the time until the current window ends, at least 1.
+func (l *Limit) untilEnd(current *calendar.Window, nowNs int64) int64 {
+	switch {
+	case current.End < math.MaxInt64:
+		return current.End - nowNs
+	case l.id <= math.MaxInt64:
+		return int64(l.id) - (nowNs - current.Start) // beyond 2^63, too
+	default:
+		return max(current.End-nowNs, 1)
+	}
+}
+
+// Append appends the state's encoding to dst, up to MaxEncodedLen bytes and none for a
+// state in which nothing is used. It allocates only when dst has no room for them.
+func (s *State) Append(dst []byte) []byte {
+	if s.used == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(s.index))
+	return binary.AppendUvarint(dst, uint64(s.used))
+}
+
+// Decode reads what Append wrote for a limit with this ID, whatever its count.
+// Anything else is refused with ErrEncoding, and nothing is then used in s.
+func (l Limit) Decode(encoded []byte, s *State) error { return l.decode(encoded, s) }
+
+func (l *Limit) decode(encoded []byte, s *State) error {
+	*s = State{}
+	if len(encoded) == 0 {
+		return nil
+	}
+	index, n := uvarint(encoded)
+	if n == 0 || index > math.MaxInt64 || (l.id <= math.MaxInt64 && index > math.MaxInt64/l.id) {
+		return ErrEncoding
+	}
+	used, ok := decodeUsed(encoded[n:])
+	if !ok {
+		return ErrEncoding
+	}
+	*s = State{index: int64(index), used: used}
+	return nil
 }
 
 // decodeUsed reads a number of units, after which nothing follows.

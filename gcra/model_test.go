@@ -129,7 +129,7 @@ func (p *pair) take(t require.TestingT, nowNs, quantity int64) gcra.Decision {
 	if got != want || !full.IsInt() || !full.Num().IsUint64() || full.Num().Uint64() != p.tat {
 		limit := p.limit
 		require.Equal(t, want, got, "capacity %d, emission %d, tat %d, now %d, quantity %d",
-			limit.Capacity(), emission(limit), before, nowNs, quantity)
+			limit.Capacity(), limit.EmissionInterval(), before, nowNs, quantity)
 		require.Equal(t, full.RatString(), new(big.Int).SetUint64(p.tat).String(), "state after tat %d, now %d, quantity %d",
 			before, nowNs, quantity)
 	}
@@ -154,7 +154,7 @@ func (s *seen) count(d gcra.Decision, limit gcra.Limit, quantity int64, back boo
 	tally(&s.peeked, quantity == 0)
 	tally(&s.corrected, !d.Allowed && d.Changed)
 	tally(&s.back, back)
-	tally(&s.exhausted, d.ResetAfter == tolerance(limit))
+	tally(&s.exhausted, d.ResetAfter == limit.BurstTolerance())
 	tally(&s.full, d.ResetAfter == 0)
 }
 

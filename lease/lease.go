@@ -87,10 +87,16 @@ func (l Leases) Take(slots, ttlNs int64) Result {
 }
 
 // Limited is the result of a call that is not let in. If slots remain all the same, it may retry at
-// once.
+// once. If nobody holds a slot and the callers in line need all, they are about to get them: it may
+// retry soon. Without slots no wait helps.
 func (l Leases) Limited(slots int64) Result {
 	r := Result{Limited: true, Slots: slots, Remaining: l.free(slots)}
-	if r.Remaining == 0 {
+	switch {
+	case slots == 0:
+		r.RetryAfterNs = Never
+	case r.Remaining == 0 && l.NextMs == 0:
+		r.RetryAfterNs = nsPerMs
+	case r.Remaining == 0:
 		r.RetryAfterNs = l.UntilNextNs()
 	}
 	return r

@@ -21,7 +21,8 @@ type Result struct {
 	// key it is 0, since Limit is that of the first limit then.
 	Rule int
 	// Banned says that the call was denied because its key is banned, whatever its limits
-	// would say. The times tell the rest of the ban. Throttle cannot tell, and leaves it
+	// would say. ResetAfter and NextAfter are the rest of the ban, RetryAfter
+	// is the longer of that and the wait for the limits. Throttle cannot tell, and leaves it
 	// false.
 	Banned bool
 	// Limit is how many units that limit holds when it is full.

@@ -215,18 +215,3 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	require.NoError(t, err, "%s %q: %s", program, args, stderr.String())
 	return string(out)
 }
-
-// make test is made smaller for people. What CI runs is not.
-func TestContinuousIntegrationRunsEveryTestAtFullSize(t *testing.T) {
-	t.Parallel()
-	ci, err := os.ReadFile("../.ci/run")
-	require.NoError(t, err)
-	assert.Regexp(t, `(?m)^make (\S+ )*test-full$`, string(ci), "the tests come last")
-	assert.Contains(t, run(t, "..", "make", "-n", "test"), "scripts/test -short work")
-	assert.Contains(t, run(t, "..", "make", "-n", "test-full"), "scripts/test work")
-	for _, script := range []string{"test", "test-matrix", "prove"} {
-		source, err := os.ReadFile(script)
-		require.NoError(t, err)
-		assert.NotContains(t, string(source), "-short", script)
-	}
-}

@@ -453,8 +453,7 @@ func TestALoneRateDecidesAsGCRADoes(t *testing.T) {
 		for range 20 {
 			d.moveClock([]spec{s})
 			units := d.cost([]spec{s})
-			var want gcra.Decision
-			limit.TakeTo(&want, tat, d.nowNs, units)
+			want := limit.Take(tat, d.nowNs, units)
 			if want.Changed {
 				tat = want.TAT
 			}

@@ -44,12 +44,24 @@ func (j *Joint) Changed(index int) bool {
 // the one with the shortest retry after, Never being the longest. Of equal ones it is the first.
 // closedNs is how long each stack lets nothing through, whatever its limits say.
 func (j *Joint) Choose(r Request, closedNs *[MaxStacks]int64, nowNs int64) (index int) {
-	var best outlook
+	index, _ = j.best(&r, closedNs, nowNs)
+	return index
+}
+
+// RetryAfterAny is the time until a request is let through that one stack is enough for, if it comes
+// again then; 0 if it would be now, or Never.
+func (j *Joint) RetryAfterAny(r Request, closedNs *[MaxStacks]int64, nowNs int64) int64 {
+	_, best := j.best(&r, closedNs, nowNs)
+	return best.retryAfter()
+}
+
+// best is the stack that Choose returns, and its outlook. Those that it looks at are settled.
+func (j *Joint) best(r *Request, closedNs *[MaxStacks]int64, nowNs int64) (index int, best outlook) {
 	for i, s := range j.stacks[:j.n] {
-		s.corrected = s.settle(nowNs)
-		o := outlook{limited: true, ns: closedNs[i]}
-		if o.ns == 0 {
-			o = s.outlook(&r, nowNs)
+		s.corrected |= s.settle(nowNs)
+		o := s.outlook(r, nowNs)
+		if closedNs[i] > 0 { // nothing can be reserved behind it
+			o = outlook{limited: true, ns: Longer(closedNs[i], o.retryAfter())}
 		}
 		if i == 0 || o.isBetterThan(best) {
 			index, best = i, o
@@ -58,7 +70,7 @@ func (j *Joint) Choose(r Request, closedNs *[MaxStacks]int64, nowNs int64) (inde
 			break
 		}
 	}
-	return index
+	return index, best
 }
 
 // TakeOne is Take for the stack that Choose has just chosen for the same request.
@@ -78,6 +90,14 @@ func (j *Joint) TakeOne(index int, r Request, nowNs int64) (result Result) {
 type outlook struct {
 	limited bool
 	ns      int64
+}
+
+// retryAfter is the time until the request is let through that comes again then, or Never.
+func (o outlook) retryAfter() int64 {
+	if !o.limited {
+		return 0
+	}
+	return o.ns
 }
 
 func (o outlook) isBetterThan(other outlook) bool {

@@ -55,12 +55,12 @@ func chooseOne(refs []*reference, specs [][]spec, request stack.Request, closedN
 		c := *r
 		result := c.take(specs[i], request, nowNs)
 		switch {
+		case result.RetryAfterNs == stack.Never && result.Limited:
+			tries[i] = try{forever, forever}
 		case closedNs[i] > 0:
-			tries[i] = try{forever, closedNs[i]}
+			tries[i] = try{forever, max(closedNs[i], result.RetryAfterNs)}
 		case !result.Limited:
 			tries[i] = try{result.WaitNs, 0}
-		case result.RetryAfterNs == stack.Never:
-			tries[i] = try{forever, forever}
 		default:
 			tries[i] = try{forever, result.RetryAfterNs}
 		}

@@ -47,8 +47,8 @@ type limiter interface {
 	// where the state has no room for all.
 	Force(nowNs, quantity int64) int64
 	// ChargeDenied takes units of a request that was turned away, as far as it can without
-	// taking the last spare ones.
-	ChargeDenied(nowNs, quantity, spare int64) (changed bool)
+	// taking the last spare ones. It returns how many; a fraction counts as one.
+	ChargeDenied(nowNs, quantity, spare int64) int64
 	// Refund gives units back, as many as there are to give, and returns how many.
 	Refund(nowNs, quantity int64) int64
 	// Append appends the state, no bytes of an untouched limit, and Decode reads it.

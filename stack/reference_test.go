@@ -117,6 +117,8 @@ type naive struct {
 	// Of a rate: what was charged, the oldest first. Each begins with the time in which the
 	// rate is full and waits for a request that another limit makes wait.
 	charges []charge
+	// corrected says that it was out of reach when it was opened.
+	corrected bool
 }
 
 type charge struct{ idle, spent int64 }
@@ -327,22 +329,22 @@ func (n *naive) take(nowNs, units, waitNs int64) {
 	}
 }
 
-// takeDenied takes units of a request that was turned away.
-func (n *naive) takeDenied(nowNs, units int64) (took bool) {
+// takeDenied takes units of a request that was turned away, and returns how many; a part of one counts as one.
+func (n *naive) takeDenied(nowNs, units int64) (took int64) {
 	switch n.kind {
 	case stack.Rate:
 		if n.terms.Spare >= n.capacity {
-			return false
+			return 0
 		}
 		ns := max(n.credit(nowNs)-n.terms.Spare*n.unitNs(), 0)
 		if units <= n.capacity {
 			ns = min(ns, units*n.unitNs())
 		}
 		if ns == 0 {
-			return false
+			return 0
 		}
 		n.spend(nowNs, nowNs, ns)
-		return true
+		return (ns + n.unitNs() - 1) / n.unitNs()
 	case stack.Fixed, stack.First:
 		units = min(units, n.have(nowNs))
 	default:
@@ -354,7 +356,7 @@ func (n *naive) takeDenied(nowNs, units int64) (took bool) {
 		}
 	}
 	n.take(nowNs, units, 0)
-	return units > 0
+	return units
 }
 
 // giveBack takes as many of units as there are out of event i, and returns how many.
@@ -435,7 +437,8 @@ func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected 
 		if len(specs) == 1 {
 			n.charges = nil // it has nobody to wait for
 		}
-		corrected = n.settle(nowNs) || corrected
+		n.corrected = n.settle(nowNs)
+		corrected = n.corrected || corrected
 		limits = append(limits, n)
 	}
 	return limits, corrected
@@ -544,9 +547,10 @@ func (n *naive) takeShadow(request stack.Request, units, wait, nowNs int64) (cha
 		n.take(nowNs, units, 0)
 		return units, true
 	case request.Strict:
-		return 0, n.takeDenied(nowNs, units)
+		charged = n.takeDenied(nowNs, units)
 	}
-	return 0, false
+	// As of any request that is turned away, a correction is kept.
+	return charged, charged > 0 || units > 0 && n.corrected
 }
 
 func (r *reference) take(specs []spec, request stack.Request, nowNs int64) stack.Result {
@@ -608,7 +612,7 @@ func takeAll(keys []*reference, specs [][]spec, request stack.Request, nowNs int
 		}
 		if request.Strict && asksAny {
 			for i, n := range limits {
-				changed[of[i]] = n.takeDenied(nowNs, n.asked(request.Cost)) || changed[of[i]]
+				changed[of[i]] = n.takeDenied(nowNs, n.asked(request.Cost)) > 0 || changed[of[i]]
 			}
 			rule, wait = longest(limits, nowNs, asked)
 		}

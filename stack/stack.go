@@ -151,7 +151,7 @@ func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
 	switch {
 	case waitNs >= 0 && waitNs <= longestNs:
 		result.WaitNs = waitNs
-		d.changed = d.charge(r, cost, waitNs, nowNs)
+		d.changed = d.charge(r, cost, waitNs, nowNs, corrected)
 		result.Rule = d.tightest(result.Shadow, nowNs)
 		result.Granted = d.in[result.Rule].granted(cost)
 	case r.Force:
@@ -184,6 +184,21 @@ func retryAfter(waitNs, longestNs int64) int64 {
 		return waitNs - longestNs
 	}
 	return waitNs
+}
+
+// RetryAfter is the time until a request is let through that comes again then, 0 if it would be now,
+// or Never. It changes nothing that has to be stored.
+func (d *decision) RetryAfter(r *Request, nowNs int64) int64 {
+	d.settle(nowNs)
+	return d.outlook(r, nowNs).retryAfter()
+}
+
+// Longer is the longer of two times, Never being the longest.
+func Longer(aNs, bNs int64) int64 {
+	if aNs == Never || bNs == Never {
+		return Never
+	}
+	return max(aNs, bNs)
 }
 
 // Peek returns what Take would answer to a request of cost units, and charges nothing: the units
@@ -278,14 +293,15 @@ func (d *decision) grantable(cost, nowNs int64) int64 {
 // that is.
 func (d *decision) wait(cost, nowNs int64) (rule int, ns int64) {
 	for i, p := range d.in {
-		units := cost
-		if p.special {
-			if p.terms.Shadow {
-				continue
-			}
-			units = p.beside(p.units(cost))
+		var retryNs int64
+		switch {
+		case !p.special:
+			retryNs = p.RetryAfter(nowNs, cost)
+		case p.terms.Shadow:
+			continue
+		default:
+			retryNs = p.wait(nowNs, p.units(cost))
 		}
-		retryNs := p.RetryAfter(nowNs, units)
 		if retryNs < 0 {
 			return i, Never
 		}
@@ -309,13 +325,14 @@ func (d *decision) longestWait(maxWaitNs int64) int64 {
 	return maxWaitNs
 }
 
-// charge takes the units of a request that is let through, as far as there are any.
-func (d *decision) charge(r *Request, cost, waitNs, nowNs int64) (changed uint64) {
+// charge takes the units of a request that is let through, as far as there are any. corrected are the
+// limits that were corrected for it.
+func (d *decision) charge(r *Request, cost, waitNs, nowNs int64, corrected uint64) (changed uint64) {
 	for i, p := range d.in {
 		units := cost
 		if p.special {
 			if p.terms.Shadow {
-				if p.chargeShadow(r, cost, waitNs, nowNs) {
+				if p.chargeShadow(r, cost, waitNs, nowNs, corrected&bit(i) != 0) {
 					changed |= bit(i)
 				}
 				continue
@@ -349,7 +366,7 @@ func (d *decision) force(cost, nowNs int64, result *Result) (changed uint64) {
 
 func (d *decision) chargeDenied(cost, nowNs int64) (changed uint64) {
 	for i, p := range d.in {
-		if p.ChargeDenied(nowNs, p.units(cost), p.spare()) {
+		if p.ChargeDenied(nowNs, p.units(cost), p.spare()) > 0 {
 			changed |= bit(i)
 		}
 	}
@@ -411,9 +428,9 @@ func (s *Stack) Load(limits []Limit) {
 // restores it.
 func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 	for _, p := range s.in {
-		rate := p.rate
-		rate.Settle(nowNs)
-		dst = append(dst, rate.State)
+		rate := p.rate.State
+		p.rate.Limit.Settle(&rate, nowNs)
+		dst = append(dst, rate)
 	}
 	return dst
 }
@@ -422,7 +439,8 @@ func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 // nowNs.
 func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 	for i, rate := range rates {
-		s.places[i].rate.Restore(rate, nowNs)
+		bucket := &s.places[i].rate
+		bucket.Limit.Restore(&bucket.State, rate, nowNs)
 	}
 }
 
@@ -430,7 +448,7 @@ func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 // over by then is full in both.
 func (s *Stack) FullWith(rates []gcra.State, nowNs int64) bool {
 	for i, p := range s.in {
-		if p.rate.FullIn(nowNs) != rates[i].FullIn(nowNs) {
+		if p.rate.State.FullIn(nowNs) != rates[i].FullIn(nowNs) {
 			return false
 		}
 	}

@@ -57,20 +57,16 @@ func (p *place) left(nowNs int64) int64 {
 	return p.Available(nowNs)
 }
 
-// wait is the time until this caller can have so many units, or Never.
+// wait is the time until there are so many units and, unless they are none, the ones to spare; or
+// Never. It is for limits with terms.
 func (p *place) wait(nowNs, units int64) int64 {
-	if p.special {
-		units = p.beside(units)
-	}
-	return p.RetryAfter(nowNs, units)
-}
-
-// beside is units and, unless they are none, the ones to spare.
-func (p *place) beside(units int64) int64 {
-	if units == 0 {
+	switch {
+	case units == 0:
 		return 0
+	case units > math.MaxInt64-p.terms.Spare:
+		return Never // more than any limit holds
 	}
-	return min(units, math.MaxInt64-p.terms.Spare) + p.terms.Spare
+	return p.RetryAfter(nowNs, units+p.terms.Spare)
 }
 
 // standing is Standing, as far as this caller is concerned: what is spared is not there for it.
@@ -120,8 +116,8 @@ func (p *place) shadowWait(r *Request, nowNs int64) int64 {
 
 // chargeShadow charges a shadow for a request that the other limits have let through, waitNs from now. It is
 // charged as if it were enforced: nothing for a request that it would have limited, unless the request charges
-// limits that deny it.
-func (p *place) chargeShadow(r *Request, cost, waitNs, nowNs int64) (changed bool) {
+// limits that deny it. For such a request a corrected state is stored, as when a limit denies.
+func (p *place) chargeShadow(r *Request, cost, waitNs, nowNs int64, corrected bool) (changed bool) {
 	units := p.units(cost)
 	p.charged = 0
 	if units == 0 {
@@ -133,12 +129,14 @@ func (p *place) chargeShadow(r *Request, cost, waitNs, nowNs int64) (changed boo
 		if r.UpTo {
 			units = min(units, p.left(nowNs))
 		}
-		p.Charge(nowNs, units, max(waitNs, shadowNs))
+		p.Charge(nowNs, units, min(max(waitNs, shadowNs), p.LongestWait()))
 		p.charged = units
+		return units > 0
 	case r.Force:
 		p.charged = p.Force(nowNs, units)
+		return p.charged > 0
 	case r.Strict:
-		return p.ChargeDenied(nowNs, units, p.terms.Spare)
+		p.charged = p.ChargeDenied(nowNs, units, p.terms.Spare)
 	}
-	return p.charged > 0
+	return p.charged > 0 || corrected
 }

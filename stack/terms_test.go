@@ -124,6 +124,106 @@ func TestAShadowIsChargedAndNeverDecides(t *testing.T) {
 	}
 }
 
+// Whatever is done to a lone limit, its state is the same whether it is enforced or a shadow: also after its numbers
+// changed or the clock was set back. And it would have limited what it limits.
+func TestAShadowIsKeptAsIfItWereEnforced(t *testing.T) {
+	pick := chance.FromSeed(t)
+	counts := map[string]int{}
+	for range steps(3000) {
+		d := newDrawer(pick)
+		plain := d.stack()[:1]
+		one, other := &key{t: t}, &key{t: t}
+		for range 40 {
+			if d.OneIn("change", 8) {
+				plain = d.change(plain)[:1]
+			}
+			d.moveClock(plain)
+			s := plain[0]
+			if d.OneIn("spare", 4) {
+				s = spare(s, d.Draw("spare", 0, min(s.holds(), 10)))
+			}
+			r := d.request(plain)
+			open, _ := (&reference{}).open(plain, d.nowNs)
+			r.Force = d.OneIn("force", 6) && mayForce(open, r)
+			was := string(one.value)
+			enforced, shadowed := one.take(limits(t, s), r, d.nowNs), other.take(limits(t, shadow(s)), r, d.nowNs)
+			require.Equal(t, string(one.value), string(other.value), "%+v, %+v at %d of %x", s, r, d.nowNs, was)
+			require.Equal(t, enforced.Limited, shadowed.Shadow > 0, "%+v, %+v at %d of %x", s, r, d.nowNs, was)
+			require.Equal(t, enforced.Changed, shadowed.Changed)
+			d.last = enforced
+			switch {
+			case !enforced.Limited || r.Force:
+				require.Equal(t, enforced.Granted, shadowed.Granted)
+			case enforced.Changed && r.Strict:
+				counts["charged by STRICT"]++
+			case enforced.Changed:
+				counts["corrected"]++
+				require.Zero(t, shadowed.Granted)
+			}
+		}
+	}
+	for _, what := range []string{"charged by STRICT", "corrected"} {
+		assert.Greater(t, counts[what], steps(3000)/50, what)
+	}
+}
+
+func TestAShadowThatIsChargedByStrictSaysHowMuch(t *testing.T) {
+	strict := stack.Request{Cost: 8, Strict: true}
+	for _, s := range ofEachKind() {
+		k := &key{t: t}
+		k.take(limits(t, s), cost(6), start)
+		r := k.take(limits(t, shadow(s)), strict, start)
+		want := int64(4) // what is left
+		if s.kind == stack.Window {
+			want = 8 // the oldest make room
+		}
+		assert.Equal(t, []int64{want, 0, 1}, []int64{r.Granted, r.Remaining, int64(r.Shadow)}, "%v", s)
+		r = k.take(limits(t, shadow(s)), stack.Request{Strict: true}, start)
+		assert.Equal(t, []int64{0, 0}, []int64{r.Granted, int64(r.Shadow)}, "nothing is asked: %v", s)
+	}
+	k := &key{t: t}
+	k.take(limits(t, rate(10, minute, 10)), cost(10), start)
+	r := k.take(limits(t, shadow(rate(10, minute, 10))), strict, start+minute/20)
+	assert.Equal(t, int64(1), r.Granted, "a fraction counts as one")
+}
+
+// The largest limits of each kind, and units to spare that together with the cost are more than 63 bits.
+func TestWhatIsToSpareIsSparedWhateverTheCost(t *testing.T) {
+	const most = math.MaxInt64
+	for _, s := range []spec{rate(1_000_000_000, second, most), window(most, minute), fixed(most, minute), first(most, minute)} {
+		for _, tt := range []struct {
+			spare, cost int64
+			limited     bool
+		}{
+			{0, most, false}, {1, most, true}, {1, most - 1, false}, {2, most - 1, true}, {most - 1, 1, false}, {most - 1, 2, true}, {most, 1, true}, {most, most, true}, {most, 0, false},
+		} {
+			k := &key{t: t}
+			r := k.take(limits(t, spare(s, tt.spare)), cost(tt.cost), start)
+			assert.Equal(t, tt.limited, r.Limited, "%v %+v", s, tt)
+			assert.Equal(t, stack.Never, r.RetryAfterNs, "%v %+v", s, tt)
+			upTo := (&key{t: t}).take(limits(t, spare(s, tt.spare)), stack.Request{Cost: tt.cost, UpTo: true}, start)
+			assert.Equal(t, tt.spare == most, upTo.Limited, "%v %+v", s, tt)
+			assert.LessOrEqual(t, upTo.Granted, most-tt.spare, "%v %+v", s, tt)
+			asShadow := (&key{t: t}).take(limits(t, shadow(spare(s, tt.spare))), cost(tt.cost), start)
+			assert.Equal(t, tt.limited, asShadow.Shadow > 0, "%v %+v", s, tt)
+		}
+	}
+}
+
+// A shadow is charged for the slot of its call, but no later than its state can say.
+func TestAShadowOfALongTimeWaitsWithTheOthers(t *testing.T) {
+	const century = 100 * 365 * 24 * hour
+	long := shadow(rate(1, 290*365*24*hour, 1))
+	k := &key{t: t}
+	both := limits(t, rate(1, century, 1), long)
+	k.take(limits(t, rate(1, century, 1)), cost(1), start)
+	r := k.take(both, stack.Request{Cost: 1, MaxWaitNs: century}, start)
+	assert.Equal(t, century, r.WaitNs)
+	asked := k.take(limits(t, rate(1, century, 1), long.plain()), cost(1), start)
+	assert.Equal(t, []int64{1, 0, math.MaxInt64}, []int64{int64(asked.Rule), asked.Remaining, asked.ResetAfterNs})
+	assert.False(t, asked.Changed, "there is nothing to correct")
+}
+
 func TestForceChargesWhatIsNotThere(t *testing.T) {
 	for _, s := range ofEachKind() {
 		k := &key{t: t}

@@ -104,7 +104,7 @@ func TestLeasesAreSlotsOfASortedSet(t *testing.T) {
 			assert.EqualValues(t, 1, do(t, c, "CL.RELEASE jobs ID b").Int)
 			assert.EqualValues(t, 0, do(t, c, "EXISTS jobs").Int)
 			assert.EqualValues(t, 0, do(t, c, "CL.RELEASE jobs ID b").Int)
-			assert.Equal(t, leased{1, 0, 0, 0, 0, 0}, askLease(t, c, "CL.LEASE jobs SLOTS 0 TTL 1m ID a"), "no slots at all")
+			assert.Equal(t, leased{1, 0, 0, -1, 0, 0}, askLease(t, c, "CL.LEASE jobs SLOTS 0 TTL 1m ID a"), "no slots at all")
 			none := do(t, c, "CL.LEASES jobs")
 			assert.Equal(t, []int64{0, 0, 0}, []int64{none.Elems[1].Int, none.Elems[3].Int, int64(len(none.Elems[5].Elems))})
 		})

@@ -52,6 +52,8 @@ func (r *virtualRun) tooSeldom(calls int) string {
 		{"a debt", r.forced, calls / 200},
 		{"a shadowed limit", r.shadowed, calls / 200},
 		{"a ban", r.banned, calls / 200},
+		{"a ban that the limits outlast", r.outlasted, calls / 200},
+		{"a limit of 63 bits", r.widest, calls / 200},
 		{"a decision by the calendar", r.byCalendar, calls / 200},
 		{"a decision by a FIRST", r.first, calls / 200},
 		{"a clock that is set back", r.stepsBack, calls / 500},
@@ -88,9 +90,9 @@ type virtualRun struct {
 	kinds   []naive.Kind
 	seasons int
 
-	made, limited, banned, reserved, forced, shadowed, byCalendar, first, stepsBack int
-	several                                                                         [2]int // let through, and limited
-	withAny                                                                         int
+	made, limited, banned, outlasted, widest, reserved, forced, shadowed, byCalendar, first, stepsBack int
+	several                                                                                            [2]int // let through, and limited
+	withAny                                                                                            int
 
 	leases virtualLeases
 }
@@ -181,6 +183,9 @@ func (r *virtualRun) limit() naive.Limit {
 	period := r.scale * (1 + r.Int64N(4)) / (1 + r.Int64N(3))
 	l.Period = time.Duration(max(period/int64(time.Millisecond), 1)) * time.Millisecond
 	l.Count = min(l.Count, int64(l.Period)) // at most one unit a nanosecond
+	if l.Kind != naive.Rate && !r.crowded && r.IntN(20) == 0 {
+		l.Count = math.MaxInt64 - r.Int64N(3) // with a cost and units to spare, more than 63 bits
+	}
 	switch {
 	case l.Kind == naive.Rate && r.IntN(2) == 0:
 		l.Burst = 1 + r.Int64N(30)
@@ -375,7 +380,10 @@ func (r *virtualRun) asked(k *virtualKey) (limits []naive.Limit, o naive.Options
 		o.Cost = r.Int64N(4)
 	}
 	if r.IntN(10) == 0 && !r.crowded {
-		o.Cost = r.upTo(2*limits[0].Count + 2)
+		o.Cost = r.upTo(2*min(limits[0].Count, math.MaxInt64/2-1) + 2)
+	}
+	if limits[0].Count > math.MaxInt64-3 && r.IntN(3) == 0 {
+		o.Cost = math.MaxInt64 - r.Int64N(5)
 	}
 	if r.IntN(4) == 0 {
 		o.Terms = r.terms(limits)
@@ -400,6 +408,7 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 	case 2, 3:
 		return "CL.REFUND", limits, o
 	case 4, 5, 6:
+		limits[0].Count = min(limits[0].Count, 1_000_000, int64(limits[0].Period)) // a rate is never as wide as others
 		limits[0].Burst = cmp.Or(limits[0].Burst, limits[0].Count)
 		o.Terms = nil
 		return "CL.THROTTLE", limits[:1], o
@@ -418,10 +427,16 @@ func (r *virtualRun) count(limits []naive.Limit, reply naive.Reply) {
 	r.limited += int(fields[0])
 	if fields[1] == 0 {
 		r.banned++
+		if fields[4] > fields[5] {
+			r.outlasted++
+		}
 	} else if rule := limits[fields[1]-1]; rule.Calendar != nil {
 		r.byCalendar++
 	} else if rule.Kind == naive.First {
 		r.first++
+	}
+	if fields[2] > math.MaxInt64-3 {
+		r.widest++
 	}
 	if fields[8] > 0 {
 		r.reserved++
@@ -470,7 +485,7 @@ func (r *virtualRun) mayForce(limits []naive.Limit, o naive.Options) bool {
 		if i < len(o.Terms) && o.Terms[i].HasTake {
 			units = o.Terms[i].Take
 		}
-		if units > 3*l.Count {
+		if units/3 > l.Count || l.Count > math.MaxInt64-3 {
 			return false
 		}
 	}
@@ -485,7 +500,11 @@ func (r *virtualRun) terms(limits []naive.Limit) (terms []naive.Terms) {
 			t.Take = r.Int64N(4)
 		}
 		if r.IntN(3) == 0 {
-			t.Spare = r.upTo(max(l.Count, l.Burst) + 1)
+			most := max(l.Count, l.Burst)
+			t.Spare = min(r.upTo(most)+r.Int64N(2), most)
+			if r.IntN(4) == 0 {
+				t.Spare = most - r.Int64N(2)
+			}
 		}
 		terms = append(terms, t)
 	}

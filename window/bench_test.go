@@ -11,38 +11,37 @@ import (
 )
 
 // command does what CL.LIMIT needs of a window, and returns the bytes to store.
-func command(t require.TestingT, w *window.Window, value, out []byte, nowNs int64) []byte {
-	if err := w.Decode(value); err != nil {
+func command(t require.TestingT, limit window.Limit, s *window.State, value, out []byte, nowNs int64) []byte {
+	if err := limit.Decode(value, s); err != nil {
 		require.NoError(t, err)
 	}
-	if w.Available(nowNs) < 1 {
-		_, _, reset, next := w.Standing(nowNs)
-		sink = w.RetryAfter(nowNs, 1) + reset + next
-		if !w.Settle(nowNs) {
+	if limit.Available(s, nowNs) < 1 {
+		sink = limit.RetryAfter(s, nowNs, 1) + limit.ResetAfter(s, nowNs) + limit.NextAfter(s, nowNs)
+		if !limit.Settle(s, nowNs) {
 			return value
 		}
 	}
-	w.Charge(nowNs, 1, 0)
-	_, available, reset, next := w.Standing(nowNs)
-	sink = available + reset + next + int64(w.ExpireAt())
-	return w.Append(out)
+	limit.Charge(s, nowNs, 1)
+	sink = limit.Available(s, nowNs) + limit.ResetAfter(s, nowNs) + limit.NextAfter(s, nowNs) + limit.ExpireAt(s)
+	return s.Append(out)
 }
 
 // sink keeps the compiler from dropping the work.
 var sink int64
 
 func TestNothingAllocates(t *testing.T) {
+	var s window.State
 	out := make([]byte, 0, window.MaxEncodedLen)
 	for _, charges := range []int{0, 1, 64, 1000} {
-		s, now := hot(t, charges, second/4)
-		value := s.Append(nil)
-		full := window.Window{Limit: newLimit(t, 1, minute)}
+		limit, state, now := hot(t, charges, second/4)
+		value := state.Append(nil)
+		full := newLimit(t, 1, minute)
 		assert.Zero(t, testing.AllocsPerRun(100, func() {
-			command(t, &s, value, out, now+1)            // allowed
-			command(t, &full, value, out, now+1)         // denied
-			command(t, &full, value, out, now-30*second) // denied and corrected
-			s.ChargeDenied(now+1, 2, 0)
-			s.Refund(now+1, 2)
+			command(t, limit, &s, value, out, now+1)        // allowed
+			command(t, full, &s, value, out, now+1)         // denied
+			command(t, full, &s, value, out, now-30*second) // denied and corrected
+			limit.ChargeDenied(&s, now+1, 2)
+			limit.Refund(&s, now+1, 2)
 		}), charges)
 	}
 }
@@ -50,7 +49,7 @@ func TestNothingAllocates(t *testing.T) {
 // benchmarkAllowed runs one command after the other at the rate given, each on what the
 // one before stored, from a window in which that traffic has come for two periods.
 func benchmarkAllowed(b *testing.B, perPeriod int64) {
-	s, now := hot(b, int(2*perPeriod), minute/perPeriod)
+	limit, s, now := hot(b, int(2*perPeriod), minute/perPeriod)
 	var buffers [2][window.MaxEncodedLen]byte
 	value := s.Append(buffers[0][:0])
 	b.ReportAllocs()
@@ -58,7 +57,7 @@ func benchmarkAllowed(b *testing.B, perPeriod int64) {
 	for b.Loop() {
 		now += minute / perPeriod
 		i++
-		value = command(b, &s, value, buffers[i&1][:0], now)
+		value = command(b, limit, &s, value, buffers[i&1][:0], now)
 	}
 	b.ReportMetric(float64(len(value)), "bytes")
 }
@@ -69,11 +68,11 @@ func BenchmarkAllowed100PerMinute(b *testing.B)   { benchmarkAllowed(b, 100) }
 func BenchmarkAllowed10000PerMinute(b *testing.B) { benchmarkAllowed(b, 10_000) }
 
 func BenchmarkDenied(b *testing.B) {
-	s, now := hot(b, 200, minute/100)
-	s.Limit = newLimit(b, 100, minute)
+	_, s, now := hot(b, 200, minute/100)
+	limit := newLimit(b, 100, minute)
 	value := s.Append(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		command(b, &s, value, nil, now+1)
+		command(b, limit, &s, value, nil, now+1)
 	}
 }

@@ -435,6 +435,9 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 		if o.strict && m.ban > 0 {
 			k.prolongBan(s.nowNs + m.ban)
 		}
+		if k.exact && a.retryMs > 0 { // a ban writes down nothing that a clock that was set back calls for
+			return x.checkRetry(s, k, m, a.retryMs)
+		}
 		return ""
 	}
 	if a.limited && m.ban > 0 && a.retryMs >= 0 {
@@ -453,16 +456,16 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 			return "limited, though there is room"
 		}
 	}
-	if a.limited && a.retryMs == 0 && !o.force {
+	if a.limited && a.retryMs == 0 {
 		return "limited, to be tried again at once"
 	}
 	// A look after the clock was set back tells times that begin when a decision writes them down.
-	if a.limited && a.retryMs > 0 && !o.force && m.ban == 0 && (k.exact || !peek) {
+	if a.limited && a.retryMs > 0 && (k.exact || !peek) {
 		if problem := x.checkRetry(s, k, m, a.retryMs); problem != "" {
 			return problem
 		}
 		if !o.waits {
-			longest := int64(0)
+			longest := m.ban
 			for _, limit := range x.Keys[m.key].All {
 				longest = max(longest, limit.longestNs(m.needs(o.upTo)))
 			}

@@ -27,11 +27,19 @@ func (m *Model) banUntil(until number) {
 	}
 }
 
-// ofTheBan is what a decision on a banned key answers.
-func (m *Model) ofTheBan(now number, limits []Limit, granted int64) Reply {
+// ofTheBan is what a decision on a banned key answers, whose limits let it through after a time.
+func (m *Model) ofTheBan(now number, limits []Limit, after number, granted int64) Reply {
 	rest := m.restOfBan(now)
 	return Reply{
 		Limited: 1, Limit: limits[0].state(nil).capacity().Int64(), Granted: granted,
-		RetryAfter: rest, ResetAfter: rest, NextAfter: rest, Wait: zero,
+		RetryAfter: later(rest, after), ResetAfter: rest, NextAfter: rest, Wait: zero,
 	}
+}
+
+// later returns the longer of two times. none is longer than any other.
+func later(a, b number) number {
+	if a.is(none) || b.is(none) {
+		return none
+	}
+	return most(a, b)
 }

@@ -38,18 +38,19 @@ func (f *first) fullIn(now number) number {
 	return zero
 }
 
-func (f *first) charge(now, _, units number) {
+func (f *first) charge(now, _, units number) number {
 	f.settle(now)
+	units = least(units, widest.minus(f.used))
 	if f.used.is(zero) {
 		f.begin = now
 	}
 	f.used = f.used.plus(units)
+	return units
 }
 
-func (f *first) punish(now, units, spare number) bool {
+func (f *first) punish(now, units, spare number) number {
 	charged := most(least(units, f.left(now).minus(spare)), zero)
-	f.charge(now, now, charged)
-	return charged.positive()
+	return f.charge(now, now, charged)
 }
 
 func (f *first) refund(now, units number) number {

@@ -44,12 +44,15 @@ func (f *fixed) set(now, used number) {
 	f.used = used
 }
 
-func (f *fixed) charge(now, _, units number) { f.set(now, f.usedNow(now).plus(units)) }
+func (f *fixed) charge(now, _, units number) number {
+	units = least(units, widest.minus(f.usedNow(now)))
+	f.set(now, f.usedNow(now).plus(units))
+	return units
+}
 
-func (f *fixed) punish(now, units, spare number) bool {
+func (f *fixed) punish(now, units, spare number) number {
 	charged := most(least(units, f.left(now).minus(spare)), zero)
-	f.charge(now, now, charged)
-	return charged.positive()
+	return f.charge(now, now, charged)
 }
 
 func (f *fixed) refund(now, units number) number {

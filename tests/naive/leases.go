@@ -158,7 +158,13 @@ func (l *Leases) free(nowNs, slots int64, others int) int64 {
 
 func (l *Leases) limited(nowNs, slots int64, others int) LeaseReply {
 	reply := LeaseReply{Limited: 1, Limit: slots, Remaining: l.free(nowNs, slots, others)}
-	if held := l.held(nowNs); len(held) > 0 && reply.Remaining == 0 {
+	held := l.held(nowNs)
+	switch {
+	case slots == 0:
+		reply.RetryAfterMs = -1 // no wait helps
+	case reply.Remaining == 0 && len(held) == 0:
+		reply.RetryAfterMs = 1 // the callers in line are about to get the slots
+	case reply.Remaining == 0:
 		reply.RetryAfterMs = n(l.endsMs[held[0]]).times(n(millisecond)).minus(n(nowNs)).overUp(n(millisecond)).Int64()
 	}
 	return reply

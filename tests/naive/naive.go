@@ -133,12 +133,13 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 	until := now.plus(n(int64(o.Ban)))
 	switch {
 	case m.banned(now) && o.Force: // charges behind the ban
-		return m.ofTheBan(now, limits, m.take(now, limits, o).Granted)
+		granted := m.take(now, limits, o).Granted
+		return m.ofTheBan(now, limits, m.after(now, limits, o), granted)
 	case m.banned(now):
 		if o.Strict && o.Ban > 0 {
 			m.banUntil(until)
 		}
-		return m.ofTheBan(now, limits, 0)
+		return m.ofTheBan(now, limits, m.after(now, limits, o), 0)
 	}
 	reply := m.take(now, limits, o)
 	if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) {
@@ -146,6 +147,11 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 		reply.RetryAfter = most(reply.RetryAfter, n(int64(o.Ban)))
 	}
 	return reply
+}
+
+// after is how long it takes until the limits let a call through.
+func (m *Model) after(now number, limits []Limit, o Options) number {
+	return after(now, partiesOf(m.stack(limits), o.Terms), o)
 }
 
 // take is CL.LIMIT on a key that is not banned.
@@ -158,7 +164,7 @@ func (m *Model) Peek(nowNs int64, limits []Limit, cost int64, terms ...Terms) Re
 	now := n(nowNs)
 	m.look(now)
 	if m.banned(now) {
-		return m.ofTheBan(now, limits, 0)
+		return m.ofTheBan(now, limits, m.after(now, limits, Options{Cost: cost, Terms: terms}), 0)
 	}
 	parties := partiesOf(m.stack(limits), terms)
 	shadow := shadowOf(now, parties, n(cost), Options{})

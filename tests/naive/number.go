@@ -1,6 +1,7 @@
 package naive
 
 import (
+	"math"
 	"math/big"
 	"time"
 )
@@ -52,3 +53,6 @@ func most(a, b number) number {
 }
 
 var zero = n(0)
+
+// widest is the most units that a WINDOW or a FIXED counts (cl.limit.md).
+var widest = n(math.MaxInt64)

@@ -72,6 +72,23 @@ func (p party) until(now, units number) waiting {
 	return waiting{0, true, p.wait(now, beside)}
 }
 
+// after is how long it takes until a call is let through by all parties, or none.
+func after(now number, parties []party, o Options) number {
+	wait := longest(now, parties, o.needed())
+	if !wait.possible {
+		return none
+	}
+	return most(wait.ns.minus(n(int64(o.MaxWait))), zero)
+}
+
+// needed is how many units a call needs to pass.
+func (o Options) needed() number {
+	if o.UpTo {
+		return n(1)
+	}
+	return n(o.Cost)
+}
+
 // longest is the limit with the longest wait, the first of several. One that has no room for so many
 // units has the longest there is.
 func longest(now number, parties []party, cost number) waiting {
@@ -130,10 +147,13 @@ func (p party) shadowed(now, wait, needed, units number, o Options) (charged num
 		p.charge(now, now.plus(most(wait, own.ns)), units)
 		return units, true
 	case o.Force:
-		p.charge(now, now, units)
-		return units, true
+		charged = p.charge(now, now, units)
+		return charged, charged.positive()
 	case o.Strict:
-		return zero, p.punish(now, units, n(p.Spare))
+		// Like any call that is limited, it corrects what is out of reach.
+		changes = p.outOfReach(now)
+		charged = p.punish(now, units, n(p.Spare))
+		return charged, changes || charged.positive()
 	}
-	return zero, false
+	return zero, units.positive() && p.outOfReach(now)
 }

@@ -68,7 +68,7 @@ func (r *rate) pending(now number) (lifts []lift) {
 }
 
 // charge takes the units at the slot, an instant that is now or, for a reservation, later.
-func (r *rate) charge(now, slot, units number) {
+func (r *rate) charge(now, slot, units number) number {
 	from := now.plus(r.backlog(now))
 	lifts := r.pending(now)
 	if from.less(slot) {
@@ -80,15 +80,16 @@ func (r *rate) charge(now, slot, units number) {
 	}
 	r.setBacklog(now, most(from, slot).plus(units.times(r.emission)).minus(now))
 	r.lifts = lifts
+	return units
 }
 
-func (r *rate) punish(now, units, spare number) bool {
+func (r *rate) punish(now, units, spare number) number {
 	there := most(r.emptyTakes().minus(r.backlog(now)).minus(spare.times(r.emission)), zero)
 	charged := least(there, units.times(r.emission))
 	if charged.positive() {
 		r.setBacklog(now, r.backlog(now).plus(charged))
 	}
-	return charged.positive()
+	return charged.overUp(r.emission)
 }
 
 // refund takes off what was charged last first.

@@ -34,11 +34,15 @@ func TakeAll(nowNs int64, calls []Call, o Options) Reply {
 	case o.Strict && o.Ban > 0:
 		longest.banUntil(until)
 	}
-	return calls[banned].ofTheBan(now, banned, granted)
+	var parties []party
+	for _, a := range askAll(calls...) {
+		parties = append(parties, a.parties...)
+	}
+	return calls[banned].ofTheBan(now, banned, after(now, parties, o), granted)
 }
 
-func (c Call) ofTheBan(now number, i int, granted int64) Reply {
-	reply := c.Model.ofTheBan(now, c.Limits, granted)
+func (c Call) ofTheBan(now number, i int, after number, granted int64) Reply {
+	reply := c.Model.ofTheBan(now, c.Limits, after, granted)
 	reply.Key = int64(i + 1)
 	return reply
 }
@@ -49,22 +53,19 @@ func TakeAny(nowNs int64, calls []Call, o Options) Reply {
 	for _, c := range calls {
 		c.Model.look(now)
 	}
-	needed := n(o.Cost)
-	if o.UpTo {
-		needed = n(1)
-	}
-	chosen := -1
-	var shortest offer
-	before := 0 // limits of the keys before the chosen one
-	for i, a := range askAll(calls...) {
-		if offer := a.offer(now, needed, o); chosen < 0 || offer.better(shortest) {
-			chosen, shortest, before = i, offer, a.first
-		}
-	}
+	chosen, _ := bestOffer(now, calls, o)
 	c := calls[chosen]
+	before := 0 // limits of the keys before the chosen one
+	for _, other := range calls[:chosen] {
+		before += len(other.Limits)
+	}
 	o.Terms = c.Terms
 	reply := c.Model.Take(nowNs, c.Limits, o)
 	reply.Key = int64(chosen + 1)
+	if reply.Limited == 1 { // of all keys, also after the chosen one was charged
+		_, shortest := bestOffer(now, calls, o)
+		reply.RetryAfter = shortest.retry
+	}
 	if reply.Rule > 0 {
 		reply.Rule += int64(before)
 	}
@@ -74,6 +75,16 @@ func TakeAny(nowNs int64, calls []Call, o Options) Reply {
 	return reply
 }
 
+// bestOffer is the best that one of the keys offers, and which one it is.
+func bestOffer(now number, calls []Call, o Options) (key int, best offer) {
+	for i, a := range askAll(calls...) {
+		if offer := a.offer(now, o); i == 0 || offer.better(best) {
+			key, best = i, offer
+		}
+	}
+	return key, best
+}
+
 // offer is what a key offers a call with ANY: how long until the call can succeed, and how long it then
 // waits for its slot.
 type offer struct {
@@ -81,12 +92,14 @@ type offer struct {
 	retry, wait number
 }
 
-func (a *asked) offer(now, needed number, o Options) offer {
+func (a *asked) offer(now number, o Options) offer {
+	retry := after(now, a.parties, o)
 	if a.Model.banned(now) { // a slot behind the ban cannot be reserved
-		return offer{true, a.Model.restOfBan(now), zero}
+		retry = later(retry, a.Model.restOfBan(now))
+		return offer{!retry.is(none), retry, zero}
 	}
-	wait := longest(now, a.parties, needed)
-	return offer{wait.possible, most(wait.ns.minus(n(int64(o.MaxWait))), zero), wait.ns}
+	wait := longest(now, a.parties, o.needed())
+	return offer{wait.possible, retry, wait.ns}
 }
 
 func (a offer) better(b offer) bool {
@@ -106,6 +119,7 @@ type asked struct {
 	parties []party
 	first   int // how many limits the keys before it have
 	changes bool
+	charged []number // of a call that was limited
 }
 
 func askAll(calls ...Call) (all []*asked) {
@@ -136,9 +150,8 @@ func takeAll(now number, all []*asked, o Options) Reply {
 		of = append(of, slices.Repeat([]*asked{a}, len(a.parties))...)
 	}
 	// needed is what the call needs to pass, and taken what it then takes.
-	needed, taken := n(o.Cost), n(o.Cost)
+	needed, taken := o.needed(), n(o.Cost)
 	if o.UpTo {
-		needed = n(1)
 		for _, p := range deciding(parties) {
 			taken = least(taken, p.have(now))
 		}
@@ -172,7 +185,8 @@ func takeAll(now number, all []*asked, o Options) Reply {
 	reply := describe(now, parties, wait.rule)
 	reply.Limited, reply.Shadow, reply.Key = 1, int64(shadow), keyOf(all, wait.rule)
 	if o.Force {
-		reply.Granted = parties[wait.rule].units(n(o.Cost)).Int64()
+		forced := of[wait.rule]
+		reply.Granted = forced.charged[wait.rule-forced.first].Int64()
 	}
 	if wait.possible {
 		reply.RetryAfter = wait.ns.minus(n(int64(o.MaxWait)))
@@ -185,14 +199,14 @@ func takeAll(now number, all []*asked, o Options) Reply {
 func (a *asked) punish(now number, o Options) (changes bool) {
 	changes = anyOutOfReach(now, a.stack) && !o.Force // which is no call that is turned away
 	for _, p := range a.parties {
-		units := p.units(n(o.Cost))
+		units, charged := p.units(n(o.Cost)), zero
 		switch {
 		case o.Force && units.positive():
-			p.charge(now, now, units)
-			changes = true
+			charged = p.charge(now, now, units)
 		case o.Strict:
-			changes = p.punish(now, units, n(p.Spare)) || changes
+			charged = p.punish(now, units, n(p.Spare))
 		}
+		a.charged, changes = append(a.charged, charged), changes || charged.positive()
 	}
 	return changes
 }

@@ -8,10 +8,11 @@ type state interface {
 	// wait is how long it takes until so many units are there, at most capacity, if nobody asks.
 	wait(now, units number) number
 	fullIn(now number) number
-	charge(now, slot, units number)
-	// punish charges a call that was denied (STRICT), except for the units to spare, and says whether
-	// there was anything to charge.
-	punish(now, units, spare number) (charged bool)
+	// charge charges units, and says how many: those that there is no room to count are not (FORCE).
+	charge(now, slot, units number) (charged number)
+	// punish charges a call that was denied (STRICT), except for the units to spare, and says how many
+	// it charged, a part of a unit as one.
+	punish(now, units, spare number) (charged number)
 	refund(now, units number) (back number)
 	outOfReach(now number) bool
 	// settle writes down how the state is read at now: what is full is forgotten, what is out of reach

@@ -97,10 +97,16 @@ func (w *window) fullIn(now number) number {
 	return log[len(log)-1].at.plus(w.period).minus(now)
 }
 
-func (w *window) charge(now, _, units number) { w.log = w.added(w.counting(now), now, units) }
+func (w *window) charge(now, _, units number) number {
+	units = least(units, widest.minus(w.used(now)))
+	if w.log = w.counting(now); units.positive() {
+		w.log = w.added(w.log, now, units)
+	}
+	return units
+}
 
 // punish charges units in place of as many that were charged longest ago, where there is no room.
-func (w *window) punish(now, units, spare number) bool {
+func (w *window) punish(now, units, spare number) number {
 	room := most(w.count.minus(spare), zero)
 	units = least(units, room)
 	w.log = w.counting(now)
@@ -115,7 +121,7 @@ func (w *window) punish(now, units, spare number) bool {
 	if units.positive() {
 		w.log = w.added(w.log, now, units)
 	}
-	return units.positive()
+	return units
 }
 
 // refund takes back what was charged last.
