@@ -49,10 +49,12 @@ func (w *twin) get(key string) resp.Value {
 	case k == nil:
 		return resp.Value{Kind: resp.BulkString, IsNull: true}
 	case k.Value == nil:
-		return resp.Value{Kind: resp.Error, Text: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+		return wrongKind
 	}
 	return text(string(k.Value))
 }
+
+var wrongKind = resp.Value{Kind: resp.Error, Text: "WRONGTYPE Operation against a key holding the wrong kind of value"}
 
 func (w *twin) expireTime(key string) resp.Value {
 	k := w.host.Get(w.nowNs, 0, key)
@@ -65,6 +67,9 @@ func (w *twin) expireTime(key string) resp.Value {
 func (w *twin) members(key string) resp.Value {
 	all := resp.Value{Kind: resp.Array, Elems: []resp.Value{}}
 	if k := w.host.Get(w.nowNs, 0, key); k != nil {
+		if k.Leases == nil {
+			return wrongKind
+		}
 		for _, l := range k.Leases {
 			all.Elems = append(all.Elems, text(l.ID), text(strconv.FormatFloat(l.Score, 'f', -1, 64)))
 		}
