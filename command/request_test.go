@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/calendar"
 	"redis-throttle/stack"
 )
 
@@ -29,7 +30,9 @@ func window(t testing.TB, count int64, period time.Duration) stack.Limit {
 }
 
 func fixed(t testing.TB, count int64, period time.Duration) stack.Limit {
-	limit, err := stack.NewFixed(count, int64(period), 1)
+	windows, err := calendar.Every(int64(period), 1, 0)
+	require.NoError(t, err)
+	limit, err := stack.NewFixedIn(windows, count)
 	require.NoError(t, err)
 	return limit
 }

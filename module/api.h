@@ -140,7 +140,6 @@ enum {
   REQUIRED(StopTimer, int, (RedisModuleCtx *, RedisModuleTimerID, void **data))                       \
   REQUIRED(BlockClient, RedisModuleBlockedClient *, (RedisModuleCtx *, RedisModuleCmdFunc reply, RedisModuleCmdFunc timeout, void (*freeData)(RedisModuleCtx *, void *), long long timeoutMs)) \
   REQUIRED(UnblockClient, int, (RedisModuleBlockedClient *, void *data))                              \
-  REQUIRED(AbortBlock, int, (RedisModuleBlockedClient *))                                             \
   REQUIRED(SetDisconnectCallback, void, (RedisModuleBlockedClient *, RedisModuleDisconnectFunc))      \
   REQUIRED(GetBlockedClientPrivateData, void *, (RedisModuleCtx *))                                   \
   REQUIRED(GetBlockedClientHandle, RedisModuleBlockedClient *, (RedisModuleCtx *))                    \

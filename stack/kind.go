@@ -62,15 +62,12 @@ type limiter interface {
 // calendar a number above that (fixed.Limit.ID).
 type Limit struct {
 	kind    Kind
-	special bool // has terms: these two and the two below
-	hasTake bool
-	shadow  bool
-	take    int64
-	spare   int64
+	special bool // has terms
 	id      uint64
-	rate    gcra.Limit
-	window  window.Limit
-	fixed   fixed.Limit // of First, too
+	Terms
+	rate   gcra.Limit
+	window window.Limit
+	fixed  fixed.Limit // of First, too
 }
 
 // place is where a stack keeps one limit and its state: room for each kind, and the limiter that
@@ -92,7 +89,7 @@ type place struct {
 func (p *place) set(limit *Limit, cache *calendar.Cache) {
 	p.kind, p.id = limit.kind, limit.id
 	if p.special = limit.special; p.special {
-		p.terms = limit.terms()
+		p.terms = limit.Terms
 	}
 	switch limit.kind {
 	case Rate:

@@ -62,18 +62,7 @@ func NewWindow(count, n int64, unit time.Duration) (Limit, error) {
 	return Limit{kind: Window, id: uint64(periodNs), window: w}, err
 }
 
-// NewFixed returns the limit of count units in each multiple of n x unit since the
-// Unix epoch.
-func NewFixed(count, n int64, unit time.Duration) (Limit, error) {
-	if _, err := period(count, n, unit); err != nil {
-		return Limit{}, err
-	}
-	f, err := fixed.New(count, n, unit)
-	return Limit{kind: Fixed, id: f.ID(), fixed: f}, err
-}
-
-// NewFixedIn returns the limit of count units in each of windows. Where those are the multiples
-// of a length since the Unix epoch, it is that of NewFixed.
+// NewFixedIn returns the limit of count units in each of windows.
 func NewFixedIn(windows calendar.Spec, count int64) (Limit, error) {
 	f, err := fixed.NewIn(windows, count)
 	if err != nil {

@@ -48,16 +48,22 @@ func (s spec) limit(t require.TestingT) stack.Limit {
 	case stack.First:
 		limit, err = stack.NewFirst(s.count, s.periodNs, time.Nanosecond)
 	default:
-		if s.calendar != nil {
-			limit, err = stack.NewFixedIn(windowsOf(t, s.calendar), s.count)
-			break
-		}
-		limit, err = stack.NewFixed(s.count, s.periodNs, time.Nanosecond)
+		limit, err = stack.NewFixedIn(s.windows(t), s.count)
 	}
 	if err != nil {
 		require.NoError(t, err, "%+v", s)
 	}
 	return limit.With(s.terms)
+}
+
+// windows are those of a FIXED without FIRST.
+func (s spec) windows(t require.TestingT) calendar.Spec {
+	if s.calendar != nil {
+		return windowsOf(t, s.calendar)
+	}
+	windows, err := calendar.Every(s.periodNs, time.Nanosecond, 0)
+	require.NoError(t, err)
+	return windows
 }
 
 func windowsOf(t require.TestingT, c *civil.Windows) calendar.Spec {

@@ -104,7 +104,7 @@ func (s *Stack) add(limit *Limit) {
 	}
 	s.in = s.in[:n+1]
 	s.in[n].set(limit, &s.calendar)
-	if limit.shadow {
+	if limit.Shadow {
 		s.shadows++
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/calendar"
 	"redis-throttle/internal/civil"
 	"redis-throttle/stack"
 )
@@ -73,7 +74,7 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		assert.ErrorIs(t, tt.got, tt.want, tt.what)
 	}
 	for name, newLimit := range map[string]func(int64, int64, time.Duration) (stack.Limit, error){
-		"window": stack.NewWindow, "fixed": stack.NewFixed,
+		"window": stack.NewWindow, "first": stack.NewFirst,
 	} {
 		for _, tt := range []struct {
 			count, n int64
@@ -90,6 +91,12 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 			_, err := newLimit(tt.count, tt.n, tt.unit)
 			assert.ErrorIs(t, err, tt.want, "%s %+v", name, tt)
 		}
+	}
+	minutes, err := calendar.Every(1, time.Minute, 0)
+	require.NoError(t, err)
+	for count, want := range map[int64]error{longest: nil, 1: nil, 0: stack.ErrCount, -1: stack.ErrCount} {
+		_, err := stack.NewFixedIn(minutes, count)
+		assert.ErrorIs(t, err, want, count)
 	}
 }
 

@@ -17,13 +17,8 @@ type Terms struct {
 
 // With returns the limit with other terms.
 func (l Limit) With(terms Terms) Limit {
-	l.take, l.hasTake, l.spare, l.shadow = terms.Take, terms.HasTake, terms.Spare, terms.Shadow
-	l.special = terms != Terms{}
+	l.Terms, l.special = terms, terms != Terms{}
 	return l
-}
-
-func (l *Limit) terms() Terms {
-	return Terms{Take: l.take, HasTake: l.hasTake, Spare: l.spare, Shadow: l.shadow}
 }
 
 // SameAs reports whether two limits are the same, whatever their terms.

@@ -131,6 +131,8 @@ func limitsOf(t testing.TB, key string) (words string, limits []stack.Limit) {
 		require.NoError(t, err)
 		return l
 	}
+	days, err := calendar.Every(1, 24*time.Hour, 0)
+	require.NoError(t, err)
 	switch key {
 	case "state:queue":
 		return "RATE 1/m", []stack.Limit{must(stack.NewRate(1, 1, time.Minute, 1))}
@@ -139,7 +141,7 @@ func limitsOf(t testing.TB, key string) (words string, limits []stack.Limit) {
 	case "state:window":
 		return "WINDOW 100/h", []stack.Limit{must(stack.NewWindow(100, 1, time.Hour))}
 	case "state:fixed":
-		return "FIXED 1000/d", []stack.Limit{must(stack.NewFixed(1000, 1, 24*time.Hour))}
+		return "FIXED 1000/d", []stack.Limit{must(stack.NewFixedIn(days, 1000))}
 	case "state:month":
 		berlin, err := calendar.LookupZone([]byte("Europe/Berlin"))
 		require.NoError(t, err)
@@ -150,7 +152,7 @@ func limitsOf(t testing.TB, key string) (words string, limits []stack.Limit) {
 		return "FIXED 1000/h FIRST", []stack.Limit{must(stack.NewFirst(1000, 1, time.Hour))}
 	case "state:stack":
 		return "RATE 60/h FIXED 1000/d",
-			[]stack.Limit{must(stack.NewRate(60, 1, time.Hour, 60)), must(stack.NewFixed(1000, 1, 24*time.Hour))}
+			[]stack.Limit{must(stack.NewRate(60, 1, time.Hour, 60)), must(stack.NewFixedIn(days, 1000))}
 	}
 	require.Fail(t, "no limits known", key)
 	return "", nil
