@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -92,7 +93,7 @@ func requireNothingSaid(t *testing.T, s *server.Server) {
 func TestFirstReplicaComesAndGoes(t *testing.T) {
 	t.Parallel()
 	master := server.Start(t, topology.QuietLinks(), soonAlone(), defaultSyncDelay())
-	for range 2 {
+	for range size.Of(1, 2) {
 		l := startLoad(t, master, allowedCall, nil)
 		awaitAlone(t, master)
 		replica := server.Start(t, topology.QuietLinks(), server.WithoutModule(), server.ReplicaOf(master))
