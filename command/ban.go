@@ -17,7 +17,7 @@ var Ban = register(&Command{
 	Summary:    "Bans a key for some time, so that every call on it is limited, or lifts the ban.",
 	Complexity: "O(1)",
 	Since:      "0.2.0",
-	Flags:      "write fast",
+	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
 	Args:       []Arg{keyArg, {Name: "duration", Type: ArgString}},
 	Run:        runBan,

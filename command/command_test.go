@@ -13,7 +13,7 @@ func TestWhatTheServerIsToldOfEachCommand(t *testing.T) {
 		flags, categories string
 	}
 	want := map[string]told{
-		"CL.BAN":      {3, "write fast", "write fast throttle"},
+		"CL.BAN":      {3, "write fast deny-oom", "write fast throttle"},
 		"CL.LEASE":    {-8, "write deny-oom", "write slow blocking throttle"},
 		"CL.LEASES":   {-2, "readonly", "read slow throttle"},
 		"CL.LIMIT":    {-4, "write fast deny-oom", "write fast throttle"},

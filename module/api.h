@@ -37,7 +37,7 @@ enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
 enum { ZADD_ADDED = 1 << 2 };
-enum { CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };
+enum { CALL_REPLY_STRING = 0, CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };
 enum { POSTPONED_LENGTH = -1 };
 enum {
   NOTIFY_GENERIC = 1 << 2,
@@ -61,6 +61,7 @@ enum {
   EVENT_FLUSHDB = 2,
   EVENT_REPLICA_CHANGE = 6,
   EVENT_CRON_LOOP = 8,
+  EVENT_MODULE_CHANGE = 9,
   EVENT_SWAPDB = 11,
   EVENT_FORK_CHILD = 13,
 };
@@ -120,6 +121,9 @@ enum {
   REQUIRED(Call, RedisModuleCallReply *, (RedisModuleCtx *, const char *command, const char *format, ...)) \
   REQUIRED(CallReplyType, int, (RedisModuleCallReply *))                                              \
   REQUIRED(CallReplyInteger, long long, (RedisModuleCallReply *))                                     \
+  REQUIRED(CallReplyLength, size_t, (RedisModuleCallReply *))                                         \
+  REQUIRED(CallReplyArrayElement, RedisModuleCallReply *, (RedisModuleCallReply *, size_t index))     \
+  REQUIRED(CallReplyStringPtr, const char *, (RedisModuleCallReply *, size_t *length))                \
   REQUIRED(FreeCallReply, void, (RedisModuleCallReply *))                                             \
   REQUIRED(CreateDict, RedisModuleDict *, (RedisModuleCtx *))                                         \
   REQUIRED(DictReplaceC, int, (RedisModuleDict *, void *key, size_t length, void *data))              \
@@ -135,6 +139,8 @@ enum {
   REQUIRED(CreateStringFromString, RedisModuleString *, (RedisModuleCtx *, const RedisModuleString *)) \
   REQUIRED(GetContextFlags, int, (RedisModuleCtx *))                                                  \
   REQUIRED(GetSelectedDb, int, (RedisModuleCtx *))                                                    \
+  REQUIRED(GetClientId, unsigned long long, (RedisModuleCtx *))                                       \
+  REQUIRED(GetClientInfoById, int, (void *info, uint64_t id))                                         \
   REQUIRED(SelectDb, int, (RedisModuleCtx *, int db))                                                 \
   REQUIRED(CreateTimer, RedisModuleTimerID, (RedisModuleCtx *, int64_t periodMs, RedisModuleTimerProc, void *data)) \
   REQUIRED(StopTimer, int, (RedisModuleCtx *, RedisModuleTimerID, void **data))                       \

@@ -104,6 +104,8 @@ typedef struct {
   int32_t viewCount;
   int32_t keyCount;
   int32_t mayBlock;  // of a command that blocks: the caller can be made to wait
+  int32_t openMode;   // of the keys
+  int32_t unfinished; // a key may be unfinished (throttleMayBeUnfinished)
   int32_t isOutside; // a timer's doing and no command: there is none that could be replicated
   int32_t db;
   int64_t nowNs;
@@ -210,6 +212,8 @@ static inline throttleCall *throttleBeginMany(throttleMany *many, int command, i
 // load.c. throttlePrepare gets what every call needs: the API and the constant
 // strings. It returns NULL, or what keeps the module from running here.
 const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName);
+// throttleSubscribe tells the server which events the module needs. Nothing after it may fail.
+void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName);
 // throttleUnknownEffect returns a command that the module replicates its changes as and that the server has renamed, or NULL.
 const char *throttleUnknownEffect(RedisModuleCtx *ctx);
 void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text);
@@ -230,6 +234,14 @@ int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax
 int throttleIsHeard(RedisModuleCtx *ctx); // whether a replica, an AOF or a backlog may hear of a write
 void throttleWatchListeners(RedisModuleCtx *ctx);
 
+// neighbours.c
+extern int throttleHasNeighbours;  // there are other modules, or there were
+extern uint64_t throttleExpiries; // keys that the server has removed because they expired, since there are neighbours
+void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName);
+// Whether the server may still be adding the key, and this call come from another module that hears of it (event "new"): the server
+// uses the value again afterwards, so nobody may replace it.
+int throttleMayBeUnfinished(const throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key);
+
 // stats.c
 extern throttleStats stats;
 int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version, const char *zoneData);
@@ -248,7 +260,6 @@ void throttleNoteGoThreads(void);
 void throttleStopGoThreads(void);
 
 // command.c
-extern uint64_t throttleRuns; // commands that began; more than before when others ran nested
 int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 // gather.c. The command clock is the server's own reading where it gives one (Redis 7.2,

@@ -4,34 +4,54 @@
 
 #include "_cgo_export.h"
 
-uint64_t throttleRuns;
-
 static int canBlock(RedisModuleCtx *ctx) {
   return !(api.GetContextFlags(ctx) & (CONTEXT_MULTI | CONTEXT_LUA | CONTEXT_DENY_BLOCKING));
 }
+
+static const char beingCreated[] = "ERR key is being created by the command that this call is nested in";
 
 static int refuseKeysBeingCreated(throttleCall *call, RedisModuleCtx *ctx) {
   for (int i = 0; i < call->keyCount; i++) {
     if (!throttleIsBeingCreated(ctx, call->keys[i].name)) continue;
     stats.errorsArgument++;
-    api.ReplyWithError(ctx, "ERR key is being created by the command that this call is nested in");
+    api.ReplyWithError(ctx, beingCreated);
     return 1;
   }
   return 0;
 }
 
+// A member that is added does not replace the set, as a set that becomes empty is removed.
+static int isReplaced(const throttleKey *key) {
+  return key->effect != EFFECT_KEEP && !(key->effect == EFFECT_MEMBERS && key->members->add);
+}
+
+// Another module calls while the server may still be adding a key. The call may tell what it found there, and change nothing.
+static void refuseToReplaceUnfinished(throttleCall *call) {
+  int replaces = 0;
+  for (int i = 0; i < call->keyCount; i++) replaces |= isReplaced(&call->keys[i]);
+  if (!replaces) return;
+  for (int i = 0; i < call->keyCount; i++) call->keys[i].effect = EFFECT_KEEP;
+  if (call->keys->members) throttleNoLease(call->keys->members);
+  call->reply = REPLY_ERROR;
+  call->tally = TALLY_NONE;
+  call->shadowed = 0;
+  call->refunded = 0;
+  memcpy(call->error, beingCreated, sizeof beingCreated);
+}
+
 static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
-  throttleRuns++;
   if (throttleCreating && refuseKeysBeingCreated(call, ctx)) return API_OK;
   call->nowNs = throttleCommandClockNs();
   call->db = api.GetSelectedDb(ctx);
   if (traits->blocks) call->mayBlock = canBlock(ctx);
   throttleGatherArgs(call, argv, argc, room);
   throttleOpenKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
+  if (call->unfinished) call->mayBlock = 0;
   if (traits->lines && throttleLines) throttleLookAtLine(call, ctx);
   if (traits->onSortedSet) throttleGatherMembers(call, ctx, argv);
 
   throttleDecide(call);
+  if (call->unfinished) refuseToReplaceUnfinished(call);
 
   throttleCount(call);
   if (call->panicked) throttleLog(ctx, "warning", call->error);

@@ -26,13 +26,35 @@ void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, 
   }
 }
 
+// Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A value that is
+// too long to be of ours, or that GET does not show because it was renamed, is of the wrong type.
+static void copyValue(throttleCall *call, RedisModuleCtx *ctx, int index) {
+  throttleKey *key = &call->keys[index];
+  RedisModuleCallReply *reply = api.Call(ctx, "GET", "s", key->name);
+  size_t length = 0;
+  const char *bytes = reply && api.CallReplyType(reply) == CALL_REPLY_STRING ? api.CallReplyStringPtr(reply, &length) : NULL;
+  key->kind = KEY_OTHER;
+  if (bytes && length <= MAX_VALUE_LEN) {
+    key->kind = KEY_STRING;
+    key->value.bytes = memcpy(call->values + (size_t)index * MAX_VALUE_LEN, bytes, length);
+    key->value.length = length;
+  }
+  if (reply) api.FreeCallReply(reply);
+  call->unfinished = 1;
+}
+
 // A key that is not there is NULL when it was opened for reading.
-static void gatherKey(throttleKey *key) {
+static void gatherKey(throttleCall *call, RedisModuleCtx *ctx, int index) {
+  throttleKey *key = &call->keys[index];
   switch (key->handle ? api.KeyType(key->handle) : KEYTYPE_EMPTY) {
   case KEYTYPE_EMPTY:
     key->kind = KEY_ABSENT;
     break;
   case KEYTYPE_STRING:
+    if (throttleHasNeighbours && throttleMayBeUnfinished(call, ctx, key->handle)) {
+      copyValue(call, ctx, index);
+      break;
+    }
     key->kind = KEY_STRING;
     key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
     break;
@@ -41,20 +63,45 @@ static void gatherKey(throttleKey *key) {
   }
 }
 
-static void openAll(throttleCall *call, RedisModuleCtx *ctx, int mode) {
-  for (int i = 0; i < call->keyCount; i++) call->keys[i].handle = api.OpenKey(ctx, call->keys[i].name, mode);
+// Removes what has expired, with at most one key open. A module that adds expired keys again and again must not keep us here.
+static void expireAll(throttleCall *call, RedisModuleCtx *ctx) {
+  for (int tries = 0; tries < 16; tries++) {
+    uint64_t expiries = throttleExpiries;
+    for (int i = 0; i < call->keyCount; i++) {
+      RedisModuleKey *key = api.OpenKey(ctx, call->keys[i].name, call->openMode);
+      if (key) api.CloseKey(key);
+    }
+    if (throttleExpiries == expiries) return;
+  }
 }
 
-// Opening a key that has expired removes it, of which other modules are notified. The handles
-// do not show what a command of ours wrote on their behalf, so the keys are opened again.
+// Whether no key expired meanwhile.
+static int openUndisturbed(throttleCall *call, RedisModuleCtx *ctx) {
+  uint64_t expiries = throttleExpiries;
+  for (int i = 0; i < call->keyCount; i++) call->keys[i].handle = api.OpenKey(ctx, call->keys[i].name, call->openMode);
+  return throttleExpiries == expiries;
+}
+
+// Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a handle that is
+// open already does not show that: it may point to a value that is gone, and cannot even be closed then. So several keys are opened
+// only when none has expired, and a single one again if it had.
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
-  uint64_t runs = throttleRuns;
-  openAll(call, ctx, mode);
-  if (throttleRuns != runs) {
-    for (int i = 0; i < call->keyCount; i++) {
-      if (call->keys[i].handle) api.CloseKey(call->keys[i].handle);
-    }
-    openAll(call, ctx, mode);
+  call->openMode = mode;
+  call->unfinished = 0;
+  int isOne = call->keyCount == 1;
+  if (throttleHasNeighbours && !isOne) expireAll(call, ctx);
+  int isOpen = openUndisturbed(call, ctx);
+  if (!isOpen && isOne) {
+    if (call->keys->handle) api.CloseKey(call->keys->handle);
+    expireAll(call, ctx);
+    isOpen = openUndisturbed(call, ctx);
   }
-  for (int i = 0; i < call->keyCount; i++) gatherKey(&call->keys[i]);
+  for (int i = 0; i < call->keyCount; i++) {
+    if (isOpen) {
+      gatherKey(call, ctx, i);
+    } else {
+      call->keys[i].handle = NULL;
+      call->keys[i].kind = KEY_OTHER;
+    }
+  }
 }

@@ -19,9 +19,14 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   api.SetModuleOptions(ctx, OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | OPTION_HANDLE_REPL_ASYNC_LOAD |
                                 OPTION_HANDLE_ATOMIC_SLOT_MIGRATION);
   throttleMakeStrings();
+  return NULL;
+}
+
+// When a load fails, Redis 7.0 frees the module and keeps what it subscribed to. So this comes after everything that can fail.
+void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName) {
   throttleForgetLines();
   throttleWatchListeners(ctx);
-  return NULL;
+  throttleWatchNeighbours(ctx, moduleName);
 }
 
 // What calls change reaches replicas and the append-only file as these commands, and RedisModule_Replicate fails where the server
@@ -31,8 +36,8 @@ const char *throttleUnknownEffect(RedisModuleCtx *ctx) {
   for (const char *const *effect = effects; *effect; effect++) {
     errno = 0;
     RedisModuleCallReply *reply = api.Call(ctx, *effect, "");
+    if (!reply && errno == ENOENT) return *effect; // beside a reply errno says nothing
     if (reply) api.FreeCallReply(reply);
-    if (errno == ENOENT) return *effect;
   }
   return NULL;
 }

@@ -50,16 +50,21 @@ static double scoreAt(RedisModuleKey *handle) {
   return score;
 }
 
-// How many members have a score up to nowMs. The module API does not tell a member's rank. The server's own
-// command does, in logarithmic time; where it was renamed away, they are counted one by one.
-static int64_t countUpTo(RedisModuleCtx *ctx, throttleKey *key, double nowMs) {
+static int isSet(const throttleKey *key) { return key->handle && api.KeyType(key->handle) == KEYTYPE_ZSET; }
+
+// How many members have a score up to nowMs. The module API does not tell a member's rank. The server's own command does, in
+// logarithmic time; where it was renamed away, they are counted one by one. The key is closed while the server's command runs, which
+// may find that it has expired. It may hold no set afterwards.
+static int64_t countUpTo(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, double nowMs) {
   char most[32];
   snprintf(most, sizeof most, "%.0f", nowMs);
+  api.CloseKey(key->handle);
   RedisModuleCallReply *reply = api.Call(ctx, "ZCOUNT", "scc", key->name, "-inf", most);
+  key->handle = api.OpenKey(ctx, key->name, call->openMode);
   int64_t count = 0;
   if (reply && api.CallReplyType(reply) == CALL_REPLY_INTEGER) {
     count = api.CallReplyInteger(reply);
-  } else {
+  } else if (isSet(key)) {
     for (api.ZsetFirstInScoreRange(key->handle, -INFINITY, nowMs, 0, 0); !api.ZsetRangeEndReached(key->handle); count++) {
       api.ZsetRangeNext(key->handle);
     }
@@ -83,7 +88,7 @@ static int isAnyAbove(RedisModuleKey *handle, double score) {
 }
 
 // From the lowest score on, up to the first that has not lapsed.
-static void gatherLowest(RedisModuleCtx *ctx, throttleKey *key, throttleMembers *members, double nowMs) {
+static void gatherLowest(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, throttleMembers *members, double nowMs) {
   int isMore = 0;
   for (api.ZsetFirstInScoreRange(key->handle, -INFINITY, INFINITY, 0, 0); !api.ZsetRangeEndReached(key->handle); api.ZsetRangeNext(key->handle)) {
     double score;
@@ -102,10 +107,20 @@ static void gatherLowest(RedisModuleCtx *ctx, throttleKey *key, throttleMembers 
   api.ZsetRangeStop(key->handle);
   members->lapsed = members->lowestCount;
   if (isMore) {
-    members->lapsed = countUpTo(ctx, key, nowMs);
+    members->lapsed = countUpTo(call, ctx, key, nowMs);
+    if (!isSet(key)) return;
     api.ZsetFirstInScoreRange(key->handle, nowMs, INFINITY, 1, 0);
     members->next = scoreAt(key->handle);
   }
+}
+
+// The set is gone while it was looked at.
+static void noSet(throttleCall *call, throttleKey *key) {
+  throttleMembers *members = key->members;
+  throttleFreeMembers(call);
+  members->count = members->lapsed = members->lowestCount = 0;
+  members->next = NAN;
+  key->kind = key->handle && api.KeyType(key->handle) != KEYTYPE_EMPTY ? KEY_OTHER : KEY_ABSENT;
 }
 
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
@@ -117,11 +132,16 @@ void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleS
   members->isBeyond = members->isUnread = 0;
   members->next = NAN;
   for (int i = 0; i < members->namedCount; i++) members->scores[i] = NAN;
-  if (!key->handle || api.KeyType(key->handle) != KEYTYPE_ZSET) return;
+  if (!isSet(key)) return;
 
   key->kind = KEY_SORTED_SET;
+  if (throttleHasNeighbours && throttleMayBeUnfinished(call, ctx, key->handle)) call->unfinished = 1;
   members->count = (int64_t)api.ValueLength(key->handle);
-  gatherLowest(ctx, key, members, (double)nowMs);
+  gatherLowest(call, ctx, key, members, (double)nowMs);
+  if (!isSet(key)) {
+    noSet(call, key);
+    return;
+  }
   members->isBeyond = isAnyAbove(key->handle, (double)(nowMs + FURTHEST_MS));
   members->isUnread = hasRoom(call, argv, members);
   if (!members->isUnread) gatherScores(key, members);

@@ -79,6 +79,7 @@ func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 	if effect := C.throttleUnknownEffect(ctx); effect != nil {
 		log(ctx, "warning", C.GoString(effect)+" has another name here, or none (rename-command): changes of limits will reach neither replicas nor the append-only file")
 	}
+	C.throttleSubscribe(ctx, cName)
 	log(ctx, "notice", fmt.Sprintf("%s %s ready", name, build))
 	return nil
 }
@@ -91,9 +92,10 @@ func tameRuntime() {
 	runtime.GOMAXPROCS(1)
 }
 
+// cName is C's for as long as the process lives.
+var cName = C.CString(name)
+
 func prepare(ctx *C.RedisModuleCtx) (problem string) {
-	cName := C.CString(name)
-	defer C.free(unsafe.Pointer(cName))
 	return C.GoString(C.throttlePrepare(ctx, cName))
 }
 

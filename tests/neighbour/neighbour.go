@@ -39,6 +39,12 @@ func Do(t testing.TB, s *server.Server, words string) {
 	s.MustDo(append([]string{"NEIGHBOUR.DO"}, strings.Fields(words)...)...)
 }
 
+// On makes the server's neighbour run a command at one event of one key only.
+func On(t testing.TB, s *server.Server, event, key, words string) {
+	t.Helper()
+	s.MustDo(append([]string{"NEIGHBOUR.ON", event, key}, strings.Fields(words)...)...)
+}
+
 // Seen is how often the command ran since Do. That it failed fails the test.
 func Seen(t testing.TB, s *server.Server) (times int64) {
 	t.Helper()

@@ -41,7 +41,7 @@ func (s *Server) LogTail() string {
 
 // crashText matches what the server, and the Go runtime in it, print when they go
 // down.
-var crashText = regexp.MustCompile(`(?m)(BUG REPORT START|crashed by signal|ASSERTION FAILED).*` +
+var crashText = regexp.MustCompile(`(?m)(BUG REPORT START|crashed by signal|ASSERTION FAILED|ERROR: AddressSanitizer).*` +
 	`|^(fatal error|panic|runtime): .*|^SIG[A-Z]+: .*`)
 
 // CrashReport is the first line of a crash report in the log, or "".

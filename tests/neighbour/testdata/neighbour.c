@@ -1,6 +1,7 @@
 // A module that runs a command whenever the server notifies of anything:
 //
 //   NEIGHBOUR.DO command [argument ...]   from now on; without a command, nothing any more
+//   NEIGHBOUR.ON event key command [argument ...]   the same, of one event of one key only
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
 // What it runs may send notifications of its own; those run nothing. Nor does anything run
@@ -8,6 +9,7 @@
 // that is made to write then ends itself.
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct Ctx Ctx;
 typedef struct String String;
@@ -52,12 +54,14 @@ enum { OK = 0, ERR = 1, REPLY_ERROR = 1, MAX_WORDS = 64, ANY_EVENT = 0x7ffc };
 
 static String *words[MAX_WORDS];
 static int wordCount, nested;
+static String *onlyEvent, *onlyKey; // NULL for any
 static long long seen;
 static char lastError[256];
 
 static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
-  (void)type, (void)event, (void)key;
+  (void)type;
   if (nested || wordCount == 0 || avoidReplicaTraffic()) return OK;
+  if (onlyEvent && (strcmp(text(onlyEvent, NULL), event) || strcmp(text(onlyKey, NULL), text(key, NULL)))) return OK;
   nested = 1;
   seen++;
   Reply *reply = call(ctx, text(words[0], NULL), "!v", words + 1, (size_t)(wordCount - 1));
@@ -73,14 +77,23 @@ static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
   return OK;
 }
 
-static int doCommand(Ctx *ctx, String **argv, int argc) {
-  if (argc - 1 > MAX_WORDS) return ERR;
+static int start(Ctx *ctx, String *event, String *key, String **argv, int argc) {
+  if (argc > MAX_WORDS) return ERR;
   for (int i = 0; i < wordCount; i++) drop(NULL, words[i]);
-  wordCount = argc - 1;
-  for (int i = 0; i < wordCount; i++) words[i] = keep(NULL, argv[i + 1]);
+  wordCount = argc;
+  for (int i = 0; i < wordCount; i++) words[i] = keep(NULL, argv[i]);
+  if (onlyEvent) drop(NULL, onlyEvent), drop(NULL, onlyKey);
+  onlyEvent = event ? keep(NULL, event) : NULL;
+  onlyKey = key ? keep(NULL, key) : NULL;
   seen = 0;
   lastError[0] = 0;
   return replyWord(ctx, "OK");
+}
+
+static int doCommand(Ctx *ctx, String **argv, int argc) { return start(ctx, NULL, NULL, argv + 1, argc - 1); }
+
+static int onCommand(Ctx *ctx, String **argv, int argc) {
+  return argc < 4 ? ERR : start(ctx, argv[1], argv[2], argv + 3, argc - 3);
 }
 
 static int seenCommand(Ctx *ctx, String **argv, int argc) {
@@ -99,6 +112,7 @@ int RedisModule_OnLoad(Ctx *ctx) {
   }
   setModuleAttribs(ctx, "neighbour", 1, 1);
   if (createCommand(ctx, "neighbour.do", doCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.on", onCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.seen", seenCommand, "", 0, 0, 0) != OK) return ERR;
   return subscribe(ctx, ANY_EVENT, onEvent);
 }

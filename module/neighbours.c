@@ -1,0 +1,84 @@
+// Other modules, whose code may run in the middle of ours: the server calls them when it notifies of an event.
+//
+// A server without other modules pays nothing for any of this.
+#include "bridge.h"
+
+int throttleHasNeighbours;
+uint64_t throttleExpiries;
+
+// What RedisModuleModuleChange shows.
+typedef struct {
+  uint64_t version;
+  const char *name;
+  int32_t moduleVersion;
+} moduleChange;
+
+enum { MODULE_LOADED = 0 };
+
+static const char *ownName;
+
+static int onExpired(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *name) {
+  (void)ctx, (void)type, (void)event, (void)name;
+  throttleExpiries++;
+  return API_OK;
+}
+
+static void noteNeighbour(RedisModuleCtx *ctx) {
+  if (throttleHasNeighbours) return;
+  throttleHasNeighbours = 1;
+  api.SubscribeToKeyspaceEvents(ctx, NOTIFY_EXPIRED, onExpired);
+}
+
+static void onModuleChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)event;
+  const moduleChange *change = data;
+  if (subevent == MODULE_LOADED && strcmp(change->name, ownName)) noteNeighbour(ctx);
+}
+
+// Modules that are parts of the server and listen to no keys.
+static int isBuiltIn(const char *name, size_t length) {
+  static const char *const builtIn[] = {"lua", "vectorset", NULL};
+  for (const char *const *one = builtIn; *one; one++) {
+    if (strlen(*one) == length && memcmp(*one, name, length) == 0) return 1;
+  }
+  return 0;
+}
+
+// Each module is a row of names and values, of which the first is its name. This module is not among them while it is being loaded.
+static int isAnyLoaded(RedisModuleCtx *ctx) {
+  RedisModuleCallReply *modules = api.Call(ctx, "MODULE", "c", "LIST");
+  if (!modules) return 1; // renamed
+  size_t others = api.CallReplyLength(modules);
+  for (size_t i = api.CallReplyLength(modules); i-- > 0;) {
+    size_t length;
+    const char *name = api.CallReplyStringPtr(api.CallReplyArrayElement(api.CallReplyArrayElement(modules, i), 1), &length);
+    others -= name && isBuiltIn(name, length);
+  }
+  api.FreeCallReply(modules);
+  return others > 0;
+}
+
+void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
+  ownName = moduleName;
+  throttleHasNeighbours = 0;
+  int mayCome = api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_MODULE_CHANGE, 1}, onModuleChange) == API_OK;
+  if (!mayCome || isAnyLoaded(ctx)) noteNeighbour(ctx);
+}
+
+// Whether a client itself runs the command, rather than a script or another module. Their clients may not block, and some servers do
+// not find them by their ids. The server never gives an id twice.
+static int isOfAClient(RedisModuleCtx *ctx) {
+  static uint64_t known[64];
+  uint64_t id = api.GetClientId(ctx);
+  uint64_t *place = &known[id % (sizeof known / sizeof *known)];
+  if (!id) return 0;
+  if (*place == id) return 1;
+  if (api.GetContextFlags(ctx) & CONTEXT_DENY_BLOCKING || api.GetClientInfoById(NULL, id) != API_OK) return 0;
+  *place = id;
+  return 1;
+}
+
+// A key has no expiry yet when the server sends event "new".
+int throttleMayBeUnfinished(const throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key) {
+  return (call->isOutside || !isOfAClient(ctx)) && api.GetAbsExpire(key) < 0;
+}

@@ -1,0 +1,156 @@
+package tests
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// What another module may do to a key, with the server's own commands, when it is notified in the middle of a command of ours.
+var neighbourWrites = []string{
+	"DEL a", "DEL b", "UNLINK a b", "FLUSHALL", "SET a text", "SET b text", "SET b text PX 100000", "SET b 5 PX 100000", "SET b 5", "LPUSH b x",
+	"ZADD b 5 x", "ZADD b 9e12 x", "HSET b f x", "RENAME a b", "RENAME b c", "COPY a b REPLACE", "PEXPIRE b 100000", "PERSIST b", "APPEND b x",
+	"SETRANGE a 2 7", "PEXPIRE a -1", "CL.BAN b 1h", "CL.LEASE b SLOTS 1 TTL 1h ID x", "CL.MLIMIT 2 b a RATE 1/1d BURST 9",
+}
+
+// Commands of ours.
+var writtenInto = []string{
+	"CL.LIMIT b RATE 1/1d BURST 9", "CL.LIMIT b WINDOW 9/1d FIXED 7/1d", "CL.THROTTLE b 9 1 1d", "CL.MLIMIT 2 a b RATE 1/1d BURST 9", "CL.MLIMIT 2 b a RATE 1/1d BURST 9",
+	"CL.MLIMIT 4 a b c d RATE 1/1d BURST 9", "CL.MLIMIT 2 a b RATE 1/1d BURST 9 ANY", "CL.BAN b 1h", "CL.BAN b 0", "CL.REFUND b RATE 1/1d BURST 9",
+	"CL.WAIT b RATE 1/1d BURST 9 TIMEOUT 0", "CL.WAIT b FIXED 9/1d TIMEOUT 0", "CL.PEEK b RATE 1/1d", "CL.LEASE b SLOTS 9 TTL 1d ID y", "CL.RENEW b ID a TTL 1d", "CL.RELEASE b ID a",
+	"CL.LEASES b",
+}
+
+// What shows that a call which answers that it took something has stored it.
+var storedBy = map[string]struct {
+	question string
+	is       func(v resp.Value) bool
+}{
+	"CL.LIMIT b RATE 1/1d BURST 9":   {"CL.PEEK b RATE 1/1d BURST 9 COMPACT", func(v resp.Value) bool { return len(v.Elems) > 3 && v.Elems[3].Int < 9 }},
+	"CL.THROTTLE b 9 1 1d":           {"CL.THROTTLE b 9 1 1d 0", func(v resp.Value) bool { return len(v.Elems) > 2 && v.Elems[2].Int < 10 }},
+	"CL.LEASE b SLOTS 9 TTL 1d ID y": {"ZSCORE b y", func(v resp.Value) bool { return v.Text != "" }},
+}
+
+// keyStates are the commands that make keys a and b. Some leave keys that have expired. After DEBUG
+// SET-ACTIVE-EXPIRE 0 the server removes these only when it looks them up.
+var keyStates = map[string][]string{
+	"absent":              {},
+	"there":               {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9"},
+	"leases":              {"CL.LEASE b SLOTS 9 TTL 1d ID a"},
+	"a is there":          {"CL.LIMIT a RATE 1/1d BURST 9"},
+	"b has expired":       {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9", "PEXPIRE b 1", "DEBUG SLEEP 0.002"},
+	"both have expired":   {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9", "PEXPIRE a 1", "PEXPIRE b 1", "DEBUG SLEEP 0.002"},
+	"leases have expired": {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LEASE b SLOTS 9 TTL 1d ID a", "PEXPIRE b 1", "DEBUG SLEEP 0.002"},
+}
+
+// Whatever another module writes when it is notified in the middle of a command of ours, the server lives, and a call that
+// answers that it took something has stored it.
+func TestANeighbourWritesInTheMiddleOfACall(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s := neighbour.Start(t, opts...)
+		if !s.Program.AtLeast(7, 0) {
+			t.Skip("DEBUG keeps expired keys since Redis 7.0")
+		}
+		c := s.Raw()
+		do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
+		ran := int64(0)
+		for state, commands := range keyStates {
+			events := strings.Fields("set expire del zadd zrem limited keymiss leased released")
+			if strings.Contains(state, "expired") {
+				events = []string{"expired"}
+			}
+			for _, write := range neighbourWrites {
+				for _, event := range events {
+					for _, call := range writtenInto {
+						var words [][]string
+						for _, command := range slices.Concat([]string{"NEIGHBOUR.DO", "FLUSHALL"}, commands, []string{"NEIGHBOUR.ON " + event + " b " + write, call, "NEIGHBOUR.SEEN"}) {
+							words = append(words, strings.Fields(command))
+						}
+						replies, err := c.Pipeline(words...)
+						require.NoError(t, err, "%s, %s on %s: %s", state, write, event, call)
+						v := replies[len(replies)-2]
+						ran += replies[len(replies)-1].Elems[0].Int
+						if stored, known := storedBy[call]; known && event == "expired" && isLetThrough(v) {
+							assert.True(t, stored.is(do(t, c, "%s", stored.question)), "%s, %s: %s has stored nothing", state, write, call)
+						}
+					}
+				}
+			}
+		}
+		assert.Greater(t, ran, int64(1000))
+	})
+}
+
+// isLetThrough says whether the first integer of a reply is 0.
+func isLetThrough(v resp.Value) bool {
+	for _, elem := range v.Elems {
+		if elem.Kind == resp.Integer {
+			return elem.Int == 0
+		}
+	}
+	return false
+}
+
+// Commands of the server that add key b. The server is not done with the key when it tells of it.
+var adding = []string{
+	"SET b 5", "SET b 1700000000000000000", "SET b text", "SET b " + strings.Repeat("1", 50), "SET b 5 PX 100000", "SETEX b 100 5", "MSET b 5 c 5", "SETNX b 5", "GETSET b 5",
+	"APPEND b 5", "SETRANGE b 0 5", "SETBIT b 7 1", "INCR b", "INCRBYFLOAT b 1.5", "PFADD b x", "COPY digits b", "COPY bucket b", "RENAME digits b", "RENAME bucket b",
+	"BITOP NOT b digits", "BITOP OR b bucket bucket", "ZADD b 5 x", "ZADD b 9e12 x", "ZUNIONSTORE b 1 leases", "COPY leases b", "RENAME leases b", "LPUSH b x", "HSET b f x",
+	"EVAL return(redis.call('SET','b','5')) 0", "EVAL return(redis.call('APPEND','b','5')) 0",
+}
+
+// A command of ours that another module runs while the server adds a key reads it, and replaces nothing: the server uses the value
+// again afterwards. In the end the key holds what the server's command made.
+func TestCallsWhileTheServerAddsAKey(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s := neighbour.Start(t, opts...)
+		if !s.Program.AtLeast(7, 0) {
+			t.Skip("event new")
+		}
+		c := s.Raw()
+		prepare := func() {
+			do(t, c, "NEIGHBOUR.DO")
+			mustDoAll(t, c, "FLUSHALL", "SET digits 5", "SET bucket 1700000000000000000 PX 100000000", "ZADD leases 1700000000000 a")
+		}
+		prepare()
+		dump := do(t, c, "DUMP bucket").Text
+		for _, command := range append(adding, "RESTORE b 0", "RESTORE b 100000") {
+			words := strings.Fields(command)
+			if words[0] == "RESTORE" {
+				words = append(words, dump)
+			}
+			add := func(nested string) (made resp.Value) {
+				prepare()
+				if nested != "" {
+					do(t, c, "NEIGHBOUR.ON new b %s", nested)
+				}
+				v, err := c.Do(words...)
+				require.NoError(t, err, "%s in %s", nested, command)
+				require.False(t, v.IsError(), "%s in %s: %v", nested, command, v)
+				seen := do(t, c, "NEIGHBOUR.SEEN")
+				do(t, c, "NEIGHBOUR.DO")
+				if nested != "" {
+					require.EqualValues(t, 1, seen.Elems[0].Int, "%s in %s", nested, command)
+				}
+				return do(t, c, "DUMP b")
+			}
+			want := add("")
+			for _, nested := range writtenInto {
+				if !strings.HasPrefix(nested, "CL.LEASE ") && !strings.HasPrefix(nested, "CL.RENEW ") { // these may add to a set
+					assert.Equal(t, want, add(nested), "%s in %s", nested, command)
+				} else {
+					add(nested)
+				}
+			}
+		}
+	})
+}
