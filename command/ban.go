@@ -153,7 +153,7 @@ func runBan(c *Call) {
 	c.Reply = ReplyInteger
 }
 
-// liftBan leaves what is behind the ban.
+// liftBan removes the ban and keeps the state.
 func (c *Call) liftBan() {
 	switch {
 	case c.banUntil == 0:

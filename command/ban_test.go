@@ -252,7 +252,7 @@ func TestALimitedCallBansWithBAN(t *testing.T) {
 	}
 }
 
-// Refunds go to what is behind a ban, and leave it.
+// A refund changes the state behind a ban, and leaves the ban as it is.
 func TestARefundLeavesTheBan(t *testing.T) {
 	state := tatIn(nsPerSecond)
 	c := decide(Refund, banned(nsPerSecond, state), "k RATE 5/s COST 2")
@@ -264,7 +264,7 @@ func TestARefundLeavesTheBan(t *testing.T) {
 }
 
 // Against a ban kept beside the limiter, over random histories with clocks that go back: a ban
-// never shortens, and never changes what is behind it.
+// never shortens, and never changes the state behind it.
 func TestBansStandBesideTheState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := nowNs

@@ -92,7 +92,7 @@ type Key struct {
 	Kind  KeyKind
 	Value []byte // of a String; a view of the server's memory, which is not to be written to
 
-	banUntil int64 // in ns since the Unix epoch, 0 without a ban; Value is then what is behind it
+	banUntil int64 // in ns since the Unix epoch, 0 without a ban; with one, Value is the state behind it
 
 	Effect     Effect
 	NewValue   []byte

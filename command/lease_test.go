@@ -419,8 +419,8 @@ func TestLeasesAreThoseOfANaiveModel(t *testing.T) {
 	})
 }
 
-// Whatever a clock does, also while more leases have lapsed than one call removes: who takes a slot removes one that has
-// lapsed, if there is any, so a set never has more members than slots, and never are more held.
+// A call that takes a slot removes a lease that has lapsed, if there is any. So a set never has more members than slots,
+// and never are more held, whatever a clock does, even while more leases have lapsed than one call removes.
 func TestNeverMoreThanNAreHeldWhateverTheClockDoes(t *testing.T) {
 	revived := 0
 	rapid.Check(t, func(t *rapid.T) {

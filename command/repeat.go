@@ -26,7 +26,7 @@ const (
 // which overlap where it is shorter.
 type pastWord struct{ len, head, tail uint64 }
 
-// wordOf is the only one of word, which must not be longer than maxWordLen.
+// wordOf packs a word of at most maxWordLen bytes; different words pack differently.
 func wordOf(word []byte) pastWord {
 	switch n := len(word); {
 	case n >= 8:

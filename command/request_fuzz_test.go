@@ -198,8 +198,8 @@ func requireThrottleReadable(t *testing.T, c *Call) {
 	require.Equal(t, ReplyIntegers, again.Reply, string(again.Error))
 }
 
-// requireReadable fails unless what is to be written is what the stack is, says how things stand,
-// and outlives the call.
+// requireReadable fails unless the value to be written is the state of the stack, outlives the call, and can be read by
+// the same call again.
 func requireReadable(t *testing.T, c *Call, index *Command) {
 	require.NotEmpty(t, c.NewValue)
 	require.LessOrEqual(t, len(c.NewValue), MaxValueLen)

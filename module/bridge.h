@@ -54,9 +54,8 @@ typedef struct {
   throttleTraits traits;
 } throttleCommand;
 
-// What the server holds in a sorted set, of which a command gets to see what is needed to decide about
-// members that lapse: those with a score up to now in ms, a few at a time, the lowest score
-// of the rest, and those of the members that it names. And what becomes of it.
+// What a command sees of a sorted set to decide about members that lapse, and what becomes of them. It sees a few
+// of the members with a score up to now in ms, the lowest score of the rest, and the members that it names.
 typedef struct {
   int64_t count;
   int64_t lapsed; // of all, how many have a score up to now
@@ -94,7 +93,7 @@ typedef struct {
   throttleView value;
   throttleView newValue; // of EFFECT_SET; in the call's room for values
   int64_t expireAtMs;    // 0 leaves it as it is; of EFFECT_MEMBERS it is the last member's
-  int32_t expireNoEarlier; // but for a later one, or none, which stay
+  int32_t expireNoEarlier; // a later expiry, or none, stays
 } throttleKey;
 
 // A call as C gathered it, and its outcome as Go filled it in for C to apply.

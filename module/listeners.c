@@ -3,7 +3,7 @@
 // RedisModule_Replicate takes a quarter of an allowed call, most of it for looking SET
 // up, and the server throws the result away when it has no AOF, no replica and no
 // backlog. RedisModule_ReplicateVerbatim counts the change for the save points just as
-// well and costs nothing then, so a write of which nobody hears takes that way.
+// well and costs nothing then. So a write takes that way if nobody hears of it.
 //
 // A backlog is not noticed until the next cron, and may hold such writes as the commands
 // they were. docs/design.md ("Replication") says why nobody is ever sent them: only a

@@ -25,7 +25,7 @@ static void gatherNamed(throttleCall *call, RedisModuleString **argv, throttleMe
   }
 }
 
-// Whether the call is let in whoever it names, so that nobody has to ask whether that one is a member: in a small
+// Whether the call is let in whatever id it names. Then the id need not be looked up: in a small
 // set the server compares it with one member after the other. Go reads the words as is done here, and makes sure.
 static int hasRoom(const throttleCall *call, RedisModuleString **argv, const throttleMembers *members) {
   const char *word = throttleCommands[call->command].roomWord;
@@ -176,8 +176,8 @@ static void makeSet(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   key->kind = KEY_SORTED_SET;
 }
 
-// Adds the first member that is named, or moves it. The server tells which: that settles what was left open where it
-// was not looked up.
+// Adds the first member that is named, or moves it. The server says whether the id was new, which
+// picks the reply if it was not looked up.
 static void add(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   throttleMembers *members = key->members;
   int flags = 0;

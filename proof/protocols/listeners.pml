@@ -1,4 +1,4 @@
-// Who listens: module/listeners.c decides whether a write is replicated as an effect, or only counted, as the call
+// module/listeners.c decides whether a write is replicated as an effect, or only counted, as the call
 // itself. A call that is only counted gets into the backlog, if there is one. Nobody may ever be sent it.
 //
 // What of the server matters is a master (or a replica that may be promoted) with its backlog, two replicas, a dump.rdb, an AOF
@@ -155,7 +155,7 @@ inline psync(x) {
   fi
 }
 
-// One who comes with what it knows, or from scratch, or from the file.
+// A replica comes with what it knows, or from scratch, or from the file.
 inline arrive(x) {
   if
   :: true
@@ -211,7 +211,7 @@ inline childEnds() {
   fork.exists = false; fork.hasOffset = false; fork.id = 0; fork.offset = 0; fork.version = 0
 }
 
-// Those who wait load what the child writes; an AOF that waits has its base.
+// Replicas that wait load what the child writes; an AOF that waits has its base.
 inline attach() {
   i = 0;
   do
