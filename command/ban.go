@@ -19,7 +19,7 @@ var Ban = register(&Command{
 	Since:      "0.2.0",
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
-	Args:       []Arg{keyArg, {Name: "duration", Type: ArgString}},
+	Args:       []Arg{{Name: "duration", Type: ArgString}},
 	Run:        runBan,
 })
 
@@ -130,10 +130,6 @@ func (c *Call) describeOwnBan(r *stack.Request) {
 }
 
 func runBan(c *Call) {
-	if c.ArgCount != 2 {
-		c.Reply = ReplyWrongArity
-		return
-	}
 	d, err := parseDuration(c.Args[1])
 	if err != nil || d < 0 {
 		c.Fail(badBanDuration)

@@ -148,6 +148,7 @@ type Call struct {
 	cmd      *Command
 	compact  bool // the reply is the integers alone
 	request  request
+	parser   parser
 	shadow   int // of the answer that is described
 	stack    stack.Stack
 	integers [MaxFields]int64
@@ -165,6 +166,10 @@ func (c *Call) Run(cmd *Command) {
 		injectFault(c.Args[0], c.Turn)
 	}
 	c.openBans()
+	if c.ArgCount < cmd.least || cmd.most >= 0 && c.ArgCount > cmd.most {
+		c.Reply = ReplyWrongArity
+		return
+	}
 	cmd.Run(c)
 	if cmd.Decides && (c.Reply == ReplyIntegers || c.Reply == ReplyFields) {
 		c.tally(c.Integers[0] != 0)

@@ -12,7 +12,13 @@ type Command struct {
 	Tips       string // for clients and proxies, as the server defines them
 	Flags      string // the server's: write or readonly, fast, deny-oom, admin
 	Keys       Keys
-	Args       []Arg // after the name
+	// Args are the arguments by position behind the key or keys. register adds what stands in front of them, and what
+	// Terms and Words say, for COMMAND DOCS.
+	Args []Arg
+	// Terms are the words that may follow a limit. A command has limits if there are any.
+	Terms string
+	// Words are the other words, of which most are optional: "TIMEOUT [COST] ID...".
+	Words string
 
 	Decides bool // the answer's first field says limited: it is counted, notified of, and in CL.TOP
 	Blocks  bool // may answer ReplyLater or ReplyInTurn
@@ -30,7 +36,12 @@ type Command struct {
 	Fields []string // the names of a ReplyFields, or of one of ReplyRows, which begins with a text
 
 	Run func(*Call)
-	Row func(c *Call, index int) (text []byte, integers []int64) // of ReplyRows
+
+	index  uint16 // in All, plus 1
+	syntax syntax
+	least  int                                                      // arguments that there have to be
+	most   int                                                      // that there may be; -1 where words are read one by one, and the first that is wrong is named
+	Row    func(c *Call, index int) (text []byte, integers []int64) // of ReplyRows
 }
 
 // Keys says where a command's keys are.
@@ -50,7 +61,17 @@ func register(cmd *Command) *Command {
 		panic("command: " + cmd.Name + " does not fit")
 	}
 	All = append(All, cmd)
+	cmd.index = uint16(len(All))
+	cmd.prepare()
 	return cmd
+}
+
+// prepare works out what follows from the words of a command.
+func (cmd *Command) prepare() {
+	cmd.syntax = syntaxOf(cmd)
+	front := keyArgs(cmd.Keys)
+	cmd.least, cmd.most = countArgs(append(front, cmd.Args...), cmd.syntax)
+	cmd.Args = append(append(front, cmd.Args...), cmd.syntax.args()...)
 }
 
 // ReadOnly reports whether the command opens its keys for reading only.
@@ -100,68 +121,11 @@ func (cmd *Command) OwnCategories() string {
 	return cmd.Categories() + " throttle"
 }
 
-// Arity is the number of words, the name included; negative when there may be more.
+// Arity is the number of arguments, the name included; negative when there may be more. The server refuses calls with fewer.
+// Words do not count: of one that is missing the command itself says which.
 func (cmd *Command) Arity() int {
-	least, more := wordsOf(cmd.Args)
-	if more {
-		return -1 - least
+	if cmd.least == cmd.most {
+		return 1 + cmd.least
 	}
-	return 1 + least
-}
-
-// ArgType is what an argument is, as COMMAND DOCS shows it.
-type ArgType int
-
-const (
-	ArgKey     ArgType = iota
-	ArgString          // text
-	ArgInteger         // number
-	ArgToken           // the token itself
-	ArgOneOf           // one of Args
-	ArgBlock           // all of Args, in their order
-)
-
-// Arg is one argument.
-type Arg struct {
-	Name     string
-	Type     ArgType
-	Token    string // the word in front
-	Optional bool
-	Multiple bool
-	Args     []Arg
-}
-
-// wordsOf is the least number of words that args take, and whether there may be more.
-func wordsOf(args []Arg) (least int, more bool) {
-	for _, arg := range args {
-		words, mayVary := arg.words()
-		more = more || mayVary || arg.Optional || arg.Multiple
-		if !arg.Optional {
-			least += words
-		}
-	}
-	return least, more
-}
-
-func (arg *Arg) words() (least int, more bool) {
-	switch arg.Type {
-	case ArgToken:
-		return 1, false
-	case ArgBlock:
-		least, more = wordsOf(arg.Args)
-	case ArgOneOf:
-		for i, one := range arg.Args {
-			words, mayVary := one.words()
-			if i == 0 || words < least {
-				least = words
-			}
-			more = more || mayVary || i > 0
-		}
-	default:
-		least = 1
-	}
-	if arg.Token != "" {
-		least++
-	}
-	return least, more
+	return -1 - cmd.least
 }

@@ -2,6 +2,7 @@
 package command
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,17 +15,17 @@ func TestWhatTheServerIsToldOfEachCommand(t *testing.T) {
 	}
 	want := map[string]told{
 		"CL.BAN":      {3, "write fast deny-oom", "write fast throttle"},
-		"CL.LEASE":    {-8, "write deny-oom", "write slow blocking throttle"},
+		"CL.LEASE":    {-2, "write deny-oom", "write slow blocking throttle"},
 		"CL.LEASES":   {-2, "readonly", "read slow throttle"},
-		"CL.LIMIT":    {-4, "write fast deny-oom", "write fast throttle"},
-		"CL.MLIMIT":   {-5, "write fast deny-oom getkeys-api", "write fast throttle"},
-		"CL.PEEK":     {-4, "readonly fast", "read fast throttle"},
-		"CL.REFUND":   {-4, "write fast", "write fast throttle"},
-		"CL.RELEASE":  {-4, "write fast", "write fast throttle"},
-		"CL.RENEW":    {-6, "write fast", "write fast throttle"},
+		"CL.LIMIT":    {-2, "write fast deny-oom", "write fast throttle"},
+		"CL.MLIMIT":   {-3, "write fast deny-oom getkeys-api", "write fast throttle"},
+		"CL.PEEK":     {-2, "readonly fast", "read fast throttle"},
+		"CL.REFUND":   {-2, "write fast", "write fast throttle"},
+		"CL.RELEASE":  {-2, "write fast", "write fast throttle"},
+		"CL.RENEW":    {-2, "write fast", "write fast throttle"},
 		"CL.THROTTLE": {-5, "write fast deny-oom", "write fast throttle"},
 		"CL.TOP":      {-1, "readonly admin", "read slow admin dangerous"},
-		"CL.WAIT":     {-6, "write deny-oom", "write slow blocking throttle"},
+		"CL.WAIT":     {-2, "write deny-oom", "write slow blocking throttle"},
 	}
 	got := map[string]told{}
 	for _, cmd := range All {
@@ -35,34 +36,81 @@ func TestWhatTheServerIsToldOfEachCommand(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-func TestTheArityFollowsFromTheArguments(t *testing.T) {
-	key := Arg{Type: ArgKey}
-	word, value := Arg{Type: ArgToken, Token: "ANY"}, Arg{Type: ArgInteger, Token: "COST"}
-	optional := Arg{Type: ArgInteger, Optional: true}
-	block := func(args ...Arg) Arg { return Arg{Type: ArgBlock, Args: args} }
-	oneOf := func(args ...Arg) Arg { return Arg{Type: ArgOneOf, Args: args} }
+func TestTheArityCountsArgumentsByPosition(t *testing.T) {
+	one, optional := Arg{Type: ArgInteger}, Arg{Type: ArgInteger, Optional: true}
 	for _, tt := range []struct {
 		what string
-		args []Arg
+		cmd  Command
 		want int
 	}{
-		{"none", nil, 1},
-		{"a key", []Arg{key}, 2},
-		{"a word", []Arg{word}, 2},
-		{"a word and its value", []Arg{value}, 3},
-		{"several keys", []Arg{{Type: ArgKey, Multiple: true}}, -2},
-		{"an optional one", []Arg{key, optional}, -2},
-		{"an optional one in front", []Arg{optional, key}, -2},
-		{"a block", []Arg{block(key, word)}, 3},
-		{"a block behind a word", []Arg{{Type: ArgBlock, Token: "NEXT", Args: []Arg{key, key}}}, 4},
-		{"a block that varies", []Arg{block(key, optional)}, -2},
-		{"a block that varies in front", []Arg{block(key, optional), key}, -3},
-		{"one of one", []Arg{oneOf(value)}, 3},
-		{"one of one that varies", []Arg{oneOf(block(key, optional))}, -2},
-		{"one of several, the shortest first", []Arg{oneOf(word, value)}, -2},
-		{"one of several, the shortest last", []Arg{oneOf(value, word)}, -2},
+		{"none", Command{}, 1},
+		{"a key", Command{Keys: OneKey}, 2},
+		{"several keys", Command{Keys: CountedKeys}, -3},
+		{"a key and more", Command{Keys: OneKey, Args: []Arg{one, one}}, 4},
+		{"an optional one", Command{Keys: OneKey, Args: []Arg{one, optional}}, -3},
+		{"a word", Command{Keys: OneKey, Words: "COMPACT"}, -2},
+		{"an optional word and its value", Command{Keys: OneKey, Words: "[COUNT]"}, -2},
+		{"a word with several values", Command{Keys: OneKey, Words: "ID..."}, -2},
+		{"words", Command{Keys: OneKey, Words: "ID TTL"}, -2},
+		{"limits", Command{Keys: OneKey, Terms: "TAKE"}, -2},
 	} {
-		assert.Equal(t, tt.want, (&Command{Args: tt.args}).Arity(), tt.what)
+		cmd := tt.cmd
+		cmd.prepare()
+		assert.Equal(t, tt.want, cmd.Arity(), tt.what)
+	}
+}
+
+// usage writes arguments as COMMAND DOCS has them in the way of a syntax line.
+func usage(args []Arg) string {
+	var parts []string
+	for _, arg := range args {
+		text := arg.Name
+		switch arg.Type {
+		case ArgToken:
+			text = ""
+		case ArgBlock:
+			text = usage(arg.Args)
+		case ArgOneOf:
+			var each []string
+			for _, one := range arg.Args {
+				each = append(each, usage([]Arg{one}))
+			}
+			text = "(" + strings.Join(each, " | ") + ")"
+		}
+		text = strings.TrimSpace(arg.Token + " " + text)
+		if arg.Multiple {
+			text += " ..."
+		}
+		if arg.Optional {
+			text = "[" + text + "]"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestWhatCommandDocsShowsOfTheArguments(t *testing.T) {
+	limit := func(terms string) string {
+		return "(RATE count/period [BURST capacity]" + terms + " | WINDOW count/period" + terms +
+			" | FIXED count/period [(FIRST | [OFFSET duration] [TZ zone])]" + terms + ") ..."
+	}
+	const all = " [TAKE units] [SPARE units] [SHADOW]"
+	const options = " [COST units] [UPTO] [STRICT] [FORCE] [MAXWAIT duration] [BAN duration] [COMPACT]"
+	for cmd, want := range map[*Command]string{
+		Throttle: "key max_burst count_per_period period [quantity]",
+		Limit:    "key " + limit(all) + options,
+		MLimit:   "numkeys key ... " + limit(all) + " [NEXT " + limit(all) + " ...] [ANY]" + options,
+		Peek:     "key " + limit(all) + " [COST units] [COMPACT]",
+		Refund:   "key " + limit(" [TAKE units] [SHADOW]") + " [COST units] [COMPACT]",
+		Wait:     "key " + limit(" [TAKE units] [SPARE units]") + " [COST units] TIMEOUT duration [COMPACT]",
+		Ban:      "key duration",
+		Lease:    "key SLOTS slots TTL duration ID id [TIMEOUT duration] [COMPACT]",
+		Renew:    "key ID id TTL duration [COMPACT]",
+		Release:  "key ID id ...",
+		Leases:   "key [COUNT n]",
+		Top:      "[count]",
+	} {
+		assert.Equal(t, want, usage(cmd.Args), cmd.Name)
 	}
 }
 

@@ -1,49 +1,121 @@
 package command
 
-// What several commands say of themselves.
+import "strings"
 
-const perLimit = "O(N) where N is the number of limits, at most 8. A WINDOW adds O(1), at most 65 entries."
+// What COMMAND DOCS shows of a command.
 
-// limitFields are the names in a reply of the CL.LIMIT family. New ones come at the end.
-var limitFields = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow"}
+// ArgType is what an argument is, as COMMAND DOCS shows it.
+type ArgType int
 
-var (
-	keyArg     = Arg{Name: "key", Type: ArgKey}
-	costArg    = Arg{Name: "units", Type: ArgInteger, Token: "COST", Optional: true}
-	compactArg = Arg{Name: "compact", Type: ArgToken, Token: "COMPACT", Optional: true}
-	takeArg    = Arg{Name: "units", Type: ArgInteger, Token: "TAKE", Optional: true}
-	spareArg   = Arg{Name: "units", Type: ArgInteger, Token: "SPARE", Optional: true}
-	shadowArg  = Arg{Name: "shadow", Type: ArgToken, Token: "SHADOW", Optional: true}
-
-	limitsArg       = limitsWith(takeArg, spareArg, shadowArg)
-	limitsArgRefund = limitsWith(takeArg, shadowArg)
+const (
+	ArgKey     ArgType = iota
+	ArgString          // text
+	ArgInteger         // number
+	ArgToken           // the token itself
+	ArgOneOf           // one of Args
+	ArgBlock           // all of Args, in their order
 )
 
-// rateArgs are those of a RATE, and of what else may be said of it.
-func rateArgs(terms ...Arg) []Arg {
-	return append([]Arg{
-		{Name: "count/period", Type: ArgString, Token: "RATE"},
-		{Name: "capacity", Type: ArgInteger, Token: "BURST", Optional: true},
-	}, terms...)
+// Arg is one argument.
+type Arg struct {
+	Name     string
+	Type     ArgType
+	Token    string // the word in front
+	Optional bool
+	Multiple bool
+	Args     []Arg
 }
 
-func limitsWith(terms ...Arg) Arg {
-	one := func(token string) []Arg {
-		return append([]Arg{{Name: "count/period", Type: ArgString, Token: token}}, terms...)
+// keyArgs are the arguments in front of all others.
+func keyArgs(keys Keys) []Arg {
+	switch keys {
+	case OneKey:
+		return []Arg{{Name: "key", Type: ArgKey}}
+	case CountedKeys:
+		return []Arg{{Name: "numkeys", Type: ArgInteger}, {Name: "key", Type: ArgKey, Multiple: true}}
 	}
-	fixed := append([]Arg{
-		{Name: "count/period", Type: ArgString, Token: "FIXED"},
-		{Name: "windows", Type: ArgOneOf, Optional: true, Args: []Arg{
-			{Name: "first", Type: ArgToken, Token: "FIRST"},
-			{Name: "calendar", Type: ArgBlock, Args: []Arg{
-				{Name: "duration", Type: ArgString, Token: "OFFSET", Optional: true},
-				{Name: "zone", Type: ArgString, Token: "TZ", Optional: true},
-			}},
-		}},
-	}, terms...)
-	return Arg{Name: "limit", Type: ArgOneOf, Multiple: true, Args: []Arg{
-		{Name: "rate", Type: ArgBlock, Args: rateArgs(terms...)},
-		{Name: "window", Type: ArgBlock, Args: one("WINDOW")},
-		{Name: "fixed", Type: ArgBlock, Args: fixed},
-	}}
+	return nil
+}
+
+// countArgs returns how many arguments there are at least, and at most where a count says all that may be wrong. That is so
+// while there is one word at the most.
+func countArgs(args []Arg, s syntax) (least, most int) {
+	counts := len(s.options) < 2 && len(s.kinds) == 0 && s.repeated == nil
+	most = len(args)
+	for _, arg := range args {
+		if !arg.Optional {
+			least++
+		}
+		counts = counts && !arg.Multiple
+	}
+	for _, w := range s.options {
+		most++
+		if w.value != nil {
+			most++
+		}
+	}
+	if !counts {
+		most = -1
+	}
+	return least, most
+}
+
+// args are the words of a command.
+func (s *syntax) args() (args []Arg) {
+	if len(s.kinds) > 0 {
+		args = append(args, s.limitArg())
+	}
+	for _, w := range s.options {
+		arg := w.arg()
+		arg.Optional = find(s.required, []byte(w.name)) == nil
+		arg.Multiple = w == s.repeated
+		if w.name == next {
+			arg = Arg{Name: "next", Type: ArgBlock, Token: next, Optional: true, Multiple: true, Args: []Arg{s.limitArg()}}
+		}
+		args = append(args, arg)
+	}
+	return args
+}
+
+// limitArg is one or more limits.
+func (s *syntax) limitArg() Arg {
+	limit := Arg{Name: "limit", Type: ArgOneOf, Multiple: true}
+	for _, kind := range s.kinds {
+		args := append([]Arg{kind.arg()}, alternatives(kind.owned)...)
+		for _, term := range s.terms {
+			args = append(args, term.optional())
+		}
+		limit.Args = append(limit.Args, Arg{Name: strings.ToLower(kind.name), Type: ArgBlock, Args: args})
+	}
+	return limit
+}
+
+// alternatives are words of which all others exclude the first, or which all go together.
+func alternatives(words []*word) (args []Arg) {
+	for _, w := range words {
+		args = append(args, w.optional())
+	}
+	if len(words) < 2 || find(words[1].excluded, []byte(words[0].name)) == nil {
+		return args
+	}
+	first := args[0]
+	first.Optional = false
+	return []Arg{{Name: "windows", Type: ArgOneOf, Optional: true, Args: []Arg{first, {Name: "calendar", Type: ArgBlock, Args: args[1:]}}}}
+}
+
+// arg is the word and what follows it.
+func (w *word) arg() Arg {
+	switch {
+	case w.value == nil:
+		return Arg{Name: strings.ToLower(w.name), Type: ArgToken, Token: w.name}
+	case w.value.integer:
+		return Arg{Name: w.value.arg, Type: ArgInteger, Token: w.name}
+	}
+	return Arg{Name: w.value.arg, Type: ArgString, Token: w.name}
+}
+
+func (w *word) optional() Arg {
+	arg := w.arg()
+	arg.Optional = true
+	return arg
 }

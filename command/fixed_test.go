@@ -65,7 +65,8 @@ func TestWordsOfFixed(t *testing.T) {
 	} {
 		for _, options := range []string{"", " COST 2", " STRICT"} {
 			c := call("k RATE 1/s " + line + options)
-			_, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
+			c.cmd = Limit
+			_, ok := c.read()
 			if assert.True(t, ok, "%s: %s", line, c.Error) {
 				assert.Equal(t, want, c.stack.Limits(nil)[1], line)
 			}
@@ -77,11 +78,14 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 	const zone = "Europe/Berlin"
 	for _, tt := range []struct{ line, word, right string }{
 		// Periods.
-		{"FIXED 5/0w", "5/0w", badQuotaFixed},
+		{"FIXED 5/0w", "5/0w", noPeriod},
+		{"FIXED 5/9223372036854775808mo", "5/9223372036854775808mo", tooLong},
 		{"FIXED 5/1.5mo", "5/1.5mo", badQuotaFixed},
 		{"FIXED 5/-1y", "5/-1y", badQuotaFixed},
 		{"FIXED 5/01w", "5/01w", badQuotaFixed},
-		{"FIXED 5/1W", "5/1W", badQuotaFixed},
+		{"FIXED 5/1W", "5/1W", unitsAreLower},
+		{"FIXED 5/MO", "5/MO", unitsAreLower},
+		{"FIXED 5/d OFFSET 6H", "6H", unitsAreLower},
 		{"FIXED 5/1mos", "5/1mos", badQuotaFixed},
 		{"FIXED 0/mo", "0/mo", badQuotaFixed},
 		{"FIXED 0/1mo", "0/1mo", badQuotaFixed},
@@ -113,9 +117,9 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 		{"FIXED 5/d TZ europe/berlin", "europe/berlin", badZone},
 		{"FIXED 5/d TZ +02:00", "+02:00", badZone},
 		{"FIXED 5/d TZ ../UTC", "../UTC", badZone},
-		{"FIXED 5/24h TZ " + zone, zone, "TZ " + zoneNeedsDays},
-		{"FIXED 5/1.5d TZ " + zone, zone, "TZ " + zoneNeedsDays},
-		{"FIXED 5/60 TZ UTC", "UTC", "TZ " + zoneNeedsDays},
+		{"FIXED 5/24h TZ " + zone, zone, zoneNeedsDays},
+		{"FIXED 5/1.5d TZ " + zone, zone, zoneNeedsDays},
+		{"FIXED 5/60 TZ UTC", "UTC", zoneNeedsDays},
 		{"FIXED 5/d TZ " + zone + " TZ " + zone, "TZ", givenTwice},
 
 		// FIRST.

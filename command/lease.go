@@ -25,16 +25,9 @@ var Lease = register(&Command{
 	MemberWord:  "ID",
 	MaxMembers:  1,
 	RoomWord:    "SLOTS",
-	Args: []Arg{
-		keyArg,
-		{Name: "slots", Type: ArgInteger, Token: "SLOTS"},
-		ttlArg,
-		{Name: "id", Type: ArgString, Token: "ID"},
-		{Name: "timeout", Type: ArgString, Token: "TIMEOUT", Optional: true},
-		compactArg,
-	},
-	Fields: leaseFields,
-	Run:    takeLease,
+	Words:       "SLOTS TTL ID [TIMEOUT] [COMPACT]",
+	Fields:      leaseFields,
+	Run:         takeLease,
 })
 
 // leaseFields are the names in a reply of CL.LEASE and CL.RENEW. New ones come at the end.
@@ -42,126 +35,7 @@ var leaseFields = []string{"limited", "limit", "remaining", "retry_after_ms", "l
 
 const fieldRemaining = 2
 
-var ttlArg = Arg{Name: "duration", Type: ArgString, Token: "TTL"}
-
-const (
-	maxIDLen        = 512
-	expectedOfLease = "expected SLOTS, TTL, ID, TIMEOUT or COMPACT"
-	expectedOfRenew = "expected ID, TTL or COMPACT"
-	badSlots        = "SLOTS takes an integer from 0 to 9223372036854775807"
-	badTTL          = "TTL takes a length of time from 1ms to 100 years, such as 500ms, 30s or 5m; units are ms, s, m, h and d"
-	badID           = "ID takes 1 to 512 bytes"
-	missingSlots    = "ERR syntax error: SLOTS is missing"
-	missingTTL      = "ERR syntax error: TTL is missing"
-	missingID       = "ERR syntax error: ID is missing"
-	wrongSet        = "WRONGTYPE The sorted set at this key does not hold leases: a score is not the time in ms at which a lease lapses"
-)
-
-// leaseOptions are the words of the commands on leases, as a set.
-type leaseOptions uint8
-
-const (
-	leaseSlots leaseOptions = 1 << iota
-	leaseTTL
-	leaseID
-	leaseTimeout
-	leaseCompact
-
-	wordsOfLease = leaseSlots | leaseTTL | leaseID | leaseTimeout | leaseCompact
-	wordsOfRenew = leaseTTL | leaseID | leaseCompact
-)
-
-// requiredOfLease are those that a command that allows them cannot do without.
-var requiredOfLease = []struct {
-	option  leaseOptions
-	missing string
-}{{leaseSlots, missingSlots}, {leaseTTL, missingTTL}, {leaseID, missingID}}
-
-// leaseRequest is what is asked of the leases of a key. The id is the member that the call names.
-type leaseRequest struct {
-	slots, ttlNs, timeoutNs int64
-	waits                   bool
-}
-
-// parseLease reads what follows the key, in any order: all words that are allowed but TIMEOUT and COMPACT
-// are required.
-func (c *Call) parseLease(allowed leaseOptions, expected string) (r leaseRequest, ok bool) {
-	if c.ArgCount > len(c.Args) {
-		c.Fail(tooManyWords)
-		return r, false
-	}
-	var seen leaseOptions
-	for w := (words{args: c.Args, next: 1}); ; {
-		word, more := w.take()
-		if !more {
-			break
-		}
-		option, ok := c.parseLeaseOption(word, &w, allowed, &r)
-		switch {
-		case !ok:
-			return r, false
-		case option == 0:
-			c.failNear(word, expected)
-			return r, false
-		case seen&option != 0:
-			c.failNear(word, givenTwice)
-			return r, false
-		}
-		seen |= option
-	}
-	for _, one := range requiredOfLease {
-		if allowed&^seen&one.option != 0 {
-			c.Fail(one.missing)
-			return r, false
-		}
-	}
-	r.waits = seen&leaseTimeout != 0
-	c.compact = seen&leaseCompact != 0
-	return r, true
-}
-
-// parseLeaseOption reads the option that begins with word into r; option is 0 when word does not
-// begin an allowed one.
-func (c *Call) parseLeaseOption(word []byte, w *words, allowed leaseOptions, r *leaseRequest) (option leaseOptions, ok bool) {
-	switch {
-	case allowed&leaseSlots != 0 && isKeyword(word, "SLOTS"):
-		r.slots, ok = c.parseCount(word, w, badSlots)
-		return leaseSlots, ok
-	case allowed&leaseTTL != 0 && isKeyword(word, "TTL"):
-		r.ttlNs, ok = c.parseTTL(word, w)
-		return leaseTTL, ok
-	case allowed&leaseID != 0 && isKeyword(word, "ID"):
-		return leaseID, c.parseID(word, w)
-	case allowed&leaseTimeout != 0 && isKeyword(word, "TIMEOUT"):
-		r.timeoutNs, ok = c.parseTime(word, w, badTimeout)
-		return leaseTimeout, ok
-	case allowed&leaseCompact != 0 && isKeyword(word, "COMPACT"):
-		return leaseCompact, true
-	}
-	return 0, true
-}
-
-func (c *Call) parseTTL(word []byte, w *words) (ns int64, ok bool) {
-	ns, ok = c.parseTime(word, w, badTTL)
-	if ok && ns < 1_000_000 {
-		c.failNear(c.Args[w.next-1], badTTL)
-		return 0, false
-	}
-	return ns, ok
-}
-
-func (c *Call) parseID(word []byte, w *words) (ok bool) {
-	id, more := w.take()
-	switch {
-	case !more:
-		c.failNear(word, badID)
-	case len(id) == 0 || len(id) > maxIDLen:
-		c.failNear(id, badID)
-	default:
-		return true
-	}
-	return false
-}
+const wrongSet = "WRONGTYPE The sorted set at this key does not hold leases: a score is not the time in ms at which a lease lapses"
 
 // leases are those of the key, as of now; OwnMs is that of the first member that is named. When the key
 // holds anything else the call has failed and ok is false.
@@ -209,7 +83,7 @@ func leaseEnd(score float64) int64 {
 }
 
 func takeLease(c *Call) {
-	r, ok := c.parseLease(wordsOfLease, expectedOfLease)
+	r, ok := c.read()
 	if !ok {
 		return
 	}

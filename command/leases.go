@@ -1,7 +1,5 @@
 package command
 
-import "math"
-
 // CL.LEASES key [COUNT n]
 //
 // Replies with the number of leases and of waiting callers, and lists the leases that lapse next.
@@ -15,38 +13,22 @@ var Leases = register(&Command{
 	Keys:        OneKey,
 	Lines:       true,
 	OnSortedSet: true,
-	Args:        []Arg{keyArg, {Name: "n", Type: ArgInteger, Token: "COUNT", Optional: true}},
+	Words:       "[COUNT]",
 	Fields:      []string{"held", "waiting", "leases", "id", "lease_ms"},
 	Run: func(c *Call) {
-		count := standardRows
-		switch {
-		case c.ArgCount == 1:
-		case c.ArgCount > 3:
-			c.Reply = ReplyWrongArity
+		r, ok := c.read()
+		if !ok {
 			return
-		case !isKeyword(c.Args[1], "COUNT"):
-			c.failNear(c.Args[1], expectedOfLeases)
-			return
-		case c.ArgCount == 2:
-			c.failNear(c.Args[1], badListed)
-			return
-		default:
-			var ok bool
-			if count, ok = ParseCount(c.Args[2], math.MaxInt64); !ok {
-				c.failNear(c.Args[2], badListed)
-				return
-			}
+		}
+		count := r.rows
+		if count == 0 {
+			count = standardRows
 		}
 		l, ok := c.leases()
 		if !ok {
 			return
 		}
-		c.Integers = append(c.integers[:0], l.Held, c.Ahead, int64(count))
+		c.Integers = append(c.integers[:0], l.Held, c.Ahead, count)
 		c.Reply = ReplyLeases
 	},
 })
-
-const (
-	badListed        = "COUNT takes an integer from 1 to 9223372036854775807"
-	expectedOfLeases = "expected COUNT"
-)

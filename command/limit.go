@@ -13,23 +13,14 @@ var Limit = register(&Command{
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
 	Decides:    true,
-	Args: []Arg{
-		keyArg,
-		limitsArg,
-		costArg,
-		{Name: "upto", Type: ArgToken, Token: "UPTO", Optional: true},
-		{Name: "strict", Type: ArgToken, Token: "STRICT", Optional: true},
-		{Name: "force", Type: ArgToken, Token: "FORCE", Optional: true},
-		{Name: "duration", Type: ArgString, Token: "MAXWAIT", Optional: true},
-		{Name: "ban", Type: ArgString, Token: "BAN", Optional: true},
-		compactArg,
-	},
-	Fields: limitFields,
-	Run:    limit,
+	Terms:      "TAKE SPARE SHADOW",
+	Words:      "[COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN] [COMPACT]",
+	Fields:     limitFields,
+	Run:        limit,
 })
 
 func limit(c *Call) {
-	r, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
+	r, ok := c.read()
 	if !ok || !c.decodeStack() {
 		return
 	}

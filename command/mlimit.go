@@ -17,31 +17,16 @@ var MLimit = register(&Command{
 	Flags:      "write fast deny-oom",
 	Keys:       CountedKeys,
 	Decides:    true,
-	Args: []Arg{
-		{Name: "numkeys", Type: ArgInteger},
-		{Name: "key", Type: ArgKey, Multiple: true},
-		limitsArg,
-		{Name: "next", Type: ArgBlock, Token: "NEXT", Optional: true, Multiple: true, Args: []Arg{limitsArg}},
-		{Name: "any", Type: ArgToken, Token: "ANY", Optional: true},
-		costArg,
-		{Name: "upto", Type: ArgToken, Token: "UPTO", Optional: true},
-		{Name: "strict", Type: ArgToken, Token: "STRICT", Optional: true},
-		{Name: "force", Type: ArgToken, Token: "FORCE", Optional: true},
-		{Name: "duration", Type: ArgString, Token: "MAXWAIT", Optional: true},
-		{Name: "ban", Type: ArgString, Token: "BAN", Optional: true},
-		compactArg,
-	},
-	Fields: append(limitFields[:fieldsOfLimit:fieldsOfLimit], "key"),
-	Run:    mlimit,
+	Terms:      "TAKE SPARE SHADOW",
+	Words:      "[ANY] [COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN] [COMPACT]",
+	Fields:     append(limitFields[:fieldsOfLimit:fieldsOfLimit], "key"),
+	Run:        mlimit,
 })
 
 const (
 	badNumKeys  = "ERR numkeys must be an integer from 1 to 8"
 	tooFewKeys  = "ERR numkeys is greater than the number of keys given"
-	noLimits    = "ERR syntax error: there must be a limit after the keys"
 	twoOfOneKey = "each key can be given once"
-
-	minWordsOfMLimit = 4 // numkeys, key, kind, count/period
 )
 
 // Many is room for the limits of several keys.
@@ -168,14 +153,11 @@ func (c *Call) addKey(key int) {
 func (c *Call) parseMany() (r *request, ok bool) {
 	r = &c.request
 	switch {
-	case c.ArgCount < minWordsOfMLimit:
-		c.Reply = ReplyWrongArity
-		return r, false
-	case c.ArgCount > len(c.Args):
-		c.Fail(tooManyWords) // nothing that makes sense is so long
-		return r, false
 	case len(c.Keys) == 0:
 		c.failNumKeys()
+		return r, false
+	case c.ArgCount > len(c.Args):
+		c.Fail(tooManyWords)
 		return r, false
 	}
 	if c.Many == nil {
@@ -183,10 +165,6 @@ func (c *Call) parseMany() (r *request, ok bool) {
 	}
 	m := c.Many
 	words := c.Args[1+len(c.Keys):]
-	if len(words) == 0 {
-		c.Fail(noLimits)
-		return r, false
-	}
 	if past := c.Past.findGroups(words); past != nil && (past.count == 1 || past.count == len(c.Keys)) {
 		*r = past.request
 		for i := range c.Keys {
@@ -206,23 +184,17 @@ func (c *Call) parseMany() (r *request, ok bool) {
 // parseGroups reads the words behind the keys.
 func (c *Call) parseGroups(r *request, args [][]byte) (ok bool) {
 	m := c.Many
-	groups := 1
 	m.stacks[0].Reset()
-	w := words{args: args, limits: &m.stacks[0]}
-	ok = c.parseWords(r, &w, expectedOfMany, optionsOfMLimit, func() *stack.Stack {
-		if groups == len(c.Keys) {
-			return nil
-		}
-		next := &m.stacks[groups]
-		next.Reset()
-		groups++
-		return next
-	})
-	switch {
-	case !ok:
+	p := &c.parser
+	p.begin(&c.cmd.syntax, r, args, 0, &m.stacks[0], m.stacks[:len(c.Keys)])
+	p.keys = c.Args[1 : 1+len(c.Keys)]
+	if err := p.parse(); err != nil {
+		c.refuse(&p.err)
 		return false
-	case groups > 1 && groups < len(c.Keys):
-		c.failNear([]byte("NEXT"), oneGroupOrAll)
+	}
+	groups := p.group + 1
+	if groups > 1 && groups < len(c.Keys) {
+		c.refuse(p.nearName(next, oneGroupOrAll))
 		return false
 	}
 	c.Past.noteGroups(args, r, m.stacks[:groups])
@@ -252,7 +224,7 @@ func (c *Call) checkKeys() (ok bool) {
 		injectFault(name, c.Turn)
 		for _, other := range names[:i] {
 			if bytes.Equal(name, other) {
-				c.failNear(name, twoOfOneKey)
+				c.refuse(c.parser.near(name, twoOfOneKey))
 				return false
 			}
 		}

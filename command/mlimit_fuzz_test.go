@@ -68,7 +68,7 @@ func FuzzMany(f *testing.F) {
 		}
 		switch c.Reply {
 		case ReplyWrongArity:
-			require.Less(t, c.ArgCount, minWordsOfMLimit)
+			require.Less(t, c.ArgCount, MLimit.least)
 			requireNoEffect(t, c)
 		case ReplyError:
 			require.NotEmpty(t, c.Error)

@@ -197,8 +197,14 @@ func TestMLimitRefuses(t *testing.T) {
 		{"x a RATE 5/s", badNumKeys},
 		{"02 a b RATE 5/s", badNumKeys},
 		{"4 a RATE 5/s", tooFewKeys},
-		{"3 a RATE 5/s", noLimits},
-		{"2 a RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW or FIXED"},
+		{"2 a", tooFewKeys},
+		{"2 a b", "ERR syntax error: there must be a limit after the keys"},
+		{"1 a RATE", "ERR syntax error near 'RATE': " + badQuotaRate},
+		{"3 a RATE 5/s", "ERR syntax error: there must be a limit after the keys; numkeys is 3, so RATE is a key"},
+		{"2 a RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW or FIXED; numkeys is 2, so RATE is a key"},
+		{"4 a b c fixed 5/s RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW or FIXED; numkeys is 4, so FIXED is a key"},
+		{"2 a rate RATE 5/s NEXT RATE", "ERR syntax error near 'RATE': " + badQuotaRate},
+		{"2 a rate RATE 5/s NEXT COST", "ERR syntax error near 'COST': expected RATE, WINDOW or FIXED"},
 		{"1 a b RATE 5/s", "ERR syntax error near 'b': expected RATE, WINDOW or FIXED"},
 		{"2 a b COST 1 RATE 5/s", "ERR syntax error near 'COST': expected RATE, WINDOW or FIXED"},
 		{"2 a b NEXT RATE 5/s", "ERR syntax error near 'NEXT': expected RATE, WINDOW or FIXED"},
@@ -234,7 +240,7 @@ func TestMLimitRefuses(t *testing.T) {
 			assert.Equal(t, NoTally, c.Tally)
 		})
 	}
-	for _, line := range []string{"", "2", "2 a", "2 a b", "1 a RATE"} {
+	for _, line := range []string{"", "2"} {
 		assert.Equal(t, ReplyWrongArity, decideMany(nil, line).Reply, line)
 	}
 	for _, line := range []string{"CL.LIMIT k RATE 5/s NEXT RATE 5/s", "CL.LIMIT k RATE 5/s ANY"} {

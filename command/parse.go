@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"redis-throttle/calendar"
 )
 
 // maxNumberLen bounds the length of what is looked at as a number, so that half a
@@ -63,9 +65,19 @@ func parseDigits(text []byte) (n uint64, ok bool) {
 	return n, true
 }
 
+// What is wrong with a number or a length of time. The texts are shown, but for errMalformed.
+const (
+	tooFine  = "not a whole number of nanoseconds"
+	tooMany  = "the count is larger than 9223372036854775807"
+	noPeriod = "the period is zero"
+)
+
 var (
-	errMalformed = errors.New("not a length of time")
-	errTooFine   = errors.New("not a whole number of nanoseconds")
+	errMalformed = errors.New("not of the right form")
+	errTooFine   = errors.New(tooFine)
+	errTooMany   = errors.New(tooMany)
+	errTooLong   = errors.New(tooLong)
+	errZero      = errors.New(noPeriod)
 )
 
 // parsePeriod reads a positive length of time: a number of seconds, or a number
@@ -109,10 +121,26 @@ func parseUnits(text []byte, bare int64) (n int64, unit time.Duration, err error
 		return parseDecimal(text[:point], text[point+1:digits], unit)
 	}
 	n, ok := parseInt(text[:digits])
-	if !ok {
-		return 0, 0, errMalformed
+	switch {
+	case ok:
+		return n, unit, nil
+	case isTooLarge(text[:digits]):
+		return 0, 0, errTooLong
 	}
-	return n, unit, nil
+	return 0, 0, errMalformed
+}
+
+// isTooLarge reports whether text is a number that only its size keeps parseInt from reading.
+func isTooLarge(text []byte) bool {
+	if len(text) < maxDigits || text[0] == '0' {
+		return false
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 // maxFraction is the most digits after the point, the last of them not 0, that can be a whole
@@ -123,13 +151,17 @@ const maxFraction = 16
 // it returns is a part of it.
 func parseDecimal(whole, fraction []byte, unit time.Duration) (n int64, part time.Duration, err error) {
 	units, ok := parseDigits(whole)
-	if !ok || len(fraction) == 0 {
+	tooLarge := !ok && isTooLarge(whole)
+	if !ok && !tooLarge || len(fraction) == 0 {
 		return 0, 0, errMalformed
 	}
 	for _, c := range fraction {
 		if c < '0' || c > '9' {
 			return 0, 0, errMalformed
 		}
+	}
+	if tooLarge {
+		return 0, 0, errTooLong
 	}
 	fraction = bytes.TrimRight(fraction, "0")
 	if len(fraction) > maxFraction {
@@ -146,14 +178,14 @@ func parseDecimal(whole, fraction []byte, unit time.Duration) (n int64, part tim
 	lo, carry := bits.Add64(lo, parts, 0)
 	hi += carry
 	if hi >= scale/common {
-		return 0, 0, errMalformed // 2^64 or more
+		return 0, 0, errTooLong // 2^64 or more
 	}
 	count, rest := bits.Div64(hi, lo, scale/common)
 	switch {
 	case rest > 0:
 		return 0, 0, errTooFine
 	case count > math.MaxInt64:
-		return 0, 0, errMalformed
+		return 0, 0, errTooLong
 	}
 	return int64(count), unit / time.Duration(common), nil
 }
@@ -164,3 +196,89 @@ func greatestDivisor(a, b uint64) uint64 {
 	}
 	return a
 }
+
+// parseQuota reads count/period, such as 5/s or 100/30m. The period may be a bare
+// unit; a bare number is seconds.
+func parseQuota(text []byte) (count, n int64, unit time.Duration, err error) {
+	count, period, err := divideQuota(text)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	n, unit, err = parseUnits(period, 1)
+	switch {
+	case err != nil:
+		return 0, 0, 0, err
+	case n == 0:
+		return 0, 0, 0, errZero
+	case n < 0:
+		return 0, 0, 0, errMalformed
+	}
+	return count, n, unit, nil
+}
+
+// divideQuota divides count/period into a positive count and the rest.
+func divideQuota(text []byte) (count int64, period []byte, err error) {
+	slash := bytes.IndexByte(text[:min(len(text), maxNumberLen)], '/')
+	if slash < 0 {
+		return 0, nil, errMalformed
+	}
+	count, ok := parseInt(text[:slash])
+	switch {
+	case ok && count > 0:
+		return count, text[slash+1:], nil
+	case isTooLarge(text[:slash]):
+		return 0, nil, errTooMany
+	}
+	return 0, nil, errMalformed
+}
+
+// parseCalendarQuota reads count/period where the period is in weeks, months or years: a whole
+// number of w, mo or y, or the bare unit.
+func parseCalendarQuota(text []byte) (count, n int64, unit calendar.Unit, err error) {
+	count, period, err := divideQuota(text)
+	if err != nil || len(period) > maxNumberLen {
+		return 0, 0, 0, errMalformed
+	}
+	digits := len(bytes.TrimRight(period, "abcdefghijklmnopqrstuvwxyz"))
+	switch string(period[digits:]) {
+	case "w":
+		unit = calendar.Week
+	case "mo":
+		unit = calendar.Month
+	case "y":
+		unit = calendar.Year
+	default:
+		return 0, 0, 0, errMalformed
+	}
+	if digits == 0 {
+		return count, 1, unit, nil
+	}
+	n, ok := parseInt(period[:digits])
+	switch {
+	case ok && n > 0:
+		return count, n, unit, nil
+	case ok && n == 0:
+		return 0, 0, 0, errZero
+	case isTooLarge(period[:digits]):
+		return 0, 0, 0, errTooLong
+	}
+	return 0, 0, 0, errMalformed
+}
+
+// parseDuration reads a length of time in the forms of a period, 0 included, as ns.
+func parseDuration(text []byte) (ns int64, err error) {
+	n, unit, err := parseUnits(text, 1)
+	switch {
+	case err == errTooLong:
+		return 0, errMalformed // what is right says how long it may be
+	case err != nil:
+		return 0, err
+	case n < 0 || n > int64(maxDuration/unit):
+		return 0, errMalformed
+	}
+	return n * int64(unit), nil
+}
+
+// maxDuration is the longest time a caller may wait, 100 years: with it no sum of
+// two times comes near 2^63 ns.
+const maxDuration = 100 * 365 * 24 * time.Hour

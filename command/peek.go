@@ -11,13 +11,14 @@ var Peek = register(&Command{
 	Tips:       "nondeterministic_output",
 	Flags:      "readonly fast",
 	Keys:       OneKey,
-	Args:       []Arg{keyArg, limitsArg, costArg, compactArg},
+	Terms:      "TAKE SPARE SHADOW",
+	Words:      "[COST] [COMPACT]",
 	Fields:     limitFields,
 	Run:        peek,
 })
 
 func peek(c *Call) {
-	r, ok := c.parseRequest(expectedOfPeek, optionsOfPeek)
+	r, ok := c.read()
 	if !ok || !c.decodeStack() {
 		return
 	}

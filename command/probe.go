@@ -18,7 +18,7 @@ var Probe = register(&Command{
 	Since:      "0.2.0",
 	Flags:      "write",
 	Keys:       CountedKeys,
-	Args:       []Arg{{Name: "numkeys", Type: ArgInteger}, {Name: "key", Type: ArgKey, Multiple: true}, {Name: "value", Type: ArgString}},
+	Args:       []Arg{{Name: "value", Type: ArgString}},
 	Run: func(c *Call) {
 		if len(c.Keys) == 0 || len(c.Args) != len(c.Keys)+2 {
 			c.Fail("ERR numkeys must be an integer from 1 to 8, and there must be as many keys")
@@ -63,7 +63,7 @@ var ProbeMembers = register(&Command{
 	MemberWord:  "MEMBERS",
 	MaxMembers:  MaxArgs,
 
-	Args: []Arg{keyArg, {Name: "ms", Type: ArgInteger}, {Name: "drop", Type: ArgInteger}, {Name: "name", Type: ArgString, Token: "MEMBERS", Multiple: true}},
+	Args: []Arg{{Name: "ms", Type: ArgInteger}, {Name: "drop", Type: ArgInteger}, {Name: "name", Type: ArgString, Token: "MEMBERS", Multiple: true}},
 	Run: func(c *Call) {
 		ms, ok := parseInt(c.Args[1])
 		drop, also := parseInt(c.Args[2])

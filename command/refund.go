@@ -10,13 +10,14 @@ var Refund = register(&Command{
 	Since:      "0.1.0",
 	Flags:      "write fast",
 	Keys:       OneKey,
-	Args:       []Arg{keyArg, limitsArgRefund, costArg, compactArg},
+	Terms:      "TAKE SHADOW",
+	Words:      "[COST] [COMPACT]",
 	Fields:     limitFields,
 	Run:        refund,
 })
 
 func refund(c *Call) {
-	r, ok := c.parseRequest(expectedOfPeek, optionsOfRefund)
+	r, ok := c.read()
 	if !ok || !c.decodeStack() {
 		return
 	}

@@ -19,36 +19,18 @@ var Release = register(&Command{
 	OnSortedSet: true,
 	MemberWord:  "ID",
 	MaxMembers:  maxReleased,
-	Args:        []Arg{keyArg, {Name: "id", Type: ArgString, Token: "ID", Multiple: true}},
+	Words:       "ID...",
 	Run:         release,
 })
 
-const (
-	maxReleased       = MaxArgs - 2
-	expectedOfRelease = "expected ID"
-	tooManyIDs        = "ERR ID takes at most 94 ids at a time" // maxReleased
-)
+// maxReleased is the number of ids in the longest call that is read.
+const maxReleased = MaxArgs - 2
 
 func release(c *Call) {
-	if c.ArgCount < 3 {
-		c.Reply = ReplyWrongArity
+	if _, ok := c.read(); !ok {
 		return
 	}
-	if !isKeyword(c.Args[1], "ID") {
-		c.failNear(c.Args[1], expectedOfRelease)
-		return
-	}
-	if c.ArgCount > len(c.Args) {
-		c.Fail(tooManyIDs)
-		return
-	}
-	ids := c.Args[2:]
-	for _, id := range ids {
-		if len(id) == 0 || len(id) > maxIDLen {
-			c.failNear(id, badID)
-			return
-		}
-	}
+	ids := c.Args[c.parser.ids:]
 	l, ok := c.leases()
 	if !ok {
 		return

@@ -14,10 +14,10 @@ var Renew = register(&Command{
 	OnSortedSet: true,
 	MemberWord:  "ID",
 	MaxMembers:  1,
-	Args:        []Arg{keyArg, {Name: "id", Type: ArgString, Token: "ID"}, ttlArg, compactArg},
+	Words:       "ID TTL [COMPACT]",
 	Fields:      leaseFields,
 	Run: func(c *Call) {
-		r, ok := c.parseLease(wordsOfRenew, expectedOfRenew)
+		r, ok := c.read()
 		if !ok {
 			return
 		}

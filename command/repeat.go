@@ -66,9 +66,9 @@ func (p *pastWords) note(words [][]byte) {
 
 // hashOf is a hash of words for variety. Words that share one only push each other out. ok is
 // false for words that are not to be remembered.
-func hashOf(words [][]byte, allowed options) (hash uint32, ok bool) {
+func hashOf(words [][]byte, by uint16) (hash uint32, ok bool) {
 	const odd = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio
-	h := uint64(allowed)
+	h := uint64(by)
 	for _, word := range words {
 		if len(word) > maxWordLen {
 			return 0, false
@@ -80,12 +80,12 @@ func hashOf(words [][]byte, allowed options) (hash uint32, ok bool) {
 	return uint32(h * odd >> 32), true
 }
 
-// past is a call that is remembered: words, the options allowed with them, and what they were
-// read as.
+// past is a call that is remembered: words, the command that they were given to (Command.index), and what they
+// were read as.
 type past[T any] struct {
-	words   pastWords
-	allowed options
-	read    T
+	words pastWords
+	by    uint16
+	read  T
 }
 
 // memory is the calls that are remembered, in bounded room. The zero memory remembers none.
@@ -99,15 +99,15 @@ type memory[T any] struct {
 }
 
 // find returns what the words were read as, or nil. It holds until the next note.
-func (m *memory[T]) find(words [][]byte, allowed options) *T {
-	if latest := &m.calls[m.latest%uint8(len(m.calls))]; latest.allowed == allowed && latest.words.are(words) {
+func (m *memory[T]) find(words [][]byte, by uint16) *T {
+	if latest := &m.calls[m.latest%uint8(len(m.calls))]; latest.by == by && latest.words.are(words) {
 		return &latest.read
 	}
-	return m.findElsewhere(words, allowed)
+	return m.findElsewhere(words, by)
 }
 
-func (m *memory[T]) findElsewhere(words [][]byte, allowed options) *T {
-	if m.hash, m.fits = hashOf(words, allowed); !m.fits {
+func (m *memory[T]) findElsewhere(words [][]byte, by uint16) *T {
+	if m.hash, m.fits = hashOf(words, by); !m.fits {
 		return nil
 	}
 	set := m.hash % memorySets
@@ -116,7 +116,7 @@ func (m *memory[T]) findElsewhere(words [][]byte, allowed options) *T {
 			continue
 		}
 		index := set*memoryWays + uint32(way)
-		if call := &m.calls[index]; call.allowed == allowed && call.words.are(words) {
+		if call := &m.calls[index]; call.by == by && call.words.are(words) {
 			m.latest = uint8(index)
 			return &call.read
 		}
@@ -126,7 +126,7 @@ func (m *memory[T]) findElsewhere(words [][]byte, allowed options) *T {
 
 // note makes room for what the words were read as, which find has just not found. It returns
 // nil when they are not to be remembered.
-func (m *memory[T]) note(words [][]byte, allowed options) *T {
+func (m *memory[T]) note(words [][]byte, by uint16) *T {
 	if !m.fits {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (m *memory[T]) note(words [][]byte, allowed options) *T {
 	m.latest = index
 	call := &m.calls[index]
 	call.words.note(words)
-	call.allowed = allowed
+	call.by = by
 	return &call.read
 }
 
@@ -196,19 +196,19 @@ func (p *Past) noteLimit(words [][]byte, limit pastLimit) {
 	}
 }
 
-func (p *Past) findRequest(words [][]byte, allowed options) *pastRequest {
+func (p *Past) findRequest(words [][]byte, by uint16) *pastRequest {
 	if p == nil {
 		return nil
 	}
-	return p.requests.find(words, allowed)
+	return p.requests.find(words, by)
 }
 
 // noteRequest remembers what words were read as: r, and the limits of s.
-func (p *Past) noteRequest(words [][]byte, allowed options, r *request, s *stack.Stack) {
+func (p *Past) noteRequest(words [][]byte, by uint16, r *request, s *stack.Stack) {
 	if p == nil {
 		return
 	}
-	if past := p.requests.note(words, allowed); past != nil {
+	if past := p.requests.note(words, by); past != nil {
 		past.request = *r
 		past.count = len(s.Limits(past.limits[:0]))
 	}

@@ -97,7 +97,7 @@ func TestASetRemembersAsManyAsItHasRoomFor(t *testing.T) {
 		got := m.find(words, 0)
 		require.NotNil(t, got)
 		assert.Equal(t, i, *got)
-		assert.Nil(t, m.find(words, optionCost), "what other options were allowed with")
+		assert.Nil(t, m.find(words, 1), "what other options were allowed with")
 	}
 	assert.Nil(t, m.find(same[memoryWays], 0))
 	*m.note(same[memoryWays], 0) = memoryWays

@@ -23,7 +23,6 @@ var Throttle = register(&Command{
 	Keys:       OneKey,
 	Decides:    true,
 	Args: []Arg{
-		keyArg,
 		{Name: "max_burst", Type: ArgInteger},
 		{Name: "count_per_period", Type: ArgInteger},
 		{Name: "period", Type: ArgString},
@@ -33,10 +32,6 @@ var Throttle = register(&Command{
 })
 
 func throttle(c *Call) {
-	if c.ArgCount < 4 || c.ArgCount > 5 {
-		c.Reply = ReplyWrongArity
-		return
-	}
 	rate, quantity, problem := c.parseThrottle()
 	if problem != "" {
 		c.Fail(problem)

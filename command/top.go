@@ -46,10 +46,6 @@ func ResizeTop(entries int) {
 }
 
 func listTop(c *Call) {
-	if c.ArgCount > 1 {
-		c.Reply = ReplyWrongArity
-		return
-	}
 	if topKeys.Len() == 0 {
 		c.Fail(topIsOff)
 		return

@@ -17,19 +17,14 @@ var Wait = register(&Command{
 	Decides:    true,
 	Blocks:     true,
 	Lines:      true,
-	Args: []Arg{
-		keyArg,
-		limitsWith(takeArg, spareArg),
-		costArg,
-		{Name: "duration", Type: ArgString, Token: "TIMEOUT"},
-		compactArg,
-	},
-	Fields: limitFields,
-	Run:    wait,
+	Terms:      "TAKE SPARE",
+	Words:      "[COST] TIMEOUT [COMPACT]",
+	Fields:     limitFields,
+	Run:        wait,
 })
 
 func wait(c *Call) {
-	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
+	r, ok := c.read()
 	if !ok {
 		return
 	}
@@ -42,9 +37,10 @@ func wait(c *Call) {
 	}
 	switch {
 	case !c.MayBlock:
-		r.MaxWaitNs = 0
-	case r.MaxWaitNs == 0:
+	case r.timeoutNs == 0:
 		r.MaxWaitNs = int64(maxDuration)
+	default:
+		r.MaxWaitNs = r.timeoutNs
 	}
 	if c.banned() {
 		c.describeOwnBan(&r.Request)
@@ -63,14 +59,12 @@ func wait(c *Call) {
 
 // waitForRoom takes units of limits that make no reservations, when it is the caller's turn.
 func (c *Call) waitForRoom(r *request) {
-	timeoutNs := r.MaxWaitNs
-	r.MaxWaitNs = 0
 	if !c.decodeStack() {
 		return
 	}
 	if c.banned() {
 		if c.Turn == First {
-			c.waitInTurn(c.banUntil-c.NowNs, timeoutNs)
+			c.waitInTurn(c.banUntil-c.NowNs, r.timeoutNs)
 			return
 		}
 		c.describeOwnBan(&r.Request)
@@ -78,7 +72,7 @@ func (c *Call) waitForRoom(r *request) {
 	}
 	isBehind := c.Turn == Arriving && c.Ahead > 0
 	if isBehind && c.MayBlock {
-		c.waitInTurn(0, timeoutNs)
+		c.waitInTurn(0, r.timeoutNs)
 		return
 	}
 	if isBehind || c.Turn == Leaving {
@@ -92,7 +86,7 @@ func (c *Call) waitForRoom(r *request) {
 	result := c.stack.Take(r.Request, c.NowNs)
 	c.store(result.Changed)
 	if result.Limited && c.MayBlock && result.RetryAfterNs != stack.Never {
-		c.waitInTurn(result.RetryAfterNs, timeoutNs)
+		c.waitInTurn(result.RetryAfterNs, r.timeoutNs)
 		return
 	}
 	if !result.Limited {
@@ -107,13 +101,14 @@ func (c *Call) waitForRoom(r *request) {
 // as empty. A caller that left and could retry at once is told to retry after 0.
 func (c *Call) Answer(granted bool, waitedNs int64) {
 	c.clear()
+	c.cmd = Wait
 	c.openBans()
-	r, ok := c.parseRequest(expectedOfWait, optionsOfWait)
+	r, ok := c.read()
 	if !ok {
 		return
 	}
 	if !c.decodeStack() {
-		r, _ = c.parseRequest(expectedOfWait, optionsOfWait)
+		r, _ = c.read()
 	}
 	if granted {
 		result := c.stack.Standing(r.Cost, c.NowNs)

@@ -130,6 +130,10 @@ func TestParseQuota(t *testing.T) {
 		_, _, _, err := parseQuota([]byte(text))
 		assert.Equal(t, errMalformed, err, text)
 	}
+	for text, want := range map[string]error{"5/0": errZero, "5/0.0": errZero, "9223372036854775808/0": errTooMany, "5/9223372036854775808": errTooLong, "5/99999999999999999999.5h": errTooLong} {
+		_, _, _, err := parseQuota([]byte(text))
+		assert.Equal(t, want, err, text)
+	}
 	for _, text := range []string{"5/0.0000000001", "5/1.00000000001s", "5/0.0000001ms", "5/0.00000762939453125d",
 		"5/0." + strings.Repeat("3", 50)} {
 		_, _, _, err := parseQuota([]byte(text))
@@ -176,25 +180,12 @@ func TestADecimalPeriodIsExactOrRefused(t *testing.T) {
 	})
 }
 
-func TestAKeywordIsItsLettersInAnyCase(t *testing.T) {
+func TestAWordIsItsLettersInAnyCase(t *testing.T) {
+	strict := rowOf(vocabulary, "STRICT")
 	for _, word := range []string{"STRICT", "strict", "Strict", "sTRiCt"} {
-		assert.True(t, isKeyword([]byte(word), "STRICT"), word)
+		assert.True(t, strict.is([]byte(word)), word)
 	}
 	for _, word := range []string{"", "STRIC", "STRICTS", " STRICT", "STRICT\x00", "\u017ftrict", "\u017ftric", "5TRICT", "\x13TRICT", "\xd3TRICT"} {
-		assert.False(t, isKeyword([]byte(word), "STRICT"), "%q", word)
+		assert.False(t, strict.is([]byte(word)), "%q", word)
 	}
-}
-
-func TestTakeAndSkip(t *testing.T) {
-	w := words{args: [][]byte{[]byte("key"), []byte("a"), []byte("Burst"), []byte("b")}, next: 1}
-	assert.False(t, w.skip("BURST"))
-	word, ok := w.take()
-	assert.True(t, ok)
-	assert.Equal(t, "a", string(word))
-	assert.True(t, w.skip("BURST"))
-	word, _ = w.take()
-	assert.Equal(t, "b", string(word))
-	assert.False(t, w.skip("BURST"))
-	_, ok = w.take()
-	assert.False(t, ok)
 }

@@ -17,6 +17,24 @@ import (
 	"redis-throttle/stack"
 )
 
+// What errors say to be right.
+const (
+	badQuotaRate    = "RATE " + quotaTakes
+	badQuotaWindow  = "WINDOW " + quotaTakes
+	badQuotaFixed   = "FIXED " + calendarTakes
+	badCapacity     = "BURST " + capacityTakes
+	badCost         = "COST " + unitsTake
+	badMaxWait      = "MAXWAIT " + durationTakes
+	badBan          = "BAN " + durationTakes
+	badOffset       = "OFFSET " + offsetTakes
+	badZone         = "TZ " + zoneTakes
+	expectedALimit  = "expected RATE, WINDOW or FIXED"
+	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
+	expectedOfMany  = "expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
+	notWithFirst    = "cannot go with FIRST"
+	misplacedFixed  = "must follow the count/period of a FIXED"
+)
+
 func rate(t testing.TB, count, capacity int64, period time.Duration) stack.Limit {
 	limit, err := stack.NewRate(count, int64(period), 1, capacity)
 	require.NoError(t, err)
@@ -119,7 +137,8 @@ func TestGrammar(t *testing.T) {
 		{"RATE 5/s MAXWAIT 3153600000", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(36500 * day)}},
 	} {
 		c := call("k " + tt.line)
-		request, ok := c.parseRequest(expectedOfLimit, optionsOfLimit)
+		c.cmd = Limit
+		request, ok := c.read()
 		if assert.True(t, ok, "%s: %s", tt.line, c.Error) {
 			assert.Equal(t, tt.limits, c.stack.Limits(nil), tt.line)
 			assert.Equal(t, tt.request, request.Request, tt.line)
@@ -246,10 +265,10 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	}
 	for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
 		for _, bad := range []string{
-			"5", "5s", "5/", "/s", "/", "//s", "5//s", "5/s/s", "x/s", "5/x", "5/W", "5/S", "5/1M", "5/us", "5/ns", "5/year", "5/s1",
-			"0/s", "-5/s", "5/0", "5/0s", "5/-1", "5/-1s", "1.5/s", "5/.5", "5/1.", "5/0.0s", "5/-0.5", "5/1.5.5", "5/01.5", "1e3/s", "5/sec",
-			"05/s", "+5/s", "5/05", "5/+5", "-0/s", "5/-0", "0x5/s", "5%/s", "5,5/s", "5/1h30m",
-			tooBig + "/s", "-" + tooBig + "/s", "5/" + tooBig, "99999999999999999999/s", "5/99999999999999999999", "--5/s", "+/s", "5/+", "5/-",
+			"5", "5s", "5/", "/s", "/", "//s", "5//s", "5/s/s", "x/s", "5/x", "5/X", "5/us", "5/US", "5/ns", "5/year", "5/s1",
+			"0/s", "0/S", "-5/s", "5/-1", "5/-1s", "5/-1S", "1.5/s", "5/.5", "5/1.", "5/-0.5", "5/1.5.5", "5/01.5", "1e3/s", "5/sec",
+			"05/s", "+5/s", "5/05", "5/00", "5/+5", "-0/s", "5/-0", "0x5/s", "5%/s", "5,5/s", "5/1h30m",
+			"-" + tooBig + "/s", "0" + tooBig + "/s", tooBig + "x/s", "5/-" + tooBig, "5/0" + tooBig, "5/" + tooBig + "x", "--5/s", "+/s", "5/+", "5/-",
 			strings.Repeat("0", 63) + "5/s",
 		} {
 			word := bad
@@ -257,6 +276,19 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 				word = word[:40] + "..."
 			}
 			table = append(table, row{kind + " " + bad, word, quota(kind)})
+		}
+		for _, bad := range []struct {
+			right string
+			words []string
+		}{
+			{"the count is larger than 9223372036854775807", []string{tooBig + "/s", tooBig + "/x", "99999999999999999999/s", strings.Repeat("9", 30) + "/0"}},
+			{"the period is zero", []string{"5/0", "5/0s", "5/0.0s", "5/0ms", "5/0.0"}},
+			{"units are written in lower case", []string{"5/S", "5/1M", "5/1.5H", "5/MS", "5/Ms", "5/D"}},
+			{long, []string{"5/" + tooBig, "5/99999999999999999999", "5/" + tooBig + "ms", "5/" + tooBig + ".5d", "5/9999999999999999999.5"}},
+		} {
+			for _, word := range bad.words {
+				table = append(table, row{kind + " " + word, word, bad.right})
+			}
 		}
 		if kind != "FIXED" {
 			for _, bad := range []string{"5/w", "5/mo", "5/2y"} {
@@ -273,7 +305,8 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	}
 	table = append(table, row{"RATE 5/s BURST 0", "0", burst}, row{"RATE 5/s BURST -0", "-0", burst})
 	table = append(table, row{"RATE 5/s MAXWAIT 0.0000000001", "0.0000000001", fine}, row{"RATE 5/s MAXWAIT 1.0000001ms", "1.0000001ms", fine})
-	for _, bad := range []string{"x", "1.", ".5", "-1.5", "05", "+5", "-0", "36500.5d", "1e3", "-1", "-1s", tooBig, "5w", "5S", "1h30m", "36501d", "3153600001", "3153600000001ms",
+	table = append(table, row{"RATE 5/s MAXWAIT 5S", "5S", "units are written in lower case"}, row{"RATE 5/s BAN 1.5MS", "1.5MS", "units are written in lower case"})
+	for _, bad := range []string{"x", "1.", ".5", "-1.5", "05", "+5", "-0", "36500.5d", "1e3", "-1", "-1s", tooBig, "5w", "5W", "1h30m", "36501d", "3153600001", "3153600000001ms",
 		"9223372036854775807d", "5/s", "ss", "1us"} {
 		table = append(table, row{"RATE 5/s MAXWAIT " + bad, bad, wait})
 	}
@@ -332,18 +365,72 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	} {
 		requireError(t, decide(tt.command, "", "k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
 	}
-	requireError(t, decide(Wait, "", "k RATE 5/s"), "ERR syntax error: TIMEOUT is missing", "no timeout")
-	requireError(t, decide(Wait, "", "k WINDOW 5/s COST 1"), "ERR syntax error: TIMEOUT is missing", "no timeout")
 }
 
-func TestLessThanAKeyAndALimitIsTheWrongNumberOfArguments(t *testing.T) {
-	for _, command := range []*Command{Limit, Peek, Refund, Wait} {
-		for _, line := range []string{"k", "k RATE", "k 5/s"} {
-			c := decide(command, tatIn(1), line)
-			assert.Equal(t, ReplyWrongArity, c.Reply, line)
-			assert.Equal(t, Keep, c.Effect, line)
+// What is missing is said, wherever the call ends. The server itself refuses calls without a key.
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	for _, tt := range []struct {
+		command    *Command
+		line, want string
+	}{
+		{Limit, "k", ": there must be a limit after the key"},
+		{Peek, "k", ": there must be a limit after the key"},
+		{Refund, "k", ": there must be a limit after the key"},
+		{Wait, "k", ": there must be a limit after the key"},
+		{Limit, "k RATE", " near 'RATE': " + badQuotaRate},
+		{Limit, "k 5/s", " near '5/s': expected RATE, WINDOW or FIXED"},
+		{Limit, "k COST 1", " near 'COST': expected RATE, WINDOW or FIXED"},
+		{Wait, "k RATE 5/s", ": TIMEOUT is missing"},
+		{Wait, "k WINDOW 5/s COST 1", ": TIMEOUT is missing"},
+		{Wait, "k RATE 5/s TIMEOUT", " near 'TIMEOUT': TIMEOUT " + durationTakes},
+		{Lease, "k", ": SLOTS is missing"},
+		{Lease, "k SLOTS 2", ": TTL is missing"},
+		{Lease, "k SLOTS 2 TTL 30s", ": ID is missing"},
+		{Lease, "k TTL 1 ID a", ": SLOTS is missing"},
+		{Lease, "k SLOTS 1 ID a", ": TTL is missing"},
+		{Lease, "k SLOTS 1 TTL 1 TIMEOUT 1 COMPACT", ": ID is missing"},
+		{Renew, "k", ": ID is missing"},
+		{Renew, "k ID a", ": TTL is missing"},
+		{Renew, "k TTL 1", ": ID is missing"},
+		{Release, "k", ": ID is missing"},
+		{Release, "k ID", " near 'ID': ID takes 1 to 512 bytes"},
+		{Release, "k other", " near 'other': expected ID"},
+		{Leases, "k COUNT", " near 'COUNT': COUNT " + rowsTake},
+	} {
+		c := call(tt.line)
+		if tt.command.OnSortedSet {
+			set := setOf("a", int(nowMs+5))
+			set.gather(c, tt.command)
 		}
+		c.Run(tt.command)
+		requireError(t, c, "ERR syntax error"+tt.want, tt.command.Name+" "+tt.line)
 	}
+}
+
+// Several words in one argument are what a client sends that does not split its command.
+func TestWordsInOneArgumentHaveToBeSplit(t *testing.T) {
+	for _, tt := range []struct {
+		command     *Command
+		words, word string
+	}{
+		{Limit, "k|RATE 5/s", "RATE 5/s"},
+		{Limit, "k|rate 5/s|COST|2", "rate 5/s"},
+		{Limit, "k|RATE|5/s BURST 10", "5/s BURST 10"},
+		{Limit, "k|RATE|5/s|COST 2", "COST 2"},
+		{Limit, "k|RATE|5/s|TAKE 2", "TAKE 2"},
+		{Limit, "k|RATE|5/s|COST|2 UPTO", "2 UPTO"},
+		{Limit, "k|FIXED|5/d|OFFSET|1h TZ UTC", "1h TZ UTC"},
+		{Wait, "k|RATE|5/s|TIMEOUT 1s", "TIMEOUT 1s"},
+		{Lease, "k|SLOTS 2|TTL|30s|ID|a", "SLOTS 2"},
+	} {
+		c := &Call{NowNs: nowNs, Key: &Key{}, Args: bytes.Split([]byte(tt.words), []byte("|"))}
+		c.ArgCount = len(c.Args)
+		c.Run(tt.command)
+		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+severalInOne, tt.words)
+	}
+	c := &Call{NowNs: nowNs, Key: &Key{}, ArgCount: 2, Args: [][]byte{[]byte("k"), []byte("my RATE")}}
+	c.Run(Limit)
+	requireError(t, c, "ERR syntax error near 'my RATE': "+expectedALimit, "begins with no word of the command")
 }
 
 func TestTooManyWords(t *testing.T) {
@@ -401,9 +488,6 @@ func TestWordsOfAnyBytes(t *testing.T) {
 			}
 			c := call(at.before)
 			c.Args = append(c.Args, []byte(tt.word))
-			if len(c.Args) < minWordsOfLimit {
-				c.Args = append(c.Args, []byte("5/s"))
-			}
 			c.ArgCount = len(c.Args)
 			words := slices.Clone(c.Args)
 			c.Run(Limit)
@@ -426,17 +510,28 @@ func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
 }
 
 func TestEveryErrorFitsItsBuffer(t *testing.T) {
-	for _, right := range []string{badQuotaRate, badQuotaWindow, badQuotaFixed, badCapacity, badCost, badMaxWait, badTimeout, badOffset, longOffset,
-		badZone, "TZ " + zoneNeedsDays, firstHasLength, notWithFirst, misplacedFixed, expectedFixed + namesOfTerms(optionsOfLimit) + expectedOfLimit, tooFast, tooLong, tooFine,
-		misplacedBurst, tooSlow, tooManyLimits, givenTwice, onlyRates, expectedALimit,
-		"expected BURST, " + namesOfTerms(optionsOfLimit) + expectedOfLimit, badTake, badSpare, misplacedTerm, expectedOfPeek,
-		expectedOfWait, badSlots, badTTL, badID, badListed, expectedOfLease, expectedOfRenew, expectedOfRelease} {
+	long := bytes.Repeat([]byte("x"), 1000)
+	var rights []string
+	for _, cmd := range All {
+		s := &cmd.syntax
+		for _, kind := range s.kinds {
+			rights = append(rights, expected+list(kind.owned)+s.expectedTerm)
+		}
+		rights = append(rights, expected+s.expected, expected+s.expectedLimit+numKeysIs+"8, so WINDOW"+isAKey)
+	}
+	for i := range vocabulary {
+		if w := &vocabulary[i]; w.value != nil {
+			rights = append(rights, w.name+" "+w.value.takes)
+		}
+	}
+	rights = append(rights, tooFast, tooLong, tooSlow, tooFine, tooMany, noPeriod, longOffset, zoneNeedsDays, firstHasLength, misplacedTerm, severalInOne, unitsAreLower, oneGroupOrAll)
+	for _, right := range rights {
 		c := &Call{Key: &Key{}}
-		c.failNear(bytes.Repeat([]byte("x"), 1000), right)
+		c.refuse(c.parser.near(long, right))
 		assert.LessOrEqual(t, len(c.Error), MaxErrorLen, right)
 		assert.Same(t, &c.error[0], &c.Error[0], "in place: %s", right)
 	}
-	for _, text := range []string{missingTimeout, tooManyWords, wrongType, wrongValue, wrongSet, tooManyIDs} {
+	for _, text := range []string{tooManyWords, wrongType, wrongValue, wrongSet, tooManyIDs} {
 		assert.LessOrEqual(t, len(text), MaxErrorLen)
 	}
 }

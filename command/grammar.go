@@ -1,0 +1,207 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"redis-throttle/stack"
+)
+
+// The grammar: every word that a call can say is one row of the vocabulary. The parser, the arguments in COMMAND
+// DOCS and the texts of errors come from it. Which words a command takes stands with the command
+// (Command.Terms and Command.Words).
+
+// word is a row of the vocabulary.
+type word struct {
+	name  string        // in capitals
+	value *value        // what follows it; nil for nothing
+	not   string        // words that it cannot go with
+	rates bool          // it goes with limits of kind RATE only
+	put   func(*parser) // stores the value that was read
+
+	// Of a word that begins a limit: the words that may follow its count/period, and what makes the limit.
+	own   string
+	limit func(*parser) (stack.Limit, error)
+
+	set      wordSet // the word alone
+	excluded []*word // not
+	owned    []*word // own
+}
+
+// wordSet is a set of words, a bit for each row of the vocabulary.
+type wordSet uint32
+
+var vocabulary = numbered([]word{
+	// The kinds of limits.
+	{name: "RATE", value: &quota, own: "BURST", limit: makeRate},
+	{name: "WINDOW", value: &quota, limit: makeWindow},
+	{name: "FIXED", value: &calendarQuota, own: "FIRST OFFSET TZ", limit: makeFixed},
+
+	// What may follow the count/period of some.
+	{name: "BURST", value: &capacity, put: func(p *parser) { p.limit.capacity = p.number }},
+	{name: "FIRST", put: func(p *parser) { p.limit.first = true }},
+	{name: "OFFSET", value: &offset, not: "FIRST", put: func(p *parser) { p.limit.offsetNs, p.limit.offset = p.number, p.text }},
+	{name: "TZ", value: &zone, not: "FIRST", put: func(p *parser) { p.limit.zone = p.text }},
+
+	// What may follow any limit and belongs to it.
+	{name: "TAKE", value: &units, put: func(p *parser) { p.limit.terms.Take, p.limit.terms.HasTake = p.number, true }},
+	{name: "SPARE", value: &units, put: func(p *parser) { p.limit.terms.Spare = p.number }},
+	{name: "SHADOW", put: func(p *parser) { p.limit.terms.Shadow = true }},
+
+	// Options of calls with limits.
+	{name: next},
+	{name: "ANY", put: func(p *parser) { p.r.any = true }},
+	{name: "COST", value: &units, put: func(p *parser) { p.r.Cost = p.number }},
+	{name: "UPTO", not: "MAXWAIT STRICT FORCE TAKE", put: func(p *parser) { p.r.UpTo = true }},
+	{name: "STRICT", not: "MAXWAIT FORCE ANY", put: func(p *parser) { p.r.Strict = true }},
+	{name: "FORCE", not: "MAXWAIT", put: func(p *parser) { p.r.Force = true }},
+	{name: "MAXWAIT", value: &duration, rates: true, put: func(p *parser) { p.r.MaxWaitNs = p.number }},
+	{name: "BAN", value: &duration, not: "MAXWAIT ANY", put: func(p *parser) { p.r.banNs = p.number }},
+
+	// Options of calls about leases, and of both.
+	{name: "SLOTS", value: &slots, put: func(p *parser) { p.r.slots = p.number }},
+	{name: "TTL", value: &ttl, put: func(p *parser) { p.r.ttlNs = p.number }},
+	{name: "ID", value: &id},
+	{name: "COUNT", value: &rows, put: func(p *parser) { p.r.rows = p.number }},
+	{name: "TIMEOUT", value: &duration, put: func(p *parser) { p.r.timeoutNs, p.r.waits = p.number, true }},
+	{name: "COMPACT", put: func(p *parser) { p.r.compact = true }},
+})
+
+// next stands between the groups of limits of a call with several keys.
+const next = "NEXT"
+
+// request is what the words of a call ask for.
+type request struct {
+	stack.Request
+	compact   bool  // the integers alone
+	any       bool  // of several keys one is enough
+	waits     bool  // for at most timeoutNs, 0 for as long as it takes
+	banNs     int64 // a call that is limited bans the key for so long; 0 does not
+	timeoutNs int64
+	slots     int64
+	ttlNs     int64
+	rows      int64
+}
+
+// A word is written in ASCII letters.
+func (w *word) is(text []byte) bool {
+	if len(text) != len(w.name) {
+		return false
+	}
+	for i, c := range text {
+		if c&^0x20 != w.name[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the one of words that text is, or nil.
+func find(words []*word, text []byte) *word {
+	for _, w := range words {
+		if w.is(text) {
+			return w
+		}
+	}
+	return nil
+}
+
+func numbered(words []word) []word {
+	for i := range words {
+		words[i].set = 1 << i
+		if words[i].set == 0 {
+			panic("command: more words than a wordSet holds")
+		}
+	}
+	for i := range words {
+		words[i].excluded, words[i].owned = named(words, words[i].not), named(words, words[i].own)
+	}
+	return words
+}
+
+// named returns the rows of words with names, which spaces separate.
+func named(words []word, names string) (rows []*word) {
+	for _, name := range strings.Fields(names) {
+		w := rowOf(words, name)
+		if w == nil {
+			panic(fmt.Sprintf("command: the vocabulary has no %s", name))
+		}
+		rows = append(rows, w)
+	}
+	return rows
+}
+
+func rowOf(words []word, name string) *word {
+	for i := range words {
+		if words[i].name == name {
+			return &words[i]
+		}
+	}
+	return nil
+}
+
+// syntax is what a command may be told behind its key or keys.
+type syntax struct {
+	kinds    []*word // words that begin a limit; none of a command without limits
+	terms    []*word // words that may follow a limit
+	options  []*word // the other words, in any order
+	required []*word // those of options that have to be there
+	repeated *word   // the one of options whose value may be repeated
+
+	expectedLimit string // lists of words, for errors
+	expectedTerm  string
+	expected      string
+}
+
+// syntaxOf reads how a command describes its words.
+func syntaxOf(cmd *Command) (s syntax) {
+	for _, name := range strings.Fields(cmd.Words) {
+		bare := strings.Trim(name, "[].")
+		w := named(vocabulary, bare)[0]
+		s.options = append(s.options, w)
+		if name[0] != '[' {
+			s.required = append(s.required, w)
+		}
+		if strings.HasSuffix(name, "...") {
+			s.repeated = w
+		}
+	}
+	if cmd.Terms != "" {
+		s.terms = named(vocabulary, cmd.Terms)
+		for i := range vocabulary {
+			if vocabulary[i].limit != nil {
+				s.kinds = append(s.kinds, &vocabulary[i])
+			}
+		}
+		if cmd.Keys == CountedKeys {
+			s.options = append(named(vocabulary, next), s.options...)
+		}
+	}
+	s.expectedLimit, s.expected = oneOf(namesOf(s.kinds)), oneOf(append(namesOf(s.kinds), namesOf(s.options)...))
+	s.expectedTerm = list(s.terms) + s.expected
+	return s
+}
+
+func namesOf(words []*word) (names []string) {
+	for _, w := range words {
+		names = append(names, w.name)
+	}
+	return names
+}
+
+// list is the beginning of a list of words.
+func list(words []*word) (text string) {
+	for _, w := range words {
+		text += w.name + ", "
+	}
+	return text
+}
+
+// oneOf is a list of words of which one is expected.
+func oneOf(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"redis-throttle/calendar"
+	"redis-throttle/stack"
+)
+
+// How the words of a limit become one.
+
+const (
+	tooFast        = "at most 10^9 units per second"
+	tooLong        = "the period is longer than 292 years"
+	tooSlow        = "a full bucket would take more than 292 years to refill"
+	longOffset     = "OFFSET must be shorter than the period; a month counts as 28 days, a year as 365"
+	zoneNeedsDays  = "TZ goes with periods of whole days, weeks, months or years, such as 1d, 2w, 1mo or 1y"
+	firstHasLength = "FIRST goes with periods of one length; units are ms, s, m, h, d and w"
+)
+
+// limitWords is what the words of a limit say.
+type limitWords struct {
+	quota    []byte // as it was given
+	count    int64
+	n        int64 // the period is n x unit, or n calendar units if there is one
+	unit     time.Duration
+	calendar calendar.Unit
+
+	capacity     int64  // of BURST; 0 without
+	first        bool   // FIRST was given
+	offset, zone []byte // as they were given; nil without
+	offsetNs     int64
+	in           calendar.Zone
+
+	terms stack.Terms
+}
+
+func makeRate(p *parser) (stack.Limit, error) {
+	l := &p.limit
+	if l.capacity == 0 {
+		l.capacity = l.count
+	}
+	limit, err := stack.NewRate(l.count, l.n, l.unit, l.capacity)
+	return limit, p.outOfRange(err)
+}
+
+func makeWindow(p *parser) (stack.Limit, error) {
+	limit, err := stack.NewWindow(p.limit.count, p.limit.n, p.limit.unit)
+	return limit, p.outOfRange(err)
+}
+
+// outOfRange says what is wrong with a count/period that makes no limit.
+func (p *parser) outOfRange(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, stack.ErrRate):
+		return p.near(p.limit.quota, tooFast)
+	case errors.Is(err, stack.ErrTolerance):
+		return p.near(p.limit.quota, tooSlow)
+	}
+	return p.near(p.limit.quota, tooLong)
+}
+
+func makeFixed(p *parser) (limit stack.Limit, err error) {
+	l := &p.limit
+	if l.first {
+		return makeFirst(p)
+	}
+	windows, err := l.windows()
+	switch {
+	case errors.Is(err, errNoDays):
+		return limit, p.near(l.zone, zoneNeedsDays)
+	case errors.Is(err, calendar.ErrOffset):
+		return limit, p.near(l.offset, longOffset)
+	case err == nil:
+		limit, err = stack.NewFixedIn(windows, l.count)
+	}
+	return limit, p.outOfRange(err)
+}
+
+var errNoDays = errors.New("not whole days")
+
+// windows returns the windows that the period, OFFSET and TZ describe.
+func (l *limitWords) windows() (calendar.Spec, error) {
+	switch {
+	case l.calendar != 0:
+		return calendar.Calendar(l.n, l.calendar, l.in, l.offsetNs)
+	case l.zone == nil:
+		return calendar.Every(l.n, l.unit, l.offsetNs)
+	case l.unit != 24*time.Hour:
+		return calendar.Spec{}, errNoDays
+	}
+	return calendar.Calendar(l.n, calendar.Day, l.in, l.offsetNs)
+}
+
+func makeFirst(p *parser) (limit stack.Limit, err error) {
+	l := &p.limit
+	switch {
+	case l.calendar == calendar.Week && l.n > math.MaxInt64/7:
+		return limit, p.near(l.quota, tooLong)
+	case l.calendar == calendar.Week:
+		l.n, l.unit = 7*l.n, 24*time.Hour
+	case l.calendar != 0:
+		return limit, p.near(l.quota, firstHasLength)
+	}
+	limit, err = stack.NewFirst(l.count, l.n, l.unit)
+	return limit, p.outOfRange(err)
+}
