@@ -56,9 +56,6 @@ func (k *Key) store(s *stack.Stack, room []byte, nowNs int64) {
 // limitFields are the names in a reply of the CL.LIMIT family. New ones come at the end.
 var limitFields = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow"}
 
-// perLimit is the complexity of most of them.
-const perLimit = "O(N) where N is the number of limits, at most 8. A WINDOW adds O(1), at most 65 entries."
-
 // fieldsOfLimit is the number of limitFields.
 const fieldsOfLimit = 10
 

@@ -4,6 +4,9 @@ import "strings"
 
 // What COMMAND DOCS shows of a command.
 
+// perLimit is the complexity of the commands that have limits.
+const perLimit = "O(N) where N is the number of limits, at most 8. A WINDOW adds O(1), at most 65 entries."
+
 // ArgType is what an argument is, as COMMAND DOCS shows it.
 type ArgType int
 

@@ -113,8 +113,10 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 
 		// TZ.
 		{"FIXED 5/d TZ", "TZ", badZone},
-		{"FIXED 5/d TZ Berlin", "Berlin", badZone},
-		{"FIXED 5/d TZ europe/berlin", "europe/berlin", badZone},
+		{"FIXED 5/d TZ Nowhere", "Nowhere", badZone},
+		{"FIXED 5/d TZ Berlin", "Berlin", "no time zone has this name; did you mean Europe/Berlin?"},
+		{"FIXED 5/d TZ europe/berlin", "europe/berlin", "no time zone has this name; did you mean Europe/Berlin?"},
+		{"FIXED 5/d TZ Europe/Belrin", "Europe/Belrin", "no time zone has this name; did you mean Europe/Berlin?"},
 		{"FIXED 5/d TZ +02:00", "+02:00", badZone},
 		{"FIXED 5/d TZ ../UTC", "../UTC", badZone},
 		{"FIXED 5/24h TZ " + zone, zone, zoneNeedsDays},

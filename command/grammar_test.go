@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"redis-throttle/calendar"
 	"redis-throttle/stack"
@@ -314,6 +315,113 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		c := decide(Limit, tatIn(1), "k "+tt.line)
 		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+tt.right, tt.line)
 	}
+}
+
+// What the vocabulary says is accepted: calls drawn from it are parsed, unless they have words that exclude
+// each other, which is refused in these terms.
+func TestCallsDrawnFromTheVocabularyAreAccepted(t *testing.T) {
+	var speaking []*Command
+	for _, cmd := range All {
+		if len(cmd.syntax.options) > 0 {
+			speaking = append(speaking, cmd)
+		}
+	}
+	seen := map[string]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		cmd := rapid.SampledFrom(speaking).Draw(t, "command")
+		line, clash := drawCall(t, cmd)
+		c := call(line)
+		c.cmd, c.LineSlots = cmd, NoSlots
+		p := &c.parser
+		var groups [2]stack.Stack
+		p.begin(&cmd.syntax, &c.request, c.Args, 1, &groups[0], groups[:])
+		err := p.parse()
+		if clash != "" {
+			require.ErrorContains(t, err, clash, line)
+			return
+		}
+		require.NoError(t, err, line)
+		for _, word := range strings.Fields(line) {
+			seen[cmd.Name+" "+word] = true
+		}
+	})
+	for _, cmd := range speaking {
+		for _, w := range append(slices.Clone(cmd.syntax.options), append(cmd.syntax.kinds, cmd.syntax.terms...)...) {
+			assert.True(t, seen[cmd.Name+" "+w.name], "%s was never drawn for %s", w.name, cmd.Name)
+		}
+	}
+}
+
+// drawCall draws a call of a command: each required word, some of the others, in any order. clash is a part of the error
+// if some of them exclude each other.
+func drawCall(t *rapid.T, cmd *Command) (line, clash string) {
+	s := &cmd.syntax
+	chosen := func(w *word) bool { return rapid.IntRange(0, 3).Draw(t, w.name) == 0 }
+	has := map[*word]bool{}
+	ratesOnly := true
+	said := func(w *word) string {
+		has[w] = true
+		if w.value == nil {
+			return " " + w.name
+		}
+		return " " + w.name + " " + rightFor[w.value]
+	}
+	limit := func() (text string) {
+		for _, kind := range s.kinds[:rapid.IntRange(1, len(s.kinds)).Draw(t, "kinds")] {
+			ratesOnly = ratesOnly && kind.name == "RATE"
+			text += said(kind)
+			first := false
+			for _, w := range kind.owned {
+				if (w.excluded == nil || !first) && chosen(w) {
+					text += said(w)
+					first = first || w.name == "FIRST"
+					delete(has, w)
+				}
+			}
+			for _, w := range s.terms {
+				if chosen(w) {
+					text += said(w)
+				}
+			}
+		}
+		return text
+	}
+	var parts []string
+	for _, w := range s.options {
+		switch {
+		case w.name == next:
+			continue
+		case w == s.repeated:
+			parts = append(parts, said(w)+" another")
+		case slices.Contains(s.required, w) || chosen(w):
+			parts = append(parts, said(w))
+		}
+	}
+	line = "k"
+	if len(s.kinds) > 0 {
+		line += limit()
+		if cmd.Keys == CountedKeys && rapid.Bool().Draw(t, "groups") {
+			line += " " + next + limit()
+		}
+	}
+	line += strings.Join(rapid.Permutation(parts).Draw(t, "order"), "")
+	for w := range has {
+		for _, other := range w.excluded {
+			if has[other] {
+				clash = cannotGoWith
+			}
+		}
+		if w.rates && !ratesOnly && clash == "" {
+			clash = onlyRates
+		}
+	}
+	return line, clash
+}
+
+// rightFor has something right for each value.
+var rightFor = map[*value]string{
+	&units: "0", &slots: "3", &rows: "1", &capacity: "9", &duration: "0", &offset: "1s", &ttl: "1ms", &id: "one", &zone: "UTC",
+	&quota: "5/m", &calendarQuota: "5/d",
 }
 
 // requireError fails unless the call is this error and writes nothing.

@@ -26,7 +26,7 @@ func (cmd *Command) NamedMembers(args [][]byte) [][]byte {
 		return nil
 	}
 	for i := 1; i < len(args); i++ {
-		if isKeyword(args[i], cmd.MemberWord) {
+		if (&word{name: cmd.MemberWord}).is(args[i]) {
 			return args[i+1:][:min(len(args)-i-1, cmd.MaxMembers)]
 		}
 	}

@@ -267,6 +267,8 @@ func (p *parser) checkPairs(words []*word, seen wordSet) error {
 // misread returns the error of the value in hand, which follows w.
 func (p *parser) misread(w *word, err error) error {
 	switch {
+	case err == error(&p.err):
+		return err
 	case err != errMalformed:
 		return p.near(p.text, err.Error())
 	case w.value != &id && bytes.IndexByte(p.text, ' ') >= 0:

@@ -21,6 +21,7 @@ const (
 	ttlTakes            = "takes a length of time from 1ms to 100 years, such as 500ms, 30s or 5m; units are ms, s, m, h and d"
 	idTakes             = "takes 1 to 512 bytes"
 	zoneTakes           = "takes the name of a time zone in the IANA database, such as Europe/Berlin"
+	noZone              = "no time zone has this name; did you mean "
 	quotaTakes          = "takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
 	calendarTakes       = "takes count/period, such as 5/s, 10/1.5h or 1000/mo; units are ms, s, m, h and d, and w, mo and y for whole weeks, months and years"
 	maxIDLen            = 512
@@ -75,10 +76,13 @@ func readZone(p *parser, text []byte) (err error) {
 	if len(text) > maxNumberLen { // longer than any, and nothing is to be done with all of it
 		return errMalformed
 	}
-	if p.limit.in, err = calendar.LookupZone(text); err != nil {
-		return errMalformed
+	if p.limit.in, err = calendar.LookupZone(text); err == nil {
+		return nil
 	}
-	return nil
+	if meant := calendar.Suggest(text); meant != "" {
+		return p.near(text, noZone, meant, "?")
+	}
+	return errMalformed
 }
 
 func readQuota(p *parser, text []byte) (err error) {

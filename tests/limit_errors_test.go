@@ -12,116 +12,59 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// wordRefusals are calls of the commands that speak in words, which are refused: the
-// command, its arguments after the key, and what the error must say.
-func wordRefusals() (table []wordRefusal) {
-	add := func(command, args string, names ...string) {
-		table = append(table, wordRefusal{command, strings.Fields(args), names})
+// wordRefusals are calls of the commands that speak in words, which are refused: the command, its arguments after
+// the key, and what the error must say. There is one for each class of errors; package command has the tables of all.
+func wordRefusals() []wordRefusal {
+	long := strings.Repeat("x", 1<<20)
+	table := []wordRefusal{
+		// The command's own bytes come back on one line.
+		{"CL.LIMIT", []string{"", "", ""}, "near '': expected RATE, WINDOW or FIXED"},
+		{"CL.LIMIT", []string{"RATE\x00", "5/s"}, "near 'RATE?': expected"},
+		{"CL.LIMIT", []string{"\r\n+OK", "5/s"}, "near '??+OK': expected"},
+		{"CL.LIMIT", []string{"%s%n", "5/s"}, "near '%s%n': expected"},
+		{"CL.LIMIT", []string{"RATE", "\xff\xfe"}, "near '??': RATE takes count/period"},
+		{"CL.LIMIT", []string{long, "5/s"}, "near '" + long[:40] + "...': expected"},
+		{"CL.PEEK", []string{"RATE", long}, "near '" + long[:40] + "...': RATE takes"},
+		{"CL.WAIT", []string{"RATE", "5/s", "COST", long}, "near '" + long[:40] + "...': COST takes"},
+		{"CL.LIMIT", []string{"RATE 5/s"}, "near 'RATE 5/s': contains a space; pass each word as an argument of its own"},
 	}
-	family := []string{"CL.LIMIT", "CL.PEEK", "CL.REFUND", "CL.WAIT"}
-	for _, command := range family {
-		// CL.WAIT is refused as well when it has no TIMEOUT, except for the first word in the
-		// wrong it says that one.
-		rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
-		const limits, more = "expected RATE, WINDOW or FIXED", ", RATE, WINDOW, FIXED"
-		for _, args := range []string{"", "RATE", "WINDOW"} {
-			add(command, args, "wrong number of arguments")
+	for _, row := range []struct{ commands, args, right string }{
+		{"LIMIT PEEK REFUND WAIT", "", "there must be a limit after the key"},
+		{"LIMIT PEEK REFUND WAIT", "RATTE 5/s", "near 'RATTE': expected RATE, WINDOW or FIXED"},
+		{"LIMIT PEEK REFUND WAIT", "RATE", "near 'RATE': RATE takes count/period"},
+		{"LIMIT PEEK REFUND WAIT", "FIXED 5/x", "near '5/x': FIXED takes count/period"},
+		{"LIMIT PEEK REFUND WAIT", "WINDOW 5/0.0000000001", "near '5/0.0000000001': not a whole number of nanoseconds"},
+		{"LIMIT", "RATE 9223372036854775808/h", "near '9223372036854775808/h': the count is larger than 9223372036854775807"},
+		{"LIMIT", "RATE 5/0", "near '5/0': the period is zero"},
+		{"LIMIT", "RATE 5/S", "near '5/S': units are written in lower case"},
+		{"LIMIT", "WINDOW 1/9223372036854775808d", "near '1/9223372036854775808d': the period is longer than 292 years"},
+		{"LIMIT", "RATE 1000000001/s", "near '1000000001/s': at most 10^9 units per second"},
+		{"LIMIT", "RATE 1/d BURST 106752", "near '1/d': a full bucket would take more than 292 years"},
+		{"LIMIT", "RATE 5/s BURST 0", "near '0': BURST takes the capacity"},
+		{"LIMIT PEEK", "FIXED 5/d TZ Europe/Belrin", "near 'Europe/Belrin': no time zone has this name; did you mean Europe/Berlin?"},
+		{"LIMIT PEEK REFUND", "RATE 5/s BRUST 10", "near 'BRUST': expected BURST, TAKE, "},
+		{"REFUND", "RATE 5/s SPARE 1", "near 'SPARE': expected BURST, TAKE, SHADOW, RATE"},
+		{"LIMIT WAIT", "WINDOW 5/s BURST 10", "near 'BURST': must follow the count/period of a RATE"},
+		{"LIMIT PEEK REFUND WAIT", "RATE 5/s COST 1 TAKE 1", "near 'TAKE': must follow the limit"},
+		{"LIMIT PEEK REFUND WAIT", "RATE 5/s COST -1", "near '-1': COST takes an integer"},
+		{"LIMIT PEEK REFUND WAIT", "RATE 5/s COST 1 COST 1", "near 'COST': given twice"},
+		{"LIMIT PEEK REFUND WAIT", strings.Repeat("RATE 5/s ", 9), "near 'RATE': at most 8 limits"},
+		{"LIMIT", "RATE 5/s MAXWAIT 1s STRICT", "near 'STRICT': cannot go with MAXWAIT"},
+		{"LIMIT", "WINDOW 5/s MAXWAIT 1s", "near 'MAXWAIT': works with RATE limits only"},
+		{"LIMIT", "RATE 5/s MAXWAIT 36501d", "near '36501d': MAXWAIT takes a length of time"},
+		{"WAIT", "RATE 5/s", "TIMEOUT is missing"},
+		{"WAIT", "RATE 5/s SHADOW TIMEOUT 1s", "near 'SHADOW': expected BURST, TAKE, SPARE, RATE"},
+		{"LEASE", "SLOTS 2 TTL 30s", "ID is missing"},
+		{"RENEW", "ID a", "TTL is missing"},
+		{"RELEASE", "other", "near 'other': expected ID"},
+		{"LEASES", "ALL", "near 'ALL': expected COUNT"},
+		// Longer than any call that means something.
+		{"LIMIT PEEK REFUND WAIT LEASE RENEW", strings.Repeat("RATE 5/s ", 50), "too many arguments"},
+		{"RELEASE", "ID" + strings.Repeat(" a", 1000), "ID takes at most 94 ids at a time"},
+	} {
+		for _, command := range strings.Fields(row.commands) {
+			table = append(table, wordRefusal{"CL." + command, strings.Fields(row.args), row.right})
 		}
-		for _, first := range []string{"RATTE", "COST", "5/s", "UPTO", "RATES", "RAT", "TIMEOUT", "%s%n"} {
-			add(command, first+" 5/s"+rest, "near '"+first+"': "+limits)
-		}
-		add(command, "RATE 5/s BURST 10 RATTE 5/s"+rest, "near 'RATTE': expected TAKE, ", more)
-		add(command, "RATE 5/s BRUST 10"+rest, "near 'BRUST': expected BURST, TAKE, ", "RATE, ")
-		add(command, "RATE 5/s BURST 10 BURST 10"+rest, "near 'BURST': given twice")
-		add(command, "WINDOW 5/s BURST 10"+rest, "near 'BURST': must follow the count/period of a RATE")
-		add(command, "FIXED 5/s BURST 10"+rest, "near 'BURST': must follow the count/period of a RATE")
-		add(command, "RATE 5/s COST 1 BURST 10"+rest, "near 'BURST': must follow the count/period of a RATE")
-		add(command, "RATE 5/s COST 1 COST 1"+rest, "near 'COST'", "given twice")
-		add(command, "RATE 5/s"+rest+" COST", "near 'COST'", "COST takes")
-		add(command, "RATE 5/s"+rest+" RATE", "near 'RATE'", "RATE takes")
-		add(command, "RATE 5/s"+rest+" FIXED", "near 'FIXED'", "FIXED takes")
-		add(command, "RATE 5/s"+rest+" RATE 5/s BURST", "near 'BURST'", "BURST takes")
-		add(command, strings.Repeat("RATE 5/s ", 9)+rest, "near 'RATE'", "at most 8 limits")
-		for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
-			for _, quota := range []string{
-				"5", "/", "5/", "/s", "5/s/s", "0/s", "-1/s", "+/s", "1.5/s", "1e3/s", "5/0", "5/0ms", "5/0.0", "5/-1", "5/-1.5s", "5/1.s", "5/.5", "5/1x",
-				"05/s", "+5/s", "5/05", "5/+5", "-0/s", "5/S", "5/sec", "5/1h30m", "5/us", "x/s", "9223372036854775808/s", "5/9223372036854775808", "\x00/\x00", "\xff\xfe",
-				strings.Repeat("9", 30) + "/s", "5/" + strings.Repeat("9", 30),
-			} {
-				add(command, kind+" "+quota+rest, "near '", kind+" takes count/period", "units are ms, s, m, h and d")
-			}
-			for _, quota := range []string{"5/0.0000000001", "5/1.0000001ms", "5/0.00000762939453125d", "5/1." + strings.Repeat("3", 40)} {
-				add(command, kind+" "+quota+rest, "near '", "not a whole number of nanoseconds")
-			}
-			// Longer than 292 years, in one way or the other.
-			add(command, kind+" 1/106752d"+rest, "near '1/106752d'", "292 years")
-			add(command, kind+" 1/9223372036854775807d"+rest, "near '1/9223372036854775807d'", "292 years")
-		}
-		add(command, "RATE 1000000001/s"+rest, "near '1000000001/s'", "10^9 units per second")
-		add(command, "RATE 1/d BURST 106752"+rest, "near '1/d'", "292 years")
-		for _, bad := range []string{"0", "-1", "01", "+1", "-0", "x", "1.5", "9223372036854775808", "\x00", strings.Repeat("1", 40)} {
-			add(command, "RATE 5/s BURST "+bad+rest, "near '", "BURST takes the capacity")
-			if bad != "0" {
-				add(command, "RATE 5/s COST "+bad+rest, "near '", "COST takes an integer")
-			}
-		}
-		long := strings.Repeat("x", 1<<20)
-		shown := "near '" + long[:40] + "...'"
-		table = append(table,
-			wordRefusal{command, strings.Fields(long + " 5/s" + rest), []string{shown}},
-			wordRefusal{command, strings.Fields("RATE " + long + rest), []string{shown}},
-			wordRefusal{command, strings.Fields("RATE 5/s BURST " + long + rest), []string{shown}},
-			wordRefusal{command, strings.Fields("RATE 5/s COST " + long + rest), []string{shown}},
-			wordRefusal{command, []string{"", "", "", "", ""}, []string{"near ''"}},
-			wordRefusal{command, []string{"RATE\x00", "5/s", "TIMEOUT", "1s"}, []string{"near 'RATE?'"}},
-			wordRefusal{command, []string{"\r\n+OK", "5/s", "TIMEOUT", "1s"}, []string{"near '??+OK'"}},
-		)
-	}
-	for _, word := range []string{"UPTO", "STRICT", "FORCE", "MAXWAIT 1s", "TIMEOUT 1s"} {
-		first := strings.Fields(word)[0]
-		for _, command := range family {
-			if word == "TIMEOUT 1s" && command == "CL.WAIT" || word != "TIMEOUT 1s" && command == "CL.LIMIT" {
-				continue
-			}
-			rest := map[string]string{"CL.WAIT": " TIMEOUT 1s"}[command]
-			add(command, "RATE 5/s "+word+rest, "near '"+first+"'", "expected BURST, TAKE, ", "RATE, ")
-		}
-		if word != "TIMEOUT 1s" {
-			add("CL.LIMIT", "RATE 5/s "+word+" "+word, "near '"+first+"'", "given twice")
-		}
-	}
-	for _, pair := range [][2]string{{"UPTO", "STRICT"}, {"UPTO", "FORCE"}, {"STRICT", "FORCE"}, {"FORCE", "MAXWAIT"}} {
-		rest := map[string]string{"MAXWAIT": " 1s"}[pair[1]]
-		add("CL.LIMIT", "RATE 5/s "+pair[0]+" "+pair[1]+rest, "near '"+pair[0]+"'", "cannot go with "+pair[1])
-		add("CL.LIMIT", "RATE 5/s "+pair[1]+rest+" "+pair[0], "near '"+pair[0]+"'", "cannot go with "+pair[1])
-	}
-	add("CL.LIMIT", "RATE 5/s TAKE 1 UPTO", "near 'UPTO'", "cannot go with TAKE")
-	for _, command := range []string{"CL.LIMIT", "CL.PEEK"} {
-		for _, word := range []string{"TAKE", "SPARE"} {
-			for _, bad := range []string{"-1", "01", "x", "1.5", "9223372036854775808", "\x00"} {
-				add(command, "RATE 5/s "+word+" "+bad, "near '", word+" takes an integer")
-			}
-			add(command, "RATE 5/s COST 1 "+word+" 1", "near '"+word+"'", "must follow the limit")
-			add(command, "RATE 5/s "+word+" 1 "+word+" 1", "near '"+word+"'", "given twice")
-		}
-		add(command, "RATE 5/s COST 1 SHADOW", "near 'SHADOW'", "must follow the limit")
-	}
-	add("CL.WAIT", "RATE 5/s SHADOW TIMEOUT 1s", "near 'SHADOW'", "expected BURST, TAKE, SPARE, RATE")
-	add("CL.REFUND", "RATE 5/s SPARE 1", "near 'SPARE'", "expected BURST, TAKE, SHADOW, RATE")
-	add("CL.LIMIT", "RATE 5/s UPTO MAXWAIT 1s", "near 'UPTO'", "cannot go with MAXWAIT")
-	add("CL.LIMIT", "RATE 5/s MAXWAIT 1s STRICT", "near 'STRICT'", "cannot go with MAXWAIT")
-	add("CL.LIMIT", "RATE 5/s WINDOW 5/s MAXWAIT 1s", "near 'MAXWAIT'", "RATE limits only")
-	add("CL.WAIT", "RATE 5/s COST 1", "TIMEOUT is missing")
-	for _, bad := range []string{"-1", "-1s", "-1.5", "1.", ".5", "05", "+5", "-0", "x", "1y", "36500.5d", "36501d", "9223372036854775807", "\x00"} {
-		add("CL.LIMIT", "RATE 5/s MAXWAIT "+bad, "near '", "MAXWAIT takes a length of time")
-		add("CL.WAIT", "RATE 5/s TIMEOUT "+bad, "near '", "TIMEOUT takes a length of time")
-	}
-	add("CL.LIMIT", "RATE 5/s MAXWAIT 0.0000000001", "near '0.0000000001'", "not a whole number of nanoseconds")
-	add("CL.WAIT", "RATE 5/s TIMEOUT 0.0000000001", "near '0.0000000001'", "not a whole number of nanoseconds")
-	// Longer than any call that means something.
-	for _, command := range family {
-		add(command, strings.Repeat("RATE 5/s BURST 5 TAKE 1 ", 8)+strings.Repeat("COST 1 ", 25), "too many arguments")
-		add(command, strings.Repeat("1 ", 1000), "syntax error")
 	}
 	return table
 }
@@ -129,7 +72,7 @@ func wordRefusals() (table []wordRefusal) {
 type wordRefusal struct {
 	command string
 	args    []string
-	names   []string
+	right   string
 }
 
 func TestBadWordsAreRefusedAndChangeNothing(t *testing.T) {
@@ -146,9 +89,7 @@ func TestBadWordsAreRefusedAndChangeNothing(t *testing.T) {
 			about := fmt.Sprintf("%s key %.100q", r.command, r.args)
 			require.True(t, v.IsError(), "%s answers %v", about, v)
 			require.True(t, strings.HasPrefix(v.Text, "ERR "), "%s answers %v", about, v)
-			for _, name := range r.names {
-				assert.Contains(t, v.Text, name, about)
-			}
+			assert.Contains(t, v.Text, r.right, about)
 			assert.LessOrEqual(t, len(v.Text), 255, "%s: an error is a sentence", about)
 		}
 		assert.Equal(t, before, w.traces(t, "key"))

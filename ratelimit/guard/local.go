@@ -88,8 +88,6 @@ func (l *local) run(key string, keep bool, words []string, limits int) (ratelimi
 	c := l.runner.Run(command.Limit, &embedded.Call{NowNs: nowNs, Words: l.words}, &kept)
 	switch c.Reply {
 	case command.ReplyIntegers:
-	case command.ReplyWrongArity:
-		return ratelimit.Result{}, fmt.Errorf("guard: %w", mistake("ERR wrong number of arguments for 'cl.limit' command"))
 	default:
 		return ratelimit.Result{}, fmt.Errorf("guard: %w", mistake(c.Error))
 	}

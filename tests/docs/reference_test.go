@@ -174,13 +174,25 @@ func TestErrorsAreAnsweredToTheirExamples(t *testing.T) {
 				}
 				var reply resp.Value
 				for _, example := range examples {
-					reply = s.Do(strings.Fields(example)...)
+					reply = s.Do(argumentsOf(example)...)
 				}
 				assert.True(t, reply.IsError(), row[1].text)
 				assert.Equal(t, row[0].code[0], reply.Text, row[1].text)
 			}
 		})
 	}
+}
+
+// argumentsOf splits a line of the docs at its spaces, except between double quotes.
+func argumentsOf(line string) (arguments []string) {
+	for i, part := range strings.Split(line, `"`) {
+		if i%2 == 1 {
+			arguments = append(arguments, part)
+		} else {
+			arguments = append(arguments, strings.Fields(part)...)
+		}
+	}
+	return arguments
 }
 
 // Every text of an error in the source is in the table of a page.

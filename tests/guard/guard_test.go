@@ -201,7 +201,7 @@ func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
 			{"list", ratelimit.Limits{ratelimit.Rate(1, day)}, nil, "WRONGTYPE"},
 			{"k", ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
 			{"k", ratelimit.Limits{ratelimit.Rate(1, day)}, []ratelimit.LimitOption{ratelimit.Cost(-1)}, "COST takes an integer from 0"},
-			{"k", nil, nil, "wrong number of arguments"},
+			{"k", nil, nil, "there must be a limit after the key"},
 		} {
 			for range 3 {
 				_, err := g.Decide(t.Context(), call.key, call.limits, call.opts...)
@@ -221,7 +221,7 @@ func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
 			require.ErrorContains(t, err, "COST takes an integer from 0")
 			require.False(t, ratelimit.IsOutage(err))
 			_, err = g.Decide(t.Context(), "k", nil)
-			require.ErrorContains(t, err, "wrong number of arguments")
+			require.ErrorContains(t, err, "expected RATE, WINDOW or FIXED")
 		}
 	}
 }

@@ -168,7 +168,7 @@ func TestWhatIsNotBatched(t *testing.T) {
 		opts   []ratelimit.LimitOption
 		text   string
 	}{
-		{nil, nil, "wrong number of arguments"},
+		{nil, nil, "there must be a limit after the key"},
 		{ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
 		{rates, []ratelimit.LimitOption{ratelimit.Cost(-1)}, "COST takes an integer from 0"},
 		{rates, []ratelimit.LimitOption{ratelimit.Cost(1), ratelimit.Cost(2)}, "given twice"},

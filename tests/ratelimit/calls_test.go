@@ -123,7 +123,7 @@ func TestErrorsOfTheServerAreWrapped(t *testing.T) {
 	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1_000_000_000_000, time.Second)}).Result()
 	assert.ErrorContains(t, err, "at most 10^9 units per second")
 	_, err = l.Limit(t.Context(), "k", nil).Result()
-	assert.ErrorContains(t, err, "wrong number of arguments")
+	assert.ErrorContains(t, err, "there must be a limit after the key")
 	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, ratelimit.Cost(-1)).Result()
 	assert.ErrorContains(t, err, "COST takes an integer from 0")
 }
