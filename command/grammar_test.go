@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"redis-throttle/calendar"
+	"redis-throttle/internal/chance"
 	"redis-throttle/stack"
 )
 
@@ -326,37 +327,38 @@ func TestCallsDrawnFromTheVocabularyAreAccepted(t *testing.T) {
 			speaking = append(speaking, cmd)
 		}
 	}
-	seen := map[string]bool{}
-	rapid.Check(t, func(t *rapid.T) {
-		cmd := rapid.SampledFrom(speaking).Draw(t, "command")
-		line, clash := drawCall(t, cmd)
+	wanted := map[string]bool{}
+	for _, cmd := range speaking {
+		for _, w := range append(slices.Clone(cmd.syntax.options), append(cmd.syntax.kinds, cmd.syntax.terms...)...) {
+			wanted[cmd.Name+" "+w.name] = true
+		}
+	}
+	random := chance.New(t)
+	for i := 0; i < 1000 || len(wanted) > 0; i++ {
+		require.Less(t, i, 1_000_000, "never drawn: %v", wanted)
+		cmd := speaking[random.IntN(len(speaking))]
+		line, clash := drawCall(random, cmd)
 		c := call(line)
-		c.cmd, c.LineSlots = cmd, NoSlots
 		p := &c.parser
 		var groups [2]stack.Stack
 		p.begin(&cmd.syntax, &c.request, c.Args, 1, &groups[0], groups[:])
 		err := p.parse()
 		if clash != "" {
 			require.ErrorContains(t, err, clash, line)
-			return
+			continue
 		}
 		require.NoError(t, err, line)
 		for _, word := range strings.Fields(line) {
-			seen[cmd.Name+" "+word] = true
-		}
-	})
-	for _, cmd := range speaking {
-		for _, w := range append(slices.Clone(cmd.syntax.options), append(cmd.syntax.kinds, cmd.syntax.terms...)...) {
-			assert.True(t, seen[cmd.Name+" "+w.name], "%s was never drawn for %s", w.name, cmd.Name)
+			delete(wanted, cmd.Name+" "+word)
 		}
 	}
 }
 
 // drawCall draws a call of a command: each required word, some of the others, in any order. clash is a part of the error
 // if some of them exclude each other.
-func drawCall(t *rapid.T, cmd *Command) (line, clash string) {
+func drawCall(random *rand.Rand, cmd *Command) (line, clash string) {
 	s := &cmd.syntax
-	chosen := func(w *word) bool { return rapid.IntRange(0, 3).Draw(t, w.name) == 0 }
+	chosen := func(*word) bool { return random.IntN(4) == 0 }
 	has := map[*word]bool{}
 	ratesOnly := true
 	said := func(w *word) string {
@@ -367,7 +369,7 @@ func drawCall(t *rapid.T, cmd *Command) (line, clash string) {
 		return " " + w.name + " " + rightFor[w.value]
 	}
 	limit := func() (text string) {
-		for _, kind := range s.kinds[:rapid.IntRange(1, len(s.kinds)).Draw(t, "kinds")] {
+		for _, kind := range s.kinds[:1+random.IntN(len(s.kinds))] {
 			ratesOnly = ratesOnly && kind.name == "RATE"
 			text += said(kind)
 			first := false
@@ -400,11 +402,12 @@ func drawCall(t *rapid.T, cmd *Command) (line, clash string) {
 	line = "k"
 	if len(s.kinds) > 0 {
 		line += limit()
-		if cmd.Keys == CountedKeys && rapid.Bool().Draw(t, "groups") {
+		if cmd.Keys == CountedKeys && random.IntN(2) == 0 {
 			line += " " + next + limit()
 		}
 	}
-	line += strings.Join(rapid.Permutation(parts).Draw(t, "order"), "")
+	random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	line += strings.Join(parts, "")
 	for w := range has {
 		for _, other := range w.excluded {
 			if has[other] {
