@@ -24,7 +24,7 @@ func Suggest(name []byte) string {
 	hasRegion := strings.IndexByte(string(name), '/') >= 0
 	entries := database().entries
 	for i := range entries {
-		zone := entries[i].file.Name
+		zone := entries[i].name
 		region, place, inRegion := cutRegion(zone)
 		// CST is no typo of EST, and GMT+1 is not Etc/GMT+1, whose sign is the other way round.
 		allowed := fewest
@@ -42,10 +42,10 @@ func Suggest(name []byte) string {
 	return best
 }
 
-// letters is a set, with a bit for several letters each.
-type letters uint32
+// letterSet has a bit for several letters each.
+type letterSet uint32
 
-func lettersIn[T string | []byte](text T) (l letters) {
+func lettersIn[T string | []byte](text T) (l letterSet) {
 	for i := range len(text) {
 		l |= 1 << (folded(text[i]) % 32)
 	}
@@ -64,7 +64,7 @@ func cutRegion(zone string) (region, place string, ok bool) {
 // typos is how many letters of a have to be changed, added, removed or swapped with their neighbour to make
 // it b (the optimal string alignment distance), or limit if that many or more. It fills only the part of the
 // table where fewer are possible. A typo adds or removes at most one letter of the set inA.
-func typos(a []byte, b string, inA letters, limit int) int {
+func typos(a []byte, b string, inA letterSet, limit int) int {
 	if len(b) > longestName || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
 	}

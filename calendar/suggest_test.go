@@ -50,7 +50,7 @@ func TestSuggestFindsTheZoneThatWasMeant(t *testing.T) {
 func TestSuggestFindsEveryNameInAnotherCase(t *testing.T) {
 	entries := database().entries
 	for i := range entries {
-		name := entries[i].file.Name
+		name := entries[i].name
 		for _, asked := range []string{strings.ToLower(name), strings.ToUpper(name)} {
 			assert.True(t, strings.EqualFold(name, Suggest([]byte(asked))), "%s: %s", asked, Suggest([]byte(asked)))
 		}
@@ -82,9 +82,9 @@ func naiveTypos(a, b string) int {
 }
 
 func TestTyposAreCountedAsDefined(t *testing.T) {
-	letters := rapid.StringOfN(rapid.RuneFrom([]rune("abAB_ ")), 0, 6, -1)
+	text := rapid.StringOfN(rapid.RuneFrom([]rune("abAB_ ")), 0, 6, -1)
 	rapid.Check(t, func(t *rapid.T) {
-		a, b, limit := letters.Draw(t, "a"), letters.Draw(t, "b"), rapid.IntRange(1, 4).Draw(t, "limit")
+		a, b, limit := text.Draw(t, "a"), text.Draw(t, "b"), rapid.IntRange(1, 4).Draw(t, "limit")
 		assert.Equal(t, min(limit, naiveTypos(a, b)), typos([]byte(a), b, lettersIn(a), limit))
 	})
 }

@@ -1,13 +1,8 @@
 package calendar
 
 import (
-	"archive/zip"
-	_ "embed"
 	"errors"
-	"io"
 	"math"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -22,7 +17,7 @@ type Zone struct {
 // LookupZone returns the zone with a name of the IANA time zone database, in the case used
 // there, e.g. "America/New_York", or ErrZone if there is none. "UTC" is the zero Zone.
 //
-// The data comes with this package, so the same version of it answers the same everywhere,
+// The data comes with this package, unless Use was called, so the same version of it answers the same everywhere,
 // whatever data the machine has. The first look-up allocates a table of the names, and the
 // first look-up of each zone allocates its data; no other allocates. There are some 600 names,
 // and all of them together take less than 1 MB.
@@ -44,70 +39,10 @@ func (z Zone) Name() string {
 	if z.place == 0 {
 		return "UTC"
 	}
-	return z.entry().file.Name
+	return z.entry().name
 }
-
-// DataVersion is the version of the IANA time zone database that the zones are of, e.g. "2025c".
-func DataVersion() string { return database().version }
-
-// zones are the files of the database, in the format of RFC 9636. The comment of the archive is
-// the database's version. IANA has put the database into the public domain.
-//
-//go:generate go run generate.go
-//go:embed zones.zip
-var zones string
-
-type data struct {
-	version string
-	entries []entry
-	places  map[string]int16 // index in entries + 1
-}
-
-type entry struct {
-	file     *zip.File
-	hash     uint64
-	once     sync.Once
-	location *time.Location
-}
-
-var database = sync.OnceValue(func() *data {
-	archive, err := zip.NewReader(strings.NewReader(zones), int64(len(zones)))
-	if err != nil {
-		panic(err) // the tests have read it
-	}
-	d := &data{
-		version: archive.Comment,
-		entries: make([]entry, len(archive.File)),
-		places:  make(map[string]int16, len(archive.File)),
-	}
-	for i, file := range archive.File {
-		d.entries[i].file, d.entries[i].hash = file, fnv1aStart
-		for _, c := range []byte(file.Name) {
-			d.entries[i].hash = fnv1a(d.entries[i].hash, c)
-		}
-		d.places[file.Name] = int16(i + 1)
-	}
-	return d
-})
 
 func (z Zone) entry() *entry { return &database().entries[z.place-1] }
-
-func (e *entry) load() {
-	e.once.Do(func() {
-		opened, err := e.file.Open()
-		if err != nil {
-			panic(err)
-		}
-		defer opened.Close()
-		content, err := io.ReadAll(opened)
-		if err != nil {
-			panic(err)
-		}
-		if e.location, err = time.LoadLocationFromTZData(e.file.Name, content); err != nil {
-			panic(err)
-		}
-	})
-}
 
 // interval is how many seconds the zone's clocks are ahead of UTC at an instant, seconds since
 // the epoch, and until when they are at least.
@@ -115,7 +50,11 @@ func (z Zone) interval(sec int64) (aheadSec, endSec int64) {
 	if z.place == 0 {
 		return 0, math.MaxInt64
 	}
-	t := time.Unix(sec, 0).In(z.entry().location)
+	return interval(z.entry().location, sec)
+}
+
+func interval(zone *time.Location, sec int64) (aheadSec, endSec int64) {
+	t := time.Unix(sec, 0).In(zone)
 	_, ahead := t.Zone()
 	_, end := t.ZoneBounds()
 	switch {

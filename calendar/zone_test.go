@@ -55,7 +55,7 @@ func TestEveryZoneOfTheDatabaseIsThere(t *testing.T) {
 	}
 	assert.Equal(t, calendar.Zone{}, zone(t, "UTC"))
 	assert.NotEqual(t, calendar.Zone{}, zone(t, "Etc/UTC"))
-	assert.Regexp(t, `^20\d\d[a-z]$`, calendar.DataVersion())
+	assert.Regexp(t, `^20\d\d[a-z]$`, calendar.BuiltIn().Version())
 }
 
 func TestNoOtherNameIsAZone(t *testing.T) {

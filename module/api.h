@@ -25,6 +25,8 @@ typedef void (*RedisModuleDisconnectFunc)(RedisModuleCtx *ctx, RedisModuleBlocke
 typedef void (*RedisModuleInfoFunc)(RedisModuleInfoCtx *info, int forCrashReport);
 typedef long long (*RedisModuleConfigGetNumericFunc)(const char *name, void *data);
 typedef int (*RedisModuleConfigSetNumericFunc)(const char *name, long long value, void *data, RedisModuleString **error);
+typedef RedisModuleString *(*RedisModuleConfigGetStringFunc)(const char *name, void *data);
+typedef int (*RedisModuleConfigSetStringFunc)(const char *name, RedisModuleString *value, void *data, RedisModuleString **error);
 typedef int (*RedisModuleConfigApplyFunc)(RedisModuleCtx *ctx, void *data, RedisModuleString **error);
 // An event is passed by value: its number, and the version of its data.
 typedef struct {
@@ -39,6 +41,7 @@ enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
 enum { ZADD_ADDED = 1 << 2 };
 enum { CALL_REPLY_STRING = 0, CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };
 enum { POSTPONED_LENGTH = -1 };
+enum { CONFIG_IMMUTABLE = 1 << 0 };
 enum {
   NOTIFY_GENERIC = 1 << 2,
   NOTIFY_STRING = 1 << 3,
@@ -163,6 +166,7 @@ enum {
   OPTIONAL(AddACLCategory, int, (RedisModuleCtx *, const char *name))                                 \
   OPTIONAL(SetCommandACLCategories, int, (RedisModuleCommand *, const char *categories))              \
   OPTIONAL(RegisterNumericConfig, int, (RedisModuleCtx *, const char *name, long long standard, unsigned flags, long long min, long long max, RedisModuleConfigGetNumericFunc, RedisModuleConfigSetNumericFunc, RedisModuleConfigApplyFunc, void *data)) \
+  OPTIONAL(RegisterStringConfig, int, (RedisModuleCtx *, const char *name, const char *standard, unsigned flags, RedisModuleConfigGetStringFunc, RedisModuleConfigSetStringFunc, RedisModuleConfigApplyFunc, void *data)) \
   OPTIONAL(LoadConfigs, int, (RedisModuleCtx *))                                                      \
   OPTIONAL(AvoidReplicaTraffic, int, (void))                                                          \
   REQUIRED(ReplyWithStringBuffer, int, (RedisModuleCtx *, const char *, size_t length))               \

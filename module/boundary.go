@@ -22,6 +22,12 @@ var (
 	many    command.Many
 )
 
+// forget drops what is remembered of earlier calls.
+func forget() {
+	current, past, many = command.Call{}, command.Past{}, command.Many{}
+	current.Key, current.Past, current.Many = &current.KeysRoom[0], &past, &many
+}
+
 func init() {
 	current.Key, current.Past, current.Many = &current.KeysRoom[0], &past, &many
 	if b := *(*[]byte)(unsafe.Pointer(&C.throttleView{length: 1, capacity: 2})); unsafe.SliceData(b) != nil || len(b) != 1 || cap(b) != 2 {

@@ -21,6 +21,7 @@ enum { NO_SLOTS = -1 };
 #define FURTHEST_MS 6307200000000LL
 enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
+enum { MAX_ZONES_PATH = 1023, MAX_ZONES_PROBLEM = 2048 };
 
 // Laid out as Go's []byte, which is how Go looks at arguments. Only they have a capacity: their length.
 typedef struct {
@@ -141,7 +142,9 @@ typedef struct {
 
 typedef struct {
   char version[64];
-  char zoneData[16]; // the version of the time zones
+  char zoneData[40]; // the version of the time zones
+  char zoneSource[MAX_ZONES_PATH + 1];
+  uint64_t zoneTime, zoneChecksum;
   uint64_t sinceUnixTime;
   uint64_t calls[MAX_COMMANDS];
   uint64_t allowed, limited, shadowed, refundedUnits;
@@ -227,7 +230,12 @@ int throttleMakeCategory(RedisModuleCtx *ctx);
 int throttleRegister(RedisModuleCtx *ctx, int index, const throttleCommand *command, int hasCategory);
 
 // config.c
-int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax);
+int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax, const char *zonesAtLoad);
+
+// zones.c
+RedisModuleString *throttleGetZones(const char *name, void *data);
+int throttleSetZones(const char *name, RedisModuleString *value, void *data, RedisModuleString **error);
+extern char throttleZonesProblem[MAX_ZONES_PROBLEM]; // why the file of throttle.zones was refused
 
 // listeners.c
 int throttleIsHeard(RedisModuleCtx *ctx); // whether a replica, an AOF or a backlog may hear of a write
@@ -243,7 +251,8 @@ int throttleMayBeUnfinished(const throttleCall *call, RedisModuleCtx *ctx, Redis
 
 // stats.c
 extern throttleStats stats;
-int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version, const char *zoneData);
+int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version);
+void throttleShowZones(const char *version, const char *source, uint64_t unixTime, uint64_t checksum);
 void throttleCount(const throttleCall *call);
 void throttleCountDecision(const throttleCall *call); // all but the call itself, and leases
 void throttleCountLease(const throttleMembers *members);

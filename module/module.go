@@ -20,8 +20,6 @@ import (
 	"unsafe"
 
 	"github.com/wenerme/go-rm/rm"
-
-	"redis-throttle/calendar"
 )
 
 const name = "throttle"
@@ -72,9 +70,12 @@ func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 		return err
 	}
 	build := fmt.Sprintf("%s (commit %s, %s)", version(), commit, runtime.Version())
-	registerInfo(ctx, build, calendar.DataVersion())
+	registerInfo(ctx, build)
 	if err := configure(ctx, o); err != nil {
 		return err
+	}
+	if warning := aboutZones(); warning != "" {
+		log(ctx, "warning", warning)
 	}
 	if effect := C.throttleUnknownEffect(ctx); effect != nil {
 		log(ctx, "warning", C.GoString(effect)+" has another name here, or none (rename-command): changes of limits will reach neither replicas nor the append-only file")
@@ -99,11 +100,10 @@ func prepare(ctx *C.RedisModuleCtx) (problem string) {
 	return C.GoString(C.throttlePrepare(ctx, cName))
 }
 
-func registerInfo(ctx *C.RedisModuleCtx, build, zoneData string) {
-	cBuild, cZoneData := C.CString(build), C.CString(zoneData)
+func registerInfo(ctx *C.RedisModuleCtx, build string) {
+	cBuild := C.CString(build)
 	defer C.free(unsafe.Pointer(cBuild))
-	defer C.free(unsafe.Pointer(cZoneData))
-	C.throttleRegisterInfo(ctx, cBuild, cZoneData)
+	C.throttleRegisterInfo(ctx, cBuild)
 }
 
 func log(ctx *C.RedisModuleCtx, level, text string) {

@@ -57,6 +57,9 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddSection(ctx, "");
   api.InfoAddFieldCString(ctx, "version", stats.version);
   api.InfoAddFieldCString(ctx, "zone_data", stats.zoneData);
+  api.InfoAddFieldCString(ctx, "zone_data_source", stats.zoneSource);
+  api.InfoAddFieldULongLong(ctx, "zone_data_unix_time", stats.zoneTime);
+  api.InfoAddFieldULongLong(ctx, "zone_data_checksum", stats.zoneChecksum);
   api.InfoAddFieldULongLong(ctx, "since_unix_time", stats.sinceUnixTime);
   infoCalls(ctx);
   api.InfoAddFieldULongLong(ctx, "allowed", stats.allowed);
@@ -78,9 +81,15 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "errors_internal", stats.errorsInternal);
 }
 
-int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version, const char *zoneData) {
+void throttleShowZones(const char *version, const char *source, uint64_t unixTime, uint64_t checksum) {
+  snprintf(stats.zoneData, sizeof stats.zoneData, "%s", version);
+  snprintf(stats.zoneSource, sizeof stats.zoneSource, "%s", source);
+  stats.zoneTime = unixTime;
+  stats.zoneChecksum = checksum;
+}
+
+int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version) {
   stats = (throttleStats){.sinceUnixTime = (uint64_t)time(NULL)};
   snprintf(stats.version, sizeof stats.version, "%s", version);
-  snprintf(stats.zoneData, sizeof stats.zoneData, "%s", zoneData);
   return api.RegisterInfoFunc(ctx, info);
 }

@@ -53,7 +53,12 @@ func TestInfoCounts(t *testing.T) {
 				continue
 			}
 			if name == "zone_data" {
-				assert.Equal(t, calendar.DataVersion(), text)
+				assert.Equal(t, calendar.BuiltIn().Version(), text)
+				texts = append(texts, name)
+				continue
+			}
+			if name == "zone_data_source" {
+				assert.Equal(t, "built-in", text)
 				texts = append(texts, name)
 				continue
 			}
@@ -61,7 +66,7 @@ func TestInfoCounts(t *testing.T) {
 			require.NoError(t, err)
 			fields[name] = n
 		}
-		assert.ElementsMatch(t, []string{"version", "zone_data"}, texts)
+		assert.ElementsMatch(t, []string{"version", "zone_data", "zone_data_source"}, texts)
 		return fields
 	}
 	have := counts()

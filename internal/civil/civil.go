@@ -1,15 +1,20 @@
-// Package civil is a naive calendar from the standard library alone, for models that windows of the
-// calendar are compared with: it asks a zone what its clocks show, instant by instant.
+// Package civil is a naive calendar, for models that windows of the calendar are compared with: it asks a
+// zone what its clocks show, instant by instant. Of package calendar it takes the files of the zones alone.
 //
 // It looks at every quarter of an hour, so what it is told has to be made of those: offsets, and
 // zones whose clocks are ahead by quarters.
 package civil
 
 import (
+	"archive/zip"
 	"fmt"
+	"io/fs"
 	"sort"
+	"strings"
+	"sync"
 	"time"
-	_ "time/tzdata" // the same everywhere
+
+	"redis-throttle/calendar"
 )
 
 // Windows are n units each, by the clocks of a zone, and begin an offset later. A unit is d, w,
@@ -52,11 +57,7 @@ func (w *Windows) At(nowNs int64) Window {
 		return w.last
 	}
 	if w.zone == nil {
-		zone, err := time.LoadLocation(w.Zone)
-		if err != nil {
-			panic(err)
-		}
-		w.zone = zone
+		w.zone = load(w.Zone)
 	}
 	now := nowNs / quarter
 	number := w.begun(now)
@@ -65,6 +66,27 @@ func (w *Windows) At(nowNs int64) Window {
 	earlier := sort.Search(most, func(i int) bool { return w.begun(now-int64(i)) < number })
 	w.last = Window{number, (now - int64(earlier) + 1) * quarter, (now + int64(later)) * quarter}
 	return w.last
+}
+
+// archive is the data that the module has, whatever the machine or Go have.
+var archive = sync.OnceValues(func() (*zip.Reader, error) {
+	return zip.NewReader(strings.NewReader(calendar.Archive), int64(len(calendar.Archive)))
+})
+
+func load(name string) *time.Location {
+	files, err := archive()
+	if err != nil {
+		panic(err)
+	}
+	content, err := fs.ReadFile(files, name)
+	if err != nil {
+		panic(err)
+	}
+	zone, err := time.LoadLocationFromTZData(name, content)
+	if err != nil {
+		panic(err)
+	}
+	return zone
 }
 
 // begun is the number of the last window that has begun in a quarter of an hour since the

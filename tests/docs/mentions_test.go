@@ -101,6 +101,7 @@ var shellLines = map[string]func(t *testing.T, words []string){
 	"make":           func(*testing.T, []string) {}, // TestTargetsThatPagesMakeExist
 	"go":             getsOrHasFiles,                // TestPictureShowsTheBoundaryBurstOfFixedWindows
 	"redis_exporter": hasFiles,                      // TestExporterRunsTheScript
+	"cd":             func(*testing.T, []string) {}, // TestTheFolderOfTheSystemCanBePacked
 	"docker":         hasDockerfiles,                // needs an engine
 	"git":            func(*testing.T, []string) {}, // needs the network
 	"kubectl":        func(*testing.T, []string) {}, // needs a cluster; tests/manifests reads the file

@@ -1,0 +1,300 @@
+package calendar_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/calendar"
+	"redis-throttle/internal/zonefile"
+)
+
+// use makes zones go by d until the test ends.
+func use(t testing.TB, d *calendar.Data) {
+	t.Cleanup(func() { calendar.Use(calendar.BuiltIn()) })
+	calendar.Use(d)
+}
+
+var may2027 = time.Date(2027, time.May, 1, 12, 0, 0, 0, time.UTC)
+
+func TestTheArchiveReadsAsTheBuiltInData(t *testing.T) {
+	d, err := calendar.Read([]byte(calendar.Archive))
+	require.NoError(t, err)
+	builtIn := calendar.BuiltIn()
+	assert.Equal(t, builtIn.Version(), d.Version())
+	assert.True(t, builtIn.Time().Equal(d.Time()))
+	assert.Equal(t, builtIn.Checksum(), d.Checksum())
+	missing, _ := d.Missing()
+	assert.Zero(t, missing)
+	missing, _ = builtIn.Missing()
+	assert.Zero(t, missing)
+	assert.Greater(t, builtIn.Time(), time.Date(2026, time.October, 1, 0, 0, 0, 0, time.UTC))
+}
+
+func TestAnArchiveReplacesTheZonesThatItHas(t *testing.T) {
+	noon := utc(t, "2026-12-01T12:00:00Z")
+	berlin := spec(t, 1, calendar.Day, "Europe/Berlin", 0).At(noon)
+	paris := spec(t, 1, calendar.Day, "Europe/Paris", 0).At(noon)
+	d, err := calendar.Read(zonefile.Pack("2027a", may2027, map[string][]byte{
+		"Europe/Berlin": zonefile.Fixed(2 * 3600), "Europe/Atlantis": zonefile.Fixed(-3600), "zone.tab": []byte("# no zone"), "Europe/": nil,
+		"right/Europe/Paris": zonefile.Fixed(5 * 3600), "posix/Europe/Paris": zonefile.Fixed(5 * 3600), "localtime": zonefile.Fixed(1),
+		"posixrules": zonefile.Fixed(1), "Factory": zonefile.Fixed(1),
+	}))
+	require.NoError(t, err)
+	use(t, d)
+	assert.Equal(t, d, calendar.Current())
+	assert.Equal(t, "2027a", d.Version())
+	assert.True(t, may2027.Equal(d.Time()), "that of what was read: %v", d.Time())
+	assert.NotEqual(t, calendar.BuiltIn().Checksum(), d.Checksum())
+	missing, example := d.Missing()
+	assert.Equal(t, len(zoneNames(t))-1, missing)
+	assert.Contains(t, zoneNames(t), example)
+
+	now := spec(t, 1, calendar.Day, "Europe/Berlin", 0).At(noon)
+	assert.Equal(t, calendar.Window{Index: berlin.Index, Start: berlin.Start - hour, End: berlin.End - hour}, now)
+	assert.Equal(t, paris, spec(t, 1, calendar.Day, "Europe/Paris", 0).At(noon), "is not in the archive")
+	assert.Equal(t, utc(t, "2026-12-01T01:00:00Z"), spec(t, 1, calendar.Day, "Europe/Atlantis", 0).At(noon).Start)
+	for _, name := range []string{"localtime", "posixrules", "Factory", "zone.tab", "right/Europe/Paris", "posix/Europe/Paris", "Europe"} {
+		_, err := calendar.LookupZone([]byte(name))
+		assert.ErrorIs(t, err, calendar.ErrZone, name)
+	}
+	assert.Equal(t, "Europe/Atlantis", calendar.Suggest([]byte("atlantis")))
+}
+
+// What is stored names a zone by its ID, so the ID must not depend on the data.
+func TestIDsAreTheSameInAllData(t *testing.T) {
+	before := map[string]uint64{}
+	for _, name := range zoneNames(t) {
+		before[name] = spec(t, 1, calendar.Day, name, 0).ID()
+	}
+	d, err := calendar.Read(zonefile.Pack("", may2027, map[string][]byte{"Zulu": zonefile.Fixed(60), "Africa/Atlantis": zonefile.Fixed(60), "Africa/Accra": zonefile.Fixed(60)}))
+	require.NoError(t, err)
+	use(t, d)
+	for name, id := range before {
+		assert.Equal(t, id, spec(t, 1, calendar.Day, name, 0).ID(), name)
+	}
+}
+
+func TestTheVersionOfAnArchive(t *testing.T) {
+	zone := zonefile.Fixed(3600)
+	for _, tt := range []struct{ comment, source, want string }{
+		{"2027a", "", "2027a"},
+		{"2027a", "# version 2027b\n", "2027a"},
+		{"", "# version 2027b\n# more\n" + strings.Repeat("R x 1916 o - Jun 14 23s 1 S\n", 10_000), "2027b"},
+		{"made by me", "# version 2027b-1+deb12u1\n", "2027b-1+deb12u1"},
+		{"", "# version a b\n", "unknown"},
+		{"", "# version \n", "unknown"},
+		{"", "version 2027a\n", "unknown"},
+		{"", "", "unknown"},
+		{"2027a\r\nthrottle_errors_internal:7", "", "unknown"},
+		{strings.Repeat("2", 33), "", "unknown"},
+	} {
+		files := map[string][]byte{"Europe/Berlin": zone}
+		if tt.source != "" {
+			files["tzdata.zi"] = []byte(tt.source)
+		}
+		d, err := calendar.Read(zonefile.Pack(tt.comment, may2027, files))
+		require.NoError(t, err)
+		assert.Equal(t, tt.want, d.Version(), "%+v", tt)
+	}
+	d, err := calendar.Read(zonefile.Pack("", time.Time{}, map[string][]byte{"Europe/Berlin": zone}))
+	require.NoError(t, err)
+	assert.True(t, d.Time().IsZero(), "%v", d.Time())
+}
+
+func TestABadArchiveIsRefused(t *testing.T) {
+	zone := zonefile.Fixed(3600)
+	many := map[string][]byte{"Europe/Berlin": zone}
+	for i := range 2_000 {
+		many[fmt.Sprintf("Europe/Atlantis%d", i)] = zone
+	}
+	huge := map[string][]byte{"Europe/Berlin": zone}
+	for i := range 64 {
+		huge[fmt.Sprintf("zone%d.tab", i)] = make([]byte, 64<<10)
+	}
+	for name, tt := range map[string]struct {
+		files map[string][]byte
+		says  string
+	}{
+		"nothing":                {nil, "it has no time zone such as Europe/Berlin"},
+		"no zones":               {map[string][]byte{"Europe/Berlin": []byte("hello")}, "it has no time zone such as Europe/Berlin"},
+		"packed with its folder": {map[string][]byte{"zoneinfo/Europe/Berlin": zone}, "the names in it must begin with the region, not with a folder"},
+		"a name upwards":         {map[string][]byte{"Europe/Berlin": zone, "../Europe/Paris": zone}, `"../Europe/Paris" in it is no name of a time zone`},
+		"a name in the middle":   {map[string][]byte{"Europe/../Berlin": zone}, `"Europe/../Berlin" in it is no name of a time zone`},
+		"an absolute name":       {map[string][]byte{"/Europe/Berlin": zone}, `"/Europe/Berlin" in it is no name`},
+		"a line in a name":       {map[string][]byte{"Europe/Ber\nlin": zone}, `"Europe/Ber\nlin" in it is no name`},
+		"a long name":            {map[string][]byte{strings.Repeat("a", 65): zone}, "is no name"},
+		"cut off":                {map[string][]byte{"Europe/Berlin": zone[:len(zone)/2]}, `"Europe/Berlin" in it is damaged`},
+		"a day ahead":            {map[string][]byte{"Europe/Berlin": zonefile.Fixed(24 * 3600)}, `"Europe/Berlin" in it is damaged: its clocks are 86400 seconds ahead of UTC`},
+		"a day behind":           {map[string][]byte{"Europe/Berlin": zonefile.Fixed(-24 * 3600)}, "its clocks are -86400 seconds ahead"},
+		"just less":              {map[string][]byte{"Europe/Berlin": zonefile.Fixed(24*3600 - 1), "Europe/Paris": zonefile.Fixed(1 - 24*3600)}, ""},
+		"a large zone":           {map[string][]byte{"Europe/Berlin": append(zonefile.Fixed(3600), make([]byte, 64<<10)...)}, `"Europe/Berlin" in it is larger than 64 KB`},
+		"many zones":             {many, "it has more than 2000 zones"},
+		"much else":              {huge, "what is in it is larger than 4 MB"},
+	} {
+		_, err := calendar.Read(zonefile.Pack("2027a", may2027, tt.files))
+		if tt.says == "" {
+			assert.NoError(t, err, name)
+		} else {
+			assert.ErrorContains(t, err, tt.says, name)
+		}
+	}
+	twice := bytes.ReplaceAll(zonefile.Pack("", may2027, map[string][]byte{"Europe/Berlin": zone, "Europe/Merlin": zone}), []byte("Merlin"), []byte("Berlin"))
+	_, err := calendar.Read(twice)
+	assert.ErrorContains(t, err, `"Europe/Berlin" is in it twice`)
+	for _, text := range []string{"", "hello", "TZif2"} {
+		_, err = calendar.Read([]byte(text))
+		assert.ErrorContains(t, err, "it is not a zip file, or not all of it", "%q", text)
+	}
+	for length := 0; length < len(calendar.Archive); length += 997 {
+		_, err = calendar.Read([]byte(calendar.Archive[:length]))
+		assert.ErrorContains(t, err, "it is not a zip file, or not all of it", "%d bytes", length)
+	}
+	flipped := []byte(calendar.Archive)
+	flipped[len(flipped)/3] ^= 1
+	_, err = calendar.Read(flipped)
+	assert.Error(t, err, "a bit")
+}
+
+// Whatever is in a file: it is refused, or windows end.
+func TestDamagedClocksAreRefusedOrWindowsAreFoundNevertheless(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	names := zoneNames(t)
+	read, refused := 0, 0
+	for range 400 {
+		files := map[string][]byte{"Europe/Berlin": zonefile.Fixed(0)}
+		for range 3 {
+			name := names[random.IntN(len(names))]
+			content := bytes.Clone(zoneFile(t, name))
+			for range 1 + random.IntN(3) {
+				content[random.IntN(len(content))] = byte(random.Uint32())
+			}
+			files[name] = content
+		}
+		d, err := calendar.Read(zonefile.Pack("", may2027, files))
+		if err != nil {
+			refused++
+			continue
+		}
+		read++
+		calendar.Use(d)
+		for name := range files {
+			for unit := calendar.Day; unit <= calendar.Year; unit++ {
+				s := spec(t, 1, unit, name, 0)
+				now := random.Int64N(100 * 365 * day)
+				w := s.At(now)
+				require.LessOrEqual(t, w.Start, now)
+				require.Less(t, now, w.End)
+			}
+		}
+		calendar.Use(calendar.BuiltIn())
+	}
+	assert.Positive(t, read)
+	assert.Positive(t, refused)
+}
+
+// The program is a server in a bounded heap, which collects nothing for less than 256 MB.
+func TestReadingAnArchiveTakesLittleMemory(t *testing.T) {
+	largest := map[string][]byte{"Europe/Berlin": zonefile.Fixed(0)}
+	changes := append([]byte("TZif2"), make([]byte, 15)...)
+	const n = 7_000 // a change a day
+	changes = append(changes, make([]byte, 24)...)
+	changes = append(changes, changes[:20]...)
+	for _, count := range []uint32{0, 0, 0, n, 2, 4} {
+		changes = binary.BigEndian.AppendUint32(changes, count)
+	}
+	for i := range n {
+		changes = binary.BigEndian.AppendUint64(changes, uint64(i*86400))
+	}
+	for i := range n {
+		changes = append(changes, byte(i%2))
+	}
+	changes = append(changes, "\x00\x00\x0e\x10\x00\x00\x00\x00\x1c\x20\x00\x00XXX\x00\n\n"...)
+	for i := range 60 {
+		largest[fmt.Sprintf("Europe/Atlantis%d", i)] = changes
+	}
+	for name, archive := range map[string][]byte{"the usual": []byte(calendar.Archive), "the largest": zonefile.Pack("", may2027, largest)} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		d, err := calendar.Read(archive)
+		require.NoError(t, err, name)
+		runtime.ReadMemStats(&after)
+		t.Logf("%s: %d KB", name, (after.TotalAlloc-before.TotalAlloc)>>10)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(40<<20), name)
+		runtime.KeepAlive(d)
+	}
+}
+
+// systemZones is the system's data, or that of the folder ZONEINFO.
+func systemZones(t *testing.T) (folder, version string) {
+	folder = os.Getenv("THROTTLE_ZONEINFO")
+	if folder == "" {
+		folder = "/usr/share/zoneinfo"
+	}
+	source, err := os.ReadFile(filepath.Join(folder, "tzdata.zi"))
+	if err != nil {
+		t.Skip("the system does not tell the version of its time zones: ", err)
+	}
+	line, _, _ := strings.Cut(string(source), "\n")
+	return folder, strings.TrimPrefix(line, "# version ")
+}
+
+// The generator compiled the zones; the system's packages have them as somebody else did.
+func TestAllClocksAreTheSystems(t *testing.T) {
+	folder, version := systemZones(t)
+	if version != calendar.BuiltIn().Version() {
+		t.Skipf("the system has version %s of the time zones, this package %s", version, calendar.BuiltIn().Version())
+	}
+	for _, name := range zoneNames(t) {
+		content, err := os.ReadFile(filepath.Join(folder, name))
+		require.NoError(t, err)
+		theirs, err := time.LoadLocationFromTZData(name, content)
+		require.NoError(t, err)
+		assert.Equal(t, changes(theirs, 2100), changes(location(t, name), 2100), name)
+		for _, at := range append(changes(theirs, 2100), 0) {
+			_, want := time.Unix(at, 0).In(theirs).Zone()
+			_, got := time.Unix(at, 0).In(location(t, name)).Zone()
+			assert.Equal(t, want, got, "%s at %v", name, time.Unix(at, 0).UTC())
+		}
+	}
+}
+
+// Changes of the law in 2026: the days on which clocks would have been set back or forward, or will be. With the data
+// that came with Go 1.26 these were wrong by an hour.
+func TestClocksFollowTheLawsOf2026(t *testing.T) {
+	for _, tt := range []struct{ zone, at, start string }{
+		{"America/Vancouver", "2026-12-01T20:00:00Z", "2026-12-01T07:00:00Z"},
+		{"America/Edmonton", "2026-12-01T20:00:00Z", "2026-12-01T06:00:00Z"},
+		{"America/Winnipeg", "2026-12-01T20:00:00Z", "2026-12-01T05:00:00Z"},
+		{"Africa/Casablanca", "2026-12-01T20:00:00Z", "2026-12-01T00:00:00Z"},
+		{"America/Havana", "2026-12-01T20:00:00Z", "2026-12-01T04:00:00Z"},
+		{"Europe/Chisinau", "2027-03-28T00:30:00Z", "2027-03-27T22:00:00Z"},
+		{"Europe/Chisinau", "2027-03-28T22:00:00Z", "2027-03-28T21:00:00Z"},
+	} {
+		assert.Equal(t, tt.start, time.Unix(0, spec(t, 1, calendar.Day, tt.zone, 0).At(utc(t, tt.at)).Start).UTC().Format(time.RFC3339), tt.zone)
+	}
+	// From 2022 on Moldova changes its clocks at 1:00 UTC, as the EU does. Before it was at 0:00.
+	before := utc(t, "2027-03-28T00:30:00Z")
+	_, ahead := time.Unix(0, before).In(location(t, "Europe/Chisinau")).Zone()
+	assert.Equal(t, 2*3600, ahead)
+	half := spec(t, 1, calendar.Day, "Europe/Chisinau", 150*time.Minute) // half past two
+	assert.Equal(t, before, half.At(before).Start)
+}
+
+func BenchmarkRead(b *testing.B) {
+	archive := []byte(calendar.Archive)
+	for b.Loop() {
+		_, _ = calendar.Read(archive)
+	}
+}
