@@ -30,7 +30,7 @@ release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check run test test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-unit pgo lint release check-release check-arm64 clean
+.PHONY: help setup build build-check run test test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,8 +149,13 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
 	@scripts/setup $(STAGE)
 	@scripts/lint
 
+check-zones: ## whether apt knows newer time zones than those of calendar/zones.zip, and all clocks beside the package's
+	@scripts/setup $(STAGE)
+	@scripts/check-zones
+
 release: ## archives and Debian packages for amd64 and arm64 of the commit checked out, in build/release
 	@scripts/setup $(STAGE)
+	@scripts/check-zones --strict
 	@scripts/release
 
 check-release: release ## what is in build/release is whole, loads, and comes out the same in another folder
