@@ -32,6 +32,7 @@ const (
 	ReplyLater                       // none yet: the caller waits for Call.WaitNs
 	ReplyInTurn                      // none yet: the caller waits in line, see Call.Turn
 	ReplyLeases                      // Call.Integers and so many of the members that have not lapsed
+	ReplyElsewhere                   // none yet: the words of Call.Members stand elsewhere; gather again and ask again
 )
 
 // Effect says what becomes of a key.
@@ -114,7 +115,7 @@ type Call struct {
 
 	*Key             // the only key, or the first
 	Keys    []Key    // all of them; in KeysRoom
-	Members *Members // of a command with a MemberWord; of the only key
+	Members *Members // of a command OnSortedSet; of the only key
 
 	Reply    ReplyKind
 	Integers []int64

@@ -24,12 +24,12 @@ type Command struct {
 	Blocks  bool // may answer ReplyLater or ReplyInTurn
 	Lines   bool // wants to know who waits in line
 
-	OnSortedSet bool   // gets to see Call.Members
-	MemberWord  string // stands before the names of members
-	MaxMembers  int    // how many names may follow it
-	// RoomWord stands before the number of members that there may be. While there is room in any case, the
-	// score of the member that is named is not looked up (Members.Unread). Words take one value each, but COMPACT none.
-	RoomWord string
+	OnSortedSet bool // gets to see Call.Members
+	NamesAt     int  // the index of the argument that is the first name of a member, in the usual order; 0 without
+	MaxMembers  int  // how many names may follow it
+	// RoomAt is the index of the argument that says how many members there may be. While there is room in any case, the
+	// score of the member that is named is not looked up (Members.Unread).
+	RoomAt int
 
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 
@@ -69,9 +69,24 @@ func register(cmd *Command) *Command {
 // prepare works out what follows from the words of a command.
 func (cmd *Command) prepare() {
 	cmd.syntax = syntaxOf(cmd)
+	cmd.place()
 	front := keyArgs(cmd.Keys)
 	cmd.least, cmd.most = countArgs(append(front, cmd.Args...), cmd.syntax)
 	cmd.Args = append(append(front, cmd.Args...), cmd.syntax.args()...)
+}
+
+// place finds where words stand in the usual order.
+func (cmd *Command) place() {
+	at := 1 // behind the key
+	for _, w := range cmd.syntax.required {
+		switch w.value {
+		case &id:
+			cmd.NamesAt = at + 1
+		case &slots:
+			cmd.RoomAt = at + 1
+		}
+		at += 2
+	}
 }
 
 // ReadOnly reports whether the command opens its keys for reading only.

@@ -45,13 +45,6 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 	if len(s.scores) > 0 {
 		c.Kind = SortedSet
 	}
-	named := 0
-	for i, arg := range c.Args {
-		if i > 0 && cmd.MemberWord != "" && isWord(arg, cmd.MemberWord) {
-			named = min(len(c.Args)-i-1, cmd.MaxMembers)
-			break
-		}
-	}
 	all := s.sorted()
 	lapsed := 0
 	for lapsed < len(all) && s.scores[all[lapsed]] <= float64(c.NowNs/ms) {
@@ -61,6 +54,8 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 		c.Members = &Members{}
 	}
 	m := c.Members
+	m.NamesAt, m.RoomAt = placesIn(c, cmd)
+	named := len(c.Named(cmd))
 	m.Reset(int64(len(all)), int64(lapsed), min(lapsed, MaxLowest), named)
 	for i := range m.Lowest {
 		m.Lowest[i] = s.scores[all[i]]
@@ -72,7 +67,7 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 	if len(all) > 0 {
 		m.Beyond = s.scores[all[len(all)-1]] > float64(c.NowNs/ms+FurthestMs)
 	}
-	m.Unread = c.Turn == Arriving && named == 1 && lapsed == 0 && len(all) > 0 && s.room(c, cmd) > m.Count+c.Ahead
+	m.Unread = c.Turn == Arriving && named == 1 && lapsed == 0 && len(all) > 0 && s.room(c) > m.Count+c.Ahead
 	for i := range m.Named {
 		m.Named[i] = math.NaN()
 		if m.Unread {
@@ -94,26 +89,58 @@ func (s leaseSet) lapsed() (n int) {
 	return n
 }
 
-func isWord(text []byte, name string) bool { return (&word{name: name}).is(text) }
+// placesIn is where a call has its words, or where most have them if it is none.
+func placesIn(c *Call, cmd *Command) (names, room int) {
+	var p parser
+	p.begin(&cmd.syntax, &request{}, c.Args, 1, nil, nil)
+	if len(cmd.syntax.options) == 0 || len(c.Args) == 0 || p.parse() != nil {
+		return cmd.NamesAt, cmd.RoomAt
+	}
+	return p.ids, p.slots
+}
 
 // room is the number of members that a call says there may be.
-func (s leaseSet) room(c *Call, cmd *Command) (n int64) {
-	for i := 1; i+1 < len(c.Args) && cmd.RoomWord != ""; i += 2 {
-		switch {
-		case isWord(c.Args[i], cmd.RoomWord):
-			n, _ := parseInt(c.Args[i+1])
-			return n
-		case isWord(c.Args[i], "COMPACT"):
-			i--
-		}
+func (s leaseSet) room(c *Call) (n int64) {
+	if at := c.Members.RoomAt; at > 0 && at < len(c.Args) {
+		n, _ = parseInt(c.Args[at])
 	}
-	return 0
+	return n
 }
 
 // name is member i that a call names.
-func (s leaseSet) name(c *Call, cmd *Command, i int) []byte {
-	at := slices.IndexFunc(c.Args[1:], func(arg []byte) bool { return isWord(arg, cmd.MemberWord) })
-	return c.Args[at+2+i]
+func (s leaseSet) name(c *Call, cmd *Command, i int) []byte { return c.Named(cmd)[i] }
+
+// Only a call's words say where its id is. One with another order than the last is asked again.
+func TestACallSaysWhereItsWordsStand(t *testing.T) {
+	for _, tt := range []struct {
+		cmd         *Command
+		line        string
+		names, room int
+	}{
+		{Lease, "k SLOTS 2 TTL 30s ID a", 6, 2},
+		{Lease, "k ID a SLOTS 2 TTL 30s", 2, 4},
+		{Lease, "k COMPACT TTL 30s SLOTS 2 TIMEOUT 0 ID SLOTS", 9, 5},
+		{Renew, "k ID a TTL 30s", 2, 0},
+		{Renew, "k TTL 30s COMPACT ID a", 5, 0},
+		{Release, "k ID a b", 2, 0},
+		{Leases, "k COUNT 3", 0, 0},
+	} {
+		c := call(tt.line)
+		c.LineSlots, c.Members = NoSlots, &Members{NamesAt: tt.cmd.NamesAt, RoomAt: tt.cmd.RoomAt, Next: math.NaN()}
+		c.Members.Reset(0, 0, 0, len(c.Named(tt.cmd)))
+		c.Run(tt.cmd)
+		usual := tt.names == tt.cmd.NamesAt && tt.room == tt.cmd.RoomAt
+		assert.Equal(t, !usual, c.Reply == ReplyElsewhere, tt.line)
+		assert.Equal(t, []int{tt.names, tt.room}, []int{c.Members.NamesAt, c.Members.RoomAt}, tt.line)
+		c.Members.Reset(0, 0, 0, len(c.Named(tt.cmd)))
+		c.Run(tt.cmd)
+		assert.NotContains(t, []ReplyKind{ReplyElsewhere, ReplyError}, c.Reply, "%s: %s", tt.line, c.Error)
+	}
+	// A call that is wrong is refused wherever its words are.
+	c := call("k ID a SLOTS 2")
+	c.Members = &Members{NamesAt: 6, RoomAt: 2}
+	c.Run(Lease)
+	requireError(t, c, "ERR syntax error: TTL is missing", "wrong")
 }
 
 // apply is what C does with the outcome.

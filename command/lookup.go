@@ -20,15 +20,11 @@ func (cmd *Command) ViewedArgs() int {
 	return MaxArgs
 }
 
-// NamedMembers returns the members that a call names.
-func (cmd *Command) NamedMembers(args [][]byte) [][]byte {
-	if cmd.MemberWord == "" {
+// Named returns the members that a call names, if its words stand where Members says.
+func (c *Call) Named(cmd *Command) [][]byte {
+	at := c.Members.NamesAt
+	if at == 0 || at >= len(c.Args) {
 		return nil
 	}
-	for i := 1; i < len(args); i++ {
-		if (&word{name: cmd.MemberWord}).is(args[i]) {
-			return args[i+1:][:min(len(args)-i-1, cmd.MaxMembers)]
-		}
-	}
-	return nil
+	return c.Args[at:min(len(c.Args), at+cmd.MaxMembers)]
 }

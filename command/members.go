@@ -3,9 +3,13 @@ package command
 import "redis-throttle/lease"
 
 // Members is what a command sees of a sorted set whose members lapse: a score is the instant in
-// ms since the Unix epoch at which its member does. A command that has it may name members, after
-// Command.MemberWord.
+// ms since the Unix epoch at which its member does. A command that has it may name members, and
+// then it has to be shown the right ones.
 type Members struct {
+	// The indexes in Call.Args of the first name, and of the number of members that there may be; 0 for none. They are looked for
+	// where they stood before. If that is wrong, the call corrects them and answers ReplyElsewhere.
+	NamesAt, RoomAt int
+
 	Count  int64     // of all members
 	Lapsed int64     // of those that have lapsed
 	Lowest []float64 // the scores of those that have lapsed, the first few, at most MaxLowest

@@ -248,6 +248,16 @@ func TestMLimitRefuses(t *testing.T) {
 	}
 }
 
+// An error has nothing from the calls before it.
+func TestAnErrorIsOfItsOwnCall(t *testing.T) {
+	c := many(nil, "2 a RATE 5/s")
+	c.Run(MLimit)
+	require.Contains(t, string(c.Error), "numkeys is 2")
+	c.Args, c.ArgCount = call("k 5/s").Args, 2
+	c.Run(Limit)
+	requireError(t, c, "ERR syntax error near '5/s': expected RATE, WINDOW or FIXED", "behind a call on several keys")
+}
+
 // A key that holds something else changes none, wherever it stands.
 func TestMLimitChangesNothingWhereAKeyHoldsSomethingElse(t *testing.T) {
 	for _, foreign := range []struct{ value, want string }{{"list", wrongType}, {"hello", wrongValue}, {banned(-1, "hello"), wrongValue}} {

@@ -65,7 +65,7 @@ func parseDigits(text []byte) (n uint64, ok bool) {
 	return n, true
 }
 
-// What is wrong with a number or a length of time. The texts are shown, but for errMalformed.
+// What is wrong with a number or a length of time. The texts are shown, except for errMalformed.
 const (
 	tooFine  = "not a whole number of nanoseconds"
 	tooMany  = "the count is larger than 9223372036854775807"

@@ -27,6 +27,7 @@ type parser struct {
 
 	keys  [][]byte           // as numkeys counts them
 	ids   int                // the index in args of the first id
+	slots int                // and of the number of slots; 0 without
 	lower [maxNumberLen]byte // room to try a value in lower case
 	err   syntaxError
 }
@@ -77,6 +78,11 @@ func (c *Call) read() (r *request, ok bool) {
 		c.refuse(&p.err)
 		return r, false
 	}
+	if m := c.Members; m != nil && (m.NamesAt != p.ids || m.RoomAt != p.slots) {
+		m.NamesAt, m.RoomAt = p.ids, p.slots
+		c.Reply = ReplyElsewhere
+		return r, false
+	}
 	if hasLimits {
 		c.Past.noteRequest(c.Args[1:], c.cmd.index, r, &c.stack)
 	}
@@ -96,8 +102,8 @@ func (p *parser) begin(s *syntax, r *request, args [][]byte, next int, limits *s
 	*r = request{}
 	r.Cost = 1
 	p.syntax, p.r, p.args, p.next = s, r, args, next
-	p.limits, p.groups, p.group = limits, groups, 0
-	p.seen, p.limitEnds, p.ids, p.ratesOnly = 0, 0, 0, true
+	p.limits, p.groups, p.group, p.keys = limits, groups, 0, nil
+	p.seen, p.limitEnds, p.ids, p.slots, p.ratesOnly = 0, 0, 0, 0, true
 }
 
 // parse reads all words.
@@ -170,8 +176,11 @@ func (p *parser) parseValue(w *word, text []byte) error {
 		if p.next == len(p.args) {
 			return p.near(text, w.name, " ", w.value.takes)
 		}
-		if w.value == &id && p.ids == 0 {
+		switch {
+		case w.value == &id && p.ids == 0:
 			p.ids = p.next
+		case w.value == &slots:
+			p.slots = p.next
 		}
 		p.text = p.take()
 		if err := w.value.read(p, p.text); err != nil {

@@ -60,7 +60,7 @@ var ProbeMembers = register(&Command{
 	Keys:       OneKey,
 
 	OnSortedSet: true,
-	MemberWord:  "MEMBERS",
+	NamesAt:     4,
 	MaxMembers:  MaxArgs,
 
 	Args: []Arg{{Name: "ms", Type: ArgInteger}, {Name: "drop", Type: ArgInteger}, {Name: "name", Type: ArgString, Token: "MEMBERS", Multiple: true}},

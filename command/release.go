@@ -17,7 +17,6 @@ var Release = register(&Command{
 	Flags:       "write fast",
 	Keys:        OneKey,
 	OnSortedSet: true,
-	MemberWord:  "ID",
 	MaxMembers:  maxReleased,
 	Words:       "ID...",
 	Run:         release,

@@ -12,7 +12,6 @@ var Renew = register(&Command{
 	Keys:        OneKey,
 	Decides:     true,
 	OnSortedSet: true,
-	MemberWord:  "ID",
 	MaxMembers:  1,
 	Words:       "ID TTL [COMPACT]",
 	Fields:      leaseFields,

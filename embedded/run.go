@@ -40,11 +40,22 @@ func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command
 		key.show(&c.Keys[i])
 	}
 	if cmd.OnSortedSet {
-		c.Members, r.ids = &r.members, cmd.NamedMembers(c.Args)
-		keys[0].showLeases(c.Key, c.Members, call.NowNs, r.ids)
+		c.Members = &r.members
+		c.Members.NamesAt, c.Members.RoomAt = cmd.NamesAt, cmd.RoomAt
+		r.showLeases(cmd, keys[0])
 	}
 	c.Run(cmd)
+	if c.Reply == command.ReplyElsewhere {
+		r.showLeases(cmd, keys[0])
+		c.Run(cmd)
+	}
 	return c
+}
+
+// showLeases gives the call in hand its view of a key of leases.
+func (r *Runner) showLeases(cmd *command.Command, key *Key) {
+	r.ids = r.call.Named(cmd)
+	key.showLeases(r.call.Key, &r.members, r.call.NowNs, r.ids)
 }
 
 // Apply applies the effects of the call that was decided last to its keys.

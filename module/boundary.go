@@ -61,6 +61,7 @@ var (
 	_    = same[command.ReplyLater-C.REPLY_LATER]
 	_    = same[command.ReplyInTurn-C.REPLY_IN_TURN]
 	_    = same[command.ReplyLeases-C.REPLY_LEASES]
+	_    = same[command.ReplyElsewhere-C.REPLY_ELSEWHERE]
 	_    = same[command.Keep-C.EFFECT_KEEP]
 	_    = same[command.Set-C.EFFECT_SET]
 	_    = same[command.Delete-C.EFFECT_DELETE]
@@ -83,11 +84,11 @@ var (
 	_    = same[unsafe.Sizeof([]byte{})-C.sizeof_throttleView]
 )
 
-// throttleDecide is the one crossing of a command: it reads what C gathered and
+// throttleCross is the one crossing of a command: it reads what C gathered and
 // fills in the outcome.
 //
-//export throttleDecide
-func throttleDecide(c *C.throttleCall) {
+//export throttleCross
+func throttleCross(c *C.throttleCall) {
 	defer recoverToError(c)
 	growStack()
 	gathered(c)
@@ -157,6 +158,7 @@ func gathered(c *C.throttleCall) {
 
 func gatheredMembers(from *C.throttleMembers) {
 	members.Reset(int64(from.count), int64(from.lapsed), int(from.lowestCount), int(from.namedCount))
+	members.NamesAt, members.RoomAt = int(from.namesAt), int(from.roomAt)
 	members.Next, members.Beyond, members.Unread = float64(from.next), from.isBeyond != 0, from.isUnread != 0
 	for i := range members.Lowest {
 		members.Lowest[i] = float64(from.lowestScores[i])
@@ -216,6 +218,8 @@ func outcome(c *C.throttleCall) {
 		c.count = C.int32_t(current.RowCount)
 	case command.ReplyInTurn:
 		c.lookNs, c.timeoutMs = C.int64_t(current.LookNs), C.int64_t(current.TimeoutMs)
+	case command.ReplyElsewhere:
+		c.keys.members.namesAt, c.keys.members.roomAt = C.int32_t(members.NamesAt), C.int32_t(members.RoomAt)
 	case command.ReplyError:
 		setError(c, current.Error)
 	}

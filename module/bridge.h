@@ -11,7 +11,7 @@
 enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 11, MAX_TEXT_LEN = 128 };
 enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800 };
 enum { KEY_ABSENT, KEY_STRING, KEY_SORTED_SET, KEY_OTHER };
-enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES };
+enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES, REPLY_ELSEWHERE };
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
 enum { TURN_ARRIVING, TURN_FIRST, TURN_LEAVING };
@@ -39,9 +39,9 @@ typedef struct {
   int32_t blocks;
   int32_t lines;       // it wants to know who waits in line
   int32_t onSortedSet;
-  char memberWord[16]; // what stands before the names of members
+  int32_t namesAt;    // the index of the first argument that names a member, as most calls have it; 0 when none does
   int32_t maxMembers;  // how many names may follow it
-  char roomWord[16];   // what stands before the number of members that there may be
+  int32_t roomAt;     // the index of the argument that says how many members there may be; 0 when none does
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -67,6 +67,8 @@ typedef struct {
   double next;      // the lowest score above now; NaN when there is none
   double lowestScores[MAX_LOWEST];
   RedisModuleString *lowestNames[MAX_LOWEST];
+  RedisModuleString **argv;  // of the call
+  int32_t namesAt, roomAt;   // where this call names members and says how many there may be; Go corrects them
   RedisModuleString **names; // of the members that the call names
   double scores[MAX_ARGS];   // theirs; NaN of one that is not there
 
@@ -279,7 +281,8 @@ int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 
-// members.c
+// members.c. throttleDecide has Go decide a call that was gathered.
+void throttleDecide(throttleCall *call);
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleFreeMembers(throttleCall *call);

@@ -1,41 +1,29 @@
 // Sorted sets: what a call sees of one, and what it does to it. A command on sorted sets has one
-// key, and may name members, after a word of its own.
+// key, and may name members.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <strings.h>
 
 #include "bridge.h"
 
-static int isWord(const throttleView *arg, const char *word) {
-  return arg->length == strlen(word) && strncasecmp(arg->bytes, word, arg->length) == 0;
-}
+#include "_cgo_export.h"
 
 // Finds the members that the call names.
-static void gatherNamed(throttleCall *call, RedisModuleString **argv, throttleMembers *members) {
-  const throttleTraits *traits = &throttleCommands[call->command];
+static void findNames(const throttleCall *call, throttleMembers *members) {
+  int most = throttleCommands[call->command].maxMembers, at = members->namesAt;
   members->namedCount = 0;
-  if (!traits->memberWord[0]) return;
-  for (int i = 1; i < call->viewCount; i++) {
-    if (!isWord(&call->args[i], traits->memberWord)) continue;
-    members->namedCount = call->viewCount - i - 1;
-    if (members->namedCount > traits->maxMembers) members->namedCount = traits->maxMembers;
-    members->names = argv + 1 + i + 1;
-    return;
-  }
+  if (!at || at >= call->viewCount) return;
+  members->namedCount = call->viewCount - at < most ? call->viewCount - at : most;
+  members->names = members->argv + 1 + at;
 }
 
-// Whether the call is let in whatever id it names. Then the id need not be looked up: in a small
-// set the server compares it with one member after the other. Go reads the words as is done here, and makes sure.
-static int hasRoom(const throttleCall *call, RedisModuleString **argv, const throttleMembers *members) {
-  const char *word = throttleCommands[call->command].roomWord;
-  if (!word[0] || call->turn != TURN_ARRIVING || members->namedCount != 1 || members->lowestCount) return 0;
-  for (int i = 1; i + 1 < call->viewCount; i += isWord(&call->args[i], "COMPACT") ? 1 : 2) {
-    long long room;
-    if (!isWord(&call->args[i], word)) continue;
-    return api.StringToLongLong(argv[1 + i + 1], &room) == API_OK && room > members->count + call->ahead;
-  }
-  return 0;
+// Whether there is room for one more member than there are, so that it does not matter whether the one that the call names is
+// there: in a small set the server compares it with one member after the other. Go makes sure.
+static int hasRoom(const throttleCall *call, const throttleMembers *members) {
+  long long room;
+  if (!members->roomAt || members->roomAt >= call->viewCount) return 0;
+  if (call->turn != TURN_ARRIVING || members->namedCount != 1 || members->lowestCount) return 0;
+  return api.StringToLongLong(members->argv[1 + members->roomAt], &room) == API_OK && room > members->count + call->ahead;
 }
 
 void throttleFreeMembers(throttleCall *call) {
@@ -74,9 +62,13 @@ static int64_t countUpTo(throttleCall *call, RedisModuleCtx *ctx, throttleKey *k
   return count;
 }
 
-// The score of a member that is not there stays NaN.
-static void gatherScores(throttleKey *key, throttleMembers *members) {
-  for (int i = 0; i < members->namedCount; i++) api.ZsetScore(key->handle, members->names[i], &members->scores[i]);
+// Looks up the scores of the members that the call names, unless none is needed. That of a member that is not there is NaN.
+static void gatherNamed(const throttleCall *call, throttleMembers *members) {
+  findNames(call, members);
+  for (int i = 0; i < members->namedCount; i++) members->scores[i] = NAN;
+  members->isUnread = call->keys->kind == KEY_SORTED_SET && hasRoom(call, members);
+  if (members->isUnread || call->keys->kind != KEY_SORTED_SET) return;
+  for (int i = 0; i < members->namedCount; i++) api.ZsetScore(call->keys->handle, members->names[i], &members->scores[i]);
 }
 
 // Whether a score is above another. At both ends of a set the server tells at once.
@@ -123,28 +115,46 @@ static void noSet(throttleCall *call, throttleKey *key) {
   key->kind = key->handle && api.KeyType(key->handle) != KEYTYPE_EMPTY ? KEY_OTHER : KEY_ABSENT;
 }
 
-void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
+static void gatherSet(throttleCall *call, RedisModuleCtx *ctx) {
   throttleKey *key = call->keys;
   throttleMembers *members = key->members;
   int64_t nowMs = call->nowNs / 1000000;
-  gatherNamed(call, argv, members);
   members->count = members->lapsed = members->lowestCount = 0;
-  members->isBeyond = members->isUnread = 0;
+  members->isBeyond = 0;
   members->next = NAN;
-  for (int i = 0; i < members->namedCount; i++) members->scores[i] = NAN;
   if (!isSet(key)) return;
 
   key->kind = KEY_SORTED_SET;
   if (throttleHasNeighbours && throttleMayBeUnfinished(call, ctx, key->handle)) call->unfinished = 1;
   members->count = (int64_t)api.ValueLength(key->handle);
   gatherLowest(call, ctx, key, members, (double)nowMs);
-  if (!isSet(key)) {
+  if (isSet(key)) {
+    members->isBeyond = isAnyAbove(key->handle, (double)(nowMs + FURTHEST_MS));
+  } else {
     noSet(call, key);
-    return;
   }
-  members->isBeyond = isAnyAbove(key->handle, (double)(nowMs + FURTHEST_MS));
-  members->isUnread = hasRoom(call, argv, members);
-  if (!members->isUnread) gatherScores(key, members);
+}
+
+void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
+  throttleMembers *members = call->keys->members;
+  members->argv = argv;
+  members->namesAt = throttleCommands[call->command].namesAt;
+  members->roomAt = throttleCommands[call->command].roomAt;
+  gatherSet(call, ctx);
+  gatherNamed(call, members);
+}
+
+// Only Go reads words, and they may stand in any order. So C looks where they stood in the latest call of the command. If
+// they stand elsewhere in this one, Go says where, and is asked again: once when a client begins to use another order.
+void throttleDecide(throttleCall *call) {
+  throttleCross(call);
+  if (call->reply != REPLY_ELSEWHERE) return;
+  throttleTraits *traits = &throttleCommands[call->command];
+  throttleMembers *members = call->keys->members;
+  traits->namesAt = members->namesAt;
+  traits->roomAt = members->roomAt;
+  gatherNamed(call, members);
+  throttleCross(call);
 }
 
 static int removeMember(throttleKey *key, RedisModuleString *name, RedisModuleString **removed, int count) {

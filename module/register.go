@@ -68,9 +68,8 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.blocks = flag(cmd.Blocks)
 	c.traits.lines = flag(cmd.Lines)
 	c.traits.onSortedSet = flag(cmd.OnSortedSet)
-	copy(bytesOf(c.traits.memberWord[:len(c.traits.memberWord)-1]), cmd.MemberWord)
+	c.traits.namesAt, c.traits.roomAt = C.int32_t(cmd.NamesAt), C.int32_t(cmd.RoomAt)
 	c.traits.maxMembers = C.int32_t(cmd.MaxMembers)
-	copy(bytesOf(c.traits.roomWord[:len(c.traits.roomWord)-1]), cmd.RoomWord)
 	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
 	for i, name := range cmd.Fields {
 		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}

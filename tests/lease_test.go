@@ -520,3 +520,29 @@ func TestASetThatIsBeingCreatedIsLeftAlone(t *testing.T) {
 		do(t, c, "FLUSHALL")
 	}
 }
+
+// Only package command reads words, and C looks for the id where the latest call had it: callers of different orders take turns.
+func TestWordsOfALeaseMayStandInAnyOrder(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	for i, step := range []struct{ line, want string }{
+		{"CL.LEASE jobs SLOTS 2 TTL 1h ID a COMPACT", "[0 2 1"},
+		{"CL.LEASE jobs ID b COMPACT TTL 1h SLOTS 2", "[0 2 0"},
+		{"CL.LEASE jobs SLOTS 2 TTL 1h ID c COMPACT", "[1 2 0"},
+		{"CL.LEASE jobs TTL 1h ID a SLOTS 2 COMPACT", "[0 2 0"},
+		{"CL.LEASE jobs SLOTS 2 ID b TTL 1h COMPACT", "[0 2 0"},
+		{"CL.RENEW jobs TTL 1h ID a COMPACT", "[0 -1 -1"},
+		{"CL.RENEW jobs ID c TTL 1h COMPACT", "[1 -1 -1"},
+		{"CL.LEASE jobs ID SLOTS SLOTS 3 TTL 1h COMPACT", "[0 3 0"}, // an id that is a word
+		{"CL.LEASE jobs SLOTS 4 TTL 1h ID SLOTS COMPACT", "[0 4 1"},
+		{"CL.LEASE jobs COMPACT SLOTS 4 TTL 1h ID d", "[0 4 0"},
+		{"CL.RELEASE jobs ID d SLOTS a b c", "4"},
+	} {
+		v := s.MustDo(strings.Fields(step.line)...)
+		text := fmt.Sprint(v.Int)
+		if len(v.Elems) > 0 {
+			text = fmt.Sprintf("[%d %d %d", v.Elems[0].Int, v.Elems[1].Int, v.Elems[2].Int)
+		}
+		assert.Equal(t, step.want, text, "%d: %s", i, step.line)
+	}
+}
