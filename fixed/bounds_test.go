@@ -15,10 +15,8 @@ import (
 )
 
 func newWindow(t *testing.T, count, periodNs int64) *fixed.Window {
-	limit := newLimit(t, count, periodNs)
-	w := &fixed.Window{}
-	w.Set(&limit, &calendar.Cache{})
-	return w
+	w := windowOf(newLimit(t, count, periodNs))
+	return &w
 }
 
 func TestAWindowAnswersAsItsLimit(t *testing.T) {
@@ -91,10 +89,10 @@ func TestForceFillsUpTo63Bits(t *testing.T) {
 func TestTheLastWindowOfTheLongestPeriod(t *testing.T) {
 	limit, err := fixed.New(5, math.MaxInt64, 1)
 	require.NoError(t, err)
-	var s fixed.State
+	s := windowOf(limit)
 	encode := func(index uint64) []byte { return binary.AppendUvarint(binary.AppendUvarint(nil, index), 1) }
-	assert.NoError(t, limit.Decode(encode(1), &s))
-	assert.ErrorIs(t, limit.Decode(encode(2), &s), fixed.ErrEncoding)
+	assert.NoError(t, s.Decode(encode(1)))
+	assert.ErrorIs(t, s.Decode(encode(2)), fixed.ErrEncoding)
 }
 
 func TestTheLastWindowOfTimeIsWaitedForToItsEnd(t *testing.T) {

@@ -92,17 +92,17 @@ func TestTheEndOfTimeNeitherWrapsNorPanics(t *testing.T) {
 func TestWindowsOutsideOfTimeAreReadAsOverOrAsLater(t *testing.T) {
 	limit, err := fixed.NewIn(spec(t, &civil.Windows{N: 1, Unit: "d", Zone: "Europe/Berlin"}), 5)
 	require.NoError(t, err)
-	var s fixed.State
-	require.NoError(t, limit.Decode(unhex(t, "00 03"), &s))
-	assert.Equal(t, int64(1), limit.ExpireAt(&s))
-	assert.Equal(t, int64(5), limit.Available(&s, start))
+	s := windowOf(limit)
+	require.NoError(t, s.Decode(unhex(t, "00 03")))
+	assert.Equal(t, int64(1), int64(s.ExpireAt()))
+	assert.Equal(t, int64(5), s.Available(start))
 
-	require.NoError(t, limit.Decode(unhex(t, "ffffffffffffffff7f 03"), &s))
-	assert.Equal(t, int64(math.MaxInt64), limit.ExpireAt(&s))
-	assert.Equal(t, int64(2), limit.Available(&s, start), "of a clock that was set back")
-	assert.True(t, limit.Settle(&s, start))
-	assert.Less(t, limit.ExpireAt(&s), start+25*60*minute)
-	assert.Equal(t, fixed.ErrEncoding, limit.Decode(unhex(t, "80808080808080808001 03"), &s), "2^63")
+	require.NoError(t, s.Decode(unhex(t, "ffffffffffffffff7f 03")))
+	assert.Equal(t, int64(math.MaxInt64), int64(s.ExpireAt()))
+	assert.Equal(t, int64(2), s.Available(start), "of a clock that was set back")
+	assert.True(t, s.Settle(start))
+	assert.Less(t, int64(s.ExpireAt()), start+25*60*minute)
+	assert.Equal(t, fixed.ErrEncoding, s.Decode(unhex(t, "80808080808080808001 03")), "2^63")
 }
 
 func TestLimitsWithOtherWindowsHaveAnotherID(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/calendar"
 	"redis-throttle/fixed"
 )
 
@@ -20,6 +21,35 @@ const (
 	start  = int64(1_700_000_040) * second // a multiple of a minute
 )
 
+// windowOf is a limit of which nothing is used.
+func windowOf(limit fixed.Limit) (w fixed.Window) {
+	w.Set(&limit, &calendar.Cache{})
+	return w
+}
+
+func count(limit fixed.Limit) int64 {
+	w := windowOf(limit)
+	n, _, _, _ := w.Standing(0)
+	return n
+}
+
+// charge is Charge, and returns how many units it took.
+func charge(w *fixed.Window, nowNs, quantity int64) int64 {
+	before := w.Available(nowNs)
+	w.Charge(nowNs, quantity, 0)
+	return before - w.Available(nowNs)
+}
+
+func resetAfter(w *fixed.Window, nowNs int64) int64 {
+	_, _, ns, _ := w.Standing(nowNs)
+	return ns
+}
+
+func nextAfter(w *fixed.Window, nowNs int64) int64 {
+	_, _, _, ns := w.Standing(nowNs)
+	return ns
+}
+
 func newLimit(t require.TestingT, count, periodNs int64) fixed.Limit {
 	limit, err := fixed.New(count, periodNs, time.Nanosecond)
 	require.NoError(t, err)
@@ -28,9 +58,9 @@ func newLimit(t require.TestingT, count, periodNs int64) fixed.Limit {
 
 func TestTheLongestWindowThatThereIs(t *testing.T) {
 	limit := newLimit(t, 1, math.MaxInt64)
-	var s fixed.State
-	require.Equal(t, int64(1), limit.Charge(&s, math.MaxInt64, 1))
-	assert.Equal(t, int64(math.MaxInt64), limit.ResetAfter(&s, math.MaxInt64), "the second window ends beyond 2^63")
+	s := windowOf(limit)
+	require.Equal(t, int64(1), charge(&s, math.MaxInt64, 1))
+	assert.Equal(t, int64(math.MaxInt64), resetAfter(&s, math.MaxInt64), "the second window ends beyond 2^63")
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
@@ -55,7 +85,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		limit, err := fixed.New(tt.count, tt.n, tt.unit)
 		assert.Equal(t, tt.want, err, tt.name)
 		if tt.want == nil {
-			assert.Equal(t, tt.count, limit.Count(), tt.name)
+			assert.Equal(t, tt.count, count(limit), tt.name)
 			assert.Equal(t, tt.n*int64(tt.unit), limit.Period(), tt.name)
 		}
 	}
@@ -63,132 +93,134 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 
 func TestAnUntouchedLimitHoldsAllOfCount(t *testing.T) {
 	limit := newLimit(t, 5, minute)
-	var s fixed.State
-	assert.Equal(t, int64(5), limit.Available(&s, start))
-	assert.Equal(t, int64(0), limit.RetryAfter(&s, start, 5))
-	assert.Equal(t, int64(0), limit.NextAfter(&s, start))
-	assert.Equal(t, int64(0), limit.ResetAfter(&s, start))
-	assert.Equal(t, int64(0), limit.ExpireAt(&s))
+	s := windowOf(limit)
+	assert.Equal(t, int64(5), s.Available(start))
+	assert.Equal(t, int64(0), s.RetryAfter(start, 5))
+	assert.Equal(t, int64(0), nextAfter(&s, start))
+	assert.Equal(t, int64(0), resetAfter(&s, start))
+	assert.Equal(t, int64(0), int64(s.ExpireAt()))
 }
 
 func TestEverythingComesBackAtTheBoundary(t *testing.T) {
 	limit := newLimit(t, 5, minute)
-	var s fixed.State
-	require.Equal(t, int64(3), limit.Charge(&s, start+59*second, 3))
+	s := windowOf(limit)
+	require.Equal(t, int64(3), charge(&s, start+59*second, 3))
 	for _, tt := range []struct{ second, available, retryAfterThree int64 }{
 		{0, 2, 60}, {1, 2, 59}, {59, 2, 1}, {60, 5, 0}, {61, 5, 0}, {3600, 5, 0},
 	} {
 		now := start + tt.second*second
-		assert.Equal(t, tt.available, limit.Available(&s, now), tt.second)
-		assert.Equal(t, int64(0), limit.RetryAfter(&s, now, 2), tt.second)
-		assert.Equal(t, tt.retryAfterThree*second, limit.RetryAfter(&s, now, 3), tt.second)
-		assert.Equal(t, tt.retryAfterThree*second, limit.NextAfter(&s, now), tt.second)
-		assert.Equal(t, tt.retryAfterThree*second, limit.ResetAfter(&s, now), tt.second)
-		assert.Equal(t, fixed.Never, limit.RetryAfter(&s, now, 6), tt.second)
+		assert.Equal(t, tt.available, s.Available(now), tt.second)
+		assert.Equal(t, int64(0), s.RetryAfter(now, 2), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, s.RetryAfter(now, 3), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, nextAfter(&s, now), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, resetAfter(&s, now), tt.second)
+		assert.Equal(t, fixed.Never, s.RetryAfter(now, 6), tt.second)
 	}
-	assert.Equal(t, int64(1), limit.RetryAfter(&s, start+minute-1, 3))
-	assert.Equal(t, start+minute, limit.ExpireAt(&s))
+	assert.Equal(t, int64(1), s.RetryAfter(start+minute-1, 3))
+	assert.Equal(t, start+minute, int64(s.ExpireAt()))
 }
 
 func TestADayIsADayInUTC(t *testing.T) {
 	limit, err := fixed.New(1, 24, time.Hour)
 	require.NoError(t, err)
-	var s fixed.State
+	s := windowOf(limit)
 	evening := time.Date(2024, 2, 29, 23, 59, 0, 0, time.UTC)
-	require.Equal(t, int64(1), limit.Charge(&s, evening.UnixNano(), 1))
-	assert.Equal(t, minute, limit.ResetAfter(&s, evening.UnixNano()))
-	assert.Equal(t, time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano(), limit.ExpireAt(&s))
+	require.Equal(t, int64(1), charge(&s, evening.UnixNano(), 1))
+	assert.Equal(t, minute, resetAfter(&s, evening.UnixNano()))
+	assert.Equal(t, time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano(), int64(s.ExpireAt()))
 }
 
 // 30 per minute, 20 units in second 58, 20 more in second 62: what a calendar window
 // cannot see.
 func TestTwoWindowsMeetAtABoundary(t *testing.T) {
 	limit := newLimit(t, 30, minute)
-	var s fixed.State
+	s := windowOf(limit)
 	admitted := int64(0)
 	for i := range int64(20) {
-		admitted += limit.Charge(&s, start+58*second+i, 1)
+		admitted += charge(&s, start+58*second+i, 1)
 	}
 	for i := range int64(20) {
-		admitted += limit.Charge(&s, start+62*second+i, 1)
+		admitted += charge(&s, start+62*second+i, 1)
 	}
 	assert.Equal(t, int64(40), admitted)
 }
 
 func TestChargeTakesWhatThereIs(t *testing.T) {
 	limit := newLimit(t, 10, minute)
-	var s fixed.State
+	s := windowOf(limit)
 	for _, tt := range []struct{ quantity, taken int64 }{
 		{-1, 0}, {0, 0}, {7, 7}, {7, 3}, {1, 0}, {math.MaxInt64, 0},
 	} {
-		before := s
-		assert.Equal(t, tt.taken, limit.Charge(&s, start, tt.quantity), tt.quantity)
+		before := s.Append(nil)
+		assert.Equal(t, tt.taken, charge(&s, start, tt.quantity), tt.quantity)
 		if tt.taken == 0 {
-			assert.Equal(t, before, s, tt.quantity)
+			assert.Equal(t, before, s.Append(nil), tt.quantity)
 		}
 	}
 }
 
 func TestRefundGivesBackWhatThisWindowUsed(t *testing.T) {
 	limit := newLimit(t, 10, minute)
-	var s fixed.State
-	limit.Charge(&s, start, 8)
+	s := windowOf(limit)
+	charge(&s, start, 8)
 	before := s.Append(nil)
-	limit.Charge(&s, start+1, 2)
-	assert.Equal(t, int64(2), limit.Refund(&s, start+2, 2))
+	charge(&s, start+1, 2)
+	assert.Equal(t, int64(2), s.Refund(start+2, 2))
 	assert.Equal(t, before, s.Append(nil))
 
-	assert.Equal(t, int64(8), limit.Refund(&s, start+2, math.MaxInt64), "never above full")
-	assert.Equal(t, fixed.State{}, s)
-	assert.Zero(t, limit.Refund(&s, start+2, 1))
+	assert.Equal(t, int64(8), s.Refund(start+2, math.MaxInt64), "never above full")
+	assert.Empty(t, s.Append(nil))
+	assert.Zero(t, s.Refund(start+2, 1))
 
-	limit.Charge(&s, start, 8)
-	assert.Zero(t, limit.Refund(&s, start+2, 0))
-	assert.Zero(t, limit.Refund(&s, start+2, -1))
-	assert.Zero(t, limit.Refund(&s, start+minute, 8), "of an earlier window")
-	assert.Equal(t, int64(10), limit.Available(&s, start+minute))
+	charge(&s, start, 8)
+	assert.Zero(t, s.Refund(start+2, 0))
+	assert.Zero(t, s.Refund(start+2, -1))
+	assert.Zero(t, s.Refund(start+minute, 8), "of an earlier window")
+	assert.Equal(t, int64(10), s.Available(start+minute))
 }
 
 func TestTheCountMayChangeMidStream(t *testing.T) {
-	var s fixed.State
-	newLimit(t, 10, minute).Charge(&s, start, 8)
+	s := windowOf(newLimit(t, 10, minute))
+	charge(&s, start, 8)
 	five, twenty := newLimit(t, 5, minute), newLimit(t, 20, minute)
-	assert.Equal(t, int64(12), twenty.Available(&s, start))
-	assert.Equal(t, int64(0), five.Available(&s, start))
-	assert.Equal(t, int64(0), five.RetryAfter(&s, start, 0))
-	assert.Equal(t, minute, five.RetryAfter(&s, start, 1))
-	assert.Zero(t, five.Charge(&s, start, 1))
+	s.Set(&twenty, &calendar.Cache{})
+	assert.Equal(t, int64(12), s.Available(start))
+	s.Set(&five, &calendar.Cache{})
+	assert.Equal(t, int64(0), s.Available(start))
+	assert.Equal(t, int64(0), s.RetryAfter(start, 0))
+	assert.Equal(t, minute, s.RetryAfter(start, 1))
+	assert.Zero(t, charge(&s, start, 1))
 }
 
 func TestAClockSetBackBlocksToTheEndOfItsWindowAtMost(t *testing.T) {
 	limit := newLimit(t, 10, minute)
-	var s fixed.State
-	limit.Charge(&s, start, 10)
+	s := windowOf(limit)
+	charge(&s, start, 10)
 
 	now := start - 3600*second + 45*second
-	assert.Equal(t, int64(0), limit.Available(&s, now))
-	assert.Equal(t, 15*second, limit.RetryAfter(&s, now, 1))
+	assert.Equal(t, int64(0), s.Available(now))
+	assert.Equal(t, 15*second, s.RetryAfter(now, 1))
 
 	// Not stored, the next window is blocked as well. Stored, it heals.
-	assert.Equal(t, int64(0), limit.Available(&s, now+minute))
-	require.True(t, limit.Settle(&s, now), "has to be stored")
-	assert.False(t, limit.Settle(&s, now))
-	assert.Equal(t, now+15*second, limit.ExpireAt(&s))
-	assert.Equal(t, int64(10), limit.Available(&s, now+15*second))
+	assert.Equal(t, int64(0), s.Available(now+minute))
+	require.True(t, s.Settle(now), "has to be stored")
+	assert.False(t, s.Settle(now))
+	assert.Equal(t, now+15*second, int64(s.ExpireAt()))
+	assert.Equal(t, int64(10), s.Available(now+15*second))
 
 	// Back within the window, nothing is to be corrected.
-	assert.False(t, limit.Settle(&s, now-45*second))
+	assert.False(t, s.Settle(now-45*second))
 }
 
 func TestHugeNumbersNeitherWrapNorPanic(t *testing.T) {
 	limit := newLimit(t, math.MaxInt64, math.MaxInt64-1)
-	var s fixed.State
-	assert.Equal(t, int64(math.MaxInt64-1), limit.Charge(&s, start, math.MaxInt64-1))
-	assert.Equal(t, int64(1), limit.Charge(&s, start, math.MaxInt64))
-	assert.Equal(t, int64(math.MaxInt64-1), limit.ExpireAt(&s))
-	assert.Equal(t, int64(math.MaxInt64), limit.Available(&s, math.MaxInt64))
-	assert.Equal(t, int64(1), limit.Charge(&s, math.MaxInt64, 1))
-	assert.Equal(t, int64(math.MaxInt64), limit.ExpireAt(&s))
+	s := windowOf(limit)
+	assert.Equal(t, int64(math.MaxInt64-1), charge(&s, start, math.MaxInt64-1))
+	assert.Equal(t, int64(1), charge(&s, start, math.MaxInt64))
+	assert.Equal(t, int64(math.MaxInt64-1), int64(s.ExpireAt()))
+	assert.Equal(t, int64(math.MaxInt64), s.Available(math.MaxInt64))
+	assert.Equal(t, int64(1), charge(&s, math.MaxInt64, 1))
+	assert.Equal(t, int64(math.MaxInt64), int64(s.ExpireAt()))
 }
 
 // unhex reads hexadecimal digits, with spaces between fields for the reader.
@@ -211,13 +243,14 @@ func TestTheEncodingByteByByte(t *testing.T) {
 		{"the largest numbers", 1, math.MaxInt64, math.MaxInt64, "ffffffffffffffff7f ffffffffffffffff7f"},
 	} {
 		limit := newLimit(t, math.MaxInt64, tt.period)
-		var s, back fixed.State
-		require.Equal(t, tt.units, limit.Charge(&s, tt.at, tt.units), tt.name)
+		s, back := windowOf(limit), windowOf(limit)
+		require.Equal(t, tt.units, charge(&s, tt.at, tt.units), tt.name)
 		want := unhex(t, tt.want)
 		assert.Equal(t, append([]byte("before"), want...), s.Append([]byte("before")), tt.name)
 		assert.LessOrEqual(t, len(want), fixed.MaxEncodedLen, tt.name)
-		require.NoError(t, limit.Decode(want, &back), tt.name)
-		assert.Equal(t, s, back, tt.name)
+		require.NoError(t, back.Decode(want), tt.name)
+		assert.Equal(t, want, append([]byte{}, back.Append(nil)...), tt.name)
+		assert.Equal(t, s.Available(tt.at), back.Available(tt.at), tt.name)
 	}
 }
 
@@ -237,10 +270,11 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 		{"more than 64 bits of index", "80808080808080808002 01"},
 		{"a window that starts at 2^63", "80808004 01"},
 	} {
-		s := fixed.State{}
-		limit.Charge(&s, start, 1)
-		assert.Equal(t, fixed.ErrEncoding, limit.Decode(unhex(t, tt.encoded), &s), tt.name)
-		assert.Equal(t, fixed.State{}, s, tt.name)
+		s := windowOf(limit)
+		charge(&s, start, 1)
+		assert.Equal(t, fixed.ErrEncoding, s.Decode(unhex(t, tt.encoded)), tt.name)
+		assert.Empty(t, s.Append(nil), tt.name)
 	}
-	assert.NoError(t, limit.Decode(unhex(t, "ffffff03 01"), &fixed.State{}), "the last window before 2^63")
+	last := windowOf(limit)
+	assert.NoError(t, last.Decode(unhex(t, "ffffff03 01")), "the last window before 2^63")
 }

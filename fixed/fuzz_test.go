@@ -24,18 +24,18 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var s fixed.State
-		if limit.Decode(encoded, &s) != nil {
-			require.Equal(t, fixed.State{}, s)
+		s := windowOf(limit)
+		if s.Decode(encoded) != nil {
+			require.Empty(t, s.Append(nil))
 			return
 		}
 		require.Equal(t, encoded, append([]byte{}, s.Append(nil)...))
 
-		available, retry, reset := limit.Available(&s, now), limit.RetryAfter(&s, now, quantity), limit.ResetAfter(&s, now)
-		expireAt := limit.ExpireAt(&s)
+		available, retry, reset := s.Available(now), s.RetryAfter(now, quantity), resetAfter(&s, now)
+		expireAt := int64(s.ExpireAt())
 		charged, refunded, settled := s, s, s
-		taken, back := limit.Charge(&charged, now, quantity), limit.Refund(&refunded, now, quantity)
-		limit.Settle(&settled, now)
+		taken, back := charge(&charged, now, quantity), refunded.Refund(now, quantity)
+		settled.Settle(now)
 		if now < 0 {
 			return // not what they are made for, but no panic either
 		}
@@ -55,12 +55,12 @@ func FuzzDecode(f *testing.F) {
 			within(0, retry, reset, "retry after")
 			require.Equal(t, quantity <= available, retry == 0)
 		}
-		require.Equal(t, available-taken, limit.Available(&charged, now))
-		require.Equal(t, available, limit.Available(&settled, now))
-		for _, left := range []fixed.State{charged, refunded, settled} {
-			var read fixed.State
-			require.NoError(t, limit.Decode(left.Append(nil), &read))
-			require.Equal(t, left, read)
+		require.Equal(t, available-taken, charged.Available(now))
+		require.Equal(t, available, settled.Available(now))
+		for _, left := range []fixed.Window{charged, refunded, settled} {
+			read := windowOf(limit)
+			require.NoError(t, read.Decode(left.Append(nil)))
+			require.Equal(t, left.Append(nil), read.Append(nil))
 		}
 	})
 }

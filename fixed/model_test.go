@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"redis-throttle/calendar"
 	"redis-throttle/fixed"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
@@ -106,7 +107,7 @@ func (m *model) refund(nowNs, quantity int64) (givenBack int64) {
 type pair struct {
 	t     require.TestingT
 	limit fixed.Limit
-	state fixed.State
+	state fixed.Window // of limit
 	model model
 	now   int64
 }
@@ -120,31 +121,31 @@ func (p *pair) equal(want, got int64, what string) {
 }
 
 func (p *pair) compare(quantity int64) {
-	m, l, s, now := &p.model, p.limit, &p.state, p.now
-	p.equal(m.available(now), l.Available(s, now), "available")
-	p.equal(m.retryAfter(now, quantity), l.RetryAfter(s, now, quantity), "retry after")
-	p.equal(m.resetAfter(now), l.ResetAfter(s, now), "reset after")
-	p.equal(m.resetAfter(now), l.NextAfter(s, now), "next after")
+	m, s, now := &p.model, &p.state, p.now
+	p.equal(m.available(now), s.Available(now), "available")
+	p.equal(m.retryAfter(now, quantity), s.RetryAfter(now, quantity), "retry after")
+	p.equal(m.resetAfter(now), resetAfter(s, now), "reset after")
+	p.equal(m.resetAfter(now), nextAfter(s, now), "next after")
 }
 
 // settle checks also that the state then expires when it says.
 func (p *pair) settle() {
 	later := p.state.Append(nil)
-	corrected := p.limit.Settle(&p.state, p.now)
+	corrected := p.state.Settle(p.now)
 	p.model.settle(p.now)
 	require.Equal(p.t, corrected, len(p.state.Append(nil)) > 0 && string(later) != string(p.state.Append(nil)))
-	if reset := p.limit.ResetAfter(&p.state, p.now); reset > 0 && p.now <= math.MaxInt64-reset {
-		p.equal(p.now+reset, p.limit.ExpireAt(&p.state), "expire at")
-		p.equal(p.limit.Count(), p.limit.Available(&p.state, p.now+reset), "available when reset")
+	if reset := resetAfter(&p.state, p.now); reset > 0 && p.now <= math.MaxInt64-reset {
+		p.equal(p.now+reset, int64(p.state.ExpireAt()), "expire at")
+		p.equal(count(p.limit), p.state.Available(p.now+reset), "available when reset")
 	}
 }
 
 // chargeAndRefund checks that the two leave the bytes as they were.
 func (p *pair) chargeAndRefund(quantity int64) {
 	before := p.state
-	p.limit.Settle(&before, p.now)
-	if taken := p.limit.Charge(&p.state, p.now, quantity); taken > 0 {
-		p.equal(taken, p.limit.Refund(&p.state, p.now, taken), "refunded")
+	before.Settle(p.now)
+	if taken := charge(&p.state, p.now, quantity); taken > 0 {
+		p.equal(taken, p.state.Refund(p.now, taken), "refunded")
 		p.model.settle(p.now)
 		require.Equal(p.t, before.Append(nil), p.state.Append(nil))
 	}
@@ -153,10 +154,10 @@ func (p *pair) chargeAndRefund(quantity int64) {
 // reload stores the state and reads it back, as every command does.
 func (p *pair) reload() {
 	encoded := p.state.Append(nil)
-	var s fixed.State
-	require.NoError(p.t, p.limit.Decode(encoded, &s))
-	require.Equal(p.t, p.state, s)
+	s := windowOf(p.limit)
+	require.NoError(p.t, s.Decode(encoded))
 	require.Equal(p.t, encoded, s.Append(nil))
+	p.state = s
 }
 
 // run makes steps random steps and compares after each.
@@ -167,6 +168,7 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 	p := &pair{t: t, now: pick.OfAnyMagnitude("now", 0, 1<<62)}
 	setCount := func(count int64) {
 		p.limit = newLimit(t, count, period)
+		p.state.Set(&p.limit, &calendar.Cache{})
 		p.model.count, p.model.period = count, period
 	}
 	setCount(maxCount)
@@ -192,19 +194,19 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 		p.compare(quantity)
 		switch op := pick("operation", 0, 31); {
 		case op < 16: // all or nothing
-			if p.limit.Available(&p.state, p.now) >= quantity && quantity > 0 {
-				p.equal(quantity, p.limit.Charge(&p.state, p.now, quantity), "charged")
+			if p.state.Available(p.now) >= quantity && quantity > 0 {
+				p.equal(quantity, charge(&p.state, p.now, quantity), "charged")
 				p.model.charge(p.now, quantity)
 			}
 		case op < 22: // as many as fit
 			want := min(quantity, p.model.available(p.now))
-			p.equal(want, p.limit.Charge(&p.state, p.now, quantity), "charged")
+			p.equal(want, charge(&p.state, p.now, quantity), "charged")
 			if want > 0 {
 				p.model.charge(p.now, want)
 			}
 		case op < 24:
 			if quantity > 0 {
-				p.equal(p.model.refund(p.now, quantity), p.limit.Refund(&p.state, p.now, quantity), "refunded")
+				p.equal(p.model.refund(p.now, quantity), p.state.Refund(p.now, quantity), "refunded")
 			}
 		case op < 26:
 			p.chargeAndRefund(quantity)
@@ -239,20 +241,20 @@ func TestNoCalendarWindowHoldsMoreThanCount(t *testing.T) {
 	for range runs {
 		period := pick.OfAnyMagnitude("period", 1, 1<<40)
 		limit := newLimit(t, pick("count", 1, 50), period)
-		var s fixed.State
+		s := windowOf(limit)
 		now, granted := start, map[int64]int64{} // units by the start of their window
 		for range 1000 {
 			now += pick("step", 0, period/10+1)
 			quantity := pick("quantity", 1, 10)
-			units := limit.Charge(&s, now, quantity)
+			units := charge(&s, now, quantity)
 			if pick("refund", 1, 10) == 1 {
-				units -= limit.Refund(&s, now, pick("refund", 0, quantity))
+				units -= s.Refund(now, pick("refund", 0, quantity))
 			}
 			granted[now/period*period] += units
 		}
 		for _, units := range granted {
-			require.LessOrEqual(t, units, limit.Count(), "%+v", limit)
-			if units == limit.Count() {
+			require.LessOrEqual(t, units, count(limit), "%+v", limit)
+			if units == count(limit) {
 				full++
 			}
 		}

@@ -14,7 +14,7 @@ var sink gcra.Decision
 
 func TestTakeAllocatesNothing(t *testing.T) {
 	limit := throttle(t, 15, 30, 60)
-	empty := uint64(start + limit.BurstTolerance())
+	empty := uint64(start + tolerance(limit))
 	for _, tt := range []struct {
 		name     string
 		tat      uint64
@@ -26,7 +26,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 		{"never", 0, 17},
 		{"peek", 0, 0},
 	} {
-		assert.Zero(t, testing.AllocsPerRun(100, func() { sink = limit.Take(tt.tat, start, tt.quantity) }), tt.name)
+		assert.Zero(t, testing.AllocsPerRun(100, func() { sink = take(limit, tt.tat, start, tt.quantity) }), tt.name)
 	}
 }
 
@@ -35,8 +35,8 @@ func BenchmarkTakeAllowed(b *testing.B) {
 	b.ReportAllocs()
 	nowNs, tat := start, uint64(0)
 	for b.Loop() {
-		nowNs += limit.EmissionInterval()
-		sink = limit.Take(tat, nowNs, 1)
+		nowNs += emission(limit)
+		limit.TakeTo(&sink, tat, nowNs, 1)
 		tat = sink.TAT
 	}
 	assert.True(b, sink.Allowed)
@@ -45,9 +45,9 @@ func BenchmarkTakeAllowed(b *testing.B) {
 func BenchmarkTakeDenied(b *testing.B) {
 	limit := throttle(b, 15, 1000, 1)
 	b.ReportAllocs()
-	empty := uint64(start + limit.BurstTolerance())
+	empty := uint64(start + tolerance(limit))
 	for b.Loop() {
-		sink = limit.Take(empty, start, 1)
+		limit.TakeTo(&sink, empty, start, 1)
 	}
 	assert.False(b, sink.Allowed)
 }
@@ -55,9 +55,9 @@ func BenchmarkTakeDenied(b *testing.B) {
 func BenchmarkPeek(b *testing.B) {
 	limit := throttle(b, 15, 1000, 1)
 	b.ReportAllocs()
-	half := uint64(start + limit.BurstTolerance()/2)
+	half := uint64(start + tolerance(limit)/2)
 	for b.Loop() {
-		sink = limit.Take(half, start, 0)
+		limit.TakeTo(&sink, half, start, 0)
 	}
 	assert.Equal(b, int64(8), sink.Remaining)
 }

@@ -19,8 +19,9 @@ func tenEach(t *testing.T) gcra.Limit {
 	return l
 }
 
-// with returns a state that is full in so many ns from start, and may be queued.
-func with(t *testing.T, backlog, queue int64) (s gcra.State) {
+// with returns a bucket of tenEach that is full in so many ns from start, and may be queued.
+func with(t *testing.T, backlog, queue int64) *gcra.Bucket {
+	s := &gcra.Bucket{Limit: tenEach(t)}
 	if backlog == 0 {
 		return s
 	}
@@ -33,36 +34,27 @@ func with(t *testing.T, backlog, queue int64) (s gcra.State) {
 }
 
 func TestStandingTellsAllFour(t *testing.T) {
-	l := tenEach(t)
 	for _, tt := range []struct{ backlog, queue, available, next int64 }{
 		{0, 0, 5, 0}, {1, 0, 4, 1}, {10, 0, 4, 10}, {11, 0, 3, 1}, {41, 0, 0, 1}, {50, 0, 0, 10}, {57, 7, 0, 17},
 	} {
-		b := gcra.Bucket{Limit: l, State: with(t, tt.backlog, tt.queue)}
+		b := with(t, tt.backlog, tt.queue)
 		capacity, available, reset, next := b.Standing(start)
 		assert.Equal(t, []int64{5, tt.available, tt.backlog, tt.next}, []int64{capacity, available, reset, next}, "%+v", tt)
 		assert.Equal(t, tt.available, b.Available(start), "%+v", tt)
-		assert.Equal(t, tt.next, l.NextAfter(&b.State, start), "%+v", tt)
-		assert.Equal(t, tt.backlog, l.ResetAfter(&b.State, start), "%+v", tt)
-		assert.Equal(t, tt.backlog, b.State.FullIn(start), "%+v", tt)
+		assert.Equal(t, tt.backlog, b.FullIn(start), "%+v", tt)
 	}
-	assert.Zero(t, with0(t, 5).FullIn(start+6), "gone by")
-	b := gcra.Bucket{Limit: l}
+	b := with(t, 5, 0)
+	assert.Zero(t, b.FullIn(start+6), "gone by")
 	assert.Equal(t, int64(math.MaxInt64-50), b.LongestWait())
 	assert.Equal(t, int64(-1), gcra.Never)
 }
 
-func with0(t *testing.T, backlog int64) *gcra.State {
-	s := with(t, backlog, 0)
-	return &s
-}
-
 func TestRetryAfterOfEachQuantity(t *testing.T) {
-	l := tenEach(t)
 	for quantity, want := range []int64{0, 5, 15, 25, 35, 45, gcra.Never} {
-		assert.Equal(t, want, l.RetryAfter(with0(t, 45), start, int64(quantity)), quantity)
+		assert.Equal(t, want, with(t, 45, 0).RetryAfter(start, int64(quantity)), quantity)
 		s := with(t, 55, 5)
 		if quantity == 0 {
-			assert.Zero(t, l.RetryAfter(&s, start, 0), "a debt asks nothing of who asks for nothing")
+			assert.Zero(t, s.RetryAfter(start, 0), "a debt asks nothing of a request for nothing")
 		}
 	}
 }
@@ -73,24 +65,23 @@ func TestForceFillsUpTo63Bits(t *testing.T) {
 	for _, tt := range []struct{ room, quantity, took, backlog int64 }{
 		{100, 3, 3, 30}, {30, 3, 3, 30}, {29, 3, 3, 29}, {30, 4, 3, 30}, {21, 4, 3, 21}, {20, 2, 2, 20}, {19, 1, 1, 10}, {9, 1, 1, 9}, {0, 1, 0, 0}, {100, 0, 0, 0},
 	} {
-		queue := math.MaxInt64 - tt.room - l.BurstTolerance()
+		queue := math.MaxInt64 - tt.room - tolerance(l)
 		s := with(t, math.MaxInt64-tt.room, queue)
-		assert.Equal(t, tt.took, l.Force(&s, start, tt.quantity), "%+v", tt)
+		assert.Equal(t, tt.took, s.Force(start, tt.quantity), "%+v", tt)
 		assert.Equal(t, math.MaxInt64-tt.room+tt.backlog, s.FullIn(start), "%+v", tt)
 	}
-	var s gcra.State
-	assert.Equal(t, int64(7), l.Force(&s, start, 7))
+	s := gcra.Bucket{Limit: l}
+	assert.Equal(t, int64(7), s.Force(start, 7))
 	assert.Equal(t, int64(70), s.FullIn(start), "a debt")
 }
 
 func TestADeniedChargeLeavesTheSpareUnits(t *testing.T) {
-	l := tenEach(t)
 	for _, tt := range []struct{ backlog, quantity, spare, after int64 }{
 		{0, 2, 0, 20}, {0, 9, 0, 50}, {0, 9, 2, 30}, {0, 3, 2, 30}, {0, 2, 2, 20}, {25, 2, 2, 30}, {30, 1, 2, 30}, {31, 1, 2, 31}, {0, 1, 4, 10}, {0, 1, 5, 0}, {0, 1, 6, 0}, {0, 0, 0, 0},
 	} {
-		b := gcra.Bucket{Limit: l, State: with(t, tt.backlog, 0)}
+		b := with(t, tt.backlog, 0)
 		assert.Equal(t, (tt.after-tt.backlog+9)/10, b.ChargeDenied(start, tt.quantity, tt.spare), "a fraction counts as one: %+v", tt)
-		assert.Equal(t, tt.after, b.State.FullIn(start), "%+v", tt)
+		assert.Equal(t, tt.after, b.FullIn(start), "%+v", tt)
 	}
 }
 
@@ -104,30 +95,31 @@ func TestTheLongestQueueIsAState(t *testing.T) {
 // A state with a lift, whose TAT has gone by, is one that was never used, also for a call that does not settle it.
 func TestALiftThatHasGoneByIsForgotten(t *testing.T) {
 	l := tenEach(t)
-	lifted := func() (s gcra.State) {
-		l.Charge(&s, start, 2, 30) // idle for 30 ns, then 20 ns
+	lifted := func() *gcra.Bucket {
+		s := &gcra.Bucket{Limit: l}
+		s.Charge(start, 2, 30) // idle for 30 ns, then 20 ns
 		require.Equal(t, int64(50), s.FullIn(start))
 		return s
 	}
 	for _, later := range []int64{start + 50, start + 51, start + 1000} {
 		s := lifted()
-		assert.Zero(t, l.Refund(&s, later, 1))
-		assert.Zero(t, s)
+		assert.Zero(t, s.Refund(later, 1))
+		assert.Zero(t, s.State)
 		s = lifted()
-		l.Charge(&s, later, 1, 0)
+		s.Charge(later, 1, 0)
 		assert.Equal(t, int64(10), s.FullIn(later))
 		assert.Len(t, s.Append(nil), 8, "without the lift")
 		s = lifted()
-		l.Force(&s, later, 1)
+		s.Force(later, 1)
 		assert.Len(t, s.Append(nil), 8, "without the lift")
 		s = lifted()
-		l.ChargeDenied(&s, later, 1)
+		s.ChargeDenied(later, 1, 0)
 		assert.Len(t, s.Append(nil), 8, "without the lift")
 	}
 	s := lifted()
-	assert.Equal(t, int64(2), l.Refund(&s, start+29, 2))
-	assert.Zero(t, s, "the lift goes with the last unit that was charged since")
+	assert.Equal(t, int64(2), s.Refund(start+29, 2))
+	assert.Zero(t, s.State, "the lift goes with the last unit that was charged since")
 	s = lifted()
-	assert.Equal(t, int64(2), l.Refund(&s, start+30, 2))
-	assert.Zero(t, s, "its slot has come")
+	assert.Equal(t, int64(2), s.Refund(start+30, 2))
+	assert.Zero(t, s.State, "its slot has come")
 }

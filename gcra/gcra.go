@@ -91,19 +91,13 @@ func New(capacity, count, n int64, unit time.Duration) (Limit, error) {
 // Capacity is the number of units a full bucket holds.
 func (l Limit) Capacity() int64 { return l.capacity }
 
-// EmissionInterval is the time in which one unit comes back, in nanoseconds.
-func (l Limit) EmissionInterval() int64 { return l.emission }
-
-// BurstTolerance is the time in which an empty bucket fills, in nanoseconds.
-func (l Limit) BurstTolerance() int64 { return l.tolerance }
-
 // Decision is the answer to one request.
 type Decision struct {
 	// Allowed says whether the request was let through. It gets all of its units or none.
 	Allowed bool
 	// Changed says that TAT differs in effect from the one passed in and has to be
 	// stored. A request that was not allowed, or that asked for nothing, changes
-	// nothing, except for the case described at Take.
+	// nothing, except for the case described at TakeTo.
 	Changed bool
 	// TAT is the bucket's state after the request, when Changed.
 	TAT uint64
@@ -116,26 +110,20 @@ type Decision struct {
 	ResetAfter int64
 }
 
-// Take asks for quantity units at instant nowNs of a bucket whose state is tat
-// (0 for one that was never used). A quantity of 0 takes nothing and
-// reports the current state. quantity and nowNs must not be negative.
+// TakeTo asks for quantity units at instant nowNs of a bucket whose state is the lone number tat
+// (0 for one that was never used), and writes the decision to d: copying a struct that has just been
+// written makes the processor stall. A quantity of 0 takes nothing and reports the current state.
+// quantity and nowNs must not be negative.
 //
 // A tat later than nowNs + the burst tolerance does not come from this limit on
 // this clock: the rate was raised since, or the clock was set back. It is read as
 // an empty bucket. A request that is denied for this reason reports the corrected TAT
 // as Changed, so that the bucket refills from now on instead of looking empty until
 // that instant.
-func (l Limit) Take(tat uint64, nowNs int64, quantity int64) (d Decision) {
-	l.TakeTo(&d, tat, nowNs, quantity)
-	return d
-}
-
-// TakeTo is Take, but writes the decision to d: copying a struct that has just been written makes the
-// processor stall.
-func (l Limit) TakeTo(d *Decision, tat uint64, nowNs int64, quantity int64) {
-	backlog, corrected := l.Backlog(tat, nowNs)
+func (l *Limit) TakeTo(d *Decision, tat uint64, nowNs int64, quantity int64) {
+	backlog, corrected := backlogUpTo(l.tolerance, tat, nowNs)
 	d.Allowed, d.RetryAfter = true, Never
-	increment, ok := l.Increment(quantity)
+	increment, ok := l.increment(quantity)
 	switch {
 	case !ok:
 		d.Allowed = false
@@ -151,13 +139,8 @@ func (l Limit) TakeTo(d *Decision, tat uint64, nowNs int64, quantity int64) {
 	d.ResetAfter = backlog
 }
 
-// Backlog is the time in ns until a bucket with this tat is full, seen from nowNs:
-// 0 (full) to the burst tolerance (empty). corrected says that tat was out of
-// reach for this limit and was read as an empty bucket.
-func (l Limit) Backlog(tat uint64, nowNs int64) (backlog int64, corrected bool) {
-	return backlogUpTo(l.tolerance, tat, nowNs)
-}
-
+// backlogUpTo is the time in ns until a bucket with this tat is full, seen from nowNs: 0 (full) to
+// ceiling. corrected says that tat was out of reach and was read as ceiling.
 func backlogUpTo(ceiling int64, tat uint64, nowNs int64) (backlog int64, corrected bool) {
 	if tat <= uint64(nowNs) {
 		return 0, false
@@ -171,16 +154,16 @@ func backlogUpTo(ceiling int64, tat uint64, nowNs int64) (backlog int64, correct
 
 // units is how many whole units have come back in so many ns, which are not negative. Mostly there
 // are none where a request is denied, and a division takes longer than all else of a decision.
-func (l Limit) units(ns int64) int64 {
+func (l *Limit) units(ns int64) int64 {
 	if ns < l.emission {
 		return 0
 	}
 	return ns / l.emission
 }
 
-// Increment is the time in ns that quantity units add to the backlog; ok is false
+// increment is the time in ns that quantity units add to the backlog; ok is false
 // when that is more than the bucket holds.
-func (l Limit) Increment(quantity int64) (increment int64, ok bool) {
+func (l *Limit) increment(quantity int64) (increment int64, ok bool) {
 	if quantity > l.capacity {
 		return 0, false
 	}

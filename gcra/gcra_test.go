@@ -23,8 +23,37 @@ type bucket struct {
 	tat   uint64
 }
 
+// take is TakeTo with a return value.
+func take(limit gcra.Limit, tat uint64, nowNs, quantity int64) (d gcra.Decision) {
+	limit.TakeTo(&d, tat, nowNs, quantity)
+	return d
+}
+
+// tolerance is the time in which an empty bucket of this limit fills, in ns; emission the one in which a
+// unit comes back.
+func tolerance(limit gcra.Limit) int64 {
+	return math.MaxInt64 - (&gcra.Bucket{Limit: limit}).LongestWait()
+}
+
+func emission(limit gcra.Limit) int64 { return tolerance(limit) / limit.Capacity() }
+
+func resetAfter(b *gcra.Bucket, nowNs int64) int64 {
+	_, _, ns, _ := b.Standing(nowNs)
+	return ns
+}
+
+func nextAfter(b *gcra.Bucket, nowNs int64) int64 {
+	_, _, _, ns := b.Standing(nowNs)
+	return ns
+}
+
+// setBacklog makes the bucket one that is full in backlog ns from nowNs.
+func setBacklog(b *gcra.Bucket, nowNs, backlog int64) {
+	b.Restore(gcra.State{TAT: uint64(nowNs) + uint64(backlog)}, nowNs)
+}
+
 func (b *bucket) take(nowNs, quantity int64) gcra.Decision {
-	d := b.limit.Take(b.tat, nowNs, quantity)
+	d := take(b.limit, b.tat, nowNs, quantity)
 	if d.Changed {
 		b.tat = d.TAT
 	}
@@ -230,12 +259,12 @@ func TestRaisingTheBurstAddsRoomAtOnce(t *testing.T) {
 
 func TestATATOneNanosecondOutOfReachIsCorrected(t *testing.T) {
 	limit := throttle(t, 1, 1, 1)
-	reach := uint64(start + limit.BurstTolerance())
+	reach := uint64(start + tolerance(limit))
 
-	d := limit.Take(reach, start, 1)
+	d := take(limit, reach, start, 1)
 	assert.False(t, d.Changed, "the burst tolerance itself is an empty bucket")
 
-	corrected := limit.Take(reach+1, start, 1)
+	corrected := take(limit, reach+1, start, 1)
 	assert.True(t, corrected.Changed)
 	assert.Equal(t, reach, corrected.TAT)
 	assert.Equal(t, d.RetryAfter, corrected.RetryAfter)
@@ -245,7 +274,7 @@ func TestTheFarthestTAT(t *testing.T) {
 	limit := throttle(t, 0, 1, 1)
 	for _, nowNs := range []int64{0, start, math.MaxInt64} {
 		assert.Equal(t, gcra.Decision{Changed: true, TAT: uint64(nowNs) + 1e9, RetryAfter: 1e9, ResetAfter: 1e9},
-			limit.Take(math.MaxUint64, nowNs, 1))
+			take(limit, math.MaxUint64, nowNs, 1))
 	}
 }
 
@@ -270,11 +299,11 @@ func TestANewBucketIsFullAtTheEpoch(t *testing.T) {
 	assert.False(t, b.take(0, 1).Allowed)
 }
 
-func TestIncrement(t *testing.T) {
+func TestOnlyABucketThatHoldsThemHasUnits(t *testing.T) {
 	limit := throttle(t, 9, 2, 1)
 	for _, tt := range []struct {
-		quantity, want int64
-		fits           bool
+		quantity, backlog int64
+		fits              bool
 	}{
 		{0, 0, true},
 		{1, 5e8, true},
@@ -282,13 +311,13 @@ func TestIncrement(t *testing.T) {
 		{11, 0, false},
 		{math.MaxInt64, 0, false},
 	} {
-		got, fits := limit.Increment(tt.quantity)
-		assert.Equal(t, tt.fits, fits, "quantity %d", tt.quantity)
-		assert.Equal(t, tt.want, got, "quantity %d", tt.quantity)
+		d := take(limit, 0, start, tt.quantity)
+		assert.Equal(t, tt.fits, d.Allowed, "quantity %d", tt.quantity)
+		assert.Equal(t, tt.backlog, d.ResetAfter, "quantity %d", tt.quantity)
 	}
 }
 
-func TestBacklog(t *testing.T) {
+func TestTheBacklogOfATAT(t *testing.T) {
 	limit := throttle(t, 1, 1, 1)
 	for _, tt := range []struct {
 		state     string
@@ -303,8 +332,7 @@ func TestBacklog(t *testing.T) {
 		{"empty", uint64(start) + 2e9, 2e9, false},
 		{"out of reach", uint64(start) + 2e9 + 1, 2e9, true},
 	} {
-		got, corrected := limit.Backlog(tt.tat, start)
-		assert.Equal(t, tt.want, got, tt.state)
-		assert.Equal(t, tt.corrected, corrected, tt.state)
+		assert.Equal(t, tt.want, take(limit, tt.tat, start, 0).ResetAfter, tt.state)
+		assert.Equal(t, tt.corrected, take(limit, tt.tat, start, 3).Changed, tt.state)
 	}
 }

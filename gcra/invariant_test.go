@@ -120,17 +120,17 @@ func TestRetryAfterIsExact(t *testing.T) {
 		pick := chance.FromRapid(t)
 		limit := drawRealistic(pick).limit(t)
 		quantity := pick("quantity", 1, limit.Capacity())
-		tat := uint64(start) + uint64(pick("backlog", 0, limit.BurstTolerance()))
+		tat := uint64(start) + uint64(pick("backlog", 0, tolerance(limit)))
 
-		d := limit.Take(tat, start, quantity)
+		d := take(limit, tat, start, quantity)
 		if d.Allowed {
 			return
 		}
 		require.Positive(t, d.RetryAfter)
-		early := limit.Take(tat, start+d.RetryAfter-1, quantity)
+		early := take(limit, tat, start+d.RetryAfter-1, quantity)
 		require.False(t, early.Allowed)
 		require.Equal(t, int64(1), early.RetryAfter)
-		require.True(t, limit.Take(tat, start+d.RetryAfter, quantity).Allowed)
+		require.True(t, take(limit, tat, start+d.RetryAfter, quantity).Allowed)
 	})
 }
 
@@ -141,8 +141,8 @@ func TestResetAfterIsExact(t *testing.T) {
 		b := bucket{limit: limit}
 
 		d := b.take(start, pick("quantity", 1, limit.Capacity()))
-		require.Less(t, limit.Take(b.tat, start+d.ResetAfter-1, 0).Remaining, limit.Capacity())
-		require.Equal(t, limit.Capacity(), limit.Take(b.tat, start+d.ResetAfter, 0).Remaining)
+		require.Less(t, take(limit, b.tat, start+d.ResetAfter-1, 0).Remaining, limit.Capacity())
+		require.Equal(t, limit.Capacity(), take(limit, b.tat, start+d.ResetAfter, 0).Remaining)
 	})
 }
 

@@ -22,20 +22,20 @@ type lift struct {
 func (f lift) sum() uint64 { return f.idleNs + f.chargedNs }
 
 // noteCharge remembers that the TAT is going to move on by idleNs and then by chargedNs.
-func (l Limit) noteCharge(s *State, nowNs, idleNs, chargedNs int64) {
-	l.settleLifts(s, nowNs)
+func (b *Bucket) noteCharge(nowNs, idleNs, chargedNs int64) {
+	b.settleLifts(nowNs)
 	switch {
 	case idleNs > 0 && chargedNs > 0:
-		if s.lifted == maxLifts {
+		if b.lifted == maxLifts {
 			// The two oldest become one, which is undone when both are refunded.
-			s.lifts[1].idleNs += s.lifts[0].idleNs
-			s.lifts[1].chargedNs += s.lifts[0].chargedNs
-			s.dropOldest()
+			b.lifts[1].idleNs += b.lifts[0].idleNs
+			b.lifts[1].chargedNs += b.lifts[0].chargedNs
+			b.dropOldest()
 		}
-		s.lifts[s.lifted] = lift{uint64(idleNs), uint64(chargedNs)}
-		s.lifted++
-	case s.lifted > 0:
-		s.lifts[s.lifted-1].chargedNs += uint64(idleNs) + uint64(chargedNs)
+		b.lifts[b.lifted] = lift{uint64(idleNs), uint64(chargedNs)}
+		b.lifted++
+	case b.lifted > 0:
+		b.lifts[b.lifted-1].chargedNs += uint64(idleNs) + uint64(chargedNs)
 	}
 }
 
@@ -59,21 +59,21 @@ func (s *State) DropLifts() {
 
 // settleLifts forgets the lifts that no longer count at nowNs: all when the TAT is out of
 // reach, otherwise those whose slot has come.
-func (l Limit) settleLifts(s *State, nowNs int64) {
-	if s.lifted == 0 {
+func (b *Bucket) settleLifts(nowNs int64) {
+	if b.lifted == 0 {
 		return
 	}
-	if _, corrected := backlogUpTo(l.ceiling(s), s.TAT, nowNs); corrected {
-		s.DropLifts()
+	if _, corrected := backlogUpTo(b.ceiling(), b.TAT, nowNs); corrected {
+		b.DropLifts()
 		return
 	}
-	fromNs := s.TAT // where the oldest lift begins
-	for _, f := range s.lifts[:s.lifted] {
+	fromNs := b.TAT // where the oldest lift begins
+	for _, f := range b.lifts[:b.lifted] {
 		fromNs -= f.sum()
 	}
-	for s.lifted > 0 && fromNs+s.lifts[0].idleNs <= uint64(nowNs) {
-		fromNs += s.lifts[0].sum()
-		s.dropOldest()
+	for b.lifted > 0 && fromNs+b.lifts[0].idleNs <= uint64(nowNs) {
+		fromNs += b.lifts[0].sum()
+		b.dropOldest()
 	}
 }
 

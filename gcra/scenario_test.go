@@ -113,9 +113,9 @@ func (tr *traffic) drawInstant() int64 {
 	case 1, 2:
 		return tr.nowNs
 	case 3:
-		return add(tr.nowNs, tr.pick("elapsed", 0, tr.limit.EmissionInterval()))
+		return add(tr.nowNs, tr.pick("elapsed", 0, emission(tr.limit)))
 	case 4:
-		return add(tr.nowNs, tr.pick("elapsed", 0, tr.limit.BurstTolerance()))
+		return add(tr.nowNs, tr.pick("elapsed", 0, tolerance(tr.limit)))
 	case 5:
 		return add(tr.nowNs, retry)
 	case 6:
@@ -125,9 +125,9 @@ func (tr *traffic) drawInstant() int64 {
 	case 8:
 		return add(tr.nowNs, tr.pick("jump", 0, int64(time.Hour)))
 	case 9:
-		return add(tr.nowNs, -tr.pick("back", 0, tr.limit.EmissionInterval()))
+		return add(tr.nowNs, -tr.pick("back", 0, emission(tr.limit)))
 	case 10:
-		return add(tr.nowNs, -tr.pick("back", 0, tr.limit.BurstTolerance()))
+		return add(tr.nowNs, -tr.pick("back", 0, tolerance(tr.limit)))
 	default:
 		return tr.pick("instant", 0, math.MaxInt64)
 	}

@@ -5,7 +5,6 @@ package gcra_test
 import (
 	"bytes"
 	"math"
-	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -27,44 +26,44 @@ func perSecond(t require.TestingT, count, capacity int64) gcra.Limit {
 }
 
 // reserve charges quantity units as soon as they come, and returns when that is.
-func reserve(limit gcra.Limit, s *gcra.State, nowNs, quantity int64) (waitNs int64) {
-	waitNs = limit.RetryAfter(s, nowNs, quantity)
-	limit.Charge(s, nowNs, quantity, waitNs)
+func reserve(b *gcra.Bucket, nowNs, quantity int64) (waitNs int64) {
+	waitNs = b.RetryAfter(nowNs, quantity)
+	b.Charge(nowNs, quantity, waitNs)
 	return waitNs
 }
 
 // reserved is a bucket of which so many units were taken at once, one by one.
-func reserved(limit gcra.Limit, units int) gcra.State {
-	var s gcra.State
+func reserved(limit gcra.Limit, units int) gcra.Bucket {
+	s := gcra.Bucket{Limit: limit}
 	for range units {
-		reserve(limit, &s, start, 1)
+		reserve(&s, start, 1)
 	}
 	return s
 }
 
 func TestReservationsComeOneEmissionIntervalApart(t *testing.T) {
 	limit := perSecond(t, 10, 3)
-	var s gcra.State
+	s := gcra.Bucket{Limit: limit}
 	for i := range int64(100) {
 		want := max(i-2, 0) * 1e8
-		require.Equal(t, want, reserve(limit, &s, start, 1), i)
+		require.Equal(t, want, reserve(&s, start, 1), i)
 	}
-	assert.Equal(t, int64(100e8), limit.ResetAfter(&s, start))
-	assert.Equal(t, int64(98e8), limit.RetryAfter(&s, start, 1))
-	assert.Equal(t, int64(99e8), limit.RetryAfter(&s, start, 2))
-	assert.Zero(t, limit.Available(&s, start+98e8-1))
-	assert.Equal(t, int64(1), limit.Available(&s, start+98e8))
-	assert.Equal(t, int64(3), limit.Available(&s, start+100e8))
+	assert.Equal(t, int64(100e8), resetAfter(&s, start))
+	assert.Equal(t, int64(98e8), s.RetryAfter(start, 1))
+	assert.Equal(t, int64(99e8), s.RetryAfter(start, 2))
+	assert.Zero(t, s.Available(start+98e8-1))
+	assert.Equal(t, int64(1), s.Available(start+98e8))
+	assert.Equal(t, int64(3), s.Available(start+100e8))
 }
 
 func TestAReservationOfSeveralUnitsWaitsForAllOfThem(t *testing.T) {
 	limit := perSecond(t, 10, 5)
-	var s gcra.State
-	assert.Zero(t, reserve(limit, &s, start, 4))
-	assert.Equal(t, int64(2e8), reserve(limit, &s, start, 3))
-	assert.Equal(t, int64(7e8), reserve(limit, &s, start, 5))
-	assert.Equal(t, gcra.Never, limit.RetryAfter(&s, start, 6))
-	assert.Zero(t, limit.RetryAfter(&s, start, 0))
+	s := gcra.Bucket{Limit: limit}
+	assert.Zero(t, reserve(&s, start, 4))
+	assert.Equal(t, int64(2e8), reserve(&s, start, 3))
+	assert.Equal(t, int64(7e8), reserve(&s, start, 5))
+	assert.Equal(t, gcra.Never, s.RetryAfter(start, 6))
+	assert.Zero(t, s.RetryAfter(start, 0))
 }
 
 func TestAChargeThatWaitsLongerThanItHasToCountsAsOfThen(t *testing.T) {
@@ -80,10 +79,10 @@ func TestAChargeThatWaitsLongerThanItHasToCountsAsOfThen(t *testing.T) {
 		{"not at all", 4 * s, 0, 5 * s},
 	} {
 		limit := perSecond(t, 1, 5)
-		var bucket gcra.State
-		limit.SetBacklog(&bucket, start, tt.backlog)
-		limit.Charge(&bucket, start, 1, tt.wait)
-		assert.Equal(t, tt.resetIn, limit.ResetAfter(&bucket, start), tt.rule)
+		bucket := gcra.Bucket{Limit: limit}
+		setBacklog(&bucket, start, tt.backlog)
+		bucket.Charge(start, 1, tt.wait)
+		assert.Equal(t, tt.resetIn, resetAfter(&bucket, start), tt.rule)
 		assert.True(t, bucket.Plain(), tt.rule)
 	}
 }
@@ -91,10 +90,10 @@ func TestAChargeThatWaitsLongerThanItHasToCountsAsOfThen(t *testing.T) {
 func TestAForceOfNothingLeavesTheStateAsItIs(t *testing.T) {
 	const s = int64(1e9)
 	limit := perSecond(t, 1, 5)
-	var bucket gcra.State
-	limit.Charge(&bucket, start, 1, 3*s) // a lift, which no longer counts when its slot has come
+	bucket := gcra.Bucket{Limit: limit}
+	bucket.Charge(start, 1, 3*s) // a lift, which no longer counts when its slot has come
 	before := bucket
-	assert.Zero(t, limit.Force(&bucket, start+3*s, 0))
+	assert.Zero(t, bucket.Force(start+3*s, 0))
 	assert.Equal(t, before, bucket)
 }
 
@@ -112,9 +111,9 @@ func TestNextAfter(t *testing.T) {
 		{"one reservation", 4e8, 2e8},
 		{"seven reservations and a part", 10e8 + 5, 8e8 + 5},
 	} {
-		var s gcra.State
-		limit.SetBacklog(&s, start, tt.backlog)
-		assert.Equal(t, tt.want, limit.NextAfter(&s, start), tt.state)
+		s := gcra.Bucket{Limit: limit}
+		setBacklog(&s, start, tt.backlog)
+		assert.Equal(t, tt.want, nextAfter(&s, start), tt.state)
 	}
 }
 
@@ -135,10 +134,10 @@ func TestChargeDenied(t *testing.T) {
 		{"reservations stay where they are", 9e8, 3, 9e8, false},
 		{"reservations stay, also of a request beyond the capacity", 9e8, 4, 9e8, false},
 	} {
-		var s gcra.State
-		limit.SetBacklog(&s, start, tt.backlog)
-		assert.Equal(t, tt.took, limit.ChargeDenied(&s, start, tt.quantity), tt.rule)
-		assert.Equal(t, tt.left, limit.ResetAfter(&s, start), tt.rule)
+		s := gcra.Bucket{Limit: limit}
+		setBacklog(&s, start, tt.backlog)
+		assert.Equal(t, tt.took, s.ChargeDenied(start, tt.quantity, 0) > 0, tt.rule)
+		assert.Equal(t, tt.left, resetAfter(&s, start), tt.rule)
 	}
 }
 
@@ -157,12 +156,12 @@ func TestRefund(t *testing.T) {
 		{"more than is representable in ns", 9e8, math.MaxInt64, 9, 0},
 		{"nothing", 2e8, 0, 0, 2e8},
 	} {
-		var s gcra.State
-		limit.SetBacklog(&s, start, tt.backlog)
-		assert.Equal(t, tt.given, limit.Refund(&s, start, tt.quantity), tt.rule)
-		assert.Equal(t, tt.left, limit.ResetAfter(&s, start), tt.rule)
+		s := gcra.Bucket{Limit: limit}
+		setBacklog(&s, start, tt.backlog)
+		assert.Equal(t, tt.given, s.Refund(start, tt.quantity), tt.rule)
+		assert.Equal(t, tt.left, resetAfter(&s, start), tt.rule)
 		if tt.left == 0 {
-			assert.Equal(t, gcra.State{}, s, tt.rule)
+			assert.Equal(t, gcra.State{}, s.State, tt.rule)
 		}
 	}
 }
@@ -171,14 +170,15 @@ func TestRefund(t *testing.T) {
 func TestARefundUndoesWhatAReservationLifted(t *testing.T) {
 	const s = int64(1e9)
 	limit := perSecond(t, 10, 30)
-	lifted := func() (b gcra.State) {
-		limit.Charge(&b, start, 10, 0)
-		limit.Charge(&b, start, 5, 2*s)
-		limit.Charge(&b, start, 4, 2*s) // needs no lift: it comes after those before
-		limit.Charge(&b, start, 3, 5*s)
+	lifted := func() *gcra.Bucket {
+		b := &gcra.Bucket{Limit: limit}
+		b.Charge(start, 10, 0)
+		b.Charge(start, 5, 2*s)
+		b.Charge(start, 4, 2*s) // needs no lift: it comes after those before
+		b.Charge(start, 3, 5*s)
 		return b
 	}
-	require.Equal(t, 5*s+3e8, (&limit).ResetAfter(ptr(lifted()), start))
+	require.Equal(t, 5*s+3e8, resetAfter(lifted(), start))
 	for _, tt := range []struct {
 		rule               string
 		afterNs            int64
@@ -203,35 +203,33 @@ func TestARefundUndoesWhatAReservationLifted(t *testing.T) {
 	} {
 		b, given := lifted(), int64(0)
 		for _, units := range tt.refunds {
-			given = limit.Refund(&b, start+tt.afterNs, units)
+			given = b.Refund(start+tt.afterNs, units)
 		}
 		assert.Equal(t, tt.given, given, tt.rule)
-		assert.Equal(t, tt.left, limit.ResetAfter(&b, start+tt.afterNs), tt.rule)
-		limit.Refund(&b, start+tt.afterNs, 1)
-		assert.Equal(t, tt.again, limit.ResetAfter(&b, start+tt.afterNs), tt.rule)
+		assert.Equal(t, tt.left, resetAfter(b, start+tt.afterNs), tt.rule)
+		b.Refund(start+tt.afterNs, 1)
+		assert.Equal(t, tt.again, resetAfter(b, start+tt.afterNs), tt.rule)
 	}
 }
-
-func ptr(s gcra.State) *gcra.State { return &s }
 
 func TestFourLiftsAreUndoneOneByOneAndTheOldestTogether(t *testing.T) {
 	const s = int64(1e9)
 	limit := perSecond(t, 1, 3)
-	var b gcra.State
+	b := gcra.Bucket{Limit: limit}
 	var before []gcra.State
 	for i := range int64(6) {
-		before = append(before, b)
-		limit.Charge(&b, start, 1, (i+1)*10*s)
+		before = append(before, b.State)
+		b.Charge(start, 1, (i+1)*10*s)
 	}
 	assert.LessOrEqual(t, len(b.Append(nil)), gcra.MaxEncodedLen)
 	for i, want := range []int64{51, 41, 31, 30, 29, 0} {
-		limit.Refund(&b, start, 1)
-		assert.Equal(t, want*s, limit.ResetAfter(&b, start), "%d refunded", i+1)
+		b.Refund(start, 1)
+		assert.Equal(t, want*s, resetAfter(&b, start), "%d refunded", i+1)
 		if i < 3 {
 			assert.Equal(t, before[5-i].TAT, b.TAT, "what was stored")
 		}
 	}
-	assert.Equal(t, gcra.State{}, b)
+	assert.Equal(t, gcra.State{}, b.State)
 }
 
 func TestSettleCorrectsATATOutOfReach(t *testing.T) {
@@ -250,16 +248,16 @@ func TestSettleCorrectsATATOutOfReach(t *testing.T) {
 		{"empty", gcra.State{TAT: uint64(start) + 3e8}, start, 3e8, false},
 		{"beyond empty", gcra.State{TAT: uint64(start) + 3e8 + 1}, start, 3e8, true},
 		{"the farthest TAT", gcra.State{TAT: math.MaxUint64}, start, 3e8, true},
-		{"reservations", queued, start, 10e8, false},
-		{"reservations, later", queued, start + 9e8, 1e8, false},
-		{"reservations, a nanosecond earlier", queued, start - 1, 10e8, true},
-		{"reservations, an hour earlier", queued, start - 3600e9, 10e8, true},
+		{"reservations", queued.State, start, 10e8, false},
+		{"reservations, later", queued.State, start + 9e8, 1e8, false},
+		{"reservations, a nanosecond earlier", queued.State, start - 1, 10e8, true},
+		{"reservations, an hour earlier", queued.State, start - 3600e9, 10e8, true},
 	} {
-		s := tt.s
-		assert.Equal(t, tt.corrected, limit.Settle(&s, tt.now), tt.state)
-		assert.Equal(t, tt.left, limit.ResetAfter(&s, tt.now), tt.state)
+		s := gcra.Bucket{Limit: limit, State: tt.s}
+		assert.Equal(t, tt.corrected, s.Settle(tt.now), tt.state)
+		assert.Equal(t, tt.left, resetAfter(&s, tt.now), tt.state)
 		if tt.left == 0 {
-			assert.Equal(t, gcra.State{}, s, tt.state)
+			assert.Equal(t, gcra.State{}, s.State, tt.state)
 		} else {
 			assert.Equal(t, uint64(tt.now+tt.left), s.TAT, tt.state)
 		}
@@ -281,8 +279,8 @@ func TestTheEncodingOfABucketByteByByte(t *testing.T) {
 			0x13, 0x21, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, // TAT
 			0x0b, 0x0a, 0, 0, 0, 0, 0, 0}}, // wait of the last in ns
 	} {
-		var s, back gcra.State
-		limit.SetBacklog(&s, at, tt.backlog)
+		s, back := gcra.Bucket{Limit: limit}, gcra.Bucket{Limit: limit}
+		setBacklog(&s, at, tt.backlog)
 		assert.Equal(t, append([]byte("before"), tt.want...), s.Append([]byte("before")), tt.state)
 		assert.LessOrEqual(t, len(tt.want), gcra.MaxEncodedLen)
 		require.NoError(t, back.Decode(tt.want), tt.state)
@@ -294,9 +292,9 @@ func TestTheEncodingOfALiftByteByByte(t *testing.T) {
 	const at = int64(0x0102030405060708)
 	limit, err := gcra.New(2, 1, 0x1000, time.Nanosecond)
 	require.NoError(t, err)
-	var s, back gcra.State
-	limit.Charge(&s, at, 1, 0)
-	limit.Charge(&s, at, 1, 0x1234)
+	s, back := gcra.Bucket{Limit: limit}, gcra.Bucket{Limit: limit}
+	s.Charge(at, 1, 0)
+	s.Charge(at, 1, 0x1234)
 	want := []byte{
 		0x3c, 0x29, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, // TAT
 		0x34, 0x02, 0, 0, 0, 0, 0, 0, // queue
@@ -308,10 +306,10 @@ func TestTheEncodingOfALiftByteByByte(t *testing.T) {
 	assert.Equal(t, s, back)
 
 	// The same bucket seen later: nothing is queued any more.
-	limit.Refund(&s, at+0x800, 0)
+	s.Refund(at+0x800, 0)
 	clear(want[8:16])
 	assert.Equal(t, want, s.Append(nil))
-	limit.Refund(&s, at+0x1234, 0)
+	s.Refund(at+0x1234, 0)
 	assert.Equal(t, want[:8], s.Append(nil), "the slot has come")
 }
 
@@ -365,370 +363,41 @@ func TestStateNearTheEndsOfTime(t *testing.T) {
 	require.NoError(t, err)
 
 	t.Run("the largest backlog at the latest instant", func(t *testing.T) {
-		var s gcra.State
-		slow.Charge(&s, widest, 1, 0)
+		s := gcra.Bucket{Limit: slow}
+		s.Charge(widest, 1, 0)
 		assert.Equal(t, uint64(2*widest), s.TAT)
-		assert.Equal(t, int64(widest), slow.RetryAfter(&s, widest, 1))
-		assert.Equal(t, int64(widest), slow.NextAfter(&s, widest))
-		assert.Equal(t, int64(1), slow.Refund(&s, widest, widest))
-		assert.Equal(t, gcra.State{}, s)
+		assert.Equal(t, int64(widest), s.RetryAfter(widest, 1))
+		assert.Equal(t, int64(widest), nextAfter(&s, widest))
+		assert.Equal(t, int64(1), s.Refund(widest, widest))
+		assert.Equal(t, gcra.State{}, s.State)
 	})
 	t.Run("as many units as there are numbers", func(t *testing.T) {
-		var s gcra.State
-		wide.Charge(&s, start, widest, 0)
-		assert.Zero(t, wide.Available(&s, start))
-		assert.Equal(t, int64(widest), wide.RetryAfter(&s, start, widest))
-		assert.Equal(t, int64(1), wide.RetryAfter(&s, start, 1))
-		assert.False(t, wide.ChargeDenied(&s, start, widest))
-		assert.Equal(t, int64(widest), wide.Refund(&s, start, widest))
-		assert.True(t, wide.ChargeDenied(&s, start, widest))
+		s := gcra.Bucket{Limit: wide}
+		s.Charge(start, widest, 0)
+		assert.Zero(t, s.Available(start))
+		assert.Equal(t, int64(widest), s.RetryAfter(start, widest))
+		assert.Equal(t, int64(1), s.RetryAfter(start, 1))
+		assert.Zero(t, s.ChargeDenied(start, widest, 0))
+		assert.Equal(t, int64(widest), s.Refund(start, widest))
+		assert.Equal(t, int64(widest), s.ChargeDenied(start, widest, 0))
 	})
 	t.Run("the longest wait", func(t *testing.T) {
-		var s gcra.State
-		fast.Charge(&s, widest, 1, widest-1)
+		s := gcra.Bucket{Limit: fast}
+		s.Charge(widest, 1, widest-1)
 		assert.Equal(t, uint64(2*widest), s.TAT)
-		assert.Equal(t, int64(widest), fast.RetryAfter(&s, widest, 1))
-		assert.Equal(t, int64(widest), fast.NextAfter(&s, widest))
-		assert.Equal(t, int64(1), fast.Refund(&s, widest, 1))
-		assert.Equal(t, gcra.State{}, s, "with its unit, the wait is undone")
+		assert.Equal(t, int64(widest), s.RetryAfter(widest, 1))
+		assert.Equal(t, int64(widest), nextAfter(&s, widest))
+		assert.Equal(t, int64(1), s.Refund(widest, 1))
+		assert.Equal(t, gcra.State{}, s.State, "with its unit, the wait is undone")
 	})
 	t.Run("a long queue on a limit that becomes slow", func(t *testing.T) {
-		var s gcra.State
-		fast.Charge(&s, widest, 1, widest-1)
-		assert.False(t, slow.Settle(&s, widest))
-		assert.Equal(t, int64(widest), slow.RetryAfter(&s, widest, 1))
-		assert.True(t, slow.Settle(&s, 0), "an instant 2^64 ns ahead")
+		s := gcra.Bucket{Limit: fast}
+		s.Charge(widest, 1, widest-1)
+		s.Limit = slow
+		assert.False(t, s.Settle(widest))
+		assert.Equal(t, int64(widest), s.RetryAfter(widest, 1))
+		assert.True(t, s.Settle(0), "an instant 2^64 ns ahead")
 		assert.Equal(t, uint64(widest), s.TAT)
-	})
-}
-
-// queueModel is the token bucket of model_test.go whose level may also be negative: units
-// that are promised for later. What is promised no further than when it was last written
-// is no error.
-type queueModel struct {
-	*model
-	promisedNs *big.Rat
-	// What was charged, the oldest first, in ns of putting back: each begins with the time from
-	// when the bucket would have been full to when the request comes, if there is any.
-	charges []charge
-}
-
-type charge struct{ idleNs, chargedNs *big.Rat }
-
-var maxNs = integer(math.MaxInt64)
-
-func newQueueModel(p params) *queueModel {
-	return &queueModel{model: newModel(p), promisedNs: new(big.Rat)}
-}
-
-// at returns a copy in which now is nowNs, and whether that had to be corrected.
-func (m *queueModel) settled(nowNs int64) (at *queueModel, corrected bool) {
-	now := integer(nowNs)
-	level := new(big.Rat).Sub(now, m.at)
-	level.Quo(level, m.emission).Add(level, m.level)
-	if level.Cmp(m.capacity) > 0 {
-		level.Set(m.capacity)
-	}
-	// Below this, a bucket takes longer than what was promised, or 2^63 ns, to fill.
-	lowest := new(big.Rat).Sub(m.timeFor(m.capacity), maxNs)
-	if promised := new(big.Rat).Neg(m.promisedNs); promised.Cmp(lowest) > 0 {
-		lowest = promised
-	}
-	if lowest.Quo(lowest, m.emission).Cmp(level) > 0 {
-		level, corrected = lowest, true
-	}
-	at = &queueModel{&model{capacity: m.capacity, emission: m.emission, level: level, at: now}, m.promisedNs, nil}
-	if !corrected {
-		at.charges = m.stillIdle(nowNs)
-	}
-	return at, corrected
-}
-
-// stillIdle is the charges from the first on whose request is still to come.
-func (m *queueModel) stillIdle(nowNs int64) []charge {
-	for i := range m.charges {
-		begins := m.fullAt()
-		for _, c := range m.charges[i:] {
-			begins.Sub(begins, c.chargedNs).Sub(begins, c.idleNs)
-		}
-		if begins.Add(begins, m.charges[i].idleNs).Cmp(integer(nowNs)) > 0 {
-			return slices.Clone(m.charges[i:])
-		}
-	}
-	return nil
-}
-
-// note adds a charge. Without idle time it is one with that before; of five the first two
-// become one.
-func (m *queueModel) note(idleNs, chargedNs *big.Rat) {
-	last := len(m.charges) - 1
-	switch {
-	case idleNs.Sign() > 0 && chargedNs.Sign() > 0:
-		m.charges = append(m.charges, charge{idleNs, chargedNs})
-	case last >= 0:
-		both := new(big.Rat).Add(idleNs, chargedNs)
-		m.charges[last] = charge{m.charges[last].idleNs, both.Add(both, m.charges[last].chargedNs)}
-	}
-	if len(m.charges) > 4 {
-		a, b := m.charges[0], m.charges[1]
-		m.charges = slices.Replace(m.charges, 0, 2,
-			charge{new(big.Rat).Add(a.idleNs, b.idleNs), new(big.Rat).Add(a.chargedNs, b.chargedNs)})
-	}
-}
-
-// write keeps the level and instant of what settled returned.
-func (m *queueModel) write(at *queueModel) {
-	m.level, m.at, m.promisedNs, m.charges = at.level, at.at, new(big.Rat), at.charges
-	if at.level.Sign() < 0 {
-		m.promisedNs.Neg(at.timeFor(at.level))
-	}
-	if m.level.Cmp(m.capacity) == 0 {
-		m.at = new(big.Rat) // full, whatever the clock says next
-		m.charges = nil
-	}
-}
-
-func floor(r *big.Rat) *big.Int { return new(big.Int).Div(r.Num(), r.Denom()) }
-
-func ceil(r *big.Rat) *big.Int {
-	n := floor(new(big.Rat).Neg(r))
-	return n.Neg(n)
-}
-
-func (m *queueModel) available() int64 { return max(floor(m.level).Int64(), 0) }
-
-// until is the time in ns until the level is units, 0 when it is now.
-func (m *queueModel) until(units *big.Rat) int64 {
-	return max(whole(m.timeFor(new(big.Rat).Sub(units, m.level))), 0)
-}
-
-func (m *queueModel) retryAfter(quantity int64) int64 {
-	switch asked := integer(quantity); {
-	case asked.Cmp(m.capacity) > 0:
-		return gcra.Never
-	case quantity == 0:
-		return 0
-	default:
-		return m.until(asked)
-	}
-}
-
-func (m *queueModel) nextAfter() int64 {
-	if m.level.Cmp(m.capacity) == 0 {
-		return 0
-	}
-	return m.until(integer(m.available() + 1))
-}
-
-func (m *queueModel) charge(nowNs, quantity, waitNs int64) {
-	now, _ := m.settled(nowNs)
-	then := new(big.Rat).Quo(integer(waitNs), m.emission)
-	level := new(big.Rat).Add(now.level, then)
-	if level.Cmp(m.capacity) > 0 {
-		level.Set(m.capacity)
-	}
-	idle := new(big.Rat).Add(now.level, then)
-	if idle.Sub(idle, m.capacity).Sign() < 0 {
-		idle = new(big.Rat)
-	}
-	now.note(m.timeFor(idle), m.timeFor(integer(quantity)))
-	now.level = level.Sub(level, integer(quantity)).Sub(level, then)
-	m.write(now)
-}
-
-func (m *queueModel) chargeDenied(nowNs, quantity int64) bool {
-	now, _ := m.settled(nowNs)
-	if now.level.Sign() <= 0 || quantity == 0 {
-		return false
-	}
-	took := integer(quantity)
-	if took.Cmp(now.level) > 0 {
-		took = now.level
-	}
-	now.note(new(big.Rat), m.timeFor(took))
-	now.level = new(big.Rat).Sub(now.level, took)
-	m.write(now)
-	return true
-}
-
-// refund gives back what was charged last first, and with all of a charge its idle time.
-func (m *queueModel) refund(nowNs, quantity int64) int64 {
-	now, _ := m.settled(nowNs)
-	backlog := m.timeFor(new(big.Rat).Sub(m.capacity, now.level))
-	left, back := m.timeFor(integer(quantity)), new(big.Rat)
-	take := func(from *big.Rat) {
-		ns := slices.MinFunc([]*big.Rat{from, left, backlog}, (*big.Rat).Cmp)
-		left, backlog, back = new(big.Rat).Sub(left, ns), new(big.Rat).Sub(backlog, ns), new(big.Rat).Add(back, ns)
-	}
-	for i := len(now.charges) - 1; i >= 0; i-- {
-		was := back
-		take(now.charges[i].chargedNs)
-		rest := new(big.Rat).Sub(now.charges[i].chargedNs, new(big.Rat).Sub(back, was))
-		if rest.Sign() > 0 {
-			now.charges[i].chargedNs = rest
-			break
-		}
-		if backlog.Sub(backlog, now.charges[i].idleNs).Sign() < 0 {
-			backlog = new(big.Rat) // some of it has gone by
-		}
-		now.charges = now.charges[:i]
-	}
-	take(backlog)
-	now.level = new(big.Rat).Sub(m.capacity, backlog.Quo(backlog, m.emission))
-	m.write(now)
-	return ceil(back.Quo(back, m.emission)).Int64()
-}
-
-func (m *queueModel) settle(nowNs int64) bool {
-	now, corrected := m.settled(nowNs)
-	if corrected || now.level.Cmp(m.capacity) == 0 {
-		m.write(now)
-	}
-	return corrected
-}
-
-// queuePair is a state and its model, asked the same.
-type queuePair struct {
-	t     require.TestingT
-	limit gcra.Limit
-	state gcra.State
-	model *queueModel
-}
-
-func (p *queuePair) same(want, got any, what string, nowNs, quantity int64) {
-	if want != got {
-		require.Equal(p.t, want, got, "%s of %+v, %+v at %d, quantity %d", what, p.limit, p.state, nowNs, quantity)
-	}
-}
-
-// reload stores the state and reads it back, as every command does, and compares it.
-func (p *queuePair) reload(nowNs int64) {
-	encoded := p.state.Append(make([]byte, 0, gcra.MaxEncodedLen))
-	p.state = gcra.State{TAT: 5}
-	if err := p.state.Decode(encoded); err != nil {
-		require.NoError(p.t, err)
-	}
-	tat, full := p.state.TAT, p.model.fullAt()
-	if tat == 0 {
-		full.Sub(full, p.model.at) // the state keeps no instant of a full bucket
-	}
-	p.same(full.RatString(), new(big.Int).SetUint64(tat).String(), "TAT", nowNs, 0)
-	p.same(p.model.promisedNs.Sign() == 0, p.state.Plain(), "plain", nowNs, 0)
-	words := 0
-	if tat > 0 {
-		words = 1
-	}
-	if n := len(p.model.charges); n > 0 || !p.state.Plain() {
-		words += 1 + 2*n
-	}
-	p.same(8*words, len(encoded), "bytes", nowNs, 0)
-}
-
-// compare checks all answers, and returns them in the form of a Decision.
-func (p *queuePair) compare(nowNs, quantity int64) gcra.Decision {
-	m, _ := p.model.settled(nowNs)
-	d := gcra.Decision{
-		Remaining:  p.limit.Available(&p.state, nowNs),
-		RetryAfter: p.limit.RetryAfter(&p.state, nowNs, quantity),
-		ResetAfter: p.limit.ResetAfter(&p.state, nowNs),
-	}
-	p.same(m.available(), d.Remaining, "available", nowNs, quantity)
-	p.same(m.retryAfter(quantity), d.RetryAfter, "retry after", nowNs, quantity)
-	p.same(m.until(m.capacity), d.ResetAfter, "reset after", nowNs, quantity)
-	p.same(m.nextAfter(), p.limit.NextAfter(&p.state, nowNs), "next after", nowNs, quantity)
-	return d
-}
-
-// queueSeen counts what a run came across, so that it cannot pass by avoiding the cases.
-type queueSeen struct {
-	steps, reservations, idle, denied, refunds, undone, many, corrected, queued, full int
-}
-
-func (p *queuePair) step(pick chance.Draw, nowNs, quantity int64, last gcra.Decision, lifts bool, seen *queueSeen) {
-	if last.ResetAfter == 0 {
-		seen.full++
-	}
-	if last.ResetAfter > p.limit.BurstTolerance() {
-		seen.queued++
-	}
-	switch pick("operation", 1, 8) {
-	case 1, 2, 3, 8:
-		longest := math.MaxInt64 - p.limit.BurstTolerance()
-		wait := last.RetryAfter
-		if wait == gcra.Never || wait > longest {
-			break
-		}
-		if lifts || pick("another limit waits longer", 1, 4) == 1 {
-			wait = pick("wait", wait, min(longest, add(last.ResetAfter, p.limit.BurstTolerance())))
-			seen.idle++
-		}
-		seen.reservations++
-		p.limit.Charge(&p.state, nowNs, quantity, wait)
-		p.model.charge(nowNs, quantity, wait)
-		if len(p.model.charges) == 4 {
-			seen.many++
-		}
-	case 4:
-		seen.denied++
-		p.same(p.model.chargeDenied(nowNs, quantity), p.limit.ChargeDenied(&p.state, nowNs, quantity), "charged denied", nowNs, quantity)
-	case 5, 7:
-		seen.refunds++
-		if n := len(p.model.charges); n > 0 && pick("a refund of the last charge", 0, 1) == 1 {
-			quantity = ceil(new(big.Rat).Quo(p.model.charges[n-1].chargedNs, p.model.emission)).Int64()
-			seen.undone++
-		}
-		p.same(p.model.refund(nowNs, quantity), p.limit.Refund(&p.state, nowNs, quantity), "refunded", nowNs, quantity)
-	case 6:
-		corrected := p.limit.Settle(&p.state, nowNs)
-		if corrected {
-			seen.corrected++
-		}
-		p.same(p.model.settle(nowNs), corrected, "corrected", nowNs, quantity)
-	}
-}
-
-func followQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, nowNs int64, steps int, seen *queueSeen) {
-	params := drawParams(pick)
-	p := &queuePair{t: t, limit: params.limit(t), model: newQueueModel(params)}
-	tr := traffic{pick: pick, limit: p.limit, nowNs: nowNs}
-	lifts := pick("one lift after another", 1, 2) == 1
-	for range steps {
-		if pick("change the limit", 0, 31) == 31 {
-			params = drawParams(pick)
-			p.limit = params.limit(t)
-			p.model.changeLimit(params)
-			tr.limit = p.limit
-		}
-		was := tr.nowNs
-		now, quantity := tr.next()
-		if lifts && pick("time goes by", 1, 8) > 1 {
-			now, tr.nowNs = was, was
-		}
-		tr.last = p.compare(now, quantity)
-		p.step(pick, now, quantity, tr.last, lifts, seen)
-		p.reload(now)
-		seen.steps++
-	}
-}
-
-func TestEveryAnswerOfAStateEqualsTheModel(t *testing.T) {
-	pick := drawFromSeed(t)
-	steps := size.Of(10_000, 100_000)
-	for _, drawParams := range []func(chance.Draw) params{drawRealistic, drawExtreme} {
-		var seen queueSeen
-		for seen.steps < steps {
-			followQueue(t, pick, drawParams, pick("now", 0, math.MaxInt64), 50, &seen)
-		}
-		t.Logf("%+v", seen)
-		for _, n := range []int{seen.reservations, seen.idle, seen.denied, seen.refunds, seen.undone, seen.many, seen.corrected, seen.queued, seen.full} {
-			require.Greater(t, n, seen.steps/500)
-		}
-	}
-}
-
-func TestEveryAnswerOfAStateEqualsTheModelShrunk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		followQueue(t, chance.FromRapid(t), drawEither(t), rapid.Int64Range(0, math.MaxInt64).Draw(t, "now"), 10, &queueSeen{})
 	})
 }
 
@@ -740,8 +409,8 @@ type admission struct{ at, units int64 }
 func askQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, setBacks bool, steps int) (params, []admission) {
 	p := drawParams(pick)
 	limit := p.limit(t)
-	longest := math.MaxInt64 - limit.BurstTolerance()
-	var s gcra.State
+	longest := math.MaxInt64 - tolerance(limit)
+	s := gcra.Bucket{Limit: limit}
 	var log []admission
 	tr := traffic{pick: pick, limit: limit, nowNs: start, forwards: true}
 	behind := int64(0)
@@ -749,18 +418,18 @@ func askQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw)
 		trueNow, quantity := tr.next()
 		quantity = min(quantity, limit.Capacity())
 		if setBacks && pick("set back", 1, 8) == 1 {
-			behind += pick("set back by", 0, min(limit.BurstTolerance(), trueNow-behind))
+			behind += pick("set back by", 0, min(tolerance(limit), trueNow-behind))
 		}
 		now := trueNow - behind
-		corrected := limit.Settle(&s, now)
+		corrected := s.Settle(now)
 		require.True(t, setBacks || !corrected)
-		tr.last = gcra.Decision{RetryAfter: limit.RetryAfter(&s, now, quantity), ResetAfter: limit.ResetAfter(&s, now)}
+		tr.last = gcra.Decision{RetryAfter: s.RetryAfter(now, quantity), ResetAfter: resetAfter(&s, now)}
 		wait := tr.last.RetryAfter
 		switch kind := pick("caller", 1, 3); {
 		case kind <= 2 && wait > 0 || wait > longest || wait > math.MaxInt64-trueNow:
 			continue
 		default:
-			limit.Charge(&s, now, quantity, wait)
+			s.Charge(now, quantity, wait)
 		}
 		if quantity > 0 {
 			log = append(log, admission{trueNow + wait, quantity})
@@ -811,18 +480,18 @@ func TestADeniedCallHealsAnyState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := chance.FromRapid(t)
 		limit := drawEither(t)(pick).limit(t)
-		longest := math.MaxInt64 - limit.BurstTolerance()
+		longest := math.MaxInt64 - tolerance(limit)
 		queue := pick("queue", 0, longest)
-		var s gcra.State
-		limit.SetBacklog(&s, start, limit.BurstTolerance()+queue)
+		s := gcra.Bucket{Limit: limit}
+		setBacklog(&s, start, tolerance(limit)+queue)
 		s.TAT = rapid.Uint64Min(1).Draw(t, "tat")
 
 		nowNs := pick("now", 0, math.MaxInt64-longest)
-		limit.Settle(&s, nowNs)
-		wait := limit.RetryAfter(&s, nowNs, limit.Capacity())
-		require.LessOrEqual(t, wait, limit.BurstTolerance()+queue)
+		s.Settle(nowNs)
+		wait := s.RetryAfter(nowNs, limit.Capacity())
+		require.LessOrEqual(t, wait, tolerance(limit)+queue)
 		if wait <= longest {
-			require.Equal(t, limit.Capacity(), limit.Available(&s, nowNs+wait))
+			require.Equal(t, limit.Capacity(), s.Available(nowNs+wait))
 		}
 	})
 }
@@ -831,12 +500,12 @@ func TestARefundUndoesACharge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := chance.FromRapid(t)
 		limit := drawRealistic(pick).limit(t)
-		var s gcra.State
-		limit.SetBacklog(&s, start, pick("backlog", 0, min(math.MaxInt64-limit.BurstTolerance(), add(limit.BurstTolerance(), limit.BurstTolerance()))))
+		s := gcra.Bucket{Limit: limit}
+		setBacklog(&s, start, pick("backlog", 0, min(math.MaxInt64-tolerance(limit), add(tolerance(limit), tolerance(limit)))))
 		before := s.Append(nil)
 		quantity := pick("quantity", 0, limit.Capacity())
-		reserve(limit, &s, start, quantity)
-		require.Equal(t, quantity, limit.Refund(&s, start, quantity))
+		reserve(&s, start, quantity)
+		require.Equal(t, quantity, s.Refund(start, quantity))
 		require.Equal(t, before, s.Append(nil))
 	})
 }
@@ -846,11 +515,11 @@ func TestAStateAllocatesNothing(t *testing.T) {
 	s := reserved(limit, 10)
 	buffer := make([]byte, 0, gcra.MaxEncodedLen)
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		limit.Settle(&s, start)
-		reserve(limit, &s, start, 1)
-		limit.ChargeDenied(&s, start, 1)
-		limit.Refund(&s, start, 1)
-		sink.Remaining = limit.Available(&s, start) + limit.NextAfter(&s, start) + limit.ResetAfter(&s, start)
+		s.Settle(start)
+		reserve(&s, start, 1)
+		s.ChargeDenied(start, 1, 0)
+		s.Refund(start, 1)
+		sink.Remaining = s.Available(start) + nextAfter(&s, start) + resetAfter(&s, start)
 		assert.NoError(t, s.Decode(s.Append(buffer)))
 	}))
 }

@@ -130,7 +130,7 @@ func HoldsLoneRate(value []byte) bool {
 // of a single rate belongs to the first rate, whatever its period.
 func (s *Stack) Decode(value []byte) error {
 	if tat, ok := ParseTAT(value); ok {
-		s.firstRate().rate.State.TAT = tat
+		s.firstRate().rate.TAT = tat
 		return nil
 	}
 	return s.decodeAll(value)
@@ -171,7 +171,7 @@ func (s *Stack) decodeAll(value []byte) error {
 		return ErrEncoding
 	}
 	if len(s.in) == 1 {
-		s.places[0].rate.State.DropLifts()
+		s.places[0].rate.DropLifts()
 	}
 	return nil
 }
@@ -208,10 +208,10 @@ func (s *Stack) spareFor(limit *Limit) *place {
 // MaxEncodedLen bytes.
 func (s *Stack) Append(dst []byte) []byte {
 	if first := &s.places[0]; len(s.in) == 1 && first.kind == Rate {
-		if first.rate.State.Plain() {
-			return AppendTAT(dst, first.rate.State.TAT)
+		if first.rate.Plain() {
+			return AppendTAT(dst, first.rate.TAT)
 		}
-		first.rate.State.DropLifts()
+		first.rate.DropLifts()
 	}
 	dst = append(dst, version, byte(len(s.in)))
 	for _, place := range s.in {

@@ -453,7 +453,8 @@ func TestALoneRateDecidesAsGCRADoes(t *testing.T) {
 		for range 20 {
 			d.moveClock([]spec{s})
 			units := d.cost([]spec{s})
-			want := limit.Take(tat, d.nowNs, units)
+			var want gcra.Decision
+			limit.TakeTo(&want, tat, d.nowNs, units)
 			if want.Changed {
 				tat = want.TAT
 			}

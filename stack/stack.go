@@ -428,9 +428,9 @@ func (s *Stack) Load(limits []Limit) {
 // restores it.
 func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 	for _, p := range s.in {
-		rate := p.rate.State
-		p.rate.Limit.Settle(&rate, nowNs)
-		dst = append(dst, rate)
+		rate := p.rate
+		rate.Settle(nowNs)
+		dst = append(dst, rate.State)
 	}
 	return dst
 }
@@ -439,8 +439,7 @@ func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 // nowNs.
 func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 	for i, rate := range rates {
-		bucket := &s.places[i].rate
-		bucket.Limit.Restore(&bucket.State, rate, nowNs)
+		s.places[i].rate.Restore(rate, nowNs)
 	}
 }
 
@@ -448,7 +447,7 @@ func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 // over by then is full in both.
 func (s *Stack) FullWith(rates []gcra.State, nowNs int64) bool {
 	for i, p := range s.in {
-		if p.rate.State.FullIn(nowNs) != rates[i].FullIn(nowNs) {
+		if p.rate.FullIn(nowNs) != rates[i].FullIn(nowNs) {
 			return false
 		}
 	}

@@ -14,9 +14,9 @@ import (
 
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/civil"
+	"redis-throttle/internal/naive"
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/clock"
-	"redis-throttle/tests/naive"
 	"redis-throttle/tests/resp"
 )
 

@@ -3,7 +3,7 @@ package tests
 import (
 	"fmt"
 
-	"redis-throttle/tests/naive"
+	"redis-throttle/internal/naive"
 	"redis-throttle/tests/resp"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"redis-throttle/tests/naive"
+	"redis-throttle/internal/naive"
 	"redis-throttle/tests/resp"
 )
 

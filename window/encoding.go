@@ -17,7 +17,7 @@ const (
 
 // Append appends the state's encoding to dst, up to MaxEncodedLen bytes and none for a state
 // without entries. It allocates only when dst has no room for them.
-func (s *State) Append(dst []byte) []byte {
+func (s *entries) Append(dst []byte) []byte {
 	n := s.end - s.first
 	if n == 0 {
 		return dst
@@ -41,7 +41,7 @@ func (s *State) Append(dst []byte) []byte {
 }
 
 // widestUnits is the number of bytes that the largest number of units needs.
-func (s *State) widestUnits() int {
+func (s *entries) widestUnits() int {
 	if s.unitWidth == 1 {
 		return 1
 	}
@@ -53,16 +53,16 @@ func (s *State) widestUnits() int {
 }
 
 // Decode reads what Append wrote for a limit of this period, whatever its count.
-// Anything else is refused with ErrEncoding, and s is then without entries.
-func (l Limit) Decode(encoded []byte, s *State) error {
-	s.first, s.end, s.total = 0, 0, 0
+// Anything else is refused with ErrEncoding, and w is then without entries.
+func (w *Window) Decode(encoded []byte) error {
+	w.Clear()
 	if len(encoded) == 0 {
 		return nil
 	}
 	if len(encoded) < headerLen+wordLen {
 		return ErrEncoding
 	}
-	n, timeWidth, unitWidth := int(encoded[0]), l.timeWidth(), int(encoded[1])
+	n, timeWidth, unitWidth := int(encoded[0]), w.instantWidth(), int(encoded[1])
 	if n < 1 || n > maxEntries || unitWidth < 1 || unitWidth > wordLen ||
 		len(encoded) != encodedLen(n, timeWidth, unitWidth) {
 		return ErrEncoding
@@ -71,8 +71,8 @@ func (l Limit) Decode(encoded []byte, s *State) error {
 	units := instants[(n-1)*timeWidth:]
 	last := binary.LittleEndian.Uint64(units[n*unitWidth:])
 
-	if last > math.MaxInt64 || !checkInstants(instants, n-1, timeWidth, last, l.span()) ||
-		n == maxEntries && int64(last) != l.lastOfSlot(int64(last)) {
+	if last > math.MaxInt64 || !checkInstants(instants, n-1, timeWidth, last, w.span()) ||
+		n == maxEntries && int64(last) != w.lastOfSlot(int64(last)) {
 		return ErrEncoding
 	}
 	total, ok := checkUnits(units, n, unitWidth)
@@ -80,11 +80,11 @@ func (l Limit) Decode(encoded []byte, s *State) error {
 		return ErrEncoding
 	}
 
-	copy(s.instants[:], instants[:(n-1)*timeWidth])
-	putField(s.instants[(n-1)*timeWidth:], last, timeWidth)
-	copy(s.units[:], units[:n*unitWidth])
-	s.end, s.total, s.last = n, total, int64(last)
-	s.timeWidth, s.unitWidth = timeWidth, unitWidth
+	copy(w.instants[:], instants[:(n-1)*timeWidth])
+	putField(w.instants[(n-1)*timeWidth:], last, timeWidth)
+	copy(w.units[:], units[:n*unitWidth])
+	w.end, w.total, w.last = n, total, int64(last)
+	w.timeWidth, w.unitWidth = timeWidth, unitWidth
 	return nil
 }
 

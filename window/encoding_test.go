@@ -48,16 +48,16 @@ func TestTheEncodingByteByByte(t *testing.T) {
 			"02 08 0000000000000000 0100000000000000 feffffffffffff7f feffffffffffff7f"},
 	} {
 		limit := newLimit(t, math.MaxInt64, tt.period)
-		var s, back window.State
+		s, back := window.Window{Limit: limit}, window.Window{Limit: limit}
 		for _, g := range tt.grants {
-			require.Equal(t, g.units, limit.Charge(&s, g.at, g.units), tt.name)
+			require.Equal(t, g.units, charge(&s, g.at, g.units), tt.name)
 		}
 		want := unhex(t, tt.want)
 		assert.Equal(t, append([]byte("before"), want...), s.Append([]byte("before")), tt.name)
-		require.NoError(t, limit.Decode(want, &back), tt.name)
+		require.NoError(t, back.Decode(want), tt.name)
 		assert.Equal(t, want, append([]byte{}, back.Append(nil)...), tt.name)
-		assert.Equal(t, limit.ExpireAt(&s), limit.ExpireAt(&back), tt.name)
-		assert.Equal(t, limit.Available(&s, math.MaxInt64), limit.Available(&back, math.MaxInt64), tt.name)
+		assert.Equal(t, int64(s.ExpireAt()), int64(back.ExpireAt()), tt.name)
+		assert.Equal(t, s.Available(math.MaxInt64), back.Available(math.MaxInt64), tt.name)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 		{"as old as can be", "02 01 35 01 01 ff04000000000000"},
 		{"65 entries, the last at the end of a slot", "41 01" + in65 + ones[:130] + "ff04000000000000"},
 	} {
-		assert.NoError(t, limit.Decode(unhex(t, tt.encoded), &window.State{}), tt.name)
+		assert.NoError(t, (&window.Window{Limit: limit}).Decode(unhex(t, tt.encoded)), tt.name)
 	}
 
 	for _, tt := range []struct{ name, encoded string }{
@@ -100,22 +100,21 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 		{"2^63 units", "01 08 0000000000000080 ff04000000000000"},
 		{"2^63 units together", "02 08 fe ffffffffffffff7f 0100000000000000 ff04000000000000"},
 	} {
-		s := window.State{}
-		limit.Charge(&s, start, 1)
-		assert.Equal(t, window.ErrEncoding, limit.Decode(unhex(t, tt.encoded), &s), tt.name)
+		s := window.Window{Limit: limit}
+		charge(&s, start, 1)
+		assert.Equal(t, window.ErrEncoding, s.Decode(unhex(t, tt.encoded)), tt.name)
 		assert.Empty(t, s.Append(nil), tt.name)
 	}
 
-	oneNs := newLimit(t, 10, 1)
-	assert.Equal(t, window.ErrEncoding, oneNs.Decode(unhex(t, "02 01 01 01 ff04000000000000"), &window.State{}))
+	oneNs := window.Window{Limit: newLimit(t, 10, 1)}
+	assert.Equal(t, window.ErrEncoding, oneNs.Decode(unhex(t, "02 01 01 01 ff04000000000000")))
 }
 
 func TestTheCountIsNotInTheState(t *testing.T) {
-	var s, back window.State
-	newLimit(t, 100, minute).Charge(&s, start, 50)
-	one := newLimit(t, 1, minute)
-	require.NoError(t, one.Decode(s.Append(nil), &back))
-	assert.Zero(t, one.Available(&back, start))
+	s, back := window.Window{Limit: newLimit(t, 100, minute)}, window.Window{Limit: newLimit(t, 1, minute)}
+	charge(&s, start, 50)
+	require.NoError(t, back.Decode(s.Append(nil)))
+	assert.Zero(t, back.Available(start))
 }
 
 func TestSizeIsBoundedWhateverTheTraffic(t *testing.T) {
@@ -132,10 +131,10 @@ func TestSizeIsBoundedWhateverTheTraffic(t *testing.T) {
 		{"the widest of all", math.MaxInt64 / 2, math.MaxInt64 / 100, window.MaxEncodedLen, 100},
 	} {
 		limit := newLimit(t, math.MaxInt64, tt.period)
-		var s window.State
+		s := window.Window{Limit: limit}
 		now, longest := int64(0), 0
 		for range min(2*tt.chargesPP, 200_000) {
-			limit.Charge(&s, now, tt.units)
+			charge(&s, now, tt.units)
 			longest = max(longest, len(s.Append(nil)))
 			now += tt.period / tt.chargesPP
 		}

@@ -13,12 +13,12 @@ import (
 )
 
 func FuzzDecode(f *testing.F) {
-	limit, crowded, now := hot(f, 1000, second/20)
-	_, few, _ := hot(f, 3, second)
+	crowded, now := hot(f, 1000, second/20)
+	few, _ := hot(f, 3, second)
 	f.Add(few.Append(nil), int64(5), minute, now, int64(1))
-	f.Add(crowded.Append(nil), limit.Count(), minute, now, int64(1000))
+	f.Add(crowded.Append(nil), count(crowded.Limit), minute, now, int64(1000))
 	f.Add(crowded.Append(nil), int64(1), minute, start-3600*second, int64(1))
-	f.Add(crowded.Append(nil), limit.Count(), int64(1), now, int64(0))
+	f.Add(crowded.Append(nil), count(crowded.Limit), int64(1), now, int64(0))
 	f.Add([]byte("1700000000000000000"), int64(5), minute, now, int64(1))
 	f.Add(unhex(f, "02 08 0000000000000000 0100000000000000 feffffffffffff7f feffffffffffff7f"),
 		int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
@@ -41,7 +41,7 @@ func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
 		p, tr := drawPair(t, pick, false)
 		for range pick("charges", 1, 200) {
 			p.moveClock(pick, tr)
-			p.limit.Charge(&p.state, p.now, pick("quantity", 1, tr.maxQuantity))
+			charge(&p.state, p.now, pick("quantity", 1, tr.maxQuantity))
 		}
 		encoded := p.state.Append(nil)
 		for range 100 {
@@ -70,8 +70,8 @@ func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
 
 // readable says whether encoded is a state, and checks it thoroughly if so.
 func readable(t *testing.T, limit window.Limit, encoded []byte, now, quantity int64) bool {
-	var s window.State
-	if err := limit.Decode(encoded, &s); err != nil {
+	s := window.Window{Limit: limit}
+	if err := s.Decode(encoded); err != nil {
 		require.Equal(t, window.ErrEncoding, err)
 		require.Empty(t, s.Append(nil))
 		return false
@@ -82,14 +82,14 @@ func readable(t *testing.T, limit window.Limit, encoded []byte, now, quantity in
 }
 
 // exercise checks the range of every answer, and that what any write leaves can be read.
-func exercise(t *testing.T, limit window.Limit, s window.State, now, quantity int64) {
-	available, retry := limit.Available(&s, now), limit.RetryAfter(&s, now, quantity)
-	next, reset := limit.NextAfter(&s, now), limit.ResetAfter(&s, now)
-	expireAt := limit.ExpireAt(&s)
+func exercise(t *testing.T, limit window.Limit, s window.Window, now, quantity int64) {
+	available, retry := s.Available(now), s.RetryAfter(now, quantity)
+	next, reset := nextAfter(&s, now), resetAfter(&s, now)
+	expireAt := int64(s.ExpireAt())
 	charged, refunded, settled, denied := s, s, s, s
-	taken, back := limit.Charge(&charged, now, quantity), limit.Refund(&refunded, now, quantity)
-	limit.Settle(&settled, now)
-	limit.ChargeDenied(&denied, now, quantity)
+	taken, back := charge(&charged, now, quantity), refunded.Refund(now, quantity)
+	settled.Settle(now)
+	denied.ChargeDenied(now, quantity, 0)
 	if now < 0 {
 		return // not what they are made for, but no panic either
 	}
@@ -98,28 +98,28 @@ func exercise(t *testing.T, limit window.Limit, s window.State, now, quantity in
 		require.GreaterOrEqual(t, got, lo, what)
 		require.LessOrEqual(t, got, hi, what)
 	}
-	longest := limit.Period() + min(limit.Period()/64, math.MaxInt64-limit.Period())
-	within(0, available, limit.Count(), "available")
+	longest := period(limit) + min(period(limit)/64, math.MaxInt64-period(limit))
+	within(0, available, count(limit), "available")
 	within(0, next, reset, "next after")
 	within(0, reset, longest, "reset after")
 	within(0, expireAt, math.MaxInt64, "expire at")
 	within(0, taken, available, "taken")
 	within(0, back, max(quantity, 0), "given back")
-	if quantity > limit.Count() {
+	if quantity > count(limit) {
 		require.Equal(t, window.Never, retry)
 	} else {
 		within(0, retry, reset, "retry after")
 		require.Equal(t, quantity <= available, retry == 0)
 	}
-	require.Equal(t, limit.Available(&settled, now), available)
-	require.Equal(t, reset, limit.ResetAfter(&settled, now))
+	require.Equal(t, settled.Available(now), available)
+	require.Equal(t, reset, resetAfter(&settled, now))
 
-	for _, left := range []window.State{charged, refunded, settled, denied} {
-		var read window.State
+	for _, left := range []window.Window{charged, refunded, settled, denied} {
+		read := window.Window{Limit: limit}
 		written := left.Append(nil)
-		require.NoError(t, limit.Decode(written, &read))
+		require.NoError(t, read.Decode(written))
 		require.Equal(t, written, read.Append(nil))
-		require.Equal(t, limit.Available(&left, now), limit.Available(&read, now))
+		require.Equal(t, left.Available(now), read.Available(now))
 	}
-	require.Equal(t, available-taken, limit.Available(&charged, now))
+	require.Equal(t, available-taken, charged.Available(now))
 }

@@ -63,7 +63,7 @@ func observe(t require.TestingT, pick chance.Draw, steps int, setBacks, strict b
 	perPeriod := []int64{5, 60, 80, 200, 1000}[pick("steps per period", 0, 4)]
 	maxQuantity := pick("max quantity", 1, 10)
 	limit := newLimit(t, pick("count", 1, perPeriod*maxQuantity), period)
-	var s window.State
+	s := window.Window{Limit: limit}
 	var log grants
 
 	trueNow, behind := start, int64(0)
@@ -75,28 +75,28 @@ func observe(t require.TestingT, pick chance.Draw, steps int, setBacks, strict b
 		now := trueNow - behind
 		quantity := pick("quantity", 1, maxQuantity)
 		if pick.OneIn("refund", 10) {
-			log = log.takeBack(limit.Refund(&s, now, quantity))
+			log = log.takeBack(s.Refund(now, quantity))
 			continue
 		}
-		told := limit.RetryAfter(&s, now, quantity)
+		told := s.RetryAfter(now, quantity)
 		if !setBacks && !strict {
-			needed := log.wait(now, quantity, limit.Count(), period)
-			if quantity > limit.Count() {
+			needed := log.wait(now, quantity, count(limit), period)
+			if quantity > count(limit) {
 				needed = window.Never
 			}
 			if told < needed || told > needed+period/64 {
 				require.Failf(t, "retry after", "told to wait %d, needs to wait %d, %+v", told, needed, limit)
 			}
 		}
-		if told != 0 && limit.Settle(&s, now) {
+		if told != 0 && s.Settle(now) {
 			require.True(t, setBacks)
 		}
 		if told == 0 || pick.OneIn("as many as fit", 8) {
-			if units := limit.Charge(&s, now, quantity); units > 0 {
+			if units := charge(&s, now, quantity); units > 0 {
 				log = append(log, event{at: trueNow, units: units})
 			}
 		} else if strict && told != 0 && pick.OneIn("hammering", 4) {
-			limit.ChargeDenied(&s, now, quantity)
+			s.ChargeDenied(now, quantity, 0)
 		}
 	}
 	return limit, log
@@ -117,9 +117,9 @@ func TestNoIntervalHoldsMoreThanCount(t *testing.T) {
 			const runs = 250
 			for range runs {
 				limit, log := observe(t, pick, 2000, tt.setBacks, tt.strict)
-				most := log.most(limit.Period())
-				require.LessOrEqual(t, most, limit.Count(), "%+v", limit)
-				if most == limit.Count() {
+				most := log.most(period(limit))
+				require.LessOrEqual(t, most, count(limit), "%+v", limit)
+				if most == count(limit) {
 					full++
 				}
 			}
@@ -132,6 +132,6 @@ func TestNoIntervalHoldsMoreThanCountShrinkable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		setBacks, strict := rapid.Bool().Draw(t, "set backs"), rapid.Bool().Draw(t, "strict")
 		limit, log := observe(t, chance.FromRapid(t), 100, setBacks, strict)
-		require.LessOrEqual(t, log.most(limit.Period()), limit.Count())
+		require.LessOrEqual(t, log.most(period(limit)), count(limit))
 	})
 }

@@ -189,7 +189,7 @@ func (m *model) liveInstants(nowNs int64) int {
 type pair struct {
 	t     require.TestingT
 	limit window.Limit
-	state window.State
+	state window.Window // of limit
 	model model
 	now   int64
 }
@@ -205,17 +205,17 @@ func (p *pair) equal(want, got int64, what string) { p.between(want, got, want, 
 
 // compare checks all answers at the current instant.
 func (p *pair) compare(quantity int64) {
-	m, l, s, now := &p.model, p.limit, &p.state, p.now
-	available := l.Available(s, now)
+	m, s, now := &p.model, &p.state, p.now
+	available := s.Available(now)
 	p.between(m.available(now, latest), available, m.available(now, exact), "available")
-	p.between(m.resetAfter(now, exact), l.ResetAfter(s, now), m.resetAfter(now, latest), "reset after")
-	retry := l.RetryAfter(s, now, quantity)
+	p.between(m.resetAfter(now, exact), resetAfter(s, now), m.resetAfter(now, latest), "reset after")
+	retry := s.RetryAfter(now, quantity)
 	p.between(m.retryAfter(now, quantity, exact), retry, m.retryAfter(now, quantity, latest), "retry after")
-	next := l.NextAfter(s, now)
-	if available < l.Count() {
-		p.equal(l.RetryAfter(s, now, available+1), next, "next after")
+	next := nextAfter(s, now)
+	if available < count(p.limit) {
+		p.equal(s.RetryAfter(now, available+1), next, "next after")
 	} else {
-		p.equal(0, l.ResetAfter(s, now), "reset of a full one")
+		p.equal(0, resetAfter(s, now), "reset of a full one")
 		p.equal(0, next, "next of a full one")
 	}
 }
@@ -224,23 +224,23 @@ func (p *pair) compare(quantity int64) {
 // Only a settled state promises: another is read differently at every instant.
 func (p *pair) keepsItsWord(quantity int64) {
 	s := p.state
-	p.limit.Settle(&s, p.now)
-	later := func(wait int64) int64 { return p.limit.Available(&s, p.now+wait) }
+	s.Settle(p.now)
+	later := func(wait int64) int64 { return s.Available(p.now + wait) }
 
 	const most = math.MaxInt64 // what a longer time is given as
-	if wait := p.limit.RetryAfter(&s, p.now, quantity); 0 < wait && wait < most && wait <= most-p.now {
-		p.between(quantity, later(wait), p.limit.Count(), "available when told")
+	if wait := s.RetryAfter(p.now, quantity); 0 < wait && wait < most && wait <= most-p.now {
+		p.between(quantity, later(wait), count(p.limit), "available when told")
 		p.between(0, later(wait-1), quantity-1, "available before told")
 	}
-	if wait := p.limit.ResetAfter(&s, p.now); 0 < wait && wait < most && wait <= most-p.now {
-		p.equal(p.limit.ExpireAt(&s), p.now+wait, "expire at")
-		p.equal(0, p.limit.ResetAfter(&s, p.now+wait), "reset when told")
-		p.equal(1, p.limit.ResetAfter(&s, p.now+wait-1), "reset before told")
+	if wait := resetAfter(&s, p.now); 0 < wait && wait < most && wait <= most-p.now {
+		p.equal(int64(s.ExpireAt()), p.now+wait, "expire at")
+		p.equal(0, resetAfter(&s, p.now+wait), "reset when told")
+		p.equal(1, resetAfter(&s, p.now+wait-1), "reset before told")
 	}
 }
 
 func (p *pair) charge(quantity int64) {
-	taken := p.limit.Charge(&p.state, p.now, quantity)
+	taken := charge(&p.state, p.now, quantity)
 	if taken > 0 {
 		p.model.charge(p.now, taken)
 	}
@@ -250,8 +250,8 @@ func (p *pair) charge(quantity int64) {
 func (p *pair) reload() {
 	encoded := p.state.Append(nil)
 	require.LessOrEqual(p.t, len(encoded), window.MaxEncodedLen)
-	var s window.State
-	require.NoError(p.t, p.limit.Decode(encoded, &s))
+	s := window.Window{Limit: p.limit}
+	require.NoError(p.t, s.Decode(encoded))
 	require.Equal(p.t, encoded, s.Append(nil))
 	p.state = s
 }
@@ -259,30 +259,30 @@ func (p *pair) reload() {
 // chargeAndRefund checks what a refund right after a charge leaves, and leaves it so.
 func (p *pair) chargeAndRefund(quantity int64) {
 	before := p.state
-	p.limit.Settle(&before, p.now)
-	taken := p.limit.Charge(&p.state, p.now, quantity)
+	before.Settle(p.now)
+	taken := charge(&p.state, p.now, quantity)
 	if taken == 0 {
 		return
 	}
-	p.equal(taken, p.limit.Refund(&p.state, p.now, taken), "refunded")
+	p.equal(taken, p.state.Refund(p.now, taken), "refunded")
 	p.model.settle(p.now)
 
 	was, is := before.Append(nil), p.state.Append(nil)
-	expireAt := p.limit.ExpireAt(&before)
-	joined := expireAt < math.MaxInt64 && expireAt-p.limit.Period() >= p.now
+	expireAt := int64(before.ExpireAt())
+	joined := expireAt < math.MaxInt64 && expireAt-period(p.limit) >= p.now
 	if len(was) == 0 || was[0] < 65 || joined {
 		require.Equal(p.t, was, is, "refund after charge")
 		return
 	}
 	// Two entries have become one. From now on that makes no more available than
 	// there would have been, and no later than a slot.
-	lag := p.limit.Period() / 64
+	lag := period(p.limit) / 64
 	for i := range int64(18) {
-		at := p.now + min(p.limit.Period()/16*i, math.MaxInt64-p.now)
-		p.between(p.limit.Available(&before, max(at-lag, p.now)), p.limit.Available(&p.state, at),
-			p.limit.Available(&before, at), "available after a refund")
+		at := p.now + min(period(p.limit)/16*i, math.MaxInt64-p.now)
+		p.between(before.Available(max(at-lag, p.now)), p.state.Available(at),
+			before.Available(at), "available after a refund")
 	}
-	p.equal(p.limit.Available(&before, p.now), p.limit.Available(&p.state, p.now), "available right after a refund")
+	p.equal(before.Available(p.now), p.state.Available(p.now), "available right after a refund")
 }
 
 // traffic is how a run behaves; drawing it once makes runs differ.
@@ -319,6 +319,7 @@ func drawPair(t require.TestingT, pick chance.Draw, exactOnly bool) (*pair, traf
 
 func (p *pair) setCount(count, period int64) {
 	p.limit = newLimit(p.t, count, period)
+	p.state.Limit = p.limit
 	p.model.count, p.model.period = count, period
 }
 
@@ -328,15 +329,15 @@ func (p *pair) moveClock(pick chance.Draw, tr traffic) {
 	case kind < 100:
 		step = 0
 	case kind < 105:
-		step = pick("pause", 0, p.limit.Period())
+		step = pick("pause", 0, period(p.limit))
 	case kind < 107:
 		step = pick.OfAnyMagnitude("long pause", 0, math.MaxInt64)
 	case kind < 109 && tr.clockJumps:
 		step = -pick.OfAnyMagnitude("set back", 0, p.now)
 	case kind < 114 && tr.clockJumps:
-		step = -min(pick("set back within a period", 0, p.limit.Period()), p.now)
+		step = -min(pick("set back within a period", 0, period(p.limit)), p.now)
 	case kind < 119 && tr.clockJumps:
-		step = -min(pick("set back within a slot", 0, p.limit.Period()/64), p.now)
+		step = -min(pick("set back within a slot", 0, period(p.limit)/64), p.now)
 	}
 	if step > math.MaxInt64-p.now {
 		step = -p.now // time is up; begin again
@@ -359,23 +360,23 @@ func run(t require.TestingT, pick chance.Draw, steps int, exactOnly bool) {
 		p.compare(quantity)
 		switch op := pick("operation", 0, 31); {
 		case op < 16: // all or nothing
-			if p.limit.Available(&p.state, p.now) >= quantity {
+			if p.state.Available(p.now) >= quantity {
 				p.charge(quantity)
 			}
 		case op < 22: // as many as fit
 			p.charge(quantity)
 		case op < 24:
-			p.limit.Refund(&p.state, p.now, quantity)
+			p.state.Refund(p.now, quantity)
 			p.model.refund(p.now, quantity)
 		case op < 26:
 			p.chargeAndRefund(quantity)
 		case op < 27:
-			p.setCount(tr.maxCount-pick.OfAnyMagnitude("count lowered by", 0, tr.maxCount-1), p.limit.Period())
+			p.setCount(tr.maxCount-pick.OfAnyMagnitude("count lowered by", 0, tr.maxCount-1), period(p.limit))
 		case op < 28 && strict:
-			p.limit.ChargeDenied(&p.state, p.now, quantity)
+			p.state.ChargeDenied(p.now, quantity, 0)
 			p.model.chargeDenied(p.now, quantity)
 		case op < 28: // denied
-			p.limit.Settle(&p.state, p.now)
+			p.state.Settle(p.now)
 			p.model.settle(p.now)
 		case op < 30:
 			p.keepsItsWord(quantity)
@@ -390,7 +391,7 @@ func run(t require.TestingT, pick chance.Draw, steps int, exactOnly bool) {
 // steps aside from where the clock is set back by less than a slot, and charges join what
 // is there instead of keeping their own instant.
 func (p *pair) staysExact() bool {
-	slot := p.limit.Period()/64 + 1
+	slot := period(p.limit)/64 + 1
 	if n := len(p.model.events); n > 0 && p.now < p.model.events[n-1].at {
 		for _, e := range p.model.events {
 			if e.at > p.now && e.at/slot == p.now/slot {

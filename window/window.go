@@ -123,114 +123,106 @@ func New(count, n int64, unit time.Duration) (Limit, error) {
 	return Limit{count: count, period: int64(period), slot: int64(period)/slotsPerPeriod + 1}, nil
 }
 
-// Count is the number of units that fit into one period.
-func (l Limit) Count() int64 { return l.count }
-
-// Period is the length of the window, in nanoseconds.
-func (l Limit) Period() int64 { return l.period }
+// Window is a limit of kind WINDOW: the limit and its state. It is what package stack decides with. The
+// methods that read or write the state take the instant as nowNs. It holds no pointers and may be
+// copied; it is large (1 KB), so pass it by address.
+type Window struct {
+	Limit
+	entries
+}
 
 // Available is the number of units that could be charged at nowNs, 0 to count.
-func (l Limit) Available(s *State, nowNs int64) int64 {
-	_, used := l.live(s, nowNs)
-	return max(l.count-used, 0)
+func (w *Window) Available(nowNs int64) int64 {
+	_, used := w.live(nowNs)
+	return max(w.count-used, 0)
 }
 
 // RetryAfter is the time in ns until quantity units are available if nobody else asks:
 // 0 when they are now, Never when quantity is more than count.
-func (l Limit) RetryAfter(s *State, nowNs, quantity int64) int64 {
+func (w *Window) RetryAfter(nowNs, quantity int64) int64 {
 	switch {
-	case quantity > l.count:
+	case quantity > w.count:
 		return Never
 	case quantity <= 0:
 		return 0
 	}
-	first, used := l.live(s, nowNs)
-	return l.untilFreed(s, first, nowNs, quantity-(l.count-used))
+	first, used := w.live(nowNs)
+	return w.untilFreed(first, nowNs, quantity-(w.count-used))
 }
 
-// NextAfter is the time in ns until more units are available than now, 0 when no unit is
-// used.
-func (l Limit) NextAfter(s *State, nowNs int64) int64 {
-	first, used := l.live(s, nowNs)
-	if used == 0 {
-		return 0
+// Standing is the count, what Available returns, and the times in ns until all of count is available
+// and until more units are than now, both 0 when no unit is used.
+func (w *Window) Standing(nowNs int64) (count, available, resetNs, nextNs int64) {
+	first, used := w.live(nowNs)
+	if used > 0 {
+		resetNs = w.untilLeft(first, w.end-1, nowNs)
+		nextNs = w.untilFreed(first, nowNs, max(used-w.count, 0)+1)
 	}
-	return l.untilFreed(s, first, nowNs, max(used-l.count, 0)+1)
+	return w.count, max(w.count-used, 0), resetNs, nextNs
 }
 
-// ResetAfter is the time in ns until all of count is available, 0 when it is.
-func (l Limit) ResetAfter(s *State, nowNs int64) int64 {
-	first, used := l.live(s, nowNs)
-	if used == 0 {
-		return 0
-	}
-	return l.untilLeft(s, first, s.end-1, nowNs)
-}
+// LongestWait does not bound a wait: no unit is charged for an instant to come.
+func (w *Window) LongestWait() int64 { return math.MaxInt64 }
 
 // ExpireAt is the instant from which the state equals no state at all, 0 when it already
 // does.
-func (l Limit) ExpireAt(s *State) int64 {
-	if s.empty() {
+func (w *Window) ExpireAt() uint64 {
+	if w.empty() {
 		return 0
 	}
-	return addSaturating(s.last, l.period)
+	return uint64(addSaturating(w.last, w.period))
 }
 
-// Charge takes quantity units at nowNs, or as many as are available if those are fewer,
-// and returns how many it took. When it returns 0 the state is as it was.
-func (l Limit) Charge(s *State, nowNs, quantity int64) int64 {
-	quantity = min(quantity, l.Available(s, nowNs))
+// Charge takes quantity units at nowNs, whatever the request waits for, or as many as are available
+// if those are fewer. Without any the state stays as it is.
+func (w *Window) Charge(nowNs, quantity, _ int64) {
+	quantity = min(quantity, w.Available(nowNs))
 	if quantity <= 0 {
-		return 0
+		return
 	}
-	l.Settle(s, nowNs)
-	l.record(s, nowNs, quantity)
-	s.total += quantity
-	return quantity
+	w.Settle(nowNs)
+	w.record(nowNs, quantity)
+	w.total += quantity
 }
 
 // Force takes quantity units at nowNs, even if they are not available, and returns how many
 // it took: fewer than quantity only if more than 2^63 - 1 would be counted.
-func (l Limit) Force(s *State, nowNs, quantity int64) int64 {
-	l.Settle(s, nowNs)
-	quantity = min(quantity, math.MaxInt64-s.total)
+func (w *Window) Force(nowNs, quantity int64) int64 {
+	w.Settle(nowNs)
+	quantity = min(quantity, math.MaxInt64-w.total)
 	if quantity <= 0 {
 		return 0
 	}
-	l.record(s, nowNs, quantity)
-	s.total += quantity
+	w.record(nowNs, quantity)
+	w.total += quantity
 	return quantity
 }
 
-// ChargeDenied takes quantity units at nowNs, or count if that is fewer, for a request
-// that was denied, and returns how many it took. If there is no room for them, as many of
+// ChargeDenied takes quantity units at nowNs for a request that was denied, or all but spare of count
+// if those are fewer, and returns how many it took. If there is no room for them, as many of
 // the oldest units leave the window, so no more than count are ever counted. Retries keep
 // the window full.
-func (l Limit) ChargeDenied(s *State, nowNs, quantity int64) int64 {
-	return l.chargeDenied(s, nowNs, quantity, l.count)
-}
-
-// chargeDenied keeps no more than count counted.
-func (l Limit) chargeDenied(s *State, nowNs, quantity, count int64) int64 {
+func (w *Window) ChargeDenied(nowNs, quantity, spare int64) int64 {
+	count := w.count - spare
 	quantity = min(quantity, count)
 	if quantity <= 0 {
 		return 0
 	}
-	l.Settle(s, nowNs)
-	excess := min(s.total-(count-quantity), quantity)
+	w.Settle(nowNs)
+	excess := min(w.total-(count-quantity), quantity)
 	for excess > 0 {
-		units := s.unitsOf(s.first)
+		units := w.unitsOf(w.first)
 		if units > excess {
-			s.setUnits(s.first, units-excess)
-			s.total -= excess
+			w.setUnits(w.first, units-excess)
+			w.total -= excess
 			break
 		}
 		excess -= units
-		s.total -= units
-		s.first++
+		w.total -= units
+		w.first++
 	}
-	l.record(s, nowNs, quantity)
-	s.total += quantity
+	w.record(nowNs, quantity)
+	w.total += quantity
 	return quantity
 }
 
@@ -242,21 +234,21 @@ func (l Limit) chargeDenied(s *State, nowNs, quantity, count int64) int64 {
 // There is one exception. A charge that had to join two old entries (of 66, see the
 // package comment) leaves them joined. The same number is then available now. In the
 // coming period there are never more, and they come at most period/64 later.
-func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
+func (w *Window) Refund(nowNs, quantity int64) int64 {
 	if quantity <= 0 {
 		return 0
 	}
-	l.Settle(s, nowNs)
-	quantity = min(quantity, s.total)
-	s.total -= quantity
+	w.Settle(nowNs)
+	quantity = min(quantity, w.total)
+	w.total -= quantity
 	for left := quantity; left > 0; {
-		units := s.unitsOf(s.end - 1)
+		units := w.unitsOf(w.end - 1)
 		if units > left {
-			s.setUnits(s.end-1, units-left)
+			w.setUnits(w.end-1, units-left)
 			break
 		}
 		left -= units
-		s.pop()
+		w.pop()
 	}
 	return quantity
 }
@@ -264,25 +256,25 @@ func (l Limit) Refund(s *State, nowNs, quantity int64) int64 {
 // Settle brings the state to nowNs: it drops entries that have left the window. If the clock was
 // set back, it rewrites later entries as charged now, and returns true: the state then has to be
 // stored, even if the request is denied. Otherwise it would block for as long as the clock was set back.
-func (l Limit) Settle(s *State, nowNs int64) (corrected bool) {
-	s.first, s.total = l.live(s, nowNs)
+func (w *Window) Settle(nowNs int64) (corrected bool) {
+	w.first, w.total = w.live(nowNs)
 	var ahead int64
-	for !s.empty() && l.misdated(s.last, nowNs) {
-		ahead += s.unitsOf(s.end - 1)
-		s.pop()
+	for !w.empty() && w.misdated(w.last, nowNs) {
+		ahead += w.unitsOf(w.end - 1)
+		w.pop()
 	}
 	if ahead > 0 {
-		l.record(s, nowNs, ahead)
+		w.record(nowNs, ahead)
 	}
 	return ahead > 0
 }
 
 // live returns the index of the first entry that is still in the window at nowNs, and the
 // units from there on.
-func (l Limit) live(s *State, nowNs int64) (first int, used int64) {
-	first, used = s.first, s.total
-	for first < s.end && nowNs-s.instant(first) >= l.period {
-		used -= s.unitsOf(first)
+func (w *Window) live(nowNs int64) (first int, used int64) {
+	first, used = w.first, w.total
+	for first < w.end && nowNs-w.instant(first) >= w.period {
+		used -= w.unitsOf(first)
 		first++
 	}
 	return first, used
@@ -290,62 +282,62 @@ func (l Limit) live(s *State, nowNs int64) (first int, used int64) {
 
 // untilFreed is the time in ns until at least units of the entries from first on have
 // left the window; there must be as many.
-func (l Limit) untilFreed(s *State, first int, nowNs, units int64) int64 {
+func (w *Window) untilFreed(first int, nowNs, units int64) int64 {
 	if units <= 0 {
 		return 0
 	}
 	i := first
-	for ; units > s.unitsOf(i); i++ {
-		units -= s.unitsOf(i)
+	for ; units > w.unitsOf(i); i++ {
+		units -= w.unitsOf(i)
 	}
-	return l.untilLeft(s, first, i, nowNs)
+	return w.untilLeft(first, i, nowNs)
 }
 
 // untilLeft is the time in ns until entry i, one of those from first on, has left the
 // window.
-func (l Limit) untilLeft(s *State, first, i int, nowNs int64) int64 {
-	instant := s.instant(i)
-	if l.misdated(instant, nowNs) {
+func (w *Window) untilLeft(first, i int, nowNs int64) int64 {
+	instant := w.instant(i)
+	if w.misdated(instant, nowNs) {
 		// Read it where Settle would write it: with all that are misdated as one.
-		for i > first && l.misdated(s.instant(i-1), nowNs) {
+		for i > first && w.misdated(w.instant(i-1), nowNs) {
 			i--
 		}
 		last := int64(-1)
 		if i > first {
-			last = s.instant(i - 1)
+			last = w.instant(i - 1)
 		}
-		instant = l.countFrom(last, i-first, nowNs)
+		instant = w.countFrom(last, i-first, nowNs)
 	}
-	return addSaturating(l.period, instant-nowNs)
+	return addSaturating(w.period, instant-nowNs)
 }
 
 // misdated says that an instant is later than any that a charge at nowNs or earlier
 // counts from: the clock was set back since.
-func (l Limit) misdated(instant, nowNs int64) bool {
+func (l *Limit) misdated(instant, nowNs int64) bool {
 	return instant > nowNs && instant > l.lastOfSlot(nowNs)
 }
 
 // record adds an entry for units charged at nowNs, or lets them join the last one. The
 // entries must be settled at nowNs. It leaves the total alone.
-func (l Limit) record(s *State, nowNs, units int64) {
-	if s.empty() {
-		s.push(nowNs, units, l.timeWidth())
+func (w *Window) record(nowNs, units int64) {
+	if w.empty() {
+		w.push(nowNs, units, w.instantWidth())
 		return
 	}
-	instant := l.countFrom(s.last, s.end-s.first, nowNs)
-	if instant == s.last {
-		s.setUnits(s.end-1, s.unitsOf(s.end-1)+units)
+	instant := w.countFrom(w.last, w.end-w.first, nowNs)
+	if instant == w.last {
+		w.setUnits(w.end-1, w.unitsOf(w.end-1)+units)
 		return
 	}
-	if s.end-s.first == maxEntries {
-		l.mergeOldest(s)
+	if w.end-w.first == maxEntries {
+		w.mergeOldest()
 	}
-	s.push(instant, units, l.timeWidth())
+	w.push(instant, units, w.instantWidth())
 }
 
 // countFrom is the instant that units charged at nowNs count from when there are so
 // many entries, the last of them at instant last.
-func (l Limit) countFrom(last int64, entries int, nowNs int64) int64 {
+func (l *Limit) countFrom(last int64, entries int, nowNs int64) int64 {
 	switch {
 	case last >= nowNs:
 		return last
@@ -358,30 +350,30 @@ func (l Limit) countFrom(last int64, entries int, nowNs int64) int64 {
 
 // mergeOldest makes the oldest two entries that share a slot one, at the later instant.
 // Two do when there are 65 and a charge needs an entry in yet another slot.
-func (l Limit) mergeOldest(s *State) {
-	slotEnd := l.lastOfSlot(s.instant(s.first))
-	for i := s.first; i+1 < s.end; i++ {
-		next := s.instant(i + 1)
+func (w *Window) mergeOldest() {
+	slotEnd := w.lastOfSlot(w.instant(w.first))
+	for i := w.first; i+1 < w.end; i++ {
+		next := w.instant(i + 1)
 		if next <= slotEnd {
-			s.setUnits(i+1, s.unitsOf(i)+s.unitsOf(i+1))
-			s.remove(i)
+			w.setUnits(i+1, w.unitsOf(i)+w.unitsOf(i+1))
+			w.remove(i)
 			return
 		}
 		for slotEnd < next { // cheaper than a division; 66 turns for all entries together
-			slotEnd = addSaturating(slotEnd, l.slot)
+			slotEnd = addSaturating(slotEnd, w.slot)
 		}
 	}
 }
 
 // span is the longest time in ns between two entries: a charge leaves none that is
 // older than its instant - period, and none later than its slot.
-func (l Limit) span() uint64 { return uint64(l.period) + uint64(l.slot) - 2 }
+func (l *Limit) span() uint64 { return uint64(l.period) + uint64(l.slot) - 2 }
 
-// timeWidth is the number of bytes of an instant that an entry keeps.
-func (l Limit) timeWidth() int { return width(l.span()) }
+// instantWidth is the number of bytes of an instant that an entry keeps.
+func (l *Limit) instantWidth() int { return width(l.span()) }
 
 // lastOfSlot is the last instant of the slot that contains instant.
-func (l Limit) lastOfSlot(instant int64) int64 {
+func (l *Limit) lastOfSlot(instant int64) int64 {
 	return addSaturating(instant-instant%l.slot, l.slot-1)
 }
 

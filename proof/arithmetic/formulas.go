@@ -98,7 +98,7 @@ func Backlog(ceiling, tat, now *Term) (backlog, corrected *Term) {
 	return backlog, when(past, smt.False, far)
 }
 
-// Take is gcra.Limit.Take.
+// Take is gcra.Limit.TakeTo.
 type Take struct {
 	Allowed, Changed, TAT, Remaining, RetryAfter, ResetAfter *Term
 	// What it computes on the way.
@@ -137,7 +137,7 @@ type State struct{ TAT, Queue *Term }
 // AnyState is a state of variables.
 func AnyState() State { return State{smt.Var("tat", u64), variable("queue")} }
 
-// Ceiling is gcra.Limit.ceiling.
+// Ceiling is gcra.Bucket.ceiling.
 func (l Limit) Ceiling(s State) *Term {
 	return when(s.Queue.Greater(longest.Minus(l.Tolerance)), longest, l.Tolerance.Plus(s.Queue))
 }
@@ -157,7 +157,7 @@ func (l Limit) written(now, backlog *Term) State {
 	}
 }
 
-// Settle is gcra.Limit.Settle.
+// Settle is gcra.Bucket.Settle.
 func (l Limit) Settle(s State, now *Term) (settled State, corrected *Term) {
 	backlog, corrected := Backlog(l.Ceiling(s), s.TAT, now)
 	again := or(corrected, backlog.Is(zero))
@@ -170,25 +170,25 @@ func (l Limit) Left(s State, now *Term) *Term {
 	return smt.Max(l.Tolerance.Minus(l.Backlog(s, now)), zero)
 }
 
-// Available is gcra.Limit.Available.
+// Available is gcra.Bucket.Available.
 func (l Limit) Available(s State, now *Term) *Term { return l.units(l.Left(s, now)) }
 
 // units is gcra.Limit.units.
 func (l Limit) units(ns *Term) *Term { return when(ns.Less(l.Emission), zero, ns.Over(l.Emission)) }
 
-// RetryAfter is gcra.Limit.RetryAfter.
+// RetryAfter is gcra.Bucket.RetryAfter.
 func (l Limit) RetryAfter(s State, now, quantity, increment *Term) *Term {
 	wait := smt.Max(l.Backlog(s, now).Minus(l.Tolerance.Minus(increment)), zero)
 	return when(quantity.Greater(l.Capacity), never, when(quantity.Is(zero), zero, wait))
 }
 
-// NextAfter is gcra.Limit.NextAfter; more is (available + 1) x emission.
+// NextAfter is the last answer of gcra.Bucket.Standing; more is (available + 1) x emission.
 func (l Limit) NextAfter(s State, now, more *Term) *Term {
 	backlog := l.Backlog(s, now)
 	return when(backlog.Is(zero), zero, backlog.Minus(l.Tolerance.Minus(more)))
 }
 
-// Charge is gcra.Limit.Charge of a state without lifts: the state, and the backlog in it.
+// Charge is gcra.Bucket.Charge of a state without lifts: the state, and the backlog in it.
 func (l Limit) Charge(s State, now, increment, wait *Term) (after State, backlog *Term) {
 	before := l.Backlog(s, now)
 	idle := smt.Max(wait.Minus(before), zero)
@@ -196,7 +196,7 @@ func (l Limit) Charge(s State, now, increment, wait *Term) (after State, backlog
 	return l.written(now, backlog), backlog
 }
 
-// Force is gcra.Limit.Force of a state without lifts; increment is quantity x emission.
+// Force is gcra.Bucket.Force of a state without lifts; increment is quantity x emission.
 func (l Limit) Force(s State, now, quantity, increment *Term) (after State, charged, backlog *Term) {
 	before := l.Backlog(s, now)
 	room := longest.Minus(before)
@@ -207,7 +207,7 @@ func (l Limit) Force(s State, now, quantity, increment *Term) (after State, char
 	return l.written(now, backlog), charged, backlog
 }
 
-// ChargeDenied is gcra.Limit.chargeDenied of a state without lifts; reserve is spare x emission.
+// ChargeDenied is gcra.Bucket.ChargeDenied of a state without lifts; reserve is spare x emission.
 func (l Limit) ChargeDenied(s State, now, quantity, increment, spare, reserve *Term) (after State, changed, backlog *Term) {
 	before := l.Backlog(s, now)
 	left := smt.Max(l.Tolerance.Minus(before).Minus(reserve), zero)
@@ -218,7 +218,7 @@ func (l Limit) ChargeDenied(s State, now, quantity, increment, spare, reserve *T
 	return State{when(takes, fresh.TAT, s.TAT), when(takes, fresh.Queue, s.Queue)}, takes, backlog
 }
 
-// Refund is gcra.Limit.Refund of a state without lifts; increment is quantity x emission.
+// Refund is gcra.Bucket.Refund of a state without lifts; increment is quantity x emission.
 func (l Limit) Refund(s State, now, quantity, increment *Term) (after State, refunded, backlog *Term) {
 	before := l.Backlog(s, now)
 	lacks, part := before.Over(l.Emission), before.Rest(l.Emission)

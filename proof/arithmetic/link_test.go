@@ -81,7 +81,7 @@ func TestNewIsItsFormula(t *testing.T) {
 		v.numbers["product"] = new(big.Int).Mul(big.NewInt(n), big.NewInt(unit))
 		l, err := gcra.New(capacity, count, n, time.Duration(unit))
 		seen[errName(err)]++
-		return []int64{flag(err == gcra.ErrRate), flag(err == gcra.ErrTolerance), l.EmissionInterval(), l.BurstTolerance()}
+		return []int64{flag(err == gcra.ErrRate), flag(err == gcra.ErrTolerance), emissionOf(l), toleranceOf(l)}
 	})
 	require.Len(t, seen, 3, "%v", seen)
 }
@@ -103,20 +103,25 @@ func limitOf(v *values) gcra.Limit {
 	}
 	v.set("capacity", capacity)
 	v.set("emission", emission)
-	v.set("tolerance", l.BurstTolerance())
+	v.set("tolerance", toleranceOf(l))
 	return l
 }
+
+// toleranceOf is the time in which an empty bucket of the limit fills, emissionOf the one in which a unit comes back.
+func toleranceOf(l gcra.Limit) int64 { return math.MaxInt64 - (&gcra.Bucket{Limit: l}).LongestWait() }
+
+func emissionOf(l gcra.Limit) int64 { return toleranceOf(l) / max(l.Capacity(), 1) }
 
 // callOf draws a call on a limit; the increment is what Go multiplies.
 func callOf(v *values, l gcra.Limit) (tat uint64, now, quantity int64) {
 	now = v.set("now", v.upTo(math.MaxInt64))
-	tat = uint64(now) + uint64(v.upTo(math.MaxInt64, l.BurstTolerance()))
+	tat = uint64(now) + uint64(v.upTo(math.MaxInt64, toleranceOf(l)))
 	if v.IntN(4) == 0 {
 		tat = v.Uint64() >> v.IntN(64)
 	}
 	v.numbers["tat"] = new(big.Int).SetUint64(tat)
 	quantity = v.set("quantity", v.upTo(math.MaxInt64, l.Capacity()))
-	v.set("increment", quantity*l.EmissionInterval())
+	v.set("increment", quantity*emissionOf(l))
 	return tat, now, quantity
 }
 
@@ -127,7 +132,9 @@ func takeTerms(slack int64) []*smt.Term {
 
 func takes(v *values) []int64 {
 	l := limitOf(v)
-	d := l.Take(callOf(v, l))
+	tat, now, quantity := callOf(v, l)
+	var d gcra.Decision
+	l.TakeTo(&d, tat, now, quantity)
 	return []int64{flag(d.Allowed), flag(d.Changed), int64(d.TAT), d.Remaining, d.RetryAfter, d.ResetAfter}
 }
 
@@ -155,12 +162,13 @@ func TestAFormulaOffByOneIsNotTakes(t *testing.T) {
 	require.Greater(t, differs, 20)
 }
 
-// stateOf draws a state without lifts.
-func stateOf(v *values, l gcra.Limit) (s gcra.State, now, quantity int64) {
+// stateOf draws a bucket whose state has no lifts.
+func stateOf(v *values, l gcra.Limit) (b gcra.Bucket, now, quantity int64) {
+	b.Limit = l
 	tat, now, quantity := callOf(v, l)
 	queue := int64(0)
 	if v.IntN(2) == 0 {
-		queue = v.upTo(math.MaxInt64, math.MaxInt64-l.BurstTolerance())
+		queue = v.upTo(math.MaxInt64, math.MaxInt64-toleranceOf(l))
 	}
 	if tat == 0 {
 		queue = 0
@@ -173,15 +181,15 @@ func stateOf(v *values, l gcra.Limit) (s gcra.State, now, quantity int64) {
 	if queue > 0 {
 		encoded = binary.LittleEndian.AppendUint64(encoded, uint64(queue))
 	}
-	if err := s.Decode(encoded); err != nil {
+	if err := b.Decode(encoded); err != nil {
 		panic(err)
 	}
-	return s, now, quantity
+	return b, now, quantity
 }
 
-// parts are the TAT and the queue of a state.
-func parts(s gcra.State) []int64 {
-	encoded := append(s.Append(nil), make([]byte, 16)...)
+// parts are the TAT and the queue of a bucket.
+func parts(b gcra.Bucket) []int64 {
+	encoded := append(b.Append(nil), make([]byte, 16)...)
 	return []int64{int64(binary.LittleEndian.Uint64(encoded)), int64(binary.LittleEndian.Uint64(encoded[8:]))}
 }
 
@@ -190,11 +198,11 @@ func TestAskingAStateIsItsFormula(t *testing.T) {
 	more := l.Available(s, now).Plus(one).Times(l.Emission)
 	settled, corrected := l.Settle(s, now)
 	compare(t, []*smt.Term{l.Available(s, now), l.RetryAfter(s, now, quantity, increment), l.NextAfter(s, now, more), l.Backlog(s, now), FullIn(s, now), corrected, settled.TAT, settled.Queue}, func(v *values) []int64 {
-		l := limitOf(v)
-		s, now, quantity := stateOf(v, l)
-		answers := []int64{l.Available(&s, now), l.RetryAfter(&s, now, quantity), l.NextAfter(&s, now), l.ResetAfter(&s, now), s.FullIn(now)}
-		answers = append(answers, flag(l.Settle(&s, now)))
-		return append(answers, parts(s)...)
+		b, now, quantity := stateOf(v, limitOf(v))
+		_, _, reset, next := b.Standing(now)
+		answers := []int64{b.Available(now), b.RetryAfter(now, quantity), next, reset, b.FullIn(now)}
+		answers = append(answers, flag(b.Settle(now)))
+		return append(answers, parts(b)...)
 	})
 }
 
@@ -202,9 +210,7 @@ func TestStandingIsItsFormula(t *testing.T) {
 	l, s, now := AnyLimit(), AnyState(), variable("now")
 	more := l.Available(s, now).Plus(one).Times(l.Emission)
 	compare(t, []*smt.Term{l.Capacity, l.Available(s, now), l.Backlog(s, now), l.NextAfter(s, now, more), longest.Minus(l.Tolerance), s.TAT}, func(v *values) []int64 {
-		b := gcra.Bucket{Limit: limitOf(v)}
-		var now int64
-		b.State, now, _ = stateOf(v, b.Limit)
+		b, now, _ := stateOf(v, limitOf(v))
 		capacity, available, reset, next := b.Standing(now)
 		return []int64{capacity, available, reset, next, b.LongestWait(), int64(b.ExpireAt())}
 	})
@@ -215,18 +221,17 @@ func TestChargeIsItsFormula(t *testing.T) {
 	after, _ := l.Charge(s, variable("now"), variable("increment"), variable("wait"))
 	charged := 0
 	compare(t, []*smt.Term{after.TAT, after.Queue}, func(v *values) []int64 {
-		l := limitOf(v)
-		s, now, quantity := stateOf(v, l)
-		quantity = v.set("quantity", min(quantity, l.Capacity()))
-		v.set("increment", quantity*l.EmissionInterval())
-		retry, most := l.RetryAfter(&s, now, quantity), math.MaxInt64-l.BurstTolerance()
+		b, now, quantity := stateOf(v, limitOf(v))
+		quantity = v.set("quantity", min(quantity, b.Capacity()))
+		v.set("increment", quantity*emissionOf(b.Limit))
+		retry, most := b.RetryAfter(now, quantity), b.LongestWait()
 		if retry > most || quantity == 0 {
 			return nil
 		}
 		charged++
 		wait := v.set("wait", retry+v.upTo(most-retry))
-		l.Charge(&s, now, quantity, wait)
-		return []int64{int64(s.TAT), max(int64(s.TAT-uint64(now))-l.BurstTolerance(), 0)}
+		b.Charge(now, quantity, wait)
+		return []int64{int64(b.TAT), max(int64(b.TAT-uint64(now))-toleranceOf(b.Limit), 0)}
 	})
 	require.NotZero(t, charged)
 }
@@ -237,13 +242,12 @@ func TestForceChargeDeniedAndRefundAreTheirFormulas(t *testing.T) {
 	denied, took, _ := l.ChargeDenied(s, now, quantity, increment, spare, spare.Times(l.Emission))
 	refunded, back, _ := l.Refund(s, now, quantity, increment)
 	compare(t, []*smt.Term{units, forced.TAT, forced.Queue, took, denied.TAT, denied.Queue, back, refunded.TAT, refunded.Queue}, func(v *values) []int64 {
-		l := limitOf(v)
-		s, now, quantity := stateOf(v, l)
-		spare := v.set("spare", v.upTo(math.MaxInt64, l.Capacity()))
-		forced, denied, refunded := s, gcra.Bucket{Limit: l, State: s}, s
-		want := append([]int64{l.Force(&forced, now, quantity)}, parts(forced)...)
-		want = append(append(want, flag(denied.ChargeDenied(now, quantity, spare) > 0)), parts(denied.State)...)
-		want = append(want, l.Refund(&refunded, now, quantity))
+		b, now, quantity := stateOf(v, limitOf(v))
+		spare := v.set("spare", v.upTo(math.MaxInt64, b.Capacity()))
+		forced, denied, refunded := b, b, b
+		want := append([]int64{forced.Force(now, quantity)}, parts(forced)...)
+		want = append(append(want, flag(denied.ChargeDenied(now, quantity, spare) > 0)), parts(denied)...)
+		want = append(want, refunded.Refund(now, quantity))
 		return append(want, parts(refunded)...)
 	})
 }

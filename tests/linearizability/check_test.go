@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/naive"
+	"redis-throttle/internal/naive"
 )
 
 // Histories made by hand: of calls for the only unit that there is in an hour.

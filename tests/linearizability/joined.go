@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"redis-throttle/tests/naive"
+	"redis-throttle/internal/naive"
 )
 
 // keys are one or several, by their names.

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"redis-throttle/tests/naive"
+	"redis-throttle/internal/naive"
 	"redis-throttle/tests/resp"
 )
 

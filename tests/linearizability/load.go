@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"redis-throttle/tests/naive"
+	"redis-throttle/internal/naive"
 	"redis-throttle/tests/resp"
 )
 

@@ -10,14 +10,13 @@ const (
 	columnLen = (maxEntries + 1) * wordLen
 )
 
-// State is what a limiter remembers of the units it granted. The zero State remembers
-// none. It holds no pointers and may be copied; it is large (1 KB), so pass it by address.
+// entries is what a window remembers of the units it granted. The zero value remembers none.
 //
 // Entries are kept as they are encoded, since a command touches only the first few and
 // the last: a column of instants, of which each keeps the lowest bytes, and one of units.
 // They are at first <= i < end, in strictly increasing order of instant, and at most
 // maxEntries; the spare place lets a charge follow a Decode without moving any.
-type State struct {
+type entries struct {
 	first, end int
 	total      int64 // the sum of units over all entries
 	last       int64 // the instant of the last entry
@@ -28,21 +27,21 @@ type State struct {
 	units    [columnLen]byte
 }
 
-func (s *State) empty() bool { return s.first == s.end }
+func (s *entries) empty() bool { return s.first == s.end }
 
 // instant is when entry i counts from: its age is in the bytes that the column keeps.
-func (s *State) instant(i int) int64 {
+func (s *entries) instant(i int) int64 {
 	kept := binary.LittleEndian.Uint64(s.instants[i*s.timeWidth:])
 	return s.last - int64((uint64(s.last)-kept)&mask(s.timeWidth))
 }
 
 // unitsOf is the number of units in entry i.
-func (s *State) unitsOf(i int) int64 {
+func (s *entries) unitsOf(i int) int64 {
 	return int64(binary.LittleEndian.Uint64(s.units[i*s.unitWidth:]) & mask(s.unitWidth))
 }
 
 // setUnits makes entry i hold so many units.
-func (s *State) setUnits(i int, units int64) {
+func (s *entries) setUnits(i int, units int64) {
 	if width(uint64(units)) > s.unitWidth {
 		s.widen()
 	}
@@ -50,7 +49,7 @@ func (s *State) setUnits(i int, units int64) {
 }
 
 // widen makes room for any number of units in every entry.
-func (s *State) widen() {
+func (s *entries) widen() {
 	for i := s.end - 1; i >= s.first; i-- { // from the end: fields move towards it
 		binary.LittleEndian.PutUint64(s.units[i*wordLen:], uint64(s.unitsOf(i)))
 	}
@@ -59,7 +58,7 @@ func (s *State) widen() {
 
 // push adds an entry after the last. Its instant is later, by no more than timeWidth
 // bytes hold from the first entry on.
-func (s *State) push(instant, units int64, timeWidth int) {
+func (s *entries) push(instant, units int64, timeWidth int) {
 	switch {
 	case s.empty():
 		s.first, s.end, s.timeWidth, s.unitWidth = 0, 0, timeWidth, 1
@@ -75,7 +74,7 @@ func (s *State) push(instant, units int64, timeWidth int) {
 }
 
 // pop removes the last entry.
-func (s *State) pop() {
+func (s *entries) pop() {
 	s.end--
 	if !s.empty() {
 		s.last = s.instant(s.end - 1)
@@ -83,7 +82,7 @@ func (s *State) pop() {
 }
 
 // remove removes entry i, which is not the last.
-func (s *State) remove(i int) {
+func (s *entries) remove(i int) {
 	moveUp := func(column []byte, width int) {
 		copy(column[(s.first+1)*width:], column[s.first*width:i*width])
 	}
@@ -103,3 +102,6 @@ func width(v uint64) int { return (bits.Len64(v) + 7) / 8 }
 
 // mask is the largest number that width bytes hold.
 func mask(width int) uint64 { return 1<<(8*width) - 1 }
+
+// Clear forgets all entries. What is beyond them is never read, and there is much of it.
+func (s *entries) Clear() { s.first, s.end, s.total = 0, 0, 0 }

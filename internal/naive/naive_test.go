@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"redis-throttle/tests/naive"
+	"redis-throttle/internal/naive"
 )
 
 const (

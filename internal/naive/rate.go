@@ -1,6 +1,9 @@
 package naive
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // rate is a bucket of Burst units, of which one comes back every period / count, rounded up to a whole
 // nanosecond (cl.throttle.md). All that is remembered is when it will be full again.
@@ -28,7 +31,8 @@ func (r *rate) backlog(now number) number {
 	return least(most(r.full.minus(now), zero), r.reach())
 }
 
-func (r *rate) reach() number { return r.emptyTakes().plus(r.queue) }
+// reach is below 2^63 ns: a rate that was slowed down keeps no longer a queue.
+func (r *rate) reach() number { return least(r.emptyTakes().plus(r.queue), n(math.MaxInt64)) }
 
 func (r *rate) outOfReach(now number) bool { return r.reach().less(r.full.minus(now)) }
 
