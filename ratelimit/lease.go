@@ -16,7 +16,8 @@ type LeaseResult struct {
 	// Limit is how many slots there are, and Remaining how many are free.
 	Limit, Remaining int64
 	// RetryAfter is the time until the next lease lapses, if nobody releases one before; 0 when
-	// not limited, and when it is worth while to ask again at once.
+	// not limited, and when it is worth while to ask again at once. Never when there are no slots at all, and
+	// when the lease to renew has lapsed.
 	RetryAfter time.Duration
 	// Lasts is how long the lease lasts if it is not renewed.
 	Lasts time.Duration
