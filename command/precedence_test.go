@@ -19,8 +19,8 @@ func TestOfSeveralErrorsTheFirstIsNamed(t *testing.T) {
 		{Limit, "hello", "k RATE 5/s WINDOW 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
 		{Limit, "hello", "k RATE 5/s", wrongValue},
 		{Wait, "", "k RATE 5/s COST x", "ERR syntax error near 'x': " + badCost},
-		{Lease, "", "k SLOTS x ID a", "ERR syntax error near 'x': " + badSlots},
-		{Lease, "hello", "k ID a", missingSlots},
+		{Lease, "", "k SLOTS x ID a", "ERR syntax error near 'x': " + "SLOTS takes an integer from 0 to 9223372036854775807"},
+		{Lease, "hello", "k ID a", "ERR syntax error: SLOTS is missing"},
 		{Throttle, "hello", "k x 0 0 -1", badMaxBurst},
 		{Throttle, "hello", "k 1 0 0 -1", badCount},
 		{Throttle, "hello", "k 1 1 0 -1", badPeriod},
@@ -45,5 +45,16 @@ func TestOfSeveralErrorsTheFirstIsNamed(t *testing.T) {
 			c = decide(test.command, test.value, test.line)
 		}
 		assert.Equal(t, test.want, string(c.Error), "%s %s", test.command.Name, test.line)
+	}
+}
+
+// The error is the same, however a period is written that is too long.
+func TestATooLongPeriodIsNamedHoweverItIsWritten(t *testing.T) {
+	for _, period := range []string{"9223372037", "9223372036.854775808", "9223372036854.775808ms", "9999999999999999999999s", "99999999999999999999.5d", "106752d", "300000d"} {
+		for _, limit := range []string{"WINDOW 1/", "FIXED 1/", "RATE 1/"} {
+			got := string(decide(Limit, "", "k "+limit+period).Error)
+			assert.Contains(t, got, "1/"+period+"': the period is longer than 292 years", limit)
+		}
+		assert.Contains(t, string(decide(Limit, "", "k FIXED 1/"+period+" FIRST").Error), "the period is longer than 292 years")
 	}
 }
