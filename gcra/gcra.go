@@ -111,7 +111,7 @@ type Decision struct {
 }
 
 // TakeTo asks for quantity units at instant nowNs of a bucket whose state is the lone number tat
-// (0 for one that was never used), and writes the decision to d: copying a struct that has just been
+// (0 for one that was never used). It writes the decision to d: copying a struct that has just been
 // written makes the processor stall. A quantity of 0 takes nothing and reports the current state.
 // quantity and nowNs must not be negative.
 //

@@ -117,6 +117,19 @@ func TestProseThatIsNotPlainIsFound(t *testing.T) {
 	}
 }
 
+// Comments that are not found cannot be wrong.
+func TestCommentsOfEveryLanguageAreRead(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, []string{"One comment of two lines.", "Behind code.", "In a block, of two lines."}, paragraphsOfLines(linesOfC,
+		[]byte("// One comment\n// of two lines.\nint i; // Behind code.\nchar *url = \"redis://host\";\n/* In a block,\n * of two lines. */\n")))
+	assert.Equal(t, []string{"One comment of two lines.", "Behind code."}, paragraphsOfLines(linesOfShell,
+		[]byte("#!/bin/sh\n# One comment\n# of two lines.\nmake # Behind code.\necho ${#all}\n")))
+	all := prose(t, rootDir(t))
+	for _, name := range []string{"module/bridge.h", "module/members.c", "proof/protocols/listeners.pml", "scripts/test", "tests/docs/prose_test.go"} {
+		assert.NotEmpty(t, all[name], name)
+	}
+}
+
 func problemOf(sentence string) string {
 	for _, u := range unplain {
 		if found := u.pattern.FindString(sentence); found != "" {
@@ -305,7 +318,7 @@ func namesOf(spec ast.Spec) (names []*ast.Ident, comments []*ast.CommentGroup) {
 var (
 	linesOfC     = regexp.MustCompile(`(?m)(^[ \t]*//.*\n)+|[ \t]//[ ].*$|(?s)/\*.*?\*/`)
 	linesOfShell = regexp.MustCompile(`(?m)(^[ \t]*#([ ].*)?\n)+|[ \t]#[ ].*$`)
-	markOfLine   = regexp.MustCompile(`(?m)^[ \t]*(//|/?\*+/?|#)[ ]?|\*/`)
+	markOfLine   = regexp.MustCompile(`(?m)^[ \t]*(//|/?\*+/?|#)[ ]?|[ ]*\*/`)
 )
 
 func paragraphsOfLines(lines *regexp.Regexp, source []byte) (all []string) {
