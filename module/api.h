@@ -14,9 +14,8 @@ typedef struct RedisModuleBlockedClient RedisModuleBlockedClient;
 typedef struct RedisModuleCommand RedisModuleCommand;
 typedef struct RedisModuleInfoCtx RedisModuleInfoCtx;
 typedef struct RedisModuleCallReply RedisModuleCallReply;
-typedef struct RedisModuleDict RedisModuleDict;
-typedef struct RedisModuleDictIter RedisModuleDictIter;
 typedef struct RedisModuleServerInfoData RedisModuleServerInfoData;
+typedef struct RedisModuleUser RedisModuleUser;
 typedef uint64_t RedisModuleTimerID;
 typedef int (*RedisModuleCmdFunc)(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
@@ -45,9 +44,13 @@ enum { CONFIG_IMMUTABLE = 1 << 0 };
 enum {
   NOTIFY_GENERIC = 1 << 2,
   NOTIFY_STRING = 1 << 3,
+  NOTIFY_LIST = 1 << 4,
+  NOTIFY_SET = 1 << 5,
+  NOTIFY_HASH = 1 << 6,
   NOTIFY_ZSET = 1 << 7,
   NOTIFY_EXPIRED = 1 << 8,
   NOTIFY_EVICTED = 1 << 9,
+  NOTIFY_STREAM = 1 << 10,
   NOTIFY_MODULE = 1 << 13,
 };
 enum {
@@ -68,6 +71,7 @@ enum {
   EVENT_SWAPDB = 11,
   EVENT_FORK_CHILD = 13,
 };
+enum { NOW_REPLICA = 1 }; // of EVENT_ROLE_CHANGED
 enum {
   OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1,
   OPTION_HANDLE_REPL_ASYNC_LOAD = 1 << 2,
@@ -123,20 +127,12 @@ enum {
   REQUIRED(ReplySetArrayLength, void, (RedisModuleCtx *, long length))                                \
   REQUIRED(Call, RedisModuleCallReply *, (RedisModuleCtx *, const char *command, const char *format, ...)) \
   REQUIRED(CallReplyType, int, (RedisModuleCallReply *))                                              \
+  REQUIRED(CallReplyStringPtr, const char *, (RedisModuleCallReply *, size_t *length))                \
   REQUIRED(CallReplyInteger, long long, (RedisModuleCallReply *))                                     \
   REQUIRED(CallReplyLength, size_t, (RedisModuleCallReply *))                                         \
   REQUIRED(CallReplyArrayElement, RedisModuleCallReply *, (RedisModuleCallReply *, size_t index))     \
   REQUIRED(CallReplyStringPtr, const char *, (RedisModuleCallReply *, size_t *length))                \
   REQUIRED(FreeCallReply, void, (RedisModuleCallReply *))                                             \
-  REQUIRED(CreateDict, RedisModuleDict *, (RedisModuleCtx *))                                         \
-  REQUIRED(DictReplaceC, int, (RedisModuleDict *, void *key, size_t length, void *data))              \
-  REQUIRED(DictGetC, void *, (RedisModuleDict *, void *key, size_t length, int *isMissing))           \
-  REQUIRED(DictDelC, int, (RedisModuleDict *, void *key, size_t length, void *data))                  \
-  REQUIRED(DictSize, uint64_t, (RedisModuleDict *))                                                   \
-  REQUIRED(FreeDict, void, (RedisModuleCtx *, RedisModuleDict *))                                     \
-  REQUIRED(DictIteratorStartC, RedisModuleDictIter *, (RedisModuleDict *, const char *op, void *key, size_t length)) \
-  REQUIRED(DictNextC, void *, (RedisModuleDictIter *, size_t *length, void **data))                   \
-  REQUIRED(DictIteratorStop, void, (RedisModuleDictIter *))                                           \
   REQUIRED(SubscribeToKeyspaceEvents, int, (RedisModuleCtx *, int types, int (*)(RedisModuleCtx *, int type, const char *event, RedisModuleString *name))) \
   REQUIRED(Free, void, (void *))                                                                      \
   REQUIRED(CreateStringFromString, RedisModuleString *, (RedisModuleCtx *, const RedisModuleString *)) \
@@ -168,6 +164,12 @@ enum {
   OPTIONAL(RegisterNumericConfig, int, (RedisModuleCtx *, const char *name, long long standard, unsigned flags, long long min, long long max, RedisModuleConfigGetNumericFunc, RedisModuleConfigSetNumericFunc, RedisModuleConfigApplyFunc, void *data)) \
   OPTIONAL(RegisterStringConfig, int, (RedisModuleCtx *, const char *name, const char *standard, unsigned flags, RedisModuleConfigGetStringFunc, RedisModuleConfigSetStringFunc, RedisModuleConfigApplyFunc, void *data)) \
   OPTIONAL(LoadConfigs, int, (RedisModuleCtx *))                                                      \
+  OPTIONAL(GetCurrentUserName, RedisModuleString *, (RedisModuleCtx *))                               \
+  OPTIONAL(GetModuleUserFromUserName, RedisModuleUser *, (RedisModuleString *))                       \
+  OPTIONAL(ACLCheckCommandPermissions, int, (RedisModuleUser *, RedisModuleString **, int argc))      \
+  OPTIONAL(FreeModuleUser, int, (RedisModuleUser *))                                                  \
+  OPTIONAL(GetDetachedThreadSafeContext, RedisModuleCtx *, (RedisModuleCtx *))                        \
+  OPTIONAL(FreeThreadSafeContext, void, (RedisModuleCtx *))                                           \
   OPTIONAL(AvoidReplicaTraffic, int, (void))                                                          \
   REQUIRED(ReplyWithStringBuffer, int, (RedisModuleCtx *, const char *, size_t length))               \
   OPTIONAL(ReplyWithMap, int, (RedisModuleCtx *, long pairs))                                         \

@@ -165,9 +165,6 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
     for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
   }
   if (onSortedSet) throttleNotifyLease(ctx, call->keys);
-  if (effects != EFFECT_KEEP && throttleLines) {
-    for (int i = 0; i < call->keyCount; i++) throttleWakeLine(ctx, call->db, call->keys[i].name);
-  }
   if (call->tally == TALLY_LIMITED) {
     api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
   }

@@ -89,13 +89,16 @@ var (
 //
 //export throttleCross
 func throttleCross(c *C.throttleCall) {
+	c.wake = nil
 	defer recoverToError(c)
 	growStack()
 	gathered(c)
+	id := look(c)
 	current.Run(command.All[c.command])
 	outcome(c)
+	tell(c, id)
 	if current.Reply == command.ReplyLater {
-		enter(c)
+		reserve(c)
 	}
 }
 
@@ -141,7 +144,7 @@ func gathered(c *C.throttleCall) {
 		gatheredMembers(c.keys.members)
 	}
 	if cmd.Lines {
-		current.Turn, current.Ahead, current.LineSlots = command.Turn(c.turn), int64(c.ahead), int64(c.lineSlots)
+		current.Turn, current.Ahead, current.LineSlots = command.Turn(c.turn), 0, int64(c.lineSlots)
 		current.WaitedNs = int64(c.waitedNs)
 	} else {
 		current.Turn, current.Ahead, current.LineSlots, current.WaitedNs = command.Arriving, 0, command.NoSlots, 0

@@ -11,6 +11,7 @@
 enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 11, MAX_TEXT_LEN = 128 };
 enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800 };
 enum { KEY_ABSENT, KEY_STRING, KEY_SORTED_SET, KEY_OTHER };
+enum { STEP_SLEEP, STEP_CLOSE, STEP_ANSWER, STEP_SEND_AWAY, STEP_GIVE_BACK, STEP_DECIDE, STEP_TIME_OUT };
 enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES, REPLY_ELSEWHERE };
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
@@ -29,6 +30,20 @@ typedef struct {
   size_t length;
   size_t capacity;
 } throttleView;
+
+// Of line.c: what it keeps of a line, and of a caller in it.
+typedef struct throttleLine throttleLine;
+typedef struct throttleCaller throttleCaller;
+
+// What is to be done next for a line, as Go's package line says.
+typedef struct {
+  int32_t kind;
+  uint64_t lineID, entry;
+  throttleLine *line; // NULL for a new one
+  throttleCaller *caller;
+  int64_t ns;    // how long to sleep, or how long the caller has waited
+  int64_t slots; // as the latest caller told
+} throttleStep;
 
 // What C has to know of a command; the rest is Go's. commands.c has them in the order of
 // their indexes.
@@ -114,10 +129,10 @@ typedef struct {
   throttleView *args;
   throttleKey *keys;
   char *values; // room for MAX_VALUE_LEN bytes for each key
-  // Of a command that may wait in line (turns.c): where its caller stands, behind how many others, for how
-  // long already, and the slots that the line was told of last, which the outcome may change.
+  // Of a command that may wait in line (line.c): whether there may be a line, where its caller stands, for how long already, and
+  // the slots that the line was told of last, which the outcome may change.
+  int32_t hasLine;
   int32_t turn;
-  int64_t ahead;
   int64_t waitedNs;
   int64_t lineSlots;
 
@@ -126,7 +141,8 @@ typedef struct {
   int32_t tallyKey; // the key that is notified of as limited or shadowed
   int32_t shadowed; // let through, though a shadow limit would have limited it
   int32_t panicked; // error tells what happened
-  int32_t line;     // of REPLY_LATER: where the caller waits
+  uint64_t entry;     // of REPLY_LATER: the caller's, in its line
+  throttleLine *wake; // the line to wake, because the call told it of more or fewer slots
   int32_t count;    // of integers or rows
   int64_t refunded; // units given back
   int64_t lookNs;    // of REPLY_IN_TURN: when to decide again if nothing happens before
@@ -188,7 +204,8 @@ static inline void throttleBegin(throttleCall *call, int command, throttleView *
   call->isOutside = 0;
   call->mayBlock = 0;
   call->turn = TURN_ARRIVING;
-  call->ahead = call->waitedNs = 0;
+  call->hasLine = 0;
+  call->waitedNs = 0;
   call->lineSlots = NO_SLOTS;
   call->argCount = 0;
   call->viewCount = 0;
@@ -241,7 +258,12 @@ extern char throttleZonesProblem[MAX_ZONES_PROBLEM]; // why the file of throttle
 
 // listeners.c
 int throttleIsHeard(RedisModuleCtx *ctx); // whether a replica, an AOF or a backlog may hear of a write
-void throttleWatchListeners(RedisModuleCtx *ctx);
+void throttleWatchListeners(RedisModuleCtx *ctx, int hearsOfAll); // hearsOfAll: the server tells of every event that matters
+void throttleLookForListeners(RedisModuleCtx *ctx);
+void throttleNotePossibleListener(void);
+
+// events.c
+void throttleHearEvents(RedisModuleCtx *ctx);
 
 // neighbours.c
 extern int throttleHasNeighbours;  // there are other modules, or there were
@@ -276,6 +298,7 @@ int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int ar
 // Valkey): of the start of the call, or of the transaction or script it is part of. It
 // costs nothing, and expiry goes by the same.
 int64_t throttleClockNs(void);
+int64_t throttleMonotonicNs(void);
 int64_t throttleCommandClockNs(void);
 int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so many ns, never too early; 0 for what is over
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
@@ -302,16 +325,13 @@ void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
 void throttleReplyMap(RedisModuleCtx *ctx, int pairs);
 void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 
-// wait.c. throttleWait blocks the caller of a REPLY_LATER until its slot has come.
-void throttleWait(throttleCall *call, RedisModuleCtx *ctx);
-
-// turns.c. throttleWaitInTurn blocks the caller of a REPLY_IN_TURN until it is its turn.
-extern RedisModuleDict *throttleLines; // by database and name; NULL when nobody waits in line
-void throttleLookAtLine(throttleCall *call, RedisModuleCtx *ctx); // who is ahead
-void throttleWaitInTurn(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
-void throttleTellLine(throttleCall *call, RedisModuleCtx *ctx); // of more or fewer slots
-void throttleWakeLine(RedisModuleCtx *ctx, int db, RedisModuleString *name); // something may have changed there
-void throttleForgetLines(void); // before the module is loaded again
+// line.c. throttleWait blocks the caller of a REPLY_LATER or REPLY_IN_TURN until its slot has come, or its turn.
+void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int throttleMayHaveLine(int db, const RedisModuleString *name);      // whether callers may wait for a key
+void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line);      // at the next turn of the event loop
+void throttleWatchClocks(RedisModuleCtx *ctx);                       // in each cron
+void throttleLeaveToMaster(RedisModuleCtx *ctx);                     // the server has become a replica
+void throttleForgetLines(void);                                      // before the module is loaded again
 
 // timerslack.c. Gives the calling thread its timer slack back.
 void throttleRestoreTimerSlack(void);

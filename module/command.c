@@ -47,21 +47,19 @@ static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx 
   throttleGatherArgs(call, argv, argc, room);
   throttleOpenKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
   if (call->unfinished) call->mayBlock = 0;
-  if (traits->lines && throttleLines) throttleLookAtLine(call, ctx);
+  if (traits->lines) call->hasLine = throttleMayHaveLine(call->db, call->keys->name);
   if (traits->onSortedSet) throttleGatherMembers(call, ctx, argv);
 
   throttleDecide(call);
   if (call->unfinished) refuseToReplaceUnfinished(call);
 
+  if (call->wake) throttleWakeLine(ctx, call->wake);
   throttleCount(call);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
   throttleApply(call, ctx);
   if (traits->onSortedSet) throttleFreeMembers(call);
-  if (call->ahead) throttleTellLine(call, ctx);
-  if (call->reply == REPLY_LATER) {
-    throttleWait(call, ctx);
-  } else if (call->reply == REPLY_IN_TURN) {
-    throttleWaitInTurn(call, ctx, argv, argc);
+  if (call->reply == REPLY_LATER || call->reply == REPLY_IN_TURN) {
+    throttleWait(call, ctx, argv, argc);
   } else {
     throttleReply(call, ctx);
   }

@@ -10,6 +10,12 @@ int64_t throttleClockNs(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t throttleMonotonicNs(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int64_t throttleCommandClockNs(void) {
   return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
 }

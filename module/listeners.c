@@ -50,31 +50,21 @@ static int anybodyListens(RedisModuleCtx *ctx) {
   return listens;
 }
 
-static void onCron(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
-  (void)event, (void)subevent, (void)data;
+void throttleLookForListeners(RedisModuleCtx *ctx) {
   if (mayBeUnheard) listened = anybodyListens(ctx);
 }
 
-static void onPossibleListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
-  (void)ctx, (void)event, (void)subevent, (void)data;
-  listened = 1;
-}
+void throttleNotePossibleListener(void) { listened = 1; }
 
 static int majorVersion(RedisModuleServerInfoData *info, const char *name) {
   const char *version = api.ServerInfoGetFieldC(info, name);
   return version ? atoi(version) : 0;
 }
 
-void throttleWatchListeners(RedisModuleCtx *ctx) {
+void throttleWatchListeners(RedisModuleCtx *ctx, int hearsOfAll) {
   RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "server");
   int redis = majorVersion(info, "redis_version"), valkey = majorVersion(info, "valkey_version");
   api.FreeServerInfo(ctx, info);
-  mayBeUnheard = redis > 0 && redis <= NEWEST_REDIS && valkey <= NEWEST_VALKEY;
-
-  static const uint64_t possible[] = {EVENT_ROLE_CHANGED, EVENT_PERSISTENCE, EVENT_REPLICA_CHANGE, EVENT_FORK_CHILD};
-  for (size_t i = 0; i < sizeof possible / sizeof *possible; i++) {
-    if (api.SubscribeToServerEvent(ctx, (RedisModuleEvent){possible[i], 1}, onPossibleListener) != API_OK) mayBeUnheard = 0;
-  }
-  if (api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_CRON_LOOP, 1}, onCron) != API_OK) mayBeUnheard = 0;
+  mayBeUnheard = hearsOfAll && redis > 0 && redis <= NEWEST_REDIS && valkey <= NEWEST_VALKEY;
   listened = 1;
 }

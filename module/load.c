@@ -25,7 +25,7 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
 // When a load fails, Redis 7.0 frees the module and keeps what it subscribed to. So this comes after everything that can fail.
 void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName) {
   throttleForgetLines();
-  throttleWatchListeners(ctx);
+  throttleHearEvents(ctx);
   throttleWatchNeighbours(ctx, moduleName);
 }
 

@@ -21,9 +21,9 @@ static void findNames(const throttleCall *call, throttleMembers *members) {
 // there: in a small set the server compares it with one member after the other. Go makes sure.
 static int hasRoom(const throttleCall *call, const throttleMembers *members) {
   long long room;
-  if (!members->roomAt || members->roomAt >= call->viewCount) return 0;
+  if (call->hasLine || !members->roomAt || members->roomAt >= call->viewCount) return 0;
   if (call->turn != TURN_ARRIVING || members->namedCount != 1 || members->lowestCount) return 0;
-  return api.StringToLongLong(members->argv[1 + members->roomAt], &room) == API_OK && room > members->count + call->ahead;
+  return api.StringToLongLong(members->argv[1 + members->roomAt], &room) == API_OK && room > members->count;
 }
 
 void throttleFreeMembers(throttleCall *call) {

@@ -1,4 +1,4 @@
-package queue
+package line
 
 import (
 	"testing"
@@ -17,21 +17,21 @@ func TestALineThatIsNeverEmptyStaysSmall(t *testing.T) {
 	var s stack.Stack
 	s.Load([]stack.Limit{limit})
 	var q Lines
-	var line *Line
+	var l *line
 	var before []gcra.State
 	now := int64(1_700_000_000_000_000_000)
 	for caller := uintptr(1); caller <= 5000; caller++ {
 		before = s.Rates(before[:0], now)
 		r := s.Take(stack.Request{Cost: 1, MaxWaitNs: 1 << 40}, now)
-		line = q.Enter(0, []byte("k"), caller, &s, 1, before, now, r.WaitNs)
+		l = enter(&q, 0, []byte("k"), caller, &s, 1, before, now, r.WaitNs)
 		if caller > 3 {
-			now = line.waiting()[0].slotNs
-			due, _, ok := q.Due(line, now)
-			require.True(t, ok)
-			require.Equal(t, caller-3, due)
+			now = l.waiting()[0].slotNs
+			step := q.Next(l.id, at(now), 0)
+			require.Equal(t, Answer, step.Kind)
+			require.Equal(t, caller-3, step.Host)
 		}
 	}
-	assert.Less(t, cap(line.waiters), 32)
+	assert.Less(t, len(q.entries), 32)
 }
 
 // A key that somebody else has changed is no longer the line's, also when it looks like it again.
@@ -45,7 +45,7 @@ func TestAKeyThatWasAnothersStaysSo(t *testing.T) {
 	before := s.Rates(nil, now)
 	r := s.Take(stack.Request{Cost: 1, MaxWaitNs: 100}, now)
 	var q Lines
-	line := q.Enter(0, []byte("k"), 1, &s, 1, before, now, r.WaitNs)
+	line := enter(&q, 0, []byte("k"), 1, &s, 1, before, now, r.WaitNs)
 	own := s.Append(nil)
 	s.Take(stack.Request{Cost: 1, MaxWaitNs: 100}, now)
 	others := s.Append(nil)

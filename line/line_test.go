@@ -1,5 +1,5 @@
 // Who waits, in which order, until when, and what becomes of those behind when one leaves.
-package queue
+package line
 
 import (
 	"bytes"
@@ -77,31 +77,65 @@ func (db *database) wait(key string, caller uintptr, limits []stack.Limit, cost,
 		db.store(key, nowNs)
 	}
 	if result.WaitNs > 0 {
-		db.lines.Enter(0, []byte(key), caller, &db.s, cost, before, nowNs, result.WaitNs)
+		enter(&db.lines, 0, []byte(key), caller, &db.s, cost, before, nowNs, result.WaitNs)
 	}
 	return result
 }
 
-// wake is what the timer of a line does: give back, answer who is due.
-func (db *database) wake(line *Line, nowNs int64) (answered []uintptr) {
-	if line.SomebodyLeft() {
-		key := string(line.Name)
-		if db.lines.GiveBack(line, db.keys[key], &db.s, nowNs) {
-			db.store(key, nowNs)
-		}
+// enter puts a caller that has reserved into a line, as the host does: the line is known by the number of its first caller.
+func enter(q *Lines, db int, name []byte, caller uintptr, s *stack.Stack, cost int64, before []gcra.State, nowNs, waitNs int64) *line {
+	id := q.Reserve(db, name, s, cost, before, nowNs, waitNs)
+	step := q.EnterReserved(id, caller, caller, at(nowNs))
+	if step.LineHost == 0 {
+		q.Own(step.Line, caller+1, name)
 	}
-	for {
-		caller, _, ok := db.lines.Due(line, nowNs)
-		if !ok {
-			db.lines.NextNs(line)
+	return q.line(step.Line)
+}
+
+// at is an instant at which both clocks say the same.
+func at(nowNs int64) Clock { return Clock{nowNs, nowNs} }
+
+// wake does what the timer of a line does: give back, and answer all who are due. The line may be gone then.
+func (db *database) wake(l *line, nowNs int64) (answered []uintptr) {
+	key := string(l.name)
+	for id := l.id; ; {
+		switch step := db.lines.Next(id, at(nowNs), 64); step.Kind {
+		case GiveBack:
+			if db.lines.GiveBack(id, []byte(db.keys[key]), &db.s, nowNs) {
+				db.store(key, nowNs)
+			}
+		case Answer:
+			answered = append(answered, step.Host)
+		case Sleep, Close:
 			return answered
+		default:
+			require.Fail(db.t, "a step that nobody with a reservation needs", "%+v", step)
 		}
-		answered = append(answered, caller)
 	}
 }
 
+// dueAt takes one caller out of line whose slot has come, or returns 0.
+func (db *database) dueAt(l *line, nowNs int64) uintptr {
+	if e := db.lines.due(l, nowNs); e != nil {
+		caller := e.caller
+		delete(db.lines.byCaller, caller)
+		db.lines.free(e)
+		return caller
+	}
+	return 0
+}
+
+func (l *line) waiting() (waiting []*entry) {
+	for e := l.reserved.first; e != nil; e = e.next {
+		waiting = append(waiting, e)
+	}
+	return waiting
+}
+
+func (q *Lines) waits() int { return len(q.byCaller) }
+
 // slots are the callers in a line and when each is to be answered, in ms after start.
-func slots(line *Line) string {
+func slots(line *line) string {
 	var out []string
 	for _, w := range line.waiting() {
 		if !w.left {
@@ -112,33 +146,27 @@ func slots(line *Line) string {
 }
 
 // fiveWait has one unit taken and callers 1 to 5 wait, 100 ms apart.
-func fiveWait(t require.TestingT) (*database, *Line, []stack.Limit) {
+func fiveWait(t require.TestingT) (*database, *line, []stack.Limit) {
 	db, limits := newDatabase(t), []stack.Limit{rate(t, 10, second, 1)}
 	for caller := range uintptr(6) {
 		require.Equal(t, int64(caller)*100*ms, db.wait("k", caller, limits, 1, start).WaitNs)
 	}
-	return db, db.lines.At(0), limits
+	return db, db.lines.lines[0], limits
 }
 
 func TestCallersAreAnsweredInOrderWhenTheirSlotComes(t *testing.T) {
 	db, line, _ := fiveWait(t)
 	assert.Equal(t, "1@100 2@200 3@300 4@400 5@500", slots(line))
-	assert.Equal(t, 5, db.lines.Waiting())
+	assert.Equal(t, 5, db.lines.waits())
 
-	_, _, ok := db.lines.Due(line, start+100*ms-1)
-	assert.False(t, ok)
-	caller, waitedNs, ok := db.lines.Due(line, start+100*ms)
-	assert.True(t, ok)
-	assert.Equal(t, uintptr(1), caller)
-	assert.Equal(t, 100*ms, waitedNs)
-	_, _, ok = db.lines.Due(line, start+100*ms)
-	assert.False(t, ok)
-	nextNs, ok := db.lines.NextNs(line)
-	assert.True(t, ok)
-	assert.Equal(t, start+200*ms, nextNs)
+	assert.Empty(t, db.wake(line, start+100*ms-1))
+	step := db.lines.Next(line.id, at(start+100*ms), 0)
+	assert.Equal(t, Step{Kind: Answer, Line: line.id, Entry: step.Entry, LineHost: line.host, Host: 1, Ns: 100 * ms}, step)
+	assert.False(t, db.lines.Stands(step.Entry))
+	assert.Equal(t, Step{Kind: Sleep, Line: line.id, LineHost: line.host, Ns: 100 * ms}, db.lines.Next(line.id, at(start+100*ms), 0))
 
 	assert.Equal(t, []uintptr{2, 3, 4, 5}, db.wake(line, start+3600*second), "late, but in order")
-	assert.Zero(t, db.lines.Waiting())
+	assert.Zero(t, db.lines.waits())
 }
 
 // Giving back may have to be put off, while the clients are paused.
@@ -146,13 +174,13 @@ func TestWhoLeftIsNotAnswered(t *testing.T) {
 	db, line, _ := fiveWait(t)
 	db.lines.Leave(1)
 	db.lines.Leave(3)
-	caller, _, ok := db.lines.Due(line, start+200*ms)
-	assert.True(t, ok)
-	assert.Equal(t, uintptr(2), caller)
-	assert.True(t, line.SomebodyLeft())
-	_, _, ok = db.lines.Due(line, start+300*ms)
-	assert.False(t, ok)
-	assert.False(t, line.SomebodyLeft(), "its slot has gone by")
+	db.lines.HoldUp(line.id)
+	step := db.lines.Next(line.id, at(start+200*ms), 0)
+	assert.Equal(t, Answer, step.Kind)
+	assert.Equal(t, uintptr(2), step.Host)
+	assert.True(t, line.someLeft)
+	assert.Equal(t, Step{Kind: Sleep, Line: line.id, LineHost: line.host, Ns: 100 * ms}, db.lines.Next(line.id, at(start+300*ms), 0))
+	assert.Zero(t, line.left, "its slot has gone by")
 	assert.Equal(t, "4@400 5@500", slots(line))
 }
 
@@ -172,14 +200,17 @@ func TestThoseBehindMoveUpWhenOneLeaves(t *testing.T) {
 	} {
 		db, line, limits := fiveWait(t)
 		for _, caller := range tt.leave {
-			assert.Same(t, line, db.lines.Leave(caller))
-			assert.Nil(t, db.lines.Leave(caller), "it is gone")
+			host, _, ok := db.lines.Leave(caller)
+			assert.True(t, ok)
+			assert.Equal(t, caller, host)
+			_, _, ok = db.lines.Leave(caller)
+			assert.False(t, ok, "it is gone")
 		}
-		assert.True(t, line.SomebodyLeft())
+		assert.True(t, line.someLeft)
 		db.wake(line, start+10*ms)
-		assert.False(t, line.SomebodyLeft())
+		assert.False(t, line.someLeft)
 		assert.Equal(t, tt.want, slots(line), "%v left", tt.leave)
-		assert.Equal(t, 5-len(tt.leave), db.lines.Waiting())
+		assert.Equal(t, 5-len(tt.leave), db.lines.waits())
 
 		db.open("k", limits)
 		assert.Equal(t, tt.reset*ms-10*ms, db.s.Peek(0, start+10*ms).ResetAfterNs, "%v left: what is stored", tt.leave)
@@ -212,7 +243,7 @@ func TestGivingBackRestoresWhatAReservationLifted(t *testing.T) {
 		for range tt.want {
 			want.limit("k", limits, reserve, start)
 		}
-		line := db.lines.At(0)
+		line := db.lines.lines[0]
 		for _, caller := range tt.leave {
 			db.lines.Leave(caller)
 		}
@@ -324,7 +355,7 @@ func TestALineKeepsTheOrderOfArrivalWhateverTheLimits(t *testing.T) {
 	for caller := range uintptr(3) {
 		db.wait("k", caller, slow, 1, start)
 	}
-	line := db.lines.At(0)
+	line := db.lines.lines[0]
 	require.Equal(t, "1@1000 2@2000", slots(line))
 	require.Zero(t, db.wait("k", 3, quick, 1, start).WaitNs, "its own limit is untouched")
 	require.Equal(t, 600*ms, db.wait("k", 4, quick, 1, start).WaitNs)
@@ -351,7 +382,7 @@ func TestWhoMovesUpLosesNothingThatWasTaken(t *testing.T) {
 	require.Equal(t, 2*ms, db.wait("k", 3, first, 1, start).WaitNs)
 	require.Equal(t, 3*ms, db.wait("k", 4, first, 1, start).WaitNs)
 	require.Equal(t, ms, db.wait("k", 5, second, 2, start).WaitNs)
-	line := db.lines.At(0)
+	line := db.lines.lines[0]
 	require.Equal(t, "2@1 3@2 4@3 5@3", slots(line))
 	db.lines.Leave(3)
 	now := start + 5*ms/2
@@ -377,7 +408,7 @@ func TestNobodyMovesBackWhenSomebodyLeaves(t *testing.T) {
 	require.Equal(t, 20*ms, db.wait("k", 3, of(1, 0, 0), 1, start).WaitNs)
 	require.Equal(t, ms, db.wait("k", 4, of(0, 1, 1), 1, start).WaitNs)
 	require.Equal(t, 21*ms, db.wait("k", 5, of(0, 0, 1), 1, start).WaitNs)
-	line := db.lines.At(0)
+	line := db.lines.lines[0]
 	require.Equal(t, "2@10 3@20 4@20 5@21", slots(line))
 	db.lines.Leave(2)
 	assert.Empty(t, db.wake(line, start+5*ms))
@@ -404,44 +435,44 @@ func TestEachKeyOfEachDatabaseHasItsOwnLine(t *testing.T) {
 	var q Lines
 	var s stack.Stack
 	s.Load([]stack.Limit{rate(t, 1, second, 1)})
-	enter := func(db int, name string, caller uintptr) *Line {
-		return q.Enter(db, []byte(name), caller, &s, 1, make([]gcra.State, 1), start, second)
+	come := func(db int, name string, caller uintptr) *line {
+		return enter(&q, db, []byte(name), caller, &s, 1, make([]gcra.State, 1), start, second)
 	}
-	a, b, c, d := enter(0, "a", 1), enter(0, "b", 2), enter(1, "a", 3), enter(0, "", 4)
-	assert.Same(t, a, enter(0, "a", 5))
-	for i, line := range []*Line{a, b, c, d} {
-		assert.Equal(t, i, line.Index)
-		assert.Same(t, line, q.At(i))
+	lines := []*line{come(0, "a", 1), come(0, "b", 2), come(1, "a", 3), come(0, "", 4)}
+	assert.Same(t, lines[0], come(0, "a", 5))
+	for i, l := range lines {
+		assert.Same(t, l, q.lines[i])
 	}
-	assert.Equal(t, []any{1, "a", 0, ""}, []any{c.DB, string(c.Name), d.DB, string(d.Name)})
-	assert.Nil(t, q.Leave(99))
+	assert.Equal(t, []any{1, "a", 0, ""}, []any{lines[2].db, string(lines[2].name), lines[3].db, string(lines[3].name)})
+	_, _, ok := q.Leave(99)
+	assert.False(t, ok)
 
 	for caller := uintptr(1); caller <= 5; caller++ {
 		q.Leave(caller)
 	}
-	assert.Zero(t, q.Waiting())
-	for _, line := range []*Line{a, b, c, d} {
-		assert.True(t, line.SomebodyLeft())
-		q.GiveBack(line, nil, &s, start)
-		_, ok := q.NextNs(line)
-		assert.False(t, ok)
+	assert.Zero(t, q.waits())
+	for _, l := range lines {
+		id := l.id
+		assert.Equal(t, GiveBack, q.Next(id, at(start), 1).Kind)
+		q.GiveBack(id, nil, &s, start)
+		assert.Equal(t, Close, q.Next(id, at(start), 1).Kind)
+		assert.Equal(t, Step{Kind: Close}, q.Next(id, at(start), 1), "it is gone")
 	}
-	assert.Empty(t, q.byKey)
+	assert.Empty(t, q.byName)
 }
 
 func TestAnEmptyLineMakesPlaceForAnother(t *testing.T) {
 	db, line, limits := fiveWait(t)
-	line.Owner = 42
+	id := line.id
 	db.wake(line, start+3600*second)
-	assert.Empty(t, db.lines.byKey)
+	assert.Empty(t, db.lines.byName)
 	for _, key := range []string{"first", "second"} {
 		db.wait(key, 10, limits, 1, start)
 		db.wait(key, 11, limits, 1, start)
 	}
 	assert.Len(t, db.lines.lines, 2)
-	assert.Same(t, line, db.lines.At(0))
-	assert.Equal(t, "first", string(line.Name))
-	assert.Zero(t, line.Owner)
+	assert.Equal(t, "first", string(line.name))
+	assert.NotEqual(t, id, line.id)
 	assert.Equal(t, "11@100", slots(line))
 }
 
@@ -450,27 +481,27 @@ func TestLinesOfTheSameHash(t *testing.T) {
 	names := []string{"a", "a", "b"} // the second in another database
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		var q Lines
-		real := q.line(0, []byte("a"))
-		lines := []*Line{real}
+		first := q.open(0, []byte("a"))
+		lines := []*line{first}
 		for _, name := range names[1:] {
 			other := q.newLine()
-			other.DB, other.Name = 1, []byte(name)
-			other.hash, other.sameHash = real.hash, q.byKey[real.hash]
-			q.byKey[real.hash] = other
+			other.db, other.name = 1, []byte(name)
+			q.list(other, first.hash)
 			lines = append(lines, other)
 		}
-		require.Same(t, real, q.line(0, []byte("a")), "the last of the chain")
+		require.Same(t, first, q.open(0, []byte("a")), "the last of the chain")
+		hash := first.hash
 		for i, gone := range order {
-			q.forget(lines[gone])
+			q.close(lines[gone])
 			for _, left := range order[i+1:] {
-				found := q.byKey[real.hash]
+				found := q.byName[hash]
 				for found != nil && found != lines[left] {
 					found = found.sameHash
 				}
 				assert.NotNil(t, found, "%v: %d after %d", order, left, gone)
 			}
 		}
-		assert.Empty(t, q.byKey)
+		assert.Empty(t, q.byName)
 	}
 }
 
@@ -501,13 +532,12 @@ func TestALineThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	requireNoGrowth(t, func(i int64) {
 		now := start + (i+1)*100*ms
 		db.wait("k", uintptr(i), limits, 1, now)
-		if len(db.wake(db.lines.At(0), now)) != 1 {
-			require.Equal(t, 1, db.lines.Waiting())
+		if len(db.wake(db.lines.lines[0], now)) != 1 {
+			require.Equal(t, 1, db.lines.waits())
 		}
 	})
-	assert.Equal(t, 1, db.lines.Waiting())
-	assert.LessOrEqual(t, cap(db.lines.At(0).waiters), 16)
-	assert.LessOrEqual(t, len(db.lines.spare), 16)
+	assert.Equal(t, 1, db.lines.waits())
+	assert.LessOrEqual(t, len(db.lines.entries), 16)
 }
 
 func TestComingAndLeavingDoesNotGrow(t *testing.T) {
@@ -516,32 +546,37 @@ func TestComingAndLeavingDoesNotGrow(t *testing.T) {
 	requireNoGrowth(t, func(i int64) {
 		key := names[i%3]
 		db.wait(key, uintptr(i), limits, 1, start)
-		if line := db.lines.Leave(uintptr(i)); line != nil {
-			db.wake(line, start)
+		if _, _, ok := db.lines.Leave(uintptr(i)); ok {
+			db.wake(db.lines.lines[0], start)
 		}
 	})
-	assert.Zero(t, db.lines.Waiting())
-	assert.Empty(t, db.lines.byKey)
+	assert.Zero(t, db.lines.waits())
+	assert.Empty(t, db.lines.byName)
 	assert.Len(t, db.lines.lines, 1)
 }
 
-func TestTheNamesOfLargeKeysAreNotKept(t *testing.T) {
+// What a client can have the package keep are as many callers and lines as there ever were at the same time. Names of keys are the
+// host's.
+func TestNamesTakeNoMemory(t *testing.T) {
 	var q Lines
 	var s stack.Stack
 	s.Load([]stack.Limit{rate(t, 1, second, 1)})
+	names := make([][]byte, 20)
+	for i := range names {
+		names[i] = make([]byte, 1<<20)
+		names[i][0] = byte(i)
+	}
 	before := heapBytes()
-	name := make([]byte, 1<<20)
-	var lines []*Line
-	for i := range 20 {
-		name[0] = byte(i)
-		lines = append(lines, q.Enter(0, name, uintptr(i), &s, 1, make([]gcra.State, 1), start, second))
+	for i, name := range names {
+		enter(&q, 0, name, uintptr(i)+1, &s, 1, make([]gcra.State, 1), start, second)
 	}
-	for _, line := range lines {
-		q.Due(line, start+second)
-		q.NextNs(line)
+	assert.Less(t, heapBytes()-before, int64(1<<20))
+	for _, l := range q.lines {
+		assert.Equal(t, Answer, q.Next(l.id, at(start+second), 0).Kind)
+		assert.Equal(t, Close, q.Next(l.id, at(start+second), 0).Kind)
+		assert.Nil(t, l.name)
 	}
-	assert.Less(t, heapBytes()-before, int64(2<<20))
-	runtime.KeepAlive(&q)
+	runtime.KeepAlive(names)
 }
 
 func TestWaitingDoesNotAllocate(t *testing.T) {
@@ -550,13 +585,16 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 	key, before := []byte("k"), db.s.Rates(nil, start)
 	assert.Zero(t, testing.AllocsPerRun(1000, func() {
 		for caller := range uintptr(5) {
-			db.lines.Enter(0, key, caller, &db.s, 1, before, start, int64(caller)*second)
+			enter(&db.lines, 0, key, caller, &db.s, 1, before, start, int64(caller)*second)
+			db.lines.EnterTurn(0, key, 10+caller, 0, Turn{LookNs: second, TimeoutNs: int64(caller) * second}, at(start))
 		}
-		line := db.lines.At(0)
 		for range 5 {
-			db.lines.Due(line, start+9*second)
+			require.Equal(t, Answer, db.lines.Next(db.lines.lines[0].id, at(start+9*second), 64).Kind)
 		}
-		db.lines.NextNs(line)
+		for caller := range uintptr(5) {
+			db.lines.Leave(10 + caller)
+		}
+		require.Equal(t, Close, db.lines.Next(db.lines.lines[0].id, at(start+9*second), 64).Kind)
 	}))
 }
 
@@ -567,14 +605,14 @@ func BenchmarkWait(b *testing.B) {
 	b.ReportAllocs()
 	now := start
 	for i := range 100 {
-		db.lines.Enter(0, key, uintptr(i), &db.s, 1, before, now, 100*second)
+		enter(&db.lines, 0, key, uintptr(i), &db.s, 1, before, now, 100*second)
 		now += second
 	}
 	i := uintptr(100)
 	for b.Loop() {
-		db.lines.Enter(0, key, i, &db.s, 1, before, now, 100*second)
+		enter(&db.lines, 0, key, i, &db.s, 1, before, now, 100*second)
 		now += second
-		db.lines.Due(db.lines.At(0), now)
+		db.lines.Next(db.lines.lines[0].id, at(now), 0)
 		i++
 	}
 }

@@ -1,5 +1,5 @@
 // Every short history of a line, compared with the naive one.
-package queue
+package line
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
 // Lines compared with a naive one, which works out every slot anew from the list of those
 // who wait.
-package queue
+package line
 
 import (
 	"flag"
@@ -197,7 +197,7 @@ type world struct {
 	names  []string
 	limits map[string][]stack.Limit
 	naive  map[string]*naiveLine
-	line   map[string]*Line
+	line   map[string]*line
 	log    map[string][][]granted // what callers of a key got of each limit, unless it was deleted
 	nowNs  int64
 	caller uintptr
@@ -224,7 +224,7 @@ func newWorld(t require.TestingT, pick chance.Draw, others bool, seen *tally) *w
 
 func emptyWorld(t require.TestingT, pick chance.Draw, others bool, seen *tally) *world {
 	return &world{database: newDatabase(t), pick: pick, nowNs: start, others: others, seen: seen,
-		limits: make(map[string][]stack.Limit), naive: make(map[string]*naiveLine), line: make(map[string]*Line),
+		limits: make(map[string][]stack.Limit), naive: make(map[string]*naiveLine), line: make(map[string]*line),
 		log: make(map[string][][]granted), slots: make(map[uintptr]int64)}
 }
 
@@ -300,8 +300,8 @@ func (w *world) callFor(key string, cost int64, limits []stack.Limit, asks []ask
 		return
 	}
 	w.seen.waited++
-	w.line[key] = w.lines.byKey[w.lines.waiting[w.caller].line.hash]
-	w.slots[w.caller] = w.lines.waiting[w.caller].slotNs
+	w.line[key] = w.lines.byCaller[w.caller].line
+	w.slots[w.caller] = w.lines.byCaller[w.caller].slotNs
 }
 
 func (w *world) grant(key string, atNs int64, asks []ask) {
@@ -327,7 +327,9 @@ func (w *world) leave(key string) {
 
 func (w *world) goes(key string, x *naiveWaiter) {
 	x.left = true
-	require.Same(w.t, w.line[key], w.lines.Leave(x.caller))
+	host, _, ok := w.lines.Leave(x.caller)
+	require.True(w.t, ok)
+	require.Equal(w.t, x.caller, host)
 	w.seen.left++
 }
 
@@ -451,7 +453,7 @@ func (w *world) compare(key string) {
 			}
 		}
 	}
-	require.Equal(w.t, waiting, w.lines.Waiting())
+	require.Equal(w.t, waiting, w.lines.waits())
 }
 
 // finish lets everybody be answered: nothing may be left then.
@@ -466,9 +468,9 @@ func (w *world) finish() {
 			requirePromise(w.t, w.naive[key].quotas[i], log)
 		}
 	}
-	require.Empty(w.t, w.lines.byKey)
-	require.Empty(w.t, w.lines.waiting)
-	require.Len(w.t, w.lines.unused, len(w.lines.lines))
+	require.Empty(w.t, w.lines.byName)
+	require.Empty(w.t, w.lines.byCaller)
+	require.Len(w.t, w.lines.spareLines, len(w.lines.lines))
 }
 
 func run(t require.TestingT, pick chance.Draw, steps int, others bool, seen *tally) {

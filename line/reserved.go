@@ -1,4 +1,4 @@
-package queue
+package line
 
 import (
 	"math"
@@ -8,7 +8,69 @@ import (
 	"redis-throttle/stack"
 )
 
-// GiveBack takes the callers that have left out of line. value is the key's value at nowNs. If
+// reservation is what the line knows of a caller that has reserved a slot. Its limits are rates.
+type reservation struct {
+	// comesNs is the instant that was reserved, slotNs when the caller is to be answered: not
+	// before those ahead.
+	comesNs, slotNs int64
+	left            bool
+	severed         bool // the key was changed by something else after the reservation
+	cost            int64
+	limits          []stack.Limit
+	// before and after are the states of the limits before and after the reservation, as of
+	// seenNs, in ns since the epoch: what was over by then is full. Neither this reservation nor
+	// one behind it is for an earlier instant.
+	before, after []gcra.State
+	seenNs        int64
+}
+
+// Reserve puts a caller at the end of those that have reserved a slot of a key. Its reservation of cost units was made at nowNs, for waitNs
+// later, and is in s; before is what s.Rates was before it was made. name has to stay valid as in EnterTurn. The caller is known from EnterReserved on.
+func (q *Lines) Reserve(db int, name []byte, s *stack.Stack, cost int64, before []gcra.State, nowNs, waitNs int64) ID {
+	l := q.open(db, name)
+	e := q.newEntry(l)
+	e.isReserved, e.left, e.severed, e.cost, e.seenNs = true, false, false, cost, nowNs
+	e.limits = s.Limits(e.limits[:0])
+	e.before = append(e.before[:0], before...)
+	e.after = s.Rates(e.after[:0], nowNs)
+	e.comesNs = nowNs + waitNs
+	e.slotNs = e.comesNs
+	if last := l.reserved.last; last != nil {
+		last.severed = last.severed || !slices.EqualFunc(last.limits, e.limits, stack.Limit.SameAs) || !same(last.after, e.before, nowNs)
+		// A caller with other limits may reserve an earlier instant, but came later.
+		e.slotNs = max(e.slotNs, last.slotNs)
+	}
+	l.reserved.append(e)
+	return e.id
+}
+
+// EnterReserved has the host know a caller that has reserved. The step is that of EnterTurn.
+func (q *Lines) EnterReserved(id ID, caller, host uintptr, now Clock) Step {
+	return q.stand(q.entry(id), caller, host, now)
+}
+
+// leaveReserved notes that a caller has gone. Its slot stays taken until it is given back.
+func (q *Lines) leaveReserved(e *entry) {
+	delete(q.byCaller, e.caller)
+	e.left = true
+	e.line.left++
+	e.line.someLeft = true
+}
+
+// due takes the first caller out of line whose slot has come, or returns nil.
+func (q *Lines) due(l *line, nowNs int64) *entry {
+	for e := l.reserved.first; e != nil && e.slotNs <= nowNs; e = l.reserved.first {
+		l.reserved.remove(e)
+		if !e.left {
+			return e
+		}
+		l.left--
+		q.free(e)
+	}
+	return nil
+}
+
+// GiveBack takes the callers that have left out of a line. value is the key's value at nowNs. If
 // GiveBack returns true, the state that is then in s has to replace it.
 //
 // Everybody behind moves up, as if those that left had never come: their reservations are made
@@ -16,31 +78,37 @@ import (
 // changed the key since. Otherwise (a CL.LIMIT with MAXWAIT reserved in between, somebody deleted
 // the key) the slots that were given up lapse: everybody keeps the instant that was promised, and
 // no unit is given out twice.
-func (q *Lines) GiveBack(line *Line, value []byte, s *stack.Stack, nowNs int64) (changed bool) {
-	waiters := line.waiting()
-	first := firstToMove(waiters, value, s, nowNs)
-	if first < len(waiters) {
-		moveUp(waiters, first, s, nowNs)
+func (q *Lines) GiveBack(id ID, value []byte, s *stack.Stack, nowNs int64) (changed bool) {
+	l := q.line(id)
+	if l == nil {
+		return false
+	}
+	q.moving = q.moving[:0]
+	for e := l.reserved.first; e != nil; e = e.next {
+		q.moving = append(q.moving, e)
+	}
+	first := firstToMove(q.moving, value, s, nowNs)
+	if first < len(q.moving) {
+		moveUp(q.moving, first, s, nowNs)
 		changed = true
 	}
-	stay := line.waiters[:0]
-	for i, w := range waiters {
-		switch {
-		case !w.left:
-			stay = append(stay, w)
+	for i, e := range q.moving {
+		if !e.left {
 			continue
-		case i < first && len(stay) > 0:
-			stay[len(stay)-1].severed = true
 		}
-		q.spare = append(q.spare, w)
+		if i < first && e.previous != nil {
+			e.previous.severed = true
+		}
+		l.reserved.remove(e)
+		q.free(e)
 	}
-	line.waiters, line.first, line.left = stay, 0, 0
+	l.left, l.someLeft = 0, false
 	return changed
 }
 
 // firstToMove is the index of the first waiter that has left and since whose reservation nobody
 // but the line has changed the key. It is len(waiters) if there is none.
-func firstToMove(waiters []*waiter, value []byte, s *stack.Stack, nowNs int64) (first int) {
+func firstToMove(waiters []*entry, value []byte, s *stack.Stack, nowNs int64) (first int) {
 	first = len(waiters)
 	if first == 0 || !waiters[first-1].leads(value, s, nowNs) {
 		return first
@@ -55,7 +123,7 @@ func firstToMove(waiters []*waiter, value []byte, s *stack.Stack, nowNs int64) (
 
 // leads reports whether value is what the key holds after the reservation of w, and nothing else
 // has changed it. Once that is false it stays false.
-func (w *waiter) leads(value []byte, s *stack.Stack, nowNs int64) bool {
+func (w *entry) leads(value []byte, s *stack.Stack, nowNs int64) bool {
 	s.Load(w.limits)
 	unreadable := len(value) > 0 && s.Decode(value) != nil
 	w.severed = w.severed || unreadable || !s.FullWith(w.after, nowNs)
@@ -70,7 +138,7 @@ func (w *waiter) leads(value []byte, s *stack.Stack, nowNs int64) bool {
 // So a reservation may be made at an earlier instant than the one ahead of it. All states are
 // therefore seen from the instant of the first one, and nothing that is over by then is dropped on
 // the way.
-func moveUp(waiters []*waiter, first int, s *stack.Stack, nowNs int64) {
+func moveUp(waiters []*entry, first int, s *stack.Stack, nowNs int64) {
 	earliestNs := int64(math.MinInt64)
 	for _, ahead := range waiters[:first] {
 		if !ahead.left {

@@ -1,0 +1,536 @@
+// Callers that wait in line. This file blocks and answers them, keeps one timer for each line, and passes on what the server
+// tells. Go's package line knows who waits, until when, and what to do next; it gives out handles.
+//
+// A throttleLine lives until its STEP_CLOSE, which only its own timer gets to. A throttleCaller lives until it has its answer or has left.
+// It may leave whenever other modules run: when a key is opened, and when a decision is applied. So it is looked up again afterwards.
+#include <errno.h>
+#include <stdio.h>
+
+#include "bridge.h"
+
+#include "_cgo_export.h"
+
+struct throttleLine {
+  uint64_t id;
+  RedisModuleString *name;
+  RedisModuleTimerID timer; // 0 for none
+  int db;
+  const char *away; // what callers are told that are sent away
+};
+
+struct throttleCaller {
+  RedisModuleBlockedClient *handle;
+  RedisModuleString *user; // NULL where the server cannot tell
+  int command;
+  // The answer. With REPLY_LATER it is made of the state of the key when it is sent.
+  int32_t reply, count;
+  int64_t waitedNs;
+  int64_t integers[MAX_FIELDS];
+  char error[MAX_ERROR_LEN + 1];
+
+  int argc; // of a caller in turn, whose call is decided again
+  RedisModuleString *argv[];
+};
+
+// The event loop keeps the time until the next timer as an int of milliseconds, and up to Redis 7.0 multiplies it by 1000 in 32 bits:
+// from 35.8 minutes (24.8 days on later servers) it spins, or sleeps past the timer. So no timer is set for longer than this.
+enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
+// In a cluster the server looks once a second whether the slots of blocked clients are still its own, and so do the lines.
+#define LOOK_EACH_NS 1000000000LL
+// While writes are paused, and while the server refuses them (no memory, too few replicas, a disk that is full).
+enum { RETRY_PAUSED_MS = 20, RETRY_REFUSED_MS = 100 };
+// So many are decided in one turn of the event loop, which takes some hundred microseconds.
+enum { MOST_AT_ONCE = 64 };
+// By so much the two clocks may drift apart before that counts as a step.
+enum { STEP_MS = 50 };
+
+static const char hasMoved[] = "TRYAGAIN The slot of this key has moved to another node while the caller waited";
+static const char isReplica[] = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+static const char noPermission[] = "NOPERM The user may no longer run this command on this key";
+
+static int isWatching; // the server tells of changes by others
+static RedisModuleTimerID retryTimer; // for all lines that are held up; 0 for none
+static int64_t aheadNs; // of the wall clock to the monotonic one, at the last look
+
+// How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
+static uint32_t lineCounts[1024], allLines;
+
+static uint32_t *countOf(int db, const RedisModuleString *name) {
+  size_t length;
+  const char *bytes = api.StringPtrLen(name, &length);
+  uint32_t hash = (uint32_t)db + (uint32_t)length;
+  for (size_t i = length > 16 ? length - 16 : 0; i < length; i++) hash = (hash ^ (unsigned char)bytes[i]) * 16777619u;
+  return &lineCounts[(hash ^ hash >> 16) % (sizeof lineCounts / sizeof *lineCounts)];
+}
+
+int throttleMayHaveLine(int db, const RedisModuleString *name) { return allLines && *countOf(db, name); }
+
+void throttleForgetLines(void) { isWatching = 0; }
+
+static void wake(RedisModuleCtx *ctx, void *data);
+
+static void stopTimer(RedisModuleCtx *ctx, throttleLine *line) {
+  if (line->timer) api.StopTimer(ctx, line->timer, NULL);
+  line->timer = 0;
+}
+
+static void startTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
+  stopTimer(ctx, line);
+  line->timer = api.CreateTimer(ctx, delayMs < LONGEST_TIMER_MS ? delayMs : LONGEST_TIMER_MS, wake, line);
+}
+
+void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line) { startTimer(ctx, line, 0); }
+
+// Wakes the lines that Go has listed. First all timers are stopped: the server would leave its alarm as it is while an older
+// one is left, and after a step of the clock that is set for too late.
+static void wakeListed(RedisModuleCtx *ctx) {
+  throttleLine *line;
+  for (int i = 0; (line = throttleListed(i)); i++) stopTimer(ctx, line);
+  for (int i = 0; (line = throttleListed(i)); i++) startTimer(ctx, line, 0);
+}
+
+static throttleLine *newLine(uint64_t id, const throttleCall *call) {
+  throttleLine *line = api.Alloc(sizeof *line);
+  *line = (throttleLine){.id = id, .db = call->db, .name = api.CreateStringFromString(NULL, call->keys->name)};
+  size_t length;
+  const char *bytes = api.StringPtrLen(line->name, &length);
+  throttleOwnLine(id, line, (char *)bytes, length);
+  allLines++;
+  ++*countOf(line->db, line->name);
+  return line;
+}
+
+static void closeLine(RedisModuleCtx *ctx, throttleLine *line) {
+  stopTimer(ctx, line);
+  allLines--;
+  --*countOf(line->db, line->name);
+  api.FreeString(NULL, line->name);
+  api.Free(line);
+}
+
+static int onSortedSet(const throttleCaller *w) { return throttleCommands[w->command].onSortedSet; }
+
+static uint64_t *waitingOf(const throttleCaller *w) { return onSortedSet(w) ? &stats.leasesWaiting : &stats.waiting; }
+
+static void freeCaller(throttleCaller *w) {
+  for (int i = 0; i < w->argc; i++) api.FreeString(NULL, w->argv[i]);
+  if (w->user) api.FreeString(NULL, w->user);
+  api.Free(w);
+}
+
+static void onFree(RedisModuleCtx *ctx, void *data) {
+  (void)ctx;
+  freeCaller(data);
+}
+
+// The caller has left its line, and gets its answer.
+static void unblock(throttleCaller *w) {
+  --*waitingOf(w);
+  api.UnblockClient(w->handle, w);
+}
+
+static void unblockWith(throttleCaller *w, const char *error) {
+  w->reply = REPLY_ERROR;
+  snprintf(w->error, sizeof w->error, "%s", error);
+  unblock(w);
+}
+
+// The server has no more use for the handle.
+static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
+  throttleLine *line = NULL;
+  throttleCaller *w = throttleLeave((uintptr_t)handle, &line);
+  if (!w) return;
+  --*waitingOf(w);
+  if (!w->argc) stats.waitLeft++;
+  api.UnblockClient(handle, NULL);
+  freeCaller(w);
+  if (line) startTimer(ctx, line, 0);
+}
+
+// Begins what a line does to its key. Other modules may run when the key is opened.
+static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, throttleLine *line, int command, int mode) {
+  throttleCall *call = throttleBeginSingle(single, command, 1, &line->name);
+  call->isOutside = 1;
+  call->nowNs = throttleClockNs();
+  call->db = line->db;
+  throttleOpenKeys(call, ctx, mode);
+  return call;
+}
+
+// Decides the call of a caller again, up to the point where it is to be applied. It returns NULL if the caller has left.
+static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn) {
+  throttleCaller *w = step->caller;
+  throttleCall *call = open(single, ctx, step->line, w->command, turn == TURN_FIRST ? OPEN_READ | OPEN_WRITE : OPEN_READ);
+  if (!throttleStands(step->entry)) {
+    if (call->keys->handle) api.CloseKey(call->keys->handle);
+    return NULL;
+  }
+  call->mayBlock = turn == TURN_FIRST;
+  call->turn = turn;
+  call->waitedNs = step->ns;
+  call->lineSlots = step->slots;
+  throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
+  if (onSortedSet(w)) throttleGatherMembers(call, ctx, w->argv);
+  throttleDecide(call);
+  if (call->panicked) throttleLog(ctx, "warning", call->error);
+  return call;
+}
+
+static void apply(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleApply(call, ctx);
+  if (throttleCommands[call->command].onSortedSet) throttleFreeMembers(call);
+}
+
+static void answerWith(throttleCaller *w, const throttleCall *call) {
+  w->reply = call->reply;
+  w->count = call->count;
+  memcpy(w->integers, call->integers, sizeof w->integers);
+  if (call->reply == REPLY_ERROR) memcpy(w->error, call->error, sizeof w->error);
+}
+
+// Whether the user of a caller may still make its call, as the server asks before it serves a client that was blocked.
+static int isPermitted(const throttleCaller *w) {
+  if (!w->user) return 1;
+  RedisModuleUser *user = api.GetModuleUserFromUserName(w->user);
+  int isPermitted = user && api.ACLCheckCommandPermissions(user, (RedisModuleString **)w->argv, w->argc) == API_OK;
+  if (user) api.FreeModuleUser(user);
+  return isPermitted;
+}
+
+// Decides the first in turn, and lets it in if it is time.
+static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
+  throttleCaller *w = step->caller;
+  if (!isPermitted(w)) {
+    throttleTake(step->entry);
+    unblockWith(w, noPermission);
+    return;
+  }
+  throttleSingle single;
+  throttleCall *call = decide(&single, ctx, step, TURN_FIRST);
+  if (!call) return;
+  if (call->reply == REPLY_IN_TURN) {
+    throttleDecided(step->entry, call->lookNs, throttleClockNs());
+    apply(call, ctx); // what other modules change then is noted by the line
+    return;
+  }
+  throttleTake(step->entry);
+  throttleCountDecision(call);
+  if (!onSortedSet(w)) stats.waited++;
+  answerWith(w, call);
+  apply(call, ctx);
+  unblock(w);
+}
+
+// Decides what a caller is told that has to go. It returns NULL if other modules have made it leave.
+static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step) {
+  throttleCall *call = decide(single, ctx, step, TURN_LEAVING);
+  if (!call) return NULL;
+  throttleCountDecision(call);
+  if (!throttleCommands[call->command].onSortedSet) stats.waitLeft++;
+  apply(call, ctx);
+  return throttleStands(step->entry) ? call : NULL;
+}
+
+// The time of a caller is over. The server's own timeouts are not used: one that comes when the caller was just let in takes it out
+// of the server's hands, without an answer, and with its lease.
+static void sendOff(RedisModuleCtx *ctx, const throttleStep *step) {
+  throttleSingle single;
+  throttleCall *call = decideLeaving(&single, ctx, step);
+  if (!call) return;
+  throttleTake(step->entry);
+  answerWith(step->caller, call);
+  unblock(step->caller);
+}
+
+enum { MAY_WRITE, IS_PAUSED, IS_REFUSED, HAS_MOVED };
+
+// Asks the server whether it would run a command, without running it where it offers that (Redis 7.2). Returns 0, or an errno. The
+// command never changes anything, whatever the key holds.
+static int ask(RedisModuleCtx *ctx, RedisModuleString *name) {
+  static int isOld; // no such offer: learnt from the first call
+  errno = 0;
+  RedisModuleCallReply *reply = api.Call(ctx, "ZADD", isOld ? "SMscccc" : "SMDscccc", name, "XX", "GT", "-inf", "id");
+  int problem = errno, isRun = reply != NULL;
+  if (reply) api.FreeCallReply(reply);
+  if (isOld) return isRun ? 0 : problem; // a command that was run may leave any errno
+  if (problem != EBADF) return problem;
+  isOld = 1;
+  return ask(ctx, name);
+}
+
+// The server looks at its memory when a client sends a command. Outside of that it goes by what it saw then, but for a
+// thread's context.
+static int askAboutMemory(RedisModuleCtx *ctx, throttleLine *line) {
+  if (!api.GetDetachedThreadSafeContext) return ENOSPC;
+  RedisModuleCtx *live = api.GetDetachedThreadSafeContext(ctx);
+  api.SelectDb(live, line->db);
+  int problem = ask(live, line->name);
+  api.FreeThreadSafeContext(live);
+  return problem;
+}
+
+// Whether the slot of a key comes to this node, so that it takes calls after ASKING: the line of CLUSTER NODES about this node then
+// has "[slot-<-node]", and no other line has brackets.
+static int isImporting(RedisModuleCtx *ctx, RedisModuleString *name) {
+  char mark[32];
+  RedisModuleCallReply *slot = api.Call(ctx, "CLUSTER", "cs", "KEYSLOT", name);
+  RedisModuleCallReply *nodes = api.Call(ctx, "CLUSTER", "c", "NODES");
+  size_t length = 0, marked = 0;
+  const char *text = nodes ? api.CallReplyStringPtr(nodes, &length) : NULL;
+  if (slot && text) marked = (size_t)snprintf(mark, sizeof mark, "[%lld-<-", api.CallReplyInteger(slot));
+  int isMarked = 0;
+  for (size_t i = 0; marked && i + marked <= length && !isMarked; i++) isMarked = !memcmp(text + i, mark, marked);
+  if (slot) api.FreeCallReply(slot);
+  if (nodes) api.FreeCallReply(nodes);
+  return isMarked;
+}
+
+// What keeps a line from writing to its key now. A command would be refused before it is run: too little memory, too few replicas, a
+// disk that is full, or the key's slot is another node's. The module API tells none of this, but the server looks at it
+// for commands that modules call.
+static int obstacleOf(RedisModuleCtx *ctx, throttleLine *line) {
+  if (api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return IS_PAUSED;
+  int problem = ask(ctx, line->name);
+  if (problem == ENOSPC) problem = askAboutMemory(ctx, line);
+  if (problem == EBADF || problem == ENOENT) { // before Redis 7.0, which cannot be asked, or ZADD was renamed: only the slot
+    errno = 0;
+    RedisModuleCallReply *reply = api.Call(ctx, "EXISTS", "s", line->name);
+    problem = reply ? 0 : errno;
+    if (reply) api.FreeCallReply(reply);
+    if (problem != EPERM) return MAY_WRITE;
+  }
+  if (problem == EPERM) return isImporting(ctx, line->name) ? MAY_WRITE : HAS_MOVED;
+  return problem ? IS_REFUSED : MAY_WRITE;
+}
+
+static void retry(RedisModuleCtx *ctx, void *data);
+
+// Looks again later at all lines that are held up, which is for the same reason.
+static void retryLater(RedisModuleCtx *ctx, int obstacle) {
+  if (!retryTimer) retryTimer = api.CreateTimer(ctx, obstacle == IS_PAUSED ? RETRY_PAUSED_MS : RETRY_REFUSED_MS, retry, NULL);
+}
+
+static void retry(RedisModuleCtx *ctx, void *data) {
+  (void)data;
+  retryTimer = 0;
+  throttleLine *line = throttleHeldLine();
+  if (!line) return;
+  api.SelectDb(ctx, line->db);
+  int obstacle = obstacleOf(ctx, line);
+  if (obstacle == IS_PAUSED || obstacle == IS_REFUSED) {
+    retryLater(ctx, obstacle);
+    return;
+  }
+  throttleReleaseLines();
+  wakeListed(ctx);
+}
+
+static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
+  int obstacle = obstacleOf(ctx, step->line);
+  if (obstacle == MAY_WRITE) {
+    decideFirst(ctx, step);
+  } else if (obstacle == HAS_MOVED) {
+    step->line->away = hasMoved;
+    throttleSendAway(step->line->id);
+  } else {
+    throttleHoldUp(step->line->id);
+    retryLater(ctx, obstacle);
+  }
+}
+
+static int waitCommand; // the index of CL.WAIT, once somebody has reserved
+
+// Writes the line's key as it is without those that have left. On a replica the key is its master's, and the slots lapse.
+static void giveBack(RedisModuleCtx *ctx, throttleLine *line) {
+  int isMaster = api.GetContextFlags(ctx) & CONTEXT_MASTER;
+  if (isMaster && api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) {
+    throttleHoldUp(line->id);
+    retryLater(ctx, IS_PAUSED);
+    return;
+  }
+  throttleSingle single;
+  throttleCall *call = open(&single, ctx, line, waitCommand, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
+  throttleGiveBack(line->id, call);
+  if (!isMaster) call->keys->effect = EFFECT_KEEP;
+  throttleApply(call, ctx);
+}
+
+// The slot of a caller has come.
+static void answerReserved(const throttleStep *step) {
+  throttleCaller *w = step->caller;
+  w->reply = REPLY_LATER;
+  w->waitedNs = step->ns;
+  // Counted here: a client may be gone before its answer is written.
+  stats.waited++;
+  stats.allowed++;
+  unblock(w);
+}
+
+static void sendAway(const throttleStep *step) {
+  throttleCaller *w = step->caller;
+  if (!w->argc) stats.waitLeft++;
+  unblockWith(w, step->line->away);
+}
+
+static void wake(RedisModuleCtx *ctx, void *data) {
+  throttleLine *line = data;
+  line->timer = 0;
+  api.SelectDb(ctx, line->db);
+  for (int decisions = MOST_AT_ONCE;;) {
+    throttleStep step;
+    throttleNextStep(line->id, throttleClockNs(), throttleMonotonicNs(), decisions, &step);
+    step.line = line;
+    switch (step.kind) {
+    case STEP_ANSWER:
+      answerReserved(&step);
+      break;
+    case STEP_SEND_AWAY:
+      sendAway(&step);
+      break;
+    case STEP_GIVE_BACK:
+      giveBack(ctx, line);
+      break;
+    case STEP_DECIDE:
+      decisions--;
+      decideIfPossible(ctx, &step);
+      break;
+    case STEP_TIME_OUT:
+      decisions--;
+      sendOff(ctx, &step);
+      break;
+    case STEP_CLOSE:
+      closeLine(ctx, line);
+      return;
+    default:
+      startTimer(ctx, line, throttleMsAfter(step.ns));
+      return;
+    }
+  }
+}
+
+// The reply to a caller that had reserved a slot.
+static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
+  throttleSingle single;
+  throttleCall *call = throttleBeginSingle(&single, waitCommand, 1, argv + 1);
+  call->isOutside = 1;
+  call->nowNs = throttleClockNs();
+  call->db = api.GetSelectedDb(ctx);
+  throttleGatherArgs(call, argv, argc, MAX_ARGS);
+  throttleOpenKeys(call, ctx, OPEN_READ);
+  throttleAnswer(call, granted, waitedNs);
+  throttleApply(call, ctx);
+  throttleReply(call, ctx);
+  return API_OK;
+}
+
+static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
+  if (w->reply == REPLY_LATER) return replyReserved(ctx, argv, argc, 1, w->waitedNs);
+  throttleSingle single;
+  throttleCall *call = throttleBeginSingle(&single, w->command, 0, NULL);
+  call->reply = w->reply;
+  call->count = w->count;
+  memcpy(call->integers, w->integers, sizeof w->integers);
+  memcpy(call->error, w->error, sizeof w->error);
+  throttleReply(call, ctx);
+  return API_OK;
+}
+
+// CLIENT UNBLOCK.
+static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
+  throttleStep step;
+  if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return API_OK;
+  if (step.caller->argc) {
+    throttleSingle single;
+    api.SelectDb(ctx, step.line->db);
+    throttleCall *call = decideLeaving(&single, ctx, &step);
+    if (call) throttleReply(call, ctx);
+  } else {
+    replyReserved(ctx, argv, argc, 0, 0);
+  }
+  leave(ctx, handle);
+  return API_OK;
+}
+
+static int onChange(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *name) {
+  (void)type, (void)event;
+  int db = api.GetSelectedDb(ctx);
+  if (!throttleMayHaveLine(db, name)) return API_OK;
+  size_t length;
+  const char *bytes = api.StringPtrLen(name, &length);
+  throttleLine *line = throttleChanged(db, (char *)bytes, length);
+  if (line) startTimer(ctx, line, 0);
+  return API_OK;
+}
+
+static void onManyChanges(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)event, (void)subevent, (void)data;
+  if (!allLines) return;
+  throttleAllChanged();
+  wakeListed(ctx);
+}
+
+enum { CHANGES = NOTIFY_GENERIC | NOTIFY_STRING | NOTIFY_LIST | NOTIFY_SET | NOTIFY_HASH | NOTIFY_ZSET | NOTIFY_EXPIRED | NOTIFY_EVICTED | NOTIFY_STREAM };
+
+// What is done to a key may free slots, whoever does it. A server on which nobody ever waits in turn is not asked to tell.
+static void watch(RedisModuleCtx *ctx) {
+  if (isWatching) return;
+  isWatching = 1;
+  api.SubscribeToKeyspaceEvents(ctx, CHANGES, onChange);
+  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_FLUSHDB, 1}, onManyChanges);
+  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_SWAPDB, 1}, onManyChanges);
+}
+
+// Timers go by the wall clock, and the event loop sleeps by the monotonic one. When they part, every line is looked at anew.
+void throttleWatchClocks(RedisModuleCtx *ctx) {
+  int64_t nowNs = throttleClockNs() - throttleMonotonicNs(), stepNs = nowNs - aheadNs;
+  if (allLines && stepNs > -STEP_MS * (int64_t)MS_NS && stepNs < STEP_MS * (int64_t)MS_NS) return;
+  aheadNs = nowNs;
+  if (!allLines) return;
+  throttleStepped(stepNs);
+  wakeListed(ctx);
+  if (!retryTimer) return;
+  api.StopTimer(ctx, retryTimer, NULL);
+  retryTimer = api.CreateTimer(ctx, 0, retry, NULL);
+}
+
+// A server that becomes a replica unblocks its clients. Valkey leaves alone those of modules that follow redirects: they are sent to the master.
+void throttleLeaveToMaster(RedisModuleCtx *ctx) {
+  static char redirect[MAX_ERROR_LEN + 1];
+  if (!allLines) return;
+  RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "replication");
+  const char *host = api.ServerInfoGetFieldC(info, "master_host"), *port = api.ServerInfoGetFieldC(info, "master_port");
+  int isKnown = host && port && snprintf(redirect, sizeof redirect, "REDIRECT %s:%s", host, port) < (int)sizeof redirect;
+  api.FreeServerInfo(ctx, info);
+  throttleSendAllAway();
+  throttleLine *line;
+  for (int i = 0; (line = throttleListed(i)); i++) line->away = isKnown ? redirect : isReplica;
+  wakeListed(ctx);
+}
+
+static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleString **argv, int argc) {
+  throttleCaller *w = api.Alloc(sizeof *w + (size_t)argc * sizeof *argv);
+  *w = (throttleCaller){.command = command, .argc = argc};
+  for (int i = 0; i < argc; i++) {
+    w->argv[i] = argv[i];
+    api.RetainString(NULL, argv[i]);
+  }
+  int canAsk = argc && api.GetCurrentUserName && api.GetModuleUserFromUserName && api.ACLCheckCommandPermissions;
+  if (canAsk) w->user = api.GetCurrentUserName(ctx);
+  w->handle = api.BlockClient(ctx, onUnblocked, onTimeout, onFree, 0);
+  api.SetDisconnectCallback(w->handle, leave);
+  ++*waitingOf(w);
+  return w;
+}
+
+void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  int inTurn = call->reply == REPLY_IN_TURN;
+  if (inTurn) watch(ctx); else waitCommand = call->command;
+  throttleCaller *w = newCaller(ctx, call->command, argv, inTurn ? argc : 0);
+  throttleStep step;
+  int64_t lookEachNs = api.GetContextFlags(ctx) & CONTEXT_CLUSTER ? LOOK_EACH_NS : 0;
+  throttleEnter(call, (uintptr_t)w->handle, w, throttleClockNs(), throttleMonotonicNs(), lookEachNs, &step);
+  if (!step.line) step.line = newLine(step.lineID, call);
+  if (step.ns >= 0) startTimer(ctx, step.line, throttleMsAfter(step.ns));
+}

@@ -1,0 +1,216 @@
+package module
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"redis-throttle/command"
+	"redis-throttle/line"
+	"redis-throttle/stack"
+)
+
+// lines are the callers that wait. The bridge knows a caller by the server's handle of the blocked client.
+var lines line.Lines
+
+// listed are the hosts of lines that the bridge is to wake.
+var listed []uintptr
+
+func list(host uintptr) { listed = append(listed, host) }
+
+func hostOf(l uintptr) *C.throttleLine { return (*C.throttleLine)(unsafe.Pointer(l)) } //nolint:govet // C's memory
+
+func nameAt(bytes *C.char, length C.size_t) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(bytes)), int(length))
+}
+
+func clock(wallNs, monotonicNs C.int64_t) line.Clock {
+	return line.Clock{WallNs: int64(wallNs), MonoNs: int64(monotonicNs)}
+}
+
+// reserve puts the caller of the call in hand, which answered ReplyLater, into the line of its
+// key. It belongs to the decision: what the bridge does next may call other modules, and
+// they may call a command of this one.
+func reserve(c *C.throttleCall) {
+	c.entry = C.uint64_t(lines.Reserve(int(c.db), current.Args[0], current.Stack(), current.Cost, current.Before, current.NowNs, current.WaitNs))
+}
+
+// throttleEnter lets a caller that the server has blocked wait in line.
+//
+//export throttleEnter
+func throttleEnter(c *C.throttleCall, handle C.uintptr_t, caller *C.throttleCaller, wallNs, monotonicNs, lookEachNs C.int64_t, step *C.throttleStep) {
+	defer recoverAndLog()
+	now, host := clock(wallNs, monotonicNs), uintptr(unsafe.Pointer(caller))
+	lines.LookEachNs = int64(lookEachNs)
+	if c.reply == C.REPLY_LATER {
+		fill(step, lines.EnterReserved(line.ID(c.entry), uintptr(handle), host, now))
+		return
+	}
+	name := unsafe.Slice((*byte)(unsafe.Pointer(c.args.bytes)), int(c.args.length))
+	fill(step, lines.EnterTurn(int(c.db), name, uintptr(handle), host, line.Turn{
+		Slots: int64(c.lineSlots), LookNs: int64(c.lookNs), TimeoutNs: int64(c.timeoutMs) * C.MS_NS, Changed: c.keys.effect != C.EFFECT_KEEP,
+	}, now))
+}
+
+func fill(to *C.throttleStep, step line.Step) {
+	to.kind = C.int32_t(step.Kind)
+	to.lineID, to.entry = C.uint64_t(step.Line), C.uint64_t(step.Entry)
+	to.line, to.caller = hostOf(step.LineHost), (*C.throttleCaller)(unsafe.Pointer(step.Host)) //nolint:govet // C's memory
+	to.ns, to.slots = C.int64_t(step.Ns), C.int64_t(step.Slots)
+}
+
+// throttleOwnLine tells what the bridge keeps of a new line, with the name of its key.
+//
+//export throttleOwnLine
+func throttleOwnLine(id C.uint64_t, host *C.throttleLine, bytes *C.char, length C.size_t) {
+	lines.Own(line.ID(id), uintptr(unsafe.Pointer(host)), nameAt(bytes, length))
+}
+
+// throttleNextStep says what to do next for a line.
+//
+//export throttleNextStep
+func throttleNextStep(id C.uint64_t, wallNs, monotonicNs C.int64_t, decisions C.int, step *C.throttleStep) {
+	step.kind, step.ns = C.STEP_SLEEP, C.INT64_MAX
+	defer recoverAndLog()
+	fill(step, lines.Next(line.ID(id), clock(wallNs, monotonicNs), int(decisions)))
+}
+
+//export throttleStands
+func throttleStands(entry C.uint64_t) C.int { return boolean(lines.Stands(line.ID(entry))) }
+
+//export throttleDecided
+func throttleDecided(entry C.uint64_t, lookNs, wallNs C.int64_t) {
+	lines.Decided(line.ID(entry), int64(lookNs), clock(wallNs, 0))
+}
+
+//export throttleTake
+func throttleTake(entry C.uint64_t) { lines.Take(line.ID(entry)) }
+
+//export throttleSendAway
+func throttleSendAway(id C.uint64_t) { lines.SendAway(line.ID(id), false) }
+
+//export throttleHoldUp
+func throttleHoldUp(id C.uint64_t) { lines.HoldUp(line.ID(id)) }
+
+//export throttleHeldLine
+func throttleHeldLine() *C.throttleLine { return hostOf(lines.Held()) }
+
+// throttleListed returns one after the other of the lines to be woken that were listed last.
+//
+//export throttleListed
+func throttleListed(i C.int) *C.throttleLine {
+	if int(i) >= len(listed) {
+		return nil
+	}
+	return hostOf(listed[i])
+}
+
+//export throttleReleaseLines
+func throttleReleaseLines() { listed = listed[:0]; lines.Release(list) }
+
+//export throttleAllChanged
+func throttleAllChanged() { listed = listed[:0]; lines.AllChanged(list) }
+
+//export throttleStepped
+func throttleStepped(ns C.int64_t) { listed = listed[:0]; lines.Stepped(int64(ns), list) }
+
+//export throttleSendAllAway
+func throttleSendAllAway() { listed = listed[:0]; lines.SendAllAway(list) }
+
+// throttleChanged notes that a key was changed, and returns its line if that is to be woken.
+//
+//export throttleChanged
+func throttleChanged(db C.int, bytes *C.char, length C.size_t) *C.throttleLine {
+	return hostOf(lines.Changed(int(db), nameAt(bytes, length)))
+}
+
+// throttleFindCaller finds a caller that waits, by its handle.
+//
+//export throttleFindCaller
+func throttleFindCaller(handle C.uintptr_t, monotonicNs C.int64_t, step *C.throttleStep) C.int {
+	found, ok := lines.Find(uintptr(handle), clock(0, monotonicNs))
+	fill(step, found)
+	return boolean(ok)
+}
+
+// throttleLeave notes that a caller is gone. It returns what the bridge keeps of it, or NULL if it did not wait, and in wake its line if that is
+// to be woken.
+//
+//export throttleLeave
+func throttleLeave(handle C.uintptr_t, wake **C.throttleLine) *C.throttleCaller {
+	host, toWake, _ := lines.Leave(uintptr(handle))
+	*wake = hostOf(toWake)
+	return (*C.throttleCaller)(unsafe.Pointer(host)) //nolint:govet // C's memory
+}
+
+// throttleGiveBack fills in what becomes of a line's key now that some have left it.
+//
+//export throttleGiveBack
+func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
+	defer recoverToError(c)
+	gathered(c)
+	current.GiveBack(func(value []byte, s *stack.Stack) bool { return lines.GiveBack(line.ID(id), value, s, current.NowNs) })
+	outcome(c)
+}
+
+// throttleAnswer fills in the reply to a caller whose slot has come, or who was sent
+// away before.
+//
+//export throttleAnswer
+func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
+	defer recoverToError(c)
+	gathered(c)
+	current.Answer(granted != 0, int64(waitedNs))
+	outcome(c)
+}
+
+// look shows the call in hand who is in turn before it.
+func look(c *C.throttleCall) (id line.ID) {
+	if c.hasLine == 0 {
+		return 0
+	}
+	id, ahead, slots := lines.Look(int(c.db), current.Args[0])
+	if id != 0 {
+		current.Ahead, current.LineSlots = ahead, slots
+	}
+	return id
+}
+
+// tell passes on to a line how many slots the call in hand has told.
+func tell(c *C.throttleCall, id line.ID) {
+	if id != 0 && current.Reply != command.ReplyElsewhere {
+		c.wake = hostOf(lines.Tell(id, current.LineSlots))
+	}
+}
+
+func boolean(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// recoverAndLog ends a panic where there is nobody to answer; the caller returns what
+// means nothing to do.
+func recoverAndLog() {
+	if cause := recover(); cause != nil {
+		C.stats.errorsInternal++
+		log(nil, "warning", fmt.Sprintf("internal error of a line: panic: %v", cause))
+	}
+}
+
+// What crosses for a line, as package command's in boundary.go.
+var (
+	_ = same[line.Sleep-C.STEP_SLEEP]
+	_ = same[line.Close-C.STEP_CLOSE]
+	_ = same[line.Answer-C.STEP_ANSWER]
+	_ = same[line.SendAway-C.STEP_SEND_AWAY]
+	_ = same[line.GiveBack-C.STEP_GIVE_BACK]
+	_ = same[line.Decide-C.STEP_DECIDE]
+	_ = same[line.TimeOut-C.STEP_TIME_OUT]
+	_ = same[command.NoSlots-C.NO_SLOTS]
+)
