@@ -78,16 +78,16 @@ race: ## unit tests under the race detector
 	@scripts/setup $(STAGE)
 	@scripts/seeded go test -race -short $(filter-out %/proof/protocols,$(PURE))
 
-# What is below proof/ is a package of tests that looks further where PROVE is set; so does queue.
+# What is below proof/ is a package of tests that looks further where PROVE is set; so does line.
 prove: ## what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)
 	@scripts/setup $(STAGE)
 	@scripts/with-args scripts/prove
 
-mutate: ## break the pure packages in each place, and see that a test finds it (ARGS='top queue')
+mutate: ## break the pure packages in each place, and see that a test finds it (ARGS='top line')
 	@scripts/setup build
 	@scripts/with-args scripts/mutate
 
-mutate-c: ## break the C of the bridge in N places, and see that a test of servers finds it (SEED=1 N=20 FROM=1 ONLY=module/wait.c:43)
+mutate-c: ## break the C of the bridge in N places, and see that a test of servers finds it (SEED=1 N=20 FROM=1 ONLY=module/line.c:43)
 	@scripts/setup test
 	@scripts/mutate-c
 

@@ -1,4 +1,4 @@
-// The line in which callers take turns: module/turns.c, with the leases of command/lease.go, package lease and
+// The line in which callers take turns: module/line.c and package line, with the leases of command/lease.go, package lease and
 // module/members.c; with -DWINDOW a WINDOW instead (command/wait.go: waitForRoom),
 // whose units come back as leases lapse, and are given back as leases are.
 //
@@ -65,13 +65,13 @@ bool waits;
 #define later(a, b)  ((a) > (b) -> (a) : (b))
 #define sooner(a, b) ((a) < (b) -> (a) : (b))
 
-// turns.c: setTimer.
+// line: setTimer.
 inline setTimer(delay, soon) {
   timer = now + sooner(delay, CAP);
   isSoon = soon
 }
 
-// turns.c: wakeSoon.
+// line: wakeSoon.
 inline wakeSoon() {
   if
   :: isInHand -> hasChanged = true
@@ -80,7 +80,7 @@ inline wakeSoon() {
   fi
 }
 
-// turns.c: closeLine.
+// line: closeLine.
 inline closeLine() {
   if
   :: length == 0 && !isInHand && isOpen -> isOpen = false; timer = NONE; isSoon = false; slots = 1; hasChanged = false
@@ -88,7 +88,7 @@ inline closeLine() {
   fi
 }
 
-// turns.c: dequeue.
+// line: dequeue.
 inline dequeue(x) {
   i = 0;
   do
@@ -104,7 +104,7 @@ inline dequeue(x) {
   deadline[x] = NONE; deadlineAt[x] = NONE
 }
 
-// turns.c: leave. A disconnect, CLIENT UNBLOCK, a master that becomes a replica.
+// line: leave. A disconnect, CLIENT UNBLOCK, a master that becomes a replica.
 inline leave(x) {
   if
   :: line[0] == x && length > 1 -> wakeSoon() // the next may need less, which the model's do not
@@ -193,7 +193,7 @@ inline nested() {
   fi
 }
 
-// turns.c: throttleTellLine.
+// line: throttleTellLine.
 inline tell() {
 #ifdef WINDOW
   slots = wants
@@ -246,7 +246,7 @@ inline arrive(x) {
   held = 0
 }
 
-// turns.c: letIn, and mayWrite before it. The line is in hand.
+// line: letIn, and mayWrite before it. The line is in hand.
 inline letIn() {
   expireKey();
   w = line[0];
@@ -272,7 +272,7 @@ inline letIn() {
   w = 0
 }
 
-// turns.c: wake, letAllIn. On a replica nobody is in line: the server has sent them away.
+// line: wake, letAllIn. On a replica nobody is in line: the server has sent them away.
 inline wake() {
   timer = NONE; isSoon = false;
   isInHand++;
@@ -305,7 +305,7 @@ inline sendAway() {
   od
 }
 
-// turns.c: expire, decideLeaving. The line was looked at just before.
+// line: expire, decideLeaving. The line was looked at just before.
 inline sendOff(x) {
   isInHand++;
   expireKey();

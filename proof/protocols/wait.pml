@@ -1,4 +1,4 @@
-// The line of CL.WAIT with reservations: module/wait.c, module/wait.go and package queue.
+// The line of CL.WAIT with reservations: module/line.c and package line.
 //
 // One rate of one unit per PERIOD ticks of the clock, three callers, two keys. Two units of key 0 were taken just before, so the
 // callers there wait for 2 * PERIOD and longer, which is more than the event loop can hold. Each handler is atomic, since the
@@ -68,7 +68,7 @@ inline take(q, instant) {
   taken[q].at[instant] = true
 }
 
-// wait.c: setTimer.
+// line.c: setTimer.
 inline setTimer(q, delay) {
 #ifdef V010_LOST
   timer[q] = ((delay) > HOLDS -> NONE : now + (delay))
@@ -83,7 +83,7 @@ inline setTimer(q, delay) {
 #endif
 }
 
-// queue.go: SomebodyLeft.
+// line.go: SomebodyLeft.
 inline someoneLeft(q) {
   changed = false;
   i = 0;
@@ -93,7 +93,7 @@ inline someoneLeft(q) {
   od
 }
 
-// wait.c: setNextTimer. queue.go: NextNs.
+// line.c: setNextTimer. queue.go: NextNs.
 inline setNextTimer(q, earliestAgain) {
   if
   :: line[q].length == 0 -> timer[q] = NONE; open[q] = false
@@ -109,7 +109,7 @@ inline setNextTimer(q, earliestAgain) {
   fi
 }
 
-// queue.go: Enter. The reservation of caller x was made on the key of the call, with what was kept before.
+// line.go: Enter. The reservation of caller x was made on the key of the call, with what was kept before.
 inline enter(q, x, kept) {
   if
   :: line[q].length > 0 ->
@@ -184,13 +184,13 @@ inline arrive(x, q) {
   current = 0
 }
 
-// wait.c: leave. CLIENT UNBLOCK, a disconnect, and a master that becomes a replica.
+// line.c: leave. CLIENT UNBLOCK, a disconnect, and a master that becomes a replica.
 inline leave(x) {
   state[x] = LEFT;
   setTimer(key[x], 0)
 }
 
-// giveback.go: firstToMove.
+// reserved.go: firstToMove.
 inline findFirstToMove(q) {
   firstToMove = line[q].length;
   if
@@ -212,7 +212,7 @@ inline findFirstToMove(q) {
   i = 0; last = 0
 }
 
-// giveback.go: moveUp. The units of those who leave are given back, and those behind are taken anew.
+// reserved.go: moveUp. The units of those who leave are given back, and those behind are taken anew.
 inline moveUp(q) {
   earliest = 0;
   i = 0;
@@ -261,7 +261,7 @@ inline moveUp(q) {
   i = 0; w = 0; at = 0; value = 0; earliest = 0
 }
 
-// wait.c: giveBack, giveback.go: GiveBack.
+// line.c: giveBack, giveback.go: GiveBack.
 inline giveBack(q) {
   findFirstToMove(q);
 #ifdef NO_LAPSE
@@ -297,7 +297,7 @@ inline giveBack(q) {
   i = 0; to = 0; w = 0; firstToMove = 0
 }
 
-// queue.go: Due, and wait.c: wake, which answers.
+// line.go: Due, and wait.c: wake, which answers.
 inline answerAllDue(q) {
   do
   :: line[q].length > 0 && slot[line[q].caller[0]] <= now ->
@@ -330,7 +330,7 @@ inline giveBackAndKeep(q) {
   kept = 0
 }
 
-// wait.c: wake.
+// line.c: wake.
 inline wake(q) {
   timer[q] = NONE;
   value = tat[q];

@@ -32,7 +32,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "what the draw depends on")
 	count := flag.Int("n", 20, "how many mutants to draw")
 	from := flag.Int("from", 1, "the first of them to try: goes on where an earlier run ended")
-	only := flag.String("only", "", "all mutants of one line instead, such as module/wait.c:43, or of one file")
+	only := flag.String("only", "", "all mutants of one line instead, such as module/line.c:43, or of one file")
 	flag.Parse()
 	if flag.NArg() != 4 {
 		log.Fatal("usage: cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE TESTS OUT")

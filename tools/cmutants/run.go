@@ -32,8 +32,7 @@ var nearest = map[string]string{
 	"module/reply.c":      `Answer|Protocols|Repl|Top|Lease|Compact`,
 	"module/stats.c":      `Info|Counter|Counted|Crash`,
 	"module/timerslack.c": `Inside|Timers|Sleep`,
-	"module/turns.c":      `Lease|Line|Turn|Window|Lapse|Wakes|Crowd`,
-	"module/wait.c":       `Wait|Caller|Leave|Order|Pause|Slots|Crowd`,
+	"module/line.c":       `Lease|Line|Turn|Window|Lapse|Wait|Caller|Leave|Order|Pause|Slots|Wakes|Crowd`,
 }
 
 // Limits for mutants that wait for ever, or that use up the memory or the disk.
