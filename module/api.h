@@ -127,7 +127,6 @@ enum {
   REQUIRED(ReplySetArrayLength, void, (RedisModuleCtx *, long length))                                \
   REQUIRED(Call, RedisModuleCallReply *, (RedisModuleCtx *, const char *command, const char *format, ...)) \
   REQUIRED(CallReplyType, int, (RedisModuleCallReply *))                                              \
-  REQUIRED(CallReplyStringPtr, const char *, (RedisModuleCallReply *, size_t *length))                \
   REQUIRED(CallReplyInteger, long long, (RedisModuleCallReply *))                                     \
   REQUIRED(CallReplyLength, size_t, (RedisModuleCallReply *))                                         \
   REQUIRED(CallReplyArrayElement, RedisModuleCallReply *, (RedisModuleCallReply *, size_t index))     \
