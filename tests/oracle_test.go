@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/naive"
 	"redis-throttle/tests/resp"
 )
 
@@ -16,17 +17,21 @@ type tester interface {
 	Helper()
 }
 
-// limit is a rate limit as the oracle sees it: GCRA written anew, from its
-// definition, so that the module is not judged by its own code.
+// limit is a rate limit as the oracle sees it: the model of the documentation, so that the module is not
+// judged by its own code.
 type limit struct {
+	naive.Limit
 	capacity  int64
 	emission  int64 // ns, rounded up
 	tolerance int64 // ns
 }
 
 func limitOf(maxBurst, count int64, period time.Duration) limit {
-	emission := (int64(period) + count - 1) / count
-	return limit{maxBurst + 1, emission, (maxBurst + 1) * emission}
+	l := naive.Limit{Kind: naive.Rate, Count: count, Period: period, Burst: maxBurst + 1}
+	empty := l.Alone()
+	empty.Charge(0, maxBurst+1, 0)
+	_, _, toleranceNs, emissionNs := empty.Standing(0)
+	return limit{l, maxBurst + 1, emissionNs, toleranceNs}
 }
 
 // clockSkew is by how much the processors' clocks may differ: a virtual machine's do, by
@@ -138,25 +143,14 @@ func between(t tester, low, have, high int64, what string, p probe) {
 
 // decide is what a call at one instant must come to.
 func (l limit) decide(tat, now, quantity int64) probe {
-	backlog := max(tat-now, 0)
-	outOfReach := backlog > l.tolerance // another limit's TAT, or another clock's
-	backlog = min(backlog, l.tolerance)
+	model := l.FullAt(uint64(tat))
+	reply, stored := model.Throttle(now, quantity)
 	p := probe{tatBefore: tat, tatAfter: tat}
-	p.Limit, p.RetryAfter = l.capacity, -1
-	switch free := l.tolerance - backlog; {
-	case quantity > l.capacity:
-		p.Limited = 1
-	case quantity*l.emission > free:
-		p.Limited = 1
-		p.RetryAfter = ceilSeconds(quantity*l.emission - free)
-	default:
-		backlog += quantity * l.emission
+	five := reply.Throttle()
+	p.Limited, p.Limit, p.Remaining, p.RetryAfter, p.ResetAfter = five[0], five[1], five[2], five[3], five[4]
+	if stored {
+		p.tatAfter = now + reply.ResetAfter.Int64()
 	}
-	if quantity > 0 && (p.Limited == 0 || outOfReach) {
-		p.tatAfter = now + backlog
-	}
-	p.Remaining = (l.tolerance - backlog) / l.emission
-	p.ResetAfter = ceilSeconds(backlog)
 	return p
 }
 

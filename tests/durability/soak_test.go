@@ -58,9 +58,9 @@ func TestSoak(t *testing.T) {
 	endureTogether(t, min(5*time.Second, duration), heard, replica, alone)
 	before := [2]memory{memoryAtRest(t, heard, replica, memory{}), memoryAtRest(t, alone, nil, memory{})}
 
-	ordeals := endureTogether(t, duration, heard, replica, alone)
+	soaks := endureTogether(t, duration, heard, replica, alone)
 	after := [2]memory{memoryAtRest(t, heard, replica, before[0]), memoryAtRest(t, alone, nil, before[1])}
-	for i, o := range ordeals {
+	for i, o := range soaks {
 		t.Logf("in %v, %s: %s", duration, [2]string{"with a replica", "alone"}[i], o)
 		o.requireEverythingHappened()
 		t.Logf("used_memory %v before, %v after; RSS %v before, %v after", before[i].used, after[i].used, before[i].rss, after[i].rss)
@@ -68,8 +68,8 @@ func TestSoak(t *testing.T) {
 		assert.LessOrEqual(t, after[i].used, before[i].used+usedSlack, "used_memory")
 		assert.LessOrEqual(t, after[i].rss, before[i].rss+rssSlack, "RSS")
 	}
-	assert.Positive(t, ordeals[0].count.calledOff.Load(), "failovers called off")
-	assert.Positive(t, ordeals[1].count.visits.Load(), "first replicas")
+	assert.Positive(t, soaks[0].count.calledOff.Load(), "failovers called off")
+	assert.Positive(t, soaks[1].count.visits.Load(), "first replicas")
 	if duration >= time.Minute { // every other visit, by chance
 		assert.Positive(t, alone.InfoInt("stats", "sync_partial_ok"), "replicas that went on from a file")
 	}
@@ -78,27 +78,27 @@ func TestSoak(t *testing.T) {
 
 // endureTogether has both servers endure everything for a while, and returns when all have
 // stopped and gone.
-func endureTogether(t *testing.T, d time.Duration, heard, replica, alone *server.Server) [2]*ordeal {
+func endureTogether(t *testing.T, d time.Duration, heard, replica, alone *server.Server) [2]*soak {
 	t.Helper()
 	const longVisit = 10 * time.Second // about, with the default delay
 	end := time.Now().Add(d)
-	ordeals := [2]*ordeal{startOrdeal(t, heard, replica), startOrdeal(t, alone, nil)}
-	ordeals[1].visit(0)
+	soaks := [2]*soak{startSoak(t, heard, replica), startSoak(t, alone, nil)}
+	soaks[1].visit(0)
 	for time.Until(end) > longVisit && !t.Failed() {
-		ordeals[1].visit([]time.Duration{0, time.Second, 5 * time.Second}[rand.IntN(3)])
+		soaks[1].visit([]time.Duration{0, time.Second, 5 * time.Second}[rand.IntN(3)])
 	}
 	for time.Now().Before(end) && !t.Failed() {
 		time.Sleep(10 * time.Millisecond)
 	}
-	for _, o := range ordeals {
+	for _, o := range soaks {
 		o.end()
 		o.nest(nil)
 	}
-	requireIdle(t, ordeals[:]...)
-	for _, o := range ordeals {
+	requireIdle(t, soaks[:]...)
+	for _, o := range soaks {
 		o.goHome()
 	}
-	return ordeals
+	return soaks
 }
 
 // memory is what one process has of it.

@@ -62,7 +62,7 @@ func oneOf(calls []string) (call []string) {
 }
 
 // nester changes what the neighbour does in the middle of every notification.
-func (o *ordeal) nester(*resp.Conn) error {
+func (o *soak) nester(*resp.Conn) error {
 	if !o.squeeze.TryLock() {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (o *ordeal) nester(*resp.Conn) error {
 }
 
 // nest has the neighbour make one of some calls from now on, or none.
-func (o *ordeal) nest(calls []string) {
+func (o *soak) nest(calls []string) {
 	command := []string{"NEIGHBOUR.DO"}
 	if calls != nil {
 		command = append(command, oneOf(calls)...)
@@ -91,7 +91,7 @@ func (o *ordeal) nest(calls []string) {
 }
 
 // callerOfNested makes calls in whose middle there are calls on the same key.
-func (o *ordeal) callerOfNested(c *resp.Conn) error {
+func (o *soak) callerOfNested(c *resp.Conn) error {
 	calls := make([][]string, 1+rand.IntN(16))
 	for i := range calls {
 		calls[i] = oneOf(nestingCalls)

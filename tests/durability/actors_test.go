@@ -19,8 +19,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// ordeal is everything at once, until it has lasted long enough.
-type ordeal struct {
+// soak is everything at once, until it has lasted long enough.
+type soak struct {
 	t      *testing.T
 	s      *server.Server
 	ending atomic.Bool
@@ -47,10 +47,10 @@ type counts struct {
 	visits, leased, leaseLimited, ofKeys             atomic.Int64
 }
 
-// startOrdeal begins it. The replica is one that follows all the time, or nil.
-func startOrdeal(t *testing.T, s, replica *server.Server) *ordeal {
+// startSoak begins it. The replica is one that follows all the time, or nil.
+func startSoak(t *testing.T, s, replica *server.Server) *soak {
 	t.Helper()
-	o := &ordeal{t: t, s: s}
+	o := &soak{t: t, s: s}
 	const callers, nesting, waiters, meddlers = 3, 2, 4, 1
 	for range callers {
 		o.act(time.Millisecond, o.caller)
@@ -84,7 +84,7 @@ func startOrdeal(t *testing.T, s, replica *server.Server) *ordeal {
 }
 
 // end returns when everybody has stopped, except for callers that wait in line.
-func (o *ordeal) end() {
+func (o *soak) end() {
 	o.t.Helper()
 	o.ending.Store(true)
 	o.actors.Wait()
@@ -94,7 +94,7 @@ func (o *ordeal) end() {
 
 // act repeats something at a pace, on a connection that is replaced when it breaks:
 // the killer spares nobody.
-func (o *ordeal) act(pace time.Duration, do func(*resp.Conn) error) {
+func (o *soak) act(pace time.Duration, do func(*resp.Conn) error) {
 	o.actors.Go(func() {
 		var c *resp.Conn
 		for !o.ending.Load() {
@@ -128,7 +128,7 @@ func (o *ordeal) act(pace time.Duration, do func(*resp.Conn) error) {
 var errWrong = errors.New("wrong reply")
 
 // caller sends a few calls, and reads the answers unless it hangs up before.
-func (o *ordeal) caller(c *resp.Conn) error {
+func (o *soak) caller(c *resp.Conn) error {
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	calls := make([][]string, 1+rand.IntN(16))
 	for i := range calls {
@@ -182,7 +182,7 @@ func callOfLeases(rnd *rand.Rand) []string {
 }
 
 // waiter blocks on one of a few keys until its unit or its slot has come, or not at all.
-func (o *ordeal) waiter(c *resp.Conn) error {
+func (o *soak) waiter(c *resp.Conn) error {
 	key := fmt.Sprintf("key:%d", rand.IntN(3)*5) // those of CL.LIMIT
 	call := []string{"CL.WAIT", key, "RATE", "20/s", "BURST", "1", "TIMEOUT", "200ms"}
 	switch rand.IntN(3) {
@@ -195,7 +195,7 @@ func (o *ordeal) waiter(c *resp.Conn) error {
 }
 
 // ask sends calls and judges the answers.
-func (o *ordeal) ask(c *resp.Conn, calls [][]string) error {
+func (o *soak) ask(c *resp.Conn, calls [][]string) error {
 	squeezes := o.squeezes.Load()
 	replies, err := c.Pipeline(calls...)
 	if err != nil {
@@ -210,7 +210,7 @@ func (o *ordeal) ask(c *resp.Conn, calls [][]string) error {
 	return nil
 }
 
-func (o *ordeal) judge(v resp.Value, squeezed bool) error {
+func (o *soak) judge(v resp.Value, squeezed bool) error {
 	switch {
 	case v.IsError() && strings.HasPrefix(v.Text, "OOM ") && squeezed:
 		o.count.outOfMemory.Add(1)
@@ -262,7 +262,7 @@ const soakKeys = 3000
 func soakKey() string { return fmt.Sprintf("key:%d", rand.IntN(soakKeys)) }
 
 // meddler does to a limiter's key what other clients may do to any key.
-func (o *ordeal) meddler(c *resp.Conn) error {
+func (o *soak) meddler(c *resp.Conn) error {
 	key, other := soakKey(), soakKey()
 	ahead := strconv.FormatInt(time.Now().Add(time.Duration(rand.IntN(7200)-3600)*time.Second).UnixNano(), 10)
 	commands := [][]string{
@@ -287,33 +287,33 @@ func done(count *atomic.Int64, v resp.Value, err error) error {
 	return err
 }
 
-func (o *ordeal) saver(c *resp.Conn) error {
+func (o *soak) saver(c *resp.Conn) error {
 	v, err := c.Do([][]string{{"BGSAVE", "SCHEDULE"}, {"SAVE"}}[rand.IntN(2)]...)
 	return done(&o.count.saved, v, err)
 }
 
-func (o *ordeal) rewriter(c *resp.Conn) error {
+func (o *soak) rewriter(c *resp.Conn) error {
 	v, err := c.Do("BGREWRITEAOF")
 	return done(&o.count.rewritten, v, err)
 }
 
-func (o *ordeal) flusher(c *resp.Conn) error {
+func (o *soak) flusher(c *resp.Conn) error {
 	v, err := c.Do([]string{"FLUSHALL", "FLUSHDB"}[rand.IntN(2)], "ASYNC")
 	return done(&o.count.flushed, v, err)
 }
 
-func (o *ordeal) swapper(c *resp.Conn) error {
+func (o *soak) swapper(c *resp.Conn) error {
 	v, err := c.Do("SWAPDB", "0", "1")
 	return done(&o.count.swapped, v, err)
 }
 
-func (o *ordeal) pauser(c *resp.Conn) error {
+func (o *soak) pauser(c *resp.Conn) error {
 	v, err := c.Do("CLIENT", "PAUSE", strconv.Itoa(20+rand.IntN(80)), []string{"WRITE", "ALL"}[rand.IntN(2)])
 	return done(&o.count.paused, v, err)
 }
 
 // killer ends one client, which may be in the middle of anything.
-func (o *ordeal) killer(c *resp.Conn) error {
+func (o *soak) killer(c *resp.Conn) error {
 	list, err := c.Do("CLIENT", "LIST", "TYPE", "normal")
 	if err != nil {
 		return err
@@ -329,7 +329,7 @@ func (o *ordeal) killer(c *resp.Conn) error {
 
 // squeezer takes the server's memory away, so that it refuses writes or evicts keys,
 // and gives it back.
-func (o *ordeal) squeezer(c *resp.Conn) error {
+func (o *soak) squeezer(c *resp.Conn) error {
 	info, err := c.Do("INFO", "memory")
 	if err != nil {
 		return err
@@ -360,7 +360,7 @@ func (o *ordeal) squeezer(c *resp.Conn) error {
 
 // insist sends a command that must be answered, on new connections until one lives long
 // enough.
-func (o *ordeal) insist(command ...string) resp.Value {
+func (o *soak) insist(command ...string) resp.Value {
 	for {
 		c, err := resp.Dial(o.s.Addr())
 		if !assert.NoError(o.t, err) {
@@ -375,11 +375,11 @@ func (o *ordeal) insist(command ...string) resp.Value {
 }
 
 // info is a field of the server's INFO.
-func (o *ordeal) info(section, field string) string {
+func (o *soak) info(section, field string) string {
 	return server.ParseInfo(o.insist("INFO", section).Text)[field]
 }
 
-func (o *ordeal) String() string {
+func (o *soak) String() string {
 	c := &o.count
 	return fmt.Sprintf("%d calls allowed, %d limited, %d waited, %d on several keys, %d about leases granted, %d not, %d met a foreign value, %d no memory; "+
 		"%d nested calls; %d callers waited for hours to years, %d of them left; "+
@@ -392,8 +392,8 @@ func (o *ordeal) String() string {
 		c.visits.Load(), o.s.InfoInt("stats", "sync_partial_ok"))
 }
 
-// requireEverythingHappened makes sure that it was an ordeal.
-func (o *ordeal) requireEverythingHappened() {
+// requireEverythingHappened makes sure that it was a soak.
+func (o *soak) requireEverythingHappened() {
 	o.t.Helper()
 	c := &o.count
 	for name, n := range map[string]*atomic.Int64{

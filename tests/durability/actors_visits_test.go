@@ -19,7 +19,7 @@ import (
 // else. By default the server forks for it after a delay, and the backlog is there from
 // the beginning on. Now and then a second replica starts from a snapshot that the server
 // saves in that time, and goes on in the backlog. Both end with the server's bytes.
-func (o *ordeal) visit(delay time.Duration) {
+func (o *soak) visit(delay time.Duration) {
 	t := o.t
 	t.Helper()
 	o.insist("CONFIG", "SET", "repl-diskless-sync-delay", fmt.Sprint(int(delay.Seconds())))
@@ -47,7 +47,7 @@ func (o *ordeal) visit(delay time.Duration) {
 }
 
 // startVisitor starts a replica in the default configuration, with or without the module.
-func (o *ordeal) startVisitor(opts ...server.Option) *server.Server {
+func (o *soak) startVisitor(opts ...server.Option) *server.Server {
 	opts = append(opts, server.ReplicaOf(o.s), server.Config("repl-diskless-sync yes", "repl-diskless-sync-delay 5"))
 	if rand.IntN(2) == 0 {
 		opts = append(opts, server.WithoutModule())
@@ -56,7 +56,7 @@ func (o *ordeal) startVisitor(opts ...server.Option) *server.Server {
 }
 
 // copyOfSnapshot is a folder for a replica, with the server's last snapshot.
-func (o *ordeal) copyOfSnapshot() (dir string) {
+func (o *soak) copyOfSnapshot() (dir string) {
 	const name = "dump.rdb"
 	b, err := os.ReadFile(filepath.Join(o.s.Dir, name))
 	require.NoError(o.t, err)
@@ -66,7 +66,7 @@ func (o *ordeal) copyOfSnapshot() (dir string) {
 }
 
 // atRest does something while nobody else does.
-func (o *ordeal) atRest(do func()) {
+func (o *soak) atRest(do func()) {
 	o.gate.Lock()
 	defer o.gate.Unlock()
 	do()

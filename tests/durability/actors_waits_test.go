@@ -30,7 +30,7 @@ var longTimes = []string{"31m", "36m", "1h", "4294080s", "32850d"}
 // longWaiter sends one caller more into one of a few lines, or has one leave. They come to a
 // unit by being the first of a key, and when the key has been flushed or evicted, at once;
 // nobody waits for minutes only, so a caller that is let in after it waited came too early.
-func (o *ordeal) longWaiter(*resp.Conn) error {
+func (o *soak) longWaiter(*resp.Conn) error {
 	const most = 30
 	if rand.IntN(most) >= len(o.inLine) {
 		return o.joinLine(rand.IntN(len(longTimes)))
@@ -41,7 +41,7 @@ func (o *ordeal) longWaiter(*resp.Conn) error {
 	return o.leaveLine(w)
 }
 
-func (o *ordeal) joinLine(line int) error {
+func (o *soak) joinLine(line int) error {
 	c, err := resp.Dial(o.s.Addr())
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (o *ordeal) joinLine(line int) error {
 }
 
 // leaveLine breaks the connection of one who waits, or who has been answered or killed.
-func (o *ordeal) leaveLine(w longWait) error {
+func (o *soak) leaveLine(w longWait) error {
 	defer w.c.Close()
 	v, err := w.c.ReceiveWithin(time.Millisecond)
 	switch {
@@ -78,12 +78,12 @@ func (o *ordeal) leaveLine(w longWait) error {
 
 // failoverWith begins a failover that cannot end, since the replica stands still, and calls
 // it off: writes are paused meanwhile.
-func (o *ordeal) failoverWith(replica *server.Server) func(*resp.Conn) error {
+func (o *soak) failoverWith(replica *server.Server) func(*resp.Conn) error {
 	return func(c *resp.Conn) error {
 		replica.Pause()
 		defer replica.Resume()
 		// Something that the replica will not have said it knows.
-		if _, err := c.Do("PUBLISH", "ordeal", "stand still"); err != nil {
+		if _, err := c.Do("PUBLISH", "soak", "stand still"); err != nil {
 			return err
 		}
 		_, err := c.Do("FAILOVER", "TIMEOUT", "60000")
@@ -95,11 +95,11 @@ func (o *ordeal) failoverWith(replica *server.Server) func(*resp.Conn) error {
 
 // requireIdle is that servers do next to nothing while all of their clients are idle, some of
 // whom wait for hours and years.
-func requireIdle(t *testing.T, ordeals ...*ordeal) {
+func requireIdle(t *testing.T, soaks ...*soak) {
 	t.Helper()
 	const watched = 2 * time.Second
-	before := make([]time.Duration, len(ordeals))
-	for i, o := range ordeals {
+	before := make([]time.Duration, len(soaks))
+	for i, o := range soaks {
 		for line := range longTimes {
 			require.NoError(t, o.joinLine(line))
 			require.NoError(t, o.joinLine(line))
@@ -110,21 +110,21 @@ func requireIdle(t *testing.T, ordeals ...*ordeal) {
 		before[i] = o.s.CPUTime()
 	}
 	time.Sleep(watched)
-	for i, o := range ordeals {
+	for i, o := range soaks {
 		used := o.s.CPUTime() - before[i]
 		t.Logf("%d in line: %v of processor time in %v", o.waiting(), used, watched)
 		assert.Less(t, used, watched/10, "the server is busy with %d callers who wait", o.waiting())
 	}
 }
 
-func (o *ordeal) waiting() int64 {
+func (o *soak) waiting() int64 {
 	n, err := strconv.ParseInt(o.info("throttle", "throttle_waiting"), 10, 64)
 	assert.NoError(o.t, err)
 	return n
 }
 
 // goHome has all leave who wait. Nobody is in line then.
-func (o *ordeal) goHome() {
+func (o *soak) goHome() {
 	o.t.Helper()
 	for _, w := range o.inLine {
 		assert.NoError(o.t, o.leaveLine(w))
