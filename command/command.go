@@ -36,12 +36,13 @@ type Command struct {
 	Fields []string // the names of a ReplyFields, or of one of ReplyRows, which begins with a text
 
 	Run func(*Call)
+	Row func(c *Call, index int) (text []byte, integers []int64) // of ReplyRows
 
 	index  uint16 // in All, plus 1
 	syntax syntax
-	least  int                                                      // arguments that there have to be
-	most   int                                                      // that there may be; -1 where words are read one by one, and the first that is wrong is named
-	Row    func(c *Call, index int) (text []byte, integers []int64) // of ReplyRows
+	// How many arguments there have to be, and may be; -1 where words are read one by one, so that an error can point
+	// at the first that is wrong.
+	least, most int
 }
 
 // Keys says where a command's keys are.

@@ -147,6 +147,9 @@ type syntax struct {
 	options  []*word // the other words, in any order
 	required []*word // those of options that have to be there
 	repeated *word   // the one of options whose value may be repeated
+	next     *word   // the one of options that begins another group of limits
+	needed   wordSet // required
+	pairs    bool    // some of options exclude others
 
 	expectedLimit string // lists of words, for errors
 	expectedTerm  string
@@ -159,8 +162,10 @@ func syntaxOf(cmd *Command) (s syntax) {
 		bare := strings.Trim(name, "[].")
 		w := named(vocabulary, bare)[0]
 		s.options = append(s.options, w)
+		s.pairs = s.pairs || w.excluded != nil
 		if name[0] != '[' {
 			s.required = append(s.required, w)
+			s.needed |= w.set
 		}
 		if strings.HasSuffix(name, "...") {
 			s.repeated = w
@@ -174,7 +179,8 @@ func syntaxOf(cmd *Command) (s syntax) {
 			}
 		}
 		if cmd.Keys == CountedKeys {
-			s.options = append(named(vocabulary, next), s.options...)
+			s.next = named(vocabulary, next)[0]
+			s.options = append([]*word{s.next}, s.options...)
 		}
 	}
 	s.expectedLimit, s.expected = oneOf(namesOf(s.kinds)), oneOf(append(namesOf(s.kinds), namesOf(s.options)...))

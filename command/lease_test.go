@@ -526,3 +526,23 @@ func FuzzLease(f *testing.F) {
 		require.Equal(t, ReplyLeases, again.Reply, "what was written can be read: %s", again.Error)
 	})
 }
+
+func BenchmarkLease(b *testing.B) {
+	for name, cmd := range map[string]*Command{
+		"SLOTS 9 TTL 30s ID x":                    Lease,
+		"SLOTS 1 TTL 30s ID x TIMEOUT 1s COMPACT": Lease,
+		"ID a TTL 30s COMPACT":                    Renew,
+		"ID a":                                    Release,
+	} {
+		c := call("k " + name)
+		c.NowNs, c.LineSlots = nowNs, NoSlots
+		setOf("a", int(nowMs+5), "b", int(nowMs+6)).gather(c, cmd)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.LineSlots = NoSlots
+				c.Run(cmd)
+			}
+		})
+	}
+}

@@ -14,7 +14,7 @@ var Limit = register(&Command{
 	Keys:       OneKey,
 	Decides:    true,
 	Terms:      "TAKE SPARE SHADOW",
-	Words:      "[COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN] [COMPACT]",
+	Words:      "[COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN]" + replyWords,
 	Fields:     limitFields,
 	Run:        limit,
 })

@@ -18,7 +18,7 @@ var MLimit = register(&Command{
 	Keys:       CountedKeys,
 	Decides:    true,
 	Terms:      "TAKE SPARE SHADOW",
-	Words:      "[ANY] [COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN] [COMPACT]",
+	Words:      "[ANY] [COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN]" + replyWords,
 	Fields:     append(limitFields[:fieldsOfLimit:fieldsOfLimit], "key"),
 	Run:        mlimit,
 })

@@ -141,7 +141,7 @@ func (p *parser) take() []byte {
 func (p *parser) wantsLimit() bool { return len(p.syntax.kinds) > 0 && p.limits.Len() == 0 }
 
 func (p *parser) parseOption(w *word, text []byte) error {
-	if w.name == next {
+	if w == p.syntax.next {
 		return p.parseNext(text)
 	}
 	if p.seen&w.set != 0 {
@@ -239,13 +239,13 @@ func (p *parser) parseFollowing(words []*word) error {
 
 // check refuses what no single word is to blame for.
 func (p *parser) check() error {
-	if err := p.checkPairs(p.syntax.options, p.seen); err != nil {
-		return err
-	}
-	for _, w := range p.syntax.required {
-		if p.seen&w.set == 0 {
-			return p.without(w.name, isMissing)
+	if p.syntax.pairs {
+		if err := p.checkPairs(p.syntax.options, p.seen); err != nil {
+			return err
 		}
+	}
+	if p.syntax.needed&^p.seen != 0 {
+		return p.misses()
 	}
 	if len(p.syntax.kinds) == 0 || p.ratesOnly && p.limits.RatesOnly() {
 		return nil
@@ -253,6 +253,16 @@ func (p *parser) check() error {
 	for _, w := range p.syntax.options {
 		if w.rates && p.seen&w.set != 0 {
 			return p.nearName(w.name, onlyRates)
+		}
+	}
+	return nil
+}
+
+// misses returns the error of a call without a word that has to be there.
+func (p *parser) misses() error {
+	for _, w := range p.syntax.required {
+		if p.seen&w.set == 0 {
+			return p.without(w.name, isMissing)
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ var Peek = register(&Command{
 	Flags:      "readonly fast",
 	Keys:       OneKey,
 	Terms:      "TAKE SPARE SHADOW",
-	Words:      "[COST] [COMPACT]",
+	Words:      "[COST]" + replyWords,
 	Fields:     limitFields,
 	Run:        peek,
 })

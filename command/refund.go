@@ -11,7 +11,7 @@ var Refund = register(&Command{
 	Flags:      "write fast",
 	Keys:       OneKey,
 	Terms:      "TAKE SHADOW",
-	Words:      "[COST] [COMPACT]",
+	Words:      "[COST]" + replyWords,
 	Fields:     limitFields,
 	Run:        refund,
 })

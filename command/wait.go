@@ -18,7 +18,7 @@ var Wait = register(&Command{
 	Blocks:     true,
 	Lines:      true,
 	Terms:      "TAKE SPARE",
-	Words:      "[COST] TIMEOUT [COMPACT]",
+	Words:      "[COST] TIMEOUT" + replyWords,
 	Fields:     limitFields,
 	Run:        wait,
 })
