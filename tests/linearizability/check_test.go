@@ -115,7 +115,7 @@ func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
 	granted, limited := out(0, 1, 0, -1, 10_000, 0), out(1, 1, 0, 10_000, 0, 0)
 	inTurn, renewed := out(0, 1, 0, -1, 10_000, 7), out(0, -1, -1, -1, 10_000, 0)
 	none, lost, refused := out(1, -1, -1, -1, 0, 0), &outcome{unknown: true}, &outcome{refused: true}
-	free := out(1, 1, 0, 0, 0, 0) // limited, but only because somebody waits
+	free := out(1, 1, 0, 1, 0, 0) // limited, but only because another caller is about to be let in
 	over := &operation{event: clockMoves, nowNs: begin + int64(ttl)}
 	forgotten := &operation{event: forgets}
 	for name, test := range map[string]struct {
