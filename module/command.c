@@ -26,7 +26,7 @@ static int isReplaced(const throttleKey *key) {
 }
 
 // Another module calls while the server may still be adding a key. The call may tell what it found there, and change nothing.
-static void refuseToReplaceUnfinished(throttleCall *call) {
+__attribute__((noinline, cold)) static void refuseToReplaceUnfinished(throttleCall *call) {
   int replaces = 0;
   for (int i = 0; i < call->keyCount; i++) replaces |= isReplaced(&call->keys[i]);
   if (!replaces) return;

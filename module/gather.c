@@ -34,7 +34,7 @@ void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, 
 
 // Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A value that is
 // too long to be of ours, or that GET does not show because it was renamed, is of the wrong type.
-static void copyValue(throttleCall *call, RedisModuleCtx *ctx, int index) {
+__attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisModuleCtx *ctx, int index) {
   throttleKey *key = &call->keys[index];
   RedisModuleCallReply *reply = api.Call(ctx, "GET", "s", key->name);
   size_t length = 0;
@@ -70,7 +70,7 @@ static void gatherKey(throttleCall *call, RedisModuleCtx *ctx, int index) {
 }
 
 // Removes what has expired, with at most one key open. A module that adds expired keys again and again must not keep us here.
-static void expireAll(throttleCall *call, RedisModuleCtx *ctx) {
+__attribute__((noinline, cold)) static void expireAll(throttleCall *call, RedisModuleCtx *ctx) {
   for (int tries = 0; tries < 16; tries++) {
     uint64_t expiries = throttleExpiries;
     for (int i = 0; i < call->keyCount; i++) {
@@ -81,33 +81,37 @@ static void expireAll(throttleCall *call, RedisModuleCtx *ctx) {
   }
 }
 
-// Whether no key expired meanwhile.
-static int openUndisturbed(throttleCall *call, RedisModuleCtx *ctx) {
-  uint64_t expiries = throttleExpiries;
+static void openAll(throttleCall *call, RedisModuleCtx *ctx) {
   for (int i = 0; i < call->keyCount; i++) call->keys[i].handle = api.OpenKey(ctx, call->keys[i].name, call->openMode);
-  return throttleExpiries == expiries;
 }
 
 // Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a handle that is
 // open already does not show that: it may point to a value that is gone, and cannot even be closed then. So several keys are opened
-// only when none has expired, and a single one again if it had.
+// only when none has expired, and a single one again if it had. It returns whether no key expired in the end.
+__attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
+  int isOne = call->keyCount == 1;
+  if (!isOne) expireAll(call, ctx);
+  uint64_t expiries = throttleExpiries;
+  openAll(call, ctx);
+  if (throttleExpiries == expiries || !isOne) return throttleExpiries == expiries;
+  if (call->keys->handle) api.CloseKey(call->keys->handle);
+  expireAll(call, ctx);
+  expiries = throttleExpiries;
+  openAll(call, ctx);
+  return throttleExpiries == expiries;
+}
+
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
   call->openMode = mode;
   call->unfinished = 0;
-  int isOne = call->keyCount == 1;
-  if (throttleHasNeighbours && !isOne) expireAll(call, ctx);
-  int isOpen = openUndisturbed(call, ctx);
-  if (!isOpen && isOne) {
-    if (call->keys->handle) api.CloseKey(call->keys->handle);
-    expireAll(call, ctx);
-    isOpen = openUndisturbed(call, ctx);
-  }
-  for (int i = 0; i < call->keyCount; i++) {
-    if (isOpen) {
-      gatherKey(call, ctx, i);
-    } else {
+  if (!throttleHasNeighbours) {
+    openAll(call, ctx);
+  } else if (!openAmongNeighbours(call, ctx)) {
+    for (int i = 0; i < call->keyCount; i++) {
       call->keys[i].handle = NULL;
       call->keys[i].kind = KEY_OTHER;
     }
+    return;
   }
+  for (int i = 0; i < call->keyCount; i++) gatherKey(call, ctx, i);
 }
