@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -68,6 +69,60 @@ type Limit struct {
 	rate   gcra.Limit
 	window window.Limit
 	fixed  fixed.Limit // of First, too
+}
+
+// NewRate returns the limit of count units per n x unit, with bursts up to capacity.
+func NewRate(count, n int64, unit time.Duration, capacity int64) (Limit, error) {
+	periodNs, err := period(count, n, unit)
+	if err != nil {
+		return Limit{}, err
+	}
+	if capacity < 1 {
+		return Limit{}, ErrCapacity
+	}
+	rate, err := gcra.New(capacity, count, n, unit)
+	switch {
+	case errors.Is(err, gcra.ErrRate):
+		return Limit{}, ErrRate
+	case err != nil:
+		return Limit{}, ErrTolerance
+	}
+	return RateOf(rate, periodNs), nil
+}
+
+// RateOf returns rate as a limit of a stack. Among other limits, its state is found by the period.
+func RateOf(rate gcra.Limit, periodNs int64) Limit {
+	return Limit{kind: Rate, id: uint64(periodNs), rate: rate}
+}
+
+// NewWindow returns the limit of count units in any interval of n x unit.
+func NewWindow(count, n int64, unit time.Duration) (Limit, error) {
+	periodNs, err := period(count, n, unit)
+	if err != nil {
+		return Limit{}, err
+	}
+	w, err := window.New(count, n, unit)
+	return Limit{kind: Window, id: uint64(periodNs), window: w}, err
+}
+
+// NewFixedIn returns the limit of count units in each of windows.
+func NewFixedIn(windows calendar.Spec, count int64) (Limit, error) {
+	f, err := fixed.NewIn(windows, count)
+	if err != nil {
+		return Limit{}, ErrCount
+	}
+	return Limit{kind: Fixed, id: f.ID(), fixed: f}, nil
+}
+
+// NewFirst returns the limit of count units in each window of n x unit that begins with the first
+// unit taken in it.
+func NewFirst(count, n int64, unit time.Duration) (Limit, error) {
+	periodNs, err := period(count, n, unit)
+	if err != nil {
+		return Limit{}, err
+	}
+	f, err := fixed.New(count, n, unit)
+	return Limit{kind: First, id: uint64(periodNs), fixed: f}, err
 }
 
 // place is where a stack keeps one limit and its state: room for each kind, and the limiter that
