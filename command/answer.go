@@ -56,9 +56,6 @@ func (k *Key) store(s *stack.Stack, room []byte, nowNs int64) {
 // limitFields are the names in a reply of the CL.LIMIT family. New ones come at the end.
 var limitFields = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow"}
 
-// replyWords are the words of the CL.LIMIT family that say how to answer.
-const replyWords = " [COMPACT]"
-
 // fieldsOfLimit is the number of limitFields.
 const fieldsOfLimit = 10
 

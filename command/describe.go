@@ -29,6 +29,9 @@ type Arg struct {
 	Args     []Arg
 }
 
+// replyWords are the words of the CL.LIMIT family that say how to answer.
+const replyWords = " [COMPACT]"
+
 // keyArgs are the arguments in front of all others.
 func keyArgs(keys Keys) []Arg {
 	switch keys {
