@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"redis-throttle/command"
+	"redis-throttle/line"
 )
 
 // Host is a server's keys in memory, in any number of databases. The zero value has none and is ready for use. A Host is
@@ -19,6 +20,7 @@ type Host struct {
 	sweepAt int
 
 	runner Runner
+	waiting
 }
 
 type name struct {
@@ -33,6 +35,7 @@ type Reply struct {
 	Integers []int64  // of ReplyInteger, ReplyIntegers and ReplyFields; of ReplyLeases those in front of the rows
 	Names    []string // of ReplyFields those of Integers; of ReplyRows and ReplyLeases all names of the command's reply
 	Rows     []Row    // of ReplyRows and ReplyLeases
+	Waiter   Waiter   // of a caller that waits, whose Kind is ReplyLater or ReplyInTurn: Wake tells the answer
 }
 
 // Row is one entry of a list in a reply: a text, then integers.
@@ -60,11 +63,32 @@ func (h *Host) Do(call Call) Reply {
 		n := name{call.DB, string(key)}
 		names, keys = append(names, n), append(keys, h.key(n))
 	}
+	now := h.pass(call.NowNs)
+	var ahead line.ID
+	if cmd.Lines {
+		ahead, call.turn.ahead, call.turn.slots = h.lines.Look(call.DB, []byte(names[0].key))
+	}
 	c := h.runner.Run(cmd, &call, keys...)
 	for i, n := range names {
-		h.put(n, keys[i], call.NowNs)
+		h.keep(n, keys[i], c.Keys[i].Effect)
 	}
-	return reply(c, cmd, keys)
+	if ahead != 0 {
+		h.wake(h.lines.Tell(ahead, c.LineSlots))
+	}
+	r := reply(c, cmd, keys)
+	if c.Reply == command.ReplyLater || c.Reply == command.ReplyInTurn {
+		r.Waiter = h.enter(c, &call, cmd, names[0], now)
+	}
+	return r
+}
+
+// keep stores a key with the effect of a decision, and tells the line of the key.
+func (h *Host) keep(n name, key *Key, effect command.Effect) {
+	if effect == command.Keep {
+		return
+	}
+	h.put(n, key)
+	h.changed(n)
 }
 
 // keysOf returns the keys of a call; none if what says how many there are is wrong, which the command itself tells.
@@ -89,7 +113,7 @@ func (h *Host) key(n name) *Key {
 	return &Key{}
 }
 
-func (h *Host) put(n name, key *Key, nowNs int64) {
+func (h *Host) put(n name, key *Key) {
 	if !key.Exists() {
 		delete(h.keys, n)
 		return
@@ -99,15 +123,15 @@ func (h *Host) put(n name, key *Key, nowNs int64) {
 	}
 	h.keys[n] = key
 	if len(h.keys) > h.sweepAt {
-		h.sweep(nowNs)
+		h.sweep()
 	}
 }
 
 // sweep deletes the keys whose time is over. It runs each time that the number of keys has doubled, so its cost is spread
 // over the calls that added them.
-func (h *Host) sweep(nowNs int64) {
+func (h *Host) sweep() {
 	for n, key := range h.keys {
-		if key.Expire(nowNs); !key.Exists() {
+		if key.Expire(h.wallNs); !key.Exists() {
 			delete(h.keys, n)
 		}
 	}
@@ -124,7 +148,11 @@ func (h *Host) Get(nowNs int64, db int, key string) *Key {
 }
 
 // Delete deletes a key.
-func (h *Host) Delete(db int, key string) { delete(h.keys, name{db, key}) }
+func (h *Host) Delete(db int, key string) {
+	n := name{db, key}
+	delete(h.keys, n)
+	h.changed(n)
+}
 
 func reply(c *command.Call, cmd *command.Command, keys []*Key) Reply {
 	r := Reply{Kind: c.Reply, Integers: c.Integers, Names: cmd.Fields}

@@ -24,8 +24,13 @@ type host struct {
 
 func newHost() *host { return &host{now: start} }
 
-func (h *host) do(line string) embedded.Reply {
-	call := embedded.Call{NowNs: h.now.UnixNano()}
+// do makes a call in a transaction, which cannot wait.
+func (h *host) do(line string) embedded.Reply { return h.call(line, false) }
+
+func (h *host) doBlocking(line string) embedded.Reply { return h.call(line, true) }
+
+func (h *host) call(line string, mayBlock bool) embedded.Reply {
+	call := embedded.Call{NowNs: h.now.UnixNano(), MayBlock: mayBlock}
 	for _, word := range strings.Fields(line) {
 		call.Words = append(call.Words, []byte(word))
 	}

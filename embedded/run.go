@@ -8,6 +8,15 @@ type Call struct {
 	DB       int      // the database that the client selected
 	MayBlock bool     // the caller can be made to wait, as it cannot be in MULTI
 	Words    [][]byte // the command's name and its arguments
+
+	turn turn
+}
+
+// turn is where the caller stands in line; the zero value is a caller that arrives and finds nobody.
+type turn struct {
+	turn            command.Turn
+	ahead           int64
+	slots, waitedNs int64 // slots only if somebody is ahead or waited
 }
 
 // Runner runs commands on keys that its caller keeps. The zero value is ready for use. A Runner is not safe for concurrent
@@ -29,11 +38,25 @@ func (r *Runner) Run(cmd *command.Command, call *Call, keys ...*Key) *command.Ca
 
 // Decide is Run up to where the effects are to be applied. The keys are only deleted if their time is over.
 func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command.Call {
+	c := r.show(cmd, call, keys...)
+	c.Run(cmd)
+	if c.Reply == command.ReplyElsewhere {
+		r.showLeases(cmd, keys[0])
+		c.Run(cmd)
+	}
+	return c
+}
+
+// show gives a command its view of a call and its keys.
+func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.Call {
 	c := &r.call
 	args := call.Words[1:]
 	c.NowNs, c.DB, c.MayBlock, c.Past = call.NowNs, call.DB, call.MayBlock, &r.past
 	c.ArgCount, c.Args = len(args), args[:min(len(args), cmd.ViewedArgs())]
-	c.Turn, c.Ahead, c.LineSlots, c.WaitedNs = command.Arriving, 0, command.NoSlots, 0
+	c.Turn, c.Ahead, c.LineSlots, c.WaitedNs = call.turn.turn, call.turn.ahead, command.NoSlots, call.turn.waitedNs
+	if c.Turn != command.Arriving || c.Ahead > 0 {
+		c.LineSlots = call.turn.slots
+	}
 	c.Keys, c.Key, c.Members = c.KeysRoom[:len(keys)], &c.KeysRoom[0], nil
 	for i, key := range keys {
 		key.Expire(call.NowNs)
@@ -43,11 +66,6 @@ func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command
 		c.Members = &r.members
 		c.Members.NamesAt, c.Members.RoomAt = cmd.NamesAt, cmd.RoomAt
 		r.showLeases(cmd, keys[0])
-	}
-	c.Run(cmd)
-	if c.Reply == command.ReplyElsewhere {
-		r.showLeases(cmd, keys[0])
-		c.Run(cmd)
 	}
 	return c
 }

@@ -1,0 +1,100 @@
+package embedded_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/embedded"
+)
+
+// blocked makes a call that has to wait.
+func (h *host) blocked(t *testing.T, line string) embedded.Waiter {
+	t.Helper()
+	r := h.doBlocking(line)
+	require.NotZero(t, r.Waiter, "%s answers %s", line, show(r))
+	return r.Waiter
+}
+
+// passes lets time pass from one instant at which something is due to the next, as a server with timers does, and returns the
+// answers in their order.
+func (h *host) passes(d time.Duration) (answers []string) {
+	for until := h.now.Add(d); ; {
+		for _, a := range h.Wake(h.now.UnixNano()) {
+			answers = append(answers, fmt.Sprintf("%d@%v %s", a.Waiter, h.now.Sub(start), show(a.Reply)))
+		}
+		if h.now.Equal(until) {
+			return answers
+		}
+		next, ok := h.Next()
+		if h.now = until; ok && next < until.UnixNano() {
+			h.now = time.Unix(0, next)
+		}
+	}
+}
+
+func TestCallersForALeaseAreLetInInTheOrderOfTheirArrival(t *testing.T) {
+	h := newHost()
+	h.do("CL.LEASE jobs SLOTS 1 TTL 10s ID a")
+	b := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 0 COMPACT")
+	c := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID c TIMEOUT 0 COMPACT")
+	d := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID d TIMEOUT 5s COMPACT")
+	assert.Equal(t, "held 1 waiting 3 leases [a 10000]", show(h.do("CL.LEASES jobs")))
+	assert.Empty(t, h.passes(4*time.Second))
+	assert.Equal(t, "1", show(h.do("CL.RELEASE jobs ID a")))
+	assert.Equal(t, []string{
+		fmt.Sprintf("%d@4s [0 1 0 -1 1000 4000]", b), // a slot is free at once
+		fmt.Sprintf("%d@5s [0 1 0 -1 1000 5000]", c), // the lease of b has lapsed
+		fmt.Sprintf("%d@5s [1 1 0 1000 0 5000]", d),  // its time is over
+	}, h.passes(time.Minute))
+	assert.Nil(t, h.get("jobs"))
+}
+
+func TestReservedSlotsAreAnsweredWhenTheyCome(t *testing.T) {
+	h := newHost()
+	h.do("CL.LIMIT k RATE 1/s BURST 1")
+	a := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	b := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	c := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	left, ok := h.Unblock(h.now.UnixNano(), b)
+	require.True(t, ok)
+	assert.Equal(t, int64(1), left.Integers[0], "a caller that is sent away is limited")
+	answers := h.passes(time.Minute)
+	require.Len(t, answers, 2, "%v", answers)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1s [0 ", a))
+	assert.Contains(t, answers[1], fmt.Sprintf("%d@2s [0 ", c), "it moves up")
+	_, ok = h.Unblock(h.now.UnixNano(), b)
+	assert.False(t, ok)
+}
+
+func TestCallersForAWindowTakeTurns(t *testing.T) {
+	h := newHost()
+	h.do("CL.LIMIT k WINDOW 10/1h COST 8")
+	first := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 5 TIMEOUT 0 COMPACT")
+	second := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 1 TIMEOUT 0 COMPACT")
+	assert.Empty(t, h.passes(time.Minute), "nobody overtakes")
+	h.Disconnect(h.now.UnixNano(), first)
+	answers := h.passes(0)
+	require.Len(t, answers, 1)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1m0s [0 ", second))
+	third := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 2 TIMEOUT 0 COMPACT")
+	h.Delete(0, "k")
+	answers = h.passes(0)
+	require.Len(t, answers, 1)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1m0s [0 ", third), "what others do to the key wakes its line")
+	_, ok := h.Next()
+	assert.False(t, ok, "an empty line leaves nothing behind")
+}
+
+func TestAClockThatIsSetBackProlongsNoTimeout(t *testing.T) {
+	h := newHost()
+	h.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
+	h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 2s COMPACT")
+	h.passes(time.Second)
+	h.now = h.now.Add(-time.Minute)
+	assert.Empty(t, h.passes(999*time.Millisecond))
+	assert.Len(t, h.passes(time.Millisecond), 1)
+}
