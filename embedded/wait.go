@@ -224,6 +224,7 @@ func (h *Host) Unblock(nowNs int64, id Waiter) (r Reply, ok bool) {
 		r = h.turnedAway(id, n, step)
 	}
 	h.Disconnect(nowNs, id)
+	r.Integers = slices.Clone(r.Integers)
 	return r, true
 }
 
