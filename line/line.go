@@ -248,9 +248,10 @@ func (q *Lines) AllChanged(wake func(host uintptr)) {
 // their slots as long as they were promised; those slots no longer agree with the keys, so nobody moves up.
 func (q *Lines) Stepped(ns int64, wake func(host uintptr)) {
 	q.each(func(l *line) {
-		for e := l.reserved.first; e != nil && ns < 0; e = e.next {
-			e.slotNs += ns
-			e.severed = true
+		for e := l.reserved.first; e != nil; e = e.next {
+			if e.aheadNs += ns; e.aheadNs < 0 {
+				e.slotNs, e.aheadNs, e.severed = e.slotNs+e.aheadNs, 0, true
+			}
 		}
 		l.changed, l.soon, l.wakesNs = l.inTurn.first != nil, true, math.MinInt64
 		wake(l.host)

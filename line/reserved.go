@@ -13,6 +13,7 @@ type reservation struct {
 	// comesNs is the instant that was reserved, slotNs when the caller is to be answered: not
 	// before those ahead.
 	comesNs, slotNs int64
+	aheadNs         int64 // by how much the wall clock was set forward since, and not back again
 	left            bool
 	severed         bool // the key was changed by something else after the reservation
 	cost            int64
@@ -29,7 +30,7 @@ type reservation struct {
 func (q *Lines) Reserve(db int, name []byte, s *stack.Stack, cost int64, before []gcra.State, nowNs, waitNs int64) ID {
 	l := q.open(db, name)
 	e := q.newEntry(l)
-	e.isReserved, e.left, e.severed, e.cost, e.seenNs = true, false, false, cost, nowNs
+	e.isReserved, e.left, e.severed, e.cost, e.seenNs, e.aheadNs = true, false, false, cost, nowNs, 0
 	e.limits = s.Limits(e.limits[:0])
 	e.before = append(e.before[:0], before...)
 	e.after = s.Rates(e.after[:0], nowNs)
@@ -164,7 +165,7 @@ func moveUp(waiters []*entry, first int, s *stack.Stack, nowNs int64) {
 		w.after = s.Rates(w.after[:0], madeNs)
 		keep(w.after, w.before)
 		w.comesNs = madeNs + r.WaitNs
-		w.slotNs = max(w.comesNs, earliestNs)
+		w.slotNs, w.aheadNs = max(w.comesNs, earliestNs), 0
 		earliestNs = w.slotNs // a caller that asks for less comes later all the same
 		state = w.after
 	}

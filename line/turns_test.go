@@ -36,6 +36,7 @@ type naiveTurn struct {
 	enteredNs  int64
 	deadlineNs int64 // on the monotonic clock, 0 for none
 	slotNs     int64 // of a caller that has reserved
+	aheadNs    int64 // by how much the wall clock was set forward since
 	left       bool  // and whose slot is not given back yet
 }
 
@@ -338,7 +339,10 @@ func (w *turns) step() {
 func (w *turns) stepClock(ns int64) {
 	w.now.WallNs += ns
 	for i := range w.reserved {
-		w.reserved[i].slotNs += min(ns, 0)
+		x := &w.reserved[i]
+		x.aheadNs += ns
+		x.slotNs += min(x.aheadNs, 0)
+		x.aheadNs = max(x.aheadNs, 0)
 	}
 	woken := 0
 	w.lines.Stepped(ns, func(host uintptr) { woken++ })

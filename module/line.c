@@ -495,17 +495,12 @@ void throttleWatchClocks(RedisModuleCtx *ctx) {
   retryTimer = api.CreateTimer(ctx, 0, retry, NULL);
 }
 
-// A server that becomes a replica unblocks its clients. Valkey leaves alone those of modules that follow redirects: they are sent to the master.
+// A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those that follow redirects and are blocked by a module.
 void throttleLeaveToMaster(RedisModuleCtx *ctx) {
-  static char redirect[MAX_ERROR_LEN + 1];
   if (!allLines) return;
-  RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "replication");
-  const char *host = api.ServerInfoGetFieldC(info, "master_host"), *port = api.ServerInfoGetFieldC(info, "master_port");
-  int isKnown = host && port && snprintf(redirect, sizeof redirect, "REDIRECT %s:%s", host, port) < (int)sizeof redirect;
-  api.FreeServerInfo(ctx, info);
   throttleSendAllAway();
   throttleLine *line;
-  for (int i = 0; (line = throttleListed(i)); i++) line->away = isKnown ? redirect : isReplica;
+  for (int i = 0; (line = throttleListed(i)); i++) line->away = isReplica;
   wakeListed(ctx);
 }
 
