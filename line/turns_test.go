@@ -4,7 +4,6 @@ package line
 import (
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 
 	"redis-throttle/gcra"
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/stack"
 )
 
@@ -387,10 +387,7 @@ func runTurns(t require.TestingT, pick chance.Draw, steps int, seen *turnTally) 
 
 func TestBothKindsOfCallersEqualANaiveList(t *testing.T) {
 	pick := chance.FromSeed(t)
-	steps := 300_000
-	if testing.Short() {
-		steps = 30_000
-	}
+	steps := size.Of(30_000, 300_000)
 	var seen turnTally
 	for seen.steps < steps {
 		runTurns(t, pick, 60, &seen)
@@ -407,13 +404,7 @@ func TestBothKindsOfCallersEqualANaiveListShrunk(t *testing.T) {
 
 // Every short history: callers come with and without a deadline, a slot becomes free at once or later, somebody leaves, time passes.
 func TestEverySequenceOfTurnsEqualsTheNaiveOne(t *testing.T) {
-	length := 6
-	switch {
-	case os.Getenv("PROVE") != "":
-		length = 8
-	case testing.Short():
-		length = 4
-	}
+	length := size.OfProof(4, 6, 8)
 	var seen turnTally
 	n := every(func(pick chance.Draw) {
 		w := newTurns(t, pick, &seen)

@@ -32,8 +32,8 @@ struct throttleCaller {
   RedisModuleString *argv[];
 };
 
-// The event loop keeps the time until the next timer as an int of milliseconds, and up to Redis 7.0 multiplies it by 1000 in 32 bits:
-// from 35.8 minutes (24.8 days on later servers) it spins, or sleeps past the timer. So no timer is set for longer than this.
+// The event loop keeps the time until the next timer as an int of milliseconds, and up to Redis 7.0 multiplies it by 1000 in 32 bits.
+// From 35.8 minutes (24.8 days on later servers) it spins, or sleeps past the timer. So no timer is set for longer than this.
 enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
 // In a cluster the server looks once a second whether the slots of blocked clients are still its own, and so do the lines.
 #define LOOK_EACH_NS 1000000000LL
@@ -258,7 +258,7 @@ static int ask(RedisModuleCtx *ctx, RedisModuleString *name) {
   return ask(ctx, name);
 }
 
-// The server looks at its memory when a client sends a command. Outside of that it goes by what it saw then, but for a
+// The server looks at its memory when a client sends a command. Outside of that it goes by what it saw then, except for a
 // thread's context.
 static int askAboutMemory(RedisModuleCtx *ctx, throttleLine *line) {
   if (!api.GetDetachedThreadSafeContext) return ENOSPC;
@@ -473,7 +473,7 @@ static void onManyChanges(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t 
 
 enum { CHANGES = NOTIFY_GENERIC | NOTIFY_STRING | NOTIFY_LIST | NOTIFY_SET | NOTIFY_HASH | NOTIFY_ZSET | NOTIFY_EXPIRED | NOTIFY_EVICTED | NOTIFY_STREAM };
 
-// What is done to a key may free slots, whoever does it. A server on which nobody ever waits in turn is not asked to tell.
+// Any change of a key may free slots. A server on which nobody ever waits in turn is not asked to tell.
 static void watch(RedisModuleCtx *ctx) {
   if (isWatching) return;
   isWatching = 1;
