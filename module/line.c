@@ -91,7 +91,7 @@ static void wakeListed(RedisModuleCtx *ctx) {
 
 static throttleLine *newLine(uint64_t id, const throttleCall *call) {
   throttleLine *line = api.Alloc(sizeof *line);
-  *line = (throttleLine){.id = id, .db = call->db, .name = api.CreateStringFromString(NULL, call->keys->name)};
+  *line = (throttleLine){.id = id, .db = call->db, .away = isReplica, .name = api.CreateStringFromString(NULL, call->keys->name)};
   size_t length;
   const char *bytes = api.StringPtrLen(line->name, &length);
   throttleOwnLine(id, line, (char *)bytes, length);
