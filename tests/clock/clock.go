@@ -21,7 +21,7 @@ import (
 var source []byte
 
 // Clock is the wall clock of the servers that it starts. It stands still until it is
-// set. Timers and the event loop go by the monotonic clock, which is the kernel's.
+// set, or runs until it steps. Timers and the event loop go by the monotonic clock, which is the kernel's.
 type Clock struct {
 	t       testing.TB
 	library string
@@ -40,6 +40,9 @@ func New(t testing.TB, nowNs int64) *Clock {
 	c.Set(nowNs)
 	return c
 }
+
+// Running makes a clock that runs as the kernel's does, but for the steps that SetAhead makes.
+func Running(t testing.TB) *Clock { t.Helper(); return New(t, 0) }
 
 // Start starts the server under test with this clock. It skips the test where a server goes by a counter
 // of the processor in between, which cannot be replaced (Valkey 9.1 on ARM).

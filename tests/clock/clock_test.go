@@ -62,6 +62,26 @@ func TestClocksOfHostsDiffer(t *testing.T) {
 	assert.Equal(t, "1799999985", seconds(b))
 }
 
+// A clock that runs is the kernel's, and a step moves it at once.
+func TestAClockRunsAndSteps(t *testing.T) {
+	t.Parallel()
+	c := clock.Running(t)
+	s := c.Start()
+	seconds := func() int64 {
+		n, err := strconv.ParseInt(s.MustDo("TIME").Elems[0].Text, 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		c.SetAhead(0, int64(ahead))
+		from := time.Now().Add(ahead).Unix()
+		at := seconds()
+		assert.GreaterOrEqual(t, at, from)
+		assert.LessOrEqual(t, at, time.Now().Add(ahead).Unix())
+		require.Eventually(t, func() bool { return seconds() > at }, time.Minute, time.Millisecond, "it runs")
+	}
+}
+
 // What a timer of the module does is at the instant of that clock, too: nobody tells the module the time then.
 func TestAModuleGoesByTheClockItsServerIsGiven(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,6 @@
 // Gives the program it is preloaded into the wall clock that a test has set. The file that
-// THROTTLE_TEST_CLOCK names holds it: nanoseconds since the epoch, 8 bytes, mapped by both. Behind it stand, for
-// each host, the nanoseconds by which its clock is ahead; THROTTLE_TEST_CLOCK_HOST is its number.
+// THROTTLE_TEST_CLOCK names holds it: nanoseconds since the epoch, 8 bytes, mapped by both; 0 is the kernel's clock, which
+// runs. Behind it stand, for each host, the nanoseconds by which its clock is ahead; THROTTLE_TEST_CLOCK_HOST is its number.
 //
 // Every other clock stays the kernel's: the event loop and its timers go by the monotonic one,
 // and so neither hang nor spin while the wall clock stands still.
@@ -39,12 +39,18 @@ __attribute__((constructor)) static void mapClock(void) {
 
 static int64_t load(const int64_t *number) { return __atomic_load_n(number, __ATOMIC_SEQ_CST); }
 
+static int64_t kernelsClock(void) {
+  struct timespec now;
+  syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
 // The process may stand still between any two instructions: both numbers are of one instant only
 // when the clock has not moved meanwhile.
 static int64_t hostsClock(void) {
   for (;;) {
     int64_t now = load(mapped), by = load(ahead);
-    if (load(mapped) == now) return now + by;
+    if (load(mapped) == now) return (now ? now : kernelsClock()) + by;
   }
 }
 

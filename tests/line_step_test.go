@@ -1,0 +1,161 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/clock"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// step is the length of a step of the wall clock: far longer than anybody here has to wait.
+const step = time.Hour
+
+// startWithSteps starts a server whose wall clock runs, and returns what makes it step.
+func startWithSteps(t *testing.T, opts ...server.Option) (s *server.Server, stepBy func(time.Duration)) {
+	t.Helper()
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	c := clock.Running(t)
+	s = c.Start(append(opts, server.Module(path))...)
+	return s, func(d time.Duration) { c.SetAhead(0, int64(d)) }
+}
+
+// When the clock steps forward, leases lapse, windows end and slots come that are nearer than the step. Callers in line
+// have them at once, not when timers that the step has overtaken would fire.
+func TestALineGoesOnWhenTheClockStepsForward(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ before, wait, field string }{
+		// The other lease keeps the key from expiring, which would be a change that wakes the line.
+		"lease":  {"CL.LEASE k SLOTS 2 TTL 2h ID long\nCL.LEASE k SLOTS 2 TTL 30m ID short", "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0", "leases_waiting"},
+		"window": {"CL.LIMIT k WINDOW 1/30m WINDOW 9/2h", "CL.WAIT k WINDOW 1/30m WINDOW 9/2h TIMEOUT 0", "waiting"},
+		"fixed":  {"CL.LIMIT k FIXED 1/30m FIRST WINDOW 9/2h", "CL.WAIT k FIXED 1/30m FIRST WINDOW 9/2h TIMEOUT 0", "waiting"},
+		"rate":   {"CL.LIMIT k RATE 1/30m BURST 1", "CL.WAIT k RATE 1/30m BURST 1 TIMEOUT 0", "waiting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := startWithSteps(t)
+			admin := s.Raw()
+			for call := range strings.Lines(test.before) {
+				require.EqualValues(t, 0, do(t, admin, "%s", call).Elems[1].Int)
+			}
+			waiting := startWaiting(t, s, test.wait)
+			awaitField(t, admin, test.field, 1)
+			stillWaits(t, waiting)
+			stepBy(step)
+			requireAdmitted(t, waiting)
+		})
+	}
+}
+
+// Those who come after a step forward are not held up by callers that nobody lets in.
+func TestNobodyComesAfterAStandingLine(t *testing.T) {
+	t.Parallel()
+	s, stepBy := startWithSteps(t)
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 3 TTL 2h ID long")
+	askLease(t, c, "CL.LEASE k SLOTS 3 TTL 30m ID a")
+	askLease(t, c, "CL.LEASE k SLOTS 3 TTL 30m ID b")
+	waitForLease(t, s, 1, "CL.LEASE k SLOTS 3 TTL 1h ID w1 TIMEOUT 0")
+	waitForLease(t, s, 2, "CL.LEASE k SLOTS 3 TTL 1h ID w2 TIMEOUT 0")
+	waitForLease(t, s, 3, "CL.LEASE k SLOTS 3 TTL 1h ID w3 TIMEOUT 0")
+	stepBy(step)
+	awaitHolders(t, c, "k", "long", "w1", "w2")
+	awaitField(t, c, "leases_waiting", 1)
+}
+
+// awaitHolders returns when these ids, and no others, hold a lease.
+func awaitHolders(t *testing.T, c *resp.Conn, key string, ids ...string) {
+	t.Helper()
+	var have []string
+	require.Eventually(t, func() bool {
+		have = nil
+		for _, v := range do(t, c, "ZRANGEBYSCORE %s (%d +inf", key, nowIn(t, c)/int64(time.Millisecond)).Elems {
+			have = append(have, v.Text)
+		}
+		return assert.ObjectsAreEqual(len(ids), len(have)) && assert.ElementsMatch(silent{}, ids, have)
+	}, patience, tick, "want %q", ids)
+}
+
+type silent struct{}
+
+func (silent) Errorf(string, ...any) {}
+
+// When the clock steps back, callers wait no longer than for a limit that has just been used up.
+func TestALineGoesOnWhenTheClockStepsBack(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]string{
+		"window": "WINDOW 1/3s", "fixed": "FIXED 1/3s", "first": "FIXED 1/3s FIRST", "rate": "RATE 1/3s BURST 1", "with a rate": "WINDOW 1/3s RATE 1/2s BURST 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := startWithSteps(t)
+			admin := s.Raw()
+			ask(t, admin, "CL.LIMIT k %s", limit)
+			first := startWaiting(t, s, "CL.WAIT k "+limit+" TIMEOUT 1d")
+			awaitWaiting(t, admin, 1)
+			second := startWaiting(t, s, "CL.WAIT k "+limit+" TIMEOUT 1d")
+			awaitWaiting(t, admin, 2)
+			stepBy(-step)
+			stepped := time.Now()
+			requireAdmitted(t, first)
+			requireAdmitted(t, second)
+			assert.GreaterOrEqual(t, time.Since(stepped), 3*time.Second-passed(name), "two units are never closer than the limit lets them")
+			awaitWaiting(t, admin, 0)
+		})
+	}
+}
+
+// passed is how much of the spacing of two callers may be over when the clock steps. A calendar's window may end at once.
+func passed(name string) time.Duration {
+	if name == "fixed" {
+		return 3 * time.Second
+	}
+	return 0
+}
+
+// A timeout is over when so much time has passed, whatever the wall clock says meanwhile.
+func TestATimeoutIsNotMovedByAStepBack(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := startWithSteps(t)
+			admin := s.Raw()
+			do(t, admin, "%s", kind.take)
+			begun := time.Now()
+			waiting := startWaiting(t, s, strings.Replace(kind.wait, "TIMEOUT 0", "TIMEOUT 2s", 1))
+			awaitField(t, admin, kind.field, 1)
+			stepBy(-step)
+			v := receiveSoon(t, waiting)
+			require.False(t, v.IsError(), "%v", v)
+			assert.EqualValues(t, 1, v.Elems[1].Int, "%v", v)
+			assert.GreaterOrEqual(t, time.Since(begun), 2*time.Second)
+			awaitField(t, admin, kind.field, 0)
+		})
+	}
+}
+
+// A clock that steps to and fro wakes lines, but lets nobody in whose time has not come.
+func TestAStepLetsNobodyInTooEarly(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := startWithSteps(t)
+			waiting := kind.begin(t, s)
+			for _, ahead := range []time.Duration{20 * time.Minute, 0, -20 * time.Minute, 10 * time.Minute} {
+				stepBy(ahead)
+				v, err := waiting.ReceiveWithin(time.Second) // ten times the server's cron
+				require.Error(t, err, "%v", v)
+			}
+			do(t, s.Raw(), "%s", kind.giveBack)
+			requireAdmitted(t, waiting)
+		})
+	}
+}
