@@ -1,0 +1,64 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// While the server has no memory for a write, nobody is let in. When memory is free again the line goes on by itself, also when
+// no client sends a command: some servers look at their memory only when one does.
+func TestALineGoesOnWhenMemoryIsFreeAgain(t *testing.T) {
+	t.Parallel()
+	const size, lifetime = 16 << 20, 3 * time.Second
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t)
+			if !s.Program.AtLeast(7, 0) {
+				t.Skip("an older server cannot be asked")
+			}
+			waiting := kind.begin(t, s)
+			admin := s.Raw()
+			begun := time.Now()
+			do(t, admin, "SET big %s PX %d", strings.Repeat("x", size), lifetime.Milliseconds())
+			used := s.InfoInt("memory", "used_memory")
+			do(t, admin, "CONFIG SET maxmemory %d", used-size/2)
+			require.True(t, strings.HasPrefix(do(t, admin, "SET other value").Text, "OOM "))
+			do(t, admin, "%s", kind.giveBack)
+			stillWaits(t, waiting)
+			requireAdmitted(t, waiting) // no command is sent meanwhile
+			assert.GreaterOrEqual(t, time.Since(begun), lifetime, "big was still there")
+		})
+	}
+}
+
+// A server whose memory fills up while it runs no command lets nobody in who would have to be refused.
+func TestNobodyIsLetInWhenMemoryFillsUp(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t)
+			if !s.Program.AtLeast(7, 0) {
+				t.Skip("an older server cannot be asked")
+			}
+			waiting := kind.begin(t, s)
+			admin := s.Raw()
+			replies, err := admin.Pipeline(strings.Fields("CONFIG SET maxmemory 1"), strings.Fields(kind.giveBack), strings.Fields("CONFIG SET maxmemory 0"),
+				strings.Fields("CONFIG SET maxmemory 1"))
+			require.NoError(t, err)
+			for _, v := range replies {
+				require.False(t, v.IsError(), "%v", v)
+			}
+			stillWaits(t, waiting)
+			do(t, admin, "CONFIG SET maxmemory 0")
+			requireAdmitted(t, waiting)
+			assert.Equal(t, fmt.Sprint(0), s.Info("throttle")["throttle_errors_internal"])
+		})
+	}
+}
