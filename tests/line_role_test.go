@@ -53,7 +53,7 @@ func TestCallersLeaveTheLineOfAServerThatBecomesAReplica(t *testing.T) {
 	}
 }
 
-// Those who come to a server that was a replica for a while find no trace of the line that was there before.
+// Callers that come to a server that was a replica for a while find no trace of the line that was there before.
 func TestALineBeginsAnewWhenAServerIsAMasterAgain(t *testing.T) {
 	t.Parallel()
 	for name, kind := range waitsInTurn {

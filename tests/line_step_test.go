@@ -53,7 +53,7 @@ func TestALineGoesOnWhenTheClockStepsForward(t *testing.T) {
 	}
 }
 
-// Those who come after a step forward are not held up by callers that nobody lets in.
+// Callers that come after a step forward are not held up by others that nobody lets in.
 func TestNobodyComesAfterAStandingLine(t *testing.T) {
 	t.Parallel()
 	s, stepBy := startWithSteps(t)

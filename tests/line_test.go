@@ -13,7 +13,7 @@ import (
 )
 
 // kindOfWait is one way to wait for the key k: the call that takes the only unit, the one that then waits for
-// it, the call that gives it back, and the field of INFO that counts those who wait.
+// it, the call that gives it back, and the field of INFO that counts the callers that wait.
 type kindOfWait struct{ take, wait, giveBack, field string }
 
 // waitsInTurn reserve nothing: they are decided anew when it is their turn.

@@ -18,8 +18,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Whatever is done to the server and to the keys while callers of all kinds come, wait and leave, and while another module runs commands
-// in between: nobody is forgotten, no lease is held twice, and in the end the module can be unloaded.
+// Callers of all kinds come, wait and leave, while somebody changes the server and the keys and another module runs commands in
+// between. Nobody is forgotten, and in the end the module can be unloaded.
 func TestNobodyIsForgottenInTurmoil(t *testing.T) {
 	t.Parallel()
 	const duration, workers, slots = 3 * time.Second, 24, 2

@@ -41,7 +41,7 @@ func New(t testing.TB, nowNs int64) *Clock {
 	return c
 }
 
-// Running makes a clock that runs as the kernel's does, but for the steps that SetAhead makes.
+// Running makes a clock that runs as the kernel's does, except for the steps that SetAhead makes.
 func Running(t testing.TB) *Clock { t.Helper(); return New(t, 0) }
 
 // Start starts the server under test with this clock. It skips the test where a server goes by a counter
