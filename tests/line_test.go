@@ -12,8 +12,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// kindOfWait is one way to wait for the key k: the call that takes the only unit, the one that then waits for
-// it, the call that gives it back, and the field of INFO that counts the callers that wait.
+// kindOfWait is one way to wait for the key k. It names the call that takes the only unit, the one that then waits for
+// it, and the call that gives it back. The field of INFO counts the callers that wait.
 type kindOfWait struct{ take, wait, giveBack, field string }
 
 // waitsInTurn reserve nothing: they are decided anew when it is their turn.
