@@ -51,7 +51,7 @@ func (w *waiting) pass(nowNs int64) line.Clock {
 	case w.callers == nil:
 		w.callers, w.timers = map[Waiter]*caller{}, map[uintptr]*timer{}
 	case step < 0:
-		w.lines.Stepped(step, w.wake)
+		w.lines.Stepped(line.Clock{WallNs: nowNs, MonoNs: w.monoNs}, w.wake)
 	default:
 		w.monoNs += step
 	}

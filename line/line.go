@@ -244,17 +244,13 @@ func (q *Lines) AllChanged(wake func(host uintptr)) {
 	})
 }
 
-// Stepped notes that the wall clock was set forward by ns, and calls wake with the host of every line. After a step back callers wait for
-// their slots as long as they were promised; those slots no longer agree with the keys, so nobody moves up.
-func (q *Lines) Stepped(ns int64, wake func(host uintptr)) {
+// Stepped notes that the wall clock was set, and calls wake with the host of every line. After a step back callers wait for their slots no longer
+// than they were promised.
+func (q *Lines) Stepped(now Clock, wake func(host uintptr)) {
 	q.each(func(l *line) {
-		for e := l.reserved.first; e != nil; e = e.next {
-			if e.aheadNs += ns; e.aheadNs < 0 {
-				e.slotNs, e.aheadNs, e.severed = e.slotNs+e.aheadNs, 0, true
-			}
-		}
-		l.changed, l.soon, l.wakesNs = l.inTurn.first != nil, true, math.MinInt64
-		wake(l.host)
+		l.step(now)
+		l.changed = l.inTurn.first != nil
+		l.rouse(wake)
 	})
 }
 
@@ -268,14 +264,18 @@ func (q *Lines) SendAway(id ID, all bool) {
 	}
 }
 
-// SendAllAway has all callers leave that are now in line, and calls wake with the host of each line to be woken.
+// SendAllAway has all callers leave that are now in line, and calls wake with the host of every line.
 func (q *Lines) SendAllAway(wake func(host uintptr)) {
 	q.each(func(l *line) {
 		q.SendAway(l.id, true)
-		if host := l.wake(); host != 0 {
-			wake(host)
-		}
+		l.rouse(wake)
 	})
+}
+
+// rouse has a line looked at, also one that is to be looked at anyway.
+func (l *line) rouse(wake func(host uintptr)) {
+	l.soon, l.wakesNs = true, math.MinInt64
+	wake(l.host)
 }
 
 // HoldUp notes that nothing can be written for a line now: that step was not done.

@@ -13,11 +13,12 @@ type reservation struct {
 	// comesNs is the instant that was reserved, slotNs when the caller is to be answered: not
 	// before those ahead.
 	comesNs, slotNs int64
-	aheadNs         int64 // by how much the wall clock was set forward since, and not back again
-	left            bool
-	severed         bool // the key was changed by something else after the reservation
-	cost            int64
-	limits          []stack.Limit
+	// promisedNs is slotNs on the monotonic clock. A step of the wall clock makes nobody wait longer than that.
+	promisedNs int64
+	left       bool
+	severed    bool // the key was changed by something else after the reservation
+	cost       int64
+	limits     []stack.Limit
 	// before and after are the states of the limits before and after the reservation, as of
 	// seenNs, in ns since the epoch: what was over by then is full. Neither this reservation nor
 	// one behind it is for an earlier instant.
@@ -30,7 +31,7 @@ type reservation struct {
 func (q *Lines) Reserve(db int, name []byte, s *stack.Stack, cost int64, before []gcra.State, nowNs, waitNs int64) ID {
 	l := q.open(db, name)
 	e := q.newEntry(l)
-	e.isReserved, e.left, e.severed, e.cost, e.seenNs, e.aheadNs = true, false, false, cost, nowNs, 0
+	e.isReserved, e.left, e.severed, e.cost, e.seenNs = true, false, false, cost, nowNs
 	e.limits = s.Limits(e.limits[:0])
 	e.before = append(e.before[:0], before...)
 	e.after = s.Rates(e.after[:0], nowNs)
@@ -47,7 +48,28 @@ func (q *Lines) Reserve(db int, name []byte, s *stack.Stack, cost int64, before 
 
 // EnterReserved has the host know a caller that has reserved. The step is that of EnterTurn.
 func (q *Lines) EnterReserved(id ID, caller, host uintptr, now Clock) Step {
-	return q.stand(q.entry(id), caller, host, now)
+	e := q.entry(id)
+	e.slotNs = e.comesNs
+	if e.previous != nil { // a step of the clock may have moved it
+		e.slotNs = max(e.slotNs, e.previous.slotNs)
+	}
+	e.promisedNs = now.MonoNs + e.slotNs - now.WallNs
+	return q.stand(e, caller, host, now)
+}
+
+// apartNs is by how much two clocks that were read one after the other may differ without a step.
+const apartNs = 10e6
+
+// step keeps the promises of a line's callers after the wall clock was set back. Slots that move no longer agree with the key, so nobody moves up to
+// them. An entry that the host does not know yet was reserved by the new clock.
+func (l *line) step(now Clock) {
+	for e := l.reserved.first; e != nil; e = e.next {
+		promisedNs := now.WallNs + e.promisedNs - now.MonoNs
+		if e.caller != 0 && e.slotNs > promisedNs+apartNs {
+			e.slotNs = promisedNs
+			e.severed = true
+		}
+	}
 }
 
 // leaveReserved notes that a caller has gone. Its slot stays taken until it is given back.
@@ -165,7 +187,9 @@ func moveUp(waiters []*entry, first int, s *stack.Stack, nowNs int64) {
 		w.after = s.Rates(w.after[:0], madeNs)
 		keep(w.after, w.before)
 		w.comesNs = madeNs + r.WaitNs
-		w.slotNs, w.aheadNs = max(w.comesNs, earliestNs), 0
+		slotNs := max(w.comesNs, earliestNs)
+		w.promisedNs += slotNs - w.slotNs
+		w.slotNs = slotNs
 		earliestNs = w.slotNs // a caller that asks for less comes later all the same
 		state = w.after
 	}

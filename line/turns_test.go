@@ -36,7 +36,7 @@ type naiveTurn struct {
 	enteredNs  int64
 	deadlineNs int64 // on the monotonic clock, 0 for none
 	slotNs     int64 // of a caller that has reserved
-	aheadNs    int64 // by how much the wall clock was set forward since
+	promisedNs int64 // the same on the monotonic clock
 	left       bool  // and whose slot is not given back yet
 }
 
@@ -112,7 +112,7 @@ func (w *turns) reserve(waitNs int64) {
 	if n := len(w.reserved); n > 0 {
 		slotNs = max(slotNs, w.reserved[n-1].slotNs)
 	}
-	w.reserved = append(w.reserved, naiveTurn{caller: w.caller, enteredNs: w.now.MonoNs, slotNs: slotNs})
+	w.reserved = append(w.reserved, naiveTurn{caller: w.caller, enteredNs: w.now.MonoNs, slotNs: slotNs, promisedNs: w.now.MonoNs + slotNs - w.now.WallNs})
 }
 
 func (w *turns) all() []naiveTurn { return slices.Concat(w.inTurn, w.reserved) }
@@ -340,12 +340,12 @@ func (w *turns) stepClock(ns int64) {
 	w.now.WallNs += ns
 	for i := range w.reserved {
 		x := &w.reserved[i]
-		x.aheadNs += ns
-		x.slotNs += min(x.aheadNs, 0)
-		x.aheadNs = max(x.aheadNs, 0)
+		if promisedNs := w.now.WallNs + x.promisedNs - w.now.MonoNs; x.slotNs > promisedNs+apartNs {
+			x.slotNs = promisedNs
+		}
 	}
 	woken := 0
-	w.lines.Stepped(ns, func(host uintptr) { woken++ })
+	w.lines.Stepped(w.now, func(host uintptr) { woken++ })
 	require.LessOrEqual(w.t, woken, 1)
 	w.seen.stepped++
 }

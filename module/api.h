@@ -36,6 +36,8 @@ typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent e
 
 enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
+// Nothing is told or deleted when a key is opened: NOTOUCH, NONOTIFY, NOSTATS, NOEXPIRE and NOEFFECTS. A server before Redis 7.2 ignores all but the first.
+enum { OPEN_QUIETLY = 31 << 16 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
 enum { ZADD_ADDED = 1 << 2 };
 enum { CALL_REPLY_STRING = 0, CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };

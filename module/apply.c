@@ -164,6 +164,7 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
     }
     for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
   }
+  if (call->keyCount && call->openMode & OPEN_QUIETLY) return;
   if (onSortedSet) throttleNotifyLease(ctx, call->keys);
   if (call->tally == TALLY_LIMITED) {
     api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);

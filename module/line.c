@@ -158,9 +158,9 @@ static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, throttleL
 }
 
 // Decides the call of a caller again, up to the point where it is to be applied. It returns NULL if the caller has left.
-static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn) {
+static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn, int mode) {
   throttleCaller *w = step->caller;
-  throttleCall *call = open(single, ctx, step->line, w->command, turn == TURN_FIRST ? OPEN_READ | OPEN_WRITE : OPEN_READ);
+  throttleCall *call = open(single, ctx, step->line, w->command, mode);
   if (!throttleStands(step->entry)) {
     if (call->keys->handle) api.CloseKey(call->keys->handle);
     return NULL;
@@ -206,7 +206,7 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
     return;
   }
   throttleSingle single;
-  throttleCall *call = decide(&single, ctx, step, TURN_FIRST);
+  throttleCall *call = decide(&single, ctx, step, TURN_FIRST, OPEN_READ | OPEN_WRITE);
   if (!call) return;
   if (call->reply == REPLY_IN_TURN) {
     throttleDecided(step->entry, call->lookNs, throttleClockNs());
@@ -222,8 +222,8 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
 }
 
 // Decides what a caller is told that has to go. It returns NULL if other modules have made it leave.
-static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step) {
-  throttleCall *call = decide(single, ctx, step, TURN_LEAVING);
+static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int mode) {
+  throttleCall *call = decide(single, ctx, step, TURN_LEAVING, mode);
   if (!call) return NULL;
   throttleCountDecision(call);
   if (!throttleCommands[call->command].onSortedSet) stats.waitLeft++;
@@ -235,7 +235,7 @@ static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, 
 // of the server's hands, without an answer, and with its lease.
 static void sendOff(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleSingle single;
-  throttleCall *call = decideLeaving(&single, ctx, step);
+  throttleCall *call = decideLeaving(&single, ctx, step, OPEN_READ);
   if (!call) return;
   throttleTake(step->entry);
   answerWith(step->caller, call);
@@ -409,14 +409,14 @@ static void wake(RedisModuleCtx *ctx, void *data) {
 }
 
 // The reply to a caller that had reserved a slot.
-static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
+static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs, int mode) {
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, waitCommand, 1, argv + 1);
   call->isOutside = 1;
   call->nowNs = throttleClockNs();
   call->db = api.GetSelectedDb(ctx);
   throttleGatherArgs(call, argv, argc, MAX_ARGS);
-  throttleOpenKeys(call, ctx, OPEN_READ);
+  throttleOpenKeys(call, ctx, mode);
   throttleAnswer(call, granted, waitedNs);
   throttleApply(call, ctx);
   throttleReply(call, ctx);
@@ -425,7 +425,7 @@ static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc
 
 static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
-  if (w->reply == REPLY_LATER) return replyReserved(ctx, argv, argc, 1, w->waitedNs);
+  if (w->reply == REPLY_LATER) return replyReserved(ctx, argv, argc, 1, w->waitedNs, OPEN_READ);
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, w->command, 0, NULL);
   call->reply = w->reply;
@@ -436,7 +436,27 @@ static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
   return API_OK;
 }
 
-// CLIENT UNBLOCK.
+typedef struct {
+  RedisModuleString *name;
+  int db;
+} limitedKey;
+
+static void tellLimited(RedisModuleCtx *ctx, void *data) {
+  limitedKey *key = data;
+  api.SelectDb(ctx, key->db);
+  api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", key->name);
+  api.FreeString(NULL, key->name);
+  api.Free(key);
+}
+
+static void tellLimitedLater(RedisModuleCtx *ctx, const throttleLine *line) {
+  limitedKey *key = api.Alloc(sizeof *key);
+  *key = (limitedKey){.name = api.CreateStringFromString(NULL, line->name), .db = line->db};
+  api.CreateTimer(ctx, 0, tellLimited, key);
+}
+
+// CLIENT UNBLOCK. The server goes on with the client afterwards, so no other module may run here: it could send the client away. A missing
+// key that is opened for writing is not notified of, also before Redis 7.2.
 static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
   throttleStep step;
@@ -444,10 +464,13 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   if (step.caller->argc) {
     throttleSingle single;
     api.SelectDb(ctx, step.line->db);
-    throttleCall *call = decideLeaving(&single, ctx, &step);
-    if (call) throttleReply(call, ctx);
+    throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_READ | OPEN_WRITE | OPEN_QUIETLY);
+    if (call) {
+      if (call->tally == TALLY_LIMITED) tellLimitedLater(ctx, step.line);
+      throttleReply(call, ctx);
+    }
   } else {
-    replyReserved(ctx, argv, argc, 0, 0);
+    replyReserved(ctx, argv, argc, 0, 0, OPEN_READ | OPEN_WRITE | OPEN_QUIETLY);
   }
   leave(ctx, handle);
   return API_OK;
@@ -482,20 +505,32 @@ static void watch(RedisModuleCtx *ctx) {
   api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_SWAPDB, 1}, onManyChanges);
 }
 
+// By how much the wall clock is ahead of the monotonic one: read again if the machine was busy with something else in between.
+static int64_t aheadOfMonotonicNs(void) {
+  int64_t beforeNs, nowNs;
+  int tries = 0;
+  do {
+    beforeNs = throttleMonotonicNs();
+    nowNs = throttleClockNs();
+  } while (throttleMonotonicNs() - beforeNs > MS_NS && ++tries < 10);
+  return nowNs - beforeNs;
+}
+
 // Timers go by the wall clock, and the event loop sleeps by the monotonic one. When they part, every line is looked at anew.
 void throttleWatchClocks(RedisModuleCtx *ctx) {
-  int64_t nowNs = throttleClockNs() - throttleMonotonicNs(), stepNs = nowNs - aheadNs;
+  int64_t nowNs = aheadOfMonotonicNs(), stepNs = nowNs - aheadNs;
   if (allLines && stepNs > -STEP_MS * (int64_t)MS_NS && stepNs < STEP_MS * (int64_t)MS_NS) return;
   aheadNs = nowNs;
   if (!allLines) return;
-  throttleStepped(stepNs);
+  throttleStepped(throttleClockNs(), throttleMonotonicNs());
   wakeListed(ctx);
   if (!retryTimer) return;
   api.StopTimer(ctx, retryTimer, NULL);
   retryTimer = api.CreateTimer(ctx, 0, retry, NULL);
 }
 
-// A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those that follow redirects and are blocked by a module.
+// A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those of modules that follow redirects, and unblocks others
+// late when it hands over (FAILOVER). All get the same error.
 void throttleLeaveToMaster(RedisModuleCtx *ctx) {
   if (!allLines) return;
   throttleSendAllAway();
@@ -524,6 +559,7 @@ void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **a
   if (inTurn) watch(ctx); else waitCommand = call->command;
   throttleCaller *w = newCaller(ctx, call->command, argv, inTurn ? argc : 0);
   throttleStep step;
+  throttleWatchClocks(ctx); // the slot of this caller agrees with the clock as it is
   int64_t lookEachNs = api.GetContextFlags(ctx) & CONTEXT_CLUSTER ? LOOK_EACH_NS : 0;
   throttleEnter(call, (uintptr_t)w->handle, w, throttleClockNs(), throttleMonotonicNs(), lookEachNs, &step);
   if (!step.line) step.line = newLine(step.lineID, call);

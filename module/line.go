@@ -118,7 +118,10 @@ func throttleReleaseLines() { listed = listed[:0]; lines.Release(list) }
 func throttleAllChanged() { listed = listed[:0]; lines.AllChanged(list) }
 
 //export throttleStepped
-func throttleStepped(ns C.int64_t) { listed = listed[:0]; lines.Stepped(int64(ns), list) }
+func throttleStepped(wallNs, monotonicNs C.int64_t) {
+	listed = listed[:0]
+	lines.Stepped(clock(wallNs, monotonicNs), list)
+}
 
 //export throttleSendAllAway
 func throttleSendAllAway() { listed = listed[:0]; lines.SendAllAway(list) }
