@@ -114,17 +114,6 @@ func (db *database) wake(l *line, nowNs int64) (answered []uintptr) {
 	}
 }
 
-// dueAt takes one caller out of line whose slot has come, or returns 0.
-func (db *database) dueAt(l *line, nowNs int64) uintptr {
-	if e := db.lines.due(l, nowNs); e != nil {
-		caller := e.caller
-		delete(db.lines.byCaller, caller)
-		db.lines.free(e)
-		return caller
-	}
-	return 0
-}
-
 func (l *line) waiting() (waiting []*entry) {
 	for e := l.reserved.first; e != nil; e = e.next {
 		waiting = append(waiting, e)

@@ -13,12 +13,13 @@ type reservation struct {
 	// comesNs is the instant that was reserved, slotNs when the caller is to be answered: not
 	// before those ahead.
 	comesNs, slotNs int64
-	// promisedNs is slotNs on the monotonic clock. A step of the wall clock makes nobody wait longer than that.
-	promisedNs int64
-	left       bool
-	severed    bool // the key was changed by something else after the reservation
-	cost       int64
-	limits     []stack.Limit
+	// promisedNs is slotNs on the monotonic clock, by the wait that the decision told. A step of the wall clock makes nobody wait
+	// longer than that, also one between the decision and the entry into the line.
+	promisedNs, waitNs int64
+	left               bool
+	severed            bool // the key was changed by something else after the reservation
+	cost               int64
+	limits             []stack.Limit
 	// before and after are the states of the limits before and after the reservation, as of
 	// seenNs, in ns since the epoch: what was over by then is full. Neither this reservation nor
 	// one behind it is for an earlier instant.
@@ -35,7 +36,7 @@ func (q *Lines) Reserve(db int, name []byte, s *stack.Stack, cost int64, before 
 	e.limits = s.Limits(e.limits[:0])
 	e.before = append(e.before[:0], before...)
 	e.after = s.Rates(e.after[:0], nowNs)
-	e.comesNs = nowNs + waitNs
+	e.comesNs, e.waitNs = nowNs+waitNs, waitNs
 	e.slotNs = e.comesNs
 	if last := l.reserved.last; last != nil {
 		last.severed = last.severed || !slices.EqualFunc(last.limits, e.limits, stack.Limit.SameAs) || !same(last.after, e.before, nowNs)
@@ -49,11 +50,12 @@ func (q *Lines) Reserve(db int, name []byte, s *stack.Stack, cost int64, before 
 // EnterReserved has the host know a caller that has reserved. The step is that of EnterTurn.
 func (q *Lines) EnterReserved(id ID, caller, host uintptr, now Clock) Step {
 	e := q.entry(id)
-	e.slotNs = e.comesNs
+	e.slotNs, e.promisedNs = e.comesNs, later(now.MonoNs, e.waitNs)
 	if e.previous != nil { // a step of the clock may have moved it
-		e.slotNs = max(e.slotNs, e.previous.slotNs)
+		e.slotNs, e.promisedNs = max(e.slotNs, e.previous.slotNs), max(e.promisedNs, e.previous.promisedNs)
 	}
-	e.promisedNs = now.MonoNs + e.slotNs - now.WallNs
+	e.caller = caller
+	e.step(now)
 	return q.stand(e, caller, host, now)
 }
 
@@ -64,11 +66,15 @@ const apartNs = 10e6
 // them. An entry that the host does not know yet was reserved by the new clock.
 func (l *line) step(now Clock) {
 	for e := l.reserved.first; e != nil; e = e.next {
-		promisedNs := now.WallNs + e.promisedNs - now.MonoNs
-		if e.caller != 0 && e.slotNs > promisedNs+apartNs {
-			e.slotNs = promisedNs
-			e.severed = true
-		}
+		e.step(now)
+	}
+}
+
+func (e *entry) step(now Clock) {
+	promisedNs := now.WallNs + e.promisedNs - now.MonoNs
+	if e.caller != 0 && e.slotNs > promisedNs+apartNs {
+		e.slotNs = promisedNs
+		e.severed = true
 	}
 }
 

@@ -167,6 +167,7 @@ typedef struct {
   uint64_t calls[MAX_COMMANDS];
   uint64_t allowed, limited, shadowed, refundedUnits;
   uint64_t waiting, waited, waitLeft;
+  uint64_t looks; // whether the first in turn may be let in; in INFO of the test build
   uint64_t leased, renewed, notLeased, released, lapsed, leasesWaiting;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
 } throttleStats;

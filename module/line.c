@@ -48,6 +48,7 @@ static const char hasMoved[] = "TRYAGAIN The slot of this key has moved to anoth
 static const char isReplica[] = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 static const char noPermission[] = "NOPERM The user may no longer run this command on this key";
 
+static throttleCaller *taken; // it has left its line, and its answer is being applied
 static int isWatching; // the server tells of changes by others
 static RedisModuleTimerID retryTimer; // for all lines that are held up; 0 for none
 static int64_t aheadNs; // of the wall clock to the monotonic one, at the last look
@@ -217,7 +218,9 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleCountDecision(call);
   if (!onSortedSet(w)) stats.waited++;
   answerWith(w, call);
+  taken = w;
   apply(call, ctx);
+  taken = NULL;
   unblock(w);
 }
 
@@ -326,6 +329,7 @@ static void retry(RedisModuleCtx *ctx, void *data) {
 }
 
 static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
+  stats.looks++;
   int obstacle = obstacleOf(ctx, step->line);
   if (obstacle == MAY_WRITE) {
     decideFirst(ctx, step);
@@ -423,9 +427,8 @@ static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc
   return API_OK;
 }
 
-static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-  throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
-  if (w->reply == REPLY_LATER) return replyReserved(ctx, argv, argc, 1, w->waitedNs, OPEN_READ);
+static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString **argv, int argc, int mode) {
+  if (w->reply == REPLY_LATER) return replyReserved(ctx, argv, argc, 1, w->waitedNs, mode);
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, w->command, 0, NULL);
   call->reply = w->reply;
@@ -434,6 +437,18 @@ static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
   memcpy(call->error, w->error, sizeof w->error);
   throttleReply(call, ctx);
   return API_OK;
+}
+
+static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  return reply(ctx, api.GetBlockedClientPrivateData(ctx), argv, argc, OPEN_READ);
+}
+
+// Another module unblocks a caller that has left its line with an answer: up to Redis 7.0 the server takes it out of our hands then, so
+// it gets its answer here.
+static int replyTaken(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  const throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
+  if (!w && taken && taken->handle == api.GetBlockedClientHandle(ctx)) w = taken;
+  return w ? reply(ctx, w, argv, argc, OPEN_READ | OPEN_WRITE | OPEN_QUIETLY) : API_OK;
 }
 
 typedef struct {
@@ -460,7 +475,7 @@ static void tellLimitedLater(RedisModuleCtx *ctx, const throttleLine *line) {
 static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
   throttleStep step;
-  if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return API_OK;
+  if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return replyTaken(ctx, argv, argc);
   if (step.caller->argc) {
     throttleSingle single;
     api.SelectDb(ctx, step.line->db);

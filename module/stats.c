@@ -75,6 +75,9 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "leases_released", stats.released);
   api.InfoAddFieldULongLong(ctx, "leases_lapsed", stats.lapsed);
   api.InfoAddFieldULongLong(ctx, "leases_waiting", stats.leasesWaiting);
+#ifdef THROTTLE_CHECK
+  api.InfoAddFieldULongLong(ctx, "looks", stats.looks);
+#endif
   api.InfoAddFieldULongLong(ctx, "errors_arity", stats.errorsArity);
   api.InfoAddFieldULongLong(ctx, "errors_argument", stats.errorsArgument);
   api.InfoAddFieldULongLong(ctx, "errors_wrongtype", stats.errorsWrongType);

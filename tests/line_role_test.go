@@ -1,0 +1,82 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// Nobody stays in line on a server that has become a replica, whatever the connection can do: some servers redirect
+// a client that says so, and leave those that a module has blocked where they are (Valkey 9).
+func TestCallersLeaveTheLineOfAServerThatBecomesAReplica(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsOfAllKinds() {
+		for _, how := range []string{"FAILOVER", "REPLICAOF"} {
+			for _, redirect := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, redirect %t", name, how, redirect), func(t *testing.T) {
+					t.Parallel()
+					old := server.Start(t, topology.QuietLinks())
+					if redirect && (!old.Program.IsValkey() || old.Program.Major < 8) {
+						t.Skip("CLIENT CAPA came with Valkey 8.0")
+					}
+					next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
+					topology.AwaitReplicas(t, old, next)
+					admin := old.Raw()
+					require.False(t, do(t, admin, "%s", kind.take).IsError())
+					first, second := old.Raw(), old.Raw()
+					if redirect {
+						require.False(t, do(t, first, "CLIENT CAPA redirect").IsError())
+					}
+					kind.waitAs(t, old, first, 1)
+					kind.waitAs(t, old, second, 2)
+					if how == "FAILOVER" {
+						require.False(t, do(t, admin, "FAILOVER").IsError())
+					} else {
+						require.False(t, do(t, admin, "REPLICAOF %s %d", next.Host, next.Port).IsError())
+					}
+					v := receiveSoon(t, first)
+					assert.True(t, v.IsError(), "%v", v)
+					assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED ") || redirect && strings.HasPrefix(v.Text, "REDIRECT "), "%v", v)
+					v = receiveSoon(t, second)
+					assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
+					awaitField(t, old.Raw(), kind.field, 0)
+					assert.Zero(t, old.InfoInt("clients", "blocked_clients"))
+				})
+			}
+		}
+	}
+}
+
+// Callers that come to a server that was a replica for a while find no trace of the line that was there before.
+func TestALineBeginsAnewWhenAServerIsAMasterAgain(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			gone := kind.begin(t, s)
+			admin := s.Raw()
+			if s.Program.IsValkey() && s.Program.Major >= 8 {
+				redirected := s.Raw()
+				do(t, redirected, "CLIENT CAPA redirect")
+				kind.waitAs(t, s, redirected, 2)
+			}
+			do(t, admin, "REPLICAOF 127.0.0.1 1") // where nobody listens
+			assert.True(t, receiveSoon(t, gone).IsError())
+			awaitField(t, admin, kind.field, 0)
+			do(t, admin, "REPLICAOF NO ONE")
+			waiting := s.Raw()
+			kind.waitAs(t, s, waiting, 1)
+			stillWaits(t, waiting)
+			do(t, admin, "%s", kind.giveBack)
+			requireAdmitted(t, waiting)
+			require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, patience, tick)
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package tests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A caller that comes right after a step back, before anybody has noticed the step, has its slot by the new clock already. It waits for it as
+// long as it was told, whether others wait or not.
+func TestACallerThatComesRightAfterAStepWaitsForItsSlot(t *testing.T) {
+	t.Parallel()
+	for _, othersWait := range []bool{false, true} {
+		t.Run(map[bool]string{false: "alone", true: "others wait"}[othersWait], func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := startWithSteps(t)
+			admin := s.Raw()
+			if othersWait {
+				ask(t, admin, "CL.LIMIT other RATE 1/1h BURST 1")
+				startWaiting(t, s, "CL.WAIT other RATE 1/1h BURST 1 TIMEOUT 0")
+				awaitWaiting(t, admin, 1)
+			}
+			ask(t, admin, "CL.LIMIT k RATE 1/3s BURST 1")
+			<-time.After(300 * time.Millisecond) // the server's cron has seen both clocks
+			stepBy(-step)
+			begun := time.Now()
+			a := ask(t, s.Raw(), "CL.WAIT k RATE 1/3s BURST 1 TIMEOUT 1d") // the bucket counts as empty now
+			waited := time.Since(begun)
+			require.EqualValues(t, 0, a.Limited)
+			assert.GreaterOrEqual(t, waited, 2900*time.Millisecond, "a unit too early")
+			assert.Less(t, waited, patience)
+		})
+	}
+}
+
+// Steps to and fro do not add up: nobody comes nearer to its slot by them than by the time that passes.
+func TestStepsToAndFroBringNobodyNearer(t *testing.T) {
+	t.Parallel()
+	s, stepBy := startWithSteps(t)
+	admin := s.Raw()
+	ask(t, admin, "CL.LIMIT k RATE 1/1h BURST 1")
+	waiting := startWaiting(t, s, "CL.WAIT k RATE 1/1h BURST 1 TIMEOUT 0")
+	awaitWaiting(t, admin, 1)
+	for range 8 {
+		for _, ahead := range []time.Duration{10 * time.Minute, 0} {
+			stepBy(ahead)
+			v, err := waiting.ReceiveWithin(300 * time.Millisecond) // three turns of the cron
+			require.Error(t, err, "%v", v)
+		}
+	}
+	stepBy(2 * time.Hour)
+	requireAdmitted(t, waiting)
+}

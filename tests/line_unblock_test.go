@@ -1,0 +1,48 @@
+package tests
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/neighbour"
+)
+
+// Another module may send a caller away when it hears that the caller, which CLIENT UNBLOCK sends away, was limited.
+// The server goes on with that client afterwards, and must find it alive.
+func TestACallerSentAwayInTheMiddleOfCLIENTUNBLOCK(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsOfAllKinds() {
+		for _, how := range []string{"CLIENT KILL ID %d", "CLIENT UNBLOCK %d", "CLIENT UNBLOCK %d ERROR"} {
+			for _, gone := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, the key is gone %t", name, how, gone), func(t *testing.T) {
+					t.Parallel()
+					s := neighbour.Start(t)
+					admin := s.Raw()
+					do(t, admin, "%s", kind.take)
+					for range 5 {
+						waiting := s.Raw()
+						id := do(t, waiting, "CLIENT ID").Int
+						kind.waitAs(t, s, waiting, 1)
+						if gone {
+							do(t, admin, "CONFIG SET maxmemory 1") // nobody is let in
+							do(t, admin, "DEL k")
+						}
+						neighbour.Do(t, s, fmt.Sprintf(how, id))
+						assert.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+						neighbour.Do(t, s, "")
+						require.NoError(t, waiting.Close())
+						awaitField(t, admin, kind.field, 0)
+						if gone {
+							do(t, admin, "CONFIG SET maxmemory 0")
+							do(t, admin, "%s", kind.take)
+						}
+					}
+					require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 0 }, patience, tick)
+				})
+			}
+		}
+	}
+}
