@@ -24,8 +24,8 @@ func TestNobodyIsForgottenInTurmoil(t *testing.T) {
 	t.Parallel()
 	const duration, workers, slots = 3 * time.Second, 24, 2
 	s, stepBy := startWithSteps(t, neighbour.Beside(t), server.Config("maxclients 1000"))
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("an older server cannot be asked")
+	if !s.Program.AtLeast(7, 2) {
+		t.Skip("up to Redis 7.0 a client that another module unblocks while the server answers it may get no answer")
 	}
 	admin := s.Raw()
 	neighbour.Do(t, s, "CL.LEASES {k}0")
@@ -87,7 +87,7 @@ func TestNobodyIsForgottenInTurmoil(t *testing.T) {
 			select {
 			case <-stop:
 				stepBy(0)
-				for _, command := range []string{"CLIENT UNPAUSE", "CONFIG SET maxmemory 0", "CONFIG SET min-replicas-to-write 0", "NEIGHBOUR.DO"} {
+				for _, command := range []string{"CLIENT UNPAUSE", "CONFIG SET maxmemory 0", "CONFIG SET min-replicas-to-write 0", "CLIENT PAUSE 20 WRITE", "CLIENT UNPAUSE", "NEIGHBOUR.DO"} {
 					_, err := c.Do(strings.Fields(command)...)
 					assert.NoError(t, err)
 				}
@@ -103,13 +103,9 @@ func TestNobodyIsForgottenInTurmoil(t *testing.T) {
 				"NEIGHBOUR.DO CL.RELEASE {k}0 ID w1", "NEIGHBOUR.DO CL.REFUND window{k}0 WINDOW 5/100ms", "NEIGHBOUR.DO", "DEBUG SLEEP 0.01",
 				"ACL SETUSER default resetkeys", "ACL SETUSER default allkeys", "STEP",
 			}
-			// Up to Redis 7.0 the server aborts when a client is unblocked that a pause holds back, whoever blocked it.
-			if s.Program.AtLeast(7, 2) {
-				commands = append(commands, "CLIENT PAUSE 20 WRITE", "CLIENT UNPAUSE")
-			}
 			command := commands[random.IntN(len(commands))]
 			if command == "STEP" {
-				stepBy(time.Duration(random.IntN(int(time.Minute))) - 30*time.Second)
+				stepBy(time.Duration(random.IntN(int(20*time.Second))) - 10*time.Second) // a timer that was set ahead fires within patience
 				continue
 			}
 			_, err := c.Do(strings.Fields(command)...) // may be refused
@@ -127,7 +123,11 @@ func TestNobodyIsForgottenInTurmoil(t *testing.T) {
 	awaitField(t, admin, "waiting", 0)
 	assert.Zero(t, s.InfoInt("clients", "blocked_clients"))
 	assert.Zero(t, s.InfoInt("throttle", "throttle_errors_internal"))
-	require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, patience, tick)
+	unloaded := do(t, admin, "MODULE UNLOAD throttle")
+	for deadline := time.Now().Add(patience); unloaded.IsError() && time.Now().Before(deadline); {
+		unloaded = do(t, admin, "MODULE UNLOAD throttle")
+	}
+	require.False(t, unloaded.IsError(), "%v", unloaded)
 }
 
 // isCutOff reports whether a connection was closed by the server, and not merely silent.
