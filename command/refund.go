@@ -22,7 +22,6 @@ func refund(c *Call) {
 		return
 	}
 	result := c.stack.Refund(r.Cost, c.NowNs)
-	c.stack.LeaveOutFull(c.NowNs) // so that a refund makes no value longer, and is taken while the server's memory is full
 	c.store(result.Changed)
 	c.describe(&result)
 	c.Refunded = -result.Granted

@@ -13,8 +13,8 @@ type reservation struct {
 	// comesNs is the instant that was reserved, slotNs when the caller is to be answered: not
 	// before those ahead.
 	comesNs, slotNs int64
-	// promisedNs is slotNs on the monotonic clock, by the wait that the decision told. A step of the wall clock makes nobody wait
-	// longer than that, also one between the decision and the entry into the line.
+	// promisedNs is slotNs on the monotonic clock. A step of the wall clock makes nobody wait longer than that. waitNs is how long
+	// the decision told the caller to wait: the clock may step back before the caller is in line.
 	promisedNs, waitNs int64
 	left               bool
 	severed            bool // the key was changed by something else after the reservation
@@ -50,12 +50,14 @@ func (q *Lines) Reserve(db int, name []byte, s *stack.Stack, cost int64, before 
 // EnterReserved has the host know a caller that has reserved. The step is that of EnterTurn.
 func (q *Lines) EnterReserved(id ID, caller, host uintptr, now Clock) Step {
 	e := q.entry(id)
-	e.slotNs, e.promisedNs = e.comesNs, later(now.MonoNs, e.waitNs)
-	if e.previous != nil { // a step of the clock may have moved it
-		e.slotNs, e.promisedNs = max(e.slotNs, e.previous.slotNs), max(e.promisedNs, e.previous.promisedNs)
+	e.slotNs = e.comesNs
+	if toldNs := later(now.WallNs, e.waitNs); e.slotNs > toldNs+apartNs {
+		e.slotNs, e.severed = toldNs, true
 	}
-	e.caller = caller
-	e.step(now)
+	if e.previous != nil { // a step of the clock may have moved it
+		e.slotNs = max(e.slotNs, e.previous.slotNs)
+	}
+	e.promisedNs = now.MonoNs + e.slotNs - now.WallNs
 	return q.stand(e, caller, host, now)
 }
 
@@ -66,15 +68,11 @@ const apartNs = 10e6
 // them. An entry that the host does not know yet was reserved by the new clock.
 func (l *line) step(now Clock) {
 	for e := l.reserved.first; e != nil; e = e.next {
-		e.step(now)
-	}
-}
-
-func (e *entry) step(now Clock) {
-	promisedNs := now.WallNs + e.promisedNs - now.MonoNs
-	if e.caller != 0 && e.slotNs > promisedNs+apartNs {
-		e.slotNs = promisedNs
-		e.severed = true
+		promisedNs := now.WallNs + e.promisedNs - now.MonoNs
+		if e.caller != 0 && e.slotNs > promisedNs+apartNs {
+			e.slotNs = promisedNs
+			e.severed = true
+		}
 	}
 }
 

@@ -204,37 +204,17 @@ func (s *Stack) spareFor(limit *Limit) *place {
 	return &s.spare
 }
 
-// LeaveOutFull makes Append leave out limits that are full at nowNs, until the stack is reset. A limit that a value does not have is
-// full, too.
-func (s *Stack) LeaveOutFull(nowNs int64) { s.fullAtNs = nowNs }
-
 // Append appends the value to store. It allocates only when dst has no room for
 // MaxEncodedLen bytes.
 func (s *Stack) Append(dst []byte) []byte {
-	if s.fullAtNs == 0 {
-		return appendPlaces(dst, s.in)
-	}
-	var used [MaxLimits]*place
-	n := 0
-	for _, place := range s.in {
-		if place.ExpireAt() > uint64(s.fullAtNs) {
-			used[n] = place
-			n++
-		}
-	}
-	return appendPlaces(dst, used[:n])
-}
-
-func appendPlaces(dst []byte, in []*place) []byte {
-	if len(in) == 1 && in[0].kind == Rate {
-		first := in[0]
+	if first := &s.places[0]; len(s.in) == 1 && first.kind == Rate {
 		if first.rate.Plain() {
 			return AppendTAT(dst, first.rate.TAT)
 		}
 		first.rate.DropLifts()
 	}
-	dst = append(dst, version, byte(len(in)))
-	for _, place := range in {
+	dst = append(dst, version, byte(len(s.in)))
+	for _, place := range s.in {
 		dst = append(dst, byte(place.kind))
 		dst = binary.LittleEndian.AppendUint64(dst, place.id)
 		start := len(dst)

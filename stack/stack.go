@@ -20,8 +20,6 @@ type Stack struct {
 	decision
 	// room is where the decision keeps the places in use.
 	room [MaxLimits]*place
-	// Append leaves out limits that are full at this instant; 0 for none.
-	fullAtNs int64
 	// spare takes what a value keeps of limits that the stack does not have. It is never read.
 	spare place
 	// calendar remembers the windows of the calendars that were asked for lately.
@@ -79,7 +77,6 @@ type Result struct {
 func (s *Stack) Reset() {
 	s.in = s.in[:0]
 	s.shadows, s.corrected = 0, 0
-	s.fullAtNs = 0
 }
 
 // Len is the number of limits.

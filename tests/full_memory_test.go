@@ -22,7 +22,7 @@ var overMaxmemory = map[string]struct {
 	"cl.limit":    {true, []string{"CL.LIMIT %s RATE 5/d", "CL.LIMIT %s RATE 5/d COST 0"}},
 	"cl.mlimit":   {true, []string{"CL.MLIMIT 1 %s RATE 5/d", "CL.MLIMIT 1 %s RATE 5/d COST 0"}},
 	"cl.peek":     {false, []string{"CL.PEEK %s RATE 5/d", "CL.PEEK %s WINDOW 5/d"}},
-	"cl.refund":   {false, []string{"CL.REFUND %s RATE 5/d", "CL.REFUND %s RATE 5/d WINDOW 5/d FIXED 5/d", "CL.REFUND %s WINDOW 5/d", "CL.REFUND %s FIXED 7/d RATE 5/d COST 0"}},
+	"cl.refund":   {false, []string{"CL.REFUND %s RATE 5/d", "CL.REFUND %s WINDOW 5/d", "CL.REFUND %s FIXED 5/d"}},
 	"cl.release":  {false, []string{"CL.RELEASE %s ID a", "CL.RELEASE %s ID new"}},
 	"cl.renew":    {false, []string{"CL.RENEW %s ID b TTL 2d", "CL.RENEW %s ID new TTL 2d"}},
 	"cl.throttle": {true, []string{"CL.THROTTLE %s 4 5 1d", "CL.THROTTLE %s 4 5 1d 0"}},

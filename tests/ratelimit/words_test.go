@@ -175,7 +175,7 @@ func TestCombinationsThatOnlyTheServerCanJudgeGetItsError(t *testing.T) {
 		opts  []ratelimit.LimitOption
 		want  string
 	}{
-		{ratelimit.Fixed(5, day).In("Berlin"), nil, "syntax error near 'Berlin': TZ takes the name of a time zone"},
+		{ratelimit.Fixed(5, day).In("Berlin"), nil, "syntax error near 'Berlin': no time zone has this name; did you mean Europe/Berlin?"},
 		{ratelimit.Fixed(5, time.Hour).In("UTC"), nil, "TZ goes with periods of whole days"},
 		{ratelimit.FixedMonths(5, 1).First(), nil, "FIRST goes with periods of one length"},
 		{ratelimit.Fixed(5, day).Offset(day), nil, "OFFSET must be shorter than the period"},
