@@ -250,10 +250,11 @@ func (l *Leases) LetIn(nowNs int64, number int) (reply LeaseReply, ok bool) {
 	return reply, true
 }
 
-// TimesOut is a caller that leaves the line because its time is over, and what it is told.
+// TimesOut is a caller that leaves the line because its time is over, and what it is told. TIMEOUT goes by the monotonic clock, which the model
+// does not know: it only knows that there is one.
 func (l *Leases) TimesOut(nowNs int64, number int) (reply LeaseReply, ok bool) {
 	l.look(nowNs)
-	if w := l.line[l.place(number)]; w.UntilNs == 0 || nowNs+millisecond < w.UntilNs {
+	if l.line[l.place(number)].UntilNs == 0 {
 		return reply, false
 	}
 	l.Leave(nowNs, number)

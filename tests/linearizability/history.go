@@ -97,6 +97,7 @@ const never = math.MaxInt64
 
 func (h *history) noteUntil(client int, o *operation, began, ended int64, out *outcome) {
 	if o.exit != nil {
+		o.took(ended - began)
 		left := *out
 		left.reply = withoutWait(out.reply)
 		h.noteUntil(client, o.exit, began, ended, &left)

@@ -191,9 +191,10 @@ var callers atomic.Int64
 // waits is a CL.LEASE with TIMEOUT: two operations within one call. It arrives, and is answered or stands in
 // line; and it leaves, let in when it is its turn, or not.
 func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *operation {
-	number := int(callers.Add(1))
+	number, tookNs := int(callers.Add(1)), int64(0)
 	w := naive.Waiter{Number: number, ID: id, TTL: ttl}
 	arrive := &operation{of: l, words: append(l.words(id, slots, ttl), "TIMEOUT", naive.Duration(timeout))}
+	arrive.took = func(ns int64) { tookNs = ns }
 	arrive.again = func() *operation { return l.waits(id, slots, ttl, timeout) }
 	arrive.run = func(o object, nowNs int64) []result {
 		after, never := o.clone().(leases), o.clone().(leases)
@@ -218,7 +219,8 @@ func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *oper
 		if reply, ok := in.LetIn(nowNs, number); ok {
 			results = append(results, result{object: in, reply: withoutWait(fieldsOf(reply))})
 		}
-		if reply, ok := out.TimesOut(nowNs, number); ok {
+		// TIMEOUT goes by a clock that no history moves.
+		if reply, ok := out.TimesOut(nowNs, number); ok && tookNs >= int64(timeout) {
 			results = append(results, result{object: out, reply: withoutWait(fieldsOf(reply))})
 		}
 		gone.Leave(nowNs, number)

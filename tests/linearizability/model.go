@@ -30,7 +30,9 @@ type operation struct {
 	read func(resp.Value) ([]int64, error)
 	// exit is the second half of a call that may wait in line: when it leaves the line. run is when it
 	// arrives. again is the same call, made once more.
-	exit  *operation
+	exit *operation
+	// took is told how long the call took, of an operation with an exit.
+	took  func(ns int64)
 	again func() *operation
 	// done is called when the call is over; nil for nothing.
 	done func()
