@@ -102,21 +102,45 @@ type Key struct {
 	ExpireNoEarlier bool
 }
 
-// Call is one command: what the server gathered for it, and what comes of it.
-// Args view memory of the server, which is not to be written to.
+// Call is one command: what the server gathered for it, its keys, and what comes of it.
 type Call struct {
-	ArgCount int      // arguments after the command's name
-	Args     [][]byte // views of the first MaxArgs of them
-	NowNs    int64    // the server's clock, ns since the Unix epoch
-	DB       int
-	MayBlock bool  // the caller can be made to wait
-	Past     *Past // remembers what words were read as; nil to read the words of each call again
-	Many     *Many // room for the limits of several keys; made when a call needs it and it is nil
+	In
 
+	// The keys, each with what it holds and what becomes of it.
 	*Key             // the only key, or the first
 	Keys    []Key    // all of them; in KeysRoom
 	Members *Members // of a command OnSortedSet; of the only key
 
+	Out
+
+	// What lasts from call to call. It belongs to the code that runs the commands.
+	Past *Past // remembers what words were read as; nil to read the words of each call again
+	Many *Many // room for the limits of several keys; made when a call needs it and it is nil
+
+	// KeysRoom is room for the keys, for code that gathers calls.
+	KeysRoom [MaxKeys]Key
+
+	scratch
+}
+
+// In is what the server gathered for a call, keys aside. Args view memory of the server, which is not to be written to.
+type In struct {
+	ArgCount int      // arguments after the command's name
+	Args     [][]byte // views of the first MaxArgs of them
+	NowNs    int64    // the server's clock, ns since the Unix epoch
+	DB       int
+	MayBlock bool // the caller can be made to wait
+
+	// Of a command with Lines: where the caller stands, who is ahead, how long it has waited, and the slots that the latest caller
+	// told the line, NoSlots if none did.
+	Turn      Turn
+	Ahead     int64
+	WaitedNs  int64
+	LineSlots int64
+}
+
+// Out is what comes of a call, keys aside.
+type Out struct {
 	Reply    ReplyKind
 	Integers []int64
 	RowCount int // of ReplyRows: Command.Row gives them
@@ -133,19 +157,16 @@ type Call struct {
 	Cost   int64
 	Before []gcra.State
 
-	// Of a command that waits in line: who is ahead, and what the latest caller told the
-	// line, NoSlots when nothing. Of a ReplyInTurn: when to decide again if nothing happens before, and for how long
-	// the caller waits at most, 0 for as long as it takes.
-	Turn      Turn
-	Ahead     int64
-	LineSlots int64
-	WaitedNs  int64
+	// Of a ReplyInTurn: when to decide again if nothing happens before, and for how long the caller waits at most, 0 for as long as
+	// it takes.
 	LookNs    int64
 	TimeoutMs int64
+	// ToldSlots is LineSlots as of this call.
+	ToldSlots int64
+}
 
-	// KeysRoom is room for the keys, for code that gathers calls.
-	KeysRoom [MaxKeys]Key
-
+// scratch is what a command works with. Nothing in it outlives the call.
+type scratch struct {
 	cmd      *Command
 	compact  bool // the reply is the integers alone
 	request  request
@@ -204,7 +225,7 @@ func (c *Call) clear() {
 	c.Integers, c.Error = nil, nil
 	c.Tally, c.TallyKey, c.Shadowed, c.Refunded = NoTally, 0, false, 0
 	c.shadow = 0
-	c.LookNs, c.TimeoutMs = 0, 0
+	c.LookNs, c.TimeoutMs, c.ToldSlots = 0, 0, c.LineSlots
 	c.keep()
 }
 

@@ -59,7 +59,7 @@ func fixed(t testing.TB, count int64, period time.Duration) stack.Limit {
 
 // call is words, given as one line, before they are looked at.
 func call(line string) *Call {
-	c := &Call{NowNs: nowNs, Key: &Key{}}
+	c := &Call{In: In{NowNs: nowNs}, Key: &Key{}}
 	for _, word := range strings.Fields(line) {
 		c.Args = append(c.Args, []byte(word))
 	}
@@ -534,12 +534,12 @@ func TestWordsInOneArgumentHaveToBeSplit(t *testing.T) {
 		{Wait, "k|RATE|5/s|TIMEOUT 1s", "TIMEOUT 1s"},
 		{Lease, "k|SLOTS 2|TTL|30s|ID|a", "SLOTS 2"},
 	} {
-		c := &Call{NowNs: nowNs, Key: &Key{}, Args: bytes.Split([]byte(tt.words), []byte("|"))}
+		c := &Call{In: In{NowNs: nowNs, Args: bytes.Split([]byte(tt.words), []byte("|"))}, Key: &Key{}}
 		c.ArgCount = len(c.Args)
 		c.Run(tt.command)
 		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+severalInOne, tt.words)
 	}
-	c := &Call{NowNs: nowNs, Key: &Key{}, ArgCount: 2, Args: [][]byte{[]byte("k"), []byte("my RATE")}}
+	c := &Call{In: In{NowNs: nowNs, ArgCount: 2, Args: [][]byte{[]byte("k"), []byte("my RATE")}}, Key: &Key{}}
 	c.Run(Limit)
 	requireError(t, c, "ERR syntax error near 'my RATE': "+expectedALimit, "begins with no word of the command")
 }
@@ -614,7 +614,7 @@ func TestWordsOfAnyBytes(t *testing.T) {
 // Before any limit was seen there is none to be reminded of by empty words.
 func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
 	for _, value := range []string{"", "0", tatIn(1)} {
-		c := &Call{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}, Key: &Key{Kind: String, Value: []byte(value)}}
+		c := &Call{In: In{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}}, Key: &Key{Kind: String, Value: []byte(value)}}
 		c.Run(Throttle)
 		requireError(t, c, badMaxBurst, value)
 	}

@@ -93,7 +93,7 @@ func takeLease(c *Call) {
 	if c.Turn != Arriving && c.LineSlots != NoSlots {
 		slots = c.LineSlots
 	}
-	c.LineSlots = slots
+	c.ToldSlots = slots
 	if c.Turn == Leaving {
 		c.describeLease(l.Limited(slots))
 		return

@@ -63,7 +63,7 @@ func FuzzLeases(f *testing.F) {
 			set.scores[string(id)] = endMs + float64(1000*i)
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{NowNs: now, MayBlock: mayBlock, Key: &Key{}, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}
+		c := &Call{In: In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{}}
 		c.Ahead, c.LineSlots = int64(ahead), NoSlots
 		set.gather(c, cmd)
 		c.Run(cmd)

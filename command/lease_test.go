@@ -354,7 +354,7 @@ func TestLeaseWaits(t *testing.T) {
 			require.Equal(t, test.reply, c.Reply, string(c.Error))
 			assert.Equal(t, []int64{test.lookNs, test.timeoutMs}, []int64{c.LookNs, c.TimeoutMs})
 			assert.Equal(t, test.want, c.Integers)
-			assert.Equal(t, test.toldSlots, c.LineSlots)
+			assert.Equal(t, test.toldSlots, c.ToldSlots)
 			assert.Len(t, set.scores, int(test.heldNow))
 		})
 	}
@@ -498,7 +498,7 @@ func FuzzLease(f *testing.F) {
 		}
 		cmd := commands[int(command)%len(commands)]
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{NowNs: now, MayBlock: mayBlock, Ahead: ahead, LineSlots: NoSlots, Key: &Key{}, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}
+		c := &Call{In: In{NowNs: now, MayBlock: mayBlock, Ahead: ahead, LineSlots: NoSlots, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{}}
 		set := setOf()
 		set.scores["a"], set.scores["b"] = score, other
 		was := maps.Clone(set.scores)
@@ -520,7 +520,7 @@ func FuzzLease(f *testing.F) {
 			require.Equal(t, was, set.scores)
 			return
 		}
-		again := &Call{NowNs: now, LineSlots: NoSlots, Key: &Key{}, ArgCount: 1, Args: [][]byte{[]byte("k")}}
+		again := &Call{In: In{NowNs: now, LineSlots: NoSlots, ArgCount: 1, Args: [][]byte{[]byte("k")}}, Key: &Key{}}
 		set.gather(again, Leases)
 		again.Run(Leases)
 		require.Equal(t, ReplyLeases, again.Reply, "what was written can be read: %s", again.Error)

@@ -47,7 +47,7 @@ func FuzzMany(f *testing.F) {
 			t.Skip("the server's clock is past 1970")
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{NowNs: now, Many: room, ArgCount: len(words), Args: words[:min(len(words), MaxArgsOfKeys)]}
+		c := &Call{In: In{NowNs: now, ArgCount: len(words), Args: words[:min(len(words), MaxArgsOfKeys)]}, Many: room}
 		c.Key = &c.KeysRoom[0]
 		values := []string{string(first)}
 		for range MaxKeys {

@@ -22,7 +22,7 @@ var (
 // as many as there are. A value that is empty is that of no key, and "list" stands for a list.
 func many(values []string, line string) *Call {
 	roomsUsed++
-	c := &Call{NowNs: nowNs, Many: &rooms[1+roomsUsed%(len(rooms)-1)]}
+	c := &Call{In: In{NowNs: nowNs}, Many: &rooms[1+roomsUsed%(len(rooms)-1)]}
 	c.Key = &c.KeysRoom[0]
 	for _, word := range strings.Fields(line) {
 		c.Args = append(c.Args, []byte(word))
@@ -298,7 +298,7 @@ func TestMLimitOfOneKeyIsLimit(t *testing.T) {
 	var past Past
 	rapid.Check(t, func(t *rapid.T) {
 		line, value := drawLimits(t), ""
-		shared := Call{Past: &past, NowNs: nowNs, Many: &rooms[0]}
+		shared := Call{In: In{NowNs: nowNs}, Past: &past, Many: &rooms[0]}
 		shared.Key = &shared.KeysRoom[0]
 		for range 3 {
 			words := line + drawOptions(t)
@@ -403,7 +403,7 @@ func TestAReservationOfSeveralKeysIsReadByEachCommand(t *testing.T) {
 
 // What is remembered of a call with so many keys does not answer for one with others.
 func TestMLimitIsReadApartWithOtherKeys(t *testing.T) {
-	shared := Call{Past: &Past{}, NowNs: nowNs}
+	shared := Call{In: In{NowNs: nowNs}, Past: &Past{}}
 	shared.Key = &shared.KeysRoom[0]
 	for range 3 {
 		for _, line := range []string{

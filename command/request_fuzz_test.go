@@ -73,7 +73,7 @@ func FuzzRequest(f *testing.F) {
 			t.Skip("the server's clock is past 1970")
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{NowNs: now, MayBlock: mayBlock, Key: &Key{Kind: String, Value: value}, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}
+		c := &Call{In: In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{Kind: String, Value: value}}
 		if len(value) == 0 {
 			c.Kind = Absent
 		}
@@ -193,7 +193,7 @@ func requireThrottleReadable(t *testing.T, c *Call) {
 	if c.Effect != Set {
 		return
 	}
-	again := &Call{NowNs: c.NowNs, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}, ArgCount: c.ArgCount, Args: c.Args}
+	again := &Call{In: In{NowNs: c.NowNs, ArgCount: c.ArgCount, Args: c.Args}, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}}
 	again.Run(Throttle)
 	require.Equal(t, ReplyIntegers, again.Reply, string(again.Error))
 }
@@ -218,7 +218,7 @@ func requireReadable(t *testing.T, c *Call, index *Command) {
 	require.Equal(t, state, s.Append(nil))
 	require.LessOrEqual(t, s.ExpireAt(), uint64(c.ExpireAtMs)*1_000_000)
 
-	again := &Call{NowNs: c.NowNs, MayBlock: c.MayBlock, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}, ArgCount: c.ArgCount, Args: c.Args}
+	again := &Call{In: In{NowNs: c.NowNs, MayBlock: c.MayBlock, ArgCount: c.ArgCount, Args: c.Args}, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}}
 	again.Run(index)
 	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers, ReplyLater, ReplyInTurn}, again.Reply)
 }

@@ -73,7 +73,7 @@ func (h *Host) Do(call Call) Reply {
 		h.keep(n, keys[i], c.Keys[i].Effect)
 	}
 	if ahead != 0 {
-		h.wake(h.lines.Tell(ahead, c.LineSlots))
+		h.wake(h.lines.Tell(ahead, c.ToldSlots))
 	}
 	r := reply(c, cmd, keys)
 	if c.Reply == command.ReplyLater || c.Reply == command.ReplyInTurn {

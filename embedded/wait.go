@@ -84,7 +84,7 @@ func (w *waiting) enter(c *command.Call, call *Call, cmd *command.Command, n nam
 		entry := w.lines.Reserve(n.db, key, c.Stack(), c.Cost, c.Before, c.NowNs, c.WaitNs)
 		step = w.lines.EnterReserved(entry, handle, handle, now)
 	} else {
-		turn := line.Turn{Slots: c.LineSlots, LookNs: c.LookNs, TimeoutNs: c.TimeoutMs * nsPerMs, Changed: c.Effect != command.Keep}
+		turn := line.Turn{Slots: c.ToldSlots, LookNs: c.LookNs, TimeoutNs: c.TimeoutMs * nsPerMs, Changed: c.Effect != command.Keep}
 		step = w.lines.EnterTurn(n.db, key, handle, handle, turn, now)
 	}
 	t := w.timers[step.LineHost]

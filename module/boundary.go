@@ -132,11 +132,12 @@ func keep(*[32 << 10]byte) {}
 
 // gathered shows the call to package command. Nothing is copied.
 func gathered(c *C.throttleCall) {
-	current.ArgCount = int(c.argCount)
-	current.Args = unsafe.Slice((*[]byte)(unsafe.Pointer(c.args)), int(c.viewCount))
-	current.MayBlock = c.mayBlock != 0
-	current.DB = int(c.db)
-	current.NowNs = int64(c.nowNs)
+	in := &current.In
+	in.ArgCount = int(c.argCount)
+	in.Args = unsafe.Slice((*[]byte)(unsafe.Pointer(c.args)), int(c.viewCount))
+	in.MayBlock = c.mayBlock != 0
+	in.DB = int(c.db)
+	in.NowNs = int64(c.nowNs)
 	current.Keys = current.KeysRoom[:c.keyCount]
 	cmd := command.All[c.command]
 	current.Members = nil
@@ -144,10 +145,9 @@ func gathered(c *C.throttleCall) {
 		gatheredMembers(c.keys.members)
 	}
 	if cmd.Lines {
-		current.Turn, current.Ahead, current.LineSlots = command.Turn(c.turn), 0, int64(c.lineSlots)
-		current.WaitedNs = int64(c.waitedNs)
+		in.Turn, in.Ahead, in.WaitedNs, in.LineSlots = command.Turn(c.turn), 0, int64(c.waitedNs), int64(c.lineSlots)
 	} else {
-		current.Turn, current.Ahead, current.LineSlots, current.WaitedNs = command.Arriving, 0, command.NoSlots, 0
+		in.Turn, in.Ahead, in.WaitedNs, in.LineSlots = command.Arriving, 0, 0, command.NoSlots
 	}
 	keys := keysOf(c)
 	for i := range keys {
@@ -191,15 +191,16 @@ func appliedMembers(to *C.throttleMembers) {
 func keysOf(c *C.throttleCall) []C.throttleKey { return unsafe.Slice(c.keys, int(c.keyCount)) }
 
 func outcome(c *C.throttleCall) {
+	out := &current.Out
 	c.panicked = 0
-	c.reply = C.int32_t(current.Reply)
-	c.tally = C.int32_t(current.Tally)
-	c.tallyKey = C.int32_t(current.TallyKey)
+	c.reply = C.int32_t(out.Reply)
+	c.tally = C.int32_t(out.Tally)
+	c.tallyKey = C.int32_t(out.TallyKey)
 	c.shadowed = 0
-	if current.Shadowed {
+	if out.Shadowed {
 		c.shadowed = 1
 	}
-	c.refunded = C.int64_t(current.Refunded)
+	c.refunded = C.int64_t(out.Refunded)
 	to := keysOf(c)
 	for i := range current.Keys {
 		applied(c, i, &to[i], &current.Keys[i])
@@ -207,24 +208,24 @@ func outcome(c *C.throttleCall) {
 	if current.Members != nil {
 		appliedMembers(c.keys.members)
 	}
-	c.lineSlots = C.int64_t(current.LineSlots)
-	switch current.Reply {
+	c.lineSlots = C.int64_t(out.ToldSlots)
+	switch out.Reply {
 	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields, command.ReplyLeases:
 		// One by one: reading them two at a time right after they were written stalls.
 		to := integersOf(c)
 		//lint:ignore S1001 copy would do that
-		for i, n := range current.Integers {
+		for i, n := range out.Integers {
 			to[i] = n
 		}
-		c.count = C.int32_t(len(current.Integers))
+		c.count = C.int32_t(len(out.Integers))
 	case command.ReplyRows:
-		c.count = C.int32_t(current.RowCount)
+		c.count = C.int32_t(out.RowCount)
 	case command.ReplyInTurn:
-		c.lookNs, c.timeoutMs = C.int64_t(current.LookNs), C.int64_t(current.TimeoutMs)
+		c.lookNs, c.timeoutMs = C.int64_t(out.LookNs), C.int64_t(out.TimeoutMs)
 	case command.ReplyElsewhere:
 		c.keys.members.namesAt, c.keys.members.roomAt = C.int32_t(members.NamesAt), C.int32_t(members.RoomAt)
 	case command.ReplyError:
-		setError(c, current.Error)
+		setError(c, out.Error)
 	}
 }
 

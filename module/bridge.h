@@ -238,10 +238,12 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName);
 void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName);
 // throttleUnknownEffect returns a command that the module replicates its changes as and that the server has renamed, or NULL.
 const char *throttleUnknownEffect(RedisModuleCtx *ctx);
+const char *throttleText(const RedisModuleString *string, size_t *length);
+
+// log.c
 void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text);
 // throttleSilenceGoRm keeps go-rm from logging anything until the next load.
 void throttleSilenceGoRm(void);
-const char *throttleText(const RedisModuleString *string, size_t *length);
 
 // commands.c. throttleRegister returns API_ERR when the name is taken.
 extern throttleTraits throttleCommands[MAX_COMMANDS];
@@ -312,7 +314,6 @@ void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey 
 void throttleFreeMembers(throttleCall *call);
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
 void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key);
-void throttleReplyLeases(throttleCall *call, RedisModuleCtx *ctx);
 
 // apply.c. throttleApply closes the keys. A call in the middle of another's that adds a key
 // leaves the keys of that one alone: throttleCreating, NULL when the server adds none.

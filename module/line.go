@@ -188,7 +188,7 @@ func look(c *C.throttleCall) (id line.ID) {
 // tell passes on to a line how many slots the call in hand has told.
 func tell(c *C.throttleCall, id line.ID) {
 	if id != 0 && current.Reply != command.ReplyElsewhere {
-		c.wake = hostOf(lines.Tell(id, current.LineSlots))
+		c.wake = hostOf(lines.Tell(id, current.ToldSlots))
 	}
 }
 

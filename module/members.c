@@ -254,35 +254,3 @@ void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key) {
   if (event == EVENT_LEASED) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "leased", key->name);
   if (event == EVENT_RELEASED) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "released", key->name);
 }
-
-// How many leases are held, how many callers wait, and the leases that lapse next. Nothing has run since the
-// decision, so the set is what it was.
-void throttleReplyLeases(throttleCall *call, RedisModuleCtx *ctx) {
-  const throttleView *names = throttleCommands[call->command].fields;
-  double nowMs = (double)(call->nowNs / 1000000);
-  throttleReplyMap(ctx, 3);
-  for (int i = 0; i < 2; i++) {
-    throttleReplyName(ctx, &names[i]);
-    api.ReplyWithLongLong(ctx, call->integers[i]);
-  }
-  throttleReplyName(ctx, &names[2]);
-  api.ReplyWithArray(ctx, POSTPONED_LENGTH);
-  long count = 0;
-  RedisModuleKey *handle = api.OpenKey(ctx, call->keys->name, OPEN_READ);
-  if (handle) {
-    api.ZsetFirstInScoreRange(handle, nowMs, INFINITY, 1, 0);
-    for (; count < call->integers[2] && !api.ZsetRangeEndReached(handle); count++, api.ZsetRangeNext(handle)) {
-      double score;
-      RedisModuleString *id = api.ZsetRangeCurrentElement(handle, &score);
-      throttleReplyMap(ctx, 2);
-      throttleReplyName(ctx, &names[3]);
-      api.ReplyWithString(ctx, id);
-      throttleReplyName(ctx, &names[4]);
-      api.ReplyWithLongLong(ctx, ((int64_t)score * 1000000 - call->nowNs) / 1000000);
-      api.FreeString(NULL, id);
-    }
-    api.ZsetRangeStop(handle);
-  }
-  api.ReplySetArrayLength(ctx, count);
-  if (handle) api.CloseKey(handle);
-}

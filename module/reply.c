@@ -1,4 +1,6 @@
 // The reply to a call.
+#include <math.h>
+
 #include "bridge.h"
 
 #include "_cgo_export.h"
@@ -40,6 +42,38 @@ static void replyRows(throttleCall *call, RedisModuleCtx *ctx) {
   }
 }
 
+// How many leases are held, how many callers wait, and the leases that lapse next. Nothing has run since the
+// decision, so the set is what it was.
+static void replyLeases(throttleCall *call, RedisModuleCtx *ctx) {
+  const throttleView *names = throttleCommands[call->command].fields;
+  double nowMs = (double)(call->nowNs / 1000000);
+  throttleReplyMap(ctx, 3);
+  for (int i = 0; i < 2; i++) {
+    throttleReplyName(ctx, &names[i]);
+    api.ReplyWithLongLong(ctx, call->integers[i]);
+  }
+  throttleReplyName(ctx, &names[2]);
+  api.ReplyWithArray(ctx, POSTPONED_LENGTH);
+  long count = 0;
+  RedisModuleKey *handle = api.OpenKey(ctx, call->keys->name, OPEN_READ);
+  if (handle) {
+    api.ZsetFirstInScoreRange(handle, nowMs, INFINITY, 1, 0);
+    for (; count < call->integers[2] && !api.ZsetRangeEndReached(handle); count++, api.ZsetRangeNext(handle)) {
+      double score;
+      RedisModuleString *id = api.ZsetRangeCurrentElement(handle, &score);
+      throttleReplyMap(ctx, 2);
+      throttleReplyName(ctx, &names[3]);
+      api.ReplyWithString(ctx, id);
+      throttleReplyName(ctx, &names[4]);
+      api.ReplyWithLongLong(ctx, ((int64_t)score * 1000000 - call->nowNs) / 1000000);
+      api.FreeString(NULL, id);
+    }
+    api.ZsetRangeStop(handle);
+  }
+  api.ReplySetArrayLength(ctx, count);
+  if (handle) api.CloseKey(handle);
+}
+
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
   switch (call->reply) {
   case REPLY_INTEGER:
@@ -56,7 +90,7 @@ void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
     replyRows(call, ctx);
     break;
   case REPLY_LEASES:
-    throttleReplyLeases(call, ctx);
+    replyLeases(call, ctx);
     break;
   case REPLY_WRONG_ARITY:
     api.WrongArity(ctx);
