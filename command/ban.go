@@ -23,7 +23,7 @@ var Ban = register(&Command{
 	Run:        runBan,
 })
 
-const badBanDuration = "ERR duration must be a length of time from 0 to 100 years, such as 500ms, 10, 1m, 1h or 1d"
+const badBanDuration = "ERR duration must be a length of time from 0 to 100 years, such as 500ms, 30s, 1m, 1h or 1d"
 
 // A ban stands in front of the state, which it leaves as it is:
 //
@@ -131,8 +131,11 @@ func (c *Call) describeOwnBan(r *stack.Request) {
 
 func runBan(c *Call) {
 	d, err := parseDuration(c.Args[1])
-	if err != nil || d < 0 {
+	if err != nil {
 		c.Fail(badBanDuration)
+		if number := c.Args[1]; err == errNoUnit && len(number) <= shown {
+			c.Error = appendNoUnit(append(c.error[:0], "ERR duration: "...), number)
+		}
 		return
 	}
 	c.stack.Reset()

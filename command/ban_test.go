@@ -27,7 +27,7 @@ func TestBanSetsProlongsAndLifts(t *testing.T) {
 		effect            Effect
 		want              string
 	}{
-		{"of nothing", "", "k 10", 10_000, Set, banned(10*s, "")},
+		{"of nothing", "", "k 10s", 10_000, Set, banned(10*s, "")},
 		{"of a rate", state, "k 1.5s", 1500, Set, banned(1500*ms, state)},
 		{"of a stack", valueAfter(t, "k RATE 5/s WINDOW 9/m"), "k 1m", 60_000, Set, banned(60*s, valueAfter(t, "k RATE 5/s WINDOW 9/m"))},
 		{"prolonged", banned(5*s, state), "k 10s", 10_000, Set, banned(10*s, state)},
@@ -40,7 +40,7 @@ func TestBanSetsProlongsAndLifts(t *testing.T) {
 		{"lifted, the longest", string([]byte{banMark, 255, 255, 255, 255, 255, 255, 255, 127}) + state, "k 0", 0, Set, state},
 		{"lifted without a ban", state, "k 0", 0, Keep, ""},
 		{"lifted without a key", "", "k 0", 0, Keep, ""},
-		{"of a list", "list", "k 1", 0, Keep, ""},
+		{"of a list", "list", "k 1s", 0, Keep, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := &Call{In: In{NowNs: nowNs}, Key: &Key{Kind: String, Value: []byte(test.value)}}
@@ -78,12 +78,16 @@ func TestBanRefusesWhatIsNoTimeOrNoLimiter(t *testing.T) {
 	for _, test := range []struct{ value, line, want string }{
 		{"", "k -1", badBanDuration},
 		{"", "k 1x", badBanDuration},
+		{"", "k 10", "ERR duration: 10 needs a unit, such as 10ms or 10s"},
+		{"", "k 1.5", "ERR duration: 1.5 needs a unit, such as 1.5ms or 1.5s"},
+		{"", "k 1." + strings.Repeat("0", 50), badBanDuration},
+		{"", "k 3153600001", badBanDuration},
 		{"", "k 101000000h", badBanDuration},
-		{"hello", "k 1", wrongValue},
-		{banned(1, "hello"), "k 1", wrongValue},
-		{banned(1, banned(1, "")), "k 1", wrongValue},
-		{banned(-nowNs, tatIn(1)), "k 1", wrongValue},                                     // a ban until 0
-		{string([]byte{banMark, 0, 0, 0, 0, 0, 0, 0, 128}) + tatIn(1), "k 1", wrongValue}, // until 2^63
+		{"hello", "k 1s", wrongValue},
+		{banned(1, "hello"), "k 1s", wrongValue},
+		{banned(1, banned(1, "")), "k 1s", wrongValue},
+		{banned(-nowNs, tatIn(1)), "k 1s", wrongValue},                                     // a ban until 0
+		{string([]byte{banMark, 0, 0, 0, 0, 0, 0, 0, 128}) + tatIn(1), "k 1s", wrongValue}, // until 2^63
 	} {
 		c := decide(Ban, test.value, test.line)
 		assert.Equal(t, test.want, string(c.Error), test.line)
@@ -173,12 +177,12 @@ func TestACallerThatLeavesABannedKeyIsToldWhenToComeBack(t *testing.T) {
 // A ban stands in front of a value. It does not make one valid.
 func TestABanDoesNotHideWhatIsNoLimiter(t *testing.T) {
 	for _, invalid := range []string{"hello", banned(1, ""), valueAfter(t, "k WINDOW 5/s") + "x"} {
-		for command, line := range map[*Command]string{Limit: "k RATE 5/s", Peek: "k RATE 5/s", Wait: "k RATE 5/s TIMEOUT 1", Refund: "k RATE 5/s", Throttle: "k 4 5 1", Ban: "k 1"} {
+		for command, line := range map[*Command]string{Limit: "k RATE 5/s", Peek: "k RATE 5/s", Wait: "k RATE 5/s TIMEOUT 1s", Refund: "k RATE 5/s", Throttle: "k 4 5 1", Ban: "k 1s"} {
 			c := decide(command, banned(nsPerSecond, invalid), line)
 			assert.Equal(t, wrongValue, string(c.Error), "%s of %q", command.Name, invalid)
 			assert.Equal(t, Keep, c.Effect)
 		}
-		for _, line := range []string{"k FIXED 5/s TIMEOUT 1", "k RATE 5/s STRICT BAN 1h", "k RATE 5/s FORCE"} {
+		for _, line := range []string{"k FIXED 5/s TIMEOUT 1s", "k RATE 5/s STRICT BAN 1h", "k RATE 5/s FORCE"} {
 			command := Limit
 			if strings.Contains(line, "TIMEOUT") {
 				command = Wait

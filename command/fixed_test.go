@@ -108,7 +108,7 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 		{"FIXED 5/d TZ " + zone + " OFFSET 24h", "24h", longOffset},
 		{"FIXED 5/mo OFFSET 28d", "28d", longOffset},
 		{"FIXED 5/y OFFSET 365d", "365d", longOffset},
-		{"FIXED 5/s OFFSET 1", "1", longOffset},
+		{"FIXED 5/s OFFSET 1s", "1s", longOffset},
 		{"FIXED 5/d OFFSET 1h OFFSET 1h", "OFFSET", givenTwice},
 
 		// TZ.
@@ -121,7 +121,7 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 		{"FIXED 5/d TZ ../UTC", "../UTC", badZone},
 		{"FIXED 5/24h TZ " + zone, zone, zoneNeedsDays},
 		{"FIXED 5/1.5d TZ " + zone, zone, zoneNeedsDays},
-		{"FIXED 5/60 TZ UTC", "UTC", zoneNeedsDays},
+		{"FIXED 5/60s TZ UTC", "UTC", zoneNeedsDays},
 		{"FIXED 5/d TZ " + zone + " TZ " + zone, "TZ", givenTwice},
 
 		// FIRST.

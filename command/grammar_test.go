@@ -83,9 +83,8 @@ func TestGrammar(t *testing.T) {
 	}{
 		{"RATE 5/s", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"RATE 5/1s", []stack.Limit{rate(t, 5, 5, s)}, one},
-		{"RATE 5/1", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"RATE 5/1000ms", []stack.Limit{rate(t, 5, 5, s)}, one},
-		{"RATE 5/1.5", []stack.Limit{rate(t, 5, 5, 1500*ms)}, one},
+		{"RATE 5/1.5s", []stack.Limit{rate(t, 5, 5, 1500*ms)}, one},
 		{"RATE 5/0.5s", []stack.Limit{rate(t, 5, 5, 500*ms)}, one},
 		{"RATE 5/1.0m", []stack.Limit{rate(t, 5, 5, m)}, one},
 		{"WINDOW 5/0.25ms", []stack.Limit{window(t, 5, 250*time.Microsecond)}, one},
@@ -99,7 +98,7 @@ func TestGrammar(t *testing.T) {
 		{"RATE 1000/1d", []stack.Limit{rate(t, 1000, 1000, day)}, one},
 		{"RATE 1000/d", []stack.Limit{rate(t, 1000, 1000, day)}, one},
 		{"RATE 10/500ms", []stack.Limit{rate(t, 10, 10, 500*ms)}, one},
-		{"RATE 30/60", []stack.Limit{rate(t, 30, 30, m)}, one},
+		{"RATE 30/60s", []stack.Limit{rate(t, 30, 30, m)}, one},
 		{"RATE 30/m", []stack.Limit{rate(t, 30, 30, m)}, one},
 		{"RATE 1000000000/s", []stack.Limit{rate(t, 1e9, 1e9, s)}, one},
 		{"RATE 1/9223372036s", []stack.Limit{rate(t, 1, 1, 9223372036*s)}, one},
@@ -108,12 +107,12 @@ func TestGrammar(t *testing.T) {
 		{"window 100/24h", []stack.Limit{window(t, 100, day)}, one},
 		{"WINDOW 9223372036854775807/ms", []stack.Limit{window(t, math.MaxInt64, ms)}, one},
 		{"FIXED 1000/1d", []stack.Limit{fixed(t, 1000, day)}, one},
-		{"fixed 1/90", []stack.Limit{fixed(t, 1, 90*s)}, one},
+		{"fixed 1/90s", []stack.Limit{fixed(t, 1, 90*s)}, one},
 		{"FIXED 9223372036854775807/106751d", []stack.Limit{fixed(t, math.MaxInt64, 106751*day)}, one},
 		{"RATE 5/s BURST 10 RATE 100000/h COST 3", []stack.Limit{rate(t, 5, 10, s), rate(t, 100_000, 100_000, h)}, stack.Request{Cost: 3}},
 		{"RATE 5/s WINDOW 6/m FIXED 7/h", []stack.Limit{rate(t, 5, 5, s), window(t, 6, m), fixed(t, 7, h)}, one},
 		{"RATE 5/s COST 2 WINDOW 6/m", []stack.Limit{rate(t, 5, 5, s), window(t, 6, m)}, stack.Request{Cost: 2}},
-		{"FIXED 1/1 FIXED 2/2 FIXED 3/3 FIXED 4/4 FIXED 5/5 FIXED 6/6 FIXED 7/7 FIXED 8/8",
+		{"FIXED 1/1s FIXED 2/2s FIXED 3/3s FIXED 4/4s FIXED 5/5s FIXED 6/6s FIXED 7/7s FIXED 8/8s",
 			[]stack.Limit{fixed(t, 1, s), fixed(t, 2, 2*s), fixed(t, 3, 3*s), fixed(t, 4, 4*s), fixed(t, 5, 5*s), fixed(t, 6, 6*s),
 				fixed(t, 7, 7*s), fixed(t, 8, 8*s)}, one},
 		{"RATE 5/s COST 0", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{}},
@@ -125,10 +124,10 @@ func TestGrammar(t *testing.T) {
 		{"RATE 5/s TAKE 0 WINDOW 6/m COST 2", []stack.Limit{rate(t, 5, 5, s).With(stack.Terms{HasTake: true}), window(t, 6, m)}, stack.Request{Cost: 2}},
 		{"RATE 5/s BURST 10 shadow Spare 7 take 9223372036854775807 FIXED 7/h SPARE 0",
 			[]stack.Limit{rate(t, 5, 10, s).With(stack.Terms{Take: math.MaxInt64, HasTake: true, Spare: 7, Shadow: true}), fixed(t, 7, h)}, one},
-		{"RATE 5/s SPARE 2 MAXWAIT 5", []stack.Limit{rate(t, 5, 5, s).With(stack.Terms{Spare: 2})}, stack.Request{Cost: 1, MaxWaitNs: int64(5 * s)}},
+		{"RATE 5/s SPARE 2 MAXWAIT 5s", []stack.Limit{rate(t, 5, 5, s).With(stack.Terms{Spare: 2})}, stack.Request{Cost: 1, MaxWaitNs: int64(5 * s)}},
 		{"RATE 5/s MAXWAIT 500ms COST 2", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(500 * ms)}},
-		{"RATE 5/s COST 2 maxwait 5", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(5 * s)}},
-		{"RATE 5/s MAXWAIT 0.5", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(500 * ms)}},
+		{"RATE 5/s COST 2 maxwait 5s", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 2, MaxWaitNs: int64(5 * s)}},
+		{"RATE 5/s MAXWAIT 0.5s", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(500 * ms)}},
 		{"RATE 5/s MAXWAIT 1.5ms", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: 1_500_000}},
 		{"RATE 5/s MAXWAIT 0.0", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"RATE 5/s MAXWAIT 1m", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(m)}},
@@ -136,7 +135,7 @@ func TestGrammar(t *testing.T) {
 		{"RATE 5/s MAXWAIT 0", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"RATE 5/s MAXWAIT 0ms", []stack.Limit{rate(t, 5, 5, s)}, one},
 		{"RATE 5/s MAXWAIT 36500d", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(36500 * day)}},
-		{"RATE 5/s MAXWAIT 3153600000", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(36500 * day)}},
+		{"RATE 5/s MAXWAIT 3153600000s", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(36500 * day)}},
 	} {
 		c := call("k " + tt.line)
 		c.cmd = Limit
@@ -185,7 +184,7 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		{"RATE 5/s RATTE 5/s", "RATTE", orRate},
 		{"RATE 5/s 10", "10", orRate},
 		{"RATE 5/s COST 1 2", "2", limit},
-		{"RATE 5/s TIMEOUT 5", "TIMEOUT", orRate},
+		{"RATE 5/s TIMEOUT 5s", "TIMEOUT", orRate},
 		{"WINDOW 5/s BURST 5", "BURST", place},
 		{"FIXED 5/s BURST 5", "BURST", place},
 		{"RATE 5/s BURST 5 BURST 5", "BURST", "given twice"},
@@ -235,7 +234,7 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		{"RATE 1000000001/s", "1000000001/s", fast},
 		{"RATE 1000001/ms", "1000001/ms", fast},
 		{"RATE 9223372036854775807/s", "9223372036854775807/s", fast},
-		{"RATE 1/9223372037", "1/9223372037", long},
+		{"RATE 1/9223372037s", "1/9223372037s", long},
 		{"RATE 1/106752d", "1/106752d", long},
 		{"WINDOW 1/106752d", "1/106752d", long},
 		{"FIXED 1/106752d", "1/106752d", long},
@@ -250,20 +249,20 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		{"RATE 5/s cost 1 COST 2", "COST", "given twice"},
 		{"RATE 5/s UPTO UPTO", "UPTO", "given twice"},
 		{"RATE 5/s STRICT UPTO STRICT", "STRICT", "given twice"},
-		{"RATE 5/s MAXWAIT 5 COST 1 MAXWAIT 5", "MAXWAIT", "given twice"},
-		{"RATE 5/s UPTO MAXWAIT 5", "UPTO", "cannot go with MAXWAIT"},
-		{"RATE 5/s MAXWAIT 5 upto", "UPTO", "cannot go with MAXWAIT"},
-		{"RATE 5/s STRICT MAXWAIT 5", "STRICT", "cannot go with MAXWAIT"},
+		{"RATE 5/s MAXWAIT 5s COST 1 MAXWAIT 5s", "MAXWAIT", "given twice"},
+		{"RATE 5/s UPTO MAXWAIT 5s", "UPTO", "cannot go with MAXWAIT"},
+		{"RATE 5/s MAXWAIT 5s upto", "UPTO", "cannot go with MAXWAIT"},
+		{"RATE 5/s STRICT MAXWAIT 5s", "STRICT", "cannot go with MAXWAIT"},
 		{"RATE 5/s MAXWAIT 0 STRICT", "STRICT", "cannot go with MAXWAIT"},
-		{"RATE 5/s FORCE MAXWAIT 5", "FORCE", "cannot go with MAXWAIT"},
+		{"RATE 5/s FORCE MAXWAIT 5s", "FORCE", "cannot go with MAXWAIT"},
 		{"RATE 5/s UPTO STRICT", "UPTO", "cannot go with STRICT"},
 		{"RATE 5/s cost 3 strict upto", "UPTO", "cannot go with STRICT"},
 		{"RATE 5/s FORCE UPTO", "UPTO", "cannot go with FORCE"},
 		{"RATE 5/s STRICT FORCE", "STRICT", "cannot go with FORCE"},
 		{"RATE 5/s TAKE 5 UPTO", "UPTO", "cannot go with TAKE"},
 		{"RATE 5/s RATE 6/m TAKE 5 UPTO", "UPTO", "cannot go with TAKE"},
-		{"WINDOW 5/s MAXWAIT 5", "MAXWAIT", "works with RATE limits only"},
-		{"RATE 5/s MAXWAIT 5 FIXED 5/s", "MAXWAIT", "works with RATE limits only"},
+		{"WINDOW 5/s MAXWAIT 5s", "MAXWAIT", "works with RATE limits only"},
+		{"RATE 5/s MAXWAIT 5s FIXED 5/s", "MAXWAIT", "works with RATE limits only"},
 	}
 	for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
 		for _, bad := range []string{
@@ -316,6 +315,62 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		c := decide(Limit, tatIn(1), "k "+tt.line)
 		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+tt.right, tt.line)
 	}
+}
+
+// Whatever command and word it follows, a length of time has a unit.
+func TestABareNumberIsRefusedAfterEveryWordThatTakesATime(t *testing.T) {
+	forty := "1." + strings.Repeat("0", 38)
+	tried := map[string]int{}
+	for _, cmd := range All {
+		base := map[*Command]string{MLimit: "1 k"}[cmd]
+		if base == "" {
+			base = "k"
+		}
+		words := append(append([]*word(nil), cmd.syntax.options...), cmd.syntax.kinds...)
+		for _, kind := range cmd.syntax.kinds {
+			words = append(words, kind.owned...)
+		}
+		for _, w := range words {
+			if w.value == nil || !w.value.hasUnit {
+				continue
+			}
+			line, count := base+" "+w.name+" ", ""
+			switch {
+			case w.limit != nil:
+				count = "7/"
+			case find(rowOf(vocabulary, "FIXED").owned, []byte(w.name)) != nil:
+				line = base + " FIXED 7/d " + w.name + " "
+			case len(cmd.syntax.kinds) > 0:
+				line = base + " RATE 5/s " + w.name + " "
+			}
+			for _, number := range []string{"500", "1.5", "100", "9", forty} {
+				c := call(line + count + number)
+				if cmd == MLimit {
+					c = decideMany([]string{""}, line+count+number)
+				} else {
+					c.Key = &Key{}
+					if cmd.OnSortedSet {
+						c.Members = &Members{}
+					}
+					c.Run(cmd)
+				}
+				near := count + number
+				if len(near) > 40 {
+					near = near[:40] + "..."
+				}
+				assert.Equal(t, "ERR syntax error near '"+near+"': "+number+" needs a unit, such as "+number+"ms or "+number+"s", string(c.Error), line+count+number)
+				assert.Less(t, len(c.Error), MaxErrorLen)
+			}
+			c := call(line + count + forty + "0")
+			c.Key, c.Members = &Key{}, &Members{}
+			if cmd != MLimit {
+				c.Run(cmd)
+				assert.Contains(t, string(c.Error), ": a length of time needs a unit, such as 500ms or 30s")
+			}
+			tried[w.name]++
+		}
+	}
+	assert.Equal(t, map[string]int{"RATE": 5, "WINDOW": 5, "FIXED": 5, "OFFSET": 5, "MAXWAIT": 2, "BAN": 2, "TIMEOUT": 2, "TTL": 2}, tried)
 }
 
 // What the vocabulary says is accepted: calls drawn from it are parsed, unless they have words that exclude
@@ -448,8 +503,8 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	}{
 		{Peek, "RATE 5/s UPTO", "UPTO" + ofPeek},
 		{Peek, "RATE 5/s STRICT", "STRICT" + ofPeek},
-		{Peek, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofPeek},
-		{Peek, "RATE 5/s TIMEOUT 1", "TIMEOUT" + ofPeek},
+		{Peek, "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofPeek},
+		{Peek, "RATE 5/s TIMEOUT 1s", "TIMEOUT" + ofPeek},
 		{Peek, "RATE 5/s FORCE", "FORCE" + ofPeek},
 		{Peek, "WINDOW 5/s UPTO", "UPTO': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"},
 		{Peek, "RATTE 5/s", "RATTE': expected RATE, WINDOW or FIXED"},
@@ -457,22 +512,22 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Refund, "RATE 5/s UPTO", "UPTO" + ofBack},
 		{Refund, "RATE 5/s SPARE 1", "SPARE" + ofBack},
 		{Refund, "RATE 5/s FORCE", "FORCE" + ofBack},
-		{Refund, "RATE 5/s MAXWAIT 1", "MAXWAIT" + ofBack},
+		{Refund, "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofBack},
 		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
-		{Wait, "RATE 5/s UPTO TIMEOUT 1", "UPTO" + ofWait},
-		{Wait, "RATE 5/s TIMEOUT 1 MAXWAIT 1", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
-		{Wait, "RATE 5/s SHADOW TIMEOUT 1", "SHADOW" + ofWait},
-		{Wait, "RATE 5/s FORCE TIMEOUT 1", "FORCE" + ofWait},
-		{Wait, "RATE 5/s BURST 9 MAXWAIT 1", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
-		{Wait, "RATTE 5/s TIMEOUT 1", "RATTE': expected RATE, WINDOW or FIXED"},
+		{Wait, "RATE 5/s UPTO TIMEOUT 1s", "UPTO" + ofWait},
+		{Wait, "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
+		{Wait, "RATE 5/s SHADOW TIMEOUT 1s", "SHADOW" + ofWait},
+		{Wait, "RATE 5/s FORCE TIMEOUT 1s", "FORCE" + ofWait},
+		{Wait, "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
+		{Wait, "RATTE 5/s TIMEOUT 1s", "RATTE': expected RATE, WINDOW or FIXED"},
 		{Wait, "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
-		{Wait, "RATE 5/s TIMEOUT 1 TIMEOUT 1", "TIMEOUT': given twice"},
+		{Wait, "RATE 5/s TIMEOUT 1s TIMEOUT 1s", "TIMEOUT': given twice"},
 		{Wait, "RATE 5/s TIMEOUT", "TIMEOUT" + timeout},
 		{Wait, "RATE 5/s TIMEOUT -1", "-1" + timeout},
 		{Wait, "RATE 5/s TIMEOUT 1.", "1." + timeout},
 		{Wait, "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
 		{Wait, "RATE 5/s TIMEOUT x", "x" + timeout},
-		{Wait, "WINDOW 5/s SHADOW TIMEOUT 1", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
+		{Wait, "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
 	} {
 		requireError(t, decide(tt.command, "", "k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
 	}
@@ -497,12 +552,12 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		{Lease, "k", ": SLOTS is missing"},
 		{Lease, "k SLOTS 2", ": TTL is missing"},
 		{Lease, "k SLOTS 2 TTL 30s", ": ID is missing"},
-		{Lease, "k TTL 1 ID a", ": SLOTS is missing"},
+		{Lease, "k TTL 1s ID a", ": SLOTS is missing"},
 		{Lease, "k SLOTS 1 ID a", ": TTL is missing"},
-		{Lease, "k SLOTS 1 TTL 1 TIMEOUT 1 COMPACT", ": ID is missing"},
+		{Lease, "k SLOTS 1 TTL 1s TIMEOUT 1s COMPACT", ": ID is missing"},
 		{Renew, "k", ": ID is missing"},
 		{Renew, "k ID a", ": TTL is missing"},
-		{Renew, "k TTL 1", ": ID is missing"},
+		{Renew, "k TTL 1s", ": ID is missing"},
 		{Release, "k", ": ID is missing"},
 		{Release, "k ID", " near 'ID': ID takes 1 to 512 bytes"},
 		{Release, "k other", " near 'other': expected ID"},

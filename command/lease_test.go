@@ -201,12 +201,12 @@ func TestLease(t *testing.T) {
 		{"the longest id", setOf(), Lease, "k SLOTS 1 TTL 1s ID " + longest, 0, []int64{0, 1, 0, -1, 1000, 0}, setOf(longest, int(nowMs+1000)), ChangeMembers, Leased},
 		{"words in any order", setOf(), Lease, "k id a compact timeout 5s ttl 1m slots 2", 0, []int64{0, 2, 1, -1, 60000, 0}, setOf("a", int(nowMs+60000)), ChangeMembers, Leased},
 		{"the last slot", setOf(a...), Lease, "k SLOTS 2 TTL 900ms ID b", 0, []int64{0, 2, 0, -1, 900, 0}, setOf(two...), ChangeMembers, Leased},
-		{"no slot", setOf(two...), Lease, "k SLOTS 2 TTL 1 ID c", 0, []int64{1, 2, 0, 500, 0, 0}, setOf(two...), Keep, NotLeased},
-		{"the same id again", setOf(two...), Lease, "k SLOTS 2 TTL 2 ID a", 0, []int64{0, 2, 0, -1, 2000, 0}, setOf("a", int(nowMs+2000), "b", int(nowMs+900)), ChangeMembers, Renewed},
-		{"fewer slots evict nobody", setOf(two...), Lease, "k SLOTS 1 TTL 2 ID b", 0, []int64{0, 1, 0, -1, 2000, 0}, setOf("a", int(nowMs+500), "b", int(nowMs+2000)), ChangeMembers, Renewed},
-		{"a lapsed one makes room and goes", setOf("a", int(nowMs), "b", int(nowMs+900)), Lease, "k SLOTS 2 TTL 1 ID c", 0, []int64{0, 2, 0, -1, 1000, 0}, setOf("b", int(nowMs+900), "c", int(nowMs+1000)), ChangeMembers, Leased},
-		{"one's own that lapsed is a new one", setOf("a", int(nowMs)), Lease, "k SLOTS 1 TTL 1 ID a", 0, []int64{0, 1, 0, -1, 1000, 0}, setOf("a", int(nowMs+1000)), ChangeMembers, Leased},
-		{"nobody is overtaken", setOf(a...), Lease, "k SLOTS 2 TTL 1 ID c", 1, []int64{1, 2, 0, 500, 0, 0}, setOf(a...), Keep, NotLeased},
+		{"no slot", setOf(two...), Lease, "k SLOTS 2 TTL 1s ID c", 0, []int64{1, 2, 0, 500, 0, 0}, setOf(two...), Keep, NotLeased},
+		{"the same id again", setOf(two...), Lease, "k SLOTS 2 TTL 2s ID a", 0, []int64{0, 2, 0, -1, 2000, 0}, setOf("a", int(nowMs+2000), "b", int(nowMs+900)), ChangeMembers, Renewed},
+		{"fewer slots evict nobody", setOf(two...), Lease, "k SLOTS 1 TTL 2s ID b", 0, []int64{0, 1, 0, -1, 2000, 0}, setOf("a", int(nowMs+500), "b", int(nowMs+2000)), ChangeMembers, Renewed},
+		{"a lapsed one makes room and goes", setOf("a", int(nowMs), "b", int(nowMs+900)), Lease, "k SLOTS 2 TTL 1s ID c", 0, []int64{0, 2, 0, -1, 1000, 0}, setOf("b", int(nowMs+900), "c", int(nowMs+1000)), ChangeMembers, Leased},
+		{"one's own that lapsed is a new one", setOf("a", int(nowMs)), Lease, "k SLOTS 1 TTL 1s ID a", 0, []int64{0, 1, 0, -1, 1000, 0}, setOf("a", int(nowMs+1000)), ChangeMembers, Leased},
+		{"nobody is overtaken", setOf(a...), Lease, "k SLOTS 2 TTL 1s ID c", 1, []int64{1, 2, 0, 500, 0, 0}, setOf(a...), Keep, NotLeased},
 
 		{"renew", setOf(two...), Renew, "k ID a TTL 3s", 0, []int64{0, -1, -1, -1, 3000, 0}, setOf("a", int(nowMs+3000), "b", int(nowMs+900)), ChangeMembers, Renewed},
 		{"renew for less", setOf(two...), Renew, "k TTL 1ms COMPACT ID b", 9, []int64{0, -1, -1, -1, 1, 0}, setOf("a", int(nowMs+500), "b", int(nowMs+1)), ChangeMembers, Renewed},
@@ -252,21 +252,21 @@ func TestLeaseErrors(t *testing.T) {
 		cmd        *Command
 		line, want string
 	}{
-		{Lease, "k SLOTS -1 TTL 1 ID a", near + "-1" + slots},
-		{Lease, "k SLOTS x TTL 1 ID a", near + "x" + slots},
+		{Lease, "k SLOTS -1 TTL 1s ID a", near + "-1" + slots},
+		{Lease, "k SLOTS x TTL 1s ID a", near + "x" + slots},
 		{Lease, "k SLOTS", near + "SLOTS" + slots},
 		{Lease, "k SLOTS 1 TTL 0 ID a", near + "0" + ttl},
 		{Lease, "k SLOTS 1 TTL 0.0009 ID a", near + "0.0009" + ttl},
 		{Lease, "k SLOTS 1 TTL 36501d ID a", near + "36501d" + ttl},
 		{Lease, "k SLOTS 1 TTL", near + "TTL" + ttl},
-		{Lease, "k SLOTS 1 TTL 1 ID", near + "ID" + id},
-		{Lease, "k SLOTS 1 TTL 1 ID " + long, near + long[:40] + "..." + id},
-		{Lease, "k SLOTS 1 TTL 1 ID a SLOTS 2", near + "SLOTS': given twice"},
-		{Lease, "k SLOTS 1 TTL 1 ID a b", near + "b" + expected},
-		{Lease, "k SLOTS 1 TTL 1 ID a TIMEOUT -1", near + "-1': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"},
+		{Lease, "k SLOTS 1 TTL 1s ID", near + "ID" + id},
+		{Lease, "k SLOTS 1 TTL 1s ID " + long, near + long[:40] + "..." + id},
+		{Lease, "k SLOTS 1 TTL 1s ID a SLOTS 2", near + "SLOTS': given twice"},
+		{Lease, "k SLOTS 1 TTL 1s ID a b", near + "b" + expected},
+		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT -1", near + "-1': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"},
 		{Lease, "k" + strings.Repeat(" x", MaxArgs), "ERR syntax error: too many arguments"},
-		{Renew, "k ID a TTL 1 SLOTS 1", near + "SLOTS': expected ID, TTL or COMPACT"},
-		{Renew, "k ID a TTL 1 TIMEOUT 1", near + "TIMEOUT': expected ID, TTL or COMPACT"},
+		{Renew, "k ID a TTL 1s SLOTS 1", near + "SLOTS': expected ID, TTL or COMPACT"},
+		{Renew, "k ID a TTL 1s TIMEOUT 1s", near + "TIMEOUT': expected ID, TTL or COMPACT"},
 		{Release, "k a b", near + "a': expected ID"},
 		{Release, "k ID " + long, near + long[:40] + "..." + id},
 		{Release, "k ID" + strings.Repeat(" x", maxReleased+1), "ERR ID takes at most 94 ids at a time"},
@@ -286,7 +286,7 @@ func TestLeaseErrors(t *testing.T) {
 	set := setOf()
 	assert.Equal(t, ReplyWrongArity, set.run(Leases, nowNs, 0, "k COUNT 1 2").Reply)
 	assert.Contains(t, tooManyIDs, fmt.Sprintf(" %d ids ", Release.MaxMembers))
-	c := call("k SLOTS 1 TTL 1 ID a")
+	c := call("k SLOTS 1 TTL 1s ID a")
 	c.Args[6] = nil
 	set.gather(c, Lease)
 	c.Run(Lease)
@@ -295,7 +295,7 @@ func TestLeaseErrors(t *testing.T) {
 
 // A set of anything but instants was not written by a lease: it is refused, and stays as it is.
 func TestASortedSetOfAnythingElseIsRefused(t *testing.T) {
-	lines := map[*Command]string{Lease: "k SLOTS 9 TTL 1 ID a", Renew: "k ID a TTL 1", Release: "k ID a", Leases: "k"}
+	lines := map[*Command]string{Lease: "k SLOTS 9 TTL 1s ID a", Renew: "k ID a TTL 1s", Release: "k ID a", Leases: "k"}
 	for _, score := range []float64{math.Inf(1), math.Inf(-1), -1, 0, 17, 1_700_000_000, float64(nowMs) + 0.5, float64(nowMs) - 0.5, float64(nowMs) * 1000, 1e300} {
 		for cmd, line := range lines {
 			set := setOf("other", int(nowMs+5))
@@ -474,7 +474,7 @@ func TestNeverMoreThanNAreHeldWhateverTheClockDoes(t *testing.T) {
 }
 
 func TestADecisionOnLeasesDoesNotAllocate(t *testing.T) {
-	for cmd, line := range map[*Command]string{Lease: "k SLOTS 9 TTL 1 ID b TIMEOUT 1", Renew: "k ID a TTL 1", Release: "k ID a b", Leases: "k COUNT 5"} {
+	for cmd, line := range map[*Command]string{Lease: "k SLOTS 9 TTL 1s ID b TIMEOUT 1s", Renew: "k ID a TTL 1s", Release: "k ID a b", Leases: "k COUNT 5"} {
 		c := call(line)
 		c.NowNs = nowNs
 		set := setOf("a", int(nowMs+5), "old", int(nowMs-5))

@@ -198,7 +198,7 @@ func TestWhatIsNoLimitersStateIsRefused(t *testing.T) {
 		{Limit, "k WINDOW 5/m STRICT"},
 		{Peek, "k RATE 5/s"},
 		{Refund, "k FIXED 5/s"},
-		{Wait, "k RATE 5/s TIMEOUT 1"},
+		{Wait, "k RATE 5/s TIMEOUT 1s"},
 	} {
 		for _, value := range []string{
 			"bar", "-5", "01", "1.5", " 1", "18446744073709551616", strings.Repeat("9", 40), strings.Repeat("9", 1<<20),

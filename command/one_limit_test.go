@@ -36,7 +36,11 @@ func (l oneLimit) ofThrottle(cost int64) string {
 }
 
 func (l oneLimit) ofLimit(cost int64) string {
-	return fmt.Sprintf("k RATE %d/%s BURST %d COST %d", l.count, l.period, l.capacity, cost)
+	period := l.period
+	if last := period[len(period)-1]; '0' <= last && last <= '9' {
+		period += "s" // CL.THROTTLE alone takes bare seconds
+	}
+	return fmt.Sprintf("k RATE %d/%s BURST %d COST %d", l.count, period, l.capacity, cost)
 }
 
 // kept is a key of which the clock is now, and what the commands leave there.

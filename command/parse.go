@@ -70,6 +70,7 @@ const (
 	tooFine  = "not a whole number of nanoseconds"
 	tooMany  = "the count is larger than 9223372036854775807"
 	noPeriod = "the period is zero"
+	noUnit   = " needs a unit, such as " // between the number and what it may mean
 )
 
 var (
@@ -78,21 +79,33 @@ var (
 	errTooMany   = errors.New(tooMany)
 	errTooLong   = errors.New(tooLong)
 	errZero      = errors.New(noPeriod)
+	errNoUnit    = errors.New("a number without a unit")
 )
 
-// parsePeriod reads a positive length of time: a number of seconds, or a number
+// parsePeriod reads a positive length of time as redis-cell does: a number of seconds, or a number
 // with one of the units ms, s, m, h and d. The period is n x unit.
 func parsePeriod(text []byte) (n int64, unit time.Duration, err error) {
 	n, unit, err = parseUnits(text, -1)
+	if err == errNoUnit {
+		err = nil
+	}
 	if err == nil && n <= 0 {
 		err = errMalformed
 	}
 	return n, unit, err
 }
 
-// parseUnits reads a number, which may be a decimal one, and its unit, seconds when it has
-// none. A unit without a number stands for bare of them, or is refused when bare is negative.
+// parseUnits reads a number, which may be a decimal one, and its unit. A positive number without a unit is read as seconds,
+// together with errNoUnit. A unit without a number stands for bare of them, or is refused when bare is negative.
 func parseUnits(text []byte, bare int64) (n int64, unit time.Duration, err error) {
+	if n, unit, err = parseNumber(text, bare); err == nil && n > 0 && text[len(text)-1] <= '9' {
+		err = errNoUnit
+	}
+	return n, unit, err
+}
+
+// parseNumber is parseUnits where a number without a unit is one of seconds.
+func parseNumber(text []byte, bare int64) (n int64, unit time.Duration, err error) {
 	if len(text) > maxNumberLen {
 		return 0, 0, errMalformed
 	}
@@ -197,8 +210,15 @@ func greatestDivisor(a, b uint64) uint64 {
 	return a
 }
 
+// appendNoUnit appends that a number needs a unit.
+func appendNoUnit(dst, number []byte) []byte {
+	dst = append(append(dst, number...), noUnit...)
+	dst = append(append(dst, number...), "ms or "...)
+	return append(append(dst, number...), 's')
+}
+
 // parseQuota reads count/period, such as 5/s or 100/30m. The period may be a bare
-// unit; a bare number is seconds.
+// unit, not a bare number.
 func parseQuota(text []byte) (count, n int64, unit time.Duration, err error) {
 	count, period, err := divideQuota(text)
 	if err != nil {
@@ -265,18 +285,19 @@ func parseCalendarQuota(text []byte) (count, n int64, unit calendar.Unit, err er
 	return 0, 0, 0, errMalformed
 }
 
-// parseDuration reads a length of time in the forms of a period, 0 included, as ns.
+// parseDuration reads a length of time in the forms of a period, 0 included, as ns. A positive number without a unit is
+// read as seconds, together with errNoUnit.
 func parseDuration(text []byte) (ns int64, err error) {
 	n, unit, err := parseUnits(text, 1)
 	switch {
 	case err == errTooLong:
 		return 0, errMalformed // what is right says how long it may be
-	case err != nil:
+	case err != nil && err != errNoUnit:
 		return 0, err
 	case n < 0 || n > int64(maxDuration/unit):
 		return 0, errMalformed
 	}
-	return n * int64(unit), nil
+	return n * int64(unit), err
 }
 
 // maxDuration is the longest time a caller may wait, 100 years: with it no sum of

@@ -24,15 +24,15 @@ func TestParseDuration(t *testing.T) {
 	}{
 		{"0", 0, true},
 		{"-0", 0, false},
-		{"5", 5 * time.Second, true},
+		{"5s", 5 * time.Second, true},
 		{"+5s", 0, false},
 		{"05", 0, false},
 		{"00", 0, false},
-		{"0.5", 500 * time.Millisecond, true},
+		{"0.5s", 500 * time.Millisecond, true},
 		{"1.5s", 1500 * time.Millisecond, true},
 		{"1.50s", 1500 * time.Millisecond, true},
-		{"1.000000000", time.Second, true},
-		{"0.000000001", 1, true},
+		{"1.000000000s", time.Second, true},
+		{"0.000000001s", 1, true},
 		{"0.25ms", 250 * time.Microsecond, true},
 		{"0.000001ms", 1, true},
 		{"0.0", 0, true},
@@ -94,7 +94,7 @@ func TestParseDuration(t *testing.T) {
 		{"s5", 0, false},
 		{"5ss", 0, false},
 		{"5us", 0, false},
-		{"5." + strings.Repeat("0", maxNumberLen-2), 5 * time.Second, true},
+		{"5." + strings.Repeat("0", maxNumberLen-3) + "s", 5 * time.Second, true},
 		{"5." + strings.Repeat("0", maxNumberLen-1), 0, false},
 		{strings.Repeat("0", maxNumberLen-1) + "5", 0, false},
 		{strings.Repeat("9", 1<<20), 0, false},
@@ -106,6 +106,29 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
+// Where no unit follows, CL.THROTTLE means seconds and everything else refuses the number.
+func TestABareNumberNeedsAUnit(t *testing.T) {
+	for text, want := range map[string]struct {
+		n    int64
+		unit time.Duration
+	}{"5": {5, time.Second}, "60": {60, time.Second}, "0.5": {5, 100 * time.Millisecond}, "5." + strings.Repeat("0", maxNumberLen-2): {5, time.Second}} {
+		_, err := parseDuration([]byte(text))
+		assert.Equal(t, errNoUnit, err, text)
+		_, _, _, err = parseQuota([]byte("9/" + text))
+		if len(text) < maxNumberLen {
+			assert.Equal(t, errNoUnit, err, text)
+		}
+		n, unit, err := parsePeriod([]byte(text))
+		assert.NoError(t, err, text)
+		assert.Equal(t, []any{want.n, want.unit}, []any{n, unit}, text)
+	}
+	for _, text := range []string{"0", "0.0"} {
+		ns, err := parseDuration([]byte(text))
+		assert.NoError(t, err, text)
+		assert.Zero(t, ns)
+	}
+}
+
 func TestParseQuota(t *testing.T) {
 	for _, tt := range []struct {
 		text     string
@@ -113,11 +136,11 @@ func TestParseQuota(t *testing.T) {
 		unit     time.Duration
 	}{
 		{"5/s", 5, 1, time.Second},
-		{"5/7", 5, 7, time.Second},
+		{"5/7s", 5, 7, time.Second},
 		{"9223372036854775807/9223372036854775807d", math.MaxInt64, math.MaxInt64, 24 * time.Hour},
 		{"5/1.5s", 5, 15, 100 * time.Millisecond},
 		{"5/1.0s", 5, 1, time.Second},
-		{"5/0.7", 5, 7, 100 * time.Millisecond},
+		{"5/0.7s", 5, 7, 100 * time.Millisecond},
 		{"1/9223372036854775807.0d", 1, math.MaxInt64, 24 * time.Hour},
 		{"1/100000000000000000.5d", 1, 1e18 + 5, 144 * time.Minute},
 	} {
@@ -164,6 +187,10 @@ func TestADecimalPeriodIsExactOrRefused(t *testing.T) {
 		unit := rapid.SampledFrom([]string{"", "ms", "s", "m", "h", "d"}).Draw(t, "unit")
 		text := fmt.Sprintf("%d.%s%s", whole, fraction, unit)
 		n, part, err := parseUnits([]byte(text), 1)
+		if unit == "" && n > 0 {
+			require.Equal(t, errNoUnit, err, text)
+			err = nil // it is read as seconds all the same
+		}
 
 		unitNs := map[string]int64{"": 1e9, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 86400e9}[unit]
 		want, _ := new(big.Rat).SetString(fmt.Sprintf("%d.%s", whole, fraction))

@@ -288,6 +288,8 @@ func (p *parser) misread(w *word, err error) error {
 	switch {
 	case err == error(&p.err):
 		return err
+	case err == errNoUnit:
+		return p.withoutUnit()
 	case err != errMalformed:
 		return p.near(p.text, err.Error())
 	case w.value != &id && bytes.IndexByte(p.text, ' ') >= 0:
@@ -296,6 +298,16 @@ func (p *parser) misread(w *word, err error) error {
 		return p.near(p.text, unitsAreLower)
 	}
 	return p.near(p.text, w.name, " ", w.value.takes)
+}
+
+// withoutUnit returns the error of the value in hand, which is a bare number or ends in one.
+func (p *parser) withoutUnit() error {
+	number := p.text[bytes.IndexByte(p.text, '/')+1:]
+	if len(number) > shown {
+		return p.near(p.text, "a length of time", noUnit, "500ms or 30s")
+	}
+	p.err = syntaxError{points: true, word: p.text, number: number}
+	return &p.err
 }
 
 // isRightInLowerCase reports whether the value in hand would be right in lower case.
@@ -369,8 +381,12 @@ type syntaxError struct {
 	name   string // the word, in capitals; or else
 	word   []byte // as it was given
 	right  [8]string
-	parts  int // of right
+	parts  int    // of right
+	number []byte // what needs a unit, in place of right
 }
+
+// shown is how much of a word an error shows, in bytes.
+const shown = 40
 
 func (e *syntaxError) add(right ...string) { e.parts += copy(e.right[e.parts:], right) }
 
@@ -399,7 +415,6 @@ func (e *syntaxError) Error() string { return string(e.appendTo(nil)) }
 
 // appendTo appends the error's text. Of a long word it shows the beginning.
 func (e *syntaxError) appendTo(text []byte) []byte {
-	const shown = 40
 	text = append(text, "ERR syntax error"...)
 	if e.points {
 		text = append(text, " near '"...)
@@ -411,6 +426,9 @@ func (e *syntaxError) appendTo(text []byte) []byte {
 		text = append(text, '\'')
 	}
 	text = append(text, ": "...)
+	if e.number != nil {
+		return appendNoUnit(text, e.number)
+	}
 	for _, part := range e.right[:e.parts] {
 		text = append(text, part...)
 	}

@@ -50,7 +50,7 @@ func TestOfSeveralErrorsTheFirstIsNamed(t *testing.T) {
 
 // The error is the same, however a period is written that is too long.
 func TestATooLongPeriodIsNamedHoweverItIsWritten(t *testing.T) {
-	for _, period := range []string{"9223372037", "9223372036.854775808", "9223372036854.775808ms", "9999999999999999999999s", "99999999999999999999.5d", "106752d", "300000d"} {
+	for _, period := range []string{"9223372037s", "9223372036.854775808s", "9223372036854.775808ms", "9999999999999999999999s", "99999999999999999999.5d", "106752d", "300000d"} {
 		for _, limit := range []string{"WINDOW 1/", "FIXED 1/", "RATE 1/"} {
 			got := string(decide(Limit, "", "k "+limit+period).Error)
 			assert.Contains(t, got, "1/"+period+"': the period is longer than 292 years", limit)

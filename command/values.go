@@ -57,7 +57,7 @@ func readIntegerFrom(least int64) func(*parser, []byte) error {
 func readDurationFrom(least int64) func(*parser, []byte) error {
 	return func(p *parser, text []byte) (err error) {
 		p.number, err = parseDuration(text)
-		if err == nil && p.number < least {
+		if (err == nil || err == errNoUnit) && p.number < least {
 			return errMalformed
 		}
 		return err

@@ -154,8 +154,8 @@ func TestBanNeedsTheKey(t *testing.T) {
 	s.MustDo("ACL", "SETUSER", "reader", "on", ">secret", "+cl.ban", "%R~a:*", "~b:*")
 	c := s.Raw()
 	do(t, c, "AUTH reader secret")
-	assert.Contains(t, do(t, c, "CL.BAN a:1 10").Text, "NOPERM")
-	assert.EqualValues(t, 10_000, do(t, c, "CL.BAN b:1 10").Int)
+	assert.Contains(t, do(t, c, "CL.BAN a:1 10s").Text, "NOPERM")
+	assert.EqualValues(t, 10_000, do(t, c, "CL.BAN b:1 10s").Int)
 	keys := s.MustDo("COMMAND", "GETKEYS", "CL.BAN", "b:1", "10").Elems
 	require.Len(t, keys, 1)
 	assert.Equal(t, "b:1", keys[0].Text)

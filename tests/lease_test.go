@@ -145,7 +145,7 @@ func TestARetryWhileThereIsRoomTakesNoSecondSlot(t *testing.T) {
 		assert.EqualValues(t, 0, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1m ID a%d", i).Limited)
 	}
 	for _, call := range []string{ // the numbers of other words are no slots
-		"SLOTS 5 TTL 1m ID b", "SLOTS 5 TTL 60 ID b", "TTL 60 SLOTS 5 ID b", "TTL 60 ID 90 SLOTS 5", "TIMEOUT 60 TTL 1m ID b SLOTS 5",
+		"SLOTS 5 TTL 1m ID b", "SLOTS 5 TTL 60s ID b", "TTL 60s SLOTS 5 ID b", "TTL 60s ID 90 SLOTS 5", "TIMEOUT 60s TTL 1m ID b SLOTS 5",
 	} {
 		replies, err := c.Pipeline([]string{"MULTI"}, strings.Fields("CL.LEASE k "+call), []string{"EXEC"}) // where nobody waits
 		require.NoError(t, err)

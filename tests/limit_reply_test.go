@@ -90,7 +90,7 @@ func TestLimitFamilyAnswersItsFields(t *testing.T) {
 			{"CL.REFUND %s RATE 10/h", standing{0, 1, 10, 10, -1, 0, 0, 0, 0, 0}},
 			{"CL.LIMIT %s RATE 10/h", standing{0, 1, 10, 9, -1, 360_000, 360_000, 1, 0, 0}},
 			{"cl.limit %s rate 10/1h burst 20 cost 5", standing{0, 1, 20, 15, -1, 5 * 360_000, 360_000, 5, 0, 0}},
-			{"CL.LIMIT %s RATE 10/3600 COST 12", standing{1, 1, 10, 10, -1, 0, 0, 0, 0, 0}},
+			{"CL.LIMIT %s RATE 10/3600s COST 12", standing{1, 1, 10, 10, -1, 0, 0, 0, 0, 0}},
 			{"CL.LIMIT %s RATE 10/3600s COST 12 UPTO", standing{0, 1, 10, 0, -1, 3_600_000, 360_000, 10, 0, 0}},
 			{"CL.LIMIT %s RATE 10/60m COST 12 STRICT", standing{1, 1, 10, 0, -1, 3_600_000, 360_000, 0, 0, 0}},
 			{"CL.LIMIT %s RATE 10/h COST 0", standing{0, 1, 10, 10, -1, 0, 0, 0, 0, 0}},

@@ -159,7 +159,7 @@ func TestAPeriodMayBeADecimalNumber(t *testing.T) {
 		require.NoError(t, err, period)
 		assert.Equal(t, answer{0, 4, 3, -1, 30}, a, period)
 		assert.EqualValues(t, 3, ask(t, s.Raw(), "CL.LIMIT %s RATE 1/%s BURST 4 COST 3", key, period).Granted, period)
-		b := ask(t, s.Raw(), "CL.LIMIT %s RATE 1/30 BURST 4 COST 2 MAXWAIT 2.5m", key)
+		b := ask(t, s.Raw(), "CL.LIMIT %s RATE 1/30s BURST 4 COST 2 MAXWAIT 2.5m", key)
 		assert.EqualValues(t, 2, b.Granted, period)
 		assert.LessOrEqual(t, b.WaitMs, int64(60_000), period)
 		assert.GreaterOrEqual(t, b.WaitMs, 60_000-time.Since(begin).Milliseconds()-1, period)

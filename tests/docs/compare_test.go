@@ -108,7 +108,7 @@ func (c comparison) bounds(field string, wanted int64) (least, most int64) {
 
 func TestOutputHasToBeWhatThePageSaysButForTimesThatWentBy(t *testing.T) {
 	limit := comparison{command: "redis-cli -3 CL.LIMIT k RATE 1/m", slack: 300 * time.Millisecond, took: 50 * time.Millisecond}
-	wait := comparison{command: "redis-cli -3 CL.WAIT k RATE 1/2s TIMEOUT 5", slack: 300 * time.Millisecond, took: 2040 * time.Millisecond}
+	wait := comparison{command: "redis-cli -3 CL.WAIT k RATE 1/2s TIMEOUT 5s", slack: 300 * time.Millisecond, took: 2040 * time.Millisecond}
 	throttle := comparison{command: "redis-cli CL.THROTTLE k 1 1 1m", slack: 1300 * time.Millisecond}
 	for _, test := range []struct {
 		name string

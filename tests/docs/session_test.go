@@ -72,7 +72,7 @@ func TestAChangedExampleIsFound(t *testing.T) {
 		"another number": "$ redis-cli CL.THROTTLE k 15 30 60 1\n1) (integer) 0\n2) (integer) 16\n3) (integer) 14\n4) (integer) -1\n5) (integer) 2\n",
 		"a line less":    "$ redis-cli CL.THROTTLE k 15 30 60 1\n1) (integer) 0\n2) (integer) 16\n3) (integer) 15\n4) (integer) -1\n",
 		"another text":   "$ redis-cli CL.LIMIT k\n(error) ERR wrong number of arguments for 'cl.limits' command\n",
-		"a longer wait":  "$ redis-cli -3 CL.WAIT k RATE 1/s TIMEOUT 5\n...\n$ redis-cli -3 CL.WAIT k RATE 1/s TIMEOUT 5\n...\n9# \"wait_ms\" => (integer) 3000\n",
+		"a longer wait":  "$ redis-cli -3 CL.WAIT k RATE 1/s TIMEOUT 5s\n...\n$ redis-cli -3 CL.WAIT k RATE 1/s TIMEOUT 5s\n...\n9# \"wait_ms\" => (integer) 3000\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
