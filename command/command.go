@@ -27,9 +27,9 @@ type Command struct {
 	OnSortedSet bool // gets to see Call.Members
 	NamesAt     int  // the index of the argument that is the first name of a member, in the usual order; 0 without
 	MaxMembers  int  // how many names may follow it
-	// RoomAt is the index of the argument that says how many members there may be. While there is room in any case, the
+	// SlotsAt is the index of the argument that says how many members there may be. While a slot is free in any case, the
 	// score of the member that is named is not looked up (Members.Unread).
-	RoomAt int
+	SlotsAt int
 
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 
@@ -54,7 +54,7 @@ const (
 	CountedKeys      // as many as the first argument says, from the second on
 )
 
-// All lists the commands, by file name. A command's place is its index for the bridge.
+// All lists the commands, by file name. A command's index in it is its index for the bridge.
 var All []*Command
 
 func register(cmd *Command) *Command {
@@ -70,21 +70,21 @@ func register(cmd *Command) *Command {
 // prepare works out what follows from the words of a command.
 func (cmd *Command) prepare() {
 	cmd.syntax = syntaxOf(cmd)
-	cmd.place()
+	cmd.findNames()
 	front := keyArgs(cmd.Keys)
 	cmd.least, cmd.most = countArgs(append(front, cmd.Args...), cmd.syntax)
 	cmd.Args = append(append(front, cmd.Args...), cmd.syntax.args()...)
 }
 
-// place finds where words stand in the usual order.
-func (cmd *Command) place() {
+// findNames finds where ids and the number of slots stand in the usual order.
+func (cmd *Command) findNames() {
 	at := 1 // behind the key
 	for _, w := range cmd.syntax.required {
 		switch w.value {
 		case &id:
 			cmd.NamesAt = at + 1
 		case &slots:
-			cmd.RoomAt = at + 1
+			cmd.SlotsAt = at + 1
 		}
 		at += 2
 	}

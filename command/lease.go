@@ -122,7 +122,7 @@ func takeLease(c *Call) {
 // and no further one is taken.
 func (c *Call) describeIfThere(r lease.Result) {
 	if r.Limited {
-		panic("a lease was not looked up, and there is no room for another")
+		panic("a lease was not looked up, and no slot is free")
 	}
 	there := &c.Members.IfThere
 	there.Event, there.Field, there.Integer = Renewed, fieldRemaining, r.Remaining+1

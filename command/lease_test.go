@@ -54,7 +54,7 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 		c.Members = &Members{}
 	}
 	m := c.Members
-	m.NamesAt, m.RoomAt = placesIn(c, cmd)
+	m.NamesAt, m.SlotsAt = placesIn(c, cmd)
 	named := len(c.Named(cmd))
 	m.Reset(int64(len(all)), int64(lapsed), min(lapsed, MaxLowest), named)
 	for i := range m.Lowest {
@@ -94,14 +94,14 @@ func placesIn(c *Call, cmd *Command) (names, room int) {
 	var p parser
 	p.begin(&cmd.syntax, &request{}, c.Args, 1, nil, nil)
 	if len(cmd.syntax.options) == 0 || len(c.Args) == 0 || p.parse() != nil {
-		return cmd.NamesAt, cmd.RoomAt
+		return cmd.NamesAt, cmd.SlotsAt
 	}
 	return p.ids, p.slots
 }
 
 // room is the number of members that a call says there may be.
 func (s leaseSet) room(c *Call) (n int64) {
-	if at := c.Members.RoomAt; at > 0 && at < len(c.Args) {
+	if at := c.Members.SlotsAt; at > 0 && at < len(c.Args) {
 		n, _ = parseInt(c.Args[at])
 	}
 	return n
@@ -126,19 +126,19 @@ func TestACallSaysWhereItsWordsStand(t *testing.T) {
 		{Leases, "k COUNT 3", 0, 0},
 	} {
 		c := call(tt.line)
-		c.LineSlots, c.Members = NoSlots, &Members{NamesAt: tt.cmd.NamesAt, RoomAt: tt.cmd.RoomAt, Next: math.NaN()}
+		c.LineSlots, c.Members = NoSlots, &Members{NamesAt: tt.cmd.NamesAt, SlotsAt: tt.cmd.SlotsAt, Next: math.NaN()}
 		c.Members.Reset(0, 0, 0, len(c.Named(tt.cmd)))
 		c.Run(tt.cmd)
-		usual := tt.names == tt.cmd.NamesAt && tt.room == tt.cmd.RoomAt
+		usual := tt.names == tt.cmd.NamesAt && tt.room == tt.cmd.SlotsAt
 		assert.Equal(t, !usual, c.Reply == ReplyElsewhere, tt.line)
-		assert.Equal(t, []int{tt.names, tt.room}, []int{c.Members.NamesAt, c.Members.RoomAt}, tt.line)
+		assert.Equal(t, []int{tt.names, tt.room}, []int{c.Members.NamesAt, c.Members.SlotsAt}, tt.line)
 		c.Members.Reset(0, 0, 0, len(c.Named(tt.cmd)))
 		c.Run(tt.cmd)
 		assert.NotContains(t, []ReplyKind{ReplyElsewhere, ReplyError}, c.Reply, "%s: %s", tt.line, c.Error)
 	}
 	// A call that is wrong is refused wherever its words are.
 	c := call("k ID a SLOTS 2")
-	c.Members = &Members{NamesAt: 6, RoomAt: 2}
+	c.Members = &Members{NamesAt: 6, SlotsAt: 2}
 	c.Run(Lease)
 	requireError(t, c, "ERR syntax error: TTL is missing", "wrong")
 }

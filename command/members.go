@@ -8,7 +8,7 @@ import "redis-throttle/lease"
 type Members struct {
 	// The indexes in Call.Args of the first name, and of the number of members that there may be; 0 for none. They are looked for
 	// where they stood before. If that is wrong, the call corrects them and answers ReplyElsewhere.
-	NamesAt, RoomAt int
+	NamesAt, SlotsAt int
 
 	Count  int64     // of all members
 	Lapsed int64     // of those that have lapsed
@@ -16,7 +16,7 @@ type Members struct {
 	Next   float64   // the lowest score of those that have not; NaN when there is none
 	Beyond bool      // one is further ahead of now than FurthestMs
 	Named  []float64 // the scores of those that the call names; NaN of one that is not there
-	Unread bool      // the one that the call names was not looked up, since there is room for it in any case; none has lapsed
+	Unread bool      // the one that the call names was not looked up, since a slot is free in any case; none has lapsed
 
 	// What becomes of the set, when the key's effect is ChangeMembers. One that becomes empty is
 	// deleted; any other expires with its last member.

@@ -78,8 +78,8 @@ func (c *Call) read() (r *request, ok bool) {
 		c.refuse(&p.err)
 		return r, false
 	}
-	if m := c.Members; m != nil && (m.NamesAt != p.ids || m.RoomAt != p.slots) {
-		m.NamesAt, m.RoomAt = p.ids, p.slots
+	if m := c.Members; m != nil && (m.NamesAt != p.ids || m.SlotsAt != p.slots) {
+		m.NamesAt, m.SlotsAt = p.ids, p.slots
 		c.Reply = ReplyElsewhere
 		return r, false
 	}

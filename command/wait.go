@@ -29,7 +29,7 @@ func wait(c *Call) {
 		return
 	}
 	if !c.stack.RatesOnly() {
-		c.waitForRoom(r)
+		c.takeInTurn(r)
 		return
 	}
 	if !c.decodeStack() {
@@ -57,8 +57,8 @@ func wait(c *Call) {
 	c.Cost, c.WaitNs = r.Cost, result.WaitNs
 }
 
-// waitForRoom takes units of limits that make no reservations, when it is the caller's turn.
-func (c *Call) waitForRoom(r *request) {
+// takeInTurn takes units of limits that make no reservations, when it is the caller's turn.
+func (c *Call) takeInTurn(r *request) {
 	if !c.decodeStack() {
 		return
 	}

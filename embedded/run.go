@@ -64,7 +64,7 @@ func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.C
 	}
 	if cmd.OnSortedSet {
 		c.Members = &r.members
-		c.Members.NamesAt, c.Members.RoomAt = cmd.NamesAt, cmd.RoomAt
+		c.Members.NamesAt, c.Members.SlotsAt = cmd.NamesAt, cmd.SlotsAt
 		r.showLeases(cmd, keys[0])
 	}
 	return c

@@ -161,7 +161,7 @@ func gathered(c *C.throttleCall) {
 
 func gatheredMembers(from *C.throttleMembers) {
 	members.Reset(int64(from.count), int64(from.lapsed), int(from.lowestCount), int(from.namedCount))
-	members.NamesAt, members.RoomAt = int(from.namesAt), int(from.roomAt)
+	members.NamesAt, members.SlotsAt = int(from.namesAt), int(from.slotsAt)
 	members.Next, members.Beyond, members.Unread = float64(from.next), from.isBeyond != 0, from.isUnread != 0
 	for i := range members.Lowest {
 		members.Lowest[i] = float64(from.lowestScores[i])
@@ -223,7 +223,7 @@ func outcome(c *C.throttleCall) {
 	case command.ReplyInTurn:
 		c.lookNs, c.timeoutMs = C.int64_t(out.LookNs), C.int64_t(out.TimeoutMs)
 	case command.ReplyElsewhere:
-		c.keys.members.namesAt, c.keys.members.roomAt = C.int32_t(members.NamesAt), C.int32_t(members.RoomAt)
+		c.keys.members.namesAt, c.keys.members.slotsAt = C.int32_t(members.NamesAt), C.int32_t(members.SlotsAt)
 	case command.ReplyError:
 		setError(c, out.Error)
 	}

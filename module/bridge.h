@@ -56,7 +56,7 @@ typedef struct {
   int32_t onSortedSet;
   int32_t namesAt;    // the index of the first argument that names a member, as most calls have it; 0 when none does
   int32_t maxMembers;  // how many names may follow it
-  int32_t roomAt;     // the index of the argument that says how many members there may be; 0 when none does
+  int32_t slotsAt;    // the index of the argument that says how many members there may be; 0 when none does
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -78,12 +78,12 @@ typedef struct {
   int32_t lowestCount;
   int32_t namedCount;
   int32_t isBeyond; // there is a score further ahead than FURTHEST_MS
-  int32_t isUnread; // there is room in any case, so the score of the member that is named was not looked up
+  int32_t isUnread; // a slot is free in any case, so the score of the member that is named was not looked up
   double next;      // the lowest score above now; NaN when there is none
   double lowestScores[MAX_LOWEST];
   RedisModuleString *lowestNames[MAX_LOWEST];
   RedisModuleString **argv;  // of the call
-  int32_t namesAt, roomAt;   // where this call names members and says how many there may be; Go corrects them
+  int32_t namesAt, slotsAt;  // where this call names members and says how many there may be; Go corrects them
   RedisModuleString **names; // of the members that the call names
   double scores[MAX_ARGS];   // theirs; NaN of one that is not there
 

@@ -17,13 +17,13 @@ static void findNames(const throttleCall *call, throttleMembers *members) {
   members->names = members->argv + 1 + at;
 }
 
-// Whether there is room for one more member than there are, so that it does not matter whether the one that the call names is
-// there: in a small set the server compares it with one member after the other. Go makes sure.
-static int hasRoom(const throttleCall *call, const throttleMembers *members) {
-  long long room;
-  if (call->hasLine || !members->roomAt || members->roomAt >= call->viewCount) return 0;
+// Whether there is a free slot for the member that the call names even if it holds none yet. Then it need not be looked up: in a small
+// set the server compares it with one member after the other. Go makes sure.
+static int hasFreeSlot(const throttleCall *call, const throttleMembers *members) {
+  long long slots;
+  if (call->hasLine || !members->slotsAt || members->slotsAt >= call->viewCount) return 0;
   if (call->turn != TURN_ARRIVING || members->namedCount != 1 || members->lowestCount) return 0;
-  return api.StringToLongLong(members->argv[1 + members->roomAt], &room) == API_OK && room > members->count;
+  return api.StringToLongLong(members->argv[1 + members->slotsAt], &slots) == API_OK && slots > members->count;
 }
 
 void throttleFreeMembers(throttleCall *call) {
@@ -66,7 +66,7 @@ static int64_t countUpTo(throttleCall *call, RedisModuleCtx *ctx, throttleKey *k
 static void gatherNamed(const throttleCall *call, throttleMembers *members) {
   findNames(call, members);
   for (int i = 0; i < members->namedCount; i++) members->scores[i] = NAN;
-  members->isUnread = call->keys->kind == KEY_SORTED_SET && hasRoom(call, members);
+  members->isUnread = call->keys->kind == KEY_SORTED_SET && hasFreeSlot(call, members);
   if (members->isUnread || call->keys->kind != KEY_SORTED_SET) return;
   for (int i = 0; i < members->namedCount; i++) api.ZsetScore(call->keys->handle, members->names[i], &members->scores[i]);
 }
@@ -139,7 +139,7 @@ void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleS
   throttleMembers *members = call->keys->members;
   members->argv = argv;
   members->namesAt = throttleCommands[call->command].namesAt;
-  members->roomAt = throttleCommands[call->command].roomAt;
+  members->slotsAt = throttleCommands[call->command].slotsAt;
   gatherSet(call, ctx);
   gatherNamed(call, members);
 }
@@ -152,7 +152,7 @@ void throttleDecide(throttleCall *call) {
   throttleTraits *traits = &throttleCommands[call->command];
   throttleMembers *members = call->keys->members;
   traits->namesAt = members->namesAt;
-  traits->roomAt = members->roomAt;
+  traits->slotsAt = members->slotsAt;
   gatherNamed(call, members);
   throttleCross(call);
 }

@@ -70,11 +70,11 @@ void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
 static int isOfAClient(RedisModuleCtx *ctx) {
   static uint64_t known[64];
   uint64_t id = api.GetClientId(ctx);
-  uint64_t *place = &known[id % (sizeof known / sizeof *known)];
+  uint64_t *seen = &known[id % (sizeof known / sizeof *known)];
   if (!id) return 0;
-  if (*place == id) return 1;
+  if (*seen == id) return 1;
   if (api.GetContextFlags(ctx) & CONTEXT_DENY_BLOCKING || api.GetClientInfoById(NULL, id) != API_OK) return 0;
-  *place = id;
+  *seen = id;
   return 1;
 }
 

@@ -153,16 +153,16 @@ func (s *Stack) decodeAll(value []byte) error {
 		if len(rest) < length || !kind.hasID(id) {
 			return ErrEncoding
 		}
-		var place *place
+		var layer *layer
 		if value[1] == 1 && kind == Rate {
 			if length != gcra.QueuedLen {
 				return ErrEncoding // one without reservations is a plain TAT
 			}
-			place = s.firstRate()
+			layer = s.firstRate()
 		} else {
-			place = s.place(kind, id, &taken)
+			layer = s.layerOf(kind, id, &taken)
 		}
-		if place.Decode(rest[:length]) != nil {
+		if layer.Decode(rest[:length]) != nil {
 			return ErrEncoding
 		}
 		rest = rest[length:]
@@ -171,35 +171,35 @@ func (s *Stack) decodeAll(value []byte) error {
 		return ErrEncoding
 	}
 	if len(s.in) == 1 {
-		s.places[0].rate.DropLifts()
+		s.layers[0].rate.DropLifts()
 	}
 	return nil
 }
 
-// firstRate is the place of the first rate, or a spare one when there is no rate.
-func (s *Stack) firstRate() *place {
-	for _, p := range s.in {
-		if p.kind == Rate {
-			return p
+// firstRate is the layer of the first rate, or a spare one when there is no rate.
+func (s *Stack) firstRate() *layer {
+	for _, l := range s.in {
+		if l.kind == Rate {
+			return l
 		}
 	}
 	return s.spareFor(&Limit{kind: Rate})
 }
 
-// place is that of the first limit of a kind and id that is not taken, a spare one when no limit
+// layerOf returns the layer of the first limit of a kind and id that is not taken, a spare one when no limit
 // of the stack is left.
-func (s *Stack) place(kind Kind, id uint64, taken *[MaxLimits]bool) *place {
-	for i, p := range s.in {
-		if !taken[i&(MaxLimits-1)] && p.kind == kind && p.id == id {
+func (s *Stack) layerOf(kind Kind, id uint64, taken *[MaxLimits]bool) *layer {
+	for i, l := range s.in {
+		if !taken[i&(MaxLimits-1)] && l.kind == kind && l.id == id {
 			taken[i&(MaxLimits-1)] = true
-			return p
+			return l
 		}
 	}
 	limit := anyOf(kind, id)
 	return s.spareFor(&limit)
 }
 
-func (s *Stack) spareFor(limit *Limit) *place {
+func (s *Stack) spareFor(limit *Limit) *layer {
 	s.spare.set(limit, &s.calendar)
 	return &s.spare
 }
@@ -207,18 +207,18 @@ func (s *Stack) spareFor(limit *Limit) *place {
 // Append appends the value to store. It allocates only when dst has no room for
 // MaxEncodedLen bytes.
 func (s *Stack) Append(dst []byte) []byte {
-	if first := &s.places[0]; len(s.in) == 1 && first.kind == Rate {
+	if first := &s.layers[0]; len(s.in) == 1 && first.kind == Rate {
 		if first.rate.Plain() {
 			return AppendTAT(dst, first.rate.TAT)
 		}
 		first.rate.DropLifts()
 	}
 	dst = append(dst, version, byte(len(s.in)))
-	for _, place := range s.in {
-		dst = append(dst, byte(place.kind))
-		dst = binary.LittleEndian.AppendUint64(dst, place.id)
+	for _, layer := range s.in {
+		dst = append(dst, byte(layer.kind))
+		dst = binary.LittleEndian.AppendUint64(dst, layer.id)
 		start := len(dst)
-		dst = place.Append(append(dst, 0, 0))
+		dst = layer.Append(append(dst, 0, 0))
 		binary.LittleEndian.PutUint16(dst[start:], uint16(len(dst)-start-2))
 	}
 	return dst

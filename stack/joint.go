@@ -9,14 +9,14 @@ const MaxStacks = 8
 // Take, or Choose and TakeOne.
 type Joint struct {
 	decision
-	room   [MaxStacks * MaxLimits]*place
+	row    [MaxStacks * MaxLimits]*layer
 	stacks [MaxStacks]*Stack
 	begins [MaxStacks]int // where the limits of each are in the row
 	n      int
 }
 
 // Reset removes all stacks.
-func (j *Joint) Reset() { j.in, j.shadows, j.changed, j.n = j.room[:0], 0, 0, 0 }
+func (j *Joint) Reset() { j.in, j.shadows, j.changed, j.n = j.row[:0], 0, 0, 0 }
 
 // Join adds a stack, which has at least one limit. There must be fewer than MaxStacks.
 func (j *Joint) Join(s *Stack) {

@@ -125,9 +125,9 @@ func NewFirst(count, n int64, unit time.Duration) (Limit, error) {
 	return Limit{kind: First, id: uint64(periodNs), fixed: f}, err
 }
 
-// place is where a stack keeps one limit and its state: room for each kind, and the limiter that
-// is the room in use. So no limiter is ever allocated.
-type place struct {
+// layer is one limit of a stack and its state: memory for each kind, and the limiter, which is the
+// memory in use. So no limiter is ever allocated.
+type layer struct {
 	limiter
 	kind    Kind
 	special bool // has terms, which are not to be looked at otherwise
@@ -140,41 +140,41 @@ type place struct {
 	window  window.Window
 }
 
-// set makes the place one of a limit that was never used. cache is for windows of the calendar.
-func (p *place) set(limit *Limit, cache *calendar.Cache) {
-	p.kind, p.id = limit.kind, limit.id
-	if p.special = limit.special; p.special {
-		p.terms = limit.Terms
+// set makes the layer that of a limit that was never used. cache is for windows of the calendar.
+func (l *layer) set(limit *Limit, cache *calendar.Cache) {
+	l.kind, l.id = limit.kind, limit.id
+	if l.special = limit.special; l.special {
+		l.terms = limit.Terms
 	}
 	switch limit.kind {
 	case Rate:
-		p.rate.Limit, p.limiter = limit.rate, &p.rate
+		l.rate.Limit, l.limiter = limit.rate, &l.rate
 	case Window:
-		p.window.Limit, p.limiter = limit.window, &p.window
+		l.window.Limit, l.limiter = limit.window, &l.window
 	case First:
-		p.first.Limit, p.limiter = limit.fixed, &p.first
+		l.first.Limit, l.limiter = limit.fixed, &l.first
 	default:
-		p.fixed.Set(&limit.fixed, cache)
-		p.limiter = &p.fixed
+		l.fixed.Set(&limit.fixed, cache)
+		l.limiter = &l.fixed
 	}
-	p.Clear()
+	l.Clear()
 }
 
-// limit is the limit that the place was set to.
-func (p *place) limit() Limit {
-	limit := Limit{kind: p.kind, id: p.id}
-	if p.special {
-		limit = limit.With(p.terms)
+// limit is the limit that the layer was set to.
+func (l *layer) limit() Limit {
+	limit := Limit{kind: l.kind, id: l.id}
+	if l.special {
+		limit = limit.With(l.terms)
 	}
-	switch p.kind {
+	switch l.kind {
 	case Rate:
-		limit.rate = p.rate.Limit
+		limit.rate = l.rate.Limit
 	case Window:
-		limit.window = p.window.Limit
+		limit.window = l.window.Limit
 	case First:
-		limit.fixed = p.first.Limit
+		limit.fixed = l.first.Limit
 	default:
-		limit.fixed = p.fixed.Limit()
+		limit.fixed = l.fixed.Limit()
 	}
 	return limit
 }

@@ -16,12 +16,12 @@ const Never = int64(-1)
 type Stack struct {
 	_ noCopy
 
-	places [MaxLimits]place
+	layers [MaxLimits]layer
 	decision
-	// room is where the decision keeps the places in use.
-	room [MaxLimits]*place
+	// row is where the decision points to the layers in use.
+	row [MaxLimits]*layer
 	// spare takes what a value keeps of limits that the stack does not have. It is never read.
-	spare place
+	spare layer
 	// calendar remembers the windows of the calendars that were asked for lately.
 	calendar calendar.Cache
 }
@@ -29,7 +29,7 @@ type Stack struct {
 // decision is the limits that are decided at one instant: those of a stack, or of several that are
 // joined.
 type decision struct {
-	in []*place
+	in []*layer
 	// shadows is how many of the limits are shadows.
 	shadows int
 	// Each has a bit for each limit: what was corrected before Take, and what Take changed.
@@ -84,11 +84,11 @@ func (s *Stack) Len() int { return len(s.in) }
 
 // FirstCapacity is the capacity or count of the first limit. There must be one.
 func (s *Stack) FirstCapacity() int64 {
-	capacity, _, _, _ := s.places[0].Standing(0)
+	capacity, _, _, _ := s.layers[0].Standing(0)
 	return capacity
 }
 
-// Add appends a limit that was never used. It returns false if the stack has no room.
+// Add appends a limit that was never used. It returns false if the stack is full.
 func (s *Stack) Add(limit Limit) bool {
 	if len(s.in) == MaxLimits {
 		return false
@@ -110,16 +110,16 @@ func (s *Stack) add(limit *Limit) {
 }
 
 func (s *Stack) connect() {
-	for i := range s.places {
-		s.room[i] = &s.places[i]
+	for i := range s.layers {
+		s.row[i] = &s.layers[i]
 	}
-	s.in = s.room[:0]
+	s.in = s.row[:0]
 }
 
 // RatesOnly reports whether all limits are rates.
 func (s *Stack) RatesOnly() bool {
-	for _, p := range s.in {
-		if p.kind != Rate {
+	for _, l := range s.in {
+		if l.kind != Rate {
 			return false
 		}
 	}
@@ -222,7 +222,7 @@ func (s *Stack) Peek(cost, nowNs int64) Result {
 func (s *Stack) Standing(cost, nowNs int64) Result {
 	s.settle(nowNs)
 	result := Result{Rule: s.tightest(0, nowNs), RetryAfterNs: Never}
-	result.Granted = s.places[result.Rule].units(cost)
+	result.Granted = s.layers[result.Rule].units(cost)
 	s.describe(&result, nowNs)
 	return result
 }
@@ -233,8 +233,8 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 	s.settle(nowNs)
 	changed := false
 	var refunded [MaxLimits]int64
-	for i, p := range s.in {
-		refunded[i] = p.Refund(nowNs, p.units(cost))
+	for i, l := range s.in {
+		refunded[i] = l.Refund(nowNs, l.units(cost))
 		changed = changed || refunded[i] > 0
 	}
 	rule := s.tightest(0, nowNs)
@@ -247,8 +247,8 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 // is the same as none.
 func (s *Stack) ExpireAt() uint64 {
 	var latest uint64
-	for _, p := range s.in {
-		latest = max(latest, p.ExpireAt())
+	for _, l := range s.in {
+		latest = max(latest, l.ExpireAt())
 	}
 	return latest
 }
@@ -256,8 +256,8 @@ func (s *Stack) ExpireAt() uint64 {
 // settle brings all states to nowNs. Those that are corrected have to be stored even if the
 // request is denied.
 func (d *decision) settle(nowNs int64) (corrected uint64) {
-	for i, p := range d.in {
-		if p.Settle(nowNs) {
+	for i, l := range d.in {
+		if l.Settle(nowNs) {
 			corrected |= bit(i)
 		}
 	}
@@ -269,8 +269,8 @@ func bit(rule int) uint64 { return 1 << (rule & 63) }
 
 // asks reports whether any unit is asked of any limit.
 func (d *decision) asks(cost int64) bool {
-	for _, p := range d.in {
-		if p.units(cost) > 0 {
+	for _, l := range d.in {
+		if l.units(cost) > 0 {
 			return true
 		}
 	}
@@ -281,9 +281,9 @@ func (d *decision) asks(cost int64) bool {
 // that is not zero.
 func (d *decision) grantable(cost, nowNs int64) int64 {
 	least := cost
-	for _, p := range d.in {
-		if !p.isShadow() {
-			least = min(least, p.left(nowNs))
+	for _, l := range d.in {
+		if !l.isShadow() {
+			least = min(least, l.left(nowNs))
 		}
 	}
 	return max(least, min(cost, 1))
@@ -292,15 +292,15 @@ func (d *decision) grantable(cost, nowNs int64) int64 {
 // wait is the longest time until a limit has cost units, or Never, and which limit's
 // that is.
 func (d *decision) wait(cost, nowNs int64) (rule int, ns int64) {
-	for i, p := range d.in {
+	for i, l := range d.in {
 		var retryNs int64
 		switch {
-		case !p.special:
-			retryNs = p.RetryAfter(nowNs, cost)
-		case p.terms.Shadow:
+		case !l.special:
+			retryNs = l.RetryAfter(nowNs, cost)
+		case l.terms.Shadow:
 			continue
 		default:
-			retryNs = p.wait(nowNs, p.units(cost))
+			retryNs = l.wait(nowNs, l.units(cost))
 		}
 		if retryNs < 0 {
 			return i, Never
@@ -317,9 +317,9 @@ func (d *decision) longestWait(maxWaitNs int64) int64 {
 	if maxWaitNs == 0 {
 		return 0
 	}
-	for _, p := range d.in {
-		if !p.isShadow() {
-			maxWaitNs = min(maxWaitNs, p.LongestWait())
+	for _, l := range d.in {
+		if !l.isShadow() {
+			maxWaitNs = min(maxWaitNs, l.LongestWait())
 		}
 	}
 	return maxWaitNs
@@ -328,19 +328,19 @@ func (d *decision) longestWait(maxWaitNs int64) int64 {
 // charge takes the units of a request that is let through, as far as there are any. corrected are the
 // limits that were corrected for it.
 func (d *decision) charge(r *Request, cost, waitNs, nowNs int64, corrected uint64) (changed uint64) {
-	for i, p := range d.in {
+	for i, l := range d.in {
 		units := cost
-		if p.special {
-			if p.terms.Shadow {
-				if p.chargeShadow(r, cost, waitNs, nowNs, corrected&bit(i) != 0) {
+		if l.special {
+			if l.terms.Shadow {
+				if l.chargeShadow(r, cost, waitNs, nowNs, corrected&bit(i) != 0) {
 					changed |= bit(i)
 				}
 				continue
 			}
-			units = p.units(cost)
+			units = l.units(cost)
 		}
 		if units > 0 {
-			p.Charge(nowNs, units, waitNs)
+			l.Charge(nowNs, units, waitNs)
 			changed |= bit(i)
 		}
 	}
@@ -349,12 +349,12 @@ func (d *decision) charge(r *Request, cost, waitNs, nowNs int64, corrected uint6
 
 // force takes the units of a request that is limited all the same.
 func (d *decision) force(cost, nowNs int64, result *Result) (changed uint64) {
-	for i, p := range d.in {
-		p.charged = 0
-		if units := p.units(cost); units > 0 {
-			p.charged = p.Force(nowNs, units)
+	for i, l := range d.in {
+		l.charged = 0
+		if units := l.units(cost); units > 0 {
+			l.charged = l.Force(nowNs, units)
 		}
-		if p.charged > 0 {
+		if l.charged > 0 {
 			changed |= bit(i)
 		}
 	}
@@ -365,8 +365,8 @@ func (d *decision) force(cost, nowNs int64, result *Result) (changed uint64) {
 }
 
 func (d *decision) chargeDenied(cost, nowNs int64) (changed uint64) {
-	for i, p := range d.in {
-		if p.ChargeDenied(nowNs, p.units(cost), p.spare()) > 0 {
+	for i, l := range d.in {
+		if l.ChargeDenied(nowNs, l.units(cost), l.spare()) > 0 {
 			changed |= bit(i)
 		}
 	}
@@ -384,13 +384,13 @@ func (d *decision) tightest(shadow int, nowNs int64) (rule int) {
 		return shadow - 1
 	}
 	least, found := int64(math.MaxInt64), false
-	for i, p := range d.in {
-		left := p.Available(nowNs)
-		if p.special {
-			if p.terms.Shadow && !shadowsOnly {
+	for i, l := range d.in {
+		left := l.Available(nowNs)
+		if l.special {
+			if l.terms.Shadow && !shadowsOnly {
 				continue
 			}
-			left = max(left-p.terms.Spare, 0)
+			left = max(left-l.terms.Spare, 0)
 		}
 		if left < least || !found {
 			rule, least, found = i, left, true
@@ -400,18 +400,18 @@ func (d *decision) tightest(shadow int, nowNs int64) (rule int) {
 }
 
 func (d *decision) describe(r *Result, nowNs int64) {
-	p := d.in[r.Rule]
-	if p.special {
-		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = p.standing(nowNs)
+	l := d.in[r.Rule]
+	if l.special {
+		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = l.standing(nowNs)
 	} else {
-		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = p.Standing(nowNs)
+		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = l.Standing(nowNs)
 	}
 }
 
 // Limits appends the stack's limits to dst.
 func (s *Stack) Limits(dst []Limit) []Limit {
-	for _, p := range s.in {
-		dst = append(dst, p.limit())
+	for _, l := range s.in {
+		dst = append(dst, l.limit())
 	}
 	return dst
 }
@@ -427,8 +427,8 @@ func (s *Stack) Load(limits []Limit) {
 // Rates appends the state of every rate at nowNs to dst. If a stack has only rates, SetRates
 // restores it.
 func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
-	for _, p := range s.in {
-		rate := p.rate
+	for _, l := range s.in {
+		rate := l.rate
 		rate.Settle(nowNs)
 		dst = append(dst, rate.State)
 	}
@@ -439,15 +439,15 @@ func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 // nowNs.
 func (s *Stack) SetRates(rates []gcra.State, nowNs int64) {
 	for i, rate := range rates {
-		s.places[i].rate.Restore(rate, nowNs)
+		s.layers[i].rate.Restore(rate, nowNs)
 	}
 }
 
 // FullWith reports whether each rate is full at the same instant as in rates, seen from nowNs: what is
 // over by then is full in both.
 func (s *Stack) FullWith(rates []gcra.State, nowNs int64) bool {
-	for i, p := range s.in {
-		if p.rate.FullIn(nowNs) != rates[i].FullIn(nowNs) {
+	for i, l := range s.in {
+		if l.rate.FullIn(nowNs) != rates[i].FullIn(nowNs) {
 			return false
 		}
 	}

@@ -26,54 +26,54 @@ func (l Limit) SameAs(other Limit) bool {
 	return l.With(Terms{}) == other.With(Terms{})
 }
 
-func (p *place) isShadow() bool { return p.special && p.terms.Shadow }
+func (l *layer) isShadow() bool { return l.special && l.terms.Shadow }
 
 // spare is the number of units that have to stay behind.
-func (p *place) spare() int64 {
-	if p.special {
-		return p.terms.Spare
+func (l *layer) spare() int64 {
+	if l.special {
+		return l.terms.Spare
 	}
 	return 0
 }
 
 // units is what a request of this cost asks of the limit.
-func (p *place) units(cost int64) int64 {
-	if p.special && p.terms.HasTake {
-		return p.terms.Take
+func (l *layer) units(cost int64) int64 {
+	if l.special && l.terms.HasTake {
+		return l.terms.Take
 	}
 	return cost
 }
 
 // left is the number of units that this caller can have.
-func (p *place) left(nowNs int64) int64 {
-	if p.special {
-		return max(p.Available(nowNs)-p.terms.Spare, 0)
+func (l *layer) left(nowNs int64) int64 {
+	if l.special {
+		return max(l.Available(nowNs)-l.terms.Spare, 0)
 	}
-	return p.Available(nowNs)
+	return l.Available(nowNs)
 }
 
 // wait is the time until there are so many units and, unless they are none, the ones to spare; or
 // Never. It is for limits with terms.
-func (p *place) wait(nowNs, units int64) int64 {
+func (l *layer) wait(nowNs, units int64) int64 {
 	switch {
 	case units == 0:
 		return 0
-	case units > math.MaxInt64-p.terms.Spare:
+	case units > math.MaxInt64-l.terms.Spare:
 		return Never // more than any limit holds
 	}
-	return p.RetryAfter(nowNs, units+p.terms.Spare)
+	return l.RetryAfter(nowNs, units+l.terms.Spare)
 }
 
 // standing is Standing, as far as this caller is concerned: what is spared is not there for it.
-func (p *place) standing(nowNs int64) (capacity, left, resetNs, nextNs int64) {
-	capacity, left, resetNs, nextNs = p.Standing(nowNs)
-	spare := p.spare()
+func (l *layer) standing(nowNs int64) (capacity, left, resetNs, nextNs int64) {
+	capacity, left, resetNs, nextNs = l.Standing(nowNs)
+	spare := l.spare()
 	switch {
 	case spare == 0:
 	case spare >= capacity: // it has all that it can ever have
 		return capacity, 0, 0, 0
 	case left < spare:
-		return capacity, 0, resetNs, p.RetryAfter(nowNs, spare+1)
+		return capacity, 0, resetNs, l.RetryAfter(nowNs, spare+1)
 	default:
 		left -= spare
 	}
@@ -81,20 +81,20 @@ func (p *place) standing(nowNs int64) (capacity, left, resetNs, nextNs int64) {
 }
 
 // granted is what a request of this cost was charged, when it was let through.
-func (p *place) granted(cost int64) int64 {
-	if p.isShadow() {
-		return p.charged
+func (l *layer) granted(cost int64) int64 {
+	if l.isShadow() {
+		return l.charged
 	}
-	return p.units(cost)
+	return l.units(cost)
 }
 
 // firstShadow is the number of the first shadow that would limit a request, or 0.
 func (d *decision) firstShadow(r *Request, nowNs int64) int {
-	for i, p := range d.in {
-		if !p.isShadow() {
+	for i, l := range d.in {
+		if !l.isShadow() {
 			continue
 		}
-		if waitNs := p.shadowWait(r, nowNs); waitNs < 0 || waitNs > min(r.MaxWaitNs, p.LongestWait()) {
+		if waitNs := l.shadowWait(r, nowNs); waitNs < 0 || waitNs > min(r.MaxWaitNs, l.LongestWait()) {
 			return i + 1
 		}
 	}
@@ -102,36 +102,36 @@ func (d *decision) firstShadow(r *Request, nowNs int64) int {
 }
 
 // shadowWait is how long a request would wait for a shadow, were that enforced.
-func (p *place) shadowWait(r *Request, nowNs int64) int64 {
+func (l *layer) shadowWait(r *Request, nowNs int64) int64 {
 	if r.UpTo {
-		return p.wait(nowNs, 1)
+		return l.wait(nowNs, 1)
 	}
-	return p.wait(nowNs, p.units(r.Cost))
+	return l.wait(nowNs, l.units(r.Cost))
 }
 
 // chargeShadow charges a shadow for a request that the other limits have let through, waitNs from now. It is
 // charged as if it were enforced: nothing for a request that it would have limited, unless the request charges
 // limits that deny it. For such a request a corrected state is stored, as when a limit denies.
-func (p *place) chargeShadow(r *Request, cost, waitNs, nowNs int64, corrected bool) (changed bool) {
-	units := p.units(cost)
-	p.charged = 0
+func (l *layer) chargeShadow(r *Request, cost, waitNs, nowNs int64, corrected bool) (changed bool) {
+	units := l.units(cost)
+	l.charged = 0
 	if units == 0 {
 		return false
 	}
-	shadowNs := p.shadowWait(r, nowNs)
+	shadowNs := l.shadowWait(r, nowNs)
 	switch {
-	case shadowNs >= 0 && shadowNs <= min(r.MaxWaitNs, p.LongestWait()):
+	case shadowNs >= 0 && shadowNs <= min(r.MaxWaitNs, l.LongestWait()):
 		if r.UpTo {
-			units = min(units, p.left(nowNs))
+			units = min(units, l.left(nowNs))
 		}
-		p.Charge(nowNs, units, min(max(waitNs, shadowNs), p.LongestWait()))
-		p.charged = units
+		l.Charge(nowNs, units, min(max(waitNs, shadowNs), l.LongestWait()))
+		l.charged = units
 		return units > 0
 	case r.Force:
-		p.charged = p.Force(nowNs, units)
-		return p.charged > 0
+		l.charged = l.Force(nowNs, units)
+		return l.charged > 0
 	case r.Strict:
-		p.charged = p.ChargeDenied(nowNs, units, p.terms.Spare)
+		l.charged = l.ChargeDenied(nowNs, units, l.terms.Spare)
 	}
-	return p.charged > 0 || corrected
+	return l.charged > 0 || corrected
 }

@@ -1,5 +1,5 @@
 // The line in which callers take turns: module/line.c and package line, with the leases of command/lease.go, package lease and
-// module/members.c; with -DWINDOW a WINDOW instead (command/wait.go: waitForRoom),
+// module/members.c; with -DWINDOW a WINDOW instead (command/wait.go: takeInTurn),
 // whose units come back as leases lapse, and are given back as leases are.
 //
 // Each handler is atomic, since the server runs one after the other; which comes next is open. Where the module calls into the server, another
