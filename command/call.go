@@ -114,8 +114,9 @@ type Call struct {
 	Out
 
 	// What lasts from call to call. It belongs to the code that runs the commands.
-	Past *Past // remembers what words were read as; nil to read the words of each call again
-	Many *Many // room for the limits of several keys; made when a call needs it and it is nil
+	Past *Past    // remembers what words were read as; nil to read the words of each call again
+	Many *Many    // room for the limits of several keys; made when a call needs it and it is nil
+	Top  *TopKeys // counts the keys that are limited; nil to count none
 
 	// KeysRoom is room for the keys, for code that gathers calls.
 	KeysRoom [MaxKeys]Key
@@ -205,8 +206,8 @@ func (c *Call) tally(limited bool) {
 		return
 	}
 	c.Tally = Limited
-	if topKeys.Len() > 0 {
-		topKeys.Hit(c.DB, c.name(c.TallyKey), c.NowNs)
+	if !c.Top.isOff() {
+		c.Top.table.Hit(c.DB, c.name(c.TallyKey), c.NowNs)
 	}
 }
 

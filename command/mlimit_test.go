@@ -428,8 +428,14 @@ func TestMLimitIsReadApartWithOtherKeys(t *testing.T) {
 
 // The notifications and CL.TOP are about the key that decided; of a shadow, about the shadow's.
 func TestMLimitTalliesTheKeyThatDecided(t *testing.T) {
-	ResizeTop(10)
-	t.Cleanup(func() { ResizeTop(0) })
+	keys := new(TopKeys)
+	keys.Resize(10)
+	ask := func(cmd *Command, values []string, line string) *Call {
+		c := many(values, line)
+		c.Top = keys
+		c.Run(cmd)
+		return c
+	}
 	empty := tatIn(nsPerSecond)
 	for _, test := range []struct {
 		values []string
@@ -444,14 +450,14 @@ func TestMLimitTalliesTheKeyThatDecided(t *testing.T) {
 		{[]string{"", banned(nsPerSecond, "")}, "2 a b RATE 5/s", Limited, 1, false},
 		{[]string{empty, tatIn(nsPerSecond / 2)}, "2 a b RATE 1/s ANY", Limited, 1, false},
 	} {
-		c := decideMany(test.values, test.line)
+		c := ask(MLimit, test.values, test.line)
 		assert.Equal(t, test.tally, c.Tally, test.line)
 		assert.Equal(t, test.key, c.TallyKey, test.line)
 		assert.Equal(t, test.shadow, c.Shadowed, test.line)
 	}
-	assert.Equal(t, ReplyWrongArity, decide(Top, "", "1 2").Reply)
-	assert.Equal(t, 1, decide(Top, "", "1").RowCount)
-	list := decide(Top, "", "")
+	assert.Equal(t, ReplyWrongArity, ask(Top, nil, "1 2").Reply)
+	assert.Equal(t, 1, ask(Top, nil, "1").RowCount)
+	list := ask(Top, nil, "")
 	require.Equal(t, ReplyRows, list.Reply)
 	require.Equal(t, 1, list.RowCount)
 	name, integers := list.Row(0)

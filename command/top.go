@@ -1,10 +1,6 @@
 package command
 
-import (
-	"runtime/debug"
-
-	"redis-throttle/top"
-)
+import "redis-throttle/top"
 
 // CL.TOP [count]
 //
@@ -31,22 +27,23 @@ const (
 	standardRows = 10
 )
 
-// topKeys counts the keys that are limited; without entries unless throttle.top is
-// set. topList is the reply to a call in hand.
-var (
-	topKeys top.Table
-	topList []top.Key
-)
-
-// ResizeTop makes room for so many keys, and forgets what was counted.
-func ResizeTop(entries int) {
-	topKeys.Resize(entries)
-	topList = nil
-	debug.FreeOSMemory() // the collector does not run by itself
+// TopKeys counts the keys that are limited. The zero value and nil count none, until Resize.
+type TopKeys struct {
+	table top.Table
+	rows  []top.Key // of the reply to the call in hand
 }
 
+// Resize makes t count up to so many keys, and forgets what was counted.
+func (t *TopKeys) Resize(keys int) {
+	t.table.Resize(keys)
+	t.rows = nil
+}
+
+func (t *TopKeys) isOff() bool { return t == nil || t.table.Len() == 0 }
+
 func listTop(c *Call) {
-	if topKeys.Len() == 0 {
+	t := c.Top
+	if t.isOff() {
 		c.Fail(topIsOff)
 		return
 	}
@@ -58,12 +55,12 @@ func listTop(c *Call) {
 			return
 		}
 	}
-	topList = topKeys.Top(topList[:0], n, c.NowNs)
-	c.RowCount = len(topList)
+	t.rows = t.table.Top(t.rows[:0], n, c.NowNs)
+	c.RowCount = len(t.rows)
 	c.Reply = ReplyRows
 }
 
 func topRow(c *Call, index int) (text []byte, integers []int64) {
-	key := &topList[index]
+	key := &c.Top.rows[index]
 	return key.Name, append(c.integers[:0], int64(key.DB), int64(key.Count), int64(key.Error))
 }

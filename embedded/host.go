@@ -44,6 +44,10 @@ type Row struct {
 	Integers []int64
 }
 
+// ResizeTop makes CL.TOP list up to so many keys, at most top.MaxEntries, and forgets what was counted. Without it, or with 0, CL.TOP
+// is off.
+func (h *Host) ResizeTop(keys int) { h.runner.top.Resize(keys) }
+
 // Do runs a command.
 func (h *Host) Do(call Call) Reply {
 	if len(call.Words) == 0 {

@@ -39,6 +39,28 @@ func (h *host) call(line string, mayBlock bool) embedded.Reply {
 
 func (h *host) get(key string) *embedded.Key { return h.Get(h.now.UnixNano(), 0, key) }
 
+func TestHostsCountTheKeysThatTheyLimitApart(t *testing.T) {
+	const limited = "CL.LIMIT k RATE 1/h COST 2"
+	a, b, off := newHost(), newHost(), newHost()
+	a.ResizeTop(10)
+	b.ResizeTop(10)
+	for _, h := range []*host{a, a, b, off} {
+		h.do(limited)
+	}
+	a.do("CL.LIMIT other RATE 1/h COST 2")
+	times := func(h *host) (all string) {
+		for _, row := range h.do("CL.TOP").Rows {
+			all += fmt.Sprintln(row.Text, row.Integers)
+		}
+		return all
+	}
+	assert.Equal(t, "k [0 2 0]\nother [0 1 0]\n", times(a))
+	assert.Equal(t, "k [0 1 0]\n", times(b))
+	assert.Equal(t, command.ReplyError, off.do("CL.TOP").Kind)
+	a.ResizeTop(1)
+	assert.Empty(t, times(a), "a new size forgets what was counted")
+}
+
 func TestRepliesAndKeysAreThoseOfAServer(t *testing.T) {
 	h := newHost()
 	for _, test := range []struct {

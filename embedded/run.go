@@ -24,6 +24,7 @@ type turn struct {
 type Runner struct {
 	call    command.Call
 	past    command.Past
+	top     command.TopKeys
 	members command.Members
 	ids     [][]byte // of the leases that the call names
 }
@@ -51,7 +52,8 @@ func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command
 func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.Call {
 	c := &r.call
 	args := call.Words[1:]
-	c.NowNs, c.DB, c.MayBlock, c.Past = call.NowNs, call.DB, call.MayBlock, &r.past
+	c.NowNs, c.DB, c.MayBlock = call.NowNs, call.DB, call.MayBlock
+	c.Past, c.Top = &r.past, &r.top
 	c.ArgCount, c.Args = len(args), args[:min(len(args), cmd.ViewedArgs())]
 	c.Turn, c.Ahead, c.LineSlots, c.WaitedNs = call.turn.turn, call.turn.ahead, command.NoSlots, call.turn.waitedNs
 	if c.Turn != command.Arriving || c.Ahead > 0 {

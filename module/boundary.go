@@ -20,16 +20,22 @@ var (
 	members command.Members
 	past    command.Past
 	many    command.Many
+	topKeys command.TopKeys
 )
 
-// forget drops what is remembered of earlier calls.
+// forget drops what earlier calls were read as.
 func forget() {
 	current, past, many = command.Call{}, command.Past{}, command.Many{}
-	current.Key, current.Past, current.Many = &current.KeysRoom[0], &past, &many
+	connect()
+}
+
+// connect gives the call in hand what lasts from call to call.
+func connect() {
+	current.Key, current.Past, current.Many, current.Top = &current.KeysRoom[0], &past, &many, &topKeys
 }
 
 func init() {
-	current.Key, current.Past, current.Many = &current.KeysRoom[0], &past, &many
+	connect()
 	if b := *(*[]byte)(unsafe.Pointer(&C.throttleView{length: 1, capacity: 2})); unsafe.SliceData(b) != nil || len(b) != 1 || cap(b) != 2 {
 		panic("module: a throttleView is no []byte")
 	}

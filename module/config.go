@@ -9,6 +9,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"unsafe"
 
@@ -70,4 +71,7 @@ func texts(args []rm.String) (all []string) {
 }
 
 //export throttleTopResize
-func throttleTopResize(entries C.longlong) { command.ResizeTop(int(entries)) }
+func throttleTopResize(keys C.longlong) {
+	topKeys.Resize(int(keys))
+	debug.FreeOSMemory() // the collector does not run by itself
+}

@@ -12,6 +12,7 @@ import (
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/clock"
+	"redis-throttle/tests/server"
 )
 
 // lines are calls of all commands that do not wait. What is made of them by changing some words is wrong in every way.
@@ -55,10 +56,11 @@ func TestErrorsOfTheEmbeddedHostAreThoseOfAServer(t *testing.T) {
 	r := chance.New(t)
 	at := time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC).UnixNano()
 	virtual := clock.New(t, at)
-	s := virtual.Start()
+	s := virtual.Start(server.ModuleArgs("top", "3"))
 	c := s.Raw()
 	do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
 	w := twin{nowNs: at}
+	w.host.ResizeTop(3)
 	for range size.Of(200, 2000) {
 		var calls [][]string
 		for range 50 {
