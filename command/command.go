@@ -93,6 +93,10 @@ func (cmd *Command) findNames() {
 // ReadOnly reports whether the command opens its keys for reading only.
 func (cmd *Command) ReadOnly() bool { return cmd.hasFlag("readonly") }
 
+// RunsOverMaxmemory reports whether the command writes, and the server does not refuse it while it is over maxmemory. The bridge then
+// refuses calls that would add a key or make one longer.
+func (cmd *Command) RunsOverMaxmemory() bool { return cmd.hasFlag("write") && !cmd.hasFlag("deny-oom") }
+
 // ServerFlags are the flags that the command is registered with.
 func (cmd *Command) ServerFlags() string {
 	if cmd.Keys == CountedKeys {

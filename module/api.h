@@ -61,6 +61,7 @@ enum {
   CONTEXT_MASTER = 1 << 2,
   CONTEXT_CLUSTER = 1 << 5,
   CONTEXT_AOF = 1 << 6,
+  CONTEXT_OOM = 1 << 10,
   CONTEXT_DENY_BLOCKING = 1 << 21,
 };
 enum {

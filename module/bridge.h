@@ -54,6 +54,7 @@ typedef struct {
   int32_t blocks;
   int32_t lines;       // it wants to know who waits in line
   int32_t onSortedSet;
+  int32_t runsOverMaxmemory; // it writes, and the server does not refuse it when memory is full
   int32_t namesAt;    // the index of the first argument that names a member, as most calls have it; 0 when none does
   int32_t maxMembers;  // how many names may follow it
   int32_t slotsAt;    // the index of the argument that says how many members there may be; 0 when none does
@@ -296,6 +297,11 @@ void throttleStopGoThreads(void);
 
 // command.c
 int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+void throttleRefuse(throttleCall *call, const char *error);
+
+// memory.c. throttleGrows tells whether a call that was decided adds a key or makes one longer. throttleRefuseGrowth refuses a call that would make a key longer while the server is over maxmemory.
+int throttleGrows(const throttleCall *call);
+void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx);
 
 // gather.c. The command clock is the server's own reading where it gives one (Redis 7.2,
 // Valkey): of the start of the call, or of the transaction or script it is part of. It
@@ -329,6 +335,7 @@ void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 
 // line.c. throttleWait blocks the caller of a REPLY_LATER or REPLY_IN_TURN until its slot has come, or its turn.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name);       // whether the server would write to a key: 0, or an errno
 int throttleMayHaveLine(int db, const RedisModuleString *name);      // whether callers may wait for a key
 void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line);      // at the next turn of the event loop
 void throttleWatchClocks(RedisModuleCtx *ctx);                       // in each cron

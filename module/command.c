@@ -1,5 +1,7 @@
 // The path of a command: gather what the call needs into one struct, cross into Go
 // once, apply what Go decided. All commands share it.
+#include <stdio.h>
+
 #include "bridge.h"
 
 #include "_cgo_export.h"
@@ -20,6 +22,19 @@ static int refuseKeysBeingCreated(throttleCall *call, RedisModuleCtx *ctx) {
   return 0;
 }
 
+// The call gets an error in place of its outcome, and nothing changes.
+__attribute__((cold)) void throttleRefuse(throttleCall *call, const char *error) {
+  for (int i = 0; i < call->keyCount; i++) {
+    call->keys[i].effect = EFFECT_KEEP;
+    if (call->keys[i].members) throttleNoLease(call->keys[i].members);
+  }
+  call->reply = REPLY_ERROR;
+  call->tally = TALLY_NONE;
+  call->shadowed = 0;
+  call->refunded = 0;
+  snprintf(call->error, sizeof call->error, "%s", error);
+}
+
 // A member that is added does not replace the set, as a set that becomes empty is removed.
 static int isReplaced(const throttleKey *key) {
   return key->effect != EFFECT_KEEP && !(key->effect == EFFECT_MEMBERS && key->members->add);
@@ -29,14 +44,7 @@ static int isReplaced(const throttleKey *key) {
 __attribute__((noinline, cold)) static void refuseToReplaceUnfinished(throttleCall *call) {
   int replaces = 0;
   for (int i = 0; i < call->keyCount; i++) replaces |= isReplaced(&call->keys[i]);
-  if (!replaces) return;
-  for (int i = 0; i < call->keyCount; i++) call->keys[i].effect = EFFECT_KEEP;
-  if (call->keys->members) throttleNoLease(call->keys->members);
-  call->reply = REPLY_ERROR;
-  call->tally = TALLY_NONE;
-  call->shadowed = 0;
-  call->refunded = 0;
-  memcpy(call->error, beingCreated, sizeof beingCreated);
+  if (replaces) throttleRefuse(call, beingCreated);
 }
 
 static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
@@ -52,6 +60,7 @@ static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx 
 
   throttleDecide(call);
   if (call->unfinished) refuseToReplaceUnfinished(call);
+  if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx);
 
   if (call->wake) throttleWakeLine(ctx, call->wake);
   throttleCount(call);

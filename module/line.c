@@ -249,7 +249,7 @@ enum { MAY_WRITE, IS_PAUSED, IS_REFUSED, HAS_MOVED };
 
 // Asks the server whether it would run a command, without running it where it offers that (Redis 7.2). Returns 0, or an errno. The
 // command never changes anything, whatever the key holds.
-static int ask(RedisModuleCtx *ctx, RedisModuleString *name) {
+int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name) {
   static int isOld; // no such offer: learnt from the first call
   errno = 0;
   RedisModuleCallReply *reply = api.Call(ctx, "ZADD", isOld ? "SMscccc" : "SMDscccc", name, "XX", "GT", "-inf", "id");
@@ -258,7 +258,7 @@ static int ask(RedisModuleCtx *ctx, RedisModuleString *name) {
   if (isOld) return isRun ? 0 : problem; // a command that was run may leave any errno
   if (problem != EBADF) return problem;
   isOld = 1;
-  return ask(ctx, name);
+  return throttleAsk(ctx, name);
 }
 
 // The server looks at its memory when a client sends a command. Outside of that it goes by what it saw then, except for a
@@ -267,7 +267,7 @@ static int askAboutMemory(RedisModuleCtx *ctx, throttleLine *line) {
   if (!api.GetDetachedThreadSafeContext) return ENOSPC;
   RedisModuleCtx *live = api.GetDetachedThreadSafeContext(ctx);
   api.SelectDb(live, line->db);
-  int problem = ask(live, line->name);
+  int problem = throttleAsk(live, line->name);
   api.FreeThreadSafeContext(live);
   return problem;
 }
@@ -293,7 +293,7 @@ static int isImporting(RedisModuleCtx *ctx, RedisModuleString *name) {
 // for commands that modules call.
 static int obstacleOf(RedisModuleCtx *ctx, throttleLine *line) {
   if (api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return IS_PAUSED;
-  int problem = ask(ctx, line->name);
+  int problem = throttleAsk(ctx, line->name);
   if (problem == ENOSPC) problem = askAboutMemory(ctx, line);
   if (problem == EBADF || problem == ENOENT) { // before Redis 7.0, which cannot be asked, or ZADD was renamed: only the slot
     errno = 0;
@@ -344,9 +344,10 @@ static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
 
 static int waitCommand; // the index of CL.WAIT, once somebody has reserved
 
-// Writes the line's key as it is without those that have left. On a replica the key is its master's, and the slots lapse.
+// Writes the line's key as it is without those that have left. On a replica the key is its master's, and over maxmemory it must not get
+// longer: the slots lapse then.
 static void giveBack(RedisModuleCtx *ctx, throttleLine *line) {
-  int isMaster = api.GetContextFlags(ctx) & CONTEXT_MASTER;
+  int flags = api.GetContextFlags(ctx), isMaster = flags & CONTEXT_MASTER;
   if (isMaster && api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) {
     throttleHoldUp(line->id);
     retryLater(ctx, IS_PAUSED);
@@ -355,7 +356,7 @@ static void giveBack(RedisModuleCtx *ctx, throttleLine *line) {
   throttleSingle single;
   throttleCall *call = open(&single, ctx, line, waitCommand, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
   throttleGiveBack(line->id, call);
-  if (!isMaster) call->keys->effect = EFFECT_KEEP;
+  if (!isMaster || (flags & CONTEXT_OOM && throttleGrows(call))) call->keys->effect = EFFECT_KEEP;
   throttleApply(call, ctx);
 }
 

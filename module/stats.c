@@ -34,7 +34,7 @@ void throttleCountDecision(const throttleCall *call) {
       stats.errorsInternal++;
     } else if (call->error[0] == 'W') {
       stats.errorsWrongType++;
-    } else {
+    } else if (call->error[0] != 'O') { // OOM is counted by the server
       stats.errorsArgument++;
     }
   }

@@ -1,0 +1,35 @@
+// A server over maxmemory refuses commands that have the flag deny-oom, and runs the others: they return or end something, which needs
+// no memory. Where such a call would add a key or a member, or make a value longer, it gets the server's error.
+#include <math.h>
+
+#include "bridge.h"
+
+static const char overMaxmemory[] = "OOM command not allowed when used memory > 'maxmemory'.";
+
+// A member whose score was not looked up counts as new.
+static int isGrown(const throttleKey *key) {
+  switch (key->effect) {
+  case EFFECT_SET:
+    return key->kind == KEY_ABSENT || key->newValue.length > key->value.length;
+  case EFFECT_MEMBERS:
+    return key->members->add && (key->kind == KEY_ABSENT || isnan(key->members->scores[0]));
+  }
+  return 0;
+}
+
+// The flag is computed anew, but says too much: a server that evicts keys leaves a few bytes of room, which this call may have used
+// already, and a transaction or a script goes on as it began. So the server is asked, too.
+static int isOverMaxmemory(RedisModuleCtx *ctx, RedisModuleString *name) {
+  return api.GetContextFlags(ctx) & CONTEXT_OOM && throttleAsk(ctx, name) != 0;
+}
+
+int throttleGrows(const throttleCall *call) {
+  for (int i = 0; i < call->keyCount; i++) {
+    if (isGrown(&call->keys[i])) return 1;
+  }
+  return 0;
+}
+
+void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx) {
+  if (throttleGrows(call) && isOverMaxmemory(ctx, call->keys->name)) throttleRefuse(call, overMaxmemory);
+}
