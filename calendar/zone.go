@@ -34,14 +34,6 @@ func LookupZone(name []byte) (Zone, error) {
 	return z, nil
 }
 
-// Name is the name that the zone was looked up by.
-func (z Zone) Name() string {
-	if z.place == 0 {
-		return "UTC"
-	}
-	return z.entry().name
-}
-
 func (z Zone) entry() *entry { return &database().entries[z.place-1] }
 
 // interval is how many seconds the zone's clocks are ahead of UTC at an instant, seconds since
