@@ -10,6 +10,12 @@ var limitFields = []string{"limited", "rule", "limit", "remaining", "retry_after
 // fieldsOfLimit is the number of limitFields.
 const fieldsOfLimit = 10
 
+// The indexes of some of them.
+const (
+	fieldRule   = 1
+	fieldShadow = 9
+)
+
 // describe answers with the fields of a result, in the order of limitFields.
 func (c *Call) describe(r *stack.Result) {
 	limited := int64(0)

@@ -15,7 +15,7 @@ type KeyKind int32
 const (
 	Absent    KeyKind = iota
 	String            // Call.Value views the string
-	SortedSet         // of a command with Members; Call.Members views it
+	SortedSet         // of a command OnSortedSet; Key.Members views it
 	Other             // a list, a hash, another module's type, ...
 )
 
@@ -32,7 +32,7 @@ const (
 	ReplyLater                       // none yet: the caller waits for Call.WaitNs
 	ReplyInTurn                      // none yet: the caller waits in line, see Call.Turn
 	ReplyLeases                      // Call.Integers and so many of the members that have not lapsed
-	ReplyElsewhere                   // none yet: the words of Call.Members stand elsewhere; gather again and ask again
+	ReplyElsewhere                   // none yet: the words of Key.Members stand elsewhere; gather again and ask again
 )
 
 // Effect says what becomes of a key.
@@ -42,7 +42,7 @@ const (
 	Keep          Effect = iota // nothing is written, expired, replicated or signalled
 	Set                         // the key holds Key.NewValue and expires at Key.ExpireAtMs
 	Delete                      // the key is gone
-	ChangeMembers               // the sorted set changes as Call.Members says
+	ChangeMembers               // the sorted set changes as Key.Members says
 )
 
 // Turn says where a caller stands who may wait in line. Nothing is reserved for it there: its call is
@@ -95,6 +95,14 @@ type Key struct {
 
 	banUntil int64 // in ns since the Unix epoch, 0 without a ban; with one, Value is the state behind it
 
+	// Members are what a command OnSortedSet sees of the key, and what becomes of them.
+	Members *Members
+	// Of a command with Lines: how many callers wait in line for the key, ahead of this one, and the slots that the latest caller told
+	// the line, NoSlots if none did. ToldSlots is LineSlots as of this call.
+	Ahead     int64
+	LineSlots int64
+	ToldSlots int64
+
 	Effect     Effect
 	NewValue   []byte
 	ExpireAtMs int64 // ms since the Unix epoch, a whole second; 0 leaves the key's as it is
@@ -107,9 +115,8 @@ type Call struct {
 	In
 
 	// The keys, each with what it holds and what becomes of it.
-	*Key             // the only key, or the first
-	Keys    []Key    // all of them; in KeysRoom
-	Members *Members // of a command OnSortedSet; of the only key
+	*Key       // the only key, or the first
+	Keys []Key // all of them; in KeysRoom
 
 	Out
 
@@ -132,12 +139,9 @@ type In struct {
 	DB       int
 	MayBlock bool // the caller can be made to wait
 
-	// Of a command with Lines: where the caller stands, who is ahead, how long it has waited, and the slots that the latest caller
-	// told the line, NoSlots if none did.
-	Turn      Turn
-	Ahead     int64
-	WaitedNs  int64
-	LineSlots int64
+	// Of a command with Lines: where the caller stands, and how long it has waited.
+	Turn     Turn
+	WaitedNs int64
 }
 
 // Out is what comes of a call, keys aside.
@@ -162,8 +166,6 @@ type Out struct {
 	// it takes.
 	LookNs    int64
 	TimeoutMs int64
-	// ToldSlots is LineSlots as of this call.
-	ToldSlots int64
 }
 
 // scratch is what a command works with. Nothing in it outlives the call.
@@ -226,20 +228,27 @@ func (c *Call) clear() {
 	c.Integers, c.Error = nil, nil
 	c.Tally, c.TallyKey, c.Shadowed, c.Refunded = NoTally, 0, false, 0
 	c.shadow = 0
-	c.LookNs, c.TimeoutMs, c.ToldSlots = 0, 0, c.LineSlots
+	c.LookNs, c.TimeoutMs = 0, 0
+	if c.Key != nil {
+		c.ToldSlots = c.LineSlots
+	}
 	c.keep()
 }
 
 // keep leaves all keys as they are.
 func (c *Call) keep() {
 	if c.Key != nil { // the first of Keys, too
-		c.Effect, c.NewValue, c.ExpireNoEarlier = Keep, nil, false
-	}
-	if c.Members != nil {
-		c.Members.keep()
+		c.Key.keep()
 	}
 	for i := 1; i < len(c.Keys); i++ {
-		c.Keys[i].Effect, c.Keys[i].NewValue, c.Keys[i].ExpireNoEarlier = Keep, nil, false
+		c.Keys[i].keep()
+	}
+}
+
+func (k *Key) keep() {
+	k.Effect, k.NewValue, k.ExpireNoEarlier = Keep, nil, false
+	if k.Members != nil {
+		k.Members.keep()
 	}
 }
 

@@ -17,6 +17,8 @@ type Command struct {
 	Args []Arg
 	// Terms are the words that may follow a limit. A command has limits if there are any.
 	Terms string
+	// Slots is the form of a group of SLOTS, which may stand in place of limits.
+	Slots slotsForm
 	// Words are the other words, of which most are optional: "TIMEOUT [COST] ID...".
 	Words string
 
@@ -25,8 +27,10 @@ type Command struct {
 	Lines   bool // wants to know who waits in line
 
 	OnSortedSet bool // gets to see Call.Members
-	NamesAt     int  // the index of the argument that is the first name of a member, in the usual order; 0 without
-	MaxMembers  int  // how many names may follow it
+	// NamesAt is the index of the argument that is the first name of a member, in the usual order; 0 without. With several keys it counts
+	// back from the end: -1 is the last.
+	NamesAt    int
+	MaxMembers int // how many names may follow it
 	// SlotsAt is the index of the argument that says how many members there may be. While a slot is free in any case, the
 	// score of the member that is named is not looked up (Members.Unread).
 	SlotsAt int
@@ -78,6 +82,12 @@ func (cmd *Command) prepare() {
 
 // findNames finds where ids and the number of slots stand in the usual order.
 func (cmd *Command) findNames() {
+	if cmd.Keys == CountedKeys {
+		if cmd.MaxMembers > 0 {
+			cmd.NamesAt = -1
+		}
+		return
+	}
 	at := 1 // behind the key
 	for _, w := range cmd.syntax.required {
 		switch w.value {

@@ -94,21 +94,27 @@ func TestWhatCommandDocsShowsOfTheArguments(t *testing.T) {
 		return "(RATE count/period [BURST capacity]" + terms + " | WINDOW count/period" + terms +
 			" | FIXED count/period [(FIRST | [OFFSET duration] [TZ zone])]" + terms + ") ..."
 	}
+	group := func(limits, slots string) string {
+		return strings.TrimSuffix(limits, ") ...") + " | " + slots + ") ..."
+	}
 	const all = " [TAKE units] [SPARE units] [SHADOW]"
 	const options = " [COST units] [UPTO] [STRICT] [FORCE] [MAXWAIT duration] [BAN duration] [COMPACT]"
 	for cmd, want := range map[*Command]string{
 		Throttle: "key max_burst count_per_period period [quantity]",
 		Limit:    "key " + limit(all) + options,
-		MLimit:   "numkeys key ... " + limit(all) + " [NEXT " + limit(all) + " ...] [ANY]" + options,
-		Peek:     "key " + limit(all) + " [COST units] [COMPACT]",
-		Refund:   "key " + limit(" [TAKE units] [SHADOW]") + " [COST units] [COMPACT]",
-		Wait:     "key " + limit(" [TAKE units] [SPARE units]") + " [COST units] TIMEOUT duration [COMPACT]",
-		Ban:      "key duration",
-		Lease:    "key SLOTS slots TTL duration ID id [TIMEOUT duration] [COMPACT]",
-		Renew:    "key ID id TTL duration [COMPACT]",
-		Release:  "key ID id ...",
-		Leases:   "key [COUNT n]",
-		Top:      "[count]",
+		MLimit: "numkeys key ... " + group(limit(all), "SLOTS slots TTL duration") + " [NEXT " + group(limit(all), "SLOTS slots TTL duration") + " ...] [ANY]" +
+			strings.Replace(options, " [COMPACT]", " [ID id] [COMPACT]", 1),
+		Settle: "numkeys key ... " + group(limit(" [TAKE units] [USED units] [SHADOW]"), "SLOTS") +
+			" [NEXT " + group(limit(" [TAKE units] [USED units] [SHADOW]"), "SLOTS") + " ...] ID id [COMPACT]",
+		Peek:    "key " + limit(all) + " [COST units] [COMPACT]",
+		Refund:  "key " + limit(" [TAKE units] [SHADOW]") + " [COST units] [COMPACT]",
+		Wait:    "key " + limit(" [TAKE units] [SPARE units]") + " [COST units] TIMEOUT duration [COMPACT]",
+		Ban:     "key duration",
+		Lease:   "key SLOTS slots TTL duration ID id [TIMEOUT duration] [COMPACT]",
+		Renew:   "key ID id TTL duration [COMPACT]",
+		Release: "key ID id ...",
+		Leases:  "key [COUNT n]",
+		Top:     "[count]",
 	} {
 		assert.Equal(t, want, usage(cmd.Args), cmd.Name)
 	}

@@ -7,6 +7,9 @@ import "strings"
 // perLimit is the complexity of the commands that have limits.
 const perLimit = "O(N) where N is the number of limits, at most 8. A WINDOW adds O(1), at most 65 entries."
 
+// manyLimits is the complexity of the commands that have several keys with limits.
+const manyLimits = "O(N*M) where N is the number of keys and M the number of limits of a key, each at most 8. A WINDOW adds O(1), at most 65 entries, and SLOTS O(log L) where L is the number of leases."
+
 // ArgType is what an argument is, as COMMAND DOCS shows it.
 type ArgType int
 
@@ -69,18 +72,32 @@ func countArgs(args []Arg, s syntax) (least, most int) {
 // args are the words of a command.
 func (s *syntax) args() (args []Arg) {
 	if len(s.kinds) > 0 {
-		args = append(args, s.limitArg())
+		args = append(args, s.groupArg())
 	}
 	for _, w := range s.options {
 		arg := w.arg()
 		arg.Optional = find(s.required, []byte(w.name)) == nil
 		arg.Multiple = w == s.repeated
 		if w.name == next {
-			arg = Arg{Name: "next", Type: ArgBlock, Token: next, Optional: true, Multiple: true, Args: []Arg{s.limitArg()}}
+			arg = Arg{Name: "next", Type: ArgBlock, Token: next, Optional: true, Multiple: true, Args: []Arg{s.groupArg()}}
 		}
 		args = append(args, arg)
 	}
 	return args
+}
+
+// groupArg is one or more limits or, where the command takes it, a group of SLOTS.
+func (s *syntax) groupArg() Arg {
+	if s.form == noSlots {
+		return s.limitArg()
+	}
+	slots := Arg{Name: "slots", Type: ArgToken, Token: s.slots.name}
+	if s.form == slotsForTTL {
+		slots = Arg{Name: "slots", Type: ArgBlock, Args: []Arg{s.slots.arg(), slotsTTL.arg()}}
+	}
+	group := s.limitArg() // flat: clients bound how deep a reply is nested
+	group.Name, group.Args = "group", append(group.Args, slots)
+	return group
 }
 
 // limitArg is one or more limits.

@@ -47,18 +47,19 @@ var vocabulary = numbered([]word{
 	{name: "TAKE", value: &units, put: func(p *parser) { p.limit.terms.Take, p.limit.terms.HasTake = p.number, true }},
 	{name: "SPARE", value: &units, put: func(p *parser) { p.limit.terms.Spare = p.number }},
 	{name: "SHADOW", put: func(p *parser) { p.limit.terms.Shadow = true }},
+	{name: "USED", value: &units, put: func(p *parser) { p.limit.used, p.limit.hasUsed = p.number, true }},
 
 	// Options of calls with limits.
 	{name: next},
-	{name: "ANY", put: func(p *parser) { p.r.any = true }},
+	{name: "ANY", not: "SLOTS", put: func(p *parser) { p.r.any = true }},
 	{name: "COST", value: &units, put: func(p *parser) { p.r.Cost = p.number }},
-	{name: "UPTO", not: "MAXWAIT STRICT FORCE TAKE", put: func(p *parser) { p.r.UpTo = true }},
+	{name: "UPTO", not: "MAXWAIT STRICT FORCE TAKE SLOTS", put: func(p *parser) { p.r.UpTo = true }},
 	{name: "STRICT", not: "MAXWAIT FORCE ANY", put: func(p *parser) { p.r.Strict = true }},
-	{name: "FORCE", not: "MAXWAIT", put: func(p *parser) { p.r.Force = true }},
-	{name: "MAXWAIT", value: &duration, rates: true, put: func(p *parser) { p.r.MaxWaitNs = p.number }},
-	{name: "BAN", value: &duration, not: "MAXWAIT ANY", put: func(p *parser) { p.r.banNs = p.number }},
+	{name: "FORCE", not: "MAXWAIT SLOTS", put: func(p *parser) { p.r.Force = true }},
+	{name: "MAXWAIT", value: &duration, not: "SLOTS", rates: true, put: func(p *parser) { p.r.MaxWaitNs = p.number }},
+	{name: "BAN", value: &duration, not: "MAXWAIT ANY SLOTS", put: func(p *parser) { p.r.banNs = p.number }},
 
-	// Options of calls about leases, and of both.
+	// Options of calls about leases, and of both. With several keys, SLOTS and TTL are a group (parseSlots).
 	{name: "SLOTS", value: &slots, put: func(p *parser) { p.r.slots = p.number }},
 	{name: "TTL", value: &ttl, put: func(p *parser) { p.r.ttlNs = p.number }},
 	{name: "ID", value: &id},
@@ -67,8 +68,17 @@ var vocabulary = numbered([]word{
 	{name: "COMPACT", put: func(p *parser) { p.r.compact = true }},
 })
 
-// next stands between the groups of limits of a call with several keys.
+// next stands between the groups of a call with several keys.
 const next = "NEXT"
+
+// slotsForm says what a group of SLOTS looks like in a command with several keys.
+type slotsForm int
+
+const (
+	noSlots     slotsForm = iota
+	slotsAlone            // SLOTS
+	slotsForTTL           // SLOTS n TTL duration
+)
 
 // request is what the words of a call ask for.
 type request struct {
@@ -147,9 +157,12 @@ type syntax struct {
 	options  []*word // the other words, in any order
 	required []*word // those of options that have to be there
 	repeated *word   // the one of options whose value may be repeated
-	next     *word   // the one of options that begins another group of limits
+	next     *word   // the one of options that begins another group
+	slots    *word   // begins a group of SLOTS; nil of a command without
+	form     slotsForm
 	needed   wordSet // required
 	pairs    bool    // some of options exclude others
+	settles  bool    // USED may follow a limit
 
 	expectedLimit string // lists of words, for errors
 	expectedTerm  string
@@ -173,6 +186,7 @@ func syntaxOf(cmd *Command) (s syntax) {
 	}
 	if cmd.Terms != "" {
 		s.terms = named(vocabulary, cmd.Terms)
+		s.settles = find(s.terms, []byte("USED")) != nil
 		for i := range vocabulary {
 			if vocabulary[i].limit != nil {
 				s.kinds = append(s.kinds, &vocabulary[i])
@@ -183,7 +197,12 @@ func syntaxOf(cmd *Command) (s syntax) {
 			s.options = append([]*word{s.next}, s.options...)
 		}
 	}
-	s.expectedLimit, s.expected = oneOf(namesOf(s.kinds)), oneOf(append(namesOf(s.kinds), namesOf(s.options)...))
+	groups := namesOf(s.kinds)
+	if s.form = cmd.Slots; s.form != noSlots {
+		s.slots = named(vocabulary, "SLOTS")[0]
+		groups = append(groups, s.slots.name)
+	}
+	s.expectedLimit, s.expected = oneOf(groups), oneOf(append(namesOf(s.kinds), namesOf(s.options)...))
 	s.expectedTerm = list(s.terms) + s.expected
 	return s
 }

@@ -32,7 +32,7 @@ const (
 	badZone         = "TZ " + zoneTakes
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
 	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
-	expectedOfMany  = "expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
+	expectedOfMany  = "expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID or COMPACT"
 	notWithFirst    = "cannot go with FIRST"
 	misplacedFixed  = "must follow the count/period of a FIXED"
 )
@@ -322,7 +322,7 @@ func TestABareNumberIsRefusedAfterEveryWordThatTakesATime(t *testing.T) {
 	forty := "1." + strings.Repeat("0", 38)
 	tried := map[string]int{}
 	for _, cmd := range All {
-		base := map[*Command]string{MLimit: "1 k"}[cmd]
+		base := map[*Command]string{MLimit: "1 k", Settle: "1 k"}[cmd]
 		if base == "" {
 			base = "k"
 		}
@@ -345,8 +345,9 @@ func TestABareNumberIsRefusedAfterEveryWordThatTakesATime(t *testing.T) {
 			}
 			for _, number := range []string{"500", "1.5", "100", "9", forty} {
 				c := call(line + count + number)
-				if cmd == MLimit {
-					c = decideMany([]string{""}, line+count+number)
+				if cmd.Keys == CountedKeys {
+					c = many([]string{""}, line+count+number)
+					c.Run(cmd)
 				} else {
 					c.Key = &Key{}
 					if cmd.OnSortedSet {
@@ -363,14 +364,14 @@ func TestABareNumberIsRefusedAfterEveryWordThatTakesATime(t *testing.T) {
 			}
 			c := call(line + count + forty + "0")
 			c.Key, c.Members = &Key{}, &Members{}
-			if cmd != MLimit {
+			if cmd.Keys != CountedKeys {
 				c.Run(cmd)
 				assert.Contains(t, string(c.Error), ": a length of time needs a unit, such as 500ms or 30s")
 			}
 			tried[w.name]++
 		}
 	}
-	assert.Equal(t, map[string]int{"RATE": 5, "WINDOW": 5, "FIXED": 5, "OFFSET": 5, "MAXWAIT": 2, "BAN": 2, "TIMEOUT": 2, "TTL": 2}, tried)
+	assert.Equal(t, map[string]int{"RATE": 6, "WINDOW": 6, "FIXED": 6, "OFFSET": 6, "MAXWAIT": 2, "BAN": 2, "TIMEOUT": 2, "TTL": 2}, tried)
 }
 
 // What the vocabulary says is accepted: calls drawn from it are parsed, unless they have words that exclude
@@ -397,6 +398,7 @@ func TestCallsDrawnFromTheVocabularyAreAccepted(t *testing.T) {
 		p := &c.parser
 		var groups [2]stack.Stack
 		p.begin(&cmd.syntax, &c.request, c.Args, 1, &groups[0], groups[:])
+		p.slotsOf = make([]slotGroup, len(groups))
 		err := p.parse()
 		if clash != "" {
 			require.ErrorContains(t, err, clash, line)
@@ -436,12 +438,26 @@ func drawCall(random *rand.Rand, cmd *Command) (line, clash string) {
 				}
 			}
 			for _, w := range s.terms {
-				if chosen(w) {
+				switch {
+				case w.name == "USED" || !chosen(w): // USED goes with TAKE
+				case s.settles && w.name == "TAKE":
+					text += said(w) + said(rowOf(vocabulary, "USED"))
+				default:
 					text += said(w)
 				}
 			}
 		}
 		return text
+	}
+	group := func() string {
+		switch {
+		case s.form == noSlots || random.IntN(2) == 0:
+			return limit()
+		case s.form == slotsAlone:
+			has[s.slots] = true
+			return " " + s.slots.name
+		}
+		return said(s.slots) + said(slotsTTL)
 	}
 	var parts []string
 	for _, w := range s.options {
@@ -456,9 +472,9 @@ func drawCall(random *rand.Rand, cmd *Command) (line, clash string) {
 	}
 	line = "k"
 	if len(s.kinds) > 0 {
-		line += limit()
+		line += group()
 		if cmd.Keys == CountedKeys && random.IntN(2) == 0 {
-			line += " " + next + limit()
+			line += " " + next + group()
 		}
 	}
 	random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
@@ -471,6 +487,16 @@ func drawCall(random *rand.Rand, cmd *Command) (line, clash string) {
 		}
 		if w.rates && !ratesOnly && clash == "" {
 			clash = onlyRates
+		}
+	}
+	if clash != cannotGoWith && s.form != noSlots {
+		switch hasSlots, hasID := has[s.slots], has[idWord]; {
+		case hasSlots && !hasID:
+			clash = slotsNeedID
+		case !hasSlots && s.form == slotsAlone:
+			clash = settleOnce
+		case !hasSlots && hasID:
+			clash = needsSlots
 		}
 	}
 	return line, clash

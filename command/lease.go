@@ -35,20 +35,28 @@ const fieldRemaining = 2
 
 const wrongSet = "WRONGTYPE The sorted set at this key does not hold leases: a score is not the time in ms at which a lease lapses"
 
-// leases are those of the key, as of now; OwnMs is that of the first member that is named. When the key
-// holds anything else the call has failed and ok is false.
+// leases are those of the only key, as of now. When the key holds anything else the call has failed and ok is false.
 func (c *Call) leases() (l lease.Leases, ok bool) {
-	l.NowNs, l.Ahead = c.NowNs, c.Ahead
-	switch c.Kind {
-	case Absent:
-		return l, true
-	case String, Other:
-		c.Fail(wrongType)
-		return l, false
+	problem := c.Key.leases(&l, c.NowNs)
+	if problem != "" {
+		c.Fail(problem)
 	}
-	m := c.Members
+	return l, problem == ""
+}
+
+// leases fills in l with those of the key, as of now; OwnMs is that of the first member that is named. problem is the error when the key
+// holds anything else.
+func (k *Key) leases(l *lease.Leases, nowNs int64) (problem string) {
+	*l = lease.Leases{NowNs: nowNs, Ahead: k.Ahead}
+	switch k.Kind {
+	case Absent:
+		return ""
+	case String, Other:
+		return wrongType
+	}
+	m := k.Members
 	l.Held = m.Count - m.Lapsed
-	ok = !m.Beyond && isInstant(m.Next, l.NowNs)
+	ok := !m.Beyond && isInstant(m.Next, l.NowNs)
 	for _, score := range m.Lowest {
 		ok = ok && isInstant(score, l.NowNs)
 	}
@@ -56,14 +64,13 @@ func (c *Call) leases() (l lease.Leases, ok bool) {
 		ok = ok && isInstant(score, l.NowNs)
 	}
 	if !ok {
-		c.Fail(wrongSet)
-		return l, false
+		return wrongSet
 	}
 	l.NextMs = leaseEnd(m.Next)
 	if len(m.Named) > 0 {
 		l.OwnMs = leaseEnd(m.Named[0])
 	}
-	return l, true
+	return ""
 }
 
 // isInstant reports whether score is that of a lease, or of a member that is not there.
@@ -108,9 +115,7 @@ func takeLease(c *Call) {
 		return
 	}
 	if !result.Limited {
-		c.storeLease(result)
-		c.Members.RemoveLowest = len(c.Members.Lowest)
-		c.Members.Found = int64(len(c.Members.Lowest))
+		c.takeSlot(result)
 	}
 	c.describeLease(result)
 	if c.Members.Unread {
@@ -136,21 +141,35 @@ func (c *Call) waitInTurn(lookNs, timeoutNs int64) {
 }
 
 // storeLease writes the lease of the member that is named.
-func (c *Call) storeLease(r lease.Result) {
-	c.Effect = ChangeMembers
-	c.Members.Add, c.Members.AddScore = true, float64(r.LapsesAtMs)
+func (k *Key) storeLease(r lease.Result) {
+	k.Effect = ChangeMembers
+	k.Members.Add, k.Members.AddScore = true, float64(r.LapsesAtMs)
+}
+
+// takeSlot writes the lease of the member that is named, and removes lapsed ones.
+func (k *Key) takeSlot(r lease.Result) {
+	m := k.Members
+	k.storeLease(r)
+	m.RemoveLowest, m.Found = len(m.Lowest), int64(len(m.Lowest))
+	m.Event = eventOf(r)
+}
+
+func eventOf(r lease.Result) Event {
+	switch {
+	case r.Limited:
+		return NotLeased
+	case r.Renewed:
+		return Renewed
+	}
+	return Leased
 }
 
 // describeLease answers with the fields of a result, in the order of leaseFields.
 func (c *Call) describeLease(r lease.Result) {
-	c.Members.Event = Leased
+	c.Members.Event = eventOf(r)
 	limited := int64(0)
-	switch {
-	case r.Limited:
+	if r.Limited {
 		limited = 1
-		c.Members.Event = NotLeased
-	case r.Renewed:
-		c.Members.Event = Renewed
 	}
 	c.Integers = append(c.integers[:0], limited, r.Slots, r.Remaining, ceilMs(r.RetryAfterNs), r.LeaseMs, ceilMs(c.WaitedNs))
 	c.Reply = ReplyFields

@@ -34,7 +34,9 @@ type limitWords struct {
 	offsetNs     int64
 	in           calendar.Zone
 
-	terms stack.Terms
+	terms   stack.Terms
+	used    int64 // of USED
+	hasUsed bool
 }
 
 func makeRate(p *parser) (stack.Limit, error) {

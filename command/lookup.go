@@ -23,7 +23,7 @@ func (cmd *Command) ViewedArgs() int {
 // Named returns the members that a call names, if its words stand where Members says.
 func (c *Call) Named(cmd *Command) [][]byte {
 	at := c.Members.NamesAt
-	if at == 0 || at >= len(c.Args) {
+	if at <= 0 || at >= len(c.Args) {
 		return nil
 	}
 	return c.Args[at:min(len(c.Args), at+cmd.MaxMembers)]

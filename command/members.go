@@ -15,8 +15,11 @@ type Members struct {
 	Lowest []float64 // the scores of those that have lapsed, the first few, at most MaxLowest
 	Next   float64   // the lowest score of those that have not; NaN when there is none
 	Beyond bool      // one is further ahead of now than FurthestMs
-	Named  []float64 // the scores of those that the call names; NaN of one that is not there
-	Unread bool      // the one that the call names was not looked up, since a slot is free in any case; none has lapsed
+	// Of a command with several keys: the lowest score of those that have not lapsed and that are not named, and the highest score of all
+	// that are not named; NaN when there is none.
+	NextOther, LastOther float64
+	Named                []float64 // the scores of those that the call names; NaN of one that is not there
+	Unread               bool      // the one that the call names was not looked up, since a slot is free in any case; none has lapsed
 
 	// What becomes of the set, when the key's effect is ChangeMembers. One that becomes empty is
 	// deleted; any other expires with its last member.

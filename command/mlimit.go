@@ -3,25 +3,38 @@ package command
 import (
 	"bytes"
 
+	"redis-throttle/lease"
 	"redis-throttle/stack"
 )
 
-// CL.MLIMIT numkeys key [key ...] limit [limit ...] [NEXT limit [limit ...]] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT]
+// CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [ID id] [COMPACT]
 //
-// Charges the limits of up to eight keys atomically: all of them or none. With ANY it charges the first key that has room.
+// A group is one or more limits, or SLOTS n TTL duration.
+//
+// Charges the limits of up to eight keys, and takes a slot for id, atomically: all of them or none. With ANY it charges the first key
+// that has room.
 var MLimit = register(&Command{
-	Name:       "CL.MLIMIT",
-	Summary:    "Charges the limits of several keys atomically: all of them or none, or only the first key that has room.",
-	Complexity: "O(N*M) where N is the number of keys and M the number of limits of a key, each at most 8. A WINDOW adds O(1), at most 65 entries.",
-	Since:      "0.2.0",
-	Flags:      "write fast deny-oom",
-	Keys:       CountedKeys,
-	Decides:    true,
-	Terms:      "TAKE SPARE SHADOW",
-	Words:      "[ANY] [COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN]" + replyWords,
-	Fields:     append(limitFields[:fieldsOfLimit:fieldsOfLimit], "key"),
-	Run:        mlimit,
+	Name:        "CL.MLIMIT",
+	Summary:     "Charges the limits of several keys, and takes slots, atomically: all of them or none, or only the first key that has room.",
+	Complexity:  manyLimits,
+	Since:       "0.2.0",
+	Flags:       "write fast deny-oom",
+	Keys:        CountedKeys,
+	Decides:     true,
+	Lines:       true,
+	OnSortedSet: true,
+	MaxMembers:  1,
+	Terms:       "TAKE SPARE SHADOW",
+	Slots:       slotsForTTL,
+	Words:       "[ANY] [COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN] [ID]" + replyWords,
+	Fields:      fieldsOfKeys("limited"),
+	Run:         mlimit,
 })
+
+// fieldsOfKeys are the names in a reply about several keys: limitFields, of which the first has another name, and key.
+func fieldsOfKeys(first string) []string {
+	return append(append([]string{first}, limitFields[1:fieldsOfLimit]...), "key")
+}
 
 const (
 	badNumKeys  = "ERR numkeys must be an integer from 1 to 8"
@@ -33,7 +46,13 @@ const (
 type Many struct {
 	stacks [MaxKeys]stack.Stack
 	joint  stack.Joint
+	joined [MaxKeys]int // the key of each stack of joint
 	values [MaxKeys][MaxValueLen]byte
+
+	slots    [MaxKeys]slotGroup
+	hasSlots bool // of any key
+	leases   [MaxKeys]lease.Leases
+	taken    [MaxKeys]lease.Result // what becomes of a call as far as each group of SLOTS goes
 }
 
 func mlimit(c *Call) {
@@ -41,18 +60,33 @@ func mlimit(c *Call) {
 	if !ok {
 		return
 	}
-	m := c.Many
-	for i := range c.Keys {
-		if problem := c.Keys[i].decode(&m.stacks[i]); problem != "" {
-			c.Fail(problem)
-			return
-		}
-	}
-	if r.any {
+	switch {
+	case !c.decodeMany():
+	case c.Many.hasSlots:
+		c.admit(r)
+	case r.any:
 		c.limitOne(r)
-	} else {
+	default:
 		c.limitAll(r)
 	}
+}
+
+// decodeMany reads the keys. When one holds anything but what its group is about, the call has failed and ok is false.
+func (c *Call) decodeMany() (ok bool) {
+	m := c.Many
+	for i := range c.Keys {
+		var problem string
+		if m.slots[i].is {
+			problem = c.Keys[i].leasesOfMany(&m.leases[i], c.NowNs)
+		} else {
+			problem = c.Keys[i].decode(&m.stacks[i])
+		}
+		if problem != "" {
+			c.Fail(problem)
+			return false
+		}
+	}
+	return true
 }
 
 // limitAll asks all keys.
@@ -73,7 +107,7 @@ func (c *Call) limitAll(r *request) {
 		c.describeBanOf(longest, m.joint.RetryAfter(&r.Request, c.NowNs), result.Granted)
 		return
 	}
-	key := m.joint.Of(result.Rule)
+	key := m.keyOf(result.Rule)
 	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
 		c.Keys[key].ban(r.banNs, &m.stacks[key], m.joint.Changed(key), m.values[key][:0], c.NowNs)
 		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
@@ -121,19 +155,23 @@ func (c *Call) longestBan() (index int) {
 // storeMany writes the stacks that a decision changed to their keys.
 func (c *Call) storeMany() {
 	m := c.Many
-	for i := range c.Keys {
+	for i := range m.joint.Len() {
 		if m.joint.Changed(i) {
-			c.Keys[i].store(&m.stacks[i], m.values[i][:0], c.NowNs)
+			key := m.joined[i]
+			c.Keys[key].store(&m.stacks[key], m.values[key][:0], c.NowNs)
 		}
 	}
 }
+
+// keyOf is the index of the key that a limit belongs to, by its place in the row of all.
+func (m *Many) keyOf(rule int) int { return m.joined[m.joint.Of(rule)] }
 
 // describeKey answers with the fields of a result, of which a limit of the key decided.
 func (c *Call) describeKey(r stack.Result, key int) {
 	c.describe(&r)
 	c.addKey(key)
 	if !r.Limited && r.Shadow > 0 {
-		c.TallyKey = c.Many.joint.Of(r.Shadow - 1)
+		c.TallyKey = c.Many.keyOf(r.Shadow - 1)
 	}
 }
 
@@ -165,29 +203,43 @@ func (c *Call) parseMany() (r *request, ok bool) {
 	}
 	m := c.Many
 	words := c.Args[1+len(c.Keys):]
-	if past := c.Past.findGroups(words); past != nil && (past.count == 1 || past.count == len(c.Keys)) {
+	if past := c.findGroups(words); past != nil && (past.count == 1 || past.count == len(c.Keys)) {
 		*r = past.request
 		for i := range c.Keys {
-			m.stacks[i].Load(past.group(i))
+			limits, slots := past.group(i)
+			m.stacks[i].Load(limits)
+			m.slots[i] = slots
 		}
 	} else if !c.parseGroups(r, words) {
 		return r, false
 	}
-	m.joint.Reset()
-	for i := range c.Keys {
-		m.joint.Join(&m.stacks[i])
-	}
+	m.join(len(c.Keys))
 	c.compact = r.compact
 	return r, c.checkKeys()
+}
+
+// join makes one row of the limits of so many keys.
+func (m *Many) join(keys int) {
+	m.joint.Reset()
+	m.hasSlots = false
+	for i := range keys {
+		if m.slots[i].is {
+			m.hasSlots = true
+			continue
+		}
+		m.joined[m.joint.Len()] = i
+		m.joint.Join(&m.stacks[i])
+	}
 }
 
 // parseGroups reads the words behind the keys.
 func (c *Call) parseGroups(r *request, args [][]byte) (ok bool) {
 	m := c.Many
 	m.stacks[0].Reset()
+	m.slots[0] = slotGroup{}
 	p := &c.parser
 	p.begin(&c.cmd.syntax, r, args, 0, &m.stacks[0], m.stacks[:len(c.Keys)])
-	p.keys = c.Args[1 : 1+len(c.Keys)]
+	p.keys, p.slotsOf = c.Args[1:1+len(c.Keys)], m.slots[:]
 	if err := p.parse(); err != nil {
 		c.refuse(&p.err)
 		return false
@@ -197,12 +249,16 @@ func (c *Call) parseGroups(r *request, args [][]byte) (ok bool) {
 		c.refuse(p.nearName(next, oneGroupOrAll))
 		return false
 	}
-	c.Past.noteGroups(args, r, m.stacks[:groups])
+	if !c.findID() {
+		return false
+	}
+	c.noteGroups(args, r, groups)
 	if groups == 1 {
 		var room [stack.MaxLimits]stack.Limit
 		limits := m.stacks[0].Limits(room[:0])
 		for i := 1; i < len(c.Keys); i++ {
 			m.stacks[i].Load(limits)
+			m.slots[i] = m.slots[0]
 		}
 	}
 	return true

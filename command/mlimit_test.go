@@ -42,7 +42,7 @@ func (c *Call) hold(values []string) {
 	}
 	c.Keys = c.KeysRoom[:count]
 	for i := range c.Keys {
-		c.Keys[i] = Key{Kind: Absent}
+		c.Keys[i] = Key{Kind: Absent, Members: &Members{}}
 		switch {
 		case i >= len(values) || values[i] == "":
 		case values[i] == "list":
@@ -201,16 +201,16 @@ func TestMLimitRefuses(t *testing.T) {
 		{"2 a b", "ERR syntax error: there must be a limit after the keys"},
 		{"1 a RATE", "ERR syntax error near 'RATE': " + badQuotaRate},
 		{"3 a RATE 5/s", "ERR syntax error: there must be a limit after the keys; numkeys is 3, so RATE is a key"},
-		{"2 a RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW or FIXED; numkeys is 2, so RATE is a key"},
-		{"4 a b c fixed 5/s RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW or FIXED; numkeys is 4, so FIXED is a key"},
+		{"2 a RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW, FIXED or SLOTS; numkeys is 2, so RATE is a key"},
+		{"4 a b c fixed 5/s RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW, FIXED or SLOTS; numkeys is 4, so FIXED is a key"},
 		{"2 a rate RATE 5/s NEXT RATE", "ERR syntax error near 'RATE': " + badQuotaRate},
-		{"2 a rate RATE 5/s NEXT COST", "ERR syntax error near 'COST': expected RATE, WINDOW or FIXED"},
-		{"1 a b RATE 5/s", "ERR syntax error near 'b': expected RATE, WINDOW or FIXED"},
-		{"2 a b COST 1 RATE 5/s", "ERR syntax error near 'COST': expected RATE, WINDOW or FIXED"},
-		{"2 a b NEXT RATE 5/s", "ERR syntax error near 'NEXT': expected RATE, WINDOW or FIXED"},
-		{"2 a b RATE 5/s NEXT", "ERR syntax error near 'NEXT': expected RATE, WINDOW or FIXED"},
-		{"2 a b RATE 5/s next next RATE 5/s", "ERR syntax error near 'next': expected RATE, WINDOW or FIXED"},
-		{"2 a b RATE 5/s NEXT COST 1", "ERR syntax error near 'COST': expected RATE, WINDOW or FIXED"},
+		{"2 a rate RATE 5/s NEXT COST", "ERR syntax error near 'COST': expected RATE, WINDOW, FIXED or SLOTS"},
+		{"1 a b RATE 5/s", "ERR syntax error near 'b': expected RATE, WINDOW, FIXED or SLOTS"},
+		{"2 a b COST 1 RATE 5/s", "ERR syntax error near 'COST': expected RATE, WINDOW, FIXED or SLOTS"},
+		{"2 a b NEXT RATE 5/s", "ERR syntax error near 'NEXT': expected RATE, WINDOW, FIXED or SLOTS"},
+		{"2 a b RATE 5/s NEXT", "ERR syntax error near 'NEXT': expected RATE, WINDOW, FIXED or SLOTS"},
+		{"2 a b RATE 5/s next next RATE 5/s", "ERR syntax error near 'next': expected RATE, WINDOW, FIXED or SLOTS"},
+		{"2 a b RATE 5/s NEXT COST 1", "ERR syntax error near 'COST': expected RATE, WINDOW, FIXED or SLOTS"},
 		{"3 a b c RATE 5/s NEXT RATE 6/s", "ERR syntax error near 'NEXT': " + oneGroupOrAll},
 		{"2 a b RATE 5/s NEXT RATE 6/s NEXT RATE 7/s", "ERR syntax error near 'NEXT': " + oneGroupOrAll},
 		{"1 a RATE 5/s NEXT RATE 6/s", "ERR syntax error near 'NEXT': " + oneGroupOrAll},
@@ -224,7 +224,7 @@ func TestMLimitRefuses(t *testing.T) {
 		{"2 a b RATE 5/s TAKE 2 NEXT RATE 5/s UPTO", "ERR syntax error near 'UPTO': cannot go with TAKE"},
 		{"2 a b FIXED 5/s NEXT RATE 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
 		{"2 a b RATE 5/s NEXT WINDOW 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
-		{"2 a b RATE 5/s TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"},
+		{"2 a b RATE 5/s TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID or COMPACT"},
 		{"2 a b RATE 5/s COST 1 TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': " + expectedOfMany},
 		{"2 list a RATE 5/s", "ok"},
 	} {

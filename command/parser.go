@@ -16,6 +16,7 @@ type parser struct {
 
 	limits    *stack.Stack  // where limits go
 	groups    []stack.Stack // of a call with several keys: one for each
+	slotsOf   []slotGroup   // and what each says that is a group of SLOTS
 	group     int           // the one that limits is
 	ratesOnly bool
 	limit     limitWords // the limit in hand
@@ -47,6 +48,11 @@ const (
 	misplacedTerm = "must follow the limit that it belongs to"
 	tooManyLimits = "at most 8 limits"
 	oneGroupOrAll = "there must be one group of limits for all keys, or one for each key"
+	ownGroup      = "SLOTS is a group of its own; separate groups by NEXT"
+	takeAndUsed   = "TAKE and USED go together"
+	needsSlots    = "goes with SLOTS"
+	slotsNeedID   = "SLOTS needs an ID"
+	settleOnce    = "there must be a group of SLOTS, or a retry would settle twice"
 	unitsAreLower = "units are written in lower case"
 	severalInOne  = "contains a space; pass each word as an argument of its own"
 	numKeysIs     = "; numkeys is "
@@ -102,7 +108,7 @@ func (p *parser) begin(s *syntax, r *request, args [][]byte, next int, limits *s
 	*r = request{}
 	r.Cost = 1
 	p.syntax, p.r, p.args, p.next = s, r, args, next
-	p.limits, p.groups, p.group, p.keys = limits, groups, 0, nil
+	p.limits, p.groups, p.slotsOf, p.group, p.keys = limits, groups, nil, 0, nil
 	p.seen, p.limitEnds, p.ids, p.slots, p.ratesOnly = 0, 0, 0, 0, true
 }
 
@@ -113,6 +119,12 @@ func (p *parser) parse() error {
 		text := p.take()
 		if kind := find(s.kinds, text); kind != nil {
 			if err := p.parseLimit(kind, text); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.slots != nil && s.slots.is(text) {
+			if err := p.parseSlots(text); err != nil {
 				return err
 			}
 			continue
@@ -137,8 +149,13 @@ func (p *parser) take() []byte {
 	return p.args[p.next-1]
 }
 
-// wantsLimit reports whether nothing but a limit may come next.
-func (p *parser) wantsLimit() bool { return len(p.syntax.kinds) > 0 && p.limits.Len() == 0 }
+// wantsLimit reports whether nothing but a limit, or a group of SLOTS, may come next.
+func (p *parser) wantsLimit() bool {
+	return len(p.syntax.kinds) > 0 && p.limits.Len() == 0 && !p.inSlots()
+}
+
+// inSlots reports whether the group in hand is one of SLOTS.
+func (p *parser) inSlots() bool { return p.slotsOf != nil && p.slotsOf[p.group].is }
 
 func (p *parser) parseOption(w *word, text []byte) error {
 	if w == p.syntax.next {
@@ -167,6 +184,7 @@ func (p *parser) parseNext(text []byte) error {
 	}
 	p.limits = &p.groups[p.group]
 	p.limits.Reset()
+	p.slotsOf[p.group] = slotGroup{}
 	return nil
 }
 
@@ -196,6 +214,9 @@ func (p *parser) parseValue(w *word, text []byte) error {
 // parseLimit reads a limit whose first word was text, and the words that belong to it.
 func (p *parser) parseLimit(kind *word, text []byte) error {
 	p.limit = limitWords{}
+	if p.inSlots() {
+		return p.near(text, ownGroup)
+	}
 	if err := p.parseValue(kind, text); err != nil {
 		return err
 	}
@@ -208,6 +229,11 @@ func (p *parser) parseLimit(kind *word, text []byte) error {
 	}
 	if err := p.parseFollowing(p.syntax.terms); err != nil {
 		return err
+	}
+	if p.syntax.settles {
+		if err := p.settleTerms(); err != nil {
+			return err
+		}
 	}
 	if !p.limits.Add(limit.With(p.limit.terms)) {
 		return p.near(text, tooManyLimits)
@@ -241,6 +267,11 @@ func (p *parser) parseFollowing(words []*word) error {
 func (p *parser) check() error {
 	if p.syntax.pairs {
 		if err := p.checkPairs(p.syntax.options, p.seen); err != nil {
+			return err
+		}
+	}
+	if p.syntax.slots != nil {
+		if err := p.checkSlots(); err != nil {
 			return err
 		}
 	}

@@ -43,22 +43,22 @@ func release(c *Call) {
 		m.Remove[i] = true
 		released++
 	}
-	switch {
-	case released == 0:
-	case released == l.Held: // what has lapsed goes, too
-		c.Effect = Delete
-	default:
-		c.Effect = ChangeMembers
-	}
 	if released > 0 {
-		m.Event, m.Released = Released, released
-	}
-	if c.Effect == Delete {
-		m.Found = m.Lapsed
+		c.Key.release(released, l.Held)
 	}
 	c.integers[0] = released
 	c.Integers = c.integers[:1]
 	c.Reply = ReplyInteger
+}
+
+// release ends the leases of the members to be removed, of so many that are held.
+func (k *Key) release(released, held int64) {
+	m := k.Members
+	k.Effect = ChangeMembers
+	m.Event, m.Released = Released, released
+	if released == held { // what has lapsed goes, too
+		k.Effect, m.Found = Delete, m.Lapsed
+	}
 }
 
 // namedBefore reports whether id i is one of those before it.

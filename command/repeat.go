@@ -163,21 +163,22 @@ type pastRequest struct {
 	count   int
 }
 
-// pastGroups is what the words behind the keys of CL.MLIMIT were read as. Calls with more limits than
+// pastGroups is what the words behind the keys of a call with several keys were read as. Calls with more limits than
 // there is room for are read again.
 type pastGroups struct {
 	request request
 	limits  [2 * MaxKeys]stack.Limit
 	ends    [MaxKeys]int // of the limits of each group
-	count   int          // of groups
+	slots   [MaxKeys]slotGroup
+	count   int // of groups
 }
 
-// group is the limits of a key: those of its own group or, where there is one only, of that.
-func (p *pastGroups) group(key int) []stack.Limit {
+// group is what was said of a key: by its own group or, where there is one only, by that.
+func (p *pastGroups) group(key int) ([]stack.Limit, slotGroup) {
 	if key = min(key, p.count-1); key > 0 {
-		return p.limits[p.ends[key-1]:p.ends[key]]
+		return p.limits[p.ends[key-1]:p.ends[key]], p.slots[key]
 	}
-	return p.limits[:p.ends[0]]
+	return p.limits[:p.ends[0]], p.slots[0]
 }
 
 func (p *Past) findLimit(words [][]byte) *pastLimit {
@@ -214,15 +215,15 @@ func (p *Past) noteRequest(words [][]byte, by uint16, r *request, s *stack.Stack
 	}
 }
 
-func (p *Past) findGroups(words [][]byte) *pastGroups {
+func (p *Past) findGroups(words [][]byte, by uint16) *pastGroups {
 	if p == nil || len(words) > MaxArgs {
 		return nil
 	}
-	return p.groups.find(words, 0)
+	return p.groups.find(words, by)
 }
 
-// noteGroups remembers what words were read as: r, and the limits of each of groups.
-func (p *Past) noteGroups(words [][]byte, r *request, groups []stack.Stack) {
+// noteGroups remembers what words were read as: r, and the limits or slots of each of groups.
+func (p *Past) noteGroups(words [][]byte, by uint16, r *request, groups []stack.Stack, slots []slotGroup) {
 	if p == nil || len(words) > MaxArgs {
 		return
 	}
@@ -234,10 +235,11 @@ func (p *Past) noteGroups(words [][]byte, r *request, groups []stack.Stack) {
 	if limits > len(past.limits) {
 		return
 	}
-	if past = p.groups.note(words, 0); past == nil {
+	if past = p.groups.note(words, by); past == nil {
 		return
 	}
 	past.request, past.count = *r, len(groups)
+	copy(past.slots[:], slots)
 	end := 0
 	for i := range groups {
 		end += len(groups[i].Limits(past.limits[end:end]))

@@ -127,7 +127,7 @@ func TestLongCallsOnSeveralKeysAreReadAgain(t *testing.T) {
 		require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers}, c.Reply, string(c.Error))
 		words := c.Args[1+len(c.Keys):]
 		require.Len(t, words, tt.words)
-		require.Equal(t, tt.remembered, c.Past.findGroups(words) != nil, tt.line)
+		require.Equal(t, tt.remembered, c.Past.findGroups(words, MLimit.index) != nil, tt.line)
 		first := slices.Clone(c.Integers)
 		c.hold(nil)
 		c.Run(MLimit)

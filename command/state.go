@@ -27,7 +27,7 @@ func (k *Key) decode(s *stack.Stack) (problem string) {
 	switch {
 	case k.Kind == Absent:
 		return ""
-	case k.Kind == Other:
+	case k.Kind > String:
 		return wrongType
 	case k.nothingKept():
 		return ""

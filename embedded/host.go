@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"redis-throttle/command"
-	"redis-throttle/line"
 )
 
 // Host is a server's keys in memory, in any number of databases. The zero value has none and is ready for use. A Host is
@@ -68,16 +67,20 @@ func (h *Host) Do(call Call) Reply {
 		names, keys = append(names, n), append(keys, h.key(n))
 	}
 	now := h.pass(call.NowNs)
-	var ahead line.ID
 	if cmd.Lines {
-		ahead, call.turn.ahead, call.turn.slots = h.lines.Look(call.DB, []byte(names[0].key))
+		for i, n := range names {
+			l := &call.turn.lines[i]
+			l.id, l.ahead, l.slots = h.lines.Look(call.DB, []byte(n.key))
+		}
 	}
 	c := h.runner.Run(cmd, &call, keys...)
 	for i, n := range names {
 		h.keep(n, keys[i], c.Keys[i].Effect)
 	}
-	if ahead != 0 {
-		h.wake(h.lines.Tell(ahead, c.ToldSlots))
+	for i := range names {
+		if id := call.turn.lines[i].id; id != 0 {
+			h.wake(h.lines.Tell(id, c.Keys[i].ToldSlots))
+		}
 	}
 	r := reply(c, cmd, keys)
 	if c.Reply == command.ReplyLater || c.Reply == command.ReplyInTurn {

@@ -63,6 +63,16 @@ func (k *Key) showLeases(to *command.Key, m *command.Members, nowNs int64, ids [
 	for i, id := range ids {
 		m.Named[i] = k.Score(string(id))
 	}
+	m.NextOther, m.LastOther = math.NaN(), math.NaN()
+	for i, l := range k.Leases {
+		if len(ids) > 0 && l.ID == string(ids[0]) {
+			continue
+		}
+		if i >= lapsed && math.IsNaN(m.NextOther) {
+			m.NextOther = l.Score
+		}
+		m.LastOther = l.Score
+	}
 	if k.Leases != nil {
 		to.Kind = command.SortedSet
 	}

@@ -1,6 +1,9 @@
 package embedded
 
-import "redis-throttle/command"
+import (
+	"redis-throttle/command"
+	"redis-throttle/line"
+)
 
 // Call is one command, as a client sends it.
 type Call struct {
@@ -14,9 +17,24 @@ type Call struct {
 
 // turn is where the caller stands in line; the zero value is a caller that arrives and finds nobody.
 type turn struct {
-	turn            command.Turn
-	ahead           int64
-	slots, waitedNs int64 // slots only if somebody is ahead or waited
+	turn     command.Turn
+	waitedNs int64
+	lines    [command.MaxKeys]lineView // of the keys, in their order
+}
+
+// lineView is what a call sees of the line of a key: who is ahead, and what the latest caller told it, if somebody is ahead or waited.
+type lineView struct {
+	id           line.ID // 0 without
+	ahead, slots int64
+}
+
+func (t *turn) show(i int, to *command.Key) {
+	l := t.lines[i]
+	to.Ahead, to.LineSlots = l.ahead, command.NoSlots
+	if t.turn != command.Arriving || l.ahead > 0 {
+		to.LineSlots = l.slots
+	}
+	to.ToldSlots = to.LineSlots
 }
 
 // Runner runs commands on keys that its caller keeps. The zero value is ready for use. A Runner is not safe for concurrent
@@ -25,7 +43,7 @@ type Runner struct {
 	call    command.Call
 	past    command.Past
 	top     command.TopKeys
-	members command.Members
+	members [command.MaxKeys]command.Members
 	ids     [][]byte // of the leases that the call names
 }
 
@@ -42,8 +60,11 @@ func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command
 	c := r.show(cmd, call, keys...)
 	c.Run(cmd)
 	if c.Reply == command.ReplyElsewhere {
-		r.showLeases(cmd, keys[0])
+		r.showLeases(cmd, keys)
 		c.Run(cmd)
+	}
+	if cmd.OnSortedSet && len(keys) > 0 {
+		r.ids = c.Named(cmd) // the call has found out where they stand
 	}
 	return c
 }
@@ -55,34 +76,40 @@ func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.C
 	c.NowNs, c.DB, c.MayBlock = call.NowNs, call.DB, call.MayBlock
 	c.Past, c.Top = &r.past, &r.top
 	c.ArgCount, c.Args = len(args), args[:min(len(args), cmd.ViewedArgs())]
-	c.Turn, c.Ahead, c.LineSlots, c.WaitedNs = call.turn.turn, call.turn.ahead, command.NoSlots, call.turn.waitedNs
-	if c.Turn != command.Arriving || c.Ahead > 0 {
-		c.LineSlots = call.turn.slots
-	}
-	c.Keys, c.Key, c.Members = c.KeysRoom[:len(keys)], &c.KeysRoom[0], nil
+	c.Turn, c.WaitedNs = call.turn.turn, call.turn.waitedNs
+	c.Keys, c.Key = c.KeysRoom[:len(keys)], &c.KeysRoom[0]
 	for i, key := range keys {
 		key.Expire(call.NowNs)
 		key.show(&c.Keys[i])
+		call.turn.show(i, &c.Keys[i])
+		if c.Keys[i].Members = nil; cmd.OnSortedSet {
+			m := &r.members[i]
+			m.NamesAt, m.SlotsAt = cmd.NamesAt, cmd.SlotsAt
+			if m.NamesAt < 0 {
+				m.NamesAt += len(args)
+			}
+			c.Keys[i].Members = m
+		}
 	}
-	if cmd.OnSortedSet {
-		c.Members = &r.members
-		c.Members.NamesAt, c.Members.SlotsAt = cmd.NamesAt, cmd.SlotsAt
-		r.showLeases(cmd, keys[0])
+	if cmd.OnSortedSet && len(keys) > 0 {
+		r.showLeases(cmd, keys)
 	}
 	return c
 }
 
-// showLeases gives the call in hand its view of a key of leases.
-func (r *Runner) showLeases(cmd *command.Command, key *Key) {
+// showLeases gives the call in hand its view of the leases at its keys.
+func (r *Runner) showLeases(cmd *command.Command, keys []*Key) {
 	r.ids = r.call.Named(cmd)
-	key.showLeases(r.call.Key, &r.members, r.call.NowNs, r.ids)
+	for i, key := range keys {
+		key.showLeases(&r.call.Keys[i], &r.members[i], r.call.NowNs, r.ids)
+	}
 }
 
 // Apply applies the effects of the call that was decided last to its keys.
 func (r *Runner) Apply(keys ...*Key) {
 	for i, key := range keys {
 		if r.call.Keys[i].Effect == command.ChangeMembers {
-			key.applyLeases(r.call.Members, r.ids)
+			key.applyLeases(r.call.Keys[i].Members, r.ids)
 		} else {
 			key.apply(&r.call.Keys[i])
 		}

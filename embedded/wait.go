@@ -167,7 +167,7 @@ func (h *Host) answer(id Waiter, reply Reply) Answer {
 func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok bool) {
 	one := h.callers[Waiter(step.Host)]
 	call := one.call
-	call.NowNs, call.turn = h.wallNs, turn{command.First, 0, step.Slots, step.Ns}
+	call.NowNs, call.turn = h.wallNs, turnOf(command.First, step)
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
 	if waits := c.Reply == command.ReplyInTurn; waits {
@@ -180,11 +180,18 @@ func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok 
 	return reply(c, one.cmd, []*Key{key}), ok
 }
 
+// turnOf is where the caller of a step stands in the line of its only key.
+func turnOf(at command.Turn, step line.Step) turn {
+	t := turn{turn: at, waitedNs: step.Ns}
+	t.lines[0].slots = step.Slots
+	return t
+}
+
 // turnedAway is what a caller in turn is told that has to go.
 func (h *Host) turnedAway(id Waiter, n name, step line.Step) Reply {
 	one := h.callers[id]
 	call := one.call
-	call.NowNs, call.MayBlock, call.turn = h.wallNs, false, turn{command.Leaving, 0, step.Slots, step.Ns}
+	call.NowNs, call.MayBlock, call.turn = h.wallNs, false, turnOf(command.Leaving, step)
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
 	h.keep(n, key, c.Effect)

@@ -53,6 +53,9 @@ type Leases struct {
 	NextMs int64
 	// OwnMs is the instant at which the caller's own lapses or lapsed; 0 when it has none.
 	OwnMs int64
+	// NextOtherMs and LastOtherMs are the instants at which the first of the others lapses, and the last; 0 when there is none. They
+	// are for Until alone.
+	NextOtherMs, LastOtherMs int64
 	// Ahead is the number of callers that wait for a slot. None of them is overtaken.
 	Ahead int64
 }
@@ -76,7 +79,7 @@ type Result struct {
 // Take takes one of so many slots for ttlNs, or renews the caller's own. A caller that renews is
 // never limited: also when there are fewer slots than before, nobody is evicted.
 func (l Leases) Take(slots, ttlNs int64) Result {
-	if l.holds() {
+	if l.Holds() {
 		return l.grant(Result{Renewed: true, Slots: slots, Remaining: l.free(slots)}, ttlNs)
 	}
 	free := l.free(slots)
@@ -105,7 +108,7 @@ func (l Leases) Limited(slots int64) Result {
 // Renew prolongs the caller's lease: it lasts for ttlNs from now. One that has lapsed stays lapsed, since
 // its slot may be somebody else's.
 func (l Leases) Renew(ttlNs int64) Result {
-	if l.holds() {
+	if l.Holds() {
 		return l.grant(Result{Renewed: true, Slots: Unknown, Remaining: Unknown}, ttlNs)
 	}
 	return Result{Limited: true, Slots: Unknown, Remaining: Unknown, RetryAfterNs: Never}
@@ -114,7 +117,22 @@ func (l Leases) Renew(ttlNs int64) Result {
 // UntilNextNs is the time until the first lease lapses; 0 when there is none.
 func (l Leases) UntilNextNs() int64 { return max(l.NextMs*nsPerMs-l.NowNs, 0) }
 
-func (l Leases) holds() bool { return l.OwnMs > 0 && !Lapsed(l.OwnMs, l.NowNs) }
+// Until tells, after a call with result r, the time until the next lease lapses and until all have lapsed, if nobody renews or releases
+// any; 0 when there is none.
+func (l Leases) Until(r Result) (nextNs, allNs int64) {
+	ownMs := r.LapsesAtMs
+	if r.Limited && l.Holds() {
+		ownMs = l.OwnMs
+	}
+	nextMs, lastMs := l.NextOtherMs, max(l.LastOtherMs, ownMs)
+	if nextMs == 0 || ownMs > 0 && ownMs < nextMs {
+		nextMs = ownMs
+	}
+	return max(nextMs*nsPerMs-l.NowNs, 0), max(lastMs*nsPerMs-l.NowNs, 0)
+}
+
+// Holds reports whether the caller has a lease that has not lapsed.
+func (l Leases) Holds() bool { return l.OwnMs > 0 && !Lapsed(l.OwnMs, l.NowNs) }
 
 // free is how many of so many slots nobody holds or waits for.
 func (l Leases) free(slots int64) int64 { return max(slots-l.Held-l.Ahead, 0) }

@@ -112,6 +112,7 @@ enum {
   REQUIRED(ZsetRangeEndReached, int, (RedisModuleKey *))                                              \
   REQUIRED(ZsetRangeCurrentElement, RedisModuleString *, (RedisModuleKey *, double *score))           \
   REQUIRED(ZsetRangeNext, int, (RedisModuleKey *))                                                    \
+  REQUIRED(ZsetRangePrev, int, (RedisModuleKey *))                                                    \
   REQUIRED(ZsetRangeStop, void, (RedisModuleKey *))                                                   \
   REQUIRED(IsKeysPositionRequest, int, (RedisModuleCtx *))                                            \
   REQUIRED(KeyAtPos, void, (RedisModuleCtx *, int position))                                          \

@@ -60,10 +60,12 @@ static void keepLaterExpiry(throttleKey *key) {
   if (hasMs < 0 || hasMs > key->expireAtMs) key->expireAtMs = 0;
 }
 
+// A set that is not there, and gets its first member.
+static int isNewSet(const throttleKey *key) { return key->effect == EFFECT_MEMBERS && key->kind == KEY_ABSENT && key->members->add; }
+
 // Changes a key that is there, and closes it. What is to be created is told to replicas here,
 // too: before anybody is notified of anything, so in the order of the writes.
 static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
-  const throttleCall *outer;
   switch (key->effect) {
   case EFFECT_SET:
     if (key->expireNoEarlier && key->kind != KEY_ABSENT) keepLaterExpiry(key);
@@ -79,11 +81,8 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
     api.SignalModifiedKey(ctx, key->name);
     break;
   case EFFECT_MEMBERS:
-    // A set that is not there is made here, and event "new" sent: such a call has no other key.
-    outer = throttleCreating;
-    throttleCreating = call;
     throttleChangeMembers(call, ctx, key, isHeard(call, ctx));
-    throttleCreating = outer;
+    if (isNewSet(key)) return;
     api.SignalModifiedKey(ctx, key->name);
     break;
   }
@@ -134,6 +133,16 @@ static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   api.SignalModifiedKey(ctx, key->name);
 }
 
+// As create, of a set.
+static void createSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  const throttleCall *outer = throttleCreating;
+  throttleCreating = call;
+  throttleMakeSet(call, ctx, key);
+  throttleCreating = outer;
+  api.CloseKey(key->handle);
+  api.SignalModifiedKey(ctx, key->name);
+}
+
 static void notify(RedisModuleCtx *ctx, throttleKey *key) {
   switch (key->effect) {
   case EFFECT_SET:
@@ -156,16 +165,17 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
     effects |= call->keys[i].effect;
     change(call, ctx, &call->keys[i]);
   }
-  if (onSortedSet) throttleCountLease(call->keys->members);
+  for (int i = 0; onSortedSet && i < call->keyCount; i++) throttleCountLease(call->keys[i].members);
   if (effects != EFFECT_KEEP) {
     for (int i = 0; i < call->keyCount; i++) {
       throttleKey *key = &call->keys[i];
       if (key->effect == EFFECT_SET && key->kind == KEY_ABSENT) create(call, ctx, key);
+      if (isNewSet(key)) createSet(call, ctx, key);
     }
     for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
   }
   if (call->keyCount && call->openMode & OPEN_QUIETLY) return;
-  if (onSortedSet) throttleNotifyLease(ctx, call->keys);
+  for (int i = 0; onSortedSet && i < call->keyCount; i++) throttleNotifyLease(ctx, &call->keys[i]);
   if (call->tally == TALLY_LIMITED) {
     api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
   }

@@ -17,7 +17,7 @@ import (
 // end in another module, which may call a command of this one.
 var (
 	current command.Call
-	members command.Members
+	members [command.MaxKeys]command.Members
 	past    command.Past
 	many    command.Many
 	topKeys command.TopKeys
@@ -95,14 +95,18 @@ var (
 //
 //export throttleCross
 func throttleCross(c *C.throttleCall) {
-	c.wake = nil
 	defer recoverToError(c)
 	growStack()
 	gathered(c)
-	id := look(c)
-	current.Run(command.All[c.command])
+	cmd := command.All[c.command]
+	if cmd.Lines {
+		look(c)
+	}
+	current.Run(cmd)
 	outcome(c)
-	tell(c, id)
+	if cmd.Lines {
+		tell(c)
+	}
 	if current.Reply == command.ReplyLater {
 		reserve(c)
 	}
@@ -146,14 +150,12 @@ func gathered(c *C.throttleCall) {
 	in.NowNs = int64(c.nowNs)
 	current.Keys = current.KeysRoom[:c.keyCount]
 	cmd := command.All[c.command]
-	current.Members = nil
-	if cmd.OnSortedSet {
-		gatheredMembers(c.keys.members)
-	}
+	first := current.Key
+	first.Members = nil
 	if cmd.Lines {
-		in.Turn, in.Ahead, in.WaitedNs, in.LineSlots = command.Turn(c.turn), 0, int64(c.waitedNs), int64(c.lineSlots)
+		in.Turn, in.WaitedNs, first.Ahead, first.LineSlots = command.Turn(c.turn), int64(c.waitedNs), 0, int64(c.lineSlots)
 	} else {
-		in.Turn, in.Ahead, in.WaitedNs, in.LineSlots = command.Arriving, 0, 0, command.NoSlots
+		in.Turn, in.WaitedNs, first.Ahead, first.LineSlots = command.Arriving, 0, 0, command.NoSlots
 	}
 	keys := keysOf(c)
 	for i := range keys {
@@ -162,10 +164,13 @@ func gathered(c *C.throttleCall) {
 		if key.Kind == command.String {
 			key.Value = unsafe.Slice((*byte)(unsafe.Pointer(keys[i].value.bytes)), int(keys[i].value.length))
 		}
+		if cmd.OnSortedSet {
+			key.Members = gatheredMembers(&members[i], keys[i].members)
+		}
 	}
 }
 
-func gatheredMembers(from *C.throttleMembers) {
+func gatheredMembers(members *command.Members, from *C.throttleMembers) *command.Members {
 	members.Reset(int64(from.count), int64(from.lapsed), int(from.lowestCount), int(from.namedCount))
 	members.NamesAt, members.SlotsAt = int(from.namesAt), int(from.slotsAt)
 	members.Next, members.Beyond, members.Unread = float64(from.next), from.isBeyond != 0, from.isUnread != 0
@@ -175,10 +180,12 @@ func gatheredMembers(from *C.throttleMembers) {
 	for i := range members.Named {
 		members.Named[i] = float64(from.scores[i])
 	}
-	current.Members = &members
+	members.NextOther, members.LastOther = float64(from.nextOther), float64(from.lastOther)
+	return members
 }
 
-func appliedMembers(to *C.throttleMembers) {
+func appliedMembers(to *C.throttleMembers, members *command.Members) {
+	to.namesAt, to.slotsAt = C.int32_t(members.NamesAt), C.int32_t(members.SlotsAt)
 	to.event, to.released, to.found = C.int32_t(members.Event), C.int64_t(members.Released), C.int64_t(members.Found)
 	to.removeLowest = C.int32_t(members.RemoveLowest)
 	to.add, to.addScore = 0, C.double(members.AddScore)
@@ -211,10 +218,7 @@ func outcome(c *C.throttleCall) {
 	for i := range current.Keys {
 		applied(c, i, &to[i], &current.Keys[i])
 	}
-	if current.Members != nil {
-		appliedMembers(c.keys.members)
-	}
-	c.lineSlots = C.int64_t(out.ToldSlots)
+	c.lineSlots = C.int64_t(current.ToldSlots)
 	switch out.Reply {
 	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields, command.ReplyLeases:
 		// One by one: reading them two at a time right after they were written stalls.
@@ -228,8 +232,6 @@ func outcome(c *C.throttleCall) {
 		c.count = C.int32_t(out.RowCount)
 	case command.ReplyInTurn:
 		c.lookNs, c.timeoutMs = C.int64_t(out.LookNs), C.int64_t(out.TimeoutMs)
-	case command.ReplyElsewhere:
-		c.keys.members.namesAt, c.keys.members.slotsAt = C.int32_t(members.NamesAt), C.int32_t(members.SlotsAt)
 	case command.ReplyError:
 		setError(c, out.Error)
 	}
@@ -241,6 +243,9 @@ func applied(c *C.throttleCall, i int, to *C.throttleKey, key *command.Key) {
 	to.effect = C.int32_t(key.Effect)
 	to.expireAtMs = C.int64_t(key.ExpireAtMs)
 	to.expireNoEarlier = flag(key.ExpireNoEarlier)
+	if key.Members != nil {
+		appliedMembers(to.members, key.Members)
+	}
 	if key.Effect != command.Set {
 		return
 	}
@@ -281,11 +286,12 @@ func recoverToError(c *C.throttleCall) {
 	c.tally = C.TALLY_NONE
 	c.shadowed = 0
 	c.refunded = 0
-	for i := range keysOf(c) {
-		keysOf(c)[i].effect = C.EFFECT_KEEP
-	}
-	if c.keyCount > 0 && c.keys.members != nil {
-		c.keys.members.event, c.keys.members.released, c.keys.members.found = C.EVENT_NONE, 0, 0
+	keys := keysOf(c)
+	for i := range keys {
+		keys[i].effect, keys[i].wake = C.EFFECT_KEEP, nil
+		if m := keys[i].members; m != nil {
+			m.event, m.released, m.found = C.EVENT_NONE, 0, 0
+		}
 	}
 	setError(c, fmt.Appendf(nil, "ERR internal error in module throttle, nothing was changed: panic: %v", cause))
 }

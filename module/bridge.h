@@ -55,7 +55,9 @@ typedef struct {
   int32_t lines;       // it wants to know who waits in line
   int32_t onSortedSet;
   int32_t runsOverMaxmemory; // it writes, and the server does not refuse it when memory is full
-  int32_t namesAt;    // the index of the first argument that names a member, as most calls have it; 0 when none does
+  // The index of the first argument that names a member, as most calls have it; 0 when none does. With several keys it counts back from the
+  // end: -1 is the last.
+  int32_t namesAt;
   int32_t maxMembers;  // how many names may follow it
   int32_t slotsAt;    // the index of the argument that says how many members there may be; 0 when none does
   int32_t fieldCount;
@@ -81,6 +83,9 @@ typedef struct {
   int32_t isBeyond; // there is a score further ahead than FURTHEST_MS
   int32_t isUnread; // a slot is free in any case, so the score of the member that is named was not looked up
   double next;      // the lowest score above now; NaN when there is none
+  // Of a command with several keys: the lowest score above now, and the highest of all, of the members that are not named; NaN when there
+  // is none.
+  double nextOther, lastOther;
   double lowestScores[MAX_LOWEST];
   RedisModuleString *lowestNames[MAX_LOWEST];
   RedisModuleString **argv;  // of the call
@@ -108,7 +113,9 @@ typedef struct {
   int32_t kind;
   int32_t effect;
   int32_t expiryChanges;
-  throttleMembers *members; // of KEY_SORTED_SET and EFFECT_MEMBERS
+  int32_t hasLine;      // of a command that wants to know who waits in line: there may be somebody
+  throttleLine *wake; // the line to wake, because the call told it of more or fewer slots
+  throttleMembers *members; // of a command on sorted sets
   throttleView value;
   throttleView newValue; // of EFFECT_SET; in the call's room for values
   int64_t expireAtMs;    // 0 leaves it as it is; of EFFECT_MEMBERS it is the last member's
@@ -130,9 +137,8 @@ typedef struct {
   throttleView *args;
   throttleKey *keys;
   char *values; // room for MAX_VALUE_LEN bytes for each key
-  // Of a command that may wait in line (line.c): whether there may be a line, where its caller stands, for how long already, and
+  // Of a command that may wait in line (line.c): where its caller stands, for how long already, and
   // the slots that the line was told of last, which the outcome may change.
-  int32_t hasLine;
   int32_t turn;
   int64_t waitedNs;
   int64_t lineSlots;
@@ -143,7 +149,6 @@ typedef struct {
   int32_t shadowed; // let through, though a shadow limit would have limited it
   int32_t panicked; // error tells what happened
   uint64_t entry;     // of REPLY_LATER: the caller's, in its line
-  throttleLine *wake; // the line to wake, because the call told it of more or fewer slots
   int32_t count;    // of integers or rows
   int64_t refunded; // units given back
   int64_t lookNs;    // of REPLY_IN_TURN: when to decide again if nothing happens before
@@ -186,6 +191,7 @@ typedef struct {
 typedef struct {
   throttleCall call;
   throttleKey keys[MAX_KEYS];
+  throttleMembers members[MAX_KEYS];
   throttleView args[MAX_ARGS_OF_KEYS];
   char values[MAX_KEYS * MAX_VALUE_LEN];
 } throttleMany;
@@ -206,7 +212,6 @@ static inline void throttleBegin(throttleCall *call, int command, throttleView *
   call->isOutside = 0;
   call->mayBlock = 0;
   call->turn = TURN_ARRIVING;
-  call->hasLine = 0;
   call->waitedNs = 0;
   call->lineSlots = NO_SLOTS;
   call->argCount = 0;
@@ -215,7 +220,10 @@ static inline void throttleBegin(throttleCall *call, int command, throttleView *
   call->keyCount = keyCount;
   call->keys = keys;
   call->values = values;
-  for (int i = 0; i < keyCount; i++) keys[i].name = names[i];
+  for (int i = 0; i < keyCount; i++) {
+    keys[i].name = names[i];
+    keys[i].hasLine = 0;
+  }
 }
 
 static inline throttleCall *throttleBeginSingle(throttleSingle *single, int command, int keyCount, RedisModuleString **name) {
@@ -228,7 +236,7 @@ static inline throttleCall *throttleBeginSingle(throttleSingle *single, int comm
 static inline throttleCall *throttleBeginMany(throttleMany *many, int command, int keyCount, RedisModuleString **names) {
   throttleBlank(many, sizeof *many);
   throttleBegin(&many->call, command, many->args, keyCount, many->keys, names, many->values);
-  for (int i = 0; i < keyCount; i++) many->keys[i].members = NULL;
+  for (int i = 0; i < keyCount; i++) many->keys[i].members = &many->members[i];
   return &many->call;
 }
 
@@ -312,11 +320,13 @@ int64_t throttleCommandClockNs(void);
 int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so many ns, never too early; 0 for what is over
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
+void throttleForgetKeys(throttleCall *call); // keys that may not even be closed any more: they count as of the wrong type
 
 // members.c. throttleDecide has Go decide a call that was gathered.
 void throttleDecide(throttleCall *call);
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
+void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key);
 void throttleFreeMembers(throttleCall *call);
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
 void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key);

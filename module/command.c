@@ -55,14 +55,16 @@ static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx 
   throttleGatherArgs(call, argv, argc, room);
   throttleOpenKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
   if (call->unfinished) call->mayBlock = 0;
-  if (traits->lines) call->hasLine = throttleMayHaveLine(call->db, call->keys->name);
+  for (int i = 0; traits->lines && i < call->keyCount; i++) call->keys[i].hasLine = throttleMayHaveLine(call->db, call->keys[i].name);
   if (traits->onSortedSet) throttleGatherMembers(call, ctx, argv);
 
   throttleDecide(call);
   if (call->unfinished) refuseToReplaceUnfinished(call);
   if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx);
 
-  if (call->wake) throttleWakeLine(ctx, call->wake);
+  for (int i = 0; traits->lines && i < call->keyCount; i++) {
+    if (call->keys[i].wake) throttleWakeLine(ctx, call->keys[i].wake);
+  }
   throttleCount(call);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
   throttleApply(call, ctx);

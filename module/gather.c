@@ -101,16 +101,20 @@ __attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *cal
   return throttleExpiries == expiries;
 }
 
+void throttleForgetKeys(throttleCall *call) {
+  for (int i = 0; i < call->keyCount; i++) {
+    call->keys[i].handle = NULL;
+    call->keys[i].kind = KEY_OTHER;
+  }
+}
+
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
   call->openMode = mode;
   call->unfinished = 0;
   if (!throttleHasNeighbours) {
     openAll(call, ctx);
   } else if (!openAmongNeighbours(call, ctx)) {
-    for (int i = 0; i < call->keyCount; i++) {
-      call->keys[i].handle = NULL;
-      call->keys[i].kind = KEY_OTHER;
-    }
+    throttleForgetKeys(call);
     return;
   }
   for (int i = 0; i < call->keyCount; i++) gatherKey(call, ctx, i);

@@ -173,22 +173,46 @@ func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	outcome(c)
 }
 
-// look shows the call in hand who is in turn before it.
-func look(c *C.throttleCall) (id line.ID) {
-	if c.hasLine == 0 {
-		return 0
+// looked are the lines that the call in hand was shown, by its keys; 0 for none. Like the call, they hold for one crossing.
+var looked [command.MaxKeys]line.ID
+
+// look shows the call in hand who is in turn before it, at each of its keys.
+func look(c *C.throttleCall) {
+	keys := keysOf(c)
+	for i := range keys {
+		key := &current.Keys[i]
+		looked[i], keys[i].wake = 0, nil
+		if i > 0 {
+			key.Ahead, key.LineSlots = 0, command.NoSlots
+		}
+		if keys[i].hasLine != 0 {
+			id, ahead, slots := lines.Look(int(c.db), nameOf(c, i))
+			if id != 0 {
+				looked[i], key.Ahead, key.LineSlots = id, ahead, slots
+			}
+		}
+		key.ToldSlots = key.LineSlots
 	}
-	id, ahead, slots := lines.Look(int(c.db), current.Args[0])
-	if id != 0 {
-		current.Ahead, current.LineSlots = ahead, slots
-	}
-	return id
 }
 
-// tell passes on to a line how many slots the call in hand has told.
-func tell(c *C.throttleCall, id line.ID) {
-	if id != 0 && current.Reply != command.ReplyElsewhere {
-		c.wake = hostOf(lines.Tell(id, current.ToldSlots))
+// nameOf is that of a key of the call in hand.
+func nameOf(c *C.throttleCall, index int) []byte {
+	if command.All[c.command].Keys == command.CountedKeys {
+		index++
+	}
+	return current.Args[index]
+}
+
+// tell passes on to the lines how many slots the call in hand has told.
+func tell(c *C.throttleCall) {
+	if current.Reply == command.ReplyElsewhere {
+		return
+	}
+	keys := keysOf(c)
+	for i := range keys {
+		if looked[i] != 0 {
+			keys[i].wake = hostOf(lines.Tell(looked[i], current.Keys[i].ToldSlots))
+		}
 	}
 }
 

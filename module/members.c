@@ -1,5 +1,5 @@
-// Sorted sets: what a call sees of one, and what it does to it. A command on sorted sets has one
-// key, and may name members.
+// Sorted sets: what a call sees of one, and what it does to it. A command on sorted sets may name members. One with several keys names one
+// member, the same in all sets, and some of its keys may be strings.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,14 +21,17 @@ static void findNames(const throttleCall *call, throttleMembers *members) {
 // set the server compares it with one member after the other. Go makes sure.
 static int hasFreeSlot(const throttleCall *call, const throttleMembers *members) {
   long long slots;
-  if (call->hasLine || !members->slotsAt || members->slotsAt >= call->viewCount) return 0;
+  if (call->keys->hasLine || !members->slotsAt || members->slotsAt >= call->viewCount) return 0;
   if (call->turn != TURN_ARRIVING || members->namedCount != 1 || members->lowestCount) return 0;
   return api.StringToLongLong(members->argv[1 + members->slotsAt], &slots) == API_OK && slots > members->count;
 }
 
-void throttleFreeMembers(throttleCall *call) {
-  throttleMembers *members = call->keys->members;
+static void freeLowest(throttleMembers *members) {
   for (int i = 0; i < members->lowestCount; i++) api.FreeString(NULL, members->lowestNames[i]);
+}
+
+void throttleFreeMembers(throttleCall *call) {
+  for (int i = 0; i < call->keyCount; i++) freeLowest(call->keys[i].members);
 }
 
 static double scoreAt(RedisModuleKey *handle) {
@@ -63,12 +66,49 @@ static int64_t countUpTo(throttleCall *call, RedisModuleCtx *ctx, throttleKey *k
 }
 
 // Looks up the scores of the members that the call names, unless none is needed. That of a member that is not there is NaN.
-static void gatherNamed(const throttleCall *call, throttleMembers *members) {
+static void gatherNamed(const throttleCall *call, throttleKey *key) {
+  throttleMembers *members = key->members;
   findNames(call, members);
   for (int i = 0; i < members->namedCount; i++) members->scores[i] = NAN;
-  members->isUnread = call->keys->kind == KEY_SORTED_SET && hasFreeSlot(call, members);
-  if (members->isUnread || call->keys->kind != KEY_SORTED_SET) return;
-  for (int i = 0; i < members->namedCount; i++) api.ZsetScore(call->keys->handle, members->names[i], &members->scores[i]);
+  members->isUnread = key->kind == KEY_SORTED_SET && hasFreeSlot(call, members);
+  if (members->isUnread || key->kind != KEY_SORTED_SET) return;
+  for (int i = 0; i < members->namedCount; i++) api.ZsetScore(key->handle, members->names[i], &members->scores[i]);
+}
+
+// The score of the current member of a range or, if that is the score of the member that is named, of the one behind it.
+static double otherScore(RedisModuleKey *handle, double named, int (*move)(RedisModuleKey *)) {
+  double score = NAN;
+  if (!api.ZsetRangeEndReached(handle)) api.FreeString(NULL, api.ZsetRangeCurrentElement(handle, &score));
+  if (score == named) {
+    score = NAN;
+    if (move(handle)) api.FreeString(NULL, api.ZsetRangeCurrentElement(handle, &score));
+  }
+  api.ZsetRangeStop(handle);
+  return score;
+}
+
+// Looks up the first to lapse, and the last, of the members that are not named.
+static void gatherOthers(throttleKey *key) {
+  throttleMembers *members = key->members;
+  members->nextOther = members->next;
+  members->lastOther = NAN;
+  if (key->kind != KEY_SORTED_SET) return;
+  double named = members->namedCount ? members->scores[0] : NAN;
+  if (named == members->next) {
+    api.ZsetFirstInScoreRange(key->handle, named, INFINITY, 0, 0);
+    members->nextOther = otherScore(key->handle, named, api.ZsetRangeNext);
+  }
+  api.ZsetLastInScoreRange(key->handle, -INFINITY, INFINITY, 0, 0);
+  members->lastOther = otherScore(key->handle, named, api.ZsetRangePrev);
+}
+
+// Looks up what depends on where the call names members.
+static void gatherNames(throttleCall *call) {
+  int isMany = throttleCommands[call->command].keys == KEYS_COUNTED;
+  for (int i = 0; i < call->keyCount; i++) {
+    gatherNamed(call, &call->keys[i]);
+    if (isMany) gatherOthers(&call->keys[i]);
+  }
 }
 
 // Whether a score is above another. At both ends of a set the server tells at once.
@@ -107,16 +147,15 @@ static void gatherLowest(throttleCall *call, RedisModuleCtx *ctx, throttleKey *k
 }
 
 // The set is gone while it was looked at.
-static void noSet(throttleCall *call, throttleKey *key) {
+static void noSet(throttleKey *key) {
   throttleMembers *members = key->members;
-  throttleFreeMembers(call);
+  freeLowest(members);
   members->count = members->lapsed = members->lowestCount = 0;
   members->next = NAN;
   key->kind = key->handle && api.KeyType(key->handle) != KEYTYPE_EMPTY ? KEY_OTHER : KEY_ABSENT;
 }
 
-static void gatherSet(throttleCall *call, RedisModuleCtx *ctx) {
-  throttleKey *key = call->keys;
+static void gatherSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   throttleMembers *members = key->members;
   int64_t nowMs = call->nowNs / 1000000;
   members->count = members->lapsed = members->lowestCount = 0;
@@ -131,17 +170,26 @@ static void gatherSet(throttleCall *call, RedisModuleCtx *ctx) {
   if (isSet(key)) {
     members->isBeyond = isAnyAbove(key->handle, (double)(nowMs + FURTHEST_MS));
   } else {
-    noSet(call, key);
+    noSet(key);
   }
 }
 
+// With several keys a place is counted from the end, as calls that differ in their keys and limits mostly end alike.
+static int endOf(const throttleCall *call) { return throttleCommands[call->command].keys == KEYS_COUNTED ? call->argCount : 0; }
+
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
-  throttleMembers *members = call->keys->members;
-  members->argv = argv;
-  members->namesAt = throttleCommands[call->command].namesAt;
-  members->slotsAt = throttleCommands[call->command].slotsAt;
-  gatherSet(call, ctx);
-  gatherNamed(call, members);
+  const throttleTraits *traits = &throttleCommands[call->command];
+  uint64_t expiries = throttleExpiries;
+  for (int i = 0; i < call->keyCount; i++) {
+    throttleMembers *members = call->keys[i].members;
+    members->argv = argv;
+    members->namesAt = traits->namesAt + endOf(call);
+    members->slotsAt = traits->slotsAt;
+    gatherSet(call, ctx, &call->keys[i]);
+  }
+  // As in throttleOpenKeys: what is gone in the middle may leave other keys open that point nowhere.
+  if (call->keyCount > 1 && throttleExpiries != expiries) throttleForgetKeys(call);
+  gatherNames(call);
 }
 
 // Only Go reads words, and they may stand in any order. So C looks where they stood in the latest call of the command. If
@@ -151,9 +199,9 @@ void throttleDecide(throttleCall *call) {
   if (call->reply != REPLY_ELSEWHERE) return;
   throttleTraits *traits = &throttleCommands[call->command];
   throttleMembers *members = call->keys->members;
-  traits->namesAt = members->namesAt;
+  traits->namesAt = members->namesAt - endOf(call);
   traits->slotsAt = members->slotsAt;
-  gatherNamed(call, members);
+  gatherNames(call);
   throttleCross(call);
 }
 
@@ -164,9 +212,12 @@ static int removeMember(throttleKey *key, RedisModuleString *name, RedisModuleSt
   return count + was;
 }
 
+// The member that is added. Where there was no set to look it up in, only Go may know where the call names it.
+static RedisModuleString *added(const throttleMembers *members) { return members->argv[1 + members->namesAt]; }
+
 static void tellAdd(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   throttleMembers *members = key->members;
-  if (isHeard) api.Replicate(ctx, "ZADD", "sls", key->name, (long long)members->addScore, members->names[0]);
+  if (isHeard) api.Replicate(ctx, "ZADD", "sls", key->name, (long long)members->addScore, added(members));
 }
 
 static void expireAt(RedisModuleCtx *ctx, throttleKey *key, double highest, int isHeard) {
@@ -175,15 +226,18 @@ static void expireAt(RedisModuleCtx *ctx, throttleKey *key, double highest, int 
   key->expiryChanges = 1;
 }
 
-// A set that is not there. Replicas are told before it is made: another module may write then.
-static void makeSet(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
+// Makes a set that was not there; replicas have been told. When the call has made another key before, a module may have written to this one
+// in the meantime, which came later for replicas.
+void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   throttleMembers *members = key->members;
-  if (!members->add) return;
-  tellAdd(ctx, key, isHeard);
-  expireAt(ctx, key, members->addScore, isHeard);
-  api.ZsetAdd(key->handle, members->addScore, members->names[0], NULL);
-  api.SetAbsExpire(key->handle, key->expireAtMs);
   key->kind = KEY_SORTED_SET;
+  if (call->keyCount > 1 && throttleHasNeighbours) {
+    api.CloseKey(key->handle);
+    key->handle = api.OpenKey(ctx, key->name, call->openMode);
+    if (!isSet(key) && api.KeyType(key->handle) != KEYTYPE_EMPTY) return;
+  }
+  api.ZsetAdd(key->handle, members->addScore, added(members), NULL);
+  api.SetAbsExpire(key->handle, key->expireAtMs);
 }
 
 // Adds the first member that is named, or moves it. The server says whether the id was new, which
@@ -192,7 +246,7 @@ static void add(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int i
   throttleMembers *members = key->members;
   int flags = 0;
   tellAdd(ctx, key, isHeard);
-  api.ZsetAdd(key->handle, members->addScore, members->names[0], &flags);
+  api.ZsetAdd(key->handle, members->addScore, added(members), &flags);
   if (!members->isUnread || flags & ZADD_ADDED) return;
   members->event = members->eventIfThere;
   call->integers[members->fieldIfThere] = members->integerIfThere;
@@ -212,7 +266,7 @@ static void changeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key,
   int count = 0;
   if (members->add) add(call, ctx, key, isHeard);
   for (int i = 0; i < members->removeLowest; i++) {
-    if (members->add && members->lowestScores[i] == members->scores[0] && !api.StringCompare(members->lowestNames[i], members->names[0])) continue;
+    if (members->add && members->lowestScores[i] == members->scores[0] && !api.StringCompare(members->lowestNames[i], added(members))) continue;
     count = removeMember(key, members->lowestNames[i], removed, count);
   }
   for (int i = 0; i < members->namedCount; i++) {
@@ -231,14 +285,15 @@ static void changeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key,
 }
 
 // Changes the set of a key and tells replicas. The server deletes a set that becomes empty. Any other expires
-// with its last member.
+// with its last member. A set that is not there is made by throttleMakeSet, after all keys that are there have been changed.
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   key->expiryChanges = 0;
   if (!isHeard) api.ReplicateVerbatim(ctx);
   if (key->kind == KEY_SORTED_SET) {
     changeSet(call, ctx, key, isHeard);
-  } else {
-    makeSet(ctx, key, isHeard);
+  } else if (key->members->add) {
+    tellAdd(ctx, key, isHeard);
+    expireAt(ctx, key, key->members->addScore, isHeard);
   }
 }
 

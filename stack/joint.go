@@ -26,6 +26,9 @@ func (j *Joint) Join(s *Stack) {
 	j.shadows += s.shadows
 }
 
+// Len is the number of stacks.
+func (j *Joint) Len() int { return j.n }
+
 // Of is the index of the stack that has the limit with the number rule in the row.
 func (j *Joint) Of(rule int) (index int) {
 	for index = j.n - 1; rule < j.begins[index]; index-- {
@@ -123,3 +126,6 @@ func (d *decision) outlook(r *Request, nowNs int64) outlook {
 	}
 	return outlook{limited: true, ns: retryAfter(waitNs, longestNs)}
 }
+
+// OnlyShadows reports whether no limit decides.
+func (j *Joint) OnlyShadows() bool { return j.shadows == len(j.in) }

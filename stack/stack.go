@@ -160,16 +160,39 @@ func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
 		result.Limited, result.Rule = true, rule
 		d.changed = 0
 		if (corrected != 0 || r.Strict) && d.asks(r.Cost) {
-			d.changed = corrected
-			if r.Strict {
-				d.changed |= d.chargeDenied(r.Cost, nowNs)
-				result.Rule, waitNs = d.wait(needed, nowNs)
-			}
+			result.Rule, waitNs = d.punish(r, needed, nowNs, corrected, rule, waitNs)
 		}
 		result.RetryAfterNs = retryAfter(waitNs, longestNs)
 	}
 	result.Changed = d.changed != 0
 	d.describe(result, nowNs)
+}
+
+// punish stores what was corrected, and charges a STRICT request that is denied. It returns the limit with the longest wait afterwards.
+func (d *decision) punish(r *Request, needed, nowNs int64, corrected uint64, rule int, waitNs int64) (int, int64) {
+	d.changed = corrected
+	if !r.Strict {
+		return rule, waitNs
+	}
+	d.changed |= d.chargeDenied(r.Cost, nowNs)
+	return d.wait(needed, nowNs)
+}
+
+// Deny is Take of a request that something other than the limits denies. RetryAfterNs is 0 if the limits would let it through.
+func (d *decision) Deny(r Request, nowNs int64) (result Result) {
+	corrected := d.settle(nowNs)
+	rule, waitNs := d.wait(r.Cost, nowNs)
+	if d.shadows > 0 {
+		result.Shadow = d.firstShadow(&r, nowNs)
+	}
+	d.changed = 0
+	if (corrected != 0 || r.Strict) && d.asks(r.Cost) {
+		rule, waitNs = d.punish(&r, r.Cost, nowNs, corrected, rule, waitNs)
+	}
+	result.Limited, result.Rule, result.RetryAfterNs = true, rule, waitNs
+	result.Changed = d.changed != 0
+	d.describe(&result, nowNs)
+	return result
 }
 
 // upTo returns what an UPTO request takes, and what it needs to pass.
@@ -219,11 +242,35 @@ func (s *Stack) Peek(cost, nowNs int64) Result {
 
 // Standing reports the current state and charges nothing. Granted is what a request of cost units
 // was charged.
-func (s *Stack) Standing(cost, nowNs int64) Result {
-	s.settle(nowNs)
-	result := Result{Rule: s.tightest(0, nowNs), RetryAfterNs: Never}
-	result.Granted = s.layers[result.Rule].units(cost)
-	s.describe(&result, nowNs)
+func (d *decision) Standing(cost, nowNs int64) Result {
+	d.settle(nowNs)
+	d.changed = 0
+	result := Result{Rule: d.tightest(0, nowNs), RetryAfterNs: Never}
+	result.Granted = d.in[result.Rule].units(cost)
+	d.describe(&result, nowNs)
+	return result
+}
+
+// Adjust charges each limit what its terms take, into debt if it lacks the units, or gives that back if it is negative, up to the
+// limit's capacity or count. Granted is what the rule was charged, negative if it was given back.
+func (d *decision) Adjust(nowNs int64) Result {
+	d.settle(nowNs)
+	d.changed = 0
+	for i, p := range d.in {
+		p.charged = 0
+		switch units := p.units(0); {
+		case units > 0:
+			p.charged = p.Force(nowNs, units)
+		case units < 0:
+			p.charged = -p.Refund(nowNs, -units)
+		}
+		if p.charged != 0 {
+			d.changed |= bit(i)
+		}
+	}
+	rule := d.tightest(0, nowNs)
+	result := Result{Rule: rule, RetryAfterNs: Never, Granted: d.in[rule].charged, Changed: d.changed != 0}
+	d.describe(&result, nowNs)
 	return result
 }
 

@@ -16,16 +16,18 @@ import (
 
 // Calls of every command, on each of the keys below. CL.PROBE and CL.PROBEMEMBERS are the test build's.
 var callsOverMaxmemory = map[string][]string{
-	"cl.ban":      {"CL.BAN %s 1h", "CL.BAN %s 0"},
-	"cl.lease":    {"CL.LEASE %s SLOTS 5 TTL 1d ID a", "CL.LEASE %s SLOTS 5 TTL 1d ID new"},
-	"cl.leases":   {"CL.LEASES %s"},
-	"cl.limit":    {"CL.LIMIT %s RATE 5/d", "CL.LIMIT %s RATE 5/d COST 0"},
-	"cl.mlimit":   {"CL.MLIMIT 1 %s RATE 5/d", "CL.MLIMIT 1 %s RATE 5/d COST 0"},
-	"cl.peek":     {"CL.PEEK %s RATE 5/d", "CL.PEEK %s WINDOW 5/d"},
-	"cl.probe":    {"CL.PROBE 1 %s v", "CL.PROBE 3 a:plain %s b:plain longer-than-most-of-the-values-of-a-limiter", "CL.PROBE 2 a:plain %s -", "CL.PROBE 2 %s new v"},
-	"cl.refund":   refundsOverMaxmemory(),
-	"cl.release":  {"CL.RELEASE %s ID a", "CL.RELEASE %s ID new"},
-	"cl.renew":    {"CL.RENEW %s ID b TTL 2d", "CL.RENEW %s ID new TTL 2d"},
+	"cl.ban":     {"CL.BAN %s 1h", "CL.BAN %s 0"},
+	"cl.lease":   {"CL.LEASE %s SLOTS 5 TTL 1d ID a", "CL.LEASE %s SLOTS 5 TTL 1d ID new"},
+	"cl.leases":  {"CL.LEASES %s"},
+	"cl.limit":   {"CL.LIMIT %s RATE 5/d", "CL.LIMIT %s RATE 5/d COST 0"},
+	"cl.mlimit":  {"CL.MLIMIT 1 %s RATE 5/d", "CL.MLIMIT 1 %s RATE 5/d COST 0"},
+	"cl.peek":    {"CL.PEEK %s RATE 5/d", "CL.PEEK %s WINDOW 5/d"},
+	"cl.probe":   {"CL.PROBE 1 %s v", "CL.PROBE 3 a:plain %s b:plain longer-than-most-of-the-values-of-a-limiter", "CL.PROBE 2 a:plain %s -", "CL.PROBE 2 %s new v"},
+	"cl.refund":  refundsOverMaxmemory(),
+	"cl.release": {"CL.RELEASE %s ID a", "CL.RELEASE %s ID new"},
+	"cl.renew":   {"CL.RENEW %s ID b TTL 2d", "CL.RENEW %s ID new TTL 2d"},
+	"cl.settle": {"CL.SETTLE 1 %s SLOTS ID a", "CL.SETTLE 2 %s c:leases RATE 5/d TAKE 3 USED 1 NEXT SLOTS ID a", "CL.SETTLE 2 %s c:leases RATE 5/d WINDOW 5/d TAKE 1 USED 3 NEXT SLOTS ID a",
+		"CL.SETTLE 2 c:leases %s SLOTS NEXT RATE 5/d TAKE 1 USED 3 ID nobody"},
 	"cl.throttle": {"CL.THROTTLE %s 4 5 1d", "CL.THROTTLE %s 4 5 1d 0"},
 	"cl.top":      {"CL.TOP"},
 	"cl.wait":     {"CL.WAIT %s RATE 5/d TIMEOUT 1ms", "CL.WAIT %s FIXED 5/d TIMEOUT 1ms"},
@@ -91,13 +93,13 @@ func (f fullServer) pipeline(commands ...string) []resp.Value {
 // hold makes a key, and nothing else of the limiter's.
 func (f fullServer) hold(key string) {
 	f.t.Helper()
-	f.pipeline(append([]string{"FLUSHALL", "SET a:plain v EX 9999", "SET b:plain 1700000000000000000"}, keysOverMaxmemory[key]...)...)
+	f.pipeline(append([]string{"FLUSHALL", "SET a:plain v EX 9999", "SET b:plain 1700000000000000000", "ZADD c:leases 4000000000000 a 4000000000000 b"}, keysOverMaxmemory[key]...)...)
 }
 
 // lengths has the lengths of a key and of those beside it: -1 of one that is not there.
 func (f fullServer) lengths(key string) (lengths []int64) {
 	f.t.Helper()
-	for _, name := range []string{key, "a:plain", "b:plain", "new"} {
+	for _, name := range []string{key, "a:plain", "b:plain", "c:leases", "new"} {
 		replies := f.pipeline("EXISTS "+name, "STRLEN "+name, "ZCARD "+name)
 		length := replies[1].Int + replies[2].Int // of which one is an error
 		if replies[0].Int == 0 {
@@ -167,7 +169,7 @@ func TestNoCommandGrowsAKeyOverMaxmemory(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"cl.probe", "cl.probemembers", "cl.refund"} {
+	for _, name := range []string{"cl.probe", "cl.probemembers", "cl.refund", "cl.settle"} {
 		assert.Positive(t, refusedHere[name], "%s has calls that grow a key", name)
 	}
 }
