@@ -535,7 +535,7 @@ func BenchmarkLease(b *testing.B) {
 		"ID a":                                    Release,
 	} {
 		c := call("k " + name)
-		c.NowNs, c.LineSlots = nowNs, NoSlots
+		c.NowNs, c.LineSlots, c.Past = nowNs, NoSlots, &Past{}
 		setOf("a", int(nowMs+5), "b", int(nowMs+6)).gather(c, cmd)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

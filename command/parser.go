@@ -59,8 +59,8 @@ const (
 	isAKey        = " is a key"
 )
 
-// read reads what follows the key of a call: limits into c.stack, the rest into c.request, which is r. When ok is false
-// the call has failed.
+// read reads what follows the key of a call: limits into c.stack, the rest into r, which holds for this call. When ok is
+// false the call has failed.
 func (c *Call) read() (r *request, ok bool) {
 	r = &c.request
 	s := &c.cmd.syntax
@@ -77,6 +77,12 @@ func (c *Call) read() (r *request, ok bool) {
 			return r, true
 		}
 		c.stack.Reset()
+	} else if s.isIDs(c.Args) {
+		c.compact = false
+		return r, true
+	} else if past := c.findLease(); past != nil {
+		c.compact = past.compact
+		return past, true
 	}
 	p := &c.parser
 	p.begin(s, r, c.Args, 1, &c.stack, nil)
@@ -91,9 +97,24 @@ func (c *Call) read() (r *request, ok bool) {
 	}
 	if hasLimits {
 		c.Past.noteRequest(c.Args[1:], c.cmd.index, r, &c.stack)
+	} else {
+		c.noteLease()
 	}
 	c.compact = r.compact
 	return r, true
+}
+
+// isIDs reports whether the words behind the key are ID and right ids, and may be. The parser would find the same.
+func (s *syntax) isIDs(args [][]byte) bool {
+	if s.repeated == nil || s.needed != s.repeated.set || len(args) < 3 || !s.repeated.is(args[1]) {
+		return false
+	}
+	for _, text := range args[2:] {
+		if !isID(text) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *syntax) tooMany() string {

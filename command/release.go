@@ -29,7 +29,7 @@ func release(c *Call) {
 	if _, ok := c.read(); !ok {
 		return
 	}
-	ids := c.Args[c.parser.ids:]
+	ids := c.Args[c.Members.NamesAt:]
 	l, ok := c.leases()
 	if !ok {
 		return

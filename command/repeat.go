@@ -46,22 +46,30 @@ type pastWords struct {
 }
 
 func (p *pastWords) are(words [][]byte) bool {
-	if len(words) != p.count || len(words) > len(p.words) {
-		return false
-	}
+	return len(words) == p.count && len(words) <= len(p.words) && p.haveAt(0, words)
+}
+
+// haveAt reports whether words stand at index at.
+func (p *pastWords) haveAt(at int, words [][]byte) bool {
 	for i, word := range words {
-		if len(word) > maxWordLen || wordOf(word) != p.words[i] {
+		if len(word) > maxWordLen || wordOf(word) != p.words[at+i] {
 			return false
 		}
 	}
 	return true
 }
 
+// note makes words the words that are remembered, and add appends some.
 func (p *pastWords) note(words [][]byte) {
+	p.count = 0
+	p.add(words)
+}
+
+func (p *pastWords) add(words [][]byte) {
 	for i, word := range words {
-		p.words[i] = wordOf(word)
+		p.words[p.count+i] = wordOf(word)
 	}
-	p.count = len(words)
+	p.count += len(words)
 }
 
 // hashOf is a hash of words for variety. Words that share one only push each other out. ok is
@@ -147,6 +155,7 @@ type Past struct {
 	limits   memory[pastLimit]
 	requests memory[pastRequest]
 	groups   memory[pastGroups]
+	leases   pastLeases
 }
 
 // pastLimit is what the words of CL.THROTTLE's limit were read as.

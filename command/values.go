@@ -66,11 +66,13 @@ func readDurationFrom(least int64) func(*parser, []byte) error {
 
 // readID notes where ids are. The bridge shows what the server keeps under them.
 func readID(p *parser, text []byte) error {
-	if len(text) == 0 || len(text) > maxIDLen {
+	if !isID(text) {
 		return errMalformed
 	}
 	return nil
 }
+
+func isID(text []byte) bool { return len(text) > 0 && len(text) <= maxIDLen }
 
 func readZone(p *parser, text []byte) (err error) {
 	if len(text) > maxNumberLen { // longer than any, and nothing is to be done with all of it
