@@ -1,7 +1,7 @@
 package line
 
 // deadline is an entry's place in the heap of its line, in which the one whose time is over first is the root. The heap is a pairing
-// heap that runs through the entries, so it takes no memory of its own, and whoever leaves is found at once.
+// heap that runs through the entries, so it takes no memory of its own, and an entry that leaves is found at once.
 type deadline struct {
 	deadlineNs             int64 // on the monotonic clock; 0 outside of the heap
 	child, sibling, parent *entry

@@ -1,4 +1,4 @@
-// Who waits, in which order, until when, and what becomes of those behind when one leaves.
+// The callers in line: their order, how long they wait, and what happens to the callers behind one that leaves.
 package line
 
 import (
@@ -240,7 +240,7 @@ func TestGivingBackRestoresWhatAReservationLifted(t *testing.T) {
 		assert.Equal(t, tt.slots, slots(line), "%v left", tt.leave)
 		assert.Equal(t, want.keys["k"], db.keys["k"], "%v left", tt.leave)
 
-		// Those who were told to come later do not.
+		// Callers that were told to come later do not.
 		for range len(tt.want) + 2 {
 			for _, db := range []*database{db, want} {
 				db.open("k", limits)
@@ -352,7 +352,7 @@ func TestALineKeepsTheOrderOfArrivalWhateverTheLimits(t *testing.T) {
 	require.Equal(t, 1800*ms, db.wait("k", 6, quick, 1, start).WaitNs)
 	assert.Equal(t, "1@1000 2@2000 4@2000 5@2000 6@2000", slots(line))
 
-	// Who moves up does not pass those ahead with other limits.
+	// A caller that moves up does not pass callers ahead with other limits.
 	db.lines.Leave(4)
 	assert.Empty(t, db.wake(line, start+10*ms))
 	assert.Equal(t, "1@1000 2@2000 5@2000 6@2000", slots(line))

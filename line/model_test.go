@@ -1,5 +1,5 @@
-// Lines compared with a naive one, which works out every slot anew from the list of those
-// who wait.
+// Lines compared with a naive one, which works out every slot anew from the list of callers
+// that wait.
 package line
 
 import (
@@ -110,7 +110,7 @@ func (l *naiveLine) wait(caller uintptr, asks []ask, nowNs int64) int64 {
 	return atNs - nowNs
 }
 
-// giveBack drops those who left, as if they had never come.
+// giveBack drops the callers that left, as if they had never come.
 func (l *naiveLine) giveBack(nowNs int64) {
 	if !slices.ContainsFunc(l.waiters, func(w *naiveWaiter) bool { return w.left }) {
 		return

@@ -440,7 +440,7 @@ func TestEverySequenceOfTurnsEqualsTheNaiveOne(t *testing.T) {
 	}
 }
 
-// The heap of deadlines gives the earliest first, whoever left in between.
+// The heap of deadlines gives the earliest first, also after others have left.
 func TestDeadlinesComeInTheirOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var root *entry

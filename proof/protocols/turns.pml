@@ -6,7 +6,7 @@
 // module may run in the middle: nested. Three callers come, each once. Time goes in ticks.
 //
 // Each of these breaks the model: NO_RECALL (a change while the line is in hand is forgotten), NO_COUNT (lapsed members count as
-// held until they are removed), NO_AHEAD (a newcomer does not count those who wait), NO_TELL (more slots wake nobody).
+// held until they are removed), NO_AHEAD (a newcomer counts nobody in line), NO_TELL (more slots wake nobody).
 // With -DCALM nobody meddles.
 
 #define CALLERS 3
@@ -44,7 +44,7 @@ byte held;             // as of now, of the members that are there
 // throttleLine.
 bool isOpen;
 byte length, line[CALLERS];
-byte slots = 1;        // as whoever came last told
+byte slots = 1;        // as the latest caller told
 byte timer = NONE;
 bool isSoon, hasChanged;
 byte isInHand;
@@ -332,7 +332,7 @@ inline sendOff(x) {
 #define anyDue  (timer <= now || deadline[0] <= now || deadline[1] <= now || deadline[2] <= now)
 #define mayTick (!(isBehind && anyDue) && !(isPaused && pausedFor == LONGEST_PAUSE) && (isOpen || now < 4))
 
-// Whoever could be let in is about to be: a timer is due.
+// If a caller could be let in, a timer is due that does so.
 inline tick() {
   countHeld();
   n = 0;
@@ -352,7 +352,7 @@ inline tick() {
   fi
 }
 
-// FAILOVER, REPLICAOF: the server sends away whoever is blocked.
+// FAILOVER, REPLICAOF: the server sends away all blocked clients.
 inline becomeReplica() {
   isMaster = false; isPaused = false;
   do
@@ -421,7 +421,7 @@ active proctype server() {
       w = 0
     }
   :: atomic { !isDone && mayTick -> tick() }
-  // CL.RELEASE, by whoever holds one.
+  // CL.RELEASE, by a holder.
   :: atomic { !isPaused && isMaster && lapses[CALLERS] > now -> lapses[CALLERS] = 0; findHighest(); wakeSoon() }
   :: atomic { !isPaused && isMaster && lapses[0] > now -> lapses[0] = 0; findHighest(); wakeSoon() }
   // PEXPIRE by somebody else tells of an expiry, and nobody of its instant. The server comes across the key at some time.

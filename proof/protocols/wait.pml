@@ -45,7 +45,7 @@ mtype state[CALLERS] = HOME;
 byte key[CALLERS], slot[CALLERS], comes[CALLERS], before[CALLERS], after[CALLERS], made[CALLERS];
 bool severed[CALLERS];
 byte arrived, number[CALLERS]; // of arrival
-// queue.Line: the callers in order, those who left included.
+// queue.Line: the callers in order, also those that have left.
 typedef Line { byte length; byte caller[CALLERS] }
 Line line[KEYS];
 
@@ -126,7 +126,7 @@ inline enter(q, x, kept) {
   line[q].caller[line[q].length] = x;
   line[q].length++;
 #ifdef NO_ORDER
-  // Whoever has the earlier slot goes before.
+  // The caller with the earlier slot goes first.
   i = line[q].length - 1;
   do
   :: i > 0 && slot[line[q].caller[i - 1]] > slot[x] -> line[q].caller[i] = line[q].caller[i - 1]; line[q].caller[i - 1] = x; i--
@@ -212,7 +212,7 @@ inline findFirstToMove(q) {
   i = 0; last = 0
 }
 
-// reserved.go: moveUp. The units of those who leave are given back, and those behind are taken anew.
+// reserved.go: moveUp. The units of callers that leave are given back, and those of callers behind them are taken anew.
 inline moveUp(q) {
   earliest = 0;
   i = 0;
@@ -372,7 +372,7 @@ inline tick() {
   fi
 }
 
-// FAILOVER, or REPLICAOF: the server sends away whoever is blocked.
+// FAILOVER, or REPLICAOF: the server sends away all blocked clients.
 inline becomeReplica() {
   isMaster = false; isPaused = false;
   j = 0;

@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"bytes"
-	"go/ast"
 	"go/doc/comment"
 	"go/parser"
 	"go/token"
@@ -52,13 +51,6 @@ var unplain = []struct {
 	{regexp.MustCompile(`(?i)\bis the only one of \w+(,|$)`), `what follows: "different words pack differently"`},
 	{regexp.MustCompile(`(?i)\bof which (there|nobody|none)\b`), `two sentences`},
 	{regexp.MustCompile(`(?i)\bof( [^ .,;:()]+){1,4} of( [^ .,;:()]+){1,4} of\b`), `fewer "of": a verb, or two sentences`},
-}
-
-// Folders and files whose inner comments are not plain yet: the test reads only what go doc shows of them.
-var exempt = []string{"line/", "proof/protocols/turns.pml", "proof/protocols/wait.pml"}
-
-func isExempt(name string) bool {
-	return slices.ContainsFunc(exempt, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // Every Markdown file, every comment and every text that the server shows is in plain English, as far as patterns can
@@ -180,13 +172,8 @@ func prose(t testing.TB, root string) map[string][]string {
 			return err
 		case strings.HasSuffix(path, ".md"):
 			all[name] = paragraphsOfMarkdown(source)
-		case strings.HasSuffix(path, ".go") && isExempt(name):
-			if !strings.HasSuffix(path, "_test.go") {
-				all[name] = paragraphsOfGo(t, path, source, true)
-			}
 		case strings.HasSuffix(path, ".go"):
-			all[name] = paragraphsOfGo(t, path, source, false)
-		case isExempt(name):
+			all[name] = paragraphsOfGo(t, path, source)
 		case slices.Contains([]string{".c", ".h", ".pml"}, filepath.Ext(path)):
 			all[name] = paragraphsOfLines(linesOfC, source)
 		case bytes.HasPrefix(source, []byte("#!")) || filepath.Ext(path) == ".sh":
@@ -240,78 +227,15 @@ func plainWithoutCode(n markdown.Node, source []byte) string {
 	return b.String()
 }
 
-// paragraphsOfGo are those of all comments, or of the exported ones alone.
-func paragraphsOfGo(t testing.TB, path string, source []byte, exportedOnly bool) (all []string) {
+// paragraphsOfGo are those of all comments.
+func paragraphsOfGo(t testing.TB, path string, source []byte) (all []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.ParseComments)
 	require.NoError(t, err)
-	comments := file.Comments
-	if exportedOnly {
-		comments = exportedComments(file)
-	}
-	for _, group := range comments {
+	for _, group := range file.Comments {
 		all = append(all, paragraphsOfComment(group.Text())...)
 	}
 	return all
-}
-
-// exportedComments is what go doc shows: comments of packages and of what they export.
-func exportedComments(file *ast.File) (all []*ast.CommentGroup) {
-	add := func(groups ...*ast.CommentGroup) {
-		for _, group := range groups {
-			if group != nil {
-				all = append(all, group)
-			}
-		}
-	}
-	add(file.Doc)
-	for _, declaration := range file.Decls {
-		switch d := declaration.(type) {
-		case *ast.FuncDecl:
-			if d.Name.IsExported() {
-				add(d.Doc)
-			}
-		case *ast.GenDecl:
-			exported := false
-			for _, spec := range d.Specs {
-				names, comments := namesOf(spec)
-				if slices.ContainsFunc(names, func(n *ast.Ident) bool { return n.IsExported() }) {
-					exported = true
-					add(comments...)
-				}
-			}
-			if exported {
-				add(d.Doc)
-			}
-		}
-	}
-	return all
-}
-
-// namesOf is what a specification declares, and its comments, those of exported fields included.
-func namesOf(spec ast.Spec) (names []*ast.Ident, comments []*ast.CommentGroup) {
-	switch s := spec.(type) {
-	case *ast.ValueSpec:
-		return s.Names, []*ast.CommentGroup{s.Doc, s.Comment}
-	case *ast.TypeSpec:
-		comments = []*ast.CommentGroup{s.Doc, s.Comment}
-		var fields *ast.FieldList
-		switch kind := s.Type.(type) {
-		case *ast.StructType:
-			fields = kind.Fields
-		case *ast.InterfaceType:
-			fields = kind.Methods
-		default:
-			return []*ast.Ident{s.Name}, comments
-		}
-		for _, field := range fields.List {
-			if slices.ContainsFunc(field.Names, func(n *ast.Ident) bool { return n.IsExported() }) {
-				comments = append(comments, field.Doc, field.Comment)
-			}
-		}
-		return []*ast.Ident{s.Name}, comments
-	}
-	return nil, nil
 }
 
 // Comments of C and Promela, and of shell scripts: those that fill lines, which may be several, and those behind code.
