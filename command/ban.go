@@ -67,7 +67,7 @@ func (c *Call) banned() bool { return c.Key.banned(c.NowNs) }
 func (k *Key) banned(nowNs int64) bool { return k.banUntil > nowNs }
 
 // storeBan writes a ban and the state behind it, of which nothing counts from fullAt on. room is
-// for the value; the state may lie in it, where stackState puts it.
+// for the value; the state may lie in it, where storeBehind puts it.
 func (k *Key) storeBan(until int64, state []byte, fullAt uint64, room []byte) {
 	k.Effect = Set
 	value := binary.LittleEndian.AppendUint64(append(room, banMark), uint64(until))
@@ -75,13 +75,15 @@ func (k *Key) storeBan(until int64, state []byte, fullAt uint64, room []byte) {
 	k.ExpireAtMs = expireAtMs(max(uint64(until), fullAt))
 }
 
-// stackState is the encoding of a stack where storeBan puts it, or nothing when all its limits are
-// full.
-func stackState(s *stack.Stack, room []byte, fullAt uint64, nowNs int64) []byte {
-	if fullAt <= uint64(nowNs) {
-		return nil
+// storeBehind writes a ban and the state of a stack, or only the ban when all limits are full.
+func (k *Key) storeBehind(until int64, s *stack.Stack, room []byte, nowNs int64) {
+	fullAt, keepsCalendar := s.ExpireAt(nowNs), s.KeepsCalendar()
+	var state []byte
+	if fullAt > uint64(nowNs) || keepsCalendar {
+		state = s.Append(room[banLen:banLen])
 	}
-	return s.Append(room[banLen:banLen])
+	k.storeBan(until, state, fullAt, room)
+	k.ExpireNoEarlier = keepsCalendar
 }
 
 // ban bans the key for d ns from now, and keeps its state, or that of s when changed.
@@ -90,8 +92,7 @@ func (k *Key) ban(d int64, s *stack.Stack, changed bool, room []byte, nowNs int6
 		k.putBan(nowNs+d, room)
 		return
 	}
-	fullAt := s.ExpireAt()
-	k.storeBan(nowNs+d, stackState(s, room, fullAt, nowNs), fullAt, room)
+	k.storeBehind(nowNs+d, s, room, nowNs)
 }
 
 // putBan bans the key until an instant and leaves the rest as it is. What is kept may be of other

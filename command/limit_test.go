@@ -143,11 +143,6 @@ func TestThrottleGoesBehindTheReservationsOfLimit(t *testing.T) {
 	c.Run(Throttle)
 	assert.Equal(t, []int64{0, 5, 0, -1, 1}, c.Integers)
 	assert.Equal(t, tatIn(2200*ms), string(c.NewValue))
-
-	for _, line := range []string{"k RATE 5/s WINDOW 5/s", "k WINDOW 5/s", "k FIXED 5/s"} {
-		c := decide(Throttle, valueAfter(t, line), "k 4 5 1")
-		assert.Equal(t, wrongValue, string(c.Error), line)
-	}
 }
 
 // 100 callers at once.

@@ -168,6 +168,6 @@ func requireReadableKeys(t *testing.T, c *Call) {
 		s.Load(c.Many.stacks[i].Limits(nil))
 		require.NoError(t, s.Decode(state), "%x", state)
 		require.Equal(t, state, s.Append(nil))
-		require.LessOrEqual(t, s.ExpireAt()/1_000_000, uint64(key.ExpireAtMs))
+		require.LessOrEqual(t, s.ExpireAt(c.NowNs)/1_000_000, uint64(key.ExpireAtMs))
 	}
 }

@@ -47,14 +47,16 @@ func (c *Call) store(changed bool) {
 // store writes a stack to the key, or removes the key when all its limits are full. room is for the
 // value.
 func (k *Key) store(s *stack.Stack, room []byte, nowNs int64) {
-	fullAt := s.ExpireAt()
+	if k.banned(nowNs) {
+		k.storeBehind(k.banUntil, s, room, nowNs)
+		return
+	}
+	fullAt, keepsCalendar := s.ExpireAt(nowNs), s.KeepsCalendar()
 	switch {
-	case k.banned(nowNs):
-		k.storeBan(k.banUntil, stackState(s, room, fullAt, nowNs), fullAt, room)
-	case fullAt > uint64(nowNs):
+	case fullAt > uint64(nowNs) || keepsCalendar:
 		k.Effect = Set
 		k.NewValue = s.Append(room)
-		k.ExpireAtMs = expireAtMs(fullAt)
+		k.ExpireAtMs, k.ExpireNoEarlier = expireAtMs(max(fullAt, uint64(nowNs)+1)), keepsCalendar
 	case k.Kind != Absent:
 		k.Effect = Delete
 	}

@@ -41,8 +41,8 @@ func throttle(c *Call) {
 		c.throttleBanned(rate, quantity)
 		return
 	}
-	if c.Kind == String && stack.HoldsLoneRate(c.Value) {
-		c.throttleQueued(rate, quantity)
+	if c.Kind == String && stack.HoldsLimits(c.Value) {
+		c.throttleBeside(rate, quantity)
 		return
 	}
 	tat, ok := c.decodeTAT()
@@ -57,8 +57,9 @@ func throttle(c *Call) {
 	c.answerThrottle(d.Allowed, rate.limit.Capacity(), d.Remaining, d.RetryAfter, d.ResetAfter)
 }
 
-// throttleQueued decides where CL.LIMIT has reserved, as CL.LIMIT with this one rate does.
-func (c *Call) throttleQueued(rate pastLimit, quantity int64) {
+// throttleBeside decides where CL.LIMIT has reserved, or keeps other limits, as CL.LIMIT with this one rate
+// does.
+func (c *Call) throttleBeside(rate pastLimit, quantity int64) {
 	c.stack.Reset()
 	c.stack.Add(stack.RateOf(rate.limit, rate.periodNs))
 	if !c.decodeStack() {
@@ -95,7 +96,7 @@ func (c *Call) answerThrottle(allowed bool, limit, remaining, retryAfterNs, rese
 	c.Reply = ReplyIntegers
 }
 
-// decodeTAT reads a key that holds no reservations. When that is no state of a single rate
+// decodeTAT reads a key that holds no more than a TAT. When that is no state of a limiter
 // the call has failed and ok is false.
 func (c *Call) decodeTAT() (tat uint64, ok bool) {
 	switch c.Kind {

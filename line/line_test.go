@@ -51,8 +51,8 @@ func (db *database) open(key string, limits []stack.Limit) {
 
 // store writes db.s to a key.
 func (db *database) store(key string, nowNs int64) {
-	if db.s.ExpireAt() > uint64(nowNs) {
-		db.keys[key] = db.s.Append(db.keys[key][:0])
+	if db.s.ExpireAt(nowNs) > uint64(nowNs) {
+		db.keys[key] = db.s.Append(nil)
 	} else {
 		delete(db.keys, key)
 	}
@@ -316,6 +316,27 @@ func TestSlotsLapseWhenSomebodyElseChangedTheKey(t *testing.T) {
 			assert.Equal(t, value, db.keys["k"], "%s: nothing is written", tt.what)
 		}
 	}
+}
+
+// A limit that the callers do not name changes nothing for them, and moving up does not forget it.
+func TestMovingUpKeepsTheLimitsOfOthers(t *testing.T) {
+	db, line, limits := fiveWait(t)
+	window, err := stack.NewWindow(1, 1, time.Hour)
+	require.NoError(t, err)
+	quota := []stack.Limit{window}
+	require.False(t, db.limit("k", quota, stack.Request{Cost: 1}, start).Limited)
+	for _, caller := range []uintptr{2, 4} {
+		db.lines.Leave(caller)
+		db.wake(line, start+10*ms)
+		assert.True(t, db.limit("k", quota, stack.Request{Cost: 1}, start).Limited)
+	}
+	assert.Equal(t, "1@100 3@200 5@300", slots(line))
+	for _, caller := range []uintptr{5, 3, 1} {
+		db.lines.Leave(caller)
+	}
+	db.wake(line, start+10*ms)
+	assert.True(t, db.limit("k", quota, stack.Request{Cost: 1}, start).Limited)
+	assert.Equal(t, 100*ms, db.limit("k", limits, stack.Request{Cost: 1}, start).RetryAfterNs, "nobody has reserved")
 }
 
 func TestThoseBehindTheChangeStillMoveUp(t *testing.T) {

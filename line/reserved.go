@@ -177,12 +177,12 @@ func moveUp(waiters []*entry, first int, s *stack.Stack, nowNs int64) {
 		state, seenNs = waiters[first-1].after, waiters[first-1].seenNs
 	}
 	madeNs := seenNs
-	s.Load(waiters[first].limits) // if nobody stays
+	s.Reload(waiters[first].limits) // if nobody stays
 	for _, w := range waiters[first:] {
 		if w.left {
 			continue
 		}
-		s.Load(w.limits) // the same ones, under its own terms
+		s.Reload(w.limits) // the same ones, under its own terms
 		s.SetRates(state, seenNs)
 		w.seenNs = seenNs
 		w.before = s.Rates(w.before[:0], seenNs)

@@ -29,9 +29,13 @@ import (
 //	        2       length of the state that follows
 //	        length  the state as the kind's package encodes it; none of an untouched limit
 //
+// The limits that the latest call named come first, in its order, then those that are kept.
+//
 // Counts and burst capacities are not part of it: they come with every call. A state
 // belongs to the limit of the same kind and period or hash, the first to the first where there
-// are several. That of a single rate belongs to the first rate, whatever its period.
+// are several. That of a single rate belongs to the first rate, whatever its period. Beside other limits,
+// a rate that was a plain TAT has the period 2^63 - 1, and belongs to the first rate that has no state
+// of its own.
 const (
 	version        = 1
 	headerLen      = 2
@@ -119,18 +123,20 @@ func parseTAT(value []byte) (tat uint64, ok bool) {
 	return tat, true
 }
 
-// HoldsLoneRate reports whether value begins like that of a single rate with reservations. Decode
-// checks the rest.
-func HoldsLoneRate(value []byte) bool {
-	return len(value) > headerLen && value[0] == version && value[1] == 1 && Kind(value[headerLen]) == Rate
-}
+// HoldsLimits reports whether value begins like one that is no plain TAT. Decode checks the rest.
+func HoldsLimits(value []byte) bool { return len(value) > 0 && value[0] == version }
 
-// Decode gives the limits of the stack the states that value keeps for them. Limits that value
-// does not mention stay full; states of limits that the stack does not have are dropped. The state
-// of a single rate belongs to the first rate, whatever its period.
+// Decode gives the limits of the stack the states that value holds for them. Limits that value
+// does not mention stay full. What it holds of others is kept; so value has to stay as it is until Append.
+// The state of a single rate belongs to the first rate, whatever its period.
 func (s *Stack) Decode(value []byte) error {
+	s.kept = s.keptRoom[:0]
 	if tat, ok := ParseTAT(value); ok {
-		s.firstRate().rate.TAT = tat
+		if first := s.freeRate(); first != nil {
+			first.rate.TAT, first.stored = tat, true
+		} else {
+			s.keepTAT(tat)
+		}
 		return nil
 	}
 	return s.decodeAll(value)
@@ -141,7 +147,7 @@ func (s *Stack) decodeAll(value []byte) error {
 	if len(value) < headerLen || value[0] != version || value[1] < 1 || value[1] > MaxLimits {
 		return ErrEncoding
 	}
-	var taken [MaxLimits]bool
+	lone, unknown := value[1] == 1, -1
 	rest := value[headerLen:]
 	for range value[1] {
 		if len(rest) < limitHeaderLen {
@@ -153,73 +159,82 @@ func (s *Stack) decodeAll(value []byte) error {
 		if len(rest) < length || !kind.hasID(id) {
 			return ErrEncoding
 		}
-		var layer *layer
-		if value[1] == 1 && kind == Rate {
+		var l *layer
+		if lone && kind == Rate {
 			if length != gcra.QueuedLen {
 				return ErrEncoding // one without reservations is a plain TAT
 			}
-			layer = s.firstRate()
+			l = s.freeRate()
 		} else {
-			layer = s.layerOf(kind, id, &taken)
+			l = s.layerOf(kind, id)
 		}
-		if layer.Decode(rest[:length]) != nil {
+		switch {
+		case l == nil:
+			if kind == Rate && id == unknownPeriod {
+				unknown = len(s.kept)
+			}
+			if !s.keep(kind, id, rest[:length]) {
+				return ErrEncoding
+			}
+		case l.Decode(rest[:length]) != nil:
 			return ErrEncoding
+		default:
+			l.stored = true
 		}
 		rest = rest[length:]
 	}
 	if len(rest) > 0 {
 		return ErrEncoding
 	}
-	if len(s.in) == 1 {
-		s.layers[0].rate.DropLifts()
+	if unknown >= 0 {
+		s.takeOver(unknown)
 	}
 	return nil
 }
 
-// firstRate is the layer of the first rate, or a spare one when there is no rate.
-func (s *Stack) firstRate() *layer {
+// freeRate is the layer of the first rate that the value has shown no state of yet, nil if there is none.
+func (s *Stack) freeRate() *layer {
 	for _, l := range s.in {
-		if l.kind == Rate {
+		if l.kind == Rate && !l.stored {
 			return l
 		}
 	}
-	return s.spareFor(&Limit{kind: Rate})
+	return nil
 }
 
-// layerOf returns the layer of the first limit of a kind and id that is not taken, a spare one when no limit
-// of the stack is left.
-func (s *Stack) layerOf(kind Kind, id uint64, taken *[MaxLimits]bool) *layer {
-	for i, l := range s.in {
-		if !taken[i&(MaxLimits-1)] && l.kind == kind && l.id == id {
-			taken[i&(MaxLimits-1)] = true
+// layerOf is the layer of the first limit of a kind and id that the value has shown no state of yet, nil if
+// there is none.
+func (s *Stack) layerOf(kind Kind, id uint64) *layer {
+	for _, l := range s.in {
+		if l.kind == kind && l.id == id && !l.stored {
 			return l
 		}
 	}
-	limit := anyOf(kind, id)
-	return s.spareFor(&limit)
-}
-
-func (s *Stack) spareFor(limit *Limit) *layer {
-	s.spare.set(limit, &s.calendar)
-	return &s.spare
+	return nil
 }
 
 // Append appends the value to store. It allocates only when dst has no room for
-// MaxEncodedLen bytes.
+// MaxEncodedLen bytes. ExpireAt comes first.
 func (s *Stack) Append(dst []byte) []byte {
-	if first := &s.layers[0]; len(s.in) == 1 && first.kind == Rate {
-		if first.rate.Plain() {
-			return AppendTAT(dst, first.rate.TAT)
+	if rate := s.loneRate(); rate != nil {
+		if rate.rate.Plain() {
+			return AppendTAT(dst, rate.rate.TAT)
 		}
-		first.rate.DropLifts()
+		rate.rate.DropLifts()
 	}
-	dst = append(dst, version, byte(len(s.in)))
+	dst = append(dst, version, byte(s.storedLimits()))
 	for _, layer := range s.in {
+		if !s.stores(layer) {
+			continue
+		}
 		dst = append(dst, byte(layer.kind))
 		dst = binary.LittleEndian.AppendUint64(dst, layer.id)
 		start := len(dst)
 		dst = layer.Append(append(dst, 0, 0))
 		binary.LittleEndian.PutUint16(dst[start:], uint16(len(dst)-start-2))
+	}
+	for i := range s.kept {
+		dst = s.kept[i].append(dst)
 	}
 	return dst
 }

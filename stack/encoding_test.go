@@ -172,7 +172,7 @@ func TestALoneRateIsTheFirstWhateverItsPeriod(t *testing.T) {
 	for range 20 {
 		k.take(limits(t, rate(10, second, 1)), stack.Request{Cost: 1, MaxWaitNs: minute}, start)
 	}
-	assert.True(t, stack.HoldsLoneRate(k.value))
+	require.True(t, stack.HoldsLimits(k.value), "with reservations")
 	for _, tt := range []struct {
 		specs []spec
 		want  []int64 // until each is full
@@ -188,13 +188,16 @@ func TestALoneRateIsTheFirstWhateverItsPeriod(t *testing.T) {
 			assert.Equal(t, want, k.peek(limits(t, raiseOthers(tt.specs, i)...), 0, start).ResetAfterNs, "%+v", tt.specs)
 		}
 	}
+}
+
+func TestHoldsLimitsTellsOtherValuesFromANumber(t *testing.T) {
 	for _, specs := range [][]spec{{window(5, second)}, {fixed(5, second)}, {rate(1, second, 1), rate(1, minute, 1)}} {
 		k := key{t: t}
 		k.take(limits(t, specs...), cost(1), start)
-		assert.False(t, stack.HoldsLoneRate(k.value), "%+v", specs)
+		assert.True(t, stack.HoldsLimits(k.value), "%+v", specs)
 	}
-	for _, value := range []string{"", "1", strconv.FormatInt(start, 10), "\x01\x01"} {
-		assert.False(t, stack.HoldsLoneRate([]byte(value)), "%q", value)
+	for _, value := range []string{"", "1", strconv.FormatInt(start, 10), "\x02"} {
+		assert.False(t, stack.HoldsLimits([]byte(value)), "%q", value)
 	}
 }
 

@@ -99,7 +99,7 @@ func exercise(t *testing.T, s *stack.Stack, value []byte, nowNs int64, r stack.R
 		result := decide(&after)
 		require.True(t, !result.Limited || result.Granted == 0 || r.Force, "%+v", result)
 		requireInRange(t, after.Len(), result)
-		if !result.Changed || after.ExpireAt() <= uint64(nowNs) {
+		if !result.Changed || after.ExpireAt(nowNs) <= uint64(nowNs) {
 			continue
 		}
 		written := after.Append(nil)

@@ -38,7 +38,7 @@ func (k *keys) call(specs [][]spec, nowNs int64, decide func(*stack.Joint) stack
 			continue
 		}
 		k.values[i] = nil
-		if k.stacks[i].ExpireAt() > uint64(nowNs) {
+		if k.stacks[i].ExpireAt(nowNs) > uint64(nowNs) || k.stacks[i].KeepsCalendar() {
 			k.values[i] = k.stacks[i].Append(nil)
 		}
 	}
@@ -174,7 +174,7 @@ func followKeys(t require.TestingT, pick chance.Draw, atMost int, seen *seenOfKe
 		for i, ref := range refs {
 			require.Equal(t, ref.kept == nil, k.values[i] == nil, "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
 			if len(changed) > 0 && changed[i] {
-				require.Equal(t, uint64(ref.fullAt(d.nowNs)), k.stacks[i].ExpireAt(), "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
+				require.Equal(t, uint64(ref.fullAt(d.nowNs)), k.stacks[i].ExpireAt(d.nowNs), "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
 			}
 		}
 		seen.countKeys(got, changed)

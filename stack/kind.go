@@ -131,6 +131,7 @@ type layer struct {
 	limiter
 	kind    Kind
 	special bool // has terms, which are not to be looked at otherwise
+	stored  bool // the value holds a state of it
 	id      uint64
 	rate    gcra.Bucket
 	fixed   fixed.Window
@@ -142,7 +143,7 @@ type layer struct {
 
 // set makes the layer that of a limit that was never used. cache is for windows of the calendar.
 func (l *layer) set(limit *Limit, cache *calendar.Cache) {
-	l.kind, l.id = limit.kind, limit.id
+	l.kind, l.id, l.stored = limit.kind, limit.id, false
 	if l.special = limit.special; l.special {
 		l.terms = limit.Terms
 	}
@@ -191,13 +192,13 @@ func (k Kind) hasID(id uint64) bool {
 	}
 }
 
-// anyOf is some limit of a kind and an id that it has, for a state that no limit is left for.
+// anyOf is some limit of a kind and an id that it has, for a state that the call names no limit for.
 func anyOf(kind Kind, id uint64) (limit Limit) {
 	limit = Limit{kind: kind, id: id}
 	switch kind {
 	case Window:
 		limit.window, _ = window.New(1, int64(id), time.Nanosecond)
-	case Fixed:
+	case Fixed, First:
 		limit.fixed = fixed.OfID(id)
 	default: // the state does not depend on the limit
 	}

@@ -46,7 +46,7 @@ func (k *key) call(limits []stack.Limit, nowNs int64, decide func(*stack.Stack) 
 	result := decide(&k.s)
 	if result.Changed {
 		k.value = nil
-		if k.s.ExpireAt() > uint64(nowNs) {
+		if k.s.ExpireAt(nowNs) > uint64(nowNs) || k.s.KeepsCalendar() {
 			k.value = k.s.Append(nil)
 			if len(k.value) > stack.MaxEncodedLen {
 				require.LessOrEqual(k.t, len(k.value), stack.MaxEncodedLen)
@@ -405,8 +405,8 @@ func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 			require.Equal(t, want, got, "%+v, %+v at %d of %x", specs, r, d.nowNs, was)
 			require.Equal(t, ref.kept == nil, k.value == nil, "%+v, %+v at %d of %x left %x", specs, r, d.nowNs, was, k.value)
 		}
-		if fullAt := ref.fullAt(d.nowNs); got.Changed && uint64(fullAt) != k.s.ExpireAt() {
-			require.Equal(t, uint64(fullAt), k.s.ExpireAt(), "full at: %+v, %+v at %d of %x", specs, r, d.nowNs, was)
+		if fullAt := ref.fullAt(d.nowNs); got.Changed && uint64(fullAt) != k.s.ExpireAt(d.nowNs) {
+			require.Equal(t, uint64(fullAt), k.s.ExpireAt(d.nowNs), "full at: %+v, %+v at %d of %x", specs, r, d.nowNs, was)
 		}
 		if slices.ContainsFunc(specs, func(s spec) bool { return s.kind == stack.First }) {
 			if r.Force && got.Limited {

@@ -123,6 +123,8 @@ type naive struct {
 	// Of a rate: what was charged, the oldest first. Each begins with the time in which the
 	// rate is full and waits for a request that another limit makes wait.
 	charges []charge
+	// noPeriod says that it was a lone rate, whose value is a number.
+	noPeriod bool
 	// corrected says that it was out of reach when it was opened.
 	corrected bool
 }
@@ -413,35 +415,24 @@ func (n *naive) refundRate(nowNs, units int64) int64 {
 }
 
 // reference is what is kept of a key.
-type reference struct{ kept []*naive }
+type reference struct {
+	kept  []*naive
+	named int // how many of these the latest call that wrote named; they come first
+}
 
 // open finds for each limit what is kept of it, and settles it.
 func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected bool) {
-	used := make([]bool, len(r.kept))
-	// A lone rate is the first, whatever its period.
-	anyPeriod := len(r.kept) == 1 && r.kept[0].kind == stack.Rate
-	for _, s := range specs {
+	for i, at := range r.claims(specs) {
+		s := specs[i]
 		n := untouched(s)
-		for i, k := range r.kept {
-			if used[i] || k.kind != s.kind || (k.periodNs != s.periodNs || k.calendar != s.calendar) && !anyPeriod {
-				continue
-			}
-			used[i] = true
+		if at >= 0 {
+			k := r.kept[at]
 			n = k.copy()
 			if k.kind == stack.Rate && k.spec.plain() != s.plain() {
-				// It is full at the same instant.
-				n = &naive{startsAt: k.startsAt + k.capacity*k.unitNs() - k.startsWith, promised: k.promised, charges: slices.Clone(k.charges)}
-				if len(k.events) > 0 {
-					last := k.events[len(k.events)-1].at
-					n.startsAt = last + k.capacity*k.unitNs() - k.credit(last)
-				}
+				n = &naive{startsAt: k.writtenFullAt(), promised: k.promised, charges: slices.Clone(k.charges)}
 				n.startsWith = s.capacity * s.unitNs()
 			}
-			n.spec = s
-			break
-		}
-		if len(specs) == 1 {
-			n.charges = nil // it has nobody to wait for
+			n.spec, n.noPeriod = s, false
 		}
 		n.corrected = n.settle(nowNs)
 		corrected = n.corrected || corrected
@@ -450,19 +441,119 @@ func (r *reference) open(specs []spec, nowNs int64) (limits []*naive, corrected 
 	return limits, corrected
 }
 
-func (r *reference) store(limits []*naive, nowNs int64) {
-	if len(limits) == 1 {
-		limits[0].charges = nil // a lone rate is a number, also after a wait for another key
+// claims is, for each limit, which of what is kept it goes on from, -1 for none. A lone rate is the first,
+// whatever its period; so is one that was a number.
+func (r *reference) claims(specs []spec) (claims []int) {
+	lone := len(r.kept) == 1 && r.kept[0].kind == stack.Rate
+	claim := func(s spec, fits func(k *naive) bool) int {
+		return slices.IndexFunc(r.kept, func(k *naive) bool {
+			return k.kind == s.kind && fits(k) && !slices.Contains(claims, slices.Index(r.kept, k))
+		})
 	}
-	r.kept = limits
-	if r.fullAt(nowNs) == 0 {
+	for _, s := range specs {
+		claims = append(claims, claim(s, func(k *naive) bool { return lone || !k.noPeriod && k.isOf(s) }))
+	}
+	for i, s := range specs {
+		if claims[i] < 0 {
+			claims[i] = claim(s, func(k *naive) bool { return k.noPeriod })
+		}
+	}
+	return claims
+}
+
+func (s spec) isOf(other spec) bool {
+	return s.kind == other.kind && s.periodNs == other.periodNs && s.calendar == other.calendar
+}
+
+// store keeps the limits that a call named, and of the others those that are not full: eight in all. A refund
+// adds none.
+func (r *reference) store(specs []spec, named []*naive, nowNs int64, refund bool) {
+	claims := r.claims(specs)
+	var limits, rest, full []*naive
+	for i, n := range named {
+		if !refund || claims[i] >= 0 {
+			limits = append(limits, n)
+		}
+	}
+	for i, k := range r.kept {
+		if slices.Contains(claims, i) {
+			continue
+		}
+		like := func(other *naive) bool { return other.isOf(k.spec) && other.noPeriod == k.noPeriod }
+		behind := slices.IndexFunc(r.kept[i+1:], func(other *naive) bool {
+			return like(other) && !slices.Contains(claims, slices.Index(r.kept, other)) && (other.calendar != nil || other.writtenFullAt() > nowNs)
+		})
+		switch {
+		case k.writtenFullAt() > nowNs || k.calendar != nil && len(k.events) > 0:
+			rest = append(rest, k)
+		case behind >= 0:
+			rest = append(rest, untouched(k.spec))
+		case k.kind == stack.Rate:
+			full = append(full, untouched(k.spec))
+		}
+	}
+	if len(limits) == 1 && limits[0].kind == stack.Rate && len(rest) == 0 && len(full) > 0 {
+		rest = full[:1]
+	}
+	for len(limits)+len(rest) > stack.MaxLimits {
+		goes := -1
+		for i, k := range rest {
+			if slices.ContainsFunc(rest[i+1:], func(other *naive) bool { return other.isOf(k.spec) }) {
+				continue
+			}
+			if goes < 0 || slices.Compare(k.rank(), rest[goes].rank()) <= 0 {
+				goes = i
+			}
+		}
+		rest = slices.Delete(rest, goes, goes+1)
+	}
+	r.kept, r.named = append(limits, rest...), len(limits)
+	if len(r.kept) == 1 && r.kept[0].kind == stack.Rate { // a number, also after a wait for another key
+		r.kept[0].charges, r.kept[0].noPeriod = nil, r.kept[0].promised == 0
+	}
+	if r.fullAt(nowNs) == 0 && !slices.ContainsFunc(rest, (*naive).endIsUnknown) {
 		r.kept = nil
 	}
 }
 
+// rank is the lower, the sooner a limit is forgotten.
+func (n *naive) rank() []int64 {
+	if n.endIsUnknown() {
+		return []int64{1, -n.number(n.events[0].at)}
+	}
+	return []int64{0, n.writtenFullAt()}
+}
+
+// endIsUnknown says whether a limit's value does not tell when it is full.
+func (n *naive) endIsUnknown() bool { return n.calendar != nil && len(n.events) > 0 }
+
+// writtenFullAt is the instant from which it is full, whatever clock wrote it; 0 if it is untouched, or
+// if the end is unknown.
+func (n *naive) writtenFullAt() int64 {
+	last := len(n.events) - 1
+	switch {
+	case n.kind == stack.Rate && last >= 0:
+		at := n.events[last].at
+		return at + n.capacity*n.unitNs() - n.credit(at)
+	case n.kind == stack.Rate:
+		return n.startsAt + n.capacity*n.unitNs() - n.startsWith
+	case last < 0 || n.calendar != nil:
+		return 0
+	case n.kind == stack.Window:
+		return n.events[last].at + n.periodNs
+	case n.kind == stack.First:
+		return n.events[0].at + n.periodNs
+	}
+	return n.events[last].at + n.untilNext(n.events[last].at)
+}
+
 func (r *reference) fullAt(nowNs int64) (latest int64) {
-	for _, n := range r.kept {
-		latest = max(latest, n.fullAt(nowNs))
+	for i, n := range r.kept {
+		if i < r.named {
+			latest = max(latest, n.fullAt(nowNs))
+		} else {
+			latest = max(latest, n.writtenFullAt())
+		}
 	}
 	return latest
 }
@@ -636,7 +727,7 @@ func takeAll(keys []*reference, specs [][]spec, request stack.Request, nowNs int
 				own = append(own, n)
 			}
 		}
-		r.store(own, nowNs)
+		r.store(specs[k], own, nowNs, false)
 	}
 	result.Rule, result.RetryAfterNs, result.Granted = rule, wait, charged[rule]
 	result.Changed = slices.Contains(changed, true)
@@ -661,7 +752,7 @@ func (r *reference) refund(specs []spec, cost, nowNs int64) stack.Result {
 		changed = changed || refunded[i] > 0
 	}
 	if changed {
-		r.store(limits, nowNs)
+		r.store(specs, limits, nowNs, true)
 	}
 	rule := fewest(limits, nowNs, 0)
 	return describe(stack.Result{Rule: rule, RetryAfterNs: stack.Never, Granted: -refunded[rule], Changed: changed}, limits, nowNs)

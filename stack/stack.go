@@ -20,8 +20,15 @@ type Stack struct {
 	decision
 	// row is where the decision points to the layers in use.
 	row [MaxLimits]*layer
-	// spare takes what a value keeps of limits that the stack does not have. It is never read.
+	// kept is what the value holds of limits that the call does not name, in its order.
+	kept     []kept
+	keptRoom [MaxLimits]kept
+	// plainTAT is the state of a kept rate whose value was the number alone.
+	plainTAT [8]byte
+	// spare checks the state of a limit that the stack does not have.
 	spare layer
+	// refunded says that limits without a state are not to be stored.
+	refunded bool
 	// calendar remembers the windows of the calendars that were asked for lately.
 	calendar calendar.Cache
 }
@@ -75,6 +82,11 @@ type Result struct {
 
 // Reset empties the stack.
 func (s *Stack) Reset() {
+	s.removeLimits()
+	s.kept, s.refunded = s.keptRoom[:0], false
+}
+
+func (s *Stack) removeLimits() {
 	s.in = s.in[:0]
 	s.shadows, s.corrected = 0, 0
 }
@@ -275,9 +287,11 @@ func (d *decision) Adjust(nowNs int64) Result {
 }
 
 // Refund gives cost units back to every limit, or what its terms say, up to its capacity or count.
-// Granted is what the rule took back, as a negative number.
+// Granted is what the rule took back, as a negative number. A limit that the value did not hold is full,
+// so it is not stored: a refund never makes a value longer.
 func (s *Stack) Refund(cost, nowNs int64) Result {
 	s.settle(nowNs)
+	s.refunded = true
 	changed := false
 	var refunded [MaxLimits]int64
 	for i, l := range s.in {
@@ -290,12 +304,19 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 	return result
 }
 
-// ExpireAt is the instant from which all limits are full, or 0 if they are full now: such a state
-// is the same as none.
-func (s *Stack) ExpireAt() uint64 {
+// ExpireAt is the instant from which all limits are full, or 0 if they are full at nowNs: such a state is the
+// same as none. The limits that the value holds and the call does not name count, too; those that are full
+// at nowNs, and those for which there is no room, are dropped first. See also KeepsCalendar.
+func (s *Stack) ExpireAt(nowNs int64) uint64 {
+	if len(s.kept) > 0 {
+		s.forget(nowNs)
+	}
 	var latest uint64
 	for _, l := range s.in {
 		latest = max(latest, l.ExpireAt())
+	}
+	for i := range s.kept {
+		latest = max(latest, s.kept[i].fullAt)
 	}
 	return latest
 }
@@ -466,6 +487,16 @@ func (s *Stack) Limits(dst []Limit) []Limit {
 // Load replaces the limits of the stack. All of them are full. There must be at most MaxLimits.
 func (s *Stack) Load(limits []Limit) {
 	s.Reset()
+	s.addAll(limits)
+}
+
+// Reload is Load for limits of the same kinds and ids. What is kept of others stays.
+func (s *Stack) Reload(limits []Limit) {
+	s.removeLimits()
+	s.addAll(limits)
+}
+
+func (s *Stack) addAll(limits []Limit) {
 	for i := range limits {
 		s.add(&limits[i])
 	}

@@ -182,7 +182,7 @@ func TestMaxWaitTurnsABurstIntoARow(t *testing.T) {
 			NextAfterNs: 51 * second / 10}, r)
 		require.Equal(t, before, string(k.value))
 	}
-	assert.Equal(t, uint64(start+51*second/10), k.s.ExpireAt(), "51 units of 100 ms were charged")
+	assert.Equal(t, uint64(start+51*second/10), k.s.ExpireAt(start), "51 units of 100 ms were charged")
 
 	r := k.take(specs, stack.Request{Cost: 1, MaxWaitNs: 5 * second}, start+second/10)
 	assert.Equal(t, 5*second, r.WaitNs, "who was limited comes in when told")
@@ -448,7 +448,7 @@ func TestARaisedRateLocksNobodyOut(t *testing.T) {
 	r := k.take(quick, cost(1), start)
 	assert.True(t, r.Limited)
 	assert.Equal(t, 36*second, r.RetryAfterNs)
-	assert.Equal(t, uint64(start+72*second), k.s.ExpireAt(), "an empty bucket, and that is stored")
+	assert.Equal(t, uint64(start+72*second), k.s.ExpireAt(start), "an empty bucket, and that is stored")
 	assert.False(t, k.take(quick, cost(1), start+36*second).Limited)
 }
 
@@ -525,7 +525,7 @@ func TestTheLatestInstant(t *testing.T) {
 	r := k.take(specs, cost(1), math.MaxInt64-1)
 	assert.Equal(t, int64(1), r.Granted)
 	assert.NotNil(t, k.value)
-	assert.Equal(t, uint64(2*math.MaxInt64-1), k.s.ExpireAt())
+	assert.Equal(t, uint64(2*math.MaxInt64-1), k.s.ExpireAt(start))
 	assert.True(t, k.take(specs, cost(1), math.MaxInt64).Limited)
 	assert.Equal(t, int64(-1), k.refund(specs, 1, math.MaxInt64-1).Granted)
 	assert.Nil(t, k.value)

@@ -169,9 +169,11 @@ func TestKeyIsSharedWithThrottle(t *testing.T) {
 	assert.EqualValues(t, 1, a.Limited)
 	assert.Positive(t, tatIn(t, do(t, c, "GET key")))
 
-	ask(t, c, "CL.LIMIT stack RATE 30/h RATE 5/d")
-	v := do(t, c, "CL.THROTTLE stack 15 30 1h")
-	assert.True(t, strings.HasPrefix(v.Text, "WRONGTYPE "), "two limits are no TAT: %v", v)
+	ask(t, c, "CL.LIMIT stack RATE 30/h BURST 16 RATE 5/d COST 5")
+	a, err = answerIn(do(t, c, "CL.THROTTLE stack 15 30 1h 11"))
+	require.NoError(t, err)
+	assert.EqualValues(t, 0, a.Remaining, "the RATE of the same period")
+	assert.EqualValues(t, 0, ask(t, c, "CL.PEEK stack RATE 5/d").Remaining, "the other RATE is kept")
 }
 
 // Reservations ahead are no damaged TAT to CL.THROTTLE: it denies until they are over.

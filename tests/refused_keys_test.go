@@ -36,6 +36,9 @@ var ofOlderVersions = []struct {
 	{"month", "calendar", []string{"CL.LIMIT month WINDOW 9/h FIXED 5/mo TZ Europe/Berlin"}},
 	{"offset", "calendar", []string{"CL.LIMIT offset FIXED 5/d OFFSET 6h"}},
 	{"utc", "", []string{"CL.LIMIT utc FIXED 5/d TZ UTC"}},
+	{"kept", "", []string{"CL.LIMIT kept RATE 5/h", "CL.LIMIT kept WINDOW 5/h", "CL.LIMIT kept FIXED 5/d"}},
+	{"kept month", "calendar", []string{"CL.LIMIT #kept|month FIXED 5/mo", "CL.LIMIT #kept|month RATE 5/h"}},
+	{"kept rates", "", []string{"CL.LIMIT #kept|rates RATE 5/h RATE 9/d", "CL.LIMIT #kept|rates RATE 9/d", "CL.THROTTLE #kept|rates 5 9 60"}},
 	{"lifted", "lift", []string{"CL.LIMIT lifted RATE 1/h RATE 9/m", "CL.LIMIT lifted RATE 1/h RATE 9/m MAXWAIT 9h"}},
 }
 

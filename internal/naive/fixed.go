@@ -16,6 +16,9 @@ func (f *fixed) usedNow(now number) number {
 	return f.used
 }
 
+// number is that of its window.
+func (f *fixed) number() number { return f.windows.number(f.begin) }
+
 func (f *fixed) capacity() number { return f.count }
 
 func (f *fixed) left(now number) number { return most(f.count.minus(f.usedNow(now)), zero) }

@@ -47,12 +47,6 @@ func (m *Model) ExpiresMs(now int64) int64 {
 	return m.expiresMs.Int64()
 }
 
-// Throttled says whether CL.THROTTLE finds at the key what it can read.
-func (m *Model) Throttled(now int64) bool {
-	m.look(n(now))
-	return len(m.kept) == 0 || m.soleRate() || m.banned(n(now))
-}
-
 func (m *Model) exists() bool { return len(m.kept) > 0 || m.ban.positive() }
 
 // String tells all that is kept: two models with the same string go on alike.
@@ -80,50 +74,15 @@ func (m *Model) look(now number) {
 
 // stack is the limits of a call, with what the key holds of each.
 func (m *Model) stack(limits []Limit) []state {
-	unclaimed := slices.Clone(m.kept)
 	var stack []state
-	for _, l := range limits {
+	for i, at := range m.claims(limits) {
 		var found state
-		for i, k := range unclaimed {
-			if k.kind == l.Kind && (k.id == l.id() || m.soleRate()) {
-				found = k.state.clone()
-				unclaimed = slices.Delete(unclaimed, i, i+1)
-				break
-			}
+		if at >= 0 {
+			found = m.kept[at].state.clone()
 		}
-		stack = append(stack, l.state(found))
-	}
-	if r, ok := stack[0].(*rate); ok && len(stack) == 1 {
-		r.lifts = nil // nothing but another limit lifts a rate
+		stack = append(stack, limits[i].state(found))
 	}
 	return stack
-}
-
-// soleRate says whether the key is one rate and nothing else, with or without reservations: that goes to
-// the first rate of a call, whatever its period.
-func (m *Model) soleRate() bool { return len(m.kept) == 1 && m.kept[0].kind == Rate }
-
-// write makes the stack what the key holds.
-func (m *Model) write(now number, limits []Limit, stack []state) {
-	fullIn, ban := zero, m.ban
-	if !m.banned(now) {
-		ban = zero // it is over
-	}
-	*m = Model{ban: ban}
-	for i, s := range stack {
-		s.settle(now)
-		m.kept = append(m.kept, kept{limits[i].Kind, limits[i].id(), s})
-		fullIn = most(fullIn, s.fullIn(now))
-	}
-	if r, ok := stack[0].(*rate); ok && len(stack) == 1 {
-		r.lifts = nil // a number has no room for them (cl.mlimit.md)
-	}
-	if fullIn.is(zero) {
-		m.kept = nil
-	}
-	if m.exists() {
-		m.expiresMs = wholeSecond(most(now.plus(fullIn), ban))
-	}
 }
 
 // Take is CL.LIMIT.
@@ -196,7 +155,7 @@ func (m *Model) Refund(nowNs int64, limits []Limit, cost int64, terms ...Terms) 
 		anything = anything || b.positive()
 	}
 	if anything {
-		m.write(now, limits, stack)
+		m.write(now, limits, stack, true)
 	}
 	rule := fewest(now, parties, 0)
 	reply := describe(now, parties, rule)

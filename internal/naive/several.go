@@ -136,7 +136,7 @@ func askAll(calls ...Call) (all []*asked) {
 func write(now number, all []*asked) {
 	for _, a := range all {
 		if a.changes {
-			a.Model.write(now, a.Limits, a.stack)
+			a.Model.write(now, a.Limits, a.stack, false)
 		}
 	}
 }

@@ -10,6 +10,10 @@ import (
 type windows interface {
 	at(now number) (begin, end number)
 	id() string
+	// hashed says whether a key holds a hash of them in place of a period, and number is then what it
+	// calls the window of an instant (state.md).
+	hashed() bool
+	number(now number) number
 }
 
 // lengths are windows of one length, the first of which begins an offset after the epoch.
@@ -22,6 +26,10 @@ func (w lengths) at(now number) (begin, end number) {
 
 func (w lengths) id() string { return w.length.String() + "+" + w.offset.String() }
 
+func (w lengths) hashed() bool { return !w.offset.is(zero) }
+
+func (w lengths) number(now number) number { return now.minus(w.offset).over(w.length).plus(n(1)) }
+
 // dates are windows of the calendar.
 type dates struct{ *civil.Windows }
 
@@ -31,6 +39,10 @@ func (w dates) at(now number) (begin, end number) {
 }
 
 func (w dates) id() string { return w.Words() }
+
+func (w dates) hashed() bool { return true }
+
+func (w dates) number(now number) number { return n(w.At(now.Int64()).Number + 2) }
 
 // windows are those of a FIXED without FIRST. Days in UTC are of one length.
 func (l Limit) windows() windows {

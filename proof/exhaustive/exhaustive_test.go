@@ -38,6 +38,7 @@ func worlds() []*World {
 		{"RATE and WINDOW", []*Limits{{All: []Limit{Rate(2, 4, 3), Window(4, 7)}}}, []int64{0, 1, 4}, stacked},
 		{"all four kinds", []*Limits{{All: []Limit{Rate(2, 4, 3), Window(4, 7), Fixed(3, 5), First(4, 9)}}}, []int64{0, 1, 4}, stacked},
 		{"RATE twice", []*Limits{{All: []Limit{Rate(2, 2, 2), Rate(3, 9, 3)}}}, []int64{0, 1, 3, 8}, func(w *World) { stacked(w); waiting(w) }},
+		{"limits that come and go", []*Limits{{All: []Limit{Rate(2, 4, 3), Window(3, 7), Fixed(3, 5), First(3, 9)}}}, []int64{0, 4}, comingAndGoing},
 		{"bans", []*Limits{{All: []Limit{Rate(2, 4, 2)}}}, []int64{0, 1, 3, 2000}, banning},
 		{"bans of a stack", []*Limits{{All: []Limit{Window(2, 3), First(3, 9)}}}, []int64{0, 1, 4}, banning},
 		{"two keys", []*Limits{{All: []Limit{Rate(1, 3, 2)}}, {All: []Limit{Window(2, 4)}}}, []int64{0, 1, 3}, func(w *World) {
@@ -143,6 +144,16 @@ func stacked(w *World) {
 	w.Call(command.Limit, 0, "COST 3 UPTO", 3)
 	w.Call(command.Limit, 0, "COST 2 STRICT", 2)
 	w.Call(command.Peek, 0, "COST 2", 2)
+}
+
+// comingAndGoing has calls that name one limit each, and some that name more.
+func comingAndGoing(w *World) {
+	for i := range w.Keys[0].All {
+		w.Some(command.Limit, 0, "COST 2", 2, i)
+	}
+	w.Some(command.Limit, 0, "FORCE", 1, 2, 0)
+	w.Call(command.Limit, 0, "", 1)
+	w.Some(command.Refund, 0, "", 1, 1)
 }
 
 func banning(w *World) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,6 +72,7 @@ type Move struct {
 	key     int      // of World.Keys, or allKeys
 	ban     int64    // ns, of CL.BAN and of BAN
 	words   [][]byte // the command's name and its arguments
+	names   []int    // the limits of the key that it names; nil for all
 	alone   []Move   // the same call on each key by itself
 }
 
@@ -110,6 +112,19 @@ func (w *World) Call(cmd *command.Command, key int, words string, units int64) {
 	}
 	w.add(Move{Command: cmd, Words: words, units: units, key: key, ban: banOf(words)}, line)
 }
+
+// Some adds a call of units that names some of a key's limits, in this order.
+func (w *World) Some(cmd *command.Command, key int, words string, units int64, names ...int) {
+	some := &Limits{}
+	for _, i := range names {
+		some.All = append(some.All, w.Keys[key].All[i])
+	}
+	line := "k" + strconv.Itoa(key) + " " + some.words() + " " + words
+	w.add(Move{Command: cmd, Words: words, units: units, key: key, ban: banOf(words), names: names}, line)
+}
+
+// asks reports whether the call names a limit of its key.
+func (m *Move) asks(limit int) bool { return m.names == nil || slices.Contains(m.names, limit) }
 
 // banOf is the time of BAN, in ns.
 func banOf(words string) int64 {
@@ -346,8 +361,10 @@ func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
 	case command.Refund:
 		if back := -c.Integers[7]; back > 0 {
 			k.exact = false
-			for _, l := range k.ledgers {
-				l.refund(back)
+			for i, l := range k.ledgers {
+				if m.asks(i) {
+					l.refund(back)
+				}
 			}
 		}
 		return ""
@@ -423,7 +440,7 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 	if a.granted > 0 {
 		at := s.elapsedNs + a.waitMs*ms
 		for i, l := range k.ledgers {
-			if !l.grant(at, a.granted, o.force) {
+			if m.asks(i) && !l.grant(at, a.granted, o.force) {
 				return fmt.Sprintf("one unit too many of limit %d", i+1)
 			}
 		}
@@ -449,8 +466,8 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 	// Never too strict.
 	if a.limited && k.exact && !o.waits && a.retryMs >= 0 {
 		room := true
-		for _, l := range k.ledgers {
-			room = room && l.room(m.needs(o.upTo))
+		for i, l := range k.ledgers {
+			room = room && (!m.asks(i) || l.room(m.needs(o.upTo)))
 		}
 		if room {
 			return "limited, though there is room"
@@ -466,8 +483,10 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 		}
 		if !o.waits {
 			longest := m.ban
-			for _, limit := range x.Keys[m.key].All {
-				longest = max(longest, limit.longestNs(m.needs(o.upTo)))
+			for i, limit := range x.Keys[m.key].All {
+				if m.asks(i) {
+					longest = max(longest, limit.longestNs(m.needs(o.upTo)))
+				}
 			}
 			if !x.indebted() && (a.retryMs-1)*ms >= longest {
 				return "told to wait longer than is documented"

@@ -120,7 +120,7 @@ func stateExamples(t testing.TB) map[string]stateExample {
 			}
 		}
 	}
-	require.Len(t, examples, 7)
+	require.Len(t, examples, 8)
 	return examples
 }
 
@@ -150,6 +150,8 @@ func limitsOf(t testing.TB, key string) (words string, limits []stack.Limit) {
 		return "FIXED 1000/mo TZ Europe/Berlin", []stack.Limit{must(stack.NewFixedIn(months, 1000))}
 	case "state:first":
 		return "FIXED 1000/h FIRST", []stack.Limit{must(stack.NewFirst(1000, 1, time.Hour))}
+	case "state:kept":
+		return "WINDOW 100/h", []stack.Limit{must(stack.NewWindow(100, 1, time.Hour))}
 	case "state:stack":
 		return "RATE 60/h FIXED 1000/d",
 			[]stack.Limit{must(stack.NewRate(60, 1, time.Hour, 60)), must(stack.NewFixedIn(days, 1000))}

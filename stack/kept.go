@@ -1,0 +1,172 @@
+package stack
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// kept is a limit that the value holds and the call does not name: the state as it is encoded, which is
+// copied as it is, and the instant from which it is full.
+type kept struct {
+	kind   Kind
+	id     uint64
+	state  []byte
+	fullAt uint64 // 0 if it is full, and of a calendar's window, see endIsUnknown
+}
+
+// unknownPeriod is the id of a rate whose value was the number alone, which has no period.
+const unknownPeriod = math.MaxInt64
+
+// keep adds a limit to those that are kept. It returns false if the state is none of its kind.
+func (s *Stack) keep(kind Kind, id uint64, state []byte) bool {
+	limit := anyOf(kind, id)
+	s.spare.set(&limit, &s.calendar)
+	if s.spare.Decode(state) != nil {
+		return false
+	}
+	k := kept{kind: kind, id: id, state: state}
+	if !k.endIsUnknown() {
+		k.fullAt = s.spare.ExpireAt()
+	}
+	s.kept = append(s.kept, k)
+	return true
+}
+
+// keepTAT keeps a rate that was the whole value.
+func (s *Stack) keepTAT(tat uint64) {
+	if tat == 0 {
+		return // no state among others
+	}
+	binary.LittleEndian.PutUint64(s.plainTAT[:], tat)
+	s.kept = append(s.kept, kept{Rate, unknownPeriod, s.plainTAT[:], tat})
+}
+
+// takeOver gives the rate of unknown period to the first rate without a state.
+func (s *Stack) takeOver(index int) {
+	l := s.freeRate()
+	if l == nil {
+		return
+	}
+	l.stored = true
+	_ = l.Decode(s.kept[index].state) // keep has read it
+	s.kept = slices.Delete(s.kept, index, index+1)
+}
+
+// endIsUnknown reports whether this is a window of the calendar, of which the value holds a hash: what its
+// number means, only a call that names the limit can tell.
+func (k *kept) endIsUnknown() bool { return k.id > math.MaxInt64 && len(k.state) > 0 }
+
+func (k *kept) isFull(nowNs int64) bool { return !k.endIsUnknown() && k.fullAt <= uint64(nowNs) }
+
+func (k *kept) isLike(other *kept) bool { return k.kind == other.kind && k.id == other.id }
+
+// goesBefore reports whether k is the one to forget if there is no room for both: the one that is full
+// sooner. A window of the calendar goes after all others, and before those with a lower number, which are
+// longer.
+func (k *kept) goesBefore(other *kept) bool {
+	switch {
+	case k.endIsUnknown() != other.endIsUnknown():
+		return other.endIsUnknown()
+	case k.endIsUnknown():
+		index, _ := binary.Uvarint(k.state)
+		otherIndex, _ := binary.Uvarint(other.state)
+		return index > otherIndex
+	}
+	return k.fullAt < other.fullAt
+}
+
+func (k *kept) append(dst []byte) []byte {
+	dst = append(dst, byte(k.kind))
+	dst = binary.LittleEndian.AppendUint64(dst, k.id)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(k.state)))
+	return append(dst, k.state...)
+}
+
+// KeepsCalendar reports whether a window of the calendar is kept, whose end the value does not tell. The
+// key then must not expire earlier than it does, whatever ExpireAt says.
+func (s *Stack) KeepsCalendar() bool {
+	for i := range s.kept {
+		if s.kept[i].endIsUnknown() {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops what does not have to be kept of the limits that the call does not name: those that are
+// full at nowNs, and those for which there is no room.
+//
+//go:noinline
+func (s *Stack) forget(nowNs int64) {
+	full := kept{}
+	for i := len(s.kept) - 1; i >= 0; i-- {
+		k := &s.kept[i]
+		switch {
+		case !k.isFull(nowNs):
+		case s.countsOn(i):
+			k.state, k.fullAt = nil, 0
+		default:
+			if k.kind == Rate {
+				full = kept{kind: Rate, id: k.id}
+			}
+			s.kept = slices.Delete(s.kept, i, i+1)
+		}
+	}
+	if full.kind == Rate && s.loneRate() != nil {
+		s.kept = append(s.kept, full)
+	}
+	for s.storedLimits() > MaxLimits {
+		s.forgetOne()
+	}
+}
+
+// countsOn reports whether a limit of the same kind and id is kept behind that with the index. Which is
+// which, only their order tells.
+func (s *Stack) countsOn(index int) bool {
+	return slices.ContainsFunc(s.kept[index+1:], func(k kept) bool { return k.isLike(&s.kept[index]) })
+}
+
+// forgetOne drops the limit that is full soonest; of several, the one that was not named for longest.
+func (s *Stack) forgetOne() {
+	soonest := len(s.kept) - 1
+	for i := soonest - 1; i >= 0; i-- {
+		if !s.countsOn(i) && s.kept[i].goesBefore(&s.kept[soonest]) {
+			soonest = i
+		}
+	}
+	s.kept = slices.Delete(s.kept, soonest, soonest+1)
+}
+
+// stores reports whether the value is to hold a limit that the call names.
+func (s *Stack) stores(l *layer) bool { return !s.refunded || l.stored }
+
+// storedLimits is the number of limits that the value is to hold.
+func (s *Stack) storedLimits() int {
+	n := len(s.kept)
+	for _, l := range s.in {
+		if s.stores(l) {
+			n++
+		}
+	}
+	return n
+}
+
+// loneRate is the only limit that the value is to hold, if that is a rate; otherwise nil. Its value has a
+// form of its own, which has neither a period nor lifts. That is why forget leaves a rate that is full beside a
+// rate: the number alone would belong to whichever of the two a call names first.
+func (s *Stack) loneRate() (rate *layer) {
+	if len(s.kept) > 0 || len(s.in) > 1 && !s.refunded {
+		return nil
+	}
+	for _, l := range s.in {
+		if !s.stores(l) {
+			continue
+		}
+		if rate != nil || l.kind != Rate {
+			return nil
+		}
+		rate = l
+	}
+	return rate
+}
