@@ -181,3 +181,22 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
   }
   if (call->shadowed) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "shadowed", call->keys[call->tallyKey].name);
 }
+
+typedef struct {
+  RedisModuleString *name;
+  int db;
+} limitedKey;
+
+static void tellLimited(RedisModuleCtx *ctx, void *data) {
+  limitedKey *key = data;
+  api.SelectDb(ctx, key->db);
+  api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", key->name);
+  api.FreeString(NULL, key->name);
+  api.Free(key);
+}
+
+void throttleTellLimitedLater(RedisModuleCtx *ctx, int db, const RedisModuleString *name) {
+  limitedKey *key = api.Alloc(sizeof *key);
+  *key = (limitedKey){.name = api.CreateStringFromString(NULL, name), .db = db};
+  api.CreateTimer(ctx, 0, tellLimited, key);
+}

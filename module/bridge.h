@@ -11,6 +11,7 @@
 enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 11, MAX_TEXT_LEN = 128 };
 enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800 };
 enum { KEY_ABSENT, KEY_STRING, KEY_SORTED_SET, KEY_OTHER };
+enum { LINES_RELEASED, LINES_CHANGED, LINES_STEPPED, LINES_SENT_AWAY };
 enum { STEP_SLEEP, STEP_CLOSE, STEP_ANSWER, STEP_SEND_AWAY, STEP_GIVE_BACK, STEP_DECIDE, STEP_TIME_OUT };
 enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES, REPLY_ELSEWHERE };
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
@@ -311,13 +312,24 @@ void throttleRefuse(throttleCall *call, const char *error);
 int throttleGrows(const throttleCall *call);
 void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx);
 
-// gather.c. The command clock is the server's own reading where it gives one (Redis 7.2,
+// clock.c. The command clock is the server's own reading where it gives one (Redis 7.2,
 // Valkey): of the start of the call, or of the transaction or script it is part of. It
 // costs nothing, and expiry goes by the same.
 int64_t throttleClockNs(void);
 int64_t throttleMonotonicNs(void);
 int64_t throttleCommandClockNs(void);
 int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so many ns, never too early; 0 for what is over
+// throttleHasStepped tells whether the wall clock was set since the last step, as compared with the monotonic one. A clock that is not watched
+// may be set: then it is no step, and the clock counts as it is.
+int throttleHasStepped(int isWatched);
+
+// obstacle.c. throttleAsk tells whether the server would write to a key: 0, or an errno.
+enum { MAY_WRITE, IS_PAUSED, IS_REFUSED, HAS_MOVED };
+int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name);
+int throttleObstacle(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+int throttleIsPaused(void);
+
+// gather.c
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 void throttleForgetKeys(throttleCall *call); // keys that may not even be closed any more: they count as of the wrong type
@@ -337,6 +349,7 @@ extern const throttleCall *throttleCreating;
 int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name);
 void throttleMakeStrings(void);
 void throttleApply(throttleCall *call, RedisModuleCtx *ctx);
+void throttleTellLimitedLater(RedisModuleCtx *ctx, int db, const RedisModuleString *name); // in a turn of the event loop of its own
 
 // reply.c
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
@@ -345,7 +358,6 @@ void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 
 // line.c. throttleWait blocks the caller of a REPLY_LATER or REPLY_IN_TURN until its slot has come, or its turn.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
-int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name);       // whether the server would write to a key: 0, or an errno
 int throttleMayHaveLine(int db, const RedisModuleString *name);      // whether callers may wait for a key
 void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line);      // at the next turn of the event loop
 void throttleWatchClocks(RedisModuleCtx *ctx);                       // in each cron

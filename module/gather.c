@@ -1,26 +1,5 @@
-// What a call needs to be decided: views of its arguments and of its keys' values, and
-// the clock. Nothing is copied.
-#include <time.h>
-
+// What a call needs to be decided: views of its arguments and of its keys' values. Nothing is copied.
 #include "bridge.h"
-
-int64_t throttleClockNs(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int64_t throttleMonotonicNs(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int64_t throttleCommandClockNs(void) {
-  return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
-}
-
-int64_t throttleMsAfter(int64_t ns) { return ns > 0 ? ns / MS_NS + 1 : 0; }
 
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
   call->argCount = argc - 1;

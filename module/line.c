@@ -3,7 +3,6 @@
 //
 // A throttleLine lives until its STEP_CLOSE, which only its own timer gets to. A throttleCaller lives until it has its answer or has left.
 // It may leave whenever other modules run: when a key is opened, and when a decision is applied. So it is looked up again afterwards.
-#include <errno.h>
 #include <stdio.h>
 
 #include "bridge.h"
@@ -41,8 +40,6 @@ enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
 enum { RETRY_PAUSED_MS = 20, RETRY_REFUSED_MS = 100 };
 // So many are decided in one turn of the event loop, which takes some hundred microseconds.
 enum { MOST_AT_ONCE = 64 };
-// By so much the two clocks may drift apart before that counts as a step.
-enum { STEP_MS = 50 };
 
 static const char hasMoved[] = "TRYAGAIN The slot of this key has moved to another node while the caller waited";
 static const char isReplica[] = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
@@ -51,7 +48,6 @@ static const char noPermission[] = "NOPERM The user may no longer run this comma
 static throttleCaller *taken; // it has left its line, and its answer is being applied
 static int isWatching; // the server tells of changes by others
 static RedisModuleTimerID retryTimer; // for all lines that are held up; 0 for none
-static int64_t aheadNs; // of the wall clock to the monotonic one, at the last look
 
 // How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
 static uint32_t lineCounts[1024], allLines;
@@ -82,9 +78,10 @@ static void startTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs)
 
 void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line) { startTimer(ctx, line, 0); }
 
-// Wakes the lines that Go has listed. First all timers are stopped: the server would leave its alarm as it is while an older
-// one is left, and after a step of the clock that is set for too late.
-static void wakeListed(RedisModuleCtx *ctx) {
+// Tells all lines what has happened, and wakes those that have something to do. First all timers are stopped: the server would leave its
+// alarm as it is while an older one is left, and after a step of the clock that is set for too late.
+static void tellLines(RedisModuleCtx *ctx, int event) {
+  throttleTellLines(event, throttleClockNs(), throttleMonotonicNs());
   throttleLine *line;
   for (int i = 0; (line = throttleListed(i)); i++) stopTimer(ctx, line);
   for (int i = 0; (line = throttleListed(i)); i++) startTimer(ctx, line, 0);
@@ -245,67 +242,6 @@ static void sendOff(RedisModuleCtx *ctx, const throttleStep *step) {
   unblock(step->caller);
 }
 
-enum { MAY_WRITE, IS_PAUSED, IS_REFUSED, HAS_MOVED };
-
-// Asks the server whether it would run a command, without running it where it offers that (Redis 7.2). Returns 0, or an errno. The
-// command never changes anything, whatever the key holds.
-int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name) {
-  static int isOld; // no such offer: learnt from the first call
-  errno = 0;
-  RedisModuleCallReply *reply = api.Call(ctx, "ZADD", isOld ? "SMscccc" : "SMDscccc", name, "XX", "GT", "-inf", "id");
-  int problem = errno, isRun = reply != NULL;
-  if (reply) api.FreeCallReply(reply);
-  if (isOld) return isRun ? 0 : problem; // a command that was run may leave any errno
-  if (problem != EBADF) return problem;
-  isOld = 1;
-  return throttleAsk(ctx, name);
-}
-
-// The server looks at its memory when a client sends a command. Outside of that it goes by what it saw then, except for a
-// thread's context.
-static int askAboutMemory(RedisModuleCtx *ctx, throttleLine *line) {
-  if (!api.GetDetachedThreadSafeContext) return ENOSPC;
-  RedisModuleCtx *live = api.GetDetachedThreadSafeContext(ctx);
-  api.SelectDb(live, line->db);
-  int problem = throttleAsk(live, line->name);
-  api.FreeThreadSafeContext(live);
-  return problem;
-}
-
-// Whether the slot of a key comes to this node, so that it takes calls after ASKING: the line of CLUSTER NODES about this node then
-// has "[slot-<-node]", and no other line has brackets.
-static int isImporting(RedisModuleCtx *ctx, RedisModuleString *name) {
-  char mark[32];
-  RedisModuleCallReply *slot = api.Call(ctx, "CLUSTER", "cs", "KEYSLOT", name);
-  RedisModuleCallReply *nodes = api.Call(ctx, "CLUSTER", "c", "NODES");
-  size_t length = 0, marked = 0;
-  const char *text = nodes ? api.CallReplyStringPtr(nodes, &length) : NULL;
-  if (slot && text) marked = (size_t)snprintf(mark, sizeof mark, "[%lld-<-", api.CallReplyInteger(slot));
-  int isMarked = 0;
-  for (size_t i = 0; marked && i + marked <= length && !isMarked; i++) isMarked = !memcmp(text + i, mark, marked);
-  if (slot) api.FreeCallReply(slot);
-  if (nodes) api.FreeCallReply(nodes);
-  return isMarked;
-}
-
-// What keeps a line from writing to its key now. A command would be refused before it is run: too little memory, too few replicas, a
-// disk that is full, or the key's slot is another node's. The module API tells none of this, but the server looks at it
-// for commands that modules call.
-static int obstacleOf(RedisModuleCtx *ctx, throttleLine *line) {
-  if (api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) return IS_PAUSED;
-  int problem = throttleAsk(ctx, line->name);
-  if (problem == ENOSPC) problem = askAboutMemory(ctx, line);
-  if (problem == EBADF || problem == ENOENT) { // before Redis 7.0, which cannot be asked, or ZADD was renamed: only the slot
-    errno = 0;
-    RedisModuleCallReply *reply = api.Call(ctx, "EXISTS", "s", line->name);
-    problem = reply ? 0 : errno;
-    if (reply) api.FreeCallReply(reply);
-    if (problem != EPERM) return MAY_WRITE;
-  }
-  if (problem == EPERM) return isImporting(ctx, line->name) ? MAY_WRITE : HAS_MOVED;
-  return problem ? IS_REFUSED : MAY_WRITE;
-}
-
 static void retry(RedisModuleCtx *ctx, void *data);
 
 // Looks again later at all lines that are held up, which is for the same reason.
@@ -319,18 +255,17 @@ static void retry(RedisModuleCtx *ctx, void *data) {
   throttleLine *line = throttleHeldLine();
   if (!line) return;
   api.SelectDb(ctx, line->db);
-  int obstacle = obstacleOf(ctx, line);
+  int obstacle = throttleObstacle(ctx, line->db, line->name);
   if (obstacle == IS_PAUSED || obstacle == IS_REFUSED) {
     retryLater(ctx, obstacle);
     return;
   }
-  throttleReleaseLines();
-  wakeListed(ctx);
+  tellLines(ctx, LINES_RELEASED);
 }
 
 static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
   stats.looks++;
-  int obstacle = obstacleOf(ctx, step->line);
+  int obstacle = throttleObstacle(ctx, step->line->db, step->line->name);
   if (obstacle == MAY_WRITE) {
     decideFirst(ctx, step);
   } else if (obstacle == HAS_MOVED) {
@@ -348,7 +283,7 @@ static int waitCommand; // the index of CL.WAIT, once somebody has reserved
 // longer: the slots lapse then.
 static void giveBack(RedisModuleCtx *ctx, throttleLine *line) {
   int flags = api.GetContextFlags(ctx), isMaster = flags & CONTEXT_MASTER;
-  if (isMaster && api.AvoidReplicaTraffic && api.AvoidReplicaTraffic()) {
+  if (isMaster && throttleIsPaused()) {
     throttleHoldUp(line->id);
     retryLater(ctx, IS_PAUSED);
     return;
@@ -452,25 +387,6 @@ static int replyTaken(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   return w ? reply(ctx, w, argv, argc, OPEN_READ | OPEN_WRITE | OPEN_QUIETLY) : API_OK;
 }
 
-typedef struct {
-  RedisModuleString *name;
-  int db;
-} limitedKey;
-
-static void tellLimited(RedisModuleCtx *ctx, void *data) {
-  limitedKey *key = data;
-  api.SelectDb(ctx, key->db);
-  api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", key->name);
-  api.FreeString(NULL, key->name);
-  api.Free(key);
-}
-
-static void tellLimitedLater(RedisModuleCtx *ctx, const throttleLine *line) {
-  limitedKey *key = api.Alloc(sizeof *key);
-  *key = (limitedKey){.name = api.CreateStringFromString(NULL, line->name), .db = line->db};
-  api.CreateTimer(ctx, 0, tellLimited, key);
-}
-
 // CLIENT UNBLOCK. The server goes on with the client afterwards, so no other module may run here: it could send the client away. A missing
 // key that is opened for writing is not notified of, also before Redis 7.2.
 static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
@@ -482,7 +398,7 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     api.SelectDb(ctx, step.line->db);
     throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_READ | OPEN_WRITE | OPEN_QUIETLY);
     if (call) {
-      if (call->tally == TALLY_LIMITED) tellLimitedLater(ctx, step.line);
+      if (call->tally == TALLY_LIMITED) throttleTellLimitedLater(ctx, step.line->db, step.line->name);
       throttleReply(call, ctx);
     }
   } else {
@@ -505,9 +421,7 @@ static int onChange(RedisModuleCtx *ctx, int type, const char *event, RedisModul
 
 static void onManyChanges(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
   (void)event, (void)subevent, (void)data;
-  if (!allLines) return;
-  throttleAllChanged();
-  wakeListed(ctx);
+  if (allLines) tellLines(ctx, LINES_CHANGED);
 }
 
 enum { CHANGES = NOTIFY_GENERIC | NOTIFY_STRING | NOTIFY_LIST | NOTIFY_SET | NOTIFY_HASH | NOTIFY_ZSET | NOTIFY_EXPIRED | NOTIFY_EVICTED | NOTIFY_STREAM };
@@ -521,25 +435,10 @@ static void watch(RedisModuleCtx *ctx) {
   api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_SWAPDB, 1}, onManyChanges);
 }
 
-// By how much the wall clock is ahead of the monotonic one: read again if the machine was busy with something else in between.
-static int64_t aheadOfMonotonicNs(void) {
-  int64_t beforeNs, nowNs;
-  int tries = 0;
-  do {
-    beforeNs = throttleMonotonicNs();
-    nowNs = throttleClockNs();
-  } while (throttleMonotonicNs() - beforeNs > MS_NS && ++tries < 10);
-  return nowNs - beforeNs;
-}
-
 // Timers go by the wall clock, and the event loop sleeps by the monotonic one. When they part, every line is looked at anew.
 void throttleWatchClocks(RedisModuleCtx *ctx) {
-  int64_t nowNs = aheadOfMonotonicNs(), stepNs = nowNs - aheadNs;
-  if (allLines && stepNs > -STEP_MS * (int64_t)MS_NS && stepNs < STEP_MS * (int64_t)MS_NS) return;
-  aheadNs = nowNs;
-  if (!allLines) return;
-  throttleStepped(throttleClockNs(), throttleMonotonicNs());
-  wakeListed(ctx);
+  if (!throttleHasStepped(allLines > 0)) return;
+  tellLines(ctx, LINES_STEPPED);
   if (!retryTimer) return;
   api.StopTimer(ctx, retryTimer, NULL);
   retryTimer = api.CreateTimer(ctx, 0, retry, NULL);
@@ -549,10 +448,9 @@ void throttleWatchClocks(RedisModuleCtx *ctx) {
 // late when it hands over (FAILOVER). All get the same error.
 void throttleLeaveToMaster(RedisModuleCtx *ctx) {
   if (!allLines) return;
-  throttleSendAllAway();
+  tellLines(ctx, LINES_SENT_AWAY);
   throttleLine *line;
   for (int i = 0; (line = throttleListed(i)); i++) line->away = isReplica;
-  wakeListed(ctx);
 }
 
 static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleString **argv, int argc) {

@@ -111,20 +111,22 @@ func throttleListed(i C.int) *C.throttleLine {
 	return hostOf(listed[i])
 }
 
-//export throttleReleaseLines
-func throttleReleaseLines() { listed = listed[:0]; lines.Release(list) }
-
-//export throttleAllChanged
-func throttleAllChanged() { listed = listed[:0]; lines.AllChanged(list) }
-
-//export throttleStepped
-func throttleStepped(wallNs, monotonicNs C.int64_t) {
+// throttleTellLines tells all lines what has happened, and lists those that are to be woken.
+//
+//export throttleTellLines
+func throttleTellLines(event C.int, wallNs, monotonicNs C.int64_t) {
 	listed = listed[:0]
-	lines.Stepped(clock(wallNs, monotonicNs), list)
+	switch event {
+	case C.LINES_RELEASED:
+		lines.Release(list)
+	case C.LINES_CHANGED:
+		lines.AllChanged(list)
+	case C.LINES_STEPPED:
+		lines.Stepped(clock(wallNs, monotonicNs), list)
+	case C.LINES_SENT_AWAY:
+		lines.SendAllAway(list)
+	}
 }
-
-//export throttleSendAllAway
-func throttleSendAllAway() { listed = listed[:0]; lines.SendAllAway(list) }
 
 // throttleChanged notes that a key was changed, and returns its line if that is to be woken.
 //

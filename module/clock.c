@@ -1,0 +1,44 @@
+// The clocks, and steps of the one against the other.
+#include <time.h>
+
+#include "bridge.h"
+
+// By so much the two clocks may drift apart before that counts as a step.
+enum { STEP_MS = 50 };
+
+int64_t throttleClockNs(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t throttleMonotonicNs(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t throttleCommandClockNs(void) {
+  return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
+}
+
+int64_t throttleMsAfter(int64_t ns) { return ns > 0 ? ns / MS_NS + 1 : 0; }
+
+// By how much the wall clock is ahead of the monotonic one: read again if the machine was busy with something else in between.
+static int64_t aheadOfMonotonicNs(void) {
+  int64_t beforeNs, nowNs;
+  int tries = 0;
+  do {
+    beforeNs = throttleMonotonicNs();
+    nowNs = throttleClockNs();
+  } while (throttleMonotonicNs() - beforeNs > MS_NS && ++tries < 10);
+  return nowNs - beforeNs;
+}
+
+int throttleHasStepped(int isWatched) {
+  static int64_t aheadNs; // as of the last step
+  int64_t nowNs = aheadOfMonotonicNs(), stepNs = nowNs - aheadNs;
+  if (isWatched && stepNs > -STEP_MS * (int64_t)MS_NS && stepNs < STEP_MS * (int64_t)MS_NS) return 0;
+  aheadNs = nowNs;
+  return isWatched;
+}
