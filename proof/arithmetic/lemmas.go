@@ -2,6 +2,7 @@ package arithmetic
 
 import (
 	"math"
+	"slices"
 
 	"redis-throttle/proof/smt"
 )
@@ -343,153 +344,204 @@ func ofHistories() []Lemma {
 	}
 }
 
-func ofStates() []Lemma {
+// aboutState is what the lemmas about a state with a queue are stated with: any limit, any state of it, and a call.
+type aboutState struct {
+	l                              Limit
+	s, settled                     State
+	now, quantity, increment, wait *Term
+	later                          *Term // wait after now
+	backlog, corrected             *Term
+	available, retry               *Term
+	given, some, waits             []*Term // what holds of all calls, of those that ask for units, and of wait
+}
+
+func anyState() aboutState {
 	l, s := AnyLimit(), AnyState()
 	now, quantity, increment, wait := variable("now"), variable("quantity"), variable("increment"), variable("wait")
 	given := []*Term{l.usable(), zero.AtMost(now), zero.AtMost(quantity), zero.AtMost(s.Queue)}
-	some := append([]*Term{one.AtMost(quantity), quantity.AtMost(l.Capacity), one.AtMost(increment), increment.AtMost(l.Tolerance)}, given...)
-
-	backlog := l.Backlog(s, now)
 	settled, corrected := l.Settle(s, now)
-	later := now.Plus(wait)
-	waits := []*Term{zero.AtMost(wait), wait.AtMost(longest.Minus(now))}
-	retry := l.RetryAfter(s, now, quantity, increment)
-	charge := append([]*Term{retry.AtMost(wait), wait.AtMost(longest.Minus(l.Tolerance))}, some...)
-	charged, chargedBacklog := l.Charge(s, now, increment, wait)
-	available := l.Available(s, now)
-
-	more := variable("more") // (available + 1) x emission
-	next := l.NextAfter(s, now, more)
-	nextGiven := append([]*Term{backlog.Greater(zero), l.Left(s, now).Less(more), more.AtMost(l.Tolerance)}, given...)
-
-	product := exact(quantity).Times(exact(l.Emission))
-	forceIncrement := when(quantity.AtMost(longest.Minus(backlog).Over(l.Emission)), quantity.Times(l.Emission), zero)
-	forced, forcedUnits, forcedBacklog := l.Force(s, now, quantity, forceIncrement)
-	spare, reserve := variable("spare"), variable("reserve")
-	denied, took, deniedBacklog := l.ChargeDenied(s, now, quantity, increment, spare, reserve)
-	refundIncrement := when(quantity.Greater(backlog.Over(l.Emission)), zero, quantity.Times(l.Emission))
-	refunded, refundedUnits, refundedBacklog := l.Refund(s, now, quantity, refundIncrement)
-	products := func(total *Term) [][2]*Term { // of how many units fit a time
-		units, interval := exact(total.Over(l.Emission)), exact(l.Emission)
-		return [][2]*Term{{units.Minus(exact(quantity)), interval}, {exact(quantity).Minus(units).Minus(w(1)), interval}, {units, interval.Minus(w(2))}, {exact(quantity), interval}}
+	return aboutState{
+		l: l, s: s, settled: settled, now: now, quantity: quantity, increment: increment, wait: wait, later: now.Plus(wait),
+		backlog: l.Backlog(s, now), corrected: corrected, available: l.Available(s, now), retry: l.RetryAfter(s, now, quantity, increment),
+		given: given,
+		some:  append([]*Term{one.AtMost(quantity), quantity.AtMost(l.Capacity), one.AtMost(increment), increment.AtMost(l.Tolerance)}, given...),
+		waits: []*Term{zero.AtMost(wait), wait.AtMost(longest.Minus(now))},
 	}
-	forceHints, refundHints := products(longest.Minus(backlog)), products(backlog)
-	deniedGiven := append([]*Term{zero.AtMost(increment), zero.AtMost(spare), zero.AtMost(reserve),
-		implies(quantity.AtMost(l.Capacity), increment.AtMost(l.Tolerance)), implies(spare.AtMost(l.Capacity), reserve.AtMost(l.Tolerance))}, given...)
-	lacks, short := exact(backlog), exact(refundedUnits).Minus(w(1)).Times(exact(l.Emission))
-	far := append([]*Term{s.TAT.Greater(now.As(u64)), s.TAT.Minus(now.As(u64)).AtMost(longest.As(u64))}, given...)
+}
+
+func ofStates() []Lemma {
+	q := anyState()
+	return slices.Concat(q.ofSettling(), q.ofCharging(), q.ofWhatIsLeft(), q.ofForcing(), q.ofDenied(), q.ofRefunds(), q.ofFullIn())
+}
+
+func (q aboutState) ofSettling() []Lemma {
 	return []Lemma{
 		{
 			Name: "state-exact", Theory: smt.Integers,
 			Says:  "reading, settling and asking a state computes nothing that does not fit its 64 bits, whatever TAT and queue",
-			Given: some, Claim: smt.Defined(settled.TAT, settled.Queue, available, retry),
-			Twin: smt.Defined(l.Tolerance.Plus(s.Queue)), // without the cap
+			Given: q.some, Claim: smt.Defined(q.settled.TAT, q.settled.Queue, q.available, q.retry),
+			Twin: smt.Defined(q.l.Tolerance.Plus(q.s.Queue)), // without the cap
 		},
 		{
 			Name: "settle", Theory: smt.Integers,
 			Says:  "settling keeps the backlog, and leaves nothing to correct",
-			Given: given, Claim: and(l.Backlog(settled, now).Is(backlog), func() *Term { _, again := l.Settle(settled, now); return not(again) }()),
-			Twin: and(l.Backlog(settled, now).Is(backlog), not(corrected)),
+			Given: q.given, Claim: and(q.l.Backlog(q.settled, q.now).Is(q.backlog), func() *Term { _, again := q.l.Settle(q.settled, q.now); return not(again) }()),
+			Twin: and(q.l.Backlog(q.settled, q.now).Is(q.backlog), not(q.corrected)),
 		},
 		{
 			Name: "state-retry-after-is-least", Theory: smt.Integers,
 			Says:  "with reservations or a debt, too, the units are there after each wait of retry after or longer, and after no shorter one",
-			Given: append(waits, some...),
-			Claim: iff(l.RetryAfter(settled, later, quantity, increment).Is(zero), wait.AtLeast(retry)),
-			Twin:  iff(l.RetryAfter(settled, later, quantity, increment).Is(zero), wait.Greater(retry)),
+			Given: append(q.waits, q.some...),
+			Claim: iff(q.l.RetryAfter(q.settled, q.later, q.quantity, q.increment).Is(zero), q.wait.AtLeast(q.retry)),
+			Twin:  iff(q.l.RetryAfter(q.settled, q.later, q.quantity, q.increment).Is(zero), q.wait.Greater(q.retry)),
 		},
+	}
+}
+
+func (q aboutState) ofCharging() []Lemma {
+	charge := append([]*Term{q.retry.AtMost(q.wait), q.wait.AtMost(longest.Minus(q.l.Tolerance))}, q.some...)
+	charged, chargedBacklog := q.l.Charge(q.s, q.now, q.increment, q.wait)
+	return []Lemma{
 		{
 			Name: "charge-exact", Theory: smt.Integers,
 			Says:  "Charge computes nothing that does not fit its 64 bits",
 			Given: charge, Claim: smt.Defined(charged.TAT, charged.Queue),
-			TwinGiven: append([]*Term{retry.AtMost(wait), wait.AtMost(longest.Minus(l.Tolerance).Plus(one)), l.Tolerance.AtLeast(n(2))}, some...),
+			TwinGiven: append([]*Term{q.retry.AtMost(q.wait), q.wait.AtMost(longest.Minus(q.l.Tolerance).Plus(one)), q.l.Tolerance.AtLeast(n(2))}, q.some...),
 			Twin:      smt.Defined(charged.TAT, charged.Queue),
 		},
 		{
 			Name: "a-promised-slot-stays-within-tolerance", Theory: smt.Integers,
 			Says:  "units charged for a slot leave at most the burst tolerance at that slot: the reservation is as exact as a call then; and the state reads back as what was charged",
 			Given: charge,
-			Claim: and(chargedBacklog.Minus(wait).AtMost(l.Tolerance), chargedBacklog.AtLeast(backlog.Plus(increment)), chargedBacklog.AtLeast(wait.Plus(increment)), l.Backlog(charged, now).Is(chargedBacklog)),
-			Twin:  chargedBacklog.Minus(wait).Less(l.Tolerance),
+			Claim: and(chargedBacklog.Minus(q.wait).AtMost(q.l.Tolerance), chargedBacklog.AtLeast(q.backlog.Plus(q.increment)), chargedBacklog.AtLeast(q.wait.Plus(q.increment)), q.l.Backlog(charged, q.now).Is(chargedBacklog)),
+			Twin:  chargedBacklog.Minus(q.wait).Less(q.l.Tolerance),
 		},
+	}
+}
+
+func (q aboutState) ofWhatIsLeft() []Lemma {
+	more := variable("more") // (available + 1) x emission
+	next := q.l.NextAfter(q.s, q.now, more)
+	nextGiven := append([]*Term{q.backlog.Greater(zero), q.l.Left(q.s, q.now).Less(more), more.AtMost(q.l.Tolerance)}, q.given...)
+	return []Lemma{
 		{
 			Name: "available", Theory: smt.Integers,
 			Says:  "available is how many units fit what is left, 0 to the capacity, with reservations, too",
-			Given: append([]*Term{l.full()}, given...),
-			Claim: and(available.Between(zero, l.Capacity), exact(available).Times(exact(l.Emission)).AtMost(exact(l.Left(s, now))),
-				exact(available).Plus(w(1)).Times(exact(l.Emission)).Greater(exact(l.Left(s, now)))),
-			Twin: available.Between(zero, l.Capacity.Minus(one)),
+			Given: append([]*Term{q.l.full()}, q.given...),
+			Claim: and(q.available.Between(zero, q.l.Capacity), exact(q.available).Times(exact(q.l.Emission)).AtMost(exact(q.l.Left(q.s, q.now))),
+				exact(q.available).Plus(w(1)).Times(exact(q.l.Emission)).Greater(exact(q.l.Left(q.s, q.now)))),
+			Twin: q.available.Between(zero, q.l.Capacity.Minus(one)),
 		},
 		{
 			Name: "next-after-fits", Theory: smt.Integers,
-			Hints:     [][2]*Term{{exact(available).Minus(exact(l.Capacity)), exact(l.Emission)}, {exact(l.Capacity).Minus(exact(available)).Minus(w(1)), exact(l.Emission)}},
+			Hints:     [][2]*Term{{exact(q.available).Minus(exact(q.l.Capacity)), exact(q.l.Emission)}, {exact(q.l.Capacity).Minus(exact(q.available)).Minus(w(1)), exact(q.l.Emission)}},
 			Says:      "a bucket that is not full has room for one unit more than is available, and its time fits the burst tolerance: what next-after-is-least is given",
-			Given:     append([]*Term{l.full(), backlog.Greater(zero)}, given...),
-			Claim:     exact(available).Plus(w(1)).Times(exact(l.Emission)).AtMost(exact(l.Tolerance)),
-			TwinGiven: append([]*Term{l.full()}, given...),
-			Twin:      exact(available).Plus(w(1)).Times(exact(l.Emission)).AtMost(exact(l.Tolerance)),
+			Given:     append([]*Term{q.l.full(), q.backlog.Greater(zero)}, q.given...),
+			Claim:     exact(q.available).Plus(w(1)).Times(exact(q.l.Emission)).AtMost(exact(q.l.Tolerance)),
+			TwinGiven: append([]*Term{q.l.full()}, q.given...),
+			Twin:      exact(q.available).Plus(w(1)).Times(exact(q.l.Emission)).AtMost(exact(q.l.Tolerance)),
 		},
 		{
 			Name: "next-after-is-least", Theory: smt.Integers,
 			Says:  "a unit more is there after each wait of next after or longer, and after no shorter one; next after is at least 1 ns and at most reset after",
-			Given: append(waits, nextGiven...),
-			Claim: and(iff(l.Left(settled, later).AtLeast(more), wait.AtLeast(next)), next.Between(one, backlog)),
-			Twin:  iff(l.Left(settled, later).AtLeast(more), wait.Greater(next)),
+			Given: append(q.waits, nextGiven...),
+			Claim: and(iff(q.l.Left(q.settled, q.later).AtLeast(more), q.wait.AtLeast(next)), next.Between(one, q.backlog)),
+			Twin:  iff(q.l.Left(q.settled, q.later).AtLeast(more), q.wait.Greater(next)),
 		},
+	}
+}
+
+// products are those of how many units fit a time.
+func (q aboutState) products(total *Term) [][2]*Term {
+	units, interval := exact(total.Over(q.l.Emission)), exact(q.l.Emission)
+	return [][2]*Term{{units.Minus(exact(q.quantity)), interval}, {exact(q.quantity).Minus(units).Minus(w(1)), interval}, {units, interval.Minus(w(2))}, {exact(q.quantity), interval}}
+}
+
+func (q aboutState) ofForcing() []Lemma {
+	product := exact(q.quantity).Times(exact(q.l.Emission))
+	forceIncrement := when(q.quantity.AtMost(longest.Minus(q.backlog).Over(q.l.Emission)), q.quantity.Times(q.l.Emission), zero)
+	forced, forcedUnits, forcedBacklog := q.l.Force(q.s, q.now, q.quantity, forceIncrement)
+	forceHints := q.products(longest.Minus(q.backlog))
+	return []Lemma{
 		{
 			Name: "force-exact", Theory: smt.Integers,
 			Hints: forceHints,
 			Says:  "Force computes nothing that does not fit its 64 bits",
-			Given: given, Claim: smt.Defined(forced.TAT, forced.Queue, forcedUnits),
-			Twin: smt.Defined(backlog.Plus(quantity.Times(l.Emission))),
+			Given: q.given, Claim: smt.Defined(forced.TAT, forced.Queue, forcedUnits),
+			Twin: smt.Defined(q.backlog.Plus(q.quantity.Times(q.l.Emission))),
 		},
 		{
 			Name: "force-takes-all-that-fits", Theory: smt.Integers,
 			Hints: forceHints,
 			Says:  "Force takes all units, or fills the backlog up to 2^63 - 1 ns and tells how many that were, a part of one included",
-			Given: given,
-			Claim: when(forcedUnits.Is(quantity),
-				exact(forcedBacklog).Is(smt.Min(exact(backlog).Plus(product), exact(longest))),
-				and(forcedUnits.Less(quantity), forcedBacklog.Is(longest), exact(forcedUnits).Minus(w(1)).Times(exact(l.Emission)).Less(exact(longest.Minus(backlog))))),
-			Twin: forcedUnits.Is(quantity),
+			Given: q.given,
+			Claim: when(forcedUnits.Is(q.quantity),
+				exact(forcedBacklog).Is(smt.Min(exact(q.backlog).Plus(product), exact(longest))),
+				and(forcedUnits.Less(q.quantity), forcedBacklog.Is(longest), exact(forcedUnits).Minus(w(1)).Times(exact(q.l.Emission)).Less(exact(longest.Minus(q.backlog))))),
+			Twin: forcedUnits.Is(q.quantity),
 		},
+	}
+}
+
+func (q aboutState) ofDenied() []Lemma {
+	spare, reserve := variable("spare"), variable("reserve")
+	denied, took, deniedBacklog := q.l.ChargeDenied(q.s, q.now, q.quantity, q.increment, spare, reserve)
+	deniedGiven := append([]*Term{zero.AtMost(q.increment), zero.AtMost(spare), zero.AtMost(reserve),
+		implies(q.quantity.AtMost(q.l.Capacity), q.increment.AtMost(q.l.Tolerance)), implies(spare.AtMost(q.l.Capacity), reserve.AtMost(q.l.Tolerance))}, q.given...)
+	return []Lemma{
 		{
 			Name: "strict-exact", Theory: smt.Integers,
 			Says:  "ChargeDenied computes nothing that does not fit its 64 bits, whatever is to be spared",
 			Given: deniedGiven, Claim: smt.Defined(denied.TAT, denied.Queue, took),
-			TwinGiven: append([]*Term{zero.AtMost(increment), zero.AtMost(spare), n(-1).AtMost(reserve)}, given...),
+			TwinGiven: append([]*Term{zero.AtMost(q.increment), zero.AtMost(spare), n(-1).AtMost(reserve)}, q.given...),
 			Twin:      smt.Defined(denied.TAT, denied.Queue, took),
 		},
 		{
 			Name: "strict-puts-nobody-further-back", Theory: smt.Integers,
 			Says:  "a denied call that is charged leaves a backlog of at most the burst tolerance less what is to be spared, or what it was",
 			Given: deniedGiven,
-			Claim: and(deniedBacklog.AtLeast(backlog), deniedBacklog.AtMost(smt.Max(backlog, l.Tolerance.Minus(reserve))), implies(not(took), deniedBacklog.Is(backlog))),
-			Twin:  deniedBacklog.Less(smt.Max(backlog, l.Tolerance.Minus(reserve))),
+			Claim: and(deniedBacklog.AtLeast(q.backlog), deniedBacklog.AtMost(smt.Max(q.backlog, q.l.Tolerance.Minus(reserve))), implies(not(took), deniedBacklog.Is(q.backlog))),
+			Twin:  deniedBacklog.Less(smt.Max(q.backlog, q.l.Tolerance.Minus(reserve))),
 		},
+	}
+}
+
+func (q aboutState) ofRefunds() []Lemma {
+	product := exact(q.quantity).Times(exact(q.l.Emission))
+	refundIncrement := when(q.quantity.Greater(q.backlog.Over(q.l.Emission)), zero, q.quantity.Times(q.l.Emission))
+	refunded, refundedUnits, refundedBacklog := q.l.Refund(q.s, q.now, q.quantity, refundIncrement)
+	refundHints := q.products(q.backlog)
+	lacks, short := exact(q.backlog), exact(refundedUnits).Minus(w(1)).Times(exact(q.l.Emission))
+	return []Lemma{
 		{
 			Name: "refund-exact", Theory: smt.Integers,
 			Hints: refundHints,
 			Says:  "Refund computes nothing that does not fit its 64 bits",
-			Given: given, Claim: smt.Defined(refunded.TAT, refunded.Queue, refundedUnits),
-			Twin: smt.Defined(backlog.Minus(quantity.Times(l.Emission))),
+			Given: q.given, Claim: smt.Defined(refunded.TAT, refunded.Queue, refundedUnits),
+			Twin: smt.Defined(q.backlog.Minus(q.quantity.Times(q.l.Emission))),
 		},
 		{
 			Name: "refund-gives-what-is-lacking", Theory: smt.Integers,
 			Hints: refundHints,
 			Says:  "Refund takes quantity x emission interval off the backlog, to no less than 0; it returns as many units as asked for, or as many as were lacking, a part counted as one",
-			Given: given,
-			Claim: and(exact(refundedBacklog).Is(smt.Max(lacks.Minus(product), w(0))), refundedUnits.AtMost(quantity),
-				implies(refundedUnits.Less(quantity), exact(refundedUnits).Times(exact(l.Emission)).AtLeast(lacks)),
+			Given: q.given,
+			Claim: and(exact(refundedBacklog).Is(smt.Max(lacks.Minus(product), w(0))), refundedUnits.AtMost(q.quantity),
+				implies(refundedUnits.Less(q.quantity), exact(refundedUnits).Times(exact(q.l.Emission)).AtLeast(lacks)),
 				implies(refundedUnits.Greater(zero), short.Less(lacks))),
-			Twin: implies(refundedUnits.Greater(zero), short.Plus(exact(l.Emission)).Less(lacks)),
+			Twin: implies(refundedUnits.Greater(zero), short.Plus(exact(q.l.Emission)).Less(lacks)),
 		},
+	}
+}
+
+func (q aboutState) ofFullIn() []Lemma {
+	far := append([]*Term{q.s.TAT.Greater(q.now.As(u64)), q.s.TAT.Minus(q.now.As(u64)).AtMost(longest.As(u64))}, q.given...)
+	return []Lemma{
 		{
 			Name: "full-in", Theory: smt.Bits,
 			Says:  "FullIn is the time until the TAT, of each TAT up to 2^63 - 1 ns ahead",
-			Given: far, Claim: FullIn(s, now).As(u64).Is(s.TAT.Minus(now.As(u64))),
-			TwinGiven: append([]*Term{s.TAT.Greater(now.As(u64)), s.TAT.Minus(now.As(u64)).AtMost(longest.As(u64).Plus(smt.N(u64, 1)))}, given...),
-			Twin:      FullIn(s, now).As(u64).Is(s.TAT.Minus(now.As(u64))),
+			Given: far, Claim: FullIn(q.s, q.now).As(u64).Is(q.s.TAT.Minus(q.now.As(u64))),
+			TwinGiven: append([]*Term{q.s.TAT.Greater(q.now.As(u64)), q.s.TAT.Minus(q.now.As(u64)).AtMost(longest.As(u64).Plus(smt.N(u64, 1)))}, q.given...),
+			Twin:      FullIn(q.s, q.now).As(u64).Is(q.s.TAT.Minus(q.now.As(u64))),
 		},
 	}
 }
