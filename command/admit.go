@@ -1,6 +1,7 @@
 package command
 
 import (
+	"redis-throttle/line"
 	"redis-throttle/stack"
 )
 
@@ -53,6 +54,7 @@ func (c *Call) takeSlots() (full int, held bool) {
 			continue
 		}
 		l := &m.leases[i]
+		c.Keys[i].countAhead(l, g.slots, line.Place{})
 		m.taken[i] = l.Take(g.slots, g.ttlNs)
 		c.Keys[i].ToldSlots = g.slots
 		held = held && l.Holds()

@@ -5,6 +5,7 @@ package command
 
 import (
 	"redis-throttle/gcra"
+	"redis-throttle/line"
 	"redis-throttle/stack"
 	"redis-throttle/top"
 )
@@ -50,7 +51,7 @@ const (
 type Turn int32
 
 const (
-	Arriving Turn = iota // behind Call.Ahead others
+	Arriving Turn = iota // while Call.Ahead others are in line
 	First                // it is its turn
 	Leaving              // it is sent away
 )
@@ -97,9 +98,11 @@ type Key struct {
 
 	// Members are what a command OnSortedSet sees of the key, and what becomes of them.
 	Members *Members
-	// Of a command with Lines: how many callers wait in line for the key, ahead of this one, and the slots that the latest caller told
-	// the line, NoSlots if none did. ToldSlots is LineSlots as of this call.
+	// Of a command with Lines: how many callers wait in line for the key, and the slots that the latest caller told the line, NoSlots if none
+	// did. Line says in which order they stand. It counts only if there are some; if it is zero, all of them come before this call.
+	// ToldSlots is LineSlots as of this call.
 	Ahead     int64
+	Line      line.View
 	LineSlots int64
 	ToldSlots int64
 
@@ -162,10 +165,12 @@ type Out struct {
 	Cost   int64
 	Before []gcra.State
 
-	// Of a ReplyInTurn: when to decide again if nothing happens before, and for how long the caller waits at most, 0 for as long as
-	// it takes.
+	// Of a ReplyInTurn: when to decide again if nothing happens before, for how long the caller waits at most, 0 for as long as it takes, its
+	// priority, and the index in Args of its group's name, 0 for none.
 	LookNs    int64
 	TimeoutMs int64
+	Priority  int64
+	GroupAt   int
 }
 
 // scratch is what a command works with. Nothing in it outlives the call.
@@ -180,6 +185,7 @@ type scratch struct {
 	value    [MaxValueLen]byte
 	error    [MaxErrorLen]byte
 	before   [stack.MaxLimits]gcra.State
+	groups   line.Groups // of CL.LEASES, those that are not replied yet
 }
 
 // Run decides the call by a command. Its keys are there: the bridge answers calls without

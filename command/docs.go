@@ -78,10 +78,26 @@ func (s *syntax) args() (args []Arg) {
 		arg := w.arg()
 		arg.Optional = find(s.required, []byte(w.name)) == nil
 		arg.Multiple = w == s.repeated
-		if w.name == next {
+		company := s.company(w)
+		switch {
+		case w.name == next:
 			arg = Arg{Name: "next", Type: ArgBlock, Token: next, Optional: true, Multiple: true, Args: []Arg{s.groupArg()}}
+		case w.needed != nil && find(s.required, []byte(w.with)) == nil:
+			continue // it is in the block of the word that it needs
+		case arg.Optional && company != nil:
+			arg = Arg{Name: strings.ToLower(w.name), Type: ArgBlock, Optional: true, Args: append([]Arg{w.arg()}, company...)}
 		}
 		args = append(args, arg)
+	}
+	return args
+}
+
+// company are the words that mean nothing without a word.
+func (s *syntax) company(of *word) (args []Arg) {
+	for _, w := range s.options {
+		if w.needed == of {
+			args = append(args, w.optional())
+		}
 	}
 	return args
 }

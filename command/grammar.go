@@ -16,7 +16,9 @@ type word struct {
 	name  string        // in capitals
 	value *value        // what follows it; nil for nothing
 	not   string        // words that it cannot go with
+	with  string        // the word without which it means nothing
 	rates bool          // it goes with limits of kind RATE only
+	turns bool          // it does not go with limits of kind RATE alone
 	put   func(*parser) // stores the value that was read
 
 	// Of a word that begins a limit: the words that may follow its count/period, and what makes the limit.
@@ -25,6 +27,7 @@ type word struct {
 
 	set      wordSet // the word alone
 	excluded []*word // not
+	needed   *word   // with
 	owned    []*word // own
 }
 
@@ -65,6 +68,8 @@ var vocabulary = numbered([]word{
 	{name: "ID", value: &id},
 	{name: "COUNT", value: &rows, put: func(p *parser) { p.r.rows = p.number }},
 	{name: "TIMEOUT", value: &duration, put: func(p *parser) { p.r.timeoutNs, p.r.waits = p.number, true }},
+	{name: "GROUP", value: &group, with: "TIMEOUT", turns: true, put: func(p *parser) { p.r.groupAt = p.next - 1 }},
+	{name: "PRIORITY", value: &priority, with: "TIMEOUT", turns: true, put: func(p *parser) { p.r.priority = p.number }},
 	{name: "COMPACT", put: func(p *parser) { p.r.compact = true }},
 })
 
@@ -88,6 +93,8 @@ type request struct {
 	waits     bool  // for at most timeoutNs, 0 for as long as it takes
 	banNs     int64 // a call that is limited bans the key for so long; 0 does not
 	timeoutNs int64
+	groupAt   int // the index of the group's name among the arguments; 0 for none
+	priority  int64
 	slots     int64
 	ttlNs     int64
 	rows      int64
@@ -125,6 +132,9 @@ func numbered(words []word) []word {
 	}
 	for i := range words {
 		words[i].excluded, words[i].owned = named(words, words[i].not), named(words, words[i].own)
+		if words[i].with != "" {
+			words[i].needed = named(words, words[i].with)[0]
+		}
 	}
 	return words
 }
@@ -161,7 +171,7 @@ type syntax struct {
 	slots    *word   // begins a group of SLOTS; nil of a command without
 	form     slotsForm
 	needed   wordSet // required
-	pairs    bool    // some of options exclude others
+	pairs    bool    // some of options exclude or need others
 	settles  bool    // USED may follow a limit
 
 	expectedLimit string // lists of words, for errors
@@ -175,7 +185,7 @@ func syntaxOf(cmd *Command) (s syntax) {
 		bare := strings.Trim(name, "[].")
 		w := named(vocabulary, bare)[0]
 		s.options = append(s.options, w)
-		s.pairs = s.pairs || w.excluded != nil
+		s.pairs = s.pairs || w.excluded != nil || w.needed != nil
 		if name[0] != '[' {
 			s.required = append(s.required, w)
 			s.needed |= w.set

@@ -485,8 +485,15 @@ func drawCall(random *rand.Rand, cmd *Command) (line, clash string) {
 				clash = cannotGoWith
 			}
 		}
-		if w.rates && !ratesOnly && clash == "" {
+		switch {
+		case clash == cannotGoWith:
+		case w.needed != nil && !has[w.needed]:
+			clash = onlyWith
+		case clash == onlyWith:
+		case w.rates && !ratesOnly:
 			clash = onlyRates
+		case w.turns && ratesOnly && len(s.kinds) > 0:
+			clash = onlyTurns
 		}
 	}
 	if clash != cannotGoWith && s.form != noSlots {
@@ -505,7 +512,7 @@ func drawCall(random *rand.Rand, cmd *Command) (line, clash string) {
 // rightFor has something right for each value.
 var rightFor = map[*value]string{
 	&units: "0", &slots: "3", &rows: "1", &capacity: "9", &duration: "0", &offset: "1s", &ttl: "1ms", &id: "one", &zone: "UTC",
-	&quota: "5/m", &calendarQuota: "5/d",
+	&quota: "5/m", &calendarQuota: "5/d", &group: "tenant", &priority: "-7",
 }
 
 // requireError fails unless the call is this error and writes nothing.
@@ -520,7 +527,7 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	const (
 		ofPeek  = "': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"
 		ofBack  = "': expected BURST, TAKE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"
-		ofWait  = "': expected BURST, TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"
+		ofWait  = "': expected BURST, TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY or COMPACT"
 		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
@@ -541,10 +548,10 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Refund, "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofBack},
 		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
 		{Wait, "RATE 5/s UPTO TIMEOUT 1s", "UPTO" + ofWait},
-		{Wait, "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
+		{Wait, "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY or COMPACT"},
 		{Wait, "RATE 5/s SHADOW TIMEOUT 1s", "SHADOW" + ofWait},
 		{Wait, "RATE 5/s FORCE TIMEOUT 1s", "FORCE" + ofWait},
-		{Wait, "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
+		{Wait, "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY or COMPACT"},
 		{Wait, "RATTE 5/s TIMEOUT 1s", "RATTE': expected RATE, WINDOW or FIXED"},
 		{Wait, "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
 		{Wait, "RATE 5/s TIMEOUT 1s TIMEOUT 1s", "TIMEOUT': given twice"},
@@ -553,7 +560,12 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Wait, "RATE 5/s TIMEOUT 1.", "1." + timeout},
 		{Wait, "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
 		{Wait, "RATE 5/s TIMEOUT x", "x" + timeout},
-		{Wait, "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT or COMPACT"},
+		{Wait, "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY or COMPACT"},
+		{Wait, "RATE 5/s TIMEOUT 1s GROUP a", "GROUP': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
+		{Wait, "RATE 5/s TAKE 2 RATE 9/m TIMEOUT 1s PRIORITY 0", "PRIORITY': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
+		{Wait, "WINDOW 5/s TIMEOUT 1s PRIORITY 101", "101': PRIORITY takes an integer from -100 to 100"},
+		{Wait, "WINDOW 5/s TIMEOUT 1s GROUP a GROUP b", "GROUP': given twice"},
+		{Limit, "WINDOW 5/s GROUP a", "GROUP': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"},
 	} {
 		requireError(t, decide(tt.command, "", "k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
 	}
@@ -574,6 +586,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		{Limit, "k COST 1", " near 'COST': expected RATE, WINDOW or FIXED"},
 		{Wait, "k RATE 5/s", ": TIMEOUT is missing"},
 		{Wait, "k WINDOW 5/s COST 1", ": TIMEOUT is missing"},
+		{Wait, "k WINDOW 5/s GROUP a", ": TIMEOUT is missing"},
 		{Wait, "k RATE 5/s TIMEOUT", " near 'TIMEOUT': TIMEOUT " + durationTakes},
 		{Lease, "k", ": SLOTS is missing"},
 		{Lease, "k SLOTS 2", ": TTL is missing"},

@@ -4,13 +4,14 @@ import (
 	"math"
 
 	"redis-throttle/lease"
+	"redis-throttle/line"
 )
 
-// CL.LEASE key SLOTS n TTL duration ID id [TIMEOUT duration] [COMPACT]
+// CL.LEASE key SLOTS n TTL duration ID id [TIMEOUT duration [GROUP group] [PRIORITY priority]] [COMPACT]
 //
 // Takes one of n slots until it is released, for duration at most, or renews the slot that id holds. With
-// TIMEOUT callers wait in order of arrival; 0 waits as long as it takes. In MULTI and in scripts, where a
-// client cannot be blocked, it answers at once.
+// TIMEOUT callers wait: the higher priority first, groups of a priority in turn, those of a group in order of arrival. A TIMEOUT of 0 waits
+// as long as it takes. In MULTI and in scripts, where a client cannot be blocked, it answers at once.
 var Lease = register(&Command{
 	Name:        "CL.LEASE",
 	Summary:     "Takes one of n slots for some time, or renews the slot that the id already holds.",
@@ -23,7 +24,7 @@ var Lease = register(&Command{
 	Lines:       true,
 	OnSortedSet: true,
 	MaxMembers:  1,
-	Words:       "SLOTS TTL ID [TIMEOUT] [COMPACT]",
+	Words:       "SLOTS TTL ID [TIMEOUT] [GROUP] [PRIORITY] [COMPACT]",
 	Fields:      leaseFields,
 	Run:         takeLease,
 })
@@ -101,6 +102,7 @@ func takeLease(c *Call) {
 		slots = c.LineSlots
 	}
 	c.ToldSlots = slots
+	c.countAhead(&l, slots, c.place(r))
 	if c.Turn == Leaving {
 		c.describeLease(l.Limited(slots))
 		return
@@ -111,7 +113,7 @@ func takeLease(c *Call) {
 		if l.NextMs > 0 {
 			lookNs = l.UntilNextNs()
 		}
-		c.waitInTurn(lookNs, r.timeoutNs)
+		c.waitInTurn(lookNs, r)
 		return
 	}
 	if !result.Limited {
@@ -134,10 +136,36 @@ func (c *Call) describeIfThere(r lease.Result) {
 }
 
 // waitInTurn lets the caller wait in line: to be decided again in lookNs, unless something happens
-// before, and to be sent away after timeoutNs.
-func (c *Call) waitInTurn(lookNs, timeoutNs int64) {
+// before, and to be sent away when its TIMEOUT is over.
+func (c *Call) waitInTurn(lookNs int64, r *request) {
 	c.Reply = ReplyInTurn
-	c.LookNs, c.TimeoutMs = lookNs, ceilMs(timeoutNs)
+	c.LookNs, c.TimeoutMs = lookNs, ceilMs(r.timeoutNs)
+	c.Priority, c.GroupAt = r.priority, r.groupAt
+}
+
+// place is where the caller would stand in line.
+func (c *Call) place(r *request) (at line.Place) {
+	at.Priority = r.priority
+	if r.groupAt > 0 {
+		at.Group = c.Args[r.groupAt]
+	}
+	return at
+}
+
+// countAhead tells l which of those in line come before a call at a place that asks for one of so many slots, and which after it.
+func (k *Key) countAhead(l *lease.Leases, slots int64, at line.Place) {
+	if k.Ahead > 0 {
+		l.Ahead = k.comeBefore(at, slots-l.Held)
+		l.Behind = k.Ahead - l.Ahead
+	}
+}
+
+// comeBefore returns how many of those in line would be let in before a call at a place. It counts up to most.
+func (k *Key) comeBefore(at line.Place, most int64) int64 {
+	if k.Line == (line.View{}) {
+		return k.Ahead
+	}
+	return k.Line.Ahead(at, most)
 }
 
 // storeLease writes the lease of the member that is named.

@@ -222,8 +222,8 @@ func TestLease(t *testing.T) {
 		{"what has lapsed", setOf("a", int(nowMs), "b", int(nowMs+900)), Release, "k ID a", 0, []int64{0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
 		{"of no key", setOf(), Release, "k ID a", 0, []int64{0}, setOf(), Keep, NoEvent},
 
-		{"leases", setOf("a", int(nowMs), "b", int(nowMs+900)), Leases, "k", 3, []int64{1, 3, 10}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
-		{"leases of no key", setOf(), Leases, "k count 7", 0, []int64{0, 0, 7}, setOf(), Keep, NoEvent},
+		{"leases", setOf("a", int(nowMs), "b", int(nowMs+900)), Leases, "k", 3, []int64{1, 3, 10, 0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
+		{"leases of no key", setOf(), Leases, "k count 7", 0, []int64{0, 0, 7, 0}, setOf(), Keep, NoEvent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			lapsed := test.set.lapsed()
@@ -244,8 +244,10 @@ func TestLeaseErrors(t *testing.T) {
 		ttl      = "': TTL takes a length of time from 1ms to 100 years, such as 500ms, 30s or 5m; units are ms, s, m, h and d"
 		slots    = "': SLOTS takes an integer from 0 to 9223372036854775807"
 		id       = "': ID takes 1 to 512 bytes"
+		group    = "': GROUP takes 1 to 128 bytes"
+		priority = "': PRIORITY takes an integer from -100 to 100"
 		count    = "': COUNT takes an integer from 1 to 9223372036854775807"
-		expected = "': expected SLOTS, TTL, ID, TIMEOUT or COMPACT"
+		expected = "': expected SLOTS, TTL, ID, TIMEOUT, GROUP, PRIORITY or COMPACT"
 	)
 	long := strings.Repeat("x", 513)
 	for _, test := range []struct {
@@ -264,6 +266,17 @@ func TestLeaseErrors(t *testing.T) {
 		{Lease, "k SLOTS 1 TTL 1s ID a SLOTS 2", near + "SLOTS': given twice"},
 		{Lease, "k SLOTS 1 TTL 1s ID a b", near + "b" + expected},
 		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT -1", near + "-1': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"},
+		{Lease, "k SLOTS 1 TTL 1s ID a GROUP a", near + "GROUP': works only together with TIMEOUT"},
+		{Lease, "k PRIORITY 1 SLOTS 1 TTL 1s ID a GROUP a", near + "GROUP': works only together with TIMEOUT"},
+		{Lease, "k priority 1 SLOTS 1 TTL 1s ID a", near + "PRIORITY': works only together with TIMEOUT"},
+		{Lease, "k GROUP a SLOTS 1 TTL 1s", "ERR syntax error: ID is missing"},
+		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT 1s PRIORITY -101", near + "-101" + priority},
+		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT 1s PRIORITY high", near + "high" + priority},
+		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT 1s PRIORITY 9223372036854775808", near + "9223372036854775808" + priority},
+		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT 1s PRIORITY", near + "PRIORITY" + priority},
+		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP", near + "GROUP" + group},
+		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP " + long[:129], near + long[:40] + "..." + group},
+		{Lease, "k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP a GROUP b", near + "GROUP': given twice"},
 		{Lease, "k" + strings.Repeat(" x", MaxArgs), "ERR syntax error: too many arguments"},
 		{Renew, "k ID a TTL 1s SLOTS 1", near + "SLOTS': expected ID, TTL or COMPACT"},
 		{Renew, "k ID a TTL 1s TIMEOUT 1s", near + "TIMEOUT': expected ID, TTL or COMPACT"},

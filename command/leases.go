@@ -2,11 +2,11 @@ package command
 
 // CL.LEASES key [COUNT n]
 //
-// Replies with the number of leases and of waiting callers, and lists the leases that lapse next.
+// Replies with the number of leases and of waiting callers, and lists the leases that lapse next and the first groups in line.
 var Leases = register(&Command{
 	Name:        "CL.LEASES",
-	Summary:     "Lists the leases of a key, starting with those that lapse next, and counts the callers that wait.",
-	Complexity:  "O(log N + M) where N is the number of leases and M the number of leases listed.",
+	Summary:     "Lists the leases of a key, starting with those that lapse next, and counts the callers that wait, by group.",
+	Complexity:  "O(log N + M) where N is the number of leases and M the number of leases and groups listed.",
 	Since:       "0.2.0",
 	Tips:        "nondeterministic_output",
 	Flags:       "readonly",
@@ -14,7 +14,7 @@ var Leases = register(&Command{
 	Lines:       true,
 	OnSortedSet: true,
 	Words:       "[COUNT]",
-	Fields:      []string{"held", "waiting", "leases", "id", "lease_ms"},
+	Fields:      []string{"held", "waiting", "leases", "id", "lease_ms", "waiting_groups", "groups", "group", "priority", "waiting"},
 	Run: func(c *Call) {
 		r, ok := c.read()
 		if !ok {
@@ -28,7 +28,17 @@ var Leases = register(&Command{
 		if !ok {
 			return
 		}
-		c.Integers = append(c.integers[:0], l.Held, c.Ahead, count)
+		groups := int64(0)
+		if c.Ahead > 0 {
+			groups, c.groups = c.Line.Groups()
+		}
+		c.Integers = append(c.integers[:0], l.Held, c.Ahead, count, groups)
+		c.RowCount = int(min(count, groups))
 		c.Reply = ReplyLeases
+	},
+	// The rows are those of groups, and are asked for one after the other.
+	Row: func(c *Call, _ int) (text []byte, integers []int64) {
+		at, waiting, _ := c.groups.Next()
+		return at.Group, append(c.integers[len(c.Integers):len(c.Integers)], at.Priority, waiting)
 	},
 })

@@ -44,6 +44,8 @@ const (
 	givenTwice    = "given twice"
 	cannotGoWith  = "cannot go with "
 	onlyRates     = "works with RATE limits only"
+	onlyWith      = "works only together with "
+	onlyTurns     = "needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"
 	misplacedOwn  = "must follow the count/period of a "
 	misplacedTerm = "must follow the limit that it belongs to"
 	tooManyLimits = "at most 8 limits"
@@ -299,12 +301,32 @@ func (p *parser) check() error {
 	if p.syntax.needed&^p.seen != 0 {
 		return p.misses()
 	}
-	if len(p.syntax.kinds) == 0 || p.ratesOnly && p.limits.RatesOnly() {
+	if p.syntax.pairs {
+		if err := p.checkCompany(); err != nil {
+			return err
+		}
+	}
+	if len(p.syntax.kinds) == 0 {
 		return nil
 	}
+	ratesOnly := p.ratesOnly && p.limits.RatesOnly()
 	for _, w := range p.syntax.options {
-		if w.rates && p.seen&w.set != 0 {
+		switch {
+		case p.seen&w.set == 0:
+		case w.rates && !ratesOnly:
 			return p.nearName(w.name, onlyRates)
+		case w.turns && ratesOnly:
+			return p.nearName(w.name, onlyTurns)
+		}
+	}
+	return nil
+}
+
+// checkCompany refuses words that mean nothing without another.
+func (p *parser) checkCompany() error {
+	for _, w := range p.syntax.options {
+		if w.needed != nil && p.seen&w.set != 0 && p.seen&w.needed.set == 0 {
+			return p.nearName(w.name, onlyWith, w.with)
 		}
 	}
 	return nil
@@ -344,7 +366,7 @@ func (p *parser) misread(w *word, err error) error {
 		return p.withoutUnit()
 	case err != errMalformed:
 		return p.near(p.text, err.Error())
-	case w.value != &id && bytes.IndexByte(p.text, ' ') >= 0:
+	case !w.value.isName && bytes.IndexByte(p.text, ' ') >= 0:
 		return p.near(p.text, severalInOne)
 	case w.value.hasUnit && p.isRightInLowerCase(w.value):
 		return p.near(p.text, unitsAreLower)

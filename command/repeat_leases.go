@@ -39,9 +39,9 @@ func (c *Call) findLease() *request {
 	return nil
 }
 
-// noteLease remembers what the call's words were read as.
+// noteLease remembers what the call's words were read as. Calls of many groups would push each other out, and all others with them.
 func (c *Call) noteLease() {
-	if !c.remembersLeases() {
+	if !c.remembersLeases() || c.request.groupAt > 0 {
 		return
 	}
 	at := c.Members.NamesAt

@@ -8,6 +8,7 @@ type value struct {
 	arg     string // its name in COMMAND DOCS
 	integer bool
 	hasUnit bool // of time
+	isName  bool // any bytes
 	// read reads text into the parser. It returns errMalformed for what has only the general form to be shown.
 	read func(p *parser, text []byte) error
 }
@@ -24,7 +25,11 @@ const (
 	noZone              = "no time zone has this name; did you mean "
 	quotaTakes          = "takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
 	calendarTakes       = "takes count/period, such as 5/s, 10/1.5h or 1000/mo; units are ms, s, m, h and d, and w, mo and y for whole weeks, months and years"
+	groupTakes          = "takes 1 to 128 bytes" // maxGroupLen
+	priorityTakes       = "takes an integer from -100 to 100"
 	maxIDLen            = 512
+	maxGroupLen         = MaxTextLen
+	maxPriority         = 100
 	shortestTTL   int64 = 1_000_000
 )
 
@@ -36,7 +41,9 @@ var (
 	duration = value{takes: durationTakes, arg: "duration", hasUnit: true, read: readDurationFrom(0)}
 	offset   = value{takes: offsetTakes, arg: "duration", hasUnit: true, read: readDurationFrom(0)}
 	ttl      = value{takes: ttlTakes, arg: "duration", hasUnit: true, read: readDurationFrom(shortestTTL)}
-	id       = value{takes: idTakes, arg: "id", read: readID}
+	id       = value{takes: idTakes, arg: "id", isName: true, read: readNameTo(maxIDLen)}
+	group    = value{takes: groupTakes, arg: "group", isName: true, read: readNameTo(maxGroupLen)}
+	priority = value{takes: priorityTakes, arg: "priority", integer: true, read: readPriority}
 	zone     = value{takes: zoneTakes, arg: "zone", read: readZone}
 
 	quota         = value{takes: quotaTakes, arg: "count/period", hasUnit: true, read: readQuota}
@@ -64,15 +71,28 @@ func readDurationFrom(least int64) func(*parser, []byte) error {
 	}
 }
 
-// readID notes where ids are. The bridge shows what the server keeps under them.
-func readID(p *parser, text []byte) error {
-	if !isID(text) {
+// readNameTo reads any bytes. Only where they are is noted.
+func readNameTo(most int) func(*parser, []byte) error {
+	return func(p *parser, text []byte) error {
+		if !isName(text, most) {
+			return errMalformed
+		}
+		return nil
+	}
+}
+
+func readPriority(p *parser, text []byte) error {
+	n, ok := parseInt(text)
+	if !ok || n < -maxPriority || n > maxPriority {
 		return errMalformed
 	}
+	p.number = n
 	return nil
 }
 
-func isID(text []byte) bool { return len(text) > 0 && len(text) <= maxIDLen }
+func isName(text []byte, most int) bool { return len(text) > 0 && len(text) <= most }
+
+func isID(text []byte) bool { return isName(text, maxIDLen) }
 
 func readZone(p *parser, text []byte) (err error) {
 	if len(text) > maxNumberLen { // longer than any, and nothing is to be done with all of it

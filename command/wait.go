@@ -2,10 +2,10 @@ package command
 
 import "redis-throttle/stack"
 
-// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [COMPACT]
+// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT]
 //
 // With rates it reserves a slot like CL.LIMIT with MAXWAIT, and is answered when the slot comes. With
-// any other limit it waits in line and reserves nothing. A TIMEOUT of 0 waits as long as it takes. In MULTI and
+// any other limit it waits in line, as CL.LEASE does, and reserves nothing. A TIMEOUT of 0 waits as long as it takes. In MULTI and
 // in scripts, where a client cannot be blocked, it answers at once.
 var Wait = register(&Command{
 	Name:       "CL.WAIT",
@@ -18,7 +18,7 @@ var Wait = register(&Command{
 	Blocks:     true,
 	Lines:      true,
 	Terms:      "TAKE SPARE",
-	Words:      "[COST] TIMEOUT" + replyWords,
+	Words:      "[COST] TIMEOUT [GROUP] [PRIORITY]" + replyWords,
 	Fields:     limitFields,
 	Run:        wait,
 })
@@ -64,15 +64,15 @@ func (c *Call) takeInTurn(r *request) {
 	}
 	if c.banned() {
 		if c.Turn == First {
-			c.waitInTurn(c.banUntil-c.NowNs, r.timeoutNs)
+			c.waitInTurn(c.banUntil-c.NowNs, r)
 			return
 		}
 		c.describeOwnBan(&r.Request)
 		return
 	}
-	isBehind := c.Turn == Arriving && c.Ahead > 0
+	isBehind := c.Turn == Arriving && c.Ahead > 0 && c.comeBefore(c.place(r), 1) > 0
 	if isBehind && c.MayBlock {
-		c.waitInTurn(0, r.timeoutNs)
+		c.waitInTurn(0, r)
 		return
 	}
 	if isBehind || c.Turn == Leaving {
@@ -86,7 +86,7 @@ func (c *Call) takeInTurn(r *request) {
 	result := c.stack.Take(r.Request, c.NowNs)
 	c.store(result.Changed)
 	if result.Limited && c.MayBlock && result.RetryAfterNs != stack.Never {
-		c.waitInTurn(result.RetryAfterNs, r.timeoutNs)
+		c.waitInTurn(result.RetryAfterNs, r)
 		return
 	}
 	if !result.Limited {

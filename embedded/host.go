@@ -34,6 +34,8 @@ type Reply struct {
 	Integers []int64  // of ReplyInteger, ReplyIntegers and ReplyFields; of ReplyLeases those in front of the rows
 	Names    []string // of ReplyFields those of Integers; of ReplyRows and ReplyLeases all names of the command's reply
 	Rows     []Row    // of ReplyRows and ReplyLeases
+	Groups   []Row    // of ReplyLeases: the groups of callers that wait, as many as are listed
+	GroupsIn int64    // and how many there are in the line
 	Waiter   Waiter   // of a caller that waits, whose Kind is ReplyLater or ReplyInTurn: Wake tells the answer
 }
 
@@ -70,7 +72,7 @@ func (h *Host) Do(call Call) Reply {
 	if cmd.Lines {
 		for i, n := range names {
 			l := &call.turn.lines[i]
-			l.id, l.ahead, l.slots = h.lines.Look(call.DB, []byte(n.key))
+			l.View, l.ahead, l.slots = h.lines.Look(call.DB, []byte(n.key))
 		}
 	}
 	c := h.runner.Run(cmd, &call, keys...)
@@ -78,7 +80,7 @@ func (h *Host) Do(call Call) Reply {
 		h.keep(n, keys[i], c.Keys[i].Effect)
 	}
 	for i := range names {
-		if id := call.turn.lines[i].id; id != 0 {
+		if id := call.turn.lines[i].ID; id != 0 {
 			h.wake(h.lines.Tell(id, c.Keys[i].ToldSlots))
 		}
 	}
@@ -171,13 +173,11 @@ func reply(c *command.Call, cmd *command.Command, keys []*Key) Reply {
 	case command.ReplyFields:
 		r.Names = cmd.Fields[:len(c.Integers)]
 	case command.ReplyRows:
-		for i := range c.RowCount {
-			text, integers := c.Row(i)
-			r.Rows = append(r.Rows, Row{string(text), append([]int64(nil), integers...)})
-		}
+		r.Rows = rowsOf(c)
 	case command.ReplyLeases:
 		most := c.Integers[2]
-		r.Integers = c.Integers[:2]
+		r.Integers, r.GroupsIn = c.Integers[:2], c.Integers[3]
+		r.Groups = rowsOf(c)
 		key := keys[0]
 		for _, l := range key.Leases[key.above(float64(c.NowNs/nsPerMs)):] {
 			if int64(len(r.Rows)) == most {
@@ -187,6 +187,14 @@ func reply(c *command.Call, cmd *command.Command, keys []*Key) Reply {
 		}
 	}
 	return r
+}
+
+func rowsOf(c *command.Call) (rows []Row) {
+	for i := range c.RowCount {
+		text, integers := c.Row(i)
+		rows = append(rows, Row{string(text), append([]int64(nil), integers...)})
+	}
+	return rows
 }
 
 func failed(text string) Reply { return Reply{Kind: command.ReplyError, Error: text} }

@@ -24,13 +24,13 @@ type turn struct {
 
 // lineView is what a call sees of the line of a key: who is ahead, and what the latest caller told it, if somebody is ahead or waited.
 type lineView struct {
-	id           line.ID // 0 without
+	line.View    // its ID is 0 without a line
 	ahead, slots int64
 }
 
 func (t *turn) show(i int, to *command.Key) {
 	l := t.lines[i]
-	to.Ahead, to.LineSlots = l.ahead, command.NoSlots
+	to.Ahead, to.Line, to.LineSlots = l.ahead, l.View, command.NoSlots
 	if t.turn != command.Arriving || l.ahead > 0 {
 		to.LineSlots = l.slots
 	}

@@ -85,6 +85,10 @@ func (w *waiting) enter(c *command.Call, call *Call, cmd *command.Command, n nam
 		step = w.lines.EnterReserved(entry, handle, handle, now)
 	} else {
 		turn := line.Turn{Slots: c.ToldSlots, LookNs: c.LookNs, TimeoutNs: c.TimeoutMs * nsPerMs, Changed: c.Effect != command.Keep}
+		turn.Priority = c.Priority
+		if c.GroupAt > 0 {
+			turn.Group = c.Args[c.GroupAt]
+		}
 		step = w.lines.EnterTurn(n.db, key, handle, handle, turn, now)
 	}
 	t := w.timers[step.LineHost]
@@ -170,14 +174,16 @@ func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok 
 	call.NowNs, call.turn = h.wallNs, turnOf(command.First, step)
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
-	if waits := c.Reply == command.ReplyInTurn; waits {
+	switch {
+	case c.Reply == command.ReplyInTurn:
 		h.lines.Decided(step.Entry, c.LookNs, now)
-	} else {
+	case c.Tally == command.Allowed:
+		h.lines.LetIn(step.Entry)
+	default:
 		h.lines.Take(step.Entry)
-		ok = true
 	}
 	h.keep(n, key, c.Effect)
-	return reply(c, one.cmd, []*Key{key}), ok
+	return reply(c, one.cmd, []*Key{key}), c.Reply != command.ReplyInTurn
 }
 
 // turnOf is where the caller of a step stands in the line of its only key.

@@ -56,8 +56,9 @@ type Leases struct {
 	// NextOtherMs and LastOtherMs are the instants at which the first of the others lapses, and the last; 0 when there is none. They
 	// are for Until alone.
 	NextOtherMs, LastOtherMs int64
-	// Ahead is the number of callers that wait for a slot. None of them is overtaken.
-	Ahead int64
+	// Ahead is the number of callers that wait for a slot and get one before the caller. None of them is overtaken. Behind is the
+	// number of those that get one after it.
+	Ahead, Behind int64
 }
 
 // Result is what becomes of a call.
@@ -79,12 +80,12 @@ type Result struct {
 // Take takes one of so many slots for ttlNs, or renews the caller's own. A caller that renews is
 // never limited: also when there are fewer slots than before, nobody is evicted.
 func (l Leases) Take(slots, ttlNs int64) Result {
-	if l.Holds() {
-		return l.grant(Result{Renewed: true, Slots: slots, Remaining: l.free(slots)}, ttlNs)
-	}
 	free := l.free(slots)
+	if l.Holds() {
+		return l.grant(Result{Renewed: true, Slots: slots, Remaining: max(free-l.Behind, 0)}, ttlNs)
+	}
 	if free > 0 {
-		return l.grant(Result{Slots: slots, Remaining: free - 1}, ttlNs)
+		return l.grant(Result{Slots: slots, Remaining: max(free-1-l.Behind, 0)}, ttlNs)
 	}
 	return l.Limited(slots)
 }
@@ -134,7 +135,7 @@ func (l Leases) Until(r Result) (nextNs, allNs int64) {
 // Holds reports whether the caller has a lease that has not lapsed.
 func (l Leases) Holds() bool { return l.OwnMs > 0 && !Lapsed(l.OwnMs, l.NowNs) }
 
-// free is how many of so many slots nobody holds or waits for.
+// free is how many of so many slots nobody holds or gets before the caller.
 func (l Leases) free(slots int64) int64 { return max(slots-l.Held-l.Ahead, 0) }
 
 // grant completes r by when the lease lapses: never before ttlNs are over.

@@ -1,7 +1,7 @@
-// Package line keeps the callers that wait for a key, in order of arrival. There are two kinds. One has reserved a slot of
-// rates, and only its answer waits. The other is in turn: its call is decided anew when it is first and something may have
-// changed. Lines says what to do next (Next); the host does it: it blocks callers, sets one timer for each line, decides,
-// writes and answers.
+// Package line keeps the callers that wait for a key. There are two kinds. One has reserved a slot of rates, and only its answer
+// waits; these are answered in order of arrival. The other is in turn: its call is decided anew when it is first and something may have
+// changed; these stand in order of priority, by group (order.go). Lines says what to do next (Next); the host does it: it blocks callers,
+// sets one timer for each line, decides, writes and answers.
 //
 // The package has no clock, no I/O and no knowledge of the server. The host knows lines and callers by handles, which are never
 // used twice. It may call other code between two calls, which may call anything here.
@@ -26,8 +26,8 @@ type Clock struct{ WallNs, MonoNs int64 }
 
 // Lines are the lines of all keys. The zero value has none.
 //
-// Lines keeps memory for as many callers and lines as there ever were at the same time, and uses it again. Names are
-// the host's memory.
+// Lines keeps memory for as many callers, groups and lines as there ever were at the same time, and uses it again. Names of keys are
+// the host's memory; those of groups are copied.
 type Lines struct {
 	// LookEachNs is how often the first in turn is decided at least, 0 for only when something may have changed.
 	LookEachNs int64
@@ -36,6 +36,9 @@ type Lines struct {
 	entries, spare    []*entry
 	byName            map[uint64]*line // chained by line.sameHash
 	byCaller          map[uintptr]*entry
+	byGroup           map[uint64]*group // chained by group.sameHash
+	spareRanks        *rank
+	spareGroups       *group
 	held              []ID
 	arrivals          uint64
 	seed              maphash.Seed
@@ -50,7 +53,9 @@ type line struct {
 	hash     uint64
 	sameHash *line
 
-	reserved, inTurn list
+	reserved, inTurn list   // in order of arrival
+	highest          *rank  // of those in turn
+	groups           int64  // of all ranks
 	deadlines        *entry // the heap of those in turn that have one
 	left             int    // how many of reserved are gone
 	someLeft         bool   // since slots were last given back
@@ -67,13 +72,15 @@ type line struct {
 
 // entry is a caller in line.
 type entry struct {
-	id             ID
-	order          uint64 // of arrival
-	caller, host   uintptr
-	line           *line
-	enteredNs      int64
-	previous, next *entry
-	isReserved     bool
+	id           ID
+	order        uint64 // of arrival
+	caller, host uintptr
+	line         *line
+	enteredNs    int64
+	links        // in reserved or inTurn
+	inGroup      links
+	group        *group // of a caller in turn
+	isReserved   bool
 	reservation
 	deadline
 }
@@ -97,16 +104,16 @@ const (
 	Answer                   // the caller's slot has come; it has left the line
 	SendAway                 // the caller has left the line without a decision
 	GiveBack                 // write the key without those that left (Lines.GiveBack)
-	Decide                   // decide the caller anew: then Decided or Take; or HoldUp
+	Decide                   // decide the caller anew: then Decided, LetIn or Take; or HoldUp
 	TimeOut                  // the caller's time is over: tell it so, then Take
 )
 
-// Look returns how many callers are in turn for a key, and what the latest told of the slots; line is 0 if there is none.
-func (q *Lines) Look(db int, name []byte) (line ID, ahead, slots int64) {
+// Look returns who is in turn for a key, how many they are, and what the latest told of the slots.
+func (q *Lines) Look(db int, name []byte) (v View, waiting, slots int64) {
 	if l := q.find(db, name); l != nil && l.inTurn.first != nil {
-		return l.id, l.inTurn.count, l.slots
+		return View{l.id, q}, l.inTurn.count, l.slots
 	}
-	return 0, 0, 0
+	return v, 0, 0
 }
 
 // Tell notes how many slots a call that passes the line told. It returns the host of the line if it is to be woken, or 0.
@@ -121,23 +128,24 @@ func (q *Lines) Tell(id ID, slots int64) (wake uintptr) {
 
 // Turn is what the decision to let a caller wait in turn says.
 type Turn struct {
+	Place
 	Slots     int64
 	LookNs    int64 // until it is to be decided again, if nothing happens before
 	TimeoutNs int64 // 0 for none
 	Changed   bool  // the decision has changed the key, which other code may have seen and changed again
 }
 
-// EnterTurn puts a caller at the end of those in turn for a key. name has to stay valid until the line is closed; for a new line, whose
+// EnterTurn puts a caller at its place among those in turn for a key. name has to stay valid until the line is closed; for a new line, whose
 // LineHost is 0 in the step, Own may replace it. The step says to sleep: for less than 0 if the timer is right as it is.
 func (q *Lines) EnterTurn(db int, name []byte, caller, host uintptr, t Turn, now Clock) Step {
 	l := q.open(db, name)
-	if l.inTurn.first == nil {
-		l.lookNs, l.lookedNs, l.changed = later(now.WallNs, t.LookNs), now.MonoNs, false
-	}
-	l.changed = l.changed || t.Changed
+	l.changed = l.inTurn.first != nil && l.changed || t.Changed
 	l.slots = t.Slots
 	e := q.newEntry(l)
-	l.inTurn.append(e)
+	q.join(e, t.Place)
+	if l.first() == e {
+		l.lookNs, l.lookedNs = later(now.WallNs, t.LookNs), now.MonoNs
+	}
 	if t.TimeoutNs > 0 {
 		e.deadlineNs = later(now.MonoNs, t.TimeoutNs)
 		l.deadlines = meld(l.deadlines, e)
@@ -166,14 +174,31 @@ func (q *Lines) Own(id ID, host uintptr, name []byte) {
 // Stands reports whether an entry is still in line.
 func (q *Lines) Stands(id ID) bool { return q.entry(id) != nil }
 
+// IsFirst reports whether a caller in turn is still the first. It may have left, or one of a higher priority has come.
+func (q *Lines) IsFirst(id ID) bool {
+	e := q.entry(id)
+	return e != nil && e.line.first() == e
+}
+
 // Decided notes that a caller in turn waits on: for lookNs, if nothing happens before.
 func (q *Lines) Decided(id ID, lookNs int64, now Clock) {
-	if e := q.entry(id); e != nil && e.line.inTurn.first == e {
+	if e := q.entry(id); e != nil && e.line.first() == e {
 		e.line.lookNs = later(now.WallNs, lookNs)
 	}
 }
 
-// Take removes a caller in turn that gets its answer.
+// LetIn removes a caller in turn that is let in. The turn of its group is over.
+func (q *Lines) LetIn(id ID) {
+	if e := q.entry(id); e != nil {
+		g := e.group
+		q.leaveTurn(e)
+		if g.callers.first != nil {
+			g.rank.nextGroup(g)
+		}
+	}
+}
+
+// Take removes a caller in turn that gets any other answer.
 func (q *Lines) Take(id ID) {
 	if e := q.entry(id); e != nil {
 		q.leaveTurn(e)
@@ -211,8 +236,8 @@ func (q *Lines) Find(caller uintptr, now Clock) (step Step, ok bool) {
 // leaveTurn forgets a caller in turn. The one behind may need less than it.
 func (q *Lines) leaveTurn(e *entry) {
 	l := e.line
-	l.changed = l.changed || l.inTurn.first == e && e.next != nil
-	l.inTurn.remove(e)
+	l.changed = l.changed || l.first() == e && l.inTurn.count > 1
+	q.drop(e)
 	l.deadlines = withdraw(l.deadlines, e)
 	delete(q.byCaller, e.caller)
 	q.free(e)
@@ -392,7 +417,7 @@ func (l *line) isOver(now Clock) bool {
 // mayMove returns the first in turn if it is to be decided now. That is also so before somebody's time is over: a slot may have become free
 // since the line was looked at.
 func (l *line) mayMove(now Clock, eachNs int64) *entry {
-	e := l.inTurn.first
+	e := l.first()
 	switch {
 	case e == nil || l.isHeld:
 		return nil
@@ -470,7 +495,8 @@ func (q *Lines) find(db int, name []byte) *line {
 // open returns the line of a key, which it makes if there is none.
 func (q *Lines) open(db int, name []byte) *line {
 	if q.byName == nil {
-		q.byName, q.byCaller, q.seed = make(map[uint64]*line), make(map[uintptr]*entry), maphash.MakeSeed()
+		q.byName, q.byCaller, q.byGroup = make(map[uint64]*line), make(map[uintptr]*entry), make(map[uint64]*group)
+		q.seed = maphash.MakeSeed()
 	}
 	l := q.find(db, name)
 	if l == nil {
@@ -557,12 +583,22 @@ func (q *Lines) free(e *entry) {
 type list struct {
 	first, last *entry
 	count       int64
+	ofGroup     bool // it goes through entry.inGroup
+}
+
+type links struct{ previous, next *entry }
+
+func (s *list) linksOf(e *entry) *links {
+	if s.ofGroup {
+		return &e.inGroup
+	}
+	return &e.links
 }
 
 func (s *list) append(e *entry) {
-	e.previous, e.next = s.last, nil
+	*s.linksOf(e) = links{previous: s.last}
 	if s.last != nil {
-		s.last.next = e
+		s.linksOf(s.last).next = e
 	} else {
 		s.first = e
 	}
@@ -571,16 +607,17 @@ func (s *list) append(e *entry) {
 }
 
 func (s *list) remove(e *entry) {
-	if e.previous != nil {
-		e.previous.next = e.next
+	of := s.linksOf(e)
+	if of.previous != nil {
+		s.linksOf(of.previous).next = of.next
 	} else {
-		s.first = e.next
+		s.first = of.next
 	}
-	if e.next != nil {
-		e.next.previous = e.previous
+	if of.next != nil {
+		s.linksOf(of.next).previous = of.previous
 	} else {
-		s.last = e.previous
+		s.last = of.previous
 	}
-	e.previous, e.next = nil, nil
+	*of = links{}
 	s.count--
 }

@@ -33,6 +33,8 @@ func (p *pool) refill(nowNs int64) {
 // naiveTurn is a caller in line.
 type naiveTurn struct {
 	caller     uintptr
+	priority   int64
+	group      string
 	enteredNs  int64
 	deadlineNs int64 // on the monotonic clock, 0 for none
 	slotNs     int64 // of a caller that has reserved
@@ -40,7 +42,11 @@ type naiveTurn struct {
 	left       bool  // and whose slot is not given back yet
 }
 
-type turnTally struct{ steps, came, letIn, timedOut, left, sentAway, answered, heldUp, nested, stepped int }
+type turnTally struct {
+	steps, came, letIn, timedOut, left, sentAway, answered, heldUp, nested, stepped int
+	// Callers that came before others in line, were let in before others that were there, and lost the first place to one that came.
+	passed, overtook, displaced int
+}
 
 // turns is one line and its naive copy.
 type turns struct {
@@ -50,7 +56,7 @@ type turns struct {
 	id       ID
 	now      Clock
 	pool     pool
-	inTurn   []naiveTurn
+	inTurn   naiveTurns
 	reserved []naiveTurn
 	caller   uintptr
 	refuses  bool // nothing can be written
@@ -59,6 +65,7 @@ type turns struct {
 	s        stack.Stack
 	meddles  int   // how often other code may do something in the middle of a step
 	others   int64 // and how often it does nothing, for each thing that it may do
+	isFair   bool  // callers name groups and priorities
 }
 
 const lineHost = 1 << 20
@@ -81,21 +88,45 @@ func (w *turns) noteNew(step Step) {
 func (w *turns) come(timeoutNs int64) {
 	w.caller++
 	w.pool.refill(w.now.WallNs)
-	_, ahead, _ := w.lines.Look(0, []byte("key"))
-	require.EqualValues(w.t, len(w.inTurn), ahead)
-	if ahead == 0 && w.pool.free > 0 {
+	x := naiveTurn{caller: w.caller, enteredNs: w.now.MonoNs}
+	if w.isFair {
+		x.priority, x.group = w.pick("PRIORITY", -1, 1), []string{"", "a", "b", "c"}[w.pick("GROUP", 0, 3)]
+	}
+	if w.isBefore(x) {
 		w.pool.free--
 		return
 	}
-	turn := Turn{LookNs: w.lookNs(), TimeoutNs: timeoutNs}
+	before := w.inTurn.first()
+	turn := Turn{Place: x.place(), LookNs: w.lookNs(), TimeoutNs: timeoutNs}
 	w.noteNew(w.lines.EnterTurn(0, []byte("key"), w.caller, w.caller, turn, w.now))
-	x := naiveTurn{caller: w.caller, enteredNs: w.now.MonoNs}
 	if timeoutNs > 0 {
 		x.deadlineNs = w.now.MonoNs + timeoutNs
 	}
-	w.inTurn = append(w.inTurn, x)
+	w.inTurn.join(x)
 	w.seen.came++
+	if before != 0 && w.inTurn.first() == x.caller {
+		w.seen.displaced++
+	}
 }
+
+// isBefore reports whether a call is let in at once: before those that come after it, but not before all that would be let in before it.
+func (w *turns) isBefore(x naiveTurn) bool {
+	view, waiting, _ := w.lines.Look(0, []byte("key"))
+	require.EqualValues(w.t, len(w.inTurn.all), waiting)
+	ahead := w.inTurn.order.Ahead(x.turn())
+	for most := range int64(len(w.inTurn.all)) + 2 {
+		require.Equal(w.t, min(ahead, most), view.Ahead(x.place(), most), "%+v before %+v", w.inTurn, x)
+	}
+	if ahead >= int64(w.pool.free) {
+		return false
+	}
+	if waiting > ahead {
+		w.seen.passed++
+	}
+	return true
+}
+
+func (x naiveTurn) place() Place { return Place{x.priority, []byte(x.group)} }
 
 func (w *turns) lookNs() int64 {
 	if w.pool.moreNs == 0 {
@@ -115,7 +146,7 @@ func (w *turns) reserve(waitNs int64) {
 	w.reserved = append(w.reserved, naiveTurn{caller: w.caller, enteredNs: w.now.MonoNs, slotNs: slotNs, promisedNs: w.now.MonoNs + slotNs - w.now.WallNs})
 }
 
-func (w *turns) all() []naiveTurn { return slices.Concat(w.inTurn, w.reserved) }
+func (w *turns) all() []naiveTurn { return slices.Concat(w.inTurn.all, w.reserved) }
 
 // waiting are those that have not left.
 func (w *turns) waiting() []naiveTurn {
@@ -124,7 +155,8 @@ func (w *turns) waiting() []naiveTurn {
 
 func (w *turns) drop(caller uintptr) {
 	is := func(x naiveTurn) bool { return x.caller == caller }
-	w.inTurn, w.reserved = slices.DeleteFunc(w.inTurn, is), slices.DeleteFunc(w.reserved, is)
+	w.inTurn.drop(caller)
+	w.reserved = slices.DeleteFunc(w.reserved, is)
 }
 
 // goes has a caller leave: a reserved slot stays until it is given back, or is over.
@@ -177,8 +209,13 @@ func (w *turns) nested() {
 		w.release()
 		w.seen.nested++
 	case 1:
-		if len(w.inTurn) > 0 {
+		if len(w.inTurn.all) > 0 {
 			w.leave()
+			w.seen.nested++
+		}
+	case 2:
+		if w.isFair {
+			w.come(0)
 			w.seen.nested++
 		}
 	}
@@ -240,32 +277,36 @@ func (w *turns) hold(id ID) {
 }
 
 func (w *turns) decide(step Step) {
-	require.Equal(w.t, w.inTurn[0].caller, step.Host, "the first is decided")
+	require.Equal(w.t, w.inTurn.first(), step.Host, "the first is decided")
 	w.nested()
 	w.pool.refill(w.now.WallNs)
-	if !w.lines.Stands(step.Entry) {
+	if !w.lines.IsFirst(step.Entry) {
+		require.True(w.t, w.inTurn.first() != step.Host)
 		return
 	}
-	require.Equal(w.t, w.inTurn[0].caller, step.Host)
+	require.Equal(w.t, w.inTurn.first(), step.Host)
 	if w.pool.free == 0 {
 		w.lines.Decided(step.Entry, w.lookNs(), w.now)
 		w.nested()
 		return
 	}
+	if w.inTurn.all[0].caller != step.Host {
+		w.seen.overtook++
+	}
 	w.pool.free--
-	w.lines.Take(step.Entry)
-	w.drop(step.Host)
+	w.lines.LetIn(step.Entry)
+	w.inTurn.letIn()
 	w.seen.letIn++
 	w.nested()
 }
 
 func (w *turns) timeOut(step Step) {
-	i := slices.IndexFunc(w.inTurn, func(x naiveTurn) bool { return x.caller == step.Host })
+	i := slices.IndexFunc(w.inTurn.all, func(x naiveTurn) bool { return x.caller == step.Host })
 	require.GreaterOrEqual(w.t, i, 0)
-	x := w.inTurn[i]
+	x := w.inTurn.all[i]
 	require.NotZero(w.t, x.deadlineNs)
 	require.LessOrEqual(w.t, x.deadlineNs, w.now.MonoNs)
-	require.True(w.t, w.isHeld || i > 0 || w.pool.free == 0, "it could have been let in")
+	require.True(w.t, w.isHeld || w.inTurn.first() != x.caller || w.pool.free == 0, "it could have been let in")
 	w.nested()
 	w.lines.Take(step.Entry)
 	w.drop(step.Host)
@@ -280,11 +321,11 @@ func (w *turns) requireSleep(step Step) {
 	if len(w.reserved) > 0 {
 		want = w.reserved[0].slotNs - w.now.WallNs
 	}
-	if len(w.inTurn) > 0 && !w.isHeld {
+	if len(w.inTurn.all) > 0 && !w.isHeld {
 		require.Zero(w.t, w.pool.free, "the first could be let in")
 		want = min(want, w.lookNs())
 	}
-	for _, x := range w.inTurn {
+	for _, x := range w.inTurn.all {
 		if x.deadlineNs != 0 {
 			require.Greater(w.t, x.deadlineNs, w.now.MonoNs)
 			want = min(want, x.deadlineNs-w.now.MonoNs)
@@ -362,7 +403,7 @@ func (w *turns) finish() {
 		if len(w.all()) == 0 {
 			break
 		}
-		if len(w.inTurn) > 0 {
+		if len(w.inTurn.all) > 0 {
 			w.release()
 		}
 		w.now.WallNs += ms
@@ -372,13 +413,15 @@ func (w *turns) finish() {
 	require.Empty(w.t, w.all(), "somebody waits for ever")
 	require.Empty(w.t, w.lines.byName)
 	require.Empty(w.t, w.lines.byCaller)
+	require.Empty(w.t, w.lines.byGroup)
 	require.Len(w.t, w.lines.spare, len(w.lines.entries))
 	require.Len(w.t, w.lines.spareLines, len(w.lines.lines))
 	require.Zero(w.t, w.lines.Held())
 }
 
-func runTurns(t require.TestingT, pick chance.Draw, steps int, seen *turnTally) {
+func runTurns(t require.TestingT, pick chance.Draw, steps int, seen *turnTally, isFair bool) {
 	w := newTurns(t, pick, seen)
+	w.isFair = isFair
 	for range steps {
 		w.step()
 	}
@@ -388,18 +431,29 @@ func runTurns(t require.TestingT, pick chance.Draw, steps int, seen *turnTally) 
 func TestBothKindsOfCallersEqualANaiveList(t *testing.T) {
 	pick := chance.FromSeed(t)
 	steps := size.Of(30_000, 300_000)
-	var seen turnTally
-	for seen.steps < steps {
-		runTurns(t, pick, 60, &seen)
-	}
-	t.Logf("%+v", seen)
-	for _, n := range []int{seen.came, seen.letIn, seen.timedOut, seen.left, seen.sentAway, seen.answered, seen.heldUp, seen.nested, seen.stepped} {
-		assert.Greater(t, n, steps/200)
+	for _, isFair := range []bool{false, true} {
+		var seen turnTally
+		for seen.steps < steps {
+			runTurns(t, pick, 60, &seen, isFair)
+		}
+		t.Logf("with groups and priorities %v: %+v", isFair, seen)
+		for _, n := range []int{seen.came, seen.letIn, seen.timedOut, seen.left, seen.sentAway, seen.answered, seen.heldUp, seen.nested, seen.stepped} {
+			assert.Greater(t, n, steps/200)
+		}
+		for _, n := range []int{seen.passed, seen.overtook, seen.displaced} {
+			if isFair {
+				assert.Greater(t, n, steps/1000)
+			} else {
+				assert.Zero(t, n, "order of arrival")
+			}
+		}
 	}
 }
 
 func TestBothKindsOfCallersEqualANaiveListShrunk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { runTurns(t, chance.FromRapid(t), 30, &turnTally{}) })
+	rapid.Check(t, func(t *rapid.T) {
+		runTurns(t, chance.FromRapid(t), 30, &turnTally{}, rapid.Bool().Draw(t, "groups and priorities"))
+	})
 }
 
 // Every short history: callers come with and without a deadline, a slot becomes free at once or later, somebody leaves, time passes.

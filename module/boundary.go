@@ -144,7 +144,7 @@ func keep(*[32 << 10]byte) {}
 func gathered(c *C.throttleCall) {
 	in := &current.In
 	in.ArgCount = int(c.argCount)
-	in.Args = unsafe.Slice((*[]byte)(unsafe.Pointer(c.args)), int(c.viewCount))
+	in.Args = argsOf(c)
 	in.MayBlock = c.mayBlock != 0
 	in.DB = int(c.db)
 	in.NowNs = int64(c.nowNs)
@@ -201,6 +201,10 @@ func appliedMembers(to *C.throttleMembers, members *command.Members) {
 	}
 }
 
+func argsOf(c *C.throttleCall) [][]byte {
+	return unsafe.Slice((*[]byte)(unsafe.Pointer(c.args)), int(c.viewCount))
+}
+
 func keysOf(c *C.throttleCall) []C.throttleKey { return unsafe.Slice(c.keys, int(c.keyCount)) }
 
 func outcome(c *C.throttleCall) {
@@ -232,6 +236,7 @@ func outcome(c *C.throttleCall) {
 		c.count = C.int32_t(out.RowCount)
 	case command.ReplyInTurn:
 		c.lookNs, c.timeoutMs = C.int64_t(out.LookNs), C.int64_t(out.TimeoutMs)
+		c.priority, c.groupAt = C.int64_t(out.Priority), C.int32_t(out.GroupAt)
 	case command.ReplyError:
 		setError(c, out.Error)
 	}

@@ -154,6 +154,8 @@ typedef struct {
   int64_t refunded; // units given back
   int64_t lookNs;    // of REPLY_IN_TURN: when to decide again if nothing happens before
   int64_t timeoutMs; // and when to send the caller away; 0 for never
+  int64_t priority;
+  int32_t groupAt; // the index of the argument that names its group; 0 for none
   int64_t integers[MAX_FIELDS];
   char error[MAX_ERROR_LEN + 1];
 } throttleCall;

@@ -155,11 +155,13 @@ static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, throttleL
   return call;
 }
 
-// Decides the call of a caller again, up to the point where it is to be applied. It returns NULL if the caller has left.
+// Decides the call of a caller again, up to the point where it is to be applied. It returns NULL if the caller has left, or should be
+// the first and is not any more.
 static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn, int mode) {
   throttleCaller *w = step->caller;
   throttleCall *call = open(single, ctx, step->line, w->command, mode);
-  if (!throttleStands(step->entry)) {
+  // Other modules may have made the caller leave, or let in a call of a higher priority to the front of the line.
+  if (turn == TURN_FIRST ? !throttleIsFirst(step->entry) : !throttleStands(step->entry)) {
     if (call->keys->handle) api.CloseKey(call->keys->handle);
     return NULL;
   }
@@ -211,7 +213,7 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
     apply(call, ctx); // what other modules change then is noted by the line
     return;
   }
-  throttleTake(step->entry);
+  if (call->tally == TALLY_ALLOWED) throttleLetIn(step->entry); else throttleTake(step->entry);
   throttleCountDecision(call);
   if (!onSortedSet(w)) stats.waited++;
   answerWith(w, call);

@@ -52,9 +52,13 @@ func throttleEnter(c *C.throttleCall, handle C.uintptr_t, caller *C.throttleCall
 		fill(step, lines.EnterReserved(line.ID(c.entry), uintptr(handle), host, now))
 		return
 	}
-	name := unsafe.Slice((*byte)(unsafe.Pointer(c.args.bytes)), int(c.args.length))
-	fill(step, lines.EnterTurn(int(c.db), name, uintptr(handle), host, line.Turn{
-		Slots: int64(c.lineSlots), LookNs: int64(c.lookNs), TimeoutNs: int64(c.timeoutMs) * C.MS_NS, Changed: c.keys.effect != C.EFFECT_KEEP,
+	args := argsOf(c)
+	at := line.Place{Priority: int64(c.priority)}
+	if c.groupAt > 0 {
+		at.Group = args[c.groupAt]
+	}
+	fill(step, lines.EnterTurn(int(c.db), args[0], uintptr(handle), host, line.Turn{
+		Place: at, Slots: int64(c.lineSlots), LookNs: int64(c.lookNs), TimeoutNs: int64(c.timeoutMs) * C.MS_NS, Changed: c.keys.effect != C.EFFECT_KEEP,
 	}, now))
 }
 
@@ -84,10 +88,18 @@ func throttleNextStep(id C.uint64_t, wallNs, monotonicNs C.int64_t, decisions C.
 //export throttleStands
 func throttleStands(entry C.uint64_t) C.int { return boolean(lines.Stands(line.ID(entry))) }
 
+// throttleIsFirst says whether a caller in turn is still the first.
+//
+//export throttleIsFirst
+func throttleIsFirst(entry C.uint64_t) C.int { return boolean(lines.IsFirst(line.ID(entry))) }
+
 //export throttleDecided
 func throttleDecided(entry C.uint64_t, lookNs, wallNs C.int64_t) {
 	lines.Decided(line.ID(entry), int64(lookNs), clock(wallNs, 0))
 }
+
+//export throttleLetIn
+func throttleLetIn(entry C.uint64_t) { lines.LetIn(line.ID(entry)) }
 
 //export throttleTake
 func throttleTake(entry C.uint64_t) { lines.Take(line.ID(entry)) }
@@ -188,9 +200,9 @@ func look(c *C.throttleCall) {
 			key.Ahead, key.LineSlots = 0, command.NoSlots
 		}
 		if keys[i].hasLine != 0 {
-			id, ahead, slots := lines.Look(int(c.db), nameOf(c, i))
-			if id != 0 {
-				looked[i], key.Ahead, key.LineSlots = id, ahead, slots
+			v, ahead, slots := lines.Look(int(c.db), nameOf(c, i))
+			if v.ID != 0 {
+				looked[i], key.Ahead, key.Line, key.LineSlots = v.ID, ahead, v, slots
 			}
 		}
 		key.ToldSlots = key.LineSlots

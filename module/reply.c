@@ -25,6 +25,16 @@ static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
   }
 }
 
+static void replyRow(RedisModuleCtx *ctx, const throttleView *names, int count, const throttleRow *row) {
+  throttleReplyMap(ctx, count);
+  throttleReplyName(ctx, &names[0]);
+  api.ReplyWithStringBuffer(ctx, row->text, (size_t)row->length);
+  for (int i = 1; i < count; i++) {
+    throttleReplyName(ctx, &names[i]);
+    api.ReplyWithLongLong(ctx, row->integers[i - 1]);
+  }
+}
+
 static void replyRows(throttleCall *call, RedisModuleCtx *ctx) {
   const throttleTraits *traits = &throttleCommands[call->command];
   throttleRow row;
@@ -32,22 +42,31 @@ static void replyRows(throttleCall *call, RedisModuleCtx *ctx) {
   api.ReplyWithArray(ctx, call->count);
   for (int i = 0; i < call->count; i++) {
     throttleRowAt(i, &row);
-    throttleReplyMap(ctx, traits->fieldCount);
-    throttleReplyName(ctx, &traits->fields[0]);
-    api.ReplyWithStringBuffer(ctx, row.text, (size_t)row.length);
-    for (int j = 1; j < traits->fieldCount; j++) {
-      throttleReplyName(ctx, &traits->fields[j]);
-      api.ReplyWithLongLong(ctx, row.integers[j - 1]);
-    }
+    replyRow(ctx, traits->fields, traits->fieldCount, &row);
   }
 }
 
-// How many leases are held, how many callers wait, and the leases that lapse next. Nothing has run since the
-// decision, so the set is what it was.
+// The groups of callers that wait, as many as are to be listed.
+static void replyGroups(throttleCall *call, RedisModuleCtx *ctx, const throttleView *names) {
+  throttleRow row;
+  throttleReplyName(ctx, &names[0]);
+  api.ReplyWithLongLong(ctx, call->integers[3]);
+  throttleReplyName(ctx, &names[1]);
+  long count = (long)(call->integers[2] < call->integers[3] ? call->integers[2] : call->integers[3]);
+  api.ReplyWithArray(ctx, count);
+  throttleBlank(&row, sizeof row);
+  for (int i = 0; i < count; i++) {
+    throttleRowAt(i, &row);
+    replyRow(ctx, &names[2], 3, &row);
+  }
+}
+
+// How many leases are held, how many callers wait, the leases that lapse next, and the first groups in line. Nothing has run
+// since the decision, so the set and the line are what they were.
 static void replyLeases(throttleCall *call, RedisModuleCtx *ctx) {
   const throttleView *names = throttleCommands[call->command].fields;
   double nowMs = (double)(call->nowNs / 1000000);
-  throttleReplyMap(ctx, 3);
+  throttleReplyMap(ctx, 5);
   for (int i = 0; i < 2; i++) {
     throttleReplyName(ctx, &names[i]);
     api.ReplyWithLongLong(ctx, call->integers[i]);
@@ -72,6 +91,7 @@ static void replyLeases(throttleCall *call, RedisModuleCtx *ctx) {
   }
   api.ReplySetArrayLength(ctx, count);
   if (handle) api.CloseKey(handle);
+  replyGroups(call, ctx, &names[5]);
 }
 
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {

@@ -71,7 +71,7 @@ func TestLeasesAreSlotsOfASortedSet(t *testing.T) {
 			assert.Equal(t, leased{0, 2, 0, -1, 60_000, 0}, askLease(t, c, "CL.LEASE jobs SLOTS 2 TTL 1m ID a"), "the same id again")
 
 			rows := do(t, c, "CL.LEASES jobs")
-			require.Len(t, rows.Elems, 6)
+			require.Len(t, rows.Elems, 10)
 			assert.Equal(t, []any{"held", int64(2), "waiting", int64(0), "leases"},
 				[]any{rows.Elems[0].Text, rows.Elems[1].Int, rows.Elems[2].Text, rows.Elems[3].Int, rows.Elems[4].Text})
 			require.Len(t, rows.Elems[5].Elems, 2)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/naive"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -328,8 +329,18 @@ func TestAKeyThatExpiresWhenSomebodyGivesUpWakes(t *testing.T) {
 	assert.EqualValues(t, 0, l.Limited)
 }
 
-// Ten thousand callers that wait for a lease cost the server nothing, nor do they when all leave.
+// Ten thousand callers that wait for a lease cost the server nothing, nor do they when all leave. So do those of many groups and priorities.
 func TestACrowdInLineCostsNothingWhileItWaits(t *testing.T) {
+	crowdInLine(t, func(i int) naive.Turn { return naive.Turn{Caller: uint64(i)} })
+}
+
+func TestACrowdOfManyGroupsCostsNothingWhileItWaits(t *testing.T) {
+	crowdInLine(t, func(i int) naive.Turn {
+		return naive.Turn{Caller: uint64(i), Group: fmt.Sprint("tenant-", i%3000), Priority: int64(i%7 - 3)}
+	})
+}
+
+func crowdInLine(t *testing.T, turn func(i int) naive.Turn) {
 	const watched = 3 * time.Second // not beside the other crowd, which needs as many files
 	var files syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
@@ -344,8 +355,10 @@ func TestACrowdInLineCostsNothingWhileItWaits(t *testing.T) {
 	}
 	connected := cpuOver(t, s, watched)
 	rss := residentBytes(t, s)
+	var order naive.Turns
 	for i, c := range conns {
-		require.NoError(t, c.Send(strings.Fields(fmt.Sprintf("CL.LEASE k SLOTS 1 TTL 1h ID w%d TIMEOUT 1h", i))...))
+		order.Join(turn(i))
+		require.NoError(t, c.Send(strings.Fields(fmt.Sprintf("CL.LEASE k SLOTS 1 TTL 1h ID w%d TIMEOUT 1h", i)+placeOf(turn(i)))...))
 		require.NoError(t, c.Flush())
 	}
 	awaitField(t, admin, "leases_waiting", crowd)
@@ -358,10 +371,11 @@ func TestACrowdInLineCostsNothingWhileItWaits(t *testing.T) {
 	// Each release lets one in and leaves the others alone.
 	before := s.CPUTime()
 	holder := "holder"
-	for i := range 500 {
+	for range 500 {
+		next := order.LetIn().Caller
 		assert.EqualValues(t, 1, do(t, admin, "CL.RELEASE k ID %s", holder).Int)
-		assert.EqualValues(t, 0, receiveLease(t, conns[i]).Limited)
-		holder = fmt.Sprintf("w%d", i)
+		assert.EqualValues(t, 0, receiveLease(t, conns[next]).Limited)
+		holder = fmt.Sprintf("w%d", next)
 	}
 	handovers := s.CPUTime() - before
 	t.Logf("500 leases handed on behind 10,000: %v", handovers)

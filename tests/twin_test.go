@@ -100,7 +100,7 @@ func valueOf(r embedded.Reply) resp.Value {
 		for i, n := range r.Integers {
 			add(text(r.Names[i]), integer(n))
 		}
-		add(text(r.Names[2]), rowsOf(r.Rows, r.Names[3:]))
+		add(text(r.Names[2]), rowsOf(r.Rows, r.Names[3:5]), text(r.Names[5]), integer(r.GroupsIn), text(r.Names[6]), rowsOf(r.Groups, r.Names[7:]))
 	}
 	return array
 }

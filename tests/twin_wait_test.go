@@ -31,7 +31,7 @@ func TestTheEmbeddedHostLetsInWhomAServerLetsIn(t *testing.T) {
 	do(t, w.admin, "DEBUG SET-ACTIVE-EXPIRE 0")
 	seasons := size.Of(20, 200)
 	for season := range seasons {
-		w.key = fmt.Sprint("k", season)
+		w.key, w.isPlain = fmt.Sprint("k", season), season/2%3 == 0
 		for range 40 {
 			w.step()
 		}
@@ -55,6 +55,7 @@ type waitingTwin struct {
 	idle    []*waitingClient
 	waiting map[embedded.Waiter]*waitingClient
 	key     string // of this season
+	isPlain bool   // without groups and priorities
 
 	waited, letIn, sentAway, left int
 }
@@ -79,13 +80,13 @@ func (w *waitingTwin) step() {
 	}
 	switch i := w.IntN(12); {
 	case i < 4:
-		w.ask(fmt.Sprintf(lines[i], w.key))
+		w.ask(fmt.Sprintf(lines[i], w.key) + w.place())
 	case i < 8:
 		w.both(fmt.Sprintf(lines[i], w.key))
 	case i == 8:
 		w.sendAway()
 	case i < 11:
-		w.ask(fmt.Sprintf(lines[w.IntN(4)], w.key))
+		w.ask(fmt.Sprintf(lines[w.IntN(4)], w.key) + w.place())
 	default:
 		w.nowNs += w.Int64N(int64(4*time.Second)) / 1000 * 1000
 		w.clock.Set(w.nowNs)
@@ -94,6 +95,20 @@ func (w *waitingTwin) step() {
 	if !w.isWindow() {
 		w.both("CL.LEASES " + w.key)
 	}
+}
+
+// place is where a caller stands in line. Every third season there are no groups and no priorities.
+func (w *waitingTwin) place() (words string) {
+	if w.isPlain {
+		return ""
+	}
+	if w.IntN(3) > 0 {
+		words += fmt.Sprintf(" GROUP %c", 'a'+w.IntN(3))
+	}
+	if w.IntN(3) == 0 {
+		words += fmt.Sprint(" PRIORITY ", w.IntN(3)-1)
+	}
+	return words
 }
 
 // isWindow reports whether the callers of this season wait for windows.

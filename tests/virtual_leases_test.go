@@ -135,7 +135,7 @@ func shownLease(v resp.Value) string {
 
 // shownLeases is a reply of CL.LEASES as the model shows it.
 func shownLeases(v resp.Value) string {
-	if v.IsError() || len(v.Elems) != 6 {
+	if v.IsError() || len(v.Elems) != 10 {
 		return v.String()
 	}
 	var holders []naive.Holder

@@ -166,7 +166,7 @@ func (l *leased) list() *operation {
 		return reply
 	})
 	o.read = func(v resp.Value) ([]int64, error) {
-		if len(v.Elems) != 6 {
+		if len(v.Elems) != 10 {
 			return nil, fmt.Errorf("no reply of CL.LEASES: %v", v)
 		}
 		reply := []int64{v.Elems[1].Int, v.Elems[3].Int}
