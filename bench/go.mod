@@ -13,8 +13,6 @@ require (
 	gonum.org/v1/plot v0.17.0
 )
 
-require github.com/dunglas/httpsfv v1.1.2 // indirect
-
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect
 	codeberg.org/go-latex/latex v0.2.0 // indirect

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,11 +15,11 @@ func Example() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Second, ContextTimeoutEnabled: true})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 
 	perUser := ratelimit.Limits{ratelimit.Rate(5, time.Hour)}
 	for call := 1; call <= 6; call++ {
-		result, err := limiter.Limit(ctx, "user:42", perUser).Result()
+		result, err := limiter.Limit(ctx, "user:42", perUser, 1)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -41,13 +39,13 @@ func Example() {
 	// call 6 is limited, retry after 12m0s
 }
 
-func ExampleLimiter_Throttle() {
+func ExampleCall_throttle() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 
 	// CL.THROTTLE user123 15 30 60 1
 	limit := ratelimit.Rate(30, time.Minute).Burst(16)
-	result, err := ratelimit.New(client).Throttle(context.Background(), "user123", limit).Result()
+	result, err := ratelimit.New(client, ratelimit.Options{}).Decide(context.Background(), ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: []ratelimit.Key{{Name: "user123", Limits: ratelimit.Limits{limit}}}, Cost: 1})
 	fmt.Println(result.Limited, result.Limit, result.Remaining, result.RetryAfter, result.ResetAfter, err)
 	// Output: false 16 15 0s 2s <nil>
 }
@@ -57,14 +55,14 @@ func ExampleLimiter_Limit_stack() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 
 	limits := ratelimit.Limits{
 		ratelimit.Rate(10, time.Hour).Named("hourly"),
 		ratelimit.Rate(1000, 30*24*time.Hour).Burst(12).Named("monthly"),
 	}
 	for _, cost := range []int64{8, 8, 2} {
-		result, err := limiter.Limit(ctx, "tenant:7", limits, ratelimit.Cost(cost)).Result()
+		result, err := limiter.Limit(ctx, "tenant:7", limits, cost)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -78,15 +76,15 @@ func ExampleLimiter_Limit_stack() {
 }
 
 // A queue instead of a rejection: each caller is told how long to hold its request.
-func ExampleMaxWait() {
+func ExampleCall_maxWait() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
 	for range 3 {
-		result, err := limiter.Limit(ctx, "exports", limits, ratelimit.MaxWait(90*time.Minute)).Result()
+		result, err := limiter.Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "exports", Limits: limits}}, Cost: 1, MaxWait: 90 * time.Minute})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -103,11 +101,11 @@ func ExampleLimiter_Refund() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 
 	limits := ratelimit.Limits{ratelimit.Fixed(1000, 24*time.Hour)}
-	taken, _ := limiter.Limit(ctx, "mail:42", limits, ratelimit.Cost(100)).Result()
-	given, err := limiter.Refund(ctx, "mail:42", limits, ratelimit.Cost(30)).Result() // 30 were not sent
+	taken, _ := limiter.Limit(ctx, "mail:42", limits, 100)
+	given, err := limiter.Refund(ctx, "mail:42", limits, 30) // 30 were not sent
 	fmt.Println(taken.Remaining, given.Remaining, err)
 	// Output: 900 930 <nil>
 }
@@ -118,7 +116,7 @@ func ExampleLimit_Take() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	requests, tokens := ratelimit.Rate(60, time.Hour), ratelimit.Rate(100_000, time.Hour)
-	result, err := ratelimit.New(client).Limit(ctx, "llm:42", ratelimit.Limits{requests.Take(1), tokens.Take(523)}).Result()
+	result, err := ratelimit.New(client, ratelimit.Options{}).Limit(ctx, "llm:42", ratelimit.Limits{requests.Take(1), tokens.Take(523)}, 1)
 	fmt.Println(result.Limited, result.Remaining, err)
 	// Output: false 59 <nil>
 }
@@ -128,10 +126,10 @@ func ExampleLimit_Spare() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 	api := ratelimit.Fixed(100, 24*time.Hour)
 	for _, limit := range []ratelimit.Limit{api, api.Spare(20)} {
-		result, err := limiter.Limit(ctx, "api:7", ratelimit.Limits{limit}, ratelimit.Cost(70)).Result()
+		result, err := limiter.Limit(ctx, "api:7", ratelimit.Limits{limit}, 70)
 		fmt.Println(result.Limited, result.Remaining, err)
 	}
 	// Output:
@@ -144,10 +142,10 @@ func ExampleLimit_Shadow() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Fixed(1000, 24*time.Hour), ratelimit.Rate(2, time.Hour).Shadow()}
 	for range 3 {
-		result, err := limiter.Limit(ctx, "api:8", limits).Result()
+		result, err := limiter.Limit(ctx, "api:8", limits, 1)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -163,31 +161,31 @@ func ExampleFixedMonths() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	plan := ratelimit.Limits{ratelimit.FixedMonths(100_000, 1).In("Europe/Berlin")}
-	result, err := ratelimit.New(client).Limit(ctx, "plan:42", plan, ratelimit.Cost(250)).Result()
+	plan := ratelimit.Limits{ratelimit.FixedMonths(100_000, 1).Zone("Europe/Berlin")}
+	result, err := ratelimit.New(client, ratelimit.Options{}).Limit(ctx, "plan:42", plan, 250)
 	fmt.Println(result.Remaining, result.ResetAfter <= 32*24*time.Hour, err)
 	// Output: 99750 true <nil>
 }
 
 // What was used is a fact: it is charged also where it is not there.
-func ExampleForce() {
+func ExampleCall_force() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	limits := ratelimit.Limits{ratelimit.Rate(1000, time.Hour)}
-	result, err := ratelimit.New(client).Limit(ctx, "tokens:42", limits, ratelimit.Cost(1500), ratelimit.Force()).Result()
+	result, err := ratelimit.New(client, ratelimit.Options{}).Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "tokens:42", Limits: limits}}, Cost: 1500, Force: true})
 	fmt.Println(result.Limited, result.Granted, result.ResetAfter.Round(time.Minute), err)
 	// Output: true 1500 1h30m0s <nil>
 }
 
-func ExampleBan() {
+func ExampleCall_ban() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 	attempts := ratelimit.Limits{ratelimit.Rate(2, time.Minute)}
 	for range 4 {
-		result, err := limiter.Limit(ctx, "login:7", attempts, ratelimit.Ban(15*time.Minute)).Result()
+		result, err := limiter.Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "login:7", Limits: attempts}}, Cost: 1, Ban: 15 * time.Minute})
 		fmt.Println(result.Limited, result.Banned, result.RetryAfter.Round(time.Minute), err)
 	}
 	// Output:
@@ -201,10 +199,10 @@ func ExampleLimiter_Ban() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
-	banned, err := limiter.Ban(ctx, "user:13", time.Hour).Result()
+	limiter := ratelimit.New(client, ratelimit.Options{})
+	banned, err := limiter.Ban(ctx, "user:13", time.Hour)
 	fmt.Println(banned.Round(time.Minute), err)
-	banned, err = limiter.Ban(ctx, "user:13", 0).Result() // lifts the ban
+	banned, err = limiter.Ban(ctx, "user:13", 0) // lifts the ban
 	fmt.Println(banned, err)
 	// Output:
 	// 1h0m0s <nil>
@@ -216,11 +214,11 @@ func ExampleLimiter_Wait() {
 	defer cancel()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 
 	limits := ratelimit.Limits{ratelimit.Rate(20, time.Second).Burst(1)}
 	for range 3 { // one every 50 ms
-		result, err := limiter.Wait(ctx, "calls", limits, 10*time.Second).Result()
+		result, err := limiter.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{{Name: "calls", Limits: limits}}, Cost: 1, MaxWait: 10 * time.Second})
 		fmt.Println(result.Limited, err)
 	}
 	// Output:
@@ -230,20 +228,20 @@ func ExampleLimiter_Wait() {
 }
 
 // A request that counts for a user and for the user's organisation: both are charged, or none.
-func ExampleLimiter_LimitKeys() {
+func ExampleCall_keys() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
-	organisation := ratelimit.KeyLimits{Key: "{acme}", Limits: ratelimit.Limits{ratelimit.Rate(3, time.Hour)}}
+	limiter := ratelimit.New(client, ratelimit.Options{})
+	organisation := ratelimit.Key{Name: "{acme}", Limits: ratelimit.Limits{ratelimit.Rate(3, time.Hour)}}
 	for _, user := range []string{"{acme}:ann", "{acme}:bob"} {
-		keys := []ratelimit.KeyLimits{{Key: user, Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)}}, organisation}
-		result, err := limiter.LimitKeys(ctx, keys, ratelimit.Cost(2)).Result()
+		keys := []ratelimit.Key{{Name: user, Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)}}, organisation}
+		result, err := limiter.Decide(ctx, ratelimit.Call{Keys: keys, Cost: 2})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(result.Limited, keys[result.Key].Key)
+		fmt.Println(result.Limited, keys[result.Key].Name)
 	}
 	// Output:
 	// false {acme}:ann
@@ -251,16 +249,16 @@ func ExampleLimiter_LimitKeys() {
 }
 
 // A request goes to the first provider that has room.
-func ExampleLimiter_LimitAny() {
+func ExampleCall_any() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 	perHour := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
-	providers := []ratelimit.KeyLimits{{Key: "{llm}:near", Limits: perHour}, {Key: "{llm}:far", Limits: perHour}}
+	providers := []ratelimit.Key{{Name: "{llm}:near", Limits: perHour}, {Name: "{llm}:far", Limits: perHour}}
 	for range 3 {
-		result, err := limiter.LimitAny(ctx, providers).Result()
-		fmt.Println(result.Limited, providers[result.Key].Key, err)
+		result, err := limiter.Decide(ctx, ratelimit.Call{Keys: providers, Cost: 1, Any: true})
+		fmt.Println(result.Limited, providers[result.Key].Name, err)
 	}
 	// Output:
 	// false {llm}:near <nil>
@@ -274,19 +272,19 @@ func ExampleLimiter_Refund_acrossSlots() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	limiter := ratelimit.New(client)
-	keys := []ratelimit.KeyLimits{
-		{Key: "user:ann", Limits: ratelimit.Limits{ratelimit.Rate(5, time.Hour)}},
-		{Key: "acme", Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)}},
+	limiter := ratelimit.New(client, ratelimit.Options{})
+	keys := []ratelimit.Key{
+		{Name: "user:ann", Limits: ratelimit.Limits{ratelimit.Rate(5, time.Hour)}},
+		{Name: "acme", Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)}},
 	}
 	all := func() (bool, error) {
 		for i, k := range keys {
-			result, err := limiter.Limit(ctx, k.Key, k.Limits).Result()
+			result, err := limiter.Limit(ctx, k.Name, k.Limits, 1)
 			if err == nil && !result.Limited {
 				continue
 			}
 			for _, charged := range keys[:i] {
-				_, refundErr := limiter.Refund(ctx, charged.Key, charged.Limits).Result()
+				_, refundErr := limiter.Refund(ctx, charged.Name, charged.Limits, 1)
 				err = errors.Join(err, refundErr)
 			}
 			return false, err
@@ -295,103 +293,10 @@ func ExampleLimiter_Refund_acrossSlots() {
 	}
 	fmt.Println(all())
 	fmt.Println(all())
-	left, err := limiter.Peek(ctx, "user:ann", keys[0].Limits).Result()
+	left, err := limiter.Peek(ctx, "user:ann", keys[0].Limits, 1)
 	fmt.Println(left.Remaining, err)
 	// Output:
 	// true <nil>
 	// false <nil>
 	// 4 <nil>
-}
-
-// In place of rate.NewLimiter(rate.Every(12*time.Minute), 2) of golang.org/x/time/rate.
-func ExampleNewBucket() {
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	bucket := ratelimit.NewBucket(ratelimit.New(client), "reports", ratelimit.Rate(5, time.Hour).Burst(2))
-	fmt.Println(bucket.Allow(), bucket.Allow(), bucket.Allow())
-	reservation := bucket.Reserve()
-	fmt.Println(reservation.OK(), reservation.Delay().Round(time.Minute))
-	reservation.Cancel()
-
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	err := bucket.Wait(ctx) // knows at once that this would take too long
-	fmt.Println(errors.Is(err, context.DeadlineExceeded))
-	// Output:
-	// true true false
-	// true 12m0s
-	// true
-}
-
-// Calls that go out together, in one round trip.
-func ExampleNew_pipeline() {
-	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-
-	pipe := client.Pipeline()
-	limiter := ratelimit.New(pipe)
-	perDay := ratelimit.Limits{ratelimit.Rate(1000, 24*time.Hour)}
-	byUser := limiter.Limit(ctx, "user:1", perDay)
-	byAddress := limiter.Limit(ctx, "address:203.0.113.7", perDay)
-	if _, err := pipe.Exec(ctx); err != nil {
-		fmt.Println(err)
-		return
-	}
-	user, _ := byUser.Result()
-	address, _ := byAddress.Result()
-	fmt.Println(user.Limited || address.Limited)
-	// Output: false
-}
-
-func ExampleRetry() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client)
-
-	limits := ratelimit.Limits{ratelimit.Rate(10, time.Second).Burst(1)}
-	for range 2 {
-		err := ratelimit.Retry(ctx, func(ctx context.Context) error {
-			result, err := limiter.Limit(ctx, "jobs", limits).Result()
-			if err != nil {
-				return err
-			}
-			if err := result.Err(); err != nil {
-				return err // Retry waits and tries again
-			}
-			fmt.Println("the job")
-			return nil
-		})
-		if err != nil {
-			fmt.Println(err)
-		}
-	}
-	// Output:
-	// the job
-	// the job
-}
-
-func ExampleMiddleware() {
-	client := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Second, ContextTimeoutEnabled: true})
-	defer client.Close()
-
-	limited := ratelimit.Middleware{
-		Limiter: ratelimit.New(client),
-		Limits:  ratelimit.Limits{ratelimit.Rate(2, time.Hour).Named("hourly")},
-		Key:     func(r *http.Request) string { return "api:" + ratelimit.RemoteHost(r) },
-	}
-	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
-	handler := limited.Wrap(hello) // http.ListenAndServe("127.0.0.1:8080", handler)
-
-	for range 3 {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("RateLimit")[:len(`"hourly";r=0`)])
-	}
-	// Output:
-	// 200 "hourly";q=2;w=3600 "hourly";r=1
-	// 200 "hourly";q=2;w=3600 "hourly";r=0
-	// 429 "hourly";q=2;w=3600 "hourly";r=0
 }

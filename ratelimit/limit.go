@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,88 +21,111 @@ type Limits []Limit
 // Limit is one limit, made by Rate, Window, Fixed or one of the functions beside them. Its
 // methods return a changed copy. Two limits with the same words are equal (==).
 type Limit struct {
-	kind   string
-	count  int64
-	period period
-	burst  int64
-	bursts bool // Burst was called; without it bursts go up to count
-	first  bool
-	offset time.Duration
-	zone   string
-	take   int64
-	takes  bool // Take was called; without it the Cost of the call counts
-	spare  int64
-	shadow bool
-	name   string
-	unit   string
+	kind    string
+	count   int64
+	period  period
+	burst   int64
+	bursts  bool // Burst was called; without it bursts go up to count
+	first   bool
+	offset  time.Duration
+	zone    string
+	take    int64
+	takes   bool // Take was called; without it the Cost of the call counts
+	used    int64
+	settles bool // Used was called
+	spare   int64
+	shadow  bool
+	name    string
+	unit    string
+	// words are what a command takes, made once: sending a limit again and again must not make them
+	// each time. Of a limit that check refuses they mean nothing.
+	words [maxWords]any
+	size  int8
 }
+
+// maxWords is how many words a limit can have, if methods are called that exclude each other.
+const maxWords = 16
 
 // Rate lets count units through per period at a steady rate, and bursts of up to count
 // units unless Burst says otherwise (GCRA, a bucket that refills evenly). The count is
 // at least 1, the period positive.
 func Rate(count int64, every time.Duration) Limit {
-	return Limit{kind: rate, count: count, period: period{length: every}}
+	return Limit{kind: rate, count: count, period: period{length: every}}.worded()
 }
 
 // Window never lets more than count units through in any interval of length every.
 func Window(count int64, every time.Duration) Limit {
-	return Limit{kind: window, count: count, period: period{length: every}}
+	return Limit{kind: window, count: count, period: period{length: every}}.worded()
 }
 
 // Fixed lets count units through in each fixed window: the multiples of every since the
 // Unix epoch, so that a window of a day begins at midnight UTC.
 func Fixed(count int64, every time.Duration) Limit {
-	return Limit{kind: fixed, count: count, period: period{length: every}}
+	return Limit{kind: fixed, count: count, period: period{length: every}}.worded()
 }
 
 // FixedWeeks lets count units through in each window of so many calendar weeks, which
 // begin on Mondays.
 func FixedWeeks(count, weeks int64) Limit {
-	return Limit{kind: fixed, count: count, period: period{n: weeks, unit: week}}
+	return Limit{kind: fixed, count: count, period: period{n: weeks, unit: week}}.worded()
 }
 
 // FixedMonths lets count units through in each window of so many calendar months: in each
 // quarter, for example, with 3 of them.
 func FixedMonths(count, months int64) Limit {
-	return Limit{kind: fixed, count: count, period: period{n: months, unit: month}}
+	return Limit{kind: fixed, count: count, period: period{n: months, unit: month}}.worded()
 }
 
 // FixedYears lets count units through in each window of so many calendar years.
 func FixedYears(count, years int64) Limit {
-	return Limit{kind: fixed, count: count, period: period{n: years, unit: year}}
+	return Limit{kind: fixed, count: count, period: period{n: years, unit: year}}.worded()
 }
 
 // Burst is l, a Rate, with bursts of up to capacity units, which is at least 1.
 func (l Limit) Burst(capacity int64) Limit {
 	l.burst, l.bursts = capacity, true
-	return l
+	return l.worded()
 }
 
 // First is l, a Fixed, whose window begins with the first unit taken, as with INCR and
 // EXPIRE. It goes with neither Offset nor In, nor with months and years.
 func (l Limit) First() Limit {
 	l.first = true
-	return l
+	return l.worded()
 }
 
 // Offset is l, a Fixed, whose windows begin by d later. It is shorter than the window.
 func (l Limit) Offset(d time.Duration) Limit {
 	l.offset = d
-	return l
+	return l.worded()
 }
 
-// In is l, a Fixed of whole days, weeks, months or years, that goes by the clocks of a zone
-// of the IANA database, such as "Europe/Berlin", instead of UTC.
-func (l Limit) In(zone string) Limit {
-	l.zone = zone
-	return l
+// In is l, a Fixed of whole days, weeks, months or years, that goes by the clocks of loc instead of UTC.
+// The location needs a name of the IANA database, as time.LoadLocation gives it.
+func (l Limit) In(loc *time.Location) Limit {
+	if loc == nil {
+		return l.Zone("nil")
+	}
+	return l.Zone(loc.String())
+}
+
+// Zone is In for the name of a zone, such as "Europe/Berlin".
+func (l Limit) Zone(name string) Limit {
+	l.zone = name
+	return l.worded()
 }
 
 // Take is l with units of its own for the call, in place of the call's Cost. 0 asks nothing
 // of the limit and keeps its state.
 func (l Limit) Take(units int64) Limit {
 	l.take, l.takes = units, true
-	return l
+	return l.worded()
+}
+
+// Used is l with the units that were used in the end, for VerbSettle. Take says how many were charged before.
+func (l Limit) Used(units int64) Limit {
+	l.used, l.settles = units, true
+	return l.worded()
 }
 
 // Spare is l that limits the call unless so many units stay behind, for callers that matter
@@ -111,14 +133,14 @@ func (l Limit) Take(units int64) Limit {
 // does not need it and leaves it out.
 func (l Limit) Spare(units int64) Limit {
 	l.spare = units
-	return l
+	return l.worded()
 }
 
 // Shadow is l charged as if it were enforced, though it never decides.
 // Result.Shadowed tells when it would have.
 func (l Limit) Shadow() Limit {
 	l.shadow = true
-	return l
+	return l.worded()
 }
 
 // Named is l with a name for the RateLimit header fields, in printable ASCII.
@@ -134,16 +156,12 @@ func (l Limit) Unit(unit string) Limit {
 	return l
 }
 
-// Name is what Named was given.
-func (l Limit) Name() string { return l.name }
-
 // String is l as CL.LIMIT takes it.
 func (l Limit) String() string {
-	words, err := l.words()
-	if err != nil {
+	if err := l.check(); err != nil {
 		return err.Error()
 	}
-	return strings.TrimSuffix(fmt.Sprintln(words...), "\n")
+	return strings.TrimSuffix(fmt.Sprintln(l.words[:l.size]...), "\n")
 }
 
 // check finds what is wrong with l in itself. What only the server can judge, such as the
@@ -166,6 +184,8 @@ func (l Limit) check() error {
 		return fmt.Errorf("%s: First goes with neither Offset nor In", l.kind)
 	case l.takes && l.take < 0:
 		return fmt.Errorf("%s: the units to Take, %d, are negative", l.kind, l.take)
+	case l.settles && l.used < 0:
+		return fmt.Errorf("%s: the units Used, %d, are negative", l.kind, l.used)
 	case l.spare < 0:
 		return fmt.Errorf("%s: the units to Spare, %d, are negative", l.kind, l.spare)
 	}
@@ -180,11 +200,9 @@ func (l Limit) capacity() int64 {
 	return l.count
 }
 
-func (l Limit) words() ([]any, error) {
-	if err := l.check(); err != nil {
-		return nil, err
-	}
-	words := []any{l.kind, strconv.FormatInt(l.count, 10) + "/" + l.period.word()}
+// worded is l with its words.
+func (l Limit) worded() Limit {
+	words := append(l.words[:0], l.kind, strconv.FormatInt(l.count, 10)+"/"+l.period.word())
 	if l.bursts {
 		words = append(words, "BURST", l.burst)
 	}
@@ -200,13 +218,18 @@ func (l Limit) words() ([]any, error) {
 	if l.takes {
 		words = append(words, "TAKE", l.take)
 	}
+	if l.settles {
+		words = append(words, "USED", l.used)
+	}
 	if l.spare != 0 {
 		words = append(words, "SPARE", l.spare)
 	}
 	if l.shadow {
 		words = append(words, "SHADOW")
 	}
-	return words, nil
+	clear(l.words[len(words):]) // of a limit that had more, so that equal limits are ==
+	l.size = int8(len(words))
+	return l
 }
 
 // throttleWords are max_burst, count_per_period and period of CL.THROTTLE. The period is in
@@ -226,13 +249,4 @@ func (l Limit) throttleWords() ([]any, error) {
 		every = int64(l.period.length / time.Second)
 	}
 	return []any{l.capacity() - 1, l.count, every}, nil
-}
-
-// withoutSpare are limits as CL.REFUND takes them.
-func withoutSpare(limits Limits) Limits {
-	plain := slices.Clone(limits)
-	for i := range plain {
-		plain[i].spare = 0
-	}
-	return plain
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,8 +39,8 @@ func TestLimitsAreWrittenAsTheCommandsTakeThem(t *testing.T) {
 		{ratelimit.Rate(1, time.Second+time.Nanosecond), "RATE 1/1000.000001ms"},
 		{ratelimit.Rate(1, math.MaxInt64), "RATE 1/9223372036854.775807ms"},
 		{ratelimit.FixedWeeks(10, 1), "FIXED 10/1w"},
-		{ratelimit.FixedMonths(5000, 3).In("Europe/Berlin"), "FIXED 5000/3mo TZ Europe/Berlin"},
-		{ratelimit.FixedYears(7, 1).Offset(14 * day).In("Asia/Tokyo"), "FIXED 7/1y OFFSET 14d TZ Asia/Tokyo"},
+		{ratelimit.FixedMonths(5000, 3).Zone("Europe/Berlin"), "FIXED 5000/3mo TZ Europe/Berlin"},
+		{ratelimit.FixedYears(7, 1).Offset(14 * day).Zone("Asia/Tokyo"), "FIXED 7/1y OFFSET 14d TZ Asia/Tokyo"},
 		{ratelimit.Fixed(3, 10*time.Minute).First(), "FIXED 3/10m FIRST"},
 		{ratelimit.Rate(60, time.Minute).Burst(5).Take(1).Spare(2).Shadow(), "RATE 60/1m BURST 5 TAKE 1 SPARE 2 SHADOW"},
 		{ratelimit.Window(60, time.Minute).Take(0), "WINDOW 60/1m TAKE 0"},
@@ -48,6 +49,37 @@ func TestLimitsAreWrittenAsTheCommandsTakeThem(t *testing.T) {
 		assert.Equal(t, c.words, c.limit.String())
 	}
 }
+
+// option changes a call.
+type option = func(*ratelimit.Call)
+
+func call(key string, limits ratelimit.Limits, opts ...option) ratelimit.Call {
+	c := ratelimit.Call{Keys: []ratelimit.Key{{Name: key, Limits: limits}}, Cost: 1}
+	for _, o := range opts {
+		o(&c)
+	}
+	return c
+}
+
+func verb(v ratelimit.Verb, key string, limits ratelimit.Limits, units int64) ratelimit.Call {
+	return call(key, limits, func(c *ratelimit.Call) { c.Verb, c.Cost = v, units })
+}
+
+func throttle(key string, limit ratelimit.Limit, units int64) ratelimit.Call {
+	return verb(ratelimit.VerbThrottle, key, ratelimit.Limits{limit}, units)
+}
+
+// inLine is VerbWait; a timeout of 0 is as long as it takes.
+func inLine(key string, limits ratelimit.Limits, timeout time.Duration) ratelimit.Call {
+	return call(key, limits, func(c *ratelimit.Call) { c.Verb, c.MaxWait = ratelimit.VerbWait, timeout })
+}
+
+func cost(units int64) option        { return func(c *ratelimit.Call) { c.Cost = units } }
+func upTo(c *ratelimit.Call)         { c.UpTo = true }
+func strict(c *ratelimit.Call)       { c.Strict = true }
+func force(c *ratelimit.Call)        { c.Force = true }
+func maxWait(d time.Duration) option { return func(c *ratelimit.Call) { c.MaxWait = d } }
+func ban(d time.Duration) option     { return func(c *ratelimit.Call) { c.Ban = d } }
 
 // sent remembers what would be sent.
 type sent struct{ args []any }
@@ -60,54 +92,41 @@ func (s *sent) Process(_ context.Context, cmd redis.Cmder) error {
 func TestArgumentsOfEachCommand(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Rate(5, time.Second).Burst(10), ratelimit.Fixed(100, day)}
-	ctx := t.Context()
 	for _, c := range []struct {
-		call func(l *ratelimit.Limiter) *ratelimit.Cmd
+		call ratelimit.Call
 		want []any
 	}{
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Throttle(ctx, "k", limits[0]) },
+		{throttle("k", limits[0], 1),
 			[]any{"CL.THROTTLE", "k", int64(9), int64(5), int64(1), int64(1)}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
-			return l.Throttle(ctx, "k", limits[0], ratelimit.Cost(0))
-		}, []any{"CL.THROTTLE", "k", int64(9), int64(5), int64(1), int64(0)}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
-			return l.Throttle(ctx, "k", ratelimit.Rate(5, 1500*time.Millisecond))
-		}, []any{"CL.THROTTLE", "k", int64(4), int64(5), "1500ms", int64(1)}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Limit(ctx, "k", limits) },
+		{throttle("k", limits[0], 0), []any{"CL.THROTTLE", "k", int64(9), int64(5), int64(1), int64(0)}},
+		{throttle("k", ratelimit.Rate(5, 1500*time.Millisecond), 1), []any{"CL.THROTTLE", "k", int64(4), int64(5), "1500ms", int64(1)}},
+		{call("k", limits, cost(1)),
 			[]any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "FIXED", "100/1d", "COMPACT"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
-			return l.Limit(ctx, "k", limits[1:], ratelimit.Cost(3), ratelimit.UpTo(), ratelimit.Strict())
-		}, []any{"CL.LIMIT", "k", "FIXED", "100/1d", "COST", int64(3), "UPTO", "STRICT", "COMPACT"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
-			return l.Limit(ctx, "k", limits[:1], ratelimit.MaxWait(2500*time.Microsecond))
-		}, []any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "MAXWAIT", "2ms", "COMPACT"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Peek(ctx, "k", limits[1:], ratelimit.Cost(3)) },
+		{call("k", limits[1:], cost(3), upTo, strict), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "COST", int64(3), "UPTO", "STRICT", "COMPACT"}},
+		{call("k", limits[:1], maxWait(2500*time.Microsecond)), []any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "MAXWAIT", "2ms", "COMPACT"}},
+		{verb(ratelimit.VerbPeek, "k", limits[1:], 3),
 			[]any{"CL.PEEK", "k", "FIXED", "100/1d", "COST", int64(3), "COMPACT"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Refund(ctx, "k", limits[1:]) },
+		{verb(ratelimit.VerbRefund, "k", limits[1:], 1),
 			[]any{"CL.REFUND", "k", "FIXED", "100/1d", "COMPACT"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], time.Minute) },
+		{inLine("k", limits[:1], time.Minute),
 			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1m", "COMPACT"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], 0) },
+		{inLine("k", limits[:1], 0),
 			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "0ms", "COMPACT"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
-			return l.Limit(ctx, "k", limits[1:], ratelimit.Force(), ratelimit.Ban(90*time.Second))
-		}, []any{"CL.LIMIT", "k", "FIXED", "100/1d", "FORCE", "BAN", "90s", "COMPACT"}},
+		{call("k", limits[1:], force, ban(90*time.Second)), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "FORCE", "BAN", "90s", "COMPACT"}},
 		// CL.REFUND has no SPARE, and CL.LIMIT's limits are to serve for it.
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd {
-			return l.Refund(ctx, "k", ratelimit.Limits{limits[1].Spare(5).Take(2).Shadow()})
-		}, []any{"CL.REFUND", "k", "FIXED", "100/1d", "TAKE", int64(2), "SHADOW", "COMPACT"}},
+		{verb(ratelimit.VerbRefund, "k", ratelimit.Limits{limits[1].Spare(5).Take(2).Shadow()}, 1), []any{"CL.REFUND", "k", "FIXED", "100/1d", "TAKE", int64(2), "SHADOW", "COMPACT"}},
 		// The server's error is to be about what the caller wrote.
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Limit(ctx, "k", nil) }, []any{"CL.LIMIT", "k"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Peek(ctx, "k", nil, ratelimit.Cost(3)) },
+		{call("k", nil, cost(1)), []any{"CL.LIMIT", "k"}},
+		{verb(ratelimit.VerbPeek, "k", nil, 3),
 			[]any{"CL.PEEK", "k", "COST", int64(3), "COMPACT"}},
 		// 0 would be to wait for ever.
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], time.Microsecond) },
+		{inLine("k", limits[:1], time.Microsecond),
 			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1ms", "COMPACT"}},
-		{func(l *ratelimit.Limiter) *ratelimit.Cmd { return l.Wait(ctx, "k", limits[:1], -time.Microsecond) },
+		{inLine("k", limits[:1], -time.Microsecond),
 			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "-1ms", "COMPACT"}},
 	} {
 		var s sent
-		c.call(ratelimit.New(&s))
+		_, _ = ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), c.call)
 		assert.Equal(t, c.want, s.args)
 	}
 }
@@ -125,25 +144,25 @@ func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
 		"the burst capacity 0":          ratelimit.Rate(1, time.Second).Burst(0),
 		"only a Rate has a Burst":       ratelimit.Window(1, time.Second).Burst(5),
 		"RATE: only a Fixed":            ratelimit.Rate(1, time.Second).First(),
-		"WINDOW: only a Fixed":          ratelimit.Window(1, time.Second).In("UTC"),
+		"WINDOW: only a Fixed":          ratelimit.Window(1, time.Second).Zone("UTC"),
 		"neither Offset nor In":         ratelimit.Fixed(1, time.Second).First().Offset(time.Millisecond),
 		"to Take, -1":                   ratelimit.Fixed(1, time.Second).Take(-1),
 		"to Spare, -1":                  ratelimit.Fixed(1, time.Second).Spare(-1),
 	} {
 		var s sent
-		l := ratelimit.New(&s)
-		_, err := l.Limit(t.Context(), "k", ratelimit.Limits{limit}).Result()
+		l := ratelimit.New(&s, ratelimit.Options{})
+		_, err := l.Limit(t.Context(), "k", ratelimit.Limits{limit}, 1)
 		assert.ErrorContains(t, err, wrong)
-		_, err = l.Throttle(t.Context(), "k", limit).Result()
+		_, err = l.Decide(t.Context(), throttle("k", limit, 1))
 		assert.Error(t, err, wrong)
 		assert.Contains(t, limit.String(), wrong)
 		assert.Nil(t, s.args, wrong)
 	}
 	var s sent
-	_, err := ratelimit.New(&s).Throttle(t.Context(), "k", ratelimit.Fixed(1, day)).Result()
+	_, err := ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), throttle("k", ratelimit.Fixed(1, day), 1))
 	require.ErrorContains(t, err, "only a Rate")
 	for _, limit := range []ratelimit.Limit{ratelimit.Rate(1, day).Take(1), ratelimit.Rate(1, day).Spare(1), ratelimit.Rate(1, day).Shadow()} {
-		_, err = ratelimit.New(&s).Throttle(t.Context(), "k", limit).Result()
+		_, err = ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), throttle("k", limit, 1))
 		require.ErrorContains(t, err, "Take, Spare and Shadow")
 	}
 	assert.Nil(t, s.args)
@@ -182,14 +201,14 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 		replies = append(replies, reply{full[:i], false}, reply{with(i, "0"), false}, reply{with(i, nil), false})
 	}
 	for _, c := range replies {
-		got, err := ratelimit.New(answers{c.reply}).Limit(t.Context(), "k", ratelimit.Limits{limit}).Result()
+		got, err := ratelimit.New(answers{c.reply}, ratelimit.Options{}).Limit(t.Context(), "k", ratelimit.Limits{limit}, 1)
 		assert.Equal(t, c.ok, err == nil, "%v: %v", c.reply, err)
 		if !c.ok {
 			assert.Zero(t, got, "%v", c.reply)
 		}
 	}
 	for _, reply := range []any{nil, "OK", []any{}, []any{int64(1), int64(2), int64(3), int64(4), "5"}, full} {
-		_, err := ratelimit.New(answers{reply}).Throttle(t.Context(), "k", limit).Result()
+		_, err := ratelimit.New(answers{reply}, ratelimit.Options{}).Decide(t.Context(), throttle("k", limit, 1))
 		assert.Error(t, err, "%v", reply)
 	}
 }
@@ -223,8 +242,9 @@ func TestRepliesAreReadByPosition(t *testing.T) {
 			ratelimit.Result{Limited: true, Limit: 3, Remaining: 4,
 				RetryAfter: ratelimit.Never, ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond}},
 	} {
-		got, err := ratelimit.New(answers{c.reply}).Limit(t.Context(), "k", limits).Result()
+		got, err := ratelimit.New(answers{c.reply}, ratelimit.Options{}).Limit(t.Context(), "k", limits, 1)
 		assert.NoError(t, err)
+		c.want.By = "server"
 		assert.Equal(t, c.want, got)
 	}
 }
@@ -252,9 +272,11 @@ func TestModuleThatIsTooOldIsToldApart(t *testing.T) {
 		"ERR syntax error near 'COST': expected BURST, RATE, WINDOW, FIXED, COST, UPTO, STRICT, MAXWAIT or COMPACT": false,
 		"ERR syntax error near '2000000000/s': at most 10^9 units per second":                                       false,
 	} {
-		_, err := ratelimit.New(fails{serverError(text)}).Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(5, time.Second)}).Result()
+		_, err := ratelimit.New(fails{serverError(text)}, ratelimit.Options{}).Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(5, time.Second)}, 1)
 		assert.Equal(t, tooOld, errors.Is(err, ratelimit.ErrNoModule), text)
+		text, _, _ := strings.Cut(text, ", with args") // errors hold no key
 		assert.ErrorContains(t, err, text)
+		assert.NotContains(t, err.Error(), "'k'")
 		assert.False(t, ratelimit.IsOutage(err), text)
 	}
 }

@@ -1,6 +1,5 @@
-// Package ratelimit is the Go client of redis-throttle. It has typed calls of its commands over any
-// go-redis client, and leases that renew themselves. Its net/http middleware answers 429 with the
-// RateLimit header fields, and its retry loop waits as long as the server replied.
+// Package ratelimit is the Go client of redis-throttle: rate limits, quotas and leases that processes share through Redis
+// or Valkey, decided by the server in one round trip.
 //
 // Limits are values, defined once and given with every call on a key:
 //
@@ -9,111 +8,221 @@
 //		ratelimit.Rate(100_000, time.Hour),
 //	}
 //
-//	result, err := limiter.Limit(ctx, "user:42", perUser, ratelimit.Cost(3)).Result()
+//	limiter := ratelimit.New(client, ratelimit.Options{})
+//	result, err := limiter.Limit(ctx, "user:42", perUser, 3)
 //
-// All limits of a call are decided at one instant, all or nothing. Arguments that the
-// server refuses come back as its own error, which names the argument.
+// All limits of a call are decided at one instant, all or nothing.
 //
-// Every request waits for the limiter, so give it a client that fails fast when Redis is
-// in trouble: short dial and read timeouts, a DialerRetries of 1, and
-// ContextTimeoutEnabled, without which the deadlines of contexts do not count. go-redis
-// repeats commands whose reply got lost. It never repeats commands of this package that
-// charge units, because that could charge them twice.
+// # One act, one shape
 //
-// The commands are sent with COMPACT, which version 0.1.0 of the module does not know:
-// upgrade the module on all servers, replicas included, before the applications.
+// A Call is a value: a verb, keys with their limits, a cost and options. A Decider decides it. A Limiter on a Redis client is
+// one; the others stand before it and take it as their next: packages cached, batched, guard and observed. Each handles every
+// verb or hands it on, so they can be put together in any order:
+//
+//	decider := observed.New(cached.New(guard.New(limiter, guard.Options{}), cached.Options{}), metrics.Observe)
+//	limiter = ratelimit.With(decider)
+//
+// The methods of a Limiter are the verbs in short. Whatever has no method is a Call:
+//
+//	result, err := limiter.Decide(ctx, ratelimit.Call{
+//		Keys: []ratelimit.Key{{Name: "login:7", Limits: attempts}},
+//		Cost: 1,
+//		Ban:  15 * time.Minute,
+//	})
+//
+// # The Redis client
+//
+// Every request waits for the limiter, so give it a client that fails fast when Redis is in trouble: short DialTimeout,
+// ReadTimeout and PoolTimeout, a DialerRetries of 1, and ContextTimeoutEnabled, without which the deadlines of contexts do
+// not count. go-redis repeats commands whose reply got lost. It never repeats commands of this package that charge
+// units, because that could charge them twice.
+//
+// Constructors panic at mistakes of the program, such as a nil client, with a sentence that says what is wrong.
 package ratelimit
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Client is what a Limiter needs of go-redis: a *redis.Client, *redis.ClusterClient,
-// *redis.Ring, *redis.Conn, *redis.Tx, redis.UniversalClient or redis.Pipeliner.
-type Client interface {
-	Process(ctx context.Context, cmd redis.Cmder) error
+// Decider decides calls. It is safe for concurrent use.
+type Decider interface {
+	Decide(ctx context.Context, call Call) (Result, error)
 }
 
-// Limiter sends the commands of redis-throttle. It holds nothing but its client, and
-// is as safe for concurrent use.
+// Options are those of New. The zero Options are a good default.
+type Options struct {
+	// Patience is how long a call that waits (VerbWait, VerbLease) goes on without a sign of life of the server, which
+	// is asked meanwhile: 3 s when it is 0. Such a call has a connection of its own, outside of the client's pool, and the client's
+	// ReadTimeout does not count for it.
+	Patience time.Duration
+}
+
+// Limiter has the verbs of a Decider as methods.
 type Limiter struct {
-	client Client
+	next Decider
 }
 
-// New returns a Limiter on client. One on a pipeline queues its commands there; their
-// results are there once the pipeline was executed.
-func New(client Client) *Limiter { return &Limiter{client} }
-
-// Throttle sends CL.THROTTLE, which redis-cell and others have, too: a single Rate, and
-// times in whole seconds. Rate(30, time.Minute).Burst(16) is what they call a max_burst
-// of 15. The result's NextAfter is not told and 0.
-func (l *Limiter) Throttle(ctx context.Context, key string, rate Limit, opts ...Option) *Cmd {
-	const name = "CL.THROTTLE"
-	words, err := rate.throttleWords()
-	if err != nil {
-		return failed(name, err)
+// New returns a Limiter that sends calls to Redis: by a *redis.Client, *redis.ClusterClient, *redis.Ring, *redis.Conn,
+// *redis.Tx, redis.UniversalClient, or anything else that sends a command. A call has its answer when Decide returns, so
+// pipelines are for package pipelimit. New panics if client is nil or a pipeline.
+func New(client interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}, o Options) *Limiter {
+	if isNil(client) {
+		panic("ratelimit: New needs a Redis client, not nil")
 	}
-	cost := int64(1)
-	for _, o := range opts {
-		cost = o.units()
+	if _, ok := client.(redis.Pipeliner); ok {
+		panic("ratelimit: a pipeline has no answer when a call returns; queue calls with package pipelimit")
 	}
-	args := append([]any{name, key}, words...)
-	parse := func(reply any) (Result, error) { return parseThrottle(reply, cost) }
-	return send(ctx, l.client, charges, parse, append(args, cost)...)
+	if o.Patience <= 0 {
+		o.Patience = defaultPatience
+	}
+	return &Limiter{&remote{client, o.Patience}}
 }
 
-// Limit sends CL.LIMIT: it asks all limits at once for the cost of the call, 1 unit
-// unless told otherwise.
-func (l *Limiter) Limit(ctx context.Context, key string, limits Limits, opts ...LimitOption) *Cmd {
-	return ask(ctx, l.client, charges, "CL.LIMIT", key, limits, opts)
+// With returns the verbs of next, which is any Decider. It panics if next is nil.
+func With(next Decider) *Limiter {
+	if isNil(next) {
+		panic("ratelimit: With needs a Decider, not nil")
+	}
+	return &Limiter{next}
 }
 
-// Peek sends CL.PEEK: what Limit would answer, without charging anything. Replicas
-// answer it, too.
-func (l *Limiter) Peek(ctx context.Context, key string, limits Limits, opts ...Option) *Cmd {
-	return ask(ctx, l.client, repeatable, "CL.PEEK", key, limits, limitOptions(opts))
+// isNil also finds a nil pointer in an interface.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	pointer := reflect.ValueOf(v)
+	return pointer.Kind() == reflect.Pointer && pointer.IsNil()
 }
 
-// Refund sends CL.REFUND: it gives units back, never above full. Result.Granted is what
-// was taken back, as a negative number.
-func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, opts ...Option) *Cmd {
-	return ask(ctx, l.client, charges, "CL.REFUND", key, withoutSpare(limits), limitOptions(opts))
+var errNoLimiter = errors.New("ratelimit: a Limiter is made by New or With")
+
+// Decide decides any call.
+func (l *Limiter) Decide(ctx context.Context, call Call) (Result, error) {
+	if l == nil || l.next == nil {
+		return Result{}, errNoLimiter
+	}
+	return l.next.Decide(ctx, call)
 }
 
-// Ban sends CL.BAN: every call on key is limited for d, in whole milliseconds, whatever its limits
-// would say. A ban is never shortened, but 0 lifts it. The result is for how long the key is banned now.
-func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) *Reply[time.Duration] {
-	return send(ctx, l.client, repeatable, parseBan, "CL.BAN", key, waitWord(d))
+// Limit takes cost units of all limits at once, or none.
+func (l *Limiter) Limit(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
+	return l.Decide(ctx, Call{Keys: []Key{{Name: key, Limits: limits}}, Cost: cost})
 }
 
-// Wait sends CL.WAIT: it is answered when the units are there, in order of arrival. Result.Wait is the
-// time waited. It waits for timeout, in whole milliseconds, or until just before the deadline of ctx, whichever
-// comes first; a timeout of 0 is as long as it takes. What happens if that is not enough depends on the limits:
+// Peek tells what Limit would answer, and charges nothing.
+func (l *Limiter) Peek(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
+	return l.Decide(ctx, Call{Verb: VerbPeek, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost})
+}
+
+// Refund gives cost units back, never above full. Result.Granted is what was taken back, as a negative number.
+func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
+	return l.Decide(ctx, Call{Verb: VerbRefund, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost})
+}
+
+// Wait answers when the units are there, in order of arrival. It waits until just before the deadline of ctx; without one,
+// as long as it takes. What happens if that is not enough depends on the limits:
 //
 //   - With Rate limits only, the call reserves its units when it comes. If their time comes too late, it is
 //     limited at once.
 //   - With a Window or a Fixed among them, nothing is reserved. The call stands in line, and is limited when its time
 //     is over, since a refund may come before.
 //
-// A waiting call occupies a connection. As with every blocking command of go-redis, cancelling ctx does not end it: its
-// deadline does, and so does timeout. Where that matters, set one of them; take package rueidislimit, where a caller
-// whose ctx ends leaves the line; or, for Rate limits, take Limit with MaxWait, which answers at once how long to wait.
-//
-// The client's read timeout has to be longer than timeout. Wait sees to that itself
-// with a *redis.Client; with a *redis.ClusterClient or *redis.Ring whose read timeout
-// is shorter it is an error.
-func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, timeout time.Duration, opts ...Option) *Cmd {
-	const name = "CL.WAIT"
-	timeout, err := withinDeadline(ctx, timeout)
-	if err != nil {
-		return failed(name, err)
-	}
-	client, err := patient(l.client, timeout)
-	if err != nil {
-		return failed(name, err)
-	}
-	return ask(ctx, client, charges, name, key, limits, append(limitOptions(opts), timeoutOption(timeout)))
+// When ctx is cancelled, Wait returns at once and the caller leaves the line; units that it got at the same moment are given
+// back in the background. Each call that waits has a connection of its own, so that those that wait keep nobody else from
+// the server. A *redis.Conn and a *redis.Tx are one connection, and Wait on them is an error.
+func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
+	return l.Decide(ctx, Call{Verb: VerbWait, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost})
 }
+
+// Ban limits every call on key for d, in whole milliseconds, whatever its limits would say. A ban is never shortened, but 0
+// lifts it. The result is for how long the key is banned now.
+func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) (time.Duration, error) {
+	result, err := l.Decide(ctx, Call{Verb: VerbBan, Keys: []Key{{Name: key}}, Ban: d})
+	return result.Lasts, err
+}
+
+// ErrNoModule is the error of a server that does not know the command, or whose module does
+// not know one of its words, such as version 0.1.0.
+var ErrNoModule = errors.New("the server has not loaded throttle.so, or an older one")
+
+// remote sends calls to Redis.
+type remote struct {
+	client   sender
+	patience time.Duration
+}
+
+type sender interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
+func (r *remote) Decide(ctx context.Context, call Call) (Result, error) {
+	if call.Verb == VerbWait || (call.Verb == VerbLease && call.MaxWait != 0) {
+		return r.wait(ctx, call)
+	}
+	cmd, err := call.command()
+	if err != nil {
+		return Result{}, fmt.Errorf("ratelimit: %s: %w", cmd.name, err)
+	}
+	reply, err := send(ctx, r.client, &cmd)
+	return call.answer(&cmd, reply, err)
+}
+
+// answer is what the reply to c says.
+func (c *Call) answer(cmd *command, reply any, err error) (result Result, _ error) {
+	if err == nil {
+		result, err = c.result(cmd.name, reply)
+	}
+	if err != nil {
+		return Result{}, explain(cmd.name, err)
+	}
+	return result, nil
+}
+
+// send sends cmd to where its key is.
+func send(ctx context.Context, client sender, cmd *command) (any, error) {
+	c := redis.NewCmd(ctx, cmd.args...)
+	c.SetFirstKeyPos(cmd.key)
+	var cmder redis.Cmder = c
+	if cmd.charges {
+		cmder = once{c}
+	}
+	_ = client.Process(ctx, cmder) // c holds the error as well
+	return c.Result()
+}
+
+// once is a command that go-redis does not repeat.
+type once struct{ *redis.Cmd }
+
+// NoRetry is asked by go-redis before it sends a command again.
+func (once) NoRetry() bool { return true }
+
+// explain wraps what go-redis or the server said. IsOutage tells whether Redis is to blame. No error holds a key.
+func explain(name string, err error) error {
+	if errors.Is(err, errNoLimiter) {
+		return err
+	}
+	switch {
+	case redis.HasErrorPrefix(err, "unknown command"):
+		return fmt.Errorf("ratelimit: %s: %w: %w", name, ErrNoModule, serverError(keyless(err.Error())))
+	case redis.HasErrorPrefix(err, "syntax error near '"+compact+"'"), redis.HasErrorPrefix(err, "syntax error near 'EACH'"):
+		return fmt.Errorf("ratelimit: %s: %w: %w", name, ErrNoModule, err)
+	}
+	return fmt.Errorf("ratelimit: %s: %w", name, err)
+}
+
+// serverError is an error reply without what does not belong into a log.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError marks it as a reply, as go-redis does.
+func (serverError) RedisError() {}

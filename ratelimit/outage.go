@@ -10,15 +10,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// IsOutage reports whether err, from a Cmd, means that Redis is out of reach or in a state
-// in which it does not decide: the connection failed or timed out, or the server replied
-// LOADING, READONLY, CLUSTERDOWN or the like. Everything else is a mistake, in the program
+// IsOverload reports whether err means that this process asks for more than its pool of connections to Redis can carry
+// (PoolSize, PoolTimeout). Redis may well be up, so this is no outage. A service that lets requests through at this error has no
+// limit as soon as there are enough of them.
+func IsOverload(err error) bool {
+	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
+}
+
+// IsOutage reports whether err, from a Decider, means that Redis is out of reach or in a state
+// in which it does not decide. The connection failed or timed out, or the server replied
+// LOADING, READONLY, CLUSTERDOWN or the like, or UNBLOCKED, which a master sends that becomes a replica. Everything else is a mistake, in the program
 // or in how the server is set up: a bad limit, a key of another type, a missing module or
 // permission, a single-server client for a cluster, a client that was closed.
 //
 // The difference matters wherever requests are let through while there is no answer. A
 // mistake does not go away by itself, and would let everybody through until somebody notices.
 func IsOutage(err error) bool {
+	if IsOverload(err) {
+		return false
+	}
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		code, _, _ := strings.Cut(reply.Error(), " ")
@@ -33,7 +43,7 @@ func IsOutage(err error) bool {
 	if errors.As(err, &network) {
 		return true
 	}
-	for _, outage := range []error{io.EOF, io.ErrUnexpectedEOF, redis.ErrPoolTimeout, redis.ErrPoolExhausted} {
+	for _, outage := range []error{io.EOF, io.ErrUnexpectedEOF} {
 		if errors.Is(err, outage) {
 			return true
 		}
@@ -43,7 +53,7 @@ func IsOutage(err error) bool {
 
 // outageCodes begin the replies of a server that will decide the same call later, or that
 // another server decides in its place.
-var outageCodes = []string{"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}
+var outageCodes = []string{"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN", "UNBLOCKED"}
 
 // outageTexts are those of errors that go-redis does not export, or of another client.
 var outageTexts = []string{

@@ -48,12 +48,26 @@ func (p period) word() string {
 	return durationWord(p.length)
 }
 
+// durationUnits are those that the commands take, the longest first.
+var durationUnits = [...]struct {
+	is   time.Duration
+	name string
+}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}}
+
+// parseDecimal reads digits with at most one point between them.
+func parseDecimal(text string) (*big.Rat, bool) {
+	whole, decimals, _ := strings.Cut(text, ".")
+	if whole == "" || strings.HasSuffix(text, ".") || len(text) > 40 || strings.Trim(whole+decimals, "0123456789") != "" {
+		return nil, false
+	}
+	return new(big.Rat).SetString(text)
+}
+
+func ratOf(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
 // durationWord writes d as the commands take it.
 func durationWord(d time.Duration) string {
-	for _, unit := range []struct {
-		is   time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+	for _, unit := range durationUnits {
 		if d%unit.is == 0 && (d != 0 || unit.is == time.Millisecond) {
 			return strconv.FormatInt(int64(d/unit.is), 10) + unit.name
 		}

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -12,25 +13,26 @@ const Never time.Duration = -1
 
 // Result is the outcome of a call, and the state after it of the limit that decided.
 // Times are those of the server when it answered, rounded up to a millisecond (with
-// Throttle, to a second).
+// VerbThrottle, to a second).
 type Result struct {
-	// Limited says that the call was denied.
+	// Limited says that the call was denied; with VerbRenew and VerbSettle, that the lease had lapsed.
 	Limited bool
-	// Rule is the index in Limits of the limit that decided: of a denied call the one
-	// with the longest wait, otherwise the one with the fewest units left. Of a banned
-	// key it is 0, since Limit is that of the first limit then.
-	Rule int
+	// Key is the index in Call.Keys of the key that decided, was charged or is banned. Rule is the index in its Limits of
+	// the limit that decided: of a denied call the one with the longest wait, otherwise the one with the fewest units
+	// left. Of a banned key it is 0, since Limit is that of the first limit then.
+	Key, Rule int
 	// Banned says that the call was denied because its key is banned, whatever its limits
 	// would say. ResetAfter and NextAfter are the rest of the ban, RetryAfter
-	// is the longer of that and the wait for the limits. Throttle cannot tell, and leaves it
+	// is the longer of that and the wait for the limits. VerbThrottle cannot tell, and leaves it
 	// false.
 	Banned bool
-	// Limit is how many units that limit holds when it is full.
+	// Limit is how many units that limit holds when it is full, or how many slots there are.
 	Limit int64
-	// Remaining is how many units could be taken right now.
+	// Remaining is how many units could be taken right now, or how many slots are free.
 	Remaining int64
 	// RetryAfter is the time until the same call can succeed if nobody else asks: 0 when
-	// it was not limited, Never when it cannot.
+	// it was not limited, Never when it cannot. Of a lease it is the time until the next one lapses, if nobody
+	// releases one before.
 	RetryAfter time.Duration
 	// ResetAfter is the time until the limit is full.
 	ResetAfter time.Duration
@@ -38,16 +40,25 @@ type Result struct {
 	NextAfter time.Duration
 	// Granted is how many units were charged. If it is negative, units were returned.
 	Granted int64
-	// Wait is how long the caller has to hold its request (Limit with MaxWait), or how
-	// long it has waited (Wait).
+	// Wait is how long the caller has to hold its request (VerbLimit with MaxWait), or how
+	// long it has waited (VerbWait, VerbLease).
 	Wait time.Duration
-	// By is where the call was decided: by the server, unless something stands before it.
-	By Source
-	// Shadowed says that a Limit with Shadow would have denied the call.
-	Shadowed bool
-	// Shadow is the index in Limits of the first such limit, 0 when there is none.
-	Shadow int
+	// Lasts is how long a lease lasts if it is not renewed, or how long a key is banned (VerbBan).
+	Lasts time.Duration
+	// By is where the call was decided. "server" is the server. "cache" is a denial that the server gave before. "batch" is
+	// units that were taken for several calls at once. "local" is this process, while there was no server. "policy" is nobody:
+	// the call was let through or refused because there was no server. The server knows only of "server" and "batch".
+	By string
+	// Shadowed says that a Limit with Shadow would have denied the call: the first one is Shadow, in the Limits of ShadowKey.
+	Shadowed          bool
+	Shadow, ShadowKey int
+	// Each is the outcome for each limit by itself, in the order of the call, if Call.Each asks for it: Limited says
+	// whether this limit alone would have denied the call. Limit, Remaining, RetryAfter, ResetAfter, Key and Rule are set.
+	Each []Result
 }
+
+// ErrLimited is what every *LimitedError is, for errors.Is.
+var ErrLimited = errors.New("limited")
 
 // Err is nil, or a *LimitedError when the call was denied.
 func (r Result) Err() error {
@@ -57,7 +68,7 @@ func (r Result) Err() error {
 	return &LimitedError{r}
 }
 
-// LimitedError is a denied call as an error, for Retry. An error for something else that
+// LimitedError is a denied call as an error. An error for something else that
 // asked for a pause, such as a response with status 429, is
 // &LimitedError{Result{Limited: true, RetryAfter: pause}}.
 type LimitedError struct {
@@ -72,6 +83,35 @@ func (e *LimitedError) Error() string {
 		return fmt.Sprintf("limited: the call costs more than the limit of %d", e.Limit)
 	}
 	return fmt.Sprintf("limited: retry after %v", e.RetryAfter)
+}
+
+// Unwrap gives ErrLimited.
+func (e *LimitedError) Unwrap() error { return ErrLimited }
+
+// result reads the reply to c.
+func (c *Call) result(name string, reply any) (r Result, err error) {
+	switch c.Verb {
+	case VerbThrottle:
+		r, err = parseThrottle(reply, c.Cost)
+	case VerbBan:
+		var ms int64
+		ms, err = parseInteger(reply)
+		r.Lasts = times(ms, time.Millisecond)
+	case VerbRelease:
+		r.Granted, err = parseInteger(reply)
+		r.Granted = -r.Granted
+	case VerbLease, VerbRenew:
+		r, err = parseLease(reply)
+	case VerbSettle:
+		r, err = c.parseSettle(reply)
+	default:
+		r, err = c.parseCompact(reply, name == "CL.MLIMIT")
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	r.By = "server"
+	return r, nil
 }
 
 // parseThrottle reads the reply of CL.THROTTLE to a call for cost units.
@@ -90,12 +130,40 @@ func parseThrottle(reply any, cost int64) (Result, error) {
 	return r, nil
 }
 
-// parseCompact reads the reply of the other commands with COMPACT: an array of integers.
-// Those beyond the tenth are of a newer server. rules is how many limits were asked.
-func parseCompact(reply any, rules int) (Result, error) {
+// rules is how many limits the server counts in k: slots are one.
+func (k *Key) rules() int {
+	if k.TTL != 0 {
+		return 1
+	}
+	return len(k.Limits)
+}
+
+func (c *Call) rules() (rules int) {
+	for i := range c.Keys {
+		rules += c.Keys[i].rules()
+	}
+	return rules
+}
+
+// place is where a limit is that is counted through all keys.
+func (c *Call) place(rule int) (key, index int) {
+	for rule >= c.Keys[key].rules() {
+		rule -= c.Keys[key].rules()
+		key++
+	}
+	return key, rule
+}
+
+// parseCompact reads the reply of CL.LIMIT and its kin with COMPACT: an array of integers.
+// Those that are not known here are of a newer server. CL.MLIMIT counts the limits of all keys in a row.
+func (c *Call) parseCompact(reply any, several bool) (Result, error) {
 	elements, _ := reply.([]any)
-	var n [10]int64
-	if !integers(elements, n[:]) {
+	var fields [11]int64
+	n := fields[:10]
+	if several {
+		n = fields[:]
+	}
+	if !integers(elements, n) {
 		return Result{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
 	}
 	r := Result{
@@ -111,17 +179,81 @@ func parseCompact(reply any, rules int) (Result, error) {
 		r.RetryAfter = times(n[4], time.Millisecond)
 	}
 	// Both count from 1. No limit decides while the key is banned; most often there is no shadow.
-	r.Banned, r.Rule = r.Limited && n[1] == 0, int(max(n[1]-1, 0))
-	r.Shadowed, r.Shadow = n[9] != 0, int(max(n[9]-1, 0))
-	if n[1] < 0 || (n[1] == 0 && !r.Banned) || n[1] > int64(rules) || n[9] < 0 || n[9] > int64(rules) {
+	rules := int64(c.rules())
+	r.Banned, r.Shadowed = r.Limited && n[1] == 0, n[9] != 0
+	if n[1] < 0 || (n[1] == 0 && !r.Banned) || n[1] > rules || n[9] < 0 || n[9] > rules {
 		return Result{}, fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, rules)
+	}
+	if !r.Banned {
+		r.Key, r.Rule = c.place(int(n[1] - 1))
+	}
+	if r.Shadowed {
+		r.ShadowKey, r.Shadow = c.place(int(n[9] - 1))
+	}
+	if several {
+		key := int(n[10]) - 1
+		if key < 0 || key >= len(c.Keys) || (!r.Banned && key != r.Key) {
+			return Result{}, fmt.Errorf("the reply is %v, whose key is not that of its rule", reply)
+		}
+		r.Key = key
+	}
+	return r, c.parseEach(&r, elements)
+}
+
+// parseEach reads the arrays at the end of a reply with EACH.
+func (c *Call) parseEach(r *Result, elements []any) error {
+	if !c.Each {
+		return nil
+	}
+	rules := c.rules()
+	if len(elements) < rules {
+		return fmt.Errorf("the reply is %v, without an array for each limit", elements)
+	}
+	r.Each = make([]Result, rules)
+	for i, element := range elements[len(elements)-rules:] {
+		standing, _ := element.([]any)
+		var n [5]int64
+		if !integers(standing, n[:]) {
+			return fmt.Errorf("the reply is %v, where %v is not the five integers of a limit", elements, element)
+		}
+		each := Result{Limited: n[0] != 0, Limit: n[1], Remaining: n[2], ResetAfter: times(n[4], time.Millisecond)}
+		if each.Limited {
+			each.RetryAfter = times(n[3], time.Millisecond)
+		}
+		each.Key, each.Rule = c.place(i)
+		r.Each[i] = each
+	}
+	return nil
+}
+
+// parseLease reads the reply of CL.LEASE and CL.RENEW with COMPACT.
+func parseLease(reply any) (Result, error) {
+	elements, _ := reply.([]any)
+	var n [6]int64
+	if !integers(elements, n[:]) {
+		return Result{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
+	}
+	r := Result{Limited: n[0] != 0, Limit: n[1], Remaining: n[2], Wait: times(n[5], time.Millisecond)}
+	if r.Limited {
+		r.RetryAfter = times(n[3], time.Millisecond)
+	} else {
+		r.Lasts = times(n[4], time.Millisecond)
 	}
 	return r, nil
 }
 
-func parseBan(reply any) (time.Duration, error) {
-	ms, err := parseInteger(reply)
-	return times(ms, time.Millisecond), err
+// parseSettle reads the reply of CL.SETTLE with COMPACT, whose first integer says whether it settled.
+func (c *Call) parseSettle(reply any) (Result, error) {
+	elements, _ := reply.([]any)
+	var n [1]int64
+	if !integers(elements, n[:]) {
+		return Result{}, fmt.Errorf("the reply is %v, not integers", reply)
+	}
+	r := Result{Limited: n[0] == 0}
+	if r.Limited {
+		r.RetryAfter = Never
+	}
+	return r, c.parseEach(&r, elements)
 }
 
 func parseInteger(reply any) (int64, error) {

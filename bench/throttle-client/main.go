@@ -25,6 +25,8 @@ import (
 	"redis-throttle/bench/internal/must"
 	"redis-throttle/bench/internal/server"
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/batched"
+	"redis-throttle/ratelimit/cached"
 )
 
 type options struct {
@@ -39,8 +41,8 @@ type options struct {
 // limiters are what is measured.
 var limiters = map[string]func(*ratelimit.Limiter) ratelimit.Decider{
 	"Limiter": func(l *ratelimit.Limiter) ratelimit.Decider { return l },
-	"Cached":  func(l *ratelimit.Limiter) ratelimit.Decider { return ratelimit.NewCached(l, 1000) },
-	"Batched": func(l *ratelimit.Limiter) ratelimit.Decider { return ratelimit.NewBatched(l, ratelimit.Batching{}) },
+	"Cached":  func(l *ratelimit.Limiter) ratelimit.Decider { return cached.New(l, cached.Options{Denials: 1000}) },
+	"Batched": func(l *ratelimit.Limiter) ratelimit.Decider { return batched.New(l, batched.Options{}) },
 }
 
 // loads are the limits: one that is never reached, and one that nearly every request runs into.
@@ -121,8 +123,8 @@ func work(ctx context.Context, o options) {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: o.Callers, ReadTimeout: time.Minute, MaxRetries: -1})
 	defer client.Close()
 	must.Do(client.Ping(ctx).Err())
-	d := limiters[limiter](ratelimit.New(client))
-	limits := ratelimit.Limits{ratelimit.Rate(count, time.Second)}
+	d := limiters[limiter](ratelimit.New(client, ratelimit.Options{}))
+	call := ratelimit.Call{Keys: []ratelimit.Key{{Name: key, Limits: ratelimit.Limits{ratelimit.Rate(count, time.Second)}}}, Cost: 1}
 	time.Sleep(time.Until(time.Unix(0, begin)))
 	var requests, allowed atomic.Int64
 	var calling sync.WaitGroup
@@ -131,7 +133,7 @@ func work(ctx context.Context, o options) {
 		calling.Go(func() {
 			var asked, granted int64
 			for time.Now().Before(ends) {
-				result, err := d.Decide(ctx, key, limits)
+				result, err := d.Decide(ctx, call)
 				if err != nil {
 					fmt.Fprintln(os.Stderr, "throttle-client:", err)
 					os.Exit(1)
@@ -144,7 +146,7 @@ func work(ctx context.Context, o options) {
 		})
 	}
 	calling.Wait()
-	if b, ok := d.(*ratelimit.Batched); ok {
+	if b, ok := d.(*batched.Batched); ok {
 		must.Do(b.Close(ctx))
 	}
 	fmt.Println(requests.Load(), allowed.Load())

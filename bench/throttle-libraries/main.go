@@ -50,16 +50,17 @@ var libraries = []struct {
 	on   func(c *redis.Client) allow
 }{
 	{"ratelimit, Limit", func(c *redis.Client) allow {
-		l, limits := ratelimit.New(c), ratelimit.Limits{ratelimit.Rate(perSecond, time.Second)}
+		l, limits := ratelimit.New(c, ratelimit.Options{}), ratelimit.Limits{ratelimit.Rate(perSecond, time.Second)}
 		return func(ctx context.Context, key string) (bool, error) {
-			r, err := l.Decide(ctx, key, limits)
+			r, err := l.Limit(ctx, key, limits, 1)
 			return !r.Limited, err
 		}
 	}},
 	{"ratelimit, Throttle", func(c *redis.Client) allow {
-		l, limit := ratelimit.New(c), ratelimit.Rate(perSecond, time.Second)
+		l, limits := ratelimit.New(c, ratelimit.Options{}), ratelimit.Limits{ratelimit.Rate(perSecond, time.Second)}
 		return func(ctx context.Context, key string) (bool, error) {
-			r, err := l.Throttle(ctx, key, limit).Result()
+			keys := []ratelimit.Key{{Name: key, Limits: limits}}
+			r, err := l.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: keys, Cost: 1})
 			return !r.Limited, err
 		}
 	}},

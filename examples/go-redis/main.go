@@ -18,6 +18,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/keyby"
+	"redis-throttle/ratelimit/leases"
+	"redis-throttle/ratelimit/retry"
 )
 
 func main() {
@@ -98,20 +102,20 @@ func demo(ctx context.Context, client redis.UniversalClient) error {
 	fmt.Println("request without Redis:", response.StatusCode)
 
 	for n := 1; n <= 2; n++ {
-		if err := job(ctx, ratelimit.New(client), n); err != nil {
+		if err := job(ctx, ratelimit.New(client, ratelimit.Options{}), n); err != nil {
 			return err
 		}
 	}
 
 	for _, user := range []string{"ann", "ann", "ann", "bob", "bob"} {
-		if err := request(ctx, ratelimit.New(client), user); err != nil {
+		if err := request(ctx, ratelimit.New(client, ratelimit.Options{}), user); err != nil {
 			return err
 		}
 	}
 
-	err = export(ctx, ratelimit.New(client), 1, func(ctx context.Context) error {
-		return export(ctx, ratelimit.New(client), 2, func(ctx context.Context) error {
-			return export(ctx, ratelimit.New(client), 3, func(context.Context) error { return nil })
+	err = export(ctx, ratelimit.New(client, ratelimit.Options{}), 1, func(ctx context.Context) error {
+		return export(ctx, ratelimit.New(client, ratelimit.Options{}), 2, func(ctx context.Context) error {
+			return export(ctx, ratelimit.New(client, ratelimit.Options{}), 3, func(context.Context) error { return nil })
 		})
 	})
 	var limited *ratelimit.LimitedError
@@ -119,17 +123,19 @@ func demo(ctx context.Context, client redis.UniversalClient) error {
 		return fmt.Errorf("three exports at once: %w", err)
 	}
 	fmt.Println("export 3: no slot is free")
-	return export(ctx, ratelimit.New(client), 4, func(context.Context) error { return nil })
+	return export(ctx, ratelimit.New(client, ratelimit.Options{}), 4, func(context.Context) error { return nil })
 }
 
 // limited is a handler that allows count requests an hour from each address.
 func limited(client redis.UniversalClient, count int64) http.Handler {
-	return ratelimit.Middleware{
-		Limiter: ratelimit.New(client),
-		Limits:  ratelimit.Limits{ratelimit.Rate(count, time.Hour)},
-		Key:     func(r *http.Request) string { return "http:" + ratelimit.RemoteHost(r) },
-		OnError: func(_ *http.Request, err error) { log.Print("no rate limit: ", err) },
-	}.Wrap(http.HandlerFunc(hello))
+	limited := httplimit.New(ratelimit.New(client, ratelimit.Options{}), httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(count, time.Hour)},
+		Key:    keyby.Prefixed("http:", keyby.RemoteHost),
+		Failures: httplimit.Failures{
+			OnError: func(_ *http.Request, err error) { log.Print("no rate limit: ", err) },
+		},
+	})
+	return limited(http.HandlerFunc(hello))
 }
 
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }
@@ -148,14 +154,14 @@ func get(handler http.Handler) (*http.Response, error) {
 // job runs under a limit of one every two seconds, after as many attempts as it takes.
 func job(ctx context.Context, limiter *ratelimit.Limiter, n int) error {
 	attempts := 0
-	return ratelimit.Retry(ctx, func(ctx context.Context) error {
+	return retry.Do(ctx, func(ctx context.Context) error {
 		attempts++
-		result, err := limiter.Limit(ctx, "jobs", ratelimit.Limits{ratelimit.Rate(1, 2*time.Second)}).Result()
+		result, err := limiter.Limit(ctx, "jobs", ratelimit.Limits{ratelimit.Rate(1, 2*time.Second)}, 1)
 		if err != nil {
 			return err
 		}
 		if err := result.Err(); err != nil {
-			return err // Retry waits, and calls again
+			return err // retry.Do waits, and calls again
 		}
 		fmt.Printf("job %d: done %s\n", n, map[bool]string{true: "at once", false: "after a wait"}[attempts == 1])
 		return nil
@@ -165,16 +171,16 @@ func job(ctx context.Context, limiter *ratelimit.Limiter, n int) error {
 // request asks a user's limit and that of the user's organisation: both are charged or none.
 // The hash tag {acme} has both in one slot of a cluster.
 func request(ctx context.Context, limiter *ratelimit.Limiter, user string) error {
-	keys := []ratelimit.KeyLimits{
-		{Key: "{acme}:" + user, Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)}},
-		{Key: "{acme}", Limits: ratelimit.Limits{ratelimit.Rate(3, time.Hour)}},
+	keys := []ratelimit.Key{
+		{Name: "{acme}:" + user, Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)}},
+		{Name: "{acme}", Limits: ratelimit.Limits{ratelimit.Rate(3, time.Hour)}},
 	}
-	result, err := limiter.LimitKeys(ctx, keys).Result()
+	result, err := limiter.Decide(ctx, ratelimit.Call{Keys: keys, Cost: 1})
 	switch {
 	case err != nil:
 		return err
 	case result.Limited:
-		fmt.Printf("%s: limited by %s\n", user, keys[result.Key].Key)
+		fmt.Printf("%s: limited by %s\n", user, keys[result.Key].Name)
 	default:
 		fmt.Printf("%s: allowed\n", user)
 	}
@@ -184,7 +190,7 @@ func request(ctx context.Context, limiter *ratelimit.Limiter, user string) error
 // export is one of two at once. The lease renews itself; when it is lost all the same, the
 // context of the work ends.
 func export(ctx context.Context, limiter *ratelimit.Limiter, n int, work func(context.Context) error) (err error) {
-	lease, err := limiter.Lease(ctx, "exports", 2, 30*time.Second)
+	lease, err := leases.Take(ctx, limiter, leases.Options{Key: "exports", Slots: 2, TTL: 30 * time.Second})
 	if err != nil {
 		return err
 	}

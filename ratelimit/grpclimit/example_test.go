@@ -27,11 +27,10 @@ func ExampleInterceptor() {
 	client := redis.NewClient(&redis.Options{Addr: examples.Addr})
 	defer client.Close()
 
-	limited := grpclimit.Interceptor{
-		Limiter: ratelimit.New(client),
-		Limits:  ratelimit.Limits{ratelimit.Rate(2, time.Hour)},
-		Key:     grpclimit.By(keyby.Prefixed("grpc:", keyby.RemoteHost)),
-	}
+	limited := grpclimit.New(ratelimit.New(client, ratelimit.Options{}), grpclimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)},
+		Key:    grpclimit.By(keyby.Prefixed("grpc:", keyby.RemoteHost)),
+	})
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(limited.Unary()),
 		grpc.ChainStreamInterceptor(limited.Stream()),

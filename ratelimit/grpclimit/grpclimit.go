@@ -1,10 +1,9 @@
 // Package grpclimit limits the calls of a gRPC server: interceptors for unary calls and streams over ratelimit.
 //
-//	limited := grpclimit.Interceptor{
-//		Limiter: ratelimit.New(client),
-//		Limits:  ratelimit.Limits{ratelimit.Rate(100, time.Minute)},
-//		Key:     grpclimit.By(keyby.Prefixed("api:", keyby.RemoteHost)),
-//	}
+//	limited := grpclimit.New(ratelimit.New(client, ratelimit.Options{}), grpclimit.Options{
+//		Limits: ratelimit.Limits{ratelimit.Rate(100, time.Minute)},
+//		Key:    grpclimit.By(keyby.Prefixed("api:", keyby.RemoteHost)),
+//	})
 //	server := grpc.NewServer(
 //		grpc.ChainUnaryInterceptor(limited.Unary()),
 //		grpc.ChainStreamInterceptor(limited.Stream()),
@@ -15,26 +14,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/field"
+	"redis-throttle/ratelimit/internal/keys"
+	"redis-throttle/ratelimit/internal/quiet"
 )
 
-// Interceptor limits calls. One that is let through gets the header fields RateLimit-Policy and RateLimit of
-// ratelimit.Middleware as header metadata (their names in small letters). One that is not gets status RESOURCE_EXHAUSTED
-// with the details RetryInfo, when to come back, and QuotaFailure, which limit it was; RetryInfo is missing when no waiting
-// helps, QuotaFailure when the key is banned.
-type Interceptor struct {
-	// Limiter, Limits and Key are required; Limits and Key are not where each of Methods has its own, and all
-	// other calls are then not limited. Key says who is limited: the key in Redis for a call. Calls with the key
+// Options are those of New. Limits and Key are required; they are not where each of Methods has its own, and all
+// other calls are then not limited.
+type Options struct {
+	Limits ratelimit.Limits
+	// Key says who is limited: the key in Redis for a call. Calls with the key
 	// "" are not limited. The method is its full name, /package.Service/Method.
-	Limiter ratelimit.Decider
-	Limits  ratelimit.Limits
-	Key     func(ctx context.Context, method string) string
+	Key func(ctx context.Context, method string) string
 
 	// Methods are limits of their own for some methods, in place of Limits.
 	Methods []Method
@@ -51,16 +48,28 @@ type Interceptor struct {
 	// ends, if its handler returns the error of RecvMsg. Without it, opening a stream is charged, and nothing on it.
 	Messages bool
 
-	// FailClosed answers UNAVAILABLE during an outage of Redis (ratelimit.IsOutage). By default calls are let through
-	// meanwhile. Any other error is a mistake and answered INTERNAL, whatever FailClosed says.
-	FailClosed bool
+	// Outage, Overload and Mistake say what becomes of calls when the limiter fails: during an outage of Redis
+	// (ratelimit.IsOutage), when this process asks for more connections than it has (ratelimit.IsOverload), and at any other
+	// error. Usually calls are let through, UNAVAILABLE and INTERNAL, in this order.
+	Outage, Overload, Mistake Answer
 
-	// OutageRetryAfter is what RetryInfo says with UNAVAILABLE: 1 s when it is 0; negative leaves it out.
-	OutageRetryAfter time.Duration
+	// RetryAfter is what RetryInfo says with UNAVAILABLE: 1 s when it is 0; negative leaves it out.
+	RetryAfter time.Duration
 
-	// OnError is called with every error, outage or mistake; nil logs them through slog.
+	// OnError is called with every error. Nil logs through slog, of each kind one line in ten seconds.
 	OnError func(ctx context.Context, method string, err error)
 }
+
+// Answer is what becomes of a call that nobody could decide about.
+type Answer int
+
+// The answers. The zero Answer is the usual one of its field.
+const (
+	Usual       Answer = iota
+	LetThrough         // handle the call without a limit
+	Unavailable        // UNAVAILABLE, and when to come back
+	Internal           // INTERNAL
+)
 
 // Method is the limits for some methods of a server.
 type Method struct {
@@ -68,15 +77,30 @@ type Method struct {
 	// those of its methods that are not named themselves.
 	Name   string
 	Limits ratelimit.Limits
-	// Key says who is limited. Nil is Key of the Interceptor with the Name and a space before it, since limits that
+	// Key says who is limited. Nil is Options.Key with the Name and a space before it, since limits that
 	// differ must not share a key.
 	Key func(ctx context.Context, method string) string
 }
 
-// Unary returns the interceptor for unary calls. It panics when a required field is missing or a limit is none: those
-// are mistakes in the program.
-func (i Interceptor) Unary() grpc.UnaryServerInterceptor {
-	g := i.gate()
+// Interceptor limits calls. One that is let through gets the header fields RateLimit-Policy and RateLimit of
+// package httplimit as header metadata (their names in small letters). One that is not gets status RESOURCE_EXHAUSTED
+// with the details RetryInfo, when to come back, and QuotaFailure, which limit it was; RetryInfo is missing when no waiting
+// helps, QuotaFailure when the key is banned.
+type Interceptor struct{ gate *gate }
+
+// New returns an Interceptor. It panics when decider is nil, a required option is missing or a limit is invalid: those are
+// mistakes in the program.
+func New(decider ratelimit.Decider, o Options) *Interceptor {
+	g := &gate{Options: o, decider: ratelimit.With(decider), byName: map[string]rule{}}
+	if err := g.compile(); err != nil {
+		panic(err)
+	}
+	return &Interceptor{g}
+}
+
+// Unary is the interceptor for unary calls.
+func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
+	g := i.gate
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		set := func(md map[string][]string) error { return grpc.SetHeader(ctx, md) }
 		if err := g.pass(ctx, info.FullMethod, req, set); err != nil {
@@ -86,9 +110,9 @@ func (i Interceptor) Unary() grpc.UnaryServerInterceptor {
 	}
 }
 
-// Stream returns the interceptor for streams. It panics as Unary does.
-func (i Interceptor) Stream() grpc.StreamServerInterceptor {
-	g := i.gate()
+// Stream is the interceptor for streams.
+func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
+	g := i.gate
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		set := func(md map[string][]string) error { return stream.SetHeader(md) }
 		if err := g.pass(stream.Context(), info.FullMethod, nil, set); err != nil {
@@ -118,42 +142,33 @@ func (s *limitedStream) RecvMsg(m any) error {
 // rule is what applies to a call. Without limits, nothing does.
 type rule struct {
 	limits ratelimit.Limits
-	fields *ratelimit.Fields
+	fields *field.Policies
 	prefix string
 	key    func(context.Context, string) string
 }
 
-// gate is an Interceptor that is ready to use.
+// gate is Options that are ready to use.
 type gate struct {
-	Interceptor
+	Options
+	decider  ratelimit.Decider
 	byName   map[string]rule
 	fallback rule
-}
-
-func (i Interceptor) gate() *gate {
-	if i.OnError == nil {
-		i.OnError = logError
-	}
-	g := &gate{Interceptor: i, byName: map[string]rule{}}
-	if err := g.compile(); err != nil {
-		panic(err)
-	}
-	return g
+	log      quiet.Log
 }
 
 func (g *gate) compile() (err error) {
 	all := len(g.Limits) > 0 || g.LimitsFor != nil
 	switch {
-	case g.Limiter == nil:
-		return errors.New("grpclimit: Interceptor needs a Limiter")
 	case !all && len(g.Methods) == 0, g.LimitsFor != nil && len(g.Limits) == 0:
-		return errors.New("grpclimit: Interceptor needs Limits")
+		return errors.New("grpclimit: Options need Limits")
 	case all && g.Key == nil:
-		return errors.New("grpclimit: Interceptor needs a Key")
+		return errors.New("grpclimit: Options need a Key")
 	}
 	g.fallback = rule{limits: g.Limits, key: g.Key}
-	if g.fallback.fields, err = ratelimit.NewFields(g.Limits); err != nil {
-		return err
+	if len(g.Limits) > 0 {
+		if g.fallback.fields, err = field.Valid(g.Limits); err != nil {
+			return err
+		}
 	}
 	for _, m := range g.Methods {
 		if err := g.add(m); err != nil {
@@ -174,9 +189,9 @@ func (g *gate) add(m Method) (err error) {
 	case !strings.HasPrefix(m.Name, "/") || strings.Count(m.Name, "/") != 2:
 		return errors.New("grpclimit: Name must be /package.Service/Method or /package.Service/")
 	case len(m.Limits) == 0 || r.key == nil:
-		return errors.New("grpclimit: Method needs Limits, and a Key unless the Interceptor has one")
+		return errors.New("grpclimit: Method needs Limits, and a Key unless the Options have one")
 	}
-	if r.fields, err = ratelimit.NewFields(m.Limits); err != nil {
+	if r.fields, err = field.Valid(m.Limits); err != nil {
 		return err
 	}
 	g.byName[m.Name] = r
@@ -198,7 +213,7 @@ func (g *gate) of(ctx context.Context, method string) (rule, error) {
 	if len(limits) == 0 {
 		return g.fallback, nil
 	}
-	fields, err := ratelimit.NewFields(limits)
+	fields, err := field.Valid(limits)
 	if err != nil {
 		return rule{}, err
 	}
@@ -220,11 +235,11 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	if key == "" {
 		return nil
 	}
-	var opts []ratelimit.LimitOption
+	call := ratelimit.Call{Keys: []ratelimit.Key{{Name: r.prefix + keys.Plain(key), Limits: r.limits}}, Cost: 1}
 	if g.Cost != nil {
-		opts = append(opts, ratelimit.Cost(g.Cost(ctx, method, message)))
+		call.Cost = g.Cost(ctx, method, message)
 	}
-	result, err := g.Limiter.Decide(ctx, r.prefix+key, r.limits, opts...)
+	result, err := g.decider.Decide(ctx, call)
 	if err != nil {
 		return g.failed(ctx, method, err)
 	}
@@ -234,10 +249,10 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	switch {
 	case !result.Limited:
 		return nil
-	case result.By == ratelimit.FromPolicy:
+	case result.By == "policy":
 		return g.unavailable(result.RetryAfter)
 	}
-	return denied(r.limits, result)
+	return denied(r.fields, result)
 }
 
 func (g *gate) failed(ctx context.Context, method string, err error) error {
@@ -245,16 +260,30 @@ func (g *gate) failed(ctx context.Context, method string, err error) error {
 	if err := over(ctx); err != nil {
 		return err
 	}
-	g.OnError(ctx, method, err)
+	kind, answer := "mistake", or(g.Mistake, Internal)
 	switch {
-	case !ratelimit.IsOutage(err):
-		return errMistake
-	case g.FailClosed:
+	case ratelimit.IsOutage(err):
+		kind, answer = "outage", or(g.Outage, LetThrough)
+	case ratelimit.IsOverload(err):
+		kind, answer = "overload", or(g.Overload, Unavailable)
+	}
+	if g.OnError != nil {
+		g.OnError(ctx, method, err)
+	} else {
+		g.log.Error(ctx, kind, "a call could not be checked against its rate limit", err)
+	}
+	switch answer {
+	case LetThrough:
+		return nil
+	case Unavailable:
 		return g.unavailable(0)
 	}
-	return nil
+	return errMistake
 }
 
-func logError(ctx context.Context, method string, err error) {
-	slog.ErrorContext(ctx, "a call could not be checked against its rate limit", "method", method, "error", err)
+func or(answer, usual Answer) Answer {
+	if answer == Usual {
+		return usual
+	}
+	return answer
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/field"
 )
 
 var errMistake = status.Error(codes.Internal, "the rate limit of this call could not be checked")
@@ -32,15 +33,15 @@ func over(ctx context.Context) error {
 	return nil
 }
 
-func denied(limits ratelimit.Limits, result ratelimit.Result) error {
+func denied(fields *field.Policies, result ratelimit.Result) error {
 	limited := result.Err()
 	var details []protoadapt.MessageV1
 	if result.RetryAfter != ratelimit.Never {
 		details = append(details, retryInfo(result.RetryAfter))
 	}
-	if policy := (ratelimit.Decision{Limits: limits, Result: result}).Policy(); policy != "" {
+	if !result.Banned {
 		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{
-			{Subject: policy, Description: limited.Error()},
+			{Subject: fields.Name(result.Rule), Description: limited.Error()},
 		}})
 	}
 	return withDetails(codes.ResourceExhausted, limited, details...)
@@ -49,10 +50,10 @@ func denied(limits ratelimit.Limits, result ratelimit.Result) error {
 // unavailable answers a call that nobody could decide about. retryAfter is when somebody may, 0 if unknown.
 func (g *gate) unavailable(retryAfter time.Duration) error {
 	err := errors.New("the rate limit of this call cannot be checked right now")
-	if g.OutageRetryAfter < 0 {
+	if g.RetryAfter < 0 {
 		return withDetails(codes.Unavailable, err)
 	}
-	return withDetails(codes.Unavailable, err, retryInfo(cmp.Or(max(g.OutageRetryAfter, retryAfter), time.Second)))
+	return withDetails(codes.Unavailable, err, retryInfo(cmp.Or(max(g.RetryAfter, retryAfter), time.Second)))
 }
 
 func retryInfo(d time.Duration) *errdetails.RetryInfo {
@@ -69,9 +70,9 @@ func withDetails(code codes.Code, err error, details ...protoadapt.MessageV1) er
 }
 
 // metadataOf is the header fields as metadata, whose names are in small letters.
-func metadataOf(fields *ratelimit.Fields, result ratelimit.Result) metadata.MD {
+func metadataOf(fields *field.Policies, result ratelimit.Result) metadata.MD {
 	h := http.Header{}
-	fields.Set(h, result, nil)
+	fields.Set(h, &result)
 	md := make(metadata.MD, len(h))
 	for name, values := range h {
 		md[strings.ToLower(name)] = values

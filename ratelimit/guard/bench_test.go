@@ -18,14 +18,14 @@ func BenchmarkOutage(b *testing.B) {
 		b.Run(policy.String(), func(b *testing.B) {
 			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
 			defer client.Close()
-			g := guard.New(ratelimit.New(client), guard.Options{
+			g := guard.New(ratelimit.New(client, ratelimit.Options{}), guard.Options{
 				Policy: policy, Failures: 1, Pause: time.Hour, Logger: slog.New(slog.DiscardHandler),
 			})
 			limits := ratelimit.Limits{ratelimit.Rate(5, time.Second).Burst(10)}
-			_, _ = g.Decide(context.Background(), "k", limits)
+			_, _ = g.Decide(context.Background(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "k", Limits: limits}}, Cost: 1})
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = g.Decide(context.Background(), "k", limits)
+				_, _ = g.Decide(context.Background(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "k", Limits: limits}}, Cost: 1})
 			}
 		})
 	}

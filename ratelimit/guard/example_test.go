@@ -20,7 +20,7 @@ func Example() {
 		Addr: "127.0.0.1:1", DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: 100 * time.Millisecond,
 	})
 	defer client.Close()
-	limiter := guard.New(ratelimit.New(client), guard.Options{
+	limiter := guard.New(ratelimit.New(client, ratelimit.Options{}), guard.Options{
 		Policy:    guard.Local,
 		Processes: 2,
 		Logger:    slog.New(slog.DiscardHandler),
@@ -28,7 +28,7 @@ func Example() {
 
 	perUser := ratelimit.Limits{ratelimit.Rate(6, time.Hour)}
 	for range 4 {
-		result, err := limiter.Decide(context.Background(), "user:42", perUser)
+		result, err := limiter.Decide(context.Background(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "user:42", Limits: perUser}}, Cost: 1})
 		fmt.Println("limited", result.Limited, "by", result.By, err)
 	}
 	// Output:

@@ -2,16 +2,19 @@
 // breaker stops calling the server, so a dead server costs a microsecond instead of a timeout. A
 // policy decides until the server is back.
 //
-//	limiter := guard.New(ratelimit.New(client), guard.Options{
+//	limiter := ratelimit.With(guard.New(ratelimit.New(client, ratelimit.Options{}), guard.Options{
 //		Policy:    guard.Local,
 //		Processes: 8,
-//	})
-//	result, err := limiter.Decide(ctx, "user:42", perUser)
+//	}))
+//	result, err := limiter.Limit(ctx, "user:42", perUser, 1)
 //
-// Only outages count (ratelimit.IsOutage). A mistake, such as a bad limit, is returned with every
-// policy, and neither opens nor closes the breaker. Neither does a caller that leaves.
+// Only outages count (ratelimit.IsOutage). A mistake, such as a bad limit, and an overload of this process
+// (ratelimit.IsOverload) are returned with every policy, and neither open nor close the breaker. Neither does a caller that leaves.
 //
-// Put a ratelimit.Cached or ratelimit.Batched before the guard, not behind it: remembered
+// The policy decides what is new: limits, peeks, waits and leases. Nobody stands in line meanwhile. What is about the state on the
+// server fails with the outage: refunds, bans, settlements, and the renewal and release of leases that the server granted.
+//
+// Put a cached.Cached or batched.Batched before the guard, not behind it: remembered
 // denials then also hold during an outage.
 package guard
 
@@ -30,12 +33,12 @@ import (
 )
 
 // Policy says how calls are decided that the server does not answer. Result.By is then
-// FromPolicy or FromLocal.
+// "policy" or "local".
 type Policy int
 
 const (
 	// Fail returns an error at once, for which ratelimit.IsOutage is true: the caller decides, such
-	// as ratelimit.Middleware by its FailClosed.
+	// as httplimit by its Failures.
 	Fail Policy = iota
 	// Open lets everything through. Nothing is known of the limits: all numbers of the Result are 0.
 	Open
@@ -43,7 +46,7 @@ const (
 	Closed
 	// Local decides by the same limits and options in this process, with the code of CL.LIMIT. Its
 	// limits are those of the call divided by Options.Processes: a Rate is that many times as slow,
-	// capacities and counts are rounded down. So all processes together never let through more
+	// capacities and counts are rounded down, but see NeverMore. So all processes together let through no more
 	// than the limits while the server is away. What was taken of them before is not known here,
 	// nor is this known to the server afterwards: at each change the limits are full once more.
 	Local
@@ -71,15 +74,20 @@ type Options struct {
 	// Processes is how many processes share the limits, of the policy Local: each gets that part
 	// of them. 1 when 0, which is right for a single process only.
 	Processes int
-	// AtLeastOne gives each process one unit of a limit that is smaller than Processes. All
-	// together may then exceed it, up to Processes units. Without it such a limit has no unit for
-	// anybody while the server is away, and every call is limited.
-	AtLeastOne bool
+	// NeverMore keeps all processes together to the limits even where a limit is smaller than Processes: it then has no unit
+	// for anybody while the server is away, and every call is limited. Without it each process has one unit of such a limit,
+	// which comes back as slowly as its part does, and all together may exceed it by up to Processes units.
+	NeverMore bool
 	// Keys is how many keys Local remembers; 100,000 when 0. When there are more, those used least
 	// recently are forgotten, and begin with full limits.
 	Keys int
 
-	// Failures is how many calls in a row have to fail before the server is left alone; 5 when 0.
+	// Node says which server has a key, such as Masters(client) for a cluster: each has a breaker of its own. Nil is one
+	// breaker for all keys.
+	Node func(key string) string
+
+	// Failures is how many calls in a row have to fail before the server is left alone; 5 when 0. So do four times as
+	// many in 10 s, if they are half of all calls.
 	Failures int
 	// Pause is how long it is left alone, after which one call tries it; 1 s when 0.
 	Pause time.Duration
@@ -90,32 +98,36 @@ type Options struct {
 	// IsOutage says which errors are outages; nil is ratelimit.IsOutage.
 	IsOutage func(err error) bool
 
-	// OnChange is called when the breaker opens, with the error that opened it, and when it
-	// closes, with nil. Nil logs both through Logger.
-	OnChange func(outage error)
+	// OnChange is called when the breaker of a node opens, with the error that opened it, and when it
+	// closes, with nil. It may call the Guard. Nil logs both through Logger.
+	OnChange func(node string, outage error)
 	// Logger gets one line when an outage begins and one when it is over; slog.Default when nil.
 	Logger *slog.Logger
 }
 
 // Guard is a Decider that survives the one behind it. It is safe for concurrent use.
 type Guard struct {
-	next    ratelimit.Decider
-	o       Options
-	breaker *gobreaker.CircuitBreaker[ratelimit.Result]
-	local   *local
+	next     ratelimit.Decider
+	o        Options
+	breakers sync.Map // of *breaker, by node
+	local    *local
 
-	mu      sync.Mutex // also held by the breaker when it calls changed
-	last    error      // the last outage
-	retry   time.Time  // when the server is tried again
-	open    bool       // as it was last told
-	changes []error    // to be told, in order
+	mu      sync.Mutex
+	changes []change // to be told, in order
+	telling bool
 	pending atomic.Bool
-	telling sync.Mutex
-	began   time.Time     // when the outage did; guarded by telling
-	instead atomic.Uint64 // calls decided by the policy since
+
+	began   map[string]time.Time // when the outage of a node did; of who is telling
+	instead atomic.Uint64        // calls decided by the policy since
 }
 
-// New returns a Guard before next.
+// change is that a node is left alone, or, without an outage, that it is back.
+type change struct {
+	node   string
+	outage error
+}
+
+// New returns a Guard before next. It panics if next is nil.
 func New(next ratelimit.Decider, o Options) *Guard {
 	if o.Processes <= 0 {
 		o.Processes = 1
@@ -135,38 +147,26 @@ func New(next ratelimit.Decider, o Options) *Guard {
 	if o.IsOutage == nil {
 		o.IsOutage = ratelimit.IsOutage
 	}
-	g := &Guard{next: next, o: o}
+	g := &Guard{next: ratelimit.With(next), o: o, began: map[string]time.Time{}}
 	if o.Policy == Local {
-		g.local = newLocal(o.Processes, o.AtLeastOne, o.Keys)
+		g.local = newLocal(o.Processes, !o.NeverMore, o.Keys)
 	}
 	if g.o.OnChange == nil {
 		g.o.OnChange = g.log
 	}
-	g.breaker = gobreaker.NewCircuitBreaker[ratelimit.Result](gobreaker.Settings{
-		Timeout:       o.Pause,
-		ReadyToTrip:   func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= uint32(o.Failures) },
-		IsSuccessful:  func(err error) bool { return err == nil },
-		IsExcluded:    func(err error) bool { var n *notCounted; return errors.As(err, &n) },
-		OnStateChange: func(_ string, _, to gobreaker.State) { g.changed(to) },
-	})
 	return g
 }
 
-// notCounted hides from the breaker how a call went that says nothing about the server: a mistake,
-// a caller that left, an answer that the server was not asked for.
-type notCounted struct{ err error }
-
-func (*notCounted) Error() string { return "not counted" }
-
 // Decide asks the Decider behind, unless the breaker is open. In an outage the policy decides.
-func (g *Guard) Decide(ctx context.Context, key string, limits ratelimit.Limits, opts ...ratelimit.LimitOption) (ratelimit.Result, error) {
+func (g *Guard) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, fmt.Errorf("guard: %w", err)
 	}
-	result, err := g.breaker.Execute(func() (ratelimit.Result, error) {
+	b := g.breakerOf(&call)
+	result, err := b.Execute(func() (ratelimit.Result, error) {
 		began := time.Now()
-		result, err := g.next.Decide(ctx, key, limits, opts...)
-		return result, g.judge(ctx, result, err, time.Since(began))
+		result, err := g.next.Decide(ctx, call)
+		return result, g.judge(ctx, b, &call, result, err, time.Since(began))
 	})
 	var not *notCounted
 	if errors.As(err, &not) {
@@ -175,12 +175,9 @@ func (g *Guard) Decide(ctx context.Context, key string, limits ratelimit.Limits,
 	switch {
 	case err == nil:
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
-		g.mu.Lock()
-		err = fmt.Errorf("guard: the server is left alone after: %w", g.last)
-		g.mu.Unlock()
-		result, err = g.decide(key, limits, opts, err)
+		result, err = g.decide(ctx, b, call, b.leftAlone())
 	case g.o.IsOutage(err):
-		result, err = g.decide(key, limits, opts, err)
+		result, err = g.decide(ctx, b, call, err)
 	}
 	if g.pending.Load() {
 		g.tell()
@@ -189,18 +186,16 @@ func (g *Guard) Decide(ctx context.Context, key string, limits ratelimit.Limits,
 }
 
 // judge is how the breaker is to take the outcome of a call.
-func (g *Guard) judge(ctx context.Context, result ratelimit.Result, err error, took time.Duration) error {
+func (g *Guard) judge(ctx context.Context, b *breaker, call *ratelimit.Call, result ratelimit.Result, err error, took time.Duration) error {
 	switch {
-	case err == nil && result.By == ratelimit.FromServer:
+	case err == nil && result.By == "server":
 		return nil
 	case err == nil, !g.o.IsOutage(err), errors.Is(ctx.Err(), context.Canceled):
 		return &notCounted{err}
-	case over(ctx) && took < g.o.Patience:
+	case over(ctx) && (took < g.o.Patience || call.Verb == ratelimit.VerbWait || call.Verb == ratelimit.VerbLease):
 		return &notCounted{err}
 	}
-	g.mu.Lock()
-	g.last = err
-	g.mu.Unlock()
+	b.failed(err)
 	return err
 }
 
@@ -211,89 +206,90 @@ func over(ctx context.Context) bool {
 }
 
 // decide is what the policy makes of an outage.
-func (g *Guard) decide(key string, limits ratelimit.Limits, opts []ratelimit.LimitOption, outage error) (ratelimit.Result, error) {
+func (g *Guard) decide(ctx context.Context, b *breaker, call ratelimit.Call, outage error) (ratelimit.Result, error) {
 	g.instead.Add(1)
+	switch call.Verb {
+	case ratelimit.VerbLimit, ratelimit.VerbPeek, ratelimit.VerbWait, ratelimit.VerbLease, ratelimit.VerbThrottle:
+	case ratelimit.VerbRenew, ratelimit.VerbRelease:
+		return g.leased(ctx, call, outage)
+	default:
+		return ratelimit.Result{}, outage
+	}
 	switch g.o.Policy {
 	case Open:
-		return ratelimit.Result{By: ratelimit.FromPolicy}, nil
+		return ratelimit.Result{By: "policy"}, nil
 	case Closed:
-		return ratelimit.Result{Limited: true, RetryAfter: g.untilRetry(), By: ratelimit.FromPolicy}, nil
+		return ratelimit.Result{Limited: true, RetryAfter: b.untilRetry(), By: "policy"}, nil
 	case Local:
-		return g.local.decide(key, limits, opts, g.untilRetry())
+		return g.local.decide(context.WithoutCancel(ctx), call, b.untilRetry())
 	}
 	return ratelimit.Result{}, outage
 }
 
-// untilRetry is the time until the server is tried again: once more where that is being done.
-func (g *Guard) untilRetry() time.Duration {
+// leased renews or releases a lease that was taken in this process. Others are the server's.
+func (g *Guard) leased(ctx context.Context, call ratelimit.Call, outage error) (ratelimit.Result, error) {
+	if g.local == nil {
+		return ratelimit.Result{}, outage
+	}
+	result, err := g.local.own.Decide(context.WithoutCancel(ctx), call)
+	if err != nil || result.Limited || (call.Verb == ratelimit.VerbRelease && result.Granted == 0) {
+		return ratelimit.Result{}, outage
+	}
+	result.By = "local"
+	return result, nil
+}
+
+// Out reports whether a server is left alone, or just being tried again.
+func (g *Guard) Out() (out bool) {
+	g.breakers.Range(func(_, b any) bool {
+		out = out || b.(*breaker).out()
+		return !out
+	})
+	return out
+}
+
+func (g *Guard) note(c change) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if left := time.Until(g.retry); left > 0 {
-		return left
-	}
-	return g.o.Pause
+	g.changes = append(g.changes, c)
+	g.pending.Store(true)
 }
 
-// Out reports whether the server is left alone, or just being tried again.
-func (g *Guard) Out() bool { return g.breaker.State() != gobreaker.StateClosed }
-
-// GiveBack hands units on to the ratelimit.Refunder behind g. In an outage they stay charged, and
-// it is an error.
-func (g *Guard) GiveBack(ctx context.Context, key string, limits ratelimit.Limits, units int64) error {
-	refunder, ok := g.next.(ratelimit.Refunder)
-	if !ok {
-		return errors.New("guard: the limiter has no GiveBack")
-	}
-	if g.Out() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return fmt.Errorf("guard: the server is left alone after: %w", g.last)
-	}
-	return refunder.GiveBack(ctx, key, limits, units)
-}
-
-// changed notes a new state of the breaker, which holds its lock meanwhile. An outage begins when
-// the breaker opens and is over when it closes; the attempts in between are nobody's business.
-func (g *Guard) changed(to gobreaker.State) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if to == gobreaker.StateOpen {
-		g.retry = time.Now().Add(g.o.Pause)
-	}
-	if open := to != gobreaker.StateClosed; open != g.open {
-		g.open = open
-		var outage error
-		if open {
-			outage = g.last
-		}
-		g.changes = append(g.changes, outage)
-		g.pending.Store(true)
-	}
-}
-
-// tell tells of changes, in order.
+// tell tells of changes, in order. One caller at a time does, without a lock: OnChange may call the Guard.
 func (g *Guard) tell() {
-	g.telling.Lock()
-	defer g.telling.Unlock()
 	g.mu.Lock()
-	changes := g.changes
-	g.changes = nil
-	g.pending.Store(false)
-	g.mu.Unlock()
-	for _, outage := range changes {
-		g.o.OnChange(outage)
+	defer g.mu.Unlock()
+	if g.telling {
+		return
+	}
+	g.telling = true
+	defer func() { g.telling = false }()
+	for len(g.changes) > 0 {
+		c := g.changes[0]
+		g.changes = g.changes[1:]
+		g.pending.Store(len(g.changes) > 0)
+		func() {
+			g.mu.Unlock()
+			defer g.mu.Lock()
+			g.o.OnChange(c.node, c.outage)
+		}()
 	}
 }
 
-func (g *Guard) log(outage error) {
+func (g *Guard) log(node string, outage error) {
 	logger := g.o.Logger
 	if logger == nil {
 		logger = slog.Default()
 	}
+	var attrs []any
+	if node != "" {
+		attrs = append(attrs, "node", node)
+	}
 	if outage != nil {
-		g.began = time.Now()
-		logger.Error("rate limits: Redis is out of reach", "policy", g.o.Policy.String(), "error", outage)
+		g.began[node] = time.Now()
+		logger.Error("rate limits: Redis is out of reach", append(attrs, "policy", g.o.Policy.String(), "error", outage)...)
 		return
 	}
-	logger.Info("rate limits: Redis is back", "after", time.Since(g.began).Round(time.Millisecond), "decided_by_policy", g.instead.Swap(0))
+	after := time.Since(g.began[node]).Round(time.Millisecond)
+	logger.Info("rate limits: Redis is back", append(attrs, "after", after, "decided_by_policy", g.instead.Swap(0))...)
 }

@@ -1,10 +1,15 @@
 package guard
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"redis-throttle/command"
 	"redis-throttle/embedded"
@@ -12,24 +17,26 @@ import (
 	"redis-throttle/ratelimit/internal/lru"
 )
 
-// local decides in this process what CL.LIMIT decides in the server: it runs that command, on
-// values that it keeps itself.
+// local decides in this process what the server decides: it runs the same commands, on keys that it keeps itself.
 type local struct {
 	processes  int64
 	atLeastOne bool
 	epoch      time.Time // what the clock is counted from, so that nobody sets it
+	own, whole *ratelimit.Limiter
 
 	mu     sync.Mutex
 	runner embedded.Runner
-	words  [][]byte
 	keys   *lru.Map[[sha256.Size]byte, embedded.Key]
 }
 
 func newLocal(processes int, atLeastOne bool, keys int) *local {
-	return &local{
+	l := &local{
 		processes: int64(processes), atLeastOne: atLeastOne, epoch: time.Now(),
 		keys: lru.New[[sha256.Size]byte, embedded.Key](keys),
 	}
+	l.own = ratelimit.New(&client{l, true}, ratelimit.Options{})
+	l.whole = ratelimit.New(&client{l, false}, ratelimit.Options{})
+	return l
 }
 
 // mistake is the server's error for a call that is wrong.
@@ -40,65 +47,139 @@ func (m mistake) Error() string { return string(m) }
 // RedisError marks it as a reply, as go-redis does.
 func (mistake) RedisError() {}
 
+// errNoPart is for a call whose limits, divided by the processes, are nothing.
+var errNoPart = errors.New("guard: this process's part of the limits is no unit")
+
 // decide decides a call by this process's part of its limits. Where that part is too small for
 // the call, the answer is to come back when the server is tried again.
-func (l *local) decide(key string, limits ratelimit.Limits, opts []ratelimit.LimitOption, untilRetry time.Duration) (ratelimit.Result, error) {
-	words, err := ratelimit.Words(limits, opts...)
-	if err != nil {
-		return ratelimit.Result{}, fmt.Errorf("guard: %w", err)
-	}
-	var result ratelimit.Result
-	parts, ok := share(words, l.processes, l.atLeastOne)
-	if ok {
-		result, err = l.run(key, true, parts, len(limits))
-		if err == nil && (!result.Limited || result.RetryAfter != ratelimit.Never) {
-			return result, nil
-		}
+func (l *local) decide(ctx context.Context, call ratelimit.Call, untilRetry time.Duration) (ratelimit.Result, error) {
+	call.MaxWait = l.wait(&call)
+	result, err := l.own.Decide(ctx, call)
+	result.By = "local"
+	switch {
+	case err == nil && (!result.Limited || result.RetryAfter != ratelimit.Never):
+		return result, nil
+	case err != nil && !errors.Is(err, errNoPart):
+		return ratelimit.Result{}, err
 	}
 	// It may be just the part that is too small.
-	whole, wrong := l.run(key, false, words, len(limits))
+	whole, wrong := l.whole.Decide(ctx, call)
+	whole.By = "local"
 	switch {
 	case wrong != nil:
 		return ratelimit.Result{}, wrong
 	case !whole.Limited || whole.RetryAfter != ratelimit.Never:
-		result.Limited, result.RetryAfter, result.By = true, untilRetry, ratelimit.FromLocal
+		result.Limited, result.RetryAfter, result.By = true, untilRetry, "local"
 		result.ResetAfter, result.NextAfter = max(result.ResetAfter, untilRetry), max(result.NextAfter, untilRetry)
 		return result, nil
-	case ok && err == nil:
+	case err == nil:
 		return result, nil
 	}
 	return whole, nil
 }
 
-// run runs CL.LIMIT on a key, or on one that is empty, whose outcome is thrown away, unless keep.
-func (l *local) run(key string, keep bool, words []string, limits int) (ratelimit.Result, error) {
-	id := sha256.Sum256([]byte(key))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.words = append(l.words[:0], []byte(command.Limit.Name), []byte(key))
-	for _, word := range words {
-		l.words = append(l.words, []byte(word))
+// wait is how long a call waits here: nobody stands in line in a process.
+func (l *local) wait(call *ratelimit.Call) time.Duration {
+	if call.Verb == ratelimit.VerbWait || call.Verb == ratelimit.VerbLease {
+		return 0
 	}
-	l.words = append(l.words, []byte("COMPACT"))
-	var kept embedded.Key
-	if keep {
-		kept, _ = l.keys.Get(id)
+	return call.MaxWait
+}
+
+// commands are those that decide something new.
+var commands = map[string]*command.Command{
+	command.Limit.Name: command.Limit, command.MLimit.Name: command.MLimit, command.Peek.Name: command.Peek,
+	command.Throttle.Name: command.Throttle, command.Lease.Name: command.Lease, command.Renew.Name: command.Renew,
+	command.Release.Name: command.Release,
+}
+
+// client runs commands for a Limiter: on the keys of local, by this process's part of the limits, or on keys that are empty
+// and thrown away.
+type client struct {
+	*local
+	keep bool
+}
+
+// Process runs a command.
+func (c *client) Process(_ context.Context, cmd redis.Cmder) error {
+	reply, err := c.run(cmd.Args())
+	if err != nil {
+		cmd.SetErr(err)
+		return err
 	}
-	nowNs := l.epoch.UnixNano() + int64(time.Since(l.epoch))
-	c := l.runner.Run(command.Limit, &embedded.Call{NowNs: nowNs, Words: l.words}, &kept)
+	cmd.(interface{ SetVal(any) }).SetVal(reply) // a Limiter sends nothing but *redis.Cmd
+	return nil
+}
+
+func (c *client) run(args []any) (any, error) {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = fmt.Sprint(arg)
+	}
+	known := commands[words[0]]
+	if known == nil {
+		return nil, mistake("ERR " + words[0] + " is not decided without the server")
+	}
+	from, to := 1, 2
+	if words[0] == command.MLimit.Name {
+		n, _ := strconv.Atoi(words[1])
+		from, to = 2, min(2+n, len(words))
+	}
+	if c.keep && words[0] != command.Throttle.Name {
+		parts, ok := share(words[to:], c.processes, c.atLeastOne)
+		if !ok {
+			return nil, errNoPart
+		}
+		words = append(words[:to:to], parts...)
+	}
+	return c.apply(known, words, words[from:to])
+}
+
+func (c *client) apply(known *command.Command, words, names []string) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bytes := make([][]byte, len(words))
+	for i, word := range words {
+		bytes[i] = []byte(word)
+	}
+	kept, keys := make([]embedded.Key, len(names)), make([]*embedded.Key, len(names))
+	for i, name := range names {
+		if c.keep {
+			kept[i], _ = c.keys.Get(sha256.Sum256([]byte(name)))
+		}
+		keys[i] = &kept[i]
+	}
+	nowNs := c.epoch.UnixNano() + int64(time.Since(c.epoch))
+	outcome := c.runner.Run(known, &embedded.Call{NowNs: nowNs, Words: bytes}, keys...)
+	reply, err := replyOf(outcome)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		switch id := sha256.Sum256([]byte(name)); {
+		case !c.keep:
+		case kept[i].Exists():
+			c.keys.Put(id, kept[i])
+		default:
+			c.keys.Delete(id)
+		}
+	}
+	return reply, nil
+}
+
+func replyOf(c *command.Call) (any, error) {
 	switch c.Reply {
+	case command.ReplyInteger:
+		return c.Integers[0], nil
 	case command.ReplyIntegers:
-	default:
-		return ratelimit.Result{}, fmt.Errorf("guard: %w", mistake(c.Error))
+		reply := make([]any, len(c.Integers))
+		for i, n := range c.Integers {
+			reply[i] = n
+		}
+		return reply, nil
 	}
-	switch {
-	case !keep || c.Effect == command.Keep:
-	case kept.Exists():
-		l.keys.Put(id, kept)
-	default:
-		l.keys.Delete(id)
+	if len(c.Error) == 0 {
+		return nil, mistake("ERR wrong number of arguments")
 	}
-	result, err := ratelimit.ResultOf(c.Integers, limits)
-	result.By = ratelimit.FromLocal
-	return result, err
+	return nil, mistake(c.Error)
 }

@@ -7,12 +7,13 @@ import (
 )
 
 // share is one process's part of the limits that words say, of so many processes: together they
-// never let more through than the limits do. ok is false when a part is no unit at all.
+// never let more through than the limits do, unless atLeastOne. ok is false when a part is no unit at all.
 //
 //	RATE count/period BURST capacity    the same count in a period that many times as long, which is
 //	                                    exact; the capacity divided, rounded down
 //	WINDOW, FIXED count/period          the count divided, rounded down
 //	SPARE units                         divided, rounded up
+//	SLOTS n                             divided, rounded down
 //
 // What is said of the call, such as COST and TAKE, is not divided.
 func share(words []string, processes int64, atLeastOne bool) (parts []string, ok bool) {
@@ -52,10 +53,16 @@ func share(words []string, processes int64, atLeastOne bool) (parts []string, ok
 				return nil, false
 			}
 			parts = append(parts, word, text(part(number(count)))+"/"+period)
+		case word == "SLOTS":
+			if part(number(words[i+1])) < 1 {
+				return nil, false
+			}
+			parts = append(parts, word, text(part(number(words[i+1]))))
 		case word == "SPARE":
 			units := number(words[i+1])
 			parts = append(parts, word, text(units/processes+min(units%processes, 1)))
-		case word == "TAKE" || word == "COST" || word == "MAXWAIT" || word == "BAN" || word == "TZ" || word == "OFFSET":
+		case word == "TAKE" || word == "COST" || word == "MAXWAIT" || word == "BAN" || word == "TZ" || word == "OFFSET" ||
+			word == "TTL" || word == "ID" || word == "TIMEOUT" || word == "GROUP" || word == "PRIORITY":
 			parts = append(parts, word, words[i+1])
 		default:
 			parts = append(parts, word)
@@ -92,7 +99,7 @@ func slower(count int64, period string, times int64) (quota string, fits bool) {
 
 const nsPerMs = 1_000_000
 
-// number reads what Words wrote.
+// number reads what a Limiter wrote.
 func number(digits string) int64 {
 	n, _ := strconv.ParseInt(digits, 10, 64)
 	return n

@@ -48,6 +48,11 @@ func TestShareOfEachKindOfLimit(t *testing.T) {
 	assert.Equal(t, "RATE 5/8000ms BURST 1 WINDOW 1/1m FIXED 2/1h", strings.Join(parts, " "))
 }
 
+// on is a call for so many units.
+func on(key string, limits ratelimit.Limits, units int64) ratelimit.Call {
+	return ratelimit.Call{Keys: []ratelimit.Key{{Name: key, Limits: limits}}, Cost: units}
+}
+
 // grant is units that one of the processes let through.
 type grant struct {
 	at    time.Time
@@ -79,7 +84,7 @@ func TestProcessesTogetherKeepTheLimit(t *testing.T) {
 				locals[i] = newLocal(processes, false, 10)
 			}
 			for _, call := range calls {
-				result, err := locals[call[0]].decide("k", ratelimit.Limits{limit}, []ratelimit.LimitOption{ratelimit.Cost(int64(call[1]))}, time.Second)
+				result, err := locals[call[0]].decide(t.Context(), on("k", ratelimit.Limits{limit}, int64(call[1])), time.Second)
 				require.NoError(t, err)
 				if !result.Limited {
 					all = append(all, grant{time.Now(), result.Granted})
@@ -113,7 +118,6 @@ func TestProcessesTogetherKeepTheLimit(t *testing.T) {
 func TestWhatAPartIsTooSmallForIsToBeTriedAgain(t *testing.T) {
 	l := newLocal(4, false, 10)
 	limits := ratelimit.Limits{ratelimit.Rate(20, time.Hour)}
-	cost := func(units int64) []ratelimit.LimitOption { return []ratelimit.LimitOption{ratelimit.Cost(units)} }
 	for _, tt := range []struct {
 		limits  ratelimit.Limits
 		cost    int64
@@ -127,11 +131,11 @@ func TestWhatAPartIsTooSmallForIsToBeTriedAgain(t *testing.T) {
 		{ratelimit.Limits{ratelimit.Window(3, time.Hour)}, 1, true, time.Minute},
 		{ratelimit.Limits{ratelimit.Window(3, time.Hour)}, 4, true, ratelimit.Never},
 	} {
-		result, err := l.decide("k", tt.limits, cost(tt.cost), time.Minute)
+		result, err := l.decide(t.Context(), on("k", tt.limits, tt.cost), time.Minute)
 		require.NoError(t, err)
 		assert.Equal(t, tt.limited, result.Limited, tt)
 		assert.Equal(t, tt.retry, result.RetryAfter, tt)
-		assert.Equal(t, ratelimit.FromLocal, result.By)
+		assert.Equal(t, "local", result.By)
 	}
 }
 
@@ -142,7 +146,7 @@ func TestLocalRemembersSoManyKeys(t *testing.T) {
 		key     string
 		limited bool
 	}{{"a", false}, {"b", false}, {"a", true}, {"c", false}, {"a", true}, {"b", false}, {"", false}, {"", true}} {
-		result, err := l.decide(step.key, limits, nil, time.Second)
+		result, err := l.decide(t.Context(), on(step.key, limits, 1), time.Second)
 		require.NoError(t, err)
 		assert.Equal(t, step.limited, result.Limited, step)
 	}

@@ -90,3 +90,17 @@ func FuzzNothingThatAClientSendsChangesItsAddress(f *testing.F) {
 		assert.Equal(t, want, keyby.Client(proxies...)(direct))
 	})
 }
+
+func TestRemoteHostIsAnAddressOrTheNetworkOfAHost(t *testing.T) {
+	t.Parallel()
+	for remote, want := range map[string]string{
+		"203.0.113.7:4711":            "203.0.113.7",
+		"[2001:db8:1:2:3:4:5:6]:4711": "2001:db8:1:2::/64",
+		"[::ffff:203.0.113.7]:4711":   "203.0.113.7",
+		"[fe80::1%eth0]:4711":         "fe80::/64",
+		"@":                           "@", // a Unix socket
+		"name:80":                     "name",
+	} {
+		assert.Equal(t, want, keyby.RemoteHost(&http.Request{RemoteAddr: remote}))
+	}
+}

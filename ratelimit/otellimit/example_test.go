@@ -10,6 +10,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/examples"
+	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/otellimit"
 )
 
@@ -25,9 +26,9 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	limiter := ratelimit.Observed(ratelimit.New(client), observe)
+	limiter := observed.New(ratelimit.New(client, ratelimit.Options{}), observe)
 	limits := ratelimit.Limits{ratelimit.Rate(2, time.Hour).Named("hourly")}
-	result, err := limiter.Decide(context.Background(), "traced:42", limits)
+	result, err := limiter.Decide(context.Background(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "traced:42", Limits: limits}}, Cost: 1})
 	fmt.Println(result.Remaining, err)
 	// Output: 1 <nil>
 }

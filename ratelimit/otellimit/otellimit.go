@@ -2,15 +2,15 @@
 // into the spans of the requests.
 //
 //	observe, err := otellimit.New(otellimit.Options{})
-//	limiter := ratelimit.Observed(ratelimit.New(client), observe)
+//	limiter := observed.New(ratelimit.New(client, ratelimit.Options{}), observe)
 //
 // It has three instruments, two counters and a histogram in seconds:
 //
-//	ratelimit.decisions           ratelimit.outcome, ratelimit.policy, ratelimit.by
+//	ratelimit.decisions           ratelimit.verb, ratelimit.outcome, ratelimit.policy, ratelimit.by
 //	ratelimit.shadowed            ratelimit.policy
-//	ratelimit.decision.duration   ratelimit.by
+//	ratelimit.decision.duration   ratelimit.verb, ratelimit.by
 //
-// The outcome is allowed, limited, outage, cancelled or error. The policy is the name of the limit that decided
+// The verb is what was done: limit, refund, lease and so on (ratelimit.Verb). The outcome is allowed, limited, outage, overload, cancelled or error. The policy is the name of the limit that decided
 // (ratelimit.Limit.Named), "" where none did; of shadowed it is the limit that would have denied the call if it were
 // enforced (ratelimit.Limit.Shadow). By is where it was decided: server, cache, batch, local or policy.
 //
@@ -29,6 +29,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/observed"
 )
 
 // Scope is the name of the instrumentation scope.
@@ -38,6 +39,7 @@ const Scope = "redis-throttle/ratelimit/otellimit"
 const (
 	OutcomeKey    = attribute.Key("ratelimit.outcome")
 	PolicyKey     = attribute.Key("ratelimit.policy")
+	VerbKey       = attribute.Key("ratelimit.verb")
 	ByKey         = attribute.Key("ratelimit.by")
 	RemainingKey  = attribute.Key("ratelimit.remaining")
 	RetryAfterKey = attribute.Key("ratelimit.retry_after_ms") // of events; -1 is never
@@ -54,8 +56,8 @@ type Options struct {
 	WithoutEvents bool
 }
 
-// New returns an observer for ratelimit.Observed.
-func New(o Options) (func(context.Context, ratelimit.Decision), error) {
+// New returns an observer for observed.New.
+func New(o Options) (func(context.Context, observed.Decision), error) {
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()
 	}
@@ -92,9 +94,10 @@ type recorder struct {
 
 // kind is what decisions are told apart by: of a program's limits there are few.
 type kind struct {
-	outcome ratelimit.Outcome
+	outcome observed.Outcome
 	policy  string
-	by      ratelimit.Source
+	by      string
+	verb    ratelimit.Verb
 }
 
 // measured are the attributes of a kind, which are made once.
@@ -103,15 +106,15 @@ type measured struct {
 	record []metric.RecordOption
 }
 
-func (r *recorder) observe(ctx context.Context, d ratelimit.Decision) {
-	k := kind{d.Outcome(), d.Policy(), d.Result.By}
+func (r *recorder) observe(ctx context.Context, d observed.Decision) {
+	k := kind{d.Outcome(), d.Policy(), d.By(), d.Call.Verb}
 	m := r.attributes(k)
 	r.decisions.Add(ctx, 1, m.add...)
 	r.durations.Record(ctx, d.Duration.Seconds(), m.record...)
 	if policy := d.Shadowed(); policy != "" {
 		r.shadowed.Add(ctx, 1, metric.WithAttributeSet(r.set(PolicyKey.String(policy))))
 	}
-	if r.WithoutEvents || k.outcome == ratelimit.Allowed || k.outcome == ratelimit.Cancelled {
+	if r.WithoutEvents || k.outcome == observed.Allowed || k.outcome == observed.Cancelled {
 		return
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
@@ -126,10 +129,10 @@ func (r *recorder) attributes(k kind) measured {
 	if ok {
 		return m
 	}
-	by := ByKey.String(k.by.String())
+	by, verb := ByKey.String(k.by), VerbKey.String(k.verb.String())
 	m = measured{
-		add:    []metric.AddOption{metric.WithAttributeSet(r.set(OutcomeKey.String(k.outcome.String()), PolicyKey.String(k.policy), by))},
-		record: []metric.RecordOption{metric.WithAttributeSet(r.set(by))},
+		add:    []metric.AddOption{metric.WithAttributeSet(r.set(OutcomeKey.String(k.outcome.String()), PolicyKey.String(k.policy), by, verb))},
+		record: []metric.RecordOption{metric.WithAttributeSet(r.set(by, verb))},
 	}
 	r.mu.Lock()
 	r.sets[k] = m
@@ -142,9 +145,9 @@ func (r *recorder) set(own ...attribute.KeyValue) attribute.Set {
 	return attribute.NewSet(append(own, r.Attributes...)...)
 }
 
-func event(k kind, d ratelimit.Decision) []attribute.KeyValue {
-	attributes := []attribute.KeyValue{OutcomeKey.String(k.outcome.String()), PolicyKey.String(k.policy), ByKey.String(k.by.String())}
-	if k.outcome != ratelimit.Denied {
+func event(k kind, d observed.Decision) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{OutcomeKey.String(k.outcome.String()), PolicyKey.String(k.policy), ByKey.String(k.by), VerbKey.String(k.verb.String())}
+	if k.outcome != observed.Denied {
 		return attributes // the error itself may name the server or the key
 	}
 	retryAfterMs := d.Result.RetryAfter.Milliseconds()

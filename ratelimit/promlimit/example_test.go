@@ -14,6 +14,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/examples"
+	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/promlimit"
 )
 
@@ -26,10 +27,10 @@ func ExampleNew() {
 	metrics := promlimit.New(promlimit.Options{})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
-	limiter := ratelimit.Observed(ratelimit.New(client), metrics.Observe)
+	limiter := observed.New(ratelimit.New(client, ratelimit.Options{}), metrics.Observe)
 	limits := ratelimit.Limits{ratelimit.Rate(2, time.Hour).Named("hourly")}
 	for range 3 {
-		_, _ = limiter.Decide(context.Background(), "counted:42", limits)
+		_, _ = limiter.Decide(context.Background(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "counted:42", Limits: limits}}, Cost: 1})
 	}
 
 	w := httptest.NewRecorder()

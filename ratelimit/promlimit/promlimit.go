@@ -2,15 +2,15 @@
 //
 //	metrics := promlimit.New(promlimit.Options{})
 //	prometheus.MustRegister(metrics)
-//	limiter := ratelimit.Observed(ratelimit.New(client), metrics.Observe)
+//	limiter := observed.New(ratelimit.New(client, ratelimit.Options{}), metrics.Observe)
 //
 // It has three metrics:
 //
-//	ratelimit_decisions_total{outcome, policy, by}
+//	ratelimit_decisions_total{verb, outcome, policy, by}
 //	ratelimit_shadowed_total{policy}
-//	ratelimit_decision_duration_seconds{by}
+//	ratelimit_decision_duration_seconds{verb, by}
 //
-// The outcome is allowed, limited, outage, cancelled or error. The policy is the name of the limit that decided
+// The verb is what was done: limit, refund, lease and so on (ratelimit.Verb). The outcome is allowed, limited, outage, overload, cancelled or error. The policy is the name of the limit that decided
 // (ratelimit.Limit.Named), "" where none did; of shadowed it is the limit that would have denied the call if it were
 // enforced (ratelimit.Limit.Shadow). By is where it was decided: server, cache, batch, local or policy.
 //
@@ -24,7 +24,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/observed"
 )
 
 // Options may be left as they are.
@@ -55,8 +55,8 @@ func New(o Options) *Metrics {
 	return &Metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: o.Namespace, Name: "decisions_total", ConstLabels: o.ConstLabels,
-			Help: "Decisions of the rate limiter, by outcome, by the limit that decided, and by where it was decided.",
-		}, []string{"outcome", "policy", "by"}),
+			Help: "Decisions of the rate limiter, by verb, by outcome, by the limit that decided, and by where it was decided.",
+		}, []string{"verb", "outcome", "policy", "by"}),
 		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: o.Namespace, Name: "shadowed_total", ConstLabels: o.ConstLabels,
 			Help: "Decisions that a limit would have denied if it were enforced, by that limit.",
@@ -64,18 +64,18 @@ func New(o Options) *Metrics {
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: o.Namespace, Name: "decision_duration_seconds", ConstLabels: o.ConstLabels, Buckets: o.Buckets,
 			Help: "How long callers waited for a decision of the rate limiter, by where it was decided.",
-		}, []string{"by"}),
+		}, []string{"verb", "by"}),
 	}
 }
 
-// Observe is an observer for ratelimit.Observed.
-func (m *Metrics) Observe(_ context.Context, d ratelimit.Decision) {
-	by := d.Result.By.String()
-	m.decisions.WithLabelValues(d.Outcome().String(), d.Policy(), by).Inc()
+// Observe is an observer for observed.New.
+func (m *Metrics) Observe(_ context.Context, d observed.Decision) {
+	verb, by := d.Call.Verb.String(), d.By()
+	m.decisions.WithLabelValues(verb, d.Outcome().String(), d.Policy(), by).Inc()
 	if policy := d.Shadowed(); policy != "" {
 		m.shadowed.WithLabelValues(policy).Inc()
 	}
-	m.durations.WithLabelValues(by).Observe(d.Duration.Seconds())
+	m.durations.WithLabelValues(verb, by).Observe(d.Duration.Seconds())
 }
 
 // Describe is of prometheus.Collector.

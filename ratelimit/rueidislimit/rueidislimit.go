@@ -2,7 +2,7 @@
 // on a rueidis client of any kind, and with it all that package ratelimit has, such as its middleware.
 //
 //	limiter := rueidislimit.New(client)
-//	result, err := limiter.Limit(ctx, "user:42", perUser).Result()
+//	result, err := limiter.Limit(ctx, "user:42", perUser, 1)
 //
 // Calls that go out at the same time share a connection, as always with rueidis: it needs no
 // pipelines. No call that charges units is sent twice.
@@ -22,11 +22,21 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// New returns a Limiter on client. Its methods send, and return when the reply is there or
+// New returns a Limiter on client. It panics if client is nil. Its methods send, and return when the reply is there or
 // their context is over. A caller that waits, in Wait or for a lease, leaves the queue
 // when its context ends.
 func New(client rueidis.Client) *ratelimit.Limiter {
-	return ratelimit.New(sender{client})
+	return ratelimit.New(Client(client), ratelimit.Options{})
+}
+
+// Client is client as ratelimit.New and leases.List take it. It panics if client is nil.
+func Client(client rueidis.Client) interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+} {
+	if client == nil {
+		panic("rueidislimit: a rueidis client is needed, not nil")
+	}
+	return sender{client}
 }
 
 type sender struct{ client rueidis.Client }
@@ -71,7 +81,7 @@ func (s sender) build(args []any) (rueidis.Completed, error) {
 		}
 	}
 	name, key := words[:1], 1
-	if words[0] == "CL.MLIMIT" { // whose keys are counted; the first one leads to the node
+	if words[0] == "CL.MLIMIT" || words[0] == "CL.SETTLE" { // whose keys are counted; the first one leads to the node
 		name, key = words[:2], 2
 	}
 	if key >= len(words) {

@@ -11,6 +11,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/examples"
+	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/sloglimit"
 )
 
@@ -28,10 +29,10 @@ func ExampleNew() {
 		}
 		return a
 	}}))
-	limiter := ratelimit.Observed(ratelimit.New(client), sloglimit.New(sloglimit.Options{Logger: logger}))
+	limiter := observed.New(ratelimit.New(client, ratelimit.Options{}), sloglimit.New(sloglimit.Options{Logger: logger}))
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour).Named("hourly")}
 	for range 2 { // the first is allowed
-		_, _ = limiter.Decide(context.Background(), "logged:42", limits)
+		_, _ = limiter.Decide(context.Background(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "logged:42", Limits: limits}}, Cost: 1})
 	}
 	// Output: level=INFO msg="rate limited" by=server policy=hourly
 }

@@ -1,7 +1,7 @@
 // Package sloglimit logs the decisions of a rate limiter through log/slog: denials at level Info, errors at Warn,
 // and nothing about the requests that are let through.
 //
-//	limiter := ratelimit.Observed(ratelimit.New(client), sloglimit.New(sloglimit.Options{}))
+//	limiter := observed.New(ratelimit.New(client, ratelimit.Options{}), sloglimit.New(sloglimit.Options{}))
 //
 // A flood of requests is no flood of lines: there are at most ten lines of each kind in a second, and the next one
 // says how many were left out.
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/observed"
 )
 
 // Options may be left as they are.
@@ -27,8 +28,8 @@ type Options struct {
 	Key func(key string) string
 }
 
-// New returns an observer for ratelimit.Observed.
-func New(o Options) func(context.Context, ratelimit.Decision) {
+// New returns an observer for observed.New.
+func New(o Options) func(context.Context, observed.Decision) {
 	if o.PerSecond <= 0 {
 		o.PerSecond = 10
 	}
@@ -41,13 +42,13 @@ type logger struct {
 	denials, errors valve
 }
 
-func (l *logger) observe(ctx context.Context, d ratelimit.Decision) {
+func (l *logger) observe(ctx context.Context, d observed.Decision) {
 	outcome := d.Outcome()
 	level, v := slog.LevelWarn, &l.errors
 	switch outcome {
-	case ratelimit.Allowed, ratelimit.Cancelled:
+	case observed.Allowed, observed.Cancelled:
 		return
-	case ratelimit.Denied:
+	case observed.Denied:
 		level, v = slog.LevelInfo, &l.denials
 	}
 	log := l.Logger
@@ -63,11 +64,14 @@ func (l *logger) observe(ctx context.Context, d ratelimit.Decision) {
 	}
 	attrs := make([]slog.Attr, 0, 8)
 	if l.Key != nil {
-		attrs = append(attrs, slog.String("key", l.Key(d.Key)))
+		for i := range d.Call.Keys {
+			attrs = append(attrs, slog.String("key", l.Key(d.Call.Keys[i].Name)))
+		}
 	}
-	attrs = append(attrs, slog.String("by", d.Result.By.String()), slog.Duration("duration", d.Duration))
+	attrs = append(attrs, slog.String("verb", d.Call.Verb.String()))
+	attrs = append(attrs, slog.String("by", d.By()), slog.Duration("duration", d.Duration))
 	message := "rate limited"
-	if outcome == ratelimit.Denied {
+	if outcome == observed.Denied {
 		if policy := d.Policy(); !d.Result.Banned {
 			attrs = append(attrs, slog.String("policy", policy))
 		} else {

@@ -12,32 +12,38 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/observed"
 )
+
+// on is a call on a key.
+func on(limits ratelimit.Limits) ratelimit.Call {
+	return ratelimit.Call{Keys: []ratelimit.Key{{Name: "ann", Limits: limits}}, Cost: 1}
+}
 
 func TestWhatIsLogged(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Second).Named("hourly")}
-	denied := ratelimit.Result{Limited: true, RetryAfter: time.Second, By: ratelimit.FromCache}
+	denied := ratelimit.Result{Limited: true, RetryAfter: time.Second, By: "cache"}
 	banned := ratelimit.Result{Limited: true, Banned: true, RetryAfter: time.Minute}
 	never := ratelimit.Result{Limited: true, RetryAfter: ratelimit.Never}
 	shown := func(key string) string { return strings.ToUpper(key) }
 	for _, c := range []struct {
 		rule string
 		key  func(string) string
-		d    ratelimit.Decision
+		d    observed.Decision
 		want string
 	}{
-		{"an allowed request", shown, ratelimit.Decision{}, ""},
-		{"a caller that left", shown, ratelimit.Decision{Err: context.Canceled}, ""},
-		{"a denial", nil, ratelimit.Decision{Result: denied}, `level=INFO msg="rate limited" by=cache duration=0s policy=hourly retry_after=1s`},
-		{"a denial, with its key", shown, ratelimit.Decision{Result: denied}, `level=INFO msg="rate limited" key=ANN by=cache duration=0s policy=hourly retry_after=1s`},
-		{"more than the limit holds", nil, ratelimit.Decision{Result: never}, `level=INFO msg="rate limited" by=server duration=0s policy=hourly`},
-		{"a ban", nil, ratelimit.Decision{Result: banned}, `level=INFO msg=banned by=server duration=0s retry_after=1m0s`},
-		{"an outage", nil, ratelimit.Decision{Err: io.EOF}, `level=WARN msg="a rate limit could not be checked" by=server duration=0s outcome=outage error=EOF`},
-		{"a mistake", nil, ratelimit.Decision{Err: io.ErrClosedPipe}, `level=WARN msg="a rate limit could not be checked" by=server duration=0s outcome=error error="io: read/write on closed pipe"`},
+		{"an allowed request", shown, observed.Decision{}, ""},
+		{"a caller that left", shown, observed.Decision{Err: context.Canceled}, ""},
+		{"a denial", nil, observed.Decision{Result: denied}, `level=INFO msg="rate limited" verb=limit by=cache duration=0s policy=hourly retry_after=1s`},
+		{"a denial, with its key", shown, observed.Decision{Result: denied}, `level=INFO msg="rate limited" key=ANN verb=limit by=cache duration=0s policy=hourly retry_after=1s`},
+		{"more than the limit holds", nil, observed.Decision{Result: never}, `level=INFO msg="rate limited" verb=limit by=server duration=0s policy=hourly`},
+		{"a ban", nil, observed.Decision{Result: banned}, `level=INFO msg=banned verb=limit by=server duration=0s retry_after=1m0s`},
+		{"an outage", nil, observed.Decision{Err: io.EOF}, `level=WARN msg="a rate limit could not be checked" verb=limit by=server duration=0s outcome=outage error=EOF`},
+		{"a mistake", nil, observed.Decision{Err: io.ErrClosedPipe}, `level=WARN msg="a rate limit could not be checked" verb=limit by=server duration=0s outcome=error error="io: read/write on closed pipe"`},
 	} {
 		var out bytes.Buffer
-		c.d.Key, c.d.Limits = "ann", limits
+		c.d.Call = on(limits)
 		New(Options{Logger: text(&out, slog.LevelDebug), Key: c.key})(t.Context(), c.d)
 		assert.Equal(t, c.want, strings.TrimSpace(out.String()), c.rule)
 	}
@@ -75,8 +81,8 @@ func TestAFloodOfDenialsIsNoFloodOfLines(t *testing.T) {
 	observe := New(Options{Logger: text(&out, slog.LevelDebug), PerSecond: 1})
 	began := time.Now()
 	for range 1000 {
-		observe(t.Context(), ratelimit.Decision{Limits: ratelimit.Limits{{}}, Result: ratelimit.Result{Limited: true}})
-		observe(t.Context(), ratelimit.Decision{Err: io.EOF})
+		observe(t.Context(), observed.Decision{Call: on(ratelimit.Limits{{}}), Result: ratelimit.Result{Limited: true}})
+		observe(t.Context(), observed.Decision{Err: io.EOF})
 	}
 	seconds := int(time.Since(began)/time.Second) + 1
 	for _, level := range []string{"INFO", "WARN"} {
@@ -88,6 +94,6 @@ func TestAFloodOfDenialsIsNoFloodOfLines(t *testing.T) {
 
 func TestWhatIsNotLoggedCostsNothing(t *testing.T) {
 	observe := New(Options{Logger: text(io.Discard, slog.LevelError)})
-	d := ratelimit.Decision{Limits: ratelimit.Limits{ratelimit.Rate(1, time.Second)}, Result: ratelimit.Result{Limited: true}}
+	d := observed.Decision{Call: on(ratelimit.Limits{ratelimit.Rate(1, time.Second)}), Result: ratelimit.Result{Limited: true}}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { observe(context.Background(), d) }))
 }

@@ -54,7 +54,7 @@ func (echo) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) error {
 }
 
 // dial starts a gRPC server behind the interceptor, on a free port, and returns a client.
-func dial(t *testing.T, i grpclimit.Interceptor) pb.TestServiceClient {
+func dial(t *testing.T, i *grpclimit.Interceptor) pb.TestServiceClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -95,10 +95,10 @@ func isHalfADay(t *testing.T, d time.Duration, began time.Time) {
 
 func TestUnaryCallsBeyondTheLimitAreExhausted(t *testing.T) {
 	t.Parallel()
-	client := dial(t, grpclimit.Interceptor{
-		Limiter: ratelimit.New(server.Start(t).Client()), Key: everybody,
+	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
+		Key:    everybody,
 		Limits: ratelimit.Limits{ratelimit.Fixed(1000, day).Named("daily"), ratelimit.Rate(2, day).Named("twice")},
-	})
+	}))
 	began := time.Now()
 	for call := range 3 {
 		var header metadata.MD
@@ -126,13 +126,13 @@ func TestUnaryCallsBeyondTheLimitAreExhausted(t *testing.T) {
 func TestWhatIsExhausted(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	client := dial(t, grpclimit.Interceptor{
-		Limiter: ratelimit.New(s.Client()), Limits: ratelimit.Limits{ratelimit.Rate(2, day)},
-		Key: grpclimit.By(keyby.Header("name")),
+	client := dial(t, grpclimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), grpclimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(2, day)},
+		Key:    grpclimit.By(keyby.Header("name")),
 		Cost: func(_ context.Context, _ string, message any) int64 {
 			return int64(message.(*pb.SimpleRequest).ResponseSize)
 		},
-	})
+	}))
 	call := func(name string, cost int32) error {
 		_, err := client.UnaryCall(metadata.AppendToOutgoingContext(t.Context(), "name", name), &pb.SimpleRequest{ResponseSize: cost})
 		return err
@@ -153,9 +153,10 @@ func TestWhatIsExhausted(t *testing.T) {
 
 func TestOpeningAStreamIsCharged(t *testing.T) {
 	t.Parallel()
-	client := dial(t, grpclimit.Interceptor{
-		Limiter: ratelimit.New(server.Start(t).Client()), Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(2, day)},
-	})
+	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
+		Key:    everybody,
+		Limits: ratelimit.Limits{ratelimit.Rate(2, day)},
+	}))
 	began := time.Now()
 	for call := range 3 {
 		stream, err := client.FullDuplexCall(t.Context())
@@ -186,10 +187,11 @@ func TestOpeningAStreamIsCharged(t *testing.T) {
 
 func TestMessagesOfAStreamAreChargedWhenToldTo(t *testing.T) {
 	t.Parallel()
-	client := dial(t, grpclimit.Interceptor{
-		Limiter: ratelimit.New(server.Start(t).Client()), Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(4, day)},
+	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
+		Key:      everybody,
+		Limits:   ratelimit.Limits{ratelimit.Rate(4, day)},
 		Messages: true,
-	})
+	}))
 	stream, err := client.FullDuplexCall(t.Context())
 	require.NoError(t, err)
 	for range 3 {
@@ -210,14 +212,15 @@ func TestMethodsHaveLimitsOfTheirOwn(t *testing.T) {
 	const service = "/grpc.testing.TestService/"
 	s := server.Start(t)
 	one := ratelimit.Limits{ratelimit.Rate(1, day)}
-	client := dial(t, grpclimit.Interceptor{
-		Limiter: ratelimit.New(s.Client()), Limits: one, Key: everybody,
+	client := dial(t, grpclimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), grpclimit.Options{
+		Limits: one,
+		Key:    everybody,
 		Methods: []grpclimit.Method{
 			{Name: service, Limits: ratelimit.Limits{ratelimit.Rate(2, day)}},
 			{Name: service + "UnaryCall", Limits: ratelimit.Limits{ratelimit.Rate(3, day)},
 				Key: func(_ context.Context, method string) string { return "mine" + method }},
 		},
-	})
+	}))
 	empty := func() error { _, err := client.EmptyCall(t.Context(), &pb.Empty{}); return err }
 	unary := func() error { _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); return err }
 	for _, c := range []struct {
@@ -235,9 +238,9 @@ func TestMethodsHaveLimitsOfTheirOwn(t *testing.T) {
 
 func TestLimitsByCaller(t *testing.T) {
 	t.Parallel()
-	client := dial(t, grpclimit.Interceptor{
-		Limiter: ratelimit.New(server.Start(t).Client()), Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
-		Key: grpclimit.By(keyby.Header("plan")),
+	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
+		Key:    grpclimit.By(keyby.Header("plan")),
 		LimitsFor: func(ctx context.Context, _ string) ratelimit.Limits {
 			plan := metadata.ValueFromIncomingContext(ctx, "plan")
 			return map[string]ratelimit.Limits{"gold": {ratelimit.Rate(2, day)}, "broken": {ratelimit.Rate(0, day)}}[plan[0]]
@@ -245,7 +248,7 @@ func TestLimitsByCaller(t *testing.T) {
 		OnError: func(_ context.Context, _ string, err error) {
 			assert.ErrorContains(t, err, "the count 0 is not positive")
 		},
-	})
+	}))
 	for _, c := range []struct {
 		plan    string
 		allowed int
@@ -263,10 +266,10 @@ func TestAddressesOfCallers(t *testing.T) {
 	t.Parallel()
 	for _, proxies := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8")}} {
 		s := server.Start(t)
-		client := dial(t, grpclimit.Interceptor{
-			Limiter: ratelimit.New(s.Client()), Limits: ratelimit.Limits{ratelimit.Rate(10, day)},
-			Key: grpclimit.By(keyby.Client(proxies...)),
-		})
+		client := dial(t, grpclimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), grpclimit.Options{
+			Limits: ratelimit.Limits{ratelimit.Rate(10, day)},
+			Key:    grpclimit.By(keyby.Client(proxies...)),
+		}))
 		_, err := client.EmptyCall(metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", "198.51.100.1, 203.0.113.7"), &pb.Empty{})
 		require.NoError(t, err)
 		want := "127.0.0.1"
@@ -281,7 +284,7 @@ func TestAddressesOfCallers(t *testing.T) {
 func TestABannedKeyHasNoViolation(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	client := dial(t, grpclimit.Interceptor{Limiter: ratelimit.New(s.Client()), Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(1, day)}})
+	client := dial(t, grpclimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), grpclimit.Options{Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(1, day)}}))
 	began := time.Now()
 	s.MustDo("CL.BAN", "everybody", "12h")
 	var header metadata.MD
@@ -317,11 +320,13 @@ func TestOutageUnderGRPC(t *testing.T) {
 			s := server.Start(t)
 			var mu sync.Mutex
 			var errs []error
-			client := dial(t, grpclimit.Interceptor{
-				Limiter: ratelimit.New(s.Client(quick)), Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(1000, day)},
-				FailClosed: c.closed, OutageRetryAfter: c.after,
-				OnError: func(_ context.Context, _ string, err error) { mu.Lock(); errs = append(errs, err); mu.Unlock() },
-			})
+			client := dial(t, grpclimit.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), grpclimit.Options{
+				Key:        everybody,
+				Limits:     ratelimit.Limits{ratelimit.Rate(1000, day)},
+				Outage:     answerOf(c.closed),
+				RetryAfter: c.after,
+				OnError:    func(_ context.Context, _ string, err error) { mu.Lock(); errs = append(errs, err); mu.Unlock() },
+			}))
 			limited := func() bool {
 				var header metadata.MD
 				_, err := client.EmptyCall(t.Context(), &pb.Empty{}, grpc.Header(&header))
@@ -352,11 +357,11 @@ func TestADeadlineOfTheClientLetsNothingThrough(t *testing.T) {
 	through := make(chan error, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	limited := grpclimit.Interceptor{
-		Limiter: ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = true })),
-		Key:     everybody, Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
+	limited := grpclimit.New(ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = true }), ratelimit.Options{}), grpclimit.Options{
+		Key:     everybody,
+		Limits:  ratelimit.Limits{ratelimit.Rate(1, day)},
 		OnError: func(_ context.Context, _ string, err error) { t.Error(err) },
-	}.Unary()
+	}).Unary()
 	g := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		reply, err := limited(ctx, req, info, func(ctx context.Context, req any) (any, error) {
 			t.Error("it was let through")
@@ -384,20 +389,38 @@ func TestADeadlineOfTheClientLetsNothingThrough(t *testing.T) {
 func TestMistakesInAnInterceptorPanic(t *testing.T) {
 	t.Parallel()
 	good := ratelimit.Limits{ratelimit.Rate(1, day)}
-	for _, i := range []grpclimit.Interceptor{
-		{},
-		{Limits: good, Key: everybody},
-		{Limiter: decider{}, Key: everybody},
-		{Limiter: decider{}, Limits: good},
-		{Limiter: decider{}, Limits: ratelimit.Limits{{}}, Key: everybody},
-		{Limiter: decider{}, Key: everybody, LimitsFor: func(context.Context, string) ratelimit.Limits { return good }},
-		{Limiter: decider{}, Methods: []grpclimit.Method{{Name: "/s/m", Limits: good}}},
-		{Limiter: decider{}, Key: everybody, Methods: []grpclimit.Method{{Name: "/s/m"}}},
-		{Limiter: decider{}, Key: everybody, Methods: []grpclimit.Method{{Name: "s/m", Limits: good}}},
-		{Limiter: decider{}, Key: everybody, Methods: []grpclimit.Method{{Name: "/s", Limits: good}}},
-		{Limiter: decider{}, Key: everybody, Methods: []grpclimit.Method{{Name: "/s/m", Limits: good}, {Name: "/s/m", Limits: good}}},
+	for i, wrong := range []func(){
+		func() { grpclimit.New(nil, grpclimit.Options{}) },
+		func() { grpclimit.New(nil, grpclimit.Options{Limits: good, Key: everybody}) },
+		func() { grpclimit.New(decider{}, grpclimit.Options{Key: everybody}) },
+		func() { grpclimit.New(decider{}, grpclimit.Options{Limits: good}) },
+		func() { grpclimit.New(decider{}, grpclimit.Options{Limits: ratelimit.Limits{{}}, Key: everybody}) },
+		func() {
+			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, LimitsFor: func(context.Context, string) ratelimit.Limits { return good }})
+		},
+		func() {
+			grpclimit.New(decider{}, grpclimit.Options{Methods: []grpclimit.Method{{Name: "/s/m", Limits: good}}})
+		},
+		func() {
+			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Methods: []grpclimit.Method{{Name: "/s/m"}}})
+		},
+		func() {
+			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Methods: []grpclimit.Method{{Name: "s/m", Limits: good}}})
+		},
+		func() {
+			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Methods: []grpclimit.Method{{Name: "/s", Limits: good}}})
+		},
+		func() {
+			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Methods: []grpclimit.Method{{Name: "/s/m", Limits: good}, {Name: "/s/m", Limits: good}}})
+		},
 	} {
-		assert.Panics(t, func() { i.Unary() }, "%+v", i)
-		assert.Panics(t, func() { i.Stream() }, "%+v", i)
+		assert.Panics(t, wrong, "%d", i)
 	}
+}
+
+func answerOf(failClosed bool) grpclimit.Answer {
+	if failClosed {
+		return grpclimit.Unavailable
+	}
+	return grpclimit.LetThrough
 }

@@ -22,8 +22,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/otellimit"
 	"redis-throttle/ratelimit/promlimit"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
 
@@ -34,21 +36,21 @@ func quick(o *redis.Options) {
 	o.DialTimeout, o.DialerRetries, o.ReadTimeout, o.MaxRetries = time.Second, 1, 500*time.Millisecond, -1
 }
 
-// calls are two that are allowed, one that is limited, one that is a mistake, and one in an outage.
-func calls(t *testing.T, ctx context.Context, observers ...func(context.Context, ratelimit.Decision)) {
+// fiveCalls are two that are allowed, one that is limited, one that is a mistake, and one in an outage.
+func fiveCalls(t *testing.T, ctx context.Context, observers ...func(context.Context, observed.Decision)) {
 	t.Helper()
 	s := server.Start(t)
-	limiter := ratelimit.Observed(ratelimit.New(s.Client(quick)), observers...)
+	limiter := observed.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), observers...)
 	hourly := ratelimit.Limits{ratelimit.Fixed(100, day), ratelimit.Rate(2, day).Named("twice"), ratelimit.Rate(1, day).Named("trial").Shadow()}
 	for _, limited := range []bool{false, false, true} {
-		result, err := limiter.Decide(ctx, "secret:ann", hourly)
+		result, err := limiter.Decide(ctx, calls.On("secret:ann", hourly))
 		require.NoError(t, err)
 		assert.Equal(t, limited, result.Limited)
 	}
-	_, err := limiter.Decide(ctx, "secret:ann", hourly, ratelimit.Cost(-1))
+	_, err := limiter.Decide(ctx, calls.On("secret:ann", hourly, calls.Cost(-1)))
 	require.Error(t, err)
 	s.Kill()
-	_, err = limiter.Decide(ctx, "secret:ann", hourly)
+	_, err = limiter.Decide(ctx, calls.On("secret:ann", hourly))
 	require.True(t, ratelimit.IsOutage(err), err)
 }
 
@@ -57,14 +59,14 @@ func TestPrometheusCountsDecisions(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	metrics := promlimit.New(promlimit.Options{ConstLabels: prometheus.Labels{"limiter": "api"}})
 	registry.MustRegister(metrics)
-	calls(t, t.Context(), metrics.Observe)
+	fiveCalls(t, t.Context(), metrics.Observe)
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP ratelimit_decisions_total Decisions of the rate limiter, by outcome, by the limit that decided, and by where it was decided.
+# HELP ratelimit_decisions_total Decisions of the rate limiter, by verb, by outcome, by the limit that decided, and by where it was decided.
 # TYPE ratelimit_decisions_total counter
-ratelimit_decisions_total{by="server",limiter="api",outcome="allowed",policy="twice"} 2
-ratelimit_decisions_total{by="server",limiter="api",outcome="limited",policy="twice"} 1
-ratelimit_decisions_total{by="server",limiter="api",outcome="error",policy=""} 1
-ratelimit_decisions_total{by="server",limiter="api",outcome="outage",policy=""} 1
+ratelimit_decisions_total{by="server",limiter="api",outcome="allowed",policy="twice",verb="limit"} 2
+ratelimit_decisions_total{by="server",limiter="api",outcome="limited",policy="twice",verb="limit"} 1
+ratelimit_decisions_total{by="server",limiter="api",outcome="error",policy="",verb="limit"} 1
+ratelimit_decisions_total{by="server",limiter="api",outcome="outage",policy="",verb="limit"} 1
 # HELP ratelimit_shadowed_total Decisions that a limit would have denied if it were enforced, by that limit.
 # TYPE ratelimit_shadowed_total counter
 ratelimit_shadowed_total{limiter="api",policy="trial"} 2
@@ -72,7 +74,7 @@ ratelimit_shadowed_total{limiter="api",policy="trial"} 2
 
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	assert.Contains(t, w.Body.String(), `ratelimit_decision_duration_seconds_count{by="server",limiter="api"} 5`)
+	assert.Contains(t, w.Body.String(), `ratelimit_decision_duration_seconds_count{by="server",limiter="api",verb="limit"} 5`)
 	assert.NotContains(t, w.Body.String(), "ann", "keys are no labels")
 	problems, err := testutil.GatherAndLint(registry)
 	require.NoError(t, err)
@@ -89,7 +91,7 @@ func TestOpenTelemetryCountsDecisions(t *testing.T) {
 	require.NoError(t, err)
 	spans := tracetest.NewSpanRecorder()
 	ctx, span := trace.NewTracerProvider(trace.WithSpanProcessor(spans)).Tracer("").Start(t.Context(), "request")
-	calls(t, ctx, observe)
+	fiveCalls(t, ctx, observe)
 	span.End()
 
 	var collected metricdata.ResourceMetrics
@@ -119,12 +121,12 @@ func TestOpenTelemetryCountsDecisions(t *testing.T) {
 		}
 	}
 	assert.Equal(t, map[string]int64{
-		"limiter=api,ratelimit.by=server,ratelimit.outcome=allowed,ratelimit.policy=twice": 2,
-		"limiter=api,ratelimit.by=server,ratelimit.outcome=limited,ratelimit.policy=twice": 1,
-		"limiter=api,ratelimit.by=server,ratelimit.outcome=error,ratelimit.policy=":        1,
-		"limiter=api,ratelimit.by=server,ratelimit.outcome=outage,ratelimit.policy=":       1,
+		"limiter=api,ratelimit.by=server,ratelimit.outcome=allowed,ratelimit.policy=twice,ratelimit.verb=limit": 2,
+		"limiter=api,ratelimit.by=server,ratelimit.outcome=limited,ratelimit.policy=twice,ratelimit.verb=limit": 1,
+		"limiter=api,ratelimit.by=server,ratelimit.outcome=error,ratelimit.policy=,ratelimit.verb=limit":        1,
+		"limiter=api,ratelimit.by=server,ratelimit.outcome=outage,ratelimit.policy=,ratelimit.verb=limit":       1,
 	}, counts)
-	assert.Equal(t, map[string]uint64{"limiter=api,ratelimit.by=server": 5}, durations)
+	assert.Equal(t, map[string]uint64{"limiter=api,ratelimit.by=server,ratelimit.verb=limit": 5}, durations)
 
 	require.Len(t, spans.Ended(), 1)
 	var outcomes []string
@@ -151,7 +153,7 @@ func TestSpansAreLeftAloneWhenToldTo(t *testing.T) {
 	require.NoError(t, err)
 	spans := tracetest.NewSpanRecorder()
 	ctx, span := trace.NewTracerProvider(trace.WithSpanProcessor(spans)).Tracer("").Start(t.Context(), "request")
-	observe(ctx, ratelimit.Decision{Result: ratelimit.Result{Limited: true, Banned: true}})
+	observe(ctx, observed.Decision{Result: ratelimit.Result{Limited: true, Banned: true}})
 	span.End()
 	require.Len(t, spans.Ended(), 1)
 	assert.Empty(t, spans.Ended()[0].Events())
@@ -163,7 +165,7 @@ func TestObserversAllocateNothing(t *testing.T) {
 	reader := metric.NewManualReader()
 	observe, err := otellimit.New(otellimit.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 	require.NoError(t, err)
-	d := ratelimit.Decision{Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, Result: ratelimit.Result{Limited: true}}
+	d := observed.Decision{Call: calls.On("k", ratelimit.Limits{ratelimit.Rate(1, day)}), Result: ratelimit.Result{Limited: true}}
 	ctx := t.Context()
 	assert.Zero(t, testing.AllocsPerRun(100, func() { metrics.Observe(ctx, d) }))
 	assert.Zero(t, testing.AllocsPerRun(100, func() { observe(ctx, d) }))

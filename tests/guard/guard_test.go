@@ -19,7 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/batched"
+	"redis-throttle/ratelimit/cached"
 	"redis-throttle/ratelimit/guard"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
 
@@ -43,9 +46,9 @@ type counted struct {
 	calls atomic.Int64
 }
 
-func (c *counted) Decide(ctx context.Context, key string, limits ratelimit.Limits, opts ...ratelimit.LimitOption) (ratelimit.Result, error) {
+func (c *counted) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
 	c.calls.Add(1)
-	return c.Limiter.Decide(ctx, key, limits, opts...)
+	return c.Limiter.Decide(ctx, call)
 }
 
 // lines are what was logged.
@@ -94,15 +97,15 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", ", policy), func(t *testing.T) {
 				t.Parallel()
 				s := server.Start(t)
-				behind := &counted{Limiter: ratelimit.New(s.Client(quick))}
+				behind := &counted{Limiter: ratelimit.New(s.Client(quick), ratelimit.Options{})}
 				var logged lines
 				g := guard.New(behind, guard.Options{
 					Policy: policy, Processes: 4, Failures: failures, Pause: pause,
 					Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 				})
 				served := func(key string) bool {
-					result, err := g.Decide(t.Context(), key, limits)
-					return err == nil && !result.Limited && result.By == ratelimit.FromServer
+					result, err := g.Decide(t.Context(), calls.On(key, limits))
+					return err == nil && !result.Limited && result.By == "server"
 				}
 				require.Eventually(t, func() bool { return served("before") }, 10*time.Second, time.Millisecond)
 				require.False(t, g.Out())
@@ -111,7 +114,7 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 				before, began := behind.calls.Load(), time.Now()
 				allowed, limited, failed := 0, 0, 0
 				for range requests {
-					result, err := g.Decide(t.Context(), "k", limits)
+					result, err := g.Decide(t.Context(), calls.On("k", limits))
 					switch {
 					case err != nil:
 						require.True(t, ratelimit.IsOutage(err), err)
@@ -123,9 +126,9 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 					default:
 						allowed++
 					}
-					by := ratelimit.FromPolicy
+					by := "policy"
 					if policy == guard.Local {
-						by = ratelimit.FromLocal
+						by = "local"
 					}
 					require.Equal(t, by, result.By)
 				}
@@ -157,12 +160,12 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 func TestOneCallTriesTheServer(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	behind := &counted{Limiter: ratelimit.New(s.Client(quick))}
+	behind := &counted{Limiter: ratelimit.New(s.Client(quick), ratelimit.Options{})}
 	const pause = 5 * timeout
 	g := guard.New(behind, guard.Options{Policy: guard.Open, Failures: 1, Pause: pause, Logger: silent})
 	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
 	s.Pause()
-	_, err := g.Decide(t.Context(), "k", limits)
+	_, err := g.Decide(t.Context(), calls.On("k", limits))
 	require.NoError(t, err)
 	require.True(t, g.Out())
 	time.Sleep(pause)
@@ -173,7 +176,7 @@ func TestOneCallTriesTheServer(t *testing.T) {
 	for range 100 {
 		calling.Go(func() {
 			began := time.Now()
-			_, err := g.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			_, err := g.Decide(context.WithoutCancel(t.Context()), calls.On("k", limits))
 			assert.NoError(t, err)
 			if time.Since(began) >= timeout {
 				waited.Add(1)
@@ -191,20 +194,20 @@ func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
 	s := server.Start(t)
 	s.MustDo("RPUSH", "list", "1")
 	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
-		g := guard.New(ratelimit.New(s.Client(quick)), guard.Options{Policy: policy, Failures: 1, Pause: time.Hour, Logger: silent})
+		g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{Policy: policy, Failures: 1, Pause: time.Hour, Logger: silent})
 		for _, call := range []struct {
 			key    string
 			limits ratelimit.Limits
-			opts   []ratelimit.LimitOption
+			opts   []calls.Option
 			text   string
 		}{
 			{"list", ratelimit.Limits{ratelimit.Rate(1, day)}, nil, "WRONGTYPE"},
 			{"k", ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
-			{"k", ratelimit.Limits{ratelimit.Rate(1, day)}, []ratelimit.LimitOption{ratelimit.Cost(-1)}, "COST takes an integer from 0"},
+			{"k", ratelimit.Limits{ratelimit.Rate(1, day)}, []calls.Option{calls.Cost(-1)}, "COST takes an integer from 0"},
 			{"k", nil, nil, "there must be a limit after the key"},
 		} {
 			for range 3 {
-				_, err := g.Decide(t.Context(), call.key, call.limits, call.opts...)
+				_, err := g.Decide(t.Context(), calls.On(call.key, call.limits, call.opts...))
 				require.ErrorContains(t, err, call.text)
 				require.False(t, ratelimit.IsOutage(err))
 				require.False(t, g.Out())
@@ -213,15 +216,15 @@ func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
 		// Nor does a mistake close the breaker, which local decides as the server does.
 		s.Pause()
 		limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-		_, _ = g.Decide(t.Context(), "k", limits)
+		_, _ = g.Decide(t.Context(), calls.On("k", limits))
 		s.Resume()
 		require.True(t, g.Out())
 		if policy == guard.Local {
-			_, err := g.Decide(t.Context(), "k", limits, ratelimit.Cost(-1))
+			_, err := g.Decide(t.Context(), calls.On("k", limits, calls.Cost(-1)))
 			require.ErrorContains(t, err, "COST takes an integer from 0")
 			require.False(t, ratelimit.IsOutage(err))
-			_, err = g.Decide(t.Context(), "k", nil)
-			require.ErrorContains(t, err, "expected RATE, WINDOW or FIXED")
+			_, err = g.Decide(t.Context(), calls.On("k", nil))
+			require.ErrorContains(t, err, "there must be a limit after the key")
 		}
 	}
 }
@@ -229,36 +232,36 @@ func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
 func TestCallersThatLeaveDoNotCount(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	g := guard.New(ratelimit.New(s.Client(quick)), guard.Options{Policy: guard.Open, Failures: 1, Pause: time.Hour, Patience: timeout / 2, Logger: silent})
+	g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{Policy: guard.Open, Failures: 1, Pause: time.Hour, Patience: timeout / 2, Logger: silent})
 	limits := ratelimit.Limits{ratelimit.Rate(100, day)}
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	over, cancel := context.WithTimeout(t.Context(), -time.Second)
 	defer cancel()
 	for _, ctx := range []context.Context{left, over} {
-		_, err := g.Decide(ctx, "k", limits)
+		_, err := g.Decide(ctx, calls.On("k", limits))
 		require.ErrorIs(t, err, ctx.Err())
 		require.False(t, g.Out())
 	}
 	s.Pause()
 	leaving, leave := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, leave)
-	_, _ = g.Decide(leaving, "k", limits)
+	_, _ = g.Decide(leaving, calls.On("k", limits))
 	require.False(t, g.Out(), "left while the server did not answer")
 	hasty, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	result, err := g.Decide(hasty, "k", limits)
+	result, err := g.Decide(hasty, calls.On("k", limits))
 	if took := time.Since(began); took < timeout/2 {
 		require.NoError(t, err)
-		require.Equal(t, ratelimit.FromPolicy, result.By)
+		require.Equal(t, "policy", result.By)
 		require.False(t, g.Out(), "in %v", took)
 	}
 	patient, cancel := context.WithTimeout(t.Context(), timeout*9/10)
 	defer cancel()
-	result, err = g.Decide(patient, "k", limits)
+	result, err = g.Decide(patient, calls.On("k", limits))
 	require.NoError(t, err)
-	require.Equal(t, ratelimit.FromPolicy, result.By)
+	require.Equal(t, "policy", result.By)
 	require.True(t, g.Out(), "a server that does not answer in time")
 	s.Resume()
 }
@@ -267,8 +270,8 @@ func TestCallersThatLeaveDoNotCount(t *testing.T) {
 func TestLocalDecidesAsTheServer(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	limiter := ratelimit.New(s.Client())
-	dead := ratelimit.New(s.Client(quick, func(o *redis.Options) { o.Addr = "127.0.0.1:1" }))
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
+	dead := ratelimit.New(s.Client(quick, func(o *redis.Options) { o.Addr = "127.0.0.1:1" }), ratelimit.Options{})
 	local := guard.New(dead, guard.Options{Policy: guard.Local, Failures: 1, Pause: time.Hour, Logger: silent})
 	for i, limits := range []ratelimit.Limits{
 		{ratelimit.Rate(10, day)},
@@ -278,26 +281,26 @@ func TestLocalDecidesAsTheServer(t *testing.T) {
 		{ratelimit.Rate(10, day), ratelimit.Window(9, day), ratelimit.Fixed(8, 365*day)},
 		{ratelimit.Rate(10, day).Take(2), ratelimit.Window(9, day)},
 		{ratelimit.Rate(10, day).Spare(3), ratelimit.Fixed(4, 365*day).Shadow()},
-		{ratelimit.FixedYears(7, 1).In("Europe/Berlin"), ratelimit.Fixed(9, 365*day).First()},
+		{ratelimit.FixedYears(7, 1).Zone("Europe/Berlin"), ratelimit.Fixed(9, 365*day).First()},
 	} {
-		options := [][]ratelimit.LimitOption{
-			nil, {ratelimit.Cost(0)}, {ratelimit.Cost(3)}, {ratelimit.Cost(11)}, {ratelimit.Cost(4), ratelimit.UpTo()}, {ratelimit.Cost(2), ratelimit.Strict()},
+		options := [][]calls.Option{
+			nil, {calls.Cost(0)}, {calls.Cost(3)}, {calls.Cost(11)}, {calls.Cost(4), calls.UpTo}, {calls.Cost(2), calls.Strict},
 		}
 		if i == 5 { // TAKE excludes it
-			options[4] = []ratelimit.LimitOption{ratelimit.Cost(2), ratelimit.Force()}
+			options[4] = []calls.Option{calls.Cost(2), calls.Force}
 		}
 		if i == 6 {
-			options = append(options, []ratelimit.LimitOption{ratelimit.Cost(9), ratelimit.Ban(time.Hour)})
+			options = append(options, []calls.Option{calls.Cost(9), calls.Ban(time.Hour)})
 		}
 		if i < 2 {
-			options = append(options, []ratelimit.LimitOption{ratelimit.MaxWait(5 * time.Hour)})
+			options = append(options, []calls.Option{calls.MaxWait(5 * time.Hour)})
 		}
 		for step := range 60 {
 			opts := options[(step*7+step/5)%len(options)]
 			key := fmt.Sprint(i, step/20)
-			want, err := limiter.Decide(t.Context(), key, limits, opts...)
+			want, err := limiter.Decide(t.Context(), calls.On(key, limits, opts...))
 			require.NoError(t, err)
-			got, err := local.Decide(t.Context(), key, limits, opts...)
+			got, err := local.Decide(t.Context(), calls.On(key, limits, opts...))
 			require.NoError(t, err)
 			for _, pair := range [][2]*time.Duration{
 				{&want.RetryAfter, &got.RetryAfter}, {&want.ResetAfter, &got.ResetAfter}, {&want.NextAfter, &got.NextAfter}, {&want.Wait, &got.Wait},
@@ -305,7 +308,7 @@ func TestLocalDecidesAsTheServer(t *testing.T) {
 				require.InDelta(t, pair[0].Seconds(), pair[1].Seconds(), 5, "%v %v", limits, opts)
 				*pair[1] = *pair[0]
 			}
-			require.Equal(t, ratelimit.FromLocal, got.By)
+			require.Equal(t, "local", got.By)
 			got.By = want.By
 			require.Equal(t, want, got, "%v %v, step %d", limits, opts, step)
 		}
@@ -318,34 +321,34 @@ func TestACacheBeforeOrBehindTheGuard(t *testing.T) {
 	for name, build := range map[string]func(ratelimit.Decider) (outer ratelimit.Decider, g *guard.Guard){
 		"before": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
 			g := guard.New(l, guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
-			return ratelimit.NewCached(g, 10), g
+			return cached.New(g, cached.Options{Denials: 10}), g
 		},
 		"behind": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
-			g := guard.New(ratelimit.NewCached(l, 10), guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
+			g := guard.New(cached.New(l, cached.Options{Denials: 10}), guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
 			return g, g
 		},
 		"batches before": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
 			g := guard.New(l, guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
-			return ratelimit.NewBatched(g, ratelimit.Batching{}), g
+			return batched.New(g, batched.Options{}), g
 		},
 	} {
 		s := server.Start(t)
-		d, g := build(ratelimit.New(s.Client(quick)))
+		d, g := build(ratelimit.New(s.Client(quick), ratelimit.Options{}))
 		limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-		for _, want := range []ratelimit.Source{ratelimit.FromServer, ratelimit.FromServer, ratelimit.FromCache} {
-			result, err := d.Decide(t.Context(), "denied", limits)
+		for _, want := range []string{"server", "server", "cache"} {
+			result, err := d.Decide(t.Context(), calls.On("denied", limits))
 			require.NoError(t, err, name)
 			require.Equal(t, want, result.By, name)
 		}
 		s.Pause()
 		for range 2 {
-			result, err := d.Decide(t.Context(), "denied", limits)
+			result, err := d.Decide(t.Context(), calls.On("denied", limits))
 			require.NoError(t, err, name)
 			assert.True(t, result.Limited, name)
-			assert.Equal(t, ratelimit.FromCache, result.By, name)
-			result, err = d.Decide(t.Context(), "other", limits)
+			assert.Equal(t, "cache", result.By, name)
+			result, err = d.Decide(t.Context(), calls.On("other", limits))
 			require.NoError(t, err, name)
-			assert.Equal(t, ratelimit.FromPolicy, result.By, name)
+			assert.Equal(t, "policy", result.By, name)
 		}
 		assert.True(t, g.Out(), name)
 		s.Resume()

@@ -13,19 +13,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/batched"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
 
 // unitsLeft is what the server has left of limits.
 func unitsLeft(t testing.TB, l *ratelimit.Limiter, key string, limits ratelimit.Limits) int64 {
 	t.Helper()
-	result, err := l.Peek(t.Context(), key, limits, ratelimit.Cost(0)).Result()
+	result, err := l.Peek(t.Context(), key, limits, 0)
 	require.NoError(t, err)
 	return result.Remaining
 }
 
 // closed closes b when the test ends.
-func closed(t testing.TB, b *ratelimit.Batched) *ratelimit.Batched {
+func closed(t testing.TB, b *batched.Batched) *batched.Batched {
 	t.Cleanup(func() { assert.NoError(t, b.Close(context.Background())) })
 	return b
 }
@@ -33,10 +35,10 @@ func closed(t testing.TB, b *ratelimit.Batched) *ratelimit.Batched {
 func TestBatchedAsksOnceForMany(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	limiter := ratelimit.New(s.Client())
-	b := closed(t, ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: time.Minute}))
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
+	b := closed(t, batched.New(limiter, batched.Options{MaxAge: time.Minute}))
 	limits := ratelimit.Limits{ratelimit.Rate(100_000, day)}
-	by := map[ratelimit.Source]int{}
+	by := map[string]int{}
 	for i := range int64(1000) {
 		result := decide(t, b, "k", limits)
 		require.False(t, result.Limited)
@@ -46,14 +48,14 @@ func TestBatchedAsksOnceForMany(t *testing.T) {
 	}
 	// 1, 2, 4, ... 64, and then 100 each.
 	assert.LessOrEqual(t, asked(s), 7+9)
-	assert.Equal(t, asked(s), by[ratelimit.FromServer])
-	assert.Equal(t, 1000-asked(s), by[ratelimit.FromBatch])
+	assert.Equal(t, asked(s), by["server"])
+	assert.Equal(t, 1000-asked(s), by["batch"])
 }
 
 func TestCallersAtTheSameTimeShareACall(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{MaxAge: time.Minute}))
+	b := closed(t, batched.New(ratelimit.New(s.Client(), ratelimit.Options{}), batched.Options{MaxAge: time.Minute}))
 	limits := ratelimit.Limits{ratelimit.Fixed(100, 365*day)}
 	s.Pause()
 	var waiting sync.WaitGroup
@@ -61,7 +63,7 @@ func TestCallersAtTheSameTimeShareACall(t *testing.T) {
 	allowed, denied := 0, 0
 	for range 300 {
 		waiting.Go(func() {
-			result, err := b.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			result, err := b.Decide(context.WithoutCancel(t.Context()), calls.On("k", limits))
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -85,7 +87,7 @@ func TestCallersAtTheSameTimeShareACall(t *testing.T) {
 func TestBatchedGivesBackWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	limiter := ratelimit.New(s.Client())
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
 	for _, limits := range []ratelimit.Limits{
 		{ratelimit.Rate(100_000, 365*day)},
 		{ratelimit.Window(100_000, day)},
@@ -97,7 +99,7 @@ func TestBatchedGivesBackWhatIsLeft(t *testing.T) {
 			if !onClose {
 				age = 50 * time.Millisecond
 			}
-			b := closed(t, ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: age, OnError: func(err error) { t.Error(err) }}))
+			b := closed(t, batched.New(limiter, batched.Options{MaxAge: age, OnError: func(err error) { t.Error(err) }}))
 			limiterKey := fmt.Sprint(limits, age)
 			for range 1000 {
 				require.False(t, decide(t, b, limiterKey, limits).Limited)
@@ -107,7 +109,7 @@ func TestBatchedGivesBackWhatIsLeft(t *testing.T) {
 				require.False(t, back(), "nothing was held")
 				require.NoError(t, b.Close(t.Context()))
 				assert.True(t, back(), limits)
-				assert.Equal(t, ratelimit.FromServer, decide(t, b, limiterKey, limits).By, "closed, it hands calls on")
+				assert.Equal(t, "server", decide(t, b, limiterKey, limits).By, "closed, it hands calls on")
 			} else {
 				assert.Eventually(t, back, 10*time.Second, 10*time.Millisecond, limits)
 			}
@@ -119,9 +121,9 @@ func TestBatchedGivesBackWhatIsLeft(t *testing.T) {
 func TestUnitsOfAFixedEndWithTheirWindow(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	limiter := ratelimit.New(s.Client())
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Fixed(20, 2*time.Second)}
-	b := ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: time.Hour})
+	b := batched.New(limiter, batched.Options{MaxAge: time.Hour})
 	var taken ratelimit.Result
 	require.Eventually(t, func() bool { // early in a window, so that all of it happens in that one
 		began := decide(t, limiter, "other", limits)
@@ -151,69 +153,68 @@ func TestUnitsOfAFixedEndWithTheirWindow(t *testing.T) {
 func TestWhatIsNotBatched(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{Units: 10, MaxAge: time.Minute}))
+	b := closed(t, batched.New(ratelimit.New(s.Client(), ratelimit.Options{}), batched.Options{Units: 10, MaxAge: time.Minute}))
 	rates := ratelimit.Limits{ratelimit.Rate(1000, day)}
 	for range 20 {
 		decide(t, b, "k", rates)
 	}
-	for _, opts := range [][]ratelimit.LimitOption{
-		{ratelimit.Cost(0)}, {ratelimit.Cost(11)}, {ratelimit.UpTo()}, {ratelimit.Strict()}, {ratelimit.MaxWait(time.Second)},
+	for _, opts := range [][]calls.Option{
+		{calls.Cost(0)}, {calls.Cost(11)}, {calls.UpTo}, {calls.Strict}, {calls.MaxWait(time.Second)},
 	} {
 		before := asked(s)
-		assert.Equal(t, ratelimit.FromServer, decide(t, b, "k", rates, opts...).By)
+		assert.Equal(t, "server", decide(t, b, "k", rates, opts...).By)
 		assert.Equal(t, before+1, asked(s))
 	}
 	for _, bad := range []struct {
 		limits ratelimit.Limits
-		opts   []ratelimit.LimitOption
+		opts   []calls.Option
 		text   string
 	}{
 		{nil, nil, "there must be a limit after the key"},
 		{ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
-		{rates, []ratelimit.LimitOption{ratelimit.Cost(-1)}, "COST takes an integer from 0"},
-		{rates, []ratelimit.LimitOption{ratelimit.Cost(1), ratelimit.Cost(2)}, "given twice"},
+		{rates, []calls.Option{calls.Cost(-1)}, "COST takes an integer from 0"},
 	} {
-		_, err := b.Decide(t.Context(), "k", bad.limits, bad.opts...)
+		_, err := b.Decide(t.Context(), calls.On("k", bad.limits, bad.opts...))
 		assert.ErrorContains(t, err, bad.text)
 	}
 	s.MustDo("RPUSH", "list", "1")
-	_, err := b.Decide(t.Context(), "list", rates)
+	_, err := b.Decide(t.Context(), calls.On("list", rates))
 	assert.ErrorContains(t, err, "WRONGTYPE")
 
-	few := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{Keys: 1, MaxAge: time.Minute}))
+	few := closed(t, batched.New(ratelimit.New(s.Client(), ratelimit.Options{}), batched.Options{Keys: 1, MaxAge: time.Minute}))
 	for _, key := range []string{"first", "second"} {
 		for range 10 {
 			decide(t, few, key, rates)
 		}
 	}
-	assert.Equal(t, ratelimit.FromBatch, decide(t, few, "first", rates).By)
-	assert.Equal(t, ratelimit.FromServer, decide(t, few, "second", rates).By, "of one key too many")
+	assert.Equal(t, "batch", decide(t, few, "first", rates).By)
+	assert.Equal(t, "server", decide(t, few, "second", rates).By, "of one key too many")
 }
 
 // A caller that costs more than the pot holds gets what the server and the pot have together.
 func TestBatchedTellsWhenACostCanBeHad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{Units: 8, MaxAge: time.Minute}))
+	b := closed(t, batched.New(ratelimit.New(s.Client(), ratelimit.Options{}), batched.Options{Units: 8, MaxAge: time.Minute}))
 	limits := ratelimit.Limits{ratelimit.Rate(24, day).Burst(10)} // one an hour
 	began := time.Now()
 	for i, step := range []struct {
 		cost    int64
 		limited bool
 		retry   time.Duration
-		by      ratelimit.Source
+		by      string
 	}{
-		{1, false, 0, ratelimit.FromServer}, // 9 on the server
-		{2, false, 0, ratelimit.FromServer}, // 7
-		{5, false, 0, ratelimit.FromServer}, // 2
-		{3, true, time.Hour, ratelimit.FromServer},
-		{3, true, time.Hour, ratelimit.FromCache},
-		{4, true, 2 * time.Hour, ratelimit.FromServer},
-		{4, true, 2 * time.Hour, ratelimit.FromCache},
-		{2, false, 0, ratelimit.FromBatch},
-		{1, true, time.Hour, ratelimit.FromCache}, // one unit too few: so it was for the 3 as well
+		{1, false, 0, "server"}, // 9 on the server
+		{2, false, 0, "server"}, // 7
+		{5, false, 0, "server"}, // 2
+		{3, true, time.Hour, "server"},
+		{3, true, time.Hour, "cache"},
+		{4, true, 2 * time.Hour, "server"},
+		{4, true, 2 * time.Hour, "cache"},
+		{2, false, 0, "batch"},
+		{1, true, time.Hour, "cache"}, // one unit too few: so it was for the 3 as well
 	} {
-		result := decide(t, b, "k", limits, ratelimit.Cost(step.cost))
+		result := decide(t, b, "k", limits, calls.Cost(step.cost))
 		assert.Equal(t, step.limited, result.Limited, "step %d: %+v", i, result)
 		assert.Equal(t, step.by, result.By, "step %d: %+v", i, result)
 		assert.LessOrEqual(t, result.RetryAfter, step.retry, "step %d", i)
@@ -224,9 +225,9 @@ func TestBatchedTellsWhenACostCanBeHad(t *testing.T) {
 func TestACallerThatLeavesLosesNoUnits(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	limiter := ratelimit.New(s.Client())
-	heeding := ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = true }))
-	b := closed(t, ratelimit.NewBatched(heeding, ratelimit.Batching{MaxAge: 100 * time.Millisecond}))
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
+	heeding := ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = true }), ratelimit.Options{})
+	b := closed(t, batched.New(heeding, batched.Options{MaxAge: 100 * time.Millisecond}))
 	limits := ratelimit.Limits{ratelimit.Rate(100, 365*day)}
 	decide(t, b, "k", limits)
 	s.Pause()
@@ -236,12 +237,12 @@ func TestACallerThatLeavesLosesNoUnits(t *testing.T) {
 	for range 2 {
 		staying.Go(func() {
 			time.Sleep(10 * time.Millisecond) // it most likely waits for what the other fetches
-			result, err := b.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			result, err := b.Decide(context.WithoutCancel(t.Context()), calls.On("k", limits))
 			assert.NoError(t, err)
 			assert.False(t, result.Limited)
 		})
 	}
-	_, err := b.Decide(ctx, "k", limits)
+	_, err := b.Decide(ctx, calls.On("k", limits))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.True(t, ratelimit.IsOutage(err))
 	s.Resume()
@@ -253,20 +254,20 @@ func TestACallerThatLeavesLosesNoUnits(t *testing.T) {
 func TestBatchedSharesErrorsAndRemembersNone(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client(quick)), ratelimit.Batching{}))
+	b := closed(t, batched.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), batched.Options{}))
 	limits := ratelimit.Limits{ratelimit.Rate(100, day)}
 	s.Kill()
 	var waiting sync.WaitGroup
 	for range 50 {
 		waiting.Go(func() {
-			_, err := b.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			_, err := b.Decide(context.WithoutCancel(t.Context()), calls.On("k", limits))
 			assert.True(t, ratelimit.IsOutage(err), err)
 		})
 	}
 	waiting.Wait()
 	s.Restart()
 	require.Eventually(t, func() bool {
-		result, err := b.Decide(t.Context(), "k", limits)
+		result, err := b.Decide(t.Context(), calls.On("k", limits))
 		return err == nil && !result.Limited
 	}, 10*time.Second, 10*time.Millisecond)
 }
@@ -312,7 +313,7 @@ func requireBoundInTotal(t *testing.T, told bool) {
 		count     = 100
 		lasts     = 3 * time.Second
 	)
-	batching := ratelimit.Batching{Units: units, MaxAge: maxAge}
+	batching := batched.Options{Units: units, MaxAge: maxAge}
 	more := int64(processes * units) // than the limits let through
 	if told {
 		batching.Processes, more = processes, 0
@@ -342,18 +343,18 @@ func requireBoundInTotal(t *testing.T, told bool) {
 				running.Go(func() {
 					client := s.Client()
 					for time.Since(began) < lasts {
-						b := ratelimit.NewBatched(ratelimit.New(client), batching)
+						b := batched.New(ratelimit.New(client, ratelimit.Options{}), batching)
 						var calling sync.WaitGroup
 						ends := time.Now().Add(time.Duration(rand.Int64N(int64(lasts))))
 						for caller := range callers {
 							calling.Go(func() {
 								for time.Now().Before(ends) {
-									cost, pause := 1+rand.Int64N(3), time.Duration(rand.Int64N(int64(time.Millisecond)))
+									units, pause := 1+rand.Int64N(3), time.Duration(rand.Int64N(int64(time.Millisecond)))
 									if n, at := int(time.Since(began)/cycle), time.Since(began)%cycle; n%3 != 0 {
 										drain := maxAge * time.Duration(5+n%4) / 10
 										switch {
 										case caller == 0 && at < cycle/50:
-											cost, pause = 1, cycle/300
+											units, pause = 1, cycle/300
 										case at < drain:
 											time.Sleep(drain - at)
 										case at > drain+maxAge:
@@ -364,14 +365,14 @@ func requireBoundInTotal(t *testing.T, told bool) {
 										pause = time.Duration(rand.Int64N(int64(2 * maxAge)))
 									}
 									from := time.Now()
-									result, err := b.Decide(context.WithoutCancel(t.Context()), name, c.limits, ratelimit.Cost(cost))
+									result, err := b.Decide(context.WithoutCancel(t.Context()), calls.On(name, c.limits, calls.Cost(units)))
 									if err != nil {
 										t.Error(err)
 										return
 									}
 									if !result.Limited {
 										mu.Lock()
-										all = append(all, handedOut{from, time.Now(), cost})
+										all = append(all, handedOut{from, time.Now(), units})
 										mu.Unlock()
 									}
 									time.Sleep(pause)
@@ -410,21 +411,21 @@ const reportedUp = time.Millisecond
 func TestWhatProcessesSpare(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	limiter := ratelimit.New(s.Client())
-	batching := ratelimit.Batching{Units: 4, Processes: 5, MaxAge: time.Minute}
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
+	batching := batched.Options{Units: 4, Processes: 5, MaxAge: time.Minute}
 	for _, c := range []struct {
 		limits ratelimit.Limits
-		opts   []ratelimit.LimitOption
+		opts   []calls.Option
 		let    int64
 	}{
 		{ratelimit.Limits{ratelimit.Rate(50, day)}, nil, 30},
-		{ratelimit.Limits{ratelimit.Rate(50, day)}, []ratelimit.LimitOption{ratelimit.Strict()}, 30},
+		{ratelimit.Limits{ratelimit.Rate(50, day)}, []calls.Option{calls.Strict}, 30},
 		{ratelimit.Limits{ratelimit.Rate(50, day).Spare(7)}, nil, 23},
 		{ratelimit.Limits{ratelimit.Window(21, day), ratelimit.Rate(50, day).Take(1)}, nil, 1},
 		{ratelimit.Limits{ratelimit.Fixed(50, 365*day)}, nil, 50},
 		{ratelimit.Limits{ratelimit.Fixed(50, 365*day), ratelimit.Rate(100, day)}, nil, 30},
 	} {
-		b, key, let := closed(t, ratelimit.NewBatched(limiter, batching)), fmt.Sprint(c.limits, len(c.opts)), int64(0)
+		b, key, let := closed(t, batched.New(limiter, batching)), fmt.Sprint(c.limits, len(c.opts)), int64(0)
 		for range 60 {
 			if !decide(t, b, key, c.limits, c.opts...).Limited {
 				let++
@@ -432,19 +433,19 @@ func TestWhatProcessesSpare(t *testing.T) {
 		}
 		assert.Equal(t, c.let, let, key)
 		require.NoError(t, b.Close(t.Context()))
-		assert.Equal(t, ratelimit.FromServer, decide(t, b, key, c.limits, ratelimit.Cost(0)).By)
+		assert.Equal(t, "server", decide(t, b, key, c.limits, calls.Cost(0)).By)
 		assert.True(t, decide(t, b, key, c.limits).Limited, "closed, it spares as much")
 	}
-	b := closed(t, ratelimit.NewBatched(limiter, batching))
-	for _, opts := range [][]ratelimit.LimitOption{nil, {ratelimit.UpTo()}} {
-		_, err := b.Decide(t.Context(), "little", ratelimit.Limits{ratelimit.Rate(20, day)}, opts...)
+	b := closed(t, batched.New(limiter, batching))
+	for _, opts := range [][]calls.Option{nil, {calls.UpTo}} {
+		_, err := b.Decide(t.Context(), calls.On("little", ratelimit.Limits{ratelimit.Rate(20, day)}, opts...))
 		require.ErrorContains(t, err, "RATE 20/1d: Units x Processes, 20, leave nothing of the limit")
 		assert.False(t, ratelimit.IsOutage(err))
 	}
-	_, err := b.Decide(t.Context(), "bad", ratelimit.Limits{ratelimit.Rate(0, day)})
+	_, err := b.Decide(t.Context(), calls.On("bad", ratelimit.Limits{ratelimit.Rate(0, day)}))
 	require.ErrorContains(t, err, "the count 0 is not positive")
-	huge := closed(t, ratelimit.NewBatched(limiter, ratelimit.Batching{Units: 1 << 40, Processes: 1 << 40}))
-	_, err = huge.Decide(t.Context(), "huge", ratelimit.Limits{ratelimit.Rate(20, day)})
+	huge := closed(t, batched.New(limiter, batched.Options{Units: 1 << 40, Processes: 1 << 40}))
+	_, err = huge.Decide(t.Context(), calls.On("huge", ratelimit.Limits{ratelimit.Rate(20, day)}))
 	require.ErrorContains(t, err, "leave nothing")
 }
 
@@ -452,7 +453,7 @@ func TestUnitsAreNotHandedOutWhenTheyAreOld(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	const maxAge = 50 * time.Millisecond
-	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{MaxAge: maxAge}))
+	b := closed(t, batched.New(ratelimit.New(s.Client(), ratelimit.Options{}), batched.Options{MaxAge: maxAge}))
 	limits := ratelimit.Limits{ratelimit.Window(1_000_000, day)}
 	for range 500 { // so that batches are large
 		decide(t, b, "k", limits)
@@ -460,7 +461,7 @@ func TestUnitsAreNotHandedOutWhenTheyAreOld(t *testing.T) {
 	var fetched time.Time
 	require.Eventually(t, func() bool { // until units are left of a batch that has just come
 		began := time.Now()
-		if decide(t, b, "k", limits).By == ratelimit.FromBatch {
+		if decide(t, b, "k", limits).By == "batch" {
 			return time.Since(fetched) < maxAge/2
 		}
 		fetched = began
@@ -470,7 +471,7 @@ func TestUnitsAreNotHandedOutWhenTheyAreOld(t *testing.T) {
 	time.Sleep(time.Until(fetched.Add(maxAge)))
 	ctx, cancel := context.WithTimeout(t.Context(), maxAge)
 	defer cancel()
-	_, err := b.Decide(ctx, "k", limits)
+	_, err := b.Decide(ctx, calls.On("k", limits))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	s.Resume()
 }
@@ -479,15 +480,15 @@ func TestUnitsAreNotHandedOutWhenTheyAreOld(t *testing.T) {
 func TestUnitsThatTheLimitNoLongerCountsAreNotGivenBack(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	limiter := ratelimit.New(s.Client())
-	b := ratelimit.NewBatched(limiter, ratelimit.Batching{MaxAge: time.Hour})
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
+	b := batched.New(limiter, batched.Options{MaxAge: time.Hour})
 	limits := ratelimit.Limits{ratelimit.Rate(10, time.Second).Burst(8)}
 	var last ratelimit.Result
 	for range 4 { // batches of 1, 2 and 4: three are left
 		last = decide(t, b, "k", limits)
 	}
 	time.Sleep(last.ResetAfter)
-	require.False(t, decide(t, limiter, "k", limits, ratelimit.Cost(8)).Limited)
+	require.False(t, decide(t, limiter, "k", limits, calls.Cost(8)).Limited)
 	began := time.Now()
 	require.NoError(t, b.Close(t.Context()))
 	left := unitsLeft(t, limiter, "k", limits)
@@ -497,13 +498,13 @@ func TestUnitsThatTheLimitNoLongerCountsAreNotGivenBack(t *testing.T) {
 func TestABatchIsNoLargerThanUnits(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	b := closed(t, ratelimit.NewBatched(ratelimit.New(s.Client()), ratelimit.Batching{Units: 10, MaxAge: time.Minute}))
+	b := closed(t, batched.New(ratelimit.New(s.Client(), ratelimit.Options{}), batched.Options{Units: 10, MaxAge: time.Minute}))
 	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
 	s.Pause()
 	var waiting sync.WaitGroup
 	for range 100 {
 		waiting.Go(func() {
-			_, err := b.Decide(context.WithoutCancel(t.Context()), "k", limits)
+			_, err := b.Decide(context.WithoutCancel(t.Context()), calls.On("k", limits))
 			assert.NoError(t, err)
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/xrate"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/server"
 )
@@ -30,7 +31,7 @@ type inProcessOrShared interface {
 
 var (
 	_ inProcessOrShared = (*rate.Limiter)(nil)
-	_ inProcessOrShared = (*ratelimit.Bucket)(nil)
+	_ inProcessOrShared = (*xrate.Limiter)(nil)
 )
 
 // A model of x/time/rate is not needed: it is here itself, under the same clock.
@@ -38,7 +39,7 @@ func TestBucketDecidesAsXTimeRateDoes(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	clock := clock.New(t, now.UnixNano())
-	l := ratelimit.New(clock.Start().Client())
+	l := ratelimit.New(clock.Start().Client(), ratelimit.Options{})
 	runs := 0
 	rapid.Check(t, func(r *rapid.T) {
 		runs++
@@ -47,12 +48,12 @@ func TestBucketDecidesAsXTimeRateDoes(t *testing.T) {
 		every := time.Second << rapid.IntRange(4, 12).Draw(r, "every")
 		const tick = time.Second / 64
 		burst := rapid.IntRange(1, 8).Draw(r, "burst")
-		shared := ratelimit.NewBucket(l, fmt.Sprint("bucket", runs), ratelimit.Rate(1, every).Burst(int64(burst)))
+		shared := xrate.New(l, xrate.Options{Key: fmt.Sprint("bucket", runs), Limit: ratelimit.Rate(1, every).Burst(int64(burst))})
 		local := rate.NewLimiter(rate.Every(every), burst)
 		require.Equal(r, local.Burst(), shared.Burst())
 		type pair struct {
 			local  *rate.Reservation
-			shared *ratelimit.Reservation
+			shared *xrate.Reservation
 		}
 		var reservations []pair
 		for range rapid.IntRange(1, 40).Draw(r, "steps") {
@@ -88,7 +89,7 @@ func TestBucketDecidesAsXTimeRateDoes(t *testing.T) {
 }
 
 // requireSameDelay leaves to shared the milliseconds that it is rounded up to, and the time that the call took.
-func requireSameDelay(t require.TestingT, local *rate.Reservation, shared *ratelimit.Reservation, now time.Time, took time.Duration) {
+func requireSameDelay(t require.TestingT, local *rate.Reservation, shared *xrate.Reservation, now time.Time, took time.Duration) {
 	require.Equal(t, local.OK(), shared.OK())
 	if !local.OK() {
 		require.Equal(t, rate.InfDuration, local.DelayFrom(now))
@@ -103,10 +104,10 @@ func requireSameDelay(t require.TestingT, local *rate.Reservation, shared *ratel
 func TestBucketWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	const every = 100 * time.Millisecond
-	l := ratelimit.New(server.Start(t).Client())
+	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
 	for name, limiter := range map[string]inProcessOrShared{
 		"x/time/rate": rate.NewLimiter(rate.Every(every), 2),
-		"bucket":      ratelimit.NewBucket(l, "k", ratelimit.Rate(1, every).Burst(2)),
+		"bucket":      xrate.New(l, xrate.Options{Key: "k", Limit: ratelimit.Rate(1, every).Burst(2)}),
 	} {
 		began := time.Now()
 		for range 4 {
@@ -125,8 +126,8 @@ func TestBucketWaitsForItsTurn(t *testing.T) {
 
 func TestErrorsOfABucketThatDoesNotWait(t *testing.T) {
 	t.Parallel()
-	l := ratelimit.New(server.Start(t).Client())
-	b := ratelimit.NewBucket(l, "k", ratelimit.Rate(1, time.Hour))
+	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
+	b := xrate.New(l, xrate.Options{Key: "k", Limit: ratelimit.Rate(1, time.Hour)})
 	require.True(t, b.Allow())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -142,11 +143,11 @@ func TestErrorsOfABucketThatDoesNotWait(t *testing.T) {
 	assert.Equal(t, ratelimit.Never, limited.RetryAfter)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 
-	_, err = l.Ban(t.Context(), "k", time.Hour).Result()
+	_, err = l.Ban(t.Context(), "k", time.Hour)
 	require.NoError(t, err)
 	assert.False(t, b.Allow())
 	assert.False(t, b.Reserve().OK())
-	assert.Equal(t, ratelimit.Forever, b.Reserve().Delay())
+	assert.Equal(t, xrate.InfDuration, b.Reserve().Delay())
 	err = b.Wait(t.Context())
 	require.ErrorAs(t, err, &limited)
 	assert.True(t, limited.Banned)
@@ -155,10 +156,10 @@ func TestErrorsOfABucketThatDoesNotWait(t *testing.T) {
 func TestWaitThatEndsEarlyGivesItsUnitsBack(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	l := ratelimit.New(s.Client())
+	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
 	asked := asking{l, make(chan struct{}, 9)}
-	b := ratelimit.NewBucket(asked, "k", limits[0])
+	b := xrate.New(asked, xrate.Options{Key: "k", Limit: limits[0]})
 	require.True(t, b.Allow())
 	<-asked.calls
 	for _, answered := range []bool{true, false} {
@@ -182,6 +183,7 @@ func TestWaitThatEndsEarlyGivesItsUnitsBack(t *testing.T) {
 		assert.LessOrEqual(t, resetAfter(t, l, limits), before)
 		s.MustDo("CONFIG", "RESETSTAT")
 		<-asked.calls // for the state
+		<-asked.calls // the refund
 	}
 }
 
@@ -191,9 +193,9 @@ type asking struct {
 	calls chan struct{}
 }
 
-func (a asking) Decide(ctx context.Context, key string, limits ratelimit.Limits, opts ...ratelimit.LimitOption) (ratelimit.Result, error) {
+func (a asking) Decide(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error) {
 	a.calls <- struct{}{}
-	return a.Limiter.Decide(ctx, key, limits, opts...)
+	return a.Limiter.Decide(ctx, c)
 }
 
 func refunds(s *server.Server) int {
@@ -204,7 +206,7 @@ func refunds(s *server.Server) int {
 
 func resetAfter(t *testing.T, l *ratelimit.Limiter, limits ratelimit.Limits) time.Duration {
 	t.Helper()
-	r, err := l.Peek(t.Context(), "k", limits).Result()
+	r, err := l.Peek(t.Context(), "k", limits, 1)
 	require.NoError(t, err)
 	return r.ResetAfter
 }
@@ -222,7 +224,7 @@ func TestBucketWithoutAnAnswerIsOpenOrClosed(t *testing.T) {
 		client             *redis.Client
 		failClosed, allows bool
 	}{{nobody, false, true}, {nobody, true, false}, {s.Client(), false, false}} {
-		b := ratelimit.NewBucket(ratelimit.New(c.client), "k", ratelimit.Rate(1, time.Hour))
+		b := xrate.New(ratelimit.New(c.client, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Rate(1, time.Hour)})
 		var told []error
 		b.OnError, b.FailClosed = func(err error) { told = append(told, err) }, c.failClosed
 		assert.Equal(t, c.allows, b.Allow())
@@ -238,6 +240,10 @@ func TestBucketWithoutAnAnswerIsOpenOrClosed(t *testing.T) {
 		assert.Equal(t, c.client == nobody, ratelimit.IsOutage(err))
 		assert.False(t, errors.Is(err, context.DeadlineExceeded))
 	}
-	assert.Panics(t, func() { ratelimit.NewBucket(ratelimit.New(nobody), "k", ratelimit.Fixed(1, day)) })
-	assert.Panics(t, func() { ratelimit.NewBucket(ratelimit.New(nobody), "k", ratelimit.Rate(0, day)) })
+	assert.Panics(t, func() {
+		xrate.New(ratelimit.New(nobody, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Fixed(1, day)})
+	})
+	assert.Panics(t, func() {
+		xrate.New(ratelimit.New(nobody, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Rate(0, day)})
+	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/cached"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
 
@@ -25,9 +27,9 @@ func asked(s *server.Server) int {
 }
 
 // decide asks d, of which no error is expected.
-func decide(t testing.TB, d ratelimit.Decider, key string, limits ratelimit.Limits, opts ...ratelimit.LimitOption) ratelimit.Result {
+func decide(t testing.TB, d ratelimit.Decider, key string, limits ratelimit.Limits, opts ...calls.Option) ratelimit.Result {
 	t.Helper()
-	result, err := d.Decide(t.Context(), key, limits, opts...)
+	result, err := d.Decide(t.Context(), calls.On(key, limits, opts...))
 	require.NoError(t, err)
 	return result
 }
@@ -35,22 +37,22 @@ func decide(t testing.TB, d ratelimit.Decider, key string, limits ratelimit.Limi
 func TestCachedAnswersWhoIsLimitedItself(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	cached := ratelimit.NewCached(ratelimit.New(s.Client()), 10)
+	cached := cached.New(ratelimit.New(s.Client(), ratelimit.Options{}), cached.Options{Denials: 10})
 	limits := ratelimit.Limits{ratelimit.Rate(24, day).Burst(2)} // one an hour
-	assert.Equal(t, ratelimit.FromServer, decide(t, cached, "k", limits).By)
-	assert.Equal(t, ratelimit.FromServer, decide(t, cached, "k", limits).By)
+	assert.Equal(t, "server", decide(t, cached, "k", limits).By)
+	assert.Equal(t, "server", decide(t, cached, "k", limits).By)
 	began := time.Now()
 	denied := decide(t, cached, "k", limits)
 	answered := time.Now()
 	require.True(t, denied.Limited)
-	require.Equal(t, ratelimit.FromServer, denied.By)
+	require.Equal(t, "server", denied.By)
 	require.Equal(t, 3, asked(s))
 
 	for range 100 {
 		before := time.Now()
 		again := decide(t, cached, "k", limits)
 		after := time.Now()
-		require.Equal(t, ratelimit.FromCache, again.By)
+		require.Equal(t, "cache", again.By)
 		for _, pair := range [][2]time.Duration{{denied.RetryAfter, again.RetryAfter}, {denied.ResetAfter, again.ResetAfter}, {denied.NextAfter, again.NextAfter}} {
 			assert.LessOrEqual(t, pair[1], pair[0]-before.Sub(answered), "counted down since the answer")
 			assert.GreaterOrEqual(t, pair[1], pair[0]-after.Sub(began), "and no further")
@@ -64,25 +66,25 @@ func TestCachedAnswersWhoIsLimitedItself(t *testing.T) {
 func TestCachedKnowsWhichCallWasDenied(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	cached := ratelimit.NewCached(ratelimit.New(s.Client()), 100)
+	cached := cached.New(ratelimit.New(s.Client(), ratelimit.Options{}), cached.Options{Denials: 100})
 	limits := ratelimit.Limits{ratelimit.Rate(10, day)}
-	decide(t, cached, "k", limits, ratelimit.Cost(8))
-	require.True(t, decide(t, cached, "k", limits, ratelimit.Cost(3)).Limited)
-	for _, call := range []struct {
+	decide(t, cached, "k", limits, calls.Cost(8))
+	require.True(t, decide(t, cached, "k", limits, calls.Cost(3)).Limited)
+	for _, c := range []struct {
 		name   string
 		key    string
 		limits ratelimit.Limits
-		opts   []ratelimit.LimitOption
-		by     ratelimit.Source
+		opts   []calls.Option
+		by     string
 	}{
-		{"the same", "k", limits, []ratelimit.LimitOption{ratelimit.Cost(3)}, ratelimit.FromCache},
-		{"the same under another name", "k", ratelimit.Limits{ratelimit.Rate(10, day).Named("daily")}, []ratelimit.LimitOption{ratelimit.Cost(3)}, ratelimit.FromCache},
-		{"another key", "kk", limits, []ratelimit.LimitOption{ratelimit.Cost(3)}, ratelimit.FromServer},
-		{"a raised limit", "k", ratelimit.Limits{ratelimit.Rate(10, day).Burst(20)}, []ratelimit.LimitOption{ratelimit.Cost(3)}, ratelimit.FromServer},
-		{"as much as there is", "k", limits, []ratelimit.LimitOption{ratelimit.Cost(3), ratelimit.UpTo()}, ratelimit.FromServer},
-		{"a smaller cost", "k", limits, nil, ratelimit.FromServer},
+		{"the same", "k", limits, []calls.Option{calls.Cost(3)}, "cache"},
+		{"the same under another name", "k", ratelimit.Limits{ratelimit.Rate(10, day).Named("daily")}, []calls.Option{calls.Cost(3)}, "cache"},
+		{"another key", "kk", limits, []calls.Option{calls.Cost(3)}, "server"},
+		{"a raised limit", "k", ratelimit.Limits{ratelimit.Rate(10, day).Burst(20)}, []calls.Option{calls.Cost(3)}, "server"},
+		{"as much as there is", "k", limits, []calls.Option{calls.Cost(3), calls.UpTo}, "server"},
+		{"a smaller cost", "k", limits, nil, "server"},
 	} {
-		assert.Equal(t, call.by, decide(t, cached, call.key, call.limits, call.opts...).By, call.name)
+		assert.Equal(t, c.by, decide(t, cached, c.key, c.limits, c.opts...).By, c.name)
 	}
 }
 
@@ -91,58 +93,58 @@ func TestWhatCachedNeverRemembers(t *testing.T) {
 	s := server.Start(t)
 	s.MustDo("RPUSH", "list", "1")
 	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
-	for _, call := range []struct {
+	for _, c := range []struct {
 		name   string
 		key    string
 		limits ratelimit.Limits
-		opts   []ratelimit.LimitOption
+		opts   []calls.Option
 		used   bool
 	}{
 		{"a call that is let through", "free", ratelimit.Limits{ratelimit.Rate(1000, day)}, nil, false},
 		{"an error", "list", limits, nil, false},
 		{"a limit that is none", "none", ratelimit.Limits{ratelimit.Rate(0, day)}, nil, false},
-		{"a denial that is charged", "strict", limits, []ratelimit.LimitOption{ratelimit.Strict()}, true},
-		{"a call that can never succeed", "never", limits, []ratelimit.LimitOption{ratelimit.Cost(3)}, false},
+		{"a denial that is charged", "strict", limits, []calls.Option{calls.Strict}, true},
+		{"a call that can never succeed", "never", limits, []calls.Option{calls.Cost(3)}, false},
 	} {
-		cached := ratelimit.NewCached(ratelimit.New(s.Client()), 10)
-		if call.used {
-			decide(t, cached, call.key, call.limits, ratelimit.Cost(2))
+		cached := cached.New(ratelimit.New(s.Client(), ratelimit.Options{}), cached.Options{Denials: 10})
+		if c.used {
+			decide(t, cached, c.key, c.limits, calls.Cost(2))
 		}
 		for range 3 {
-			result, _ := cached.Decide(t.Context(), call.key, call.limits, call.opts...)
-			assert.Equal(t, ratelimit.FromServer, result.By, call.name)
+			result, _ := cached.Decide(t.Context(), calls.On(c.key, c.limits, c.opts...))
+			assert.NotEqual(t, "cache", result.By, c.name)
 		}
 	}
 	local := decider(func() ratelimit.Result {
-		return ratelimit.Result{Limited: true, RetryAfter: time.Hour, By: ratelimit.FromLocal}
+		return ratelimit.Result{Limited: true, RetryAfter: time.Hour, By: "local"}
 	})
-	cached := ratelimit.NewCached(local, 10)
+	cached := cached.New(local, cached.Options{Denials: 10})
 	for range 2 {
-		assert.Equal(t, ratelimit.FromLocal, decide(t, cached, "k", limits).By, "what was not decided by the server")
+		assert.Equal(t, "local", decide(t, cached, "k", limits).By, "what was not decided by the server")
 	}
 }
 
 // decider is one that needs no server.
 type decider func() ratelimit.Result
 
-func (d decider) Decide(context.Context, string, ratelimit.Limits, ...ratelimit.LimitOption) (ratelimit.Result, error) {
+func (d decider) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error) {
 	return d(), nil
 }
 
 func TestCachedForgetsTheDenialUsedLeastRecently(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	cached := ratelimit.NewCached(ratelimit.New(s.Client()), 2)
+	cached := cached.New(ratelimit.New(s.Client(), ratelimit.Options{}), cached.Options{Denials: 2})
 	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
 	for _, key := range []string{"a", "b", "c"} {
 		decide(t, cached, key, limits)
 	}
 	for _, step := range []struct {
 		key string
-		by  ratelimit.Source
+		by  string
 	}{
-		{"a", ratelimit.FromServer}, {"b", ratelimit.FromServer}, {"a", ratelimit.FromCache}, {"c", ratelimit.FromServer},
-		{"a", ratelimit.FromCache}, {"b", ratelimit.FromServer}, {"a", ratelimit.FromCache}, {"c", ratelimit.FromServer},
+		{"a", "server"}, {"b", "server"}, {"a", "cache"}, {"c", "server"},
+		{"a", "cache"}, {"b", "server"}, {"a", "cache"}, {"c", "server"},
 	} {
 		result := decide(t, cached, step.key, limits)
 		require.True(t, result.Limited)
@@ -154,7 +156,7 @@ func TestCachedForgetsTheDenialUsedLeastRecently(t *testing.T) {
 func TestCachedIsAsStrictAsTheServer(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	limiter := ratelimit.New(s.Client())
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
 	for _, limits := range []ratelimit.Limits{
 		{ratelimit.Rate(50, time.Second).Burst(3)},
 		{ratelimit.Window(5, 100*time.Millisecond)},
@@ -162,29 +164,29 @@ func TestCachedIsAsStrictAsTheServer(t *testing.T) {
 	} {
 		t.Run(limits[0].String(), func(t *testing.T) {
 			t.Parallel()
-			cached := ratelimit.NewCached(limiter, 10)
+			cached := cached.New(limiter, cached.Options{Denials: 10})
 			key, remembered := limits[0].String(), 0
 			// Cached counts from when a reply arrives, the server from when it decides.
 			slowestReply := time.Duration(0)
-			ask := func(cost ratelimit.Option) ratelimit.Result {
+			ask := func(cost calls.Option) ratelimit.Result {
 				asked := time.Now()
 				result := decide(t, cached, key, limits, cost)
 				slowestReply = max(slowestReply, time.Since(asked))
 				return result
 			}
 			for began := time.Now(); time.Since(began) < time.Second; {
-				cost := ratelimit.Cost(1 + rand.Int64N(3))
+				cost := calls.Cost(1 + rand.Int64N(3))
 				before := time.Now()
 				result := ask(cost)
-				if result.By == ratelimit.FromCache {
+				if result.By == "cache" {
 					remembered++
-					peeked, err := limiter.Peek(t.Context(), key, limits, cost).Result()
+					peeked, err := limiter.Decide(t.Context(), calls.On(key, limits, cost))
 					require.NoError(t, err)
 					if !peeked.Limited {
 						require.Less(t, result.RetryAfter, time.Since(before)+slowestReply+2*time.Millisecond)
 					}
 				}
-				if again := result; result.Limited && result.By == ratelimit.FromServer && rand.IntN(5) == 0 {
+				if again := result; result.Limited && result.By == "server" && rand.IntN(5) == 0 {
 					if again = ask(cost); again.Limited { // from the cache, unless it was over
 						time.Sleep(again.RetryAfter)
 						again = ask(cost)

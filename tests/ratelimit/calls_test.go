@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/pipelimit"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -22,6 +24,7 @@ import (
 // they may have got shorter by as much time as has passed.
 func requireResult(t *testing.T, began time.Time, want, got ratelimit.Result) {
 	t.Helper()
+	want.By = "server"
 	passed := time.Since(began) + time.Millisecond
 	for _, d := range []struct {
 		name string
@@ -46,31 +49,31 @@ func TestResultsInBothProtocols(t *testing.T) {
 	hourly := ratelimit.Rate(24, day).Burst(3) // one an hour
 	stack := ratelimit.Limits{ratelimit.Rate(100, day), hourly}
 	for _, protocol := range []int{2, 3} {
-		l := ratelimit.New(s.Client(server.Protocol(protocol)))
+		l := ratelimit.New(s.Client(server.Protocol(protocol)), ratelimit.Options{})
 		key := fmt.Sprint("protocol", protocol)
 		began := time.Now()
 		for _, step := range []struct {
 			rule string
-			cmd  *ratelimit.Cmd
+			cmd  answer
 			want ratelimit.Result
 		}{
-			{"a peek at a full stack", l.Peek(t.Context(), key, stack),
+			{"a peek at a full stack", answered(l.Peek(t.Context(), key, stack, 1)),
 				ratelimit.Result{Rule: 1, Limit: 3, Remaining: 3}},
-			{"one unit", l.Limit(t.Context(), key, stack),
+			{"one unit", answered(l.Limit(t.Context(), key, stack, 1)),
 				ratelimit.Result{Rule: 1, Limit: 3, Remaining: 2, Granted: 1, NextAfter: time.Hour, ResetAfter: time.Hour}},
-			{"too many", l.Limit(t.Context(), key, stack, ratelimit.Cost(3)),
+			{"too many", answered(l.Limit(t.Context(), key, stack, 3)),
 				ratelimit.Result{Limited: true, Rule: 1, Limit: 3, Remaining: 2, RetryAfter: time.Hour, NextAfter: time.Hour, ResetAfter: time.Hour}},
-			{"more than there ever are", l.Limit(t.Context(), key, stack, ratelimit.Cost(4)),
+			{"more than there ever are", answered(l.Limit(t.Context(), key, stack, 4)),
 				ratelimit.Result{Limited: true, Rule: 1, Limit: 3, Remaining: 2, RetryAfter: ratelimit.Never, NextAfter: time.Hour, ResetAfter: time.Hour}},
-			{"what is left", l.Limit(t.Context(), key, stack, ratelimit.Cost(5), ratelimit.UpTo()),
+			{"what is left", answered(l.Decide(t.Context(), calls.On(key, stack, calls.Cost(5), calls.UpTo))),
 				ratelimit.Result{Rule: 1, Limit: 3, Remaining: 0, Granted: 2, NextAfter: time.Hour, ResetAfter: 3 * time.Hour}},
-			{"two given back", l.Refund(t.Context(), key, stack, ratelimit.Cost(2)),
+			{"two given back", answered(l.Refund(t.Context(), key, stack, 2)),
 				ratelimit.Result{Rule: 1, Limit: 3, Remaining: 2, Granted: -2, NextAfter: time.Hour, ResetAfter: time.Hour}},
-			{"a rate that others call max_burst 2", l.Throttle(t.Context(), key+"cell", hourly, ratelimit.Cost(2)),
+			{"a rate that others call max_burst 2", answered(l.Decide(t.Context(), calls.Throttle(key+"cell", hourly, 2))),
 				ratelimit.Result{Limit: 3, Remaining: 1, Granted: 2, ResetAfter: 2 * time.Hour}},
-			{"and one too many", l.Throttle(t.Context(), key+"cell", hourly, ratelimit.Cost(2)),
+			{"and one too many", answered(l.Decide(t.Context(), calls.Throttle(key+"cell", hourly, 2))),
 				ratelimit.Result{Limited: true, Limit: 3, Remaining: 1, RetryAfter: time.Hour, ResetAfter: 2 * time.Hour}},
-			{"never", l.Throttle(t.Context(), key+"cell", hourly, ratelimit.Cost(4)),
+			{"never", answered(l.Decide(t.Context(), calls.Throttle(key+"cell", hourly, 4))),
 				ratelimit.Result{Limited: true, Limit: 3, Remaining: 1, RetryAfter: ratelimit.Never, ResetAfter: 2 * time.Hour}},
 		} {
 			got, err := step.cmd.Result()
@@ -82,11 +85,11 @@ func TestResultsInBothProtocols(t *testing.T) {
 
 func TestStrictChargesDeniedCalls(t *testing.T) {
 	t.Parallel()
-	l := ratelimit.New(server.Start(t).Client())
+	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(3, day)}
-	_, err := l.Limit(t.Context(), "k", limits, ratelimit.Cost(2)).Result()
+	_, err := l.Limit(t.Context(), "k", limits, 2)
 	require.NoError(t, err)
-	denied, err := l.Limit(t.Context(), "k", limits, ratelimit.Cost(2), ratelimit.Strict()).Result()
+	denied, err := l.Decide(t.Context(), calls.On("k", limits, calls.Cost(2), calls.Strict))
 	require.NoError(t, err)
 	assert.True(t, denied.Limited)
 	assert.Zero(t, denied.Remaining)
@@ -94,17 +97,17 @@ func TestStrictChargesDeniedCalls(t *testing.T) {
 
 func TestMaxWaitReservesAndTellsHowLongToHold(t *testing.T) {
 	t.Parallel()
-	l := ratelimit.New(server.Start(t).Client())
+	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(24, day).Burst(1)}
 	began := time.Now()
 	for i, want := range []time.Duration{0, time.Hour, 2 * time.Hour} {
-		r, err := l.Limit(t.Context(), "k", limits, ratelimit.MaxWait(150*time.Minute)).Result()
+		r, err := l.Decide(t.Context(), calls.On("k", limits, calls.MaxWait(150*time.Minute)))
 		require.NoError(t, err)
 		assert.False(t, r.Limited)
 		assert.LessOrEqual(t, r.Wait, want, "call %d", i)
 		assert.GreaterOrEqual(t, r.Wait, max(0, want-time.Since(began)-time.Millisecond), "call %d", i)
 	}
-	r, err := l.Limit(t.Context(), "k", limits, ratelimit.MaxWait(150*time.Minute)).Result()
+	r, err := l.Decide(t.Context(), calls.On("k", limits, calls.MaxWait(150*time.Minute)))
 	require.NoError(t, err)
 	assert.True(t, r.Limited)
 }
@@ -112,28 +115,28 @@ func TestMaxWaitReservesAndTellsHowLongToHold(t *testing.T) {
 func TestErrorsOfTheServerAreWrapped(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	l := ratelimit.New(s.Client())
+	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	s.MustDo("RPUSH", "list", "1")
-	_, err := l.Limit(t.Context(), "list", ratelimit.Limits{ratelimit.Rate(1, day)}).Result()
+	_, err := l.Limit(t.Context(), "list", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
 	var fromServer redis.Error
 	require.ErrorAs(t, err, &fromServer)
 	assert.True(t, redis.HasErrorPrefix(err, "WRONGTYPE"))
 	assert.Contains(t, err.Error(), "ratelimit: CL.LIMIT: WRONGTYPE")
 
-	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1_000_000_000_000, time.Second)}).Result()
+	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1_000_000_000_000, time.Second)}, 1)
 	assert.ErrorContains(t, err, "at most 10^9 units per second")
-	_, err = l.Limit(t.Context(), "k", nil).Result()
+	_, err = l.Limit(t.Context(), "k", nil, 1)
 	assert.ErrorContains(t, err, "there must be a limit after the key")
-	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, ratelimit.Cost(-1)).Result()
+	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, -1)
 	assert.ErrorContains(t, err, "COST takes an integer from 0")
 }
 
 func TestServerWithoutTheModuleIsToldApart(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.WithoutModule())
-	_, err := ratelimit.New(s.Client()).Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}).Result()
+	_, err := ratelimit.New(s.Client(), ratelimit.Options{}).Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
 	require.ErrorIs(t, err, ratelimit.ErrNoModule)
-	_, err = ratelimit.New(s.Client()).Peek(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}).Result()
+	_, err = ratelimit.New(s.Client(), ratelimit.Options{}).Peek(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
 	require.ErrorIs(t, err, ratelimit.ErrNoModule)
 }
 
@@ -142,10 +145,9 @@ func TestPipelineQueuesCalls(t *testing.T) {
 	c := server.Start(t).Client()
 	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
 	for name, pipe := range map[string]redis.Pipeliner{"pipeline": c.Pipeline(), "transaction": c.TxPipeline()} {
-		l := ratelimit.New(pipe)
-		var cmds []*ratelimit.Cmd
+		var cmds []*pipelimit.Reply
 		for range 3 {
-			cmds = append(cmds, l.Limit(t.Context(), name, limits))
+			cmds = append(cmds, pipelimit.Queue(t.Context(), pipe, calls.On(name, limits)))
 		}
 		_, err := cmds[0].Result()
 		require.Error(t, err, "%s: not executed yet", name)
@@ -168,13 +170,13 @@ func TestEveryKindOfClient(t *testing.T) {
 	defer conn.Close()
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}})
 	defer ring.Close()
-	for _, client := range []ratelimit.Client{c, conn, ring, redis.UniversalClient(c)} {
-		r, err := ratelimit.New(client).Limit(t.Context(), fmt.Sprintf("%T", client), ratelimit.Limits{ratelimit.Rate(2, day)}).Result()
+	for _, client := range []client{c, conn, ring, redis.UniversalClient(c)} {
+		r, err := ratelimit.New(client, ratelimit.Options{}).Limit(t.Context(), fmt.Sprintf("%T", client), ratelimit.Limits{ratelimit.Rate(2, day)}, 1)
 		require.NoError(t, err, "%T", client)
 		assert.EqualValues(t, 1, r.Granted, "%T", client)
 	}
 	require.NoError(t, c.Watch(t.Context(), func(tx *redis.Tx) error {
-		_, err := ratelimit.New(tx).Peek(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(2, day)}).Result()
+		_, err := ratelimit.New(tx, ratelimit.Options{}).Peek(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(2, day)}, 1)
 		return err
 	}, "k"))
 }
@@ -182,21 +184,21 @@ func TestEveryKindOfClient(t *testing.T) {
 func TestClusterFindsTheNodeOfAKey(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t).Client()
-	l := ratelimit.New(c)
+	l := ratelimit.New(c, ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
 	for i := range 30 {
 		key := fmt.Sprint("key", i)
 		for calls, limited := range []bool{false, false, true} {
-			r, err := l.Limit(t.Context(), key, limits).Result()
+			r, err := l.Limit(t.Context(), key, limits, 1)
 			require.NoError(t, err)
 			require.Equal(t, limited, r.Limited, "%s, call %d", key, calls)
 		}
-		_, err := l.Peek(t.Context(), key, limits).Result()
+		_, err := l.Peek(t.Context(), key, limits, 1)
 		require.NoError(t, err)
 	}
 	// A key that has moved is followed, also by commands that are not sent twice.
-	stranger := ratelimit.New(otherNode{c})
-	r, err := stranger.Limit(t.Context(), "key0", limits).Result()
+	stranger := ratelimit.New(otherNode{c}, ratelimit.Options{})
+	r, err := stranger.Limit(t.Context(), "key0", limits, 1)
 	require.NoError(t, err)
 	assert.True(t, r.Limited)
 }
@@ -218,28 +220,28 @@ func TestCallWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 	})
 	require.NoError(t, c.Ping(t.Context()).Err())
 	limits := ratelimit.Limits{ratelimit.Rate(9, day)}
-	l := ratelimit.New(c)
-	_, err := l.Limit(t.Context(), "k", limits).Result()
+	l := ratelimit.New(c, ratelimit.Options{})
+	_, err := l.Limit(t.Context(), "k", limits, 1)
 	require.Error(t, err)
 	assert.EqualValues(t, 8, remaining(t, s, "k", limits))
-	_, err = l.Throttle(t.Context(), "k", limits[0]).Result()
+	_, err = l.Decide(t.Context(), calls.Throttle("k", limits[0], 1))
 	require.Error(t, err)
 	assert.EqualValues(t, 7, remaining(t, s, "k", limits))
-	_, err = l.Wait(t.Context(), "k", limits, time.Minute).Result()
+	_, err = l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
 	require.Error(t, err)
 	assert.EqualValues(t, 6, remaining(t, s, "k", limits))
-	_, err = l.Refund(t.Context(), "k", limits).Result()
+	_, err = l.Refund(t.Context(), "k", limits, 1)
 	require.Error(t, err)
 	assert.EqualValues(t, 7, remaining(t, s, "k", limits))
 	// A peek may be repeated.
-	_, err = l.Peek(t.Context(), "k", limits).Result()
+	_, err = l.Peek(t.Context(), "k", limits, 1)
 	require.Error(t, err)
 	assert.Contains(t, s.Info("commandstats")["cmdstat_cl.peek"], fmt.Sprintf("calls=%d,", 4+1+3))
 }
 
 func remaining(t *testing.T, s *server.Server, key string, limits ratelimit.Limits) int64 {
 	t.Helper()
-	r, err := ratelimit.New(s.Client()).Peek(t.Context(), key, limits).Result()
+	r, err := ratelimit.New(s.Client(), ratelimit.Options{}).Peek(t.Context(), key, limits, 1)
 	require.NoError(t, err)
 	return r.Remaining
 }
@@ -298,6 +300,6 @@ func TestContextThatEndsEndsACall(t *testing.T) {
 	defer s.Resume()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := ratelimit.New(c).Limit(ctx, "k", ratelimit.Limits{ratelimit.Rate(5, day)}).Result()
+	_, err := ratelimit.New(c, ratelimit.Options{}).Limit(ctx, "k", ratelimit.Limits{ratelimit.Rate(5, day)}, 1)
 	assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }

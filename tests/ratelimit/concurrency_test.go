@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/leases"
 	"redis-throttle/tests/server"
 )
 
@@ -27,7 +29,7 @@ func TestALostLeaseEndsItsContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := server.Start(t)
-			lease, err := ratelimit.New(s.Client()).Lease(t.Context(), "slots", 1, 600*time.Millisecond)
+			lease, err := leases.Take(t.Context(), ratelimit.New(s.Client(), ratelimit.Options{}), leases.Options{Key: "slots", Slots: 1, TTL: 600 * time.Millisecond})
 			require.NoError(t, err)
 			lose(s)
 			if name == "the server hangs" {
@@ -39,7 +41,7 @@ func TestALostLeaseEndsItsContext(t *testing.T) {
 			case <-time.After(10 * time.Second):
 				t.Fatal("the holder was not told")
 			}
-			assert.ErrorIs(t, context.Cause(lease.Context()), ratelimit.ErrLeaseLost)
+			assert.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
 			assert.Less(t, time.Since(lost), 5*time.Second)
 		})
 	}
@@ -50,11 +52,11 @@ func TestConcurrencyOfRequests(t *testing.T) {
 	t.Parallel()
 	redisServer := server.Start(t)
 	begun, end := make(chan struct{}), make(chan struct{})
-	handler := ratelimit.Concurrency{
-		Limiter: ratelimit.New(redisServer.Client()), Slots: 2,
-		Key:     func(r *http.Request) string { return r.Header.Get("Tenant") },
-		OnError: func(_ *http.Request, err error) { t.Error(err) },
-	}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := httplimit.NewConcurrency(ratelimit.New(redisServer.Client(), ratelimit.Options{}), httplimit.ConcurrencyOptions{
+		Slots:    2,
+		Key:      func(r *http.Request) string { return r.Header.Get("Tenant") },
+		Failures: httplimit.Failures{OnError: func(_ *http.Request, err error) { t.Error(err) }},
+	})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
 		<-end
 		_, _ = io.WriteString(w, "hello")
@@ -99,15 +101,16 @@ func TestConcurrencyDuringAnOutage(t *testing.T) {
 	redisServer.Kill()
 	for failClosed, want := range map[bool]int{false: 200, true: 503} {
 		var errs []error
-		handler := ratelimit.Concurrency{
-			Limiter: ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second })), Slots: 1, Key: everybody,
-			FailClosed: failClosed, OnError: func(_ *http.Request, err error) { errs = append(errs, err) },
-		}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		handler := httplimit.NewConcurrency(ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second }), ratelimit.Options{}), httplimit.ConcurrencyOptions{
+			Slots:    1,
+			Key:      everybody,
+			Failures: httplimit.Failures{Outage: answerOf(failClosed), OnError: func(_ *http.Request, err error) { errs = append(errs, err) }},
+		})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		assert.Equal(t, want, w.Code)
 		require.Len(t, errs, 1)
 		assert.True(t, ratelimit.IsOutage(errs[0]), errors.Join(errs...))
 	}
-	assert.Panics(t, func() { ratelimit.Concurrency{}.Wrap(http.NotFoundHandler()) })
+	assert.Panics(t, func() { httplimit.NewConcurrency(nil, httplimit.ConcurrencyOptions{})(http.NotFoundHandler()) })
 }

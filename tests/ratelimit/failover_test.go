@@ -10,6 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/pipelimit"
+	"redis-throttle/ratelimit/xrate"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -25,15 +28,15 @@ func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
 		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
 	})
 	defer client.Close()
-	l := ratelimit.New(client)
+	l := ratelimit.New(client, ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Window(9, day)}
-	r, err := l.Limit(t.Context(), "k", limits, ratelimit.Cost(3)).Result()
+	r, err := l.Limit(t.Context(), "k", limits, 3)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, r.Remaining)
 	// A slot further away than the client's read timeout.
 	queue := ratelimit.Limits{ratelimit.Rate(1, 1500*time.Millisecond)}
 	for range 2 {
-		waited, err := l.Wait(t.Context(), "queue", queue, 5*time.Second).Result()
+		waited, err := l.Decide(t.Context(), calls.InLine("queue", queue, 5*time.Second))
 		require.NoError(t, err)
 		require.False(t, waited.Limited)
 	}
@@ -41,7 +44,7 @@ func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
 	topology.AwaitReplicas(t, master, replica)
 	master.Kill()
 	for err := error(nil); ; {
-		r, err = l.Limit(t.Context(), "k", limits).Result()
+		r, err = l.Limit(t.Context(), "k", limits, 1)
 		if err == nil {
 			break
 		}
@@ -57,14 +60,13 @@ func TestPipelineOfAClusterSendsEachCallToItsNode(t *testing.T) {
 	c := topology.StartCluster(t).Client()
 	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
 	for name, pipe := range map[string]redis.Pipeliner{"pipeline": c.Pipeline(), "{one slot}": c.TxPipeline()} {
-		l := ratelimit.New(pipe)
-		cmds := map[string][]*ratelimit.Cmd{}
+		cmds := map[string][]*pipelimit.Reply{}
 		for i := range 60 {
 			key := fmt.Sprintf("%s:%d", name, i%20)
-			cmds[key] = append(cmds[key], l.Limit(t.Context(), key, limits))
+			cmds[key] = append(cmds[key], pipelimit.Queue(t.Context(), pipe, calls.On(key, limits)))
 		}
-		peeks := l.Peek(t.Context(), name, limits)
-		banned := l.Ban(t.Context(), name+":banned", time.Hour)
+		peeks := pipelimit.Queue(t.Context(), pipe, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: []ratelimit.Key{{Name: name, Limits: limits}}, Cost: 1})
+		banned := pipelimit.Queue(t.Context(), pipe, ratelimit.Call{Verb: ratelimit.VerbBan, Keys: []ratelimit.Key{{Name: name + ":banned"}}, Ban: time.Hour})
 		_, err := pipe.Exec(t.Context())
 		require.NoError(t, err, name)
 		for key, calls := range cmds {
@@ -78,7 +80,7 @@ func TestPipelineOfAClusterSendsEachCallToItsNode(t *testing.T) {
 		require.NoError(t, err, name)
 		d, err := banned.Result()
 		require.NoError(t, err, name)
-		assert.Positive(t, d, name)
+		assert.Positive(t, d.Lasts, name)
 	}
 }
 
@@ -87,8 +89,8 @@ func TestBucketOnEveryKindOfClient(t *testing.T) {
 	s := server.Start(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}})
 	defer ring.Close()
-	for _, client := range []ratelimit.Client{s.Client(), ring, topology.StartCluster(t).Client()} {
-		b := ratelimit.NewBucket(ratelimit.New(client), "k"+fmt.Sprintf("%T", client), ratelimit.Rate(1, time.Hour))
+	for _, client := range []client{s.Client(), ring, topology.StartCluster(t).Client()} {
+		b := xrate.New(ratelimit.New(client, ratelimit.Options{}), xrate.Options{Key: "k" + fmt.Sprintf("%T", client), Limit: ratelimit.Rate(1, time.Hour)})
 		assert.True(t, b.Allow(), "%T", client)
 		assert.False(t, b.Allow(), "%T", client)
 		r := b.Reserve()

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/pipelimit"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -18,19 +20,19 @@ func TestSeveralKeysAreChargedTogether(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	for _, protocol := range []int{2, 3} {
-		l := ratelimit.New(s.Client(server.Protocol(protocol)))
+		l := ratelimit.New(s.Client(server.Protocol(protocol)), ratelimit.Options{})
 		key := func(name string) string { return fmt.Sprint(protocol, name) }
-		org := ratelimit.KeyLimits{Key: key("org"), Limits: ratelimit.Limits{ratelimit.Fixed(100, day), ratelimit.Rate(3, day)}}
-		user := func(name string) ratelimit.KeyLimits {
-			return ratelimit.KeyLimits{Key: key(name), Limits: ratelimit.Limits{ratelimit.Rate(2, day)}}
+		org := ratelimit.Key{Name: key("org"), Limits: ratelimit.Limits{ratelimit.Fixed(100, day), ratelimit.Rate(3, day)}}
+		user := func(name string) ratelimit.Key {
+			return ratelimit.Key{Name: key(name), Limits: ratelimit.Limits{ratelimit.Rate(2, day)}}
 		}
 		began := time.Now()
-		r, err := l.LimitKeys(t.Context(), []ratelimit.KeyLimits{org, user("ann")}, ratelimit.Cost(2)).Result()
+		r, err := l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{org, user("ann")}, calls.Cost(2)))
 		require.NoError(t, err)
 		assert.Equal(t, 1, r.Key)
-		requireResult(t, began, ratelimit.Result{Limit: 2, Granted: 2, ResetAfter: day, NextAfter: day / 2}, r.Result)
+		requireResult(t, began, ratelimit.Result{Key: 1, Limit: 2, Granted: 2, ResetAfter: day, NextAfter: day / 2}, r)
 
-		r, err = l.LimitKeys(t.Context(), []ratelimit.KeyLimits{org, user("bob")}, ratelimit.Cost(2)).Result()
+		r, err = l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{org, user("bob")}, calls.Cost(2)))
 		require.NoError(t, err)
 		assert.True(t, r.Limited)
 		assert.Equal(t, 0, r.Key)
@@ -38,13 +40,13 @@ func TestSeveralKeysAreChargedTogether(t *testing.T) {
 		assert.EqualValues(t, 2, remaining(t, s, key("bob"), user("bob").Limits), "nothing is charged")
 
 		// One group for all: the rule counts within its key all the same.
-		same := []ratelimit.KeyLimits{user("cid"), user("ann"), user("dan")}
-		r, err = l.LimitKeys(t.Context(), same).Result()
+		same := []ratelimit.Key{user("cid"), user("ann"), user("dan")}
+		r, err = l.Decide(t.Context(), calls.OnKeys(same))
 		require.NoError(t, err)
 		assert.True(t, r.Limited)
 		assert.Equal(t, 1, r.Key)
 		assert.Equal(t, 0, r.Rule)
-		r, err = l.LimitAny(t.Context(), []ratelimit.KeyLimits{same[1], same[2], same[0]}).Result()
+		r, err = l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{same[1], same[2], same[0]}, calls.Any))
 		require.NoError(t, err)
 		assert.False(t, r.Limited)
 		assert.Equal(t, 1, r.Key)
@@ -52,16 +54,16 @@ func TestSeveralKeysAreChargedTogether(t *testing.T) {
 		assert.EqualValues(t, 2, remaining(t, s, key("cid"), same[0].Limits))
 
 		// A shadow in a later key, and a ban.
-		shadowed := ratelimit.KeyLimits{Key: key("ann"), Limits: ratelimit.Limits{ratelimit.Rate(2, day).Shadow()}}
-		r, err = l.LimitKeys(t.Context(), []ratelimit.KeyLimits{same[0], shadowed}).Result()
+		shadowed := ratelimit.Key{Name: key("ann"), Limits: ratelimit.Limits{ratelimit.Rate(2, day).Shadow()}}
+		r, err = l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{same[0], shadowed}))
 		require.NoError(t, err)
 		assert.False(t, r.Limited)
 		assert.True(t, r.Shadowed)
 		assert.Equal(t, 1, r.ShadowKey)
 		assert.Zero(t, r.Shadow)
-		_, err = l.Ban(t.Context(), key("cid"), time.Hour).Result()
+		_, err = l.Ban(t.Context(), key("cid"), time.Hour)
 		require.NoError(t, err)
-		r, err = l.LimitKeys(t.Context(), []ratelimit.KeyLimits{same[2], same[0]}).Result()
+		r, err = l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{same[2], same[0]}))
 		require.NoError(t, err)
 		assert.True(t, r.Banned)
 		assert.Equal(t, 1, r.Key)
@@ -70,15 +72,15 @@ func TestSeveralKeysAreChargedTogether(t *testing.T) {
 
 func TestErrorsOfCallsOnSeveralKeys(t *testing.T) {
 	t.Parallel()
-	l := ratelimit.New(server.Start(t).Client())
+	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
-	for want, keys := range map[string][]ratelimit.KeyLimits{
+	for want, keys := range map[string][]ratelimit.Key{
 		"wrong number of arguments":   nil,
-		"each key can be given once":  {{Key: "a", Limits: limits}, {Key: "a", Limits: limits}},
-		"ratelimit: CL.MLIMIT: RATE":  {{Key: "a", Limits: ratelimit.Limits{ratelimit.Rate(0, day)}}},
-		"expected RATE, WINDOW or FI": {{Key: "a", Limits: limits}, {Key: "b"}},
+		"each key can be given once":  {{Name: "a", Limits: limits}, {Name: "a", Limits: limits}},
+		"ratelimit: CL.LIMIT: RATE":   {{Name: "a", Limits: ratelimit.Limits{ratelimit.Rate(0, day)}}},
+		"expected RATE, WINDOW or FI": {{Name: "a", Limits: limits}, {Name: "b"}},
 	} {
-		_, err := l.LimitKeys(t.Context(), keys).Result()
+		_, err := l.Decide(t.Context(), calls.OnKeys(keys))
 		assert.ErrorContains(t, err, want)
 	}
 }
@@ -90,19 +92,17 @@ func TestKeysOfOneSlotAreFoundInACluster(t *testing.T) {
 	for i := range 20 {
 		pipe := c.Pipeline()
 		tag := fmt.Sprintf("{%d}", i)
-		keys := []ratelimit.KeyLimits{{Key: tag + "user", Limits: limits}, {Key: tag, Limits: ratelimit.Limits{ratelimit.Fixed(9, day)}}}
-		for _, client := range []ratelimit.Client{c, pipe} {
-			call := ratelimit.New(client).LimitKeys(t.Context(), keys)
-			if client == ratelimit.Client(pipe) {
-				_, err := pipe.Exec(t.Context())
-				require.NoError(t, err)
-			}
+		keys := []ratelimit.Key{{Name: tag + "user", Limits: limits}, {Name: tag, Limits: ratelimit.Limits{ratelimit.Fixed(9, day)}}}
+		queued := pipelimit.Queue(t.Context(), pipe, calls.OnKeys(keys))
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err)
+		for _, call := range []answer{answered(queued.Result()), answered(ratelimit.New(c, ratelimit.Options{}).Decide(t.Context(), calls.OnKeys(keys)))} {
 			r, err := call.Result()
 			require.NoError(t, err)
 			assert.False(t, r.Limited)
 		}
 	}
-	_, err := ratelimit.New(c).LimitKeys(t.Context(), []ratelimit.KeyLimits{{Key: "a", Limits: limits}, {Key: "b", Limits: limits}}).Result()
+	_, err := ratelimit.New(c, ratelimit.Options{}).Decide(t.Context(), calls.OnKeys([]ratelimit.Key{{Name: "a", Limits: limits}, {Name: "b", Limits: limits}}))
 	require.True(t, redis.HasErrorPrefix(err, "CROSSSLOT"), "%v", err)
 	assert.False(t, ratelimit.IsOutage(err))
 }

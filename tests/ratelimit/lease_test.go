@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/leases"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
 
@@ -21,13 +23,13 @@ func TestSlotsAreHeldUntilTheyAreReleased(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	for _, protocol := range []int{2, 3} {
-		l := ratelimit.New(s.Client(server.Protocol(protocol)))
+		l := ratelimit.New(s.Client(server.Protocol(protocol)), ratelimit.Options{})
 		ctx, key := t.Context(), "k"
-		first, err := l.Lease(ctx, key, 2, time.Hour)
+		first, err := leases.Take(ctx, l, leases.Options{Key: key, Slots: 2, TTL: time.Hour})
 		require.NoError(t, err)
-		_, err = l.Lease(ctx, key, 2, time.Minute)
+		_, err = leases.Take(ctx, l, leases.Options{Key: key, Slots: 2, TTL: time.Minute})
 		require.NoError(t, err)
-		_, err = l.Lease(ctx, key, 2, time.Hour)
+		_, err = leases.Take(ctx, l, leases.Options{Key: key, Slots: 2, TTL: time.Hour})
 		var limited *ratelimit.LimitedError
 		require.ErrorAs(t, err, &limited)
 		assert.EqualValues(t, 2, limited.Limit)
@@ -38,18 +40,18 @@ func TestSlotsAreHeldUntilTheyAreReleased(t *testing.T) {
 		require.NoError(t, first.Release(ctx))
 		require.NoError(t, first.Release(ctx), "once")
 		assert.ErrorIs(t, context.Cause(first.Context()), context.Canceled)
-		again, err := l.TakeLease(ctx, key, 2, time.Hour, "mine").Result()
+		again, err := l.Decide(ctx, calls.Lease(key, 2, time.Hour, "mine"))
 		require.NoError(t, err)
-		assert.Equal(t, ratelimit.LeaseResult{Limit: 2, Lasts: time.Hour}, again)
-		again, err = l.TakeLease(ctx, key, 2, time.Minute, "mine").Result()
+		assert.Equal(t, ratelimit.Result{Limit: 2, Lasts: time.Hour, By: "server"}, again)
+		again, err = l.Decide(ctx, calls.Lease(key, 2, time.Minute, "mine"))
 		require.NoError(t, err)
 		assert.False(t, again.Limited, "the same id holds one slot")
-		renewed, err := l.RenewLease(ctx, key, "nobody's", time.Hour).Result()
+		renewed, err := l.Decide(ctx, calls.Renew(key, "nobody's", time.Hour))
 		require.NoError(t, err)
 		assert.True(t, renewed.Limited)
-		held, err := l.ReleaseLeases(ctx, key, "mine", "nobody's").Result()
+		held, err := l.Decide(ctx, calls.Release(key, "mine"))
 		require.NoError(t, err)
-		assert.EqualValues(t, 1, held)
+		assert.EqualValues(t, -1, held.Granted)
 		s.MustDo("DEL", key)
 	}
 }
@@ -58,39 +60,40 @@ func TestLeasesTellsWhoHoldsAndHowManyWait(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	for _, protocol := range []int{2, 3} {
-		l, ctx := ratelimit.New(s.Client(server.Protocol(protocol))), t.Context()
-		none, err := l.Leases(ctx, "k", 10).Result()
+		client, ctx := s.Client(server.Protocol(protocol)), t.Context()
+		l := ratelimit.New(client, ratelimit.Options{})
+		none, err := leases.List(ctx, client, "k", 10)
 		require.NoError(t, err)
-		assert.Equal(t, ratelimit.LeasesResult{}, none)
+		assert.Equal(t, leases.Holders{}, none)
 
 		began := time.Now()
-		for _, lease := range []struct {
+		for _, taken := range []struct {
 			id  string
 			ttl time.Duration
 		}{{"third", day}, {"first", time.Minute}, {"second", time.Hour}} {
-			_, err := l.TakeLease(ctx, "k", 3, lease.ttl, lease.id).Result()
+			_, err := l.Decide(ctx, calls.Lease("k", 3, taken.ttl, taken.id))
 			require.NoError(t, err)
 		}
 		left := make(chan error, 1)
 		go func() {
-			r, err := l.TakeLease(context.WithoutCancel(ctx), "k", 3, time.Hour, "waiter", ratelimit.WaitForSlot(0)).Result()
+			r, err := l.Decide(context.WithoutCancel(ctx), calls.Lease("k", 3, time.Hour, "waiter", calls.MaxWait(ratelimit.Forever)))
 			assert.True(t, r.Limited, "it was unblocked")
 			left <- err
 		}()
 		require.Eventually(t, func() bool { return waiting(s) == "1" }, 10*time.Second, time.Millisecond)
 
-		r, err := l.Leases(ctx, "k", 2).Result()
+		r, err := leases.List(ctx, client, "k", 2)
 		require.NoError(t, err)
 		passed := time.Since(began) + time.Millisecond
 		assert.EqualValues(t, 3, r.Held)
 		assert.EqualValues(t, 1, r.Waiting)
 		require.Len(t, r.Leases, 2)
-		for i, want := range []ratelimit.HeldLease{{ID: "first", Lasts: time.Minute}, {ID: "second", Lasts: time.Hour}} {
+		for i, want := range []leases.Held{{ID: "first", Lasts: time.Minute}, {ID: "second", Lasts: time.Hour}} {
 			assert.Equal(t, want.ID, r.Leases[i].ID)
 			assert.LessOrEqual(t, r.Leases[i].Lasts, want.Lasts)
 			assert.GreaterOrEqual(t, r.Leases[i].Lasts, want.Lasts-passed)
 		}
-		_, err = l.Leases(ctx, "k", 0).Result()
+		_, err = leases.List(ctx, client, "k", 0)
 		require.ErrorContains(t, err, "COUNT takes an integer from 1")
 		for _, line := range strings.Split(s.MustDo("CLIENT", "LIST").Text, "\n") {
 			if strings.Contains(line, " cmd=cl.lease ") {
@@ -106,11 +109,11 @@ func TestLeaseRenewsItselfUntilItCannot(t *testing.T) {
 	t.Parallel()
 	const ttl = 1500 * time.Millisecond // long enough for a machine that is busy with other things
 	s := server.Start(t)
-	l := ratelimit.New(s.Client(func(o *redis.Options) { o.MaxRetries = -1 }))
-	lease, err := l.Lease(t.Context(), "k", 1, ttl)
+	l := ratelimit.New(s.Client(func(o *redis.Options) { o.MaxRetries = -1 }), ratelimit.Options{})
+	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: ttl})
 	require.NoError(t, err)
 	began := time.Now()
-	_, err = l.Lease(t.Context(), "k", 1, ttl, ratelimit.WaitForSlot(3*ttl))
+	_, err = leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: ttl, MaxWait: 3 * ttl})
 	require.ErrorContains(t, err, "limited")
 	require.GreaterOrEqual(t, time.Since(began), 3*ttl)
 	require.NoError(t, lease.Context().Err(), "it was renewed")
@@ -118,36 +121,36 @@ func TestLeaseRenewsItselfUntilItCannot(t *testing.T) {
 	// Gone behind its back.
 	s.MustDo("DEL", "k")
 	<-lease.Context().Done()
-	require.ErrorIs(t, context.Cause(lease.Context()), ratelimit.ErrLeaseLost)
+	require.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
 	require.NoError(t, lease.Release(t.Context()))
 
 	// Without a server the holder stops no later than the server lets others in.
-	lease, err = l.Lease(t.Context(), "frozen", 1, ttl)
+	lease, err = leases.Take(t.Context(), l, leases.Options{Key: "frozen", Slots: 1, TTL: ttl})
 	require.NoError(t, err)
 	began = time.Now()
 	s.Pause()
 	<-lease.Context().Done()
 	s.Resume()
-	require.ErrorIs(t, context.Cause(lease.Context()), ratelimit.ErrLeaseLost)
+	require.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
 	assert.Less(t, time.Since(began), 10*ttl, "not the read timeout of 3 s")
 }
 
 func TestCallersWaitForASlotAndLeaveTheQueue(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	l := ratelimit.New(s.Client(func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }))
-	first, err := l.Lease(t.Context(), "k", 1, time.Hour)
+	l := ratelimit.New(s.Client(func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), ratelimit.Options{})
+	first, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		_, err := l.Lease(ctx, "k", 1, time.Hour, ratelimit.WaitForSlot(0))
+		_, err := leases.Take(ctx, l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour, MaxWait: ratelimit.Forever})
 		left <- err
 	}()
 	require.Eventually(t, func() bool { return waiting(s) == "1" }, 10*time.Second, time.Millisecond)
-	stayed := make(chan *ratelimit.Lease, 1)
+	stayed := make(chan *leases.Lease, 1)
 	go func() {
-		lease, err := l.Lease(t.Context(), "k", 1, time.Hour, ratelimit.WaitForSlot(time.Minute))
+		lease, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour, MaxWait: time.Minute})
 		assert.NoError(t, err)
 		stayed <- lease
 	}()
@@ -190,7 +193,7 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 		}
 	}
 	// keep holds a lease for about d, and returns the last instant at which it was sure to be held.
-	keep := func(lease *ratelimit.Lease, d time.Duration) (sure time.Time) {
+	keep := func(lease *leases.Lease, d time.Duration) (sure time.Time) {
 		for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
 			now := time.Now()
 			if lease.Context().Err() != nil {
@@ -200,11 +203,11 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 		}
 		return sure
 	}
-	l := ratelimit.New(s.Client(func(o *redis.Options) { o.PoolSize = 4 * callers }))
+	l := ratelimit.New(s.Client(func(o *redis.Options) { o.PoolSize = 4 * callers }), ratelimit.Options{})
 	// byHand takes a slot without waiting; while others wait there is none. It returns until when the lease is sure to be held.
 	byHand := func(ctx context.Context, id string) (until time.Time) {
 		sent := time.Now()
-		r, err := l.TakeLease(ctx, "k", slots, ttl, id).Result()
+		r, err := l.Decide(ctx, calls.Lease("k", slots, ttl, id))
 		if from := time.Now(); assert.NoError(t, err) && !r.Limited {
 			until = sent.Add(r.Lasts)
 			record("by hand", from, until)
@@ -221,14 +224,14 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 				switch (caller + turn) % 4 {
 				case 0: // leaves the line, perhaps just when its slot is free
 					time.AfterFunc(rand.N(ttl/2), cancel)
-					if lease, err := l.Lease(ctx, "k", slots, ttl, ratelimit.WaitForSlot(0)); err == nil {
+					if lease, err := leases.Take(ctx, l, leases.Options{Key: "k", Slots: slots, TTL: ttl, MaxWait: ratelimit.Forever}); err == nil {
 						from := time.Now()
 						record("left", from, keep(lease, ttl))
 					}
 				case 1: // holds one by hand
 					time.Sleep(time.Until(byHand(ctx, fmt.Sprint(caller, "/", turn))))
 				default:
-					lease, err := l.Lease(ctx, "k", slots, ttl, ratelimit.WaitForSlot(0))
+					lease, err := leases.Take(ctx, l, leases.Options{Key: "k", Slots: slots, TTL: ttl, MaxWait: ratelimit.Forever})
 					if !assert.NoError(t, err) {
 						break
 					}

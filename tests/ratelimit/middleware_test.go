@@ -15,14 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/tests/server"
 )
 
 // site is a web server behind a middleware; it says hello.
-func site(t *testing.T, m ratelimit.Middleware) *httptest.Server {
+func site(t *testing.T, m func(http.Handler) http.Handler) *httptest.Server {
 	t.Helper()
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
-	s := httptest.NewServer(m.Wrap(hello))
+	s := httptest.NewServer(m(hello))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -46,11 +47,10 @@ func everybody(*http.Request) string { return "everybody" }
 
 func TestRequestsBeyondTheLimitAreAnswered429(t *testing.T) {
 	t.Parallel()
-	s := site(t, ratelimit.Middleware{
-		Limiter: ratelimit.New(server.Start(t).Client()),
-		Limits:  ratelimit.Limits{ratelimit.Rate(24, day).Burst(3)},
-		Key:     everybody,
-	})
+	s := site(t, httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(24, day).Burst(3)},
+		Key:    everybody,
+	}))
 	began := time.Now()
 	seconds := func(text string) int {
 		n, err := strconv.Atoi(text)
@@ -86,17 +86,16 @@ func TestRequestsBeyondTheLimitAreAnswered429(t *testing.T) {
 
 func TestKeySaysWhoIsLimited(t *testing.T) {
 	t.Parallel()
-	s := site(t, ratelimit.Middleware{
-		Limiter: ratelimit.New(server.Start(t).Client()),
-		Limits:  ratelimit.Limits{ratelimit.Rate(1, day)},
-		Key:     func(r *http.Request) string { return r.Header.Get("X-Api-Key") },
+	s := site(t, httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
+		Key:    func(r *http.Request) string { return r.Header.Get("X-Api-Key") },
 		PartitionKey: func(r *http.Request) []byte {
 			if r.Header.Get("X-Api-Key") == "bob" {
 				return []byte("bob")
 			}
 			return nil
 		},
-	})
+	}))
 	for _, step := range []struct {
 		key    string
 		status int
@@ -113,15 +112,14 @@ func TestKeySaysWhoIsLimited(t *testing.T) {
 
 func TestCostOfARequest(t *testing.T) {
 	t.Parallel()
-	s := site(t, ratelimit.Middleware{
-		Limiter: ratelimit.New(server.Start(t).Client()),
-		Limits:  ratelimit.Limits{ratelimit.Rate(10, day)},
-		Key:     everybody,
+	s := site(t, httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(10, day)},
+		Key:    everybody,
 		Cost: func(r *http.Request) int64 {
 			n, _ := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
 			return n
 		},
-	})
+	}))
 	for _, step := range []struct {
 		cost   string
 		status int
@@ -135,13 +133,17 @@ func TestCostOfARequest(t *testing.T) {
 
 func TestStackedAndNestedPolicies(t *testing.T) {
 	t.Parallel()
-	limiter := ratelimit.New(server.Start(t).Client())
-	inner := ratelimit.Middleware{Limiter: limiter, Key: everybody,
-		Limits: ratelimit.Limits{ratelimit.Rate(1, day).Named("narrow"), ratelimit.Fixed(1000, day).Named("wide")}}
-	outer := ratelimit.Middleware{Limiter: limiter, Key: func(*http.Request) string { return "site" },
-		Limits: ratelimit.Limits{ratelimit.Rate(10, day).Named("site")}}
+	limiter := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
+	inner := httplimit.New(limiter, httplimit.Options{
+		Key:    everybody,
+		Limits: ratelimit.Limits{ratelimit.Rate(1, day).Named("narrow"), ratelimit.Fixed(1000, day).Named("wide")},
+	})
+	outer := httplimit.New(limiter, httplimit.Options{
+		Key:    func(*http.Request) string { return "site" },
+		Limits: ratelimit.Limits{ratelimit.Rate(10, day).Named("site")},
+	})
 	hello := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	s := httptest.NewServer(outer.Wrap(inner.Wrap(hello)))
+	s := httptest.NewServer(outer(inner(hello)))
 	defer s.Close()
 	response, _ := get(t, s)
 	assert.Equal(t, 200, response.StatusCode)
@@ -156,15 +158,14 @@ func TestStackedAndNestedPolicies(t *testing.T) {
 
 func TestDeniedIsUpToTheApplication(t *testing.T) {
 	t.Parallel()
-	s := site(t, ratelimit.Middleware{
-		Limiter: ratelimit.New(server.Start(t).Client()),
-		Limits:  ratelimit.Limits{ratelimit.Rate(1, day)},
-		Key:     everybody,
+	s := site(t, httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
+		Key:    everybody,
 		Denied: func(w http.ResponseWriter, _ *http.Request, result ratelimit.Result) {
 			http.Error(w, "come back later", http.StatusServiceUnavailable)
 			assert.True(t, result.Limited)
 		},
-	})
+	}))
 	get(t, s)
 	response, body := get(t, s)
 	assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
@@ -177,13 +178,11 @@ func TestOutageOfRedis(t *testing.T) {
 	for _, failClosed := range []bool{false, true} {
 		redisServer := server.Start(t)
 		var failures []error
-		s := site(t, ratelimit.Middleware{
-			Limiter:    ratelimit.New(redisServer.Client(func(o *redis.Options) { o.DialTimeout = time.Second })),
-			Limits:     ratelimit.Limits{ratelimit.Rate(1, day)},
-			Key:        everybody,
-			FailClosed: failClosed,
-			OnError:    func(_ *http.Request, err error) { failures = append(failures, err) },
-		})
+		s := site(t, httplimit.New(ratelimit.New(redisServer.Client(func(o *redis.Options) { o.DialTimeout = time.Second }), ratelimit.Options{}), httplimit.Options{
+			Limits:   ratelimit.Limits{ratelimit.Rate(1, day)},
+			Key:      everybody,
+			Failures: httplimit.Failures{Outage: answerOf(failClosed), OnError: func(_ *http.Request, err error) { failures = append(failures, err) }},
+		}))
 		response, _ := get(t, s)
 		require.Equal(t, http.StatusOK, response.StatusCode)
 		require.Empty(t, failures)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -59,11 +60,12 @@ func TestOnlyAnOutageLetsRequestsThrough(t *testing.T) {
 			for _, failClosed := range []bool{false, true} {
 				cost := int64(1)
 				var errs []error
-				page := site(t, ratelimit.Middleware{
-					Limiter: ratelimit.New(s.Client(quick)), Limits: limits, Key: everybody, FailClosed: failClosed,
-					Cost:    func(*http.Request) int64 { return cost },
-					OnError: func(_ *http.Request, err error) { errs = append(errs, err) },
-				})
+				page := site(t, httplimit.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), httplimit.Options{
+					Limits:   limits,
+					Key:      everybody,
+					Cost:     func(*http.Request) int64 { return cost },
+					Failures: httplimit.Failures{Outage: answerOf(failClosed), OnError: func(_ *http.Request, err error) { errs = append(errs, err) }},
+				}))
 				limited := func() bool {
 					response, _ := get(t, page)
 					return response.StatusCode == http.StatusOK && response.Header.Get("RateLimit") != ""
@@ -120,7 +122,7 @@ func TestWhatIsAnOutage(t *testing.T) {
 	for _, call := range []struct {
 		name   string
 		ctx    context.Context
-		client ratelimit.Client
+		client client
 		count  int64
 		outage bool
 	}{
@@ -134,7 +136,7 @@ func TestWhatIsAnOutage(t *testing.T) {
 		{"a client for one server in a cluster", t.Context(), elsewhere.Client(quick), 1, false},
 		{"a client for clusters on one server", t.Context(), clusterOn(s.Addr()), 1, false},
 	} {
-		_, err := ratelimit.New(call.client).Limit(call.ctx, "k", ratelimit.Limits{ratelimit.Rate(call.count, day)}).Result()
+		_, err := ratelimit.New(call.client, ratelimit.Options{}).Limit(call.ctx, "k", ratelimit.Limits{ratelimit.Rate(call.count, day)}, 1)
 		if assert.Error(t, err, call.name) {
 			assert.Equal(t, call.outage, ratelimit.IsOutage(err), "%s: %v", call.name, err)
 		}
@@ -145,12 +147,11 @@ func TestWhatIsAnOutage(t *testing.T) {
 // Leaving early is no way round a limit.
 func TestRequestOfAClientThatLeftIsNotLetThrough(t *testing.T) {
 	t.Parallel()
-	handler := ratelimit.Middleware{
-		Limiter: ratelimit.New(server.Start(t).Client()),
-		Limits:  ratelimit.Limits{ratelimit.Rate(1, day)},
-		Key:     everybody,
-		OnError: func(_ *http.Request, err error) { t.Error(err) },
-	}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was let through") }))
+	handler := httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+		Limits:   ratelimit.Limits{ratelimit.Rate(1, day)},
+		Key:      everybody,
+		Failures: httplimit.Failures{OnError: func(_ *http.Request, err error) { t.Error(err) }},
+	})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was let through") }))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))

@@ -16,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/ratelimit/keyby"
+	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/sloglimit"
 	"redis-throttle/tests/server"
 )
@@ -26,27 +28,25 @@ func TestAStackOfMiddlewares(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	var log bytes.Buffer
-	limiter := ratelimit.Observed(ratelimit.New(s.Client()),
+	limiter := observed.New(ratelimit.New(s.Client(), ratelimit.Options{}),
 		sloglimit.New(sloglimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), PerSecond: 1000}))
-	outer := ratelimit.Middleware{
-		Limiter:    limiter,
+	outer := httplimit.New(limiter, httplimit.Options{
 		Limits:     ratelimit.Limits{ratelimit.Rate(6, day).Named("address")},
 		Key:        keyby.Prefixed("ip:", keyby.Client(netip.MustParsePrefix("127.0.0.0/8"))),
-		XRateLimit: ratelimit.XRateLimitSeconds,
-	}
-	inner := ratelimit.Middleware{
-		Limiter: limiter,
-		Key:     keyby.Prefixed("key:", keyby.SHA256(keyby.Header("X-Api-Key"))),
-		Routes: []ratelimit.Route{
+		XRateLimit: httplimit.XRateLimitSeconds,
+	})
+	inner := httplimit.New(limiter, httplimit.Options{
+		Key: keyby.Prefixed("key:", keyby.SHA256(keyby.Header("X-Api-Key"))),
+		Routes: []httplimit.Route{
 			{Pattern: "POST /orders/{id}", Limits: ratelimit.Limits{ratelimit.Rate(1, day).Named("orders"), ratelimit.Fixed(100, day).Named("daily")}},
 			{Pattern: "/files/", Limits: ratelimit.Limits{ratelimit.Rate(2, day).Named("files")}},
 		},
-		XRateLimit: ratelimit.XRateLimitSeconds,
-	}
+		XRateLimit: httplimit.XRateLimitSeconds,
+	})
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders/{id}", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.PathValue("id")) })
 	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
-	web := httptest.NewServer(outer.Wrap(inner.Wrap(mux)))
+	web := httptest.NewServer(outer(inner(mux)))
 	t.Cleanup(web.Close)
 
 	for _, c := range []struct {
@@ -103,11 +103,12 @@ func TestAStackOfMiddlewares(t *testing.T) {
 func TestARequestOfABannedKey(t *testing.T) {
 	t.Parallel()
 	redisServer := server.Start(t)
-	s := site(t, ratelimit.Middleware{
-		Limiter: ratelimit.New(redisServer.Client()), Key: everybody, XRateLimit: ratelimit.XRateLimitUnix,
-		Limits: ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Fixed(1000, day).Named("daily")},
-	})
-	redisServer.MustDo("CL.BAN", "everybody", "30")
+	s := site(t, httplimit.New(ratelimit.New(redisServer.Client(), ratelimit.Options{}), httplimit.Options{
+		Key:        everybody,
+		XRateLimit: httplimit.XRateLimitUnix,
+		Limits:     ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Fixed(1000, day).Named("daily")},
+	}))
+	redisServer.MustDo("CL.BAN", "everybody", "30s")
 	response, body := get(t, s)
 	assert.Equal(t, 429, response.StatusCode)
 	assert.Regexp(t, `^"limit-1";r=0;t=(\d+), "daily";r=0;t=(\d+)$`, response.Header.Get("RateLimit"))
@@ -122,11 +123,11 @@ func TestRetryAfterOfAnOutage(t *testing.T) {
 	redisServer := server.Start(t)
 	redisServer.Kill()
 	for after, want := range map[time.Duration]string{0: "1", time.Minute: "60", 1500 * time.Millisecond: "2", -1: ""} {
-		s := site(t, ratelimit.Middleware{
-			Limiter: ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second })),
-			Limits:  ratelimit.Limits{ratelimit.Rate(1, day)}, Key: everybody,
-			FailClosed: true, OutageRetryAfter: after, OnError: func(*http.Request, error) {},
-		})
+		s := site(t, httplimit.New(ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second }), ratelimit.Options{}), httplimit.Options{
+			Limits:   ratelimit.Limits{ratelimit.Rate(1, day)},
+			Key:      everybody,
+			Failures: httplimit.Failures{Outage: httplimit.Unavailable, RetryAfter: after, OnError: func(*http.Request, error) {}},
+		}))
 		response, _ := get(t, s)
 		assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 		assert.Equal(t, want, response.Header.Get("Retry-After"), after)

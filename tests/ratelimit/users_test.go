@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/leases"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
 
@@ -28,29 +30,29 @@ func TestTheUserOfThePageSufficesForTheGoClient(t *testing.T) {
 	s.MustDo(append([]string{"ACL", "SETUSER", "goclient", "on", ">" + rule[1]}, strings.Fields(rule[2])...)...)
 	ctx := t.Context()
 	client := s.Client(server.User("goclient", rule[1]))
-	limiter := ratelimit.New(client)
+	limiter := ratelimit.New(client, ratelimit.Options{})
 	five := ratelimit.Limits{ratelimit.Rate(5, time.Second)}
-	keys := []ratelimit.KeyLimits{{Key: "rl:a", Limits: five}, {Key: "rl:b", Limits: five}}
+	keys := []ratelimit.Key{{Name: "rl:a", Limits: five}, {Name: "rl:b", Limits: five}}
 
 	require.NoError(t, client.Ping(ctx).Err())
 	for what, err := range map[string]error{
-		"Throttle":  errorOf(limiter.Throttle(ctx, "rl:t", ratelimit.Rate(5, time.Second)).Result()),
-		"Limit":     errorOf(limiter.Limit(ctx, "rl:l", five).Result()),
-		"Peek":      errorOf(limiter.Peek(ctx, "rl:l", five).Result()),
-		"Refund":    errorOf(limiter.Refund(ctx, "rl:l", five).Result()),
-		"Wait":      errorOf(limiter.Wait(ctx, "rl:l", five, time.Second).Result()),
-		"LimitKeys": errorOf(limiter.LimitKeys(ctx, keys).Result()),
-		"LimitAny":  errorOf(limiter.LimitAny(ctx, keys).Result()),
-		"Ban":       errorOf(limiter.Ban(ctx, "rl:x", time.Second).Result()),
-		"Leases":    errorOf(limiter.Leases(ctx, "rl:j", 5).Result()),
+		"Throttle":  errorOf(limiter.Decide(ctx, calls.Throttle("rl:t", ratelimit.Rate(5, time.Second), 1))),
+		"Limit":     errorOf(limiter.Limit(ctx, "rl:l", five, 1)),
+		"Peek":      errorOf(limiter.Peek(ctx, "rl:l", five, 1)),
+		"Refund":    errorOf(limiter.Refund(ctx, "rl:l", five, 1)),
+		"Wait":      errorOf(limiter.Decide(ctx, calls.InLine("rl:l", five, time.Second))),
+		"LimitKeys": errorOf(limiter.Decide(ctx, calls.OnKeys(keys))),
+		"LimitAny":  errorOf(limiter.Decide(ctx, calls.OnKeys(keys, calls.Any))),
+		"Ban":       errorOf(limiter.Ban(ctx, "rl:x", time.Second)),
+		"Leases":    errorOf(leases.List(ctx, client, "rl:j", 5)),
 	} {
 		assert.NoError(t, err, what)
 	}
-	lease, err := limiter.Lease(ctx, "rl:j", 1, time.Minute)
+	lease, err := leases.Take(ctx, limiter, leases.Options{Key: "rl:j", Slots: 1, TTL: time.Minute})
 	require.NoError(t, err)
-	require.NoError(t, errorOf(limiter.RenewLease(ctx, "rl:k", "nobody", time.Minute).Result()))
+	require.NoError(t, errorOf(limiter.Decide(ctx, calls.Renew("rl:k", "nobody", time.Minute))))
 	require.NoError(t, lease.Release(ctx))
-	assert.ErrorContains(t, errorOf(limiter.Limit(ctx, "other", five).Result()), "NOPERM")
+	assert.ErrorContains(t, errorOf(limiter.Limit(ctx, "other", five, 1)), "NOPERM")
 }
 
 func errorOf[T any](_ T, err error) error { return err }

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
@@ -20,15 +22,15 @@ func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
 	limits := ratelimit.Limits{ratelimit.Rate(1, interval).Burst(1)}
 	s := server.Start(t)
 	// A read timeout shorter than the wait does not end it.
-	l := ratelimit.New(s.Client(func(o *redis.Options) { o.ReadTimeout = interval / 3 }))
+	l := ratelimit.New(s.Client(func(o *redis.Options) { o.ReadTimeout = interval / 3 }), ratelimit.Options{})
 	for _, timeout := range []time.Duration{time.Minute, 0} {
 		key := timeout.String()
 		began := time.Now()
-		first, err := l.Wait(t.Context(), key, limits, timeout).Result()
+		first, err := l.Decide(t.Context(), calls.InLine(key, limits, timeout))
 		require.NoError(t, err)
 		assert.False(t, first.Limited)
 		assert.Zero(t, first.Wait)
-		second, err := l.Wait(t.Context(), key, limits, timeout).Result()
+		second, err := l.Decide(t.Context(), calls.InLine(key, limits, timeout))
 		require.NoError(t, err)
 		assert.False(t, second.Limited)
 		assert.EqualValues(t, 1, second.Granted)
@@ -41,25 +43,25 @@ func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
 func TestWaitBeyondItsTimeoutIsLimitedAtOnce(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-	l := ratelimit.New(server.Start(t).Client())
-	r, err := l.Wait(t.Context(), "k", limits, time.Minute).Result()
+	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
+	r, err := l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
 	require.NoError(t, err)
 	require.False(t, r.Limited)
-	r, err = l.Wait(t.Context(), "k", limits, time.Minute).Result()
+	r, err = l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
 	require.NoError(t, err)
 	assert.True(t, r.Limited)
 
 	// The time that the context has left counts as well.
 	for _, timeout := range []time.Duration{0, 2 * day} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		r, err = l.Wait(ctx, "k", limits, timeout).Result()
+		r, err = l.Decide(ctx, calls.InLine("k", limits, timeout))
 		cancel()
 		require.NoError(t, err)
 		assert.True(t, r.Limited)
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	_, err = l.Wait(ctx, "k", limits, 0).Result()
+	_, err = l.Decide(ctx, calls.InLine("k", limits, 0))
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
@@ -71,17 +73,17 @@ func TestWaitForAWindow(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		for _, limit := range []ratelimit.Limit{ratelimit.Window(1, period), ratelimit.Fixed(1, period).First()} {
 			// A read timeout shorter than the wait does not end it.
-			l := ratelimit.New(s.Client(server.Protocol(protocol), func(o *redis.Options) { o.ReadTimeout = period / 7 }))
+			l := ratelimit.New(s.Client(server.Protocol(protocol), func(o *redis.Options) { o.ReadTimeout = period / 7 }), ratelimit.Options{})
 			limits, key := ratelimit.Limits{limit, ratelimit.Rate(1000, time.Second)}, fmt.Sprint(protocol, limit)
 			charged := time.Now()
-			first, err := l.Limit(t.Context(), key, limits).Result()
+			first, err := l.Limit(t.Context(), key, limits, 1)
 			require.NoError(t, err)
 			require.False(t, first.Limited)
 			came := make(chan int, 2)
 			for i := range 2 {
 				go func() {
 					began := time.Now()
-					r, err := l.Wait(context.WithoutCancel(t.Context()), key, limits, time.Minute).Result()
+					r, err := l.Decide(context.WithoutCancel(t.Context()), calls.InLine(key, limits, time.Minute))
 					assert.NoError(t, err)
 					assert.False(t, r.Limited)
 					assert.EqualValues(t, 1, r.Granted)
@@ -106,13 +108,13 @@ func TestWaitForAWindowEndsWithItsContext(t *testing.T) {
 	s := server.Start(t)
 	limits := ratelimit.Limits{ratelimit.Window(1, day)}
 	for _, heeds := range []bool{false, true} {
-		l, key := ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = heeds })), fmt.Sprint(heeds)
-		_, err := l.Limit(t.Context(), key, limits).Result()
+		l, key := ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = heeds }), ratelimit.Options{}), fmt.Sprint(heeds)
+		_, err := l.Limit(t.Context(), key, limits, 1)
 		require.NoError(t, err)
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			began := time.Now()
-			r, err := l.Wait(ctx, key, limits, 0).Result()
+			r, err := l.Decide(ctx, calls.InLine(key, limits, 0))
 			cancel()
 			require.NoError(t, err)
 			require.True(t, r.Limited)
@@ -121,59 +123,76 @@ func TestWaitForAWindowEndsWithItsContext(t *testing.T) {
 			require.Zero(t, r.Granted)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan ratelimit.Result, 1)
-		began := time.Now()
+		ended := make(chan error, 1)
 		go func() {
-			r, err := l.Wait(ctx, key, limits, patience).Result()
-			assert.NoError(t, err)
-			ended <- r
+			_, err := l.Decide(ctx, calls.InLine(key, limits, time.Hour))
+			ended <- err
 		}()
-		require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" || len(ended) > 0 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
 		cancel()
-		r := <-ended
-		assert.True(t, r.Limited)
-		assert.GreaterOrEqual(t, time.Since(began), patience, "go-redis does not heed it")
-		_, err = l.Wait(ctx, key, limits, patience).Result()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "0" }, 10*time.Second, time.Millisecond, "the caller has left the line")
+		_, err = l.Decide(ctx, calls.InLine(key, limits, patience))
 		require.ErrorIs(t, err, context.Canceled)
 
-		_, err = l.Refund(t.Context(), key, limits).Result()
+		_, err = l.Refund(t.Context(), key, limits, 1)
 		require.NoError(t, err)
-		r, err = l.Wait(t.Context(), key, limits, time.Minute).Result()
+		r, err := l.Decide(t.Context(), calls.InLine(key, limits, time.Minute))
 		require.NoError(t, err)
 		assert.False(t, r.Limited)
 		assert.Zero(t, r.Wait, "nobody was charged while waiting")
 	}
 }
 
-func TestWaitNeedsAClientWithThePatience(t *testing.T) {
+// A ReadTimeout is for calls that are answered at once.
+func TestWaitOutlastsTheReadTimeoutOfEveryClient(t *testing.T) {
 	t.Parallel()
+	const (
+		interval    = 300 * time.Millisecond
+		readTimeout = interval / 6
+	)
 	s := server.Start(t)
-	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-	ring := func(readTimeout time.Duration) *redis.Ring {
-		r := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}, ReadTimeout: readTimeout})
-		t.Cleanup(func() { _ = r.Close() })
-		return r
-	}
-	for _, c := range []struct {
-		readTimeout, timeout time.Duration
-		ok                   bool
-	}{
-		{time.Second, time.Minute, false},
-		{time.Second, time.Second, false},
-		{time.Second, 0, false},
-		{2 * time.Minute, time.Minute, true},
-		{-1, time.Minute, true},
-		{-1, 0, true},
-	} {
-		_, err := ratelimit.New(ring(c.readTimeout)).Wait(t.Context(), c.readTimeout.String()+c.timeout.String(), limits, c.timeout).Result()
-		if c.ok {
-			assert.NoError(t, err, "%+v", c)
-		} else {
-			assert.ErrorContains(t, err, "ReadTimeout", "%+v", c)
+	limits := ratelimit.Limits{ratelimit.Rate(1, interval)}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}, ReadTimeout: readTimeout})
+	t.Cleanup(func() { _ = ring.Close() })
+	cluster := clusterWith(t, readTimeout)
+	for _, c := range []client{s.Client(func(o *redis.Options) { o.ReadTimeout = readTimeout }), ring, cluster} {
+		for _, timeout := range []time.Duration{time.Minute, 0} {
+			l, key := ratelimit.New(c, ratelimit.Options{}), fmt.Sprintf("%T", c)
+			began := time.Now()
+			for range 2 {
+				r, err := l.Decide(t.Context(), calls.InLine(key, limits, timeout))
+				require.NoError(t, err, key)
+				assert.False(t, r.Limited, key)
+			}
+			assert.GreaterOrEqual(t, time.Since(began), interval, key)
 		}
 	}
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}})
-	defer cluster.Close()
-	_, err := ratelimit.New(cluster).Wait(t.Context(), "k", limits, time.Minute).Result()
-	assert.ErrorContains(t, err, "ReadTimeout")
+}
+
+// One connection is not enough for a caller that waits and for everything else.
+func TestNobodyWaitsOnASingleConnection(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Client()
+	conn := c.Conn()
+	defer conn.Close()
+	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+	_, err := ratelimit.New(conn, ratelimit.Options{}).Wait(t.Context(), "k", limits, 1)
+	require.ErrorContains(t, err, "*redis.Conn is a single connection")
+	require.NoError(t, c.Watch(t.Context(), func(tx *redis.Tx) error {
+		_, err := ratelimit.New(tx, ratelimit.Options{}).Wait(t.Context(), "k", limits, 1)
+		require.ErrorContains(t, err, "*redis.Tx is a single connection")
+		return nil
+	}, "k"))
+	assert.Panics(t, func() { ratelimit.New(c.Pipeline(), ratelimit.Options{}) })
+}
+
+// clusterWith is a client of a cluster with a ReadTimeout.
+func clusterWith(t *testing.T, readTimeout time.Duration) *redis.ClusterClient {
+	t.Helper()
+	o := *topology.StartCluster(t).Client().Options()
+	o.ReadTimeout = readTimeout
+	c := redis.NewClusterClient(&o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }

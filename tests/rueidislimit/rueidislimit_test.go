@@ -17,7 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/rueidislimit"
+	"redis-throttle/ratelimit/xrate"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -45,50 +49,52 @@ func TestResultsAreThoseOfTheOtherClient(t *testing.T) {
 	for _, resp2 := range []bool{false, true} {
 		options := on(s)
 		options.AlwaysRESP2 = resp2
-		ours, theirs := rueidislimit.New(connect(t, options)), ratelimit.New(s.Client())
-		stack := ratelimit.Limits{ratelimit.Rate(5, day).Burst(3).Take(2), ratelimit.FixedMonths(100, 1).In("Europe/Berlin"), ratelimit.Window(2, time.Hour).Shadow()}
+		ours, theirs := rueidislimit.New(connect(t, options)), ratelimit.New(s.Client(), ratelimit.Options{})
+		stack := ratelimit.Limits{ratelimit.Rate(5, day).Burst(3).Take(2), ratelimit.FixedMonths(100, 1).Zone("Europe/Berlin"), ratelimit.Window(2, time.Hour).Shadow()}
 		lone := ratelimit.Limits{ratelimit.Rate(24, day).Burst(2)}
 		ctx := t.Context()
 		for i, call := range []func(l *ratelimit.Limiter, key string) (ratelimit.Result, error){
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Peek(ctx, key, stack).Result()
+				return l.Peek(ctx, key, stack, 1)
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Limit(ctx, key, stack).Result()
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) { return l.Decide(ctx, key, stack) },
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Limit(ctx, key, stack, ratelimit.Cost(3), ratelimit.Force()).Result()
+				return l.Limit(ctx, key, stack, 1)
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Refund(ctx, key, stack).Result()
+				return l.Decide(ctx, calls.On(key, stack))
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Throttle(ctx, key+"cell", lone[0], ratelimit.Cost(2)).Result()
+				return l.Decide(ctx, calls.On(key, stack, calls.Cost(3), calls.Force))
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Throttle(ctx, key+"cell", lone[0]).Result()
+				return l.Refund(ctx, key, stack, 1)
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Throttle(ctx, key+"half", ratelimit.Rate(1, 1500*time.Millisecond).Burst(1000), ratelimit.Cost(9)).Result()
+				return l.Decide(ctx, calls.Throttle(key+"cell", lone[0], 2))
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Limit(ctx, key+"cell", lone, ratelimit.MaxWait(9*time.Hour)).Result()
+				return l.Decide(ctx, calls.Throttle(key+"cell", lone[0], 1))
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Wait(ctx, key+"cell", lone, time.Minute).Result()
+				return l.Decide(ctx, calls.Throttle(key+"half", ratelimit.Rate(1, 1500*time.Millisecond).Burst(1000), 9))
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				if _, err := l.Ban(ctx, key, time.Hour).Result(); err != nil {
+				return l.Decide(ctx, calls.On(key+"cell", lone, calls.MaxWait(9*time.Hour)))
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				return l.Decide(ctx, calls.InLine(key+"cell", lone, time.Minute))
+			},
+			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
+				if _, err := l.Ban(ctx, key, time.Hour); err != nil {
 					return ratelimit.Result{}, err
 				}
-				return l.Limit(ctx, key, stack).Result()
+				return l.Limit(ctx, key, stack, 1)
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Limit(ctx, key, nil).Result()
+				return l.Limit(ctx, key, nil, 1)
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Limit(ctx, key, lone, ratelimit.UpTo(), ratelimit.Strict()).Result()
+				return l.Decide(ctx, calls.On(key, lone, calls.UpTo, calls.Strict))
 			},
 		} {
 			began := time.Now()
@@ -117,7 +123,7 @@ func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
 	limits := ratelimit.Limits{ratelimit.Rate(1, 2500*time.Millisecond)}
 	began := time.Now()
 	for range 2 {
-		r, err := l.Wait(t.Context(), "k", limits, time.Minute).Result()
+		r, err := l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
 		require.NoError(t, err)
 		require.False(t, r.Limited)
 	}
@@ -128,7 +134,7 @@ func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
 	hourly := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
 	for range 2 {
 		go func() {
-			_, err := l.Wait(ctx, "left", hourly, 0).Result()
+			_, err := l.Decide(ctx, calls.InLine("left", hourly, 0))
 			ended <- err
 		}()
 	}
@@ -138,17 +144,17 @@ func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "0" }, 10*time.Second, time.Millisecond)
 	require.Eventually(t, func() bool {
-		r, err := l.Peek(t.Context(), "left", hourly).Result()
+		r, err := l.Peek(t.Context(), "left", hourly, 1)
 		return err == nil && r.ResetAfter <= time.Hour
 	}, 10*time.Second, time.Millisecond, "the slot is given back")
 
 	// The same in the line for a window, where nothing was charged.
 	ctx, cancel = context.WithCancel(t.Context())
 	daily := ratelimit.Limits{ratelimit.Window(1, day)}
-	_, err := l.Limit(ctx, "window", daily).Result()
+	_, err := l.Limit(ctx, "window", daily, 1)
 	require.NoError(t, err)
 	go func() {
-		_, err := l.Wait(ctx, "window", daily, 0).Result()
+		_, err := l.Decide(ctx, calls.InLine("window", daily, 0))
 		ended <- err
 	}()
 	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
@@ -167,7 +173,7 @@ func TestManyCallersShareAConnection(t *testing.T) {
 	for range 50 {
 		callers.Go(func() {
 			for range 10 {
-				if r, err := l.Limit(t.Context(), "k", limits).Result(); assert.NoError(t, err) && !r.Limited {
+				if r, err := l.Limit(t.Context(), "k", limits, 1); assert.NoError(t, err) && !r.Limited {
 					allowed.Add(1)
 				}
 			}
@@ -184,29 +190,29 @@ func TestErrorsAreToldApart(t *testing.T) {
 	client := connect(t, on(s))
 	l := rueidislimit.New(client)
 	s.MustDo("RPUSH", "list", "1")
-	_, err := l.Limit(t.Context(), "list", limits).Result()
+	_, err := l.Limit(t.Context(), "list", limits, 1)
 	var reply *rueidis.RedisError
 	require.ErrorAs(t, err, &reply)
 	assert.ErrorContains(t, err, "ratelimit: CL.LIMIT: WRONGTYPE")
 	assert.False(t, ratelimit.IsOutage(err))
 
-	_, err = rueidislimit.New(connect(t, on(server.Start(t, server.WithoutModule())))).Limit(t.Context(), "k", limits).Result()
+	_, err = rueidislimit.New(connect(t, on(server.Start(t, server.WithoutModule())))).Limit(t.Context(), "k", limits, 1)
 	require.ErrorIs(t, err, ratelimit.ErrNoModule)
 
 	s.MustDo("REPLICAOF", "127.0.0.1", "1")
-	_, err = l.Limit(t.Context(), "k", limits).Result()
+	_, err = l.Limit(t.Context(), "k", limits, 1)
 	require.ErrorContains(t, err, "READONLY")
 	assert.True(t, ratelimit.IsOutage(err))
 	s.MustDo("REPLICAOF", "NO", "ONE")
 
 	s.Pause()
-	_, err = l.Limit(t.Context(), "k", limits).Result()
+	_, err = l.Limit(t.Context(), "k", limits, 1)
 	s.Resume()
 	require.Error(t, err)
 	assert.True(t, ratelimit.IsOutage(err), "%v", err)
 
 	s.Kill()
-	_, err = l.Limit(t.Context(), "k", limits).Result()
+	_, err = l.Limit(t.Context(), "k", limits, 1)
 	require.Error(t, err)
 	assert.True(t, ratelimit.IsOutage(err), "%v", err)
 }
@@ -214,17 +220,16 @@ func TestErrorsAreToldApart(t *testing.T) {
 func TestMiddlewareAndBucketWorkOnIt(t *testing.T) {
 	t.Parallel()
 	l := rueidislimit.New(connect(t, on(server.Start(t))))
-	handler := ratelimit.Middleware{
-		Limiter: l,
-		Limits:  ratelimit.Limits{ratelimit.Rate(1, time.Hour)},
-		Key:     func(*http.Request) string { return "k" },
-	}.Wrap(http.NotFoundHandler())
+	handler := httplimit.New(l, httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)},
+		Key:    func(*http.Request) string { return "k" },
+	})(http.NotFoundHandler())
 	for _, want := range []int{http.StatusNotFound, http.StatusTooManyRequests} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		assert.Equal(t, want, w.Code)
 	}
-	b := ratelimit.NewBucket(l, "bucket", ratelimit.Rate(1, time.Hour))
+	b := xrate.New(l, xrate.Options{Key: "bucket", Limit: ratelimit.Rate(1, time.Hour)})
 	assert.True(t, b.Allow())
 	assert.False(t, b.Allow())
 }
@@ -234,26 +239,26 @@ func TestSeveralKeysAndLeases(t *testing.T) {
 	s := server.Start(t)
 	l := rueidislimit.New(connect(t, on(s)))
 	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-	keys := []ratelimit.KeyLimits{{Key: "a", Limits: limits}, {Key: "b", Limits: ratelimit.Limits{ratelimit.Fixed(2, day)}}}
-	for _, want := range []ratelimit.KeysResult{{}, {Result: ratelimit.Result{Limited: true}}} {
-		r, err := l.LimitKeys(t.Context(), keys).Result()
+	keys := []ratelimit.Key{{Name: "a", Limits: limits}, {Name: "b", Limits: ratelimit.Limits{ratelimit.Fixed(2, day)}}}
+	for _, want := range []ratelimit.Result{{}, {Limited: true}} {
+		r, err := l.Decide(t.Context(), calls.OnKeys(keys))
 		require.NoError(t, err)
 		assert.Equal(t, want.Limited, r.Limited)
 		assert.Equal(t, want.Key, r.Key)
 	}
-	r, err := l.LimitAny(t.Context(), keys).Result()
+	r, err := l.Decide(t.Context(), calls.OnKeys(keys, calls.Any))
 	require.NoError(t, err)
 	assert.False(t, r.Limited)
 	assert.Equal(t, 1, r.Key)
-	_, err = l.LimitKeys(t.Context(), nil).Result()
+	_, err = l.Decide(t.Context(), calls.OnKeys(nil))
 	require.Error(t, err)
 
-	lease, err := l.Lease(t.Context(), "lease", 1, time.Minute)
+	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "lease", Slots: 1, TTL: time.Minute})
 	require.NoError(t, err)
 	for _, resp2 := range []bool{false, true} {
 		options := on(s)
 		options.AlwaysRESP2 = resp2
-		all, err := rueidislimit.New(connect(t, options)).Leases(t.Context(), "lease", 10).Result()
+		all, err := leases.List(t.Context(), rueidislimit.Client(connect(t, options)), "lease", 10)
 		require.NoError(t, err)
 		require.Len(t, all.Leases, 1)
 		assert.Equal(t, lease.ID(), all.Leases[0].ID)
@@ -264,7 +269,7 @@ func TestSeveralKeysAndLeases(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := l.Lease(ctx, "lease", 1, time.Minute, ratelimit.WaitForSlot(0))
+		_, err := leases.Take(ctx, l, leases.Options{Key: "lease", Slots: 1, TTL: time.Minute, MaxWait: ratelimit.Forever})
 		ended <- err
 	}()
 	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_leases_waiting"] == "1" }, 10*time.Second, time.Millisecond)
@@ -287,11 +292,11 @@ func TestClusterFindsTheNodeOfAKey(t *testing.T) {
 	for i := range 30 {
 		key := fmt.Sprint("key", i)
 		for call, limited := range []bool{false, false, true} {
-			r, err := l.Limit(t.Context(), key, limits).Result()
+			r, err := l.Limit(t.Context(), key, limits, 1)
 			require.NoError(t, err)
 			require.Equal(t, limited, r.Limited, "%s, call %d", key, call)
 		}
-		r, err := l.Throttle(t.Context(), key, limits[0]).Result()
+		r, err := l.Decide(t.Context(), calls.Throttle(key, limits[0], 1))
 		require.NoError(t, err)
 		require.True(t, r.Limited)
 	}
@@ -307,14 +312,14 @@ func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
 		InitAddress: sentinels.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: topology.MasterName},
 	}))
 	limits := ratelimit.Limits{ratelimit.Rate(5, day)}
-	r, err := l.Limit(t.Context(), "k", limits, ratelimit.Cost(3)).Result()
+	r, err := l.Limit(t.Context(), "k", limits, 3)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, r.Remaining)
 	topology.AwaitReplicas(t, master, replica)
 	master.Kill()
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		r, err = l.Limit(ctx, "k", limits).Result()
+		r, err = l.Limit(ctx, "k", limits, 1)
 		cancel()
 		if err == nil {
 			break

@@ -30,17 +30,20 @@ func (m *Map[K, V]) Get(key K) (value V, ok bool) {
 	return element.Value.(entry[K, V]).value, true
 }
 
-// Put makes value that of key. It removes the least recently used one when there are too many.
-func (m *Map[K, V]) Put(key K, value V) {
+// Put makes value that of key. It removes the least recently used one when there are too many, and returns it.
+func (m *Map[K, V]) Put(key K, value V) (removed V, ok bool) {
 	if element, ok := m.entries[key]; ok {
 		element.Value = entry[K, V]{key, value}
 		m.recent.MoveToFront(element)
-		return
+		return removed, false
 	}
 	if len(m.entries) == m.most {
-		m.Delete(m.recent.Back().Value.(entry[K, V]).key)
+		oldest := m.recent.Back().Value.(entry[K, V])
+		m.Delete(oldest.key)
+		removed, ok = oldest.value, true
 	}
 	m.entries[key] = m.recent.PushFront(entry[K, V]{key, value})
+	return removed, ok
 }
 
 // Delete removes key, if it is there.

@@ -1,0 +1,250 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// compact asks for a reply of integers alone, which has the same form in RESP2 and RESP3.
+const compact = "COMPACT"
+
+// command is a Call as the server takes it.
+type command struct {
+	name string
+	args []any
+	key  int8 // the place of the first key in args
+	// charges says that the command, sent again because its reply got lost, would charge a second time.
+	charges bool
+	waits   bool
+	timeout time.Duration // of waits; 0 is as long as it takes
+}
+
+// names are the commands of the verbs, on one key.
+var names = [numVerbs]string{"CL.LIMIT", "CL.PEEK", "CL.REFUND", "CL.WAIT", "CL.BAN", "CL.LEASE", "CL.RENEW", "CL.RELEASE", "CL.SETTLE", "CL.THROTTLE"}
+
+// boxed are the names as arguments, which would otherwise be allocated with each call.
+var boxed = func() (all [numVerbs]any) {
+	for v, name := range names {
+		all[v] = name
+	}
+	return all
+}()
+
+// command checks c as far as the server could not, and writes it down. What the server refuses comes back as its own error.
+func (c *Call) command() (command, error) {
+	if c.Verb < 0 || c.Verb >= numVerbs {
+		return command{}, fmt.Errorf("%v is no verb", c.Verb)
+	}
+	cmd := command{name: names[c.Verb], key: 1}
+	several := c.Verb == VerbSettle || (c.Verb == VerbLimit && (len(c.Keys) != 1 || c.Any || c.Keys[0].TTL != 0))
+	if several && c.Verb == VerbLimit {
+		cmd.name = "CL.MLIMIT"
+	}
+	if err := c.check(several); err != nil {
+		return cmd, err
+	}
+	cmd.charges = c.Verb == VerbLimit || c.Verb == VerbRefund || c.Verb == VerbWait || c.Verb == VerbThrottle
+	if several {
+		return cmd, c.writeSeveral(&cmd)
+	}
+	key := &c.Keys[0]
+	args := make([]any, 0, 2+6+maxWords*len(key.Limits)/2+6)
+	args = append(args, boxed[c.Verb], key.Name)
+	switch c.Verb {
+	case VerbThrottle:
+		words, err := c.throttleWords()
+		cmd.args = append(append(args, words...), c.Cost)
+		return cmd, err
+	case VerbBan:
+		cmd.args = append(args, waitWord(c.Ban))
+		return cmd, nil
+	case VerbLease:
+		args = append(args, "SLOTS", key.Slots, "TTL", waitWord(key.TTL), "ID", c.ID)
+		cmd.waits = c.MaxWait != 0
+		args = c.writeWait(&cmd, args)
+	case VerbRenew:
+		args = append(args, "ID", c.ID, "TTL", waitWord(key.TTL))
+	case VerbRelease:
+		cmd.args = append(args, "ID", c.ID)
+		return cmd, nil
+	default:
+		args = c.writeLimits(args, key.Limits)
+		if c.Cost != 1 {
+			args = append(args, "COST", c.Cost)
+		}
+		cmd.waits = c.Verb == VerbWait
+		args = c.writeWait(&cmd, c.writeOptions(args))
+		if len(args) == 2 { // COMPACT would make the server's error be about a word that the caller did not write
+			cmd.args = args
+			return cmd, nil
+		}
+	}
+	cmd.args = c.writeForm(args)
+	return cmd, nil
+}
+
+// check refuses fields that the verb has no use for. A caller that sets one expects that it does something.
+func (c *Call) check(several bool) error {
+	limits := c.Verb == VerbLimit
+	line := c.Verb == VerbWait || c.Verb == VerbLease
+	switch {
+	case len(c.Keys) != 1 && !several:
+		return fmt.Errorf("%v takes one key, not %d", c.Verb, len(c.Keys))
+	case (c.UpTo || c.Strict || c.Force || c.Any) && !limits:
+		return fmt.Errorf("%v has no UpTo, Strict, Force and Any", c.Verb)
+	case c.Ban != 0 && !limits && c.Verb != VerbBan:
+		return fmt.Errorf("%v has no Ban", c.Verb)
+	case c.MaxWait != 0 && !limits && !line:
+		return fmt.Errorf("%v has no MaxWait", c.Verb)
+	case (c.Group != "" || c.Priority != 0) && !line:
+		return fmt.Errorf("%v has no Group and Priority", c.Verb)
+	}
+	for i := range c.Keys {
+		for j := range c.Keys[i].Limits {
+			if err := c.Keys[i].Limits[j].check(); err != nil {
+				return err
+			}
+		}
+		if leased := c.Keys[i].TTL != 0; leased && len(c.Keys[i].Limits) > 0 {
+			return errors.New("a key has either Limits or Slots with a TTL")
+		}
+	}
+	return nil
+}
+
+// writeSeveral writes CL.MLIMIT and CL.SETTLE.
+func (c *Call) writeSeveral(cmd *command) error {
+	args := make([]any, 0, 16+8*len(c.Keys))
+	args = append(args, cmd.name, strconv.Itoa(len(c.Keys)))
+	cmd.key = 2
+	same, rules := true, 0
+	for i := range c.Keys {
+		args = append(args, c.Keys[i].Name)
+		same = same && c.Keys[i].TTL == 0 && slices.Equal(c.Keys[i].Limits, c.Keys[0].Limits)
+		rules += len(c.Keys[i].Limits)
+	}
+	for i := range c.Keys {
+		key := &c.Keys[i]
+		if i > 0 && same { // one group without NEXT is that of every key
+			break
+		}
+		if i > 0 {
+			args = append(args, "NEXT")
+		}
+		switch {
+		case key.TTL != 0 && c.Verb == VerbLimit:
+			args = append(args, "SLOTS", key.Slots, "TTL", waitWord(key.TTL))
+			rules++
+		case key.TTL != 0 || (c.Verb == VerbSettle && len(key.Limits) == 0):
+			args = append(args, "SLOTS")
+			rules++
+		default:
+			args = c.writeLimits(args, key.Limits)
+		}
+	}
+	if c.Any {
+		args = append(args, "ANY")
+	}
+	if c.ID != "" {
+		args = append(args, "ID", c.ID)
+		cmd.charges = false // the second time it finds the leases of the first, or none
+	}
+	if c.Verb == VerbLimit {
+		if c.Cost != 1 {
+			args = append(args, "COST", c.Cost)
+		}
+		args = c.writeWait(cmd, c.writeOptions(args))
+	}
+	if rules > 0 {
+		args = c.writeForm(args)
+	}
+	cmd.args = args
+	return nil
+}
+
+func (c *Call) writeLimits(args []any, limits Limits) []any {
+	for i := range limits {
+		limit := &limits[i]
+		if c.Verb == VerbRefund && limit.spare != 0 { // CL.REFUND has no SPARE
+			plain := limit.Spare(0)
+			limit = &plain
+		}
+		args = append(args, limit.words[:limit.size]...)
+	}
+	return args
+}
+
+func (c *Call) writeOptions(args []any) []any {
+	if c.UpTo {
+		args = append(args, "UPTO")
+	}
+	if c.Strict {
+		args = append(args, "STRICT")
+	}
+	if c.Force {
+		args = append(args, "FORCE")
+	}
+	if c.Ban != 0 {
+		args = append(args, "BAN", waitWord(c.Ban))
+	}
+	return args
+}
+
+// writeWait writes MaxWait, and what orders the line.
+func (c *Call) writeWait(cmd *command, args []any) []any {
+	wait := c.MaxWait
+	switch {
+	case c.Verb == VerbLimit && wait != 0:
+		return append(args, "MAXWAIT", waitWord(min(wait, longest)))
+	case !cmd.waits:
+		return args
+	case wait >= longest:
+		wait = 0
+	}
+	cmd.timeout = wait
+	args = append(args, "TIMEOUT", waitWord(wait))
+	if c.Group != "" {
+		args = append(args, "GROUP", c.Group)
+	}
+	if c.Priority != 0 {
+		args = append(args, "PRIORITY", c.Priority)
+	}
+	return args
+}
+
+func (c *Call) writeForm(args []any) []any {
+	args = append(args, compact)
+	if c.Each {
+		args = append(args, "EACH")
+	}
+	return args
+}
+
+func (c *Call) throttleWords() ([]any, error) {
+	if len(c.Keys[0].Limits) != 1 {
+		return nil, fmt.Errorf("one Rate can be throttled by, not %d limits", len(c.Keys[0].Limits))
+	}
+	return c.Keys[0].Limits[0].throttleWords()
+}
+
+// waitWord writes d in whole milliseconds. It never turns into 0, which means something
+// else, and stays negative for the server to refuse.
+func waitWord(d time.Duration) string {
+	switch {
+	case d > 0:
+		d = max(d.Truncate(time.Millisecond), time.Millisecond)
+	case d < 0:
+		d = min(d.Truncate(time.Millisecond), -time.Millisecond)
+	}
+	return durationWord(d)
+}
+
+// keyless is an error text without the arguments that a server repeats in it: keys do not belong into logs.
+func keyless(text string) string {
+	text, _, _ = strings.Cut(text, ", with args beginning with")
+	return text
+}

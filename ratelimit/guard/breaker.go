@@ -1,0 +1,122 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+
+	"redis-throttle/ratelimit"
+)
+
+// breaker is for one node: a server of a cluster that is down must not keep calls from the others.
+type breaker struct {
+	guard *Guard
+	node  string
+	*gobreaker.CircuitBreaker[ratelimit.Result]
+
+	mu    sync.Mutex // also held when gobreaker, which holds its own lock, calls changed
+	last  error      // the last outage
+	retry time.Time  // when the server is tried again
+	open  bool       // as it was last told
+}
+
+// notCounted hides from the breaker how a call went that says nothing about the server: a mistake,
+// a caller that left, an answer that the server was not asked for.
+type notCounted struct{ err error }
+
+func (*notCounted) Error() string { return "not counted" }
+
+func (g *Guard) newBreaker(node string) *breaker {
+	b := &breaker{guard: g, node: node}
+	failures := uint32(g.o.Failures)
+	b.CircuitBreaker = gobreaker.NewCircuitBreaker[ratelimit.Result](gobreaker.Settings{
+		Timeout:  g.o.Pause,
+		Interval: window,
+		ReadyToTrip: func(counts gobreaker.Counts) bool {
+			return counts.ConsecutiveFailures >= failures || (counts.TotalFailures >= 4*failures && 2*counts.TotalFailures >= counts.Requests)
+		},
+		IsSuccessful:  func(err error) bool { return err == nil },
+		IsExcluded:    func(err error) bool { var n *notCounted; return errors.As(err, &n) },
+		OnStateChange: func(_ string, _, to gobreaker.State) { b.changed(to) },
+	})
+	return b
+}
+
+// window is how long failures are counted together.
+const window = 10 * time.Second
+
+// breakerOf is the breaker of the node with the first key of a call.
+func (g *Guard) breakerOf(call *ratelimit.Call) *breaker {
+	node := ""
+	if g.o.Node != nil && len(call.Keys) > 0 {
+		node = g.o.Node(call.Keys[0].Name)
+	}
+	if b, ok := g.breakers.Load(node); ok {
+		return b.(*breaker)
+	}
+	b, _ := g.breakers.LoadOrStore(node, g.newBreaker(node))
+	return b.(*breaker)
+}
+
+// out reports whether the server is left alone, or just being tried again.
+func (b *breaker) out() bool { return b.State() != gobreaker.StateClosed }
+
+func (b *breaker) failed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = err
+}
+
+// leftAlone is the error of a call that was not sent.
+func (b *breaker) leftAlone() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return fmt.Errorf("guard: the server is left alone after: %w", b.last)
+}
+
+// untilRetry is the time until the server is tried again: once more where that is being done.
+func (b *breaker) untilRetry() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if left := time.Until(b.retry); left > 0 {
+		return left
+	}
+	return b.guard.o.Pause
+}
+
+// changed notes a new state. An outage begins when
+// the breaker opens and is over when it closes; the attempts in between are nobody's business.
+func (b *breaker) changed(to gobreaker.State) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if to == gobreaker.StateOpen {
+		b.retry = time.Now().Add(b.guard.o.Pause)
+	}
+	if open := to != gobreaker.StateClosed; open != b.open {
+		b.open = open
+		var outage error
+		if open {
+			outage = b.last
+		}
+		b.guard.note(change{b.node, outage})
+	}
+}
+
+// Masters is Options.Node for a cluster: the address of the master that has a key.
+func Masters(client *redis.ClusterClient) func(key string) string {
+	if client == nil {
+		panic("guard: Masters needs a cluster client, not nil")
+	}
+	return func(key string) string {
+		node, err := client.MasterForKey(context.Background(), key)
+		if err != nil { // nobody knows the cluster yet
+			return ""
+		}
+		return node.Options().Addr
+	}
+}

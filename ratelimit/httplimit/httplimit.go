@@ -1,0 +1,235 @@
+// Package httplimit limits the requests to an http.Handler.
+//
+//	limited := httplimit.New(ratelimit.New(client, ratelimit.Options{}), httplimit.Options{
+//		Limits: ratelimit.Limits{ratelimit.Rate(100, time.Minute)},
+//		Key:    keyby.Prefixed("ip:", keyby.RemoteHost),
+//	})
+//	http.ListenAndServe("127.0.0.1:8080", limited(handler))
+package httplimit
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/field"
+	"redis-throttle/ratelimit/internal/keys"
+)
+
+// Options are those of New. Limits and Key are required, except where each of Routes has its own; all other requests are
+// then not limited.
+type Options struct {
+	Limits ratelimit.Limits
+	// Key says who is limited: the key in Redis for a request. Package keyby has functions for it. Requests with the
+	// key "" are not limited.
+	Key func(r *http.Request) string
+
+	// And are further keys that a request counts for, such as an organisation beside a user: all limits are charged in
+	// one call, or none. In a cluster the keys must be in one slot, which a hash tag sees to: "{acme}:user:42" and "{acme}".
+	// Routes and LimitsFor are about the limits of Key.
+	And []Part
+
+	// Routes are limits of their own for some requests, in place of Limits. Several that match are as with
+	// an http.ServeMux: the most specific one applies.
+	Routes []Route
+
+	// LimitsFor picks the limits of a request that none of Routes matches, such as by the plan of the
+	// caller. Where it returns none, Limits apply, which are then required.
+	LimitsFor func(r *http.Request) ratelimit.Limits
+
+	// Cost is how many units a request takes; nil is 1 for each.
+	Cost func(r *http.Request) int64
+
+	// Failures says what becomes of requests when the limiter fails.
+	Failures
+
+	// Denied writes the response to a limited request. The header fields are set, the
+	// status is not; nil writes status 429 and a problem document. No limit decided when result is Banned.
+	Denied func(w http.ResponseWriter, r *http.Request, result ratelimit.Result)
+
+	// PartitionKey goes into the fields as pk: it tells apart the quotas of a client who
+	// has several. Clients see it, so it must not hold secrets. Nil leaves it out.
+	PartitionKey func(r *http.Request) []byte
+
+	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset.
+	XRateLimit XRateLimit
+}
+
+// Part is a further key of requests, with its limits. Its key is left out of the call where Key returns "".
+type Part struct {
+	Limits ratelimit.Limits
+	Key    func(r *http.Request) string
+}
+
+// New returns a middleware. A request that is let through gets
+// a response with the header fields RateLimit-Policy and RateLimit of
+// draft-ietf-httpapi-ratelimit-headers-11; one that is not gets status 429 with
+// Retry-After and a problem document (RFC 9457) in addition.
+//
+// Policies are called by Limit.Named, or else "default", with several limits "limit-1",
+// "limit-2" and so on. RateLimit-Policy lists all of them: the units that come back (q)
+// in the time a full limit takes to get all its units back (w, seconds). RateLimit tells
+// of the one that decided how many units remain (r) and when there is one more (t,
+// seconds).
+//
+// Several may be nested; each adds its policies. A response after a decision that was made without any limit
+// (Result.By is "policy") has none of the fields, and one that is denied then gets status 503.
+//
+// New panics when decider is nil, a required option is missing, a limit is invalid or the pattern of a route is: those are
+// mistakes in the program.
+func New(decider ratelimit.Decider, o Options) func(next http.Handler) http.Handler {
+	m := &middleware{Options: o, decider: ratelimit.With(decider), failures: failures{Failures: o.Failures}}
+	if err := m.compile(); err != nil {
+		panic(err)
+	}
+	return func(next http.Handler) http.Handler {
+		if next == nil {
+			panic("httplimit: the middleware needs a handler, not nil")
+		}
+		return &handler{m, next}
+	}
+}
+
+// middleware is Options that are ready to use.
+type middleware struct {
+	Options
+	decider  ratelimit.Decider
+	failures failures
+	rules    rules
+	parts    []*field.Policies // of And
+}
+
+type handler struct {
+	m    *middleware
+	next http.Handler
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m := h.m
+	first, second, err := m.rules.of(r)
+	if err != nil {
+		m.failures.failed(w, r, h.next, err)
+		return
+	}
+	if m.decided(w, r, h.next, first) || (second != nil && m.decided(w, r, h.next, second)) {
+		return
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// decided says whether the request has its response.
+func (m *middleware) decided(w http.ResponseWriter, r *http.Request, next http.Handler, rule *rule) bool {
+	var (
+		call     = ratelimit.Call{Cost: 1}
+		room     [4]*field.Policies
+		policies = room[:0]
+	)
+	call.Keys = make([]ratelimit.Key, 0, 1+len(m.And))
+	if key := rule.keyOf(r); key != "" {
+		call.Keys = append(call.Keys, ratelimit.Key{Name: key, Limits: rule.limits})
+		policies = append(policies, rule.policies)
+	}
+	for i := range m.And {
+		if key := m.And[i].Key(r); key != "" {
+			call.Keys = append(call.Keys, ratelimit.Key{Name: keys.Plain(key), Limits: m.And[i].Limits})
+			policies = append(policies, m.parts[i])
+		}
+	}
+	if len(call.Keys) == 0 {
+		return false
+	}
+	if rule.cost != nil {
+		call.Cost = rule.cost(r)
+	}
+	result, err := m.decider.Decide(r.Context(), call)
+	switch {
+	case err != nil:
+		m.failures.failed(w, r, next, err)
+		return true
+	case result.By != "policy":
+		m.setFields(w.Header(), r, policies, &result)
+	case result.Limited:
+		m.failures.unavailable(w, result.RetryAfter)
+		return true
+	}
+	switch {
+	case !result.Limited:
+		return false
+	case m.Denied != nil:
+		m.Denied(w, r, result)
+	default:
+		writeProblem(w, policies[result.Key], result)
+	}
+	return true
+}
+
+func (m *middleware) setFields(h http.Header, r *http.Request, policies []*field.Policies, result *ratelimit.Result) {
+	partition := ""
+	if m.PartitionKey != nil {
+		partition = field.Partition(m.PartitionKey(r))
+	}
+	for _, p := range policies {
+		p.AddPolicy(h, partition)
+	}
+	policies[result.Key].AddLimit(h, result, partition)
+	if result.Limited && result.RetryAfter != ratelimit.Never {
+		field.SetRetryAfter(h, result.RetryAfter)
+	}
+	setXRateLimit(h, m.XRateLimit, result, time.Now())
+}
+
+// writeProblem writes a problem document of section 5 of the draft: "quota-exceeded", or
+// "abnormal-usage-detected" when the key is banned.
+func writeProblem(w http.ResponseWriter, policies *field.Policies, result ratelimit.Result) {
+	problem := struct {
+		Type     string   `json:"type"`
+		Title    string   `json:"title"`
+		Status   int      `json:"status"`
+		Violated []string `json:"violated-policies,omitempty"`
+	}{
+		Type:   "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+		Title:  "Abnormal Usage Detected",
+		Status: http.StatusTooManyRequests,
+	}
+	if !result.Banned {
+		problem.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+		problem.Title = "Quota Exceeded"
+		problem.Violated = []string{policies.Name(result.Rule)}
+	}
+	body, _ := json.Marshal(problem) // strings and an integer always encode
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = w.Write(append(body, '\n')) // a client that has left cannot be told
+}
+
+// XRateLimit is whether X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset are set as
+// well, and what the last of them says. No standard defines these fields, and services differ about Reset.
+type XRateLimit int
+
+// Whether there are X-RateLimit fields, and the unit of X-RateLimit-Reset: the time when the limit is full.
+const (
+	NoXRateLimit      XRateLimit = iota
+	XRateLimitSeconds            // seconds from now
+	XRateLimitUnix               // seconds since the Unix epoch, by the clock of this process
+)
+
+// setXRateLimit sets the fields of the limit that decided. They have room for one: of nested middlewares it is
+// the one that denied the request, otherwise the one with the fewest units left.
+func setXRateLimit(h http.Header, form XRateLimit, result *ratelimit.Result, now time.Time) {
+	if form == NoXRateLimit {
+		return
+	}
+	outer, err := strconv.ParseInt(h.Get("X-RateLimit-Remaining"), 10, 64)
+	if err == nil && outer <= result.Remaining && !result.Limited {
+		return
+	}
+	reset := field.CeilSeconds(result.ResetAfter)
+	if form == XRateLimitUnix { // no earlier than the time itself, whose fractions are cut
+		reset = now.Add(result.ResetAfter).Add(time.Second - 1).Unix()
+	}
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(result.Limit, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(result.Remaining, 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
+}

@@ -1,0 +1,206 @@
+// Package field writes the RateLimit header fields of draft-ietf-httpapi-ratelimit-headers-11, structured fields (RFC 9651).
+package field
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/peer"
+)
+
+const (
+	policyField    = "Ratelimit-Policy" // in the form in which http.Header has them
+	rateLimitField = "Ratelimit"
+)
+
+// maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).
+const maxInteger = 999_999_999_999_999
+
+// policy is what the fields tell of a limit.
+type policy struct {
+	name   string
+	text   string // the name as an item
+	item   string // of RateLimit-Policy
+	hidden bool   // a limit with Shadow is none for clients
+}
+
+// Policies writes the fields of some limits. What does not change is written once.
+type Policies struct {
+	policies []policy
+	list     string // RateLimit-Policy without a partition key
+}
+
+// Valid is New for limits that the server takes.
+func Valid(limits ratelimit.Limits) (*Policies, error) {
+	if err := limits.Validate(); err != nil {
+		return nil, err
+	}
+	return New(limits)
+}
+
+// New refuses limits that are none, and names that a field cannot hold.
+func New(limits ratelimit.Limits) (*Policies, error) {
+	p := &Policies{policies: make([]policy, len(limits))}
+	for i := range limits {
+		if err := peer.Check(&limits[i]); err != nil {
+			return nil, fmt.Errorf("ratelimit: %w", err)
+		}
+		about := peer.Describe(&limits[i])
+		name := Name(limits, i)
+		item := httpsfv.NewItem(name)
+		text, err := httpsfv.Marshal(item)
+		if err != nil {
+			return nil, errors.New("ratelimit: the names and units of limits must be printable ASCII")
+		}
+		quota, seconds := peer.Quota(&limits[i])
+		item.Params.Add("q", quota)
+		if about.Unit != "" {
+			item.Params.Add("qu", about.Unit)
+		}
+		item.Params.Add("w", seconds)
+		whole, err := httpsfv.Marshal(item)
+		if err != nil {
+			return nil, fmt.Errorf("ratelimit: %w", err)
+		}
+		p.policies[i] = policy{name: name, text: text, item: whole, hidden: about.Shadow}
+	}
+	p.list = p.write("", func(q *policy) string { return q.item })
+	return p, nil
+}
+
+// Name is what the policy of l[i] is called.
+func Name(l ratelimit.Limits, i int) string {
+	name := peer.Name(&l[i])
+	switch {
+	case name != "":
+		return name
+	case len(l) == 1:
+		return "default"
+	case i < len(numbered):
+		return numbered[i]
+	}
+	return "limit-" + strconv.Itoa(i+1) // more than the server takes
+}
+
+// numbered are the names of limits that have none, for as many as a call may have.
+var numbered = [...]string{"limit-1", "limit-2", "limit-3", "limit-4", "limit-5", "limit-6", "limit-7", "limit-8"}
+
+// Name is what the policy of a limit is called.
+func (p *Policies) Name(rule int) string { return p.policies[rule].name }
+
+// Names are those of the policies that clients are told of.
+func (p *Policies) Names() (names []string) {
+	for _, q := range p.policies {
+		if !q.hidden {
+			names = append(names, q.name)
+		}
+	}
+	return names
+}
+
+// write joins what is to be said of each policy that clients know.
+func (p *Policies) write(partition string, say func(*policy) string) (list string) {
+	for i := range p.policies {
+		q := &p.policies[i]
+		if q.hidden {
+			continue
+		}
+		if list != "" {
+			list += ", "
+		}
+		list += say(q) + partition
+	}
+	return list
+}
+
+// AddPolicy adds RateLimit-Policy to what an outer limiter has put there: both fields are lists. partition is of Partition.
+func (p *Policies) AddPolicy(h http.Header, partition string) {
+	switch {
+	case p.list == "":
+	case partition == "":
+		h[policyField] = append(h[policyField], p.list)
+	default:
+		h[policyField] = append(h[policyField], p.write(partition, func(q *policy) string { return q.item }))
+	}
+}
+
+// AddLimit adds RateLimit after a decision about these limits: of the one that decided, or of all when none did, as a key
+// that is banned has nothing left of any.
+func (p *Policies) AddLimit(h http.Header, result *ratelimit.Result, partition string) {
+	var text string
+	switch {
+	case result.Banned:
+		text = p.write(partition, func(q *policy) string { return service(q, 0, max(result.NextAfter, result.RetryAfter)) })
+	case result.Rule < 0 || result.Rule >= len(p.policies) || p.policies[result.Rule].hidden:
+	default:
+		text = service(&p.policies[result.Rule], result.Remaining, result.NextAfter) + partition
+	}
+	if text != "" {
+		h[rateLimitField] = append(h[rateLimitField], text)
+	}
+}
+
+// service is an item of RateLimit: how many units remain (r), and when there is one more (t, seconds). A full limit has no t.
+func service(q *policy, remaining int64, nextAfter time.Duration) string {
+	var buffer [64]byte
+	b := append(buffer[:0], q.text...)
+	b = strconv.AppendInt(append(b, ";r="...), min(remaining, maxInteger), 10)
+	if nextAfter > 0 {
+		b = strconv.AppendInt(append(b, ";t="...), CeilSeconds(nextAfter), 10)
+	}
+	return string(b)
+}
+
+// Partition is the parameter pk for a key; "" for nil.
+func Partition(key []byte) string {
+	if key == nil {
+		return ""
+	}
+	params := httpsfv.NewParams()
+	params.Add("pk", key)
+	text, err := httpsfv.Marshal(httpsfv.Item{Value: int64(0), Params: params})
+	if err != nil {
+		return ""
+	}
+	return text[1:] // without the 0
+}
+
+// Set adds both fields after a decision on one key, and sets Retry-After if that was a denial with an end. It adds nothing
+// about a decision that was made without any limit, by "policy".
+func (p *Policies) Set(h http.Header, result *ratelimit.Result) {
+	if result.By == "policy" {
+		return
+	}
+	p.AddPolicy(h, "")
+	p.AddLimit(h, result, "")
+	if result.Limited && result.RetryAfter != ratelimit.Never {
+		SetRetryAfter(h, result.RetryAfter)
+	}
+}
+
+// SetRetryAfter sets Retry-After: at least a second. It must not point to before the end of t, and does not: there has to
+// be one unit more at least.
+func SetRetryAfter(h http.Header, d time.Duration) {
+	h["Retry-After"] = []string{strconv.FormatInt(max(CeilSeconds(d), 1), 10)}
+}
+
+// CeilSeconds is d in seconds, rounded up.
+func CeilSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
+}
+
+// AppendName appends what tells the name and the unit of a limit apart from others.
+func AppendName(b []byte, limit *ratelimit.Limit) []byte {
+	b = strconv.AppendQuote(b, peer.Name(limit))
+	return strconv.AppendQuote(b, peer.Describe(limit).Unit)
+}

@@ -1,0 +1,195 @@
+package field
+
+import (
+	"flag"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/peer"
+)
+
+const day = 24 * time.Hour
+
+// set writes the fields of a response as httplimit does.
+func set(h http.Header, p *Policies, result ratelimit.Result, key []byte) {
+	p.AddPolicy(h, Partition(key))
+	p.AddLimit(h, &result, Partition(key))
+	if result.Limited && result.RetryAfter != ratelimit.Never {
+		SetRetryAfter(h, result.RetryAfter)
+	}
+}
+
+func TestPolicyIsWhatComesBackWhileAFullLimitRefills(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit ratelimit.Limit
+		want  string
+	}{
+		{ratelimit.Rate(100, time.Minute), `"default";q=100;w=60`},
+		{ratelimit.Rate(5, time.Hour), `"default";q=5;w=3600`},
+		{ratelimit.Window(30, time.Minute), `"default";q=30;w=60`},
+		{ratelimit.Fixed(1000, day), `"default";q=1000;w=86400`},
+		{ratelimit.Rate(5, time.Second).Burst(10), `"default";q=10;w=2`},
+		{ratelimit.Rate(60, time.Minute).Burst(10), `"default";q=10;w=10`},
+		// A window has whole seconds: the quota is then what a longer one brings.
+		{ratelimit.Rate(100, time.Second).Burst(10), `"default";q=100;w=1`},
+		{ratelimit.Rate(10, 100*time.Millisecond), `"default";q=100;w=1`},
+		{ratelimit.Rate(7, time.Second).Burst(10), `"default";q=14;w=2`},
+		{ratelimit.Window(10, 1500*time.Millisecond), `"default";q=13;w=2`},
+		{ratelimit.Rate(1, day).Burst(1_000_000_000_000_000_000), `"default";q=11574074074;w=999999999999999`},
+		{ratelimit.Rate(1_000_000_000_000_000_000, day), `"default";q=999999999999999;w=86400`},
+		{ratelimit.Rate(1, 250*time.Microsecond), `"default";q=4000;w=1`},
+		// Months and years as long as they are on average.
+		{ratelimit.FixedWeeks(10, 2), `"default";q=10;w=1209600`},
+		{ratelimit.FixedMonths(100, 1), `"default";q=100;w=2629746`},
+		{ratelimit.FixedYears(100, 1).Zone("Europe/Berlin"), `"default";q=100;w=31556952`},
+		{ratelimit.FixedYears(1, 292), `"default";q=1;w=9214629984`},
+		{ratelimit.Rate(65536, time.Second).Named("upload").Unit("content-bytes"), `"upload";q=65536;qu="content-bytes";w=1`},
+		{ratelimit.Rate(1, time.Second).Named(`a "b" \`), `"a \"b\" \\";q=1;w=1`},
+	} {
+		policies, err := New(ratelimit.Limits{c.limit})
+		require.NoError(t, err)
+		assert.Equal(t, c.want, policies.list, "%v", c.limit)
+	}
+}
+
+func TestPoliciesOfAStackAreNumberedUnlessNamed(t *testing.T) {
+	t.Parallel()
+	policies, err := New(ratelimit.Limits{ratelimit.Rate(5, time.Second), ratelimit.Fixed(1000, day).Named("daily")})
+	require.NoError(t, err)
+	h := http.Header{}
+	set(h, policies, ratelimit.Result{Rule: 1, Remaining: 999, NextAfter: time.Hour}, nil)
+	assert.Equal(t, http.Header{
+		"Ratelimit-Policy": {`"limit-1";q=5;w=1, "daily";q=1000;w=86400`},
+		"Ratelimit":        {`"daily";r=999;t=3600`},
+	}, h)
+}
+
+func TestServiceLimit(t *testing.T) {
+	t.Parallel()
+	policies, err := New(ratelimit.Limits{ratelimit.Rate(5, time.Hour)})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		rule       string
+		result     ratelimit.Result
+		key        []byte
+		rateLimit  string
+		retryAfter string
+	}{
+		{"what remains, and the time until there is more", ratelimit.Result{Remaining: 4, NextAfter: 720 * time.Second}, nil, `"default";r=4;t=720`, ""},
+		{"seconds are rounded up", ratelimit.Result{Remaining: 4, NextAfter: 1001 * time.Millisecond}, nil, `"default";r=4;t=2`, ""},
+		{"a full limit gets no more", ratelimit.Result{Remaining: 5}, nil, `"default";r=5`, ""},
+		{"a denied call", ratelimit.Result{Limited: true, NextAfter: 720 * time.Second, RetryAfter: 720 * time.Second}, nil, `"default";r=0;t=720`, "720"},
+		{"of several units", ratelimit.Result{Limited: true, Remaining: 1, NextAfter: 1500 * time.Millisecond, RetryAfter: 3001 * time.Millisecond}, nil, `"default";r=1;t=2`, "4"},
+		{"of a banned key", ratelimit.Result{Limited: true, Banned: true, NextAfter: time.Hour, RetryAfter: time.Hour, ResetAfter: time.Hour}, nil, `"default";r=0;t=3600`, "3600"},
+		{"that can never succeed", ratelimit.Result{Limited: true, Remaining: 5, RetryAfter: ratelimit.Never}, nil, `"default";r=5`, ""},
+		{"a partition key", ratelimit.Result{Remaining: 4, NextAfter: time.Second}, []byte("trial121323"), `"default";r=4;t=1;pk=:dHJpYWwxMjEzMjM=:`, ""},
+		{"more than a field can hold", ratelimit.Result{Remaining: 1 << 62, NextAfter: time.Second}, nil, `"default";r=999999999999999;t=1`, ""},
+	} {
+		h := http.Header{}
+		set(h, policies, c.result, c.key)
+		assert.Equal(t, c.rateLimit, h.Get("RateLimit"), c.rule)
+		assert.Equal(t, c.retryAfter, h.Get("Retry-After"), c.rule)
+		if c.key != nil {
+			assert.Equal(t, `"default";q=5;w=3600;pk=:dHJpYWwxMjEzMjM=:`, h.Get("RateLimit-Policy"), c.rule)
+		}
+	}
+}
+
+func init() { _ = flag.Set("rapid.nofailfile", "true") }
+
+// The draft: both are lists of strings with parameters of these types, w is at least 1,
+// and Retry-After does not come before the end of t.
+func TestFieldsAreWhatTheDraftDemands(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		count := rapid.Int64Range(1, 1<<62).Draw(r, "count")
+		period := time.Duration(rapid.Int64Range(1, 1<<40).Draw(r, "ms")) * time.Millisecond
+		// A full bucket that takes more than 292 years to refill is none for the server.
+		most := int64(min(float64(1<<62)/float64(period)*float64(count), 1<<62))
+		limit := rapid.SampledFrom([]ratelimit.Limit{ratelimit.Rate(count, period), ratelimit.Window(count, period), ratelimit.Fixed(count, period),
+			ratelimit.Rate(count, period).Burst(rapid.Int64Range(1, max(most, 1)).Draw(r, "burst"))}).Draw(r, "limit")
+		limit = limit.Named(rapid.StringMatching(`[ -~]+`).Draw(r, "name"))
+		policies, err := New(ratelimit.Limits{limit})
+		require.NoError(r, err)
+		next := time.Duration(rapid.Int64Range(0, 1<<62).Draw(r, "next"))
+		result := ratelimit.Result{
+			Limited:    rapid.Bool().Draw(r, "limited"),
+			Remaining:  rapid.Int64Range(0, peer.Describe(&limit).Capacity).Draw(r, "remaining"),
+			NextAfter:  next,
+			RetryAfter: next + time.Duration(rapid.Int64Range(1, 1<<61).Draw(r, "retry")),
+		}
+		h := http.Header{}
+		set(h, policies, result, []byte("key"))
+
+		policy := parseItem(r, h.Get("RateLimit-Policy"))
+		assert.Equal(r, peer.Name(&limit), policy.Value)
+		assert.Equal(r, []string{"q", "w", "pk"}, policy.Params.Names())
+		assert.GreaterOrEqual(r, integer(r, policy, "q"), min(peer.Describe(&limit).Capacity, maxInteger))
+		assert.GreaterOrEqual(r, integer(r, policy, "w"), int64(1))
+
+		service := parseItem(r, h.Get("RateLimit"))
+		assert.Equal(r, peer.Name(&limit), service.Value)
+		assert.LessOrEqual(r, integer(r, service, "r"), integer(r, policy, "q"))
+		if next > 0 {
+			assert.GreaterOrEqual(r, time.Duration(integer(r, service, "t")), next/time.Second)
+		}
+		if result.Limited {
+			retryAfter, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64)
+			require.NoError(r, err)
+			if next > 0 {
+				assert.GreaterOrEqual(r, retryAfter, integer(r, service, "t"))
+			}
+		}
+	})
+}
+
+func parseItem(t require.TestingT, text string) httpsfv.Item {
+	list, err := httpsfv.UnmarshalList([]string{text})
+	require.NoError(t, err, text)
+	require.Len(t, list, 1, text)
+	return list[0].(httpsfv.Item)
+}
+
+func integer(t require.TestingT, item httpsfv.Item, name string) int64 {
+	value, ok := item.Params.Get(name)
+	require.True(t, ok, name)
+	require.IsType(t, int64(0), value, name)
+	require.GreaterOrEqual(t, value, int64(0), name)
+	return value.(int64)
+}
+
+func TestNamesThatNoFieldCanHoldAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []ratelimit.Limit{
+		ratelimit.Rate(1, day).Named("täglich"), ratelimit.Rate(1, day).Named("a\nb"), ratelimit.Rate(1, day).Unit("größe"), ratelimit.Rate(0, day), {},
+	} {
+		_, err := New(ratelimit.Limits{limit})
+		assert.Error(t, err, "%+v", limit)
+	}
+}
+
+// A limit that is only tried out is none for clients.
+func TestShadowsAreNotTold(t *testing.T) {
+	t.Parallel()
+	limits := ratelimit.Limits{ratelimit.Rate(5, time.Second).Shadow(), ratelimit.Fixed(1000, day).Named("daily")}
+	policies, err := New(limits)
+	require.NoError(t, err)
+	h := http.Header{}
+	set(h, policies, ratelimit.Result{Rule: 1, Remaining: 7, Shadowed: true}, nil)
+	assert.Equal(t, http.Header{"Ratelimit-Policy": {`"daily";q=1000;w=86400`}, "Ratelimit": {`"daily";r=7`}}, h)
+
+	policies, err = New(limits[:1])
+	require.NoError(t, err)
+	h = http.Header{}
+	set(h, policies, ratelimit.Result{}, nil)
+	assert.Empty(t, h)
+}

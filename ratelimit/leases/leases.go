@@ -1,0 +1,203 @@
+// Package leases holds slots: at most so many callers at a time, in all processes together.
+//
+//	lease, err := leases.Take(ctx, limiter, leases.Options{Key: "reports:" + tenant, Slots: 3, TTL: time.Minute})
+//	if err != nil {
+//		return err // errors.Is(err, ratelimit.ErrLimited): no slot is free
+//	}
+//	defer lease.Release(ctx)
+//	return report(lease.Context())
+package leases
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"redis-throttle/ratelimit"
+)
+
+// Options are those of Take. Key, Slots and TTL are required.
+type Options struct {
+	// Key is what the slots belong to. It must not be that of a limit.
+	Key string
+	// Slots is how many leases of the key are held at a time. With 0 every call is limited.
+	Slots int64
+	// TTL is after which time the slot of a process that has died is free again, from 1 ms to 100 years. It should be a few
+	// times what a renewal may be late. The lease renews itself three times within it.
+	TTL time.Duration
+	// MaxWait is how long to wait for a slot: 0 is not at all, ratelimit.Forever as long as it takes. The deadline of the
+	// context ends it, too.
+	MaxWait time.Duration
+	// Group and Priority say who of those that wait comes first. See ratelimit.Call.
+	Group    string
+	Priority int64
+}
+
+// ErrLost is why the Context of a Lease ends when it could not be renewed in time.
+var ErrLost = errors.New("leases: the lease is lost")
+
+// Lease is a slot that is held until it is released. It renews itself; where that fails for so long that somebody else may
+// have the slot, its Context ends.
+type Lease struct {
+	decider ratelimit.Decider // nil when no server knows of the lease
+	key, id string
+	ttl     time.Duration
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	expiry  *time.Timer
+	once    sync.Once
+	err     error
+}
+
+// firstTTL is how long a lease lasts at first. It is extended when the holder has the reply: until then nobody knows whether
+// there is a holder, and a request that the server executes after its caller has given up must not shut the slot for long.
+const firstTTL = 3 * time.Second
+
+// Take takes a slot and keeps it until Release. If no slot is free, nor becomes free within MaxWait, the error is a
+// *ratelimit.LimitedError. When ctx ends the lease is no longer renewed; a call that still waits for a slot then returns and
+// leaves the line. If the reply to a call is lost, its slot is given back in the background.
+func Take(ctx context.Context, decider ratelimit.Decider, o Options) (*Lease, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	lease := &Lease{decider: ratelimit.With(decider), key: o.Key, id: rand.Text(), ttl: o.TTL}
+	ttl := min(o.TTL, firstTTL)
+	sent := time.Now()
+	result, err := lease.decider.Decide(ctx, ratelimit.Call{
+		Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: o.Key, Slots: o.Slots, TTL: ttl}}, ID: lease.id,
+		MaxWait: o.MaxWait, Group: o.Group, Priority: o.Priority,
+	})
+	if err == nil {
+		err = ctx.Err() // the caller may have left while the answer came
+	}
+	if err != nil {
+		if mayBeHeld(err) {
+			go lease.abandon(context.WithoutCancel(ctx))
+		}
+		return nil, err
+	}
+	if err := result.Err(); err != nil {
+		return nil, err
+	}
+	lease.ctx, lease.cancel = context.WithCancelCause(ctx)
+	if result.By == "policy" { // nobody holds it on a server: there is nothing to renew and nothing to give back
+		lease.decider = nil
+		return lease, nil
+	}
+	// The ttl begins when the slot is granted, Wait rounded up after the call has come.
+	began := sent.Add(max(result.Wait-time.Millisecond, 0))
+	lease.expiry = time.AfterFunc(time.Until(began.Add(believed(ttl))), lease.lost)
+	go lease.renew(ttl)
+	return lease, nil
+}
+
+func (o Options) check() error {
+	switch {
+	case o.Slots < 0:
+		return fmt.Errorf("leases: the Slots, %d, are negative", o.Slots)
+	case o.TTL < time.Millisecond:
+		return fmt.Errorf("leases: the TTL %v is shorter than a millisecond", o.TTL)
+	}
+	return nil
+}
+
+// mayBeHeld says whether the server may execute, or have executed, a call that failed: unless it replied so itself.
+func mayBeHeld(err error) bool {
+	var reply interface{ RedisError() }
+	return !errors.As(err, &reply)
+}
+
+const (
+	// releasePatience bounds Release.
+	releasePatience = 5 * time.Second
+	// abandonPause is between the first two attempts to give an abandoned slot back; each further one is twice as long.
+	abandonPause = 50 * time.Millisecond
+)
+
+// abandon gives back a slot that the server may grant yet. A server that stood still executes what it finds in its
+// sockets in any order: so one that says that there is nothing to give back is asked once more.
+func (l *Lease) abandon(ctx context.Context) {
+	for pause, ends, none := abandonPause, time.Now().Add(l.ttl+releasePatience), 0; none < 2 && time.Now().Before(ends); pause *= 2 {
+		result, err := l.release(ctx)
+		switch {
+		case err == nil && result.Granted != 0:
+			return
+		case err == nil:
+			none++
+		}
+		time.Sleep(min(pause, releasePatience))
+	}
+}
+
+// ID is what the lease is held under.
+func (l *Lease) ID() string { return l.id }
+
+// Context ends when the lease is lost, with the cause ErrLost, when it is released, and
+// with the context that it was taken with. Work under the lease has to stop then.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Release gives the slot back, also when ctx has ended, which may be why the work is over. If the server cannot be told,
+// the slot is free after the TTL. Only the first call does anything; all return its error.
+func (l *Lease) Release(ctx context.Context) error {
+	l.once.Do(func() {
+		l.end()
+		if l.decider != nil {
+			_, l.err = l.release(ctx)
+		}
+	})
+	return l.err
+}
+
+// Forget ends the lease here without telling the server: the slot is free after the TTL. A Release after it does nothing.
+func (l *Lease) Forget() { l.once.Do(l.end) }
+
+func (l *Lease) end() {
+	if l.expiry != nil {
+		l.expiry.Stop()
+	}
+	l.cancel(context.Canceled)
+}
+
+func (l *Lease) release(ctx context.Context) (ratelimit.Result, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
+	defer cancel()
+	return l.decider.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbRelease, Keys: []ratelimit.Key{{Name: l.key}}, ID: l.id})
+}
+
+// believed is how long a holder takes a lease for its own. It is a little less than the ttl, since timers of a busy process
+// are late.
+func believed(ttl time.Duration) time.Duration { return ttl - ttl/20 }
+
+func (l *Lease) lost() { l.cancel(ErrLost) }
+
+// renew ends with the Context. One that is under way when the lease is released takes no slot: CL.RENEW
+// revives nothing. lasts is how long the lease lasts that was taken.
+func (l *Lease) renew(lasts time.Duration) {
+	for pause := lasts / 3; ; {
+		timer := time.NewTimer(pause)
+		select {
+		case <-l.ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		sent := time.Now()
+		result, err := l.decider.Decide(l.ctx, ratelimit.Call{
+			Verb: ratelimit.VerbRenew, Keys: []ratelimit.Key{{Name: l.key, TTL: l.ttl}}, ID: l.id,
+		})
+		switch {
+		case err != nil:
+			pause = lasts / 10 // until the lease lapses
+		case result.Limited:
+			l.lost()
+			return
+		default:
+			lasts = l.ttl
+			pause = lasts / 3
+			l.expiry.Reset(time.Until(sent.Add(believed(lasts))))
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package leases
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Holders are the leases of a key.
+type Holders struct {
+	// Held is how many leases there are, also when fewer are listed.
+	Held int64
+	// Waiting is how many callers wait for a slot; always 0 on a replica.
+	Waiting int64
+	// Leases are those that lapse next, in that order.
+	Leases []Held
+}
+
+// Held is a lease that somebody holds.
+type Held struct {
+	ID    string
+	Lasts time.Duration // how long yet, in whole milliseconds
+}
+
+// List sends CL.LEASES: it tells how many leases of key are held, how many callers wait, and who holds the count
+// leases (1 or more) that lapse next. It changes nothing. Replicas answer it, too. The client is what ratelimit.New takes.
+func List(ctx context.Context, client interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}, key string, count int64) (Holders, error) {
+	cmd := redis.NewCmd(ctx, "CL.LEASES", key, "COUNT", count)
+	_ = client.Process(ctx, cmd) // cmd holds the error as well
+	reply, err := cmd.Result()
+	if err != nil {
+		return Holders{}, fmt.Errorf("leases: CL.LEASES: %w", err)
+	}
+	return parse(reply)
+}
+
+// parse reads the reply of CL.LEASES, which has no COMPACT as it is nested.
+func parse(reply any) (Holders, error) {
+	var h Holders
+	fields := named(reply)
+	leases, ok := fields["leases"].([]any)
+	held, isHeld := fields["held"].(int64)
+	waiting, isWaiting := fields["waiting"].(int64)
+	if !ok || !isHeld || !isWaiting {
+		return Holders{}, fmt.Errorf("leases: CL.LEASES: the reply is %v, not held, waiting and leases", reply)
+	}
+	h.Held, h.Waiting = held, waiting
+	for _, entry := range leases {
+		fields := named(entry)
+		id, isText := fields["id"].(string)
+		ms, isInteger := fields["lease_ms"].(int64)
+		if !isText || !isInteger {
+			return Holders{}, fmt.Errorf("leases: CL.LEASES: the reply is %v, where %v is not a lease", reply, entry)
+		}
+		h.Leases = append(h.Leases, Held{ID: id, Lasts: time.Duration(ms) * time.Millisecond})
+	}
+	return h, nil
+}
+
+// named are the fields of a map in RESP3, as go-redis or rueidis gives it, or of an array of names and
+// values in RESP2; nil when reply is neither.
+func named(reply any) map[string]any {
+	switch reply := reply.(type) {
+	case map[string]any:
+		return reply
+	case map[any]any:
+		fields := make(map[string]any, len(reply))
+		for name, value := range reply {
+			fields[fmt.Sprint(name)] = value
+		}
+		return fields
+	case []any:
+		fields := make(map[string]any, len(reply)/2)
+		for i := 0; i+1 < len(reply); i += 2 {
+			fields[fmt.Sprint(reply[i])] = reply[i+1]
+		}
+		return fields
+	}
+	return nil
+}

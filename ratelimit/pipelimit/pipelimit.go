@@ -1,0 +1,101 @@
+// Package pipelimit queues calls in a pipeline of go-redis, so that those that go out together take one round trip.
+//
+//	pipe := client.Pipeline()
+//	byUser := pipelimit.Queue(ctx, pipe, ratelimit.Call{Keys: []ratelimit.Key{{Name: "user:1", Limits: perDay}}, Cost: 1})
+//	byAddress := pipelimit.Queue(ctx, pipe, ratelimit.Call{Keys: []ratelimit.Key{{Name: "address:203.0.113.7", Limits: perDay}}, Cost: 1})
+//	if _, err := pipe.Exec(ctx); err != nil {
+//		return err
+//	}
+//	user, err := byUser.Result()
+package pipelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/ratelimit"
+)
+
+// Reply is the reply to a call that was queued.
+type Reply struct {
+	call ratelimit.Call
+	cmd  *redis.Cmd
+	err  error
+}
+
+// Queue queues a call of any verb that does not wait.
+func Queue(ctx context.Context, pipe redis.Pipeliner, call ratelimit.Call) *Reply {
+	if call.Verb == ratelimit.VerbWait || (call.Verb == ratelimit.VerbLease && call.MaxWait != 0) {
+		return &Reply{err: fmt.Errorf("pipelimit: %v waits, which would hold up the pipeline", call.Verb)}
+	}
+	q := &queue{pipe: pipe}
+	_, err := ratelimit.New(q, ratelimit.Options{}).Decide(ctx, call)
+	if q.cmd == nil { // it was not sent: the call is wrong
+		return &Reply{err: err}
+	}
+	return &Reply{call: call, cmd: q.cmd}
+}
+
+var errQueued = errors.New("pipelimit: the pipeline has not been executed")
+
+// Result is the result of the call, once the pipeline was executed.
+func (r *Reply) Result() (ratelimit.Result, error) {
+	if r.err != nil {
+		return ratelimit.Result{}, r.err
+	}
+	return ratelimit.New(answered{r.cmd}, ratelimit.Options{}).Decide(context.Background(), r.call)
+}
+
+// queue puts a command into a pipeline.
+type queue struct {
+	pipe redis.Pipeliner
+	cmd  *redis.Cmd
+}
+
+func (q *queue) Process(ctx context.Context, cmd redis.Cmder) error {
+	q.cmd = redis.NewCmd(ctx, cmd.Args()...)
+	q.cmd.SetFirstKeyPos(firstKey(cmd))
+	var queued redis.Cmder = q.cmd
+	if once, ok := cmd.(interface{ NoRetry() bool }); ok && once.NoRetry() {
+		queued = charging{q.cmd}
+	}
+	if err := q.pipe.Process(ctx, queued); err != nil {
+		return err
+	}
+	cmd.SetErr(errQueued)
+	return errQueued
+}
+
+// charging is a command that go-redis does not repeat.
+type charging struct{ *redis.Cmd }
+
+// NoRetry is asked by go-redis before it sends a pipeline again.
+func (charging) NoRetry() bool { return true }
+
+// firstKey is the place of the first key of a command.
+func firstKey(cmd redis.Cmder) int8 {
+	if name, _ := cmd.Args()[0].(string); name == "CL.MLIMIT" || name == "CL.SETTLE" {
+		return 2
+	}
+	return 1
+}
+
+// answered answers with the reply that a command in a pipeline got.
+type answered struct{ cmd *redis.Cmd }
+
+func (a answered) Process(_ context.Context, cmd redis.Cmder) error {
+	reply, err := a.cmd.Result()
+	switch {
+	case err != nil:
+		cmd.SetErr(err)
+		return err
+	case reply == nil:
+		cmd.SetErr(errQueued)
+		return errQueued
+	}
+	cmd.(interface{ SetVal(any) }).SetVal(reply) // a Limiter sends nothing but *redis.Cmd
+	return nil
+}

@@ -1,0 +1,224 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A call that waits is sent over a connection of its own. In the client's pool, callers that wait, and those that have long
+// left, would keep everybody else from the server.
+
+const (
+	// defaultPatience is Options.Patience.
+	defaultPatience = 3 * time.Second
+	// answering is how long before the deadline of a context the server has to answer: otherwise the end of a
+	// wait could be a read that timed out, which looks like an outage.
+	answering = 100 * time.Millisecond
+	// redirects is how often a caller follows its key through a cluster.
+	redirects = 5
+)
+
+// withinDeadline is timeout, or what ctx leaves of it. Forever and more is as long as it takes.
+func withinDeadline(ctx context.Context, timeout time.Duration) (time.Duration, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok || timeout < 0 {
+		return timeout, nil
+	}
+	left := time.Until(deadline)
+	if left <= 0 {
+		return 0, context.DeadlineExceeded
+	}
+	left -= min(answering, left/4)
+	return min(left, timeout), nil
+}
+
+// wait sends a call that is answered when its turn has come.
+func (r *remote) wait(ctx context.Context, call Call) (result Result, err error) {
+	name := names[call.Verb]
+	if call.Verb == VerbWait && call.MaxWait == 0 {
+		call.MaxWait = Forever
+	}
+	if err = ctx.Err(); err == nil {
+		call.MaxWait, err = withinDeadline(ctx, call.MaxWait)
+	}
+	var cmd command
+	if err == nil {
+		cmd, err = call.command()
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("ratelimit: %s: %w", name, err)
+	}
+	if call.Verb == VerbLease { // most often a slot is free, and no connection of its own is needed; nobody is overtaken
+		now := call
+		now.MaxWait, now.Group, now.Priority = 0, "", 0
+		if result, err := r.Decide(ctx, now); err != nil || !result.Limited || call.MaxWait < 0 {
+			return result, err
+		}
+	}
+	node, err := r.node(ctx, call.Keys[0].Name)
+	switch {
+	case err != nil:
+		return Result{}, explain(name, err)
+	case node == nil: // whatever it is, it has to know how to wait
+		reply, err := send(ctx, r.client, &cmd)
+		return call.answer(&cmd, reply, err)
+	}
+	o := *node.Options()
+	for range redirects {
+		var reply any
+		reply, err = r.waitAt(ctx, node, o, &call, &cmd)
+		addr, moved := movedTo(err)
+		if !moved {
+			return call.answer(&cmd, reply, err)
+		}
+		o.Addr = addr
+	}
+	return Result{}, explain(name, err)
+}
+
+func movedTo(err error) (addr string, ok bool) {
+	if err == nil {
+		return "", false
+	}
+	return redis.IsMovedError(err)
+}
+
+// node is the client of the server with a key; nil without an error if there is no telling.
+func (r *remote) node(ctx context.Context, key string) (*redis.Client, error) {
+	switch c := r.client.(type) {
+	case *redis.Client:
+		return c, nil
+	case *redis.ClusterClient:
+		return c.MasterForKey(ctx, key)
+	case *redis.Ring:
+		return c.GetShardClientForKey(key)
+	case *redis.Conn, *redis.Tx:
+		return nil, fmt.Errorf("a %T is a single connection with a ReadTimeout, where nobody can wait: take the client", c)
+	}
+	return nil, nil
+}
+
+// waitAt waits at the server that o leads to. node has the connections for everything else.
+func (r *remote) waitAt(ctx context.Context, node *redis.Client, o redis.Options, call *Call, cmd *command) (any, error) {
+	type answer struct {
+		reply any
+		err   error
+	}
+	line := stand(o, cmd.timeout, r.patience)
+	answers := make(chan answer, 1)
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer line.client.Close()
+		reply, err := send(sending, line.client, cmd)
+		answers <- answer{reply, err}
+	}()
+	alive := make(chan error, 1)
+	pulse := time.NewTicker(r.patience)
+	defer pulse.Stop()
+	for asking := false; ; {
+		select {
+		case a := <-answers:
+			stop()
+			return a.reply, a.err
+		case <-pulse.C:
+			if !asking {
+				asking = true
+				go func() { alive <- r.alive(ctx, node) }()
+			}
+		case err := <-alive:
+			asking = false
+			if err == nil {
+				continue
+			}
+			line.leave(stop, r.patience)
+			go func() { a := <-answers; r.undo(ctx, *call, cmd, a.reply, a.err) }()
+			return nil, err
+		case <-ctx.Done():
+			line.leave(stop, r.patience)
+			go func() { a := <-answers; r.undo(ctx, *call, cmd, a.reply, a.err) }()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// alive asks the server for a sign of life. Any reply is one, and so is a pool that is busy.
+func (r *remote) alive(ctx context.Context, node *redis.Client) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
+	defer cancel()
+	err := node.Ping(ctx).Err()
+	var reply redis.Error
+	if err == nil || errors.As(err, &reply) || !IsOutage(err) {
+		return nil
+	}
+	return err
+}
+
+// undo gives back what came too late. The server takes back by itself what was only reserved.
+func (r *remote) undo(ctx context.Context, call Call, cmd *command, reply any, err error) {
+	result, err := call.answer(cmd, reply, err)
+	if err != nil || result.Limited || call.Verb != VerbWait || result.Granted < 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
+	defer cancel()
+	_, _ = r.Decide(ctx, Call{Verb: VerbRefund, Keys: call.Keys, Cost: call.Cost})
+}
+
+// line is the connection of one caller that waits.
+type line struct {
+	client *redis.Client
+
+	mu   sync.Mutex
+	conn net.Conn
+	left bool
+}
+
+// stand prepares a connection with the options o, for a wait of up to timeout, 0 being forever.
+func stand(o redis.Options, timeout, patience time.Duration) *line {
+	l := &line{}
+	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxRetries = 1, 0, 0, 0, -1
+	o.ReadTimeout = -1
+	if timeout > 0 && timeout < longest-patience {
+		o.ReadTimeout = timeout + patience
+	}
+	if o.WriteTimeout <= 0 { // what go-redis makes of none is not what it takes for none
+		o.WriteTimeout = -1
+	}
+	o.ContextTimeoutEnabled = false
+	dial := o.Dialer
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err == nil && l.left {
+			_ = conn.Close()
+			return nil, context.Canceled
+		}
+		l.conn = conn
+		return conn, err
+	}
+	l.client = redis.NewClient(&o)
+	return l
+}
+
+// leave tells the server that the caller has gone. It closes one direction only, as an answer may be on its way that has to
+// be undone; where the server does not close the other one within patience, that is given up.
+func (l *line) leave(stop context.CancelFunc, patience time.Duration) {
+	stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = true
+	if l.conn == nil {
+		return
+	}
+	_ = l.conn.SetReadDeadline(time.Now().Add(patience))
+	if half, ok := l.conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		_ = l.conn.Close()
+	}
+}
