@@ -117,7 +117,7 @@ func TestCommentsOfEveryLanguageAreRead(t *testing.T) {
 	assert.Equal(t, []string{"One comment of two lines.", "Behind code."}, paragraphsOfLines(linesOfShell,
 		[]byte("#!/bin/sh\n# One comment\n# of two lines.\nmake # Behind code.\necho ${#all}\n")))
 	all := prose(t, rootDir(t))
-	for _, name := range []string{"module/bridge.h", "module/members.c", "proof/protocols/listeners.pml", "scripts/test", "tests/docs/prose_test.go"} {
+	for _, name := range []string{"module/bridge.h", "module/members.c", "proof/protocols/line.pml", "proof/protocols/listeners.pml", "scripts/test", "tests/docs/prose_test.go"} {
 		assert.NotEmpty(t, all[name], name)
 	}
 }
