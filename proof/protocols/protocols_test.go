@@ -55,7 +55,7 @@ func check(t *testing.T, model string, claim bool, macros ...string) (output, st
 		args = append(args, "-D"+macro)
 	}
 	run(t, folder, "spin", append(args, file)...)
-	flags, search := []string{"-w", "-O1", "-DMEMLIM=2000"}, []string{"-m40000"}
+	flags, search := []string{"-w", "-DMEMLIM=2000"}, []string{"-m40000"}
 	if claim {
 		search = append(search, "-a")
 	} else {
