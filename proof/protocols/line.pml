@@ -878,7 +878,7 @@ inline tick() {
   :: k < KEYS ->
     must(noRestOfALine, !awake[k] && (open[k] == (reserved[k].length + inTurn[k].length > 0) || timer[k] <= now));
 #ifdef CLUSTER
-    must(lookIsKept, inTurn[k].length == 0 || isHeld[k] || timer[k] <= now || looked[k] + LOOK_EACH >= now);
+    must(lookIsKept, inTurn[k].length == 0 || isHeld[k] || soon[k] || looked[k] + LOOK_EACH >= now);
 #endif
     k++
   :: else -> k = 0; break
