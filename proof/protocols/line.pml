@@ -2,7 +2,7 @@
 // a slot of a rate (CL.WAIT with rates). The other is in turn and is decided anew (CL.LEASE, and CL.WAIT with a window).
 //
 // One of these says which callers come:
-//   RATES   callers that reserve, on two keys. Callers on key 0 wait for 2 * PERIOD or longer, which is more than the event loop can hold.
+//   RATES   callers that reserve, on two keys, or with ONE_KEY on one. Callers on key 0 wait for 2 * PERIOD or longer, which is more than the event loop can hold.
 //   LEASES  callers in turn for leases, whose number of slots may change.
 //   WINDOW  callers in turn for a window, whose units come back as leases lapse, and are given back as leases are.
 //   MIXED   callers that reserve and callers in turn for a window, in the line of one key.
@@ -27,11 +27,15 @@
 //   NO_OWN_CHANGE  a caller that changed the key before it waits misses what others did then
 //   NO_RELEASE     lines that were held up are not woken
 //   NO_STEP        lines do not learn of a step of the clock
+//   NO_PROMISE     a step forward that is taken back counts as a step back
+//   NO_TOLD        a step of the clock between the decision and the line is not seen
 //   NO_LOOK        nobody looks each second
 //   NO_SEND_AWAY   a server that becomes a replica leaves it to the server to send its callers away
 
-#define CALLERS 3
-#ifdef RATES
+#ifndef CALLERS
+#define CALLERS 3      // 2 to 4
+#endif
+#if defined(RATES) && !defined(ONE_KEY)
 #define KEYS 2
 #else
 #define KEYS 1
@@ -63,7 +67,7 @@ mtype = { HOME, WAITING, LEFT, DONE }; // a caller that left has a slot that is 
 mtype = { SLEEP, CLOSE, ANSWER, SEND_AWAY, GIVE_BACK, DECIDE, TIME_OUT };
 
 // The properties. Each is true as long as it holds.
-bool nobodyIsSkipped = true, nobodyIsLate = true, nobodyIsForgotten = true, neverTooMany = true, timeoutIsKept = true, lookIsKept = true;
+bool nobodyIsSkipped = true, nobodyIsLate = true, nobodyIsEarly = true, nobodyIsForgotten = true, neverTooMany = true, timeoutIsKept = true, lookIsKept = true;
 bool everybodyInTheirLine = true, noRestOfALine = true, replicaKeepsItsMasters = true, nobodyStaysOnAReplica = true, loopSleeps = true;
 
 #define must(property, condition) property = (condition); assert(property)
@@ -83,7 +87,7 @@ bool isBehind;   // timers were due before the clock went on
 bool mayStep = true;
 #endif
 byte ahead;      // of the wall clock: by how much it was set forward
-mtype hasStepped; // a step of the clock that the module has not seen yet: ANSWER for forward, SLEEP for back
+bool hasStepped; // and the module has not seen it yet
 
 // What a key holds for callers that reserve: the instant at which its rate is full.
 byte tat[KEYS];
@@ -111,13 +115,18 @@ byte retryTimer = NONE;
 // line.entry, by caller.
 mtype state[CALLERS] = HOME;
 bool reserves[CALLERS], isSentAway[CALLERS], severed[CALLERS];
-byte key[CALLERS], slot[CALLERS], comes[CALLERS], before[CALLERS], after[CALLERS], made[CALLERS], aheadOf[CALLERS];
+byte key[CALLERS], slot[CALLERS], comes[CALLERS], before[CALLERS], after[CALLERS], made[CALLERS];
+byte promised[CALLERS]; // slot, on the monotonic clock
+#ifdef STEPS
+byte due[CALLERS]; // the same as the caller was told
+#endif
 byte deadline[CALLERS] = NONE;
 byte arrived;
 
 // The call that Go has in hand (package module: current).
 byte current;
 
+byte told; // for how long a caller that reserves is told to wait
 byte i, j, k, n, m, w, to, at, value, firstToMove, earliest, last, kept, again, most, over;
 mtype step;
 bool owns, moves;
@@ -129,15 +138,27 @@ bool waits;
 #define until(a, b)   ((a) > (b) -> (a) - (b) : 0)
 #define hasLeft(x)    (state[x] == LEFT)
 #define isOver(x)     (state[x] != HOME && state[x] != WAITING)
+#if CALLERS == 2
+#define isThere       (lapses[0] || lapses[1] || lapses[2])
+#define allOver       (isOver(0) && isOver(1))
+#define anyWaiting    (state[0] == WAITING || state[1] == WAITING)
+#elif CALLERS == 3
 #define isThere       (lapses[0] || lapses[1] || lapses[2] || lapses[3])
-#ifdef RATES
+#define allOver       (isOver(0) && isOver(1) && isOver(2))
+#define anyWaiting    (state[0] == WAITING || state[1] == WAITING || state[2] == WAITING)
+#else
+#define isThere       (lapses[0] || lapses[1] || lapses[2] || lapses[3] || lapses[4])
+#define allOver       (isOver(0) && isOver(1) && isOver(2) && isOver(3))
+#define anyWaiting    (state[0] == WAITING || state[1] == WAITING || state[2] == WAITING || state[3] == WAITING)
+#endif
+#if KEYS == 2
 #define anyOpen       (open[0] || open[1])
 #define anyTimer      (timer[0] <= now || timer[1] <= now)
 #else
 #define anyOpen       open[0]
 #define anyTimer      (timer[0] <= now)
 #endif
-#define isDone        (isOver(0) && isOver(1) && isOver(2) && !anyOpen)
+#define isDone        (allOver && !anyOpen)
 
 // line.c: startTimer.
 inline setTimer(q, delay) {
@@ -174,7 +195,10 @@ inline change(q) {
 inline forget(x) {
   state[x] = DONE; deadline[x] = NONE;
   reserves[x] = false; isSentAway[x] = false; severed[x] = false;
-  key[x] = 0; slot[x] = 0; comes[x] = 0; before[x] = 0; after[x] = 0; made[x] = 0; aheadOf[x] = 0
+  key[x] = 0; slot[x] = 0; comes[x] = 0; before[x] = 0; after[x] = 0; made[x] = 0; promised[x] = 0
+#ifdef STEPS
+  ; due[x] = 0
+#endif
 }
 
 inline append(list, x) { list.caller[list.length] = x; list.length++ }
@@ -303,7 +327,7 @@ inline reserveElsewhere(q) {
 inline nested(q) {
   if
   :: true
-#ifdef RATES
+#if KEYS == 2
   :: current = 1 - q
 #endif
   :: !hasMeddled && tat[q] -> hasMeddled = true; reserveElsewhere(q)
@@ -392,6 +416,33 @@ inline reserve(q, x, kept) {
   must(everybodyInTheirLine, q == key[x])
 }
 
+// reserved.go: EnterReserved. The clock may have been set back since the caller was told how long it waits.
+inline enterReserved(q, x) {
+  if
+#ifndef NO_TOLD
+  :: comes[x] > wall + told -> slot[x] = wall + told; severed[x] = true
+#endif
+  :: else
+  fi;
+  if
+  :: reserved[q].length > 1 -> slot[x] = later(slot[x], slot[reserved[q].caller[reserved[q].length - 2]])
+  :: else
+  fi;
+  promised[x] = now + slot[x] - wall;
+  told = 0
+}
+
+inline stepInCall() {
+#ifdef STEPS
+  if
+  :: true
+  :: mayStep -> mayStep = false; stepBack(); noticeStep()
+  fi
+#else
+  skip
+#endif
+}
+
 // command.c: run. wait.go: wait. line.c: throttleWait. The reservation is noted before other modules run.
 inline arriveToReserve(q, x) {
   reserves[x] = true;
@@ -401,6 +452,7 @@ inline arriveToReserve(q, x) {
   :: else ->
     kept = tat[q];
     comes[x] = tat[q];
+    told = comes[x] - wall;
     take(q, comes[x]);
     tat[q] = comes[x] + PERIOD;
 #ifdef V010_NESTED
@@ -412,6 +464,11 @@ inline arriveToReserve(q, x) {
     nested(q);
 #endif
     kept = 0;
+#ifdef STEPS
+    due[x] = now + slot[x] - wall;
+#endif
+    stepInCall();
+    enterReserved(q, x);
     stand(q, x)
   fi;
   current = 0
@@ -542,8 +599,11 @@ inline moveUp(q) {
       before[m] = value;
       comes[m] = later(value, at);
       after[m] = comes[m] + PERIOD;
+      promised[m] = promised[m] + later(comes[m], earliest) - slot[m];
+#ifdef STEPS
+      due[m] = due[m] + later(comes[m], earliest) - slot[m];
+#endif
       slot[m] = later(comes[m], earliest);
-      aheadOf[m] = 0;
       take(q, comes[m]);
       earliest = slot[m];
       value = after[m]
@@ -642,6 +702,11 @@ inline answer(q) {
   :: i < CALLERS -> must(nobodyIsSkipped, !(state[i] == WAITING && reserves[i] && key[i] == q && i < w)); i++ // they came in the order of their numbers
   :: else -> i = 0; break
   od;
+#ifdef STEPS
+  must(nobodyIsEarly, wall >= comes[w] || now >= due[w]);
+#else
+  must(nobodyIsEarly, wall >= comes[w]);
+#endif
   forget(w)
 }
 
@@ -823,7 +888,7 @@ inline retry() {
 // The wall clock is set forward, or back. Timers go by it: those that are set come later after a step back.
 inline stepBack() {
   wall = wall - STEP;
-  hasStepped = SLEEP;
+  hasStepped = true;
   k = 0;
   do
   :: k < KEYS -> timer[k] = (timer[k] == NONE -> NONE : timer[k] + STEP); k++
@@ -843,10 +908,12 @@ inline noticeStep() {
     :: i < reserved[k].length ->
       m = reserved[k].caller[i];
       if
-      :: hasStepped == ANSWER -> aheadOf[m] = STEP
-      :: hasStepped == SLEEP && aheadOf[m] -> aheadOf[m] = 0
-      :: hasStepped == SLEEP && !aheadOf[m] -> slot[m] = slot[m] - STEP; severed[m] = true
+      :: state[m] != HOME && slot[m] + now > wall + promised[m] -> slot[m] = wall + promised[m] - now; severed[m] = true
+      :: else
       fi;
+#ifdef NO_PROMISE
+      promised[m] = now + slot[m] - wall;
+#endif
       i++
     :: else -> i = 0; m = 0; break
     od;
@@ -859,7 +926,7 @@ inline noticeStep() {
   retryTimer = (retryTimer == NONE -> NONE : now);
 #endif
   isBehind = true; // the timers run before the clock goes on
-  hasStepped = 0
+  hasStepped = false
 }
 
 // A turn of the event loop takes a tick at most, and in each all timers run that are due. No pause lasts for ever, and
@@ -887,6 +954,9 @@ inline tick() {
   do
   :: i < CALLERS ->
     must(nobodyIsLate, state[i] != WAITING || !reserves[i] || slot[i] >= wall);
+#ifdef STEPS
+    must(nobodyIsLate, state[i] != WAITING || !reserves[i] || due[i] >= now);
+#endif
     must(nobodyStaysOnAReplica, state[i] != WAITING || isMaster || timer[key[i]] <= now);
     must(timeoutIsKept, state[i] != WAITING || deadline[i] >= now);
     i++
@@ -935,7 +1005,7 @@ active proctype server() {
       !isDone && anyTimer ->
       if
       :: timer[0] <= now -> k = 0
-#ifdef RATES
+#if KEYS == 2
       :: timer[1] <= now -> k = 1
 #endif
       fi;
@@ -952,9 +1022,10 @@ active proctype server() {
 #if defined(RATES) || defined(MIXED)
       :: isMaster -> w = j; j = 0; arriveToReserve(0, w); w = 0
 #endif
-#ifdef RATES
+#if KEYS == 2
       :: isMaster && arrived > 1 -> w = j; j = 0; key[w] = 1; arriveToReserve(1, w); w = 0
-#else
+#endif
+#ifndef RATES
       :: isMaster ->
         w = j; j = 0;
 #ifdef LEASES
@@ -977,11 +1048,16 @@ active proctype server() {
       fi
     }
   :: atomic {
-      state[0] == WAITING || state[1] == WAITING || state[2] == WAITING ->
+      anyWaiting ->
       if
       :: state[0] == WAITING -> w = 0
       :: state[1] == WAITING -> w = 1
+#if CALLERS > 2
       :: state[2] == WAITING -> w = 2
+#endif
+#if CALLERS > 3
+      :: state[3] == WAITING -> w = 3
+#endif
       fi;
       leave(w);
       w = 0
@@ -993,7 +1069,7 @@ active proctype server() {
   :: atomic { isMaster && hasPaused && !hasMoved -> becomeReplica() }
 #ifdef STEPS
   // The clock steps forward and perhaps back again, or back.
-  :: atomic { mayStep && arrived > 0 -> mayStep = false; wall = wall + STEP; ahead = STEP; hasStepped = ANSWER }
+  :: atomic { mayStep && arrived > 0 -> mayStep = false; wall = wall + STEP; ahead = STEP; hasStepped = true }
   :: atomic { mayStep && arrived > 0 -> mayStep = false; stepBack() }
   :: atomic { ahead && !hasStepped -> ahead = 0; stepBack() }
   :: atomic { hasStepped -> noticeStep() }
@@ -1001,7 +1077,7 @@ active proctype server() {
 #if defined(RATES) || defined(MIXED)
   // What others do.
   :: atomic { isMaster && !isPaused && !hasMeddled -> reserveElsewhere(0); hasMeddled = true }
-#ifdef RATES
+#if KEYS == 2
   :: atomic { isMaster && !isPaused && !hasMeddled -> reserveElsewhere(1); hasMeddled = true }
 #endif
   :: atomic { isMaster && !isPaused && !hasMeddled -> tat[0] = 0; isExact[0] = false; hasMeddled = true; change(0) }
