@@ -90,6 +90,7 @@ func (c *Call) limitsRetryAfter(r *request) int64 {
 // admitAgain answers the retry of a call that was admitted: the leases are renewed and nothing is charged.
 func (c *Call) admitAgain(r *request) {
 	m := c.Many
+	c.limiting = 0 // no limit is asked
 	for i := range c.Keys {
 		if m.slots[i].is {
 			c.Keys[i].takeSlot(m.taken[i])

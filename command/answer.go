@@ -32,6 +32,9 @@ func (c *Call) describe(r *stack.Result) {
 	if c.compact {
 		c.Reply = ReplyIntegers
 	}
+	if c.each {
+		c.describeEach(r.Limited)
+	}
 }
 
 // ceilMs turns ns into ms, rounded up; stack.Never stays itself.

@@ -24,16 +24,18 @@ const (
 type ReplyKind int32
 
 const (
-	ReplyError      ReplyKind = iota // Call.Error
-	ReplyWrongArity                  // the server's own sentence for it
-	ReplyInteger                     // Call.Integers[0]
-	ReplyIntegers                    // Call.Integers, as an array
-	ReplyFields                      // Call.Integers, as a map whose names are the command's
-	ReplyRows                        // Call.RowCount rows, each a map
-	ReplyLater                       // none yet: the caller waits for Call.WaitNs
-	ReplyInTurn                      // none yet: the caller waits in line, see Call.Turn
-	ReplyLeases                      // Call.Integers and so many of the members that have not lapsed
-	ReplyElsewhere                   // none yet: the words of Key.Members stand elsewhere; gather again and ask again
+	ReplyError        ReplyKind = iota // Call.Error
+	ReplyWrongArity                    // the server's own sentence for it
+	ReplyInteger                       // Call.Integers[0]
+	ReplyIntegers                      // Call.Integers, as an array
+	ReplyFields                        // Call.Integers, as a map whose names are the command's
+	ReplyIntegersEach                  // ReplyIntegers, then each of Call.Each as an array
+	ReplyFieldsEach                    // ReplyFields, with an array of Call.Each under the name EachField
+	ReplyRows                          // Call.RowCount rows, each a map
+	ReplyLater                         // none yet: the caller waits for Call.WaitNs
+	ReplyInTurn                        // none yet: the caller waits in line, see Call.Turn
+	ReplyLeases                        // Call.Integers and so many of the members that have not lapsed
+	ReplyElsewhere                     // none yet: the words of Key.Members stand elsewhere; gather again and ask again
 )
 
 // Effect says what becomes of a key.
@@ -85,6 +87,8 @@ const (
 	MaxErrorLen = 255
 	// MaxFields is the number of integers in the longest reply.
 	MaxFields = 11
+	// EachFields is the number of integers that a reply shows of each limit.
+	EachFields = 5
 	// MaxTextLen is the length in bytes of the longest text in a reply of rows.
 	MaxTextLen = top.MaxKeyLen
 )
@@ -151,7 +155,8 @@ type In struct {
 type Out struct {
 	Reply    ReplyKind
 	Integers []int64
-	RowCount int // of ReplyRows: Command.Row gives them
+	Each     [][EachFields]int64 // of ReplyIntegersEach and ReplyFieldsEach: what each limit says
+	RowCount int                 // of ReplyRows: Command.Row gives them
 	Error    []byte
 
 	Tally    Tally
@@ -176,7 +181,9 @@ type Out struct {
 // scratch is what a command works with. Nothing in it outlives the call.
 type scratch struct {
 	cmd      *Command
-	compact  bool // the reply is the integers alone
+	compact  bool   // the reply is the integers alone
+	each     bool   // and what each limit says
+	limiting uint64 // of a call with each: the limits that alone would not let it through, a bit for each
 	request  request
 	parser   parser
 	shadow   int // of the answer that is described
@@ -185,7 +192,8 @@ type scratch struct {
 	value    [MaxValueLen]byte
 	error    [MaxErrorLen]byte
 	before   [stack.MaxLimits]gcra.State
-	groups   line.Groups // of CL.LEASES, those that are not replied yet
+	groups   line.Groups                                  // of CL.LEASES, those that are not replied yet
+	perLimit [MaxKeys * stack.MaxLimits][EachFields]int64 // room for Each
 }
 
 // Run decides the call by a command. Its keys are there: the bridge answers calls without
@@ -202,7 +210,7 @@ func (c *Call) Run(cmd *Command) {
 		return
 	}
 	cmd.Run(c)
-	if cmd.Decides && (c.Reply == ReplyIntegers || c.Reply == ReplyFields) {
+	if cmd.Decides && c.Reply >= ReplyIntegers && c.Reply <= ReplyFieldsEach {
 		c.tally(c.Integers[0] != 0)
 		c.Shadowed = c.Tally == Allowed && c.shadow > 0
 	}

@@ -98,17 +98,17 @@ func TestWhatCommandDocsShowsOfTheArguments(t *testing.T) {
 		return strings.TrimSuffix(limits, ") ...") + " | " + slots + ") ..."
 	}
 	const all = " [TAKE units] [SPARE units] [SHADOW]"
-	const options = " [COST units] [UPTO] [STRICT] [FORCE] [MAXWAIT duration] [BAN duration] [COMPACT]"
+	const options = " [COST units] [UPTO] [STRICT] [FORCE] [MAXWAIT duration] [BAN duration] [COMPACT] [EACH]"
 	for cmd, want := range map[*Command]string{
 		Throttle: "key max_burst count_per_period period [quantity]",
 		Limit:    "key " + limit(all) + options,
 		MLimit: "numkeys key ... " + group(limit(all), "SLOTS slots TTL duration") + " [NEXT " + group(limit(all), "SLOTS slots TTL duration") + " ...] [ANY]" +
 			strings.Replace(options, " [COMPACT]", " [ID id] [COMPACT]", 1),
 		Settle: "numkeys key ... " + group(limit(" [TAKE units] [USED units] [SHADOW]"), "SLOTS") +
-			" [NEXT " + group(limit(" [TAKE units] [USED units] [SHADOW]"), "SLOTS") + " ...] ID id [COMPACT]",
-		Peek:    "key " + limit(all) + " [COST units] [COMPACT]",
-		Refund:  "key " + limit(" [TAKE units] [SHADOW]") + " [COST units] [COMPACT]",
-		Wait:    "key " + limit(" [TAKE units] [SPARE units]") + " [COST units] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT]",
+			" [NEXT " + group(limit(" [TAKE units] [USED units] [SHADOW]"), "SLOTS") + " ...] ID id [COMPACT] [EACH]",
+		Peek:    "key " + limit(all) + " [COST units] [COMPACT] [EACH]",
+		Refund:  "key " + limit(" [TAKE units] [SHADOW]") + " [COST units] [COMPACT] [EACH]",
+		Wait:    "key " + limit(" [TAKE units] [SPARE units]") + " [COST units] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT] [EACH]",
 		Ban:     "key duration",
 		Lease:   "key SLOTS slots TTL duration ID id [TIMEOUT duration [GROUP group] [PRIORITY priority]] [COMPACT]",
 		Renew:   "key ID id TTL duration [COMPACT]",

@@ -33,7 +33,7 @@ type Arg struct {
 }
 
 // replyWords are the words of the CL.LIMIT family that say how to answer.
-const replyWords = " [COMPACT]"
+const replyWords = " [COMPACT] [EACH]"
 
 // keyArgs are the arguments in front of all others.
 func keyArgs(keys Keys) []Arg {

@@ -71,6 +71,7 @@ var vocabulary = numbered([]word{
 	{name: "GROUP", value: &group, with: "TIMEOUT", turns: true, put: func(p *parser) { p.r.groupAt = p.next - 1 }},
 	{name: "PRIORITY", value: &priority, with: "TIMEOUT", turns: true, put: func(p *parser) { p.r.priority = p.number }},
 	{name: "COMPACT", put: func(p *parser) { p.r.compact = true }},
+	{name: "EACH", put: func(p *parser) { p.r.each = true }},
 })
 
 // next stands between the groups of a call with several keys.
@@ -89,6 +90,7 @@ const (
 type request struct {
 	stack.Request
 	compact   bool  // the integers alone
+	each      bool  // the reply says what each limit alone would
 	any       bool  // of several keys one is enough
 	waits     bool  // for at most timeoutNs, 0 for as long as it takes
 	banNs     int64 // a call that is limited bans the key for so long; 0 does not

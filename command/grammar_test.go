@@ -31,8 +31,8 @@ const (
 	badOffset       = "OFFSET " + offsetTakes
 	badZone         = "TZ " + zoneTakes
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
-	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
-	expectedOfMany  = "expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID or COMPACT"
+	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"
+	expectedOfMany  = "expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID, COMPACT or EACH"
 	notWithFirst    = "cannot go with FIRST"
 	misplacedFixed  = "must follow the count/period of a FIXED"
 )
@@ -151,15 +151,15 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	const (
 		tooBig = "9223372036854775808"
 		limits = "expected RATE, WINDOW or FIXED"
-		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
+		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"
 		cost   = "COST takes an integer from 0 to 9223372036854775807"
 		take   = "TAKE takes an integer from 0 to 9223372036854775807"
 		spare  = "SPARE takes an integer from 0 to 9223372036854775807"
 		burst  = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
 		units  = "; units are ms, s, m, h and d"
 		wait   = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m" + units
-		orRate = "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
-		term   = "expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"
+		orRate = "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"
+		term   = "expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"
 		about  = "must follow the limit that it belongs to"
 		place  = "must follow the count/period of a RATE"
 		fine   = "not a whole number of nanoseconds"
@@ -525,9 +525,9 @@ func requireError(t testing.TB, c *Call, want, line string) {
 
 func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	const (
-		ofPeek  = "': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"
-		ofBack  = "': expected BURST, TAKE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"
-		ofWait  = "': expected BURST, TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY or COMPACT"
+		ofPeek  = "': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH"
+		ofBack  = "': expected BURST, TAKE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH"
+		ofWait  = "': expected BURST, TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"
 		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
@@ -539,7 +539,7 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Peek, "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofPeek},
 		{Peek, "RATE 5/s TIMEOUT 1s", "TIMEOUT" + ofPeek},
 		{Peek, "RATE 5/s FORCE", "FORCE" + ofPeek},
-		{Peek, "WINDOW 5/s UPTO", "UPTO': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT"},
+		{Peek, "WINDOW 5/s UPTO", "UPTO': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH"},
 		{Peek, "RATTE 5/s", "RATTE': expected RATE, WINDOW or FIXED"},
 		{Peek, "RATE 5/s COST 1 COST 1", "COST': given twice"},
 		{Refund, "RATE 5/s UPTO", "UPTO" + ofBack},
@@ -548,10 +548,10 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Refund, "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofBack},
 		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
 		{Wait, "RATE 5/s UPTO TIMEOUT 1s", "UPTO" + ofWait},
-		{Wait, "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY or COMPACT"},
+		{Wait, "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
 		{Wait, "RATE 5/s SHADOW TIMEOUT 1s", "SHADOW" + ofWait},
 		{Wait, "RATE 5/s FORCE TIMEOUT 1s", "FORCE" + ofWait},
-		{Wait, "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY or COMPACT"},
+		{Wait, "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
 		{Wait, "RATTE 5/s TIMEOUT 1s", "RATTE': expected RATE, WINDOW or FIXED"},
 		{Wait, "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
 		{Wait, "RATE 5/s TIMEOUT 1s TIMEOUT 1s", "TIMEOUT': given twice"},
@@ -560,12 +560,12 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{Wait, "RATE 5/s TIMEOUT 1.", "1." + timeout},
 		{Wait, "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
 		{Wait, "RATE 5/s TIMEOUT x", "x" + timeout},
-		{Wait, "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY or COMPACT"},
+		{Wait, "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
 		{Wait, "RATE 5/s TIMEOUT 1s GROUP a", "GROUP': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
 		{Wait, "RATE 5/s TAKE 2 RATE 9/m TIMEOUT 1s PRIORITY 0", "PRIORITY': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
 		{Wait, "WINDOW 5/s TIMEOUT 1s PRIORITY 101", "101': PRIORITY takes an integer from -100 to 100"},
 		{Wait, "WINDOW 5/s TIMEOUT 1s GROUP a GROUP b", "GROUP': given twice"},
-		{Limit, "WINDOW 5/s GROUP a", "GROUP': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"},
+		{Limit, "WINDOW 5/s GROUP a", "GROUP': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"},
 	} {
 		requireError(t, decide(tt.command, "", "k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
 	}
@@ -682,7 +682,7 @@ func TestWordsOfAnyBytes(t *testing.T) {
 			{"k RATE", badQuotaRate},
 			{"k WINDOW", badQuotaWindow},
 			{"k FIXED", badQuotaFixed},
-			{"k RATE 5/s", "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN or COMPACT"},
+			{"k RATE 5/s", "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"},
 			{"k WINDOW 5/s", "expected TAKE, SPARE, SHADOW, " + expectedOfLimit[len("expected "):]},
 			{"k RATE 5/s BURST", badCapacity},
 			{"k RATE 5/s COST", badCost},

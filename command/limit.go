@@ -2,7 +2,7 @@ package command
 
 import "redis-throttle/stack"
 
-// CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT]
+// CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT] [EACH]
 //
 // Charges up to eight limits of one key atomically: all of them or none.
 var Limit = register(&Command{
@@ -23,6 +23,9 @@ func limit(c *Call) {
 	r, ok := c.read()
 	if !ok || !c.decodeStack() {
 		return
+	}
+	if r.each {
+		c.judge()
 	}
 	if c.banned() && !r.Force {
 		if r.Strict {

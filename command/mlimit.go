@@ -7,7 +7,7 @@ import (
 	"redis-throttle/stack"
 )
 
-// CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [ID id] [COMPACT]
+// CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [ID id] [COMPACT] [EACH]
 //
 // A group is one or more limits, or SLOTS n TTL duration.
 //
@@ -60,8 +60,13 @@ func mlimit(c *Call) {
 	if !ok {
 		return
 	}
+	if !c.decodeMany() {
+		return
+	}
+	if r.each {
+		c.judge()
+	}
 	switch {
-	case !c.decodeMany():
 	case c.Many.hasSlots:
 		c.admit(r)
 	case r.any:
@@ -214,7 +219,7 @@ func (c *Call) parseMany() (r *request, ok bool) {
 		return r, false
 	}
 	m.join(len(c.Keys))
-	c.compact = r.compact
+	c.compact, c.each = r.compact, r.each
 	return r, c.checkKeys()
 }
 

@@ -224,7 +224,7 @@ func TestMLimitRefuses(t *testing.T) {
 		{"2 a b RATE 5/s TAKE 2 NEXT RATE 5/s UPTO", "ERR syntax error near 'UPTO': cannot go with TAKE"},
 		{"2 a b FIXED 5/s NEXT RATE 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
 		{"2 a b RATE 5/s NEXT WINDOW 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
-		{"2 a b RATE 5/s TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID or COMPACT"},
+		{"2 a b RATE 5/s TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID, COMPACT or EACH"},
 		{"2 a b RATE 5/s COST 1 TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': " + expectedOfMany},
 		{"2 list a RATE 5/s", "ok"},
 	} {

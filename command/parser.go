@@ -75,7 +75,7 @@ func (c *Call) read() (r *request, ok bool) {
 		if past := c.Past.findRequest(c.Args[1:], c.cmd.index); past != nil {
 			c.stack.Load(past.limits[:past.count])
 			*r = past.request
-			c.compact = r.compact
+			c.compact, c.each = r.compact, r.each
 			return r, true
 		}
 		c.stack.Reset()
@@ -102,7 +102,7 @@ func (c *Call) read() (r *request, ok bool) {
 	} else {
 		c.noteLease()
 	}
-	c.compact = r.compact
+	c.compact, c.each = r.compact, r.each
 	return r, true
 }
 

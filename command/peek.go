@@ -1,6 +1,6 @@
 package command
 
-// CL.PEEK key limit [limit ...] [COST n] [COMPACT]
+// CL.PEEK key limit [limit ...] [COST n] [COMPACT] [EACH]
 //
 // Shows what CL.LIMIT would answer. It writes nothing, so it also works on replicas.
 var Peek = register(&Command{
@@ -21,6 +21,9 @@ func peek(c *Call) {
 	r, ok := c.read()
 	if !ok || !c.decodeStack() {
 		return
+	}
+	if r.each {
+		c.judge()
 	}
 	if c.banned() {
 		c.describeOwnBan(&r.Request)

@@ -1,6 +1,6 @@
 package command
 
-// CL.REFUND key limit [limit ...] [COST n] [COMPACT]
+// CL.REFUND key limit [limit ...] [COST n] [COMPACT] [EACH]
 //
 // Returns units to limits, up to their capacity.
 var Refund = register(&Command{
@@ -21,6 +21,7 @@ func refund(c *Call) {
 	if !ok || !c.decodeStack() {
 		return
 	}
+	c.limiting = 0
 	result := c.stack.Refund(r.Cost, c.NowNs)
 	c.store(result.Changed)
 	c.describe(&result)

@@ -36,7 +36,7 @@ func TestCallsThatLookAlikeAreReadApart(t *testing.T) {
 	assert.Equal(t, int64(1), call(&c, Limit, "RATE", "5/s").Integers[7])
 	assert.Equal(t, int64(6), call(&c, Limit, "RATE", "6/s").Integers[2])
 	call(&c, Limit, "RATE", "5/s", "UPTO")
-	assert.Equal(t, "ERR syntax error near 'UPTO': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST or COMPACT", string(call(&c, Peek, "RATE", "5/s", "UPTO").Error),
+	assert.Equal(t, "ERR syntax error near 'UPTO': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH", string(call(&c, Peek, "RATE", "5/s", "UPTO").Error),
 		"a word that is right for another command")
 	assert.Zero(t, call(&c, Peek, "RATE", "5/s").Integers[7])
 

@@ -2,7 +2,7 @@ package command
 
 import "redis-throttle/stack"
 
-// CL.SETTLE numkeys key [key ...] group [NEXT group] ... ID id [COMPACT]
+// CL.SETTLE numkeys key [key ...] group [NEXT group] ... ID id [COMPACT] [EACH]
 //
 // A group is one or more limits with TAKE units USED units, or SLOTS.
 //
@@ -29,6 +29,9 @@ func settle(c *Call) {
 		return
 	}
 	held := c.holdsAll()
+	if c.each {
+		c.judgeSettlement(held)
+	}
 	c.describeSettled(held)
 	if !held {
 		return

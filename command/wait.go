@@ -2,7 +2,7 @@ package command
 
 import "redis-throttle/stack"
 
-// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT]
+// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT] [EACH]
 //
 // With rates it reserves a slot like CL.LIMIT with MAXWAIT, and is answered when the slot comes. With
 // any other limit it waits in line, as CL.LEASE does, and reserves nothing. A TIMEOUT of 0 waits as long as it takes. In MULTI and
@@ -42,6 +42,9 @@ func wait(c *Call) {
 	default:
 		r.MaxWaitNs = r.timeoutNs
 	}
+	if r.each {
+		c.judge()
+	}
 	if c.banned() {
 		c.describeOwnBan(&r.Request)
 		return
@@ -61,6 +64,9 @@ func wait(c *Call) {
 func (c *Call) takeInTurn(r *request) {
 	if !c.decodeStack() {
 		return
+	}
+	if r.each {
+		c.judge()
 	}
 	if c.banned() {
 		if c.Turn == First {
@@ -110,11 +116,15 @@ func (c *Call) Answer(granted bool, waitedNs int64) {
 	if !c.decodeStack() {
 		r, _ = c.read()
 	}
+	c.limiting = 0
 	if granted {
 		result := c.stack.Standing(r.Cost, c.NowNs)
 		result.WaitNs = waitedNs
 		c.describe(&result)
 		return
+	}
+	if r.each {
+		c.judge()
 	}
 	if c.banned() {
 		c.describeOwnBan(&stack.Request{Cost: r.Cost})

@@ -30,13 +30,14 @@ type name struct {
 // Reply is the answer to a call. Its slices are valid until the next call.
 type Reply struct {
 	Kind     command.ReplyKind
-	Error    string   // of ReplyError, with its code in front
-	Integers []int64  // of ReplyInteger, ReplyIntegers and ReplyFields; of ReplyLeases those in front of the rows
-	Names    []string // of ReplyFields those of Integers; of ReplyRows and ReplyLeases all names of the command's reply
-	Rows     []Row    // of ReplyRows and ReplyLeases
-	Groups   []Row    // of ReplyLeases: the groups of callers that wait, as many as are listed
-	GroupsIn int64    // and how many there are in the line
-	Waiter   Waiter   // of a caller that waits, whose Kind is ReplyLater or ReplyInTurn: Wake tells the answer
+	Error    string                      // of ReplyError, with its code in front
+	Integers []int64                     // of ReplyInteger, ReplyIntegers and ReplyFields, also with Each; of ReplyLeases those in front of the rows
+	Names    []string                    // of ReplyFields those of Integers; of ReplyRows and ReplyLeases all names of the command's reply
+	Each     [][command.EachFields]int64 // of ReplyIntegersEach and ReplyFieldsEach: one for each limit
+	Rows     []Row                       // of ReplyRows and ReplyLeases
+	Groups   []Row                       // of ReplyLeases: the groups of callers that wait, as many as are listed
+	GroupsIn int64                       // and how many there are in the line
+	Waiter   Waiter                      // of a caller that waits, whose Kind is ReplyLater or ReplyInTurn: Wake tells the answer
 }
 
 // Row is one entry of a list in a reply: a text, then integers.
@@ -165,12 +166,15 @@ func (h *Host) Delete(db int, key string) {
 
 func reply(c *command.Call, cmd *command.Command, keys []*Key) Reply {
 	r := Reply{Kind: c.Reply, Integers: c.Integers, Names: cmd.Fields}
+	if c.Reply == command.ReplyIntegersEach || c.Reply == command.ReplyFieldsEach {
+		r.Each = c.Each
+	}
 	switch c.Reply {
 	case command.ReplyError:
 		return failed(string(c.Error))
 	case command.ReplyWrongArity:
 		return wrongArity(cmd)
-	case command.ReplyFields:
+	case command.ReplyFields, command.ReplyFieldsEach:
 		r.Names = cmd.Fields[:len(c.Integers)]
 	case command.ReplyRows:
 		r.Rows = rowsOf(c)

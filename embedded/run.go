@@ -60,6 +60,11 @@ func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command
 	c := r.show(cmd, call, keys...)
 	c.Run(cmd)
 	if c.Reply == command.ReplyElsewhere {
+		for i, key := range keys {
+			if key.Value != nil { // Run has cut off a ban in front
+				c.Keys[i].Value = key.Value
+			}
+		}
 		r.showLeases(cmd, keys)
 		c.Run(cmd)
 	}

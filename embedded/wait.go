@@ -163,7 +163,7 @@ func (h *Host) Wake(nowNs int64) (answers []Answer) {
 // answer forgets a caller that has left its line, and is its answer.
 func (h *Host) answer(id Waiter, reply Reply) Answer {
 	delete(h.callers, id)
-	reply.Integers = slices.Clone(reply.Integers)
+	reply.Integers, reply.Each = slices.Clone(reply.Integers), slices.Clone(reply.Each)
 	return Answer{id, reply}
 }
 
@@ -237,7 +237,7 @@ func (h *Host) Unblock(nowNs int64, id Waiter) (r Reply, ok bool) {
 		r = h.turnedAway(id, n, step)
 	}
 	h.Disconnect(nowNs, id)
-	r.Integers = slices.Clone(r.Integers)
+	r.Integers, r.Each = slices.Clone(r.Integers), slices.Clone(r.Each)
 	return r, true
 }
 

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"redis-throttle/command"
+	"redis-throttle/stack"
 )
 
 // The call in hand. The server runs commands one at a time, and a decision does not call back
@@ -49,6 +50,8 @@ var (
 	_    = same[command.MaxErrorLen-C.MAX_ERROR_LEN]
 	_    = same[command.MaxFields-C.MAX_FIELDS]
 	_    = same[command.MaxTextLen-C.MAX_TEXT_LEN]
+	_    = same[command.EachFields-C.EACH_FIELDS]
+	_    = same[stack.MaxLimits-C.MAX_LIMITS]
 	_    = same[command.MaxKeys-C.MAX_KEYS]
 	_    = same[command.MaxLowest-C.MAX_LOWEST]
 	_    = same[command.MaxArgsOfKeys-C.MAX_ARGS_OF_KEYS]
@@ -63,6 +66,8 @@ var (
 	_    = same[command.ReplyInteger-C.REPLY_INTEGER]
 	_    = same[command.ReplyIntegers-C.REPLY_INTEGERS]
 	_    = same[command.ReplyFields-C.REPLY_FIELDS]
+	_    = same[command.ReplyIntegersEach-C.REPLY_INTEGERS_EACH]
+	_    = same[command.ReplyFieldsEach-C.REPLY_FIELDS_EACH]
 	_    = same[command.ReplyRows-C.REPLY_ROWS]
 	_    = same[command.ReplyLater-C.REPLY_LATER]
 	_    = same[command.ReplyInTurn-C.REPLY_IN_TURN]
@@ -224,6 +229,9 @@ func outcome(c *C.throttleCall) {
 	}
 	c.lineSlots = C.int64_t(current.ToldSlots)
 	switch out.Reply {
+	case command.ReplyIntegersEach, command.ReplyFieldsEach:
+		appliedEach(c, out.Each)
+		fallthrough
 	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields, command.ReplyLeases:
 		// One by one: reading them two at a time right after they were written stalls.
 		to := integersOf(c)
@@ -257,6 +265,20 @@ func applied(c *C.throttleCall, i int, to *C.throttleKey, key *command.Key) {
 	room := unsafe.Slice((*byte)(unsafe.Pointer(c.values)), len(current.Keys)*command.MaxValueLen)[i*command.MaxValueLen:]
 	to.newValue.bytes = (*C.char)(unsafe.Pointer(&room[0]))
 	to.newValue.length = C.size_t(copy(room, key.NewValue))
+}
+
+// appliedEach copies what each limit says to the frame of the call.
+func appliedEach(c *C.throttleCall, each [][command.EachFields]int64) {
+	room := (*C.throttleSingle)(unsafe.Pointer(c)).each[:]
+	if command.All[c.command].Keys == command.CountedKeys {
+		room = (*C.throttleMany)(unsafe.Pointer(c)).each[:]
+	}
+	for i := range each {
+		for j, n := range each[i] {
+			room[i][j] = C.int64_t(n)
+		}
+	}
+	c.eachCount = C.int32_t(len(each))
 }
 
 // setError makes text a C string on one line: a line break would end the reply.

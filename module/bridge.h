@@ -8,12 +8,12 @@
 #include "info.h"
 
 // The constants here are those of Go's package command; boundary.go compares them.
-enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 11, MAX_TEXT_LEN = 128 };
-enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800 };
+enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 11, MAX_TEXT_LEN = 128, EACH_FIELDS = 5 };
+enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800, MAX_LIMITS = 8 };
 enum { KEY_ABSENT, KEY_STRING, KEY_SORTED_SET, KEY_OTHER };
 enum { LINES_RELEASED, LINES_CHANGED, LINES_STEPPED, LINES_SENT_AWAY };
 enum { STEP_SLEEP, STEP_CLOSE, STEP_ANSWER, STEP_SEND_AWAY, STEP_GIVE_BACK, STEP_DECIDE, STEP_TIME_OUT };
-enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES, REPLY_ELSEWHERE };
+enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_INTEGERS_EACH, REPLY_FIELDS_EACH, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES, REPLY_ELSEWHERE };
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
 enum { TURN_ARRIVING, TURN_FIRST, TURN_LEAVING };
@@ -158,6 +158,7 @@ typedef struct {
   int32_t groupAt; // the index of the argument that names its group; 0 for none
   int64_t integers[MAX_FIELDS];
   char error[MAX_ERROR_LEN + 1];
+  int32_t eachCount; // of REPLY_INTEGERS_EACH and REPLY_FIELDS_EACH: how many limits throttleEachOf shows
 } throttleCall;
 
 // One of a REPLY_ROWS: a text, then integers, under the names of the command's fields.
@@ -188,6 +189,7 @@ typedef struct {
   throttleMembers members;
   throttleView args[MAX_ARGS];
   char values[MAX_VALUE_LEN];
+  int64_t each[MAX_LIMITS][EACH_FIELDS]; // what each limit says, behind all that a call without EACH touches
 } throttleSingle;
 
 // A call with several keys.
@@ -197,6 +199,7 @@ typedef struct {
   throttleMembers members[MAX_KEYS];
   throttleView args[MAX_ARGS_OF_KEYS];
   char values[MAX_KEYS * MAX_VALUE_LEN];
+  int64_t each[MAX_KEYS * MAX_LIMITS][EACH_FIELDS];
 } throttleMany;
 
 // What crosses is not zeroed: every field is written before it is read. The test build fills
@@ -355,6 +358,7 @@ void throttleTellLimitedLater(RedisModuleCtx *ctx, int db, const RedisModuleStri
 
 // reply.c
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
+const int64_t (*throttleEachOf(const throttleCall *call))[EACH_FIELDS]; // what each limit says, in the frame of the call
 void throttleReplyMap(RedisModuleCtx *ctx, int pairs);
 void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 

@@ -25,6 +25,8 @@ struct throttleCaller {
   int32_t reply, count;
   int64_t waitedNs;
   int64_t integers[MAX_FIELDS];
+  int64_t (*each)[EACH_FIELDS]; // what each limit says, NULL without
+  int32_t eachCount;
   char error[MAX_ERROR_LEN + 1];
 
   int argc; // of a caller in turn, whose call is decided again
@@ -113,6 +115,7 @@ static uint64_t *waitingOf(const throttleCaller *w) { return onSortedSet(w) ? &s
 static void freeCaller(throttleCaller *w) {
   for (int i = 0; i < w->argc; i++) api.FreeString(NULL, w->argv[i]);
   if (w->user) api.FreeString(NULL, w->user);
+  if (w->each) api.Free(w->each);
   api.Free(w);
 }
 
@@ -185,6 +188,11 @@ static void answerWith(throttleCaller *w, const throttleCall *call) {
   w->reply = call->reply;
   w->count = call->count;
   memcpy(w->integers, call->integers, sizeof w->integers);
+  if (call->reply == REPLY_INTEGERS_EACH || call->reply == REPLY_FIELDS_EACH) {
+    w->eachCount = call->eachCount;
+    w->each = api.Alloc((size_t)w->eachCount * sizeof *w->each);
+    memcpy(w->each, throttleEachOf(call), (size_t)w->eachCount * sizeof *w->each);
+  }
   if (call->reply == REPLY_ERROR) memcpy(w->error, call->error, sizeof w->error);
 }
 
@@ -372,6 +380,10 @@ static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString
   call->reply = w->reply;
   call->count = w->count;
   memcpy(call->integers, w->integers, sizeof w->integers);
+  if (w->each) {
+    call->eachCount = w->eachCount;
+    memcpy(single.each, w->each, (size_t)w->eachCount * sizeof *w->each);
+  }
   memcpy(call->error, w->error, sizeof w->error);
   throttleReply(call, ctx);
   return API_OK;

@@ -16,9 +16,8 @@ void throttleReplyMap(RedisModuleCtx *ctx, int pairs) {
 
 void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name) { api.ReplyWithStringBuffer(ctx, name->bytes, name->length); }
 
-static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
+static void replyNamed(throttleCall *call, RedisModuleCtx *ctx) {
   const throttleView *names = throttleCommands[call->command].fields;
-  throttleReplyMap(ctx, call->count);
   for (int i = 0; i < call->count; i++) {
     throttleReplyName(ctx, &names[i]);
     api.ReplyWithLongLong(ctx, call->integers[i]);
@@ -33,6 +32,32 @@ static void replyRow(RedisModuleCtx *ctx, const throttleView *names, int count, 
     throttleReplyName(ctx, &names[i]);
     api.ReplyWithLongLong(ctx, row->integers[i - 1]);
   }
+}
+
+static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleReplyMap(ctx, call->count);
+  replyNamed(call, ctx);
+}
+
+const int64_t (*throttleEachOf(const throttleCall *call))[EACH_FIELDS] {
+  if (throttleCommands[call->command].keys == KEYS_COUNTED) return ((const throttleMany *)call)->each;
+  return ((const throttleSingle *)call)->each;
+}
+
+static void replyEach(throttleCall *call, RedisModuleCtx *ctx) {
+  const int64_t (*each)[EACH_FIELDS] = throttleEachOf(call);
+  for (int i = 0; i < call->eachCount; i++) {
+    api.ReplyWithArray(ctx, EACH_FIELDS);
+    for (int j = 0; j < EACH_FIELDS; j++) api.ReplyWithLongLong(ctx, each[i][j]);
+  }
+}
+
+static void replyFieldsEach(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleReplyMap(ctx, call->count + 1);
+  replyNamed(call, ctx);
+  api.ReplyWithStringBuffer(ctx, "each", 4);
+  api.ReplyWithArray(ctx, call->eachCount);
+  replyEach(call, ctx);
 }
 
 static void replyRows(throttleCall *call, RedisModuleCtx *ctx) {
@@ -105,6 +130,14 @@ void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
     break;
   case REPLY_FIELDS:
     replyFields(call, ctx);
+    break;
+  case REPLY_INTEGERS_EACH:
+    api.ReplyWithArray(ctx, call->count + call->eachCount);
+    for (int i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integers[i]);
+    replyEach(call, ctx);
+    break;
+  case REPLY_FIELDS_EACH:
+    replyFieldsEach(call, ctx);
     break;
   case REPLY_ROWS:
     replyRows(call, ctx);

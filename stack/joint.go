@@ -16,7 +16,10 @@ type Joint struct {
 }
 
 // Reset removes all stacks.
-func (j *Joint) Reset() { j.in, j.shadows, j.changed, j.n = j.row[:0], 0, 0, 0 }
+func (j *Joint) Reset() {
+	j.in, j.shadows, j.n = j.row[:0], 0, 0
+	j.corrected, j.changed = 0, 0
+}
 
 // Join adds a stack, which has at least one limit. There must be fewer than MaxStacks.
 func (j *Joint) Join(s *Stack) {
@@ -61,7 +64,7 @@ func (j *Joint) RetryAfterAny(r Request, closedNs *[MaxStacks]int64, nowNs int64
 // best is the stack that Choose returns, and its outlook. Those that it looks at are settled.
 func (j *Joint) best(r *Request, closedNs *[MaxStacks]int64, nowNs int64) (index int, best outlook) {
 	for i, s := range j.stacks[:j.n] {
-		s.corrected |= s.settle(nowNs)
+		s.settle(nowNs)
 		o := s.outlook(r, nowNs)
 		if closedNs[i] > 0 { // nothing can be reserved behind it
 			o = outlook{limited: true, ns: Longer(closedNs[i], o.retryAfter())}

@@ -92,7 +92,7 @@ func (s *Stack) removeLimits() {
 }
 
 // Len is the number of limits.
-func (s *Stack) Len() int { return len(s.in) }
+func (d *decision) Len() int { return len(d.in) }
 
 // FirstCapacity is the capacity or count of the first limit. There must be one.
 func (s *Stack) FirstCapacity() int64 {
@@ -148,7 +148,7 @@ func (d *decision) Take(r Request, nowNs int64) (result Result) {
 // TakeTo is Take, but writes the result where the caller wants it: the processor stalls when a
 // result that has just been written is copied.
 func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
-	corrected := d.settle(nowNs) | d.corrected
+	corrected := d.settle(nowNs)
 	cost, needed := r.Cost, r.Cost
 	if r.UpTo {
 		cost, needed = d.upTo(cost, nowNs)
@@ -321,14 +321,16 @@ func (s *Stack) ExpireAt(nowNs int64) uint64 {
 	return latest
 }
 
-// settle brings all states to nowNs. Those that are corrected have to be stored even if the
-// request is denied.
+// settle brings all states to nowNs. Those that are corrected, now or when they were looked at before, have to be stored even if
+// the request is denied.
 func (d *decision) settle(nowNs int64) (corrected uint64) {
+	corrected = d.corrected
 	for i, l := range d.in {
 		if l.Settle(nowNs) {
 			corrected |= bit(i)
 		}
 	}
+	d.corrected = corrected
 	return corrected
 }
 

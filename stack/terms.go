@@ -94,19 +94,11 @@ func (d *decision) firstShadow(r *Request, nowNs int64) int {
 		if !l.isShadow() {
 			continue
 		}
-		if waitNs := l.shadowWait(r, nowNs); waitNs < 0 || waitNs > min(r.MaxWaitNs, l.LongestWait()) {
+		if l.retryAlone(r, nowNs) != 0 {
 			return i + 1
 		}
 	}
 	return 0
-}
-
-// shadowWait is how long a request would wait for a shadow, were that enforced.
-func (l *layer) shadowWait(r *Request, nowNs int64) int64 {
-	if r.UpTo {
-		return l.wait(nowNs, 1)
-	}
-	return l.wait(nowNs, l.units(r.Cost))
 }
 
 // chargeShadow charges a shadow for a request that the other limits have let through, waitNs from now. It is
@@ -118,7 +110,7 @@ func (l *layer) chargeShadow(r *Request, cost, waitNs, nowNs int64, corrected bo
 	if units == 0 {
 		return false
 	}
-	shadowNs := l.shadowWait(r, nowNs)
+	shadowNs := l.waitAlone(r, nowNs)
 	switch {
 	case shadowNs >= 0 && shadowNs <= min(r.MaxWaitNs, l.LongestWait()):
 		if r.UpTo {

@@ -86,13 +86,17 @@ func valueOf(r embedded.Reply) resp.Value {
 		return resp.Value{Kind: resp.Error, Text: r.Error}
 	case command.ReplyInteger:
 		return integer(r.Integers[0])
-	case command.ReplyIntegers:
+	case command.ReplyIntegers, command.ReplyIntegersEach:
 		for _, n := range r.Integers {
 			add(integer(n))
 		}
-	case command.ReplyFields:
+		add(eachOf(r.Each)...)
+	case command.ReplyFields, command.ReplyFieldsEach:
 		for i, n := range r.Integers {
 			add(text(r.Names[i]), integer(n))
+		}
+		if r.Kind == command.ReplyFieldsEach {
+			add(text(command.EachField), resp.Value{Kind: resp.Array, Elems: eachOf(r.Each)})
 		}
 	case command.ReplyRows:
 		add(rowsOf(r.Rows, r.Names).Elems...)
@@ -103,6 +107,17 @@ func valueOf(r embedded.Reply) resp.Value {
 		add(text(r.Names[2]), rowsOf(r.Rows, r.Names[3:5]), text(r.Names[5]), integer(r.GroupsIn), text(r.Names[6]), rowsOf(r.Groups, r.Names[7:]))
 	}
 	return array
+}
+
+func eachOf(each [][command.EachFields]int64) (arrays []resp.Value) {
+	for _, limit := range each {
+		array := resp.Value{Kind: resp.Array}
+		for _, n := range limit {
+			array.Elems = append(array.Elems, integer(n))
+		}
+		arrays = append(arrays, array)
+	}
+	return arrays
 }
 
 func rowsOf(rows []embedded.Row, names []string) resp.Value {

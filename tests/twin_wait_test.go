@@ -74,8 +74,8 @@ func (w *waitingTwin) step() {
 	}
 	if w.isWindow() {
 		lines = []string{
-			"CL.WAIT %s WINDOW 5/10s COST 1 TIMEOUT 0 COMPACT", "CL.WAIT %s WINDOW 5/10s COST 4 TIMEOUT 0 COMPACT", "CL.WAIT %s FIXED 5/10s COST 2 TIMEOUT 0 COMPACT",
-			"CL.WAIT %s WINDOW 5/10s FIXED 9/20s COST 5 TIMEOUT 0 COMPACT", "CL.LIMIT %s WINDOW 5/10s COMPACT", "CL.REFUND %s WINDOW 5/10s COST 2 COMPACT", "CL.BAN %s 2s", "DEL %s",
+			"CL.WAIT %s WINDOW 5/10s COST 1 TIMEOUT 0 COMPACT", "CL.WAIT %s WINDOW 5/10s COST 4 TIMEOUT 0 COMPACT", "CL.WAIT %s FIXED 5/10s COST 2 TIMEOUT 0 COMPACT EACH",
+			"CL.WAIT %s WINDOW 5/10s FIXED 9/20s COST 5 TIMEOUT 0 EACH COMPACT", "CL.LIMIT %s WINDOW 5/10s COMPACT", "CL.REFUND %s WINDOW 5/10s COST 2 COMPACT", "CL.BAN %s 2s", "DEL %s",
 		}
 	}
 	switch i := w.IntN(12); {
@@ -206,8 +206,8 @@ func (w *waitingTwin) compare(c *waitingClient, r embedded.Reply) {
 
 // withoutWait is a reply without how long its caller waited: on the server by a clock that the test does not set.
 func withoutWait(v resp.Value) string {
-	at := len(v.Elems) - 1 // of CL.LEASE
-	if len(v.Elems) == 10 {
+	at := len(v.Elems) - 1                                    // of CL.LEASE
+	if len(v.Elems) == 10 || v.Elems[at].Kind == resp.Array { // of CL.WAIT, with or without EACH
 		at = 8
 	}
 	v.Elems[at] = integer(0)

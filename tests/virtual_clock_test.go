@@ -59,6 +59,8 @@ func (r *virtualRun) tooSeldom(calls int) string {
 		{"a clock that is set back", r.stepsBack, calls / 500},
 		{"a call on several keys", min(r.several[0], r.several[1]), calls / 200},
 		{"a call with ANY", r.withAny, calls / 200},
+		{"EACH of a call that is limited by one limit and not by another", r.each.partly, calls / 200},
+		{"EACH of a call that is let through, though a shadow would not have", r.each.shadowed, calls / 800},
 		{"a lease that is granted or limited", min(r.leases.granted, r.leases.limited), calls / 200},
 		{"a lease that is renewed or lost", min(r.leases.renewed, r.leases.lost), calls / 800},
 		{"a lease that is released", r.leases.released, calls / 800},
@@ -94,6 +96,7 @@ type virtualRun struct {
 	several                                                                                            [2]int // let through, and limited
 	withAny                                                                                            int
 
+	each   virtualEach
 	leases virtualLeases
 }
 
@@ -343,7 +346,9 @@ func shown(v resp.Value) string {
 func (r *virtualRun) call(k *virtualKey) virtualCall {
 	name, limits, o := r.request(k)
 	words, pasts := []string{name, k.name}, []*past{&k.past}
+	asked := naive.Call{Model: &k.model, Limits: limits, Terms: o.Terms}
 	var reply naive.Reply
+	var each []naive.Each
 	switch name {
 	case "CL.BAN":
 		d := o.Ban.Milliseconds()
@@ -355,18 +360,20 @@ func (r *virtualRun) call(k *virtualKey) virtualCall {
 		r.count(limits[:1], reply)
 		return virtualCall{pasts, words, fmt.Sprint(reply.Throttle()), shown}
 	case "CL.PEEK":
-		reply = k.model.Peek(r.now, limits, o.Cost, o.Terms...)
+		reply, each = naive.EachOf(r.now, []naive.Call{asked}, naive.Options{Cost: o.Cost}, func() naive.Reply {
+			return k.model.Peek(r.now, limits, o.Cost, o.Terms...)
+		})
 	case "CL.REFUND":
 		for i := range o.Terms {
 			o.Terms[i].Spare = 0 // the command does not know the word
 		}
-		reply = k.model.Refund(r.now, limits, o.Cost, o.Terms...)
+		reply, each = naive.EachRefunded(r.now, asked, func() naive.Reply { return k.model.Refund(r.now, limits, o.Cost, o.Terms...) })
 	default:
-		reply = k.model.Take(r.now, limits, o)
+		reply, each = naive.EachOf(r.now, []naive.Call{asked}, o, func() naive.Reply { return k.model.Take(r.now, limits, o) })
 	}
 	r.count(limits, reply)
 	words = append(append(words, naive.Words(limits, o.Terms...)...), o.Words()...)
-	return virtualCall{pasts, words, fmt.Sprint(reply.Fields()), shown}
+	return r.withEach(virtualCall{pasts, words, fmt.Sprint(reply.Fields()), shown}, reply, each)
 }
 
 // asked makes up limits, a cost and what the call says of each limit.

@@ -39,11 +39,11 @@ func (r *virtualRun) callOfKeys() virtualCall {
 		r.withAny++
 	}
 	c.words = append(append([]string{"CL.MLIMIT", fmt.Sprint(len(keys))}, keys...), naive.WordsOfKeys(calls, oneGroup, anyKey, o)...)
-	reply := take(r.now, calls, o)
+	reply, each := naive.EachOf(r.now, calls, o, func() naive.Reply { return take(r.now, calls, o) })
 	r.count(all, reply)
 	r.several[reply.Limited]++
 	c.want, c.shown = fmt.Sprint(reply.FieldsOfKeys()), shownOfKeys
-	return c
+	return r.withEach(c, reply, each)
 }
 
 // shownOfKeys is a reply of CL.MLIMIT as the model shows it.

@@ -1,0 +1,64 @@
+package naive
+
+// Each is what a reply with EACH says of one limit.
+type Each struct {
+	Limited, Limit, Remaining int64
+	RetryAfter                Nanoseconds // -1 for none
+	ResetAfter                Nanoseconds
+}
+
+// Fields are the five numbers, in their order.
+func (e Each) Fields() [5]int64 {
+	return [5]int64{e.Limited, e.Limit, e.Remaining, rounded(e.RetryAfter, millisecond), rounded(e.ResetAfter, millisecond)}
+}
+
+// EachOf runs a call, and returns its reply and what EACH says of its limits. Each limit is judged alone before the call
+// and described after it, from what the keys then hold. The Terms of the options are not looked at.
+func EachOf(nowNs int64, calls []Call, o Options, run func() Reply) (reply Reply, each []Each) {
+	now := n(nowNs)
+	before := alone(now, calls, o)
+	reply = run()
+	for i, p := range limitsOf(now, calls) {
+		r := describe(now, []party{p}, 0)
+		e := Each{Limit: r.Limit, Remaining: r.Remaining, RetryAfter: none, ResetAfter: r.ResetAfter}
+		if !before[i].is(zero) {
+			e.Limited = 1
+		}
+		if retry := p.alone(now, o); !retry.is(zero) && (e.Limited == 1 || reply.Limited == 1) {
+			e.RetryAfter = retry
+		}
+		each = append(each, e)
+	}
+	return reply, each
+}
+
+// EachRefunded is EachOf for CL.REFUND, which asks no limit for units.
+func EachRefunded(nowNs int64, call Call, run func() Reply) (reply Reply, each []Each) {
+	reply, each = EachOf(nowNs, []Call{call}, Options{}, run)
+	for i := range each {
+		each[i].Limited, each[i].RetryAfter = 0, none
+	}
+	return reply, each
+}
+
+// limitsOf is the limits of all keys, with what the keys hold of them.
+func limitsOf(now number, calls []Call) (parties []party) {
+	for _, c := range calls {
+		c.Model.look(now)
+		parties = append(parties, partiesOf(c.Model.stack(c.Limits), c.Terms)...)
+	}
+	return parties
+}
+
+// alone is how long it takes until each limit by itself lets a call through, or none.
+func alone(now number, calls []Call, o Options) (retry []number) {
+	for _, p := range limitsOf(now, calls) {
+		retry = append(retry, p.alone(now, o))
+	}
+	return retry
+}
+
+func (p party) alone(now number, o Options) number {
+	p.Shadow = false
+	return after(now, []party{p}, o)
+}
