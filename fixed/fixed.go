@@ -94,15 +94,9 @@ func NewIn(windows calendar.Spec, count int64) (Limit, error) {
 	return Limit{count: count, windows: windows, id: windows.ID()}, nil
 }
 
-// OfID returns a limit that reads and writes states of the windows with an ID. If that is a period, the
-// limit also knows when a window ends. It is good for nothing else.
-func OfID(id uint64) Limit {
-	limit := Limit{count: 1, id: id}
-	if period := limit.Period(); period > 0 {
-		limit.windows, _ = calendar.Every(period, 1, 0)
-	}
-	return limit
-}
+// OfID returns a limit that reads and writes states of the windows with an ID, and is good for
+// nothing else. A First also knows when its window ends.
+func OfID(id uint64) Limit { return Limit{count: 1, id: id} }
 
 // ID tells the limits apart whose states are not each other's. Of windows that are multiples of
 // a period it is the period in ns, below 2^63; of all others it is above.

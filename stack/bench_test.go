@@ -125,3 +125,57 @@ func BenchmarkDenied(b *testing.B) {
 		})
 	}
 }
+
+// beside are limits that a call with one RATE leaves out.
+var beside = []struct {
+	name  string
+	specs []spec
+}{
+	{"nothing", nil},
+	{"FIXED", []spec{fixed(100, hour)}},
+	{"WINDOW", []spec{window(100, hour)}},
+	{"seven FIXED", []spec{fixed(100, hour), fixed(100, 2*hour), fixed(100, 3*hour), fixed(100, 4*hour), fixed(100, 5*hour), fixed(100, 6*hour), fixed(100, 7*hour)}},
+}
+
+// besideOthers is a call with one RATE on a key that holds others.
+func besideOthers(t testing.TB, others []spec) (call func(), bytes func() int) {
+	named := limits(t, rate(5, second, 10))
+	k, now := key{t: t}, start
+	for i := range int64(60) {
+		if len(others) > 0 {
+			k.take(limits(t, others...), cost(1), start+i)
+		}
+	}
+	k.take(named, cost(1), start)
+	var buffers [2][stack.MaxEncodedLen]byte
+	value, i := append(buffers[0][:0], k.value...), 0
+	return func() {
+		now += second / 5 / 1000 // the others stay
+		i++
+		k.s.Load(named)
+		_ = k.s.Decode(value)
+		sink = k.s.Take(stack.Request{Cost: 1, UpTo: true}, now)
+		if sink.Changed && k.s.ExpireAt(now) > 0 {
+			value = k.s.Append(buffers[i&1][:0])
+		}
+	}, func() int { return len(value) }
+}
+
+func TestWhatACallLeavesOutIsNotAllocated(t *testing.T) {
+	for _, tt := range beside {
+		call, _ := besideOthers(t, tt.specs)
+		assert.Zero(t, testing.AllocsPerRun(2000, call), tt.name)
+	}
+}
+
+func BenchmarkBeside(b *testing.B) {
+	for _, tt := range beside {
+		b.Run(tt.name, func(b *testing.B) {
+			call, bytes := besideOthers(b, tt.specs)
+			for b.Loop() {
+				call()
+			}
+			b.ReportMetric(float64(bytes()), "bytes")
+		})
+	}
+}

@@ -130,7 +130,7 @@ func HoldsLimits(value []byte) bool { return len(value) > 0 && value[0] == versi
 // does not mention stay full. What it holds of others is kept; so value has to stay as it is until Append.
 // The state of a single rate belongs to the first rate, whatever its period.
 func (s *Stack) Decode(value []byte) error {
-	s.kept = s.keptRoom[:0]
+	s.kept = s.kept[:0]
 	if tat, ok := ParseTAT(value); ok {
 		if first := s.freeRate(); first != nil {
 			first.rate.TAT, first.stored = tat, true

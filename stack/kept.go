@@ -3,6 +3,7 @@ package stack
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -26,20 +27,43 @@ func (s *Stack) keep(kind Kind, id uint64, state []byte) bool {
 		return false
 	}
 	k := kept{kind: kind, id: id, state: state}
-	if !k.endIsUnknown() {
+	switch {
+	case len(state) == 0 || k.endIsUnknown():
+	case kind == Fixed:
+		k.fullAt = endOfFixed(id, state)
+	default:
 		k.fullAt = s.spare.ExpireAt()
 	}
-	s.kept = append(s.kept, k)
+	s.addKept(k)
 	return true
 }
 
+// endOfFixed is when the window of a state ends that a period numbers, at most 2^63 - 1.
+func endOfFixed(periodNs uint64, state []byte) uint64 {
+	index, _ := binary.Uvarint(state)
+	hi, end := bits.Mul64(index+1, periodNs)
+	if hi > 0 {
+		return math.MaxInt64
+	}
+	return min(end, math.MaxInt64)
+}
+
 // keepTAT keeps a rate that was the whole value.
+//
+//go:noinline
 func (s *Stack) keepTAT(tat uint64) {
 	if tat == 0 {
 		return // no state among others
 	}
 	binary.LittleEndian.PutUint64(s.plainTAT[:], tat)
-	s.kept = append(s.kept, kept{Rate, unknownPeriod, s.plainTAT[:], tat})
+	s.addKept(kept{Rate, unknownPeriod, s.plainTAT[:], tat})
+}
+
+func (s *Stack) addKept(k kept) {
+	if cap(s.kept) == 0 { // nothing was kept before
+		s.kept = s.keptRoom[:0]
+	}
+	s.kept = append(s.kept, k)
 }
 
 // takeOver gives the rate of unknown period to the first rate without a state.
@@ -55,7 +79,7 @@ func (s *Stack) takeOver(index int) {
 
 // endIsUnknown reports whether this is a window of the calendar, of which the value holds a hash: what its
 // number means, only a call that names the limit can tell.
-func (k *kept) endIsUnknown() bool { return k.id > math.MaxInt64 && len(k.state) > 0 }
+func (k kept) endIsUnknown() bool { return k.id > math.MaxInt64 && len(k.state) > 0 }
 
 func (k *kept) isFull(nowNs int64) bool { return !k.endIsUnknown() && k.fullAt <= uint64(nowNs) }
 
@@ -86,18 +110,22 @@ func (k *kept) append(dst []byte) []byte {
 // KeepsCalendar reports whether a window of the calendar is kept, whose end the value does not tell. The
 // key then must not expire earlier than it does, whatever ExpireAt says.
 func (s *Stack) KeepsCalendar() bool {
+	return len(s.kept) > 0 && slices.ContainsFunc(s.kept, kept.endIsUnknown)
+}
+
+// keepUntil is ExpireAt of the limits that are kept.
+//
+//go:noinline
+func (s *Stack) keepUntil(nowNs int64) (latest uint64) {
+	s.forget(nowNs)
 	for i := range s.kept {
-		if s.kept[i].endIsUnknown() {
-			return true
-		}
+		latest = max(latest, s.kept[i].fullAt)
 	}
-	return false
+	return latest
 }
 
 // forget drops what does not have to be kept of the limits that the call does not name: those that are
 // full at nowNs, and those for which there is no room.
-//
-//go:noinline
 func (s *Stack) forget(nowNs int64) {
 	full := kept{}
 	for i := len(s.kept) - 1; i >= 0; i-- {
@@ -144,6 +172,9 @@ func (s *Stack) stores(l *layer) bool { return !s.refunded || l.stored }
 // storedLimits is the number of limits that the value is to hold.
 func (s *Stack) storedLimits() int {
 	n := len(s.kept)
+	if !s.refunded {
+		return n + len(s.in)
+	}
 	for _, l := range s.in {
 		if s.stores(l) {
 			n++
@@ -155,10 +186,20 @@ func (s *Stack) storedLimits() int {
 // loneRate is the only limit that the value is to hold, if that is a rate; otherwise nil. Its value has a
 // form of its own, which has neither a period nor lifts. That is why forget leaves a rate that is full beside a
 // rate: the number alone would belong to whichever of the two a call names first.
-func (s *Stack) loneRate() (rate *layer) {
-	if len(s.kept) > 0 || len(s.in) > 1 && !s.refunded {
-		return nil
+func (s *Stack) loneRate() *layer {
+	first := &s.layers[0]
+	switch {
+	case len(s.kept) > 0:
+	case len(s.in) == 1 && first.kind == Rate:
+		return first
+	case len(s.in) > 1 && s.refunded:
+		return s.loneRateOfRefund()
 	}
+	return nil
+}
+
+//go:noinline
+func (s *Stack) loneRateOfRefund() (rate *layer) {
 	for _, l := range s.in {
 		if !s.stores(l) {
 			continue

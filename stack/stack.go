@@ -83,7 +83,7 @@ type Result struct {
 // Reset empties the stack.
 func (s *Stack) Reset() {
 	s.removeLimits()
-	s.kept, s.refunded = s.keptRoom[:0], false
+	s.kept, s.refunded = s.kept[:0], false
 }
 
 func (s *Stack) removeLimits() {
@@ -308,15 +308,16 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 // same as none. The limits that the value holds and the call does not name count, too; those that are full
 // at nowNs, and those for which there is no room, are dropped first. See also KeepsCalendar.
 func (s *Stack) ExpireAt(nowNs int64) uint64 {
-	if len(s.kept) > 0 {
-		s.forget(nowNs)
+	if len(s.kept) > 0 { // which is rare
+		return max(s.keepUntil(nowNs), s.namedUntil())
 	}
-	var latest uint64
+	return s.namedUntil()
+}
+
+// namedUntil is ExpireAt of the limits that the call names.
+func (s *Stack) namedUntil() (latest uint64) {
 	for _, l := range s.in {
 		latest = max(latest, l.ExpireAt())
-	}
-	for i := range s.kept {
-		latest = max(latest, s.kept[i].fullAt)
 	}
 	return latest
 }
@@ -489,16 +490,14 @@ func (s *Stack) Limits(dst []Limit) []Limit {
 // Load replaces the limits of the stack. All of them are full. There must be at most MaxLimits.
 func (s *Stack) Load(limits []Limit) {
 	s.Reset()
-	s.addAll(limits)
+	for i := range limits {
+		s.add(&limits[i])
+	}
 }
 
 // Reload is Load for limits of the same kinds and ids. What is kept of others stays.
 func (s *Stack) Reload(limits []Limit) {
 	s.removeLimits()
-	s.addAll(limits)
-}
-
-func (s *Stack) addAll(limits []Limit) {
 	for i := range limits {
 		s.add(&limits[i])
 	}
