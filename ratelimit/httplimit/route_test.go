@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +69,8 @@ func TestTheMostSpecificRouteLimitsARequest(t *testing.T) {
 		{"two slashes", "GET", "//files//x", "", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
 		{"dots", "GET", "/files/public/../x", "", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
 		{"escaped", "GET", "/%66iles/x", "", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
+		{"a slash in disguise", "GET", "/files%2fx", "", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
+		{"dots in disguise", "GET", "/x/%2e%2e/files/x", "", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
 		{"without the slash", "GET", "/files", "", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
 		{"CONNECT", "CONNECT", "/files/x", "", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
 	} {
@@ -76,8 +80,10 @@ func TestTheMostSpecificRouteLimitsARequest(t *testing.T) {
 		if assert.NoError(t, err) && len(c.path) > 1 && c.path[0] == '/' {
 			*u = *r.URL // as it came, with its dots
 			u.Path, u.RawPath = c.path, ""
-			if c.rule == "escaped" {
-				u.Path, u.RawPath = "/files/x", "/%66iles/x"
+			if strings.Contains(c.path, "%") {
+				u.RawPath = c.path
+				u.Path, err = url.PathUnescape(c.path)
+				assert.NoError(t, err)
 			}
 		}
 		r.URL, r.Host = u, u.Host

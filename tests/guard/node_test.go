@@ -1,0 +1,117 @@
+package guard_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/guard"
+	"redis-throttle/tests/calls"
+	"redis-throttle/tests/server"
+)
+
+// nodes sends keys to the server that they name.
+type nodes map[string]ratelimit.Decider
+
+func (n nodes) Decide(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error) {
+	return n[c.Keys[0].Name].Decide(ctx, c)
+}
+
+// A node that is down keeps no call from the others.
+func TestEachNodeHasABreakerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	up, down := server.Start(t), server.Start(t)
+	behind := nodes{
+		"up":   ratelimit.New(up.Client(quick), ratelimit.Options{}),
+		"down": ratelimit.New(down.Client(quick), ratelimit.Options{}),
+	}
+	var changed []string
+	g := guard.New(behind, guard.Options{
+		Policy: guard.Open, Pause: time.Hour, Node: func(key string) string { return key },
+		OnChange: func(node string, outage error) { changed = append(changed, node) },
+	})
+	down.Kill()
+	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
+	for range 100 {
+		result, err := g.Decide(t.Context(), calls.On("up", limits))
+		require.NoError(t, err)
+		assert.Equal(t, "server", result.By)
+		result, err = g.Decide(t.Context(), calls.On("down", limits))
+		require.NoError(t, err)
+		assert.Equal(t, "policy", result.By)
+	}
+	assert.Equal(t, []string{"down"}, changed)
+}
+
+// An OnChange that asks the guard, such as one that reports through a limited channel, holds up nobody.
+func TestOnChangeMayCallTheGuard(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
+	var g *guard.Guard
+	told := make(chan error, 2)
+	g = guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{
+		Policy: guard.Open, Failures: 1, Pause: time.Hour,
+		OnChange: func(string, error) {
+			_, err := g.Decide(context.Background(), calls.On("k", limits))
+			told <- err
+		},
+	})
+	s.Kill()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = g.Decide(context.Background(), calls.On("k", limits))
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("the guard waits for itself")
+	}
+	require.NoError(t, <-told)
+}
+
+// A limit that is smaller than the number of processes lets something through in each of them.
+func TestASmallLimitIsNoDenialOfEverything(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.Kill()
+	limits := ratelimit.Limits{ratelimit.Rate(5, time.Minute)}
+	for never, want := range map[bool]bool{false: false, true: true} {
+		g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{
+			Policy: guard.Local, Processes: 8, NeverMore: never, Failures: 1, Pause: time.Hour, Logger: silent,
+		})
+		result, err := g.Decide(t.Context(), calls.On("k", limits))
+		require.NoError(t, err)
+		assert.Equal(t, want, result.Limited)
+		assert.Equal(t, "local", result.By)
+	}
+}
+
+// What is about the state of the server fails with the outage; leases that were taken here are renewed and released here.
+func TestLeasesInAnOutage(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{Policy: guard.Local, Failures: 1, Pause: time.Hour, Logger: silent})
+	taken, err := g.Decide(t.Context(), calls.Lease("jobs", 2, time.Hour, "of the server"))
+	require.NoError(t, err)
+	require.Equal(t, "server", taken.By)
+	s.Kill()
+	_, err = g.Decide(t.Context(), calls.Renew("jobs", "of the server", time.Hour))
+	require.True(t, ratelimit.IsOutage(err), err)
+	taken, err = g.Decide(t.Context(), calls.Lease("jobs", 2, time.Hour, "mine"))
+	require.NoError(t, err)
+	require.Equal(t, "local", taken.By)
+	renewed, err := g.Decide(t.Context(), calls.Renew("jobs", "mine", time.Hour))
+	require.NoError(t, err)
+	assert.False(t, renewed.Limited)
+	released, err := g.Decide(t.Context(), calls.Release("jobs", "mine"))
+	require.NoError(t, err)
+	assert.EqualValues(t, -1, released.Granted)
+	_, err = g.Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: calls.On("k", ratelimit.Limits{ratelimit.Rate(1, day)}).Keys, Cost: 1})
+	require.True(t, ratelimit.IsOutage(err), err)
+}

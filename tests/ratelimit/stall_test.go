@@ -1,0 +1,197 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/batched"
+	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/keyby"
+	"redis-throttle/ratelimit/leases"
+	"redis-throttle/ratelimit/observed"
+	"redis-throttle/tests/server"
+)
+
+// A server that stands still executes later what its callers have given up: their slots are given back, long before the TTL.
+func TestSlotsOfCallersThatGaveUpAreGivenBack(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	client := s.Client(quick)
+	require.NoError(t, client.Ping(t.Context()).Err())
+	limited := httplimit.NewConcurrency(ratelimit.New(client, ratelimit.Options{}), httplimit.ConcurrencyOptions{
+		Slots: 10, TTL: time.Hour, Key: everybody, Failures: httplimit.Failures{OnError: func(*http.Request, error) {}},
+	})
+	handler := limited(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Pause()
+	var asking sync.WaitGroup
+	for range 10 {
+		asking.Go(func() {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			assert.Equal(t, http.StatusOK, w.Code, "an outage lets requests through")
+		})
+	}
+	asking.Wait()
+	s.Resume()
+	require.Eventually(t, func() bool {
+		held, err := leases.List(t.Context(), s.Client(), "everybody", 10)
+		return err == nil && held.Held == 0
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// Callers that wait, and those that have left, keep nobody else from the server.
+func TestCallersThatWaitLeaveThePoolToOthers(t *testing.T) {
+	t.Parallel()
+	const callers = 20
+	s := server.Start(t)
+	client := s.Client(func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 2, 5*time.Second })
+	l := ratelimit.New(client, ratelimit.Options{})
+	holder, err := leases.Take(t.Context(), l, leases.Options{Key: "slots", Slots: 1, TTL: time.Hour})
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, callers)
+	for range callers {
+		go func() {
+			_, err := leases.Take(ctx, l, leases.Options{Key: "slots", Slots: 1, TTL: time.Hour, MaxWait: ratelimit.Forever})
+			left <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return waiting(s) == fmt.Sprint(callers) }, 30*time.Second, time.Millisecond)
+	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
+	require.NoError(t, err, "while they wait")
+	leave()
+	for range callers {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	require.Eventually(t, func() bool { return waiting(s) == "0" }, 30*time.Second, time.Millisecond, "they have left the line")
+	require.NoError(t, holder.Release(t.Context()))
+	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "slots").Int == 0 }, 30*time.Second, time.Millisecond, "nobody has taken the slot")
+}
+
+// A caller in line at a server that stands still is told so by Patience, and not by the end of its wait.
+func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := ratelimit.New(s.Client(quick), ratelimit.Options{Patience: 200 * time.Millisecond})
+	limits := ratelimit.Limits{ratelimit.Window(1, day)}
+	_, err := l.Limit(t.Context(), "k", limits, 1)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Wait(context.WithoutCancel(t.Context()), "k", limits, 1)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
+	s.Pause()
+	defer s.Resume()
+	require.True(t, ratelimit.IsOutage(<-ended), "without a limit of its own it would wait for a day")
+}
+
+// A pool that is too small is no outage: requests that find no connection are refused.
+func TestAnExhaustedPoolIsNoOutage(t *testing.T) {
+	t.Parallel()
+	const limit = 10
+	s := server.Start(t)
+	client := s.Client(func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 1, time.Millisecond })
+	var overloads atomic.Int64
+	page := site(t, httplimit.New(ratelimit.New(client, ratelimit.Options{}), httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(limit, day)}, Key: everybody,
+		Failures: httplimit.Failures{OnError: func(_ *http.Request, err error) {
+			assert.False(t, ratelimit.IsOutage(err), err)
+			if ratelimit.IsOverload(err) {
+				overloads.Add(1)
+			}
+		}},
+	}))
+	s.Pause() // so that the only connection is busy
+	var served atomic.Int64
+	var asking sync.WaitGroup
+	for range 50 {
+		asking.Go(func() {
+			response, err := http.Get(page.URL) //nolint:noctx // it ends with the server
+			if assert.NoError(t, err) {
+				response.Body.Close()
+				if response.StatusCode == http.StatusOK {
+					served.Add(1)
+				}
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return overloads.Load() > 0 }, 10*time.Second, time.Millisecond)
+	s.Resume()
+	asking.Wait()
+	assert.LessOrEqual(t, served.Load(), int64(limit))
+}
+
+// Refunds get through every layer: units that a batch has left over are there again for others.
+func TestRefundsGetThroughLayers(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := ratelimit.New(s.Client(), ratelimit.Options{})
+	seen := make(chan ratelimit.Verb, 1000)
+	b := batched.New(observed.New(l, func(_ context.Context, d observed.Decision) { seen <- d.Call.Verb }), batched.Options{MaxAge: time.Minute})
+	limits := ratelimit.Limits{ratelimit.Fixed(1000, 365*day)}
+	for range 100 {
+		decide(t, b, "k", limits)
+	}
+	require.NoError(t, b.Close(t.Context()))
+	assert.EqualValues(t, 900, remaining(t, s, "k", limits))
+	close(seen)
+	refunded := false
+	for verb := range seen {
+		refunded = refunded || verb == ratelimit.VerbRefund
+	}
+	assert.True(t, refunded, "an observer learns of refunds, too")
+}
+
+// Keys may hold what does not belong into a log.
+func TestNoErrorHoldsAKey(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.WithoutModule())
+	l := ratelimit.New(s.Client(), ratelimit.Options{})
+	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+	for verb := ratelimit.VerbLimit; verb <= ratelimit.VerbThrottle; verb++ {
+		key := ratelimit.Key{Name: "secret", Limits: limits}
+		switch verb {
+		case ratelimit.VerbLease, ratelimit.VerbRenew, ratelimit.VerbRelease, ratelimit.VerbBan:
+			key = ratelimit.Key{Name: "secret", Slots: 1, TTL: time.Minute}
+		}
+		_, err := l.Decide(t.Context(), ratelimit.Call{Verb: verb, Keys: []ratelimit.Key{key}, ID: "id"})
+		require.ErrorIs(t, err, ratelimit.ErrNoModule, verb)
+		assert.NotContains(t, err.Error(), "secret", verb)
+	}
+}
+
+// A request that counts for a user and an organisation is one call on two keys.
+func TestMiddlewareOnSeveralKeys(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	page := site(t, httplimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(2, day).Named("user")}, Key: keyby.Prefixed("{acme}:", keyby.Header("User")),
+		And: []httplimit.Part{{Limits: ratelimit.Limits{ratelimit.Rate(3, day).Named("acme")}, Key: func(*http.Request) string { return "{acme}" }}},
+	}))
+	for i, c := range []struct {
+		user   string
+		status int
+		limit  string
+	}{
+		{"ann", 200, `"user";r=1`}, {"ann", 200, `"user";r=0`}, {"ann", 429, `"user";r=0`}, {"bob", 200, `"acme";r=0`}, {"bob", 429, `"acme";r=0`},
+		{"", 429, `"acme";r=0`},
+	} {
+		response, _ := get(t, page, "User", c.user)
+		assert.Equal(t, c.status, response.StatusCode, i)
+		assert.Contains(t, response.Header.Get("RateLimit"), c.limit, i)
+	}
+	assert.EqualValues(t, 1, remaining(t, s, "{acme}:bob", ratelimit.Limits{ratelimit.Rate(2, day)}), "all or nothing")
+}
