@@ -6,6 +6,7 @@
 //   LEASES  callers in turn for leases, whose number of slots may change.
 //   WINDOW  callers in turn for a window, whose units come back as leases lapse, and are given back as leases are.
 //   MIXED   callers that reserve and callers in turn for a window, in the line of one key.
+// FAIR gives the callers in turn for leases one of two groups and one of two priorities. They have no timeout, and there is one slot.
 // CLUSTER adds the look each second, and a slot that moves. Others change the keys, or with STEPS the wall clock steps instead. With CALM
 // neither happens.
 //
@@ -30,6 +31,10 @@
 //   NO_PROMISE     a step forward that is taken back counts as a step back
 //   NO_TOLD        a step of the clock between the decision and the line is not seen
 //   NO_LOOK        nobody looks each second
+//   NO_PLACE       a new caller counts all that wait, also those that it comes before
+//   NO_PRIORITY    callers are let in by arrival alone
+//   NO_TURNS       a group stays first as long as it has callers
+//   LAST_COMES     the last caller of a group goes first
 //   NO_SEND_AWAY   a server that becomes a replica leaves it to the server to send its callers away
 
 #ifndef CALLERS
@@ -68,6 +73,7 @@ mtype = { SLEEP, CLOSE, ANSWER, SEND_AWAY, GIVE_BACK, DECIDE, TIME_OUT };
 
 // The properties. Each is true as long as it holds.
 bool nobodyIsSkipped = true, nobodyIsLate = true, nobodyIsEarly = true, nobodyIsForgotten = true, neverTooMany = true, timeoutIsKept = true, lookIsKept = true;
+bool higherComesFirst = true, groupsTakeTurns = true, nobodyIsHeldBack = true;
 bool everybodyInTheirLine = true, noRestOfALine = true, replicaKeepsItsMasters = true, nobodyStaysOnAReplica = true, loopSleeps = true;
 
 #define must(property, condition) property = (condition); assert(property)
@@ -105,6 +111,20 @@ byte held;       // leases as of now
 typedef List { byte length; byte caller[CALLERS] }
 List reserved[KEYS]; // callers that have left included
 List inTurn[KEYS];
+#ifdef FAIR
+// line.Place, and line.rank: the groups of each priority whose callers wait, in the order of their turns.
+byte group[CALLERS], level[CALLERS];
+List ring[2];
+byte head;      // the first in line
+byte rank, tenant, turn, others;
+// The ledger, by priority and group: whether the other group had a turn since this one waits, or since its own turn.
+bool passed[4];
+#define first(q) head
+#define place(x) (2 * level[x] + group[x])
+#define sameGroup(x, y) (level[x] == level[y] && group[x] == group[y])
+#else
+#define first(q) inTurn[q].caller[0]
+#endif
 bool someLeft[KEYS], changed[KEYS], isHeld[KEYS], awake[KEYS], soon[KEYS];
 byte slots[KEYS], look[KEYS], looked[KEYS], wakes[KEYS];
 // throttleLine.
@@ -199,6 +219,9 @@ inline forget(x) {
 #ifdef STEPS
   ; due[x] = 0
 #endif
+#ifdef FAIR
+  ; group[x] = 0; level[x] = 0
+#endif
 }
 
 inline append(list, x) { list.caller[list.length] = x; list.length++ }
@@ -217,10 +240,140 @@ inline drop(list, x) {
   i = 0
 }
 
+#ifdef FAIR
+// order.go: first.
+inline findHead(q) {
+  head = 0; i = 0;
+#ifdef NO_PRIORITY
+  head = inTurn[q].caller[0];
+#else
+  if
+  :: inTurn[q].length > 0 ->
+    rank = (ring[1].length > 0 -> 1 : 0);
+    tenant = ring[rank].caller[0];
+#ifdef LAST_COMES
+    i = inTurn[q].length - 1;
+    do
+    :: level[inTurn[q].caller[i]] != rank || group[inTurn[q].caller[i]] != tenant -> i--
+    :: else -> break
+    od;
+#else
+    do
+    :: level[inTurn[q].caller[i]] != rank || group[inTurn[q].caller[i]] != tenant -> i++
+    :: else -> break
+    od;
+#endif
+    head = inTurn[q].caller[i]
+  :: else
+  fi;
+#endif
+  i = 0; rank = 0; tenant = 0
+}
+
+// order.go: findGroup. i is behind the last caller if none of the group waits.
+inline findGroup(q, x) {
+  i = 0;
+  do
+  :: i < inTurn[q].length && !(inTurn[q].caller[i] != x && sameGroup(inTurn[q].caller[i], x)) -> i++
+  :: else -> break
+  od
+}
+
+// order.go: join. A new group is last among those of its priority.
+inline joinGroup(q, x) {
+  findGroup(q, x);
+  if
+  :: i == inTurn[q].length ->
+    append(ring[level[x]], group[x])
+  :: else
+  fi;
+  i = 0;
+  findHead(q)
+}
+
+// order.go: drop. line.go: LetIn, by which the group goes behind the others.
+inline leaveGroup(q, x, isLetIn) {
+  findGroup(q, x);
+  if
+  :: i == inTurn[q].length -> drop(ring[level[x]], group[x]); passed[place(x)] = false
+#ifndef NO_TURNS
+  :: i < inTurn[q].length && isLetIn -> drop(ring[level[x]], group[x]); append(ring[level[x]], group[x])
+#endif
+  :: else
+  fi;
+  i = 0;
+  findHead(q)
+}
+
+// order.go: Ahead.
+inline countAhead(q, x) {
+  others = 0; turn = 1; i = 0;
+  do
+  :: i < inTurn[q].length ->
+    others = others + (level[inTurn[q].caller[i]] > level[x] -> 1 : 0);
+    turn = turn + (sameGroup(inTurn[q].caller[i], x) -> 1 : 0);
+    i++
+  :: else -> break
+  od;
+  m = 0;
+  do
+  :: m < ring[level[x]].length ->
+    tenant = ring[level[x]].caller[m];
+    turn = (tenant == group[x] -> turn - 1 : turn);
+    i = 0; n = 0;
+    do
+    :: i < inTurn[q].length ->
+      n = n + (level[inTurn[q].caller[i]] == level[x] && group[inTurn[q].caller[i]] == tenant -> 1 : 0);
+      i++
+    :: else -> break
+    od;
+    others = others + sooner(n, turn);
+    m++
+  :: else -> break
+  od;
+  i = 0; m = 0; n = 0; tenant = 0; turn = 0
+}
+
+// Of a new caller: how many that wait have its priority or a higher one. Each of them comes before it, or shares its turn.
+inline countNotLower(q, x) {
+  j = 0; i = 0;
+  do
+  :: i < inTurn[q].length -> j = j + (level[inTurn[q].caller[i]] >= level[x] -> 1 : 0); i++
+  :: else -> i = 0; break
+  od
+}
+
+// What has to hold when a caller in turn is let in.
+inline checkTurn(q, x) {
+  i = 0;
+  do
+  :: i < inTurn[q].length ->
+    m = inTurn[q].caller[i];
+    must(nobodyIsSkipped, !sameGroup(m, x) || x <= m); // they came in the order of their numbers
+    must(higherComesFirst, level[m] <= level[x]);
+    must(groupsTakeTurns, level[m] != level[x] || group[m] == group[x] || !passed[place(m)]);
+    i++
+  :: else -> break
+  od;
+  i = 0;
+  do
+  :: i < inTurn[q].length ->
+    m = inTurn[q].caller[i];
+    passed[place(m)] = (level[m] == level[x] -> group[m] != group[x] : passed[place(m)]);
+    i++
+  :: else -> break
+  od;
+  i = 0; m = 0
+}
+#endif
+
 // line.go: leaveTurn. The caller behind may need less, although no caller of the model does.
-inline leaveTurn(q, x) {
-  changed[q] = changed[q] || (inTurn[q].caller[0] == x && inTurn[q].length > 1);
+inline leaveTurn(q, x, isLetIn) {
+  changed[q] = changed[q] || (first(q) == x && inTurn[q].length > 1);
   drop(inTurn[q], x);
+#ifdef FAIR
+  leaveGroup(q, x, isLetIn);
+#endif
   forget(x)
 }
 
@@ -229,7 +382,7 @@ inline leave(x) {
   if
   :: reserves[x] -> state[x] = LEFT; someLeft[key[x]] = true; wakeLine(key[x])
   :: else -> // callers in turn are on key 0
-    leaveTurn(0, x);
+    leaveTurn(0, x, false);
     if
     :: changed[0] || inTurn[0].length == 0 -> wakeLine(0)
     :: else
@@ -332,7 +485,7 @@ inline nested(q) {
 #endif
   :: !hasMeddled && tat[q] -> hasMeddled = true; reserveElsewhere(q)
   :: !hasMeddled && isThere -> hasMeddled = true; dropSet(); change(q)
-  :: !hasMeddled && inTurn[q].length > 0 -> hasMeddled = true; m = inTurn[q].caller[0]; leave(m); m = 0
+  :: !hasMeddled && inTurn[q].length > 0 -> hasMeddled = true; m = first(q); leave(m); m = 0
   :: !hasMeddled && reserved[q].length > 0 && state[reserved[q].caller[0]] == WAITING ->
     hasMeddled = true; m = reserved[q].caller[0]; leave(m); m = 0
   fi
@@ -490,27 +643,36 @@ inline tell(q) {
 #endif
 }
 
-#ifdef NO_AHEAD
+#if defined(FAIR) && !defined(NO_PLACE) && !defined(NO_AHEAD)
+#define mayPass(q) (held + others < wants)
+#elif defined(NO_AHEAD)
 #define mayPass(q) (held < wants)
-#else
-#ifdef LEASES
+#elif defined(LEASES)
 #define mayPass(q) (held + inTurn[q].length < wants)
 #else
 #define mayPass(q) (inTurn[q].length == 0 && held < wants)
-#endif
 #endif
 
 // command.c: run. lease.go: takeLease. wait.go: waitForRoom. line.c: throttleWait.
 inline arriveInTurn(q, x) {
   expireKey();
   gather();
+#ifdef FAIR
+  countAhead(q, x);
+  countNotLower(q, x);
+#else
+  j = inTurn[q].length; // before the grant, which wakes the line
+#endif
   if
   :: mayPass(q) ->
-    j = inTurn[q].length; // before the grant, which wakes the line
     grant(q, x, wants, j);
     j = 0;
     tell(q)
   :: else ->
+#ifdef FAIR
+    must(nobodyIsHeldBack, held + j >= wants);
+#endif
+    j = 0;
     tell(q);
     if
     :: !waits -> state[x] = DONE
@@ -528,12 +690,15 @@ inline arriveInTurn(q, x) {
     fi
   fi;
   held = 0; again = 0; owns = false
+#ifdef FAIR
+  ; others = 0
+#endif
 }
 
 // line.go: EnterTurn.
 inline enterTurn(q, x) {
   if
-  :: inTurn[q].length == 0 -> look[q] = wall + again; looked[q] = now; changed[q] = false
+  :: inTurn[q].length == 0 -> changed[q] = false
   :: else
   fi;
 #ifndef NO_OWN_CHANGE
@@ -541,6 +706,13 @@ inline enterTurn(q, x) {
 #endif
   slots[q] = wants;
   append(inTurn[q], x);
+#ifdef FAIR
+  joinGroup(q, x);
+#endif
+  if
+  :: first(q) == x -> look[q] = wall + again; looked[q] = now
+  :: else
+  fi;
   if
   :: patience -> deadline[x] = now + patience
   :: else
@@ -715,17 +887,21 @@ inline decideFirst(q) {
   expireKey();
   nested(q); // the key is opened
   if
-  :: state[w] != WAITING // it left in the middle
-  :: state[w] == WAITING ->
+  :: state[w] != WAITING || w != first(q) // it left in the middle
+  :: state[w] == WAITING && w == first(q) ->
     gather();
     if
     :: held < slots[q] ->
+#ifdef FAIR
+      checkTurn(q, w);
+#else
       j = 0;
       do
       :: j < inTurn[q].length -> must(nobodyIsSkipped, w <= inTurn[q].caller[j]); j++
       :: else -> j = 0; break
       od;
-      leaveTurn(q, w);
+#endif
+      leaveTurn(q, w, true);
       grant(q, w, slots[q], 0);
       nested(q)
     :: else -> findLook(); look[q] = wall + again; again = 0
@@ -760,7 +936,7 @@ inline timeOut(q) {
   changed[q] = false;
 #endif
   if
-  :: state[w] == WAITING -> leaveTurn(q, w)
+  :: state[w] == WAITING -> leaveTurn(q, w, false)
   :: else
   fi
 }
@@ -812,7 +988,7 @@ inline next(q) {
     step = SEND_AWAY;
     if
     :: reserves[w] -> state[w] = LEFT; someLeft[q] = true
-    :: else -> leaveTurn(q, w)
+    :: else -> leaveTurn(q, w, false)
     fi
   :: w == NONE && mayGiveBack(q) -> someLeft[q] = false; step = GIVE_BACK
   :: else ->
@@ -822,7 +998,7 @@ inline next(q) {
     :: w != NONE -> step = ANSWER
     :: w == NONE && mayMove(q) && most < MOST_AT_ONCE ->
       changed[q] = false; look[q] = NONE; looked[q] = now;
-      w = inTurn[q].caller[0];
+      w = first(q);
       step = DECIDE
     :: w == NONE && !mayMove(q) && over <= now && most < MOST_AT_ONCE ->
       w = 0;
@@ -1034,6 +1210,16 @@ active proctype server() {
         wants = 2;
 #endif
         waits = true;
+#ifdef FAIR
+        if
+        :: true
+        :: w > 0 -> group[w] = 1 // the groups are alike
+        fi;
+        if
+        :: true
+        :: level[w] = 1
+        fi;
+#else
         if
         :: true
         :: patience = TIMEOUT
@@ -1042,6 +1228,7 @@ active proctype server() {
         :: wants = 2
 #endif
         fi;
+#endif
         arriveInTurn(0, w);
         w = 0; wants = 0; waits = false; patience = 0
 #endif
