@@ -456,10 +456,18 @@ func TestBothKindsOfCallersEqualANaiveListShrunk(t *testing.T) {
 	})
 }
 
-// Every short history: callers come with and without a deadline, a slot becomes free at once or later, somebody leaves, time passes.
+// Every short history: callers come with and without a deadline, a slot becomes free at once or later, somebody leaves, time passes. In
+// shorter ones, others reserve a slot in the same line.
 func TestEverySequenceOfTurnsEqualsTheNaiveOne(t *testing.T) {
-	length := size.OfProof(4, 6, 8)
-	var seen turnTally
+	everySequenceOfTurns(t, size.OfProof(4, 6, 8), 5)
+}
+
+func TestEverySequenceOfBothKindsEqualsTheNaiveOne(t *testing.T) {
+	seen := everySequenceOfTurns(t, size.OfProof(4, 5, 6), 6)
+	assert.NotZero(t, seen.answered)
+}
+
+func everySequenceOfTurns(t *testing.T, length int, operations int64) (seen turnTally) {
 	n := every(func(pick chance.Draw) {
 		w := newTurns(t, pick, &seen)
 		w.meddles, w.others = 2, 2
@@ -467,7 +475,7 @@ func TestEverySequenceOfTurnsEqualsTheNaiveOne(t *testing.T) {
 		w.pool.free = 0
 		for range length {
 			seen.steps++
-			switch pick("operation", 0, 5) {
+			switch pick("operation", 0, operations) {
 			case 0:
 				w.come(0)
 			case 1:
@@ -483,6 +491,8 @@ func TestEverySequenceOfTurnsEqualsTheNaiveOne(t *testing.T) {
 				w.now.WallNs += ms
 				w.now.MonoNs += ms
 				w.wake()
+			case 6:
+				w.reserve(ms)
 			}
 		}
 		w.meddles = 0
@@ -492,6 +502,7 @@ func TestEverySequenceOfTurnsEqualsTheNaiveOne(t *testing.T) {
 	for _, n := range []int{seen.came, seen.letIn, seen.timedOut, seen.left, seen.nested} {
 		assert.NotZero(t, n)
 	}
+	return seen
 }
 
 // The heap of deadlines gives the earliest first, also after others have left.
