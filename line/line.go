@@ -8,9 +8,8 @@
 package line
 
 import (
-	"bytes"
-	"hash/maphash"
 	"math"
+	"unsafe"
 )
 
 // ID is the handle of a line or of an entry, never 0. The upper half is how many have had the same place before.
@@ -34,24 +33,20 @@ type Lines struct {
 
 	lines, spareLines []*line
 	entries, spare    []*entry
-	byName            map[uint64]*line // chained by line.sameHash
+	byName            map[key]*line
 	byCaller          map[uintptr]*entry
-	byGroup           map[uint64]*group // chained by group.sameHash
+	byGroup           map[groupKey]*group
 	spareRanks        *rank
 	spareGroups       *group
 	held              []ID
 	arrivals          uint64
-	seed              maphash.Seed
 	moving            []*entry // room for GiveBack
 }
 
 type line struct {
-	id       ID
-	db       int
-	name     []byte
-	host     uintptr
-	hash     uint64
-	sameHash *line
+	id   ID
+	key  key
+	host uintptr
 
 	reserved, inTurn list   // in order of arrival
 	highest          *rank  // of those in turn
@@ -168,7 +163,9 @@ func (q *Lines) stand(e *entry, caller, host uintptr, now Clock) Step {
 // Own tells what the host keeps of a new line, and a name for it that stays valid.
 func (q *Lines) Own(id ID, host uintptr, name []byte) {
 	l := q.line(id)
-	l.host, l.name = host, name
+	delete(q.byName, l.key)
+	l.host, l.key.name = host, text(name)
+	q.byName[l.key] = l
 }
 
 // Stands reports whether an entry is still in line.
@@ -479,38 +476,29 @@ func later(atNs, ns int64) int64 {
 	return atNs + ns
 }
 
-func (q *Lines) hashOf(db int, name []byte) uint64 { return maphash.Bytes(q.seed, name) + uint64(db) }
-
-func (q *Lines) find(db int, name []byte) *line {
-	if len(q.byName) == 0 {
-		return nil
-	}
-	l := q.byName[q.hashOf(db, name)]
-	for l != nil && (l.db != db || !bytes.Equal(l.name, name)) {
-		l = l.sameHash
-	}
-	return l
+// key is the name of a key in a database.
+type key struct {
+	db   int
+	name string
 }
+
+// text is a string of the same memory.
+func text(name []byte) string { return unsafe.String(unsafe.SliceData(name), len(name)) }
+
+func (q *Lines) find(db int, name []byte) *line { return q.byName[key{db, text(name)}] }
 
 // open returns the line of a key, which it makes if there is none.
 func (q *Lines) open(db int, name []byte) *line {
 	if q.byName == nil {
-		q.byName, q.byCaller, q.byGroup = make(map[uint64]*line), make(map[uintptr]*entry), make(map[uint64]*group)
-		q.seed = maphash.MakeSeed()
+		q.byName, q.byCaller, q.byGroup = make(map[key]*line), make(map[uintptr]*entry), make(map[groupKey]*group)
 	}
 	l := q.find(db, name)
 	if l == nil {
 		l = q.newLine()
-		l.db, l.name = db, name
-		q.list(l, q.hashOf(db, name))
+		l.key = key{db, text(name)}
+		q.byName[l.key] = l
 	}
 	return l
-}
-
-// list puts a line into the index.
-func (q *Lines) list(l *line, hash uint64) {
-	l.hash, l.sameHash = hash, q.byName[hash]
-	q.byName[hash] = l
 }
 
 func (q *Lines) newLine() *line {
@@ -527,17 +515,7 @@ func (q *Lines) newLine() *line {
 
 // close forgets a line. Its handle is no longer valid.
 func (q *Lines) close(l *line) {
-	switch before := q.byName[l.hash]; {
-	case before != l:
-		for before.sameHash != l {
-			before = before.sameHash
-		}
-		before.sameHash = l.sameHash
-	case l.sameHash == nil:
-		delete(q.byName, l.hash)
-	default:
-		q.byName[l.hash] = l.sameHash
-	}
+	delete(q.byName, l.key)
 	*l = line{id: l.id + nextGeneration}
 	q.spareLines = append(q.spareLines, l)
 }

@@ -97,7 +97,7 @@ func at(nowNs int64) Clock { return Clock{nowNs, nowNs} }
 
 // wake does what the timer of a line does: give back, and answer all who are due. The line may be gone then.
 func (db *database) wake(l *line, nowNs int64) (answered []uintptr) {
-	key := string(l.name)
+	key := string([]byte(l.key.name))
 	for id := l.id; ; {
 		switch step := db.lines.Next(id, at(nowNs), 64); step.Kind {
 		case GiveBack:
@@ -453,7 +453,7 @@ func TestEachKeyOfEachDatabaseHasItsOwnLine(t *testing.T) {
 	for i, l := range lines {
 		assert.Same(t, l, q.lines[i])
 	}
-	assert.Equal(t, []any{1, "a", 0, ""}, []any{lines[2].db, string(lines[2].name), lines[3].db, string(lines[3].name)})
+	assert.Equal(t, []any{1, "a", 0, ""}, []any{lines[2].key.db, lines[2].key.name, lines[3].key.db, lines[3].key.name})
 	_, _, ok := q.Leave(99)
 	assert.False(t, ok)
 
@@ -481,37 +481,30 @@ func TestAnEmptyLineMakesPlaceForAnother(t *testing.T) {
 		db.wait(key, 11, limits, 1, start)
 	}
 	assert.Len(t, db.lines.lines, 2)
-	assert.Equal(t, "first", string(line.name))
+	assert.Equal(t, "first", line.key.name)
 	assert.NotEqual(t, id, line.id)
 	assert.Equal(t, "11@100", slots(line))
 }
 
-// Two keys of the same hash do not happen in a test by themselves.
-func TestLinesOfTheSameHash(t *testing.T) {
-	names := []string{"a", "a", "b"} // the second in another database
-	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		var q Lines
-		first := q.open(0, []byte("a"))
-		lines := []*line{first}
-		for _, name := range names[1:] {
-			other := q.newLine()
-			other.db, other.name = 1, []byte(name)
-			q.list(other, first.hash)
-			lines = append(lines, other)
-		}
-		require.Same(t, first, q.open(0, []byte("a")), "the last of the chain")
-		hash := first.hash
-		for i, gone := range order {
-			q.close(lines[gone])
-			for _, left := range order[i+1:] {
-				found := q.byName[hash]
-				for found != nil && found != lines[left] {
-					found = found.sameHash
-				}
-				assert.NotNil(t, found, "%v: %d after %d", order, left, gone)
-			}
-		}
-		assert.Empty(t, q.byName)
+// Until Own, a line has the name that it was opened with, and from then on the host's: what becomes of the first does not matter.
+func TestALineHasItsNameFromTheHost(t *testing.T) {
+	var q Lines
+	for round := range 3 {
+		given, own := []byte("a"), []byte("a")
+		l := q.open(1, given)
+		other := q.open(0, given)
+		require.NotSame(t, l, other, "in another database")
+		q.Own(l.id, 1, own)
+		q.Own(other.id, 2, own)
+		given[0] = 'x'
+		require.Same(t, l, q.find(1, []byte("a")))
+		require.Same(t, other, q.find(0, []byte("a")))
+		require.Nil(t, q.find(1, given))
+		q.close(l)
+		require.Nil(t, q.find(1, own))
+		q.close(other)
+		require.Empty(t, q.byName, round)
+		own[0] = 'y'
 	}
 }
 
@@ -584,7 +577,7 @@ func TestNamesTakeNoMemory(t *testing.T) {
 	for _, l := range q.lines {
 		assert.Equal(t, Answer, q.Next(l.id, at(start+second), 0).Kind)
 		assert.Equal(t, Close, q.Next(l.id, at(start+second), 0).Kind)
-		assert.Nil(t, l.name)
+		assert.Empty(t, l.key)
 	}
 	runtime.KeepAlive(names)
 }

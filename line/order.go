@@ -1,10 +1,5 @@
 package line
 
-import (
-	"bytes"
-	"hash/maphash"
-)
-
 // The order of callers in turn: the higher priority first; within a priority groups take turns; within a group the order of
 // arrival. The groups of a priority form a ring. A new group joins at its end, and the first group moves to its end when one of
 // its callers is let in. So between two callers of a group that are let in, each other group of their priority has at most one, and a
@@ -28,11 +23,16 @@ type rank struct {
 // group is callers of one rank that name the same group.
 type group struct {
 	rank           *rank
-	name           []byte
-	hash           uint64
-	sameHash       *group
+	key            groupKey
+	name           []byte // the memory of key.name
 	previous, next *group // in the ring; of a spare group, next is the next spare one
 	callers        list
+}
+
+type groupKey struct {
+	line     ID
+	priority int64
+	name     string
 }
 
 // first is the first in line of those in turn, or nil.
@@ -125,8 +125,7 @@ func (q *Lines) closeRank(l *line, r *rank) {
 // openGroup returns the group of a place, which it makes if there is none.
 func (q *Lines) openGroup(l *line, at Place) *group {
 	r := q.openRank(l, at.Priority)
-	hash := q.hashOfGroup(l, at)
-	g := q.findGroup(r, at.Group, hash)
+	g := q.findGroup(l, r, at.Group)
 	if g != nil {
 		return g
 	}
@@ -139,7 +138,8 @@ func (q *Lines) openGroup(l *line, at Place) *group {
 	if len(g.name) == 0 {
 		r.unnamed = g
 	} else {
-		q.listGroup(g, hash)
+		g.key = groupKey{l.id, at.Priority, text(g.name)}
+		q.byGroup[g.key] = g
 	}
 	r.append(g)
 	l.groups++
@@ -152,53 +152,22 @@ func (q *Lines) closeGroup(l *line, g *group) {
 	if r.unnamed == g {
 		r.unnamed = nil
 	} else {
-		q.unlistGroup(g)
+		delete(q.byGroup, g.key)
 	}
 	r.remove(g)
 	l.groups--
 	if r.first == nil {
 		q.closeRank(l, r)
 	}
-	g.rank, g.sameHash = nil, nil
+	g.rank = nil
 	g.next, q.spareGroups = q.spareGroups, g
 }
 
-// listGroup puts a group into the index.
-func (q *Lines) listGroup(g *group, hash uint64) {
-	g.hash, g.sameHash = hash, q.byGroup[hash]
-	q.byGroup[hash] = g
-}
-
-// unlistGroup takes a group out of the index.
-func (q *Lines) unlistGroup(g *group) {
-	switch before := q.byGroup[g.hash]; {
-	case before != g:
-		for before.sameHash != g {
-			before = before.sameHash
-		}
-		before.sameHash = g.sameHash
-	case g.sameHash == nil:
-		delete(q.byGroup, g.hash)
-	default:
-		q.byGroup[g.hash] = g.sameHash
-	}
-}
-
-// hashOfGroup tells groups of different lines and priorities apart, too: handles of lines are never used twice.
-func (q *Lines) hashOfGroup(l *line, at Place) uint64 {
-	const odd = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio
-	return maphash.Bytes(q.seed, at.Group) + uint64(l.id)*odd + uint64(at.Priority)
-}
-
-func (q *Lines) findGroup(r *rank, name []byte, hash uint64) *group {
+func (q *Lines) findGroup(l *line, r *rank, name []byte) *group {
 	if len(name) == 0 {
 		return r.unnamed
 	}
-	g := q.byGroup[hash]
-	for g != nil && (g.rank != r || !bytes.Equal(g.name, name)) {
-		g = g.sameHash
-	}
-	return g
+	return q.byGroup[groupKey{l.id, r.priority, text(name)}]
 }
 
 // View is who is in turn for a key, for the decision about a call. It shows the line as it is when it is asked. The zero value
@@ -232,7 +201,7 @@ func (v View) Ahead(at Place, most int64) (ahead int64) {
 	// The call would be let in at this turn of its group, counted from now. The groups in front of its own have as many turns before
 	// that, and those behind one less. A new group is behind all others.
 	turn := int64(1)
-	own := v.lines.findGroup(r, at.Group, v.lines.hashOfGroup(l, at))
+	own := v.lines.findGroup(l, r, at.Group)
 	if own != nil {
 		turn += own.callers.count
 	}

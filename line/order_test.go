@@ -200,25 +200,35 @@ func TestLinesOfManyGroupsStaySmall(t *testing.T) {
 	}
 }
 
-// However few places the index of groups has, it tells them apart.
-func TestGroupsWithTheSameHashAreToldApart(t *testing.T) {
+// Groups of one name are told apart by line and priority, and a group that is used again takes its new name.
+func TestGroupsOfOneNameAreToldApart(t *testing.T) {
 	var q Lines
-	var entries []*entry
-	l := q.open(0, []byte("key"))
-	for i := range 6 {
-		e := q.newEntry(l)
-		q.join(e, Place{Group: fmt.Append(nil, "g", i)})
-		entries = append(entries, e)
+	names := []string{"first", "second", "third"}
+	for round := range names {
+		var entries []*entry
+		for _, key := range []string{"a", "b"} {
+			for priority := range int64(2) {
+				for i := range 3 {
+					l := q.open(0, []byte(key))
+					e := q.newEntry(l)
+					q.join(e, Place{priority, []byte(names[(round+i)%3])})
+					entries = append(entries, e)
+				}
+			}
+		}
+		for _, gone := range chance.New(t).Perm(len(entries)) {
+			e, g := entries[gone], entries[gone].group
+			l, r, name := e.line, g.rank, []byte(names[(round+gone%3)%3])
+			require.Same(t, g, q.findGroup(l, r, name))
+			q.drop(e)
+			require.Nil(t, q.findGroup(l, r, name))
+			entries[gone] = nil
+			for i, left := range entries {
+				if left != nil {
+					require.Same(t, left.group, q.findGroup(left.line, left.group.rank, []byte(names[(round+i%3)%3])))
+				}
+			}
+		}
+		require.Empty(t, q.byGroup)
 	}
-	clear(q.byGroup)
-	for _, e := range entries { // as if all had one
-		q.listGroup(e.group, 7)
-	}
-	for _, i := range []int{3, 5, 0, 4, 1, 2} {
-		g := entries[i].group
-		assert.Same(t, g, q.findGroup(g.rank, g.name, 7))
-		q.drop(entries[i])
-		assert.Nil(t, q.findGroup(l.highest, fmt.Append(nil, "g", i), 7))
-	}
-	assert.Empty(t, q.byGroup)
 }
