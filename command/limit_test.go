@@ -308,6 +308,7 @@ func BenchmarkLimit(b *testing.B) {
 		"one rate":   decide(Limit, tatIn(0), "user:12345 RATE 5/s BURST 16"),
 		"denied":     decide(Limit, tatIn(nsPerSecond), "user:12345 RATE 5/s"),
 		"three":      decide(Limit, valueAfter(b, "k RATE 5/s RATE 100/m RATE 1000/h"), "user:12345 RATE 5/s RATE 100/m RATE 1000/h"),
+		"three EACH": decide(Limit, valueAfter(b, "k RATE 5/s RATE 100/m RATE 1000/h"), "user:12345 RATE 5/s RATE 100/m RATE 1000/h EACH"),
 		"window 100": decide(Limit, window, "user:12345 WINDOW 100/m"),
 		"fixed":      decide(Limit, valueAfter(b, "k FIXED 100/m"), "user:12345 FIXED 100/m"),
 	} {

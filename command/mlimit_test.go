@@ -492,6 +492,7 @@ func TestMLimitDoesNotAllocate(t *testing.T) {
 func BenchmarkMLimit(b *testing.B) {
 	for name, c := range map[string]*Call{
 		"two keys":   many(nil, "2 {user:12345}:a {user:12345}:b RATE 5/s NEXT RATE 100/s COMPACT"),
+		"two EACH":   many(nil, "2 {user:12345}:a {user:12345}:b RATE 5/s NEXT RATE 100/s COMPACT EACH"),
 		"eight keys": many(nil, "8 k1 k2 k3 k4 k5 k6 k7 k8 RATE 5/s COMPACT"),
 		"any":        many([]string{tatIn(nsPerSecond)}, "3 k1 k2 k3 RATE 5/s ANY COMPACT"),
 	} {
