@@ -60,16 +60,12 @@ func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command
 	c := r.show(cmd, call, keys...)
 	c.Run(cmd)
 	if c.Reply == command.ReplyElsewhere {
-		for i, key := range keys {
-			if key.Value != nil { // Run has cut off a ban in front
-				c.Keys[i].Value = key.Value
-			}
-		}
-		r.showLeases(cmd, keys)
+		r.showKeys(cmd, call, keys, c.Members.NamesAt, c.Members.SlotsAt)
 		c.Run(cmd)
 	}
+	r.ids = nil
 	if cmd.OnSortedSet && len(keys) > 0 {
-		r.ids = c.Named(cmd) // the call has found out where they stand
+		r.ids = c.Named(cmd)
 	}
 	return c
 }
@@ -83,30 +79,34 @@ func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.C
 	c.ArgCount, c.Args = len(args), args[:min(len(args), cmd.ViewedArgs())]
 	c.Turn, c.WaitedNs = call.turn.turn, call.turn.waitedNs
 	c.Keys, c.Key = c.KeysRoom[:len(keys)], &c.KeysRoom[0]
+	c.KeysRoom[0].Members = nil
+	namesAt := cmd.NamesAt
+	if namesAt < 0 {
+		namesAt += len(args)
+	}
+	r.showKeys(cmd, call, keys, namesAt, cmd.SlotsAt)
+	return c
+}
+
+// showKeys gives the call in hand its view of its keys. A command on sorted sets names members, and says how many there may be, at
+// namesAt and slotsAt.
+func (r *Runner) showKeys(cmd *command.Command, call *Call, keys []*Key, namesAt, slotsAt int) {
+	c := &r.call
 	for i, key := range keys {
 		key.Expire(call.NowNs)
 		key.show(&c.Keys[i])
 		call.turn.show(i, &c.Keys[i])
-		if c.Keys[i].Members = nil; cmd.OnSortedSet {
-			m := &r.members[i]
-			m.NamesAt, m.SlotsAt = cmd.NamesAt, cmd.SlotsAt
-			if m.NamesAt < 0 {
-				m.NamesAt += len(args)
-			}
-			c.Keys[i].Members = m
+		if cmd.OnSortedSet {
+			c.Keys[i].Members = &r.members[i]
+			r.members[i].NamesAt, r.members[i].SlotsAt = namesAt, slotsAt
 		}
 	}
-	if cmd.OnSortedSet && len(keys) > 0 {
-		r.showLeases(cmd, keys)
+	if !cmd.OnSortedSet || len(keys) == 0 {
+		return
 	}
-	return c
-}
-
-// showLeases gives the call in hand its view of the leases at its keys.
-func (r *Runner) showLeases(cmd *command.Command, keys []*Key) {
-	r.ids = r.call.Named(cmd)
+	ids := c.Named(cmd)
 	for i, key := range keys {
-		key.showLeases(&r.call.Keys[i], &r.members[i], r.call.NowNs, r.ids)
+		key.showLeases(&c.Keys[i], &r.members[i], c.NowNs, ids)
 	}
 }
 

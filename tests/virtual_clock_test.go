@@ -37,6 +37,8 @@ func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 	t.Logf("%d calls on several keys: %d let through, %d limited, %d with ANY", r.several[0]+r.several[1], r.several[0], r.several[1], r.withAny)
 	t.Logf("%d calls about leases: %d granted, %d limited, %d renewed, %d lost, %d released; %d lapsed leases in a set at most",
 		r.leases.made, r.leases.granted, r.leases.limited, r.leases.renewed, r.leases.lost, r.leases.released, r.leases.mostLapsed)
+	t.Logf("%d admissions with slots, %d retries, %d denied; %d settled, %d not", r.admissions.admitted, r.admissions.retried, r.admissions.denied,
+		r.admissions.settled, r.admissions.tooLate)
 	require.Empty(t, r.tooSeldom(calls), "came up too seldom")
 }
 
@@ -64,6 +66,8 @@ func (r *virtualRun) tooSeldom(calls int) string {
 		{"a lease that is granted or limited", min(r.leases.granted, r.leases.limited), calls / 200},
 		{"a lease that is renewed or lost", min(r.leases.renewed, r.leases.lost), calls / 800},
 		{"a lease that is released", r.leases.released, calls / 800},
+		{"an admission with slots, or a retry of one", min(r.admissions.admitted, r.admissions.denied, 4*r.admissions.retried), calls / 400},
+		{"an admission that is settled, or too late", min(r.admissions.settled, r.admissions.tooLate), calls / 800},
 		{"a set with more lapsed leases than are removed at once", r.leases.mostLapsed, 17},
 	} {
 		if came.times < came.least {
@@ -96,8 +100,9 @@ type virtualRun struct {
 	several                                                                                            [2]int // let through, and limited
 	withAny                                                                                            int
 
-	each   virtualEach
-	leases virtualLeases
+	each       virtualEach
+	leases     virtualLeases
+	admissions virtualAdmissions
 }
 
 // virtualKey is a key that nobody but the run uses.
@@ -288,6 +293,10 @@ func (r *virtualRun) batch() {
 	for range 1 + r.IntN(6) {
 		switch {
 		case (r.IntN(5) == 0 || r.leases.crowded && r.IntN(2) == 0) && r.leases.key != "":
+			if r.IntN(3) == 0 && !r.crowded {
+				calls = append(calls, r.callOfAdmission())
+				break
+			}
 			calls = append(calls, r.callOfLeases())
 		case r.IntN(5) == 0 && !r.crowded:
 			calls = append(calls, r.callOfKeys())

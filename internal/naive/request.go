@@ -49,6 +49,7 @@ type Options struct {
 	MaxWait time.Duration // 0 for none
 	Ban     time.Duration // 0 for none
 	Terms   []Terms       // of the limits, in their order
+	denied  bool          // by something other than the limits
 }
 
 // String shows a limit as a command has it.

@@ -158,7 +158,7 @@ func takeAll(now number, all []*asked, o Options) Reply {
 	}
 	shadow := shadowOf(now, parties, needed, o)
 	wait := longest(now, parties, needed)
-	if wait.within(o.MaxWait) {
+	if wait.within(o.MaxWait) && !o.denied {
 		var charged []number
 		for i, p := range parties {
 			units, changes := p.units(taken), false
