@@ -26,6 +26,8 @@ var writtenInto = []string{
 	"CL.MLIMIT 4 a b c d RATE 1/1d BURST 9", "CL.MLIMIT 2 a b RATE 1/1d BURST 9 ANY", "CL.BAN b 1h", "CL.BAN b 0", "CL.REFUND b RATE 1/1d BURST 9",
 	"CL.WAIT b RATE 1/1d BURST 9 TIMEOUT 0", "CL.WAIT b FIXED 9/1d TIMEOUT 0", "CL.PEEK b RATE 1/1d", "CL.LEASE b SLOTS 9 TTL 1d ID y", "CL.RENEW b ID a TTL 1d", "CL.RELEASE b ID a",
 	"CL.LEASES b",
+	"CL.MLIMIT 2 a b RATE 1/1d BURST 9 NEXT SLOTS 9 TTL 1d ID y", "CL.MLIMIT 2 b a SLOTS 9 TTL 1d NEXT RATE 1/1d BURST 9 ID a", "CL.MLIMIT 4 d b c a SLOTS 9 TTL 1d ID z",
+	"CL.SETTLE 2 a b RATE 1/1d BURST 9 TAKE 1 USED 3 NEXT SLOTS ID a", "CL.SETTLE 1 b SLOTS ID a",
 }
 
 // What shows that a call which answers that it took something has stored it.
@@ -145,7 +147,7 @@ func TestCallsWhileTheServerAddsAKey(t *testing.T) {
 			}
 			want := add("")
 			for _, nested := range writtenInto {
-				if !strings.HasPrefix(nested, "CL.LEASE ") && !strings.HasPrefix(nested, "CL.RENEW ") { // these may add to a set
+				if !strings.HasPrefix(nested, "CL.LEASE ") && !strings.HasPrefix(nested, "CL.RENEW ") && !strings.Contains(nested, "TTL") { // these may add to a set
 					assert.Equal(t, want, add(nested), "%s in %s", nested, command)
 				} else {
 					add(nested)

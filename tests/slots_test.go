@@ -1,0 +1,200 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// Calls that charge strings and change sorted sets at once: CL.MLIMIT with SLOTS, and CL.SETTLE. What they decide is held against the model in
+// virtual_admissions_test.go.
+
+const (
+	admission  = "CL.MLIMIT 3 req tok run RATE 60/h BURST 10 NEXT RATE 3600/h TAKE 100 NEXT SLOTS 2 TTL 1h ID "
+	settlement = "CL.SETTLE 2 tok run RATE 3600/h TAKE 100 USED "
+)
+
+// Replicas get one transaction, and end with the same bytes without the module. Notifications come when all keys are written.
+func TestAnAdmissionIsOneChange(t *testing.T) {
+	t.Parallel()
+	s, replica := startCarrying(t, server.Config("notify-keyspace-events KEA"))
+	stream := s.Stream()
+	e := listenToEvents(t, s)
+	c := s.Raw()
+	for _, step := range []struct {
+		call, sent, events string
+		settles            bool
+	}{
+		{call: admission + "a", sent: "MULTI SET SET ZADD PEXPIREAT EXEC",
+			events: "set req expire req set tok expire tok zadd run expire run leased run"},
+		{call: admission + "b", sent: "MULTI SET SET ZADD PEXPIREAT EXEC"},
+		{call: admission + "c", sent: "", events: "limited run"},
+		{call: "CL.MLIMIT 2 new run RATE 5/h NEXT SLOTS 9 TTL 30m ID d", sent: "MULTI SET ZADD EXEC", events: "zadd run set new expire new leased run"},
+		{call: "CL.MLIMIT 2 run later SLOTS 9 TTL 30m NEXT RATE 5/h COST 6 ID e", sent: "", events: "limited later"},
+		{call: "CL.MLIMIT 3 run user org SLOTS 9 TTL 30m ID e", sent: "MULTI ZADD ZADD PEXPIREAT ZADD PEXPIREAT EXEC"},
+		{call: settlement + "50 NEXT SLOTS ID a", sent: "MULTI SET ZREM EXEC", events: "set tok expire tok zrem run released run"},
+		{call: settlement + "50 NEXT SLOTS ID a", sent: ""},
+		{call: "CL.SETTLE 2 user org SLOTS ID e", sent: "MULTI DEL DEL EXEC", events: "del user del org released user released org"},
+		{call: "CL.SETTLE 2 new run RATE 5/h TAKE 1 USED 0 NEXT SLOTS ID d", sent: "MULTI DEL ZREM EXEC"},
+	} {
+		e.drain(t)
+		stream.Drain()
+		v := do(t, c, "%s", step.call)
+		require.False(t, v.IsError(), "%s: %v", step.call, v)
+		var sent []string
+		for _, command := range stream.Drain() {
+			sent = append(sent, command[0])
+		}
+		assert.Equal(t, strings.Fields(step.sent), append([]string{}, sent...), step.call)
+		if events := e.drain(t); step.events != "" {
+			assert.ElementsMatch(t, wordPairs(step.events), events, step.call)
+		}
+		requireReplica(t, s, replica, "req", "tok", "run", "new", "later", "user", "org")
+	}
+	for counter, want := range map[string]int{"leases_granted": 6, "leases_limited": 1, "leases_released": 4, "calls_mlimit": 6, "calls_settle": 4, "allowed": 4, "limited": 2, "refunded_units": 51} {
+		assert.EqualValues(t, want, s.InfoInt("throttle", "throttle_"+counter), counter)
+	}
+}
+
+func wordPairs(words string) (all []string) {
+	fields := strings.Fields(words)
+	for i := 0; i+1 < len(fields); i += 2 {
+		all = append(all, fields[i]+" "+fields[i+1])
+	}
+	return all
+}
+
+// A transaction that watches a key notices an admission, a renewal and a settlement, and nothing else.
+func TestAnAdmissionTouchesOnlyWhatItChanges(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	c, watcher := s.Raw(), s.Raw()
+	do(t, c, "CL.LEASE run SLOTS 9 TTL 1h ID z")
+	for _, step := range []struct {
+		call    string
+		watched string
+		touched bool
+	}{
+		{admission + "a", "tok", true},
+		{admission + "b COST 99", "tok", false},
+		{admission + "b COST 99", "run", false},
+		{admission + "c", "run", false}, // two hold the slots
+		{admission + "a", "run", true},
+		{admission + "a", "tok", false},
+		{settlement + "1 NEXT SLOTS ID b", "run", false},
+		{settlement + "1 NEXT SLOTS ID b", "tok", false},
+		{settlement + "100 NEXT SLOTS ID a", "tok", false},
+	} {
+		do(t, watcher, "WATCH %s", step.watched)
+		require.False(t, do(t, c, "%s", step.call).IsError())
+		do(t, watcher, "MULTI")
+		do(t, watcher, "PING")
+		assert.Equal(t, step.touched, do(t, watcher, "EXEC").IsNull, "%s %s", step.call, step.watched)
+	}
+	assert.EqualValues(t, 1, do(t, c, "ZCARD run").Int)
+}
+
+// Callers in line for a slot are ahead of an admission. A settlement lets the first of them in.
+func TestAnAdmissionOvertakesNobodyInLine(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	c := s.Raw()
+	require.EqualValues(t, 0, askMany(t, c, "CL.MLIMIT 2 tok run RATE 3600/h TAKE 100 NEXT SLOTS 1 TTL 1h ID a")[0])
+	first := waitForLease(t, s, 1, "CL.LEASE run SLOTS 1 TTL 1h ID first TIMEOUT 0")
+	second := waitForLease(t, s, 2, "CL.LEASE run SLOTS 1 TTL 1h ID second TIMEOUT 0")
+	assert.Equal(t, []int64{1, 2, 2, 0}, askMany(t, c, "CL.MLIMIT 2 tok run RATE 3600/h TAKE 100 NEXT SLOTS 2 TTL 1h ID b")[:4], "the second slot is the first caller's")
+	l := receiveLease(t, first)
+	assert.Equal(t, leased{0, 2, 0, -1, 3_600_000, l.WaitMs}, l, "and the admission told the line of it")
+	require.EqualValues(t, 1, askMany2(t, c, "CL.SETTLE 2 tok run RATE 3600/h TAKE 100 USED 10 NEXT SLOTS ID a")[0])
+	assert.EqualValues(t, 0, receiveLease(t, second).Limited)
+	assert.EqualValues(t, 2, do(t, c, "ZCARD run").Int)
+}
+
+// askMany2 is askMany for CL.SETTLE, whose first field has another name.
+func askMany2(t *testing.T, c *resp.Conn, call string) (n []int64) {
+	t.Helper()
+	n, err := do(t, c, "%s COMPACT", call).Ints()
+	require.NoError(t, err)
+	return n
+}
+
+// A user needs every key of a call, and a cluster routes by all of them.
+func TestAdmissionsDeclareAllKeys(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	for _, call := range []string{admission + "a", settlement + "1 NEXT SLOTS ID a"} {
+		words := strings.Fields(call)
+		count := int(words[1][0] - '0')
+		assert.Equal(t, words[2:2+count], textsOf(s.MustDo(append([]string{"COMMAND", "GETKEYS"}, words...)...)))
+	}
+	s.MustDo("ACL", "SETUSER", "half", "on", ">secret", "+cl.mlimit", "+cl.settle", "~req", "~tok")
+	half := s.Raw()
+	do(t, half, "AUTH half secret")
+	for _, call := range []string{admission + "a", settlement + "1 NEXT SLOTS ID a"} {
+		assert.Contains(t, do(t, half, "%s", call).Text, "NOPERM")
+	}
+	assert.EqualValues(t, 0, s.MustDo("DBSIZE").Int)
+}
+
+// In MULTI and in scripts, and with a fault in the decision.
+func TestAdmissionsInTransactionsAndScripts(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("keys behind a number are declared since Redis 7.0")
+	}
+	c := s.Raw()
+	do(t, c, "MULTI")
+	do(t, c, admission+"a COMPACT")
+	do(t, c, settlement+"40 NEXT SLOTS ID a COMPACT")
+	replies := do(t, c, "EXEC").Elems
+	require.Len(t, replies, 2)
+	assert.EqualValues(t, []int64{0, 1}, []int64{replies[0].Elems[0].Int, replies[1].Elems[0].Int})
+	v, err := c.Do("EVAL", "return redis.call('CL.MLIMIT', 2, KEYS[1], KEYS[2], 'SLOTS', 1, 'TTL', '1h', 'NEXT', 'RATE', '5/h', 'ID', ARGV[1], 'COMPACT')", "2", "{x}run", "{x}k", "a")
+	require.NoError(t, err)
+	require.Len(t, v.Elems, 11, v.String())
+	assert.EqualValues(t, 0, v.Elems[0].Int)
+	size := s.MustDo("DBSIZE").Int
+	assert.Contains(t, do(t, c, "CL.MLIMIT 3 run fault:panic b SLOTS 5 TTL 1h NEXT RATE 5/s NEXT SLOTS 1 TTL 1h ID z").Text, "internal error")
+	assert.Equal(t, size, s.MustDo("DBSIZE").Int)
+	assert.EqualValues(t, 0, do(t, c, "ZCARD run").Int)
+	assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_leases_granted")-1)
+}
+
+// The id may stand anywhere, and calls of any order and number of keys may follow each other: each is read right, with existing sets and new
+// ones. Lapsed leases go, up to sixteen at once, and more than that are counted right.
+func TestAnAdmissionFindsItsIDAndWhatHasLapsed(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	c := s.Raw()
+	forms := []string{
+		"CL.MLIMIT 2 k run RATE 9000/h NEXT SLOTS 100 TTL 1h ID %s",
+		"CL.MLIMIT 2 run k SLOTS 100 TTL 1h ID %s NEXT RATE 9000/h COMPACT",
+		"CL.MLIMIT 1 run SLOTS 100 TTL 1h COMPACT ID %s",
+		"CL.MLIMIT 4 run a b new%[1]s SLOTS 100 TTL 1h ID %[1]s COST 3",
+	}
+	for i := range 60 {
+		id := fmt.Sprint("id", i/2)
+		require.EqualValues(t, 0, askMany(t, c, forms[(i*7+i/5)%len(forms)], id)[0], i)
+		assert.EqualValues(t, 1+i/2, do(t, c, "ZCARD run").Int, "%d: every other call is a retry on this key", i)
+		require.NotEmpty(t, do(t, c, "ZSCORE run %s", id).Text)
+	}
+	past := time.Now().Add(-time.Minute).UnixMilli()
+	for i := range 40 {
+		do(t, c, "ZADD run %d gone%d", past, i)
+	}
+	assert.EqualValues(t, []int64{1, 1, 30, 0}, askMany(t, c, "CL.MLIMIT 1 run SLOTS 30 TTL 1h ID one")[:4])
+	assert.EqualValues(t, []int64{0, 1, 31, 0}, askMany(t, c, "CL.MLIMIT 1 run SLOTS 31 TTL 1h ID one")[:4])
+	assert.EqualValues(t, 30+40+1-16, do(t, c, "ZCARD run").Int)
+	assert.EqualValues(t, 16, s.InfoInt("throttle", "throttle_leases_lapsed"))
+	do(t, c, "ZADD run 5 player")
+	assert.Contains(t, do(t, c, "CL.MLIMIT 2 k run RATE 5/s NEXT SLOTS 90 TTL 1h ID two").Text, "does not hold leases")
+	assert.Contains(t, do(t, c, "CL.SETTLE 2 k run RATE 5/s NEXT SLOTS ID one").Text, "does not hold leases")
+}
