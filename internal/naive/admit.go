@@ -134,7 +134,6 @@ func Admit(nowNs int64, call []Group, id string, o Options) Reply {
 	}
 	for _, c := range calls {
 		if c.Model.banned(now) {
-			o.Strict = false // it restarts bans, of which there are none
 			reply := all.number(TakeAll(nowNs, calls, o))
 			reply.RetryAfter = later(reply.RetryAfter, wait)
 			return reply
