@@ -42,12 +42,10 @@ func (r *virtualRun) callOfAdmission() virtualCall {
 	if r.IntN(10) == 0 {
 		o.Strict = true
 	}
-	var all []naive.Limit
 	for i := range groups {
 		if r.IntN(3) == 0 {
 			groups[i].Terms = r.terms(groups[i].Limits)
 		}
-		all = append(all, groups[i].Limits...)
 	}
 	held := r.holds(id)
 	c.words = append(append([]string{"CL.MLIMIT", fmt.Sprint(len(keys))}, keys...), naive.WordsOfGroups(groups, false)...)
