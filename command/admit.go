@@ -54,7 +54,9 @@ func (c *Call) takeSlots() (full int, held bool) {
 			continue
 		}
 		l := &m.leases[i]
-		c.Keys[i].countAhead(l, g.slots, line.Place{})
+		if c.Keys[i].Ahead > 0 {
+			c.Keys[i].countAhead(l, g.slots, line.Place{})
+		}
 		m.taken[i] = l.Take(g.slots, g.ttlNs)
 		c.Keys[i].ToldSlots = g.slots
 		held = held && l.Holds()

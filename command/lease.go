@@ -102,7 +102,9 @@ func takeLease(c *Call) {
 		slots = c.LineSlots
 	}
 	c.ToldSlots = slots
-	c.countAhead(&l, slots, c.place(r))
+	if c.Ahead > 0 {
+		c.countAhead(&l, slots, c.place(r))
+	}
 	if c.Turn == Leaving {
 		c.describeLease(l.Limited(slots))
 		return
@@ -154,10 +156,8 @@ func (c *Call) place(r *request) (at line.Place) {
 
 // countAhead tells l which of those in line come before a call at a place that asks for one of so many slots, and which after it.
 func (k *Key) countAhead(l *lease.Leases, slots int64, at line.Place) {
-	if k.Ahead > 0 {
-		l.Ahead = k.comeBefore(at, slots-l.Held)
-		l.Behind = k.Ahead - l.Ahead
-	}
+	l.Ahead = k.comeBefore(at, slots-l.Held)
+	l.Behind = k.Ahead - l.Ahead
 }
 
 // comeBefore returns how many of those in line would be let in before a call at a place. It counts up to most.
