@@ -75,7 +75,8 @@ const (
 	// VerbRelease gives the slot of ID back (CL.RELEASE). Result.Granted is -1, or 0 if ID held none.
 	VerbRelease
 	// VerbSettle ends the leases of ID, and charges or returns the difference between Limit.Used and Limit.Take, if ID still
-	// holds all of them (CL.SETTLE). Otherwise it changes nothing and is Limited. So a repeated call settles once.
+	// holds all of them (CL.SETTLE). Otherwise it changes nothing and is Limited. So a repeated call settles once. A key with
+	// leases has its Name alone. Result.Granted is what was charged in all, negative if units came back.
 	VerbSettle
 	// VerbThrottle is VerbLimit for a single Rate by CL.THROTTLE, which redis-cell and others have, too. Times are in whole
 	// seconds, and Result.NextAfter is 0. Rate(30, time.Minute).Burst(16) is what they call a max_burst of 15.

@@ -151,7 +151,7 @@ func (c *Call) writeSeveral(cmd *command) error {
 	}
 	if c.ID != "" {
 		args = append(args, "ID", c.ID)
-		cmd.charges = false // the second time it finds the leases of the first, or none
+		cmd.charges = c.Strict // otherwise the second time finds the leases of the first, or none
 	}
 	if c.Verb == VerbLimit {
 		if c.Cost != 1 {

@@ -130,13 +130,8 @@ func parseThrottle(reply any, cost int64) (Result, error) {
 	return r, nil
 }
 
-// rules is how many limits the server counts in k: slots are one.
-func (k *Key) rules() int {
-	if k.TTL != 0 {
-		return 1
-	}
-	return len(k.Limits)
-}
+// rules is how many limits the server counts in k: slots, which are no limits, are one.
+func (k *Key) rules() int { return max(len(k.Limits), 1) }
 
 func (c *Call) rules() (rules int) {
 	for i := range c.Keys {
@@ -242,16 +237,30 @@ func parseLease(reply any) (Result, error) {
 	return r, nil
 }
 
-// parseSettle reads the reply of CL.SETTLE with COMPACT, whose first integer says whether it settled.
+// parseSettle reads the reply of CL.SETTLE with COMPACT. Its fields are those of CL.MLIMIT, except that the first says whether it
+// settled, and that no limit is told of when the call names none.
 func (c *Call) parseSettle(reply any) (Result, error) {
 	elements, _ := reply.([]any)
-	var n [1]int64
+	var n [11]int64
 	if !integers(elements, n[:]) {
-		return Result{}, fmt.Errorf("the reply is %v, not integers", reply)
+		return Result{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
 	}
-	r := Result{Limited: n[0] == 0}
+	r := Result{
+		Limited:    n[0] == 0,
+		Limit:      n[2],
+		Remaining:  n[3],
+		ResetAfter: times(n[5], time.Millisecond),
+		NextAfter:  times(n[6], time.Millisecond),
+		Granted:    n[7],
+	}
 	if r.Limited {
 		r.RetryAfter = Never
+	}
+	if n[1] < 0 || n[1] > int64(c.rules()) {
+		return Result{}, fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, c.rules())
+	}
+	if n[1] > 0 {
+		r.Key, r.Rule = c.place(int(n[1] - 1))
 	}
 	return r, c.parseEach(&r, elements)
 }

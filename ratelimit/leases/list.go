@@ -16,6 +16,11 @@ type Holders struct {
 	Waiting int64
 	// Leases are those that lapse next, in that order.
 	Leases []Held
+	// WaitingGroups is how many groups the callers that wait are of, also when fewer are listed. A group with callers of
+	// several priorities counts for each. Servers before 0.3.0 know no groups.
+	WaitingGroups int64
+	// Groups are those groups, in the order of their turns.
+	Groups []Group
 }
 
 // Held is a lease that somebody holds.
@@ -24,8 +29,16 @@ type Held struct {
 	Lasts time.Duration // how long yet, in whole milliseconds
 }
 
+// Group is a group of callers that wait with one priority. See ratelimit.Call.
+type Group struct {
+	Name     string // "" for callers without a group
+	Priority int64
+	Waiting  int64
+}
+
 // List sends CL.LEASES: it tells how many leases of key are held, how many callers wait, and who holds the count
-// leases (1 or more) that lapse next. It changes nothing. Replicas answer it, too. The client is what ratelimit.New takes.
+// leases (1 or more) that lapse next, and which count groups of callers are first in line. It changes nothing. Replicas answer it,
+// too. The client is what ratelimit.New takes.
 func List(ctx context.Context, client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }, key string, count int64) (Holders, error) {
@@ -57,6 +70,18 @@ func parse(reply any) (Holders, error) {
 			return Holders{}, fmt.Errorf("leases: CL.LEASES: the reply is %v, where %v is not a lease", reply, entry)
 		}
 		h.Leases = append(h.Leases, Held{ID: id, Lasts: time.Duration(ms) * time.Millisecond})
+	}
+	h.WaitingGroups, _ = fields["waiting_groups"].(int64)
+	groups, _ := fields["groups"].([]any)
+	for _, entry := range groups {
+		fields := named(entry)
+		name, isText := fields["group"].(string)
+		priority, isInteger := fields["priority"].(int64)
+		waiting, isWaiting := fields["waiting"].(int64)
+		if !isText || !isInteger || !isWaiting {
+			return Holders{}, fmt.Errorf("leases: CL.LEASES: the reply is %v, where %v is not a group", reply, entry)
+		}
+		h.Groups = append(h.Groups, Group{name, priority, waiting})
 	}
 	return h, nil
 }
