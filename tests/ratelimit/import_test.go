@@ -1,0 +1,99 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
+	"redis-throttle/tests/server"
+)
+
+// A program in an empty folder beside a copy of the project imports all packages of the client, as the README says, together
+// with a library that module/ replaces by an empty one.
+func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
+	t.Parallel()
+	size.NeedsFull(t)
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	folder := t.TempDir()
+	require.NoError(t, os.Symlink(root, filepath.Join(folder, "redis-throttle")))
+	app := filepath.Join(folder, "app")
+	require.NoError(t, os.Mkdir(app, 0o755))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	sh := func(dir, command string) string {
+		t.Helper()
+		cmd := exec.CommandContext(ctx, "bash", "-ec", command)
+		cmd.Dir = dir
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") || strings.HasPrefix(v, "GOFLAGS=") })
+		printed, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", command, printed)
+		return strings.TrimSpace(string(printed))
+	}
+
+	packages, modules := packagesOfTheClient(t, root)
+	require.Contains(t, packages, "redis-throttle/ratelimit/guard")
+	require.Contains(t, modules, "ratelimit/grpclimit")
+	sh(app, "go mod init example.com/app")
+	sh(app, installOfTheReadme(t, root))
+	for _, module := range modules {
+		sh(app, "go work use ../redis-throttle/"+module) // it does no harm when it is there
+	}
+	cobra := sh(filepath.Join(root, "tools"), "GOWORK=off go list -m -f '{{.Version}}' github.com/spf13/cobra")
+	sh(app, "go get github.com/spf13/cobra@"+cobra)
+	program := "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/spf13/cobra\"\n\n"
+	for _, path := range packages {
+		program += fmt.Sprintf("\t_ %q\n", path)
+	}
+	program += ")\n\nfunc main() { fmt.Println((&cobra.Command{Use: \"app [flags]\"}).Name()) }\n"
+	require.NoError(t, os.WriteFile(filepath.Join(app, "main.go"), []byte(program), 0o644))
+	assert.Equal(t, "app", sh(app, "go run ."))
+
+	graph := strings.Split(sh(app, "go list -m -f '{{.Path}} {{.Replace}}' all"), "\n")
+	assert.Contains(t, graph, "github.com/spf13/cobra <nil>", "the real one")
+	for _, foreign := range []string{"go-rm", "urfave/cli", "creack/pty", "porcupine", "goldmark", "beego"} {
+		assert.NotContains(t, strings.Join(graph, "\n"), foreign)
+	}
+}
+
+// installOfTheReadme is the block of commands by which a program finds the client.
+func installOfTheReadme(t *testing.T, root string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "```sh\ngo work init")
+	require.True(t, found)
+	commands, _, _ := strings.Cut(rest, "```")
+	return "go work init" + commands
+}
+
+// packagesOfTheClient are the import paths of the packages for users, and the folders with a go.mod.
+func packagesOfTheClient(t *testing.T, root string) (packages, modules []string) {
+	t.Helper()
+	require.NoError(t, fs.WalkDir(os.DirFS(root), "ratelimit", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "internal":
+			return fs.SkipDir
+		case d.Name() == "go.mod":
+			modules = append(modules, filepath.Dir(path))
+		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+			if p := "redis-throttle/" + filepath.Dir(path); !slices.Contains(packages, p) {
+				packages = append(packages, p)
+			}
+		}
+		return nil
+	}))
+	return packages, modules
+}
