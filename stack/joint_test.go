@@ -1,4 +1,4 @@
-// Several keys at one instant, compared with a reference that keeps every event of each.
+// Several keys at one instant, compared with a model that is written from the documentation alone.
 package stack_test
 
 import (
@@ -52,8 +52,7 @@ func chooseOne(refs []*reference, specs [][]spec, request stack.Request, closedN
 	type try struct{ wait, retry int64 }
 	tries := make([]try, len(refs))
 	for i, r := range refs {
-		c := *r
-		result := c.take(specs[i], request, nowNs)
+		result := r.clone().take(specs[i], request, nowNs)
 		switch {
 		case result.RetryAfterNs == stack.Never && result.Limited:
 			tries[i] = try{forever, forever}
@@ -91,7 +90,7 @@ func followKeys(t require.TestingT, pick chance.Draw, atMost int, seen *seenOfKe
 	k := keys{t: t, values: make([][]byte, n)}
 	refs, plain, specs := make([]*reference, n), make([][]spec, n), make([][]spec, n)
 	for i := range n {
-		refs[i], plain[i] = &reference{}, d.stack()
+		refs[i], plain[i] = newReference(), d.stack()
 		if d.OneIn("the same for all", 4) {
 			plain[i] = plain[0]
 		}
@@ -111,19 +110,15 @@ func followKeys(t require.TestingT, pick chance.Draw, atMost int, seen *seenOfKe
 		}
 		all := slices.Concat(specs...)
 		d.moveClock(all)
-		var open []*naive
-		for i := range n {
-			opened, _ := refs[i].open(specs[i], d.nowNs)
-			open = append(open, opened...)
-		}
-		if slices.ContainsFunc(open, func(n *naive) bool { return n.kind == stack.Window && n.instants() > 62 }) {
-			return
+		fullIn := int64(0)
+		for _, ref := range refs {
+			fullIn = max(fullIn, ref.fullAt()-d.nowNs)
 		}
 		r := d.request(all)
 		if slices.ContainsFunc(all, func(s spec) bool { return s.terms.HasTake }) {
 			r.UpTo = false // half of one cost is not half of another
 		}
-		if d.OneIn("force", 4) && mayForce(open, r) {
+		if d.OneIn("force", 4) && mayForce(all, fullIn, r) {
 			r.Force = true
 		}
 		var got, want stack.Result
@@ -172,9 +167,9 @@ func followKeys(t require.TestingT, pick chance.Draw, atMost int, seen *seenOfKe
 		require.Equal(t, want, got, "%+v, %+v at %d", specs, r, d.nowNs)
 		require.Equal(t, wantChanged, changed, "%+v, %+v at %d", specs, r, d.nowNs)
 		for i, ref := range refs {
-			require.Equal(t, ref.kept == nil, k.values[i] == nil, "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
+			require.Equal(t, ref.holds(), k.values[i] != nil, "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
 			if len(changed) > 0 && changed[i] {
-				require.Equal(t, uint64(ref.fullAt(d.nowNs)), k.stacks[i].ExpireAt(d.nowNs), "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
+				require.Equal(t, uint64(ref.fullAt()), k.stacks[i].ExpireAt(d.nowNs), "key %d: %+v, %+v at %d", i, specs, r, d.nowNs)
 			}
 		}
 		seen.countKeys(got, changed)

@@ -1,4 +1,4 @@
-// Every answer compared with a stack that keeps every event.
+// Every answer compared with a model that is written from the documentation alone, in numbers of any size.
 package stack_test
 
 import (
@@ -283,17 +283,20 @@ func (d *drawer) terms(specs []spec) []spec {
 	return specs
 }
 
-// mayForce reports whether a request can be forced without sums of more than 63 bits in the
-// reference, and without filling a sliding window beyond what is exact.
-func mayForce(open []*naive, r stack.Request) bool {
-	if r.MaxWaitNs > 0 || r.UpTo || r.Strict {
+// mayForce reports whether a request can be forced without sums of more than 63 bits. The limits are full in fullIn ns.
+func mayForce(specs []spec, fullIn int64, r stack.Request) bool {
+	if r.MaxWaitNs > 0 || r.UpTo || r.Strict || fullIn > 1<<59 {
 		return false
 	}
-	return !slices.ContainsFunc(open, func(n *naive) bool {
-		if n.kind == stack.Rate {
-			return n.asked(r.Cost) > (1<<57)/n.unitNs() || n.promised > 1<<58
+	return !slices.ContainsFunc(specs, func(s spec) bool {
+		asked := r.Cost
+		if s.terms.HasTake {
+			asked = s.terms.Take
 		}
-		return n.asked(r.Cost) > 1<<50 || n.taken() > 1<<55
+		if s.kind == stack.Rate {
+			return asked > (1<<57)/s.unitNs()
+		}
+		return asked > 1<<50
 	})
 }
 
@@ -334,12 +337,11 @@ func (s *seen) everything(steps int) bool {
 		s.lifted > steps/2000
 }
 
-// follow sends random traffic to one key and compares every answer and what is kept. It
-// ends early when a sliding window gets too full to be exact.
+// follow sends random traffic to one key and compares every answer and what is kept.
 func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 	d := newDrawer(pick)
 	plain := d.stack()
-	k, ref := key{t: t}, reference{}
+	k, ref := key{t: t}, newReference()
 	special := d.OneIn("terms", 3)
 	for range atMost {
 		if d.OneIn("change the stack", 16) {
@@ -355,12 +357,6 @@ func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 		if d.nowNs < before {
 			seen.back++
 		}
-		open, _ := ref.open(specs, d.nowNs)
-		for _, n := range open {
-			if n.kind == stack.Window && n.instants() > 62 {
-				return
-			}
-		}
 		limits := make([]stack.Limit, len(specs))
 		for i, s := range specs {
 			limits[i] = s.limit(t)
@@ -374,7 +370,7 @@ func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 				}
 			}
 		}
-		if d.OneIn("force", 4) && mayForce(open, r) {
+		if d.OneIn("force", 4) && mayForce(specs, ref.fullAt()-d.nowNs, r) {
 			r.Force = true
 		}
 		if slices.ContainsFunc(specs, func(s spec) bool { return s.terms.Spare > 0 }) {
@@ -390,22 +386,25 @@ func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 			got, want = k.peek(limits, r.Cost, d.nowNs), ref.peek(specs, r.Cost, d.nowNs)
 		default:
 			r = stack.Request{Cost: r.Cost}
-			for _, n := range open {
-				if last := len(n.charges) - 1; last >= 0 {
+			for i, alone := range ref.open(specs) {
+				if specs[i].kind != stack.Rate {
+					continue
+				}
+				if lifts := alone.Lifts(d.nowNs); len(lifts) > 0 {
 					seen.lifted++
 					if d.OneIn("all of the last reservation", 2) {
-						r.Cost = n.charges[last].spent / n.unitNs()
+						r.Cost = lifts[0]
 					}
 					break
 				}
 			}
 			got, want = k.refund(limits, r.Cost, d.nowNs), ref.refund(specs, r.Cost, d.nowNs)
 		}
-		if got != want || (k.value == nil) != (ref.kept == nil) {
+		if got != want || (k.value != nil) != ref.holds() {
 			require.Equal(t, want, got, "%+v, %+v at %d of %x", specs, r, d.nowNs, was)
-			require.Equal(t, ref.kept == nil, k.value == nil, "%+v, %+v at %d of %x left %x", specs, r, d.nowNs, was, k.value)
+			require.Equal(t, ref.holds(), k.value != nil, "%+v, %+v at %d of %x left %x", specs, r, d.nowNs, was, k.value)
 		}
-		if fullAt := ref.fullAt(d.nowNs); got.Changed && uint64(fullAt) != k.s.ExpireAt(d.nowNs) {
+		if fullAt := ref.fullAt(); got.Changed && uint64(fullAt) != k.s.ExpireAt(d.nowNs) {
 			require.Equal(t, uint64(fullAt), k.s.ExpireAt(d.nowNs), "full at: %+v, %+v at %d of %x", specs, r, d.nowNs, was)
 		}
 		if slices.ContainsFunc(specs, func(s spec) bool { return s.kind == stack.First }) {

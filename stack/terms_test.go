@@ -143,8 +143,7 @@ func TestAShadowIsKeptAsIfItWereEnforced(t *testing.T) {
 				s = spare(s, d.Draw("spare", 0, min(s.holds(), 10)))
 			}
 			r := d.request(plain)
-			open, _ := (&reference{}).open(plain, d.nowNs)
-			r.Force = d.OneIn("force", 6) && mayForce(open, r)
+			r.Force = d.OneIn("force", 6) && mayForce(plain, 0, r)
 			was := string(one.value)
 			enforced, shadowed := one.take(limits(t, s), r, d.nowNs), other.take(limits(t, shadow(s)), r, d.nowNs)
 			require.Equal(t, string(one.value), string(other.value), "%+v, %+v at %d of %x", s, r, d.nowNs, was)
@@ -319,7 +318,7 @@ func TestNoTermsAdmitAnybodyElse(t *testing.T) {
 			case 2:
 				s = shadow(s)
 			case 3:
-				r.Force = mayForce((&reference{}).openOne(s), r)
+				r.Force = mayForce([]spec{s}, 0, r)
 			case 4:
 				s = shadow(take(s, d.cost([]spec{s})))
 			}
@@ -374,10 +373,4 @@ func (c *firstCounter) take(nowNs, units int64) int64 {
 	}
 	c.used += units
 	return c.used
-}
-
-// openOne is an untouched limit.
-func (r *reference) openOne(s spec) []*naive {
-	limits, _ := r.open([]spec{s}, start)
-	return limits
 }

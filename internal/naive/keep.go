@@ -62,7 +62,10 @@ func (m *Model) write(now number, limits []Limit, stack []state, refund bool) {
 		}
 	}
 	m.forgetPeriod()
-	if expires.is(now) && !stays {
+	if m.fullAt = expires; expires.is(now) {
+		m.fullAt = zero
+	}
+	if m.fullAt.is(zero) && !stays {
 		m.kept = nil
 	}
 	if !m.banned(now) {
@@ -72,8 +75,8 @@ func (m *Model) write(now number, limits []Limit, stack []state, refund bool) {
 	if stays {
 		m.expiresMs = most(most(m.expiresMs, before), wholeSecond(now.plus(n(1))))
 	}
-	if !m.exists() {
-		*m = Model{}
+	if m.writes++; !m.exists() {
+		*m = Model{lasting: m.lasting, writes: m.writes}
 	}
 }
 

@@ -20,7 +20,32 @@ type Model struct {
 	ban number
 	// expiresMs is the whole second in which the server drops the key, in ms since the epoch.
 	expiresMs number
+	// fullAt is what FullAt returns.
+	fullAt  number
+	lasting bool
+	writes  int
 }
+
+// Lasting is a key that no server drops: when the clock was set back, it holds what it held.
+func Lasting() *Model { return &Model{lasting: true} }
+
+// Writes is how often a call has written the key, as it was or not.
+func (m *Model) Writes() int { return m.writes }
+
+// Holds says whether there is a state of limits, or a ban.
+func (m *Model) Holds() bool { return m.exists() }
+
+// Of returns the limits of a call, each with what the key holds of it.
+func (m *Model) Of(limits []Limit) (all []*Alone) {
+	for i, s := range m.stack(limits) {
+		all = append(all, &Alone{limits[i], s})
+	}
+	return all
+}
+
+// FullAt is the instant from which all limits are full whose end the key tells, in ns since the epoch, as of the
+// last write; 0 if they were full then.
+func (m *Model) FullAt() int64 { return m.fullAt.Int64() }
 
 type kept struct {
 	kind  Kind
@@ -67,7 +92,7 @@ func anyOutOfReach(now number, stack []state) bool {
 
 // look is what any command does first: a key whose time is over is dropped by the server.
 func (m *Model) look(now number) {
-	if m.exists() && m.expiresMs.less(now.over(n(int64(time.Millisecond)))) {
+	if m.exists() && !m.lasting && m.expiresMs.less(now.over(n(int64(time.Millisecond)))) {
 		*m = Model{}
 	}
 }

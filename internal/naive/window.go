@@ -10,6 +10,7 @@ import (
 type window struct {
 	period, count number
 	log           []grant
+	exact         bool
 }
 
 type grant struct{ at, units number }
@@ -43,7 +44,7 @@ func (w *window) counting(now number) (log []grant) {
 // added is the log with one grant more.
 func (w *window) added(log []grant, now, units number) []grant {
 	at := now
-	if len(log) >= exactGrants {
+	if len(log) >= exactGrants && !w.exact {
 		at = w.slotEnd(now)
 	}
 	if len(log) == 0 {
@@ -54,7 +55,7 @@ func (w *window) added(log []grant, now, units number) []grant {
 		last.units = last.units.plus(units)
 		return log
 	}
-	if len(log) > exactGrants {
+	if len(log) > exactGrants && !w.exact {
 		log = w.joined(log)
 	}
 	return append(log, grant{at, units})
