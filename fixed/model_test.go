@@ -1,4 +1,4 @@
-// Every answer compared with a counter that remembers every grant, and the promise itself
+// Every answer compared with a model that is written from the documentation alone, and the promise itself
 // checked on the log of granted units alone.
 package fixed_test
 
@@ -6,6 +6,7 @@ import (
 	"flag"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"redis-throttle/calendar"
 	"redis-throttle/fixed"
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/naive"
 	"redis-throttle/internal/size"
 )
 
@@ -25,114 +27,40 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// model is the naive counter: one event for every charge, in order, summed anew for
-// every answer.
-type model struct {
-	count, period int64
-	events        []event
-}
-
-type event struct{ at, units int64 }
-
-// start is the first instant of the window that instant is in.
-func (m *model) start(instant int64) int64 { return instant - instant%m.period }
-
-// used counts what is in the window of now, or later on a clock that was set back.
-func (m *model) used(nowNs int64) int64 {
-	sum := int64(0)
-	for _, e := range m.events {
-		if e.at >= m.start(nowNs) {
-			sum += e.units
-		}
-	}
-	return sum
-}
-
-func (m *model) available(nowNs int64) int64 { return max(0, m.count-m.used(nowNs)) }
-
-func (m *model) retryAfter(nowNs, quantity int64) int64 {
-	switch {
-	case quantity > m.count:
-		return fixed.Never
-	case quantity <= m.available(nowNs):
-		return 0
-	default:
-		return m.start(nowNs) + (m.period - nowNs)
-	}
-}
-
-func (m *model) resetAfter(nowNs int64) int64 {
-	if m.used(nowNs) == 0 {
-		return 0
-	}
-	return m.start(nowNs) + (m.period - nowNs)
-}
-
-// settle is what every write begins with: earlier windows are forgotten, later ones
-// become this one.
-func (m *model) settle(nowNs int64) {
-	kept := m.events[:0]
-	for _, e := range m.events {
-		if e.at < m.start(nowNs) {
-			continue
-		}
-		if e.at-m.start(nowNs) >= m.period {
-			e.at = nowNs
-		}
-		kept = append(kept, e)
-	}
-	m.events = kept
-}
-
-func (m *model) charge(nowNs, quantity int64) {
-	m.settle(nowNs)
-	m.events = append(m.events, event{at: nowNs, units: quantity})
-}
-
-func (m *model) refund(nowNs, quantity int64) (givenBack int64) {
-	m.settle(nowNs)
-	for len(m.events) > 0 && quantity > givenBack {
-		last := &m.events[len(m.events)-1]
-		back := min(last.units, quantity-givenBack)
-		last.units -= back
-		givenBack += back
-		if last.units == 0 {
-			m.events = m.events[:len(m.events)-1]
-		}
-	}
-	return givenBack
-}
-
 // pair is a limiter and the model that it has to equal.
 type pair struct {
 	t     require.TestingT
 	limit fixed.Limit
 	state fixed.Window // of limit
-	model model
+	model *naive.Alone
 	now   int64
 }
 
 // equal is cheap enough for tens of millions.
 func (p *pair) equal(want, got int64, what string) {
 	if want != got {
-		require.Failf(p.t, what, "want %d, got %d; %+v %+v, now %d, model %+v",
-			want, got, p.limit, p.state, p.now, p.model)
+		require.Failf(p.t, what, "want %d, got %d; %+v %+v, now %d", want, got, p.limit, p.state, p.now)
 	}
 }
 
 func (p *pair) compare(quantity int64) {
-	m, s, now := &p.model, &p.state, p.now
-	p.equal(m.available(now), s.Available(now), "available")
-	p.equal(m.retryAfter(now, quantity), s.RetryAfter(now, quantity), "retry after")
-	p.equal(m.resetAfter(now), resetAfter(s, now), "reset after")
-	p.equal(m.resetAfter(now), nextAfter(s, now), "next after")
+	s, now := &p.state, p.now
+	retryNs := p.model.RetryAfter(now, quantity)
+	if retryNs == naive.Never {
+		retryNs = fixed.Never
+	}
+	_, left, resetNs, nextNs := p.model.Standing(now)
+	p.equal(left, s.Available(now), "available")
+	p.equal(retryNs, s.RetryAfter(now, quantity), "retry after")
+	p.equal(resetNs, resetAfter(s, now), "reset after")
+	p.equal(nextNs, nextAfter(s, now), "next after")
 }
 
 // settle checks also that the state then expires when it says.
 func (p *pair) settle() {
 	later := p.state.Append(nil)
 	corrected := p.state.Settle(p.now)
-	p.model.settle(p.now)
+	require.Equal(p.t, p.model.Settle(p.now), corrected)
 	require.Equal(p.t, corrected, len(p.state.Append(nil)) > 0 && string(later) != string(p.state.Append(nil)))
 	if reset := resetAfter(&p.state, p.now); reset > 0 && p.now <= math.MaxInt64-reset {
 		p.equal(p.now+reset, int64(p.state.ExpireAt()), "expire at")
@@ -146,7 +74,7 @@ func (p *pair) chargeAndRefund(quantity int64) {
 	before.Settle(p.now)
 	if taken := charge(&p.state, p.now, quantity); taken > 0 {
 		p.equal(taken, p.state.Refund(p.now, taken), "refunded")
-		p.model.settle(p.now)
+		p.model.Settle(p.now)
 		require.Equal(p.t, before.Append(nil), p.state.Append(nil))
 	}
 }
@@ -165,11 +93,11 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 	period := pick.OfAnyMagnitude("period", 1, math.MaxInt64)
 	maxCount := pick.OfAnyMagnitude("count", 1, math.MaxInt64)
 	maxQuantity := pick.OfAnyMagnitude("quantity", 1, maxCount)
-	p := &pair{t: t, now: pick.OfAnyMagnitude("now", 0, 1<<62)}
+	p := &pair{t: t, now: pick.OfAnyMagnitude("now", 0, 1<<62), model: naive.Limit{Kind: naive.Fixed, Count: 1, Period: time.Duration(period)}.Alone()}
 	setCount := func(count int64) {
 		p.limit = newLimit(t, count, period)
 		p.state.Set(&p.limit, &calendar.Cache{})
-		p.model.count, p.model.period = count, period
+		p.model.Change(naive.Limit{Kind: naive.Fixed, Count: count, Period: time.Duration(period)})
 	}
 	setCount(maxCount)
 
@@ -183,7 +111,7 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 		case 2, 3:
 			step = -min(pick("set back within two periods", 0, min(period, math.MaxInt64/2)*2), p.now)
 		case 4, 5:
-			step = p.model.start(p.now) + (period - 1 - p.now) // the last instant of the window
+			step = period - 1 - p.now%period // to the last instant of the window
 		}
 		if step > math.MaxInt64-p.now {
 			step = -p.now // time is up; begin again
@@ -196,17 +124,17 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 		case op < 16: // all or nothing
 			if p.state.Available(p.now) >= quantity && quantity > 0 {
 				p.equal(quantity, charge(&p.state, p.now, quantity), "charged")
-				p.model.charge(p.now, quantity)
+				p.model.Charge(p.now, quantity, 0)
 			}
 		case op < 22: // as many as fit
-			want := min(quantity, p.model.available(p.now))
+			want := min(quantity, p.model.Available(p.now))
 			p.equal(want, charge(&p.state, p.now, quantity), "charged")
 			if want > 0 {
-				p.model.charge(p.now, want)
+				p.model.Charge(p.now, want, 0)
 			}
 		case op < 24:
 			if quantity > 0 {
-				p.equal(p.model.refund(p.now, quantity), p.state.Refund(p.now, quantity), "refunded")
+				p.equal(p.model.Refund(p.now, quantity), p.state.Refund(p.now, quantity), "refunded")
 			}
 		case op < 26:
 			p.chargeAndRefund(quantity)
