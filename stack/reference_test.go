@@ -21,7 +21,6 @@ type spec struct {
 	count, periodNs, capacity int64
 	terms                     stack.Terms
 	calendar                  *civil.Windows
-	exact                     bool // in the model: each charge of a WINDOW counts from its own instant, however many
 }
 
 // isOf says whether two limits share a state.
@@ -106,7 +105,7 @@ const forever = int64(math.MaxInt64)
 // naive is the limit as the model has it.
 func (s spec) naive() naive.Limit {
 	kind := map[stack.Kind]naive.Kind{stack.Rate: naive.Rate, stack.Window: naive.Window, stack.Fixed: naive.Fixed, stack.First: naive.First}[s.kind]
-	return naive.Limit{Kind: kind, Count: s.count, Period: time.Duration(s.periodNs), Burst: s.capacity, Calendar: s.calendar, Exact: s.exact}
+	return naive.Limit{Kind: kind, Count: s.count, Period: time.Duration(s.periodNs), Burst: s.capacity, Calendar: s.calendar}
 }
 
 // inModel are limits and their terms as the model has them.

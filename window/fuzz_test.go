@@ -38,7 +38,7 @@ func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
 	pick, read := chance.FromSeed(t), 0
 	damages := size.Of(20_000, 100_000)
 	for range damages / 100 {
-		p, tr := drawPair(t, pick, false)
+		p, tr := drawPair(t, pick)
 		for range pick("charges", 1, 200) {
 			p.moveClock(pick, tr)
 			charge(&p.state, p.now, pick("quantity", 1, tr.maxQuantity))

@@ -28,8 +28,6 @@ type Limit struct {
 	Burst int64
 	// Offset is by how much the windows of a Fixed begin later.
 	Offset time.Duration
-	// Exact is a Window that counts every grant at its own instant, however many there are.
-	Exact bool
 	// Calendar is the windows of a Fixed, in place of Period and Offset.
 	Calendar *civil.Windows
 }

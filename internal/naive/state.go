@@ -34,7 +34,7 @@ func (l Limit) state(found state) state {
 		}
 		return r
 	case Window:
-		w := &window{period: n(int64(l.Period)), count: n(l.Count), exact: l.Exact}
+		w := &window{period: n(int64(l.Period)), count: n(l.Count)}
 		if found != nil {
 			w.log = found.(*window).log
 		}

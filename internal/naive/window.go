@@ -10,7 +10,6 @@ import (
 type window struct {
 	period, count number
 	log           []grant
-	exact         bool
 }
 
 type grant struct{ at, units number }
@@ -44,7 +43,7 @@ func (w *window) counting(now number) (log []grant) {
 // added is the log with one grant more.
 func (w *window) added(log []grant, now, units number) []grant {
 	at := now
-	if len(log) >= exactGrants && !w.exact {
+	if len(log) >= exactGrants {
 		at = w.slotEnd(now)
 	}
 	if len(log) == 0 {
@@ -55,7 +54,7 @@ func (w *window) added(log []grant, now, units number) []grant {
 		last.units = last.units.plus(units)
 		return log
 	}
-	if len(log) > exactGrants && !w.exact {
+	if len(log) > exactGrants {
 		log = w.joined(log)
 	}
 	return append(log, grant{at, units})
@@ -84,8 +83,8 @@ func (w *window) wait(now, units number) number {
 		return zero
 	}
 	log, waited := w.counting(now), zero
-	for w.count.less(sum(log).plus(units)) {
-		waited, log = log[0].at.plus(w.period).minus(now), log[1:]
+	for total := sum(log).plus(units); w.count.less(total); log = log[1:] {
+		waited, total = log[0].at.plus(w.period).minus(now), total.minus(log[0].units)
 	}
 	return waited
 }
