@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/neighbour"
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -26,19 +24,6 @@ func startCarrying(t *testing.T, opts ...server.Option) (master, replica *server
 	replica = server.Start(t, server.WithoutModule(), server.ReplicaOf(master))
 	require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
 	return master, replica
-}
-
-// requireReplica waits for a replica without the module to have the same bytes and expiries.
-func requireReplica(t *testing.T, master, replica *server.Server, keys ...string) {
-	t.Helper()
-	state := func(s *server.Server) (all []string) {
-		for _, key := range keys {
-			all = append(all, key, s.Do("DUMP", key).String(), s.Do("PEXPIRETIME", key).String())
-		}
-		return all
-	}
-	want := state(master)
-	require.Eventually(t, func() bool { return assert.ObjectsAreEqual(want, state(replica)) }, 60*time.Second, 5*time.Millisecond, "%v", want)
 }
 
 // A call with several keys changes all of them or none, tells replicas in one transaction, and
@@ -168,11 +153,4 @@ func TestACallCarriesASortedSet(t *testing.T) {
 	do(t, c, "ZADD limiter 1 a")
 	assert.Contains(t, do(t, c, "CL.LIMIT limiter RATE 1/s").Text, "WRONGTYPE")
 	assert.EqualValues(t, 1, do(t, c, "ZCARD limiter").Int)
-}
-
-func textsOf(v resp.Value) (texts []string) {
-	for _, e := range v.Elems {
-		texts = append(texts, fmt.Sprint(e.Text))
-	}
-	return texts
 }

@@ -14,8 +14,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-var firstOf16 = answer{Limited: 0, Limit: 16, Remaining: 15, RetryAfter: -1, ResetAfter: 2}
-
 func TestBothProtocols(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -248,41 +246,6 @@ func TestEveryCommandIsRoutedByItsKey(t *testing.T) {
 		v := do(t, c, "CL.MLIMIT %s RATE 5/h", keys)
 		assert.Equal(t, answers != "", v.IsError(), "%s: %v", keys, v)
 		assert.True(t, strings.HasPrefix(v.Text, answers) || answers == "CLUSTERDOWN" && strings.HasPrefix(v.Text, "MOVED"), "%s: %v", keys, v)
-	}
-}
-
-// events are the keyspace events on one connection until the marker that is published
-// after them.
-type events struct {
-	c *resp.Conn
-	s *server.Server
-}
-
-func listenToEvents(t *testing.T, s *server.Server) events {
-	t.Helper()
-	c := s.Raw()
-	require.NoError(t, c.Send("PSUBSCRIBE", "__keyevent@0__:*", "marker"))
-	require.NoError(t, c.Flush())
-	for range 2 {
-		_, err := c.Receive()
-		require.NoError(t, err)
-	}
-	return events{c, s}
-}
-
-// drain returns the events so far, each as event and key.
-func (e events) drain(t *testing.T) (all []string) {
-	t.Helper()
-	e.s.MustDo("PUBLISH", "marker", "")
-	for {
-		v, err := e.c.Receive()
-		require.NoError(t, err)
-		require.Len(t, v.Elems, 4, "%v", v)
-		channel, key := v.Elems[2].Text, v.Elems[3].Text
-		if channel == "marker" {
-			return all
-		}
-		all = append(all, strings.TrimPrefix(channel, "__keyevent@0__:")+" "+key)
 	}
 }
 

@@ -11,15 +11,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// startCheckBuild starts a server with the module's test build, in which a key that
-// begins with fault:panic makes the decision panic.
-func startCheckBuild(t *testing.T, opts ...server.Option) *server.Server {
-	t.Helper()
-	path, err := server.CheckModulePath()
-	require.NoError(t, err)
-	return server.Start(t, append(opts, server.Module(path))...)
-}
-
 func TestPanicIsAnErrorAndALogLineAndNoMore(t *testing.T) {
 	t.Parallel()
 	path, err := server.CheckModulePath()

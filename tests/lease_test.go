@@ -17,42 +17,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// leased is an answer of CL.LEASE or CL.RENEW.
-type leased struct{ Limited, Limit, Remaining, RetryAfterMs, LeaseMs, WaitMs int64 }
-
-var leaseNames = []string{"limited", "limit", "remaining", "retry_after_ms", "lease_ms", "wait_ms"}
-
-func leasedIn(v resp.Value) (l leased, err error) {
-	if v.IsError() {
-		return l, fmt.Errorf("%s", v.Text)
-	}
-	if len(v.Elems) != 2*len(leaseNames) {
-		return l, fmt.Errorf("%d elements in %v", len(v.Elems), v)
-	}
-	for i, to := range []*int64{&l.Limited, &l.Limit, &l.Remaining, &l.RetryAfterMs, &l.LeaseMs, &l.WaitMs} {
-		if v.Elems[2*i].Text != leaseNames[i] {
-			return l, fmt.Errorf("%v is not %s", v.Elems[2*i], leaseNames[i])
-		}
-		*to = v.Elems[2*i+1].Int
-	}
-	return l, nil
-}
-
-func askLease(t tester, c *resp.Conn, command string, args ...any) leased {
-	t.Helper()
-	l, err := leasedIn(do(t, c, command, args...))
-	require.NoError(t, err, command)
-	return l
-}
-
-func leasesOf(s *server.Server, fields ...string) (all []string) {
-	info := s.Info("throttle")
-	for _, field := range fields {
-		all = append(all, info["throttle_leases_"+field])
-	}
-	return all
-}
-
 func TestLeasesAreSlotsOfASortedSet(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)

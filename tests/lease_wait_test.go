@@ -19,41 +19,6 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// awaitField returns when a counter of INFO throttle has a value.
-func awaitField(t *testing.T, c *resp.Conn, field string, want int) {
-	t.Helper()
-	var have string
-	require.Eventually(t, func() bool {
-		have = server.ParseInfo(do(t, c, "INFO throttle").Text)["throttle_"+field]
-		return have == fmt.Sprint(want)
-	}, 60*time.Second, 2*time.Millisecond, "%s", field)
-}
-
-// waitForLease sends a call of CL.LEASE and returns when its caller is number n in line.
-func waitForLease(t *testing.T, s *server.Server, n int, call string, args ...any) *resp.Conn {
-	t.Helper()
-	c := startWaiting(t, s, fmt.Sprintf(call, args...))
-	awaitField(t, s.Raw(), "leases_waiting", n)
-	return c
-}
-
-func receiveLease(t *testing.T, c *resp.Conn) leased {
-	t.Helper()
-	v, err := c.Receive()
-	require.NoError(t, err)
-	l, err := leasedIn(v)
-	require.NoError(t, err)
-	return l
-}
-
-// stillWaits fails when an answer to c is there; a round trip on another connection is past every
-// turn of the event loop in which it might have been written.
-func stillWaits(t *testing.T, c *resp.Conn) {
-	t.Helper()
-	v, err := c.ReceiveWithin(20 * time.Millisecond)
-	require.Error(t, err, "%v", v)
-}
-
 func TestCallersGetALeaseInOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)

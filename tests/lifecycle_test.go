@@ -41,21 +41,6 @@ func TestModuleListAndLogNameTheModule(t *testing.T) {
 	assert.Positive(t, number)
 }
 
-// throttleModules are the rows of MODULE LIST called throttle. Servers list modules of
-// their own beside it.
-func throttleModules(s *server.Server) (rows []map[string]resp.Value) {
-	for _, module := range s.MustDo("MODULE", "LIST").Elems {
-		row := map[string]resp.Value{}
-		for i := 0; i+1 < len(module.Elems); i += 2 {
-			row[module.Elems[i].Text] = module.Elems[i+1]
-		}
-		if row["name"].Text == "throttle" {
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
 // Unloading and loading again, ten times, while callers call. A bucket does not
 // notice: its state is a string of the server's.
 func TestUnloadAndLoadUnderLoad(t *testing.T) {

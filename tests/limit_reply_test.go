@@ -1,8 +1,6 @@
 package tests
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,66 +9,6 @@ import (
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
-
-// standing is the reply of CL.LIMIT, CL.PEEK, CL.REFUND and CL.WAIT.
-type standing struct {
-	Limited      int64 // 0 allowed, 1 limited
-	Rule         int64 // 1-based: the limit that decided
-	Limit        int64
-	Remaining    int64
-	RetryAfterMs int64 // -1 for allowed and for never
-	ResetAfterMs int64
-	NextAfterMs  int64
-	Granted      int64 // units charged
-	WaitMs       int64
-	Shadow       int64 // 1-based: the first shadow limit that would have limited
-}
-
-var standingNames = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms",
-	"next_after_ms", "granted", "wait_ms", "shadow"}
-
-// standingIn reads a reply: ten pairs, a map in RESP3 and flat in RESP2, always in
-// the same order.
-func standingIn(v resp.Value) (standing, error) {
-	if (v.Kind != resp.Map && v.Kind != resp.Array) || len(v.Elems) != 2*len(standingNames) {
-		return standing{}, fmt.Errorf("%v is no reply of ten pairs", v)
-	}
-	n := make([]int64, len(standingNames))
-	for i, name := range standingNames {
-		key, value := v.Elems[2*i], v.Elems[2*i+1]
-		if key.Kind != resp.BulkString || key.Text != name || value.Kind != resp.Integer {
-			return standing{}, fmt.Errorf("pair %d of %v is not %s and an integer", i, v, name)
-		}
-		n[i] = value.Int
-	}
-	return standing{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]}, nil
-}
-
-// ask sends a command given as one types it, and reads its fields.
-func ask(t tester, c *resp.Conn, command string, args ...any) standing {
-	t.Helper()
-	text := fmt.Sprintf(command, args...)
-	v, err := c.Do(strings.Fields(text)...)
-	require.NoError(t, err, text)
-	a, err := standingIn(v)
-	require.NoError(t, err, text)
-	return a
-}
-
-// do sends a command given as one types it.
-func do(t tester, c *resp.Conn, command string, args ...any) resp.Value {
-	t.Helper()
-	text := fmt.Sprintf(command, args...)
-	v, err := c.Do(strings.Fields(text)...)
-	require.NoError(t, err, text)
-	return v
-}
-
-// nowIn is the server's clock in ns since the epoch.
-func nowIn(t tester, c *resp.Conn) int64 {
-	t.Helper()
-	return timeIn(t, do(t, c, "TIME"))
-}
 
 // Ten an hour: one unit comes back every six minutes, 360,000 ms. On a fresh key nothing
 // of the reply depends on the clock.

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,22 +11,6 @@ import (
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
-
-// ceilMs is a length of time in ns as a reply shows it.
-func ceilMs(ns int64) int64 { return (ns + int64(time.Millisecond) - 1) / int64(time.Millisecond) }
-
-// timed is commands in one pipeline, and the server's clock before and after them.
-func timed(t tester, c *resp.Conn, commands ...string) (replies []resp.Value, from, to int64) {
-	t.Helper()
-	words := [][]string{{"TIME"}}
-	for _, command := range commands {
-		words = append(words, strings.Fields(command))
-	}
-	replies, err := c.Pipeline(append(words, []string{"TIME"})...)
-	require.NoError(t, err)
-	n := len(replies)
-	return replies[1 : n-1], timeIn(t, replies[0]) - int64(clockSkew), timeIn(t, replies[n-1]) + 999 + int64(clockSkew)
-}
 
 // Thirty per minute, scaled down: 20 units shortly before a calendar window ends, and 20
 // more as soon as the next has begun. FIXED lets all 40 in. WINDOW lets 30 in, and tells the

@@ -8,23 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
-	"redis-throttle/tests/server"
 )
 
 // step is the length of a step of the wall clock: far longer than anybody here has to wait.
 const step = time.Hour
-
-// startWithSteps starts a server whose wall clock runs, and returns what makes it step.
-func startWithSteps(t *testing.T, opts ...server.Option) (s *server.Server, stepBy func(time.Duration)) {
-	t.Helper()
-	path, err := server.CheckModulePath()
-	require.NoError(t, err)
-	c := clock.Running(t)
-	s = c.Start(append(opts, server.Module(path))...)
-	return s, func(d time.Duration) { c.SetAhead(0, int64(d)) }
-}
 
 // When the clock steps forward, leases lapse, windows end and slots come that are nearer than the step. Callers in line
 // have them at once, not when timers that the step has overtaken would fire.

@@ -24,15 +24,6 @@ func sortedTexts(v resp.Value) (texts []string) {
 	return texts
 }
 
-// pairs reads a map, or its RESP2 form.
-func pairs(v resp.Value) map[string]resp.Value {
-	fields := map[string]resp.Value{}
-	for i := 0; i+1 < len(v.Elems); i += 2 {
-		fields[v.Elems[i].Text] = v.Elems[i+1]
-	}
-	return fields
-}
-
 func TestInfoCounts(t *testing.T) {
 	t.Parallel()
 	before := time.Now().Unix()

@@ -158,14 +158,6 @@ func TestReplicaThatStartsFromAFileMissesNothing(t *testing.T) {
 	}
 }
 
-func mustDoAll(t *testing.T, c *resp.Conn, commands ...string) {
-	t.Helper()
-	for _, command := range commands {
-		v := do(t, c, "%s", command)
-		require.False(t, v.IsError(), "%s answers %v", command, v)
-	}
-}
-
 // An append-only file that is switched on during a BGSAVE begins when that is over.
 func TestAppendOnlyFileSwitchedOnDuringABGSAVEMissesNothing(t *testing.T) {
 	t.Parallel()

@@ -39,15 +39,6 @@ func awaitAlone(t *testing.T, s *server.Server) {
 	time.Sleep(200 * time.Millisecond)
 }
 
-func (l *load) await(t *testing.T, calls int64) {
-	t.Helper()
-	for goal := l.calls.Load() + calls; l.calls.Load() < goal; time.Sleep(time.Millisecond) {
-		require.False(t, t.Failed())
-	}
-}
-
-func linkIsUp(s *server.Server) bool { return s.Info("replication")["master_link_status"] == "up" }
-
 func TestReplicaThatComesInTheMiddleMissesNothing(t *testing.T) {
 	t.Parallel()
 	for name, diskless := range map[string]string{"with a file": "no", "diskless": "yes"} {

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -10,12 +9,6 @@ import (
 	"redis-throttle/internal/naive"
 	"redis-throttle/tests/resp"
 )
-
-// tester is what *testing.T and *rapid.T have in common.
-type tester interface {
-	require.TestingT
-	Helper()
-}
 
 // limit is a rate limit as the oracle sees it: the model of the documentation, so that the module is not
 // judged by its own code.
@@ -75,10 +68,6 @@ func probes(t tester, c *resp.Conn, n int, key, args string) []probe {
 	return result
 }
 
-func rawCallOf(key, args string) []string {
-	return append([]string{"CL.THROTTLE", key}, strings.Fields(args)...)
-}
-
 // tatIn is the TAT in GET's reply. A key that expired between two commands reads as
 // none, which is what its TAT, in the past, says as well.
 func tatIn(t tester, v resp.Value) int64 {
@@ -89,16 +78,6 @@ func tatIn(t tester, v resp.Value) int64 {
 	n, err := strconv.ParseInt(v.Text, 10, 64)
 	require.NoError(t, err, "value %v", v)
 	return n
-}
-
-func timeIn(t tester, v resp.Value) int64 {
-	t.Helper()
-	require.Len(t, v.Elems, 2, "TIME answers %v", v)
-	seconds, err := strconv.ParseInt(v.Elems[0].Text, 10, 64)
-	require.NoError(t, err)
-	micros, err := strconv.ParseInt(v.Elems[1].Text, 10, 64)
-	require.NoError(t, err)
-	return seconds*int64(time.Second) + micros*int64(time.Microsecond)
 }
 
 // judge fails the test unless the probe is what the limit demands at some instant

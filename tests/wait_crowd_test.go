@@ -56,15 +56,6 @@ func TestCrowdCostsNothingWhileItWaits(t *testing.T) {
 	t.Logf("all left within %v", time.Since(begun))
 }
 
-// cpuOver is the processor time that the server's process takes while so much time
-// passes, to the kernel's 10 ms.
-func cpuOver(t *testing.T, s *server.Server, d time.Duration) time.Duration {
-	t.Helper()
-	before := s.CPUTime()
-	time.Sleep(d)
-	return s.CPUTime() - before
-}
-
 func residentBytes(t *testing.T, s *server.Server) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.Pid()))

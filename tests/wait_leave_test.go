@@ -12,14 +12,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// requireMovedUp receives caller i's answer, which must come between the slot of place
-// and the one that it would have had.
-func (l *line) requireMovedUp(i, place int) {
-	l.t.Helper()
-	late := l.requireServed(i, place)
-	assert.Less(l.t, late, l.slot(i)-l.slot(place), "caller %d was served when its old slot came", i)
-}
-
 // A caller that goes away gives the slot back, and those behind move up, however it goes.
 func TestThoseBehindMoveUp(t *testing.T) {
 	t.Parallel()

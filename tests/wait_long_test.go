@@ -12,14 +12,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func startWaiting(t *testing.T, s *server.Server, call string) *resp.Conn {
-	t.Helper()
-	c := s.Raw()
-	require.NoError(t, c.Send(strings.Fields(call)...))
-	require.NoError(t, c.Flush())
-	return c
-}
-
 // However long callers may have to wait, the server sleeps meanwhile, and other callers are
 // served at their times.
 func TestALongWaitKeepsNobodyBusy(t *testing.T) {
