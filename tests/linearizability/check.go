@@ -11,7 +11,7 @@ import (
 
 // takeover is a replica's, while its former master may still have answered.
 type takeover struct {
-	event *operation
+	event *succession
 	// began is when the two began to lose touch, and apart when they had: the successor knows of nothing that was asked
 	// later. healed is when the former master knew of its successor.
 	began, apart, healed int64
@@ -36,9 +36,9 @@ func (h *history) check() (failed, undecided []string) {
 func (h *history) subjects() (subjects []subject) {
 	seen := map[string]bool{}
 	for _, op := range h.operations {
-		if of := op.Input.(*operation).of; of != nil && !seen[of.name()] {
-			seen[of.name()] = true
-			subjects = append(subjects, of)
+		if c, ok := op.Input.(*call); ok && !seen[c.of.name()] {
+			seen[c.of.name()] = true
+			subjects = append(subjects, c.of)
 		}
 	}
 	return subjects
@@ -61,14 +61,14 @@ type line struct {
 func (h *history) lines(of subject) []line {
 	all := line{name: of.name()}
 	for _, op := range h.operations {
-		o := op.Input.(*operation)
-		if o.of != nil && o.of.name() != of.name() || o.among != nil && !o.among(of) || h.ofReplica(op) {
+		if !op.Input.(operation).concerns(of) || h.ofReplica(op) {
 			continue
 		}
 		all.operations = append(all.operations, h.narrowed(op))
-		all.mayLose = all.mayLose || o.event == forgets
+		_, isSuccession := op.Input.(*succession)
+		all.mayLose = all.mayLose || isSuccession
 	}
-	i := slices.IndexFunc(h.takeovers, func(t takeover) bool { return t.event.among == nil || t.event.among(of) })
+	i := slices.IndexFunc(h.takeovers, func(t takeover) bool { return t.event.concerns(of) })
 	if i < 0 {
 		return []line{all}
 	}
@@ -124,7 +124,7 @@ func (h *history) longest(name string) (order []porcupine.Operation, states []*s
 		contained[op.Input] = true
 		after := map[string]*state{}
 		for _, s := range states {
-			for _, next := range s.next(op.Input.(*operation), op.Output.(*outcome)) {
+			for _, next := range op.Input.(operation).next(s, op.Output.(*outcome)) {
 				after[next.print] = next
 			}
 		}

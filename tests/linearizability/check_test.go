@@ -14,7 +14,7 @@ import (
 func TestTheCheckerTellsHistoriesApart(t *testing.T) {
 	hour := []naive.Limit{{Kind: naive.Fixed, Count: 1, Period: time.Hour}}
 	key := one{key: "key", limits: hour}
-	ask := key.call("CL.LIMIT", naive.Options{Cost: 1}, func(m *naive.Model, nowNs int64) naive.Reply {
+	ask := key.asks("CL.LIMIT", naive.Options{Cost: 1}, func(m *naive.Model, nowNs int64) naive.Reply {
 		return m.Take(nowNs, hour, naive.Options{Cost: 1})
 	})
 	// What the model says at the beginning of the first hour and of the second.
@@ -22,7 +22,7 @@ func TestTheCheckerTellsHistoriesApart(t *testing.T) {
 	first := ask.run(key.begin(), 0)[0]
 	yes, no := &outcome{reply: first.reply}, &outcome{reply: ask.run(first, 0)[0].reply}
 	yesLater, lost := &outcome{reply: ask.run(first, second)[0].reply}, &outcome{unknown: true}
-	clock, take, safe := &operation{event: clockMoves, nowNs: second}, &operation{event: forgets}, &operation{event: replicated}
+	clock, take, safe := &clockMove{second}, &succession{}, &replication{}
 	for name, test := range map[string]struct {
 		history []done
 		ok      bool
@@ -49,7 +49,7 @@ func TestTheCheckerTellsHistoriesApart(t *testing.T) {
 
 // done is an operation, when it began and ended, and what is known of it.
 type done struct {
-	what         *operation
+	what         operation
 	began, ended int64
 	out          *outcome
 }
@@ -71,16 +71,16 @@ func TestTheCheckerTellsHistoriesOfSeveralKeysApart(t *testing.T) {
 	j := join("{key}", []naive.Limit{{Kind: naive.Fixed, Count: 1, Period: hour}}, []naive.Limit{{Kind: naive.Fixed, Count: 2, Period: hour}})
 	o := naive.Options{Cost: 1}
 	calls := []naive.Call{{Limits: j.members[0].limits}, {Limits: j.members[1].limits}}
-	both, either := j.call(j.members, calls, false, o), j.call(j.members, calls, true, o)
-	second := j.members[1].call("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, j.members[1].limits, o) })
-	take, safe, lost := &operation{event: forgets}, &operation{event: replicated}, &outcome{unknown: true}
+	both, either := j.asks(j.members, calls, false, o), j.asks(j.members, calls, true, o)
+	second := j.members[1].asks("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, j.members[1].limits, o) })
+	take, safe, lost := &succession{}, &replication{}, &outcome{unknown: true}
 	// What the calls answer, by how many units are left of each key.
-	left := func(what *operation, first, second int) *outcome {
+	left := func(what *call, first, second int) *outcome {
 		object := j.begin()
 		for i, used := range []int{1 - first, 2 - second} {
 			for range used {
 				m := j.members[i]
-				object = m.call("CL.LIMIT", o, func(model *naive.Model, nowNs int64) naive.Reply { return model.Take(nowNs, m.limits, o) }).run(object, 0)[0].object
+				object = m.asks("CL.LIMIT", o, func(model *naive.Model, nowNs int64) naive.Reply { return model.Take(nowNs, m.limits, o) }).run(object, 0)[0].object
 			}
 		}
 		return &outcome{reply: what.run(object, 0)[0].reply}
@@ -109,15 +109,15 @@ func TestTheCheckerTellsHistoriesOfSeveralKeysApart(t *testing.T) {
 func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
 	const ttl, begin = 10 * time.Second, int64(2e18)
 	l := &leased{key: "key", slots: 1}
-	take := func(id string) *operation { return l.lease(id, 1, ttl) }
-	waits := func(id string) *operation { return l.waits(id, 1, ttl, time.Minute) }
+	take := func(id string) *call { return l.lease(id, 1, ttl) }
+	waits := func(id string) *call { return l.waits(id, 1, ttl, time.Minute) }
 	out := func(reply ...int64) *outcome { return &outcome{reply: reply} }
 	granted, limited := out(0, 1, 0, -1, 10_000, 0), out(1, 1, 0, 10_000, 0, 0)
 	inTurn, renewed := out(0, 1, 0, -1, 10_000, 7), out(0, -1, -1, -1, 10_000, 0)
 	none, lost, refused := out(1, -1, -1, -1, 0, 0), &outcome{unknown: true}, &outcome{refused: true}
 	free := out(1, 1, 0, 1, 0, 0) // limited, but only because another caller is about to be let in
-	over := &operation{event: clockMoves, nowNs: begin + int64(ttl)}
-	forgotten := &operation{event: forgets}
+	over := &clockMove{begin + int64(ttl)}
+	forgotten := &succession{}
 	for name, test := range map[string]struct {
 		history []done
 		ok      bool

@@ -47,26 +47,26 @@ func (c *client) dial(addr string) bool {
 
 // call makes a call up and repeats it until it has happened, or may have.
 func (c *client) call() {
-	o := c.subjects[c.r.IntN(len(c.subjects))].operation(c.r)
-	if o.done != nil {
-		defer o.done()
+	made := c.subjects[c.r.IntN(len(c.subjects))].call(c.r)
+	if made.wait != nil {
+		defer made.wait.done()
 	}
-	_, aboutLeases := o.of.(*leased)
-	a := attempts{client: c, operation: o, about: o.of.name()}
+	_, aboutLeases := made.of.(*leased)
+	a := attempts{client: c, call: made, about: made.of.name()}
 	// A CL.WAIT would give its slot back; and of calls about leases the checker would try all ways of ending.
-	a.crash = c.crashes > 0 && c.r.IntN(c.crashes) == 0 && o.words[0] != "CL.WAIT" && !aboutLeases
+	a.crash = c.crashes > 0 && c.r.IntN(c.crashes) == 0 && made.words[0] != "CL.WAIT" && !aboutLeases
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if a.once() {
 			return
 		}
 	}
-	c.t.Errorf("%q: nobody answers", o.words)
+	c.t.Errorf("%q: nobody answers", made.words)
 }
 
 // attempts are those of one call.
 type attempts struct {
 	*client
-	*operation
+	*call
 	about string // the object
 	// crash has the client close the connection before it reads the reply, once it asks one that it has reason to ask.
 	crash bool
@@ -91,16 +91,16 @@ func (a *attempts) once() bool {
 		_ = a.conn.Flush()
 		a.hangUp()
 		out.unknown = true
-		a.history.noteUntil(a.id, a.operation, began, never, out)
+		a.history.noteUntil(a.id, a.call, began, never, out)
 		return true
 	}
-	v, err := a.ask(a.operation, a.asking)
+	v, err := a.ask(a.call, a.asking)
 	switch {
 	case err != nil:
 		a.goElsewhere()
 		out.unknown = true
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			a.giveUp(a.operation, began, out)
+			a.giveUp(a.call, began, out)
 			return true
 		}
 		a.hangUp() // the server that had the connection is gone
@@ -116,7 +116,7 @@ func (a *attempts) once() bool {
 		a.network.learn(a.id, a.about, a.to)
 		out.reply = asWaited(a.words, reply)
 	}
-	a.history.note(a.id, a.operation, began, out)
+	a.history.note(a.id, a.call, began, out)
 	return true
 }
 
@@ -129,11 +129,11 @@ func (a *attempts) goElsewhere() {
 // refused looks at an error that was the reply, and reports whether that was the last attempt.
 func (a *attempts) refused(v resp.Value, began int64, out *outcome) bool {
 	words := strings.Fields(v.Text)
-	left := a.exit != nil && slices.Contains([]string{"UNBLOCKED", "TRYAGAIN", "OOM", "MISCONF"}, words[0])
+	left := a.wait != nil && slices.Contains([]string{"UNBLOCKED", "TRYAGAIN", "OOM", "MISCONF"}, words[0])
 	if left { // it was in line, and left it
 		out.refused = true
-		a.history.note(a.id, a.operation, began, out)
-		a.operation = a.again()
+		a.history.note(a.id, a.call, began, out)
+		a.call = a.wait.again()
 	}
 	switch words[0] {
 	case "MOVED", "ASK":
@@ -144,7 +144,7 @@ func (a *attempts) refused(v resp.Value, began int64, out *outcome) bool {
 			return false
 		}
 		out.unknown = true
-		a.history.note(a.id, a.operation, began, out)
+		a.history.note(a.id, a.call, began, out)
 		return true
 	case "READONLY", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN": // refused: try again
 	default:
@@ -159,7 +159,7 @@ func (a *attempts) refused(v resp.Value, began int64, out *outcome) bool {
 
 // giveUp ends a call that nobody answers. After the reset it is not sent again. If it has reached the server, the server
 // handles it before it answers a connection that is made later.
-func (c *client) giveUp(o *operation, began int64, out *outcome) {
+func (c *client) giveUp(given *call, began int64, out *outcome) {
 	_ = c.conn.Reset()
 	c.conn = nil
 	at := c.at
@@ -171,22 +171,22 @@ func (c *client) giveUp(o *operation, began int64, out *outcome) {
 				_ = conn.Close()
 			}
 			if err == nil || errors.Is(err, syscall.ECONNREFUSED) { // it does not run
-				c.history.note(c.id, o, began, out)
+				c.history.note(c.id, given, began, out)
 				return
 			}
 		}
-		c.history.noteUntil(c.id, o, began, never, out)
+		c.history.noteUntil(c.id, given, began, never, out)
 	})
 }
 
-func (c *client) ask(o *operation, asking bool) (resp.Value, error) {
+func (c *client) ask(what *call, asking bool) (resp.Value, error) {
 	if asking {
 		if _, err := c.conn.DoWithin(c.network.patience(nil, c.luck), "ASKING"); err != nil {
 			return resp.Value{}, err
 		}
 	}
 	if c.send != nil {
-		return c.send(c.conn, o.words)
+		return c.send(c.conn, what.words)
 	}
-	return c.conn.DoWithin(c.network.patience(o, c.luck), o.words...)
+	return c.conn.DoWithin(c.network.patience(what, c.luck), what.words...)
 }

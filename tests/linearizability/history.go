@@ -32,7 +32,7 @@ type history struct {
 func (h *history) now() int64 { return int64(time.Since(h.begun)) }
 
 // note adds an operation that began at an instant and has ended now.
-func (h *history) note(client int, o *operation, began int64, out *outcome) {
+func (h *history) note(client int, o operation, began int64, out *outcome) {
 	h.noteUntil(client, o, began, h.now(), out)
 }
 
@@ -71,7 +71,8 @@ func (h *history) leads(node int) {
 
 // ofReplica says whether it may have been a replica that answered a look.
 func (h *history) ofReplica(op porcupine.Operation) bool {
-	return op.Input.(*operation).looks() && slices.ContainsFunc(h.following, func(f silence) bool {
+	c, ok := op.Input.(*call)
+	return ok && c.looks() && slices.ContainsFunc(h.following, func(f silence) bool {
 		return f.node == op.Output.(*outcome).node && f.from < op.Return && op.Call < f.to
 	})
 }
@@ -95,12 +96,12 @@ func (h *history) narrowed(op porcupine.Operation) porcupine.Operation {
 // never is the end of an operation that may happen at any time to come.
 const never = math.MaxInt64
 
-func (h *history) noteUntil(client int, o *operation, began, ended int64, out *outcome) {
-	if o.exit != nil {
-		o.took(ended - began)
+func (h *history) noteUntil(client int, o operation, began, ended int64, out *outcome) {
+	if c, ok := o.(*call); ok && c.wait != nil {
+		c.wait.took(ended - began)
 		left := *out
 		left.reply = withoutWait(out.reply)
-		h.noteUntil(client, o.exit, began, ended, &left)
+		h.noteUntil(client, c.wait.leaves, began, ended, &left)
 	}
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -160,7 +161,7 @@ func (t *ticking) move() {
 	}
 	began := t.history.now()
 	t.clock.Set(nowNs)
-	t.history.note(0, &operation{event: clockMoves, nowNs: nowNs}, began, &outcome{})
+	t.history.note(0, &clockMove{nowNs}, began, &outcome{})
 }
 
 // record begins a history.

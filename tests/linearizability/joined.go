@@ -76,9 +76,9 @@ func (j *joined) begin() object {
 	return all
 }
 
-func (j *joined) operation(r *rand.Rand) *operation {
+func (j *joined) call(r *rand.Rand) *call {
 	if r.IntN(3) == 0 {
-		return j.members[r.IntN(len(j.members))].operation(r)
+		return j.members[r.IntN(len(j.members))].call(r)
 	}
 	order := r.Perm(len(j.members))[:2+r.IntN(len(j.members)-1)]
 	var members []one
@@ -99,17 +99,17 @@ func (j *joined) operation(r *rand.Rand) *operation {
 	if anyKey {
 		o.Strict, o.Ban = false, 0
 	}
-	return j.call(members, calls, anyKey, o)
+	return j.asks(members, calls, anyKey, o)
 }
 
-// call is a CL.MLIMIT of some of the keys.
-func (j *joined) call(members []one, calls []naive.Call, anyKey bool, o naive.Options) *operation {
+// asks is a CL.MLIMIT of some of the keys.
+func (j *joined) asks(members []one, calls []naive.Call, anyKey bool, o naive.Options) *call {
 	words := []string{"CL.MLIMIT", fmt.Sprint(len(members))}
 	for _, m := range members {
 		words = append(words, m.key)
 	}
 	words = append(append(words, naive.WordsOfKeys(calls, false, anyKey, o)...), "COMPACT")
-	return &operation{of: j, words: words, run: func(before object, nowNs int64) []result {
+	return &call{of: j, words: words, run: func(before object, nowNs int64) []result {
 		after := before.clone().(keys)
 		asked := slices.Clone(calls)
 		for i, m := range members {

@@ -73,15 +73,15 @@ func (l *leased) name() string { return l.key }
 func (l *leased) begin() object { return leases{&naive.Leases{}, map[int]bool{}} }
 
 // does is a call that does not wait.
-func (l *leased) does(words []string, run func(m *naive.Leases, nowNs int64) []int64) *operation {
-	return &operation{of: l, words: words, run: func(o object, nowNs int64) []result {
+func (l *leased) does(words []string, run func(m *naive.Leases, nowNs int64) []int64) *call {
+	return &call{of: l, words: words, run: func(o object, nowNs int64) []result {
 		after := o.clone().(leases)
 		reply := run(after.Leases, nowNs)
 		return []result{{object: after, reply: reply}}
 	}}
 }
 
-func (l *leased) operation(r *rand.Rand) *operation {
+func (l *leased) call(r *rand.Rand) *call {
 	slots, ttl, id := l.slots, time.Duration(3+r.IntN(25))*time.Millisecond, l.anID(r)
 	if r.IntN(10) == 0 {
 		slots = r.Int64N(l.slots + 3)
@@ -101,7 +101,7 @@ func (l *leased) operation(r *rand.Rand) *operation {
 		return l.lease(id, slots, ttl)
 	}
 	o := l.waits(id, slots, ttl, timeout)
-	o.done = l.waited
+	o.wait.done = l.waited
 	return o
 }
 
@@ -138,7 +138,7 @@ func (l *leased) anID(r *rand.Rand) string {
 
 func fieldsOf(reply naive.LeaseReply) []int64 { fields := reply.Fields(); return fields[:] }
 
-func (l *leased) lease(id string, slots int64, ttl time.Duration) *operation {
+func (l *leased) lease(id string, slots int64, ttl time.Duration) *call {
 	return l.does(l.words(id, slots, ttl), func(m *naive.Leases, nowNs int64) []int64 { return fieldsOf(m.Lease(nowNs, slots, ttl, id)) })
 }
 
@@ -146,17 +146,17 @@ func (l *leased) words(id string, slots int64, ttl time.Duration) []string {
 	return []string{"CL.LEASE", l.key, "SLOTS", strconv.FormatInt(slots, 10), "TTL", naive.Duration(ttl), "ID", id, "COMPACT"}
 }
 
-func (l *leased) renew(id string, ttl time.Duration) *operation {
+func (l *leased) renew(id string, ttl time.Duration) *call {
 	return l.does([]string{"CL.RENEW", l.key, "ID", id, "TTL", naive.Duration(ttl), "COMPACT"},
 		func(m *naive.Leases, nowNs int64) []int64 { return fieldsOf(m.Renew(nowNs, ttl, id)) })
 }
 
-func (l *leased) release(ids ...string) *operation {
+func (l *leased) release(ids ...string) *call {
 	return l.does(append([]string{"CL.RELEASE", l.key, "ID"}, ids...),
 		func(m *naive.Leases, nowNs int64) []int64 { return []int64{m.Release(nowNs, ids...)} })
 }
 
-func (l *leased) list() *operation {
+func (l *leased) list() *call {
 	o := l.does([]string{"CL.LEASES", l.key}, func(m *naive.Leases, nowNs int64) []int64 {
 		held, waiting, holders := m.List(nowNs, 10)
 		reply := []int64{held, waiting}
@@ -190,13 +190,10 @@ var callers atomic.Int64
 
 // waits is a CL.LEASE with TIMEOUT: two operations within one call. It arrives, and is answered or stands in
 // line; and it leaves, let in when it is its turn, or not.
-func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *operation {
+func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *call {
 	number, tookNs := int(callers.Add(1)), int64(0)
 	w := naive.Waiter{Number: number, ID: id, TTL: ttl}
-	arrive := &operation{of: l, words: append(l.words(id, slots, ttl), "TIMEOUT", naive.Duration(timeout))}
-	arrive.took = func(ns int64) { tookNs = ns }
-	arrive.again = func() *operation { return l.waits(id, slots, ttl, timeout) }
-	arrive.run = func(o object, nowNs int64) []result {
+	arrives := func(o object, nowNs int64) []result {
 		after, never := o.clone().(leases), o.clone().(leases)
 		never.over[number] = true
 		reply, answered := after.Arrive(nowNs, slots, w, timeout)
@@ -206,7 +203,7 @@ func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *oper
 		}
 		return []result{{object: after, open: true}, {object: never, lost: true}}
 	}
-	arrive.exit = &operation{of: l, words: []string{"leaves", id}, again: arrive.again, run: func(o object, nowNs int64) (results []result) {
+	leaves := func(o object, nowNs int64) (results []result) {
 		after := o.clone().(leases)
 		if untold, over := after.over[number]; over {
 			delete(after.over, number)
@@ -225,8 +222,12 @@ func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *oper
 		}
 		gone.Leave(nowNs, number)
 		return append(results, result{object: gone, lost: true})
+	}
+	return &call{of: l, words: append(l.words(id, slots, ttl), "TIMEOUT", naive.Duration(timeout)), run: arrives, wait: &wait{
+		leaves: &departure{l, id, leaves},
+		took:   func(ns int64) { tookNs = ns },
+		again:  func() *call { return l.waits(id, slots, ttl, timeout) },
 	}}
-	return arrive
 }
 
 // withoutWait is a reply of CL.LEASE without wait_ms: how long a call waits depends on instants that the

@@ -19,8 +19,8 @@ type subject interface {
 	// name is a key of the object.
 	name() string
 	begin() object
-	// operation makes up a call.
-	operation(r *rand.Rand) *operation
+	// call makes up a call.
+	call(r *rand.Rand) *call
 }
 
 // one is a key and what callers ask of it.
@@ -71,16 +71,16 @@ func (s one) name() string { return s.key }
 func (s one) begin() object { return keys{s.key: &naive.Model{}} }
 
 // does is a call on the key.
-func (s one) does(words []string, run func(m *naive.Model, nowNs int64) []int64) *operation {
-	return &operation{of: s.subject(), words: words, run: func(o object, nowNs int64) []result {
+func (s one) does(words []string, run func(m *naive.Model, nowNs int64) []int64) *call {
+	return &call{of: s.subject(), words: words, run: func(o object, nowNs int64) []result {
 		after := o.clone().(keys)
 		reply := run(after[s.key], nowNs)
 		return []result{{object: after, reply: reply}}
 	}}
 }
 
-// operation makes up a call.
-func (s one) operation(r *rand.Rand) *operation {
+// call makes up a call.
+func (s one) call(r *rand.Rand) *call {
 	o := naive.Options{Cost: r.Int64N(4)}
 	onlyRates := !slices.ContainsFunc(s.limits, func(l naive.Limit) bool { return l.Kind != naive.Rate })
 	if r.IntN(3) == 0 {
@@ -88,12 +88,12 @@ func (s one) operation(r *rand.Rand) *operation {
 	}
 	switch kind := r.IntN(20); {
 	case kind == 0:
-		return s.call("CL.PEEK", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Peek(nowNs, s.limits, o.Cost, o.Terms...) })
+		return s.asks("CL.PEEK", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Peek(nowNs, s.limits, o.Cost, o.Terms...) })
 	case kind == 1:
 		for i := range o.Terms {
 			o.Terms[i].Spare = 0
 		}
-		return s.call("CL.REFUND", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Refund(nowNs, s.limits, o.Cost, o.Terms...) })
+		return s.asks("CL.REFUND", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Refund(nowNs, s.limits, o.Cost, o.Terms...) })
 	case kind == 2 && r.IntN(3) == 0:
 		d := int64(r.IntN(2) * (1 + r.IntN(5)))
 		return s.does([]string{"CL.BAN", s.key, fmt.Sprint(d, "ms")},
@@ -109,7 +109,7 @@ func (s one) operation(r *rand.Rand) *operation {
 		return s.wait(r, o)
 	}
 	o = options(r, o, onlyRates)
-	return s.call("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, s.limits, o) })
+	return s.asks("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, s.limits, o) })
 }
 
 // options makes up those of a CL.LIMIT or CL.MLIMIT.
@@ -131,7 +131,8 @@ func options(r *rand.Rand, o naive.Options, onlyRates bool) naive.Options {
 	return o
 }
 
-func (s one) call(name string, o naive.Options, run func(*naive.Model, int64) naive.Reply) *operation {
+// asks is a call on the key with limits.
+func (s one) asks(name string, o naive.Options, run func(*naive.Model, int64) naive.Reply) *call {
 	words := append([]string{name, s.key}, naive.Words(s.limits, o.Terms...)...)
 	return s.does(append(append(words, o.Words()...), "COMPACT"), func(m *naive.Model, nowNs int64) []int64 {
 		fields := run(m, nowNs).Fields()
@@ -144,7 +145,7 @@ func (s one) call(name string, o naive.Options, run func(*naive.Model, int64) na
 var waited = []int64{0, -1}
 
 // wait is a CL.WAIT. It decides when it comes, like a CL.LIMIT with MAXWAIT.
-func (s one) wait(r *rand.Rand, o naive.Options) *operation {
+func (s one) wait(r *rand.Rand, o naive.Options) *call {
 	for i := range o.Terms {
 		o.Terms[i].Shadow = false
 	}
@@ -213,7 +214,7 @@ type network interface {
 	// node is the number of the node at an address.
 	node(addr string) int
 	// patience is how long a client waits for the reply to a call; of nil, for a connection.
-	patience(o *operation, r *rand.Rand) time.Duration
+	patience(c *call, r *rand.Rand) time.Duration
 	// refuses says whether an error, by its first word, means that a call did not happen.
 	refuses(word string) bool
 }
@@ -221,11 +222,11 @@ type network interface {
 // single is the network of one address, where somebody answers sooner or later.
 type single struct{ addr *atomic.Pointer[string] }
 
-func (s single) entry(int, *rand.Rand, string) (string, bool)  { return *s.addr.Load(), true }
-func (s single) learn(int, string, string)                     {}
-func (s single) node(string) int                               { return 0 }
-func (s single) patience(*operation, *rand.Rand) time.Duration { return patience }
-func (s single) refuses(string) bool                           { return false }
+func (s single) entry(int, *rand.Rand, string) (string, bool) { return *s.addr.Load(), true }
+func (s single) learn(int, string, string)                    {}
+func (s single) node(string) int                              { return 0 }
+func (s single) patience(*call, *rand.Rand) time.Duration     { return patience }
+func (s single) refuses(string) bool                          { return false }
 
 func (l *load) goTo(addr string) { l.addr.Store(&addr) }
 
@@ -263,10 +264,10 @@ func (l *load) isOver() bool {
 }
 
 // integers are those of a reply.
-func (o *operation) integers(v resp.Value) ([]int64, error) {
+func (c *call) integers(v resp.Value) ([]int64, error) {
 	switch {
-	case o.read != nil:
-		return o.read(v)
+	case c.read != nil:
+		return c.read(v)
 	case v.Kind == resp.Integer:
 		return []int64{v.Int}, nil
 	}

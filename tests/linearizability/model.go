@@ -12,38 +12,10 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
-
-	"redis-throttle/tests/resp"
 )
-
-// operation is what a client or the test did.
-type operation struct {
-	of    subject // nil for one that concerns all
-	words []string
-	// run is what it may have done to an object at an instant.
-	run func(o object, nowNs int64) []result
-	// read makes integers of a reply that is none of integers; nil where it is.
-	read func(resp.Value) ([]int64, error)
-	// exit is the second half of a call that may wait in line: when it leaves the line. run is when it
-	// arrives. again is the same call, made once more.
-	exit *operation
-	// took is told how long the call took, of an operation with an exit.
-	took  func(ns int64)
-	again func() *operation
-	// done is called when the call is over; nil for nothing.
-	done func()
-	// event is something else than a call. It concerns the subjects that it is among, all of them by default.
-	event  event
-	among  func(subject) bool
-	nowNs  int64 // to which the clock moves
-	node   int   // whose clock steps, or that takes over
-	ahead  int64 // of the others, the node's clock from now on
-	former int   // the master that the node takes over from
-}
 
 // object is what callers share: some keys that one call may ask together, or a key with leases.
 type object interface {
@@ -70,16 +42,6 @@ type result struct {
 	open, lost bool
 }
 
-type event int
-
-const (
-	call       event = iota
-	clockMoves       // to nowNs
-	clockSteps       // of one node
-	replicated       // a replica has all that was written before
-	forgets          // a replica takes over, without what was written since some instant; once in a history
-)
-
 // outcome is what is known of an operation afterwards.
 type outcome struct {
 	reply []int64
@@ -104,26 +66,6 @@ func (r result) agrees(out *outcome) bool {
 		return r.open
 	}
 	return r.open || slices.Equal(r.reply, out.reply)
-}
-
-// looks says whether a call changes nothing. Replicas answer it, and masters whose writes are paused.
-func (o *operation) looks() bool {
-	return len(o.words) > 0 && (o.words[0] == "CL.PEEK" || o.words[0] == "CL.LEASES")
-}
-
-func (o *operation) String() string {
-	switch o.event {
-	case clockMoves:
-		return fmt.Sprint("the clock moves to ", o.nowNs)
-	case clockSteps:
-		return fmt.Sprint("the clock of node ", o.node, " is ahead by ", o.ahead)
-	case replicated:
-		return "replicated"
-	case forgets:
-		return "a replica takes over"
-	default:
-		return strings.Join(o.words, " ")
-	}
 }
 
 // state is clocks and one object.
@@ -184,71 +126,34 @@ func (s *state) readAt(o object, nowNs int64) []object {
 	return []object{o}
 }
 
-// next is every state that an operation with an outcome may lead to; none if the outcome is impossible.
-func (s *state) next(o *operation, out *outcome) (states []*state) {
-	add := func(change func(next *state)) {
-		next := *s
-		change(&next)
-		states = append(states, next.signed())
-	}
-	switch o.event {
-	case clockMoves:
-		add(func(next *state) { next.nowNs = o.nowNs })
-	case clockSteps:
-		ahead := slices.Clone(s.ahead)
-		ahead[o.node] = o.ahead
-		objects := []object{s.object}
-		if o.node == s.master {
-			objects = s.readAt(s.object, s.nowNs+o.ahead)
-		}
-		for _, object := range objects {
-			add(func(next *state) { next.ahead, next.object = ahead, object })
-		}
-	case replicated:
-		add(func(next *state) { next.written = nil })
-	case forgets:
-		takeOver := func(before object) {
-			for _, object := range s.readAt(s.object.after(before), s.clock(o.node)) {
-				add(func(next *state) {
-					next.object, next.written, next.mayLose = object, nil, false // no other comes
-					next.master, next.former = o.node, o.former
-				})
-			}
-		}
-		for w := s.written; w != nil; w = w.previous {
-			takeOver(w.before)
-		}
-		takeOver(s.object)
-	default:
-		return s.called(o, out)
-	}
-	return states
+// with is a state that differs in what change does.
+func (s *state) with(change func(next *state)) *state {
+	next := *s
+	change(&next)
+	return next.signed()
 }
 
-// called is next for a call.
-func (s *state) called(o *operation, out *outcome) (states []*state) {
+// after is every state that a call may lead to with an outcome, if it happens.
+func (s *state) after(run func(o object, nowNs int64) []result, out *outcome) (states []*state) {
 	dead := out.node != 0 && out.node == s.former
 	for _, object := range s.readAt(s.object, s.clock(out.node)) {
-		for _, r := range o.run(object, s.clock(out.node)) {
+		for _, r := range run(object, s.clock(out.node)) {
 			if !r.agrees(out) || dead && !r.lost {
 				continue
 			}
-			next := *s
-			next.object = r.object
-			if len(s.ahead) > 0 {
-				next.object = r.object.haunted(object, s.clock(out.node))
-			}
-			if !r.lost {
-				next.master = out.node
-			}
-			if s.mayLose && next.object.stored() != s.object.stored() {
-				next.written = s.written.then(s.object)
-			}
-			states = append(states, next.signed())
+			states = append(states, s.with(func(next *state) {
+				next.object = r.object
+				if len(s.ahead) > 0 {
+					next.object = r.object.haunted(object, s.clock(out.node))
+				}
+				if !r.lost {
+					next.master = out.node
+				}
+				if s.mayLose && next.object.stored() != s.object.stored() {
+					next.written = s.written.then(s.object)
+				}
+			}))
 		}
-	}
-	if (out.unknown || out.elsewhere) && o.again == nil { // it did not happen
-		states = append(states, s)
 	}
 	return states
 }
@@ -259,7 +164,7 @@ func model(begin *state) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{begin} },
 		Step: func(before, in, out any) (after []any) {
-			for _, s := range before.(*state).next(in.(*operation), out.(*outcome)) {
+			for _, s := range in.(operation).next(before.(*state), out.(*outcome)) {
 				after = append(after, s)
 			}
 			return after

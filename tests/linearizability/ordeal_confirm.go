@@ -38,7 +38,7 @@ func (st *stage) confirm(shard int, stop <-chan struct{}) {
 		v, err := c.DoWithin(2*time.Second, "SET", st.marker(shard), "")
 		if err == nil && !v.IsError() {
 			if v, err = c.DoWithin(2*time.Second, "WAIT", strconv.Itoa(st.replicas), "200"); err == nil && v.Int == int64(st.replicas) {
-				st.history.note(0, &operation{event: replicated, among: st.isOf(shard)}, began, &outcome{})
+				st.history.note(0, &replication{st.isOf(shard)}, began, &outcome{})
 			}
 		}
 		if err != nil {

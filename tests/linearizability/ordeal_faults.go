@@ -96,7 +96,7 @@ func (st *stage) runOutOfDisk(n *node, d time.Duration) {
 // after it in its round, so a server is a former master for the rest of it.
 func (st *stage) loseMaster(f fault, former, successor *node) {
 	const lag = 50 * time.Millisecond // so that there is something to forget
-	event := &operation{event: forgets, among: st.isOf(f.shard), node: successor.number, former: former.number}
+	event := &succession{st.isOf(f.shard), successor.number, former.number}
 	began := st.history.now()
 	var apart int64
 	switch f.kind {
@@ -147,7 +147,7 @@ func (st *stage) happensBesides(f fault) bool {
 	case clockStep:
 		began := st.history.now()
 		st.clock.SetAhead(n.number, int64(f.size))
-		st.history.note(0, &operation{event: clockSteps, node: n.number, ahead: int64(f.size)}, began, &outcome{})
+		st.history.note(0, &nodeClockStep{n.number, int64(f.size)}, began, &outcome{})
 		return true
 	case slowDisk:
 		n.host.SlowDown(f.size)

@@ -33,7 +33,7 @@ func TestAnOrdealFindsOut(t *testing.T) {
 		},
 		"a replica that takes over": func(st *stage, seed uint64) *history {
 			h := st.splitBrain(seed)
-			h.operations = slices.DeleteFunc(h.operations, func(op porcupine.Operation) bool { return op.Input.(*operation).event == forgets })
+			h.operations = slices.DeleteFunc(h.operations, func(op porcupine.Operation) bool { _, ok := op.Input.(*succession); return ok })
 			h.takeovers = nil
 			return h
 		},

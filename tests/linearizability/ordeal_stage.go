@@ -120,8 +120,8 @@ func (st *stage) node(addr string) int {
 
 // patience is long for a call that may wait in line, because a caller that leaves gives its slot back. Other calls are
 // given up sooner than some faults end.
-func (st *stage) patience(o *operation, r *rand.Rand) time.Duration {
-	if o != nil && (o.words[0] == "CL.WAIT" || o.exit != nil) {
+func (st *stage) patience(c *call, r *rand.Rand) time.Duration {
+	if c != nil && (c.words[0] == "CL.WAIT" || c.wait != nil) {
 		return patience
 	}
 	return time.Duration(300+r.IntN(2000)) * time.Millisecond
