@@ -111,6 +111,8 @@ func (c *Call) check(several bool) error {
 		}
 		if leased := c.Keys[i].TTL != 0; leased && len(c.Keys[i].Limits) > 0 {
 			return errors.New("a key has either Limits or Slots with a TTL")
+		} else if !leased && several && limits && len(c.Keys[i].Limits) == 0 {
+			return fmt.Errorf("key %d of %d has neither Limits nor Slots with a TTL", i+1, len(c.Keys))
 		}
 	}
 	return nil

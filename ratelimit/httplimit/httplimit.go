@@ -177,7 +177,9 @@ func (m *middleware) setFields(h http.Header, r *http.Request, policies []*field
 	if result.Limited && result.RetryAfter != ratelimit.Never {
 		field.SetRetryAfter(h, result.RetryAfter)
 	}
-	setXRateLimit(h, m.XRateLimit, result, time.Now())
+	if result.Limited || !policies[result.Key].Hidden(result.Rule) { // nothing left of a Shadow is no reason to hold back
+		setXRateLimit(h, m.XRateLimit, result, time.Now())
+	}
 }
 
 // writeProblem writes a problem document of section 5 of the draft: "quota-exceeded", or

@@ -31,7 +31,8 @@ func RemoteHost(r *http.Request) string {
 // that let it through is taken for the client; so is the outermost proxy when all are trusted.
 //
 // Trust the proxies alone, and no network that clients are in. Each proxy must append to X-Forwarded-For or replace
-// it. Forwarded (RFC 7239) is not read: a proxy that writes one of the two fields passes the other on as the client
+// it. A peer at a Unix socket is trusted, as only a proxy on this machine is there; without X-Forwarded-For its key is "@".
+// Forwarded (RFC 7239) is not read: a proxy that writes one of the two fields passes the other on as the client
 // wrote it. The entries may have ports, and IPv6 addresses brackets.
 func Client(trusted ...netip.Prefix) Func {
 	proxies := make([]netip.Prefix, len(trusted))
@@ -45,6 +46,9 @@ func Client(trusted ...netip.Prefix) Func {
 		proxies[i] = p
 	}
 	return func(r *http.Request) string {
+		if atUnixSocket(r.RemoteAddr) {
+			return network(behind(proxies, netip.Addr{}, r.Header["X-Forwarded-For"]))
+		}
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil {
 			return RemoteHost(r)
@@ -53,7 +57,10 @@ func Client(trusted ...netip.Prefix) Func {
 	}
 }
 
-// behind walks from peer to the client. Several fields of a name are one list.
+// atUnixSocket says whether a peer came over a Unix socket: net/http calls it by the path that it is bound to, most often none.
+func atUnixSocket(peer string) bool { return peer == "" || peer[0] == '@' || peer[0] == '/' }
+
+// behind walks from peer to the client. The zero Addr is a peer at a Unix socket. Several fields of a name are one list.
 func behind(proxies []netip.Prefix, peer netip.Addr, fields []string) netip.Addr {
 	at := peer
 	for i := len(fields) - 1; i >= 0; i-- {
@@ -98,6 +105,9 @@ func parseEntry(entry string) (netip.Addr, bool) {
 }
 
 func within(networks []netip.Prefix, addr netip.Addr) bool {
+	if !addr.IsValid() {
+		return true
+	}
 	for _, n := range networks {
 		if n.Contains(addr) {
 			return true
@@ -111,6 +121,9 @@ func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 // network is what an address counts as.
 func network(addr netip.Addr) string {
+	if !addr.IsValid() {
+		return "@"
+	}
 	if addr.Is4() {
 		return addr.String()
 	}

@@ -25,6 +25,11 @@ func TestTheClientBehindTrustedProxies(t *testing.T) {
 		field []string
 		want  string
 	}{
+		{"a proxy at a Unix socket", "@", []string{"198.51.100.1, 203.0.113.7"}, "203.0.113.7"},
+		{"a proxy at a Unix socket of a name", "/run/proxy.sock", []string{"203.0.113.7, 10.1.0.1"}, "203.0.113.7"},
+		{"a proxy at a Unix socket, of another system", "", []string{"203.0.113.7"}, "203.0.113.7"},
+		{"a proxy at a Unix socket that says nothing", "@", nil, "@"},
+		{"a proxy at a Unix socket that says nothing, of another system", "", []string{"unknown"}, "@"},
 		{"nobody in between", "203.0.113.7:80", nil, "203.0.113.7"},
 		{"a stranger says what it likes", "203.0.113.7:80", []string{"198.51.100.1"}, "203.0.113.7"},
 		{"one proxy", "10.1.0.1:80", []string{"203.0.113.7"}, "203.0.113.7"},
@@ -51,7 +56,6 @@ func TestTheClientBehindTrustedProxies(t *testing.T) {
 		{"IPv4 in IPv6, a proxy on the way", "10.1.0.1:80", []string{"203.0.113.7, ::ffff:10.1.0.2"}, "203.0.113.7"},
 		{"brackets around IPv4 are no address", "10.1.0.1:80", []string{"[203.0.113.7]"}, "10.1.0.1"},
 		{"the fields of RFC 7239 are no addresses", "10.1.0.1:80", []string{"for=203.0.113.7"}, "10.1.0.1"},
-		{"a Unix socket", "@", []string{"203.0.113.7"}, "@"},
 		{"a name", "name:80", []string{"203.0.113.7"}, "name"},
 	} {
 		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{"X-Forwarded-For": c.field, "Forwarded": {"for=198.51.100.99"}}}

@@ -1,4 +1,4 @@
-// Package keyby says who a request comes from: functions for the Key of ratelimit.Middleware.
+// Package keyby says who a request comes from: functions for the Key of httplimit.Options and others.
 //
 //	Key: keyby.First(
 //		keyby.Prefixed("key:", keyby.SHA256(keyby.Header("X-Api-Key"))),
@@ -22,9 +22,12 @@ import (
 type Func = func(r *http.Request) string
 
 // Header is the first value of a header field, "" without one. A client can write any field, unless a
-// proxy in front replaces it.
+// proxy in front replaces it. Host, which net/http keeps apart from the other fields, is in small letters.
 func Header(name string) Func {
 	name = http.CanonicalHeaderKey(name)
+	if name == "Host" {
+		return func(r *http.Request) string { return strings.ToLower(r.Host) }
+	}
 	return func(r *http.Request) string {
 		if values := r.Header[name]; len(values) > 0 {
 			return values[0]

@@ -30,6 +30,7 @@ func TestKeysOfARequest(t *testing.T) {
 		{"a header field", keyby.Header("x-tenant"), request("X-Tenant", "7"), "7"},
 		{"the first of several", keyby.Header("X-Tenant"), request("X-Tenant", "7", "X-Tenant", "8"), "7"},
 		{"none", keyby.Header("X-Tenant"), request(), ""},
+		{"the host, which is no field", keyby.Header("host"), &http.Request{Host: "API.example.org:8080"}, "api.example.org:8080"},
 		{"a prefix", keyby.Prefixed("tenant:", keyby.Header("X-Tenant")), request("X-Tenant", "7"), "tenant:7"},
 		{"no prefix of nothing", keyby.Prefixed("tenant:", keyby.Header("X-Tenant")), request(), ""},
 		{"the first there is", keyby.First(keyby.Header("X-Tenant"), keyby.RemoteHost), request("X-Tenant", "7"), "7"},

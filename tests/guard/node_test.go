@@ -2,9 +2,12 @@ package guard_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -12,6 +15,7 @@ import (
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 // nodes sends keys to the server that they name.
@@ -45,6 +49,56 @@ func TestEachNodeHasABreakerOfItsOwn(t *testing.T) {
 		assert.Equal(t, "policy", result.By)
 	}
 	assert.Equal(t, []string{"down"}, changed)
+}
+
+// The same in a cluster, where the client says which master has a key.
+func TestAMasterThatHangsKeepsNoCallFromTheOthers(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t, server.Config("cluster-require-full-coverage no"))
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{c.Masters()[0].Addr(), c.Masters()[1].Addr(), c.Masters()[2].Addr()}, ReadTimeout: 100 * time.Millisecond, MaxRetries: -1, MaxRedirects: 1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	hangs := c.Masters()[0]
+	var mu sync.Mutex
+	changed := map[string]bool{}
+	g := guard.New(ratelimit.New(client, ratelimit.Options{}), guard.Options{
+		Policy: guard.Open, Pause: time.Hour, Node: guard.Masters(client),
+		OnChange: func(node string, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			changed[node] = true
+		},
+	})
+	limits := ratelimit.Limits{ratelimit.Rate(1_000_000, day)}
+	var there, elsewhere []string
+	for i := 0; len(there) < 20 || len(elsewhere) < 40; i++ {
+		key := fmt.Sprint("key", i)
+		if c.Owner(c.Slot(key)) == hangs {
+			there = append(there, key)
+		} else {
+			elsewhere = append(elsewhere, key)
+		}
+		result, err := g.Decide(t.Context(), calls.On(key, limits))
+		require.NoError(t, err)
+		require.Equal(t, "server", result.By)
+	}
+
+	hangs.Pause()
+	defer hangs.Resume()
+	for i := range 20 {
+		result, err := g.Decide(t.Context(), calls.On(there[i], limits))
+		require.NoError(t, err)
+		assert.Equal(t, "policy", result.By)
+		for _, key := range elsewhere {
+			result, err := g.Decide(t.Context(), calls.On(key, limits))
+			require.NoError(t, err)
+			require.Equal(t, "server", result.By)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Equal(t, map[string]bool{hangs.Addr(): true}, changed)
 }
 
 // An OnChange that asks the guard, such as one that reports through a limited channel, holds up nobody.

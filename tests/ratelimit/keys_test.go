@@ -75,13 +75,14 @@ func TestErrorsOfCallsOnSeveralKeys(t *testing.T) {
 	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
 	for want, keys := range map[string][]ratelimit.Key{
-		"wrong number of arguments":   nil,
-		"each key can be given once":  {{Name: "a", Limits: limits}, {Name: "a", Limits: limits}},
-		"ratelimit: CL.LIMIT: RATE":   {{Name: "a", Limits: ratelimit.Limits{ratelimit.Rate(0, day)}}},
-		"expected RATE, WINDOW or FI": {{Name: "a", Limits: limits}, {Name: "b"}},
+		"wrong number of arguments":  nil,
+		"each key can be given once": {{Name: "a", Limits: limits}, {Name: "a", Limits: limits}},
+		"ratelimit: CL.LIMIT: RATE":  {{Name: "a", Limits: ratelimit.Limits{ratelimit.Rate(0, day)}}},
+		"key 2 of 2 has neither Lim": {{Name: "a", Limits: limits}, {Name: "b"}},
 	} {
 		_, err := l.Decide(t.Context(), calls.OnKeys(keys))
 		assert.ErrorContains(t, err, want)
+		assert.NotErrorIs(t, err, ratelimit.ErrNoModule)
 	}
 }
 

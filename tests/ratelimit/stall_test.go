@@ -48,6 +48,29 @@ func TestSlotsOfCallersThatGaveUpAreGivenBack(t *testing.T) {
 		held, err := leases.List(t.Context(), s.Client(), "everybody", 10)
 		return err == nil && held.Held == 0
 	}, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.InfoInt("throttle", "throttle_leases_released") == s.InfoInt("throttle", "throttle_leases_granted")
+	}, time.Minute, 10*time.Millisecond, "none has lapsed")
+}
+
+// A slot that nobody can give back is free when the first, short TTL of its lease is over, and not after an hour.
+func TestSlotsOfCallersThatGaveUpLapseSoon(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("ACL", "SETUSER", "holder", "on", ">secret", "~*", "+@all", "-cl.release")
+	client := s.Client(quick, server.User("holder", "secret"))
+	require.NoError(t, client.Ping(t.Context()).Err())
+	l := ratelimit.New(client, ratelimit.Options{})
+	s.Pause()
+	_, err := leases.Take(t.Context(), l, leases.Options{Key: "slots", Slots: 1, TTL: time.Hour})
+	require.True(t, ratelimit.IsOutage(err), err)
+	s.Resume()
+	require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_leases_granted") == 1 }, time.Minute, time.Millisecond, "it is taken afterwards")
+	require.Eventually(t, func() bool {
+		held, err := leases.List(t.Context(), s.Client(), "slots", 10)
+		return err == nil && held.Held == 0
+	}, time.Minute, 10*time.Millisecond)
+	assert.Zero(t, s.InfoInt("throttle", "throttle_leases_released"), "it lapsed")
 }
 
 // Callers that wait, and those that have left, keep nobody else from the server.

@@ -94,6 +94,9 @@ var numbered = [...]string{"limit-1", "limit-2", "limit-3", "limit-4", "limit-5"
 // Name is what the policy of a limit is called.
 func (p *Policies) Name(rule int) string { return p.policies[rule].name }
 
+// Hidden says whether clients are told nothing of a limit.
+func (p *Policies) Hidden(rule int) bool { return p.policies[rule].hidden }
+
 // Names are those of the policies that clients are told of.
 func (p *Policies) Names() (names []string) {
 	for _, q := range p.policies {
