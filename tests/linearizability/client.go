@@ -54,7 +54,7 @@ func (c *client) call() {
 	_, aboutLeases := made.of.(*leased)
 	a := attempts{client: c, call: made, about: made.of.name()}
 	// A CL.WAIT would give its slot back; and of calls about leases the checker would try all ways of ending.
-	a.crash = c.crashes > 0 && c.r.IntN(c.crashes) == 0 && made.words[0] != "CL.WAIT" && !aboutLeases
+	a.crash = c.crashes > 0 && c.r.IntN(c.crashes) == 0 && made.words[0] != "CL.WAIT" && !aboutLeases && made.wait == nil
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if a.once() {
 			return
