@@ -60,7 +60,7 @@ func (all groups) number(reply Reply) Reply {
 // slot is what a reply says of a group of SLOTS that decides.
 func (all groups) slot(now int64, key int, limited bool) Reply {
 	g := all[key]
-	reply := Reply{Limit: g.Slots, Remaining: g.Leases.free(now, g.Slots, len(g.Leases.line)), RetryAfter: none, Granted: 1, Key: int64(key) + 1, Wait: zero}
+	reply := Reply{Limit: g.Slots, Remaining: g.Leases.free(now, g.Slots, g.Leases.waiting()), RetryAfter: none, Granted: 1, Key: int64(key) + 1, Wait: zero}
 	if limited {
 		reply.Limited, reply.Granted, reply.RetryAfter = 1, 0, g.retry(now)
 	}
@@ -89,7 +89,7 @@ func (g Group) retry(now int64) number {
 	switch {
 	case g.Slots == 0:
 		return none
-	case g.Leases.free(now, g.Slots, len(g.Leases.line)) > 0:
+	case g.Leases.free(now, g.Slots, g.Leases.line.Ahead(Turn{})) > 0:
 		return zero
 	case len(held) == 0:
 		return n(millisecond)
@@ -171,7 +171,7 @@ func (all groups) take(now int64, id string) {
 	for _, g := range all {
 		if g.isSlots() {
 			g.Leases.lineSlots = g.Slots
-			g.Leases.take(now, g.Slots, len(g.Leases.line), g.TTL, id)
+			g.Leases.take(now, g.Slots, g.Leases.line.Ahead(Turn{}), g.Leases.waiting(), g.TTL, id)
 		}
 	}
 }

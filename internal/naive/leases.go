@@ -13,18 +13,17 @@ type Leases struct {
 	// endsMs is when the lease of each id lapses, in ms since the epoch. One that has lapsed stays until it
 	// is removed: a clock that is set back finds it again.
 	endsMs map[string]int64
-	// line is the callers that wait, in order, and lineSlots how many slots they are let in by.
-	line      []Waiter
+	// line is the callers that wait, waiters what they wait for, and lineSlots how many slots they are let in by.
+	line      Turns
+	waiters   map[uint64]Waiter
 	lineSlots int64
 }
 
 // Waiter is a caller of CL.LEASE that waits.
 type Waiter struct {
-	Number int // which of all callers
-	ID     string
-	TTL    time.Duration
-	SinceNs,
-	UntilNs int64 // since when, and until when at most; 0 for as long as it takes
+	Turn
+	ID           string
+	TTL, Timeout time.Duration // Timeout is 0 for as long as it takes
 }
 
 // removedAtOnce is how many leases that have lapsed a call removes when it takes a slot.
@@ -32,11 +31,11 @@ const removedAtOnce = 16
 
 // Clone is a copy that has a life of its own.
 func (l *Leases) Clone() *Leases {
-	return &Leases{endsMs: maps.Clone(l.endsMs), line: slices.Clone(l.line), lineSlots: l.lineSlots}
+	return &Leases{endsMs: maps.Clone(l.endsMs), line: l.line.Clone(), waiters: maps.Clone(l.waiters), lineSlots: l.lineSlots}
 }
 
 // String tells all that is kept: two models with the same string go on alike.
-func (l *Leases) String() string { return l.stored() + l.waiting() }
+func (l *Leases) String() string { return l.stored() + l.showLine() }
 
 func (l *Leases) stored() (s string) {
 	for _, id := range l.ids() {
@@ -45,11 +44,11 @@ func (l *Leases) stored() (s string) {
 	return s
 }
 
-func (l *Leases) waiting() string {
-	if len(l.line) == 0 {
+func (l *Leases) showLine() string {
+	if l.line.Len() == 0 {
 		return ""
 	}
-	return fmt.Sprint(l.line, " for one of ", l.lineSlots)
+	return fmt.Sprint(&l.line, " for one of ", l.lineSlots)
 }
 
 // ids returns all ids, soonest to lapse first.
@@ -120,15 +119,17 @@ func (r LeaseReply) Fields() [6]int64 {
 func (l *Leases) Lease(nowNs, slots int64, ttl time.Duration, id string) LeaseReply {
 	l.look(nowNs)
 	l.lineSlots = slots
-	if reply, ok := l.take(nowNs, slots, len(l.line), ttl, id); ok {
+	ahead := l.line.Ahead(Turn{})
+	if reply, ok := l.take(nowNs, slots, ahead, l.waiting(), ttl, id); ok {
 		return reply
 	}
-	return l.limited(nowNs, slots, len(l.line))
+	return l.limited(nowNs, slots, ahead)
 }
 
-// take takes a slot behind so many others that wait, or renews the lease that the id has.
-func (l *Leases) take(nowNs, slots int64, others int, ttl time.Duration, id string) (reply LeaseReply, ok bool) {
-	if !l.holds(nowNs, id) && l.free(nowNs, slots, others) == 0 {
+// take takes a slot behind so many others that wait, or renews the lease that the id has. What remains does not count slots that
+// any of those wait for whom the call looks at.
+func (l *Leases) take(nowNs, slots, ahead, looksAt int64, ttl time.Duration, id string) (reply LeaseReply, ok bool) {
+	if !l.holds(nowNs, id) && l.free(nowNs, slots, ahead) == 0 {
 		return reply, false
 	}
 	ids := l.ids()
@@ -138,7 +139,7 @@ func (l *Leases) take(nowNs, slots int64, others int, ttl time.Duration, id stri
 		}
 	}
 	leaseMs := l.put(nowNs, ttl, id)
-	return LeaseReply{Limit: slots, Remaining: l.free(nowNs, slots, others), RetryAfterMs: -1, LeaseMs: leaseMs}, true
+	return LeaseReply{Limit: slots, Remaining: l.free(nowNs, slots, looksAt), RetryAfterMs: -1, LeaseMs: leaseMs}, true
 }
 
 // put makes the lease of an id last for so long from now on, up to a whole ms.
@@ -152,11 +153,11 @@ func (l *Leases) put(nowNs int64, ttl time.Duration, id string) (leaseMs int64) 
 }
 
 // free is how many slots nobody holds, and none of so many others waits for.
-func (l *Leases) free(nowNs, slots int64, others int) int64 {
-	return max(slots-int64(len(l.held(nowNs)))-int64(others), 0)
+func (l *Leases) free(nowNs, slots, others int64) int64 {
+	return max(slots-int64(len(l.held(nowNs)))-others, 0)
 }
 
-func (l *Leases) limited(nowNs, slots int64, others int) LeaseReply {
+func (l *Leases) limited(nowNs, slots, others int64) LeaseReply {
 	reply := LeaseReply{Limited: 1, Limit: slots, Remaining: l.free(nowNs, slots, others)}
 	held := l.held(nowNs)
 	switch {
@@ -210,62 +211,59 @@ func (l *Leases) List(nowNs int64, count int) (held, waiting int64, holders []Ho
 	for _, id := range ids[:min(count, len(ids))] {
 		holders = append(holders, Holder{id, n(l.endsMs[id]).times(n(millisecond)).minus(n(nowNs)).over(n(millisecond)).Int64()})
 	}
-	return int64(len(ids)), int64(len(l.line)), holders
+	return int64(len(ids)), l.waiting(), holders
 }
 
-// Arrive is a CL.LEASE with TIMEOUT, 0 for no end. It is answered at once, or else in line.
-func (l *Leases) Arrive(nowNs, slots int64, w Waiter, timeout time.Duration) (reply LeaseReply, answered bool) {
+// waiting is how many callers wait.
+func (l *Leases) waiting() int64 { return int64(l.line.Len()) }
+
+// Arrive is a CL.LEASE with TIMEOUT. It is answered at once, or else in line.
+func (l *Leases) Arrive(nowNs, slots int64, w Waiter) (reply LeaseReply, answered bool) {
 	l.look(nowNs)
 	l.lineSlots = slots
-	if reply, answered = l.take(nowNs, slots, len(l.line), w.TTL, w.ID); answered {
+	if reply, answered = l.take(nowNs, slots, l.line.Ahead(w.Turn), l.waiting(), w.TTL, w.ID); answered {
 		return reply, true
 	}
-	w.SinceNs, w.UntilNs = nowNs, 0
-	if timeout > 0 {
-		w.UntilNs = nowNs + int64(timeout)
+	l.line.Join(w.Turn)
+	if l.waiters == nil {
+		l.waiters = map[uint64]Waiter{}
 	}
-	l.line = append(slices.Clone(l.line), w)
+	l.waiters[w.Caller] = w
 	return reply, false
 }
 
 // Waits says whether a caller is in line.
-func (l *Leases) Waits(number int) bool { return l.place(number) >= 0 }
-
-func (l *Leases) place(number int) int {
-	return slices.IndexFunc(l.line, func(w Waiter) bool { return w.Number == number })
-}
+func (l *Leases) Waits(caller uint64) bool { _, ok := l.waiters[caller]; return ok }
 
 // LetIn lets a caller in line in, if it is its turn and there is a slot.
-func (l *Leases) LetIn(nowNs int64, number int) (reply LeaseReply, ok bool) {
+func (l *Leases) LetIn(nowNs int64, caller uint64) (reply LeaseReply, ok bool) {
 	l.look(nowNs)
-	if l.place(number) != 0 {
+	if first, _ := l.line.First(); first.Caller != caller || l.free(nowNs, l.lineSlots, 0) == 0 {
 		return reply, false
 	}
-	w := l.line[0]
-	if l.free(nowNs, l.lineSlots, 0) == 0 {
-		return reply, false
-	}
-	reply, _ = l.take(nowNs, l.lineSlots, 0, w.TTL, w.ID)
-	l.line = slices.Clone(l.line[1:])
+	w := l.waiters[caller]
+	reply, _ = l.take(nowNs, l.lineSlots, 0, 0, w.TTL, w.ID)
+	l.line.LetIn()
+	delete(l.waiters, caller)
 	return reply, true
 }
 
 // TimesOut is a caller that leaves the line because its time is over, and what it is told. TIMEOUT goes by the monotonic clock, which the model
 // does not know: it only knows that there is one.
-func (l *Leases) TimesOut(nowNs int64, number int) (reply LeaseReply, ok bool) {
+func (l *Leases) TimesOut(nowNs int64, caller uint64) (reply LeaseReply, ok bool) {
 	l.look(nowNs)
-	if l.line[l.place(number)].UntilNs == 0 {
+	if l.waiters[caller].Timeout == 0 {
 		return reply, false
 	}
-	l.Leave(nowNs, number)
+	l.Leave(nowNs, caller)
 	return l.limited(nowNs, l.lineSlots, 0), true
 }
 
 // Leave is a caller that leaves the line.
-func (l *Leases) Leave(nowNs int64, number int) {
+func (l *Leases) Leave(nowNs int64, caller uint64) {
 	l.look(nowNs)
-	i := l.place(number)
-	l.line = slices.Delete(slices.Clone(l.line), i, i+1)
+	l.line.Drop(caller)
+	delete(l.waiters, caller)
 }
 
 // Haunted is the same line, with the leases of another key, which nobody sees because they have lapsed.
@@ -275,13 +273,8 @@ func (l *Leases) Haunted(by *Leases) *Leases {
 	return c
 }
 
-// InLine returns the numbers of the callers that wait.
-func (l *Leases) InLine() (numbers []int) {
-	for _, w := range l.line {
-		numbers = append(numbers, w.Number)
-	}
-	return numbers
-}
+// InLine returns the callers that wait.
+func (l *Leases) InLine() []Turn { return l.line.All() }
 
 // LineEnds is the end of the line without anybody being let in, as when a server dies.
-func (l *Leases) LineEnds() { l.line = nil }
+func (l *Leases) LineEnds() { l.line, l.waiters = Turns{}, nil }

@@ -1,7 +1,7 @@
 package naive
 
 import (
-	"maps"
+	"fmt"
 	"slices"
 )
 
@@ -17,6 +17,18 @@ type Turns struct {
 	callers []Turn
 	groups  map[int64][]string
 }
+
+// Clone is a copy that has a life of its own.
+func (t *Turns) Clone() Turns {
+	c := Turns{callers: slices.Clone(t.callers), groups: map[int64][]string{}}
+	for priority, groups := range t.groups {
+		c.groups[priority] = slices.Clone(groups)
+	}
+	return c
+}
+
+// String tells all that is kept.
+func (t *Turns) String() string { return fmt.Sprint(t.callers, t.groups) }
 
 // Len is how many callers there are.
 func (t *Turns) Len() int { return len(t.callers) }
@@ -57,6 +69,9 @@ func (t *Turns) Drop(caller uint64) {
 	if !slices.ContainsFunc(t.callers, func(x Turn) bool { return x.Priority == gone.Priority && x.Group == gone.Group }) {
 		t.groups[gone.Priority] = slices.DeleteFunc(slices.Clone(t.groups[gone.Priority]), func(g string) bool { return g == gone.Group })
 	}
+	if len(t.groups[gone.Priority]) == 0 {
+		delete(t.groups, gone.Priority)
+	}
 }
 
 // LetIn takes out the first caller. Its group has the last turn from then on.
@@ -71,7 +86,7 @@ func (t *Turns) LetIn() Turn {
 
 // Ahead returns how many are let in before x if it joins now and nobody else comes.
 func (t *Turns) Ahead(x Turn) (ahead int64) {
-	copied := Turns{slices.Clone(t.callers), maps.Clone(t.groups)}
+	copied := t.Clone()
 	copied.Join(x)
 	for copied.LetIn() != x {
 		ahead++

@@ -26,7 +26,7 @@ func TestTheCheckerTellsHistoriesOfAdmissionsApart(t *testing.T) {
 	list := of.ofLeases(running.list())
 	lease := func(id string) *call { return of.ofLeases(running.lease(id, 1, ttl)) }
 	release := func(id string) *call { return of.ofLeases(running.release(id)) }
-	waits := func(id string) *call { return of.ofLeases(running.waits(id, 1, ttl, time.Minute)) }
+	waits := func(id string) *call { return of.ofLeases(running.waits(id, 1, ttl, time.Minute, naive.Turn{})) }
 	over := &clockMove{begin + int64(ttl)}
 	safe, forgotten := &replication{}, &succession{}
 	lost := &outcome{unknown: true}

@@ -110,7 +110,11 @@ func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
 	const ttl, begin = 10 * time.Second, int64(2e18)
 	l := &leased{key: "key", slots: 1}
 	take := func(id string) *call { return l.lease(id, 1, ttl) }
-	waits := func(id string) *call { return l.waits(id, 1, ttl, time.Minute) }
+	waitsAt := func(id string, place naive.Turn) *call { return l.waits(id, 1, ttl, time.Minute, place) }
+	waits := func(id string) *call { return waitsAt(id, naive.Turn{}) }
+	lists := func(waiting int64) *outcome { return &outcome{reply: []int64{1, waiting, asInteger("a"), 10_000}} }
+	urgent, ofX, ofY := naive.Turn{Priority: 1}, naive.Turn{Group: "x"}, naive.Turn{Group: "y"}
+
 	out := func(reply ...int64) *outcome { return &outcome{reply: reply} }
 	granted, limited := out(0, 1, 0, -1, 10_000, 0), out(1, 1, 0, 10_000, 0, 0)
 	inTurn, renewed := out(0, 1, 0, -1, 10_000, 7), out(0, -1, -1, -1, 10_000, 0)
@@ -118,28 +122,38 @@ func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
 	free := out(1, 1, 0, 1, 0, 0) // limited, but only because another caller is about to be let in
 	over := &clockMove{begin + int64(ttl)}
 	forgotten := &succession{}
+	// b and c come one after the other, and the slot of a is released once they are in line.
+	inLine := func(b, c done, then ...done) []done {
+		return append([]done{{take("a"), 0, 10, granted}, b, {l.list(), 14, 16, lists(1)}, c, {l.list(), 22, 24, lists(2)}, {l.release("a"), 30, 40, out(1)}}, then...)
+	}
 	for name, test := range map[string]struct {
 		history []done
 		ok      bool
 	}{
-		"one of two":                             {[]done{{take("a"), 0, 10, granted}, {take("b"), 5, 15, limited}}, true},
-		"both of two: one too many":              {[]done{{take("a"), 0, 10, granted}, {take("b"), 5, 15, granted}}, false},
-		"the same again":                         {[]done{{take("a"), 0, 10, granted}, {take("a"), 20, 30, granted}}, true},
-		"after a release":                        {[]done{{take("a"), 0, 10, granted}, {l.release("a"), 20, 30, out(1)}, {take("b"), 40, 50, granted}}, true},
-		"released twice":                         {[]done{{take("a"), 0, 10, granted}, {l.release("a"), 20, 30, out(1)}, {l.release("a"), 40, 50, out(1)}}, false},
-		"after a lapse":                          {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, granted}}, true},
-		"held beyond its lapse":                  {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, limited}}, false},
-		"renewed":                                {[]done{{take("a"), 0, 10, granted}, {l.renew("a", ttl), 20, 30, renewed}}, true},
-		"lost":                                   {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {l.renew("a", ttl), 40, 50, none}}, true},
-		"revived":                                {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {l.renew("a", ttl), 40, 50, renewed}}, false},
-		"revived, and another has its slot":      {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, granted}, {l.renew("a", ttl), 60, 70, renewed}}, false},
-		"let in after a release":                 {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {l.release("a"), 30, 40, out(1)}}, true},
-		"let in without a release":               {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}}, false},
-		"let in before the release":              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 25, inTurn}, {l.release("a"), 30, 40, out(1)}}, false},
-		"let in after a lapse":                   {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {over, 30, 40, lost}}, true},
-		"in order of arrival":                    {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {l.release("a"), 30, 40, out(1)}, {take("c"), 35, 60, limited}}, true},
-		"overtaken":                              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn}, {l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, granted}, {l.release("c"), 70, 80, out(1)}}, false},
-		"not overtaken":                          {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn}, {l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, free}}, true},
+		"one of two":                        {[]done{{take("a"), 0, 10, granted}, {take("b"), 5, 15, limited}}, true},
+		"both of two: one too many":         {[]done{{take("a"), 0, 10, granted}, {take("b"), 5, 15, granted}}, false},
+		"the same again":                    {[]done{{take("a"), 0, 10, granted}, {take("a"), 20, 30, granted}}, true},
+		"after a release":                   {[]done{{take("a"), 0, 10, granted}, {l.release("a"), 20, 30, out(1)}, {take("b"), 40, 50, granted}}, true},
+		"released twice":                    {[]done{{take("a"), 0, 10, granted}, {l.release("a"), 20, 30, out(1)}, {l.release("a"), 40, 50, out(1)}}, false},
+		"after a lapse":                     {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, granted}}, true},
+		"held beyond its lapse":             {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, limited}}, false},
+		"renewed":                           {[]done{{take("a"), 0, 10, granted}, {l.renew("a", ttl), 20, 30, renewed}}, true},
+		"lost":                              {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {l.renew("a", ttl), 40, 50, none}}, true},
+		"revived":                           {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {l.renew("a", ttl), 40, 50, renewed}}, false},
+		"revived, and another has its slot": {[]done{{take("a"), 0, 10, granted}, {over, 20, 30, lost}, {take("b"), 40, 50, granted}, {l.renew("a", ttl), 60, 70, renewed}}, false},
+		"let in after a release":            {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {l.release("a"), 30, 40, out(1)}}, true},
+		"let in without a release":          {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}}, false},
+		"let in before the release":         {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 25, inTurn}, {l.release("a"), 30, 40, out(1)}}, false},
+		"let in after a lapse":              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {over, 30, 40, lost}}, true},
+		"in order of arrival":               {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {l.release("a"), 30, 40, out(1)}, {take("c"), 35, 60, limited}}, true},
+		"overtaken":                         {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn}, {l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, granted}, {l.release("c"), 70, 80, out(1)}}, false},
+		"not overtaken":                     {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn}, {l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, free}}, true},
+		"the higher priority first":         {inLine(done{waits("b"), 12, 90, inTurn}, done{waitsAt("c", urgent), 18, 50, inTurn}, done{l.release("c"), 70, 80, out(1)}), true},
+		"the lower priority first":          {inLine(done{waits("b"), 12, 50, inTurn}, done{waitsAt("c", urgent), 18, 90, inTurn}, done{l.release("b"), 70, 80, out(1)}), false},
+		"groups take turns": {inLine(done{waitsAt("b", ofX), 12, 45, inTurn}, done{waitsAt("c", ofX), 18, 90, inTurn},
+			done{waitsAt("d", ofY), 25, 55, inTurn}, done{l.list(), 27, 29, lists(3)}, done{l.release("b"), 46, 50, out(1)}, done{l.release("d"), 70, 80, out(1)}), true},
+		"a group has two turns": {inLine(done{waitsAt("b", ofX), 12, 45, inTurn}, done{waitsAt("c", ofX), 18, 55, inTurn},
+			done{waitsAt("d", ofY), 25, 90, inTurn}, done{l.list(), 27, 29, lists(3)}, done{l.release("b"), 46, 50, out(1)}, done{l.release("c"), 70, 80, out(1)}), false},
 		"sent away before its time":              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, limited}}, false},
 		"refused, and not let in":                {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, refused}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, granted}}, true},
 		"refused, but let in":                    {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, refused}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, limited}}, false},

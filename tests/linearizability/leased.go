@@ -19,7 +19,7 @@ import (
 // left the history yet: true for one that was never told anything.
 type leases struct {
 	*naive.Leases
-	over map[int]bool
+	over map[uint64]bool
 }
 
 func (l leases) clone() object { return leases{l.Leases.Clone(), maps.Clone(l.over)} }
@@ -32,8 +32,8 @@ func (l leases) stored() string { s, _ := l.Stored(0); return s }
 func (l leases) after(takeover object) object {
 	c := leases{takeover.(leases).Leases.Clone(), maps.Clone(l.over)}
 	c.LineEnds()
-	for _, number := range l.InLine() {
-		c.over[number] = true
+	for _, turn := range l.InLine() {
+		c.over[turn.Caller] = true
 	}
 	return c
 }
@@ -70,7 +70,7 @@ const mostInLine = 4
 
 func (l *leased) name() string { return l.key }
 
-func (l *leased) begin() object { return leases{&naive.Leases{}, map[int]bool{}} }
+func (l *leased) begin() object { return leases{&naive.Leases{}, map[uint64]bool{}} }
 
 // does is a call that does not wait.
 func (l *leased) does(words []string, run func(m *naive.Leases, nowNs int64) []int64) *call {
@@ -100,7 +100,11 @@ func (l *leased) call(r *rand.Rand) *call {
 	if !l.mayWait() {
 		return l.lease(id, slots, ttl)
 	}
-	o := l.waits(id, slots, ttl, timeout)
+	var place naive.Turn
+	if r.IntN(2) == 0 {
+		place = naive.Turn{Group: []string{"", "a", "b"}[r.IntN(3)], Priority: r.Int64N(3) - 1}
+	}
+	o := l.waits(id, slots, ttl, timeout, place)
 	o.wait.done = l.waited
 	return o
 }
@@ -186,17 +190,18 @@ func asInteger(id string) int64 {
 }
 
 // callers counts the callers that may wait.
-var callers atomic.Int64
+var callers atomic.Uint64
 
 // waits is a CL.LEASE with TIMEOUT: two operations within one call. It arrives, and is answered or stands in
 // line; and it leaves, let in when it is its turn, or not.
-func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *call {
-	number, tookNs := int(callers.Add(1)), int64(0)
-	w := naive.Waiter{Number: number, ID: id, TTL: ttl}
+func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration, place naive.Turn) *call {
+	number, tookNs := callers.Add(1), int64(0)
+	w := naive.Waiter{Turn: place, ID: id, TTL: ttl, Timeout: timeout}
+	w.Caller = number
 	arrives := func(o object, nowNs int64) []result {
 		after, never := o.clone().(leases), o.clone().(leases)
 		never.over[number] = true
-		reply, answered := after.Arrive(nowNs, slots, w, timeout)
+		reply, answered := after.Arrive(nowNs, slots, w)
 		if answered {
 			after.over[number] = false
 			return []result{{object: after, reply: fieldsOf(reply)}, {object: never, lost: true}}
@@ -223,10 +228,17 @@ func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration) *call
 		gone.Leave(nowNs, number)
 		return append(results, result{object: gone, lost: true})
 	}
-	return &call{of: l, words: append(l.words(id, slots, ttl), "TIMEOUT", naive.Duration(timeout)), run: arrives, wait: &wait{
+	words := append(l.words(id, slots, ttl), "TIMEOUT", naive.Duration(timeout))
+	if place.Group != "" {
+		words = append(words, "GROUP", place.Group)
+	}
+	if place.Priority != 0 {
+		words = append(words, "PRIORITY", fmt.Sprint(place.Priority))
+	}
+	return &call{of: l, words: words, run: arrives, wait: &wait{
 		leaves: &departure{l, id, leaves},
 		took:   func(ns int64) { tookNs = ns },
-		again:  func() *call { return l.waits(id, slots, ttl, timeout) },
+		again:  func() *call { return l.waits(id, slots, ttl, timeout, place) },
 	}}
 }
 
