@@ -336,6 +336,19 @@ func TestALeaseTooManyIsFoundOut(t *testing.T) {
 	})
 }
 
+// A line in which callers come in order of arrival, whatever group and priority they name.
+func TestALineWithoutPrioritiesIsFoundOut(t *testing.T) {
+	requireNotLinearizable(t, func(s *scene) *history {
+		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
+			if i := slices.IndexFunc(words, func(w string) bool { return w == "GROUP" || w == "PRIORITY" }); i >= 0 && words[0] == "CL.LEASE" {
+				words = words[:i]
+			}
+			return c.Do(words...)
+		}
+		return s.run(s.clock.Start(), nothing)
+	})
+}
+
 // A renewal of a lease that has lapsed.
 func TestALeaseThatIsRevivedIsFoundOut(t *testing.T) {
 	requireNotLinearizable(t, func(s *scene) *history {
