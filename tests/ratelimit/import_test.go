@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
 
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
@@ -80,6 +81,9 @@ func installOfTheReadme(t *testing.T, root string) string {
 // packagesOfTheClient are the import paths of the packages for users, and the folders with a go.mod.
 func packagesOfTheClient(t *testing.T, root string) (packages, modules []string) {
 	t.Helper()
+	goMod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	project := modfile.ModulePath(goMod)
 	require.NoError(t, fs.WalkDir(os.DirFS(root), "ratelimit", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -89,7 +93,7 @@ func packagesOfTheClient(t *testing.T, root string) (packages, modules []string)
 		case d.Name() == "go.mod":
 			modules = append(modules, filepath.Dir(path))
 		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
-			if p := "redis-throttle/" + filepath.Dir(path); !slices.Contains(packages, p) {
+			if p := project + "/" + filepath.Dir(path); !slices.Contains(packages, p) {
 				packages = append(packages, p)
 			}
 		}
