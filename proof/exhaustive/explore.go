@@ -3,7 +3,7 @@ package exhaustive
 import (
 	"bytes"
 	"fmt"
-	"hash/maphash"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -237,9 +237,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("depth %d: %s sequences, %d states, %d calls (%d granted, %d limited)", r.Depth, r.Sequences, r.States, r.Calls, r.Granted, r.Limited)
 }
 
-// Explore tries all sequences of up to depth moves. Two that lead to the same state are
-// followed as one: what comes after depends on the state alone, and breadth first the first to come there has the most
-// moves left.
+// Explore tries all sequences of up to depth moves.
 func (w *World) Explore(depth int) (r Result) {
 	r.Moves = len(w.StepsMs) * len(w.Moves)
 	x := &explorer{World: w, result: &r}
@@ -256,62 +254,20 @@ func (w *World) Explore(depth int) (r Result) {
 			return r
 		}
 	}
-	var key []byte
-	seen := newSet()
-	seen.add(start.key(nil))
-	level := []*state{start}
-	for r.Depth < depth && len(level) > 0 {
-		var next []*state
-		for _, s := range level {
+	search(start, depth, &r, func(from *state) iter.Seq[*state] {
+		return func(yield func(*state) bool) {
 			for _, stepMs := range w.StepsMs {
 				for i := range w.Moves {
-					child := s.clone()
-					if r.Problem = x.move(child, stepMs*ms, &w.Moves[i]); r.Problem != "" {
-						r.Problem += " after" + child.history()
-						return r
-					}
-					key = child.key(key)
-					if seen.add(key) && r.Depth+1 < depth {
-						next = append(next, child)
+					to := from.clone()
+					r.Problem = x.move(to, stepMs*ms, &w.Moves[i])
+					if !yield(to) {
+						return
 					}
 				}
 			}
 		}
-		r.Depth++
-		r.States = len(seen.hashes)
-		r.Sequences = power(r.Moves, r.Depth)
-		level = next
-	}
+	})
 	return r
-}
-
-// set is one of states, by 128 bits of hash: that any two of a hundred million are taken for one has a probability
-// below 10^-22.
-type set struct {
-	hashes map[[2]uint64]struct{}
-	seeds  [2]maphash.Seed
-}
-
-func newSet() *set {
-	return &set{map[[2]uint64]struct{}{}, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
-}
-
-// add reports whether the state is new.
-func (s *set) add(key []byte) bool {
-	n := len(s.hashes)
-	s.hashes[[2]uint64{maphash.Bytes(s.seeds[0], key), maphash.Bytes(s.seeds[1], key)}] = struct{}{}
-	return len(s.hashes) > n
-}
-
-func power(n, exponent int) string {
-	f := 1.0
-	for range exponent {
-		f *= float64(n)
-	}
-	if f < 1e15 {
-		return strconv.FormatFloat(f, 'f', 0, 64)
-	}
-	return fmt.Sprintf("%.1e", f)
 }
 
 type explorer struct {

@@ -2,10 +2,10 @@ package exhaustive
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"redis-throttle/command"
 	"redis-throttle/embedded"
@@ -25,7 +25,7 @@ type LeaseWorld struct {
 // leases is where a history has come to.
 type leases struct {
 	nowNs, elapsedNs int64
-	key              embedded.Key
+	leases           embedded.Key
 	// held are the leases as their holders know them: until when in time elapsed, and by the clock.
 	held map[string]held
 	back bool // the clock was set back
@@ -35,16 +35,15 @@ type leases struct {
 
 type held struct{ untilNs, byClockMs int64 }
 
-func (s *leases) signature() string {
-	var b strings.Builder
-	fmt.Fprint(&b, s.nowNs-begin, s.back)
-	for _, l := range s.key.Leases {
-		fmt.Fprint(&b, " ", l.ID, int64(l.Score)-begin/ms)
+func (s *leases) key(b []byte) []byte {
+	b = fmt.Append(b[:0], s.nowNs-begin, s.back)
+	for _, l := range s.leases.Leases {
+		b = fmt.Append(b, " ", l.ID, int64(l.Score)-begin/ms)
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.held)) {
-		fmt.Fprint(&b, " ", id, s.held[id].untilNs-s.elapsedNs, " ", s.held[id].byClockMs-begin/ms)
+		b = fmt.Append(b, " ", id, s.held[id].untilNs-s.elapsedNs, " ", s.held[id].byClockMs-begin/ms)
 	}
-	return b.String()
+	return b
 }
 
 func (s *leases) history() string {
@@ -72,30 +71,20 @@ func (w *LeaseWorld) moves() (all []Move) {
 func (w *LeaseWorld) Explore(depth int) (r Result) {
 	moves := w.moves()
 	r.Moves = len(w.StepsNs) * len(moves)
-	runner, start := &embedded.Runner{}, newLeases()
-	seen := newSet()
-	seen.add([]byte(start.signature()))
-	level := []*leases{start}
-	for r.Depth < depth {
-		var next []*leases
-		for _, s := range level {
+	runner := &embedded.Runner{}
+	search(newLeases(), depth, &r, func(from *leases) iter.Seq[*leases] {
+		return func(yield func(*leases) bool) {
 			for _, step := range w.StepsNs {
 				for i := range moves {
-					child := &leases{s.nowNs, s.elapsedNs, s.key, maps.Clone(s.held), s.back, s, ""}
-					if r.Problem = w.move(child, step, &moves[i], runner, &r); r.Problem != "" {
-						r.Problem += " after" + child.history()
-						return r
-					}
-					if seen.add([]byte(child.signature())) && r.Depth+1 < depth {
-						next = append(next, child)
+					to := &leases{from.nowNs, from.elapsedNs, from.leases, maps.Clone(from.held), from.back, from, ""}
+					r.Problem = w.move(to, step, &moves[i], runner, &r)
+					if !yield(to) {
+						return
 					}
 				}
 			}
 		}
-		r.Depth++
-		r.States, r.Sequences = len(seen.hashes), power(r.Moves, r.Depth)
-		level = next
-	}
+	})
 	return r
 }
 
@@ -116,7 +105,7 @@ func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, runner *embedded.Run
 			delete(s.held, id)
 		}
 	}
-	c, id := m.run(&s.key, s.nowNs, runner)
+	c, id := m.run(&s.leases, s.nowNs, runner)
 	r.Calls++
 	s.how = "+" + strconv.FormatInt(stepNs/1000, 10) + "us " + joined(m) + fmt.Sprintf(" -> %v", c.Integers)
 	if c.Reply == command.ReplyError {
@@ -158,7 +147,7 @@ func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, runner *embedded.Run
 	case leaseMs < 0:
 		return "a lease of no time"
 	}
-	s.held[id] = held{s.elapsedNs + leaseMs*ms, int64(s.key.Score(id))}
+	s.held[id] = held{s.elapsedNs + leaseMs*ms, int64(s.leases.Score(id))}
 	return ""
 }
 
@@ -175,7 +164,7 @@ func (w *LeaseWorld) checkLimited(s *leases, m *Move, runner *embedded.Runner, t
 		return "limited, though there are slots"
 	}
 	for _, early := range []int64{0, 1} {
-		again := s.key
+		again := s.leases
 		c, _ := m.run(&again, s.nowNs+(retryMs-early)*ms, runner)
 		if limited := c.Integers[0] != 0; limited != (early == 1) {
 			return fmt.Sprintf("told to come back after %d ms, and limited %v %d ms earlier", retryMs, limited, early)
