@@ -181,10 +181,10 @@ func TestServerDocumentsEveryCommand(t *testing.T) {
 		args  string
 	}{
 		"cl.throttle": {-5, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key max_burst count_per_period period quantity"},
-		"cl.limit":    {-2, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict force duration duration compact"},
-		"cl.peek":     {-2, []string{"fast", "module", "readonly"}, []string{"RO", "access"}, "key limit units compact"},
-		"cl.refund":   {-2, []string{"fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units compact"},
-		"cl.wait":     {-2, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration compact"},
+		"cl.limit":    {-2, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict force duration duration compact each"},
+		"cl.peek":     {-2, []string{"fast", "module", "readonly"}, []string{"RO", "access"}, "key limit units compact each"},
+		"cl.refund":   {-2, []string{"fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units compact each"},
+		"cl.wait":     {-2, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration group priority compact each"},
 		"cl.ban":      {3, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key duration"},
 		"cl.top":      {-1, []string{"admin", "module", "readonly"}, nil, "count"},
 	} {

@@ -158,7 +158,11 @@ func TestAPeriodMayBeADecimalNumber(t *testing.T) {
 		a, err := throttle(t.Context(), s.Client(), key, "3 1 "+period)
 		require.NoError(t, err, period)
 		assert.Equal(t, answer{0, 4, 3, -1, 30}, a, period)
-		assert.EqualValues(t, 3, ask(t, s.Raw(), "CL.LIMIT %s RATE 1/%s BURST 4 COST 3", key, period).Granted, period)
+		withUnit := period // CL.LIMIT wants one
+		if !strings.HasSuffix(period, "s") && !strings.HasSuffix(period, "m") {
+			withUnit += "s"
+		}
+		assert.EqualValues(t, 3, ask(t, s.Raw(), "CL.LIMIT %s RATE 1/%s BURST 4 COST 3", key, withUnit).Granted, period)
 		b := ask(t, s.Raw(), "CL.LIMIT %s RATE 1/30s BURST 4 COST 2 MAXWAIT 2.5m", key)
 		assert.EqualValues(t, 2, b.Granted, period)
 		assert.LessOrEqual(t, b.WaitMs, int64(60_000), period)
