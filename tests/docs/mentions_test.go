@@ -148,9 +148,10 @@ func hasFiles(t *testing.T, words []string) {
 	assert.Positive(t, found, "nothing is known of this command: add it to shellLines")
 }
 
-// getsOrHasFiles leaves what is about modules to TestTheClientBringsItsOwnRequirementsAlone.
+// getsOrHasFiles leaves what is about modules to TestTheClientBringsItsOwnRequirementsAlone, and what is about workspaces to
+// TestEveryPackageCanBeImportedAsTheReadmeSays, which runs it.
 func getsOrHasFiles(t *testing.T, words []string) {
-	if words[1] != "get" && words[1] != "mod" {
+	if words[1] != "get" && words[1] != "mod" && words[1] != "work" {
 		hasFiles(t, words)
 	}
 }
