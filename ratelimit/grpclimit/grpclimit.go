@@ -1,4 +1,4 @@
-// Package grpclimit limits the calls of a gRPC server: interceptors for unary calls and streams over ratelimit.
+// Package grpclimit limits the calls of a gRPC server, or those to one: interceptors for unary calls and streams over ratelimit.
 //
 //	limited := grpclimit.New(ratelimit.New(client, ratelimit.Options{}), grpclimit.Options{
 //		Limits: ratelimit.Limits{ratelimit.Rate(100, time.Minute)},
@@ -154,6 +154,9 @@ type gate struct {
 	byName   map[string]rule
 	fallback rule
 	log      quiet.Log
+
+	outgoing bool // of a client
+	maxWait  time.Duration
 }
 
 func (g *gate) compile() (err error) {
@@ -239,6 +242,9 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	if g.Cost != nil {
 		call.Cost = g.Cost(ctx, method, message)
 	}
+	if g.maxWait > 0 {
+		call.Verb, call.MaxWait = ratelimit.VerbWait, g.maxWait
+	}
 	result, err := g.decider.Decide(ctx, call)
 	if err != nil {
 		return g.failed(ctx, method, err)
@@ -251,6 +257,8 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 		return nil
 	case result.By == "policy":
 		return g.unavailable(result.RetryAfter)
+	case g.outgoing:
+		return &notSent{&ratelimit.LimitedError{Result: result}, denied(r.fields, result)}
 	}
 	return denied(r.fields, result)
 }

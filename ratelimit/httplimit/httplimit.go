@@ -1,4 +1,4 @@
-// Package httplimit limits the requests to an http.Handler.
+// Package httplimit limits the requests to an http.Handler, and with NewTransport those of an http.Client.
 //
 //	limited := httplimit.New(ratelimit.New(client, ratelimit.Options{}), httplimit.Options{
 //		Limits: ratelimit.Limits{ratelimit.Rate(100, time.Minute)},
