@@ -9,7 +9,7 @@ import (
 func init() {
 	peer.Describe = func(limit any) peer.Limit {
 		l := limit.(*Limit)
-		return peer.Limit{Fixed: l.kind == fixed, Capacity: l.capacity(), Spare: l.spare, Takes: l.takes, Shadow: l.shadow, Unit: l.unit}
+		return peer.Limit{Rate: l.kind == rate, Fixed: l.kind == fixed, Capacity: l.capacity(), Spare: l.spare, Takes: l.takes, Shadow: l.shadow, Unit: l.unit}
 	}
 	peer.Check = func(limit any) error { return limit.(*Limit).check() }
 	peer.Words = func(limit any) []any {

@@ -66,7 +66,8 @@ const (
 // a Batched like this one, in each process with the same limits, and in that case
 //
 //   - less can be had at once: a Rate with a Burst of 1000, 100 Units and 4 Processes lets bursts of 600
-//     through, or up to 1000 with what is held. A limit of which nothing would be left is an error.
+//     through, or up to 1000 with what is held. A Rate of which nothing would be left is an error. A Window, and a Fixed beside
+//     other limits, lets so many fewer through in each period, so one of which less than half would be left is an error, too.
 //   - one exception remains: a server that stands still for so long that a refund is given up, and
 //     executes it later all the same, lets so many more units through.
 //
@@ -147,6 +148,10 @@ func (b *Batched) spared(limits ratelimit.Limits) (ratelimit.Limits, error) {
 		}
 		if l.Spare >= l.Capacity-b.reserve {
 			return nil, fmt.Errorf("batched: %s: Units x Processes, %d, leave nothing of the limit", limits[i], b.reserve)
+		}
+		if room := l.Capacity - l.Spare; !l.Rate && b.reserve > room/2 {
+			return nil, fmt.Errorf("batched: %s: Units x Processes, %d, leave only %d of %d units; take at most half, such as Units of %d",
+				limits[i], b.reserve, room-b.reserve, room, max(room/2/b.b.Processes, 1))
 		}
 		limits[i] = limits[i].Spare(l.Spare + b.reserve)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -421,7 +422,7 @@ func TestWhatProcessesSpare(t *testing.T) {
 		{ratelimit.Limits{ratelimit.Rate(50, day)}, nil, 30},
 		{ratelimit.Limits{ratelimit.Rate(50, day)}, []calls.Option{calls.Strict}, 30},
 		{ratelimit.Limits{ratelimit.Rate(50, day).Spare(7)}, nil, 23},
-		{ratelimit.Limits{ratelimit.Window(21, day), ratelimit.Rate(50, day).Take(1)}, nil, 1},
+		{ratelimit.Limits{ratelimit.Window(41, day), ratelimit.Rate(50, day).Take(1)}, nil, 21},
 		{ratelimit.Limits{ratelimit.Fixed(50, 365*day)}, nil, 50},
 		{ratelimit.Limits{ratelimit.Fixed(50, 365*day), ratelimit.Rate(100, day)}, nil, 30},
 	} {
@@ -441,6 +442,10 @@ func TestWhatProcessesSpare(t *testing.T) {
 		_, err := b.Decide(t.Context(), calls.On("little", ratelimit.Limits{ratelimit.Rate(20, day)}, opts...))
 		require.ErrorContains(t, err, "RATE 20/1d: Units x Processes, 20, leave nothing of the limit")
 		assert.False(t, ratelimit.IsOutage(err))
+	}
+	for _, limits := range []ratelimit.Limits{{ratelimit.Window(39, day)}, {ratelimit.Fixed(39, day), ratelimit.Rate(50, day)}} {
+		_, err := b.Decide(t.Context(), calls.On("less than half", limits))
+		require.ErrorContains(t, err, "/1d: Units x Processes, 20, leave only 19 of 39 units; take at most half, such as Units of 3")
 	}
 	_, err := b.Decide(t.Context(), calls.On("bad", ratelimit.Limits{ratelimit.Rate(0, day)}))
 	require.ErrorContains(t, err, "the count 0 is not positive")
@@ -511,4 +516,33 @@ func TestABatchIsNoLargerThanUnits(t *testing.T) {
 	s.Resume()
 	waiting.Wait()
 	assert.GreaterOrEqual(t, asked(s), 10)
+}
+
+// What processes hold makes the bursts of a Rate smaller, and not the rate.
+func TestProcessesThatHoldMostOfABurstGetTheWholeRate(t *testing.T) {
+	t.Parallel()
+	const (
+		processes = 4
+		perSecond = 1000
+		lasts     = 2 * time.Second
+	)
+	s := server.Start(t)
+	limits := ratelimit.Limits{ratelimit.Rate(perSecond, time.Second)}
+	var let atomic.Int64
+	var running sync.WaitGroup
+	began := time.Now()
+	for range processes {
+		b := closed(t, batched.New(ratelimit.New(s.Client(), ratelimit.Options{}), batched.Options{Units: 240, Processes: processes}))
+		running.Go(func() {
+			for time.Since(began) < lasts {
+				if !decide(t, b, "k", limits).Limited {
+					let.Add(1)
+				}
+			}
+		})
+	}
+	running.Wait()
+	t.Log(let.Load(), "let through in", time.Since(began))
+	spared := int64(perSecond - processes*240) // what can be had at once
+	assert.Greater(t, let.Load(), 4*spared*int64(lasts/time.Second))
 }

@@ -4,6 +4,7 @@ package peer
 
 // Limit is what a limit holds.
 type Limit struct {
+	Rate     bool
 	Fixed    bool
 	Capacity int64 // how many units go at once
 	Spare    int64
