@@ -86,7 +86,7 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
     api.SignalModifiedKey(ctx, key->name);
     break;
   }
-  if (key->handle) api.CloseKey(key->handle);
+  if (key->handle && call->reply != REPLY_LEASES) api.CloseKey(key->handle); // which that reply still reads
 }
 
 // A short string of the server's lies in one piece with its object, and the first command of a

@@ -121,6 +121,8 @@ func throttleCross(c *C.throttleCall) {
 //
 //export throttleRowAt
 func throttleRowAt(index C.int, row *C.throttleRow) {
+	defer recoverAndLog()
+	*row = C.throttleRow{}
 	text, integers := current.Row(int(index))
 	row.length = C.int32_t(copy(bytesOf(row.text[:]), text))
 	for i, n := range integers {

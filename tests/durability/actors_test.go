@@ -249,7 +249,7 @@ func isAboutLeases(v resp.Value) (known, limited bool) {
 	switch {
 	case v.Kind == resp.Integer: // CL.RELEASE
 		return true, v.Int == 0
-	case v.Kind == resp.Array && len(v.Elems) == 6: // CL.LEASES
+	case v.Kind == resp.Array && len(v.Elems) == 10: // CL.LEASES
 		return v.Elems[0].Text == "held" && v.Elems[4].Text == "leases", v.Elems[1].Int == 0
 	case v.Kind == resp.Array && len(v.Elems) == 12:
 		return v.Elems[0].Text == "limited" && v.Elems[8].Text == "lease_ms", v.Elems[1].Int == 1
