@@ -69,7 +69,7 @@ export function rateLimit(redis, { count, window }) {
   return async (req, res, next) => {
     let reply
     try {
-      reply = await limit(redis, `http:${req.socket.remoteAddress}`, 'RATE', `${count}/${window}`)
+      reply = await limit(redis, `http:${req.socket.remoteAddress}`, 'RATE', `${count}/${window}s`)
     } catch (error) {
       if (isOutage(error)) {
         console.warn('requests are not limited:', error.message)

@@ -95,7 +95,7 @@ export function rateLimit(client, { count, window }) {
   return async (req, res, next) => {
     let reply
     try {
-      reply = await limit(client, `http:${req.socket.remoteAddress}`, 'RATE', `${count}/${window}`)
+      reply = await limit(client, `http:${req.socket.remoteAddress}`, 'RATE', `${count}/${window}s`)
     } catch (error) {
       if (isOutage(error)) {
         console.warn('requests are not limited:', error.message)

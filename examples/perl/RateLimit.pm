@@ -78,7 +78,7 @@ sub is_outage {
 sub call {
     my ($self, $env) = @_;
     my $reply = eval {
-        limit($self->client, "http:$env->{REMOTE_ADDR}", 'RATE', $self->count . '/' . $self->window);
+        limit($self->client, "http:$env->{REMOTE_ADDR}", 'RATE', $self->count . '/' . $self->window . 's');
     };
     if (!$reply) {
         my $error = $@;

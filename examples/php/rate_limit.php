@@ -101,7 +101,7 @@ function is_outage(Throwable $error): bool
 function rate_limit(callable $connect, string|int $count, int $window): void
 {
     try {
-        $reply = limit($connect(), "http:{$_SERVER['REMOTE_ADDR']}", 'RATE', "$count/$window");
+        $reply = limit($connect(), "http:{$_SERVER['REMOTE_ADDR']}", 'RATE', "$count/{$window}s");
     } catch (Throwable $error) {
         if (!is_outage($error)) {
             http_response_code(500); // PHP itself sets none where it displays errors

@@ -87,7 +87,7 @@ class RateLimit:
 
     def __init__(self, app, client, count, window):
         self.app, self.client = app, client
-        self.rate = f"{count}/{window}"
+        self.rate = f"{count}/{window}s"
         self.policy = f'"default";q={count};w={window}'
 
     def __call__(self, environ, start_response):

@@ -69,7 +69,7 @@ class RateLimit
   private
 
   def ask(key)
-    limit(@redis, key, "RATE", "#{@count}/#{@window}")
+    limit(@redis, key, "RATE", "#{@count}/#{@window}s")
   rescue Redis::BaseError => error
     raise unless outage?(error) # the server answers 500
 
