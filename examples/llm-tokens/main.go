@@ -60,10 +60,18 @@ type errLimited struct{ retryAfter time.Duration }
 
 func (e errLimited) Error() string { return fmt.Sprint("limited, come back in ", e.retryAfter) }
 
+// onKeys sends a command whose first key stands behind their number, which a client of a cluster has to be told.
+func (g gateway) onKeys(ctx context.Context, words ...any) *redis.Cmd {
+	cmd := redis.NewCmd(ctx, words...)
+	cmd.SetFirstKeyPos(2)
+	_ = g.client.Process(ctx, cmd) // the command keeps its error
+	return cmd
+}
+
 // admit charges one request and an estimate of its tokens, and takes a slot, or does nothing. Called again with the same id it keeps the
 // slot and charges nothing.
 func (g gateway) admit(ctx context.Context, id string, estimate int64) error {
-	reply, err := g.client.Do(ctx, "CL.MLIMIT", 3, g.key("requests"), g.key("tokens"), g.key("running"),
+	reply, err := g.onKeys(ctx, "CL.MLIMIT", 3, g.key("requests"), g.key("tokens"), g.key("running"),
 		"RATE", "60/m", "NEXT", "WINDOW", "10000/h", "TAKE", estimate,
 		"NEXT", "SLOTS", 2, "TTL", fmt.Sprint(g.slotTTL.Milliseconds(), "ms"), "ID", id, "COMPACT").Int64Slice()
 	if err != nil {
@@ -78,7 +86,7 @@ func (g gateway) admit(ctx context.Context, id string, estimate int64) error {
 // settle frees the slot, and charges what was used beyond the estimate or returns what was not used. If it answers false, the request was
 // settled before, or its slot has lapsed: the estimate stays charged.
 func (g gateway) settle(ctx context.Context, id string, estimate, used int64) (settled bool, err error) {
-	reply, err := g.client.Do(ctx, "CL.SETTLE", 2, g.key("tokens"), g.key("running"),
+	reply, err := g.onKeys(ctx, "CL.SETTLE", 2, g.key("tokens"), g.key("running"),
 		"WINDOW", "10000/h", "TAKE", estimate, "USED", used, "NEXT", "SLOTS", "ID", id, "COMPACT").Int64Slice()
 	return err == nil && reply[0] == 1, err
 }

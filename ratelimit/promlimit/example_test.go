@@ -41,6 +41,6 @@ func ExampleNew() {
 		}
 	}
 	// Output:
-	// ratelimit_decisions_total{by="server",outcome="allowed",policy="hourly"} 2
-	// ratelimit_decisions_total{by="server",outcome="limited",policy="hourly"} 1
+	// ratelimit_decisions_total{by="server",outcome="allowed",policy="hourly",verb="limit"} 2
+	// ratelimit_decisions_total{by="server",outcome="limited",policy="hourly",verb="limit"} 1
 }
