@@ -45,7 +45,8 @@ func TestInsideThreadsSleepWhileTheServerIsIdle(t *testing.T) {
 	<-time.After(idle)
 	woken, seconds := wakeUps(t, with.Pid(), ours)-before, time.Since(from).Seconds()
 	t.Logf("%d threads of the Go runtime, woken %d times in %.1f s of an idle server", len(ours), woken, seconds)
-	assert.LessOrEqual(t, len(ours), 8)
+	// Go starts another thread when one has to wait for a processor: nine were seen on a machine that was busy with other tests.
+	assert.LessOrEqual(t, len(ours), 10)
 	// The monitor thread is woken for the last time soon after the last call.
 	assert.LessOrEqual(t, float64(woken), 20*seconds)
 }
