@@ -44,6 +44,31 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
+// Both tables of contents lead to every command, and the page of the Go client to each of its packages.
+func TestTablesOfContentsAreComplete(t *testing.T) {
+	t.Parallel()
+	root := rootDir(t)
+	named := func(dir, pattern string) (paths []string) {
+		found, err := filepath.Glob(filepath.Join(root, dir, pattern))
+		require.NoError(t, err)
+		for _, path := range found {
+			path, err = filepath.Rel(filepath.Join(root, dir), path)
+			require.NoError(t, err)
+			paths = append(paths, path)
+		}
+		require.NotEmpty(t, paths)
+		return paths
+	}
+	assert.Subset(t, readPage(t, root, filepath.Join(root, "README.md")).links, named("", "docs/cl.*.md"))
+	assert.Subset(t, readPage(t, root, filepath.Join(root, "docs/README.md")).links, named("docs", "cl.*.md"))
+	client := readPage(t, root, filepath.Join(root, "ratelimit/README.md")).links
+	for _, file := range named("ratelimit", "*/*.go") {
+		if folder := filepath.Dir(file); folder != "internal" {
+			assert.Contains(t, client, folder+"/")
+		}
+	}
+}
+
 var machinePath = regexp.MustCompile(`/(home|Users|work)/\w+|/root[/]|/tmp/\w+`)
 
 func TestPagesHaveNoPathsOfAMachine(t *testing.T) {
