@@ -20,19 +20,26 @@ type bench struct{ source, tests, out string }
 // nearest are the tests that are most likely to find a change of a file. They run first; the others run only if none of them fails.
 var nearest = map[string]string{
 	"module/api.c":        `Loading|Load|Module|Limit`,
-	"module/apply.c":      `Replicat|Keyspace|Unwritten|Unchanged|Limit|Nested|Event|Expir|Carr`,
+	"module/apply.c":      `Replicat|Keyspace|Trace|Touches|Limit|Nested|Event|Expir|Carr`,
+	"module/clock.c":      `Step|Clock|Timeout|Wait|Line`,
 	"module/command.c":    `Multi|Script|Lua|Nested|MLimit|Routed|KeyOf|Bad|Errors|InfoCounts|ACL`,
 	"module/commands.c":   `Categor|Document|Flags|ACL|Busy|Loading|Administrators`,
 	"module/config.c":     `Configuration|Config|Top|LoadArguments`,
 	"module/crash.c":      `Crash|Inside|Watchdog|Unload|Threads`,
+	"module/events.c":     `Replica|Promoted|Step|BGSAVE|Listen`,
 	"module/gather.c":     `Nested|Arguments|Words|MLimit|State|TAT|Virtual|Throttle`,
+	"module/line.c":       `Lease|Line|Turn|Window|Lapse|Wait|Caller|Leave|Order|Pause|Slots|Wakes|Crowd`,
 	"module/listeners.c":  `Replica|AppendOnly|Missed|Listen|Promoted|BGSAVE|Effects`,
 	"module/load.c":       `Load|Unload|Module|Watch|Second|Panic`,
+	"module/log.c":        `Log|Panic|Load|Unload`,
 	"module/members.c":    `Lease|Line|Lapse`,
+	"module/memory.c":     `Maxmemory|Memory|Grow`,
+	"module/neighbours.c": `Neighbour|Nested|Adds|Undisturbed|Carr`,
+	"module/obstacle.c":   `Pause|Refused|Memory|Slot|Node|ZADD|Line`,
 	"module/reply.c":      `Answer|Protocols|Repl|Top|Lease|Compact`,
 	"module/stats.c":      `Info|Counter|Counted|Crash`,
 	"module/timerslack.c": `Inside|Timers|Sleep`,
-	"module/line.c":       `Lease|Line|Turn|Window|Lapse|Wait|Caller|Leave|Order|Pause|Slots|Wakes|Crowd`,
+	"module/zones.c":      `Zone|Folder`,
 }
 
 // Limits for mutants that wait for ever, or that use up the memory or the disk.
