@@ -1,5 +1,5 @@
-// Package embedded runs the commands of the module without a server, on keys in memory. It decides with the same code and
-// applies the same effects as the module does: answers, values and expiry are those of a server.
+// Package embedded runs the commands of the module without a server, on keys in memory or in a Store. It decides with the same code
+// and applies the same effects as the module does: answers, values and expiry are those of a server.
 //
 // It has no socket, no goroutine and no clock: each call says what time it is.
 package embedded
@@ -11,15 +11,24 @@ import (
 	"redis-throttle/command"
 )
 
-// Host is a server's keys in memory, in any number of databases. The zero value has none and is ready for use. A Host is
+// Host is a server's keys, in any number of databases. The zero value has none, keeps them in memory and is ready for use. A Host is
 // not safe for concurrent use.
 type Host struct {
-	keys map[name]*Key
-	// sweepAt is the number of keys at which those whose time is over are deleted.
-	sweepAt int
+	// Store keeps the keys; nil for memory of the Host's own. Set it before the first call.
+	Store Store
 
+	memory memory
 	runner Runner
 	waiting
+}
+
+// Store keeps the keys of a Host somewhere else, among keys of others.
+type Store interface {
+	// Get returns a key; one that does not exist if there is none. The Host may change the Key, and says so by Put. Its slices
+	// are only read.
+	Get(db int, name string) *Key
+	// Put keeps a key that a call has changed, or deletes it if it does not exist.
+	Put(db int, name string, key *Key)
 }
 
 type name struct {
@@ -117,38 +126,21 @@ func keysOf(cmd *command.Command, args [][]byte) [][]byte {
 }
 
 func (h *Host) key(n name) *Key {
-	if key, ok := h.keys[n]; ok {
-		return key
+	if h.Store != nil {
+		return h.Store.Get(n.db, n.key)
 	}
-	return &Key{}
+	return h.memory.get(n)
 }
 
 func (h *Host) put(n name, key *Key) {
-	if !key.Exists() {
-		delete(h.keys, n)
+	if h.Store != nil {
+		h.Store.Put(n.db, n.key, key)
 		return
 	}
-	if h.keys == nil {
-		h.keys = map[name]*Key{}
-	}
-	h.keys[n] = key
-	if len(h.keys) > h.sweepAt {
-		h.sweep()
-	}
+	h.memory.put(n, key, h.wallNs)
 }
 
-// sweep deletes the keys whose time is over. It runs each time that the number of keys has doubled, so its cost is spread
-// over the calls that added them.
-func (h *Host) sweep() {
-	for n, key := range h.keys {
-		if key.Expire(h.wallNs); !key.Exists() {
-			delete(h.keys, n)
-		}
-	}
-	h.sweepAt = max(2*len(h.keys), 1024)
-}
-
-// Get returns the key as it is at nowNs, nil if it does not exist. The key is the host's: change nothing in it.
+// Get returns the key as it is at nowNs, nil if it does not exist. The key is the Host's: change nothing in it.
 func (h *Host) Get(nowNs int64, db int, key string) *Key {
 	k := h.key(name{db, key})
 	if k.Expire(nowNs); !k.Exists() {
@@ -160,9 +152,12 @@ func (h *Host) Get(nowNs int64, db int, key string) *Key {
 // Delete deletes a key.
 func (h *Host) Delete(db int, key string) {
 	n := name{db, key}
-	delete(h.keys, n)
+	h.put(n, &Key{})
 	h.changed(n)
 }
+
+// StoreChanged notes that somebody else may have changed any key of the Store. Wake then looks at all lines.
+func (h *Host) StoreChanged() { h.lines.AllChanged(h.wake) }
 
 func reply(c *command.Call, cmd *command.Command, keys []*Key) Reply {
 	r := Reply{Kind: c.Reply, Integers: c.Integers, Names: cmd.Fields}
@@ -206,6 +201,3 @@ func failed(text string) Reply { return Reply{Kind: command.ReplyError, Error: t
 func wrongArity(cmd *command.Command) Reply {
 	return failed("ERR wrong number of arguments for '" + strings.ToLower(cmd.Name) + "' command")
 }
-
-// Len is the number of keys, those whose time is over but that nobody has looked at since included.
-func (h *Host) Len() int { return len(h.keys) }

@@ -8,11 +8,12 @@ import (
 	"redis-throttle/command"
 )
 
-// Key is what a server holds at one key: nothing, a string, or the leases of a sorted set, and when it expires. The
+// Key is what a server holds at one key: nothing, a string, the leases of a sorted set or anything else, and when it expires. The
 // zero value is a key that does not exist. What the slices hold is never written to, so a copy of a Key is a key of its own.
 type Key struct {
 	Value      []byte  // of a string; nil if the key holds none
 	Leases     []Lease // of a sorted set, by score, then by id; nil if the key holds none
+	Other      bool    // of a Store: the key holds a value of another type, which calls refuse
 	ExpireAtMs int64   // ms since the Unix epoch; 0 never expires
 }
 
@@ -23,7 +24,7 @@ type Lease struct {
 }
 
 // Exists reports whether the key holds anything.
-func (k *Key) Exists() bool { return k.Value != nil || k.Leases != nil }
+func (k *Key) Exists() bool { return k.Value != nil || k.Leases != nil || k.Other }
 
 // Expire deletes the key if its time is over at nowNs, as a server does when it looks a key up. In the very ms of its
 // expiry a key still exists.
@@ -33,7 +34,7 @@ func (k *Key) Expire(nowNs int64) {
 	}
 }
 
-func (k *Key) remove() { k.Value, k.Leases, k.ExpireAtMs = nil, nil, 0 }
+func (k *Key) remove() { *k = Key{} }
 
 // show gives a call its view of the key.
 func (k *Key) show(to *command.Key) {
@@ -41,7 +42,7 @@ func (k *Key) show(to *command.Key) {
 	switch {
 	case k.Value != nil:
 		to.Kind, to.Value = command.String, k.Value
-	case k.Leases != nil:
+	case k.Leases != nil, k.Other:
 		to.Kind = command.Other // showLeases knows better, for commands on sorted sets
 	}
 }

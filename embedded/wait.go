@@ -223,6 +223,18 @@ func (h *Host) giveBack(t *timer, now line.Clock) {
 	h.keep(t.name, key, c.Effect)
 }
 
+// Waiting returns how many callers wait for limits, and how many for leases.
+func (h *Host) Waiting() (forLimits, forLeases int) {
+	for _, one := range h.callers {
+		if one.cmd.OnSortedSet {
+			forLeases++
+		} else {
+			forLimits++
+		}
+	}
+	return forLimits, forLeases
+}
+
 // Unblock sends a caller away, as CLIENT UNBLOCK does, and returns what it is told; ok is false if it does not wait.
 func (h *Host) Unblock(nowNs int64, id Waiter) (r Reply, ok bool) {
 	now := h.pass(nowNs)
