@@ -8,11 +8,11 @@
 
 #include "_cgo_export.h"
 
-// Finds the members that the call names.
+// Finds the members that the call names. A place that is counted from the end lies in front of a short call.
 static void findNames(const throttleCall *call, throttleMembers *members) {
   int most = throttleCommands[call->command].maxMembers, at = members->namesAt;
   members->namedCount = 0;
-  if (!at || at >= call->viewCount) return;
+  if (at <= 0 || at >= call->viewCount) return;
   members->namedCount = call->viewCount - at < most ? call->viewCount - at : most;
   members->names = members->argv + 1 + at;
 }
