@@ -45,6 +45,12 @@ func TestTake(t *testing.T) {
 			Result{Limited: true, Slots: 2, RetryAfterNs: 9 * ms}},
 		{"two are free, and one waits", Leases{NowNs: nowNs, Ahead: 1}, 2, s,
 			Result{Slots: 2, RetryAfterNs: Never, LapsesAtMs: nowMs + 1000, LeaseMs: 1000}},
+		{"the next slots are for those behind", Leases{NowNs: nowNs, Behind: 2}, 4, s,
+			Result{Slots: 4, Remaining: 1, RetryAfterNs: Never, LapsesAtMs: nowMs + 1000, LeaseMs: 1000}},
+		{"more wait behind than slots are left", Leases{NowNs: nowNs, Behind: 9}, 4, s,
+			Result{Slots: 4, RetryAfterNs: Never, LapsesAtMs: nowMs + 1000, LeaseMs: 1000}},
+		{"a holder, and those behind", Leases{NowNs: nowNs, Held: 1, NextMs: nowMs + 5, OwnMs: nowMs + 5, Behind: 2}, 4, s,
+			Result{Renewed: true, Slots: 4, Remaining: 1, RetryAfterNs: Never, LapsesAtMs: nowMs + 1000, LeaseMs: 1000}},
 		{"it lasts at least as long as it was asked for", Leases{NowNs: nowNs + 1}, 1, 1,
 			Result{Slots: 1, RetryAfterNs: Never, LapsesAtMs: nowMs + 1}},
 		{"and is rounded up to a whole millisecond", Leases{NowNs: nowNs + 1}, 1, ms,
@@ -64,6 +70,36 @@ func TestRenew(t *testing.T) {
 	assert.Equal(t, lost, Leases{NowNs: nowNs}.Renew(s), "never held")
 	assert.Equal(t, lost, Leases{NowNs: nowNs, OwnMs: nowMs}.Renew(s), "over at this instant")
 	assert.Equal(t, lost, Leases{NowNs: nowNs, OwnMs: nowMs - 1}.Renew(s), "a lapsed lease is not revived")
+}
+
+func TestUntilTheNextAndTheLastLapse(t *testing.T) {
+	granted := func(atMs int64) Result { return Result{LapsesAtMs: atMs} }
+	limited := Result{Limited: true}
+	for _, test := range []struct {
+		name              string
+		leases            Leases
+		result            Result
+		wantNext, wantAll int64
+	}{
+		{"nobody holds one", Leases{}, limited, 0, 0},
+		{"only the caller", Leases{}, granted(nowMs + 5), 5 * ms, 5 * ms},
+		{"the caller first", Leases{NextOtherMs: nowMs + 6, LastOtherMs: nowMs + 9}, granted(nowMs + 5), 5 * ms, 9 * ms},
+		{"the caller in between", Leases{NextOtherMs: nowMs + 5, LastOtherMs: nowMs + 9}, granted(nowMs + 6), 5 * ms, 9 * ms},
+		{"the caller last", Leases{NextOtherMs: nowMs + 5, LastOtherMs: nowMs + 6}, granted(nowMs + 9), 5 * ms, 9 * ms},
+		{"others alone", Leases{NextOtherMs: nowMs + 5, LastOtherMs: nowMs + 9}, limited, 5 * ms, 9 * ms},
+		{"the caller keeps the lease that it had", Leases{OwnMs: nowMs + 3, NextOtherMs: nowMs + 5, LastOtherMs: nowMs + 9}, limited, 3 * ms, 9 * ms},
+		{"the caller's has lapsed", Leases{OwnMs: nowMs, NextOtherMs: nowMs + 5, LastOtherMs: nowMs + 9}, limited, 5 * ms, 9 * ms},
+		{"a new lease takes the place of the old one", Leases{OwnMs: nowMs + 3, NextOtherMs: nowMs + 5, LastOtherMs: nowMs + 6}, granted(nowMs + 9), 5 * ms, 9 * ms},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.leases.NowNs = nowNs
+			next, all := test.leases.Until(test.result)
+			assert.Equal(t, []int64{test.wantNext, test.wantAll}, []int64{next, all})
+			test.leases.NowNs = nowNs + 1
+			next, all = test.leases.Until(test.result)
+			assert.Equal(t, []int64{max(test.wantNext-1, 0), max(test.wantAll-1, 0)}, []int64{next, all}, "a moment later")
+		})
+	}
 }
 
 func TestOnlyInstantsAreRead(t *testing.T) {
