@@ -39,6 +39,71 @@ type limitWords struct {
 	hasUsed bool
 }
 
+// parseLimit reads a limit whose first word was text, and the words that belong to it.
+func (p *parser) parseLimit(kind *word, text []byte) error {
+	if p.inSlots() {
+		return p.near(text, ownGroup)
+	}
+	p.limit = limitWords{}
+	limit, err := p.makeLimit(kind, text)
+	if err != nil {
+		return err
+	}
+	if err := p.parseTerms(); err != nil {
+		return err
+	}
+	if !p.limits.Add(limit.With(p.limit.terms)) {
+		return p.near(text, tooManyLimits)
+	}
+	p.limitEnds = p.next
+	return nil
+}
+
+// makeLimit reads the count/period of a limit and the words that only its kind has.
+func (p *parser) makeLimit(kind *word, text []byte) (limit stack.Limit, err error) {
+	if err = p.parseValue(kind, text); err != nil {
+		return limit, err
+	}
+	if err = p.parseFollowing(kind.owned); err != nil {
+		return limit, err
+	}
+	return kind.limit(p)
+}
+
+// parseTerms reads the words that may follow any limit. With USED, the limit is charged the difference between that and TAKE.
+func (p *parser) parseTerms() error {
+	if err := p.parseFollowing(p.syntax.terms); err != nil || !p.syntax.settles {
+		return err
+	}
+	l := &p.limit
+	if l.terms.HasTake != l.hasUsed {
+		return p.near(l.quota, takeAndUsed)
+	}
+	l.terms.Take, l.terms.HasTake = l.used-l.terms.Take, true
+	return nil
+}
+
+// parseFollowing reads words as long as they are of those that may follow a limit.
+func (p *parser) parseFollowing(words []*word) error {
+	var seen wordSet
+	for p.next < len(p.args) {
+		w := find(words, p.args[p.next])
+		if w == nil {
+			break
+		}
+		text := p.take()
+		if seen&w.set != 0 {
+			return p.near(text, givenTwice)
+		}
+		seen |= w.set
+		if err := p.parseValue(w, text); err != nil {
+			return err
+		}
+	}
+	p.seen |= seen
+	return p.checkPairs(words, seen)
+}
+
 func makeRate(p *parser) (stack.Limit, error) {
 	l := &p.limit
 	if l.capacity == 0 {

@@ -1,11 +1,6 @@
 package command
 
-import (
-	"bytes"
-
-	"redis-throttle/lease"
-	"redis-throttle/stack"
-)
+import "redis-throttle/stack"
 
 // CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [ID id] [COMPACT] [EACH]
 //
@@ -34,25 +29,6 @@ var MLimit = register(&Command{
 // fieldsOfKeys are the names in a reply about several keys: limitFields, of which the first has another name, and key.
 func fieldsOfKeys(first string) []string {
 	return append(append([]string{first}, limitFields[1:fieldsOfLimit]...), "key")
-}
-
-const (
-	badNumKeys  = "ERR numkeys must be an integer from 1 to 8"
-	tooFewKeys  = "ERR numkeys is greater than the number of keys given"
-	twoOfOneKey = "each key can be given once"
-)
-
-// Many is room for the limits of several keys.
-type Many struct {
-	stacks [MaxKeys]stack.Stack
-	joint  stack.Joint
-	joined [MaxKeys]int // the key of each stack of joint
-	values [MaxKeys][MaxValueLen]byte
-
-	slots    [MaxKeys]slotGroup
-	hasSlots bool // of any key
-	leases   [MaxKeys]lease.Leases
-	taken    [MaxKeys]lease.Result // what becomes of a call as far as each group of SLOTS goes
 }
 
 func mlimit(c *Call) {
@@ -189,106 +165,4 @@ func (c *Call) addKey(key int) {
 	c.integers[fieldsOfLimit] = int64(key) + 1
 	c.Integers = c.integers[:fieldsOfLimit+1]
 	c.TallyKey = key
-}
-
-// parseMany reads what follows the command's name: the limits of each key into c.Many, which are joined,
-// and options. When ok is false the call has failed.
-func (c *Call) parseMany() (r *request, ok bool) {
-	r = &c.request
-	switch {
-	case len(c.Keys) == 0:
-		c.failNumKeys()
-		return r, false
-	case c.ArgCount > len(c.Args):
-		c.Fail(tooManyWords)
-		return r, false
-	}
-	if c.Many == nil {
-		c.Many = new(Many)
-	}
-	m := c.Many
-	words := c.Args[1+len(c.Keys):]
-	if past := c.findGroups(words); past != nil && (past.count == 1 || past.count == len(c.Keys)) {
-		*r = past.request
-		for i := range c.Keys {
-			limits, slots := past.group(i)
-			m.stacks[i].Load(limits)
-			m.slots[i] = slots
-		}
-	} else if !c.parseGroups(r, words) {
-		return r, false
-	}
-	m.join(len(c.Keys))
-	c.compact, c.each = r.compact, r.each
-	return r, c.checkKeys()
-}
-
-// join makes one row of the limits of so many keys.
-func (m *Many) join(keys int) {
-	m.joint.Reset()
-	m.hasSlots = false
-	for i := range keys {
-		if m.slots[i].is {
-			m.hasSlots = true
-			continue
-		}
-		m.joined[m.joint.Len()] = i
-		m.joint.Join(&m.stacks[i])
-	}
-}
-
-// parseGroups reads the words behind the keys.
-func (c *Call) parseGroups(r *request, args [][]byte) (ok bool) {
-	m := c.Many
-	m.stacks[0].Reset()
-	m.slots[0] = slotGroup{}
-	p := &c.parser
-	p.begin(&c.cmd.syntax, r, args, 0, &m.stacks[0], m.stacks[:len(c.Keys)])
-	p.keys, p.slotsOf = c.Args[1:1+len(c.Keys)], m.slots[:]
-	if err := p.parse(); err != nil {
-		c.refuse(&p.err)
-		return false
-	}
-	groups := p.group + 1
-	if groups > 1 && groups < len(c.Keys) {
-		c.refuse(p.nearName(next, oneGroupOrAll))
-		return false
-	}
-	if !c.findID() {
-		return false
-	}
-	c.noteGroups(args, r, groups)
-	if groups == 1 {
-		var room [stack.MaxLimits]stack.Limit
-		limits := m.stacks[0].Limits(room[:0])
-		for i := 1; i < len(c.Keys); i++ {
-			m.stacks[i].Load(limits)
-			m.slots[i] = m.slots[0]
-		}
-	}
-	return true
-}
-
-// failNumKeys refuses a call that got no keys.
-func (c *Call) failNumKeys() {
-	if _, ok := ParseCount(c.Args[0], MaxKeys); !ok {
-		c.Fail(badNumKeys)
-		return
-	}
-	c.Fail(tooFewKeys)
-}
-
-// checkKeys refuses a call with the same key twice.
-func (c *Call) checkKeys() (ok bool) {
-	names := c.Args[1 : 1+len(c.Keys)]
-	for i, name := range names {
-		injectFault(name, c.Turn)
-		for _, other := range names[:i] {
-			if bytes.Equal(name, other) {
-				c.refuse(c.parser.near(name, twoOfOneKey))
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -1,0 +1,93 @@
+package command
+
+// What is wrong with a call though each of its words is right.
+
+// check refuses what no single word is to blame for.
+func (p *parser) check() error {
+	if err := p.checkPairs(p.syntax.options, p.seen); err != nil {
+		return err
+	}
+	if err := p.checkSlots(); err != nil {
+		return err
+	}
+	if err := p.checkRequired(); err != nil {
+		return err
+	}
+	if err := p.checkCompany(); err != nil {
+		return err
+	}
+	return p.checkKinds()
+}
+
+// checkPairs refuses words that exclude each other.
+func (p *parser) checkPairs(words []*word, seen wordSet) error {
+	for _, w := range words {
+		if seen&w.set == 0 {
+			continue
+		}
+		for _, other := range w.excluded {
+			if seen&other.set != 0 {
+				return p.nearName(w.name, cannotGoWith, other.name)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSlots refuses an ID without leases, and leases without one.
+func (p *parser) checkSlots() error {
+	s := p.syntax
+	if s.slots == nil {
+		return nil
+	}
+	hasSlots, hasID := p.seen&s.slots.set != 0, p.ids > 0
+	switch {
+	case hasSlots && !hasID:
+		return p.without(slotsNeedID)
+	case hasSlots:
+		return nil
+	case s.form == slotsAlone:
+		return p.without(settleOnce)
+	case hasID:
+		return p.nearName("ID", needsSlots)
+	}
+	return nil
+}
+
+// checkRequired refuses a call without a word that has to be there.
+func (p *parser) checkRequired() error {
+	for _, w := range p.syntax.required {
+		if p.seen&w.set == 0 {
+			return p.without(w.name, isMissing)
+		}
+	}
+	return nil
+}
+
+// checkCompany refuses words that mean nothing without another.
+func (p *parser) checkCompany() error {
+	for _, w := range p.syntax.options {
+		if w.needed != nil && p.seen&w.set != 0 && p.seen&w.needed.set == 0 {
+			return p.nearName(w.name, onlyWith, w.with)
+		}
+	}
+	return nil
+}
+
+// checkKinds refuses words that do not go with the kinds of limits that were given.
+func (p *parser) checkKinds() error {
+	if len(p.syntax.kinds) == 0 {
+		return nil
+	}
+	ratesOnly := p.ratesOnly && p.limits.RatesOnly()
+	for _, w := range p.syntax.options {
+		switch {
+		case p.seen&w.set == 0:
+		case w.rates && !ratesOnly:
+			return p.nearName(w.name, onlyRates)
+		case w.turns && ratesOnly:
+			return p.nearName(w.name, onlyTurns)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package command
+
+import "bytes"
+
+// What is wrong with words.
+const (
+	tooManyWords  = "ERR syntax error: too many arguments"
+	tooManyIDs    = "ERR ID takes at most 94 ids at a time" // maxReleased
+	noLimit       = "there must be a limit after the key"
+	noLimits      = "there must be a limit after the keys"
+	expected      = "expected "
+	isMissing     = " is missing"
+	givenTwice    = "given twice"
+	cannotGoWith  = "cannot go with "
+	onlyRates     = "works with RATE limits only"
+	onlyWith      = "works only together with "
+	onlyTurns     = "needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"
+	misplacedOwn  = "must follow the count/period of a "
+	misplacedTerm = "must follow the limit that it belongs to"
+	tooManyLimits = "at most 8 limits"
+	oneGroupOrAll = "there must be one group of limits for all keys, or one for each key"
+	ownGroup      = "SLOTS is a group of its own; separate groups by NEXT"
+	takeAndUsed   = "TAKE and USED go together"
+	needsSlots    = "goes with SLOTS"
+	slotsNeedID   = "SLOTS needs an ID"
+	settleOnce    = "there must be a group of SLOTS, or a retry would settle twice"
+	unitsAreLower = "units are written in lower case"
+	severalInOne  = "contains a space; pass each word as an argument of its own"
+	numKeysIs     = "; numkeys is "
+	isAKey        = " is a key"
+)
+
+// misread returns the error of the value in hand, which follows w.
+func (p *parser) misread(w *word, err error) error {
+	switch {
+	case err == error(&p.err):
+		return err
+	case err == errNoUnit:
+		return p.withoutUnit()
+	case err != errMalformed:
+		return p.near(p.text, err.Error())
+	case !w.value.isName && bytes.IndexByte(p.text, ' ') >= 0:
+		return p.near(p.text, severalInOne)
+	case w.value.hasUnit && p.isRightInLowerCase(w.value):
+		return p.near(p.text, unitsAreLower)
+	}
+	return p.near(p.text, w.name, " ", w.value.takes)
+}
+
+// withoutUnit returns the error of the value in hand, which is a bare number or ends in one.
+func (p *parser) withoutUnit() error {
+	number := p.text[bytes.IndexByte(p.text, '/')+1:]
+	if len(number) > shown {
+		return p.near(p.text, "a length of time", noUnit, "500ms or 30s")
+	}
+	p.err = syntaxError{points: true, word: p.text, number: number}
+	return &p.err
+}
+
+// isRightInLowerCase reports whether the value in hand would be right in lower case.
+func (p *parser) isRightInLowerCase(v *value) bool {
+	if len(p.text) > len(p.lower) {
+		return false
+	}
+	lower := p.lower[:copy(p.lower[:], p.text)]
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] = c | 0x20
+		}
+	}
+	return v.read(p, lower) == nil
+}
+
+// unexpected returns the error of a word that may not stand where it does.
+func (p *parser) unexpected(text []byte) error {
+	s := p.syntax
+	if first, _, several := bytes.Cut(text, []byte(" ")); several && s.has(first) {
+		return p.near(text, severalInOne)
+	}
+	if p.wantsLimit() {
+		return p.keyOrLimit(p.near(text, expected, s.expectedLimit))
+	}
+	for _, kind := range s.kinds {
+		if find(kind.owned, text) != nil {
+			return p.near(text, misplacedOwn, kind.name)
+		}
+	}
+	if find(s.terms, text) != nil {
+		return p.near(text, misplacedTerm)
+	}
+	return p.unexpectedOption(text)
+}
+
+// has reports whether a command takes a word anywhere, those aside that only one kind of limit has.
+func (s *syntax) has(text []byte) bool {
+	return find(s.kinds, text) != nil || find(s.options, text) != nil || find(s.terms, text) != nil
+}
+
+// unexpectedOption returns the error of a word that the command does not have. Right behind a limit, it lists what may follow one.
+func (p *parser) unexpectedOption(text []byte) error {
+	s := p.syntax
+	if p.next-1 != p.limitEnds || len(s.kinds) == 0 {
+		return p.near(text, expected, s.expected)
+	}
+	if kind := find(s.kinds, p.args[p.next-3]); kind != nil {
+		return p.near(text, expected, list(kind.owned), s.expectedTerm)
+	}
+	return p.near(text, expected, s.expectedTerm)
+}
+
+// missesLimit returns the error of a call that ends where a limit should stand.
+func (p *parser) missesLimit() error {
+	switch {
+	case p.group > 0:
+		return p.near(p.args[len(p.args)-1], expected, p.syntax.expectedLimit)
+	case p.groups == nil:
+		return p.without(noLimit)
+	}
+	return p.keyOrLimit(p.without(noLimits))
+}
+
+// keyOrLimit adds to the error that a limit is missing if numkeys made a key of a word that begins one.
+func (p *parser) keyOrLimit(err error) error {
+	if p.group > 0 {
+		return err
+	}
+	for _, key := range p.keys {
+		if kind := find(p.syntax.kinds, key); kind != nil {
+			p.err.add(numKeysIs, "12345678"[len(p.keys)-1:len(p.keys)], ", so ", kind.name, isAKey)
+			break
+		}
+	}
+	return err
+}
