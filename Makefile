@@ -54,10 +54,10 @@ run: build ## a private server with the module (PORT=6380 SERVER=valkey-server A
 
 # -short: what goes on for long, or tries many numbers, is smaller (internal/size).
 test: build build-check ## the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
-	@scripts/with-args scripts/test -short work
+	@scripts/with-args scripts/test -short ./tests ./tests/... work
 
 test-full: build build-check ## every test at full size, as .ci/run does (SERVER= ARGS= SEED=)
-	@scripts/with-args scripts/test work
+	@scripts/with-args scripts/test ./tests ./tests/... work
 
 test-unit: ## tests that need no server, the long ones smaller
 	@scripts/setup $(STAGE)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/naive"
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -306,10 +307,10 @@ func TestACrowdOfManyGroupsCostsNothingWhileItWaits(t *testing.T) {
 }
 
 func crowdInLine(t *testing.T, turn func(i int) naive.Turn) {
-	const watched = 3 * time.Second // not beside the other crowd, which needs as many files
+	watched := size.Of(time.Second, 3*time.Second) // not beside the other crowd, which needs as many files
 	var files syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	crowd := int(min(10_000, files.Max-1000))
+	crowd := int(min(uint64(size.Of(3000, 10_000)), files.Max-1000))
 	s := server.Start(t, server.Config("maxclients 10100"))
 	admin := s.Raw()
 	askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")

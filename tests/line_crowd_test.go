@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -17,10 +18,10 @@ import (
 // Thousands of lines whose turn has come, but that nobody may be let in from, do not keep the server busy: it looks again for all
 // of them at once. When it may write again, all of them go on.
 func TestManyLinesThatAreHeldUpCostLittle(t *testing.T) {
-	const watched = 3 * time.Second // not in parallel: it measures time of the processor
+	watched := size.Of(time.Second, 3*time.Second) // not in parallel: it measures time of the processor
 	var files syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	lines := int(min(4000, files.Max-1000))
+	lines := int(min(uint64(size.Of(2000, 4000)), files.Max-1000))
 	for name, test := range map[string]struct{ hold, release string }{
 		"a pause":          {"CLIENT PAUSE 100000000 WRITE", "CLIENT UNPAUSE"},
 		"no memory":        {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -16,7 +17,8 @@ import (
 // What clients make the module remember is bounded, however long the words are that they send. Go collects nothing until its limit,
 // so whatever is copied to its heap for each call would stay.
 func TestLongWordsAreNotKept(t *testing.T) {
-	const calls, length, bound = 300, 200_000, 16 << 20 // 60 MB of words
+	const length, bound = 200_000, 16 << 20
+	calls := size.Of(120, 300) // 24 or 60 MB of words
 	long := func(i int) string { return fmt.Sprintf("%07d%s", i, strings.Repeat("x", length-7)) }
 	for name, test := range map[string]struct {
 		calls []string

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -20,10 +21,10 @@ import (
 // thread of theirs, no polling, one timer for all.
 func TestCrowdCostsNothingWhileItWaits(t *testing.T) {
 	t.Parallel()
-	const watched = 3 * time.Second
+	watched := size.Of(time.Second, 3*time.Second)
 	var files syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	crowd := int(min(10_000, files.Max-1000))
+	crowd := int(min(uint64(size.Of(3000, 10_000)), files.Max-1000))
 	s := server.Start(t, server.Config("maxclients 10100", "save 3600 1"))
 	admin := s.Raw()
 	conns := make([]*resp.Conn, crowd)

@@ -36,7 +36,7 @@ func FuzzDecode(f *testing.F) {
 // A fuzzer rarely comes upon the bytes of a whole state. So damage real ones.
 func TestDamagedBytesAreRefusedOrReadAsTheyStand(t *testing.T) {
 	pick, read := chance.FromSeed(t), 0
-	damages := size.Of(20_000, 100_000)
+	damages := size.Of(10_000, 100_000)
 	for range damages / 100 {
 		p, tr := drawPair(t, pick)
 		for range pick("charges", 1, 200) {

@@ -218,7 +218,7 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 }
 
 // steps is how many random steps a test makes in all.
-func steps() int { return size.Of(200_000, 1_000_000) }
+func steps() int { return size.Of(100_000, 1_000_000) }
 
 func TestItEqualsTheModel(t *testing.T) {
 	pick := chance.FromSeed(t)

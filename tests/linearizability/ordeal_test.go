@@ -41,7 +41,7 @@ func TestOrdeal(t *testing.T) {
 		servers += s.servers()
 	}
 	network := hosts.New(t, servers, diskBytes)
-	end := time.Now().Add(cmp.Or(*ordealFlag, size.Of(10*time.Second, time.Minute)))
+	end := time.Now().Add(cmp.Or(*ordealFlag, size.Of(5*time.Second, time.Minute)))
 	first := 0
 	for _, s := range setups {
 		from := first
