@@ -81,7 +81,7 @@ func (w *waiting) enter(c *command.Call, call *Call, cmd *command.Command, n nam
 	handle, key := uintptr(one.waiter), []byte(n.key)
 	var step line.Step
 	if one.isReserved {
-		entry := w.lines.Reserve(n.db, key, c.Stack(), c.Cost, c.Before, c.NowNs, c.WaitNs)
+		entry := w.lines.Reserve(n.db, key, line.Reservation{Stack: c.Stack(), Before: c.Before, Cost: c.Cost, NowNs: c.NowNs, WaitNs: c.WaitNs})
 		step = w.lines.EnterReserved(entry, handle, handle, now)
 	} else {
 		turn := line.Turn{Slots: c.ToldSlots, LookNs: c.LookNs, TimeoutNs: c.TimeoutMs * nsPerMs, Changed: c.Effect != command.Keep}

@@ -76,7 +76,7 @@ type entry struct {
 	inGroup      links
 	group        *group // of a caller in turn
 	isReserved   bool
-	reservation
+	slot
 	deadline
 }
 
@@ -251,7 +251,7 @@ func (q *Lines) Changed(db int, name []byte) (wake uintptr) {
 // each calls visit with every line that the host knows.
 func (q *Lines) each(visit func(l *line)) {
 	for _, l := range q.lines {
-		if l.isOpen() && l.host != 0 {
+		if l.host != 0 {
 			visit(l)
 		}
 	}
@@ -519,8 +519,6 @@ func (q *Lines) close(l *line) {
 	*l = line{id: l.id + nextGeneration}
 	q.spareLines = append(q.spareLines, l)
 }
-
-func (l *line) isOpen() bool { return l.reserved.first != nil || l.inTurn.first != nil || l.host != 0 }
 
 func (q *Lines) line(id ID) *line {
 	if i := id.place(); i < len(q.lines) && q.lines[i].id == id {

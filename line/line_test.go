@@ -84,7 +84,7 @@ func (db *database) wait(key string, caller uintptr, limits []stack.Limit, cost,
 
 // enter puts a caller that has reserved into a line, as the host does: the line is known by the number of its first caller.
 func enter(q *Lines, db int, name []byte, caller uintptr, s *stack.Stack, cost int64, before []gcra.State, nowNs, waitNs int64) *line {
-	id := q.Reserve(db, name, s, cost, before, nowNs, waitNs)
+	id := q.Reserve(db, name, Reservation{s, before, cost, nowNs, waitNs})
 	step := q.EnterReserved(id, caller, caller, at(nowNs))
 	if step.LineHost == 0 {
 		q.Own(step.Line, caller+1, name)

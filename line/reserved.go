@@ -8,8 +8,16 @@ import (
 	"redis-throttle/stack"
 )
 
-// reservation is what the line knows of a caller that has reserved a slot. Its limits are rates.
-type reservation struct {
+// Reservation is what the decision to reserve a slot says.
+type Reservation struct {
+	Stack         *stack.Stack // with the reservation; all its limits are rates
+	Before        []gcra.State // Stack.Rates before it was made
+	Cost          int64        // in units
+	NowNs, WaitNs int64        // it was made at NowNs, for WaitNs later
+}
+
+// slot is what the line knows of a caller that has reserved one.
+type slot struct {
 	// comesNs is the instant that was reserved, slotNs when the caller is to be answered: not
 	// before those ahead.
 	comesNs, slotNs int64
@@ -27,19 +35,19 @@ type reservation struct {
 	seenNs        int64
 }
 
-// Reserve puts a caller at the end of those that have reserved a slot of a key. Its reservation of cost units was made at nowNs, for waitNs
-// later, and is in s; before is what s.Rates was before it was made. name has to stay valid as in EnterTurn. The caller is known from EnterReserved on.
-func (q *Lines) Reserve(db int, name []byte, s *stack.Stack, cost int64, before []gcra.State, nowNs, waitNs int64) ID {
+// Reserve puts a caller at the end of those that have reserved a slot of a key. name has to stay valid as in EnterTurn. The caller is known
+// from EnterReserved on.
+func (q *Lines) Reserve(db int, name []byte, r Reservation) ID {
 	l := q.open(db, name)
 	e := q.newEntry(l)
-	e.isReserved, e.left, e.severed, e.cost, e.seenNs = true, false, false, cost, nowNs
-	e.limits = s.Limits(e.limits[:0])
-	e.before = append(e.before[:0], before...)
-	e.after = s.Rates(e.after[:0], nowNs)
-	e.comesNs, e.waitNs = nowNs+waitNs, waitNs
+	e.isReserved, e.left, e.severed, e.cost, e.seenNs = true, false, false, r.Cost, r.NowNs
+	e.limits = r.Stack.Limits(e.limits[:0])
+	e.before = append(e.before[:0], r.Before...)
+	e.after = r.Stack.Rates(e.after[:0], r.NowNs)
+	e.comesNs, e.waitNs = r.NowNs+r.WaitNs, r.WaitNs
 	e.slotNs = e.comesNs
 	if last := l.reserved.last; last != nil {
-		last.severed = last.severed || !slices.EqualFunc(last.limits, e.limits, stack.Limit.SameAs) || !same(last.after, e.before, nowNs)
+		last.severed = last.severed || !slices.EqualFunc(last.limits, e.limits, stack.Limit.SameAs) || !same(last.after, e.before, r.NowNs)
 		// A caller with other limits may reserve an earlier instant, but came later.
 		e.slotNs = max(e.slotNs, last.slotNs)
 	}

@@ -137,7 +137,7 @@ func (w *turns) lookNs() int64 {
 
 func (w *turns) reserve(waitNs int64) {
 	w.caller++
-	id := w.lines.Reserve(0, []byte("key"), &w.s, 1, make([]gcra.State, 1), w.now.WallNs, waitNs)
+	id := w.lines.Reserve(0, []byte("key"), Reservation{&w.s, make([]gcra.State, 1), 1, w.now.WallNs, waitNs})
 	w.noteNew(w.lines.EnterReserved(id, w.caller, w.caller, w.now))
 	slotNs := w.now.WallNs + waitNs
 	if n := len(w.reserved); n > 0 {

@@ -38,7 +38,9 @@ func clock(wallNs, monotonicNs C.int64_t) line.Clock {
 // key. It belongs to the decision: what the bridge does next may call other modules, and
 // they may call a command of this one.
 func reserve(c *C.throttleCall) {
-	c.entry = C.uint64_t(lines.Reserve(int(c.db), current.Args[0], current.Stack(), current.Cost, current.Before, current.NowNs, current.WaitNs))
+	c.entry = C.uint64_t(lines.Reserve(int(c.db), current.Args[0], line.Reservation{
+		Stack: current.Stack(), Before: current.Before, Cost: current.Cost, NowNs: current.NowNs, WaitNs: current.WaitNs,
+	}))
 }
 
 // throttleEnter lets a caller that the server has blocked wait in line.
