@@ -63,15 +63,16 @@ static void keepLaterExpiry(throttleKey *key) {
 // A set that is not there, and gets its first member.
 static int isNewSet(const throttleKey *key) { return key->effect == EFFECT_MEMBERS && key->kind == KEY_ABSENT && key->members->add; }
 
-// Changes a key that is there, and closes it. What is to be created is told to replicas here,
-// too: before anybody is notified of anything, so in the order of the writes.
+static int isNewString(const throttleKey *key) { return key->effect == EFFECT_SET && key->kind == KEY_ABSENT; }
+
+// Changes a key that is there, and closes it. One that is to be created stays open.
 static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  if (isNewString(key) || isNewSet(key)) return;
   switch (key->effect) {
   case EFFECT_SET:
-    if (key->expireNoEarlier && key->kind != KEY_ABSENT) keepLaterExpiry(key);
-    key->expiryChanges = key->kind == KEY_ABSENT || (key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs);
+    if (key->expireNoEarlier) keepLaterExpiry(key);
+    key->expiryChanges = key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs;
     replicateSet(call, ctx, key);
-    if (key->kind == KEY_ABSENT) return;
     overwrite(key);
     if (key->expiryChanges) api.SetAbsExpire(key->handle, key->expireAtMs);
     api.SignalModifiedKey(ctx, key->name);
@@ -82,7 +83,6 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
     break;
   case EFFECT_MEMBERS:
     throttleChangeMembers(call, ctx, key, isHeard(call, ctx));
-    if (isNewSet(key)) return;
     api.SignalModifiedKey(ctx, key->name);
     break;
   }
@@ -113,11 +113,39 @@ int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
   return 0;
 }
 
+// While a call adds one of its keys, another module may write to the next ones. So each is opened anew just before it is added. What was
+// written there in the meantime is replaced, as it is by MSET. This returns 0 if the key expires again whenever it is opened.
+static int openToAdd(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  if (call->keyCount == 1 || !throttleHasNeighbours) return 1;
+  for (int tries = 0; tries < 16; tries++) {
+    uint64_t expiries = throttleExpiries;
+    api.CloseKey(key->handle);
+    key->handle = api.OpenKey(ctx, key->name, call->openMode);
+    if (throttleExpiries == expiries) return 1;
+  }
+  api.CloseKey(key->handle);
+  key->effect = EFFECT_KEEP;
+  return 0;
+}
+
+// Whether a key still holds what was written to it. Another module may have written to it while it was added, which came later for replicas.
+static int holds(RedisModuleKey *key, const throttleView *value) {
+  if (api.KeyType(key) != KEYTYPE_STRING) return 0;
+  if (!throttleHasNeighbours) return 1;
+  size_t length;
+  const char *bytes = api.StringDMA(key, &length, OPEN_READ);
+  return length == value->length && memcmp(bytes, value->bytes, length) == 0;
+}
+
 // The server sends event "new" while it adds a key, and is not done with the key then: up to
 // Redis 7.0 it goes on to take the expiry away, and aborts if the key is gone. Another module
 // may run any command in the middle. Those of ours leave the keys of this call alone; the
-// reference to value keeps it valid whatever the others do.
+// reference to value keeps it valid whatever the others do. Replicas are told of each key just before it is added, so they see all
+// writes in the same order.
 static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  if (!openToAdd(call, ctx, key)) return;
+  key->expiryChanges = 1;
+  replicateSet(call, ctx, key);
   RedisModuleString *value = newValue(&key->newValue);
   api.RetainString(NULL, value);
   const throttleCall *outer = throttleCreating;
@@ -128,16 +156,17 @@ static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   api.FreeString(NULL, value);
   api.FreeString(NULL, value);
   RedisModuleKey *created = api.OpenKey(ctx, key->name, OPEN_READ | OPEN_WRITE);
-  if (api.KeyType(created) == KEYTYPE_STRING) api.SetAbsExpire(created, key->expireAtMs);
+  if (holds(created, &key->newValue)) api.SetAbsExpire(created, key->expireAtMs);
   api.CloseKey(created);
   api.SignalModifiedKey(ctx, key->name);
 }
 
 // As create, of a set.
 static void createSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  if (!openToAdd(call, ctx, key)) return;
   const throttleCall *outer = throttleCreating;
   throttleCreating = call;
-  throttleMakeSet(call, ctx, key);
+  throttleMakeSet(call, ctx, key, isHeard(call, ctx));
   throttleCreating = outer;
   api.CloseKey(key->handle);
   api.SignalModifiedKey(ctx, key->name);
@@ -169,7 +198,7 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
   if (effects != EFFECT_KEEP) {
     for (int i = 0; i < call->keyCount; i++) {
       throttleKey *key = &call->keys[i];
-      if (key->effect == EFFECT_SET && key->kind == KEY_ABSENT) create(call, ctx, key);
+      if (isNewString(key)) create(call, ctx, key);
       if (isNewSet(key)) createSet(call, ctx, key);
     }
     for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);

@@ -343,7 +343,7 @@ void throttleForgetKeys(throttleCall *call); // keys that may not even be closed
 void throttleDecide(throttleCall *call);
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
-void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key);
+void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleFreeMembers(throttleCall *call);
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
 void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key);

@@ -60,8 +60,21 @@ __attribute__((noinline, cold)) static void expireAll(throttleCall *call, RedisM
   }
 }
 
+// Of a call with several keys, which stand behind their number. It is refused if a key is given twice, but only after it was gathered.
+static int isGivenBefore(const throttleCall *call, int index) {
+  const throttleView *name = &call->args[1 + index];
+  for (int i = 1; i <= index; i++) {
+    if (call->args[i].length == name->length && memcmp(call->args[i].bytes, name->bytes, name->length) == 0) return 1;
+  }
+  return 0;
+}
+
+// A key is opened once: reading its value may replace it, which a second handle would not notice.
 static void openAll(throttleCall *call, RedisModuleCtx *ctx) {
-  for (int i = 0; i < call->keyCount; i++) call->keys[i].handle = api.OpenKey(ctx, call->keys[i].name, call->openMode);
+  for (int i = 0; i < call->keyCount; i++) {
+    throttleKey *key = &call->keys[i];
+    key->handle = isGivenBefore(call, i) ? NULL : api.OpenKey(ctx, key->name, call->openMode);
+  }
 }
 
 // Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a handle that is

@@ -2,7 +2,7 @@
 // tells. Go's package line knows who waits, until when, and what to do next; it gives out handles.
 //
 // A throttleLine lives until its STEP_CLOSE, which only its own timer gets to. A throttleCaller lives until it has its answer or has left.
-// It may leave whenever other modules run: when a key is opened, and when a decision is applied. So it is looked up again afterwards.
+// It may leave whenever other modules run: when a key is opened, when the server is asked for obstacles, and when a decision is applied. So it is looked up again afterwards.
 #include <stdio.h>
 
 #include "bridge.h"
@@ -205,9 +205,11 @@ static int isPermitted(const throttleCaller *w) {
   return isPermitted;
 }
 
-// Decides the first in turn, and lets it in if it is time.
+// Decides the first in turn, and lets it in if it is time. Asking the server about obstacles may have run other modules, as opening the
+// key does.
 static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleCaller *w = step->caller;
+  if (!throttleIsFirst(step->entry)) return;
   if (!isPermitted(w)) {
     throttleTake(step->entry);
     unblockWith(w, noPermission);
@@ -358,23 +360,27 @@ static void wake(RedisModuleCtx *ctx, void *data) {
   }
 }
 
+// How a key is opened for a reply to a client that was blocked. The server goes on with the client afterwards, so no other module may run: it could
+// cut the client off. A missing key that is opened for writing is not notified of, also before Redis 7.2.
+enum { OPEN_FOR_REPLY = OPEN_READ | OPEN_WRITE | OPEN_QUIETLY };
+
 // The reply to a caller that had reserved a slot.
-static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs, int mode) {
+static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, waitCommand, 1, argv + 1);
   call->isOutside = 1;
   call->nowNs = throttleClockNs();
   call->db = api.GetSelectedDb(ctx);
   throttleGatherArgs(call, argv, argc, MAX_ARGS);
-  throttleOpenKeys(call, ctx, mode);
+  throttleOpenKeys(call, ctx, OPEN_FOR_REPLY);
   throttleAnswer(call, granted, waitedNs);
   throttleApply(call, ctx);
   throttleReply(call, ctx);
   return API_OK;
 }
 
-static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString **argv, int argc, int mode) {
-  if (w->reply == REPLY_LATER) return replyReserved(ctx, argv, argc, 1, w->waitedNs, mode);
+static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString **argv, int argc) {
+  if (w->reply == REPLY_LATER) return replyReserved(ctx, argv, argc, 1, w->waitedNs);
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, w->command, 0, NULL);
   call->reply = w->reply;
@@ -390,7 +396,7 @@ static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString
 }
 
 static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-  return reply(ctx, api.GetBlockedClientPrivateData(ctx), argv, argc, OPEN_READ);
+  return reply(ctx, api.GetBlockedClientPrivateData(ctx), argv, argc);
 }
 
 // Another module unblocks a caller that has left its line with an answer: up to Redis 7.0 the server takes it out of our hands then, so
@@ -398,11 +404,10 @@ static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
 static int replyTaken(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   const throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
   if (!w && taken && taken->handle == api.GetBlockedClientHandle(ctx)) w = taken;
-  return w ? reply(ctx, w, argv, argc, OPEN_READ | OPEN_WRITE | OPEN_QUIETLY) : API_OK;
+  return w ? reply(ctx, w, argv, argc) : API_OK;
 }
 
-// CLIENT UNBLOCK. The server goes on with the client afterwards, so no other module may run here: it could send the client away. A missing
-// key that is opened for writing is not notified of, also before Redis 7.2.
+// CLIENT UNBLOCK.
 static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
   throttleStep step;
@@ -410,13 +415,13 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   if (step.caller->argc) {
     throttleSingle single;
     api.SelectDb(ctx, step.line->db);
-    throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_READ | OPEN_WRITE | OPEN_QUIETLY);
+    throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_FOR_REPLY);
     if (call) {
       if (call->tally == TALLY_LIMITED) throttleTellLimitedLater(ctx, step.line->db, step.line->name);
       throttleReply(call, ctx);
     }
   } else {
-    replyReserved(ctx, argv, argc, 0, 0, OPEN_READ | OPEN_WRITE | OPEN_QUIETLY);
+    replyReserved(ctx, argv, argc, 0, 0);
   }
   leave(ctx, handle);
   return API_OK;

@@ -226,20 +226,6 @@ static void expireAt(RedisModuleCtx *ctx, throttleKey *key, double highest, int 
   key->expiryChanges = 1;
 }
 
-// Makes a set that was not there; replicas have been told. When the call has made another key before, a module may have written to this one
-// in the meantime, which came later for replicas.
-void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
-  throttleMembers *members = key->members;
-  key->kind = KEY_SORTED_SET;
-  if (call->keyCount > 1 && throttleHasNeighbours) {
-    api.CloseKey(key->handle);
-    key->handle = api.OpenKey(ctx, key->name, call->openMode);
-    if (!isSet(key) && api.KeyType(key->handle) != KEYTYPE_EMPTY) return;
-  }
-  api.ZsetAdd(key->handle, members->addScore, added(members), NULL);
-  api.SetAbsExpire(key->handle, key->expireAtMs);
-}
-
 // Adds the first member that is named, or moves it. The server says whether the id was new, which
 // picks the reply if it was not looked up.
 static void add(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
@@ -284,17 +270,33 @@ static void changeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key,
   api.SetAbsExpire(key->handle, key->expireAtMs);
 }
 
+// Makes a set that was not there when the call was decided, and tells replicas. A module may have made a set there in the meantime, or
+// something else, which is replaced.
+void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
+  throttleMembers *members = key->members;
+  key->kind = KEY_SORTED_SET;
+  key->expiryChanges = 0;
+  if (!isHeard) api.ReplicateVerbatim(ctx);
+  if (isSet(key)) {
+    changeSet(call, ctx, key, isHeard);
+    return;
+  }
+  if (api.KeyType(key->handle) != KEYTYPE_EMPTY) {
+    api.DeleteKey(key->handle);
+    if (isHeard) api.Replicate(ctx, "DEL", "s", key->name);
+  }
+  tellAdd(ctx, key, isHeard);
+  expireAt(ctx, key, members->addScore, isHeard);
+  api.ZsetAdd(key->handle, members->addScore, added(members), NULL);
+  api.SetAbsExpire(key->handle, key->expireAtMs);
+}
+
 // Changes the set of a key and tells replicas. The server deletes a set that becomes empty. Any other expires
 // with its last member. A set that is not there is made by throttleMakeSet, after all keys that are there have been changed.
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   key->expiryChanges = 0;
   if (!isHeard) api.ReplicateVerbatim(ctx);
-  if (key->kind == KEY_SORTED_SET) {
-    changeSet(call, ctx, key, isHeard);
-  } else if (key->members->add) {
-    tellAdd(ctx, key, isHeard);
-    expireAt(ctx, key, key->members->addScore, isHeard);
-  }
+  if (key->kind == KEY_SORTED_SET) changeSet(call, ctx, key, isHeard);
 }
 
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key) {

@@ -53,3 +53,27 @@ func TestShortCallsAfterLongOnes(t *testing.T) {
 		}
 	})
 }
+
+// A key that is given twice is refused, whatever it holds.
+func TestAKeyGivenTwiceIsRefusedWhateverItHolds(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		c := startMany(t, opts...).Raw()
+		for _, holds := range []string{
+			"DEL k", "SET k 5", "SET k text", "SET k " + strings.Repeat("1", 99), "CL.LIMIT k RATE 9/1d", "CL.LIMIT k FIXED 9/1d", "CL.LEASE k SLOTS 9 TTL 1d ID a", "ZADD k 5 x",
+			"LPUSH k x", "HSET k f x",
+		} {
+			for _, call := range []string{
+				"CL.MLIMIT 2 k k RATE 9/1d", "CL.MLIMIT 3 k r k SLOTS 9 TTL 1d ID a", "CL.MLIMIT 3 r k k RATE 9/1d NEXT RATE 9/1d NEXT SLOTS 9 TTL 1d ID a",
+				"CL.SETTLE 2 k k SLOTS ID a", "CL.SETTLE 3 k r k SLOTS NEXT RATE 9/1d TAKE 1 USED 2 NEXT RATE 9/1d TAKE 1 USED 2 ID a",
+			} {
+				mustDoAll(t, c, "FLUSHALL", holds)
+				before := do(t, c, "DUMP k")
+				for range 9 {
+					assert.Contains(t, do(t, c, "%s", call).Text, "each key can be given once", "%s, %s", holds, call)
+				}
+				assert.Equal(t, before, do(t, c, "DUMP k"), "%s, %s", holds, call)
+			}
+		}
+	})
+}

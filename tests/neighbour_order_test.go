@@ -1,0 +1,110 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// Whatever another module writes to the keys of a call while the call adds one of them, replicas see all writes in the same order, and
+// the call has stored what it answers.
+func TestReplicasSeeTheWritesInTheMiddleOfACallInOrder(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s := neighbour.Start(t, opts...)
+		if !s.Program.AtLeast(7, 0) {
+			t.Skip("event new")
+		}
+		replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+		require.Eventually(t, func() bool { return linkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
+		c := s.Raw()
+		ms := nowIn(t, c) / int64(time.Millisecond)
+		for _, call := range []string{
+			"CL.MLIMIT 3 a b c RATE 1/1d BURST 9", "CL.MLIMIT 3 a b c FIXED 9/1d", "CL.MLIMIT 3 a b c SLOTS 9 TTL 1d ID y",
+			"CL.MLIMIT 3 a b c RATE 1/1d BURST 9 NEXT SLOTS 9 TTL 1d ID y NEXT RATE 1/1d BURST 9",
+			"CL.MLIMIT 3 a b c SLOTS 9 TTL 1d NEXT RATE 1/1d BURST 9 NEXT SLOTS 9 TTL 1d ID y",
+		} {
+			if strings.Contains(call, "NEXT") {
+				call = strings.Replace(call, " ID y", "", 1) + " ID y"
+			}
+			for _, write := range []string{
+				"SET b text", "SET b 5", "SET b 5 PX 100000", "SET c text", "MSET b 1 c 2", "INCR b", "APPEND b x", "SETRANGE c 2 7", "LPUSH b x", "HSET c f x", "ZADD b 5 x",
+				fmt.Sprintf("ZADD b %d x", ms+200_000_000), fmt.Sprintf("ZADD b %d y", ms+200_000_000), fmt.Sprintf("SET b 5 PXAT %d", ms-1), "PERSIST b", "DEL b",
+			} {
+				t.Run(call+", "+write, func(t *testing.T) {
+					mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "NEIGHBOUR.ON new a "+write)
+					v := do(t, c, "%s", call)
+					require.True(t, isLetThrough(v), "%v", v)
+					require.EqualValues(t, 1, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int)
+					do(t, c, "NEIGHBOUR.DO")
+					requireReplica(t, s, replica, "a", "b", "c")
+					groups := strings.Split(strings.TrimPrefix(call, "CL.MLIMIT 3 a b c "), " NEXT ")
+					for i, key := range []string{"a", "b", "c"} {
+						group := groups[i%len(groups)]
+						if strings.HasPrefix(group, "SLOTS") {
+							assert.NotEmpty(t, do(t, c, "ZSCORE %s y", key).Text, key)
+							continue
+						}
+						v := do(t, c, "CL.PEEK %s %s COMPACT", key, strings.TrimSuffix(group, " ID y"))
+						assert.Less(t, v.Elems[3].Int, int64(9), "%s: %v", key, v)
+					}
+				})
+			}
+		}
+	})
+}
+
+// A caller that another module wants to cut off when it hears that the caller's key has expired or is missing is answered or cut off, and
+// the server lives.
+func TestACallerIsCutOffWhenItsKeyIsLookedAt(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		for name, tt := range map[string]struct {
+			holds, waits, event string
+			then                []string
+		}{
+			"the last lease lapses":      {"CL.LEASE k SLOTS 1 TTL 300ms ID h", "CL.LEASE k SLOTS 1 TTL 1m ID w TIMEOUT 1m", "expired", nil},
+			"a slot comes without a key": {"CL.LIMIT k RATE 1/300ms BURST 1", "CL.WAIT k RATE 1/300ms BURST 1 TIMEOUT 1m", "keymiss", []string{"DEL k"}},
+			"a window is over":           {"CL.LIMIT k WINDOW 1/300ms", "CL.WAIT k WINDOW 1/300ms TIMEOUT 1m", "expired", nil},
+			"its time is over, no key":   {"CL.LEASE k SLOTS 1 TTL 1h ID h", "CL.LEASE k SLOTS 1 TTL 1m ID w TIMEOUT 300ms", "limited", nil},
+			"the server takes no write":  {"CL.LEASE k SLOTS 1 TTL 300ms ID h", "CL.LEASE k SLOTS 1 TTL 1m ID w TIMEOUT 600ms", "keymiss", []string{"CONFIG SET maxmemory 1"}},
+		} {
+			for _, how := range []string{"CLIENT KILL ID %d", "CLIENT UNBLOCK %d", "CLIENT UNBLOCK %d ERROR"} {
+				t.Run(name+", "+how, func(t *testing.T) {
+					s := neighbour.Start(t, opts...)
+					c, w := s.Raw(), s.Raw()
+					do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
+					do(t, c, "%s", tt.holds)
+					id := do(t, w, "CLIENT ID").Int
+					require.NoError(t, w.Send(strings.Fields(tt.waits)...))
+					require.NoError(t, w.Flush())
+					require.Eventually(t, func() bool {
+						info := s.Info("throttle")
+						return info["throttle_waiting"] == "1" || info["throttle_leases_waiting"] == "1"
+					}, 60*time.Second, time.Millisecond)
+					neighbour.On(t, s, tt.event, "k", fmt.Sprintf(how, id))
+					mustDoAll(t, c, tt.then...)
+					v, err := w.ReceiveWithin(60 * time.Second)
+					if err == nil {
+						assert.Contains(t, []resp.Kind{resp.Array, resp.Error}, v.Kind)
+						assert.Equal(t, "PONG", do(t, w, "PING").Text, "one answer")
+					} else {
+						assert.Contains(t, how, "KILL")
+					}
+					neighbour.Do(t, s, "")
+					do(t, c, "CONFIG SET maxmemory 0")
+					awaitField(t, c, "waiting", 0)
+					awaitField(t, c, "leases_waiting", 0)
+				})
+			}
+		}
+	})
+}
