@@ -121,12 +121,13 @@ func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
 		"github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys", // needed by go-redis
 	}
 	for folder, more := range map[string][]string{
-		"ratelimit":              nil,
-		"ratelimit/guard":        {"github.com/sony/gobreaker/v2"},
-		"ratelimit/promlimit":    {"github.com/prometheus/", "github.com/beorn7/perks", "github.com/munnerz/goautoneg", "google.golang.org/protobuf"},
-		"ratelimit/otellimit":    {"go.opentelemetry.io/", "github.com/go-logr/"},
-		"ratelimit/grpclimit":    {"google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "golang.org/x/"},
-		"ratelimit/rueidislimit": {"github.com/redis/rueidis"},
+		"ratelimit":               nil,
+		"ratelimit/guard":         {"github.com/sony/gobreaker/v2"},
+		"ratelimit/promlimit":     {"github.com/prometheus/", "github.com/beorn7/perks", "github.com/munnerz/goautoneg", "google.golang.org/protobuf"},
+		"ratelimit/otellimit":     {"go.opentelemetry.io/", "github.com/go-logr/"},
+		"ratelimit/grpclimit":     {"google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "golang.org/x/"},
+		"ratelimit/rueidislimit":  {"github.com/redis/rueidis"},
+		"ratelimit/ratelimittest": nil,
 	} {
 		dir := t.TempDir()
 		run(t, dir, "go", "mod", "init", "example.org/app")

@@ -27,6 +27,7 @@ require (
 	redis-throttle/ratelimit/guard v0.0.0
 	redis-throttle/ratelimit/otellimit v0.0.0
 	redis-throttle/ratelimit/promlimit v0.0.0
+	redis-throttle/ratelimit/ratelimittest v0.0.0
 	redis-throttle/ratelimit/rueidislimit v0.0.0
 )
 
@@ -75,5 +76,6 @@ replace (
 	redis-throttle/ratelimit/guard => ../ratelimit/guard
 	redis-throttle/ratelimit/otellimit => ../ratelimit/otellimit
 	redis-throttle/ratelimit/promlimit => ../ratelimit/promlimit
+	redis-throttle/ratelimit/ratelimittest => ../ratelimit/ratelimittest
 	redis-throttle/ratelimit/rueidislimit => ../ratelimit/rueidislimit
 )

@@ -1,0 +1,264 @@
+package ratelimittest_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/leases"
+	"redis-throttle/ratelimit/ratelimittest"
+)
+
+var hourly = ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
+
+func decide(t testing.TB, l ratelimit.Decider, call ratelimit.Call) ratelimit.Result {
+	t.Helper()
+	result, err := l.Decide(t.Context(), call)
+	require.NoError(t, err)
+	return result
+}
+
+func on(key string, limits ratelimit.Limits) ratelimit.Call {
+	return ratelimit.Call{Keys: []ratelimit.Key{{Name: key, Limits: limits}}, Cost: 1}
+}
+
+// inLine is a call that waits for its turn.
+func inLine(key string, limits ratelimit.Limits) ratelimit.Call {
+	call := on(key, limits)
+	call.Verb = ratelimit.VerbWait
+	return call
+}
+
+// Outside of a bubble no time passes by itself, and inside it is that of the bubble.
+func TestTheClockIsTheTests(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	check := func(t *testing.T) *ratelimittest.Limiter {
+		l := ratelimittest.New(t)
+		assert.Equal(t, start, l.Now())
+		assert.False(t, decide(t, l, on("k", hourly)).Limited)
+		assert.Equal(t, time.Hour, decide(t, l, on("k", hourly)).RetryAfter)
+		l.Advance(time.Hour - time.Millisecond)
+		assert.Equal(t, time.Millisecond, decide(t, l, on("k", hourly)).RetryAfter)
+		l.Advance(time.Millisecond)
+		assert.False(t, decide(t, l, on("k", hourly)).Limited)
+		assert.Equal(t, start.Add(time.Hour), l.Now())
+		return l
+	}
+	check(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := check(t)
+		assert.Equal(t, start.Add(time.Hour), time.Now().UTC())
+		time.Sleep(time.Hour)
+		assert.False(t, decide(t, l, on("k", hourly)).Limited)
+	})
+}
+
+// The wall clock steps, forward and back, and then goes on.
+func TestTheClockCanBeSet(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T) {
+		l := ratelimittest.New(t)
+		daily := ratelimit.Limits{ratelimit.Fixed(1, 24*time.Hour).Zone("Europe/Berlin")}
+		l.SetTime(time.Date(2026, 3, 28, 23, 0, 0, 0, time.UTC)) // midnight in Berlin; the clocks go forward in the night
+		assert.Equal(t, 23*time.Hour, decide(t, l, on("k", daily)).ResetAfter)
+		l.Advance(time.Hour)
+		assert.Equal(t, 22*time.Hour, decide(t, l, on("k", daily)).RetryAfter)
+		assert.Equal(t, time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), l.Now())
+		l.SetTime(time.Date(2026, 3, 28, 22, 0, 0, 0, time.UTC))
+		assert.Equal(t, time.Hour, decide(t, l, on("other", daily)).ResetAfter)
+	}
+	check(t)
+	synctest.Test(t, check)
+}
+
+// fatal is a test that notes how it failed.
+type fatal struct {
+	testing.TB
+	text string
+}
+
+func (f *fatal) Fatalf(format string, _ ...any) {
+	f.text = format
+	panic(f)
+}
+
+func TestATimeThatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*ratelimittest.Limiter)
+		want   string
+	}{
+		"back":     {func(l *ratelimittest.Limiter) { l.Advance(-1) }, "not negative"},
+		"too far":  {func(l *ratelimittest.Limiter) { l.Advance(1<<63 - 1) }, "beyond the year"},
+		"too old":  {func(l *ratelimittest.Limiter) { l.SetTime(time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)) }, "from 1970"},
+		"too late": {func(l *ratelimittest.Limiter) { l.SetTime(time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)) }, "from 1970"},
+	} {
+		f := &fatal{TB: t}
+		l := ratelimittest.New(f)
+		was := l.Now()
+		assert.PanicsWithValue(t, f, func() { c.change(l) }, name)
+		assert.Contains(t, f.text, c.want, name)
+		assert.Equal(t, was, l.Now(), name)
+	}
+}
+
+// Callers in line have their turns in order of arrival, at their instants.
+func TestCallersWaitInLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := ratelimittest.New(t)
+		began := time.Now()
+		for _, limits := range []ratelimit.Limits{hourly, {ratelimit.Window(1, time.Hour)}} {
+			key := limits.String()
+			turns := make(chan int, 4)
+			for i := range 4 {
+				go func() {
+					result := decide(t, l, inLine(key, limits))
+					assert.False(t, result.Limited)
+					assert.Equal(t, time.Duration(i)*time.Hour, result.Wait)
+					turns <- i
+				}()
+				synctest.Wait()
+			}
+			assert.Equal(t, 3, l.Blocked())
+			began = time.Now()
+			for i := range 4 {
+				assert.Equal(t, i, <-turns)
+				assert.Equal(t, time.Duration(i)*time.Hour, time.Since(began), "%v", limits)
+			}
+			assert.Zero(t, l.Blocked())
+		}
+	})
+}
+
+// Without a bubble it is Advance that lets callers in.
+func TestAdvanceLetsCallersIn(t *testing.T) {
+	t.Parallel()
+	l := ratelimittest.New(t)
+	require.False(t, decide(t, l, on("k", hourly)).Limited)
+	results := make(chan ratelimit.Result)
+	for i := range 3 {
+		go func() {
+			result, err := l.Wait(t.Context(), "k", hourly, 1)
+			assert.NoError(t, err)
+			results <- result
+		}()
+		l.AwaitBlocked(i + 1)
+	}
+	l.Advance(90 * time.Minute)
+	assert.Equal(t, time.Hour, (<-results).Wait)
+	assert.Equal(t, 2, l.Blocked())
+	l.Advance(24 * time.Hour)
+	assert.ElementsMatch(t, []time.Duration{2 * time.Hour, 3 * time.Hour}, []time.Duration{(<-results).Wait, (<-results).Wait})
+}
+
+// A caller whose context ends leaves the line, and the next one moves up.
+func TestACallerLeavesItsLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := ratelimittest.New(t)
+		decide(t, l, on("k", hourly))
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := l.Wait(ctx, "k", hourly, 1)
+			assert.ErrorIs(t, err, context.Canceled)
+		}()
+		synctest.Wait()
+		next := make(chan ratelimit.Result)
+		go func() { next <- decide(t, l, inLine("k", hourly)) }()
+		synctest.Wait()
+		cancel()
+		assert.Equal(t, time.Hour, (<-next).Wait, "not two")
+
+		deadline, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		result, err := l.Wait(deadline, "k", hourly, 1)
+		require.NoError(t, err)
+		assert.True(t, result.Limited, "its time would come too late")
+		window := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
+		decide(t, l, on("w", window))
+		began := time.Now()
+		result, err = l.Wait(deadline, "w", window, 1)
+		require.NoError(t, err)
+		assert.True(t, result.Limited)
+		assert.Less(t, time.Since(began), time.Minute, "before the deadline")
+	})
+}
+
+// Leases are held, renewed, passed on in the order of the line, lost and listed.
+func TestLeasesRenewThemselves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := ratelimittest.New(t)
+		o := leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute}
+		first, err := leases.Take(t.Context(), l, o)
+		require.NoError(t, err)
+		l.Advance(24 * time.Hour)
+		require.NoError(t, first.Context().Err(), "it was renewed")
+		_, err = leases.Take(t.Context(), l, o)
+		require.ErrorIs(t, err, ratelimit.ErrLimited)
+
+		o.MaxWait, o.Group = ratelimit.Forever, "a"
+		second := make(chan *leases.Lease)
+		go func() {
+			lease, err := leases.Take(t.Context(), l, o)
+			assert.NoError(t, err)
+			second <- lease
+		}()
+		synctest.Wait()
+		holders, err := leases.List(t.Context(), l, "jobs", 5)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, holders.Waiting)
+		assert.Equal(t, []leases.Group{{Name: "a", Waiting: 1}}, holders.Groups)
+		assert.Equal(t, first.ID(), holders.Leases[0].ID)
+		require.NoError(t, first.Release(t.Context()))
+		lease := <-second
+
+		l.Fail(ratelimittest.ErrOutage)
+		l.Advance(time.Hour)
+		require.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
+		l.Heal()
+		_, err = leases.Take(t.Context(), l, leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute})
+		require.NoError(t, err, "the lost one has lapsed")
+	})
+}
+
+// A call that nobody ends, ends with its test, and no goroutine is left.
+func TestNothingOutlastsTheTest(t *testing.T) {
+	t.Parallel()
+	errs := make(chan error, 3)
+	t.Run("test", func(t *testing.T) {
+		l := ratelimittest.New(t)
+		decide(t, l, on("k", hourly))
+		ask := func(key string) {
+			_, err := l.Wait(context.Background(), key, hourly, 1)
+			errs <- err
+		}
+		go ask("k")
+		l.AwaitBlocked(1)
+		l.Hang()
+		go ask("hangs")
+		l.AwaitBlocked(2)
+		l.Slow(time.Hour)
+		go ask("slow")
+		l.AwaitBlocked(3)
+	})
+	for range 3 {
+		assert.ErrorContains(t, <-errs, "the test is over")
+	}
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		l := ratelimittest.New(t)
+		decide(t, l, on("k", hourly))
+		go func() {
+			_, err := l.Wait(context.Background(), "k", hourly, 1)
+			assert.ErrorContains(t, err, "the test is over")
+		}()
+		synctest.Wait()
+	})
+}
