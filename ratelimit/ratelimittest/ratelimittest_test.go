@@ -113,7 +113,6 @@ func TestCallersWaitInLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := ratelimittest.New(t)
-		began := time.Now()
 		for _, limits := range []ratelimit.Limits{hourly, {ratelimit.Window(1, time.Hour)}} {
 			key := limits.String()
 			turns := make(chan int, 4)
@@ -127,7 +126,7 @@ func TestCallersWaitInLine(t *testing.T) {
 				synctest.Wait()
 			}
 			assert.Equal(t, 3, l.Blocked())
-			began = time.Now()
+			began := time.Now()
 			for i := range 4 {
 				assert.Equal(t, i, <-turns)
 				assert.Equal(t, time.Duration(i)*time.Hour, time.Since(began), "%v", limits)
