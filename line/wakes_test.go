@@ -242,3 +242,77 @@ func TestTheFirstIsLookedAtAgainAfterSoLong(t *testing.T) {
 	h.lines.LookEachNs = 0
 	h.sleeps(1000 - 4 - 500)
 }
+
+// A step of the wall clock back makes nobody wait longer than promised, also after those behind one that left have moved up.
+func TestPromisesOutlastStepsOfTheClock(t *testing.T) {
+	wake := func(uintptr) {}
+	h := newHost(t)
+	h.reserves(1, 5)
+	h.now.WallNs -= second
+	h.sleeps(5 + second)
+	h.lines.Stepped(h.now, wake)
+	h.sleeps(5)
+	h.now.WallNs += 2 * second
+	h.lines.Stepped(h.now, wake)
+	require.Equal(t, Answer, h.next(64).Kind, "a step forward brings slots nearer")
+
+	db, line, _ := fiveWait(t)
+	db.lines.Leave(2)
+	db.wake(line, start)
+	require.Equal(t, "1@100 3@200 4@300 5@400", slots(line))
+	back := Clock{WallNs: start - second, MonoNs: start}
+	db.lines.Stepped(back, wake)
+	assert.Equal(t, "1@-900 3@-800 4@-700 5@-600", slots(line))
+}
+
+// The clock may be read again between the decision and the line. By so much it may differ without having been set.
+func TestASlotMayBeAsFarOffAsTwoReadingsOfTheClock(t *testing.T) {
+	for apart, want := range map[int64]int64{apartNs: 5 + apartNs, apartNs + 1: 5} {
+		h := newHost(t)
+		var s stack.Stack
+		s.Load([]stack.Limit{rate(t, 1, ms, 1)})
+		id := h.lines.Reserve(0, keyName, Reservation{&s, make([]gcra.State, 1), 1, h.now.WallNs, 5})
+		h.now.WallNs -= apart
+		assert.Equal(t, want, h.own(h.lines.EnterReserved(id, 1, 1, h.now)))
+	}
+}
+
+func TestHandlesAreNeverUsedTwice(t *testing.T) {
+	h := newHost(t)
+	assert.False(t, h.lines.Stands(nextGeneration), "of nobody")
+	assert.Zero(t, h.lines.Tell(nextGeneration, 1))
+	lines, entries := map[ID]bool{0: true}, map[ID]bool{0: true}
+	for caller := range uintptr(5) {
+		step := h.lines.EnterTurn(0, keyName, 1+caller, 1, Turn{LookNs: 10}, h.now)
+		h.own(step)
+		assert.False(t, lines[step.Line] || entries[step.Entry], "%+v", step)
+		assert.False(t, h.lines.Stands(step.Entry+1), "a place behind the last")
+		lines[step.Line], entries[step.Entry] = true, true
+		h.lines.Leave(1 + caller)
+		assert.False(t, h.lines.Stands(step.Entry))
+		require.Equal(t, Close, h.next(64).Kind)
+		require.Equal(t, Step{Kind: Close}, h.next(64), "again")
+	}
+}
+
+func TestThoseInLineAreSentAwayAndNobodyWhoComesLater(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		h := newHost(t)
+		h.comes(1, Turn{LookNs: 10})
+		h.reserves(2, 10)
+		h.comes(3, Turn{LookNs: 10})
+		h.lines.SendAway(h.line, all)
+		h.comes(4, Turn{LookNs: 10})
+		h.reserves(5, 10)
+		var away []uintptr
+		step := h.next(0)
+		for ; step.Kind == SendAway; step = h.next(0) {
+			away = append(away, step.Host)
+		}
+		if all {
+			assert.ElementsMatch(t, []uintptr{1, 2, 3}, away)
+		} else {
+			assert.ElementsMatch(t, []uintptr{1, 3}, away)
+		}
+	}
+}
