@@ -102,6 +102,8 @@ func (c *Call) check(several bool) error {
 		return fmt.Errorf("%v has no MaxWait", c.Verb)
 	case (c.Group != "" || c.Priority != 0) && !line:
 		return fmt.Errorf("%v has no Group and Priority", c.Verb)
+	case c.Failed && c.Verb != VerbRelease && c.Verb != VerbSettle:
+		return fmt.Errorf("%v has no Failed", c.Verb)
 	}
 	for i := range c.Keys {
 		for j := range c.Keys[i].Limits {

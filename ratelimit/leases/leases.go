@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redis-throttle/ratelimit"
@@ -48,6 +49,7 @@ type Lease struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	expiry  *time.Timer
+	failed  atomic.Bool
 	once    sync.Once
 	err     error
 }
@@ -82,7 +84,7 @@ func Take(ctx context.Context, decider ratelimit.Decider, o Options) (*Lease, er
 	if err := result.Err(); err != nil {
 		return nil, err
 	}
-	lease.ctx, lease.cancel = context.WithCancelCause(ctx)
+	lease.ctx, lease.cancel = context.WithCancelCause(context.WithValue(ctx, leaseOf{}, lease))
 	if result.By == "policy" { // nobody holds it on a server: there is nothing to renew and nothing to give back
 		lease.decider = nil
 		return lease, nil
@@ -139,6 +141,21 @@ func (l *Lease) ID() string { return l.id }
 // with the context that it was taken with. Work under the lease has to stop then.
 func (l *Lease) Context() context.Context { return l.ctx }
 
+// Failed notes that the work failed because the service behind the slots is overloaded, such as by a timeout or a status 503. Call it before Release. Package
+// adaptive then lowers the number of slots; without it nothing changes.
+func (l *Lease) Failed() { l.failed.Store(true) }
+
+// Failed calls Lease.Failed of the lease whose Context ctx is, or is derived from. It does nothing if there is none. It is for handlers behind
+// httplimit.NewConcurrency.
+func Failed(ctx context.Context) {
+	if lease, ok := ctx.Value(leaseOf{}).(*Lease); ok {
+		lease.Failed()
+	}
+}
+
+// leaseOf is what a Context holds its Lease under.
+type leaseOf struct{}
+
 // Release gives the slot back, also when ctx has ended, which may be why the work is over. If the server cannot be told,
 // the slot is free after the TTL. Only the first call does anything; all return its error.
 func (l *Lease) Release(ctx context.Context) error {
@@ -164,7 +181,7 @@ func (l *Lease) end() {
 func (l *Lease) release(ctx context.Context) (ratelimit.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
 	defer cancel()
-	return l.decider.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbRelease, Keys: []ratelimit.Key{{Name: l.key}}, ID: l.id})
+	return l.decider.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbRelease, Keys: []ratelimit.Key{{Name: l.key}}, ID: l.id, Failed: l.failed.Load()})
 }
 
 // believed is how long a holder takes a lease for its own. It is a little less than the ttl, since timers of a busy process

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/adaptive"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
@@ -48,6 +49,12 @@ func TestTheUserOfThePageSufficesForTheGoClient(t *testing.T) {
 	} {
 		assert.NoError(t, err, what)
 	}
+	admission := ratelimit.Call{ID: "id", Cost: 1, Keys: []ratelimit.Key{{Name: "rl:u", Limits: five}, {Name: "rl:s", Slots: 1, TTL: time.Minute}}}
+	require.NoError(t, errorOf(limiter.Decide(ctx, admission)))
+	settlement := ratelimit.Call{Verb: ratelimit.VerbSettle, ID: "id", Keys: []ratelimit.Key{{Name: "rl:s"}}}
+	require.NoError(t, errorOf(limiter.Decide(ctx, settlement)))
+	adapted := adaptive.New(limiter, adaptive.Options{OnError: func(err error) { t.Error(err) }})
+	require.NoError(t, errorOf(adapted.Decide(ctx, calls.Lease("rl:adapted", 5, time.Minute, "id"))))
 	lease, err := leases.Take(ctx, limiter, leases.Options{Key: "rl:j", Slots: 1, TTL: time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, errorOf(limiter.Decide(ctx, calls.Renew("rl:k", "nobody", time.Minute))))
