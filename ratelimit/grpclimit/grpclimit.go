@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/chosen"
 	"redis-throttle/ratelimit/internal/field"
 	"redis-throttle/ratelimit/internal/keys"
 	"redis-throttle/ratelimit/internal/quiet"
@@ -153,6 +154,7 @@ type gate struct {
 	decider  ratelimit.Decider
 	byName   map[string]rule
 	fallback rule
+	chosen   chosen.Cache[rule] // by LimitsFor
 	log      quiet.Log
 
 	outgoing bool // of a client
@@ -216,13 +218,9 @@ func (g *gate) of(ctx context.Context, method string) (rule, error) {
 	if len(limits) == 0 {
 		return g.fallback, nil
 	}
-	fields, err := field.Valid(limits)
-	if err != nil {
-		return rule{}, err
-	}
-	chosen := g.fallback
-	chosen.limits, chosen.fields = limits, fields
-	return chosen, nil
+	return g.chosen.Of(limits, func(limits ratelimit.Limits, fields *field.Policies) rule {
+		return rule{limits: limits, fields: fields, key: g.fallback.key}
+	})
 }
 
 // pass is nil for what is let through, and a status for what is not. setHeader may be nil.

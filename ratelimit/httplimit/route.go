@@ -7,10 +7,9 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/internal/denials"
+	"redis-throttle/ratelimit/internal/chosen"
 	"redis-throttle/ratelimit/internal/field"
 	"redis-throttle/ratelimit/internal/keys"
 )
@@ -58,13 +57,8 @@ type rules struct {
 	byPattern map[string]*rule
 	limitsFor func(*http.Request) ratelimit.Limits
 	fallback  *rule
-
-	mu     sync.RWMutex
-	chosen map[string]*rule // by the limits that limitsFor chose
+	chosen    chosen.Cache[*rule] // by limitsFor
 }
-
-// mostChosen bounds how many different limits of LimitsFor are kept ready.
-const mostChosen = 1000
 
 func (m *middleware) compile() (err error) {
 	all := len(m.Limits) > 0 || m.LimitsFor != nil
@@ -74,7 +68,7 @@ func (m *middleware) compile() (err error) {
 	case all && m.Key == nil:
 		return errors.New("httplimit: Options need a Key")
 	}
-	m.rules = rules{limitsFor: m.LimitsFor, byPattern: map[string]*rule{}, chosen: map[string]*rule{}}
+	m.rules = rules{limitsFor: m.LimitsFor, byPattern: map[string]*rule{}}
 	m.rules.fallback = &rule{limits: m.Limits, key: m.Key, cost: m.Cost}
 	if len(m.Limits) > 0 {
 		if m.rules.fallback.policies, err = field.Valid(m.Limits); err != nil {
@@ -199,28 +193,7 @@ func (rs *rules) otherwise(r *http.Request) (*rule, error) {
 	if len(limits) == 0 {
 		return rs.fallback, nil
 	}
-	var buffer [512]byte
-	text := buffer[:0]
-	text = denials.AppendLimits(text, limits)
-	for i := range limits {
-		text = field.AppendName(text, &limits[i])
-	}
-	rs.mu.RLock()
-	chosen := rs.chosen[string(text)]
-	rs.mu.RUnlock()
-	if chosen != nil {
-		return chosen, nil
-	}
-	policies, err := field.Valid(limits)
-	if err != nil {
-		return nil, err
-	}
-	chosen = &rule{limits: append(ratelimit.Limits(nil), limits...), policies: policies, key: rs.fallback.key, cost: rs.fallback.cost}
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	if len(rs.chosen) >= mostChosen {
-		clear(rs.chosen)
-	}
-	rs.chosen[string(text)] = chosen
-	return chosen, nil
+	return rs.chosen.Of(limits, func(limits ratelimit.Limits, policies *field.Policies) *rule {
+		return &rule{limits: limits, policies: policies, key: rs.fallback.key, cost: rs.fallback.cost}
+	})
 }
