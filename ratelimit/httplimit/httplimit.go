@@ -8,7 +8,6 @@
 package httplimit
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -160,7 +159,7 @@ func (m *middleware) decided(w http.ResponseWriter, r *http.Request, next http.H
 	case m.Denied != nil:
 		m.Denied(w, r, result)
 	default:
-		writeProblem(w, policies[result.Key], result)
+		writeProblem(w, http.StatusTooManyRequests, policies[result.Key].Name(result.Rule), result.Banned)
 	}
 	return true
 }
@@ -180,30 +179,6 @@ func (m *middleware) setFields(h http.Header, r *http.Request, policies []*field
 	if result.Limited || !policies[result.Key].Hidden(result.Rule) { // nothing left of a Shadow is no reason to hold back
 		setXRateLimit(h, m.XRateLimit, result, time.Now())
 	}
-}
-
-// writeProblem writes a problem document of section 5 of the draft: "quota-exceeded", or
-// "abnormal-usage-detected" when the key is banned.
-func writeProblem(w http.ResponseWriter, policies *field.Policies, result ratelimit.Result) {
-	problem := struct {
-		Type     string   `json:"type"`
-		Title    string   `json:"title"`
-		Status   int      `json:"status"`
-		Violated []string `json:"violated-policies,omitempty"`
-	}{
-		Type:   "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
-		Title:  "Abnormal Usage Detected",
-		Status: http.StatusTooManyRequests,
-	}
-	if !result.Banned {
-		problem.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-		problem.Title = "Quota Exceeded"
-		problem.Violated = []string{policies.Name(result.Rule)}
-	}
-	body, _ := json.Marshal(problem) // strings and an integer always encode
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(http.StatusTooManyRequests)
-	_, _ = w.Write(append(body, '\n')) // a client that has left cannot be told
 }
 
 // XRateLimit is whether X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset are set as

@@ -1,0 +1,271 @@
+package config
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// load reads texts as files called 0.yaml, 1.yaml and so on.
+func load(t *testing.T, merge bool, texts ...string) (*Config, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for i, text := range texts {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, string(rune('0'+i))+".yaml"), []byte(text), 0o644))
+	}
+	c, err := Load(merge, dir)
+	if err != nil {
+		return nil, told(strings.ReplaceAll(err.Error(), dir+"/", ""))
+	}
+	return c, nil
+}
+
+type told string
+
+func (e told) Error() string { return string(e) }
+
+func domain(t *testing.T, text string) *Domain {
+	t.Helper()
+	c, err := load(t, false, "domain: d\n"+text)
+	require.NoError(t, err)
+	return c.Domains["d"]
+}
+
+// entries reads "a=b c=d".
+func entries(text string) (all []Entry) {
+	for word := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(word, "=")
+		all = append(all, Entry{key, value})
+	}
+	return all
+}
+
+func TestMistakesAreToldWithTheirPlace(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                    "0.yaml: the domain is missing: expected domain: NAME",
+		"domain: ''\n":        "0.yaml:1:9: the domain is missing: expected domain: NAME",
+		"domain: d\n  a: b\n": "0.yaml:2:4: mapping values are not allowed in this context",
+		"domain: d\ndescriptor: []\n": "0.yaml:2:1: unknown key \"descriptor\": expected domain, descriptors, kind, compat, redis_down, " +
+			"hash_tag, routes, denied_status or trusted_proxies",
+		"domain: d\ndomain: e\n":                        `0.yaml:2:1: the key "domain" is there twice`,
+		"domain: d\nkind: sliding\n":                    `0.yaml:2:7: "sliding": expected fixed, rate, window`,
+		"domain: d\ndescriptors: {}\n":                  "0.yaml:2:14: expected a list",
+		"domain: d\ndescriptors: [a]\n":                 "0.yaml:2:15: expected a mapping, such as key: ...",
+		"domain: d\ndescriptors:\n- value: a\n":         "0.yaml:3:3: a descriptor needs a key",
+		"domain: d\ndescriptors:\n- key: a\n- key: a\n": `0.yaml:4:8: the descriptor "d.a" is there twice`,
+		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: fortnight, requests_per_unit: 1}\n": `0.yaml:4:22: "fortnight": expected ` +
+			"second, minute, hour, day, week, month or year",
+		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {requests_per_unit: 1}\n":                                            "0.yaml:4:15: rate_limit needs a unit: second, minute, hour, day, week, month or year",
+		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, requests_per_unit: -1}\n":                                `0.yaml:4:46: "-1": expected an integer from 0 to 4294967295`,
+		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, unlimited: true}\n":                                      "0.yaml:4:22: unlimited goes with neither a unit nor limits",
+		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}\n": `0.yaml:4:15: a limit cannot replace itself: "n"`,
+		"domain: d\ndescriptors:\n- key: a\n  share_threshold: true\n":                                                         `0.yaml:4:20: share_threshold is for values with a *, and that of "d.a" has none`,
+		"domain: d\ndescriptors:\n- key: a\n  limits: [RATE 5/s, RATE 5/fortnight]\n":                                          `0.yaml:4:22: limit 1: RATE: "fortnight" needs a unit: ms, s, m, h or d`,
+		"domain: d\ndescriptors:\n- key: a\n  limits: [RATE 5/s TAKE 2]\n":                                                     "0.yaml:4:12: TAKE and USED are not for a file: hits_addend of the request says how many units it takes",
+		"domain: d\ndescriptors:\n- key: a\n  limits: []\n":                                                                    "0.yaml:4:11: limits needs at least one limit, such as RATE 5/s BURST 10",
+		"domain: d\ndescriptors:\n- key: a\n  limits: [" + strings.Repeat("RATE 1/s, ", 9) + "]\n":                             "0.yaml:3:3: there are 9 limits, and a key has at most 8",
+		"domain: d\nkind: rate\ndescriptors:\n- key: a\n  rate_limit: {unit: second, requests_per_unit: 4294967295}\n":         "0.yaml:5:49: RATE: 4294967295 units in 1s are more than 10^9 units per second",
+		"domain: d\nroutes:\n- descriptors: [[{key: a}]]\n":                                                                    `0.yaml:3:3: a route needs match, such as "POST /login" or "/api/"`,
+		"domain: d\nroutes:\n- match: /\n  descriptors: [[{key: a, value: \"{who}\"}]]\n":                                      `0.yaml:4:34: "{who}": expected {client}, {method}, {path}, {host}, {header:NAME} or {sha256:NAME}`,
+		"domain: d\ntrusted_proxies: [10.0.0.1]\n":                                                                             `0.yaml:2:19: "10.0.0.1": expected a network, such as 10.1.0.0/24`,
+		"domain: d\n---\ndomain: e\n": "0.yaml:2:1: a file has one document; this is a second one",
+	} {
+		_, err := load(t, false, text)
+		assert.EqualError(t, err, want, text)
+	}
+	_, err := load(t, false, "domain: d\n", "domain: d\n")
+	assert.EqualError(t, err, `1.yaml:1:9: the domain "d" is in another file already; MERGE_DOMAIN_CONFIG=true merges them`)
+	_, err = load(t, true, "domain: d\n", "domain: d\ncompat: true\n")
+	assert.EqualError(t, err, `1.yaml:2:9: what holds for the whole domain "d" is in its first file`)
+	_, err = load(t, false, "domain: d\nkind: a\ncompat: b\n", "domain: ''\n")
+	assert.EqualError(t, err, "0.yaml:2:7: \"a\": expected fixed, rate, window\n0.yaml:3:9: \"b\": expected true or false\n"+
+		"1.yaml:1:9: the domain is missing: expected domain: NAME", "all mistakes of all files at once")
+}
+
+func TestUnitsBecomeLimits(t *testing.T) {
+	t.Parallel()
+	for unit, want := range map[string][3]string{
+		"second": {"FIXED 7/1s", "RATE 7/1s", "WINDOW 7/1s"},
+		"MINUTE": {"FIXED 7/1m", "RATE 7/1m", "WINDOW 7/1m"},
+		"hour":   {"FIXED 7/1h", "RATE 7/1h", "WINDOW 7/1h"},
+		"Day":    {"FIXED 7/1d", "RATE 7/1d", "WINDOW 7/1d"},
+		"week":   {"FIXED 7/1w", "RATE 7/7d", "WINDOW 7/7d"},
+		"month":  {"FIXED 7/1mo", "RATE 7/30d", "WINDOW 7/30d"},
+		"year":   {"FIXED 7/1y", "RATE 7/365d", "WINDOW 7/365d"},
+	} {
+		for i, kind := range []string{fixed, rate, window} {
+			d := domain(t, "kind: "+kind+"\ndescriptors: [{key: a, rate_limit: {unit: "+unit+", requests_per_unit: 7}}]\n")
+			assert.Equal(t, want[i], d.Match(entries("a=b")).Rule.Limits[0].String())
+		}
+	}
+	d := domain(t, "descriptors: [{key: a, limits: [RATE 5/s BURST 10, FIXED 100000/mo TZ Europe/Berlin SHADOW NAME monthly]}]\n")
+	rule := d.Match(entries("a=b")).Rule
+	assert.Equal(t, "RATE 5/1s BURST 10 NAME d.a-1; FIXED 100000/1mo TZ Europe/Berlin SHADOW NAME monthly", rule.Limits.String())
+	assert.Equal(t, []Shown{{5, Second, false}, {100000, Month, true}}, rule.Shown)
+}
+
+// The rules of upstream's README and of its source: value, wildcard, key; as many entries as levels.
+func TestADescriptorMatches(t *testing.T) {
+	t.Parallel()
+	d := domain(t, `
+descriptors:
+- key: a
+  rate_limit: &one {unit: second, requests_per_unit: 1}
+- key: a
+  value: x
+  rate_limit: *one
+- key: a
+  value: "x*"
+  rate_limit: *one
+- key: a
+  value: "p*q*r"
+  share_threshold: true
+  rate_limit: *one
+- key: nested
+  value: 42
+  descriptors:
+  - key: below
+    value_to_metric: true
+    rate_limit: {<<: *one, name: low}
+- key: detailed
+  detailed_metric: true
+  rate_limit: *one
+- key: allowed
+- key: both
+  rate_limit: *one
+  descriptors:
+  - key: below
+    rate_limit: *one
+`)
+	for text, want := range map[string][4]string{
+		"a=x":                {"d.a_x", "{d|a=x}", "a_x"},
+		"a=xy":               {"d.a_x*", "{d|a=xy}", "a_x*"},
+		"a=y":                {"d.a", "{d|a=y}", "a"},
+		"a=":                 {"d.a", "{d|a=}", "a"},
+		"a=p-q-r":            {"d.a_p*q*r", "{d|a=p*q*r}", "a_p*q*r"},
+		"a=pr":               {"d.a", "{d|a=pr}", "a"},
+		"nested=42 below=z":  {"d.nested_42.below", "{d|nested=42}|below=z", "nested_42", "below_z"},
+		"nested=42":          {},
+		"nested=43 below=z":  {},
+		"detailed=v":         {"d.detailed", "{d|detailed=v}", "detailed_v"},
+		"allowed=v":          {},
+		"both=v":             {"d.both", "{d|both=v}", "both"},
+		"both=v below=w":     {"d.both.below", "{d|both=v}|below=w", "both", "below"},
+		"both=v below=w c=d": {},
+		"a=x below=w":        {},
+		"unknown=v":          {},
+		"":                   {},
+	} {
+		m := d.Match(entries(text))
+		got := [4]string{"", m.Key, m.Path[0], m.Path[1]}
+		if m.Rule != nil {
+			got[0] = m.Rule.path
+		}
+		assert.Equal(t, want, got, text)
+	}
+}
+
+func TestDifferentDescriptorsHaveDifferentKeys(t *testing.T) {
+	t.Parallel()
+	for _, tag := range []string{"", "hash_tag: domain\n", "hash_tag: b\n"} {
+		d := domain(t, tag+"descriptors: []\n")
+		seen := map[string]string{}
+		for _, text := range []string{"a=b", "a=b|c=d", "a=b c=d", "a=b%7Cc=d", "a==b", "a={b}", "b=x a=b", "a=b b=x", "a=b b=x b=y", "a=x} b={", "a= b=",
+			"a=" + strings.Repeat("x", 200), "a=" + strings.Repeat("x", 201), "a=" + strings.Repeat("x", 202)} {
+			key, tag := d.key(entries(text), nil)
+			assert.Empty(t, seen[key], "%s and %s", text, seen[key])
+			seen[key] = text
+			assert.Equal(t, tag, key[1:strings.IndexByte(key, '}')], "the tag is what Redis takes for it")
+			assert.Less(t, len(key), 300)
+		}
+	}
+	for tag, want := range map[string]string{
+		"":                      "{d|path=/a}|user=42",
+		"hash_tag: domain\n":    "{d}|path=/a|user=42",
+		"hash_tag: user\n":      "{d|user=42}|path=/a|=",
+		"hash_tag: path\n":      "{d|path=/a}|user=42",
+		"hash_tag: elsewhere\n": "{d}|path=/a|user=42",
+	} {
+		key, _ := domain(t, tag).key(entries("path=/a user=42"), nil)
+		assert.Equal(t, want, key, tag)
+	}
+}
+
+func TestRoutesMapRequestsToDescriptors(t *testing.T) {
+	t.Parallel()
+	d := domain(t, `
+trusted_proxies: [10.0.0.0/8]
+denied_status: 403
+routes:
+- match: POST /login
+  cost: 5
+  descriptors:
+  - [{key: login}, {key: remote_address, value: "{client}"}]
+- match: /api/
+  headers: {X-Plan: "fr*"}
+  descriptors:
+  - [{key: plan, value: "{header:X-Plan}"}, {key: key, value: "{sha256:X-Api-Key}"}]
+  - [{key: client, value: "ip-{client}"}]
+- match: /api/
+  descriptors:
+  - [{key: path, value: "{method} {path}"}]
+`)
+	require.Equal(t, http.StatusForbidden, d.Routes.Denied)
+	for _, c := range []struct {
+		method, url string
+		header      http.Header
+		want        []string
+	}{
+		{"POST", "/login", nil, []string{"login=login remote_address=192.0.2.1 "}},
+		{"POST", "//x/../%6cogin", nil, []string{"login=login remote_address=192.0.2.1 "}},
+		{"GET", "/login", nil, nil},
+		{"GET", "/api/x", nil, []string{"path=GET /api/x "}},
+		{"GET", "/api/../api/x", nil, []string{"path=GET /api/x "}},
+		{"GET", "/api/x", http.Header{"X-Plan": {"free"}}, []string{"client=ip-192.0.2.1 "}},
+		{"GET", "/api/x", http.Header{"X-Plan": {"free"}, "X-Api-Key": {"k"}},
+			[]string{"plan=free key=8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a ", "client=ip-192.0.2.1 "}},
+	} {
+		r := httptest.NewRequest(c.method, c.url, nil)
+		for name, values := range c.header {
+			r.Header[name] = values
+		}
+		q := &Request{r, d.Routes.Client(r)}
+		var got []string
+		for _, route := range d.Routes.Of(q) {
+			for _, es := range route.Descriptors(q) {
+				text := ""
+				for _, e := range es {
+					text += e.Key + "=" + e.Value + " "
+				}
+				got = append(got, text)
+			}
+		}
+		assert.Equal(t, c.want, got, "%s %s %v", c.method, c.url, c.header)
+	}
+}
+
+// Whatever a file holds, reading it ends, and a rule that comes out of it is one that Redis takes.
+func FuzzFile(f *testing.F) {
+	f.Add("domain: d\ndescriptors:\n- key: a\n  value: 'x*'\n  rate_limit: {unit: day, requests_per_unit: 3}\n  limits: [RATE 5/s]\n", "a=x")
+	f.Add("domain: d\na: &a {<<: *a}\n", "")
+	f.Add("domain: d\ndescriptors: &a [{key: a, descriptors: *a}]\n", "a=a a=a")
+	f.Fuzz(func(t *testing.T, text, descriptor string) {
+		r := &reader{file: "f"}
+		c := &Config{Domains: map[string]*Domain{}}
+		c.domain(r, text, false)
+		for _, d := range c.Domains {
+			m := d.Match(entries(descriptor))
+			if m.Rule != nil && len(r.errs) == 0 && !m.Rule.Blocked && !m.Rule.Unlimited {
+				assert.NoError(t, m.Rule.Limits.Validate())
+				assert.Len(t, m.Rule.Shown, len(m.Rule.Limits))
+			}
+		}
+	})
+}
