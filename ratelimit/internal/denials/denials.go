@@ -4,6 +4,7 @@ package denials
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 
@@ -151,6 +152,16 @@ func after(r ratelimit.Result, passed time.Duration) ratelimit.Result {
 	r.ResetAfter = max(r.ResetAfter-passed, 0)
 	if r.NextAfter -= passed; r.NextAfter <= 0 {
 		r.NextAfter = r.RetryAfter // a unit has come; by then another one has, at the latest
+	}
+	if len(r.Each) > 0 {
+		r.Each = slices.Clone(r.Each)
+		for i := range r.Each {
+			e := &r.Each[i]
+			if e.RetryAfter != ratelimit.Never {
+				e.RetryAfter = max(e.RetryAfter-passed, 0)
+			}
+			e.ResetAfter = max(e.ResetAfter-passed, 0)
+		}
 	}
 	return r
 }

@@ -1,0 +1,227 @@
+package service
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"redis-throttle/gateway/internal/config"
+	"redis-throttle/gateway/internal/decide"
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
+)
+
+// Handler serves /check, /domains/NAME/check, /json and /healthcheck.
+func (s *RLS) Handler(healthy func() bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not http.ServeMux: what stands behind /check is the path of another request, as it came.
+		escaped := r.URL.EscapedPath()
+		switch {
+		case escaped == "/json":
+			s.json(w, r)
+		case escaped == "/healthcheck":
+			if !healthy() {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			_, _ = io.WriteString(w, "OK")
+		case escaped == "/check" || strings.HasPrefix(escaped, "/check/"):
+			s.check(w, r, "", strings.TrimPrefix(escaped, "/check"))
+		case strings.HasPrefix(escaped, "/domains/"):
+			name, rest, found := strings.Cut(strings.TrimPrefix(escaped, "/domains/"), "/check")
+			domain, err := url.PathUnescape(name)
+			if !found || err != nil || name == "" || (rest != "" && rest[0] != '/') {
+				http.NotFound(w, r)
+				return
+			}
+			s.check(w, r, domain, rest)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// json takes a RateLimitRequest as JSON, as upstream does.
+func (s *RLS) json(w http.ResponseWriter, r *http.Request) {
+	defer s.Metrics.took("json", time.Now())
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.Options.MaxBytes))
+	request := &rls.RateLimitRequest{}
+	if err == nil {
+		err = protojson.Unmarshal(body, request)
+	}
+	if err != nil {
+		var long *http.MaxBytesError
+		if errors.As(err, &long) {
+			http.Error(w, "the request is too long", http.StatusRequestEntityTooLarge)
+			return
+		}
+		http.Error(w, "expected a RateLimitRequest as JSON", http.StatusBadRequest)
+		return
+	}
+	response, err := s.answer(r.Context(), request, "json")
+	if err != nil {
+		answer := http.StatusServiceUnavailable
+		switch status.Code(err) {
+		case codes.InvalidArgument:
+			answer = http.StatusBadRequest
+		case codes.Internal:
+			answer = http.StatusInternalServerError
+		}
+		http.Error(w, status.Convert(err).Message(), answer)
+		return
+	}
+	text, err := protojson.Marshal(response)
+	if err != nil {
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.OverallCode == rls.RateLimitResponse_OVER_LIMIT {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_, _ = w.Write(text)
+}
+
+// check decides about the request that a proxy has got. Its path stands behind /check, or in X-Forwarded-Uri if nothing does.
+func (s *RLS) check(w http.ResponseWriter, r *http.Request, name, rest string) {
+	defer s.Metrics.took("check", time.Now())
+	d, err := s.routed(name)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	original, err := originalOf(r, rest)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	q := &config.Request{Request: original, Client: d.Routes.Client(r)}
+	var descriptors []descriptor
+	for _, route := range d.Routes.Of(q) {
+		for _, entries := range route.Descriptors(q) {
+			descriptors = append(descriptors, descriptor{entries: entries, hits: int64(route.Cost)})
+		}
+	}
+	if len(descriptors) == 0 {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	o, err := s.decide(r.Context(), d, descriptors, "check")
+	if err != nil {
+		if !errors.Is(err, errBusy) && r.Context().Err() == nil {
+			s.Log.Error("a request was not decided", err)
+		}
+		httpFailed(w, err)
+		return
+	}
+	writeCheck(w, d.Routes.Denied, &o)
+}
+
+// httpFailed answers when nobody decided: 503 if that passes by itself, otherwise 500. Proxies take both for a failure.
+func httpFailed(w http.ResponseWriter, err error) {
+	if isOutage(err) || errors.Is(err, errBusy) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+		return
+	}
+	http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+}
+
+func writeCheck(w http.ResponseWriter, denied int, o *outcome) {
+	policies := make([]*httplimit.Policies, 0, len(o.Asks))
+	result := o.Result
+	for _, at := range o.Asks {
+		policies = append(policies, o.asks[at].Rule.Policies)
+	}
+	if result.Key < len(policies) {
+		httplimit.SetFields(w.Header(), policies, result)
+	}
+	if !o.Over {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	if !result.Limited { // a descriptor without requests, or one that takes none
+		result, policies = ratelimit.Result{Limited: true, RetryAfter: longest(o.Statuses), By: "policy"}, nil
+	}
+	if result.RetryAfter > 0 && w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", strconv.FormatInt(max(seconds(result.RetryAfter), 1), 10))
+	}
+	httplimit.WriteProblem(w, denied, policies, result)
+}
+
+// longest is how long the limits deny that are over; ratelimit.Never if one always will.
+func longest(all []decide.Status) (d time.Duration) {
+	for i := range all {
+		if !all[i].Over || all[i].Shadow {
+			continue
+		}
+		if all[i].RetryAfter == ratelimit.Never {
+			return ratelimit.Never
+		}
+		d = max(d, all[i].RetryAfter)
+	}
+	return d
+}
+
+// routed is the domain that a check is about: the named one, or the only one with routes.
+func (s *RLS) routed(name string) (*config.Domain, error) {
+	c := s.config.Load()
+	if c == nil {
+		return nil, errNotLoaded
+	}
+	if name != "" {
+		if d := c.Domains[name]; d != nil && d.Routes != nil {
+			return d, nil
+		}
+		return nil, errors.New("no domain of this name has routes")
+	}
+	var only *config.Domain
+	for _, d := range c.Domains {
+		if d.Routes != nil {
+			if only != nil {
+				return nil, errors.New("several domains have routes: ask /domains/NAME/check")
+			}
+			only = d
+		}
+	}
+	if only == nil {
+		return nil, errors.New("no domain has routes")
+	}
+	return only, nil
+}
+
+// originalOf is the request that the proxy asks about. Where its path stands behind /check, its method is that of the check, and the
+// header fields that name another one are the client's and do not count.
+func originalOf(r *http.Request, rest string) (*http.Request, error) {
+	original := r.Clone(r.Context())
+	if rest == "" {
+		uri := r.Header.Get("X-Forwarded-Uri")
+		if uri == "" {
+			return nil, errors.New("the path of the request is missing: ask /check/PATH, or set X-Forwarded-Uri")
+		}
+		if method := r.Header.Get("X-Forwarded-Method"); method != "" {
+			original.Method = method
+		}
+		if host := r.Header.Get("X-Forwarded-Host"); host != "" {
+			original.Host = host
+		}
+		rest = uri
+	} else if r.URL.RawQuery != "" {
+		rest += "?" + r.URL.RawQuery
+	}
+	u, err := url.ParseRequestURI(rest)
+	if err != nil {
+		return nil, errors.New("the path of the request is none")
+	}
+	original.URL, original.RequestURI = u, rest
+	return original, nil
+}

@@ -1,0 +1,79 @@
+// Command throttle-gateway answers the rate limit requests of proxies: Envoy's Rate Limit Service (gRPC), and the sub-requests of nginx,
+// Caddy, Traefik, HAProxy and others (HTTP). It keeps limits in Redis or Valkey with throttle.so.
+//
+//	throttle-gateway [serve] [FILE ...]   serves; without files, those of the folder that the environment names
+//	throttle-gateway check FILE ...       says what is wrong with files and folders
+//	throttle-gateway version
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"redis-throttle/gateway/internal/config"
+	"redis-throttle/gateway/internal/settings"
+)
+
+// version is set by the build.
+var version = "dev"
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+const usage = `usage: throttle-gateway [serve] [FILE ...]
+       throttle-gateway check FILE ...
+       throttle-gateway version`
+
+func run(args []string, out io.Writer) error {
+	command := "serve"
+	if len(args) > 0 && (args[0] == "serve" || args[0] == "check" || args[0] == "version") {
+		command, args = args[0], args[1:]
+	}
+	for _, arg := range args {
+		if len(arg) > 1 && arg[0] == '-' {
+			return errors.New(usage)
+		}
+	}
+	switch command {
+	case "version":
+		fmt.Fprintln(out, "throttle-gateway", version)
+		return nil
+	case "check":
+		return check(args, out)
+	}
+	s, err := settings.Read()
+	if err != nil {
+		return err
+	}
+	o := &slog.HandlerOptions{Level: s.Level()}
+	var log slog.Handler = slog.NewTextHandler(os.Stderr, o)
+	if s.LogFormat == "json" {
+		log = slog.NewJSONHandler(os.Stderr, o)
+	}
+	slog.SetDefault(slog.New(log))
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return serve(ctx, s, args)
+}
+
+func check(paths []string, out io.Writer) error {
+	if len(paths) == 0 {
+		return errors.New(usage)
+	}
+	c, err := config.Load(os.Getenv("MERGE_DOMAIN_CONFIG") == "true", paths...)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "ok: %d domains\n", len(c.Domains))
+	return nil
+}

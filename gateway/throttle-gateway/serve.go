@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"strconv"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9/logging"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"redis-throttle/gateway/internal/config"
+	"redis-throttle/gateway/internal/decide"
+	"redis-throttle/gateway/internal/service"
+	"redis-throttle/gateway/internal/settings"
+	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/observed"
+	"redis-throttle/ratelimit/otellimit"
+	"redis-throttle/ratelimit/promlimit"
+)
+
+// gateway is a process that serves.
+type gateway struct {
+	s        *settings.Settings
+	service  *service.RLS
+	chain    *decide.Chain
+	health   *health.Server
+	grpc     *grpc.Server
+	web      *http.Server
+	debug    []*http.Server
+	stopping chan struct{}
+	failed   chan error
+}
+
+// serve serves until ctx ends, and then until the requests that are under way are answered.
+func serve(ctx context.Context, s *settings.Settings, paths []string) error {
+	logging.Disable() // go-redis logs addresses; errors are logged once, here
+	if len(paths) == 0 {
+		paths = []string{s.Folder()}
+	}
+	flush, err := traces(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer flush()
+	g := &gateway{s: s, health: health.NewServer(), stopping: make(chan struct{}), failed: make(chan error, 8)}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := g.build(registry); err != nil {
+		return err
+	}
+	load := func() error {
+		c, err := config.Load(s.MergeDomains, paths...)
+		if err != nil {
+			g.service.Metrics.LoadFailed()
+			return err
+		}
+		g.service.Use(c)
+		slog.Info("configuration loaded", "domains", len(c.Domains), "version", c.Version)
+		return nil
+	}
+	if err := load(); err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	err = config.Watch(watching, func() {
+		if err := load(); err != nil {
+			slog.Error("the configuration stays as it was", "error", err)
+		}
+	}, func(err error) { slog.Error("files are not watched as they should be", "error", err) }, paths...)
+	if err != nil {
+		return err
+	}
+	if err := g.listen(registry); err != nil {
+		return err
+	}
+	go g.watchHealth()
+	select {
+	case err = <-g.failed:
+	case <-ctx.Done():
+	}
+	return errors.Join(err, g.stop())
+}
+
+// build makes what answers.
+func (g *gateway) build(registry *prometheus.Registry) error {
+	client, err := g.s.Redis.Client()
+	if err != nil {
+		return err
+	}
+	calls := promlimit.New(promlimit.Options{Namespace: "throttle_gateway_redis"})
+	registry.MustRegister(calls)
+	observers := []func(context.Context, observed.Decision){calls.Observe}
+	if g.s.Tracing.Enabled {
+		observe, err := otellimit.New(otellimit.Options{})
+		if err != nil {
+			return err
+		}
+		observers = append(observers, observe)
+	}
+	g.chain = decide.NewChain(decide.ChainOptions{
+		Client: client, Denials: g.s.Denials, DenialAge: g.s.DenialAge, Observe: observers,
+		Guard: guard.Options{Processes: g.s.Replicas, Logger: slog.Default()},
+	})
+	metrics := service.NewMetrics(registry, g.chain.Out)
+	log := &service.Logged{}
+	g.service = &service.RLS{
+		Log: log,
+		Service: &service.Service{
+			Metrics: metrics,
+			Decider: &decide.Decider{Redis: g.chain, Prefix: g.s.CacheKeyPrefix, Lost: func(units int64, err error) {
+				metrics.Lost(units)
+				log.Error("units of a denied request could not be given back", err)
+			}},
+			Options: service.Options{
+				ShadowMode: g.s.ShadowMode, QuotaMode: g.s.QuotaMode, ResponseDynamicMetadata: g.s.DynamicMetadata,
+				NearLimitRatio: g.s.NearLimitRatio, Headers: g.s.Headers, LimitHeader: g.s.LimitHeader,
+				RemainingHeader: g.s.RemainingHeader, ResetHeader: g.s.ResetHeader,
+				Concurrency: g.s.MaxConcurrency, MaxBytes: int64(g.s.MaxRequestBytes),
+			},
+		},
+	}
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(g.s.MaxRequestBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: g.s.GrpcMaxAge, MaxConnectionAgeGrace: g.s.GrpcMaxAgeGrace}),
+		grpc.MaxConcurrentStreams(uint32(g.s.MaxConcurrency)),
+	}
+	if g.s.Tracing.Enabled {
+		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler()))
+	}
+	secure, err := g.s.GrpcTLS()
+	if err != nil {
+		return err
+	}
+	if secure != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+	}
+	g.grpc = grpc.NewServer(options...)
+	rls.RegisterRateLimitServiceServer(g.grpc, g.service)
+	healthpb.RegisterHealthServer(g.grpc, g.health)
+	reflection.Register(g.grpc)
+	handler := g.service.Handler(g.healthy)
+	if g.s.Tracing.Enabled {
+		handler = otelhttp.NewHandler(handler, "check")
+	}
+	g.web = server(handler)
+	return nil
+}
+
+// server bounds what a client can make it hold.
+func server(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+}
+
+func (g *gateway) listen(registry *prometheus.Registry) error {
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	debug := http.NewServeMux()
+	debug.HandleFunc("/debug/pprof/", pprof.Index)
+	debug.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	debug.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	debug.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	debug.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	debug.Handle("/metrics", metrics)
+	if err := g.start("debug", address(g.s.DebugHost, g.s.DebugPort), g.extra(debug)); err != nil {
+		return err
+	}
+	if g.s.UsePrometheus {
+		mux := http.NewServeMux()
+		mux.Handle(g.s.PrometheusPath, metrics)
+		if err := g.start("metrics", g.s.PrometheusAddr, g.extra(mux)); err != nil {
+			return err
+		}
+	}
+	if err := g.start("http", address(g.s.Host, g.s.Port), g.web.Serve); err != nil {
+		return err
+	}
+	if g.s.GrpcUds == "" {
+		return g.start("grpc", address(g.s.GrpcHost, g.s.GrpcPort), g.grpc.Serve)
+	}
+	_ = os.Remove(g.s.GrpcUds) // of a process that was killed
+	return g.start("grpc", g.s.GrpcUds, g.grpc.Serve)
+}
+
+// extra serves what is not for proxies; a profile may take minutes.
+func (g *gateway) extra(handler http.Handler) func(net.Listener) error {
+	s := server(handler)
+	g.debug = append(g.debug, s)
+	return s.Serve
+}
+
+func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
+// start listens, and serves in the background.
+func (g *gateway) start(what, at string, serve func(net.Listener) error) error {
+	network := "tcp"
+	if at == g.s.GrpcUds {
+		network = "unix"
+	}
+	listener, err := net.Listen(network, at)
+	if err != nil {
+		return err
+	}
+	slog.Info("listening", "for", what, "at", listener.Addr().String())
+	go func() {
+		if err := serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			g.failed <- err
+		}
+	}()
+	return nil
+}
+
+// healthy says whether proxies should come here.
+func (g *gateway) healthy() bool {
+	select {
+	case <-g.stopping:
+		return false
+	default:
+		return g.service.Ready() && (!g.s.HealthNeedsRedis || !g.chain.Out())
+	}
+}
+
+// watchHealth tells those who watch by gRPC.
+func (g *gateway) watchHealth() {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		state := healthpb.HealthCheckResponse_NOT_SERVING
+		if g.healthy() {
+			state = healthpb.HealthCheckResponse_SERVING
+		}
+		for _, name := range []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName} {
+			g.health.SetServingStatus(name, state)
+		}
+		select {
+		case <-g.stopping:
+			g.health.Shutdown()
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// stop answers the requests that are under way, gives units of batches back, and ends.
+func (g *gateway) stop() error {
+	slog.Info("stopping")
+	close(g.stopping)
+	ctx, cancel := context.WithTimeout(context.Background(), g.s.ShutdownTimeout)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		g.grpc.GracefulStop()
+		close(done)
+	}()
+	err := g.web.Shutdown(ctx)
+	select {
+	case <-done:
+	case <-ctx.Done():
+		g.grpc.Stop()
+	}
+	err = errors.Join(err, g.chain.Close(ctx))
+	for _, s := range g.debug {
+		_ = s.Close()
+	}
+	return err
+}
