@@ -238,7 +238,7 @@ func (g *gateway) healthy() bool {
 	}
 }
 
-// watchHealth tells those who watch by gRPC.
+// watchHealth tells clients that watch by gRPC.
 func (g *gateway) watchHealth() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -27,7 +27,8 @@ type Status struct {
 	Charged bool
 	// Known is false when no limit was asked: the numbers below are then 0.
 	Known bool
-	// Limit is the index in Rule.Limits of the one that is told of: that which denies the longest, otherwise that with the fewest units left.
+	// Limit is the index in Rule.Limits of the limit that the numbers describe: the one that denies the longest, otherwise the one with the
+	// fewest units left.
 	Limit      int
 	Remaining  int64
 	RetryAfter time.Duration // ratelimit.Never if waiting does not help

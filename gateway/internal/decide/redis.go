@@ -28,7 +28,7 @@ type Chain struct {
 // ChainOptions are those of NewChain.
 type ChainOptions struct {
 	Client redis.UniversalClient
-	// Guard are the options of all guards, but for the policy.
+	// Guard are the options of all guards, except for the policy.
 	Guard guard.Options
 	// Denials is how many denials are remembered, none if it is negative, and DenialAge for how long at most.
 	Denials   int

@@ -1,0 +1,273 @@
+// Package gateway_test runs throttle-gateway as a process, between clients and real servers.
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"redis-throttle/tests/server"
+)
+
+// patience only ends a hang.
+const patience = 60 * time.Second
+
+var built = sync.OnceValues(func() (string, error) {
+	root, err := server.RepositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "gateway")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "throttle-gateway")
+	cmd := exec.Command("go", "build", "-o", program, "./throttle-gateway")
+	cmd.Dir = filepath.Join(root, "gateway")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if program, err := built(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(program))
+	}
+	os.Exit(code)
+}
+
+// gateway is a process that serves.
+type gateway struct {
+	rls.RateLimitServiceClient
+	t      testing.TB
+	conn   *grpc.ClientConn
+	cmd    *exec.Cmd
+	Config string // the folder of its files
+	mu     sync.Mutex
+	log    strings.Builder
+	at     map[string]string // addresses by what they are for
+	ended  chan struct{}
+}
+
+// start starts a gateway with one file on a server. env are variables in addition, such as "SHADOW_MODE=true".
+func start(t testing.TB, redis, config string, env ...string) *gateway {
+	t.Helper()
+	program, err := built()
+	require.NoError(t, err)
+	g := &gateway{t: t, Config: filepath.Join(t.TempDir(), "config"), at: map[string]string{}, ended: make(chan struct{})}
+	require.NoError(t, os.Mkdir(g.Config, 0o755))
+	g.write("limits.yaml", config)
+	g.cmd = exec.Command(program)
+	g.cmd.Env = append(os.Environ(), "RUNTIME_ROOT="+filepath.Dir(g.Config), "REDIS_URL="+redis, "REDIS_TIMEOUT=5s",
+		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0")
+	g.cmd.Env = append(g.cmd.Env, env...)
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := g.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, g.cmd.Start())
+	listening := regexp.MustCompile(`msg=listening for=(\S+) at=(\S+)`)
+	ready := make(chan struct{})
+	go func() {
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			g.mu.Lock()
+			g.log.WriteString(lines.Text() + "\n")
+			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
+				g.at[m[1]] = m[2]
+				if m[1] == "grpc" { // the last one
+					close(ready)
+				}
+			}
+			g.mu.Unlock()
+		}
+		_ = g.cmd.Wait()
+		close(g.ended)
+	}()
+	t.Cleanup(func() {
+		_ = g.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-g.ended:
+		case <-time.After(patience):
+			_ = g.cmd.Process.Kill()
+		}
+		if t.Failed() {
+			t.Log(g.Log())
+		}
+	})
+	select {
+	case <-ready:
+	case <-g.ended:
+		t.Fatalf("the gateway ended: %s", g.Log())
+	case <-time.After(patience):
+		t.Fatalf("the gateway does not listen: %s", g.Log())
+	}
+	at := g.at["grpc"]
+	if strings.HasPrefix(at, "/") {
+		at = "unix://" + at
+	}
+	g.conn, err = grpc.NewClient(at, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = g.conn.Close() })
+	g.RateLimitServiceClient = rls.NewRateLimitServiceClient(g.conn)
+	return g
+}
+
+// Log is what the process has logged.
+func (g *gateway) Log() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.log.String()
+}
+
+// write puts a file into the folder as editors do: another file takes its place.
+func (g *gateway) write(name, text string) {
+	g.t.Helper()
+	temporary := filepath.Join(g.Config, "."+name)
+	require.NoError(g.t, os.WriteFile(temporary, []byte(text), 0o644))
+	require.NoError(g.t, os.Rename(temporary, filepath.Join(g.Config, name)))
+}
+
+// await waits for a condition.
+func await(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, patience, 5*time.Millisecond, what)
+}
+
+// url is an address of the web server.
+func (g *gateway) url(path string) string { return "http://" + g.at["http"] + path }
+
+// metric is the sum of the time series of a metric whose labels contain all of some texts.
+func (g *gateway) metric(name string, labels ...string) (sum float64) {
+	g.t.Helper()
+	response, err := http.Get("http://" + g.at["metrics"] + "/metrics")
+	require.NoError(g.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(g.t, err)
+lines:
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
+			continue
+		}
+		for _, label := range labels {
+			if !strings.Contains(line, label) {
+				continue lines
+			}
+		}
+		var value float64
+		_, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &value)
+		require.NoError(g.t, err)
+		sum += value
+	}
+	return sum
+}
+
+// ask is a request. Each descriptor is "key=value key=value", with "+N" for a hits_addend of its own.
+func ask(domain string, hits uint32, descriptors ...string) *rls.RateLimitRequest {
+	request := &rls.RateLimitRequest{Domain: domain, HitsAddend: hits}
+	for _, text := range descriptors {
+		d := &common.RateLimitDescriptor{}
+		for word := range strings.FieldsSeq(text) {
+			if n, ok := strings.CutPrefix(word, "+"); ok {
+				var own uint64
+				_, _ = fmt.Sscan(n, &own)
+				d.HitsAddend = wrapperspb.UInt64(own)
+				continue
+			}
+			key, value, _ := strings.Cut(word, "=")
+			d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: key, Value: value})
+		}
+		request.Descriptors = append(request.Descriptors, d)
+	}
+	return request
+}
+
+// asks asks, and shows the answer in a line: OK or OVER, and of each descriptor the units that remain, "!" behind those of one that is over,
+// "-" for one without a limit.
+func (g *gateway) asks(request *rls.RateLimitRequest) string {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	defer cancel()
+	response, err := g.ShouldRateLimit(ctx, request)
+	if err != nil {
+		return err.Error()
+	}
+	return shown(response)
+}
+
+func shown(response *rls.RateLimitResponse) string {
+	text := "OK"
+	if response.OverallCode == rls.RateLimitResponse_OVER_LIMIT {
+		text = "OVER"
+	}
+	for _, s := range response.Statuses {
+		switch {
+		case s.CurrentLimit == nil:
+			text += " -"
+		default:
+			text += fmt.Sprintf(" %d", s.LimitRemaining)
+		}
+		if s.Code == rls.RateLimitResponse_OVER_LIMIT {
+			text += "!"
+		}
+	}
+	return text
+}
+
+// get asks the web server, and returns the status, the header and the body.
+func (g *gateway) get(path string, header http.Header) (*http.Response, string) {
+	g.t.Helper()
+	request, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, g.url(path), nil)
+	require.NoError(g.t, err)
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(g.t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(g.t, err)
+	return response, string(body)
+}
+
+// calls is how many commands of the module a server has run.
+func calls(s *server.Server) (n int) {
+	for name, text := range s.Info("commandstats") {
+		if strings.HasPrefix(name, "cmdstat_cl.") {
+			var count int
+			_, _ = fmt.Sscanf(text, "calls=%d", &count)
+			n += count
+		}
+	}
+	return n
+}
+
+func TestHelpersCanTell(t *testing.T) {
+	t.Parallel()
+	r := ask("d", 3, "a=b c=d +4", "e")
+	assert.Equal(t, "b", r.Descriptors[0].Entries[0].Value)
+	assert.EqualValues(t, 4, r.Descriptors[0].HitsAddend.Value)
+	assert.Nil(t, r.Descriptors[1].HitsAddend)
+}

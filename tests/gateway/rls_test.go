@@ -1,0 +1,331 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	types "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+const basic = `
+domain: shop
+descriptors:
+- key: user
+  rate_limit: {unit: year, requests_per_unit: 10}
+- key: user
+  value: banned
+  rate_limit: {unit: year, requests_per_unit: 0}
+- key: path
+  rate_limit: {unit: year, requests_per_unit: 20}
+- key: path
+  value: /slow
+  rate_limit: {unit: year, requests_per_unit: 2}
+- key: files
+  value: "a*"
+  share_threshold: true
+  rate_limit: {unit: year, requests_per_unit: 3}
+- key: tried
+  shadow_mode: true
+  rate_limit: {unit: year, requests_per_unit: 1}
+- key: free
+  rate_limit: {unlimited: true}
+- key: small
+  rate_limit: {unit: year, requests_per_unit: 1, name: small}
+- key: big
+  rate_limit: {unit: year, requests_per_unit: 5, replaces: [{name: small}]}
+- key: quota
+  quota_mode: true
+  rate_limit: {unit: year, requests_per_unit: 1}
+- key: several
+  limits: [RATE 60/h BURST 10, WINDOW 4/d, FIXED 1/y SHADOW]
+`
+
+func TestARequestIsDecided(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic)
+	for _, c := range []struct {
+		request *rls.RateLimitRequest
+		want    string
+	}{
+		{ask("shop", 0, "user=1"), "OK 9"},
+		{ask("shop", 4, "user=1"), "OK 5"},
+		{ask("shop", 6, "user=1"), "OVER 0!"},
+		{ask("shop", 0, "user=1"), "OK 4"},
+		{ask("shop", 0, "user=1", "path=/"), "OK 3 19"},
+		{ask("shop", 1, "user=1 +2", "path=/ +5"), "OK 1 14"},
+		{ask("shop", 0, "user=1 +2", "path=/"), "OVER 0! 14"}, // all or none
+		{ask("shop", 0, "user=1", "path=/"), "OK 0 13"},
+		{ask("shop", 0, "user=1 +0", "path=/"), "OVER 0! 13"}, // nothing is left to look at
+		{ask("shop", 0, "path=/"), "OK 12"},
+		{ask("shop", 0, "user=banned"), "OVER 0!"},
+		{ask("shop", 0, "user=banned", "path=/"), "OVER 0! 12"},
+		{ask("shop", 0, "unknown=x"), "OK -"},
+		{ask("elsewhere", 0, "user=1"), "OK -"},
+		{ask("shop", 0, "unknown=x", "user=2", "free=x"), "OK - 9 -"},
+		{ask("shop", 0, "files=a1"), "OK 2"},
+		{ask("shop", 2, "files=a2"), "OK 0"},
+		{ask("shop", 0, "files=a3"), "OVER 0!"},
+		{ask("shop", 0, "files=b"), "OK -"},
+		{ask("shop", 0, "tried=x"), "OK 0"},
+		{ask("shop", 0, "tried=x", "user=3"), "OK 0 9"}, // it only would
+		{ask("shop", 0, "small=x", "big=x"), "OK - 4"},
+		{ask("shop", 0, "small=x"), "OK 0"},
+		{ask("shop", 0, "quota=1", "quota=2"), "OK 0 0"},
+		{ask("shop", 0, "quota=1", "quota=3", "user=4"), "OK 0! 0 9"}, // one quota is enough
+		{ask("shop", 0, "quota=1", "quota=3", "user=4"), "OVER 0! 0! 9"},
+		{ask("shop", 0, "user=4"), "OK 8"}, // it was given back
+		{ask("shop", 0, "quota=1"), "OVER 0!"},
+		{ask("shop", 3, "several=x"), "OK 1"},
+		{ask("shop", 2, "several=x"), "OVER 0!"},
+		{ask("shop", 0, "user=5", "user=5"), "OK 8 8"}, // twice the same takes twice
+		{ask("", 0, "user=1"), "rpc error: code = InvalidArgument desc = rate limit domain must not be empty"},
+		{ask("shop", 0), "rpc error: code = InvalidArgument desc = rate limit descriptor list must not be empty"},
+	} {
+		assert.Equal(t, c.want, g.asks(c.request), "%v", c.request)
+	}
+}
+
+func TestAStatusShowsTheLimit(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic, "LIMIT_RESPONSE_HEADERS_ENABLED=true")
+	year := 366 * 24 * time.Hour
+	response, err := g.ShouldRateLimit(t.Context(), ask("shop", 0, "user=1", "free=x", "path=/slow"))
+	require.NoError(t, err)
+	one := response.Statuses[0]
+	assert.EqualValues(t, 10, one.CurrentLimit.RequestsPerUnit)
+	assert.Equal(t, rls.RateLimitResponse_RateLimit_YEAR, one.CurrentLimit.Unit)
+	assert.Positive(t, one.DurationUntilReset.AsDuration())
+	assert.LessOrEqual(t, one.DurationUntilReset.AsDuration(), year)
+	assert.EqualValues(t, 1<<32-1, response.Statuses[1].LimitRemaining)
+	assert.Equal(t, []string{"RateLimit-Limit: 2", "RateLimit-Remaining: 1"}, headers(response)[:2], "of the tightest")
+	assert.Len(t, headers(response), 3)
+
+	response, err = g.ShouldRateLimit(t.Context(), ask("shop", 7, "several=x"))
+	require.NoError(t, err)
+	assert.Equal(t, rls.RateLimitResponse_RateLimit_DAY, response.Statuses[0].CurrentLimit.Unit, "the one that denies")
+	response, err = g.ShouldRateLimit(t.Context(), ask("shop", 3, "path=/slow"))
+	require.NoError(t, err)
+	assert.Equal(t, rls.RateLimitResponse_OVER_LIMIT, response.OverallCode)
+}
+
+func headers(response *rls.RateLimitResponse) (all []string) {
+	for _, h := range response.ResponseHeadersToAdd {
+		all = append(all, h.Key+": "+h.Value)
+	}
+	return all
+}
+
+func TestARequestBringsItsOwnLimit(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic)
+	request := ask("shop", 0, "user=1", "new=x")
+	request.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 2, Unit: types.RateLimitUnit_DAY}
+	for _, want := range []string{"OK 1 -", "OK 0 -", "OVER 0! -"} {
+		assert.Equal(t, want, g.asks(request))
+	}
+	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")), "the file's limit has its own state")
+	request.Descriptors[0].Limit.Unit = types.RateLimitUnit_UNKNOWN
+	assert.Contains(t, g.asks(request), "InvalidArgument")
+	request.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{Unit: types.RateLimitUnit_DAY}
+	assert.Equal(t, "OVER 0! -", g.asks(request))
+}
+
+// One request is one command, however many descriptors it has.
+func TestOneRequestIsOneCommand(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), basic)
+	for _, n := range []int{1, 2, 5, 8} {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("user=%d-%d", n, i))
+		}
+		before := calls(s)
+		require.Equal(t, "OK"+strings.Repeat(" 9", n), g.asks(ask("shop", 0, all...)))
+		assert.Equal(t, 1, calls(s)-before)
+	}
+}
+
+// More than eight keys need more than one call. A denied request leaves nothing behind, and nobody gets more than there is.
+func TestMoreThanEightKeysAreAllOrNone(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	allOrNone(t, start(t, s.Addr(), basic))
+}
+
+func TestKeysInSeveralSlotsAreAllOrNone(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	allOrNone(t, start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER"))
+}
+
+func allOrNone(t *testing.T, g *gateway) {
+	t.Helper()
+	var users []string
+	for i := range 11 {
+		users = append(users, fmt.Sprintf("user=%d", i))
+	}
+	const callers, rounds = 8, 5
+	var granted atomic.Int64
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			for range rounds {
+				mine := append([]string{fmt.Sprintf("path=/%d", caller)}, users...)
+				if strings.HasPrefix(g.asks(ask("shop", 0, mine...)), "OK") {
+					granted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	assert.Positive(t, granted.Load())
+	assert.LessOrEqual(t, granted.Load(), int64(10), "no user gets more than ten")
+	left := 10 - granted.Load()
+	for _, user := range users {
+		assert.Equal(t, left == 0, strings.HasPrefix(g.asks(ask("shop", uint32(left+1), user)), "OVER"), "denied requests left nothing behind")
+		if left > 0 {
+			assert.Equal(t, "OK 0", g.asks(ask("shop", uint32(left), user)))
+		}
+	}
+}
+
+func TestCompatChargesEachByItself(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), "compat: true"+basic)
+	for _, c := range []struct {
+		request *rls.RateLimitRequest
+		want    string
+	}{
+		{ask("shop", 2, "path=/slow", "user=1"), "OK 0 8"},
+		{ask("shop", 2, "path=/slow", "user=1"), "OVER 0! 6"}, // the user is charged all the same
+		{ask("shop", 7, "user=1"), "OVER 0!"},
+		{ask("shop", 0, "user=1"), "OVER 0!"}, // as is a request that is denied
+		{ask("shop", 0, "user=banned", "user=2"), "OVER 0! 9"},
+		{ask("shop", 0, "user=2"), "OK 8"},
+	} {
+		assert.Equal(t, c.want, g.asks(c.request), "%v", c.request)
+	}
+}
+
+func TestModesOfTheWholeGateway(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	shadow := start(t, s.Addr(), basic, "SHADOW_MODE=true", "CACHE_KEY_PREFIX=a:")
+	assert.Equal(t, "OK 0! 20", shadow.asks(ask("shop", 11, "user=1", "path=/ +0")))
+	assert.EqualValues(t, 1, shadow.metric("ratelimit_service_global_shadow_mode"))
+	quota := start(t, s.Addr(), basic, "QUOTA_MODE=true", "CACHE_KEY_PREFIX=b:")
+	assert.Equal(t, "OK 0! 19", quota.asks(ask("shop", 0, "user=banned", "path=/")))
+	assert.Equal(t, "OVER 0!", quota.asks(ask("shop", 0, "user=banned")))
+	assert.Equal(t, "OK 0! -", quota.asks(ask("shop", 0, "user=banned", "unknown=x")), "what has no limit is within it")
+}
+
+func TestFilesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic)
+	require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	g.write("limits.yaml", strings.Replace(basic, "requests_per_unit: 10}", "requests_per_unit: 12}", 1))
+	await(t, "the new limit holds", func() bool { return g.metric("ratelimit_service_config_load_success") >= 2 })
+	assert.Equal(t, "OK 10", g.asks(ask("shop", 0, "user=1")), "and the state is kept")
+	g.write("limits.yaml", basic+"  limit: 3\n")
+	await(t, "a bad file is reported", func() bool { return strings.Contains(g.Log(), "the configuration stays as it was") })
+	assert.Contains(t, g.Log(), `limits.yaml:32:3: unknown key \"limit\"`)
+	assert.Positive(t, g.metric("ratelimit_service_config_load_error"))
+	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	g.write("more.yaml", "domain: other\ndescriptors: [{key: a, limits: [RATE 5/h]}]\n")
+	g.write("limits.yaml", basic)
+	await(t, "another file is found", func() bool { return g.asks(ask("other", 0, "a=b")) != "OK -" })
+}
+
+func TestHealthFollowsTheProcess(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic)
+	health := healthpb.NewHealthClient(g.conn)
+	await(t, "it is healthy", func() bool {
+		r, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{Service: "ratelimit"})
+		return err == nil && r.Status == healthpb.HealthCheckResponse_SERVING
+	})
+	response, body := g.get("/healthcheck", nil)
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+	assert.Equal(t, "OK", body)
+}
+
+func TestRedisIsDown(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	policies := map[string]string{"fail": "code = Unavailable", "open": "OK -", "closed": "OVER -!", "local": "OK 9"}
+	gateways := map[string]*gateway{}
+	for policy := range policies {
+		gateways[policy] = start(t, s.Addr(), "redis_down: "+policy+basic, "REDIS_TIMEOUT=1s", "CACHE_KEY_PREFIX="+policy)
+		require.Equal(t, "OK 9", gateways[policy].asks(ask("shop", 0, "user=1")), policy)
+	}
+	s.Kill()
+	for policy, want := range policies {
+		assert.Contains(t, gateways[policy].asks(ask("shop", 0, "user=2")), want, policy)
+	}
+	local := gateways["local"]
+	for range 9 {
+		assert.Contains(t, local.asks(ask("shop", 0, "user=2")), "OK")
+	}
+	assert.Equal(t, "OVER 0!", local.asks(ask("shop", 0, "user=2")))
+	assert.EqualValues(t, 1, local.metric("throttle_gateway_redis_out"))
+	assert.NotContains(t, local.Log(), "user=", "no key is in a log")
+	s.Restart()
+	for policy, g := range gateways {
+		await(t, policy+" asks Redis again", func() bool {
+			before := g.metric("throttle_gateway_decisions_total", `by="server"`)
+			_ = g.asks(ask("shop", 0, "user=3"))
+			return g.metric("throttle_gateway_decisions_total", `by="server"`) > before
+		})
+	}
+}
+
+func TestDenialsAreRememberedAndHotKeysBatched(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), basic+"- key: hot\n  batch: 100\n  rate_limit: {unit: year, requests_per_unit: 1000000}\n")
+	require.Equal(t, "OK 0", g.asks(ask("shop", 10, "user=1")))
+	require.Equal(t, "OVER 0!", g.asks(ask("shop", 0, "user=1")))
+	before := calls(s)
+	for range 20 {
+		require.Equal(t, "OVER 0!", g.asks(ask("shop", 0, "user=1")))
+	}
+	assert.Equal(t, before, calls(s), "what is denied costs Redis nothing")
+	const requests = 2000
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range requests / 8 {
+				assert.Contains(t, g.asks(ask("shop", 0, "hot=x")), "OK")
+			}
+		})
+	}
+	wg.Wait()
+	assert.Less(t, calls(s)-before, requests/2)
+}
+
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic, "MAX_REQUEST_BYTES=1000")
+	_, err := g.ShouldRateLimit(t.Context(), ask("shop", 0, "user="+strings.Repeat("x", 2000)))
+	assert.Equal(t, codes.ResourceExhausted, status.Code(err))
+	response, err := http.Post(g.url("/json"), "application/json", strings.NewReader(`{"domain": "`+strings.Repeat("x", 2000)))
+	require.NoError(t, err)
+	_ = response.Body.Close()
+	assert.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+}
