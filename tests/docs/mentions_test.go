@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -105,6 +106,47 @@ func TestTestsThatPagesNameExist(t *testing.T) {
 			assert.True(t, strings.Contains(source.String(), function), "%s names %s", p.path, m[0])
 		}
 	}
+}
+
+var sourceFile = regexp.MustCompile("`([a-z_.]+/[a-z_./*]+\\.[a-z]+)`")
+
+// A file that a page speaks of by its path exists. A * stands for some of its name.
+func TestFilesThatPagesNameExist(t *testing.T) {
+	t.Parallel()
+	for _, p := range pages(t) {
+		for _, m := range sourceFile.FindAllStringSubmatch(p.source, -1) {
+			if strings.HasPrefix(m[1], "build/") { // what make leaves
+				continue
+			}
+			found, err := filepath.Glob(filepath.Join(rootDir(t), m[1]))
+			require.NoError(t, err)
+			assert.NotEmpty(t, found, "%s names %s", p.path, m[1])
+		}
+	}
+}
+
+var evidence = regexp.MustCompile("`[a-z]+/[a-z_/*]+(\\.go)?`|\\b(Test|Fuzz)[A-Z]")
+
+// Each promise names a test or a folder that shows it, or leads to the section about it.
+func TestEachPromiseNamesWhatShowsIt(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile(filepath.Join(rootDir(t), "docs/proof.md"))
+	require.NoError(t, err)
+	_, source, found := bytes.Cut(source, []byte("\n## Promises\n"))
+	require.True(t, found)
+	promises, _, _ := bytes.Cut(source, []byte("\n## "))
+	rows := 0
+	for line := range strings.Lines(string(promises)) {
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| promise | ") {
+			continue
+		}
+		rows++
+		require.Len(t, cells, 4, line)
+		shown := cells[1] + cells[2]
+		assert.True(t, evidence.MatchString(shown) || strings.Contains(shown, "](#"), "names no test: %s", line)
+	}
+	assert.Greater(t, rows, 30)
 }
 
 var makeTarget = regexp.MustCompile("(?m)(?:^|`|\\s&& )make ([a-z][a-z0-9-]*)")
