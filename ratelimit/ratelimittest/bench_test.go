@@ -8,7 +8,8 @@ import (
 	"redis-throttle/ratelimit/ratelimittest"
 )
 
-func BenchmarkLimit(b *testing.B) {
+// BenchmarkCalls also prints how many calls are decided in a second.
+func BenchmarkCalls(b *testing.B) {
 	l := ratelimittest.New(b)
 	limits := ratelimit.Limits{ratelimit.Rate(100, time.Second)}
 	b.ReportAllocs()
@@ -17,4 +18,5 @@ func BenchmarkLimit(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }

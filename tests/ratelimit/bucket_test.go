@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/ratelimit/xrate"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/server"
@@ -126,7 +127,7 @@ func TestBucketWaitsForItsTurn(t *testing.T) {
 
 func TestErrorsOfABucketThatDoesNotWait(t *testing.T) {
 	t.Parallel()
-	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
+	l := ratelimittest.New(t)
 	b := xrate.New(l, xrate.Options{Key: "k", Limit: ratelimit.Rate(1, time.Hour)})
 	require.True(t, b.Allow())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -12,6 +12,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/cached"
+	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
@@ -65,8 +66,7 @@ func TestCachedAnswersWhoIsLimitedItself(t *testing.T) {
 
 func TestCachedKnowsWhichCallWasDenied(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t)
-	cached := cached.New(ratelimit.New(s.Client(), ratelimit.Options{}), cached.Options{Denials: 100})
+	cached := cached.New(ratelimittest.New(t), cached.Options{Denials: 100})
 	limits := ratelimit.Limits{ratelimit.Rate(10, day)}
 	decide(t, cached, "k", limits, calls.Cost(8))
 	require.True(t, decide(t, cached, "k", limits, calls.Cost(3)).Limited)
@@ -133,8 +133,7 @@ func (d decider) Decide(context.Context, ratelimit.Call) (ratelimit.Result, erro
 
 func TestCachedForgetsTheDenialUsedLeastRecently(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t)
-	cached := cached.New(ratelimit.New(s.Client(), ratelimit.Options{}), cached.Options{Denials: 2})
+	cached := cached.New(ratelimittest.New(t), cached.Options{Denials: 2})
 	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
 	for _, key := range []string{"a", "b", "c"} {
 		decide(t, cached, key, limits)

@@ -16,6 +16,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/tests/server"
 )
 
@@ -47,23 +48,14 @@ func everybody(*http.Request) string { return "everybody" }
 
 func TestRequestsBeyondTheLimitAreAnswered429(t *testing.T) {
 	t.Parallel()
-	s := site(t, httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+	s := site(t, httplimit.New(ratelimittest.New(t), httplimit.Options{
 		Limits: ratelimit.Limits{ratelimit.Rate(24, day).Burst(3)},
 		Key:    everybody,
 	}))
-	began := time.Now()
-	seconds := func(text string) int {
-		n, err := strconv.Atoi(text)
-		require.NoError(t, err)
-		return n
-	}
 	for remaining := 2; remaining >= -1; remaining-- {
 		response, body := get(t, s)
 		assert.Equal(t, `"default";q=3;w=10800`, response.Header.Get("RateLimit-Policy"))
-		next, ok := strings.CutPrefix(response.Header.Get("RateLimit"), `"default";r=`+strconv.Itoa(max(remaining, 0))+";t=")
-		require.True(t, ok, "%v", response.Header)
-		assert.LessOrEqual(t, seconds(next), 3600)
-		assert.GreaterOrEqual(t, seconds(next), 3600-int(time.Since(began)/time.Second)-1)
+		assert.Equal(t, `"default";r=`+strconv.Itoa(max(remaining, 0))+";t=3600", response.Header.Get("RateLimit"))
 		if remaining >= 0 {
 			assert.Equal(t, http.StatusOK, response.StatusCode)
 			assert.Equal(t, "hello", body)
@@ -71,7 +63,7 @@ func TestRequestsBeyondTheLimitAreAnswered429(t *testing.T) {
 			continue
 		}
 		assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-		assert.Equal(t, next, response.Header.Get("Retry-After"))
+		assert.Equal(t, "3600", response.Header.Get("Retry-After"))
 		assert.Equal(t, "application/problem+json", response.Header.Get("Content-Type"))
 		var problem map[string]any
 		require.NoError(t, json.Unmarshal([]byte(body), &problem))
@@ -86,7 +78,7 @@ func TestRequestsBeyondTheLimitAreAnswered429(t *testing.T) {
 
 func TestKeySaysWhoIsLimited(t *testing.T) {
 	t.Parallel()
-	s := site(t, httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+	s := site(t, httplimit.New(ratelimittest.New(t), httplimit.Options{
 		Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
 		Key:    func(r *http.Request) string { return r.Header.Get("X-Api-Key") },
 		PartitionKey: func(r *http.Request) []byte {
@@ -112,7 +104,7 @@ func TestKeySaysWhoIsLimited(t *testing.T) {
 
 func TestCostOfARequest(t *testing.T) {
 	t.Parallel()
-	s := site(t, httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+	s := site(t, httplimit.New(ratelimittest.New(t), httplimit.Options{
 		Limits: ratelimit.Limits{ratelimit.Rate(10, day)},
 		Key:    everybody,
 		Cost: func(r *http.Request) int64 {
@@ -133,7 +125,7 @@ func TestCostOfARequest(t *testing.T) {
 
 func TestStackedAndNestedPolicies(t *testing.T) {
 	t.Parallel()
-	limiter := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
+	limiter := ratelimittest.New(t)
 	inner := httplimit.New(limiter, httplimit.Options{
 		Key:    everybody,
 		Limits: ratelimit.Limits{ratelimit.Rate(1, day).Named("narrow"), ratelimit.Fixed(1000, day).Named("wide")},
@@ -158,7 +150,7 @@ func TestStackedAndNestedPolicies(t *testing.T) {
 
 func TestDeniedIsUpToTheApplication(t *testing.T) {
 	t.Parallel()
-	s := site(t, httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+	s := site(t, httplimit.New(ratelimittest.New(t), httplimit.Options{
 		Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
 		Key:    everybody,
 		Denied: func(w http.ResponseWriter, _ *http.Request, result ratelimit.Result) {

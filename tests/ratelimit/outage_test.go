@@ -13,6 +13,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -147,7 +148,7 @@ func TestWhatIsAnOutage(t *testing.T) {
 // Leaving early is no way round a limit.
 func TestRequestOfAClientThatLeftIsNotLetThrough(t *testing.T) {
 	t.Parallel()
-	handler := httplimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), httplimit.Options{
+	handler := httplimit.New(ratelimittest.New(t), httplimit.Options{
 		Limits:   ratelimit.Limits{ratelimit.Rate(1, day)},
 		Key:      everybody,
 		Failures: httplimit.Failures{OnError: func(_ *http.Request, err error) { t.Error(err) }},
