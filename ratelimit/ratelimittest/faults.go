@@ -39,8 +39,8 @@ type Faults struct {
 // sends a second one.
 func (f Faults) Next(n int) Faults { return Faults{f.s, max(n, 0)} }
 
-// Fail fails commands with err, and nothing is executed. Callers in line get the error, too, unless the fault is for the Next
-// commands.
+// Fail fails commands with err, and nothing is executed. Unless the fault is for the Next commands, all callers that are in line or
+// hang get the error, too.
 func (f Faults) Fail(err error) {
 	if err == nil {
 		f.Heal()
@@ -49,8 +49,8 @@ func (f Faults) Fail(err error) {
 	f.set(fault{kind: failing, err: err})
 }
 
-// Hang keeps commands waiting until Heal, as a server that stands still does. They are executed then, also where the caller has
-// given up meanwhile. Callers in line stay there. Unlike a client with a socket, nobody here loses patience: a call ends
+// Hang keeps commands waiting until Heal or the next fault, as a server that stands still does. They are executed then, also where the
+// caller has given up meanwhile. Callers in line stay there. Unlike a client with a socket, nobody here loses patience: a call ends
 // with its context.
 func (f Faults) Hang() { f.set(fault{kind: hanging}) }
 

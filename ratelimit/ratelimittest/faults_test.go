@@ -165,3 +165,32 @@ func TestFaultsReachCallersInLine(t *testing.T) {
 		assert.Equal(t, time.Hour, decide(t, l, on("next", hourly)).RetryAfter, "it was executed")
 	})
 }
+
+// The next fault ends the one before: commands that hang are executed, or fail with everything else.
+func TestTheNextFaultEndsTheOneBefore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		next     func(*ratelimittest.Limiter)
+		want     error
+		executed bool
+	}{
+		"an outage":               {func(l *ratelimittest.Limiter) { l.Fail(ratelimittest.ErrOutage) }, ratelimittest.ErrOutage, false},
+		"one that fails":          {func(l *ratelimittest.Limiter) { l.Next(1).Fail(ratelimittest.ErrOutage) }, nil, true},
+		"replies that get lost":   {func(l *ratelimittest.Limiter) { l.LoseReplies() }, io.EOF, true},
+		"a server that is slow":   {func(l *ratelimittest.Limiter) { l.Slow(time.Hour) }, nil, true},
+		"a server that is healed": {func(l *ratelimittest.Limiter) { l.Heal() }, nil, true},
+	} {
+		l := ratelimittest.New(t)
+		l.Hang()
+		errs := make(chan error)
+		go func() {
+			_, err := l.Limit(t.Context(), "k", hourly, 1)
+			errs <- err
+		}()
+		l.AwaitBlocked(1)
+		c.next(l)
+		assert.ErrorIs(t, <-errs, c.want, name)
+		l.Heal()
+		assert.Equal(t, c.executed, decide(t, l, on("k", hourly)).Limited, name)
+	}
+}

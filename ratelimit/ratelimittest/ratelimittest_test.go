@@ -241,11 +241,11 @@ func TestNothingOutlastsTheTest(t *testing.T) {
 		}
 		go ask("k")
 		l.AwaitBlocked(1)
-		l.Hang()
-		go ask("hangs")
-		l.AwaitBlocked(2)
 		l.Slow(time.Hour)
 		go ask("slow")
+		l.AwaitBlocked(2)
+		l.Hang()
+		go ask("hangs")
 		l.AwaitBlocked(3)
 	})
 	for range 3 {

@@ -329,16 +329,25 @@ func (s *server) setFault(to fault) {
 	defer s.mu.Unlock()
 	s.fault = to
 	switch {
-	case to.kind == healthy:
-		s.resume()
 	case to.ofAll(failing):
-		for _, waiter := range slices.Sorted(maps.Keys(s.inLine)) {
-			p := s.inLine[waiter]
-			s.forget(p)
-			s.answer(p, outcome{err: to.err})
-		}
+		s.cutOff(to.err)
+	case to.kind != hanging:
+		s.resume()
 	}
 	s.wake()
+}
+
+// cutOff breaks the connections of all callers that have no answer.
+func (s *server) cutOff(err error) {
+	for _, waiter := range slices.Sorted(maps.Keys(s.inLine)) {
+		p := s.inLine[waiter]
+		s.forget(p)
+		s.answer(p, outcome{err: err})
+	}
+	for _, p := range s.hung {
+		s.answer(p, outcome{err: err})
+	}
+	s.hung = nil
 }
 
 // resume executes the commands that hang.
@@ -346,6 +355,10 @@ func (s *server) resume() {
 	hung := s.hung
 	s.hung = nil
 	for _, p := range hung {
+		p.fault = fault{}
+		if s.fault.ofAll(losing) {
+			p.fault = s.fault
+		}
 		out, waiter := s.execute(p.args)
 		if waiter == 0 {
 			s.answer(p, out)
