@@ -11,6 +11,11 @@ import (
 func (c *Call) admit(r *request) {
 	m := c.Many
 	full, held := c.takeSlots()
+	unread := c.isUnread()
+	if unread && (full >= 0 || m.slotGroups > 1 || c.longestBan() >= 0) {
+		c.lookUp()
+		return
+	}
 	if held {
 		c.admitAgain(r)
 		return
@@ -29,6 +34,10 @@ func (c *Call) admit(r *request) {
 		result = m.joint.Deny(r.Request, c.NowNs)
 	default:
 		result = m.joint.Take(r.Request, c.NowNs)
+	}
+	if unread && result.Limited { // a retry would be let through
+		c.lookUp()
+		return
 	}
 	c.storeMany()
 	if result.Limited {
@@ -65,6 +74,22 @@ func (c *Call) takeSlots() (full int, held bool) {
 		}
 	}
 	return full, held
+}
+
+// isUnread reports whether it was left open whether the id holds a lease.
+func (c *Call) isUnread() bool {
+	for i := range c.Keys {
+		if c.Many.slots[i].is && c.Keys[i].Kind == SortedSet && c.Keys[i].Members.Unread {
+			return true
+		}
+	}
+	return false
+}
+
+// lookUp has the bridge find out whether the id holds a lease, and ask again.
+func (c *Call) lookUp() {
+	c.keep()
+	c.Reply = ReplyElsewhere
 }
 
 // isLonger compares times until a retry succeeds, Never being the longest.

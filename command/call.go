@@ -35,7 +35,7 @@ const (
 	ReplyLater                         // none yet: the caller waits for Call.WaitNs
 	ReplyInTurn                        // none yet: the caller waits in line, see Call.Turn
 	ReplyLeases                        // Call.Integers and so many of the members that have not lapsed
-	ReplyElsewhere                     // none yet: the words of Key.Members stand elsewhere; gather again and ask again
+	ReplyElsewhere                     // none yet: the words of Key.Members stand elsewhere, or it has to be read; gather again and ask again
 )
 
 // Effect says what becomes of a key.

@@ -22,10 +22,10 @@ type Many struct {
 	joined [MaxKeys]int // the key of each stack of joint
 	values [MaxKeys][MaxValueLen]byte
 
-	slots    [MaxKeys]slotGroup
-	hasSlots bool // of any key
-	leases   [MaxKeys]lease.Leases
-	taken    [MaxKeys]lease.Result // what becomes of a call as far as each group of SLOTS goes
+	slots      [MaxKeys]slotGroup
+	slotGroups int // how many keys have SLOTS
+	leases     [MaxKeys]lease.Leases
+	taken      [MaxKeys]lease.Result // what becomes of a call as far as each group of SLOTS goes
 }
 
 // parseMany reads what follows the command's name: the limits of each key into c.Many, which are joined,
@@ -63,10 +63,10 @@ func (c *Call) parseMany() (r *request, ok bool) {
 // join makes one row of the limits of so many keys.
 func (m *Many) join(keys int) {
 	m.joint.Reset()
-	m.hasSlots = false
+	m.slotGroups = 0
 	for i := range keys {
 		if m.slots[i].is {
-			m.hasSlots = true
+			m.slotGroups++
 			continue
 		}
 		m.joined[m.joint.Len()] = i

@@ -19,7 +19,10 @@ type Members struct {
 	// that are not named; NaN when there is none.
 	NextOther, LastOther float64
 	Named                []float64 // the scores of those that the call names; NaN of one that is not there
-	Unread               bool      // the one that the call names was not looked up, since a slot is free in any case; none has lapsed
+	// Unread says that the one that the call names was not looked up; none has lapsed. Of a command with one key, a slot is free in any
+	// case. One with several keys takes it for a new one, or as held if it ends it, and is asked again if that turns out to be wrong. If it
+	// has to know before, it answers ReplyElsewhere.
+	Unread bool
 
 	// What becomes of the set, when the key's effect is ChangeMembers. One that becomes empty is
 	// deleted; any other expires with its last member.

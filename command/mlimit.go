@@ -43,7 +43,7 @@ func mlimit(c *Call) {
 		c.judge()
 	}
 	switch {
-	case c.Many.hasSlots:
+	case c.Many.slotGroups > 0:
 		c.admit(r)
 	case r.any:
 		c.limitOne(r)

@@ -28,7 +28,12 @@ func settle(c *Call) {
 	if _, ok := c.parseMany(); !ok || !c.decodeMany() {
 		return
 	}
-	held := c.holdsAll()
+	unread := c.isUnread()
+	if unread && (c.each || c.Many.slotGroups > 1) {
+		c.lookUp()
+		return
+	}
+	held := unread || c.holdsAll()
 	if c.each {
 		c.judgeSettlement(held)
 	}

@@ -39,7 +39,7 @@ enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
 // Nothing is told or deleted when a key is opened: NOTOUCH, NONOTIFY, NOSTATS, NOEXPIRE and NOEFFECTS. A server before Redis 7.2 ignores all but the first.
 enum { OPEN_QUIETLY = 31 << 16 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
-enum { ZADD_ADDED = 1 << 2 };
+enum { ZADD_NX = 1 << 1, ZADD_ADDED = 1 << 2 };
 enum { CALL_REPLY_STRING = 0, CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };
 enum { POSTPONED_LENGTH = -1 };
 enum { CONFIG_IMMUTABLE = 1 << 0 };

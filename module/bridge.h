@@ -61,6 +61,7 @@ typedef struct {
   int32_t namesAt;
   int32_t maxMembers;  // how many names may follow it
   int32_t slotsAt;    // the index of the argument that says how many members there may be; 0 when none does
+  int32_t looksUp;    // with several keys: the latest call had to know whether the member that it names is there
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -82,7 +83,10 @@ typedef struct {
   int32_t lowestCount;
   int32_t namedCount;
   int32_t isBeyond; // there is a score further ahead than FURTHEST_MS
-  int32_t isUnread; // a slot is free in any case, so the score of the member that is named was not looked up
+  // The score of the member that is named was not looked up: a slot is free in any case or, with several keys, the change tells
+  // whether it is there.
+  int32_t isUnread;
+  int32_t isDone; // throttleTry has made that change
   double next;      // the lowest score above now; NaN when there is none
   // Of a command with several keys: the lowest score above now, and the highest of all, of the members that are not named; NaN when there
   // is none.
@@ -132,6 +136,7 @@ typedef struct {
   int32_t mayBlock;  // of a command that blocks: the caller can be made to wait
   int32_t openMode;   // of the keys
   int32_t unfinished; // a key may be unfinished (throttleMayBeUnfinished)
+  int32_t looksUp;    // of a command on sorted sets with several keys: the member that is named is looked up first
   int32_t isOutside; // a timer's doing and no command: there is none that could be replicated
   int32_t db;
   int64_t nowNs;
@@ -339,8 +344,9 @@ void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, 
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 void throttleForgetKeys(throttleCall *call); // keys that may not even be closed any more: they count as of the wrong type
 
-// members.c. throttleDecide has Go decide a call that was gathered.
+// members.c. throttleDecide has Go decide a call that was gathered, and throttleTry tells whether the sets are as it was decided.
 void throttleDecide(throttleCall *call);
+int throttleTry(throttleCall *call);
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);

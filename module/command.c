@@ -47,6 +47,12 @@ __attribute__((noinline, cold)) static void refuseToReplaceUnfinished(throttleCa
   if (replaces) throttleRefuse(call, beingCreated);
 }
 
+static void decide(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx) {
+  throttleDecide(call);
+  if (call->unfinished) refuseToReplaceUnfinished(call);
+  if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx);
+}
+
 static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
   if (throttleCreating && refuseKeysBeingCreated(call, ctx)) return API_OK;
   call->nowNs = throttleCommandClockNs();
@@ -58,9 +64,8 @@ static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx 
   for (int i = 0; traits->lines && i < call->keyCount; i++) call->keys[i].hasLine = throttleMayHaveLine(call->db, call->keys[i].name);
   if (traits->onSortedSet) throttleGatherMembers(call, ctx, argv);
 
-  throttleDecide(call);
-  if (call->unfinished) refuseToReplaceUnfinished(call);
-  if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx);
+  decide(traits, call, ctx);
+  if (traits->onSortedSet && traits->keys == KEYS_COUNTED && !throttleTry(call)) decide(traits, call, ctx);
 
   for (int i = 0; traits->lines && i < call->keyCount; i++) {
     if (call->keys[i].wake) throttleWakeLine(ctx, call->keys[i].wake);

@@ -65,12 +65,26 @@ static int64_t countUpTo(throttleCall *call, RedisModuleCtx *ctx, throttleKey *k
   return count;
 }
 
+// Whether the change of a call with several keys can tell whether the member that it names is there, in place of a look-up before:
+// throttleTry. There must be one set only, in which nothing has lapsed. A change that deletes the set tells nothing.
+static int canTry(const throttleCall *call, const throttleKey *key) {
+  const throttleMembers *members = key->members;
+  if (call->looksUp || call->unfinished || key->hasLine) return 0;
+  if (members->namedCount != 1 || members->lowestCount || members->count < 2) return 0;
+  for (int i = 0; i < call->keyCount; i++) {
+    if (call->keys[i].kind == KEY_SORTED_SET && &call->keys[i] != key) return 0;
+  }
+  return 1;
+}
+
 // Looks up the scores of the members that the call names, unless none is needed. That of a member that is not there is NaN.
 static void gatherNamed(const throttleCall *call, throttleKey *key) {
   throttleMembers *members = key->members;
   findNames(call, members);
   for (int i = 0; i < members->namedCount; i++) members->scores[i] = NAN;
-  members->isUnread = key->kind == KEY_SORTED_SET && hasFreeSlot(call, members);
+  int isMany = throttleCommands[call->command].keys == KEYS_COUNTED;
+  members->isDone = 0;
+  members->isUnread = key->kind == KEY_SORTED_SET && (isMany ? canTry(call, key) : hasFreeSlot(call, members));
   if (members->isUnread || key->kind != KEY_SORTED_SET) return;
   for (int i = 0; i < members->namedCount; i++) api.ZsetScore(key->handle, members->names[i], &members->scores[i]);
 }
@@ -87,7 +101,8 @@ static double otherScore(RedisModuleKey *handle, double named, int (*move)(Redis
   return score;
 }
 
-// Looks up the first to lapse, and the last, of the members that are not named.
+// Looks up the first to lapse, and the last, of the members that are not named. A member that was not looked up is one of them: it is
+// not there, or the call is decided again.
 static void gatherOthers(throttleKey *key) {
   throttleMembers *members = key->members;
   members->nextOther = members->next;
@@ -180,6 +195,7 @@ static int endOf(const throttleCall *call) { return throttleCommands[call->comma
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   const throttleTraits *traits = &throttleCommands[call->command];
   uint64_t expiries = throttleExpiries;
+  call->looksUp = traits->looksUp;
   for (int i = 0; i < call->keyCount; i++) {
     throttleMembers *members = call->keys[i].members;
     members->argv = argv;
@@ -193,7 +209,9 @@ void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleS
 }
 
 // Only Go reads words, and they may stand in any order. So C looks where they stood in the latest call of the command. If
-// they stand elsewhere in this one, Go says where, and is asked again: once when a client begins to use another order.
+// they stand elsewhere in this one, Go says where, and is asked again: once when a client begins to use another order. It is also asked
+// again when it has to know whether a member is there that was not looked up. The next calls of the command then look it up at once,
+// until one would have done without.
 void throttleDecide(throttleCall *call) {
   throttleCross(call);
   if (call->reply != REPLY_ELSEWHERE) return;
@@ -201,19 +219,50 @@ void throttleDecide(throttleCall *call) {
   throttleMembers *members = call->keys->members;
   traits->namesAt = members->namesAt - endOf(call);
   traits->slotsAt = members->slotsAt;
+  traits->looksUp = call->looksUp = 1;
   gatherNames(call);
   throttleCross(call);
 }
 
+// The member that is added. Where there was no set to look it up in, only Go may know where the call names it.
+static RedisModuleString *added(const throttleMembers *members) { return members->argv[1 + members->namesAt]; }
+
+static int tryToChange(throttleKey *key) {
+  throttleMembers *members = key->members;
+  int is = 0;
+  if (members->add) {
+    int flags = ZADD_NX;
+    api.ZsetAdd(key->handle, members->addScore, added(members), &flags);
+    is = flags & ZADD_ADDED;
+  } else {
+    api.ZsetRem(key->handle, members->names[0], &is);
+  }
+  members->isDone = is != 0;
+  return members->isDone;
+}
+
+// Adds the member that a call with several keys was decided to add as a new one, or removes the one that it was decided to
+// remove, where that was not looked up. If it is otherwise, nothing has changed, and the call has to be decided again.
+int throttleTry(throttleCall *call) {
+  throttleTraits *traits = &throttleCommands[call->command];
+  for (int i = 0; i < call->keyCount; i++) {
+    throttleKey *key = &call->keys[i];
+    if (key->effect != EFFECT_MEMBERS) continue;
+    traits->looksUp = 0;
+    if (!key->members->isUnread || tryToChange(key)) continue;
+    call->looksUp = 1;
+    gatherNames(call);
+    return 0;
+  }
+  return 1;
+}
+
 static int removeMember(throttleKey *key, RedisModuleString *name, RedisModuleString **removed, int count) {
-  int was = 0;
-  api.ZsetRem(key->handle, name, &was);
+  int was = key->members->isDone;
+  if (!was) api.ZsetRem(key->handle, name, &was);
   if (was) removed[count] = name;
   return count + was;
 }
-
-// The member that is added. Where there was no set to look it up in, only Go may know where the call names it.
-static RedisModuleString *added(const throttleMembers *members) { return members->argv[1 + members->namesAt]; }
 
 static void tellAdd(RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   throttleMembers *members = key->members;
@@ -232,6 +281,7 @@ static void add(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int i
   throttleMembers *members = key->members;
   int flags = 0;
   tellAdd(ctx, key, isHeard);
+  if (members->isDone) return;
   api.ZsetAdd(key->handle, members->addScore, added(members), &flags);
   if (!members->isUnread || flags & ZADD_ADDED) return;
   members->event = members->eventIfThere;

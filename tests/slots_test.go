@@ -198,3 +198,61 @@ func TestAnAdmissionFindsItsIDAndWhatHasLapsed(t *testing.T) {
 	assert.Contains(t, do(t, c, "CL.MLIMIT 2 k run RATE 5/s NEXT SLOTS 90 TTL 1h ID two").Text, "does not hold leases")
 	assert.Contains(t, do(t, c, "CL.SETTLE 2 k run RATE 5/s NEXT SLOTS ID one").Text, "does not hold leases")
 }
+
+// An admission and a settlement change the set first where that tells whether the id is there. What they answer does not depend on it: with
+// few leases and many, for ids that hold one and that do not, and when a limit or a ban would deny what a retry is granted.
+func TestAnAdmissionFindsItsIDAmongManyOrFew(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	c := s.Raw()
+	for _, holders := range []int{0, 1, 2, 100, 300} {
+		do(t, c, "FLUSHALL")
+		for i := range holders {
+			do(t, c, "CL.LEASE run SLOTS 999 TTL 1h ID held%d", i)
+		}
+		const admit, settle = "CL.MLIMIT 2 q run RATE 3/d NEXT SLOTS 999 TTL 2h ID %s COMPACT", "CL.SETTLE 2 q run RATE 3/d TAKE 1 USED 0 NEXT SLOTS ID %s COMPACT"
+		for i, step := range []struct {
+			call, id          string
+			first, left, runs int64 // the first integer of the reply, then the units left, and the leases held
+		}{
+			{settle, "a", 0, 3, 0},
+			{admit, "a", 0, 2, 1},
+			{admit, "a", 0, 2, 1},
+			{admit, "b", 0, 1, 2},
+			{admit, "c", 0, 0, 3},
+			{admit, "d", 1, 0, 3},
+			{admit, "b", 0, 0, 3}, // no unit is left, and none is needed
+			{settle, "d", 0, 0, 3},
+			{settle, "b", 1, 1, 2},
+			{settle, "b", 0, 1, 2},
+			{admit, "b", 0, 0, 3},
+			{settle, "a", 1, 1, 2},
+			{settle, "c", 1, 2, 1},
+			{settle, "b", 1, 3, 0},
+			{settle, "b", 0, 3, 0},
+		} {
+			about := fmt.Sprintf("step %d with %d holders: "+step.call, i, holders, step.id)
+			v := do(t, c, step.call, step.id)
+			ints, err := v.Ints()
+			require.NoError(t, err, about)
+			assert.Equal(t, step.first, ints[0], about)
+			left, err := do(t, c, "CL.PEEK q RATE 3/d COMPACT").Ints()
+			require.NoError(t, err, about)
+			assert.Equal(t, step.left, left[3], about)
+			assert.Equal(t, int64(holders)+step.runs, do(t, c, "ZCARD run").Int, about)
+		}
+	}
+	do(t, c, "CL.BAN q 1h")
+	v := do(t, c, "CL.MLIMIT 2 q run RATE 3/d NEXT SLOTS 999 TTL 2h ID held7 COMPACT")
+	assert.Equal(t, int64(0), v.Elems[0].Int, "the id holds its lease, so it was admitted before the ban")
+	v = do(t, c, "CL.MLIMIT 2 q run RATE 3/d NEXT SLOTS 999 TTL 2h ID new COMPACT")
+	assert.Equal(t, int64(1), v.Elems[0].Int, "the key is banned")
+	v = do(t, c, "CL.SETTLE 2 q run RATE 3/d TAKE 1 USED 2 NEXT SLOTS ID held8 EACH COMPACT")
+	assert.Equal(t, int64(1), v.Elems[0].Int, "with EACH, it settles as well")
+	do(t, c, "CL.MLIMIT 2 run other SLOTS 999 TTL 2h ID held9")
+	v = do(t, c, "CL.SETTLE 2 run other SLOTS ID held9 COMPACT")
+	assert.Equal(t, int64(1), v.Elems[0].Int, "two leases are ended")
+	v = do(t, c, "CL.SETTLE 2 run other SLOTS ID held10 COMPACT")
+	assert.Equal(t, int64(0), v.Elems[0].Int, "it never held the other")
+	assert.True(t, do(t, c, "ZSCORE run held10").Text != "", "so it keeps this one")
+}

@@ -52,12 +52,13 @@ func batches(n, pipeline int, key func(i int) int, calls ...string) (all []batch
 	for _, call := range calls {
 		encoded += encode(call)
 	}
+	ids := rand.Perm(n) // no id twice: two clients would end each other's leases
 	for i := range n {
 		if i%pipeline == 0 {
 			all = append(all, batch{})
 		}
 		b := &all[len(all)-1]
-		b.request = append(b.request, fill(encoded, key(i), rand.IntN(n))...)
+		b.request = append(b.request, fill(encoded, key(i), ids[i])...)
 		b.replies += len(calls)
 	}
 	return all
