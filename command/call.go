@@ -65,6 +65,8 @@ const (
 	NoTally Tally = iota
 	Allowed
 	Limited
+	Settled    // CL.SETTLE ended an admission
+	NotSettled // CL.SETTLE found none: it was settled before, or has lapsed
 )
 
 const (

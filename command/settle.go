@@ -82,9 +82,9 @@ func (c *Call) describeSettled(held bool) {
 		c.numberRule(key)
 	}
 	c.TallyKey = 0
-	c.integers[fieldSettled] = 0
+	c.integers[fieldSettled], c.Tally = 0, NotSettled
 	if held {
-		c.integers[fieldSettled] = 1
+		c.integers[fieldSettled], c.Tally = 1, Settled
 	}
 }
 

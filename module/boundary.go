@@ -89,6 +89,8 @@ var (
 	_    = same[command.NoTally-C.TALLY_NONE]
 	_    = same[command.Allowed-C.TALLY_ALLOWED]
 	_    = same[command.Limited-C.TALLY_LIMITED]
+	_    = same[command.Settled-C.TALLY_SETTLED]
+	_    = same[command.NotSettled-C.TALLY_NOT_SETTLED]
 	_    = same[command.NoKeys-C.KEYS_NONE]
 	_    = same[command.OneKey-C.KEYS_ONE]
 	_    = same[command.CountedKeys-C.KEYS_COUNTED]

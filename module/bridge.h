@@ -21,7 +21,7 @@ enum { MS_NS = 1000 * 1000 };
 enum { NO_SLOTS = -1 };
 // How far ahead of now a score may be. No int on all machines, so no enum.
 #define FURTHEST_MS 6307200000000LL
-enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED };
+enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED, TALLY_SETTLED, TALLY_NOT_SETTLED };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
 enum { MAX_ZONES_PATH = 1023, MAX_ZONES_PROBLEM = 2048 };
 
@@ -184,6 +184,7 @@ typedef struct {
   uint64_t waiting, waited, waitLeft;
   uint64_t looks; // whether the first in turn may be let in; in INFO of the test build
   uint64_t leased, renewed, notLeased, released, lapsed, leasesWaiting;
+  uint64_t settled, notSettled;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
 } throttleStats;
 

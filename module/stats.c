@@ -23,6 +23,8 @@ void throttleCountLease(const throttleMembers *members) {
 void throttleCountDecision(const throttleCall *call) {
   stats.allowed += call->tally == TALLY_ALLOWED;
   stats.limited += call->tally == TALLY_LIMITED;
+  stats.settled += call->tally == TALLY_SETTLED;
+  stats.notSettled += call->tally == TALLY_NOT_SETTLED;
   stats.shadowed += call->shadowed != 0;
   stats.refundedUnits += (uint64_t)call->refunded;
   switch (call->reply) {
@@ -75,6 +77,8 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "leases_released", stats.released);
   api.InfoAddFieldULongLong(ctx, "leases_lapsed", stats.lapsed);
   api.InfoAddFieldULongLong(ctx, "leases_waiting", stats.leasesWaiting);
+  api.InfoAddFieldULongLong(ctx, "settled", stats.settled);
+  api.InfoAddFieldULongLong(ctx, "not_settled", stats.notSettled);
 #ifdef THROTTLE_CHECK
   api.InfoAddFieldULongLong(ctx, "looks", stats.looks);
 #endif

@@ -97,6 +97,13 @@ func TestInfoCounts(t *testing.T) {
 		{"CL.LEASE lapsed SLOTS 2 TTL 1h ID c", "calls calls_lease allowed leases_granted leases_lapsed leases_lapsed"},
 		{"CL.LEASE lapsed SLOTS 2 TTL 1h ID d", "calls calls_lease allowed leases_granted"},
 		{"CL.RELEASE lapsed ID c d", "calls calls_release leases_released leases_released"},
+		{"CL.MLIMIT 2 units slots RATE 9/h TAKE 5 NEXT SLOTS 1 TTL 1h ID a", "calls calls_mlimit allowed leases_granted"},
+		{"CL.MLIMIT 2 units slots RATE 9/h TAKE 5 NEXT SLOTS 1 TTL 1h ID a", "calls calls_mlimit allowed leases_renewed"},
+		{"CL.MLIMIT 2 units slots RATE 9/h TAKE 1 NEXT SLOTS 1 TTL 1h ID b", "calls calls_mlimit limited leases_limited"},
+		{"CL.SETTLE 2 units slots RATE 9/h TAKE 5 USED 4 NEXT SLOTS ID b", "calls calls_settle not_settled"},
+		{"CL.SETTLE 2 units slots RATE 9/h TAKE 5 USED 4 NEXT SLOTS ID a", "calls calls_settle settled leases_released refunded_units"},
+		{"CL.SETTLE 2 units slots RATE 9/h TAKE 5 USED 4 NEXT SLOTS ID a", "calls calls_settle not_settled"},
+		{"CL.SETTLE 2 units slots RATE 9/h TAKE 5 NEXT SLOTS ID a", "calls calls_settle errors_argument"},
 		{"GET a", ""},
 	} {
 		want := maps.Clone(have)

@@ -58,7 +58,7 @@ func TestAnAdmissionIsOneChange(t *testing.T) {
 		}
 		requireReplica(t, s, replica, "req", "tok", "run", "new", "later", "user", "org")
 	}
-	for counter, want := range map[string]int{"leases_granted": 6, "leases_limited": 1, "leases_released": 4, "calls_mlimit": 6, "calls_settle": 4, "allowed": 4, "limited": 2, "refunded_units": 51} {
+	for counter, want := range map[string]int{"leases_granted": 6, "leases_limited": 1, "leases_released": 4, "calls_mlimit": 6, "calls_settle": 4, "allowed": 4, "limited": 2, "refunded_units": 51, "settled": 3, "not_settled": 1} {
 		assert.EqualValues(t, want, s.InfoInt("throttle", "throttle_"+counter), counter)
 	}
 }

@@ -34,8 +34,7 @@ func (r *virtualRun) callOfAdmission() virtualCall {
 	keys, groups, pasts := r.groups(id)
 	c := virtualCall{pasts: pasts, shown: shownOfKeys}
 	if r.IntN(3) == 0 {
-		r.settlement(&c, keys, groups, id)
-		return c
+		return r.settlement(c, keys, groups, id)
 	}
 	var o naive.Options
 	o.Cost = r.Int64N(4)
@@ -54,7 +53,7 @@ func (r *virtualRun) callOfAdmission() virtualCall {
 		options = append([]string{"ID", id}, o.Words()...)
 	}
 	c.words = append(c.words, options...)
-	reply := naive.Admit(r.now, groups, id, o)
+	reply, each := naive.EachOfGroups(r.now, groups, id, o, false, func() naive.Reply { return naive.Admit(r.now, groups, id, o) })
 	r.made++
 	r.limited += int(reply.Limited)
 	switch {
@@ -66,10 +65,10 @@ func (r *virtualRun) callOfAdmission() virtualCall {
 		r.admissions.denied++
 	}
 	c.want = fmt.Sprint(reply.FieldsOfKeys())
-	return c
+	return r.withEach(c, reply, each)
 }
 
-func (r *virtualRun) settlement(c *virtualCall, keys []string, groups []naive.Group, id string) {
+func (r *virtualRun) settlement(c virtualCall, keys []string, groups []naive.Group, id string) virtualCall {
 	for i := range groups {
 		g := &groups[i]
 		g.Terms, g.Used = make([]naive.Terms, len(g.Limits)), make([]int64, len(g.Limits))
@@ -85,7 +84,7 @@ func (r *virtualRun) settlement(c *virtualCall, keys []string, groups []naive.Gr
 	held := r.holds(id)
 	c.words = append(append([]string{"CL.SETTLE", fmt.Sprint(len(keys))}, keys...), naive.WordsOfGroups(groups, true)...)
 	c.words = append(c.words, "ID", id)
-	reply := naive.Settle(r.now, groups, id)
+	reply, each := naive.EachOfGroups(r.now, groups, id, naive.Options{}, true, func() naive.Reply { return naive.Settle(r.now, groups, id) })
 	r.made++
 	if held {
 		r.admissions.settled++
@@ -93,6 +92,10 @@ func (r *virtualRun) settlement(c *virtualCall, keys []string, groups []naive.Gr
 		r.admissions.tooLate++
 	}
 	c.want = fmt.Sprint(reply.FieldsOfKeys())
+	seen := r.each
+	c = r.withEach(c, reply, each)
+	r.each = seen // it counts calls that may be limited
+	return c
 }
 
 // holds says whether an id holds a lease.

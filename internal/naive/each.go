@@ -62,3 +62,61 @@ func (p party) alone(now number, o Options) number {
 	p.Shadow = false
 	return after(now, []party{p}, o)
 }
+
+// EachOfGroups is EachOf for calls with groups of SLOTS: run is Admit or, if the call settles, Settle. A retry of an admission and a
+// settlement ask no limit.
+func EachOfGroups(nowNs int64, call []Group, id string, o Options, settles bool, run func() Reply) (reply Reply, each []Each) {
+	all := groups(call)
+	all.look(nowNs)
+	asks := !settles && !all.holdsAll(nowNs, id)
+	before := make([]Each, len(all))
+	for i, g := range all {
+		if g.isSlots() {
+			before[i] = g.judge(nowNs, id, settles)
+		}
+	}
+	calls, _ := all.limits()
+	reply, ofLimits := EachOf(nowNs, calls, o, run)
+	for i, g := range all {
+		if g.isSlots() {
+			each = append(each, g.each(nowNs, before[i], settles, !settles && reply.Limited == 1))
+			continue
+		}
+		for _, e := range ofLimits[:len(g.Limits)] {
+			if !asks {
+				e.Limited, e.RetryAfter = 0, none
+			}
+			each = append(each, e)
+		}
+		ofLimits = ofLimits[len(g.Limits):]
+	}
+	return reply, each
+}
+
+// judge says of a group of SLOTS whether it denies a lease to an id or, if the call settles, whether the id has none.
+func (g Group) judge(now int64, id string, settles bool) (e Each) {
+	e.RetryAfter = none
+	switch isHeld := g.Leases.holds(now, id); {
+	case isHeld:
+	case settles:
+		e.Limited = 1
+	case g.Leases.free(now, g.Slots, g.Leases.line.Ahead(Turn{})) == 0:
+		e.Limited, e.RetryAfter = 1, g.retry(now)
+	}
+	return e
+}
+
+// each completes what judge has said by the state after the call.
+func (g Group) each(now int64, e Each, settles, limited bool) Each {
+	e.Limit, e.Remaining, e.ResetAfter = g.Slots, g.Leases.free(now, g.Slots, g.Leases.waiting()), zero
+	switch {
+	case settles:
+		e.Limit, e.Remaining = -1, -1
+	case limited:
+		e.Remaining = g.Leases.free(now, g.Slots, g.Leases.line.Ahead(Turn{}))
+	}
+	if held := g.Leases.held(now); len(held) > 0 {
+		e.ResetAfter = g.until(now, held[len(held)-1])
+	}
+	return e
+}
