@@ -11,8 +11,9 @@
 // Only outages count (ratelimit.IsOutage). A mistake, such as a bad limit, and an overload of this process
 // (ratelimit.IsOverload) are returned with every policy, and neither open nor close the breaker. Neither does a caller that leaves.
 //
-// The policy decides what is new: limits, peeks, waits and leases. Nobody stands in line meanwhile. What is about the state on the
-// server fails with the outage: refunds, bans, settlements, and the renewal and release of leases that the server granted.
+// The policy decides what is new: limits, peeks, waits, leases and admissions. Nobody stands in line meanwhile: with Local, a wait is limited where a
+// limit would be. What is about the state on the server fails with the outage: refunds, bans, and the renewal, release and settlement of
+// leases that the server granted.
 //
 // Put a cached.Cached or batched.Batched before the guard, not behind it: remembered
 // denials then also hold during an outage.
@@ -210,7 +211,7 @@ func (g *Guard) decide(ctx context.Context, b *breaker, call ratelimit.Call, out
 	g.instead.Add(1)
 	switch call.Verb {
 	case ratelimit.VerbLimit, ratelimit.VerbPeek, ratelimit.VerbWait, ratelimit.VerbLease, ratelimit.VerbThrottle:
-	case ratelimit.VerbRenew, ratelimit.VerbRelease:
+	case ratelimit.VerbRenew, ratelimit.VerbRelease, ratelimit.VerbSettle:
 		return g.leased(ctx, call, outage)
 	default:
 		return ratelimit.Result{}, outage
@@ -226,7 +227,7 @@ func (g *Guard) decide(ctx context.Context, b *breaker, call ratelimit.Call, out
 	return ratelimit.Result{}, outage
 }
 
-// leased renews or releases a lease that was taken in this process. Others are the server's.
+// leased renews, releases or settles what was taken in this process. Other leases are the server's.
 func (g *Guard) leased(ctx context.Context, call ratelimit.Call, outage error) (ratelimit.Result, error) {
 	if g.local == nil {
 		return ratelimit.Result{}, outage

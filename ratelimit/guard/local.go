@@ -53,7 +53,7 @@ var errNoPart = errors.New("guard: this process's part of the limits is no unit"
 // decide decides a call by this process's part of its limits. Where that part is too small for
 // the call, the answer is to come back when the server is tried again.
 func (l *local) decide(ctx context.Context, call ratelimit.Call, untilRetry time.Duration) (ratelimit.Result, error) {
-	call.MaxWait = l.wait(&call)
+	call = alone(call)
 	result, err := l.own.Decide(ctx, call)
 	result.By = "local"
 	switch {
@@ -78,19 +78,24 @@ func (l *local) decide(ctx context.Context, call ratelimit.Call, untilRetry time
 	return whole, nil
 }
 
-// wait is how long a call waits here: nobody stands in line in a process.
-func (l *local) wait(call *ratelimit.Call) time.Duration {
-	if call.Verb == ratelimit.VerbWait || call.Verb == ratelimit.VerbLease {
-		return 0
+// alone is what is decided here of a call: nobody stands in line in a process.
+func alone(call ratelimit.Call) ratelimit.Call {
+	switch call.Verb {
+	case ratelimit.VerbWait:
+		call.Verb = ratelimit.VerbLimit
+	case ratelimit.VerbLease:
+	default:
+		return call
 	}
-	return call.MaxWait
+	call.MaxWait, call.Group, call.Priority = 0, "", 0
+	return call
 }
 
-// commands are those that decide something new.
+// commands are those that decide something new, and those about leases that were taken here.
 var commands = map[string]*command.Command{
 	command.Limit.Name: command.Limit, command.MLimit.Name: command.MLimit, command.Peek.Name: command.Peek,
 	command.Throttle.Name: command.Throttle, command.Lease.Name: command.Lease, command.Renew.Name: command.Renew,
-	command.Release.Name: command.Release,
+	command.Release.Name: command.Release, command.Settle.Name: command.Settle,
 }
 
 // client runs commands for a Limiter: on the keys of local, by this process's part of the limits, or on keys that are empty
@@ -121,7 +126,7 @@ func (c *client) run(args []any) (any, error) {
 		return nil, mistake("ERR " + words[0] + " is not decided without the server")
 	}
 	from, to := 1, 2
-	if words[0] == command.MLimit.Name {
+	if words[0] == command.MLimit.Name || words[0] == command.Settle.Name {
 		n, _ := strconv.Atoi(words[1])
 		from, to = 2, min(2+n, len(words))
 	}
@@ -172,14 +177,25 @@ func replyOf(c *command.Call) (any, error) {
 	case command.ReplyInteger:
 		return c.Integers[0], nil
 	case command.ReplyIntegers:
-		reply := make([]any, len(c.Integers))
-		for i, n := range c.Integers {
-			reply[i] = n
+		return array(c.Integers), nil
+	case command.ReplyIntegersEach:
+		reply := array(c.Integers)
+		for _, each := range c.Each {
+			reply = append(reply, array(each[:]))
 		}
 		return reply, nil
-	}
-	if len(c.Error) == 0 {
+	case command.ReplyError:
+		return nil, mistake(c.Error)
+	case command.ReplyWrongArity:
 		return nil, mistake("ERR wrong number of arguments")
 	}
-	return nil, mistake(c.Error)
+	return nil, fmt.Errorf("guard: a reply of kind %d", c.Reply) // a Limiter asks for no other
+}
+
+func array(integers []int64) []any {
+	reply := make([]any, len(integers))
+	for i, n := range integers {
+		reply[i] = n
+	}
+	return reply
 }

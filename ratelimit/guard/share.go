@@ -53,7 +53,7 @@ func share(words []string, processes int64, atLeastOne bool) (parts []string, ok
 				return nil, false
 			}
 			parts = append(parts, word, text(part(number(count)))+"/"+period)
-		case word == "SLOTS":
+		case word == "SLOTS" && words[i+1] != "NEXT" && words[i+1] != "ID": // those of CL.SETTLE have no number
 			if part(number(words[i+1])) < 1 {
 				return nil, false
 			}
