@@ -189,9 +189,9 @@ func (r *Reservation) Cancel() { r.CancelAt(time.Now()) }
 
 // CancelAt gives the units back that will not be used, unless their time has come. As with
 // x/time/rate, units that others reserved after them are not given back a second time: they
-// keep their slots. Where the time a call takes leaves open how many those are, it gives back fewer.
-// Replies tell of milliseconds: of a Limit above 1000 units a second the units of a few milliseconds stay charged, so that a single one is
-// not given back.
+// keep their slots. Replies are in milliseconds and do not tell exactly how many those are. Where it is not
+// certain, CancelAt gives back less: the units of up to 3 ms and of the time that the call takes stay charged. So above
+// some 300 units a second, a single unit may not come back at all.
 func (r *Reservation) CancelAt(now time.Time) {
 	if !r.due.Before(now) {
 		r.giveBack(now)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/ratelimit/xrate"
 	"redis-throttle/tests/calls"
@@ -99,4 +100,40 @@ func TestBucketOnEveryKindOfClient(t *testing.T) {
 		r.Cancel()
 		assert.InDelta(t, float64(time.Hour), float64(b.Reserve().Delay()), float64(10*time.Minute), "%T", client)
 	}
+}
+
+// A holder keeps its lease over a failover that is shorter than its TTL, renews it at the new master and releases it there.
+func TestALeaseOutlivesItsMaster(t *testing.T) {
+	t.Parallel()
+	const ttl = 24 * time.Second
+	master := server.Start(t)
+	replica := server.Start(t, server.ReplicaOf(master))
+	topology.AwaitReplicas(t, master, replica)
+	sentinels := topology.Watch(t, 3, master, 1)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: topology.MasterName, SentinelAddrs: sentinels.Addrs(),
+		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	l := ratelimit.New(client, ratelimit.Options{})
+	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "jobs", Slots: 1, TTL: ttl})
+	require.NoError(t, err)
+	lasts := func(s *server.Server) time.Duration {
+		held, err := leases.List(t.Context(), s.Client(), "jobs", 1)
+		if err != nil || len(held.Leases) == 0 {
+			return 0
+		}
+		return held.Leases[0].Lasts
+	}
+	require.Eventually(t, func() bool { return lasts(master) > ttl/2 }, time.Minute, 10*time.Millisecond, "the first, short TTL is over")
+	topology.AwaitReplicas(t, master, replica)
+	master.Kill()
+	require.Same(t, replica, sentinels.AwaitPromotion(t, master, master, replica))
+	before := lasts(replica)
+	require.Eventually(t, func() bool { return lasts(replica) > before }, time.Minute, 10*time.Millisecond, "it is renewed at the new master")
+	require.NoError(t, lease.Context().Err())
+	_, err = leases.Take(t.Context(), l, leases.Options{Key: "jobs", Slots: 1, TTL: ttl})
+	require.ErrorIs(t, err, ratelimit.ErrLimited)
+	require.NoError(t, lease.Release(t.Context()))
+	assert.Zero(t, lasts(replica))
 }
