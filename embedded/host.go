@@ -19,6 +19,7 @@ type Host struct {
 
 	memory memory
 	runner Runner
+	stats  stats
 	waiting
 }
 
@@ -86,6 +87,8 @@ func (h *Host) Do(call Call) Reply {
 		}
 	}
 	c := h.runner.Run(cmd, &call, keys...)
+	h.stats.call(cmd)
+	h.stats.decision(c, cmd)
 	for i, n := range names {
 		h.keep(n, keys[i], c.Keys[i].Effect)
 	}

@@ -85,8 +85,8 @@ func TestCallersLearnWhatOthersDidToTheStore(t *testing.T) {
 	lease := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 10s ID b TIMEOUT 0 COMPACT")
 	h.do("CL.LIMIT k WINDOW 1/1h")
 	limit := h.blocked(t, "CL.WAIT k WINDOW 1/1h TIMEOUT 0 COMPACT")
-	forLimits, forLeases := h.Waiting()
-	assert.Equal(t, [2]int{1, 1}, [2]int{forLimits, forLeases})
+	assert.EqualValues(t, 1, stat(h, "waiting"))
+	assert.EqualValues(t, 1, stat(h, "leases_waiting"))
 	assert.Empty(t, h.passes(time.Minute))
 	clear(s.keys)
 	h.StoreChanged()
@@ -94,6 +94,5 @@ func TestCallersLearnWhatOthersDidToTheStore(t *testing.T) {
 		fmt.Sprintf("%d@1m0s [0 1 0 -1 10000 60000]", lease),
 		fmt.Sprintf("%d@1m0s [0 1 1 0 -1 3600000 3600000 1 60000 0]", limit),
 	}, h.passes(0))
-	forLimits, forLeases = h.Waiting()
-	assert.Zero(t, forLimits+forLeases)
+	assert.Zero(t, stat(h, "waiting")+stat(h, "leases_waiting"))
 }

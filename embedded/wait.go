@@ -128,7 +128,7 @@ func (h *Host) Next() (ns int64, ok bool) {
 	if first == nil || first.wakeNs == math.MaxInt64 {
 		return 0, false
 	}
-	return later(h.wallNs, max(first.wakeNs-h.monoNs, 0)), true
+	return later(h.wallNs, max(first.wakeNs, h.monoNs)-h.monoNs), true
 }
 
 // Wake answers the callers whose time has come by nowNs, in the order in which a server answers them. Call it after every Do, Delete
@@ -145,6 +145,8 @@ func (h *Host) Wake(nowNs int64) (answers []Answer) {
 		case line.GiveBack:
 			h.giveBack(t, now)
 		case line.Answer:
+			h.stats.allowed++
+			h.stats.waited++
 			reply := h.standing(Waiter(step.Host), t.name, true, step.Ns)
 			answers = append(answers, h.answer(Waiter(step.Host), reply))
 		case line.Decide:
@@ -182,6 +184,12 @@ func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok 
 	default:
 		h.lines.Take(step.Entry)
 	}
+	if c.Reply != command.ReplyInTurn {
+		h.stats.decision(c, one.cmd)
+		if !one.cmd.OnSortedSet {
+			h.stats.waited++
+		}
+	}
 	h.keep(n, key, c.Effect)
 	return reply(c, one.cmd, []*Key{key}), c.Reply != command.ReplyInTurn
 }
@@ -201,6 +209,10 @@ func (h *Host) turnedAway(id Waiter, n name, step line.Step) Reply {
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
 	h.keep(n, key, c.Effect)
+	h.stats.decision(c, one.cmd)
+	if !one.cmd.OnSortedSet {
+		h.stats.waitLeft++
+	}
 	return reply(c, one.cmd, []*Key{key})
 }
 
@@ -221,18 +233,6 @@ func (h *Host) giveBack(t *timer, now line.Clock) {
 	c.GiveBack(func(value []byte, s *stack.Stack) bool { return h.lines.GiveBack(t.line, value, s, now.WallNs) })
 	h.runner.Apply(key)
 	h.keep(t.name, key, c.Effect)
-}
-
-// Waiting returns how many callers wait for limits, and how many for leases.
-func (h *Host) Waiting() (forLimits, forLeases int) {
-	for _, one := range h.callers {
-		if one.cmd.OnSortedSet {
-			forLeases++
-		} else {
-			forLimits++
-		}
-	}
-	return forLimits, forLeases
 }
 
 // Unblock sends a caller away, as CLIENT UNBLOCK does, and returns what it is told; ok is false if it does not wait.
@@ -258,6 +258,9 @@ func (h *Host) Disconnect(nowNs int64, id Waiter) {
 	h.pass(nowNs)
 	_, toWake, _ := h.lines.Leave(uintptr(id))
 	h.wake(toWake)
+	if one := h.callers[id]; one != nil && one.isReserved {
+		h.stats.waitLeft++
+	}
 	delete(h.callers, id)
 }
 

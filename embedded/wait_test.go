@@ -127,3 +127,16 @@ func TestAClockThatIsSetBackProlongsNoTimeout(t *testing.T) {
 	assert.Empty(t, h.passes(999*time.Millisecond))
 	assert.Len(t, h.passes(time.Millisecond), 1)
 }
+
+func TestALineThatIsToBeLookedAtIsDueNow(t *testing.T) {
+	h := newHost()
+	h.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
+	h.passes(time.Minute)
+	h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 0 COMPACT")
+	h.Wake(h.now.UnixNano())
+	h.passes(time.Minute)
+	h.do("CL.RELEASE jobs ID a")
+	next, ok := h.Next()
+	assert.True(t, ok)
+	assert.Equal(t, h.now.UnixNano(), next)
+}

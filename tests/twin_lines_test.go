@@ -75,6 +75,7 @@ func TestErrorsOfTheEmbeddedHostAreThoseOfAServer(t *testing.T) {
 		w.nowNs += r.Int64N(int64(20*time.Second)) / 1000 * 1000
 		virtual.Set(w.nowNs)
 	}
+	w.requireStats(t, s)
 }
 
 // changed is a call of ours some of whose words, but never the first, are others, left out or one more.

@@ -7,10 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"redis-throttle/command"
 	"redis-throttle/embedded"
 	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
 )
 
 // twin answers commands as a server does, in RESP2: those of the module by the embedded host, and the few of the
@@ -141,6 +145,15 @@ func integer(n int64) resp.Value {
 // alike reports whether two values are the same to the byte.
 func alike(a, b resp.Value) bool {
 	return a.Kind == b.Kind && a.Text == b.Text && a.Int == b.Int && a.IsNull == b.IsNull && slices.EqualFunc(a.Elems, b.Elems, alike)
+}
+
+// requireStats compares the numbers of INFO throttle. The host has those that count its calls and callers.
+func (w *twin) requireStats(t *testing.T, s *server.Server) {
+	t.Helper()
+	info := s.Info("throttle")
+	for _, stat := range w.host.Stats() {
+		require.Equal(t, info["throttle_"+stat.Name], fmt.Sprint(stat.Count), stat.Name)
+	}
 }
 
 // differences runs the calls on the twin, and names the first whose reply differs from the server's.

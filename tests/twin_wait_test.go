@@ -40,6 +40,7 @@ func TestTheEmbeddedHostLetsInWhomAServerLetsIn(t *testing.T) {
 			w.receive()
 		}
 	}
+	w.requireStats(t, w.server)
 	t.Logf("%d waited, %d were let in, %d were sent away, %d left", w.waited, w.letIn, w.sentAway, w.left)
 	require.NotZero(t, min(w.waited, w.letIn, w.sentAway, w.left))
 }
