@@ -27,6 +27,18 @@ COPY . .
 ARG COMMIT
 RUN mkdir -p .git/objects && make build COMMIT="${COMMIT:-$(git rev-parse HEAD 2>/dev/null | grep -oE '^[0-9a-f]{12}' || echo unknown)}"
 
+# throttle-dev alone, for development and tests: docker build --target dev -t throttle-dev .
+FROM golang:1.26.8-bookworm AS dev-build
+WORKDIR /src
+COPY . .
+RUN scripts/build-dev
+
+FROM scratch AS dev
+COPY --from=dev-build /src/build/throttle-dev /throttle-dev
+EXPOSE 6379
+USER 65534
+ENTRYPOINT ["/throttle-dev", "--bind", "0.0.0.0"]
+
 FROM ${SERVER}
 COPY --from=build /src/build/throttle.so /usr/local/lib/throttle.so
 # The client takes the password from REDISCLI_AUTH. Without it a server that wants one is

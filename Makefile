@@ -23,14 +23,13 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 # What scripts/setup is to install. A target's value holds for its prerequisites, too, so
 # that everything is there before the build begins.
 STAGE := build
-run: STAGE := run
 lint: STAGE := lint
-test test-full test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries soak ordeal: STAGE := test
+test test-dev test-full test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-dev soak ordeal: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check run test test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev run dev test test-dev test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-dev bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,14 +48,26 @@ build-check: ## build/throttle-check.so, with injectable faults and Go's checks 
 	GOEXPERIMENT=cgocheck2 $(BUILD) -tags faultinject -ldflags "$(STAMP)" -o ../build/throttle-check.so ./throttle
 	@chmod 0755 build/throttle-check.so
 
-run: build ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug')
-	@scripts/with-args scripts/run
+# exec: when make is killed, scripts/run learns of it, as its child.
+run: ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug'); throttle-dev where none can load it
+	@if why=$$(scripts/loadable); then $(MAKE) --no-print-directory build STAGE=run && exec scripts/with-args scripts/run; \
+	else echo "==> $$why: starting throttle-dev, which is for development and tests" >&2; exec scripts/dev; fi
+
+dev: ## throttle-dev: all commands without a Redis, for development and tests (PORT=6380 ARGS='--top 100')
+	@scripts/with-args scripts/dev
+
+build-dev: ## build/throttle-dev
+	@scripts/build-dev
+
+test-dev: ## the tests of servers that apply, on throttle-dev (ARGS=)
+	@scripts/setup $(STAGE)
+	@scripts/with-args scripts/test-dev -short
 
 # -short: what goes on for long, or tries many numbers, is smaller (internal/size).
-test: build build-check ## the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
+test: build build-check test-dev ## the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
 	@scripts/with-args scripts/test -short ./tests ./tests/... work
 
-test-full: build build-check ## every test at full size, as .ci/run does (SERVER= ARGS= SEED=)
+test-full: build build-check test-dev ## every test at full size, as .ci/run does (SERVER= ARGS= SEED=)
 	@scripts/with-args scripts/test ./tests ./tests/... work
 
 test-unit: ## tests that need no server, the long ones smaller
@@ -129,6 +140,9 @@ bench-client: build ## what the Go client spares: one hot key, 1 to 64 processes
 bench-libraries: build ## the Go client beside other libraries, on one server (SERVER= ARGS='--seconds 10s')
 	@go build -o build/throttle-libraries ./bench/throttle-libraries
 	@scripts/with-args build/throttle-libraries --server "$$(scripts/find-server "$$SERVER")"
+
+bench-dev: build ## calls a second of throttle-dev, beside a server with the module (SERVER= ARGS=100000)
+	@scripts/with-args scripts/bench-dev
 
 bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@scripts/setup build

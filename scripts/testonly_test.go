@@ -24,7 +24,7 @@ import (
 // shipped are the packages of the limiter, and callers the packages that users run them by.
 var (
 	shipped = []string{"gcra", "window", "fixed", "calendar", "stack", "lease", "line", "top", "command", "embedded"}
-	callers = []string{"./module/...", "./ratelimit/...", "./ratelimit/guard/..."}
+	callers = []string{"./module/...", "./ratelimit/...", "./ratelimit/guard/...", "./cmd/throttle-dev/..."}
 )
 
 // forPrograms is what other programs call, as tests do.

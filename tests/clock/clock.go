@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/sharedlib"
 )
@@ -27,6 +28,9 @@ type Clock struct {
 	library string
 	// numbers are the clock, and by how many ns each host's is ahead of it.
 	numbers *sharedlib.Numbers
+	// devs are connections to each throttle-dev, which is told the time, nowNs.
+	devs  []*resp.Conn
+	nowNs int64
 }
 
 // Hosts is how many hosts may have clocks that differ, as in testdata/clock.c.
@@ -48,6 +52,14 @@ func Running(t testing.TB) *Clock { t.Helper(); return New(t, 0) }
 // of the processor in between, which cannot be replaced (Valkey 9.1 on ARM).
 func (c *Clock) Start(opts ...server.Option) *server.Server {
 	c.t.Helper()
+	p, err := server.DefaultProgram()
+	require.NoError(c.t, err)
+	if p.IsDev() {
+		s := server.Start(c.t, opts...)
+		c.devs = append(c.devs, s.Raw())
+		c.Set(c.nowNs)
+		return s
+	}
 	s := server.Start(c.t, append(opts, server.Run(c.Program()))...)
 	c.RequireBy(s)
 	return s
@@ -86,7 +98,22 @@ func (c *Clock) RequireBy(s *server.Server) {
 
 // Set sets the clock. A test that calls it only while none of its commands is under way knows to the
 // nanosecond when each of them ran.
-func (c *Clock) Set(nowNs int64) { c.numbers.Set(0, nowNs) }
+func (c *Clock) Set(nowNs int64) {
+	c.t.Helper()
+	c.nowNs = nowNs
+	c.numbers.Set(0, nowNs)
+	for _, dev := range c.devs {
+		c.tell(dev, nowNs)
+	}
+}
+
+// tell sets the clock of a throttle-dev, which stands still from then on.
+func (c *Clock) tell(dev *resp.Conn, nowNs int64) {
+	c.t.Helper()
+	v, err := dev.Do("CL.DEV.TIME", fmt.Sprintf("%d.%09d", nowNs/1e9, nowNs%1e9), "STOP")
+	require.NoError(c.t, err)
+	require.False(c.t, v.IsError(), "%v", v)
+}
 
 // SetAhead makes the clock of a host differ from the others by ns, which may be negative.
 func (c *Clock) SetAhead(host int, ns int64) { c.numbers.Set(1+host, ns) }

@@ -115,6 +115,9 @@ func (o *options) complete() error {
 		}
 		o.program = &p
 	}
+	if o.program.IsDev() {
+		return nil
+	}
 	if o.module == "" && !o.noModule {
 		path, err := ModulePath()
 		if err != nil {
@@ -128,6 +131,9 @@ func (o *options) complete() error {
 // commandLine is what follows the program's name. It writes the configuration file again,
 // unless there is to be none, or the one that is there is to be kept.
 func (o *options) commandLine(s *Server) ([]string, error) {
+	if s.Program.IsDev() {
+		return o.devLine(s), nil
+	}
 	if o.noFile {
 		return append(asArguments(o.configLines(s)), o.args...), nil
 	}

@@ -14,12 +14,15 @@ import (
 // Program is a server's executable.
 type Program struct {
 	Path         string
-	Name         string // "Redis" or "Valkey", as it calls itself
+	Name         string // "Redis", "Valkey" or "throttle-dev", as it calls itself
 	Major, Minor int
 }
 
 // IsValkey says whether it is Valkey and not Redis.
 func (p Program) IsValkey() bool { return p.Name == "Valkey" }
+
+// IsDev says whether it is throttle-dev, which has all commands of the module and is no server for production.
+func (p Program) IsDev() bool { return p.Name == "throttle-dev" }
 
 // AtLeast compares with the version of Redis whose features the program has. Every
 // Valkey has those of Redis 7.2, where it began.
@@ -75,7 +78,7 @@ func FindProgram(name string) (Program, error) {
 	}
 	m := versionText.FindSubmatch(out)
 	if m == nil {
-		return Program{}, fmt.Errorf("%s --version says %q, which no Redis or Valkey does", path, out)
+		return Program{}, fmt.Errorf("%s --version says %q, which no Redis, Valkey or throttle-dev does", path, out)
 	}
 	p := Program{Path: path, Name: string(m[1])}
 	p.Major, _ = strconv.Atoi(string(m[2])) // digits by the expression
@@ -83,7 +86,7 @@ func FindProgram(name string) (Program, error) {
 	return p, nil
 }
 
-var versionText = regexp.MustCompile(`(Redis|Valkey) server v=(\d+)\.(\d+)`)
+var versionText = regexp.MustCompile(`(Redis|Valkey|throttle-dev) server v=(\d+)\.(\d+)`)
 
 // serverInRedisTools makes a redis-server out of redis-check-rdb: both are one
 // program that looks at the name it is called by.

@@ -64,6 +64,9 @@ func TryStart(t testing.TB, opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	s.Program = *s.options.program
+	if lacks := s.options.beyondDev(); s.Program.IsDev() && lacks != "" {
+		t.Skip("throttle-dev does not have " + lacks)
+	}
 	s.Host = cmp.Or(s.options.host, "127.0.0.1")
 	s.Dir = s.options.dir
 	if s.Dir == "" {
@@ -82,7 +85,7 @@ func TryStart(t testing.TB, opts ...Option) (*Server, error) {
 		if err == nil {
 			return s, nil
 		}
-		taken := strings.Contains(s.LogTail(), "Address already in use")
+		taken := strings.Contains(s.LogTail(), "ddress already in use") // of the server, and of Go
 		if !taken || s.options.port != 0 || attempt == 5 {
 			return nil, err
 		}

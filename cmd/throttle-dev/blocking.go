@@ -1,0 +1,135 @@
+package main
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	dev "github.com/alicebob/miniredis/v2/server"
+)
+
+// The commands that wait for lists, sets and streams. miniredis would wait inside, where no caller of ours could be decided, so the server
+// asks it once, in a transaction, which does not wait, and again after each command of others.
+
+// timeoutAt says where a command has its timeout.
+type timeoutAt struct {
+	index int // of the word; from the end if it is negative
+	block bool
+}
+
+var blocking = map[string]timeoutAt{
+	"BLPOP": {index: -1}, "BRPOP": {index: -1}, "BLMOVE": {index: -1}, "BRPOPLPUSH": {index: -1},
+	"BZPOPMIN": {index: -1}, "BZPOPMAX": {index: -1}, "BZMPOP": {index: 1},
+	"XREAD": {block: true}, "XREADGROUP": {block: true},
+}
+
+// wait returns for how long a call waits at most, 0 for as long as it takes; ok is false if it does not wait.
+func (at timeoutAt) wait(words [][]byte) (d time.Duration, ok bool) {
+	if at.block {
+		for i, word := range words[:len(words)-1] {
+			switch strings.ToUpper(string(word)) {
+			case "BLOCK":
+				ms, err := strconv.ParseUint(string(words[i+1]), 10, 40)
+				return time.Duration(ms) * time.Millisecond, err == nil
+			case "STREAMS":
+				return 0, false
+			}
+		}
+		return 0, false
+	}
+	index := at.index
+	if index < 0 {
+		index += len(words)
+	}
+	seconds, err := strconv.ParseFloat(string(words[index]), 64)
+	if err != nil || seconds < 0 || seconds > math.MaxInt32 {
+		return 0, err == nil // miniredis says what is wrong
+	}
+	return time.Duration(seconds * float64(time.Second)), true
+}
+
+// block runs a command that waits if there is nothing for it.
+func (c *call) block(at timeoutAt) {
+	if len(c.words) < 2 {
+		c.wrongArity()
+		return
+	}
+	words := c.words
+	if at.block {
+		words = c.fixLast(words)
+	}
+	reply, empty := c.once(c.db, c.peer.Resp3, words)
+	wait, waits := at.wait(words)
+	if !empty || !waits || !c.mayWait {
+		c.host.StoreChanged()
+		c.store.changed = c.store.changed || !empty
+		c.peer.WriteRaw(reply)
+		return
+	}
+	c.client.words = words
+	if wait > 0 {
+		c.client.deadlineNs = c.now() + int64(wait)
+	}
+	c.blocked = append(c.blocked, c.client)
+}
+
+// fixLast replaces the ids $, which stand for the last entry of a stream as of now, by those entries' ids.
+func (c *call) fixLast(words [][]byte) [][]byte {
+	words = append([][]byte(nil), words...)
+	streams := 0
+	for i, word := range words {
+		if strings.EqualFold(string(word), "STREAMS") {
+			streams = i + 1
+			break
+		}
+	}
+	keys := (len(words) - streams) / 2
+	if streams == 0 || keys == 0 {
+		return words
+	}
+	for i := range keys {
+		if at := streams + keys + i; at < len(words) && string(words[at]) == "$" {
+			words[at] = []byte("0-0")
+			// An array of one entry, which is an array of two, of which the first is the id.
+			if lines := strings.Split(c.ask("XREVRANGE", string(words[streams+i]), "+", "-", "COUNT", "1"), "\r\n"); len(lines) > 3 {
+				words[at] = []byte(lines[3])
+			}
+		}
+	}
+	return words
+}
+
+// ask has miniredis run a command for the server itself, in the call's database.
+func (c *call) ask(words ...string) string {
+	c.server.ask(false, "SELECT", itoa(c.db))
+	return c.server.ask(false, words...)
+}
+
+// once runs a command without waiting. empty says that there was nothing for it.
+func (s *server) once(db int, resp3 bool, words [][]byte) (reply string, empty bool) {
+	s.ask(resp3, "SELECT", itoa(db))
+	s.ask(resp3, "MULTI")
+	if queued := s.ask(resp3, texts(words)...); queued != "+QUEUED\r\n" {
+		s.ask(resp3, "DISCARD")
+		return queued, false
+	}
+	_, reply, _ = strings.Cut(s.ask(resp3, "EXEC"), "\r\n") // behind the length of the transaction's array
+	return reply, reply == "*-1\r\n" || reply == "$-1\r\n" || reply == "_\r\n"
+}
+
+// retry answers the clients for which there is something now, or whose time is over. It reports whether it answered any.
+func (s *server) retry(nowNs int64) (some bool) {
+	for _, c := range append([]*client(nil), s.blocked...) {
+		reply, empty := s.once(c.db, c.peer.Resp3, c.words)
+		if empty && (c.deadlineNs == 0 || nowNs < c.deadlineNs) {
+			continue
+		}
+		some = true
+		s.unblock(c)
+		s.host.StoreChanged()
+		s.store.changed = true
+		c.answer(func(w *dev.Writer) { w.WriteRaw(reply) })
+	}
+	return some
+}

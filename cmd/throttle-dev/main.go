@@ -1,0 +1,71 @@
+// Throttle-dev is a server for development and tests: all commands of the module, and the common ones of Redis beside them, without a
+// Redis. It runs wherever Go does. It keeps nothing on disk, replicates nothing, and is one process.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+const purpose = "for development and tests: no persistence, no replication, one process"
+
+// version is the project's; make dev and make release set it.
+var version = "unreleased"
+
+type options struct {
+	Port     int              `help:"Port to listen on; 0 for a free one." default:"6379"`
+	Bind     string           `help:"Address to listen on." default:"127.0.0.1"`
+	Password string           `help:"Password that clients have to give." env:"THROTTLE_DEV_PASSWORD"`
+	Top      int              `help:"How many keys CL.TOP keeps, as the module's configuration throttle.top; 0 turns it off." default:"0"`
+	Version  kong.VersionFlag `help:"Print the version and exit."`
+}
+
+// Validate is called by kong.
+func (o *options) Validate() error {
+	if o.Port < 0 || o.Port > 65535 {
+		return fmt.Errorf("--port takes a number from 0 to 65535")
+	}
+	return checkTop(o.Top)
+}
+
+func main() {
+	var o options
+	kong.Parse(&o, kong.Name("throttle-dev"), kong.Description("All CL.* commands and the common commands of Redis, "+purpose+"."),
+		kong.Vars{"version": "throttle-dev server v=" + redisVersion + " throttle=" + version})
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until a signal or SHUTDOWN ends it.
+func run(o options) error {
+	addr := net.JoinHostPort(o.Bind, strconv.Itoa(o.Port))
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s (choose another with --port or --bind): %w", addr, err)
+	}
+	s, err := newServer(listener, o.Password)
+	if err != nil {
+		return err
+	}
+	s.resizeTop(o.Top)
+	fmt.Printf("throttle-dev %s on %s, %s\n", version, listener.Addr(), purpose)
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go s.serve()
+	select {
+	case <-ctx.Done():
+	case <-s.ended:
+	}
+	s.close()
+	return nil
+}

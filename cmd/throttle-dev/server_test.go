@@ -1,0 +1,363 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/proto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// client is a connection to a server of the test's own, in RESP2. Replies are shown on one line.
+type testClient struct {
+	*proto.Client
+	t  *testing.T
+	id string
+}
+
+func start(t *testing.T, password string) *server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s, err := newServer(listener, password)
+	require.NoError(t, err)
+	go s.serve()
+	t.Cleanup(s.close)
+	return s
+}
+
+func connect(t *testing.T, s *server) *testClient {
+	t.Helper()
+	c, err := proto.Dial(s.listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	tc := &testClient{Client: c, t: t}
+	tc.id = strings.TrimPrefix(tc.do("CLIENT ID"), ":")
+	return tc
+}
+
+// do sends a line, whose words may be quoted by ', and returns the reply.
+func (c *testClient) do(line string) string {
+	c.t.Helper()
+	reply, err := c.Do(split(line)...)
+	require.NoError(c.t, err, line)
+	return oneLine(reply)
+}
+
+func split(line string) (words []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	return words
+}
+
+func oneLine(reply string) string {
+	return strings.TrimSpace(strings.ReplaceAll(reply, "\r\n", " "))
+}
+
+// later sends a line and returns the reply once it is there.
+func (c *testClient) later(line string) <-chan string {
+	replies := make(chan string, 1)
+	go func() {
+		reply, err := c.Do(split(line)...)
+		if err != nil {
+			reply = err.Error()
+		}
+		replies <- oneLine(reply)
+	}()
+	return replies
+}
+
+// awaitWaiting waits until so many clients wait.
+func awaitWaiting(t *testing.T, c *testClient, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.HasSuffix(c.do("INFO clients"), fmt.Sprintf(" blocked_clients:%d", n)) }, within1m, time.Millisecond)
+}
+
+func requireNothing(t *testing.T, replies <-chan string) {
+	t.Helper()
+	select {
+	case reply := <-replies:
+		require.Fail(t, "answered too early", reply)
+	default:
+	}
+}
+
+const within1m = time.Minute // bounds a hang
+
+func await(t *testing.T, replies <-chan string) string {
+	t.Helper()
+	select {
+	case reply := <-replies:
+		return reply
+	case <-time.After(within1m):
+		require.Fail(t, "no answer")
+		return ""
+	}
+}
+
+// The commands of both kinds work on the same keys: each line is a command and its reply.
+func TestCommandsAndReplies(t *testing.T) {
+	c := connect(t, start(t, ""))
+	c.do("CL.DEV.TIME 2026-01-31T12:00:00Z STOP")
+	for i, row := range strings.Split(strings.TrimSpace(`
+CL.THROTTLE user 15 30 60 1            => *5 :0 :16 :15 :-1 :2
+GET user                               => $19 1769860802000000000
+TTL user                               => :2
+PEXPIRETIME user                       => :1769860802000
+CL.LEASE jobs SLOTS 2 TTL 10s ID a COMPACT => *6 :0 :2 :1 :-1 :10000 :0
+ZRANGE jobs 0 -1 WITHSCORES            => *2 $1 a $13 1769860810000
+ZADD jobs 1769860820000 b              => :1
+CL.LEASES jobs                         => *10 $4 held :2 $7 waiting :0 $6 leases *2 *4 $2 id $1 a $8 lease_ms :10000 *4 $2 id $1 b $8 lease_ms :20000 $14 waiting_groups :0 $6 groups *0
+ZREM jobs a b                          => :2
+EXISTS jobs                            => :0
+RPUSH list x                           => :1
+CL.LIMIT list RATE 1/s                 => -WRONGTYPE Operation against a key holding the wrong kind of value
+CL.LEASE user SLOTS 1 TTL 1s ID a      => -WRONGTYPE Operation against a key holding the wrong kind of value
+SET k 5 PX 1500                        => +OK
+CL.DEV.ADVANCE 1500ms                  => $22 2026-01-31T12:00:01.5Z
+EXISTS k user                          => :1
+CL.DEV.ADVANCE 1mo                     => $22 2026-02-28T12:00:01.5Z
+EXISTS user                            => :0
+TIME                                   => *2 $10 1772280001 $6 500000
+CL.DEV.ADVANCE 1                       => -ERR duration must be a length of time such as 500ms, 1.5h or 1mo; units are ms, s, m, h, d, w, mo and y
+CL.DEV.TIME soon                       => -ERR time must be an instant such as 2026-01-31T12:00:00Z, 2026-01-31 or 1769860800.5, from 1970 to 2262
+MULTI                                  => +OK
+SET a 1                                => +QUEUED
+CL.LIMIT q RATE 1/h COMPACT            => +QUEUED
+CL.LEASE l SLOTS 1 TTL 1s ID a TIMEOUT 0 COMPACT => +QUEUED
+CL.LEASE l SLOTS 1 TTL 1s ID b TIMEOUT 0 COMPACT => +QUEUED
+BLPOP nothing 0                        => +QUEUED
+EXEC                                   => *5 +OK *10 :0 :1 :1 :0 :-1 :3600000 :3600000 :1 :0 :0 *6 :0 :1 :0 :-1 :1000 :0 *6 :1 :1 :0 :1000 :0 :0 *-1
+MULTI                                  => +OK
+CL.LIMIT                               => -ERR wrong number of arguments for 'cl.limit' command
+EXEC                                   => -EXECABORT Transaction discarded because of previous errors.
+MULTI                                  => +OK
+DISCARD                                => +OK
+EXEC                                   => -ERR EXEC without MULTI
+EVAL 'return redis.call("CL.LIMIT", KEYS[1], "RATE", "1/h", "COMPACT")' 1 script => *10 :0 :1 :1 :0 :-1 :3600000 :3600000 :1 :0 :0
+EVAL 'return {redis.call("SET", KEYS[1], "1769860800000000000"), redis.call("CL.THROTTLE", KEYS[1], 1, 1, 1)}' 1 both => *2 +OK *5 :0 :2 :1 :-1 :1
+EVAL 'return redis.call("TTL", KEYS[1])' 1 script => :3601
+EVAL 'redis.call("SELECT", 3) return redis.call("CL.PEEK", KEYS[1], "RATE", "1/h", "COMPACT")' 1 script => *10 :0 :1 :1 :1 :-1 :0 :0 :0 :0 :0
+EVAL 'return redis.call("CLIENT", "ID")' 0 => -ERR Error compiling script (new function): :1: ERR This Redis command is not allowed from script stack traceback:  [G]: in function 'call'  :1: in main chunk  [G]: ?
+SELECT 3                               => +OK
+GET script                             => $-1
+SELECT 16                              => -ERR DB index is out of range
+SELECT 0                               => +OK
+CONFIG SET throttle.top 3              => +OK
+CONFIG GET throttle.*                  => *2 $12 throttle.top $1 3
+CONFIG SET throttle.top 100001         => -ERR CONFIG SET failed (possibly related to argument 'throttle.top') - argument must be between 0 and 100000 inclusive
+CL.TOP                                 => *0
+COMMAND GETKEYS CL.MLIMIT 2 a b RATE 1/s => *2 $1 a $1 b
+MODULE LIST                            => *1 *8 $4 name $8 throttle $3 ver :0 $4 path $0  $4 args *0
+ROLE                                   => *3 $6 master :0 *0
+SAVE                                   => -ERR throttle-dev keeps nothing on disk: run a server with the module for that
+REPLICAOF no one                       => -ERR throttle-dev has no replication: run a server with the module for that
+CLUSTER INFO                           => -ERR This instance has cluster support disabled: throttle-dev is one process
+ACL LIST                               => -ERR throttle-dev has no ACL: run a server with the module for that
+AUTH x                                 => -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?
+RESET                                  => +RESET`), "\n") {
+		line, want, _ := strings.Cut(row, "=>")
+		require.Equal(t, strings.TrimSpace(want), c.do(strings.TrimSpace(line)), "line %d: %s", 1+i, line)
+	}
+}
+
+func TestWatchedKeysAbortATransaction(t *testing.T) {
+	s := start(t, "")
+	c, other := connect(t, s), connect(t, s)
+	for call, aborts := range map[string]bool{"CL.LIMIT k RATE 9/h": true, "CL.PEEK k RATE 9/h": false, "CL.LIMIT other RATE 9/h": false, "SET k 1": true} {
+		c.do("DEL k")
+		c.do("WATCH k")
+		other.do(call)
+		c.do("MULTI")
+		c.do("SET won 1")
+		assert.Equal(t, map[bool]string{true: "*-1", false: "*1 +OK"}[aborts], c.do("EXEC"), call)
+	}
+}
+
+// What else than a release lets the next caller in: each line is done while one holds the only slot and another waits.
+func TestCallersThatWaitAreLetIn(t *testing.T) {
+	for _, change := range []string{"CL.RELEASE jobs ID a", "DEL jobs", "ZREM jobs a", "FLUSHALL", "RENAME jobs done", "CL.DEV.ADVANCE 1h", "EVAL 'redis.call(\"DEL\", KEYS[1])' 1 jobs", "SWAPDB 0 1"} {
+		t.Run(change, func(t *testing.T) {
+			s := start(t, "")
+			c, waits := connect(t, s), connect(t, s)
+			c.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
+			reply := waits.later("CL.LEASE jobs SLOTS 1 TTL 10s ID b TIMEOUT 0 COMPACT")
+			awaitWaiting(t, c, 1)
+			c.do("GET jobs")
+			requireNothing(t, reply)
+			c.do(change)
+			assert.Regexp(t, `^\*6 :0 :1 :0 :-1 :10000 :\d+$`, await(t, reply))
+		})
+	}
+}
+
+func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsAdvanced(t *testing.T) {
+	s := start(t, "")
+	c := connect(t, s)
+	c.do("CL.DEV.TIME 2026-01-31 STOP")
+	c.do("CL.LIMIT k RATE 1/m BURST 1")
+	var replies []<-chan string
+	for i := range 3 {
+		replies = append(replies, connect(t, s).later("CL.WAIT k RATE 1/m BURST 1 TIMEOUT 0 COMPACT"))
+		awaitWaiting(t, c, 1+i)
+	}
+	replies = append(replies, connect(t, s).later("CL.LEASE other SLOTS 0 TTL 1s ID a TIMEOUT 90s COMPACT"))
+	awaitWaiting(t, c, 4)
+	c.do("CL.DEV.ADVANCE 2m")
+	assert.Equal(t, "*10 :0 :1 :1 :0 :-1 :180000 :180000 :1 :60000 :0", await(t, replies[0]), "as of its instant")
+	assert.Equal(t, "*10 :0 :1 :1 :0 :-1 :120000 :120000 :1 :120000 :0", await(t, replies[1]))
+	assert.Equal(t, "*6 :1 :0 :0 :-1 :0 :90000", await(t, replies[3]))
+	requireNothing(t, replies[2])
+}
+
+func TestCallersThatLeaveGiveTheirSlotBack(t *testing.T) {
+	for _, how := range []string{"CLIENT UNBLOCK", "CLIENT UNBLOCK ERROR", "CLIENT KILL", "disconnect"} {
+		t.Run(how, func(t *testing.T) {
+			s := start(t, "")
+			c, leaves, stays := connect(t, s), connect(t, s), connect(t, s)
+			c.do("CL.DEV.TIME 2026-01-31 STOP")
+			c.do("CL.LIMIT k RATE 1/m BURST 1")
+			left := leaves.later("CL.WAIT k RATE 1/m BURST 1 TIMEOUT 0 COMPACT")
+			awaitWaiting(t, c, 1)
+			stayed := stays.later("CL.WAIT k RATE 1/m BURST 1 TIMEOUT 0 COMPACT")
+			awaitWaiting(t, c, 2)
+			switch how {
+			case "CLIENT UNBLOCK":
+				assert.Equal(t, ":1", c.do("CLIENT UNBLOCK "+leaves.id))
+				assert.Regexp(t, `^\*10 :1 `, await(t, left))
+			case "CLIENT UNBLOCK ERROR":
+				assert.Equal(t, ":1", c.do("CLIENT UNBLOCK "+leaves.id+" ERROR"))
+				assert.Equal(t, "-UNBLOCKED client unblocked via CLIENT UNBLOCK", await(t, left))
+			case "CLIENT KILL":
+				assert.Equal(t, ":1", c.do("CLIENT KILL ID "+leaves.id))
+			default:
+				_ = leaves.Close()
+			}
+			awaitWaiting(t, c, 1)
+			c.do("CL.DEV.ADVANCE 1m")
+			assert.Regexp(t, `^\*10 :0 .* :60000 :0$`, await(t, stayed), "it moves up")
+			assert.Equal(t, ":0", c.do("CLIENT UNBLOCK "+stays.id))
+		})
+	}
+}
+
+// Commands of others that wait do not hold up ours, and end as on a server.
+func TestCommandsThatBlock(t *testing.T) {
+	s := start(t, "")
+	c, waits := connect(t, s), connect(t, s)
+	c.do("CL.DEV.TIME 2026-01-31 STOP")
+	for _, test := range []struct{ command, change, reply string }{
+		{"BLPOP list 0", "RPUSH list x", "*2 $4 list $1 x"},
+		{"BLPOP list 2.5", "CL.DEV.ADVANCE 3s", "*-1"},
+		{"BRPOPLPUSH list to 0", "RPUSH list y", "$1 y"},
+		{"BZPOPMIN jobs 0", "CL.LEASE jobs SLOTS 1 TTL 10s ID a", "*3 $4 jobs $1 a $13 1769817613000"},
+		{"XREAD BLOCK 0 STREAMS stream $", "XADD stream 5-1 a b", "*1 *2 $6 stream *1 *2 $3 5-1 *2 $1 a $1 b"},
+		{"XREAD BLOCK 0 STREAMS stream $", "XADD stream 6-1 a b", "*1 *2 $6 stream *1 *2 $3 6-1 *2 $1 a $1 b"},
+		{"BLPOP list 0", "CLIENT UNBLOCK " + waits.id, "*-1"},
+	} {
+		reply := waits.later(test.command)
+		awaitWaiting(t, c, 1)
+		c.do("CL.LIMIT k RATE 1/s")
+		requireNothing(t, reply)
+		c.do(test.change)
+		assert.Equal(t, test.reply, await(t, reply), test.command)
+	}
+	assert.Equal(t, "-ERR timeout is not a float or out of range", c.do("BLPOP list x"))
+	assert.Equal(t, "-ERR wrong number of arguments for 'blpop' command", c.do("BLPOP list"))
+}
+
+func TestAPasswordIsAskedFor(t *testing.T) {
+	s := start(t, "secret")
+	c, err := proto.Dial(s.listener.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	tc := &testClient{Client: c, t: t}
+	for _, line := range []string{"PING", "CL.LIMIT k RATE 1/s", "GET k", "CL.DEV.TIME", "SHUTDOWN"} {
+		assert.Equal(t, "-NOAUTH Authentication required.", tc.do(line), line)
+	}
+	assert.Equal(t, "-WRONGPASS invalid username-password pair or user is disabled.", tc.do("AUTH wrong"))
+	assert.Equal(t, "-WRONGPASS invalid username-password pair or user is disabled.", tc.do("AUTH other secret"))
+	assert.Equal(t, "+OK", tc.do("AUTH secret"))
+	assert.Equal(t, "+PONG", tc.do("PING"))
+}
+
+func TestSubscribersGetMessages(t *testing.T) {
+	s := start(t, "")
+	c, subscriber := connect(t, s), connect(t, s)
+	assert.Equal(t, "*3 $9 subscribe $4 news :1", subscriber.do("SUBSCRIBE news"))
+	assert.Equal(t, ":1", c.do("PUBLISH news hello"))
+	message, err := subscriber.Read()
+	require.NoError(t, err)
+	assert.Equal(t, "*3 $7 message $4 news $5 hello", oneLine(message))
+	_ = subscriber.Close()
+	require.Eventually(t, func() bool { return c.do("PUBLISH news hello") == ":0" }, within1m, time.Millisecond)
+}
+
+// A client that sends and does not read holds up nobody.
+func TestAClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	s := start(t, "")
+	lazy, err := net.Dial("tcp", s.listener.Addr().String())
+	require.NoError(t, err)
+	defer lazy.Close()
+	c := connect(t, s)
+	c.do("SET big " + strings.Repeat("x", 1<<20))
+	_, err = lazy.Write([]byte(strings.Repeat("GET big\r\n", 32)))
+	require.NoError(t, err)
+	for range 100 {
+		require.Equal(t, "+PONG", c.do("PING"))
+	}
+}
+
+func TestBadBytesAreAnsweredAndEndTheConnection(t *testing.T) {
+	s := start(t, "")
+	conn, err := net.Dial("tcp", s.listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write([]byte("*x\r\n"))
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(within1m)))
+	buffer := make([]byte, 1000)
+	n, err := conn.Read(buffer)
+	require.NoError(t, err)
+	assert.Equal(t, "-ERR Protocol error: invalid multibulk length\r\n", string(buffer[:n]))
+}
+
+func TestRepliesInRESP3(t *testing.T) {
+	s := start(t, "")
+	c := connect(t, s)
+	assert.Regexp(t, `^%7 \$6 server \$12 throttle-dev `, c.do("HELLO 3"))
+	c.do("CL.DEV.TIME 2026-01-31 STOP")
+	assert.Equal(t, "%10 $7 limited :0 $4 rule :1 $5 limit :1 $9 remaining :0 $14 retry_after_ms :-1 $14 reset_after_ms :3600000 $13 next_after_ms :3600000 $7 granted :1 $7 wait_ms :0 $6 shadow :0", c.do("CL.LIMIT k RATE 1/h"))
+	c.do("WATCH k")
+	connect(t, s).do("DEL k")
+	c.do("MULTI")
+	assert.Equal(t, "_", c.do("EXEC"))
+}
+
+func TestClientsThatTrackForgetWhatChanges(t *testing.T) {
+	s := start(t, "")
+	c, other := connect(t, s), connect(t, s)
+	assert.Equal(t, "-ERR throttle-dev has CLIENT TRACKING for RESP3 only: say HELLO 3 before", c.do("CLIENT TRACKING ON"))
+	c.do("HELLO 3")
+	other.do("CL.LIMIT k RATE 1/h")
+	assert.Equal(t, "+OK", c.do("CLIENT TRACKING ON OPTIN"))
+	for _, line := range []string{"CL.LIMIT k RATE 1/h", "CL.PEEK k RATE 1/h", "GET k", "PING"} { // a limited call changes nothing
+		other.do(line)
+		assert.Equal(t, "+PONG", c.do("PING"), line)
+	}
+	for _, line := range []string{"CL.LIMIT l RATE 1/h", "DEL l"} {
+		other.do(line)
+		push, err := c.Read()
+		require.NoError(t, err)
+		assert.Equal(t, ">2 $10 invalidate _", oneLine(push), line)
+	}
+}

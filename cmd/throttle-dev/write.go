@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+
+	dev "github.com/alicebob/miniredis/v2/server"
+)
+
+// What a reply can be made of, beside int, string (a bulk string) and []any (an array).
+type (
+	pairs  []any    // a map: names and values by turns
+	status string   // a simple string
+	flags  []status // a set
+)
+
+func (c *call) write(value any) {
+	c.peer.Block(func(w *dev.Writer) { writeValue(w, value) })
+}
+
+func writeValue(w *dev.Writer, value any) {
+	switch v := value.(type) {
+	case nil:
+		w.WriteNull()
+	case int:
+		w.WriteInt(v)
+	case string:
+		w.WriteBulk(v)
+	case status:
+		w.WriteInline(string(v))
+	case flags:
+		w.WriteSetLen(len(v))
+		for _, flag := range v {
+			w.WriteInline(string(flag))
+		}
+	case []any:
+		w.WriteLen(len(v))
+		for _, e := range v {
+			writeValue(w, e)
+		}
+	case pairs:
+		w.WriteMapLen(len(v) / 2)
+		for _, e := range v {
+			writeValue(w, e)
+		}
+	default:
+		panic(fmt.Sprintf("no reply is made of %T", value))
+	}
+}
