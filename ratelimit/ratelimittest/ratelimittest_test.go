@@ -77,6 +77,28 @@ func TestTheClockCanBeSet(t *testing.T) {
 	synctest.Test(t, check)
 }
 
+// A clock that is set lets callers in whose time has come by it. Set back, it makes nobody wait longer.
+func TestTheClockIsSetWhileCallersWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := ratelimittest.New(t)
+		for _, c := range []struct {
+			step, waits time.Duration
+		}{{2 * time.Hour, 0}, {30 * time.Minute, 30 * time.Minute}, {-time.Hour, time.Hour}} {
+			key := c.step.String()
+			decide(t, l, on(key, hourly))
+			began, done := time.Now(), make(chan time.Time)
+			go func() {
+				assert.False(t, decide(t, l, inLine(key, hourly)).Limited)
+				done <- time.Now()
+			}()
+			synctest.Wait()
+			l.SetTime(l.Now().Add(c.step))
+			assert.Equal(t, c.waits, (<-done).Sub(began), "after a step of %v", c.step)
+		}
+	})
+}
+
 // fatal is a test that notes how it failed.
 type fatal struct {
 	testing.TB
