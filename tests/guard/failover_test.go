@@ -59,13 +59,8 @@ func TestTheGuardDecidesUntilSentinelsHaveANewMaster(t *testing.T) {
 	replica := server.Start(t, server.ReplicaOf(master))
 	topology.AwaitReplicas(t, master, replica)
 	sentinels := topology.Watch(t, 3, master, 1)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: topology.MasterName, SentinelAddrs: sentinels.Addrs(),
-		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
-	})
-	t.Cleanup(func() { _ = client.Close() })
 	var told changes
-	g := guard.New(ratelimit.New(client, ratelimit.Options{}), guard.Options{
+	g := guard.New(ratelimit.New(sentinels.Client(t), ratelimit.Options{}), guard.Options{
 		Policy: guard.Local, Failures: 2, Pause: 50 * time.Millisecond, OnChange: told.note,
 	})
 	limits := ratelimit.Limits{ratelimit.Window(1_000_000, day)}

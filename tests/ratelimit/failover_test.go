@@ -24,12 +24,7 @@ func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
 	replica := server.Start(t, server.ReplicaOf(master))
 	topology.AwaitReplicas(t, master, replica)
 	sentinels := topology.Watch(t, 3, master, 1)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: topology.MasterName, SentinelAddrs: sentinels.Addrs(),
-		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
-	})
-	defer client.Close()
-	l := ratelimit.New(client, ratelimit.Options{})
+	l := ratelimit.New(sentinels.Client(t), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Window(9, day)}
 	r, err := l.Limit(t.Context(), "k", limits, 3)
 	require.NoError(t, err)
@@ -110,12 +105,7 @@ func TestALeaseOutlivesItsMaster(t *testing.T) {
 	replica := server.Start(t, server.ReplicaOf(master))
 	topology.AwaitReplicas(t, master, replica)
 	sentinels := topology.Watch(t, 3, master, 1)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: topology.MasterName, SentinelAddrs: sentinels.Addrs(),
-		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
-	})
-	t.Cleanup(func() { _ = client.Close() })
-	l := ratelimit.New(client, ratelimit.Options{})
+	l := ratelimit.New(sentinels.Client(t), ratelimit.Options{})
 	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "jobs", Slots: 1, TTL: ttl})
 	require.NoError(t, err)
 	lasts := func(s *server.Server) time.Duration {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/server"
@@ -47,6 +48,16 @@ func (s Sentinels) Addrs() []string {
 		addrs[i] = one.Addr()
 	}
 	return addrs
+}
+
+// Client is one of the master that the sentinels name. It gives up on a master that is down within a second.
+func (s Sentinels) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: MasterName, SentinelAddrs: s.Addrs(), DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // AwaitPromotion returns the server that the Sentinels made master instead of old.
