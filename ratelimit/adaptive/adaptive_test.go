@@ -113,6 +113,7 @@ func load(t *testing.T, d ratelimit.Decider, name string, callers int, lasts tim
 		})
 	}
 	callersDone.Wait()
+	synctest.Wait() // the server is told in the background
 }
 
 func slotsNow(t *testing.T, d ratelimit.Decider) int64 {
