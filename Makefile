@@ -29,7 +29,7 @@ release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev run dev test test-dev test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-dev bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-dev bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ build-check: ## build/throttle-check.so, with injectable faults and Go's checks 
 	@scripts/setup $(STAGE)
 	GOEXPERIMENT=cgocheck2 $(BUILD) -tags faultinject -ldflags "$(STAMP)" -o ../build/throttle-check.so ./throttle
 	@chmod 0755 build/throttle-check.so
+
+build-gateway: ## build/throttle-gateway, which proxies ask; a static program
+	@scripts/setup $(STAGE)
+	CGO_ENABLED=0 GOWORK=off go -C gateway build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(COMMIT)" -o ../build/throttle-gateway ./throttle-gateway
 
 # exec: when make is killed, scripts/run learns of it, as its child.
 run: ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug'); throttle-dev where none can load it

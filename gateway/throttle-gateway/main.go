@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // the image has no files
 
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/settings"

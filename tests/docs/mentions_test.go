@@ -172,6 +172,9 @@ var shellLines = map[string]func(t *testing.T, words []string){
 	"docker":         hasDockerfiles,                // needs an engine
 	"git":            func(*testing.T, []string) {}, // needs the network
 	"kubectl":        func(*testing.T, []string) {}, // needs a cluster; tests/manifests reads the file
+	"curl":           func(*testing.T, []string) {}, // TestFirstStepsOfThePageWork
+
+	"build/throttle-gateway": func(*testing.T, []string) {}, // TestFirstStepsOfThePageWork
 }
 
 func TestShellLinesAreCommandsThatExist(t *testing.T) {
