@@ -113,11 +113,12 @@ func load(t *testing.T, d ratelimit.Decider, name string, callers int, lasts tim
 		})
 	}
 	callersDone.Wait()
-	synctest.Wait() // the server is told in the background
 }
 
+// slotsNow is how many slots there are when the server has been told of what was seen, which is done in the background.
 func slotsNow(t *testing.T, d ratelimit.Decider) int64 {
 	t.Helper()
+	synctest.Wait()
 	result, err := d.Decide(t.Context(), lease("probe"))
 	require.NoError(t, err)
 	_, err = d.Decide(t.Context(), release("probe", false))
@@ -160,6 +161,7 @@ func TestWhatClosesSlots(t *testing.T) {
 			s := newServer()
 			d := adaptive.New(s, adaptive.Options{Slow: 300 * time.Millisecond, Recovery: recovery})
 			load(t, d, "", c.callers, 3500*time.Millisecond, c.took)
+			synctest.Wait()
 			closed := false
 			for _, call := range s.to("k adaptive slots") {
 				closed = closed || call.Verb == ratelimit.VerbLimit
