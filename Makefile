@@ -84,6 +84,11 @@ test-server: build build-check ## tests against one server, the long ones smalle
 test-matrix: build build-check ## tests at full size against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
 	@scripts/with-args scripts/test-matrix
 
+.PHONY: test-clients bench-clients
+test-clients bench-clients: STAGE := clients
+test-clients: build ## tests of the packages in clients/, with the frameworks that they are for (SERVER= ARGS='-k lease')
+	@scripts/with-args scripts/test-clients
+
 servers: ## fetch the servers of test-matrix into build/servers
 	@scripts/setup run
 	@for name in $$(grep -v '^#' scripts/servers.txt | cut -d ' ' -f 1); do scripts/fetch-server $$name || exit; done
@@ -147,6 +152,9 @@ bench-libraries: build ## the Go client beside other libraries, on one server (S
 
 bench-dev: build ## calls a second of throttle-dev, beside a server with the module (SERVER= ARGS=100000)
 	@scripts/with-args scripts/bench-dev
+
+bench-clients: build ## the Python storage for limits beside that of limits, on one server (SERVER=)
+	@scripts/with-args scripts/bench-clients
 
 bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@scripts/setup build

@@ -1,0 +1,35 @@
+"""Exact rate limits, quotas and leases that processes share through Redis or Valkey with the module redis-throttle.
+
+    from redis_throttle import Limiter, rate, fixed
+
+    limiter = Limiter.from_url("redis://127.0.0.1:6379")
+    result = limiter.limit("user:42", rate(5, "s", burst=10), fixed(100_000, "mo"))
+    if result.limited:
+        print("try again in", result.retry_after)
+
+All limits of a call are decided at one instant, all or nothing, in one round trip. `redis_throttle.asyncio` has the same for asyncio.
+"""
+
+from .call import Call, Key, Keys
+from .connect import connect
+from .duration import FOREVER, Duration
+from .errors import (
+    LeaseLostError,
+    LimitedError,
+    MistakeError,
+    OutageError,
+    OverloadError,
+    ThrottleError,
+    is_outage,
+    is_overload,
+)
+from .lease import Lease
+from .limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
+from .limiter import Limiter
+from .result import Result
+
+__all__ = [
+    "FOREVER", "Call", "Duration", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter", "Limits",
+    "MistakeError", "OutageError", "OverloadError", "Result", "Slots", "ThrottleError", "connect", "fixed", "is_outage",
+    "is_overload", "parse_limits", "rate", "window",
+]

@@ -1,0 +1,70 @@
+"""The limiter for asyncio. Its methods are those of `redis_throttle.Limiter`, awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any
+
+from .acts import Acts
+from .asynctransport import AsyncTransport
+from .call import Call, Key
+from .connect import connect
+from .duration import Duration
+from .lease import AsyncLease
+from .result import Result
+
+
+class Limiter(Acts[Coroutine[Any, Any, Result]]):
+    """Sends calls to Redis or Valkey with the module. It is safe for use by several tasks of one loop.
+
+    `client` is a client of `redis.asyncio` or `valkey.asyncio`: for one server, a cluster, or the master of a Sentinel. Give it short timeouts
+    and no retries, or let `Limiter.from_url` make it. `patience`, in seconds, is how long a call that waits goes on without a
+    sign of life of the server, which is asked meanwhile.
+
+    Every method raises an `OutageError`, `OverloadError` or `MistakeError` when there is no decision.
+    """
+
+    def __init__(self, client: Any, *, patience: float = 3.0) -> None:
+        if not hasattr(client, "execute_command"):
+            raise TypeError(f"client must be one of redis.asyncio or valkey.asyncio, not {client!r}")
+        self.client = client
+        self._transport = AsyncTransport(client, patience)
+
+    @classmethod
+    def from_url(cls, url: str, *, patience: float = 3.0, **options: Any) -> Limiter:
+        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`."""
+        return cls(connect(url, asynchronous=True, **options), patience=patience)
+
+    async def decide(self, call: Call) -> Result:
+        """Send a call."""
+        if call.timeout is None:
+            return call.result(await self._transport.decide(call))
+        if call.verb == "lease":  # most often a slot is free, and no connection of its own is needed; nobody is overtaken
+            result = await self.decide(call.at_once())
+            if not result.limited:
+                return result
+        return call.result(await self._transport.wait(call))
+
+    async def ban(self, key: str, duration: Duration) -> timedelta:
+        """Ban a key: every call on it is limited for so long; `"0"` lifts the ban (CL.BAN). Return how long it is banned now."""
+        return (await self.decide(Call("ban", (Key(key),), ban=duration))).lasts
+
+    def lease(self, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "", priority: int = 0,
+              id: str = "") -> AsyncLease:
+        """Hold one of so many slots during an `async with` statement (CL.LEASE). See `AsyncLease`."""
+        return AsyncLease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, priority=priority, id=id)
+
+    async def release(self, key: str, *, id: str) -> bool:
+        """End a lease (CL.RELEASE), and return whether there was one."""
+        return (await self.decide(Call("release", (Key(key),), id=id))).granted != 0
+
+    async def close(self) -> None:
+        """Close the client."""
+        await getattr(self.client, "aclose", self.client.close)()
+
+    async def __aenter__(self) -> Limiter:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

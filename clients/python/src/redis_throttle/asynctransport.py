@@ -1,0 +1,100 @@
+"""As `transport`, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+from .call import Call
+from .errors import is_outage, library_error, translate
+from .transport import REDIRECTS, is_cluster, moved_to, pool_arguments, pool_of
+
+
+class AsyncTransport:
+    """Sends calls over a client for asyncio."""
+
+    def __init__(self, client: Any, patience: float) -> None:
+        self.client = client
+        self.patience = patience
+        self.cluster = is_cluster(client)
+        self.pool = None if self.cluster else pool_of(client)
+        self.arguments = pool_arguments(self.pool)
+
+    async def decide(self, call: Call) -> Any:
+        """Send a call that is answered at once, and return the reply."""
+        words = call.words()
+        try:
+            return await self._send(words, call.keys[0].name)
+        except Exception as error:
+            raise translate(call.command, error) from error
+
+    async def _send(self, words: list[str | bytes], key: str | bytes) -> Any:
+        if self.cluster:
+            return await self.client.execute_command(*words, target_nodes=await self._node(key))
+        if self.pool is None:
+            return await self.client.execute_command(*words)
+        connection = await self.pool.get_connection(*self.arguments)
+        try:
+            await connection.send_command(*words)
+            return await connection.read_response()
+        except BaseException as error:
+            # A caller that is cancelled leaves a reply on its way, which must not be read as that of the next call.
+            if not library_error(error, "ResponseError"):
+                await _disconnect(connection)
+            raise
+        finally:
+            await self.pool.release(connection)
+
+    async def _node(self, key: str | bytes) -> Any:
+        await self.client.initialize()
+        return self.client.get_node_from_key(key)
+
+    async def wait(self, call: Call) -> Any:
+        """Send a call that is answered when its turn has come. A caller that is cancelled leaves the line."""
+        words = call.words()
+        try:
+            return await self._wait(words, call.keys[0].name)
+        except Exception as error:
+            raise translate(call.command, error) from error
+
+    async def _wait(self, words: list[str | bytes], key: str | bytes) -> Any:
+        place = await self._node(key) if self.cluster else self.client.connection_pool
+        options = {**place.connection_kwargs, "socket_timeout": None}
+        if options.get("socket_connect_timeout") is None:
+            options["socket_connect_timeout"] = self.patience
+        for left in reversed(range(REDIRECTS)):
+            connection = place.connection_class(**options)
+            reading: asyncio.Task[Any] | None = None
+            try:
+                await connection.connect()
+                await connection.send_command(*words)
+                reading = task = asyncio.ensure_future(connection.read_response())
+                while not (await asyncio.wait({task}, timeout=self.patience))[0]:
+                    await self._see_alive(key)
+                return task.result()
+            except Exception as error:
+                there = moved_to(error)
+                if there is None or not left:
+                    raise
+                options["host"], options["port"] = there
+            finally:
+                if reading is not None and not reading.done():
+                    reading.cancel()
+                await _disconnect(connection)
+        raise AssertionError
+
+    async def _see_alive(self, key: str | bytes) -> None:
+        """Ask the server for a sign of life. Any reply is one, and so is a pool that is busy."""
+        try:
+            await asyncio.wait_for(self._send(["PING"], key), self.patience)
+        except Exception as error:
+            if is_outage(error) and not library_error(error, "ResponseError"):
+                raise
+
+
+async def _disconnect(connection: Any) -> None:
+    if "nowait" in inspect.signature(connection.disconnect).parameters:
+        await connection.disconnect(nowait=True)
+    else:
+        await connection.disconnect()

@@ -1,0 +1,68 @@
+"""Clients for a URL that fail fast: every request waits for the limiter, so it must not wait for long."""
+
+from __future__ import annotations
+
+import importlib
+import urllib.parse
+from typing import Any
+
+SCHEMES = ("redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel",
+           "valkey", "valkeys", "valkey+unix", "valkey+cluster", "valkeys+cluster", "valkey+sentinel")
+
+FAIL_FAST = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0}
+"""What `connect` sets if you do not: seconds. Beside it, a lost call is never repeated."""
+
+
+def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
+    """Return a client of redis-py, or of valkey-py for a `valkey` scheme.
+
+    | scheme | |
+    |---|---|
+    | `redis://host:port/db`, `rediss://` | one server; also `valkey`, `valkeys` |
+    | `redis+unix:///path` | one server at a Unix socket |
+    | `redis+cluster://host:port,host:port` | a cluster |
+    | `redis+sentinel://host:port,host:port/master` | the master with this name |
+
+    Options are those of the library's client.
+    """
+    parsed = urllib.parse.urlsplit(url)
+    if parsed.scheme not in SCHEMES:
+        raise ValueError(f"url: the scheme {parsed.scheme!r} is none of {', '.join(SCHEMES)}")
+    base, _, form = parsed.scheme.partition("+")
+    library = "valkey" if base.startswith("valkey") else "redis"
+    module = importlib.import_module(f"{library}.asyncio" if asynchronous else library)
+    name = library.capitalize()
+    options = FAIL_FAST | options
+    if form in ("", "unix"):
+        kind = getattr(module, name)
+        options.setdefault("retry", _no_retry(library, asynchronous))
+        return kind.from_url(url.replace(f"{library}+unix", "unix", 1), **options)
+    if base in ("rediss", "valkeys"):
+        options.setdefault("ssl", True)
+    hosts = [_address(part) for part in parsed.netloc.rpartition("@")[2].split(",") if part]
+    for option in ("username", "password"):
+        if getattr(parsed, option):
+            options.setdefault(option, urllib.parse.unquote(getattr(parsed, option)))
+    if form == "cluster":
+        cluster = importlib.import_module(f"{module.__name__}.cluster")
+        nodes = [cluster.ClusterNode(host, port) for host, port in hosts]
+        return getattr(cluster, f"{name}Cluster")(startup_nodes=nodes, **options)
+    sentinel = importlib.import_module(f"{module.__name__}.sentinel")
+    service = parsed.path.strip("/")
+    if not service:
+        raise ValueError("url: the name of the master is missing, such as redis+sentinel://host:26379/mymaster")
+    options.setdefault("retry", _no_retry(library, asynchronous))
+    return sentinel.Sentinel(hosts, sentinel_kwargs=dict(FAIL_FAST), **options).master_for(service)
+
+
+def _address(part: str) -> tuple[str, int]:
+    address = urllib.parse.urlsplit(f"//{part}")
+    if address.hostname is None or address.port is None:
+        raise ValueError(f"url: {part!r} is not host:port")
+    return address.hostname, address.port
+
+
+def _no_retry(library: str, asynchronous: bool) -> Any:
+    retry = importlib.import_module(f"{library}.asyncio.retry" if asynchronous else f"{library}.retry")
+    backoff = importlib.import_module(f"{library}.backoff")
+    return retry.Retry(backoff.NoBackoff(), 0)

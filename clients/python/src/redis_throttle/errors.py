@@ -1,0 +1,131 @@
+"""What can go wrong, told apart as a service needs it: is Redis away, is this process too busy, or is it a mistake?"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .result import Result
+
+
+class ThrottleError(Exception):
+    """Any error of this package. Its text never holds a key or an argument that the server did not complain about."""
+
+
+class OutageError(ThrottleError):
+    """The server is out of reach, or in a state in which it does not decide (LOADING, READONLY, CLUSTERDOWN and the like).
+
+    It goes away by itself. Decide whether your service lets requests through meanwhile.
+    """
+
+
+class OverloadError(ThrottleError):
+    """This process asks for more connections than its pool has. The server may well be up.
+
+    A service that lets requests through at this error has no limit as soon as there are enough of them.
+    """
+
+
+class MistakeError(ThrottleError):
+    """The call or the set-up is wrong: a limit, a key of another type, a missing module or permission, a closed client.
+
+    It does not go away by itself.
+    """
+
+
+class LimitedError(ThrottleError):
+    """A call was denied. `result` says by what, and when to try again."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result)
+        self.result = result
+
+    def __str__(self) -> str:
+        after = self.result.retry_after
+        if after is None:
+            return f"limited: the call costs more than the limit of {self.result.limit}"
+        banned = "banned, " if self.result.banned else ""
+        return f"limited: {banned}retry after {after.total_seconds():g} s"
+
+
+class LeaseLostError(ThrottleError):
+    """A lease could not be renewed in time, so its slot may belong to somebody else."""
+
+
+# The first words of replies of a server that will decide the same call later, or that another server decides.
+_LATER = ("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN", "UNBLOCKED")
+
+# The classes of both libraries that say the same without the code, which they cut off.
+_LATER_CLASSES = {
+    "BusyLoadingError", "ReadOnlyError", "ClusterDownError", "MasterDownError", "TryAgainError", "SlotNotCoveredError",
+    "OutOfMemoryError", "MasterNotFoundError", "SlaveNotFoundError",
+}
+_MISTAKEN_CLASSES = {"AuthenticationError", "AuthorizationError", "AuthenticationWrongNumberOfArgsError"}
+_LATER_TEXTS = re.compile(r"command not allowed when used memory|max number of clients|Redis is loading|Valkey is loading")
+_NO_CONNECTION_LEFT = re.compile(r"Too many connections|No connection available|Connection pool exhausted", re.IGNORECASE)
+_NO_CLUSTER = re.compile(r"(Redis|Valkey) Cluster cannot be connected|All slots are not covered|TTL exhausted|none of the (primary )?nodes", re.IGNORECASE)
+
+
+def library_error(error: BaseException, name: str) -> bool:
+    """Whether error is of the class with this name in redis-py or valkey-py, or of a subclass."""
+    for library in ("redis", "valkey"):
+        module = sys.modules.get(f"{library}.exceptions")
+        kind = getattr(module, name, None)
+        if isinstance(kind, type) and isinstance(error, kind):
+            return True
+    return False
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _before(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    last: BaseException | None = error
+    while last is not None and id(last) not in seen:
+        seen.add(id(last))
+        yield last
+        last = last.__cause__ or last.__context__
+
+
+def is_overload(error: BaseException) -> bool:
+    """Whether error, of a client library or of this package, says that this process is out of connections."""
+    if isinstance(error, OverloadError) or "MaxConnectionsError" in _names(error):
+        return True
+    return library_error(error, "ConnectionError") and bool(_NO_CONNECTION_LEFT.search(str(error)))
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether error, of a client library or of this package, says that the server is out of reach or does not decide now."""
+    if isinstance(error, OutageError):
+        return True
+    names = _names(error)
+    if is_overload(error) or names & _MISTAKEN_CLASSES:
+        return False
+    if names & _LATER_CLASSES:
+        return True
+    if library_error(error, "ResponseError"):
+        text = str(error)
+        return text.partition(" ")[0] in _LATER or bool(_LATER_TEXTS.search(text))
+    if library_error(error, "ConnectionError") or library_error(error, "TimeoutError"):
+        return True
+    if library_error(error, "ClusterError") or library_error(error, "RedisClusterException") or library_error(error, "ValkeyClusterException"):
+        # When a node is out of reach, the library looks for the node that has its slots now, and raises what goes wrong with that.
+        return bool(_NO_CLUSTER.search(str(error))) or any(is_outage(e) for e in _before(error) if e is not error)
+    return isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError, EOFError))
+
+
+def translate(command: str, error: Exception) -> ThrottleError:
+    """Return error as one of this package, to be raised from it."""
+    if isinstance(error, ThrottleError):
+        return error
+    # A server without the module repeats the arguments, and keys do not belong into logs.
+    text = str(error).partition(", with args beginning with")[0] or type(error).__name__
+    kind = OutageError if is_outage(error) else OverloadError if is_overload(error) else MistakeError
+    return kind(f"{command}: {text}")

@@ -1,0 +1,199 @@
+"""Limits: values, defined once and given with every call."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from .duration import CALENDAR, Duration, calendar_period, nanoseconds, word
+
+_LARGEST = 2**63 - 1
+
+
+class Rule:
+    """What a call asks of a key: a `Limit`, or `Slots`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Rule):
+    """One limit, made by `rate`, `window` or `fixed`. Two limits with the same words are equal."""
+
+    kind: str
+    count: int
+    period: Duration
+    burst: int | None = None
+    first: bool = False
+    offset: Duration = "0"
+    zone: str = ""
+    take: int | None = None
+    used: int | None = None
+    spare: int = 0
+    shadow: bool = False
+    name: str = field(default="", compare=False)
+    unit: str = field(default="", compare=False)
+    words: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    seconds: Fraction = field(init=False, repr=False, compare=False)
+    """How long the period is; of months and years, on average."""
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        _integer(self.count, f"{self.kind}: the count", 1)
+        period = calendar_period(self.period) if self.kind == "FIXED" else None
+        if period is not None:
+            number, unit = re.split(r"(?<=[0-9])(?=[a-z])", period)
+            put(self, "seconds", Fraction(int(number) * CALENDAR[unit]))
+        else:
+            ns = nanoseconds(self.period, f"{self.kind}: the period", calendar=self.kind == "FIXED")
+            if ns <= 0:
+                raise ValueError(f"{self.kind}: the period {self.period!r} is not positive")
+            period = word(ns)
+            put(self, "seconds", Fraction(ns, 1_000_000_000))
+        put(self, "period", period)
+        offset = nanoseconds(self.offset, f"{self.kind}: the offset")
+        put(self, "offset", word(offset))
+        if self.kind != "RATE" and self.burst is not None:
+            raise ValueError(f"{self.kind}: only a rate has a burst")
+        if self.kind != "FIXED" and (self.first or offset or self.zone):
+            raise ValueError(f"{self.kind}: only a fixed limit has first, offset and zone")
+        if self.first and (offset or self.zone):
+            raise ValueError(f"{self.kind}: first goes with neither offset nor zone")
+        words = [self.kind, f"{self.count}/{period}"]
+        if self.burst is not None:
+            words += ["BURST", _integer(self.burst, f"{self.kind}: the burst", 1)]
+        if self.first:
+            words.append("FIRST")
+        if offset:
+            words += ["OFFSET", word(offset)]
+        if self.zone:
+            words += ["TZ", self.zone]
+        if self.take is not None:
+            words += ["TAKE", _integer(self.take, f"{self.kind}: take", 0)]
+        if self.used is not None:
+            words += ["USED", _integer(self.used, f"{self.kind}: used", 0)]
+        if self.spare:
+            words += ["SPARE", _integer(self.spare, f"{self.kind}: spare", 0)]
+        if self.shadow:
+            words.append("SHADOW")
+        put(self, "words", tuple(words))
+
+    def replace(self, **changes: Any) -> Limit:
+        """Return this limit with some fields changed: `tokens.replace(take=523)`."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def capacity(self) -> int:
+        """How many units it holds when it is full."""
+        return self.count if self.burst is None else self.burst
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+
+def rate(count: int, period: Duration, *, burst: int | None = None, take: int | None = None, used: int | None = None,
+         spare: int = 0, shadow: bool = False, name: str = "", unit: str = "") -> Limit:
+    """Let `count` units through per period at a steady rate, in bursts of up to `burst` (default: `count`).
+
+    The algorithm is the generic cell rate algorithm: a bucket that refills evenly.
+
+    `take` replaces the cost of the call for this limit, and `used` is what was used in the end (for `settle`). The call is
+    limited unless `spare` units stay behind. A `shadow` is charged and counted, but never decides. `name` and `unit`
+    are for the RateLimit header fields.
+    """
+    return Limit("RATE", count, period, burst=burst, take=take, used=used, spare=spare, shadow=shadow, name=name, unit=unit)
+
+
+def window(count: int, period: Duration, *, take: int | None = None, used: int | None = None, spare: int = 0,
+           shadow: bool = False, name: str = "", unit: str = "") -> Limit:
+    """Never let more than `count` units through in any interval of length `period`. See `rate` for the other arguments."""
+    return Limit("WINDOW", count, period, take=take, used=used, spare=spare, shadow=shadow, name=name, unit=unit)
+
+
+def fixed(count: int, period: Duration, *, first: bool = False, offset: Duration = "0", zone: str = "", take: int | None = None,
+          used: int | None = None, spare: int = 0, shadow: bool = False, name: str = "", unit: str = "") -> Limit:
+    """Let `count` units through in each calendar window: `"1d"` is midnight to midnight UTC; also in `w`, `mo` and `y`.
+
+    `zone` is the name of a time zone whose clocks count instead of UTC, `offset` makes each window begin later, and with
+    `first` a window begins with the first unit taken. See `rate` for the other arguments.
+    """
+    return Limit("FIXED", count, period, first=first, offset=offset, zone=zone, take=take, used=used, spare=spare,
+                 shadow=shadow, name=name, unit=unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Slots(Rule):
+    """In place of the limits of a key, in `mlimit` and `settle`: take one of `n` leases, which lasts for `ttl`.
+
+    `settle` needs no numbers: `Slots()`.
+    """
+
+    n: int | None = None
+    ttl: Duration | None = None
+
+
+Limits = Limit | Sequence[Limit]
+
+
+def as_limits(limits: Rule | Iterable[Limit], where: str = "limits") -> tuple[Limit, ...]:
+    """Return one limit or several as a tuple."""
+    some: tuple[Rule, ...] = (limits,) if isinstance(limits, Rule) else tuple(limits)
+    made = tuple(limit for limit in some if isinstance(limit, Limit))
+    if len(made) < len(some):
+        wrong = next(limit for limit in some if not isinstance(limit, Limit))
+        raise TypeError(f"{where}: a limit is made by rate(), window() or fixed(), not {wrong!r}")
+    return made
+
+
+def parse_limits(text: str) -> tuple[Limit, ...]:
+    """Read limits as CL.LIMIT takes them, such as `"RATE 5/s BURST 10 FIXED 1000/d TZ Europe/Berlin"`."""
+    words = text.split()
+    limits: list[Limit] = []
+    made: dict[str, Any] = {}
+
+    def done() -> None:
+        if made:
+            limits.append(Limit(**made))
+            made.clear()
+
+    while words:
+        at = words.pop(0)
+        option = at.upper()
+        if option in ("RATE", "WINDOW", "FIXED"):
+            done()
+            count, slash, period = (words.pop(0) if words else "").partition("/")
+            if not slash or not re.fullmatch("[1-9][0-9]*", count):
+                raise ValueError(f"limits: {option} takes count/period, such as 5/s or 100/30m, not {count + slash + period!r}")
+            made.update(kind=option, count=int(count), period=period)
+        elif not made:
+            raise ValueError(f"limits: expected RATE, WINDOW or FIXED, not {at!r}")
+        elif option in ("FIRST", "SHADOW"):
+            made[option.lower()] = True
+        elif option in ("BURST", "TAKE", "SPARE", "OFFSET", "TZ"):
+            if not words:
+                raise ValueError(f"limits: {option} needs a value")
+            value = words.pop(0)
+            if option in ("OFFSET", "TZ"):
+                made[{"OFFSET": "offset", "TZ": "zone"}[option]] = value
+            elif re.fullmatch("0|[1-9][0-9]*", value):
+                made[option.lower()] = int(value)
+            else:
+                raise ValueError(f"limits: {option} takes an integer, not {value!r}")
+        else:
+            raise ValueError(f"limits: expected RATE, WINDOW, FIXED, BURST, FIRST, OFFSET, TZ, TAKE, SPARE or SHADOW, not {at!r}")
+    done()
+    if not limits:
+        raise ValueError("limits: there must be at least one, such as RATE 5/s")
+    return tuple(limits)
+
+
+def _integer(value: object, what: str, least: int) -> str:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} must be an integer, not {value!r}")
+    if not least <= value <= _LARGEST:
+        raise ValueError(f"{what}, {value}, must be from {least} to {_LARGEST}")
+    return str(value)

@@ -1,0 +1,69 @@
+"""The limiter for threads and processes; `redis_throttle.asyncio` has the one for asyncio."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from .acts import Acts
+from .call import Call, Key
+from .connect import connect
+from .duration import Duration
+from .lease import Lease
+from .result import Result
+from .transport import Transport
+
+
+class Limiter(Acts[Result]):
+    """Sends calls to Redis or Valkey with the module. It is safe for use by several threads.
+
+    `client` is a client of redis-py or valkey-py: for one server, a cluster, or the master of a Sentinel. Give it short timeouts
+    and no retries, or let `Limiter.from_url` make it. `patience`, in seconds, is how long a call that waits goes on without a
+    sign of life of the server, which is asked meanwhile.
+
+    Every method raises an `OutageError`, `OverloadError` or `MistakeError` when there is no decision.
+    """
+
+    def __init__(self, client: Any, *, patience: float = 3.0) -> None:
+        if not hasattr(client, "execute_command"):
+            raise TypeError(f"client must be one of redis-py or valkey-py, not {client!r}")
+        self.client = client
+        self._transport = Transport(client, patience)
+
+    @classmethod
+    def from_url(cls, url: str, *, patience: float = 3.0, **options: Any) -> Limiter:
+        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`."""
+        return cls(connect(url, **options), patience=patience)
+
+    def decide(self, call: Call) -> Result:
+        """Send a call."""
+        if call.timeout is None:
+            return call.result(self._transport.decide(call))
+        if call.verb == "lease":  # most often a slot is free, and no connection of its own is needed; nobody is overtaken
+            result = self.decide(call.at_once())
+            if not result.limited:
+                return result
+        return call.result(self._transport.wait(call))
+
+    def ban(self, key: str, duration: Duration) -> timedelta:
+        """Ban a key: every call on it is limited for so long; `"0"` lifts the ban (CL.BAN). Return how long it is banned now."""
+        return self.decide(Call("ban", (Key(key),), ban=duration)).lasts
+
+    def lease(self, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "", priority: int = 0,
+              id: str = "") -> Lease:
+        """Hold one of so many slots during a `with` statement (CL.LEASE). See `Lease`."""
+        return Lease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, priority=priority, id=id)
+
+    def release(self, key: str, *, id: str) -> bool:
+        """End a lease (CL.RELEASE), and return whether there was one."""
+        return self.decide(Call("release", (Key(key),), id=id)).granted != 0
+
+    def close(self) -> None:
+        """Close the client."""
+        self.client.close()
+
+    def __enter__(self) -> Limiter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,327 @@
+"""A storage and strategies for the library `limits`, and so for Flask-Limiter and slowapi.
+
+Import this module once, and prefix the storage's URI with `throttle+`:
+
+    import redis_throttle.limits
+    limiter = Limiter(get_remote_address, app=app, storage_uri="throttle+redis://127.0.0.1:6379", strategy="moving-window")
+
+| strategy | limit |
+|---|---|
+| `fixed-window` | `FIXED count/period FIRST`: a window begins with the first hit. A hit that is denied is not counted |
+| `moving-window`, `sliding-window-counter` | `WINDOW count/period`, which is never exceeded, in any interval |
+| `gcra`, `token-bucket` | `RATE count/period`: a bucket that refills evenly. Both names are one algorithm |
+
+Every hit is one round trip. For asyncio the URI begins with `async+throttle+`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import limits.aio.storage
+import limits.aio.strategies
+import limits.storage
+import limits.strategies
+from limits.limits import GRANULARITIES, RateLimitItem
+from limits.util import WindowStats
+
+from .asyncio import Limiter as AsyncLimiter
+from .call import Call, one
+from .connect import SCHEMES, connect
+from .errors import ThrottleError
+from .limit import Limit, fixed, rate, window
+from .limiter import Limiter
+from .result import Result
+
+PREFIX = "THROTTLE"
+"""Not that of the storages of `limits`, whose keys hold other values."""
+_MANY = 2**63 - 1
+
+
+def _seconds(seconds: int) -> str:
+    return f"{seconds}s"
+
+
+def _item(key: str) -> tuple[int, int]:
+    """Return the amount and the period, in seconds, of a key as `RateLimitItem.key_for` makes it: .../amount/multiples/name."""
+    try:
+        amount, multiples, name = key.rsplit("/", 3)[1:]
+        return int(amount), GRANULARITIES[name].GRANULARITY.seconds * int(multiples)
+    except (ValueError, KeyError):
+        raise ValueError("the key must end as those of limits do: amount/multiples/granularity") from None
+
+
+_window = functools.lru_cache(window)
+_fixed = functools.lru_cache(fixed)
+_rate = functools.lru_cache(rate)
+
+
+def _first(key: str, expiry: int) -> Limit:
+    """Return the fixed window of a key. A key that does not say its amount is only counted."""
+    try:
+        amount, period = _item(key)
+    except ValueError:
+        amount, period = _MANY, expiry
+    return _fixed(amount if period == expiry else _MANY, _seconds(expiry), first=True)
+
+
+class _Shared:
+    """What the storages for threads and for asyncio share: calls, and what their results mean to `limits`."""
+
+    key_prefix: str
+
+    def _key(self, key: str) -> str:
+        return f"{self.key_prefix}:{key}"
+
+    def _incr(self, key: str, expiry: int, amount: int) -> Call:
+        return one("limit", self._key(key), (_first(key, expiry),), cost=amount)
+
+    @staticmethod
+    def _counted(result: Result, amount: int) -> int:
+        # A counter would have gone beyond the limit here. This one has not, so hits that are denied cost nothing.
+        return result.limit - result.remaining + (amount if result.limited else 0)
+
+    def _look(self, key: str) -> Call:
+        amount, period = _item(key)
+        return one("peek", self._key(key), (_fixed(amount, _seconds(period), first=True),))
+
+    @staticmethod
+    def _resets(result: Result) -> float:
+        return time.time() + result.reset_after.total_seconds()
+
+    def _acquire(self, key: str, limit: int, expiry: int, amount: int) -> Call:
+        return one("limit", self._key(key), (_window(limit, _seconds(expiry)),), cost=amount)
+
+    def _moving(self, key: str, limit: int, expiry: int) -> Call:
+        return one("peek", self._key(key), (_window(limit, _seconds(expiry)),))
+
+    @staticmethod
+    def _began(result: Result, expiry: int) -> tuple[float, int]:
+        now, used = time.time(), result.limit - result.remaining
+        return (now + result.next_after.total_seconds() - expiry if used else now), used
+
+    @staticmethod
+    def _only_current(result: Result) -> tuple[int, float, int, float]:
+        # The window is exact: there is no previous one to be weighed, and the next unit comes back when the oldest leaves.
+        return 0, 0.0, result.limit - result.remaining, result.next_after.total_seconds()
+
+
+def _schemes(prefix: str) -> list[str]:
+    return [f"{prefix}throttle+{scheme}" for scheme in SCHEMES]
+
+
+def _client(uri: str, asynchronous: bool, options: dict[str, Any]) -> Any:
+    pool = options.pop("connection_pool", None)
+    if pool is None:
+        return connect(uri.partition("throttle+")[2], asynchronous=asynchronous, **options)
+    library = "valkey" if "throttle+valkey" in uri else "redis"
+    module = importlib.import_module(f"{library}.asyncio" if asynchronous else library)
+    return getattr(module, library.capitalize())(connection_pool=pool, **options)
+
+
+class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWindowSupport, limits.storage.SlidingWindowCounterSupport):
+    """A storage of `limits` that lets the module decide.
+
+    The URI is `throttle+` and one of `redis_throttle.connect`. Options are those of the library's client, and `key_prefix`,
+    `connection_pool` and `wrap_exceptions` as for `limits.storage.RedisStorage`.
+    """
+
+    STORAGE_SCHEME = _schemes("")
+
+    def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, key_prefix: str = PREFIX, **options: Any) -> None:
+        super().__init__(uri, wrap_exceptions=wrap_exceptions)
+        self.key_prefix = key_prefix
+        self.limiter = Limiter(_client(uri or "throttle+redis://127.0.0.1:6379", False, options))
+
+    @property
+    def base_exceptions(self) -> type[Exception]:
+        """What an outage and a mistake have in common."""
+        return ThrottleError
+
+    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Count a hit, unless it is denied. Return what the counter would be."""
+        return self._counted(self.limiter.decide(self._incr(key, expiry, amount)), amount)
+
+    def get(self, key: str) -> int:
+        """Return the hits in the fixed window of a key."""
+        result = self.limiter.decide(self._look(key))
+        return result.limit - result.remaining
+
+    def get_expiry(self, key: str) -> float:
+        """Return when the fixed window of a key ends, in seconds since the Unix epoch."""
+        return self._resets(self.limiter.decide(self._look(key)))
+
+    def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Take entries of a moving window."""
+        return self.limiter.decide(self._acquire(key, limit, expiry, amount)).allowed
+
+    def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
+        """Return when the window begins, by its oldest entry, and the number of entries."""
+        return self._began(self.limiter.decide(self._moving(key, limit, expiry)), expiry)
+
+    def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Take entries of a window that slides exactly."""
+        return self.limiter.decide(self._acquire(key, limit, expiry, amount)).allowed
+
+    def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
+        """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
+        return self._only_current(self.limiter.decide(self._moving(key, _MANY, expiry)))
+
+    def clear_sliding_window(self, key: str, expiry: int) -> None:
+        """Forget a key."""
+        self.clear(key)
+
+    def check(self) -> bool:
+        """Return whether the server answers and has the module."""
+        try:
+            return self.limiter.peek(self._key("check"), rate(1, "s")).allowed
+        except ThrottleError:
+            return False
+
+    def clear(self, key: str) -> None:
+        """Forget a key."""
+        self.limiter.client.delete(self._key(key))
+
+    def reset(self) -> int | None:
+        """Forget all keys with the prefix, and return how many there were."""
+        return sum(int(self.limiter.client.delete(key)) for key in self.limiter.client.scan_iter(f"{self.key_prefix}:*", count=1000))
+
+
+class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.storage.MovingWindowSupport,
+                           limits.aio.storage.SlidingWindowCounterSupport):
+    """`ThrottleStorage` for asyncio."""
+
+    STORAGE_SCHEME = _schemes("async+")
+
+    def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, key_prefix: str = PREFIX, **options: Any) -> None:
+        super().__init__(uri, wrap_exceptions=wrap_exceptions)
+        options.pop("implementation", None)
+        self.key_prefix = key_prefix
+        self.limiter = AsyncLimiter(_client(uri or "async+throttle+redis://127.0.0.1:6379", True, options))
+
+    @property
+    def base_exceptions(self) -> type[Exception]:
+        """What an outage and a mistake have in common."""
+        return ThrottleError
+
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Count a hit, unless it is denied. Return what the counter would be."""
+        return self._counted(await self.limiter.decide(self._incr(key, expiry, amount)), amount)
+
+    async def get(self, key: str) -> int:
+        """Return the hits in the fixed window of a key."""
+        result = await self.limiter.decide(self._look(key))
+        return result.limit - result.remaining
+
+    async def get_expiry(self, key: str) -> float:
+        """Return when the fixed window of a key ends, in seconds since the Unix epoch."""
+        return self._resets(await self.limiter.decide(self._look(key)))
+
+    async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Take entries of a moving window."""
+        return (await self.limiter.decide(self._acquire(key, limit, expiry, amount))).allowed
+
+    async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
+        """Return when the window begins, by its oldest entry, and the number of entries."""
+        return self._began(await self.limiter.decide(self._moving(key, limit, expiry)), expiry)
+
+    async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Take entries of a window that slides exactly."""
+        return (await self.limiter.decide(self._acquire(key, limit, expiry, amount))).allowed
+
+    async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
+        """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
+        return self._only_current(await self.limiter.decide(self._moving(key, _MANY, expiry)))
+
+    async def clear_sliding_window(self, key: str, expiry: int) -> None:
+        """Forget a key."""
+        await self.clear(key)
+
+    async def check(self) -> bool:
+        """Return whether the server answers and has the module."""
+        try:
+            return (await self.limiter.peek(self._key("check"), rate(1, "s"))).allowed
+        except ThrottleError:
+            return False
+
+    async def clear(self, key: str) -> None:
+        """Forget a key."""
+        await self.limiter.client.delete(self._key(key))
+
+    async def reset(self) -> int | None:
+        """Forget all keys with the prefix, and return how many there were."""
+        n = 0
+        async for key in self.limiter.client.scan_iter(f"{self.key_prefix}:*", count=1000):
+            n += await self.limiter.client.delete(key)
+        return n
+
+
+def _bucket(storage: _Shared, verb: str, item: RateLimitItem, identifiers: tuple[str, ...], cost: int) -> Call:
+    return one(verb, storage._key(item.key_for(*identifiers)), (_rate(item.amount, _seconds(item.get_expiry())),), cost=cost)
+
+
+def _stats(result: Result) -> WindowStats:
+    return WindowStats(time.time() + result.reset_after.total_seconds(), result.remaining)
+
+
+class TokenBucketRateLimiter(limits.strategies.RateLimiter):
+    """Strategies `gcra` and `token-bucket`: a bucket of `amount` units that refills evenly. It needs a `ThrottleStorage`."""
+
+    def __init__(self, storage: limits.storage.StorageTypes) -> None:
+        if not isinstance(storage, ThrottleStorage):
+            raise NotImplementedError(f"gcra and token-bucket need a storage with a throttle+ URI, not {type(storage).__name__}")
+        super().__init__(storage)
+
+    def _decide(self, verb: str, item: RateLimitItem, identifiers: tuple[str, ...], cost: int) -> Result:
+        storage = cast(ThrottleStorage, self.storage)
+        return storage.limiter.decide(_bucket(storage, verb, item, identifiers, cost))
+
+    def hit(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
+        """Take `cost` units, and return whether they were there."""
+        return self._decide("limit", item, identifiers, cost).allowed
+
+    def test(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
+        """Return whether `cost` units are there."""
+        return self._decide("peek", item, identifiers, cost).allowed
+
+    def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
+        """Return when the bucket is full again, and what is left."""
+        return _stats(self._decide("peek", item, identifiers, 1))
+
+
+class AsyncTokenBucketRateLimiter(limits.aio.strategies.RateLimiter):
+    """`TokenBucketRateLimiter` for asyncio."""
+
+    def __init__(self, storage: limits.storage.StorageTypes) -> None:
+        if not isinstance(storage, AsyncThrottleStorage):
+            raise NotImplementedError(f"gcra and token-bucket need a storage with an async+throttle+ URI, not {type(storage).__name__}")
+        super().__init__(storage)
+
+    async def _decide(self, verb: str, item: RateLimitItem, identifiers: tuple[str, ...], cost: int) -> Result:
+        storage = cast(AsyncThrottleStorage, self.storage)
+        return await storage.limiter.decide(_bucket(storage, verb, item, identifiers, cost))
+
+    async def hit(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
+        """Take `cost` units, and return whether they were there."""
+        return (await self._decide("limit", item, identifiers, cost)).allowed
+
+    async def test(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
+        """Return whether `cost` units are there."""
+        return (await self._decide("peek", item, identifiers, cost)).allowed
+
+    async def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
+        """Return when the bucket is full again, and what is left."""
+        return _stats(await self._decide("peek", item, identifiers, 1))
+
+
+def _register(strategies: Any, strategy: Callable[..., Any]) -> None:
+    for name in ("gcra", "token-bucket"):
+        strategies[name] = strategy
+
+
+_register(limits.strategies.STRATEGIES, TokenBucketRateLimiter)
+_register(limits.aio.strategies.STRATEGIES, AsyncTokenBucketRateLimiter)

@@ -1,0 +1,122 @@
+"""A hook for LiteLLM: admits a request with an estimate of its tokens and a slot, and settles it by what was used.
+
+    # throttle_hook.py, beside the proxy's config.yaml with litellm_settings: {callbacks: throttle_hook.throttle}
+    throttle = ThrottleHook("redis://127.0.0.1:6379", requests=rate(60, "1m"), tokens=rate(100_000, "1m"), slots=4)
+
+All three are decided in one call (CL.MLIMIT): a request, its tokens and a slot, or nothing. When the response is there, one more
+call (CL.SETTLE) frees the slot and charges or returns the difference. It does that once, however often it is sent.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import litellm
+from fastapi import HTTPException
+from litellm.integrations.custom_logger import CustomLogger
+
+from .asyncio import Limiter
+from .duration import Duration
+from .errors import MistakeError, OutageError, ThrottleError
+from .http import log, seconds
+from .limit import Limit, Slots
+
+_FIELD = "throttle"
+
+
+def by_api_key(user_api_key_dict: Any, data: dict[str, Any]) -> str:
+    """Return whom a request counts for: the API key's hash, or else its user."""
+    return str(getattr(user_api_key_dict, "api_key", None) or getattr(user_api_key_dict, "user_id", None) or "anonymous")
+
+
+class ThrottleHook(CustomLogger):
+    """The hook. Give it to the proxy as a callback.
+
+    `requests` and `tokens` are limits; `slots` is how many requests of a caller run at a time. `by` says whom a request counts for.
+    `ttl` is after which time the slot of a process that has died is free: longer than the longest response, since a stream does
+    not renew it. `default_max_tokens` is the estimate of a response whose request has no `max_tokens`. In an outage of Redis
+    requests are let through, unless `outage` is `"deny"`.
+    """
+
+    def __init__(self, url: str = "redis://127.0.0.1:6379", *, requests: Limit | None = None, tokens: Limit | None = None,
+                 slots: int | None = None, ttl: Duration = "10m", by: Callable[[Any, dict[str, Any]], str] = by_api_key,
+                 default_max_tokens: int = 1000, outage: str = "let through", prefix: str = "llm", limiter: Limiter | None = None) -> None:
+        super().__init__()
+        if requests is None and tokens is None and slots is None:
+            raise ValueError("give at least one of requests, tokens and slots")
+        if tokens is not None and slots is None:
+            slots = 2**63 - 1  # the lease is what says that an admission is not settled yet
+        self.limiter = limiter or Limiter.from_url(url)
+        self.requests, self.tokens, self.slots, self.ttl = requests, tokens, slots, ttl
+        self.by, self.default_max_tokens, self.outage, self.prefix = by, default_max_tokens, outage, prefix
+
+    def estimate(self, data: dict[str, Any]) -> int:
+        """Return how many tokens a request may use: those of its messages, and the most that it asks for."""
+        most = data.get("max_completion_tokens") or data.get("max_tokens") or self.default_max_tokens
+        try:
+            text = data.get("prompt") or data.get("input")
+            prompt = int(litellm.token_counter(model=data.get("model") or "", messages=data.get("messages"), text=text))
+        except Exception:  # a form that LiteLLM cannot count
+            prompt = len(str(data.get("messages") or data.get("prompt") or data.get("input") or "")) // 4
+        return prompt + int(most)
+
+    async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> dict[str, Any]:
+        """Admit a request, or raise an HTTPException with status 429."""
+        # One hash tag, so that a cluster has all keys in one slot.
+        tag = f"{{{self.prefix}:{self.by(user_api_key_dict, data)}}}"
+        admission: dict[str, Any] = {"tag": tag, "id": uuid.uuid4().hex, "estimate": self.estimate(data) if self.tokens else 0}
+        try:
+            result = await self.limiter.mlimit(self._keys(admission, None), id=admission["id"] if self.slots is not None else "")
+        except OutageError as error:
+            log.error("outage: a request to a model could not be checked against its limits: %s", error)
+            if self.outage == "deny":
+                raise HTTPException(503, "the rate limit could not be checked", {"Retry-After": "1"}) from error
+            return data
+        if result.limited:
+            what = list(self._keys(admission, None))[result.key].rpartition(":")[2]
+            headers = {} if result.retry_after is None else {"Retry-After": str(max(1, seconds(result.retry_after)))}
+            raise HTTPException(429, f"the limit of {what} is reached", headers)
+        if self.slots is not None:
+            for name in ("metadata", "litellm_metadata"):
+                if name == "metadata" or name in data:
+                    data[name] = {**(data.get(name) or {}), _FIELD: admission}
+        return data
+
+    async def async_log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
+        """Settle a request by the tokens of its response."""
+        usage = getattr(response_obj, "usage", None) or (response_obj.get("usage") if isinstance(response_obj, dict) else None)
+        total = getattr(usage, "total_tokens", None)
+        parameters = kwargs.get("litellm_params") or {}
+        await self._settle(parameters.get("metadata"), parameters.get("litellm_metadata"), used=total)
+
+    async def async_post_call_failure_hook(self, request_data: dict[str, Any], original_exception: Exception, user_api_key_dict: Any,
+                                           traceback_str: str | None = None) -> None:
+        """Settle a request that has failed for good, after retries and fallbacks: it used nothing."""
+        await self._settle(request_data.get("metadata"), request_data.get("litellm_metadata"), used=0)
+
+    async def _settle(self, *places: dict[str, Any] | None, used: int | None) -> None:
+        admission = next((place[_FIELD] for place in places if place and _FIELD in place), None)
+        if admission is None:
+            return
+        # A response that does not say what it used keeps the estimate.
+        used = admission["estimate"] if used is None else int(used)
+        try:
+            await self.limiter.settle(self._keys(admission, used), id=admission["id"])
+        except MistakeError:
+            raise
+        except ThrottleError as error:
+            log.error("a request to a model could not be settled; its slot is free after %s: %s", self.ttl, error)
+
+    def _keys(self, admission: dict[str, Any], used: int | None) -> dict[str, Any]:
+        """Return the keys of an admission, or of its settlement if used is known."""
+        tag = admission["tag"]
+        keys: dict[str, Any] = {}
+        if self.requests is not None and used is None:
+            keys[f"{tag}:requests"] = self.requests
+        if self.tokens is not None:
+            keys[f"{tag}:tokens"] = self.tokens.replace(take=admission["estimate"], used=used)
+        if self.slots is not None:
+            keys[f"{tag}:slots"] = Slots(self.slots, self.ttl)
+        return keys

@@ -1,0 +1,57 @@
+"""Results: what the server answered, for one limit and for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from .errors import LimitedError
+
+ZERO = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of a call, and the state after it of the limit that decided. Times are the server's, rounded up to 1 ms."""
+
+    limited: bool = False
+    """Whether the call was denied; of a renewal and of `settle`, that the lease had lapsed."""
+    key: int = 0
+    """The index of the key that decided, was charged or is banned."""
+    rule: int = 0
+    """The index in that key's limits of the limit that decided; 0 of a banned key."""
+    banned: bool = False
+    """Whether a ban denied the call, and no limit."""
+    limit: int = 0
+    """How many units that limit holds when it is full, or how many slots there are."""
+    remaining: int = 0
+    """How many units could be taken right now, or how many slots are free."""
+    retry_after: timedelta | None = ZERO
+    """Until the same call can succeed if nobody else asks: 0 when it was not limited, None when it never can."""
+    reset_after: timedelta = ZERO
+    """Until the limit is full."""
+    next_after: timedelta = ZERO
+    """Until there is one unit more; 0 when the limit is full."""
+    granted: int = 0
+    """How many units were charged. If it is negative, units were returned."""
+    wait: timedelta = ZERO
+    """How long the caller has to hold its request (`max_wait`), or how long it has waited (`wait`, `lease`)."""
+    lasts: timedelta = ZERO
+    """How long a lease lasts if it is not renewed, or how long a key is banned."""
+    shadowed: bool = False
+    """Whether a limit with `shadow` would have denied the call: limit `shadow` of key `shadow_key`."""
+    shadow: int = 0
+    shadow_key: int = 0
+    each: tuple[Result, ...] = ()
+    """With `each=True`, every limit by itself: `limited`, `limit`, `remaining`, `retry_after`, `reset_after`, `key`, `rule`."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the call was let through."""
+        return not self.limited
+
+    def raise_if_limited(self) -> Result:
+        """Return the result, or raise a `LimitedError` when the call was denied."""
+        if self.limited:
+            raise LimitedError(self)
+        return self

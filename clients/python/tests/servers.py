@@ -1,0 +1,205 @@
+"""Real servers with the module, each on ports and in a folder of its own; and one that is made up."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import socket
+import socketserver
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import redis
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PATIENCE = 30.0
+"""Bounds a hang, in seconds."""
+
+
+def module() -> str:
+    return os.environ.get("THROTTLE_SO") or str(ROOT / "build/throttle.so")
+
+
+def program() -> str:
+    return os.environ.get("THROTTLE_SERVER") or "redis-server"
+
+
+def free_port() -> int:
+    while True:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port: int = s.getsockname()[1]
+            if port < 50_000:  # the cluster bus is 10,000 above
+                return port
+
+
+def await_true(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    ends = time.monotonic() + patience
+    while time.monotonic() < ends:
+        if condition():
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"{what}: not within {patience} s")
+
+
+class Server:
+    """A server that this test started."""
+
+    def __init__(self, *options: str, with_module: bool = True) -> None:
+        self.dir = tempfile.TemporaryDirectory(prefix="throttle-python-")
+        self.port = free_port()
+        self.options = [*options, *(["--loadmodule", module()] if with_module else [])]
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        with open(pathlib.Path(self.dir.name) / "log", "a") as log:
+            # In the folder, so that two servers never share a dump.
+            self.process = subprocess.Popen(
+                [program(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes",
+                 "--enable-module-command", "yes", *self.options],
+                cwd=self.dir.name, stdout=log, stderr=log)
+        await_true(self._answers, "the server starts")
+
+    def _answers(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"the server has ended: {self.log()}")
+        try:
+            with redis.Redis(port=self.port, socket_timeout=1) as client:
+                return bool(client.ping())
+        except (redis.ConnectionError, redis.TimeoutError):
+            return False
+
+    def log(self) -> str:
+        return (pathlib.Path(self.dir.name) / "log").read_text()
+
+    def client(self) -> redis.Redis:
+        return redis.Redis(port=self.port, socket_timeout=PATIENCE)
+
+    def do(self, *words: Any) -> Any:
+        with self.client() as client:
+            return client.execute_command(*words)
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def stop(self) -> None:
+        self.resume()
+        self.kill()
+        assert "BUG REPORT" not in self.log(), self.log()
+        self.dir.cleanup()
+
+
+class Cluster:
+    """Three masters that share the slots."""
+
+    def __init__(self) -> None:
+        self.nodes = [Server("--cluster-enabled", "yes", "--cluster-node-timeout", "2000") for _ in range(3)]
+        share = 16384 // 3 + 1
+        for i, node in enumerate(self.nodes):
+            node.do("CLUSTER", "ADDSLOTSRANGE", i * share, min((i + 1) * share, 16384) - 1)
+            node.do("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+            node.do("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
+        self.await_agreement()
+
+    def await_agreement(self) -> None:
+        for node in self.nodes:
+            await_true(lambda node=node: self._whole(node), "the cluster agrees")  # type: ignore[misc]
+
+    @staticmethod
+    def _whole(node: Server) -> bool:
+        info = node.do("CLUSTER", "INFO")
+        info = info if isinstance(info, dict) else dict(line.split(":") for line in info.decode().split())
+        return bool(info["cluster_state"] == "ok" and info["cluster_known_nodes"] == "3")
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def owner(self, key: str) -> Server:
+        slot = int(self.nodes[0].do("CLUSTER", "KEYSLOT", key))
+        return self.nodes[slot // (16384 // 3 + 1)]
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.stop()
+
+
+HELLO = b"%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n"
+
+
+class MadeUp:
+    """A server that expects words and answers with replies, one exchange after the other. It knows nothing else of the protocol."""
+
+    def __init__(self) -> None:
+        outer = self
+        self.exchanges: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self.lock = threading.Lock()
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                while words := outer._read(self.rfile):
+                    answer = outer.answer(words)
+                    if answer is None:
+                        return
+                    self.wfile.write(answer)
+
+        class Listener(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+
+        self.server = Listener(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    @staticmethod
+    def _read(stream: Any) -> list[str]:
+        try:
+            return [stream.read(int(stream.readline()[1:]) + 2)[:-2].decode() for _ in range(int(stream.readline()[1:] or 0))]
+        except (OSError, ValueError):
+            return []
+
+    def answer(self, words: list[str]) -> bytes | None:
+        if not words[0].startswith("CL."):
+            return {"HELLO": HELLO, "PING": b"+PONG\r\n"}.get(words[0], b"+OK\r\n")
+        with self.lock:
+            if not self.exchanges:
+                self.problems.append(f"nothing more was expected, and {words} came")
+                return b"-ERR unexpected\r\n"
+            exchange = self.exchanges.pop(0)
+        if exchange["sends"] != words:
+            self.problems.append(f"expected {exchange['sends']}, and {words} came")
+        reply = exchange["reply"]
+        return None if isinstance(reply, dict) and reply.get("closes") else encode(reply)
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def encode(reply: Any) -> bytes:
+    """Return a reply as RESP."""
+    if isinstance(reply, dict):
+        return b"-%s\r\n" % str(reply["error"]).encode()
+    if isinstance(reply, int):
+        return b":%d\r\n" % reply
+    if isinstance(reply, str):
+        return b"$%d\r\n%s\r\n" % (len(reply.encode()), reply.encode())
+    return b"*%d\r\n" % len(reply) + b"".join(encode(part) for part in reply)

@@ -1,0 +1,295 @@
+"""The limiter on real servers: the acts that the table of cases does not show, waits, outages, clusters, mistakes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+import valkey
+
+from redis_throttle import (
+    LimitedError,
+    Limiter,
+    MistakeError,
+    OutageError,
+    OverloadError,
+    Slots,
+    fixed,
+    parse_limits,
+    rate,
+    window,
+)
+from redis_throttle.asyncio import Limiter as AsyncLimiter
+from servers import PATIENCE, Cluster, Server, await_true
+
+DAY = fixed(3, "1d")
+
+
+def test_limits_in_words_are_read_back() -> None:
+    for text in ("RATE 5/1s BURST 10", "WINDOW 100/30m SPARE 2", "FIXED 1000/1mo OFFSET 14d TZ Europe/Berlin", "FIXED 5/10m FIRST TAKE 0 SHADOW"):
+        assert [str(limit) for limit in parse_limits(text)] == [text]
+    assert len(parse_limits("RATE 5/s FIXED 1000/d")) == 2
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("", "at least one"), ("5/s", "expected RATE"), ("RATE 5", "count/period"), ("RATE 5/60", "needs a unit"), ("RATE 5/s BURST", "needs a value"),
+    ("RATE 5/s BURST x", "an integer"), ("RATE 5/s COST 2", "expected RATE"), ("RATE 5/S", "needs a unit"), ("FIXED 5/1.5mo", "whole"),
+])
+def test_limits_in_words_that_are_wrong(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse_limits(text)
+
+
+@pytest.mark.parametrize(("make", "says"), [
+    (lambda: rate(5, 60), "needs a unit"),  # type: ignore[arg-type]
+    (lambda: rate(5.0, "1s"), "an integer"),  # type: ignore[arg-type]
+    (lambda: rate(True, "1s"), "an integer"),
+    (lambda: window(5, timedelta(0)), "not positive"),
+    (lambda: fixed(5, "0mo"), "whole and positive"),
+    (lambda: rate(2**63, "1s"), "must be from 1"),
+])
+def test_an_argument_that_is_wrong_is_named(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=says):
+        make()
+
+
+def test_a_timedelta_is_a_duration() -> None:
+    assert rate(5, timedelta(minutes=30)) == rate(5, "30m")
+    assert str(window(5, timedelta(milliseconds=1.5))) == "WINDOW 5/1.5ms"
+
+
+def test_a_limited_result_is_raised(server: Server) -> None:
+    with Limiter.from_url(server.url) as limiter:
+        limiter.limit("k", DAY, cost=3).raise_if_limited()
+        with pytest.raises(LimitedError, match="retry after") as raised:
+            limiter.limit("k", DAY).raise_if_limited()
+        assert raised.value.result.remaining == 0
+        with pytest.raises(LimitedError, match="more than the limit of 3"):
+            limiter.limit("k", DAY, cost=4).raise_if_limited()
+
+
+def test_callers_are_served_in_order_of_arrival_and_nobody_blocks_the_pool(server: Server) -> None:
+    """Ten callers wait, with a pool of two connections, and an eleventh call is answered meanwhile."""
+    client = redis.Redis(port=server.port, socket_timeout=1, max_connections=2)
+    limiter, served = Limiter(client), []
+    limits = window(1, "100ms")
+    limiter.limit("k", limits)
+
+    def work(n: int) -> None:
+        limiter.wait("k", limits, timeout="30s").raise_if_limited()
+        served.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(10)]
+    for n, thread in enumerate(threads):
+        thread.start()
+        await_true(lambda n=n: served != [] or int(server.client().info("throttle")["throttle_waiting"]) > n, "a caller is in line")  # type: ignore[misc]
+    assert limiter.limit("other", DAY).allowed
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(served) == list(range(10))
+    client.close()
+
+
+def test_a_wait_may_be_longer_than_the_timeout_of_the_client(server: Server) -> None:
+    with Limiter(redis.Redis(port=server.port, socket_timeout=0.1), patience=0.1) as limiter:
+        limiter.limit("k", rate(1, "500ms"))
+        result = limiter.wait("k", rate(1, "500ms"), timeout="10s")
+        assert result.allowed
+        assert result.wait > timedelta(milliseconds=200)
+
+
+async def test_a_caller_that_is_cancelled_leaves_the_line(server: Server) -> None:
+    async with AsyncLimiter.from_url(server.url) as limiter:
+        await limiter.limit("k", window(1, "1h"))
+        waiting = asyncio.create_task(limiter.wait("k", window(1, "1h")))
+        while not int((await limiter.client.info("throttle"))["throttle_waiting"]):
+            await asyncio.sleep(0.005)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        while int((await limiter.client.info("throttle"))["throttle_waiting"]):
+            await asyncio.sleep(0.005)
+        assert (await limiter.limit("other", DAY)).allowed
+
+
+async def test_a_call_that_is_cancelled_leaves_no_reply_to_the_next_one(own_server: Server) -> None:
+    async with AsyncLimiter.from_url(own_server.url, socket_timeout=None, max_connections=1) as limiter:
+        await limiter.limit("k", DAY)
+        own_server.pause()
+        stuck = asyncio.create_task(limiter.limit("k", DAY))
+        await asyncio.sleep(0.05)
+        stuck.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stuck
+        own_server.resume()
+        assert (await limiter.peek("fresh", fixed(77, "1d"))).limit == 77
+
+
+def faults(server: Server) -> list[tuple[str, Callable[[], None], Callable[[], None], type[Exception]]]:
+    def set_to(name: str, value: str) -> Callable[[], None]:
+        return lambda: server.do("CONFIG", "SET", name, value)
+
+    def no_module() -> None:
+        server.do("MODULE", "UNLOAD", "throttle")
+
+    def load() -> None:
+        server.do("MODULE", "LOAD", server.options[-1])
+
+    return [
+        ("a server that hangs", server.pause, server.resume, OutageError),
+        ("a server that is down", server.kill, server.start, OutageError),
+        ("OOM", set_to("maxmemory", "1"), set_to("maxmemory", "0"), OutageError),
+        ("NOREPLICAS", set_to("min-replicas-to-write", "1"), set_to("min-replicas-to-write", "0"), OutageError),
+        ("READONLY", lambda: server.do("REPLICAOF", "127.0.0.1", "1"), lambda: server.do("REPLICAOF", "NO", "ONE"), OutageError),
+        ("no permission", lambda: server.do("ACL", "SETUSER", "default", "-cl.limit"), lambda: server.do("ACL", "SETUSER", "default", "+@all"), MistakeError),
+        ("a key of another type", lambda: server.do("LPUSH", "k", "1"), lambda: server.do("DEL", "k"), MistakeError),
+        ("no module", no_module, load, MistakeError),
+    ]
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+def test_an_outage_and_a_mistake_are_told_apart(own_server: Server, library: str) -> None:
+    limiter = Limiter.from_url(own_server.url.replace("redis", library), socket_timeout=0.3)
+    for name, begin, end, kind in faults(own_server):
+        own_server.do("DEL", "k")
+        assert limiter.limit("k", DAY).allowed, name
+        own_server.do("DEL", "k")
+        begin()
+        for _ in range(2):  # the first may find a connection broken, the second none
+            with pytest.raises(kind) as raised:
+                limiter.limit("k", DAY)
+            assert "'k'" not in str(raised.value), name
+        end()
+        await_true(lambda: answers(limiter), f"after {name}")
+    limiter.close()
+
+
+def answers(limiter: Limiter) -> bool:
+    try:
+        return limiter.peek("k", DAY) is not None
+    except (OutageError, MistakeError):
+        return False
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+async def test_asyncio_tells_them_apart_too(own_server: Server, library: str) -> None:
+    limiter = AsyncLimiter.from_url(own_server.url.replace("redis", library), socket_timeout=0.3)
+    for name, begin, end, kind in faults(own_server):
+        own_server.do("DEL", "k")
+        assert (await limiter.limit("k", DAY)).allowed, name
+        own_server.do("DEL", "k")
+        begin()
+        for _ in range(2):
+            with pytest.raises(kind):
+                await limiter.limit("k", DAY)
+        end()
+        await asyncio.to_thread(own_server._answers)
+    await limiter.close()
+
+
+def test_a_call_whose_reply_is_lost_is_not_sent_again(own_server: Server) -> None:
+    """The client retries as often as it can; the server stands still and then runs what it finds."""
+    client = redis.Redis(port=own_server.port, socket_timeout=0.2)  # with the retries of the library
+    limiter = Limiter(client)
+    limiter.limit("k", fixed(100, "1d"))
+    own_server.pause()
+    with pytest.raises(OutageError):
+        limiter.limit("k", fixed(100, "1d"))
+    own_server.resume()
+    assert Limiter(own_server.client()).peek("k", fixed(100, "1d")).remaining in (98, 99)
+
+
+def test_a_server_that_stands_still_ends_a_wait(own_server: Server) -> None:
+    limiter = Limiter.from_url(own_server.url, patience=0.3, socket_timeout=0.3)
+    limiter.limit("k", rate(1, "1h"))
+    ended: list[Exception] = []
+
+    def work() -> None:
+        try:
+            limiter.wait("k", rate(1, "1h"))
+        except OutageError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    await_true(lambda: int(own_server.client().info("throttle")["throttle_waiting"]) == 1, "the caller is in line")
+    own_server.pause()
+    thread.join(PATIENCE)
+    assert len(ended) == 1
+
+
+async def test_a_server_that_stands_still_ends_a_wait_of_asyncio(own_server: Server) -> None:
+    async with AsyncLimiter.from_url(own_server.url, patience=0.3, socket_timeout=0.3) as limiter:
+        await limiter.limit("k", rate(1, "1h"))
+        waiting = asyncio.create_task(limiter.wait("k", rate(1, "1h")))
+        while not int((await limiter.client.info("throttle"))["throttle_waiting"]):
+            await asyncio.sleep(0.005)
+        own_server.pause()
+        with pytest.raises(OutageError):
+            await asyncio.wait_for(waiting, PATIENCE)
+
+
+def test_a_pool_that_is_used_up_is_an_overload(server: Server) -> None:
+    for library, name in ((redis, "Redis"), (valkey, "Valkey")):
+        client = getattr(library, name)(port=server.port, max_connections=1)
+        limiter, pool = Limiter(client), client.connection_pool
+        taken = pool.get_connection("_") if library is valkey else pool.get_connection()
+        with pytest.raises(OverloadError):
+            limiter.limit("k", DAY)
+        pool.release(taken)
+        assert limiter.limit(f"k:{name}", DAY).allowed
+        client.close()
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+def test_all_acts_in_a_cluster(cluster: Cluster, library: str) -> None:
+    with Limiter.from_url(cluster.url.replace("redis", library)) as limiter:
+        for n in range(20):
+            key = f"{library}:{n}"
+            assert [limiter.limit(key, DAY).limited for _ in range(4)] == [False, False, False, True]
+            assert limiter.refund(key, DAY).granted == -1
+            assert limiter.wait(key, DAY, timeout="1s").allowed
+            with limiter.lease(f"{key}:lease", slots=1, ttl="1m"), pytest.raises(LimitedError):
+                limiter.lease(f"{key}:lease", slots=1, ttl="1m", timeout="20ms").take()
+            keys = {f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots(1, "1m")}
+            assert limiter.mlimit(keys, id="x").allowed
+            assert limiter.settle({f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots()}, id="x").allowed
+        with pytest.raises(MistakeError, match="slot"):
+            limiter.mlimit({"a": DAY, "b": DAY, "c": DAY})
+
+
+async def test_all_acts_in_a_cluster_with_asyncio(cluster: Cluster) -> None:
+    async with AsyncLimiter.from_url(cluster.url) as limiter:
+        for n in range(20):
+            key = f"asyncio:{n}"
+            assert [(await limiter.limit(key, DAY)).limited for _ in range(4)] == [False, False, False, True]
+            assert (await limiter.refund(key, DAY)).granted == -1
+            assert (await limiter.wait(key, DAY, timeout="1s")).allowed
+            async with limiter.lease(f"{key}:lease", slots=1, ttl="1m"):
+                with pytest.raises(LimitedError):
+                    await limiter.lease(f"{key}:lease", slots=1, ttl="1m", timeout="20ms").take()
+            keys = {f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots(1, "1m")}
+            assert (await limiter.mlimit(keys, id="x")).allowed
+            assert (await limiter.settle({f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots()}, id="x")).allowed
+
+
+def test_a_node_of_a_cluster_that_is_away_and_back(cluster: Cluster) -> None:
+    with Limiter.from_url(cluster.url, socket_timeout=0.3) as limiter:
+        assert limiter.limit("node", DAY).allowed
+        node = cluster.owner("node")
+        node.kill()
+        began = time.monotonic()
+        for _ in range(2):
+            with pytest.raises(OutageError):
+                limiter.limit("node", DAY)
+        assert time.monotonic() - began < PATIENCE
+        node.start()
+        cluster.await_agreement()
+        await_true(lambda: answers(limiter), "the node is back")
+        limiter.limit("node", DAY)

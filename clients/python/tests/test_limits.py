@@ -1,0 +1,210 @@
+"""The storage for `limits`: its own conformance tests, its users Flask-Limiter and slowapi, and what is promised beyond."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import time
+from typing import Any
+
+import limits
+import pytest
+from limits.storage import storage_from_string
+from limits.strategies import STRATEGIES
+
+import redis_throttle.limits  # noqa: F401 registers the storage
+from redis_throttle import OutageError
+from servers import ROOT, Cluster, Server
+
+CONFORMANCE = '''
+import asyncio, os, sys, pytest, redis
+pytest.register_assert_rewrite("tests.test_storage", "tests.aio.test_storage")
+import redis_throttle.limits  # noqa: F401 registers the storage
+import tests.utils
+
+URI = os.environ["CONFORMANCE_URI"]
+
+@pytest.fixture
+def emptied():
+    port = int(URI.rpartition(":")[2])
+    with redis.Redis(port=port) as client:
+        client.flushall()
+
+from pytest_lazy_fixtures import lf
+
+ours = pytest.mark.parametrize("uri, args, fixture", [pytest.param("throttle+" + URI, {}, lf("emptied"), id="throttle")])
+ours_async = pytest.mark.parametrize("uri, args, fixture", [pytest.param("async+throttle+" + URI, {}, lf("emptied"), id="throttle")])
+for name in ("all_storage", "moving_window_storage", "sliding_window_counter_storage"):
+    setattr(tests.utils, name, ours)
+    setattr(tests.utils, "async_" + name, ours_async)
+
+import tests.test_storage, tests.aio.test_storage
+
+for module, prefix, kind in ((tests.test_storage, "", throttle.ThrottleStorage), (tests.aio.test_storage, "async+", throttle.AsyncThrottleStorage)):
+    module.TestConcreteStorages.pytestmark = [pytest.mark.parametrize(
+        "uri, args, expected_instance, fixture", [pytest.param(prefix + "throttle+" + URI, {}, kind, lf("emptied"), id="throttle")])]
+'''
+
+# These tests of `limits` look at the two counters that it approximates a sliding window by. This storage has an exact window.
+APPROXIMATION = ["test_sliding_window_counter_current_window", "test_sliding_window_counter_previous_window",
+                 "test_sliding_window_counter_total_reset"]
+
+
+@pytest.mark.timeout(240)
+def test_conformance_of_limits(server: Server, tmp_path: pathlib.Path) -> None:
+    version = limits.__version__
+    sources = pathlib.Path(os.environ.get("THROTTLE_LIMITS_SDIST") or ROOT / "build/python/sdist") / f"limits-{version}.tar.gz"
+    with tarfile.open(sources) as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = tmp_path / f"limits-{version}"
+    (folder / "tests/conftest.py").write_text(CONFORMANCE)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nmarkers =\n" + "".join(
+        f"  {name}\n" for name in ("unit", "integration", "redis", "redis_sentinel", "redis_cluster", "memory", "mongodb", "memcached",
+                                 "valkey", "valkey_cluster", "flaky")))
+    # The installed library is tested, not the folder's.
+    (folder / "limits").rename(folder / "limits-source")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not " + " and not ".join(APPROXIMATION),
+         "tests/test_strategy.py", "tests/aio/test_strategy.py", "tests/test_storage.py", "tests/aio/test_storage.py"],
+        cwd=folder, env={**os.environ, "CONFORMANCE_URI": server.url}, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
+    assert " passed" in ran.stdout
+    assert " failed" not in ran.stdout
+
+
+def hits(server: Server, strategy: str, item: str, n: int) -> list[bool]:
+    limiter = STRATEGIES[strategy](storage_from_string(f"throttle+{server.url}"))
+    return [limiter.hit(limits.parse(item), "user") for _ in range(n)]
+
+
+@pytest.mark.parametrize("strategy", ["fixed-window", "moving-window", "sliding-window-counter", "gcra", "token-bucket"])
+def test_every_strategy_lets_through_what_the_limit_says(server: Server, strategy: str) -> None:
+    assert hits(server, strategy, "3/day", 5) == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize("strategy", ["fixed-window", "moving-window", "sliding-window-counter", "gcra"])
+def test_a_hit_is_one_round_trip(server: Server, strategy: str) -> None:
+    hits(server, strategy, "3/day", 1)  # with what a new connection says
+    limiter = STRATEGIES[strategy](storage_from_string(f"throttle+{server.url}"))
+    limiter.hit(limits.parse("3/day"), "user")
+    with server.client() as client:
+        before = client.info("stats")["total_commands_processed"]
+        for _ in range(10):
+            limiter.hit(limits.parse("3/day"), "user")
+        assert client.info("stats")["total_commands_processed"] - before == 11, "ten hits, and the INFO before"
+
+
+def test_a_denied_hit_of_a_fixed_window_is_not_counted(server: Server) -> None:
+    limiter = STRATEGIES["fixed-window"](storage_from_string(f"throttle+{server.url}"))
+    item = limits.parse("10/hour")
+    assert limiter.hit(item, "user", cost=7)
+    assert not limiter.hit(item, "user", cost=7)
+    assert limiter.hit(item, "user", cost=3), "limits' own storages have counted the denied hit"
+
+
+def test_a_moving_window_is_never_exceeded(server: Server) -> None:
+    """As many hits as there can be for two seconds; no interval of a second has more than the limit."""
+    limiter = STRATEGIES["moving-window"](storage_from_string(f"throttle+{server.url}"))
+    item, passed = limits.parse("20/second"), []
+    ends = time.monotonic() + 2.2
+    while time.monotonic() < ends:
+        before = time.monotonic()
+        if limiter.hit(item, "user"):
+            passed.append((before, time.monotonic()))
+    for i in range(len(passed) - 20):
+        # The later of the two was decided before its reply came, and the earlier one after it was sent.
+        assert passed[i + 20][1] - passed[i][0] >= 1, f"21 hits within a second, from hit {i}"
+    assert len(passed) > 40 - 1
+
+
+def test_only_throttle_storages_have_buckets() -> None:
+    with pytest.raises(NotImplementedError, match="throttle"):
+        STRATEGIES["gcra"](storage_from_string("memory://"))
+
+
+def test_an_outage_is_an_error_of_the_storage(own_server: Server) -> None:
+    plain: Any = storage_from_string(f"throttle+{own_server.url}")
+    wrapped: Any = storage_from_string(f"throttle+{own_server.url}", wrap_exceptions=True)
+    assert plain.check()
+    own_server.kill()
+    assert not plain.check()
+    with pytest.raises(OutageError):
+        plain.incr("LIMITER/3/1/day", 86400)
+    with pytest.raises(limits.errors.StorageError):
+        wrapped.acquire_entry("LIMITER/3/1/day", 3, 86400)
+    own_server.start()
+    assert plain.check()
+
+
+def test_a_cluster(cluster: Cluster) -> None:
+    storage: Any = storage_from_string(f"throttle+{cluster.url}")
+    item = limits.parse("2/day")
+    for strategy in ("fixed-window", "moving-window", "gcra"):
+        limiter = STRATEGIES[strategy](storage)
+        for user in range(10):
+            assert [limiter.hit(item, strategy, str(user)) for _ in range(3)] == [True, True, False]
+    assert storage.reset() == 30
+
+
+def test_flask_limiter_works_by_its_uri(server: Server) -> None:
+    from flask import Flask
+    from flask_limiter import Limiter
+    from flask_limiter.util import get_remote_address
+
+    for strategy in ("fixed-window", "moving-window", "token-bucket"):
+        app = Flask(strategy)
+        limiter = Limiter(get_remote_address, app=app, storage_uri=f"throttle+{server.url}", strategy=strategy, headers_enabled=True)
+
+        @app.get(f"/{strategy}")
+        @limiter.limit("2/hour")
+        def page() -> str:
+            return "hello"
+
+        with app.test_client() as client:
+            answers = [client.get(f"/{strategy}") for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429], strategy
+        assert [answer.headers["X-RateLimit-Remaining"] for answer in answers] == ["1", "0", "0"], strategy
+
+
+def test_flask_limiter_falls_back_in_an_outage(own_server: Server) -> None:
+    from flask import Flask
+    from flask_limiter import Limiter
+    from flask_limiter.util import get_remote_address
+
+    app = Flask("fallback")
+    limiter = Limiter(get_remote_address, app=app, storage_uri=f"throttle+{own_server.url}", in_memory_fallback=["1/hour"])
+
+    @app.get("/")
+    @limiter.limit("9/hour")
+    def page() -> str:
+        return "hello"
+
+    with app.test_client() as client:
+        assert client.get("/").status_code == 200
+        own_server.kill()
+        assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+
+
+async def test_slowapi_works_by_its_uri(server: Server) -> None:
+    import httpx
+    from fastapi import FastAPI
+    from slowapi import Limiter, _rate_limit_exceeded_handler
+    from slowapi.errors import RateLimitExceeded
+    from slowapi.util import get_remote_address
+    from starlette.requests import Request
+
+    limiter = Limiter(get_remote_address, storage_uri=f"throttle+{server.url}", strategy="moving-window")
+    app = FastAPI()
+    app.state.limiter = limiter
+    app.add_exception_handler(RateLimitExceeded, _rate_limit_exceeded_handler)  # type: ignore[arg-type]
+
+    @app.get("/")
+    @limiter.limit("2/hour")
+    def page(request: Request) -> str:
+        return "hello"
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        assert [(await client.get("/")).status_code for _ in range(3)] == [200, 200, 429]
