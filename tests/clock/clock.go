@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,7 @@ type Clock struct {
 	// numbers are the clock, and by how many ns each host's is ahead of it.
 	numbers *sharedlib.Numbers
 	// devs are connections to each throttle-dev, which is told the time, nowNs.
+	mu    sync.Mutex
 	devs  []*resp.Conn
 	nowNs int64
 }
@@ -56,8 +58,10 @@ func (c *Clock) Start(opts ...server.Option) *server.Server {
 	require.NoError(c.t, err)
 	if p.IsDev() {
 		s := server.Start(c.t, opts...)
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.devs = append(c.devs, s.Raw())
-		c.Set(c.nowNs)
+		c.tell(c.devs[len(c.devs)-1])
 		return s
 	}
 	s := server.Start(c.t, append(opts, server.Run(c.Program()))...)
@@ -100,17 +104,19 @@ func (c *Clock) RequireBy(s *server.Server) {
 // nanosecond when each of them ran.
 func (c *Clock) Set(nowNs int64) {
 	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.nowNs = nowNs
 	c.numbers.Set(0, nowNs)
 	for _, dev := range c.devs {
-		c.tell(dev, nowNs)
+		c.tell(dev)
 	}
 }
 
 // tell sets the clock of a throttle-dev, which stands still from then on.
-func (c *Clock) tell(dev *resp.Conn, nowNs int64) {
+func (c *Clock) tell(dev *resp.Conn) {
 	c.t.Helper()
-	v, err := dev.Do("CL.DEV.TIME", fmt.Sprintf("%d.%09d", nowNs/1e9, nowNs%1e9), "STOP")
+	v, err := dev.Do("CL.DEV.TIME", fmt.Sprintf("%d.%09d", c.nowNs/1e9, c.nowNs%1e9), "STOP")
 	require.NoError(c.t, err)
 	require.False(c.t, v.IsError(), "%v", v)
 }
