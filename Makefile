@@ -24,12 +24,12 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 # that everything is there before the build begins.
 STAGE := build
 lint: STAGE := lint
-test test-dev test-full test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-dev soak ordeal: STAGE := test
+test test-dev test-full test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak ordeal: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-dev bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -155,6 +155,10 @@ bench-dev: build ## calls a second of throttle-dev, beside a server with the mod
 
 bench-clients: build ## the Python storage for limits beside that of limits, on one server (SERVER=)
 	@scripts/with-args scripts/bench-clients
+
+bench-gateway: build build-gateway ## throttle-gateway, beside envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd')
+	@go build -o build/throttle-gateway-bench ./bench/throttle-gateway
+	@scripts/with-args build/throttle-gateway-bench --server "$$(scripts/find-server "$$SERVER")"
 
 bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@scripts/setup build
