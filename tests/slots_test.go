@@ -21,7 +21,8 @@ const (
 	settlement = "CL.SETTLE 2 tok run RATE 3600/h TAKE 100 USED "
 )
 
-// Replicas get one transaction, and end with the same bytes without the module. Notifications come when all keys are written.
+// Replicas get one transaction, and end with the same bytes without the module: keys that are there first, then those that are added. Notifications
+// come when all keys are written.
 func TestAnAdmissionIsOneChange(t *testing.T) {
 	t.Parallel()
 	s, replica := startCarrying(t, server.Config("notify-keyspace-events KEA"))
@@ -36,7 +37,7 @@ func TestAnAdmissionIsOneChange(t *testing.T) {
 			events: "set req expire req set tok expire tok zadd run expire run leased run"},
 		{call: admission + "b", sent: "MULTI SET SET ZADD PEXPIREAT EXEC"},
 		{call: admission + "c", sent: "", events: "limited run"},
-		{call: "CL.MLIMIT 2 new run RATE 5/h NEXT SLOTS 9 TTL 30m ID d", sent: "MULTI SET ZADD EXEC", events: "zadd run set new expire new leased run"},
+		{call: "CL.MLIMIT 2 new run RATE 5/h NEXT SLOTS 9 TTL 30m ID d", sent: "MULTI ZADD SET EXEC", events: "zadd run set new expire new leased run"},
 		{call: "CL.MLIMIT 2 run later SLOTS 9 TTL 30m NEXT RATE 5/h COST 6 ID e", sent: "", events: "limited later"},
 		{call: "CL.MLIMIT 3 run user org SLOTS 9 TTL 30m ID e", sent: "MULTI ZADD ZADD PEXPIREAT ZADD PEXPIREAT EXEC"},
 		{call: settlement + "50 NEXT SLOTS ID a", sent: "MULTI SET ZREM EXEC", events: "set tok expire tok zrem run released run"},
