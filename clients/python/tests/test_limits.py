@@ -18,11 +18,12 @@ from limits.strategies import STRATEGIES
 import redis_throttle.limits  # noqa: F401 registers the storage
 from redis_throttle import OutageError
 from servers import ROOT, Cluster, Server
+from starlette.requests import Request
 
 CONFORMANCE = '''
 import asyncio, os, sys, pytest, redis
 pytest.register_assert_rewrite("tests.test_storage", "tests.aio.test_storage")
-import redis_throttle.limits  # noqa: F401 registers the storage
+import redis_throttle.limits as throttle
 import tests.utils
 
 URI = os.environ["CONFORMANCE_URI"]
@@ -194,7 +195,6 @@ async def test_slowapi_works_by_its_uri(server: Server) -> None:
     from slowapi import Limiter, _rate_limit_exceeded_handler
     from slowapi.errors import RateLimitExceeded
     from slowapi.util import get_remote_address
-    from starlette.requests import Request
 
     limiter = Limiter(get_remote_address, storage_uri=f"throttle+{server.url}", strategy="moving-window")
     app = FastAPI()
