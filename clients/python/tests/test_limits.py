@@ -14,11 +14,11 @@ import limits
 import pytest
 from limits.storage import storage_from_string
 from limits.strategies import STRATEGIES
+from starlette.requests import Request
 
 import redis_throttle.limits  # noqa: F401 registers the storage
 from redis_throttle import OutageError
 from servers import ROOT, Cluster, Server
-from starlette.requests import Request
 
 CONFORMANCE = '''
 import asyncio, os, sys, pytest, redis
