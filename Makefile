@@ -68,7 +68,7 @@ test-dev: ## the tests of servers that apply, on throttle-dev (ARGS=)
 	@scripts/with-args scripts/test-dev -short
 
 # -short: what goes on for long, or tries many numbers, is smaller (internal/size).
-test: build build-check test-dev ## the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
+test: build build-check build-dev ## the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
 	@scripts/with-args scripts/test -short ./tests ./tests/... work
 
 test-full: build build-check test-dev ## every test at full size, as .ci/run does (SERVER= ARGS= SEED=)

@@ -24,6 +24,9 @@ var Probe = register(&Command{
 			c.Fail("ERR numkeys must be an integer from 1 to 8, and there must be as many keys")
 			return
 		}
+		if !c.checkKeys() { // the bridge opens a key once
+			return
+		}
 		value := c.Args[len(c.Args)-1]
 		var strings int64
 		for i := range c.Keys {

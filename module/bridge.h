@@ -346,8 +346,10 @@ void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 void throttleForgetKeys(throttleCall *call); // keys that may not even be closed any more: they count as of the wrong type
 
 // members.c. throttleDecide has Go decide a call that was gathered, and throttleTry tells whether the sets are as it was decided.
+// throttleLookUp tells whether the call has to be decided again, now that it knows.
 void throttleDecide(throttleCall *call);
 int throttleTry(throttleCall *call);
+int throttleLookUp(throttleCall *call);
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);

@@ -241,6 +241,16 @@ static int tryToChange(throttleKey *key) {
   return members->isDone;
 }
 
+// Looks up the member that throttleTry would do without. It returns whether there is one, so that the call has to be decided again.
+int throttleLookUp(throttleCall *call) {
+  int isAny = 0;
+  for (int i = 0; i < call->keyCount; i++) isAny |= call->keys[i].members && call->keys[i].members->isUnread;
+  if (!isAny || call->looksUp) return 0;
+  call->looksUp = 1;
+  gatherNames(call);
+  return 1;
+}
+
 // Adds the member that a call with several keys was decided to add as a new one, or removes the one that it was decided to
 // remove, where that was not looked up. If it is otherwise, nothing has changed, and the call has to be decided again.
 int throttleTry(throttleCall *call) {
@@ -250,8 +260,7 @@ int throttleTry(throttleCall *call) {
     if (key->effect != EFFECT_MEMBERS) continue;
     traits->looksUp = 0;
     if (!key->members->isUnread || tryToChange(key)) continue;
-    call->looksUp = 1;
-    gatherNames(call);
+    throttleLookUp(call);
     return 0;
   }
   return 1;

@@ -17,12 +17,6 @@ static int isGrown(const throttleKey *key) {
   return 0;
 }
 
-// The flag is computed anew, but says too much: a server that evicts keys leaves a few bytes of room, which this call may have used
-// already, and a transaction or a script goes on as it began. So the server is asked, too.
-static int isOverMaxmemory(RedisModuleCtx *ctx, RedisModuleString *name) {
-  return api.GetContextFlags(ctx) & CONTEXT_OOM && throttleAsk(ctx, name) != 0;
-}
-
 int throttleGrows(const throttleCall *call) {
   for (int i = 0; i < call->keyCount; i++) {
     if (isGrown(&call->keys[i])) return 1;
@@ -30,6 +24,11 @@ int throttleGrows(const throttleCall *call) {
   return 0;
 }
 
+// A call that was decided as if its member were there is decided again: if it is not, nothing grows. The flag is computed anew, but says
+// too much: a server that evicts keys leaves a few bytes of room, which this call may have used already, and a transaction or a script
+// goes on as it began. So the server is asked, too.
 void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx) {
-  if (throttleGrows(call) && isOverMaxmemory(ctx, call->keys->name)) throttleRefuse(call, overMaxmemory);
+  if (!throttleGrows(call) || !(api.GetContextFlags(ctx) & CONTEXT_OOM)) return;
+  if (throttleLookUp(call)) throttleDecide(call);
+  if (throttleGrows(call) && throttleAsk(ctx, call->keys->name)) throttleRefuse(call, overMaxmemory);
 }

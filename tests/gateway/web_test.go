@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
 )
 
@@ -212,6 +213,9 @@ func TestProxiesKeepToTheLimit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "caddy" { // one is enough while you work
+				size.NeedsFull(t)
+			}
 			program(t, name)
 			s := server.Start(t)
 			config := routes
