@@ -25,7 +25,7 @@ type waiting struct {
 	callers map[Waiter]*caller
 	timers  map[uintptr]*timer
 	last    uintptr // handle that was given out
-	// wallNs is the clock as it was told last, and monoNs the time that has passed since the first call. A clock that is set back
+	// wallNs is the clock as it was told last, and monoNs the time that has passed since somebody waits. A clock that is set back
 	// sets only the first one back.
 	wallNs, monoNs int64
 }
@@ -52,8 +52,10 @@ func (w *waiting) pass(nowNs int64) line.Clock {
 		w.callers, w.timers = map[Waiter]*caller{}, map[uintptr]*timer{}
 	case step < 0:
 		w.lines.Stepped(line.Clock{WallNs: nowNs, MonoNs: w.monoNs}, w.wake)
+	case len(w.timers) == 0:
+		w.monoNs = 0 // nobody counts from an earlier instant, and clocks that are set to and fro never reach the last one
 	default:
-		w.monoNs += step
+		w.monoNs = later(w.monoNs, step)
 	}
 	w.wallNs = nowNs
 	return line.Clock{WallNs: nowNs, MonoNs: w.monoNs}

@@ -140,3 +140,17 @@ func TestALineThatIsToBeLookedAtIsDueNow(t *testing.T) {
 	assert.True(t, ok)
 	assert.Equal(t, h.now.UnixNano(), next)
 }
+
+// In all, the clock is set forward by more than an int64 can hold in ns.
+func TestAClockThatIsSetToAndFroForCenturiesStillWakesCallers(t *testing.T) {
+	h := newHost()
+	for range 4 {
+		h.now = start.AddDate(100, 0, 0)
+		h.do("CL.PEEK k FIXED 1/1d")
+		h.now = start
+		h.do("CL.PEEK k FIXED 1/1d")
+	}
+	h.do("CL.LIMIT k FIXED 1/1d")
+	h.blocked(t, "CL.WAIT k FIXED 1/1d TIMEOUT 0")
+	assert.Len(t, h.passes(48*time.Hour), 1)
+}
