@@ -7,12 +7,15 @@
 //		return err
 //	}
 //	user, err := byUser.Result()
+//
+// With a cluster, call Follow once for the client.
 package pipelimit
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -47,6 +50,36 @@ func (r *Reply) Result() (ratelimit.Result, error) {
 		return ratelimit.Result{}, r.err
 	}
 	return ratelimit.New(answered{r.cmd}, ratelimit.Options{}).Decide(context.Background(), r.call)
+}
+
+// Follow makes the pipelines of client reach the new master after a failover in a cluster. go-redis asks a cluster for its
+// masters once a minute, and when it repeats a command; it repeats no pipeline with a call that charges. After Follow it asks
+// as soon as a pipeline meets an outage, in the background and once in 200 ms at most. Call it once for each client, before its
+// first pipeline. It does nothing for clients of other kinds, which need no help.
+func Follow(client redis.UniversalClient) {
+	if cluster, ok := client.(reloader); ok {
+		client.AddHook(follower{cluster})
+	}
+}
+
+type reloader interface{ ReloadState(ctx context.Context) }
+
+// follower is a hook of go-redis.
+type follower struct{ cluster reloader }
+
+func (f follower) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		// err is that of the first command that failed. Those of other nodes have their own.
+		if ratelimit.IsOutage(err) || slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return ratelimit.IsOutage(cmd.Err()) }) {
+			f.cluster.ReloadState(ctx)
+		}
+		return err
+	}
 }
 
 // queue puts a command into a pipeline.

@@ -80,6 +80,53 @@ func TestPipelineOfAClusterSendsEachCallToItsNode(t *testing.T) {
 	}
 }
 
+// Also when the first error in the pipeline has another cause.
+func TestPipelinesReachTheNewMasterOfACluster(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	masters := c.Masters()
+	dies := masters[0]
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{masters[1].Addr(), masters[2].Addr()}, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1, MaxRedirects: 1,
+		ClusterStateReloadInterval: time.Hour, // nobody waits for that
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	pipelimit.Follow(client)
+	limits := ratelimit.Limits{ratelimit.Window(1_000_000, day)}
+	var there, elsewhere string
+	for i := 0; there == "" || elsewhere == ""; i++ {
+		if key := fmt.Sprint("key", i); c.Owner(c.Slot(key)) == dies {
+			there = key
+		} else {
+			elsewhere = key
+		}
+	}
+	ask := func() (ratelimit.Result, error) {
+		pipe := client.Pipeline()
+		wrong := pipelimit.Queue(t.Context(), pipe, calls.On(elsewhere, limits, calls.Cost(-1)))
+		reply := pipelimit.Queue(t.Context(), pipe, calls.On(there, limits))
+		_, err := pipe.Exec(t.Context())
+		require.ErrorContains(t, err, "COST", "the first error")
+		_, err = wrong.Result()
+		require.ErrorContains(t, err, "COST")
+		return reply.Result()
+	}
+	result, err := ask()
+	require.NoError(t, err)
+	require.EqualValues(t, 1_000_000-1, result.Remaining)
+	successor := c.ReplicaOf(dies)
+	topology.AwaitReplicas(t, dies, successor)
+	dies.Kill()
+	_, err = ask()
+	require.True(t, ratelimit.IsOutage(err), "%v", err)
+	successor.MustDo("CLUSTER", "FAILOVER", "TAKEOVER")
+	require.Eventually(t, func() bool {
+		result, err = ask()
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	assert.EqualValues(t, 1_000_000-2, result.Remaining)
+}
+
 func TestBucketOnEveryKindOfClient(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

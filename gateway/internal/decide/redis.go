@@ -44,6 +44,7 @@ type asked struct {
 // NewChain returns a Chain on a client.
 func NewChain(o ChainOptions) *Chain {
 	c := &Chain{o: o, limiter: ratelimit.New(o.Client, ratelimit.Options{}), guards: map[guard.Policy]*guard.Guard{}}
+	pipelimit.Follow(o.Client)
 	if cluster, ok := o.Client.(*redis.ClusterClient); ok {
 		c.o.Guard.Node = guard.Masters(cluster)
 	}
