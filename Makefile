@@ -24,12 +24,13 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 # that everything is there before the build begins.
 STAGE := build
 lint: STAGE := lint
+test-upstream: STAGE := build
 test test-dev test-full test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak ordeal: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +69,9 @@ test-dev: ## the tests of servers that apply, on throttle-dev (ARGS=)
 	@scripts/with-args scripts/test-dev -short
 
 # -short: what goes on for long, or tries many numbers, is smaller (internal/size).
+test-upstream: build-gateway build-dev ## throttle-gateway beside envoyproxy/ratelimit, in one process (ARGS='-v' SEED=0)
+	@scripts/with-args scripts/test-upstream
+
 test: build build-check build-dev ## the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
 	@scripts/with-args scripts/test -short ./tests ./tests/... work
 

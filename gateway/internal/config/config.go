@@ -310,7 +310,7 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 	case unitNode == nil:
 		r.fail(orElse(limit, at), "rate_limit needs a unit: second, minute, hour, day, week, month or year")
 	case requests <= 0:
-		rule.Blocked = true // upstream has no default either: no number is no requests
+		rule.Blocked, rule.Shown = true, []Shown{{Unit: unit}} // upstream has no default either: no number is no requests
 	default:
 		l := limitOf(d.kind, requests, unit)
 		r.add(rule, requestsNode, ratelimit.Limits{l}, Shown{Requests: uint32(requests), Unit: unit})

@@ -168,7 +168,7 @@ func appendPlain(b []byte, text string) []byte {
 
 // Override is the match of a descriptor that brings its own limit, which is not shared with the file's.
 func (d *Domain) Override(entries []Entry, requests uint32, unit Unit) (Match, error) {
-	rule := &Rule{path: d.Name}
+	rule := &Rule{path: d.Name, Shown: []Shown{{Requests: requests, Unit: unit}}}
 	if requests == 0 {
 		rule.Blocked = true
 	} else {
@@ -177,7 +177,6 @@ func (d *Domain) Override(entries []Entry, requests uint32, unit Unit) (Match, e
 			return Match{}, err
 		}
 		rule.Shadows = ratelimit.Limits{rule.Limits[0].Shadow()}
-		rule.Shown = []Shown{{Requests: requests, Unit: unit}}
 		rule.Policies, _ = httplimit.NewPolicies(rule.Limits)
 	}
 	m := Match{Rule: rule}

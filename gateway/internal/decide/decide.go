@@ -130,8 +130,8 @@ func (r *request) prepare() {
 		a := &r.asks[i]
 		if a.Rule.Blocked {
 			s := &r.verdict.Statuses[i]
-			*s = Status{Over: a.Hits > 0, Shadow: a.Rule.Shadow, Known: true, RetryAfter: ratelimit.Never}
-			r.blocked = r.blocked || (s.Over && !s.Shadow && !r.quota(a.Rule))
+			*s = Status{Over: true, Shadow: a.Rule.Shadow, Known: true, RetryAfter: ratelimit.Never}
+			r.blocked = r.blocked || (!s.Shadow && !r.quota(a.Rule))
 			continue
 		}
 		if a.Rule.Unlimited {
@@ -269,7 +269,7 @@ func (r *request) spread(group []part, result ratelimit.Result, look bool) {
 		n := len(p.key.Limits)
 		p.result, each = each[:n], each[n:]
 		p.charged = !result.Limited && !look && p.hits > 0 && result.By != "local" // what this process granted is no unit of Redis
-		r.status(p)
+		r.status(p, look)
 		if result.Banned && result.Key == i {
 			for _, at := range p.asks {
 				s := &r.verdict.Statuses[at]
@@ -279,8 +279,8 @@ func (r *request) spread(group []part, result ratelimit.Result, look bool) {
 	}
 }
 
-// status is what clients are told of the limits of a key.
-func (r *request) status(p *part) {
+// status is what clients are told of the limits of a key. One that was only looked at is over if it has less left than the request takes.
+func (r *request) status(p *part, look bool) {
 	best := 0
 	for i := 1; i < len(p.result); i++ {
 		if tighter(&p.result[i], &p.result[best], p.rule.Shown[i].Shadow, p.rule.Shown[best].Shadow) {
@@ -289,7 +289,7 @@ func (r *request) status(p *part) {
 	}
 	e := &p.result[best]
 	s := Status{
-		Over: e.Limited || (p.hits == 0 && e.Remaining <= 0), Shadow: p.rule.Shadow || p.rule.Shown[best].Shadow, Charged: p.charged, Known: true,
+		Over: e.Limited || ((look || p.hits == 0) && e.Remaining < max(p.hits, 1)), Shadow: p.rule.Shadow || p.rule.Shown[best].Shadow, Charged: p.charged, Known: true,
 		Limit: best, Remaining: e.Remaining, RetryAfter: e.RetryAfter, ResetAfter: e.ResetAfter,
 	}
 	if s.Over && !e.Limited {
@@ -376,25 +376,39 @@ func (r *request) giveBack(ctx context.Context) {
 			continue
 		}
 		var limits ratelimit.Limits
+		var places []int
 		for j := range p.result {
 			if !p.result[j].Limited { // a shadow that would have denied took nothing
-				limits = append(limits, p.key.Limits[j])
-			}
-		}
-		if len(limits) > 0 {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
-			call := ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{{Name: p.key.Name, Limits: limits}}, Cost: p.hits}
-			_, err := r.Redis.Of(r.Down, p.rule.Batch).Decide(ctx, call)
-			cancel()
-			if err != nil && r.Lost != nil {
-				r.Lost(p.hits, err)
+				limits, places = append(limits, p.key.Limits[j]), append(places, j)
 			}
 		}
 		p.charged = false
-		for _, at := range p.asks {
-			r.verdict.Statuses[at].Charged = false
-			r.verdict.Statuses[at].Remaining += p.hits
+		r.status(p, false)
+		if len(limits) == 0 {
+			continue
 		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+		result, err := r.Redis.Of(r.Down, p.rule.Batch).Decide(ctx, ratelimit.Call{
+			Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{{Name: p.key.Name, Limits: limits}}, Cost: p.hits, Each: len(limits) > 1,
+		})
+		cancel()
+		if err != nil && r.Lost != nil {
+			r.Lost(p.hits, err)
+		}
+		if err != nil || result.By != "server" { // nobody says what is left
+			for _, at := range p.asks {
+				r.verdict.Statuses[at].Remaining += p.hits
+			}
+			continue
+		}
+		each := result.Each
+		if len(limits) == 1 {
+			each = []ratelimit.Result{result}
+		}
+		for k := range each {
+			p.result[places[k]] = each[k]
+		}
+		r.status(p, false)
 	}
 }
 

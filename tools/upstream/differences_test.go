@@ -1,0 +1,176 @@
+package upstream_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	types "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// example is one of a difference: requests, and the last answers. Each descriptor of a request is "KEY=VALUE" with the units that it takes.
+type example struct {
+	requests              []*pb.RateLimitRequest
+	at                    time.Time
+	theirs, ours, compats string // compats are ours with compat: true; "" is not asked
+}
+
+const differing = `descriptors:
+- {key: few, rate_limit: {unit: hour, requests_per_unit: 2}}
+- {key: many, rate_limit: {unit: hour, requests_per_unit: 9}}
+- {key: monthly, rate_limit: {unit: month, requests_per_unit: 9}}
+- {key: weekly, rate_limit: {unit: week, requests_per_unit: 9}}
+- {key: quota, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+- {key: wild, value: "a*b", rate_limit: {unit: hour, requests_per_unit: 9}}
+`
+
+// elsewhere are the rows that are not about the answer to a request.
+var elsewhere = map[string]string{
+	"`Retry-After`":                                     "TestAStatusShowsTheLimit",
+	"metric `within_limit`":                             "metrics",
+	"metrics of values":                                 "metrics",
+	"`REDIS_TIMEOUT`":                                   "settings",
+	"`DEBUG_HOST`, `USE_PROMETHEUS`":                    "settings",
+	"a second YAML document, a key that is there twice": "TestMistakesAreFound",
+	"memcached, xDS, `REDIS_PERSECOND`, statsd":         "settings",
+}
+
+// Each row of "What differs" has an example here, or is about something else.
+func TestEachDifferenceIsARowOfThePage(t *testing.T) {
+	few, many := "few=x", "many=x"
+	limit := request(0, "few=y")
+	limit.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 2, Unit: types.RateLimitUnit_HOUR}
+	january := time.Date(2026, 1, 31, 23, 59, 0, 0, time.UTC)
+	sunday := time.Date(2026, 2, 1, 23, 59, 0, 0, time.UTC)
+	examples := map[string]example{
+		"one of several descriptors denies": {
+			requests: []*pb.RateLimitRequest{request(3, few, many), request(0, many)},
+			theirs:   "OK | 5 of 9 in 3600s", ours: "OK | 8 of 9 in 3600s", compats: "OK | 5 of 9 in 3600s",
+		},
+		"a request takes more than is left": {
+			requests: []*pb.RateLimitRequest{request(3, few), request(0, few)},
+			theirs:   "OVER_LIMIT | 0 of 2 in 3600s!", ours: "OK | 1 of 2 in 3600s", compats: "OVER_LIMIT | 0 of 2 in 3600s!",
+		},
+		"tokens that are charged after a response": {
+			requests: []*pb.RateLimitRequest{request(0, few), request(7, few), request(0, few)},
+			theirs:   "OVER_LIMIT | 0 of 2 in 3600s!", ours: "OK | 0 of 2 in 3600s", compats: "OVER_LIMIT | 0 of 2 in 3600s!",
+		},
+		hitsZero: {
+			requests: []*pb.RateLimitRequest{request(2, few), nothing(few)},
+			theirs:   "OK | 0 of 2 in 3600s", ours: "OVER_LIMIT | 0 of 2 in 3600s!", compats: "OVER_LIMIT | 0 of 2 in 3600s!",
+		},
+		"month, year": {
+			requests: []*pb.RateLimitRequest{request(0, "monthly=x")}, at: january,
+			theirs: "OK | 8 of 9 in 432060s", ours: "OK | 8 of 9 in 60s", compats: "OK | 8 of 9 in 60s",
+		},
+		"week": {
+			requests: []*pb.RateLimitRequest{request(0, "weekly=x")}, at: sunday,
+			theirs: "OK | 8 of 9 in 259260s", ours: "OK | 8 of 9 in 60s", compats: "OK | 8 of 9 in 60s",
+		},
+		durationUntilReset: {
+			requests: []*pb.RateLimitRequest{nothing(many)},
+			theirs:   "OK | 9 of 9 in 3600s", ours: "OK | 9 of 9 in 0s", compats: "OK | 9 of 9 in 0s",
+		},
+		"status of a descriptor that has room while another denies": {
+			requests: []*pb.RateLimitRequest{request(3, few, many)},
+			theirs:   "OVER_LIMIT | 0 of 2 in 3600s! | 6 of 9 in 3600s", ours: "OVER_LIMIT | 0 of 2 in 0s! | 9 of 9 in 0s",
+		},
+		"`quota_mode`": {
+			requests: []*pb.RateLimitRequest{request(0, "quota=x"), request(0, "quota=x")},
+			theirs:   "OK | 0 of 1 in 0s", ours: "OVER_LIMIT | 0 of 1 in 3600s!", compats: "OVER_LIMIT | 0 of 1 in 3600s!",
+		},
+		"a value with `*` before its end": {
+			requests: []*pb.RateLimitRequest{request(0, "wild=axb")},
+			theirs:   "OK | 0", ours: "OK | 8 of 9 in 3600s",
+		},
+		"the same descriptor twice": {
+			requests: []*pb.RateLimitRequest{request(0, few), request(0, few, few)},
+			theirs:   "OVER_LIMIT | 0 of 2 in 3600s | 0 of 2 in 3600s!", ours: "OVER_LIMIT | 0 of 2 in 3600s! | 0 of 2 in 3600s!",
+		},
+		"a limit in the request": {
+			requests: []*pb.RateLimitRequest{request(0, "few=y"), limit},
+			theirs:   "OK | 0 of 2 in 3600s", ours: "OK | 1 of 2 in 3600s",
+		},
+	}
+	for row, e := range examples {
+		t.Run(strings.Map(plain, row), func(t *testing.T) {
+			b := start(t, file{"all", "", differing}, file{"each", "compat: true\n", differing})
+			if !e.at.IsZero() {
+				b.set(e.at)
+			}
+			for _, domain := range []string{"all", "each"} {
+				var mine, theirs *pb.RateLimitResponse
+				for _, r := range e.requests {
+					r.Domain = domain
+					mine, theirs = b.ask(r, r)
+				}
+				assert.Equal(t, e.theirs, short(theirs))
+				want := e.ours
+				if domain == "each" {
+					want = e.compats
+				}
+				if want != "" {
+					assert.Equal(t, want, short(mine), domain)
+				}
+			}
+		})
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateway.md"))
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(page), "What differs:")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "## ")
+	rows := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, " | "); len(cells) == 3 && cells[0] != "|" {
+			row := strings.TrimPrefix(cells[0], "| ")
+			rows[row] = true
+			_, shown := examples[row]
+			assert.True(t, shown || elsewhere[row] != "", "%q has no example", row)
+		}
+	}
+	for row := range examples {
+		assert.True(t, rows[row], "%q is no row of docs/gateway.md", row)
+	}
+}
+
+func plain(r rune) rune {
+	if r >= 'a' && r <= 'z' {
+		return r
+	}
+	return '_'
+}
+
+// short is shown without the units and names of limits.
+func short(r *pb.RateLimitResponse) string {
+	text := shown(r)
+	for _, s := range r.Statuses {
+		if s.CurrentLimit != nil {
+			text = strings.Replace(text, "/"+s.CurrentLimit.Unit.String()+` ""`, "", 1)
+		}
+	}
+	return text
+}
+
+func request(hits uint32, descriptors ...string) *pb.RateLimitRequest {
+	r := &pb.RateLimitRequest{HitsAddend: hits}
+	for _, text := range descriptors {
+		key, value, _ := strings.Cut(text, "=")
+		r.Descriptors = append(r.Descriptors, &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}})
+	}
+	return r
+}
+
+// nothing is a request that takes no units.
+func nothing(descriptor string) *pb.RateLimitRequest {
+	r := request(0, descriptor)
+	r.Descriptors[0].HitsAddend = wrapperspb.UInt64(0)
+	return r
+}
