@@ -321,3 +321,40 @@ func TestChooseTakesAKeyThatWaitsForJustAsLongAsItMay(t *testing.T) {
 		return stack.Result{}
 	})
 }
+
+func TestChooseTakesTheFirstOfTheKeysThatAreBest(t *testing.T) {
+	slow, fast, small := rate(1, minute, 3), rate(1, second, 3), rate(1, second, 1) // small never has three units
+	for _, c := range []struct {
+		name      string
+		specs     []spec
+		maxWaitNs int64
+		want      int
+	}{
+		{"the shortest retry after is last", []spec{slow, slow, fast}, 0, 2},
+		{"two have the shortest retry after", []spec{slow, fast, fast}, 0, 1},
+		{"all have the same retry after", []spec{slow, slow, slow}, 0, 0},
+		{"the shortest wait is last", []spec{slow, slow, fast}, hour, 2},
+		{"two have the shortest wait", []spec{slow, fast, fast}, hour, 1},
+		{"one may wait for its units, others may not", []spec{slow, slow, fast}, 3 * second, 2},
+		{"the first never has the units", []spec{small, slow}, 0, 1},
+		{"the last never has the units", []spec{slow, small}, 0, 0},
+		{"one in the middle never has the units", []spec{slow, small, fast}, 0, 2},
+		{"none ever has the units", []spec{small, small}, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := keys{t: t, values: make([][]byte, len(c.specs))}
+			var specs [][]spec
+			for _, s := range c.specs {
+				specs = append(specs, []spec{s})
+			}
+			k.call(specs, start, func(j *stack.Joint) stack.Result { // nothing is left in any of them
+				return j.Take(stack.Request{Cost: 3, Force: true}, start)
+			})
+			k.call(specs, start, func(j *stack.Joint) stack.Result {
+				var closedNs [stack.MaxStacks]int64
+				assert.Equal(t, c.want, j.Choose(stack.Request{Cost: 3, MaxWaitNs: c.maxWaitNs}, &closedNs, start))
+				return stack.Result{}
+			})
+		})
+	}
+}
