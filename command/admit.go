@@ -172,13 +172,13 @@ func (c *Call) describeAdmitted(result stack.Result) {
 	c.describeOf(result, key)
 }
 
-// describeOf answers with the fields of a result, of which a limit of the key decided.
+// describeOf answers with the fields of a result that a limit of the key decided.
 func (c *Call) describeOf(result stack.Result, key int) {
 	c.describeKey(result, key)
 	c.numberRule(key)
 }
 
-// describeSlot answers with the fields of a group of SLOTS. shadow is that of the limits.
+// describeSlot answers with the fields of a group of SLOTS. shadow is the number of a shadow among the limits.
 func (c *Call) describeSlot(key, shadow int) {
 	taken := &c.Many.taken[key]
 	nextNs, allNs := c.Many.leases[key].Until(*taken)

@@ -229,7 +229,7 @@ func (c *Call) tally(limited bool) {
 	}
 }
 
-// name is that of a key.
+// name returns the name of a key.
 func (c *Call) name(index int) []byte {
 	if c.cmd.Keys == CountedKeys {
 		return c.Args[1+index]

@@ -115,7 +115,7 @@ func (w *word) is(text []byte) bool {
 	return true
 }
 
-// find returns the one of words that text is, or nil.
+// find returns the word that text spells, or nil.
 func find(words []*word, text []byte) *word {
 	for _, w := range words {
 		if w.is(text) {

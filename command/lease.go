@@ -36,7 +36,7 @@ const fieldRemaining = 2
 
 const wrongSet = "WRONGTYPE The sorted set at this key does not hold leases: a score is not the time in ms at which a lease lapses"
 
-// leases are those of the only key, as of now. When the key holds anything else the call has failed and ok is false.
+// leases returns the leases of the only key. If the key holds anything else, the call has failed and ok is false.
 func (c *Call) leases() (l lease.Leases, ok bool) {
 	problem := c.Key.leases(&l, c.NowNs)
 	if problem != "" {
@@ -45,7 +45,7 @@ func (c *Call) leases() (l lease.Leases, ok bool) {
 	return l, problem == ""
 }
 
-// leases fills in l with those of the key, as of now; OwnMs is that of the first member that is named. problem is the error when the key
+// leases fills in l. OwnMs belongs to the first member that is named. problem is the error if the key
 // holds anything else.
 func (k *Key) leases(l *lease.Leases, nowNs int64) (problem string) {
 	*l = lease.Leases{NowNs: nowNs, Ahead: k.Ahead}

@@ -176,7 +176,7 @@ func (c *Call) idIn(words [][]byte) int {
 	return at
 }
 
-// findID sees to it that the leases of the ID that was just read were looked up. When ok is false they have to be.
+// findID checks that the leases of the ID that was just read were looked up. When ok is false, the bridge has to look them up.
 func (c *Call) findID() (ok bool) {
 	if c.parser.ids == 0 {
 		return true

@@ -147,7 +147,7 @@ func (c *Call) storeMany() {
 // keyOf is the index of the key that a limit belongs to, by its place in the row of all.
 func (m *Many) keyOf(rule int) int { return m.joined[m.joint.Of(rule)] }
 
-// describeKey answers with the fields of a result, of which a limit of the key decided.
+// describeKey answers with the fields of a result that a limit of the key decided.
 func (c *Call) describeKey(r stack.Result, key int) {
 	c.describe(&r)
 	c.addKey(key)

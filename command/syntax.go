@@ -7,9 +7,9 @@ type syntax struct {
 	kinds    []*word // words that begin a limit; none of a command without limits
 	terms    []*word // words that may follow a limit
 	options  []*word // the other words, in any order
-	required []*word // those of options that have to be there
-	repeated *word   // the one of options whose value may be repeated
-	next     *word   // the one of options that begins another group
+	required []*word // the options that have to be there
+	repeated *word   // the option whose value may be repeated
+	next     *word   // the option that begins another group
 	slots    *word   // begins a group of SLOTS; nil of a command without
 	form     slotsForm
 	settles  bool // USED may follow a limit

@@ -95,7 +95,7 @@ func isName(text []byte, most int) bool { return len(text) > 0 && len(text) <= m
 func isID(text []byte) bool { return isName(text, maxIDLen) }
 
 func readZone(p *parser, text []byte) (err error) {
-	if len(text) > maxNumberLen { // longer than any, and nothing is to be done with all of it
+	if len(text) > maxNumberLen { // longer than any name, and too long to be changed to lower case
 		return errMalformed
 	}
 	if p.limit.in, err = calendar.LookupZone(text); err == nil {

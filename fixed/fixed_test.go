@@ -208,7 +208,7 @@ func TestAClockSetBackBlocksToTheEndOfItsWindowAtMost(t *testing.T) {
 	assert.Equal(t, now+15*second, int64(s.ExpireAt()))
 	assert.Equal(t, int64(10), s.Available(now+15*second))
 
-	// Back within the window, nothing is to be corrected.
+	// Back within the window, there is nothing to correct.
 	assert.False(t, s.Settle(now-45*second))
 }
 

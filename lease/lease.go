@@ -45,7 +45,7 @@ func Instant(score float64, nowNs int64) (ms int64, ok bool) {
 // Lapsed reports whether a lease that lapses at the instant ms is over at nowNs.
 func Lapsed(ms, nowNs int64) bool { return ms <= nowNs/nsPerMs }
 
-// Leases are those of one key, as of NowNs.
+// Leases describes the leases of one key, as of NowNs.
 type Leases struct {
 	NowNs int64 // ns since the Unix epoch
 	Held  int64 // how many have not lapsed

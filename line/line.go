@@ -426,7 +426,7 @@ func (l *line) mayMove(now Clock, eachNs int64) *entry {
 	return nil
 }
 
-// sleepNs is for how long nothing is to be done.
+// sleepNs is how long the line may sleep.
 func (q *Lines) sleepNs(l *line, now Clock) int64 {
 	ns := int64(math.MaxInt64)
 	if l.someLeft && !l.isHeld {

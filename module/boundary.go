@@ -132,7 +132,7 @@ func throttleRowAt(index C.int, row *C.throttleRow) {
 	}
 }
 
-// growStack sees to it that the stack which Go runs this call on has 32 KB to spare. The
+// growStack makes sure that Go's stack has 32 KB to spare for this call. The
 // server installs handlers (SIGTERM, the watchdog) that run on whatever stack the
 // signal finds, and Go's begin at a few KB.
 //

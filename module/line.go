@@ -211,7 +211,7 @@ func look(c *C.throttleCall) {
 	}
 }
 
-// nameOf is that of a key of the call in hand.
+// nameOf returns the name of a key of the call in hand.
 func nameOf(c *C.throttleCall, index int) []byte {
 	if command.All[c.command].Keys == command.CountedKeys {
 		index++

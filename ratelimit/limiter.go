@@ -55,7 +55,7 @@ type Decider interface {
 	Decide(ctx context.Context, call Call) (Result, error)
 }
 
-// Options are those of New. The zero Options are a good default.
+// Options configure New. The zero Options are a good default.
 type Options struct {
 	// Patience is how long a call that waits (VerbWait, VerbLease) goes on without a sign of life of the server, which
 	// is asked meanwhile: 3 s when it is 0. Such a call has a connection of its own, outside of the client's pool, and the client's

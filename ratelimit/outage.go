@@ -55,7 +55,7 @@ func IsOutage(err error) bool {
 // another server decides in its place.
 var outageCodes = []string{"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN", "UNBLOCKED"}
 
-// outageTexts are those of errors that go-redis does not export, or of another client.
+// outageTexts are the texts of errors that go-redis does not export, or that another client returns.
 var outageTexts = []string{
 	"the slot has no redis node", // rueidis
 	"redis: cluster has no nodes",

@@ -22,7 +22,7 @@ const (
 	year  calendarUnit = "y"
 )
 
-// meanSeconds are those of the Gregorian calendar, which repeats itself after 400 years
+// meanSeconds are means over the Gregorian calendar, which repeats itself after 400 years
 // of 146,097 days.
 var meanSeconds = map[calendarUnit]int64{
 	week:  7 * 24 * 60 * 60,

@@ -12,7 +12,7 @@ import (
 const Never time.Duration = -1
 
 // Result is the outcome of a call, and the state after it of the limit that decided.
-// Times are those of the server when it answered, rounded up to a millisecond (with
+// Times count from the server's answer and are rounded up to a millisecond (with
 // VerbThrottle, to a second).
 type Result struct {
 	// Limited says that the call was denied; with VerbRenew and VerbSettle, that the lease had lapsed.

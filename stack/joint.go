@@ -54,8 +54,7 @@ func (j *Joint) Choose(r Request, closedNs *[MaxStacks]int64, nowNs int64) (inde
 	return index
 }
 
-// RetryAfterAny is the time until a request is let through that one stack is enough for, if it comes
-// again then; 0 if it would be now, or Never.
+// RetryAfterAny is RetryAfter of a request that needs one stack only.
 func (j *Joint) RetryAfterAny(r Request, closedNs *[MaxStacks]int64, nowNs int64) int64 {
 	_, best := j.best(&r, closedNs, nowNs)
 	return best.retryAfter()
@@ -91,14 +90,14 @@ func (j *Joint) TakeOne(index int, r Request, nowNs int64) (result Result) {
 	return result
 }
 
-// outlook is what would become of a request: let through after a wait, or limited and to
+// outlook says what would happen to a request: it is let through after a wait, or limited and to
 // be tried again after a time.
 type outlook struct {
 	limited bool
 	ns      int64
 }
 
-// retryAfter is the time until the request is let through that comes again then, or Never.
+// retryAfter is how long to wait before the request is made again, or Never.
 func (o outlook) retryAfter() int64 {
 	if !o.limited {
 		return 0

@@ -358,3 +358,25 @@ func TestChooseTakesTheFirstOfTheKeysThatAreBest(t *testing.T) {
 		})
 	}
 }
+
+func TestAJointOfShadowsOnlyHasNoLimitThatDecides(t *testing.T) {
+	shadow := rate(1, minute, 1)
+	shadow.terms.Shadow = true
+	enforced := rate(1, minute, 1)
+	for _, c := range []struct {
+		specs [][]spec
+		want  bool
+	}{
+		{[][]spec{{shadow}}, true},
+		{[][]spec{{shadow, shadow}, {shadow}}, true},
+		{[][]spec{{enforced}}, false},
+		{[][]spec{{shadow}, {shadow, enforced}}, false},
+		{[][]spec{{enforced}, {shadow}}, false},
+	} {
+		k := keys{t: t, values: make([][]byte, len(c.specs))}
+		k.call(c.specs, start, func(j *stack.Joint) stack.Result {
+			assert.Equal(t, c.want, j.OnlyShadows(), "%+v", c.specs)
+			return stack.Result{}
+		})
+	}
+}

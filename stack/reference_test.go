@@ -53,7 +53,7 @@ func (s spec) limit(t require.TestingT) stack.Limit {
 	return limit.With(s.terms)
 }
 
-// windows are those of a FIXED without FIRST.
+// windows divides time as a FIXED without FIRST does.
 func (s spec) windows(t require.TestingT) calendar.Spec {
 	if s.calendar != nil {
 		return windowsOf(t, s.calendar)
@@ -72,7 +72,7 @@ func windowsOf(t require.TestingT, c *civil.Windows) calendar.Spec {
 	return windows
 }
 
-// number is that of the fixed window that an instant lies in.
+// number returns the number of the fixed window that an instant lies in.
 func (s spec) number(at int64) int64 {
 	if s.calendar != nil {
 		return s.calendar.At(at).Number

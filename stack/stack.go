@@ -213,7 +213,7 @@ func (d *decision) upTo(cost, nowNs int64) (takes, needed int64) {
 	return takes, max(takes, 1) // also for a request of nothing
 }
 
-// retryAfter is the time until a request is let through that has to wait, and may for longestNs.
+// retryAfter is how long to wait before a request is made again that needs waitNs and may wait for longestNs.
 func retryAfter(waitNs, longestNs int64) int64 {
 	if waitNs > longestNs {
 		return waitNs - longestNs
@@ -221,7 +221,7 @@ func retryAfter(waitNs, longestNs int64) int64 {
 	return waitNs
 }
 
-// RetryAfter is the time until a request is let through that comes again then, 0 if it would be now,
+// RetryAfter is how long to wait before a request is made again: 0 if it would be let through now,
 // or Never. It changes nothing that has to be stored.
 func (d *decision) RetryAfter(r *Request, nowNs int64) int64 {
 	d.settle(nowNs)
@@ -335,7 +335,7 @@ func (d *decision) settle(nowNs int64) (corrected uint64) {
 	return corrected
 }
 
-// bit is that of a limit in a set of limits.
+// bit returns the bit of a limit in a set of limits.
 func bit(rule int) uint64 { return 1 << (rule & 63) }
 
 // asks reports whether any unit is asked of any limit.

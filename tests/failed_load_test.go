@@ -16,7 +16,7 @@ import (
 	"redis-throttle/tests/sharedlib"
 )
 
-// requiredFunctions are those of the module API without which the module is not loaded.
+// requiredFunctions lists the functions of the module API without which the module is not loaded.
 func requiredFunctions(t *testing.T) (names []string) {
 	t.Helper()
 	root, err := server.RepositoryRoot()

@@ -16,7 +16,7 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// packagedLines are those of the packaged configuration, loading the module under test.
+// packagedLines returns the packaged configuration, changed to load the module under test.
 func packagedLines(t *testing.T) []string {
 	t.Helper()
 	root, err := server.RepositoryRoot()

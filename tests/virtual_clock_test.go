@@ -92,7 +92,7 @@ type virtualRun struct {
 	scale int64
 	// crowded is a season with so many calls within a period that a WINDOW cannot keep the instant of each.
 	crowded bool
-	// kinds are those of the limits that are made up.
+	// kinds lists the kinds of limits that are made up.
 	kinds   []naive.Kind
 	seasons int
 

@@ -102,7 +102,7 @@ func decode[T any](source []byte) (value T) {
 	return value
 }
 
-// keys are those of a run that the contender uses.
+// keys lists the keys that the contender uses in a run.
 func (c contender) keys(ofRun int) int {
 	if c.Keys > 0 {
 		return min(c.Keys, ofRun)

@@ -40,7 +40,7 @@ type options struct {
 	Wakeups struct{} `cmd:"" help:"Watch what the module's threads do, idle and under load."`
 	Draw    struct{} `cmd:"" help:"Draw the charts of the results in --out anew, without measuring."`
 
-	command string // the one of these that was named
+	command string // which of these was named
 }
 
 // The defaults of a run, and of a smoke test.

@@ -47,7 +47,7 @@ type contender struct {
 	rounds              []figures
 }
 
-// figures are those of a round.
+// figures has the results of a round.
 type figures struct{ perSecond, p50, p99, cpu, redisCPU, commands float64 }
 
 const limits = `domain: bench

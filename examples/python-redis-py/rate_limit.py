@@ -70,8 +70,8 @@ def is_outage(error):
     if isinstance(error, UNREACHABLE):
         return True
     if isinstance(error, (redis.exceptions.ClusterError, redis.exceptions.RedisClusterException)):
-        # When a node is out of reach RedisCluster looks for who has its keys now, and raises
-        # what goes wrong with that.
+        # When a node is out of reach, RedisCluster looks for the node that has its keys now, and raises
+        # what fails on the way.
         return bool(CLUSTER_UNREACHABLE.match(str(error))) or any(map(is_outage, contexts(error)))
     return isinstance(error, redis.ResponseError) and bool(NOT_NOW.match(str(error)))
 

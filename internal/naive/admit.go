@@ -18,7 +18,7 @@ type Group struct {
 
 func (g Group) isSlots() bool { return g.Leases != nil }
 
-// groups are those of a call, in the order of its keys.
+// groups has the groups of a call, in the order of its keys.
 type groups []Group
 
 // limits are the groups of limits, and the index of each in the call.

@@ -16,7 +16,7 @@ func (f *fixed) usedNow(now number) number {
 	return f.used
 }
 
-// number is that of its window.
+// number is the number of its window.
 func (f *fixed) number() number { return f.windows.number(f.begin) }
 
 func (f *fixed) capacity() number { return f.count }

@@ -44,7 +44,7 @@ func (w dates) hashed() bool { return true }
 
 func (w dates) number(now number) number { return n(w.At(now.Int64()).Number + 2) }
 
-// windows are those of a FIXED without FIRST. Days in UTC are of one length.
+// windows divides time as a FIXED without FIRST does. Days in UTC are of one length.
 func (l Limit) windows() windows {
 	if l.Calendar == nil {
 		return lengths{n(int64(l.Period)), n(int64(l.Offset))}

@@ -142,7 +142,7 @@ func (l Limit) Ceiling(s State) *Term {
 	return when(s.Queue.Greater(longest.Minus(l.Tolerance)), longest, l.Tolerance.Plus(s.Queue))
 }
 
-// Backlog is that of a state.
+// Backlog returns the backlog of a state.
 func (l Limit) Backlog(s State, now *Term) *Term {
 	backlog, _ := Backlog(l.Ceiling(s), s.TAT, now)
 	return backlog
@@ -236,13 +236,13 @@ func CeilTo(ns *Term, unitNs int64) *Term {
 	return when(ns.AtMost(zero), ns, ns.Minus(one).Over(n(unitNs)).Plus(one))
 }
 
-// ExpireAtMs is that of package command.
+// ExpireAtMs is expireAtMs of package command.
 func ExpireAtMs(fullAt *Term) *Term {
 	second := smt.N(u64, 1_000_000_000)
 	return fullAt.Minus(smt.N(u64, 1)).Over(second).Plus(smt.N(u64, 1)).As(i64).Times(n(1000))
 }
 
-// PeriodNs is that of package command.
+// PeriodNs is the period as package command computes it.
 func PeriodNs(count, unit *Term) *Term {
 	return when(count.Greater(longest.Over(unit)), longest, count.Times(unit))
 }

@@ -451,7 +451,7 @@ func (q aboutState) ofWhatIsLeft() []Lemma {
 	}
 }
 
-// products are those of how many units fit a time.
+// products are the products in how many units fit a time.
 func (q aboutState) products(total *Term) [][2]*Term {
 	units, interval := exact(total.Over(q.l.Emission)), exact(q.l.Emission)
 	return [][2]*Term{{units.Minus(exact(q.quantity)), interval}, {exact(q.quantity).Minus(units).Minus(w(1)), interval}, {units, interval.Minus(w(2))}, {exact(q.quantity), interval}}

@@ -122,7 +122,7 @@ func (w *AdmissionWorld) moves() (all []admissionMove) {
 	return all
 }
 
-// words are those of a call on all keys.
+// words returns the words of a call on all keys.
 func (w *AdmissionWorld) words(id, units string, takes bool) string {
 	var names, groups []string
 	for _, l := range w.Units {

@@ -14,7 +14,7 @@ import (
 	"redis-throttle/internal/size"
 )
 
-// depth is that of the sequences: some seconds in a run of all tests, and some minutes in make prove.
+// depth is how many moves a sequence has: some seconds in a run of all tests, and some minutes in make prove.
 func depth() int { return size.OfProof(2, 3, 5) }
 
 // worlds are those whose steps may go back, and the same with a clock that only goes forth: there, every denial has

@@ -91,7 +91,7 @@ func (r *rate) grant(atNs, units int64, forced bool) bool {
 	return forced || r.level(atNs) <= r.capacity*r.periodNs
 }
 
-// room is that of a bucket whose emission interval is rounded up to a whole ns, which is documented.
+// room reports whether a bucket has room for units. Its emission interval is rounded up to a whole ns, as documented.
 func (r *rate) room(units int64) bool {
 	rounded := *r
 	rounded.periodNs = (r.periodNs + r.count - 1) / r.count // one unit

@@ -2,7 +2,7 @@ package smt
 
 import "math/big"
 
-// Values are those of variables, by name.
+// Values has a value for each variable, by name.
 type Values map[string]*big.Int
 
 // Program computes terms.

@@ -42,7 +42,7 @@ func (p polynomial) times(q polynomial) polynomial {
 	return product
 }
 
-// polynomialOf is that of a term whose parts have theirs; what is no sum or product is an atom.
+// polynomialOf makes the polynomial of a term from those of its parts; what is no sum or product is an atom.
 func polynomialOf(t *Term, name string, parts map[*Term]polynomial) polynomial {
 	switch {
 	case t.op == opLit:

@@ -50,7 +50,7 @@ import (
 	"redis-throttle/ratelimit/internal/quiet"
 )
 
-// Options are those of New. The zero Options are a good default. All processes that share keys should have the same.
+// Options configure New. The zero Options are a good default. All processes that share keys should have the same.
 type Options struct {
 	// Slow is how long a call takes at most while the service is well. Choose a time that few calls exceed on a good day. With 0,
 	// each process learns it: twice the lowest median of the last 60 windows. It then takes a service for well that it has never seen better.

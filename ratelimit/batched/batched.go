@@ -19,7 +19,7 @@ import (
 	"redis-throttle/ratelimit/internal/peer"
 )
 
-// Options are those of New. The zero Options are a good default.
+// Options configure New. The zero Options are a good default.
 type Options struct {
 	// Units is how many units of a key are held at most; 100 when 0.
 	Units int64

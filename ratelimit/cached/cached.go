@@ -12,7 +12,7 @@ import (
 	"redis-throttle/ratelimit/internal/denials"
 )
 
-// Options are those of New. The zero Options are a good default.
+// Options configure New. The zero Options are a good default.
 type Options struct {
 	// Denials is how many are remembered at most: 10,000 when it is 0. A denial takes some 400 bytes, however long its
 	// key. When there are more, those used least recently are forgotten, and the server is asked again.

@@ -10,7 +10,7 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// ClientOptions are those of NewClient. Limits and Key are required.
+// ClientOptions configure NewClient. Limits and Key are required.
 type ClientOptions struct {
 	Limits ratelimit.Limits
 	// Key says whose limits a call counts for, such as "partner" for all of them. Calls with the key "" are not limited.

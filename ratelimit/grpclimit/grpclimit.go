@@ -26,7 +26,7 @@ import (
 	"redis-throttle/ratelimit/internal/quiet"
 )
 
-// Options are those of New. Limits and Key are required; they are not where each of Methods has its own, and all
+// Options configure New. Limits and Key are required; they are not where each of Methods has its own, and all
 // other calls are then not limited.
 type Options struct {
 	Limits ratelimit.Limits

@@ -46,7 +46,7 @@ const (
 	// Closed limits everything. RetryAfter is the time until the server is tried again.
 	Closed
 	// Local decides by the same limits and options in this process, with the code of CL.LIMIT. Its
-	// limits are those of the call divided by Options.Processes: a Rate is that many times as slow,
+	// limits are the call's, divided by Options.Processes: a Rate is that many times as slow,
 	// capacities and counts are rounded down, but see NeverMore. So all processes together let through no more
 	// than the limits while the server is away. What was taken of them before is not known here,
 	// nor is this known to the server afterwards: at each change the limits are full once more.

@@ -12,7 +12,7 @@ import (
 	"redis-throttle/ratelimit/leases"
 )
 
-// ConcurrencyOptions are those of NewConcurrency. Slots and Key are required.
+// ConcurrencyOptions configure NewConcurrency. Slots and Key are required.
 type ConcurrencyOptions struct {
 	// Slots is how many requests with the same key are served at a time, at least 1; those with
 	// the key "" are not limited. Behind package adaptive there are fewer while the service is overloaded. Leases are sorted sets, so the keys must differ from those of limits.

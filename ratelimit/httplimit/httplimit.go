@@ -17,7 +17,7 @@ import (
 	"redis-throttle/ratelimit/internal/keys"
 )
 
-// Options are those of New. Limits and Key are required, except where each of Routes has its own; all other requests are
+// Options configure New. Limits and Key are required, except where each of Routes has its own; all other requests are
 // then not limited.
 type Options struct {
 	Limits ratelimit.Limits

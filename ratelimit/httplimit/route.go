@@ -21,7 +21,7 @@ type Route struct {
 	// the two have different routes, the request counts for both. A host in the
 	// pattern is one: clients write into a request what host they like.
 	Pattern string
-	// Limits are those of the route.
+	// Limits apply to the route.
 	Limits ratelimit.Limits
 	// Key says who is limited. Nil is Options.Key with the Pattern and a space before it, since
 	// limits that differ must not share a key. Path values (Request.PathValue) are not set yet.
@@ -51,7 +51,7 @@ func (rule *rule) keyOf(r *http.Request) string {
 	return rule.prefix + keys.Plain(key)
 }
 
-// rules are those of a middleware.
+// rules is what a middleware checks.
 type rules struct {
 	routes    *http.ServeMux // knows which pattern matches; nil without routes
 	byPattern map[string]*rule

@@ -10,7 +10,7 @@ import (
 	"redis-throttle/ratelimit/internal/keys"
 )
 
-// TransportOptions are those of NewTransport. Limits and Key are required.
+// TransportOptions configure NewTransport. Limits and Key are required.
 type TransportOptions struct {
 	Limits ratelimit.Limits
 	// Key says whose limits a request counts for, such as "partner" for all of them. Requests with the key "" are not limited.

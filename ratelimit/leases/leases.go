@@ -20,7 +20,7 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// Options are those of Take. Key, Slots and TTL are required.
+// Options configure Take. Key, Slots and TTL are required.
 type Options struct {
 	// Key is what the slots belong to. It must not be that of a limit.
 	Key string

@@ -49,7 +49,7 @@ const (
 type Options struct {
 	// MeterProvider is nil for the global one.
 	MeterProvider metric.MeterProvider
-	// Attributes are those of all measurements, such as which limiter of several this is.
+	// Attributes are added to all measurements, such as which limiter of several this is.
 	Attributes []attribute.KeyValue
 	// WithoutEvents leaves spans alone. Otherwise the span of a context in which a call was denied or failed gets an
 	// event "ratelimit", with the attributes above, how many units remain and when to retry.

@@ -31,7 +31,7 @@ import (
 type Options struct {
 	// Namespace is what the names of the metrics begin with, "ratelimit" when it is "".
 	Namespace string
-	// ConstLabels are those of all time series, such as which limiter of several this is.
+	// ConstLabels are added to all time series, such as which limiter of several this is.
 	ConstLabels prometheus.Labels
 	// Buckets are the upper bounds of durations, in seconds. Nil is from 50 us (a local decision, a cache) to 1 s.
 	Buckets []float64

@@ -18,7 +18,7 @@ import (
 	"redis-throttle/ratelimit/internal/peer"
 )
 
-// Options are those of New. Key and Limit are required.
+// Options configure New. Key and Limit are required.
 type Options struct {
 	Key string
 	// Limit is a Rate.

@@ -70,7 +70,7 @@ func dial(t *testing.T, i *grpclimit.Interceptor) pb.TestServiceClient {
 
 func everybody(context.Context, string) string { return "everybody" }
 
-// details are those of a status, each nil when it is missing.
+// details has the details of a status, each nil when it is missing.
 func details(t *testing.T, err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFailure) {
 	t.Helper()
 	for _, detail := range status.Convert(err).Details() {

@@ -49,6 +49,12 @@ var unplain = []struct {
 	{regexp.MustCompile(`(?i)\bwhat has to be\b`), `"what it needs"`},
 	{regexp.MustCompile(`(?i)\bwhat is behind\b`), `what it is, by name`},
 	{regexp.MustCompile(`(?i)\bis the only one of \w+(,|$)`), `what follows: "different words pack differently"`},
+	{regexp.MustCompile(`^\w+ (is|are) (that|those) of\b`), `what it is or does: "Options configure New", "name returns the name of ..."`},
+	{regexp.MustCompile(`(?i)\b(is|are|was|were) let through (that|who)\b`), `the request first: "how long to wait before a request is made again"`},
+	{regexp.MustCompile(`(?i)\b(find|return|is|or)s? the ones? of \w+( \w+)? (that|whose)\b|^the ones? of \w+ (that|whose)\b`), `the noun: "the option that ..."`},
+	{regexp.MustCompile(`(?i)\bnothing is to be\b`), `"there is nothing to correct"`},
+	{regexp.MustCompile(`(?i)\bsees? to it\b`), `"makes sure that", "checks that"`},
+	{regexp.MustCompile(`(?i), of which an? \w+ [^,]*\bdecided\b`), `"a result that a limit decided"`},
 	{regexp.MustCompile(`(?i)\bof which (there|nobody|none)\b`), `two sentences`},
 	{regexp.MustCompile(`(?i)\bof( [^ .,;:()]+){1,4} of( [^ .,;:()]+){1,4} of\b`), `fewer "of": a verb, or two sentences`},
 }
@@ -89,6 +95,14 @@ func TestProseThatIsNotPlainIsFound(t *testing.T) {
 		"has the others, and those who come for a while, ask by themselves",
 		"liftBan leaves what is behind the ban",
 		"wordOf is the only one of word",
+		"Options are those of New.",
+		"name is that of a key.",
+		"RetryAfter is the time until a request is let through that comes again then.",
+		"find returns the one of words that text is, or nil.",
+		"the one of options whose value may be repeated",
+		"sleepNs is for how long nothing is to be done.",
+		"findID sees to it that the leases were looked up.",
+		"describeKey answers with the fields of a result, of which a limit of the key decided.",
 		strings.Repeat("word ", longestSentence+1),
 	} {
 		assert.NotEmpty(t, problemOf(old), old)
@@ -104,6 +118,9 @@ func TestProseThatIsNotPlainIsFound(t *testing.T) {
 		"sends everyone else to next for MaxAge",
 		"liftBan removes the ban and keeps the state.",
 		"wordOf packs a word; different words pack differently.",
+		"Options configure New.",
+		"The figures are those of the second run.",
+		"How long to wait before a request that was let through is made again.",
 	} {
 		assert.Empty(t, problemOf(plain), plain)
 	}
@@ -116,8 +133,10 @@ func TestCommentsOfEveryLanguageAreRead(t *testing.T) {
 		[]byte("// One comment\n// of two lines.\nint i; // Behind code.\nchar *url = \"redis://host\";\n/* In a block,\n * of two lines. */\n")))
 	assert.Equal(t, []string{"One comment of two lines.", "Behind code."}, paragraphsOfLines(linesOfShell,
 		[]byte("#!/bin/sh\n# One comment\n# of two lines.\nmake # Behind code.\necho ${#all}\n")))
+	assert.Equal(t, []string{"What it does.", "Raises an error.", "Behind code.", "One comment of two lines."}, paragraphsOfLines(linesOfPython,
+		[]byte("def f():\n    \"\"\"What it does.\n\n    Raises an error.\n    \"\"\"\n    return \"#1\"  # Behind code.\n    # One comment\n    # of two lines.\n")))
 	all := prose(t, rootDir(t))
-	for _, name := range []string{"module/bridge.h", "module/members.c", "proof/protocols/line.pml", "proof/protocols/listeners.pml", "scripts/test", "tests/docs/prose_test.go"} {
+	for _, name := range []string{"module/bridge.h", "module/members.c", "proof/protocols/line.pml", "proof/protocols/listeners.pml", "scripts/test", "clients/python/src/redis_throttle/__init__.py", "bench/throttle-bench/contenders.yaml", "tests/docs/prose_test.go"} {
 		assert.NotEmpty(t, all[name], name)
 	}
 }
@@ -157,7 +176,7 @@ func prose(t testing.TB, root string) map[string][]string {
 			return err
 		}
 		if d.IsDir() {
-			if slices.Contains([]string{"build", "run", ".git", "node_modules", "testdata", "results"}, d.Name()) {
+			if slices.Contains([]string{"build", "run", ".git", "node_modules", ".venv", "dist", "testdata", "results"}, d.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -176,6 +195,12 @@ func prose(t testing.TB, root string) map[string][]string {
 			all[name] = paragraphsOfGo(t, path, source)
 		case slices.Contains([]string{".c", ".h", ".pml"}, filepath.Ext(path)):
 			all[name] = paragraphsOfLines(linesOfC, source)
+		case slices.Contains([]string{".ts", ".mts", ".mjs", ".js"}, filepath.Ext(path)):
+			all[name] = paragraphsOfLines(linesOfC, source)
+		case filepath.Ext(path) == ".py":
+			all[name] = paragraphsOfLines(linesOfPython, source)
+		case slices.Contains([]string{".yaml", ".yml", ".toml"}, filepath.Ext(path)):
+			all[name] = paragraphsOfLines(linesOfShell, source)
 		case bytes.HasPrefix(source, []byte("#!")) || filepath.Ext(path) == ".sh":
 			all[name] = paragraphsOfLines(linesOfShell, source)
 		}
@@ -227,7 +252,7 @@ func plainWithoutCode(n markdown.Node, source []byte) string {
 	return b.String()
 }
 
-// paragraphsOfGo are those of all comments.
+// paragraphsOfGo returns the paragraphs of all comments.
 func paragraphsOfGo(t testing.TB, path string, source []byte) (all []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.ParseComments)
@@ -238,11 +263,13 @@ func paragraphsOfGo(t testing.TB, path string, source []byte) (all []string) {
 	return all
 }
 
-// Comments of C and Promela, and of shell scripts: those that fill lines, which may be several, and those behind code.
+// Comments that fill lines, which may be several, and those behind code: in C, Promela and JavaScript; in shell scripts and
+// YAML; and in Python, which has docstrings too.
 var (
-	linesOfC     = regexp.MustCompile(`(?m)(^[ \t]*//.*\n)+|[ \t]//[ ].*$|(?s)/\*.*?\*/`)
-	linesOfShell = regexp.MustCompile(`(?m)(^[ \t]*#([ ].*)?\n)+|[ \t]#[ ].*$`)
-	markOfLine   = regexp.MustCompile(`(?m)^[ \t]*(//|/?\*+/?|#)[ ]?|[ ]*\*/`)
+	linesOfC      = regexp.MustCompile(`(?m)(^[ \t]*//.*\n)+|[ \t]//[ ].*$|(?s)/\*.*?\*/`)
+	linesOfShell  = regexp.MustCompile(`(?m)(^[ \t]*#([ ].*)?\n)+|[ \t]#[ ].*$`)
+	linesOfPython = regexp.MustCompile(`(?s:(\A|:\n)[ \t]*""".*?""")|` + linesOfShell.String())
+	markOfLine    = regexp.MustCompile(`\A:\n|(?m)^[ \t]*(//|/?\*+/?|#|""")[ ]?|[ ]*(\*/|""")|^[ \t]+`)
 )
 
 func paragraphsOfLines(lines *regexp.Regexp, source []byte) (all []string) {

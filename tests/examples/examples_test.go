@@ -145,7 +145,7 @@ func command(ctx context.Context, t *testing.T, name string, env []string, args 
 	return cmd
 }
 
-// promised is an example's own expected.txt, or the one of all.
+// promised is an example's own expected.txt, or the one that all share.
 func promised(t *testing.T, name string) string {
 	text, err := os.ReadFile(filepath.Join(root(t), "examples", name, "expected.txt"))
 	if os.IsNotExist(err) {

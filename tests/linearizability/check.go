@@ -55,7 +55,7 @@ type line struct {
 	mayLose    bool
 }
 
-// lines are those of an object: one, or two where a former master still answered after a replica took over. The first is of
+// lines returns the histories of an object: one, or two where a former master still answered after a replica took over. The first is of
 // the replica, in which the last calls of the former master may not have happened. The second is of the former master,
 // as if nobody had taken over.
 func (h *history) lines(of subject) []line {

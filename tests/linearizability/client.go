@@ -63,7 +63,7 @@ func (c *client) call() {
 	c.t.Errorf("%q: nobody answers", made.words)
 }
 
-// attempts are those of one call.
+// attempts has all attempts at one call.
 type attempts struct {
 	*client
 	*call

@@ -264,7 +264,7 @@ func (l *load) isOver() bool {
 	}
 }
 
-// integers are those of a reply.
+// integers returns the integers of a reply.
 func (c *call) integers(v resp.Value) ([]int64, error) {
 	switch {
 	case c.read != nil:

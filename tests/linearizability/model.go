@@ -158,7 +158,7 @@ func (s *state) after(run func(o object, nowNs int64) []result, out *outcome) (s
 	return states
 }
 
-// model is that of one object, which begins in a state.
+// model returns the model of one object, which begins in a state.
 func model(begin *state) porcupine.Model {
 	seed := maphash.MakeSeed()
 	m := porcupine.NondeterministicModel{

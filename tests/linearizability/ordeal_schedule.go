@@ -95,7 +95,7 @@ var (
 	}
 )
 
-// plan is that of a round. The same seed always gives the same one.
+// plan returns the plan of a round. The same seed always gives the same one.
 func (s setup) plan(seed uint64, round int) plan {
 	d := drawer{s, rand.New(rand.NewPCG(seed, uint64(round)<<8|uint64(len(s.name))))}
 	p := plan{ahead: make([]time.Duration, s.servers())}

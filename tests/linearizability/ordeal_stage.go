@@ -36,7 +36,7 @@ type arrangement interface {
 	// entry is whom a client asks about an object, and learn is told who answered it: see network.
 	entry(client int, r *rand.Rand, about string) (addr string, sure bool)
 	learn(client int, about, addr string)
-	// options are those of every server, and place those of one that starts again.
+	// options apply to every server, place to one that starts again.
 	options() []server.Option
 	place(n *node) []server.Option
 	// form puts the servers into their places, the first of each shard as its master.

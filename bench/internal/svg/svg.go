@@ -32,7 +32,7 @@ var (
 	TextColour = color.Gray{Y: 0x33}
 )
 
-// TextSize is that of all text but titles, in points.
+// TextSize is the size of all text but titles, in points.
 const TextSize = 9
 
 func init() {

@@ -233,7 +233,7 @@ func cleaned(u *url.URL) *url.URL {
 	return &decoded
 }
 
-// Descriptors are those of a request. One with an entry that the request has no value for is left out.
+// Descriptors returns the descriptors of a request. One with an entry that the request has no value for is left out.
 func (route *Route) Descriptors(q *Request) (all [][]Entry) {
 	for _, sources := range route.descriptors {
 		entries := make([]Entry, 0, len(sources))

@@ -46,7 +46,7 @@ type Verdict struct {
 	Shadowed bool
 }
 
-// Options are those of a request.
+// Options are what a request may ask for.
 type Options struct {
 	Down   guard.Policy
 	Compat bool

@@ -25,7 +25,7 @@ type Chain struct {
 	deciders sync.Map // of ratelimit.Decider, by asked
 }
 
-// ChainOptions are those of NewChain.
+// ChainOptions configure NewChain.
 type ChainOptions struct {
 	Client redis.UniversalClient
 	// Guard are the options of all guards, except for the policy.

@@ -12,7 +12,7 @@ import (
 	"redis-throttle/gateway/internal/decide"
 )
 
-// Metrics are those of the gateway. Where upstream has a metric, the name and the labels are those of its default mapping.
+// Metrics has everything that the gateway counts. Where upstream has a metric, name and labels follow its default mapping.
 type Metrics struct {
 	total, over, near, within, shadow, overCached *prometheus.CounterVec
 
@@ -39,7 +39,7 @@ type ruleName struct {
 	path   [2]string
 }
 
-// ruleCounters are those of a rule, looked up once.
+// ruleCounters has the counters of a rule, looked up once.
 type ruleCounters struct{ total, over, near, within, shadow, overCached prometheus.Counter }
 
 // mostRules bounds the time series of detailed_metric and value_to_metric, whose values clients can choose.

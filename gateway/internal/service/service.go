@@ -15,7 +15,7 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// Options are those of a Service. Their names are those of upstream's environment variables.
+// Options configure a Service. They have the names of upstream's environment variables.
 type Options struct {
 	ShadowMode, QuotaMode   bool
 	ResponseDynamicMetadata bool

@@ -125,7 +125,7 @@ func (s *Settings) check() error {
 // Folder is where upstream looks for files.
 func (s *Settings) Folder() string { return filepath.Join(s.RuntimeRoot, s.RuntimeSub, s.RuntimeApp) }
 
-// Level is that of the log.
+// Level is the least severe level that is logged.
 func (s *Settings) Level() (level slog.Level) {
 	_ = level.UnmarshalText([]byte(strings.ToUpper(s.LogLevel))) // check has tried
 	return level

@@ -97,7 +97,7 @@ func (p *Policies) Name(rule int) string { return p.policies[rule].name }
 // Hidden says whether clients are told nothing of a limit.
 func (p *Policies) Hidden(rule int) bool { return p.policies[rule].hidden }
 
-// Names are those of the policies that clients are told of.
+// Names lists the policies that clients are told of.
 func (p *Policies) Names() (names []string) {
 	for _, q := range p.policies {
 		if !q.hidden {

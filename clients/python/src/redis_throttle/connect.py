@@ -23,7 +23,7 @@ def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
     | `redis+cluster://host:port,host:port` | a cluster |
     | `redis+sentinel://host:port,host:port/master` | the master with this name |
 
-    Options are those of the library's client.
+    The options are the client library's own.
     """
     parsed = urllib.parse.urlsplit(url)
     if parsed.scheme not in SCHEMES:

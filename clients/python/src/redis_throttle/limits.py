@@ -126,7 +126,7 @@ def _client(uri: str, asynchronous: bool, options: dict[str, Any]) -> Any:
 class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWindowSupport, limits.storage.SlidingWindowCounterSupport):
     """A storage of `limits` that lets the module decide.
 
-    The URI is `throttle+` and one of `redis_throttle.connect`. Options are those of the library's client, and `key_prefix`,
+    The URI is `throttle+` and one of `redis_throttle.connect`. The other options are the client library's, and `key_prefix`,
     `connection_pool` and `wrap_exceptions` as for `limits.storage.RedisStorage`.
     """
 
