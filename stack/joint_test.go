@@ -380,3 +380,67 @@ func TestAJointOfShadowsOnlyHasNoLimitThatDecides(t *testing.T) {
 		})
 	}
 }
+
+// deny is Deny on keys, and Take on keys that hold the same.
+func deny(t require.TestingT, values [][]byte, specs [][]spec, r stack.Request, nowNs int64) (denied, taken stack.Result, after, afterTake [][]byte) {
+	one, other := keys{t: t, values: slices.Clone(values)}, keys{t: t, values: slices.Clone(values)}
+	denied, _ = one.call(specs, nowNs, func(j *stack.Joint) stack.Result { return j.Deny(r, nowNs) })
+	taken, _ = other.call(specs, nowNs, func(j *stack.Joint) stack.Result { return j.Take(r, nowNs) })
+	return denied, taken, one.values, other.values
+}
+
+func TestDenyIsTakeWhereTheLimitsDenyTheRequest(t *testing.T) {
+	pick := chance.FromSeed(t)
+	for limited, shadows, n := 0, 0, steps(3_000); limited < n || shadows == 0; {
+		d := newDrawer(pick)
+		specs := [][]spec{d.terms(d.stack()), d.terms(d.stack())}
+		values := make([][]byte, len(specs))
+		for range 8 {
+			all := slices.Concat(specs...)
+			d.moveClock(all)
+			r := d.request(all)
+			r.UpTo, r.MaxWaitNs = false, 0
+			denied, taken, after, afterTake := deny(t, values, specs, r, d.nowNs)
+			if taken.Limited {
+				require.Equal(t, taken, denied, "%+v, %+v at %d", specs, r, d.nowNs)
+				require.Equal(t, afterTake, after, "%+v, %+v at %d", specs, r, d.nowNs)
+				limited++
+				if taken.Shadow > 0 {
+					shadows++
+				}
+			}
+			values, d.last = afterTake, taken
+		}
+	}
+}
+
+func TestDenyOfARequestThatTheLimitsWouldLetThrough(t *testing.T) {
+	five := [][]spec{{rate(5, minute, 5)}}
+	now := start + hour
+	_, _, _, full := deny(t, [][]byte{nil}, five, cost(5), now)
+	for _, c := range []struct {
+		name      string
+		values    [][]byte
+		request   stack.Request
+		changed   bool
+		remaining int64
+	}{
+		{"charges nothing", [][]byte{nil}, cost(1), false, 5},
+		{"charges a STRICT request", [][]byte{nil}, stack.Request{Cost: 2, Strict: true}, true, 3},
+		{"charges a STRICT request of nothing nothing", [][]byte{nil}, stack.Request{Strict: true}, false, 5},
+		{"stores what a clock that was set back corrects", full, cost(1), true, 0},
+		{"stores nothing for a request of nothing", full, cost(0), false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nowNs := now
+			if c.values[0] != nil {
+				nowNs = start
+			}
+			denied, _, after, _ := deny(t, c.values, five, c.request, nowNs)
+			assert.True(t, denied.Limited)
+			assert.Equal(t, c.changed, denied.Changed)
+			assert.Equal(t, c.changed, string(after[0]) != string(c.values[0]))
+			assert.Equal(t, c.remaining, denied.Remaining)
+		})
+	}
+}
