@@ -74,7 +74,7 @@ func (f follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return
 func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
-		// err is that of the first command that failed. Those of other nodes have their own.
+		// err is the error of the first command that failed. Those of other nodes have their own.
 		if ratelimit.IsOutage(err) || slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return ratelimit.IsOutage(cmd.Err()) }) {
 			f.cluster.ReloadState(ctx)
 		}
