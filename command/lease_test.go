@@ -331,6 +331,29 @@ func TestASortedSetOfAnythingElseIsRefused(t *testing.T) {
 	}
 }
 
+// Callers of CL.WAIT stand in line for a window at a key that holds a string. Without them such a key has nothing to show.
+func TestCallersInLineForAWindowAreShown(t *testing.T) {
+	for _, tt := range []struct {
+		kind  KeyKind
+		ahead int64
+		want  string
+	}{
+		{String, 3, ""}, {Absent, 3, ""}, {SortedSet, 3, ""}, {String, 0, wrongType}, {Other, 3, wrongType},
+	} {
+		c := call("k")
+		set := setOf()
+		set.gather(c, Leases)
+		c.Kind, c.Ahead = tt.kind, tt.ahead
+		c.Run(Leases)
+		if tt.want != "" {
+			assert.Equal(t, tt.want, string(c.Error), tt)
+			continue
+		}
+		require.Equal(t, ReplyLeases, c.Reply, tt)
+		assert.Equal(t, []int64{0, 3, 10, 0}, c.Integers, tt)
+	}
+}
+
 // A caller with TIMEOUT waits until the first lease lapses, in its turn.
 func TestLeaseWaits(t *testing.T) {
 	for _, test := range []struct {

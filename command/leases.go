@@ -3,6 +3,7 @@ package command
 // CL.LEASES key [COUNT n]
 //
 // Replies with the number of leases and of waiting callers, and lists the leases that lapse next and the first groups in line.
+// Callers that wait for a window stand in such a line too, at a key that holds no leases.
 var Leases = register(&Command{
 	Name:        "CL.LEASES",
 	Summary:     "Lists the leases of a key, starting with those that lapse next, and counts the callers that wait, by group.",
@@ -24,7 +25,7 @@ var Leases = register(&Command{
 		if count == 0 {
 			count = standardRows
 		}
-		l, ok := c.leases()
+		held, ok := c.held()
 		if !ok {
 			return
 		}
@@ -32,7 +33,7 @@ var Leases = register(&Command{
 		if c.Ahead > 0 {
 			groups, c.groups = c.Line.Groups()
 		}
-		c.Integers = append(c.integers[:0], l.Held, c.Ahead, count, groups)
+		c.Integers = append(c.integers[:0], held, c.Ahead, count, groups)
 		c.RowCount = int(min(count, groups))
 		c.Reply = ReplyLeases
 	},
@@ -42,3 +43,12 @@ var Leases = register(&Command{
 		return at.Group, append(c.integers[len(c.Integers):len(c.Integers)], at.Priority, waiting)
 	},
 })
+
+// held is how many leases of the key have not lapsed: none of a string, at which callers of CL.WAIT stand in line.
+func (c *Call) held() (held int64, ok bool) {
+	if c.Kind == String && c.Ahead > 0 {
+		return 0, true
+	}
+	l, ok := c.leases()
+	return l.Held, ok
+}

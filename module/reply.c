@@ -101,7 +101,7 @@ static void replyLeases(throttleCall *call, RedisModuleCtx *ctx) {
   api.ReplyWithArray(ctx, POSTPONED_LENGTH);
   long count = 0;
   RedisModuleKey *handle = call->keys->handle;
-  if (handle) {
+  if (call->keys->kind == KEY_SORTED_SET) {
     api.ZsetFirstInScoreRange(handle, nowMs, INFINITY, 1, 0);
     for (; count < call->integers[2] && !api.ZsetRangeEndReached(handle); count++, api.ZsetRangeNext(handle)) {
       double score;

@@ -163,7 +163,7 @@ func (f *fairLine) takeTurns(r *rand.Rand, steps int) {
 			f.send(c, f.call(x.Caller)+" TIMEOUT 1ms"+placeOf(x))
 			requireLimited(f.t, c)
 		}
-		if f.isLease && i%10 == 0 {
+		if i%10 == 0 {
 			f.requireGroups()
 		}
 	}
@@ -178,6 +178,10 @@ func (f *fairLine) requireGroups() {
 		want[fmt.Sprint(x.Group, " ", x.Priority)]++
 	}
 	v := do(f.t, f.admin, "CL.LEASES k COUNT 100")
+	if !f.isLease && len(want) == 0 {
+		require.Contains(f.t, v.Text, "WRONGTYPE", "a window has no leases, and nobody waits for it")
+		return
+	}
 	require.Len(f.t, v.Elems, 10)
 	require.Equal(f.t, []string{"waiting_groups", "groups"}, []string{v.Elems[6].Text, v.Elems[8].Text})
 	require.EqualValues(f.t, len(want), v.Elems[7].Int)
