@@ -261,7 +261,7 @@ func TestEveryBrokenModelIsFoundOut(t *testing.T) {
 	} {
 		for s, promise := range broken {
 			t.Run(model+"-"+s.name(), func(t *testing.T) {
-				if model == "line" && !strings.Contains(s.macros, "V010") {
+				if model == "line" && s.macros != "RATES V010_NESTED" { // gcc takes seconds for each
 					size.NeedsFull(t)
 				}
 				spin(t)

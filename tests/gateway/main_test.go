@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
 )
 
@@ -43,7 +44,8 @@ var built = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(dir, "throttle-gateway")
 	cmd := exec.Command("go", "build", "-o", program, "./throttle-gateway")
 	cmd.Dir = filepath.Join(root, "gateway")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	// The static program is built from libraries that are compiled for it alone.
+	cmd.Env = append(os.Environ(), size.Of("CGO_ENABLED=1", "CGO_ENABLED=0"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
