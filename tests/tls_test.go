@@ -1,17 +1,9 @@
 package tests
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,30 +15,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// certificate writes a certificate for 127.0.0.1 that signs itself, and its key.
-func certificate(t *testing.T) (dir string, pool *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA:        true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	dir = t.TempDir()
-	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "crt"), public, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-	pool = x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM(public))
-	return dir, pool
-}
-
 func TestCallsThroughTLS(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +22,7 @@ func TestCallsThroughTLS(t *testing.T) {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
-	dir, pool := certificate(t)
+	dir, pool := server.Certificate(t)
 	s, err := server.TryStart(t, server.Password("secret"), server.Config(
 		"tls-port "+port, "tls-auth-clients no", fmt.Sprintf("tls-cert-file %s/crt", dir),
 		fmt.Sprintf("tls-key-file %s/key", dir), fmt.Sprintf("tls-ca-cert-file %s/crt", dir)))
