@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 // A user that has only what the page names is enough for every kind of request, and one with less is told in the log.
@@ -68,4 +69,19 @@ func TestRedisIsReachedByTLS(t *testing.T) {
 		g = start(t, address, basic, env...)
 		assert.Contains(t, g.asks(ask("shop", 0, "user=1")), "code = ", what)
 	}
+}
+
+// Sentinels promote the replica, and the gateway goes on there with the units that are left.
+func TestTheGatewayFollowsSentinels(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t)
+	replica := server.Start(t, server.ReplicaOf(master))
+	topology.AwaitReplicas(t, master, replica)
+	sentinels := topology.Watch(t, 3, master, 1)
+	g := start(t, topology.MasterName+","+strings.Join(sentinels.Addrs(), ","), basic, "REDIS_TYPE=SENTINEL", "REDIS_TIMEOUT=1s", "DENIALS=-1")
+	require.Equal(t, "OK 0", g.asks(ask("shop", 10, "user=1")))
+	topology.AwaitReplicas(t, master, replica)
+	master.Kill()
+	await(t, "the replica is asked", func() bool { return g.asks(ask("shop", 0, "user=1")) == "OVER 0!" })
+	assert.Positive(t, calls(replica))
 }
