@@ -1,0 +1,275 @@
+// Calls: the commands in words, and their replies as results. Nothing here sends anything.
+import { type Duration, forever, nanoseconds, waitWord } from './duration'
+import { asLimits, integer, type Limit, type Limits, Slots, text } from './limit'
+import { Result } from './result'
+
+export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle'
+
+/** A key of a call, with its limits, or leased: with slots. */
+export interface Key {
+  name: string
+  limits?: readonly Limit[]
+  leased?: boolean
+  slots?: number
+  ttl?: Duration
+}
+
+/** What a call may have beside its keys. */
+export interface CallOptions {
+  /** How many units it takes of every limit that has no `take`: 1, if it is left out. */
+  cost?: number
+  /** Take as much of the cost as there is. */
+  upTo?: boolean
+  /** Charge a denied call as well, so that a caller that keeps retrying stays blocked. */
+  strict?: boolean
+  /** Charge the cost even if it is not there, into debt. */
+  force?: boolean
+  /** One key is enough: the first that has room. */
+  any?: boolean
+  /** Ban the key of a denied call for so long. */
+  ban?: Duration
+  /** Reserve units that come within this time. The caller holds its request for `Result.waitMs`. Of `wait` and `lease`, the timeout. */
+  maxWait?: Duration
+  /** Callers that wait take turns by group. */
+  group?: string
+  /** Callers with a higher priority come first. */
+  priority?: number
+  /** Whose lease it is. */
+  id?: string
+  /** Fill `Result.each`. */
+  each?: boolean
+}
+
+/** One act on one key or several. */
+export interface Call extends CallOptions {
+  verb: Verb
+  keys: readonly Key[]
+  several?: boolean
+}
+
+/** The keys of a call, in order, each with its limits or `slots`. In a cluster they need a common hash tag, such as `{acme}`. */
+export type Keys = Readonly<Record<string, Limits | Slots>> | Iterable<readonly [string, Limits | Slots]>
+
+const commands: Record<Verb, string> = {
+  limit: 'CL.LIMIT', peek: 'CL.PEEK', refund: 'CL.REFUND', wait: 'CL.WAIT', ban: 'CL.BAN',
+  lease: 'CL.LEASE', renew: 'CL.RENEW', release: 'CL.RELEASE', settle: 'CL.SETTLE',
+}
+const longestWait = 36_500n * 86_400_000_000_000n // of the server
+
+/** Returns the name of the command of a call. */
+export function commandOf(call: Call): string {
+  return call.verb === 'limit' && call.several ? 'CL.MLIMIT' : commands[call.verb]
+}
+
+/** Tells whether the server may keep the caller waiting. */
+export function waits(call: Call): boolean {
+  return call.maxWait !== undefined && (call.verb === 'wait' || call.verb === 'lease')
+}
+
+/** Returns a call on one key. */
+export function one(verb: Verb, key: string, limits: Limits, options: CallOptions): Call {
+  return { ...options, verb, keys: [{ name: key, limits: asLimits(limits) }] }
+}
+
+/** Returns a call on several keys. */
+export function many(verb: Verb, keys: Keys, options: CallOptions): Call {
+  const entries = Symbol.iterator in keys ? [...(keys as Iterable<readonly [string, Limits | Slots]>)] : Object.entries(keys as Record<string, Limits | Slots>)
+  const some = entries.map(([name, what]): Key => {
+    if (!(what instanceof Slots)) {
+      const limits = asLimits(what, 'keys')
+      if (limits.length === 0) throw new RangeError('keys: each needs limits or slots')
+      return { name, limits }
+    }
+    if (verb === 'settle') return { name, leased: true }
+    if (what.n === undefined || what.ttl === undefined) throw new RangeError("slots need a number and a ttl, such as slots(4, '1m')")
+    return { name, leased: true, slots: what.n, ttl: what.ttl }
+  })
+  if (some.length === 0) throw new RangeError('keys: there must be at least one')
+  return { ...options, verb, keys: some, several: true }
+}
+
+/** Returns a call in words, with a prefix before its keys. */
+export function wordsOf(call: Call, prefix = ''): string[] {
+  const [key] = call.keys
+  if (!key) throw new RangeError('keys: there must be at least one')
+  if (call.several) return [...severalWords(call, prefix), ...tail(call)]
+  const words = [commandOf(call), prefix + text('key', key.name)]
+  switch (call.verb) {
+    case 'ban':
+      return [...words, waitWord(nanoseconds(call.ban, 'duration'))]
+    case 'release':
+      return [...words, 'ID', identity(call)]
+    case 'lease':
+      words.push('SLOTS', integer('slots', key.slots, 1), 'TTL', ttlOf(key), 'ID', identity(call), ...line(call))
+      break
+    case 'renew':
+      words.push('ID', identity(call), 'TTL', ttlOf(key))
+      break
+    default:
+      words.push(...limitWords(call, key), ...options(call), ...line(call))
+      if (words.length === 2) return words // with COMPACT the server's error would be about a word that the caller did not write
+  }
+  return [...words, ...tail(call)]
+}
+
+function severalWords(call: Call, prefix: string): string[] {
+  const words = [commandOf(call), String(call.keys.length), ...call.keys.map((key) => prefix + text('key', key.name))]
+  const groups = call.keys.map((key) => {
+    if (!key.leased) return limitWords(call, key)
+    return call.verb === 'settle' ? ['SLOTS'] : ['SLOTS', integer('slots', key.slots, 1), 'TTL', ttlOf(key)]
+  })
+  // One group without NEXT is that of every key.
+  const [first = [], ...rest] = groups
+  const same = call.keys.every((key) => !key.leased) && rest.every((group) => group.join(' ') === first.join(' '))
+  words.push(...first)
+  if (!same) for (const group of rest) words.push('NEXT', ...group)
+  words.push(...options(call))
+  if (call.any) words.push('ANY')
+  if (call.id) words.push('ID', text('id', call.id))
+  return words
+}
+
+function tail(call: Call): string[] {
+  return call.each ? ['COMPACT', 'EACH'] : ['COMPACT']
+}
+
+function identity(call: Call): string {
+  if (!call.id) throw new RangeError('id: a lease needs one')
+  return text('id', call.id)
+}
+
+function ttlOf(key: Key): string {
+  return waitWord(nanoseconds(key.ttl, 'ttl'))
+}
+
+function limitWords(call: Call, key: Key): string[] {
+  const words: string[] = []
+  for (const limit of key.limits ?? []) {
+    const spared = call.verb === 'refund' && limit.fields.spare // which has no SPARE
+    words.push(...(spared ? limit.with({ spare: 0 }) : limit).words)
+  }
+  return words
+}
+
+function options(call: Call): string[] {
+  const words: string[] = []
+  if (call.cost !== undefined && call.cost !== 1) words.push('COST', integer('cost', call.cost, 0))
+  if (call.upTo) words.push('UPTO')
+  if (call.strict) words.push('STRICT')
+  if (call.force) words.push('FORCE')
+  if (call.ban !== undefined) words.push('BAN', waitWord(nanoseconds(call.ban, 'ban')))
+  if (call.verb === 'limit' && call.maxWait !== undefined) {
+    const wait = nanoseconds(call.maxWait, 'maxWait')
+    words.push('MAXWAIT', waitWord(wait < longestWait ? wait : longestWait))
+  }
+  return words
+}
+
+function line(call: Call): string[] {
+  if (!waits(call)) return []
+  const ns = call.maxWait === forever ? longestWait : nanoseconds(call.maxWait, 'timeout')
+  if (ns === 0n) throw new RangeError("timeout must not be 0: use limit() or no timeout to have an answer at once, 'forever' to wait as long as it takes")
+  const words = ['TIMEOUT', waitWord(ns < longestWait ? ns : 0n)]
+  if (call.group) words.push('GROUP', text('group', call.group))
+  if (call.priority) words.push('PRIORITY', integer('priority', call.priority, Number.MIN_SAFE_INTEGER))
+  return words
+}
+
+/** Reads the reply to a call. */
+export function resultOf(call: Call, reply: unknown): Result {
+  switch (call.verb) {
+    case 'ban':
+      return new Result({ lastsMs: whole(reply) })
+    case 'release':
+      return new Result({ granted: 0 - whole(reply) })
+    case 'lease':
+    case 'renew': {
+      const [limited, limit, remaining, retryAfter, lasts, wait] = integers(reply, 6) as [number, number, number, number, number, number]
+      if (limited) return new Result({ limited: true, limit, remaining, retryAfterMs: after(retryAfter), waitMs: wait })
+      return new Result({ limit, remaining, lastsMs: lasts, waitMs: wait })
+    }
+    default:
+      return compact(call, reply)
+  }
+}
+
+type Compact = [number, number, number, number, number, number, number, number, number, number, number?]
+
+function compact(call: Call, reply: unknown): Result {
+  const keyed = call.several === true
+  const [denied, rule, limit, remaining, retryAfter, resetAfterMs, nextAfterMs, granted, waitMs, shadow, at = 0] = integers(reply, keyed ? 11 : 10) as Compact
+  const settles = call.verb === 'settle'
+  const limited = (denied !== 0) !== settles
+  const rules = call.keys.reduce((n, key) => n + rulesOf(key), 0)
+  const banned = limited && rule === 0 && !settles
+  if (rule < 0 || rule > rules || (rule === 0 && !banned && !settles) || shadow < 0 || shadow > rules) {
+    throw new RangeError(`the reply is ${String(reply)}, whose rule is none of the ${rules} limits`)
+  }
+  const place = rule ? placeOf(call, rule - 1) : { key: 0, rule: 0 }
+  const shadowed = shadow !== 0 && !settles ? placeOf(call, shadow - 1) : undefined
+  if (keyed && !settles) {
+    if (at < 1 || at > call.keys.length || (!banned && at - 1 !== place.key)) throw new RangeError(`the reply is ${String(reply)}, whose key is not that of its rule`)
+    place.key = at - 1
+  }
+  const result = new Result()
+  result.limited = limited
+  result.key = place.key
+  result.rule = place.rule
+  result.banned = banned
+  result.limit = limit
+  result.remaining = remaining
+  result.retryAfterMs = !limited ? 0 : settles ? Infinity : after(retryAfter)
+  result.resetAfterMs = resetAfterMs
+  result.nextAfterMs = nextAfterMs
+  result.granted = granted
+  result.waitMs = waitMs
+  if (shadowed) {
+    result.shadowed = true
+    result.shadow = shadowed.rule
+    result.shadowKey = shadowed.key
+  }
+  if (call.each) result.each = eachOf(call, reply as unknown[], rules)
+  return result
+}
+
+function eachOf(call: Call, reply: unknown[], rules: number): Result[] {
+  const arrays = reply.slice(-rules)
+  if (arrays.length < rules || !arrays.every(Array.isArray)) throw new TypeError('the reply has no array for each limit')
+  return arrays.map((array, i) => {
+    const [limited, limit, remaining, retryAfter, resetAfterMs] = integers(array, 5) as [number, number, number, number, number]
+    return new Result({ limited: limited !== 0, ...placeOf(call, i), limit, remaining, retryAfterMs: limited ? after(retryAfter) : 0, resetAfterMs })
+  })
+}
+
+/** Returns how many rules the server counts for a key: slots are one. */
+function rulesOf(key: Key): number {
+  return Math.max(key.limits?.length ?? 0, 1)
+}
+
+/** Returns the key and the index in it of a rule that is counted through all keys. */
+function placeOf(call: Call, counted: number): { key: number; rule: number } {
+  let rule = counted
+  for (const [i, key] of call.keys.entries()) {
+    if (rule < rulesOf(key)) return { key: i, rule }
+    rule -= rulesOf(key)
+  }
+  throw new RangeError('the reply has a rule that is none of the limits')
+}
+
+function after(ms: number): number {
+  return ms < 0 ? Infinity : ms
+}
+
+// A client may be set to reply with texts for integers.
+function whole(reply: unknown): number {
+  const number = typeof reply === 'number' ? reply : typeof reply === 'string' && /^-?\d+$/.test(reply) ? Number(reply) : typeof reply === 'bigint' ? Number(reply) : NaN
+  if (!Number.isInteger(number)) throw new TypeError('the reply is not an integer')
+  return number
+}
+
+function integers(reply: unknown, n: number): number[] {
+  if (!Array.isArray(reply) || reply.length < n) throw new TypeError(`the reply is not ${n} integers or more`)
+  const numbers: number[] = []
+  for (let i = 0; i < n; i++) numbers.push(whole(reply[i]))
+  return numbers
+}

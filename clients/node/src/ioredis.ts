@@ -1,0 +1,130 @@
+// Calls over ioredis: Redis, also with Sentinel, and Cluster.
+import { isReply, MistakeError, OutageError } from './errors'
+import { slotOf } from './slot'
+import type { Address, Line, Transport } from './transport'
+
+interface Command {
+  promise: Promise<unknown>
+  reject(error: Error): void
+  getKeys(): string[]
+  toWritable(stream: object): string | Buffer
+}
+
+interface Redis {
+  status: string
+  options: { keyPrefix?: string; keepAlive?: number }
+  sendCommand(command: Command): Promise<unknown>
+  duplicate(options: object): Redis
+  on(event: string, listener: () => void): unknown
+  connect(): Promise<unknown>
+  disconnect(): void
+}
+
+interface Cluster extends Omit<Redis, 'duplicate'> {
+  isCluster: true
+  slots: (string[] | undefined)[]
+  nodes(role: 'master'): Redis[]
+}
+
+type Make = (words: readonly string[]) => Command
+
+/** Tells whether a client is one of ioredis. */
+export function isIoRedis(client: object): boolean {
+  const { call, defineCommand } = client as Record<string, unknown>
+  return typeof call === 'function' && typeof defineCommand === 'function'
+}
+
+export function ioRedis(client: object): Transport {
+  const redis = client as Redis | Cluster
+  const make = maker(client)
+  const prefix = redis.options.keyPrefix ?? ''
+  return {
+    prefix,
+    send: (words, key, left) => send(redis, make(words), prefix + key, left),
+    open: (key, at) => open('isCluster' in redis && redis.isCluster ? owner(redis, prefix + key) : (redis as Redis), make, at),
+  }
+}
+
+/** Returns a function that makes commands of the client's own version of ioredis, and sends nothing. */
+function maker(client: object): Make {
+  const made: { last?: Command } = {}
+  const recorder = Object.assign(Object.create(Object.getPrototypeOf(client) as object) as { call(...words: string[]): unknown }, {
+    options: {},
+    sendCommand(command: Command) {
+      made.last = command
+      return command.promise
+    },
+  })
+  return (words) => {
+    recorder.call(...words)
+    const command = made.last
+    delete made.last
+    if (!command) throw new MistakeError('this version of ioredis is not supported')
+    return command
+  }
+}
+
+const ping = '*1\r\n$4\r\nPING\r\n'
+
+function send(redis: Redis | Cluster, command: Command, key: string, left: AbortSignal): Promise<unknown> {
+  if (redis.status === 'end') throw new MistakeError('the client is closed')
+  return new Promise((resolve, reject) => {
+    let sent = false
+    const toWritable = command.toWritable.bind(command)
+    command.toWritable = (stream) => {
+      if (sent) reject(new OutageError('the connection was lost before the reply came'))
+      // The library expects a reply, so something harmless takes the place of a call that must not be sent.
+      if (sent || left.aborted) return ping
+      sent = true
+      return toWritable(stream)
+    }
+    command.getKeys = () => [key] // the library does not know where the keys of these commands are
+    command.promise.then(resolve, reject)
+    const rejected = command.reject.bind(command)
+    void redis.sendCommand(command)
+    const handled = command.reject.bind(command)
+    // A cluster sends again what a node did not answer. If it did, with MOVED and the like, nothing was charged.
+    command.reject = (error) => {
+      if (isReply(error)) sent = false
+      if (sent) rejected(error)
+      else handled(error)
+    }
+  })
+}
+
+function owner(cluster: Cluster, key: string): Redis {
+  const masters = cluster.nodes('master')
+  const [address] = cluster.slots[slotOf(key)] ?? []
+  const node = masters.find(({ options }) => `${(options as Address).host}:${(options as Address).port}` === address) ?? masters[0]
+  if (!node) throw new OutageError("the cluster's nodes are not known yet")
+  return node
+}
+
+async function open(redis: Redis, make: Make, at?: Address): Promise<Line> {
+  const line = redis.duplicate({
+    ...at,
+    lazyConnect: true,
+    enableReadyCheck: false,
+    enableOfflineQueue: true,
+    enableAutoPipelining: false,
+    autoResendUnfulfilledCommands: false,
+    reconnectOnError: null,
+    retryStrategy: null,
+    sentinelRetryStrategy: null,
+    commandTimeout: undefined,
+    socketTimeout: undefined,
+  })
+  line.on('error', () => {}) // the call fails with it
+  try {
+    await line.connect()
+  } catch (error) {
+    line.disconnect()
+    throw error
+  }
+  return {
+    send: (words) => line.sendCommand(make(words)),
+    close: () => {
+      line.disconnect()
+    },
+  }
+}

@@ -1,0 +1,171 @@
+// Leases: at most so many callers at a time, in all processes together.
+import { randomUUID } from 'node:crypto'
+import type { Call } from './call'
+import { type Duration, milliseconds } from './duration'
+import { LeaseLostError, OutageError, OverloadError, ThrottleError } from './errors'
+import type { Limiter } from './limiter'
+
+export interface LeaseOptions {
+  /** How many callers may hold one at a time. */
+  slots: number
+  /** After which time the slot of a process that has died is free. */
+  ttl: Duration
+  /** How long to wait for a slot. Without it the answer comes at once. */
+  timeout?: Duration
+  /** Callers that wait take turns by group. */
+  group?: string
+  /** Callers with a higher priority come first. */
+  priority?: number
+  /** Whose lease it is: a random text, if it is left out. */
+  id?: string
+  /** Ends the wait for a slot. */
+  signal?: AbortSignal
+}
+
+// How long a lease lasts at first. It is extended when the holder has the reply: until then nobody knows whether there is a
+// holder, and a call that the server runs after its caller has left must not shut the slot for long.
+const first = 3000
+
+const known = new Set(['slots', 'ttl', 'timeout', 'group', 'priority', 'id', 'signal'])
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms).unref())
+
+/** A slot that is held until it is released. It renews itself three times within its ttl. */
+export class Lease implements AsyncDisposable {
+  readonly #limiter: Limiter
+  readonly #ttl: Duration
+  readonly #lost = new AbortController()
+  #lasts: number
+  #until = -Infinity
+  #released = false
+  #timer: NodeJS.Timeout | undefined
+
+  private constructor(
+    limiter: Limiter,
+    readonly key: string,
+    readonly id: string,
+    options: LeaseOptions,
+  ) {
+    this.#limiter = limiter
+    this.#ttl = options.ttl
+    this.#lasts = Math.min(milliseconds(options.ttl, 'ttl'), first)
+    if (this.#lasts < 1) throw new RangeError(`ttl: '${options.ttl}' is shorter than a millisecond`)
+  }
+
+  /** Takes a slot, or throws a `LimitedError`. */
+  static async take(limiter: Limiter, key: string, options: LeaseOptions): Promise<Lease> {
+    for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`there is no option ${option}`)
+    const { slots, timeout, group, priority, signal } = options
+    const lease = new Lease(limiter, key, options.id ?? randomUUID(), options)
+    const call: Call = {
+      verb: 'lease',
+      keys: [{ name: key, leased: true, slots, ttl: `${Math.floor(lease.#lasts)}ms` }],
+      id: lease.id,
+      ...(timeout !== undefined && { maxWait: timeout }),
+      ...(group !== undefined && { group }),
+      ...(priority !== undefined && { priority }),
+    }
+    const sent = performance.now()
+    let result
+    try {
+      result = await limiter.decide(call, signal ? { signal } : {})
+    } catch (error) {
+      // The server may have granted it all the same, unless it said itself what is wrong.
+      if (error instanceof OutageError || signal?.aborted) void lease.#abandon()
+      throw error
+    }
+    result.orThrow()
+    // The ttl begins when the slot is granted: after the wait, which was rounded up.
+    lease.#believe(sent + Math.max(result.waitMs - 1, 0))
+    lease.#renewIn(lease.#lasts / 3)
+    return lease
+  }
+
+  /** Is aborted, with a `LeaseLostError`, as soon as somebody else may have the slot. Pass it to the work. */
+  get signal(): AbortSignal {
+    return this.#lost.signal
+  }
+
+  /** Whether somebody else may have the slot. */
+  get lost(): boolean {
+    return performance.now() >= this.#until
+  }
+
+  /** Throws a `LeaseLostError` if somebody else may have the slot. Call it between the steps of the work. */
+  check(): void {
+    if (this.lost) throw new LeaseLostError()
+  }
+
+  /** Gives the slot back. If the server is away, the slot is free after `ttl`. */
+  async release(): Promise<void> {
+    if (this.#released) return
+    this.#released = true
+    this.#until = -Infinity
+    clearTimeout(this.#timer)
+    try {
+      await this.#limiter.release(this.key, { id: this.id })
+    } catch (error) {
+      if (!(error instanceof OutageError || error instanceof OverloadError)) throw error
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release()
+  }
+
+  // Until when the holder takes the lease for its own: a little less, since timers of a busy process are late.
+  #believe(began: number): void {
+    this.#until = began + this.#lasts * 0.95
+  }
+
+  #renewIn(pause: number): void {
+    const left = this.#until - performance.now()
+    this.#timer = setTimeout(() => void this.#renew(), Math.max(Math.min(pause, left, 2 ** 31 - 1), 0)).unref()
+  }
+
+  async #renew(): Promise<void> {
+    const sent = performance.now()
+    const left = this.#until - sent
+    if (left <= 0) {
+      this.#lose()
+      return
+    }
+    let renewed: boolean | undefined
+    try {
+      renewed = !(await this.#limiter.renew(this.key, { id: this.id, ttl: this.#ttl, signal: AbortSignal.timeout(Math.ceil(left)) })).limited
+    } catch {
+      // Until it lapses, the next attempt may get through.
+    }
+    if (this.#released) return
+    if (renewed === undefined) {
+      this.#renewIn(this.#lasts / 10)
+    } else if (renewed) {
+      this.#lasts = milliseconds(this.#ttl, 'ttl')
+      this.#believe(sent)
+      this.#renewIn(this.#lasts / 3)
+    } else {
+      this.#lose()
+    }
+  }
+
+  #lose(): void {
+    this.#until = -Infinity
+    this.#lost.abort(new LeaseLostError())
+  }
+
+  // Gives back a slot that the server may grant yet. One that stood still runs what it finds in its sockets in any order.
+  async #abandon(): Promise<void> {
+    const ends = performance.now() + this.#lasts + 5000
+    let pause = 50
+    for (let none = 0; none < 2 && performance.now() < ends; ) {
+      try {
+        if (await this.#limiter.release(this.key, { id: this.id })) return
+        none++
+      } catch (error) {
+        if (!(error instanceof ThrottleError)) return
+      }
+      await sleep(pause)
+      pause = Math.min(pause * 2, 5000)
+    }
+  }
+}

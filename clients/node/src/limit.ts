@@ -1,0 +1,156 @@
+// Limits: values, defined once and given with every call.
+import { calendarPeriod, type Duration, nanoseconds, word } from './duration'
+
+/** What all kinds of limits may have. */
+export interface LimitOptions {
+  /** Replaces the cost of the call for this limit. */
+  take?: number
+  /** What was used in the end, for `settle`. */
+  used?: number
+  /** The call is limited unless so many units stay behind. */
+  spare?: number
+  /** The limit is charged and counted, but never decides. */
+  shadow?: boolean
+  /** What the limit is called in the RateLimit header fields. */
+  name?: string
+  /** The unit in RateLimit-Policy, such as `content-bytes`. */
+  unit?: string
+}
+
+export interface RateOptions extends LimitOptions {
+  /** How many units may be taken at a time: the count, if it is left out. */
+  burst?: number
+}
+
+export interface FixedOptions extends LimitOptions {
+  /** A window begins with the first unit taken, not with the calendar. */
+  first?: boolean
+  /** Each window begins so much later. */
+  offset?: Duration
+  /** The name of the time zone whose clocks count instead of UTC, such as `Europe/Berlin`. */
+  zone?: string
+}
+
+export type Kind = 'RATE' | 'WINDOW' | 'FIXED'
+
+/** All that a limit is made of. */
+export interface LimitFields extends RateOptions, FixedOptions {
+  kind: Kind
+  count: number
+  period: Duration
+}
+
+const known = new Set(['kind', 'count', 'period', 'burst', 'first', 'offset', 'zone', 'take', 'used', 'spare', 'shadow', 'name', 'unit'])
+
+/** One limit, made by `rate`, `window` or `fixed`. It does not change. */
+export class Limit {
+  /** The limit as the commands take it. */
+  readonly words: readonly string[]
+  /** How long the period is; of months and years, on average. */
+  readonly seconds: number
+
+  constructor(readonly fields: Readonly<LimitFields>) {
+    const { kind, count, period, burst, first, offset, zone, take, used, spare, shadow, name, unit } = fields
+    for (const option of Object.keys(fields)) if (!known.has(option)) throw new TypeError(`${kind}: there is no option ${option}`)
+    if (kind !== 'RATE' && kind !== 'WINDOW' && kind !== 'FIXED') throw new TypeError('a limit is made by rate(), window() or fixed()')
+    const words = [kind, '']
+    const number = (what: string, value: number, least: number) => integer(`${kind}: ${what}`, value, least)
+    const counted = number('the count', count, 1)
+    const months = kind === 'FIXED' ? calendarPeriod(period) : undefined
+    if (months) {
+      this.seconds = months.seconds
+      words[1] = `${counted}/${months.word}`
+    } else {
+      const ns = nanoseconds(period, `${kind}: the period`, kind === 'FIXED' ? 'ms, s, m, h, d, w, mo or y' : undefined)
+      if (ns <= 0n) throw new RangeError(`${kind}: the period '${period}' is not positive`)
+      this.seconds = Number(ns) / 1e9
+      words[1] = `${counted}/${word(ns)}`
+    }
+    const later = offset === undefined ? 0n : nanoseconds(offset, `${kind}: the offset`)
+    if (kind !== 'RATE' && burst !== undefined) throw new TypeError(`${kind}: only a rate has a burst`)
+    if (kind !== 'FIXED' && (first || later !== 0n || zone)) throw new TypeError(`${kind}: only a fixed limit has first, offset and zone`)
+    if (first && (later !== 0n || zone)) throw new TypeError(`${kind}: first goes with neither offset nor zone`)
+    if (burst !== undefined) words.push('BURST', number('the burst', burst, 1))
+    if (first) words.push('FIRST')
+    if (later !== 0n) words.push('OFFSET', word(later))
+    if (zone) words.push('TZ', text(`${kind}: the zone`, zone))
+    if (take !== undefined) words.push('TAKE', number('take', take, 0))
+    if (used !== undefined) words.push('USED', number('used', used, 0))
+    if (spare) words.push('SPARE', number('spare', spare, 0))
+    if (shadow) words.push('SHADOW')
+    if (name !== undefined) text(`${kind}: the name`, name)
+    if (unit !== undefined) text(`${kind}: the unit`, unit)
+    this.words = words
+    Object.freeze(this)
+  }
+
+  /** Returns this limit with some options changed: `tokens.with({ take: 523 })`. */
+  with(changes: Partial<LimitFields>): Limit {
+    return new Limit({ ...this.fields, ...changes })
+  }
+
+  /** How many units it holds when it is full. */
+  get capacity(): number {
+    return this.fields.burst ?? this.fields.count
+  }
+
+  toString(): string {
+    return this.words.join(' ')
+  }
+}
+
+/** Lets `count` units through per period at a steady rate, in bursts of up to `burst` (GCRA, a bucket that refills evenly). */
+export function rate(count: number, period: Duration, options: RateOptions = {}): Limit {
+  return new Limit({ ...options, kind: 'RATE', count, period })
+}
+
+/** Never lets more than `count` units through in any interval of length `period`. */
+export function window(count: number, period: Duration, options: LimitOptions = {}): Limit {
+  return new Limit({ ...options, kind: 'WINDOW', count, period })
+}
+
+/** Lets `count` units through in each calendar window: `1d` is midnight to midnight UTC; also in `w`, `mo` and `y`. */
+export function fixed(count: number, period: Duration, options: FixedOptions = {}): Limit {
+  return new Limit({ ...options, kind: 'FIXED', count, period })
+}
+
+/** In place of the limits of a key, in `mlimit` and `settle`: one of so many leases. Made by `slots`. */
+export class Slots {
+  constructor(
+    readonly n?: number,
+    readonly ttl?: Duration,
+  ) {
+    if ((n === undefined) !== (ttl === undefined)) throw new TypeError("slots need a number and a ttl, such as slots(4, '1m'); in settle neither")
+    if (n !== undefined) integer('slots', n, 1)
+    if (ttl !== undefined && nanoseconds(ttl, 'ttl') < 1_000_000n) throw new RangeError(`ttl: '${ttl}' is shorter than a millisecond`)
+  }
+}
+
+/** Takes one of `n` leases, which lasts for `ttl`, in `mlimit`. In `settle` it needs no numbers: `slots()`. */
+export function slots(n?: number, ttl?: Duration): Slots {
+  return new Slots(n, ttl)
+}
+
+/** One limit or several. */
+export type Limits = Limit | readonly Limit[]
+
+/** Returns one limit or several as an array. */
+export function asLimits(limits: unknown, where = 'limits'): readonly Limit[] {
+  const some: readonly unknown[] = Array.isArray(limits) ? limits : [limits]
+  if (!some.every((limit) => limit instanceof Limit)) throw new TypeError(`${where}: a limit is made by rate(), window() or fixed()`)
+  return some
+}
+
+/** Writes an integer as the commands take it. */
+export function integer(what: string, value: unknown, least: number): string {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < least) {
+    throw new RangeError(`${what} must be an integer from ${least} to 2^53 - 1, not ${String(value)}`)
+  }
+  return String(value)
+}
+
+/** Checks a text. */
+export function text(what: string, value: unknown): string {
+  if (typeof value !== 'string') throw new TypeError(`${what} must be a string, not a ${typeof value}`)
+  return value
+}

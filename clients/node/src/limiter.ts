@@ -1,0 +1,179 @@
+// The limiter: the acts, as calls over a client.
+import { type Call, type CallOptions, commandOf, type Keys, many, one, resultOf, waits, wordsOf } from './call'
+import { type Duration, forever, milliseconds } from './duration'
+import { translate } from './errors'
+import { ioRedis, isIoRedis } from './ioredis'
+import { Lease, type LeaseOptions } from './lease'
+import type { Limits } from './limit'
+import { nodeRedis } from './noderedis'
+import type { Result } from './result'
+import { type Client, type Transport, wait, within } from './transport'
+
+export interface LimiterOptions {
+  /** How long a call may take that is answered at once: `1s`, if it is left out. */
+  timeout?: Duration
+  /** How long a call that waits goes on without a sign of life of the server, which is asked meanwhile: `3s`, if it is left out. */
+  patience?: Duration
+}
+
+interface Leave {
+  /** Ends the call. One that was sent before may be decided all the same; a caller that waits leaves the line. */
+  signal?: AbortSignal
+}
+
+export type PeekOptions = Pick<CallOptions, 'cost' | 'each'> & Leave
+export type LimitCallOptions = Omit<CallOptions, 'any' | 'id' | 'group' | 'priority'> & Leave
+export type KeysOptions = Omit<CallOptions, 'group' | 'priority'> & Leave
+export type WaitOptions = Pick<CallOptions, 'cost' | 'each' | 'group' | 'priority'> & Leave & {
+  /** The result is limited if it would take longer: `forever`, if it is left out. */
+  timeout?: Duration
+}
+
+const known = new Set(['cost', 'upTo', 'strict', 'force', 'any', 'ban', 'maxWait', 'group', 'priority', 'id', 'each'])
+
+/**
+ * Sends calls to Redis or Valkey with the module, over a client of node-redis or ioredis: for one server, a pool, a cluster or
+ * Sentinel. Every method throws an `OutageError`, `OverloadError` or `MistakeError` when there is no decision. The client stays yours.
+ */
+export class Limiter {
+  readonly #transport: Transport
+  readonly #timeout: number
+  readonly #patience: number
+
+  constructor(client: Client, options: LimiterOptions = {}) {
+    if (typeof (client as Client | undefined)?.sendCommand !== 'function') throw new TypeError('client must be one of node-redis or ioredis')
+    this.#transport = isIoRedis(client) ? ioRedis(client) : nodeRedis(client)
+    this.#timeout = positive(options.timeout ?? '1s', 'timeout')
+    this.#patience = positive(options.patience ?? '3s', 'patience')
+  }
+
+  /** Takes `cost` units of all limits, or none (CL.LIMIT). */
+  limit(key: string, limits: Limits, options: LimitCallOptions = {}): Promise<Result> {
+    return this.#act(options, (rest) => one('limit', key, limits, rest))
+  }
+
+  /**
+   * Takes units of the limits of several keys, and slots, all of them or nothing (CL.MLIMIT). With `any` one key is enough.
+   * With `slots` it takes a lease for `id`; the same id again renews it and is charged nothing. `settle` ends it.
+   */
+  mlimit(keys: Keys, options: KeysOptions = {}): Promise<Result> {
+    return this.#act(options, (rest) => many('limit', keys, rest))
+  }
+
+  /**
+   * Ends an admission of `mlimit`: frees its slots, and charges or returns the difference between `used` and `take` (CL.SETTLE).
+   * Each admission is settled once, however often you call this. `limited` says that there was nothing to settle.
+   */
+  settle(keys: Keys, options: { id: string; each?: boolean } & Leave): Promise<Result> {
+    return this.#act(options, (rest) => many('settle', keys, rest))
+  }
+
+  /** Tells what `limit` would answer, and charges nothing (CL.PEEK). */
+  peek(key: string, limits: Limits, options: PeekOptions = {}): Promise<Result> {
+    return this.#act(options, (rest) => one('peek', key, limits, rest))
+  }
+
+  /** Returns units, never above full (CL.REFUND). `granted` is negative then. */
+  refund(key: string, limits: Limits, options: PeekOptions = {}): Promise<Result> {
+    return this.#act(options, (rest) => one('refund', key, limits, rest))
+  }
+
+  /** Waits until the units are there, and takes them, in order of arrival (CL.WAIT). `group` and `priority` go with windows only. */
+  wait(key: string, limits: Limits, { timeout = forever, ...options }: WaitOptions = {}): Promise<Result> {
+    return this.#act(options, (rest) => one('wait', key, limits, { ...rest, maxWait: timeout }))
+  }
+
+  /** Bans a key: every call on it is limited for so long; `0` lifts the ban (CL.BAN). Returns for how many ms it is banned now. */
+  async ban(key: string, duration: Duration, options: Leave = {}): Promise<number> {
+    return (await this.#act(options, () => ({ verb: 'ban', keys: [{ name: key }], ban: duration }))).lastsMs
+  }
+
+  /**
+   * Takes one of so many slots (CL.LEASE), and renews it until it is released; throws a `LimitedError` when none is free.
+   *
+   *     await using lease = await limiter.lease('reports', { slots: 3, ttl: '1m', timeout: '10s' })
+   */
+  lease(key: string, options: LeaseOptions): Promise<Lease> {
+    return Lease.take(this, key, options)
+  }
+
+  /** Takes a slot, runs work and releases the slot. Throws a `LeaseLostError` if the lease was lost before the work was done; `lease.signal` tells the work. */
+  async withLease<T>(key: string, options: LeaseOptions, work: (lease: Lease) => T | Promise<T>): Promise<T> {
+    const lease = await this.lease(key, options)
+    try {
+      const done = await work(lease)
+      lease.check()
+      return done
+    } finally {
+      await lease.release()
+    }
+  }
+
+  /** Makes a lease last for `ttl` from now on (CL.RENEW). It is lost if the result is limited. */
+  renew(key: string, options: { id: string; ttl: Duration } & Leave): Promise<Result> {
+    const { ttl, ...others } = options
+    return this.#act(others, (rest) => ({ ...rest, verb: 'renew', keys: [{ name: key, ttl }] }))
+  }
+
+  /** Ends a lease (CL.RELEASE), and returns whether there was one. */
+  async release(key: string, options: { id: string } & Leave): Promise<boolean> {
+    return (await this.#act(options, (rest) => ({ ...rest, verb: 'release', keys: [{ name: key }] }))).granted !== 0
+  }
+
+  /** Deletes a key (DEL): its limits are full again, its bans and leases have ended. Returns whether there was one. */
+  async reset(key: string, options: Leave = {}): Promise<boolean> {
+    const reply = await this.#reply('DEL', ['DEL', this.#transport.prefix + key], key, this.#timeout, options.signal)
+    return Number(reply) > 0
+  }
+
+  /** Sends a call. */
+  async decide(call: Call, options: Leave = {}): Promise<Result> {
+    if (!waits(call)) return await this.#decide(call, options.signal)
+    if (call.verb === 'lease') {
+      // Most often a slot is free, and no connection of its own is needed. Nobody is overtaken.
+      const { maxWait, group, priority, ...atOnce } = call
+      wordsOf(call)
+      const result = await this.#decide(atOnce, options.signal)
+      if (!result.limited) return result
+    }
+    const words = wordsOf(call, this.#transport.prefix)
+    return await this.#read(call, wait(this.#transport, words, call.keys[0]?.name ?? '', this.#patience, options.signal), options.signal)
+  }
+
+  async #act(options: object, make: (rest: CallOptions) => Call): Promise<Result> {
+    const { signal, ...rest } = options as CallOptions & Leave
+    for (const option of Object.keys(rest)) if (!known.has(option)) throw new TypeError(`there is no option ${option}`)
+    return await this.decide(make(rest), signal ? { signal } : undefined)
+  }
+
+  #decide(call: Call, signal: AbortSignal | undefined): Promise<Result> {
+    const words = wordsOf(call, this.#transport.prefix)
+    const key = call.keys[0]?.name ?? ''
+    const attempt = within(this.#timeout, signal, async (left) => await this.#transport.send(words, key, left))
+    return this.#read(call, attempt, signal)
+  }
+
+  async #read(call: Call, attempt: Promise<unknown>, signal: AbortSignal | undefined): Promise<Result> {
+    try {
+      return resultOf(call, await attempt)
+    } catch (error) {
+      if (signal?.aborted && error === signal.reason) throw error
+      throw translate(commandOf(call), error)
+    }
+  }
+
+  async #reply(command: string, words: string[], key: string, timeout: number, signal: AbortSignal | undefined): Promise<unknown> {
+    try {
+      return await within(timeout, signal, async (left) => await this.#transport.send(words, key, left))
+    } catch (error) {
+      if (signal?.aborted && error === signal.reason) throw error
+      throw translate(command, error)
+    }
+  }
+}
+
+function positive(value: Duration, what: string): number {
+  const ms = milliseconds(value, what)
+  if (ms < 1 || ms > 2 ** 31 - 1) throw new RangeError(`${what}: '${value}' must be from 1ms to 24d`)
+  return ms
+}

@@ -1,0 +1,128 @@
+// Calls over node-redis: a client, a pool, a cluster or Sentinel.
+import { isReply, MistakeError } from './errors'
+import { slotOf } from './slot'
+import type { Address, Line, Transport } from './transport'
+
+interface Options {
+  abortSignal?: AbortSignal
+  typeMapping?: object
+}
+
+interface NodeClient {
+  options?: { keyPrefix?: string; socket?: object }
+  sendCommand(words: readonly string[], options?: Options): Promise<unknown>
+  duplicate(options: object): NodeClient
+  on(event: string, listener: () => void): unknown
+  connect(): Promise<unknown>
+  destroy(): void
+}
+
+interface Pool {
+  execute<T>(run: (client: NodeClient) => Promise<T>): Promise<T>
+}
+
+interface Sentinel {
+  _execute<T>(readonly: boolean, run: (client: NodeClient) => Promise<T>): Promise<T>
+}
+
+interface Cluster {
+  sendCommand(key: string, readonly: boolean, words: readonly string[], options?: Options): Promise<unknown>
+  getSlotMaster(slot: number): object
+  nodeClient(node: object): NodeClient | Promise<NodeClient>
+}
+
+const has = (client: object, method: string) => typeof (client as Record<string, unknown>)[method] === 'function'
+
+export function nodeRedis(client: object): Transport {
+  const prefix = prefixOf(client)
+  if (has(client, 'getSlotMaster')) return overCluster(client as Cluster, prefix)
+  if (has(client, 'getMasterNode')) return overSentinel(client as Sentinel, prefix)
+  if (has(client, 'execute')) return overPool(client as Pool, prefix)
+  if (!has(client, 'duplicate')) throw new MistakeError('client must be one of node-redis 5 or newer, or of ioredis')
+  const single = client as NodeClient
+  return { prefix, send: (words, _, left) => send(single, words, left), open: () => open(single) }
+}
+
+function prefixOf(client: object): string {
+  const { _self, _keyPrefix, options } = client as { _self?: { _keyPrefix?: string }; _keyPrefix?: string; options?: { keyPrefix?: string } }
+  return _self?._keyPrefix ?? _keyPrefix ?? options?.keyPrefix ?? ''
+}
+
+// Whatever types the client maps replies to, the integers of ours are numbers.
+const plain = (abortSignal: AbortSignal): Options => ({ abortSignal, typeMapping: {} })
+
+function send(client: NodeClient, words: readonly string[], left: AbortSignal): Promise<unknown> {
+  return client.sendCommand(words, plain(left))
+}
+
+function overPool(pool: Pool, prefix: string): Transport {
+  return {
+    prefix,
+    send: (words, _, left) => pool.execute((client) => send(client, words, left)),
+    open: () => pool.execute((client) => open(client)),
+  }
+}
+
+/** What node-redis's Sentinel client does not take for an error: it repeats a command if there is one and its connection is gone. */
+class Lost {
+  constructor(readonly error: unknown) {}
+}
+
+function overSentinel(sentinel: Sentinel, prefix: string): Transport {
+  const once = async <T>(run: (client: NodeClient) => Promise<T>): Promise<T> => {
+    try {
+      return await sentinel._execute(false, async (client) => {
+        try {
+          return await run(client)
+        } catch (error) {
+          // A reply, such as READONLY, says that nothing was charged.
+          throw isReply(error) ? error : new Lost(error)
+        }
+      })
+    } catch (error) {
+      throw error instanceof Lost ? error.error : error
+    }
+  }
+  return {
+    prefix,
+    send: (words, _, left) =>
+      once((client) => send(client, words, left)),
+    open: () => once((client) => open(client)),
+  }
+}
+
+function overCluster(cluster: Cluster, prefix: string): Transport {
+  return {
+    prefix,
+    send: (words, key, left) => cluster.sendCommand(prefix + key, false, words, plain(left)),
+    open: async (key, at) => {
+      const node = cluster.getSlotMaster(slotOf(prefix + key))
+      return open(await cluster.nodeClient(node), at)
+    },
+  }
+}
+
+async function open(client: NodeClient, at?: Address): Promise<Line> {
+  const line = client.duplicate({
+    // A caller that waits has no time limit, and its place in the line goes with its connection.
+    socket: { ...client.options?.socket, ...at, reconnectStrategy: false, socketTimeout: undefined },
+    disableOfflineQueue: false,
+    clientSideCache: undefined,
+    maintNotifications: 'disabled',
+  })
+  line.on('error', () => {}) // the call fails with it
+  const close = () => {
+    try {
+      line.destroy()
+    } catch {
+      // It has lost its connection before.
+    }
+  }
+  try {
+    await line.connect()
+  } catch (error) {
+    close()
+    throw error
+  }
+  return { send: (words) => line.sendCommand(words, { typeMapping: {} }), close }
+}

@@ -1,0 +1,122 @@
+// The table of cases that the clients of every language run: tests/cases/cases.json.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { type Call, type CallOptions, type Key, Limit, type LimitFields, Limiter, MistakeError, OutageError, OverloadError, type Result, type Verb } from 'redis-throttle'
+import { single } from './clients.mjs'
+import { type Exchange, MadeUp, root, Server } from './servers.mjs'
+
+interface TableCall extends Omit<CallOptions, 'upTo' | 'maxWait'> {
+  verb: Verb
+  keys: { name: string; limits?: LimitFields[]; slots?: number; ttl?: string; leased?: boolean }[]
+  upto?: boolean
+  max_wait?: string
+}
+
+interface Each {
+  [field: string]: number | boolean | Each[]
+}
+
+const table = JSON.parse(readFileSync(path.join(root, 'tests/cases/cases.json'), 'utf8')) as {
+  cases: { name: string; call: TableCall; exchanges: Exchange[]; result?: Each; error?: 'outage' | 'overload' | 'mistake'; says?: string }[]
+  sessions: { name: string; steps: { call: TableCall; result: Each }[] }[]
+}
+
+function callOf({ verb, keys, upto, max_wait, ...options }: TableCall): Call {
+  const several = verb === 'settle' || (verb === 'limit' && (keys.length !== 1 || options.any === true || keys[0]?.ttl !== undefined))
+  return {
+    ...options,
+    ...(upto !== undefined && { upTo: upto }),
+    ...(max_wait !== undefined && { maxWait: max_wait }),
+    verb,
+    several,
+    keys: keys.map(({ limits, ...key }): Key => (limits ? { ...key, limits: limits.map((limit) => new Limit(limit)) } : { ...key, leased: true })),
+  }
+}
+
+const names: Record<string, string> = {
+  limited: 'limited', key: 'key', rule: 'rule', banned: 'banned', limit: 'limit', remaining: 'remaining', retryAfterMs: 'retry_after_ms',
+  resetAfterMs: 'reset_after_ms', nextAfterMs: 'next_after_ms', granted: 'granted', waitMs: 'wait_ms', lastsMs: 'lasts_ms', shadowed: 'shadowed',
+  shadow: 'shadow', shadowKey: 'shadow_key',
+}
+
+/** A result as the table has it. What is 0, false or empty is left out. */
+function shown(result: Result): Each {
+  const fields: Each = {}
+  for (const [name, value] of Object.entries(result)) {
+    if (name === 'each') {
+      const each = (value as Result[]).map(shown)
+      if (each.length > 0) fields['each'] = each
+      continue
+    }
+    const field = names[name]
+    assert.ok(field, `the table knows no ${name}`)
+    if (value !== 0 && value !== false) fields[field] = value === Infinity ? -1 : (value as number)
+  }
+  return fields
+}
+
+function requires(got: Each, want: Each, where: string): void {
+  for (const [name, value] of Object.entries(want)) {
+    if (Array.isArray(value)) {
+      const several = got[name] as Each[]
+      assert.equal(several.length, value.length, where)
+      for (const [i, each] of value.entries()) requires(several[i] ?? {}, each, where)
+    } else {
+      assert.equal(got[name] ?? (typeof value === 'number' ? 0 : false), value, `${where}: ${name} of ${JSON.stringify(got)}`)
+    }
+  }
+}
+
+function kindOf(error: unknown): string {
+  if (error instanceof OutageError) return 'outage'
+  if (error instanceof OverloadError) return 'overload'
+  return error instanceof MistakeError || error instanceof RangeError || error instanceof TypeError ? 'mistake' : String(error)
+}
+
+for (const [name, open] of Object.entries(single)) {
+  describe(`cases of all languages on ${name}`, () => {
+    for (const one of table.cases) {
+      test(one.name, async () => {
+        await using server = await MadeUp.start(one.exchanges)
+        const { client, close } = await open(server.port)
+        try {
+          const decided = (async () => await new Limiter(client, { timeout: '10s' }).decide(callOf(one.call)))()
+          if (one.error) {
+            const error: unknown = await decided.then(() => undefined, (e: unknown) => e)
+            assert.equal(kindOf(error), one.error, String(error))
+            const { message } = error as Error
+            assert.ok(message.includes(one.says ?? ''), message)
+            assert.ok(!message.includes(`'${one.call.keys[0]?.name}'`), `a key in an error: ${message}`)
+          } else {
+            assert.deepEqual(shown(await decided), one.result)
+          }
+          assert.deepEqual(server.exchanges, [], 'not everything was sent')
+          assert.deepEqual(server.problems, [])
+        } finally {
+          await close()
+        }
+      })
+    }
+  })
+
+  describe(`sessions of all languages on ${name}`, () => {
+    let server: Server
+    before(async () => {
+      server = await Server.start()
+    })
+    after(() => server.stop())
+    for (const session of table.sessions) {
+      test(session.name, async () => {
+        const { client, close } = await open(server.port)
+        try {
+          const limiter = new Limiter(client)
+          for (const [i, step] of session.steps.entries()) requires(shown(await limiter.decide(callOf(step.call))), step.result, `step ${i + 1}`)
+        } finally {
+          await close()
+        }
+      })
+    }
+  })
+}

@@ -1,0 +1,252 @@
+// Real servers with the module, each on ports and in a folder of its own; and one that is made up.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import net from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+
+export const packageFolder = path.resolve(import.meta.dirname, '../..')
+export const root = path.resolve(packageFolder, '../..')
+
+const program = process.env['THROTTLE_SERVER'] ?? 'redis-server'
+const module = process.env['THROTTLE_SO'] ?? path.join(root, 'build/throttle.so')
+const patience = 30_000 // bounds a hang
+
+async function freePort(): Promise<number> {
+  for (;;) {
+    const listener = net.createServer().listen(0, '127.0.0.1')
+    await once(listener, 'listening')
+    const { port } = listener.address() as net.AddressInfo
+    listener.close()
+    await once(listener, 'close')
+    if (port < 50_000) return port // the cluster bus is 10,000 above
+  }
+}
+
+export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (const ends = performance.now() + patience; performance.now() < ends; ) {
+    if (await condition()) return
+    await sleep(5)
+  }
+  throw new Error(`${what}: not within ${patience} ms`)
+}
+
+/** A server that this test started. */
+export class Server implements AsyncDisposable {
+  #process: ChildProcess | undefined
+  readonly #folder = mkdtempSync(path.join(tmpdir(), 'throttle-node-'))
+
+  private constructor(
+    readonly port: number,
+    readonly options: string[],
+  ) {}
+
+  static async start(...options: string[]): Promise<Server> {
+    const server = new Server(await freePort(), ['--loadmodule', module, ...options])
+    await server.start()
+    return server
+  }
+
+  static async withoutModule(): Promise<Server> {
+    const server = new Server(await freePort(), [])
+    await server.start()
+    return server
+  }
+
+  /** A program of the server with a configuration file of its own, such as a Sentinel. */
+  static async configured(configuration: (port: number) => string, ...options: string[]): Promise<Server> {
+    const { writeFileSync } = await import('node:fs')
+    const port = await freePort()
+    const server = new Server(port, options)
+    writeFileSync(path.join(server.#folder, 'conf'), configuration(port))
+    await server.start('conf')
+    return server
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`
+  }
+
+  get log(): string {
+    return readFileSync(path.join(this.#folder, 'log'), 'utf8')
+  }
+
+  async start(file?: string): Promise<void> {
+    const log = openSync(path.join(this.#folder, 'log'), 'a')
+    const common = file ? [file] : ['--port', String(this.port), '--bind', '127.0.0.1', '--save', '', '--enable-debug-command', 'yes']
+    this.#process = spawn(program, [...common, ...this.options], { cwd: this.#folder, stdio: ['ignore', log, log] })
+    closeSync(log)
+    await until(() => this.#answers(), 'the server starts')
+  }
+
+  async #answers(): Promise<boolean> {
+    if (this.#process?.exitCode !== null) throw new Error(`the server has ended: ${this.log}`)
+    try {
+      return (await this.do('PING')) === 'PONG'
+    } catch {
+      return false
+    }
+  }
+
+  async do(...words: [string, ...(string | number)[]]): Promise<unknown> {
+    const client = new Redis(this.port, { lazyConnect: true, retryStrategy: () => null, protocol: 2 } as object)
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      return await client.call(...words)
+    } finally {
+      client.disconnect()
+    }
+  }
+
+  async info(field: string): Promise<number> {
+    const info = String(await this.do('INFO', 'everything'))
+    return Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1])
+  }
+
+  pause(): void {
+    this.#process?.kill('SIGSTOP')
+  }
+
+  resume(): void {
+    this.#process?.kill('SIGCONT')
+  }
+
+  async kill(): Promise<void> {
+    if (!this.#process || this.#process.exitCode !== null || this.#process.signalCode !== null) return
+    const ended = once(this.#process, 'exit')
+    this.#process.kill('SIGKILL')
+    await ended
+  }
+
+  async stop(): Promise<void> {
+    await this.kill()
+    const log = this.log
+    rmSync(this.#folder, { recursive: true, force: true })
+    if (log.includes('BUG REPORT')) throw new Error(log)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+}
+
+/** Three masters that share the slots. */
+export class Cluster implements AsyncDisposable {
+  private constructor(readonly nodes: Server[]) {}
+
+  static async start(): Promise<Cluster> {
+    const nodes = []
+    for (let i = 0; i < 3; i++) nodes.push(await Server.start('--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'))
+    const cluster = new Cluster(nodes)
+    const share = Math.floor(16384 / 3) + 1
+    for (const [i, node] of nodes.entries()) {
+      await node.do('CLUSTER', 'ADDSLOTSRANGE', i * share, Math.min((i + 1) * share, 16384) - 1)
+      await node.do('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
+      await node.do('CLUSTER', 'MEET', '127.0.0.1', cluster.first.port)
+    }
+    for (const node of nodes) await until(() => Cluster.#whole(node), 'the cluster agrees')
+    return cluster
+  }
+
+  static async #whole(node: Server): Promise<boolean> {
+    const info = String(await node.do('CLUSTER', 'INFO'))
+    return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3')
+  }
+
+  get first(): Server {
+    return this.nodes[0] as Server
+  }
+
+  async owner(key: string): Promise<Server> {
+    const slot = Number(await this.first.do('CLUSTER', 'KEYSLOT', key))
+    return this.nodes[Math.floor(slot / (Math.floor(16384 / 3) + 1))] as Server
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const node of this.nodes) await node.stop()
+  }
+}
+
+export type Reply = number | string | { error: string } | { closes: true } | Reply[]
+
+export interface Exchange {
+  sends: string[]
+  reply: Reply
+}
+
+const hello = '%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n'
+
+/** A server that expects words and answers with replies, one exchange after the other. It knows nothing else of the protocol. */
+export class MadeUp implements AsyncDisposable {
+  readonly problems: string[] = []
+  readonly #sockets = new Set<net.Socket>()
+  readonly #server: net.Server
+
+  private constructor(readonly exchanges: Exchange[]) {
+    this.#server = net.createServer((socket) => {
+      this.#sockets.add(socket)
+      socket.on('error', () => {})
+      let read = ''
+      socket.on('data', (data) => {
+        read += data.toString('latin1')
+        for (let words = take(); words; words = take()) {
+          const answer = this.#answer(words)
+          if (answer === undefined) socket.destroy()
+          else socket.write(answer)
+        }
+      })
+      const take = (): string[] | undefined => {
+        const parts = read.split('\r\n')
+        const n = Number(parts[0]?.slice(1))
+        if (parts.length < 2 * n + 2 || parts[0] === '') return undefined
+        read = parts.slice(2 * n + 1).join('\r\n')
+        return Array.from({ length: n }, (_, i) => Buffer.from(parts[2 * i + 2] ?? '', 'latin1').toString())
+      }
+    })
+  }
+
+  static async start(exchanges: Exchange[]): Promise<MadeUp> {
+    const made = new MadeUp([...exchanges])
+    made.#server.listen(0, '127.0.0.1')
+    await once(made.#server, 'listening')
+    return made
+  }
+
+  get port(): number {
+    return (this.#server.address() as net.AddressInfo).port
+  }
+
+  #answer(words: string[]): string | undefined {
+    const [name = ''] = words
+    if (!name.startsWith('CL.')) {
+      return { HELLO: hello, PING: '+PONG\r\n', INFO: '$17\r\nredis_version:7.0\r\n' }[name.toUpperCase()] ?? '+OK\r\n'
+    }
+    const exchange = this.exchanges.shift()
+    if (!exchange) {
+      this.problems.push(`nothing more was expected, and ${words.join(' ')} came`)
+      return '-ERR unexpected\r\n'
+    }
+    if (exchange.sends.join('\n') !== words.join('\n')) this.problems.push(`expected ${exchange.sends.join(' ')}, and ${words.join(' ')} came`)
+    return encode(exchange.reply)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    return new Promise((resolve) => {
+      this.#server.close(() => {
+        resolve()
+      })
+    })
+  }
+}
+
+function encode(reply: Reply): string | undefined {
+  if (typeof reply === 'number') return `:${reply}\r\n`
+  if (typeof reply === 'string') return `$${Buffer.byteLength(reply)}\r\n${reply}\r\n`
+  if (Array.isArray(reply)) return `*${reply.length}\r\n${reply.map(encode).join('')}`
+  return 'closes' in reply ? undefined : `-${reply.error}\r\n`
+}
