@@ -90,7 +90,7 @@ test-matrix: build build-check ## tests at full size against every server of scr
 
 .PHONY: test-clients bench-clients
 test-clients bench-clients: STAGE := clients
-test-clients: build ## tests of the packages in clients/, with the frameworks that they are for (SERVER= ARGS='-k lease')
+test-clients: build ## tests of the packages in clients/, with the frameworks that they are for (SERVER= ARGS='python -k lease')
 	@scripts/with-args scripts/test-clients
 
 servers: ## fetch the servers of test-matrix into build/servers

@@ -11,6 +11,7 @@ interface Command {
 }
 
 interface Redis {
+  isCluster: false
   status: string
   options: { keyPrefix?: string; keepAlive?: number }
   sendCommand(command: Command): Promise<unknown>
@@ -20,7 +21,7 @@ interface Redis {
   disconnect(): void
 }
 
-interface Cluster extends Omit<Redis, 'duplicate'> {
+interface Cluster extends Omit<Redis, 'duplicate' | 'isCluster'> {
   isCluster: true
   slots: (string[] | undefined)[]
   nodes(role: 'master'): Redis[]
@@ -41,7 +42,7 @@ export function ioRedis(client: object): Transport {
   return {
     prefix,
     send: (words, key, left) => send(redis, make(words), prefix + key, left),
-    open: (key, at) => open('isCluster' in redis && redis.isCluster ? owner(redis, prefix + key) : (redis as Redis), make, at),
+    open: (key, at) => open(redis.isCluster ? owner(redis, prefix + key) : redis, make, at),
   }
 }
 

@@ -42,6 +42,8 @@ export interface LimitFields extends RateOptions, FixedOptions {
 
 const known = new Set(['kind', 'count', 'period', 'burst', 'first', 'offset', 'zone', 'take', 'used', 'spare', 'shadow', 'name', 'unit'])
 
+const kinds = new Set<string>(['RATE', 'WINDOW', 'FIXED'])
+
 /** One limit, made by `rate`, `window` or `fixed`. It does not change. */
 export class Limit {
   /** The limit as the commands take it. */
@@ -52,7 +54,7 @@ export class Limit {
   constructor(readonly fields: Readonly<LimitFields>) {
     const { kind, count, period, burst, first, offset, zone, take, used, spare, shadow, name, unit } = fields
     for (const option of Object.keys(fields)) if (!known.has(option)) throw new TypeError(`${kind}: there is no option ${option}`)
-    if (kind !== 'RATE' && kind !== 'WINDOW' && kind !== 'FIXED') throw new TypeError('a limit is made by rate(), window() or fixed()')
+    if (!kinds.has(kind)) throw new TypeError('a limit is made by rate(), window() or fixed()')
     const words = [kind, '']
     const number = (what: string, value: number, least: number) => integer(`${kind}: ${what}`, value, least)
     const counted = number('the count', count, 1)

@@ -131,8 +131,8 @@ export class Limiter {
     if (!waits(call)) return await this.#decide(call, options.signal)
     if (call.verb === 'lease') {
       // Most often a slot is free, and no connection of its own is needed. Nobody is overtaken.
-      const { maxWait, group, priority, ...atOnce } = call
-      wordsOf(call)
+      wordsOf(call) // what is wrong with the wait is told in any case
+      const atOnce: Call = { verb: call.verb, keys: call.keys, id: call.id ?? '' }
       const result = await this.#decide(atOnce, options.signal)
       if (!result.limited) return result
     }

@@ -43,7 +43,7 @@ export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: 
     const leave = (error: unknown) => {
       end()
       left.abort()
-      reject(error as Error)
+      reject(error)
     }
     const aborted = () => {
       leave(signal?.reason)
@@ -70,7 +70,7 @@ export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: 
       },
       (error: unknown) => {
         end()
-        reject(error as Error)
+        reject(error)
       },
     )
   })
@@ -109,7 +109,7 @@ async function answered(transport: Transport, reply: Promise<unknown>, key: stri
     }
     const fail = (error: unknown) => {
       end()
-      reject(error as Error)
+      reject(error)
     }
     const aborted = () => {
       fail(signal?.reason)

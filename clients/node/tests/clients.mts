@@ -7,7 +7,7 @@ import type { Client } from 'redis-throttle'
 
 export interface Opened {
   client: Client
-  close(): void | Promise<unknown>
+  close: () => unknown
 }
 
 export const single: Record<string, (port: number) => Promise<Opened>> = {

@@ -1,7 +1,7 @@
 // Real servers with the module, each on ports and in a folder of its own; and one that is made up.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -58,7 +58,6 @@ export class Server implements AsyncDisposable {
 
   /** A program of the server with a configuration file of its own, such as a Sentinel. */
   static async configured(configuration: (port: number) => string, ...options: string[]): Promise<Server> {
-    const { writeFileSync } = await import('node:fs')
     const port = await freePort()
     const server = new Server(port, options)
     writeFileSync(path.join(server.#folder, 'conf'), configuration(port))
@@ -188,8 +187,9 @@ export class MadeUp implements AsyncDisposable {
 
   private constructor(readonly exchanges: Exchange[]) {
     this.#server = net.createServer((socket) => {
-      this.#sockets.add(socket)
       socket.on('error', () => {})
+      if (!this.#server.listening) socket.destroy() // of a client that connected again after the test
+      this.#sockets.add(socket)
       let read = ''
       socket.on('data', (data) => {
         read += data.toString('latin1')

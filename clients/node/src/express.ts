@@ -1,0 +1,34 @@
+// Middleware for Express, Connect and node:http.
+//
+//     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { merged, Policy, type RateLimitOptions } from './http'
+
+export type { Answer, RateLimitOptions } from './http'
+
+/** Lets requests through as long as there are units, and answers the others with status 429. Without a key, the peer's address is the key (Express: `req.ip`). */
+export function rateLimit<Req extends IncomingMessage = IncomingMessage>(options: RateLimitOptions<Req>) {
+  const policy = new Policy(options, (req) => {
+    const address = (req as { ip?: string }).ip ?? req.socket.remoteAddress
+    return address && `http:${address}`
+  })
+  return async (req: Req, res: ServerResponse, next: (error?: unknown) => void): Promise<void> => {
+    let decision
+    try {
+      decision = await policy.decide(req)
+    } catch (error) {
+      next(error)
+      return
+    }
+    for (const [name, value] of decision?.response?.headers ?? decision?.headers ?? []) {
+      const there = res.getHeader(name)
+      res.setHeader(name, merged(name, value, typeof there === 'string' ? there : undefined))
+    }
+    if (!decision?.response) {
+      next()
+      return
+    }
+    res.statusCode = decision.response.status
+    res.end(decision.response.body)
+  }
+}

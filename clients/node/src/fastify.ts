@@ -1,0 +1,30 @@
+// A plugin for Fastify.
+//
+//     await app.register(rateLimit, { limiter, limits: rate(100, '1m') })
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { merged, Policy, type RateLimitOptions } from './http'
+
+export type { Answer, RateLimitOptions } from './http'
+
+async function plugin(app: FastifyInstance, options: RateLimitOptions<FastifyRequest>): Promise<void> {
+  const policy = new Policy(options, (request) => `http:${request.ip}`)
+  await Promise.resolve()
+  app.addHook('onRequest', async (request, reply) => {
+    const decision = await policy.decide(request)
+    for (const [name, value] of decision?.response?.headers ?? decision?.headers ?? []) {
+      const there = reply.getHeader(name)
+      reply.header(name, merged(name, value, typeof there === 'string' ? there : undefined))
+    }
+    if (decision?.response) {
+      reply.code(decision.response.status)
+      return reply.send(decision.response.body)
+    }
+    return undefined
+  })
+}
+
+/**
+ * Lets requests through as long as there are units, and answers the others with status 429. It counts for the routes of the
+ * instance that it is registered on, and of those below.
+ */
+export const rateLimit = Object.assign(plugin, { [Symbol.for('skip-override')]: true, [Symbol.for('fastify.display-name')]: 'redis-throttle' })

@@ -1,0 +1,24 @@
+// Middleware for Koa.
+//
+//     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
+import type { Context, Next } from 'koa'
+import { merged, Policy, type RateLimitOptions } from './http'
+
+export type { Answer, RateLimitOptions } from './http'
+
+/** Lets requests through as long as there are units, and answers the others with status 429. */
+export function rateLimit(options: RateLimitOptions<Context>) {
+  const policy = new Policy(options, (ctx) => `http:${ctx.ip}`)
+  return async (ctx: Context, next: Next): Promise<void> => {
+    const decision = await policy.decide(ctx)
+    for (const [name, value] of decision?.response?.headers ?? decision?.headers ?? []) ctx.set(name, merged(name, value, ctx.response.get(name)))
+    if (!decision?.response) {
+      await next()
+      return
+    }
+    ctx.status = decision.response.status
+    // A buffer, because a text would get a content type of its own.
+    ctx.body = Buffer.from(decision.response.body)
+    for (const [name, value] of decision.response.headers) if (name === 'Content-Type') ctx.set(name, value)
+  }
+}

@@ -1,0 +1,339 @@
+// The acts over every client: on a server, a cluster and with Sentinel; when callers leave, and when servers do.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import * as ioredis from 'ioredis'
+import * as redis from 'redis'
+import { fixed, Limiter, MistakeError, OutageError, OverloadError, parseLimits, rate, slots, window } from 'redis-throttle'
+import { cluster, type Opened, sentinel, single } from './clients.mjs'
+import { Cluster, MadeUp, Server, until } from './servers.mjs'
+
+async function withClient<T>(opened: Promise<Opened>, run: (client: Opened['client']) => Promise<T>): Promise<T> {
+  const { client, close } = await opened
+  try {
+    return await run(client)
+  } finally {
+    await close()
+  }
+}
+
+const perDay = fixed(100, '1d')
+
+describe('limits', () => {
+  test('a duration needs a unit, and the error says which argument', () => {
+    assert.throws(() => rate(5, 30 as never), /RATE: the period: 30 needs a unit, such as '30ms' or '30s'/)
+    assert.throws(() => rate(5, '30'), /needs a unit: ms, s, m, h or d/)
+    assert.throws(() => fixed(5, '1 month'), /d, w, mo or y/)
+    assert.throws(() => rate(5, 'constructor'), /needs a unit/)
+    assert.throws(() => fixed(5, '1.5mo'), /weeks, months and years are whole/)
+    assert.throws(() => rate(5, '0.0000001ms'), /whole number of nanoseconds/)
+    assert.throws(() => rate(5, '0s'), /not positive/)
+    assert.throws(() => rate(1.5, '1s'), /the count must be an integer/)
+    assert.throws(() => rate(5, '1s', { brust: 3 } as never), /there is no option brust/)
+    assert.throws(() => slots(3), /a number and a ttl/)
+    assert.throws(() => new Limiter({} as never), /client must be one of/)
+    assert.equal(String(rate(5, 's', { burst: 10 }).with({ take: 3 })), 'RATE 5/1s BURST 10 TAKE 3')
+  })
+
+  test('limits are read from words', () => {
+    const text = 'RATE 5/1s BURST 10 TAKE 2 WINDOW 100/30m SPARE 1 SHADOW FIXED 9/1mo OFFSET 14d TZ Europe/Berlin FIXED 3/10m FIRST'
+    assert.equal(parseLimits(text).join(' '), text)
+    for (const [wrong, says] of Object.entries({ '': 'at least one', 'BURST 3': 'expected RATE', 'RATE': 'count/period', 'RATE 5/s BURST': 'needs a value', 'RATE 5/s BURST x': 'an integer', 'RATE 5/s TURBO': "not 'TURBO'" })) {
+      assert.throws(() => parseLimits(wrong), new RegExp(says), wrong)
+    }
+  })
+})
+
+for (const [name, open] of Object.entries(single)) {
+  describe(name, () => {
+    let server: Server
+    before(async () => {
+      server = await Server.start()
+    })
+    after(() => server.stop())
+
+    test('an option that does not exist is refused', async () => {
+      await withClient(open(server.port), async (client) => {
+        await assert.rejects(new Limiter(client).limit('k', perDay, { costs: 3 } as never), /there is no option costs/)
+        assert.equal(await server.do('EXISTS', 'k'), 0)
+      })
+    })
+
+    test('a caller that waits is let in by a release, and one that leaves leaves the line', async () => {
+      await withClient(open(server.port), async (client) => {
+        const limiter = new Limiter(client)
+        const first = await limiter.lease('jobs', { slots: 1, ttl: '1m' })
+        const leaving = new AbortController()
+        const second = limiter.lease('jobs', { slots: 1, ttl: '1m', timeout: 'forever' as const, signal: leaving.signal })
+        await until(async () => (await server.info('throttle_leases_waiting')) === 1, 'the second waits')
+        const third = limiter.lease('jobs', { slots: 1, ttl: '1m', timeout: '1h', group: 'g', priority: -1 })
+        await until(async () => (await server.info('throttle_leases_waiting')) === 2, 'the third waits')
+        leaving.abort(new Error('enough'))
+        await assert.rejects(second, /enough/)
+        await until(async () => (await server.info('throttle_leases_waiting')) === 1, 'the second has left')
+        // The connection of others is not blocked meanwhile.
+        assert.equal((await limiter.limit('others', perDay)).limited, false)
+        await first.release()
+        await (await third).release()
+        assert.equal(await server.do('EXISTS', 'jobs'), 0)
+      })
+    })
+
+    test('a wait for units', async () => {
+      await withClient(open(server.port), async (client) => {
+        const limiter = new Limiter(client)
+        const limit = rate(1, '100ms')
+        assert.equal((await limiter.wait('mail', limit)).waitMs, 0)
+        await limiter.limit('mail', limit, { cost: 10, force: true }) // a second or so of debt
+        const began = performance.now()
+        const { waitMs } = await limiter.wait('mail', limit, { timeout: '1m' })
+        assert.ok(waitMs > 0 && performance.now() - began >= waitMs - 2)
+        assert.equal((await limiter.wait('mail', rate(1, '1h'), { timeout: '1ms', cost: 1 })).limited, true)
+      })
+    })
+
+    test('a signal that is aborted already sends nothing', async () => {
+      await withClient(open(server.port), async (client) => {
+        const signal = AbortSignal.abort(new Error('too late'))
+        const limiter = new Limiter(client)
+        await assert.rejects(limiter.limit('aborted', perDay, { signal }), /too late/)
+        await assert.rejects(limiter.wait('aborted', perDay, { signal }), /too late/)
+        assert.equal(await server.do('EXISTS', 'aborted'), 0)
+      })
+    })
+
+    test('a key is reset', async () => {
+      await withClient(open(server.port), async (client) => {
+        const limiter = new Limiter(client)
+        await limiter.ban('bad', '1h')
+        assert.equal((await limiter.limit('bad', perDay)).banned, true)
+        assert.equal(await limiter.reset('bad'), true)
+        assert.equal(await limiter.reset('bad'), false)
+        assert.equal((await limiter.limit('bad', perDay)).remaining, 99)
+      })
+    })
+
+    test('many calls at a time are charged exactly', async () => {
+      await withClient(open(server.port), async (client) => {
+        const limiter = new Limiter(client, { timeout: '1m' })
+        const results = await Promise.all(Array.from({ length: 500 }, () => limiter.limit('crowd', perDay)))
+        assert.equal(results.filter((result) => result.allowed).length, 100)
+      })
+    })
+
+    test('outages: a server that stands still, one that is gone, and one that is back', async () => {
+      await withServer(await Server.start(), async (own) => {
+        await withClient(open(own.port), async (client) => {
+          const limiter = new Limiter(client, { timeout: '200ms', patience: '300ms' })
+          await limiter.limit('k', perDay)
+          own.pause()
+          await assert.rejects(limiter.limit('k', perDay), OutageError)
+          const waiting = assert.rejects(limiter.wait('k', window(1, '1h')), OutageError)
+          await waiting
+          own.resume()
+          await until(() => answers(limiter), 'it decides again')
+          await own.kill()
+          await assert.rejects(limiter.limit('k', perDay), OutageError)
+          await assert.rejects(limiter.wait('k', perDay, { timeout: '1h' }), OutageError)
+          await own.start()
+          await until(() => answers(limiter), 'it decides after the restart')
+          // Calls that were left in the outage are not sent afterwards.
+          const { remaining } = await limiter.peek('k', perDay)
+          assert.equal(remaining, 100)
+        })
+      })
+    })
+
+    test('a wait is over when the server stands still or ends', async () => {
+      for (const fail of [async (own: Server) => { own.pause(); await Promise.resolve() }, async (own: Server) => { await own.kill() }]) {
+        await withServer(await Server.start(), async (own) => {
+          await withClient(open(own.port), async (client) => {
+            const limiter = new Limiter(client, { timeout: '1s', patience: '1s' })
+            await limiter.limit('w', window(1, '1h'))
+            const waiting = assert.rejects(limiter.wait('w', window(1, '1h')), OutageError)
+            await until(async () => (await own.info('blocked_clients')) === 1, 'it waits')
+            await sleep(2500) // through some looks for a sign of life
+            await fail(own)
+            await waiting
+          })
+        })
+      }
+    })
+
+    test('a server without the module is a mistake, whose text has no key', async () => {
+      await withServer(await Server.withoutModule(), async (own) => {
+        await withClient(open(own.port), async (client) => {
+          await assert.rejects(new Limiter(client).limit('secret-key', perDay), (error: Error) => error instanceof MistakeError && /unknown command/.test(error.message) && !error.message.includes('secret-key'))
+        })
+      })
+    })
+
+    test('a closed client is a mistake', async () => {
+      const { client, close } = await open(server.port)
+      await close()
+      const refused = async () => await new Limiter(client).limit('k', perDay).then(() => undefined, (error: unknown) => error)
+      await until(async () => (await refused()) instanceof MistakeError, 'it is closed')
+    })
+
+    test('a call whose reply is lost is not sent again', async () => {
+      const sends = ['CL.LIMIT', 'k', 'FIXED', '100/1d', 'COMPACT']
+      const exchanges = [{ sends, reply: { closes: true as const } }, { sends: sends.with(1, 'again'), reply: [0, 1, 100, 99, -1, 5, 5, 1, 0, 0] }]
+      await withServer(await MadeUp.start(exchanges), async (own) => {
+        await withClient(open(own.port), async (client) => {
+          const limiter = new Limiter(client, { timeout: '5s' })
+          await assert.rejects(limiter.limit('k', perDay), OutageError)
+          await until(() => answers(limiter), 'the connection is back')
+          assert.deepEqual([own.exchanges, own.problems], [[], []])
+        })
+      })
+    })
+  })
+}
+
+async function withServer<T extends AsyncDisposable, R>(own: T, run: (own: T) => Promise<R>): Promise<R> {
+  await using it = own
+  return await run(it)
+}
+
+async function answers(limiter: Limiter): Promise<boolean> {
+  try {
+    await limiter.limit('again', perDay)
+    return true
+  } catch (error) {
+    if (error instanceof OutageError) return false
+    throw error
+  }
+}
+
+describe('keys of a client with a prefix', () => {
+  test('begin with it, in every command', async () => {
+    await withServer(await Server.start(), async (server) => {
+      const client = new ioredis.Redis(server.port, { keyPrefix: 'app:' })
+      try {
+        const limiter = new Limiter(client)
+        await limiter.limit('k', perDay)
+        await limiter.mlimit({ '{a}:1': perDay, '{a}:2': rate(1, '1s') })
+        await limiter.wait('w', perDay)
+        assert.deepEqual(((await server.do('KEYS', '*')) as string[]).sort(), ['app:k', 'app:w', 'app:{a}:1', 'app:{a}:2'])
+        assert.equal(await limiter.reset('k'), true)
+      } finally {
+        client.disconnect()
+      }
+    })
+  })
+})
+
+describe('a client of node-redis that is full', () => {
+  test('is an overload and no outage', async () => {
+    await withServer(await Server.start(), async (server) => {
+      const client = redis.createClient({ url: server.url, commandsQueueMaxLength: 20 })
+      await client.connect()
+      try {
+        const limiter = new Limiter(client)
+        const all = await Promise.allSettled(Array.from({ length: 100 }, () => limiter.limit('k', perDay)))
+        const errors = all.flatMap((one): unknown[] => (one.status === 'rejected' ? [one.reason] : []))
+        assert.ok(errors.length > 0)
+        assert.ok(errors.every((error) => error instanceof OverloadError), String(errors[0]))
+      } finally {
+        client.destroy()
+      }
+    })
+  })
+})
+
+describe('a cluster', () => {
+  let nodes: Cluster
+  before(async () => {
+    nodes = await Cluster.start()
+  })
+  after(() => nodes[Symbol.asyncDispose]())
+
+  for (const [name, open] of Object.entries(cluster)) {
+    test(`${name}: every key goes to its node`, async () => {
+      await withClient(open(nodes.first.port), async (client) => {
+        const limiter = new Limiter(client)
+        for (let i = 0; i < 20; i++) {
+          const key = `{${name} ${i}}`
+          assert.equal((await limiter.limit(key, perDay)).remaining, 99)
+          assert.equal((await limiter.mlimit([[key, perDay], [`${key}:b`, rate(2, '1h')]])).limited, false)
+          assert.equal((await limiter.wait(key, perDay, { timeout: '1m' })).remaining, 97)
+        }
+      })
+    })
+
+    test(`${name}: a caller waits on the node of its key`, async () => {
+      await withClient(open(nodes.first.port), async (client) => {
+        const limiter = new Limiter(client)
+        for (const key of ['a', 'b', 'c'].map((tag) => `${name}:${tag}`)) {
+          const owner = await nodes.owner(key)
+          const first = await limiter.lease(key, { slots: 1, ttl: '1m' })
+          const second = limiter.lease(key, { slots: 1, ttl: '1m', timeout: '1m' })
+          await until(async () => (await owner.info('throttle_leases_waiting')) === 1, 'the second waits')
+          await first.release()
+          await (await second).release()
+        }
+      })
+    })
+
+    test(`${name}: keys in different slots are a mistake`, async () => {
+      await withClient(open(nodes.first.port), async (client) => {
+        await assert.rejects(new Limiter(client).mlimit({ a: perDay, b: perDay }), MistakeError)
+      })
+    })
+
+    test(`${name}: a slot that moves is followed`, async () => {
+      await withClient(open(nodes.first.port), async (client) => {
+        const limiter = new Limiter(client)
+        const key = `{${name}}:moving`
+        assert.equal((await limiter.limit(key, perDay)).remaining, 99)
+        await move(nodes, key)
+        assert.equal((await limiter.wait(key, perDay, { timeout: '1m' })).limited, false)
+        assert.equal((await limiter.limit(key, perDay)).limited, false)
+      })
+    })
+  }
+})
+
+/** Gives the slot of a key to the next node, without what it holds. */
+async function move(nodes: Cluster, key: string): Promise<void> {
+  const slot = Number(await nodes.first.do('CLUSTER', 'KEYSLOT', key))
+  const shown = (await nodes.first.do('CLUSTER', 'SLOTS')) as [number, number, [string, number, string]][]
+  const from = shown.find(([first, last]) => first <= slot && slot <= last)?.[2][1]
+  const at = nodes.nodes.findIndex((node) => node.port === from)
+  await nodes.nodes[at]?.do('DEL', key)
+  const to = nodes.nodes[(at + 1) % 3] as Server
+  const id = String(await to.do('CLUSTER', 'MYID'))
+  for (const node of [to, ...nodes.nodes.filter((other) => other !== to)]) await node.do('CLUSTER', 'SETSLOT', slot, 'NODE', id)
+}
+
+describe('Sentinel', () => {
+  for (const [name, open] of Object.entries(sentinel)) {
+    test(`${name} finds the master, and does not send a call again whose reply was lost`, async () => {
+      const sends = ['CL.LIMIT', 'k', 'FIXED', '100/1d', 'COMPACT']
+      await withServer(await Server.start(), async (master) => {
+        await withServer(await Server.configured((port) => `port ${port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 ${master.port} 1\n`, '--sentinel'), async (watcher) => {
+          await withClient(open(watcher.port), async (client) => {
+            const limiter = new Limiter(client)
+            assert.equal((await limiter.limit('k', perDay)).remaining, 99)
+            assert.equal((await limiter.wait('k', perDay, { timeout: '1m' })).remaining, 98)
+            const lease = await limiter.lease('l', { slots: 1, ttl: '1m' })
+            const second = limiter.lease('l', { slots: 1, ttl: '1m', timeout: '1m' })
+            await until(async () => (await master.info('throttle_leases_waiting')) === 1, 'the second waits')
+            await lease.release()
+            await (await second).release()
+          })
+        })
+        // A made up master hangs up instead of answering.
+        await withServer(await MadeUp.start([{ sends, reply: { closes: true } }]), async (made) => {
+          await withServer(await Server.configured((port) => `port ${port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 ${made.port} 1\n`, '--sentinel'), async (watcher) => {
+            await withClient(open(watcher.port), async (client) => {
+              await assert.rejects(new Limiter(client, { timeout: '3s' }).limit('k', perDay), OutageError)
+              await sleep(300) // a repetition would come now
+              assert.deepEqual(made.problems, [])
+            })
+          })
+        })
+      })
+    })
+  }
+})
