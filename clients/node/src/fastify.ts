@@ -17,7 +17,7 @@ async function plugin(app: FastifyInstance, options: RateLimitOptions<FastifyReq
     }
     if (decision?.response) {
       reply.code(decision.response.status)
-      return reply.send(decision.response.body)
+      return reply.send(Buffer.from(decision.response.body)) // a text would get a charset
     }
     return undefined
   })

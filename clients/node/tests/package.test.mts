@@ -1,0 +1,66 @@
+// What is packed, that it works where nothing else is installed, and that the README's examples run.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { packageFolder, root, Server } from './servers.mjs'
+
+let server: Server
+const folder = mkdtempSync(path.join(tmpdir(), 'throttle-package-'))
+before(async () => {
+  server = await Server.start()
+})
+after(async () => {
+  await server.stop()
+  rmSync(folder, { recursive: true })
+})
+
+const run = (program: string, ...words: string[]) => execFileSync(program, words, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+
+test('the version is that of the module, and the license that of the project', () => {
+  const go = readFileSync(path.join(root, 'module/version.go'), 'utf8')
+  const version = ['major', 'minor', 'patch'].map((part) => new RegExp(`${part} = (\\d+)`).exec(go)?.[1]).join('.')
+  assert.equal((JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { version: string }).version, version)
+  assert.equal(readFileSync(path.join(packageFolder, 'LICENSE'), 'utf8'), readFileSync(path.join(root, 'LICENSE'), 'utf8'))
+})
+
+test('the packed file holds the package and nothing else, and works from an empty project, both ways', () => {
+  const packed = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], { cwd: packageFolder, encoding: 'utf8' })) as
+    | { filename: string; files: { path: string }[] }[]
+    | Record<string, { filename: string; files: { path: string }[] }>
+  const [made] = Object.values(packed)
+  assert.ok(made)
+  const sources = readdirSync(path.join(packageFolder, 'src')).map((file) => file.replace(/\.ts$/, ''))
+  const exported = Object.keys((JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { exports: object }).exports).filter((name) => !name.endsWith('.json'))
+  const entries = exported.map((name) => (name === '.' ? 'index' : name.slice(2)))
+  const expected = ['LICENSE', 'README.md', 'package.json', ...sources.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]), ...entries.flatMap((name) => [`dist/${name}.mjs`, `dist/${name}.d.mts`])]
+  assert.deepEqual(made.files.map((file) => file.path).sort(), expected.sort())
+
+  mkdirSync(path.join(folder, 'node_modules/redis-throttle'), { recursive: true })
+  run('tar', '-xzf', made.filename, '-C', 'node_modules/redis-throttle', '--strip-components=1')
+  // An empty project with the one library that was chosen.
+  for (const name of ['redis', '@redis', 'cluster-key-slot']) symlinkSync(path.join(packageFolder, 'node_modules', name), path.join(folder, 'node_modules', name))
+  const use = `
+    const limiter = new Limiter(await redis.createClient({ url: '${server.url}' }).connect())
+    const results = []
+    for (let i = 0; i < 3; i++) results.push((await limiter.limit(process.argv[2], rate(2, '1h'))).limited)
+    console.log(results.join())
+    process.exit()`
+  writeFileSync(path.join(folder, 'use.mjs'), `import * as redis from 'redis'\nimport { Limiter, rate } from 'redis-throttle'\nimport 'redis-throttle/express'\n${use}`)
+  writeFileSync(path.join(folder, 'use.cjs'), `const redis = require('redis')\nconst { Limiter, rate } = require('redis-throttle')\nrequire('redis-throttle/express')\n;(async () => {${use}})()`)
+  assert.equal(run(process.execPath, 'use.mjs', 'esm'), 'false,false,true\n')
+  assert.equal(run(process.execPath, 'use.cjs', 'cjs'), 'false,false,true\n')
+})
+
+const examples = [...readFileSync(path.join(packageFolder, 'README.md'), 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code = '']) => code)
+
+for (const [i, code] of examples.entries()) {
+  test(`example ${i + 1} of the README runs`, () => {
+    const file = path.join(packageFolder, `build/example-${i + 1}.mjs`)
+    writeFileSync(file, code.replaceAll('127.0.0.1:6379', `127.0.0.1:${server.port}`))
+    const printed = execFileSync(process.execPath, [file], { encoding: 'utf8' })
+    if (i === 0) assert.equal(printed, 'go ahead; 9 left\n')
+  })
+}
