@@ -31,7 +31,8 @@ export class ThrottleStore implements Store {
 
   init({ limit, windowMs }: Pick<Options, 'limit' | 'windowMs'>): void {
     this.#none = limit === 0
-    if (typeof limit !== 'number') this.#limit = fixed(Number.MAX_SAFE_INTEGER, `${windowMs}ms`, { first: true })
+    // More than anybody hits, and so little that replies stay exact.
+    if (typeof limit !== 'number') this.#limit = fixed(1_000_000_000_000, `${windowMs}ms`, { first: true })
     else if (!this.#none) this.#limit = window(limit, `${windowMs}ms`)
   }
 
