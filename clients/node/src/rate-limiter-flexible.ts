@@ -3,7 +3,7 @@
 //     const limiter = new RateLimiterThrottle({ limiter, points: 5, duration: 1 })
 //     await limiter.consume(userId, 2)
 //
-// No interval of duration lets more than points through. The interface fits but for what follows, which is refused: a duration
+// No interval of duration lets more than points through. These parts of the interface are refused: a duration
 // of 0 (points that never come back), `customDuration`, `execEvenly` (limiter.wait() lets callers in at a steady rate) and `set`
 // (the server has no such command). Points that are denied are not counted.
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
