@@ -286,8 +286,10 @@ func (m *maker) request(domain string) *pb.RateLimitRequest {
 		if m.often(5) { // of a name that the file does not have, see "a limit in the request"
 			d.Entries[0].Key = "own"
 			unit := types.RateLimitUnit(1 + m.IntN(4))
-			d.Entries[0].Value += unit.String()
-			d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(1 + m.IntN(5)), Unit: unit}
+			limit := uint32(1 + m.IntN(5))
+			// Each limit has a name of its own: what another one has charged counts otherwise than upstream's counter does.
+			d.Entries[0].Value += fmt.Sprint(unit, limit)
+			d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: limit, Unit: unit}
 		}
 		request.Descriptors = append(request.Descriptors, d)
 	}
