@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	dev "github.com/alicebob/miniredis/v2/server"
 
@@ -89,10 +90,13 @@ func (s *server) execute(c *call) {
 		c.fail("NOAUTH Authentication required.")
 	case c.client.isOpen && !h.noQueue:
 		c.enqueue()
-	case own:
-		h.do(c)
 	default:
-		s.dispatch(c)
+		c.client.command = name
+		if own {
+			h.do(c)
+		} else {
+			s.dispatch(c)
+		}
 	}
 }
 
@@ -101,21 +105,27 @@ func (h handler) do(c *call) {
 		c.wrongArity()
 		return
 	}
+	defer c.count(c.name(), time.Now())
 	h.run(c)
 }
 
 // dispatch runs a command that is not of the server's own: one of the module, or one of miniredis.
 func (s *server) dispatch(c *call) {
-	name := c.name()
+	name, began := c.name(), time.Now()
 	if cmd := command.Named(c.words[0]); cmd != nil {
 		c.throttle(cmd)
 	} else if reason, ok := refused[name]; ok {
 		c.fail("ERR " + reason)
+		return
 	} else if at, ok := blocking[name]; ok {
 		c.block(at)
 	} else {
 		s.foreign(c.peer, c.words)
+		if !s.store.redis.Server().IsRegisteredCommand(name) {
+			return
+		}
 	}
+	s.count(name, began)
 }
 
 // throttle runs a command of the module.

@@ -36,6 +36,7 @@ type client struct {
 	peer          *dev.Peer // what miniredis knows of the connection
 	db            int
 	name, library string
+	command       string // the last, in capitals
 	since         time.Time
 	authenticated bool
 	leaves        bool // after this command
@@ -168,7 +169,7 @@ func (c *client) describe() string {
 	}
 	return "id=" + strconv.FormatInt(c.id, 10) + " addr=" + c.conn.RemoteAddr().String() + " laddr=" + c.conn.LocalAddr().String() +
 		" name=" + c.name + " age=" + strconv.Itoa(age) + " flags=" + flags + " db=" + strconv.Itoa(c.db) + " multi=" + strconv.Itoa(multi) +
-		" user=default resp=" + resp + " lib-name=" + c.library
+		" cmd=" + strings.ToLower(c.command) + " user=default resp=" + resp + " lib-name=" + c.library
 }
 
 // outbox writes to a connection, and what that does not take at once in a goroutine of its own.

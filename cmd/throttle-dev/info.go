@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,8 +44,12 @@ var sections = []section{
 	{"Cluster", func(*call) string { return lines("cluster_enabled", 0) }},
 	{"Modules", func(*call) string { return lines("module", "name=throttle,ver="+itoa(moduleVersion())+",api=1") }},
 	{"throttle", throttleInfo},
+	{"Commandstats", commandStats},
 	{"Keyspace", keyspace},
 }
+
+// onRequest are sections that INFO shows only where they are asked for.
+var onRequest = map[string]bool{"commandstats": true}
 
 func (s *server) port() string {
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String()) // as a listener writes it
@@ -77,6 +84,30 @@ func throttleInfo(c *call) string {
 		lines(values...) + lines("throttle_errors_internal", c.faults)
 }
 
+// usage is how often a command was run, and how long that took in all.
+type usage struct {
+	calls int
+	took  time.Duration
+}
+
+func commandStats(c *call) (all string) {
+	for _, name := range slices.Sorted(maps.Keys(c.used)) {
+		u := c.used[name]
+		us := u.took.Microseconds()
+		all += lines("cmdstat_"+strings.ToLower(name), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f", u.calls, us, float64(us)/float64(u.calls)))
+	}
+	return all
+}
+
+// count notes that a command was run, which began at an instant.
+func (s *server) count(name string, began time.Time) {
+	if s.used[name] == nil {
+		s.used[name] = &usage{}
+	}
+	s.used[name].calls++
+	s.used[name].took += time.Since(began)
+}
+
 func keyspace(c *call) (all string) {
 	for db := range databases {
 		if n := len(c.store.redis.DB(db).Keys()); n > 0 {
@@ -92,10 +123,11 @@ func info(c *call) {
 	for i := range c.words[1:] {
 		wanted[strings.ToLower(c.word(1+i))] = true
 	}
-	all := len(wanted) == 0 || wanted["all"] || wanted["everything"] || wanted["default"]
+	all := wanted["all"] || wanted["everything"]
+	byDefault := len(wanted) == 0 || wanted["default"]
 	var text strings.Builder
 	for _, s := range sections {
-		if all || wanted[strings.ToLower(s.name)] {
+		if name := strings.ToLower(s.name); all || wanted[name] || byDefault && !onRequest[name] {
 			if text.Len() > 0 {
 				text.WriteString("\r\n")
 			}
@@ -129,15 +161,18 @@ func moduleCommand(c *call) {
 
 func role(c *call) { c.write([]any{"master", 0, []any{}}) }
 
-// CONFIG GET pattern ... | SET name value ...
+// CONFIG GET pattern ... | SET name value | RESETSTAT
 func config(c *call) {
 	switch sub := c.word(1); {
 	case sub == "GET" && len(c.words) > 2:
 		c.getConfig()
 	case sub == "SET" && len(c.words) == 4:
 		c.setConfig(strings.ToLower(string(c.words[2])), string(c.words[3]))
+	case sub == "RESETSTAT" && len(c.words) == 2:
+		clear(c.used)
+		c.peer.WriteOK()
 	default:
-		c.fail("ERR throttle-dev knows CONFIG GET and SET")
+		c.fail("ERR throttle-dev knows CONFIG GET, SET and RESETSTAT")
 	}
 }
 
@@ -167,7 +202,11 @@ func (c *call) setConfig(name, value string) {
 		keys, ok = command.ParseCount([]byte(value), top.MaxEntries)
 	}
 	if !ok {
-		c.fail("ERR CONFIG SET failed (possibly related to argument 'throttle.top') - argument must be between 0 and " + itoa(top.MaxEntries) + " inclusive")
+		wrong := "argument must be between 0 and " + itoa(top.MaxEntries) + " inclusive"
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			wrong = "argument couldn't be parsed into an integer"
+		}
+		c.fail("ERR CONFIG SET failed (possibly related to argument 'throttle.top') - " + wrong)
 		return
 	}
 	c.resizeTop(keys)

@@ -37,9 +37,10 @@ type server struct {
 	waiting map[embedded.Waiter]*client
 	blocked []*client
 	timer   *time.Timer
-	inside  *script // that runs now, or nil
-	faults  int64   // panics that were recovered
-	top     int     // how many keys CL.TOP keeps
+	inside  *script           // that runs now, or nil
+	faults  int64             // panics that were recovered
+	top     int               // how many keys CL.TOP keeps
+	used    map[string]*usage // by name in capitals
 
 	// scratch is a client of miniredis that nobody else is: for what a command asks on the way. What it is answered is in scratchReply.
 	scratch      *dev.Peer
@@ -53,7 +54,7 @@ type server struct {
 func newServer(listener net.Listener, password string) (*server, error) {
 	s := &server{
 		listener: listener, password: password, begun: time.Now(),
-		clients: map[int64]*client{}, waiting: map[embedded.Waiter]*client{},
+		clients: map[int64]*client{}, waiting: map[embedded.Waiter]*client{}, used: map[string]*usage{},
 		closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	s.store = newStore(s.clock.now())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,8 +61,14 @@ func (c *Clock) Start(opts ...server.Option) *server.Server {
 		s := server.Start(c.t, opts...)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.devs = append(c.devs, s.Raw())
-		c.tell(c.devs[len(c.devs)-1])
+		dev := s.Raw()
+		c.devs = append(c.devs, dev)
+		c.tell(dev)
+		c.t.Cleanup(func() { // before the server stops: the clock may still be set
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.devs = slices.DeleteFunc(c.devs, func(d *resp.Conn) bool { return d == dev })
+		})
 		return s
 	}
 	s := server.Start(c.t, append(opts, server.Run(c.Program()))...)

@@ -17,20 +17,26 @@ import (
 
 // leases are a key with leases, its line, and those of its callers who are no longer in line but have not
 // left the history yet: true for one that was never told anything.
+//
+// Where TIMEOUT goes by the clock that the test moves, deadlines says when it ends for each caller in line, in ns.
 type leases struct {
 	*naive.Leases
-	over map[uint64]bool
+	over      map[uint64]bool
+	deadlines map[uint64]int64
 }
 
-func (l leases) clone() object { return leases{l.Leases.Clone(), maps.Clone(l.over)} }
+func (l leases) clone() object {
+	return leases{l.Leases.Clone(), maps.Clone(l.over), maps.Clone(l.deadlines)}
+}
 
-func (l leases) String() string { return fmt.Sprint(l.Leases, l.over) }
+func (l leases) String() string { return fmt.Sprint(l.Leases, l.over, l.deadlines) }
 
 func (l leases) stored() string { s, _ := l.Stored(0); return s }
 
 // after is with an empty line: it is in nobody's key.
 func (l leases) after(takeover object) object {
-	c := leases{takeover.(leases).Leases.Clone(), maps.Clone(l.over)}
+	c := l.clone().(leases)
+	c.Leases = takeover.(leases).Leases.Clone()
 	c.LineEnds()
 	for _, turn := range l.InLine() {
 		c.over[turn.Caller] = true
@@ -58,6 +64,8 @@ func (l leases) expiring(nowNs int64) []object {
 type leased struct {
 	key   string
 	slots int64
+	// movedTimeouts says that TIMEOUT goes by the clock that the test moves, as on throttle-dev, and not by one that no history moves.
+	movedTimeouts bool
 
 	mutex  sync.Mutex
 	recent []string // ids of callers that waited
@@ -70,7 +78,7 @@ const mostInLine = 4
 
 func (l *leased) name() string { return l.key }
 
-func (l *leased) begin() object { return leases{&naive.Leases{}, map[uint64]bool{}} }
+func (l *leased) begin() object { return leases{&naive.Leases{}, map[uint64]bool{}, map[uint64]int64{}} }
 
 // does is a call that does not wait.
 func (l *leased) does(words []string, run func(m *naive.Leases, nowNs int64) []int64) *call {
@@ -206,6 +214,9 @@ func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration, place
 			after.over[number] = false
 			return []result{{object: after, reply: fieldsOf(reply)}, {object: never, lost: true}}
 		}
+		if l.movedTimeouts {
+			after.deadlines[number] = nowNs + int64(timeout)
+		}
 		return []result{{object: after, open: true}, {object: never, lost: true}}
 	}
 	leaves := func(o object, nowNs int64) (results []result) {
@@ -217,12 +228,16 @@ func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration, place
 		if !after.Waits(number) {
 			return nil // it has not come yet
 		}
+		isOver := tookNs >= int64(timeout)
+		if l.movedTimeouts {
+			isOver = nowNs >= after.deadlines[number]
+			delete(after.deadlines, number)
+		}
 		in, out, gone := after.clone().(leases), after.clone().(leases), after.clone().(leases)
 		if reply, ok := in.LetIn(nowNs, number); ok {
 			results = append(results, result{object: in, reply: withoutWait(fieldsOf(reply))})
 		}
-		// TIMEOUT goes by a clock that no history moves.
-		if reply, ok := out.TimesOut(nowNs, number); ok && tookNs >= int64(timeout) {
+		if reply, ok := out.TimesOut(nowNs, number); ok && isOver {
 			results = append(results, result{object: out, reply: withoutWait(fieldsOf(reply))})
 		}
 		gone.Leave(nowNs, number)

@@ -42,7 +42,9 @@ func newScene(t *testing.T) *scene {
 	r := rand.New(rand.NewPCG(s.r.Uint64(), 0))
 	s.ticks = tick(s.clock, begin, func() time.Duration { return time.Duration(r.IntN(2000)) * time.Microsecond })
 	t.Cleanup(s.ticks.end)
-	s.load = &load{t: t, seed: s.r.Uint64(), subjects: subjects(s.r), clients: 8, calls: cmp.Or(*callsFlag, size.Of(100, 200))}
+	program, err := server.DefaultProgram()
+	require.NoError(t, err)
+	s.load = &load{t: t, seed: s.r.Uint64(), subjects: subjects(s.r, program.IsDev()), clients: 8, calls: cmp.Or(*callsFlag, size.Of(100, 200))}
 	return s
 }
 

@@ -33,7 +33,8 @@ type one struct {
 
 // subjects are keys with limits of all kinds, most of which a busy client uses up within some calls; three keys
 // that are asked together; a key with leases; and keys of units and slots that are taken and settled together.
-func subjects(r *rand.Rand) (s []subject) {
+// movedTimeouts is that of keys with leases.
+func subjects(r *rand.Rand, movedTimeouts bool) (s []subject) {
 	period := func() time.Duration { return time.Duration(20+r.IntN(80)) * time.Millisecond }
 	count := func() int64 { return 3 + r.Int64N(6) }
 	rate := func() naive.Limit {
@@ -54,8 +55,10 @@ func subjects(r *rand.Rand) (s []subject) {
 		s = append(s, one{key: fmt.Sprintf("%s:%d", kind.name, r.IntN(1e6)), limits: kind.limits})
 	}
 	s = append(s, join(fmt.Sprintf("{joined:%d}", r.IntN(1e6)), []naive.Limit{rate()}, []naive.Limit{rate(), rate()}, quota[:1]))
-	s = append(s, &leased{key: fmt.Sprintf("leased:%d", r.IntN(1e6)), slots: 1 + r.Int64N(3)})
-	s = append(s, admit(fmt.Sprintf("{admitted:%d}", r.IntN(1e6)), 1+r.Int64N(2), []naive.Limit{rate()}, quota[:1]))
+	s = append(s, &leased{key: fmt.Sprintf("leased:%d", r.IntN(1e6)), slots: 1 + r.Int64N(3), movedTimeouts: movedTimeouts})
+	admitted := admit(fmt.Sprintf("{admitted:%d}", r.IntN(1e6)), 1+r.Int64N(2), []naive.Limit{rate()}, quota[:1])
+	admitted.running.movedTimeouts = movedTimeouts
+	s = append(s, admitted)
 	slices.SortFunc(s, func(a, b subject) int { return strings.Compare(a.name(), b.name()) })
 	return s
 }

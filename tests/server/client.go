@@ -82,6 +82,9 @@ func (s *Server) Do(args ...string) resp.Value {
 func (s *Server) MustDo(args ...string) resp.Value {
 	s.t.Helper()
 	v := s.Do(args...)
+	if s.Program.IsDev() && saysDevLacks(v) {
+		s.t.Skipf("%.200q answers %v", args, v)
+	}
 	require.False(s.t, v.IsError(), "%.200q answers %v", args, v)
 	return v
 }

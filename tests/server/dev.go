@@ -5,9 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"redis-throttle/tests/resp"
 )
 
-// A test runs on throttle-dev if THROTTLE_SERVER is its path. If it asks for what throttle-dev does not have, it is skipped.
+// A test runs on throttle-dev if THROTTLE_SERVER is its path. If it asks for what throttle-dev does not have, by an option or by MustDo, it is
+// skipped.
 
 // DevProgram is throttle-dev, which make build-dev builds.
 func DevProgram() (Program, error) {
@@ -48,4 +51,9 @@ func (o *options) devLine(s *Server) []string {
 		line = append(line, "--top", o.moduleArgs[1])
 	}
 	return line
+}
+
+// saysDevLacks reports whether a reply is throttle-dev's error about something that it does not have.
+func saysDevLacks(v resp.Value) bool {
+	return v.IsError() && strings.HasPrefix(v.Text, "ERR throttle-dev ")
 }
