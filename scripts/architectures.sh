@@ -1,6 +1,21 @@
-# The architectures that are released, by their names in Go and Debian. Sourced after lib.sh.
+# What is released, and for what: architectures and systems by their names in Go, which for architectures are those of Debian. Sourced after lib.sh.
 # shellcheck shell=bash
 export architectures=(amd64 arm64)
+
+# The static programs, and the folder of each one's Go module.
+export programs=(throttle-dev throttle-gateway)
+folder_of() { case $1 in throttle-dev) echo cmd/throttle-dev ;; throttle-gateway) echo gateway ;; esac; }
+
+# targets PROGRAM: the systems and architectures it is built for.
+targets() {
+	case $1 in
+	throttle-dev) printf '%s\n' {linux,darwin,windows}/{amd64,arm64} ;;
+	throttle-gateway) printf '%s\n' linux/{amd64,arm64} ;;
+	esac
+}
+
+# file_of PROGRAM SYSTEM: how its file is called there.
+file_of() { if [ "$2" = windows ]; then echo "$1.exe"; else echo "$1"; fi; }
 
 # triplet ARCH: the prefix of its compiler's name, as Debian has it, for the machine's own
 # architecture, too.

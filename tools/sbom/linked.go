@@ -28,12 +28,11 @@ func readBinary(path string) (binary, error) {
 		return binary{}, err
 	}
 	goVersion := strings.TrimPrefix(info.GoVersion, "go")
-	// The program is the bridge, in a Go module below the project's own.
-	project := strings.TrimSuffix(info.Main.Path, "/module")
-	b := binary{module: project, modules: []linked{{path: goStandardLibrary, version: goVersion}}}
+	// The bridge is a Go module below the project's own, whose name its users know.
+	b := binary{module: strings.TrimSuffix(info.Main.Path, "/module"), modules: []linked{{path: goStandardLibrary, version: goVersion}}}
 	for _, dep := range info.Deps {
-		if dep.Path == project {
-			continue
+		if dep.Replace != nil && strings.HasPrefix(dep.Replace.Path, "..") {
+			continue // another Go module of the project, in the same tree
 		}
 		if dep.Replace != nil {
 			return binary{}, fmt.Errorf("%s: %s is replaced, and a release is made of published modules only", path, dep.Path)

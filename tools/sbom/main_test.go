@@ -29,7 +29,7 @@ func TestTheDocumentListsWhatIsLinked(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	t.Setenv("VERSION", "1.2.3")
 	var out bytes.Buffer
-	if err := writeSPDX(&out, path); err != nil {
+	if err := writeSPDX(&out, path, "hello"); err != nil {
 		t.Fatal(err)
 	}
 	first := out.String()
@@ -48,14 +48,14 @@ func TestTheDocumentListsWhatIsLinked(t *testing.T) {
 	if got := strings.Join(names, ", "); got != want {
 		t.Errorf("packages: %s, want %s", got, want)
 	}
-	if err := writeSPDX(&out, path); err != nil || out.String() != first {
+	if err := writeSPDX(&out, path, "hello"); err != nil || out.String() != first {
 		t.Errorf("a second document of the same file differs (%v)", err)
 	}
 }
 
 func TestTheLicenseOfTheStandardLibraryIsAmongTheTexts(t *testing.T) {
 	var out bytes.Buffer
-	if err := writeLicenses(&out, []string{buildHello(t), buildHello(t)}); err != nil {
+	if err := writeLicenses(&out, "hello", []string{buildHello(t), buildHello(t)}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "The Go Authors"); n == 0 || strings.Count(out.String(), "(BSD-3-Clause)") != 1 {

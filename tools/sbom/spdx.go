@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spdx/tools-golang/json"
@@ -19,7 +20,8 @@ const (
 	noAssertion = "NOASSERTION"
 )
 
-func writeSPDX(w io.Writer, path string) error {
+// writeSPDX describes a binary, which users know by a name.
+func writeSPDX(w io.Writer, path, name string) error {
 	b, err := readBinary(path)
 	if err != nil {
 		return err
@@ -40,9 +42,12 @@ func writeSPDX(w io.Writer, path string) error {
 	}
 
 	module := spdxPackage("module", b.module, version, ownLicense)
-	module.PackageFileName = "throttle.so"
+	module.PackageFileName = name
 	module.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: sum}}
-	module.PrimaryPackagePurpose = "LIBRARY"
+	module.PrimaryPackagePurpose = "APPLICATION"
+	if strings.HasSuffix(name, ".so") {
+		module.PrimaryPackagePurpose = "LIBRARY"
+	}
 	doc := &spdx.Document{
 		SPDXVersion:       spdx.Version,
 		DataLicense:       spdx.DataLicense,

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// writeLicenses writes the license and notice files of what the binaries are made of, each
+// writeLicenses writes the license and notice files of what the binaries of a name are made of, each
 // module once.
-func writeLicenses(w io.Writer, binaries []string) error {
+func writeLicenses(w io.Writer, name string, binaries []string) error {
 	var all []linked
 	for _, path := range binaries {
 		b, err := readBinary(path)
@@ -22,7 +22,7 @@ func writeLicenses(w io.Writer, binaries []string) error {
 		all = append(all, b.modules...)
 	}
 	slices.SortFunc(all, byPath)
-	fmt.Fprintln(w, "throttle.so is linked with the following, each under its own license.")
+	fmt.Fprintln(w, name+" is linked with the following, each under its own license.")
 	for _, m := range slices.Compact(all) {
 		texts, err := licenseTexts(m)
 		if err != nil {
