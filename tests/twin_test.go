@@ -83,57 +83,27 @@ func (w *twin) members(key string) resp.Value {
 
 // valueOf is a reply as a server sends it in RESP2.
 func valueOf(r embedded.Reply) resp.Value {
-	array := resp.Value{Kind: resp.Array, Elems: []resp.Value{}}
-	add := func(values ...resp.Value) { array.Elems = append(array.Elems, values...) }
-	switch r.Kind {
-	case command.ReplyError:
+	if r.Kind == command.ReplyError {
 		return resp.Value{Kind: resp.Error, Text: r.Error}
-	case command.ReplyInteger:
-		return integer(r.Integers[0])
-	case command.ReplyIntegers, command.ReplyIntegersEach:
-		for _, n := range r.Integers {
-			add(integer(n))
+	}
+	return inRESP2(r.Value())
+}
+
+func inRESP2(value any) resp.Value {
+	array := resp.Value{Kind: resp.Array, Elems: []resp.Value{}}
+	switch v := value.(type) {
+	case int64:
+		return integer(v)
+	case string:
+		return text(v)
+	case embedded.Map:
+		return inRESP2([]any(v))
+	case []any:
+		for _, e := range v {
+			array.Elems = append(array.Elems, inRESP2(e))
 		}
-		add(eachOf(r.Each)...)
-	case command.ReplyFields, command.ReplyFieldsEach:
-		for i, n := range r.Integers {
-			add(text(r.Names[i]), integer(n))
-		}
-		if r.Kind == command.ReplyFieldsEach {
-			add(text(command.EachField), resp.Value{Kind: resp.Array, Elems: eachOf(r.Each)})
-		}
-	case command.ReplyRows:
-		add(rowsOf(r.Rows, r.Names).Elems...)
-	case command.ReplyLeases:
-		for i, n := range r.Integers {
-			add(text(r.Names[i]), integer(n))
-		}
-		add(text(r.Names[2]), rowsOf(r.Rows, r.Names[3:5]), text(r.Names[5]), integer(r.GroupsIn), text(r.Names[6]), rowsOf(r.Groups, r.Names[7:]))
 	}
 	return array
-}
-
-func eachOf(each [][command.EachFields]int64) (arrays []resp.Value) {
-	for _, limit := range each {
-		array := resp.Value{Kind: resp.Array}
-		for _, n := range limit {
-			array.Elems = append(array.Elems, integer(n))
-		}
-		arrays = append(arrays, array)
-	}
-	return arrays
-}
-
-func rowsOf(rows []embedded.Row, names []string) resp.Value {
-	all := resp.Value{Kind: resp.Array, Elems: []resp.Value{}}
-	for _, row := range rows {
-		one := []resp.Value{text(names[0]), text(row.Text)}
-		for i, n := range row.Integers {
-			one = append(one, text(names[1+i]), integer(n))
-		}
-		all.Elems = append(all.Elems, resp.Value{Kind: resp.Array, Elems: one})
-	}
-	return all
 }
 
 func text(s string) resp.Value { return resp.Value{Kind: resp.BulkString, Text: s} }

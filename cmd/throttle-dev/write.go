@@ -4,11 +4,13 @@ import (
 	"fmt"
 
 	dev "github.com/alicebob/miniredis/v2/server"
+
+	"redis-throttle/embedded"
 )
 
-// What a reply can be made of, beside int, string (a bulk string) and []any (an array).
+// What a reply can be made of, beside int, int64, string (a bulk string) and []any (an array).
 type (
-	pairs  []any    // a map: names and values by turns
+	pairs  = embedded.Map
 	status string   // a simple string
 	flags  []status // a set
 )
@@ -23,6 +25,8 @@ func writeValue(w *dev.Writer, value any) {
 		w.WriteNull()
 	case int:
 		w.WriteInt(v)
+	case int64:
+		w.WriteInt(int(v))
 	case string:
 		w.WriteBulk(v)
 	case status:

@@ -69,7 +69,8 @@ type record struct {
 	atNs     int64
 	call     ratelimit.Call
 	commands [][]any
-	first    [1][]any // room for commands
+	first    [1][]any         // room for commands
+	key      [1]ratelimit.Key // and for the keys of call
 	done     bool
 	result   ratelimit.Result
 	err      error
@@ -78,7 +79,7 @@ type record struct {
 // remember begins the record of a call. When there are too many it drops the oldest one.
 func (s *server) remember(call ratelimit.Call) *record {
 	r := &record{call: call}
-	r.call.Keys = slices.Clone(call.Keys)
+	r.call.Keys = append(r.key[:0], call.Keys...)
 	r.commands = r.first[:0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
