@@ -20,6 +20,7 @@ func TestVersionHasOnePlace(t *testing.T) {
 
 	for _, tc := range []struct {
 		name, path, old, new string
+		removed              bool
 		args                 []string
 		says                 string // "" where the version is printed
 	}{
@@ -29,6 +30,7 @@ func TestVersionHasOnePlace(t *testing.T) {
 		{name: "a tag without v", args: []string{version}, says: "is not the tag of version"},
 		{name: "an older change log", path: "CHANGELOG.md", old: "## [" + version + "]", new: "## [0.0.9]",
 			says: "the newest entry of CHANGELOG.md is for 0.0.9, and module/version.go says " + version},
+		{name: "no change log, as in the build of an image", path: "CHANGELOG.md", removed: true},
 		{name: "an unreleased change", path: "CHANGELOG.md", old: "## [" + version + "]", new: "## [Unreleased]\n\n## [" + version + "]"},
 		{name: "no number", path: "module/version.go", old: "major =", new: "major = x", says: "module/version.go holds no version"},
 	} {
@@ -37,6 +39,9 @@ func TestVersionHasOnePlace(t *testing.T) {
 			for _, path := range []string{"CHANGELOG.md", "module/version.go", "scripts/version", "scripts/lib.sh"} {
 				text, err := os.ReadFile(filepath.Join("..", path))
 				require.NoError(t, err)
+				if path == tc.path && tc.removed {
+					continue
+				}
 				if path == tc.path {
 					require.Contains(t, string(text), tc.old)
 					text = []byte(strings.Replace(string(text), tc.old, tc.new, 1))

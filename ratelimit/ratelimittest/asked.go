@@ -79,7 +79,9 @@ type record struct {
 // remember begins the record of a call. When there are too many it drops the oldest one.
 func (s *server) remember(call ratelimit.Call) *record {
 	r := &record{call: call}
-	r.call.Keys = append(r.key[:0], call.Keys...)
+	if call.Keys != nil {
+		r.call.Keys = append(r.key[:0], call.Keys...)
+	}
 	r.commands = r.first[:0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
