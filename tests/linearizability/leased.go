@@ -78,7 +78,9 @@ const mostInLine = 4
 
 func (l *leased) name() string { return l.key }
 
-func (l *leased) begin() object { return leases{&naive.Leases{}, map[uint64]bool{}, map[uint64]int64{}} }
+func (l *leased) begin() object {
+	return leases{&naive.Leases{}, map[uint64]bool{}, map[uint64]int64{}}
+}
 
 // does is a call that does not wait.
 func (l *leased) does(words []string, run func(m *naive.Leases, nowNs int64) []int64) *call {
