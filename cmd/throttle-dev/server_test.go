@@ -159,6 +159,8 @@ CL.TOP                                 => *0
 COMMAND GETKEYS CL.MLIMIT 2 a b RATE 1/s => *2 $1 a $1 b
 MODULE LIST                            => *1 *8 $4 name $8 throttle $3 ver :0 $4 path $0  $4 args *0
 ROLE                                   => *3 $6 master :0 *0
+DEBUG SLEEP nan                        => -ERR seconds must be a number from 0 to 3600
+CONFIG SET throttle.top x              => -ERR CONFIG SET failed (possibly related to argument 'throttle.top') - argument couldn't be parsed into an integer
 SAVE                                   => -ERR throttle-dev keeps nothing on disk: run a server with the module for that
 REPLICAOF no one                       => -ERR throttle-dev has no replication: run a server with the module for that
 CLUSTER INFO                           => -ERR This instance has cluster support disabled: throttle-dev is one process
@@ -168,6 +170,25 @@ RESET                                  => +RESET`), "\n") {
 		line, want, _ := strings.Cut(row, "=>")
 		require.Equal(t, strings.TrimSpace(want), c.do(strings.TrimSpace(line)), "line %d: %s", 1+i, line)
 	}
+}
+
+// Commands of scripts count, too, and those that are refused do not.
+func TestInfoCountsCommandsOnRequest(t *testing.T) {
+	c := connect(t, start(t, ""))
+	for _, line := range []string{"CL.LIMIT k RATE 1/s", "cl.limit k RATE 1/s", "EVAL 'return redis.call(\"CL.PEEK\", KEYS[1], \"RATE\", \"1/s\")' 1 k", "GET k", "NOTHING", "SAVE", "CL.DEV.TIME", "MULTI", "GET k", "EXEC"} {
+		c.do(line)
+	}
+	stats := c.do("INFO commandstats")
+	for name, calls := range map[string]int{"cl.limit": 2, "cl.peek": 1, "eval": 1, "get": 2, "cl.dev.time": 1, "exec": 1} {
+		assert.Contains(t, stats, fmt.Sprintf(" cmdstat_%s:calls=%d,usec=", name, calls))
+	}
+	assert.NotContains(t, stats, "nothing")
+	assert.NotContains(t, stats, "save")
+	assert.NotContains(t, c.do("INFO"), "cmdstat")
+	assert.Contains(t, c.do("INFO everything"), "cmdstat")
+	assert.Contains(t, c.do("CLIENT LIST"), " cmd=client ")
+	c.do("CONFIG RESETSTAT")
+	assert.NotContains(t, c.do("INFO commandstats"), "cl.limit")
 }
 
 func TestWatchedKeysAbortATransaction(t *testing.T) {

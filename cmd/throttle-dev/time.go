@@ -82,7 +82,7 @@ func debug(c *call) {
 	switch sub := c.word(1); {
 	case sub == "SLEEP" && len(c.words) == 3:
 		seconds, err := strconv.ParseFloat(string(c.words[2]), 64)
-		if err != nil || seconds < 0 || seconds > 3600 {
+		if err != nil || !(seconds >= 0 && seconds <= 3600) { // not NaN either
 			c.fail("ERR seconds must be a number from 0 to 3600")
 			return
 		}

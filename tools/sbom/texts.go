@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// writeLicenses writes the license and notice files of what the binaries of a name are made of, each
-// module once.
+// writeLicenses writes the license and notice files of everything that is linked into the binaries, each
+// module once. Users know the binaries by name.
 func writeLicenses(w io.Writer, name string, binaries []string) error {
 	var all []linked
 	for _, path := range binaries {
