@@ -33,7 +33,7 @@ type one struct {
 
 // subjects are keys with limits of all kinds, most of which a busy client uses up within some calls; three keys
 // that are asked together; a key with leases; and keys of units and slots that are taken and settled together.
-// movedTimeouts is that of keys with leases.
+// Keys with leases get movedTimeouts.
 func subjects(r *rand.Rand, movedTimeouts bool) (s []subject) {
 	period := func() time.Duration { return time.Duration(20+r.IntN(80)) * time.Millisecond }
 	count := func() int64 { return 3 + r.Int64N(6) }
