@@ -118,6 +118,41 @@ async def test_a_caller_that_is_cancelled_leaves_the_line(server: Server) -> Non
         assert (await limiter.limit("other", DAY)).allowed
 
 
+async def test_a_caller_that_is_cancelled_as_its_turn_comes_gives_its_units_back(server: Server) -> None:
+    async with AsyncLimiter.from_url(server.url) as limiter:
+        with Limiter.from_url(server.url) as look:  # it blocks the loop, so the reply of wait is not read meanwhile
+            waiting = asyncio.create_task(limiter.wait("k", fixed(5, "1d"), cost=2))
+            while look.peek("k", fixed(5, "1d")).remaining == 5:
+                await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            async with asyncio.timeout(PATIENCE):
+                while look.peek("k", fixed(5, "1d")).remaining != 5:
+                    await asyncio.sleep(0.005)
+
+
+async def test_a_caller_waits_where_the_slot_of_its_key_goes(cluster: Cluster) -> None:
+    """A slot that moves to another node: the key that is not here is asked for there."""
+    key, limits = "moving", window(1, "200ms")
+    slot, source = int(cluster.nodes[0].do("CLUSTER", "KEYSLOT", key)), cluster.owner(key)
+    target = next(node for node in cluster.nodes if node is not source)
+    name = {node: node.do("CLUSTER", "MYID").decode() for node in (source, target)}
+    target.do("CLUSTER", "SETSLOT", slot, "IMPORTING", name[source])
+    source.do("CLUSTER", "SETSLOT", slot, "MIGRATING", name[target])
+    try:
+        with Limiter.from_url(cluster.url) as limiter:
+            for _ in range(2):
+                assert limiter.wait(key, limits, timeout="30s").allowed
+        async with AsyncLimiter.from_url(cluster.url) as limiter:
+            for _ in range(2):
+                assert (await limiter.wait(key, limits, timeout="30s")).allowed
+        assert int(target.client().info("commandstats")["cmdstat_cl.wait"]["calls"]) >= 4
+    finally:
+        for node in (source, target):
+            node.do("CLUSTER", "SETSLOT", slot, "STABLE")
+
+
 async def test_a_call_that_is_cancelled_leaves_no_reply_to_the_next_one(own_server: Server) -> None:
     async with AsyncLimiter.from_url(own_server.url, socket_timeout=None, max_connections=1) as limiter:
         await limiter.limit("k", DAY)

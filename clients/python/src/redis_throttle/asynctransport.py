@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from typing import Any
 
 from .call import Call
 from .errors import is_outage, library_error, translate
-from .transport import REDIRECTS, is_cluster, moved_to, pool_arguments, pool_of
+from .transport import REDIRECTS, is_asked, is_cluster, moved_to, pool_arguments, pool_of
 
 
 class AsyncTransport:
@@ -20,6 +21,7 @@ class AsyncTransport:
         self.cluster = is_cluster(client)
         self.pool = None if self.cluster else pool_of(client)
         self.arguments = pool_arguments(self.pool)
+        self.leaving: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
 
     async def decide(self, call: Call) -> Any:
         """Send a call that is answered at once, and return the reply."""
@@ -54,20 +56,25 @@ class AsyncTransport:
         """Send a call that is answered when its turn has come. A caller that is cancelled leaves the line."""
         words = call.words()
         try:
-            return await self._wait(words, call.keys[0].name)
+            return await self._wait(call, words)
         except Exception as error:
             raise translate(call.command, error) from error
 
-    async def _wait(self, words: list[str | bytes], key: str | bytes) -> Any:
+    async def _wait(self, call: Call, words: list[str | bytes]) -> Any:
+        key = call.keys[0].name
         place = await self._node(key) if self.cluster else self.client.connection_pool
         options = {**place.connection_kwargs, "socket_timeout": None}
         if options.get("socket_connect_timeout") is None:
             options["socket_connect_timeout"] = self.patience
+        asking = False
         for left in reversed(range(REDIRECTS)):
             connection = place.connection_class(**options)
             reading: asyncio.Task[Any] | None = None
             try:
                 await connection.connect()
+                if asking:
+                    await connection.send_command("ASKING")
+                    await asyncio.wait_for(connection.read_response(), self.patience)
                 await connection.send_command(*words)
                 reading = task = asyncio.ensure_future(connection.read_response())
                 while not (await asyncio.wait({task}, timeout=self.patience))[0]:
@@ -78,11 +85,52 @@ class AsyncTransport:
                 if there is None or not left:
                     raise
                 options["host"], options["port"] = there
+                asking = is_asked(error)
+            except asyncio.CancelledError:
+                # The answer may have come before the caller has it.
+                if reading is not None and reading.done():
+                    self._give_back(call, reading)
+                raise
             finally:
-                if reading is not None and not reading.done():
-                    reading.cancel()
-                await _disconnect(connection)
+                if reading is None or reading.done():
+                    await _disconnect(connection)
+                else:
+                    self._in_background(self._leave(call, connection, reading))
         raise AssertionError
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.leaving.add(task)
+        task.add_done_callback(self.leaving.discard)
+
+    async def _leave(self, call: Call, connection: Any, reading: asyncio.Task[Any]) -> None:
+        """End the wait of a caller that has left. The connection is closed in one direction only: an answer may be on its way."""
+        try:
+            writer = getattr(connection, "_writer", None)
+            if writer is not None and writer.can_write_eof():
+                with contextlib.suppress(OSError):
+                    writer.write_eof()
+                await asyncio.wait({reading}, timeout=self.patience)
+            else:  # TLS has no half-closed connections
+                await asyncio.wait({reading}, timeout=0)
+        finally:
+            if not reading.done():
+                reading.cancel()
+            await _disconnect(connection)
+        if reading.done():
+            self._give_back(call, reading)
+
+    def _give_back(self, call: Call, reading: asyncio.Task[Any]) -> None:
+        """Return the units that were granted to a caller that has left. The server takes back by itself what was only reserved."""
+        if reading.cancelled() or reading.exception() is not None or call.verb != "wait":
+            return
+        result = call.result(reading.result())
+        if not result.limited and result.granted > 0:
+            self._in_background(self._refund(Call("refund", call.keys, cost=call.cost)))
+
+    async def _refund(self, call: Call) -> None:
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self.decide(call), self.patience)
 
     async def _see_alive(self, key: str | bytes) -> None:
         """Ask the server for a sign of life. Any reply is one, and so is a pool that is busy."""

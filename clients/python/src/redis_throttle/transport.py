@@ -41,10 +41,15 @@ def moved_to(error: BaseException) -> tuple[str, int] | None:
     if library_error(error, "MovedError") or library_error(error, "AskError"):
         return error.host, error.port  # type: ignore[attr-defined]
     text = str(error)
-    if library_error(error, "ResponseError") and text.startswith("MOVED "):
+    if library_error(error, "ResponseError") and text.startswith(("MOVED ", "ASK ")):
         host, _, port = text.rpartition(" ")[2].rpartition(":")
         return host, int(port)
     return None
+
+
+def is_asked(error: BaseException) -> bool:
+    """Whether a redirection holds for one call only, which must say that it was sent there."""
+    return library_error(error, "AskError") or str(error).startswith("ASK ")
 
 
 class Transport:
@@ -97,10 +102,14 @@ class Transport:
         pool = client.connection_pool
         # The patience also bounds connecting and sending, which the client may have left without a limit.
         options = {**pool.connection_kwargs, "socket_timeout": self.patience}
+        asking = False
         for left in reversed(range(REDIRECTS)):
             connection = pool.connection_class(**options)
             try:
                 connection.connect()
+                if asking:
+                    connection.send_command("ASKING")
+                    connection.read_response()
                 connection.send_command(*words)
                 while not connection.can_read(timeout=self.patience):
                     self._see_alive(key)
@@ -110,6 +119,7 @@ class Transport:
                 if there is None or not left:
                     raise
                 options["host"], options["port"] = there
+                asking = is_asked(error)
             finally:
                 connection.disconnect()
         raise AssertionError
