@@ -45,8 +45,11 @@ var elsewhere = map[string]string{
 // Each row of "What differs" has an example here, or is about something else.
 func TestEachDifferenceIsARowOfThePage(t *testing.T) {
 	few, many := "few=x", "many=x"
-	limit := request(0, "few=y")
-	limit.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 2, Unit: types.RateLimitUnit_HOUR}
+	limited := func(hits uint32, descriptor string, limit uint32) *pb.RateLimitRequest {
+		r := request(hits, descriptor)
+		r.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: limit, Unit: types.RateLimitUnit_HOUR}
+		return r
+	}
 	january := time.Date(2026, 1, 31, 23, 59, 0, 0, time.UTC)
 	sunday := time.Date(2026, 2, 1, 23, 59, 0, 0, time.UTC)
 	examples := map[string]example{
@@ -95,8 +98,12 @@ func TestEachDifferenceIsARowOfThePage(t *testing.T) {
 			theirs:   "OVER_LIMIT | 0 of 2 in 3600s | 0 of 2 in 3600s!", ours: "OVER_LIMIT | 0 of 2 in 3600s! | 0 of 2 in 3600s!",
 		},
 		"a limit in the request": {
-			requests: []*pb.RateLimitRequest{request(0, "few=y"), limit},
+			requests: []*pb.RateLimitRequest{request(0, "few=y"), limited(0, "few=y", 2)},
 			theirs:   "OK | 0 of 2 in 3600s", ours: "OK | 1 of 2 in 3600s",
+		},
+		"a limit that is raised": {
+			requests: []*pb.RateLimitRequest{limited(7, "own=x", 2), limited(0, "own=x", 10)},
+			theirs:   "OK | 2 of 10 in 3600s", ours: "OK | 9 of 10 in 3600s", compats: "OK | 7 of 10 in 3600s",
 		},
 	}
 	for row, e := range examples {

@@ -287,7 +287,7 @@ func (m *maker) request(domain string) *pb.RateLimitRequest {
 			d.Entries[0].Key = "own"
 			unit := types.RateLimitUnit(1 + m.IntN(4))
 			limit := uint32(1 + m.IntN(5))
-			// Each limit has a name of its own: what another one has charged counts otherwise than upstream's counter does.
+			// Each limit has a name of its own, see "a limit that is raised".
 			d.Entries[0].Value += fmt.Sprint(unit, limit)
 			d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: limit, Unit: unit}
 		}
