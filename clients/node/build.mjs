@@ -2,8 +2,9 @@
 // process that loads the package both ways has one of each class.
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 
-process.chdir(import.meta.dirname)
+process.chdir(fileURLToPath(new URL('.', import.meta.url)))
 rmSync('dist', { recursive: true, force: true })
 const { status } = spawnSync('node_modules/.bin/tsc', { stdio: 'inherit' })
 if (status !== 0) process.exit(status ?? 1)
