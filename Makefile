@@ -157,7 +157,7 @@ bench-libraries: build ## the Go client beside other libraries, on one server (S
 bench-dev: build ## calls a second of throttle-dev, beside a server with the module (SERVER= ARGS=100000)
 	@scripts/with-args scripts/bench-dev
 
-bench-clients: build ## the Python storage for limits beside that of limits, on one server (SERVER=)
+bench-clients: build ## the packages for Python and Node.js beside limits and rate-limit-redis, on one server (SERVER= ARGS=node)
 	@scripts/with-args scripts/bench-clients
 
 bench-gateway: build build-gateway ## throttle-gateway, beside envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd')
