@@ -19,9 +19,10 @@ interface Redis {
   on(event: string, listener: () => void): unknown
   connect(): Promise<unknown>
   disconnect(): void
+  stream: { end(): unknown }
 }
 
-interface Cluster extends Omit<Redis, 'duplicate' | 'isCluster'> {
+interface Cluster extends Omit<Redis, 'duplicate' | 'isCluster' | 'stream'> {
   isCluster: true
   slots: (string[] | undefined)[]
   nodes(role: 'master'): Redis[]
@@ -124,6 +125,10 @@ async function open(redis: Redis, make: Make, at?: Address): Promise<Line> {
   }
   return {
     send: (words) => line.sendCommand(make(words)),
+    end: () => {
+      line.stream.end()
+      return true
+    },
     close: () => {
       line.disconnect()
     },

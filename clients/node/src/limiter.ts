@@ -17,7 +17,7 @@ export interface LimiterOptions {
 }
 
 interface Leave {
-  /** Ends the call. One that was sent before may be decided all the same; a caller that waits leaves the line. */
+  /** Ends the call. One that was sent before may be decided all the same; a caller that waits leaves the line, and units that it is granted meanwhile are returned. */
   signal?: AbortSignal
 }
 
@@ -137,7 +137,19 @@ export class Limiter {
       if (!result.limited) return result
     }
     const words = wordsOf(call, this.#transport.prefix)
-    return await this.#read(call, wait(this.#transport, words, call.keys[0]?.name ?? '', this.#patience, options.signal), options.signal)
+    const late = (reply: unknown) => {
+      this.#giveBack(call, reply)
+    }
+    return await this.#read(call, wait(this.#transport, words, call.keys[0]?.name ?? '', this.#patience, options.signal, late), options.signal)
+  }
+
+  // Returns the units of a reply that came after its caller had left. A lease is released by Lease.
+  #giveBack(call: Call, reply: unknown): void {
+    if (call.verb !== 'wait') return
+    const { limited, granted } = resultOf(call, reply)
+    if (limited || granted <= 0) return
+    const refund: Call = { verb: 'refund', keys: call.keys, ...(call.cost !== undefined && { cost: call.cost }) }
+    this.#decide(refund, undefined).catch(() => {}) // in an outage they are lost, as those of any reply are
   }
 
   async #act(options: object, make: (rest: CallOptions) => Call): Promise<Result> {

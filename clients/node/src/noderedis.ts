@@ -1,4 +1,6 @@
 // Calls over node-redis: a client, a pool, a cluster or Sentinel.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { Socket } from 'node:net'
 import { isReply, MistakeError } from './errors'
 import { slotOf } from './slot'
 import type { Address, Line, Transport } from './transport'
@@ -118,11 +120,34 @@ async function open(client: NodeClient, at?: Address): Promise<Line> {
       // It has lost its connection before.
     }
   }
+  const { socket, connected } = watched(() => line.connect())
   try {
-    await line.connect()
+    await connected
   } catch (error) {
     close()
     throw error
   }
-  return { send: (words) => line.sendCommand(words, { typeMapping: {} }), close }
+  return {
+    send: (words) => line.sendCommand(words, { typeMapping: {} }),
+    end: () => {
+      socket?.end()
+      return socket !== undefined
+    },
+    close,
+  }
+}
+
+/** Connects, and returns the socket beside it. The library keeps it to itself, but Node.js tells of each that is made, except for TLS. */
+function watched<T>(connect: () => T): { socket: Socket | undefined; connected: T } {
+  let socket: Socket | undefined
+  const made = (message: unknown) => {
+    socket ??= (message as { socket?: Socket }).socket
+  }
+  subscribe('net.client.socket', made)
+  try {
+    const connected = connect()
+    return { socket, connected }
+  } finally {
+    unsubscribe('net.client.socket', made)
+  }
 }

@@ -15,6 +15,8 @@ export interface Client {
 /** A connection of its own. */
 export interface Line {
   send(words: readonly string[]): Promise<unknown>
+  /** Closes it in one direction: the server learns that the caller has left, and a reply can still come. Tells whether the library lets it. */
+  end(): boolean
   close(): void
 }
 
@@ -76,8 +78,18 @@ export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: 
   })
 }
 
-/** Sends a call that is answered when its turn has come. A caller that leaves closes its connection, and so leaves the line. */
-export async function wait(transport: Transport, words: readonly string[], key: string, patience: number, signal: AbortSignal | undefined): Promise<unknown> {
+/**
+ * Sends a call that is answered when its turn has come. A caller that leaves closes its connection, and so leaves the line. `late` gets
+ * the reply that came too late for it.
+ */
+export async function wait(
+  transport: Transport,
+  words: readonly string[],
+  key: string,
+  patience: number,
+  signal: AbortSignal | undefined,
+  late: (reply: unknown) => void,
+): Promise<unknown> {
   let at: (Address & { asking: boolean }) | undefined
   for (let follow = redirects; ; follow--) {
     const line = await within(patience, signal, async (left) => {
@@ -85,15 +97,32 @@ export async function wait(transport: Transport, words: readonly string[], key: 
       if (left.aborted) opened.close()
       return opened
     })
+    let reply: Promise<unknown> | undefined
     try {
       if (at?.asking) await within(patience, signal, () => line.send(['ASKING']))
-      return await answered(transport, line.send(words), key, patience, signal)
+      signal?.throwIfAborted()
+      reply = line.send(words)
+      const value = await answered(transport, reply, key, patience, signal)
+      reply = undefined
+      return value
     } catch (error) {
       at = isReply(error) ? movedTo((error as Error).message, at) : undefined
       if (!at || follow === 0) throw error
     } finally {
-      line.close()
+      if (reply) void leave(line, reply, patience, late)
+      else line.close()
     }
+  }
+}
+
+/** Ends the wait of a caller that has left. Its reply may be on its way, or may have arrived while this process was busy. */
+async function leave(line: Line, reply: Promise<unknown>, patience: number, late: (reply: unknown) => void): Promise<void> {
+  try {
+    late(await within(line.end() ? patience : 0, undefined, () => reply))
+  } catch {
+    // There was none. What the server had reserved it takes back by itself.
+  } finally {
+    line.close()
   }
 }
 

@@ -1,12 +1,13 @@
 // The acts over every client: on a server, a cluster and with Sentinel; when callers leave, and when servers do.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as ioredis from 'ioredis'
 import * as redis from 'redis'
 import { fixed, Limiter, MistakeError, OutageError, OverloadError, parseLimits, rate, slots, window } from 'redis-throttle'
 import { cluster, type Opened, sentinel, single } from './clients.mjs'
-import { Cluster, MadeUp, Server, until } from './servers.mjs'
+import { Cluster, MadeUp, packageFolder, Server, until } from './servers.mjs'
 
 async function withClient<T>(opened: Promise<Opened>, run: (client: Opened['client']) => Promise<T>): Promise<T> {
   const { client, close } = await opened
@@ -76,6 +77,44 @@ for (const [name, open] of Object.entries(single)) {
         await first.release()
         await (await third).release()
         assert.equal(await server.do('EXISTS', 'jobs'), 0)
+      })
+    })
+
+    test('a caller that leaves just as its turn comes gives its units back', async () => {
+      await withClient(open(server.port), async (client) => {
+        const limiter = new Limiter(client)
+        const limit = window(2, '1h')
+        await limiter.limit('turn', limit, { cost: 2 })
+        const leaving = new AbortController()
+        const waiting = limiter.wait('turn', limit, { cost: 2, signal: leaving.signal })
+        await until(async () => (await server.info('blocked_clients')) === 1, 'it waits')
+        // This process is busy while its reply arrives.
+        elsewhere(server, `
+          await client.call('CL.REFUND', 'turn', 'WINDOW', '2/1h', 'COST', '2')
+          while (!/blocked_clients:0/.test(await client.info('clients'))) {}`)
+        leaving.abort(new Error('enough'))
+        await assert.rejects(waiting, /enough/)
+        await until(async () => (await limiter.peek('turn', limit)).remaining === 2, 'its units are back')
+        assert.equal(await server.info('blocked_clients'), 0)
+      })
+    })
+
+    test('a caller whose reply is on its way when it leaves gives its units back', async () => {
+      const granted = [0, 1, 2, 0, -1, 5, 5, 2, 3, 0]
+      const exchanges = [
+        { sends: ['CL.WAIT', 'k', 'WINDOW', '2/1h', 'COST', '2', 'TIMEOUT', '0ms', 'COMPACT'], reply: { afterEnd: granted } },
+        { sends: ['CL.REFUND', 'k', 'WINDOW', '2/1h', 'COST', '2', 'COMPACT'], reply: granted.with(7, -2) },
+      ]
+      await withServer(await MadeUp.start(exchanges), async (own) => {
+        await withClient(open(own.port), async (client) => {
+          const leaving = new AbortController()
+          const waiting = new Limiter(client).wait('k', window(2, '1h'), { cost: 2, signal: leaving.signal })
+          await until(() => own.exchanges.length === 1, 'it waits')
+          leaving.abort(new Error('enough'))
+          await assert.rejects(waiting, /enough/)
+          await until(() => own.exchanges.length === 0, 'its units are back')
+          assert.deepEqual(own.problems, [])
+        })
       })
     })
 
@@ -193,6 +232,12 @@ for (const [name, open] of Object.entries(single)) {
 async function withServer<T extends AsyncDisposable, R>(own: T, run: (own: T) => Promise<R>): Promise<R> {
   await using it = own
   return await run(it)
+}
+
+/** Runs code with a client of the server in another process, and waits for it without a look at this process's own sockets. */
+function elsewhere(server: Server, code: string): void {
+  const all = `const client = new (require('ioredis').Redis)(${server.port})\n;(async () => {${code}\nclient.disconnect()})()`
+  execFileSync(process.execPath, ['-e', all], { cwd: packageFolder, timeout: 60_000 })
 }
 
 async function answers(limiter: Limiter): Promise<boolean> {

@@ -170,7 +170,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-export type Reply = number | string | { error: string } | { closes: true } | Reply[]
+export type Reply = number | string | { error: string } | { closes: true } | { afterEnd: Reply } | Reply[]
 
 export interface Exchange {
   sends: string[]
@@ -184,9 +184,10 @@ export class MadeUp implements AsyncDisposable {
   readonly problems: string[] = []
   readonly #sockets = new Set<net.Socket>()
   readonly #server: net.Server
+  readonly #late = new Map<net.Socket, string>()
 
   private constructor(readonly exchanges: Exchange[]) {
-    this.#server = net.createServer((socket) => {
+    this.#server = net.createServer({ allowHalfOpen: true }, (socket) => {
       socket.on('error', () => {})
       if (!this.#server.listening) socket.destroy() // of a client that connected again after the test
       this.#sockets.add(socket)
@@ -194,11 +195,12 @@ export class MadeUp implements AsyncDisposable {
       socket.on('data', (data) => {
         read += data.toString('latin1')
         for (let words = take(); words; words = take()) {
-          const answer = this.#answer(words)
+          const answer = this.#answer(words, socket)
           if (answer === undefined) socket.destroy()
           else socket.write(answer)
         }
       })
+      socket.on('end', () => socket.end(this.#late.get(socket) ?? ''))
       const take = (): string[] | undefined => {
         const parts = read.split('\r\n')
         const n = Number(parts[0]?.slice(1))
@@ -220,7 +222,7 @@ export class MadeUp implements AsyncDisposable {
     return (this.#server.address() as net.AddressInfo).port
   }
 
-  #answer(words: string[]): string | undefined {
+  #answer(words: string[], socket: net.Socket): string | undefined {
     const [name = ''] = words
     if (!name.startsWith('CL.')) {
       return { HELLO: hello, PING: '+PONG\r\n', INFO: '$17\r\nredis_version:7.0\r\n' }[name.toUpperCase()] ?? '+OK\r\n'
@@ -231,7 +233,10 @@ export class MadeUp implements AsyncDisposable {
       return '-ERR unexpected\r\n'
     }
     if (exchange.sends.join('\n') !== words.join('\n')) this.problems.push(`expected ${exchange.sends.join(' ')}, and ${words.join(' ')} came`)
-    return encode(exchange.reply)
+    const { reply } = exchange
+    if (typeof reply !== 'object' || !('afterEnd' in reply)) return encode(reply)
+    this.#late.set(socket, encode(reply.afterEnd) ?? '')
+    return ''
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -248,5 +253,5 @@ function encode(reply: Reply): string | undefined {
   if (typeof reply === 'number') return `:${reply}\r\n`
   if (typeof reply === 'string') return `$${Buffer.byteLength(reply)}\r\n${reply}\r\n`
   if (Array.isArray(reply)) return `*${reply.length}\r\n${reply.map(encode).join('')}`
-  return 'closes' in reply ? undefined : `-${reply.error}\r\n`
+  return 'error' in reply ? `-${reply.error}\r\n` : undefined
 }
