@@ -210,6 +210,7 @@ type pot struct {
 // waiter is a call that waits for a batch.
 type waiter struct {
 	ctx    context.Context
+	came   time.Time
 	units  int64
 	done   chan struct{} // closed when it has its answer
 	result ratelimit.Result
@@ -318,7 +319,7 @@ func (b *Batched) try(ctx context.Context, id denials.ID, call *ratelimit.Call) 
 	if denied, ok := b.denials.Recall(needOf(id, units-p.units), p.keys, now); ok {
 		return denied, nil, nil
 	}
-	w := &waiter{ctx: ctx, units: units, done: make(chan struct{})}
+	w := &waiter{ctx: ctx, came: now, units: units, done: make(chan struct{})}
 	p.waiters = append(p.waiters, w)
 	if !p.working {
 		p.working = true
@@ -435,10 +436,11 @@ func (p *pot) answerAll(answer func(*waiter)) {
 }
 
 // serve hands out units in order of arrival, to the one they were fetched for first. A caller that
-// waited for the reply gets them whatever their age: so would a caller that had asked by itself.
+// waited for the reply gets them even if they have ended meanwhile: so would a caller that had asked by itself. One that came
+// after their end does not.
 func (p *pot) serve(first *waiter, now time.Time) {
 	for _, w := range p.waiters {
-		if w.gone || w.answered() || p.units < w.units {
+		if w.gone || w.answered() || p.units < w.units || (w != first && !w.came.Before(p.until)) {
 			continue
 		}
 		result := p.take(w.units, now)
@@ -449,14 +451,15 @@ func (p *pot) serve(first *waiter, now time.Time) {
 	}
 }
 
-// deny answers first, which was limited when it needed so many units, and all calls that ask for as much.
+// deny answers first, which was limited when it needed so many units, and all calls that ask for as much and
+// came before there were units again.
 func (b *Batched) deny(p *pot, first *waiter, need int64, result ratelimit.Result, asked, now time.Time) {
 	b.denials.Remember(needOf(p.id, need), result, asked, now)
 	for _, w := range p.waiters {
 		shared := result
 		switch {
 		case w == first:
-		case w.units == first.units:
+		case w.units == first.units && (result.RetryAfter <= 0 || w.came.Before(asked.Add(result.RetryAfter))):
 			shared.By = "cache"
 		default:
 			continue
