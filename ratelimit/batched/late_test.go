@@ -56,8 +56,8 @@ func callers(t *testing.T, b *batched.Batched) (ask func(ctx context.Context, wh
 	}, by
 }
 
-// The units of a window are for those who came before its end, however late the reply is.
-func TestUnitsThatEndedOnTheirWayAreNotForThoseWhoCameLater(t *testing.T) {
+// The units of a window are for callers that came before its end, however late the reply is.
+func TestUnitsThatEndedOnTheirWayAreNotForLaterCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := &stalling{}
@@ -84,7 +84,7 @@ func TestUnitsThatEndedOnTheirWayAreNotForThoseWhoCameLater(t *testing.T) {
 }
 
 // Nor is a denial.
-func TestADenialThatEndedOnItsWayIsNotForThoseWhoCameLater(t *testing.T) {
+func TestADenialThatEndedOnItsWayIsNotForLaterCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := &stalling{denies: true}
