@@ -217,6 +217,24 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 	}
 }
 
+// Time ends in the middle of a slot. Random traffic gets there with 64 entries once in a million steps.
+func TestItEqualsTheModelAtTheEndOfTime(t *testing.T) {
+	pick := chance.FromSeed(t)
+	for _, length := range []int64{math.MaxInt64, math.MaxInt64 / 2, 5656528805945477639, 60 * minute} {
+		p := &pair{t: t, model: naive.Limit{Kind: naive.Window, Count: 1, Period: time.Duration(length)}.Alone()}
+		p.setCount(1000, length)
+		slot := length/64 + 1
+		p.now = math.MaxInt64 - 2*slot
+		for p.now < math.MaxInt64 {
+			p.now += min(pick("step", 0, slot/40+1), math.MaxInt64-p.now)
+			p.compare(pick("quantity", 0, 1001))
+			p.charge(pick("charge", 1, 2))
+			p.keepsItsWord(1)
+			p.reload()
+		}
+	}
+}
+
 // steps is how many random steps a test makes in all.
 func steps() int { return size.Of(100_000, 1_000_000) }
 

@@ -36,13 +36,13 @@ func (a *Alone) RetryAfter(nowNs, units int64) int64 {
 	if a.state.capacity().less(n(units)) {
 		return Never
 	}
-	return a.state.wait(n(nowNs), n(units)).Int64()
+	return toldNs(a.state.wait(n(nowNs), n(units)))
 }
 
 // Standing is the capacity, the units left, and how long it takes until all are left and until one more is.
 func (a *Alone) Standing(nowNs int64) (capacity, left, resetNs, nextNs int64) {
 	r := describe(n(nowNs), []party{{state: a.state}}, 0)
-	return r.Limit, r.Remaining, r.ResetAfter.Int64(), r.NextAfter.Int64()
+	return r.Limit, r.Remaining, toldNs(r.ResetAfter), toldNs(r.NextAfter)
 }
 
 // Settle reads the state as at nowNs, and says whether that corrects it.

@@ -56,3 +56,9 @@ var zero = n(0)
 
 // widest is the most units that a WINDOW or a FIXED counts (cl.limit.md).
 var widest = n(math.MaxInt64)
+
+// endOfTime is the last instant, in ns, that a key can hold, and the longest time that is told.
+var endOfTime = n(math.MaxInt64)
+
+// toldNs is a time as it is told.
+func toldNs(a number) int64 { return least(a, endOfTime).Int64() }

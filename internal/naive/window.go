@@ -17,10 +17,10 @@ type grant struct{ at, units number }
 // The log's length is bounded (state.md): up to so many grants are kept each at its own instant.
 const exactGrants = 64
 
-// slotEnd is the last instant of the time slot of an instant.
+// slotEnd is the last instant of the time slot of an instant. Time itself ends at 2^63 - 1 ns (state.md).
 func (w *window) slotEnd(at number) number {
 	slot := w.period.over(n(exactGrants)).plus(n(1))
-	return at.over(slot).plus(n(1)).times(slot).minus(n(1))
+	return least(at.over(slot).plus(n(1)).times(slot).minus(n(1)), endOfTime)
 }
 
 // counting is the log as it counts now. What is later than the slot of now was written by another clock,
