@@ -62,7 +62,13 @@ func placeOf(x naive.Turn) (words string) {
 // join returns when the caller is in line.
 func (f *fairLine) join(x naive.Turn) {
 	f.t.Helper()
-	c := &waitingClient{conn: f.s.Raw()}
+	f.joinOn(f.s.Raw(), x)
+}
+
+// joinOn is join on a connection that there is already.
+func (f *fairLine) joinOn(conn *resp.Conn, x naive.Turn) {
+	f.t.Helper()
+	c := &waitingClient{conn: conn}
 	c.id = do(f.t, c.conn, "CLIENT ID").Int
 	f.send(c.conn, f.call(x.Caller)+" TIMEOUT 0"+placeOf(x))
 	f.order.Join(x)
@@ -96,8 +102,14 @@ func (f *fairLine) giveBack() string {
 // letIn gives the slot back and fails if it is not the right one that gets it.
 func (f *fairLine) letIn() naive.Turn {
 	f.t.Helper()
-	x := f.order.LetIn()
 	require.False(f.t, do(f.t, f.admin, "%s", f.giveBack()).IsError())
+	return f.requireLetIn()
+}
+
+// requireLetIn fails if another caller than the first has the slot that is free.
+func (f *fairLine) requireLetIn() naive.Turn {
+	f.t.Helper()
+	x := f.order.LetIn()
 	requireAdmitted(f.t, f.clients[x.Caller].conn)
 	require.NoError(f.t, f.clients[x.Caller].conn.Close())
 	delete(f.clients, x.Caller)

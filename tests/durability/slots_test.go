@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
@@ -153,5 +154,86 @@ func (a admissions) requireWholePrefixes(t *testing.T, s *server.Server) (judged
 			a.requireWhole(t, units, len(leases), "a prefix of the file")
 			judged++
 		}
+	}
+}
+
+// A slot changes hands while callers are admitted, renew their leases and settle, each twice. A settlement happens once, and in the end there are
+// as many leases as units.
+func TestSlotChangesHandsUnderAdmissions(t *testing.T) {
+	program := begin(t)
+	cluster := topology.StartCluster(t)
+	for _, way := range waysToMove(program) {
+		t.Run(way.name, func(t *testing.T) {
+			if way.missing != "" {
+				t.Skip(way.missing)
+			}
+			cluster.AwaitAgreement()
+			masters := cluster.Masters()
+			from, to := masters[0], masters[1]
+			tag, slot := tagAmongLowest(cluster, from)
+			prefix := fmt.Sprintf("%s{%s}", strings.ReplaceAll(way.name, " ", "-"), tag)
+			units, leases := prefix+"units", prefix+"leases"
+			var sent redirections
+			about := func(f *follower, call, id string) (int64, error) {
+				call = strings.ReplaceAll(strings.ReplaceAll(call, "units", units), "leases", leases)
+				v, err := f.do(strings.Fields(fmt.Sprintf(call, id)))
+				if err != nil {
+					return 0, err
+				}
+				return v.Elems[0].Int, nil
+			}
+			first := newFollower(t, cluster, &sent)
+			for i := range 3 { // that stay, so that no key is ever missing
+				limited, err := about(first, admission, fmt.Sprint("stays", i))
+				require.NoError(t, err)
+				require.Zero(t, limited)
+			}
+			a := admissions{tatIn(t, from.MustDo("GET", units).Text) - 3*hourNs}
+			var stopping atomic.Bool
+			var calls, left atomic.Int64
+			var running sync.WaitGroup
+			for caller := range 8 {
+				f := newFollower(t, cluster, &sent)
+				running.Go(func() {
+					for i := 0; !stopping.Load(); i++ {
+						id := fmt.Sprint(caller, "-", i)
+						steps := []struct {
+							call string
+							want int64
+						}{{admission, 0}, {admission, 0}, {"CL.RENEW leases ID %s TTL 1d COMPACT", 0}, {settlement, 1}, {settlement, 0}, {"CL.RENEW leases ID %s TTL 1d COMPACT", 1}}
+						if i%10 == 0 { // stays
+							steps = steps[:3]
+							left.Add(1)
+						}
+						for _, step := range steps {
+							answer, err := about(f, step.call, id)
+							if !assert.NoError(t, err) || !assert.Equal(t, step.want, answer, "%s of %s", step.call, id) {
+								return
+							}
+							calls.Add(1)
+						}
+					}
+				})
+			}
+			await := func(more int64) {
+				goal := calls.Load() + more
+				require.Eventually(t, func() bool { return calls.Load() >= goal || t.Failed() }, time.Minute, time.Millisecond)
+			}
+			await(300)
+			way.pass(t, cluster, slot, from, to)
+			await(300)
+			stopping.Store(true)
+			running.Wait()
+			cluster.AwaitAgreement()
+			owner := cluster.Owner(slot)
+			require.NotSame(t, from, owner, "the slot stayed where it was")
+			have := owner.MustDo("ZCARD", leases).Int
+			assert.Equal(t, 3+left.Load(), have)
+			a.requireWhole(t, owner.MustDo("GET", units).Text, int(have), "the slot's owner")
+			replica := cluster.ReplicaOf(owner)
+			topology.AwaitReplicas(t, owner, replica)
+			topology.RequireCopies(t, owner, replica)
+			t.Logf("%d calls; %s", calls.Load(), &sent)
+		})
 	}
 }

@@ -13,11 +13,11 @@ import (
 
 // Entry is what a server holds at one key.
 type Entry struct {
-	Value      string
-	ExpireAtMs int64 // since the Unix epoch; -1 for never
+	Value      string // of a sorted set, all of its members with their scores
+	ExpireAtMs int64  // since the Unix epoch; -1 for never
 }
 
-// State is what a server holds, by key. All of its values are strings.
+// State is what a server holds, by key: strings and sorted sets.
 type State map[string]Entry
 
 // Read returns the state of a server, which nobody should be writing to.
@@ -43,14 +43,17 @@ func Read(t testing.TB, s *server.Server) State {
 // readEntry reads one key; ok is false for a key that has expired meanwhile.
 func readEntry(t testing.TB, c *resp.Conn, key string) (entry Entry, ok bool) {
 	t.Helper()
-	replies, err := c.Pipeline([]string{"GET", key}, []string{"PEXPIRETIME", key})
+	replies, err := c.Pipeline([]string{"GET", key}, []string{"ZRANGE", key, "0", "-1", "WITHSCORES"}, []string{"PEXPIRETIME", key})
 	require.NoError(t, err)
-	value, expiry := replies[0], replies[1]
-	if value.IsNull || expiry.Int == -2 {
+	value, members, expiry := replies[0], replies[1], replies[2]
+	if value.IsNull || expiry.Int == -2 || len(members.Elems) == 0 && !members.IsError() {
 		return Entry{}, false
 	}
-	require.Equal(t, resp.BulkString, value.Kind, "GET %q answers %v", key, value)
 	require.Equal(t, resp.Integer, expiry.Kind, "PEXPIRETIME %q answers %v", key, expiry)
+	if !members.IsError() {
+		return Entry{members.String(), expiry.Int}, true
+	}
+	require.Equal(t, resp.BulkString, value.Kind, "GET %q answers %v", key, value)
 	return Entry{value.Text, expiry.Int}, true
 }
 
