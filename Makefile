@@ -51,7 +51,7 @@ build-check: ## build/throttle-check.so, with injectable faults and Go's checks 
 
 build-gateway: ## build/throttle-gateway, which proxies ask; a static program
 	@scripts/setup $(STAGE)
-	CGO_ENABLED=0 GOWORK=off go -C gateway build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(COMMIT)" -o ../build/throttle-gateway ./throttle-gateway
+	@scripts/build-gateway
 
 # exec: when make is killed, scripts/run learns of it, as its child.
 run: ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug'); throttle-dev where none can load it

@@ -21,7 +21,7 @@ import (
 	"redis-throttle/gateway/internal/settings"
 )
 
-// version is set by the build.
+// version is the project's; scripts/build-gateway sets it.
 var version = "dev"
 
 func main() {
