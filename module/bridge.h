@@ -87,6 +87,7 @@ typedef struct {
   // whether it is there.
   int32_t isUnread;
   int32_t isDone; // throttleTry has made that change
+  int32_t hasLapsedMore; // than the lowest
   double next;      // the lowest score above now; NaN when there is none
   // Of a command with several keys: the lowest score above now, and the highest of all, of the members that are not named; NaN when there
   // is none.

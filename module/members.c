@@ -43,25 +43,21 @@ static double scoreAt(RedisModuleKey *handle) {
 
 static int isSet(const throttleKey *key) { return key->handle && api.KeyType(key->handle) == KEYTYPE_ZSET; }
 
-// How many members have a score up to nowMs. The module API does not tell a member's rank. The server's own command does, in
-// logarithmic time; where it was renamed away, they are counted one by one. The key is closed while the server's command runs, which
-// may find that it has expired. It may hold no set afterwards.
-static int64_t countUpTo(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, double nowMs) {
+// How many members have a score up to nowMs, or -1 if the server's command for it was renamed away. The module API does not tell a
+// member's rank. The command does, in logarithmic time. Other modules may run in the middle, so no key is open.
+static int64_t countUpTo(RedisModuleCtx *ctx, RedisModuleString *name, double nowMs) {
   char most[32];
   snprintf(most, sizeof most, "%.0f", nowMs);
-  api.CloseKey(key->handle);
-  RedisModuleCallReply *reply = api.Call(ctx, "ZCOUNT", "scc", key->name, "-inf", most);
-  key->handle = api.OpenKey(ctx, key->name, call->openMode);
-  int64_t count = 0;
-  if (reply && api.CallReplyType(reply) == CALL_REPLY_INTEGER) {
-    count = api.CallReplyInteger(reply);
-  } else if (isSet(key)) {
-    for (api.ZsetFirstInScoreRange(key->handle, -INFINITY, nowMs, 0, 0); !api.ZsetRangeEndReached(key->handle); count++) {
-      api.ZsetRangeNext(key->handle);
-    }
-    api.ZsetRangeStop(key->handle);
-  }
+  RedisModuleCallReply *reply = api.Call(ctx, "ZCOUNT", "scc", name, "-inf", most);
+  int64_t count = reply && api.CallReplyType(reply) == CALL_REPLY_INTEGER ? api.CallReplyInteger(reply) : -1;
   if (reply) api.FreeCallReply(reply);
+  return count;
+}
+
+static int64_t countOneByOne(RedisModuleKey *handle, double nowMs) {
+  int64_t count = 0;
+  for (api.ZsetFirstInScoreRange(handle, -INFINITY, nowMs, 0, 0); !api.ZsetRangeEndReached(handle); count++) api.ZsetRangeNext(handle);
+  api.ZsetRangeStop(handle);
   return count;
 }
 
@@ -135,8 +131,7 @@ static int isAnyAbove(RedisModuleKey *handle, double score) {
 }
 
 // From the lowest score on, up to the first that has not lapsed.
-static void gatherLowest(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, throttleMembers *members, double nowMs) {
-  int isMore = 0;
+static void gatherLowest(throttleKey *key, throttleMembers *members, double nowMs) {
   for (api.ZsetFirstInScoreRange(key->handle, -INFINITY, INFINITY, 0, 0); !api.ZsetRangeEndReached(key->handle); api.ZsetRangeNext(key->handle)) {
     double score;
     RedisModuleString *name = api.ZsetRangeCurrentElement(key->handle, &score);
@@ -147,45 +142,52 @@ static void gatherLowest(throttleCall *call, RedisModuleCtx *ctx, throttleKey *k
       continue;
     }
     api.FreeString(NULL, name);
-    isMore = score <= nowMs;
-    if (!isMore) members->next = score;
+    members->hasLapsedMore = score <= nowMs;
+    if (!members->hasLapsedMore) members->next = score;
     break;
   }
   api.ZsetRangeStop(key->handle);
   members->lapsed = members->lowestCount;
-  if (isMore) {
-    members->lapsed = countUpTo(call, ctx, key, nowMs);
-    if (!isSet(key)) return;
-    api.ZsetFirstInScoreRange(key->handle, nowMs, INFINITY, 1, 0);
-    members->next = scoreAt(key->handle);
-  }
 }
 
-// The set is gone while it was looked at.
-static void noSet(throttleKey *key) {
-  throttleMembers *members = key->members;
-  freeLowest(members);
-  members->count = members->lapsed = members->lowestCount = 0;
-  members->next = NAN;
-  key->kind = key->handle && api.KeyType(key->handle) != KEYTYPE_EMPTY ? KEY_OTHER : KEY_ABSENT;
-}
+static double msOf(const throttleCall *call) { return (double)(call->nowNs / 1000000); }
 
 static void gatherSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   throttleMembers *members = key->members;
-  int64_t nowMs = call->nowNs / 1000000;
   members->count = members->lapsed = members->lowestCount = 0;
-  members->isBeyond = 0;
+  members->isBeyond = members->hasLapsedMore = 0;
   members->next = NAN;
   if (!isSet(key)) return;
 
   key->kind = KEY_SORTED_SET;
   if (throttleHasNeighbours && throttleMayBeUnfinished(call, ctx, key->handle)) call->unfinished = 1;
   members->count = (int64_t)api.ValueLength(key->handle);
-  gatherLowest(call, ctx, key, members, (double)nowMs);
-  if (isSet(key)) {
-    members->isBeyond = isAnyAbove(key->handle, (double)(nowMs + FURTHEST_MS));
-  } else {
-    noSet(key);
+  gatherLowest(key, members, msOf(call));
+  members->isBeyond = isAnyAbove(key->handle, msOf(call) + FURTHEST_MS);
+}
+
+// Counts the lapsed members of sets that have more of them than were gathered. All keys are closed meanwhile, and then opened and
+// gathered anew: whatever other modules have changed, the call is decided by what there is afterwards.
+__attribute__((noinline, cold)) static void countLapsed(throttleCall *call, RedisModuleCtx *ctx) {
+  uint64_t expiries = throttleExpiries;
+  int64_t counts[MAX_KEYS];
+  for (int i = 0; i < call->keyCount; i++) {
+    if (call->keys[i].handle) api.CloseKey(call->keys[i].handle);
+    freeLowest(call->keys[i].members);
+  }
+  for (int i = 0; i < call->keyCount; i++) {
+    counts[i] = call->keys[i].members->hasLapsedMore ? countUpTo(ctx, call->keys[i].name, msOf(call)) : -1;
+  }
+  throttleOpenKeys(call, ctx, call->openMode);
+  for (int i = 0; i < call->keyCount; i++) {
+    throttleKey *key = &call->keys[i];
+    throttleMembers *members = key->members;
+    gatherSet(call, ctx, key);
+    if (!members->hasLapsedMore) continue;
+    int isKnown = counts[i] >= 0 && throttleExpiries == expiries;
+    members->lapsed = isKnown ? counts[i] : countOneByOne(key->handle, msOf(call));
+    api.ZsetFirstInScoreRange(key->handle, msOf(call), INFINITY, 1, 0);
+    members->next = scoreAt(key->handle);
   }
 }
 
@@ -194,7 +196,7 @@ static int endOf(const throttleCall *call) { return throttleCommands[call->comma
 
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   const throttleTraits *traits = &throttleCommands[call->command];
-  uint64_t expiries = throttleExpiries;
+  int hasLapsedMore = 0;
   call->looksUp = traits->looksUp;
   for (int i = 0; i < call->keyCount; i++) {
     throttleMembers *members = call->keys[i].members;
@@ -202,9 +204,9 @@ void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleS
     members->namesAt = traits->namesAt + endOf(call);
     members->slotsAt = traits->slotsAt;
     gatherSet(call, ctx, &call->keys[i]);
+    hasLapsedMore |= members->hasLapsedMore;
   }
-  // As in throttleOpenKeys: what is gone in the middle may leave other keys open that point nowhere.
-  if (call->keyCount > 1 && throttleExpiries != expiries) throttleForgetKeys(call);
+  if (hasLapsedMore) countLapsed(call, ctx);
   gatherNames(call);
 }
 

@@ -2,6 +2,7 @@
 //
 //   NEIGHBOUR.DO command [argument ...]   from now on; without a command, nothing any more
 //   NEIGHBOUR.ON event key command [argument ...]   the same, of one event of one key only
+//   NEIGHBOUR.BEFORE name command [argument ...]   the same, before each command of this name that a module calls or a client sends
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
 // What it runs may send notifications of its own; those run nothing. Nor does anything run
@@ -10,10 +11,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct Ctx Ctx;
 typedef struct String String;
 typedef struct Reply Reply;
+typedef struct Filter Filter;
 
 static void (*setModuleAttribs)(Ctx *, const char *name, int version, int apiVersion);
 static int (*createCommand)(Ctx *, const char *, int (*)(Ctx *, String **, int), const char *flags, int, int, int);
@@ -26,6 +29,9 @@ static const char *(*text)(const String *, size_t *length);
 static String *(*keep)(Ctx *, const String *);
 static void (*drop)(Ctx *, String *);
 static int (*avoidReplicaTraffic)(void);
+static Ctx *(*getDetachedContext)(Ctx *);
+static void *(*registerFilter)(Ctx *, void (*)(Filter *), int flags);
+static const String *(*filterWord)(Filter *, int index);
 static int (*replyArray)(Ctx *, long);
 static int (*replyInteger)(Ctx *, long long);
 static int (*replyWord)(Ctx *, const char *);
@@ -45,6 +51,9 @@ static const struct {
     {"HoldString", &keep},
     {"FreeString", &drop},
     {"AvoidReplicaTraffic", &avoidReplicaTraffic},
+    {"GetDetachedThreadSafeContext", &getDetachedContext},
+    {"RegisterCommandFilter", &registerFilter},
+    {"CommandFilterArgGet", &filterWord},
     {"ReplyWithArray", &replyArray},
     {"ReplyWithLongLong", &replyInteger},
     {"ReplyWithSimpleString", &replyWord},
@@ -55,13 +64,12 @@ enum { OK = 0, ERR = 1, REPLY_ERROR = 1, MAX_WORDS = 64, ANY_EVENT = 0x7ffc };
 static String *words[MAX_WORDS];
 static int wordCount, nested;
 static String *onlyEvent, *onlyKey; // NULL for any
+static String *before;              // the name of the command before which to run, in place of events
+static Ctx *own;                    // for a filter, which has none
 static long long seen;
 static char lastError[256];
 
-static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
-  (void)type;
-  if (nested || wordCount == 0 || avoidReplicaTraffic()) return OK;
-  if (onlyEvent && (strcmp(text(onlyEvent, NULL), event) || strcmp(text(onlyKey, NULL), text(key, NULL)))) return OK;
+static void run(Ctx *ctx) {
   nested = 1;
   seen++;
   Reply *reply = call(ctx, text(words[0], NULL), "!v", words + 1, (size_t)(wordCount - 1));
@@ -74,26 +82,47 @@ static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
   }
   if (reply) freeReply(reply);
   nested = 0;
+}
+
+static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
+  (void)type;
+  if (nested || before || wordCount == 0 || avoidReplicaTraffic()) return OK;
+  if (onlyEvent && (strcmp(text(onlyEvent, NULL), event) || strcmp(text(onlyKey, NULL), text(key, NULL)))) return OK;
+  run(ctx);
   return OK;
 }
 
-static int start(Ctx *ctx, String *event, String *key, String **argv, int argc) {
+static void onFilter(Filter *filter) {
+  if (nested || !before || strcasecmp(text(before, NULL), text(filterWord(filter, 0), NULL))) return;
+  run(own);
+}
+
+static void replace(String **old, String *string) {
+  if (*old) drop(NULL, *old);
+  *old = string ? keep(NULL, string) : NULL;
+}
+
+static int start(Ctx *ctx, String *event, String *key, String *name, String **argv, int argc) {
   if (argc > MAX_WORDS) return ERR;
   for (int i = 0; i < wordCount; i++) drop(NULL, words[i]);
   wordCount = argc;
   for (int i = 0; i < wordCount; i++) words[i] = keep(NULL, argv[i]);
-  if (onlyEvent) drop(NULL, onlyEvent), drop(NULL, onlyKey);
-  onlyEvent = event ? keep(NULL, event) : NULL;
-  onlyKey = key ? keep(NULL, key) : NULL;
+  replace(&onlyEvent, event);
+  replace(&onlyKey, key);
+  replace(&before, name);
   seen = 0;
   lastError[0] = 0;
   return replyWord(ctx, "OK");
 }
 
-static int doCommand(Ctx *ctx, String **argv, int argc) { return start(ctx, NULL, NULL, argv + 1, argc - 1); }
+static int doCommand(Ctx *ctx, String **argv, int argc) { return start(ctx, NULL, NULL, NULL, argv + 1, argc - 1); }
 
 static int onCommand(Ctx *ctx, String **argv, int argc) {
-  return argc < 4 ? ERR : start(ctx, argv[1], argv[2], argv + 3, argc - 3);
+  return argc < 4 ? ERR : start(ctx, argv[1], argv[2], NULL, argv + 3, argc - 3);
+}
+
+static int beforeCommand(Ctx *ctx, String **argv, int argc) {
+  return argc < 3 ? ERR : start(ctx, NULL, NULL, argv[1], argv + 2, argc - 2);
 }
 
 static int seenCommand(Ctx *ctx, String **argv, int argc) {
@@ -113,6 +142,9 @@ int RedisModule_OnLoad(Ctx *ctx) {
   setModuleAttribs(ctx, "neighbour", 1, 1);
   if (createCommand(ctx, "neighbour.do", doCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.on", onCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.before", beforeCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.seen", seenCommand, "", 0, 0, 0) != OK) return ERR;
+  own = getDetachedContext(ctx);
+  if (!registerFilter(ctx, onFilter, 0)) return ERR;
   return subscribe(ctx, ANY_EVENT, onEvent);
 }
