@@ -30,7 +30,7 @@ release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -145,6 +145,10 @@ bench-curves: build ## the same by number of keys, clients, units; with AOF and 
 
 bench-wakeups: build ## what the module's threads do, idle and under load (SERVER= ARGS=)
 	@$(BENCH) wakeups
+
+bench-count: STAGE := count
+bench-count: build ## instructions and cache misses of each call, counted by valgrind (SERVER= ARGS='-c throttle')
+	@$(BENCH) count
 
 bench-client: build ## what the Go client spares: one hot key, 1 to 64 processes (SERVER= ARGS='--seconds 10s')
 	@go build -o build/throttle-client ./bench/throttle-client

@@ -33,12 +33,13 @@ type contender struct {
 	Keys    int                  `json:"keys,omitempty"`   // of so many keys at most, where they are large
 	Samples map[metric][]float64 `json:"samples" yaml:"-"` // one a round
 
-	Kind   string   `json:"-"` // of kinds
-	Host   string   `json:"-"` // the server it is measured on, a path of a module or one of the hosts below
-	Script string   `json:"-"` // the file in recipes/ that {sha} stands for
-	Setup  []string `json:"-"` // called for every key before the calls that are measured; by default Call, once
-	KeysOf string   `json:"-"` // the contender whose keys it uses, in place of its own
-	Keeps  []string `json:"-"` // calls whose state is weighed; their limit is 1000 per day, to outlast the weighing
+	Kind    string   `json:"-"` // of kinds
+	Host    string   `json:"-"` // the server it is measured on, a path of a module or one of the hosts below
+	Script  string   `json:"-"` // the file in recipes/ that {sha} stands for
+	Setup   []string `json:"-"` // called for every key before the calls that are measured; by default Call, once
+	KeysOf  string   `json:"-"` // the contender whose keys it uses, in place of its own
+	Counted bool     `json:"-"` // it takes part in a count only
+	Keeps   []string `json:"-"` // calls whose state is weighed; their limit is 1000 per day, to outlast the weighing
 }
 
 // kind is what a contender promises of each call.
@@ -53,6 +54,7 @@ const (
 	hostMain  = "" // with the module as it comes, and the floor
 	hostPlain = "without module"
 	hostTop   = "CL.TOP on"
+	hostGo    = "floor in Go" // with the floor, built so that each call crosses into Go
 )
 
 // Groups that tables and charts treat in a way of their own.

@@ -74,38 +74,45 @@ func (l *lineup) assemble(ctx context.Context, list []contender, serverArgs ...s
 	// The host with the module is there in any case: the results name its version.
 	l.startHost(ctx, hostMain, serverArgs)
 	for _, c := range list {
-		l.startHost(ctx, c.Host, serverArgs)
-		e := &entrant{contender: c, host: l.hosts[c.Host]}
-		if known := must.Get(e.host.Do(ctx, "COMMAND", "INFO", c.command()).Slice()); len(known) != 1 || known[0] == nil {
-			l.skipped = append(l.skipped, fmt.Sprintf("%s: the server has no %s", c.Name, c.command()))
-			continue
-		}
 		// Prefixes are of one length, which counts in bytes per key.
 		owner := cmp.Or(c.KeysOf, c.Name)
-		e.prefix = fmt.Sprintf("k%03d:", slices.IndexFunc(list, func(c contender) bool { return c.Name == owner }))
-		e.Samples = map[metric][]float64{}
-		if c.Setup == nil {
-			e.Setup = []string{"{call}"}
-		}
-		if c.Script != "" {
-			source := must.Get(recipes.ReadFile("recipes/" + c.Script))
-			e.sha = must.Get(e.host.ScriptLoad(ctx, string(source)).Result())
-		}
-		l.entrants = append(l.entrants, e)
+		prefix := fmt.Sprintf("k%03d:", slices.IndexFunc(list, func(c contender) bool { return c.Name == owner }))
+		l.enter(ctx, c, prefix, serverArgs...)
 	}
 	pause(ctx, l.options.Settle)
+}
+
+// enter makes a contender an entrant, whose keys have a prefix. It starts its server unless it runs.
+func (l *lineup) enter(ctx context.Context, c contender, prefix string, serverArgs ...string) {
+	l.startHost(ctx, c.Host, serverArgs)
+	e := &entrant{contender: c, host: l.hosts[c.Host], prefix: prefix}
+	if known := must.Get(e.host.Do(ctx, "COMMAND", "INFO", c.command()).Slice()); len(known) != 1 || known[0] == nil {
+		l.skipped = append(l.skipped, fmt.Sprintf("%s: the server has no %s", c.Name, c.command()))
+		return
+	}
+	e.Samples = map[metric][]float64{}
+	if c.Setup == nil {
+		e.Setup = []string{"{call}"}
+	}
+	if c.Script != "" {
+		source := must.Get(recipes.ReadFile("recipes/" + c.Script))
+		e.sha = must.Get(e.host.ScriptLoad(ctx, string(source)).Result())
+	}
+	l.entrants = append(l.entrants, e)
 }
 
 func (l *lineup) startHost(ctx context.Context, name string, args []string) {
 	if l.hosts[name] != nil {
 		return
 	}
+	dir := must.Get(os.MkdirTemp("", "throttle-bench-"))
+	defer os.RemoveAll(dir) // the server keeps what it has loaded
 	var modules []string
 	switch name {
 	case hostMain:
-		dir := must.Get(os.MkdirTemp("", "throttle-bench-"))
-		defer os.RemoveAll(dir) // the server keeps what it has loaded
 		modules = []string{"--loadmodule", l.options.Module, "--loadmodule", buildFloor(ctx, dir)}
+	case hostGo:
+		modules = []string{"--loadmodule", buildGoFloor(ctx, dir)}
 	case hostTop:
 		modules = []string{"--loadmodule", l.options.Module, "top", "1000"}
 	case hostPlain:
@@ -125,6 +132,17 @@ func buildFloor(ctx context.Context, dir string) string {
 		must.Fail("%s did not compile the floor: %w\n%s", compiler, err, out)
 	}
 	must.Do(os.Chmod(path, 0o755)) // the server refuses a module without the execute bit
+	return path
+}
+
+// buildGoFloor builds the floor as a Go library into a folder.
+func buildGoFloor(ctx context.Context, dir string) string {
+	path := filepath.Join(dir, "floor.so")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-o", path, "redis-throttle/bench/throttle-bench/floor")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		must.Fail("go did not build the floor: %w\n%s", err, out)
+	}
+	must.Do(os.Chmod(path, 0o755))
 	return path
 }
 

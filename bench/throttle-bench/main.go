@@ -43,6 +43,8 @@ func run(ctx context.Context, args []string) (err error) {
 		curves(ctx, o)
 	case "wakeups":
 		wakeups(ctx, o)
+	case "count":
+		count(ctx, o)
 	case "draw":
 		redraw(o.Out)
 	}

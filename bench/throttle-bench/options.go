@@ -38,6 +38,7 @@ type options struct {
 		Names []string `arg:"" optional:"" help:"Which curves; by default all."`
 	} `cmd:"" help:"Measure how figures change with scale: keys, clients, quantity, durability."`
 	Wakeups struct{} `cmd:"" help:"Watch what the module's threads do, idle and under load."`
+	Count   struct{} `cmd:"" help:"Count the instructions and cache misses of each call, with valgrind."`
 	Draw    struct{} `cmd:"" help:"Draw the charts of the results in --out anew, without measuring."`
 
 	command string // which of these was named
@@ -96,6 +97,9 @@ func (o options) chosen() (list []contender) {
 		must.Fail("no contender matches %q; their names are in contenders.yaml", o.Contenders)
 	}
 	for _, c := range all {
+		if c.Counted && o.command != "count" {
+			continue
+		}
 		if wanted[c.Name] || c.Name == baseline || c.Beside == baseline {
 			list = append(list, c)
 		}

@@ -216,6 +216,37 @@ func TestAQuickCurveComparesAtEveryPoint(t *testing.T) {
 	}
 }
 
+// What a call executes and touches, beside the floor of a module in Go in the same run. The bounds are what was counted on Redis 7.0, and
+// some room for a newer compiler. A change that needs more makes every call longer.
+func TestACallTouchesNoMoreThanItDid(t *testing.T) {
+	t.Parallel()
+	size.NeedsFull(t)
+	if _, err := exec.LookPath("valgrind"); err != nil {
+		t.Skip("there is no valgrind, which counts")
+	}
+	b := newBench(t, "count", "--calls", "2000", "--contenders", "^(CL.THROTTLE (allowed|denied)|floor .*into Go|CL.LIMIT three rates, eight stacks)$")
+	require.NoError(t, b.run(t), b.stderr.String())
+	counted := map[string]map[string][]float64{}
+	for _, c := range b.results(t, "count").Contenders {
+		counted[c.Name] = c.Samples
+	}
+	of := func(name, metric string) float64 {
+		require.Len(t, counted[name][metric], 1, "%s, %s", name, metric)
+		return counted[name][metric][0]
+	}
+	for _, tt := range []struct {
+		name, beside     string
+		instructions, i1 float64 // more than beside
+	}{
+		{"CL.THROTTLE denied", "floor denied, with a crossing into Go", 3800, 290},
+		{"CL.THROTTLE allowed", "floor allowed, with a crossing into Go", 5000, 390},
+		{"CL.LIMIT three rates, eight stacks", "CL.LIMIT three rates, allowed", 1200, 45},
+	} {
+		assert.Less(t, of(tt.name, "instructions")-of(tt.beside, "instructions"), tt.instructions, "instructions of %s", tt.name)
+		assert.Less(t, of(tt.name, "i1_misses")-of(tt.beside, "i1_misses"), tt.i1, "misses of the cache for code, %s", tt.name)
+	}
+}
+
 func TestWakeupsTellsTheModulesThreadsApart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "wakeups", "--quick", "--seconds", "200ms")

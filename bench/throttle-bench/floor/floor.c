@@ -1,5 +1,6 @@
 // The least that a module can do for each kind of call: what the server's API forces on
-// it, and nothing else. The benchmark compiles this and sets the commands beside it.
+// it, and nothing else. The benchmark compiles this and sets the commands beside it. As
+// part of a Go library (floor.go) each call also goes into Go and back.
 #include <stddef.h>
 #include <string.h>
 
@@ -28,6 +29,12 @@ static const char *const names[FIELDS] = {
 
 // Commands read the value that the benchmark has SET; one that allows writes it again, as
 // long as it was, where it lies. What was written is counted, for the save points.
+#ifdef FLOOR_IN_GO
+extern void floorCross(void);
+#else
+static void floorCross(void) {}
+#endif
+
 static int call(Ctx *ctx, String *name, int limited, int fields) {
   Key *key = OpenKey(ctx, name, limited ? READ : READ | WRITE);
   if (!key) return ReplyWithLongLong(ctx, -1);
@@ -35,6 +42,7 @@ static int call(Ctx *ctx, String *name, int limited, int fields) {
   char value[64], *bytes = StringDMA(key, &length, READ);
   if (length > sizeof value) length = sizeof value;
   memcpy(value, bytes, length);
+  floorCross();
   if (!limited) {
     memcpy(StringDMA(key, &length, WRITE), value, length);
     ReplicateVerbatim(ctx);
@@ -46,6 +54,23 @@ static int call(Ctx *ctx, String *name, int limited, int fields) {
   for (int i = 0; i < (fields ? FIELDS : INTEGERS); i++) {
     if (fields) ReplyWithStringBuffer(ctx, names[i], strlen(names[i]));
     ReplyWithLongLong(ctx, i ? value[i] : limited);
+  }
+  return 0;
+}
+
+// The arrays of EACH for three limits, behind a denial.
+static int each(Ctx *ctx, String **argv, int argc) {
+  (void)argc;
+  Key *key = OpenKey(ctx, argv[1], READ);
+  if (!key) return ReplyWithLongLong(ctx, -1);
+  size_t length;
+  StringDMA(key, &length, READ);
+  CloseKey(key);
+  ReplyWithArray(ctx, INTEGERS + 3);
+  for (int i = 0; i < INTEGERS; i++) ReplyWithLongLong(ctx, i ? (long long)length : 1);
+  for (int limit = 0; limit < 3; limit++) {
+    ReplyWithArray(ctx, INTEGERS);
+    for (int i = 0; i < INTEGERS; i++) ReplyWithLongLong(ctx, (long long)length);
   }
   return 0;
 }
@@ -62,5 +87,6 @@ int RedisModule_OnLoad(Ctx *ctx) {
   GET(ReplyWithMap); // since Redis 7.0
   return SetModuleAttribs(ctx, "floor", 1, 1) | CreateCommand(ctx, "floor.allowed", allowed, "write fast", 1, 1, 1) |
          CreateCommand(ctx, "floor.denied", denied, "write fast", 1, 1, 1) | CreateCommand(ctx, "floor.allowed.fields", allowedFields, "write fast", 1, 1, 1) |
-         CreateCommand(ctx, "floor.denied.fields", deniedFields, "write fast", 1, 1, 1);
+         CreateCommand(ctx, "floor.denied.fields", deniedFields, "write fast", 1, 1, 1) |
+         CreateCommand(ctx, "floor.each", each, "write fast", 1, 1, 1);
 }
