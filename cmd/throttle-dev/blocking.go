@@ -4,7 +4,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	dev "github.com/alicebob/miniredis/v2/server"
 )
@@ -24,29 +23,63 @@ var blocking = map[string]timeoutAt{
 	"XREAD": {block: true}, "XREADGROUP": {block: true},
 }
 
-// wait returns for how long a call waits at most, 0 for as long as it takes; ok is false if it does not wait.
-func (at timeoutAt) wait(words [][]byte) (d time.Duration, ok bool) {
+const (
+	noFloat    = "ERR timeout is not a float or out of range"
+	noInteger  = "ERR timeout is not an integer or out of range"
+	outOfRange = "ERR timeout is out of range"
+)
+
+// endless is a wait that does not end: no clock here goes on for so many ms.
+const endless = math.MaxInt64 / nsPerMs
+
+// wait returns for how many ms a call waits at most, 0 for as long as it takes; ok is false if it does not wait. problem says what is wrong
+// with the timeout, where miniredis takes it all the same.
+func (at timeoutAt) wait(words [][]byte, nowNs int64) (ms int64, ok bool, problem string) {
 	if at.block {
-		for i, word := range words[:len(words)-1] {
-			switch strings.ToUpper(string(word)) {
-			case "BLOCK":
-				ms, err := strconv.ParseUint(string(words[i+1]), 10, 40)
-				return time.Duration(ms) * time.Millisecond, err == nil
-			case "STREAMS":
-				return 0, false
-			}
-		}
-		return 0, false
+		return waitOfBlock(words, nowNs)
 	}
 	index := at.index
 	if index < 0 {
 		index += len(words)
 	}
-	seconds, err := strconv.ParseFloat(string(words[index]), 64)
-	if err != nil || seconds < 0 || seconds > math.MaxInt32 {
-		return 0, err == nil // miniredis says what is wrong
+	word := string(words[index])
+	seconds, err := strconv.ParseFloat(word, 64)
+	switch {
+	case err != nil || seconds < 0: // miniredis says so
+		return 0, false, ""
+	case math.IsNaN(seconds) || strings.Contains(word, "_"):
+		return 0, false, noFloat
+	case seconds*1000 >= math.MaxInt64-float64(nowNs/nsPerMs):
+		return 0, false, outOfRange
 	}
-	return time.Duration(seconds * float64(time.Second)), true
+	return int64(math.Ceil(seconds * 1000)), true, ""
+}
+
+// waitOfBlock looks for BLOCK ms among the options of XREAD and XREADGROUP.
+func waitOfBlock(words [][]byte, nowNs int64) (ms int64, ok bool, problem string) {
+	for i := 1; i < len(words)-1; i++ {
+		switch strings.ToUpper(string(words[i])) {
+		case "GROUP":
+			i += 2
+		case "COUNT":
+			i++
+		case "STREAMS":
+			return ms, ok, ""
+		case "BLOCK":
+			i++
+			n, err := strconv.ParseInt(string(words[i]), 10, 64)
+			switch {
+			case err != nil || strconv.FormatInt(n, 10) != string(words[i]):
+				return 0, false, noInteger
+			case n < 0: // miniredis says so
+				return 0, false, ""
+			case n > math.MaxInt64-nowNs/nsPerMs:
+				return 0, false, outOfRange
+			}
+			ms, ok = n, true
+		}
+	}
+	return ms, ok, ""
 }
 
 // block runs a command that waits if there is nothing for it.
@@ -56,11 +89,18 @@ func (c *call) block(at timeoutAt) {
 		return
 	}
 	words := c.words
+	waitMs, waits, problem := at.wait(words, c.now())
+	if problem != "" {
+		if before := c.problem(); before != "" {
+			problem = before
+		}
+		c.fail(problem)
+		return
+	}
 	if at.block {
 		words = c.fixLast(words)
 	}
 	reply, empty := c.once(c.db, c.peer.Resp3, words)
-	wait, waits := at.wait(words)
 	if !empty || !waits || !c.mayWait {
 		c.host.StoreChanged()
 		c.store.changed = c.store.changed || !empty
@@ -68,8 +108,8 @@ func (c *call) block(at timeoutAt) {
 		return
 	}
 	c.client.words = words
-	if wait > 0 {
-		c.client.deadlineNs = c.now() + int64(wait)
+	if waitMs > 0 && waitMs < endless-c.now()/nsPerMs {
+		c.client.deadlineNs = c.now() + waitMs*nsPerMs
 	}
 	c.blocked = append(c.blocked, c.client)
 }

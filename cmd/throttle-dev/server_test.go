@@ -296,6 +296,44 @@ func TestCommandsThatBlock(t *testing.T) {
 	assert.Equal(t, "-ERR wrong number of arguments for 'blpop' command", c.do("BLPOP list"))
 }
 
+// A timeout that is none keeps nobody waiting, and changes nothing. Redis answers the same.
+func TestATimeoutThatIsNoneIsRefused(t *testing.T) {
+	s := start(t, "")
+	c := connect(t, s)
+	c.do("CL.DEV.TIME 2026-01-31")
+	c.do("RPUSH list x")
+	c.do("ZADD set 1 x")
+	c.do("XADD stream 1-1 a b")
+	c.do("XGROUP CREATE stream group 0")
+	float := map[string]string{
+		"nan": noFloat, "1_0": noFloat, "x": noFloat, "''": noFloat, "1e400": noFloat,
+		"inf": outOfRange, "1e300": outOfRange, "9223372036854775": outOfRange, "-1": "ERR timeout is negative", "-inf": "ERR timeout is negative",
+	}
+	integer := map[string]string{"010": noInteger, "+1": noInteger, "9223372036854775807": outOfRange, "-1": "ERR timeout is negative"}
+	for _, tc := range []struct {
+		line  string
+		wrong map[string]string
+	}{
+		{"BLPOP list %s", float},
+		{"BRPOP list %s", float},
+		{"BLMOVE list to LEFT RIGHT %s", float},
+		{"BRPOPLPUSH list to %s", float},
+		{"BZPOPMIN set %s", float},
+		{"BZPOPMAX set %s", float},
+		{"BZMPOP %s 1 set MIN", float},
+		{"XREAD BLOCK %s STREAMS stream 0", integer},
+		{"XREADGROUP GROUP group block BLOCK %s STREAMS stream >", integer},
+	} {
+		for timeout, want := range tc.wrong {
+			line := fmt.Sprintf(tc.line, timeout)
+			assert.Equal(t, "-"+want, await(t, connect(t, s).later(line)), line)
+		}
+	}
+	assert.Equal(t, ":1", c.do("LLEN list"))
+	assert.Equal(t, ":1", c.do("ZCARD set"))
+	assert.Equal(t, "*-1", await(t, connect(t, s).later("BLPOP none 1e-10")), "less than a millisecond is one")
+}
+
 func TestAPasswordIsAskedFor(t *testing.T) {
 	s := start(t, "secret")
 	c, err := proto.Dial(s.listener.Addr().String())
