@@ -174,7 +174,7 @@ func (c *Call) describeAdmitted(result stack.Result) {
 
 // describeOf answers with the fields of a result that a limit of the key decided.
 func (c *Call) describeOf(result stack.Result, key int) {
-	c.describeKey(result, key)
+	c.describeKey(&result, key)
 	c.numberRule(key)
 }
 
@@ -186,7 +186,7 @@ func (c *Call) describeSlot(key, shadow int) {
 	if taken.Limited {
 		granted = 0
 	}
-	c.describeKey(stack.Result{
+	c.describeKey(&stack.Result{
 		Limited: taken.Limited, Limit: taken.Slots, Remaining: taken.Remaining, RetryAfterNs: taken.RetryAfterNs,
 		ResetAfterNs: allNs, NextAfterNs: nextNs, Granted: granted, Shadow: shadow,
 	}, key)

@@ -169,6 +169,9 @@ func (c *Call) noteGroups(words [][]byte, r *request, groups int) {
 
 // idIn is the index of the id in the words behind the keys if it is where the leases were looked up, or -1.
 func (c *Call) idIn(words [][]byte) int {
+	if c.Members == nil {
+		return -1
+	}
 	at := c.Members.NamesAt - 1 - len(c.Keys)
 	if at < 1 || at >= len(words) || !idWord.is(words[at-1]) {
 		return -1
@@ -180,6 +183,10 @@ func (c *Call) idIn(words [][]byte) int {
 func (c *Call) findID() (ok bool) {
 	if c.parser.ids == 0 {
 		return true
+	}
+	if c.Members == nil {
+		c.Reply = ReplyElsewhere
+		return false
 	}
 	at := 1 + len(c.Keys) + c.parser.ids
 	ok = true

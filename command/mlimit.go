@@ -82,7 +82,8 @@ func (c *Call) limitAll(r *request) {
 		c.describeBanOf(longest, m.joint.RetryAfter(&r.Request, c.NowNs), 0)
 		return
 	}
-	result := m.joint.Take(r.Request, c.NowNs)
+	var result stack.Result
+	m.joint.TakeTo(&result, &r.Request, c.NowNs)
 	c.storeMany()
 	if banned { // what was used is a fact, and is kept behind the bans
 		c.describeBanOf(longest, m.joint.RetryAfter(&r.Request, c.NowNs), result.Granted)
@@ -93,7 +94,7 @@ func (c *Call) limitAll(r *request) {
 		c.Keys[key].ban(r.banNs, &m.stacks[key], m.joint.Changed(key), m.values[key][:0], c.NowNs)
 		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
 	}
-	c.describeKey(result, key)
+	c.describeKey(&result, key)
 }
 
 // limitOne asks the first key that has room, or else the one that has some soonest.
@@ -118,7 +119,7 @@ func (c *Call) limitOne(r *request) {
 	if result.Limited && r.Force { // the debt may have made another key the first that has room
 		result.RetryAfterNs = m.joint.RetryAfterAny(r.Request, &closedNs, c.NowNs)
 	}
-	c.describeKey(result, key)
+	c.describeKey(&result, key)
 }
 
 // longestBan is the index of the key that is banned for the longest time, -1 when none is.
@@ -148,8 +149,8 @@ func (c *Call) storeMany() {
 func (m *Many) keyOf(rule int) int { return m.joined[m.joint.Of(rule)] }
 
 // describeKey answers with the fields of a result that a limit of the key decided.
-func (c *Call) describeKey(r stack.Result, key int) {
-	c.describe(&r)
+func (c *Call) describeKey(r *stack.Result, key int) {
+	c.describe(r)
 	c.addKey(key)
 	if !r.Limited && r.Shadow > 0 {
 		c.TallyKey = c.Many.keyOf(r.Shadow - 1)

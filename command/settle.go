@@ -77,7 +77,7 @@ func (c *Call) describeSettled(held bool) {
 	if m.joint.Len() > 0 {
 		key = m.keyOf(result.Rule)
 	}
-	c.describeKey(result, key)
+	c.describeKey(&result, key)
 	if key >= 0 {
 		c.numberRule(key)
 	}

@@ -189,12 +189,12 @@ static void notify(RedisModuleCtx *ctx, throttleKey *key) {
 // The listeners of notifications come last, with all keys written and closed: one of another
 // module may change them.
 void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
-  int effects = 0, onSortedSet = throttleCommands[call->command].onSortedSet;
+  int effects = 0;
   for (int i = 0; i < call->keyCount; i++) {
     effects |= call->keys[i].effect;
     change(call, ctx, &call->keys[i]);
   }
-  for (int i = 0; onSortedSet && i < call->keyCount; i++) throttleCountLease(call->keys[i].members);
+  for (int i = 0; call->seesMembers && i < call->keyCount; i++) throttleCountLease(call->keys[i].members);
   if (effects != EFFECT_KEEP) {
     for (int i = 0; i < call->keyCount; i++) {
       throttleKey *key = &call->keys[i];
@@ -204,7 +204,7 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
     for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
   }
   if (call->keyCount && call->openMode & OPEN_QUIETLY) return;
-  for (int i = 0; onSortedSet && i < call->keyCount; i++) throttleNotifyLease(ctx, &call->keys[i]);
+  for (int i = 0; call->seesMembers && i < call->keyCount; i++) throttleNotifyLease(ctx, &call->keys[i]);
   if (call->tally == TALLY_LIMITED) {
     api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
   }

@@ -106,12 +106,14 @@ func throttleCross(c *C.throttleCall) {
 	growStack()
 	gathered(c)
 	cmd := command.All[c.command]
-	if cmd.Lines {
+	// Of a command on sorted sets, a call that sees no members has no line either.
+	mayHaveLines := cmd.Lines && (c.seesMembers != 0 || !cmd.OnSortedSet)
+	if mayHaveLines {
 		look(c)
 	}
 	current.Run(cmd)
 	outcome(c)
-	if cmd.Lines {
+	if mayHaveLines {
 		tell(c)
 	}
 	if current.Reply == command.ReplyLater {
@@ -173,7 +175,8 @@ func gathered(c *C.throttleCall) {
 		if key.Kind == command.String {
 			key.Value = unsafe.Slice((*byte)(unsafe.Pointer(keys[i].value.bytes)), int(keys[i].value.length))
 		}
-		if cmd.OnSortedSet {
+		key.Members = nil
+		if c.seesMembers != 0 {
 			key.Members = gatheredMembers(&members[i], keys[i].members)
 		}
 	}
@@ -266,9 +269,9 @@ func applied(c *C.throttleCall, i int, to *C.throttleKey, key *command.Key) {
 	if key.Effect != command.Set {
 		return
 	}
-	room := unsafe.Slice((*byte)(unsafe.Pointer(c.values)), len(current.Keys)*command.MaxValueLen)[i*command.MaxValueLen:]
-	to.newValue.bytes = (*C.char)(unsafe.Pointer(&room[0]))
-	to.newValue.length = C.size_t(copy(room, key.NewValue))
+	room := (*[command.MaxValueLen]byte)(unsafe.Add(unsafe.Pointer(c.values), i*command.MaxValueLen))
+	to.newValue.bytes = (*C.char)(unsafe.Pointer(room))
+	to.newValue.length = C.size_t(copy(room[:], key.NewValue))
 }
 
 // appliedEach copies what each limit says to the frame of the call.

@@ -137,6 +137,7 @@ typedef struct {
   int32_t mayBlock;  // of a command that blocks: the caller can be made to wait
   int32_t openMode;   // of the keys
   int32_t unfinished; // a key may be unfinished (throttleMayBeUnfinished)
+  int32_t seesMembers; // of a command on sorted sets: throttleGatherMembers has looked at the keys
   int32_t looksUp;    // of a command on sorted sets with several keys: the member that is named is looked up first
   int32_t isOutside; // a timer's doing and no command: there is none that could be replicated
   int32_t db;
@@ -222,6 +223,7 @@ static inline void throttleBlank(void *what, size_t size) {
 static inline void throttleBegin(throttleCall *call, int command, throttleView *args, int keyCount, throttleKey *keys,
                                  RedisModuleString **names, char *values) {
   call->command = command;
+  call->seesMembers = 0;
   call->isOutside = 0;
   call->mayBlock = 0;
   call->turn = TURN_ARRIVING;
@@ -236,6 +238,7 @@ static inline void throttleBegin(throttleCall *call, int command, throttleView *
   for (int i = 0; i < keyCount; i++) {
     keys[i].name = names[i];
     keys[i].hasLine = 0;
+    keys[i].wake = NULL;
   }
 }
 
@@ -322,7 +325,7 @@ void throttleRefuse(throttleCall *call, const char *error);
 
 // memory.c. throttleGrows tells whether a call that was decided adds a key or makes one longer. throttleRefuseGrowth refuses a call that would make a key longer while the server is over maxmemory.
 int throttleGrows(const throttleCall *call);
-void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx);
+void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 
 // clock.c. The command clock is the server's own reading where it gives one (Redis 7.2,
 // Valkey): of the start of the call, or of the transaction or script it is part of. It
@@ -348,9 +351,11 @@ void throttleForgetKeys(throttleCall *call); // keys that may not even be closed
 
 // members.c. throttleDecide has Go decide a call that was gathered, and throttleTry tells whether the sets are as it was decided.
 // throttleLookUp tells whether the call has to be decided again, now that it knows.
-void throttleDecide(throttleCall *call);
+void throttleDecide(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 int throttleTry(throttleCall *call);
 int throttleLookUp(throttleCall *call);
+// throttleMayNameMembers returns whether a call has to see members before it is decided for the first time.
+int throttleMayNameMembers(const throttleCall *call);
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
@@ -374,6 +379,7 @@ void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 
 // line.c. throttleWait blocks the caller of a REPLY_LATER or REPLY_IN_TURN until its slot has come, or its turn.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int throttleHasLines(void);
 int throttleMayHaveLine(int db, const RedisModuleString *name);      // whether callers may wait for a key
 void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line);      // at the next turn of the event loop
 void throttleWatchClocks(RedisModuleCtx *ctx);                       // in each cron

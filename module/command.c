@@ -47,10 +47,10 @@ __attribute__((noinline, cold)) static void refuseToReplaceUnfinished(throttleCa
   if (replaces) throttleRefuse(call, beingCreated);
 }
 
-static void decide(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx) {
-  throttleDecide(call);
+static void decide(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
+  throttleDecide(call, ctx, argv);
   if (call->unfinished) refuseToReplaceUnfinished(call);
-  if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx);
+  if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx, argv);
 }
 
 static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
@@ -61,19 +61,20 @@ static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx 
   throttleGatherArgs(call, argv, argc, room);
   throttleOpenKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
   if (call->unfinished) call->mayBlock = 0;
-  for (int i = 0; traits->lines && i < call->keyCount; i++) call->keys[i].hasLine = throttleMayHaveLine(call->db, call->keys[i].name);
-  if (traits->onSortedSet) throttleGatherMembers(call, ctx, argv);
+  int mayHaveLines = traits->lines && throttleHasLines();
+  for (int i = 0; mayHaveLines && i < call->keyCount; i++) call->keys[i].hasLine = throttleMayHaveLine(call->db, call->keys[i].name);
+  if (traits->onSortedSet && throttleMayNameMembers(call)) throttleGatherMembers(call, ctx, argv);
 
-  decide(traits, call, ctx);
-  if (traits->onSortedSet && traits->keys == KEYS_COUNTED && !throttleTry(call)) decide(traits, call, ctx);
+  decide(traits, call, ctx, argv);
+  if (call->seesMembers && traits->keys == KEYS_COUNTED && !throttleTry(call)) decide(traits, call, ctx, argv);
 
-  for (int i = 0; traits->lines && i < call->keyCount; i++) {
+  for (int i = 0; mayHaveLines && i < call->keyCount; i++) {
     if (call->keys[i].wake) throttleWakeLine(ctx, call->keys[i].wake);
   }
   throttleCount(call);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
   throttleApply(call, ctx);
-  if (traits->onSortedSet) throttleFreeMembers(call);
+  if (call->seesMembers) throttleFreeMembers(call);
   if (call->reply == REPLY_LATER || call->reply == REPLY_IN_TURN) {
     throttleWait(call, ctx, argv, argc);
   } else {

@@ -62,6 +62,8 @@ static uint32_t *countOf(int db, const RedisModuleString *name) {
   return &lineCounts[(hash ^ hash >> 16) % (sizeof lineCounts / sizeof *lineCounts)];
 }
 
+int throttleHasLines(void) { return allLines != 0; }
+
 int throttleMayHaveLine(int db, const RedisModuleString *name) { return allLines && *countOf(db, name); }
 
 void throttleForgetLines(void) { isWatching = 0; }
@@ -174,14 +176,14 @@ static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const t
   call->lineSlots = step->slots;
   throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
   if (onSortedSet(w)) throttleGatherMembers(call, ctx, w->argv);
-  throttleDecide(call);
+  throttleDecide(call, ctx, w->argv);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
   return call;
 }
 
 static void apply(throttleCall *call, RedisModuleCtx *ctx) {
   throttleApply(call, ctx);
-  if (throttleCommands[call->command].onSortedSet) throttleFreeMembers(call);
+  if (call->seesMembers) throttleFreeMembers(call);
 }
 
 static void answerWith(throttleCaller *w, const throttleCall *call) {

@@ -194,10 +194,20 @@ __attribute__((noinline, cold)) static void countLapsed(throttleCall *call, Redi
 // With several keys a place is counted from the end, as calls that differ in their keys and limits mostly end alike.
 static int endOf(const throttleCall *call) { return throttleCommands[call->command].keys == KEYS_COUNTED ? call->argCount : 0; }
 
+// A call with several keys, none of which is a set or has a line, rarely names a member: most have limits only. Go says if it does.
+int throttleMayNameMembers(const throttleCall *call) {
+  if (throttleCommands[call->command].keys != KEYS_COUNTED) return 1;
+  for (int i = 0; i < call->keyCount; i++) {
+    if (call->keys[i].kind == KEY_OTHER || call->keys[i].hasLine) return 1;
+  }
+  return 0;
+}
+
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   const throttleTraits *traits = &throttleCommands[call->command];
   int hasLapsedMore = 0;
   call->looksUp = traits->looksUp;
+  call->seesMembers = 1;
   for (int i = 0; i < call->keyCount; i++) {
     throttleMembers *members = call->keys[i].members;
     members->argv = argv;
@@ -214,9 +224,14 @@ void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleS
 // they stand elsewhere in this one, Go says where, and is asked again: once when a client begins to use another order. It is also asked
 // again when it has to know whether a member is there that was not looked up. The next calls of the command then look it up at once,
 // until one would have done without.
-void throttleDecide(throttleCall *call) {
+void throttleDecide(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   throttleCross(call);
   if (call->reply != REPLY_ELSEWHERE) return;
+  if (!call->seesMembers) { // no key is a set, so it does not matter where the member stands
+    throttleGatherMembers(call, ctx, argv);
+    throttleCross(call);
+    return;
+  }
   throttleTraits *traits = &throttleCommands[call->command];
   throttleMembers *members = call->keys->members;
   traits->namesAt = members->namesAt - endOf(call);
@@ -245,9 +260,10 @@ static int tryToChange(throttleKey *key) {
 
 // Looks up the member that throttleTry would do without. It returns whether there is one, so that the call has to be decided again.
 int throttleLookUp(throttleCall *call) {
+  if (!call->seesMembers || call->looksUp) return 0;
   int isAny = 0;
-  for (int i = 0; i < call->keyCount; i++) isAny |= call->keys[i].members && call->keys[i].members->isUnread;
-  if (!isAny || call->looksUp) return 0;
+  for (int i = 0; i < call->keyCount; i++) isAny |= call->keys[i].members->isUnread;
+  if (!isAny) return 0;
   call->looksUp = 1;
   gatherNames(call);
   return 1;

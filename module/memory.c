@@ -27,8 +27,8 @@ int throttleGrows(const throttleCall *call) {
 // A call that was decided as if its member were there is decided again: if it is not, nothing grows. The flag is computed anew, but says
 // too much: a server that evicts keys leaves a few bytes of room, which this call may have used already, and a transaction or a script
 // goes on as it began. So the server is asked, too.
-void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx) {
+void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   if (!throttleGrows(call) || !(api.GetContextFlags(ctx) & CONTEXT_OOM)) return;
-  if (throttleLookUp(call)) throttleDecide(call);
+  if (throttleLookUp(call)) throttleDecide(call, ctx, argv);
   if (throttleGrows(call) && throttleAsk(ctx, call->keys->name)) throttleRefuse(call, overMaxmemory);
 }
