@@ -1,5 +1,5 @@
 // Throttle-picture draws docs/images/limiters.svg: the same traffic through every kind of
-// limit, as a real server answered it.
+// limit, as a real server answered it. Beside it, it draws gateway.svg.
 //
 //	make build
 //	go run ./bench/throttle-picture --server "$(scripts/find-server)"
@@ -68,6 +68,7 @@ func run(ctx context.Context, args []string) (err error) {
 			r.limiter.words, len(r.admitted()), len(r.requests), r.fullestMinute())
 	}
 	picture(o.Out, results)
+	gatewayPicture(filepath.Join(filepath.Dir(o.Out), "gateway.svg"))
 	return nil
 }
 

@@ -304,7 +304,7 @@ func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
 	require.NoError(t, err, string(text))
 	assert.Regexp(t, `(?m)^FIXED 30/1m .*, 50 in the fullest minute$`, string(text))
 	assert.Regexp(t, `(?m)^WINDOW 30/1m .*, 30 in the fullest minute$`, string(text))
-	for _, name := range []string{"limiters.svg", "limiters-dark.svg"} {
+	for _, name := range []string{"limiters.svg", "limiters-dark.svg", "gateway.svg", "gateway-dark.svg"} {
 		svg, err := os.ReadFile(filepath.Join(filepath.Dir(out), name))
 		require.NoError(t, err)
 		kept, err := os.ReadFile(filepath.Join(rootDir(t), "docs/images", name))
