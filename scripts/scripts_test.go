@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
 )
 
 // show is a target whose recipe hands ARGS on as those of the Makefile do, to a program that
@@ -69,6 +71,7 @@ func TestRecipesLeaveWhatPeopleWriteInTheEnvironment(t *testing.T) {
 
 func TestTheModulePathIsSetEverywhereAndBack(t *testing.T) {
 	t.Parallel()
+	size.NeedsFull(t)
 	const path = "example.org/another/path"
 	dir := copyTree(t)
 	was := modulePath(t)
@@ -116,6 +119,7 @@ func TestWhatIsNoModulePathChangesNothing(t *testing.T) {
 // the guard or what connects the client to another library.
 func TestTheClientBringsItsOwnRequirementsAlone(t *testing.T) {
 	t.Parallel()
+	size.NeedsFull(t)
 	needed := []string{
 		"github.com/dunglas/httpsfv", "github.com/redis/go-redis/v9",
 		"github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys", // needed by go-redis

@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
 )
 
 // shipped are the packages of the limiter, and callers the packages that users run them by.
@@ -182,6 +184,7 @@ func testOnly(t *testing.T, dir string, packages, callers []string) (names []str
 // What ships is what is tested: no test exercises a shell that no server runs.
 func TestNothingOfTheLimiterIsForTestsOnly(t *testing.T) {
 	t.Parallel()
+	size.NeedsFull(t)
 	for _, name := range testOnly(t, "..", shipped, callers) {
 		if !strings.HasPrefix(name, forPrograms) {
 			assert.Fail(t, "for tests only: delete it, or declare it in a test", name)

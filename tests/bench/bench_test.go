@@ -178,6 +178,7 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 
 func TestAnotherBuildIsMeasuredInTheSameRun(t *testing.T) {
 	t.Parallel()
+	size.NeedsFull(t)
 	b := newBench(t, "--quick", "--contenders", "^CL.THROTTLE denied$", "--so", peer(t, "before"))
 	require.NoError(t, b.run(t), b.stderr.String())
 	var names []string
@@ -201,6 +202,7 @@ func TestACompilerThatIsNotThereFailsTheRun(t *testing.T) {
 
 func TestAQuickCurveComparesAtEveryPoint(t *testing.T) {
 	t.Parallel()
+	size.NeedsFull(t)
 	b := newBench(t, "curve", "--quick")
 	require.NoError(t, b.run(t), b.stderr.String())
 	for name, metric := range map[string]string{"keys": "exec_us", "clients": "p50_us", "quantity": "exec_us", "durability": "exec_us"} {
@@ -249,6 +251,7 @@ func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 
 func TestWakeupsTellsTheModulesThreadsApart(t *testing.T) {
 	t.Parallel()
+	size.NeedsFull(t)
 	b := newBench(t, "wakeups", "--quick", "--seconds", "200ms")
 	require.NoError(t, b.run(t), b.stderr.String())
 	servers := b.results(t, "wakeups").Wakeups.Servers

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
+
 	"redis-throttle/tests/server"
 )
 
@@ -293,6 +295,7 @@ func TestNobodyIsToldToLoadTheModuleWhereConfigRewriteMakesASecondLine(t *testin
 // matter here, what it shows does.
 func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
 	t.Parallel()
+	size.NeedsFull(t)
 	program, err := server.DefaultProgram()
 	require.NoError(t, err)
 	module, err := server.ModulePath()
