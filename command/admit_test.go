@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/line"
 	"redis-throttle/stack"
 )
 
@@ -196,5 +197,80 @@ func TestAGroupIsTheWordBehindGROUP(t *testing.T) {
 		}
 		assert.Equal(t, want, got, line)
 		assert.Equal(t, want, string(c.place(&c.request).Group), line)
+	}
+}
+
+func TestASettlementLooksUpWhatItHasToKnow(t *testing.T) {
+	for line, want := range map[string]ReplyKind{
+		"2 k run RATE 60/h TAKE 9 USED 4 NEXT SLOTS ID x": ReplyFields,
+		"2 run k SLOTS NEXT RATE 60/h TAKE 9 USED 4 ID x": ReplyFields,
+		"2 run too SLOTS ID x":                            ReplyElsewhere,
+		"1 run SLOTS EACH ID x":                           ReplyElsewhere,
+	} {
+		c := many(nil, line)
+		for i, name := range c.Args[1 : 1+len(c.Keys)] {
+			if string(name) == "k" {
+				taken := call("k RATE 60/h COST 9")
+				taken.Run(Limit)
+				require.Equal(t, Set, taken.Effect)
+				c.Keys[i].Kind, c.Keys[i].Value = String, taken.NewValue
+				continue
+			}
+			c.Keys[i].setMembers(2, len(c.Args)-1, true)
+		}
+		c.Run(Settle)
+		require.Equal(t, want, c.Reply, "%s: %s", line, c.Error)
+		if strings.Contains(line, "USED 4") {
+			assert.Equal(t, int64(5), c.Refunded, line)
+			assert.Equal(t, int64(-5), c.Integers[7], line)
+		}
+	}
+	c := many(nil, "2 k run RATE 60/h TAKE 4 USED 9 NEXT SLOTS ID x")
+	c.Keys[1].setMembers(2, len(c.Args)-1, true)
+	c.Run(Settle)
+	assert.Equal(t, []int64{5, 0}, []int64{c.Integers[7], c.Refunded}, "more was used than taken")
+}
+
+func TestACallerOfAHigherPriorityIsBehindNobody(t *testing.T) {
+	for priority, want := range map[string]ReplyKind{"-1": ReplyInTurn, "0": ReplyInTurn, "1": ReplyFields, "100": ReplyFields} {
+		var lines line.Lines
+		lines.EnterTurn(0, []byte("k"), 1, 1, line.Turn{LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
+		c := call("k WINDOW 2/m TIMEOUT 1s PRIORITY " + priority)
+		c.NowNs, c.MayBlock = nowNs, true
+		c.Line, c.Ahead, _ = lines.Look(0, []byte("k"))
+		require.Equal(t, int64(1), c.Ahead)
+		c.Run(Wait)
+		assert.Equal(t, want, c.Reply, "%s: %s", priority, c.Error)
+	}
+}
+
+func TestPrioritiesHaveBounds(t *testing.T) {
+	for priority, want := range map[string]bool{"-101": false, "-100": true, "100": true, "101": false} {
+		c := call("k WINDOW 2/m TIMEOUT 1s PRIORITY " + priority)
+		c.Run(Wait)
+		assert.Equal(t, want, c.Reply != ReplyError, "%s: %s", priority, c.Error)
+	}
+}
+
+func TestGroupsInLineAreShown(t *testing.T) {
+	var lines line.Lines
+	for handle, group := range []string{"a", "b", "a"} {
+		lines.EnterTurn(0, []byte("k"), uintptr(handle+1), 1, line.Turn{Place: line.Place{Group: []byte(group)}, LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
+	}
+	c := call("k")
+	c.NowNs = nowNs
+	setOf().gather(c, Leases)
+	c.Line, c.Ahead, _ = lines.Look(0, []byte("k"))
+	c.Run(Leases)
+	assert.Equal(t, []int64{0, 3, 10, 2}, c.Integers)
+}
+
+func TestUnitsAreInLowerCase(t *testing.T) {
+	for word, want := range map[string]bool{
+		"5/S": true, "5/MS": true, "5/s": false, "5/Z": false, "\x15/S": false,
+	} {
+		c := &Call{In: In{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte("k"), []byte("RATE"), []byte(word)}}, Key: &Key{}}
+		c.Run(Limit)
+		assert.Equal(t, want, strings.Contains(string(c.Error), unitsAreLower), "%q: %s", word, c.Error)
 	}
 }

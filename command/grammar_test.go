@@ -627,6 +627,7 @@ func TestWordsInOneArgumentHaveToBeSplit(t *testing.T) {
 		{Limit, "k|FIXED|5/d|OFFSET|1h TZ UTC", "1h TZ UTC"},
 		{Wait, "k|RATE|5/s|TIMEOUT 1s", "TIMEOUT 1s"},
 		{Lease, "k|SLOTS 2|TTL|30s|ID|a", "SLOTS 2"},
+		{Limit, "k|RATE| 5/s", " 5/s"},
 	} {
 		c := &Call{In: In{NowNs: nowNs, Args: bytes.Split([]byte(tt.words), []byte("|"))}, Key: &Key{}}
 		c.ArgCount = len(c.Args)
@@ -738,5 +739,11 @@ func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	}
 	for _, text := range []string{tooManyWords, wrongType, wrongValue, wrongSet, tooManyIDs} {
 		assert.LessOrEqual(t, len(text), MaxErrorLen)
+	}
+}
+
+func TestAChoiceIsAListWithOr(t *testing.T) {
+	for want, names := range map[string][]string{"": {}, "A": {"A"}, "A or B": {"A", "B"}, "A, B or C": {"A", "B", "C"}} {
+		assert.Equal(t, want, oneOf(names))
 	}
 }

@@ -110,6 +110,27 @@ func TestAdmissionsWithSlots(t *testing.T) {
 			{0, "CL.MLIMIT 2 run req SLOTS 0 TTL 1s NEXT RATE 60/h BURST 10 COST 11 ID x", "[1 1 0 0 -1 0 0 0 0 0 1]"},
 			{0, "CL.MLIMIT 2 req run RATE 60/h BURST 10 NEXT SLOTS 0 TTL 1s COST 11 ID x", "[1 1 10 0 -1 569000 29000 0 0 0 1]"},
 		}},
+		{"of two groups of slots the longest wait decides, the first of equal ones, and never is the longest", []step{
+			{0, "CL.LEASE user SLOTS 1 TTL 1m ID b COMPACT", "[0 1 0 -1 60000 0]"},
+			{0, "CL.LEASE org SLOTS 1 TTL 20s ID b COMPACT", "[0 1 0 -1 20000 0]"},
+			{0, "CL.MLIMIT 2 user org SLOTS 1 TTL 1m ID a", "[1 1 1 0 60000 60000 60000 0 0 0 1]"},
+			{0, "CL.MLIMIT 2 org user SLOTS 1 TTL 1m ID a", "[1 2 1 0 60000 60000 60000 0 0 0 2]"},
+			{0, "CL.LEASE team SLOTS 1 TTL 1m ID b COMPACT", "[0 1 0 -1 60000 0]"},
+			{0, "CL.MLIMIT 2 user team SLOTS 1 TTL 1m ID a", "[1 1 1 0 60000 60000 60000 0 0 0 1]"},
+			{0, "CL.MLIMIT 2 user none SLOTS 1 TTL 1m NEXT SLOTS 0 TTL 1m ID a", "[1 2 0 0 -1 0 0 0 0 0 2]"},
+			{0, "CL.MLIMIT 1 none SLOTS 0 TTL 1m ID a", "[1 1 0 0 -1 0 0 0 0 0 1]"},
+		}},
+		{"a retry after a ban waits for the limits and slots, too", []step{
+			{0, "CL.LIMIT req RATE 60/h BURST 10 COST 10 COMPACT", "[0 1 10 0 -1 600000 60000 10 0 0]"},
+			{0, "CL.BAN req 1s", "[1000]"},
+			{0, "CL.MLIMIT 2 run req SLOTS 2 TTL 30s NEXT RATE 60/h BURST 10 ID a", "[1 0 10 0 60000 1000 1000 0 0 0 2]"},
+			{0, "CL.LEASE run SLOTS 1 TTL 2m ID b COMPACT", "[0 1 0 -1 120000 0]"},
+			{0, "CL.MLIMIT 2 run req SLOTS 1 TTL 30s NEXT RATE 60/h BURST 10 ID a", "[1 0 10 0 120000 1000 1000 0 0 0 2]"},
+		}},
+		{"a shadow in front of a group of slots", []step{
+			{0, "CL.LIMIT k RATE 1/h COMPACT", "[0 1 1 0 -1 3600000 3600000 1 0 0]"},
+			{0, "CL.MLIMIT 3 k run l RATE 1/h SHADOW NEXT SLOTS 9 TTL 1s NEXT RATE 5/s ID a", "[0 3 5 4 -1 200 200 1 0 1 3]"},
+		}},
 		{"the fewest left decides, the first of several", []step{
 			{0, "CL.MLIMIT 2 k run RATE 5/s BURST 2 NEXT SLOTS 2 TTL 1s ID a", "[0 1 2 1 -1 200 200 1 0 0 1]"},
 			{0, "CL.MLIMIT 2 run l SLOTS 3 TTL 1s NEXT RATE 5/s BURST 2 ID b", "[0 1 3 1 -1 1000 1000 1 0 0 1]"},

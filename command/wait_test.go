@@ -100,6 +100,7 @@ func TestWaitInLine(t *testing.T) {
 		{"nor where it cannot be blocked", "", Arriving, 1, false, "1", fields{1, 1, 2, 2, 1, 0, 0, 0, 0}, 0, Keep},
 		{"others are ahead of it, and no units", full, Arriving, 1, false, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
 		{"its turn", "", First, 0, true, "1", fields{0, 1, 2, 1, -1, 60000, 60000, 1, 7}, 0, Set},
+		{"its turn, with others in line", "", First, 1, true, "1", fields{0, 1, 2, 1, -1, 60000, 60000, 1, 7}, 0, Set},
 		{"its turn, and no units", full, First, 0, true, "1", fields{}, 60 * nsPerSecond, Keep},
 		{"sent away", full, Leaving, 0, true, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
 		{"sent away when units are there", "", Leaving, 0, true, "1", fields{1, 1, 2, 2, 1, 0, 0, 0, 0}, 0, Keep},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/server"
 )
 
 // Another module may send a caller away when it hears that the caller, which CLIENT UNBLOCK sends away, was limited.
@@ -44,5 +45,26 @@ func TestACallerSentAwayInTheMiddleOfCLIENTUNBLOCK(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A caller in turn that CLIENT UNBLOCK sends away was limited, and listeners hear so.
+func TestACallerThatIsUnblockedWasLimited(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t, server.Config("notify-keyspace-events Ed"))
+			admin, waiting, listener := s.Raw(), s.Raw(), s.Raw()
+			do(t, admin, "%s", kind.take)
+			id := do(t, waiting, "CLIENT ID").Int
+			kind.waitAs(t, s, waiting, 1)
+			do(t, listener, "PSUBSCRIBE __keyevent@*__:*")
+			require.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+			receiveSoon(t, waiting)
+			event := receiveSoon(t, listener)
+			require.Len(t, event.Elems, 4, "%v", event)
+			assert.Equal(t, []string{"__keyevent@0__:limited", "k"}, []string{event.Elems[2].Text, event.Elems[3].Text})
+		})
 	}
 }
