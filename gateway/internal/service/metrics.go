@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,7 +127,7 @@ func (m *Metrics) rule(name ruleName) *ruleCounters {
 	if m.series.Add(1) > mostRules {
 		name.path = [2]string{"other"}
 	}
-	l := []string{name.domain, name.path[0], name.path[1]}
+	l := []string{name.domain, valid(name.path[0]), valid(name.path[1])}
 	c := &ruleCounters{
 		m.total.WithLabelValues(l...), m.over.WithLabelValues(l...), m.near.WithLabelValues(l...),
 		m.within.WithLabelValues(l...), m.shadow.WithLabelValues(l...), m.overCached.WithLabelValues(l...),
@@ -136,6 +137,9 @@ func (m *Metrics) rule(name ruleName) *ruleCounters {
 	}
 	return c
 }
+
+// valid is text as a label can hold it. A path or a header field can hold any bytes, and Prometheus panics at those that are not UTF-8.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // decided counts a decision, and the hits of each rule.
 func (m *Metrics) decided(domain, via string, o *outcome, nearRatio float64) {
