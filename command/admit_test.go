@@ -164,6 +164,14 @@ func TestACallThatFailsKeepsItsKey(t *testing.T) {
 	assert.Nil(t, c.NewValue)
 }
 
+func TestACallThatFailsTellsItsLineNothing(t *testing.T) {
+	c := call("k SLOTS 3")
+	c.Members, c.LineSlots, c.ToldSlots = &Members{}, 7, 3
+	c.Run(Lease)
+	require.Equal(t, ReplyError, c.Reply)
+	assert.EqualValues(t, 7, c.ToldSlots)
+}
+
 func TestCommandsThatRunOverMaxmemory(t *testing.T) {
 	for cmd, want := range map[*Command]bool{Limit: false, MLimit: false, Peek: false, Leases: false, Release: true, Settle: true} {
 		assert.Equal(t, want, cmd.RunsOverMaxmemory(), cmd.Name)
@@ -272,5 +280,41 @@ func TestUnitsAreInLowerCase(t *testing.T) {
 		c := &Call{In: In{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte("k"), []byte("RATE"), []byte(word)}}, Key: &Key{}}
 		c.Run(Limit)
 		assert.Equal(t, want, strings.Contains(string(c.Error), unitsAreLower), "%q: %s", word, c.Error)
+	}
+}
+
+// A lease goes to a caller that comes before those in line, if a slot is free.
+func TestALeaseGoesPastCallersOfALowerPriority(t *testing.T) {
+	for priority, want := range map[int64]int64{-1: 0, 0: 1, 1: 1} { // of the caller in line
+		var lines line.Lines
+		lines.EnterTurn(0, []byte("run"), 1, 1, line.Turn{Place: line.Place{Priority: priority}, LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
+		c := many(nil, "1 run SLOTS 3 TTL 1s ID x")
+		c.Keys[0].setMembers(2, 7, false)
+		c.Line, c.Ahead, _ = lines.Look(0, []byte("run"))
+		c.Run(MLimit)
+		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
+		assert.Equal(t, want, c.Integers[0], "an admission, %d", priority)
+
+		c = call("run SLOTS 3 TTL 1s ID w PRIORITY 0 TIMEOUT 1s")
+		c.NowNs, c.LineSlots = nowNs, NoSlots
+		setOf("a", int(nowMs+500), "b", int(nowMs+900)).gather(c, Lease)
+		c.Members.Unread, c.Members.Named[0] = false, math.NaN()
+		c.Line, c.Ahead, _ = lines.Look(0, []byte("run"))
+		c.Run(Lease)
+		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
+		assert.Equal(t, want, c.Integers[0], "a lease, %d", priority)
+	}
+}
+
+func TestCallsThatSeeNoMembersAreToldApart(t *testing.T) {
+	past := &Past{}
+	for range 2 {
+		for line, want := range map[string]int64{"2 a b RATE 5/s": 5, "2 a b RATE 6/s": 6, "2 a b RATE 6/m": 6, "2 a b RATE 5/s BURST 7": 7, "2 a b RATE 5/s BURST 8": 8} {
+			c := many(nil, line)
+			c.Past, c.Keys[0].Members, c.Keys[1].Members = past, nil, nil
+			c.Run(MLimit)
+			require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
+			assert.Equal(t, want, c.Integers[2], line)
+		}
 	}
 }
