@@ -100,8 +100,8 @@ func (f *fairLine) leavesAs(caller uint64, leave, answer, when string) {
 	f.await()
 }
 
-// Users lose their permission while their callers wait among those of others, and get it back. A caller without permission is told so when its
-// turn comes, which costs its group no turn.
+// A user loses its permission while its callers wait among those of others. They are told so by the time their turn comes, which costs their groups no
+// turn, and the others are let in as if they had never come.
 func TestCallersOfAFairLineLoseTheirPermission(t *testing.T) {
 	t.Parallel()
 	for name, isLease := range kindsOfFairLine {
@@ -112,65 +112,42 @@ func TestCallersOfAFairLineLoseTheirPermission(t *testing.T) {
 				t.Skip("the module API knows no users' permissions")
 			}
 			f := newFairLine(t, s, isLease)
-			users, permitted, of := []string{"u0", "u1", "u2"}, map[string]bool{}, map[uint64]string{}
-			allow := func(user string, is bool) {
-				rules := map[bool]string{true: "+cl.lease +cl.wait", false: "-cl.lease -cl.wait"}[is]
-				require.Equal(t, "OK", do(t, f.admin, "ACL SETUSER %s on >secret ~* +client %s", user, rules).Text)
-				permitted[user] = is
-			}
-			for _, user := range users {
-				allow(user, true)
-			}
-			r, denied := chance.New(t), 0
-			for i := range size.Of(150, 1500) {
-				user := users[r.IntN(len(users))]
-				switch r.IntN(5) {
-				case 0:
-					allow(user, !permitted[user])
-				case 1, 2:
-					if f.order.Len() == 0 {
-						break
-					}
-					require.False(t, do(t, f.admin, "%s", f.giveBack()).IsError())
-					denied += f.requireFirstPermitted(func(caller uint64) bool { return permitted[of[caller]] })
-				default:
-					if !permitted[user] {
-						break
-					}
+			next := uint64(1)
+			for round := range size.Of(6, 24) {
+				rules := func(user int, rule string) {
+					require.Equal(t, "OK", do(t, f.admin, "ACL SETUSER u%d on >secret ~* +@all %s", user, rule).Text)
+				}
+				var denied []*resp.Conn
+				for i, x := range fairPlaces(next) {
+					user := (i + round/3) % 3
+					rules(user, "")
 					c := s.Raw()
-					require.Equal(t, "OK", do(t, c, "AUTH %s secret", user).Text)
-					x := naive.Turn{Caller: uint64(i + 1), Priority: int64(r.IntN(2)), Group: []string{"", "a", "b"}[r.IntN(3)]}
-					of[x.Caller] = user
+					require.Equal(t, "OK", do(t, c, "AUTH u%d secret", user).Text)
 					f.joinOn(c, x)
 				}
+				for i, x := range fairPlaces(next) {
+					if (i+round/3)%3 == round%3 {
+						f.order.Drop(x.Caller)
+						denied = append(denied, f.clients[x.Caller].conn)
+						delete(f.clients, x.Caller)
+					}
+				}
+				next += uint64(len(fairPlaces(0)))
+				rules(round%3, "-cl.lease -cl.wait")
+				for f.order.Len() > 0 {
+					f.letIn()
+				}
+				require.False(t, do(t, f.admin, "%s", f.giveBack()).IsError()) // to nobody
+				for _, c := range denied {
+					v := receiveSoon(t, c)
+					assert.True(t, strings.HasPrefix(v.Text, "NOPERM "), "%v", v)
+				}
+				f.await()
+				f.holder = next
+				next++
+				require.EqualValues(t, 0, do(t, f.admin, "%s", f.call(f.holder)+" TIMEOUT 0").Elems[1].Int)
 			}
-			assert.Positive(t, denied)
-			f.await()
 		})
-	}
-}
-
-// requireFirstPermitted fails if the slot that is free does not go to the first caller that is permitted to have it. It returns how many were told that
-// they are not. With nobody left the slot is taken by a call of the test.
-func (f *fairLine) requireFirstPermitted(isPermitted func(caller uint64) bool) (denied int) {
-	f.t.Helper()
-	for {
-		x, ok := f.order.First()
-		if !ok {
-			f.await()
-			f.holder = 1_000_000
-			require.EqualValues(f.t, 0, do(f.t, f.admin, "%s", f.call(f.holder)+" TIMEOUT 0").Elems[1].Int)
-			return denied
-		}
-		if isPermitted(x.Caller) {
-			f.requireLetIn()
-			return denied
-		}
-		denied++
-		v := receiveSoon(f.t, f.clients[x.Caller].conn)
-		require.True(f.t, strings.HasPrefix(v.Text, "NOPERM "), "%v", v)
-		f.order.Drop(x.Caller)
-		delete(f.clients, x.Caller)
 	}
 }
 
