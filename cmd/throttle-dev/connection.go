@@ -71,12 +71,18 @@ func hello(c *call) {
 		c.fail("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
-	c.peer.Resp3, c.client.name = resp3, name
+	c.client.name = name
+	c.speak(resp3)
 	proto := 2
 	if resp3 {
 		proto = 3
 	}
 	c.write(pairs{"server", "throttle-dev", "version", redisVersion, "proto", proto, "id", int(c.client.id), "mode", "standalone", "role", "master", "modules", modules()})
+}
+
+// speak chooses the protocol. Messages to a subscriber may be written at the same time.
+func (c *call) speak(resp3 bool) {
+	c.peer.Block(func(*dev.Writer) { c.peer.Resp3 = resp3 })
 }
 
 func quit(c *call) {
@@ -91,7 +97,7 @@ func reset(c *call) {
 	c.aside(c.peer, "PUNSUBSCRIBE")
 	client.tracks = false
 	client.name, client.authenticated = "", c.password == ""
-	c.peer.Resp3 = false
+	c.speak(false)
 	c.choose(0)
 	c.peer.WriteInline("RESET")
 }

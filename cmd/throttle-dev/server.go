@@ -201,22 +201,56 @@ func (s *server) jump(toNs int64) {
 func (s *server) run(c *client, words [][]byte) {
 	s.lock()
 	defer s.mu.Unlock()
-	defer func() {
-		if problem := recover(); problem != nil {
-			s.faults++
-			s.store.redis.TryLock() // miniredis may have panicked with its lock
-			s.store.redis.Unlock()
-			fmt.Fprintf(os.Stderr, "internal error: %v\n%s", problem, rundebug.Stack())
-			c.fail(fmt.Sprintf("ERR internal error of throttle-dev: %v", problem))
-		}
-	}()
+	defer s.recover(c.peer)
 	s.execute(&call{server: s, client: c, peer: c.peer, db: c.db, words: words, mayWait: true})
 	s.settle()
 	s.tellTrackers()
 }
 
-// foreign has miniredis run a command.
+// recover answers a command that panicked with an error. It is to be deferred.
+func (s *server) recover(peer *dev.Peer) {
+	problem := recover()
+	if problem == nil {
+		return
+	}
+	s.unlockRedis()
+	if text, ok := problem.(string); ok && strings.HasPrefix(text, "regexp: Compile(") {
+		peer.WriteError(badPattern)
+		return
+	}
+	s.faults++
+	fmt.Fprintf(os.Stderr, "internal error: %v\n%s", problem, rundebug.Stack())
+	peer.WriteError(fmt.Sprintf("ERR internal error of throttle-dev: %v", problem))
+}
+
+// unlockRedis is for a panic: miniredis may have had its lock.
+func (s *server) unlockRedis() {
+	s.store.redis.TryLock()
+	s.store.redis.Unlock()
+}
+
+// compiles reports whether miniredis can match by a pattern. It panics at some, and subscribes to others so that each PUBLISH panics.
+func (s *server) compiles(pattern []byte) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			s.unlockRedis()
+			ok = false
+		}
+	}()
+	s.ask(false, "PUBSUB", "CHANNELS", string(pattern))
+	return (len(pattern)-len(bytes.TrimRight(pattern, `\`)))%2 == 0
+}
+
+// badPattern is for what miniredis cannot compile.
+const badPattern = "ERR throttle-dev cannot match by such a pattern: it has to be UTF-8, with ranges in order and no \\ at its end"
+
+// foreign has miniredis run a command. A panic is the command's own: behind it a transaction goes on.
 func (s *server) foreign(peer *dev.Peer, words [][]byte) {
+	defer s.recover(peer)
+	if strings.EqualFold(string(words[0]), "PSUBSCRIBE") && slices.ContainsFunc(words[1:], func(p []byte) bool { return !s.compiles(p) }) {
+		peer.WriteError(badPattern)
+		return
+	}
 	if nowNs := s.now(); s.store.isDue(nowNs) {
 		s.refresh(nowNs)
 	}

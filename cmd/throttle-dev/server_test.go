@@ -376,6 +376,21 @@ func TestAClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// miniredis panics at such patterns. A transaction with one has as many replies as commands.
+func TestAPatternThatIsNoneIsRefused(t *testing.T) {
+	s := start(t, "")
+	c := connect(t, s)
+	for _, line := range []string{"KEYS [z-a]", "KEYS \xff", "SCAN 0 MATCH \xff", "PSUBSCRIBE \xff", `PSUBSCRIBE x\`, "PUBSUB CHANNELS [z-a]"} {
+		c.do("MULTI")
+		c.do("SET k v")
+		assert.Equal(t, "+QUEUED", c.do(line), line)
+		c.do("GET k")
+		assert.Equal(t, "*3 +OK -"+badPattern+" $1 v", c.do("EXEC"), line)
+	}
+	assert.Equal(t, ":0", c.do("PUBLISH x x"))
+	assert.Zero(t, s.faults)
+}
+
 func TestBadBytesAreAnsweredAndEndTheConnection(t *testing.T) {
 	s := start(t, "")
 	conn, err := net.Dial("tcp", s.listener.Addr().String())
