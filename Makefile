@@ -25,12 +25,12 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 STAGE := build
 lint: STAGE := lint
 test-upstream: STAGE := build
-test test-dev test-full test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak ordeal: STAGE := test
+test test-dev test-full test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak soak-gateway ordeal: STAGE := test
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ mutate-c: ## break the C of the bridge in N places, and see that a test of serve
 
 soak: build build-check ## mixed load, restarts, snapshots and mishaps for SOAK=10m
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m
+
+soak-gateway: build build-check ## throttle-gateway under load while Redis is killed and files change, for SOAK=10m
+	@SOAK=$${SOAK:-10m} scripts/test ./tests/gateway -run TestKillsAndReloads -timeout 0
 
 ordeal: build ## servers on hosts of their own, faults by a seed, histories that are checked (ORDEAL=10m SEED=)
 	@FORMAT=standard-verbose SEED=$${SEED:-0} scripts/test ./tests/linearizability -run '^TestOrdeal$$' -timeout 0 \

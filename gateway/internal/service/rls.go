@@ -144,7 +144,7 @@ func (s *RLS) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimitResp
 		response.ResponseHeadersToAdd = s.headers(&o, response.Statuses[tightest])
 	}
 	if s.Options.ResponseDynamicMetadata {
-		response.DynamicMetadata = metadata(request, &o)
+		response.DynamicMetadata = metadata(request, &o, s.Options.QuotaMode)
 	}
 	return response
 }
@@ -178,7 +178,7 @@ func (s *RLS) headers(o *outcome, st *rls.RateLimitResponse_DescriptorStatus) []
 }
 
 // metadata is what upstream tells the filters of Envoy about a request.
-func metadata(request *rls.RateLimitRequest, o *outcome) *structpb.Struct {
+func metadata(request *rls.RateLimitRequest, o *outcome, quotaMode bool) *structpb.Struct {
 	texts := func(all []string) *structpb.Value {
 		list := &structpb.ListValue{}
 		for _, text := range all {
@@ -204,6 +204,22 @@ func metadata(request *rls.RateLimitRequest, o *outcome) *structpb.Struct {
 	whole := map[string]*structpb.Value{"domain": structpb.NewStringValue(request.Domain), "descriptors": structpb.NewListValue(descriptors)}
 	if request.HitsAddend != 0 {
 		whole["hitsAddend"] = structpb.NewNumberValue(float64(request.HitsAddend))
+	}
+	// Upstream's names for quotas: whether a rule is one, and which descriptors are over one.
+	quotas, violations := false, &structpb.ListValue{}
+	for i, at := range o.place {
+		if at < 0 || o.asks[at].Rule.Unlimited {
+			continue
+		}
+		rule, st := o.asks[at].Rule, &o.Statuses[at]
+		quotas = quotas || rule.Quota
+		if (rule.Quota || quotaMode) && st.Over && !st.Shadow {
+			violations.Values = append(violations.Values, structpb.NewNumberValue(float64(i)))
+		}
+	}
+	whole["quotaModeEnabled"] = structpb.NewBoolValue(quotas)
+	if len(violations.Values) > 0 {
+		whole["quotaModeViolations"] = structpb.NewListValue(violations)
 	}
 	passed := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for i := range o.asks {

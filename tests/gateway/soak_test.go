@@ -1,0 +1,182 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
+	"redis-throttle/tests/server"
+)
+
+const (
+	units   = 4000 // of each user, in a year
+	callers = 12   // that ask all the time, one request each
+)
+
+// soaked is a file that a reload changes in what the load does not ask about.
+func soaked(version int) string {
+	return fmt.Sprintf(`
+domain: shop
+redis_down: closed
+descriptors:
+- {key: user, rate_limit: {unit: year, requests_per_unit: %d}}
+- {key: version, rate_limit: {unit: year, requests_per_unit: %d}}
+routes:
+- match: /
+  descriptors:
+  - [{key: user, value: "{header:X-User}"}]
+`, units, version)
+}
+
+// Redis is killed and comes back, and the configuration is loaded again and again, while callers ask by gRPC and by /check. Each request
+// has its answer. Nobody gets more units than there are. A kill costs no more units than requests were under way.
+// SOAK=10m repeats it for that long, and then the memory, goroutines and descriptors of the gateway must have leveled off.
+func TestKillsAndReloadsLoseNoDecision(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.AppendOnly("always")) // what was answered is on disk
+	g := start(t, s.Addr(), soaked(1), "REDIS_TIMEOUT=1s")
+	least, lasts := size.Of(1, 3), time.Duration(0)
+	if text := os.Getenv("SOAK"); text != "" {
+		var err error
+		lasts, err = time.ParseDuration(text)
+		require.NoError(t, err, "SOAK is a duration such as 10m")
+		least = 8
+	}
+	var readings []levels
+	for began, round := time.Now(), 0; round < least || time.Since(began) < lasts; round++ {
+		g.killAndReload(s, round)
+		if t.Failed() {
+			return
+		}
+		readings = append(readings, g.levels())
+	}
+	t.Logf("%d rounds, first %+v, last %+v", len(readings), readings[0], readings[len(readings)-1])
+	if len(readings) < 8 {
+		return
+	}
+	// The lowest of many readings: connections and buffers come and go.
+	first, last := lowest(readings[1:len(readings)/2]), lowest(readings[len(readings)/2:])
+	assert.LessOrEqual(t, last.heap, 1.2*first.heap+1<<20, "bytes in use after a collection")
+	assert.LessOrEqual(t, last.goroutines, first.goroutines+5)
+	assert.LessOrEqual(t, last.descriptors, first.descriptors+5)
+}
+
+// killAndReload is a round: a user that nobody has asked about, until nothing is left.
+func (g *gateway) killAndReload(s *server.Server, round int) {
+	t, user := g.t, fmt.Sprint("user", round)
+	ctx := t.Context()
+	var passed, denied, wrong atomic.Int64
+	failed := func(format string, args ...any) {
+		if wrong.Add(1) == 1 {
+			t.Errorf(format, args...)
+		}
+	}
+	byRLS := func() (limited bool) {
+		response, err := g.ShouldRateLimit(ctx, ask("shop", 0, "user="+user))
+		if err != nil {
+			failed("a request has no answer: %v", err)
+			return true
+		}
+		return response.OverallCode == rls.RateLimitResponse_OVER_LIMIT
+	}
+	byCheck := func() (limited bool) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url("/check/"), nil)
+		if err != nil {
+			failed("%v", err)
+			return true
+		}
+		request.Header.Set("X-User", user)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			failed("a request has no answer: %v", err)
+			return true
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests {
+			failed("/check answered %s", response.Status)
+		}
+		return response.StatusCode != http.StatusOK
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for !stop.Load() && wrong.Load() == 0 {
+				limited := byRLS
+				if i%2 == 1 {
+					limited = byCheck
+				}
+				if limited() {
+					denied.Add(1)
+				} else {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	defer wg.Wait()
+	defer stop.Store(true)
+
+	reloads := 0
+	reload := func(meanwhile func()) {
+		before := g.metric("ratelimit_service_config_load_success")
+		reloads++
+		g.write("limits.yaml", soaked(1000*round+reloads+1))
+		meanwhile()
+		await(t, "the file is loaded", func() bool { return g.metric("ratelimit_service_config_load_success") > before })
+	}
+	await(t, "requests pass", func() bool { return passed.Load() > units/10 || wrong.Load() > 0 })
+	reload(s.Kill)
+	before := denied.Load()
+	await(t, "requests are denied while Redis is down", func() bool { return denied.Load() > before+callers || wrong.Load() > 0 })
+	require.Less(t, passed.Load(), int64(units), "Redis was killed in the middle")
+	reload(s.Restart)
+	reload(func() {})
+	await(t, "nothing is left", func() bool {
+		return wrong.Load() > 0 || g.asks(ask("shop", 0, "user="+user+" +0")) == "OVER 0!" // by Redis: closed would say nothing of what is left
+	})
+	stop.Store(true)
+	wg.Wait()
+	assert.LessOrEqual(t, passed.Load(), int64(units), "more passed than the limit allows")
+	assert.GreaterOrEqual(t, passed.Load(), int64(units-2*callers), "more units are lost than requests were under way")
+}
+
+// levels are what a process has of things that must not grow.
+type levels struct{ heap, goroutines, descriptors float64 }
+
+func (g *gateway) levels() levels {
+	g.t.Helper()
+	http.DefaultClient.CloseIdleConnections()
+	response, err := http.Get("http://" + g.at["debug"] + "/debug/pprof/heap?gc=1")
+	require.NoError(g.t, err)
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	return levels{g.metric("go_memstats_heap_alloc_bytes"), g.metric("go_goroutines"), g.metric("process_open_fds")}
+}
+
+// lowest is the least of each.
+func lowest(all []levels) levels {
+	least := func(of func(levels) float64) float64 {
+		var values []float64
+		for _, one := range all {
+			values = append(values, of(one))
+		}
+		return slices.Min(values)
+	}
+	return levels{
+		least(func(l levels) float64 { return l.heap }), least(func(l levels) float64 { return l.goroutines }),
+		least(func(l levels) float64 { return l.descriptors }),
+	}
+}
