@@ -29,8 +29,8 @@ const (
 const countedKeys = 8
 
 // Both first caches are those of most processors. The second, which is not shown, is given so that the machine's own does
-// not matter.
-var cachegrind = []string{"--tool=cachegrind", "--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"}
+// not matter. A server may be started by a script, which becomes the server.
+var cachegrind = []string{"--tool=cachegrind", "--trace-children=yes", "--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"}
 
 // count runs the contenders under valgrind and counts what each call executes and touches. The figures say nothing about
 // time, but differ by some percent only between two runs and between machines that have the same server.
@@ -48,6 +48,9 @@ func count(ctx context.Context, o options) {
 		without, with := l.countRun(ctx, e, few), l.countRun(ctx, e, few+o.Calls)
 		for m := range with {
 			with[m] = (with[m] - without[m]) / float64(o.Calls)
+		}
+		if with[metricInstructions] < 1 {
+			must.Fail("%s: valgrind counted no instructions of its calls", e.Name)
 		}
 		e.record("", with)
 	}
