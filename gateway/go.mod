@@ -18,6 +18,7 @@ require (
 	redis-throttle/ratelimit/guard v0.0.0
 	redis-throttle/ratelimit/otellimit v0.0.0
 	redis-throttle/ratelimit/promlimit v0.0.0
+	redis-throttle/ratelimit/ratelimittest v0.0.0
 )
 
 require (
@@ -67,4 +68,5 @@ replace (
 	redis-throttle/ratelimit/guard => ../ratelimit/guard
 	redis-throttle/ratelimit/otellimit => ../ratelimit/otellimit
 	redis-throttle/ratelimit/promlimit => ../ratelimit/promlimit
+	redis-throttle/ratelimit/ratelimittest => ../ratelimit/ratelimittest
 )

@@ -25,6 +25,7 @@ import (
 	"redis-throttle/gateway/internal/decide"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/ratelimittest"
 )
 
 const fuzzed = `
@@ -47,16 +48,8 @@ routes:
   - [{key: free, value: "{host} {header:X-User}"}]
 `
 
-// here decides in this process as if a server had answered, so that units are also given back.
-type here struct{ *guard.Guard }
-
-func (h here) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
-	result, err := h.Guard.Decide(ctx, call)
-	if err == nil {
-		result.By = "server"
-	}
-	return result, err
-}
+// here decides in this process as a server does.
+type here struct{ *ratelimit.Limiter }
 
 func (h here) Of(guard.Policy, int64) ratelimit.Decider { return h }
 func (h here) Cluster() bool                            { return true }
@@ -70,13 +63,6 @@ func (h here) Each(ctx context.Context, _ guard.Policy, calls []ratelimit.Call) 
 		results = append(results, result)
 	}
 	return results, nil
-}
-
-// nowhere is a server that is always out of reach.
-type nowhere struct{}
-
-func (nowhere) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error) {
-	return ratelimit.Result{}, context.DeadlineExceeded
 }
 
 // serviceOf has the domains all, which charges all or none, and each, which is compatible. Only all has routes.
@@ -95,8 +81,8 @@ func serviceOf(f *testing.F, o Options) *RLS {
 		Options: o,
 		Metrics: NewMetrics(prometheus.NewRegistry(), func() bool { return false }),
 		Decider: &decide.Decider{
-			Redis: here{guard.New(nowhere{}, guard.Options{Policy: guard.Local})},
-			Lost:  func(_ int64, err error) { f.Errorf("units are lost: %v", err) },
+			Redis: here{ratelimit.New(ratelimittest.New(f), ratelimit.Options{})},
+			Lost:  func(_ int64, err error) { panic("units could not be given back: " + err.Error()) },
 		},
 	}}
 	s.Use(c)
