@@ -173,7 +173,9 @@ func TestCachedIsAsStrictAsTheServer(t *testing.T) {
 				slowestReply = max(slowestReply, time.Since(asked))
 				return result
 			}
-			for began := time.Now(); time.Since(began) < time.Second; {
+			// On a busy machine a second holds few calls, so it goes on until enough were answered from the cache.
+			const enough, patience = 100, time.Minute
+			for began := time.Now(); time.Since(began) < time.Second || remembered <= enough && time.Since(began) < patience; {
 				cost := calls.Cost(1 + rand.Int64N(3))
 				before := time.Now()
 				result := ask(cost)
@@ -193,7 +195,7 @@ func TestCachedIsAsStrictAsTheServer(t *testing.T) {
 					require.False(t, again.Limited, "after waiting as told: %+v, then %+v", result, again)
 				}
 			}
-			assert.Greater(t, remembered, 100)
+			assert.Greater(t, remembered, enough)
 		})
 	}
 }
