@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -46,6 +47,9 @@ func main() {
 }
 
 // run serves until a signal or SHUTDOWN ends it.
+// closePatience is how long clients are taken leave of: a script that does not end keeps the lock that this needs.
+const closePatience = time.Second
+
 func run(o options) error {
 	addr := net.JoinHostPort(o.Bind, strconv.Itoa(o.Port))
 	listener, err := net.Listen("tcp", addr)
@@ -66,6 +70,14 @@ func run(o options) error {
 	case <-ctx.Done():
 	case <-s.ended:
 	}
-	s.close()
+	closed := make(chan struct{})
+	go func() {
+		s.close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closePatience):
+	}
 	return nil
 }

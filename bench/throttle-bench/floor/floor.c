@@ -58,7 +58,7 @@ static int call(Ctx *ctx, String *name, int limited, int fields) {
   return 0;
 }
 
-// The arrays of EACH for three limits, behind a denial.
+// The arrays of EACH for three limits, behind a denial. Their numbers are those of RATE 1000/m RATE 100000/h RATE 1000000/d.
 static int each(Ctx *ctx, String **argv, int argc) {
   (void)argc;
   Key *key = OpenKey(ctx, argv[1], READ);
@@ -66,11 +66,12 @@ static int each(Ctx *ctx, String **argv, int argc) {
   size_t length;
   StringDMA(key, &length, READ);
   CloseKey(key);
+  static const long long arrays[3][INTEGERS] = {{0, 1000, 999, -1, 60}, {0, 100000, 99999, -1, 36}, {0, 1000000, 999999, -1, 87}};
   ReplyWithArray(ctx, INTEGERS + 3);
   for (int i = 0; i < INTEGERS; i++) ReplyWithLongLong(ctx, i ? (long long)length : 1);
   for (int limit = 0; limit < 3; limit++) {
     ReplyWithArray(ctx, INTEGERS);
-    for (int i = 0; i < INTEGERS; i++) ReplyWithLongLong(ctx, (long long)length);
+    for (int i = 0; i < INTEGERS; i++) ReplyWithLongLong(ctx, arrays[limit][i]);
   }
   return 0;
 }
