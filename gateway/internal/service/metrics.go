@@ -46,6 +46,9 @@ type ruleCounters struct{ total, over, near, within, shadow, overCached promethe
 // mostRules bounds the time series of detailed_metric and value_to_metric, whose values clients can choose.
 const mostRules = 10_000
 
+// longestLabel bounds what a time series keeps of such a value, in bytes. Clients choose the length, too.
+const longestLabel = 200
+
 // NewMetrics registers the metrics. out says whether Redis is left alone.
 func NewMetrics(r prometheus.Registerer, out func() bool) *Metrics {
 	rule := []string{"domain", "key1", "key2"}
@@ -121,6 +124,9 @@ func (m *Metrics) failed(domain, via string, err error) {
 }
 
 func (m *Metrics) rule(name ruleName) *ruleCounters {
+	for i, text := range name.path {
+		name.path[i] = text[:min(len(text), longestLabel)]
+	}
 	if c, ok := m.paths.Load(name); ok {
 		return c.(*ruleCounters)
 	}
@@ -133,6 +139,9 @@ func (m *Metrics) rule(name ruleName) *ruleCounters {
 		m.within.WithLabelValues(l...), m.shadow.WithLabelValues(l...), m.overCached.WithLabelValues(l...),
 	}
 	if name.path[0] != "other" {
+		for i, text := range name.path {
+			name.path[i] = strings.Clone(text) // not the whole request with it
+		}
 		m.paths.Store(name, c)
 	}
 	return c

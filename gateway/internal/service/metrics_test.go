@@ -1,0 +1,42 @@
+package service
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Clients choose the values of detailed_metric: their bytes, their length and how many there are.
+func TestMetricsKeepLittleOfWhatClientsSend(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := NewMetrics(registry, func() bool { return false })
+	long := strings.Repeat("a", longestLabel-1) + "é" + strings.Repeat("b", 1<<20)
+	for _, value := range []string{long, long + "c", "/\xff"} {
+		m.rule(ruleName{"web", [2]string{"path_" + value, value}}).total.Inc()
+	}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	series := 0
+	for _, family := range families {
+		for _, one := range family.GetMetric() {
+			if family.GetName() == "ratelimit_service_rate_limit_total_hits" {
+				series++
+			}
+			for _, label := range one.GetLabel() {
+				assert.LessOrEqual(t, len(label.GetValue()), longestLabel+len("\uFFFD"), label.GetName())
+				assert.True(t, utf8.ValidString(label.GetValue()))
+			}
+		}
+	}
+	assert.Equal(t, 2, series, "values that begin alike are one series")
+	m.paths.Range(func(key, _ any) bool {
+		for _, text := range key.(ruleName).path {
+			assert.LessOrEqual(t, len(text), longestLabel)
+		}
+		return true
+	})
+}
