@@ -187,14 +187,9 @@ func (a *Adaptive) ended(ctx context.Context, call *ratelimit.Call) {
 }
 
 func (a *Adaptive) failed(ctx context.Context, err error) {
-	switch {
-	case a.o.OnError != nil:
+	if a.o.OnError != nil {
 		a.o.OnError(err)
-	case ratelimit.IsOutage(err):
-		a.log.Error(ctx, "outage", message, err)
-	default:
-		a.log.Error(ctx, "mistake", message, err)
+		return
 	}
+	a.log.Error(ctx, quiet.Kind(err), "the number of slots could not be adapted", err)
 }
-
-const message = "the number of slots could not be adapted"

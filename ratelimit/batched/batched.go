@@ -90,8 +90,8 @@ const (
 // that have Take or Shadow. They go to the Decider behind, and may be limited by what is withheld. So do all calls
 // on a key for MaxAge after that Decider decided without the server.
 //
-// Denials are remembered until their RetryAfter or DenialAge, as by a cached.Cached, and forgotten after a refund. A Result from a batch has the
-// deciding limit and the times of the call that fetched it, counted down; Remaining is what that
+// Denials are remembered until their RetryAfter or DenialAge, as by a cached.Cached. A refund, a ban and a settlement that pass
+// through make it forget those of their keys, and so does Forget. A Result from a batch has the deciding limit and the times of the call that fetched it, counted down; Remaining is what that
 // call left on the server and what is left of the batch.
 //
 // A call for a batch goes on when the context of the caller that needed it ends, as others may wait
@@ -174,7 +174,7 @@ func (b *Batched) direct(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 	result, err := b.next.Decide(ctx, call)
 	if !spares(call.Verb) {
 		for i := range call.Keys {
-			b.denials.Forget(call.Keys[i].Name, time.Now())
+			b.Forget(call.Keys[i].Name)
 		}
 	}
 	return result, err
@@ -579,6 +579,9 @@ func (b *Batched) run(f func()) {
 		}
 	}()
 }
+
+// Forget forgets the denials of all calls on a key, such as after a refund in another process. Units of the key stay.
+func (b *Batched) Forget(key string) { b.denials.Forget(key, time.Now()) }
 
 // Close gives back what is left, and returns when that is done or ctx ends. Later calls go to the
 // Decider behind.

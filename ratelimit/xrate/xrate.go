@@ -10,12 +10,12 @@ package xrate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/peer"
+	"redis-throttle/ratelimit/internal/quiet"
 )
 
 // Options configure New. Key and Limit are required.
@@ -23,7 +23,7 @@ type Options struct {
 	Key string
 	// Limit is a Rate.
 	Limit ratelimit.Limit
-	// OnError is told of each error that has no place in a result. When nil, it is logged, without the key.
+	// OnError is called with each error that has no place in a result. Nil logs through slog, of each kind one line in ten seconds.
 	OnError func(error)
 	// FailClosed makes Allow and Reserve say no during an outage of Redis (ratelimit.IsOutage), instead
 	// of yes without a delay. They say no to every other error.
@@ -46,6 +46,7 @@ type Limiter struct {
 	keys     []ratelimit.Key
 	capacity int64
 	every    time.Duration // the emission interval, rounded down
+	log      quiet.Log
 }
 
 // New returns a Limiter. It panics when decider is nil, and when the limit is no Rate, or one that cannot be.
@@ -155,7 +156,7 @@ func (l *Limiter) report(err error) {
 		l.OnError(err)
 		return
 	}
-	slog.Error("a rate limit could not be checked", "error", err)
+	l.log.Error(context.Background(), quiet.Kind(err), "a rate limit could not be checked", err)
 }
 
 // InfDuration is the Delay of a Reservation that is not OK.

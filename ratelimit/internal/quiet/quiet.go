@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"redis-throttle/ratelimit"
 )
 
 // Interval is between two lines of a kind.
@@ -21,6 +23,17 @@ type Log struct {
 type kind struct {
 	last    time.Time
 	leftOut int64
+}
+
+// Kind is what an error of a Decider is: an outage, an overload or a mistake.
+func Kind(err error) string {
+	switch {
+	case ratelimit.IsOutage(err):
+		return "outage"
+	case ratelimit.IsOverload(err):
+		return "overload"
+	}
+	return "mistake"
 }
 
 // Error logs err, of a kind such as "outage", through slog.Default.

@@ -1,0 +1,104 @@
+package ratelimit_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/grpclimit"
+	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/xrate"
+	"redis-throttle/tests/server"
+)
+
+// mistakes are servers that are set up wrongly, and what their errors say.
+func mistakes(t *testing.T) map[string]*redis.Client {
+	t.Helper()
+	rotated := server.Start(t, server.Password("new"))
+	return map[string]*redis.Client{
+		"unknown command": server.Start(t, server.WithoutModule()).Client(quick), // such as a replica that has taken over
+		"WRONGPASS":       rotated.Client(quick, server.User("default", "old")),
+	}
+}
+
+// A mistake in the setup fails every request, unless the service chooses otherwise.
+func TestTheAnswerToAMistakeCanBeChosen(t *testing.T) {
+	t.Parallel()
+	for text, client := range mistakes(t) {
+		l := ratelimit.New(client, ratelimit.Options{})
+		for answer, want := range map[httplimit.Answer]int{
+			httplimit.Usual: 500, httplimit.InternalError: 500, httplimit.Unavailable: 503, httplimit.LetThrough: 200,
+		} {
+			var errs []error
+			failures := httplimit.Failures{Mistake: answer, OnError: func(_ *http.Request, err error) { errs = append(errs, err) }}
+			for _, middleware := range []func(http.Handler) http.Handler{
+				httplimit.New(l, httplimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, Key: everybody, Failures: failures}),
+				httplimit.NewConcurrency(l, httplimit.ConcurrencyOptions{Slots: 1, Key: everybody, Failures: failures}),
+			} {
+				errs = nil
+				w := httptest.NewRecorder()
+				middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				assert.Equal(t, want, w.Code, text)
+				require.Len(t, errs, 1)
+				require.ErrorContains(t, errs[0], text)
+				assert.False(t, ratelimit.IsOutage(errs[0]) || ratelimit.IsOverload(errs[0]), errs[0])
+			}
+		}
+	}
+}
+
+// Whatever asks with an OnError that is nil: of a flood of requests that fail, one line is logged, and no key.
+//
+//nolint:paralleltest // it sets the default logger
+func TestAFloodOfErrorsIsOneLine(t *testing.T) {
+	const secret, requests = "secret-key", 50
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+	key := func(*http.Request) string { return secret }
+	request := func() *http.Request { return httptest.NewRequest(http.MethodGet, "/", nil) }
+	serve := func(m func(http.Handler) http.Handler) func() {
+		handler := m(http.NotFoundHandler())
+		return func() { handler.ServeHTTP(httptest.NewRecorder(), request()) }
+	}
+	for text, client := range mistakes(t) {
+		l := ratelimit.New(client, ratelimit.Options{})
+		transport := httplimit.NewTransport(l, httplimit.TransportOptions{Limits: limits, Key: key})
+		unary := grpclimit.NewClient(l, grpclimit.ClientOptions{
+			Limits: limits, Key: func(context.Context, string) string { return secret },
+		}).Unary()
+		bucket := xrate.New(l, xrate.Options{Key: secret, Limit: limits[0]})
+		for name, ask := range map[string]func(){
+			"a middleware":   serve(httplimit.New(l, httplimit.Options{Limits: limits, Key: key})),
+			"slots":          serve(httplimit.NewConcurrency(l, httplimit.ConcurrencyOptions{Slots: 1, TTL: time.Minute, Key: key})),
+			"a transport":    func() { _, _ = transport.RoundTrip(request()) }, //nolint:bodyclose // it is not sent
+			"an interceptor": func() { _ = unary(t.Context(), "/s/m", nil, nil, nil, unsent) },
+			"a bucket":       func() { bucket.Allow(); bucket.Reserve() },
+		} {
+			var logged bytes.Buffer
+			slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+			for range requests {
+				ask()
+			}
+			assert.Equal(t, 1, strings.Count(logged.String(), "\n"), "%s:\n%s", name, logged.String())
+			assert.Contains(t, logged.String(), text, name)
+			assert.Contains(t, logged.String(), "kind=mistake", name)
+			assert.NotContains(t, logged.String(), secret, name)
+		}
+	}
+}
+
+func unsent(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+	return nil
+}
