@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,16 +12,46 @@ import (
 // The commands that wait for lists, sets and streams. miniredis would wait inside, where no caller of ours could be decided, so the server
 // asks it once, in a transaction, which does not wait, and again after each command of others.
 
-// timeoutAt says where a command has its timeout.
-type timeoutAt struct {
-	index int // of the word; from the end if it is negative
-	block bool
+// blockingCommand says where a command has its timeout and its keys.
+type blockingCommand struct {
+	timeoutAt int // the word; from the end if it is negative
+	block     bool
+	// waitsFor is the type of the keys that the command waits for, empty where miniredis says what to do about other types. The keys begin
+	// at first, and end before end, which counts from the end if it is not positive. If end is first, the word before says how many they are.
+	waitsFor   string
+	first, end int
 }
 
-var blocking = map[string]timeoutAt{
-	"BLPOP": {index: -1}, "BRPOP": {index: -1}, "BLMOVE": {index: -1}, "BRPOPLPUSH": {index: -1},
-	"BZPOPMIN": {index: -1}, "BZPOPMAX": {index: -1}, "BZMPOP": {index: 1},
-	"XREAD": {block: true}, "XREADGROUP": {block: true},
+var blocking = map[string]blockingCommand{
+	"BLPOP": {timeoutAt: -1, waitsFor: "list", first: 1, end: -1}, "BRPOP": {timeoutAt: -1, waitsFor: "list", first: 1, end: -1},
+	"BLMOVE": {timeoutAt: -1, waitsFor: "list", first: 1, end: 2}, "BRPOPLPUSH": {timeoutAt: -1, waitsFor: "list", first: 1, end: 2},
+	"BZPOPMIN": {timeoutAt: -1, waitsFor: "zset", first: 1, end: -1}, "BZPOPMAX": {timeoutAt: -1, waitsFor: "zset", first: 1, end: -1},
+	"BZMPOP": {timeoutAt: 1, waitsFor: "zset", first: 3, end: 3},
+	"XREAD":  {block: true}, "XREADGROUP": {block: true},
+}
+
+func (at blockingCommand) keys(words [][]byte) [][]byte {
+	end := at.end
+	switch {
+	case end == at.first:
+		n, _ := strconv.Atoi(string(words[end-1])) // miniredis has read it before
+		end += n
+	case end <= 0:
+		end += len(words)
+	}
+	return words[at.first:end]
+}
+
+// isReady reports whether one of a client's keys is of the type that it waits for. Until then it waits, also while its keys are of other types.
+func (s *server) isReady(c *client) bool {
+	at := blocking[strings.ToUpper(string(c.words[0]))]
+	if at.waitsFor == "" {
+		return true
+	}
+	s.ask(false, "SELECT", itoa(c.db))
+	return slices.ContainsFunc(at.keys(c.words), func(key []byte) bool {
+		return s.ask(false, "TYPE", string(key)) == "+"+at.waitsFor+"\r\n"
+	})
 }
 
 const (
@@ -34,11 +65,11 @@ const endless = math.MaxInt64 / nsPerMs
 
 // wait returns for how many ms a call waits at most, 0 for as long as it takes; ok is false if it does not wait. problem says what is wrong
 // with the timeout, where miniredis takes it all the same.
-func (at timeoutAt) wait(words [][]byte, nowNs int64) (ms int64, ok bool, problem string) {
+func (at blockingCommand) wait(words [][]byte, nowNs int64) (ms int64, ok bool, problem string) {
 	if at.block {
 		return waitOfBlock(words, nowNs)
 	}
-	index := at.index
+	index := at.timeoutAt
 	if index < 0 {
 		index += len(words)
 	}
@@ -83,7 +114,7 @@ func waitOfBlock(words [][]byte, nowNs int64) (ms int64, ok bool, problem string
 }
 
 // block runs a command that waits if there is nothing for it.
-func (c *call) block(at timeoutAt) {
+func (c *call) block(at blockingCommand) {
 	if len(c.words) < 2 {
 		c.wrongArity()
 		return
@@ -107,7 +138,7 @@ func (c *call) block(at timeoutAt) {
 		c.peer.WriteRaw(reply)
 		return
 	}
-	c.client.words = words
+	c.client.words, c.client.nothing = words, reply
 	if waitMs > 0 && waitMs < endless-c.now()/nsPerMs {
 		c.client.deadlineNs = c.now() + waitMs*nsPerMs
 	}
@@ -155,13 +186,20 @@ func (s *server) once(db int, resp3 bool, words [][]byte) (reply string, empty b
 		return queued, false
 	}
 	_, reply, _ = strings.Cut(s.ask(resp3, "EXEC"), "\r\n") // behind the length of the transaction's array
-	return reply, reply == "*-1\r\n" || reply == "$-1\r\n" || reply == "_\r\n"
+	empty = reply == "*-1\r\n" || reply == "$-1\r\n" || reply == "_\r\n"
+	if empty && resp3 { // miniredis has the null of RESP2 for arrays
+		reply = "_\r\n"
+	}
+	return reply, empty
 }
 
 // retry answers the clients for which there is something now, or whose time is over. It reports whether it answered any.
 func (s *server) retry(nowNs int64) (some bool) {
 	for _, c := range append([]*client(nil), s.blocked...) {
-		reply, empty := s.once(c.db, c.peer.Resp3, c.words)
+		reply, empty := c.nothing, true
+		if s.isReady(c) {
+			reply, empty = s.once(c.db, c.peer.Resp3, c.words)
+		}
 		if empty && (c.deadlineNs == 0 || nowNs < c.deadlineNs) {
 			continue
 		}

@@ -16,18 +16,15 @@ import (
 	"redis-throttle/embedded"
 )
 
-const (
-	// readAhead is how many commands are read while one waits.
-	readAhead = 1024
-	// mostUnread is how many bytes a client may leave unread before its connection is closed.
-	mostUnread = 256 << 20
-)
+// mostUnread is how many bytes a client may leave unread before its connection is closed.
+const mostUnread = 256 << 20
 
 // client is a connection. One goroutine reads its commands, one runs them, and one writes the replies, so that a client that does not read
 // holds up nobody.
 type client struct {
 	server *server
 	conn   net.Conn
+	in     *inbox
 	out    *outbox
 	gone   chan struct{}
 
@@ -43,16 +40,18 @@ type client struct {
 	tracks        bool // CLIENT TRACKING
 	transaction
 
-	// Of a client that waits: for a caller of the host waiter, for another command the words and until when, 0 for as long as it takes.
+	// Of a client that waits: for a caller of the host waiter, for another command the words, the reply if there is nothing for it,
+	// and until when, 0 for as long as it takes.
 	waiter     embedded.Waiter
 	words      [][]byte
+	nothing    string
 	deadlineNs int64
 	woken      chan struct{} // is sent to once the reply is written
 }
 
 func (s *server) newClient(conn net.Conn) *client {
 	c := &client{
-		server: s, conn: conn, out: newOutbox(conn), gone: make(chan struct{}), since: time.Now(),
+		server: s, conn: conn, in: newInbox(), out: newOutbox(conn), gone: make(chan struct{}), since: time.Now(),
 		authenticated: s.password == "", woken: make(chan struct{}, 1),
 	}
 	c.peer = dev.NewPeer(bufio.NewWriter(c.out))
@@ -68,9 +67,13 @@ func (s *server) newClient(conn net.Conn) *client {
 func (c *client) serve() {
 	defer c.server.forget(c)
 	defer c.out.close()
-	commands := make(chan [][]byte, readAhead)
-	go c.read(commands)
-	for words := range commands {
+	defer c.in.end()
+	go c.read()
+	for {
+		words, more, ok := c.in.take()
+		if !ok {
+			break
+		}
 		if len(words) == 0 {
 			continue
 		}
@@ -82,7 +85,7 @@ func (c *client) serve() {
 			c.peer.Flush()
 			return
 		}
-		if len(commands) == 0 {
+		if !more {
 			c.peer.Flush()
 		}
 	}
@@ -90,8 +93,8 @@ func (c *client) serve() {
 }
 
 // read reads commands until the client is gone, or sends what is none.
-func (c *client) read(commands chan<- [][]byte) {
-	defer close(commands)
+func (c *client) read() {
+	defer c.in.end()
 	defer close(c.gone)
 	for r := redcon.NewReader(c.conn); ; {
 		command, err := r.ReadCommand()
@@ -102,9 +105,7 @@ func (c *client) read(commands chan<- [][]byte) {
 			}
 			return
 		}
-		select {
-		case commands <- command.Args:
-		case <-c.server.closing:
+		if !c.in.put(command.Args) {
 			return
 		}
 	}
@@ -123,6 +124,8 @@ func (c *client) await() bool {
 		return true
 	}
 	c.peer.Flush()
+	c.in.wait(true)
+	defer c.in.wait(false)
 	select {
 	case <-c.woken:
 		return true

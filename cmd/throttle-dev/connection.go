@@ -199,8 +199,7 @@ func (c *call) unblockClient() {
 		other.answer(func(w *dev.Writer) { writeReply(w, r) })
 	default:
 		c.unblock(other)
-		reply, _ := c.once(other.db, other.peer.Resp3, other.words) // there was nothing for it when the last command ended
-		other.answer(func(w *dev.Writer) { w.WriteRaw(reply) })
+		other.answer(func(w *dev.Writer) { w.WriteRaw(other.nothing) })
 	}
 	c.peer.WriteInt(1)
 }

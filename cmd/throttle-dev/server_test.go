@@ -296,6 +296,45 @@ func TestCommandsThatBlock(t *testing.T) {
 	assert.Equal(t, "-ERR wrong number of arguments for 'blpop' command", c.do("BLPOP list"))
 }
 
+// A client waits on while its keys are of another type, as on Redis 8.0. What comes to another of its keys has all of them looked at.
+func TestAClientThatBlocksWaitsThroughOtherTypes(t *testing.T) {
+	s := start(t, "")
+	c, waits := connect(t, s), connect(t, s)
+	c.do("CL.DEV.TIME 2026-01-31 STOP")
+	const wrongType = "-WRONGTYPE Operation against a key holding the wrong kind of value"
+	for _, test := range []struct{ command, wrong, change, reply string }{
+		{"BLPOP k 0", "SET k v", "DEL k; RPUSH k x", "*2 $1 k $1 x"},
+		{"BRPOP k 5", "HSET k a b", "CL.DEV.ADVANCE 5s", "*-1"},
+		{"BLPOP k 0", "ZADD k 1 a", "CLIENT UNBLOCK " + waits.id, "*-1"},
+		{"BLMOVE k to LEFT RIGHT 0", "SET k v; RPUSH to x", "DEL k; RPUSH k x", "$1 x"},
+		{"BRPOPLPUSH k to 0", "SET k v; SET to v", "DEL k; RPUSH k x", wrongType},
+		{"BLPOP k other 0", "SET k v; SET x y", "RPUSH other x", wrongType},
+		{"BZPOPMIN k 0", "SET k v", "DEL k; ZADD k 1 a", "*3 $1 k $1 a $1 1"},
+		{"BZPOPMAX k other 0", "RPUSH other v", "ZADD k 1 a", "*3 $1 k $1 a $1 1"},
+		{"BZMPOP 0 2 k other MIN COUNT 2", "RPUSH other v; ZADD MIN 1 a", "ZADD k 1 a", "*2 $1 k *1 *2 $1 a $1 1"},
+		{"XREAD BLOCK 0 STREAMS k $", "SET k v", "DEL k; XADD k 5-1 a b", "*1 *2 $1 k *1 *2 $3 5-1 *2 $1 a $1 b"},
+	} {
+		c.do("FLUSHALL")
+		reply := waits.later(test.command)
+		awaitWaiting(t, c, 1)
+		for line := range strings.SplitSeq(test.wrong, "; ") {
+			c.do(line)
+		}
+		awaitWaiting(t, c, 1)
+		requireNothing(t, reply)
+		for line := range strings.SplitSeq(test.change, "; ") {
+			c.do(line)
+		}
+		assert.Equal(t, test.reply, await(t, reply), test.command)
+	}
+	c.do("FLUSHALL")
+	c.do("XGROUP CREATE k g $ MKSTREAM")
+	reply := waits.later("XREADGROUP GROUP g c BLOCK 0 STREAMS k >")
+	awaitWaiting(t, c, 1)
+	c.do("SET k v")
+	assert.Equal(t, wrongType, await(t, reply), "a group that is gone is told of")
+}
+
 // A timeout that is none keeps nobody waiting, and changes nothing. Redis answers the same.
 func TestATimeoutThatIsNoneIsRefused(t *testing.T) {
 	s := start(t, "")
@@ -415,6 +454,10 @@ func TestRepliesInRESP3(t *testing.T) {
 	connect(t, s).do("DEL k")
 	c.do("MULTI")
 	assert.Equal(t, "_", c.do("EXEC"))
+	c.do("CL.DEV.TIME RUN")
+	for _, nothing := range []string{"BLPOP none 0.01", "BRPOPLPUSH none to 0.01", "BZPOPMIN none 0.01", "BZMPOP 0.01 1 none MIN", "XREAD BLOCK 1 STREAMS none $"} {
+		assert.Equal(t, "_", c.do(nothing), nothing)
+	}
 }
 
 func TestClientsThatTrackForgetWhatChanges(t *testing.T) {
