@@ -109,6 +109,35 @@ func TestRequestsWithoutARouteAreNotLimitedWithoutLimits(t *testing.T) {
 	assert.Equal(t, 1, calls)
 }
 
+// A client chooses its header field, but not the limit that it counts for.
+func TestNoClientWritesTheKeyOfARoute(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+	decider := deciderFunc(func(key string, _ ratelimit.Limits) (ratelimit.Result, error) {
+		asked = append(asked, key)
+		return ratelimit.Result{}, nil
+	})
+	key := func(r *http.Request) string { return r.Header.Get("X-Api-Key") }
+	handler := httplimit.New(decider, httplimit.Options{
+		Limits: limits, Key: key, Routes: []httplimit.Route{{Pattern: "POST /login", Limits: limits}},
+		And: []httplimit.Part{{Limits: ratelimit.Limits{limits[0].Named("also")}, Key: key}},
+	})(http.NotFoundHandler())
+	ask := func(method, path, key string) string {
+		asked = nil
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set("X-Api-Key", key)
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+		return asked[0]
+	}
+	theirs := ask("POST", "/login", "198.51.100.77")
+	assert.Equal(t, "POST /login 198.51.100.77", theirs)
+	for _, forged := range []string{theirs, strings.ReplaceAll(theirs, " ", "%20")} {
+		assert.NotEqual(t, theirs, ask("GET", "/", forged))
+		assert.NotEqual(t, theirs, ask("POST", "/login", forged))
+	}
+}
+
 func TestMistakesInRoutesPanic(t *testing.T) {
 	t.Parallel()
 	limiter := deciderFunc(func(string, ratelimit.Limits) (ratelimit.Result, error) { return ratelimit.Result{}, nil })

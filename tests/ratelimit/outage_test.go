@@ -145,15 +145,39 @@ func TestWhatIsAnOutage(t *testing.T) {
 	assert.False(t, ratelimit.IsOutage(nil))
 }
 
-// Leaving early is no way round a limit.
+// Leaving early is no way round a limit, and neither is a short deadline, which some clients choose themselves.
 func TestRequestOfAClientThatLeftIsNotLetThrough(t *testing.T) {
 	t.Parallel()
-	handler := httplimit.New(ratelimittest.New(t), httplimit.Options{
-		Limits:   ratelimit.Limits{ratelimit.Rate(1, day)},
-		Key:      everybody,
-		Failures: httplimit.Failures{OnError: func(_ *http.Request, err error) { t.Error(err) }},
-	})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was let through") }))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	s := server.Start(t)
+	hanging := ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = true }), ratelimit.Options{})
+	s.Pause()
+	defer s.Resume()
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	within := func(d time.Duration) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for _, c := range []struct {
+		name    string
+		ctx     context.Context
+		decider ratelimit.Decider
+	}{
+		{"it has left", left, ratelimittest.New(t)},
+		{"it has left a server that hangs", left, hanging},
+		{"its deadline has passed", within(-time.Second), ratelimittest.New(t)},
+		{"its deadline passes while the server hangs", within(20 * time.Millisecond), hanging},
+	} {
+		failures := httplimit.Failures{OnError: func(_ *http.Request, err error) { t.Error(c.name, err) }}
+		for _, middleware := range []func(http.Handler) http.Handler{
+			httplimit.New(c.decider, httplimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, Key: everybody, Failures: failures}),
+			httplimit.NewConcurrency(c.decider, httplimit.ConcurrencyOptions{Slots: 1, Key: everybody, Failures: failures}),
+		} {
+			handler := middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was let through: " + c.name) }))
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(c.ctx, http.MethodGet, "/", nil))
+			assert.Equal(t, http.StatusServiceUnavailable, w.Code, c.name)
+		}
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"redis-throttle/ratelimit/keyby"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/observed"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
 
@@ -105,8 +106,65 @@ func TestCallersThatWaitLeaveThePoolToOthers(t *testing.T) {
 // A caller in line at a server that stands still is told so by Patience, and not by the end of its wait.
 func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 	t.Parallel()
+	limits := ratelimit.Limits{ratelimit.Window(1, day)}
+	for name, c := range map[string]struct {
+		fill, wait ratelimit.Call
+		waiting    string
+	}{
+		"a window": {calls.On("k", limits), calls.InLine("k", limits, 0), "throttle_waiting"},
+		"a lease":  {calls.Lease("k", 1, time.Hour, "holder"), calls.Lease("k", 1, time.Hour, "waits", calls.MaxWait(time.Hour)), "throttle_leases_waiting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			l := ratelimit.New(s.Client(quick), ratelimit.Options{Patience: 200 * time.Millisecond})
+			_, err := l.Decide(t.Context(), c.fill)
+			require.NoError(t, err)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := l.Decide(context.WithoutCancel(t.Context()), c.wait)
+				ended <- err
+			}()
+			require.Eventually(t, func() bool { return s.InfoInt("throttle", c.waiting) == 1 }, 10*time.Second, time.Millisecond)
+			s.Pause()
+			defer s.Resume()
+			select {
+			case err := <-ended:
+				require.True(t, ratelimit.IsOutage(err), err)
+			case <-time.After(time.Minute):
+				t.Fatal("it waits for as long as it may")
+			}
+		})
+	}
+}
+
+// A response is not held up by the release of its slot: the handler's caller goes on although Redis stands still.
+func TestAResponseDoesNotWaitForItsSlotToBeGivenBack(t *testing.T) {
+	t.Parallel()
 	s := server.Start(t)
-	l := ratelimit.New(s.Client(quick), ratelimit.Options{Patience: 200 * time.Millisecond})
+	client := s.Client(func(o *redis.Options) { o.ReadTimeout = time.Hour })
+	handler := httplimit.NewConcurrency(ratelimit.New(client, ratelimit.Options{}), httplimit.ConcurrencyOptions{
+		Slots: 1, TTL: time.Hour, Key: everybody,
+	})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.Pause() }))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}()
+	select {
+	case <-served:
+	case <-time.After(time.Minute):
+		t.Error("the response waits for Redis")
+	}
+	s.Resume()
+	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "everybody").Int == 0 }, time.Minute, time.Millisecond, "it is given back")
+}
+
+// A caller in line when its master becomes a replica can ask the next master: an outage, which is soon over.
+func TestACallerWhoseMasterStepsDownMeetsAnOutage(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Window(1, day)}
 	_, err := l.Limit(t.Context(), "k", limits, 1)
 	require.NoError(t, err)
@@ -115,10 +173,41 @@ func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 		_, err := l.Wait(context.WithoutCancel(t.Context()), "k", limits, 1)
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
-	s.Pause()
-	defer s.Resume()
-	require.True(t, ratelimit.IsOutage(<-ended), "without a limit of its own it would wait for a day")
+	require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == 1 }, 10*time.Second, time.Millisecond)
+	s.MustDo("REPLICAOF", "127.0.0.1", "1")
+	err = <-ended
+	require.ErrorContains(t, err, "UNBLOCKED")
+	assert.True(t, ratelimit.IsOutage(err), err)
+}
+
+// A caller that leaves while its reserved units are on their way returns at once, and the units are there for others again.
+func TestAReservedWaitThatIsCancelledIsNotCharged(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := ratelimit.New(s.Client(), ratelimit.Options{})
+	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
+	_, err := l.Limit(t.Context(), "k", limits, 1)
+	require.NoError(t, err)
+	for _, hangs := range []bool{false, true} {
+		before := resetAfter(t, l, limits)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Wait(ctx, "k", limits, 1)
+			ended <- err
+		}()
+		require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == 1 }, 10*time.Second, time.Millisecond)
+		require.Greater(t, resetAfter(t, l, limits), before+time.Minute, "it has reserved its unit")
+		if hangs {
+			s.Pause()
+		}
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		if hangs {
+			s.Resume()
+		}
+		require.Eventually(t, func() bool { return resetAfter(t, l, limits) <= before }, 30*time.Second, time.Millisecond, "hangs: %v", hangs)
+	}
 }
 
 // A pool that is too small is no outage: requests that find no connection are refused.
