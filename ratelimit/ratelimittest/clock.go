@@ -11,7 +11,7 @@ var (
 
 // clock is the clock of the server: the time that has passed, and the wall clock, which may be set.
 type clock struct {
-	// bubble says that time passes as in the bubble, since began. Otherwise passed is how much has.
+	// bubble says that time passes as in the bubble, since began. Otherwise passed is how much has since the clock was set.
 	bubble  bool
 	began   time.Time
 	passed  time.Duration
@@ -37,7 +37,11 @@ func (c *clock) elapsed() time.Duration {
 // wallNs is what the wall clock says, in ns since the Unix epoch.
 func (c *clock) wallNs() int64 { return c.startNs + int64(c.elapsed()) }
 
-func (c *clock) set(at time.Time) { c.startNs = at.UnixNano() - int64(c.elapsed()) }
+// set sets the wall clock. Outside of a bubble elapsed begins anew, so that a clock which is set back and advanced never ends.
+func (c *clock) set(at time.Time) {
+	c.passed = 0
+	c.startNs = at.UnixNano() - int64(c.elapsed())
+}
 
 // after is how much time will have passed when the wall clock says wallNs.
 func (c *clock) after(wallNs int64) time.Duration { return time.Duration(wallNs - c.startNs) }

@@ -39,8 +39,8 @@ type Faults struct {
 // sends a second one.
 func (f Faults) Next(n int) Faults { return Faults{f.s, max(n, 0)} }
 
-// Fail fails commands with err, and nothing is executed. Unless the fault is for the Next commands, all callers that are in line or
-// hang get the error, too.
+// Fail fails commands with err, and nothing is executed. Unless the fault is for the Next commands, all callers that are in line, hang or
+// have a slow answer on its way get the error, too.
 func (f Faults) Fail(err error) {
 	if err == nil {
 		f.Heal()
@@ -55,13 +55,20 @@ func (f Faults) Fail(err error) {
 func (f Faults) Hang() { f.set(fault{kind: hanging}) }
 
 // Slow lets the answers to commands come d later. They are executed at once, also where the caller gives up before the answer.
-func (f Faults) Slow(d time.Duration) { f.set(fault{kind: slow, delay: max(d, 0)}) }
+// If d is not positive it is Heal.
+func (f Faults) Slow(d time.Duration) {
+	if d <= 0 {
+		f.Heal()
+		return
+	}
+	f.set(fault{kind: slow, delay: d})
+}
 
 // NoModule answers commands as a server that has not loaded the module does (ratelimit.ErrNoModule).
 func (f Faults) NoModule() { f.set(fault{kind: withoutModule}) }
 
 // LoseReplies executes commands and loses the connection before their answers: the error is io.EOF, and units
-// are charged all the same.
+// are charged all the same. Unless the fault is for the Next commands, answers that are on their way get lost, too.
 func (f Faults) LoseReplies() { f.set(fault{kind: losing}) }
 
 // Heal ends every fault.

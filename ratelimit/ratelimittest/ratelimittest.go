@@ -61,7 +61,7 @@ const lastYear = 2261
 func (l *Limiter) Now() time.Time { return l.s.now() }
 
 // Advance lets d pass, which is not negative. Callers in line, slow calls and leases have their turns at the instants between. In
-// a bubble Advance sleeps for d, and returns when all other goroutines of the bubble are blocked. Elsewhere callers that have their
+// a bubble Advance sleeps for d, and then calls [synctest.Wait], which returns when all other goroutines of the bubble are blocked. Elsewhere callers that have their
 // answer may go on after Advance has returned.
 func (l *Limiter) Advance(d time.Duration) {
 	l.t.Helper()

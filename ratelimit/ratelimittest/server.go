@@ -31,8 +31,9 @@ type server struct {
 	blocked int
 	changed *sync.Cond // blocked has
 
-	timer *time.Timer   // in a bubble
-	due   time.Duration // when it fires, by clock.elapsed; 0 if it does not
+	settling chan struct{} // in a bubble has room for the one goroutine that may call synctest.Wait
+	timer    *time.Timer   // in a bubble
+	due      time.Duration // when it fires, by clock.elapsed; 0 if it does not
 
 	asked  []*record // a ring once it is full
 	oldest int
@@ -58,7 +59,7 @@ type delayed struct {
 }
 
 func newServer() *server {
-	s := &server{clock: newClock(), inLine: map[embedded.Waiter]*pending{}}
+	s := &server{clock: newClock(), inLine: map[embedded.Waiter]*pending{}, settling: make(chan struct{}, 1)}
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }
@@ -140,6 +141,9 @@ func (s *server) begin(ctx context.Context, noted *record, args []any) (*pending
 
 // unknown is the reply of a server without the module.
 func unknown(args []any) error {
+	if len(args) == 0 {
+		return ReplyError("ERR no command")
+	}
 	text := fmt.Sprintf("ERR unknown command '%v', with args beginning with: ", args[0])
 	for _, arg := range args[1:] {
 		text += fmt.Sprintf("'%v' ", arg)
@@ -197,11 +201,15 @@ func (s *server) finish(p *pending, out outcome) {
 	s.schedule()
 }
 
-func (s *server) answer(p *pending, out outcome) {
+func (s *server) answer(p *pending, out outcome) { s.give(p, p.seen(out)) }
+
+func (s *server) fail(p *pending, err error) { s.give(p, outcome{err: err}) }
+
+func (s *server) give(p *pending, out outcome) {
 	if p.gone {
 		return
 	}
-	p.answer <- p.seen(out)
+	p.answer <- out
 	p.gone = true
 	s.blocked--
 	s.changed.Broadcast()
@@ -304,7 +312,9 @@ func (s *server) now() time.Time {
 func (s *server) advance(d time.Duration) {
 	if s.clock.bubble {
 		time.Sleep(d)
+		s.settling <- struct{}{}
 		synctest.Wait()
+		<-s.settling
 		return
 	}
 	s.mu.Lock()
@@ -320,6 +330,9 @@ func (s *server) advance(d time.Duration) {
 func (s *server) setTime(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i := range s.late {
+		s.late[i].at -= s.clock.passed
+	}
 	s.clock.set(at)
 	s.wake()
 }
@@ -327,10 +340,16 @@ func (s *server) setTime(at time.Time) {
 func (s *server) setFault(to fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
 	s.fault = to
 	switch {
 	case to.ofAll(failing):
 		s.cutOff(to.err)
+	case to.ofAll(losing):
+		s.lose(errLost)
+		s.resume()
 	case to.kind != hanging:
 		s.resume()
 	}
@@ -342,12 +361,21 @@ func (s *server) cutOff(err error) {
 	for _, waiter := range slices.Sorted(maps.Keys(s.inLine)) {
 		p := s.inLine[waiter]
 		s.forget(p)
-		s.answer(p, outcome{err: err})
+		s.fail(p, err)
 	}
 	for _, p := range s.hung {
-		s.answer(p, outcome{err: err})
+		s.fail(p, err)
 	}
 	s.hung = nil
+	s.lose(err)
+}
+
+// lose breaks the connections on which answers are under way.
+func (s *server) lose(err error) {
+	for _, d := range s.late {
+		s.fail(d.p, err)
+	}
+	s.late = nil
 }
 
 // resume executes the commands that hang.
@@ -377,18 +405,9 @@ func (s *server) resume() {
 func (s *server) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
-	for _, p := range s.inLine {
-		s.answer(p, outcome{err: errOver})
-	}
-	for _, p := range s.hung {
-		s.answer(p, outcome{err: errOver})
-	}
-	for _, d := range s.late {
-		s.answer(d.p, outcome{err: errOver})
-	}
-	clear(s.inLine)
-	s.hung, s.late = nil, nil
+	s.over, s.fault = true, fault{}
+	s.cutOff(errOver)
+	s.changed.Broadcast()
 }
 
 func (s *server) blockedNow() int {
