@@ -31,7 +31,7 @@ type Call struct {
 	// VerbWait then waits as long as it takes. So does Forever.
 	MaxWait time.Duration
 	// Group and Priority are for callers in line: higher priorities first, then groups take turns (VerbLease,
-	// and VerbWait without a Rate).
+	// and VerbWait without a Rate). A Group has up to 128 bytes, a Priority is from -100 to 100.
 	Group    string
 	Priority int64
 

@@ -47,36 +47,37 @@ type Limit struct {
 const maxWords = 16
 
 // Rate lets count units through per period at a steady rate, and bursts of up to count
-// units unless Burst says otherwise (GCRA, a bucket that refills evenly). The count is
-// at least 1, the period positive.
+// units unless Burst says otherwise (GCRA of ITU-T I.371, a bucket that refills evenly). The count is
+// at least 1, and at most 10^9 a second; the period is positive, and a full bucket refills within 292 years.
 func Rate(count int64, every time.Duration) Limit {
 	return Limit{kind: rate, count: count, period: period{length: every}}.worded()
 }
 
-// Window never lets more than count units through in any interval of length every.
+// Window never lets more than count units through in any interval of length every. The count is at least 1, the length
+// positive.
 func Window(count int64, every time.Duration) Limit {
 	return Limit{kind: window, count: count, period: period{length: every}}.worded()
 }
 
-// Fixed lets count units through in each fixed window: the multiples of every since the
-// Unix epoch, so that a window of a day begins at midnight UTC.
+// Fixed lets count units through in each fixed window of length every. Windows begin at the multiples of every since the
+// Unix epoch, so that a window of a day begins at midnight UTC. The count is at least 1, the length positive.
 func Fixed(count int64, every time.Duration) Limit {
 	return Limit{kind: fixed, count: count, period: period{length: every}}.worded()
 }
 
 // FixedWeeks lets count units through in each window of so many calendar weeks, which
-// begin on Mondays.
+// begin on Mondays. Both are at least 1.
 func FixedWeeks(count, weeks int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: weeks, unit: week}}.worded()
 }
 
 // FixedMonths lets count units through in each window of so many calendar months: in each
-// quarter, for example, with 3 of them.
+// quarter, for example, with 3 of them. Both are at least 1.
 func FixedMonths(count, months int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: months, unit: month}}.worded()
 }
 
-// FixedYears lets count units through in each window of so many calendar years.
+// FixedYears lets count units through in each window of so many calendar years. Both are at least 1.
 func FixedYears(count, years int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: years, unit: year}}.worded()
 }
@@ -94,7 +95,7 @@ func (l Limit) First() Limit {
 	return l.worded()
 }
 
-// Offset is l, a Fixed, whose windows begin by d later. It is shorter than the window.
+// Offset is l, a Fixed, whose windows begin by d later: 0 or more, and less than the length of a window.
 func (l Limit) Offset(d time.Duration) Limit {
 	l.offset = d
 	return l.worded()
@@ -115,7 +116,7 @@ func (l Limit) Zone(name string) Limit {
 	return l.worded()
 }
 
-// Take is l with units of its own for the call, in place of the call's Cost. 0 asks nothing
+// Take is l with units of its own for the call, 0 or more, in place of the call's Cost. 0 asks nothing
 // of the limit and keeps its state.
 func (l Limit) Take(units int64) Limit {
 	l.take, l.takes = units, true
@@ -128,16 +129,14 @@ func (l Limit) Used(units int64) Limit {
 	return l.worded()
 }
 
-// Spare is l that limits the call unless so many units stay behind, for callers that matter
-// more. What a Result tells of the limit is what this caller can still have. A Refund
-// does not need it and leaves it out.
+// Spare is l with a reserve of units, 0 or more, for callers that matter more: a call that would leave fewer is limited.
+// The numbers of a Result do not count the reserve. A Refund ignores it.
 func (l Limit) Spare(units int64) Limit {
 	l.spare = units
 	return l.worded()
 }
 
-// Shadow is l charged as if it were enforced, though it never decides.
-// Result.Shadowed tells when it would have.
+// Shadow is l on trial: it is charged, but it denies no call. Result.Shadowed says when it would have.
 func (l Limit) Shadow() Limit {
 	l.shadow = true
 	return l.worded()

@@ -50,7 +50,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Decider decides calls. It is safe for concurrent use.
+// Decider decides calls. It is safe for concurrent use. A denied call is no error: Result.Limited says so. An error says that the
+// call was not decided, or that its reply was lost. IsOutage and IsOverload tell whose fault it is; any other error is
+// a mistake, or that of a context that ended.
 type Decider interface {
 	Decide(ctx context.Context, call Call) (Result, error)
 }
@@ -105,7 +107,7 @@ func isNil(v any) bool {
 
 var errNoLimiter = errors.New("ratelimit: a Limiter is made by New or With")
 
-// Decide decides any call.
+// Decide decides any call. See Decider.
 func (l *Limiter) Decide(ctx context.Context, call Call) (Result, error) {
 	if l == nil || l.next == nil {
 		return Result{}, errNoLimiter

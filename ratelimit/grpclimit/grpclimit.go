@@ -26,8 +26,8 @@ import (
 	"redis-throttle/ratelimit/internal/quiet"
 )
 
-// Options configure New. Limits and Key are required; they are not where each of Methods has its own, and all
-// other calls are then not limited.
+// Options configure New. Limits and Key are required, unless each of Methods has its own. Calls of other methods are not
+// limited then.
 type Options struct {
 	Limits ratelimit.Limits
 	// Key says who is limited: the key in Redis for a call. Calls with the key
@@ -49,7 +49,7 @@ type Options struct {
 	// ends, if its handler returns the error of RecvMsg. Without it, opening a stream is charged, and nothing on it.
 	Messages bool
 
-	// Outage, Overload and Mistake say what becomes of calls when the limiter fails: during an outage of Redis
+	// Outage, Overload and Mistake say what happens to calls when the limiter fails: during an outage of Redis
 	// (ratelimit.IsOutage), when this process asks for more connections than it has (ratelimit.IsOverload), and at any other
 	// error. Usually calls are let through, UNAVAILABLE and INTERNAL, in this order.
 	Outage, Overload, Mistake Answer
@@ -61,7 +61,7 @@ type Options struct {
 	OnError func(ctx context.Context, method string, err error)
 }
 
-// Answer is what becomes of a call that nobody could decide about.
+// Answer is what happens to a call when the limiter fails.
 type Answer int
 
 // The answers. The zero Answer is the usual one of its field.

@@ -68,7 +68,7 @@ func (p Policy) String() string {
 	return fmt.Sprintf("Policy(%d)", int(p))
 }
 
-// Options are how a Guard goes about it. The zero Options are a breaker without a policy.
+// Options configure New. The zero Options are a breaker without a policy.
 type Options struct {
 	Policy Policy
 
@@ -87,13 +87,13 @@ type Options struct {
 	// breaker for all keys.
 	Node func(key string) string
 
-	// Failures is how many calls in a row have to fail before the server is left alone; 5 when 0. So do four times as
-	// many in 10 s, if they are half of all calls.
+	// Failures is how many calls in a row have to fail before the server is left alone; 5 when 0. Four times as many in 10 s
+	// have the same effect if at least half of all calls failed.
 	Failures int
 	// Pause is how long it is left alone, after which one call tries it; 1 s when 0.
 	Pause time.Duration
-	// Patience is how long the server has to have kept a call waiting for the deadline of that
-	// call's context to be the server's fault; 20 ms when 0.
+	// Patience is how long the server is given to answer: 20 ms when 0. A call whose context reaches its deadline
+	// earlier does not count as a failure of the server.
 	Patience time.Duration
 
 	// IsOutage says which errors are outages; nil is ratelimit.IsOutage.

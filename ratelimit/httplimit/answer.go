@@ -10,7 +10,7 @@ import (
 	"redis-throttle/ratelimit/internal/quiet"
 )
 
-// Answer is what becomes of a request that nobody could decide about.
+// Answer is what happens to a request when the limiter fails.
 type Answer int
 
 // The answers. The zero Answer is the usual one of its field.
@@ -21,7 +21,7 @@ const (
 	InternalError        // status 500
 )
 
-// Failures says what becomes of requests when the limiter fails. The zero Failures are a good default.
+// Failures says what happens to requests when the limiter fails. The zero Failures are a good default.
 type Failures struct {
 	// Outage is for when Redis is out of reach (ratelimit.IsOutage). Usually requests are let through: an outage of Redis
 	// is then no outage of the service, and while it lasts there is no limit.

@@ -19,12 +19,12 @@ type ConcurrencyOptions struct {
 	Slots int64
 	Key   func(r *http.Request) string
 
-	// TTL is after which time the slots of a process that has died are free again; 30 s when 0. See leases.Options.
+	// TTL is how long a lease lasts without a renewal: the slots of a process that has died are free after it. 30 s when 0. See leases.Options.
 	TTL time.Duration
-	// MaxWait is how long a request waits for a slot; 0 is not at all.
+	// MaxWait is how long a request waits for a slot: 0 is not at all, ratelimit.Forever as long as it takes.
 	MaxWait time.Duration
 
-	// Failures says what becomes of requests when the limiter fails. A lease that is lost while its request is
+	// Failures says what happens to requests when the limiter fails. A lease that is lost while its request is
 	// served ends the request's context whatever it says: the cause is leases.ErrLost.
 	Failures
 

@@ -17,8 +17,8 @@ import (
 	"redis-throttle/ratelimit/internal/keys"
 )
 
-// Options configure New. Limits and Key are required, except where each of Routes has its own; all other requests are
-// then not limited.
+// Options configure New. Limits and Key are required, unless each of Routes has its own. Other requests are not limited
+// then.
 type Options struct {
 	Limits ratelimit.Limits
 	// Key says who is limited: the key in Redis for a request. Package keyby has functions for it. Requests with the
@@ -41,7 +41,7 @@ type Options struct {
 	// Cost is how many units a request takes; nil is 1 for each.
 	Cost func(r *http.Request) int64
 
-	// Failures says what becomes of requests when the limiter fails.
+	// Failures says what happens to requests when the limiter fails.
 	Failures
 
 	// Denied writes the response to a limited request. The header fields are set, the

@@ -18,8 +18,8 @@ import (
 type Route struct {
 	// Pattern selects the requests, in the syntax of http.ServeMux: "POST /orders/{id}", "/files/". A path is matched as it
 	// came, and cleaned and decoded, so that neither "//files/../files/x" nor "/files%2fx" is a way around "/files/". Where
-	// the two have different routes, the request counts for both. A host in the
-	// pattern is one: clients write into a request what host they like.
+	// the two have different routes, the request counts for both. Leave hosts out of patterns: clients choose the host of a
+	// request, so they could get around the route.
 	Pattern string
 	// Limits apply to the route.
 	Limits ratelimit.Limits

@@ -23,7 +23,7 @@ type TransportOptions struct {
 	// ratelimit.Forever as long as it takes. See ratelimit.Limiter.Wait.
 	MaxWait time.Duration
 
-	// Failures says what becomes of requests when the limiter fails: those that are not let through end with its error.
+	// Failures says what happens to requests when the limiter fails: those that are not let through end with its error.
 	Failures
 
 	// Next sends the requests; nil is http.DefaultTransport.

@@ -26,8 +26,8 @@ type Options struct {
 	Key string
 	// Slots is how many leases of the key are held at a time. With 0 every call is limited.
 	Slots int64
-	// TTL is after which time the slot of a process that has died is free again, from 1 ms to 100 years. It should be a few
-	// times what a renewal may be late. The lease renews itself three times within it.
+	// TTL is how long the lease lasts without a renewal, from 1 ms to 100 years. After it, the slot of a process that has
+	// died is free again. The lease renews itself three times within it, so choose a few times what a renewal may be late.
 	TTL time.Duration
 	// MaxWait is how long to wait for a slot: 0 is not at all, ratelimit.Forever as long as it takes. The deadline of the
 	// context ends it, too.

@@ -17,8 +17,8 @@ import (
 // Decision is what an observer learns of one decision.
 type Decision struct {
 	Call ratelimit.Call
-	// Result is how it went; Result.By is where it was decided. When Err is set, all else of it is zero
-	// unless the Decider that failed says more.
+	// Result is how it went; Result.By is where it was decided. When Err is set, Result is zero, except for what the
+	// Decider that failed has set.
 	Result ratelimit.Result
 	Err    error
 	// Duration is how long the caller waited for it.

@@ -78,14 +78,14 @@ func (m *Metrics) Observe(_ context.Context, d observed.Decision) {
 	m.durations.WithLabelValues(verb, by).Observe(d.Duration.Seconds())
 }
 
-// Describe is of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.decisions.Describe(ch)
 	m.shadowed.Describe(ch)
 	m.durations.Describe(ch)
 }
 
-// Collect is of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.decisions.Collect(ch)
 	m.shadowed.Collect(ch)
