@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9/logging"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
@@ -158,7 +157,7 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 	reflection.Register(g.grpc)
 	handler := g.service.Handler(g.healthy)
 	if g.s.Tracing.Enabled {
-		handler = otelhttp.NewHandler(handler, "check")
+		handler = traced(handler)
 	}
 	g.web = server(handler)
 	return nil

@@ -3,8 +3,13 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -48,4 +53,42 @@ func traces(ctx context.Context, s *settings.Settings) (flush func(), err error)
 			slog.Error("the last traces were not sent", "error", err)
 		}
 	}, nil
+}
+
+// originalKey leads from the context of a span to the request that it is about.
+type originalKey struct{}
+
+// route is what a span calls a path.
+func route(path string) string {
+	switch {
+	case path == "/check" || strings.HasPrefix(path, "/check/"):
+		return "/check"
+	case strings.HasPrefix(path, "/domains/"):
+		return "/domains/{domain}/check"
+	case path == "/json" || path == "/healthcheck":
+		return path
+	}
+	return ""
+}
+
+// traced starts a span for each request. Path, host, client address and user agent are not in it, because they may be keys: the span is
+// made of a request that has only its method, its route, the peer and the fields that join traces.
+func traced(next http.Handler) http.Handler {
+	spans := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, bare *http.Request) {
+		original := bare.Context().Value(originalKey{}).(*http.Request)
+		next.ServeHTTP(w, original.WithContext(bare.Context()))
+	}), "check")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		bare := &http.Request{Method: r.Method, Pattern: route(r.URL.Path), Proto: r.Proto, RemoteAddr: r.RemoteAddr, URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody}
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			bare.Host = local.String()
+		}
+		for _, name := range otel.GetTextMapPropagator().Fields() {
+			name = http.CanonicalHeaderKey(name)
+			if values := r.Header[name]; values != nil {
+				bare.Header[name] = values
+			}
+		}
+		spans.ServeHTTP(w, bare.WithContext(context.WithValue(r.Context(), originalKey{}, r)))
+	})
 }
