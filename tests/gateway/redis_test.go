@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -69,6 +71,101 @@ func TestRedisIsReachedByTLS(t *testing.T) {
 		g = start(t, address, basic, env...)
 		assert.Contains(t, g.asks(ask("shop", 0, "user=1")), "code = ", what)
 	}
+}
+
+// tlsServer starts a server that others and clients reach by TLS, at the address that it returns, and tests without.
+func tlsServer(t *testing.T, dir string, o ...server.Option) (*server.Server, string) {
+	t.Helper()
+	var port int
+	for { // the bus of a cluster is 10000 ports higher
+		port, _ = strconv.Atoi(freePort(t))
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+10000))
+		if err == nil {
+			require.NoError(t, l.Close())
+			break
+		}
+	}
+	s, err := server.TryStart(t, append(o, server.Config(fmt.Sprint("tls-port ", port), "tls-auth-clients no", "tls-replication yes",
+		"tls-cert-file "+dir+"/crt", "tls-key-file "+dir+"/key", "tls-ca-cert-file "+dir+"/crt"))...)
+	if err != nil && strings.Contains(err.Error(), ">>> 'tls-") {
+		t.Skip("this server was built without TLS")
+	}
+	require.NoError(t, err)
+	return s, fmt.Sprintf("%s:%d", s.Host, port)
+}
+
+// All masters of a cluster are reached by TLS, those that the first one names, too.
+func TestAClusterIsReachedByTLS(t *testing.T) {
+	t.Parallel()
+	dir, _ := server.Certificate(t)
+	var masters []*server.Server
+	var seed string
+	const n, slots = 3, 16384
+	for i := range n {
+		s, at := tlsServer(t, dir, server.Cluster(), server.Config("tls-cluster yes"))
+		s.MustDo("ACL", "SETUSER", "gateway", "on", ">secret", "~*", "+@all")
+		own := []string{"CLUSTER", "ADDSLOTS"}
+		for slot := slots * i / n; slot < slots*(i+1)/n; slot++ {
+			own = append(own, strconv.Itoa(slot))
+		}
+		s.MustDo(own...)
+		if seed == "" {
+			seed = at
+		} else {
+			host, port, _ := net.SplitHostPort(seed)
+			s.MustDo("CLUSTER", "MEET", host, port)
+		}
+		masters = append(masters, s)
+	}
+	await(t, "the nodes agree", func() bool {
+		for _, s := range masters {
+			state := server.ParseInfo(s.MustDo("CLUSTER", "INFO").Text)
+			if state["cluster_state"] != "ok" || state["cluster_slots_ok"] != strconv.Itoa(slots) || state["cluster_size"] != strconv.Itoa(n) {
+				return false
+			}
+		}
+		return true
+	})
+	env := []string{"REDIS_TYPE=CLUSTER", "REDIS_TLS=true", "REDIS_TLS_CACERT=" + dir + "/crt"}
+	g := start(t, seed, basic, append(env, "REDIS_AUTH=gateway:secret")...)
+	for i := range 30 {
+		require.Equal(t, "OK 9", g.asks(ask("shop", 0, fmt.Sprint("user=", i))))
+	}
+	for i, s := range masters {
+		assert.Positive(t, calls(s), "master %d is asked", i)
+	}
+	for what, env := range map[string][]string{
+		"a wrong password":                append(env, "REDIS_AUTH=gateway:wrong"),
+		"an authority that is not known":  {"REDIS_TYPE=CLUSTER", "REDIS_TLS=true"},
+		"no TLS, to a port that wants it": {"REDIS_TYPE=CLUSTER"},
+	} {
+		assert.Contains(t, start(t, seed, basic, append(env, "REDIS_TIMEOUT=1s")...).asks(ask("shop", 0, "user=1")), "code = ", what)
+	}
+}
+
+// Sentinels, the master that they name and the replica that they promote are all reached by TLS.
+func TestSentinelsAreReachedByTLS(t *testing.T) {
+	t.Parallel()
+	dir, _ := server.Certificate(t)
+	master, at := tlsServer(t, dir)
+	host, port, _ := net.SplitHostPort(at)
+	replica, _ := tlsServer(t, dir, server.Config("replicaof "+host+" "+port))
+	topology.AwaitReplicas(t, master, replica)
+	name := topology.MasterName
+	sentinel, sentinelAt := tlsServer(t, dir, server.Run(master.Program), server.Sentinel(), server.Config(
+		fmt.Sprintf("sentinel monitor %s %s %s 1", name, host, port), "sentinel down-after-milliseconds "+name+" 1500"))
+	await(t, "the Sentinel finds the replica", func() bool {
+		return strings.Contains(sentinel.Info("sentinel")["master0"], "status=ok") && strings.Contains(sentinel.Info("sentinel")["master0"], "slaves=1")
+	})
+	env := []string{"REDIS_TYPE=SENTINEL", "REDIS_TLS=true", "REDIS_TIMEOUT=1s", "DENIALS=-1"}
+	g := start(t, name+","+sentinelAt, basic, env...)
+	assert.Contains(t, g.asks(ask("shop", 0, "user=1")), "code = ", "an authority that is not known")
+	g = start(t, name+","+sentinelAt, basic, append(env, "REDIS_TLS_CACERT="+dir+"/crt")...)
+	require.Equal(t, "OK 0", g.asks(ask("shop", 10, "user=1")))
+	topology.AwaitReplicas(t, master, replica)
+	master.Kill()
+	await(t, "the replica is asked", func() bool { return g.asks(ask("shop", 0, "user=1")) == "OVER 0!" })
+	assert.Positive(t, calls(replica))
 }
 
 // Sentinels promote the replica, and the gateway goes on there with the units that are left.
