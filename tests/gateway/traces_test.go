@@ -66,7 +66,7 @@ func (r *receiver) listen(t *testing.T, protocol string) string {
 	return "http://" + l.Addr().String()
 }
 
-// spans are those of a trace. Without an id, all.
+// spans returns the spans of a trace, or all if the id is empty.
 func (r *receiver) spans(id string) (spans []*trace.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
