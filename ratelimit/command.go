@@ -52,7 +52,7 @@ func (c *Call) command() (command, error) {
 		return cmd, c.writeSeveral(&cmd)
 	}
 	key := &c.Keys[0]
-	args := make([]any, 0, 2+6+maxWords*len(key.Limits)/2+6)
+	args := make([]any, 0, c.room())
 	args = append(args, boxed[c.Verb], key.Name)
 	switch c.Verb {
 	case VerbThrottle:
@@ -85,6 +85,18 @@ func (c *Call) command() (command, error) {
 	}
 	cmd.args = c.writeForm(args)
 	return cmd, nil
+}
+
+// room is for how many words on one key a slice is made. Only calls with several options have more.
+func (c *Call) room() int {
+	words := 8 // the command, the key, COST and its number, an option and its value, COMPACT, EACH
+	if c.Verb == VerbWait || c.Verb == VerbLease {
+		words += 10 // TIMEOUT, GROUP, PRIORITY, SLOTS, TTL
+	}
+	for i := range c.Keys[0].Limits {
+		words += int(c.Keys[0].Limits[i].size)
+	}
+	return words
 }
 
 // check refuses fields that the verb has no use for. A caller that sets one expects that it does something.

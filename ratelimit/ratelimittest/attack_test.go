@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/ratelimittest"
 )
 
@@ -160,4 +161,84 @@ func TestNoCommandIsAnError(t *testing.T) {
 		fault()
 		require.Error(t, l.Process(t.Context(), redis.NewCmd(t.Context())))
 	}
+}
+
+// A lease is renewed at its instants however the time passes: in steps of any length, by Advance or by itself, by several goroutines, with
+// the wall clock set to and fro.
+func TestALeaseLastsHoweverTimePasses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := ratelimittest.New(t)
+		o := leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute}
+		lease, err := leases.Take(t.Context(), l, o)
+		require.NoError(t, err)
+		for _, d := range []time.Duration{0, 1, time.Second, 20 * time.Second, time.Minute, time.Hour, 31 * 24 * time.Hour} {
+			l.Advance(d)
+			time.Sleep(d)
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() { l.Advance(d) })
+			}
+			all.Wait()
+			require.NoError(t, lease.Context().Err(), "after %v", d)
+			_, err := leases.Take(t.Context(), l, o)
+			require.ErrorIs(t, err, ratelimit.ErrLimited, "after %v", d)
+		}
+		l.SetTime(l.Now().Add(-time.Hour)) // the lease has an hour more to go on the server
+		l.Advance(2 * time.Hour)
+		require.NoError(t, lease.Context().Err(), "the clock was set back")
+		l.SetTime(l.Now().Add(time.Hour)) // and here it has lapsed
+		l.Advance(time.Minute)
+		require.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
+	})
+}
+
+// A holder that stops hearing from the server, in any way, stops in time, and so does its goroutine: the bubble ends.
+func TestALeaseIsLostWithTheServer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault func(ratelimittest.Faults)
+		lost  bool
+	}{
+		"an outage":         {func(f ratelimittest.Faults) { f.Fail(ratelimittest.ErrOutage) }, true},
+		"it hangs":          {ratelimittest.Faults.Hang, true},
+		"it is slow":        {func(f ratelimittest.Faults) { f.Slow(time.Hour) }, true},
+		"a little slow":     {func(f ratelimittest.Faults) { f.Slow(time.Second) }, false},
+		"no module":         {ratelimittest.Faults.NoModule, true},
+		"lost replies":      {ratelimittest.Faults.LoseReplies, true},
+		"one reply is lost": {func(f ratelimittest.Faults) { f.Next(1).LoseReplies() }, false},
+		"two commands fail": {func(f ratelimittest.Faults) { f.Next(2).Fail(io.EOF) }, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := ratelimittest.New(t)
+			lease, err := leases.Take(t.Context(), l, leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute})
+			require.NoError(t, err)
+			l.Advance(time.Minute)
+			c.fault(l.Faults)
+			l.Advance(59 * time.Second)
+			if !c.lost {
+				l.Advance(time.Hour)
+				assert.NoError(t, lease.Context().Err(), name)
+				return // and nobody releases it: it ends with the test's context
+			}
+			assert.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost, name)
+		})
+	}
+}
+
+// A slot that was taken for a caller that got no reply is given back in the background, and the test ends nevertheless.
+func TestASlotWhoseReplyGotLostIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := ratelimittest.New(t)
+		o := leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute}
+		l.Next(1).LoseReplies()
+		_, err := leases.Take(t.Context(), l, o)
+		require.ErrorIs(t, err, io.EOF)
+		synctest.Wait()
+		lease, err := leases.Take(t.Context(), l, o)
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		l.Advance(time.Minute) // until the other one is sure that there is nothing to give back
+	})
 }
