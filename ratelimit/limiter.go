@@ -88,21 +88,24 @@ func New(client interface {
 	return &Limiter{&remote{client, o.Patience}}
 }
 
-// With returns the verbs of next, which is any Decider. It panics if next is nil.
+// With returns the verbs of next, which is any Decider. It panics if next is nil or a zero Limiter.
 func With(next Decider) *Limiter {
 	if isNil(next) {
 		panic("ratelimit: With needs a Decider, not nil")
 	}
+	if l, ok := next.(*Limiter); ok && l.next == nil {
+		panic(errNoLimiter.Error())
+	}
 	return &Limiter{next}
 }
 
-// isNil also finds a nil pointer in an interface.
+// isNil also finds a nil pointer or function in an interface.
 func isNil(v any) bool {
 	if v == nil {
 		return true
 	}
-	pointer := reflect.ValueOf(v)
-	return pointer.Kind() == reflect.Pointer && pointer.IsNil()
+	value := reflect.ValueOf(v)
+	return (value.Kind() == reflect.Pointer || value.Kind() == reflect.Func) && value.IsNil()
 }
 
 var errNoLimiter = errors.New("ratelimit: a Limiter is made by New or With")

@@ -40,3 +40,27 @@ func TestAnOutageOfAMasterMakesTheClientAskForItsSuccessor(t *testing.T) {
 		assert.Equal(t, c.want, client.reloads, c.err)
 	}
 }
+
+type deciderFunc func() (ratelimit.Result, error)
+
+func (f deciderFunc) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error) { return f() }
+
+// What can decide nothing is found when the program starts, and not by its first request.
+func TestWhatCannotDecideIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		make func()
+		want string
+	}{
+		"no client":              {func() { ratelimit.New(nil, ratelimit.Options{}) }, "ratelimit: New needs a Redis client, not nil"},
+		"a client that is nil":   {func() { ratelimit.New((*redis.Client)(nil), ratelimit.Options{}) }, "ratelimit: New needs a Redis client, not nil"},
+		"no decider":             {func() { ratelimit.With(nil) }, "ratelimit: With needs a Decider, not nil"},
+		"a limiter that is nil":  {func() { ratelimit.With((*ratelimit.Limiter)(nil)) }, "ratelimit: With needs a Decider, not nil"},
+		"a function that is nil": {func() { ratelimit.With(deciderFunc(nil)) }, "ratelimit: With needs a Decider, not nil"},
+		"a zero limiter":         {func() { ratelimit.With(&ratelimit.Limiter{}) }, "ratelimit: a Limiter is made by New or With"},
+	} {
+		assert.PanicsWithValue(t, c.want, c.make, name)
+	}
+	_, err := new(ratelimit.Limiter).Limit(t.Context(), "k", nil, 1)
+	require.EqualError(t, err, "ratelimit: a Limiter is made by New or With")
+}

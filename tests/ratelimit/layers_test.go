@@ -1,0 +1,112 @@
+package ratelimit_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/adaptive"
+	"redis-throttle/ratelimit/batched"
+	"redis-throttle/ratelimit/cached"
+	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/observed"
+	"redis-throttle/ratelimit/ratelimittest"
+	"redis-throttle/ratelimit/rueidislimit"
+	"redis-throttle/tests/calls"
+	"redis-throttle/tests/server"
+)
+
+// everyVerb are calls of all verbs on keys that begin with a prefix, in an order in which each has something to do.
+func everyVerb(prefix string) []ratelimit.Call {
+	limits := ratelimit.Limits{ratelimit.Fixed(10, 365*day).First()}
+	units := ratelimit.Key{Name: prefix + "units", Limits: limits}
+	jobs := ratelimit.Key{Name: prefix + "jobs", Slots: 2, TTL: time.Hour}
+	tokens := ratelimit.Limits{ratelimit.Fixed(100, 365*day).First().Take(10)}
+	k := prefix + "k"
+	return []ratelimit.Call{
+		calls.On(k, limits, calls.Cost(3)),
+		{Verb: ratelimit.VerbPeek, Keys: calls.On(k, limits).Keys, Cost: 8},
+		{Verb: ratelimit.VerbRefund, Keys: calls.On(k, limits).Keys, Cost: 2},
+		calls.On(k, limits, calls.UpTo, calls.Cost(20)),
+		calls.On(k, limits),
+		{Verb: ratelimit.VerbRefund, Keys: calls.On(k, limits).Keys, Cost: 5},
+		calls.InLine(k, limits, time.Minute),
+		calls.OnKeys([]ratelimit.Key{units, {Name: k, Limits: limits}}),
+		calls.Throttle(prefix+"throttled", ratelimit.Rate(5, day), 1),
+		{Verb: ratelimit.VerbBan, Keys: []ratelimit.Key{{Name: k}}, Ban: time.Hour},
+		calls.On(k, limits, calls.Cost(2)),
+		{Verb: ratelimit.VerbBan, Keys: []ratelimit.Key{{Name: k}}},
+		calls.On(k, limits, calls.Cost(2)),
+		calls.Lease(jobs.Name, 2, time.Hour, "a"),
+		calls.Lease(jobs.Name, 2, time.Hour, "b", calls.MaxWait(time.Minute)),
+		calls.Lease(jobs.Name, 2, time.Hour, "c"),
+		calls.Renew(jobs.Name, "a", time.Hour),
+		calls.Release(jobs.Name, "a"),
+		{Keys: []ratelimit.Key{{Name: prefix + "tokens", Limits: tokens}, jobs}, ID: "d"},
+		{Verb: ratelimit.VerbSettle, Keys: []ratelimit.Key{{Name: prefix + "tokens", Limits: ratelimit.Limits{tokens[0].Used(4)}}, {Name: jobs.Name}}, ID: "d"},
+	}
+}
+
+// Whatever stands before the server, or in its place, is the same to a caller: for every verb.
+func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
+	other, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
+	require.NoError(t, err)
+	t.Cleanup(other.Close)
+	seen := map[ratelimit.Verb]int{}
+	observe := func(next ratelimit.Decider) ratelimit.Decider {
+		return observed.New(next, func(_ context.Context, d observed.Decision) { seen[d.Call.Verb]++ })
+	}
+	batch := func(next ratelimit.Decider) ratelimit.Decider { return closed(t, batched.New(next, batched.Options{})) }
+	cache := func(next ratelimit.Decider) ratelimit.Decider { return cached.New(next, cached.Options{}) }
+	protect := func(next ratelimit.Decider) ratelimit.Decider {
+		return guard.New(next, guard.Options{Policy: guard.Local})
+	}
+	adapt := func(next ratelimit.Decider) ratelimit.Decider { return adaptive.New(next, adaptive.Options{}) }
+
+	var want []ratelimit.Result
+	verbs := map[ratelimit.Verb]bool{}
+	for i, call := range everyVerb("bare:") {
+		result, err := limiter.Decide(t.Context(), call)
+		require.NoError(t, err, "%d", i)
+		want, verbs[call.Verb] = append(want, steady(result)), true
+	}
+	for verb := ratelimit.VerbLimit; verb <= ratelimit.VerbThrottle; verb++ {
+		require.True(t, verbs[verb], "there is a call of %v", verb)
+	}
+	for name, d := range map[string]ratelimit.Decider{
+		"observed":    observe(limiter),
+		"cached":      cache(limiter),
+		"batched":     batch(limiter),
+		"guard":       protect(limiter),
+		"adaptive":    adapt(limiter),
+		"all":         observe(cache(batch(protect(adapt(limiter))))),
+		"all, turned": adapt(protect(batch(cache(observe(limiter))))),
+		"rueidis":     rueidislimit.New(other),
+		"a fake":      ratelimittest.New(t),
+	} {
+		for i, call := range everyVerb(name + ":") {
+			result, err := d.Decide(t.Context(), call)
+			require.NoError(t, err, "%s: %d", name, i)
+			assert.Equal(t, want[i], steady(result), "%s: %d, %v", name, i, call.Verb)
+		}
+	}
+	for verb := range verbs {
+		assert.Positive(t, seen[verb], verb)
+	}
+}
+
+// steady is r without what the time of the call decides, and where it was decided.
+func steady(r ratelimit.Result) ratelimit.Result {
+	r.By, r.Each = "", nil
+	r.RetryAfter, r.ResetAfter, r.NextAfter, r.Wait = r.RetryAfter.Round(day), r.ResetAfter.Round(day), 0, 0
+	r.Lasts = r.Lasts.Round(time.Minute)
+	return r
+}
