@@ -106,7 +106,7 @@ func TestAMasterThatHangsKeepsNoCallFromTheOthers(t *testing.T) {
 func TestANodeIsLeftAloneByItsRateOfFailures(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	works := ratelimit.New(s.Client(quick), ratelimit.Options{})
+	works := ratelimit.New(s.Client(), ratelimit.Options{})
 	down := server.Start(t)
 	fails := ratelimit.New(down.Client(quick), ratelimit.Options{})
 	down.Kill()
