@@ -14,14 +14,15 @@ import (
 func TestWhereServersCanLoadTheModule(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ uname, ldd, says string }{
-		"Linux with glibc": {"Linux", "ldd (Debian GLIBC 2.41) 2.41", ""},
-		"Linux with musl":  {"Linux", "musl libc (x86_64)", "this Linux has musl, and only with glibc can a server load the module\n"},
-		"macOS":            {"Darwin", "", "no server on Darwin can load the module, which needs Linux\n"},
-		"Windows":          {"MINGW64_NT-10.0", "", "no server on MINGW64_NT-10.0 can load the module, which needs Linux\n"},
+		"Linux with glibc": {"echo Linux", "echo 'ldd (Debian GLIBC 2.41) 2.41'", ""},
+		"Linux with musl":  {"echo Linux", "echo 'musl libc (x86_64)' >&2; exit 1", "this Linux has musl, and only with glibc can a server load the module\n"},
+		"Alpine":           {"echo Linux", "echo '/lib/ld-musl-x86_64.so.1: cannot load --version: No such file or directory' >&2; exit 127", "this Linux has musl, and only with glibc can a server load the module\n"},
+		"macOS":            {"echo Darwin", "exit 127", "no server on Darwin can load the module, which needs Linux\n"},
+		"Windows":          {"echo MINGW64_NT-10.0", "exit 127", "no server on MINGW64_NT-10.0 can load the module, which needs Linux\n"},
 	} {
 		bin := t.TempDir()
-		for program, prints := range map[string]string{"uname": test.uname, "ldd": test.ldd} {
-			require.NoError(t, os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\necho '"+prints+"'\n"), 0o755))
+		for program, runs := range map[string]string{"uname": test.uname, "ldd": test.ldd} {
+			require.NoError(t, os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"+runs+"\n"), 0o755))
 		}
 		cmd := exec.Command("scripts/loadable")
 		cmd.Dir = ".."
