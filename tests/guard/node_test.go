@@ -30,7 +30,7 @@ func TestEachNodeHasABreakerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	up, down := server.Start(t), server.Start(t)
 	behind := nodes{
-		"up":   ratelimit.New(up.Client(quick), ratelimit.Options{}),
+		"up":   ratelimit.New(up.Client(), ratelimit.Options{}),
 		"down": ratelimit.New(down.Client(quick), ratelimit.Options{}),
 	}
 	var changed []string
