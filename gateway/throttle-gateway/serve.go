@@ -140,6 +140,7 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 		grpc.MaxRecvMsgSize(g.s.MaxRequestBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: g.s.GrpcMaxAge, MaxConnectionAgeGrace: g.s.GrpcMaxAgeGrace}),
 		grpc.MaxConcurrentStreams(uint32(g.s.MaxConcurrency)),
+		grpc.NumStreamWorkers(streamWorkers),
 	}
 	if g.s.Tracing.Enabled {
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler()))
@@ -162,6 +163,10 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 	g.web = server(handler)
 	return nil
 }
+
+// streamWorkers is how many goroutines answer one request after the other. Those of further requests grow their stacks anew, which
+// was 9% of the CPU of a request.
+const streamWorkers = 32
 
 // server bounds what a client can make it hold.
 func server(handler http.Handler) *http.Server {
