@@ -17,6 +17,7 @@ type stats struct {
 	calls                                   map[*command.Command]int64
 	allowed, limited, shadowed, refunded    int64
 	waited, waitLeft                        int64
+	settled, notSettled                     int64
 	leased, renewed, notLeased              int64
 	released, lapsed                        int64
 	errorsArity, errorsType, errorsArgument int64
@@ -37,6 +38,7 @@ func (h *Host) Stats() []Stat {
 		Stat{"waiting", forLimits}, Stat{"waited", s.waited}, Stat{"wait_left", s.waitLeft},
 		Stat{"leases_granted", s.leased}, Stat{"leases_renewed", s.renewed}, Stat{"leases_limited", s.notLeased},
 		Stat{"leases_released", s.released}, Stat{"leases_lapsed", s.lapsed}, Stat{"leases_waiting", forLeases},
+		Stat{"settled", s.settled}, Stat{"not_settled", s.notSettled},
 		Stat{"errors_arity", s.errorsArity}, Stat{"errors_argument", s.errorsArgument}, Stat{"errors_wrongtype", s.errorsType})
 }
 
@@ -88,6 +90,10 @@ func (s *stats) answer(c *command.Call) {
 		s.allowed++
 	case command.Limited:
 		s.limited++
+	case command.Settled:
+		s.settled++
+	case command.NotSettled:
+		s.notSettled++
 	}
 	if c.Shadowed {
 		s.shadowed++

@@ -96,3 +96,13 @@ func TestCallersLearnWhatOthersDidToTheStore(t *testing.T) {
 	}, h.passes(0))
 	assert.Zero(t, stat(h, "waiting")+stat(h, "leases_waiting"))
 }
+
+func TestSettlementsAreCounted(t *testing.T) {
+	h, _ := newStoredHost()
+	h.do("CL.MLIMIT 2 units jobs RATE 9/h NEXT SLOTS 1 TTL 1h ID a")
+	for range 2 {
+		h.do("CL.SETTLE 2 units jobs RATE 9/h TAKE 1 USED 2 NEXT SLOTS ID a")
+	}
+	assert.EqualValues(t, 1, stat(h, "settled"))
+	assert.EqualValues(t, 1, stat(h, "not_settled"))
+}
