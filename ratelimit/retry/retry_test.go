@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,22 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		err := retry.Do(ctx, func(context.Context) error { return limited(time.Minute) })
 		require.ErrorIs(t, err, reason)
 		assert.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+// The longest wait that a reply can tell, and jitter on top of it, is no short one.
+func TestTheLongestWaitIsWaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(365*24*time.Hour, cancel)
+		attempts := 0
+		err := retry.Do(ctx, func(context.Context) error {
+			attempts++
+			return limited(math.MaxInt64)
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, 1, attempts)
 	})
 }
 
