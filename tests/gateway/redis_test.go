@@ -51,7 +51,7 @@ func TestRedisIsReachedByTLS(t *testing.T) {
 	t.Parallel()
 	dir, _ := server.Certificate(t)
 	cert, key := dir+"/crt", dir+"/key"
-	port := freePort(t)
+	port := strconv.Itoa(server.FreePort(t))
 	s, err := server.TryStart(t, server.Config("tls-port "+port, "tls-auth-clients yes", "tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+cert))
 	if err != nil && strings.Contains(err.Error(), ">>> 'tls-") {
 		t.Skip("this server was built without TLS")
@@ -76,15 +76,7 @@ func TestRedisIsReachedByTLS(t *testing.T) {
 // tlsServer starts a server that others and clients reach by TLS, at the address that it returns, and tests without.
 func tlsServer(t *testing.T, dir string, o ...server.Option) (*server.Server, string) {
 	t.Helper()
-	var port int
-	for { // the bus of a cluster is 10000 ports higher
-		port, _ = strconv.Atoi(freePort(t))
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+10000))
-		if err == nil {
-			require.NoError(t, l.Close())
-			break
-		}
-	}
+	port := server.FreePort(t)
 	s, err := server.TryStart(t, append(o, server.Config(fmt.Sprint("tls-port ", port), "tls-auth-clients no", "tls-replication yes",
 		"tls-cert-file "+dir+"/crt", "tls-key-file "+dir+"/key", "tls-ca-cert-file "+dir+"/crt"))...)
 	if err != nil && strings.Contains(err.Error(), ">>> 'tls-") {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -211,7 +212,7 @@ func TestASampleOfRequestsIsTraced(t *testing.T) {
 // A collector that does not answer holds nobody up.
 func TestRequestsAreDecidedWithoutACollector(t *testing.T) {
 	t.Parallel()
-	g := start(t, server.Start(t).Addr(), basic, "TRACING_ENABLED=true", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:"+freePort(t))
+	g := start(t, server.Start(t).Addr(), basic, "TRACING_ENABLED=true", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:"+strconv.Itoa(server.FreePort(t)))
 	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
 	response, _ := g.get("/healthcheck", nil)
 	assert.Equal(t, http.StatusOK, response.StatusCode)

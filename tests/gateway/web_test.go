@@ -133,16 +133,6 @@ func TestJSONIsUpstreams(t *testing.T) {
 	assert.Contains(t, text, "descriptorlistmustnotbeempty")
 }
 
-// freePort is one that nobody listens at now.
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
 // program is what scripts/fetch-program fetched, or one on PATH.
 func program(t testing.TB, name string) string {
 	t.Helper()
@@ -226,7 +216,7 @@ func TestProxiesKeepToTheLimit(t *testing.T) {
 			var served atomic.Int64
 			backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 			defer backend.Close()
-			port := freePort(t)
+			port := strconv.Itoa(server.FreePort(t))
 			address := backend.Listener.Addr().(*net.TCPAddr).Port
 			_, grpcPort, _ := net.SplitHostPort(g.at["grpc"])
 			replace := strings.NewReplacer("127.0.0.1:8080", g.at["http"], "127.0.0.1:8000", fmt.Sprintf("127.0.0.1:%d", address),

@@ -19,7 +19,7 @@ import (
 // writes to its file.
 func StartDaemon(t testing.TB, p Program, dir string, config ...string) (*resp.Conn, error) {
 	t.Helper()
-	port := freePort()
+	port := FreePort(t)
 	pidFile := filepath.Join(dir, "daemon.pid")
 	lines := append([]string{
 		"daemonize yes", "bind 127.0.0.1", fmt.Sprintf("port %d", port),

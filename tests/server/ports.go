@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"sync"
+	"testing"
 )
 
 // Ports are taken from below the range the kernel hands out for outgoing
@@ -16,29 +16,35 @@ const (
 	busPortGap = 10000
 )
 
-// given holds the ports this binary handed out: two servers that start at the same
-// time must not both find the same port free.
-var given = struct {
-	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
-
-func freePort() int {
-	given.Lock()
-	defer given.Unlock()
+// FreePort is a port that nobody listens on, nor on the one of the cluster bus. It belongs
+// to the test until it ends, also while its server is stopped: another test, in whichever
+// binary, does not get it. The sign of that is the UDP port of the same number, which no
+// server uses and the kernel frees when the binary dies.
+func FreePort(t testing.TB) int {
+	t.Helper()
 	for {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		if !given.ports[port] && bindable(port) && bindable(port+busPortGap) {
-			given.ports[port] = true
+		if claim(t, port) && claim(t, port+busPortGap) && bindable(port) && bindable(port+busPortGap) {
 			return port
 		}
 	}
 }
 
+func claim(t testing.TB, port int) bool {
+	c, err := net.ListenPacket("udp", local(port))
+	if err != nil {
+		return false
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return true
+}
+
 func bindable(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	l, err := net.Listen("tcp", local(port))
 	if err != nil {
 		return false
 	}
 	return l.Close() == nil
 }
+
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

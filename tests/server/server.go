@@ -74,12 +74,12 @@ func TryStart(t testing.TB, opts ...Option) (*Server, error) {
 	}
 	t.Cleanup(s.cleanup)
 
-	// A port that was free a moment ago may be taken by now: another test binary
-	// looks for ports as well.
+	// A port that was free a moment ago may be taken by now, by a program that is no
+	// test's.
 	for attempt := 1; ; attempt++ {
 		s.Port = s.options.port
 		if s.Port == 0 {
-			s.Port = freePort()
+			s.Port = FreePort(t)
 		}
 		err := s.launch()
 		if err == nil {
