@@ -469,7 +469,7 @@ func TestEverySequenceOfBothKindsEqualsTheNaiveOne(t *testing.T) {
 
 func everySequenceOfTurns(t *testing.T, length int, operations int64) (seen turnTally) {
 	n := every(func(pick chance.Draw) {
-		w := newTurns(t, pick, &seen)
+		w := newTurns(unaided{t}, pick, &seen)
 		w.meddles, w.others = 2, 2
 		w.come(0)
 		w.pool.free = 0
