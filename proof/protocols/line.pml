@@ -15,9 +15,10 @@
 // ticks. Timers are late by one tick at most.
 //
 // Each of these breaks the model. As version 0.1.0 was:
-//   V010_LOST, V010_SPIN  timers overflow
-//   V010_NESTED           a nested call puts a caller into another line
-//   V010_PAUSE            during a pause, a caller that leaves holds up the line
+//   V010_LOST    timers overflow, and never come
+//   V010_SPIN    timers overflow, and the event loop spins
+//   V010_NESTED  a nested call puts a caller into another line
+//   V010_PAUSE   during a pause, a caller that leaves holds up the line
 // Otherwise:
 //   NO_LAPSE       callers move up although somebody else changed the key
 //   NO_ORDER       the earlier slot goes first
@@ -36,6 +37,10 @@
 //   NO_TURNS       a group stays first as long as it has callers
 //   LAST_COMES     the last caller of a group goes first
 //   NO_SEND_AWAY   a server that becomes a replica leaves it to the server to send its callers away
+//   NO_TIMEOUT     a line does not wake up for timeouts
+//   NO_CLOSE       a line is not woken when its last caller leaves
+//   NO_MASTER      a replica gives slots back
+//   NO_HOLD        a line that is held up looks at its callers again at once
 
 #ifndef CALLERS
 #define CALLERS 3      // 2 to 4
@@ -384,7 +389,10 @@ inline leave(x) {
   :: else -> // callers in turn are on key 0
     leaveTurn(0, x, false);
     if
-    :: changed[0] || inTurn[0].length == 0 -> wakeLine(0)
+    :: changed[0] -> wakeLine(0)
+#ifndef NO_CLOSE
+    :: !changed[0] && inTurn[0].length == 0 -> wakeLine(0)
+#endif
     :: else
     fi
   fi
@@ -517,16 +525,22 @@ inline findSleep(q) {
     :: else
     fi;
     if
+#ifdef NO_HOLD
+    :: inTurn[q].length > 0 ->
+#else
     :: inTurn[q].length > 0 && !isHeld[q] ->
+#endif
       value = (changed[q] -> 0 : sooner(value, until(look[q], wall)));
 #if defined(CLUSTER) && !defined(NO_LOOK)
       value = sooner(value, until(looked[q] + LOOK_EACH, now))
 #endif
     :: else
     fi;
+#ifndef NO_TIMEOUT
     findOver(q);
     value = sooner(value, until(over, now));
     over = 0
+#endif
   fi
 }
 
@@ -784,10 +798,14 @@ inline moveUp(q) {
     i++
   :: else -> break
   od;
+#ifdef NO_MASTER
+  tat[q] = value;
+#else
   if
   :: isMaster -> tat[q] = value
   :: else // the key is its master's
   fi;
+#endif
   i = 0; m = 0; at = 0; value = 0; earliest = 0
 }
 

@@ -5,7 +5,14 @@
 // and transactions. The server runs one command after the other, so each step is atomic. A write is a number; the
 // effect of one is to make that number the value, so applying it again does no harm. An offset counts entries of the stream.
 //
-// Each of these breaks the model: V010_SAVE and V010_LATCH as version 0.1.0 did, NO_FORK, NO_UNIT and SHORT_LOOK otherwise.
+// Each of these breaks the model. As version 0.1.0 was:
+//   V010_SAVE   a snapshot in the server's own process is not seen
+//   V010_LATCH  after one backlog the module never goes back to counting
+// Otherwise:
+//   NO_FORK     a fork is not seen
+//   NO_UNIT     a transaction may count its writes
+//   SHORT_LOOK  the cron does not look for a backlog
+//   SAME_ID     a new backlog keeps the replication ID of the one before
 
 #define WRITES 3
 #define IDS 3
@@ -134,10 +141,16 @@ inline forkChild() {
 #endif
 }
 
+#ifdef SAME_ID
+#define newID() skip
+#else
+#define newID() id++
+#endif
+
 // replicationFeedSlaves begins with the first who asks.
 inline makeBacklog() {
   if
-  :: !backlog -> backlog = true; id++; first = last
+  :: !backlog -> backlog = true; newID(); first = last
   :: else
   fi
 }
@@ -278,7 +291,7 @@ end:
   :: atomic { !inUnit && replica[0].state != ABSENT -> lose(0) }
   :: atomic { !inUnit && replica[1].state != ABSENT -> lose(1) }
   // After repl-backlog-ttl.
-  :: atomic { !inUnit && isMaster && backlog && !replicas && id < IDS -> backlog = false; id++ }
+  :: atomic { !inUnit && isMaster && backlog && !replicas && id < IDS -> backlog = false; newID() }
   // CONFIG SET appendonly, also during a BGSAVE and within a unit. The base is a rewrite of its own, when there is no other child.
   :: atomic { !aof && version < WRITES -> aof = true; aofHasBase = false }
   :: atomic { aof -> aof = false; aofHasBase = false }
