@@ -266,6 +266,39 @@ func ExampleCall_any() {
 	// true {llm}:near <nil>
 }
 
+// An LLM gateway: a request is admitted with an estimate of its tokens and one of two slots, and is settled when the tokens are known.
+// The admission again, before its slot lapses, keeps the slot and charges nothing. The settlement again changes nothing.
+func ExampleCall_settle() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client, ratelimit.Options{})
+	perDay := ratelimit.Window(10_000, 24*time.Hour)
+	const estimate = 2000
+	admission := ratelimit.Call{ID: "req-81", Keys: []ratelimit.Key{
+		{Name: "llm:{42}:tokens", Limits: ratelimit.Limits{perDay.Take(estimate)}},
+		{Name: "llm:{42}:running", Slots: 2, TTL: 30 * time.Second},
+	}}
+	settlement := ratelimit.Call{Verb: ratelimit.VerbSettle, ID: "req-81", Keys: []ratelimit.Key{
+		{Name: "llm:{42}:tokens", Limits: ratelimit.Limits{perDay.Take(estimate).Used(2600)}},
+		{Name: "llm:{42}:running"},
+	}}
+	for _, call := range []ratelimit.Call{admission, admission, settlement, settlement} {
+		result, err := limiter.Decide(ctx, call)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		left, err := limiter.Peek(ctx, "llm:{42}:tokens", ratelimit.Limits{perDay}, 1)
+		fmt.Println(call.Verb, "limited:", result.Limited, "tokens left:", left.Remaining, err)
+	}
+	// Output:
+	// limit limited: false tokens left: 8000 <nil>
+	// limit limited: false tokens left: 8000 <nil>
+	// settle limited: false tokens left: 7400 <nil>
+	// settle limited: true tokens left: 7400 <nil>
+}
+
 // In a cluster, keys of different slots are asked one after the other, the tightest first. What was charged
 // before a denial is given back.
 func ExampleLimiter_Refund_acrossSlots() {
