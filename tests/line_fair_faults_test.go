@@ -160,6 +160,7 @@ func TestAFairLineWhenTheClockSteps(t *testing.T) {
 			t.Parallel()
 			s, stepBy := startWithSteps(t)
 			f := newFairLine(t, s, isLease)
+			f.outlast()
 			lifetime := map[bool]time.Duration{true: time.Hour, false: 365 * 24 * time.Hour}[isLease]
 			r, ahead, furthest, next := chance.New(t), time.Duration(0), time.Duration(0), uint64(1)
 			for range size.Of(10, 50) {

@@ -29,6 +29,7 @@ type fairLine struct {
 	order   naive.Turns
 	clients map[uint64]*waitingClient
 	holder  uint64
+	others  int // leases that are held throughout
 }
 
 // kindsOfFairLine are the calls that may have GROUP and PRIORITY.
@@ -43,9 +44,20 @@ func newFairLine(t *testing.T, s *server.Server, isLease bool) *fairLine {
 
 func (f *fairLine) call(caller uint64) string {
 	if f.isLease {
-		return fmt.Sprintf("CL.LEASE k SLOTS 1 TTL 1h ID %d", caller)
+		return fmt.Sprintf("CL.LEASE k SLOTS %d TTL 1h ID %d", f.others+1, caller)
 	}
 	return "CL.WAIT k FIXED 1/365d FIRST"
+}
+
+// outlast makes the key outlast every step of the clock, by another lease or another limit. If it expired, that would wake the line by itself.
+func (f *fairLine) outlast() {
+	f.t.Helper()
+	if f.isLease {
+		f.others++
+		require.EqualValues(f.t, 0, do(f.t, f.admin, "CL.LEASE k SLOTS %d TTL 36500d ID long", f.others+1).Elems[1].Int)
+		return
+	}
+	require.EqualValues(f.t, 0, ask(f.t, f.admin, "CL.LIMIT k WINDOW 1/36500d").Limited)
 }
 
 // placeOf returns the words that say where a caller stands.

@@ -20,6 +20,11 @@ func TestALineGoesOnWhenTheClockStepsForward(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ before, wait, field string }{
 		// The other lease keeps the key from expiring, which would be a change that wakes the line.
+		"fair line": {"CL.LEASE k SLOTS 2 TTL 2h ID long\nCL.LEASE k SLOTS 2 TTL 30m ID short", "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0 GROUP g PRIORITY -1", "leases_waiting"},
+		"admissions": {
+			"CL.MLIMIT 2 u k RATE 9/s NEXT SLOTS 2 TTL 2h ID long\nCL.MLIMIT 2 u k RATE 9/s NEXT SLOTS 2 TTL 30m ID short",
+			"CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0", "leases_waiting",
+		},
 		"lease":  {"CL.LEASE k SLOTS 2 TTL 2h ID long\nCL.LEASE k SLOTS 2 TTL 30m ID short", "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0", "leases_waiting"},
 		"window": {"CL.LIMIT k WINDOW 1/30m WINDOW 9/2h", "CL.WAIT k WINDOW 1/30m WINDOW 9/2h TIMEOUT 0", "waiting"},
 		"fixed":  {"CL.LIMIT k FIXED 1/30m FIRST WINDOW 9/2h", "CL.WAIT k FIXED 1/30m FIRST WINDOW 9/2h TIMEOUT 0", "waiting"},
