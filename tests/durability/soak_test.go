@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,6 @@ const (
 func TestSoak(t *testing.T) {
 	begin(t)
 	duration := soakDuration(t)
-	// The backlog fills up before the first measurement; Valkey's would take longer.
 	heard := server.Start(t, neighbour.Beside(t), server.ModuleArgs("top", "100"), server.AppendOnly("everysec"), server.Config("repl-backlog-size 1mb"))
 	replica := server.Start(t, server.ReplicaOf(heard), server.WithoutModule())
 	topology.AwaitReplicas(t, heard, replica)
@@ -62,32 +62,32 @@ func TestSoak(t *testing.T) {
 	after := [2]memory{memoryAtRest(t, heard, replica, before[0]), memoryAtRest(t, alone, nil, before[1])}
 	for i, o := range soaks {
 		t.Logf("in %v, %s: %s", duration, [2]string{"with a replica", "alone"}[i], o)
-		o.requireEverythingHappened()
+		assert.Empty(t, o.missing(), "never happened")
 		t.Logf("used_memory %v before, %v after; RSS %v before, %v after", before[i].used, after[i].used, before[i].rss, after[i].rss)
 		assert.Equal(t, before[i].pid, after[i].pid, "the server was replaced")
 		assert.LessOrEqual(t, after[i].used, before[i].used+usedSlack, "used_memory")
 		assert.LessOrEqual(t, after[i].rss, before[i].rss+rssSlack, "RSS")
 	}
-	assert.Positive(t, soaks[0].count.calledOff.Load(), "failovers called off")
-	assert.Positive(t, soaks[1].count.visits.Load(), "first replicas")
 	if duration >= time.Minute { // every other visit, by chance
 		assert.Positive(t, alone.InfoInt("stats", "sync_partial_ok"), "replicas that went on from a file")
 	}
 	assert.Empty(t, alone.LogLines("listens"))
 }
 
-// endureTogether has both servers endure everything for a while, and returns when all have
-// stopped and gone.
+// endureTogether has both servers endure everything for a while, and for longer if a busy machine has not come to all of it by then. It
+// returns when all have stopped and gone.
 func endureTogether(t *testing.T, d time.Duration, heard, replica, alone *server.Server) [2]*soak {
 	t.Helper()
 	const longVisit = 10 * time.Second // about, with the default delay
+	const patience = 3 * time.Minute
 	end := time.Now().Add(d)
 	soaks := [2]*soak{startSoak(t, heard, replica), startSoak(t, alone, nil)}
 	soaks[1].visit(0)
 	for time.Until(end) > longVisit && !t.Failed() {
 		soaks[1].visit([]time.Duration{0, time.Second, 5 * time.Second}[rand.IntN(3)])
 	}
-	for time.Now().Before(end) && !t.Failed() {
+	isDone := func() bool { return len(soaks[0].missing())+len(soaks[1].missing()) == 0 || time.Since(end) > patience }
+	for (time.Now().Before(end) || !isDone()) && !t.Failed() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, o := range soaks {
@@ -117,6 +117,7 @@ func memoryAtRest(t *testing.T, s, replica *server.Server, before memory) memory
 	t.Helper()
 	if replica != nil {
 		requireSame(t, s, replica)
+		fillBacklog(t, s)
 	}
 	s.MustDo("FLUSHALL")
 	awaitNoRewrite(t, s)
@@ -138,4 +139,16 @@ func memoryAtRest(t *testing.T, s, replica *server.Server, before memory) memory
 		time.Sleep(50 * time.Millisecond)
 	}
 	return m
+}
+
+// fillBacklog writes until the server's backlog is as large as it gets. How much of it a soak fills depends on how busy the machine is, and
+// the rest would look like a leak in the next one.
+func fillBacklog(t *testing.T, s *server.Server) {
+	t.Helper()
+	full := s.InfoInt("replication", "repl_backlog_size")
+	filler := strings.Repeat("x", 16<<10)
+	for range 2 * full / int64(len(filler)) {
+		s.MustDo("SET", "filler", filler)
+	}
+	require.GreaterOrEqual(t, s.InfoInt("replication", "repl_backlog_histlen"), full)
 }
