@@ -286,6 +286,7 @@ extern char throttleZonesProblem[MAX_ZONES_PROBLEM]; // why the file of throttle
 
 // listeners.c
 int throttleIsHeard(RedisModuleCtx *ctx); // whether a replica, an AOF or a backlog may hear of a write
+extern int throttleValkeyMajor; // 0 on Redis
 void throttleWatchListeners(RedisModuleCtx *ctx, int hearsOfAll); // hearsOfAll: the server tells of every event that matters
 void throttleLookForListeners(RedisModuleCtx *ctx);
 void throttleNotePossibleListener(void);

@@ -20,6 +20,8 @@
 
 enum { NEWEST_REDIS = 8, NEWEST_VALKEY = 9 };
 
+int throttleValkeyMajor;
+
 static int mayBeUnheard; // this server is none of the later ones
 static int listened = 1; // by the last look at INFO, or because of an event since
 
@@ -63,8 +65,9 @@ static int majorVersion(RedisModuleServerInfoData *info, const char *name) {
 
 void throttleWatchListeners(RedisModuleCtx *ctx, int hearsOfAll) {
   RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "server");
-  int redis = majorVersion(info, "redis_version"), valkey = majorVersion(info, "valkey_version");
+  int redis = majorVersion(info, "redis_version");
+  throttleValkeyMajor = majorVersion(info, "valkey_version");
   api.FreeServerInfo(ctx, info);
-  mayBeUnheard = hearsOfAll && redis > 0 && redis <= NEWEST_REDIS && valkey <= NEWEST_VALKEY;
+  mayBeUnheard = hearsOfAll && redis > 0 && redis <= NEWEST_REDIS && throttleValkeyMajor <= NEWEST_VALKEY;
   listened = 1;
 }

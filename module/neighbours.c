@@ -29,12 +29,6 @@ static void noteNeighbour(RedisModuleCtx *ctx) {
   api.SubscribeToKeyspaceEvents(ctx, NOTIFY_EXPIRED, onExpired);
 }
 
-static void onModuleChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
-  (void)event;
-  const moduleChange *change = data;
-  if (subevent == MODULE_LOADED && strcmp(change->name, ownName)) noteNeighbour(ctx);
-}
-
 // Modules that are parts of the server and listen to no keys.
 static int isBuiltIn(const char *name, size_t length) {
   static const char *const builtIn[] = {"lua", "vectorset", NULL};
@@ -42,6 +36,14 @@ static int isBuiltIn(const char *name, size_t length) {
     if (strlen(*one) == length && memcmp(*one, name, length) == 0) return 1;
   }
   return 0;
+}
+
+// Valkey 9.1 loads its parts after those that its configuration names.
+static void onModuleChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)event;
+  const moduleChange *change = data;
+  if (subevent != MODULE_LOADED || !strcmp(change->name, ownName) || isBuiltIn(change->name, strlen(change->name))) return;
+  noteNeighbour(ctx);
 }
 
 // Each module is a row of names and values, of which the first is its name. This module is not among them while it is being loaded.

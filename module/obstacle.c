@@ -6,18 +6,37 @@
 
 #include "bridge.h"
 
-// Asks the server whether it would run a command, without running it where it offers that (Redis 7.2). Returns 0, or an errno. The
-// command never changes anything, whatever the key holds.
+// Whether the server can be asked without running a command. Redis 7.2 and later, and Valkey, offer that. Valkey 9.1 crashes when a filter
+// of another module leaves an errno behind meanwhile: it takes that for an error, of which it has no text.
+static int offersDryRuns(void) { return !throttleHasNeighbours || throttleValkeyMajor < 9; }
+
+// A command that was run may have failed at what the key holds, and does not say anything else that is wrong.
+static int isRefusal(RedisModuleCallReply *reply) {
+  static const char wrongType[] = "WRONGTYPE ";
+  size_t length = 0;
+  if (api.CallReplyType(reply) != CALL_REPLY_ERROR) return 0;
+  const char *text = api.CallReplyStringPtr(reply, &length);
+  return !text || length < sizeof wrongType - 1 || memcmp(text, wrongType, sizeof wrongType - 1) != 0;
+}
+
+// Asks the server whether it would run a command that never changes anything, whatever the key holds. Returns 0, or an errno. Only a refusal
+// sets errno: otherwise it is what a filter of another module, or the command, left behind. So a refusal has to be a reply (E, and D, which
+// implies it).
 int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name) {
-  static int isOld; // no such offer: learnt from the first call
   errno = 0;
-  RedisModuleCallReply *reply = api.Call(ctx, "ZADD", isOld ? "SMscccc" : "SMDscccc", name, "XX", "GT", "-inf", "id");
-  int problem = errno, isRun = reply != NULL;
+  RedisModuleCallReply *reply = NULL;
+  if (offersDryRuns()) {
+    reply = api.Call(ctx, "ZADD", "SMDscccc", name, "XX", "GT", "-inf", "id");
+    if (!reply && errno != EBADF) return 0;
+  }
+  if (!reply) { // an older server does not know D
+    errno = 0;
+    reply = api.Call(ctx, "ZADD", "SMEscccc", name, "XX", "GT", "-inf", "id");
+  }
+  int problem = errno;
+  if (reply && !isRefusal(reply)) problem = 0;
   if (reply) api.FreeCallReply(reply);
-  if (isOld) return isRun ? 0 : problem; // a command that was run may leave any errno
-  if (problem != EBADF) return problem;
-  isOld = 1;
-  return throttleAsk(ctx, name);
+  return problem;
 }
 
 // The server looks at its memory when a client sends a command. Outside of that it goes by what it saw then, except for a

@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -285,7 +286,22 @@ func TestGivingBackGrowsNoKeyOverMaxmemory(t *testing.T) {
 // A server that may evict keys makes room for a call before it runs it, of no more than some bytes. No call is refused there.
 func TestCallsGrowKeysWhereOthersCanBeEvicted(t *testing.T) {
 	t.Parallel()
-	s := startCheckBuild(t, server.Config("maxmemory-policy allkeys-random"))
+	evicting := server.Config("maxmemory-policy allkeys-random")
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		requireGrowth(t, startCheckBuild(t, evicting))
+	})
+	t.Run("beside a module that leaves an errno", func(t *testing.T) {
+		t.Parallel()
+		s := neighbour.Start(t, evicting)
+		do(t, s.Raw(), "NEIGHBOUR.ERRNO zadd %d", syscall.ENOSPC)
+		requireGrowth(t, s)
+	})
+}
+
+// requireGrowth makes calls that make room by evicting keys.
+func requireGrowth(t *testing.T, s *server.Server) {
+	t.Helper()
 	if !s.Program.AtLeast(7, 0) {
 		t.Skip("an older server does not tell that it has evicted")
 	}

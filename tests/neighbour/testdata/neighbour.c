@@ -3,13 +3,16 @@
 //   NEIGHBOUR.DO command [argument ...]   from now on; without a command, nothing any more
 //   NEIGHBOUR.ON event key command [argument ...]   the same, of one event of one key only
 //   NEIGHBOUR.BEFORE name command [argument ...]   the same, before each command of this name that a module calls or a client sends
+//   NEIGHBOUR.ERRNO name number           before each command of this name, errno is set; what runs stays the same
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
 // What it runs may send notifications of its own; those run nothing. Nor does anything run
 // while writes are paused: a read notifies of a key that is not there (keymiss), and a server
 // that is made to write then ends itself.
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -65,6 +68,8 @@ static String *words[MAX_WORDS];
 static int wordCount, nested;
 static String *onlyEvent, *onlyKey; // NULL for any
 static String *before;              // the name of the command before which to run, in place of events
+static String *spoils;              // the name of the command before which to set errno
+static int spoilt;                  // the errno
 static Ctx *own;                    // for a filter, which has none
 static long long seen;
 static char lastError[256];
@@ -93,6 +98,7 @@ static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
 }
 
 static void onFilter(Filter *filter) {
+  if (spoils && !strcasecmp(text(spoils, NULL), text(filterWord(filter, 0), NULL))) errno = spoilt;
   if (nested || !before || strcasecmp(text(before, NULL), text(filterWord(filter, 0), NULL))) return;
   run(own);
 }
@@ -125,6 +131,13 @@ static int beforeCommand(Ctx *ctx, String **argv, int argc) {
   return argc < 3 ? ERR : start(ctx, NULL, NULL, argv[1], argv + 2, argc - 2);
 }
 
+static int errnoCommand(Ctx *ctx, String **argv, int argc) {
+  if (argc != 3) return ERR;
+  replace(&spoils, argv[1]);
+  spoilt = atoi(text(argv[2], NULL));
+  return replyWord(ctx, "OK");
+}
+
 static int seenCommand(Ctx *ctx, String **argv, int argc) {
   (void)argv, (void)argc;
   replyArray(ctx, 2);
@@ -143,6 +156,7 @@ int RedisModule_OnLoad(Ctx *ctx) {
   if (createCommand(ctx, "neighbour.do", doCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.on", onCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.before", beforeCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.errno", errnoCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.seen", seenCommand, "", 0, 0, 0) != OK) return ERR;
   own = getDetachedContext(ctx);
   if (!registerFilter(ctx, onFilter, 0)) return ERR;
