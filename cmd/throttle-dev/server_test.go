@@ -172,6 +172,23 @@ RESET                                  => +RESET`), "\n") {
 	}
 }
 
+// As on a server, a key is there in the whole ms of its expiry, whatever it holds.
+func TestAKeyLivesToTheLastMicrosecondOfItsExpiry(t *testing.T) {
+	c := connect(t, start(t, ""))
+	c.do("CL.DEV.TIME 1769860800 STOP")
+	c.do("CL.LIMIT user RATE 1/s")
+	c.do("CL.LEASE jobs SLOTS 2 TTL 1s ID a")
+	for _, key := range []string{"user", "jobs"} {
+		for _, us := range []string{"000", "001", "500", "998", "999"} {
+			c.do("CL.DEV.TIME 1769860801.000" + us)
+			require.Equal(t, ":1769860801000", c.do("PEXPIRETIME "+key), "%s at µs %s", key, us)
+		}
+		c.do("CL.DEV.TIME 1769860800")
+	}
+	c.do("CL.DEV.TIME 1769860801.001")
+	require.Equal(t, ":0", c.do("EXISTS user jobs"))
+}
+
 // Commands of scripts count, too, and those that are refused do not.
 func TestInfoCountsCommandsOnRequest(t *testing.T) {
 	c := connect(t, start(t, ""))

@@ -24,8 +24,8 @@ type store struct {
 }
 
 // lingerNs is how long a key lives in the ms of its expiry: servers delete it when that is over, and miniredis as soon as no time is left.
-// PTTL and PEXPIRETIME round it away.
-const lingerNs = int64(time.Millisecond - time.Microsecond)
+// At the last µs of that ms, 999 ns are left: the clock shows no more than µs. PTTL and PEXPIRETIME round it away.
+const lingerNs = int64(time.Millisecond - time.Nanosecond)
 
 const nsPerMs = int64(time.Millisecond)
 
