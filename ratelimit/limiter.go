@@ -52,7 +52,7 @@ import (
 
 // Decider decides calls. It is safe for concurrent use. A denied call is no error: Result.Limited says so. An error says that the
 // call was not decided, or that its reply was lost. IsOutage and IsOverload tell whose fault it is; any other error is
-// a mistake, or that of a context that ended.
+// a mistake, or that of a context that ended. Decide leaves the keys and limits of a call as they are.
 type Decider interface {
 	Decide(ctx context.Context, call Call) (Result, error)
 }

@@ -64,14 +64,15 @@ func (c *Cached) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Res
 		}
 		return result, err
 	}
-	id := denials.IDOf(&call)
 	asked := time.Now()
-	if result, ok := c.denials.Recall(id, call.Keys, asked); ok {
-		return result, nil
+	if !c.denials.IsEmpty() { // to hash a call takes longer than to look its denial up
+		if result, ok := c.denials.Recall(denials.IDOf(&call), call.Keys, asked); ok {
+			return result, nil
+		}
 	}
 	result, err := c.next.Decide(ctx, call)
-	if err == nil {
-		c.denials.Remember(id, result, asked, time.Now())
+	if err == nil && result.Limited {
+		c.denials.Remember(denials.IDOf(&call), result, asked, time.Now())
 	}
 	return result, err
 }

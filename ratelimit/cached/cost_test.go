@@ -1,10 +1,12 @@
 package cached_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/cached"
 )
 
@@ -28,5 +30,22 @@ func BenchmarkHit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ask()
+	}
+}
+
+type allowing struct{}
+
+func (allowing) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error) {
+	return ratelimit.Result{}, nil
+}
+
+// A call that nobody has denied goes on, which is what most calls do.
+func BenchmarkMiss(b *testing.B) {
+	c, call, ctx := cached.New(allowing{}, cached.Options{}), callOn("user:42", 1), b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if result, err := c.Decide(ctx, call); err != nil || result.Limited {
+			b.Fatal(result, err)
+		}
 	}
 }

@@ -92,6 +92,13 @@ func New(most int, maxAge time.Duration) *Denials {
 	return &Denials{maxAge: maxAge, byCall: lru.New[ID, denial](most), forgotten: lru.New[ID, time.Time](most)}
 }
 
+// IsEmpty reports whether there is nothing to recall.
+func (d *Denials) IsEmpty() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byCall.Len() == 0
+}
+
 // Remember keeps the server's denial of a call that was asked and answered then.
 func (d *Denials) Remember(id ID, result ratelimit.Result, asked, answered time.Time) {
 	if !result.Limited || result.RetryAfter <= 0 || result.By != "server" {
