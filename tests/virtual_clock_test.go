@@ -196,7 +196,8 @@ func (r *virtualRun) limit() naive.Limit {
 	}
 	switch {
 	case l.Kind == naive.Rate && r.IntN(2) == 0:
-		l.Burst = 1 + r.Int64N(30)
+		refills := math.MaxInt64 / (int64(l.Period)/l.Count + 1) // a bucket is full again within 292 years
+		l.Burst = 1 + r.Int64N(min(30, refills))
 	case l.Kind == naive.Fixed && l.Period >= 12*time.Hour && r.IntN(5) > 0:
 		l.Calendar = r.calendar(l.Period)
 	case l.Kind == naive.Fixed && r.IntN(3) == 0:
