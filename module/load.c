@@ -1,4 +1,4 @@
-// Loading and unloading.
+// Loading.
 #include <errno.h>
 
 #include "bridge.h"
@@ -40,13 +40,6 @@ const char *throttleUnknownEffect(RedisModuleCtx *ctx) {
     if (reply) api.FreeCallReply(reply);
   }
   return NULL;
-}
-
-// The server calls this on MODULE UNLOAD. The Go runtime stays mapped and serves a
-// later MODULE LOAD.
-int RedisModule_OnUnload(RedisModuleCtx *ctx) {
-  (void)ctx;
-  return API_OK;
 }
 
 const char *throttleText(const RedisModuleString *string, size_t *length) { return api.StringPtrLen(string, length); }

@@ -415,28 +415,32 @@ func startLoad(t *testing.T, s *server.Server, command func(*rand.Rand) []string
 	for worker := range 4 {
 		c := s.Raw()
 		random := rand.New(rand.NewPCG(uint64(worker), 0))
-		l.wg.Go(func() {
-			for !l.stopped.Load() {
-				commands := make([][]string, 20)
-				for i := range commands {
-					commands[i] = command(random)
-				}
-				replies, err := c.Pipeline(commands...)
-				if !assert.NoError(t, err, "under load") {
-					return
-				}
-				for i, v := range replies {
-					if !accept(commands[i], v) {
-						assert.Fail(t, "under load", "%q answers %v", commands[i], v)
-						return
-					}
-				}
-				l.calls.Add(int64(len(commands)))
-			}
-		})
+		l.wg.Go(func() { assert.NoError(t, l.keepBusy(t, c, random, command, accept), "under load") })
 	}
 	t.Cleanup(l.stop)
 	return l
+}
+
+// keepBusy returns when the load is stopped or a reply is not fine, and the error that ended the connection before.
+func (l *load) keepBusy(t *testing.T, c *resp.Conn, random *rand.Rand, command func(*rand.Rand) []string, accept func(command []string, v resp.Value) bool) error {
+	for !l.stopped.Load() {
+		commands := make([][]string, 20)
+		for i := range commands {
+			commands[i] = command(random)
+		}
+		replies, err := c.Pipeline(commands...)
+		if err != nil {
+			return err
+		}
+		for i, v := range replies {
+			if !accept(commands[i], v) {
+				assert.Fail(t, "under load", "%q answers %v", commands[i], v)
+				return nil
+			}
+		}
+		l.calls.Add(int64(len(commands)))
+	}
+	return nil
 }
 
 // loadCommand is mostly CL.THROTTLE on one of 1000 keys. The limits are slow, so that no

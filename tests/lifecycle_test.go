@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/sharedlib"
 )
@@ -39,44 +37,6 @@ func TestModuleListAndLogNameTheModule(t *testing.T) {
 	}
 	assert.Equal(t, number, modules[0]["ver"].Int, "MODULE LIST and log agree")
 	assert.Positive(t, number)
-}
-
-// Unloading and loading again, ten times, while callers call. A bucket does not
-// notice: its state is a string of the server's.
-func TestUnloadAndLoadUnderLoad(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	path, err := server.ModulePath()
-	require.NoError(t, err)
-	// Redis 8 remembers the last command of each connection, and does not forget one that
-	// went with its module: used again on that connection it crashes the server, whatever
-	// the module. There the callers leave the limiter alone while it comes and goes.
-	command := loadCommand
-	if s.Program.Name == "Redis" && s.Program.AtLeast(8, 0) {
-		command = otherCommand
-	}
-	l := startLoad(t, s, command, func(command []string, v resp.Value) bool {
-		gone := command[0] == "CL.THROTTLE" && strings.HasPrefix(v.Text, "ERR unknown command")
-		return !v.IsError() || gone
-	})
-	var threads int
-	for round := range int64(10) {
-		a, err := answerIn(s.Do(rawCallOf("bucket", "99 1 1d 1")...))
-		require.NoError(t, err)
-		assert.Equal(t, 99-round, a.Remaining)
-		s.MustDo("MODULE", "UNLOAD", "throttle")
-		v := s.Do(rawCallOf("bucket", "99 1 1d 1")...)
-		require.Contains(t, v.Text, "unknown command")
-		calls := l.calls.Load()
-		require.Eventually(t, func() bool { return l.calls.Load() > calls }, 60*time.Second, time.Millisecond)
-		s.MustDo("MODULE", "LOAD", path)
-		if round == 0 {
-			threads = threadsOf(t, s)
-		}
-	}
-	l.stop()
-	assert.LessOrEqual(t, threadsOf(t, s), threads+2, "threads are not left behind by each load")
-	assert.Len(t, s.LogLines("<throttle>"), 11)
 }
 
 func TestSecondLoadIsRefused(t *testing.T) {

@@ -1,0 +1,114 @@
+package tests
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// Unloading and loading again, ten times, while callers call. A bucket does not notice: its state is a string of the server's.
+func TestUnloadAndLoadUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	l := startLoadThatReconnects(t, s)
+	var threads int
+	for round := range int64(10) {
+		a, err := answerIn(s.Do(rawCallOf("bucket", "99 1 1d 1")...))
+		require.NoError(t, err)
+		assert.Equal(t, 99-round, a.Remaining)
+		s.MustDo("MODULE", "UNLOAD", "throttle")
+		v := s.Do(rawCallOf("bucket", "99 1 1d 1")...)
+		require.Contains(t, v.Text, "unknown command")
+		calls := l.calls.Load()
+		require.Eventually(t, func() bool { return l.calls.Load() > calls }, 60*time.Second, time.Millisecond)
+		s.MustDo("MODULE", "LOAD", path)
+		if round == 0 {
+			threads = threadsOf(t, s)
+		}
+		calls = l.calls.Load()
+		require.Eventually(t, func() bool { return l.calls.Load() > calls }, 60*time.Second, time.Millisecond)
+	}
+	l.stop()
+	assert.LessOrEqual(t, threadsOf(t, s), threads+2, "threads are not left behind by each load")
+	assert.Len(t, s.LogLines("<throttle>"), 11)
+}
+
+// startLoadThatReconnects is startLoad for callers whose connections are closed now and then.
+func startLoadThatReconnects(t *testing.T, s *server.Server) *load {
+	t.Helper()
+	l := &load{}
+	for worker := range 4 {
+		random := rand.New(rand.NewPCG(uint64(worker), 0))
+		l.wg.Go(func() {
+			for !l.stopped.Load() && !t.Failed() {
+				c, err := resp.Dial(s.Addr())
+				if !assert.NoError(t, err) {
+					return
+				}
+				_ = l.keepBusy(t, c, random, loadCommand, func(command []string, v resp.Value) bool {
+					gone := command[0] == "CL.THROTTLE" && strings.HasPrefix(v.Text, "ERR unknown command")
+					return !v.IsError() || gone
+				})
+				_ = c.Close()
+			}
+		})
+	}
+	t.Cleanup(l.stop)
+	return l
+}
+
+// Servers keep a pointer to the last command of each connection and to those that are queued, also when they free the command with its module.
+// CLIENT LIST reads it, EXEC runs it, and Redis 8.0 runs it when a connection repeats the command.
+func TestNoConnectionKeepsACommandOfAModuleThatIsUnloaded(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	const throttle = "CL.THROTTLE key 15 30 60 1"
+	var using []*resp.Conn
+	for _, calls := range [][]string{{throttle}, {"cl.limit l RATE 1/s"}, {"CL.LEASES j"}, {"MULTI", throttle, "SET k v"}} {
+		c := s.Raw()
+		for _, call := range calls {
+			require.False(t, do(t, c, "%s", call).IsError(), call)
+		}
+		using = append(using, c)
+	}
+	others := []*resp.Conn{s.Raw(), s.Raw()}
+	do(t, others[0], "SET name CL.THROTTLE")
+	do(t, others[1], throttle) // forgotten with the next command
+	require.Equal(t, "OK", do(t, others[1], "CLIENT SETNAME cmd=cl.throttle").Text)
+
+	s.MustDo("MODULE", "UNLOAD", "throttle")
+	clients := s.MustDo("CLIENT", "LIST").Text
+	assert.NotContains(t, clients, " cmd=cl.")
+	for i, c := range using {
+		_, err := c.Do("PING")
+		assert.Error(t, err, "connection %d is closed", i)
+	}
+	for _, c := range others {
+		assert.Contains(t, do(t, c, throttle).Text, "unknown command")
+	}
+}
+
+// A command that is queued behind MODULE UNLOAD in one transaction would crash the server.
+func TestUnloadInATransactionIsRefused(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	c := s.Raw()
+	do(t, c, "MULTI")
+	do(t, c, "MODULE UNLOAD throttle")
+	do(t, c, "CL.THROTTLE key 15 30 60 1")
+	replies := do(t, c, "EXEC").Elems
+	require.Len(t, replies, 2)
+	assert.True(t, replies[0].IsError())
+	assert.Equal(t, "*[0 16 15 -1 2]", replies[1].String())
+	assert.Len(t, s.LogLines("MODULE UNLOAD is refused in a transaction"), 1)
+	assert.Len(t, throttleModules(s), 1)
+}
