@@ -30,7 +30,7 @@ release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway run dev test test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ test-unit: ## tests that need no server, the long ones smaller
 
 test-server: build build-check ## tests against one server, the long ones smaller (SERVER= ARGS=)
 	@scripts/with-args scripts/test -short ./tests/...
+
+test-anywhere: ## what needs neither Linux nor a server with the module, throttle-dev too, as CI does on macOS, Windows and Alpine (ARGS=)
+	@scripts/with-args scripts/test-anywhere
 
 test-matrix: build build-check ## tests at full size against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
 	@scripts/with-args scripts/test-matrix

@@ -8,3 +8,6 @@ require (
 )
 
 require go.yaml.in/yaml/v3 v3.0.5 // indirect
+
+// Packages for Node.js bring Go code, too.
+ignore ./clients/node/node_modules

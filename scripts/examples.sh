@@ -22,6 +22,11 @@ npm_packages_there() {
 	[ ! -f "$1/package-lock.json" ] || [ "$1/node_modules/.package-lock.json" -nt "$1/package-lock.json" ]
 }
 
+# node_package_built: whether clients/node/dist is there, which examples import, and newer than its source.
+node_package_built() {
+	[ -e clients/node/dist/index.mjs ] && [ -z "$(find clients/node/src clients/node/package.json -newer clients/node/dist/index.mjs)" ]
+}
+
 # needs_examples: calls need, of scripts/setup, for what examples need beside Go.
 needs_examples() {
 	local name debs check
@@ -34,13 +39,19 @@ needs_examples() {
 
 example_runs() { example_program "$@" >/dev/null; }
 
-# install_npm_packages: those that the examples' package-lock.json files pin.
+# install_npm_packages: those that the examples' package-lock.json files pin, and the package of clients/node, which they import.
 install_npm_packages() {
-	local lock folder
-	for lock in examples/*/package-lock.json; do
-		folder=${lock%/*}
-		npm_packages_there "$folder" && continue
-		say "npm ci in $folder"
-		(cd "$folder" && npm ci --no-audit --no-fund --ignore-scripts >&2) || die "npm ci failed in $folder"
-	done
+	local lock
+	node_package_built || {
+		npm_ci clients/node
+		npm run --prefix clients/node --silent build >&2 || die "clients/node does not build"
+	}
+	for lock in examples/*/package-lock.json; do npm_ci "${lock%/*}"; done
+}
+
+# npm_ci FOLDER: installs what its package-lock.json pins, unless it is there.
+npm_ci() {
+	npm_packages_there "$1" && return
+	say "npm ci in $1"
+	(cd "$1" && npm ci --no-audit --no-fund --ignore-scripts >&2) || die "npm ci failed in $1"
 }

@@ -48,6 +48,41 @@ func TestDependabotKnowsEveryFolderWithDependencies(t *testing.T) {
 	}
 }
 
+// A job that names a script or a target of make that does not exist fails only on GitHub.
+func TestWorkflowsRunCommandsThatExist(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../.github/workflows/*.yml")
+	require.NoError(t, err)
+	makefile, err := os.ReadFile("../Makefile")
+	require.NoError(t, err)
+	command := regexp.MustCompile(`(?m)^\s*(?:- )?run: (make|scripts/[\w-]+|\.ci/run)((?: [\w-]+)*)`)
+	found := map[string]bool{}
+	for _, file := range append(files, "../.ci/run") {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		lines := string(text)
+		if path.Base(file) == "run" {
+			lines = regexp.MustCompile(`(?m)^(make|scripts/)`).ReplaceAllString(lines, "run: $1")
+		}
+		for _, m := range command.FindAllStringSubmatch(lines, -1) {
+			found[m[1]] = true
+			if m[1] != "make" {
+				info, err := os.Stat("../" + m[1])
+				if assert.NoError(t, err, file) {
+					assert.NotZero(t, info.Mode()&0o111, "%s is not executable", m[1])
+				}
+				continue
+			}
+			for target := range strings.FieldsSeq(m[2]) {
+				assert.Regexp(t, `(?m)^`+target+`( [\w-]+)*:`, string(makefile), "%s: make %s", file, target)
+			}
+		}
+	}
+	for _, expected := range []string{"make", ".ci/run", "scripts/test-anywhere", "scripts/version"} {
+		assert.True(t, found[expected], "the workflows run no %s", expected)
+	}
+}
+
 // Dependabot reads literal images only: an ARG in a FROM line hides what it stands for.
 func TestDockerfileNamesServersThatAreKeptCurrent(t *testing.T) {
 	t.Parallel()

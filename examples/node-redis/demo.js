@@ -1,17 +1,21 @@
-// Six requests to a web server that allows five an hour, then jobs under limits of other kinds.
+// Six requests to a web server that allows five an hour, then jobs under limits of other kinds, with the package redis-throttle.
 import { once } from 'node:events'
 import http from 'node:http'
 import { createClient, createCluster } from 'redis'
-import { Limited, limit, limitKeys, modules, rateLimit, retry, withSlot } from './rate-limit.js'
-
-// A limiter must not keep requests waiting for Redis.
-const options = { disableOfflineQueue: true, socket: { connectTimeout: 1000 } }
+import { LimitedError, Limiter, rate } from 'redis-throttle'
+import { rateLimit } from 'redis-throttle/express'
 
 const hello = (req, res) => res.end('hello\n')
 
 // A server with middleware, and its URL.
 async function serve(middleware) {
-  const server = http.createServer((req, res) => middleware(req, res, () => hello(req, res)))
+  const server = http.createServer((req, res) =>
+    middleware(req, res, (error) => {
+      res.statusCode = error ? 500 : 200
+      if (error) console.error(error)
+      hello(req, res)
+    }),
+  )
   await once(server.listen(0, '127.0.0.1'), 'listening')
   return { server, url: `http://127.0.0.1:${server.address().port}/` }
 }
@@ -27,35 +31,33 @@ async function get(middleware) {
 }
 
 async function demo() {
-  for (const key of ['http:127.0.0.1', 'jobs', '{acme}', '{acme}:ann', '{acme}:bob', 'exports']) await client.del(key) // so that it prints the same each time
+  for (const key of ['http:127.0.0.1', 'jobs', '{acme}', '{acme}:ann', '{acme}:bob', 'exports']) await limiter.reset(key) // so that it prints the same each time
 
-  const fiveAnHour = { count: 5, window: 3600 }
+  // Requests go through in an outage of Redis. A mistake, such as a key of another type, is an error.
   for (let n = 1; n <= 6; n++) {
-    const response = await get(rateLimit(client, fiveAnHour))
+    const response = await get(rateLimit({ limiter, limits: rate(5, '1h') }))
     console.log(`request ${n}: ${response.status}`)
     for (const field of ['RateLimit-Policy', 'RateLimit', 'Retry-After']) {
       if (response.headers.has(field)) console.log(`  ${field}: ${response.headers.get(field)}`)
     }
   }
 
-  const nowhere = createClient({ ...options, modules, socket: { port: 1 } })
+  const nowhere = createClient({ socket: { port: 1 } })
   nowhere.on('error', () => {})
   nowhere.connect().catch(() => {})
-  console.log('request without Redis:', (await get(rateLimit(nowhere, fiveAnHour))).status)
+  console.log('request without Redis:', (await get(rateLimit({ limiter: new Limiter(nowhere), limits: rate(5, '1h'), onError() {} }))).status)
   nowhere.destroy()
 
   for (const n of [1, 2]) {
-    let calls = 0
-    await retry(() => {
-      calls++
-      return limit(client, 'jobs', 'RATE', '1/2s')
-    })
-    console.log(`job ${n}: done`, calls === 1 ? 'at once' : 'after a wait')
+    const { waitMs } = (await limiter.wait('jobs', rate(1, '2s'), { timeout: '10s' })).orThrow()
+    console.log(`job ${n}: done`, waitMs === 0 ? 'at once' : 'after a wait')
   }
 
   for (const user of ['ann', 'ann', 'ann', 'bob', 'bob']) {
-    const reply = await limitKeys(client, { [`{acme}:${user}`]: ['RATE', '2/h'], '{acme}': ['RATE', '3/h'] })
-    console.log(`${user}:`, reply.limited ? `limited by ${reply.key}` : 'allowed')
+    // Both keys are charged or none is. In a cluster they need a hash tag in common.
+    const keys = { [`{acme}:${user}`]: rate(2, '1h'), '{acme}': rate(3, '1h') }
+    const result = await limiter.mlimit(keys)
+    console.log(`${user}:`, result.limited ? `limited by ${Object.keys(keys)[result.key]}` : 'allowed')
   }
 
   await exporting(1, () =>
@@ -63,37 +65,33 @@ async function demo() {
       try {
         await exporting(3, () => {})
       } catch (error) {
-        if (!(error instanceof Limited)) throw error
+        if (!(error instanceof LimitedError)) throw error
         console.log('export 3: no slot is free')
       }
     }),
   )
-  await exporting(4, (renew) => renew())
-  await client.close()
+  await exporting(4, (lease) => lease.check()) // between the steps of the work: it throws when the lease was lost
 }
 
-// One of two exports at once.
+// One of two exports at once. The lease renews itself; if the process dies, the slot is free after 30 seconds.
 function exporting(n, work) {
-  return withSlot(client, 'exports', { slots: 2, ttl: 30 }, (renew) => {
+  return limiter.withLease('exports', { slots: 2, ttl: '30s' }, (lease) => {
     console.log(`export ${n}: begun`)
-    return work(renew)
+    return work(lease)
   })
 }
 
 // A client for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of.
-function connect() {
-  const url = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
-  if (!process.env.REDIS_CLUSTER) return createClient({ ...options, modules, url })
-  return createCluster({ rootNodes: [{ url }], defaults: options, modules })
-}
-
-const client = connect()
+const url = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
+const client = process.env.REDIS_CLUSTER ? createCluster({ rootNodes: [{ url }] }) : createClient({ url })
 client.on('error', (error) => console.error(error.message)) // or else it would end the process
 await client.connect()
+const limiter = new Limiter(client)
 if (process.argv[2] === 'serve') {
   // Until it is ended, with as many requests an hour as the next argument says.
-  const { url } = await serve(rateLimit(client, { count: process.argv[3] ?? 5, window: 3600 }))
+  const { url } = await serve(rateLimit({ limiter, limits: rate(Number(process.argv[3] ?? 5), '1h') }))
   console.log(url)
 } else {
   await demo()
+  await client.close()
 }

@@ -1,4 +1,4 @@
-"""Six requests to a web server that allows five an hour, then jobs under limits of other kinds."""
+"""Six requests to a web server that allows five an hour, then jobs under limits of other kinds, with the package redis-throttle."""
 
 import contextlib
 import os
@@ -8,9 +8,8 @@ import urllib.error
 import urllib.request
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-import redis
-
-from rate_limit import Limited, RateLimit, limit, limit_keys, retry, slot
+from redis_throttle import LimitedError, Limiter, rate
+from redis_throttle.wsgi import RateLimit
 
 
 def hello(environ, start_response):
@@ -34,19 +33,19 @@ def get(app):
 
 
 def connect():
-    """A client for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of."""
+    """A limiter for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of."""
     url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
-    options = {"socket_timeout": 1}
     if os.environ.get("REDIS_CLUSTER"):
-        return redis.RedisCluster.from_url(url, cluster_error_retry_attempts=1, **options)
-    return redis.Redis.from_url(url, **options)
+        return Limiter.from_url(url.replace("redis://", "redis+cluster://"), cluster_error_retry_attempts=1)
+    return Limiter.from_url(url)
 
 
-def demo(client):
+def demo(limiter):
     for key in "http:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports":
-        client.delete(key)  # so that it prints the same each time
+        limiter.client.delete(key)  # so that it prints the same each time
 
-    app = RateLimit(hello, client, count=5, window=3600)
+    # Requests go through in an outage of Redis. A mistake, such as a key of another type, is an error.
+    app = RateLimit(hello, limiter, rate(5, "1h"))
     for n in range(1, 7):
         response = get(app)
         print(f"request {n}: {response.status}")
@@ -54,55 +53,46 @@ def demo(client):
             if field in response.headers:
                 print(f"  {field}: {response.headers[field]}")
 
-    nowhere = redis.Redis(port=1)
-    print("request without Redis:", get(RateLimit(hello, nowhere, count=5, window=3600)).status)
+    nowhere = Limiter.from_url("redis://127.0.0.1:1")
+    print("request without Redis:", get(RateLimit(hello, nowhere, rate(5, "1h"))).status)
 
-    job(client, 1)
-    job(client, 2)
+    for n in 1, 2:
+        waited = limiter.wait("jobs", rate(1, "2s"), timeout="10s").raise_if_limited().wait
+        print(f"job {n}: done", "after a wait" if waited else "at once")
 
     for user in "ann", "ann", "ann", "bob", "bob":
-        reply = limit_keys(client, {"{acme}:" + user: ["RATE", "2/h"], "{acme}": ["RATE", "3/h"]})
-        print(f"{user}:", "limited by " + reply["key"] if reply["limited"] else "allowed")
+        # Both keys are charged or none is. In a cluster they need a hash tag in common.
+        keys = {"{acme}:" + user: rate(2, "1h"), "{acme}": rate(3, "1h")}
+        result = limiter.mlimit(keys)
+        print(f"{user}:", "limited by " + list(keys)[result.key] if result.limited else "allowed")
 
-    with export(client, 1), export(client, 2):
+    with export(limiter, 1), export(limiter, 2):
         try:
-            with export(client, 3):
+            with export(limiter, 3):
                 pass
-        except Limited:
+        except LimitedError:
             print("export 3: no slot is free")
-    with export(client, 4) as renew:
-        renew()
-
-
-def job(client, n):
-    attempts = 0
-
-    def ask():
-        nonlocal attempts
-        attempts += 1
-        return limit(client, "jobs", "RATE", "1/2s")
-
-    retry(ask)
-    print(f"job {n}: done", "at once" if attempts == 1 else "after a wait")
+    with export(limiter, 4) as lease:
+        lease.check()  # between the steps of the work: it raises when the lease was lost
 
 
 @contextlib.contextmanager
-def export(client, n):
-    """One of two at once."""
-    with slot(client, "exports", slots=2, ttl=30) as renew:
+def export(limiter, n):
+    """One of two at once. The lease renews itself; if the process dies, the slot is free after 30 seconds."""
+    with limiter.lease("exports", slots=2, ttl="30s") as lease:
         print(f"export {n}: begun")
-        yield renew
+        yield lease
 
 
-def serve(client, count):
+def serve(limiter, count):
     """Serve the page until it is ended, with count requests an hour."""
-    app = RateLimit(hello, client, count=count, window=3600)
+    app = RateLimit(hello, limiter, rate(count, "1h"))
     with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
         print(f"http://127.0.0.1:{server.server_port}/", flush=True)
         server.serve_forever()
 
 
 if sys.argv[1:2] == ["serve"]:
-    serve(connect(), (sys.argv[2:] or [5])[0])
+    serve(connect(), int((sys.argv[2:] or [5])[0]))
 else:
     demo(connect())

@@ -24,7 +24,8 @@ const sent = 10
 
 // readBy is how many of them an example reads.
 func readBy(name string) int {
-	if name == "go-redis" { // package ratelimit reads all
+	switch name {
+	case "go-redis", "python-redis-py", "node-redis", "node-ioredis": // their packages read all
 		return sent
 	}
 	return 9

@@ -156,6 +156,24 @@ export class Cluster implements AsyncDisposable {
     return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3')
   }
 
+  /** Adds a replica of a node, which is promoted when the node dies. */
+  async addReplica(node: Server): Promise<Server> {
+    const replica = await Server.start('--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-replica-validity-factor', '0')
+    this.nodes.push(replica)
+    await replica.do('CLUSTER', 'MEET', '127.0.0.1', node.port)
+    const id = String(await node.do('CLUSTER', 'MYID'))
+    await until(async () => {
+      try {
+        return (await replica.do('CLUSTER', 'REPLICATE', id)) === 'OK'
+      } catch {
+        return false // it does not know the node yet
+      }
+    }, 'the replica follows')
+    await until(async () => String(await replica.do('INFO', 'replication')).includes('master_link_status:up'), 'the replica has its data')
+    for (const other of this.nodes) await until(async () => String(await other.do('CLUSTER', 'NODES')).includes('slave'), 'every node knows the replica')
+    return replica
+  }
+
   get first(): Server {
     return this.nodes[0] as Server
   }
@@ -167,6 +185,31 @@ export class Cluster implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const node of this.nodes) await node.stop()
+  }
+}
+
+/** A master, its replica, and a Sentinel that promotes the replica. */
+export class Watched implements AsyncDisposable {
+  private constructor(
+    readonly master: Server,
+    readonly replica: Server,
+    readonly sentinel: Server,
+  ) {}
+
+  static async start(): Promise<Watched> {
+    const master = await Server.start('--repl-diskless-sync-delay', '0')
+    const replica = await Server.start('--replicaof', '127.0.0.1', String(master.port))
+    const sentinel = await Server.configured(
+      (port) => [`port ${port}`, 'bind 127.0.0.1', `sentinel monitor mymaster 127.0.0.1 ${master.port} 1`, 'sentinel down-after-milliseconds mymaster 2000', 'sentinel failover-timeout mymaster 10000', ''].join('\n'),
+      '--sentinel',
+    )
+    await until(async () => (await replica.do('INFO', 'replication'))?.toString().includes('master_link_status:up') ?? false, 'the replica follows')
+    await until(async () => ((await sentinel.do('SENTINEL', 'REPLICAS', 'mymaster')) as unknown[]).length === 1, 'the Sentinel knows the replica')
+    return new Watched(master, replica, sentinel)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const server of [this.sentinel, this.replica, this.master]) await server.stop()
   }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -220,6 +221,9 @@ async def test_asyncio_tells_them_apart_too(own_server: Server, library: str) ->
         assert (await limiter.limit("k", DAY)).allowed, name
         own_server.do("DEL", "k")
         begin()
+        if name == "no module":  # unloading closes connections, which is an outage
+            with contextlib.suppress(OutageError, MistakeError):
+                await limiter.limit("k", DAY)
         for _ in range(2):
             with pytest.raises(kind):
                 await limiter.limit("k", DAY)
