@@ -67,6 +67,41 @@ func TestExamplesPrintWhatThePagesSay(t *testing.T) {
 	assert.Greater(t, sessions, 20, "sessions in all pages")
 }
 
+// A call on a page is part of a session, which is run, unless it is the syntax at the head of its page, or is explained word by word.
+func TestCallsOnPagesAreRun(t *testing.T) {
+	t.Parallel()
+	for _, p := range pages(t) {
+		for _, line := range callsNotRun(p) {
+			t.Errorf("%s:%d: no test runs this block: begin its calls with %q", p.path, line, prompt+"redis-cli")
+		}
+	}
+}
+
+func TestACallThatNoTestRunsIsFound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]int{
+		"# CL.LIMIT\n```\nCL.LIMIT key limit\n```\n":                                           nil,
+		"# CL.LIMIT\n## Examples\n```\nCL.LIMIT k RATE 5/s\n```\n":                             {4},
+		"# CL.LIMIT\n## Examples\n```\n$ redis-cli CL.LIMIT k RATE 5/s\n1) (integer) 0\n```\n": nil,
+		"# CL.LIMIT\n## Words\n```\nCL.LIMIT k RATE 5/s\n         | +-- a limit\n```\n":        nil,
+	} {
+		assert.Equal(t, want, callsNotRun(parsePage("docs/cl.limit.md", []byte(text))), text)
+	}
+}
+
+// callsNotRun returns the lines of a page at which blocks begin with a call that is not part of a session.
+func callsNotRun(p page) (lines []int) {
+	for _, part := range p.parts {
+		b := part.block
+		isCall := b != nil && len(b.lines) > 0 && (strings.HasPrefix(b.lines[0], "CL.") || b.language == "" && strings.HasPrefix(b.lines[0], "redis-cli CL."))
+		isExplained := b != nil && len(b.lines) > 1 && strings.HasPrefix(strings.TrimLeft(b.lines[1], " "), "|")
+		if isCall && !isExplained && !strings.EqualFold(part.heading, p.commandName()) {
+			lines = append(lines, b.line)
+		}
+	}
+	return lines
+}
+
 // An example whose output was changed has to be found.
 func TestAChangedExampleIsFound(t *testing.T) {
 	t.Parallel()
