@@ -59,6 +59,7 @@ async function survives(limiter: Limiter, key: string, master: Server, replica: 
   // A Lease is short at first, and is lost in an outage that is longer than that.
   const { limited } = await limiter.decide({ verb: 'lease', keys: [{ name: `{${key}}:lease`, leased: true, slots: 1, ttl: '10m' }], id: 'job' })
   assert.equal(limited, false)
+  const held = await limiter.lease(`{${key}}:held`, { slots: 1, ttl: '2m' })
   await limiter.limit(`{${key}}:line`, rate(1, '1d'))
   const waiting = limiter.wait(`{${key}}:line`, rate(1, '1d')).then(() => undefined, (error: unknown) => error)
   await until(async () => (await master.info('throttle_waiting')) === 1, 'a caller is in line')
@@ -72,6 +73,9 @@ async function survives(limiter: Limiter, key: string, master: Server, replica: 
   assert.ok(tally.unknown > 0, 'nobody noticed that the master was gone')
   await tally.agrees()
   assert.ok(String(await replica.do('INFO', 'replication')).includes('role:master'))
+  assert.equal(held.signal.aborted, held.lost)
+  if (!held.lost) assert.equal(await replica.do('EXISTS', `{${key}}:held`), 1, 'the holder knows of a lease that the new master does not have')
+  await held.release()
   assert.equal(await limiter.release(`{${key}}:lease`, { id: 'job' }), true, 'the new master has the lease')
   assert.equal(await replica.do('EXISTS', `{${key}}:lease`), 0, 'the lease ended on the new master')
 }
