@@ -124,8 +124,8 @@ func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s := startCheckBuild(t, server.Config("enable-module-command yes"))
-			admin := s.Raw()
 			for range 2 {
+				admin := s.Raw() // it uses the module, so its connection may be closed by MODULE UNLOAD
 				askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID a")
 				c := s.Raw()
 				id := do(t, c, "CLIENT ID").Int
@@ -152,7 +152,7 @@ func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 					require.NoError(t, err)
 					assert.False(t, v.IsError(), "%v", v)
 				}
-				require.False(t, do(t, admin, "MODULE LOAD %s", path).IsError())
+				s.MustDo("MODULE", "LOAD", path)
 			}
 		})
 	}

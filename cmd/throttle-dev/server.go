@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	rundebug "runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -244,6 +246,22 @@ func (s *server) compiles(pattern []byte) (ok bool) {
 // badPattern is for what miniredis cannot compile.
 const badPattern = "ERR throttle-dev cannot match by such a pattern: it has to be UTF-8, with ranges in order and no \\ at its end"
 
+// bounded keeps the cursor and the COUNT of a scan where miniredis can add them. A cursor that is negative is a high one, as on servers.
+func bounded(words []string) []string {
+	cursor := map[string]int{"SCAN": 1, "SSCAN": 2, "HSCAN": 2, "ZSCAN": 2}[strings.ToUpper(words[0])]
+	if cursor == 0 {
+		return words
+	}
+	for i := cursor; i < len(words); i++ {
+		n, err := strconv.ParseInt(words[i], 10, 64)
+		isCursor := i == cursor
+		if err == nil && (n > math.MaxInt32 || n < 0 && isCursor) && (isCursor || strings.EqualFold(words[i-1], "COUNT")) {
+			words[i] = strconv.Itoa(math.MaxInt32)
+		}
+	}
+	return words
+}
+
 // foreign has miniredis run a command. A panic is the command's own: behind it a transaction goes on.
 func (s *server) foreign(peer *dev.Peer, words [][]byte) {
 	defer s.recover(peer)
@@ -256,7 +274,7 @@ func (s *server) foreign(peer *dev.Peer, words [][]byte) {
 	}
 	redis := s.store.redis.Server()
 	name := string(words[0])
-	redis.Dispatch(peer, texts(words))
+	redis.Dispatch(peer, bounded(texts(words)))
 	if redis.IsRegisteredCommand(name) && !redis.IsReadOnlyCommand(name) {
 		s.host.StoreChanged()
 		s.store.changed = s.store.changed || !harmless[strings.ToUpper(name)]
