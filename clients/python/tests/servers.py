@@ -50,20 +50,22 @@ def await_true(condition: Callable[[], bool], what: str, patience: float = PATIE
 class Server:
     """A server that this test started."""
 
-    def __init__(self, *options: str, with_module: bool = True) -> None:
+    def __init__(self, *options: str, with_module: bool = True, configuration: str = "") -> None:
+        """Start it. A program that wants a file, such as a Sentinel, gets a `configuration`, to which the port is added."""
         self.dir = tempfile.TemporaryDirectory(prefix="throttle-python-")
         self.port = free_port()
         self.options = [*options, *(["--loadmodule", module()] if with_module else [])]
         self.url = f"redis://127.0.0.1:{self.port}"
+        # In the folder, so that two servers never share a dump.
+        self.common = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes", "--enable-module-command", "yes"]
+        if configuration:
+            (pathlib.Path(self.dir.name) / "conf").write_text(f"port {self.port}\nbind 127.0.0.1\n{configuration}\n")
+            self.common = ["conf"]
         self.start()
 
     def start(self) -> None:
         with open(pathlib.Path(self.dir.name) / "log", "a") as log:
-            # In the folder, so that two servers never share a dump.
-            self.process = subprocess.Popen(
-                [program(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes",
-                 "--enable-module-command", "yes", *self.options],
-                cwd=self.dir.name, stdout=log, stderr=log)
+            self.process = subprocess.Popen([program(), *self.common, *self.options], cwd=self.dir.name, stdout=log, stderr=log)
         await_true(self._answers, "the server starts")
 
     def _answers(self) -> bool:
@@ -84,6 +86,11 @@ class Server:
     def do(self, *words: Any) -> Any:
         with self.client() as client:
             return client.execute_command(*words)
+
+    def replication(self) -> dict[str, Any]:
+        """Return what INFO says of replication."""
+        with self.client() as client:
+            return dict(client.info("replication"))
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -136,9 +143,51 @@ class Cluster:
         slot = int(self.nodes[0].do("CLUSTER", "KEYSLOT", key))
         return self.nodes[slot // (16384 // 3 + 1)]
 
+    def add_replica(self, node: Server) -> Server:
+        """Add a replica of a node, which is promoted when the node dies."""
+        replica = Server("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0")
+        self.nodes.append(replica)
+        replica.do("CLUSTER", "MEET", "127.0.0.1", node.port)
+        name = node.do("CLUSTER", "MYID").decode()
+
+        def follows() -> bool:
+            try:
+                return bool(replica.do("CLUSTER", "REPLICATE", name))
+            except redis.ResponseError:  # it does not know the node yet
+                return False
+
+        await_true(follows, "the replica follows")
+        await_true(lambda: replica.replication().get("master_link_status") == "up", "the replica has the data")
+        for other in self.nodes:
+            await_true(lambda other=other: "slave" in str(other.do("CLUSTER", "NODES")), "every node knows the replica")  # type: ignore[misc]
+        return replica
+
     def stop(self) -> None:
         for node in self.nodes:
             node.stop()
+
+
+class Watched:
+    """A master, its replica, and a Sentinel that promotes the replica."""
+
+    def __init__(self) -> None:
+        self.master = Server("--repl-diskless-sync-delay", "0")
+        self.replica = Server("--replicaof", "127.0.0.1", str(self.master.port))
+        self.sentinel = Server("--sentinel", with_module=False, configuration="\n".join([
+            f"sentinel monitor mymaster 127.0.0.1 {self.master.port} 1",
+            "sentinel down-after-milliseconds mymaster 2000",
+            "sentinel failover-timeout mymaster 10000",
+        ]))
+        await_true(lambda: self.replica.replication().get("master_link_status") == "up", "the replica has the data")
+        await_true(lambda: len(self.sentinel.do("SENTINEL", "REPLICAS", "mymaster")) == 1, "the Sentinel knows the replica")
+
+    @property
+    def url(self) -> str:
+        return f"redis+sentinel://127.0.0.1:{self.sentinel.port}/mymaster"
+
+    def stop(self) -> None:
+        for server in (self.sentinel, self.replica, self.master):
+            server.stop()
 
 
 HELLO = b"%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n"

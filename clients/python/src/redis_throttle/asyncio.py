@@ -9,7 +9,7 @@ from typing import Any
 from .acts import Acts
 from .asynctransport import AsyncTransport
 from .call import Call, Key
-from .connect import connect
+from .connect import connect, sentinels_of
 from .duration import Duration
 from .lease import AsyncLease
 from .result import Result
@@ -30,11 +30,14 @@ class Limiter(Acts[Coroutine[Any, Any, Result]]):
             raise TypeError(f"client must be one of redis.asyncio or valkey.asyncio, not {client!r}")
         self.client = client
         self._transport = AsyncTransport(client, patience)
+        self._sentinels: list[Any] = []
 
     @classmethod
     def from_url(cls, url: str, *, patience: float = 3.0, **options: Any) -> Limiter:
         """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`."""
-        return cls(connect(url, asynchronous=True, **options), patience=patience)
+        limiter = cls(connect(url, asynchronous=True, **options), patience=patience)
+        limiter._sentinels = sentinels_of(limiter.client)
+        return limiter
 
     async def decide(self, call: Call) -> Result:
         """Send a call."""
@@ -60,8 +63,9 @@ class Limiter(Acts[Coroutine[Any, Any, Result]]):
         return (await self.decide(Call("release", (Key(key),), id=id))).granted != 0
 
     async def close(self) -> None:
-        """Close the client."""
-        await getattr(self.client, "aclose", self.client.close)()
+        """Close the client, and what `from_url` opened to Sentinels for it."""
+        for client in (self.client, *self._sentinels):
+            await getattr(client, "aclose", client.close)()
 
     async def __aenter__(self) -> Limiter:
         return self

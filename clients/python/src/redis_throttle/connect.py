@@ -52,7 +52,15 @@ def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
     if not service:
         raise ValueError("url: the name of the master is missing, such as redis+sentinel://host:26379/mymaster")
     options.setdefault("retry", _no_retry(library, asynchronous))
-    return sentinel.Sentinel(hosts, sentinel_kwargs=dict(FAIL_FAST), **options).master_for(service)
+    # A Sentinel that is away must not keep callers from asking the next one.
+    asking = FAIL_FAST | {"retry": _no_retry(library, asynchronous)}
+    return sentinel.Sentinel(hosts, sentinel_kwargs=asking, **options).master_for(service)
+
+
+def sentinels_of(client: Any) -> list[Any]:
+    """Return the clients with which a client asks Sentinels for its master. Closing the client leaves them open."""
+    pool = getattr(client, "connection_pool", None)
+    return list(getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()))
 
 
 def _address(part: str) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .acts import Acts
 from .call import Call, Key
-from .connect import connect
+from .connect import connect, sentinels_of
 from .duration import Duration
 from .lease import Lease
 from .result import Result
@@ -29,11 +29,14 @@ class Limiter(Acts[Result]):
             raise TypeError(f"client must be one of redis-py or valkey-py, not {client!r}")
         self.client = client
         self._transport = Transport(client, patience)
+        self._sentinels: list[Any] = []
 
     @classmethod
     def from_url(cls, url: str, *, patience: float = 3.0, **options: Any) -> Limiter:
         """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`."""
-        return cls(connect(url, **options), patience=patience)
+        limiter = cls(connect(url, **options), patience=patience)
+        limiter._sentinels = sentinels_of(limiter.client)
+        return limiter
 
     def decide(self, call: Call) -> Result:
         """Send a call."""
@@ -59,8 +62,9 @@ class Limiter(Acts[Result]):
         return self.decide(Call("release", (Key(key),), id=id)).granted != 0
 
     def close(self) -> None:
-        """Close the client."""
-        self.client.close()
+        """Close the client, and what `from_url` opened to Sentinels for it."""
+        for client in (self.client, *self._sentinels):
+            client.close()
 
     def __enter__(self) -> Limiter:
         return self
