@@ -72,7 +72,7 @@ class Callers:
     client: Client
     key: str
     charged: int = 0
-    unknown: int = 0
+    outages: list[str] = field(default_factory=list)
     in_a_row: int = 0
     problems: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -82,9 +82,10 @@ class Callers:
     def call(self) -> None:
         try:
             result = self.client.get(self.client.limiter.limit(self.key, DAY))
-        except OutageError:
+        except OutageError as error:
             with self.lock:
-                self.unknown, self.in_a_row = self.unknown + 1, 0
+                self.outages.append(f"{error}: {error.__cause__!r}")
+                self.in_a_row = 0
         else:
             assert (result.limited, result.granted) == (False, 1)
             with self.lock:
@@ -123,8 +124,8 @@ class Callers:
         assert not self.problems, f"{self.client.name}: {self.problems}"
         used = LIMIT - self.client.get(self.client.limiter.peek(self.key, DAY)).remaining
         at_least = 0 if lost else self.charged
-        assert at_least <= used <= self.charged + self.unknown, \
-            f"{self.client.name}: {used} units of {self.key} are used, {self.charged} were charged, {self.unknown} calls ended with an outage"
+        assert at_least <= used <= self.charged + len(self.outages), \
+            f"{self.client.name}: {used} units of {self.key} are used, {self.charged} were charged, {len(self.outages)} calls ended with an outage"
 
 
 @contextlib.contextmanager
@@ -200,7 +201,6 @@ def survives_a_kill(url: str, tag: str, master: Server, replica: Server) -> None
         during = [Callers(client, f"{{{tag}}}:{client.name}:during") for client in clients]
         around = [Callers(client, f"{{{tag}}}:{client.name}:around") for client in clients]
         everybody_goes_on(around)
-        assert sum(each.unknown for each in around) == 0
         holders = [Holder(client, tag) for client in clients]
         await_true(lambda: int(master.client().info("throttle")["throttle_waiting"]) == len(holders), "the callers are in line")
         with all_at_work(during):
@@ -208,13 +208,14 @@ def survives_a_kill(url: str, tag: str, master: Server, replica: Server) -> None
                 each.go_on()
             for holder in holders:
                 holder.await_replicas(master, replica)
+            before = [len(each.outages) for each in during]
             master.kill()
             everybody_goes_on(around)
             for each in during:
                 each.go_on()
         assert replica.replication()["role"] == "master"
-        for each in during:
-            assert each.unknown > 0, f"{each.client.name}: nobody noticed that the master was gone"
+        for each, n in zip(during, before, strict=True):
+            assert len(each.outages) > n, f"{each.client.name}: nobody noticed that the master was gone"
             each.agree(lost=True)  # the replica may not have had the last ones
         for each in around:
             each.agree()

@@ -318,6 +318,32 @@ async def test_all_acts_in_a_cluster_with_asyncio(cluster: Cluster) -> None:
             assert (await limiter.settle({f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots()}, id="x")).allowed
 
 
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+async def test_a_connection_that_is_closed_under_a_call_is_an_outage(cluster: Cluster, library: str) -> None:
+    """A task whose call fails makes the client close connections that other tasks use, or are about to. These may be in any state."""
+    outages, limits = 0, fixed(1000, "1d")
+    async with AsyncLimiter.from_url(cluster.url.replace("redis", library, 1)) as limiter:
+
+        async def close() -> None:
+            await asyncio.gather(*(node.disconnect() for node in limiter.client.get_nodes()), return_exceptions=True)
+
+        async def call() -> bool:
+            try:
+                return (await limiter.limit("closed", limits)).allowed
+            except OutageError:
+                return False
+
+        for steps in range(-10, 10):
+            assert (await limiter.limit("closed", limits)).allowed
+            first, second = (close(), call()) if steps < 0 else (call(), close())
+            ahead = asyncio.create_task(first)
+            for _ in range(abs(steps)):
+                await asyncio.sleep(0)
+            ended = await asyncio.gather(ahead, second)
+            outages += False in ended
+    assert outages > 0
+
+
 def test_a_node_of_a_cluster_that_is_away_and_back(cluster: Cluster) -> None:
     with Limiter.from_url(cluster.url, socket_timeout=0.3) as limiter:
         assert limiter.limit("node", DAY).allowed

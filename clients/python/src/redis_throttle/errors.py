@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -94,6 +95,18 @@ def _before(error: BaseException) -> Iterator[BaseException]:
         last = last.__cause__ or last.__context__
 
 
+def _closed_meanwhile(error: BaseException) -> bool:
+    """Whether a connection was closed while a task used it.
+
+    When a cluster is down, a client for asyncio closes all of its connections, also those that other tasks write to. These tasks then
+    call methods of None.
+    """
+    if not isinstance(error, AttributeError) or error.obj is not None or error.__traceback__ is None:
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__")).startswith(("redis.", "valkey."))
+
+
 def is_overload(error: BaseException) -> bool:
     """Whether error, of a client library or of this package, says that this process is out of connections."""
     if isinstance(error, OverloadError) or "MaxConnectionsError" in _names(error):
@@ -108,7 +121,7 @@ def is_outage(error: BaseException) -> bool:
     names = _names(error)
     if is_overload(error) or names & _MISTAKEN_CLASSES:
         return False
-    if names & _LATER_CLASSES:
+    if names & _LATER_CLASSES or _closed_meanwhile(error):
         return True
     if library_error(error, "ResponseError"):
         text = str(error)
