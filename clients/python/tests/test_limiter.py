@@ -318,14 +318,16 @@ async def test_all_acts_in_a_cluster_with_asyncio(cluster: Cluster) -> None:
             assert (await limiter.settle({f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots()}, id="x")).allowed
 
 
+@pytest.mark.parametrize("servers", ["server", "cluster"])
 @pytest.mark.parametrize("library", ["redis", "valkey"])
-async def test_a_connection_that_is_closed_under_a_call_is_an_outage(cluster: Cluster, library: str) -> None:
+async def test_a_connection_that_is_closed_under_a_call_is_an_outage(servers: str, library: str, request: pytest.FixtureRequest) -> None:
     """A task whose call fails makes the client close connections that other tasks use, or are about to. These may be in any state."""
     outages, limits = 0, fixed(1000, "1d")
-    async with AsyncLimiter.from_url(cluster.url.replace("redis", library, 1)) as limiter:
+    async with AsyncLimiter.from_url(request.getfixturevalue(servers).url.replace("redis", library, 1)) as limiter:
 
         async def close() -> None:
-            await asyncio.gather(*(node.disconnect() for node in limiter.client.get_nodes()), return_exceptions=True)
+            nodes = limiter.client.get_nodes() if servers == "cluster" else [limiter.client.connection_pool]
+            await asyncio.gather(*(node.disconnect() for node in nodes), return_exceptions=True)
 
         async def call() -> bool:
             try:
@@ -333,7 +335,7 @@ async def test_a_connection_that_is_closed_under_a_call_is_an_outage(cluster: Cl
             except OutageError:
                 return False
 
-        for steps in range(-10, 10):
+        for steps in range(-20, 20):
             assert (await limiter.limit("closed", limits)).allowed
             first, second = (close(), call()) if steps < 0 else (call(), close())
             ahead = asyncio.create_task(first)

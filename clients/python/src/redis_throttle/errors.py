@@ -98,9 +98,11 @@ def _before(error: BaseException) -> Iterator[BaseException]:
 def _closed_meanwhile(error: BaseException) -> bool:
     """Whether a connection was closed while a task used it.
 
-    When a cluster is down, a client for asyncio closes all of its connections, also those that other tasks write to. These tasks then
-    call methods of None.
+    When a master is gone, a client for asyncio closes connections that other tasks write to or read from. These tasks then call
+    methods of None, or find a buffer closed.
     """
+    if library_error(error, "RedisError") or library_error(error, "ValkeyError"):
+        return str(error) == "Buffer is closed."
     if not isinstance(error, AttributeError) or error.obj is not None or error.__traceback__ is None:
         return False
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
