@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pathlib
 import subprocess
@@ -17,8 +18,9 @@ from limits.strategies import STRATEGIES
 from starlette.requests import Request
 
 import redis_throttle.limits  # noqa: F401 registers the storage
+from boundary import around_a_boundary, most_within
 from redis_throttle import OutageError
-from servers import ROOT, Cluster, Server
+from servers import ROOT, Cluster, Server, await_true
 
 CONFORMANCE = '''
 import asyncio, os, sys, pytest, redis
@@ -119,6 +121,42 @@ def test_a_moving_window_is_never_exceeded(server: Server) -> None:
         # The later of the two was decided before its reply came, and the earlier one after it was sent.
         assert passed[i + 20][1] - passed[i][0] >= 1, f"21 hits within a second, from hit {i}"
     assert len(passed) > 40 - 1
+
+
+@pytest.mark.parametrize("scheme", ["throttle+", "async+throttle+"])
+@pytest.mark.parametrize("strategy", ["fixed-window", "moving-window", "sliding-window-counter", "gcra", "token-bucket"])
+def test_what_gets_through_around_a_boundary(server: Server, strategy: str, scheme: str) -> None:
+    """Of twice the limit on both sides: the limit in all within a window that moves, the limit on each side with fixed windows, and what refills."""
+    item, limit = limits.parse("50/second"), 50
+    storage: Any = storage_from_string(f"{scheme}{server.url}")
+    if scheme == "throttle+":
+        limiter = STRATEGIES[strategy](storage)
+        passed = around_a_boundary(lambda: limiter.hit(item, "user"), 1, 2 * limit)
+    else:
+        with asyncio.Runner() as runner:
+            strategies: Any = limits.aio.strategies.STRATEGIES
+            later = strategies[strategy](storage)
+            passed = around_a_boundary(lambda: runner.run(later.hit(item, "user")), 1, 2 * limit)
+            runner.run(storage.limiter.close())
+    assert len(passed) >= limit
+    if strategy in ("gcra", "token-bucket"):
+        for i, (sent, _) in enumerate(passed):
+            for j, (_, answered) in enumerate(passed[i:], 1):
+                assert j <= limit + limit * (answered - sent), f"{j} got through within {answered - sent} s"
+    else:
+        assert most_within(passed, 1) <= (2 * limit if strategy == "fixed-window" else limit)
+
+
+def test_the_fixed_windows_of_limits_meet_around_a_boundary(server: Server) -> None:
+    """So the test above can fail."""
+    limiter, item = STRATEGIES["fixed-window"](storage_from_string(server.url)), limits.parse("50/second")
+    rounds = iter(range(1000))
+
+    def more_than_the_limit() -> bool:
+        user = str(next(rounds))
+        return most_within(around_a_boundary(lambda: limiter.hit(item, user), 1, 50), 1) > 50
+
+    await_true(more_than_the_limit, "more than the limit gets through within a second", 120)
 
 
 def test_only_throttle_storages_have_buckets() -> None:
