@@ -239,12 +239,25 @@ func (r *request) ask(ctx context.Context, group []part, look bool) (ratelimit.R
 		units = group[0].rule.Batch
 	}
 	call.Each = limits > 1
+	ctx, err := detached(ctx)
+	if err != nil {
+		return ratelimit.Result{}, err
+	}
 	result, err := r.Redis.Of(r.Down, units).Decide(ctx, call)
 	if err != nil {
 		return result, err
 	}
 	r.spread(group, result, look)
 	return result, nil
+}
+
+// detached is ctx without its deadline, unless the client has left by now. A call to Redis that has begun is bounded by REDIS_TIMEOUT
+// alone: cut short by a client, it would cost a connection, and a Redis that hangs would look like a client without patience.
+func detached(ctx context.Context) (context.Context, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return context.WithoutCancel(ctx), nil
 }
 
 // spread notes the result of a call for each of its keys.
@@ -323,6 +336,10 @@ func (r *request) each(ctx context.Context) error {
 	}
 	if len(calls) == 0 {
 		return nil
+	}
+	ctx, err := detached(ctx)
+	if err != nil {
+		return err
 	}
 	results, err := r.Redis.Each(ctx, r.Down, calls)
 	if err != nil {

@@ -1,0 +1,165 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"redis-throttle/tests/server"
+)
+
+// askWithin asks with a deadline that the client does not wait beyond.
+func (g *gateway) askWithin(d time.Duration, user string) {
+	ctx, cancel := context.WithTimeout(g.t.Context(), d)
+	defer cancel()
+	_, _ = g.ShouldRateLimit(ctx, ask("shop", 0, "user="+user))
+}
+
+// The deadline of a client is shorter than REDIS_TIMEOUT. While Redis hangs, redis_down decides all the same: the clients that leave early
+// do not hide from the breaker that no answer came.
+func TestAHangingRedisIsNoticedWhenClientsLeaveEarly(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]string{"all or none": "", "compat": "compat: true\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			g := start(t, s.Addr(), own+"redis_down: closed"+basic+routesOfHostile, "REDIS_TIMEOUT=100ms")
+			require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+			s.Pause()
+			await(t, "the breaker opens", func() bool {
+				g.askWithin(5*time.Millisecond, "2")
+				return g.metric("throttle_gateway_redis_out") == 1
+			})
+			assert.Contains(t, g.asks(ask("shop", 0, "user=2")), "OVER")
+			response, _ := g.get("/check/", http.Header{"X-User": {"2"}})
+			assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+			s.Resume()
+			await(t, "Redis is asked again", func() bool { return strings.HasPrefix(g.asks(ask("shop", 0, "path=/")), "OK") })
+		})
+	}
+}
+
+const routesOfHostile = `routes:
+- match: /
+  descriptors:
+  - [{key: user, value: "{header:X-User}"}]
+`
+
+// Clients whose deadline has passed before Redis can answer take neither the breaker nor the connections to Redis away from others.
+func TestClientsThatLeaveEarlyCostNoConnections(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), "redis_down: closed"+basic, "REDIS_POOL_SIZE=4", "DENIALS=-1")
+	require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	before := s.InfoInt("stats", "total_connections_received")
+	const rounds = 40
+	for i := range rounds {
+		s.Pause()
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() { g.askWithin(5*time.Millisecond, fmt.Sprint("early", i)) })
+		}
+		wg.Wait()
+		s.Resume()
+		await(t, "Redis decides again", func() bool { return strings.HasPrefix(g.asks(ask("shop", 0, fmt.Sprint("path=/", i))), "OK") })
+	}
+	assert.Zero(t, g.metric("throttle_gateway_redis_out"))
+	assert.Less(t, s.InfoInt("stats", "total_connections_received")-before, int64(rounds), "the pool has 4")
+}
+
+// Requests that never come whole, in more number than there are workers, keep nobody else waiting, and end with the process.
+func TestRequestsThatNeverEndKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic, "SHUTDOWN_TIMEOUT=1s")
+	const many = 100
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range many {
+		_, err := g.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit")
+		require.NoError(t, err)
+	}
+	var slow []net.Conn
+	for _, half := range []string{"GET /check/ HTTP/1.1\r\nHost: x\r\nX-", "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{", "G", ""} {
+		for range many / 4 {
+			conn, err := net.Dial("tcp", g.at["http"])
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, half)
+			require.NoError(t, err)
+			slow = append(slow, conn)
+		}
+	}
+	for i := range 100 {
+		require.Equal(t, "OK 9", g.asks(ask("shop", 0, fmt.Sprint("user=", i))))
+	}
+	response, _ := g.get("/healthcheck", nil)
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+	for _, conn := range slow {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		_, err := io.Copy(io.Discard, bufio.NewReader(conn))
+		assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "a connection without a whole request is closed")
+	}
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-g.ended:
+	case <-time.After(patience):
+		t.Fatal("streams that never end keep the process from ending")
+	}
+}
+
+// A file that is broken, in whatever way, changes no answer and never keeps the process from answering.
+func TestABrokenFileChangesNoAnswer(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				user := fmt.Sprintf("user=%d-%d", i, n)
+				if got := g.asks(ask("shop", 0, user)); got != "OK 9" {
+					stop.Store(true)
+					t.Errorf("%s: %s", user, got)
+				}
+			}
+		})
+	}
+	bomb := "domain: shop\na0: &a0 [x, x]\n"
+	for i := range 40 {
+		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
+	}
+	for what, text := range map[string]string{
+		"nothing":         "",
+		"half a file":     basic[:len(basic)/2] + "\n  [",
+		"bytes":           "\x00\xff\xfe\x01",
+		"a list":          "- a\n- b\n",
+		"aliases":         bomb,
+		"an alias cycle":  "domain: shop\ndescriptors: &d\n- key: a\n  descriptors: *d\n",
+		"deep nesting":    "domain: shop\ndescriptors: " + strings.Repeat("[", 20000),
+		"a tag":           "domain: shop\ndescriptors: !!binary x\n",
+		"another domain":  "domain: \"\"\n",
+		"a negative rate": "domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: year, requests_per_unit: -1}}\n",
+	} {
+		before := g.metric("ratelimit_service_config_load_error")
+		g.write("limits.yaml", text)
+		await(t, what+" is a mistake", func() bool { return g.metric("ratelimit_service_config_load_error") > before })
+	}
+	stop.Store(true)
+	wg.Wait()
+	g.write("limits.yaml", strings.Replace(basic, "requests_per_unit: 10}", "requests_per_unit: 12}", 1))
+	await(t, "a good file is read", func() bool { return g.asks(ask("shop", 0, "user=last +0")) == "OK 12" })
+}
