@@ -3,6 +3,8 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,6 +252,8 @@ func TestFilesAreReadAgain(t *testing.T) {
 	g.write("more.yaml", "domain: other\ndescriptors: [{key: a, limits: [RATE 5/h]}]\n")
 	g.write("limits.yaml", basic)
 	await(t, "another file is found", func() bool { return g.asks(ask("other", 0, "a=b")) != "OK -" })
+	require.NoError(t, os.Remove(filepath.Join(g.Config, "more.yaml")))
+	await(t, "what was in a file that is removed limits nothing", func() bool { return g.asks(ask("other", 0, "a=b")) == "OK -" })
 }
 
 func TestHealthFollowsTheProcess(t *testing.T) {

@@ -1,0 +1,75 @@
+package gateway_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"testing"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"redis-throttle/tests/server"
+)
+
+// asksByTLS asks by a connection of its own.
+func (g *gateway) asksByTLS(c *tls.Config) (string, error) {
+	g.t.Helper()
+	conn, err := grpc.NewClient(g.at["grpc"], grpc.WithTransportCredentials(credentials.NewTLS(c)))
+	require.NoError(g.t, err)
+	defer conn.Close()
+	response, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(g.t.Context(), ask("shop", 0, "user=1"))
+	if err != nil {
+		return "", err
+	}
+	return shown(response), nil
+}
+
+// A new certificate serves new connections without a restart, and the old one serves none.
+func TestTheCertificateOfGRPCIsReadAgain(t *testing.T) {
+	t.Parallel()
+	dir, old := server.Certificate(t)
+	g := start(t, server.Start(t).Addr(), basic, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+dir+"/crt", "GRPC_SERVER_TLS_KEY="+dir+"/key")
+	later, fresh := server.Certificate(t)
+	got, err := g.asksByTLS(&tls.Config{RootCAs: old})
+	require.NoError(t, err)
+	assert.Equal(t, "OK 9", got)
+	_, err = g.asksByTLS(&tls.Config{RootCAs: fresh})
+	assert.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+	for _, name := range []string{"crt", "key"} {
+		require.NoError(t, os.Rename(filepath.Join(later, name), filepath.Join(dir, name)))
+	}
+	got, err = g.asksByTLS(&tls.Config{RootCAs: fresh})
+	require.NoError(t, err)
+	assert.Equal(t, "OK 8", got)
+	_, err = g.asksByTLS(&tls.Config{RootCAs: old})
+	assert.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+}
+
+// With an authority for clients, those that it has signed are answered, and no others.
+func TestClientsOfGRPCNeedACertificate(t *testing.T) {
+	t.Parallel()
+	dir, servers := server.Certificate(t)
+	known, _ := server.Certificate(t)
+	unknown, _ := server.Certificate(t)
+	g := start(t, server.Start(t).Addr(), basic, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+dir+"/crt", "GRPC_SERVER_TLS_KEY="+dir+"/key",
+		"GRPC_CLIENT_TLS_CACERT="+known+"/crt")
+	with := func(pool *x509.CertPool, client string) *tls.Config {
+		pair, err := tls.LoadX509KeyPair(client+"/crt", client+"/key")
+		require.NoError(t, err)
+		return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}
+	}
+	got, err := g.asksByTLS(with(servers, known))
+	require.NoError(t, err)
+	assert.Equal(t, "OK 9", got)
+	for what, c := range map[string]*tls.Config{"none": {RootCAs: servers}, "another": with(servers, unknown)} {
+		_, err := g.asksByTLS(c)
+		assert.Equal(t, codes.Unavailable, status.Code(err), "%s: %v", what, err)
+	}
+}
