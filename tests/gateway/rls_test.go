@@ -256,6 +256,20 @@ func TestFilesAreReadAgain(t *testing.T) {
 	await(t, "what was in a file that is removed limits nothing", func() bool { return g.asks(ask("other", 0, "a=b")) == "OK -" })
 }
 
+// The counters that dashboards of upstream show count as its integration tests expect: every hit, and those beyond the limit.
+func TestHitsAreCountedAsUpstreamCountsThem(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for name, own := range map[string]string{"all": "", "each": "compat: true"} {
+		g := start(t, s.Addr(), own+basic, "CACHE_KEY_PREFIX="+name)
+		for i := range 25 {
+			g.asks(ask("shop", 0, "path=/"))
+			assert.EqualValues(t, i+1, g.metric("ratelimit_service_rate_limit_total_hits"), name)
+			assert.EqualValues(t, max(i-19, 0), g.metric("ratelimit_service_rate_limit_over_limit"), name)
+		}
+	}
+}
+
 func TestHealthFollowsTheProcess(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), basic)
