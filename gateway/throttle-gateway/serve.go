@@ -141,6 +141,7 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: g.s.GrpcMaxAge, MaxConnectionAgeGrace: g.s.GrpcMaxAgeGrace}),
 		grpc.MaxConcurrentStreams(uint32(g.s.MaxConcurrency)),
 		grpc.NumStreamWorkers(streamWorkers),
+		grpc.StreamInterceptor(g.untilStop),
 	}
 	if g.s.Tracing.Enabled {
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler()))
@@ -241,6 +242,28 @@ func (g *gateway) healthy() bool {
 		return g.service.Ready() && (!g.s.HealthNeedsRedis || !g.chain.Out())
 	}
 }
+
+// untilStop ends streams when the process stops: a client that watches the health would hold it up for SHUTDOWN_TIMEOUT.
+func (g *gateway) untilStop(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-g.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return handler(service, &streamUntil{stream, ctx})
+}
+
+// streamUntil is a stream with another context.
+type streamUntil struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *streamUntil) Context() context.Context { return s.ctx }
 
 // watchHealth tells clients that watch by gRPC.
 func (g *gateway) watchHealth() {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"redis-throttle/tests/server"
 )
@@ -118,6 +119,23 @@ func TestRequestsThatNeverEndKeepNobodyOut(t *testing.T) {
 	case <-g.ended:
 	case <-time.After(patience):
 		t.Fatal("streams that never end keep the process from ending")
+	}
+}
+
+// A client that watches the health does not hold up the end of the process.
+func TestWatchingTheHealthDoesNotKeepTheProcess(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic, "SHUTDOWN_TIMEOUT=10m")
+	watch, err := healthpb.NewHealthClient(g.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	require.NoError(t, err)
+	_, err = watch.Recv()
+	require.NoError(t, err)
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-g.ended:
+	case <-time.After(patience):
+		_ = g.cmd.Process.Kill()
+		t.Fatal("the process waits for the client")
 	}
 }
 
