@@ -35,7 +35,7 @@ func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 	t.Logf("%d calls: %d limited, %d of them by a ban, %d reserved, %d into debt, %d shadowed, %d by the calendar, %d with FIRST; %d steps back",
 		r.made, r.limited, r.banned, r.reserved, r.forced, r.shadowed, r.byCalendar, r.first, r.stepsBack)
 	t.Logf("%d calls on several keys: %d let through, %d limited, %d with ANY", r.several[0]+r.several[1], r.several[0], r.several[1], r.withAny)
-	t.Logf("%d calls about leases: %d granted, %d limited, %d renewed, %d lost, %d released; %d lapsed leases in a set at most",
+	t.Logf("%d calls about leases: %d granted, %d limited, %d renewed, %d lost, %d released; %d lapsed leases in the way of a call at most",
 		r.leases.made, r.leases.granted, r.leases.limited, r.leases.renewed, r.leases.lost, r.leases.released, r.leases.mostLapsed)
 	t.Logf("%d admissions with slots, %d retries, %d denied; %d settled, %d not", r.admissions.admitted, r.admissions.retried, r.admissions.denied,
 		r.admissions.settled, r.admissions.tooLate)
@@ -68,7 +68,7 @@ func (r *virtualRun) tooSeldom(calls int) string {
 		{"a lease that is released", r.leases.released, calls / 800},
 		{"an admission with slots, or a retry of one", min(r.admissions.admitted, r.admissions.denied, 4*r.admissions.retried), calls / 400},
 		{"an admission that is settled, or too late", min(r.admissions.settled, r.admissions.tooLate), calls / 800},
-		{"a set with more lapsed leases than are removed at once", r.leases.mostLapsed, 17},
+		{"a call that finds more lapsed leases than it removes", r.leases.mostLapsed, 17},
 	} {
 		if came.times < came.least {
 			return came.what
@@ -191,7 +191,7 @@ func (r *virtualRun) limit() naive.Limit {
 	period := r.scale * (1 + r.Int64N(4)) / (1 + r.Int64N(3))
 	l.Period = time.Duration(max(period/int64(time.Millisecond), 1)) * time.Millisecond
 	l.Count = min(l.Count, int64(l.Period)) // at most one unit a nanosecond
-	if l.Kind != naive.Rate && !r.crowded && r.IntN(20) == 0 {
+	if l.Kind != naive.Rate && !r.crowded && r.IntN(7) == 0 {
 		l.Count = math.MaxInt64 - r.Int64N(3) // with a cost and units to spare, more than 63 bits
 	}
 	switch {

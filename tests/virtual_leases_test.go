@@ -66,6 +66,8 @@ func (r *virtualRun) untilLapse() int64 {
 func (r *virtualRun) callOfLeases() virtualCall {
 	l := &r.leases
 	l.made++
+	_, lapsed := l.model.Stored(r.now)
+	l.mostLapsed = max(l.mostLapsed, lapsed)
 	c := virtualCall{pasts: []*past{&l.past}, shown: shownLease}
 	kind := r.IntN(12)
 	if l.crowded && r.IntN(2) == 0 {
@@ -111,8 +113,7 @@ func (r *virtualRun) looksAtLeases() []virtualCall {
 		return nil
 	}
 	expires := fmt.Sprint(l.model.ExpiresMs(r.now))
-	stored, lapsed := l.model.Stored(r.now)
-	l.mostLapsed = max(l.mostLapsed, lapsed)
+	stored, _ := l.model.Stored(r.now)
 	return []virtualCall{
 		{[]*past{&l.past}, []string{"PEXPIRETIME", l.key}, expires, shown},
 		{[]*past{&l.past}, []string{"ZRANGE", l.key, "0", "-1", "WITHSCORES"}, stored, func(v resp.Value) (s string) {

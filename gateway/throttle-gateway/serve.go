@@ -243,7 +243,8 @@ func (g *gateway) healthy() bool {
 	}
 }
 
-// untilStop ends streams when the process stops: a client that watches the health would hold it up for SHUTDOWN_TIMEOUT.
+// untilStop ends the contexts of streams when the process stops: a client that watches the health would hold it up for
+// SHUTDOWN_TIMEOUT. A stream that waits for its client's next message still may.
 func (g *gateway) untilStop(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
