@@ -40,6 +40,7 @@ var sections = []section{
 	{"Persistence", func(*call) string {
 		return lines("loading", 0, "rdb_bgsave_in_progress", 0, "aof_enabled", 0)
 	}},
+	{"Stats", func(c *call) string { return lines("total_connections_received", c.lastID) }},
 	{"Replication", func(*call) string { return lines("role", "master", "connected_slaves", 0) }},
 	{"Cluster", func(*call) string { return lines("cluster_enabled", 0) }},
 	{"Modules", func(*call) string { return lines("module", "name=throttle,ver="+itoa(moduleVersion())+",api=1") }},
