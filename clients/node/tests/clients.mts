@@ -89,4 +89,10 @@ export const sentinel: Record<string, (port: number) => Promise<Opened>> = {
     await client.connect()
     return { client, close: () => { client.disconnect() } }
   },
+  'ioredis 5': async (port) => {
+    const client = new ioredis5.Redis({ name: 'mymaster', sentinels: [{ host: '127.0.0.1', port }], lazyConnect: true })
+    client.on('error', () => {})
+    await client.connect()
+    return { client, close: () => { client.disconnect() } }
+  },
 }
