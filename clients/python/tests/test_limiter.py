@@ -343,8 +343,29 @@ async def test_a_connection_that_is_closed_under_a_call_is_an_outage(servers: st
                 await asyncio.sleep(0)
             ended = await asyncio.gather(ahead, second)
             outages += False in ended
-        assert (await limiter.limit("closed", limits)).allowed  # redis-py leaves connections open if the last call failed
     assert outages > 0
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+async def test_closing_a_limiter_after_a_lost_call_closes_all_connections(cluster: Cluster, library: str) -> None:
+    """The call is lost with its connection, and is the last one; the connections to the other nodes are open."""
+
+    def connected() -> int:
+        return sum(b" name=last " in node.do("CLIENT", "LIST") for node in cluster.nodes)
+
+    url = cluster.url.replace("redis", library, 1)
+    async with AsyncLimiter.from_url(url, client_name="last", socket_timeout=0.2) as limiter:
+        keys = [next(key for key in map(str, range(1000)) if cluster.owner(key) is node) for node in cluster.nodes]
+        for key in keys:
+            assert (await limiter.limit(key, DAY)).allowed
+        assert connected() == len(cluster.nodes)
+        cluster.nodes[0].pause()
+        try:
+            with pytest.raises(OutageError):
+                await limiter.limit(keys[0], DAY)
+        finally:
+            cluster.nodes[0].resume()
+    await asyncio.to_thread(await_true, lambda: connected() == 0, "all connections are closed")
 
 
 def test_a_node_of_a_cluster_that_is_away_and_back(cluster: Cluster) -> None:

@@ -66,6 +66,10 @@ class Limiter(Acts[Coroutine[Any, Any, Result]]):
         """Close the client, and what `from_url` opened to Sentinels for it."""
         for client in (self.client, *self._sentinels):
             await getattr(client, "aclose", client.close)()
+        if self._transport.cluster:
+            # After a call that lost its connection, redis-py takes itself for closed, and closes nothing.
+            for nodes in ("nodes_cache", "startup_nodes"):
+                await self.client.nodes_manager.aclose(nodes)
 
     async def __aenter__(self) -> Limiter:
         return self
