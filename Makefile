@@ -170,9 +170,9 @@ bench-dev: build ## calls a second of throttle-dev, beside a server with the mod
 bench-clients: build ## the packages for Python and Node.js beside limits and rate-limit-redis, on one server (SERVER= ARGS=node)
 	@scripts/with-args scripts/bench-clients
 
-bench-gateway: build build-gateway ## throttle-gateway, beside envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd')
+bench-gateway: build build-gateway ## throttle-gateway, beside nginx, and envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd')
 	@go build -o build/throttle-gateway-bench ./bench/throttle-gateway
-	@scripts/with-args build/throttle-gateway-bench --server "$$(scripts/find-server "$$SERVER")"
+	@scripts/with-args build/throttle-gateway-bench --server "$$(scripts/find-server "$$SERVER")" --nginx "$$(scripts/fetch-program nginx nginx)"
 
 bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@scripts/setup build

@@ -1,5 +1,6 @@
 // Throttle-gateway measures services that decide for proxies: throttle-gateway, and beside it envoyproxy/ratelimit if a program of it is
-// given. Each gets the same requests of two descriptors over gRPC, on the same server. It prints a table.
+// given. Each gets the same requests of two descriptors over gRPC, on the same server. With nginx, it also measures requests by HTTP:
+// those that nginx limits by its own limit_req, and those about which it asks the gateway. It prints tables.
 //
 //	make bench-gateway
 //	make bench-gateway ARGS='--upstream path/to/service_cmd'
@@ -9,6 +10,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -36,15 +38,24 @@ type options struct {
 	Module   string        `default:"build/throttle.so" type:"existingfile" help:"The module, as make build makes it."`
 	Gateway  string        `default:"build/throttle-gateway" type:"existingfile" help:"The gateway, as make build-gateway makes it."`
 	Upstream string        `type:"existingfile" help:"envoyproxy/ratelimit: its src/service_cmd, built."`
+	Nginx    string        `help:"nginx, for the requests by HTTP."`
 	Callers  int           `default:"32" help:"Goroutines that ask without a pause, on eight connections."`
 	Lasts    time.Duration `name:"seconds" default:"5s" help:"How long each is measured in a round."`
 	Rounds   int           `default:"3" help:"How often each is measured, in turns. The table shows the median of each figure."`
 }
 
-// contender is a service, by the program and what its file begins with.
+// contender is what is measured. start starts it on a server, with a folder of its own.
 type contender struct {
-	name, program, head string
-	rounds              []figures
+	name   string
+	start  func(ctx context.Context, dir string, s *server.Server) service
+	rounds []figures
+}
+
+// service is what has been started: how the goroutine of a number asks it its next request, and its processes.
+type service struct {
+	ask       func(caller, n int) error
+	processes []*exec.Cmd
+	conns     []io.Closer
 }
 
 // figures has the results of a round.
@@ -70,12 +81,26 @@ func main() {
 func run(ctx context.Context, o options) (err error) {
 	defer must.Catch(&err)
 	all := []*contender{
-		{name: "throttle-gateway", program: o.Gateway},
-		{name: "throttle-gateway, compat", program: o.Gateway, head: "compat: true\n"},
+		{name: "throttle-gateway", start: overGRPC(o.Gateway, "")},
+		{name: "throttle-gateway, compat", start: overGRPC(o.Gateway, "compat: true\n")},
 	}
 	if o.Upstream != "" {
-		all = append(all, &contender{name: "envoyproxy/ratelimit", program: o.Upstream})
+		all = append(all, &contender{name: "envoyproxy/ratelimit", start: overGRPC(o.Upstream, "")})
 	}
+	o.compare(ctx, "two descriptors over gRPC", all)
+	web := []*contender{{name: "throttle-gateway, /check", start: o.check}}
+	if o.Nginx != "" {
+		web = append(web,
+			&contender{name: "nginx that asks it, auth_request", start: o.nginxAsks},
+			&contender{name: "nginx, limit_req", start: o.nginxAlone("limit_req zone=users burst=100000 nodelay;")},
+			&contender{name: "nginx that limits nothing", start: o.nginxAlone("")})
+	}
+	o.compare(ctx, "one limit over HTTP", web)
+	return nil
+}
+
+// compare measures some contenders in turns, and prints the medians.
+func (o *options) compare(ctx context.Context, what string, all []*contender) {
 	version := ""
 	for range o.Rounds {
 		for _, c := range all {
@@ -98,9 +123,9 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		t.AppendRow(row)
 	}
-	fmt.Printf("%s, two descriptors, %d callers, %d rounds of %v; CPU and commands for each request\n\n", version, o.Callers, o.Rounds, o.Lasts)
+	fmt.Printf("%s, %s, %d callers, %d rounds of %v; CPU and commands for each request\n\n", version, what, o.Callers, o.Rounds, o.Lasts)
 	t.RenderMarkdown()
-	return nil
+	fmt.Println()
 }
 
 func median(rounds []figures, of func(figures) float64) float64 {
@@ -113,38 +138,32 @@ func median(rounds []figures, of func(figures) float64) float64 {
 }
 
 // measure runs a service, and asks it.
-func (c *contender) measure(ctx context.Context, s *server.Server, o options) figures {
+func (c *contender) measure(ctx context.Context, s *server.Server, o *options) figures {
 	dir := must.Get(os.MkdirTemp("", "bench-gateway"))
 	defer os.RemoveAll(dir)
-	must.Do(os.Mkdir(filepath.Join(dir, "config"), 0o755))
-	must.Do(os.WriteFile(filepath.Join(dir, "config", "limits.yaml"), []byte(c.head+limits), 0o644))
-	port := freePort()
-	cmd := exec.CommandContext(ctx, must.Get(filepath.Abs(c.program)))
-	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_TYPE=SINGLE", "REDIS_URL="+s.Addr(), "REDIS_TIMEOUT=10s", "REDIS_POOL_SIZE=32",
-		"RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_APPDIRECTORY=config", "RUNTIME_WATCH_ROOT=false", "USE_STATSD=false", "DISABLE_STATS=true",
-		"HOST=127.0.0.1", "PORT="+freePort(), "GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+freePort(),
-		"USE_PROMETHEUS=false", "LOG_LEVEL=ERROR") // upstream without statistics, which it would log
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must.Do(cmd.Start())
+	one := c.start(ctx, dir, s)
 	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		for _, conn := range one.conns {
+			_ = conn.Close()
+		}
+		for _, cmd := range one.processes {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
 	}()
-	var services []rls.RateLimitServiceClient
-	for range 8 {
-		conn := must.Get(grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials())))
-		defer conn.Close()
-		services = append(services, rls.NewRateLimitServiceClient(conn))
+	cpuSeconds := func() (sum float64) {
+		for _, cmd := range one.processes {
+			sum += cpuSecondsOf(cmd.Process.Pid)
+		}
+		return sum
 	}
-	_ = must.Get(services[0].ShouldRateLimit(ctx, request(0), grpc.WaitForReady(true)))
-	load(ctx, services, o.Callers, o.Lasts/5) // connections and code are warm
+	load(one, o.Callers, o.Lasts/5) // connections and code are warm
 	must.Do(s.ConfigResetStat(ctx).Err())
-	before, cpu := s.Fields(ctx), cpuSeconds(cmd.Process.Pid)
+	before, cpu := s.Fields(ctx), cpuSeconds()
 	began := time.Now()
-	took := load(ctx, services, o.Callers, o.Lasts)
+	took := load(one, o.Callers, o.Lasts)
 	lasted := time.Since(began)
-	after, used := s.Fields(ctx), cpuSeconds(cmd.Process.Pid)-cpu
+	after, used := s.Fields(ctx), cpuSeconds()-cpu
 	commands := 0.0
 	for _, name := range []string{"CL.LIMIT", "CL.MLIMIT", "INCRBY", "EXPIRE", "GET"} {
 		if stats, err := after.CommandStats(name); err == nil {
@@ -157,8 +176,52 @@ func (c *contender) measure(ctx context.Context, s *server.Server, o options) fi
 	return figures{n / lasted.Seconds(), ms(0.5), ms(0.99), used / n * 1e6, (after.CPUSeconds() - before.CPUSeconds()) / n * 1e6, commands / n}
 }
 
+// gateway starts a service with a file, and returns the ports of gRPC and HTTP.
+func gateway(ctx context.Context, program, text, dir string, s *server.Server) (cmd *exec.Cmd, grpcPort, httpPort string) {
+	must.Do(os.Mkdir(filepath.Join(dir, "config"), 0o755))
+	must.Do(os.WriteFile(filepath.Join(dir, "config", "limits.yaml"), []byte(text), 0o644))
+	grpcPort, httpPort = freePort(), freePort()
+	cmd = exec.CommandContext(ctx, must.Get(filepath.Abs(program)))
+	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_TYPE=SINGLE", "REDIS_URL="+s.Addr(), "REDIS_TIMEOUT=10s", "REDIS_POOL_SIZE=32",
+		"RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_APPDIRECTORY=config", "RUNTIME_WATCH_ROOT=false", "USE_STATSD=false", "DISABLE_STATS=true",
+		"HOST=127.0.0.1", "PORT="+httpPort, "GRPC_HOST=127.0.0.1", "GRPC_PORT="+grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+freePort(),
+		"USE_PROMETHEUS=false", "LOG_LEVEL=ERROR") // upstream without statistics, which it would log
+	return launch(cmd), grpcPort, httpPort
+}
+
+// launch starts a process that ends with this one.
+func launch(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must.Do(cmd.Start())
+	return cmd
+}
+
+// overGRPC starts a service that is asked over gRPC, on eight connections. head is what its file begins with.
+func overGRPC(program, head string) func(context.Context, string, *server.Server) service {
+	return func(ctx context.Context, dir string, s *server.Server) service {
+		cmd, port, _ := gateway(ctx, program, head+limits, dir, s)
+		one := service{processes: []*exec.Cmd{cmd}}
+		var services []rls.RateLimitServiceClient
+		for range 8 {
+			conn := must.Get(grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials())))
+			one.conns = append(one.conns, conn)
+			services = append(services, rls.NewRateLimitServiceClient(conn))
+		}
+		_ = must.Get(services[0].ShouldRateLimit(ctx, request(0), grpc.WaitForReady(true)))
+		one.ask = func(caller, n int) error {
+			response, err := services[caller%len(services)].ShouldRateLimit(ctx, request(n))
+			if err == nil && (len(response.Statuses) != 2 || response.Statuses[1].CurrentLimit == nil) {
+				err = fmt.Errorf("no decision: %v", response)
+			}
+			return err
+		}
+		return one
+	}
+}
+
 // load asks without a pause, and returns how long each request took.
-func load(ctx context.Context, services []rls.RateLimitServiceClient, callers int, lasts time.Duration) []time.Duration {
+func load(one service, callers int, lasts time.Duration) []time.Duration {
 	took := make([][]time.Duration, callers)
 	ends := time.Now().Add(lasts)
 	var wg sync.WaitGroup
@@ -169,9 +232,8 @@ func load(ctx context.Context, services []rls.RateLimitServiceClient, callers in
 				if began.After(ends) {
 					return
 				}
-				response, err := services[i%len(services)].ShouldRateLimit(ctx, request(n))
-				if err != nil || len(response.Statuses) != 2 || response.Statuses[1].CurrentLimit == nil {
-					fmt.Fprintln(os.Stderr, "throttle-gateway-bench: no decision:", err, response)
+				if err := one.ask(i, n); err != nil {
+					fmt.Fprintln(os.Stderr, "throttle-gateway-bench:", err)
 					os.Exit(1)
 				}
 				took[i] = append(took[i], time.Since(began))
@@ -189,8 +251,8 @@ func request(n int) *rls.RateLimitRequest {
 	return &rls.RateLimitRequest{Domain: "bench", Descriptors: []*common.RateLimitDescriptor{descriptor("user", n%1000), descriptor("path", n%100)}}
 }
 
-// cpuSeconds is the processor time of a process, from /proc/PID/stat, in ticks of 10 ms.
-func cpuSeconds(pid int) float64 {
+// cpuSecondsOf is the processor time of a process, from /proc/PID/stat, in ticks of 10 ms.
+func cpuSecondsOf(pid int) float64 {
 	text := string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))))
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	return float64(must.Get(strconv.Atoi(fields[11]))+must.Get(strconv.Atoi(fields[12]))) / 100
