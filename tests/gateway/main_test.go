@@ -160,16 +160,23 @@ func await(t testing.TB, what string, condition func() bool) {
 // url is an address of the web server.
 func (g *gateway) url(path string) string { return "http://" + g.at["http"] + path }
 
-// metric is the sum of the time series of a metric whose labels contain all of some texts.
-func (g *gateway) metric(name string, labels ...string) (sum float64) {
+// getFrom returns what one of the web servers answers.
+func (g *gateway) getFrom(server, path string) (*http.Response, string) {
 	g.t.Helper()
-	response, err := http.Get("http://" + g.at["metrics"] + "/metrics")
+	response, err := http.Get("http://" + g.at[server] + path)
 	require.NoError(g.t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	require.NoError(g.t, err)
+	return response, string(text)
+}
+
+// metric is the sum of the time series of a metric whose labels contain all of some texts.
+func (g *gateway) metric(name string, labels ...string) (sum float64) {
+	g.t.Helper()
+	_, text := g.getFrom("metrics", "/metrics")
 lines:
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
 			continue
 		}
