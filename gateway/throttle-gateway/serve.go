@@ -23,6 +23,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
@@ -132,7 +133,7 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 				ShadowMode: g.s.ShadowMode, QuotaMode: g.s.QuotaMode, ResponseDynamicMetadata: g.s.DynamicMetadata,
 				NearLimitRatio: g.s.NearLimitRatio, Headers: g.s.Headers, LimitHeader: g.s.LimitHeader,
 				RemainingHeader: g.s.RemainingHeader, ResetHeader: g.s.ResetHeader,
-				Concurrency: g.s.MaxConcurrency, MaxBytes: int64(g.s.MaxRequestBytes),
+				Concurrency: g.s.MaxConcurrency, MaxBytes: int64(g.s.MaxRequestBytes), Descriptors: g.s.MaxDescriptors,
 			},
 		},
 	}
@@ -244,7 +245,7 @@ func (g *gateway) healthy() bool {
 }
 
 // untilStop ends the contexts of streams when the process stops: a client that watches the health would hold it up for
-// SHUTDOWN_TIMEOUT. A stream that waits for its client's next message still may.
+// SHUTDOWN_TIMEOUT, and so would one that may send another message.
 func (g *gateway) untilStop(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -265,6 +266,18 @@ type streamUntil struct {
 }
 
 func (s *streamUntil) Context() context.Context { return s.ctx }
+
+// RecvMsg returns when the context ends. What waits for a message then ends with the stream, as soon as the handler returns.
+func (s *streamUntil) RecvMsg(m any) error {
+	got := make(chan error, 1)
+	go func() { got <- s.ServerStream.RecvMsg(m) }()
+	select {
+	case err := <-got:
+		return err
+	case <-s.ctx.Done():
+		return status.FromContextError(s.ctx.Err()).Err()
+	}
+}
 
 // watchHealth tells clients that watch by gRPC.
 func (g *gateway) watchHealth() {

@@ -18,16 +18,35 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
 
 	"redis-throttle/tests/server"
 )
 
 // askWithin asks with a deadline that the client does not wait beyond.
-func (g *gateway) askWithin(d time.Duration, user string) {
+func (g *gateway) askWithin(d time.Duration, user string) error {
 	ctx, cancel := context.WithTimeout(g.t.Context(), d)
 	defer cancel()
-	_, _ = g.ShouldRateLimit(ctx, ask("shop", 0, "user="+user))
+	_, err := g.ShouldRateLimit(ctx, ask("shop", 0, "user="+user))
+	return err
+}
+
+// checkWithin is the same with /check. It returns the status, 0 if there was none in time.
+func (g *gateway) checkWithin(d time.Duration, user string) int {
+	ctx, cancel := context.WithTimeout(g.t.Context(), d)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url("/check/"), nil)
+	require.NoError(g.t, err)
+	request.Header.Set("X-User", user)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
 }
 
 // The deadline of a client is shorter than REDIS_TIMEOUT. While Redis hangs, redis_down decides all the same: the clients that leave early
@@ -42,7 +61,7 @@ func TestAHangingRedisIsNoticedWhenClientsLeaveEarly(t *testing.T) {
 			require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
 			s.Pause()
 			await(t, "the breaker opens", func() bool {
-				g.askWithin(5*time.Millisecond, "2")
+				_ = g.askWithin(5*time.Millisecond, "2")
 				return g.metric("throttle_gateway_redis_out") == 1
 			})
 			assert.Contains(t, g.asks(ask("shop", 0, "user=2")), "OVER")
@@ -72,7 +91,7 @@ func TestClientsThatLeaveEarlyCostNoConnections(t *testing.T) {
 		s.Pause()
 		var wg sync.WaitGroup
 		for range 4 {
-			wg.Go(func() { g.askWithin(5*time.Millisecond, fmt.Sprint("early", i)) })
+			wg.Go(func() { _ = g.askWithin(5*time.Millisecond, fmt.Sprint("early", i)) })
 		}
 		wg.Wait()
 		s.Resume()
@@ -122,20 +141,93 @@ func TestRequestsThatNeverEndKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// A client that watches the health does not hold up the end of the process.
-func TestWatchingTheHealthDoesNotKeepTheProcess(t *testing.T) {
+// A stream that waits, for news or for its client's next message, does not hold up the end of the process.
+func TestStreamsDoNotKeepTheProcess(t *testing.T) {
 	t.Parallel()
-	g := start(t, server.Start(t).Addr(), basic, "SHUTDOWN_TIMEOUT=10m")
-	watch, err := healthpb.NewHealthClient(g.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
-	require.NoError(t, err)
-	_, err = watch.Recv()
-	require.NoError(t, err)
-	require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-g.ended:
-	case <-time.After(patience):
-		_ = g.cmd.Process.Kill()
-		t.Fatal("the process waits for the client")
+	for name, open := range map[string]func(t *testing.T, g *gateway){
+		"a client watches the health": func(t *testing.T, g *gateway) {
+			watch, err := healthpb.NewHealthClient(g.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+			require.NoError(t, err)
+			_, err = watch.Recv()
+			require.NoError(t, err)
+		},
+		"a client says nothing of what it watches": func(t *testing.T, g *gateway) {
+			_, err := g.conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, healthpb.Health_Watch_FullMethodName)
+			require.NoError(t, err)
+			require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")), "the stream has come")
+		},
+		"a client may ask for more of the reflection": func(t *testing.T, g *gateway) {
+			stream, err := reflectionpb.NewServerReflectionClient(g.conn).ServerReflectionInfo(t.Context())
+			require.NoError(t, err)
+			for range 2 {
+				require.NoError(t, stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
+				response, err := stream.Recv()
+				require.NoError(t, err)
+				require.Len(t, response.GetListServicesResponse().GetService(), 4)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := start(t, server.Start(t).Addr(), basic, "SHUTDOWN_TIMEOUT=10m")
+			open(t, g)
+			require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
+			select {
+			case <-g.ended:
+			case <-time.After(patience):
+				_ = g.cmd.Process.Kill()
+				t.Fatal("the process waits for the client")
+			}
+		})
+	}
+}
+
+// MAX_CONCURRENCY bounds the work, not the clients: a request whose client has left keeps its place until Redis has answered. Then it is
+// free again.
+func TestRequestsOfClientsThatLeftKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), basic+routesOfHostile, "MAX_CONCURRENCY=4", "REDIS_TIMEOUT=10m")
+	for _, user := range []string{"first", "second"} {
+		require.Equal(t, "OK 10", g.asks(ask("shop", 0, "user="+user+" +0")))
+		s.Pause()
+		await(t, "there is no place left", func() bool { return g.checkWithin(50*time.Millisecond, user) == http.StatusServiceUnavailable })
+		assert.Equal(t, codes.ResourceExhausted, status.Code(g.askWithin(patience, user)))
+		response, _ := g.get("/check/", http.Header{"X-User": {user}})
+		assert.Equal(t, "1", response.Header.Get("Retry-After"))
+		s.Resume()
+		await(t, "four requests were charged", func() bool { return g.asks(ask("shop", 0, "user="+user+" +0")) == "OK 6" })
+	}
+}
+
+// While Redis hangs, /check is answered by the policy.
+func TestChecksAreAnsweredWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	check := func(g *gateway, user string) int {
+		response, _ := g.get("/check/", http.Header{"X-User": {user}})
+		return response.StatusCode
+	}
+	byServer := func(g *gateway) float64 { return g.metric("throttle_gateway_decisions_total", `by="server"`) }
+	policies := map[string]int{"fail": 503, "open": 200, "closed": 429, "local": 200}
+	gateways := map[string]*gateway{}
+	for policy := range policies {
+		g := start(t, s.Addr(), "redis_down: "+policy+basic+routesOfHostile, "REDIS_TIMEOUT=200ms", "CACHE_KEY_PREFIX="+policy)
+		await(t, "Redis decides", func() bool { check(g, "1"); return byServer(g) > 0 })
+		gateways[policy] = g
+	}
+	s.Pause()
+	for policy, want := range policies {
+		for i := range 10 { // some wait for Redis, the others find the breaker open
+			require.Equal(t, want, check(gateways[policy], "2"), "%s, request %d", policy, i)
+		}
+		assert.EqualValues(t, 1, gateways[policy].metric("throttle_gateway_redis_out"), policy)
+	}
+	assert.Equal(t, 429, check(gateways["local"], "2"), "ten are the limit")
+	s.Resume()
+	for policy, g := range gateways {
+		before := byServer(g)
+		await(t, policy+" asks Redis again", func() bool { check(g, "3"); return byServer(g) > before })
 	}
 }
 

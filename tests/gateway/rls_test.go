@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -174,6 +177,25 @@ func TestKeysInSeveralSlotsAreAllOrNone(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
 	allOrNone(t, start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER"))
+}
+
+// A hash tag keeps keys together: a request is one command in a cluster, too, and of the node that it chooses.
+func TestAHashTagMakesOneCommandInACluster(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	all := []string{"user=1", "user=2", "path=/a", "path=/b", "files=a1", "tried=x"}
+	for own, want := range map[string]int{"": len(all), "hash_tag: domain": 1, "hash_tag: user": 3} {
+		g := start(t, c.Nodes[0].Addr(), own+basic, "REDIS_TYPE=CLUSTER", "CACHE_KEY_PREFIX="+own)
+		commands := func() (n int) {
+			for _, node := range c.Nodes {
+				n += calls(node)
+			}
+			return n
+		}
+		before := commands()
+		require.Equal(t, "OK 9 9 19 19 2 0", g.asks(ask("shop", 0, all...)))
+		assert.Equal(t, want, commands()-before, own)
+	}
 }
 
 func allOrNone(t *testing.T, g *gateway) {
@@ -346,4 +368,59 @@ func TestRequestsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	_ = response.Body.Close()
 	assert.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+}
+
+func TestDescriptorsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	of := func(n int) *rls.RateLimitRequest {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprint("user=", i))
+		}
+		return ask("shop", 0, all...)
+	}
+	assert.Equal(t, "OK"+strings.Repeat(" 9", 128), start(t, s.Addr(), basic).asks(of(128)), "as many as the page says")
+	before := calls(s)
+	g := start(t, s.Addr(), basic, "MAX_DESCRIPTORS=3")
+	const refused = "the request has 4 descriptors, and MAX_DESCRIPTORS is 3"
+	assert.Equal(t, "rpc error: code = InvalidArgument desc = "+refused, g.asks(of(4)))
+	body, err := protojson.Marshal(of(4))
+	require.NoError(t, err)
+	response, err := http.Post(g.url("/json"), "application/json", bytes.NewReader(body))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusBadRequest, response.StatusCode)
+	assert.Equal(t, refused+"\n", string(text))
+	assert.Equal(t, before, calls(s), "Redis was not asked")
+	assert.Equal(t, "OK 8 8 8", g.asks(of(3)))
+}
+
+// What a denied request was charged comes back in one round trip, however many calls it had. Denials of these keys do not hold any more.
+func TestUnitsComeBackInOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), basic)
+	require.Equal(t, "OK 0", g.asks(ask("shop", 2, "path=/slow")))
+	require.Equal(t, "OK 4", g.asks(ask("shop", 6, "user=0")))
+	denied := ask("shop", 8, "user=0")
+	require.Equal(t, "OVER 0!", g.asks(denied))
+	commands := calls(s)
+	require.Equal(t, "OVER 0!", g.asks(denied))
+	require.Equal(t, commands, calls(s), "the denial is remembered")
+
+	var all []string
+	for i := range 120 {
+		all = append(all, fmt.Sprint("user=", i))
+	}
+	const charging, refunds = 15, 120
+	reads := s.InfoInt("stats", "total_reads_processed")
+	require.Equal(t, "OVER 4"+strings.Repeat(" 10", 119)+" 0!", g.asks(ask("shop", 0, append(all, "path=/slow")...)))
+	assert.Less(t, s.InfoInt("stats", "total_reads_processed")-reads, int64(charging+refunds/4), "the server reads several refunds at once")
+	assert.Equal(t, commands+charging+1+refunds, calls(s))
+	commands = calls(s)
+	require.Equal(t, "OVER 0!", g.asks(denied))
+	assert.Equal(t, commands+1, calls(s), "units came back, so Redis is asked again")
 }

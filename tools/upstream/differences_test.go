@@ -36,9 +36,10 @@ var elsewhere = map[string]string{
 	"`Retry-After`":                                     "TestAStatusShowsTheLimit",
 	"metric `within_limit`":                             "metrics",
 	"metrics of values":                                 "metrics",
+	"more than 128 descriptors in a request":            "TestDescriptorsAreBounded",
 	"`REDIS_TIMEOUT`":                                   "settings",
 	"`DEBUG_HOST`, `USE_PROMETHEUS`":                    "settings",
-	"a second YAML document, a key that is there twice": "TestMistakesAreFound",
+	"a second YAML document, a key that is there twice": "TestMistakesAreToldWithTheirPlace",
 	"memcached, xDS, `REDIS_PERSECOND`, statsd":         "settings",
 }
 

@@ -58,8 +58,8 @@ type Options struct {
 type Redis interface {
 	// Of decides by a policy while Redis is out of reach, and by the batch if units is not 0.
 	Of(down guard.Policy, units int64) ratelimit.Decider
-	// Each asks several calls in one round trip.
-	Each(ctx context.Context, down guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, error)
+	// Each asks several calls in one round trip. It has a result or an error of each.
+	Each(ctx context.Context, down guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, []error)
 	// Cluster says whether keys with different tags may be in different slots.
 	Cluster() bool
 }
@@ -341,11 +341,11 @@ func (r *request) each(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	results, err := r.Redis.Each(ctx, r.Down, calls)
-	if err != nil {
-		return err
-	}
+	results, errs := r.Redis.Each(ctx, r.Down, calls)
 	for i, result := range results {
+		if errs[i] != nil {
+			return errs[i]
+		}
 		r.spread(r.parts[i:i+1], result, false)
 		if r.verdict.Asks == nil || (result.Limited && !r.verdict.Result.Limited) {
 			r.tell(r.parts[i:i+1], result)
@@ -381,49 +381,56 @@ func (r *request) judge() {
 // giveBackTimeout bounds what nobody waits for but a denied client.
 const giveBackTimeout = time.Second
 
-// giveBack returns what a denied request was charged: where the keys are in several slots, where all quotas were over, and where a
-// descriptor that takes nothing found nothing left.
+// giveBack returns what a denied request was charged, in one round trip: where there were several calls, where all quotas were over, and
+// where a descriptor that takes nothing found nothing left.
 func (r *request) giveBack(ctx context.Context) {
-	if r.Shadow {
-		return
-	}
+	var calls []ratelimit.Call
+	var parts []*part  // of each call
+	var places [][]int // of its limits in the part
 	for i := range r.parts {
 		p := &r.parts[i]
-		if !p.charged {
+		if !p.charged || r.Shadow {
 			continue
-		}
-		var limits ratelimit.Limits
-		var places []int
-		for j := range p.result {
-			if !p.result[j].Limited { // a shadow that would have denied took nothing
-				limits, places = append(limits, p.key.Limits[j]), append(places, j)
-			}
 		}
 		p.charged = false
 		r.status(p, false)
+		var limits ratelimit.Limits
+		var at []int
+		for j := range p.result {
+			if !p.result[j].Limited { // a shadow that would have denied took nothing
+				limits, at = append(limits, p.key.Limits[j]), append(at, j)
+			}
+		}
 		if len(limits) == 0 {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
-		result, err := r.Redis.Of(r.Down, p.rule.Batch).Decide(ctx, ratelimit.Call{
+		calls = append(calls, ratelimit.Call{
 			Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{{Name: p.key.Name, Limits: limits}}, Cost: p.hits, Each: len(limits) > 1,
 		})
-		cancel()
-		if err != nil && r.Lost != nil {
-			r.Lost(p.hits, err)
+		parts, places = append(parts, p), append(places, at)
+	}
+	if len(calls) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	results, errs := r.Redis.Each(ctx, r.Down, calls)
+	for i, p := range parts {
+		if errs[i] != nil && r.Lost != nil {
+			r.Lost(p.hits, errs[i])
 		}
-		if err != nil || result.By != "server" { // nobody says what is left
+		if errs[i] != nil || results[i].By != "server" { // nobody says what is left
 			for _, at := range p.asks {
 				r.verdict.Statuses[at].Remaining += p.hits
 			}
 			continue
 		}
-		each := result.Each
-		if len(limits) == 1 {
-			each = []ratelimit.Result{result}
+		each := results[i].Each
+		if len(places[i]) == 1 {
+			each = results[i : i+1]
 		}
 		for k := range each {
-			p.result[places[k]] = each[k]
+			p.result[places[i][k]] = each[k]
 		}
 		r.status(p, false)
 	}

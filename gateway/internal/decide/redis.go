@@ -22,7 +22,8 @@ type Chain struct {
 	guards   map[guard.Policy]*guard.Guard
 	mu       sync.Mutex
 	batches  []*batched.Batched
-	deciders sync.Map // of ratelimit.Decider, by asked
+	denials  []interface{ Forget(key string) } // those of batches, too
+	deciders sync.Map                          // of ratelimit.Decider, by asked
 }
 
 // ChainOptions configure NewChain.
@@ -68,10 +69,12 @@ func (c *Chain) Of(down guard.Policy, units int64) ratelimit.Decider {
 	var d ratelimit.Decider = c.guards[down]
 	if units > 0 {
 		b := batched.New(d, batched.Options{Units: units, DenialAge: c.o.DenialAge})
-		c.batches = append(c.batches, b)
+		c.batches, c.denials = append(c.batches, b), append(c.denials, b)
 		d = b
 	} else if c.o.Denials >= 0 {
-		d = cached.New(d, cached.Options{Denials: c.o.Denials, MaxAge: c.o.DenialAge})
+		remembered := cached.New(d, cached.Options{Denials: c.o.Denials, MaxAge: c.o.DenialAge})
+		c.denials = append(c.denials, remembered)
+		d = remembered
 	}
 	d = observed.New(d, c.o.Observe...)
 	c.deciders.Store(asked{down, units}, d)
@@ -106,23 +109,35 @@ func (c *Chain) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// Each is of Redis. The guard sees the first call alone, for which all are sent in one pipeline.
-func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, error) {
-	began := time.Now()
-	b := &bundle{calls: calls, results: make([]ratelimit.Result, len(calls))}
-	first, err := c.guards[down].Decide(context.WithValue(ctx, bundleKey{}, b), calls[0])
-	sent := err == nil && b.sent && first.By == "server"
-	b.results[0] = first
-	for i := 1; i < len(calls) && err == nil && !sent; i++ { // decided without a server
-		b.results[i], err = c.guards[down].Decide(ctx, calls[i])
+// Each is of Redis. The guard is asked about each call. The first that it lets through takes those behind it along, in one pipeline. Batches
+// and remembered denials are passed by, and the denials of keys that get units back are forgotten.
+func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, []error) {
+	results, errs := make([]ratelimit.Result, len(calls)), make([]error, len(calls))
+	b := &bundle{calls: calls}
+	together := ctx
+	if len(calls) > 1 {
+		together = context.WithValue(ctx, bundleKey{}, b)
 	}
-	took := time.Since(began)
+	began := time.Now()
 	for i := range calls {
+		b.at = i
+		results[i], errs[i] = c.guards[down].Decide(together, calls[i])
+		if calls[i].Verb == ratelimit.VerbRefund {
+			c.forget(calls[i].Keys[0].Name)
+		}
 		for _, observe := range c.o.Observe {
-			observe(ctx, observed.Decision{Call: calls[i], Result: b.results[i], Err: err, Duration: took})
+			observe(ctx, observed.Decision{Call: calls[i], Result: results[i], Err: errs[i], Duration: time.Since(began)})
 		}
 	}
-	return b.results, err
+	return results, errs
+}
+
+func (c *Chain) forget(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.denials {
+		d.Forget(key)
+	}
 }
 
 // bundleKey leads from a context to a bundle.
@@ -131,8 +146,8 @@ type bundleKey struct{}
 // bundle are the calls of a request that go out together.
 type bundle struct {
 	calls   []ratelimit.Call
-	results []ratelimit.Result
-	sent    bool
+	at      int // the call that the guard is asked about
+	replies []*pipelimit.Reply
 }
 
 // bundler sends a call, or the bundle that it is the first of.
@@ -140,24 +155,16 @@ type bundler struct{ c *Chain }
 
 func (s *bundler) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
 	b, ok := ctx.Value(bundleKey{}).(*bundle)
-	if !ok || len(b.calls) == 1 {
-		if ok {
-			b.sent = true
-		}
+	if !ok {
 		return s.c.limiter.Decide(ctx, call)
 	}
-	pipe := s.c.o.Client.Pipeline()
-	replies := make([]*pipelimit.Reply, len(b.calls))
-	for i := range b.calls {
-		replies[i] = pipelimit.Queue(ctx, pipe, b.calls[i])
-	}
-	_, _ = pipe.Exec(ctx) // each reply has its error
-	b.sent = true
-	for i := range replies {
-		var err error
-		if b.results[i], err = replies[i].Result(); err != nil {
-			return ratelimit.Result{}, err
+	if b.replies == nil {
+		pipe := s.c.o.Client.Pipeline()
+		b.replies = make([]*pipelimit.Reply, len(b.calls))
+		for i := b.at; i < len(b.calls); i++ {
+			b.replies[i] = pipelimit.Queue(ctx, pipe, b.calls[i])
 		}
+		_, _ = pipe.Exec(ctx) // each reply has its error
 	}
-	return b.results[0], nil
+	return b.replies[b.at].Result()
 }

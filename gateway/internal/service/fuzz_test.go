@@ -54,15 +54,12 @@ type here struct{ *ratelimit.Limiter }
 func (h here) Of(guard.Policy, int64) ratelimit.Decider { return h }
 func (h here) Cluster() bool                            { return true }
 
-func (h here) Each(ctx context.Context, _ guard.Policy, calls []ratelimit.Call) (results []ratelimit.Result, err error) {
+func (h here) Each(ctx context.Context, _ guard.Policy, calls []ratelimit.Call) (results []ratelimit.Result, errs []error) {
 	for _, call := range calls {
 		result, err := h.Decide(ctx, call)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, result)
+		results, errs = append(results, result), append(errs, err)
 	}
-	return results, nil
+	return results, errs
 }
 
 // serviceOf has the domains all, which charges all or none, and each, which is compatible. Only all has routes.
@@ -76,7 +73,7 @@ func serviceOf(f *testing.F, o Options) *RLS {
 	c, err := config.Load(false, dir)
 	require.NoError(f, err)
 	o.Headers, o.LimitHeader, o.RemainingHeader, o.ResetHeader, o.NearLimitRatio = true, "A", "B", "C", 0.8
-	o.ResponseDynamicMetadata, o.Concurrency, o.MaxBytes = true, 8, 1<<20
+	o.ResponseDynamicMetadata, o.Concurrency, o.MaxBytes, o.Descriptors = true, 8, 1<<20, 128
 	s := &RLS{Log: &Logged{}, Service: &Service{
 		Options: o,
 		Metrics: NewMetrics(prometheus.NewRegistry(), func() bool { return false }),

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -58,6 +59,8 @@ func (s *RLS) decideRequest(ctx context.Context, request *rls.RateLimitRequest, 
 		return nil, mistake("rate limit domain must not be empty")
 	case len(request.GetDescriptors()) == 0:
 		return nil, mistake("rate limit descriptor list must not be empty")
+	case len(request.Descriptors) > s.Options.Descriptors:
+		return nil, mistake(fmt.Sprintf("the request has %d descriptors, and MAX_DESCRIPTORS is %d", len(request.Descriptors), s.Options.Descriptors))
 	}
 	d, err := s.domain(request.Domain)
 	if err != nil {

@@ -26,8 +26,9 @@ type Options struct {
 	LimitHeader, RemainingHeader, ResetHeader string
 	// Concurrency is how many requests are decided at a time; others are refused.
 	Concurrency int
-	// MaxBytes is how long a request can be.
-	MaxBytes int64
+	// MaxBytes is how long a request can be, and Descriptors is how many it can have.
+	MaxBytes    int64
+	Descriptors int
 }
 
 // Service decides about requests by the configuration of the moment. It is safe for concurrent use.

@@ -35,6 +35,7 @@ type Settings struct {
 	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s"`
 	MaxRequestBytes  int           `env:"MAX_REQUEST_BYTES" envDefault:"65536"`
 	MaxConcurrency   int           `env:"MAX_CONCURRENCY" envDefault:"4096"`
+	MaxDescriptors   int           `env:"MAX_DESCRIPTORS" envDefault:"128"`
 	RuntimeRoot      string        `env:"RUNTIME_ROOT" envDefault:"/srv/runtime_data/current"`
 	RuntimeSub       string        `env:"RUNTIME_SUBDIRECTORY"`
 	RuntimeApp       string        `env:"RUNTIME_APPDIRECTORY" envDefault:"config"`
@@ -110,8 +111,8 @@ func (s *Settings) check() error {
 		return fmt.Errorf("LOG_LEVEL=%s: expected DEBUG, INFO, WARN or ERROR", s.LogLevel)
 	case s.LogFormat != "text" && s.LogFormat != "json":
 		return fmt.Errorf("LOG_FORMAT=%s: expected text or json", s.LogFormat)
-	case s.MaxRequestBytes < 1 || s.MaxConcurrency < 1 || s.Replicas < 1:
-		return errors.New("MAX_REQUEST_BYTES, MAX_CONCURRENCY and REPLICAS must be positive")
+	case s.MaxRequestBytes < 1 || s.MaxConcurrency < 1 || s.MaxDescriptors < 1 || s.Replicas < 1:
+		return errors.New("MAX_REQUEST_BYTES, MAX_CONCURRENCY, MAX_DESCRIPTORS and REPLICAS must be positive")
 	case s.NearLimitRatio < 0 || s.NearLimitRatio > 1:
 		return fmt.Errorf("NEAR_LIMIT_RATIO=%v: expected 0 to 1", s.NearLimitRatio)
 	case s.Tracing.Protocol != "http" && s.Tracing.Protocol != "grpc":
