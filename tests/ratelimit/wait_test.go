@@ -111,15 +111,22 @@ func TestWaitForAWindowEndsWithItsContext(t *testing.T) {
 		l, key := ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = heeds }), ratelimit.Options{}), fmt.Sprint(heeds)
 		_, err := l.Limit(t.Context(), key, limits, 1)
 		require.NoError(t, err)
-		for range 3 {
+		for begun, limited := time.Now(), 0; limited < 3; {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			began := time.Now()
 			r, err := l.Decide(ctx, calls.InLine(key, limits, 0))
+			took := time.Since(began)
 			cancel()
-			require.NoError(t, err)
+			if err != nil { // a busy machine had no answer in time
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.GreaterOrEqual(t, took, patience)
+				require.Less(t, time.Since(begun), time.Minute)
+				continue
+			}
+			limited++
 			require.True(t, r.Limited)
 			require.Positive(t, r.RetryAfter)
-			require.GreaterOrEqual(t, time.Since(began), patience/2, "it stood in line")
+			require.GreaterOrEqual(t, took, patience/2, "it stood in line")
 			require.Zero(t, r.Granted)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
