@@ -41,9 +41,7 @@ int RedisModule_OnUnload(RedisModuleCtx *ctx) {
   if (!line) {
     throttleLog(ctx, "warning", "CLIENT LIST is refused or renamed: disconnect all clients that have sent a command of the module");
   }
-  for (const char *all = line, *end; line && line < all + length; line = end + 1) {
-    end = memchr(line, '\n', all + length - line);
-    if (!end) break;
+  for (const char *all = line, *end; line && (end = memchr(line, '\n', all + length - line)); line = end + 1) {
     if (mayUseACommand(line, end)) disconnect(ctx, line, end);
   }
   if (clients) api.FreeCallReply(clients);

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -80,8 +81,9 @@ func TestNoConnectionKeepsACommandOfAModuleThatIsUnloaded(t *testing.T) {
 		}
 		using = append(using, c)
 	}
-	others := []*resp.Conn{s.Raw(), s.Raw()}
+	others := []*resp.Conn{s.Raw(), s.Raw(), s.Raw()}
 	do(t, others[0], "SET name CL.THROTTLE")
+	do(t, others[2], "MULTI")  // and nothing queued
 	do(t, others[1], throttle) // forgotten with the next command
 	require.Equal(t, "OK", do(t, others[1], "CLIENT SETNAME cmd=cl.throttle").Text)
 
@@ -95,6 +97,54 @@ func TestNoConnectionKeepsACommandOfAModuleThatIsUnloaded(t *testing.T) {
 	for _, c := range others {
 		assert.Contains(t, do(t, c, throttle).Text, "unknown command")
 	}
+}
+
+// Where CLIENT is renamed, the module cannot see who has sent its commands, and says so.
+func TestUnloadWithoutCLIENTIsLogged(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Config(`rename-command CLIENT ""`))
+	if s.Program.IsDev() {
+		t.Skip("throttle-dev renames no commands")
+	}
+	s.MustDo("MODULE", "UNLOAD", "throttle")
+	assert.Len(t, s.LogLines("CLIENT LIST is refused or renamed: disconnect all clients"), 1)
+}
+
+// What the server answers while the module is unloaded is freed: the list of all connections, and the number of those that were closed.
+func TestUnloadingLeavesNoMemoryBehind(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	if s.Program.IsDev() {
+		t.Skip("throttle-dev unloads no modules")
+	}
+	path, err := server.ModulePath()
+	require.NoError(t, err)
+	const rounds, connections = 10, 100
+	// The server makes the buffers of its connections larger and smaller, and frees those of closed ones a little later.
+	usedMemory := func() int64 {
+		lowest := int64(math.MaxInt64)
+		for range 20 {
+			lowest = min(lowest, s.InfoInt("memory", "used_memory"))
+		}
+		return lowest
+	}
+	reload := func() int64 {
+		for range rounds {
+			for range connections {
+				require.False(t, do(t, s.Raw(), "CL.THROTTLE key 15 30 60 1").IsError())
+			}
+			s.MustDo("MODULE", "UNLOAD", "throttle")
+			require.Eventually(t, func() bool { return s.InfoInt("clients", "connected_clients") < connections }, 60*time.Second, time.Millisecond)
+			s.MustDo("MODULE", "LOAD", path)
+		}
+		return usedMemory()
+	}
+	reload()
+	before := reload()
+	grown := reload() - before
+	t.Logf("%d connections closed: %d bytes", rounds*connections, grown)
+	// A number takes more than 64 bytes, and a list of connections more than 64 for each.
+	assert.Less(t, grown, int64(rounds*connections*64), "used_memory")
 }
 
 // A command that is queued behind MODULE UNLOAD in one transaction would crash the server.
