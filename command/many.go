@@ -137,6 +137,9 @@ func (c *Call) checkKeys() (ok bool) {
 
 var idWord = named(vocabulary, "ID")[0]
 
+// withoutID marks words of which the id is left out, so that an id that is empty is not taken for it.
+const withoutID = 1 << 15
+
 // findGroups returns what the words behind the keys were read as in an earlier call, or nil. Ids differ from call to call, so what is
 // remembered has none.
 func (c *Call) findGroups(words [][]byte) *pastGroups {
@@ -149,19 +152,20 @@ func (c *Call) findGroups(words [][]byte) *pastGroups {
 		return nil
 	}
 	words[at] = nil
-	past := c.Past.findGroups(words, c.cmd.index)
+	past := c.Past.findGroups(words, c.cmd.index|withoutID)
 	words[at] = id
 	return past
 }
 
 // noteGroups remembers what the words behind the keys were read as: r, and the first so many groups of c.Many.
 func (c *Call) noteGroups(words [][]byte, r *request, groups int) {
-	at := c.idIn(words)
+	at, by := c.idIn(words), c.cmd.index
 	var id []byte
 	if at >= 0 {
 		id, words[at] = words[at], nil
+		by |= withoutID
 	}
-	c.Past.noteGroups(words, c.cmd.index, r, c.Many.stacks[:groups], c.Many.slots[:groups])
+	c.Past.noteGroups(words, by, r, c.Many.stacks[:groups], c.Many.slots[:groups])
 	if at >= 0 {
 		words[at] = id
 	}

@@ -257,3 +257,25 @@ func TestAnAdmissionFindsItsIDAmongManyOrFew(t *testing.T) {
 	assert.Equal(t, int64(0), v.Elems[0].Int, "it never held the other")
 	assert.True(t, do(t, c, "ZSCORE run held10").Text != "", "so it keeps this one")
 }
+
+// The module remembers the words of an admission without its id. A call whose id is empty is still refused, whether or not there is a
+// set, and wherever the id stood in the call before.
+func TestAnEmptyIDIsRefusedWhateverIsRemembered(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Raw()
+	for i, step := range []struct{ before, call string }{
+		{"DEL k", "CL.MLIMIT 1 k SLOTS 9 TTL 1m ID"},
+		{"CL.MLIMIT 1 k SLOTS 9 TTL 1m ID a COMPACT", "CL.MLIMIT 1 k SLOTS 9 TTL 1m ID"},
+		{"DEL k", "CL.SETTLE 1 k SLOTS ID"},
+		{"CL.MLIMIT 1 k SLOTS 9 TTL 1m ID a COMPACT", "CL.SETTLE 1 k SLOTS ID"},
+	} {
+		do(t, c, "CL.MLIMIT 1 k SLOTS 9 TTL 1m ID a")
+		do(t, c, "%s a", step.call)
+		do(t, c, "%s", step.before)
+		held := do(t, c, "ZRANGE k 0 -1").String()
+		v, err := c.Do(append(strings.Fields(step.call), "")...)
+		require.NoError(t, err)
+		assert.Equal(t, "ERR syntax error near '': ID takes 1 to 512 bytes", v.Text, i)
+		assert.Equal(t, held, do(t, c, "ZRANGE k 0 -1").String(), i)
+	}
+}
