@@ -86,7 +86,12 @@ bool everybodyInTheirLine = true, noRestOfALine = true, replicaKeepsItsMasters =
 // Slots, leases and looks go by the wall clock. Timers, timeouts and the look each second go by the monotonic one, now. The server's
 // timers go by both, so they are late after a step back.
 byte now = 1, wall = 4;
-bool isMaster = true, isPaused, hasPaused, hasMoved;
+bool isMaster = true, isPaused, hasMoved;
+#if defined(FAIR) && defined(STEPS)
+bool hasPaused = true; // pauses beside an order are those of FAIR, pauses beside steps those of LEASES STEPS
+#else
+bool hasPaused;
+#endif
 #if defined(CALM) || defined(STEPS)
 bool hasMeddled = true;
 #else
