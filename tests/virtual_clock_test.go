@@ -140,6 +140,15 @@ func (r *virtualRun) mustDo(args ...string) {
 // season is some hundred calls on new keys, whose periods are about alike.
 func (r *virtualRun) season() {
 	r.t.Helper()
+	for range r.beginSeason() {
+		r.step()
+		r.batch()
+	}
+}
+
+// beginSeason makes up the keys of a season, and how many batches it has.
+func (r *virtualRun) beginSeason() (batches int) {
+	r.t.Helper()
 	r.seasons++
 	r.mustDo("FLUSHALL")
 	r.twin.Do("FLUSHALL")
@@ -152,7 +161,8 @@ func (r *virtualRun) season() {
 		r.scale = int64(24*time.Hour) * r.upTo(3*365)
 	}
 	r.keys = nil
-	keys, batches := 1+r.IntN(4), 30+r.IntN(100)
+	keys := 1 + r.IntN(4)
+	batches = 30 + r.IntN(100)
 	if r.crowded = r.IntN(8) == 0; r.crowded {
 		keys, batches = 1, 300
 	}
@@ -168,10 +178,7 @@ func (r *virtualRun) season() {
 		r.keys = append(r.keys, k)
 	}
 	r.beginLeases()
-	for range batches {
-		r.step()
-		r.batch()
-	}
+	return batches
 }
 
 // upTo is a random number from 1 to most, of any number of digits.
