@@ -18,7 +18,7 @@ import (
 )
 
 // The same random calls go at the same instants to a server with version 0.2.0 and to one with this version, and both begin each
-// call with the same bytes. Replies, values and expiries are equal but for what the changelog tells. Where values differ, one of
+// call with the same bytes. Replies, values and expiries are equal, except for what the changelog tells. Where values differ, one of
 // the servers gets that of the other, so that each version goes on from what the other wrote.
 //
 // VERSIONS_CALLS is how many calls to make.
@@ -172,7 +172,7 @@ func (v *versions) excuse(words, limits, fields []string, old resp.Value) string
 
 const unknownRate = "\x01\xff\xff\xff\xff\xff\xff\xff\x7f"
 
-// compareKey requires that both hold the same, but for limits that the call left out, and has both go on from the value of one.
+// compareKey requires that both hold the same, except for limits that the call left out, and has both go on from the value of one.
 func (v *versions) compareKey(key string, words []string, line, excused string) {
 	v.t.Helper()
 	now, old := v.both("DUMP", key)

@@ -88,7 +88,7 @@ bool everybodyInTheirLine = true, noRestOfALine = true, replicaKeepsItsMasters =
 byte now = 1, wall = 4;
 bool isMaster = true, isPaused, hasMoved;
 #if defined(FAIR) && defined(STEPS)
-bool hasPaused = true; // pauses beside an order are those of FAIR, pauses beside steps those of LEASES STEPS
+bool hasPaused = true; // FAIR has pauses beside an order, LEASES STEPS has them beside steps
 #else
 bool hasPaused;
 #endif
