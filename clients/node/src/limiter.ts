@@ -4,7 +4,7 @@ import { type Duration, forever, milliseconds } from './duration'
 import { translate } from './errors'
 import { ioRedis, isIoRedis } from './ioredis'
 import { Lease, type LeaseOptions } from './lease'
-import type { Limits } from './limit'
+import { type Limits, text } from './limit'
 import { nodeRedis } from './noderedis'
 import type { Result } from './result'
 import { type Client, type Transport, wait, within } from './transport'
@@ -122,13 +122,19 @@ export class Limiter {
 
   /** Deletes a key (DEL): its limits are full again, its bans and leases have ended. Returns whether there was one. */
   async reset(key: string, options: Leave = {}): Promise<boolean> {
-    const reply = await this.#reply('DEL', ['DEL', this.#transport.prefix + key], key, this.#timeout, options.signal)
-    return Number(reply) > 0
+    const { signal } = options
+    const words = ['DEL', this.#transport.prefix + text('key', key)]
+    try {
+      return Number(await this.#send(words, key, signal)) > 0
+    } catch (error) {
+      if (signal?.aborted && error === signal.reason) throw error
+      throw translate('DEL', error)
+    }
   }
 
   /** Sends a call. */
   async decide(call: Call, options: Leave = {}): Promise<Result> {
-    if (!waits(call)) return await this.#decide(call, options.signal)
+    if (!waits(call)) return this.#decide(call, options.signal)
     if (call.verb === 'lease') {
       // Most often a slot is free, and no connection of its own is needed. Nobody is overtaken.
       wordsOf(call) // what is wrong with the wait is told in any case
@@ -154,15 +160,17 @@ export class Limiter {
 
   async #act(options: object, make: (rest: CallOptions) => Call): Promise<Result> {
     const { signal, ...rest } = options as CallOptions & Leave
-    for (const option of Object.keys(rest)) if (!known.has(option)) throw new TypeError(`there is no option ${option}`)
+    for (const option in rest) if (!known.has(option)) throw new TypeError(`there is no option ${option}`)
     return await this.decide(make(rest), signal ? { signal } : undefined)
   }
 
   #decide(call: Call, signal: AbortSignal | undefined): Promise<Result> {
     const words = wordsOf(call, this.#transport.prefix)
-    const key = call.keys[0]?.name ?? ''
-    const attempt = within(this.#timeout, signal, async (left) => await this.#transport.send(words, key, left))
-    return this.#read(call, attempt, signal)
+    return this.#read(call, this.#send(words, call.keys[0]?.name ?? '', signal), signal)
+  }
+
+  #send(words: string[], key: string, signal: AbortSignal | undefined): Promise<unknown> {
+    return within(this.#timeout, signal, (left) => this.#transport.send(words, key, left))
   }
 
   async #read(call: Call, attempt: Promise<unknown>, signal: AbortSignal | undefined): Promise<Result> {
@@ -171,15 +179,6 @@ export class Limiter {
     } catch (error) {
       if (signal?.aborted && error === signal.reason) throw error
       throw translate(commandOf(call), error)
-    }
-  }
-
-  async #reply(command: string, words: string[], key: string, timeout: number, signal: AbortSignal | undefined): Promise<unknown> {
-    try {
-      return await within(timeout, signal, async (left) => await this.#transport.send(words, key, left))
-    } catch (error) {
-      if (signal?.aborted && error === signal.reason) throw error
-      throw translate(command, error)
     }
   }
 }

@@ -1,16 +1,18 @@
 // Calls over node-redis: a client, a pool, a cluster or Sentinel.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
-import { isReply, MistakeError } from './errors'
+import { isOutage, isReply, MistakeError, OutageError } from './errors'
 import { slotOf } from './slot'
 import type { Address, Line, Transport } from './transport'
 
 interface Options {
   abortSignal?: AbortSignal
+  timeout?: number
   typeMapping?: object
 }
 
 interface NodeClient {
+  isReady: boolean
   options?: { keyPrefix?: string; socket?: object }
   sendCommand(words: readonly string[], options?: Options): Promise<unknown>
   duplicate(options: object): NodeClient
@@ -27,7 +29,13 @@ interface Sentinel {
   _execute<T>(readonly: boolean, run: (client: NodeClient) => Promise<T>): Promise<T>
 }
 
+interface Node {
+  client?: NodeClient
+}
+
 interface Cluster {
+  masters: Node[]
+  _slots?: { rediscover?(startWith: { options: object }): Promise<unknown> }
   sendCommand(key: string, readonly: boolean, words: readonly string[], options?: Options): Promise<unknown>
   getSlotMaster(slot: number): object
   nodeClient(node: object): NodeClient | Promise<NodeClient>
@@ -50,8 +58,8 @@ function prefixOf(client: object): string {
   return _self?._keyPrefix ?? _keyPrefix ?? options?.keyPrefix ?? ''
 }
 
-// Whatever types the client maps replies to, the integers of ours are numbers.
-const plain = (abortSignal: AbortSignal): Options => ({ abortSignal, typeMapping: {} })
+// Whatever types the client maps replies to, the integers of ours are numbers. The limiter has a timeout: another one, of the client, costs time.
+const plain = (abortSignal: AbortSignal): Options => ({ abortSignal, timeout: 0, typeMapping: {} })
 
 function send(client: NodeClient, words: readonly string[], left: AbortSignal): Promise<unknown> {
   return client.sendCommand(words, plain(left))
@@ -94,13 +102,54 @@ function overSentinel(sentinel: Sentinel, prefix: string): Transport {
 }
 
 function overCluster(cluster: Cluster, prefix: string): Transport {
+  const lookAgain = finder(cluster)
   return {
     prefix,
-    send: (words, key, left) => cluster.sendCommand(prefix + key, false, words, plain(left)),
+    send: async (words, key, left) => {
+      const lost = () => {
+        if (left.reason instanceof OutageError) lookAgain(prefix + key)
+      }
+      left.addEventListener('abort', lost)
+      try {
+        return await cluster.sendCommand(prefix + key, false, words, plain(left))
+      } catch (error) {
+        if (isOutage(error)) lookAgain(prefix + key)
+        throw error
+      } finally {
+        left.removeEventListener('abort', lost)
+      }
+    },
     open: async (key, at) => {
       const node = cluster.getSlotMaster(slotOf(prefix + key))
-      return open(await cluster.nodeClient(node), at)
+      try {
+        return await open(await cluster.nodeClient(node), at)
+      } catch (error) {
+        lookAgain(prefix + key)
+        throw error
+      }
     },
+  }
+}
+
+const pause = 1000
+
+/**
+ * Returns a function that makes a cluster client ask the other nodes which of them has a key now, once a second at most. By itself
+ * version 5 asks only when a node replies MOVED, which a dead master never does. Version 6 asks also after it has lost a connection,
+ * but not when a master hangs. So this is called when there was no reply.
+ */
+function finder(cluster: Cluster): (key: string) => void {
+  let last = -Infinity
+  return (key) => {
+    const slots = cluster._slots
+    const silent = cluster.getSlotMaster(slotOf(key)) as Node | undefined
+    const others = cluster.masters.flatMap(({ client }) => (client && client !== silent?.client && client.isReady ? [client] : []))
+    const options = others[Math.floor(Math.random() * others.length)]?.options
+    if (!options || !slots?.rediscover || performance.now() - last < pause) return
+    last = performance.now()
+    // The library changes the options that it is given, and waits for as long as they let it.
+    const asking = { ...options, socket: { ...options.socket, connectTimeout: pause, socketTimeout: pause } }
+    slots.rediscover({ options: asking }).catch(() => {}) // the next call asks again
   }
 }
 

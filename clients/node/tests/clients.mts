@@ -43,6 +43,7 @@ export const single: Record<string, (port: number) => Promise<Opened>> = {
   },
 }
 
+// By itself ioredis notices a master that dies, but not one that hangs.
 export const cluster: Record<string, (port: number) => Promise<Opened>> = {
   'node-redis 6': async (port) => {
     const client = redis6.createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${port}` }] })
@@ -57,13 +58,13 @@ export const cluster: Record<string, (port: number) => Promise<Opened>> = {
     return { client, close: () => { client.destroy() } }
   },
   'ioredis 6': async (port) => {
-    const client = new ioredis6.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true })
+    const client = new ioredis6.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true, slotsRefreshInterval: 1000 })
     client.on('error', () => {})
     await client.connect()
     return { client, close: () => { client.disconnect() } }
   },
   'ioredis 5': async (port) => {
-    const client = new ioredis5.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true })
+    const client = new ioredis5.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true, slotsRefreshInterval: 1000 })
     client.on('error', () => {})
     await client.connect()
     return { client, close: () => { client.disconnect() } }
