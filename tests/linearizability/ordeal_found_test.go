@@ -9,12 +9,14 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/hosts"
 	"redis-throttle/tests/server"
 )
 
 // An ordeal has to notice servers, clocks and takeovers that are not as the checker is told.
 func TestAnOrdealFindsOut(t *testing.T) {
+	size.NeedsFull(t)
 	t.Parallel()
 	if !hosts.Inside(t) {
 		return
