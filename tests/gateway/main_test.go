@@ -248,7 +248,9 @@ func shown(response *rls.RateLimitResponse) string {
 // get asks the web server, and returns the status, the header and the body.
 func (g *gateway) get(path string, header http.Header) (*http.Response, string) {
 	g.t.Helper()
-	request, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, g.url(path), nil)
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url(path), nil)
 	require.NoError(g.t, err)
 	for name, values := range header {
 		request.Header[name] = values
