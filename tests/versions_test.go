@@ -145,6 +145,9 @@ var excuses = []struct {
 		return len(limits) > 1 && slices.ContainsFunc(limits, func(l string) bool { return strings.HasPrefix(l, unknownRate) })
 	}},
 	{"the wait for a banned key", "retry_after_ms", func(_, limits []string, _ resp.Value) bool { return slices.ContainsFunc(limits, isBan) }},
+	{"ANY of a banned key", "*", func(words, limits []string, _ resp.Value) bool {
+		return slices.Contains(words, "ANY") && slices.ContainsFunc(limits, isBan)
+	}},
 	{"STRICT with SHADOW", "granted", func(words, _ []string, _ resp.Value) bool {
 		return slices.Contains(words, "STRICT") && slices.Contains(words, "SHADOW")
 	}},
