@@ -99,9 +99,9 @@ func (v *versions) call() {
 	now, old := v.both(words...)
 	line := fmt.Sprintf("%d %q\n%q\n%s\n%s", v.now, words, before, shown(now), shown(old))
 	v.past.add(line)
-	excused := ""
-	if fields := differing(now, old); len(fields) > 0 {
-		excused = v.excuse(words, slices.Concat(before...), fields, old)
+	fields := differing(now, old)
+	excused := v.excuse(words, slices.Concat(before...), fields, old)
+	if len(fields) > 0 {
 		require.NotEmpty(v.t, excused, "the versions answer differently: %v\n%s\n\nafter\n%s", fields, line, strings.Join(v.past, "\n"))
 	}
 	for _, key := range keys {
@@ -144,6 +144,9 @@ var excuses = []struct {
 	{"a rate of unknown period", "*", func(words, limits []string, old resp.Value) bool {
 		return len(limits) > 1 && slices.ContainsFunc(limits, func(l string) bool { return strings.HasPrefix(l, unknownRate) })
 	}},
+	{"lifts, which 0.2.0 forgets with the other limits", "*", func(words, limits []string, _ resp.Value) bool {
+		return words[0] == "CL.REFUND" && len(limits) > 1 && slices.ContainsFunc(limits, func(l string) bool { return l[0] == 1 && len(l) > 19 })
+	}},
 	{"the wait for a banned key", "retry_after_ms", func(_, limits []string, _ resp.Value) bool { return slices.ContainsFunc(limits, isBan) }},
 	{"ANY of a banned key", "*", func(words, limits []string, _ resp.Value) bool {
 		return slices.Contains(words, "ANY") && slices.ContainsFunc(limits, isBan)
@@ -162,11 +165,13 @@ var excuses = []struct {
 	}},
 }
 
-// excuse names why replies may differ in these fields, or nothing.
+// excuse names why replies may differ in these fields, or nothing. Where they are equal, it names why values may differ.
 func (v *versions) excuse(words, limits, fields []string, old resp.Value) string {
 	for _, e := range excuses {
-		if e.applies(words, limits, old) && (e.fields == "*" || !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
-			v.seen[e.name]++
+		if e.applies(words, limits, old) && (e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
+			if len(fields) > 0 {
+				v.seen[e.name]++
+			}
 			return e.name
 		}
 	}
@@ -194,7 +199,7 @@ func (v *versions) compareKey(key string, words []string, line, excused string) 
 	for i, limit := range stored {
 		isAlike = isAlike && i < len(rest) && limitsAlike(limit, rest[i])
 	}
-	require.True(v.t, excused != "" || slices.Contains(words, "SHADOW") || isAlike && expires.Int >= expired.Int, "the versions store different values\n%s\n%s\n%q until %d\n%q until %d", line, key,
+	require.True(v.t, excused != "" || isAlike && expires.Int >= expired.Int, "the versions store different values\n%s\n%s\n%q until %d\n%q until %d", line, key,
 		a.Text, expires.Int, b.Text, expired.Int)
 	v.seen["limits left out"]++
 	if v.IntN(2) == 0 {
@@ -220,6 +225,10 @@ func (v *versions) move(key string, from, to *resp.Conn) {
 	reply, err := to.Do(words...)
 	require.NoError(v.t, err)
 	require.False(v.t, reply.IsError(), "%v", reply)
+	if reply, err = to.Do("EXISTS", key); reply.Int == 0 { // in its last millisecond RESTORE takes a key for expired, but GET does not
+		_, err = from.Do("DEL", key)
+	}
+	require.NoError(v.t, err)
 }
 
 // limitsIn divides a value into its ban, if there is one, and its limits: kind, period and state. A number is a RATE of unknown period.
