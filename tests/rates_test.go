@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,12 @@ func TestHighRatesAreKept(t *testing.T) {
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			t.Parallel()
-			c := server.Start(t).Raw()
+			s := server.Start(t)
+			c := s.Raw()
+			if s.Program.IsDev() && tc.count/tc.quantity > 100_000 { // it may be too slow to be limited
+				tc.count /= 10
+				tc.args = strings.Replace(tc.args, "2000000", "200000", 1)
+			}
 			l := limitOf(tc.maxBurst, tc.count, tc.period)
 			var all []probe
 			limited := false

@@ -416,9 +416,15 @@ func TestUnitsComeBackInOneRoundTrip(t *testing.T) {
 		all = append(all, fmt.Sprint("user=", i))
 	}
 	const charging, refunds = 15, 120
-	reads := s.InfoInt("stats", "total_reads_processed")
+	reads := func() (n int64) {
+		if !s.Program.IsDev() { // which does not count them
+			n = s.InfoInt("stats", "total_reads_processed")
+		}
+		return n
+	}
+	readsBefore := reads()
 	require.Equal(t, "OVER 4"+strings.Repeat(" 10", 119)+" 0!", g.asks(ask("shop", 0, append(all, "path=/slow")...)))
-	assert.Less(t, s.InfoInt("stats", "total_reads_processed")-reads, int64(charging+refunds/4), "the server reads several refunds at once")
+	assert.Less(t, reads()-readsBefore, int64(charging+refunds/4), "the server reads several refunds at once")
 	assert.Equal(t, commands+charging+1+refunds, calls(s))
 	commands = calls(s)
 	require.Equal(t, "OVER 0!", g.asks(denied))
