@@ -292,7 +292,8 @@ func TestAFileOfZonesLeavesNothingOpen(t *testing.T) {
 		require.NoError(t, err)
 		for _, f := range files {
 			target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", s.Pid(), f.Name()))
-			if err == nil && !strings.Contains(target, "socket:") {
+			// Go's runtime opens those of cgroups in its own time.
+			if err == nil && !strings.Contains(target, "socket:") && !strings.HasPrefix(target, "/sys/fs/cgroup/") {
 				all = append(all, strings.ReplaceAll(target, s.Dir, "DIR"))
 			}
 		}
