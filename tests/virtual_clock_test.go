@@ -325,6 +325,11 @@ func (r *virtualRun) batch() {
 	}
 	replies, err := r.conn.Pipeline(commands...)
 	require.NoError(r.t, err)
+	for i, words := range commands {
+		if words[0] == "ZRANGE" {
+			writeScoresPlainly(replies[i])
+		}
+	}
 	differences := r.twin.differences(commands, replies)
 	for i, c := range calls {
 		have := c.shown(replies[i])

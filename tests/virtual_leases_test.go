@@ -117,7 +117,6 @@ func (r *virtualRun) looksAtLeases() []virtualCall {
 	return []virtualCall{
 		{[]*past{&l.past}, []string{"PEXPIRETIME", l.key}, expires, shown},
 		{[]*past{&l.past}, []string{"ZRANGE", l.key, "0", "-1", "WITHSCORES"}, stored, func(v resp.Value) (s string) {
-			v = withPlainScores([]string{"ZRANGE"}, v)
 			for i := 0; i+1 < len(v.Elems); i += 2 {
 				s += v.Elems[i].Text + " until " + v.Elems[i+1].Text + " "
 			}

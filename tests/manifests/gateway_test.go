@@ -1,11 +1,6 @@
 package manifests
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
-	"io"
-	"os"
 	"strconv"
 	"testing"
 
@@ -13,25 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 func TestTheManifestOfTheGatewayFitsTogether(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../packaging/gateway/kubernetes.yaml")
-	require.NoError(t, err)
 	var config *corev1.ConfigMap
 	var service *corev1.Service
 	var gateways *appsv1.Deployment
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		object, err := decode(t, document)
-		require.NoError(t, err, "%s", document)
+	for _, object := range objects(t, "../../packaging/gateway/kubernetes.yaml") {
 		switch o := object.(type) {
 		case *corev1.ConfigMap:
 			config = o

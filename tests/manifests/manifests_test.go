@@ -45,7 +45,8 @@ type example struct {
 	set     *appsv1.StatefulSet
 }
 
-func read(t *testing.T) (e example) {
+// objects decodes all documents of a file.
+func objects(t *testing.T, path string) (all []runtime.Object) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -53,11 +54,18 @@ func read(t *testing.T) (e example) {
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			break
+			return all
 		}
 		require.NoError(t, err)
 		object, err := decode(t, document)
 		require.NoError(t, err, "%s", document)
+		all = append(all, object)
+	}
+}
+
+func read(t *testing.T) (e example) {
+	t.Helper()
+	for _, object := range objects(t, path) {
 		switch o := object.(type) {
 		case *corev1.ConfigMap:
 			e.config = o
