@@ -160,21 +160,10 @@ func await(t testing.TB, what string, condition func() bool) {
 // url is an address of the web server.
 func (g *gateway) url(path string) string { return "http://" + g.at["http"] + path }
 
-// getFrom returns what one of the web servers answers.
-func (g *gateway) getFrom(server, path string) (*http.Response, string) {
-	g.t.Helper()
-	response, err := http.Get("http://" + g.at[server] + path)
-	require.NoError(g.t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(g.t, err)
-	return response, string(text)
-}
-
 // metric is the sum of the time series of a metric whose labels contain all of some texts.
 func (g *gateway) metric(name string, labels ...string) (sum float64) {
 	g.t.Helper()
-	_, text := g.getFrom("metrics", "/metrics")
+	_, text := g.getFrom("metrics", "/metrics", nil)
 lines:
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
@@ -248,9 +237,15 @@ func shown(response *rls.RateLimitResponse) string {
 // get asks the web server, and returns the status, the header and the body.
 func (g *gateway) get(path string, header http.Header) (*http.Response, string) {
 	g.t.Helper()
+	return g.getFrom("http", path, header)
+}
+
+// getFrom is get from one of the servers of HTTP.
+func (g *gateway) getFrom(server, path string, header http.Header) (*http.Response, string) {
+	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url(path), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.at[server]+path, nil)
 	require.NoError(g.t, err)
 	for name, values := range header {
 		request.Header[name] = values

@@ -52,7 +52,7 @@ func TestTheDashboardShowsWhatTheGatewayCounts(t *testing.T) {
 	require.Contains(t, g.asks(ask("shop", 0, "user=2")), "Unavailable")
 	names := regexp.MustCompile(`\b(throttle_gateway|ratelimit_service)_[a-z_]+`).FindAllString(shipped(t, "docs", "grafana", "gateway.json"), -1)
 	require.NotEmpty(t, names)
-	_, metrics := g.getFrom("metrics", "/metrics")
+	_, metrics := g.getFrom("metrics", "/metrics", nil)
 	for _, name := range names {
 		assert.Regexp(t, "(?m)^"+name+"[{ ]", metrics)
 	}
