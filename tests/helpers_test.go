@@ -18,10 +18,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
+
+// Half of a test's time here is waiting.
+func TestMain(m *testing.M) {
+	size.AtOnce(5)
+	os.Exit(m.Run())
+}
 
 // tester is what *testing.T and *rapid.T have in common.
 type tester interface {

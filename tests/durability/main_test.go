@@ -6,36 +6,21 @@
 package durability
 
 import (
-	"flag"
-	"fmt"
 	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
 )
 
-// Most of a test's time here is waiting: for a failure to be noticed, for the soak to
-// end. So more of them run at once than there are processors.
-const testsAtOnce = "4"
-
+// Most of a test's time here is waiting: for a failure to be noticed, for the soak to end.
 func TestMain(m *testing.M) {
-	flag.Parse()
 	logging.Disable() // a client that fails to reach a dead server says so, often
-	if !wasSet("test.parallel") {
-		if err := flag.Set("test.parallel", testsAtOnce); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(2)
-		}
-	}
+	size.AtOnce(4)
 	os.Exit(m.Run())
-}
-
-func wasSet(name string) (found bool) {
-	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
-	return found
 }
 
 // begin lets a test run beside others and says on which server it runs.

@@ -6,7 +6,6 @@ package examples
 import (
 	"bytes"
 	"context"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,10 +29,9 @@ import (
 // cache the Go compiler has the rest.
 const patience = 5 * time.Minute
 
-// Most of an example's time is that wait, so more run at once than there are processors.
+// Most of an example's time is that wait.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "8")
+	size.AtOnce(8)
 	os.Exit(m.Run())
 }
 
