@@ -92,7 +92,7 @@ func TestTheModulePathIsSetEverywhereAndBack(t *testing.T) {
 	assert.Contains(t, packages, path+"/ratelimit/rueidislimit\n")
 	assert.Contains(t, packages, path+"/ratelimit/grpclimit\n")
 	assert.Contains(t, packages, path+"/tests/adapters\n")
-	assert.Contains(t, packages, path+"/tests/manifests\n")
+	assert.Contains(t, packages, path+"/tests/examples\n")
 	assert.Contains(t, packages, path+"/bench/throttle-bench\n")
 	assert.NotContains(t, "\n"+packages, "\n"+was+"/")
 

@@ -1,5 +1,5 @@
-// Package adapters tests what connects the Go client to other libraries, with real servers on both sides. It is a
-// module of its own, so that neither the module's tests nor the client require those libraries.
+// Package adapters tests what connects the Go client to other libraries (gRPC, Prometheus, OpenTelemetry, rueidis), with real servers on both
+// sides.
 package adapters
 
 import (

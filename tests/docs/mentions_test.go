@@ -173,7 +173,7 @@ var shellLines = map[string]func(t *testing.T, words []string){
 	"cd":             func(*testing.T, []string) {}, // TestTheFolderOfTheSystemCanBePacked
 	"docker":         hasDockerfiles,                // needs an engine
 	"git":            func(*testing.T, []string) {}, // needs the network
-	"kubectl":        func(*testing.T, []string) {}, // needs a cluster; tests/manifests reads the file
+	"kubectl":        func(*testing.T, []string) {}, // needs a cluster; tests/examples reads the file
 	"curl":           func(*testing.T, []string) {}, // TestFirstStepsOfThePageWork
 
 	"build/throttle-gateway": func(*testing.T, []string) {}, // TestFirstStepsOfThePageWork

@@ -1,6 +1,6 @@
 // Package examples runs the programs of examples/ as their readers would, each against a
 // server and a cluster of its own. It compares what they print with what is promised there, and
-// looks at what their middleware lets through when Redis does not decide.
+// looks at what their middleware lets through when Redis does not decide. The manifests for Kubernetes are examples, too.
 package examples
 
 import (

@@ -1,6 +1,4 @@
-// Package rueidislimit tests the adapter for rueidis against real servers, in a module of its own:
-// programs that import the adapter do not get what its tests need.
-package rueidislimit_test
+package adapters
 
 import (
 	"context"
@@ -25,8 +23,6 @@ import (
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
-
-const day = 24 * time.Hour
 
 func connect(t *testing.T, options rueidis.ClientOption) rueidis.Client {
 	t.Helper()

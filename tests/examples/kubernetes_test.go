@@ -1,6 +1,4 @@
-// Package manifests tests the example for Kubernetes. It is a module of its own, so that
-// nothing else gets the types of Kubernetes.
-package manifests
+package examples
 
 import (
 	"bufio"
@@ -25,7 +23,7 @@ import (
 	"redis-throttle/tests/server"
 )
 
-const path = "../../packaging/kubernetes/throttle.yaml"
+const kubernetes = "../../packaging/kubernetes/throttle.yaml"
 
 // decode reads a manifest as strictly as kubectl --validate=strict does: a field that the type does not
 // have, or that is there twice, is an error.
@@ -39,7 +37,7 @@ func decode(t *testing.T, manifest []byte) (runtime.Object, error) {
 	return object, err
 }
 
-type example struct {
+type deployment struct {
 	config  *corev1.ConfigMap
 	service *corev1.Service
 	set     *appsv1.StatefulSet
@@ -63,9 +61,9 @@ func objects(t *testing.T, path string) (all []runtime.Object) {
 	}
 }
 
-func read(t *testing.T) (e example) {
+func readKubernetes(t *testing.T) (e deployment) {
 	t.Helper()
-	for _, object := range objects(t, path) {
+	for _, object := range objects(t, kubernetes) {
 		switch o := object.(type) {
 		case *corev1.ConfigMap:
 			e.config = o
@@ -85,7 +83,7 @@ func read(t *testing.T) (e example) {
 
 func TestDecodingIsStrict(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(kubernetes)
 	require.NoError(t, err)
 	_, set, found := strings.Cut(string(text), "---\napiVersion: apps/v1")
 	require.True(t, found)
@@ -107,7 +105,7 @@ func TestDecodingIsStrict(t *testing.T) {
 
 func TestTheExampleFitsTogether(t *testing.T) {
 	t.Parallel()
-	e := read(t)
+	e := readKubernetes(t)
 	pod := e.set.Spec.Template
 	assert.Equal(t, e.set.Spec.Selector.MatchLabels, pod.Labels)
 	assert.Equal(t, e.service.Spec.Selector, pod.Labels)
@@ -137,7 +135,7 @@ func TestTheExampleFitsTogether(t *testing.T) {
 // A real server starts with the example's configuration, and its readiness is told apart.
 func TestAServerRunsWithTheConfigurationOfTheExample(t *testing.T) {
 	t.Parallel()
-	e := read(t)
+	e := readKubernetes(t)
 	var lines []string
 	for line := range strings.Lines(e.config.Data["server.conf"]) {
 		// The test's server has the module and the folder in other places.

@@ -1,4 +1,4 @@
-package manifests
+package examples
 
 import (
 	"strconv"
@@ -50,6 +50,6 @@ func TestTheManifestOfTheGatewayFitsTogether(t *testing.T) {
 		env[e.Name] = e.Value
 	}
 	assert.Equal(t, strconv.Itoa(int(*gateways.Spec.Replicas)), env["REPLICAS"])
-	server := read(t).service
+	server := readKubernetes(t).service
 	assert.Equal(t, server.Name+":"+strconv.Itoa(int(server.Spec.Ports[0].Port)), env["REDIS_URL"])
 }
