@@ -48,21 +48,21 @@ type line struct {
 	key  key
 	host uintptr
 
-	reserved, inTurn list   // in order of arrival
-	highest          *rank  // of those in turn
-	groups           int64  // of all ranks
-	deadlines        *entry // the heap of those in turn that have one
-	left             int    // how many of reserved are gone
-	someLeft         bool   // since slots were last given back
-	slots            int64  // what the latest caller in turn told
+	reserved  entries // in order of arrival
+	highest   *rank   // of those in turn
+	inTurn    int64   // how many, of all ranks
+	deadlines *entry  // the heap of those in turn that have one
+	left      int     // how many of reserved are gone
+	someLeft  bool    // since slots were last given back
+	slots     int64   // what the latest caller in turn told
 	// Of the first in turn: when it is to be decided, on the wall clock, and when it was, on the monotonic one.
 	lookNs, lookedNs int64
 	changed          bool // something may let it in
 	isHeld           bool // nothing can be written now
 	awake, soon      bool // the host asks for its next steps, or will
 	wakesNs          int64
-	// Callers that came before these numbers are sent away.
-	turnsAway, reservedAway uint64
+	// Of callers that came before these numbers, those in turn are sent away, or all.
+	turnsAway, allAway uint64
 }
 
 // entry is a caller in line.
@@ -72,13 +72,16 @@ type entry struct {
 	caller, host uintptr
 	line         *line
 	enteredNs    int64
-	links        // in reserved or inTurn
-	inGroup      links
+	links[entry]        // in the reserved of its line, or in its group
 	group        *group // of a caller in turn
 	isReserved   bool
 	slot
 	deadline
 }
+
+type entries = list[entry, *entry]
+
+func (e *entry) linksOf() *links[entry] { return &e.links }
 
 // Step is what the host does next for a line.
 type Step struct {
@@ -97,7 +100,8 @@ const (
 	Sleep    StepKind = iota // for Ns; then ask Next again
 	Close                    // the line is no more
 	Answer                   // the caller's slot has come; it has left the line
-	SendAway                 // the caller has left the line without a decision
+	SendAway                 // the server is a replica now: the caller has left the line without a decision
+	Moved                    // the same, because the key's slot is another node's now
 	GiveBack                 // write the key without those that left (Lines.GiveBack)
 	Decide                   // decide the caller anew: then Decided, LetIn or Take; or HoldUp
 	TimeOut                  // the caller's time is over: tell it so, then Take
@@ -105,8 +109,8 @@ const (
 
 // Look returns who is in turn for a key, how many they are, and what the latest told of the slots.
 func (q *Lines) Look(db int, name []byte) (v View, waiting, slots int64) {
-	if l := q.find(db, name); l != nil && l.inTurn.first != nil {
-		return View{l.id, q}, l.inTurn.count, l.slots
+	if l := q.find(db, name); l != nil && l.inTurn > 0 {
+		return View{l.id, q}, l.inTurn, l.slots
 	}
 	return v, 0, 0
 }
@@ -134,7 +138,7 @@ type Turn struct {
 // LineHost is 0 in the step, Own may replace it. The step says to sleep: for less than 0 if the timer is right as it is.
 func (q *Lines) EnterTurn(db int, name []byte, caller, host uintptr, t Turn, now Clock) Step {
 	l := q.open(db, name)
-	l.changed = l.inTurn.first != nil && l.changed || t.Changed
+	l.changed = l.inTurn > 0 && l.changed || t.Changed
 	l.slots = t.Slots
 	e := q.newEntry(l)
 	q.join(e, t.Place)
@@ -190,7 +194,8 @@ func (q *Lines) LetIn(id ID) {
 		g := e.group
 		q.leaveTurn(e)
 		if g.callers.first != nil {
-			g.rank.nextGroup(g)
+			g.rank.groups.remove(g)
+			g.rank.groups.append(g)
 		}
 	}
 }
@@ -215,7 +220,7 @@ func (q *Lines) Leave(caller uintptr) (host, wake uintptr, ok bool) {
 		return host, l.wake(), true
 	}
 	q.leaveTurn(e)
-	if l.changed || l.inTurn.first == nil {
+	if l.changed || l.inTurn == 0 {
 		wake = l.wake()
 	}
 	return host, wake, true
@@ -233,7 +238,7 @@ func (q *Lines) Find(caller uintptr, now Clock) (step Step, ok bool) {
 // leaveTurn forgets a caller in turn. The one behind may need less than it.
 func (q *Lines) leaveTurn(e *entry) {
 	l := e.line
-	l.changed = l.changed || l.first() == e && l.inTurn.count > 1
+	l.changed = l.changed || l.first() == e && l.inTurn > 1
 	q.drop(e)
 	l.deadlines = withdraw(l.deadlines, e)
 	delete(q.byCaller, e.caller)
@@ -271,25 +276,22 @@ func (q *Lines) AllChanged(wake func(host uintptr)) {
 func (q *Lines) Stepped(now Clock, wake func(host uintptr)) {
 	q.each(func(l *line) {
 		l.step(now)
-		l.changed = l.inTurn.first != nil
+		l.changed = l.inTurn > 0
 		l.rouse(wake)
 	})
 }
 
-// SendAway has the callers leave that are now in line: those in turn, or all.
-func (q *Lines) SendAway(id ID, all bool) {
+// HasMoved has the callers in turn leave that are now in a line.
+func (q *Lines) HasMoved(id ID) {
 	if l := q.line(id); l != nil {
 		l.turnsAway = q.arrivals
-		if all {
-			l.reservedAway = q.arrivals
-		}
 	}
 }
 
 // SendAllAway has all callers leave that are now in line, and calls wake with the host of every line.
 func (q *Lines) SendAllAway(wake func(host uintptr)) {
 	q.each(func(l *line) {
-		q.SendAway(l.id, true)
+		l.turnsAway, l.allAway = q.arrivals, q.arrivals
 		l.rouse(wake)
 	})
 }
@@ -303,7 +305,7 @@ func (l *line) rouse(wake func(host uintptr)) {
 // HoldUp notes that nothing can be written for a line now: that step was not done.
 func (q *Lines) HoldUp(id ID) {
 	l := q.line(id)
-	l.changed, l.someLeft = l.inTurn.first != nil, l.left > 0
+	l.changed, l.someLeft = l.inTurn > 0, l.left > 0
 	if !l.isHeld {
 		l.isHeld = true
 		q.held = append(q.held, id)
@@ -343,8 +345,8 @@ func (q *Lines) Next(id ID, now Clock, decisions int) Step {
 	}
 	l.awake, l.soon = true, false
 	step := Step{Line: l.id, LineHost: l.host}
-	if e := l.nextAway(); e != nil {
-		return q.part(step, SendAway, e, now)
+	if e, kind := l.nextAway(); e != nil {
+		return q.part(step, kind, e, now)
 	}
 	if l.someLeft && !l.isHeld {
 		l.someLeft = false
@@ -363,7 +365,7 @@ func (q *Lines) Next(id ID, now Clock, decisions int) Step {
 		return step.of(TimeOut, e, now)
 	}
 	l.awake = false
-	if l.reserved.first == nil && l.inTurn.first == nil {
+	if l.reserved.first == nil && l.inTurn == 0 {
 		q.close(l)
 		step.Kind = Close
 		return step
@@ -373,17 +375,24 @@ func (q *Lines) Next(id ID, now Clock, decisions int) Step {
 	return step
 }
 
-// nextAway is the next caller to send away, or nil.
-func (l *line) nextAway() *entry {
-	for e := l.reserved.first; e != nil && e.order < l.reservedAway; e = e.next {
+// nextAway is the next caller to send away, or nil, and how.
+func (l *line) nextAway() (*entry, StepKind) {
+	for e := l.reserved.first; e != nil && e.order < l.allAway; e = e.next {
 		if !e.left {
-			return e
+			return e, SendAway
 		}
 	}
-	if e := l.inTurn.first; e != nil && e.order < l.turnsAway {
-		return e
+	for r := l.highest; r != nil && l.turnsAway > 0; r = r.lower {
+		for g := r.groups.first; g != nil; g = g.next {
+			if e := g.callers.first; e.order < l.allAway {
+				return e, SendAway
+			} else if e.order < l.turnsAway {
+				return e, Moved
+			}
+		}
 	}
-	return nil
+	l.turnsAway = 0
+	return nil, Sleep
 }
 
 // part is a step of a caller that leaves its line.
@@ -435,7 +444,7 @@ func (q *Lines) sleepNs(l *line, now Clock) int64 {
 	if l.reserved.first != nil {
 		ns = l.reserved.first.slotNs - now.WallNs
 	}
-	if l.inTurn.first != nil && !l.isHeld {
+	if l.inTurn > 0 && !l.isHeld {
 		if l.changed {
 			return 0
 		}
@@ -452,7 +461,7 @@ func (q *Lines) sleepNs(l *line, now Clock) int64 {
 
 // change notes that something may let in the first in turn, and wakes the line.
 func (l *line) change() (wake uintptr) {
-	if l.inTurn.first == nil {
+	if l.inTurn == 0 {
 		return 0
 	}
 	l.changed = true
@@ -553,47 +562,4 @@ func (q *Lines) free(e *entry) {
 	e.id += nextGeneration
 	e.line, e.caller, e.host = nil, 0, 0
 	q.spare = append(q.spare, e)
-}
-
-// list is entries in order of arrival.
-type list struct {
-	first, last *entry
-	count       int64
-	ofGroup     bool // it goes through entry.inGroup
-}
-
-type links struct{ previous, next *entry }
-
-func (s *list) linksOf(e *entry) *links {
-	if s.ofGroup {
-		return &e.inGroup
-	}
-	return &e.links
-}
-
-func (s *list) append(e *entry) {
-	*s.linksOf(e) = links{previous: s.last}
-	if s.last != nil {
-		s.linksOf(s.last).next = e
-	} else {
-		s.first = e
-	}
-	s.last = e
-	s.count++
-}
-
-func (s *list) remove(e *entry) {
-	of := s.linksOf(e)
-	if of.previous != nil {
-		s.linksOf(of.previous).next = of.next
-	} else {
-		s.first = of.next
-	}
-	if of.next != nil {
-		s.linksOf(of.next).previous = of.previous
-	} else {
-		s.last = of.previous
-	}
-	*of = links{}
-	s.count--
 }

@@ -1,7 +1,7 @@
 package line
 
 // The order of callers in turn: the higher priority first; within a priority groups take turns; within a group the order of
-// arrival. The groups of a priority form a ring. A new group joins at its end, and the first group moves to its end when one of
+// arrival. The groups of a priority form a queue. A new group joins at its end, and the first group moves to its end when one of
 // its callers is let in. So between two callers of a group that are let in, each other group of their priority has at most one, and a
 // new group is behind at most one caller of each. A caller that leaves without being let in uses up no turn of its group.
 
@@ -13,21 +13,22 @@ type Place struct {
 
 // rank is the callers of one priority.
 type rank struct {
-	priority    int64
-	lower       *rank // the next lower one; of a spare rank the next spare one
-	first, last *group
-	count       int64  // of callers
-	unnamed     *group // the group of callers that name none
+	priority int64
+	lower    *rank // the next lower one; of a spare rank the next spare one
+	groups   list[group, *group]
+	count    int64 // of callers
 }
 
 // group is callers of one rank that name the same group.
 type group struct {
-	rank           *rank
-	key            groupKey
-	name           []byte // the memory of key.name
-	previous, next *group // in the ring; of a spare group, next is the next spare one
-	callers        list
+	rank         *rank
+	key          groupKey
+	name         []byte // the memory of key.name
+	links[group]        // in its rank; of a spare group, next is the next spare one
+	callers      entries
 }
+
+func (g *group) linksOf() *links[group] { return &g.links }
 
 type groupKey struct {
 	line     ID
@@ -40,14 +41,14 @@ func (l *line) first() *entry {
 	if l.highest == nil {
 		return nil
 	}
-	return l.highest.first.callers.first
+	return l.highest.groups.first.callers.first
 }
 
 // join puts a caller among those in turn.
 func (q *Lines) join(e *entry, at Place) {
 	g := q.openGroup(e.line, at)
 	e.group = g
-	e.line.inTurn.append(e)
+	e.line.inTurn++
 	g.callers.append(e)
 	g.rank.count++
 }
@@ -56,40 +57,11 @@ func (q *Lines) join(e *entry, at Place) {
 func (q *Lines) drop(e *entry) {
 	g := e.group
 	e.group = nil
-	e.line.inTurn.remove(e)
+	e.line.inTurn--
 	g.callers.remove(e)
 	g.rank.count--
 	if g.callers.first == nil {
 		q.closeGroup(e.line, g)
-	}
-}
-
-// nextGroup ends the turn of a group.
-func (r *rank) nextGroup(g *group) {
-	r.remove(g)
-	r.append(g)
-}
-
-func (r *rank) append(g *group) {
-	g.previous, g.next = r.last, nil
-	if r.last != nil {
-		r.last.next = g
-	} else {
-		r.first = g
-	}
-	r.last = g
-}
-
-func (r *rank) remove(g *group) {
-	if g.previous != nil {
-		g.previous.next = g.next
-	} else {
-		r.first = g.next
-	}
-	if g.next != nil {
-		g.next.previous = g.previous
-	} else {
-		r.last = g.previous
 	}
 }
 
@@ -132,31 +104,21 @@ func (q *Lines) openGroup(l *line, at Place) *group {
 	if g = q.spareGroups; g != nil {
 		q.spareGroups = g.next
 	} else {
-		g = &group{callers: list{ofGroup: true}}
+		g = &group{}
 	}
 	g.rank, g.name = r, append(g.name[:0], at.Group...)
-	if len(g.name) == 0 {
-		r.unnamed = g
-	} else {
-		g.key = groupKey{l.id, at.Priority, text(g.name)}
-		q.byGroup[g.key] = g
-	}
-	r.append(g)
-	l.groups++
+	g.key = groupKey{l.id, at.Priority, text(g.name)}
+	q.byGroup[g.key] = g
+	r.groups.append(g)
 	return g
 }
 
 // closeGroup forgets a group without callers.
 func (q *Lines) closeGroup(l *line, g *group) {
 	r := g.rank
-	if r.unnamed == g {
-		r.unnamed = nil
-	} else {
-		delete(q.byGroup, g.key)
-	}
-	r.remove(g)
-	l.groups--
-	if r.first == nil {
+	delete(q.byGroup, g.key)
+	r.groups.remove(g)
+	if r.groups.first == nil {
 		q.closeRank(l, r)
 	}
 	g.rank = nil
@@ -164,9 +126,6 @@ func (q *Lines) closeGroup(l *line, g *group) {
 }
 
 func (q *Lines) findGroup(l *line, r *rank, name []byte) *group {
-	if len(name) == 0 {
-		return r.unnamed
-	}
 	return q.byGroup[groupKey{l.id, r.priority, text(name)}]
 }
 
@@ -205,7 +164,7 @@ func (v View) Ahead(at Place, most int64) (ahead int64) {
 	if own != nil {
 		turn += own.callers.count
 	}
-	for g := r.first; g != nil && ahead < most; g = g.next {
+	for g := r.groups.first; g != nil && ahead < most; g = g.next {
 		if g == own {
 			turn--
 		}
@@ -220,7 +179,10 @@ func (v View) Groups() (count int64, groups Groups) {
 	if l == nil || l.highest == nil {
 		return 0, groups
 	}
-	return l.groups, Groups{l.highest.first}
+	for r := l.highest; r != nil; r = r.lower {
+		count += r.groups.count
+	}
+	return count, Groups{l.highest.groups.first}
 }
 
 // Groups goes through the groups of a line: by priority, then in the order of their turns. It is valid until the line changes.
@@ -234,7 +196,7 @@ func (g *Groups) Next() (at Place, waiting int64, ok bool) {
 	}
 	g.group = now.next
 	if lower := now.rank.lower; g.group == nil && lower != nil {
-		g.group = lower.first
+		g.group = lower.groups.first
 	}
 	return Place{now.rank.priority, now.name}, now.callers.count, true
 }

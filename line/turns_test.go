@@ -236,7 +236,7 @@ func (w *turns) wake() {
 			require.Equal(w.t, w.now.MonoNs-x.enteredNs, step.Ns)
 			w.drop(x.caller)
 			w.seen.answered++
-		case SendAway:
+		case SendAway, Moved:
 			w.goes(step.Host)
 			w.seen.sentAway++
 		case GiveBack:
@@ -370,7 +370,11 @@ func (w *turns) step() {
 	case 8:
 		w.stepClock(ticks("clock", 6) - 3*ms)
 	case 9:
-		w.lines.SendAway(w.id, w.pick("all", 0, 1) == 1)
+		if w.pick("all", 0, 1) == 1 {
+			w.lines.SendAllAway(func(uintptr) {})
+		} else {
+			w.lines.HasMoved(w.id)
+		}
 	}
 	if w.pick("wake", 0, 2) > 0 || len(w.all()) == 0 {
 		w.wake()

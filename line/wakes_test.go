@@ -301,12 +301,18 @@ func TestThoseInLineAreSentAwayAndNobodyWhoComesLater(t *testing.T) {
 		h.comes(1, Turn{LookNs: 10})
 		h.reserves(2, 10)
 		h.comes(3, Turn{LookNs: 10})
-		h.lines.SendAway(h.line, all)
+		kind := Moved
+		if all {
+			kind = SendAway
+			h.lines.SendAllAway(func(uintptr) {})
+		} else {
+			h.lines.HasMoved(h.line)
+		}
 		h.comes(4, Turn{LookNs: 10})
 		h.reserves(5, 10)
 		var away []uintptr
 		step := h.next(0)
-		for ; step.Kind == SendAway; step = h.next(0) {
+		for ; step.Kind == kind; step = h.next(0) {
 			away = append(away, step.Host)
 		}
 		if all {

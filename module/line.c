@@ -14,7 +14,6 @@ struct throttleLine {
   RedisModuleString *name;
   RedisModuleTimerID timer; // 0 for none
   int db;
-  const char *away; // what callers are told that are sent away
 };
 
 struct throttleCaller {
@@ -52,14 +51,15 @@ static int isWatching; // the server tells of changes by others
 static RedisModuleTimerID retryTimer; // for all lines that are held up; 0 for none
 
 // How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
-static uint32_t lineCounts[1024], allLines;
+enum { COUNTS = 1024 };
+static uint32_t lineCounts[COUNTS], allLines;
 
 static uint32_t *countOf(int db, const RedisModuleString *name) {
   size_t length;
   const char *bytes = api.StringPtrLen(name, &length);
   uint32_t hash = (uint32_t)db + (uint32_t)length;
   for (size_t i = length > 16 ? length - 16 : 0; i < length; i++) hash = (hash ^ (unsigned char)bytes[i]) * 16777619u;
-  return &lineCounts[(hash ^ hash >> 16) % (sizeof lineCounts / sizeof *lineCounts)];
+  return &lineCounts[(hash ^ hash >> 16) % COUNTS];
 }
 
 int throttleHasLines(void) { return allLines != 0; }
@@ -93,7 +93,7 @@ static void tellLines(RedisModuleCtx *ctx, int event) {
 
 static throttleLine *newLine(uint64_t id, const throttleCall *call) {
   throttleLine *line = api.Alloc(sizeof *line);
-  *line = (throttleLine){.id = id, .db = call->db, .away = isReplica, .name = api.CreateStringFromString(NULL, call->keys->name)};
+  *line = (throttleLine){.id = id, .db = call->db, .name = api.CreateStringFromString(NULL, call->keys->name)};
   size_t length;
   const char *bytes = api.StringPtrLen(line->name, &length);
   throttleOwnLine(id, line, (char *)bytes, length);
@@ -202,9 +202,9 @@ static void answerWith(throttleCaller *w, const throttleCall *call) {
 static int isPermitted(const throttleCaller *w) {
   if (!w->user) return 1;
   RedisModuleUser *user = api.GetModuleUserFromUserName(w->user);
-  int isPermitted = user && api.ACLCheckCommandPermissions(user, (RedisModuleString **)w->argv, w->argc) == API_OK;
+  int isGranted = user && api.ACLCheckCommandPermissions(user, (RedisModuleString **)w->argv, w->argc) == API_OK;
   if (user) api.FreeModuleUser(user);
-  return isPermitted;
+  return isGranted;
 }
 
 // Decides the first in turn, and lets it in if it is time. Asking the server about obstacles may have run other modules, as opening the
@@ -240,7 +240,7 @@ static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, 
   throttleCall *call = decide(single, ctx, step, TURN_LEAVING, mode);
   if (!call) return NULL;
   throttleCountDecision(call);
-  if (!throttleCommands[call->command].onSortedSet) stats.waitLeft++;
+  if (!onSortedSet(step->caller)) stats.waitLeft++;
   apply(call, ctx);
   return throttleStands(step->entry) ? call : NULL;
 }
@@ -283,8 +283,7 @@ static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
   if (obstacle == MAY_WRITE) {
     decideFirst(ctx, step);
   } else if (obstacle == HAS_MOVED) {
-    step->line->away = hasMoved;
-    throttleSendAway(step->line->id);
+    throttleHasMoved(step->line->id);
   } else {
     throttleHoldUp(step->line->id);
     retryLater(ctx, obstacle);
@@ -320,10 +319,9 @@ static void answerReserved(const throttleStep *step) {
   unblock(w);
 }
 
-static void sendAway(const throttleStep *step) {
-  throttleCaller *w = step->caller;
+static void sendAway(throttleCaller *w, const char *error) {
   if (!w->argc) stats.waitLeft++;
-  unblockWith(w, step->line->away);
+  unblockWith(w, error);
 }
 
 static void wake(RedisModuleCtx *ctx, void *data) {
@@ -333,13 +331,15 @@ static void wake(RedisModuleCtx *ctx, void *data) {
   for (int decisions = MOST_AT_ONCE;;) {
     throttleStep step;
     throttleNextStep(line->id, throttleClockNs(), throttleMonotonicNs(), decisions, &step);
-    step.line = line;
     switch (step.kind) {
     case STEP_ANSWER:
       answerReserved(&step);
       break;
     case STEP_SEND_AWAY:
-      sendAway(&step);
+      sendAway(step.caller, isReplica);
+      break;
+    case STEP_MOVED:
+      sendAway(step.caller, hasMoved);
       break;
     case STEP_GIVE_BACK:
       giveBack(ctx, line);
@@ -468,10 +468,7 @@ void throttleWatchClocks(RedisModuleCtx *ctx) {
 // A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those of modules that follow redirects, and unblocks others
 // late when it hands over (FAILOVER). All get the same error.
 void throttleLeaveToMaster(RedisModuleCtx *ctx) {
-  if (!allLines) return;
-  tellLines(ctx, LINES_SENT_AWAY);
-  throttleLine *line;
-  for (int i = 0; (line = throttleListed(i)); i++) line->away = isReplica;
+  if (allLines) tellLines(ctx, LINES_SENT_AWAY);
 }
 
 static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleString **argv, int argc) {

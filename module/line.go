@@ -106,8 +106,8 @@ func throttleLetIn(entry C.uint64_t) { lines.LetIn(line.ID(entry)) }
 //export throttleTake
 func throttleTake(entry C.uint64_t) { lines.Take(line.ID(entry)) }
 
-//export throttleSendAway
-func throttleSendAway(id C.uint64_t) { lines.SendAway(line.ID(id), false) }
+//export throttleHasMoved
+func throttleHasMoved(id C.uint64_t) { lines.HasMoved(line.ID(id)) }
 
 //export throttleHoldUp
 func throttleHoldUp(id C.uint64_t) { lines.HoldUp(line.ID(id)) }
@@ -254,6 +254,7 @@ var (
 	_ = same[line.Close-C.STEP_CLOSE]
 	_ = same[line.Answer-C.STEP_ANSWER]
 	_ = same[line.SendAway-C.STEP_SEND_AWAY]
+	_ = same[line.Moved-C.STEP_MOVED]
 	_ = same[line.GiveBack-C.STEP_GIVE_BACK]
 	_ = same[line.Decide-C.STEP_DECIDE]
 	_ = same[line.TimeOut-C.STEP_TIME_OUT]

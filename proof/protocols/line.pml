@@ -942,7 +942,7 @@ inline decide(q) {
   fi
 }
 
-// line.go: SendAway.
+// line.go: HasMoved.
 inline sendTurnsAway(q) {
   i = 0;
   do
