@@ -964,7 +964,7 @@ inline timeOut(q) {
   fi
 }
 
-// line.go: nextAway.
+// line.go: nextAway, which goes through the groups: nothing else happens before all have been sent away, so their order does not matter.
 inline findAway(q) {
   i = 0; w = NONE;
   do
