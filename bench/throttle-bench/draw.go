@@ -69,38 +69,59 @@ func headline(list []contender) (few []contender) {
 	return slices.DeleteFunc(slices.Clone(list), func(c contender) bool { return !slices.Contains(names, c.Name) })
 }
 
-var others = color.Gray{Y: 0x99}
+// What colours mean, in all charts. The second of our own is for curves, which tell our calls apart.
+var (
+	coloursOfOurs  = []color.Color{svg.Palette[0], svg.Palette[3]}
+	colourOfLua    = svg.Palette[1]
+	colourOfPeers  = svg.Palette[2]
+	colourOfServer = color.Gray{Y: 0x99}
+)
 
-// legend says what the colours of a chart's groups mean.
+// legend says what the colours of a chart's bars mean.
 func legend(list []contender) (keys []svg.Key) {
 	server := "commands of the server"
 	if slices.ContainsFunc(list, func(c contender) bool { return c.Group == groupFloor }) {
 		server += ", and the floor"
 	}
 	for _, key := range []svg.Key{
-		{Label: "this module", Colour: svg.Palette[0]},
-		{Label: server, Colour: others},
-		{Label: "Lua scripts", Colour: svg.Palette[1]},
-		{Label: "other modules", Colour: svg.Palette[2]},
+		{Label: "this module", Colour: coloursOfOurs[0]},
+		{Label: server, Colour: colourOfServer},
+		{Label: "Lua scripts", Colour: colourOfLua},
+		{Label: "other modules", Colour: colourOfPeers},
 	} {
-		if slices.ContainsFunc(list, func(c contender) bool { return groupColour(c.Group) == key.Colour }) {
+		if slices.ContainsFunc(list, func(c contender) bool { return c.colour() == key.Colour }) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-// groupColour sets our own commands apart from everybody else's.
-func groupColour(group string) color.Color {
-	switch group {
-	case groupBaseline, groupFloor:
-		return others
-	case groupLua:
-		return svg.Palette[1]
-	case groupPeer:
-		return svg.Palette[2]
+// colour sets our own commands apart from everybody else's. A group may hold both: ZADD is beside CL.LEASE.
+func (c contender) colour() color.Color {
+	command := c.command()
+	switch {
+	case c.Group == groupPeer:
+		return colourOfPeers
+	case strings.HasPrefix(command, "EVAL"):
+		return colourOfLua
+	case strings.HasPrefix(command, "CL."):
+		return coloursOfOurs[0]
 	}
-	return svg.Palette[0]
+	return colourOfServer
+}
+
+// curveColours are those of the lines of a curve, of which up to two are our own.
+func curveColours(list []contender) (colours []color.Color) {
+	ours := 0
+	for _, c := range list {
+		colour := c.colour()
+		if colour == coloursOfOurs[0] {
+			colour = coloursOfOurs[ours]
+			ours++
+		}
+		colours = append(colours, colour)
+	}
+	return colours
 }
 
 // barPlot has a horizontal bar for each contender, the first on top.
@@ -115,7 +136,7 @@ func barPlot(title string, list []contender, m metric) *plot.Plot {
 	for _, c := range slices.Backward(list) {
 		s, at := summarize(c.Samples[m]), float64(len(names))
 		bar := must.Get(plotter.NewBarChart(plotter.Values{s.median}, rowHeight-9))
-		bar.Horizontal, bar.XMin, bar.Color, bar.LineStyle.Width = true, at, groupColour(c.Group), 0
+		bar.Horizontal, bar.XMin, bar.Color, bar.LineStyle.Width = true, at, c.colour(), 0
 		p.Add(bar)
 		medians.add(plotter.XY{X: s.median, Y: at}, s)
 		labels.XYs = append(labels.XYs, plotter.XY{X: s.high, Y: at})
@@ -162,8 +183,9 @@ func drawCurve(path, server string, c curve) {
 		rows = append(rows, []*plot.Plot{value, times})
 	}
 	var keys []svg.Key
+	colours := curveColours(c.Points[0].Contenders)
 	for i, contender := range c.Points[0].Contenders {
-		keys = append(keys, svg.Key{Label: contender.Name, Colour: svg.Palette[i]})
+		keys = append(keys, svg.Key{Label: contender.Name, Colour: colours[i]})
 	}
 	svg.Write(path, "By "+c.Axis+", "+server, chartWidth, 3.7*vg.Inch*vg.Length(len(rows))+vg.Points(24), keys, rows)
 }
@@ -173,6 +195,7 @@ func (c curve) plot(title, axis string, samples func(p point, contender int) []f
 	p := svg.NewPlot(title)
 	svg.Grid(p, true, true)
 	p.X.Label.Text, p.Y.Label.Text = c.Axis, axis
+	colours := curveColours(c.Points[0].Contenders)
 	for i := range c.Points[0].Contenders {
 		var line ranges
 		for x, at := range c.Points {
@@ -183,7 +206,7 @@ func (c curve) plot(title, axis string, samples func(p point, contender int) []f
 		stroke, points, err := plotter.NewLinePoints(line.XYs)
 		must.Do(err)
 		whiskers := must.Get(plotter.NewYErrorBars(line))
-		stroke.Color, points.Color, whiskers.Color = svg.Palette[i], svg.Palette[i], svg.Palette[i]
+		stroke.Color, points.Color, whiskers.Color = colours[i], colours[i], colours[i]
 		stroke.Width, points.Shape, points.Radius = vg.Points(1.6), draw.CircleGlyph{}, vg.Points(2.5)
 		p.Add(stroke, points, whiskers)
 	}
