@@ -2,9 +2,12 @@
 package packaging
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,6 +64,55 @@ func TestVersionHasOnePlace(t *testing.T) {
 		})
 	}
 }
+
+// What says the version in other files says this one: the packages of clients/, and files and images that pages and manifests name.
+func TestAllFilesSayTheSameVersion(t *testing.T) {
+	out, err := exec.Command("../scripts/version").Output()
+	require.NoError(t, err)
+	version := strings.TrimSpace(string(out))
+	listed, err := exec.Command("git", "-C", "..", "ls-files", "-z", "*.md", "*.yaml", "*.yml", "*.json", "*.toml", "*Dockerfile", ":!CHANGELOG.md", ":!bench/results").Output()
+	require.NoError(t, err)
+
+	said := map[string]int{}
+	for _, path := range strings.Split(strings.TrimSuffix(string(listed), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join("..", path))
+		require.NoError(t, err)
+		for _, found := range saysVersion.FindAllStringSubmatch(string(text), -1) {
+			said[path]++
+			assert.Equal(t, version, found[1], "%s: %s", path, found[0])
+		}
+	}
+	for path, pattern := range map[string]string{
+		"clients/python/pyproject.toml":      `(?m)^version = "(.*)"`,
+		"clients/node/package.json":          `(?m)^  "version": "(.*)"`,
+		"clients/node/package-lock.json":     `"name": "redis-throttle",\s+"version": "(.*)"`,
+		"docs/releasing.md":                  `git checkout v([0-9.]+)`,
+		"docs/observing.md":                  `throttle_version:([0-9.]+)`,
+		"packaging/kubernetes/throttle.yaml": `image: \S+:([0-9.]+)`,
+		"packaging/gateway/kubernetes.yaml":  `image: \S+:([0-9.]+)`,
+	} {
+		text, err := os.ReadFile(filepath.Join("..", path))
+		require.NoError(t, err)
+		found := regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1)
+		assert.NotEmpty(t, found, "%s: %s", path, pattern)
+		for _, words := range found {
+			assert.Equal(t, version, words[1], path)
+		}
+	}
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	code := 0 // as MODULE LIST shows it
+	for _, part := range strings.Split(version, ".") {
+		n, err := strconv.Atoi(part)
+		require.NoError(t, err)
+		code = code*100 + n
+	}
+	assert.Contains(t, string(readme), fmt.Sprintf("So %d is %s,", code, version))
+	assert.GreaterOrEqual(t, len(said), 4, "%v", said)
+}
+
+// The names that files and images have: throttle-0.3.0-linux-amd64, redis-throttle_0.3.0-1, throttle-gateway:0.3.0 and so on.
+var saysVersion = regexp.MustCompile(`throttle(?:-dev|-gateway)?[-_:](\d+\.\d+\.\d+)`)
 
 const changelog = `# Changelog
 
