@@ -110,7 +110,7 @@ func (c contender) colour() color.Color {
 	return colourOfServer
 }
 
-// curveColours are those of the lines of a curve, of which up to two are our own.
+// curveColours returns the colours of the lines of a curve, of which up to two are our own.
 func curveColours(list []contender) (colours []color.Color) {
 	ours := 0
 	for _, c := range list {
