@@ -32,23 +32,28 @@ func TestInsideThreadsSleepWhileTheServerIsIdle(t *testing.T) {
 	}
 	ours := map[int]string{}
 	for tid, name := range threads(t, with) {
-		if own[name]--; own[name] < 0 || name == threadName(t, with.Pid()) && tid != with.Pid() {
+		if tid == with.Pid() { // wakes ten times a second for the server's cron, and has the name that Go's threads inherit
+			continue
+		}
+		if own[name]--; own[name] < 0 || name == threadName(t, with.Pid()) {
 			ours[tid] = name
 		}
 	}
 	require.NotEmpty(t, ours, "the threads of the Go runtime")
 
 	callMany(t, with, 10_000)
-	const idle = 2 * time.Second
-	before, from := wakeUps(t, with.Pid(), ours), time.Now()
-	// The tick of a clock is what is waited for: nothing else happens on an idle server.
-	<-time.After(idle)
-	woken, seconds := wakeUps(t, with.Pid(), ours)-before, time.Since(from).Seconds()
-	t.Logf("%d threads of the Go runtime, woken %d times in %.1f s of an idle server", len(ours), woken, seconds)
 	// Go starts another thread when one has to wait for a processor: nine were seen on a machine that was busy with other tests.
 	assert.LessOrEqual(t, len(ours), 10)
-	// The monitor thread is woken for the last time soon after the last call.
-	assert.LessOrEqual(t, float64(woken), 20*seconds)
+	// The monitor thread goes on for a while after the last call: longer on a busy machine, on which it often waits for a processor.
+	require.Eventually(t, func() bool {
+		const idle = 2 * time.Second
+		before, from := wakeUps(t, with.Pid(), ours), time.Now()
+		// The tick of a clock is what is waited for: nothing else happens on an idle server.
+		<-time.After(idle)
+		woken, seconds := wakeUps(t, with.Pid(), ours)-before, time.Since(from).Seconds()
+		t.Logf("%d threads of the Go runtime, woken %d times in %.1f s of an idle server", len(ours), woken, seconds)
+		return float64(woken) <= 5*seconds
+	}, patience, time.Millisecond, "the threads of the Go runtime are woken again and again")
 }
 
 // Reports the handlers of signals that the Go runtime adds. Those that the server had are still
