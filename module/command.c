@@ -35,21 +35,17 @@ __attribute__((cold)) void throttleRefuse(throttleCall *call, const char *error)
   snprintf(call->error, sizeof call->error, "%s", error);
 }
 
-// A member that is added does not replace the set, as a set that becomes empty is removed.
-static int isReplaced(const throttleKey *key) {
-  return key->effect != EFFECT_KEEP && !(key->effect == EFFECT_MEMBERS && key->members->add);
-}
-
-// Another module calls while the server may still be adding a key. The call may tell what it found there, and change nothing.
-__attribute__((noinline, cold)) static void refuseToReplaceUnfinished(throttleCall *call) {
-  int replaces = 0;
-  for (int i = 0; i < call->keyCount; i++) replaces |= isReplaced(&call->keys[i]);
-  if (replaces) throttleRefuse(call, beingCreated);
+// Another module calls while the server may still be adding a key. The call may tell what it found there, and change nothing: the server
+// uses the value again, which moves in newer ones as soon as the key gets an expiry.
+__attribute__((noinline, cold)) static void refuseToChangeUnfinished(throttleCall *call) {
+  int changes = 0;
+  for (int i = 0; i < call->keyCount; i++) changes |= call->keys[i].effect != EFFECT_KEEP;
+  if (changes) throttleRefuse(call, beingCreated);
 }
 
 static void decide(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   throttleDecide(call, ctx, argv);
-  if (call->unfinished) refuseToReplaceUnfinished(call);
+  if (call->unfinished) refuseToChangeUnfinished(call);
   if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx, argv);
 }
 

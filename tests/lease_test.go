@@ -448,7 +448,11 @@ func TestLeasesWithNestedCalls(t *testing.T) {
 		t.Run(nested, func(t *testing.T) {
 			neighbour.Do(t, s, "")
 			do(t, c, "FLUSHALL")
-			neighbour.Do(t, s, nested)
+			if strings.HasPrefix(nested, "PEXPIRE") && s.Program.MovesValues() { // not in event "new"
+				neighbour.On(t, s, "zadd", "k", nested)
+			} else {
+				neighbour.Do(t, s, nested)
+			}
 			for _, call := range []string{"CL.LEASE k SLOTS 2 TTL 1h ID a", "CL.LEASE k SLOTS 2 TTL 1h ID b", "CL.LEASE k SLOTS 2 TTL 1h ID c", "CL.RENEW k ID b TTL 1h", "CL.RELEASE k ID b", "CL.RELEASE k ID a c"} {
 				assert.False(t, do(t, c, "%s", call).IsError(), call)
 			}

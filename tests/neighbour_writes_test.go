@@ -150,7 +150,11 @@ var adding = []string{
 	"EVAL return(redis.call('SET','b','5')) 0", "EVAL return(redis.call('APPEND','b','5')) 0",
 }
 
-// A command of ours that another module runs while the server adds a key reads it, and replaces nothing: the server uses the value
+// Those of them that add a key which has its expiry when Redis 8.6 tells of it. Nothing shows then that the key is new, so that a
+// call changes it.
+var addingWithExpiry = []string{"COPY bucket b", "RENAME bucket b", "RESTORE b 100000"}
+
+// A command of ours that another module runs while the server adds a key reads it, and changes nothing: the server uses the value
 // again afterwards. In the end the key holds what the server's command made.
 func TestCallsWhileTheServerAddsAKey(t *testing.T) {
 	t.Parallel()
@@ -167,6 +171,9 @@ func TestCallsWhileTheServerAddsAKey(t *testing.T) {
 		prepare()
 		dump := do(t, c, "DUMP bucket").Text
 		for _, command := range append(adding, "RESTORE b 0", "RESTORE b 100000") {
+			if s.Program.AddsWithExpiry() && slices.Contains(addingWithExpiry, command) {
+				continue
+			}
 			words := strings.Fields(command)
 			if words[0] == "RESTORE" {
 				words = append(words, dump)
@@ -188,11 +195,7 @@ func TestCallsWhileTheServerAddsAKey(t *testing.T) {
 			}
 			want := add("")
 			for _, nested := range writtenInto {
-				if !strings.HasPrefix(nested, "CL.LEASE ") && !strings.HasPrefix(nested, "CL.RENEW ") && !strings.Contains(nested, "TTL") { // these may add to a set
-					assert.Equal(t, want, add(nested), "%s in %s", nested, command)
-				} else {
-					add(nested)
-				}
+				assert.Equal(t, want, add(nested), "%s in %s", nested, command)
 			}
 		}
 	})
