@@ -86,7 +86,7 @@ func (p *parser) checkKinds() error {
 		case w.rates && !ratesOnly:
 			return p.nearName(w.name, onlyRates)
 		case w.turns && ratesOnly:
-			return p.nearName(w.name, onlyTurns)
+			return p.nearName(w.name, "needs a ", p.syntax.turnKinds, onlyTurns)
 		}
 	}
 	return nil

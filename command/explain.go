@@ -14,7 +14,7 @@ const (
 	cannotGoWith  = "cannot go with "
 	onlyRates     = "works with RATE limits only"
 	onlyWith      = "works only together with "
-	onlyTurns     = "needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"
+	onlyTurns     = " limit; with RATE alone callers are served in order of arrival"
 	misplacedOwn  = "must follow the count/period of a "
 	misplacedTerm = "must follow the limit that it belongs to"
 	tooManyLimits = "at most 8 limits"

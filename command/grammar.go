@@ -35,9 +35,9 @@ type word struct {
 type wordSet uint32
 
 var vocabulary = numbered([]word{
-	// The kinds of limits.
+	// The kinds of limits: RATE, by which callers reserve, and those by which they take turns.
 	{name: "RATE", value: &quota, own: "BURST", limit: makeRate},
-	{name: "WINDOW", value: &quota, limit: makeWindow},
+	{name: "WINDOW", value: &quota, limit: makePlain(stack.NewWindow)},
 	{name: "FIXED", value: &calendarQuota, own: "FIRST OFFSET TZ", limit: makeFixed},
 
 	// What may follow the count/period of some.

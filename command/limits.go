@@ -113,9 +113,12 @@ func makeRate(p *parser) (stack.Limit, error) {
 	return limit, p.outOfRange(err)
 }
 
-func makeWindow(p *parser) (stack.Limit, error) {
-	limit, err := stack.NewWindow(p.limit.count, p.limit.n, p.limit.unit)
-	return limit, p.outOfRange(err)
+// makePlain makes limits of a kind that its count and period describe.
+func makePlain(limitOf func(count, n int64, unit time.Duration) (stack.Limit, error)) func(*parser) (stack.Limit, error) {
+	return func(p *parser) (stack.Limit, error) {
+		limit, err := limitOf(p.limit.count, p.limit.n, p.limit.unit)
+		return limit, p.outOfRange(err)
+	}
 }
 
 // outOfRange says what is wrong with a count/period that makes no limit.

@@ -17,6 +17,7 @@ type syntax struct {
 	expectedLimit string // lists of words, for errors
 	expectedTerm  string
 	expected      string
+	turnKinds     string
 }
 
 // syntaxOf reads how a command describes its words.
@@ -40,6 +41,7 @@ func syntaxOf(cmd *Command) (s syntax) {
 				s.kinds = append(s.kinds, &vocabulary[i])
 			}
 		}
+		s.turnKinds = oneOf(namesOf(s.kinds[1:]))
 		if cmd.Keys == CountedKeys {
 			s.next = named(vocabulary, next)[0]
 			s.options = append([]*word{s.next}, s.options...)
