@@ -168,7 +168,7 @@ func TestACallerThatLeavesABannedKeyIsToldWhenToComeBack(t *testing.T) {
 	for state, want := range map[string]int64{"": 5000, tatIn(30 * nsPerSecond): 30_000} {
 		c := call("k RATE 1/m BURST 1 TIMEOUT 1h")
 		c.Kind, c.Value = String, []byte(banned(5*nsPerSecond, state))
-		c.Answer(false, 0)
+		c.Answer(Wait, false, 0)
 		f := fieldsOf(t, c)
 		assert.Equal(t, []int64{1, 0, want}, []int64{f.limited, f.rule, f.retry})
 	}

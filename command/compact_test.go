@@ -49,7 +49,7 @@ func TestCompactOfACallerThatWaited(t *testing.T) {
 	c.Run(Limit)
 	require.Equal(t, ReplyFields, c.Reply)
 	c.Args, c.ArgCount = args, len(args)
-	c.Answer(true, 7)
+	c.Answer(Wait, true, 7)
 	assert.Equal(t, ReplyIntegers, c.Reply)
 	assert.Len(t, c.Integers, len(limitFields))
 }

@@ -91,10 +91,10 @@ func TestEachLimitOfACallerThatWaited(t *testing.T) {
 	c := decide(Wait, valueAfter(t, "k RATE 5/s COST 5"), "k RATE 5/s TIMEOUT 1s EACH")
 	require.Equal(t, ReplyLater, c.Reply)
 	c.Value, c.NowNs = c.NewValue, c.NowNs+200*ms
-	c.Answer(false, 7)
+	c.Answer(Wait, false, 7)
 	assert.Equal(t, int64(1), c.Integers[0])
 	assert.Equal(t, each{{1, 5, 0, 200, 1000}}, c.Each)
-	c.Answer(true, 7)
+	c.Answer(Wait, true, 7)
 	require.Equal(t, ReplyFieldsEach, c.Reply)
 	assert.Equal(t, each{{0, 5, 0, -1, 1000}}, c.Each)
 

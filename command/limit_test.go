@@ -278,7 +278,7 @@ func TestNoCommandAllocates(t *testing.T) {
 		assert.Zero(t, allocsOf(name, c), name)
 	}
 	waited := decide(Wait, tatIn(nsPerSecond), "k RATE 5/s TIMEOUT 1m")
-	assert.Zero(t, testing.AllocsPerRun(100, func() { waited.Answer(true, ms) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { waited.Answer(Wait, true, ms) }))
 }
 
 // allocsOf counts the allocations of a call that repeats the one before and of one that

@@ -103,7 +103,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		if c.Reply == ReplyLater {
 			before := slices.Clone(c.Before)
-			c.Answer(true, c.WaitNs)
+			c.Answer(Wait, true, c.WaitNs)
 			requireOneAnswer(t, c, index)
 			require.Len(t, before, c.stack.Len())
 		}

@@ -101,13 +101,13 @@ func (c *Call) takeInTurn(r *request) {
 	c.describe(&result)
 }
 
-// Answer describes the current state to a caller of CL.WAIT whose slot has come after
+// Answer describes the current state to a caller of cmd whose slot has come after
 // waitedNs, or that left before. Its arguments were checked when it began
 // to wait. The value of the key may have changed since; if it is not the state of a limiter, it counts
 // as empty. A caller that left and could retry at once is told to retry after 0.
-func (c *Call) Answer(granted bool, waitedNs int64) {
+func (c *Call) Answer(cmd *Command, granted bool, waitedNs int64) {
 	c.clear()
-	c.cmd = Wait
+	c.cmd = cmd
 	c.openBans()
 	r, ok := c.read()
 	if !ok {

@@ -162,7 +162,7 @@ func answered(t testing.TB, value, line string, granted bool, waitedNs int64) fi
 	c := decide(Peek, value, "k RATE 1/s") // leaves its own answer behind
 	as := call(line)
 	c.Args, c.ArgCount, c.Effect = as.Args, as.ArgCount, Set
-	c.Answer(granted, waitedNs)
+	c.Answer(Wait, granted, waitedNs)
 	require.Equal(t, Keep, c.Effect)
 	return fieldsOf(t, c)
 }
@@ -210,7 +210,7 @@ func TestTheAnswerToAWaiter(t *testing.T) {
 
 	list := call("k RATE 5/s TIMEOUT 1m")
 	list.Kind = Other
-	list.Answer(true, 0)
+	list.Answer(Wait, true, 0)
 	assert.Equal(t, fields{0, 1, 5, 5, -1, 0, 0, 1, 0}, fieldsOf(t, list), "the key is a list since")
 }
 

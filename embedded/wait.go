@@ -224,7 +224,7 @@ func (h *Host) standing(id Waiter, n name, granted bool, waitedNs int64) Reply {
 	call, key := one.call, h.key(n)
 	call.NowNs = h.wallNs
 	c := h.runner.show(one.cmd, &call, key)
-	c.Answer(granted, waitedNs)
+	c.Answer(one.cmd, granted, waitedNs)
 	return reply(c, one.cmd, []*Key{key})
 }
 

@@ -290,7 +290,7 @@ static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
   }
 }
 
-static int waitCommand; // the index of CL.WAIT, once somebody has reserved
+static int waitCommand; // the index of a command by which somebody has reserved
 
 // Writes the line's key as it is without those that have left. On a replica the key is its master's, and over maxmemory it must not get
 // longer: the slots lapse then.
@@ -367,9 +367,9 @@ static void wake(RedisModuleCtx *ctx, void *data) {
 enum { OPEN_FOR_REPLY = OPEN_READ | OPEN_WRITE | OPEN_QUIETLY };
 
 // The reply to a caller that had reserved a slot.
-static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
+static int replyReserved(RedisModuleCtx *ctx, int command, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
   throttleSingle single;
-  throttleCall *call = throttleBeginSingle(&single, waitCommand, 1, argv + 1);
+  throttleCall *call = throttleBeginSingle(&single, command, 1, argv + 1);
   call->isOutside = 1;
   call->nowNs = throttleClockNs();
   call->db = api.GetSelectedDb(ctx);
@@ -382,7 +382,7 @@ static int replyReserved(RedisModuleCtx *ctx, RedisModuleString **argv, int argc
 }
 
 static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString **argv, int argc) {
-  if (w->reply == REPLY_LATER) return replyReserved(ctx, argv, argc, 1, w->waitedNs);
+  if (w->reply == REPLY_LATER) return replyReserved(ctx, w->command, argv, argc, 1, w->waitedNs);
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, w->command, 0, NULL);
   call->reply = w->reply;
@@ -423,7 +423,7 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
       throttleReply(call, ctx);
     }
   } else {
-    replyReserved(ctx, argv, argc, 0, 0);
+    replyReserved(ctx, step.caller->command, argv, argc, 0, 0);
   }
   leave(ctx, handle);
   return API_OK;

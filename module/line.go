@@ -185,7 +185,7 @@ func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	defer recoverToError(c)
 	gathered(c)
-	current.Answer(granted != 0, int64(waitedNs))
+	current.Answer(command.All[c.command], granted != 0, int64(waitedNs))
 	outcome(c)
 }
 
