@@ -518,6 +518,13 @@ type line struct {
 	spacing  time.Duration
 	ahead    int
 	from, to int64 // ns since the epoch
+
+	waitedBefore, leftBefore int64 // what the server had counted, of lines that took too long
+}
+
+// counted is how many callers of the line waited and were let in, and how many left.
+func (l *line) counted() (waited, left int64) {
+	return l.s.InfoInt("throttle", "throttle_waited") - l.waitedBefore, l.s.InfoInt("throttle", "throttle_wait_left") - l.leftBefore
 }
 
 // requireMovedUp receives caller i's answer, which must come between the slot of place
@@ -599,6 +606,7 @@ func (l *line) stand(callers int) (all bool) {
 		l.conns = append(l.conns, c)
 		l.ids = append(l.ids, do(t, c, "CLIENT ID").Int)
 	}
+	l.waitedBefore, l.leftBefore = l.counted()
 	arrived := s.InfoInt("throttle", "throttle_calls_wait")
 	limit := l.limit()
 	first, from, to := timed(t, l.admin, "CL.LIMIT key "+limit+" MAXWAIT 1d")

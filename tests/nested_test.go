@@ -227,8 +227,8 @@ func TestNobodyIsCutOffBeforeTheAnswer(t *testing.T) {
 			_, _ = l.receive(1)
 			l.awaitWaiting(0)
 			assert.EqualValues(t, 0, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)
-			info := s.Info("throttle")
-			assert.Equal(t, []string{"2", "0"}, []string{info["throttle_waited"], info["throttle_wait_left"]})
+			waited, left := l.counted()
+			assert.Equal(t, []int64{2, 0}, []int64{waited, left})
 		}
 	})
 }
@@ -250,8 +250,8 @@ func TestTheLastCallerIsCutOffWhileASlotIsGivenBack(t *testing.T) {
 	require.Positive(t, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)
 	_, err = l.conns[0].Receive()
 	assert.Error(t, err, "it was cut off")
-	info := s.Info("throttle")
-	assert.Equal(t, []string{"0", "2"}, []string{info["throttle_waited"], info["throttle_wait_left"]})
+	served, gone := l.counted()
+	assert.Equal(t, []int64{0, 2}, []int64{served, gone})
 	neighbour.Do(t, s, "")
 	assert.EqualValues(t, 0, ask(t, l.admin, "CL.WAIT other RATE 1/100ms BURST 1 TIMEOUT 1m").Limited)
 	assert.EqualValues(t, 0, ask(t, l.admin, "CL.WAIT other RATE 1/100ms BURST 1 TIMEOUT 1m").Limited, "and others are let in")

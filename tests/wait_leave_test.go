@@ -49,8 +49,8 @@ func TestThoseBehindMoveUp(t *testing.T) {
 			l.requireServed(0, 0)
 			l.requireMovedUp(2, 1)
 			l.requireMovedUp(3, 2)
-			info := s.Info("throttle")
-			assert.Equal(t, []string{"0", "3", "1"}, []string{info["throttle_waiting"], info["throttle_waited"], info["throttle_wait_left"]})
+			waited, left := l.counted()
+			assert.Equal(t, []int64{0, 3, 1}, []int64{s.InfoInt("throttle", "throttle_waiting"), waited, left})
 			peek, from, _ := timed(t, l.admin, "CL.PEEK key "+l.limit())
 			a, err := standingIn(peek[0])
 			require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestPauseWhileCallersWait(t *testing.T) {
 			require.NoError(t, l.conns[2].Close())
 			if mode == "WRITE" {
 				offset := s.InfoInt("replication", "master_repl_offset")
-				for l.s.InfoInt("throttle", "throttle_wait_left") == 0 {
+				for left := int64(0); left == 0; _, left = l.counted() {
 					time.Sleep(time.Millisecond)
 				}
 				// INFO is allowed; the slot is given back once the pause is over.

@@ -55,8 +55,8 @@ func TestCallersAreServedInOrderOfArrivalAtTheirTimes(t *testing.T) {
 		want[i] = fmt.Sprint(i)
 	}
 	assert.Equal(t, want, l.order(callers))
-	info := s.Info("throttle")
-	assert.Equal(t, []string{"0", "100", "0"}, []string{info["throttle_waiting"], info["throttle_waited"], info["throttle_wait_left"]})
+	waited, left := l.counted()
+	assert.Equal(t, []int64{0, 100, 0}, []int64{s.InfoInt("throttle", "throttle_waiting"), waited, left})
 }
 
 // The answer says how long the caller was held, and the state after that.
