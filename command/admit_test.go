@@ -277,7 +277,7 @@ func TestUnitsAreInLowerCase(t *testing.T) {
 	for word, want := range map[string]bool{
 		"5/S": true, "5/MS": true, "5/s": false, "5/Z": false, "\x15/S": false,
 	} {
-		c := &Call{In: In{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte("k"), []byte("RATE"), []byte(word)}}, Key: &Key{}}
+		c := &Call{In: &In{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte("k"), []byte("RATE"), []byte(word)}}, Key: &Key{}}
 		c.Run(Limit)
 		assert.Equal(t, want, strings.Contains(string(c.Error), unitsAreLower), "%q: %s", word, c.Error)
 	}

@@ -36,81 +36,81 @@ const (
 	banLen  = 9
 )
 
-// openBans divides the values of the call's keys into a ban and the state behind it.
-func (c *Call) openBans() {
-	if len(c.Keys) == 0 && c.Key != nil {
-		c.openBan()
-	}
-	for i := range c.Keys {
-		c.Keys[i].openBan()
-	}
-}
-
+// openBan reads the ban that a value seems to begin with.
+//
+//go:noinline
 func (k *Key) openBan() {
-	k.banUntil = 0
-	if k.Kind != String || len(k.Value) < banLen || k.Value[0] != banMark {
-		return
-	}
 	until := binary.LittleEndian.Uint64(k.Value[1:])
 	if until < 1 || until > math.MaxInt64 {
 		return
 	}
-	k.banUntil, k.Value = int64(until), k.Value[banLen:]
+	k.banUntil, k.behind = int64(until), banLen
 }
 
+// state is the value, or what is behind the ban in it.
+func (k *Key) state() []byte { return k.Value[k.behind:] }
+
 // nothingKept reports whether there is a ban, over or not, with all limits behind it full.
-func (k *Key) nothingKept() bool { return k.banUntil > 0 && len(k.Value) == 0 }
+func (k *Key) nothingKept() bool { return k.behind > 0 && len(k.Value) == banLen }
 
 // banned reports whether a ban is in force.
 func (c *Call) banned() bool { return c.Key.banned(c.NowNs) }
 
 func (k *Key) banned(nowNs int64) bool { return k.banUntil > nowNs }
 
-// storeBan writes a ban and the state behind it, of which nothing counts from fullAt on. room is
-// for the value; the state may lie in it, where storeBehind puts it.
-func (k *Key) storeBan(until int64, state []byte, fullAt uint64, room []byte) {
+// storeBan writes a ban and the state behind it, of which nothing counts from fullAt on. The state may lie in the key's room, where
+// storeBehind puts it.
+func (k *Key) storeBan(until int64, state []byte, fullAt uint64) {
 	k.Effect = Set
-	value := binary.LittleEndian.AppendUint64(append(room, banMark), uint64(until))
+	value := binary.LittleEndian.AppendUint64(append(k.Room, banMark), uint64(until))
 	k.NewValue = append(value, state...)
 	k.ExpireAtMs = expireAtMs(max(uint64(until), fullAt))
 }
 
 // storeBehind writes a ban and the state of a stack, or only the ban when all limits are full.
-func (k *Key) storeBehind(until int64, s *stack.Stack, room []byte, nowNs int64) {
+func (k *Key) storeBehind(until int64, s *stack.Stack, nowNs int64) {
 	fullAt, keepsCalendar := s.ExpireAt(nowNs), s.KeepsCalendar()
 	var state []byte
 	if fullAt > uint64(nowNs) || keepsCalendar {
-		state = s.Append(room[banLen:banLen])
+		state = s.Append(k.roomBehind())
 	}
-	k.storeBan(until, state, fullAt, room)
+	k.storeBan(until, state, fullAt)
 	k.ExpireNoEarlier = keepsCalendar
 }
 
+// roomBehind is the key's room behind a ban.
+func (k *Key) roomBehind() []byte {
+	if cap(k.Room) < banLen {
+		return nil
+	}
+	return k.Room[banLen:banLen]
+}
+
 // ban bans the key for d ns from now, and keeps its state, or that of s when changed.
-func (k *Key) ban(d int64, s *stack.Stack, changed bool, room []byte, nowNs int64) {
+func (k *Key) ban(d int64, s *stack.Stack, changed bool, nowNs int64) {
 	if !changed {
-		k.putBan(nowNs+d, room)
+		k.putBan(nowNs + d)
 		return
 	}
-	k.storeBehind(nowNs+d, s, room, nowNs)
+	k.storeBehind(nowNs+d, s, nowNs)
 }
 
 // putBan bans the key until an instant and leaves the rest as it is. What is kept may be of other
 // limits than the call's, so the key lives at least as long as before.
-func (k *Key) putBan(until int64, room []byte) {
-	state := k.Value
+func (k *Key) putBan(until int64) {
+	state := k.state()
 	if k.Kind == Absent {
 		state = nil
 	}
-	k.storeBan(until, state, 0, room)
+	k.storeBan(until, state, 0)
 	k.ExpireNoEarlier = true
 	k.banUntil = until
 }
 
 // banAnew lets a ban that is in force begin again: for d ns, but never for less than is left.
-func (k *Key) banAnew(d int64, room []byte, nowNs int64) {
+func (k *Key) banAnew(d, nowNs int64) {
 	if nowNs+d > k.banUntil {
-		k.putBan(nowNs+d, room)
+		k.putBan(nowNs + d)
 	}
 }
 
@@ -146,7 +146,7 @@ func runBan(c *Call) {
 	if d == 0 {
 		c.liftBan()
 	} else if until := c.NowNs + d; until > c.banUntil {
-		c.putBan(until, c.value[:0])
+		c.putBan(until)
 	}
 	c.integers[0] = ceilMs(max(c.banUntil-c.NowNs, 0))
 	c.Integers = c.integers[:1]
@@ -158,11 +158,11 @@ func (c *Call) liftBan() {
 	switch {
 	case c.banUntil == 0:
 		return
-	case len(c.Value) == 0:
+	case c.nothingKept():
 		c.Effect = Delete
 	default:
 		c.Effect = Set
-		c.NewValue = append(c.value[:0], c.Value...)
+		c.NewValue = append(c.Room, c.state()...)
 		c.ExpireAtMs = 0
 	}
 	c.banUntil = 0

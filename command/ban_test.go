@@ -43,7 +43,7 @@ func TestBanSetsProlongsAndLifts(t *testing.T) {
 		{"of a list", "list", "k 1s", 0, Keep, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := &Call{In: In{NowNs: nowNs}, Key: &Key{Kind: String, Value: []byte(test.value)}}
+			c := &Call{In: &In{NowNs: nowNs}, Key: &Key{Kind: String, Value: []byte(test.value)}}
 			if test.value == "" {
 				c.Kind = Absent
 			}

@@ -15,7 +15,7 @@ type KeyKind int32
 
 const (
 	Absent    KeyKind = iota
-	String            // Call.Value views the string
+	String            // Key.Value views the string
 	SortedSet         // of a command OnSortedSet; Key.Members views it
 	Other             // a list, a hash, another module's type, ...
 )
@@ -95,12 +95,17 @@ const (
 	MaxTextLen = top.MaxKeyLen
 )
 
-// Key is one key of a call: what the server holds there, and what becomes of it.
+// Key is one key of a call: what the server holds there, and what becomes of it. The bridge keeps it in C's memory, laid out alike
+// (throttleKey).
 type Key struct {
-	Kind  KeyKind
-	Value []byte // of a String; a view of the server's memory, which is not to be written to
-
-	banUntil int64 // in ns since the Unix epoch, 0 without a ban; with one, Value is the state behind it
+	Kind   KeyKind
+	Effect Effect
+	// ExpireNoEarlier leaves a later expiry of the key as it is, and a key without one.
+	ExpireNoEarlier bool
+	Value           []byte // of a String; a view of the server's memory, which is not to be written to
+	NewValue        []byte // in Room if that is large enough
+	ExpireAtMs      int64  // ms since the Unix epoch, a whole second; 0 leaves the key's as it is
+	Room            []byte // of no length, for NewValue; MaxValueLen bytes are always enough
 
 	// Members are what a command OnSortedSet sees of the key, and what becomes of them.
 	Members *Members
@@ -112,20 +117,22 @@ type Key struct {
 	LineSlots int64
 	ToldSlots int64
 
-	Effect     Effect
-	NewValue   []byte
-	ExpireAtMs int64 // ms since the Unix epoch, a whole second; 0 leaves the key's as it is
-	// ExpireNoEarlier leaves a later expiry of the key as it is, and a key without one.
-	ExpireNoEarlier bool
+	banUntil int64 // in ns since the Unix epoch, 0 without a ban
+	behind   int64 // how many bytes of Value are a ban, over or not; the rest is the state
+
+	Host [HostWords]uintptr // the bridge's own
 }
+
+// HostWords is the room in a Key for what the bridge keeps of it, in words.
+const HostWords = 5
 
 // Call is one command: what the server gathered for it, its keys, and what comes of it.
 type Call struct {
-	In
+	*In
 
 	// The keys, each with what it holds and what becomes of it.
 	*Key       // the only key, or the first
-	Keys []Key // all of them; in KeysRoom
+	Keys []Key // all of them
 
 	Out
 
@@ -134,43 +141,45 @@ type Call struct {
 	Many *Many    // room for the limits of several keys; made when a call needs it and it is nil
 	Top  *TopKeys // counts the keys that are limited; nil to count none
 
-	// KeysRoom is room for the keys, for code that gathers calls.
-	KeysRoom [MaxKeys]Key
-
 	scratch
 }
 
-// In is what the server gathered for a call, keys aside. Args view memory of the server, which is not to be written to.
+// In is what the server gathered for a call, keys aside. Args view memory of the server, which is not to be written to. The bridge
+// keeps it in C's memory, laid out alike (throttleCall).
 type In struct {
 	ArgCount int      // arguments after the command's name
 	Args     [][]byte // views of the first MaxArgs of them
 	NowNs    int64    // the server's clock, ns since the Unix epoch
 	DB       int
-	MayBlock bool // the caller can be made to wait
 
 	// Of a command with Lines: where the caller stands, and how long it has waited.
 	Turn     Turn
+	MayBlock bool // the caller can be made to wait
 	WaitedNs int64
 }
 
 // Out is what comes of a call, keys aside.
 type Out struct {
-	Reply    ReplyKind
-	Integers []int64
-	Each     [][EachFields]int64 // of ReplyIntegersEach and ReplyFieldsEach: what each limit says
-	RowCount int                 // of ReplyRows: Command.Row gives them
-	Error    []byte
+	*Outcome // made when a call needs it and it is nil
 
-	Tally    Tally
-	TallyKey int   // the index of the key that Tally and Shadowed are about
-	Shadowed bool  // let through, though a shadow would have limited it
-	Refunded int64 // units given back
+	Each  [][EachFields]int64 // of ReplyIntegersEach and ReplyFieldsEach: what each limit says
+	Error []byte
 
 	// Of a ReplyLater: the time until the slot, the units reserved, and what was kept of the
 	// limits before they were.
 	WaitNs int64
 	Cost   int64
 	Before []gcra.State
+}
+
+// Outcome is what the bridge needs to know of every call. It keeps it in C's memory, laid out alike (throttleCall).
+type Outcome struct {
+	Reply    ReplyKind
+	Tally    Tally
+	TallyKey int // the index of the key that Tally and Shadowed are about
+	Integers []int64
+	RowCount int   // of ReplyRows: Command.Row gives them
+	Refunded int64 // units given back
 
 	// Of a ReplyInTurn: when to decide again if nothing happens before, for how long the caller waits at most, 0 for as long as it takes, its
 	// priority, and the index in Args of its group's name, 0 for none.
@@ -178,6 +187,10 @@ type Out struct {
 	TimeoutMs int64
 	Priority  int64
 	GroupAt   int
+
+	Shadowed bool // let through, though a shadow would have limited it
+
+	integers [MaxFields]int64 // where Integers are
 }
 
 // scratch is what a command works with. Nothing in it outlives the call.
@@ -190,23 +203,20 @@ type scratch struct {
 	parser   parser
 	shadow   int // of the answer that is described
 	stack    stack.Stack
-	integers [MaxFields]int64
-	value    [MaxValueLen]byte
 	error    [MaxErrorLen]byte
 	before   [stack.MaxLimits]gcra.State
 	groups   line.Groups                                  // of CL.LEASES, those that are not replied yet
 	perLimit [MaxKeys * stack.MaxLimits][EachFields]int64 // room for Each
+	limit    pastLimit                                    // of CL.THROTTLE, if it is not remembered
 }
 
 // Run decides the call by a command. Its keys are there: the bridge answers calls without
 // them itself.
 func (c *Call) Run(cmd *Command) {
-	c.clear()
-	c.cmd = cmd
+	c.begin(cmd)
 	if cmd.Keys != NoKeys && len(c.Args) > 0 {
 		injectFault(c.Args[0], c.Turn)
 	}
-	c.openBans()
 	if c.ArgCount < cmd.least || cmd.most >= 0 && c.ArgCount > cmd.most {
 		c.Reply = ReplyWrongArity
 		return
@@ -240,15 +250,34 @@ func (c *Call) name(index int) []byte {
 // Row is row index of a ReplyRows.
 func (c *Call) Row(index int) (text []byte, integers []int64) { return c.cmd.Row(c, index) }
 
-func (c *Call) clear() {
-	c.Integers, c.Error = nil, nil
-	c.Tally, c.TallyKey, c.Shadowed, c.Refunded = NoTally, 0, false, 0
-	c.shadow = 0
-	c.LookNs, c.TimeoutMs = 0, 0
-	if c.Key != nil {
-		c.ToldSlots = c.LineSlots
+// begin makes the call one of a command that has not been decided, and looks for bans in the values of its keys.
+func (c *Call) begin(cmd *Command) {
+	c.cmd = cmd
+	if c.Outcome == nil {
+		c.Outcome = new(Outcome)
 	}
-	c.keep()
+	o := c.Outcome
+	o.Tally, o.TallyKey, o.Shadowed, o.Refunded = NoTally, 0, false, 0
+	o.LookNs, o.TimeoutMs = 0, 0
+	o.Integers = nil
+	c.Error = c.Error[:0]
+	c.shadow = 0
+	if c.Key == nil {
+		return
+	}
+	c.Key.begin() // the first of Keys, too
+	for i := 1; i < len(c.Keys); i++ {
+		c.Keys[i].begin()
+	}
+}
+
+func (k *Key) begin() {
+	k.ToldSlots = k.LineSlots
+	k.banUntil, k.behind = 0, 0
+	if k.Kind == String && len(k.Value) >= banLen && k.Value[0] == banMark {
+		k.openBan()
+	}
+	k.keep()
 }
 
 // keep leaves all keys as they are.
@@ -271,6 +300,7 @@ func (k *Key) keep() {
 // Fail makes the call an error and undoes what it was going to write.
 func (c *Call) Fail(text string) {
 	c.keep()
+	c.Integers = nil
 	c.Reply = ReplyError
 	c.Error = c.error[:copy(c.error[:], text)]
 }

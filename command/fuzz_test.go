@@ -20,7 +20,7 @@ func FuzzThrottle(f *testing.F) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")
 		}
-		c := &Call{In: In{NowNs: now, ArgCount: 5, Args: [][]byte{[]byte("key"), maxBurst, count, period, quantity}}, Key: &Key{Kind: String, Value: value}}
+		c := &Call{In: &In{NowNs: now, ArgCount: 5, Args: [][]byte{[]byte("key"), maxBurst, count, period, quantity}}, Key: &Key{Kind: String, Value: value}}
 		c.Run(Throttle)
 		switch c.Reply {
 		case ReplyError:

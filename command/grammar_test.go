@@ -59,7 +59,7 @@ func fixed(t testing.TB, count int64, period time.Duration) stack.Limit {
 
 // call is words, given as one line, before they are looked at.
 func call(line string) *Call {
-	c := &Call{In: In{NowNs: nowNs}, Key: &Key{}}
+	c := &Call{In: &In{NowNs: nowNs}, Key: &Key{}}
 	for _, word := range strings.Fields(line) {
 		c.Args = append(c.Args, []byte(word))
 	}
@@ -629,12 +629,12 @@ func TestWordsInOneArgumentHaveToBeSplit(t *testing.T) {
 		{Lease, "k|SLOTS 2|TTL|30s|ID|a", "SLOTS 2"},
 		{Limit, "k|RATE| 5/s", " 5/s"},
 	} {
-		c := &Call{In: In{NowNs: nowNs, Args: bytes.Split([]byte(tt.words), []byte("|"))}, Key: &Key{}}
+		c := &Call{In: &In{NowNs: nowNs, Args: bytes.Split([]byte(tt.words), []byte("|"))}, Key: &Key{}}
 		c.ArgCount = len(c.Args)
 		c.Run(tt.command)
 		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+severalInOne, tt.words)
 	}
-	c := &Call{In: In{NowNs: nowNs, ArgCount: 2, Args: [][]byte{[]byte("k"), []byte("my RATE")}}, Key: &Key{}}
+	c := &Call{In: &In{NowNs: nowNs, ArgCount: 2, Args: [][]byte{[]byte("k"), []byte("my RATE")}}, Key: &Key{}}
 	c.Run(Limit)
 	requireError(t, c, "ERR syntax error near 'my RATE': "+expectedALimit, "begins with no word of the command")
 }
@@ -709,7 +709,7 @@ func TestWordsOfAnyBytes(t *testing.T) {
 // Before any limit was seen there is none to be reminded of by empty words.
 func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
 	for _, value := range []string{"", "0", tatIn(1)} {
-		c := &Call{In: In{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}}, Key: &Key{Kind: String, Value: []byte(value)}}
+		c := &Call{In: &In{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}}, Key: &Key{Kind: String, Value: []byte(value)}}
 		c.Run(Throttle)
 		requireError(t, c, badMaxBurst, value)
 	}
@@ -732,7 +732,7 @@ func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	}
 	rights = append(rights, tooFast, tooLong, tooSlow, tooFine, tooMany, noPeriod, longOffset, zoneNeedsDays, firstHasLength, misplacedTerm, severalInOne, unitsAreLower, oneGroupOrAll)
 	for _, right := range rights {
-		c := &Call{Key: &Key{}}
+		c := &Call{In: &In{}, Key: &Key{}, Out: Out{Outcome: &Outcome{}}}
 		c.refuse(c.parser.near(long, right))
 		assert.LessOrEqual(t, len(c.Error), MaxErrorLen, right)
 		assert.Same(t, &c.error[0], &c.Error[0], "in place: %s", right)

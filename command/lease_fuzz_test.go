@@ -52,7 +52,7 @@ func FuzzLeases(f *testing.F) {
 	} {
 		f.Add(uint8(slices.Index(fuzzedLeases, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.ids), float64(nowMs)+seed.atMs, seed.now, seed.ahead, true)
 	}
-	reused := Call{Key: &Key{}, Past: &Past{}}
+	reused := Call{In: &In{}, Key: &Key{}, Past: &Past{}}
 	f.Fuzz(func(t *testing.T, command uint8, line, ids []byte, endMs float64, now int64, ahead uint8, mayBlock bool) {
 		if now < 0 || math.IsNaN(endMs) {
 			t.Skip("the server's clock is past 1970, and no score is NaN")
@@ -63,7 +63,7 @@ func FuzzLeases(f *testing.F) {
 			set.scores[string(id)] = endMs + float64(1000*i)
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{In: In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{}}
+		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{}}
 		c.Ahead, c.LineSlots = int64(ahead), NoSlots
 		set.gather(c, cmd)
 		c.Run(cmd)

@@ -534,7 +534,7 @@ func FuzzLease(f *testing.F) {
 		}
 		cmd := commands[int(command)%len(commands)]
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{In: In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{Ahead: ahead, LineSlots: NoSlots}}
+		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{Ahead: ahead, LineSlots: NoSlots}}
 		set := setOf()
 		set.scores["a"], set.scores["b"] = score, other
 		was := maps.Clone(set.scores)
@@ -556,7 +556,7 @@ func FuzzLease(f *testing.F) {
 			require.Equal(t, was, set.scores)
 			return
 		}
-		again := &Call{In: In{NowNs: now, ArgCount: 1, Args: [][]byte{[]byte("k")}}, Key: &Key{LineSlots: NoSlots}}
+		again := &Call{In: &In{NowNs: now, ArgCount: 1, Args: [][]byte{[]byte("k")}}, Key: &Key{LineSlots: NoSlots}}
 		set.gather(again, Leases)
 		again.Run(Leases)
 		require.Equal(t, ReplyLeases, again.Reply, "what was written can be read: %s", again.Error)

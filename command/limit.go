@@ -29,7 +29,7 @@ func limit(c *Call) {
 	}
 	if c.banned() && !r.Force {
 		if r.Strict {
-			c.banAnew(r.banNs, c.value[:0], c.NowNs)
+			c.banAnew(r.banNs, c.NowNs)
 		}
 		c.describeOwnBan(&r.Request)
 		return
@@ -42,7 +42,7 @@ func limit(c *Call) {
 		return
 	}
 	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
-		c.ban(r.banNs, &c.stack, result.Changed, c.value[:0], c.NowNs)
+		c.ban(r.banNs, &c.stack, result.Changed, c.NowNs)
 		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
 	}
 	c.describe(&result)

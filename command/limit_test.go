@@ -15,7 +15,7 @@ const ms = int64(time.Millisecond)
 // decide runs a command whose words are given as one line, at nowNs on a key that holds
 // value, or on none when value is empty.
 func decide(command *Command, value, line string) *Call {
-	c := &Call{In: In{NowNs: nowNs, MayBlock: true}, Key: &Key{Kind: String, Value: []byte(value)}}
+	c := &Call{In: &In{NowNs: nowNs, MayBlock: true}, Key: &Key{Kind: String, Value: []byte(value), Room: make([]byte, 0, MaxValueLen)}}
 	if value == "" {
 		c.Kind = Absent
 	}
@@ -139,7 +139,7 @@ func TestThrottleGoesBehindTheReservationsOfLimit(t *testing.T) {
 	assert.Equal(t, []int64{1, 5, 0, 2, 2}, c.Integers, "1.2 s, rounded up")
 	assert.Equal(t, Keep, c.Effect)
 
-	c = &Call{In: In{NowNs: nowNs + 1200*ms, Args: c.Args, ArgCount: c.ArgCount}, Key: &Key{Kind: String, Value: []byte(value)}}
+	c = &Call{In: &In{NowNs: nowNs + 1200*ms, Args: c.Args, ArgCount: c.ArgCount}, Key: &Key{Kind: String, Value: []byte(value)}}
 	c.Run(Throttle)
 	assert.Equal(t, []int64{0, 5, 0, -1, 1}, c.Integers)
 	assert.Equal(t, tatIn(2200*ms), string(c.NewValue))
@@ -222,7 +222,7 @@ func TestWhatIsNoLimitersStateIsRefused(t *testing.T) {
 
 func TestAKeyMayBeAnyBytes(t *testing.T) {
 	for _, key := range []string{"", "\x00", "\xff\r\n", "RATE", strings.Repeat("k", 1<<20)} {
-		c := &Call{In: In{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte(key), []byte("RATE"), []byte("5/s")}}, Key: &Key{}}
+		c := &Call{In: &In{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte(key), []byte("RATE"), []byte("5/s")}}, Key: &Key{}}
 		c.Run(Limit)
 		assert.Equal(t, fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, fieldsOf(t, c))
 	}

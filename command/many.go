@@ -20,7 +20,6 @@ type Many struct {
 	stacks [MaxKeys]stack.Stack
 	joint  stack.Joint
 	joined [MaxKeys]int // the key of each stack of joint
-	values [MaxKeys][MaxValueLen]byte
 
 	slots      [MaxKeys]slotGroup
 	slotGroups int // how many keys have SLOTS

@@ -77,7 +77,7 @@ func (c *Call) limitAll(r *request) {
 	banned := longest >= 0
 	if banned && !r.Force {
 		if r.Strict {
-			c.Keys[longest].banAnew(r.banNs, m.values[longest][:0], c.NowNs)
+			c.Keys[longest].banAnew(r.banNs, c.NowNs)
 		}
 		c.describeBanOf(longest, m.joint.RetryAfter(&r.Request, c.NowNs), 0)
 		return
@@ -91,7 +91,7 @@ func (c *Call) limitAll(r *request) {
 	}
 	key := m.keyOf(result.Rule)
 	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
-		c.Keys[key].ban(r.banNs, &m.stacks[key], m.joint.Changed(key), m.values[key][:0], c.NowNs)
+		c.Keys[key].ban(r.banNs, &m.stacks[key], m.joint.Changed(key), c.NowNs)
 		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
 	}
 	c.describeKey(&result, key)
@@ -140,7 +140,7 @@ func (c *Call) storeMany() {
 	for i := range m.joint.Len() {
 		if m.joint.Changed(i) {
 			key := m.joined[i]
-			c.Keys[key].store(&m.stacks[key], m.values[key][:0], c.NowNs)
+			c.Keys[key].store(&m.stacks[key], c.NowNs)
 		}
 	}
 }

@@ -22,14 +22,23 @@ var (
 // as many as there are. A value that is empty is that of no key, and "list" stands for a list.
 func many(values []string, line string) *Call {
 	roomsUsed++
-	c := &Call{In: In{NowNs: nowNs}, Many: &rooms[1+roomsUsed%(len(rooms)-1)]}
-	c.Key = &c.KeysRoom[0]
+	c := &Call{In: &In{NowNs: nowNs}, Many: &rooms[1+roomsUsed%(len(rooms)-1)]}
+	c.Keys = keysWithRoom()
+	c.Key = &c.Keys[0]
 	for _, word := range strings.Fields(line) {
 		c.Args = append(c.Args, []byte(word))
 	}
 	c.ArgCount = len(c.Args)
 	c.hold(values)
 	return c
+}
+
+func keysWithRoom() []Key {
+	keys := make([]Key, MaxKeys)
+	for i := range keys {
+		keys[i].Room = make([]byte, 0, MaxValueLen)
+	}
+	return keys
 }
 
 func (c *Call) hold(values []string) {
@@ -40,9 +49,9 @@ func (c *Call) hold(values []string) {
 	if count > len(c.Args)-1 {
 		count = 0
 	}
-	c.Keys = c.KeysRoom[:count]
+	c.Keys = c.Keys[:count]
 	for i := range c.Keys {
-		c.Keys[i] = Key{Kind: Absent, Members: &Members{}}
+		c.Keys[i] = Key{Kind: Absent, Members: &Members{}, Room: c.Keys[i].Room}
 		switch {
 		case i >= len(values) || values[i] == "":
 		case values[i] == "list":
@@ -298,8 +307,8 @@ func TestMLimitOfOneKeyIsLimit(t *testing.T) {
 	var past Past
 	rapid.Check(t, func(t *rapid.T) {
 		line, value := drawLimits(t), ""
-		shared := Call{In: In{NowNs: nowNs}, Past: &past, Many: &rooms[0]}
-		shared.Key = &shared.KeysRoom[0]
+		shared := Call{In: &In{NowNs: nowNs}, Keys: make([]Key, MaxKeys), Past: &past, Many: &rooms[0]}
+		shared.Key = &shared.Keys[0]
 		for range 3 {
 			words := line + drawOptions(t)
 			alone := decide(Limit, value, "k "+words)
@@ -403,8 +412,8 @@ func TestAReservationOfSeveralKeysIsReadByEachCommand(t *testing.T) {
 
 // What is remembered of a call with so many keys does not answer for one with others.
 func TestMLimitIsReadApartWithOtherKeys(t *testing.T) {
-	shared := Call{In: In{NowNs: nowNs}, Past: &Past{}}
-	shared.Key = &shared.KeysRoom[0]
+	shared := Call{In: &In{NowNs: nowNs}, Keys: make([]Key, MaxKeys), Past: &Past{}}
+	shared.Key = &shared.Keys[0]
 	for range 3 {
 		for _, line := range []string{
 			"2 a b RATE 5/s NEXT RATE 6/s", "3 a b c RATE 5/s NEXT RATE 6/s", "1 a RATE 5/s NEXT RATE 6/s", "2 b a RATE 5/s NEXT RATE 6/s",
@@ -483,7 +492,7 @@ func TestMLimitDoesNotAllocate(t *testing.T) {
 			c.Args, c.ArgCount, c.Keys = args, len(args), keys
 			c.Run(MLimit)
 			c.Run(MLimit)
-			c.Args, c.ArgCount, c.Keys = other.Args, other.ArgCount, c.KeysRoom[:2]
+			c.Args, c.ArgCount, c.Keys = other.Args, other.ArgCount, c.Keys[:2]
 			c.Run(MLimit)
 		}), line)
 	}

@@ -23,7 +23,7 @@ func TestCallsThatLookAlikeAreReadApart(t *testing.T) {
 		c.Run(index)
 		return c
 	}
-	c := Call{Key: &Key{}, Past: &Past{}}
+	c := Call{In: &In{}, Key: &Key{}, Past: &Past{}}
 	limit := func(words ...string) int64 { return call(&c, Throttle, words...).Integers[1] }
 	assert.Equal(t, int64(2), limit("1", "23", "4"))
 	assert.Equal(t, int64(13), limit("12", "3", "4"), "the same bytes, divided otherwise")
@@ -57,7 +57,7 @@ func TestCallersThatTakeTurnsAreReadApart(t *testing.T) {
 	for i := range 3 * memorySets * memoryWays {
 		plans = append(plans, fmt.Sprintf("RATE %d/s BURST %d", i+1, i+2))
 	}
-	shared := Call{Past: &Past{}}
+	shared := Call{In: &In{}, Past: &Past{}}
 	rapid.Check(t, func(t *rapid.T) {
 		few := rapid.SliceOfN(rapid.SampledFrom(plans), 1, 12).Draw(t, "plans")
 		for range 3 * len(few) {
@@ -195,7 +195,7 @@ func TestWordsTooLongToRememberPushNothingOut(t *testing.T) {
 func BenchmarkTurns(b *testing.B) {
 	for _, plans := range []int{1, 8} {
 		b.Run(fmt.Sprint(plans), func(b *testing.B) {
-			c := Call{Key: &Key{}, Past: &Past{}}
+			c := Call{In: &In{}, Key: &Key{}, Past: &Past{}}
 			value := []byte(valueAfter(b, "k RATE 1000/m RATE 100000/h RATE 1000000/d"))
 			var args [8][][]byte
 			for i := range args {

@@ -67,13 +67,13 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(uint8(slices.Index(fuzzed, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.value), seed.now, true)
 	}
-	reused := Call{Key: &Key{}, Past: &Past{}}
+	reused := Call{In: &In{}, Key: &Key{}, Past: &Past{}}
 	f.Fuzz(func(t *testing.T, command uint8, line, value []byte, now int64, mayBlock bool) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{In: In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{Kind: String, Value: value}}
+		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{Kind: String, Value: value}}
 		if len(value) == 0 {
 			c.Kind = Absent
 		}
@@ -193,7 +193,7 @@ func requireThrottleReadable(t *testing.T, c *Call) {
 	if c.Effect != Set {
 		return
 	}
-	again := &Call{In: In{NowNs: c.NowNs, ArgCount: c.ArgCount, Args: c.Args}, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}}
+	again := &Call{In: &In{NowNs: c.NowNs, ArgCount: c.ArgCount, Args: c.Args}, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}}
 	again.Run(Throttle)
 	require.Equal(t, ReplyIntegers, again.Reply, string(again.Error))
 }
@@ -220,7 +220,7 @@ func requireReadable(t *testing.T, c *Call, index *Command) {
 	}
 	require.LessOrEqual(t, s.ExpireAt(c.NowNs), uint64(c.ExpireAtMs)*1_000_000)
 
-	again := &Call{In: In{NowNs: c.NowNs, MayBlock: c.MayBlock, ArgCount: c.ArgCount, Args: c.Args}, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}}
+	again := &Call{In: &In{NowNs: c.NowNs, MayBlock: c.MayBlock, ArgCount: c.ArgCount, Args: c.Args}, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}}
 	again.Run(index)
 	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers, ReplyLater, ReplyInTurn}, again.Reply)
 }

@@ -31,7 +31,7 @@ func (k *Key) decode(s *stack.Stack) (problem string) {
 		return wrongType
 	case k.nothingKept():
 		return ""
-	case s.Decode(k.Value) != nil:
+	case s.Decode(k.state()) != nil:
 		return wrongValue
 	}
 	return ""
@@ -40,22 +40,21 @@ func (k *Key) decode(s *stack.Stack) (problem string) {
 // store writes c.stack to the key, or removes the key when all its limits are full.
 func (c *Call) store(changed bool) {
 	if changed {
-		c.Key.store(&c.stack, c.value[:0], c.NowNs)
+		c.Key.store(&c.stack, c.NowNs)
 	}
 }
 
-// store writes a stack to the key, or removes the key when all its limits are full. room is for the
-// value.
-func (k *Key) store(s *stack.Stack, room []byte, nowNs int64) {
+// store writes a stack to the key, or removes the key when all its limits are full.
+func (k *Key) store(s *stack.Stack, nowNs int64) {
 	if k.banned(nowNs) {
-		k.storeBehind(k.banUntil, s, room, nowNs)
+		k.storeBehind(k.banUntil, s, nowNs)
 		return
 	}
 	fullAt, keepsCalendar := s.ExpireAt(nowNs), s.KeepsCalendar()
 	switch {
 	case fullAt > uint64(nowNs) || keepsCalendar:
 		k.Effect = Set
-		k.NewValue = s.Append(room)
+		k.NewValue = s.Append(k.Room)
 		k.ExpireAtMs, k.ExpireNoEarlier = expireAtMs(max(fullAt, uint64(nowNs)+1)), keepsCalendar
 	case k.Kind != Absent:
 		k.Effect = Delete
@@ -65,7 +64,7 @@ func (k *Key) store(s *stack.Stack, room []byte, nowNs int64) {
 // storeTAT makes tat the key's value, to live until its bucket is full again.
 func (c *Call) storeTAT(tat uint64) {
 	c.Effect = Set
-	c.NewValue = stack.AppendTAT(c.value[:0], tat)
+	c.NewValue = stack.AppendTAT(c.Room, tat)
 	c.ExpireAtMs = expireAtMs(tat)
 }
 

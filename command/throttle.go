@@ -41,7 +41,7 @@ func throttle(c *Call) {
 		c.throttleBanned(rate, quantity)
 		return
 	}
-	if c.Kind == String && stack.HoldsLimits(c.Value) {
+	if c.Kind == String && stack.HoldsLimits(c.state()) {
 		c.throttleBeside(rate, quantity)
 		return
 	}
@@ -109,7 +109,7 @@ func (c *Call) decodeTAT() (tat uint64, ok bool) {
 	if c.nothingKept() {
 		return 0, true
 	}
-	if tat, ok = stack.ParseTAT(c.Value); !ok {
+	if tat, ok = stack.ParseTAT(c.state()); !ok {
 		c.Fail(wrongValue)
 	}
 	return tat, ok

@@ -14,7 +14,7 @@ const nowNs = int64(epochSeconds) * nsPerSecond
 
 // run decides a call of CL.THROTTLE whose words are given as one line, at nowNs.
 func run(value string, words string) *Call {
-	c := &Call{In: In{NowNs: nowNs}, Key: &Key{Kind: String, Value: []byte(value)}}
+	c := &Call{In: &In{NowNs: nowNs}, Key: &Key{Kind: String, Value: []byte(value), Room: make([]byte, 0, MaxValueLen)}}
 	if value == "" {
 		c.Kind = Absent
 	}
@@ -145,7 +145,7 @@ func TestThrottleRefusesEmptyArgumentsByName(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		c := &Call{In: In{NowNs: nowNs, ArgCount: 5, Args: [][]byte{[]byte("k"), []byte("1"), []byte("1"), []byte("1"), []byte("1")}}, Key: &Key{}}
+		c := &Call{In: &In{NowNs: nowNs, ArgCount: 5, Args: [][]byte{[]byte("k"), []byte("1"), []byte("1"), []byte("1"), []byte("1")}}, Key: &Key{}}
 		c.Args[i] = nil
 		c.Run(Throttle)
 		assert.Equal(t, want, string(c.Error))
@@ -174,11 +174,11 @@ func TestThrottleRefusesKeysThatHoldNoTAT(t *testing.T) {
 		assert.Equal(t, wrongValue, string(c.Error), value)
 		assert.Equal(t, Keep, c.Effect, value)
 	}
-	empty := &Call{In: In{NowNs: nowNs, ArgCount: 4, Args: [][]byte{nil, []byte("1"), []byte("1"), []byte("1")}}, Key: &Key{Kind: String}}
+	empty := &Call{In: &In{NowNs: nowNs, ArgCount: 4, Args: [][]byte{nil, []byte("1"), []byte("1"), []byte("1")}}, Key: &Key{Kind: String}}
 	empty.Run(Throttle)
 	assert.Equal(t, wrongValue, string(empty.Error), "an empty string")
 
-	list := &Call{In: In{NowNs: nowNs, ArgCount: 4, Args: empty.Args}, Key: &Key{Kind: Other}}
+	list := &Call{In: &In{NowNs: nowNs, ArgCount: 4, Args: empty.Args}, Key: &Key{Kind: Other}}
 	list.Run(Throttle)
 	assert.Equal(t, wrongType, string(list.Error))
 }

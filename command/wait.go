@@ -106,9 +106,7 @@ func (c *Call) takeInTurn(r *request) {
 // to wait. The value of the key may have changed since; if it is not the state of a limiter, it counts
 // as empty. A caller that left and could retry at once is told to retry after 0.
 func (c *Call) Answer(cmd *Command, granted bool, waitedNs int64) {
-	c.clear()
-	c.cmd = cmd
-	c.openBans()
+	c.begin(cmd)
 	r, ok := c.read()
 	if !ok {
 		return
@@ -140,10 +138,9 @@ func (c *Call) Answer(cmd *Command, granted bool, waitedNs int64) {
 // GiveBack writes what decide leaves in the stack, or nothing when it returns false.
 // decide is given the key's value, empty when there is no key.
 func (c *Call) GiveBack(decide func(value []byte, s *stack.Stack) bool) {
-	c.clear()
-	c.openBans()
+	c.begin(Wait)
 	c.Reply = ReplyError // nobody reads it
-	value := c.Value
+	value := c.state()
 	switch {
 	case c.Kind == Absent || c.nothingKept():
 		value = nil

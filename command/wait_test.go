@@ -266,7 +266,7 @@ func TestGiveBackShowsTheLineWhatTheKeyHolds(t *testing.T) {
 		{"an empty string", String, "", stack.ErrEncoding},
 		{"a list", Other, "left from another call", stack.ErrEncoding},
 	} {
-		c := &Call{In: In{NowNs: nowNs}, Key: &Key{Kind: test.kind, Value: []byte(test.value)}}
+		c := &Call{In: &In{NowNs: nowNs}, Key: &Key{Kind: test.kind, Value: []byte(test.value)}}
 		c.GiveBack(func(value []byte, s *stack.Stack) bool {
 			if test.kind == Absent {
 				assert.Empty(t, value, test.name)

@@ -43,6 +43,9 @@ type Runner struct {
 	call    command.Call
 	past    command.Past
 	top     command.TopKeys
+	in      command.In
+	keys    [command.MaxKeys]command.Key
+	rooms   [command.MaxKeys][]byte // for the values of keys, made when a call needs them
 	members [command.MaxKeys]command.Members
 	ids     [][]byte // of the leases that the call names
 }
@@ -73,13 +76,14 @@ func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command
 // show gives a command its view of a call and its keys.
 func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.Call {
 	c := &r.call
+	c.In = &r.in
 	args := call.Words[1:]
 	c.NowNs, c.DB, c.MayBlock = call.NowNs, call.DB, call.MayBlock
 	c.Past, c.Top = &r.past, &r.top
 	c.ArgCount, c.Args = len(args), args[:min(len(args), cmd.ViewedArgs())]
 	c.Turn, c.WaitedNs = call.turn.turn, call.turn.waitedNs
-	c.Keys, c.Key = c.KeysRoom[:len(keys)], &c.KeysRoom[0]
-	c.KeysRoom[0].Members = nil
+	c.Keys, c.Key = r.keys[:len(keys)], &r.keys[0]
+	r.keys[0].Members = nil
 	namesAt := cmd.NamesAt
 	if namesAt < 0 {
 		namesAt += len(args)
@@ -95,6 +99,7 @@ func (r *Runner) showKeys(cmd *command.Command, call *Call, keys []*Key, namesAt
 	for i, key := range keys {
 		key.Expire(call.NowNs)
 		key.show(&c.Keys[i])
+		c.Keys[i].Room = r.room(i)
 		call.turn.show(i, &c.Keys[i])
 		if cmd.OnSortedSet {
 			c.Keys[i].Members = &r.members[i]
@@ -108,6 +113,13 @@ func (r *Runner) showKeys(cmd *command.Command, call *Call, keys []*Key, namesAt
 	for i, key := range keys {
 		key.showLeases(&c.Keys[i], &r.members[i], c.NowNs, ids)
 	}
+}
+
+func (r *Runner) room(i int) []byte {
+	if r.rooms[i] == nil {
+		r.rooms[i] = make([]byte, 0, command.MaxValueLen)
+	}
+	return r.rooms[i]
 }
 
 // Apply applies the effects of the call that was decided last to its keys.

@@ -93,6 +93,7 @@ enum {
   REQUIRED(StringPtrLen, const char *, (const RedisModuleString *, size_t *length))                   \
   REQUIRED(CreateString, RedisModuleString *, (RedisModuleCtx *, const char *, size_t length))        \
   REQUIRED(CreateStringPrintf, RedisModuleString *, (RedisModuleCtx *, const char *format, ...))      \
+  REQUIRED(PoolAlloc, void *, (RedisModuleCtx *, size_t))                                             \
   REQUIRED(RetainString, void, (RedisModuleCtx *, RedisModuleString *))                               \
   REQUIRED(StringCompare, int, (RedisModuleString *, RedisModuleString *))                            \
   REQUIRED(FreeString, void, (RedisModuleCtx *, RedisModuleString *))                                 \

@@ -32,7 +32,7 @@ func forget() {
 
 // connect gives the call in hand what lasts from call to call.
 func connect() {
-	current.Key, current.Past, current.Many, current.Top = &current.KeysRoom[0], &past, &many, &topKeys
+	current.Past, current.Many, current.Top = &past, &many, &topKeys
 }
 
 func init() {
@@ -41,6 +41,54 @@ func init() {
 		panic("module: a throttleView is no []byte")
 	}
 }
+
+// What Go reads and writes where C keeps it lies alike in both; otherwise this does not compile.
+const (
+	inAt  = unsafe.Offsetof(C.throttleCall{}.argCount)
+	outAt = unsafe.Offsetof(C.throttleCall{}.reply)
+)
+
+var (
+	inGo  command.In
+	outGo command.Outcome
+	keyGo command.Key
+	callC C.throttleCall
+	keyC  C.throttleKey
+
+	_ = same[unsafe.Offsetof(inGo.ArgCount)-(unsafe.Offsetof(callC.argCount)-inAt)]
+	_ = same[unsafe.Offsetof(inGo.Args)-(unsafe.Offsetof(callC.args)-inAt)]
+	_ = same[unsafe.Offsetof(inGo.NowNs)-(unsafe.Offsetof(callC.nowNs)-inAt)]
+	_ = same[unsafe.Offsetof(inGo.DB)-(unsafe.Offsetof(callC.db)-inAt)]
+	_ = same[unsafe.Offsetof(inGo.Turn)-(unsafe.Offsetof(callC.turn)-inAt)]
+	_ = same[unsafe.Offsetof(inGo.MayBlock)-(unsafe.Offsetof(callC.mayBlock)-inAt)]
+	_ = same[unsafe.Offsetof(inGo.WaitedNs)-(unsafe.Offsetof(callC.waitedNs)-inAt)]
+	_ = same[unsafe.Sizeof(inGo)-(outAt-inAt)]
+	_ = same[unsafe.Offsetof(outGo.Tally)-(unsafe.Offsetof(callC.tally)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.TallyKey)-(unsafe.Offsetof(callC.tallyKey)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.Integers)-(unsafe.Offsetof(callC.integers)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.RowCount)-(unsafe.Offsetof(callC.rowCount)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.Refunded)-(unsafe.Offsetof(callC.refunded)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.LookNs)-(unsafe.Offsetof(callC.lookNs)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.TimeoutMs)-(unsafe.Offsetof(callC.timeoutMs)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.Priority)-(unsafe.Offsetof(callC.priority)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.GroupAt)-(unsafe.Offsetof(callC.groupAt)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.Shadowed)-(unsafe.Offsetof(callC.shadowed)-outAt)]
+	_ = same[unsafe.Sizeof(outGo)-(unsafe.Offsetof(callC.entry)-outAt)]
+	_ = same[unsafe.Offsetof(keyGo.Kind)-unsafe.Offsetof(keyC.kind)]
+	_ = same[unsafe.Offsetof(keyGo.Effect)-unsafe.Offsetof(keyC.effect)]
+	_ = same[unsafe.Offsetof(keyGo.ExpireNoEarlier)-unsafe.Offsetof(keyC.expireNoEarlier)]
+	_ = same[unsafe.Offsetof(keyGo.Value)-unsafe.Offsetof(keyC.value)]
+	_ = same[unsafe.Offsetof(keyGo.NewValue)-unsafe.Offsetof(keyC.newValue)]
+	_ = same[unsafe.Offsetof(keyGo.ExpireAtMs)-unsafe.Offsetof(keyC.expireAtMs)]
+	_ = same[unsafe.Offsetof(keyGo.Room)-unsafe.Offsetof(keyC.room)]
+	_ = same[unsafe.Offsetof(keyGo.Members)-unsafe.Offsetof(keyC.seen)]
+	_ = same[unsafe.Offsetof(keyGo.Ahead)-unsafe.Offsetof(keyC.ahead)]
+	_ = same[unsafe.Offsetof(keyGo.Line)-unsafe.Offsetof(keyC.line)]
+	_ = same[unsafe.Offsetof(keyGo.LineSlots)-unsafe.Offsetof(keyC.lineSlots)]
+	_ = same[unsafe.Offsetof(keyGo.ToldSlots)-unsafe.Offsetof(keyC.toldSlots)]
+	_ = same[unsafe.Offsetof(keyGo.Host)-unsafe.Offsetof(keyC.name)]
+	_ = same[unsafe.Sizeof(keyGo)-unsafe.Sizeof(keyC)]
+)
 
 // C and package command count alike; otherwise this does not compile.
 var (
@@ -97,14 +145,13 @@ var (
 	_    = same[unsafe.Sizeof([]byte{})-C.sizeof_throttleView]
 )
 
-// throttleCross is the one crossing of a command: it reads what C gathered and
-// fills in the outcome.
+// throttleCross is the one crossing of a command: it decides what C gathered, in place.
 //
 //export throttleCross
 func throttleCross(c *C.throttleCall) {
 	defer recoverToError(c)
 	growStack()
-	gathered(c)
+	take(c)
 	cmd := command.All[c.command]
 	// Of a command on sorted sets, a call that sees no members has no line either.
 	mayHaveLines := cmd.Lines && (c.seesMembers != 0 || !cmd.OnSortedSet)
@@ -151,35 +198,27 @@ var never bool
 //go:noinline
 func keep(*[32 << 10]byte) {}
 
-// gathered shows the call to package command. Nothing is copied.
-func gathered(c *C.throttleCall) {
-	in := &current.In
-	in.ArgCount = int(c.argCount)
-	in.Args = argsOf(c)
-	in.MayBlock = c.mayBlock != 0
-	in.DB = int(c.db)
-	in.NowNs = int64(c.nowNs)
-	current.Keys = current.KeysRoom[:c.keyCount]
-	cmd := command.All[c.command]
-	first := current.Key
-	first.Members = nil
-	if cmd.Lines {
-		in.Turn, in.WaitedNs, first.Ahead, first.LineSlots = command.Turn(c.turn), int64(c.waitedNs), 0, int64(c.lineSlots)
-	} else {
-		in.Turn, in.WaitedNs, first.Ahead, first.LineSlots = command.Arriving, 0, 0, command.NoSlots
+// take makes a call that C gathered the call in hand. Nothing is copied but what is seen of sorted sets.
+func take(c *C.throttleCall) {
+	c.panicked = 0
+	current.In = (*command.In)(unsafe.Pointer(&c.argCount))
+	current.Outcome = (*command.Outcome)(unsafe.Pointer(&c.reply))
+	current.Key = (*command.Key)(unsafe.Pointer(c.keys))
+	current.Keys = unsafe.Slice(current.Key, int(c.keyCount))
+	if c.seesMembers != 0 {
+		takeMembers(c)
 	}
-	keys := keysOf(c)
-	for i := range keys {
-		key := &current.Keys[i]
-		key.Kind = command.KeyKind(keys[i].kind)
-		if key.Kind == command.String {
-			key.Value = unsafe.Slice((*byte)(unsafe.Pointer(keys[i].value.bytes)), int(keys[i].value.length))
-		}
-		key.Members = nil
-		if c.seesMembers != 0 {
-			key.Members = gatheredMembers(&members[i], keys[i].members)
-		}
+}
+
+func takeMembers(c *C.throttleCall) {
+	for i := range current.Keys {
+		current.Keys[i].Members = gatheredMembers(&members[i], keyOf(c, i).members)
 	}
+}
+
+// keyOf is a key of a call as C knows it.
+func keyOf(c *C.throttleCall, i int) *C.throttleKey {
+	return (*C.throttleKey)(unsafe.Add(unsafe.Pointer(c.keys), i*C.sizeof_throttleKey))
 }
 
 func gatheredMembers(members *command.Members, from *C.throttleMembers) *command.Members {
@@ -213,65 +252,19 @@ func appliedMembers(to *C.throttleMembers, members *command.Members) {
 	}
 }
 
-func argsOf(c *C.throttleCall) [][]byte {
-	return unsafe.Slice((*[]byte)(unsafe.Pointer(c.args)), int(c.viewCount))
-}
-
-func keysOf(c *C.throttleCall) []C.throttleKey { return unsafe.Slice(c.keys, int(c.keyCount)) }
-
+// outcome copies to C what the next call in hand would overwrite: that may come, nested, before C has applied everything.
 func outcome(c *C.throttleCall) {
-	out := &current.Out
-	c.panicked = 0
-	c.reply = C.int32_t(out.Reply)
-	c.tally = C.int32_t(out.Tally)
-	c.tallyKey = C.int32_t(out.TallyKey)
-	c.shadowed = 0
-	if out.Shadowed {
-		c.shadowed = 1
-	}
-	c.refunded = C.int64_t(out.Refunded)
-	to := keysOf(c)
-	for i := range current.Keys {
-		applied(c, i, &to[i], &current.Keys[i])
-	}
-	c.lineSlots = C.int64_t(current.ToldSlots)
-	switch out.Reply {
-	case command.ReplyIntegersEach, command.ReplyFieldsEach:
-		appliedEach(c, out.Each)
-		fallthrough
-	case command.ReplyInteger, command.ReplyIntegers, command.ReplyFields, command.ReplyLeases:
-		// One by one: reading them two at a time right after they were written stalls.
-		to := integersOf(c)
-		//lint:ignore S1001 copy would do that
-		for i, n := range out.Integers {
-			to[i] = n
+	if c.seesMembers != 0 {
+		for i := range current.Keys {
+			appliedMembers(keyOf(c, i).members, &members[i])
 		}
-		c.count = C.int32_t(len(out.Integers))
-	case command.ReplyRows:
-		c.count = C.int32_t(out.RowCount)
-	case command.ReplyInTurn:
-		c.lookNs, c.timeoutMs = C.int64_t(out.LookNs), C.int64_t(out.TimeoutMs)
-		c.priority, c.groupAt = C.int64_t(out.Priority), C.int32_t(out.GroupAt)
+	}
+	switch current.Reply {
+	case command.ReplyIntegersEach, command.ReplyFieldsEach:
+		appliedEach(c, current.Each)
 	case command.ReplyError:
-		setError(c, out.Error)
+		setError(c, current.Error)
 	}
-}
-
-// applied copies what becomes of key i to where C keeps it: Go's memory is the next call's, and
-// that may come, nested, before C has applied everything.
-func applied(c *C.throttleCall, i int, to *C.throttleKey, key *command.Key) {
-	to.effect = C.int32_t(key.Effect)
-	to.expireAtMs = C.int64_t(key.ExpireAtMs)
-	to.expireNoEarlier = flag(key.ExpireNoEarlier)
-	if key.Members != nil {
-		appliedMembers(to.members, key.Members)
-	}
-	if key.Effect != command.Set {
-		return
-	}
-	room := (*[command.MaxValueLen]byte)(unsafe.Add(unsafe.Pointer(c.values), i*command.MaxValueLen))
-	to.newValue.bytes = (*C.char)(unsafe.Pointer(room))
-	to.newValue.length = C.size_t(copy(room[:], key.NewValue))
 }
 
 // appliedEach copies what each limit says to the frame of the call.
@@ -300,10 +293,6 @@ func setError(c *C.throttleCall, text []byte) {
 	}
 }
 
-func integersOf(c *C.throttleCall) []int64 {
-	return unsafe.Slice((*int64)(unsafe.Pointer(&c.integers)), command.MaxFields)
-}
-
 func bytesOf(chars []C.char) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(chars))), len(chars))
 }
@@ -318,13 +307,13 @@ func recoverToError(c *C.throttleCall) {
 	c.panicked = 1
 	c.reply = C.REPLY_ERROR
 	c.tally = C.TALLY_NONE
-	c.shadowed = 0
+	c.shadowed = false
 	c.refunded = 0
-	keys := keysOf(c)
-	for i := range keys {
-		keys[i].effect, keys[i].wake = C.EFFECT_KEEP, nil
-		if m := keys[i].members; m != nil {
-			m.event, m.released, m.found = C.EVENT_NONE, 0, 0
+	for i := range int(c.keyCount) {
+		key := keyOf(c, i)
+		key.effect, key.wake = C.EFFECT_KEEP, nil
+		if c.seesMembers != 0 {
+			key.members.event, key.members.released, key.members.found = C.EVENT_NONE, 0, 0
 		}
 	}
 	setError(c, fmt.Appendf(nil, "ERR internal error in module throttle, nothing was changed: panic: %v", cause))

@@ -112,60 +112,73 @@ typedef struct {
   int64_t integerIfThere;
 } throttleMembers;
 
-// One key of a call: what the server holds there, and what becomes of it.
+// One key of a call: what the server holds there, and what becomes of it. It begins as Go's command.Key does, field by field, which Go
+// reads and writes where it lies; boundary.go compares the two.
 typedef struct {
-  RedisModuleString *name;
-  RedisModuleKey *handle;
   int32_t kind;
   int32_t effect;
-  int32_t expiryChanges;
-  int32_t hasLine;      // of a command that wants to know who waits in line: there may be somebody
-  throttleLine *wake; // the line to wake, because the call told it of more or fewer slots
-  throttleMembers *members; // of a command on sorted sets
+  _Bool expireNoEarlier; // a later expiry, or none, stays
   throttleView value;
-  throttleView newValue; // of EFFECT_SET; in the call's room for values
+  throttleView newValue; // of EFFECT_SET; in room
   int64_t expireAtMs;    // 0 leaves it as it is; of EFFECT_MEMBERS it is the last member's
-  int32_t expireNoEarlier; // a later expiry, or none, stays
+  throttleView room;     // for MAX_VALUE_LEN bytes; its length is 0
+  void *seen;            // Go's view of members
+  int64_t ahead;
+  struct {
+    uint64_t id;
+    void *lines;
+  } line;
+  int64_t lineSlots, toldSlots; // the slots that a line was told of last, before the call and after it
+  int64_t banUntilNs, behind;
+  // From here on it is C's alone.
+  RedisModuleString *name;
+  RedisModuleKey *handle;
+  throttleLine *wake;       // the line to wake, because the call told it of more or fewer slots
+  throttleMembers *members; // of a command on sorted sets
+  int32_t hasLine;          // of a command that wants to know who waits in line: there may be somebody
+  int32_t expiryChanges;
 } throttleKey;
 
-// A call as C gathered it, and its outcome as Go filled it in for C to apply.
+// A call as C gathered it, and its outcome as Go filled it in for C to apply. From argCount on it is Go's command.In, and from reply on
+// command.Outcome.
 typedef struct {
   int32_t command;
-  int32_t argCount; // after the command's name, maybe more than are viewed
-  int32_t viewCount;
-  int32_t keyCount;
-  int32_t mayBlock;  // of a command that blocks: the caller can be made to wait
-  int32_t openMode;   // of the keys
-  int32_t unfinished; // a key may be unfinished (throttleMayBeUnfinished)
+  int32_t openMode;    // of the keys
+  int32_t unfinished;  // a key may be unfinished (throttleMayBeUnfinished)
   int32_t seesMembers; // of a command on sorted sets: throttleGatherMembers has looked at the keys
-  int32_t looksUp;    // of a command on sorted sets with several keys: the member that is named is looked up first
-  int32_t isOutside; // a timer's doing and no command: there is none that could be replicated
-  int32_t db;
-  int64_t nowNs;
-  throttleView *args;
+  int32_t looksUp;     // of a command on sorted sets with several keys: the member that is named is looked up first
+  int32_t isOutside;   // a timer's doing and no command: there is none that could be replicated
   throttleKey *keys;
-  char *values; // room for MAX_VALUE_LEN bytes for each key
-  // Of a command that may wait in line (line.c): where its caller stands, for how long already, and
-  // the slots that the line was told of last, which the outcome may change.
+  int64_t keyCount;
+
+  int64_t argCount; // after the command's name, maybe more than are viewed
+  throttleView *args;
+  int64_t viewCount, viewCapacity;
+  int64_t nowNs;
+  int64_t db;
+  // Of a command that may wait in line (line.c): where its caller stands, and for how long already.
   int32_t turn;
+  _Bool mayBlock; // of a command that blocks: the caller can be made to wait
   int64_t waitedNs;
-  int64_t lineSlots;
 
   int32_t reply;
   int32_t tally;
-  int32_t tallyKey; // the key that is notified of as limited or shadowed
-  int32_t shadowed; // let through, though a shadow limit would have limited it
-  int32_t panicked; // error tells what happened
-  uint64_t entry;     // of REPLY_LATER: the caller's, in its line
-  int32_t count;    // of integers or rows
-  int64_t refunded; // units given back
+  int64_t tallyKey;  // the key that is notified of as limited or shadowed
+  int64_t *integers; // in integersRoom
+  int64_t count, countCapacity;
+  int64_t rowCount;
+  int64_t refunded;  // units given back
   int64_t lookNs;    // of REPLY_IN_TURN: when to decide again if nothing happens before
   int64_t timeoutMs; // and when to send the caller away; 0 for never
   int64_t priority;
-  int32_t groupAt; // the index of the argument that names its group; 0 for none
-  int64_t integers[MAX_FIELDS];
-  char error[MAX_ERROR_LEN + 1];
+  int64_t groupAt; // the index of the argument that names its group; 0 for none
+  _Bool shadowed;  // let through, though a shadow limit would have limited it
+  int64_t integersRoom[MAX_FIELDS];
+
+  uint64_t entry;   // of REPLY_LATER: the caller's, in its line
+  int32_t panicked; // error tells what happened
   int32_t eachCount; // of REPLY_INTEGERS_EACH and REPLY_FIELDS_EACH: how many limits throttleEachOf shows
+  char error[MAX_ERROR_LEN + 1];
 } throttleCall;
 
 // One of a REPLY_ROWS: a text, then integers, under the names of the command's fields.
@@ -220,39 +233,48 @@ static inline void throttleBlank(void *what, size_t size) {
 #endif
 }
 
-static inline void throttleBegin(throttleCall *call, int command, throttleView *args, int keyCount, throttleKey *keys,
-                                 RedisModuleString **names, char *values) {
+// Go may look at the old value of a pointer that it replaces, so every pointer of its parts has one.
+static inline void throttleBeginKey(throttleKey *key, RedisModuleString *name, char *room, throttleMembers *members) {
+  key->value.bytes = key->newValue.bytes = NULL;
+  key->value.length = key->value.capacity = 0;
+  key->room = (throttleView){room, 0, MAX_VALUE_LEN};
+  key->seen = key->line.lines = NULL;
+  key->ahead = 0;
+  key->lineSlots = NO_SLOTS;
+  key->name = name;
+  key->wake = NULL;
+  key->members = members;
+  key->hasLine = 0;
+}
+
+static inline void throttleBegin(throttleCall *call, int command, throttleView *args, int keyCount, throttleKey *keys) {
   call->command = command;
   call->seesMembers = 0;
   call->isOutside = 0;
-  call->mayBlock = 0;
-  call->turn = TURN_ARRIVING;
-  call->waitedNs = 0;
-  call->lineSlots = NO_SLOTS;
-  call->argCount = 0;
-  call->viewCount = 0;
-  call->args = args;
-  call->keyCount = keyCount;
   call->keys = keys;
-  call->values = values;
-  for (int i = 0; i < keyCount; i++) {
-    keys[i].name = names[i];
-    keys[i].hasLine = 0;
-    keys[i].wake = NULL;
-  }
+  call->keyCount = keyCount;
+  call->argCount = 0;
+  call->args = args;
+  call->viewCount = call->viewCapacity = 0;
+  call->turn = TURN_ARRIVING;
+  call->mayBlock = 0;
+  call->waitedNs = 0;
+  call->integers = NULL;
 }
 
 static inline throttleCall *throttleBeginSingle(throttleSingle *single, int command, int keyCount, RedisModuleString **name) {
   throttleBlank(single, sizeof *single);
-  throttleBegin(&single->call, command, single->args, keyCount, &single->key, name, single->values);
-  single->key.members = &single->members;
+  throttleBegin(&single->call, command, single->args, keyCount, &single->key);
+  throttleBeginKey(&single->key, keyCount ? *name : NULL, single->values, &single->members);
   return &single->call;
 }
 
 static inline throttleCall *throttleBeginMany(throttleMany *many, int command, int keyCount, RedisModuleString **names) {
   throttleBlank(many, sizeof *many);
-  throttleBegin(&many->call, command, many->args, keyCount, many->keys, names, many->values);
-  for (int i = 0; i < keyCount; i++) many->keys[i].members = &many->members[i];
+  throttleBegin(&many->call, command, many->args, keyCount, many->keys);
+  int i = 0; // Go looks at the first key even if the call has none
+  do throttleBeginKey(&many->keys[i], i < keyCount ? names[i] : NULL, many->values + (size_t)i * MAX_VALUE_LEN, &many->members[i]);
+  while (++i < keyCount);
   return &many->call;
 }
 

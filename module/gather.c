@@ -2,8 +2,9 @@
 #include "bridge.h"
 
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
+  int count = argc - 1 < room ? argc - 1 : room;
   call->argCount = argc - 1;
-  int count = call->viewCount = call->argCount < room ? call->argCount : room;
+  call->viewCount = call->viewCapacity = count;
   throttleView *arg = call->args;
   for (int i = 1; i <= count; i++, arg++) {
     arg->bytes = api.StringPtrLen(argv[i], &arg->length);
@@ -21,8 +22,7 @@ __attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisM
   key->kind = KEY_OTHER;
   if (bytes && length <= MAX_VALUE_LEN) {
     key->kind = KEY_STRING;
-    key->value.bytes = memcpy(call->values + (size_t)index * MAX_VALUE_LEN, bytes, length);
-    key->value.length = length;
+    key->value = (throttleView){memcpy(api.PoolAlloc(ctx, length), bytes, length), length, length};
   }
   if (reply) api.FreeCallReply(reply);
   call->unfinished = 1;
@@ -42,6 +42,7 @@ static void gatherKey(throttleCall *call, RedisModuleCtx *ctx, int index) {
     }
     key->kind = KEY_STRING;
     key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
+    key->value.capacity = key->value.length;
     break;
   default:
     key->kind = KEY_OTHER; // throttleGatherMembers knows better, of commands on sorted sets

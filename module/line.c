@@ -173,7 +173,7 @@ static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const t
   call->mayBlock = turn == TURN_FIRST;
   call->turn = turn;
   call->waitedNs = step->ns;
-  call->lineSlots = step->slots;
+  call->keys->lineSlots = step->slots;
   throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
   if (onSortedSet(w)) throttleGatherMembers(call, ctx, w->argv);
   throttleDecide(call, ctx, w->argv);
@@ -189,7 +189,7 @@ static void apply(throttleCall *call, RedisModuleCtx *ctx) {
 static void answerWith(throttleCaller *w, const throttleCall *call) {
   w->reply = call->reply;
   w->count = call->count;
-  memcpy(w->integers, call->integers, sizeof w->integers);
+  memcpy(w->integers, call->integersRoom, sizeof w->integers);
   if (call->reply == REPLY_INTEGERS_EACH || call->reply == REPLY_FIELDS_EACH) {
     w->eachCount = call->eachCount;
     w->each = api.Alloc((size_t)w->eachCount * sizeof *w->each);
@@ -387,7 +387,7 @@ static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString
   throttleCall *call = throttleBeginSingle(&single, w->command, 0, NULL);
   call->reply = w->reply;
   call->count = w->count;
-  memcpy(call->integers, w->integers, sizeof w->integers);
+  call->integers = memcpy(call->integersRoom, w->integers, sizeof w->integers);
   if (w->each) {
     call->eachCount = w->eachCount;
     memcpy(single.each, w->each, (size_t)w->eachCount * sizeof *w->each);

@@ -54,13 +54,13 @@ func throttleEnter(c *C.throttleCall, handle C.uintptr_t, caller *C.throttleCall
 		fill(step, lines.EnterReserved(line.ID(c.entry), uintptr(handle), host, now))
 		return
 	}
-	args := argsOf(c)
+	args := (*command.In)(unsafe.Pointer(&c.argCount)).Args
 	at := line.Place{Priority: int64(c.priority)}
 	if c.groupAt > 0 {
 		at.Group = args[c.groupAt]
 	}
 	fill(step, lines.EnterTurn(int(c.db), args[0], uintptr(handle), host, line.Turn{
-		Place: at, Slots: int64(c.lineSlots), LookNs: int64(c.lookNs), TimeoutNs: int64(c.timeoutMs) * C.MS_NS, Changed: c.keys.effect != C.EFFECT_KEEP,
+		Place: at, Slots: int64(c.keys.toldSlots), LookNs: int64(c.lookNs), TimeoutNs: int64(c.timeoutMs) * C.MS_NS, Changed: c.keys.effect != C.EFFECT_KEEP,
 	}, now))
 }
 
@@ -173,7 +173,7 @@ func throttleLeave(handle C.uintptr_t, wake **C.throttleLine) *C.throttleCaller 
 //export throttleGiveBack
 func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 	defer recoverToError(c)
-	gathered(c)
+	take(c)
 	current.GiveBack(func(value []byte, s *stack.Stack) bool { return lines.GiveBack(line.ID(id), value, s, current.NowNs) })
 	outcome(c)
 }
@@ -184,7 +184,7 @@ func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 //export throttleAnswer
 func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	defer recoverToError(c)
-	gathered(c)
+	take(c)
 	current.Answer(command.All[c.command], granted != 0, int64(waitedNs))
 	outcome(c)
 }
@@ -194,20 +194,15 @@ var looked [command.MaxKeys]line.ID
 
 // look shows the call in hand who is in turn before it, at each of its keys.
 func look(c *C.throttleCall) {
-	keys := keysOf(c)
-	for i := range keys {
-		key := &current.Keys[i]
-		looked[i], keys[i].wake = 0, nil
-		if i > 0 {
-			key.Ahead, key.LineSlots = 0, command.NoSlots
+	for i := range current.Keys {
+		looked[i] = 0
+		if keyOf(c, i).hasLine == 0 {
+			continue
 		}
-		if keys[i].hasLine != 0 {
-			v, ahead, slots := lines.Look(int(c.db), nameOf(c, i))
-			if v.ID != 0 {
-				looked[i], key.Ahead, key.Line, key.LineSlots = v.ID, ahead, v, slots
-			}
+		if v, ahead, slots := lines.Look(int(c.db), nameOf(c, i)); v.ID != 0 {
+			key := &current.Keys[i]
+			looked[i], key.Ahead, key.Line, key.LineSlots = v.ID, ahead, v, slots
 		}
-		key.ToldSlots = key.LineSlots
 	}
 }
 
@@ -224,10 +219,9 @@ func tell(c *C.throttleCall) {
 	if current.Reply == command.ReplyElsewhere {
 		return
 	}
-	keys := keysOf(c)
-	for i := range keys {
+	for i := range current.Keys {
 		if looked[i] != 0 {
-			keys[i].wake = hostOf(lines.Tell(looked[i], current.Keys[i].ToldSlots))
+			keyOf(c, i).wake = hostOf(lines.Tell(looked[i], current.Keys[i].ToldSlots))
 		}
 	}
 }

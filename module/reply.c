@@ -64,8 +64,8 @@ static void replyRows(throttleCall *call, RedisModuleCtx *ctx) {
   const throttleTraits *traits = &throttleCommands[call->command];
   throttleRow row;
   throttleBlank(&row, sizeof row);
-  api.ReplyWithArray(ctx, call->count);
-  for (int i = 0; i < call->count; i++) {
+  api.ReplyWithArray(ctx, call->rowCount);
+  for (int i = 0; i < call->rowCount; i++) {
     throttleRowAt(i, &row);
     replyRow(ctx, traits->fields, traits->fieldCount, &row);
   }
