@@ -123,6 +123,7 @@ enum {
   REQUIRED(Replicate, int, (RedisModuleCtx *, const char *command, const char *format, ...))          \
   REQUIRED(ReplicateVerbatim, int, (RedisModuleCtx *))                                                \
   REQUIRED(SignalModifiedKey, int, (RedisModuleCtx *, RedisModuleString *name))                       \
+  REQUIRED(GetNotifyKeyspaceEvents, int, (void))                                                      \
   REQUIRED(NotifyKeyspaceEvent, int, (RedisModuleCtx *, int type, const char *event, RedisModuleString *name)) \
   REQUIRED(ReplyWithError, int, (RedisModuleCtx *, const char *))                                     \
   REQUIRED(ReplyWithArray, int, (RedisModuleCtx *, long length))                                      \

@@ -1,6 +1,6 @@
 // What a decision does to the keys of its call: value and expiry, their replication, and
 // notifications.
-#include "bridge.h"
+#include "path.h"
 
 static RedisModuleString *stringPxat, *stringKeepttl;
 
@@ -12,15 +12,8 @@ void throttleMakeStrings(void) {
   stringKeepttl = api.CreateString(NULL, "KEEPTTL", 7);
 }
 
-// Replicas and the AOF are told the effect, never the command, so that they end
-// with the same bytes whatever their clock, and also without this module. Where there
-// are none a change is only counted; there is no command to name outside of a call.
-static int isHeard(const throttleCall *call, RedisModuleCtx *ctx) { return call->isOutside || throttleIsHeard(ctx); }
-
-static void replicateSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
-  if (!isHeard(call, ctx)) {
-    api.ReplicateVerbatim(ctx);
-  } else if (key->expiryChanges) {
+void throttleReplicateSet(RedisModuleCtx *ctx, throttleKey *key) {
+  if (key->expiryChanges) {
     api.Replicate(ctx, "SET", "sbsl", key->name, key->newValue.bytes, key->newValue.length, stringPxat, (long long)key->expireAtMs);
   } else {
     api.Replicate(ctx, "SET", "sbs", key->name, key->newValue.bytes, key->newValue.length, stringKeepttl);
@@ -32,15 +25,10 @@ static void replicateSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *k
 // that is not needed.
 enum { GROW_UP_TO = 512 };
 
-// A value of the same length is overwritten where it lies.
-static void overwrite(throttleKey *key) {
+void throttleResize(throttleKey *key) {
   size_t length = key->newValue.length;
-  if (key->value.length != length) {
-    if (length > GROW_UP_TO && length > key->value.length) api.StringTruncate(key->handle, 2 * length + 2);
-    api.StringTruncate(key->handle, length);
-  }
-  // For writing, the server hands out a copy of its own where the old value is shared.
-  memcpy(api.StringDMA(key->handle, &length, OPEN_WRITE), key->newValue.bytes, length);
+  if (length > GROW_UP_TO && length > key->value.length) api.StringTruncate(key->handle, 2 * length + 2);
+  api.StringTruncate(key->handle, length);
 }
 
 const throttleCall *throttleCreating;
@@ -55,7 +43,7 @@ static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
 }
 
 // Of a key that is there: Redis 8.6 crashes when it is asked for the expiry of one that is not.
-static void keepLaterExpiry(throttleKey *key) {
+void throttleKeepLaterExpiry(throttleKey *key) {
   int64_t hasMs = api.GetAbsExpire(key->handle); // -1 for none
   if (hasMs < 0 || hasMs > key->expireAtMs) key->expireAtMs = 0;
 }
@@ -70,12 +58,7 @@ static void change(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (isNewString(key) || isNewSet(key)) return;
   switch (key->effect) {
   case EFFECT_SET:
-    if (key->expireNoEarlier) keepLaterExpiry(key);
-    key->expiryChanges = key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs;
-    replicateSet(call, ctx, key);
-    overwrite(key);
-    if (key->expiryChanges) api.SetAbsExpire(key->handle, key->expireAtMs);
-    api.SignalModifiedKey(ctx, key->name);
+    rewrite(call, ctx, key);
     break;
   case EFFECT_DELETE:
     delete(call, ctx, key);
@@ -172,14 +155,13 @@ static void createSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key)
   api.SignalModifiedKey(ctx, key->name);
 }
 
-static void notify(RedisModuleCtx *ctx, throttleKey *key) {
+static void notifyOf(RedisModuleCtx *ctx, throttleKey *key) {
   switch (key->effect) {
   case EFFECT_SET:
-    api.NotifyKeyspaceEvent(ctx, NOTIFY_STRING, "set", key->name);
-    if (key->expiryChanges) api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", key->name);
+    notifySet(ctx, key);
     break;
   case EFFECT_DELETE:
-    api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "del", key->name);
+    notify(ctx, NOTIFY_GENERIC, "del", key->name);
     break;
   case EFFECT_MEMBERS:
     throttleNotifyMembers(ctx, key);
@@ -201,14 +183,11 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
       if (isNewString(key)) create(call, ctx, key);
       if (isNewSet(key)) createSet(call, ctx, key);
     }
-    for (int i = 0; i < call->keyCount; i++) notify(ctx, &call->keys[i]);
+    for (int i = 0; i < call->keyCount; i++) notifyOf(ctx, &call->keys[i]);
   }
   if (call->keyCount && call->openMode & OPEN_QUIETLY) return;
   for (int i = 0; call->seesMembers && i < call->keyCount; i++) throttleNotifyLease(ctx, &call->keys[i]);
-  if (call->tally == TALLY_LIMITED) {
-    api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
-  }
-  if (call->shadowed) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "shadowed", call->keys[call->tallyKey].name);
+  notifyOfDecision(call, ctx);
 }
 
 typedef struct {

@@ -21,7 +21,7 @@ enum { MS_NS = 1000 * 1000 };
 enum { NO_SLOTS = -1 };
 // How far ahead of now a score may be. No int on all machines, so no enum.
 #define FURTHEST_MS 6307200000000LL
-enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED, TALLY_SETTLED, TALLY_NOT_SETTLED };
+enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED, TALLY_SETTLED, TALLY_NOT_SETTLED, TALLIES };
 enum { KEYS_NONE, KEYS_ONE, KEYS_COUNTED };
 enum { MAX_ZONES_PATH = 1023, MAX_ZONES_PROBLEM = 2048 };
 
@@ -62,6 +62,7 @@ typedef struct {
   int32_t maxMembers;  // how many names may follow it
   int32_t slotsAt;    // the index of the argument that says how many members there may be; 0 when none does
   int32_t looksUp;    // with several keys: the latest call had to know whether the member that it names is there
+  int32_t isPlain; // it has one key, which holds a string, and none of the above but readOnly
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -195,11 +196,10 @@ typedef struct {
   uint64_t zoneTime, zoneChecksum;
   uint64_t sinceUnixTime;
   uint64_t calls[MAX_COMMANDS];
-  uint64_t allowed, limited, shadowed, refundedUnits;
+  uint64_t tallies[TALLIES], shadowed, refundedUnits;
   uint64_t waiting, waited, waitLeft;
   uint64_t looks; // whether the first in turn may be let in; in INFO of the test build
   uint64_t leased, renewed, notLeased, released, lapsed, leasesWaiting;
-  uint64_t settled, notSettled;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
 } throttleStats;
 
@@ -328,8 +328,8 @@ int throttleMayBeUnfinished(const throttleCall *call, RedisModuleCtx *ctx, Redis
 extern throttleStats stats;
 int throttleRegisterInfo(RedisModuleCtx *ctx, const char *version);
 void throttleShowZones(const char *version, const char *source, uint64_t unixTime, uint64_t checksum);
-void throttleCount(const throttleCall *call);
 void throttleCountDecision(const throttleCall *call); // all but the call itself, and leases
+void throttleCountError(const throttleCall *call) __attribute__((cold));
 void throttleCountLease(const throttleMembers *members);
 static inline void throttleNoLease(throttleMembers *members) {
   members->event = EVENT_NONE;
@@ -350,12 +350,9 @@ void throttleRefuse(throttleCall *call, const char *error);
 int throttleGrows(const throttleCall *call);
 void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 
-// clock.c. The command clock is the server's own reading where it gives one (Redis 7.2,
-// Valkey): of the start of the call, or of the transaction or script it is part of. It
-// costs nothing, and expiry goes by the same.
+// clock.c
 int64_t throttleClockNs(void);
 int64_t throttleMonotonicNs(void);
-int64_t throttleCommandClockNs(void);
 int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so many ns, never too early; 0 for what is over
 // throttleHasStepped tells whether the wall clock was set since the last step, as compared with the monotonic one. A clock that is not watched
 // may be set: then it is no step, and the clock counts as it is.
@@ -370,6 +367,8 @@ int throttleIsPaused(void);
 // gather.c
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
+void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx);
+void throttleGatherKind(throttleKey *key) __attribute__((cold));
 void throttleForgetKeys(throttleCall *call); // keys that may not even be closed any more: they count as of the wrong type
 
 // members.c. throttleDecide has Go decide a call that was gathered, and throttleTry tells whether the sets are as it was decided.
@@ -392,6 +391,9 @@ extern const throttleCall *throttleCreating;
 int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name);
 void throttleMakeStrings(void);
 void throttleApply(throttleCall *call, RedisModuleCtx *ctx);
+void throttleKeepLaterExpiry(throttleKey *key) __attribute__((cold));
+void throttleReplicateSet(RedisModuleCtx *ctx, throttleKey *key);
+void throttleResize(throttleKey *key); // to the length of the new value
 void throttleTellLimitedLater(RedisModuleCtx *ctx, int db, const RedisModuleString *name); // in a turn of the event loop of its own
 
 // reply.c
@@ -402,7 +404,7 @@ void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 
 // line.c. throttleWait blocks the caller of a REPLY_LATER or REPLY_IN_TURN until its slot has come, or its turn.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
-int throttleHasLines(void);
+extern uint32_t throttleAllLines; // how many there are
 int throttleMayHaveLine(int db, const RedisModuleString *name);      // whether callers may wait for a key
 void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line);      // at the next turn of the event loop
 void throttleWatchClocks(RedisModuleCtx *ctx);                       // in each cron

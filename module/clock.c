@@ -18,10 +18,6 @@ int64_t throttleMonotonicNs(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-int64_t throttleCommandClockNs(void) {
-  return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
-}
-
 int64_t throttleMsAfter(int64_t ns) { return ns > 0 ? ns / MS_NS + 1 : 0; }
 
 // By how much the wall clock is ahead of the monotonic one: read again if the machine was busy with something else in between.

@@ -2,7 +2,7 @@
 // once, apply what Go decided. All commands share it.
 #include <stdio.h>
 
-#include "bridge.h"
+#include "path.h"
 
 #include "_cgo_export.h"
 
@@ -49,33 +49,48 @@ static void decide(const throttleTraits *traits, throttleCall *call, RedisModule
   if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx, argv);
 }
 
-static int run(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
-  if (throttleCreating && refuseKeysBeingCreated(call, ctx)) return API_OK;
-  call->nowNs = throttleCommandClockNs();
-  call->db = api.GetSelectedDb(ctx);
-  if (traits->blocks) call->mayBlock = canBlock(ctx);
-  throttleGatherArgs(call, argv, argc, room);
-  throttleOpenKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
-  if (call->unfinished) call->mayBlock = 0;
-  int mayHaveLines = traits->lines && throttleHasLines();
-  for (int i = 0; mayHaveLines && i < call->keyCount; i++) call->keys[i].hasLine = throttleMayHaveLine(call->db, call->keys[i].name);
-  if (traits->onSortedSet && throttleMayNameMembers(call)) throttleGatherMembers(call, ctx, argv);
+// A key may have callers in line.
+static void lookForLines(throttleCall *call) {
+  for (int i = 0; i < call->keyCount; i++) call->keys[i].hasLine = throttleMayHaveLine(call->db, call->keys[i].name);
+}
 
-  decide(traits, call, ctx, argv);
-  if (call->seesMembers && traits->keys == KEYS_COUNTED && !throttleTry(call)) decide(traits, call, ctx, argv);
-
-  for (int i = 0; mayHaveLines && i < call->keyCount; i++) {
+static void wakeLines(throttleCall *call, RedisModuleCtx *ctx) {
+  for (int i = 0; i < call->keyCount; i++) {
     if (call->keys[i].wake) throttleWakeLine(ctx, call->keys[i].wake);
   }
-  throttleCount(call);
-  if (call->panicked) throttleLog(ctx, "warning", call->error);
-  throttleApply(call, ctx);
-  if (call->seesMembers) throttleFreeMembers(call);
-  if (call->reply == REPLY_LATER || call->reply == REPLY_IN_TURN) {
-    throttleWait(call, ctx, argv, argc);
+}
+
+// Decides a call and applies what was decided. Inlined twice: into the path of plain commands nothing comes that those do not need.
+__attribute__((always_inline)) static inline int run(const throttleTraits *traits, int isPlain, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
+  if (RARELY(throttleCreating && refuseKeysBeingCreated(call, ctx))) return API_OK;
+  call->nowNs = commandClockNs();
+  call->db = api.GetSelectedDb(ctx);
+  gatherArgs(call, argv, argc, room);
+  openKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
+  if (isPlain) {
+    throttleCross(call);
+    if (RARELY(call->unfinished)) refuseToReplaceUnfinished(call);
   } else {
-    throttleReply(call, ctx);
+    int mayHaveLines = traits->lines && throttleAllLines;
+    if (traits->blocks && !call->unfinished) call->mayBlock = canBlock(ctx);
+    if (mayHaveLines) lookForLines(call);
+    if (traits->onSortedSet && throttleMayNameMembers(call)) throttleGatherMembers(call, ctx, argv);
+    decide(traits, call, ctx, argv);
+    if (call->seesMembers && traits->keys == KEYS_COUNTED && !throttleTry(call)) decide(traits, call, ctx, argv);
+    if (mayHaveLines) wakeLines(call, ctx);
   }
+  stats.calls[call->command]++;
+  countDecision(call);
+  if (RARELY(call->panicked)) throttleLog(ctx, "warning", call->error);
+  apply(call, ctx);
+  if (!isPlain) {
+    if (call->seesMembers) throttleFreeMembers(call);
+    if (call->reply == REPLY_LATER || call->reply == REPLY_IN_TURN) {
+      throttleWait(call, ctx, argv, argc);
+      return API_OK;
+    }
+  }
+  reply(call, ctx);
   return API_OK;
 }
 
@@ -93,25 +108,31 @@ static int tellKeys(RedisModuleCtx *ctx, int keys) {
   return API_OK;
 }
 
-// A function of its own, for its large frame.
+// Functions of their own, for their frames and what plain commands do not need.
 __attribute__((noinline)) static int runMany(int index, const throttleTraits *traits, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  if (api.IsKeysPositionRequest(ctx)) return tellKeys(ctx, countKeys(argv, argc));
   throttleMany many;
   throttleCall *call = throttleBeginMany(&many, index, countKeys(argv, argc), argv + 2);
-  return run(traits, call, ctx, argv, argc, MAX_ARGS_OF_KEYS);
+  return run(traits, 0, call, ctx, argv, argc, MAX_ARGS_OF_KEYS);
+}
+
+__attribute__((noinline)) static int runOther(int index, const throttleTraits *traits, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  throttleSingle single;
+  throttleCall *call = throttleBeginSingle(&single, index, traits->keys == KEYS_ONE, argv + 1);
+  return run(traits, 0, call, ctx, argv, argc, MAX_ARGS);
+}
+
+static int refuseArity(RedisModuleCtx *ctx) {
+  stats.errorsArity++;
+  return api.WrongArity(ctx);
 }
 
 int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   const throttleTraits *traits = &throttleCommands[index];
-  if (traits->keys == KEYS_COUNTED) {
-    if (api.IsKeysPositionRequest(ctx)) return tellKeys(ctx, countKeys(argv, argc));
-    return runMany(index, traits, ctx, argv, argc);
-  }
-  int keys = traits->keys == KEYS_ONE;
-  if (keys && argc < 2) {
-    stats.errorsArity++;
-    return api.WrongArity(ctx);
-  }
+  if (traits->keys == KEYS_COUNTED) return runMany(index, traits, ctx, argv, argc);
+  if (RARELY(traits->keys == KEYS_ONE && argc < 2)) return refuseArity(ctx);
+  if (!traits->isPlain) return runOther(index, traits, ctx, argv, argc);
   throttleSingle single;
-  throttleCall *call = throttleBeginSingle(&single, index, keys, argv + 1);
-  return run(traits, call, ctx, argv, argc, MAX_ARGS);
+  throttleCall *call = throttleBeginSingle(&single, index, 1, argv + 1);
+  return run(traits, 1, call, ctx, argv, argc, MAX_ARGS);
 }

@@ -1,21 +1,11 @@
 // What a call needs to be decided: views of its arguments and of its keys' values. Nothing is copied.
-#include "bridge.h"
+#include "path.h"
 
-void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
-  int count = argc - 1 < room ? argc - 1 : room;
-  call->argCount = argc - 1;
-  call->viewCount = call->viewCapacity = count;
-  throttleView *arg = call->args;
-  for (int i = 1; i <= count; i++, arg++) {
-    arg->bytes = api.StringPtrLen(argv[i], &arg->length);
-    arg->capacity = arg->length;
-  }
-}
+void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) { gatherArgs(call, argv, argc, room); }
 
 // Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A value that is
 // too long to be of ours, or that GET does not show because it was renamed, is of the wrong type.
-__attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisModuleCtx *ctx, int index) {
-  throttleKey *key = &call->keys[index];
+__attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   RedisModuleCallReply *reply = api.Call(ctx, "GET", "s", key->name);
   size_t length = 0;
   const char *bytes = reply && api.CallReplyType(reply) == CALL_REPLY_STRING ? api.CallReplyStringPtr(reply, &length) : NULL;
@@ -28,21 +18,14 @@ __attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisM
   call->unfinished = 1;
 }
 
-// A key that is not there is NULL when it was opened for reading.
-static void gatherKey(throttleCall *call, RedisModuleCtx *ctx, int index) {
-  throttleKey *key = &call->keys[index];
-  switch (key->handle ? api.KeyType(key->handle) : KEYTYPE_EMPTY) {
+// A key whose value shows no bytes.
+void throttleGatherKind(throttleKey *key) {
+  switch (api.KeyType(key->handle)) {
   case KEYTYPE_EMPTY:
     key->kind = KEY_ABSENT;
     break;
   case KEYTYPE_STRING:
-    if (throttleHasNeighbours && throttleMayBeUnfinished(call, ctx, key->handle)) {
-      copyValue(call, ctx, index);
-      break;
-    }
     key->kind = KEY_STRING;
-    key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
-    key->value.capacity = key->value.length;
     break;
   default:
     key->kind = KEY_OTHER; // throttleGatherMembers knows better, of commands on sorted sets
@@ -101,14 +84,21 @@ void throttleForgetKeys(throttleCall *call) {
   }
 }
 
-void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
-  call->openMode = mode;
-  call->unfinished = 0;
+void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx) {
   if (!throttleHasNeighbours) {
     openAll(call, ctx);
   } else if (!openAmongNeighbours(call, ctx)) {
     throttleForgetKeys(call);
     return;
   }
-  for (int i = 0; i < call->keyCount; i++) gatherKey(call, ctx, i);
+  for (int i = 0; i < call->keyCount; i++) {
+    throttleKey *key = &call->keys[i];
+    if (throttleHasNeighbours && key->handle && api.KeyType(key->handle) == KEYTYPE_STRING && throttleMayBeUnfinished(call, ctx, key->handle)) {
+      copyValue(call, ctx, key);
+    } else {
+      gatherKey(key);
+    }
+  }
 }
+
+void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) { openKeys(call, ctx, mode); }

@@ -52,7 +52,8 @@ static RedisModuleTimerID retryTimer; // for all lines that are held up; 0 for n
 
 // How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
 enum { COUNTS = 1024 };
-static uint32_t lineCounts[COUNTS], allLines;
+static uint32_t lineCounts[COUNTS];
+uint32_t throttleAllLines;
 
 static uint32_t *countOf(int db, const RedisModuleString *name) {
   size_t length;
@@ -62,9 +63,7 @@ static uint32_t *countOf(int db, const RedisModuleString *name) {
   return &lineCounts[(hash ^ hash >> 16) % COUNTS];
 }
 
-int throttleHasLines(void) { return allLines != 0; }
-
-int throttleMayHaveLine(int db, const RedisModuleString *name) { return allLines && *countOf(db, name); }
+int throttleMayHaveLine(int db, const RedisModuleString *name) { return throttleAllLines && *countOf(db, name); }
 
 void throttleForgetLines(void) { isWatching = 0; }
 
@@ -97,14 +96,14 @@ static throttleLine *newLine(uint64_t id, const throttleCall *call) {
   size_t length;
   const char *bytes = api.StringPtrLen(line->name, &length);
   throttleOwnLine(id, line, (char *)bytes, length);
-  allLines++;
+  throttleAllLines++;
   ++*countOf(line->db, line->name);
   return line;
 }
 
 static void closeLine(RedisModuleCtx *ctx, throttleLine *line) {
   stopTimer(ctx, line);
-  allLines--;
+  throttleAllLines--;
   --*countOf(line->db, line->name);
   api.FreeString(NULL, line->name);
   api.Free(line);
@@ -315,7 +314,7 @@ static void answerReserved(const throttleStep *step) {
   w->waitedNs = step->ns;
   // Counted here: a client may be gone before its answer is written.
   stats.waited++;
-  stats.allowed++;
+  stats.tallies[TALLY_ALLOWED]++;
   unblock(w);
 }
 
@@ -442,7 +441,7 @@ static int onChange(RedisModuleCtx *ctx, int type, const char *event, RedisModul
 
 static void onManyChanges(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
   (void)event, (void)subevent, (void)data;
-  if (allLines) tellLines(ctx, LINES_CHANGED);
+  if (throttleAllLines) tellLines(ctx, LINES_CHANGED);
 }
 
 enum { CHANGES = NOTIFY_GENERIC | NOTIFY_STRING | NOTIFY_LIST | NOTIFY_SET | NOTIFY_HASH | NOTIFY_ZSET | NOTIFY_EXPIRED | NOTIFY_EVICTED | NOTIFY_STREAM };
@@ -458,7 +457,7 @@ static void watch(RedisModuleCtx *ctx) {
 
 // Timers go by the wall clock, and the event loop sleeps by the monotonic one. When they part, every line is looked at anew.
 void throttleWatchClocks(RedisModuleCtx *ctx) {
-  if (!throttleHasStepped(allLines > 0)) return;
+  if (!throttleHasStepped(throttleAllLines > 0)) return;
   tellLines(ctx, LINES_STEPPED);
   if (!retryTimer) return;
   api.StopTimer(ctx, retryTimer, NULL);
@@ -468,7 +467,7 @@ void throttleWatchClocks(RedisModuleCtx *ctx) {
 // A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those of modules that follow redirects, and unblocks others
 // late when it hands over (FAILOVER). All get the same error.
 void throttleLeaveToMaster(RedisModuleCtx *ctx) {
-  if (allLines) tellLines(ctx, LINES_SENT_AWAY);
+  if (throttleAllLines) tellLines(ctx, LINES_SENT_AWAY);
 }
 
 static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleString **argv, int argc) {

@@ -68,6 +68,7 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.blocks = flag(cmd.Blocks)
 	c.traits.lines = flag(cmd.Lines)
 	c.traits.onSortedSet = flag(cmd.OnSortedSet)
+	c.traits.isPlain = flag(cmd.Keys == command.OneKey && !cmd.Blocks && !cmd.Lines && !cmd.OnSortedSet && !cmd.RunsOverMaxmemory())
 	c.traits.runsOverMaxmemory = flag(cmd.RunsOverMaxmemory())
 	c.traits.namesAt, c.traits.slotsAt = C.int32_t(cmd.NamesAt), C.int32_t(cmd.SlotsAt)
 	c.traits.maxMembers = C.int32_t(cmd.MaxMembers)

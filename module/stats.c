@@ -1,16 +1,11 @@
 // What INFO throttle shows. The counters live in C: the server also asks for them in
 // the crash report, from a signal handler, where Go must not run.
-#include "bridge.h"
+#include "path.h"
 
 #include <stdio.h>
 #include <time.h>
 
 throttleStats stats;
-
-void throttleCount(const throttleCall *call) {
-  stats.calls[call->command]++;
-  throttleCountDecision(call);
-}
 
 void throttleCountLease(const throttleMembers *members) {
   stats.leased += members->event == EVENT_LEASED;
@@ -20,25 +15,17 @@ void throttleCountLease(const throttleMembers *members) {
   stats.lapsed += (uint64_t)members->found;
 }
 
-void throttleCountDecision(const throttleCall *call) {
-  stats.allowed += call->tally == TALLY_ALLOWED;
-  stats.limited += call->tally == TALLY_LIMITED;
-  stats.settled += call->tally == TALLY_SETTLED;
-  stats.notSettled += call->tally == TALLY_NOT_SETTLED;
-  stats.shadowed += call->shadowed != 0;
-  stats.refundedUnits += (uint64_t)call->refunded;
-  switch (call->reply) {
-  case REPLY_WRONG_ARITY:
+void throttleCountDecision(const throttleCall *call) { countDecision(call); }
+
+void throttleCountError(const throttleCall *call) {
+  if (call->reply == REPLY_WRONG_ARITY) {
     stats.errorsArity++;
-    break;
-  case REPLY_ERROR:
-    if (call->panicked) {
-      stats.errorsInternal++;
-    } else if (call->error[0] == 'W') {
-      stats.errorsWrongType++;
-    } else if (call->error[0] != 'O') { // OOM is counted by the server
-      stats.errorsArgument++;
-    }
+  } else if (call->panicked) {
+    stats.errorsInternal++;
+  } else if (call->error[0] == 'W') {
+    stats.errorsWrongType++;
+  } else if (call->error[0] != 'O') { // OOM is counted by the server
+    stats.errorsArgument++;
   }
 }
 
@@ -64,8 +51,8 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "zone_data_checksum", stats.zoneChecksum);
   api.InfoAddFieldULongLong(ctx, "since_unix_time", stats.sinceUnixTime);
   infoCalls(ctx);
-  api.InfoAddFieldULongLong(ctx, "allowed", stats.allowed);
-  api.InfoAddFieldULongLong(ctx, "limited", stats.limited);
+  api.InfoAddFieldULongLong(ctx, "allowed", stats.tallies[TALLY_ALLOWED]);
+  api.InfoAddFieldULongLong(ctx, "limited", stats.tallies[TALLY_LIMITED]);
   api.InfoAddFieldULongLong(ctx, "shadowed", stats.shadowed);
   api.InfoAddFieldULongLong(ctx, "refunded_units", stats.refundedUnits);
   api.InfoAddFieldULongLong(ctx, "waiting", stats.waiting);
@@ -77,8 +64,8 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "leases_released", stats.released);
   api.InfoAddFieldULongLong(ctx, "leases_lapsed", stats.lapsed);
   api.InfoAddFieldULongLong(ctx, "leases_waiting", stats.leasesWaiting);
-  api.InfoAddFieldULongLong(ctx, "settled", stats.settled);
-  api.InfoAddFieldULongLong(ctx, "not_settled", stats.notSettled);
+  api.InfoAddFieldULongLong(ctx, "settled", stats.tallies[TALLY_SETTLED]);
+  api.InfoAddFieldULongLong(ctx, "not_settled", stats.tallies[TALLY_NOT_SETTLED]);
 #ifdef THROTTLE_CHECK
   api.InfoAddFieldULongLong(ctx, "looks", stats.looks);
 #endif

@@ -1,0 +1,123 @@
+// What every call does, inlined into the path of a command. Together with the server's own code the path fits a processor's first cache
+// only if it is short and lies in one piece; so what is rare is in functions of its own, which are not part of it.
+#ifndef THROTTLE_PATH_H
+#define THROTTLE_PATH_H
+
+#include "bridge.h"
+
+#define RARELY(condition) __builtin_expect(!!(condition), 0)
+
+// The server's own reading of its clock where it gives one (Redis 7.2, Valkey): of the start of the call, or of the transaction or script
+// it is part of. It costs nothing, and expiry goes by the same.
+static inline int64_t commandClockNs(void) {
+  return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
+}
+
+// Nothing is copied.
+static inline void gatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
+  int count = argc - 1 < room ? argc - 1 : room;
+  call->argCount = argc - 1;
+  call->viewCount = call->viewCapacity = count;
+  throttleView *arg = call->args;
+  for (int i = 1; i <= count; i++, arg++) {
+    arg->bytes = api.StringPtrLen(argv[i], &arg->length);
+    arg->capacity = arg->length;
+  }
+}
+
+// The server shows no bytes of a value of another type, and none of a key that is not there.
+static inline void gatherKey(throttleKey *key) {
+  key->kind = KEY_ABSENT;
+  if (!key->handle) return; // it is not there, and was opened for reading
+  key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
+  key->value.capacity = key->value.length;
+  key->kind = KEY_STRING;
+  if (RARELY(!key->value.bytes || !key->value.length)) throttleGatherKind(key);
+}
+
+static inline void openKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
+  call->openMode = mode;
+  call->unfinished = 0;
+  if (RARELY(call->keyCount != 1 || throttleHasNeighbours)) {
+    throttleOpenSeveral(call, ctx);
+    return;
+  }
+  call->keys->handle = api.OpenKey(ctx, call->keys->name, mode);
+  gatherKey(call->keys);
+}
+
+static inline void countDecision(const throttleCall *call) {
+  stats.tallies[call->tally]++;
+  stats.shadowed += call->shadowed;
+  stats.refundedUnits += (uint64_t)call->refunded;
+  if (RARELY(call->reply == REPLY_ERROR || call->reply == REPLY_WRONG_ARITY)) throttleCountError(call);
+}
+
+// Whether anybody may hear of an event: another module, a client, or a line of ours.
+static inline int mayHear(int type) { return throttleHasNeighbours || throttleAllLines || api.GetNotifyKeyspaceEvents() & type; }
+
+static inline void notify(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *name) {
+  if (RARELY(mayHear(type))) api.NotifyKeyspaceEvent(ctx, type, event, name);
+}
+
+// Replicas and the AOF are told the effect, never the command, so that they end
+// with the same bytes whatever their clock, and also without this module. Where there
+// are none a change is only counted; there is no command to name outside of a call.
+static inline int isHeard(const throttleCall *call, RedisModuleCtx *ctx) { return call->isOutside || throttleIsHeard(ctx); }
+
+static inline void replicateSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  if (RARELY(isHeard(call, ctx))) {
+    throttleReplicateSet(ctx, key);
+  } else {
+    api.ReplicateVerbatim(ctx);
+  }
+}
+
+// Writes the new value of a string that is there. One of the same length is overwritten where it lies.
+static inline void rewrite(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  if (RARELY(key->expireNoEarlier)) throttleKeepLaterExpiry(key);
+  key->expiryChanges = key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs;
+  replicateSet(call, ctx, key);
+  if (RARELY(key->value.length != key->newValue.length)) throttleResize(key);
+  // For writing, the server hands out a copy of its own where the old value is shared.
+  size_t length;
+  memcpy(api.StringDMA(key->handle, &length, OPEN_WRITE), key->newValue.bytes, key->newValue.length);
+  if (key->expiryChanges) api.SetAbsExpire(key->handle, key->expireAtMs);
+  api.SignalModifiedKey(ctx, key->name);
+}
+
+static inline void notifySet(RedisModuleCtx *ctx, throttleKey *key) {
+  notify(ctx, NOTIFY_STRING, "set", key->name);
+  if (key->expiryChanges) notify(ctx, NOTIFY_GENERIC, "expire", key->name);
+}
+
+static inline int isRewritten(const throttleKey *key) { return key->effect == EFFECT_SET && key->kind != KEY_ABSENT; }
+
+static inline void notifyOfDecision(throttleCall *call, RedisModuleCtx *ctx) {
+  if (call->tally == TALLY_LIMITED) notify(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
+  if (RARELY(call->shadowed)) notify(ctx, NOTIFY_MODULE, "shadowed", call->keys[call->tallyKey].name);
+}
+
+// Closes the key of a call, after it was changed. Listeners of notifications come last: one of another module may change the key.
+static inline void apply(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleKey *key = call->keys;
+  if (RARELY(call->keyCount != 1 || call->seesMembers || (key->effect != EFFECT_KEEP && !isRewritten(key)))) {
+    throttleApply(call, ctx);
+    return;
+  }
+  if (key->effect == EFFECT_SET) rewrite(call, ctx, key);
+  if (key->handle) api.CloseKey(key->handle);
+  if (key->effect == EFFECT_SET) notifySet(ctx, key);
+  notifyOfDecision(call, ctx);
+}
+
+static inline void reply(throttleCall *call, RedisModuleCtx *ctx) {
+  if (RARELY(call->reply != REPLY_INTEGERS)) {
+    throttleReply(call, ctx);
+    return;
+  }
+  api.ReplyWithArray(ctx, (long)call->count);
+  for (int64_t i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integersRoom[i]);
+}
+
+#endif
