@@ -39,6 +39,21 @@ func wordOf(word []byte) pastWord {
 	return pastWord{}
 }
 
+// is reports whether word packs like this, without packing it.
+func (w *pastWord) is(word []byte) bool {
+	n := len(word)
+	if uint64(n) != w.len {
+		return false
+	}
+	if n >= 8 {
+		return binary.LittleEndian.Uint64(word) == w.head && binary.LittleEndian.Uint64(word[n-8:]) == w.tail
+	}
+	if n >= 4 {
+		return uint64(binary.LittleEndian.Uint32(word)) == w.head && uint64(binary.LittleEndian.Uint32(word[n-4:])) == w.tail
+	}
+	return n == 0 || uint64(word[0])|uint64(word[n/2])<<8 == w.head && uint64(word[n-1]) == w.tail
+}
+
 // pastWords are the words of a call.
 type pastWords struct {
 	count int // 0: of none, as no call has no words
@@ -51,8 +66,8 @@ func (p *pastWords) are(words [][]byte) bool {
 
 // haveAt reports whether words stand at index at.
 func (p *pastWords) haveAt(at int, words [][]byte) bool {
-	for i, word := range words {
-		if len(word) > maxWordLen || wordOf(word) != p.words[at+i] {
+	for i := range words {
+		if !p.words[at+i].is(words[i]) {
 			return false
 		}
 	}
@@ -197,12 +212,12 @@ func (p *Past) findLimit(words [][]byte) *pastLimit {
 	return p.limits.find(words, 0)
 }
 
-func (p *Past) noteLimit(words [][]byte, limit pastLimit) {
+func (p *Past) noteLimit(words [][]byte, limit *pastLimit) {
 	if p == nil {
 		return
 	}
 	if past := p.limits.note(words, 0); past != nil {
-		*past = limit
+		*past = *limit
 	}
 }
 

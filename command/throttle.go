@@ -32,22 +32,18 @@ var Throttle = register(&Command{
 })
 
 func throttle(c *Call) {
-	rate, quantity, problem := c.parseThrottle()
-	if problem != "" {
-		c.Fail(problem)
+	rate, quantity := c.parseThrottle()
+	if rate == nil {
 		return
 	}
-	if c.banned() {
-		c.throttleBanned(rate, quantity)
-		return
-	}
-	if c.Kind == String && stack.HoldsLimits(c.state()) {
-		c.throttleBeside(rate, quantity)
-		return
-	}
-	tat, ok := c.decodeTAT()
-	if !ok {
-		return
+	var tat uint64
+	if c.Kind != Absent {
+		var ok bool
+		if tat, ok = stack.ParseTAT(c.Value); !ok {
+			if tat, ok = c.throttleUnusual(rate, quantity); !ok {
+				return
+			}
+		}
 	}
 	var d gcra.Decision
 	rate.limit.TakeTo(&d, tat, c.NowNs, quantity)
@@ -57,9 +53,33 @@ func throttle(c *Call) {
 	c.answerThrottle(d.Allowed, rate.limit.Capacity(), d.Remaining, d.RetryAfter, d.ResetAfter)
 }
 
+// throttleUnusual decides a call whose key holds no plain TAT. With a ban that is over it may be one that holds the TAT behind it, which
+// is returned, and ok is true.
+//
+//go:noinline
+func (c *Call) throttleUnusual(rate *pastLimit, quantity int64) (tat uint64, ok bool) {
+	switch {
+	case c.banned():
+		c.throttleBanned(rate, quantity)
+		return 0, false
+	case c.Kind == Other:
+		c.Fail(wrongType)
+		return 0, false
+	case c.nothingKept():
+		return 0, true
+	case stack.HoldsLimits(c.state()):
+		c.throttleBeside(rate, quantity)
+		return 0, false
+	}
+	if tat, ok = stack.ParseTAT(c.state()); !ok {
+		c.Fail(wrongValue)
+	}
+	return tat, ok
+}
+
 // throttleBeside decides where CL.LIMIT has reserved, or keeps other limits, as CL.LIMIT with this one rate
 // does.
-func (c *Call) throttleBeside(rate pastLimit, quantity int64) {
+func (c *Call) throttleBeside(rate *pastLimit, quantity int64) {
 	c.stack.Reset()
 	c.stack.Add(stack.RateOf(rate.limit, rate.periodNs))
 	if !c.decodeStack() {
@@ -71,7 +91,7 @@ func (c *Call) throttleBeside(rate pastLimit, quantity int64) {
 }
 
 // throttleBanned answers while the key is banned, whatever limits its state is of.
-func (c *Call) throttleBanned(rate pastLimit, quantity int64) {
+func (c *Call) throttleBanned(rate *pastLimit, quantity int64) {
 	c.stack.Reset()
 	c.stack.Add(stack.RateOf(rate.limit, rate.periodNs))
 	if !c.decodeStack() {
@@ -96,25 +116,6 @@ func (c *Call) answerThrottle(allowed bool, limit, remaining, retryAfterNs, rese
 	c.Reply = ReplyIntegers
 }
 
-// decodeTAT reads a key that holds no more than a TAT. When that is no state of a limiter
-// the call has failed and ok is false.
-func (c *Call) decodeTAT() (tat uint64, ok bool) {
-	switch c.Kind {
-	case Absent:
-		return 0, true
-	case Other:
-		c.Fail(wrongType)
-		return 0, false
-	}
-	if c.nothingKept() {
-		return 0, true
-	}
-	if tat, ok = stack.ParseTAT(c.state()); !ok {
-		c.Fail(wrongValue)
-	}
-	return tat, ok
-}
-
 const (
 	badMaxBurst  = "ERR max_burst must be an integer from 0 to 9223372036854775806"
 	badCount     = "ERR count_per_period must be an integer from 1 to 9223372036854775807"
@@ -125,27 +126,37 @@ const (
 	badTolerance = "ERR max_burst and period are too high: a full bucket would take more than 292 years to refill"
 )
 
-// parseThrottle reads the arguments from max_burst on; problem is the error to
-// answer with, or empty.
-func (c *Call) parseThrottle() (rate pastLimit, quantity int64, problem string) {
-	quantity = 1
-	if len(c.Args) > 4 {
-		var ok bool
-		if quantity, ok = parseInt(c.Args[4]); !ok || quantity < 0 {
-			problem = badQuantity
+// parseThrottle reads the arguments from max_burst on. When rate is nil the call has failed.
+func (c *Call) parseThrottle() (rate *pastLimit, quantity int64) {
+	words := c.Args[1:4]
+	if rate = c.Past.findLimit(words); rate == nil {
+		if rate = c.parseRate(words); rate == nil {
+			return nil, 0
 		}
 	}
-	words := c.Args[1:4]
-	if past := c.Past.findLimit(words); past != nil {
-		return *past, quantity, problem
+	if len(c.Args) < 5 {
+		return rate, 1
 	}
-	limit, period, limitProblem := parseLimit(words[0], words[1], words[2])
-	if limitProblem != "" {
-		return rate, 0, limitProblem
+	quantity, ok := parseInt(c.Args[4])
+	if !ok || quantity < 0 {
+		c.Fail(badQuantity)
+		return nil, 0
 	}
-	rate = pastLimit{limit, period}
-	c.Past.noteLimit(words, rate)
-	return rate, quantity, problem
+	return rate, quantity
+}
+
+// parseRate reads the words of a limit, and remembers what they mean. When rate is nil the call has failed.
+//
+//go:noinline
+func (c *Call) parseRate(words [][]byte) (rate *pastLimit) {
+	limit, periodNs, problem := parseLimit(words[0], words[1], words[2])
+	if problem != "" {
+		c.Fail(problem)
+		return nil
+	}
+	c.limit = pastLimit{limit, periodNs}
+	c.Past.noteLimit(words, &c.limit)
+	return &c.limit
 }
 
 func parseLimit(maxBurstWord, countWord, periodWord []byte) (limit gcra.Limit, period int64, problem string) {

@@ -18,6 +18,7 @@ import (
 // end in another module, which may call a command of this one.
 var (
 	current command.Call
+	inHand  *C.throttleCall // while it is decided, for recoverToError
 	members [command.MaxKeys]command.Members
 	past    command.Past
 	many    command.Many
@@ -149,7 +150,7 @@ var (
 //
 //export throttleCross
 func throttleCross(c *C.throttleCall) {
-	defer recoverToError(c)
+	defer recoverToError()
 	growStack()
 	take(c)
 	cmd := command.All[c.command]
@@ -166,6 +167,7 @@ func throttleCross(c *C.throttleCall) {
 	if current.Reply == command.ReplyLater {
 		reserve(c)
 	}
+	inHand = nil
 }
 
 // throttleRowAt shows row index of the reply to the call in hand.
@@ -201,6 +203,7 @@ func keep(*[32 << 10]byte) {}
 // take makes a call that C gathered the call in hand. Nothing is copied but what is seen of sorted sets.
 func take(c *C.throttleCall) {
 	c.panicked = 0
+	inHand = c
 	current.In = (*command.In)(unsafe.Pointer(&c.argCount))
 	current.Outcome = (*command.Outcome)(unsafe.Pointer(&c.reply))
 	current.Key = (*command.Key)(unsafe.Pointer(c.keys))
@@ -299,8 +302,12 @@ func bytesOf(chars []C.char) []byte {
 
 // recoverToError makes a panic of ours the client's error and the log's line; the
 // keys stay as they were, and the server lives.
-func recoverToError(c *C.throttleCall) {
-	cause := recover()
+func recoverToError() {
+	if inHand == nil {
+		return
+	}
+	c, cause := inHand, recover()
+	inHand = nil
 	if cause == nil {
 		return
 	}

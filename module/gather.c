@@ -18,9 +18,9 @@ __attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisM
   call->unfinished = 1;
 }
 
-// A key whose value shows no bytes.
+// Of a key whose value shows no bytes. One that is not there and was opened for reading has no handle.
 void throttleGatherKind(throttleKey *key) {
-  switch (api.KeyType(key->handle)) {
+  switch (key->handle ? api.KeyType(key->handle) : KEYTYPE_EMPTY) {
   case KEYTYPE_EMPTY:
     key->kind = KEY_ABSENT;
     break;

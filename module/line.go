@@ -172,7 +172,7 @@ func throttleLeave(handle C.uintptr_t, wake **C.throttleLine) *C.throttleCaller 
 //
 //export throttleGiveBack
 func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
-	defer recoverToError(c)
+	defer recoverToError()
 	take(c)
 	current.GiveBack(func(value []byte, s *stack.Stack) bool { return lines.GiveBack(line.ID(id), value, s, current.NowNs) })
 	outcome(c)
@@ -183,7 +183,7 @@ func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 //
 //export throttleAnswer
 func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
-	defer recoverToError(c)
+	defer recoverToError()
 	take(c)
 	current.Answer(command.All[c.command], granted != 0, int64(waitedNs))
 	outcome(c)

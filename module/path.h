@@ -27,12 +27,11 @@ static inline void gatherArgs(throttleCall *call, RedisModuleString **argv, int 
 
 // The server shows no bytes of a value of another type, and none of a key that is not there.
 static inline void gatherKey(throttleKey *key) {
-  key->kind = KEY_ABSENT;
-  if (!key->handle) return; // it is not there, and was opened for reading
-  key->value.bytes = api.StringDMA(key->handle, &key->value.length, OPEN_READ);
-  key->value.capacity = key->value.length;
   key->kind = KEY_STRING;
-  if (RARELY(!key->value.bytes || !key->value.length)) throttleGatherKind(key);
+  key->value.length = 0;
+  key->value.bytes = key->handle ? api.StringDMA(key->handle, &key->value.length, OPEN_READ) : NULL;
+  key->value.capacity = key->value.length;
+  if (RARELY(!key->value.length)) throttleGatherKind(key);
 }
 
 static inline void openKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
