@@ -253,31 +253,49 @@ func (c *Call) Row(index int) (text []byte, integers []int64) { return c.cmd.Row
 // begin makes the call one of a command that has not been decided, and looks for bans in the values of its keys.
 func (c *Call) begin(cmd *Command) {
 	c.cmd = cmd
-	if c.Outcome == nil {
-		c.Outcome = new(Outcome)
-	}
 	o := c.Outcome
+	if o == nil {
+		o = new(Outcome)
+		c.Outcome = o
+	}
 	o.Tally, o.TallyKey, o.Shadowed, o.Refunded = NoTally, 0, false, 0
-	o.LookNs, o.TimeoutMs = 0, 0
 	o.Integers = nil
 	c.Error = c.Error[:0]
 	c.shadow = 0
-	if c.Key == nil {
-		return
+	if k := c.Key; k != nil { // the first of Keys, too
+		k.begin()
 	}
-	c.Key.begin() // the first of Keys, too
+	if len(c.Keys) > 1 {
+		c.beginOthers()
+	}
+}
+
+//go:noinline
+func (c *Call) beginOthers() {
 	for i := 1; i < len(c.Keys); i++ {
 		c.Keys[i].begin()
 	}
 }
 
 func (k *Key) begin() {
+	k.Effect, k.NewValue, k.ExpireNoEarlier = Keep, nil, false
 	k.ToldSlots = k.LineSlots
 	k.banUntil, k.behind = 0, 0
+	if k.Members != nil || k.Kind == String && len(k.Value) > 0 && k.Value[0] == banMark {
+		k.beginUnusual()
+	}
+}
+
+// beginUnusual is begin of a key with members, or with a value that begins like a ban.
+//
+//go:noinline
+func (k *Key) beginUnusual() {
+	if k.Members != nil {
+		k.Members.keep()
+	}
 	if k.Kind == String && len(k.Value) >= banLen && k.Value[0] == banMark {
 		k.openBan()
 	}
-	k.keep()
 }
 
 // keep leaves all keys as they are.

@@ -39,21 +39,6 @@ func wordOf(word []byte) pastWord {
 	return pastWord{}
 }
 
-// is reports whether word packs like this, without packing it.
-func (w *pastWord) is(word []byte) bool {
-	n := len(word)
-	if uint64(n) != w.len {
-		return false
-	}
-	if n >= 8 {
-		return binary.LittleEndian.Uint64(word) == w.head && binary.LittleEndian.Uint64(word[n-8:]) == w.tail
-	}
-	if n >= 4 {
-		return uint64(binary.LittleEndian.Uint32(word)) == w.head && uint64(binary.LittleEndian.Uint32(word[n-4:])) == w.tail
-	}
-	return n == 0 || uint64(word[0])|uint64(word[n/2])<<8 == w.head && uint64(word[n-1]) == w.tail
-}
-
 // pastWords are the words of a call.
 type pastWords struct {
 	count int // 0: of none, as no call has no words
@@ -61,13 +46,31 @@ type pastWords struct {
 }
 
 func (p *pastWords) are(words [][]byte) bool {
-	return len(words) == p.count && len(words) <= len(p.words) && p.haveAt(0, words)
+	return len(words) == p.count && p.haveAt(0, words)
 }
 
-// haveAt reports whether words stand at index at.
+// haveAt reports whether words stand at index at. They are compared as wordOf would pack them, without being packed: this is most of what
+// a call costs that repeats an earlier one.
 func (p *pastWords) haveAt(at int, words [][]byte) bool {
-	for i := range words {
-		if !p.words[at+i].is(words[i]) {
+	if len(words) > len(p.words)-at {
+		return false
+	}
+	past := p.words[at:]
+	for i, word := range words {
+		w, n := &past[i], len(word)
+		if uint64(n) != w.len {
+			return false
+		}
+		var head, tail uint64
+		switch {
+		case n >= 8:
+			head, tail = binary.LittleEndian.Uint64(word), binary.LittleEndian.Uint64(word[n-8:])
+		case n >= 4:
+			head, tail = uint64(binary.LittleEndian.Uint32(word)), uint64(binary.LittleEndian.Uint32(word[n-4:]))
+		case n > 0:
+			head, tail = uint64(word[0])|uint64(word[n/2])<<8, uint64(word[n-1])
+		}
+		if head != w.head || tail != w.tail {
 			return false
 		}
 	}
@@ -111,9 +114,9 @@ type past[T any] struct {
 	read  T
 }
 
-// memory is the calls that are remembered, in bounded room. The zero memory remembers none.
+// memory is the calls that are remembered, in bounded room. The zero memory remembers none. It must not be copied: it points into itself.
 type memory[T any] struct {
-	latest uint8 // where the call before is, as an index of calls
+	latest *past[T] // the call before, one of calls; nil if there was none
 	fits   bool  // what find was asked for last can be remembered, by hash
 	hash   uint32
 	hashes [memorySets][memoryWays]uint32
@@ -123,12 +126,13 @@ type memory[T any] struct {
 
 // find returns what the words were read as, or nil. It holds until the next note.
 func (m *memory[T]) find(words [][]byte, by uint16) *T {
-	if latest := &m.calls[m.latest%uint8(len(m.calls))]; latest.by == by && latest.words.are(words) {
+	if latest := m.latest; latest != nil && latest.by == by && latest.words.are(words) {
 		return &latest.read
 	}
 	return m.findElsewhere(words, by)
 }
 
+//go:noinline
 func (m *memory[T]) findElsewhere(words [][]byte, by uint16) *T {
 	if m.hash, m.fits = hashOf(words, by); !m.fits {
 		return nil
@@ -140,7 +144,7 @@ func (m *memory[T]) findElsewhere(words [][]byte, by uint16) *T {
 		}
 		index := set*memoryWays + uint32(way)
 		if call := &m.calls[index]; call.by == by && call.words.are(words) {
-			m.latest = uint8(index)
+			m.latest = call
 			return &call.read
 		}
 	}
@@ -158,8 +162,8 @@ func (m *memory[T]) note(words [][]byte, by uint16) *T {
 	index := uint8(set)*memoryWays + way
 	m.oldest[set] = (way + 1) % memoryWays
 	m.hashes[set][way] = m.hash
-	m.latest = index
 	call := &m.calls[index]
+	m.latest = call
 	call.words.note(words)
 	call.by = by
 	return &call.read

@@ -89,6 +89,7 @@ var (
 	_ = same[unsafe.Offsetof(keyGo.ToldSlots)-unsafe.Offsetof(keyC.toldSlots)]
 	_ = same[unsafe.Offsetof(keyGo.Host)-unsafe.Offsetof(keyC.name)]
 	_ = same[unsafe.Sizeof(keyGo)-unsafe.Sizeof(keyC)]
+	_ = same[unsafe.Offsetof(callC.keyCapacity)-unsafe.Offsetof(callC.keys)-2*unsafe.Sizeof(callC.keyCount)]
 )
 
 // C and package command count alike; otherwise this does not compile.
@@ -154,20 +155,37 @@ func throttleCross(c *C.throttleCall) {
 	growStack()
 	take(c)
 	cmd := command.All[c.command]
+	if cmd.Lines || c.seesMembers != 0 {
+		crossWithMore(c, cmd)
+	} else {
+		current.Run(cmd)
+	}
+	keep(c)
+	inHand = nil
+}
+
+// crossWithMore decides a call that sees members or lines.
+//
+//go:noinline
+func crossWithMore(c *C.throttleCall, cmd *command.Command) {
+	if c.seesMembers != 0 {
+		takeMembers(c)
+	}
 	// Of a command on sorted sets, a call that sees no members has no line either.
 	mayHaveLines := cmd.Lines && (c.seesMembers != 0 || !cmd.OnSortedSet)
 	if mayHaveLines {
 		look(c)
 	}
 	current.Run(cmd)
-	outcome(c)
+	if c.seesMembers != 0 {
+		keepMembers(c)
+	}
 	if mayHaveLines {
 		tell(c)
 	}
 	if current.Reply == command.ReplyLater {
 		reserve(c)
 	}
-	inHand = nil
 }
 
 // throttleRowAt shows row index of the reply to the call in hand.
@@ -191,31 +209,35 @@ func throttleRowAt(index C.int, row *C.throttleRow) {
 func growStack() {
 	if never {
 		var space [32 << 10]byte
-		keep(&space)
+		use(&space)
 	}
 }
 
 var never bool
 
 //go:noinline
-func keep(*[32 << 10]byte) {}
+func use(*[32 << 10]byte) {}
 
 // take makes a call that C gathered the call in hand. Nothing is copied but what is seen of sorted sets.
 func take(c *C.throttleCall) {
 	c.panicked = 0
+	// All pointers in one go, so that the collector is asked once.
 	inHand = c
 	current.In = (*command.In)(unsafe.Pointer(&c.argCount))
 	current.Outcome = (*command.Outcome)(unsafe.Pointer(&c.reply))
 	current.Key = (*command.Key)(unsafe.Pointer(c.keys))
-	current.Keys = unsafe.Slice(current.Key, int(c.keyCount))
-	if c.seesMembers != 0 {
-		takeMembers(c)
-	}
+	current.Keys = *(*[]command.Key)(unsafe.Pointer(&c.keys))
 }
 
 func takeMembers(c *C.throttleCall) {
 	for i := range current.Keys {
 		current.Keys[i].Members = gatheredMembers(&members[i], keyOf(c, i).members)
+	}
+}
+
+func keepMembers(c *C.throttleCall) {
+	for i := range current.Keys {
+		appliedMembers(keyOf(c, i).members, &members[i])
 	}
 }
 
@@ -255,19 +277,21 @@ func appliedMembers(to *C.throttleMembers, members *command.Members) {
 	}
 }
 
-// outcome copies to C what the next call in hand would overwrite: that may come, nested, before C has applied everything.
-func outcome(c *C.throttleCall) {
-	if c.seesMembers != 0 {
-		for i := range current.Keys {
-			appliedMembers(keyOf(c, i).members, &members[i])
-		}
-	}
+// keep copies to C what the next call in hand would overwrite: that may come, nested, before C has applied everything.
+func keep(c *C.throttleCall) {
 	switch current.Reply {
-	case command.ReplyIntegersEach, command.ReplyFieldsEach:
-		appliedEach(c, current.Each)
-	case command.ReplyError:
-		setError(c, current.Error)
+	case command.ReplyError, command.ReplyIntegersEach, command.ReplyFieldsEach:
+		keepMore(c)
 	}
+}
+
+//go:noinline
+func keepMore(c *C.throttleCall) {
+	if current.Reply == command.ReplyError {
+		setError(c, current.Error)
+		return
+	}
+	appliedEach(c, current.Each)
 }
 
 // appliedEach copies what each limit says to the frame of the call.

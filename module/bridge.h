@@ -149,8 +149,8 @@ typedef struct {
   int32_t seesMembers; // of a command on sorted sets: throttleGatherMembers has looked at the keys
   int32_t looksUp;     // of a command on sorted sets with several keys: the member that is named is looked up first
   int32_t isOutside;   // a timer's doing and no command: there is none that could be replicated
-  throttleKey *keys;
-  int64_t keyCount;
+  throttleKey *keys; // with the next two laid out as Go's []Key
+  int64_t keyCount, keyCapacity;
 
   int64_t argCount; // after the command's name, maybe more than are viewed
   throttleView *args;
@@ -252,7 +252,7 @@ static inline void throttleBegin(throttleCall *call, int command, throttleView *
   call->seesMembers = 0;
   call->isOutside = 0;
   call->keys = keys;
-  call->keyCount = keyCount;
+  call->keyCount = call->keyCapacity = keyCount;
   call->argCount = 0;
   call->args = args;
   call->viewCount = call->viewCapacity = 0;

@@ -175,7 +175,7 @@ func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 	defer recoverToError()
 	take(c)
 	current.GiveBack(func(value []byte, s *stack.Stack) bool { return lines.GiveBack(line.ID(id), value, s, current.NowNs) })
-	outcome(c)
+	inHand = nil
 }
 
 // throttleAnswer fills in the reply to a caller whose slot has come, or who was sent
@@ -186,7 +186,8 @@ func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	defer recoverToError()
 	take(c)
 	current.Answer(command.All[c.command], granted != 0, int64(waitedNs))
-	outcome(c)
+	keep(c)
+	inHand = nil
 }
 
 // looked are the lines that the call in hand was shown, by its keys; 0 for none. Like the call, they hold for one crossing.

@@ -73,7 +73,7 @@ static inline void replicateSet(throttleCall *call, RedisModuleCtx *ctx, throttl
 }
 
 // Writes the new value of a string that is there. One of the same length is overwritten where it lies.
-static inline void rewrite(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+__attribute__((always_inline)) static inline void rewrite(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (RARELY(key->expireNoEarlier)) throttleKeepLaterExpiry(key);
   key->expiryChanges = key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs;
   replicateSet(call, ctx, key);
@@ -98,7 +98,7 @@ static inline void notifyOfDecision(throttleCall *call, RedisModuleCtx *ctx) {
 }
 
 // Closes the key of a call, after it was changed. Listeners of notifications come last: one of another module may change the key.
-static inline void apply(throttleCall *call, RedisModuleCtx *ctx) {
+__attribute__((always_inline)) static inline void apply(throttleCall *call, RedisModuleCtx *ctx) {
   throttleKey *key = call->keys;
   if (RARELY(call->keyCount != 1 || call->seesMembers || (key->effect != EFFECT_KEEP && !isRewritten(key)))) {
     throttleApply(call, ctx);
