@@ -69,7 +69,7 @@ __attribute__((always_inline)) static inline int run(const throttleTraits *trait
   openKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
   if (isPlain) {
     throttleCross(call);
-    if (RARELY(call->unfinished)) refuseToReplaceUnfinished(call);
+    if (RARELY(call->unfinished)) refuseToChangeUnfinished(call);
   } else {
     int mayHaveLines = traits->lines && throttleAllLines;
     if (traits->blocks && !call->unfinished) call->mayBlock = canBlock(ctx);
