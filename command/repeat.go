@@ -117,7 +117,7 @@ type past[T any] struct {
 // memory is the calls that are remembered, in bounded room. The zero memory remembers none. It must not be copied: it points into itself.
 type memory[T any] struct {
 	latest *past[T] // the call before, one of calls; nil if there was none
-	fits   bool  // what find was asked for last can be remembered, by hash
+	fits   bool     // what find was asked for last can be remembered, by hash
 	hash   uint32
 	hashes [memorySets][memoryWays]uint32
 	oldest [memorySets]uint8 // the way that is given up next
