@@ -108,6 +108,9 @@ func TestAllFilesSayTheSameVersion(t *testing.T) {
 		code = code*100 + n
 	}
 	assert.Contains(t, string(readme), fmt.Sprintf("So %d is %s,", code, version))
+	security, err := os.ReadFile("../SECURITY.md")
+	require.NoError(t, err)
+	assert.Contains(t, string(security), "| "+version[:strings.LastIndex(version, ".")]+" | yes |")
 	assert.GreaterOrEqual(t, len(said), 4, "%v", said)
 }
 

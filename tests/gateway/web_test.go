@@ -67,8 +67,13 @@ func TestFirstStepsOfThePageWork(t *testing.T) {
 	for i := range 11 {
 		response, err := http.Post(g.url("/json"), "application/json", strings.NewReader(body))
 		require.NoError(t, err)
+		answer, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
 		_ = response.Body.Close()
 		assert.Equal(t, i == 10, response.StatusCode == 429)
+		if i == 0 {
+			assert.Equal(t, block(t, "json", "overallCode"), string(answer)+"\n")
+		}
 	}
 }
 
