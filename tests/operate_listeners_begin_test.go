@@ -93,6 +93,7 @@ func requireNothingSaid(t *testing.T, s *server.Server) {
 func TestFirstReplicaComesAndGoes(t *testing.T) {
 	t.Parallel()
 	master := server.Start(t, topology.QuietLinks(), soonAlone(), defaultSyncDelay())
+	needsKnownVersion(t, master)
 	for range size.Of(1, 2) {
 		l := startLoad(t, master, allowedCall, nil)
 		awaitAlone(t, master)
@@ -162,6 +163,7 @@ func TestReplicaThatStartsFromAFileMissesNothing(t *testing.T) {
 func TestAppendOnlyFileSwitchedOnDuringABGSAVEMissesNothing(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, soonAlone(), defaultSyncDelay())
+	needsKnownVersion(t, s)
 	l := startLoad(t, s, allowedCall, nil)
 	l.await(t, 5000)
 	awaitAlone(t, s)

@@ -40,6 +40,14 @@ func awaitAlone(t *testing.T, s *server.Server) {
 	time.Sleep(200 * time.Millisecond)
 }
 
+// needsKnownVersion leaves out builds of a server's development, whose version is 255: there everybody is always taken to be listening.
+func needsKnownVersion(t *testing.T, s *server.Server) {
+	t.Helper()
+	if s.Program.Major == 255 {
+		t.Skip("a development version of the server")
+	}
+}
+
 func TestReplicaThatComesInTheMiddleMissesNothing(t *testing.T) {
 	t.Parallel()
 	for name, diskless := range map[string]string{"with a file": "no", "diskless": "yes"} {
@@ -200,6 +208,7 @@ func TestInAClusterEveryWriteIsReplicatedAsAnEffect(t *testing.T) {
 func TestChangesAreCountedAlsoWhenNobodyListens(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, soonAlone())
+	needsKnownVersion(t, s)
 	awaitAlone(t, s)
 	c := s.Raw()
 	changes := func() int64 { return s.InfoInt("persistence", "rdb_changes_since_last_save") }
@@ -224,6 +233,7 @@ func TestChangesAreCountedAlsoWhenNobodyListens(t *testing.T) {
 func TestEffectsAreMadeForListenersOnly(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, soonAlone(), server.Config(`rename-command SET ""`))
+	needsKnownVersion(t, s)
 	c := s.Raw()
 	changes := func() int64 { return s.InfoInt("persistence", "rdb_changes_since_last_save") }
 	require.Eventually(t, func() bool {
