@@ -45,7 +45,7 @@ func (k *Key) openBan() {
 	k.banUntil, k.behind = int64(until), banLen
 }
 
-// state is the value, or what is behind the ban in it.
+// state is the value without the ban before it.
 func (k *Key) state() []byte { return k.Value[k.behind:] }
 
 // nothingKept reports whether there is a ban, over or not, with all limits behind it full.
