@@ -267,7 +267,6 @@ static void retry(RedisModuleCtx *ctx, void *data) {
   retryTimer = 0;
   throttleLine *line = throttleHeldLine();
   if (!line) return;
-  api.SelectDb(ctx, line->db);
   int obstacle = throttleObstacle(ctx, line->db, line->name);
   if (obstacle == IS_PAUSED || obstacle == IS_REFUSED) {
     retryLater(ctx, obstacle);

@@ -155,6 +155,9 @@ func TestCallersInLineLeaveNoMemoryBehind(t *testing.T) {
 			do(t, admin, "CL.WAIT %s WINDOW 1/1h TIMEOUT 1h", key)
 			wait("waiting", "CL.WAIT KEY WINDOW 1/1h TIMEOUT 1d")
 			giveUp()
+			for range 20 { // what is kept of each has 40 bytes
+				do(t, conns[0], "CL.WAIT %s WINDOW 1/1h TIMEOUT 1ms EACH", key)
+			}
 			do(t, admin, "DEL %s", key)
 
 			do(t, admin, "CL.WAIT %s RATE 1/1h TIMEOUT 1h", key)

@@ -86,3 +86,58 @@ func requireLimited(t *testing.T, c *resp.Conn) {
 	require.False(t, v.IsError(), "%v", v)
 	require.EqualValues(t, 1, v.Elems[1].Int)
 }
+
+// The empty string is a name as any other.
+func TestAKeyWithoutANameHasALine(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			admin, waiting := s.Raw(), s.Raw()
+			call := func(text string) []string {
+				words := strings.Fields(text)
+				words[1] = ""
+				return words
+			}
+			_, err := admin.Do(call(kind.take)...)
+			require.NoError(t, err)
+			require.NoError(t, waiting.Send(call(kind.wait)...))
+			require.NoError(t, waiting.Flush())
+			awaitField(t, admin, kind.field, 1)
+			_, err = admin.Do(call(kind.giveBack)...)
+			require.NoError(t, err)
+			assert.False(t, receiveSoon(t, waiting).IsError())
+			awaitField(t, admin, kind.field, 0)
+		})
+	}
+}
+
+// A caller whose time is over in line was limited, on a key of its database.
+func TestCallersThatAreLimitedInLineAreCountedInTheirDatabase(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		for _, isUnblocked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, unblocked %t", name, isUnblocked), func(t *testing.T) {
+				t.Parallel()
+				s := server.Start(t, server.ModuleArgs("top", "10"))
+				admin, waiting := s.Raw(), s.Raw()
+				do(t, admin, "SELECT 3")
+				do(t, admin, "%s", kind.take)
+				do(t, waiting, "SELECT 3")
+				id := do(t, waiting, "CLIENT ID").Int
+				if isUnblocked {
+					kind.waitAs(t, s, waiting, 1)
+					require.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+					assert.False(t, receiveSoon(t, waiting).IsError())
+				} else {
+					do(t, waiting, "%s", strings.Replace(kind.wait, "TIMEOUT 0", "TIMEOUT 1ms", 1))
+				}
+				rows := do(t, admin, "CL.TOP").Elems
+				require.Len(t, rows, 1)
+				assert.Equal(t, "k", rows[0].Elems[1].Text)
+				assert.EqualValues(t, 3, rows[0].Elems[3].Int, "the database")
+			})
+		}
+	}
+}

@@ -68,3 +68,37 @@ func TestACallerThatIsUnblockedWasLimited(t *testing.T) {
 		})
 	}
 }
+
+// Another module may unblock a caller when it hears that the caller was let in. Up to Redis 7.0 the server takes it out of the line's hands then.
+func TestACallerUnblockedAsItIsLetInGetsItsAnswer(t *testing.T) {
+	t.Parallel()
+	for _, event := range []string{"zadd", "leased"} {
+		t.Run(event, func(t *testing.T) {
+			t.Parallel()
+			s := neighbour.Start(t)
+			admin, waiting, other := s.Raw(), s.Raw(), s.Raw()
+			kind := waitsInTurn["lease"]
+			do(t, admin, "%s", kind.take)
+			id := do(t, waiting, "CLIENT ID").Int
+			kind.waitAs(t, s, waiting, 1)
+			neighbour.On(t, s, event, "k", fmt.Sprintf("CLIENT UNBLOCK %d", id))
+			require.EqualValues(t, 1, do(t, admin, "%s", kind.giveBack).Int)
+			assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+			assert.Equal(t, "PONG", do(t, waiting, "PING").Text, "one answer")
+
+			// Those that wait elsewhere, or not at all, are told nothing.
+			do(t, admin, "CL.RELEASE k ID w")
+			do(t, admin, "%s", kind.take)
+			kind.waitAs(t, s, waiting, 1)
+			do(t, other, "CL.LEASE l SLOTS 1 TTL 1h ID a")
+			otherID := do(t, other, "CLIENT ID").Int
+			require.NoError(t, other.Send("CL.LEASE", "l", "SLOTS", "1", "TTL", "1h", "ID", "b", "TIMEOUT", "0"))
+			require.NoError(t, other.Flush())
+			awaitField(t, admin, kind.field, 2)
+			neighbour.On(t, s, event, "k", fmt.Sprintf("CLIENT UNBLOCK %d", otherID))
+			require.EqualValues(t, 1, do(t, admin, "%s", kind.giveBack).Int)
+			assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
+			assert.EqualValues(t, 1, receiveLease(t, other).Limited, "it was sent away")
+		})
+	}
+}
