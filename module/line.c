@@ -414,7 +414,6 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return replyTaken(ctx, argv, argc);
   if (step.caller->argc) {
     throttleSingle single;
-    api.SelectDb(ctx, step.line->db);
     throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_FOR_REPLY);
     if (call) {
       if (call->tally == TALLY_LIMITED) throttleTellLimitedLater(ctx, step.line->db, step.line->name);

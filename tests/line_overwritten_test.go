@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
 )
 
 // Whatever command overwrites a key is seen by those in line for it at once: they are told that it holds something else, or are let in
@@ -90,4 +92,23 @@ func TestChangesElsewhereWakeNobody(t *testing.T) {
 	do(t, c, "SELECT 0")
 	do(t, c, "CL.RELEASE k ID holder")
 	requireAdmitted(t, waiting)
+}
+
+// A database that is swapped in changes all keys without a word about any of them.
+func TestADatabaseThatIsSwappedInWakesLines(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			admin, waiting := s.Raw(), s.Raw()
+			do(t, admin, "SELECT 3")
+			do(t, waiting, "SELECT 3")
+			do(t, admin, "%s", kind.take)
+			kind.waitAs(t, s, waiting, 1)
+			do(t, admin, "SWAPDB 3 1")
+			requireAdmitted(t, waiting)
+			assert.EqualValues(t, 1, do(t, admin, "EXISTS k").Int, "in the database of the caller")
+		})
+	}
 }

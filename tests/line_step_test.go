@@ -46,6 +46,47 @@ func TestALineGoesOnWhenTheClockStepsForward(t *testing.T) {
 	}
 }
 
+// One alarm of the server stands for the timers of all lines.
+func TestAllLinesGoOnWhenTheClockStepsForward(t *testing.T) {
+	t.Parallel()
+	s, stepBy := startWithSteps(t)
+	admin := s.Raw()
+	var all []*resp.Conn
+	for i, key := range []string{"a", "b", "c"} {
+		ask(t, admin, "CL.LIMIT %s WINDOW 1/30m WINDOW 9/2h", key)
+		all = append(all, startWaiting(t, s, "CL.WAIT "+key+" WINDOW 1/30m WINDOW 9/2h TIMEOUT 0"))
+		awaitWaiting(t, admin, i+1)
+	}
+	stepBy(step)
+	for _, waiting := range all {
+		requireAdmitted(t, waiting)
+	}
+}
+
+// A line that waits for the end of a pause goes on after it, whatever the clock does meanwhile.
+func TestALineThatIsHeldUpGoesOnAfterAStep(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"forward": step, "back": -step} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := startWithSteps(t)
+			if !s.Program.AtLeast(7, 0) {
+				t.Skip("the module API knows no pauses")
+			}
+			admin := s.Raw()
+			ask(t, admin, "CL.LIMIT k WINDOW 1/2s")
+			waiting := startWaiting(t, s, "CL.WAIT k WINDOW 1/2s TIMEOUT 0")
+			awaitWaiting(t, admin, 1)
+			do(t, admin, "CLIENT PAUSE 1000000 WRITE")
+			before := looks(t, s)
+			require.Eventually(t, func() bool { return looks(t, s) > before }, patience, tick)
+			stepBy(by)
+			do(t, admin, "CLIENT UNPAUSE")
+			requireAdmitted(t, waiting)
+		})
+	}
+}
+
 // Callers that come after a step forward are not held up by others that nobody lets in.
 func TestNobodyComesAfterAStandingLine(t *testing.T) {
 	t.Parallel()
