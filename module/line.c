@@ -361,7 +361,7 @@ static void wake(RedisModuleCtx *ctx, void *data) {
 }
 
 // How a key is opened for a reply to a client that was blocked. The server goes on with the client afterwards, so no other module may run: it could
-// cut the client off. A missing key that is opened for writing is not notified of, also before Redis 7.2.
+// cut the client off. No server sends a notification when a missing key is opened for writing.
 enum { OPEN_FOR_REPLY = OPEN_READ | OPEN_WRITE | OPEN_QUIETLY };
 
 // The reply to a caller that had reserved a slot.
