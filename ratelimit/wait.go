@@ -91,7 +91,11 @@ func movedTo(err error) (addr string, ok bool) {
 
 // node is the client of the server with a key; nil without an error if there is no telling.
 func (r *remote) node(ctx context.Context, key string) (*redis.Client, error) {
-	switch c := r.client.(type) {
+	client := r.client
+	if shared, ok := client.(interface{ Client() redis.UniversalClient }); ok { // of package pipelimit
+		client, _ = shared.Client().(sender)
+	}
+	switch c := client.(type) {
 	case *redis.Client:
 		return c, nil
 	case *redis.ClusterClient:

@@ -59,7 +59,7 @@ type service struct {
 }
 
 // figures has the results of a round.
-type figures struct{ perSecond, p50, p99, cpu, redisCPU, commands float64 }
+type figures struct{ perSecond, p50, p99, cpu, redisCPU, commands, reads float64 }
 
 const limits = `domain: bench
 descriptors:
@@ -112,14 +112,15 @@ func (o *options) compare(ctx context.Context, what string, all []*contender) {
 	}
 	t := table.NewWriter()
 	t.SetOutputMirror(os.Stdout)
-	t.AppendHeader(table.Row{"service", "requests/s", "p50 ms", "p99 ms", "CPU of the service, us", "CPU of Redis, us", "commands to Redis"})
+	t.AppendHeader(table.Row{"service", "requests/s", "p50 ms", "p99 ms", "CPU of the service, us", "CPU of Redis, us", "commands to Redis", "reads of Redis"})
 	for _, c := range all {
 		row := table.Row{c.name}
 		for i, of := range []func(figures) float64{
 			func(f figures) float64 { return f.perSecond }, func(f figures) float64 { return f.p50 }, func(f figures) float64 { return f.p99 },
 			func(f figures) float64 { return f.cpu }, func(f figures) float64 { return f.redisCPU }, func(f figures) float64 { return f.commands },
+			func(f figures) float64 { return f.reads },
 		} {
-			row = append(row, fmt.Sprintf([]string{"%.0f", "%.2f", "%.2f", "%.1f", "%.1f", "%.1f"}[i], median(c.rounds, of)))
+			row = append(row, fmt.Sprintf([]string{"%.0f", "%.2f", "%.2f", "%.1f", "%.1f", "%.1f", "%.2f"}[i], median(c.rounds, of)))
 		}
 		t.AppendRow(row)
 	}
@@ -173,7 +174,7 @@ func (c *contender) measure(ctx context.Context, s *server.Server, o *options) f
 	slices.Sort(took)
 	n := float64(len(took))
 	ms := func(share float64) float64 { return took[int(share*(n-1))].Seconds() * 1000 }
-	return figures{n / lasted.Seconds(), ms(0.5), ms(0.99), used / n * 1e6, (after.CPUSeconds() - before.CPUSeconds()) / n * 1e6, commands / n}
+	return figures{n / lasted.Seconds(), ms(0.5), ms(0.99), used / n * 1e6, (after.CPUSeconds() - before.CPUSeconds()) / n * 1e6, commands / n, after.Number("total_reads_processed") / n}
 }
 
 // gateway starts a service with a file, and returns the ports of gRPC and HTTP.

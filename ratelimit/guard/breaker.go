@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +19,7 @@ type breaker struct {
 	guard *Guard
 	node  string
 	*gobreaker.CircuitBreaker[ratelimit.Result]
+	together atomic.Uint32 // calls that failed with one that was counted, in about the window
 
 	mu    sync.Mutex // also held when gobreaker, which holds its own lock, calls changed
 	last  error      // the last outage
@@ -38,7 +40,11 @@ func (g *Guard) newBreaker(node string) *breaker {
 		Timeout:  g.o.Pause,
 		Interval: window,
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			return counts.ConsecutiveFailures >= failures || (counts.TotalFailures >= 4*failures && 2*counts.TotalFailures >= counts.Requests)
+			if counts.TotalFailures == 1 { // a window begins
+				b.together.Store(0)
+			}
+			failed := counts.TotalFailures + b.together.Load()
+			return counts.ConsecutiveFailures >= failures || (counts.TotalFailures >= 4*failures && 2*failed >= counts.Requests)
 		},
 		IsSuccessful:  func(err error) bool { return err == nil },
 		IsExcluded:    func(err error) bool { var n *notCounted; return errors.As(err, &n) },

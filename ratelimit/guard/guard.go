@@ -88,7 +88,7 @@ type Options struct {
 	Node func(key string) string
 
 	// Failures is how many calls in a row have to fail before the server is left alone; 5 when 0. Four times as many in 10 s
-	// have the same effect if at least half of all calls failed.
+	// have the same effect if at least half of all calls failed. The calls of a pipeline that pipelimit.Share shares fail as one.
 	Failures int
 	// Pause is how long it is left alone, after which one call tries it; 1 s when 0.
 	Pause time.Duration
@@ -194,6 +194,11 @@ func (g *Guard) judge(ctx context.Context, b *breaker, call *ratelimit.Call, res
 	case err == nil, !g.o.IsOutage(err), errors.Is(ctx.Err(), context.Canceled):
 		return &notCounted{err}
 	case over(ctx) && (took < g.o.Patience || call.Verb == ratelimit.VerbWait || call.Verb == ratelimit.VerbLease):
+		return &notCounted{err}
+	}
+	var shared interface{ FirstFor(who any) bool } // of package pipelimit
+	if errors.As(err, &shared) && !shared.FirstFor(b) {
+		b.together.Add(1)
 		return &notCounted{err}
 	}
 	b.failed(err)

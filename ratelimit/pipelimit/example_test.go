@@ -3,6 +3,7 @@ package pipelimit_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,4 +30,23 @@ func ExampleQueue() {
 	address, _ := byAddress.Result()
 	fmt.Println(user.Limited || address.Limited)
 	// Output: false
+}
+
+// Calls of several goroutines share pipelines.
+func ExampleShare() {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+
+	limiter := ratelimit.New(pipelimit.Share(client, pipelimit.Options{}), ratelimit.Options{})
+	perDay := ratelimit.Limits{ratelimit.Rate(1000, 24*time.Hour)}
+	var asking sync.WaitGroup
+	for _, user := range []string{"user:1", "user:2", "user:3"} {
+		asking.Go(func() {
+			if result, err := limiter.Limit(context.Background(), user, perDay, 1); err != nil || result.Limited {
+				fmt.Println(user, result.Limited, err)
+			}
+		})
+	}
+	asking.Wait()
+	// Output:
 }

@@ -9,6 +9,8 @@
 //	user, err := byUser.Result()
 //
 // With a cluster, call Follow once for the client.
+//
+// Share does this for calls of several goroutines, which need not know each other.
 package pipelimit
 
 import (
@@ -29,8 +31,13 @@ type Reply struct {
 	err  error
 }
 
+// Pipe is what Queue needs of a redis.Pipeliner, or of the Pipeline of a Shared.
+type Pipe interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
 // Queue queues a call of any verb that does not wait.
-func Queue(ctx context.Context, pipe redis.Pipeliner, call ratelimit.Call) *Reply {
+func Queue(ctx context.Context, pipe Pipe, call ratelimit.Call) *Reply {
 	if call.Verb == ratelimit.VerbWait || (call.Verb == ratelimit.VerbLease && call.MaxWait != 0) {
 		return &Reply{err: fmt.Errorf("pipelimit: %v waits, which would hold up the pipeline", call.Verb)}
 	}
@@ -84,22 +91,28 @@ func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 
 // queue puts a command into a pipeline.
 type queue struct {
-	pipe redis.Pipeliner
+	pipe Pipe
 	cmd  *redis.Cmd
 }
 
 func (q *queue) Process(ctx context.Context, cmd redis.Cmder) error {
-	q.cmd = redis.NewCmd(ctx, cmd.Args()...)
-	q.cmd.SetFirstKeyPos(firstKey(cmd))
-	var queued redis.Cmder = q.cmd
-	if once, ok := cmd.(interface{ NoRetry() bool }); ok && once.NoRetry() {
-		queued = charging{q.cmd}
-	}
+	var queued redis.Cmder
+	q.cmd, queued = copyOf(cmd)
 	if err := q.pipe.Process(ctx, queued); err != nil {
 		return err
 	}
 	cmd.SetErr(errQueued)
 	return errQueued
+}
+
+// copyOf is the command with the same arguments, and what to queue for it.
+func copyOf(cmd redis.Cmder) (*redis.Cmd, redis.Cmder) {
+	c := redis.NewCmd(context.Background(), cmd.Args()...)
+	c.SetFirstKeyPos(firstKey(cmd))
+	if once, ok := cmd.(interface{ NoRetry() bool }); ok && once.NoRetry() {
+		return c, charging{c}
+	}
+	return c, c
 }
 
 // charging is a command that go-redis does not repeat.

@@ -22,6 +22,7 @@ import (
 	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/cached"
 	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
@@ -363,4 +364,60 @@ func TestACacheBeforeOrBehindTheGuard(t *testing.T) {
 		assert.True(t, g.Out(), name)
 		s.Resume()
 	}
+}
+
+// replies are a Decider that returns what a pipeline has brought.
+type replies chan *pipelimit.Reply
+
+func (r replies) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error) {
+	return (<-r).Result()
+}
+
+// A pipeline that fails is one failure for each breaker, whatever the number of its calls: so a connection that is cut off opens none. For the
+// share of calls that fail they all count.
+func TestCallsOfOnePipelineFailAsOne(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	sharing := pipelimit.Share(s.Client(quick), pipelimit.Options{})
+	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
+	behind := make(replies, 10)
+	breaks := func(failures int) *guard.Guard {
+		return guard.New(behind, guard.Options{Failures: failures, Pause: time.Hour, Logger: silent})
+	}
+	// sends sends calls in a pipeline, and lets guards ask for each.
+	sends := func(units int, guards ...*guard.Guard) {
+		pipe := sharing.Pipeline()
+		var queued []*pipelimit.Reply
+		for range units {
+			queued = append(queued, pipelimit.Queue(t.Context(), pipe, calls.On("k", limits)))
+		}
+		_ = pipe.Exec(t.Context())
+		for _, reply := range queued {
+			for _, g := range guards {
+				if g.Out() {
+					continue
+				}
+				behind <- reply
+				_, _ = g.Decide(t.Context(), calls.On("k", limits))
+			}
+		}
+	}
+	first, third, share := breaks(1), breaks(3), breaks(5)
+	s.Pause()
+	sends(10, first, third)
+	assert.True(t, first.Out())
+	sends(10, third)
+	assert.False(t, third.Out(), "two pipelines failed")
+	sends(10, third)
+	assert.True(t, third.Out(), "three pipelines failed")
+	for n := range 20 {
+		assert.False(t, share.Out(), "%d pipelines failed, none after the other", n)
+		s.Resume()
+		require.NoError(t, s.Client().Ping(t.Context()).Err())
+		sends(8, share)
+		s.Pause()
+		sends(10, share)
+	}
+	assert.True(t, share.Out(), "20 pipelines failed, with more than half of the calls")
+	s.Resume()
 }

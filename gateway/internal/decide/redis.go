@@ -18,6 +18,7 @@ import (
 // Chain is Redis with what stands before it: observers, a cache of denials, batches, and a guard for each policy.
 type Chain struct {
 	o        ChainOptions
+	shared   *pipelimit.Shared
 	limiter  *ratelimit.Limiter
 	guards   map[guard.Policy]*guard.Guard
 	mu       sync.Mutex
@@ -44,8 +45,8 @@ type asked struct {
 
 // NewChain returns a Chain on a client.
 func NewChain(o ChainOptions) *Chain {
-	c := &Chain{o: o, limiter: ratelimit.New(o.Client, ratelimit.Options{}), guards: map[guard.Policy]*guard.Guard{}}
-	pipelimit.Follow(o.Client)
+	shared := pipelimit.Share(o.Client, pipelimit.Options{})
+	c := &Chain{o: o, shared: shared, limiter: ratelimit.New(shared, ratelimit.Options{}), guards: map[guard.Policy]*guard.Guard{}}
 	if cluster, ok := o.Client.(*redis.ClusterClient); ok {
 		c.o.Guard.Node = guard.Masters(cluster)
 	}
@@ -159,12 +160,12 @@ func (s *bundler) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 		return s.c.limiter.Decide(ctx, call)
 	}
 	if b.replies == nil {
-		pipe := s.c.o.Client.Pipeline()
+		pipe := s.c.shared.Pipeline()
 		b.replies = make([]*pipelimit.Reply, len(b.calls))
 		for i := b.at; i < len(b.calls); i++ {
 			b.replies[i] = pipelimit.Queue(ctx, pipe, b.calls[i])
 		}
-		_, _ = pipe.Exec(ctx) // each reply has its error
+		_ = pipe.Exec(ctx) // each reply has its error
 	}
 	return b.replies[b.at].Result()
 }

@@ -15,7 +15,7 @@ import (
 func (r *Redis) Client() (redis.UniversalClient, error) {
 	o := &redis.UniversalOptions{
 		DialTimeout: r.Timeout, ReadTimeout: r.Timeout, WriteTimeout: r.Timeout, PoolTimeout: r.Timeout,
-		DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: r.PoolSize,
+		DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: r.PoolSize, PipelinePoolSize: -1,
 	}
 	single, err := r.address(o)
 	if err != nil {
