@@ -76,6 +76,12 @@ type gateway struct {
 // start starts a gateway with one file on a server. env are variables in addition, such as "SHADOW_MODE=true".
 func start(t testing.TB, redis, config string, env ...string) *gateway {
 	t.Helper()
+	return startAs(t, func(*exec.Cmd) {}, redis, config, env...)
+}
+
+// startAs is start, with a chance to change how the process is started.
+func startAs(t testing.TB, change func(*exec.Cmd), redis, config string, env ...string) *gateway {
+	t.Helper()
 	program, err := built()
 	require.NoError(t, err)
 	g := &gateway{t: t, Config: filepath.Join(t.TempDir(), "config"), at: map[string]string{}, ended: make(chan struct{})}
@@ -86,11 +92,13 @@ func start(t testing.TB, redis, config string, env ...string) *gateway {
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0")
 	g.cmd.Env = append(g.cmd.Env, env...)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	change(g.cmd)
 	stderr, err := g.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, g.cmd.Start())
 	listening := regexp.MustCompile(`msg=listening for=(\S+) at=(\S+)`)
 	ready := make(chan struct{})
+	listens := sync.OnceFunc(func() { close(ready) })
 	go func() {
 		lines := bufio.NewScanner(stderr)
 		for lines.Scan() {
@@ -99,7 +107,7 @@ func start(t testing.TB, redis, config string, env ...string) *gateway {
 			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
 				g.at[m[1]] = m[2]
 				if m[1] == "grpc" { // the last one
-					close(ready)
+					listens()
 				}
 			}
 			g.mu.Unlock()

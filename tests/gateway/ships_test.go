@@ -1,16 +1,23 @@
 package gateway_test
 
 import (
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
 )
 
@@ -56,4 +63,174 @@ func TestTheDashboardShowsWhatTheGatewayCounts(t *testing.T) {
 	for _, name := range names {
 		assert.Regexp(t, "(?m)^"+name+"[{ ]", metrics)
 	}
+}
+
+// instructions are what stands behind an instruction of the Dockerfile's last stage.
+func instructions(t testing.TB, name string) (found []string) {
+	t.Helper()
+	_, stage, ok := strings.Cut(shipped(t, "gateway", "Dockerfile"), "FROM scratch\n")
+	require.True(t, ok)
+	for line := range strings.Lines(stage) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			found = append(found, strings.TrimSpace(rest))
+		}
+	}
+	require.NotEmpty(t, found, name)
+	return found
+}
+
+// In the file system of the image, which holds the program and the authorities and nothing else, as the image's user, the gateway serves:
+// it needs no folder for temporary files, no time zones and no libraries.
+func TestTheFilesOfTheImageAreEnough(t *testing.T) {
+	t.Parallel()
+	size.NeedsFull(t) // which builds the static program
+	if os.Getuid() != 0 {
+		t.Skip("only root may chroot")
+	}
+	program, err := built()
+	require.NoError(t, err)
+	dir, _ := server.Certificate(t)
+	image := t.TempDir()
+	for _, copied := range instructions(t, "COPY") {
+		words := strings.Fields(copied) // --from=build SOURCE TARGET
+		require.Len(t, words, 3)
+		source, target := program, filepath.Join(image, words[2])
+		if strings.HasSuffix(words[2], "/") {
+			source, target = dir+"/crt", filepath.Join(target, filepath.Base(words[1]))
+		}
+		text, err := os.ReadFile(source)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o755))
+		require.NoError(t, os.WriteFile(target, text, 0o755))
+	}
+	config := "domain: web\ndescriptors:\n- key: user\n  limits: [FIXED 10/mo TZ Europe/Berlin]\n"
+	require.NoError(t, os.Mkdir(filepath.Join(image, "limits"), 0o755)) // as a volume
+	require.NoError(t, os.WriteFile(filepath.Join(image, "limits", "web.yaml"), []byte(config), 0o644))
+	var uid, gid uint32
+	_, err = fmt.Sscanf(instructions(t, "USER")[0], "%d:%d", &uid, &gid)
+	require.NoError(t, err)
+	require.NotZero(t, uid)
+	entry := strings.Trim(instructions(t, "ENTRYPOINT")[0], `[]"`)
+	inImage := func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Args, cmd.Dir = entry, []string{entry, "/limits"}, "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: uid, Gid: gid}, Pdeathsig: syscall.SIGKILL}
+	}
+	g := startAs(t, inImage, server.Start(t).Addr(), config)
+	assert.Equal(t, "OK 9", g.asks(ask("web", 0, "user=1")))
+
+	tls, at := tlsServer(t, dir)
+	g = startAs(t, inImage, "rediss://"+at, config)
+	assert.Equal(t, "OK 9", g.asks(ask("web", 0, "user=1")), "an authority of the image's file has signed")
+	assert.Positive(t, calls(tls))
+}
+
+// Envoy and the limits of the compose file: an address may ask ten times a minute. Names and ports of containers become addresses here.
+func TestEnvoyOfTheComposeFileLimits(t *testing.T) {
+	t.Parallel()
+	size.NeedsFull(t)
+	envoy := program(t, "envoy")
+	g := start(t, server.Start(t).Addr(), shipped(t, "packaging", "gateway", "config", "web.yaml"), "LIMIT_RESPONSE_HEADERS_ENABLED=true")
+	host, grpcPort, _ := net.SplitHostPort(g.at["grpc"])
+	port := strconv.Itoa(server.FreePort(t))
+	config := filepath.Join(t.TempDir(), "envoy.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(strings.NewReplacer("address: gateway", "address: "+host, "port_value: 8081", "port_value: "+grpcPort,
+		"0.0.0.0", "127.0.0.1", "port_value: 10000", "port_value: "+port, "port_value: 8000", fmt.Sprintf("port_value: %d", server.FreePort(t))).Replace(shipped(t, "packaging", "gateway", "envoy.yaml"))), 0o644))
+	proxy(t, envoy, "--concurrency", "1", "--disable-hot-restart", "-c", config)
+	ask := func() (int, http.Header) {
+		response, err := http.Get("http://127.0.0.1:" + port + "/")
+		if err != nil {
+			return 0, nil
+		}
+		_ = response.Body.Close()
+		return response.StatusCode, response.Header
+	}
+	served, began := 0, time.Now()
+	var header http.Header
+	await(t, "Envoy has denied", func() bool {
+		status, h := ask()
+		if status == http.StatusOK {
+			served++
+		}
+		header = h
+		return status == http.StatusTooManyRequests
+	})
+	assert.GreaterOrEqual(t, served, 10)
+	assert.LessOrEqual(t, served, 10+int(time.Since(began)/(6*time.Second)))
+	assert.NotEmpty(t, header.Get("RateLimit-Limit"), "fields of the gateway's are added")
+}
+
+// insideUnit makes a system for the unit inside of namespaces of its own: the program and its files where the unit has them, and targets that
+// do nothing in place of a whole system's. Then systemd runs the unit as the first process.
+const insideUnit = `set -e
+mount --make-rprivate /
+mount -t proc proc /proc
+mount -t tmpfs tmpfs /run
+mkdir -p /run/over/up /run/over/work /run/units
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/over/up,workdir=/run/over/work /etc
+mount -t tmpfs tmpfs /usr/local/bin
+cp "$PROGRAM" /usr/local/bin/throttle-gateway
+mkdir -p /etc/throttle-gateway
+cp -r "$RUNTIME_ROOT/config" /etc/throttle-gateway
+env | grep -E '^(REDIS_|HOST=|PORT=|GRPC_|DEBUG_|PROMETHEUS_)' > /etc/throttle-gateway/environment
+cp "$UNIT" /run/units
+mkdir /run/units/throttle-gateway.service.d
+printf '[Service]\nStandardError=append:/run/log\n' > /run/units/throttle-gateway.service.d/log.conf
+touch /run/log
+tail -f /run/log >&2 &
+for target in basic sysinit shutdown network-online multi-user; do
+	printf '[Unit]\nDescription=%s\nDefaultDependencies=no\n' $target > /run/units/$target.target
+done
+exec env -i container=unshare SYSTEMD_UNIT_PATH=/run/units /lib/systemd/systemd --system --unit=throttle-gateway.service \
+	--log-target=null --show-status=no
+`
+
+// systemd takes the unit and runs it: as a user that exists for it alone, with nothing that root may do, and again when it was killed.
+func TestSystemdRunsTheUnit(t *testing.T) {
+	t.Parallel()
+	size.NeedsFull(t)
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	unit := filepath.Join(root, "packaging", "gateway", "throttle-gateway.service")
+	if _, err := os.Stat("/lib/systemd/systemd"); err != nil || os.Getuid() != 0 {
+		t.Skip("systemd and root are needed")
+	}
+	alone := []string{"--pid", "--mount", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child"}
+	if out, err := exec.Command("unshare", append(alone, "mount", "-t", "tmpfs", "tmpfs", "/mnt")...).CombinedOutput(); err != nil {
+		t.Skipf("no namespaces here: %s", out)
+	}
+	program, err := built()
+	require.NoError(t, err)
+	s := server.Start(t)
+	var cmd *exec.Cmd
+	g := startAs(t, func(c *exec.Cmd) {
+		cmd = c
+		c.Path, _ = exec.LookPath("unshare")
+		c.Args = append(append([]string{"unshare"}, alone...), "sh", "-c", insideUnit)
+		c.Env = append(c.Env, "PROGRAM="+program, "UNIT="+unit)
+	}, s.Addr(), basic)
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // systemd, which is the first process of its namespace, does not end at SIGTERM
+	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	running := func() (pid int) {
+		programs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, path := range programs {
+			line, _ := os.ReadFile(path)
+			env, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
+			if string(line) == "/usr/local/bin/throttle-gateway\x00" && strings.Contains(string(env), "REDIS_URL="+s.Addr()+"\x00") {
+				pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			}
+		}
+		return pid
+	}
+	first := running()
+	require.NotZero(t, first)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", first))
+	require.NoError(t, err)
+	assert.NotRegexp(t, `Uid:\s+0\s`, string(status))
+	assert.Regexp(t, `CapEff:\s+0+\n`, string(status))
+	assert.Regexp(t, `NoNewPrivs:\s+1\n`, string(status))
+	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	await(t, "systemd starts it again", func() bool { pid := running(); return pid != 0 && pid != first })
+	await(t, "it listens", func() bool { return strings.Count(g.Log(), "for=grpc") == 2 })
+	require.NoError(t, syscall.Kill(running(), syscall.SIGTERM))
+	await(t, "it ends in order", func() bool { return running() == 0 && strings.Contains(g.Log(), "msg=stopping") })
 }
