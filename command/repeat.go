@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"redis-throttle/gcra"
@@ -26,9 +27,11 @@ const (
 // which overlap where it is shorter.
 type pastWord struct{ len, head, tail uint64 }
 
-// wordOf packs a word of at most maxWordLen bytes; different words pack differently.
+// wordOf packs a word; different words pack differently. One of more than maxWordLen bytes is packed as what no word is.
 func wordOf(word []byte) pastWord {
 	switch n := len(word); {
+	case n > maxWordLen:
+		return pastWord{len: math.MaxUint64}
 	case n >= 8:
 		return pastWord{uint64(n), binary.LittleEndian.Uint64(word), binary.LittleEndian.Uint64(word[n-8:])}
 	case n >= 4:

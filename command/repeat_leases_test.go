@@ -71,6 +71,24 @@ func TestCallsAboutLeasesAreRememberedWhateverTheID(t *testing.T) {
 	}
 }
 
+// Of a long word only the ends would be compared: the next one may differ in the middle, or be wrong there.
+func TestCallsAboutLeasesWithLongWordsAreReadAgain(t *testing.T) {
+	for _, tt := range []struct {
+		cmd   *Command
+		lines []string
+	}{
+		{Lease, []string{"SLOTS 1000000000000000000 TTL 30s ID c", "SLOTS 1000000099900000000 TTL 30s ID c", "SLOTS 10000000x0000000000 TTL 30s ID c"}},
+		{Lease, []string{"SLOTS 9 TTL 1000000001.00000000s ID c", "SLOTS 9 TTL 1000000002.00000000s ID c", "SLOTS 9 TTL 100000000s.00000000s ID c"}},
+		{Renew, []string{"ID a TTL 1000000001.00000000s", "ID a TTL 1000000002.00000000s", "ID a TTL 100000000s.00000000s"}},
+	} {
+		past := &Past{}
+		for _, line := range append(tt.lines, tt.lines...) {
+			with, without := askLease(past, tt.cmd, line), askLease(nil, tt.cmd, line)
+			assert.Equal(t, shownLease(without), shownLease(with), "%s %s", tt.cmd.Name, line)
+		}
+	}
+}
+
 // shownLease is all that comes of a call about leases.
 func shownLease(c *Call) string {
 	return fmt.Sprint(c.Reply, c.Integers, string(c.Error), c.Effect, c.Members.Add, c.Members.AddScore, c.Members.Remove, c.Members.Event, c.Members.Released)
