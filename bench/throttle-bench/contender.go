@@ -79,6 +79,7 @@ var kinds, contenders = readContenders()
 func readContenders() (kinds map[string]kind, list []contender) {
 	file := decode[struct {
 		Kinds      map[string]kind
+		Others     []string // for aliases only
 		Contenders []struct {
 			Group      string
 			Contenders []contender
