@@ -104,7 +104,7 @@ func draw(all []mutant, seed uint64, n int) []mutant {
 	return drawn[:min(n, len(drawn))]
 }
 
-// findAll returns the mutants of all C files of the module, in order.
+// findAll returns the mutants of all files of the module, in order.
 func findAll(source, out string) (all []mutant, err error) {
 	config, err := cc.NewConfig("", "")
 	if err != nil {
@@ -115,7 +115,7 @@ func findAll(source, out string) (all []mutant, err error) {
 	check(os.MkdirAll(exports, 0o755))
 	check(os.WriteFile(filepath.Join(exports, "_cgo_export.h"), nil, 0o644))
 	config.IncludePaths = append(config.IncludePaths, "", filepath.Join(source, "module"), exports)
-	paths, err := filepath.Glob(filepath.Join(source, "module", "*.c"))
+	paths, err := files(source)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +130,18 @@ func findAll(source, out string) (all []mutant, err error) {
 		return nil, fmt.Errorf("%s/module: no C to mutate", source)
 	}
 	return all, nil
+}
+
+// files are the files of the module that hold C to mutate: path.h has the inlined part of several.
+func files(root string) (paths []string, err error) {
+	for _, pattern := range []string{"*.c", "path.h"} {
+		found, err := filepath.Glob(filepath.Join(root, "module", pattern))
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, found...)
+	}
+	return paths, nil
 }
 
 func absolute(path string) string {

@@ -11,15 +11,15 @@ import (
 // Each C file of the module has nearest tests. They are given by words, and some test has each word in its name.
 func TestEachFileHasItsNearestTests(t *testing.T) {
 	root := filepath.Join("..", "..")
-	files, err := filepath.Glob(filepath.Join(root, "module", "*.c"))
+	paths, err := files(root)
 	check(err)
-	for _, file := range files {
+	for _, file := range paths {
 		if name := "module/" + filepath.Base(file); nearest[name] == "" {
 			t.Errorf("%s has no nearest tests", name)
 		}
 	}
-	if len(nearest) != len(files) {
-		t.Errorf("nearest tests of %d files, and there are %d", len(nearest), len(files))
+	if len(nearest) != len(paths) {
+		t.Errorf("nearest tests of %d files, and there are %d", len(nearest), len(paths))
 	}
 	tests, err := filepath.Glob(filepath.Join(root, "tests", "*_test.go"))
 	check(err)

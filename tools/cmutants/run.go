@@ -31,6 +31,7 @@ var nearest = map[string]string{
 	"module/line.c":       `Lease|Line|Turn|Window|Lapse|Wait|Caller|Leave|Order|Pause|Slots|Wakes|Crowd`,
 	"module/listeners.c":  `Replica|AppendOnly|Missed|Listen|Promoted|BGSAVE|Effects`,
 	"module/load.c":       `Load|Unload|Module|Watch|Second|Panic`,
+	"module/path.h":       `Replicat|Keyspace|Throttle|Limit|Nested|Expir|Info|Errors|TAT|Words|State`,
 	"module/unload.c":     `Unload|NoConnectionKeeps`,
 	"module/log.c":        `Log|Panic|Load|Unload`,
 	"module/members.c":    `Lease|Line|Lapse`,
