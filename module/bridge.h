@@ -378,7 +378,10 @@ int throttleTry(throttleCall *call);
 int throttleLookUp(throttleCall *call);
 // throttleMayNameMembers returns whether a call has to see members before it is decided for the first time.
 int throttleMayNameMembers(const throttleCall *call);
+// throttleGatherMembers is throttleGatherSets, in which other modules may run unless the key was opened quietly, and throttleGatherNames.
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
+void throttleGatherSets(throttleCall *call, RedisModuleCtx *ctx);
+void throttleGatherNames(throttleCall *call, RedisModuleString **argv);
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard);
 void throttleFreeMembers(throttleCall *call);

@@ -2,7 +2,8 @@
 // tells. Go's package line knows who waits, until when, and what to do next; it gives out handles.
 //
 // A throttleLine lives until its STEP_CLOSE, which only its own timer gets to. A throttleCaller lives until it has its answer or has left.
-// It may leave whenever other modules run: when a key is opened, when the server is asked for obstacles, and when a decision is applied. So it is looked up again afterwards.
+// It may leave whenever other modules run: when a key is opened, when lapsed leases are counted, when the server is asked for obstacles, and when a
+// decision is applied. So it is looked up again afterwards.
 #include <stdio.h>
 
 #include "bridge.h"
@@ -164,9 +165,11 @@ static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, throttleL
 static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn, int mode) {
   throttleCaller *w = step->caller;
   throttleCall *call = open(single, ctx, step->line, w->command, mode);
+  if (throttleCommands[call->command].onSortedSet) throttleGatherSets(call, ctx);
   // Other modules may have made the caller leave, or let in a call of a higher priority to the front of the line.
   if (turn == TURN_FIRST ? !throttleIsFirst(step->entry) : !throttleStands(step->entry)) {
     if (call->keys->handle) api.CloseKey(call->keys->handle);
+    if (call->seesMembers) throttleFreeMembers(call);
     return NULL;
   }
   call->mayBlock = turn == TURN_FIRST;
@@ -174,7 +177,7 @@ static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const t
   call->waitedNs = step->ns;
   call->keys->lineSlots = step->slots;
   throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
-  if (onSortedSet(w)) throttleGatherMembers(call, ctx, w->argv);
+  if (call->seesMembers) throttleGatherNames(call, w->argv);
   throttleDecide(call, ctx, w->argv);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
   return call;

@@ -166,11 +166,11 @@ static void gatherSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key)
   members->isBeyond = isAnyAbove(key->handle, msOf(call) + FURTHEST_MS);
 }
 
-// Counts the lapsed members of sets that have more of them than were gathered. All keys are closed meanwhile, and then opened and
-// gathered anew: whatever other modules have changed, the call is decided by what there is afterwards.
-__attribute__((noinline, cold)) static void countLapsed(throttleCall *call, RedisModuleCtx *ctx) {
+// Asks the server how many members of those sets have lapsed that have more of them than were gathered; -1 where it does not tell. All keys
+// are closed meanwhile, and then opened and gathered anew: whatever other modules have changed, the call is decided by what there is
+// afterwards.
+static void askForLapsed(throttleCall *call, RedisModuleCtx *ctx, int64_t *counts) {
   uint64_t expiries = throttleExpiries;
-  int64_t counts[MAX_KEYS];
   for (int i = 0; i < call->keyCount; i++) {
     if (call->keys[i].handle) api.CloseKey(call->keys[i].handle);
     freeLowest(call->keys[i].members);
@@ -180,12 +180,21 @@ __attribute__((noinline, cold)) static void countLapsed(throttleCall *call, Redi
   }
   throttleOpenKeys(call, ctx, call->openMode);
   for (int i = 0; i < call->keyCount; i++) {
+    gatherSet(call, ctx, &call->keys[i]);
+    if (throttleExpiries != expiries) counts[i] = -1;
+  }
+}
+
+// Counts the lapsed members of sets that have more of them than were gathered. The server is not asked where no other module may run.
+__attribute__((noinline, cold)) static void countLapsed(throttleCall *call, RedisModuleCtx *ctx) {
+  int64_t counts[MAX_KEYS];
+  for (int i = 0; i < call->keyCount; i++) counts[i] = -1;
+  if (!(call->openMode & OPEN_QUIETLY)) askForLapsed(call, ctx, counts);
+  for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
     throttleMembers *members = key->members;
-    gatherSet(call, ctx, key);
     if (!members->hasLapsedMore) continue;
-    int isKnown = counts[i] >= 0 && throttleExpiries == expiries;
-    members->lapsed = isKnown ? counts[i] : countOneByOne(key->handle, msOf(call));
+    members->lapsed = counts[i] >= 0 ? counts[i] : countOneByOne(key->handle, msOf(call));
     api.ZsetFirstInScoreRange(key->handle, msOf(call), INFINITY, 1, 0);
     members->next = scoreAt(key->handle);
   }
@@ -203,21 +212,31 @@ int throttleMayNameMembers(const throttleCall *call) {
   return 0;
 }
 
-void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
-  const throttleTraits *traits = &throttleCommands[call->command];
+void throttleGatherSets(throttleCall *call, RedisModuleCtx *ctx) {
   int hasLapsedMore = 0;
-  call->looksUp = traits->looksUp;
   call->seesMembers = 1;
+  for (int i = 0; i < call->keyCount; i++) {
+    gatherSet(call, ctx, &call->keys[i]);
+    hasLapsedMore |= call->keys[i].members->hasLapsedMore;
+  }
+  if (hasLapsedMore) countLapsed(call, ctx);
+}
+
+void throttleGatherNames(throttleCall *call, RedisModuleString **argv) {
+  const throttleTraits *traits = &throttleCommands[call->command];
+  call->looksUp = traits->looksUp;
   for (int i = 0; i < call->keyCount; i++) {
     throttleMembers *members = call->keys[i].members;
     members->argv = argv;
     members->namesAt = traits->namesAt + endOf(call);
     members->slotsAt = traits->slotsAt;
-    gatherSet(call, ctx, &call->keys[i]);
-    hasLapsedMore |= members->hasLapsedMore;
   }
-  if (hasLapsedMore) countLapsed(call, ctx);
   gatherNames(call);
+}
+
+void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
+  throttleGatherSets(call, ctx);
+  throttleGatherNames(call, argv);
 }
 
 // Only Go reads words, and they may stand in any order. So C looks where they stood in the latest call of the command. If

@@ -119,3 +119,51 @@ func TestACallerIsCutOffWhenItsKeyIsLookedAt(t *testing.T) {
 		}
 	})
 }
+
+// The same while the lapsed leases of its key are counted, by a command of the server's before which another module may run. For a caller
+// that the server is about to answer they are counted without it.
+func TestACallerIsCutOffWhileLapsedLeasesAreCounted(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		for name, tt := range map[string]struct {
+			timeout time.Duration
+			then    string
+			ran     int64 // how often the other module ran
+		}{
+			"something changes":     {time.Minute, "ZADD k 2100000000000 other", 1},
+			"its time is over":      {300 * time.Millisecond, "PING", 1},
+			"it is to wait no more": {time.Minute, "CLIENT UNBLOCK %s", 0},
+			"it is to fail":         {time.Minute, "CLIENT UNBLOCK %s ERROR", 0},
+		} {
+			for _, how := range []string{"CLIENT KILL ID ", "CLIENT UNBLOCK "} {
+				t.Run(name+", "+how, func(t *testing.T) {
+					s := neighbour.Start(t, opts...)
+					c, w := s.Raw(), s.Raw()
+					id := fmt.Sprint(do(t, w, "CLIENT ID").Int)
+					do(t, c, "ZADD k 2100000000000 held")
+					for i := range 40 {
+						do(t, c, "ZADD k 1700000000000 lapsed%d", i)
+					}
+					for timeout := tt.timeout; ; timeout *= 2 { // on a busy machine its time is over sooner
+						calls := s.InfoInt("throttle", "throttle_calls")
+						require.NoError(t, w.Send(strings.Fields(fmt.Sprintf("CL.LEASE k SLOTS 1 TTL 1m ID w TIMEOUT %dms", timeout.Milliseconds()))...))
+						require.NoError(t, w.Flush())
+						awaitField(t, c, "calls", int(calls)+1)
+						do(t, c, "NEIGHBOUR.BEFORE ZCOUNT %s", how+id)
+						do(t, c, "%s", strings.ReplaceAll(tt.then, "%s", id))
+						awaitField(t, c, "leases_waiting", 0)
+						_, err := w.ReceiveWithin(60 * time.Second)
+						ran := s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int
+						if ran < tt.ran && timeout < time.Minute {
+							do(t, c, "NEIGHBOUR.DO")
+							continue
+						}
+						assert.Equal(t, tt.ran, ran)
+						assert.Equal(t, tt.ran > 0 && strings.Contains(how, "KILL"), err != nil, "%v", err)
+						break
+					}
+				})
+			}
+		}
+	})
+}
