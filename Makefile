@@ -186,7 +186,7 @@ bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 pgo: ## renew the profile that guides the compiler (module/throttle/default.pgo)
 	@scripts/setup build
 	@mkdir -p build/bench
-	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 go test -trimpath -run '^$$' -bench . -benchtime 2s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./command
+	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 go test -trimpath -run '^$$' -bench . -benchtime 3s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./command
 	GOWORK=off go -C tools run ./pgo ../build/bench/cpu.pgo ../module/throttle/default.pgo
 
 lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
