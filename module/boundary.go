@@ -45,8 +45,8 @@ func init() {
 
 // What Go reads and writes where C keeps it lies alike in both; otherwise this does not compile.
 const (
-	inAt  = unsafe.Offsetof(C.throttleCall{}.argCount)
-	outAt = unsafe.Offsetof(C.throttleCall{}.reply)
+	inAt  = unsafe.Offsetof(callC.argCount)
+	outAt = unsafe.Offsetof(callC.reply)
 )
 
 var (

@@ -128,12 +128,12 @@ func (c *code) useByInterfaces() {
 }
 
 // methodsOf returns the methods by which a type implements an interface. Types are compared as they are written: the two may be known from
-// different views of a package.
+// different views of a package. Those of a constraint may be parameters, which stand for any type.
 func methodsOf(of types.Type, i *types.Interface) (names []string, ok bool) {
 	for m := range i.Methods() {
 		own, _, _ := types.LookupFieldOrMethod(of, false, m.Pkg(), m.Name())
 		f, ok := own.(*types.Func)
-		if !ok || !slices.Equal(typesOf(f), typesOf(m)) {
+		if !ok || len(typesOf(f)) != len(typesOf(m)) || i.IsMethodSet() && !slices.Equal(typesOf(f), typesOf(m)) {
 			return nil, false
 		}
 		names = append(names, f.Origin().FullName())

@@ -139,6 +139,7 @@ func buildFloor(ctx context.Context, dir string) string {
 func buildGoFloor(ctx context.Context, dir string) string {
 	path := filepath.Join(dir, "floor.so")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-o", path, "redis-throttle/bench/throttle-bench/floor")
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // which is removed, also when go is killed in the middle
 	if out, err := cmd.CombinedOutput(); err != nil {
 		must.Fail("go did not build the floor: %w\n%s", err, out)
 	}
