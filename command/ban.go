@@ -56,32 +56,21 @@ func (c *Call) banned() bool { return c.Key.banned(c.NowNs) }
 
 func (k *Key) banned(nowNs int64) bool { return k.banUntil > nowNs }
 
-// storeBan writes a ban and the state behind it, of which nothing counts from fullAt on. The state may lie in the key's room, where
-// storeBehind puts it.
-func (k *Key) storeBan(until int64, state []byte, fullAt uint64) {
+// storeBan writes a ban, to which the state behind it is to be appended. Of that nothing counts from fullAt on.
+func (k *Key) storeBan(until int64, fullAt uint64) {
 	k.Effect = Set
-	value := binary.LittleEndian.AppendUint64(append(k.Room, banMark), uint64(until))
-	k.NewValue = append(value, state...)
+	k.NewValue = binary.LittleEndian.AppendUint64(append(k.Room, banMark), uint64(until))
 	k.ExpireAtMs = expireAtMs(max(uint64(until), fullAt))
 }
 
 // storeBehind writes a ban and the state of a stack, or only the ban when all limits are full.
 func (k *Key) storeBehind(until int64, s *stack.Stack, nowNs int64) {
 	fullAt, keepsCalendar := s.ExpireAt(nowNs), s.KeepsCalendar()
-	var state []byte
+	k.storeBan(until, fullAt)
 	if fullAt > uint64(nowNs) || keepsCalendar {
-		state = s.Append(k.roomBehind())
+		k.NewValue = s.Append(k.NewValue)
 	}
-	k.storeBan(until, state, fullAt)
 	k.ExpireNoEarlier = keepsCalendar
-}
-
-// roomBehind is the key's room behind a ban.
-func (k *Key) roomBehind() []byte {
-	if cap(k.Room) < banLen {
-		return nil
-	}
-	return k.Room[banLen:banLen]
 }
 
 // ban bans the key for d ns from now, and keeps its state, or that of s when changed.
@@ -96,11 +85,10 @@ func (k *Key) ban(d int64, s *stack.Stack, changed bool, nowNs int64) {
 // putBan bans the key until an instant and leaves the rest as it is. What is kept may be of other
 // limits than the call's, so the key lives at least as long as before.
 func (k *Key) putBan(until int64) {
-	state := k.state()
-	if k.Kind == Absent {
-		state = nil
+	k.storeBan(until, 0)
+	if k.Kind != Absent {
+		k.NewValue = append(k.NewValue, k.state()...)
 	}
-	k.storeBan(until, state, 0)
 	k.ExpireNoEarlier = true
 	k.banUntil = until
 }
