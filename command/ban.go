@@ -37,6 +37,8 @@ const (
 )
 
 // openBan reads the ban that a value seems to begin with.
+//
+//go:noinline
 func (k *Key) openBan() {
 	until := binary.LittleEndian.Uint64(k.Value[1:])
 	if until < 1 || until > math.MaxInt64 {

@@ -278,21 +278,9 @@ func (c *Call) beginOthers() {
 }
 
 func (k *Key) begin() {
-	k.Effect, k.NewValue, k.ExpireNoEarlier = Keep, nil, false
+	k.keep()
 	k.ToldSlots = k.LineSlots
 	k.banUntil, k.behind = 0, 0
-	if k.Members != nil || k.Kind == String && len(k.Value) > 0 && k.Value[0] == banMark {
-		k.beginUnusual()
-	}
-}
-
-// beginUnusual is begin of a key with members, or with a value that begins like a ban.
-//
-//go:noinline
-func (k *Key) beginUnusual() {
-	if k.Members != nil {
-		k.Members.keep()
-	}
 	if k.Kind == String && len(k.Value) >= banLen && k.Value[0] == banMark {
 		k.openBan()
 	}
@@ -316,9 +304,11 @@ func (k *Key) keep() {
 }
 
 // Fail makes the call an error and undoes what it was going to write.
-func (c *Call) Fail(text string) {
+func (c *Call) Fail(text string) { c.fail(append(c.error[:0], text...)) }
+
+func (c *Call) fail(text []byte) {
 	c.keep()
 	c.Integers = nil
 	c.Reply = ReplyError
-	c.Error = c.error[:copy(c.error[:], text)]
+	c.Error = text
 }

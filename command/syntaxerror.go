@@ -61,9 +61,4 @@ func (e *syntaxError) appendTo(text []byte) []byte {
 }
 
 // refuse makes the call an error and undoes what it was going to write.
-func (c *Call) refuse(err *syntaxError) {
-	c.keep()
-	c.Integers = nil
-	c.Reply = ReplyError
-	c.Error = err.appendTo(c.error[:0])
-}
+func (c *Call) refuse(err *syntaxError) { c.fail(err.appendTo(c.error[:0])) }
