@@ -198,7 +198,7 @@ typedef struct {
 static void tellLimited(RedisModuleCtx *ctx, void *data) {
   limitedKey *key = data;
   api.SelectDb(ctx, key->db);
-  api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "limited", key->name);
+  notify(ctx, NOTIFY_MODULE, "limited", key->name);
   api.FreeString(NULL, key->name);
   api.Free(key);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "bridge.h"
+#include "path.h"
 
 #include "_cgo_export.h"
 
@@ -396,14 +396,14 @@ void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey 
 }
 
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key) {
-  if (key->members->removeLowest) api.NotifyKeyspaceEvent(ctx, NOTIFY_ZSET, "zrem", key->name);
-  if (key->members->add) api.NotifyKeyspaceEvent(ctx, NOTIFY_ZSET, "zadd", key->name);
-  if (key->expiryChanges) api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", key->name);
-  if (key->kind == KEY_ABSENT) api.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "del", key->name);
+  if (key->members->removeLowest) notify(ctx, NOTIFY_ZSET, "zrem", key->name);
+  if (key->members->add) notify(ctx, NOTIFY_ZSET, "zadd", key->name);
+  if (key->expiryChanges) notify(ctx, NOTIFY_GENERIC, "expire", key->name);
+  if (key->kind == KEY_ABSENT) notify(ctx, NOTIFY_GENERIC, "del", key->name);
 }
 
 void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key) {
   int event = key->members->event;
-  if (event == EVENT_LEASED) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "leased", key->name);
-  if (event == EVENT_RELEASED) api.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, "released", key->name);
+  if (event == EVENT_LEASED) notify(ctx, NOTIFY_MODULE, "leased", key->name);
+  if (event == EVENT_RELEASED) notify(ctx, NOTIFY_MODULE, "released", key->name);
 }
