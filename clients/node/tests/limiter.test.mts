@@ -164,7 +164,8 @@ for (const [name, open] of Object.entries(single)) {
       await withServer(await Server.start(), async (own) => {
         await withClient(open(own.port), async (client) => {
           const limiter = new Limiter(client, { timeout: '200ms', patience: '300ms' })
-          await limiter.limit('k', perDay)
+          const unhurried = new Limiter(client, { timeout: '10s' }) // where there is no outage; the machine may be busy
+          await unhurried.limit('k', perDay)
           own.pause()
           await assert.rejects(limiter.limit('k', perDay), OutageError)
           const waiting = assert.rejects(limiter.wait('k', window(1, '1h')), OutageError)
@@ -177,7 +178,7 @@ for (const [name, open] of Object.entries(single)) {
           await own.start()
           await until(() => answers(limiter), 'it decides after the restart')
           // Calls that were left in the outage are not sent afterwards.
-          const { remaining } = await limiter.peek('k', perDay)
+          const { remaining } = await unhurried.peek('k', perDay)
           assert.equal(remaining, 100)
         })
       })
