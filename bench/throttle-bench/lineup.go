@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"redis-throttle/bench/internal/must"
@@ -128,10 +129,7 @@ func buildFloor(ctx context.Context, dir string) string {
 	path := filepath.Join(dir, "floor.so")
 	cmd := exec.CommandContext(ctx, compiler, "-O2", "-shared", "-fPIC", "-x", "c", "-o", path, "-")
 	cmd.Stdin = strings.NewReader(floorSource)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		must.Fail("%s did not compile the floor: %w\n%s", compiler, err, out)
-	}
-	must.Do(os.Chmod(path, 0o755)) // the server refuses a module without the execute bit
+	compile(cmd, dir)
 	return path
 }
 
@@ -139,12 +137,20 @@ func buildFloor(ctx context.Context, dir string) string {
 func buildGoFloor(ctx context.Context, dir string) string {
 	path := filepath.Join(dir, "floor.so")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-o", path, "redis-throttle/bench/throttle-bench/floor")
-	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // which is removed, also when go is killed in the middle
-	if out, err := cmd.CombinedOutput(); err != nil {
-		must.Fail("go did not build the floor: %w\n%s", err, out)
-	}
-	must.Do(os.Chmod(path, 0o755))
+	compile(cmd, dir)
 	return path
+}
+
+// compile runs a compiler that writes floor.so into dir. Its temporary files lie there as well, and what it has started is killed with it:
+// nothing is left of either when the context ends and dir is removed.
+func compile(cmd *exec.Cmd, dir string) {
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "GOTMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if out, err := cmd.CombinedOutput(); err != nil {
+		must.Fail("%s did not compile the floor: %w\n%s", cmd.Args[0], err, out)
+	}
+	must.Do(os.Chmod(filepath.Join(dir, "floor.so"), 0o755)) // the server refuses a module without the execute bit
 }
 
 // close stops the servers.

@@ -103,6 +103,19 @@ func (b *bench) servers() []string {
 	return pids
 }
 
+// heirs are the processes that work in the run's temporary folder or below it by their environment, which servers overwrite.
+func (b *bench) heirs() []string {
+	var pids []string
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		environ, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(environ), "\x00TMPDIR="+b.temp) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
+}
+
 // contender is what the results say of one.
 type contender struct {
 	Name    string
@@ -325,6 +338,8 @@ func TestTheServersOfAKilledRunDieToo(t *testing.T) {
 	require.NoError(t, b.Process.Kill())
 	_ = b.Wait() // it was killed
 	require.Eventually(t, func() bool { return len(b.servers()) == 0 }, patience(t), 10*time.Millisecond)
+	// What compiled a floor just then does not die with the run. It writes into the folder that is removed when this test ends.
+	require.Eventually(t, func() bool { return len(b.heirs()) == 0 }, patience(t), 10*time.Millisecond)
 }
 
 // awaitServers returns when two servers run: most contenders', and the one with CL.TOP on.
