@@ -56,7 +56,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o := &slog.HandlerOptions{Level: s.Level()}
+	o := &slog.HandlerOptions{Level: s.Level}
 	var log slog.Handler = slog.NewTextHandler(os.Stderr, o)
 	if s.LogFormat == "json" {
 		log = slog.NewJSONHandler(os.Stderr, o)

@@ -37,15 +37,17 @@ import (
 
 // gateway is a process that serves.
 type gateway struct {
-	s        *settings.Settings
-	service  *service.RLS
-	chain    *decide.Chain
-	health   *health.Server
-	grpc     *grpc.Server
-	web      *http.Server
-	debug    []*http.Server
-	stopping chan struct{}
-	failed   chan error
+	s       *settings.Settings
+	service *service.Service
+	chain   *decide.Chain
+	health  *health.Server
+	grpc    *grpc.Server
+	web     *http.Server
+	extra   []*http.Server // not for proxies
+	failed  chan error     // of a server that ended
+
+	running context.Context // until the process stops
+	stop    context.CancelFunc
 }
 
 // serve serves until ctx ends, and then until the requests that are under way are answered.
@@ -59,32 +61,22 @@ func serve(ctx context.Context, s *settings.Settings, paths []string) error {
 		return err
 	}
 	defer flush()
-	g := &gateway{s: s, health: health.NewServer(), stopping: make(chan struct{}), failed: make(chan error, 8)}
+	g := &gateway{s: s, health: health.NewServer(), failed: make(chan error, 8)}
+	g.running, g.stop = context.WithCancel(context.Background())
+	defer g.stop()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := g.build(registry); err != nil {
 		return err
 	}
-	load := func() error {
-		c, err := config.Load(s.MergeDomains, paths...)
-		if err != nil {
-			g.service.Metrics.LoadFailed()
-			return err
-		}
-		g.service.Use(c)
-		slog.Info("configuration loaded", "domains", len(c.Domains), "version", c.Version)
-		return nil
-	}
-	if err := load(); err != nil {
+	if err := g.service.Load(paths...); err != nil {
 		return err
 	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	err = config.Watch(watching, func() {
-		if err := load(); err != nil {
+	err = config.Watch(g.running, func() {
+		if err := g.service.Load(paths...); err != nil {
 			slog.Error("the configuration stays as it was", "error", err)
 		}
-	}, func(err error) { slog.Error("files are not watched as they should be", "error", err) }, paths...)
+	}, paths...)
 	if err != nil {
 		return err
 	}
@@ -96,7 +88,7 @@ func serve(ctx context.Context, s *settings.Settings, paths []string) error {
 	case err = <-g.failed:
 	case <-ctx.Done():
 	}
-	return errors.Join(err, g.stop())
+	return errors.Join(err, g.end())
 }
 
 // build makes what answers.
@@ -108,35 +100,6 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 	calls := promlimit.New(promlimit.Options{Namespace: "throttle_gateway_redis"})
 	registry.MustRegister(calls)
 	observers := []func(context.Context, observed.Decision){calls.Observe}
-	if g.s.Tracing.Enabled {
-		observe, err := otellimit.New(otellimit.Options{})
-		if err != nil {
-			return err
-		}
-		observers = append(observers, observe)
-	}
-	g.chain = decide.NewChain(decide.ChainOptions{
-		Client: client, Denials: g.s.Denials, DenialAge: g.s.DenialAge, Observe: observers,
-		Guard: guard.Options{Processes: g.s.Replicas, Logger: slog.Default()},
-	})
-	metrics := service.NewMetrics(registry, g.chain.Out)
-	log := &service.Logged{}
-	g.service = &service.RLS{
-		Log: log,
-		Service: &service.Service{
-			Metrics: metrics,
-			Decider: &decide.Decider{Redis: g.chain, Prefix: g.s.CacheKeyPrefix, Lost: func(units int64, err error) {
-				metrics.Lost(units)
-				log.Error("units of a denied request could not be given back", err)
-			}},
-			Options: service.Options{
-				ShadowMode: g.s.ShadowMode, QuotaMode: g.s.QuotaMode, ResponseDynamicMetadata: g.s.DynamicMetadata,
-				NearLimitRatio: g.s.NearLimitRatio, Headers: g.s.Headers, LimitHeader: g.s.LimitHeader,
-				RemainingHeader: g.s.RemainingHeader, ResetHeader: g.s.ResetHeader,
-				Concurrency: g.s.MaxConcurrency, MaxBytes: int64(g.s.MaxRequestBytes), Descriptors: g.s.MaxDescriptors,
-			},
-		},
-	}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(g.s.MaxRequestBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: g.s.GrpcMaxAge, MaxConnectionAgeGrace: g.s.GrpcMaxAgeGrace}),
@@ -145,6 +108,11 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 		grpc.StreamInterceptor(g.untilStop),
 	}
 	if g.s.Tracing.Enabled {
+		observe, err := otellimit.New(otellimit.Options{})
+		if err != nil {
+			return err
+		}
+		observers = append(observers, observe)
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler()))
 	}
 	secure, err := g.s.GrpcTLS()
@@ -154,6 +122,11 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 	if secure != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
+	g.chain = decide.NewChain(decide.ChainOptions{
+		Client: client, Denials: g.s.Denials, DenialAge: g.s.DenialAge, Observe: observers,
+		Guard: guard.Options{Processes: g.s.Replicas, Logger: slog.Default()},
+	})
+	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
 	g.grpc = grpc.NewServer(options...)
 	rls.RegisterRateLimitServiceServer(g.grpc, g.service)
 	healthpb.RegisterHealthServer(g.grpc, g.health)
@@ -177,7 +150,12 @@ func server(handler http.Handler) *http.Server {
 	}
 }
 
+// listen serves at all addresses, in the background.
 func (g *gateway) listen(registry *prometheus.Registry) error {
+	type at struct {
+		what, network, address string
+		serve                  func(net.Listener) error
+	}
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	debug := http.NewServeMux()
 	debug.HandleFunc("/debug/pprof/", pprof.Index)
@@ -186,62 +164,41 @@ func (g *gateway) listen(registry *prometheus.Registry) error {
 	debug.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	debug.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	debug.Handle("/metrics", metrics)
-	if err := g.start("debug", address(g.s.DebugHost, g.s.DebugPort), g.extra(debug)); err != nil {
-		return err
-	}
+	g.extra = []*http.Server{server(debug)}
+	all := []at{{"debug", "tcp", address(g.s.DebugHost, g.s.DebugPort), g.extra[0].Serve}}
 	if g.s.UsePrometheus {
 		mux := http.NewServeMux()
 		mux.Handle(g.s.PrometheusPath, metrics)
-		if err := g.start("metrics", g.s.PrometheusAddr, g.extra(mux)); err != nil {
+		g.extra = append(g.extra, server(mux))
+		all = append(all, at{"metrics", "tcp", g.s.PrometheusAddr, g.extra[1].Serve})
+	}
+	all = append(all, at{"http", "tcp", address(g.s.Host, g.s.Port), g.web.Serve})
+	if g.s.GrpcUds == "" {
+		all = append(all, at{"grpc", "tcp", address(g.s.GrpcHost, g.s.GrpcPort), g.grpc.Serve})
+	} else {
+		_ = os.Remove(g.s.GrpcUds) // of a process that was killed
+		all = append(all, at{"grpc", "unix", g.s.GrpcUds, g.grpc.Serve})
+	}
+	for _, l := range all {
+		listener, err := net.Listen(l.network, l.address)
+		if err != nil {
 			return err
 		}
+		slog.Info("listening", "for", l.what, "at", listener.Addr().String())
+		go func() {
+			if err := l.serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+				g.failed <- err
+			}
+		}()
 	}
-	if err := g.start("http", address(g.s.Host, g.s.Port), g.web.Serve); err != nil {
-		return err
-	}
-	if g.s.GrpcUds == "" {
-		return g.start("grpc", address(g.s.GrpcHost, g.s.GrpcPort), g.grpc.Serve)
-	}
-	_ = os.Remove(g.s.GrpcUds) // of a process that was killed
-	return g.start("grpc", g.s.GrpcUds, g.grpc.Serve)
-}
-
-// extra serves what is not for proxies; a profile may take minutes.
-func (g *gateway) extra(handler http.Handler) func(net.Listener) error {
-	s := server(handler)
-	g.debug = append(g.debug, s)
-	return s.Serve
+	return nil
 }
 
 func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// start listens, and serves in the background.
-func (g *gateway) start(what, at string, serve func(net.Listener) error) error {
-	network := "tcp"
-	if at == g.s.GrpcUds {
-		network = "unix"
-	}
-	listener, err := net.Listen(network, at)
-	if err != nil {
-		return err
-	}
-	slog.Info("listening", "for", what, "at", listener.Addr().String())
-	go func() {
-		if err := serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			g.failed <- err
-		}
-	}()
-	return nil
-}
-
 // healthy says whether proxies should come here.
 func (g *gateway) healthy() bool {
-	select {
-	case <-g.stopping:
-		return false
-	default:
-		return g.service.Ready() && (!g.s.HealthNeedsRedis || !g.chain.Out())
-	}
+	return g.running.Err() == nil && (!g.s.HealthNeedsRedis || !g.chain.Out())
 }
 
 // untilStop ends the contexts of streams when the process stops: a client that watches the health would hold it up for
@@ -249,13 +206,7 @@ func (g *gateway) healthy() bool {
 func (g *gateway) untilStop(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-g.stopping:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(g.running, cancel)()
 	return handler(service, &streamUntil{stream, ctx})
 }
 
@@ -292,7 +243,7 @@ func (g *gateway) watchHealth() {
 			g.health.SetServingStatus(name, state)
 		}
 		select {
-		case <-g.stopping:
+		case <-g.running.Done():
 			g.health.Shutdown()
 			return
 		case <-tick.C:
@@ -300,10 +251,10 @@ func (g *gateway) watchHealth() {
 	}
 }
 
-// stop answers the requests that are under way, gives units of batches back, and ends.
-func (g *gateway) stop() error {
+// end answers the requests that are under way, gives units of batches back, and ends.
+func (g *gateway) end() error {
 	slog.Info("stopping")
-	close(g.stopping)
+	g.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), g.s.ShutdownTimeout)
 	defer cancel()
 	done := make(chan struct{})
@@ -318,7 +269,7 @@ func (g *gateway) stop() error {
 		g.grpc.Stop()
 	}
 	err = errors.Join(err, g.chain.Close(ctx))
-	for _, s := range g.debug {
+	for _, s := range g.extra {
 		_ = s.Close()
 	}
 	return err

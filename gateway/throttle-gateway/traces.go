@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -18,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 
+	"redis-throttle/gateway/internal/service"
 	"redis-throttle/gateway/internal/settings"
 )
 
@@ -58,19 +58,6 @@ func traces(ctx context.Context, s *settings.Settings) (flush func(), err error)
 // originalKey leads from the context of a span to the request that it is about.
 type originalKey struct{}
 
-// route is what a span calls a path.
-func route(path string) string {
-	switch {
-	case path == "/check" || strings.HasPrefix(path, "/check/"):
-		return "/check"
-	case strings.HasPrefix(path, "/domains/"):
-		return "/domains/{domain}/check"
-	case path == "/json" || path == "/healthcheck":
-		return path
-	}
-	return ""
-}
-
 // traced starts a span for each request. Path, host, client address and user agent are not in it, because they may be keys: the span is
 // made of a request that has only its method, its route, the peer and the fields that join traces.
 func traced(next http.Handler) http.Handler {
@@ -79,7 +66,7 @@ func traced(next http.Handler) http.Handler {
 		next.ServeHTTP(w, original.WithContext(bare.Context()))
 	}), "check")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		bare := &http.Request{Method: r.Method, Pattern: route(r.URL.Path), Proto: r.Proto, RemoteAddr: r.RemoteAddr, URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody}
+		bare := &http.Request{Method: r.Method, Pattern: service.Route(r.URL.EscapedPath()), Proto: r.Proto, RemoteAddr: r.RemoteAddr, URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody}
 		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 			bare.Host = local.String()
 		}

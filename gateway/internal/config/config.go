@@ -3,18 +3,24 @@
 package config
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
 
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"go.yaml.in/yaml/v4"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/keyby"
 )
 
 // Config is what all files say together.
@@ -35,15 +41,8 @@ type Domain struct {
 
 	kind string
 	tag  string // the entry whose value is the hash tag; "" is the first one
-	root node
+	root *node
 }
-
-// The kinds of limits that rate_limit can make.
-const (
-	fixed  = "fixed"
-	rate   = "rate"
-	window = "window"
-)
 
 // node is a descriptor of the file.
 type node struct {
@@ -55,6 +54,8 @@ type node struct {
 	// share says that all values that a wildcard matches have one state.
 	share, valueToMetric bool
 }
+
+func newNode(key string) *node { return &node{key: key, children: map[string]*node{}} }
 
 // Rule is what applies to the descriptors of a node.
 type Rule struct {
@@ -71,8 +72,9 @@ type Rule struct {
 	Name          string
 	Replaces      []string
 	// Batch is how many units a process takes from Redis at once; 0 takes what each request needs.
-	Batch    int64
-	Metadata *structpb.Struct
+	Batch int64
+	// Metadata is what the file attaches to the descriptor: structpb.NewStruct takes it.
+	Metadata map[string]any
 
 	detailed bool
 	path     string
@@ -81,65 +83,46 @@ type Rule struct {
 // Shown is a limit as the Rate Limit Service shows it.
 type Shown struct {
 	Requests uint32
-	Unit     Unit
+	Unit     Unit // UNKNOWN for a period that is none of the service's
 	Shadow   bool
 }
 
-// Unit is one of RateLimitResponse.RateLimit.Unit, by its number there.
-type Unit int32
+// Unit is how the Rate Limit Service says a period.
+type Unit = rls.RateLimitResponse_RateLimit_Unit
 
-// The units. A period that is none of them is Unknown.
+// The kinds of limits that rate_limit can make.
 const (
-	Unknown Unit = iota
-	Second
-	Minute
-	Hour
-	Day
-	Month
-	Year
-	Week
+	fixed  = "fixed"
+	rate   = "rate"
+	window = "window"
 )
 
-// units are their words, and how long they last for a rate or a window, which slide: there months have 30 days.
-var units = map[string]struct {
-	unit   Unit
-	length time.Duration
-}{
-	"SECOND": {Second, time.Second},
-	"MINUTE": {Minute, time.Minute},
-	"HOUR":   {Hour, time.Hour},
-	"DAY":    {Day, day},
-	"WEEK":   {Week, 7 * day},
-	"MONTH":  {Month, 30 * day},
-	"YEAR":   {Year, 365 * day},
+// How limits write the units, by their numbers. Rates and windows slide: a month has 30 days there.
+var (
+	fixedPeriods   = []string{"", "1s", "1m", "1h", "1d", "1mo", "1y", "1w"}
+	slidingPeriods = []string{"", "1s", "1m", "1h", "1d", "30d", "365d", "7d"}
+)
+
+// limitOf is the limit of a rate_limit, or of a request.
+func limitOf(kind string, requests uint32, unit Unit) (ratelimit.Limits, Shown, error) {
+	periods := slidingPeriods
+	if kind == fixed {
+		periods = fixedPeriods
+	}
+	limits, err := ratelimit.ParseLimits(fmt.Sprintf("%s %d/%s", kind, requests, periods[unit]))
+	return limits, Shown{Requests: requests, Unit: unit}, err
 }
 
-const day = 24 * time.Hour
-
-// periods are the units as the words of a limit end.
-var periods = map[string]Unit{"1s": Second, "1m": Minute, "1h": Hour, "1d": Day, "1w": Week, "7d": Week, "1mo": Month, "1y": Year}
-
-// limitOf is the limit of a rate_limit.
-func limitOf(kind string, n int64, unit Unit) ratelimit.Limit {
-	var length time.Duration
-	for _, u := range units {
-		if u.unit == unit {
-			length = u.length
-		}
+// shownOf is what clients are told of a limit, by its words.
+func shownOf(limit ratelimit.Limit) Shown {
+	words := strings.Fields(limit.String())
+	count, period, _ := strings.Cut(words[1], "/")
+	requests, _ := strconv.ParseInt(count, 10, 64) // it is an integer
+	unit := max(slices.Index(fixedPeriods, period), 0)
+	if period == "7d" {
+		unit = int(rls.RateLimitResponse_RateLimit_WEEK)
 	}
-	switch {
-	case kind == rate:
-		return ratelimit.Rate(n, length)
-	case kind == window:
-		return ratelimit.Window(n, length)
-	case unit == Week:
-		return ratelimit.FixedWeeks(n, 1)
-	case unit == Month:
-		return ratelimit.FixedMonths(n, 1)
-	case unit == Year:
-		return ratelimit.FixedYears(n, 1)
-	}
-	return ratelimit.Fixed(n, length)
+	return Shown{Requests: uint32(min(requests, math.MaxUint32)), Unit: Unit(unit), Shadow: words[len(words)-1] == "SHADOW"}
 }
 
 // domain reads a file. With merge, a domain of an earlier file gets the descriptors of this one, too.
@@ -148,266 +131,208 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 	if len(r.errs) > 0 {
 		return
 	}
-	d := &Domain{kind: fixed, root: node{children: map[string]*node{}}}
-	var descriptors, routes, domain *yaml.Node
-	routed := routing{denied: http.StatusTooManyRequests}
-	var own []*yaml.Node // what is neither domain nor descriptors
-	of := func(read func(*yaml.Node)) func(*yaml.Node) {
-		return func(n *yaml.Node) {
-			own = append(own, n)
-			read(n)
-		}
-	}
+	var f map[string]*yaml.Node
 	if !isNull(document) {
-		r.fields(document,
-			field{"domain", func(n *yaml.Node) { domain, d.Name = n, r.text(n) }},
-			field{"descriptors", func(n *yaml.Node) { descriptors = n }},
-			field{"kind", of(func(n *yaml.Node) { d.kind = r.word(n, fixed, rate, window) })},
-			field{"compat", of(func(n *yaml.Node) { d.Compat = r.boolean(n) })},
-			field{"redis_down", of(func(n *yaml.Node) { d.Down = policies[r.word(n, "fail", "open", "closed", "local")] })},
-			field{"hash_tag", of(func(n *yaml.Node) {
-				if d.tag = r.text(n); d.tag == "" {
-					r.fail(n, "hash_tag is domain, or the key of an entry")
-				}
-			})},
-			field{"routes", of(func(n *yaml.Node) { routes = n })},
-			field{"denied_status", of(func(n *yaml.Node) {
-				routed.denied = int(r.number(n, 400, 599))
-			})},
-			field{"trusted_proxies", of(func(n *yaml.Node) {
-				r.list(n, func(n *yaml.Node) {
-					prefix, err := netip.ParsePrefix(r.text(n))
-					if err != nil {
-						r.fail(n, "%q: expected a network, such as 10.1.0.0/24", r.text(n))
-						return
-					}
-					routed.proxies = append(routed.proxies, prefix)
-				})
-			})},
-		)
+		f = r.fields(document, ofDomain...)
 	}
-	if d.Name == "" {
-		r.fail(domain, "the domain is missing: expected domain: NAME")
-		return
+	d := &Domain{
+		Name: r.text(f["domain"]), kind: r.word(f["kind"], fixed, rate, window), Compat: r.boolean(f["compat"]),
+		Down: policies[r.word(f["redis_down"], "fail", "open", "closed", "local")], tag: r.text(f["hash_tag"]), root: newNode(""),
 	}
-	if known := c.Domains[d.Name]; known != nil {
-		if !merge {
-			r.fail(domain, "the domain %q is in another file already; MERGE_DOMAIN_CONFIG=true merges them", d.Name)
-			return
+	if f["hash_tag"] != nil && d.tag == "" {
+		r.fail(f["hash_tag"], "hash_tag is domain, or the key of an entry")
+	}
+	denied := int(r.number(f["denied_status"], http.StatusTooManyRequests, 400, 599))
+	client := keyby.Client(r.networks(f["trusted_proxies"])...)
+	known := c.Domains[d.Name]
+	switch {
+	case d.Name == "":
+		r.fail(f["domain"], "the domain is missing: expected domain: NAME")
+	case known == nil:
+		r.descriptors(d, d.root, d.Name, f["descriptors"])
+		if f["routes"] != nil {
+			d.Routes = r.routes(f["routes"], denied, client)
 		}
-		if len(own) > 0 {
-			r.fail(own[0], "what holds for the whole domain %q is in its first file", d.Name)
+		c.Domains[d.Name] = d
+	case !merge:
+		r.fail(f["domain"], "the domain %q is in another file already; MERGE_DOMAIN_CONFIG=true merges them", d.Name)
+	default:
+		r.descriptors(known, known.root, d.Name, f["descriptors"])
+		for _, key := range ofDomain[2:] {
+			if f[key] != nil {
+				r.fail(f[key], "what holds for the whole domain %q is in its first file", d.Name)
+			}
 		}
-		r.descriptors(known, &known.root, d.Name, descriptors)
-		return
 	}
-	r.descriptors(d, &d.root, d.Name, descriptors)
-	if routes != nil {
-		d.Routes = r.routes(routes, routed)
-	}
-	c.Domains[d.Name] = d
 }
 
+// ofDomain are the keys of a file. Those behind the first two hold for the whole domain.
+var ofDomain = []string{"domain", "descriptors", "kind", "compat", "redis_down", "hash_tag", "routes", "denied_status", "trusted_proxies"}
+
 var policies = map[string]guard.Policy{"fail": guard.Fail, "open": guard.Open, "closed": guard.Closed, "local": guard.Local}
+
+func (r *reader) networks(list *yaml.Node) (all []netip.Prefix) {
+	r.list(list, func(n *yaml.Node) {
+		prefix, err := netip.ParsePrefix(r.text(n))
+		if err != nil {
+			r.fail(n, "%q: expected a network, such as 10.1.0.0/24", r.text(n))
+			return
+		}
+		all = append(all, prefix)
+	})
+	return all
+}
 
 // descriptors reads the list below a node.
 func (r *reader) descriptors(d *Domain, parent *node, path string, list *yaml.Node) {
 	r.list(list, func(n *yaml.Node) {
-		child := &node{children: map[string]*node{}}
-		rule := &Rule{}
-		var key, value string
-		var keyNode, limit, limits, below, share, batch *yaml.Node
-		var shadow bool
-		r.fields(n,
-			field{"key", func(n *yaml.Node) { keyNode, key = n, r.text(n) }},
-			field{"value", func(n *yaml.Node) { value = r.text(n) }},
-			field{"rate_limit", func(n *yaml.Node) { limit = n }},
-			field{"limits", func(n *yaml.Node) { limits = n }},
-			field{"descriptors", func(n *yaml.Node) { below = n }},
-			field{"shadow_mode", func(n *yaml.Node) { shadow = r.boolean(n) }},
-			field{"quota_mode", func(n *yaml.Node) { rule.Quota = r.boolean(n) }},
-			field{"detailed_metric", func(n *yaml.Node) { rule.detailed = r.boolean(n) }},
-			field{"value_to_metric", func(n *yaml.Node) { child.valueToMetric = r.boolean(n) }},
-			field{"share_threshold", func(n *yaml.Node) { share, child.share = n, r.boolean(n) }},
-			field{"batch", func(n *yaml.Node) { batch, rule.Batch = n, r.number(n, 1, 1_000_000) }},
-			field{"metadata", func(n *yaml.Node) { rule.Metadata = r.metadata(n) }},
-		)
-		if resolve(n).Kind != yaml.MappingNode {
+		f := r.fields(n, "key", "value", "rate_limit", "limits", "descriptors", "shadow_mode", "quota_mode", "detailed_metric", "value_to_metric",
+			"share_threshold", "batch", "metadata")
+		if f == nil {
 			return
 		}
+		key := r.text(f["key"])
 		if key == "" {
-			r.fail(orElse(keyNode, n), "a descriptor needs a key")
+			r.fail(cmp.Or(f["key"], n), "a descriptor needs a key")
 			return
 		}
-		child.key = key
-		if value != "" {
-			child.key += "_" + value
+		if value := r.text(f["value"]); value != "" {
+			key += "_" + value
 		}
-		here := path + "." + child.key
-		if parent.children[child.key] != nil {
-			r.fail(keyNode, "the descriptor %q is there twice", here)
+		here := path + "." + key
+		if parent.children[key] != nil {
+			r.fail(f["key"], "the descriptor %q is there twice", here)
 			return
 		}
-		if strings.Contains(child.key, "*") {
-			child.parts = strings.Split(child.key, "*")
+		child := newNode(key)
+		child.valueToMetric, child.share = r.boolean(f["value_to_metric"]), r.boolean(f["share_threshold"])
+		if strings.Contains(key, "*") {
+			child.parts = strings.Split(key, "*")
 			parent.wildcards = append(parent.wildcards, child)
 		} else if child.share {
-			r.fail(share, "share_threshold is for values with a *, and that of %q has none", here)
+			r.fail(f["share_threshold"], "share_threshold is for values with a *, and that of %q has none", here)
 		}
-		rule.path, rule.Shadow = here, shadow
-		if !isNull(limit) || limits != nil {
-			if r.rule(d, rule, n, limit, limits) {
+		rule := &Rule{
+			path: here, Shadow: r.boolean(f["shadow_mode"]), Quota: r.boolean(f["quota_mode"]), detailed: r.boolean(f["detailed_metric"]),
+			Batch: r.number(f["batch"], 0, 1, 1_000_000), Metadata: r.metadata(f["metadata"]),
+		}
+		if !isNull(f["rate_limit"]) || f["limits"] != nil {
+			if r.rule(d, rule, n, f["rate_limit"], f["limits"]) {
 				child.rule = rule
 			}
 		}
-		if batch != nil && (child.rule == nil || len(rule.Limits) == 0) {
-			r.fail(batch, "batch is for a descriptor with a limit")
+		if f["batch"] != nil && (child.rule == nil || len(rule.Limits) == 0) {
+			r.fail(f["batch"], "batch is for a descriptor with a limit")
 		}
-		parent.children[child.key] = child
-		r.descriptors(d, child, here, below)
+		parent.children[key] = child
+		r.descriptors(d, child, here, f["descriptors"])
 	})
-}
-
-func orElse(n, otherwise *yaml.Node) *yaml.Node {
-	if n == nil {
-		return otherwise
-	}
-	return n
 }
 
 // rule reads rate_limit and limits of a descriptor, and says whether there is no mistake in them.
 func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool {
 	before := len(r.errs)
-	requests := int64(-1)
-	var unit Unit
-	var unitNode, requestsNode *yaml.Node
+	var f map[string]*yaml.Node
 	if !isNull(limit) {
-		r.fields(limit,
-			field{"requests_per_unit", func(n *yaml.Node) { requestsNode, requests = n, r.number(n, 0, math.MaxUint32) }},
-			field{"unit", func(n *yaml.Node) {
-				unitNode = n
-				known, ok := units[strings.ToUpper(r.text(n))]
-				if unit = known.unit; !ok {
-					r.fail(n, "%q: expected second, minute, hour, day, week, month or year", r.text(n))
-				}
-			}},
-			field{"unlimited", func(n *yaml.Node) { rule.Unlimited = r.boolean(n) }},
-			field{"name", func(n *yaml.Node) { rule.Name = r.text(n) }},
-			field{"replaces", func(n *yaml.Node) { r.list(n, func(n *yaml.Node) { r.replaces(rule, n) }) }},
-		)
-		for _, name := range rule.Replaces {
-			if name == rule.Name {
-				r.fail(limit, "a limit cannot replace itself: %q", name)
-			}
+		f = r.fields(limit, "requests_per_unit", "unit", "unlimited", "name", "replaces")
+	}
+	requests := uint32(r.number(f["requests_per_unit"], 0, 0, math.MaxUint32))
+	unit := Unit(rls.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(r.text(f["unit"]))])
+	if f["unit"] != nil && unit == 0 {
+		r.fail(f["unit"], "%q: expected second, minute, hour, day, week, month or year", r.text(f["unit"]))
+	}
+	rule.Unlimited, rule.Name = r.boolean(f["unlimited"]), r.text(f["name"])
+	r.list(f["replaces"], func(n *yaml.Node) {
+		name := r.text(r.fields(n, "name")["name"])
+		if name == "" {
+			r.fail(n, "replaces needs the name of another limit")
 		}
+		rule.Replaces = append(rule.Replaces, name)
+	})
+	if slices.Contains(rule.Replaces, rule.Name) {
+		r.fail(limit, "a limit cannot replace itself: %q", rule.Name)
 	}
 	switch {
 	case len(r.errs) > before:
-	case rule.Unlimited && (unitNode != nil || limits != nil):
-		r.fail(orElse(unitNode, limits), "unlimited goes with neither a unit nor limits")
+	case rule.Unlimited && (f["unit"] != nil || limits != nil):
+		r.fail(cmp.Or(f["unit"], limits), "unlimited goes with neither a unit nor limits")
 	case rule.Unlimited:
-	case limits != nil && unitNode == nil && requestsNode == nil:
-	case unitNode == nil:
-		r.fail(orElse(limit, at), "rate_limit needs a unit: second, minute, hour, day, week, month or year")
-	case requests <= 0:
+	case limits != nil && f["unit"] == nil && f["requests_per_unit"] == nil:
+	case f["unit"] == nil:
+		r.fail(cmp.Or(limit, at), "rate_limit needs a unit: second, minute, hour, day, week, month or year")
+	case requests == 0:
 		rule.Blocked, rule.Shown = true, []Shown{{Unit: unit}} // upstream has no default either: no number is no requests
 	default:
-		l := limitOf(d.kind, requests, unit)
-		r.add(rule, requestsNode, ratelimit.Limits{l}, Shown{Requests: uint32(requests), Unit: unit})
+		one, shown, err := limitOf(d.kind, requests, unit)
+		r.failIf(f["requests_per_unit"], errors.Unwrap(err)) // without saying that it is limit 1 of 1
+		rule.Limits, rule.Shown = one, []Shown{shown}
 	}
 	r.list(limits, func(n *yaml.Node) {
 		parsed, err := ratelimit.ParseLimits(r.text(n))
 		if err != nil {
-			r.fail(n, "%s", strings.TrimPrefix(err.Error(), "ratelimit: "))
+			r.failIf(n, err)
 			return
 		}
-		for i := range parsed {
-			text := parsed[i].String() + " "
-			if strings.Contains(text, " TAKE ") || strings.Contains(text, " USED ") {
+		for _, l := range parsed {
+			if words := l.String(); strings.Contains(words, " TAKE ") || strings.Contains(words, " USED ") {
 				r.fail(n, "TAKE and USED are not for a file: hits_addend of the request says how many units it takes")
 			}
-			r.add(rule, n, ratelimit.Limits{parsed[i]}, shownOf(text))
+			rule.Limits, rule.Shown = append(rule.Limits, l), append(rule.Shown, shownOf(l))
 		}
 	})
 	if limits != nil && len(rule.Limits) == 0 && len(r.errs) == before && !rule.Blocked {
 		r.fail(limits, "limits needs at least one limit, such as RATE 5/s BURST 10")
 	}
-	if len(r.errs) > before {
-		return false
+	if len(r.errs) == before && len(rule.Limits) > 0 {
+		r.failIf(at, rule.finish(cmp.Or(rule.Name, rule.path)))
 	}
-	r.finish(rule, at)
 	return len(r.errs) == before
 }
 
-func (r *reader) replaces(rule *Rule, n *yaml.Node) {
-	name := ""
-	r.fields(n, field{"name", func(n *yaml.Node) { name = r.text(n) }})
-	if name == "" {
-		r.fail(n, "replaces needs the name of another limit")
+// failIf notes what package ratelimit says of a limit.
+func (r *reader) failIf(n *yaml.Node, err error) {
+	if err != nil {
+		r.fail(n, "%s", strings.TrimPrefix(err.Error(), "ratelimit: "))
 	}
-	rule.Replaces = append(rule.Replaces, name)
 }
 
-// add adds limits that are valid, or says what is wrong with them.
-func (r *reader) add(rule *Rule, at *yaml.Node, limits ratelimit.Limits, shown Shown) {
-	if err := limits.Validate(); err != nil {
-		r.fail(at, "%s", strings.TrimPrefix(err.Error(), "ratelimit: limit 1 of 1: "))
-		return
-	}
-	rule.Limits, rule.Shown = append(rule.Limits, limits...), append(rule.Shown, shown)
-}
-
-// shownOf is what clients are told of a limit, by its words.
-func shownOf(words string) Shown {
-	all := strings.Fields(words)
-	count, period, _ := strings.Cut(all[1], "/")
-	requests := uint32(0)
-	for _, digit := range count {
-		requests = uint32(min(uint64(requests)*10+uint64(digit-'0'), math.MaxUint32))
-	}
-	return Shown{Requests: requests, Unit: periods[period], Shadow: all[len(all)-1] == "SHADOW"}
-}
-
-// finish gives the limits their names and makes what requests need.
-func (r *reader) finish(rule *Rule, at *yaml.Node) {
-	if len(rule.Limits) == 0 {
-		return
-	}
-	if err := rule.Limits.Validate(); err != nil {
-		r.fail(at, "%s", strings.TrimPrefix(err.Error(), "ratelimit: "))
-		return
-	}
-	name := rule.Name
-	if name == "" {
-		name = rule.path
-	}
-	rule.Limits = named(rule.Limits, name)
-	for i := range rule.Limits {
+// finish names the limits and makes what requests need.
+func (rule *Rule) finish(name string) (err error) {
+	plain := strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' { // what a header field cannot hold
+			return '_'
+		}
+		return c
+	}, name)
+	for i, l := range rule.Limits {
+		switch {
+		case strings.Contains(rule.Limits[i:i+1].String(), " NAME "):
+		case len(rule.Limits) == 1:
+			rule.Limits[i] = l.Named(plain)
+		default:
+			rule.Limits[i] = l.Named(plain + "-" + strconv.Itoa(i+1))
+		}
 		rule.Shadows = append(rule.Shadows, rule.Limits[i].Shadow())
 		rule.Shown[i].Shadow = rule.Shown[i].Shadow || rule.Shadow
 	}
 	if rule.Shadow {
 		rule.Limits = rule.Shadows
 	}
-	var err error
-	if rule.Policies, err = httplimit.NewPolicies(rule.Limits); err != nil {
-		r.fail(at, "%s", strings.TrimPrefix(err.Error(), "ratelimit: "))
-	}
+	rule.Policies, err = httplimit.NewPolicies(rule.Limits)
+	return err
 }
 
 // metadata reads what a file attaches to a descriptor, of which the gateway knows nothing.
-func (r *reader) metadata(n *yaml.Node) *structpb.Struct {
+func (r *reader) metadata(n *yaml.Node) (values map[string]any) {
 	if isNull(n) {
 		return nil
 	}
-	var values map[string]any
 	err := resolve(n).Decode(&values)
 	if err == nil {
-		var s *structpb.Struct
-		if s, err = structpb.NewStruct(values); err == nil {
-			return s
-		}
+		_, err = structpb.NewStruct(values)
 	}
-	r.fail(n, "metadata is a mapping of texts, numbers, booleans and lists: %v", err)
-	return nil
+	if err != nil {
+		r.fail(n, "metadata is a mapping of texts, numbers, booleans and lists: %v", err)
+	}
+	return values
 }

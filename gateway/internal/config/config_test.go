@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -108,7 +109,7 @@ func TestUnitsBecomeLimits(t *testing.T) {
 	d := domain(t, "descriptors: [{key: a, limits: [RATE 5/s BURST 10, FIXED 100000/mo TZ Europe/Berlin SHADOW NAME monthly]}]\n")
 	rule := d.Match(entries("a=b")).Rule
 	assert.Equal(t, "RATE 5/1s BURST 10 NAME d.a-1; FIXED 100000/1mo TZ Europe/Berlin SHADOW NAME monthly", rule.Limits.String())
-	assert.Equal(t, []Shown{{5, Second, false}, {100000, Month, true}}, rule.Shown)
+	assert.Equal(t, []Shown{{5, rls.RateLimitResponse_RateLimit_SECOND, false}, {100000, rls.RateLimitResponse_RateLimit_MONTH, true}}, rule.Shown)
 }
 
 // The rules of upstream's README and of its source: value, wildcard, key; as many entries as levels.
@@ -236,10 +237,9 @@ routes:
 		for name, values := range c.header {
 			r.Header[name] = values
 		}
-		q := &Request{r, d.Routes.Client(r)}
 		var got []string
-		for _, route := range d.Routes.Of(q) {
-			for _, es := range route.Descriptors(q) {
+		for _, route := range d.Routes.Of(r) {
+			for _, es := range route.Descriptors(r) {
 				text := ""
 				for _, e := range es {
 					text += e.Key + "=" + e.Value + " "

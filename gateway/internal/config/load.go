@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +69,6 @@ func find(paths []string) (files []string, err error) {
 				below = append(below, filepath.Join(path, entry.Name()))
 			}
 		}
-		slices.Sort(below)
 		more, err := find(below)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is being replaced is looked at again
 			return nil, err
@@ -84,16 +83,15 @@ const settle = 100 * time.Millisecond
 
 // Watch calls changed after files have changed, until ctx ends. It looks at folders, not at files: editors and Kubernetes put
 // another file in the place of one. A root that is a symbolic link is followed anew each time.
-func Watch(ctx context.Context, changed func(), failed func(error), paths ...string) error {
+func Watch(ctx context.Context, changed func(), paths ...string) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err
 	}
-	w := &watch{watcher}
-	if err := w.add(paths); err != nil {
-		_ = watcher.Close()
-		return err
+	if err := watch(watcher, paths); err != nil {
+		return errors.Join(err, watcher.Close())
 	}
+	failed := func(err error) { slog.Error("files are not watched as they should be", "error", err) }
 	go func() {
 		defer watcher.Close()
 		timer := time.NewTimer(settle)
@@ -108,7 +106,7 @@ func Watch(ctx context.Context, changed func(), failed func(error), paths ...str
 				failed(err)
 				timer.Reset(settle) // events may be lost: look
 			case <-timer.C:
-				if err := w.add(paths); err != nil { // folders may be new
+				if err := watch(watcher, paths); err != nil { // folders may be new
 					failed(err)
 				}
 				changed()
@@ -118,40 +116,33 @@ func Watch(ctx context.Context, changed func(), failed func(error), paths ...str
 	return nil
 }
 
-type watch struct {
-	*fsnotify.Watcher
-}
-
-// add watches each folder at paths and below, and the folders that hold paths. The kernel forgets what was removed, so all are
+// watch watches each folder at paths and below, and the folders that hold paths. The kernel forgets what was removed, so all are
 // added every time, which changes nothing for those that are watched.
-func (w *watch) add(paths []string) error {
+func watch(watcher *fsnotify.Watcher, paths []string) error {
+	var errs []error
+	add := func(folder string) {
+		if err := watcher.Add(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
 	for _, path := range paths {
-		folders := map[string]bool{filepath.Dir(path): true}
+		add(filepath.Dir(path))
 		if real, err := filepath.EvalSymlinks(path); err == nil {
-			folders[filepath.Dir(real)] = true
+			add(filepath.Dir(real))
 			path = real
 		}
-		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 			switch {
-			case err != nil:
-				return nil // it has just been removed
+			case err != nil: // it has just been removed
 			case entry.IsDir():
-				folders[name] = true
+				add(name)
 			case entry.Type()&fs.ModeSymlink != 0:
 				if real, err := filepath.EvalSymlinks(name); err == nil {
-					folders[filepath.Dir(real)] = true
+					add(filepath.Dir(real))
 				}
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		for folder := range folders {
-			if err := w.Add(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -1,11 +1,10 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
-	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/ratelimit/keyby"
 )
 
@@ -24,51 +23,42 @@ type Match struct {
 // Match finds the rule of a descriptor: at each level that of its value, then that of a wildcard, then that of its key alone.
 // The descriptor needs as many entries as there are levels. Rule is nil if there is none.
 func (d *Domain) Match(entries []Entry) Match {
-	at := &d.root
-	var way [8]step
-	steps := way[:0]
+	at := d.root
+	var buffer [8]*node
+	way := buffer[:0]
 	for i := range entries {
-		s := at.step(&entries[i])
-		if s.node == nil {
+		if at = at.next(&entries[i]); at == nil {
 			return Match{}
 		}
-		steps, at = append(steps, s), s.node
-		if i < len(entries)-1 && len(at.children) == 0 {
-			return Match{}
-		}
+		way = append(way, at)
 	}
-	if len(steps) == 0 || at.rule == nil {
+	if at.rule == nil {
 		return Match{}
 	}
 	m := Match{Rule: at.rule}
-	m.Key, m.Tag = d.key(entries, steps)
-	for i := range min(len(steps), len(m.Path)) {
-		m.Path[i] = steps[i].metric(&entries[i], at.rule.detailed)
+	m.Key, m.Tag = d.key(entries, way)
+	for i := range min(len(way), len(m.Path)) {
+		m.Path[i] = way[i].metric(&entries[i], at.rule.detailed)
 	}
 	return m
 }
 
-// step is how an entry was matched.
-type step struct {
-	node  *node
-	exact bool // by its value
-}
-
-func (n *node) step(e *Entry) step {
+// next is the node below n that an entry leads to.
+func (n *node) next(e *Entry) *node {
 	var buffer [128]byte
 	whole := append(append(append(buffer[:0], e.Key...), '_'), e.Value...)
 	if child := n.children[string(whole)]; child != nil {
-		return step{child, true}
+		return child
 	}
 	if len(n.wildcards) > 0 {
 		text := string(whole)
 		for _, child := range n.wildcards {
 			if matches(child.parts, text) {
-				return step{child, false}
+				return child
 			}
 		}
 	}
-	return step{n.children[e.Key], false}
+	return n.children[e.Key]
 }
 
 // matches says whether text is parts with anything between them.
@@ -89,54 +79,40 @@ func matches(parts []string, text string) bool {
 }
 
 // metric is what metrics call an entry. With detailed it holds the value, which the file may not list.
-func (s step) metric(e *Entry, detailed bool) string {
+func (n *node) metric(e *Entry, detailed bool) string {
 	switch {
-	case s.node.share:
-		return s.node.key
-	case s.exact, !detailed && !s.node.valueToMetric:
-		return s.node.key
+	case n.share, !detailed && !n.valueToMetric:
+		return n.key
 	case e.Value == "":
 		return e.Key
 	}
 	return e.Key + "_" + e.Value
 }
 
-// pattern is the value of an entry whose state is shared by all that the wildcard matches.
-func (s step) pattern(e *Entry) string {
-	if s.node.share && s.node.parts != nil && !s.exact {
-		return strings.TrimPrefix(s.node.key, e.Key+"_")
-	}
-	return e.Value
-}
-
 // longest is how long a value in a key can be. A longer one is hashed, so that clients do not fill the memory of Redis.
 const longest = 200
 
-// key is {DOMAIN|KEY=VALUE}|KEY=VALUE..., where the part in braces picks the slot.
-func (d *Domain) key(entries []Entry, steps []step) (key, tag string) {
+// key is {DOMAIN|KEY=VALUE}|KEY=VALUE..., where the part in braces picks the slot. Way are the nodes of the entries, if they have any.
+func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
+	tagged := slices.IndexFunc(entries, func(e Entry) bool { return d.tag == "" || (d.tag != hashTagDomain && d.tag == e.Key) })
 	var buffer [512]byte
-	b := appendPlain(buffer[:0], d.Name)
-	tagged := -1
-	for i := range entries {
-		if d.tag == "" || (d.tag != hashTagDomain && entries[i].Key == d.tag) {
-			tagged = i
-			break
+	b := appendPlain(append(buffer[:0], '{'), d.Name)
+	appendEntry := func(i int) {
+		value := entries[i].Value
+		if i < len(way) && way[i].share { // all values of the wildcard have one state
+			value = strings.TrimPrefix(way[i].key, entries[i].Key+"_")
 		}
-	}
-	value := func(i int) string {
-		if steps == nil {
-			return entries[i].Value
-		}
-		return steps[i].pattern(&entries[i])
+		b = append(appendPlain(append(b, '|'), entries[i].Key), '=')
+		b = appendPlain(b, value)
 	}
 	if tagged >= 0 {
-		b = appendEntry(b, entries[tagged].Key, value(tagged))
+		appendEntry(tagged)
 	}
-	tag = string(b)
-	b = append(append(append(buffer[:0], '{'), tag...), '}')
+	tag = string(b[1:])
+	b = append(b, '}')
 	for i := range entries {
 		if i != tagged {
-			b = appendEntry(b, entries[i].Key, value(i))
+			appendEntry(i)
 		} else if i > 0 { // which of the entries is in the tag tells keys apart
 			b = append(b, "|="...)
 		}
@@ -146,11 +122,6 @@ func (d *Domain) key(entries []Entry, steps []step) (key, tag string) {
 
 // hashTagDomain has all keys of a domain in one slot.
 const hashTagDomain = "domain"
-
-func appendEntry(b []byte, key, value string) []byte {
-	b = append(appendPlain(append(b, '|'), key), '=')
-	return appendPlain(b, value)
-}
 
 // appendPlain appends text without the characters that separate the parts of a key.
 func appendPlain(b []byte, text string) []byte {
@@ -168,16 +139,16 @@ func appendPlain(b []byte, text string) []byte {
 
 // Override is the match of a descriptor that brings its own limit, which is not shared with the file's.
 func (d *Domain) Override(entries []Entry, requests uint32, unit Unit) (Match, error) {
-	rule := &Rule{path: d.Name, Shown: []Shown{{Requests: requests, Unit: unit}}}
-	if requests == 0 {
-		rule.Blocked = true
-	} else {
-		rule.Limits = named(ratelimit.Limits{limitOf(d.kind, int64(requests), unit)}, "request")
-		if err := rule.Limits.Validate(); err != nil {
+	rule := &Rule{Blocked: requests == 0, Shown: []Shown{{Unit: unit}}}
+	if !rule.Blocked {
+		limits, shown, err := limitOf(d.kind, requests, unit)
+		if err != nil {
 			return Match{}, err
 		}
-		rule.Shadows = ratelimit.Limits{rule.Limits[0].Shadow()}
-		rule.Policies, _ = httplimit.NewPolicies(rule.Limits)
+		rule.Limits, rule.Shown = limits, []Shown{shown}
+		if err := rule.finish("request"); err != nil {
+			return Match{}, err
+		}
 	}
 	m := Match{Rule: rule}
 	m.Key, m.Tag = d.key(entries, nil)
@@ -186,27 +157,4 @@ func (d *Domain) Override(entries []Entry, requests uint32, unit Unit) (Match, e
 		m.Path[i] = entries[i].Key // its value is the client's
 	}
 	return m, nil
-}
-
-// named gives limits the name of their rule, in the characters that header fields can hold.
-func named(limits ratelimit.Limits, name string) ratelimit.Limits {
-	plain := strings.Map(func(c rune) rune {
-		if c < ' ' || c > '~' {
-			return '_'
-		}
-		return c
-	}, name)
-	all := make(ratelimit.Limits, len(limits))
-	for i := range limits {
-		text := limits[i : i+1].String()
-		switch {
-		case strings.Contains(text, " NAME "):
-			all[i] = limits[i]
-		case len(limits) == 1:
-			all[i] = limits[i].Named(plain)
-		default:
-			all[i] = limits[i].Named(plain + "-" + strconv.Itoa(i+1))
-		}
-	}
-	return all
 }

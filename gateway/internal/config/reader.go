@@ -3,26 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
-
-// Error is a mistake in a file.
-type Error struct {
-	File         string
-	Line, Column int
-	Text         string
-}
-
-func (e *Error) Error() string {
-	if e.Line == 0 {
-		return e.File + ": " + e.Text
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Text)
-}
 
 // reader reads the nodes of a file and collects all mistakes in it.
 type reader struct {
@@ -32,19 +19,20 @@ type reader struct {
 	depth, elements int
 }
 
-// The deepest and the largest file that is read.
+// The deepest and the largest file that is read, and how many mappings come into one by "<<".
 const (
-	deepest = 64
-	largest = 1_000_000
+	deepest    = 64
+	largest    = 1_000_000
+	mostMerged = 100
 )
 
 // fail notes a mistake at a node. Without one it is about the whole file.
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {
-	e := &Error{File: r.file, Text: fmt.Sprintf(format, args...)}
-	if n != nil {
-		e.Line, e.Column = n.Line, n.Column
+	at := r.file
+	if n != nil && n.Line > 0 {
+		at = fmt.Sprintf("%s:%d:%d", r.file, n.Line, n.Column)
 	}
-	r.errs = append(r.errs, e)
+	r.errs = append(r.errs, errors.New(at+": "+fmt.Sprintf(format, args...)))
 }
 
 // parse returns the only document of a file, nil if it has none.
@@ -52,24 +40,19 @@ func (r *reader) parse(text string) *yaml.Node {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var document, second yaml.Node
 	if err := decoder.Decode(&document); err != nil {
-		r.syntax(err)
+		var wrong *yaml.LoadError
+		switch {
+		case errors.As(err, &wrong) && wrong.Mark.Line > 0:
+			r.fail(&yaml.Node{Line: wrong.Mark.Line, Column: max(wrong.Mark.Column, 1)}, "%s", wrong.Message)
+		case !errors.Is(err, io.EOF): // an empty file has no document, which is told elsewhere
+			r.fail(nil, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+		}
 		return nil
 	}
 	if decoder.Decode(&second) == nil && !isNull(&second) {
 		r.fail(&second, "a file has one document; this is a second one")
 	}
 	return resolve(&document)
-}
-
-func (r *reader) syntax(err error) {
-	e := &Error{File: r.file, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
-	var wrong *yaml.LoadError
-	if errors.As(err, &wrong) && wrong.Mark.Line > 0 {
-		e.Line, e.Column, e.Text = wrong.Mark.Line, max(wrong.Mark.Column, 1), wrong.Message
-	}
-	if e.Text != "EOF" { // an empty file has no document, which is told elsewhere
-		r.errs = append(r.errs, e)
-	}
 }
 
 // resolve is what a document or an alias stands for.
@@ -92,77 +75,48 @@ func isNull(n *yaml.Node) bool {
 	return n == nil || n.Kind == 0 || (n.Kind == yaml.ScalarNode && n.Tag == "!!null")
 }
 
-// field is a key of a mapping, and what reads its value.
-type field struct {
-	name string
-	read func(*yaml.Node)
-}
-
-// fields reads a mapping. An unknown key is a mistake, as upstream has it: it may be a limit that is misspelled.
-func (r *reader) fields(n *yaml.Node, known ...field) {
+// fields are the values of a mapping by key. An unknown key is a mistake, as upstream has it: it may be a limit that is misspelled.
+func (r *reader) fields(n *yaml.Node, known ...string) map[string]*yaml.Node {
 	n = resolve(n)
 	if n == nil || n.Kind != yaml.MappingNode {
-		r.fail(n, "expected a mapping, such as %s: ...", known[0].name)
-		return
+		r.fail(n, "expected a mapping, such as %s: ...", known[0])
+		return nil
 	}
-	seen := map[string]bool{}
-	var merged []*yaml.Node
-	r.pairs(n, seen, &merged, known)
-	for i := 0; i < len(merged) && i < 100; i++ { // what "<<" brings gives way to what is there
-		source := resolve(merged[i])
+	values := map[string]*yaml.Node{}
+	sources := []*yaml.Node{n}
+	for i := 0; i < len(sources) && i <= mostMerged; i++ { // what "<<" brings comes behind, and gives way to what is there
+		source := resolve(sources[i])
 		if source.Kind == yaml.SequenceNode {
-			merged = append(merged, source.Content...)
+			sources = append(sources, source.Content...)
 			continue
 		}
-		inherited := map[string]bool{}
-		r.pairs(without(source, seen), inherited, &merged, known)
-		for name := range inherited {
-			seen[name] = true
+		own := map[string]bool{}
+		for j := 0; j+1 < len(source.Content); j += 2 {
+			key, value := resolve(source.Content[j]), source.Content[j+1]
+			switch {
+			case key.Tag == "!!merge":
+				sources = append(sources, value)
+				continue
+			case key.Kind != yaml.ScalarNode || !slices.Contains(known, key.Value):
+				r.fail(key, "unknown key %q: expected %s", key.Value, alternatives(known))
+			case own[key.Value]:
+				r.fail(key, "the key %q is there twice", key.Value)
+			case values[key.Value] == nil:
+				values[key.Value] = value
+			}
+			own[key.Value] = true
 		}
 	}
+	return values
 }
 
-// without is a mapping without the keys that were seen.
-func without(n *yaml.Node, seen map[string]bool) *yaml.Node {
-	rest := *n
-	rest.Content = nil
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if !seen[n.Content[i].Value] {
-			rest.Content = append(rest.Content, n.Content[i], n.Content[i+1])
-		}
+// alternatives are words as a sentence lists them.
+func alternatives(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
 	}
-	return &rest
-}
-
-func (r *reader) pairs(n *yaml.Node, seen map[string]bool, merged *[]*yaml.Node, known []field) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := resolve(n.Content[i]), n.Content[i+1]
-		if key.Tag == "!!merge" {
-			*merged = append(*merged, value)
-			continue
-		}
-		at := slices.IndexFunc(known, func(f field) bool { return f.name == key.Value })
-		switch {
-		case key.Kind != yaml.ScalarNode || at < 0:
-			r.fail(key, "unknown key %q: expected %s", key.Value, names(known))
-		case seen[key.Value]:
-			r.fail(key, "the key %q is there twice", key.Value)
-		default:
-			known[at].read(value)
-		}
-		seen[key.Value] = true
-	}
-}
-
-func names(known []field) string {
-	var all []string
-	for _, f := range known {
-		all = append(all, f.name)
-	}
-	if len(all) == 1 {
-		return all[0]
-	}
-	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // list reads each element of a sequence. null is an empty one.
@@ -200,10 +154,13 @@ func (r *reader) text(n *yaml.Node) string {
 	return n.Value
 }
 
-// word reads one of some words.
+// word reads one of some words, the first of which is the default.
 func (r *reader) word(n *yaml.Node, words ...string) string {
 	w := r.text(n)
-	if !slices.Contains(words, w) {
+	switch {
+	case n == nil:
+		return words[0]
+	case !slices.Contains(words, w):
 		r.fail(resolve(n), "%q: expected %s", w, strings.Join(words, ", "))
 		return words[0]
 	}
@@ -212,18 +169,21 @@ func (r *reader) word(n *yaml.Node, words ...string) string {
 
 // boolean also reads the words of YAML 1.1, in which the files of upstream are written.
 func (r *reader) boolean(n *yaml.Node) bool {
-	switch strings.ToLower(r.text(n)) {
+	switch text := r.text(n); strings.ToLower(text) {
 	case "true", "yes", "on", "y":
 		return true
 	case "false", "no", "off", "n", "":
-		return false
+	default:
+		r.fail(resolve(n), "%q: expected true or false", text)
 	}
-	r.fail(resolve(n), "%q: expected true or false", resolve(n).Value)
 	return false
 }
 
-// number reads an integer between two bounds.
-func (r *reader) number(n *yaml.Node, least, most int64) int64 {
+// number reads an integer between two bounds, which may be left out.
+func (r *reader) number(n *yaml.Node, otherwise, least, most int64) int64 {
+	if n == nil {
+		return otherwise
+	}
 	text := r.text(n)
 	i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 0, 64)
 	if err != nil || i < least || i > most {

@@ -3,9 +3,9 @@ package config
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -17,22 +17,14 @@ import (
 type Routes struct {
 	// Denied is the status of a request that is limited.
 	Denied int
-	// Client is the address of the client, behind the proxies that are trusted.
-	Client keyby.Func
 
 	mux       *http.ServeMux // knows which pattern matches
 	byPattern map[string][]*Route
 }
 
-// routing is what holds for all routes.
-type routing struct {
-	denied  int
-	proxies []netip.Prefix
-}
-
 // Route is what applies to some requests.
 type Route struct {
-	Cost uint64
+	Cost int64
 
 	headers     []condition
 	descriptors [][]source
@@ -40,38 +32,25 @@ type Route struct {
 
 // condition is a header field that a request needs, with any of the values that the pattern matches.
 type condition struct {
-	name  string
+	value keyby.Func
 	parts []string
 }
 
 // source makes an entry of a descriptor from a request.
 type source struct {
 	key   string
-	value func(*Request) string
+	value keyby.Func
 }
 
-// Request is a request that a proxy asks about.
-type Request struct {
-	*http.Request        // method, URL and header fields of the client's request
-	Client        string // its address
-}
-
-func (r *reader) routes(n *yaml.Node, o routing) *Routes {
-	routes := &Routes{Denied: o.denied, Client: keyby.Client(o.proxies...), mux: http.NewServeMux(), byPattern: map[string][]*Route{}}
-	r.list(n, func(n *yaml.Node) {
-		route := &Route{Cost: 1}
-		var match *yaml.Node
-		pattern := ""
-		r.fields(n,
-			field{"match", func(n *yaml.Node) { match, pattern = n, r.text(n) }},
-			field{"headers", func(n *yaml.Node) { route.headers = r.conditions(n) }},
-			field{"cost", func(n *yaml.Node) { route.Cost = uint64(r.number(n, 0, 1<<31)) }},
-			field{"descriptors", func(n *yaml.Node) {
-				r.list(n, func(n *yaml.Node) { route.descriptors = append(route.descriptors, r.sources(n)) })
-			}},
-		)
+func (r *reader) routes(list *yaml.Node, denied int, client keyby.Func) *Routes {
+	routes := &Routes{Denied: denied, mux: http.NewServeMux(), byPattern: map[string][]*Route{}}
+	r.list(list, func(n *yaml.Node) {
+		f := r.fields(n, "match", "headers", "cost", "descriptors")
+		pattern := r.text(f["match"])
+		route := &Route{headers: r.conditions(f["headers"]), Cost: r.number(f["cost"], 1, 0, 1<<31)}
+		r.list(f["descriptors"], func(n *yaml.Node) { route.descriptors = append(route.descriptors, r.sources(n, client)) })
 		switch {
-		case match == nil:
+		case f["match"] == nil:
 			r.fail(n, "a route needs match, such as \"POST /login\" or \"/api/\"")
 			return
 		case len(route.descriptors) == 0:
@@ -79,7 +58,7 @@ func (r *reader) routes(n *yaml.Node, o routing) *Routes {
 		}
 		if routes.byPattern[pattern] == nil {
 			if err := register(routes.mux, pattern); err != nil {
-				r.fail(match, "%v", err)
+				r.fail(f["match"], "%v", err)
 			}
 		}
 		routes.byPattern[pattern] = append(routes.byPattern[pattern], route)
@@ -99,51 +78,50 @@ func register(mux *http.ServeMux, pattern string) (err error) {
 }
 
 func (r *reader) conditions(n *yaml.Node) (all []condition) {
+	if n == nil {
+		return nil
+	}
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, "expected a mapping of header fields, such as X-Plan: free")
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		all = append(all, condition{r.text(n.Content[i]), strings.Split(r.text(n.Content[i+1]), "*")})
+		all = append(all, condition{keyby.Header(r.text(n.Content[i])), strings.Split(r.text(n.Content[i+1]), "*")})
 	}
 	return all
 }
 
-func (r *reader) sources(n *yaml.Node) (all []source) {
+func (r *reader) sources(n *yaml.Node, client keyby.Func) (all []source) {
 	r.list(n, func(n *yaml.Node) {
-		var s source
-		value := n
-		r.fields(n,
-			field{"key", func(n *yaml.Node) { s.key = r.text(n) }},
-			field{"value", func(n *yaml.Node) { value = n }},
-		)
-		if s.key == "" {
+		f := r.fields(n, "key", "value")
+		key := r.text(f["key"])
+		if key == "" {
 			r.fail(n, "an entry needs a key")
 		}
-		s.value = func(*Request) string { return s.key } // without a value it is the same for all requests
-		if value != n {
-			s.value = r.template(value)
+		value := func(*http.Request) string { return key } // the same for all requests
+		if f["value"] != nil {
+			value = r.template(f["value"], client)
 		}
-		all = append(all, s)
+		all = append(all, source{key, value})
 	})
 	return all
 }
 
 // template reads the value of an entry: a text, in which {client}, {method}, {path}, {host}, {header:NAME} and {sha256:NAME} are
 // replaced. A request that lacks one of them has no such descriptor.
-func (r *reader) template(n *yaml.Node) func(*Request) string {
-	var parts []func(*Request) string
+func (r *reader) template(n *yaml.Node, client keyby.Func) keyby.Func {
+	var parts []keyby.Func
 	for rest := r.text(n); rest != ""; {
 		before, after, found := strings.Cut(rest, "{")
 		if before != "" {
-			parts = append(parts, func(*Request) string { return before })
+			parts = append(parts, func(*http.Request) string { return before })
 		}
 		if !found {
 			break
 		}
 		name, behind, closed := strings.Cut(after, "}")
-		part := variable(name)
+		part := variable(name, client)
 		if !closed || part == nil {
 			r.fail(n, "%q: expected {client}, {method}, {path}, {host}, {header:NAME} or {sha256:NAME}", "{"+name+"}")
 			return nil
@@ -153,7 +131,7 @@ func (r *reader) template(n *yaml.Node) func(*Request) string {
 	if len(parts) == 0 {
 		r.fail(n, "a value must not be empty; leave it out for one that is the same for all requests")
 	}
-	return func(q *Request) string {
+	return func(q *http.Request) string {
 		whole := ""
 		for _, part := range parts {
 			text := part(q)
@@ -166,53 +144,49 @@ func (r *reader) template(n *yaml.Node) func(*Request) string {
 	}
 }
 
-func variable(name string) func(*Request) string {
+// variable is what stands in braces; nil for a name that has no meaning.
+func variable(name string, client keyby.Func) keyby.Func {
 	kind, header, _ := strings.Cut(name, ":")
 	switch {
 	case kind == "header" && header != "":
-		get := keyby.Header(header)
-		return func(q *Request) string { return get(q.Request) }
+		return keyby.Header(header)
 	case kind == "sha256" && header != "":
-		get := keyby.SHA256(keyby.Header(header))
-		return func(q *Request) string { return get(q.Request) }
+		return keyby.SHA256(keyby.Header(header))
 	}
-	return map[string]func(*Request) string{
-		"client": func(q *Request) string { return q.Client },
-		"method": func(q *Request) string { return q.Method },
-		"path":   func(q *Request) string { return cleaned(q.URL).Path },
-		"host":   func(q *Request) string { return strings.ToLower(q.Host) },
+	return map[string]keyby.Func{
+		"client": client,
+		"method": func(q *http.Request) string { return q.Method },
+		"path":   func(q *http.Request) string { return cleaned(q.URL).Path },
+		"host":   keyby.Header("Host"),
 	}[name]
 }
 
 // Of returns the routes of a request: that of its path as it came, and if it is another one, that of its path cleaned and decoded, so
 // that neither "//login" nor "/%6cogin" is a way around "/login". Of routes with one pattern the first whose headers match counts.
-func (rs *Routes) Of(q *Request) (all []*Route) {
-	if first := rs.find(q, q.Request); first != nil {
-		all = append(all, first)
-	}
-	if u := cleaned(q.URL); u != q.URL {
-		again := *q.Request
-		again.URL = u
-		if second := rs.find(q, &again); second != nil && (len(all) == 0 || second != all[0]) {
-			all = append(all, second)
+func (rs *Routes) Of(q *http.Request) (all []*Route) {
+	again := *q
+	again.URL = cleaned(q.URL)
+	for _, as := range []*http.Request{q, &again} {
+		if route := rs.find(as); route != nil && !slices.Contains(all, route) {
+			all = append(all, route)
 		}
 	}
 	return all
 }
 
-func (rs *Routes) find(q *Request, as *http.Request) *Route {
-	_, pattern := rs.mux.Handler(as)
+func (rs *Routes) find(q *http.Request) *Route {
+	_, pattern := rs.mux.Handler(q)
 	for _, route := range rs.byPattern[pattern] {
-		if route.matches(q.Request) {
+		if route.matches(q) {
 			return route
 		}
 	}
 	return nil
 }
 
-func (route *Route) matches(r *http.Request) bool {
+func (route *Route) matches(q *http.Request) bool {
 	for _, c := range route.headers {
-		if !matches(c.parts, keyby.Header(c.name)(r)) {
+		if !matches(c.parts, c.value(q)) {
 			return false
 		}
 	}
@@ -234,7 +208,7 @@ func cleaned(u *url.URL) *url.URL {
 }
 
 // Descriptors returns the descriptors of a request. One with an entry that the request has no value for is left out.
-func (route *Route) Descriptors(q *Request) (all [][]Entry) {
+func (route *Route) Descriptors(q *http.Request) (all [][]Entry) {
 	for _, sources := range route.descriptors {
 		entries := make([]Entry, 0, len(sources))
 		for _, s := range sources {

@@ -10,9 +10,10 @@ import (
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/httplimit"
 )
 
-// Ask is a descriptor of a request that a rule applies to.
+// Ask is a descriptor of a request. Without a Rule nothing limits it.
 type Ask struct {
 	config.Match
 	// Hits is how many units it takes. With 0 it takes none, and is over when none is left.
@@ -39,19 +40,11 @@ type Status struct {
 type Verdict struct {
 	Over     bool
 	Statuses []Status // of each Ask
-	// Result is of the call that decided, and Asks are the descriptors that its keys stand for.
-	Result ratelimit.Result
-	Asks   []int
+	// Result is of the call that decided, and Policies are of its keys.
+	Result   ratelimit.Result
+	Policies []*httplimit.Policies
 	// Shadowed says that the shadow mode of the whole gateway let through what was over.
 	Shadowed bool
-}
-
-// Options are what a request may ask for.
-type Options struct {
-	Down   guard.Policy
-	Compat bool
-	// Shadow denies nothing. Quota has every rule in quota mode, and Passed is that a descriptor without a rule was in the request.
-	Shadow, Quota, Passed bool
 }
 
 // Redis asks Redis, or what stands before it.
@@ -68,6 +61,8 @@ type Redis interface {
 type Decider struct {
 	Redis  Redis
 	Prefix string // of all keys
+	// Shadow denies nothing. Quota has every rule in quota mode; a descriptor without a rule is then a quota that is not over.
+	Shadow, Quota bool
 	// Lost is told of units that a denied request could not give back.
 	Lost func(units int64, err error)
 }
@@ -82,43 +77,40 @@ type part struct {
 	key     ratelimit.Key
 	hits    int64
 	shadow  bool // none of its limits decides
-	result  []ratelimit.Result
 	charged bool
+	result  []ratelimit.Result // of each limit
 }
 
 // request is a request that is being decided.
 type request struct {
 	*Decider
-	Options
+	domain  *config.Domain
 	asks    []Ask
 	parts   []part
 	verdict Verdict
 	blocked bool // by a limit of no requests
+	passed  bool // a descriptor has no rule
 }
 
 // Decide decides about all descriptors of a request at one instant. If the keys are in several slots of a cluster, or more than
 // eight, there is a call for each eight keys of a slot, one after the other. If one of them denies, those before are given their
 // units back, and those behind it are only looked at.
-func (d *Decider) Decide(ctx context.Context, asks []Ask, o Options) (Verdict, error) {
-	r := &request{Decider: d, Options: o, asks: asks}
-	r.verdict.Statuses = make([]Status, len(asks))
+func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask) (Verdict, error) {
+	r := &request{Decider: d, domain: domain, asks: asks, verdict: Verdict{Statuses: make([]Status, len(asks))}}
 	r.prepare()
-	var err error
-	if o.Compat {
-		err = r.each(ctx)
-	} else {
-		err = r.together(ctx)
+	decide := r.together
+	if domain.Compat {
+		decide = r.each
 	}
-	if err != nil {
+	if err := decide(ctx); err != nil {
 		return Verdict{}, err
 	}
 	r.judge()
-	if r.verdict.Over && !o.Compat {
+	if r.verdict.Over && !domain.Compat {
 		r.giveBack(ctx)
 	}
-	if r.verdict.Over && o.Shadow {
-		r.verdict.Over, r.verdict.Shadowed = false, true
-	}
+	r.verdict.Shadowed = r.verdict.Over && d.Shadow
+	r.verdict.Over = r.verdict.Over && !d.Shadow
 	return r.verdict, nil
 }
 
@@ -128,19 +120,22 @@ func (r *request) prepare() {
 	r.parts = make([]part, 0, len(r.asks))
 	for i := range r.asks {
 		a := &r.asks[i]
-		if a.Rule.Blocked {
-			s := &r.verdict.Statuses[i]
-			*s = Status{Over: true, Shadow: a.Rule.Shadow, Known: true, RetryAfter: ratelimit.Never}
-			r.blocked = r.blocked || (!s.Shadow && !r.quota(a.Rule))
+		switch {
+		case a.Rule == nil:
+			r.passed = true
 			continue
-		}
-		if a.Rule.Unlimited {
+		case a.Rule.Unlimited:
+			continue
+		case a.Rule.Blocked:
+			r.verdict.Statuses[i] = Status{Over: true, Shadow: a.Rule.Shadow, Known: true, RetryAfter: ratelimit.Never}
+			r.blocked = r.blocked || (!a.Rule.Shadow && !r.quota(a.Rule))
 			continue
 		}
 		name := r.Prefix + a.Key
 		if at := slices.IndexFunc(r.parts, func(p part) bool { return p.key.Name == name && p.rule == a.Rule }); at >= 0 {
-			r.parts[at].hits = add(r.parts[at].hits, a.Hits)
-			r.parts[at].asks = append(r.parts[at].asks, i)
+			p := &r.parts[at]
+			p.hits += min(a.Hits, math.MaxInt64-p.hits)
+			p.asks = append(p.asks, i)
 			continue
 		}
 		if r.quota(a.Rule) && !a.Rule.Shadow {
@@ -151,7 +146,7 @@ func (r *request) prepare() {
 	for i := range r.parts {
 		p := &r.parts[i]
 		// Of several quotas one is enough, so none of them can decide by itself.
-		p.shadow = p.rule.Shadow || r.Shadow || (r.quota(p.rule) && (quotas > 1 || (r.Quota && r.Passed)))
+		p.shadow = p.rule.Shadow || r.Shadow || (r.quota(p.rule) && (quotas > 1 || (r.Quota && r.passed)))
 		p.key.Limits = p.rule.Limits
 		if p.shadow {
 			p.key.Limits = p.rule.Shadows
@@ -161,31 +156,21 @@ func (r *request) prepare() {
 
 func (r *request) quota(rule *config.Rule) bool { return rule.Quota || r.Quota }
 
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
 // together asks about all keys, with as few calls as there can be.
 func (r *request) together(ctx context.Context) error {
 	denied := r.blocked && !r.Shadow
 	for rest := r.parts; len(rest) > 0; {
 		n := r.group(rest)
-		group := rest[:n]
-		rest = rest[n:]
-		result, err := r.ask(ctx, group, denied)
+		result, err := r.ask(ctx, rest[:n], denied)
 		if err != nil {
 			r.giveBack(ctx)
 			return err
 		}
-		if result.Limited && !denied {
-			denied = true
-			r.tell(group, result)
-		} else if r.verdict.Asks == nil && !denied {
-			r.tell(group, result)
+		if !denied {
+			r.tell(rest[:n], result)
+			denied = result.Limited
 		}
+		rest = rest[n:]
 	}
 	return nil
 }
@@ -206,49 +191,49 @@ func (r *request) group(parts []part) int {
 	return n
 }
 
+// tell makes a result that of the request, if it is the first one, or the first that denies.
 func (r *request) tell(group []part, result ratelimit.Result) {
-	r.verdict.Result, r.verdict.Asks = result, nil
+	if r.verdict.Policies != nil && (r.verdict.Result.Limited || !result.Limited) {
+		return
+	}
+	r.verdict.Result, r.verdict.Policies = result, make([]*httplimit.Policies, len(group))
 	for i := range group {
-		r.verdict.Asks = append(r.verdict.Asks, group[i].asks[0])
+		r.verdict.Policies[i] = group[i].rule.Policies
 	}
 }
 
 // ask asks about some keys in one call. With look it charges nothing.
 func (r *request) ask(ctx context.Context, group []part, look bool) (ratelimit.Result, error) {
 	call := ratelimit.Call{Keys: make([]ratelimit.Key, len(group)), Cost: group[0].hits}
-	same, limits := group[0].hits > 0, 0
+	if look || call.Cost == 0 || slices.ContainsFunc(group, func(p part) bool { return p.hits != call.Cost }) {
+		call.Cost = 1 // each limit says what it takes
+		for i := range group {
+			units := group[i].hits
+			if look {
+				units = 0
+			}
+			group[i].key.Limits = taking(group[i].key.Limits, units)
+		}
+	}
+	limits := 0
 	for i := range group {
-		same = same && group[i].hits == call.Cost
+		call.Keys[i] = group[i].key
 		limits += len(group[i].key.Limits)
 	}
-	if !same || look {
-		call.Cost = 1 // each limit says what it takes
-	}
-	for i := range group {
-		p := &group[i]
-		switch {
-		case look:
-			p.key.Limits = taking(p.key.Limits, 0)
-		case !same:
-			p.key.Limits = taking(p.key.Limits, p.hits)
-		}
-		call.Keys[i] = p.key
-	}
-	units := int64(0)
-	if len(group) == 1 && !look {
-		units = group[0].rule.Batch
-	}
 	call.Each = limits > 1
+	batch := int64(0)
+	if len(group) == 1 && !look {
+		batch = group[0].rule.Batch
+	}
 	ctx, err := detached(ctx)
 	if err != nil {
 		return ratelimit.Result{}, err
 	}
-	result, err := r.Redis.Of(r.Down, units).Decide(ctx, call)
-	if err != nil {
-		return result, err
+	result, err := r.Redis.Of(r.domain.Down, batch).Decide(ctx, call)
+	if err == nil {
+		r.spread(group, result, look)
 	}
-	r.spread(group, result, look)
-	return result, nil
+	return result, err
 }
 
 // detached is ctx without its deadline, unless the client has left by now. A call to Redis that has begun is bounded by REDIS_TIMEOUT
@@ -262,55 +247,54 @@ func detached(ctx context.Context) (context.Context, error) {
 
 // spread notes the result of a call for each of its keys.
 func (r *request) spread(group []part, result ratelimit.Result, look bool) {
-	each := result.Each
 	if result.By == "policy" { // no limit was asked
 		for i := range group {
-			group[i].result = nil
-			for _, at := range group[i].asks {
-				r.verdict.Statuses[at] = Status{Over: result.Limited, Shadow: group[i].shadow, RetryAfter: result.RetryAfter}
-			}
+			r.note(&group[i], Status{Over: result.Limited, Shadow: group[i].shadow, RetryAfter: result.RetryAfter})
 		}
 		return
 	}
+	each := result.Each
 	if len(each) == 0 {
-		alone := result
-		alone.Limited = result.Limited || result.Shadowed
-		each = []ratelimit.Result{alone}
+		each = []ratelimit.Result{result}
+		each[0].Limited = result.Limited || result.Shadowed
 	}
 	for i := range group {
 		p := &group[i]
 		n := len(p.key.Limits)
 		p.result, each = each[:n], each[n:]
 		p.charged = !result.Limited && !look && p.hits > 0 && result.By != "local" // what this process granted is no unit of Redis
-		r.status(p, look)
+		s := p.status(look)
 		if result.Banned && result.Key == i {
-			for _, at := range p.asks {
-				s := &r.verdict.Statuses[at]
-				s.Over, s.Shadow, s.Remaining, s.RetryAfter = true, false, 0, result.RetryAfter
-			}
+			s.Over, s.Shadow, s.Remaining, s.RetryAfter = true, false, 0, result.RetryAfter
 		}
+		r.note(p, s)
+	}
+}
+
+// note sets the status of the descriptors that a key stands for.
+func (r *request) note(p *part, s Status) {
+	for _, at := range p.asks {
+		r.verdict.Statuses[at] = s
 	}
 }
 
 // status is what clients are told of the limits of a key. One that was only looked at is over if it has less left than the request takes.
-func (r *request) status(p *part, look bool) {
+func (p *part) status(look bool) Status {
 	best := 0
-	for i := 1; i < len(p.result); i++ {
+	for i := range p.result {
 		if tighter(&p.result[i], &p.result[best], p.rule.Shown[i].Shadow, p.rule.Shown[best].Shadow) {
 			best = i
 		}
 	}
 	e := &p.result[best]
 	s := Status{
-		Over: e.Limited || ((look || p.hits == 0) && e.Remaining < max(p.hits, 1)), Shadow: p.rule.Shadow || p.rule.Shown[best].Shadow, Charged: p.charged, Known: true,
+		Over: e.Limited, Shadow: p.rule.Shadow || p.rule.Shown[best].Shadow, Charged: p.charged, Known: true,
 		Limit: best, Remaining: e.Remaining, RetryAfter: e.RetryAfter, ResetAfter: e.ResetAfter,
 	}
-	if s.Over && !e.Limited {
-		s.RetryAfter = e.ResetAfter
+	if !e.Limited && (look || p.hits == 0) && e.Remaining < max(p.hits, 1) {
+		s.Over, s.RetryAfter = true, e.ResetAfter
 	}
-	for _, at := range p.asks {
-		r.verdict.Statuses[at] = s
-	}
+	return s
 }
 
 // tighter says whether limit a tells more than limit b: one that decides before a shadow, then one that denies, for long, then one with few units left.
@@ -334,22 +318,18 @@ func (r *request) each(ctx context.Context) error {
 		p := &r.parts[i]
 		calls[i] = ratelimit.Call{Keys: []ratelimit.Key{p.key}, Cost: p.hits, Strict: p.hits > 0, Each: len(p.key.Limits) > 1}
 	}
-	if len(calls) == 0 {
-		return nil
-	}
 	ctx, err := detached(ctx)
 	if err != nil {
 		return err
 	}
-	results, errs := r.Redis.Each(ctx, r.Down, calls)
+	results, errs := r.Redis.Each(ctx, r.domain.Down, calls)
 	for i, result := range results {
 		if errs[i] != nil {
 			return errs[i]
 		}
-		r.spread(r.parts[i:i+1], result, false)
-		if r.verdict.Asks == nil || (result.Limited && !r.verdict.Result.Limited) {
-			r.tell(r.parts[i:i+1], result)
-		}
+		group := r.parts[i : i+1]
+		r.spread(group, result, false)
+		r.tell(group, result)
 	}
 	return nil
 }
@@ -357,23 +337,22 @@ func (r *request) each(ctx context.Context) error {
 // judge says whether the request is over: if any rule is that is no quota, or if all quotas are.
 func (r *request) judge() {
 	quotas, over := 0, 0
+	if r.Quota && r.passed {
+		quotas++
+	}
 	for i := range r.asks {
-		s, rule := &r.verdict.Statuses[i], r.asks[i].Rule
-		if rule.Unlimited {
-			continue
-		}
+		rule, s := r.asks[i].Rule, &r.verdict.Statuses[i]
 		denies := s.Over && !s.Shadow
-		if r.quota(rule) {
+		switch {
+		case rule == nil || rule.Unlimited:
+		case !r.quota(rule):
+			r.verdict.Over = r.verdict.Over || denies
+		default:
 			quotas++
 			if denies {
 				over++
 			}
-		} else if denies {
-			r.verdict.Over = true
 		}
-	}
-	if r.Quota && r.Passed {
-		quotas++
 	}
 	r.verdict.Over = r.verdict.Over || (quotas > 0 && over == quotas)
 }
@@ -385,38 +364,34 @@ const giveBackTimeout = time.Second
 // where a descriptor that takes nothing found nothing left.
 func (r *request) giveBack(ctx context.Context) {
 	var calls []ratelimit.Call
-	var parts []*part  // of each call
-	var places [][]int // of its limits in the part
+	var parts []*part // of each call
 	for i := range r.parts {
 		p := &r.parts[i]
 		if !p.charged || r.Shadow {
 			continue
 		}
 		p.charged = false
-		r.status(p, false)
+		r.note(p, p.status(false))
 		var limits ratelimit.Limits
-		var at []int
 		for j := range p.result {
 			if !p.result[j].Limited { // a shadow that would have denied took nothing
-				limits, at = append(limits, p.key.Limits[j]), append(at, j)
+				limits = append(limits, p.key.Limits[j])
 			}
 		}
-		if len(limits) == 0 {
-			continue
+		if len(limits) > 0 {
+			key := ratelimit.Key{Name: p.key.Name, Limits: limits}
+			calls = append(calls, ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{key}, Cost: p.hits, Each: len(limits) > 1})
+			parts = append(parts, p)
 		}
-		calls = append(calls, ratelimit.Call{
-			Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{{Name: p.key.Name, Limits: limits}}, Cost: p.hits, Each: len(limits) > 1,
-		})
-		parts, places = append(parts, p), append(places, at)
 	}
 	if len(calls) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
-	results, errs := r.Redis.Each(ctx, r.Down, calls)
+	results, errs := r.Redis.Each(ctx, r.domain.Down, calls)
 	for i, p := range parts {
-		if errs[i] != nil && r.Lost != nil {
+		if errs[i] != nil {
 			r.Lost(p.hits, errs[i])
 		}
 		if errs[i] != nil || results[i].By != "server" { // nobody says what is left
@@ -426,13 +401,15 @@ func (r *request) giveBack(ctx context.Context) {
 			continue
 		}
 		each := results[i].Each
-		if len(places[i]) == 1 {
+		if len(each) == 0 {
 			each = results[i : i+1]
 		}
-		for k := range each {
-			p.result[places[i][k]] = each[k]
+		for j := range p.result {
+			if !p.result[j].Limited {
+				p.result[j], each = each[0], each[1:]
+			}
 		}
-		r.status(p, false)
+		r.note(p, p.status(false))
 	}
 }
 

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -17,14 +18,14 @@ import (
 
 // Chain is Redis with what stands before it: observers, a cache of denials, batches, and a guard for each policy.
 type Chain struct {
-	o        ChainOptions
-	shared   *pipelimit.Shared
-	limiter  *ratelimit.Limiter
-	guards   map[guard.Policy]*guard.Guard
+	o      ChainOptions
+	shared *pipelimit.Shared
+	guards map[guard.Policy]*guard.Guard
+
 	mu       sync.Mutex
+	deciders map[asked]ratelimit.Decider
 	batches  []*batched.Batched
 	denials  []interface{ Forget(key string) } // those of batches, too
-	deciders sync.Map                          // of ratelimit.Decider, by asked
 }
 
 // ChainOptions configure NewChain.
@@ -38,6 +39,7 @@ type ChainOptions struct {
 	Observe   []func(context.Context, observed.Decision)
 }
 
+// asked are the arguments of Of.
 type asked struct {
 	down  guard.Policy
 	units int64
@@ -45,40 +47,39 @@ type asked struct {
 
 // NewChain returns a Chain on a client.
 func NewChain(o ChainOptions) *Chain {
-	shared := pipelimit.Share(o.Client, pipelimit.Options{})
-	c := &Chain{o: o, shared: shared, limiter: ratelimit.New(shared, ratelimit.Options{}), guards: map[guard.Policy]*guard.Guard{}}
-	if cluster, ok := o.Client.(*redis.ClusterClient); ok {
-		c.o.Guard.Node = guard.Masters(cluster)
+	c := &Chain{
+		o: o, shared: pipelimit.Share(o.Client, pipelimit.Options{}),
+		guards: map[guard.Policy]*guard.Guard{}, deciders: map[asked]ratelimit.Decider{},
 	}
+	if cluster, ok := o.Client.(*redis.ClusterClient); ok {
+		o.Guard.Node = guard.Masters(cluster)
+	}
+	server := sender{ratelimit.New(c.shared, ratelimit.Options{})}
 	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
-		c.o.Guard.Policy = policy
-		c.guards[policy] = guard.New(&bundler{c}, c.o.Guard)
+		o.Guard.Policy = policy
+		c.guards[policy] = guard.New(server, o.Guard)
 	}
 	return c
 }
 
 // Of is of Redis.
 func (c *Chain) Of(down guard.Policy, units int64) ratelimit.Decider {
-	if d, ok := c.deciders.Load(asked{down, units}); ok {
-		return d.(ratelimit.Decider)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d, ok := c.deciders.Load(asked{down, units}); ok {
-		return d.(ratelimit.Decider)
+	if d, ok := c.deciders[asked{down, units}]; ok {
+		return d
 	}
 	var d ratelimit.Decider = c.guards[down]
-	if units > 0 {
+	switch {
+	case units > 0:
 		b := batched.New(d, batched.Options{Units: units, DenialAge: c.o.DenialAge})
-		c.batches, c.denials = append(c.batches, b), append(c.denials, b)
-		d = b
-	} else if c.o.Denials >= 0 {
+		c.batches, c.denials, d = append(c.batches, b), append(c.denials, b), b
+	case c.o.Denials >= 0:
 		remembered := cached.New(d, cached.Options{Denials: c.o.Denials, MaxAge: c.o.DenialAge})
-		c.denials = append(c.denials, remembered)
-		d = remembered
+		c.denials, d = append(c.denials, remembered), remembered
 	}
 	d = observed.New(d, c.o.Observe...)
-	c.deciders.Store(asked{down, units}, d)
+	c.deciders[asked{down, units}] = d
 	return d
 }
 
@@ -103,9 +104,7 @@ func (c *Chain) Close(ctx context.Context) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.batches {
-		if e := b.Close(ctx); e != nil {
-			err = e
-		}
+		err = errors.Join(err, b.Close(ctx))
 	}
 	return err
 }
@@ -114,20 +113,27 @@ func (c *Chain) Close(ctx context.Context) (err error) {
 // and remembered denials are passed by, and the denials of keys that get units back are forgotten.
 func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, []error) {
 	results, errs := make([]ratelimit.Result, len(calls)), make([]error, len(calls))
-	b := &bundle{calls: calls}
-	together := ctx
-	if len(calls) > 1 {
-		together = context.WithValue(ctx, bundleKey{}, b)
-	}
+	var at int // the call that the guard is asked about
+	var replies []*pipelimit.Reply
+	together := context.WithValue(ctx, sendKey{}, func() (ratelimit.Result, error) {
+		if replies == nil {
+			replies = make([]*pipelimit.Reply, len(calls))
+			pipe := c.shared.Pipeline()
+			for i := at; i < len(calls); i++ {
+				replies[i] = pipelimit.Queue(ctx, pipe, calls[i])
+			}
+			_ = pipe.Exec(ctx) // each reply has its error
+		}
+		return replies[at].Result()
+	})
 	began := time.Now()
-	for i := range calls {
-		b.at = i
-		results[i], errs[i] = c.guards[down].Decide(together, calls[i])
-		if calls[i].Verb == ratelimit.VerbRefund {
-			c.forget(calls[i].Keys[0].Name)
+	for at = range calls {
+		results[at], errs[at] = c.guards[down].Decide(together, calls[at])
+		if calls[at].Verb == ratelimit.VerbRefund {
+			c.forget(calls[at].Keys[0].Name)
 		}
 		for _, observe := range c.o.Observe {
-			observe(ctx, observed.Decision{Call: calls[i], Result: results[i], Err: errs[i], Duration: time.Since(began)})
+			observe(ctx, observed.Decision{Call: calls[at], Result: results[at], Err: errs[at], Duration: time.Since(began)})
 		}
 	}
 	return results, errs
@@ -141,31 +147,15 @@ func (c *Chain) forget(key string) {
 	}
 }
 
-// bundleKey leads from a context to a bundle.
-type bundleKey struct{}
+// sendKey leads from a context to what sends a call with others and has its result.
+type sendKey struct{}
 
-// bundle are the calls of a request that go out together.
-type bundle struct {
-	calls   []ratelimit.Call
-	at      int // the call that the guard is asked about
-	replies []*pipelimit.Reply
-}
+// sender is Redis behind the guards.
+type sender struct{ alone *ratelimit.Limiter }
 
-// bundler sends a call, or the bundle that it is the first of.
-type bundler struct{ c *Chain }
-
-func (s *bundler) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
-	b, ok := ctx.Value(bundleKey{}).(*bundle)
-	if !ok {
-		return s.c.limiter.Decide(ctx, call)
+func (s sender) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
+	if send, ok := ctx.Value(sendKey{}).(func() (ratelimit.Result, error)); ok {
+		return send()
 	}
-	if b.replies == nil {
-		pipe := s.c.shared.Pipeline()
-		b.replies = make([]*pipelimit.Reply, len(b.calls))
-		for i := b.at; i < len(b.calls); i++ {
-			b.replies[i] = pipelimit.Queue(ctx, pipe, b.calls[i])
-		}
-		_ = pipe.Exec(ctx) // each reply has its error
-	}
-	return b.replies[b.at].Result()
+	return s.alone.Decide(ctx, call)
 }

@@ -21,8 +21,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"redis-throttle/gateway/internal/config"
-	"redis-throttle/gateway/internal/decide"
+	"redis-throttle/gateway/internal/settings"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/ratelimittest"
@@ -63,26 +62,19 @@ func (h here) Each(ctx context.Context, _ guard.Policy, calls []ratelimit.Call) 
 }
 
 // serviceOf has the domains all, which charges all or none, and each, which is compatible. Only all has routes.
-func serviceOf(f *testing.F, o Options) *RLS {
+func serviceOf(f *testing.F, o settings.Settings) *Service {
 	f.Helper()
 	dir := f.TempDir()
 	descriptors, _, _ := strings.Cut(fuzzed, "routes:")
 	for name, text := range map[string]string{"all": "domain: all" + fuzzed, "each": "domain: each\ncompat: true" + descriptors} {
 		require.NoError(f, os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o644))
 	}
-	c, err := config.Load(false, dir)
-	require.NoError(f, err)
 	o.Headers, o.LimitHeader, o.RemainingHeader, o.ResetHeader, o.NearLimitRatio = true, "A", "B", "C", 0.8
-	o.ResponseDynamicMetadata, o.Concurrency, o.MaxBytes, o.Descriptors = true, 8, 1<<20, 128
-	s := &RLS{Log: &Logged{}, Service: &Service{
-		Options: o,
-		Metrics: NewMetrics(prometheus.NewRegistry(), func() bool { return false }),
-		Decider: &decide.Decider{
-			Redis: here{ratelimit.New(ratelimittest.New(f), ratelimit.Options{})},
-			Lost:  func(_ int64, err error) { panic("units could not be given back: " + err.Error()) },
-		},
-	}}
-	s.Use(c)
+	o.DynamicMetadata, o.MaxConcurrency, o.MaxRequestBytes, o.MaxDescriptors = true, 8, 1<<20, 128
+	server := here{ratelimit.New(ratelimittest.New(f), ratelimit.Options{})}
+	s := New(&o, server, func() bool { return false }, prometheus.NewRegistry())
+	s.decider.Lost = func(_ int64, err error) { panic("units could not be given back: " + err.Error()) }
+	require.NoError(f, s.Load(dir))
 	return s
 }
 
@@ -107,9 +99,9 @@ func FuzzRateLimitRequest(f *testing.F) {
 			f.Add(wire, mode)
 		}
 	}
-	var modes []*RLS
+	var modes []*Service
 	for mode := range 4 {
-		modes = append(modes, serviceOf(f, Options{ShadowMode: mode&1 != 0, QuotaMode: mode&2 != 0}))
+		modes = append(modes, serviceOf(f, settings.Settings{ShadowMode: mode&1 != 0, QuotaMode: mode&2 != 0}))
 	}
 	f.Fuzz(func(t *testing.T, wire []byte, mode byte) {
 		request := &rls.RateLimitRequest{}
@@ -127,7 +119,7 @@ func FuzzRateLimitRequest(f *testing.F) {
 }
 
 // decided checks what holds for every response.
-func decided(t *testing.T, s *RLS, request *rls.RateLimitRequest, response *rls.RateLimitResponse) {
+func decided(t *testing.T, s *Service, request *rls.RateLimitRequest, response *rls.RateLimitResponse) {
 	t.Helper()
 	_, err := proto.Marshal(response)
 	require.NoError(t, err)
@@ -142,7 +134,7 @@ func decided(t *testing.T, s *RLS, request *rls.RateLimitRequest, response *rls.
 	}
 	if response.OverallCode == rls.RateLimitResponse_OVER_LIMIT {
 		assert.True(t, over, "a request is over because a descriptor is: %v", response)
-		assert.False(t, s.Options.ShadowMode, "a shadow denies nothing")
+		assert.False(t, s.settings.ShadowMode, "a shadow denies nothing")
 	}
 }
 
@@ -152,7 +144,7 @@ func FuzzJSON(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Add([]byte(`{"domain": "all", "descriptors": [{"entries": [{"key": "user", "value": "\ud800"}]}]}`))
-	s := serviceOf(f, Options{})
+	s := serviceOf(f, settings.Settings{})
 	handler := s.Handler(func() bool { return true })
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := httptest.NewRecorder()
@@ -185,7 +177,7 @@ func FuzzCheck(f *testing.F) {
 	} {
 		f.Add([]byte(head))
 	}
-	handler := serviceOf(f, Options{}).Handler(func() bool { return true })
+	handler := serviceOf(f, settings.Settings{}).Handler(func() bool { return true })
 	f.Fuzz(func(t *testing.T, head []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(head)))
 		if err != nil {

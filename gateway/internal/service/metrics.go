@@ -8,29 +8,26 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
 )
 
-// Metrics has everything that the gateway counts. Where upstream has a metric, name and labels follow its default mapping.
-type Metrics struct {
-	total, over, near, within, shadow, overCached *prometheus.CounterVec
+// metrics has everything that the gateway counts. Where upstream has a metric, name and labels follow its default mapping.
+type metrics struct {
+	total, over, near, within, shadow, overCached *prometheus.CounterVec // hits of a rule
 
 	requests  *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
 	errors    *prometheus.CounterVec
-	loads     prometheus.Counter
-	loadFails prometheus.Counter
-
 	decisions *prometheus.CounterVec
-	unknown   prometheus.Counter
-	shadowed  prometheus.Counter
-	lost      prometheus.Counter
 	info      *prometheus.GaugeVec
 	loadedAt  prometheus.Gauge
 
-	paths  sync.Map // of ruleCounters, by ruleName
+	loads, loadFails, unknown, shadowed, lost prometheus.Counter
+
+	rules  sync.Map // of *ruleCounters, by ruleName
 	series atomic.Int64
 }
 
@@ -49,71 +46,61 @@ const mostRules = 10_000
 // longestLabel bounds what a time series keeps of such a value, in bytes. Clients choose the length, too.
 const longestLabel = 200
 
-// NewMetrics registers the metrics. out says whether Redis is left alone.
-func NewMetrics(r prometheus.Registerer, out func() bool) *Metrics {
-	rule := []string{"domain", "key1", "key2"}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		r.MustRegister(c)
-		return c
+// newMetrics registers the metrics. out says whether Redis is left alone.
+func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
+	r := promauto.With(registry)
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return r.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
-	lone := func(name, help string) prometheus.Counter { return counter(name, help).WithLabelValues() }
-	const of = "ratelimit_service_rate_limit_"
-	m := &Metrics{
-		total:      counter(of+"total_hits", "Hits of a rule.", rule...),
-		over:       counter(of+"over_limit", "Hits that a rule denied.", rule...),
-		near:       counter(of+"near_limit", "Hits that were charged near the limit of a rule.", rule...),
-		within:     counter(of+"within_limit", "Hits that were charged.", rule...),
-		shadow:     counter(of+"shadow_mode", "Hits that a rule in shadow mode would have denied.", rule...),
-		overCached: counter(of+"over_limit_with_local_cache", "Hits that a remembered denial denied.", rule...),
-		requests:   counter("ratelimit_service_total_requests", "Requests by method.", "grpc_method"),
-		errors:     counter("ratelimit_service_should_rate_limit_error", "Requests that were not decided.", "err_type"),
-		loads:      lone("ratelimit_service_config_load_success", "Configurations that were loaded."),
-		loadFails:  lone("ratelimit_service_config_load_error", "Configurations with mistakes."),
-		decisions:  counter("throttle_gateway_decisions_total", "Decisions by domain, by how the request came, by outcome and by where it was decided.", "domain", "via", "outcome", "by"),
-		unknown:    lone("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names."),
-		shadowed:   lone("ratelimit_service_global_shadow_mode", "Requests that SHADOW_MODE let through."),
-		lost:       lone("throttle_gateway_units_lost_total", "Units of denied requests that could not be given back."),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "ratelimit_service_response_time_seconds", Help: "How long requests took.",
-			Buckets: []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1},
-		}, []string{"grpc_method"}),
-		info:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "throttle_gateway_config_info", Help: "The configuration in use."}, []string{"version"}),
-		loadedAt: prometheus.NewGauge(prometheus.GaugeOpts{Name: "throttle_gateway_config_loaded_timestamp_seconds", Help: "When the configuration was loaded."}),
+	counter := func(name, help string) prometheus.Counter {
+		return r.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	r.MustRegister(m.latency, m.info, m.loadedAt, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "throttle_gateway_redis_out", Help: "1 while the circuit breaker of a Redis server is open.",
-	}, func() float64 {
+	r.NewGaugeFunc(prometheus.GaugeOpts{Name: "throttle_gateway_redis_out", Help: "1 while the circuit breaker of a Redis server is open."}, func() float64 {
 		if out() {
 			return 1
 		}
 		return 0
-	}))
-	return m
+	})
+	const of = "ratelimit_service_rate_limit_"
+	rule := []string{"domain", "key1", "key2"}
+	return &metrics{
+		total:      counters(of+"total_hits", "Hits of a rule.", rule...),
+		over:       counters(of+"over_limit", "Hits that a rule denied.", rule...),
+		near:       counters(of+"near_limit", "Hits that were charged near the limit of a rule.", rule...),
+		within:     counters(of+"within_limit", "Hits that were charged.", rule...),
+		shadow:     counters(of+"shadow_mode", "Hits that a rule in shadow mode would have denied.", rule...),
+		overCached: counters(of+"over_limit_with_local_cache", "Hits that a remembered denial denied.", rule...),
+		requests:   counters("ratelimit_service_total_requests", "Requests by method.", "grpc_method"),
+		errors:     counters("ratelimit_service_should_rate_limit_error", "Requests that were not decided.", "err_type"),
+		decisions:  counters("throttle_gateway_decisions_total", "Decisions by domain, by how the request came, by outcome and by where it was decided.", "domain", "via", "outcome", "by"),
+		loads:      counter("ratelimit_service_config_load_success", "Configurations that were loaded."),
+		loadFails:  counter("ratelimit_service_config_load_error", "Configurations with mistakes."),
+		unknown:    counter("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names."),
+		shadowed:   counter("ratelimit_service_global_shadow_mode", "Requests that SHADOW_MODE let through."),
+		lost:       counter("throttle_gateway_units_lost_total", "Units of denied requests that could not be given back."),
+		latency: r.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "ratelimit_service_response_time_seconds", Help: "How long requests took.",
+			Buckets: []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1},
+		}, []string{"grpc_method"}),
+		info:     r.NewGaugeVec(prometheus.GaugeOpts{Name: "throttle_gateway_config_info", Help: "The configuration in use."}, []string{"version"}),
+		loadedAt: r.NewGauge(prometheus.GaugeOpts{Name: "throttle_gateway_config_loaded_timestamp_seconds", Help: "When the configuration was loaded."}),
+	}
 }
 
-// LoadFailed counts a configuration with mistakes.
-func (m *Metrics) LoadFailed() { m.loadFails.Inc() }
-
-func (m *Metrics) loaded(version string) {
+func (m *metrics) loaded(version string) {
 	m.loads.Inc()
 	m.info.Reset()
 	m.info.WithLabelValues(version).Set(1)
 	m.loadedAt.SetToCurrentTime()
 }
 
-func (m *Metrics) unknownDomain() { m.unknown.Inc() }
-
-// Lost counts units that could not be given back.
-func (m *Metrics) Lost(units int64) { m.lost.Add(float64(units)) }
-
-func (m *Metrics) took(method string, began time.Time) {
+func (m *metrics) took(method string, began time.Time) {
 	m.requests.WithLabelValues(method).Inc()
 	m.latency.WithLabelValues(method).Observe(time.Since(began).Seconds())
 }
 
 // failed counts a request that nobody decided.
-func (m *Metrics) failed(domain, via string, err error) {
+func (m *metrics) failed(domain, via string, err error) {
 	var wrong mistake
 	kind := "service_error"
 	if !errors.As(err, &wrong) && !errors.Is(err, errBusy) {
@@ -123,14 +110,15 @@ func (m *Metrics) failed(domain, via string, err error) {
 	m.decisions.WithLabelValues(domain, via, "error", "").Inc()
 }
 
-func (m *Metrics) rule(name ruleName) *ruleCounters {
+func (m *metrics) rule(name ruleName) *ruleCounters {
 	for i, text := range name.path {
 		name.path[i] = text[:min(len(text), longestLabel)]
 	}
-	if c, ok := m.paths.Load(name); ok {
+	if c, ok := m.rules.Load(name); ok {
 		return c.(*ruleCounters)
 	}
-	if m.series.Add(1) > mostRules {
+	full := m.series.Add(1) > mostRules
+	if full {
 		name.path = [2]string{"other"}
 	}
 	l := []string{name.domain, valid(name.path[0]), valid(name.path[1])}
@@ -138,11 +126,9 @@ func (m *Metrics) rule(name ruleName) *ruleCounters {
 		m.total.WithLabelValues(l...), m.over.WithLabelValues(l...), m.near.WithLabelValues(l...),
 		m.within.WithLabelValues(l...), m.shadow.WithLabelValues(l...), m.overCached.WithLabelValues(l...),
 	}
-	if name.path[0] != "other" {
-		for i, text := range name.path {
-			name.path[i] = strings.Clone(text) // not the whole request with it
-		}
-		m.paths.Store(name, c)
+	if !full {
+		name.path = [2]string{strings.Clone(name.path[0]), strings.Clone(name.path[1])} // not the whole request with them
+		m.rules.Store(name, c)
 	}
 	return c
 }
@@ -151,7 +137,7 @@ func (m *Metrics) rule(name ruleName) *ruleCounters {
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // decided counts a decision, and the hits of each rule.
-func (m *Metrics) decided(domain, via string, o *outcome, nearRatio float64) {
+func (m *metrics) decided(domain, via string, o *outcome, nearRatio float64) {
 	result := "ok"
 	if o.Over {
 		result = "over_limit"
@@ -162,6 +148,9 @@ func (m *Metrics) decided(domain, via string, o *outcome, nearRatio float64) {
 	}
 	for i := range o.asks {
 		a, s := &o.asks[i], &o.Statuses[i]
+		if a.Rule == nil {
+			continue
+		}
 		c, hits := m.rule(ruleName{domain, a.Path}), float64(a.Hits)
 		c.total.Add(hits)
 		switch {
@@ -173,18 +162,17 @@ func (m *Metrics) decided(domain, via string, o *outcome, nearRatio float64) {
 			if o.Result.By == "cache" {
 				c.overCached.Add(hits)
 			}
-		case s.Charged || a.Rule.Unlimited:
+		case s.Charged:
 			c.within.Add(hits)
 			c.near.Add(nearHits(a, s, nearRatio))
+		case a.Rule.Unlimited:
+			c.within.Add(hits)
 		}
 	}
 }
 
 // nearHits is how many of the hits lie beyond the share of the limit.
 func nearHits(a *decide.Ask, s *decide.Status, ratio float64) float64 {
-	if !s.Charged {
-		return 0
-	}
 	limit := shown(a.Rule, s).Requests
 	used := int64(limit) - s.Remaining
 	return float64(min(max(used-int64(ratio*float64(limit)), 0), a.Hits))

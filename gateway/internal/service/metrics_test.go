@@ -13,7 +13,7 @@ import (
 // Clients choose the values of detailed_metric: their bytes, their length and how many there are.
 func TestMetricsKeepLittleOfWhatClientsSend(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m := NewMetrics(registry, func() bool { return false })
+	m := newMetrics(registry, func() bool { return false })
 	long := strings.Repeat("a", longestLabel-1) + "é" + strings.Repeat("b", 1<<20)
 	for _, value := range []string{long, long + "c", "/\xff"} {
 		m.rule(ruleName{"web", [2]string{"path_" + value, value}}).total.Inc()
@@ -33,7 +33,7 @@ func TestMetricsKeepLittleOfWhatClientsSend(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 2, series, "values that begin alike are one series")
-	m.paths.Range(func(key, _ any) bool {
+	m.rules.Range(func(key, _ any) bool {
 		for _, text := range key.(ruleName).path {
 			assert.LessOrEqual(t, len(text), longestLabel)
 		}

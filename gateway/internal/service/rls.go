@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,96 +10,66 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"redis-throttle/gateway/internal/config"
+	"redis-throttle/gateway/internal/decide"
 	"redis-throttle/ratelimit"
 )
 
-// RLS is the Rate Limit Service.
-type RLS struct {
-	rls.UnimplementedRateLimitServiceServer
-	*Service
-	Log *Logged
-}
-
 // ShouldRateLimit decides about the descriptors of a request.
-func (s *RLS) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
-	defer s.Metrics.took("ShouldRateLimit", time.Now())
+func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
+	defer s.metrics.took("ShouldRateLimit", time.Now())
 	return s.answer(ctx, request, "grpc")
 }
 
-func (s *RLS) answer(ctx context.Context, request *rls.RateLimitRequest, via string) (*rls.RateLimitResponse, error) {
-	response, err := s.decideRequest(ctx, request, via)
-	var wrong mistake
-	switch {
-	case err == nil:
-		return response, nil
-	case errors.As(err, &wrong):
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	case ctx.Err() != nil:
-		return nil, status.FromContextError(ctx.Err()).Err()
-	case errors.Is(err, errBusy):
-		return nil, status.Error(codes.ResourceExhausted, err.Error())
-	}
-	s.Log.Error("a request was not decided", err)
-	if isOutage(err) || errors.Is(err, errNotLoaded) {
-		return nil, status.Error(codes.Unavailable, err.Error())
-	}
-	return nil, status.Error(codes.Internal, err.Error())
-}
-
-func (s *RLS) decideRequest(ctx context.Context, request *rls.RateLimitRequest, via string) (*rls.RateLimitResponse, error) {
-	switch {
-	case request.GetDomain() == "":
-		return nil, mistake("rate limit domain must not be empty")
-	case len(request.GetDescriptors()) == 0:
-		return nil, mistake("rate limit descriptor list must not be empty")
-	case len(request.Descriptors) > s.Options.Descriptors:
-		return nil, mistake(fmt.Sprintf("the request has %d descriptors, and MAX_DESCRIPTORS is %d", len(request.Descriptors), s.Options.Descriptors))
-	}
-	d, err := s.domain(request.Domain)
+func (s *Service) answer(ctx context.Context, request *rls.RateLimitRequest, via string) (*rls.RateLimitResponse, error) {
+	o, err := s.decideRequest(ctx, request, via)
 	if err != nil {
-		return nil, err
-	}
-	if d == nil {
-		return s.write(request, outcome{place: none(len(request.Descriptors))}), nil
-	}
-	descriptors := make([]descriptor, len(request.Descriptors))
-	for i, given := range request.Descriptors {
-		descriptors[i] = descriptor{entries: entriesOf(given), hits: hitsOf(request, given)}
-		if limit := given.GetLimit(); limit != nil {
-			unit := config.Unit(limit.GetUnit())
-			if unit <= config.Unknown || unit > config.Week {
-				return nil, mistake("the limit in the request needs a unit")
-			}
-			descriptors[i].override = &override{limit.GetRequestsPerUnit(), unit}
-		}
-	}
-	o, err := s.decide(ctx, d, descriptors, via)
-	if err != nil {
-		return nil, err
+		return nil, s.failure(ctx, err)
 	}
 	return s.write(request, o), nil
 }
 
-func none(n int) []int {
-	place := make([]int, n)
-	for i := range place {
-		place[i] = -1
+func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitRequest, via string) (outcome, error) {
+	switch n := len(request.GetDescriptors()); {
+	case request.GetDomain() == "":
+		return outcome{}, mistake("rate limit domain must not be empty")
+	case n == 0:
+		return outcome{}, mistake("rate limit descriptor list must not be empty")
+	case n > s.settings.MaxDescriptors:
+		return outcome{}, mistake(fmt.Sprintf("the request has %d descriptors, and MAX_DESCRIPTORS is %d", n, s.settings.MaxDescriptors))
 	}
-	return place
-}
-
-func entriesOf(d *common.RateLimitDescriptor) []config.Entry {
-	entries := make([]config.Entry, len(d.GetEntries()))
-	for i, e := range d.GetEntries() {
-		entries[i] = config.Entry{Key: e.GetKey(), Value: e.GetValue()}
+	asks := make([]decide.Ask, len(request.Descriptors))
+	d := s.config.Load().Domains[request.Domain]
+	if d == nil { // nothing is limited
+		s.metrics.unknown.Inc()
+		return outcome{asks: asks}, nil
 	}
-	return entries
+	for i, given := range request.Descriptors {
+		asks[i].Hits = hitsOf(request, given)
+		entries := make([]config.Entry, len(given.GetEntries()))
+		for j, e := range given.GetEntries() {
+			entries[j] = config.Entry{Key: e.GetKey(), Value: e.GetValue()}
+		}
+		own := given.GetLimit()
+		if own == nil {
+			asks[i].Match = d.Match(entries)
+			continue
+		}
+		unit := config.Unit(own.GetUnit()) // with the numbers of the response
+		if unit <= rls.RateLimitResponse_RateLimit_UNKNOWN || unit > rls.RateLimitResponse_RateLimit_WEEK {
+			return outcome{}, mistake("the limit in the request needs a unit")
+		}
+		var err error
+		if asks[i].Match, err = d.Override(entries, own.GetRequestsPerUnit(), unit); err != nil {
+			wrong := mistake("the limit in the request: " + err.Error())
+			s.metrics.failed(d.Name, via, wrong)
+			return outcome{}, wrong
+		}
+	}
+	return s.decide(ctx, d, asks, via)
 }
 
 // hitsOf is what a descriptor takes: what it says itself, which may be 0, else what the request says, else 1.
@@ -112,42 +81,44 @@ func hitsOf(request *rls.RateLimitRequest, d *common.RateLimitDescriptor) int64 
 }
 
 // write writes the response. Each descriptor has a status, also one without a rule.
-func (s *RLS) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimitResponse {
-	response := &rls.RateLimitResponse{OverallCode: code(o.Over), Statuses: make([]*rls.RateLimitResponse_DescriptorStatus, len(o.place))}
-	tightest := -1
-	for i, at := range o.place {
+func (s *Service) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimitResponse {
+	response := &rls.RateLimitResponse{OverallCode: code(o.Over), Statuses: make([]*rls.RateLimitResponse_DescriptorStatus, len(o.asks))}
+	var tightest *rls.RateLimitResponse_DescriptorStatus
+	for i := range o.asks {
 		one := &rls.RateLimitResponse_DescriptorStatus{Code: rls.RateLimitResponse_OK}
 		response.Statuses[i] = one
-		if at < 0 {
+		rule := o.asks[i].Rule
+		if rule == nil {
 			continue
 		}
-		rule, st := o.asks[at].Rule, &o.Statuses[at]
 		if rule.Unlimited {
 			one.LimitRemaining = math.MaxUint32
 			continue
 		}
+		st := &o.Statuses[i]
 		one.Code = code(st.Over && !st.Shadow)
 		if !st.Known {
 			continue
 		}
 		limit := shown(rule, st)
-		one.CurrentLimit = &rls.RateLimitResponse_RateLimit{
-			Name: rule.Name, RequestsPerUnit: limit.Requests, Unit: rls.RateLimitResponse_RateLimit_Unit(limit.Unit),
+		one.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: rule.Name, RequestsPerUnit: limit.Requests, Unit: limit.Unit}
+		reset := st.ResetAfter
+		if st.Over && st.RetryAfter > 0 { // until the limit lets the request through; otherwise until it is full
+			reset = st.RetryAfter
 		}
-		one.LimitRemaining = clamp(st.Remaining)
-		if st.Over {
-			one.LimitRemaining = 0
+		one.DurationUntilReset = durationpb.New(reset)
+		if !st.Over {
+			one.LimitRemaining = uint32(min(max(st.Remaining, 0), math.MaxUint32))
 		}
-		one.DurationUntilReset = durationpb.New(pause(st))
-		if tightest < 0 || tighter(one, response.Statuses[tightest]) {
-			tightest = i
+		if tightest == nil || tighter(one, tightest) {
+			tightest = one
 		}
 	}
-	if s.Options.Headers && tightest >= 0 {
-		response.ResponseHeadersToAdd = s.headers(&o, response.Statuses[tightest])
+	if s.settings.Headers && tightest != nil {
+		response.ResponseHeadersToAdd = s.headers(&o, tightest)
 	}
-	if s.Options.ResponseDynamicMetadata {
-		response.DynamicMetadata = metadata(request, &o, s.Options.QuotaMode)
+	if s.settings.DynamicMetadata {
+		response.DynamicMetadata = metadata(request, &o, s.settings.QuotaMode)
 	}
 	return response
 }
@@ -167,12 +138,12 @@ func tighter(a, b *rls.RateLimitResponse_DescriptorStatus) bool {
 }
 
 // headers are upstream's three, and Retry-After of a request that is over.
-func (s *RLS) headers(o *outcome, st *rls.RateLimitResponse_DescriptorStatus) []*core.HeaderValue {
+func (s *Service) headers(o *outcome, st *rls.RateLimitResponse_DescriptorStatus) []*core.HeaderValue {
 	reset := seconds(st.DurationUntilReset.AsDuration())
 	all := []*core.HeaderValue{
-		{Key: s.Options.LimitHeader, Value: strconv.FormatUint(uint64(st.CurrentLimit.RequestsPerUnit), 10)},
-		{Key: s.Options.RemainingHeader, Value: strconv.FormatUint(uint64(st.LimitRemaining), 10)},
-		{Key: s.Options.ResetHeader, Value: strconv.FormatInt(reset, 10)},
+		{Key: s.settings.LimitHeader, Value: strconv.FormatUint(uint64(st.CurrentLimit.RequestsPerUnit), 10)},
+		{Key: s.settings.RemainingHeader, Value: strconv.FormatUint(uint64(st.LimitRemaining), 10)},
+		{Key: s.settings.ResetHeader, Value: strconv.FormatInt(reset, 10)},
 	}
 	if o.Over && o.Result.RetryAfter != ratelimit.Never && reset > 0 {
 		all = append(all, &core.HeaderValue{Key: "Retry-After", Value: strconv.FormatInt(reset, 10)})
@@ -182,73 +153,68 @@ func (s *RLS) headers(o *outcome, st *rls.RateLimitResponse_DescriptorStatus) []
 
 // metadata is what upstream tells the filters of Envoy about a request.
 func metadata(request *rls.RateLimitRequest, o *outcome, quotaMode bool) *structpb.Struct {
-	texts := func(all []string) *structpb.Value {
-		list := &structpb.ListValue{}
-		for _, text := range all {
-			list.Values = append(list.Values, structpb.NewStringValue(text))
-		}
-		return structpb.NewListValue(list)
-	}
-	descriptors := &structpb.ListValue{}
+	descriptors := []any{}
 	for _, d := range request.Descriptors {
-		var entries []string
+		entries := []any{}
 		for _, e := range d.GetEntries() {
 			entries = append(entries, e.GetKey()+"="+e.GetValue())
 		}
-		fields := map[string]*structpb.Value{"entries": texts(entries)}
+		one := map[string]any{"entries": entries}
 		if d.GetLimit() != nil {
-			fields["limit"] = structpb.NewStringValue(d.GetLimit().String())
+			one["limit"] = d.GetLimit().String()
 		}
 		if d.GetHitsAddend() != nil {
-			fields["hitsAddend"] = structpb.NewNumberValue(float64(d.GetHitsAddend().GetValue()))
+			one["hitsAddend"] = d.GetHitsAddend().GetValue()
 		}
-		descriptors.Values = append(descriptors.Values, structpb.NewStructValue(&structpb.Struct{Fields: fields}))
-	}
-	whole := map[string]*structpb.Value{"domain": structpb.NewStringValue(request.Domain), "descriptors": structpb.NewListValue(descriptors)}
-	if request.HitsAddend != 0 {
-		whole["hitsAddend"] = structpb.NewNumberValue(float64(request.HitsAddend))
+		descriptors = append(descriptors, one)
 	}
 	// Upstream's names for quotas: whether a rule is one, and which descriptors are over one.
-	quotas, violations := false, &structpb.ListValue{}
-	for i, at := range o.place {
-		if at < 0 || o.asks[at].Rule.Unlimited {
+	quotas, violations, passed := false, []any{}, map[string]any{}
+	for i := range o.asks {
+		rule := o.asks[i].Rule
+		if rule == nil || rule.Unlimited {
 			continue
 		}
-		rule, st := o.asks[at].Rule, &o.Statuses[at]
+		over := o.Statuses[i].Over && !o.Statuses[i].Shadow
 		quotas = quotas || rule.Quota
-		if (rule.Quota || quotaMode) && st.Over && !st.Shadow {
-			violations.Values = append(violations.Values, structpb.NewNumberValue(float64(i)))
+		if (rule.Quota || quotaMode) && over {
+			violations = append(violations, i)
+		}
+		if !over {
+			merge(passed, rule.Metadata)
 		}
 	}
-	whole["quotaModeEnabled"] = structpb.NewBoolValue(quotas)
-	if len(violations.Values) > 0 {
-		whole["quotaModeViolations"] = structpb.NewListValue(violations)
+	whole := map[string]any{"domain": request.Domain, "descriptors": descriptors, "quotaModeEnabled": quotas}
+	if request.HitsAddend != 0 {
+		whole["hitsAddend"] = request.HitsAddend
 	}
-	passed := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-	for i := range o.asks {
-		if m := o.asks[i].Rule.Metadata; m != nil && (!o.Statuses[i].Over || o.Statuses[i].Shadow) && !o.asks[i].Rule.Unlimited {
-			merge(passed, m)
-		}
+	if len(violations) > 0 {
+		whole["quotaModeViolations"] = violations
 	}
-	if len(passed.Fields) > 0 {
-		whole["metadata"] = structpb.NewStructValue(passed)
+	if len(passed) > 0 {
+		whole["metadata"] = passed
 	}
-	return &structpb.Struct{Fields: whole}
+	s, _ := structpb.NewStruct(whole) // texts of a request are UTF-8, and metadata was tried when it was loaded
+	return s
 }
 
-// merge adds what is new of more to a struct.
-func merge(to, more *structpb.Struct) {
-	for name, value := range more.Fields {
-		known, ok := to.Fields[name]
-		if !ok {
-			if inner := value.GetStructValue(); inner != nil { // a copy, which may be merged into
-				fresh := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-				merge(fresh, inner)
-				value = structpb.NewStructValue(fresh)
+// merge adds what is new of more to a mapping, whose inner mappings are its own.
+func merge(to, more map[string]any) {
+	for name, value := range more {
+		inner, isMapping := value.(map[string]any)
+		known, isThere := to[name]
+		switch {
+		case isThere && isMapping:
+			if own, ok := known.(map[string]any); ok {
+				merge(own, inner)
 			}
-			to.Fields[name] = value
-		} else if known.GetStructValue() != nil && value.GetStructValue() != nil {
-			merge(known.GetStructValue(), value.GetStructValue())
+		case isThere:
+		case isMapping:
+			own := map[string]any{}
+			merge(own, inner)
+			to[name] = own
+		default:
+			to[name] = value
 		}
 	}
 }

@@ -20,23 +20,36 @@ import (
 	"redis-throttle/ratelimit/httplimit"
 )
 
-// Handler serves /check, /domains/NAME/check, /json and /healthcheck.
-func (s *RLS) Handler(healthy func() bool) http.Handler {
+// Route is what serves a path, by which name traces know it: "" if nothing does.
+func Route(path string) string {
+	switch {
+	case path == "/check" || strings.HasPrefix(path, "/check/"):
+		return "/check"
+	case strings.HasPrefix(path, "/domains/"):
+		return "/domains/{domain}/check"
+	case path == "/json" || path == "/healthcheck":
+		return path
+	}
+	return ""
+}
+
+// Handler serves the routes of HTTP.
+func (s *Service) Handler(healthy func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not http.ServeMux: what stands behind /check is the path of another request, as it came.
 		escaped := r.URL.EscapedPath()
-		switch {
-		case escaped == "/json":
+		switch Route(escaped) {
+		case "/json":
 			s.json(w, r)
-		case escaped == "/healthcheck":
+		case "/healthcheck":
 			if !healthy() {
 				w.WriteHeader(http.StatusInternalServerError)
 				return
 			}
 			_, _ = io.WriteString(w, "OK")
-		case escaped == "/check" || strings.HasPrefix(escaped, "/check/"):
+		case "/check":
 			s.check(w, r, "", strings.TrimPrefix(escaped, "/check"))
-		case strings.HasPrefix(escaped, "/domains/"):
+		case "/domains/{domain}/check":
 			name, rest, found := strings.Cut(strings.TrimPrefix(escaped, "/domains/"), "/check")
 			domain, err := url.PathUnescape(name)
 			if !found || err != nil || name == "" || (rest != "" && rest[0] != '/') {
@@ -51,32 +64,25 @@ func (s *RLS) Handler(healthy func() bool) http.Handler {
 }
 
 // json takes a RateLimitRequest as JSON, as upstream does.
-func (s *RLS) json(w http.ResponseWriter, r *http.Request) {
-	defer s.Metrics.took("json", time.Now())
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.Options.MaxBytes))
+func (s *Service) json(w http.ResponseWriter, r *http.Request) {
+	defer s.metrics.took("json", time.Now())
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.settings.MaxRequestBytes)))
 	request := &rls.RateLimitRequest{}
 	if err == nil {
 		err = protojson.Unmarshal(body, request)
 	}
-	if err != nil {
-		var long *http.MaxBytesError
-		if errors.As(err, &long) {
-			http.Error(w, "the request is too long", http.StatusRequestEntityTooLarge)
-			return
-		}
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		http.Error(w, "the request is too long", http.StatusRequestEntityTooLarge)
+		return
+	case err != nil:
 		http.Error(w, "expected a RateLimitRequest as JSON", http.StatusBadRequest)
 		return
 	}
 	response, err := s.answer(r.Context(), request, "json")
 	if err != nil {
-		answer := http.StatusServiceUnavailable
-		switch status.Code(err) {
-		case codes.InvalidArgument:
-			answer = http.StatusBadRequest
-		case codes.Internal:
-			answer = http.StatusInternalServerError
-		}
-		http.Error(w, status.Convert(err).Message(), answer)
+		http.Error(w, status.Convert(err).Message(), httpStatus(err))
 		return
 	}
 	text, err := protojson.Marshal(response)
@@ -92,8 +98,8 @@ func (s *RLS) json(w http.ResponseWriter, r *http.Request) {
 }
 
 // check decides about the request that a proxy has got. Its path stands behind /check, or in X-Forwarded-Uri if nothing does.
-func (s *RLS) check(w http.ResponseWriter, r *http.Request, name, rest string) {
-	defer s.Metrics.took("check", time.Now())
+func (s *Service) check(w http.ResponseWriter, r *http.Request, name, rest string) {
+	defer s.metrics.took("check", time.Now())
 	d, err := s.routed(name)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -104,47 +110,42 @@ func (s *RLS) check(w http.ResponseWriter, r *http.Request, name, rest string) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	q := &config.Request{Request: original, Client: d.Routes.Client(r)}
-	var descriptors []descriptor
-	for _, route := range d.Routes.Of(q) {
-		for _, entries := range route.Descriptors(q) {
-			descriptors = append(descriptors, descriptor{entries: entries, hits: int64(route.Cost)})
+	var asks []decide.Ask
+	for _, route := range d.Routes.Of(original) {
+		for _, entries := range route.Descriptors(original) {
+			asks = append(asks, decide.Ask{Match: d.Match(entries), Hits: route.Cost})
 		}
 	}
-	if len(descriptors) == 0 {
+	if len(asks) == 0 {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	o, err := s.decide(r.Context(), d, descriptors, "check")
+	o, err := s.decide(r.Context(), d, asks, "check")
 	if err != nil {
-		if !errors.Is(err, errBusy) && r.Context().Err() == nil {
-			s.Log.Error("a request was not decided", err)
+		code := httpStatus(s.failure(r.Context(), err))
+		if code == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
 		}
-		httpFailed(w, err)
+		http.Error(w, http.StatusText(code), code)
 		return
 	}
 	writeCheck(w, d.Routes.Denied, &o)
 }
 
-// httpFailed answers when nobody decided: 503 if that passes by itself, otherwise 500. Proxies take both for a failure.
-func httpFailed(w http.ResponseWriter, err error) {
-	if isOutage(err) || errors.Is(err, errBusy) {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
-		return
+// httpStatus is for a request that was not decided: 503 if that passes by itself. Proxies take it and 500 for a failure.
+func httpStatus(err error) int {
+	switch status.Code(err) {
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.Internal:
+		return http.StatusInternalServerError
 	}
-	http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+	return http.StatusServiceUnavailable
 }
 
 func writeCheck(w http.ResponseWriter, denied int, o *outcome) {
-	policies := make([]*httplimit.Policies, 0, len(o.Asks))
-	result := o.Result
-	for _, at := range o.Asks {
-		policies = append(policies, o.asks[at].Rule.Policies)
-	}
-	if result.Key < len(policies) {
-		httplimit.SetFields(w.Header(), policies, result)
-	}
+	policies, result := o.Policies, o.Result
+	httplimit.SetFields(w.Header(), policies, result)
 	if !o.Over {
 		w.WriteHeader(http.StatusOK)
 		return
@@ -173,19 +174,15 @@ func longest(all []decide.Status) (d time.Duration) {
 }
 
 // routed is the domain that a check is about: the named one, or the only one with routes.
-func (s *RLS) routed(name string) (*config.Domain, error) {
-	c := s.config.Load()
-	if c == nil {
-		return nil, errNotLoaded
-	}
+func (s *Service) routed(name string) (only *config.Domain, err error) {
+	domains := s.config.Load().Domains
 	if name != "" {
-		if d := c.Domains[name]; d != nil && d.Routes != nil {
+		if d := domains[name]; d != nil && d.Routes != nil {
 			return d, nil
 		}
 		return nil, errors.New("no domain of this name has routes")
 	}
-	var only *config.Domain
-	for _, d := range c.Domains {
+	for _, d := range domains {
 		if d.Routes != nil {
 			if only != nil {
 				return nil, errors.New("several domains have routes: ask /domains/NAME/check")

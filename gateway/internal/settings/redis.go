@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -17,69 +18,58 @@ func (r *Redis) Client() (redis.UniversalClient, error) {
 		DialTimeout: r.Timeout, ReadTimeout: r.Timeout, WriteTimeout: r.Timeout, PoolTimeout: r.Timeout,
 		DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: r.PoolSize, PipelinePoolSize: -1,
 	}
-	single, err := r.address(o)
+	err := r.address(o)
 	if err != nil {
 		return nil, err
 	}
-	switch user, password, acl := strings.Cut(r.Auth, ":"); {
-	case acl:
-		o.Username, o.Password = user, password
-	case r.Auth != "":
-		o.Password = r.Auth
+	if r.Auth != "" {
+		o.Username, o.Password = credentials(r.Auth)
 	}
-	if user, password, acl := strings.Cut(r.SentinelAuth, ":"); acl {
-		o.SentinelUsername, o.SentinelPassword = user, password
-	} else {
-		o.SentinelPassword = r.SentinelAuth
-	}
+	o.SentinelUsername, o.SentinelPassword = credentials(r.SentinelAuth)
 	if r.TLS || o.TLSConfig != nil {
 		if o.TLSConfig, err = tlsConfig(r.TLSCert, r.TLSKey, r.TLSCA, r.TLSAnyName); err != nil {
 			return nil, err
 		}
 	}
-	switch {
-	case o.IsClusterMode:
-		return redis.NewClusterClient(o.Cluster()), nil
-	case o.MasterName != "":
-		return redis.NewFailoverClient(o.Failover()), nil
-	}
-	simple := o.Simple()
-	simple.Network = single
-	return redis.NewClient(simple), nil
+	return redis.NewUniversalClient(o), nil
 }
 
-// address reads where Redis is. single is the network of a single server.
-func (r *Redis) address(o *redis.UniversalOptions) (single string, err error) {
-	all := strings.Split(r.URL, ",")
-	single = "tcp"
+// credentials are in the form password or user:password.
+func credentials(text string) (user, password string) {
+	if user, password, found := strings.Cut(text, ":"); found {
+		return user, password
+	}
+	return "", text
+}
+
+// address reads where Redis is. A path is a Unix socket.
+func (r *Redis) address(o *redis.UniversalOptions) (err error) {
+	o.Addrs = strings.Split(r.URL, ",")
 	switch strings.ToUpper(r.Type) {
 	case "SINGLE":
-		if len(all) != 1 {
-			return "", errors.New("REDIS_URL names several servers: REDIS_TYPE is CLUSTER or SENTINEL then")
-		}
-		if strings.Contains(r.URL, "://") {
+		switch {
+		case len(o.Addrs) != 1:
+			return errors.New("REDIS_URL names several servers: REDIS_TYPE is CLUSTER or SENTINEL then")
+		case strings.Contains(r.URL, "://"):
 			parsed, err := redis.ParseURL(r.URL)
 			if err != nil {
-				return "", errors.New("REDIS_URL is no URL of Redis, such as redis://host:6379, rediss:// or unix:///path") // it may hold a password
+				return errors.New("REDIS_URL is no URL of Redis, such as redis://host:6379, rediss:// or unix:///path") // it may hold a password
 			}
-			o.Addrs, o.Username, o.Password, o.DB, o.TLSConfig = []string{parsed.Addr}, parsed.Username, parsed.Password, parsed.DB, parsed.TLSConfig
-			return parsed.Network, nil
-		}
-		o.Addrs = all
-		if r.SocketType == "unix" || strings.HasPrefix(r.URL, "/") {
-			single = "unix"
+			o.Addrs[0], o.Username, o.Password, o.DB, o.TLSConfig = parsed.Addr, parsed.Username, parsed.Password, parsed.DB, parsed.TLSConfig
+		case r.SocketType == "unix":
+			o.Addrs[0], err = filepath.Abs(r.URL)
 		}
 	case "CLUSTER":
-		o.Addrs, o.IsClusterMode = all, true
+		o.IsClusterMode = true
 	case "SENTINEL":
-		if len(all) < 2 {
-			return "", errors.New("REDIS_URL needs the name of the master and the sentinels: NAME,host:port,host:port")
+		if len(o.Addrs) < 2 {
+			return errors.New("REDIS_URL needs the name of the master and the sentinels: NAME,host:port,host:port")
 		}
-		o.MasterName, o.Addrs = all[0], all[1:]
+		o.MasterName, o.Addrs = o.Addrs[0], o.Addrs[1:]
 	default:
-		return "", fmt.Errorf("REDIS_TYPE=%s: expected SINGLE, SENTINEL or CLUSTER", r.Type)
+		return fmt.Errorf("REDIS_TYPE=%s: expected SINGLE, SENTINEL or CLUSTER", r.Type)
 	}
-	return single, nil
+	return err
 }
 
 // tlsConfig is for a client. anyName checks the certificate, but not for which host it is.

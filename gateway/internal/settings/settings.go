@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -57,6 +56,8 @@ type Settings struct {
 	Redis   Redis   `envPrefix:"REDIS_"`
 	Tracing Tracing `envPrefix:"TRACING_"`
 
+	Level slog.Level // that LOG_LEVEL names
+
 	// What cannot be had is refused instead of ignored.
 	ConfigType  string `env:"CONFIG_TYPE" envDefault:"FILE"`
 	BackendType string `env:"BACKEND_TYPE" envDefault:"redis"`
@@ -99,7 +100,6 @@ func Read() (*Settings, error) {
 }
 
 func (s *Settings) check() error {
-	var level slog.Level
 	switch {
 	case s.ConfigType != "FILE":
 		return fmt.Errorf("CONFIG_TYPE=%s: the configuration is in files; only FILE is supported", s.ConfigType)
@@ -107,7 +107,7 @@ func (s *Settings) check() error {
 		return fmt.Errorf("BACKEND_TYPE=%s: limits are kept in Redis or Valkey with the module; only redis is supported", s.BackendType)
 	case s.PerSecond:
 		return errors.New("REDIS_PERSECOND=true: one server decides all limits of a request at once; unset it")
-	case level.UnmarshalText([]byte(s.LogLevel)) != nil:
+	case s.Level.UnmarshalText([]byte(s.LogLevel)) != nil:
 		return fmt.Errorf("LOG_LEVEL=%s: expected DEBUG, INFO, WARN or ERROR", s.LogLevel)
 	case s.LogFormat != "text" && s.LogFormat != "json":
 		return fmt.Errorf("LOG_FORMAT=%s: expected text or json", s.LogFormat)
@@ -125,9 +125,3 @@ func (s *Settings) check() error {
 
 // Folder is where upstream looks for files.
 func (s *Settings) Folder() string { return filepath.Join(s.RuntimeRoot, s.RuntimeSub, s.RuntimeApp) }
-
-// Level is the least severe level that is logged.
-func (s *Settings) Level() (level slog.Level) {
-	_ = level.UnmarshalText([]byte(strings.ToUpper(s.LogLevel))) // check has tried
-	return level
-}
