@@ -215,6 +215,10 @@ routes:
   - [{key: plan, value: "{header:X-Plan}"}, {key: key, value: "{sha256:X-Api-Key}"}]
   - [{key: client, value: "ip-{client}"}]
 - match: /api/
+  headers: {X-Plan: gold, X-Trial: ""}
+  descriptors:
+  - [{key: plan, value: "gold"}]
+- match: /api/
   descriptors:
   - [{key: path, value: "{method} {path}"}]
 `)
@@ -230,6 +234,9 @@ routes:
 		{"GET", "/api/x", nil, []string{"path=GET /api/x "}},
 		{"GET", "/api/../api/x", nil, []string{"path=GET /api/x "}},
 		{"GET", "/api/x", http.Header{"X-Plan": {"free"}}, []string{"client=ip-192.0.2.1 "}},
+		{"GET", "/api/x", http.Header{"X-Plan": {"gold"}}, []string{"plan=gold "}},
+		{"GET", "/api/x", http.Header{"X-Plan": {"goldgold"}}, []string{"path=GET /api/x "}},
+		{"GET", "/api/x", http.Header{"X-Plan": {"gold"}, "X-Trial": {"yes"}}, []string{"path=GET /api/x "}},
 		{"GET", "/api/x", http.Header{"X-Plan": {"free"}, "X-Api-Key": {"k"}},
 			[]string{"plan=free key=8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a ", "client=ip-192.0.2.1 "}},
 	} {

@@ -64,6 +64,9 @@ func (n *node) next(e *Entry) *node {
 // matches says whether text is parts with anything between them.
 func matches(parts []string, text string) bool {
 	first, last := parts[0], parts[len(parts)-1]
+	if len(parts) == 1 {
+		return text == first
+	}
 	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
 		return false
 	}
