@@ -29,7 +29,6 @@ import (
 	"redis-throttle/gateway/internal/decide"
 	"redis-throttle/gateway/internal/service"
 	"redis-throttle/gateway/internal/settings"
-	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/otellimit"
 	"redis-throttle/ratelimit/promlimit"
@@ -122,10 +121,7 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 	if secure != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
-	g.chain = decide.NewChain(decide.ChainOptions{
-		Client: client, Denials: g.s.Denials, DenialAge: g.s.DenialAge, Observe: observers,
-		Guard: guard.Options{Processes: g.s.Replicas, Logger: slog.Default()},
-	})
+	g.chain = decide.NewChain(client, g.s, observers...)
 	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
 	g.grpc = grpc.NewServer(options...)
 	rls.RegisterRateLimitServiceServer(g.grpc, g.service)

@@ -66,7 +66,10 @@ func traced(next http.Handler) http.Handler {
 		next.ServeHTTP(w, original.WithContext(bare.Context()))
 	}), "check")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		bare := &http.Request{Method: r.Method, Pattern: service.Route(r.URL.EscapedPath()), Proto: r.Proto, RemoteAddr: r.RemoteAddr, URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody}
+		bare := &http.Request{
+			Method: r.Method, Pattern: service.Route(r.URL.EscapedPath()), Proto: r.Proto, RemoteAddr: r.RemoteAddr,
+			URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody,
+		}
 		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 			bare.Host = local.String()
 		}

@@ -297,7 +297,8 @@ func (p *part) status(look bool) Status {
 	return s
 }
 
-// tighter says whether limit a tells more than limit b: one that decides before a shadow, then one that denies, for long, then one with few units left.
+// tighter says whether limit a tells more than limit b: one that decides before a shadow, then one that denies, for long, then one with
+// few units left.
 func tighter(a, b *ratelimit.Result, aShadow, bShadow bool) bool {
 	switch {
 	case aShadow != bShadow:

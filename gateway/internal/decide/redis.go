@@ -3,11 +3,13 @@ package decide
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"redis-throttle/gateway/internal/settings"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/cached"
@@ -18,25 +20,16 @@ import (
 
 // Chain is Redis with what stands before it: observers, a cache of denials, batches, and a guard for each policy.
 type Chain struct {
-	o      ChainOptions
-	shared *pipelimit.Shared
-	guards map[guard.Policy]*guard.Guard
+	settings *settings.Settings
+	cluster  bool
+	shared   *pipelimit.Shared
+	guards   map[guard.Policy]*guard.Guard
+	observe  []func(context.Context, observed.Decision)
 
 	mu       sync.Mutex
 	deciders map[asked]ratelimit.Decider
 	batches  []*batched.Batched
 	denials  []interface{ Forget(key string) } // those of batches, too
-}
-
-// ChainOptions configure NewChain.
-type ChainOptions struct {
-	Client redis.UniversalClient
-	// Guard are the options of all guards, except for the policy.
-	Guard guard.Options
-	// Denials is how many denials are remembered, none if it is negative, and DenialAge for how long at most.
-	Denials   int
-	DenialAge time.Duration
-	Observe   []func(context.Context, observed.Decision)
 }
 
 // asked are the arguments of Of.
@@ -46,18 +39,19 @@ type asked struct {
 }
 
 // NewChain returns a Chain on a client.
-func NewChain(o ChainOptions) *Chain {
+func NewChain(client redis.UniversalClient, o *settings.Settings, observe ...func(context.Context, observed.Decision)) *Chain {
 	c := &Chain{
-		o: o, shared: pipelimit.Share(o.Client, pipelimit.Options{}),
+		settings: o, observe: observe, shared: pipelimit.Share(client, pipelimit.Options{}),
 		guards: map[guard.Policy]*guard.Guard{}, deciders: map[asked]ratelimit.Decider{},
 	}
-	if cluster, ok := o.Client.(*redis.ClusterClient); ok {
-		o.Guard.Node = guard.Masters(cluster)
+	options := guard.Options{Processes: o.Replicas, Logger: slog.Default()}
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		c.cluster, options.Node = true, guard.Masters(cluster)
 	}
 	server := sender{ratelimit.New(c.shared, ratelimit.Options{})}
 	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
-		o.Guard.Policy = policy
-		c.guards[policy] = guard.New(server, o.Guard)
+		options.Policy = policy
+		c.guards[policy] = guard.New(server, options)
 	}
 	return c
 }
@@ -72,22 +66,19 @@ func (c *Chain) Of(down guard.Policy, units int64) ratelimit.Decider {
 	var d ratelimit.Decider = c.guards[down]
 	switch {
 	case units > 0:
-		b := batched.New(d, batched.Options{Units: units, DenialAge: c.o.DenialAge})
+		b := batched.New(d, batched.Options{Units: units, DenialAge: c.settings.DenialAge})
 		c.batches, c.denials, d = append(c.batches, b), append(c.denials, b), b
-	case c.o.Denials >= 0:
-		remembered := cached.New(d, cached.Options{Denials: c.o.Denials, MaxAge: c.o.DenialAge})
+	case c.settings.Denials >= 0:
+		remembered := cached.New(d, cached.Options{Denials: c.settings.Denials, MaxAge: c.settings.DenialAge})
 		c.denials, d = append(c.denials, remembered), remembered
 	}
-	d = observed.New(d, c.o.Observe...)
+	d = observed.New(d, c.observe...)
 	c.deciders[asked{down, units}] = d
 	return d
 }
 
 // Cluster is of Redis.
-func (c *Chain) Cluster() bool {
-	_, cluster := c.o.Client.(*redis.ClusterClient)
-	return cluster
-}
+func (c *Chain) Cluster() bool { return c.cluster }
 
 // Out says whether a server is left alone because it did not answer.
 func (c *Chain) Out() bool {
@@ -132,7 +123,7 @@ func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.C
 		if calls[at].Verb == ratelimit.VerbRefund {
 			c.forget(calls[at].Keys[0].Name)
 		}
-		for _, observe := range c.o.Observe {
+		for _, observe := range c.observe {
 			observe(ctx, observed.Decision{Call: calls[at], Result: results[at], Err: errs[at], Duration: time.Since(began)})
 		}
 	}

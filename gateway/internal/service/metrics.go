@@ -55,7 +55,9 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return r.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	r.NewGaugeFunc(prometheus.GaugeOpts{Name: "throttle_gateway_redis_out", Help: "1 while the circuit breaker of a Redis server is open."}, func() float64 {
+	r.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "throttle_gateway_redis_out", Help: "1 while the circuit breaker of a Redis server is open.",
+	}, func() float64 {
 		if out() {
 			return 1
 		}
@@ -72,12 +74,13 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 		overCached: counters(of+"over_limit_with_local_cache", "Hits that a remembered denial denied.", rule...),
 		requests:   counters("ratelimit_service_total_requests", "Requests by method.", "grpc_method"),
 		errors:     counters("ratelimit_service_should_rate_limit_error", "Requests that were not decided.", "err_type"),
-		decisions:  counters("throttle_gateway_decisions_total", "Decisions by domain, by how the request came, by outcome and by where it was decided.", "domain", "via", "outcome", "by"),
-		loads:      counter("ratelimit_service_config_load_success", "Configurations that were loaded."),
-		loadFails:  counter("ratelimit_service_config_load_error", "Configurations with mistakes."),
-		unknown:    counter("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names."),
-		shadowed:   counter("ratelimit_service_global_shadow_mode", "Requests that SHADOW_MODE let through."),
-		lost:       counter("throttle_gateway_units_lost_total", "Units of denied requests that could not be given back."),
+		decisions: counters("throttle_gateway_decisions_total",
+			"Decisions by domain, by how the request came, by outcome and by where it was decided.", "domain", "via", "outcome", "by"),
+		loads:     counter("ratelimit_service_config_load_success", "Configurations that were loaded."),
+		loadFails: counter("ratelimit_service_config_load_error", "Configurations with mistakes."),
+		unknown:   counter("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names."),
+		shadowed:  counter("ratelimit_service_global_shadow_mode", "Requests that SHADOW_MODE let through."),
+		lost:      counter("throttle_gateway_units_lost_total", "Units of denied requests that could not be given back."),
 		latency: r.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "ratelimit_service_response_time_seconds", Help: "How long requests took.",
 			Buckets: []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1},
