@@ -57,7 +57,7 @@ type line struct {
 	slots     int64   // what the latest caller in turn told
 	// Of the first in turn: when it is to be decided, on the wall clock, and when it was, on the monotonic one.
 	lookNs, lookedNs int64
-	changed          bool // something may let it in
+	changed          bool // something may let it in; without meaning while nobody is in turn
 	isHeld           bool // nothing can be written now
 	awake, soon      bool // the host asks for its next steps, or will
 	wakesNs          int64
@@ -238,7 +238,7 @@ func (q *Lines) Find(caller uintptr, now Clock) (step Step, ok bool) {
 // leaveTurn forgets a caller in turn. The one behind may need less than it.
 func (q *Lines) leaveTurn(e *entry) {
 	l := e.line
-	l.changed = l.changed || l.first() == e && l.inTurn > 1
+	l.changed = l.changed || l.first() == e
 	q.drop(e)
 	l.deadlines = withdraw(l.deadlines, e)
 	delete(q.byCaller, e.caller)
@@ -276,7 +276,7 @@ func (q *Lines) AllChanged(wake func(host uintptr)) {
 func (q *Lines) Stepped(now Clock, wake func(host uintptr)) {
 	q.each(func(l *line) {
 		l.step(now)
-		l.changed = l.inTurn > 0
+		l.changed = true
 		l.rouse(wake)
 	})
 }
@@ -305,7 +305,7 @@ func (l *line) rouse(wake func(host uintptr)) {
 // HoldUp notes that nothing can be written for a line now: that step was not done.
 func (q *Lines) HoldUp(id ID) {
 	l := q.line(id)
-	l.changed, l.someLeft = l.inTurn > 0, l.left > 0
+	l.changed, l.someLeft = true, l.left > 0
 	if !l.isHeld {
 		l.isHeld = true
 		q.held = append(q.held, id)

@@ -224,6 +224,25 @@ func TestNobodyIsDecidedBeyondTheNumber(t *testing.T) {
 	assert.Equal(t, TimeOut, h.next(1).Kind)
 }
 
+// What happened while nobody was in turn is no reason to decide somebody who comes later a second time.
+func TestWhoComesIsNotDecidedAgainForAnOldChange(t *testing.T) {
+	h := newHost(t)
+	h.reserves(1, 100)
+	h.lines.Stepped(h.now, func(uintptr) {})
+	h.sleeps(100)
+	h.comes(2, Turn{LookNs: 10})
+	h.sleeps(10)
+}
+
+func TestNobodyIsInTurnAmongReservations(t *testing.T) {
+	h := newHost(t)
+	h.reserves(1, 100)
+	view, waiting, slots := h.lines.Look(0, keyName)
+	assert.Zero(t, view)
+	assert.Zero(t, waiting)
+	assert.Zero(t, slots)
+}
+
 func TestTheFirstIsLookedAtAgainAfterSoLong(t *testing.T) {
 	h := newHost(t)
 	h.lines.LookEachNs = 10

@@ -15,8 +15,9 @@ static inline int64_t commandClockNs(void) {
 
 // Nothing is copied.
 static inline void gatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
-  int count = argc - 1 < room ? argc - 1 : room;
-  call->argCount = argc - 1;
+  int count = argc - 1;
+  call->argCount = count;
+  if (count > room) count = room;
   call->viewCount = call->viewCapacity = count;
   throttleView *arg = call->args;
   for (int i = 1; i <= count; i++, arg++) {
