@@ -88,7 +88,7 @@ func (h *Host) Do(call Call) Reply {
 	}
 	c := h.runner.Run(cmd, &call, keys...)
 	h.stats.call(cmd)
-	h.stats.decision(c, cmd)
+	h.stats.decision(c)
 	for i, n := range names {
 		h.keep(n, keys[i], c.Keys[i].Effect)
 	}

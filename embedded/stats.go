@@ -62,10 +62,10 @@ func (s *stats) call(cmd *command.Command) {
 }
 
 // decision counts a decision that was made, whether the caller then waits or not.
-func (s *stats) decision(c *command.Call, cmd *command.Command) {
+func (s *stats) decision(c *command.Call) {
 	s.answer(c)
 	for i := range c.Keys {
-		if m := c.Keys[i].Members; cmd.OnSortedSet && m != nil {
+		if m := c.Keys[i].Members; m != nil {
 			s.members(m)
 		}
 	}

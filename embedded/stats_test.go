@@ -40,11 +40,31 @@ CL.RELEASE jobs ID a`, "\n") {
 	h.blocked(t, "CL.WAIT w RATE 1/m BURST 1 TIMEOUT 0")
 	h.Disconnect(h.now.UnixNano(), h.blocked(t, "CL.WAIT w RATE 1/m BURST 1 TIMEOUT 0"))
 	h.passes(time.Minute)
+	h.do("CL.THROTTLE k 0 1 1h 1 1")
 	for name, want := range map[string]int64{
-		"calls": 16, "calls_limit": 5, "calls_lease": 7, "calls_wait": 2, "allowed": 9, "limited": 2, "shadowed": 1, "refunded_units": 1,
+		"calls": 17, "calls_limit": 5, "calls_lease": 7, "calls_wait": 2, "allowed": 9, "limited": 2, "shadowed": 1, "refunded_units": 1,
 		"waiting": 0, "waited": 1, "wait_left": 1, "leases_granted": 4, "leases_renewed": 1, "leases_limited": 1, "leases_released": 1, "leases_lapsed": 1,
-		"errors_arity": 0, "errors_argument": 1, "errors_wrongtype": 1,
+		"errors_arity": 1, "errors_argument": 1, "errors_wrongtype": 1,
 	} {
+		assert.Equal(t, want, stat(h, name), name)
+	}
+}
+
+// Callers in turn count when they are answered, however often they were decided before. One that is gone was told nothing.
+func TestStatsOfCallersInTurn(t *testing.T) {
+	h := newHost()
+	h.do("CL.LIMIT k WINDOW 1/1m")
+	h.blocked(t, "CL.WAIT k WINDOW 1/1m TIMEOUT 0")
+	h.blocked(t, "CL.WAIT k WINDOW 1/1m TIMEOUT 90s")
+	h.Disconnect(h.now.UnixNano(), h.blocked(t, "CL.WAIT k WINDOW 1/1m TIMEOUT 0"))
+	h.passes(30 * time.Second)
+	h.StoreChanged() // they are decided, and wait on
+	h.passes(0)
+	for name, want := range map[string]int64{"allowed": 1, "limited": 0, "waited": 0, "wait_left": 0, "waiting": 2} {
+		assert.Equal(t, want, stat(h, name), "before: %s", name)
+	}
+	h.passes(time.Hour)
+	for name, want := range map[string]int64{"allowed": 2, "limited": 1, "waited": 1, "wait_left": 1, "waiting": 0} {
 		assert.Equal(t, want, stat(h, name), name)
 	}
 }

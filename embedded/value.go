@@ -10,15 +10,13 @@ func (r *Reply) Value() any {
 	if r.Kind == command.ReplyInteger {
 		return r.Integers[0]
 	}
-	var all []any
+	all := make([]any, 0, 16) // enough for most
 	switch r.Kind {
 	case command.ReplyFields, command.ReplyFieldsEach, command.ReplyLeases:
-		all = make([]any, 0, 2*len(r.Integers)+8) // room for what ends them
 		for i, n := range r.Integers {
 			all = append(all, r.Names[i], n)
 		}
 	default:
-		all = make([]any, 0, len(r.Integers)+len(r.Each))
 		for _, n := range r.Integers {
 			all = append(all, n)
 		}

@@ -187,7 +187,7 @@ func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok 
 		h.lines.Take(step.Entry)
 	}
 	if c.Reply != command.ReplyInTurn {
-		h.stats.decision(c, one.cmd)
+		h.stats.decision(c)
 		if !one.cmd.OnSortedSet {
 			h.stats.waited++
 		}
@@ -211,7 +211,7 @@ func (h *Host) turnedAway(id Waiter, n name, step line.Step) Reply {
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
 	h.keep(n, key, c.Effect)
-	h.stats.decision(c, one.cmd)
+	h.stats.decision(c)
 	if !one.cmd.OnSortedSet {
 		h.stats.waitLeft++
 	}
