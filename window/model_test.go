@@ -47,15 +47,18 @@ func (p *pair) equal(want, got int64, what string) { p.between(want, got, want, 
 // compare checks all answers at the current instant.
 func (p *pair) compare(quantity int64) {
 	s, now := &p.state, p.now
-	_, left, resetNs, nextNs := p.model.Standing(now)
+	count, left, resetNs, nextNs := p.model.Standing(now)
+	gotCount, gotLeft, gotReset, gotNext := s.Standing(now)
 	retryNs := p.model.RetryAfter(now, quantity)
 	if retryNs == naive.Never {
 		retryNs = window.Never
 	}
 	p.equal(left, s.Available(now), "available")
 	p.equal(retryNs, s.RetryAfter(now, quantity), "retry after")
-	p.equal(resetNs, resetAfter(s, now), "reset after")
-	p.equal(nextNs, nextAfter(s, now), "next after")
+	p.equal(count, gotCount, "count")
+	p.equal(left, gotLeft, "available, beside the others")
+	p.equal(resetNs, gotReset, "reset after")
+	p.equal(nextNs, gotNext, "next after")
 }
 
 // keepsItsWord checks that what a state promises for later comes true to the nanosecond.
