@@ -164,6 +164,17 @@ func TestACallThatFailsKeepsItsKey(t *testing.T) {
 	assert.Nil(t, c.NewValue)
 }
 
+// A panic may come when everything has been decided.
+func TestAFailureUndoesWhatWasDecided(t *testing.T) {
+	c := call("k RATE 5/s")
+	c.Run(Limit)
+	require.Equal(t, Set, c.Effect)
+	c.Fail("ERR broken")
+	assert.Equal(t, ReplyError, c.Reply)
+	assert.Equal(t, Keep, c.Effect)
+	assert.Nil(t, c.NewValue)
+}
+
 func TestACallThatFailsTellsItsLineNothing(t *testing.T) {
 	c := call("k SLOTS 3")
 	c.Members, c.LineSlots, c.ToldSlots = &Members{}, 7, 3

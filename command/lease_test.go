@@ -89,6 +89,15 @@ func (s leaseSet) lapsed() (n int) {
 	return n
 }
 
+// The bridge looks there for names before it asks what a call says.
+func TestIDsStandWhereCommandsUsuallyHaveThem(t *testing.T) {
+	assert.Equal(t, 6, Lease.NamesAt)
+	assert.Equal(t, 2, Renew.NamesAt)
+	assert.Equal(t, 2, Release.NamesAt)
+	assert.Equal(t, -1, MLimit.NamesAt, "at the end")
+	assert.Zero(t, Limit.NamesAt)
+}
+
 // placesIn is where a call has its words, or where most have them if it is none.
 func placesIn(c *Call, cmd *Command) (names, room int) {
 	var p parser
