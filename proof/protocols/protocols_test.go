@@ -88,6 +88,7 @@ var (
 	stepPattern      = regexp.MustCompile(`state +(\d+) -.*\.pml:(\d+) => (.*)`)
 	unreachedPattern = regexp.MustCompile(`\.pml:\d+, state (\d+), `)
 	indexPattern     = regexp.MustCompile(`\[[^][]*\]`)
+	callersPattern   = regexp.MustCompile(`(<=?)[23]\b`) // in steps, the preprocessor has put the number
 )
 
 // requireHolds fails where there is a run that breaks something, or where not every run was followed.
@@ -112,7 +113,7 @@ type coverage struct {
 
 // note adds the steps of one run. Spin counts a guard as taken once it was tried, and the only step of an inline always. So what
 // shows a dead branch is the step behind them. A step of an inline is many of the checker's steps, and one of them is enough: they differ by what
-// the inline is given, which stands between brackets.
+// the inline is given, which stands between brackets. So do steps of runs with two and with three callers, by that number.
 func (c *coverage) note(output, steps string) {
 	unreached := map[string]bool{}
 	for _, match := range unreachedPattern.FindAllStringSubmatch(output, -1) {
@@ -126,6 +127,7 @@ func (c *coverage) note(output, steps string) {
 		for indexPattern.MatchString(step) {
 			step = indexPattern.ReplaceAllString(step, "")
 		}
+		step = callersPattern.ReplaceAllString(step, "${1}CALLERS")
 		c.isReached[step] = c.isReached[step] || !unreached[match[1]] || match[3] == "-end-"
 	}
 }
