@@ -30,6 +30,8 @@ const (
 	maxZones   = 2_000
 	maxZone    = 64 << 10 // bytes; the largest in Debian's package has 4 KB
 	maxContent = 4 << 20  // bytes of all files
+
+	longestName = 64 // bytes; the longest in the database has 32
 )
 
 // Data is the clocks of all time zones.
@@ -96,8 +98,6 @@ func Read(archive []byte) (*Data, error) {
 		return nil, fmt.Errorf("it is not a zip file, or not all of it: %w", err)
 	}
 	d := &Data{version: versionOf(files), places: map[string]int16{}}
-	// Its capacity is never exceeded: an entry must not be copied.
-	d.entries = make([]entry, 0, maxZones+len(BuiltIn().entries))
 	known, room := false, maxContent
 	seen := map[string]*time.Location{} // many zones have several names
 	for _, file := range files.File {
@@ -276,7 +276,7 @@ func (e *entry) read(content []byte) (err error) {
 // of or behind UTC.
 func checkClocks(zone *time.Location) error {
 	const last = math.MaxInt64 / second
-	for sec := int64(-2 * daySec); sec < last; {
+	for sec := -last; sec <= last; {
 		ahead, end := interval(zone, sec)
 		if ahead <= -daySec || ahead >= daySec {
 			return fmt.Errorf("its clocks are %d seconds ahead of UTC", ahead)

@@ -2,8 +2,9 @@ package calendar_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -97,6 +98,7 @@ func TestTheVersionOfAnArchive(t *testing.T) {
 		{"", "version 2027a\n", "unknown"},
 		{"", "", "unknown"},
 		{"2027a\r\nthrottle_errors_internal:7", "", "unknown"},
+		{strings.Repeat("2", 32), "", strings.Repeat("2", 32)},
 		{strings.Repeat("2", 33), "", "unknown"},
 	} {
 		files := map[string][]byte{"Europe/Berlin": zone}
@@ -107,40 +109,65 @@ func TestTheVersionOfAnArchive(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, tt.want, d.Version(), "%+v", tt)
 	}
-	d, err := calendar.Read(zonefile.Pack("", time.Time{}, map[string][]byte{"Europe/Berlin": zone}))
-	require.NoError(t, err)
-	assert.True(t, d.Time().IsZero(), "%v", d.Time())
+}
+
+func TestTheTimeOfAnArchive(t *testing.T) {
+	earliest := time.Date(1990, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for _, tt := range []struct{ modified, want time.Time }{
+		{may2027, may2027},
+		{earliest, earliest},
+		{earliest.Add(-time.Second), time.Time{}}, // packed without dates: many tools write 1980
+		{time.Time{}, time.Time{}},
+	} {
+		d, err := calendar.Read(zonefile.Pack("", tt.modified, map[string][]byte{"Europe/Berlin": zonefile.Fixed(3600)}))
+		require.NoError(t, err)
+		assert.True(t, tt.want.Equal(d.Time()), "%v: %v", tt.modified, d.Time())
+	}
 }
 
 func TestABadArchiveIsRefused(t *testing.T) {
 	zone := zonefile.Fixed(3600)
 	many := map[string][]byte{"Europe/Berlin": zone}
-	for i := range 2_000 {
+	for i := range 1_999 {
 		many[fmt.Sprintf("Europe/Atlantis%d", i)] = zone
 	}
-	huge := map[string][]byte{"Europe/Berlin": zone}
-	for i := range 64 {
-		huge[fmt.Sprintf("zone%d.tab", i)] = make([]byte, 64<<10)
+	tooMany := maps.Clone(many)
+	tooMany["Europe/Atlantis"] = zone
+	largest := func(zone []byte) []byte { return append(zone, make([]byte, 64<<10-len(zone))...) }
+	full := map[string][]byte{"Europe/Berlin": largest(zone)}
+	for i := range 63 {
+		full[fmt.Sprintf("zone%d.tab", i)] = make([]byte, 64<<10)
 	}
+	huge := maps.Clone(full)
+	huge["zone.tab"] = make([]byte, 1)
+	const lastSec = math.MaxInt64 / int64(time.Second)
 	for name, tt := range map[string]struct {
 		files map[string][]byte
 		says  string
 	}{
-		"nothing":                {nil, "it has no time zone such as Europe/Berlin"},
-		"no zones":               {map[string][]byte{"Europe/Berlin": []byte("hello")}, "it has no time zone such as Europe/Berlin"},
-		"packed with its folder": {map[string][]byte{"zoneinfo/Europe/Berlin": zone}, "the names in it must begin with the region, not with a folder"},
-		"a name upwards":         {map[string][]byte{"Europe/Berlin": zone, "../Europe/Paris": zone}, `"../Europe/Paris" in it is no name of a time zone`},
-		"a name in the middle":   {map[string][]byte{"Europe/../Berlin": zone}, `"Europe/../Berlin" in it is no name of a time zone`},
-		"an absolute name":       {map[string][]byte{"/Europe/Berlin": zone}, `"/Europe/Berlin" in it is no name`},
-		"a line in a name":       {map[string][]byte{"Europe/Ber\nlin": zone}, `"Europe/Ber\nlin" in it is no name`},
-		"a long name":            {map[string][]byte{strings.Repeat("a", 65): zone}, "is no name"},
-		"cut off":                {map[string][]byte{"Europe/Berlin": zone[:len(zone)/2]}, `"Europe/Berlin" in it is damaged`},
-		"a day ahead":            {map[string][]byte{"Europe/Berlin": zonefile.Fixed(24 * 3600)}, `"Europe/Berlin" in it is damaged: its clocks are 86400 seconds ahead of UTC`},
-		"a day behind":           {map[string][]byte{"Europe/Berlin": zonefile.Fixed(-24 * 3600)}, "its clocks are -86400 seconds ahead"},
-		"just less":              {map[string][]byte{"Europe/Berlin": zonefile.Fixed(24*3600 - 1), "Europe/Paris": zonefile.Fixed(1 - 24*3600)}, ""},
-		"a large zone":           {map[string][]byte{"Europe/Berlin": append(zonefile.Fixed(3600), make([]byte, 64<<10)...)}, `"Europe/Berlin" in it is larger than 64 KB`},
-		"many zones":             {many, "it has more than 2000 zones"},
-		"much else":              {huge, "what is in it is larger than 4 MB"},
+		"nothing":                 {nil, "it has no time zone such as Europe/Berlin"},
+		"no zones":                {map[string][]byte{"Europe/Berlin": []byte("hello")}, "it has no time zone such as Europe/Berlin"},
+		"packed with its folder":  {map[string][]byte{"zoneinfo/Europe/Berlin": zone}, "the names in it must begin with the region, not with a folder"},
+		"a name upwards":          {map[string][]byte{"Europe/Berlin": zone, "../Europe/Paris": zone}, `"../Europe/Paris" in it is no name of a time zone`},
+		"a name in the middle":    {map[string][]byte{"Europe/../Berlin": zone}, `"Europe/../Berlin" in it is no name of a time zone`},
+		"an absolute name":        {map[string][]byte{"/Europe/Berlin": zone}, `"/Europe/Berlin" in it is no name`},
+		"a line in a name":        {map[string][]byte{"Europe/Ber\nlin": zone}, `"Europe/Ber\nlin" in it is no name`},
+		"the longest name":        {map[string][]byte{"Europe/Berlin": zone, strings.Repeat("a", 64): zone}, ""},
+		"a long name":             {map[string][]byte{strings.Repeat("a", 65): zone}, "is no name"},
+		"cut off":                 {map[string][]byte{"Europe/Berlin": zone[:len(zone)/2]}, `"Europe/Berlin" in it is damaged`},
+		"a day ahead":             {map[string][]byte{"Europe/Berlin": zonefile.Fixed(24 * 3600)}, `"Europe/Berlin" in it is damaged: its clocks are 86400 seconds ahead of UTC`},
+		"a day behind":            {map[string][]byte{"Europe/Berlin": zonefile.Fixed(-24 * 3600)}, "its clocks are -86400 seconds ahead"},
+		"just less":               {map[string][]byte{"Europe/Berlin": zonefile.Fixed(24*3600 - 1), "Europe/Paris": zonefile.Fixed(1 - 24*3600)}, ""},
+		"a day ahead until 1970":  {map[string][]byte{"Europe/Berlin": zonefile.Changing([]int64{0}, 24*3600, 3600)}, "its clocks are 86400 seconds ahead"},
+		"a day ahead long ago":    {map[string][]byte{"Europe/Berlin": zonefile.Changing([]int64{-lastSec + 1}, 24*3600, 3600)}, "its clocks are 86400 seconds ahead"},
+		"a day ahead at the end":  {map[string][]byte{"Europe/Berlin": zonefile.Changing([]int64{lastSec}, 3600, 24*3600)}, "its clocks are 86400 seconds ahead"},
+		"a day ahead afterwards":  {map[string][]byte{"Europe/Berlin": zonefile.Changing([]int64{lastSec + 1}, 3600, 24*3600)}, ""},
+		"the largest zone":        {map[string][]byte{"Europe/Berlin": largest(zone)}, ""},
+		"a larger zone":           {map[string][]byte{"Europe/Berlin": append(largest(zone), 0)}, `"Europe/Berlin" in it is larger than 64 KB`},
+		"the most zones":          {many, ""},
+		"more zones":              {tooMany, "it has more than 2000 zones"},
+		"as much as there may be": {full, ""},
+		"a byte more":             {huge, "what is in it is larger than 4 MB"},
 	} {
 		_, err := calendar.Read(zonefile.Pack("2027a", may2027, tt.files))
 		if tt.says == "" {
@@ -206,20 +233,11 @@ func TestDamagedClocksAreRefusedOrWindowsAreFoundNevertheless(t *testing.T) {
 // The program is a server in a bounded heap, which collects nothing for less than 256 MB.
 func TestReadingAnArchiveTakesLittleMemory(t *testing.T) {
 	largest := map[string][]byte{"Europe/Berlin": zonefile.Fixed(0)}
-	changes := append([]byte("TZif2"), make([]byte, 15)...)
-	const n = 7_000 // a change a day
-	changes = append(changes, make([]byte, 24)...)
-	changes = append(changes, changes[:20]...)
-	for _, count := range []uint32{0, 0, 0, n, 2, 4} {
-		changes = binary.BigEndian.AppendUint32(changes, count)
+	daily := make([]int64, 7_000)
+	for i := range daily {
+		daily[i] = int64(i * 86400)
 	}
-	for i := range n {
-		changes = binary.BigEndian.AppendUint64(changes, uint64(i*86400))
-	}
-	for i := range n {
-		changes = append(changes, byte(i%2))
-	}
-	changes = append(changes, "\x00\x00\x0e\x10\x00\x00\x00\x00\x1c\x20\x00\x00XXX\x00\n\n"...)
+	changes := zonefile.Changing(daily, 3600, 7200)
 	for i := range 60 {
 		largest[fmt.Sprintf("Europe/Atlantis%d", i)] = changes
 	}

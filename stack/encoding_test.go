@@ -150,6 +150,7 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 		{"a damaged month", "01 01 03 " + monthsInUTC + " 0200 01 00"},
 		{"a kind in capitals", "01 01 52 00ca9a3b00000000 0800 0807060504030201"},
 		{"no period", "01 02 01 0000000000000000 0800 0807060504030201" + window11},
+		{"no period of a calendar window", "01 01 03 0000000000000000 0200 00 01"},
 		{"a period of 2^63", "01 02 01 0000000000000080 0800 0807060504030201" + window11},
 		{"a damaged rate", "01 02 01 00ca9a3b00000000 0700 07060504030201" + window11},
 		{"a damaged lone rate", "01 01 01 00ca9a3b00000000 1000 0000000000000000 0100000000000000"},

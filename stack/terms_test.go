@@ -374,3 +374,14 @@ func (c *firstCounter) take(nowNs, units int64) int64 {
 	c.used += units
 	return c.used
 }
+
+func TestAShadowThatHoldsAllUnitsThereAreIsNotChangedByForce(t *testing.T) {
+	for _, s := range ofEachKind() {
+		k := &key{t: t}
+		r := k.take(limits(t, shadow(s)), stack.Request{Cost: math.MaxInt64, Force: true}, start)
+		assert.True(t, r.Changed, "%v", s)
+		r = k.take(limits(t, shadow(s)), stack.Request{Cost: 1, Force: true}, start)
+		assert.Equal(t, []int64{0, 1}, []int64{r.Granted, int64(r.Shadow)}, "%v", s)
+		assert.False(t, r.Changed, "%v", s)
+	}
+}
