@@ -103,7 +103,7 @@ func (b *bench) servers() []string {
 	return pids
 }
 
-// heirs are the processes that work in the run's temporary folder or below it by their environment, which servers overwrite.
+// heirs are the processes whose environment puts temporary files into the run's folder. Servers overwrite their environment.
 func (b *bench) heirs() []string {
 	var pids []string
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
