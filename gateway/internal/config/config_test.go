@@ -219,6 +219,10 @@ routes:
   descriptors:
   - [{key: plan, value: "gold"}]
 - match: /api/
+  headers: {X-Any: "*"}
+  descriptors:
+  - [{key: any, value: "any"}]
+- match: /api/
   descriptors:
   - [{key: path, value: "{method} {path}"}]
 `)
@@ -235,6 +239,8 @@ routes:
 		{"GET", "/api/../api/x", nil, []string{"path=GET /api/x "}},
 		{"GET", "/api/x", http.Header{"X-Plan": {"free"}}, []string{"client=ip-192.0.2.1 "}},
 		{"GET", "/api/x", http.Header{"X-Plan": {"gold"}}, []string{"plan=gold "}},
+		{"GET", "/api/x", http.Header{"X-Any": {"x"}}, []string{"any=any "}},
+		{"GET", "/api/x", http.Header{"X-Any": {""}}, []string{"path=GET /api/x "}},
 		{"GET", "/api/x", http.Header{"X-Plan": {"goldgold"}}, []string{"path=GET /api/x "}},
 		{"GET", "/api/x", http.Header{"X-Plan": {"gold"}, "X-Trial": {"yes"}}, []string{"path=GET /api/x "}},
 		{"GET", "/api/x", http.Header{"X-Plan": {"free"}, "X-Api-Key": {"k"}},

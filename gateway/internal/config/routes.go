@@ -186,7 +186,9 @@ func (rs *Routes) find(q *http.Request) *Route {
 
 func (route *Route) matches(q *http.Request) bool {
 	for _, c := range route.headers {
-		if !matches(c.parts, c.value(q)) {
+		value := c.value(q)
+		isMissing := value == "" && len(c.parts) > 1 // a wildcard needs a value
+		if isMissing || !matches(c.parts, value) {
 			return false
 		}
 	}
