@@ -27,11 +27,10 @@ RedisModuleString *throttleGetZones(const char *name, void *data) {
 static const char *readAll(const char *path, size_t max, char **content, size_t *length) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return strerror(errno);
-  struct stat status;
+  struct stat status = {0};
   const char *problem = NULL;
-  if (fstat(file, &status) != 0) {
-    problem = strerror(errno);
-  } else if (S_ISDIR(status.st_mode)) {
+  fstat(file, &status); // does not fail, because the file is open
+  if (S_ISDIR(status.st_mode)) {
     problem = "it is a folder. Pack what is in it into a zip file";
   } else if (!S_ISREG(status.st_mode)) {
     problem = "it is no regular file";
@@ -40,16 +39,11 @@ static const char *readAll(const char *path, size_t max, char **content, size_t 
   } else if (!(*content = malloc((size_t)status.st_size + 1))) {
     problem = "there is no memory for it";
   }
-  for (*length = 0; !problem && *length < (size_t)status.st_size;) {
-    ssize_t n = read(file, *content + *length, (size_t)status.st_size - *length);
-    if (n > 0) {
-      *length += (size_t)n;
-    } else if (n == 0) {
-      break; // somebody has just made it shorter
-    } else if (errno != EINTR) {
-      problem = strerror(errno);
-    }
-  }
+  // Signals do not interrupt the reading of a regular file. What is read only in part, because somebody has just made the file shorter, is
+  // no zip file.
+  ssize_t n = problem ? 0 : read(file, *content, (size_t)status.st_size);
+  if (n < 0) problem = strerror(errno);
+  *length = (size_t)n;
   close(file);
   return problem;
 }

@@ -167,7 +167,9 @@ func TestABadFileOfZonesIsRefused(t *testing.T) {
 	require.NoError(t, os.Mkdir(in("folder"), 0o755))
 	require.NoError(t, syscall.Mkfifo(in("pipe"), 0o644))
 	require.NoError(t, os.Symlink("loop", in("loop")))
-	require.NoError(t, os.Truncate(write("huge", nil), 5<<20))
+	require.NoError(t, os.Truncate(write("huge", nil), calendar.MaxArchive+1))
+	require.NoError(t, os.Truncate(write("large", nil), calendar.MaxArchive))
+	far := func(length int) string { return dir + strings.Repeat("/", length-len(dir)-len("absent")) + "absent" }
 	write("closed", []byte(calendar.Archive))
 	require.NoError(t, os.Chmod(in("closed"), 0))
 	berlin := zonefile.Fixed(3600)
@@ -180,6 +182,7 @@ func TestABadFileOfZonesIsRefused(t *testing.T) {
 		"/dev/zero":         "it is no regular file",
 		in("loop"):          "oo many levels of symbolic links",
 		in("huge"):          "it is larger than 4 MB",
+		in("large"):         "it is not a zip file",
 		in("closed"):        "ermission denied",
 		write("empty", nil): "it is not a zip file",
 		write("cut", []byte(calendar.Archive[:200_000])):                                                "it is not a zip file, or not all of it",
@@ -204,6 +207,17 @@ func TestABadFileOfZonesIsRefused(t *testing.T) {
 	_, err := server.TryStart(t, server.ModuleArgs("zones"))
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "load argument zones: the path of the file is missing")
+
+	const tooLong = "the path is too long"
+	_, err = server.TryStart(t, server.ModuleArgs("zones", far(1024)))
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), tooLong)
+	_, err = server.TryStart(t, server.ModuleArgs("zones", far(1023)))
+	require.Error(t, err) // of which the server's log has only the beginning
+	assert.NotContains(t, err.Error(), tooLong)
+	_, err = server.TryStart(t, server.Config("throttle.zones "+in("absent")))
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "configuration throttle.zones : throttle.zones: the file "+in("absent")+" cannot be used: No such file")
 
 	// A server that runs goes on, and takes the module with a good file.
 	s := server.Start(t, server.WithoutModule())
