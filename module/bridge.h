@@ -309,7 +309,7 @@ extern char throttleZonesProblem[MAX_ZONES_PROBLEM]; // why the file of throttle
 // listeners.c
 int throttleIsHeard(RedisModuleCtx *ctx); // whether a replica, an AOF or a backlog may hear of a write
 extern int throttleValkeyMajor; // 0 on Redis
-void throttleWatchListeners(RedisModuleCtx *ctx, int hearsOfAll); // hearsOfAll: the server tells of every event that matters
+void throttleWatchListeners(RedisModuleCtx *ctx);
 void throttleLookForListeners(RedisModuleCtx *ctx);
 void throttleNotePossibleListener(void);
 
@@ -361,7 +361,7 @@ int throttleHasStepped(int isWatched);
 // obstacle.c. throttleAsk tells whether the server would write to a key: 0, or an errno.
 enum { MAY_WRITE, IS_PAUSED, IS_REFUSED, HAS_MOVED };
 int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name);
-int throttleObstacle(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+int throttleObstacle(RedisModuleCtx *ctx, RedisModuleString *name);
 int throttleIsPaused(void);
 
 // gather.c

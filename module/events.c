@@ -29,9 +29,8 @@ void throttleHearEvents(RedisModuleCtx *ctx) {
       {EVENT_REPLICA_CHANGE, onPossibleListener},
       {EVENT_FORK_CHILD, onPossibleListener},
   };
-  int hearsOfAll = 1;
   for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
-    if (api.SubscribeToServerEvent(ctx, (RedisModuleEvent){events[i].id, 1}, events[i].callback) != API_OK) hearsOfAll = 0;
+    api.SubscribeToServerEvent(ctx, (RedisModuleEvent){events[i].id, 1}, events[i].callback);
   }
-  throttleWatchListeners(ctx, hearsOfAll);
+  throttleWatchListeners(ctx);
 }

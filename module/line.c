@@ -270,7 +270,7 @@ static void retry(RedisModuleCtx *ctx, void *data) {
   retryTimer = 0;
   throttleLine *line = throttleHeldLine();
   if (!line) return;
-  int obstacle = throttleObstacle(ctx, line->db, line->name);
+  int obstacle = throttleObstacle(ctx, line->name);
   if (obstacle == IS_PAUSED || obstacle == IS_REFUSED) {
     retryLater(ctx, obstacle);
     return;
@@ -280,7 +280,7 @@ static void retry(RedisModuleCtx *ctx, void *data) {
 
 static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
   stats.looks++;
-  int obstacle = throttleObstacle(ctx, step->line->db, step->line->name);
+  int obstacle = throttleObstacle(ctx, step->line->name);
   if (obstacle == MAY_WRITE) {
     decideFirst(ctx, step);
   } else if (obstacle == HAS_MOVED) {

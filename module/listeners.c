@@ -63,11 +63,11 @@ static int majorVersion(RedisModuleServerInfoData *info, const char *name) {
   return version ? atoi(version) : 0;
 }
 
-void throttleWatchListeners(RedisModuleCtx *ctx, int hearsOfAll) {
+void throttleWatchListeners(RedisModuleCtx *ctx) {
   RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "server");
   int redis = majorVersion(info, "redis_version");
   throttleValkeyMajor = majorVersion(info, "valkey_version");
   api.FreeServerInfo(ctx, info);
-  mayBeUnheard = hearsOfAll && redis > 0 && redis <= NEWEST_REDIS && throttleValkeyMajor <= NEWEST_VALKEY;
+  mayBeUnheard = redis > 0 && redis <= NEWEST_REDIS && throttleValkeyMajor <= NEWEST_VALKEY;
   listened = 1;
 }

@@ -21,7 +21,7 @@ static int isRefusal(RedisModuleCallReply *reply) {
 
 // Asks the server whether it would run a command that never changes anything, whatever the key holds. Returns 0, or an errno. Only a refusal
 // sets errno: otherwise it is what a filter of another module, or the command, left behind. So a refusal has to be a reply (E, and D, which
-// implies it).
+// implies it). It is the same in every database.
 int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name) {
   errno = 0;
   RedisModuleCallReply *reply = NULL;
@@ -41,10 +41,9 @@ int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name) {
 
 // The server looks at its memory when a client sends a command. Outside of that it goes by what it saw then, except for a
 // thread's context.
-static int askAboutMemory(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
+static int askAboutMemory(RedisModuleCtx *ctx, RedisModuleString *name) {
   if (!api.GetDetachedThreadSafeContext) return ENOSPC;
   RedisModuleCtx *live = api.GetDetachedThreadSafeContext(ctx);
-  api.SelectDb(live, db);
   int problem = throttleAsk(live, name);
   api.FreeThreadSafeContext(live);
   return problem;
@@ -68,10 +67,10 @@ static int isImporting(RedisModuleCtx *ctx, RedisModuleString *name) {
 
 int throttleIsPaused(void) { return api.AvoidReplicaTraffic && api.AvoidReplicaTraffic(); }
 
-int throttleObstacle(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
+int throttleObstacle(RedisModuleCtx *ctx, RedisModuleString *name) {
   if (throttleIsPaused()) return IS_PAUSED;
   int problem = throttleAsk(ctx, name);
-  if (problem == ENOSPC) problem = askAboutMemory(ctx, db, name);
+  if (problem == ENOSPC) problem = askAboutMemory(ctx, name);
   if (problem == EBADF || problem == ENOENT) { // before Redis 7.0, which cannot be asked, or ZADD was renamed: only the slot
     errno = 0;
     RedisModuleCallReply *reply = api.Call(ctx, "EXISTS", "s", name);
