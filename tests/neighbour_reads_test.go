@@ -69,3 +69,39 @@ func TestACallReadsAKeyThatIsBeingAdded(t *testing.T) {
 		assert.Equal(t, strings.TrimPrefix(want.String(), "(error) "), do(t, c, "GET seen").Text, command)
 	}
 }
+
+// A call that is refused because the server is still adding its key counts as nothing but a call.
+func TestACallRefusedWhileItsKeyIsAddedCountsAsNothing(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("event new")
+	}
+	c := s.Raw()
+	mustDoAll(t, c, "CL.LIMIT limit RATE 5/h COST 4", "CL.LEASE leases SLOTS 5 TTL 1h ID a")
+	counts := func() (all []int64) {
+		for _, name := range strings.Fields("allowed limited shadowed refunded_units leases_granted leases_renewed leases_released settled") {
+			all = append(all, s.InfoInt("throttle", "throttle_"+name))
+		}
+		return all
+	}
+	want := counts()
+	for call, add := range map[string]string{
+		"CL.LIMIT b RATE 5/h":                          "COPY limit b",
+		"CL.LIMIT b RATE 5/h SHADOW RATE 100/d COST 2": "COPY limit b",
+		"CL.REFUND b RATE 5/h COST 2":                  "COPY limit b",
+		"CL.LEASE b SLOTS 5 TTL 1h ID x":               "COPY leases b",
+		"CL.RELEASE b ID a":                            "COPY leases b",
+		"CL.RENEW b ID a TTL 1h":                       "COPY leases b",
+		"CL.MLIMIT 2 other b RATE 5/h":                 "COPY limit b",
+	} {
+		do(t, c, "DEL b")
+		do(t, c, "NEIGHBOUR.ON new b %s", call)
+		do(t, c, "%s", add)
+		seen := do(t, c, "NEIGHBOUR.SEEN")
+		do(t, c, "NEIGHBOUR.DO")
+		assert.EqualValues(t, 1, seen.Elems[0].Int, call)
+		assert.Contains(t, seen.Elems[1].Text, "is being", call)
+		assert.Equal(t, want, counts(), call)
+	}
+}
