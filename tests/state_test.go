@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -231,4 +232,28 @@ func TestKeyspaceNotificationsTellOfChangesAndLimitedCalls(t *testing.T) {
 		events = append(events, event)
 	}
 	assert.Equal(t, []string{"set", "expire", "limited"}, events)
+}
+
+// A caller that leaves its line is limited later than it called, and the event comes from the database of its key.
+func TestTheEventOfACallerThatLeavesIsOfItsDatabase(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Config("notify-keyspace-events KA"))
+	for name, kind := range waitsInTurn {
+		do(t, s.Raw(), "FLUSHALL")
+		caller, listener := s.Raw(), s.Raw()
+		do(t, caller, "SELECT 3")
+		do(t, caller, "%s", kind.take)
+		id := do(t, caller, "CLIENT ID").Int
+		do(t, listener, "PSUBSCRIBE __keyspace@*__:k")
+		kind.waitAs(t, s, caller, 1)
+		do(t, s.Raw(), "CLIENT UNBLOCK %d", id)
+		var event resp.Value
+		for event.Text != "limited" {
+			v, err := listener.Receive()
+			require.NoError(t, err, name)
+			event = v.Elems[3]
+			assert.Equal(t, "__keyspace@3__:k", v.Elems[2].Text, "%s: %s", name, event.Text)
+		}
+		require.NoError(t, listener.Close())
+	}
 }
