@@ -26,6 +26,14 @@ func Start(t testing.TB, opts ...server.Option) *server.Server {
 	return server.Start(t, append(opts, server.Module(path), Beside(t))...)
 }
 
+// StartEarlier runs a server that has loaded the neighbour before throttle's test build.
+func StartEarlier(t testing.TB, opts ...server.Option) *server.Server {
+	t.Helper()
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	return server.Start(t, append(opts, server.WithoutModule(), Beside(t), server.Config("loadmodule "+path))...)
+}
+
 // Beside adds the neighbour to a server that holds whatever else.
 func Beside(t testing.TB) server.Option {
 	t.Helper()
