@@ -87,6 +87,9 @@ func requireUncounted(t *testing.T, s *server.Server) {
 	if !s.Program.AtLeast(7, 0) {
 		t.Skip("event new")
 	}
+	if s.Program.AddsWithExpiry() {
+		t.Skip("nothing shows that a key is new that has its expiry already")
+	}
 	c := s.Raw()
 	mustDoAll(t, c, "CL.LIMIT limit RATE 5/h COST 4", "CL.LEASE leases SLOTS 5 TTL 1h ID a")
 	counts := func() (all []int64) {
@@ -105,9 +108,6 @@ func requireUncounted(t *testing.T, s *server.Server) {
 		"CL.RENEW b ID a TTL 1h":                       "COPY leases b",
 		"CL.MLIMIT 2 other b RATE 5/h":                 "COPY limit b",
 	} {
-		if s.Program.AddsWithExpiry() && add == "COPY limit b" {
-			continue // nothing shows then that the key is new
-		}
 		do(t, c, "DEL b")
 		do(t, c, "NEIGHBOUR.ON new b %s", call)
 		do(t, c, "%s", add)
