@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -277,5 +278,41 @@ func TestAnEmptyIDIsRefusedWhateverIsRemembered(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "ERR syntax error near '': ID takes 1 to 512 bytes", v.Text, i)
 		assert.Equal(t, held, do(t, c, "ZRANGE k 0 -1").String(), i)
+	}
+}
+
+// An admission tells when the next lease lapses, and the last, with its own among them: whether it comes first, in between or last, is new, is
+// moved, or is not granted.
+func TestAnAdmissionTellsWhenLeasesLapse(t *testing.T) {
+	t.Parallel()
+	wall := clock.New(t, noon.UnixNano())
+	c := wall.Start().Raw()
+	do(t, c, "CL.LIMIT full RATE 1/d BURST 1")
+	for _, step := range []struct {
+		call      string
+		next, all int64 // minutes
+	}{
+		{"1 k SLOTS 4 TTL 10m ID a", 10, 10},
+		{"1 k SLOTS 4 TTL 20m ID b", 10, 20},
+		{"1 k SLOTS 4 TTL 15m ID c", 10, 20},
+		{"1 k SLOTS 3 TTL 5m ID d", 10, 20},                                  // limited
+		{"1 k SLOTS 3 TTL 5m ID a", 5, 20},                                   // the first stays the first
+		{"1 k SLOTS 3 TTL 17m ID a", 15, 20},                                 // and is in between
+		{"1 k SLOTS 3 TTL 30m ID a", 15, 30},                                 // and the last
+		{"1 k SLOTS 3 TTL 12m ID a", 12, 20},                                 // the last comes first
+		{"1 k SLOTS 3 TTL 20m ID c", 12, 20},                                 // two lapse at once
+		{"1 k SLOTS 3 TTL 20m ID a", 20, 20},                                 // all do
+		{"1 k SLOTS 4 TTL 20m ID e", 20, 20},                                 // one more
+		{"1 k SLOTS 4 TTL 1m ID b", 1, 20},                                   // one of several leaves the others
+		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 4 TTL 40m ID b EACH", 20, 40}, // no new admission, so no limit is in its way
+		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 9 TTL 50m ID x EACH", 20, 40}, // limited
+		{"1 new SLOTS 4 TTL 1m ID a", 1, 1},
+	} {
+		reply := pairs(do(t, c, "CL.MLIMIT %s", step.call))
+		if each := reply["each"]; len(each.Elems) > 0 {
+			assert.EqualValues(t, step.all*60_000, each.Elems[1].Elems[4].Int, step.call)
+			continue
+		}
+		assert.EqualValues(t, []int64{step.next * 60_000, step.all * 60_000}, []int64{reply["next_after_ms"].Int, reply["reset_after_ms"].Int}, step.call)
 	}
 }
