@@ -97,14 +97,15 @@ int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
 }
 
 // While a call adds one of its keys, another module may write to the next ones. So each is opened anew just before it is added. What was
-// written there in the meantime is replaced, as it is by MSET. This returns 0 if the key has expired, which only a module can make it do: in
-// the middle of a call the server's clock stands still.
+// written there in the meantime is replaced, as it is by MSET. This returns 0 if the key expires again whenever it is opened.
 static int openToAdd(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (call->keyCount == 1 || !throttleHasNeighbours) return 1;
-  uint64_t expiries = throttleExpiries;
-  api.CloseKey(key->handle);
-  key->handle = api.OpenKey(ctx, key->name, call->openMode);
-  if (throttleExpiries == expiries) return 1;
+  for (int tries = 0; tries < 16; tries++) {
+    uint64_t expiries = throttleExpiries;
+    api.CloseKey(key->handle);
+    key->handle = api.OpenKey(ctx, key->name, call->openMode);
+    if (throttleExpiries == expiries) return 1;
+  }
   api.CloseKey(key->handle);
   key->effect = EFFECT_KEEP;
   return 0;

@@ -32,11 +32,15 @@ void throttleGatherKind(throttleKey *key) {
   }
 }
 
-// Removes what has expired, with at most one key open.
+// Removes what has expired, with at most one key open. A module that adds expired keys again and again must not keep us here.
 __attribute__((noinline, cold)) static void expireAll(throttleCall *call, RedisModuleCtx *ctx) {
-  for (int i = 0; i < call->keyCount; i++) {
-    RedisModuleKey *key = api.OpenKey(ctx, call->keys[i].name, call->openMode);
-    if (key) api.CloseKey(key);
+  for (int tries = 0; tries < 16; tries++) {
+    uint64_t expiries = throttleExpiries;
+    for (int i = 0; i < call->keyCount; i++) {
+      RedisModuleKey *key = api.OpenKey(ctx, call->keys[i].name, call->openMode);
+      if (key) api.CloseKey(key);
+    }
+    if (throttleExpiries == expiries) return;
   }
 }
 
@@ -59,8 +63,7 @@ static void openAll(throttleCall *call, RedisModuleCtx *ctx) {
 
 // Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a handle that is
 // open already does not show that: it may point to a value that is gone, and cannot even be closed then. So several keys are opened
-// only when none has expired, and a single one again if it had. It returns whether no key expired in the end: a module may have added one
-// that has expired already.
+// only when none has expired, and a single one again if it had. It returns whether no key expired in the end.
 __attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
   int isOne = call->keyCount == 1;
   if (!isOne) expireAll(call, ctx);
@@ -68,6 +71,7 @@ __attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *cal
   openAll(call, ctx);
   if (throttleExpiries == expiries || !isOne) return throttleExpiries == expiries;
   if (call->keys->handle) api.CloseKey(call->keys->handle);
+  expireAll(call, ctx);
   expiries = throttleExpiries;
   openAll(call, ctx);
   return throttleExpiries == expiries;

@@ -29,7 +29,7 @@ func TestExpiredKeysAreAbsentBesideANeighbour(t *testing.T) {
 		do(t, c, "FLUSHALL")
 		want := do(t, c, "%s", call)
 		for _, state := range []string{"b has expired", "both have expired"} {
-			for _, write := range []string{"", "NEIGHBOUR.ON expired b SET elsewhere x"} {
+			for _, write := range []string{"", "NEIGHBOUR.ON expired b SET elsewhere x", "NEIGHBOUR.ON expired b SET a x PXAT 1"} {
 				do(t, c, "NEIGHBOUR.DO")
 				mustDoAll(t, c, append([]string{"FLUSHALL"}, keyStates[state]...)...)
 				if state == "b has expired" {

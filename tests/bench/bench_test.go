@@ -241,6 +241,11 @@ func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 	if _, err := exec.LookPath("valgrind"); err != nil {
 		t.Skip("there is no valgrind, which counts")
 	}
+	redis, err := server.DefaultProgram()
+	require.NoError(t, err)
+	if redis.IsValkey() || !redis.AtLeast(7, 0) || redis.AtLeast(7, 1) {
+		t.Skip("the bounds are those of Redis 7.0")
+	}
 	b := newBench(t, "count", "--calls", "2000", "--contenders", "^(CL.THROTTLE (allowed|denied)|floor .*into Go|CL.LIMIT three rates, eight stacks)$")
 	require.NoError(t, b.run(t), b.stderr.String())
 	counted := map[string]map[string][]float64{}
