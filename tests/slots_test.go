@@ -290,22 +290,22 @@ func TestAnAdmissionTellsWhenLeasesLapse(t *testing.T) {
 	do(t, c, "CL.LIMIT full RATE 1/d BURST 1")
 	for _, step := range []struct {
 		call      string
-		next, all int64 // minutes
+		next, all int64 // minutes; with EACH those of the slots, which are told without the next
 	}{
 		{"1 k SLOTS 4 TTL 10m ID a", 10, 10},
 		{"1 k SLOTS 4 TTL 20m ID b", 10, 20},
 		{"1 k SLOTS 4 TTL 15m ID c", 10, 20},
-		{"1 k SLOTS 3 TTL 5m ID d", 10, 20},                                  // limited
-		{"1 k SLOTS 3 TTL 5m ID a", 5, 20},                                   // the first stays the first
-		{"1 k SLOTS 3 TTL 17m ID a", 15, 20},                                 // and is in between
-		{"1 k SLOTS 3 TTL 30m ID a", 15, 30},                                 // and the last
-		{"1 k SLOTS 3 TTL 12m ID a", 12, 20},                                 // the last comes first
-		{"1 k SLOTS 3 TTL 20m ID c", 12, 20},                                 // two lapse at once
-		{"1 k SLOTS 3 TTL 20m ID a", 20, 20},                                 // all do
-		{"1 k SLOTS 4 TTL 20m ID e", 20, 20},                                 // one more
-		{"1 k SLOTS 4 TTL 1m ID b", 1, 20},                                   // one of several leaves the others
-		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 4 TTL 40m ID b EACH", 20, 40}, // no new admission, so no limit is in its way
-		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 9 TTL 50m ID x EACH", 20, 40}, // limited
+		{"1 k SLOTS 3 TTL 5m ID d", 10, 20},                                 // limited
+		{"1 k SLOTS 3 TTL 5m ID a", 5, 20},                                  // the first stays the first
+		{"1 k SLOTS 3 TTL 17m ID a", 15, 20},                                // and is in between
+		{"1 k SLOTS 3 TTL 30m ID a", 15, 30},                                // and the last
+		{"1 k SLOTS 3 TTL 12m ID a", 12, 20},                                // the last comes first
+		{"1 k SLOTS 3 TTL 20m ID c", 12, 20},                                // two lapse at once
+		{"1 k SLOTS 3 TTL 20m ID a", 20, 20},                                // all do
+		{"1 k SLOTS 4 TTL 20m ID e", 20, 20},                                // one more
+		{"1 k SLOTS 4 TTL 1m ID b", 1, 20},                                  // one of several leaves the others
+		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 4 TTL 40m ID b EACH", 0, 40}, // no new admission, so no limit is in its way
+		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 9 TTL 50m ID x EACH", 0, 40}, // limited
 		{"1 new SLOTS 4 TTL 1m ID a", 1, 1},
 	} {
 		reply := pairs(do(t, c, "CL.MLIMIT %s", step.call))
