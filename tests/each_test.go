@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/naive"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
@@ -93,6 +94,27 @@ func TestRepliesWithEach(t *testing.T) {
 	ints, err := replies[3].Ints()
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0, 3, 1}, ints[:3])
+}
+
+// A refund may leave a single RATE on a key, whose period the key then does not hold. Its own reply still says which limit that is.
+func TestARefundDescribesTheLimitThatItRefunded(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	c := s.Raw()
+	do(t, c, "CL.LIMIT k RATE 3/1d BURST 12 FIXED 9/1ms FIRST COST 4")
+	require.Eventually(t, func() bool { return do(t, c, "CL.PEEK k FIXED 9/1ms FIRST COMPACT").Elems[3].Int == 9 }, time.Minute, time.Millisecond)
+	v := do(t, c, "CL.REFUND k RATE 4/2d RATE 3/1d BURST 12 EACH COMPACT")
+	assert.Equal(t, [][]int64{{0, 4, 4}, {0, 12, 9}}, eachIn(t, v), "%v", v)
+
+	var m naive.Model
+	now := time.Now().UnixNano()
+	rate := naive.Limit{Kind: naive.Rate, Count: 3, Period: 24 * time.Hour, Burst: 12}
+	m.Take(now, []naive.Limit{rate, {Kind: naive.First, Count: 9, Period: time.Millisecond}}, naive.Options{Cost: 4})
+	asked := naive.Call{Model: &m, Limits: []naive.Limit{{Kind: naive.Rate, Count: 4, Period: 48 * time.Hour}, rate}}
+	_, each := naive.EachRefunded(now+int64(time.Second), asked, 1)
+	for i, e := range each {
+		assert.Equal(t, eachIn(t, v)[i], []int64{e.Limited, e.Limit, e.Remaining}, "the model, limit %d", i)
+	}
 }
 
 // Callers that waited are shown their limits, however they are answered.

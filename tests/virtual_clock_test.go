@@ -389,7 +389,7 @@ func (r *virtualRun) call(k *virtualKey) virtualCall {
 		for i := range o.Terms {
 			o.Terms[i].Spare = 0 // the command does not know the word
 		}
-		reply, each = naive.EachRefunded(r.now, asked, func() naive.Reply { return k.model.Refund(r.now, limits, o.Cost, o.Terms...) })
+		reply, each = naive.EachRefunded(r.now, asked, o.Cost)
 	default:
 		reply, each = naive.EachOf(r.now, []naive.Call{asked}, o, func() naive.Reply { return k.model.Take(r.now, limits, o) })
 	}

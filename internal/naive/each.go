@@ -19,8 +19,7 @@ func EachOf(nowNs int64, calls []Call, o Options, run func() Reply) (reply Reply
 	before := alone(now, calls, o)
 	reply = run()
 	for i, p := range limitsOf(now, calls) {
-		r := describe(now, []party{p}, 0)
-		e := Each{Limit: r.Limit, Remaining: r.Remaining, RetryAfter: none, ResetAfter: r.ResetAfter}
+		e := p.each(now)
 		if !before[i].is(zero) {
 			e.Limited = 1
 		}
@@ -32,13 +31,20 @@ func EachOf(nowNs int64, calls []Call, o Options, run func() Reply) (reply Reply
 	return reply, each
 }
 
-// EachRefunded is EachOf for CL.REFUND, which asks no limit for units.
-func EachRefunded(nowNs int64, call Call, run func() Reply) (reply Reply, each []Each) {
-	reply, each = EachOf(nowNs, []Call{call}, Options{}, run)
-	for i := range each {
-		each[i].Limited, each[i].RetryAfter = 0, none
+// EachRefunded is CL.REFUND, which asks no limit for units, and what EACH says of its limits. They are described as the call leaves them:
+// what the key then holds may be a single RATE without its period, which the next call takes for its first one.
+func EachRefunded(nowNs int64, call Call, cost int64) (reply Reply, each []Each) {
+	reply, parties := call.Model.refund(nowNs, call.Limits, cost, call.Terms)
+	for _, p := range parties {
+		each = append(each, p.each(n(nowNs)))
 	}
 	return reply, each
+}
+
+// each is what EACH says of a limit that lets the call through.
+func (p party) each(now number) Each {
+	r := describe(now, []party{p}, 0)
+	return Each{Limit: r.Limit, Remaining: r.Remaining, RetryAfter: none, ResetAfter: r.ResetAfter}
 }
 
 // limitsOf is the limits of all keys, with what the keys hold of them.

@@ -168,10 +168,15 @@ func (m *Model) Peek(nowNs int64, limits []Limit, cost int64, terms ...Terms) Re
 
 // Refund is CL.REFUND.
 func (m *Model) Refund(nowNs int64, limits []Limit, cost int64, terms ...Terms) Reply {
+	reply, _ := m.refund(nowNs, limits, cost, terms)
+	return reply
+}
+
+func (m *Model) refund(nowNs int64, limits []Limit, cost int64, terms []Terms) (reply Reply, parties []party) {
 	now := n(nowNs)
 	m.look(now)
 	stack := m.stack(limits)
-	parties := partiesOf(stack, terms)
+	parties = partiesOf(stack, terms)
 	var back []number
 	anything := false
 	for _, p := range parties {
@@ -183,9 +188,9 @@ func (m *Model) Refund(nowNs int64, limits []Limit, cost int64, terms ...Terms) 
 		m.write(now, limits, stack, true)
 	}
 	rule := fewest(now, parties, 0)
-	reply := describe(now, parties, rule)
+	reply = describe(now, parties, rule)
 	reply.Granted = -back[rule].Int64()
-	return reply
+	return reply, parties
 }
 
 // Throttle is CL.THROTTLE, on a key that it can read.
