@@ -124,7 +124,7 @@ static int holds(RedisModuleKey *key, const throttleView *value) {
 // Redis 7.0 it goes on to take the expiry away, and aborts if the key is gone. Another module
 // may run any command in the middle. Those of ours leave the keys of this call alone; the
 // reference to value keeps it valid whatever the others do. Replicas are told of each key just before it is added, so they see all
-// writes in the same order.
+// writes in the same order. What is there in the end has no expiry if another module wrote to it, because the server took that away.
 static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (!openToAdd(call, ctx, key)) return;
   key->expiryChanges = 1;
@@ -139,7 +139,11 @@ static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   api.FreeString(NULL, value);
   api.FreeString(NULL, value);
   RedisModuleKey *created = api.OpenKey(ctx, key->name, OPEN_READ | OPEN_WRITE);
-  if (holds(created, &key->newValue)) api.SetAbsExpire(created, key->expireAtMs);
+  if (holds(created, &key->newValue)) {
+    api.SetAbsExpire(created, key->expireAtMs);
+  } else if (isHeard(call, ctx)) {
+    api.Replicate(ctx, "PERSIST", "s", key->name);
+  }
   api.CloseKey(created);
   api.SignalModifiedKey(ctx, key->name);
 }

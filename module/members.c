@@ -101,9 +101,8 @@ static double otherScore(RedisModuleKey *handle, double named, int (*move)(Redis
 // not there, or the call is decided again.
 static void gatherOthers(throttleKey *key) {
   throttleMembers *members = key->members;
-  members->nextOther = members->next;
-  members->lastOther = NAN;
   if (key->kind != KEY_SORTED_SET) return;
+  members->nextOther = members->next;
   double named = members->namedCount ? members->scores[0] : NAN;
   if (named == members->next) {
     api.ZsetFirstInScoreRange(key->handle, named, INFINITY, 0, 0);

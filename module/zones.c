@@ -13,12 +13,11 @@
 
 char throttleZonesProblem[MAX_ZONES_PROBLEM];
 
-// Of the path; NULL for an empty one. Kept over MODULE UNLOAD.
+// The path, which loading the module sets. Kept over MODULE UNLOAD.
 static RedisModuleString *zones;
 
 RedisModuleString *throttleGetZones(const char *name, void *data) {
   (void)name, (void)data;
-  if (!zones) zones = api.CreateString(NULL, "", 0);
   return zones;
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/clock"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
@@ -512,5 +513,47 @@ func TestWordsOfALeaseMayStandInAnyOrder(t *testing.T) {
 			text = fmt.Sprintf("[%d %d %d", v.Elems[0].Int, v.Elems[1].Int, v.Elems[2].Int)
 		}
 		assert.Equal(t, step.want, text, "%d: %s", i, step.line)
+	}
+}
+
+// Where words stood in a longer call may lie before or behind those of a shorter one.
+func TestShortCallsFollowLongOnes(t *testing.T) {
+	t.Parallel()
+	c := startCheckBuild(t).Raw()
+	const limits = " NEXT RATE 9/d BURST 9 RATE 8/d BURST 9 RATE 7/d BURST 9 RATE 6/d BURST 9 RATE 5/d BURST 9 RATE 4/d BURST 9 COST 0 EACH COMPACT"
+	for range 3 {
+		mustDoAll(t, c, "DEL run q", "CL.LEASE run SLOTS 9 TTL 1d ID a", "CL.LEASE run SLOTS 9 TTL 1d ID b")
+		assert.True(t, isLetThrough(do(t, c, "CL.MLIMIT 2 run q SLOTS 9 TTL 1d ID c%s", limits)))
+		assert.True(t, isLetThrough(do(t, c, "CL.MLIMIT 1 run SLOTS 9 TTL 1d ID d")))
+		do(t, c, "CL.SETTLE 2 run q SLOTS ID c NEXT RATE 9/d TAKE 1 USED 0 RATE 8/d TAKE 1 USED 0 RATE 7/d TAKE 1 USED 0 EACH COMPACT")
+		do(t, c, "CL.SETTLE 1 run SLOTS ID d")
+		assert.Equal(t, []string{"a", "b"}, textsOf(do(t, c, "ZRANGE run 0 -1")))
+
+		assert.EqualValues(t, 0, do(t, c, "CL.LEASE run TTL 1d ID c SLOTS 9 COMPACT").Elems[0].Int)
+		assert.True(t, do(t, c, "CL.LEASE run ID d TTL 1d SLOTS").IsError())
+		for n := 88; n <= 94; n++ {
+			ids := ""
+			for i := range n {
+				ids += fmt.Sprint(" id", i)
+			}
+			do(t, c, "CL.LEASE run SLOTS 9 TTL 1d ID id%d", n-1)
+			assert.EqualValues(t, 1, do(t, c, "CL.RELEASE run ID%s", ids).Int, n)
+		}
+	}
+}
+
+// Leases lapse at the very instant of the call, and there are more of them than a call looks at.
+func TestManyLeasesLapseAtTheInstantOfACall(t *testing.T) {
+	t.Parallel()
+	wall := clock.New(t, noon.UnixNano())
+	c := wall.Start().Raw()
+	for _, lapse := range []int{15, 16, 17, 18} {
+		do(t, c, "DEL k")
+		zadd := fmt.Sprintf("ZADD k %d held", noon.UnixMilli()+1)
+		for i := range lapse {
+			zadd += fmt.Sprintf(" %d lapses%d", noon.UnixMilli(), i)
+		}
+		do(t, c, "%s", zadd)
+		assert.Equal(t, leased{0, 5, 3, -1, 3_600_000, 0}, askLease(t, c, "CL.LEASE k SLOTS 5 TTL 1h ID new"), lapse)
 	}
 }

@@ -130,6 +130,34 @@ func TestALapseWakesAtItsInstant(t *testing.T) {
 	}
 }
 
+// More leases lapse at once than a call looks at. The first in line is told how many slots that leaves it, or waits for the next lapse.
+func TestManyLeasesLapseAtOnceBeforeALine(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	c := s.Raw()
+	const soon, later = 200, 400
+	for _, lapse := range []int64{15, 16, 17, 40} {
+		for _, test := range []struct {
+			slots, waitsMs int64
+		}{{lapse + 1, soon}, {2, later}} {
+			do(t, c, "DEL k")
+			nowMs := nowIn(t, c) / int64(time.Millisecond)
+			zadd := fmt.Sprintf("ZADD k %d last", nowMs+1_800_000)
+			if test.waitsMs == later {
+				zadd += fmt.Sprintf(" %d later", nowMs+later)
+			}
+			for i := range lapse {
+				zadd += fmt.Sprintf(" %d lapses%d", nowMs+soon, i)
+			}
+			do(t, c, "%s", zadd)
+			reply := receiveLease(t, waitForLease(t, s, 1, "CL.LEASE k SLOTS %d TTL 1h ID new TIMEOUT 0", test.slots))
+			assert.GreaterOrEqual(t, nowIn(t, c)/int64(time.Millisecond), nowMs+test.waitsMs)
+			reply.WaitMs = 0
+			assert.Equal(t, leased{0, test.slots, test.slots - 2, -1, 3_600_000, 0}, reply, "%d lapse", lapse)
+		}
+	}
+}
+
 // Callers that wait see every change of the key.
 func TestChangesByOthersWake(t *testing.T) {
 	t.Parallel()

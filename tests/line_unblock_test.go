@@ -56,7 +56,9 @@ func TestACallerThatIsUnblockedWasLimited(t *testing.T) {
 			t.Parallel()
 			s := server.Start(t, server.Config("notify-keyspace-events Ed"))
 			admin, waiting, listener := s.Raw(), s.Raw(), s.Raw()
+			do(t, admin, "SELECT 3")
 			do(t, admin, "%s", kind.take)
+			do(t, waiting, "SELECT 3")
 			id := do(t, waiting, "CLIENT ID").Int
 			kind.waitAs(t, s, waiting, 1)
 			do(t, listener, "PSUBSCRIBE __keyevent@*__:*")
@@ -64,7 +66,7 @@ func TestACallerThatIsUnblockedWasLimited(t *testing.T) {
 			receiveSoon(t, waiting)
 			event := receiveSoon(t, listener)
 			require.Len(t, event.Elems, 4, "%v", event)
-			assert.Equal(t, []string{"__keyevent@0__:limited", "k"}, []string{event.Elems[2].Text, event.Elems[3].Text})
+			assert.Equal(t, []string{"__keyevent@3__:limited", "k"}, []string{event.Elems[2].Text, event.Elems[3].Text})
 		})
 	}
 }

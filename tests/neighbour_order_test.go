@@ -62,6 +62,31 @@ func TestReplicasSeeTheWritesInTheMiddleOfACallInOrder(t *testing.T) {
 	})
 }
 
+// Another module may write to a key in the moment in which a call adds it. What it wrote stays, without an expiry, which the server takes
+// away after the event, and replicas hold the same.
+func TestAKeyWrittenToWhileItIsAddedKeepsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s := neighbour.Start(t, opts...)
+		if !s.Program.AtLeast(7, 0) {
+			t.Skip("event new")
+		}
+		replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+		require.Eventually(t, func() bool { return linkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
+		c := s.Raw()
+		for _, call := range []string{"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT a FIXED 9/1d", "CL.MLIMIT 2 b a RATE 1/1d BURST 9"} {
+			for _, write := range []string{"SET a 5", "SET a 1700000000000000000", "SET a text PX 100000000", "APPEND a x", "COPY list a REPLACE", "ZUNIONSTORE a 1 set"} {
+				mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "RPUSH list x", "ZADD set 1 x", "NEIGHBOUR.ON new a "+write)
+				require.True(t, isLetThrough(do(t, c, "%s", call)), "%s, %s", call, write)
+				require.EqualValues(t, 1, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int, "%s, %s", call, write)
+				do(t, c, "NEIGHBOUR.DO")
+				requireReplica(t, s, replica, "a", "b")
+				assert.EqualValues(t, -1, do(t, c, "PTTL a").Int, "%s, %s", call, write)
+			}
+		}
+	})
+}
+
 // A caller that another module wants to cut off when it hears that the caller's key has expired or is missing is answered or cut off, and
 // the server lives.
 func TestACallerIsCutOffWhenItsKeyIsLookedAt(t *testing.T) {

@@ -259,6 +259,28 @@ func TestAnAdmissionFindsItsIDAmongManyOrFew(t *testing.T) {
 	assert.True(t, do(t, c, "ZSCORE run held10").Text != "", "so it keeps this one")
 }
 
+// An id that holds a lease of one of two groups, both with many holders, is admitted to the other, and charged. Nothing is half done
+// after that was tried.
+func TestAnAdmissionWithOneOfTwoLeases(t *testing.T) {
+	t.Parallel()
+	c := startMany(t).Raw()
+	const admit = "CL.MLIMIT 3 q run other RATE 3/d NEXT SLOTS 99 TTL 2h NEXT SLOTS 99 TTL 2h ID %s COMPACT"
+	for _, held := range []string{"run", "other"} {
+		do(t, c, "FLUSHALL")
+		for i := range 5 {
+			do(t, c, "CL.LEASE run SLOTS 99 TTL 1h ID held%d", i)
+			do(t, c, "CL.LEASE other SLOTS 99 TTL 1h ID held%d", i)
+		}
+		do(t, c, "CL.LEASE %s SLOTS 99 TTL 1h ID a", held)
+		assert.True(t, isLetThrough(do(t, c, admit, "b")))
+		assert.True(t, isLetThrough(do(t, c, admit, "a")))
+		assert.Equal(t, int64(1), do(t, c, "CL.PEEK q RATE 3/d COMPACT").Elems[3].Int, "two were charged")
+		for _, key := range []string{"run", "other"} {
+			assert.Equal(t, int64(7), do(t, c, "ZCARD %s", key).Int, key)
+		}
+	}
+}
+
 // The module remembers the words of an admission without its id. A call whose id is empty is still refused, whether or not there is a
 // set, and wherever the id stood in the call before.
 func TestAnEmptyIDIsRefusedWhateverIsRemembered(t *testing.T) {
