@@ -124,7 +124,8 @@ static int holds(RedisModuleKey *key, const throttleView *value) {
 // Redis 7.0 it goes on to take the expiry away, and aborts if the key is gone. Another module
 // may run any command in the middle. Those of ours leave the keys of this call alone; the
 // reference to value keeps it valid whatever the others do. Replicas are told of each key just before it is added, so they see all
-// writes in the same order. What is there in the end has no expiry if another module wrote to it, because the server took that away.
+// writes in the same order. From what another module has written, the server takes the expiry away, which replicas are told. Redis 8.6
+// itself reads what it added again after the event, and may crash if that was replaced.
 static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (!openToAdd(call, ctx, key)) return;
   key->expiryChanges = 1;
@@ -194,21 +195,11 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
   notifyOfDecision(call, ctx);
 }
 
-typedef struct {
-  RedisModuleString *name;
-  int db;
-} limitedKey;
-
-static void tellLimited(RedisModuleCtx *ctx, void *data) {
-  limitedKey *key = data;
-  api.SelectDb(ctx, key->db);
-  notify(ctx, NOTIFY_MODULE, "limited", key->name);
-  api.FreeString(NULL, key->name);
-  api.Free(key);
+static void tellLimited(RedisModuleCtx *ctx, void *name) {
+  notify(ctx, NOTIFY_MODULE, "limited", name);
+  api.FreeString(NULL, name);
 }
 
-void throttleTellLimitedLater(RedisModuleCtx *ctx, int db, const RedisModuleString *name) {
-  limitedKey *key = api.Alloc(sizeof *key);
-  *key = (limitedKey){.name = api.CreateStringFromString(NULL, name), .db = db};
-  api.CreateTimer(ctx, 0, tellLimited, key);
+void throttleTellLimitedLater(RedisModuleCtx *ctx, const RedisModuleString *name) {
+  api.CreateTimer(ctx, 0, tellLimited, api.CreateStringFromString(NULL, name));
 }

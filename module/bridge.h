@@ -397,7 +397,7 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx);
 void throttleKeepLaterExpiry(throttleKey *key) __attribute__((cold));
 void throttleReplicateSet(RedisModuleCtx *ctx, throttleKey *key);
 void throttleResize(throttleKey *key); // to the length of the new value
-void throttleTellLimitedLater(RedisModuleCtx *ctx, int db, const RedisModuleString *name); // in a turn of the event loop of its own
+void throttleTellLimitedLater(RedisModuleCtx *ctx, const RedisModuleString *name); // in a turn of the event loop of its own, in the context's database
 
 // reply.c
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);

@@ -419,7 +419,7 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     throttleSingle single;
     throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_FOR_REPLY);
     if (call) {
-      if (call->tally == TALLY_LIMITED) throttleTellLimitedLater(ctx, step.line->db, step.line->name);
+      if (call->tally == TALLY_LIMITED) throttleTellLimitedLater(ctx, step.line->name);
       throttleReply(call, ctx);
     }
   } else {

@@ -150,7 +150,7 @@ func TestManyLeasesLapseAtOnceBeforeALine(t *testing.T) {
 				zadd += fmt.Sprintf(" %d lapses%d", nowMs+soon, i)
 			}
 			do(t, c, "%s", zadd)
-			reply := receiveLease(t, waitForLease(t, s, 1, "CL.LEASE k SLOTS %d TTL 1h ID new TIMEOUT 0", test.slots))
+			reply := askLease(t, c, "CL.LEASE k SLOTS %d TTL 1h ID new TIMEOUT 0", test.slots) // on a busy machine it may come too late to wait
 			assert.GreaterOrEqual(t, nowIn(t, c)/int64(time.Millisecond), nowMs+test.waitsMs)
 			reply.WaitMs = 0
 			assert.Equal(t, leased{0, test.slots, test.slots - 2, -1, 3_600_000, 0}, reply, "%d lapse", lapse)

@@ -62,6 +62,7 @@ func TestACallerThatIsUnblockedWasLimited(t *testing.T) {
 			id := do(t, waiting, "CLIENT ID").Int
 			kind.waitAs(t, s, waiting, 1)
 			do(t, listener, "PSUBSCRIBE __keyevent@*__:*")
+			do(t, admin, "SELECT 0")
 			require.EqualValues(t, 1, do(t, admin, "CLIENT UNBLOCK %d", id).Int)
 			receiveSoon(t, waiting)
 			event := receiveSoon(t, listener)

@@ -259,8 +259,7 @@ func TestAnAdmissionFindsItsIDAmongManyOrFew(t *testing.T) {
 	assert.True(t, do(t, c, "ZSCORE run held10").Text != "", "so it keeps this one")
 }
 
-// An id that holds a lease of one of two groups, both with many holders, is admitted to the other, and charged. Nothing is half done
-// after that was tried.
+// An id that holds a lease of one of two groups, both with many holders, is admitted to the other, and charged.
 func TestAnAdmissionWithOneOfTwoLeases(t *testing.T) {
 	t.Parallel()
 	c := startMany(t).Raw()
