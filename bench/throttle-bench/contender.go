@@ -51,10 +51,12 @@ type kind struct {
 
 // The servers that contenders are measured on, beside those called by the path of their module.
 const (
-	hostMain  = "" // with the module as it comes, and the floor
+	hostMain  = "" // with the module as it comes, and no other: beside another one it does more
 	hostPlain = "without module"
 	hostTop   = "CL.TOP on"
-	hostGo    = "floor in Go" // with the floor, built so that each call crosses into Go
+	hostOther = "another module" // with both, the module and the floor
+	hostFloor = "floor"
+	hostGo    = "floor in Go" // built so that each call crosses into Go
 )
 
 // Groups that tables and charts treat in a way of their own.

@@ -111,7 +111,11 @@ func (l *lineup) startHost(ctx context.Context, name string, args []string) {
 	var modules []string
 	switch name {
 	case hostMain:
+		modules = []string{"--loadmodule", l.options.Module}
+	case hostOther:
 		modules = []string{"--loadmodule", l.options.Module, "--loadmodule", buildFloor(ctx, dir)}
+	case hostFloor:
+		modules = []string{"--loadmodule", buildFloor(ctx, dir)}
 	case hostGo:
 		modules = []string{"--loadmodule", buildGoFloor(ctx, dir)}
 	case hostTop:

@@ -260,9 +260,9 @@ func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 		name, beside     string
 		instructions, i1 float64 // more than beside
 	}{
-		{"CL.THROTTLE denied", "floor denied, with a crossing into Go", 1400, 240},
-		{"CL.THROTTLE allowed", "floor allowed, with a crossing into Go", 2600, 300},
-		{"CL.LIMIT three rates, eight stacks", "CL.LIMIT three rates, allowed", 1200, 80},
+		{"CL.THROTTLE denied", "floor denied, with a crossing into Go", 1200, 150},
+		{"CL.THROTTLE allowed", "floor allowed, with a crossing into Go", 2300, 250},
+		{"CL.LIMIT three rates, eight stacks", "CL.LIMIT three rates, allowed", 800, 80},
 	} {
 		assert.Less(t, of(tt.name, "instructions")-of(tt.beside, "instructions"), tt.instructions, "instructions of %s", tt.name)
 		assert.Less(t, of(tt.name, "i1_misses")-of(tt.beside, "i1_misses"), tt.i1, "misses of the cache for code, %s", tt.name)
