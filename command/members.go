@@ -70,6 +70,9 @@ func (m *Members) Reset(count, lapsed int64, lowest, named int) {
 	m.keep()
 }
 
+// Apart, as most calls see no members.
+//
+//go:noinline
 func (m *Members) keep() {
 	m.RemoveLowest, m.Add, m.AddScore = 0, false, 0
 	m.Event, m.Released, m.Found = NoEvent, 0, 0

@@ -327,10 +327,17 @@ func bytesOf(chars []C.char) []byte {
 // recoverToError makes a panic of ours the client's error and the log's line; the
 // keys stay as they were, and the server lives.
 func recoverToError() {
-	if inHand == nil {
-		return
+	if inHand != nil {
+		endWith(recover())
 	}
-	c, cause := inHand, recover()
+}
+
+// endWith ends the call in hand, by a panic if there is a cause: apart from the path, as every call passes recoverToError, but only one that
+// panicked has something in hand there.
+//
+//go:noinline
+func endWith(cause any) {
+	c := inHand
 	inHand = nil
 	if cause == nil {
 		return

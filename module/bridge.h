@@ -3,6 +3,7 @@
 #define THROTTLE_BRIDGE_H
 
 #include <string.h>
+#include <time.h>
 
 #include "api.h"
 #include "info.h"
@@ -350,8 +351,13 @@ void throttleRefuse(throttleCall *call, const char *error);
 int throttleGrows(const throttleCall *call);
 void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 
-// clock.c
-int64_t throttleClockNs(void);
+// clock.c. Each call reads the wall clock, where the server does not say what it read.
+static inline int64_t throttleClockNs(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int64_t throttleMonotonicNs(void);
 int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so many ns, never too early; 0 for what is over
 // throttleHasStepped tells whether the wall clock was set since the last step, as compared with the monotonic one. A clock that is not watched

@@ -1,16 +1,8 @@
 // The clocks, and steps of the one against the other.
-#include <time.h>
-
 #include "bridge.h"
 
 // By so much the two clocks may drift apart before that counts as a step.
 enum { STEP_MS = 50 };
-
-int64_t throttleClockNs(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 int64_t throttleMonotonicNs(void) {
   struct timespec now;
