@@ -228,6 +228,15 @@ func (c *Call) Run(cmd *Command) {
 	}
 }
 
+func (k *Key) begin() {
+	k.keep()
+	k.ToldSlots = k.LineSlots
+	k.banUntil, k.behind = 0, 0
+	if k.Kind == String && len(k.Value) >= banLen && k.Value[0] == banMark {
+		k.openBan()
+	}
+}
+
 func (c *Call) tally(limited bool) {
 	if !limited {
 		c.Tally = Allowed
@@ -274,15 +283,6 @@ func (c *Call) begin(cmd *Command) {
 func (c *Call) beginOthers() {
 	for i := 1; i < len(c.Keys); i++ {
 		c.Keys[i].begin()
-	}
-}
-
-func (k *Key) begin() {
-	k.keep()
-	k.ToldSlots = k.LineSlots
-	k.banUntil, k.behind = 0, 0
-	if k.Kind == String && len(k.Value) >= banLen && k.Value[0] == banMark {
-		k.openBan()
 	}
 }
 

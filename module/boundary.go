@@ -164,6 +164,56 @@ func throttleCross(c *C.throttleCall) {
 	inHand = nil
 }
 
+// growStack makes sure that Go's stack has 32 KB to spare for this call. The
+// server installs handlers (SIGTERM, the watchdog) that run on whatever stack the
+// signal finds, and Go's begin at a few KB.
+//
+//go:noinline
+func growStack() {
+	if never {
+		var space [32 << 10]byte
+		use(&space)
+	}
+}
+
+// recoverToError makes a panic of ours the client's error and the log's line; the
+// keys stay as they were, and the server lives.
+func recoverToError() {
+	if inHand != nil {
+		endWith(recover())
+	}
+}
+
+var never bool
+
+//go:noinline
+func use(*[32 << 10]byte) {}
+
+// endWith ends the call in hand, by a panic if there is a cause: apart from the path, as every call passes recoverToError, but only one that
+// panicked has something in hand there.
+//
+//go:noinline
+func endWith(cause any) {
+	c := inHand
+	inHand = nil
+	if cause == nil {
+		return
+	}
+	c.panicked = 1
+	c.reply = C.REPLY_ERROR
+	c.tally = C.TALLY_NONE
+	c.shadowed = false
+	c.refunded = 0
+	for i := range int(c.keyCount) {
+		key := keyOf(c, i)
+		key.effect, key.wake = C.EFFECT_KEEP, nil
+		if c.seesMembers != 0 {
+			key.members.event, key.members.released, key.members.found = C.EVENT_NONE, 0, 0
+		}
+	}
+	setError(c, fmt.Appendf(nil, "ERR internal error in module throttle, nothing was changed: panic: %v", cause))
+}
+
 // crossWithMore decides a call that sees members or lines.
 //
 //go:noinline
@@ -200,23 +250,6 @@ func throttleRowAt(index C.int, row *C.throttleRow) {
 		row.integers[i] = C.int64_t(n)
 	}
 }
-
-// growStack makes sure that Go's stack has 32 KB to spare for this call. The
-// server installs handlers (SIGTERM, the watchdog) that run on whatever stack the
-// signal finds, and Go's begin at a few KB.
-//
-//go:noinline
-func growStack() {
-	if never {
-		var space [32 << 10]byte
-		use(&space)
-	}
-}
-
-var never bool
-
-//go:noinline
-func use(*[32 << 10]byte) {}
 
 // take makes a call that C gathered the call in hand. Nothing is copied but what is seen of sorted sets.
 func take(c *C.throttleCall) {
@@ -322,37 +355,4 @@ func setError(c *C.throttleCall, text []byte) {
 
 func bytesOf(chars []C.char) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(chars))), len(chars))
-}
-
-// recoverToError makes a panic of ours the client's error and the log's line; the
-// keys stay as they were, and the server lives.
-func recoverToError() {
-	if inHand != nil {
-		endWith(recover())
-	}
-}
-
-// endWith ends the call in hand, by a panic if there is a cause: apart from the path, as every call passes recoverToError, but only one that
-// panicked has something in hand there.
-//
-//go:noinline
-func endWith(cause any) {
-	c := inHand
-	inHand = nil
-	if cause == nil {
-		return
-	}
-	c.panicked = 1
-	c.reply = C.REPLY_ERROR
-	c.tally = C.TALLY_NONE
-	c.shadowed = false
-	c.refunded = 0
-	for i := range int(c.keyCount) {
-		key := keyOf(c, i)
-		key.effect, key.wake = C.EFFECT_KEEP, nil
-		if c.seesMembers != 0 {
-			key.members.event, key.members.released, key.members.found = C.EVENT_NONE, 0, 0
-		}
-	}
-	setError(c, fmt.Appendf(nil, "ERR internal error in module throttle, nothing was changed: panic: %v", cause))
 }
