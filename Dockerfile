@@ -14,7 +14,7 @@ ARG SERVER=redis
 FROM redis:8.10.2-trixie AS redis
 FROM valkey/valkey:9.1.4-trixie AS valkey
 
-FROM golang:1.26.8-bookworm AS build
+FROM golang:1.27.4-bookworm AS build
 WORKDIR /src
 # Modules that go.mod replaces are read with it.
 COPY go.mod go.sum ./
@@ -28,7 +28,7 @@ ARG COMMIT
 RUN mkdir -p .git/objects && make build COMMIT="${COMMIT:-$(git rev-parse HEAD 2>/dev/null | grep -oE '^[0-9a-f]{12}' || echo unknown)}"
 
 # throttle-dev alone, for development and tests: docker build --target dev -t throttle-dev .
-FROM golang:1.26.8-bookworm AS dev-build
+FROM golang:1.27.4-bookworm AS dev-build
 WORKDIR /src
 COPY . .
 RUN scripts/build-dev

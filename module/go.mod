@@ -2,6 +2,8 @@ module redis-throttle/module
 
 go 1.26.0
 
+toolchain go1.27.4
+
 require (
 	github.com/wenerme/go-rm v0.0.0-20190119083915-f47e53e2316f
 	redis-throttle v0.0.0
