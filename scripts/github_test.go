@@ -1,6 +1,7 @@
 package scripts_test
 
 import (
+	"go/version"
 	"os"
 	"path"
 	"path/filepath"
@@ -81,6 +82,32 @@ func TestWorkflowsRunCommandsThatExist(t *testing.T) {
 	for _, expected := range []string{"make", ".ci/run", "scripts/test-anywhere", "scripts/version"} {
 		assert.True(t, found[expected], "the workflows run no %s", expected)
 	}
+}
+
+// In the images, Go fetches no newer one: an older image would build with less than go.work asks for.
+func TestNoImageHasAnOlderGoThanIsAskedFor(t *testing.T) {
+	t.Parallel()
+	asked := map[string]string{}
+	for _, file := range []string{"../go.work", "../module/go.mod"} { // the bridge is built without go.work
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		found := regexp.MustCompile(`(?m)^toolchain (go\S+)$`).FindSubmatch(text)
+		require.NotNil(t, found, file)
+		asked[file] = string(found[1])
+	}
+	require.Equal(t, asked["../go.work"], asked["../module/go.mod"])
+	files, err := filepath.Glob("../.github/workflows/*.yml")
+	require.NoError(t, err)
+	images := 0
+	for _, file := range append(files, "../Dockerfile", "../gateway/Dockerfile") {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`\bgolang:(\d[\d.]*)`).FindAllStringSubmatch(string(text), -1) {
+			images++
+			assert.GreaterOrEqual(t, version.Compare("go"+m[1], asked["../go.work"]), 0, "%s: %s", file, m[0])
+		}
+	}
+	assert.GreaterOrEqual(t, images, 7)
 }
 
 // Dependabot reads literal images only: an ARG in a FROM line hides what it stands for.
