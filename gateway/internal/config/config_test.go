@@ -76,6 +76,7 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 		"domain: d\nroutes:\n- descriptors: [[{key: a}]]\n":                                                                    `0.yaml:3:3: a route needs match, such as "POST /login" or "/api/"`,
 		"domain: d\nroutes:\n- match: /\n  descriptors: [[{key: a, value: \"{who}\"}]]\n":                                      `0.yaml:4:34: "{who}": expected {client}, {method}, {path}, {host}, {header:NAME} or {sha256:NAME}`,
 		"domain: d\ntrusted_proxies: [10.0.0.1]\n":                                                                             `0.yaml:2:19: "10.0.0.1": expected a network, such as 10.1.0.0/24`,
+
 		"domain: d\n---\ndomain: e\n": "0.yaml:2:1: a file has one document; this is a second one",
 	} {
 		_, err := load(t, false, text)
