@@ -2,6 +2,8 @@ module redis-throttle/gateway
 
 go 1.26.0
 
+toolchain go1.27.4
+
 require (
 	github.com/caarlos0/env/v11 v11.4.2
 	github.com/fsnotify/fsnotify v1.10.1

@@ -2,6 +2,8 @@ module redis-throttle/cmd/throttle-dev
 
 go 1.26.0
 
+toolchain go1.27.4
+
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/alicebob/miniredis/v2 v2.40.0
