@@ -228,6 +228,7 @@ func (c *Call) Run(cmd *Command) {
 	}
 }
 
+// begin is behind Run, which calls it for every key: the linker keeps the order of a file.
 func (k *Key) begin() {
 	k.keep()
 	k.ToldSlots = k.LineSlots

@@ -70,7 +70,7 @@ func (m *Members) Reset(count, lapsed int64, lowest, named int) {
 	m.keep()
 }
 
-// Apart, as most calls see no members.
+// keep is not inlined, because most calls see no members.
 //
 //go:noinline
 func (m *Members) keep() {
