@@ -103,8 +103,8 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	for {
-		text, err := s.Info(ctx, "server").Result()
-		if pid := ParseInfo(text)["process_id"]; err == nil && pid == strconv.Itoa(s.PID()) {
+		err := s.isReady(ctx)
+		if err == nil {
 			return nil
 		}
 		select {
@@ -115,6 +115,20 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// isReady asks the server, once it listens: the client would write a line for each attempt until then.
+func (s *Server) isReady(ctx context.Context) error {
+	connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return err
+	}
+	_ = connection.Close()
+	text, err := s.Info(ctx, "server").Result()
+	if pid := ParseInfo(text)["process_id"]; err == nil && pid != strconv.Itoa(s.PID()) {
+		return fmt.Errorf("process %s answers on its port", pid)
+	}
+	return err
 }
 
 // Addr is host:port.
