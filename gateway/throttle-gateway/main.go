@@ -71,7 +71,7 @@ func check(paths []string, out io.Writer) error {
 	if len(paths) == 0 {
 		return errors.New(usage)
 	}
-	c, err := config.Load(os.Getenv("MERGE_DOMAIN_CONFIG") == "true", paths...)
+	c, err := config.Read(paths...).Parse(os.Getenv("MERGE_DOMAIN_CONFIG") == "true")
 	if err != nil {
 		return err
 	}

@@ -68,11 +68,12 @@ func serve(ctx context.Context, s *settings.Settings, paths []string) error {
 	if err := g.build(registry); err != nil {
 		return err
 	}
-	if err := g.service.Load(paths...); err != nil {
+	files := config.Read(paths...)
+	if err := g.service.Load(files); err != nil {
 		return err
 	}
-	err = config.Watch(g.running, func() {
-		if err := g.service.Load(paths...); err != nil {
+	err = config.Watch(g.running, files, func(files config.Files) {
+		if err := g.service.Load(files); err != nil {
 			slog.Error("the configuration stays as it was", "error", err)
 		}
 	}, paths...)

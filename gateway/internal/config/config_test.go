@@ -20,7 +20,7 @@ func load(t *testing.T, merge bool, texts ...string) (*Config, error) {
 	for i, text := range texts {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, string(rune('0'+i))+".yaml"), []byte(text), 0o644))
 	}
-	c, err := Load(merge, dir)
+	c, err := Read(dir).Parse(merge)
 	if err != nil {
 		return nil, told(strings.ReplaceAll(err.Error(), dir+"/", ""))
 	}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/settings"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/guard"
@@ -74,7 +75,7 @@ func serviceOf(f *testing.F, o settings.Settings) *Service {
 	server := here{ratelimit.New(ratelimittest.New(f), ratelimit.Options{})}
 	s := New(&o, server, func() bool { return false }, prometheus.NewRegistry())
 	s.decider.Lost = func(_ int64, err error) { panic("units could not be given back: " + err.Error()) }
-	require.NoError(f, s.Load(dir))
+	require.NoError(f, s.Load(config.Read(dir)))
 	return s
 }
 

@@ -48,8 +48,8 @@ func New(o *settings.Settings, redis decide.Redis, out func() bool, registry pro
 }
 
 // Load has the requests from now on decided by what the files say. If they have mistakes, the configuration stays as it was.
-func (s *Service) Load(paths ...string) error {
-	c, err := config.Load(s.settings.MergeDomains, paths...)
+func (s *Service) Load(files config.Files) error {
+	c, err := files.Parse(s.settings.MergeDomains)
 	if err != nil {
 		s.metrics.loadFails.Inc()
 		return err
