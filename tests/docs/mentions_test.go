@@ -47,6 +47,27 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
+// A cell more is not shown, and one that is missing is a mistake. A | in code separates cells, too, unless \ stands before it.
+func TestRowsOfTablesHaveAsManyCellsAsTheirHeads(t *testing.T) {
+	t.Parallel()
+	delimiters := regexp.MustCompile(`^\|[-:| ]+\|$`)
+	separators := func(line string) int { return strings.Count(line, "|") - strings.Count(line, `\|`) }
+	tables := 0
+	for _, p := range pages(t) {
+		lines := strings.Split(p.source, "\n")
+		for i, line := range lines {
+			if i == 0 || !delimiters.MatchString(line) {
+				continue
+			}
+			tables++
+			for row := i - 1; row < len(lines) && strings.HasPrefix(lines[row], "|"); row++ {
+				assert.Equal(t, separators(line), separators(lines[row]), "%s:%d has another number of cells than the table's other rows", p.path, row+1)
+			}
+		}
+	}
+	assert.Greater(t, tables, 100)
+}
+
 // Both tables of contents lead to every command, and the page of the Go client to each of its packages.
 func TestTablesOfContentsAreComplete(t *testing.T) {
 	t.Parallel()
