@@ -100,13 +100,8 @@ int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
 // written there in the meantime is replaced, as it is by MSET. This returns 0 if the key expires again whenever it is opened.
 static int openToAdd(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (call->keyCount == 1 || !throttleHasNeighbours) return 1;
-  for (int tries = 0; tries < 16; tries++) {
-    uint64_t expiries = throttleExpiries;
-    api.CloseKey(key->handle);
-    key->handle = api.OpenKey(ctx, key->name, call->openMode);
-    if (throttleExpiries == expiries) return 1;
-  }
   api.CloseKey(key->handle);
+  if (throttleOpenUnexpired(call, ctx, key)) return 1;
   key->effect = EFFECT_KEEP;
   return 0;
 }

@@ -375,7 +375,7 @@ void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, 
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx);
 void throttleGatherKind(throttleKey *key) __attribute__((cold));
-void throttleForgetKeys(throttleCall *call); // keys that may not even be closed any more: they count as of the wrong type
+int throttleOpenUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) __attribute__((cold));
 
 // members.c. throttleDecide has Go decide a call that was gathered, and throttleTry tells whether the sets are as it was decided.
 // throttleLookUp tells whether the call has to be decided again, now that it knows.

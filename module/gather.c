@@ -32,18 +32,6 @@ void throttleGatherKind(throttleKey *key) {
   }
 }
 
-// Removes what has expired, with at most one key open. A module that adds expired keys again and again must not keep us here.
-__attribute__((noinline, cold)) static void expireAll(throttleCall *call, RedisModuleCtx *ctx) {
-  for (int tries = 0; tries < 16; tries++) {
-    uint64_t expiries = throttleExpiries;
-    for (int i = 0; i < call->keyCount; i++) {
-      RedisModuleKey *key = api.OpenKey(ctx, call->keys[i].name, call->openMode);
-      if (key) api.CloseKey(key);
-    }
-    if (throttleExpiries == expiries) return;
-  }
-}
-
 // Of a call with several keys, which stand behind their number. It is refused if a key is given twice, but only after it was gathered.
 static int isGivenBefore(const throttleCall *call, int index) {
   const throttleView *name = &call->args[1 + index];
@@ -61,23 +49,46 @@ static void openAll(throttleCall *call, RedisModuleCtx *ctx) {
   }
 }
 
-// Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a handle that is
-// open already does not show that: it may point to a value that is gone, and cannot even be closed then. So several keys are opened
-// only when none has expired, and a single one again if it had. It returns whether no key expired in the end.
-__attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
-  int isOne = call->keyCount == 1;
-  if (!isOne) expireAll(call, ctx);
-  uint64_t expiries = throttleExpiries;
-  openAll(call, ctx);
-  if (throttleExpiries == expiries || !isOne) return throttleExpiries == expiries;
-  if (call->keys->handle) api.CloseKey(call->keys->handle);
-  expireAll(call, ctx);
-  expiries = throttleExpiries;
-  openAll(call, ctx);
-  return throttleExpiries == expiries;
+// A module that adds expired keys again and again must not keep us here.
+enum { MOST_TRIES = 16 };
+
+// Opens a key. If a key has expired meanwhile, other modules were notified, which may have added this one, and it is opened again. This
+// returns 0, and opens nothing, if that happens each time.
+int throttleOpenUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
+  for (int tries = 0; tries < MOST_TRIES; tries++) {
+    uint64_t expiries = throttleExpiries;
+    key->handle = api.OpenKey(ctx, key->name, call->openMode);
+    if (throttleExpiries == expiries) return 1;
+    if (key->handle) api.CloseKey(key->handle);
+  }
+  return 0;
 }
 
-void throttleForgetKeys(throttleCall *call) {
+// Removes what has expired, with at most one key open. It returns 0 if something expires each time.
+static int expireAll(throttleCall *call, RedisModuleCtx *ctx) {
+  for (int tries = 0; tries < MOST_TRIES; tries++) {
+    uint64_t expiries = throttleExpiries;
+    for (int i = 0; i < call->keyCount; i++) {
+      RedisModuleKey *key = api.OpenKey(ctx, call->keys[i].name, call->openMode);
+      if (key) api.CloseKey(key);
+    }
+    if (throttleExpiries == expiries) return 1;
+  }
+  return 0;
+}
+
+// Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a handle that is
+// open already does not show that: it may point to a value that is gone, and cannot even be closed then. So several keys are opened
+// only when none has expired. None expires in between: time stands still within a command.
+__attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
+  if (call->keyCount == 1) return throttleOpenUnexpired(call, ctx, call->keys);
+  if (!expireAll(call, ctx)) return 0;
+  openAll(call, ctx);
+  return 1;
+}
+
+// Of a call whose keys could not be opened: they count as of the wrong type.
+static void forgetKeys(throttleCall *call) {
   for (int i = 0; i < call->keyCount; i++) {
     call->keys[i].handle = NULL;
     call->keys[i].kind = KEY_OTHER;
@@ -88,7 +99,7 @@ void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx) {
   if (!throttleHasNeighbours) {
     openAll(call, ctx);
   } else if (!openAmongNeighbours(call, ctx)) {
-    throttleForgetKeys(call);
+    forgetKeys(call);
     return;
   }
   for (int i = 0; i < call->keyCount; i++) {

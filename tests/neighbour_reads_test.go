@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/command"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/server"
 )
@@ -68,6 +69,20 @@ func TestACallReadsAKeyThatIsBeingAdded(t *testing.T) {
 			want = want.Elems[1]
 		}
 		assert.Equal(t, strings.TrimPrefix(want.String(), "(error) "), do(t, c, "GET seen").Text, command)
+	}
+}
+
+// A call in a script reads a copy of a value that the script may just have written. It answers as it does outside of a script, whatever the
+// length of the value, up to that of the longest that a limiter writes.
+func TestACallInAScriptReadsValuesOfAnyLength(t *testing.T) {
+	t.Parallel()
+	c := neighbour.Start(t).Raw()
+	for _, length := range []int{0, 1, 8, 9, 100, command.MaxValueLen - 1, command.MaxValueLen} {
+		_, err := c.Do("SET", "k", strings.Repeat("x", length))
+		require.NoError(t, err)
+		want := do(t, c, "CL.PEEK k RATE 5/h").Text
+		assert.Contains(t, want, "is not the state of a rate limiter", "%d bytes", length)
+		assert.Equal(t, want, do(t, c, "EVAL return(redis.pcall('CL.PEEK','k','RATE','5/h').err) 0").Text, "%d bytes", length)
 	}
 }
 

@@ -3,6 +3,7 @@
 //   NEIGHBOUR.DO command [argument ...]   from now on; without a command, nothing any more
 //   NEIGHBOUR.ON event key command [argument ...]   the same, of one event of one key only
 //   NEIGHBOUR.BEFORE name command [argument ...]   the same, before each command of this name that a module calls or a client sends
+//   NEIGHBOUR.EXPIRED key times           adds a key that has expired already, and again whenever it is removed for that: so many times in all
 //   NEIGHBOUR.ERRNO name number           before each command of this name, errno is set; what runs stays the same
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
@@ -20,6 +21,7 @@ typedef struct Ctx Ctx;
 typedef struct String String;
 typedef struct Reply Reply;
 typedef struct Filter Filter;
+typedef struct Key Key;
 
 static void (*setModuleAttribs)(Ctx *, const char *name, int version, int apiVersion);
 static int (*createCommand)(Ctx *, const char *, int (*)(Ctx *, String **, int), const char *flags, int, int, int);
@@ -35,6 +37,10 @@ static int (*avoidReplicaTraffic)(void);
 static Ctx *(*getDetachedContext)(Ctx *);
 static void *(*registerFilter)(Ctx *, void (*)(Filter *), int flags);
 static const String *(*filterWord)(Filter *, int index);
+static Key *(*openKey)(Ctx *, String *, int mode);
+static int (*setString)(Key *, String *);
+static int (*setAbsExpire)(Key *, long long ms);
+static void (*closeKey)(Key *);
 static int (*replyArray)(Ctx *, long);
 static int (*replyInteger)(Ctx *, long long);
 static int (*replyWord)(Ctx *, const char *);
@@ -57,12 +63,16 @@ static const struct {
     {"GetDetachedThreadSafeContext", &getDetachedContext},
     {"RegisterCommandFilter", &registerFilter},
     {"CommandFilterArgGet", &filterWord},
+    {"OpenKey", &openKey},
+    {"StringSet", &setString},
+    {"SetAbsExpire", &setAbsExpire},
+    {"CloseKey", &closeKey},
     {"ReplyWithArray", &replyArray},
     {"ReplyWithLongLong", &replyInteger},
     {"ReplyWithSimpleString", &replyWord},
 };
 
-enum { OK = 0, ERR = 1, REPLY_ERROR = 1, MAX_WORDS = 64, ANY_EVENT = 0x7ffc };
+enum { OK = 0, ERR = 1, REPLY_ERROR = 1, MAX_WORDS = 64, READ_AND_WRITE = 3, ANY_EVENT = 0x7ffc };
 
 static String *words[MAX_WORDS];
 static int wordCount, nested;
@@ -70,6 +80,8 @@ static String *onlyEvent, *onlyKey; // NULL for any
 static String *before;              // the name of the command before which to run, in place of events
 static String *spoils;              // the name of the command before which to set errno
 static int spoilt;                  // the errno
+static String *expiring;            // the key that is to be added again whenever it expires
+static int expiriesLeft;            // how often
 static Ctx *own;                    // for a filter, which has none
 static long long seen;
 static char lastError[256];
@@ -89,8 +101,18 @@ static void run(Ctx *ctx) {
   nested = 0;
 }
 
+// Some servers delete a key instead when a command gives it an expiry that has passed; this leaves it to the next one that opens the key.
+static void addExpired(Ctx *ctx, String *name) {
+  Key *key = openKey(ctx, name, READ_AND_WRITE);
+  setString(key, name);
+  setAbsExpire(key, 1);
+  closeKey(key);
+  expiriesLeft--;
+}
+
 static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
   (void)type;
+  if (expiriesLeft && !strcmp(event, "expired") && !strcmp(text(expiring, NULL), text(key, NULL))) addExpired(ctx, key);
   if (nested || before || wordCount == 0 || avoidReplicaTraffic()) return OK;
   if (onlyEvent && (strcmp(text(onlyEvent, NULL), event) || strcmp(text(onlyKey, NULL), text(key, NULL)))) return OK;
   run(ctx);
@@ -131,6 +153,16 @@ static int beforeCommand(Ctx *ctx, String **argv, int argc) {
   return argc < 3 ? ERR : start(ctx, NULL, NULL, argv[1], argv + 2, argc - 2);
 }
 
+static int expiredCommand(Ctx *ctx, String **argv, int argc) {
+  if (argc != 3) return ERR;
+  expiriesLeft = 0;
+  closeKey(openKey(ctx, argv[1], READ_AND_WRITE)); // which removes it if it has expired
+  replace(&expiring, argv[1]);
+  expiriesLeft = atoi(text(argv[2], NULL));
+  if (expiriesLeft) addExpired(ctx, argv[1]);
+  return replyWord(ctx, "OK");
+}
+
 static int errnoCommand(Ctx *ctx, String **argv, int argc) {
   if (argc != 3) return ERR;
   replace(&spoils, argv[1]);
@@ -156,6 +188,7 @@ int RedisModule_OnLoad(Ctx *ctx) {
   if (createCommand(ctx, "neighbour.do", doCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.on", onCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.before", beforeCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.expired", expiredCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.errno", errnoCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.seen", seenCommand, "", 0, 0, 0) != OK) return ERR;
   own = getDetachedContext(ctx);
