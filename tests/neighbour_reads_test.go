@@ -73,16 +73,20 @@ func TestACallReadsAKeyThatIsBeingAdded(t *testing.T) {
 }
 
 // A call in a script reads a copy of a value that the script may just have written. It answers as it does outside of a script, whatever the
-// length of the value, up to that of the longest that a limiter writes.
+// length of the value, up to that of the longest that a limiter writes. It copies none that is longer, which is of the wrong type.
 func TestACallInAScriptReadsValuesOfAnyLength(t *testing.T) {
 	t.Parallel()
 	c := neighbour.Start(t).Raw()
-	for _, length := range []int{0, 1, 8, 9, 100, command.MaxValueLen - 1, command.MaxValueLen} {
+	for _, length := range []int{0, 1, 8, 9, 100, command.MaxValueLen - 1, command.MaxValueLen, command.MaxValueLen + 1, 1 << 20} {
 		_, err := c.Do("SET", "k", strings.Repeat("x", length))
 		require.NoError(t, err)
 		want := do(t, c, "CL.PEEK k RATE 5/h").Text
 		assert.Contains(t, want, "is not the state of a rate limiter", "%d bytes", length)
-		assert.Equal(t, want, do(t, c, "EVAL return(redis.pcall('CL.PEEK','k','RATE','5/h').err) 0").Text, "%d bytes", length)
+		have := do(t, c, "EVAL return(redis.pcall('CL.PEEK','k','RATE','5/h').err) 0").Text
+		if length > command.MaxValueLen {
+			want = "WRONGTYPE Operation against a key holding the wrong kind of value"
+		}
+		assert.Equal(t, want, have, "%d bytes", length)
 	}
 }
 
