@@ -220,13 +220,16 @@ func TestCallsBesideANeighbourLeaveNoMemoryBehind(t *testing.T) {
 			return s.InfoInt("memory", "used_memory")
 		}
 		round()
-		before := round()
-		after := round()
-		if tt.begin != "NEIGHBOUR.DO" {
-			assert.EqualValues(t, 1500, neighbour.Seen(t, s), name)
+		const most = 12 << 10 // one handle of a key left behind by each call would be 50 KB
+		grows := int64(most)
+		for before, rounds := round(), 0; grows >= most && rounds < 5; rounds++ { // the server's buffers may grow once, too
+			after := round()
+			before, grows = after, after-before
 		}
-		// One handle of a key left behind by each call would be 50 KB.
-		assert.Less(t, after-before, int64(12<<10), "used_memory: %s", name)
+		if tt.begin != "NEIGHBOUR.DO" {
+			assert.GreaterOrEqual(t, neighbour.Seen(t, s), int64(1500), name)
+		}
+		assert.Less(t, grows, int64(most), "used_memory: %s", name)
 	}
 }
 

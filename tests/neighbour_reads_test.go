@@ -10,6 +10,7 @@ import (
 
 	"redis-throttle/command"
 	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -28,7 +29,7 @@ func TestExpiredKeysAreAbsentBesideANeighbour(t *testing.T) {
 			continue // the end of its window comes nearer
 		}
 		do(t, c, "FLUSHALL")
-		want := do(t, c, "%s", call)
+		want := ofADay(do(t, c, "%s", call))
 		for _, state := range []string{"b has expired", "both have expired"} {
 			for _, write := range []string{"", "NEIGHBOUR.ON expired b SET elsewhere x", "NEIGHBOUR.ON expired b SET a x PXAT 1"} {
 				do(t, c, "NEIGHBOUR.DO")
@@ -39,11 +40,14 @@ func TestExpiredKeysAreAbsentBesideANeighbour(t *testing.T) {
 				if write != "" {
 					do(t, c, "%s", write)
 				}
-				assert.Equal(t, want, do(t, c, "%s", call), "%s, %s, %q", call, state, write)
+				assert.Equal(t, want, ofADay(do(t, c, "%s", call)), "%s, %s, %q", call, state, write)
 			}
 		}
 	}
 }
+
+// ofADay is a reply in which a lease of a day has a day left: an answer in the middle of a ms rounds the rest of that up.
+func ofADay(v resp.Value) string { return strings.ReplaceAll(v.String(), "86400001", "86400000") }
 
 // While the server adds a key, a call of another module sees what it will hold, or that it is of the wrong type.
 func TestACallReadsAKeyThatIsBeingAdded(t *testing.T) {
