@@ -23,7 +23,6 @@ static const RedisModuleCmdFunc runs[MAX_COMMANDS] = {EACH_INDEX(NAME_RUN)};
 // server's categories only. One from an earlier load of the module is as good.
 int throttleMakeCategory(RedisModuleCtx *ctx) {
   if (!api.AddACLCategory) return 0;
-  errno = 0; // the server does not set it for every failure
   return api.AddACLCategory(ctx, "throttle") == API_OK || errno == EBUSY;
 }
 

@@ -34,7 +34,6 @@ void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName) {
 const char *throttleUnknownEffect(RedisModuleCtx *ctx) {
   static const char *const effects[] = {"SET", "DEL", "ZADD", "ZREM", "PEXPIREAT", NULL};
   for (const char *const *effect = effects; *effect; effect++) {
-    errno = 0;
     RedisModuleCallReply *reply = api.Call(ctx, *effect, "");
     if (!reply && errno == ENOENT) return *effect; // beside a reply errno says nothing
     if (reply) api.FreeCallReply(reply);

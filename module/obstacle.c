@@ -10,29 +10,24 @@
 // of another module leaves an errno behind meanwhile: it takes that for an error, of which it has no text.
 static int offersDryRuns(void) { return !throttleHasNeighbours || throttleValkeyMajor < 9; }
 
-// A command that was run may have failed at what the key holds, and does not say anything else that is wrong.
+// A command that was run may have failed at what the key holds, and does not say anything else that is wrong. The text of an error ends in
+// a line break.
 static int isRefusal(RedisModuleCallReply *reply) {
-  static const char wrongType[] = "WRONGTYPE ";
-  size_t length = 0;
-  if (api.CallReplyType(reply) != CALL_REPLY_ERROR) return 0;
-  const char *text = api.CallReplyStringPtr(reply, &length);
-  return !text || length < sizeof wrongType - 1 || memcmp(text, wrongType, sizeof wrongType - 1) != 0;
+  static const char wrongType[] = "WRONGTYPE";
+  return api.CallReplyType(reply) == CALL_REPLY_ERROR && strncmp(api.CallReplyStringPtr(reply, NULL), wrongType, strlen(wrongType)) != 0;
 }
 
 // Asks the server whether it would run a command that never changes anything, whatever the key holds. Returns 0, or an errno. Only a refusal
 // sets errno: otherwise it is what a filter of another module, or the command, left behind. So a refusal has to be a reply (E, and D, which
 // implies it). It is the same in every database.
 int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name) {
-  errno = 0;
   RedisModuleCallReply *reply = NULL;
   if (offersDryRuns()) {
+    errno = 0;
     reply = api.Call(ctx, "ZADD", "SMDscccc", name, "XX", "GT", "-inf", "id");
     if (!reply && errno != EBADF) return 0;
   }
-  if (!reply) { // an older server does not know D
-    errno = 0;
-    reply = api.Call(ctx, "ZADD", "SMEscccc", name, "XX", "GT", "-inf", "id");
-  }
+  if (!reply) reply = api.Call(ctx, "ZADD", "SMEscccc", name, "XX", "GT", "-inf", "id"); // an older server does not know D
   int problem = errno;
   if (reply && !isRefusal(reply)) problem = 0;
   if (reply) api.FreeCallReply(reply);
@@ -72,7 +67,6 @@ int throttleObstacle(RedisModuleCtx *ctx, RedisModuleString *name) {
   int problem = throttleAsk(ctx, name);
   if (problem == ENOSPC) problem = askAboutMemory(ctx, name);
   if (problem == EBADF || problem == ENOENT) { // before Redis 7.0, which cannot be asked, or ZADD was renamed: only the slot
-    errno = 0;
     RedisModuleCallReply *reply = api.Call(ctx, "EXISTS", "s", name);
     problem = reply ? 0 : errno;
     if (reply) api.FreeCallReply(reply);

@@ -1,12 +1,15 @@
 package tests
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/server"
 )
 
 // errnos are those that tell why the server would refuse a command, and one that it never sets.
@@ -32,5 +35,60 @@ func TestAnErrnoThatAnotherModuleLeavesHoldsUpNoLine(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// Nor where ZADD is renamed, so that the server can only be asked with EXISTS.
+func TestAnErrnoHoldsUpNoLineWhereZADDIsRenamed(t *testing.T) {
+	t.Parallel()
+	kind := waitsInTurn["lease"]
+	s := neighbour.Start(t, server.Config(`rename-command ZADD ""`))
+	admin := s.Raw()
+	for _, errno := range errnos {
+		do(t, admin, "NEIGHBOUR.ERRNO exists %d", errno)
+		waiting := kind.begin(t, s)
+		do(t, admin, "%s", kind.giveBack)
+		requireAdmitted(t, waiting)
+		do(t, admin, "FLUSHALL")
+	}
+}
+
+// A key that holds something else is no reason to refuse a write, whatever errno is left behind then: its callers are told.
+func TestAnErrnoDoesNotHideThatAKeyHoldsSomethingElse(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := neighbour.Start(t)
+			admin := s.Raw()
+			for _, errno := range errnos {
+				do(t, admin, "NEIGHBOUR.ERRNO zadd %d", errno)
+				waiting := kind.begin(t, s)
+				do(t, admin, "RPUSH list 1")
+				do(t, admin, "RENAME list k")
+				v := receiveSoon(t, waiting)
+				assert.True(t, strings.HasPrefix(v.Text, "WRONGTYPE "), "%v", v)
+				do(t, admin, "FLUSHALL")
+			}
+		})
+	}
+}
+
+// A server that can be asked without running a command runs none, whatever errno another module left behind before.
+func TestAnErrnoThatIsLeftBehindRunsNoCommand(t *testing.T) {
+	t.Parallel()
+	kind := waitsInTurn["lease"]
+	s := neighbour.Start(t)
+	if !s.Program.AtLeast(7, 2) || s.Program.IsValkey() && s.Program.Major >= 9 {
+		t.Skip("the module asks such a server by running a command")
+	}
+	admin := s.Raw()
+	for _, errno := range errnos {
+		do(t, admin, "NEIGHBOUR.ERRNO cl.release %d", errno)
+		waiting := kind.begin(t, s)
+		do(t, admin, "%s", kind.giveBack)
+		requireAdmitted(t, waiting)
+		assert.NotContains(t, s.Info("commandstats"), "cmdstat_zadd", errno.Error())
+		do(t, admin, "FLUSHALL")
 	}
 }
