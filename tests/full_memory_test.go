@@ -320,3 +320,23 @@ func requireGrowth(t *testing.T, s *server.Server) {
 	}
 	assert.Greater(t, s.InfoInt("stats", "evicted_keys"), int64(2000))
 }
+
+// A call that makes no key longer runs over maxmemory, whatever keys a call before it has added. The module as it is shipped does not clear
+// what it keeps of one call before the next.
+func TestCallsOverMaxmemoryAreNotJudgedByThoseBefore(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	f := fullServer{watched{s, s.Raw(), nil}, t}
+	for round := range 10 {
+		for i := range 7 {
+			keys, names := i+1, ""
+			for name := range keys + 1 {
+				names += fmt.Sprintf(" new:%d:%d:%d", round, keys, name)
+			}
+			mustDoAll(t, f.conn, "CL.LEASE leases SLOTS 1 TTL 1d ID a", fmt.Sprintf("CL.MLIMIT %d%s RATE 5/d", keys+1, names))
+			f.memoryIs(true)
+			mustDoAll(t, f.conn, "CL.SETTLE 1 leases SLOTS ID a")
+			f.memoryIs(false)
+		}
+	}
+}
