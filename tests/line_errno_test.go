@@ -53,6 +53,20 @@ func TestAnErrnoHoldsUpNoLineWhereZADDIsRenamed(t *testing.T) {
 	}
 }
 
+// Nor when the question itself finds that the key has expired, which other modules are told.
+func TestAnErrnoAtTheEndOfALeaseHoldsUpNoLine(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	admin := s.Raw()
+	do(t, admin, "DEBUG SET-ACTIVE-EXPIRE 0") // a key that has expired stays until somebody asks for it
+	for _, errno := range errnos {
+		do(t, admin, "NEIGHBOUR.ERRNO expired %d", errno)
+		askLease(t, admin, "CL.LEASE k SLOTS 1 TTL 50ms ID holder")
+		requireAdmitted(t, startWaiting(t, s, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0"))
+		do(t, admin, "FLUSHALL")
+	}
+}
+
 // A key that holds something else is no reason to refuse a write, whatever errno is left behind then: its callers are told.
 func TestAnErrnoDoesNotHideThatAKeyHoldsSomethingElse(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,7 @@
 //   NEIGHBOUR.ON event key command [argument ...]   the same, of one event of one key only
 //   NEIGHBOUR.BEFORE name command [argument ...]   the same, before each command of this name that a module calls or a client sends
 //   NEIGHBOUR.EXPIRED key times           adds a key that has expired already, and again whenever it is removed for that: so many times in all
-//   NEIGHBOUR.ERRNO name number           before each command of this name, errno is set; what runs stays the same
+//   NEIGHBOUR.ERRNO name number           before each command of this name, and at each event of this name, errno is set; what runs stays the same
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
 // What it runs may send notifications of its own; those run nothing. Nor does anything run
@@ -78,7 +78,7 @@ static String *words[MAX_WORDS];
 static int wordCount, nested;
 static String *onlyEvent, *onlyKey; // NULL for any
 static String *before;              // the name of the command before which to run, in place of events
-static String *spoils;              // the name of the command before which to set errno
+static String *spoils;              // the name of the command or event at which to set errno
 static int spoilt;                  // the errno
 static String *expiring;            // the key that is to be added again whenever it expires
 static int expiriesLeft;            // how often
@@ -113,6 +113,7 @@ static void addExpired(Ctx *ctx, String *name) {
 static int onEvent(Ctx *ctx, int type, const char *event, String *key) {
   (void)type;
   if (expiriesLeft && !strcmp(event, "expired") && !strcmp(text(expiring, NULL), text(key, NULL))) addExpired(ctx, key);
+  if (spoils && !strcmp(text(spoils, NULL), event)) errno = spoilt;
   if (nested || before || wordCount == 0 || avoidReplicaTraffic()) return OK;
   if (onlyEvent && (strcmp(text(onlyEvent, NULL), event) || strcmp(text(onlyKey, NULL), text(key, NULL)))) return OK;
   run(ctx);
