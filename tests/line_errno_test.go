@@ -88,21 +88,21 @@ func TestAnErrnoDoesNotHideThatAKeyHoldsSomethingElse(t *testing.T) {
 	}
 }
 
-// A server that can be asked without running a command runs none, whatever errno another module left behind before.
-func TestAnErrnoThatIsLeftBehindRunsNoCommand(t *testing.T) {
+// Nor one that is left behind before the question. A server that can be asked without running a command runs none then, either.
+func TestAnErrnoOfACommandBeforeHoldsUpNoLine(t *testing.T) {
 	t.Parallel()
 	kind := waitsInTurn["lease"]
 	s := neighbour.Start(t)
-	if !s.Program.AtLeast(7, 2) || s.Program.IsValkey() && s.Program.Major >= 9 {
-		t.Skip("the module asks such a server by running a command")
-	}
 	admin := s.Raw()
 	for _, errno := range errnos {
 		do(t, admin, "NEIGHBOUR.ERRNO cl.release %d", errno)
 		waiting := kind.begin(t, s)
 		do(t, admin, "%s", kind.giveBack)
 		requireAdmitted(t, waiting)
-		assert.NotContains(t, s.Info("commandstats"), "cmdstat_zadd", errno.Error())
+		// Valkey 9 could be asked, but crashes beside a module that leaves an errno behind meanwhile.
+		if s.Program.AtLeast(7, 2) && !(s.Program.IsValkey() && s.Program.Major >= 9) {
+			assert.NotContains(t, s.Info("commandstats"), "cmdstat_zadd", errno.Error())
+		}
 		do(t, admin, "FLUSHALL")
 	}
 }
