@@ -326,6 +326,9 @@ func requireGrowth(t *testing.T, s *server.Server) {
 func TestCallsOverMaxmemoryAreNotJudgedByThoseBefore(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
+	if s.Program.IsDev() {
+		t.Skip("throttle-dev has no maxmemory")
+	}
 	f := fullServer{watched{s, s.Raw(), nil}, t}
 	for round := range 10 {
 		for i := range 7 {
