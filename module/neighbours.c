@@ -67,13 +67,12 @@ void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
   if (!mayCome || isAnyLoaded(ctx)) noteNeighbour(ctx);
 }
 
-// Whether a client itself runs the command, rather than a script or another module. Their clients may not block, and some servers do
-// not find them by their ids. The server never gives an id twice.
+// Whether a client itself runs the command, rather than a script or another module. Their clients may not block, and have no connection:
+// most servers do not find such clients by their ids (Valkey 9.1 finds one that runs a command). A client that begins with a transaction, in
+// which it may not block either, is taken for one of theirs. The server never gives an id twice, and never 0.
 static int isOfAClient(RedisModuleCtx *ctx) {
-  static uint64_t known[64];
-  uint64_t id = api.GetClientId(ctx);
-  uint64_t *seen = &known[id % (sizeof known / sizeof *known)];
-  if (!id) return 0;
+  static uint64_t known[256];
+  uint64_t id = api.GetClientId(ctx), *seen = &known[(uint8_t)id];
   if (*seen == id) return 1;
   if (api.GetContextFlags(ctx) & CONTEXT_DENY_BLOCKING || api.GetClientInfoById(NULL, id) != API_OK) return 0;
   *seen = id;

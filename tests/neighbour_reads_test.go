@@ -15,10 +15,22 @@ import (
 )
 
 // Opening a key that has expired tells another module of its end, which may write to any key then. The call is answered as if the key had
-// never been there.
+// never been there. The same when this module is loaded again.
 func TestExpiredKeysAreAbsentBesideANeighbour(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t)
+	requireExpiredKeysAbsent(t, s)
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	for range 2 {
+		s.MustDo("MODULE", "UNLOAD", "throttle")
+		s.MustDo("MODULE", "LOAD", path)
+		requireExpiredKeysAbsent(t, s)
+	}
+}
+
+func requireExpiredKeysAbsent(t *testing.T, s *server.Server) {
+	t.Helper()
 	if !s.Program.AtLeast(7, 0) {
 		t.Skip("DEBUG keeps expired keys since Redis 7.0")
 	}
@@ -101,6 +113,10 @@ func TestACallRefusedWhileItsKeyIsAddedCountsAsNothing(t *testing.T) {
 		t.Run("the other module was loaded "+name, func(t *testing.T) {
 			t.Parallel()
 			requireUncounted(t, start(t))
+		})
+		t.Run("the other module was loaded "+name+", and MODULE LIST is renamed", func(t *testing.T) {
+			t.Parallel()
+			requireUncounted(t, start(t, server.Config(`rename-command MODULE ""`)))
 		})
 	}
 }

@@ -1,0 +1,64 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/server"
+)
+
+// requireCharged makes a limit that never expires, as PERSIST leaves it, and runs calls that charge it one unit each.
+func requireCharged(t *testing.T, s *server.Server, calls ...string) {
+	t.Helper()
+	mustDoAll(t, s.Raw(), "DEL key", "CL.LIMIT key RATE 1/1d BURST 9", "PERSIST key")
+	c := s.Raw() // which has sent nothing yet
+	units := int64(0)
+	for _, call := range calls {
+		v := do(t, c, "%s", call)
+		require.False(t, v.IsError(), "%q of %q: %v", call, calls, v)
+		for _, inTransaction := range v.Elems {
+			assert.False(t, inTransaction.IsError(), "%q of %q: %v", call, calls, inTransaction)
+		}
+		units += int64(strings.Count(call, "CL."))
+	}
+	assert.Equal(t, 8-units, ask(t, s.Raw(), "CL.PEEK key RATE 1/1d BURST 9").Remaining, "%q", calls)
+}
+
+const (
+	chargeKey         = "CL.LIMIT key RATE 1/1d BURST 9"
+	chargeKeyByScript = "EVAL return(redis.call('CL.LIMIT','key','RATE','1/1d','BURST','9')) 0"
+)
+
+// Beside another module, a call that is nested in the command that adds its key changes nothing, and an expiry shows that a key is an older one.
+// Calls that clients send are not nested: they change keys without an expiry, too.
+func TestClientsChangeKeysThatNeverExpireBesideANeighbour(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	for _, calls := range [][]string{{chargeKey}, {chargeKey, chargeKey, chargeKey}, {chargeKey, "MULTI", chargeKey, "EXEC", chargeKey}} {
+		requireCharged(t, s, calls...)
+	}
+}
+
+// Parts of the server that are modules, as Redis 8 and Valkey 9 have them, listen to no keys: beside them alone scripts, too, change such keys.
+func TestScriptsChangeKeysThatNeverExpireWithoutANeighbour(t *testing.T) {
+	t.Parallel()
+	t.Run("loaded at the start", func(t *testing.T) {
+		t.Parallel()
+		requireCharged(t, server.Start(t), chargeKeyByScript, chargeKeyByScript)
+	})
+	t.Run("loaded later", func(t *testing.T) {
+		t.Parallel()
+		s := server.Start(t, server.WithoutModule())
+		path, err := server.ModulePath()
+		require.NoError(t, err)
+		for range 2 {
+			s.MustDo("MODULE", "LOAD", path)
+			requireCharged(t, s, chargeKeyByScript)
+			s.MustDo("MODULE", "UNLOAD", "throttle")
+		}
+	})
+}
