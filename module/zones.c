@@ -21,13 +21,14 @@ RedisModuleString *throttleGetZones(const char *name, void *data) {
   return zones;
 }
 
-// readAll reads a file into memory that the caller frees. It returns NULL, or what is wrong. A pipe or a device would
-// never end, or not even open.
+// readAll reads a file into memory that the caller frees, whether or not it fails. It returns NULL, or what is wrong. A pipe or a device
+// would never end, or not even open.
 static const char *readAll(const char *path, size_t max, char **content, size_t *length) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return strerror(errno);
   struct stat status = {0};
   const char *problem = NULL;
+  ssize_t n = 0;
   fstat(file, &status); // does not fail, because the file is open
   if (S_ISDIR(status.st_mode)) {
     problem = "it is a folder. Pack what is in it into a zip file";
@@ -35,13 +36,13 @@ static const char *readAll(const char *path, size_t max, char **content, size_t 
     problem = "it is no regular file";
   } else if ((uint64_t)status.st_size > max) {
     problem = "it is larger than 4 MB";
-  } else if (!(*content = malloc((size_t)status.st_size + 1))) {
-    problem = "there is no memory for it";
+  } else {
+    *content = malloc((size_t)status.st_size + 1);
+    // Signals do not interrupt the reading of a regular file. What is read only in part, because somebody has just made the file shorter,
+    // is no zip file.
+    n = *content ? read(file, *content, (size_t)status.st_size) : -1;
+    if (n < 0) problem = strerror(errno);
   }
-  // Signals do not interrupt the reading of a regular file. What is read only in part, because somebody has just made the file shorter, is
-  // no zip file.
-  ssize_t n = problem ? 0 : read(file, *content, (size_t)status.st_size);
-  if (n < 0) problem = strerror(errno);
   *length = (size_t)n;
   close(file);
   return problem;
@@ -64,21 +65,16 @@ int throttleSetZones(const char *name, RedisModuleString *value, void *data, Red
   if (pathLength > 0) {
     if (path[0] != '/') return refuse(path, "the path must be an absolute one", error);
     if (pathLength > MAX_ZONES_PATH || strlen(path) != pathLength || strpbrk(path, "\r\n")) {
-      return refuse("", "the path is too long, or no text", error);
-    }
-    const char *problem = readAll(path, throttleMaxZonesFile(), &content, &length);
-    if (problem) {
-      free(content);
-      return refuse(path, problem, error);
+      return refuse("that it names", "the path is too long, or no text", error);
     }
   }
-  char *problem = throttleUseZones((char *)path, content, length);
+  const char *problem = pathLength > 0 ? readAll(path, throttleMaxZonesFile(), &content, &length) : NULL;
+  char *unusable = problem ? NULL : throttleUseZones((char *)path, content, length);
+  if (unusable) problem = unusable;
+  int result = problem ? refuse(path, problem, error) : API_OK;
   free(content);
-  if (problem) {
-    refuse(path, problem, error);
-    free(problem);
-    return API_ERR;
-  }
+  free(unusable);
+  if (result != API_OK) return result;
   if (zones) api.FreeString(NULL, zones);
   zones = api.CreateString(NULL, path, pathLength);
   return API_OK;

@@ -216,7 +216,7 @@ func TestABadFileOfZonesIsRefused(t *testing.T) {
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "load argument zones: the path of the file is missing")
 
-	const tooLong = "the path is too long"
+	const tooLong = "throttle.zones: the file that it names cannot be used: the path is too long"
 	_, err = server.TryStart(t, server.ModuleArgs("zones", far(1024)))
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), tooLong)
