@@ -62,3 +62,33 @@ func TestScriptsChangeKeysThatNeverExpireWithoutANeighbour(t *testing.T) {
 		}
 	})
 }
+
+// A module that is loaded again hears of keys that expire, as it did before: what another module writes to the key meanwhile is not
+// taken for absent.
+func TestAModuleThatIsLoadedAgainSeesWhatANeighbourWrites(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("DEBUG keeps expired keys since Redis 7.0")
+	}
+	path, err := server.CheckModulePath()
+	require.NoError(t, err)
+	for range 2 {
+		s.MustDo("MODULE", "UNLOAD", "throttle")
+		s.MustDo("MODULE", "LOAD", path)
+		c := s.Raw()
+		do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
+		for call, stored := range storedBy {
+			for _, write := range neighbourWrites {
+				mustDoAll(t, c, append([]string{"NEIGHBOUR.DO", "FLUSHALL"}, keyStates["b has expired"]...)...)
+				do(t, c, "NEIGHBOUR.ON expired b %s", write)
+				v := do(t, c, "%s", call)
+				require.EqualValues(t, 1, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int, "%s in %s", write, call)
+				do(t, c, "NEIGHBOUR.DO")
+				if isLetThrough(v) {
+					assert.True(t, stored.is(do(t, c, "%s", stored.question)), "%s: %s has stored nothing", write, call)
+				}
+			}
+		}
+	}
+}

@@ -15,22 +15,10 @@ import (
 )
 
 // Opening a key that has expired tells another module of its end, which may write to any key then. The call is answered as if the key had
-// never been there. The same when this module is loaded again.
+// never been there.
 func TestExpiredKeysAreAbsentBesideANeighbour(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t)
-	requireExpiredKeysAbsent(t, s)
-	path, err := server.CheckModulePath()
-	require.NoError(t, err)
-	for range 2 {
-		s.MustDo("MODULE", "UNLOAD", "throttle")
-		s.MustDo("MODULE", "LOAD", path)
-		requireExpiredKeysAbsent(t, s)
-	}
-}
-
-func requireExpiredKeysAbsent(t *testing.T, s *server.Server) {
-	t.Helper()
 	if !s.Program.AtLeast(7, 0) {
 		t.Skip("DEBUG keeps expired keys since Redis 7.0")
 	}
