@@ -11,13 +11,14 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// requireCharged makes a limit that never expires, as PERSIST leaves it, and runs calls that charge it one unit each.
+// requireCharged makes a limit and runs calls that charge it one unit each. The key never expires, as PERSIST leaves it, before each of them.
 func requireCharged(t *testing.T, s *server.Server, calls ...string) {
 	t.Helper()
-	mustDoAll(t, s.Raw(), "DEL key", "CL.LIMIT key RATE 1/1d BURST 9", "PERSIST key")
-	c := s.Raw() // which has sent nothing yet
+	admin, c := s.Raw(), s.Raw() // the latter has sent nothing yet
+	mustDoAll(t, admin, "DEL key", "CL.LIMIT key RATE 1/1d BURST 9")
 	units := int64(0)
 	for _, call := range calls {
+		do(t, admin, "PERSIST key") // each call has given it an expiry
 		v := do(t, c, "%s", call)
 		require.False(t, v.IsError(), "%q of %q: %v", call, calls, v)
 		for _, inTransaction := range v.Elems {
@@ -25,7 +26,7 @@ func requireCharged(t *testing.T, s *server.Server, calls ...string) {
 		}
 		units += int64(strings.Count(call, "CL."))
 	}
-	assert.Equal(t, 8-units, ask(t, s.Raw(), "CL.PEEK key RATE 1/1d BURST 9").Remaining, "%q", calls)
+	assert.Equal(t, 8-units, ask(t, admin, "CL.PEEK key RATE 1/1d BURST 9").Remaining, "%q", calls)
 }
 
 const (
