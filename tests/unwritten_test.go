@@ -121,8 +121,12 @@ func TestNothingIsReadBehindTheWordsOfACall(t *testing.T) {
 	t.Parallel()
 	c := server.Start(t).Raw()
 	var fill, free [][]string
-	for i := range 600 {
-		fill = append(fill, []string{"SET", fmt.Sprint("text", i), strings.Repeat("x", 45+i%75)})
+	for i := range 800 {
+		length := 45 + i%75 // the words of a short call are as long
+		if i >= 600 {
+			length += 650 // and those of a long one
+		}
+		fill = append(fill, []string{"SET", fmt.Sprint("text", i), strings.Repeat("x", length)})
 		if i%2 == 0 {
 			free = append(free, []string{"DEL", fmt.Sprint("text", i)})
 		}
@@ -134,6 +138,7 @@ func TestNothingIsReadBehindTheWordsOfACall(t *testing.T) {
 		{"CL.LEASE k TIMEOUT 1s TTL 1m ID a SLOTS 5", "CL.LEASE k TIMEOUT 1s TTL 1m ID a SLOTS", "ERR syntax error near 'SLOTS': SLOTS takes an integer"},
 		{"CL.RENEW k COMPACT TTL 1m ID a", "CL.RENEW k COMPACT TTL 1m COMPACT", "ERR syntax error near 'COMPACT': "},
 		{"CL.RELEASE k ID b c d", "CL.RELEASE k ID b", "0"},
+		{"CL.LEASE k SLOTS 5 TTL 1m ID a", "CL.RELEASE k ID" + strings.Repeat(" b", 90), "0"},
 		{"CL.LIMIT k2 RATE 1/1d COST 5", "CL.LIMIT k2 RATE 1/1d COST", "ERR syntax error near 'COST'"},
 	} {
 		_, err := c.Pipeline(append(fill, free...)...)
