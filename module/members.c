@@ -187,7 +187,7 @@ static void askForLapsed(throttleCall *call, RedisModuleCtx *ctx, int64_t *count
 // Counts the lapsed members of sets that have more of them than were gathered. The server is not asked where no other module may run.
 __attribute__((noinline, cold)) static void countLapsed(throttleCall *call, RedisModuleCtx *ctx) {
   int64_t counts[MAX_KEYS];
-  for (int i = 0; i < call->keyCount; i++) counts[i] = -1;
+  memset(counts, -1, sizeof counts); // each is -1
   if (!(call->openMode & OPEN_QUIETLY)) askForLapsed(call, ctx, counts);
   for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
@@ -278,7 +278,7 @@ static int tryToChange(throttleKey *key) {
 
 // Looks up the member that throttleTry would do without. It returns whether there is one, so that the call has to be decided again.
 int throttleLookUp(throttleCall *call) {
-  if (!call->seesMembers || call->looksUp) return 0;
+  if (!call->seesMembers) return 0;
   int isAny = 0;
   for (int i = 0; i < call->keyCount; i++) isAny |= call->keys[i].members->isUnread;
   if (!isAny) return 0;

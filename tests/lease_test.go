@@ -122,6 +122,20 @@ func TestARetryWhileThereIsRoomTakesNoSecondSlot(t *testing.T) {
 	assert.Equal(t, leased{0, 9, 4, -1, 1000, 0}, askLease(t, c, "CL.LEASE k SLOTS 9 TTL 1s ID a3"))
 }
 
+// A key may be called like a number, which is not taken for one of slots.
+func TestAKeyOfLeasesMayBeCalledLikeANumber(t *testing.T) {
+	t.Parallel()
+	c := startCheckBuild(t).Raw()
+	for range 2 { // before the words of a call stood there, and afterwards
+		askLease(t, c, "CL.LEASE 1000 SLOTS 10 TTL 1h ID a")
+		assert.EqualValues(t, 1, askLease(t, c, "CL.RENEW 1000 ID b TTL 1h").Limited)
+		assert.EqualValues(t, 0, do(t, c, "CL.RELEASE 1000 ID b").Int)
+		assert.Equal(t, []string{"a"}, textsOf(do(t, c, "ZRANGE 1000 0 -1")))
+		assert.EqualValues(t, 0, askLease(t, c, "CL.RENEW 1000 ID a TTL 1h").Limited)
+		assert.EqualValues(t, 1, do(t, c, "CL.RELEASE 1000 ID a").Int)
+	}
+}
+
 // A score that no lease has shows which members a call looks at: those that have lapsed, the next to lapse, the last, and its own ids.
 // CL.LEASE looks for its id only if there may be no room, or if a lease has lapsed, which may be its own.
 func TestMembersThatDoNotMatterAreNotLookedAt(t *testing.T) {

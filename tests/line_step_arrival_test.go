@@ -1,11 +1,14 @@
 package tests
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
 )
 
 // A caller that comes right after a step back, before anybody has noticed the step, has its slot by the new clock already. It waits for it as
@@ -33,6 +36,25 @@ func TestACallerThatComesRightAfterAStepWaitsForItsSlot(t *testing.T) {
 			assert.Less(t, waited, patience)
 		})
 	}
+}
+
+// Nor does it wait longer than those in front of it and the limit make it wait, though they had their slots by the old clock.
+func TestACallerThatComesRightAfterAStepStandsBehindOthers(t *testing.T) {
+	t.Parallel()
+	s, stepBy := startWithSteps(t, server.Config("hz 1", "dynamic-hz no")) // the cron hardly comes between the step and the caller
+	admin, first, second := s.Raw(), s.Raw(), s.Raw()
+	const wait = "CL.WAIT k RATE 1/400ms BURST 1 TIMEOUT 1d"
+	ask(t, admin, wait)
+	require.NoError(t, first.Send(strings.Fields(wait)...))
+	require.NoError(t, first.Flush())
+	awaitField(t, admin, "calls_wait", 2)
+	stepBy(-step)
+	begun := time.Now()
+	require.NoError(t, second.Send(strings.Fields(wait)...))
+	require.NoError(t, second.Flush())
+	requireAdmitted(t, first)
+	requireAdmitted(t, second)
+	assert.GreaterOrEqual(t, time.Since(begun), 400*time.Millisecond, "a unit too early")
 }
 
 // Steps to and fro do not add up: nobody comes nearer to its slot by them than by the time that passes.

@@ -2,7 +2,9 @@ package tests
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -69,6 +71,30 @@ func TestACallerThatIsUnblockedWasLimited(t *testing.T) {
 			require.Len(t, event.Elems, 4, "%v", event)
 			assert.Equal(t, []string{"__keyevent@3__:limited", "k"}, []string{event.Elems[2].Text, event.Elems[3].Text})
 		})
+	}
+}
+
+// A caller that CLIENT UNBLOCK sends away is told who holds the slots, and when the first of them lapses, however many leases have lapsed before.
+func TestACallerThatIsUnblockedIsToldWhoHoldsTheSlots(t *testing.T) {
+	t.Parallel()
+	s := startCheckBuild(t)
+	admin, waiting := s.Raw(), s.Raw()
+	id := do(t, waiting, "CLIENT ID").Int
+	for _, lapsed := range []int{0, 15, 16, 17, 40} {
+		endsMs := nowIn(t, admin)/int64(time.Millisecond) + 3_600_000
+		zadd := fmt.Sprintf("ZADD k %d later %d last", endsMs, endsMs+1)
+		for i := range lapsed {
+			zadd += fmt.Sprintf(" %d lapsed%d", 1_700_000_000_000+i%3, i)
+		}
+		mustDoAll(t, admin, "DEL k", zadd)
+		require.NoError(t, waiting.Send(strings.Fields("CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")...))
+		require.NoError(t, waiting.Flush())
+		awaitField(t, admin, "leases_waiting", 1)
+		_, fromNs, toNs := timed(t, admin, fmt.Sprintf("CLIENT UNBLOCK %d", id))
+		l := receiveLease(t, waiting)
+		assert.Equal(t, leased{1, 2, 0, l.RetryAfterMs, 0, l.WaitMs}, l, "%d have lapsed", lapsed)
+		assert.GreaterOrEqual(t, l.RetryAfterMs, ceilMs(endsMs*int64(time.Millisecond)-toNs), "%d have lapsed", lapsed)
+		assert.LessOrEqual(t, l.RetryAfterMs, ceilMs(endsMs*int64(time.Millisecond)-fromNs), "%d have lapsed", lapsed)
 	}
 }
 

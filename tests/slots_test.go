@@ -308,7 +308,7 @@ func TestAnAdmissionTellsWhenLeasesLapse(t *testing.T) {
 	t.Parallel()
 	wall := clock.New(t, noon.UnixNano())
 	c := wall.Start().Raw()
-	do(t, c, "CL.LIMIT full RATE 1/d BURST 1")
+	mustDoAll(t, c, "CL.LIMIT full RATE 1/d BURST 1", "ZADD over 1700000000000 lapsed")
 	for _, step := range []struct {
 		call      string
 		next, all int64 // minutes; with EACH those of the slots, which are told without the next
@@ -325,6 +325,7 @@ func TestAnAdmissionTellsWhenLeasesLapse(t *testing.T) {
 		{"1 k SLOTS 3 TTL 20m ID a", 20, 20},                                // all do
 		{"1 k SLOTS 4 TTL 20m ID e", 20, 20},                                // one more
 		{"1 k SLOTS 4 TTL 1m ID b", 1, 20},                                  // one of several leaves the others
+		{"1 over SLOTS 4 TTL 1h ID a", 60, 60},                              // the only one: another has lapsed
 		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 4 TTL 40m ID b EACH", 0, 40}, // no new admission, so no limit is in its way
 		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 9 TTL 50m ID x EACH", 0, 40}, // limited
 		{"1 new SLOTS 4 TTL 1m ID a", 1, 1},
