@@ -70,14 +70,17 @@ void throttleForgetLines(void) { isWatching = 0; }
 
 static void wake(RedisModuleCtx *ctx, void *data);
 
-static void stopTimer(RedisModuleCtx *ctx, throttleLine *line) {
+static void stopTimer(RedisModuleCtx *ctx, const throttleLine *line) {
   if (line->timer) api.StopTimer(ctx, line->timer, NULL);
-  line->timer = 0;
+}
+
+static void setTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
+  line->timer = api.CreateTimer(ctx, delayMs < LONGEST_TIMER_MS ? delayMs : LONGEST_TIMER_MS, wake, line);
 }
 
 static void startTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
   stopTimer(ctx, line);
-  line->timer = api.CreateTimer(ctx, delayMs < LONGEST_TIMER_MS ? delayMs : LONGEST_TIMER_MS, wake, line);
+  setTimer(ctx, line, delayMs);
 }
 
 void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line) { startTimer(ctx, line, 0); }
@@ -88,7 +91,7 @@ static void tellLines(RedisModuleCtx *ctx, int event) {
   throttleTellLines(event, throttleClockNs(), throttleMonotonicNs());
   throttleLine *line;
   for (int i = 0; (line = throttleListed(i)); i++) stopTimer(ctx, line);
-  for (int i = 0; (line = throttleListed(i)); i++) startTimer(ctx, line, 0);
+  for (int i = 0; (line = throttleListed(i)); i++) setTimer(ctx, line, 0);
 }
 
 static throttleLine *newLine(uint64_t id, const throttleCall *call) {

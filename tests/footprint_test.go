@@ -52,6 +52,36 @@ func TestCallsLeaveNoMemoryBehind(t *testing.T) {
 	assert.Less(t, after-before, int64(48<<10), "used_memory")
 }
 
+// So does a caller in line that another module cuts off while its line looks at its key, and counts what has lapsed.
+func TestCallersThatAreCutOffLeaveNoMemoryBehind(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	c, w := s.Raw(), s.Raw()
+	for i := range 20 { // more than a call looks at
+		do(t, c, "ZADD k %d lapsed%d", 1_700_000_000_000+i, i)
+	}
+	do(t, c, "ZADD k 2100000000000 held")
+	do(t, c, "NEIGHBOUR.BEFORE ZCOUNT CLIENT UNBLOCK %d", do(t, w, "CLIENT ID").Int)
+	changes := 0
+	round := func() int64 {
+		t.Helper()
+		for range 100 {
+			require.NoError(t, w.Send(strings.Fields("CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")...))
+			require.NoError(t, w.Flush())
+			awaitField(t, c, "leases_waiting", 1)
+			changes++
+			do(t, c, "ZADD k %d held", 2_100_000_000_000+changes)
+			require.EqualValues(t, 1, receiveLease(t, w).Limited)
+		}
+		return s.InfoInt("memory", "used_memory")
+	}
+	round()
+	before := round()
+	after := round()
+	// An open key takes some 100 bytes.
+	assert.Less(t, after-before, int64(6<<10), "used_memory")
+}
+
 // So do keys that come and go, by the calls that make and delete them.
 func TestKeysThatComeAndGoLeaveNoMemoryBehind(t *testing.T) {
 	t.Parallel()

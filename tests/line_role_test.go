@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -77,6 +78,33 @@ func TestALineBeginsAnewWhenAServerIsAMasterAgain(t *testing.T) {
 			waiting := s.Raw()
 			kind.waitAs(t, s, waiting, 1)
 			stillWaits(t, waiting)
+			do(t, admin, "%s", kind.giveBack)
+			requireAdmitted(t, waiting)
+			require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, patience, tick)
+		})
+	}
+}
+
+// Another module may make the server a replica when it hears that a caller was let in. Those behind are sent away, and the line is gone, with
+// all that was to wake it.
+func TestAServerBecomesAReplicaAsACallerIsLetIn(t *testing.T) {
+	t.Parallel()
+	for name, event := range map[string]string{"lease": "leased", "window": "set", "fixed": "set"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := neighbour.Start(t)
+			admin, second := s.Raw(), s.Raw()
+			kind := waitsInTurn[name]
+			first := kind.begin(t, s)
+			kind.waitAs(t, s, second, 2)
+			_, err := admin.Pipeline(strings.Fields("NEIGHBOUR.ON "+event+" k REPLICAOF 127.0.0.1 1"), []string{"DEL", "k"}) // where nobody listens
+			require.NoError(t, err)
+			receiveSoon(t, first)
+			assert.True(t, receiveSoon(t, second).IsError())
+			awaitField(t, admin, kind.field, 0)
+			assert.EqualValues(t, 1, do(t, admin, "NEIGHBOUR.SEEN").Elems[0].Int)
+			mustDoAll(t, admin, "NEIGHBOUR.DO", "REPLICAOF NO ONE", "DEL k")
+			waiting := kind.begin(t, s)
 			do(t, admin, "%s", kind.giveBack)
 			requireAdmitted(t, waiting)
 			require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, patience, tick)
