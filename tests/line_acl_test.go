@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/lacking"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -93,6 +94,23 @@ func TestCallersOfADeletedUserLeaveTheLine(t *testing.T) {
 			require.Error(t, err, "it was cut off")
 			awaitField(t, admin, kind.field, 0)
 			require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, patience, tick)
+		})
+	}
+}
+
+// A server that cannot tell the user of a call, or what a user may do (Redis 6.2), lets callers in without asking.
+func TestCallersAreLetInWhereNobodyKnowsTheirPermissions(t *testing.T) {
+	t.Parallel()
+	for _, lacks := range []string{"GetCurrentUserName", "GetModuleUserFromUserName", "ACLCheckCommandPermissions"} {
+		t.Run(lacks, func(t *testing.T) {
+			t.Parallel()
+			s := lacking.Start(t, lacks)
+			for _, kind := range waitsInTurn {
+				waiting := kind.begin(t, s)
+				do(t, s.Raw(), "%s", kind.giveBack)
+				requireAdmitted(t, waiting)
+				do(t, s.Raw(), "DEL k")
+			}
 		})
 	}
 }
