@@ -141,7 +141,10 @@ func TestANeighbourWritesAfterLapsedLeasesWereCounted(t *testing.T) {
 		t.Skip("DEBUG keeps expired keys since Redis 7.0")
 	}
 	c := s.Raw()
-	do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
+	mustDoAll(t, c, "DEBUG SET-ACTIVE-EXPIRE 0", "SET a x PXAT 1")
+	if do(t, c, "DBSIZE").Int == 0 {
+		t.Skip("the server keeps no key that has expired when it is written (Valkey 9.1)")
+	}
 	in := nowIn(t, c)/int64(time.Millisecond) + 3_600_000
 	lapsed := func(from, to int) (words string) {
 		for i := from; i < to; i++ {
