@@ -12,14 +12,11 @@ int64_t throttleMonotonicNs(void) {
 
 int64_t throttleMsAfter(int64_t ns) { return ns > 0 ? ns / MS_NS + 1 : 0; }
 
-// By how much the wall clock is ahead of the monotonic one. Where the machine does something else between the two readings for as long as
-// a step, it looks like one, and like one back at the next look: each line is looked at without need, which changes nothing.
-static int64_t aheadOfMonotonicNs(void) { return throttleClockNs() - throttleMonotonicNs(); }
-
 int throttleHasStepped(int isWatched) {
   static int64_t aheadNs; // as of the last step
-  int64_t nowNs = aheadOfMonotonicNs(), stepNs = nowNs - aheadNs;
+  int64_t beforeNs = throttleMonotonicNs(), nowAheadNs = throttleClockNs() - beforeNs, stepNs = nowAheadNs - aheadNs;
+  if (throttleMonotonicNs() - beforeNs > MS_NS) return 0; // the machine was busy with something else in between: the next look is soon
   if (isWatched && stepNs > -STEP_MS * (int64_t)MS_NS && stepNs < STEP_MS * (int64_t)MS_NS) return 0;
-  aheadNs = nowNs;
+  aheadNs = nowAheadNs;
   return isWatched;
 }
