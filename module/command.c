@@ -12,12 +12,19 @@ static int canBlock(RedisModuleCtx *ctx) {
 
 static const char beingCreated[] = "ERR key is being created by the command that this call is nested in";
 
-static int refuseKeysBeingCreated(throttleCall *call, RedisModuleCtx *ctx) {
+static const char inForkedChild[] =
+    "ERR commands of throttle do not run in a forked child of the server, such as that of SCRIPT DEBUG YES: use SCRIPT DEBUG SYNC, which needs none";
+
+static int refuseWith(RedisModuleCtx *ctx, const char *error) {
+  stats.errorsArgument++;
+  api.ReplyWithError(ctx, error);
+  return 1;
+}
+
+static int refuseBeforeGo(throttleCall *call, RedisModuleCtx *ctx) {
+  if (throttleIsForked) return refuseWith(ctx, inForkedChild);
   for (int i = 0; i < call->keyCount; i++) {
-    if (!throttleIsBeingCreated(ctx, call->keys[i].name)) continue;
-    stats.errorsArgument++;
-    api.ReplyWithError(ctx, beingCreated);
-    return 1;
+    if (throttleIsBeingCreated(ctx, call->keys[i].name)) return refuseWith(ctx, beingCreated);
   }
   return 0;
 }
@@ -62,7 +69,7 @@ static void wakeLines(throttleCall *call, RedisModuleCtx *ctx) {
 
 // Decides a call and applies what was decided. Inlined twice: into the path of plain commands nothing comes that those do not need.
 __attribute__((always_inline)) static inline int run(const throttleTraits *traits, int isPlain, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
-  if (RARELY(throttleCreating && refuseKeysBeingCreated(call, ctx))) return API_OK;
+  if (RARELY(throttleCreating && refuseBeforeGo(call, ctx))) return API_OK;
   call->nowNs = commandClockNs();
   call->db = api.GetSelectedDb(ctx);
   gatherArgs(call, argv, argc, room);
