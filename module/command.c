@@ -15,13 +15,13 @@ static const char beingCreated[] = "ERR key is being created by the command that
 static const char inForkedChild[] =
     "ERR commands of throttle do not run in a forked child of the server, such as that of SCRIPT DEBUG YES: use SCRIPT DEBUG SYNC, which needs none";
 
-static int refuseWith(RedisModuleCtx *ctx, const char *error) {
+__attribute__((noinline, cold)) static int refuseWith(RedisModuleCtx *ctx, const char *error) {
   stats.errorsArgument++;
   api.ReplyWithError(ctx, error);
   return 1;
 }
 
-static int refuseBeforeGo(throttleCall *call, RedisModuleCtx *ctx) {
+__attribute__((noinline, cold)) static int refuseBeforeGo(throttleCall *call, RedisModuleCtx *ctx) {
   if (throttleIsForked) return refuseWith(ctx, inForkedChild);
   for (int i = 0; i < call->keyCount; i++) {
     if (throttleIsBeingCreated(ctx, call->keys[i].name)) return refuseWith(ctx, beingCreated);
