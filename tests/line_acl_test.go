@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/lacking"
+	"redis-throttle/tests/older"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -104,7 +104,7 @@ func TestCallersAreLetInWhereNobodyKnowsTheirPermissions(t *testing.T) {
 	for _, lacks := range []string{"GetCurrentUserName", "GetModuleUserFromUserName", "ACLCheckCommandPermissions"} {
 		t.Run(lacks, func(t *testing.T) {
 			t.Parallel()
-			s := lacking.Start(t, lacks)
+			s := older.Start(t, []string{lacks})
 			for _, kind := range waitsInTurn {
 				waiting := kind.begin(t, s)
 				do(t, s.Raw(), "%s", kind.giveBack)
