@@ -15,7 +15,8 @@ int64_t throttleMsAfter(int64_t ns) { return ns > 0 ? ns / MS_NS + 1 : 0; }
 int throttleHasStepped(int isWatched) {
   static int64_t aheadNs; // as of the last step
   int64_t beforeNs = throttleMonotonicNs(), nowAheadNs = throttleClockNs() - beforeNs, stepNs = nowAheadNs - aheadNs;
-  if (throttleMonotonicNs() - beforeNs > MS_NS) return 0; // the machine was busy with something else in between: the next look is soon
+  // The machine was busy with something else in between: the next look is soon.
+  if (throttleMonotonicNs() - beforeNs > MS_NS) return 0;
   if (isWatched && stepNs > -STEP_MS * (int64_t)MS_NS && stepNs < STEP_MS * (int64_t)MS_NS) return 0;
   aheadNs = nowAheadNs;
   return isWatched;
