@@ -75,11 +75,17 @@ func TestFirstStepsOfThePageWork(t *testing.T) {
 			assert.JSONEq(t, block(t, "json", "overallCode"), string(answer))
 		}
 	}
+
+	// The lines that the page adds then are enough for the proxies that ask by HTTP.
+	g = start(t, server.Start(t).Addr(), file+block(t, "yaml", "trusted_proxies:"))
+	response, _ := g.get("/check/", http.Header{"X-Forwarded-For": {"192.0.2.2"}})
+	assert.Equal(t, 200, response.StatusCode)
+	assert.Contains(t, response.Header.Get("RateLimit-Policy"), `"web.remote_address-1";q=10;w=60`)
 }
 
 func TestARequestIsCheckedByHTTP(t *testing.T) {
 	t.Parallel()
-	g := start(t, server.Start(t).Addr(), block(t, "yaml", "trusted_proxies:"))
+	g := start(t, server.Start(t).Addr(), block(t, "yaml", "match: POST /login"))
 	for i, want := range []int{200, 200, 200, 429} {
 		response, body := g.get("/check/some/page?q=1", nil)
 		require.Equal(t, want, response.StatusCode)
@@ -184,7 +190,7 @@ func proxy(t testing.TB, path string, args ...string) {
 // says here, and keeps to it again when Redis is back.
 func TestProxiesKeepToTheLimit(t *testing.T) {
 	t.Parallel()
-	routes := "redis_down: open\n" + block(t, "yaml", "trusted_proxies:")
+	routes := "redis_down: open\n" + block(t, "yaml", "match: POST /login")
 	write := func(t *testing.T, name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
