@@ -60,11 +60,11 @@ func TestStatsOfCallersInTurn(t *testing.T) {
 	h.passes(30 * time.Second)
 	h.StoreChanged() // they are decided, and wait on
 	h.passes(0)
-	for name, want := range map[string]int64{"allowed": 1, "limited": 0, "waited": 0, "wait_left": 1, "waiting": 2} {
+	for name, want := range map[string]int64{"allowed": 1, "limited": 0, "waited": 0, "wait_left": 0, "waiting": 2} {
 		assert.Equal(t, want, stat(h, name), "before: %s", name)
 	}
 	h.passes(time.Hour)
-	for name, want := range map[string]int64{"allowed": 2, "limited": 1, "waited": 1, "wait_left": 2, "waiting": 0} {
+	for name, want := range map[string]int64{"allowed": 2, "limited": 1, "waited": 1, "wait_left": 1, "waiting": 0} {
 		assert.Equal(t, want, stat(h, name), name)
 	}
 }

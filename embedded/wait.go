@@ -260,7 +260,7 @@ func (h *Host) Disconnect(nowNs int64, id Waiter) {
 	h.pass(nowNs)
 	_, toWake, _ := h.lines.Leave(uintptr(id))
 	h.wake(toWake)
-	if one := h.callers[id]; one != nil && !one.cmd.OnSortedSet {
+	if one := h.callers[id]; one != nil && one.isReserved {
 		h.stats.waitLeft++
 	}
 	delete(h.callers, id)

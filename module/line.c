@@ -147,7 +147,7 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   throttleCaller *w = throttleLeave((uintptr_t)handle, &line);
   if (!w) return;
   --*waitingOf(w);
-  if (!onSortedSet(w)) stats.waitLeft++;
+  if (!w->argc) stats.waitLeft++;
   api.UnblockClient(handle, NULL);
   freeCaller(w);
   if (line) startTimer(ctx, line, 0);
@@ -324,7 +324,7 @@ static void answerReserved(const throttleStep *step) {
 }
 
 static void sendAway(throttleCaller *w, const char *error) {
-  if (!onSortedSet(w)) stats.waitLeft++;
+  if (!w->argc) stats.waitLeft++;
   unblockWith(w, error);
 }
 
