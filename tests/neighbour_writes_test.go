@@ -49,9 +49,9 @@ var keyStates = map[string][]string{
 	"there":               {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9"},
 	"leases":              {"CL.LEASE b SLOTS 9 TTL 1d ID a"},
 	"a is there":          {"CL.LIMIT a RATE 1/1d BURST 9"},
-	"b has expired":       {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9", "PEXPIRE b 1", "DEBUG SLEEP 0.002"},
-	"both have expired":   {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9", "PEXPIRE a 1", "PEXPIRE b 1", "DEBUG SLEEP 0.002"},
-	"leases have expired": {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LEASE b SLOTS 9 TTL 1d ID a", "PEXPIRE b 1", "DEBUG SLEEP 0.002"},
+	"b has expired":       {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9", "PEXPIRE b 10", "DEBUG SLEEP 0.012"},
+	"both have expired":   {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9", "PEXPIRE a 10", "PEXPIRE b 10", "DEBUG SLEEP 0.012"},
+	"leases have expired": {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LEASE b SLOTS 9 TTL 1d ID a", "PEXPIRE b 10", "DEBUG SLEEP 0.012"},
 }
 
 // Whatever another module writes when it is notified in the middle of a command of ours, the server lives, and a call that
