@@ -104,6 +104,7 @@ servers: ## fetch the servers of test-matrix into build/servers
 race: ## unit tests under the race detector
 	@scripts/setup $(STAGE)
 	@scripts/seeded go test -race -short $(filter-out %/proof/protocols,$(PURE))
+	GOWORK=off go -C tools test -race ./... # not in the workspace
 
 # What is below proof/ is a package of tests that looks further where PROVE is set; so does line.
 prove: ## what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)

@@ -394,10 +394,12 @@ void throttleFreeMembers(throttleCall *call);
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
 void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key);
 
+// fork.c. Whether this is a forked child of the server, in which nothing enters Go.
+extern int throttleIsForked;
+
 // apply.c. throttleApply closes the keys. A call in the middle of another's that adds a key
 // leaves the keys of that one alone: throttleCreating, NULL when the server adds none.
 extern const throttleCall *throttleCreating;
-extern int throttleIsForked; // fork.c
 int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name);
 void throttleMakeStrings(void);
 void throttleApply(throttleCall *call, RedisModuleCtx *ctx);

@@ -27,6 +27,7 @@ var nearest = map[string]string{
 	"module/config.c":     `Configuration|Config|Top|LoadArguments`,
 	"module/crash.c":      `Crash|Inside|Watchdog|Unload|Threads`,
 	"module/events.c":     `Replica|Promoted|Step|BGSAVE|Listen`,
+	"module/fork.c":       `ForkedChild`,
 	"module/gather.c":     `Nested|Arguments|Words|MLimit|State|TAT|Virtual|Throttle`,
 	"module/line.c":       `Lease|Line|Turn|Window|Lapse|Wait|Caller|Leave|Order|Pause|Slots|Wakes|Crowd`,
 	"module/listeners.c":  `Replica|AppendOnly|Missed|Listen|Promoted|BGSAVE|Effects`,
