@@ -502,9 +502,15 @@ func awaitWaiting(t *testing.T, c *resp.Conn, n int) {
 func startWaiting(t *testing.T, s *server.Server, call string) *resp.Conn {
 	t.Helper()
 	c := s.Raw()
+	send(t, c, call)
+	return c
+}
+
+// send sends a call whose reply may come later.
+func send(t *testing.T, c *resp.Conn, call string) {
+	t.Helper()
 	require.NoError(t, c.Send(strings.Fields(call)...))
 	require.NoError(t, c.Flush())
-	return c
 }
 
 // line is callers of CL.WAIT on one key, one unit at a time, each on a connection of its
@@ -674,8 +680,7 @@ type kindOfWait struct{ take, wait, giveBack, field string }
 // waitAs sends the call of a kind of wait on its own connection and returns when it is number n in line.
 func (k kindOfWait) waitAs(t *testing.T, s *server.Server, c *resp.Conn, n int) {
 	t.Helper()
-	require.NoError(t, c.Send(strings.Fields(k.wait)...))
-	require.NoError(t, c.Flush())
+	send(t, c, k.wait)
 	awaitField(t, s.Raw(), k.field, n)
 }
 
@@ -688,6 +693,15 @@ func (k kindOfWait) begin(t *testing.T, s *server.Server) (waiting *resp.Conn) {
 	waiting = s.Raw()
 	k.waitAs(t, s, waiting, 1)
 	return waiting
+}
+
+// goesOn requires that a caller who waits is let in when the unit is given back.
+func (k kindOfWait) goesOn(t *testing.T, s *server.Server) {
+	t.Helper()
+	waiting := k.begin(t, s)
+	do(t, s.Raw(), "%s", k.giveBack)
+	requireAdmitted(t, waiting)
+	require.NoError(t, waiting.Close())
 }
 
 // waitsInTurn reserve nothing: they are decided anew when it is their turn.

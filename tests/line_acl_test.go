@@ -106,9 +106,7 @@ func TestCallersAreLetInWhereNobodyKnowsTheirPermissions(t *testing.T) {
 			t.Parallel()
 			s := older.Start(t, []string{lacks})
 			for _, kind := range waitsInTurn {
-				waiting := kind.begin(t, s)
-				do(t, s.Raw(), "%s", kind.giveBack)
-				requireAdmitted(t, waiting)
+				kind.goesOn(t, s)
 				do(t, s.Raw(), "DEL k")
 			}
 		})

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/server"
@@ -27,10 +26,7 @@ func TestAnErrnoThatAnotherModuleLeavesHoldsUpNoLine(t *testing.T) {
 			for _, errno := range errnos {
 				t.Run(errno.Error(), func(t *testing.T) {
 					do(t, admin, "NEIGHBOUR.ERRNO zadd %d", errno)
-					waiting := kind.begin(t, s)
-					do(t, admin, "%s", kind.giveBack)
-					requireAdmitted(t, waiting)
-					require.NoError(t, waiting.Close())
+					kind.goesOn(t, s)
 					do(t, admin, "FLUSHALL")
 				})
 			}
@@ -46,9 +42,7 @@ func TestAnErrnoHoldsUpNoLineWhereZADDIsRenamed(t *testing.T) {
 	admin := s.Raw()
 	for _, errno := range errnos {
 		do(t, admin, "NEIGHBOUR.ERRNO exists %d", errno)
-		waiting := kind.begin(t, s)
-		do(t, admin, "%s", kind.giveBack)
-		requireAdmitted(t, waiting)
+		kind.goesOn(t, s)
 		do(t, admin, "FLUSHALL")
 	}
 }
@@ -96,9 +90,7 @@ func TestAnErrnoOfACommandBeforeHoldsUpNoLine(t *testing.T) {
 	admin := s.Raw()
 	for _, errno := range errnos {
 		do(t, admin, "NEIGHBOUR.ERRNO cl.release %d", errno)
-		waiting := kind.begin(t, s)
-		do(t, admin, "%s", kind.giveBack)
-		requireAdmitted(t, waiting)
+		kind.goesOn(t, s)
 		// Valkey 9 could be asked, but crashes beside a module that leaves an errno behind meanwhile.
 		if s.Program.AtLeast(7, 2) && !(s.Program.IsValkey() && s.Program.Major >= 9) {
 			assert.NotContains(t, s.Info("commandstats"), "cmdstat_zadd", errno.Error())

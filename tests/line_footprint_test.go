@@ -1,33 +1,14 @@
 package tests
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/neighbour"
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
-
-// growth is by how much used_memory grows in a round, once buffers and tables have grown to their size: the median of several rounds, since
-// the server makes the buffers of a connection larger or smaller now and then.
-func growth(t *testing.T, c *resp.Conn, round func()) int64 {
-	t.Helper()
-	var readings, grown []int64
-	for range 7 {
-		round()
-		readings = append(readings, int64(number(t, server.ParseInfo(do(t, c, "INFO memory").Text)["used_memory"])))
-	}
-	for i := range readings[1:] {
-		grown = append(grown, readings[i+1]-readings[i])
-	}
-	slices.Sort(grown)
-	t.Logf("used_memory grows by %v", grown)
-	return grown[len(grown)/2]
-}
 
 // Each time that a line is looked at, the module asks the server whether it takes a write, and frees the answers.
 func TestLooksAtALineLeaveNoMemoryBehind(t *testing.T) {

@@ -104,9 +104,7 @@ func TestAServerBecomesAReplicaAsACallerIsLetIn(t *testing.T) {
 			awaitField(t, admin, kind.field, 0)
 			assert.EqualValues(t, 1, do(t, admin, "NEIGHBOUR.SEEN").Elems[0].Int)
 			mustDoAll(t, admin, "NEIGHBOUR.DO", "REPLICAOF NO ONE", "DEL k")
-			waiting := kind.begin(t, s)
-			do(t, admin, "%s", kind.giveBack)
-			requireAdmitted(t, waiting)
+			kind.goesOn(t, s)
 			require.Eventually(t, func() bool { return !do(t, admin, "MODULE UNLOAD throttle").IsError() }, patience, tick)
 		})
 	}

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -45,13 +44,11 @@ func TestACallerThatComesRightAfterAStepStandsBehindOthers(t *testing.T) {
 	admin, first, second := s.Raw(), s.Raw(), s.Raw()
 	const wait = "CL.WAIT k RATE 1/400ms BURST 1 TIMEOUT 1d"
 	ask(t, admin, wait)
-	require.NoError(t, first.Send(strings.Fields(wait)...))
-	require.NoError(t, first.Flush())
+	send(t, first, wait)
 	awaitField(t, admin, "calls_wait", 2)
 	stepBy(-step)
 	begun := time.Now()
-	require.NoError(t, second.Send(strings.Fields(wait)...))
-	require.NoError(t, second.Flush())
+	send(t, second, wait)
 	requireAdmitted(t, first)
 	requireAdmitted(t, second)
 	assert.GreaterOrEqual(t, time.Since(begun), 400*time.Millisecond, "a unit too early")

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -87,8 +86,7 @@ func TestACallerThatIsUnblockedIsToldWhoHoldsTheSlots(t *testing.T) {
 			zadd += fmt.Sprintf(" %d lapsed%d", 1_700_000_000_000+i%3, i)
 		}
 		mustDoAll(t, admin, "DEL k", zadd)
-		require.NoError(t, waiting.Send(strings.Fields("CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")...))
-		require.NoError(t, waiting.Flush())
+		send(t, waiting, "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")
 		awaitField(t, admin, "leases_waiting", 1)
 		_, fromNs, toNs := timed(t, admin, fmt.Sprintf("CLIENT UNBLOCK %d", id))
 		l := receiveLease(t, waiting)

@@ -12,11 +12,10 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// startWithExpired starts a server on which keys that have expired stay until somebody opens them. Another module may then add them again,
-// expired already.
-func startWithExpired(t *testing.T) (s *server.Server, c *resp.Conn) {
+// startKeepingExpired starts a server beside another module, on which keys that have expired stay until somebody opens them.
+func startKeepingExpired(t *testing.T, opts ...server.Option) (s *server.Server, c *resp.Conn) {
 	t.Helper()
-	s = neighbour.Start(t, server.Config("notify-keyspace-events Eg$z"))
+	s = neighbour.Start(t, opts...)
 	if !s.Program.AtLeast(7, 0) {
 		t.Skip("DEBUG keeps expired keys since Redis 7.0")
 	}
@@ -35,7 +34,7 @@ func forget(t *testing.T, c *resp.Conn) {
 // nothing: another module cannot keep the server busy with it.
 func TestACallIsRefusedIfItsKeyExpiresAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	s, c := startWithExpired(t)
+	s, c := startKeepingExpired(t)
 	for _, call := range writtenInto {
 		if strings.Contains(call, "FIXED") {
 			continue // the end of its window comes nearer
@@ -62,7 +61,7 @@ func TestACallIsRefusedIfItsKeyExpiresAgainAndAgain(t *testing.T) {
 // been removed. If it comes back 16 times, the call does without it, tells nobody that it was written, and adds the keys behind it.
 func TestACallAddsTheOthersIfAKeyExpiresAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	s, c := startWithExpired(t)
+	s, c := startKeepingExpired(t, server.Config("notify-keyspace-events Eg$z"))
 	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
 	require.Eventually(t, func() bool { return linkIsUp(replica) }, patience, tick)
 	heard := listenToEvents(t, s)

@@ -68,10 +68,7 @@ func TestScriptsChangeKeysThatNeverExpireWithoutANeighbour(t *testing.T) {
 // taken for absent.
 func TestAModuleThatIsLoadedAgainSeesWhatANeighbourWrites(t *testing.T) {
 	t.Parallel()
-	s := neighbour.Start(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("DEBUG keeps expired keys since Redis 7.0")
-	}
+	s, _ := startKeepingExpired(t)
 	path, err := server.CheckModulePath()
 	require.NoError(t, err)
 	const rounds = 2
@@ -80,7 +77,6 @@ func TestAModuleThatIsLoadedAgainSeesWhatANeighbourWrites(t *testing.T) {
 		s.MustDo("MODULE", "UNLOAD", "throttle")
 		s.MustDo("MODULE", "LOAD", path)
 		c := s.Raw()
-		do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
 		for call, stored := range storedBy {
 			for _, write := range neighbourWrites {
 				mustDoAll(t, c, append([]string{"NEIGHBOUR.DO", "FLUSHALL"}, keyStates["b has expired"]...)...)

@@ -18,12 +18,7 @@ import (
 // never been there.
 func TestExpiredKeysAreAbsentBesideANeighbour(t *testing.T) {
 	t.Parallel()
-	s := neighbour.Start(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("DEBUG keeps expired keys since Redis 7.0")
-	}
-	c := s.Raw()
-	do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
+	_, c := startKeepingExpired(t)
 	for _, call := range writtenInto {
 		if strings.Contains(call, "FIXED") {
 			continue // the end of its window comes nearer

@@ -59,12 +59,7 @@ var keyStates = map[string][]string{
 func TestANeighbourWritesInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
 	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
-		s := neighbour.Start(t, opts...)
-		if !s.Program.AtLeast(7, 0) {
-			t.Skip("DEBUG keeps expired keys since Redis 7.0")
-		}
-		c := s.Raw()
-		do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
+		_, c := startKeepingExpired(t, opts...)
 		ran := int64(0)
 		for state, commands := range keyStates {
 			events := strings.Fields("set expire del zadd zrem limited keymiss leased released")
@@ -136,12 +131,8 @@ func TestANeighbourWritesWhileLapsedLeasesAreCounted(t *testing.T) {
 // no longer true then.
 func TestANeighbourWritesAfterLapsedLeasesWereCounted(t *testing.T) {
 	t.Parallel()
-	s := neighbour.Start(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("DEBUG keeps expired keys since Redis 7.0")
-	}
-	c := s.Raw()
-	mustDoAll(t, c, "DEBUG SET-ACTIVE-EXPIRE 0", "SET a x PXAT 1")
+	_, c := startKeepingExpired(t)
+	do(t, c, "SET a x PXAT 1")
 	if do(t, c, "DBSIZE").Int == 0 {
 		t.Skip("the server keeps no key that has expired when it is written (Valkey 9.1)")
 	}
