@@ -50,7 +50,7 @@ CL.RELEASE jobs ID a`, "\n") {
 	}
 }
 
-// Callers in turn count when they are answered, however often they were decided before. One that is gone was told nothing.
+// Callers in turn count when they are answered, however often they were decided before. One that is gone was neither allowed nor limited.
 func TestStatsOfCallersInTurn(t *testing.T) {
 	h := newHost()
 	h.do("CL.LIMIT k WINDOW 1/1m")
@@ -60,11 +60,11 @@ func TestStatsOfCallersInTurn(t *testing.T) {
 	h.passes(30 * time.Second)
 	h.StoreChanged() // they are decided, and wait on
 	h.passes(0)
-	for name, want := range map[string]int64{"allowed": 1, "limited": 0, "waited": 0, "wait_left": 0, "waiting": 2} {
+	for name, want := range map[string]int64{"allowed": 1, "limited": 0, "waited": 0, "wait_left": 1, "waiting": 2} {
 		assert.Equal(t, want, stat(h, name), "before: %s", name)
 	}
 	h.passes(time.Hour)
-	for name, want := range map[string]int64{"allowed": 2, "limited": 1, "waited": 1, "wait_left": 1, "waiting": 0} {
+	for name, want := range map[string]int64{"allowed": 2, "limited": 1, "waited": 1, "wait_left": 2, "waiting": 0} {
 		assert.Equal(t, want, stat(h, name), name)
 	}
 }

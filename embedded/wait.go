@@ -148,7 +148,7 @@ func (h *Host) Wake(nowNs int64) (answers []Answer) {
 			h.giveBack(t, now)
 		case line.Answer:
 			h.stats.allowed++
-			h.stats.waited++
+			h.countEnd(Waiter(step.Host), true)
 			reply := h.standing(Waiter(step.Host), t.name, true, step.Ns)
 			answers = append(answers, h.answer(Waiter(step.Host), reply))
 		case line.Decide:
@@ -158,6 +158,7 @@ func (h *Host) Wake(nowNs int64) (answers []Answer) {
 		case line.TimeOut:
 			reply := h.turnedAway(Waiter(step.Host), t.name, step)
 			h.lines.Take(step.Entry)
+			h.countEnd(Waiter(step.Host), false)
 			answers = append(answers, h.answer(Waiter(step.Host), reply))
 		}
 	}
@@ -188,9 +189,7 @@ func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok 
 	}
 	if c.Reply != command.ReplyInTurn {
 		h.stats.decision(c)
-		if !one.cmd.OnSortedSet {
-			h.stats.waited++
-		}
+		h.countEnd(Waiter(step.Host), c.Tally == command.Allowed)
 	}
 	h.keep(n, key, c.Effect)
 	return reply(c, one.cmd, []*Key{key}), c.Reply != command.ReplyInTurn
@@ -212,9 +211,6 @@ func (h *Host) turnedAway(id Waiter, n name, step line.Step) Reply {
 	c := h.runner.Run(one.cmd, &call, key)
 	h.keep(n, key, c.Effect)
 	h.stats.decision(c)
-	if !one.cmd.OnSortedSet {
-		h.stats.waitLeft++
-	}
 	return reply(c, one.cmd, []*Key{key})
 }
 
@@ -260,10 +256,21 @@ func (h *Host) Disconnect(nowNs int64, id Waiter) {
 	h.pass(nowNs)
 	_, toWake, _ := h.lines.Leave(uintptr(id))
 	h.wake(toWake)
-	if one := h.callers[id]; one != nil && one.isReserved {
-		h.stats.waitLeft++
+	if h.callers[id] != nil {
+		h.countEnd(id, false)
 	}
 	delete(h.callers, id)
+}
+
+// countEnd counts a caller of CL.WAIT that leaves its line, with or without its units. Those of leases are counted by what they are told.
+func (h *Host) countEnd(id Waiter, hasUnits bool) {
+	switch {
+	case h.callers[id].cmd.OnSortedSet:
+	case hasUnits:
+		h.stats.waited++
+	default:
+		h.stats.waitLeft++
+	}
 }
 
 // later is an instant that ns after another one, or the last that there is.

@@ -117,6 +117,12 @@ static int onSortedSet(const throttleCaller *w) { return throttleCommands[w->com
 
 static uint64_t *waitingOf(const throttleCaller *w) { return onSortedSet(w) ? &stats.leasesWaiting : &stats.waiting; }
 
+// A caller of CL.WAIT leaves its line, with or without its units. Those of leases are counted by what they are told.
+static void countEnd(const throttleCaller *w, int hasUnits) {
+  if (onSortedSet(w)) return;
+  if (hasUnits) stats.waited++; else stats.waitLeft++;
+}
+
 static void freeCaller(throttleCaller *w) {
   for (int i = 0; i < w->argc; i++) api.FreeString(NULL, w->argv[i]);
   if (w->user) api.FreeString(NULL, w->user);
@@ -135,7 +141,8 @@ static void unblock(throttleCaller *w) {
   api.UnblockClient(w->handle, w);
 }
 
-static void unblockWith(throttleCaller *w, const char *error) {
+static void sendAway(throttleCaller *w, const char *error) {
+  countEnd(w, 0);
   w->reply = REPLY_ERROR;
   snprintf(w->error, sizeof w->error, "%s", error);
   unblock(w);
@@ -147,7 +154,7 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   throttleCaller *w = throttleLeave((uintptr_t)handle, &line);
   if (!w) return;
   --*waitingOf(w);
-  if (!w->argc) stats.waitLeft++;
+  countEnd(w, 0);
   api.UnblockClient(handle, NULL);
   freeCaller(w);
   if (line) startTimer(ctx, line, 0);
@@ -219,7 +226,7 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   if (!throttleIsFirst(step->entry)) return;
   if (!isPermitted(w)) {
     throttleTake(step->entry);
-    unblockWith(w, noPermission);
+    sendAway(w, noPermission);
     return;
   }
   throttleSingle single;
@@ -232,7 +239,7 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   }
   if (call->tally == TALLY_ALLOWED) throttleLetIn(step->entry); else throttleTake(step->entry);
   throttleCountDecision(call);
-  if (!onSortedSet(w)) stats.waited++;
+  countEnd(w, call->tally == TALLY_ALLOWED);
   answerWith(w, call);
   taken = w;
   apply(call, ctx);
@@ -245,7 +252,6 @@ static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, 
   throttleCall *call = decide(single, ctx, step, TURN_LEAVING, mode);
   if (!call) return NULL;
   throttleCountDecision(call);
-  if (!onSortedSet(step->caller)) stats.waitLeft++;
   apply(call, ctx);
   return throttleStands(step->entry) ? call : NULL;
 }
@@ -257,6 +263,7 @@ static void sendOff(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleCall *call = decideLeaving(&single, ctx, step, OPEN_READ);
   if (!call) return;
   throttleTake(step->entry);
+  countEnd(step->caller, 0);
   answerWith(step->caller, call);
   unblock(step->caller);
 }
@@ -318,14 +325,9 @@ static void answerReserved(const throttleStep *step) {
   w->reply = REPLY_LATER;
   w->waitedNs = step->ns;
   // Counted here: a client may be gone before its answer is written.
-  stats.waited++;
+  countEnd(w, 1);
   stats.tallies[TALLY_ALLOWED]++;
   unblock(w);
-}
-
-static void sendAway(throttleCaller *w, const char *error) {
-  if (!w->argc) stats.waitLeft++;
-  unblockWith(w, error);
 }
 
 static void wake(RedisModuleCtx *ctx, void *data) {

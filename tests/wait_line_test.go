@@ -108,7 +108,7 @@ func TestThoseBehindAreLetInWhenTheFirstLeaves(t *testing.T) {
 			}
 			info := s.Info("throttle")
 			told := fmt.Sprint(test.told)
-			assert.Equal(t, []string{"0", "2", told, told, "3"}, []string{info["throttle_waiting"], info["throttle_waited"],
+			assert.Equal(t, []string{"0", "2", "1", told, "3"}, []string{info["throttle_waiting"], info["throttle_waited"],
 				info["throttle_wait_left"], info["throttle_limited"], info["throttle_allowed"]})
 		})
 	}
