@@ -14,10 +14,10 @@ int64_t throttleMsAfter(int64_t ns) { return ns > 0 ? ns / MS_NS + 1 : 0; }
 
 int throttleHasStepped(int isWatched) {
   static int64_t aheadNs; // as of the last step
-  int64_t beforeNs = throttleMonotonicNs(), nowAheadNs = throttleClockNs() - beforeNs, stepNs = nowAheadNs - aheadNs;
-  // The machine was busy with something else in between: the next look is soon.
-  if (throttleMonotonicNs() - beforeNs > MS_NS) return 0;
-  if (isWatched && stepNs > -STEP_MS * (int64_t)MS_NS && stepNs < STEP_MS * (int64_t)MS_NS) return 0;
-  aheadNs = nowAheadNs;
+  // The process may stand still between two readings. So it is only known between which bounds the clock has stepped.
+  int64_t beforeNs = throttleMonotonicNs(), wallNs = throttleClockNs(), afterNs = throttleMonotonicNs();
+  int64_t mostNs = wallNs - beforeNs - aheadNs, leastNs = wallNs - afterNs - aheadNs;
+  if (isWatched && mostNs > -STEP_MS * (int64_t)MS_NS && leastNs < STEP_MS * (int64_t)MS_NS) return 0;
+  aheadNs = wallNs - beforeNs;
   return isWatched;
 }

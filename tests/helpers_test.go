@@ -265,11 +265,17 @@ func ceilMs(ns int64) int64 { return (ns + int64(time.Millisecond) - 1) / int64(
 // startWithSteps starts a server whose wall clock runs, and returns what makes it step.
 func startWithSteps(t *testing.T, opts ...server.Option) (s *server.Server, stepBy func(time.Duration)) {
 	t.Helper()
+	s, c := startWithClock(t, opts...)
+	return s, func(d time.Duration) { c.SetAhead(0, int64(d)) }
+}
+
+// startWithClock is startWithSteps, with all that can be done to the clock.
+func startWithClock(t *testing.T, opts ...server.Option) (*server.Server, *clock.Clock) {
+	t.Helper()
 	path, err := server.CheckModulePath()
 	require.NoError(t, err)
 	c := clock.Running(t)
-	s = c.Start(append(opts, server.Module(path))...)
-	return s, func(d time.Duration) { c.SetAhead(0, int64(d)) }
+	return c.Start(append(opts, server.Module(path))...), c
 }
 
 // cpuOver is the processor time that the server's process takes while so much time

@@ -40,18 +40,26 @@ func TestACallerThatComesRightAfterAStepWaitsForItsSlot(t *testing.T) {
 // Nor does it wait longer than those in front of it and the limit make it wait, though they had their slots by the old clock.
 func TestACallerThatComesRightAfterAStepStandsBehindOthers(t *testing.T) {
 	t.Parallel()
-	s, stepBy := startWithSteps(t, server.Config("hz 1", "dynamic-hz no")) // the cron hardly comes between the step and the caller
-	admin, first, second := s.Raw(), s.Raw(), s.Raw()
-	const wait = "CL.WAIT k RATE 1/400ms BURST 1 TIMEOUT 1d"
-	ask(t, admin, wait)
-	send(t, first, wait)
-	awaitField(t, admin, "calls_wait", 2)
-	stepBy(-step)
-	begun := time.Now()
-	send(t, second, wait)
-	requireAdmitted(t, first)
-	requireAdmitted(t, second)
-	assert.GreaterOrEqual(t, time.Since(begun), 400*time.Millisecond, "a unit too early")
+	for name, reading := range map[string]time.Duration{"": 0, "the process stands still while it reads the clocks": 2 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := startWithClock(t, server.Config("hz 1", "dynamic-hz no")) // the cron hardly comes between the step and the caller
+			admin, first, second := s.Raw(), s.Raw(), s.Raw()
+			const wait = "CL.WAIT k RATE 1/400ms BURST 1 TIMEOUT 1d"
+			ask(t, admin, wait)
+			send(t, first, wait)
+			awaitField(t, admin, "calls_wait", 2)
+			c.SetReading(reading.Nanoseconds())
+			c.SetAhead(0, -step.Nanoseconds())
+			begun := time.Now()
+			send(t, second, wait)
+			awaitField(t, admin, "calls_wait", 3)
+			c.SetReading(0)
+			requireAdmitted(t, first)
+			requireAdmitted(t, second)
+			assert.GreaterOrEqual(t, time.Since(begun), 400*time.Millisecond, "a unit too early")
+		})
+	}
 }
 
 // Steps to and fro do not add up: nobody comes nearer to its slot by them than by the time that passes.

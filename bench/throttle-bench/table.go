@@ -92,17 +92,18 @@ func newTable(title string, words int, header ...any) table.Writer {
 	return t
 }
 
-// benchTables are a table for each section, and the pairs.
+// benchTables are a table for each section, and the pairs. Other builds have a row in those only.
 func benchTables(list []contender) []table.Writer {
-	tables := []table.Writer{sectionTable(sections[0], list), besideTable(list)}
+	of := slices.DeleteFunc(slices.Clone(list), contender.isBuild)
+	tables := []table.Writer{sectionTable(sections[0], of), besideTable(list)}
 	for _, s := range sections[1:] {
-		tables = append(tables, sectionTable(s, list))
+		tables = append(tables, sectionTable(s, of))
 	}
 	return tables
 }
 
-// sectionTable lays the figures out, and leaves out contenders without the first of them.
-// Other builds have a row in besideTable only.
+// sectionTable lays the figures out, and leaves out contenders without the first of them. A row of another build stands below
+// that of this one.
 func sectionTable(s section, list []contender) table.Writer {
 	header := table.Row{""}
 	for _, c := range s.columns {
@@ -111,13 +112,15 @@ func sectionTable(s section, list []contender) table.Writer {
 	t := newTable(s.title, 1, header...)
 	group := ""
 	for _, c := range list {
-		if c.Group == groupBuild || len(c.Samples[s.columns[0].metric]) == 0 {
+		if len(c.Samples[s.columns[0].metric]) == 0 {
 			continue
 		}
-		if group != "" && c.Group != group {
-			t.AppendSeparator()
+		if !c.isBuild() {
+			if group != "" && c.Group != group {
+				t.AppendSeparator()
+			}
+			group = c.Group
 		}
-		group = c.Group
 		t.AppendRow(row(c, list, s.columns))
 	}
 	return t
@@ -144,7 +147,7 @@ func besideTable(list []contender) table.Writer {
 	t := newTable("Execution time side by side; the floor is the least that a module can do for such a call", 2, "", "beside", "exec us", "exec us", "ratio")
 	for _, c := range list {
 		name, other := c.Name, c.Beside
-		if c.Group == groupBuild { // the other build is what there was before
+		if c.isBuild() { // the other build is what there was before
 			name, other = other, name
 		}
 		own, base := samplesOf(list, name)[metricExec], samplesOf(list, other)[metricExec]

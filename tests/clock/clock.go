@@ -28,7 +28,7 @@ var source []byte
 type Clock struct {
 	t       testing.TB
 	library string
-	// numbers are the clock, and by how many ns each host's is ahead of it.
+	// numbers are the clock, by how many ns each host's is ahead of it, and how many ns each reading takes.
 	numbers *sharedlib.Numbers
 	// devs are connections to each throttle-dev, which is told the time, nowNs.
 	mu    sync.Mutex
@@ -43,7 +43,7 @@ const Hosts = 16
 // Go uses.
 func New(t testing.TB, nowNs int64) *Clock {
 	t.Helper()
-	c := &Clock{t: t, library: sharedlib.Build(t, "clock", source, "-ldl"), numbers: sharedlib.NewNumbers(t, 1+Hosts)}
+	c := &Clock{t: t, library: sharedlib.Build(t, "clock", source, "-ldl"), numbers: sharedlib.NewNumbers(t, 1+Hosts+1)}
 	c.Set(nowNs)
 	return c
 }
@@ -130,6 +130,9 @@ func (c *Clock) tell(dev *resp.Conn) {
 
 // SetAhead makes the clock of a host differ from the others by ns, which may be negative.
 func (c *Clock) SetAhead(host int, ns int64) { c.numbers.Set(1+host, ns) }
+
+// SetReading makes all hosts stand still for ns whenever they have read the clock.
+func (c *Clock) SetReading(ns int64) { c.numbers.Set(1+Hosts, ns) }
 
 // quoted is s as one word of the shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,6 +1,7 @@
 // Gives the program it is preloaded into the wall clock that a test has set. The file that
 // THROTTLE_TEST_CLOCK names holds it: nanoseconds since the epoch, 8 bytes, mapped by both; 0 is the kernel's clock, which
-// runs. Behind it stand, for each host, the nanoseconds by which its clock is ahead; THROTTLE_TEST_CLOCK_HOST is its number.
+// runs. Behind it stand, for each host, the nanoseconds by which its clock is ahead; THROTTLE_TEST_CLOCK_HOST is its number. The last
+// number is how long the process stands still, in nanoseconds, whenever it has read the clock.
 //
 // Every other clock stays the kernel's: the event loop and its timers go by the monotonic one,
 // and so neither hang nor spin while the wall clock stands still.
@@ -19,8 +20,8 @@
 
 #define NS_PER_S 1000000000
 
-enum { HOSTS = 16, SIZE = (1 + HOSTS) * sizeof(int64_t) };
-static const int64_t *mapped, *ahead;
+enum { HOSTS = 16, SIZE = (1 + HOSTS + 1) * sizeof(int64_t) };
+static const int64_t *mapped, *ahead, *standstill;
 
 // Ends a program that would go by the kernel's clock, since its test would check nothing.
 __attribute__((constructor)) static void mapClock(void) {
@@ -35,6 +36,7 @@ __attribute__((constructor)) static void mapClock(void) {
   const char *host = getenv("THROTTLE_TEST_CLOCK_HOST");
   mapped = at;
   ahead = mapped + 1 + (host ? atoi(host) % HOSTS : 0);
+  standstill = mapped + 1 + HOSTS;
 }
 
 static int64_t load(const int64_t *number) { return __atomic_load_n(number, __ATOMIC_SEQ_CST); }
@@ -61,6 +63,8 @@ int clock_gettime(clockid_t id, struct timespec *out) {
   int64_t now = hostsClock();
   out->tv_sec = now / NS_PER_S;
   out->tv_nsec = now % NS_PER_S;
+  int64_t ns = load(standstill);
+  if (ns) nanosleep(&(struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S}, NULL);
   return 0;
 }
 
