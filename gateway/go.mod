@@ -6,7 +6,6 @@ toolchain go1.27.4
 
 require (
 	github.com/caarlos0/env/v11 v11.4.2
-	github.com/fsnotify/fsnotify v1.10.1
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.72.0
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.72.0

@@ -72,14 +72,11 @@ func serve(ctx context.Context, s *settings.Settings, paths []string) error {
 	if err := g.service.Load(files); err != nil {
 		return err
 	}
-	err = config.Watch(g.running, files, func(files config.Files) {
+	go config.Watch(g.running, files, func(files config.Files) {
 		if err := g.service.Load(files); err != nil {
 			slog.Error("the configuration stays as it was", "error", err)
 		}
 	}, paths...)
-	if err != nil {
-		return err
-	}
 	if err := g.listen(registry); err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ var licenses = map[string]string{
 	"github.com/envoyproxy/go-control-plane/envoy": "Apache-2.0",
 	"github.com/envoyproxy/protoc-gen-validate":    "Apache-2.0",
 	"github.com/felixge/httpsnoop":                 "MIT",
-	"github.com/fsnotify/fsnotify":                 "BSD-3-Clause",
 	"github.com/go-logr/logr":                      "Apache-2.0",
 	"github.com/go-logr/stdr":                      "Apache-2.0",
 	"github.com/google/uuid":                       "BSD-3-Clause",

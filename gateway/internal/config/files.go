@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,22 +24,17 @@ type Files struct {
 type file struct{ name, text string }
 
 // Read reads files, and the files in folders and below. Files and folders whose name begins with a dot are left out, such as those
-// that Kubernetes keeps beside the files of a ConfigMap. What cannot be read is told by Parse.
+// that Kubernetes keeps beside the files of a ConfigMap. Symbolic links are followed. What cannot be read is told by Parse.
 func Read(paths ...string) Files {
 	var f Files
 	sum := sha256.New()
-	names, err := find(paths)
-	errs := []error{err}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		f.list = append(f.list, file{name, string(text)})
-		fmt.Fprintf(sum, "%d %d\n%s%s", len(name), len(text), name, text)
+	for _, path := range paths {
+		f.read(path)
 	}
-	if f.err = errors.Join(errs...); f.err == nil && len(names) == 0 {
+	for _, one := range f.list {
+		fmt.Fprintf(sum, "%d %d\n%s%s", len(one.name), len(one.text), one.name, one.text)
+	}
+	if f.err == nil && len(f.list) == 0 {
 		f.err = fmt.Errorf("there is no file in %s", strings.Join(paths, ", "))
 	}
 	if f.err != nil {
@@ -63,32 +59,36 @@ func (f Files) Parse(merge bool) (*Config, error) {
 	return c, nil
 }
 
-// find lists files in the order of their names.
-func find(paths []string) (files []string, err error) {
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
+// read adds the file at path, or those in the folder at path, in the order of their names. The folders above are those that it came by.
+func (f *Files) read(path string, above ...fs.FileInfo) {
+	info, err := os.Stat(path)
+	isAbove := func(folder fs.FileInfo) bool { return os.SameFile(info, folder) }
+	switch {
+	case err != nil:
+		if _, gone := os.Lstat(path); len(above) > 0 && errors.Is(gone, fs.ErrNotExist) {
+			err = nil // since the folder was listed
 		}
-		if !info.IsDir() {
-			files = append(files, path)
-			continue
+	case info.Mode().IsRegular():
+		var text []byte
+		if text, err = os.ReadFile(path); err == nil {
+			f.list = append(f.list, file{path, string(text)})
 		}
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return nil, err
-		}
-		var below []string
-		for _, entry := range entries {
-			if !strings.HasPrefix(entry.Name(), ".") {
-				below = append(below, filepath.Join(path, entry.Name()))
-			}
-		}
-		more, err := find(below)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is being replaced is looked at again
-			return nil, err
-		}
-		files = append(files, more...)
+	case !info.IsDir():
+		err = fmt.Errorf("%s is no file and no folder", path) // reading a pipe would wait for a writer
+	case slices.ContainsFunc(above, isAbove):
+		err = fmt.Errorf("%s leads back to a folder that it is in", path)
+	default:
+		err = f.readFolder(path, append(slices.Clip(above), info))
 	}
-	return files, nil
+	f.err = errors.Join(f.err, err)
+}
+
+func (f *Files) readFolder(path string, above []fs.FileInfo) error {
+	entries, err := os.ReadDir(path)
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), ".") {
+			f.read(filepath.Join(path, entry.Name()), above...)
+		}
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,94 +13,165 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watched is a file that is watched, in a folder of its own.
-type watched struct {
+// tree is a folder whose files are watched in virtual time.
+type tree struct {
 	t       *testing.T
 	folder  string
-	changes chan Files
+	changes []Files
 }
 
-// watchOne watches a file. said is called at each change, as what writes a log would be.
-func watchOne(t *testing.T, said func(w *watched)) *watched {
-	w := &watched{t, t.TempDir(), make(chan Files, 100)}
-	w.write("limits.yaml", "domain: first")
-	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(stop)
-	path := filepath.Join(w.folder, "limits.yaml")
-	require.NoError(t, Watch(ctx, Read(path), func(f Files) {
-		said(w)
-		w.changes <- f
-	}, path))
-	return w
+// grow makes files, by name, and links, by name with "->" before what they lead to.
+func grow(t *testing.T, files map[string]string) *tree {
+	tr := &tree{t: t, folder: t.TempDir()}
+	for name, text := range files {
+		tr.write(name, text)
+	}
+	return tr
 }
 
-func (w *watched) write(name, text string) {
-	assert.NoError(w.t, os.WriteFile(filepath.Join(w.folder, name), []byte(text), 0o644))
+func (tr *tree) at(name string) string { return filepath.Join(tr.folder, name) }
+
+func (tr *tree) write(name, text string) {
+	tr.t.Helper()
+	require.NoError(tr.t, os.MkdirAll(filepath.Dir(tr.at(name)), 0o755))
+	require.NoError(tr.t, os.WriteFile(tr.at(name), []byte(text), 0o644))
 }
 
-// await waits until the file that is watched is known to say a text.
-func (w *watched) await(text string) {
-	w.t.Helper()
-	for {
-		select {
-		case f := <-w.changes:
-			if len(f.list) == 1 && f.list[0].text == text {
-				return
+// link puts a link in the place of what there was, as a deployment does.
+func (tr *tree) link(to, name string) {
+	tr.t.Helper()
+	require.NoError(tr.t, os.MkdirAll(filepath.Dir(tr.at(name)), 0o755))
+	require.NoError(tr.t, os.Symlink(to, tr.at("new")))
+	require.NoError(tr.t, os.Rename(tr.at("new"), tr.at(name)))
+}
+
+func (tr *tree) remove(name string) { require.NoError(tr.t, os.RemoveAll(tr.at(name))) }
+
+// watch watches a path in the tree while do runs.
+func (tr *tree) watch(path string, do func()) {
+	synctest.Test(tr.t, func(*testing.T) {
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		go Watch(ctx, Read(tr.at(path)), func(f Files) { tr.changes = append(tr.changes, f) }, tr.at(path))
+		do()
+	})
+}
+
+// since returns what was told since the last time, when two readings more are over.
+func (tr *tree) since() (changes []Files) {
+	time.Sleep(3 * interval)
+	synctest.Wait()
+	changes, tr.changes = tr.changes, nil
+	return changes
+}
+
+// requireTold requires that one change was told, after which the files say so.
+func (tr *tree) requireTold(texts ...string) {
+	tr.t.Helper()
+	changes := tr.since()
+	require.Len(tr.t, changes, 1)
+	require.NoError(tr.t, changes[0].err)
+	var have []string
+	for _, one := range changes[0].list {
+		have = append(have, one.text)
+	}
+	require.Equal(tr.t, texts, have)
+}
+
+func TestAChangeIsSeenWhereverItHappens(t *testing.T) {
+	for name, test := range map[string]struct {
+		files  map[string]string
+		links  map[string]string
+		watch  string
+		change func(tr *tree)
+	}{
+		"the file": {map[string]string{"a.yaml": "1"}, nil, "a.yaml", func(tr *tree) { tr.write("a.yaml", "2") }},
+		"a file that takes the place of another": {map[string]string{"a.yaml": "1"}, nil, "a.yaml", func(tr *tree) {
+			tr.write("a.yaml~", "2")
+			require.NoError(t, os.Rename(tr.at("a.yaml~"), tr.at("a.yaml")))
+		}},
+		"a link above":       {map[string]string{"r/1/c/a.yaml": "1", "r/2/c/a.yaml": "2"}, map[string]string{"current": "r/1"}, "current/c", func(tr *tree) { tr.link("r/2", "current") }},
+		"a link":             {map[string]string{"r/1/a.yaml": "1", "r/2/a.yaml": "2"}, map[string]string{"current": "r/1"}, "current", func(tr *tree) { tr.link("r/2", "current") }},
+		"a folder by a link": {map[string]string{"team/a.yaml": "1"}, map[string]string{"root/x": "../team"}, "root", func(tr *tree) { tr.write("team/a.yaml", "2") }},
+		"a ConfigMap": {map[string]string{"root/..1/a.yaml": "1", "root/..2/a.yaml": "2"}, map[string]string{"root/..data": "..1", "root/a.yaml": "..data/a.yaml"}, "root",
+			func(tr *tree) { tr.link("..2", "root/..data") }},
+		"a new folder": {map[string]string{"root/z.yaml": "1"}, nil, "root", func(tr *tree) {
+			tr.remove("root/z.yaml")
+			tr.write("root/sub/a.yaml", "2")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := grow(t, test.files)
+			for name, to := range test.links {
+				tr.link(to, name)
 			}
-		case <-time.After(30 * time.Second):
-			require.Fail(w.t, "a change was not seen", text)
-		}
+			tr.watch(test.watch, func() {
+				require.Empty(t, tr.since())
+				test.change(tr)
+				tr.requireTold("2")
+				require.Empty(t, tr.since())
+			})
+		})
 	}
 }
 
-func TestOnlyAChangeOfTheFilesIsAReasonToReadThem(t *testing.T) {
-	lines := 0
-	w := watchOne(t, func(w *watched) {
-		lines++
-		w.write("log", string(make([]byte, lines)))
-	})
-	w.write("limits.yaml", "domain: second")
-	w.await("domain: second")
-	w.write("other.yaml", "domain: other")
-	assert.Never(t, func() bool { return len(w.changes) > 0 }, 5*settle, settle, "a line of a log is no change")
-	w.write("limits.yaml", "domain: third")
-	w.await("domain: third")
-}
-
-func TestALogThatNeverRestsDoesNotKeepAChangeFromBeingSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rest := newRest()
-		lasts := func(every time.Duration) time.Duration {
-			log := time.NewTicker(every)
-			defer log.Stop()
-			for begun := time.Now(); ; {
-				select {
-				case <-rest.C:
-					rest.end()
-					return time.Since(begun)
-				case <-log.C:
-					require.Less(t, time.Since(begun), 2*patience, "it does not end")
-					rest.disturb()
-				}
-			}
-		}
-		assert.Equal(t, settle, lasts(time.Hour))
-		for range 2 {
-			rest.disturb()
-			assert.Equal(t, patience, lasts(settle-1))
-		}
-	})
-}
-
-// What is written between the first look and the watch has no event.
 func TestAChangeBeforeTheWatchIsSeen(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("domain: first"), 0o644))
-	first := Read(path)
-	require.NoError(t, os.WriteFile(path, []byte("domain: second"), 0o644))
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	changes := make(chan Files, 1)
-	require.NoError(t, Watch(ctx, first, func(f Files) { changes <- f }, path))
-	assert.Equal(t, Read(path).Version, (<-changes).Version)
+	tr := grow(t, map[string]string{"a.yaml": "1"})
+	synctest.Test(t, func(t *testing.T) {
+		first := Read(tr.at("a.yaml"))
+		tr.write("a.yaml", "2")
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		go Watch(ctx, first, func(f Files) { tr.changes = append(tr.changes, f) }, tr.at("a.yaml"))
+		tr.requireTold("2")
+	})
+}
+
+// A log that is written beside them at each change is no reason to read them, and files that are written bit by bit are told when they
+// are at rest.
+func TestOnlyFilesAtRestAreTold(t *testing.T) {
+	tr := grow(t, map[string]string{"root/a.yaml": "1"})
+	tr.watch("root/a.yaml", func() {
+		tr.write("root/log", "a line")
+		require.Empty(t, tr.since())
+		time.Sleep(interval / 2) // between two readings
+		for _, half := range []string{"", "2", "2 and", "2 and 3"} {
+			time.Sleep(interval)
+			tr.write("root/a.yaml", half)
+		}
+		tr.requireTold("2 and 3")
+	})
+}
+
+// What cannot be read is told once, and so is that it can be read again.
+func TestFilesThatComeBackAreRead(t *testing.T) {
+	tr := grow(t, map[string]string{"above/root/a.yaml": "1"})
+	tr.watch("above/root", func() {
+		tr.remove("above")
+		changes := tr.since()
+		require.Len(t, changes, 1)
+		require.ErrorContains(t, changes[0].err, "no such file")
+		require.Empty(t, tr.since())
+		tr.write("above/root/a.yaml", "2")
+		tr.requireTold("2")
+	})
+}
+
+// What leads nowhere, back or to something else is a mistake, and does not make the others disappear.
+func TestWhatIsNoFileIsAMistake(t *testing.T) {
+	for want, make := range map[string]func(path string) error{
+		"no such file or directory":            func(path string) error { return os.Symlink("nowhere", path) },
+		"is no file and no folder":             func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"leads back to a folder that it is in": func(path string) error { return os.Symlink("..", path) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			tr := grow(t, map[string]string{"root/b.yaml": "domain: b", "root/x/a.yaml": "domain: a"})
+			require.NoError(t, make(tr.at("root/x/zz.yaml")))
+			f := Read(tr.at("root"))
+			assert.Len(t, f.list, 2)
+			_, err := f.Parse(false)
+			require.ErrorContains(t, err, want)
+			assert.ErrorContains(t, err, "zz.yaml")
+		})
+	}
 }
