@@ -67,14 +67,22 @@ void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
   if (!mayCome || isAnyLoaded(ctx)) noteNeighbour(ctx);
 }
 
-// Whether a client itself runs the command, rather than a script or another module. Their clients may not block, and have no connection:
-// most servers do not find such clients by their ids (Valkey 9.1 finds one that runs a command). A client that begins with a transaction, in
-// which it may not block either, is taken for one of theirs. The server never gives an id twice, and never 0.
+// Modules call commands as nobody, unless they ask for a user.
+static int hasUser(RedisModuleCtx *ctx) {
+  if (!api.GetCurrentUserName) return 1;
+  RedisModuleString *user = api.GetCurrentUserName(ctx);
+  if (user) api.FreeString(NULL, user);
+  return user != NULL;
+}
+
+// Whether a client itself runs the command, rather than a script or another module. Their clients may not block, unless a module asks for
+// that, and have no connection: most servers do not find such clients by their ids (Valkey 9.1 finds one that runs a command). A client that
+// begins with a transaction, in which it may not block either, is taken for one of theirs. The server never gives an id twice, and never 0.
 static int isOfAClient(RedisModuleCtx *ctx) {
   static uint64_t known[256];
   uint64_t id = api.GetClientId(ctx), *seen = &known[(uint8_t)id];
   if (*seen == id) return 1;
-  if (api.GetContextFlags(ctx) & CONTEXT_DENY_BLOCKING || api.GetClientInfoById(NULL, id) != API_OK) return 0;
+  if (api.GetContextFlags(ctx) & CONTEXT_DENY_BLOCKING || api.GetClientInfoById(NULL, id) != API_OK || !hasUser(ctx)) return 0;
   *seen = id;
   return 1;
 }

@@ -193,6 +193,10 @@ func TestCallsWhileTheServerAddsAKey(t *testing.T) {
 			t.Skip("event new")
 		}
 		c := s.Raw()
+		formats := []string{"!v"}
+		if s.Program.AtLeast(7, 2) {
+			formats = append(formats, "!Kv") // may block, as those of a client
+		}
 		prepare := func() {
 			do(t, c, "NEIGHBOUR.DO")
 			mustDoAll(t, c, "FLUSHALL", "SET digits 5", "SET bucket 1700000000000000000 PX 100000000", "ZADD leases 1700000000000 a")
@@ -223,8 +227,11 @@ func TestCallsWhileTheServerAddsAKey(t *testing.T) {
 				return do(t, c, "DUMP b")
 			}
 			want := add("")
-			for _, nested := range writtenInto {
-				assert.Equal(t, want, add(nested), "%s in %s", nested, command)
+			for _, format := range formats {
+				do(t, c, "NEIGHBOUR.FORMAT %s", format)
+				for _, nested := range writtenInto {
+					assert.Equal(t, want, add(nested), "%s in %s, called by %s", nested, command, format)
+				}
 			}
 		}
 	})

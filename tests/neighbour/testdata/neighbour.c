@@ -5,6 +5,7 @@
 //   NEIGHBOUR.BEFORE name command [argument ...]   the same, before each command of this name that a module calls or a client sends
 //   NEIGHBOUR.EXPIRED key times           adds a key that has expired already, and again whenever it is removed for that: so many times in all
 //   NEIGHBOUR.ERRNO name number           before each command of this name, and at each event of this name, errno is set; what runs stays the same
+//   NEIGHBOUR.FORMAT format               how commands are called, of which the server knows the letters: !v at first
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
 // What it runs may send notifications of its own; those run nothing. Nor does anything run
@@ -83,13 +84,14 @@ static int spoilt;                  // the errno
 static String *expiring;            // the key that is to be added again whenever it expires
 static int expiriesLeft;            // how often
 static Ctx *own;                    // for a filter, which has none
+static char format[8] = "!v";
 static long long seen;
 static char lastError[256];
 
 static void run(Ctx *ctx) {
   nested = 1;
   seen++;
-  Reply *reply = call(ctx, text(words[0], NULL), "!v", words + 1, (size_t)(wordCount - 1));
+  Reply *reply = call(ctx, text(words[0], NULL), format, words + 1, (size_t)(wordCount - 1));
   if (!reply) {
     snprintf(lastError, sizeof lastError, "the server refuses the call");
   } else if (replyType(reply) == REPLY_ERROR) {
@@ -171,6 +173,12 @@ static int errnoCommand(Ctx *ctx, String **argv, int argc) {
   return replyWord(ctx, "OK");
 }
 
+static int formatCommand(Ctx *ctx, String **argv, int argc) {
+  if (argc != 2) return ERR;
+  snprintf(format, sizeof format, "%s", text(argv[1], NULL));
+  return replyWord(ctx, "OK");
+}
+
 static int seenCommand(Ctx *ctx, String **argv, int argc) {
   (void)argv, (void)argc;
   replyArray(ctx, 2);
@@ -191,6 +199,7 @@ int RedisModule_OnLoad(Ctx *ctx) {
   if (createCommand(ctx, "neighbour.before", beforeCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.expired", expiredCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.errno", errnoCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.format", formatCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.seen", seenCommand, "", 0, 0, 0) != OK) return ERR;
   own = getDetachedContext(ctx);
   if (!registerFilter(ctx, onFilter, 0)) return ERR;
