@@ -247,13 +247,14 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   unblock(w);
 }
 
-// Decides what a caller is told that has to go. It returns NULL if other modules have made it leave.
+// Decides what a caller is told that has to go. It returns NULL if other modules have made it leave, which was counted then.
 static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int mode) {
   throttleCall *call = decide(single, ctx, step, TURN_LEAVING, mode);
   if (!call) return NULL;
-  throttleCountDecision(call);
   apply(call, ctx);
-  return throttleStands(step->entry) ? call : NULL;
+  if (!throttleStands(step->entry)) return NULL;
+  throttleCountDecision(call);
+  return call;
 }
 
 // The time of a caller is over. The server's own timeouts are not used: one that comes when the caller was just let in takes it out

@@ -1,11 +1,13 @@
 package tests
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -60,5 +62,28 @@ func TestACallerThatWaitsIsCountedOnceWhenItLeaves(t *testing.T) {
 				assert.Equal(t, want, []string{info["throttle_waited"], info["throttle_wait_left"]})
 			})
 		}
+	}
+}
+
+// Another module may send a caller away when it hears that the caller is limited, because its time in line is over.
+func TestACallerThatIsSentAwayAsItsTimeIsOverIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for name, kind := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := neighbour.Start(t)
+			admin, c := s.Raw(), s.Raw()
+			id := do(t, c, "CLIENT ID").Int
+			require.False(t, do(t, admin, "%s", kind.take).IsError())
+			send(t, c, strings.Replace(kind.wait, "TIMEOUT 0", "TIMEOUT 300ms", 1))
+			awaitField(t, admin, kind.field, 1)
+			do(t, admin, "NEIGHBOUR.ON limited k CLIENT UNBLOCK %d", id)
+			v, err := c.ReceiveWithin(patience)
+			require.NoError(t, err)
+			require.False(t, v.IsError(), "%v", v)
+			assert.EqualValues(t, 1, do(t, admin, "NEIGHBOUR.SEEN").Elems[0].Int)
+			awaitField(t, admin, kind.field, 0)
+			assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_limited"))
+		})
 	}
 }
