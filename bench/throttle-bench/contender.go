@@ -115,6 +115,9 @@ func (c contender) keys(ofRun int) int {
 	return ofRun
 }
 
+// isBuild says whether it is another build's.
+func (c contender) isBuild() bool { return c.Group == groupBuild }
+
 // sequence is what is sent for each call that is measured.
 func (c contender) sequence() []string {
 	return slices.Concat(c.Before, []string{"{call}"}, c.Also, c.After)

@@ -88,7 +88,7 @@ func TestAnotherBuildMakesTheSameCallsNextToThisOnes(t *testing.T) {
 	ours := 0
 	for i, c := range list {
 		switch {
-		case c.Group == groupBuild:
+		case c.isBuild():
 			assert.Equal(t, list[i-1].Name, c.Beside, "it takes its turn next to what it is set beside")
 			assert.Equal(t, list[i-1].Call, c.Call)
 			assert.Equal(t, other, c.Host)

@@ -30,3 +30,10 @@ func TestAFileWithoutCountsIsAnError(t *testing.T) {
 		assert.Error(t, err, "%q", text)
 	}
 }
+
+// Another build has no pair of figures in this table, but a row.
+func TestACountShowsOtherBuilds(t *testing.T) {
+	list := []contender{{Name: baseline, Samples: map[metric][]float64{metricInstructions: {9000}}},
+		{Name: "other: " + baseline, Group: groupBuild, Beside: baseline, Samples: map[metric][]float64{metricInstructions: {9100}}}}
+	assert.Regexp(t, `other: SET PX +9,100`, countTable(list).Render())
+}

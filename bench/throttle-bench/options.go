@@ -89,7 +89,7 @@ func (o options) chosen() (list []contender) {
 	all := append(withBuilds(contenders, o.Builds), must.Get(parsePeers(o.Peers))...)
 	wanted := map[string]bool{}
 	for _, c := range all {
-		if pattern.MatchString(c.Name) || c.Group == groupBuild && pattern.MatchString(c.Beside) {
+		if pattern.MatchString(c.Name) || c.isBuild() && pattern.MatchString(c.Beside) {
 			wanted[c.Name], wanted[c.Beside] = true, true
 		}
 	}
