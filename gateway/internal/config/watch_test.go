@@ -92,12 +92,12 @@ func TestAChangeIsSeenWhereverItHappens(t *testing.T) {
 		}},
 		"a link above":       {map[string]string{"r/1/c/a.yaml": "1", "r/2/c/a.yaml": "2"}, map[string]string{"current": "r/1"}, "current/c", func(tr *tree) { tr.link("r/2", "current") }},
 		"a link":             {map[string]string{"r/1/a.yaml": "1", "r/2/a.yaml": "2"}, map[string]string{"current": "r/1"}, "current", func(tr *tree) { tr.link("r/2", "current") }},
-		"a folder by a link": {map[string]string{"team/a.yaml": "1"}, map[string]string{"root/x": "../team"}, "root", func(tr *tree) { tr.write("team/a.yaml", "2") }},
-		"a ConfigMap": {map[string]string{"root/..1/a.yaml": "1", "root/..2/a.yaml": "2"}, map[string]string{"root/..data": "..1", "root/a.yaml": "..data/a.yaml"}, "root",
-			func(tr *tree) { tr.link("..2", "root/..data") }},
-		"a new folder": {map[string]string{"root/z.yaml": "1"}, nil, "root", func(tr *tree) {
-			tr.remove("root/z.yaml")
-			tr.write("root/sub/a.yaml", "2")
+		"a folder by a link": {map[string]string{"team/a.yaml": "1"}, map[string]string{"limits/x": "../team"}, "limits", func(tr *tree) { tr.write("team/a.yaml", "2") }},
+		"a ConfigMap": {map[string]string{"limits/..1/a.yaml": "1", "limits/..2/a.yaml": "2"}, map[string]string{"limits/..data": "..1", "limits/a.yaml": "..data/a.yaml"}, "limits",
+			func(tr *tree) { tr.link("..2", "limits/..data") }},
+		"a new folder": {map[string]string{"limits/z.yaml": "1"}, nil, "limits", func(tr *tree) {
+			tr.remove("limits/z.yaml")
+			tr.write("limits/sub/a.yaml", "2")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,14 +130,14 @@ func TestAChangeBeforeTheWatchIsSeen(t *testing.T) {
 // A log that is written beside them at each change is no reason to read them, and files that are written bit by bit are told when they
 // are at rest.
 func TestOnlyFilesAtRestAreTold(t *testing.T) {
-	tr := grow(t, map[string]string{"root/a.yaml": "1"})
-	tr.watch("root/a.yaml", func() {
-		tr.write("root/log", "a line")
+	tr := grow(t, map[string]string{"limits/a.yaml": "1"})
+	tr.watch("limits/a.yaml", func() {
+		tr.write("limits/log", "a line")
 		require.Empty(t, tr.since())
 		time.Sleep(interval / 2) // between two readings
 		for _, half := range []string{"", "2", "2 and", "2 and 3"} {
 			time.Sleep(interval)
-			tr.write("root/a.yaml", half)
+			tr.write("limits/a.yaml", half)
 		}
 		tr.requireTold("2 and 3")
 	})
@@ -145,14 +145,14 @@ func TestOnlyFilesAtRestAreTold(t *testing.T) {
 
 // What cannot be read is told once, and so is that it can be read again.
 func TestFilesThatComeBackAreRead(t *testing.T) {
-	tr := grow(t, map[string]string{"above/root/a.yaml": "1"})
-	tr.watch("above/root", func() {
+	tr := grow(t, map[string]string{"above/limits/a.yaml": "1"})
+	tr.watch("above/limits", func() {
 		tr.remove("above")
 		changes := tr.since()
 		require.Len(t, changes, 1)
 		require.ErrorContains(t, changes[0].err, "no such file")
 		require.Empty(t, tr.since())
-		tr.write("above/root/a.yaml", "2")
+		tr.write("above/limits/a.yaml", "2")
 		tr.requireTold("2")
 	})
 }
@@ -165,9 +165,9 @@ func TestWhatIsNoFileIsAMistake(t *testing.T) {
 		"leads back to a folder that it is in": func(path string) error { return os.Symlink("..", path) },
 	} {
 		t.Run(want, func(t *testing.T) {
-			tr := grow(t, map[string]string{"root/b.yaml": "domain: b", "root/x/a.yaml": "domain: a"})
-			require.NoError(t, make(tr.at("root/x/zz.yaml")))
-			f := Read(tr.at("root"))
+			tr := grow(t, map[string]string{"limits/b.yaml": "domain: b", "limits/x/a.yaml": "domain: a"})
+			require.NoError(t, make(tr.at("limits/x/zz.yaml")))
+			f := Read(tr.at("limits"))
 			assert.Len(t, f.list, 2)
 			_, err := f.Parse(false)
 			require.ErrorContains(t, err, want)
