@@ -186,6 +186,7 @@ func TestAConnectionThatHangsHoldsUpItsCallsOnly(t *testing.T) {
 		_, err := l.Limit(t.Context(), "k", ofMany, 1)
 		hangs <- err
 	}()
+	require.Eventually(t, func() bool { return client.PoolStats().IdleConns == 0 }, time.Minute, time.Millisecond, "it has the connection")
 	for i := 0; i < 100; i++ { // the first of these may share the connection that hangs
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if i == 0 {
