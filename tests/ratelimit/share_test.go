@@ -179,6 +179,8 @@ func TestAConnectionThatHangsHoldsUpItsCallsOnly(t *testing.T) {
 	l := shared(client, pipelimit.Options{})
 	_, err := l.Limit(t.Context(), "k", ofMany, 1)
 	require.NoError(t, err)
+	idle := func(n uint32) func() bool { return func() bool { return client.PoolStats().PipelineStats.IdleConns == n } }
+	require.Eventually(t, idle(1), time.Minute, time.Millisecond, "a call is answered before its connection is back in the pool")
 	require.EqualValues(t, 1, dialled.Load())
 	link.Hold()
 	hangs := make(chan error, 1)
@@ -186,7 +188,7 @@ func TestAConnectionThatHangsHoldsUpItsCallsOnly(t *testing.T) {
 		_, err := l.Limit(t.Context(), "k", ofMany, 1)
 		hangs <- err
 	}()
-	require.Eventually(t, func() bool { return client.PoolStats().IdleConns == 0 }, time.Minute, time.Millisecond, "it has the connection")
+	require.Eventually(t, idle(0), time.Minute, time.Millisecond)
 	for i := 0; i < 100; i++ { // the first of these may share the connection that hangs
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if i == 0 {
