@@ -27,7 +27,7 @@ func healthCheck(t *testing.T, s *server.Server, env ...string) error {
 	// In the image the server has the default port.
 	bin := t.TempDir()
 	wrapper := fmt.Sprintf("#!/bin/sh\nexec '%s' -p %d \"$@\"\n", cli, s.Port)
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "valkey-cli"), []byte(wrapper), 0o755))
+	server.WriteProgram(t, filepath.Join(bin, "valkey-cli"), wrapper)
 	cmd := exec.Command("timeout", "10", "sh", "-c", string(check[1]))
 	cmd.Env = append(os.Environ(), append(env, "PATH="+bin+":"+os.Getenv("PATH"))...)
 	return cmd.Run()

@@ -6,7 +6,6 @@ package clock
 import (
 	_ "embed"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,7 +94,7 @@ func (c *Clock) ProgramOn(host int, p server.Program, libraries []string, words 
 		line = append(line, quoted(word))
 	}
 	p.Path = filepath.Join(c.t.TempDir(), "server")
-	require.NoError(c.t, os.WriteFile(p.Path, []byte("#!/bin/sh\n"+strings.Join(line, " ")+" \"$@\"\n"), 0o755))
+	server.WriteProgram(c.t, p.Path, "#!/bin/sh\n"+strings.Join(line, " ")+" \"$@\"\n")
 	return p
 }
 

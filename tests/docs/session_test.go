@@ -195,7 +195,7 @@ func newShell(t *testing.T, s *server.Server) *shell {
 	require.NoError(t, err)
 	bin := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\nexec %q -p %d \"$@\"\n", cli, s.Port)
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "redis-cli"), []byte(script), 0o755))
+	server.WriteProgram(t, filepath.Join(bin, "redis-cli"), script)
 	env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+bin, "TERM=dumb", "LC_ALL=C")
 	return &shell{t: t, env: env}
 }

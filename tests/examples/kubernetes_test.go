@@ -150,7 +150,7 @@ func TestAServerRunsWithTheConfigurationOfTheExample(t *testing.T) {
 	require.NoError(t, err)
 	bin := t.TempDir()
 	wrapper := fmt.Sprintf("#!/bin/sh\nexec '%s' -p %d \"$@\"\n", cli, s.Port)
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "valkey-cli"), []byte(wrapper), 0o755))
+	server.WriteProgram(t, filepath.Join(bin, "valkey-cli"), wrapper)
 	ready := func(password string) error {
 		probe := e.set.Spec.Template.Spec.Containers[0].ReadinessProbe.Exec.Command
 		cmd := exec.Command(probe[0], probe[1:]...)

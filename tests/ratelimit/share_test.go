@@ -179,7 +179,9 @@ func TestAConnectionThatHangsHoldsUpItsCallsOnly(t *testing.T) {
 	l := shared(client, pipelimit.Options{})
 	_, err := l.Limit(t.Context(), "k", ofMany, 1)
 	require.NoError(t, err)
-	idle := func(n uint32) func() bool { return func() bool { return client.PoolStats().PipelineStats.IdleConns == n } }
+	idle := func(n uint32) func() bool {
+		return func() bool { return client.PoolStats().PipelineStats.IdleConns == n }
+	}
 	require.Eventually(t, idle(1), time.Minute, time.Millisecond, "a call is answered before its connection is back in the pool")
 	require.EqualValues(t, 1, dialled.Load())
 	link.Hold()
