@@ -75,9 +75,8 @@ func TestACallerThatIsSentAwayAsItsTimeIsOverIsCountedOnce(t *testing.T) {
 			admin, c := s.Raw(), s.Raw()
 			id := do(t, c, "CLIENT ID").Int
 			require.False(t, do(t, admin, "%s", kind.take).IsError())
-			send(t, c, strings.Replace(kind.wait, "TIMEOUT 0", "TIMEOUT 300ms", 1))
-			awaitField(t, admin, kind.field, 1)
 			do(t, admin, "NEIGHBOUR.ON limited k CLIENT UNBLOCK %d", id)
+			send(t, c, strings.Replace(kind.wait, "TIMEOUT 0", "TIMEOUT 100ms", 1))
 			v, err := c.ReceiveWithin(patience)
 			require.NoError(t, err)
 			require.False(t, v.IsError(), "%v", v)
