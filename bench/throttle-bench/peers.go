@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"redis-throttle/bench/internal/must"
@@ -65,6 +66,11 @@ func withBuilds(list []contender, builds []string) (all []contender) {
 		}
 	}
 	return all
+}
+
+// withoutBuilds leaves them out again.
+func withoutBuilds(list []contender) []contender {
+	return slices.DeleteFunc(slices.Clone(list), contender.isBuild)
 }
 
 // buildNames are the names of the files, or their paths where several files have one name.

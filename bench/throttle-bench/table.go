@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -95,10 +94,10 @@ func newTable(title string, words int, header ...any) table.Writer {
 
 // benchTables are a table for each section, and the pairs. Other builds have a row in those only.
 func benchTables(list []contender) []table.Writer {
-	of := slices.DeleteFunc(slices.Clone(list), contender.isBuild)
-	tables := []table.Writer{sectionTable(sections[0], of), besideTable(list)}
+	ours := withoutBuilds(list)
+	tables := []table.Writer{sectionTable(sections[0], ours), besideTable(list)}
 	for _, s := range sections[1:] {
-		tables = append(tables, sectionTable(s, of))
+		tables = append(tables, sectionTable(s, ours))
 	}
 	return tables
 }
