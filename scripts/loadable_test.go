@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
 )
 
 // make run starts throttle-dev where no server can load the module, and says why.
@@ -22,7 +23,7 @@ func TestWhereServersCanLoadTheModule(t *testing.T) {
 	} {
 		bin := t.TempDir()
 		for program, runs := range map[string]string{"uname": test.uname, "ldd": test.ldd} {
-			require.NoError(t, os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"+runs+"\n"), 0o755))
+			server.WriteProgram(t, filepath.Join(bin, program), "#!/bin/sh\n"+runs+"\n")
 		}
 		cmd := exec.Command("scripts/loadable")
 		cmd.Dir = ".."

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/server"
 )
 
 // checkZones runs scripts/check-zones where apt knows a version of tzdata, or does not reach its mirror.
@@ -16,7 +18,7 @@ func checkZones(t *testing.T, candidate string, reachable bool, environment []st
 	t.Helper()
 	bin := t.TempDir()
 	program := func(name, script string) {
-		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+		server.WriteProgram(t, filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n")
 	}
 	update := "exit 0"
 	if !reachable {

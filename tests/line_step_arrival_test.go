@@ -40,7 +40,7 @@ func TestACallerThatComesRightAfterAStepWaitsForItsSlot(t *testing.T) {
 // Nor does it wait longer than those in front of it and the limit make it wait, though they had their slots by the old clock.
 func TestACallerThatComesRightAfterAStepStandsBehindOthers(t *testing.T) {
 	t.Parallel()
-	for name, reading := range map[string]time.Duration{"": 0, "the process stands still while it reads the clocks": 2 * time.Millisecond} {
+	for name, reading := range map[string]time.Duration{"it reads the clocks at once": 0, "the process stands still while it reads the clocks": 2 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, c := startWithClock(t, server.Config("hz 1", "dynamic-hz no")) // the cron hardly comes between the step and the caller
