@@ -117,6 +117,10 @@ func (c *Conn) Pipeline(commands ...[]string) ([]Value, error) {
 // Close ends the connection in an orderly way.
 func (c *Conn) Close() error { return c.tcp.Close() }
 
+// Closer is Close in a function that holds none of the buffers: testing keeps what
+// tests clean up with until all of them have ended.
+func (c *Conn) Closer() func() error { return c.tcp.Close }
+
 // Reset drops the connection with a TCP reset, as when a client is killed: what the
 // server still writes meets a broken pipe.
 func (c *Conn) Reset() error {

@@ -49,7 +49,8 @@ func User(name, password string) func(*redis.Options) {
 func (s *Server) Raw() *resp.Conn {
 	s.t.Helper()
 	c := s.dial()
-	s.t.Cleanup(func() { _ = c.Close() })
+	done := c.Closer()
+	s.t.Cleanup(func() { _ = done() })
 	return c
 }
 
