@@ -470,11 +470,10 @@ func TestUnitsAreNotHandedOutWhenTheyAreOld(t *testing.T) {
 	}
 	var fetched time.Time
 	require.Eventually(t, func() bool { // until units are left of a batch that has just come
-		began := time.Now()
 		if decide(t, b, "k", limits).By == "batch" {
 			return time.Since(fetched) < maxAge/2
 		}
-		fetched = began
+		fetched = time.Now()
 		return false
 	}, 10*time.Second, time.Microsecond)
 	s.Pause() // nothing can be fetched
