@@ -62,6 +62,7 @@ enum {
   CONTEXT_CLUSTER = 1 << 5,
   CONTEXT_AOF = 1 << 6,
   CONTEXT_OOM = 1 << 10,
+  CONTEXT_REPLICATED = 1 << 12,
   CONTEXT_DENY_BLOCKING = 1 << 21,
 };
 enum {

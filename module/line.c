@@ -485,7 +485,7 @@ static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleSt
     api.RetainString(NULL, argv[i]);
   }
   int canAsk = argc && api.GetCurrentUserName && api.GetModuleUserFromUserName && api.ACLCheckCommandPermissions;
-  if (canAsk) w->user = api.GetCurrentUserName(ctx);
+  if (canAsk) w->user = throttleUserOf(ctx);
   w->handle = api.BlockClient(ctx, onUnblocked, onTimeout, onFree, 0);
   api.SetDisconnectCallback(w->handle, leave);
   ++*waitingOf(w);

@@ -67,22 +67,35 @@ void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
   if (!mayCome || isAnyLoaded(ctx)) noteNeighbour(ctx);
 }
 
-// Modules call commands as nobody, unless they ask for a user.
+// The server finds every client by its id that has a connection. It does not find the clients of other modules, except for Valkey 9.1, which
+// finds one that runs a command.
+static int isFound(uint64_t clientID) { return api.GetClientInfoById(NULL, clientID) == API_OK; }
+
+// The user that runs a command, or NULL for nobody: a master, or another module that does not ask for a user. Some servers crash when they
+// are asked for the user of nobody; those do not find other modules.
+RedisModuleString *throttleUserOf(RedisModuleCtx *ctx) {
+  if (api.GetContextFlags(ctx) & CONTEXT_REPLICATED || !isFound(api.GetClientId(ctx))) return NULL;
+  return api.GetCurrentUserName(ctx);
+}
+
 static int hasUser(RedisModuleCtx *ctx) {
-  if (!api.GetCurrentUserName) return 1;
-  RedisModuleString *user = api.GetCurrentUserName(ctx);
+  if (!api.GetCurrentUserName) return isFound(api.GetClientId(ctx));
+  RedisModuleString *user = throttleUserOf(ctx);
   if (user) api.FreeString(NULL, user);
   return user != NULL;
 }
 
-// Whether a client itself runs the command, rather than a script or another module. Their clients may not block, unless a module asks for
-// that, and have no connection: most servers do not find such clients by their ids (Valkey 9.1 finds one that runs a command). A client that
-// begins with a transaction, in which it may not block either, is taken for one of theirs. The server never gives an id twice, and never 0.
+static const uint64_t idOfAppendOnlyFile = UINT64_MAX;
+
+// Whether the command is run by a client, a master or the file that is being loaded, rather than by a script or another module. The clients of
+// those two may not block, unless a module asks for that. A client that begins with a transaction, in which it may not block either, is
+// taken for one of theirs, and another module that may block and has a user for a client. No id is ever 0.
 static int isOfAClient(RedisModuleCtx *ctx) {
   static uint64_t known[256];
   uint64_t id = api.GetClientId(ctx), *seen = &known[(uint8_t)id];
   if (*seen == id) return 1;
-  if (api.GetContextFlags(ctx) & CONTEXT_DENY_BLOCKING || api.GetClientInfoById(NULL, id) != API_OK || !hasUser(ctx)) return 0;
+  int flags = api.GetContextFlags(ctx);
+  if (id != idOfAppendOnlyFile && !(flags & CONTEXT_REPLICATED) && (flags & CONTEXT_DENY_BLOCKING || !hasUser(ctx))) return 0;
   *seen = id;
   return 1;
 }

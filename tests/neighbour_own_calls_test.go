@@ -3,12 +3,14 @@ package tests
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 // requireCharged makes a limit and runs calls that charge it one unit each. The key never expires, as PERSIST leaves it, before each of them.
@@ -41,6 +43,51 @@ func TestClientsChangeKeysThatNeverExpireBesideANeighbour(t *testing.T) {
 	s := neighbour.Start(t)
 	for _, calls := range [][]string{{chargeKey}, {chargeKey, chargeKey, chargeKey}, {chargeKey, "MULTI", chargeKey, "EXEC", chargeKey}} {
 		requireCharged(t, s, calls...)
+	}
+}
+
+// A master and a file have no user, and some servers crash when they are asked for it. Their calls are not nested either: redis-cell sends its
+// calls as they are.
+func TestCallsOfAMasterAndAFileChangeKeysThatNeverExpireBesideANeighbour(t *testing.T) {
+	t.Parallel()
+	master := neighbour.Start(t, server.AppendOnly("always"))
+	replica := neighbour.Start(t, server.ReplicaOf(master))
+	topology.AwaitReplicas(t, master, replica)
+	c := master.Raw()
+	mustDoAll(t, c, chargeKey, "PERSIST key")
+	for range 3 {
+		mustDoAll(t, c, "NEIGHBOUR.PROPAGATE "+chargeKey, "NEIGHBOUR.PROPAGATE PERSIST key")
+	}
+	topology.AwaitReplicas(t, master, replica)
+	master.Restart()
+	for where, s := range map[string]*server.Server{"by a replica": replica, "from a file": master} {
+		assert.EqualValues(t, 5, ask(t, s.Raw(), "CL.PEEK key RATE 1/1d BURST 9").Remaining, where)
+	}
+	assert.Empty(t, replica.LogLines("sending an error to its"))
+}
+
+// A module that lets its calls block (K) waits in line, as nobody.
+func TestACallOfAnotherModuleWaits(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	if !s.Program.AtLeast(7, 2) {
+		t.Skip("calls of modules that may block")
+	}
+	c := s.Raw()
+	do(t, c, "NEIGHBOUR.FORMAT !Kv")
+	for _, tt := range []struct{ limits, take, wait, free, waiting string }{
+		{"WINDOW 1/1d", "CL.LIMIT", "CL.WAIT", "CL.REFUND key WINDOW 1/1d", "throttle_waiting"},
+		{"SLOTS 1 TTL 1d ID x", "CL.LEASE", "CL.LEASE", "CL.RELEASE key ID x", "throttle_leases_waiting"},
+	} {
+		mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", tt.take+" key "+tt.limits)
+		neighbour.On(t, s, "set", "other", strings.ReplaceAll(tt.wait+" key "+tt.limits+" TIMEOUT 0", "ID x", "ID y"))
+		do(t, c, "SET other 1")
+		assert.EqualValues(t, 1, neighbour.Seen(t, s))
+		waiting := func() int64 { return s.InfoInt("throttle", tt.waiting) }
+		assert.EqualValues(t, 1, waiting(), tt.wait)
+		do(t, c, "NEIGHBOUR.DO")
+		do(t, c, "%s", tt.free)
+		require.Eventually(t, func() bool { return waiting() == 0 }, patience, time.Millisecond, tt.wait)
 	}
 }
 

@@ -6,6 +6,7 @@
 //   NEIGHBOUR.EXPIRED key times           adds a key that has expired already, and again whenever it is removed for that: so many times in all
 //   NEIGHBOUR.ERRNO name number           before each command of this name, and at each event of this name, errno is set; what runs stays the same
 //   NEIGHBOUR.FORMAT format               how commands are called, of which the server knows the letters: !v at first
+//   NEIGHBOUR.PROPAGATE command [argument ...]   to replicas and to the append-only file, and nothing runs here: redis-cell sends its calls so
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
 // What it runs may send notifications of its own; those run nothing. Nor does anything run
@@ -42,6 +43,7 @@ static Key *(*openKey)(Ctx *, String *, int mode);
 static int (*setString)(Key *, String *);
 static int (*setAbsExpire)(Key *, long long ms);
 static void (*closeKey)(Key *);
+static int (*replicate)(Ctx *, const char *command, const char *format, ...);
 static int (*replyArray)(Ctx *, long);
 static int (*replyInteger)(Ctx *, long long);
 static int (*replyWord)(Ctx *, const char *);
@@ -68,6 +70,7 @@ static const struct {
     {"StringSet", &setString},
     {"SetAbsExpire", &setAbsExpire},
     {"CloseKey", &closeKey},
+    {"Replicate", &replicate},
     {"ReplyWithArray", &replyArray},
     {"ReplyWithLongLong", &replyInteger},
     {"ReplyWithSimpleString", &replyWord},
@@ -179,6 +182,11 @@ static int formatCommand(Ctx *ctx, String **argv, int argc) {
   return replyWord(ctx, "OK");
 }
 
+static int propagateCommand(Ctx *ctx, String **argv, int argc) {
+  if (argc < 2 || replicate(ctx, text(argv[1], NULL), "v", argv + 2, (size_t)(argc - 2)) != OK) return ERR;
+  return replyWord(ctx, "OK");
+}
+
 static int seenCommand(Ctx *ctx, String **argv, int argc) {
   (void)argv, (void)argc;
   replyArray(ctx, 2);
@@ -200,6 +208,7 @@ int RedisModule_OnLoad(Ctx *ctx) {
   if (createCommand(ctx, "neighbour.expired", expiredCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.errno", errnoCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.format", formatCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.propagate", propagateCommand, "write", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.seen", seenCommand, "", 0, 0, 0) != OK) return ERR;
   own = getDetachedContext(ctx);
   if (!registerFilter(ctx, onFilter, 0)) return ERR;
