@@ -71,7 +71,7 @@ func check(paths []string, out io.Writer) error {
 	if len(paths) == 0 {
 		return errors.New(usage)
 	}
-	c, err := config.Read(paths...).Parse(os.Getenv("MERGE_DOMAIN_CONFIG") == "true")
+	c, err := config.ReadOnce(paths...).Parse(os.Getenv("MERGE_DOMAIN_CONFIG") == "true")
 	if err != nil {
 		return err
 	}

@@ -18,27 +18,40 @@ type Files struct {
 	Version string
 
 	list []file
-	err  error
+	errs []error
+
+	seen   int // files and folders
+	isOnce bool
 }
 
 type file struct{ name, text string }
 
+// most is how many files and folders are read. Folders that lead to each other by links could go on for ever.
+const most = 10_000
+
 // Read reads files, and the files in folders and below. Files and folders whose name begins with a dot are left out, such as those
 // that Kubernetes keeps beside the files of a ConfigMap. Symbolic links are followed. What cannot be read is told by Parse.
-func Read(paths ...string) Files {
-	var f Files
+func Read(paths ...string) Files { return read(false, paths) }
+
+// ReadOnce is Read for files that are not read again. So each path may be that of a pipe, too.
+func ReadOnce(paths ...string) Files { return read(true, paths) }
+
+func read(isOnce bool, paths []string) Files {
+	f := Files{isOnce: isOnce}
 	sum := sha256.New()
 	for _, path := range paths {
 		f.read(path)
 	}
+	if f.seen > most {
+		f.errs = []error{fmt.Errorf("there are more than %d files and folders in %s", most, strings.Join(paths, ", "))}
+	} else if len(f.errs) == 0 && len(f.list) == 0 {
+		f.errs = []error{fmt.Errorf("there is no file in %s", strings.Join(paths, ", "))}
+	}
 	for _, one := range f.list {
 		fmt.Fprintf(sum, "%d %d\n%s%s", len(one.name), len(one.text), one.name, one.text)
 	}
-	if f.err == nil && len(f.list) == 0 {
-		f.err = fmt.Errorf("there is no file in %s", strings.Join(paths, ", "))
-	}
-	if f.err != nil {
-		fmt.Fprint(sum, f.err)
+	for _, err := range f.errs {
+		fmt.Fprintln(sum, err)
 	}
 	f.Version = hex.EncodeToString(sum.Sum(nil)[:6])
 	return f
@@ -47,7 +60,7 @@ func Read(paths ...string) Files {
 // Parse makes a configuration of files. All mistakes are reported at once. With merge, several files can be about one domain.
 func (f Files) Parse(merge bool) (*Config, error) {
 	c := &Config{Domains: map[string]*Domain{}, Version: f.Version}
-	errs := []error{f.err}
+	errs := slices.Clone(f.errs)
 	for _, one := range f.list {
 		r := &reader{file: one.name}
 		c.domain(r, one.text, merge)
@@ -61,6 +74,9 @@ func (f Files) Parse(merge bool) (*Config, error) {
 
 // read adds the file at path, or those in the folder at path, in the order of their names. The folders above are those that it came by.
 func (f *Files) read(path string, above ...fs.FileInfo) {
+	if f.seen++; f.seen > most {
+		return
+	}
 	info, err := os.Stat(path)
 	isAbove := func(folder fs.FileInfo) bool { return os.SameFile(info, folder) }
 	switch {
@@ -68,7 +84,7 @@ func (f *Files) read(path string, above ...fs.FileInfo) {
 		if _, gone := os.Lstat(path); len(above) > 0 && errors.Is(gone, fs.ErrNotExist) {
 			err = nil // since the folder was listed
 		}
-	case info.Mode().IsRegular():
+	case info.Mode().IsRegular(), f.isOnce && len(above) == 0 && !info.IsDir():
 		var text []byte
 		if text, err = os.ReadFile(path); err == nil {
 			f.list = append(f.list, file{path, string(text)})
@@ -80,7 +96,9 @@ func (f *Files) read(path string, above ...fs.FileInfo) {
 	default:
 		err = f.readFolder(path, append(slices.Clip(above), info))
 	}
-	f.err = errors.Join(f.err, err)
+	if err != nil {
+		f.errs = append(f.errs, err)
+	}
 }
 
 func (f *Files) readFolder(path string, above []fs.FileInfo) error {

@@ -2,6 +2,8 @@ package config
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -70,7 +72,7 @@ func (tr *tree) requireTold(texts ...string) {
 	tr.t.Helper()
 	changes := tr.since()
 	require.Len(tr.t, changes, 1)
-	require.NoError(tr.t, changes[0].err)
+	require.Empty(tr.t, changes[0].errs)
 	var have []string
 	for _, one := range changes[0].list {
 		have = append(have, one.text)
@@ -150,7 +152,7 @@ func TestFilesThatComeBackAreRead(t *testing.T) {
 		tr.remove("above")
 		changes := tr.since()
 		require.Len(t, changes, 1)
-		require.ErrorContains(t, changes[0].err, "no such file")
+		require.ErrorContains(t, errors.Join(changes[0].errs...), "no such file")
 		require.Empty(t, tr.since())
 		tr.write("above/limits/a.yaml", "2")
 		tr.requireTold("2")
@@ -174,4 +176,34 @@ func TestWhatIsNoFileIsAMistake(t *testing.T) {
 			assert.ErrorContains(t, err, "zz.yaml")
 		})
 	}
+}
+
+// There are more ways through seven folders with links to each other than anybody would wait for.
+func TestFoldersThatLeadToEachOtherAreRefused(t *testing.T) {
+	tr := grow(t, map[string]string{"limits/a.yaml": "domain: a"})
+	for from := range 7 {
+		require.NoError(t, os.Mkdir(tr.at(fmt.Sprint("limits/", from)), 0o755))
+		for to := range 7 {
+			if from != to {
+				tr.link(fmt.Sprint("../", to), fmt.Sprint("limits/", from, "/", to))
+			}
+		}
+	}
+	_, err := Read(tr.at("limits")).Parse(false)
+	require.ErrorContains(t, err, fmt.Sprintf("there are more than 10000 files and folders in %s", tr.at("limits")))
+}
+
+// As in throttle-gateway check /dev/stdin.
+func TestAPipeIsReadWhereItIsReadOnce(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	_, err = w.WriteString("domain: piped")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	path := fmt.Sprint("/dev/fd/", r.Fd())
+	_, err = Read(path).Parse(false)
+	require.ErrorContains(t, err, path+" is no file and no folder")
+	c, err := ReadOnce(path).Parse(false)
+	require.NoError(t, err)
+	assert.Contains(t, c.Domains, "piped")
 }
