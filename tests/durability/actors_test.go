@@ -271,7 +271,10 @@ func (o *soak) meddler(c *resp.Conn) error {
 		{"SET", key, "bar"}, {"SET", key, ""}, {"SET", key, ahead}, {"SET", key, ahead, "PX", "50"}, {"SET", key, "18446744073709551615"},
 		{"APPEND", key, "0"}, {"SETRANGE", key, "3", "x"}, {"INCR", key}, {"GETRANGE", key, "0", "5"}, {"GETDEL", key},
 		{"RPUSH", key, "x"}, {"HSET", key, "f", "v"}, {"SADD", key, "x"}, {"DEL", key}, {"UNLINK", key},
-		{"RENAME", key, other}, {"COPY", key, other, "REPLACE"}, {"MOVE", key, "1"},
+		{"RENAME", key, other}, {"COPY", key, other, "REPLACE"},
+	}
+	if !o.s.Program.LeavesClientsElsewhere() {
+		commands = append(commands, []string{"MOVE", key, "1"})
 	}
 	// What is no limiter's state goes again soon, or all keys would end so.
 	_, err := c.Pipeline(commands[rand.IntN(len(commands))], []string{"PEXPIRE", key, strconv.Itoa(1 + rand.IntN(2000))})

@@ -59,6 +59,12 @@ func (p Program) MovesValues() bool {
 // AddsWithExpiry says whether a key that COPY, RENAME or RESTORE adds has its expiry when the server tells of the event "new".
 func (p Program) AddsWithExpiry() bool { return !p.IsValkey() && p.AtLeast(8, 2) }
 
+// LeavesClientsElsewhere says whether MOVE and COPY leave their client in the other database when a module listens to events
+// (valkey-io/valkey#4024; 9.1.2 does not).
+func (p Program) LeavesClientsElsewhere() bool {
+	return p.IsValkey() && (p.Major == 8 && p.Minor >= 1 || p.Major == 9 && p.Minor == 0)
+}
+
 func (p Program) String() string { return fmt.Sprintf("%s %d.%d", p.Name, p.Major, p.Minor) }
 
 // DefaultProgram is the server under test: THROTTLE_SERVER (a path, or a name on
