@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -91,8 +93,39 @@ func requireSame(t *testing.T, s *server.Server, replicas ...*server.Server) {
 			continue
 		}
 		for i, r := range replicas {
-			require.Equal(t, want, have[i], "the replica on port %d differs", r.Port)
+			if want != have[i] {
+				require.Empty(t, differences(t, s, r), "the replica on port %d differs", r.Port)
+				require.Equal(t, want, have[i], "the replica on port %d differs", r.Port)
+			}
 		}
 		return
 	}
+}
+
+// differences names some keys that two servers do not have alike. DEBUG DIGEST-VALUE also finds keys that have expired and are still there, of
+// which no command tells the names.
+func differences(t *testing.T, s, r *server.Server) (names []string) {
+	t.Helper()
+	for db := range 2 {
+		a, b := s.Raw(), r.Raw()
+		keys := []string{"DEBUG", "DIGEST-VALUE"}
+		for i := range soakKeys {
+			keys = append(keys, fmt.Sprintf("key:%d", i))
+		}
+		of := func(c *resp.Conn, commands ...[]string) resp.Value {
+			replies, err := c.Pipeline(append([][]string{{"SELECT", strconv.Itoa(db)}}, commands...)...)
+			require.NoError(t, err)
+			return replies[1]
+		}
+		for _, key := range of(a, []string{"KEYS", "*"}).Elems {
+			keys = append(keys, key.Text)
+		}
+		have, want := of(b, keys).Elems, of(a, keys).Elems
+		for i, key := range keys[2:] {
+			if want[i].Text != have[i].Text && len(names) < 10 {
+				names = append(names, fmt.Sprintf("%s in database %d is %s, %s there", key, db, of(a, []string{"DEBUG", "OBJECT", key}), of(b, []string{"DEBUG", "OBJECT", key})))
+			}
+		}
+	}
+	return names
 }
