@@ -103,7 +103,7 @@ func requireSame(t *testing.T, s *server.Server, replicas ...*server.Server) {
 }
 
 // differences names some keys that two servers do not have alike. DEBUG DIGEST-VALUE also finds keys that have expired and are still there, of
-// which no command tells the names.
+// which no command tells the names: these are those that expire soon.
 func differences(t *testing.T, s, r *server.Server) (names []string) {
 	t.Helper()
 	for db := range 2 {
@@ -111,6 +111,9 @@ func differences(t *testing.T, s, r *server.Server) (names []string) {
 		keys := []string{"DEBUG", "DIGEST-VALUE"}
 		for i := range soakKeys {
 			keys = append(keys, fmt.Sprintf("key:%d", i))
+		}
+		for i := range 50 {
+			keys = append(keys, fmt.Sprintf("nested:%d", i), fmt.Sprintf("leases:%d", i), fmt.Sprintf("windows:%d", i))
 		}
 		of := func(c *resp.Conn, commands ...[]string) resp.Value {
 			replies, err := c.Pipeline(append([][]string{{"SELECT", strconv.Itoa(db)}}, commands...)...)
