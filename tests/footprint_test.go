@@ -265,6 +265,23 @@ func TestCallsBesideANeighbourLeaveNoMemoryBehind(t *testing.T) {
 	}
 }
 
+// Of the first call of each client the bridge asks whose it is.
+func TestClientsBesideANeighbourLeaveNoMemoryBehind(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	c := s.Raw()
+	mustDoAll(t, c, "CL.LIMIT key RATE 1/1d BURST 9")
+	grown := growth(t, c, func() {
+		for range 500 {
+			one := s.Raw()
+			do(t, one, "CL.PEEK key RATE 1/1d BURST 9")
+			require.NoError(t, one.Close())
+		}
+		require.Eventually(t, func() bool { return s.InfoInt("clients", "connected_clients") <= 2 }, patience, time.Millisecond)
+	})
+	assert.Less(t, grown, int64(12<<10), "the name of a user left behind by each client would be 20 KB")
+}
+
 // The module lets Go's threads sleep by raising a thread's timer slack. The server's
 // own threads must keep theirs, or its timers come late.
 func TestServerThreadsKeepTheirTimers(t *testing.T) {
