@@ -321,7 +321,7 @@ void throttleHearEvents(RedisModuleCtx *ctx);
 extern int throttleHasNeighbours;  // there are other modules, or there were
 extern uint64_t throttleExpiries; // keys that the server has removed because they expired, since there are neighbours
 void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName);
-RedisModuleString *throttleUserOf(RedisModuleCtx *ctx); // NULL for nobody. The server has to have GetCurrentUserName
+RedisModuleString *throttleUserOf(RedisModuleCtx *ctx); // NULL for nobody. Not for a master, nor where GetCurrentUserName is missing
 // Whether the server may still be adding the key, and this call come from another module that hears of it (event "new"): the server
 // uses the value again afterwards, so nobody may replace it.
 int throttleMayBeUnfinished(const throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key);

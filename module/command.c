@@ -7,7 +7,7 @@
 #include "_cgo_export.h"
 
 static int canBlock(RedisModuleCtx *ctx) {
-  return !(api.GetContextFlags(ctx) & (CONTEXT_MULTI | CONTEXT_LUA | CONTEXT_DENY_BLOCKING));
+  return !(api.GetContextFlags(ctx) & (CONTEXT_MULTI | CONTEXT_LUA | CONTEXT_DENY_BLOCKING | CONTEXT_REPLICATED));
 }
 
 static const char beingCreated[] = "ERR key is being created by the command that this call is nested in";

@@ -71,12 +71,9 @@ void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
 // finds one that runs a command.
 static int isFound(uint64_t clientID) { return api.GetClientInfoById(NULL, clientID) == API_OK; }
 
-// The user that runs a command, or NULL for nobody: a master, or another module that does not ask for a user. Some servers crash when they
-// are asked for the user of nobody; those do not find other modules.
-RedisModuleString *throttleUserOf(RedisModuleCtx *ctx) {
-  if (api.GetContextFlags(ctx) & CONTEXT_REPLICATED || !isFound(api.GetClientId(ctx))) return NULL;
-  return api.GetCurrentUserName(ctx);
-}
+// The user that runs a command, or NULL for another module that does not ask for one. A master has none either. Some servers crash when they are
+// asked for the user of nobody: so nobody asks for that of a master, and those servers do not find other modules.
+RedisModuleString *throttleUserOf(RedisModuleCtx *ctx) { return isFound(api.GetClientId(ctx)) ? api.GetCurrentUserName(ctx) : NULL; }
 
 static int hasUser(RedisModuleCtx *ctx) {
   if (!api.GetCurrentUserName) return isFound(api.GetClientId(ctx));

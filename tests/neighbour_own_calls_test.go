@@ -66,6 +66,19 @@ func TestCallsOfAMasterAndAFileChangeKeysThatNeverExpireBesideANeighbour(t *test
 	assert.Empty(t, replica.LogLines("sending an error to its"))
 }
 
+// A module may send replicas calls that would wait. A replica that waited would follow its master no longer, and Valkey 9.1 crashes.
+func TestCallsOfAMasterDoNotWait(t *testing.T) {
+	t.Parallel()
+	master := neighbour.Start(t)
+	replica := neighbour.Start(t, server.ReplicaOf(master))
+	c := master.Raw()
+	mustDoAll(t, c, "CL.LIMIT window WINDOW 1/1d", "CL.LEASE leases SLOTS 1 TTL 1d ID a", "CL.LIMIT rate RATE 1/1d",
+		"NEIGHBOUR.PROPAGATE CL.WAIT window WINDOW 1/1d TIMEOUT 0", "NEIGHBOUR.PROPAGATE CL.WAIT rate RATE 1/1d TIMEOUT 0",
+		"NEIGHBOUR.PROPAGATE CL.LEASE leases SLOTS 1 TTL 1d ID b TIMEOUT 0", "SET after x")
+	topology.AwaitReplicas(t, master, replica)
+	assert.Equal(t, "x", replica.MustDo("GET", "after").Text)
+}
+
 // A module that lets its calls block (K) waits in line, as nobody.
 func TestACallOfAnotherModuleWaits(t *testing.T) {
 	t.Parallel()
