@@ -110,8 +110,8 @@ func checkStanding(v resp.Value, forced bool) error {
 		return fmt.Errorf("limited is neither 0 nor 1")
 	case a.Rule < 0 || a.Rule > 8:
 		return fmt.Errorf("rule is not within 0..8")
-	case a.Rule == 0 && (a.Limited != 1 || a.Remaining != 0 || a.Granted != 0 || a.WaitMs != 0):
-		return fmt.Errorf("rule is 0 as for a banned key, which nobody gets anything of")
+	case a.Rule == 0 && (a.Limited != 1 || a.Remaining != 0 || a.Granted != 0 && !forced || a.WaitMs != 0):
+		return fmt.Errorf("rule is 0 as for a banned key, which nobody gets anything of, except by force")
 	case a.Limit < 1 || a.Remaining < 0 || a.Remaining > a.Limit:
 		return fmt.Errorf("remaining is not within 0..limit")
 	case a.Limited == 0 && a.RetryAfterMs != -1 || a.RetryAfterMs < -1 || a.RetryAfterMs == 0:
