@@ -71,6 +71,7 @@ func TestCallsOfAMasterDoNotWait(t *testing.T) {
 	t.Parallel()
 	master := neighbour.Start(t)
 	replica := neighbour.Start(t, server.ReplicaOf(master))
+	topology.AwaitReplicas(t, master, replica) // or it would not be sent the calls
 	c := master.Raw()
 	mustDoAll(t, c, "CL.LIMIT window WINDOW 1/1d", "CL.LEASE leases SLOTS 1 TTL 1d ID a", "CL.LIMIT rate RATE 1/1d",
 		"NEIGHBOUR.PROPAGATE CL.WAIT window WINDOW 1/1d TIMEOUT 0", "NEIGHBOUR.PROPAGATE CL.WAIT rate RATE 1/1d TIMEOUT 0",

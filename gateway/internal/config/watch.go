@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// interval is between two readings of the files, and more when one takes long, which keeps a core busy for a tenth of the time at most. A
-// change is seen when two readings agree: an editor or a deployment writes several times.
+// interval is the pause between two readings of the files. After a reading that took long it is longer, so that a tenth of the time goes into
+// them at most. A change is seen when two readings agree: an editor or a deployment writes several times.
 const interval = 500 * time.Millisecond
 
 // Watch calls changed with the files at paths when they are no longer those that were seen before, until ctx ends.
