@@ -155,9 +155,13 @@ func TestPageFindsWhatRedisCellCannotRead(t *testing.T) {
 	s.MustDo("CL.LIMIT", "limit:e", "RATE", "5/m", "RATE", "100/d")
 	s.MustDo("RPUSH", "limit:f", "1")
 	s.MustDo("RPUSH", "another", "1")
+	// The states of limits are bytes like any others, and grep takes a zero byte for the end of a line, too.
+	s.MustDo("SET", "limit:g", "\x01\x005\x00")
+	s.MustDo("SET", "limit:h", "\x01\n5\n")
 	// Its redis-cli is the one of the tests, on the server of this one.
 	script = fmt.Sprintf("redis-cli() { %q -p %d \"$@\"; }\n%s", cli, s.Port, script)
 	out, err := exec.Command("bash", "-c", script).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	assert.ElementsMatch(t, []string{"limit:c", "limit:d", "limit:e", "limit:f"}, strings.Fields(string(out)))
+	want := []string{"limit:c", "limit:d", "limit:e", "limit:f", "limit:g", "limit:h"}
+	assert.ElementsMatch(t, want, strings.Fields(string(out)))
 }
