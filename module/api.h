@@ -41,6 +41,9 @@ enum { OPEN_QUIETLY = 31 << 16 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
 enum { ZADD_NX = 1 << 1, ZADD_ADDED = 1 << 2 };
 enum { CALL_REPLY_STRING = 0, CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };
+// Begins the format of a command that the module calls. Another module may write in its middle, when a key expires or is not found, and that
+// is replicated only if the outer call is, too (!). The command itself is sent neither to the file (A) nor to replicas (R).
+#define NESTED_IS_SENT "!AR"
 enum { POSTPONED_LENGTH = -1 };
 enum { CONFIG_IMMUTABLE = 1 << 0 };
 enum {

@@ -6,7 +6,7 @@ void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, 
 // Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A value that is
 // too long to be of ours, or that GET does not show because it was renamed, is of the wrong type.
 __attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
-  RedisModuleCallReply *reply = api.Call(ctx, "GET", "s", key->name);
+  RedisModuleCallReply *reply = api.Call(ctx, "GET", NESTED_IS_SENT "s", key->name);
   size_t length = 0;
   const char *bytes = reply && api.CallReplyType(reply) == CALL_REPLY_STRING ? api.CallReplyStringPtr(reply, &length) : NULL;
   key->kind = KEY_OTHER;

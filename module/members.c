@@ -48,7 +48,7 @@ static int isSet(const throttleKey *key) { return key->handle && api.KeyType(key
 static int64_t countUpTo(RedisModuleCtx *ctx, RedisModuleString *name, double nowMs) {
   char most[32];
   snprintf(most, sizeof most, "%.0f", nowMs);
-  RedisModuleCallReply *reply = api.Call(ctx, "ZCOUNT", "scc", name, "-inf", most);
+  RedisModuleCallReply *reply = api.Call(ctx, "ZCOUNT", NESTED_IS_SENT "scc", name, "-inf", most);
   int64_t count = reply && api.CallReplyType(reply) == CALL_REPLY_INTEGER ? api.CallReplyInteger(reply) : -1;
   if (reply) api.FreeCallReply(reply);
   return count;

@@ -69,6 +69,39 @@ func TestReplicasSeeTheWritesInTheMiddleOfACallInOrder(t *testing.T) {
 	})
 }
 
+// To look at a line the module has the server run commands that change nothing. A key that expires in one of these, or that it does not find,
+// is notified of, and what another module writes then reaches replicas like any other write.
+func TestReplicasSeeWhatANeighbourWritesWhileALineIsLookedAt(t *testing.T) {
+	t.Parallel()
+	onNewKeysWithAReplica(t, func(t *testing.T, s, replica *server.Server) {
+		c := s.Raw()
+		do(t, c, "DEBUG SET-ACTIVE-EXPIRE 0")
+		for name, tt := range map[string]struct {
+			holds, waits, event string
+			then                []string
+		}{
+			"the last lease lapses":      {"CL.LEASE k SLOTS 1 TTL 300ms ID h", "CL.LEASE k SLOTS 1 TTL 1m ID w TIMEOUT 1m", "expired", nil},
+			"a slot comes without a key": {"CL.LIMIT k RATE 1/300ms BURST 1", "CL.WAIT k RATE 1/300ms BURST 1 TIMEOUT 1m", "keymiss", []string{"DEL k"}},
+			"a window is over":           {"CL.LIMIT k WINDOW 1/300ms", "CL.WAIT k WINDOW 1/300ms TIMEOUT 1m", "expired", nil},
+			"there is no memory":         {"CL.LEASE k SLOTS 1 TTL 300ms ID h", "CL.LEASE k SLOTS 1 TTL 1m ID w TIMEOUT 600ms", "expired", []string{"CONFIG SET maxmemory 1"}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", tt.holds)
+				w := s.Raw()
+				require.NoError(t, w.Send(strings.Fields(tt.waits)...))
+				require.NoError(t, w.Flush())
+				neighbour.On(t, s, tt.event, "k", "INCR heard")
+				mustDoAll(t, c, tt.then...)
+				_, err := w.ReceiveWithin(60 * time.Second)
+				require.NoError(t, err)
+				do(t, c, "NEIGHBOUR.DO")
+				do(t, c, "CONFIG SET maxmemory 0")
+				requireReplica(t, s, replica, "heard")
+			})
+		}
+	})
+}
+
 // Another module may write to a key in the moment in which a call adds it. What it wrote stays, without an expiry, which the server takes
 // away after the event, and replicas hold the same.
 func TestAKeyWrittenToWhileItIsAddedKeepsWhatWasWritten(t *testing.T) {
