@@ -63,6 +63,25 @@ func TestAllLinesGoOnWhenTheClockStepsForward(t *testing.T) {
 	}
 }
 
+// The two clocks drift apart while a time server corrects one of them. That is no step, and lines are not looked at for it.
+func TestALineIsNotLookedAtWhileTheClocksDriftApart(t *testing.T) {
+	t.Parallel()
+	s, stepBy := startWithSteps(t)
+	c := s.Raw()
+	askLease(t, c, "CL.LEASE k SLOTS 1 TTL 2h ID holder")
+	waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
+	want := looks(t, s)
+	const alarm = 100 * time.Millisecond // how often the clocks are compared
+	for _, by := range []time.Duration{20 * time.Millisecond, -20 * time.Millisecond, 20 * time.Millisecond} {
+		stepBy(by)
+		<-time.After(3 * alarm)
+		assert.Equal(t, want, looks(t, s), "after %v", by)
+	}
+	stillWaits(t, waiting)
+	stepBy(step)
+	require.Eventually(t, func() bool { return looks(t, s) > want }, patience, 5*time.Millisecond, "a step")
+}
+
 // A line that waits for the end of a pause goes on after it, whatever the clock does meanwhile.
 func TestALineThatIsHeldUpGoesOnAfterAStep(t *testing.T) {
 	t.Parallel()
