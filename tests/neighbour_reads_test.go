@@ -101,6 +101,15 @@ func TestACallRefusedWhileItsKeyIsAddedCountsAsNothing(t *testing.T) {
 			t.Parallel()
 			requireUncounted(t, start(t, server.Config(`rename-command MODULE ""`)))
 		})
+		t.Run("the other module was loaded "+name+", and lets its calls block", func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			if !s.Program.AtLeast(7, 2) {
+				t.Skip("calls of modules that may block")
+			}
+			s.MustDo("NEIGHBOUR.FORMAT", "!Kv")
+			requireUncounted(t, s)
+		})
 	}
 }
 

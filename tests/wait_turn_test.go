@@ -145,5 +145,5 @@ func TestWaitingForAWindowTimesOut(t *testing.T) {
 	awaitWaiting(t, w.conn, 0)
 	assert.Equal(t, before, w.traces(t, "k"), "one who leaves has reserved nothing")
 	info := w.Info("throttle")
-	assert.Equal(t, []string{"0", "0"}, []string{info["throttle_waiting"], info["throttle_waited"]})
+	assert.Equal(t, []string{"0", "0", "2"}, []string{info["throttle_waiting"], info["throttle_waited"], info["throttle_wait_left"]})
 }
