@@ -14,6 +14,7 @@ struct throttleLine {
   uint64_t id;
   RedisModuleString *name;
   RedisModuleTimerID timer; // 0 for none
+  int64_t dueNs;            // when it fires
   int db;
 };
 
@@ -50,6 +51,7 @@ static const char noPermission[] = "NOPERM The user may no longer run this comma
 static throttleCaller *taken; // it has left its line, and its answer is being applied
 static int isWatching; // the server tells of changes by others
 static RedisModuleTimerID retryTimer; // for all lines that are held up; 0 for none
+static int64_t retryDueNs;
 
 // How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
 enum { COUNTS = 1024 };
@@ -74,8 +76,13 @@ static void stopTimer(RedisModuleCtx *ctx, const throttleLine *line) {
   if (line->timer) api.StopTimer(ctx, line->timer, NULL);
 }
 
+static RedisModuleTimerID newTimer(RedisModuleCtx *ctx, int64_t delayMs, int64_t *dueNs, void (*callback)(RedisModuleCtx *, void *), void *data) {
+  *dueNs = throttleClockNs() + delayMs * MS_NS;
+  return api.CreateTimer(ctx, delayMs, callback, data);
+}
+
 static void setTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
-  line->timer = api.CreateTimer(ctx, delayMs < LONGEST_TIMER_MS ? delayMs : LONGEST_TIMER_MS, wake, line);
+  line->timer = newTimer(ctx, delayMs < LONGEST_TIMER_MS ? delayMs : LONGEST_TIMER_MS, &line->dueNs, wake, line);
 }
 
 static void startTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
@@ -161,11 +168,11 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
 }
 
 // Begins what a line does to its key. Other modules may run when the key is opened.
-static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, throttleLine *line, int command, int mode) {
-  throttleCall *call = throttleBeginSingle(single, command, 1, &line->name);
+static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int command, int mode) {
+  throttleCall *call = throttleBeginSingle(single, command, 1, &step->line->name);
   call->isOutside = 1;
-  call->nowNs = throttleClockNs();
-  call->db = line->db;
+  call->nowNs = step->nowNs;
+  call->db = step->line->db;
   throttleOpenKeys(call, ctx, mode);
   return call;
 }
@@ -174,7 +181,7 @@ static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, throttleL
 // the first and is not any more.
 static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn, int mode) {
   throttleCaller *w = step->caller;
-  throttleCall *call = open(single, ctx, step->line, w->command, mode);
+  throttleCall *call = open(single, ctx, step, w->command, mode);
   if (throttleCommands[call->command].onSortedSet) throttleGatherSets(call, ctx);
   // Other modules may have made the caller leave, or let in a call of a higher priority to the front of the line.
   if (turn == TURN_FIRST ? !throttleIsFirst(step->entry) : !throttleStands(step->entry)) {
@@ -273,12 +280,13 @@ static void retry(RedisModuleCtx *ctx, void *data);
 
 // Looks again later at all lines that are held up, which is for the same reason.
 static void retryLater(RedisModuleCtx *ctx, int obstacle) {
-  if (!retryTimer) retryTimer = api.CreateTimer(ctx, obstacle == IS_PAUSED ? RETRY_PAUSED_MS : RETRY_REFUSED_MS, retry, NULL);
+  if (!retryTimer) retryTimer = newTimer(ctx, obstacle == IS_PAUSED ? RETRY_PAUSED_MS : RETRY_REFUSED_MS, &retryDueNs, retry, NULL);
 }
 
 static void retry(RedisModuleCtx *ctx, void *data) {
   (void)data;
   retryTimer = 0;
+  if (throttleIsTooEarly(retryDueNs)) return;
   throttleLine *line = throttleHeldLine();
   if (!line) return;
   int obstacle = throttleObstacle(ctx, line->name);
@@ -306,16 +314,16 @@ static int waitCommand; // the index of a command by which somebody has reserved
 
 // Writes the line's key as it is without those that have left. On a replica the key is its master's, and over maxmemory it must not get
 // longer: the slots lapse then.
-static void giveBack(RedisModuleCtx *ctx, throttleLine *line) {
+static void giveBack(RedisModuleCtx *ctx, const throttleStep *step) {
   int flags = api.GetContextFlags(ctx), isMaster = flags & CONTEXT_MASTER;
   if (isMaster && throttleIsPaused()) {
-    throttleHoldUp(line->id);
+    throttleHoldUp(step->line->id);
     retryLater(ctx, IS_PAUSED);
     return;
   }
   throttleSingle single;
-  throttleCall *call = open(&single, ctx, line, waitCommand, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
-  throttleGiveBack(line->id, call);
+  throttleCall *call = open(&single, ctx, step, waitCommand, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
+  throttleGiveBack(step->line->id, call);
   if (!isMaster || (flags & CONTEXT_OOM && throttleGrows(call))) call->keys->effect = EFFECT_KEEP;
   throttleApply(call, ctx);
 }
@@ -331,13 +339,27 @@ static void answerReserved(const throttleStep *step) {
   unblock(w);
 }
 
+// Whether the clock was set back after the server called the module. The server goes on to judge expiry by its reading from before: what is
+// written now may expire for it at once, and its slot would go to the next caller, too. So the line is looked at in another call, or after the
+// step has been seen. Some servers count on from a reading for a millisecond.
+static int isSetBack(RedisModuleCtx *ctx, throttleLine *line, int64_t nowNs) {
+  int64_t serversNs = api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : nowNs;
+  if (nowNs >= serversNs - MS_NS) return 0;
+  if (!throttleIsTooEarly(serversNs)) startTimer(ctx, line, 0);
+  return 1;
+}
+
 static void wake(RedisModuleCtx *ctx, void *data) {
   throttleLine *line = data;
   line->timer = 0;
+  if (throttleIsTooEarly(line->dueNs)) return;
   api.SelectDb(ctx, line->db);
   for (int decisions = MOST_AT_ONCE;;) {
     throttleStep step;
-    throttleNextStep(line->id, throttleClockNs(), throttleMonotonicNs(), decisions, &step);
+    int64_t nowNs = throttleClockNs();
+    if (isSetBack(ctx, line, nowNs)) return;
+    throttleNextStep(line->id, nowNs, throttleMonotonicNs(), decisions, &step);
+    step.nowNs = nowNs;
     switch (step.kind) {
     case STEP_ANSWER:
       answerReserved(&step);
@@ -349,7 +371,7 @@ static void wake(RedisModuleCtx *ctx, void *data) {
       sendAway(step.caller, hasMoved);
       break;
     case STEP_GIVE_BACK:
-      giveBack(ctx, line);
+      giveBack(ctx, &step);
       break;
     case STEP_DECIDE:
       decisions--;
@@ -466,9 +488,8 @@ static void watch(RedisModuleCtx *ctx) {
 void throttleWatchClocks(RedisModuleCtx *ctx) {
   if (!throttleHasStepped(throttleAllLines > 0)) return;
   tellLines(ctx, LINES_STEPPED);
-  if (!retryTimer) return;
-  api.StopTimer(ctx, retryTimer, NULL);
-  retryTimer = api.CreateTimer(ctx, 0, retry, NULL);
+  if (retryTimer) api.StopTimer(ctx, retryTimer, NULL);
+  retryTimer = newTimer(ctx, 0, &retryDueNs, retry, NULL); // also if there is none: it may have fired too early
 }
 
 // A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those of modules that follow redirects, and unblocks others

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -79,4 +81,34 @@ func TestStepsToAndFroBringNobodyNearer(t *testing.T) {
 	}
 	stepBy(2 * time.Hour)
 	requireAdmitted(t, waiting)
+}
+
+// The server judges for as long as it looks at a line by the clock as it was when it began. A lease that is granted after a step back in the middle
+// of that would be over for the server at once, and the next in line let in, too.
+func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {
+	t.Parallel()
+	s, c := startWithClock(t)
+	admin := s.Raw()
+	for attempt := range size.Of(20, 60) { // the step comes at another moment each time
+		c.SetAhead(0, 0)
+		do(t, admin, "CL.LEASE k SLOTS 1 TTL 1d ID holder")
+		var waiting []*resp.Conn
+		for i := range 3 {
+			waiting = append(waiting, waitForLease(t, s, i+1, "CL.LEASE k SLOTS 1 TTL 10m ID w%d TIMEOUT 0", i))
+		}
+		c.SetReading(10 * time.Millisecond.Nanoseconds())
+		send(t, admin, "CL.RELEASE k ID holder")
+		<-time.After(time.Duration(attempt*60/size.Of(20, 60)) * 2 * time.Millisecond)
+		c.SetAhead(0, -step.Nanoseconds())
+		c.SetReading(0)
+		require.EqualValues(t, 1, receiveSoon(t, admin).Int)
+		assert.EqualValues(t, 0, receiveLease(t, waiting[0]).Limited)
+		do(t, admin, "PING") // a turn of the event loop
+		assert.EqualValues(t, 2, s.InfoInt("throttle", "throttle_leases_waiting"), "attempt %d", attempt)
+		for _, conn := range waiting {
+			require.NoError(t, conn.Close())
+		}
+		awaitField(t, admin, "leases_waiting", 0)
+		do(t, admin, "DEL k")
+	}
 }
