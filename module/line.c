@@ -443,6 +443,7 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
   throttleStep step;
   if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return replyTaken(ctx, argv, argc);
+  step.nowNs = throttleClockNs();
   if (step.caller->argc) {
     throttleSingle single;
     throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_FOR_REPLY);
