@@ -365,10 +365,6 @@ int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so
 // throttleHasStepped tells whether the wall clock was set since the last step, as compared with the monotonic one. A clock that is not watched
 // may be set: then it is no step, and the clock counts as it is.
 int throttleHasStepped(int isWatched);
-// throttleIsTooEarly tells whether a timer has fired long before the instant for which it was set. The server fires all timers that are due by
-// one reading of the clock. If the clock is set back meanwhile, a timer that is set then fires at once, and the next, for as long as the clock went
-// back. So none is set: throttleHasStepped is going to tell of the step.
-int throttleIsTooEarly(int64_t dueNs);
 
 // obstacle.c. throttleAsk tells whether the server would write to a key: 0, or an errno.
 enum { MAY_WRITE, IS_PAUSED, IS_REFUSED, HAS_MOVED };

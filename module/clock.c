@@ -21,6 +21,3 @@ int throttleHasStepped(int isWatched) {
   aheadNs = wallNs - beforeNs;
   return isWatched;
 }
-
-// The reading that counts for steps may be ahead by almost one bound when the clock is set back.
-int throttleIsTooEarly(int64_t dueNs) { return throttleClockNs() < dueNs - 2 * STEP_MS * (int64_t)MS_NS; }

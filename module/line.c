@@ -52,6 +52,7 @@ static throttleCaller *taken; // it has left its line, and its answer is being a
 static int isWatching; // the server tells of changes by others
 static RedisModuleTimerID retryTimer; // for all lines that are held up; 0 for none
 static int64_t retryDueNs;
+static int isLeftToCron; // at least one timer, which has fired too early
 
 // How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
 enum { COUNTS = 1024 };
@@ -79,6 +80,15 @@ static void stopTimer(RedisModuleCtx *ctx, const throttleLine *line) {
 static RedisModuleTimerID newTimer(RedisModuleCtx *ctx, int64_t delayMs, int64_t *dueNs, void (*callback)(RedisModuleCtx *, void *), void *data) {
   *dueNs = throttleClockNs() + delayMs * MS_NS;
   return api.CreateTimer(ctx, delayMs, callback, data);
+}
+
+// Whether the clock is before an instant that the server has seen pass: it was set back. The server fires all timers that are due by one reading of
+// the clock. If it is set back meanwhile, a timer that is set then fires at once, and so does the next, for as long as the clock went back. So the
+// cron is left to set them. Some servers count on from a reading for up to a millisecond.
+static int isSetBack(int64_t passedNs) {
+  if (throttleClockNs() >= passedNs - MS_NS) return 0;
+  isLeftToCron = 1;
+  return 1;
 }
 
 static void setTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
@@ -286,7 +296,7 @@ static void retryLater(RedisModuleCtx *ctx, int obstacle) {
 static void retry(RedisModuleCtx *ctx, void *data) {
   (void)data;
   retryTimer = 0;
-  if (throttleIsTooEarly(retryDueNs)) return;
+  if (isSetBack(retryDueNs)) return;
   throttleLine *line = throttleHeldLine();
   if (!line) return;
   int obstacle = throttleObstacle(ctx, line->name);
@@ -339,25 +349,17 @@ static void answerReserved(const throttleStep *step) {
   unblock(w);
 }
 
-// Whether the clock was set back after the server called the module. The server goes on to judge expiry by its reading from before: what is
-// written now may expire for it at once, and its slot would go to the next caller, too. So the line is looked at in another call, or after the
-// step has been seen. Some servers count on from a reading for a millisecond.
-static int isSetBack(RedisModuleCtx *ctx, throttleLine *line, int64_t nowNs) {
-  int64_t serversNs = api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : nowNs;
-  if (nowNs >= serversNs - MS_NS) return 0;
-  if (!throttleIsTooEarly(serversNs)) startTimer(ctx, line, 0);
-  return 1;
-}
-
 static void wake(RedisModuleCtx *ctx, void *data) {
   throttleLine *line = data;
   line->timer = 0;
-  if (throttleIsTooEarly(line->dueNs)) return;
+  if (isSetBack(line->dueNs)) return;
   api.SelectDb(ctx, line->db);
   for (int decisions = MOST_AT_ONCE;;) {
     throttleStep step;
+    // The server goes on to judge expiry by its reading of when it called the module. What is written before that may expire for it at once, and
+    // the slot would go to the next caller, too.
     int64_t nowNs = throttleClockNs();
-    if (isSetBack(ctx, line, nowNs)) return;
+    if (api.CachedMicroseconds && isSetBack(api.CachedMicroseconds() * 1000)) return;
     throttleNextStep(line->id, nowNs, throttleMonotonicNs(), decisions, &step);
     step.nowNs = nowNs;
     switch (step.kind) {
@@ -487,10 +489,11 @@ static void watch(RedisModuleCtx *ctx) {
 
 // Timers go by the wall clock, and the event loop sleeps by the monotonic one. When they part, every line is looked at anew.
 void throttleWatchClocks(RedisModuleCtx *ctx) {
-  if (!throttleHasStepped(throttleAllLines > 0)) return;
+  if (!throttleHasStepped(throttleAllLines > 0) && !isLeftToCron) return;
+  isLeftToCron = 0;
   tellLines(ctx, LINES_STEPPED);
   if (retryTimer) api.StopTimer(ctx, retryTimer, NULL);
-  retryTimer = newTimer(ctx, 0, &retryDueNs, retry, NULL); // also if there is none: it may have fired too early
+  retryTimer = newTimer(ctx, 0, &retryDueNs, retry, NULL); // also where it was left
 }
 
 // A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those of modules that follow redirects, and unblocks others

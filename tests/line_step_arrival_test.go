@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -83,32 +84,67 @@ func TestStepsToAndFroBringNobodyNearer(t *testing.T) {
 	requireAdmitted(t, waiting)
 }
 
+// during has the clock set back while the server is busy with what begins now, at another moment in each attempt: it stands still whenever it has
+// read the clock.
+func during(c *clock.Clock, attempt, attempts int, by time.Duration, begin func()) {
+	c.SetReading(10 * time.Millisecond.Nanoseconds())
+	begin()
+	<-time.After(time.Duration(attempt) * 120 * time.Millisecond / time.Duration(attempts))
+	c.SetAhead(0, -by.Nanoseconds())
+	c.SetReading(0)
+}
+
 // The server judges for as long as it looks at a line by the clock as it was when it began. A lease that is granted after a step back in the middle
 // of that would be over for the server at once, and the next in line let in, too.
 func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {
 	t.Parallel()
+	for name, by := range map[string]time.Duration{"long": step, "too short to be noticed": 40 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := startWithClock(t)
+			admin := s.Raw()
+			attempts := size.Of(20, 60)
+			for attempt := range attempts {
+				c.SetAhead(0, 0)
+				do(t, admin, "CL.LEASE k SLOTS 1 TTL 1d ID holder")
+				var waiting []*resp.Conn
+				for i := range 3 {
+					waiting = append(waiting, waitForLease(t, s, i+1, "CL.LEASE k SLOTS 1 TTL 10m ID w%d TIMEOUT 0", i))
+				}
+				during(c, attempt, attempts, by, func() { send(t, admin, "CL.RELEASE k ID holder") })
+				require.EqualValues(t, 1, receiveSoon(t, admin).Int)
+				assert.EqualValues(t, 0, receiveLease(t, waiting[0]).Limited)
+				do(t, admin, "PING") // a turn of the event loop
+				assert.EqualValues(t, 2, s.InfoInt("throttle", "throttle_leases_waiting"), "attempt %d", attempt)
+				for _, conn := range waiting {
+					require.NoError(t, conn.Close())
+				}
+				awaitField(t, admin, "leases_waiting", 0)
+				do(t, admin, "DEL k")
+			}
+		})
+	}
+}
+
+// Nor does such a step block the server while a line waits for the end of a pause.
+func TestAStepBackInTheMiddleOfAPauseBlocksNobody(t *testing.T) {
+	t.Parallel()
 	s, c := startWithClock(t)
 	admin := s.Raw()
-	for attempt := range size.Of(20, 60) { // the step comes at another moment each time
+	attempts := size.Of(10, 30)
+	for attempt := range attempts {
+		do(t, admin, "CL.LEASE k SLOTS 1 TTL 200ms ID holder")
+		before := looks(t, s)
+		waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1d ID w TIMEOUT 0")
+		do(t, admin, "CLIENT PAUSE 1000000 WRITE")
+		require.Eventually(t, func() bool { return looks(t, s) > before }, patience, time.Millisecond)
+		during(c, attempt, attempts, step, func() {})
+		begun := time.Now()
+		assert.Equal(t, "PONG", do(t, admin, "PING").Text)
+		<-time.After(300*time.Millisecond - time.Since(begun)) // three turns of the cron
 		c.SetAhead(0, 0)
-		do(t, admin, "CL.LEASE k SLOTS 1 TTL 1d ID holder")
-		var waiting []*resp.Conn
-		for i := range 3 {
-			waiting = append(waiting, waitForLease(t, s, i+1, "CL.LEASE k SLOTS 1 TTL 10m ID w%d TIMEOUT 0", i))
-		}
-		c.SetReading(10 * time.Millisecond.Nanoseconds())
-		send(t, admin, "CL.RELEASE k ID holder")
-		<-time.After(time.Duration(attempt*60/size.Of(20, 60)) * 2 * time.Millisecond)
-		c.SetAhead(0, -step.Nanoseconds())
-		c.SetReading(0)
-		require.EqualValues(t, 1, receiveSoon(t, admin).Int)
-		assert.EqualValues(t, 0, receiveLease(t, waiting[0]).Limited)
-		do(t, admin, "PING") // a turn of the event loop
-		assert.EqualValues(t, 2, s.InfoInt("throttle", "throttle_leases_waiting"), "attempt %d", attempt)
-		for _, conn := range waiting {
-			require.NoError(t, conn.Close())
-		}
-		awaitField(t, admin, "leases_waiting", 0)
+		do(t, admin, "CLIENT UNPAUSE")
+		assert.EqualValues(t, 0, receiveLease(t, waiting).Limited)
 		do(t, admin, "DEL k")
 	}
 }
