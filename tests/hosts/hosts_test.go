@@ -64,6 +64,11 @@ func TestHostsFailOneByOne(t *testing.T) {
 	require.Eventually(t, linked, patience, 10*time.Millisecond)
 	servers[0].MustDo("REPLICAOF", "NO", "ONE")
 
+	// What a server deletes after it has rewritten its file would make room on the full disk.
+	require.Eventually(t, func() bool {
+		info := servers[0].Info("persistence")
+		return info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+	}, patience, 10*time.Millisecond)
 	a.FillDisk()
 	require.ErrorIs(t, os.WriteFile(filepath.Join(a.Disk, "another"), []byte("x"), 0o600), unix.ENOSPC)
 	require.NoError(t, os.WriteFile(filepath.Join(b.Disk, "another"), []byte("x"), 0o600))
