@@ -122,6 +122,13 @@ func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {
 				awaitField(t, admin, "leases_waiting", 0)
 				do(t, admin, "DEL k")
 			}
+			c.SetAhead(0, 0)
+			<-time.After(300 * time.Millisecond) // three turns of the cron
+			do(t, admin, "CL.LEASE k SLOTS 1 TTL 1d ID holder")
+			waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 10m ID w TIMEOUT 0")
+			before := looks(t, s)
+			<-time.After(300 * time.Millisecond)
+			assert.Equal(t, before, looks(t, s), "a step is seen once")
 		})
 	}
 }
