@@ -85,8 +85,8 @@ static RedisModuleTimerID newTimer(RedisModuleCtx *ctx, int64_t delayMs, int64_t
 // Whether the clock is before an instant that the server has seen pass: it was set back. The server fires all timers that are due by one reading of
 // the clock. If it is set back meanwhile, a timer that is set then fires at once, and so does the next, for as long as the clock went back. So the
 // cron is left to set them. Some servers count on from a reading for up to a millisecond.
-static int isSetBack(int64_t passedNs) {
-  if (throttleClockNs() >= passedNs - MS_NS) return 0;
+static int isSetBack(int64_t nowNs, int64_t passedNs) {
+  if (nowNs >= passedNs - MS_NS) return 0;
   isLeftToCron = 1;
   return 1;
 }
@@ -296,7 +296,7 @@ static void retryLater(RedisModuleCtx *ctx, int obstacle) {
 static void retry(RedisModuleCtx *ctx, void *data) {
   (void)data;
   retryTimer = 0;
-  if (isSetBack(retryDueNs)) return;
+  if (isSetBack(throttleClockNs(), retryDueNs)) return;
   throttleLine *line = throttleHeldLine();
   if (!line) return;
   int obstacle = throttleObstacle(ctx, line->name);
@@ -352,14 +352,13 @@ static void answerReserved(const throttleStep *step) {
 static void wake(RedisModuleCtx *ctx, void *data) {
   throttleLine *line = data;
   line->timer = 0;
-  if (isSetBack(line->dueNs)) return;
   api.SelectDb(ctx, line->db);
   for (int decisions = MOST_AT_ONCE;;) {
     throttleStep step;
     // The server goes on to judge expiry by its reading of when it called the module. What is written before that may expire for it at once, and
     // the slot would go to the next caller, too.
     int64_t nowNs = throttleClockNs();
-    if (api.CachedMicroseconds && isSetBack(api.CachedMicroseconds() * 1000)) return;
+    if (isSetBack(nowNs, line->dueNs) || (api.CachedMicroseconds && isSetBack(nowNs, api.CachedMicroseconds() * 1000))) return;
     throttleNextStep(line->id, nowNs, throttleMonotonicNs(), decisions, &step);
     step.nowNs = nowNs;
     switch (step.kind) {
@@ -445,8 +444,8 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
   throttleStep step;
   if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return replyTaken(ctx, argv, argc);
-  step.nowNs = throttleClockNs();
   if (step.caller->argc) {
+    step.nowNs = throttleClockNs();
     throttleSingle single;
     throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_FOR_REPLY);
     if (call) {

@@ -23,7 +23,7 @@ func TestAUnitGivenBackWhileACallerJoinsTheLineIsNotMissed(t *testing.T) {
 				call := "CL.WAIT k " + limit + " TIMEOUT 0"
 				if when == "it comes" {
 					stepBy(-24 * time.Hour)
-					<-time.After(300 * time.Millisecond) // three turns of the server's cron: nobody is woken by the step later
+					<-time.After(turnsOfCron) // nobody is woken by the step later
 					neighbour.Do(t, s, "CL.REFUND k "+limit)
 				}
 				waiting := startWaiting(t, s, call)

@@ -173,10 +173,7 @@ func TestAppendOnlyFileSwitchedOnDuringABGSAVEMissesNothing(t *testing.T) {
 	s.MustDo("CONFIG", "SET", "appendonly", "yes")
 	require.EqualValues(t, 1, s.InfoInt("persistence", "aof_rewrite_scheduled"), "BGSAVE was over too soon")
 	s.MustDo("CONFIG", "SET", "rdb-key-save-delay", "0")
-	require.Eventually(t, func() bool {
-		p := s.Info("persistence")
-		return p["aof_rewrite_in_progress"] == "0" && p["aof_rewrite_scheduled"] == "0"
-	}, 60*time.Second, 5*time.Millisecond)
+	topology.AwaitNoRewrite(t, s)
 	l.await(t, 1000)
 	l.stop()
 	want := topology.Read(t, s)

@@ -80,10 +80,7 @@ func TestAppendOnlyFileSwitchedOnInTheMiddleMissesNothing(t *testing.T) {
 	awaitAlone(t, s)
 	s.MustDo("CONFIG", "SET", "appendonly", "yes")
 	l.await(t, 1000)
-	require.Eventually(t, func() bool {
-		p := s.Info("persistence")
-		return p["aof_rewrite_in_progress"] == "0" && p["aof_rewrite_scheduled"] == "0"
-	}, 60*time.Second, 5*time.Millisecond)
+	topology.AwaitNoRewrite(t, s)
 	l.await(t, 1000)
 	l.stop()
 	want := topology.Read(t, s)

@@ -15,6 +15,7 @@ import (
 
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 // longWait is a caller who asked for a unit that comes in hours or years.
@@ -106,7 +107,7 @@ func requireIdle(t *testing.T, soaks ...*soak) {
 		}
 		require.Eventually(t, func() bool { return o.waiting() >= int64(len(longTimes)) }, time.Minute, 5*time.Millisecond, "in line")
 		require.Eventually(t, func() bool { return o.info("persistence", "rdb_bgsave_in_progress") == "0" }, time.Minute, 5*time.Millisecond)
-		awaitNoRewrite(t, o.s)
+		topology.AwaitNoRewrite(t, o.s)
 		before[i] = o.s.CPUTime()
 	}
 	time.Sleep(watched)

@@ -61,7 +61,7 @@ func TestPromotedReplicaContinuesTheBucket(t *testing.T) {
 				network := topology.LinkTo(t, master)
 				replica := server.Start(t, replicated(server.AppendOnly("no"), server.Config(fmt.Sprintf("replicaof 127.0.0.1 %d", network.Port)))...)
 				topology.AwaitReplicas(t, master, replica)
-				awaitNoRewrite(t, replica)
+				topology.AwaitNoRewrite(t, replica)
 
 				from := serverTime(t, master)
 				const callers = 20
@@ -268,5 +268,5 @@ func TestSentinelFailover(t *testing.T) {
 			topology.RequireCopies(t, promoted, s)
 		}
 	}
-	awaitNoRewrite(t, master) // until its first file is written, it does not shut down
+	topology.AwaitNoRewrite(t, master) // until its first file is written, it does not shut down
 }

@@ -29,7 +29,7 @@ func TestAPromotedReplicaKeepsWhatItAcknowledgedOnceItsFileIsRewritten(t *testin
 			topology.AwaitReplicas(t, master, replica)
 			replica.MustDo("REPLICAOF", "NO", "ONE")
 			if rewritten {
-				awaitNoRewrite(t, replica)
+				topology.AwaitNoRewrite(t, replica)
 			}
 			replica.MustDo("SET", "plain", "acknowledged")
 			replica.MustDo(hourly.call("bucket", 1)...)

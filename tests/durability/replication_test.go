@@ -85,7 +85,7 @@ func TestCallsThatTakeNothingAreNotReplicated(t *testing.T) {
 	_, err := c.Pipeline(short.call("empty", 10), short.call("half", 5), []string{"SET", "foreign", "bar"})
 	require.NoError(t, err)
 	topology.AwaitReplicas(t, master, replica)
-	awaitNoRewrite(t, replica) // one follows a replica's first synchronization
+	topology.AwaitNoRewrite(t, replica) // one follows a replica's first synchronization
 
 	// measure returns the master's replication offset and the sizes of both files.
 	measure := func() [3]int64 {

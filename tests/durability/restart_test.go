@@ -18,7 +18,7 @@ func TestRestartKeepsEveryBucket(t *testing.T) {
 	begin(t)
 	rewrite := func(s *server.Server) {
 		s.MustDo("BGREWRITEAOF")
-		awaitNoRewrite(t, s)
+		topology.AwaitNoRewrite(t, s)
 	}
 	stop, kill := (*server.Server).Stop, (*server.Server).Kill
 	for _, tc := range []struct {
@@ -70,13 +70,4 @@ func TestRestartKeepsEveryBucket(t *testing.T) {
 			})
 		}
 	}
-}
-
-// awaitNoRewrite returns when the append-only file is not being rewritten.
-func awaitNoRewrite(t testing.TB, s *server.Server) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		p := s.Info("persistence")
-		return p["aof_rewrite_in_progress"] == "0" && p["aof_rewrite_scheduled"] == "0" && p["aof_last_bgrewrite_status"] == "ok"
-	}, time.Minute, 5*time.Millisecond)
 }

@@ -120,7 +120,7 @@ func memoryAtRest(t *testing.T, s, replica *server.Server, before memory) memory
 		fillBacklog(t, s)
 	}
 	s.MustDo("FLUSHALL")
-	awaitNoRewrite(t, s)
+	topology.AwaitNoRewrite(t, s)
 	if replica != nil {
 		topology.AwaitReplicas(t, s, replica)
 	}

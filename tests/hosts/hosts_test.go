@@ -15,6 +15,7 @@ import (
 	"redis-throttle/tests/hosts"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 // Two servers on two hosts: a cut, a full disk and a slow disk affect the hosts they are meant for and no others, until they are undone.
@@ -65,10 +66,7 @@ func TestHostsFailOneByOne(t *testing.T) {
 	servers[0].MustDo("REPLICAOF", "NO", "ONE")
 
 	// What a server deletes after it has rewritten its file would make room on the full disk.
-	require.Eventually(t, func() bool {
-		info := servers[0].Info("persistence")
-		return info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-	}, patience, 10*time.Millisecond)
+	topology.AwaitNoRewrite(t, servers[0])
 	a.FillDisk()
 	require.ErrorIs(t, os.WriteFile(filepath.Join(a.Disk, "another"), []byte("x"), 0o600), unix.ENOSPC)
 	require.NoError(t, os.WriteFile(filepath.Join(b.Disk, "another"), []byte("x"), 0o600))

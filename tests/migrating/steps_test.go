@@ -214,10 +214,7 @@ func TestAOFOfRedisCellIsDecidedAnewUnlessItWasRewritten(t *testing.T) {
 func rewrite(t *testing.T, s *server.Server) {
 	t.Helper()
 	s.MustDo("BGREWRITEAOF")
-	require.Eventually(t, func() bool {
-		info := s.Info("persistence")
-		return info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0" && info["aof_last_bgrewrite_status"] == "ok"
-	}, patience, 5*time.Millisecond)
+	topology.AwaitNoRewrite(t, s)
 }
 
 // The calls stay in the file until it is rewritten, and so are decided anew at every start.

@@ -46,3 +46,12 @@ func AwaitRole(t testing.TB, s *server.Server, role string) {
 	require.Eventually(t, func() bool { return s.Info("replication")["role"] == role },
 		patience, 5*time.Millisecond, "the server on port %d does not become %s", s.Port, role)
 }
+
+// AwaitNoRewrite returns when the append-only file is not being rewritten, and the last time went well.
+func AwaitNoRewrite(t testing.TB, s *server.Server) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		p := s.Info("persistence")
+		return p["aof_rewrite_in_progress"] == "0" && p["aof_rewrite_scheduled"] == "0" && p["aof_last_bgrewrite_status"] == "ok"
+	}, patience, 5*time.Millisecond)
+}
