@@ -177,11 +177,13 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   if (line) startTimer(ctx, line, 0);
 }
 
-// Begins what a line does to its key. Other modules may run when the key is opened.
+// Begins what a line does to its key. Other modules may run when the key is opened. The clock is read just before that, because Redis 7.0 judges
+// expiry by the clock as it is then. Where it was set back since the step, the reading of the step still counts.
 static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int command, int mode) {
   throttleCall *call = throttleBeginSingle(single, command, 1, &step->line->name);
   call->isOutside = 1;
-  call->nowNs = step->nowNs;
+  call->nowNs = throttleClockNs();
+  if (call->nowNs < step->nowNs) call->nowNs = step->nowNs;
   call->db = step->line->db;
   throttleOpenKeys(call, ctx, mode);
   return call;
