@@ -41,9 +41,6 @@ enum { OPEN_QUIETLY = 31 << 16 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
 enum { ZADD_NX = 1 << 1, ZADD_ADDED = 1 << 2 };
 enum { CALL_REPLY_STRING = 0, CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };
-// Begins the format of a command that the module calls. Another module may write in its middle, when a key expires or is not found, and that
-// is replicated only if the outer call is, too (!). The command itself is sent neither to the file (A) nor to replicas (R).
-#define NESTED_IS_SENT "!AR"
 enum { POSTPONED_LENGTH = -1 };
 enum { CONFIG_IMMUTABLE = 1 << 0 };
 enum {
@@ -196,5 +193,10 @@ extern throttleApi api;
 // throttleLoadApi fills in api. It returns NULL, or a sentence that names a required
 // function that the server lacks.
 const char *throttleLoadApi(RedisModuleCtx *ctx);
+
+// The format of a command that the module calls while no key of its own is open: other modules may run in its middle. What they write
+// then, when a key expires or is not found, is replicated only if the outer call is, too (!). The command itself is sent neither to the file
+// (A) nor to replicas (R). Redis 6.2 would begin a transaction for it all the same, and ends itself if writes are paused.
+#define THROTTLE_FORMAT(format) (api.RegisterNumericConfig ? "!AR" format : format)
 
 #endif

@@ -142,6 +142,10 @@ typedef struct {
   int32_t expiryChanges;
 } throttleKey;
 
+// The origin of a call. Outside of a command there is none that could be replicated. What the event loop does comes between commands. A caller may be
+// unblocked in the middle of one, by another module.
+enum { BY_COMMAND, BY_EVENT_LOOP, BY_UNBLOCKING };
+
 // A call as C gathered it, and its outcome as Go filled it in for C to apply. From argCount on it is Go's command.In, and from reply on
 // command.Outcome.
 typedef struct {
@@ -150,7 +154,7 @@ typedef struct {
   int32_t unfinished;  // a key may be unfinished (throttleMayBeUnfinished)
   int32_t seesMembers; // of a command on sorted sets: throttleGatherMembers has looked at the keys
   int32_t looksUp;     // of a command on sorted sets with several keys: the member that is named is looked up first
-  int32_t isOutside;   // a timer's doing and no command: there is none that could be replicated
+  int32_t origin;      // BY_COMMAND or another
   throttleKey *keys; // with the next two laid out as Go's []Key
   int64_t keyCount, keyCapacity;
 
@@ -252,7 +256,7 @@ static inline void throttleBeginKey(throttleKey *key, RedisModuleString *name, c
 static inline void throttleBegin(throttleCall *call, int command, throttleView *args, int keyCount, throttleKey *keys) {
   call->command = command;
   call->seesMembers = 0;
-  call->isOutside = 0;
+  call->origin = BY_COMMAND;
   call->keys = keys;
   call->keyCount = call->keyCapacity = keyCount;
   call->argCount = 0;
@@ -376,6 +380,7 @@ int throttleIsPaused(void);
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx);
+void throttleCloseKeys(throttleCall *call);
 void throttleGatherKind(throttleKey *key) __attribute__((cold));
 int throttleOpenUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) __attribute__((cold));
 

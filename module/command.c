@@ -52,8 +52,8 @@ __attribute__((noinline, cold)) static void refuseToChangeUnfinished(throttleCal
 
 static void decide(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   throttleDecide(call, ctx, argv);
-  if (call->unfinished) refuseToChangeUnfinished(call);
   if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx, argv);
+  if (call->unfinished) refuseToChangeUnfinished(call);
 }
 
 // A key may have callers in line.

@@ -5,8 +5,8 @@ void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, 
 
 // Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A value that is
 // too long to be of ours, or that GET does not show because it was renamed, is of the wrong type.
-__attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
-  RedisModuleCallReply *reply = api.Call(ctx, "GET", NESTED_IS_SENT "s", key->name);
+static void copyValue(RedisModuleCtx *ctx, throttleKey *key) {
+  RedisModuleCallReply *reply = api.Call(ctx, "GET", THROTTLE_FORMAT("s"), key->name);
   size_t length = 0;
   const char *bytes = reply && api.CallReplyType(reply) == CALL_REPLY_STRING ? api.CallReplyStringPtr(reply, &length) : NULL;
   key->kind = KEY_OTHER;
@@ -15,7 +15,6 @@ __attribute__((noinline, cold)) static void copyValue(throttleCall *call, RedisM
     key->value = (throttleView){memcpy(api.PoolAlloc(ctx, length), bytes, length), length, length};
   }
   if (reply) api.FreeCallReply(reply);
-  call->unfinished = 1;
 }
 
 // Of a key whose value shows no bytes. One that is not there and was opened for reading has no handle.
@@ -95,20 +94,56 @@ static void forgetKeys(throttleCall *call) {
   }
 }
 
-void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx) {
-  if (!throttleHasNeighbours) {
-    openAll(call, ctx);
-  } else if (!openAmongNeighbours(call, ctx)) {
+// Whether the value of a key must not be read through the key, because it may be unfinished.
+static int isUnreadable(const throttleCall *call, RedisModuleCtx *ctx, const throttleKey *key) {
+  return key->handle && api.KeyType(key->handle) == KEYTYPE_STRING && throttleMayBeUnfinished(call, ctx, key->handle);
+}
+
+// Opens the keys anew after the values of some were copied, which may have run other modules: so no key is open meanwhile. It returns 0 if they
+// cannot be opened. For a client that the server is about to answer no other module may run, and no value is copied.
+__attribute__((noinline, cold)) static int copyAndReopen(throttleCall *call, RedisModuleCtx *ctx, const int *unreadable) {
+  call->unfinished = 1;
+  int isQuiet = call->openMode & OPEN_QUIETLY;
+  if (!isQuiet) throttleCloseKeys(call);
+  for (int i = 0; i < call->keyCount; i++) {
+    throttleKey *key = &call->keys[i];
+    if (!unreadable[i]) continue;
+    key->kind = KEY_OTHER;
+    if (!isQuiet) copyValue(ctx, key);
+  }
+  return isQuiet || openAmongNeighbours(call, ctx);
+}
+
+__attribute__((noinline, cold)) static void gatherAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
+  int unreadable[MAX_KEYS], isAny = 0, isOpen = openAmongNeighbours(call, ctx);
+  for (int i = 0; isOpen && i < call->keyCount; i++) {
+    unreadable[i] = isUnreadable(call, ctx, &call->keys[i]);
+    isAny |= unreadable[i];
+  }
+  if (isAny) isOpen = copyAndReopen(call, ctx, unreadable);
+  if (!isOpen) {
     forgetKeys(call);
     return;
   }
   for (int i = 0; i < call->keyCount; i++) {
+    if (!unreadable[i]) gatherKey(&call->keys[i]);
+  }
+}
+
+void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx) {
+  if (throttleHasNeighbours) {
+    gatherAmongNeighbours(call, ctx);
+    return;
+  }
+  openAll(call, ctx);
+  for (int i = 0; i < call->keyCount; i++) gatherKey(&call->keys[i]);
+}
+
+void throttleCloseKeys(throttleCall *call) {
+  for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
-    if (throttleHasNeighbours && key->handle && api.KeyType(key->handle) == KEYTYPE_STRING && throttleMayBeUnfinished(call, ctx, key->handle)) {
-      copyValue(call, ctx, key);
-    } else {
-      gatherKey(key);
-    }
+    if (key->handle) api.CloseKey(key->handle);
+    key->handle = NULL;
   }
 }
 

@@ -46,6 +46,7 @@ enum { MOST_AT_ONCE = 64 };
 
 static const char hasMoved[] = "TRYAGAIN The slot of this key has moved to another node while the caller waited";
 static const char isReplica[] = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+static const char unblocked[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 static const char noPermission[] = "NOPERM The user may no longer run this command on this key";
 
 static throttleCaller *taken; // it has left its line, and its answer is being applied
@@ -181,12 +182,17 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
 // expiry by the clock as it is then. Where it was set back since the step, the reading of the step still counts.
 static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int command, int mode) {
   throttleCall *call = throttleBeginSingle(single, command, 1, &step->line->name);
-  call->isOutside = 1;
+  call->origin = mode & OPEN_QUIETLY ? BY_UNBLOCKING : BY_EVENT_LOOP;
   call->nowNs = throttleClockNs();
   if (call->nowNs < step->nowNs) call->nowNs = step->nowNs;
   call->db = step->line->db;
   throttleOpenKeys(call, ctx, mode);
   return call;
+}
+
+// A caller that is unblocked while its key may be unfinished is told what the server tells one that it unblocks with ERROR.
+static void refuseUnread(throttleCall *call) {
+  if (call->unfinished && call->keys->kind == KEY_OTHER) throttleRefuse(call, unblocked);
 }
 
 // Decides the call of a caller again, up to the point where it is to be applied. It returns NULL if the caller has left, or should be
@@ -208,6 +214,7 @@ static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const t
   throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
   if (call->seesMembers) throttleGatherNames(call, w->argv);
   throttleDecide(call, ctx, w->argv);
+  refuseUnread(call);
   if (call->panicked) throttleLog(ctx, "warning", call->error);
   return call;
 }
@@ -402,12 +409,13 @@ enum { OPEN_FOR_REPLY = OPEN_READ | OPEN_WRITE | OPEN_QUIETLY };
 static int replyReserved(RedisModuleCtx *ctx, int command, RedisModuleString **argv, int argc, int granted, int64_t waitedNs) {
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, command, 1, argv + 1);
-  call->isOutside = 1;
+  call->origin = granted ? BY_EVENT_LOOP : BY_UNBLOCKING;
   call->nowNs = throttleClockNs();
   call->db = api.GetSelectedDb(ctx);
   throttleGatherArgs(call, argv, argc, MAX_ARGS);
   throttleOpenKeys(call, ctx, OPEN_FOR_REPLY);
   throttleAnswer(call, granted, waitedNs);
+  refuseUnread(call);
   throttleApply(call, ctx);
   throttleReply(call, ctx);
   return API_OK;

@@ -48,7 +48,7 @@ static int isSet(const throttleKey *key) { return key->handle && api.KeyType(key
 static int64_t countUpTo(RedisModuleCtx *ctx, RedisModuleString *name, double nowMs) {
   char most[32];
   snprintf(most, sizeof most, "%.0f", nowMs);
-  RedisModuleCallReply *reply = api.Call(ctx, "ZCOUNT", NESTED_IS_SENT "scc", name, "-inf", most);
+  RedisModuleCallReply *reply = api.Call(ctx, "ZCOUNT", THROTTLE_FORMAT("scc"), name, "-inf", most);
   int64_t count = reply && api.CallReplyType(reply) == CALL_REPLY_INTEGER ? api.CallReplyInteger(reply) : -1;
   if (reply) api.FreeCallReply(reply);
   return count;
@@ -170,10 +170,8 @@ static void gatherSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key)
 // afterwards.
 static void askForLapsed(throttleCall *call, RedisModuleCtx *ctx, int64_t *counts) {
   uint64_t expiries = throttleExpiries;
-  for (int i = 0; i < call->keyCount; i++) {
-    if (call->keys[i].handle) api.CloseKey(call->keys[i].handle);
-    freeLowest(call->keys[i].members);
-  }
+  throttleCloseKeys(call);
+  throttleFreeMembers(call);
   for (int i = 0; i < call->keyCount; i++) {
     counts[i] = call->keys[i].members->hasLapsedMore ? countUpTo(ctx, call->keys[i].name, msOf(call)) : -1;
   }

@@ -24,11 +24,25 @@ int throttleGrows(const throttleCall *call) {
   return 0;
 }
 
+// Other modules may have run. The call is decided by what its keys hold now.
+static void decideAnew(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
+  if (call->seesMembers) throttleFreeMembers(call);
+  throttleOpenKeys(call, ctx, call->openMode);
+  if (throttleCommands[call->command].onSortedSet && (call->seesMembers || throttleMayNameMembers(call))) throttleGatherMembers(call, ctx, argv);
+  throttleDecide(call, ctx, argv);
+}
+
 // A call that was decided as if its member were there is decided again: if it is not, nothing grows. The flag is computed anew, but says
 // too much: a server that evicts keys leaves a few bytes of room, which this call may have used already, and a transaction or a script
-// goes on as it began. So the server is asked, too.
+// goes on as it began. So the server is asked, too, with no key open.
 void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   if (!throttleGrows(call) || !(api.GetContextFlags(ctx) & CONTEXT_OOM)) return;
   if (throttleLookUp(call)) throttleDecide(call, ctx, argv);
-  if (throttleGrows(call) && throttleAsk(ctx, call->keys->name)) throttleRefuse(call, overMaxmemory);
+  if (!throttleGrows(call)) return;
+  throttleCloseKeys(call);
+  if (throttleAsk(ctx, call->keys->name)) {
+    throttleRefuse(call, overMaxmemory);
+  } else {
+    decideAnew(call, ctx, argv);
+  }
 }

@@ -99,5 +99,6 @@ static int isOfAClient(RedisModuleCtx *ctx) {
 
 // A key has no expiry yet when the server sends event "new".
 int throttleMayBeUnfinished(const throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key) {
-  return (call->isOutside || !isOfAClient(ctx)) && api.GetAbsExpire(key) < 0;
+  if (call->origin == BY_EVENT_LOOP || (call->origin == BY_COMMAND && isOfAClient(ctx))) return 0;
+  return api.GetAbsExpire(key) < 0;
 }

@@ -24,10 +24,10 @@ int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name) {
   RedisModuleCallReply *reply = NULL;
   if (offersDryRuns()) {
     errno = 0;
-    reply = api.Call(ctx, "ZADD", NESTED_IS_SENT "SMDscccc", name, "XX", "GT", "-inf", "id");
+    reply = api.Call(ctx, "ZADD", THROTTLE_FORMAT("SMDscccc"), name, "XX", "GT", "-inf", "id");
     if (!reply && errno != EBADF) return 0;
   }
-  if (!reply) reply = api.Call(ctx, "ZADD", NESTED_IS_SENT "SMEscccc", name, "XX", "GT", "-inf", "id"); // an older server does not know D
+  if (!reply) reply = api.Call(ctx, "ZADD", THROTTLE_FORMAT("SMEscccc"), name, "XX", "GT", "-inf", "id"); // an older server does not know D
   int problem = errno;
   if (reply && !isRefusal(reply)) problem = 0;
   if (reply) api.FreeCallReply(reply);
@@ -67,7 +67,7 @@ int throttleObstacle(RedisModuleCtx *ctx, RedisModuleString *name) {
   int problem = throttleAsk(ctx, name);
   if (problem == ENOSPC) problem = askAboutMemory(ctx, name);
   if (problem == EBADF || problem == ENOENT) { // before Redis 7.0, which cannot be asked, or ZADD was renamed: only the slot
-    RedisModuleCallReply *reply = api.Call(ctx, "EXISTS", NESTED_IS_SENT "s", name);
+    RedisModuleCallReply *reply = api.Call(ctx, "EXISTS", THROTTLE_FORMAT("s"), name);
     problem = reply ? 0 : errno;
     if (reply) api.FreeCallReply(reply);
     if (problem != EPERM) return MAY_WRITE;

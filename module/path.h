@@ -63,7 +63,7 @@ static inline void notify(RedisModuleCtx *ctx, int type, const char *event, Redi
 // Replicas and the AOF are told the effect, never the command, so that they end
 // with the same bytes whatever their clock, and also without this module. Where there
 // are none a change is only counted; there is no command to name outside of a call.
-static inline int isHeard(const throttleCall *call, RedisModuleCtx *ctx) { return call->isOutside || throttleIsHeard(ctx); }
+static inline int isHeard(const throttleCall *call, RedisModuleCtx *ctx) { return call->origin != BY_COMMAND || throttleIsHeard(ctx); }
 
 static inline void replicateSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (RARELY(isHeard(call, ctx))) {

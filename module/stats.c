@@ -24,7 +24,7 @@ void throttleCountError(const throttleCall *call) {
     stats.errorsInternal++;
   } else if (call->error[0] == 'W') {
     stats.errorsWrongType++;
-  } else if (call->error[0] != 'O') { // OOM is counted by the server
+  } else if (call->error[0] != 'O' && call->error[0] != 'U') { // OOM is counted by the server, and UNBLOCKED is nobody's mistake
     stats.errorsArgument++;
   }
 }

@@ -25,7 +25,7 @@ static int mayUseACommand(const char *line, const char *end) {
 static void disconnect(RedisModuleCtx *ctx, const char *line, const char *end) {
   const char *id = field(line, end, "id=");
   if (!id) return;
-  RedisModuleCallReply *reply = api.Call(ctx, "CLIENT", NESTED_IS_SENT "ccb", "KILL", "ID", id, strcspn(id, " "));
+  RedisModuleCallReply *reply = api.Call(ctx, "CLIENT", THROTTLE_FORMAT("ccb"), "KILL", "ID", id, strcspn(id, " "));
   if (reply) api.FreeCallReply(reply);
 }
 

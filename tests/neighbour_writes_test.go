@@ -92,21 +92,15 @@ func TestANeighbourWritesInTheMiddleOfACall(t *testing.T) {
 // decided by what the keys hold afterwards.
 func TestANeighbourWritesWhileLapsedLeasesAreCounted(t *testing.T) {
 	t.Parallel()
-	lapsed := func(n int) (words string) {
-		for i := range n {
-			words += fmt.Sprintf(" 1700000000000 lapsed%d", i)
-		}
-		return words
-	}
 	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
 		s := neighbour.Start(t, opts...)
 		c := s.Raw()
 		in := time.Now().Add(time.Hour).UnixMilli()
 		prepare := func() {
-			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "CL.LIMIT a RATE 1/1d BURST 9", fmt.Sprintf("ZADD b %d held%s", in, lapsed(20)), fmt.Sprintf("PEXPIREAT b %d", in))
+			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "CL.LIMIT a RATE 1/1d BURST 9", fmt.Sprintf("ZADD b %d held%s", in, lapsedMembers(0, 20)), fmt.Sprintf("PEXPIREAT b %d", in))
 		}
 		for _, call := range append([]string{"CL.LEASE b SLOTS 2 TTL 1h ID y", "CL.MLIMIT 2 a b RATE 1/1d BURST 9 NEXT SLOTS 2 TTL 1h ID y"}, writtenInto...) {
-			for _, write := range append([]string{fmt.Sprintf("ZADD b %d other", in), "ZADD b 1700000000000 later" + lapsed(27)}, neighbourWrites...) {
+			for _, write := range append([]string{fmt.Sprintf("ZADD b %d other", in), "ZADD b 1700000000000 later" + lapsedMembers(0, 27)}, neighbourWrites...) {
 				prepare()
 				do(t, c, "NEIGHBOUR.BEFORE ZCOUNT %s", write)
 				v := do(t, c, "%s", call)
@@ -137,19 +131,13 @@ func TestANeighbourWritesAfterLapsedLeasesWereCounted(t *testing.T) {
 		t.Skip("the server keeps no key that has expired when it is written (Valkey 9.1)")
 	}
 	in := nowIn(t, c)/int64(time.Millisecond) + 3_600_000
-	lapsed := func(from, to int) (words string) {
-		for i := from; i < to; i++ {
-			words += fmt.Sprintf(" 1700000000000 lapsed%d", i)
-		}
-		return words
-	}
 	for write, limited := range map[string]int64{
-		"ZADD b" + lapsed(20, 25):            0,
+		"ZADD b" + lapsedMembers(20, 25):     0,
 		fmt.Sprintf("ZADD b %d other", in):   1,
 		fmt.Sprintf("ZADD b %d lapsed1", in): 1,
 		"ZREM b lapsed1 lapsed2":             0,
 	} {
-		mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", fmt.Sprintf("ZADD b %d held%s", in, lapsed(0, 20)), fmt.Sprintf("PEXPIREAT b %d", in))
+		mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", fmt.Sprintf("ZADD b %d held%s", in, lapsedMembers(0, 20)), fmt.Sprintf("PEXPIREAT b %d", in))
 		const script = "redis.call('SET', 'a', 'x', 'PXAT', '1') redis.call('NEIGHBOUR.ON', 'expired', 'a', unpack(ARGV))"
 		_, err := c.Do(append([]string{"NEIGHBOUR.BEFORE", "ZCOUNT", "EVAL", script, "0"}, strings.Fields(write)...)...)
 		require.NoError(t, err)

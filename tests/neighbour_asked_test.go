@@ -1,0 +1,157 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// lapsedMembers are members for ZADD that have all lapsed.
+func lapsedMembers(from, to int) (words string) {
+	for i := from; i < to; i++ {
+		words += fmt.Sprintf(" 1700000000000 lapsed%d", i)
+	}
+	return words
+}
+
+func dumpOf(t *testing.T, c *resp.Conn, keys ...string) (values []string) {
+	t.Helper()
+	for _, key := range keys {
+		values = append(values, do(t, c, "DUMP %s", key).Text)
+	}
+	return values
+}
+
+// A value that the server may still be adding is copied by a command of the server's, before which another module may run. The call
+// changes nothing then, whatever that one makes of the keys.
+func TestANeighbourWritesWhileAValueIsCopied(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		c := neighbour.Start(t, opts...).Raw()
+		prepare := func() {
+			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "SET a 1700000000000000000", "SET b 1700000000000000000")
+		}
+		ran := int64(0)
+		for _, write := range neighbourWrites {
+			for _, call := range writtenInto {
+				prepare()
+				do(t, c, "NEIGHBOUR.BEFORE GET %s", write)
+				_, err := c.Do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, strings.Fields(call)...)...)
+				require.NoError(t, err, "%s, before %s", write, call)
+				times := do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int
+				ran += times
+				if do(t, c, "NEIGHBOUR.DO"); strings.HasPrefix(write, "CL.") {
+					continue // what those write goes by the clock
+				}
+				have := dumpOf(t, c, "a", "b", "c", "d")
+				prepare()
+				for range times {
+					do(t, c, "%s", write)
+				}
+				assert.Equal(t, dumpOf(t, c, "a", "b", "c", "d"), have, "%s, %d times before %s", write, times, call)
+			}
+		}
+		assert.Greater(t, ran, int64(200))
+	})
+}
+
+// Over maxmemory a call that makes a value longer asks the server, before which another module may run. What the call answers is what the
+// keys hold.
+func TestANeighbourWritesWhileTheServerIsAskedForMemory(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s := neighbour.Start(t, opts...)
+		if !s.Program.AtLeast(7, 0) {
+			t.Skip("the server cannot be asked")
+		}
+		c := s.Raw()
+		ran, settled := int64(0), 0
+		for _, write := range append([]string{"PING", "CL.LIMIT b RATE 5/1d"}, neighbourWrites...) {
+			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "CL.MLIMIT 2 b a RATE 5/1d NEXT SLOTS 2 TTL 1d ID x", "NEIGHBOUR.BEFORE ZADD "+write)
+			// The server goes by its memory before the transaction, and says yes.
+			mustDoAll(t, c, "MULTI", "CONFIG SET maxmemory 1", "CL.SETTLE 2 b a RATE 5/1d WINDOW 5/1d TAKE 1 USED 3 NEXT SLOTS ID x COMPACT", "CONFIG SET maxmemory 0")
+			v := do(t, c, "EXEC").Elems[1]
+			ran += do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int
+			do(t, c, "NEIGHBOUR.DO")
+			if v.IsError() || v.Elems[0].Int == 0 || strings.HasPrefix(write, "CL.BAN") {
+				continue // a ban takes nothing from what is settled
+			}
+			settled++
+			peek := do(t, c, "CL.PEEK b RATE 5/1d WINDOW 5/1d COMPACT")
+			require.False(t, peek.IsError(), "%s: %v, and then %v", write, v, peek)
+			assert.Equal(t, v.Elems[3].Int, peek.Elems[3].Int, "%s: %v, and then %v", write, v, peek)
+			assert.Empty(t, do(t, c, "ZSCORE a x").Text, "%s: %v", write, v)
+		}
+		assert.GreaterOrEqual(t, ran, int64(len(neighbourWrites)))
+		assert.Greater(t, settled, len(neighbourWrites)/4)
+	})
+}
+
+// Between commands no key is being added: a line reads a value without an expiry like any other, and the server is not asked for a copy.
+func TestALineReadsAKeyWithoutAnExpiryItself(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s := neighbour.Start(t, opts...)
+		c, w := s.Raw(), s.Raw()
+		mustDoAll(t, c, "CL.LIMIT k WINDOW 3/1h TAKE 3", "CL.LIMIT other WINDOW 3/1h")
+		send(t, w, "CL.WAIT k WINDOW 3/1h TIMEOUT 1m")
+		awaitField(t, c, "waiting", 1)
+		do(t, c, "NEIGHBOUR.BEFORE GET COPY other k REPLACE")
+		v, err := c.Do("EVAL", "redis.call('CL.REFUND', 'k', 'WINDOW', '3/1h', 'TAKE', '1') return redis.call('PERSIST', 'k')", "0")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, v.Int, "%v", v)
+		assert.True(t, isLetThrough(receiveSoon(t, w)))
+		assert.EqualValues(t, 0, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int)
+		do(t, c, "NEIGHBOUR.DO")
+		assert.EqualValues(t, 0, do(t, c, "CL.PEEK k WINDOW 3/1h COMPACT").Elems[3].Int)
+	})
+}
+
+// A caller may be unblocked by another module in the middle of a command that adds its key. The server answers it afterwards, so nothing may
+// run that could cut it off: the value is not looked at.
+func TestACallerOfAKeyThatMayBeUnfinishedIsUnblocked(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s := neighbour.Start(t, opts...)
+		c, w := s.Raw(), s.Raw()
+		id := do(t, w, "CLIENT ID").Int
+		for _, wait := range []string{"CL.WAIT k WINDOW 1/1h TIMEOUT 2h", "CL.WAIT k RATE 1/1h TIMEOUT 2h"} {
+			for _, how := range []string{"", " TIMEOUT", " ERROR"} {
+				mustDoAll(t, c, "FLUSHALL", strings.Replace(strings.Split(wait, " TIMEOUT")[0], "WAIT", "LIMIT", 1))
+				send(t, w, wait)
+				awaitField(t, c, "waiting", 1)
+				errors := s.InfoInt("throttle", "throttle_errors_argument")
+				mustDoAll(t, c, "PERSIST k", fmt.Sprintf("NEIGHBOUR.BEFORE GET CLIENT KILL ID %d", id), fmt.Sprintf("CLIENT UNBLOCK %d%s", id, how))
+				assert.Equal(t, "UNBLOCKED client unblocked via CLIENT UNBLOCK", receiveSoon(t, w).Text, "%s%s", wait, how)
+				assert.EqualValues(t, 0, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int, "%s%s", wait, how)
+				do(t, c, "NEIGHBOUR.DO")
+				assert.Equal(t, errors, s.InfoInt("throttle", "throttle_errors_argument"), "%s%s", wait, how)
+			}
+		}
+	})
+}
+
+// While writes are paused, the module may have the server run what changes nothing: count lapsed leases, read a value, disconnect a client.
+// Redis 6.2 ends itself if it is made to replicate anything then.
+func TestAServerThatIsPausedIsOnlyAsked(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Config("appendonly yes"))
+	if !s.Program.AtLeast(6, 2) {
+		t.Skip("CLIENT PAUSE has modes since Redis 6.2")
+	}
+	c, w := s.Raw(), s.Raw()
+	mustDoAll(t, c, "ZADD k 2100000000000 held"+lapsedMembers(0, 20), "ZADD free 2100000000000 held")
+	send(t, w, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 500ms")
+	awaitField(t, c, "leases_waiting", 1)
+	mustDoAll(t, c, "CLIENT PAUSE 60000 WRITE", "CL.LEASES k", "CL.PEEK other RATE 1/1h")
+	assert.False(t, isLetThrough(receiveSoon(t, w)))
+	require.Eventually(t, func() bool { return !do(t, c, "MODULE UNLOAD throttle").IsError() }, patience, tick) // once its last timer has fired
+	mustDoAll(t, c, "CLIENT UNPAUSE", "SET k text")
+}
