@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -28,8 +31,15 @@ type ring struct {
 func newRing(st *stage) *ring { return &ring{stage: st} }
 
 func (c *ring) options() []server.Option {
-	return []server.Option{server.Cluster(), server.Config("cluster-node-timeout 1000", "cluster-replica-no-failover yes",
+	options := []server.Option{server.Cluster(), server.Config("cluster-node-timeout 1000", "cluster-replica-no-failover yes",
 		"cluster-require-full-coverage no", "cluster-allow-replica-migration no")}
+	program, err := server.DefaultProgram()
+	require.NoError(c, err)
+	if !program.AtLeast(7, 2) {
+		// The server overwrites its file of nodes where it lies. If that outgrows its block on a full disk, the server ends and does not start again.
+		options = append(options, server.Config("cluster-config-file "+filepath.Join(c.TempDir(), "nodes.conf")))
+	}
+	return options
 }
 
 // place is no option: a cluster node knows its place.
