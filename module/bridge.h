@@ -139,7 +139,8 @@ typedef struct {
   throttleLine *wake;       // the line to wake, because the call told it of more or fewer slots
   throttleMembers *members; // of a command on sorted sets
   int32_t hasLine;          // of a command that wants to know who waits in line: there may be somebody
-  int32_t expiryChanges;
+  int16_t expiryChanges;
+  int16_t isUnfinished; // of a string that the server may still be adding (throttleMayBeUnfinished)
 } throttleKey;
 
 // The origin of a call. Outside of a command there is none that could be replicated. What the event loop does comes between commands. A caller may be
@@ -251,10 +252,12 @@ static inline void throttleBeginKey(throttleKey *key, RedisModuleString *name, c
   key->wake = NULL;
   key->members = members;
   key->hasLine = 0;
+  key->isUnfinished = 0;
 }
 
 static inline void throttleBegin(throttleCall *call, int command, throttleView *args, int keyCount, throttleKey *keys) {
   call->command = command;
+  call->unfinished = 0;
   call->seesMembers = 0;
   call->origin = BY_COMMAND;
   call->keys = keys;

@@ -52,7 +52,7 @@ __attribute__((noinline, cold)) static void refuseToChangeUnfinished(throttleCal
 
 static void decide(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   throttleDecide(call, ctx, argv);
-  if (traits->runsOverMaxmemory) throttleRefuseGrowth(call, ctx, argv);
+  if (traits->runsOverMaxmemory && !call->unfinished) throttleRefuseGrowth(call, ctx, argv);
   if (call->unfinished) refuseToChangeUnfinished(call);
 }
 

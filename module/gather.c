@@ -94,20 +94,28 @@ static void forgetKeys(throttleCall *call) {
   }
 }
 
-// Whether the value of a key must not be read through the key, because it may be unfinished.
-static int isUnreadable(const throttleCall *call, RedisModuleCtx *ctx, const throttleKey *key) {
-  return key->handle && api.KeyType(key->handle) == KEYTYPE_STRING && throttleMayBeUnfinished(call, ctx, key->handle);
+static int isString(const throttleKey *key) { return key->handle && api.KeyType(key->handle) == KEYTYPE_STRING; }
+
+// Notes which values must not be read through their keys, also if a key gets an expiry meanwhile. It returns whether there are any.
+static int noteUnfinished(throttleCall *call, RedisModuleCtx *ctx) {
+  int isAny = 0;
+  for (int i = 0; i < call->keyCount; i++) {
+    throttleKey *key = &call->keys[i];
+    if (isString(key) && throttleMayBeUnfinished(call, ctx, key->handle)) key->isUnfinished = 1;
+    isAny |= key->isUnfinished;
+  }
+  return isAny;
 }
 
 // Opens the keys anew after the values of some were copied, which may have run other modules: so no key is open meanwhile. It returns 0 if they
 // cannot be opened. For a client that the server is about to answer no other module may run, and no value is copied.
-__attribute__((noinline, cold)) static int copyAndReopen(throttleCall *call, RedisModuleCtx *ctx, const int *unreadable) {
+__attribute__((noinline, cold)) static int copyAndReopen(throttleCall *call, RedisModuleCtx *ctx) {
   call->unfinished = 1;
   int isQuiet = call->openMode & OPEN_QUIETLY;
   if (!isQuiet) throttleCloseKeys(call);
   for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
-    if (!unreadable[i]) continue;
+    if (!key->isUnfinished) continue;
     key->kind = KEY_OTHER;
     if (!isQuiet) copyValue(ctx, key);
   }
@@ -115,18 +123,15 @@ __attribute__((noinline, cold)) static int copyAndReopen(throttleCall *call, Red
 }
 
 __attribute__((noinline, cold)) static void gatherAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
-  int unreadable[MAX_KEYS], isAny = 0, isOpen = openAmongNeighbours(call, ctx);
-  for (int i = 0; isOpen && i < call->keyCount; i++) {
-    unreadable[i] = isUnreadable(call, ctx, &call->keys[i]);
-    isAny |= unreadable[i];
-  }
-  if (isAny) isOpen = copyAndReopen(call, ctx, unreadable);
+  int isOpen = openAmongNeighbours(call, ctx);
+  if (isOpen && noteUnfinished(call, ctx)) isOpen = copyAndReopen(call, ctx);
   if (!isOpen) {
     forgetKeys(call);
     return;
   }
   for (int i = 0; i < call->keyCount; i++) {
-    if (!unreadable[i]) gatherKey(&call->keys[i]);
+    throttleKey *key = &call->keys[i];
+    if (!key->isUnfinished || !isString(key)) gatherKey(key);
   }
 }
 

@@ -178,7 +178,7 @@ static void askForLapsed(throttleCall *call, RedisModuleCtx *ctx, int64_t *count
   throttleOpenKeys(call, ctx, call->openMode);
   for (int i = 0; i < call->keyCount; i++) {
     gatherSet(call, ctx, &call->keys[i]);
-    if (throttleExpiries != expiries) counts[i] = -1;
+    if (throttleExpiries != expiries || call->unfinished) counts[i] = -1;
   }
 }
 

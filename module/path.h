@@ -37,7 +37,6 @@ static inline void gatherKey(throttleKey *key) {
 
 static inline void openKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
   call->openMode = mode;
-  call->unfinished = 0;
   if (RARELY(call->keyCount != 1 || throttleHasNeighbours)) {
     throttleOpenSeveral(call, ctx);
     return;

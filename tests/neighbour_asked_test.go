@@ -62,6 +62,50 @@ func TestANeighbourWritesWhileAValueIsCopied(t *testing.T) {
 	})
 }
 
+// Another module may make a set of a key after its value was copied. The call answers as one that finds a set, wherever it names its member.
+func TestANeighbourMakesASetOfAKeyThatWasCopied(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		c := neighbour.Start(t, opts...).Raw()
+		for call, answer := range map[string]int64{
+			"CL.MLIMIT 2 a b SLOTS 2 TTL 1d NEXT RATE 1/1d ID y":                           1,
+			"CL.MLIMIT 2 a b SLOTS 2 TTL 1d NEXT RATE 1/1d ID y COMPACT":                   1,
+			"CL.SETTLE 2 b a RATE 1/1d BURST 9 TAKE 1 USED 3 NEXT SLOTS ID y COMPACT":      0,
+			"CL.SETTLE 2 a b SLOTS NEXT RATE 1/1d BURST 9 TAKE 1 USED 3 ID y COMPACT EACH": 0,
+		} {
+			first := strings.Fields(call)[2]
+			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "ZADD set 2100000000000 x 2100000000000 w", "CL.MLIMIT 2 q r SLOTS 2 TTL 1d NEXT RATE 1/1d ID y",
+				"SET a 1700000000000000000", "SET b 1700000000000000000")
+			mustDoAll(t, c, "NEIGHBOUR.BEFORE GET ZUNIONSTORE "+first+" 1 set", "NEIGHBOUR.SKIP 1")
+			v, err := c.Do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, strings.Fields(call)...)...)
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int, call)
+			do(t, c, "NEIGHBOUR.DO")
+			if first == "b" { // which is to have a rate
+				assert.Equal(t, "WRONGTYPE Operation against a key holding the wrong kind of value", v.Text, call)
+				continue
+			}
+			require.NotEmpty(t, v.Elems, "%s: %v", call, v)
+			assert.Equal(t, answer == 0, isLetThrough(v), "%s: %v", call, v)
+		}
+	})
+}
+
+// A key that may be unfinished stays so if it gets an expiry while lapsed leases are counted.
+func TestAKeyThatMayBeUnfinishedGetsAnExpiry(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		c := neighbour.Start(t, opts...).Raw()
+		mustDoAll(t, c, "SET b 1700000000000000000", "ZADD a 2100000000000 held"+lapsedMembers(0, 20), "PEXPIREAT a 2100000000000", "NEIGHBOUR.BEFORE ZCOUNT PEXPIRE b 100000")
+		v, err := c.Do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, strings.Fields("CL.MLIMIT 2 a b SLOTS 2 TTL 1d NEXT RATE 1/1d BURST 9 ID y")...)...)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int)
+		assert.Equal(t, "ERR key is being created by the command that this call is nested in", v.Text)
+		assert.Equal(t, "1700000000000000000", do(t, c, "GET b").Text)
+		assert.Empty(t, do(t, c, "ZSCORE a y").Text)
+	})
+}
+
 // Over maxmemory a call that makes a value longer asks the server, before which another module may run. What the call answers is what the
 // keys hold.
 func TestANeighbourWritesWhileTheServerIsAskedForMemory(t *testing.T) {
@@ -92,6 +136,22 @@ func TestANeighbourWritesWhileTheServerIsAskedForMemory(t *testing.T) {
 		assert.GreaterOrEqual(t, ran, int64(len(neighbourWrites)))
 		assert.Greater(t, settled, len(neighbourWrites)/4)
 	})
+}
+
+// A call that may change nothing, because a key may be unfinished, needs no memory.
+func TestACallOnAnUnfinishedKeyAsksForNoMemory(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("scripts with flags")
+	}
+	c := s.Raw()
+	mustDoAll(t, c, "CL.MLIMIT 2 b a RATE 5/1d NEXT SLOTS 2 TTL 1d ID x", "PERSIST b", "NEIGHBOUR.BEFORE ZADD PING", "CONFIG SET maxmemory 1")
+	const script = "#!lua flags=allow-oom\nreturn redis.pcall(unpack(ARGV))"
+	v, err := c.Do(append([]string{"EVAL", script, "0"}, strings.Fields("CL.SETTLE 2 b a RATE 5/1d WINDOW 5/1d TAKE 1 USED 3 NEXT SLOTS ID x COMPACT")...)...)
+	require.NoError(t, err)
+	assert.Equal(t, "ERR key is being created by the command that this call is nested in", v.Text)
+	assert.EqualValues(t, 0, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int)
 }
 
 // Between commands no key is being added: a line reads a value without an expiry like any other, and the server is not asked for a copy.

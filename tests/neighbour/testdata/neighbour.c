@@ -3,6 +3,7 @@
 //   NEIGHBOUR.DO command [argument ...]   from now on; without a command, nothing any more
 //   NEIGHBOUR.ON event key command [argument ...]   the same, of one event of one key only
 //   NEIGHBOUR.BEFORE name command [argument ...]   the same, before each command of this name that a module calls or a client sends
+//   NEIGHBOUR.SKIP times                  so many times nothing runs yet
 //   NEIGHBOUR.EXPIRED key times           adds a key that has expired already, and again whenever it is removed for that: so many times in all
 //   NEIGHBOUR.ERRNO name number           before each command of this name, and at each event of this name, errno is set; what runs stays the same
 //   NEIGHBOUR.FORMAT format               how commands are called, of which the server knows the letters: !v at first
@@ -79,7 +80,7 @@ static const struct {
 enum { OK = 0, ERR = 1, REPLY_ERROR = 1, MAX_WORDS = 64, READ_AND_WRITE = 3, ANY_EVENT = 0x7ffc };
 
 static String *words[MAX_WORDS];
-static int wordCount, nested;
+static int wordCount, nested, skipped;
 static String *onlyEvent, *onlyKey; // NULL for any
 static String *before;              // the name of the command before which to run, in place of events
 static String *spoils;              // the name of the command or event at which to set errno
@@ -92,6 +93,10 @@ static long long seen;
 static char lastError[256];
 
 static void run(Ctx *ctx) {
+  if (skipped > 0) {
+    skipped--;
+    return;
+  }
   nested = 1;
   seen++;
   Reply *reply = call(ctx, text(words[0], NULL), format, words + 1, (size_t)(wordCount - 1));
@@ -145,6 +150,7 @@ static int start(Ctx *ctx, String *event, String *key, String *name, String **ar
   replace(&onlyKey, key);
   replace(&before, name);
   seen = 0;
+  skipped = 0;
   lastError[0] = 0;
   return replyWord(ctx, "OK");
 }
@@ -157,6 +163,12 @@ static int onCommand(Ctx *ctx, String **argv, int argc) {
 
 static int beforeCommand(Ctx *ctx, String **argv, int argc) {
   return argc < 3 ? ERR : start(ctx, NULL, NULL, argv[1], argv + 2, argc - 2);
+}
+
+static int skipCommand(Ctx *ctx, String **argv, int argc) {
+  if (argc != 2) return ERR;
+  skipped = atoi(text(argv[1], NULL));
+  return replyWord(ctx, "OK");
 }
 
 static int expiredCommand(Ctx *ctx, String **argv, int argc) {
@@ -205,6 +217,7 @@ int RedisModule_OnLoad(Ctx *ctx) {
   if (createCommand(ctx, "neighbour.do", doCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.on", onCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.before", beforeCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.skip", skipCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.expired", expiredCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.errno", errnoCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.format", formatCommand, "", 0, 0, 0) != OK) return ERR;
