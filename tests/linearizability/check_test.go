@@ -105,6 +105,44 @@ func TestTheCheckerTellsHistoriesOfSeveralKeysApart(t *testing.T) {
 	}
 }
 
+// A key expires by the clock of one node, which is ahead. That is known to the others, or not, when the next one writes to the key, and is gone.
+func TestTheCheckerKnowsWhatHadExpiredBeforeATakeover(t *testing.T) {
+	const begin = int64(2e18)
+	limits := []naive.Limit{{Kind: naive.Fixed, Count: 3, Period: time.Second}}
+	subject := one{key: "key", limits: limits}
+	o := naive.Options{Cost: 1}
+	take := subject.asks("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, limits, o) })
+	// What a node answers that finds a key which somebody has taken so many units from, the last of them at an instant.
+	finds := func(node, taken int, atNs, nowNs int64) *outcome {
+		object := subject.begin()
+		for range taken {
+			object = take.run(object, atNs)[0].object
+		}
+		return &outcome{node: node, reply: take.run(object, nowNs)[0].reply}
+	}
+	const first, ahead, later = begin + 5e9, int64(5e9), begin + 15e8 // the key expires at first + 1s
+	for name, test := range map[string]struct {
+		found *outcome
+		ok    bool
+	}{
+		"it knows nothing of the next":              {finds(3, 0, 0, later), true},
+		"it knows all":                              {finds(3, 1, later, later), true},
+		"it does not know that the key had expired": {finds(3, 1, first, later), true},
+		"it knows of more than there was":           {finds(3, 2, later, later), false},
+	} {
+		h := &history{beginsNs: begin, ahead: []int64{0, ahead, 0, 0}}
+		for i, d := range []done{
+			{take, 0, 10, finds(1, 0, 0, first)}, {&replication{}, 12, 15, &outcome{}}, {&clockMove{later}, 20, 30, &outcome{}}, {take, 40, 50, finds(2, 0, 0, later)},
+			{&succession{node: 3, former: 2}, 60, 70, &outcome{}}, {take, 80, 90, test.found},
+		} {
+			h.noteUntil(i, d.what, d.began, d.ended, d.out)
+		}
+		failed, undecided := h.check()
+		require.Empty(t, undecided)
+		assert.Equal(t, test.ok, len(failed) == 0, name)
+	}
+}
+
 // Histories of calls for one slot, for leases of ten seconds.
 func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
 	const ttl, begin = 10 * time.Second, int64(2e18)

@@ -126,6 +126,16 @@ func (s *state) readAt(o object, nowNs int64) []object {
 	return []object{o}
 }
 
+// becomes has the object be others, one after the other. What it was before each is what a replica may have that takes over.
+func (s *state) becomes(objects ...object) {
+	for _, o := range objects {
+		if s.mayLose && o.stored() != s.object.stored() {
+			s.written = s.written.then(s.object)
+		}
+		s.object = o
+	}
+}
+
 // with is a state that differs in what change does.
 func (s *state) with(change func(next *state)) *state {
 	next := *s
@@ -142,15 +152,13 @@ func (s *state) after(run func(o object, nowNs int64) []result, out *outcome) (s
 				continue
 			}
 			states = append(states, s.with(func(next *state) {
-				next.object = r.object
+				after := r.object
 				if len(s.ahead) > 0 {
-					next.object = r.object.haunted(object, s.clock(out.node))
+					after = r.object.haunted(object, s.clock(out.node))
 				}
+				next.becomes(object, after) // replicas may know that a key has expired, and not what was written then
 				if !r.lost {
 					next.master = out.node
-				}
-				if s.mayLose && next.object.stored() != s.object.stored() {
-					next.written = s.written.then(s.object)
 				}
 			}))
 		}

@@ -109,7 +109,10 @@ func (c *nodeClockStep) next(s *state, _ *outcome) (states []*state) {
 		objects = s.readAt(s.object, s.nowNs+c.ahead)
 	}
 	for _, object := range objects {
-		states = append(states, s.with(func(next *state) { next.ahead, next.object = ahead, object }))
+		states = append(states, s.with(func(next *state) {
+			next.ahead = ahead
+			next.becomes(object)
+		}))
 	}
 	return states
 }
