@@ -126,7 +126,7 @@ func TestANeighbourWritesWhileTheServerIsAskedForMemory(t *testing.T) {
 		}
 		c := s.Raw()
 		prepare := func() {
-			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "CL.MLIMIT 2 b a RATE 5/1d NEXT SLOTS 2 TTL 1d ID x")
+			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "CL.MLIMIT 2 b a RATE 5/1d NEXT SLOTS 2 TTL 1d ID x", "ZADD a"+lapsedMembers(0, 10))
 		}
 		// Whether it is settled, the rule, the limit and what is left; the rest goes by the clock.
 		answer := func(v resp.Value) string {
@@ -154,23 +154,27 @@ func TestANeighbourWritesWhileTheServerIsAskedForMemory(t *testing.T) {
 	})
 }
 
-// Calls that ask for memory leave none behind.
+// Calls that ask for memory leave none behind, and count what they do.
 func TestCallsThatAskForMemoryLeaveNoneBehind(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t)
+	s := startCheckBuild(t)
 	if !s.Program.AtLeast(7, 0) {
 		t.Skip("the server cannot be asked")
 	}
 	c := s.Raw()
+	settled := int64(0)
 	grown := growth(t, c, func() {
 		for range 50 {
 			mustDoAll(t, c, "FLUSHALL", "ZADD a"+lapsedMembers(0, 10), "CL.MLIMIT 2 b a RATE 5/1d NEXT SLOTS 2 TTL 1d ID x", "ZADD a"+lapsedMembers(0, 10))
 			require.EqualValues(t, 1, growOverMaxmemory(t, c, growing).Elems[0].Int)
+			settled++
 			mustDoAll(t, c, "CL.LIMIT c RATE 5/1d")
 			require.False(t, growOverMaxmemory(t, c, "CL.REFUND c RATE 5/1d WINDOW 5/1d TAKE 1").IsError())
 		}
 	})
 	assert.Less(t, grown, int64(3<<10), "an open key takes some 100 bytes")
+	assert.Equal(t, settled, s.InfoInt("throttle", "throttle_settled"))
+	assert.Equal(t, settled, s.InfoInt("throttle", "throttle_leases_released"))
 }
 
 // A call that may change nothing, because a key may be unfinished, needs no memory.
