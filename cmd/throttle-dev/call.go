@@ -58,6 +58,8 @@ func init() {
 		"TIME":           {run: timeCommand, least: 1, most: 1},
 		"TTL":            {run: ttl, least: 2, most: 2},
 		"PTTL":           {run: ttl, least: 2, most: 2},
+		"EXPIRETIME":     {run: ttl, least: 2, most: 2},
+		"PEXPIRETIME":    {run: ttl, least: 2, most: 2},
 		"DEBUG":          {run: debug, least: 2, noScript: true},
 		"SHUTDOWN":       {run: shutdown, least: 1, noScript: true},
 		"CL.DEV.TIME":    {run: devTime, least: 1, most: 3, noScript: true},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -91,8 +92,17 @@ func (s *store) Put(db int, name string, key *embedded.Key) {
 		return
 	}
 	if key.ExpireAtMs > 0 {
-		to.SetTTL(name, time.Duration((key.ExpireAtMs-s.tickedNs/nsPerMs)*nsPerMs-s.tickedNs%nsPerMs+lingerNs))
+		to.SetTTL(name, s.left(key.ExpireAtMs))
 	}
+}
+
+// left is what miniredis keeps of a key's time. That of a bucket that takes longest to refill is rounded up to more than a Duration holds.
+func (s *store) left(expireAtMs int64) time.Duration {
+	leftMs := expireAtMs - s.tickedNs/nsPerMs
+	if leftMs >= math.MaxInt64/nsPerMs {
+		return math.MaxInt64
+	}
+	return time.Duration(leftMs*nsPerMs - s.tickedNs%nsPerMs + lingerNs)
 }
 
 // putLeases adds before it removes, so that the set is never empty.

@@ -58,9 +58,9 @@ func timeCommand(c *call) {
 	c.write([]any{strconv.FormatInt(nowNs/int64(time.Second), 10), strconv.FormatInt(nowNs%int64(time.Second)/int64(time.Microsecond), 10)})
 }
 
-// TTL key, PTTL key
+// TTL key, PTTL key, EXPIRETIME key, PEXPIRETIME key
 //
-// miniredis rounds other than servers do.
+// miniredis rounds other than servers do, and its instants end in 2262.
 func ttl(c *call) {
 	key := c.host.Get(c.now(), c.db, string(c.words[1]))
 	switch {
@@ -69,11 +69,14 @@ func ttl(c *call) {
 	case key.ExpireAtMs == 0:
 		c.peer.WriteInt(-1)
 	default:
-		leftMs := key.ExpireAtMs - c.now()/nsPerMs
-		if c.name() == "TTL" {
-			leftMs = (leftMs + 500) / 1000
+		name, ms := c.name(), key.ExpireAtMs
+		if strings.HasSuffix(name, "TTL") {
+			ms -= c.now() / nsPerMs
 		}
-		c.peer.WriteInt(int(leftMs))
+		if name == "TTL" || name == "EXPIRETIME" {
+			ms = (ms + 500) / 1000
+		}
+		c.peer.WriteInt(int(ms))
 	}
 }
 
