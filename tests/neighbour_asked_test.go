@@ -21,6 +21,14 @@ func lapsedMembers(from, to int) (words string) {
 	return words
 }
 
+// inScript has a script make a call, which counts as none of a client.
+func inScript(t *testing.T, c *resp.Conn, call string) resp.Value {
+	t.Helper()
+	v, err := c.Do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, strings.Fields(call)...)...)
+	require.NoError(t, err, call)
+	return v
+}
+
 func dumpOf(t *testing.T, c *resp.Conn, keys ...string) (values []string) {
 	t.Helper()
 	for _, key := range keys {
@@ -43,8 +51,7 @@ func TestANeighbourWritesWhileAValueIsCopied(t *testing.T) {
 			for _, call := range writtenInto {
 				prepare()
 				do(t, c, "NEIGHBOUR.BEFORE GET %s", write)
-				_, err := c.Do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, strings.Fields(call)...)...)
-				require.NoError(t, err, "%s, before %s", write, call)
+				inScript(t, c, call)
 				times := do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int
 				ran += times
 				if do(t, c, "NEIGHBOUR.DO"); strings.HasPrefix(write, "CL.") {
@@ -77,8 +84,7 @@ func TestANeighbourMakesASetOfAKeyThatWasCopied(t *testing.T) {
 			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "ZADD set 2100000000000 x 2100000000000 w", "CL.MLIMIT 2 q r SLOTS 2 TTL 1d NEXT RATE 1/1d ID y",
 				"SET a 1700000000000000000", "SET b 1700000000000000000")
 			mustDoAll(t, c, "NEIGHBOUR.BEFORE GET ZUNIONSTORE "+first+" 1 set", "NEIGHBOUR.SKIP 1")
-			v, err := c.Do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, strings.Fields(call)...)...)
-			require.NoError(t, err)
+			v := inScript(t, c, call)
 			assert.EqualValues(t, 1, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int, call)
 			do(t, c, "NEIGHBOUR.DO")
 			if first == "b" { // which is to have a rate
@@ -97,8 +103,7 @@ func TestAKeyThatMayBeUnfinishedGetsAnExpiry(t *testing.T) {
 	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
 		c := neighbour.Start(t, opts...).Raw()
 		mustDoAll(t, c, "SET b 1700000000000000000", "ZADD a 2100000000000 held"+lapsedMembers(0, 20), "PEXPIREAT a 2100000000000", "NEIGHBOUR.BEFORE ZCOUNT PEXPIRE b 100000")
-		v, err := c.Do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, strings.Fields("CL.MLIMIT 2 a b SLOTS 2 TTL 1d NEXT RATE 1/1d BURST 9 ID y")...)...)
-		require.NoError(t, err)
+		v := inScript(t, c, "CL.MLIMIT 2 a b SLOTS 2 TTL 1d NEXT RATE 1/1d BURST 9 ID y")
 		assert.EqualValues(t, 1, do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int)
 		assert.Equal(t, "ERR key is being created by the command that this call is nested in", v.Text)
 		assert.Equal(t, "1700000000000000000", do(t, c, "GET b").Text)

@@ -22,6 +22,7 @@ import (
 type twin struct {
 	host  embedded.Host
 	nowNs int64
+	isDev bool // the server is throttle-dev, which cuts off the longest expiries there are, by less than a second
 }
 
 func (w *twin) Do(words ...string) resp.Value {
@@ -139,7 +140,11 @@ func (w *twin) requireStats(t *testing.T, s *server.Server) {
 // differences runs the calls on the twin, and names the first whose reply differs from the server's.
 func (w *twin) differences(calls [][]string, server []resp.Value) string {
 	for i, words := range calls {
-		if own := w.Do(words...); !alike(own, server[i]) {
+		own := w.Do(words...)
+		const in2286 = 10_000_000_000_000
+		cut := own.Int - server[i].Int
+		isCut := w.isDev && words[0] == "PEXPIRETIME" && own.Int > in2286 && cut > 0 && cut < 1000
+		if !isCut && !alike(own, server[i]) {
 			return fmt.Sprintf("%d %s\nserver   %v\nembedded %v", w.nowNs, strings.Join(words, " "), server[i], own)
 		}
 	}
