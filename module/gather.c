@@ -94,14 +94,12 @@ static void forgetKeys(throttleCall *call) {
   }
 }
 
-static int isString(const throttleKey *key) { return key->handle && api.KeyType(key->handle) == KEYTYPE_STRING; }
-
 // Notes which values must not be read through their keys, also if a key gets an expiry meanwhile. It returns whether there are any.
 static int noteUnfinished(throttleCall *call, RedisModuleCtx *ctx) {
   int isAny = 0;
   for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
-    if (isString(key) && throttleMayBeUnfinished(call, ctx, key->handle)) key->isUnfinished = 1;
+    if (isOfType(key, KEYTYPE_STRING) && throttleMayBeUnfinished(call, ctx, key->handle)) key->isUnfinished = 1;
     isAny |= key->isUnfinished;
   }
   return isAny;
@@ -131,7 +129,7 @@ __attribute__((noinline, cold)) static void gatherAmongNeighbours(throttleCall *
   }
   for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
-    if (!key->isUnfinished || !isString(key)) gatherKey(key);
+    if (!key->isUnfinished || !isOfType(key, KEYTYPE_STRING)) gatherKey(key);
   }
 }
 

@@ -41,8 +41,6 @@ static double scoreAt(RedisModuleKey *handle) {
   return score;
 }
 
-static int isSet(const throttleKey *key) { return key->handle && api.KeyType(key->handle) == KEYTYPE_ZSET; }
-
 // How many members have a score up to nowMs, or -1 if the server's command for it was renamed away. The module API does not tell a
 // member's rank. The command does, in logarithmic time. Other modules may run in the middle, so no key is open.
 static int64_t countUpTo(RedisModuleCtx *ctx, RedisModuleString *name, double nowMs) {
@@ -156,7 +154,7 @@ static void gatherSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key)
   members->count = members->lapsed = members->lowestCount = 0;
   members->isBeyond = members->hasLapsedMore = 0;
   members->next = NAN;
-  if (!isSet(key)) return;
+  if (!isOfType(key, KEYTYPE_ZSET)) return;
 
   key->kind = KEY_SORTED_SET;
   if (throttleHasNeighbours && throttleMayBeUnfinished(call, ctx, key->handle)) call->unfinished = 1;
@@ -370,7 +368,7 @@ void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, 
   key->kind = KEY_SORTED_SET;
   key->expiryChanges = 0;
   if (!isHeard) api.ReplicateVerbatim(ctx);
-  if (isSet(key)) {
+  if (isOfType(key, KEYTYPE_ZSET)) {
     changeSet(call, ctx, key, isHeard);
     return;
   }

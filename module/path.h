@@ -26,6 +26,9 @@ static inline void gatherArgs(throttleCall *call, RedisModuleString **argv, int 
   }
 }
 
+// A key that is not there and was opened for reading has no handle.
+static inline int isOfType(const throttleKey *key, int type) { return key->handle && api.KeyType(key->handle) == type; }
+
 // The server shows no bytes of a value of another type, and none of a key that is not there.
 static inline void gatherKey(throttleKey *key) {
   key->kind = KEY_STRING;
