@@ -50,8 +50,9 @@ func TestALostLeaseEndsItsContext(t *testing.T) {
 func TestConcurrencyOfRequests(t *testing.T) {
 	t.Parallel()
 	redisServer := server.Start(t)
+	client := redisServer.Client()
 	begun, end := make(chan struct{}), make(chan struct{})
-	handler := httplimit.NewConcurrency(ratelimit.New(redisServer.Client(), ratelimit.Options{}), httplimit.ConcurrencyOptions{
+	handler := httplimit.NewConcurrency(ratelimit.New(client, ratelimit.Options{}), httplimit.ConcurrencyOptions{
 		Slots:    2,
 		Key:      func(r *http.Request) string { return r.Header.Get("Tenant") },
 		Failures: httplimit.Failures{OnError: func(_ *http.Request, err error) { t.Error(err) }},
@@ -91,7 +92,10 @@ func TestConcurrencyOfRequests(t *testing.T) {
 	for range 4 {
 		assert.Equal(t, http.StatusOK, <-statuses)
 	}
-	require.Eventually(t, func() bool { return redisServer.MustDo("DBSIZE").Int == 0 }, 10*time.Second, 10*time.Millisecond, "all slots are free")
+	require.Eventually(t, func() bool {
+		stats := client.PoolStats()
+		return redisServer.MustDo("DBSIZE").Int == 0 && stats.IdleConns == stats.TotalConns
+	}, 10*time.Second, 10*time.Millisecond, "all slots are free, and whoever gave one back knows it")
 }
 
 func TestConcurrencyDuringAnOutage(t *testing.T) {
