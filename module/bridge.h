@@ -45,7 +45,6 @@ typedef struct {
   throttleCaller *caller;
   int64_t ns;    // how long to sleep, or how long the caller has waited
   int64_t slots; // as the latest caller told
-  int64_t nowNs; // the reading of the clock that it is for, set by line.c
 } throttleStep;
 
 // What C has to know of a command; the rest is Go's. commands.c has them in the order of
@@ -360,11 +359,17 @@ void throttleRefuse(throttleCall *call, const char *error);
 int throttleGrows(const throttleCall *call);
 void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 
-// clock.c. Each call reads the wall clock, where the server does not say what it read.
+// clock.c, and the wall clock.
 static inline int64_t throttleClockNs(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// The server's own reading of it where it gives one (Redis 7.2, Valkey): of the start of the call, or of the transaction or script it is part
+// of. It costs nothing, and expiry goes by the same.
+static inline int64_t throttleServersClockNs(void) {
+  return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
 }
 
 int64_t throttleMonotonicNs(void);

@@ -86,8 +86,8 @@ static RedisModuleTimerID newTimer(RedisModuleCtx *ctx, int64_t delayMs, int64_t
 // Whether the clock is before an instant that the server has seen pass: it was set back. The server fires all timers that are due by one reading of
 // the clock. If it is set back meanwhile, a timer that is set then fires at once, and so does the next, for as long as the clock went back. So the
 // cron is left to set them. Some servers count on from a reading for up to a millisecond.
-static int isSetBack(int64_t nowNs, int64_t passedNs) {
-  if (nowNs >= passedNs - MS_NS) return 0;
+static int isSetBack(int64_t passedNs) {
+  if (throttleClockNs() >= passedNs - MS_NS) return 0;
   isLeftToCron = 1;
   return 1;
 }
@@ -178,13 +178,19 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   if (line) startTimer(ctx, line, 0);
 }
 
-// Begins what a line does to its key. Other modules may run when the key is opened. The clock is read just before that, because Redis 7.0 judges
-// expiry by the clock as it is then. Where it was set back since the step, the reading of the step still counts.
+// The clock, but never before the server's reading of when it called the module. Most servers judge expiry by that: a lease from before it, since the
+// clock was set back meanwhile, may expire at once, and the slot would go to the next caller, too. Redis 7.0 judges by the clock as it is when a key
+// is opened.
+static int64_t lineClockNs(void) {
+  int64_t serversNs = throttleServersClockNs(), nowNs = throttleClockNs();
+  return nowNs > serversNs ? nowNs : serversNs;
+}
+
+// Begins what a line does to its key. Other modules may run when the key is opened.
 static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int command, int mode) {
   throttleCall *call = throttleBeginSingle(single, command, 1, &step->line->name);
   call->origin = mode & OPEN_QUIETLY ? BY_UNBLOCKING : BY_EVENT_LOOP;
-  call->nowNs = throttleClockNs();
-  if (call->nowNs < step->nowNs) call->nowNs = step->nowNs;
+  call->nowNs = lineClockNs();
   call->db = step->line->db;
   throttleOpenKeys(call, ctx, mode);
   return call;
@@ -305,7 +311,7 @@ static void retryLater(RedisModuleCtx *ctx, int obstacle) {
 static void retry(RedisModuleCtx *ctx, void *data) {
   (void)data;
   retryTimer = 0;
-  if (isSetBack(throttleClockNs(), retryDueNs)) return;
+  if (isSetBack(retryDueNs)) return;
   throttleLine *line = throttleHeldLine();
   if (!line) return;
   int obstacle = throttleObstacle(ctx, line->name);
@@ -364,12 +370,8 @@ static void wake(RedisModuleCtx *ctx, void *data) {
   api.SelectDb(ctx, line->db);
   for (int decisions = MOST_AT_ONCE;;) {
     throttleStep step;
-    // The server goes on to judge expiry by its reading of when it called the module. What is written before that may expire for it at once, and
-    // the slot would go to the next caller, too.
-    int64_t nowNs = throttleClockNs();
-    if (isSetBack(nowNs, line->dueNs) || (api.CachedMicroseconds && isSetBack(nowNs, api.CachedMicroseconds() * 1000))) return;
-    throttleNextStep(line->id, nowNs, throttleMonotonicNs(), decisions, &step);
-    step.nowNs = nowNs;
+    if (isSetBack(line->dueNs)) return;
+    throttleNextStep(line->id, lineClockNs(), throttleMonotonicNs(), decisions, &step);
     switch (step.kind) {
     case STEP_ANSWER:
       answerReserved(&step);
@@ -410,7 +412,7 @@ static int replyReserved(RedisModuleCtx *ctx, int command, RedisModuleString **a
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, command, 1, argv + 1);
   call->origin = granted ? BY_EVENT_LOOP : BY_UNBLOCKING;
-  call->nowNs = throttleClockNs();
+  call->nowNs = lineClockNs();
   call->db = api.GetSelectedDb(ctx);
   throttleGatherArgs(call, argv, argc, MAX_ARGS);
   throttleOpenKeys(call, ctx, OPEN_FOR_REPLY);
@@ -455,7 +457,6 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   throttleStep step;
   if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return replyTaken(ctx, argv, argc);
   if (step.caller->argc) {
-    step.nowNs = throttleClockNs();
     throttleSingle single;
     throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_FOR_REPLY);
     if (call) {

@@ -7,12 +7,6 @@
 
 #define RARELY(condition) __builtin_expect(!!(condition), 0)
 
-// The server's own reading of its clock where it gives one (Redis 7.2, Valkey): of the start of the call, or of the transaction or script
-// it is part of. It costs nothing, and expiry goes by the same.
-static inline int64_t commandClockNs(void) {
-  return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
-}
-
 // Nothing is copied.
 static inline void gatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) {
   int count = argc - 1;

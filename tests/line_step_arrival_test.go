@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
-	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -84,16 +83,6 @@ func TestStepsToAndFroBringNobodyNearer(t *testing.T) {
 	requireAdmitted(t, waiting)
 }
 
-// during has the clock set back while the server is busy with what begins now, at another moment in each attempt: it stands still whenever it has
-// read the clock.
-func during(c *clock.Clock, attempt, attempts int, by time.Duration, begin func()) {
-	c.SetReading(10 * time.Millisecond.Nanoseconds())
-	begin()
-	<-time.After(time.Duration(attempt) * 120 * time.Millisecond / time.Duration(attempts))
-	c.SetAhead(0, -by.Nanoseconds())
-	c.SetReading(0)
-}
-
 // The server judges for as long as it looks at a line by the clock as it was when it began. A lease that is granted after a step back in the middle
 // of that would be over for the server at once, and the next in line let in, too.
 func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {
@@ -103,19 +92,19 @@ func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {
 			t.Parallel()
 			s, c := startWithClock(t)
 			admin := s.Raw()
-			attempts := size.Of(20, 60)
-			for attempt := range attempts {
+			for readings := range size.Of(30, 100) {
 				c.SetAhead(0, 0)
 				do(t, admin, "CL.LEASE k SLOTS 1 TTL 1d ID holder")
 				var waiting []*resp.Conn
 				for i := range 3 {
 					waiting = append(waiting, waitForLease(t, s, i+1, "CL.LEASE k SLOTS 1 TTL 10m ID w%d TIMEOUT 0", i))
 				}
-				during(c, attempt, attempts, by, func() { send(t, admin, "CL.RELEASE k ID holder") })
-				require.EqualValues(t, 1, receiveSoon(t, admin).Int)
+				c.StepAfter(int64(readings)+1, -by.Nanoseconds())
+				require.EqualValues(t, 1, do(t, admin, "CL.RELEASE k ID holder").Int)
 				assert.EqualValues(t, 0, receiveLease(t, waiting[0]).Limited)
 				do(t, admin, "PING") // a turn of the event loop
-				assert.EqualValues(t, 2, s.InfoInt("throttle", "throttle_leases_waiting"), "attempt %d", attempt)
+				assert.EqualValues(t, 2, s.InfoInt("throttle", "throttle_leases_waiting"), "a step after %d readings", readings+1)
+				c.StepAfter(0, 0)
 				for _, conn := range waiting {
 					require.NoError(t, conn.Close())
 				}
@@ -134,6 +123,39 @@ func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {
 	}
 }
 
+// The same, of a step that is as short as the lateness of a timer, so that the timer does not seem to have fired too early.
+func TestAStepBackInALateLookLetsInOne(t *testing.T) {
+	t.Parallel()
+	const late, ttl, back = 150 * time.Millisecond, 80 * time.Millisecond, 90 * time.Millisecond // a step of 100 ms is noticed
+	s, c := startWithClock(t)
+	admin := s.Raw()
+	for readings := range size.Of(20, 60) {
+		c.SetAhead(0, 0)
+		do(t, admin, "DEL k")
+		do(t, admin, "CL.LEASE k SLOTS 1 TTL 1d ID holder")
+		begun := time.Now()
+		var waiting []*resp.Conn
+		for i := range 2 {
+			waiting = append(waiting, waitForLease(t, s, i+1, "CL.LEASE k SLOTS 1 TTL %s ID w%d TIMEOUT 0", ttl, i))
+		}
+		apart := time.Since(begun) // no more than that lies between their coming
+		do(t, admin, "CL.RENEW k ID holder TTL 100ms")
+		lapses := time.Now().Add(100 * time.Millisecond)
+		s.Pause()
+		<-time.After(time.Until(lapses.Add(late)))
+		c.StepAfter(int64(readings)+1, -back.Nanoseconds())
+		s.Resume()
+		var waited [2]time.Duration
+		for i := range waiting {
+			l := receiveLease(t, waiting[i])
+			require.EqualValues(t, 0, l.Limited)
+			waited[i] = time.Duration(l.WaitMs) * time.Millisecond
+		}
+		assert.Greater(t, waited[1]+apart-waited[0], ttl-2*time.Millisecond, "both had the slot, with a step after %d readings", readings+1)
+		c.StepAfter(0, 0)
+	}
+}
+
 // Nor does such a step block the server while a line waits for the end of a pause.
 func TestAStepBackInTheMiddleOfAPauseBlocksNobody(t *testing.T) {
 	t.Parallel()
@@ -142,13 +164,13 @@ func TestAStepBackInTheMiddleOfAPauseBlocksNobody(t *testing.T) {
 		t.Skip("the module API knows no pauses")
 	}
 	admin := s.Raw()
-	attempts := size.Of(10, 30)
-	for attempt := range attempts {
+	for readings := range size.Of(10, 30) {
 		do(t, admin, "CL.LEASE k SLOTS 1 TTL 1d ID holder")
 		waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1d ID w TIMEOUT 0")
 		mustDoAll(t, admin, "CL.RENEW k ID holder TTL 50ms", "CLIENT PAUSE 1000000 WRITE")
 		<-time.After(100 * time.Millisecond) // the lease has lapsed, and the line asks again and again whether the pause is over
-		during(c, attempt, attempts, step, func() {})
+		c.StepAfter(int64(readings)+1, -step.Nanoseconds())
+		require.Eventually(t, c.HasStepped, patience, time.Millisecond)
 		assert.Equal(t, "PONG", do(t, admin, "PING").Text)
 		<-time.After(turnsOfCron)
 		c.SetAhead(0, 0)

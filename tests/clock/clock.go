@@ -27,7 +27,8 @@ var source []byte
 type Clock struct {
 	t       testing.TB
 	library string
-	// numbers are the clock, by how many ns each host's is ahead of it, and how many ns each reading takes.
+	// numbers are the clock, by how many ns each host's is ahead of it, how many ns each reading takes, and after how many
+	// readings it steps by how many ns.
 	numbers *sharedlib.Numbers
 	// devs are connections to each throttle-dev, which is told the time, nowNs.
 	mu    sync.Mutex
@@ -42,7 +43,7 @@ const Hosts = 16
 // Go uses.
 func New(t testing.TB, nowNs int64) *Clock {
 	t.Helper()
-	c := &Clock{t: t, library: sharedlib.Build(t, "clock", source, "-ldl"), numbers: sharedlib.NewNumbers(t, 1+Hosts+1)}
+	c := &Clock{t: t, library: sharedlib.Build(t, "clock", source, "-ldl"), numbers: sharedlib.NewNumbers(t, 1+Hosts+3)}
 	c.Set(nowNs)
 	return c
 }
@@ -132,6 +133,16 @@ func (c *Clock) SetAhead(host int, ns int64) { c.numbers.Set(1+host, ns) }
 
 // SetReading makes all hosts stand still for ns whenever they have read the clock.
 func (c *Clock) SetReading(ns int64) { c.numbers.Set(1+Hosts, ns) }
+
+// StepAfter makes a clock step by ns, which may be negative, when servers have read theirs so many more times: the next reading is the first
+// that sees it. It is the clock of the host that reads last. With 0 readings a step that has not come yet does not come.
+func (c *Clock) StepAfter(readings, ns int64) {
+	c.numbers.Set(1+Hosts+2, ns)
+	c.numbers.Set(1+Hosts+1, readings)
+}
+
+// HasStepped tells whether the step of StepAfter has come.
+func (c *Clock) HasStepped() bool { return c.numbers.Get(1+Hosts+1) <= 0 }
 
 // quoted is s as one word of the shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -52,6 +52,9 @@ func NewNumbers(t testing.TB, n int) *Numbers {
 	return s
 }
 
+// Get returns one number.
+func (s *Numbers) Get(i int) int64 { return atomic.LoadInt64((*int64)(unsafe.Pointer(&s.mapped[8*i]))) }
+
 // Set sets one number. A library that has mapped the file sees it at once.
 func (s *Numbers) Set(i int, value int64) {
 	atomic.StoreInt64((*int64)(unsafe.Pointer(&s.mapped[8*i])), value)

@@ -1,7 +1,8 @@
 // Gives the program it is preloaded into the wall clock that a test has set. The file that
 // THROTTLE_TEST_CLOCK names holds it: nanoseconds since the epoch, 8 bytes, mapped by both; 0 is the kernel's clock, which
-// runs. Behind it stand, for each host, the nanoseconds by which its clock is ahead; THROTTLE_TEST_CLOCK_HOST is its number. The last
-// number is how long the process stands still, in nanoseconds, whenever it has read the clock.
+// runs. Behind it stand, for each host, the nanoseconds by which its clock is ahead; THROTTLE_TEST_CLOCK_HOST is its number. Then come how
+// long the process stands still, in nanoseconds, whenever it has read the clock, and how many readings are left before the clock of
+// whoever reads steps, and by how many nanoseconds.
 //
 // Every other clock stays the kernel's: the event loop and its timers go by the monotonic one,
 // and so neither hang nor spin while the wall clock stands still.
@@ -20,14 +21,15 @@
 
 #define NS_PER_S 1000000000
 
-enum { HOSTS = 16, SIZE = (1 + HOSTS + 1) * sizeof(int64_t) };
-static const int64_t *mapped, *ahead, *standstill;
+enum { HOSTS = 16, SIZE = (1 + HOSTS + 3) * sizeof(int64_t) };
+static const int64_t *mapped, *standstill, *stepBy;
+static int64_t *ahead, *untilStep;
 
 // Ends a program that would go by the kernel's clock, since its test would check nothing.
 __attribute__((constructor)) static void mapClock(void) {
   const char *path = getenv("THROTTLE_TEST_CLOCK");
-  int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-  void *at = fd < 0 ? MAP_FAILED : mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0);
+  int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+  void *at = fd < 0 ? MAP_FAILED : mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) {
     perror("the clock that THROTTLE_TEST_CLOCK names");
     _exit(1);
@@ -35,8 +37,10 @@ __attribute__((constructor)) static void mapClock(void) {
   close(fd);
   const char *host = getenv("THROTTLE_TEST_CLOCK_HOST");
   mapped = at;
-  ahead = mapped + 1 + (host ? atoi(host) % HOSTS : 0);
+  ahead = (int64_t *)at + 1 + (host ? atoi(host) % HOSTS : 0);
   standstill = mapped + 1 + HOSTS;
+  untilStep = (int64_t *)at + 1 + HOSTS + 1;
+  stepBy = mapped + 1 + HOSTS + 2;
 }
 
 static int64_t load(const int64_t *number) { return __atomic_load_n(number, __ATOMIC_SEQ_CST); }
@@ -56,11 +60,16 @@ static int64_t hostsClock(void) {
   }
 }
 
+static void countReading(void) {
+  if (load(untilStep) > 0 && __atomic_sub_fetch(untilStep, 1, __ATOMIC_SEQ_CST) == 0) __atomic_add_fetch(ahead, load(stepBy), __ATOMIC_SEQ_CST);
+}
+
 static int isWall(clockid_t id) { return id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE; }
 
 int clock_gettime(clockid_t id, struct timespec *out) {
   if (!mapped || !isWall(id)) return (int)syscall(SYS_clock_gettime, id, out);
   int64_t now = hostsClock();
+  countReading();
   out->tv_sec = now / NS_PER_S;
   out->tv_nsec = now % NS_PER_S;
   int64_t ns = load(standstill);
