@@ -9,7 +9,7 @@
 enum { INFO_VERSION = 1 };
 enum { ARG_STRING, ARG_INTEGER, ARG_DOUBLE, ARG_KEY, ARG_PATTERN, ARG_UNIX_TIME, ARG_PURE_TOKEN, ARG_ONEOF, ARG_BLOCK };
 enum { ARG_OPTIONAL = 1 << 0, ARG_MULTIPLE = 1 << 1 };
-enum { KEY_SPEC_INDEX = 2, KEY_SPEC_RANGE = 2, KEY_SPEC_KEYNUM = 3 };
+enum { KEY_SPEC_INDEX = 2, KEY_SPEC_KEYNUM = 3 };
 enum {
   KEY_RO = 1 << 0,
   KEY_RW = 1 << 1,
@@ -79,24 +79,21 @@ typedef struct {
   commandArg *args;
 } commandInfo;
 
-// As many keys as the argument at the position given says, behind it.
-static inline void throttleKeysCountedAt(commandKeySpec *spec, int position) {
+// How the server finds keys. What is 0 in a spec is left alone: it is all zeros at first.
+
+// As many keys as the first argument says, behind it.
+static inline void throttleKeysCounted(commandKeySpec *spec) {
   spec->beginSearchType = KEY_SPEC_INDEX;
-  spec->begin.index.position = position;
+  spec->begin.index.position = 1;
   spec->findKeysType = KEY_SPEC_KEYNUM;
-  spec->find.keyNum.keyNumIndex = 0;
   spec->find.keyNum.firstKey = 1;
   spec->find.keyNum.keyStep = 1;
 }
 
-// One key, at the position given.
-static inline void throttleKeyAt(commandKeySpec *spec, int position) {
+// One key, the first argument: nothing is said about more.
+static inline void throttleKeyFirst(commandKeySpec *spec) {
   spec->beginSearchType = KEY_SPEC_INDEX;
-  spec->begin.index.position = position;
-  spec->findKeysType = KEY_SPEC_RANGE;
-  spec->find.range.lastKey = 0;
-  spec->find.range.keyStep = 1;
-  spec->find.range.limit = 0;
+  spec->begin.index.position = 1;
 }
 
 #endif

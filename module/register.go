@@ -127,9 +127,9 @@ func (m *memory) keySpec(cmd *command.Command) *C.commandKeySpec {
 		spec.flags = C.KEY_RO | C.KEY_ACCESS
 	}
 	if cmd.Keys == command.CountedKeys {
-		C.throttleKeysCountedAt(spec, 1)
+		C.throttleKeysCounted(spec)
 	} else {
-		C.throttleKeyAt(spec, 1)
+		C.throttleKeyFirst(spec)
 	}
 	return spec
 }

@@ -132,9 +132,9 @@ func findAll(source, out string) (all []mutant, err error) {
 	return all, nil
 }
 
-// files are the files of the module that hold C to mutate: path.h has the inlined part of several.
+// files are the files of the module that hold C to mutate. Headers have what is inlined.
 func files(root string) (paths []string, err error) {
-	for _, pattern := range []string{"*.c", "path.h"} {
+	for _, pattern := range []string{"*.c", "*.h"} {
 		found, err := filepath.Glob(filepath.Join(root, "module", pattern))
 		if err != nil {
 			return nil, err

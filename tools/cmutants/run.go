@@ -20,7 +20,9 @@ type bench struct{ source, tests, out string }
 // nearest are the tests that are most likely to find a change of a file. They run first; the others run only if none of them fails.
 var nearest = map[string]string{
 	"module/api.c":        `Loading|Load|Module|Limit`,
+	"module/api.h":        `Loading|Load|Module|Limit`,
 	"module/apply.c":      `Replicat|Keyspace|Trace|Touches|Limit|Nested|Event|Expir|Carr`,
+	"module/bridge.h":     `Limit|Lease|Nested|Admission|Document|KeyOf|Line`,
 	"module/clock.c":      `Step|Clock|Timeout|Wait|Line`,
 	"module/command.c":    `Multi|Script|Lua|Nested|MLimit|Routed|KeyOf|Bad|Errors|InfoCounts|ACL`,
 	"module/commands.c":   `Categor|Document|Flags|ACL|Busy|Loading|Administrators`,
@@ -29,6 +31,7 @@ var nearest = map[string]string{
 	"module/events.c":     `Replica|Promoted|Step|BGSAVE|Listen`,
 	"module/fork.c":       `ForkedChild`,
 	"module/gather.c":     `Nested|Arguments|Words|MLimit|State|TAT|Virtual|Throttle`,
+	"module/info.h":       `EachKey|KeyOf|Document|ACL|Flags|Routed`,
 	"module/line.c":       `Lease|Line|Turn|Window|Lapse|Wait|Caller|Leave|Order|Pause|Slots|Wakes|Crowd`,
 	"module/listeners.c":  `Replica|AppendOnly|Missed|Listen|Promoted|BGSAVE|Effects`,
 	"module/load.c":       `Load|Unload|Module|Watch|Second|Panic`,
