@@ -180,7 +180,7 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
 
 // The clock, but never before the server's reading of when it called the module. Most servers judge expiry by that: a lease from before it, since the
 // clock was set back meanwhile, may expire at once, and the slot would go to the next caller, too. Redis 7.0 judges by the clock as it is when a key
-// is opened.
+// is opened, so it is read after that: a key that has expired by then would be decided on as if it had expired earlier.
 static int64_t lineClockNs(void) {
   int64_t serversNs = throttleServersClockNs(), nowNs = throttleClockNs();
   return nowNs > serversNs ? nowNs : serversNs;
@@ -190,9 +190,9 @@ static int64_t lineClockNs(void) {
 static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int command, int mode) {
   throttleCall *call = throttleBeginSingle(single, command, 1, &step->line->name);
   call->origin = mode & OPEN_QUIETLY ? BY_UNBLOCKING : BY_EVENT_LOOP;
-  call->nowNs = lineClockNs();
   call->db = step->line->db;
   throttleOpenKeys(call, ctx, mode);
+  call->nowNs = lineClockNs();
   return call;
 }
 
@@ -412,10 +412,10 @@ static int replyReserved(RedisModuleCtx *ctx, int command, RedisModuleString **a
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, command, 1, argv + 1);
   call->origin = granted ? BY_EVENT_LOOP : BY_UNBLOCKING;
-  call->nowNs = lineClockNs();
   call->db = api.GetSelectedDb(ctx);
   throttleGatherArgs(call, argv, argc, MAX_ARGS);
   throttleOpenKeys(call, ctx, OPEN_FOR_REPLY);
+  call->nowNs = lineClockNs();
   throttleAnswer(call, granted, waitedNs);
   refuseUnread(call);
   throttleApply(call, ctx);

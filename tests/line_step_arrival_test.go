@@ -156,6 +156,31 @@ func TestAStepBackInALateLookLetsInOne(t *testing.T) {
 	}
 }
 
+// A caller that finds the leases of others lapsed has its own from then on, also when the clock jumps in between. Redis 7.0 judges whether the key
+// has expired by the clock as it is when the key is opened.
+func TestAStepForwardInTheMiddleOfALookCutsNoLeaseShort(t *testing.T) {
+	t.Parallel()
+	s, c := startWithClock(t)
+	admin := s.Raw()
+	for attempt := range size.Of(75, 250) {
+		readings := int64(attempt)%25 + 1 // the cron reads the clock, too
+		c.SetAhead(0, 0)
+		mustDoAll(t, admin, "DEL k", "CL.LEASE k SLOTS 2 TTL 30m ID a", "CL.LEASE k SLOTS 2 TTL 20m ID b")
+		waiting := waitForLease(t, s, 1, "CL.LEASE k SLOTS 2 TTL 10m ID w TIMEOUT 0")
+		c.StepAfter(readings, time.Hour.Nanoseconds())
+		do(t, admin, "CL.RELEASE k ID b")
+		l := receiveLease(t, waiting)
+		require.EqualValues(t, 0, l.Limited)
+		if l.Remaining == 1 { // so the lease of a had lapsed
+			renewed, err := leasedIn(do(t, admin, "CL.RENEW k ID w TTL 10m"))
+			require.NoError(t, err)
+			assert.EqualValues(t, 0, renewed.Limited, "it had lapsed at once, with a step after %d readings", readings)
+		}
+		c.StepAfter(0, 0)
+		require.NoError(t, waiting.Close())
+	}
+}
+
 // Nor does such a step block the server while a line waits for the end of a pause.
 func TestAStepBackInTheMiddleOfAPauseBlocksNobody(t *testing.T) {
 	t.Parallel()
