@@ -43,6 +43,12 @@ export const single: Record<string, (port: number) => Promise<Opened>> = {
   },
 }
 
+// If ioredis is closed while it asks for the slots, it goes on asking, and the process never ends.
+function closeCluster(client: ioredis5.Cluster | ioredis6.Cluster): void {
+  client.refreshSlotsCache = () => {}
+  client.disconnect()
+}
+
 // By itself ioredis notices a master that dies, but not one that hangs.
 export const cluster: Record<string, (port: number) => Promise<Opened>> = {
   'node-redis 6': async (port) => {
@@ -61,13 +67,13 @@ export const cluster: Record<string, (port: number) => Promise<Opened>> = {
     const client = new ioredis6.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true, slotsRefreshInterval: 1000 })
     client.on('error', () => {})
     await client.connect()
-    return { client, close: () => { client.disconnect() } }
+    return { client, close: () => { closeCluster(client) } }
   },
   'ioredis 5': async (port) => {
     const client = new ioredis5.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true, slotsRefreshInterval: 1000 })
     client.on('error', () => {})
     await client.connect()
-    return { client, close: () => { client.disconnect() } }
+    return { client, close: () => { closeCluster(client) } }
   },
 }
 
