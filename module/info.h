@@ -79,21 +79,15 @@ typedef struct {
   commandArg *args;
 } commandInfo;
 
-// How the server finds keys. What is 0 in a spec is left alone: it is all zeros at first.
-
-// As many keys as the first argument says, behind it.
-static inline void throttleKeysCounted(commandKeySpec *spec) {
+// How the server finds keys: one, which is the first argument, or as many as that says, behind it. What is 0 in a spec is left alone: it is all
+// zeros at first, and of one key nothing more needs to be said.
+static inline void throttleFindKeys(commandKeySpec *spec, int areCounted) {
   spec->beginSearchType = KEY_SPEC_INDEX;
   spec->begin.index.position = 1;
+  if (!areCounted) return;
   spec->findKeysType = KEY_SPEC_KEYNUM;
   spec->find.keyNum.firstKey = 1;
   spec->find.keyNum.keyStep = 1;
-}
-
-// One key, the first argument: nothing is said about more.
-static inline void throttleKeyFirst(commandKeySpec *spec) {
-  spec->beginSearchType = KEY_SPEC_INDEX;
-  spec->begin.index.position = 1;
 }
 
 #endif

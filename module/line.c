@@ -180,7 +180,7 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
 
 // The clock, but never before the server's reading of when it called the module. Most servers judge expiry by that: a lease from before it, since the
 // clock was set back meanwhile, may expire at once, and the slot would go to the next caller, too. Redis 7.0 judges by the clock as it is when a key
-// is opened, so it is read after that: a key that has expired by then would be decided on as if it had expired earlier.
+// is opened, so what is decided on a key goes by a later reading: what has expired for the server has expired for the module.
 static int64_t lineClockNs(void) {
   int64_t serversNs = throttleServersClockNs(), nowNs = throttleClockNs();
   return nowNs > serversNs ? nowNs : serversNs;

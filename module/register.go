@@ -64,12 +64,12 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.info = m.info(cmd)
 	copy(bytesOf(c.traits.counter[:len(c.traits.counter)-1]), cmd.Counter())
 	c.traits.keys = C.int32_t(cmd.Keys)
-	c.traits.readOnly = flag(cmd.ReadOnly())
-	c.traits.blocks = flag(cmd.Blocks)
-	c.traits.lines = flag(cmd.Lines)
-	c.traits.onSortedSet = flag(cmd.OnSortedSet)
-	c.traits.isPlain = flag(cmd.Keys == command.OneKey && !cmd.Blocks && !cmd.Lines && !cmd.OnSortedSet && !cmd.RunsOverMaxmemory())
-	c.traits.runsOverMaxmemory = flag(cmd.RunsOverMaxmemory())
+	c.traits.readOnly = boolean(cmd.ReadOnly())
+	c.traits.blocks = boolean(cmd.Blocks)
+	c.traits.lines = boolean(cmd.Lines)
+	c.traits.onSortedSet = boolean(cmd.OnSortedSet)
+	c.traits.isPlain = boolean(cmd.Keys == command.OneKey && !cmd.Blocks && !cmd.Lines && !cmd.OnSortedSet && !cmd.RunsOverMaxmemory())
+	c.traits.runsOverMaxmemory = boolean(cmd.RunsOverMaxmemory())
 	c.traits.namesAt, c.traits.slotsAt = C.int32_t(cmd.NamesAt), C.int32_t(cmd.SlotsAt)
 	c.traits.maxMembers = C.int32_t(cmd.MaxMembers)
 	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
@@ -77,13 +77,6 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}
 	}
 	return c
-}
-
-func flag(b bool) C.int32_t {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // fieldNames are C's for as long as the process lives: a reply may be written after MODULE
@@ -126,11 +119,7 @@ func (m *memory) keySpec(cmd *command.Command) *C.commandKeySpec {
 	if cmd.ReadOnly() {
 		spec.flags = C.KEY_RO | C.KEY_ACCESS
 	}
-	if cmd.Keys == command.CountedKeys {
-		C.throttleKeysCounted(spec)
-	} else {
-		C.throttleKeyFirst(spec)
-	}
+	C.throttleFindKeys(spec, boolean(cmd.Keys == command.CountedKeys))
 	return spec
 }
 

@@ -43,7 +43,7 @@ export const single: Record<string, (port: number) => Promise<Opened>> = {
   },
 }
 
-// If ioredis is closed while it asks for the slots, it goes on asking, and the process never ends.
+// If ioredis is closed while it asks for the slots, it never stops asking, and the process does not end.
 function closeCluster(client: ioredis5.Cluster | ioredis6.Cluster): void {
   client.refreshSlotsCache = () => {}
   client.disconnect()
