@@ -79,7 +79,7 @@ __attribute__((always_inline)) static inline int run(const throttleTraits *trait
     if (RARELY(call->unfinished)) refuseToChangeUnfinished(call);
   } else {
     int mayHaveLines = traits->lines && throttleAllLines;
-    if (traits->blocks && !call->unfinished) call->mayBlock = canBlock(ctx);
+    if (traits->blocks) call->mayBlock = !call->unfinished && canBlock(ctx);
     if (mayHaveLines) lookForLines(call);
     if (traits->onSortedSet && throttleMayNameMembers(call)) throttleGatherMembers(call, ctx, argv);
     decide(traits, call, ctx, argv);

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/stack"
+	"redis-throttle/tests/clock"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
@@ -117,6 +120,34 @@ func TestServerKnowsEachKeyOfMLimit(t *testing.T) {
 		assert.True(t, v.IsError(), "nor through a script: %s", keys)
 	}
 	assert.EqualValues(t, 2, s.MustDo("DBSIZE").Int)
+}
+
+// The longest values that there are, of eight keys at once: each of eight windows is charged in each of the 65 slots of 100 days that it touches. They
+// are the same that a call for one key writes.
+func TestMLimitWritesTheLongestValuesOfEightKeys(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	virtual := clock.New(t, at)
+	s := virtual.Start()
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("keys behind a number are declared since Redis 7.0")
+	}
+	c := s.Raw()
+	var limits string
+	for i := range stack.MaxLimits {
+		limits += fmt.Sprintf(" WINDOW %d/6400d", math.MaxInt64-i)
+	}
+	for range 70 {
+		at += int64(99 * 24 * time.Hour)
+		virtual.Set(at)
+		assert.Zero(t, askMany(t, c, "CL.MLIMIT 8 a b c d e f g h%s COST %d", limits, int64(1)<<56)[0])
+		assert.Zero(t, do(t, c, "CL.LIMIT one%s COST %d COMPACT", limits, int64(1)<<56).Elems[0].Int)
+	}
+	want := do(t, c, "GET one").Text
+	assert.Len(t, want, stack.MaxEncodedLen)
+	for _, name := range strings.Fields("a b c d e f g h") {
+		assert.Equal(t, want, do(t, c, "GET %s", name).Text, name)
+	}
 }
 
 // Nothing of the keys changes when one of them, or a word, is wrong.
