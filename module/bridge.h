@@ -229,8 +229,8 @@ typedef struct {
   int64_t each[MAX_KEYS * MAX_LIMITS][EACH_FIELDS];
 } throttleMany;
 
-// What crosses is not zeroed: every field is written before it is read. The test build fills it, so that one that is not shows: in turns with
-// what is no value of any field, and with what is one of most.
+// What crosses is not zeroed: every field is written before it is read. The test build fills it, so that tests fail if one is not: in every other call
+// with bytes that are valid in no field, and in the rest with ones, which are valid in most.
 static inline void throttleBlank(void *what, size_t size) {
 #ifdef THROTTLE_CHECK
   static int isPlausible;

@@ -18,9 +18,7 @@ import (
 func startCarrying(t *testing.T, opts ...server.Option) (master, replica *server.Server) {
 	t.Helper()
 	master = startCheckBuild(t, opts...)
-	if !master.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	master.Program.NeedsCountedKeys(t)
 	replica = server.Start(t, server.WithoutModule(), server.ReplicaOf(master))
 	require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
 	return master, replica
@@ -75,9 +73,7 @@ func TestACallCarriesSeveralKeys(t *testing.T) {
 func TestKeysOfACallAreAddedUndisturbed(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
 	require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
 	c := s.Raw()

@@ -40,9 +40,7 @@ func TestTheFirstReaderOfAKeyFindsItAsItIs(t *testing.T) {
 func TestTheFirstReaderFindsValuesOfEveryLengthAsTheyAre(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	c := s.Raw()
 	for length := 1; length <= 300; length++ {
 		for range 2 {

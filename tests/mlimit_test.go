@@ -27,9 +27,7 @@ import (
 func startMany(t *testing.T, opts ...server.Option) *server.Server {
 	t.Helper()
 	s := server.Start(t, opts...)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	return s
 }
 
@@ -129,9 +127,7 @@ func TestMLimitWritesTheLongestValuesOfEightKeys(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	virtual := clock.New(t, at)
 	s := virtual.Start()
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	c := s.Raw()
 	var limits string
 	for i := range stack.MaxLimits {
@@ -154,9 +150,7 @@ func TestMLimitWritesTheLongestValuesOfEightKeys(t *testing.T) {
 func TestMLimitThatFailsChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := startWatched(t)
-	if !w.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	w.Program.NeedsCountedKeys(t)
 	do(t, w.conn, "RPUSH list 1")
 	do(t, w.conn, "SET text hello")
 	do(t, w.conn, "ZADD set 1 a")
@@ -444,9 +438,7 @@ func TestMLimitTouchesOnlyWhatItChanges(t *testing.T) {
 func TestMLimitThatPanicsChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	c := s.Raw()
 	assert.Contains(t, do(t, c, "CL.MLIMIT 3 a fault:panic b RATE 5/s").Text, "internal error")
 	assert.EqualValues(t, 0, s.MustDo("DBSIZE").Int)
@@ -515,9 +507,7 @@ func TestMLimitReservesBehindCallersThatWait(t *testing.T) {
 func TestMLimitAddsItsKeysUndisturbed(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
 	require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
 	c := s.Raw()

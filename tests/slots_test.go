@@ -149,9 +149,7 @@ func TestAdmissionsDeclareAllKeys(t *testing.T) {
 func TestAdmissionsInTransactionsAndScripts(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	c := s.Raw()
 	do(t, c, "MULTI")
 	do(t, c, admission+"a COMPACT")

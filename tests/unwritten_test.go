@@ -55,9 +55,7 @@ func TestNothingIsReadThatWasNotWritten(t *testing.T) {
 func TestAValueThatGrowsTakesLittleMemory(t *testing.T) {
 	t.Parallel()
 	s := startCheckBuild(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	c := s.Raw()
 	memory := func(length int) int64 {
 		t.Helper()

@@ -105,9 +105,7 @@ func TestKilledAmidCallsOnSeveralKeysLeavesNoHalf(t *testing.T) {
 	const callers, most = 6, 400
 	cycles := size.Of(3, 12)
 	s := server.Start(t, server.AppendOnly("always"))
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	replicas := []*server.Server{server.Start(t, server.ReplicaOf(s)), server.Start(t, server.ReplicaOf(s), server.WithoutModule())}
 	c := s.Raw()
 	direct := func(command []string) (resp.Value, error) { return c.Do(command...) }

@@ -63,9 +63,7 @@ func TestKilledAmidAdmissionsLeavesNoHalf(t *testing.T) {
 	begin(t)
 	const callers, most = 6, 400
 	s := server.Start(t, server.AppendOnly("always"))
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("keys behind a number are declared since Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
 	replicas := []*server.Server{server.Start(t, server.ReplicaOf(s)), server.Start(t, server.ReplicaOf(s), server.WithoutModule())}
 	c := s.Raw()
 	for i := range 3 { // that stay, so that the units never begin anew

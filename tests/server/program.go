@@ -38,6 +38,14 @@ func (p Program) AtLeast(major, minor int) bool {
 	return haveMajor > major || haveMajor == major && haveMinor >= minor
 }
 
+// NeedsCountedKeys skips a test of commands whose keys follow their number, on servers older than Redis 7.0: a module could not declare such keys.
+func (p Program) NeedsCountedKeys(t testing.TB) {
+	t.Helper()
+	if !p.AtLeast(7, 0) {
+		t.Skip("a module can declare keys that follow their number since Redis 7.0")
+	}
+}
+
 // HasCategoriesOfModules says whether modules may make ACL categories: since Redis 7.4 and
 // Valkey 8.0.
 func (p Program) HasCategoriesOfModules() bool {
