@@ -26,7 +26,7 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// table is tests/cases/cases.json, which says what it holds.
+// table is spec/clients/calls.json, which says what it holds.
 type table struct {
 	Cases []struct {
 		Name      string
@@ -187,7 +187,7 @@ func ms(d time.Duration) int64 {
 func readTable(t *testing.T) (all table) {
 	root, err := server.RepositoryRoot()
 	require.NoError(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "tests/cases/cases.json"))
+	text, err := os.ReadFile(filepath.Join(root, "spec/clients/calls.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &all))
 	require.NotEmpty(t, all.Cases)

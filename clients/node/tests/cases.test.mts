@@ -1,4 +1,4 @@
-// The table of cases that the clients of every language run: tests/cases/cases.json.
+// The table of cases that the clients of every language run: spec/clients/calls.json.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -18,7 +18,7 @@ interface Each {
   [field: string]: number | boolean | Each[]
 }
 
-const table = JSON.parse(readFileSync(path.join(root, 'tests/cases/cases.json'), 'utf8')) as {
+const table = JSON.parse(readFileSync(path.join(root, 'spec/clients/calls.json'), 'utf8')) as {
   cases: { name: string; call: TableCall; exchanges: Exchange[]; result?: Each; error?: 'outage' | 'overload' | 'mistake'; says?: string }[]
   sessions: { name: string; steps: { call: TableCall; result: Each }[] }[]
 }

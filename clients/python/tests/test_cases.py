@@ -1,4 +1,4 @@
-"""The table of cases that the clients of every language run: tests/cases/cases.json."""
+"""The table of cases that the clients of every language run: spec/clients/calls.json."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.call import Key, many
 from servers import ROOT, MadeUp, Server
 
-TABLE = json.loads((ROOT / "tests/cases/cases.json").read_text())
+TABLE = json.loads((ROOT / "spec/clients/calls.json").read_text())
 ERRORS: dict[str, type[Exception] | tuple[type[Exception], ...]] = {
     "outage": OutageError, "overload": OverloadError, "mistake": (MistakeError, ValueError, TypeError)}
 SENDERS = ["redis", "valkey", "redis.asyncio", "valkey.asyncio"]
