@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/masters"
 )
 
 // breaker is for one node: a server of a cluster that is down must not keep calls from the others.
@@ -113,16 +113,11 @@ func (b *breaker) changed(to gobreaker.State) {
 	}
 }
 
-// Masters is Options.Node for a cluster: the address of the master that has a key.
+// Masters is Options.Node for a cluster: the address of the master that has a key. While the cluster is unknown it says nothing, at once, and
+// asks in the background: all keys have one breaker then.
 func Masters(client *redis.ClusterClient) func(key string) string {
 	if client == nil {
 		panic("guard: Masters needs a cluster client, not nil")
 	}
-	return func(key string) string {
-		node, err := client.MasterForKey(context.Background(), key)
-		if err != nil { // nobody knows the cluster yet
-			return ""
-		}
-		return node.Options().Addr
-	}
+	return masters.Of(client).Addr
 }

@@ -49,9 +49,10 @@ func Queue(ctx context.Context, pipe Pipe, call ratelimit.Call) *Reply {
 	return &Reply{call: call, cmd: q.cmd}
 }
 
-var errQueued = errors.New("pipelimit: the pipeline has not been executed")
+var errQueued = errors.New("pipelimit: the pipeline has not been executed, or its Exec returned the error that it failed with")
 
-// Result is the result of the call, once the pipeline was executed.
+// Result is the result of the call, once the pipeline was executed. go-redis has errors that it tells by Exec alone, such as that a new
+// connection's password is wrong: check that first.
 func (r *Reply) Result() (ratelimit.Result, error) {
 	if r.err != nil {
 		return ratelimit.Result{}, r.err

@@ -1,6 +1,7 @@
 package pipelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/ratelimit/internal/masters"
 )
 
 // Options configure Share. The zero Options are a good default.
@@ -23,9 +26,10 @@ type Options struct {
 
 // Shared is a client for ratelimit.New, whose calls share pipelines. See Share.
 type Shared struct {
-	client redis.UniversalClient
-	o      Options
-	lines  sync.Map // of *line, by node
+	client  redis.UniversalClient
+	masters *masters.Masters // nil unless client is for a cluster
+	o       Options
+	lines   sync.Map // of *line, by node
 }
 
 // Share returns a client whose calls share pipelines if they are under way at the same time:
@@ -53,7 +57,11 @@ func Share(client redis.UniversalClient, o Options) *Shared {
 		o.Calls = 128
 	}
 	Follow(client)
-	return &Shared{client: client, o: o}
+	s := &Shared{client: client, o: o}
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		s.masters = masters.Of(cluster)
+	}
+	return s
 }
 
 // Client is the client that sends the pipelines.
@@ -156,6 +164,7 @@ type batch struct {
 	cmds []redis.Cmder // copies, as a caller that has left may read its own; nil if it was taken back
 	sent bool
 	done chan struct{} // closed when the replies are there
+	err  error         // of the pipeline, then
 
 	mu   sync.Mutex
 	told map[any]bool
@@ -175,13 +184,10 @@ func (s *Shared) lineOf(cmd redis.Cmder) *line {
 	node := ""
 	if key := int(firstKey(cmd)); key < len(cmd.Args()) {
 		name, _ := cmd.Args()[key].(string)
-		switch client := s.client.(type) {
-		case *redis.ClusterClient:
-			if master, err := client.MasterForKey(context.Background(), name); err == nil {
-				node = master.Options().Addr
-			}
-		case *redis.Ring:
-			if shard, err := client.GetShardClientForKey(name); err == nil {
+		if s.masters != nil {
+			node = s.masters.Addr(name)
+		} else if ring, ok := s.client.(*redis.Ring); ok {
+			if shard, err := ring.GetShardClientForKey(name); err == nil {
 				node = shard.Options().Addr
 			}
 		}
@@ -274,8 +280,10 @@ func (b *batch) send(client redis.UniversalClient) {
 			_ = pipe.Process(ctx, cmd)
 		}
 	}
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_, b.err = pipe.Exec(ctx)
 }
+
+var errNoReply = errors.New("pipelimit: the pipeline ended without a reply to this call")
 
 // wait waits for the reply to cmd.
 func (p *place) wait(ctx context.Context, cmd redis.Cmder) error {
@@ -292,7 +300,10 @@ func (p *place) wait(ctx context.Context, cmd redis.Cmder) error {
 	}
 	reply, err := p.batch.cmds[p.at].(interface{ Result() (any, error) }).Result()
 	var answered redis.Error
-	if err != nil && !errors.As(err, &answered) {
+	switch {
+	case err == nil && reply == nil: // go-redis tells no command that the server refused the connection, such as for its password
+		err = &Failure{cmp.Or(p.batch.err, errNoReply), p.batch}
+	case err != nil && !errors.As(err, &answered):
 		err = &Failure{err, p.batch}
 	}
 	if err != nil {

@@ -2,8 +2,11 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,4 +212,46 @@ func TestLeasesInAnOutage(t *testing.T) {
 	assert.EqualValues(t, -1, released.Granted)
 	_, err = g.Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: calls.On("k", ratelimit.Limits{ratelimit.Rate(1, day)}).Keys, Cost: 1})
 	require.True(t, ratelimit.IsOutage(err), err)
+}
+
+// While nobody knows the cluster, Masters says so at once: it does not ask anew for each call, and it waits for no answer.
+func TestMastersDoNotWaitForAClusterThatIsUnknown(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	slots, err := c.Masters()[0].Client().ClusterSlots(t.Context()).Result()
+	require.NoError(t, err)
+	var known atomic.Bool
+	asked := make(chan struct{}, 1000)
+	answers := make(chan struct{})
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			asked <- struct{}{}
+			<-answers
+			if !known.Load() {
+				return nil, errors.New("nobody knows")
+			}
+			return slots, nil
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	masterOf := guard.Masters(client)
+	said := make(chan string, 1)
+	go func() {
+		for range 99 {
+			masterOf("k")
+		}
+		said <- masterOf("k")
+	}()
+	select {
+	case addr := <-said:
+		assert.Empty(t, addr)
+	case <-time.After(time.Minute):
+		t.Fatal("Masters waits for the cluster")
+	}
+	<-asked
+	assert.Empty(t, asked, "it asks once at a time")
+	known.Store(true)
+	close(answers)
+	port := fmt.Sprint(":", c.Owner(c.Slot("k")).Port)
+	require.Eventually(t, func() bool { return strings.HasSuffix(masterOf("k"), port) }, time.Minute, time.Millisecond)
 }

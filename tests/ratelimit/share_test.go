@@ -2,10 +2,12 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -372,4 +374,59 @@ func TestCallsThatShareFindTheirNode(t *testing.T) {
 	assert.LessOrEqual(t, granted.Load(), used)
 	assert.LessOrEqual(t, used, granted.Load()+unsure.Load())
 	t.Logf("%d granted, %d without an answer, %d charged", granted.Load(), unsure.Load(), used)
+}
+
+// What a pipeline fails with is the error of its calls: also what go-redis tells no command, such as that the password is wrong.
+func TestCallsThatShareHaveTheErrorOfTheirPipeline(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Password("right"))
+	client := s.Client(func(o *redis.Options) { o.Password = "wrong" })
+	_, err := shared(client, pipelimit.Options{}).Limit(t.Context(), "k", ofMany, 1)
+	require.ErrorContains(t, err, "WRONGPASS")
+	assert.ErrorAs(t, err, new(*pipelimit.Failure), "a breaker counts it once for all calls of the pipeline")
+	assert.False(t, ratelimit.IsOutage(err))
+
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": s.Addr()}, Password: "wrong"})
+	t.Cleanup(func() { _ = ring.Close() })
+	require.Eventually(t, func() bool {
+		_, err = shared(ring, pipelimit.Options{}).Limit(t.Context(), "k", ofMany, 1)
+		return err != nil && strings.Contains(err.Error(), "WRONGPASS")
+	}, time.Minute, time.Millisecond, "%v", err)
+
+	pipe := client.Pipeline()
+	queued := pipelimit.Queue(t.Context(), pipe, calls.On("k", ofMany))
+	_, err = pipe.Exec(t.Context())
+	require.ErrorContains(t, err, "WRONGPASS")
+	_, err = queued.Result()
+	assert.ErrorContains(t, err, "Exec")
+}
+
+// While the cluster is unknown, a call leaves when its context ends, and asks the cluster no more than the pipelines do.
+func TestCallsThatShareAskForAnUnknownClusterNoLongerThanTheirContext(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			<-asked
+			return nil, errors.New("nobody knows")
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	t.Cleanup(func() { close(asked) })
+	l := shared(client, pipelimit.Options{})
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Limit(ctx, "k", ofMany, 1)
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		case <-time.After(time.Minute):
+			t.Fatal("the call waits for the cluster, not for its context")
+		}
+		cancel()
+	}
 }
