@@ -31,6 +31,9 @@ const (
 	tokens = "CL.PEEK tok RATE 3600/h COST 0"
 	calls  = "CL.PEEK req RATE 60/h BURST 10 COST 0"
 	leases = "CL.LEASES run"
+
+	admitRun     = "CL.MLIMIT 1 run SLOTS 2 TTL 30s ID "
+	eightWindows = "WINDOW 5/1m WINDOW 5/2m WINDOW 5/3m WINDOW 5/4m WINDOW 5/5m WINDOW 5/6m WINDOW 5/7m WINDOW 5/8m"
 )
 
 func do(h *embedded.Host, now time.Time, line string) embedded.Reply {
@@ -194,6 +197,21 @@ func TestAdmissionsWithSlots(t *testing.T) {
 			{0, "CL.BAN tok 1m", "[60000]"},
 			{0, settle + "0" + slots + "a", "[1 1 3600 3600 -1 0 0 -100 0 0 1]"},
 			{0, "CL.BAN tok 0", "[0]"},
+		}},
+		{"what gives units back adds no limits, and so pushes none out", []step{
+			{0, "CL.LIMIT tok " + eightWindows + " COST 5 COMPACT", "[0 1 5 0 -1 60000 60000 5 0 0]"},
+			{0, admitRun + "a", "[0 1 2 1 -1 30000 30000 1 0 0 1]"},
+			{0, "CL.SETTLE 2 tok run WINDOW 5/8m TAKE 2 USED 1 FIXED 9/d TAKE 2 USED 0 FIXED 9/h TAKE 1 USED 1" + slots + "a", "[1 1 5 1 -1 480000 480000 -1 0 0 1]"},
+			{0, "CL.LIMIT tok WINDOW 5/1m COMPACT", "[1 1 5 0 60000 60000 60000 0 0 0]"},
+			{0, "CL.LIMIT tok WINDOW 5/2m COMPACT", "[1 1 5 0 120000 120000 120000 0 0 0]"},
+		}},
+		{"only limits that are charged are added", []step{
+			{0, "CL.LIMIT tok " + eightWindows + " COST 5 COMPACT", "[0 1 5 0 -1 60000 60000 5 0 0]"},
+			{0, admitRun + "a", "[0 1 2 1 -1 30000 30000 1 0 0 1]"},
+			{0, "CL.SETTLE 2 tok run FIXED 9/d TAKE 2 USED 0 FIXED 9/h TAKE 1 USED 4" + slots + "a", "[1 2 9 6 -1 3600000 3600000 3 0 0 1]"},
+			{0, "CL.LIMIT tok WINDOW 5/2m COMPACT", "[1 1 5 0 120000 120000 120000 0 0 0]"},
+			{0, "CL.PEEK tok FIXED 9/h", "6"},
+			{0, "CL.PEEK tok WINDOW 5/1m", "5"},
 		}},
 		{"shadows are settled, too", []step{
 			{0, "CL.MLIMIT 2 k run RATE 60/h SHADOW NEXT SLOTS 2 TTL 1s ID a COST 9", "[0 2 2 1 -1 1000 1000 1 0 0 2]"},

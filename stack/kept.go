@@ -167,12 +167,28 @@ func (s *Stack) forgetOne() {
 }
 
 // stores reports whether the value is to hold a limit that the call names.
-func (s *Stack) stores(l *layer) bool { return !s.refunded || l.stored }
+func (s *Stack) stores(l *layer) bool { return !s.addsNone || l.stored }
+
+// addCharged adds to the value those limits of the call that were charged, and no others. In front of one it also adds those that
+// a later call would take its state for: limits of its kind and id, and all rates, because the state of a lone rate has no period.
+func (s *Stack) addCharged() {
+	s.addsNone = true
+	for i, l := range s.in {
+		if l.stored || l.charged <= 0 {
+			continue
+		}
+		for _, before := range s.in[:i+1] {
+			if before.kind == l.kind && (l.kind == Rate || before.id == l.id) {
+				before.stored = true
+			}
+		}
+	}
+}
 
 // storedLimits is the number of limits that the value is to hold.
 func (s *Stack) storedLimits() int {
 	n := len(s.kept)
-	if !s.refunded {
+	if !s.addsNone {
 		return n + len(s.in)
 	}
 	for _, l := range s.in {
@@ -192,14 +208,14 @@ func (s *Stack) loneRate() *layer {
 	case len(s.kept) > 0:
 	case len(s.in) == 1 && first.kind == Rate:
 		return first
-	case len(s.in) > 1 && s.refunded:
-		return s.loneRateOfRefund()
+	case len(s.in) > 1 && s.addsNone:
+		return s.loneRateOfStored()
 	}
 	return nil
 }
 
 //go:noinline
-func (s *Stack) loneRateOfRefund() (rate *layer) {
+func (s *Stack) loneRateOfStored() (rate *layer) {
 	for _, l := range s.in {
 		if !s.stores(l) {
 			continue

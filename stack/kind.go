@@ -131,7 +131,7 @@ type layer struct {
 	limiter
 	kind    Kind
 	special bool // has terms, which are not to be looked at otherwise
-	stored  bool // the value holds a state of it
+	stored  bool // the value holds a state of it, or is to
 	id      uint64
 	rate    gcra.Bucket
 	fixed   fixed.Window

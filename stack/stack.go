@@ -27,8 +27,8 @@ type Stack struct {
 	plainTAT [8]byte
 	// spare checks the state of a limit that the stack does not have.
 	spare layer
-	// refunded says that limits without a state are not to be stored.
-	refunded bool
+	// addsNone says that limits that the value does not hold are not to be stored.
+	addsNone bool
 	// calendar remembers the windows of the calendars that were asked for lately.
 	calendar calendar.Cache
 }
@@ -83,7 +83,7 @@ type Result struct {
 // Reset empties the stack.
 func (s *Stack) Reset() {
 	s.removeLimits()
-	s.kept, s.refunded = s.kept[:0], false
+	s.kept, s.addsNone = s.kept[:0], false
 }
 
 func (s *Stack) removeLimits() {
@@ -264,8 +264,19 @@ func (d *decision) Standing(cost, nowNs int64) Result {
 }
 
 // Adjust charges each limit what its terms take, into debt if it lacks the units, or gives that back if it is negative, up to the
-// limit's capacity or count. Granted is what the rule was charged, negative if it was given back.
-func (d *decision) Adjust(nowNs int64) Result {
+// limit's capacity or count. Granted is what the rule was charged, negative if it was given back. As with Refund, a limit that the
+// value did not hold is stored only if it is charged.
+func (j *Joint) Adjust(nowNs int64) Result {
+	result := j.adjust(nowNs)
+	for i, s := range j.stacks[:j.n] {
+		if j.Changed(i) {
+			s.addCharged()
+		}
+	}
+	return result
+}
+
+func (d *decision) adjust(nowNs int64) Result {
 	d.settle(nowNs)
 	d.changed = 0
 	for i, p := range d.in {
@@ -291,7 +302,7 @@ func (d *decision) Adjust(nowNs int64) Result {
 // so it is not stored: a refund never makes a value longer.
 func (s *Stack) Refund(cost, nowNs int64) Result {
 	s.settle(nowNs)
-	s.refunded = true
+	s.addsNone = true
 	changed := false
 	var refunded [MaxLimits]int64
 	for i, l := range s.in {

@@ -27,8 +27,8 @@ var callsOverMaxmemory = map[string][]string{
 	"cl.refund":  refundsOverMaxmemory(),
 	"cl.release": {"CL.RELEASE %s ID a", "CL.RELEASE %s ID new"},
 	"cl.renew":   {"CL.RENEW %s ID b TTL 2d", "CL.RENEW %s ID new TTL 2d"},
-	"cl.settle": {"CL.SETTLE 1 %s SLOTS ID a", "CL.SETTLE 2 %s c:leases RATE 5/d TAKE 3 USED 1 NEXT SLOTS ID a", "CL.SETTLE 2 %s c:leases RATE 5/d WINDOW 5/d TAKE 1 USED 3 NEXT SLOTS ID a",
-		"CL.SETTLE 2 c:leases %s SLOTS NEXT RATE 5/d TAKE 1 USED 3 ID nobody"},
+	"cl.settle": append(settlementsThatGiveBack(), "CL.SETTLE 1 %s SLOTS ID a", "CL.SETTLE 2 %s c:leases RATE 5/d WINDOW 5/d TAKE 1 USED 3 NEXT SLOTS ID a",
+		"CL.SETTLE 2 c:leases %s SLOTS NEXT RATE 5/d TAKE 1 USED 3 ID nobody"),
 	"cl.throttle": {"CL.THROTTLE %s 4 5 1d", "CL.THROTTLE %s 4 5 1d 0"},
 	"cl.top":      {"CL.TOP"},
 	"cl.wait":     {"CL.WAIT %s RATE 5/d TIMEOUT 1ms", "CL.WAIT %s FIXED 5/d TIMEOUT 1ms"},
@@ -41,6 +41,14 @@ func refundsOverMaxmemory() (calls []string) {
 		for _, cost := range []string{"", " COST 0", " COST 3", " COST 99"} {
 			calls = append(calls, "CL.REFUND %s "+limits+cost)
 		}
+	}
+	return calls
+}
+
+func settlementsThatGiveBack() (calls []string) {
+	const less = " TAKE 3 USED 1 "
+	for _, limits := range []string{"RATE 5/d" + less, "RATE 5/d" + less + "WINDOW 5/d" + less + "FIXED 5/d" + less, "RATE 5/d RATE 6/2d" + less, "FIXED 7/d" + less + "RATE 5/d" + less, "WINDOW 9/h" + less + "RATE 5/d"} {
+		calls = append(calls, "CL.SETTLE 2 %s c:leases "+limits+" NEXT SLOTS ID a")
 	}
 	return calls
 }
@@ -136,12 +144,12 @@ func TestNoCommandGrowsAKeyOverMaxmemory(t *testing.T) {
 	}
 	require.ElementsMatch(t, names, textsOf(f.do(t, "COMMAND", "LIST", "FILTERBY", "MODULE", "throttle")), "every command is in the table")
 
-	refusedHere := map[string]int{}
+	refusedHere, givingBack := map[string]int{}, settlementsThatGiveBack()
 	for name, calls := range callsOverMaxmemory {
 		byServer := strings.Contains(fmt.Sprint(f.do(t, "COMMAND", "INFO", name)), "denyoom")
-		for _, call := range calls {
+		for _, of := range calls {
 			for key := range keysOverMaxmemory {
-				call := strings.ReplaceAll(call, "%s", key)
+				call := strings.ReplaceAll(of, "%s", key)
 				grows := false
 				if !byServer {
 					f.hold(key)
@@ -166,6 +174,7 @@ func TestNoCommandGrowsAKeyOverMaxmemory(t *testing.T) {
 				f.memoryIs(false)
 				if grows && !byServer {
 					refusedHere[name]++
+					assert.NotContains(t, givingBack, of, "on %s: what gives units back makes no value longer", key)
 				}
 			}
 		}

@@ -246,8 +246,10 @@ func Settle(nowNs int64, call []Group, id string) Reply {
 				units = zero.minus(p.refund(now, zero.minus(difference)))
 			}
 			a.changes = a.changes || !units.is(zero)
-			charged, parties = append(charged, units), append(parties, p)
+			a.charged, parties = append(a.charged, units), append(parties, p)
 		}
+		a.settles = true
+		charged = append(charged, a.charged...)
 	}
 	write(now, asked)
 	reply := Reply{RetryAfter: none, ResetAfter: zero, NextAfter: zero, Wait: zero}

@@ -34,9 +34,9 @@ func (m *Model) claims(limits []Limit) (claims []int) {
 // the first rate of a call, whatever its period.
 func (m *Model) soleRate() bool { return len(m.kept) == 1 && m.kept[0].kind == Rate }
 
-// write makes the stack what the key holds, followed by what the call does not name. A refund adds no
-// limits to a key.
-func (m *Model) write(now number, limits []Limit, stack []state, refund bool) {
+// write makes the stack what the key holds, followed by what the call does not name. Of limits that the key lacks it adds those
+// of which adds says so.
+func (m *Model) write(now number, limits []Limit, stack []state, adds func(limit int) bool) {
 	claims := m.claims(limits)
 	var rest, next []kept
 	for i, k := range m.kept {
@@ -46,7 +46,7 @@ func (m *Model) write(now number, limits []Limit, stack []state, refund bool) {
 	}
 	fullIn := zero
 	for i, s := range stack {
-		if s.settle(now); !refund || claims[i] >= 0 {
+		if s.settle(now); claims[i] >= 0 || adds(i) {
 			next = append(next, kept{limits[i].Kind, limits[i].id(), s})
 			fullIn = most(fullIn, s.fullIn(now))
 		}

@@ -185,7 +185,7 @@ func (m *Model) refund(nowNs int64, limits []Limit, cost int64, terms []Terms) (
 		anything = anything || b.positive()
 	}
 	if anything {
-		m.write(now, limits, stack, true)
+		m.write(now, limits, stack, func(int) bool { return false })
 	}
 	rule := fewest(now, parties, 0)
 	reply = describe(now, parties, rule)

@@ -119,7 +119,8 @@ type asked struct {
 	parties []party
 	first   int // how many limits the keys before it have
 	changes bool
-	charged []number // of a call that was limited
+	charged []number // of a call that was limited, or a settlement
+	settles bool
 }
 
 func askAll(calls ...Call) (all []*asked) {
@@ -136,9 +137,26 @@ func askAll(calls ...Call) (all []*asked) {
 func write(now number, all []*asked) {
 	for _, a := range all {
 		if a.changes {
-			a.Model.write(now, a.Limits, a.stack, false)
+			a.Model.write(now, a.Limits, a.stack, a.adds)
 		}
 	}
+}
+
+// adds says whether a limit that the key lacks is added to it. A settlement adds those that it charges, and in front of one also
+// those that the next call would find its state for.
+func (a *asked) adds(limit int) bool {
+	if !a.settles {
+		return true
+	}
+	claims := a.Model.claims(a.Limits)
+	for i := limit; i < len(a.Limits); i++ {
+		one, other := a.Limits[limit], a.Limits[i]
+		alike := one.Kind == other.Kind && (one.Kind == Rate || one.id() == other.id())
+		if alike && claims[i] < 0 && a.charged[i].positive() {
+			return true
+		}
+	}
+	return false
 }
 
 // takeAll decides the limits of all keys at one instant. None of them is banned, or it is charged behind its ban.
