@@ -77,7 +77,7 @@ func (c *Call) takeInTurn(r *request) {
 		return
 	}
 	isBehind := c.Turn == Arriving && c.Ahead > 0 && c.comeBefore(c.place(r), 1) > 0
-	if isBehind && c.MayBlock {
+	if isBehind && c.MayBlock && c.stack.RetryAfter(&r.Request, c.NowNs) != stack.Never {
 		c.waitInTurn(0, r)
 		return
 	}

@@ -96,6 +96,8 @@ func TestWaitInLine(t *testing.T) {
 		{"none are", full, Arriving, 0, true, "1", fields{}, 60 * nsPerSecond, Keep},
 		{"none are, where it cannot be blocked", full, Arriving, 0, false, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
 		{"there never are", full, Arriving, 0, true, "3", fields{1, 1, 2, 0, -1, 60000, 60000, 0, 0}, 0, Keep},
+		{"there never are, and others are ahead of it", full, Arriving, 1, true, "3", fields{1, 1, 2, 0, -1, 60000, 60000, 0, 0}, 0, Keep},
+		{"there never are, and units are for those ahead of it", "", Arriving, 1, true, "3", fields{1, 1, 2, 2, -1, 0, 0, 0, 0}, 0, Keep},
 		{"nobody is overtaken", "", Arriving, 1, true, "1", fields{}, 0, Keep},
 		{"nor where it cannot be blocked", "", Arriving, 1, false, "1", fields{1, 1, 2, 2, 1, 0, 0, 0, 0}, 0, Keep},
 		{"others are ahead of it, and no units", full, Arriving, 1, false, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},

@@ -74,6 +74,24 @@ func callersWaitForAWindow(t *testing.T, limit string, window time.Duration, isC
 	return all
 }
 
+// A caller that asks for more than its limit ever has does not wait for its turn.
+func TestWhoAsksForMoreThanThereEverIsDoesNotStandInLine(t *testing.T) {
+	t.Parallel()
+	for name, k := range waitsInTurn {
+		if name == "lease" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t)
+			k.begin(t, s)
+			a := ask(t, s.Raw(), "%s COST 2", k.wait)
+			assert.Equal(t, []int64{1, -1, 0}, []int64{a.Limited, a.RetryAfterMs, a.WaitMs})
+			awaitWaiting(t, s.Raw(), 1)
+		})
+	}
+}
+
 // Units that are given back, and a key that is gone, wake the first in line.
 func TestAWindowThatIsRefundedWakes(t *testing.T) {
 	t.Parallel()
