@@ -41,7 +41,7 @@ def connect():
 
 
 def demo(limiter):
-    for key in "http:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports":
+    for key in "http:RATE 5/1h:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports":
         limiter.client.delete(key)  # so that it prints the same each time
 
     # Requests go through in an outage of Redis. A mistake, such as a key of another type, is an error.

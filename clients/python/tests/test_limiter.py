@@ -53,7 +53,9 @@ def test_limits_in_words_that_are_wrong(text: str, says: str) -> None:
     (lambda: rate(True, "1s"), "an integer"),
     (lambda: window(5, timedelta(0)), "not positive"),
     (lambda: fixed(5, "0mo"), "whole and positive"),
-    (lambda: rate(2**63, "1s"), "must be from 1"),
+    (lambda: rate(2**63, "1s"), "must be from 0"),
+    (lambda: rate(-1, "1s"), "must be from 0"),
+    (lambda: rate(0, "1s", burst=5), "lets nobody through"),
 ])
 def test_an_argument_that_is_wrong_is_named(make: Callable[[], Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):

@@ -10,6 +10,7 @@
 All limits of a call are decided at one instant, all or nothing, in one round trip. `redis_throttle.asyncio` has the same for asyncio.
 """
 
+from .address import client_address
 from .call import Call, Key, Keys
 from .connect import connect
 from .duration import FOREVER, Duration
@@ -30,6 +31,6 @@ from .result import Result
 
 __all__ = [
     "FOREVER", "Call", "Duration", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter", "Limits",
-    "MistakeError", "OutageError", "OverloadError", "Result", "Slots", "ThrottleError", "connect", "fixed", "is_outage",
+    "MistakeError", "OutageError", "OverloadError", "Result", "Slots", "ThrottleError", "client_address", "connect", "fixed", "is_outage",
     "is_overload", "parse_limits", "rate", "window",
 ]

@@ -1,16 +1,17 @@
 """Middleware for ASGI: Starlette, FastAPI, Litestar, Quart and Django's.
 
-    app.add_middleware(RateLimit, limiter=limiter, limits=rate(100, "1m"), key=client_address)
+    app.add_middleware(RateLimit, limiter=limiter, limits=rate(100, "1m"))
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Unpack
 
-from .asyncio import Limiter
-from .errors import ThrottleError
-from .http import Policy, merge
+from .address import client_address
+from .http import Decider, Now, Options, Outcome, Policy, merge, run_async
+from .limit import Limits
+from .limiter import Limiter as LimiterOfThreads
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,60 +19,54 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-
-def client_address(scope: Scope) -> str:
-    """Return a key for the address of the peer. Behind a proxy that is the proxy: limit by user or API key instead."""
-    client = scope.get("client")
-    return f"http:{client[0]}" if client else ""
+__all__ = ["RateLimit", "client_address"]
 
 
 class RateLimit:
-    """Let requests through as long as there are units, and answer the others with status 429.
+    """Let requests through as long as there are units, and answer the others with status 429. Handshakes of WebSockets are requests.
 
-    `limits` may be a function of the scope, `key` is one: a request with no key is not limited. `keys` returns the limits of
-    several keys of a request in their place; all are charged or none. `cost` is how many units a request takes.
+    `limiter` is one of `redis_throttle.asyncio`. `limits` are limits, or a function of the scope that returns them.
 
-    `outage`, `overload` and `mistake` say what becomes of requests without a decision: `"let through"`, `"unavailable"`
-    (status 503) or `"error"` (the exception). By default an outage of Redis is none of the service, a flood of requests does not
-    open the limit, and a mistake shows. `on_error` is told of each error; otherwise it is logged.
+    `key` is a function of the scope that returns whom a request counts for: a request whose key is None is not limited. Without it
+    the key has the policy and the client's address: `http:RATE 100/1m:203.0.113.7`. `name` stands for the limits in it, so that
+    you can change them. `trusted` are your proxies, and `ipv6` is the length of the prefix by which IPv6 addresses count: see
+    `redis_throttle.client_address`.
 
-    `x_ratelimit` adds X-RateLimit fields, whose Reset is in seconds from now, or since the Unix epoch.
+    `keys`, in place of `limits` and `key`, returns the limits of several keys of a request; all are charged or none. `cost` is how
+    many units a request takes. Any of these functions may be one of asyncio.
+
+    `outage`, `overload` and `mistake` say what becomes of requests that could not be decided: `"allow"`, `"deny"` (status 503 with a
+    Retry-After of `retry_after` seconds) or `"raise"` (the exception). By default an outage of Redis is none of the service
+    (`"allow"`), a flood of requests does not open the limit (`"deny"`), and a mistake shows (`"raise"`); what your functions raise
+    is a mistake, too. `on_error` is told of each error; otherwise it is logged.
+
+    `x_ratelimit` adds X-RateLimit fields, whose Reset is in `"seconds"` from now, or since the Unix epoch (`"unix"`).
     """
 
-    def __init__(self, app: App, limiter: Limiter, limits: Any = None, *, key: Callable[[Scope], str | None] = client_address, **options: Any) -> None:
-        self.app, self.limiter = app, limiter
-        self.policy: Policy[Scope] = Policy(limits, key=key, **options)
+    def __init__(self, app: App, limiter: Decider, limits: Limits | Callable[[Scope], Now[Limits]] | None = None, *,
+                 key: Callable[[Scope], Now[str | None]] | None = None, **options: Unpack[Options[Scope]]) -> None:
+        if isinstance(limiter, LimiterOfThreads):
+            raise TypeError("limiter must be one of redis_throttle.asyncio, which does not block the other requests")
+        self.app = app
+        self.policy: Policy[Scope] = Policy(limiter, limits, key=key, **options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        call = self.policy.call(scope)
-        if call is None:
+        outcome = await run_async(self.policy.decide(scope))
+        if outcome.status is not None:
+            await _respond(scope, receive, send, outcome)
+            return
+        if not outcome.fields:
             await self.app(scope, receive, send)
-            return
-        try:
-            result = await self.limiter.decide(call)
-        except (ThrottleError, ValueError) as error:
-            answer = self.policy.failed(scope, error)
-            if answer == "error":
-                raise
-            if answer == "unavailable":
-                await _respond(send, 503, *self.policy.unavailable())
-            else:
-                await self.app(scope, receive, send)
-            return
-        fields = self.policy.fields(call, result)
-        if result.limited:
-            more, body = self.policy.problem(call, result)
-            await _respond(send, 429, fields + more, body)
             return
 
         async def send_with_fields(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.accept", "websocket.http.response.start"):
                 there = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers", [])]
-                message["headers"] = _raw(merge(there, fields))
+                message["headers"] = _raw(merge(there, outcome.fields))
             await send(message)
 
         await self.app(scope, receive, send_with_fields)
@@ -81,6 +76,13 @@ def _raw(fields: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields]
 
 
-async def _respond(send: Send, status: int, fields: list[tuple[str, str]], body: bytes) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": _raw(fields)})
-    await send({"type": "http.response.body", "body": body})
+async def _respond(scope: Scope, receive: Receive, send: Send, outcome: Outcome) -> None:
+    what = "http.response"
+    if scope["type"] == "websocket":
+        await receive()  # the handshake
+        if "websocket.http.response" not in (scope.get("extensions") or {}):
+            await send({"type": "websocket.close", "code": 1013})  # before it was accepted: the server answers with status 403
+            return
+        what = "websocket.http.response"
+    await send({"type": f"{what}.start", "status": outcome.status, "headers": _raw(list(outcome.fields))})
+    await send({"type": f"{what}.body", "body": outcome.body})

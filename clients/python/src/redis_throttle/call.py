@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from .duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
+from .errors import MistakeError
 from .limit import Limit, Rule, Slots, as_limits
 from .result import ZERO, Result
 
@@ -65,6 +66,9 @@ class Call:
         for key in self.keys:
             if not isinstance(key.name, (str, bytes)):
                 raise TypeError(f"a key must be str or bytes, not {type(key.name).__name__}")
+            for limit in key.limits:
+                if limit.count == 0:
+                    raise ValueError(f"{limit}: a count of 0 lets nobody through: deny the call, and do not ask for it")
 
     @property
     def command(self) -> str:
@@ -173,12 +177,12 @@ class Call:
         rules = sum(key.rules for key in self.keys)
         banned = limited and n[1] == 0 and not settle
         if not 0 <= n[1] <= rules or (n[1] == 0 and not banned and not settle) or not 0 <= n[9] <= rules:
-            raise ValueError(f"{self.command}: the reply is {reply!r}, whose rule is none of the {rules} limits")
+            raise MistakeError(f"{self.command}: the reply is {reply!r}, whose rule is none of the {rules} limits")
         key, rule = self._place(n[1] - 1) if n[1] else (0, 0)
         shadow_key, shadow = self._place(n[9] - 1) if n[9] and not settle else (0, 0)
         if self.several and not settle:
             if not 1 <= n[10] <= len(self.keys) or (not banned and n[10] - 1 != key):
-                raise ValueError(f"{self.command}: the reply is {reply!r}, whose key is not that of its rule")
+                raise MistakeError(f"{self.command}: the reply is {reply!r}, whose key is not that of its rule")
             key = n[10] - 1
         after = _after(n[4]) if limited and not settle else None if limited else ZERO
         return Result(
@@ -190,7 +194,7 @@ class Call:
     def _each(self, reply: Any, rules: int) -> tuple[Result, ...]:
         arrays = reply[-rules:]
         if len(arrays) < rules or not all(isinstance(array, (list, tuple)) for array in arrays):
-            raise ValueError(f"{self.command}: the reply is {reply!r}, without an array for each limit")
+            raise MistakeError(f"{self.command}: the reply is {reply!r}, without an array for each limit")
         each = []
         for i, array in enumerate(arrays):
             n = _integers(array, 5)
@@ -241,11 +245,11 @@ def _after(ms: int) -> timedelta | None:
 
 def _integer(reply: Any) -> int:
     if isinstance(reply, bool) or not isinstance(reply, int):
-        raise ValueError(f"the reply is {reply!r}, not an integer")
+        raise MistakeError(f"the reply is {reply!r}, not an integer")
     return reply
 
 
 def _integers(reply: Any, n: int) -> list[int]:
     if not isinstance(reply, (list, tuple)) or len(reply) < n or not all(type(number) is int for number in reply[:n]):
-        raise ValueError(f"the reply is {reply!r}, not {n} integers or more")
+        raise MistakeError(f"the reply is {reply!r}, not {n} integers or more")
     return list(reply[:n])

@@ -1,31 +1,63 @@
-"""What the middlewares share: which limits a request counts for, and what its response says.
+"""What the middlewares share: which limits a request counts for, what becomes of it, and what its response says.
 
 The header fields are RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11; a request that is denied gets
-status 429 with Retry-After and a problem document (RFC 9457).
+status 429 with Retry-After and a problem document (RFC 9457). spec/clients/fields.json has the rules as a table.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
-import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from math import ceil
-from typing import Generic, Literal, TypeVar
+from math import ceil, floor
+from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar, Union, cast
 
+from . import zero
+from .address import Network, Peer, client_address, networks
 from .call import Call, many, one
-from .errors import OutageError, OverloadError
 from .limit import Limit, Limits, as_limits
 from .result import Result
+from .undecided import DEFAULTS, Answer, Undecided, log
 
 Request = TypeVar("Request")
-Answer = Literal["let through", "unavailable", "error"]
-"""What becomes of a request that nobody could decide about: served without a limit, status 503, or the error itself."""
+T = TypeVar("T")
+Now = Union[T, Awaitable[T]]  # noqa: UP007 a type alias of T
+"""What a function returns: a value, or in asyncio something to await that gives one."""
+
+_LARGEST = 999_999_999_999_999
+"""The largest integer of a structured field (RFC 9651, 3.3.1)."""
 
 Header = tuple[str, str]
-log = logging.getLogger("redis_throttle")
+XRateLimit = Literal["seconds", "unix"]
+Steps = Generator[Any, Any, T]
+"""A decision in steps: each value that it yields is sent back, awaited if it has to be."""
+
+
+class Decider(Protocol):
+    """What decides: a limiter, or anything else with its method `decide`."""
+
+    def decide(self, call: Call, /) -> Any:
+        """Decide a call."""
+
+
+class Options(TypedDict, Generic[Request], total=False):
+    """The options of the middlewares. See `redis_throttle.asgi.RateLimit`."""
+
+    name: str
+    ipv6: int
+    trusted: Iterable[str | Network]
+    keys: Callable[[Request], Now[Mapping[str, Limits]]]
+    cost: Callable[[Request], Now[int]]
+    outage: Answer
+    overload: Answer
+    mistake: Answer
+    retry_after: int
+    x_ratelimit: XRateLimit | None
+    on_error: Callable[[Request, Exception], object]
 
 
 def seconds(duration: timedelta) -> int:
@@ -35,8 +67,16 @@ def seconds(duration: timedelta) -> int:
 
 def _text(value: str) -> str:
     if not value.isascii() or not value.isprintable():
-        raise ValueError(f"a name in header fields is printable ASCII, not {value!r}")
+        raise ValueError(f"limits: a name or a unit in header fields is printable ASCII, not {value!r}")
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _quota(limit: Limit) -> tuple[int, int]:
+    """Return how many units come back while a full limit refills, in whole seconds, and how long that takes."""
+    if not limit.count:
+        return 0, ceil(limit.seconds)
+    whole = min(ceil(limit.seconds * limit.capacity / limit.count), _LARGEST)
+    return min(floor(whole * limit.count / limit.seconds), _LARGEST), whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +93,27 @@ class Policies:
         """Return the items of RateLimit-Policy: q units come back in w seconds."""
         items = []
         for rule, limit in enumerate(self.limits):
-            # A full limit of q units takes so long to get all its units back.
-            whole = ceil(limit.seconds * limit.capacity / limit.count) if limit.kind == "RATE" else ceil(limit.seconds)
-            if not limit.shadow:
-                items.append(f"{_text(self.name(rule))};q={limit.capacity};w={whole}" + (f";qu={_text(limit.unit)}" if limit.unit else ""))
+            quota, whole = _quota(limit)
+            item = f"{_text(self.name(rule))};q={quota}" + (f";qu={_text(limit.unit)}" if limit.unit else "") + f";w={whole}"
+            if not limit.shadow:  # whose name is checked all the same: it may be enforced tomorrow
+                items.append(item)
         return items
 
     def item(self, rule: int, remaining: int, after: timedelta) -> str:
-        """Return an item of RateLimit: r units remain, and the next one comes in t seconds."""
-        return f"{_text(self.name(rule))};r={remaining};t={seconds(after)}"
+        """Return an item of RateLimit: r units remain, and the next one comes in t seconds. A full limit has no t."""
+        return f"{_text(self.name(rule))};r={min(remaining, _LARGEST)}" + (f";t={seconds(after)}" if after else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of a request: it is answered with a status, or goes ahead (None), and its response gets the header fields."""
+
+    status: Literal[429, 503] | None = None
+    fields: tuple[Header, ...] = ()
+    body: bytes = b""
+
+
+_policies: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 class Policy(Generic[Request]):
@@ -69,66 +121,126 @@ class Policy(Generic[Request]):
 
     def __init__(
         self,
-        limits: Limits | Callable[[Request], Limits] | None = None,
+        limiter: Decider,
+        limits: Limits | Callable[[Request], Now[Limits]] | None = None,
         *,
-        key: Callable[[Request], str | None] | None = None,
-        keys: Callable[[Request], Mapping[str, Limits]] | None = None,
-        cost: Callable[[Request], int] | None = None,
-        outage: Answer = "let through",
-        overload: Answer = "unavailable",
-        mistake: Answer = "error",
+        name: str = "",
+        key: Callable[[Request], Now[str | None]] | None = None,
+        ipv6: int = 64,
+        trusted: Iterable[str | Network] = (),
+        keys: Callable[[Request], Now[Mapping[str, Limits]]] | None = None,
+        cost: Callable[[Request], Now[int]] | None = None,
+        outage: Answer = DEFAULTS["outage"],
+        overload: Answer = DEFAULTS["overload"],
+        mistake: Answer = DEFAULTS["mistake"],
         retry_after: int = 1,
-        x_ratelimit: Literal["seconds", "unix"] | None = None,
-        on_error: Callable[[Request, Exception], None] | None = None,
+        x_ratelimit: XRateLimit | None = None,
+        on_error: Callable[[Request, Exception], object] | None = None,
     ) -> None:
         if (keys is None) == (limits is None):
             raise TypeError("give limits, with a key, or keys, which returns the limits of several keys")
-        self._fixed = None if limits is None or callable(limits) else as_limits(limits)
-        self._limits = limits if callable(limits) else None
-        self._key, self._keys, self._cost = key, keys, cost
-        self._answers: dict[str, Answer] = {"outage": outage, "overload": overload, "mistake": mistake}
-        self._retry_after, self._x, self._on_error = retry_after, x_ratelimit, on_error
-        self._logged: dict[str, float] = {}
+        if key is client_address:
+            key = None
+        self._limiter = limiter
+        self._limits: Callable[[Request], Now[Limits]] | None = None
+        self._fixed: tuple[Limit, ...] = ()
+        if limits is not None:
+            if callable(limits):
+                self._limits = limits
+            else:
+                self._fixed = as_limits(limits)
+                if not self._fixed:
+                    raise ValueError("limits: there must be at least one, such as rate(100, '1m')")
+                Policies(self._fixed).policy()  # raises if a header field cannot carry it
+        self._trusted = networks(trusted)
+        client_address("127.0.0.1", ipv6=ipv6)
+        if (key is not None or keys is not None) and (name or self._trusted or ipv6 != 64):
+            raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key and keys")
+        for option, value in (("key", key), ("keys", keys), ("cost", cost), ("on_error", on_error)):
+            if value is not None and not callable(value):
+                raise TypeError(f"{option} must be a function of the request, not {value!r}")
+        if x_ratelimit not in (None, "seconds", "unix"):
+            raise ValueError(f'x_ratelimit must be "seconds" or "unix", not {x_ratelimit!r}')
+        if isinstance(retry_after, bool) or not isinstance(retry_after, int) or retry_after < 0:
+            raise ValueError(f"retry_after must be a number of seconds, or 0 for none, not {retry_after!r}")
+        self._name, self._key, self._ipv6, self._keys, self._cost = name, key, ipv6, keys, cost
+        self._undecided = Undecided(outage, overload, mistake)
+        self._retry_after, self._on_error = retry_after, on_error
+        self._x: XRateLimit | None = x_ratelimit
+        self._default = name or " ".join(limit.policy for limit in self._fixed)
+        if self._fixed and key is None and not name:
+            self._look_for_twins()
 
-    def call(self, request: Request) -> Call | None:
-        """Return the call for a request; None if it is not limited."""
-        cost = self._cost(request) if self._cost else 1
+    def _look_for_twins(self) -> None:
+        try:
+            there = _policies.setdefault(self._limiter, set())
+        except TypeError:  # a decider without weak references
+            return
+        if self._default in there:
+            log.warning("two middlewares with one limiter have the same limits, %s, and neither name nor key: they share their state, and a request that "
+                        "passes both is charged twice. Give each a name, or a key", self._default)
+        there.add(self._default)
+
+    def decide(self, request: Request) -> Steps[Outcome]:
+        """Decide what becomes of a request."""
+        try:
+            call: Call
+            keys = yield from self._asked(request)
+            if not keys:
+                return Outcome()
+            limits = list(keys.values())
+            for some in limits if self._limits is not None or self._keys is not None else ():
+                Policies(some).policy()  # before anything is charged
+            cost = (yield self._cost(request)) if self._cost else 1
+            result = zero.denied(limits)
+            if result is None:
+                asked = {name: zero.asked(some) for name, some in keys.items()}
+                asked = {name: some for name, some in asked.items() if some}
+                if not asked:
+                    return Outcome()
+                limits = list(asked.values())
+                name, first = next(iter(asked.items()))
+                # With one limit, the fields of the reply say all.
+                call = many("limit", asked, cost=cost, each=True) if self._keys else one("limit", name, first, cost=cost, each=len(first) > 1)
+                result = yield self._limiter.decide(call)
+            return self._outcome(limits, result)
+        except Exception as error:
+            if self._on_error is not None:
+                yield self._on_error(request, error)
+            else:
+                self._undecided.tell(error)
+            answer = self._undecided.to(error)
+            if answer == "raise":
+                raise
+            return Outcome() if answer == "allow" else self._unavailable()
+
+    def _asked(self, request: Request) -> Steps[dict[str, tuple[Limit, ...]]]:
+        """Return the limits of each key of a request: none if it is not limited."""
         if self._keys is not None:
-            several = {name: as_limits(limits) for name, limits in self._keys(request).items()}
-            return many("limit", several, cost=cost, each=True) if several else None
-        name = self._key(request) if self._key else None
-        if not name:
-            return None
-        limits = self._fixed if self._limits is None else as_limits(self._limits(request))
-        # With one limit, the fields of the reply say all.
-        return one("limit", name, limits, cost=cost, each=len(limits) > 1) if limits else None
+            several = yield self._keys(request)
+            return {name: as_limits(limits) for name, limits in several.items()} if several else {}
+        name: Any = None
+        if self._key is not None:
+            name = yield self._key(request)
+            if name is None:
+                return {}
+            if not isinstance(name, (str, bytes)):
+                raise TypeError(f"key must return text, or None for a request that is not limited, not {type(name).__name__}")
+        limits = self._fixed
+        if self._limits is not None:
+            some = yield self._limits(request)
+            limits = as_limits(some) if some is not None else ()
+        if not limits:
+            return {}
+        if name is None:
+            policy = self._default or " ".join(limit.policy for limit in limits)
+            name = f"http:{policy}:{client_address(cast(Peer, request), ipv6=self._ipv6, trusted=self._trusted)}"
+        return {cast(str, name): limits}
 
-    def fields(self, call: Call, result: Result) -> list[Header]:
-        """Return the header fields of a response."""
-        policies = [Policies(key.limits) for key in call.keys]
-        fields = [("RateLimit-Policy", ", ".join(item for p in policies for item in p.policy()))]
-        decided = policies[result.key]
-        if result.banned:
-            after = result.retry_after or result.reset_after
-            items = [decided.item(rule, 0, after) for rule, limit in enumerate(decided.limits) if not limit.shadow]
-        elif result.each:
-            items = []
-            for each in result.each:
-                if not policies[each.key].limits[each.rule].shadow:
-                    mine = (each.key, each.rule) == (result.key, result.rule)
-                    items.append(policies[each.key].item(each.rule, each.remaining, result.next_after if mine else each.reset_after))
-        else:
-            items = [decided.item(result.rule, result.remaining, result.next_after)]
-        fields.append(("RateLimit", ", ".join(items)))
-        if result.limited and result.retry_after is not None:
-            fields.append(("Retry-After", str(max(1, seconds(result.retry_after)))))
-        if self._x:
-            reset = seconds(result.reset_after) + (ceil(time.time()) if self._x == "unix" else 0)
-            fields += [("X-RateLimit-Limit", str(result.limit)), ("X-RateLimit-Remaining", str(result.remaining)), ("X-RateLimit-Reset", str(reset))]
-        return [field for field in fields if field[1]]
-
-    def problem(self, call: Call, result: Result) -> tuple[list[Header], bytes]:
-        """Return the content type and the body of a response to a request that is denied."""
+    def _outcome(self, limits: Sequence[tuple[Limit, ...]], result: Result) -> Outcome:
+        fields = header_fields(limits, result, self._x)
+        if not result.limited:
+            return Outcome(None, tuple(fields))
         document: dict[str, object] = {
             "type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
             "title": "Abnormal Usage Detected",
@@ -138,26 +250,41 @@ class Policy(Generic[Request]):
             document |= {
                 "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
                 "title": "Quota Exceeded",
-                "violated-policies": [Policies(call.keys[result.key].limits).name(result.rule)],
+                "violated-policies": [Policies(limits[result.key]).name(result.rule)],
             }
         body = json.dumps(document).encode() + b"\n"
-        return [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))], body
+        return Outcome(429, (*fields, ("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))), body)
 
-    def failed(self, request: Request, error: Exception) -> Answer:
-        """Report an error, and return what becomes of the request."""
-        kind = "outage" if isinstance(error, OutageError) else "overload" if isinstance(error, OverloadError) else "mistake"
-        if self._on_error is not None:
-            self._on_error(request, error)
-        elif time.monotonic() - self._logged.get(kind, -60.0) > 10:  # of each kind one line in ten seconds
-            self._logged[kind] = time.monotonic()
-            log.error("%s: a request could not be checked against its rate limit: %s", kind, error)
-        return self._answers[kind]
-
-    def unavailable(self) -> tuple[list[Header], bytes]:
-        """Return the header fields and the body of a response with status 503."""
+    def _unavailable(self) -> Outcome:
         body = b"Service Unavailable\n"
-        fields = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
-        return ([("Retry-After", str(self._retry_after))] if self._retry_after else []) + fields, body
+        after = [("Retry-After", str(self._retry_after))] if self._retry_after else []
+        return Outcome(503, (*after, ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))), body)
+
+
+def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelimit: XRateLimit | None = None) -> list[Header]:
+    """Return the header fields of a response. limits are those of each key of the call, in order. No field tells of shadows."""
+    policies = [Policies(some) for some in limits]
+    fields = [("RateLimit-Policy", ", ".join(item for p in policies for item in p.policy()))]
+    decided = policies[result.key]
+    hidden = not result.banned and decided.limits[result.rule].shadow
+    items: list[str] = []
+    if result.banned:
+        after = result.retry_after or result.reset_after
+        items = [decided.item(rule, 0, after) for rule, limit in enumerate(decided.limits) if not limit.shadow]
+    elif result.each:
+        for each in result.each:
+            if not policies[each.key].limits[each.rule].shadow:
+                mine = (each.key, each.rule) == (result.key, result.rule)
+                items.append(policies[each.key].item(each.rule, each.remaining, result.next_after if mine else each.reset_after))
+    elif not hidden:
+        items = [decided.item(result.rule, result.remaining, result.next_after)]
+    fields.append(("RateLimit", ", ".join(items)))
+    if result.limited and result.retry_after is not None:
+        fields.append(("Retry-After", str(max(1, seconds(result.retry_after)))))
+    if x_ratelimit and not hidden:
+        reset = seconds(result.reset_after) + (ceil(time.time()) if x_ratelimit == "unix" else 0)
+        fields += [("X-RateLimit-Limit", str(result.limit)), ("X-RateLimit-Remaining", str(result.remaining)), ("X-RateLimit-Reset", str(reset))]
+    return [field for field in fields if field[1]]
 
 
 def merge(fields: Iterable[Header], more: Sequence[Header]) -> list[Header]:
@@ -170,3 +297,36 @@ def merge(fields: Iterable[Header], more: Sequence[Header]) -> list[Header]:
         elif name in ("RateLimit", "RateLimit-Policy"):
             merged[at] = (name, f"{value}, {merged[at][1]}")
     return merged
+
+
+def run(steps: Steps[T]) -> T:
+    """Take the steps of a decision, without asyncio."""
+    send: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            value = send(value)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        send = steps.send
+        if inspect.isawaitable(value):
+            if inspect.iscoroutine(value):
+                value.close()
+            send, value = steps.throw, TypeError("a function of a WSGI middleware, or its limiter, is one of asyncio: give it a plain one")
+
+
+async def run_async(steps: Steps[T]) -> T:
+    """Take the steps of a decision, and await what has to be awaited."""
+    send: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            value = send(value)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        send = steps.send
+        if inspect.isawaitable(value):
+            try:
+                value = await value
+            except Exception as error:
+                send, value = steps.throw, error

@@ -43,7 +43,7 @@ class Limit(Rule):
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        _integer(self.count, f"{self.kind}: the count", 1)
+        _integer(self.count, f"{self.kind}: the count", 0)
         period = calendar_period(self.period) if self.kind == "FIXED" else None
         if period is not None:
             number, unit = re.split(r"(?<=[0-9])(?=[a-z])", period)
@@ -57,6 +57,8 @@ class Limit(Rule):
         put(self, "period", period)
         offset = nanoseconds(self.offset, f"{self.kind}: the offset")
         put(self, "offset", word(offset))
+        if self.count == 0 and self.burst is not None:
+            raise ValueError(f"{self.kind}: a count of 0 lets nobody through, so it has no burst")
         if self.kind != "RATE" and self.burst is not None:
             raise ValueError(f"{self.kind}: only a rate has a burst")
         if self.kind != "FIXED" and (self.first or offset or self.zone):
@@ -91,6 +93,11 @@ class Limit(Rule):
         """How many units it holds when it is full."""
         return self.count if self.burst is None else self.burst
 
+    @property
+    def policy(self) -> str:
+        """What it limits, in words, without what a call takes of it: `"RATE 10/1m BURST 20"`."""
+        return str(self.replace(take=None, used=None, spare=0, shadow=False))
+
     def __str__(self) -> str:
         return " ".join(self.words)
 
@@ -99,7 +106,8 @@ def rate(count: int, period: Duration, *, burst: int | None = None, take: int | 
          spare: int = 0, shadow: bool = False, name: str = "", unit: str = "") -> Limit:
     """Let `count` units through per period at a steady rate, in bursts of up to `burst` (default: `count`).
 
-    The algorithm is the generic cell rate algorithm: a bucket that refills evenly.
+    The algorithm is the generic cell rate algorithm: a bucket that refills evenly. A count of 0 lets nobody through: middlewares,
+    storages and tasks deny then, while an act such as `Limiter.limit` raises a ValueError.
 
     `take` replaces the cost of the call for this limit, and `used` is what was used in the end (for `settle`). The call is
     limited unless `spare` units stay behind. A `shadow` is charged and counted, but never decides. `name` and `unit`
@@ -166,7 +174,7 @@ def parse_limits(text: str) -> tuple[Limit, ...]:
         if option in ("RATE", "WINDOW", "FIXED"):
             done()
             count, slash, period = (words.pop(0) if words else "").partition("/")
-            if not slash or not re.fullmatch("[1-9][0-9]*", count):
+            if not slash or not re.fullmatch("0|[1-9][0-9]*", count):
                 raise ValueError(f"limits: {option} takes count/period, such as 5/s or 100/30m, not {count + slash + period!r}")
             made.update(kind=option, count=int(count), period=period)
         elif not made:

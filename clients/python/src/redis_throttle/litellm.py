@@ -20,8 +20,9 @@ from litellm.integrations.custom_logger import CustomLogger
 from .asyncio import Limiter
 from .duration import Duration
 from .errors import MistakeError, OutageError, ThrottleError
-from .http import log, seconds
+from .http import seconds
 from .limit import Limit, Slots
+from .undecided import log
 
 _FIELD = "throttle"
 

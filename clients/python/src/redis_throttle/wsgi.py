@@ -6,52 +6,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
-from .errors import ThrottleError
-from .http import Policy, merge
-from .limiter import Limiter
+from .address import client_address
+from .asyncio import Limiter as LimiterOfAsyncio
+from .http import Decider, Options, Policy, merge, run
+from .limit import Limits
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
+__all__ = ["RateLimit", "client_address"]
 
-def client_address(environ: Environ) -> str:
-    """Return a key for the address of the peer. Behind a proxy that is the proxy: limit by user or API key instead."""
-    address = environ.get("REMOTE_ADDR")
-    return f"http:{address}" if address else ""
+_STATUS = {429: "429 Too Many Requests", 503: "503 Service Unavailable"}
 
 
 class RateLimit:
-    """As `redis_throttle.asgi.RateLimit`, for WSGI: functions get the environ."""
+    """As `redis_throttle.asgi.RateLimit`, for WSGI: functions get the environ, and `limiter` is a `redis_throttle.Limiter`."""
 
-    def __init__(self, app: App, limiter: Limiter, limits: Any = None, *, key: Callable[[Environ], str | None] = client_address, **options: Any) -> None:
-        self.app, self.limiter = app, limiter
-        self.policy: Policy[Environ] = Policy(limits, key=key, **options)
+    def __init__(self, app: App, limiter: Decider, limits: Limits | Callable[[Environ], Limits] | None = None, *,
+                 key: Callable[[Environ], str | None] | None = None, **options: Unpack[Options[Environ]]) -> None:
+        if isinstance(limiter, LimiterOfAsyncio):
+            raise TypeError("limiter must be a redis_throttle.Limiter, not one of asyncio")
+        self.app = app
+        self.policy: Policy[Environ] = Policy(limiter, limits, key=key, **options)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Serve a request."""
-        call = self.policy.call(environ)
-        if call is None:
+        outcome = run(self.policy.decide(environ))
+        if outcome.status is not None:
+            start_response(_STATUS[outcome.status], list(outcome.fields))
+            return [outcome.body]
+        if not outcome.fields:
             return self.app(environ, start_response)
-        try:
-            result = self.limiter.decide(call)
-        except (ThrottleError, ValueError) as error:
-            answer = self.policy.failed(environ, error)
-            if answer == "error":
-                raise
-            if answer == "unavailable":
-                more, body = self.policy.unavailable()
-                start_response("503 Service Unavailable", more)
-                return [body]
-            return self.app(environ, start_response)
-        fields = self.policy.fields(call, result)
-        if result.limited:
-            more, body = self.policy.problem(call, result)
-            start_response("429 Too Many Requests", fields + more)
-            return [body]
 
         def start_with_fields(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            return start_response(status, merge(headers, fields), *rest)
+            return start_response(status, merge(headers, outcome.fields), *rest)
 
         return self.app(environ, start_with_fields)

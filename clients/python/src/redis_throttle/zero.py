@@ -1,0 +1,26 @@
+"""Limits of 0: they let nobody through, and the adapters say so themselves.
+
+The commands take counts from 1. Whoever turns a service off with `rate(0, "1m")`, or divides a limit by a number of workers, means
+nobody, and not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .limit import Limit
+from .result import Result
+
+
+def denied(limits: Iterable[Sequence[Limit]]) -> Result | None:
+    """Return the result of a call that a limit of 0 denies; None if there is no such limit. limits are those of each key, in order."""
+    for key, some in enumerate(limits):
+        for rule, limit in enumerate(some):
+            if limit.count == 0 and not limit.shadow:
+                return Result(limited=True, key=key, rule=rule, retry_after=None)
+    return None
+
+
+def asked(limits: Sequence[Limit]) -> tuple[Limit, ...]:
+    """Return the limits that the server can be asked for: without shadows of 0, which decide nothing."""
+    return tuple(limit for limit in limits if limit.count)

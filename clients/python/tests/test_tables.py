@@ -1,0 +1,112 @@
+"""The tables of addresses and header fields that every language is held to: spec/clients/addresses.json and fields.json."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from redis_throttle import Limit, Limiter, Result, asgi, client_address, undecided, wsgi
+from redis_throttle.asyncio import Limiter as AsyncLimiter
+from redis_throttle.http import header_fields
+from servers import ROOT
+
+ADDRESSES = json.loads((ROOT / "spec/clients/addresses.json").read_text())
+FIELDS = json.loads((ROOT / "spec/clients/fields.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def _forget_warnings() -> None:
+    undecided._warned.clear()
+
+
+def asgi_scope(peer: str | None, *forwarded: str) -> dict[str, Any]:
+    return {"type": "http", "client": None if peer is None else (peer, 4711), "headers": [(b"x-forwarded-for", value.encode("latin-1")) for value in forwarded]}
+
+
+def wsgi_environ(peer: str, *forwarded: str) -> dict[str, Any]:
+    return {"REMOTE_ADDR": peer, **({"HTTP_X_FORWARDED_FOR": ",".join(forwarded)} if forwarded else {})}
+
+
+@pytest.mark.parametrize("row", ADDRESSES["keys"], ids=lambda row: row["address"] or "none")
+def test_the_key_of_an_address(row: dict[str, Any]) -> None:
+    for source in (row["address"], asgi_scope(row["address"]), wsgi_environ(row["address"])):
+        assert client_address(source, ipv6=row.get("ipv6", 64)) == row["key"]
+
+
+@pytest.mark.parametrize("row", ADDRESSES["clients"], ids=lambda row: row["rule"])
+def test_the_client_behind_proxies(row: dict[str, Any]) -> None:
+    # A server decodes fields as Latin-1.
+    forwarded = [value.encode().decode("latin-1") for value in row.get("forwarded", [])]
+    for source in (asgi_scope(row["peer"], *forwarded), wsgi_environ(row["peer"], *forwarded)):
+        assert client_address(source, trusted=ADDRESSES["trusted"]) == row["client"]
+
+
+def test_a_server_that_has_no_address_says_so_in_several_ways() -> None:
+    assert client_address({"type": "http", "client": None, "headers": []}) == "@"
+    assert client_address({"type": "http"}) == "@"
+    assert client_address({}) == "@"
+    assert client_address({"REMOTE_ADDR": "localhost"}) == "@", "so waitress calls the peer at a Unix socket"
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"ipv6": 0}, "from 1 to 128"), ({"ipv6": 129}, "from 1 to 128"), ({"ipv6": True}, "from 1 to 128"),
+    ({"trusted": "10.1.0.0/24"}, "a list"), ({"trusted": ["10.1.0.5/24"]}, "10.1.0.5/24"), ({"trusted": ["proxy"]}, "'proxy' is no address"),
+])
+def test_options_of_addresses_are_checked(options: dict[str, Any], says: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=says):
+        client_address("203.0.113.7", **options)
+    for make in (lambda: asgi.RateLimit(None, AsyncLimiter.from_url("redis://127.0.0.1:1"), Limit("RATE", 1, "1s"), **options),  # type: ignore[arg-type]
+                 lambda: wsgi.RateLimit(None, Limiter.from_url("redis://127.0.0.1:1"), Limit("RATE", 1, "1s"), **options)):  # type: ignore[arg-type]
+        with pytest.raises((ValueError, TypeError), match=says):
+            make()
+
+
+def test_what_is_missing_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="redis_throttle"):
+        for _ in range(3):
+            client_address(wsgi_environ(""))
+            client_address(wsgi_environ("10.1.0.1", "203.0.113.7"))
+    assert [next(part for part in ("no address", "no proxy is trusted") if part in record.message) for record in caplog.records] == [
+        "no address", "no proxy is trusted"]
+
+
+def test_nothing_is_said_where_nothing_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="redis_throttle"):
+        client_address(wsgi_environ("", "203.0.113.7"))
+        client_address(wsgi_environ("198.51.100.1", "203.0.113.7"), trusted=["10.1.0.0/24"])
+        client_address(asgi_scope("203.0.113.7", "203.0.113.7"))  # uvicorn has read the field already
+    assert caplog.records == []
+
+
+def limits_of(case: dict[str, Any]) -> tuple[Limit, ...]:
+    return tuple(Limit(**limit) for limit in case["limits"])
+
+
+def result_of(given: dict[str, Any]) -> Result:
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if name.endswith("_ms"):
+            fields[name[:-3]] = None if value == -1 and name == "retry_after_ms" else timedelta(milliseconds=value)
+        else:
+            fields[name] = value
+    return Result(**fields)
+
+
+@pytest.mark.parametrize("case", FIELDS["cases"], ids=lambda case: case["rule"])
+def test_the_header_fields_of_a_result(case: dict[str, Any]) -> None:
+    limits, result = limits_of(case), result_of(case["result"])
+    assert dict(header_fields([limits], result, "seconds")) == case["fields"]
+    without = {name: value for name, value in case["fields"].items() if not name.startswith("X-")}
+    assert dict(header_fields([limits], result)) == without
+
+
+@pytest.mark.parametrize("case", FIELDS["refused"], ids=lambda case: case["why"])
+def test_what_a_header_field_cannot_carry_is_refused_at_construction(case: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="ASCII"):
+        asgi.RateLimit(None, AsyncLimiter.from_url("redis://127.0.0.1:1"), limits_of(case))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="ASCII"):
+        wsgi.RateLimit(None, Limiter.from_url("redis://127.0.0.1:1"), limits_of(case))  # type: ignore[arg-type]
