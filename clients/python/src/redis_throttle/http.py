@@ -262,7 +262,7 @@ class Policy(Generic[Request]):
 
 
 def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelimit: XRateLimit | None = None) -> list[Header]:
-    """Return the header fields of a response. limits are those of each key of the call, in order. No field tells of shadows."""
+    """Return the header fields of a response. limits has one tuple for each key of the call. No field tells of shadows."""
     policies = [Policies(some) for some in limits]
     fields = [("RateLimit-Policy", ", ".join(item for p in policies for item in p.policy()))]
     decided = policies[result.key]
@@ -316,7 +316,7 @@ def run(steps: Steps[T]) -> T:
 
 
 async def run_async(steps: Steps[T]) -> T:
-    """Take the steps of a decision, and await what has to be awaited."""
+    """Take the steps of a decision, and await each value that can be awaited."""
     send: Callable[[Any], Any] = steps.send
     value: Any = None
     while True:

@@ -1,7 +1,7 @@
-"""Limits of 0: they let nobody through, and the adapters say so themselves.
+"""Limits of 0: they let nobody through, and the adapters deny such calls themselves.
 
-The commands take counts from 1. Whoever turns a service off with `rate(0, "1m")`, or divides a limit by a number of workers, means
-nobody, and not an error.
+The commands take counts from 1. A caller that turns a service off with `rate(0, "1m")`, or that divides a limit by a number of
+workers, wants every request to be denied, not an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .result import Result
 
 
 def denied(limits: Iterable[Sequence[Limit]]) -> Result | None:
-    """Return the result of a call that a limit of 0 denies; None if there is no such limit. limits are those of each key, in order."""
+    """Return the result of a call that a limit of 0 denies; None if there is no such limit. limits has one sequence for each key."""
     for key, some in enumerate(limits):
         for rule, limit in enumerate(some):
             if limit.count == 0 and not limit.shadow:
