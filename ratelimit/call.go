@@ -6,14 +6,18 @@ import (
 )
 
 // Call is one act on one key or several. It is a plain value: whatever decides it, a server, a cache, a batch or a fake,
-// reads it and changes nothing in it. Each field says which verbs it is for.
+// reads it and changes nothing in it. Each field says which verbs it is for. A field that the verb does not take is an
+// error, which names it.
 type Call struct {
 	Verb Verb
 	// Keys are what the call is about. VerbLimit and VerbSettle take up to eight, decided at one instant, all or nothing. In
 	// a cluster they must be in one slot, which a hash tag sees to: "{acme}:user:42" and "{acme}". The other verbs take one.
 	Keys []Key
-	// Cost is how many units the call takes, or gives back with VerbRefund. 0 takes none. Limit.Take overrides it for one limit.
+	// Cost is how many units the call takes, or gives back with VerbRefund: 1 when it is 0. Limit.Take overrides it for one limit.
 	Cost int64
+	// NoCost takes no units: only a ban denies such a call. It goes without a Cost. Where the cost is computed and may be 0,
+	// write Call{Cost: n, NoCost: n == 0}.
+	NoCost bool
 
 	// UpTo takes as much of Cost as there is, at least one unit; Result.Granted is what it took. Strict charges a denied
 	// call as well, up to an empty bucket, so that a caller that keeps retrying stays blocked. Force charges the call even
@@ -30,7 +34,7 @@ type Call struct {
 	// the answer comes when it is the caller's turn, or when MaxWait is over. 0 is not to wait, except that
 	// VerbWait then waits as long as it takes. So does Forever.
 	MaxWait time.Duration
-	// Group and Priority are for callers in line: higher priorities first, then groups take turns (VerbLease,
+	// Group and Priority are for callers in line: higher priorities first, then groups take turns (VerbLease with MaxWait,
 	// and VerbWait without a Rate). A Group has up to 128 bytes, a Priority is from -100 to 100.
 	Group    string
 	Priority int64
@@ -50,7 +54,7 @@ type Key struct {
 	Name   string
 	Limits Limits
 	// Slots is how many leases are held at a time, TTL how long one lasts that is not renewed (1 ms to 100 years).
-	// A key has either Limits or a TTL with Slots. The keys of leases must differ from those of limits.
+	// A key has either Limits or Slots with a TTL. The keys of leases must differ from those of limits.
 	Slots int64
 	TTL   time.Duration
 }
@@ -95,6 +99,17 @@ func (v Verb) String() string {
 		return fmt.Sprintf("Verb(%d)", int(v))
 	}
 	return verbs[v]
+}
+
+// Units is how many units the call takes or gives back: Cost, 1 where that is 0, or 0 with NoCost.
+func (c Call) Units() int64 {
+	switch {
+	case c.NoCost:
+		return 0
+	case c.Cost == 0:
+		return 1
+	}
+	return c.Cost
 }
 
 // Forever as MaxWait waits as long as it takes.

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,7 +56,7 @@ func (c *Call) command() (command, error) {
 	switch c.Verb {
 	case VerbThrottle:
 		words, err := c.throttleWords()
-		cmd.args = append(append(args, words...), c.Cost)
+		cmd.args = append(append(args, words...), c.Units())
 		return cmd, err
 	case VerbBan:
 		cmd.args = append(args, waitWord(c.Ban))
@@ -73,9 +72,7 @@ func (c *Call) command() (command, error) {
 		return cmd, nil
 	default:
 		args = c.writeLimits(args, key.Limits)
-		if c.Cost != 1 {
-			args = append(args, "COST", c.Cost)
-		}
+		args = c.writeCost(args)
 		cmd.waits = c.Verb == VerbWait
 		args = c.writeWait(&cmd, c.writeOptions(args))
 		if len(args) == 2 { // COMPACT would make the server's error be about a word that the caller did not write
@@ -97,39 +94,6 @@ func (c *Call) room() int {
 		words += int(c.Keys[0].Limits[i].size)
 	}
 	return words
-}
-
-// check refuses fields that the verb has no use for. A caller that sets one expects that it does something.
-func (c *Call) check(several bool) error {
-	limits := c.Verb == VerbLimit
-	line := c.Verb == VerbWait || c.Verb == VerbLease
-	switch {
-	case len(c.Keys) != 1 && !several:
-		return fmt.Errorf("%v takes one key, not %d", c.Verb, len(c.Keys))
-	case (c.UpTo || c.Strict || c.Force || c.Any) && !limits:
-		return fmt.Errorf("%v has no UpTo, Strict, Force and Any", c.Verb)
-	case c.Ban != 0 && !limits && c.Verb != VerbBan:
-		return fmt.Errorf("%v has no Ban", c.Verb)
-	case c.MaxWait != 0 && !limits && !line:
-		return fmt.Errorf("%v has no MaxWait", c.Verb)
-	case (c.Group != "" || c.Priority != 0) && !line:
-		return fmt.Errorf("%v has no Group and Priority", c.Verb)
-	case c.Failed && c.Verb != VerbRelease && c.Verb != VerbSettle:
-		return fmt.Errorf("%v has no Failed", c.Verb)
-	}
-	for i := range c.Keys {
-		for j := range c.Keys[i].Limits {
-			if err := c.Keys[i].Limits[j].check(); err != nil {
-				return err
-			}
-		}
-		if leased := c.Keys[i].TTL != 0; leased && len(c.Keys[i].Limits) > 0 {
-			return errors.New("a key has either Limits or Slots with a TTL")
-		} else if !leased && several && limits && len(c.Keys[i].Limits) == 0 {
-			return fmt.Errorf("key %d of %d has neither Limits nor Slots with a TTL", i+1, len(c.Keys))
-		}
-	}
-	return nil
 }
 
 // writeSeveral writes CL.MLIMIT and CL.SETTLE.
@@ -170,9 +134,7 @@ func (c *Call) writeSeveral(cmd *command) error {
 		cmd.charges = c.Strict // otherwise the second time finds the leases of the first, or none
 	}
 	if c.Verb == VerbLimit {
-		if c.Cost != 1 {
-			args = append(args, "COST", c.Cost)
-		}
+		args = c.writeCost(args)
 		args = c.writeWait(cmd, c.writeOptions(args))
 	}
 	if rules > 0 {
@@ -190,6 +152,13 @@ func (c *Call) writeLimits(args []any, limits Limits) []any {
 			limit = &plain
 		}
 		args = append(args, limit.words[:limit.size]...)
+	}
+	return args
+}
+
+func (c *Call) writeCost(args []any) []any {
+	if units := c.Units(); units != 1 {
+		args = append(args, "COST", units)
 	}
 	return args
 }

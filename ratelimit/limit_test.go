@@ -62,7 +62,7 @@ func call(key string, limits ratelimit.Limits, opts ...option) ratelimit.Call {
 }
 
 func verb(v ratelimit.Verb, key string, limits ratelimit.Limits, units int64) ratelimit.Call {
-	return call(key, limits, func(c *ratelimit.Call) { c.Verb, c.Cost = v, units })
+	return call(key, limits, func(c *ratelimit.Call) { c.Verb, c.Cost, c.NoCost = v, units, units == 0 })
 }
 
 func throttle(key string, limit ratelimit.Limit, units int64) ratelimit.Call {
@@ -74,7 +74,9 @@ func inLine(key string, limits ratelimit.Limits, timeout time.Duration) ratelimi
 	return call(key, limits, func(c *ratelimit.Call) { c.Verb, c.MaxWait = ratelimit.VerbWait, timeout })
 }
 
-func cost(units int64) option        { return func(c *ratelimit.Call) { c.Cost = units } }
+func cost(units int64) option {
+	return func(c *ratelimit.Call) { c.Cost, c.NoCost = units, units == 0 }
+}
 func upTo(c *ratelimit.Call)         { c.UpTo = true }
 func strict(c *ratelimit.Call)       { c.Strict = true }
 func force(c *ratelimit.Call)        { c.Force = true }

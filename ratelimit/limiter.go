@@ -26,7 +26,6 @@
 //
 //	result, err := limiter.Decide(ctx, ratelimit.Call{
 //		Keys: []ratelimit.Key{{Name: "login:7", Limits: attempts}},
-//		Cost: 1,
 //		Ban:  15 * time.Minute,
 //	})
 //
@@ -118,19 +117,19 @@ func (l *Limiter) Decide(ctx context.Context, call Call) (Result, error) {
 	return l.next.Decide(ctx, call)
 }
 
-// Limit takes cost units of all limits at once, or none.
+// Limit takes cost units of all limits at once, or none. With a cost of 0 only a ban denies the call.
 func (l *Limiter) Limit(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
-	return l.Decide(ctx, Call{Keys: []Key{{Name: key, Limits: limits}}, Cost: cost})
+	return l.Decide(ctx, Call{Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 }
 
 // Peek tells what Limit would answer, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
-	return l.Decide(ctx, Call{Verb: VerbPeek, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost})
+	return l.Decide(ctx, Call{Verb: VerbPeek, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 }
 
 // Refund gives cost units back, never above full. Result.Granted is what was taken back, as a negative number.
 func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
-	return l.Decide(ctx, Call{Verb: VerbRefund, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost})
+	return l.Decide(ctx, Call{Verb: VerbRefund, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 }
 
 // Wait answers when the units are there, in order of arrival. It waits until just before the deadline of ctx; without one,
@@ -145,7 +144,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, cost in
 // back in the background. Each call that waits has a connection of its own, so that those that wait keep nobody else from
 // the server. A *redis.Conn and a *redis.Tx are one connection, and Wait on them is an error.
 func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
-	return l.Decide(ctx, Call{Verb: VerbWait, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost})
+	return l.Decide(ctx, Call{Verb: VerbWait, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 }
 
 // Ban limits every call on key for d, in whole milliseconds, whatever its limits would say. A ban is never shortened, but 0

@@ -171,7 +171,7 @@ func (r *remote) undo(ctx context.Context, call Call, cmd *command, reply any, e
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
 	defer cancel()
-	_, _ = r.Decide(ctx, Call{Verb: VerbRefund, Keys: call.Keys, Cost: call.Cost})
+	_, _ = r.Decide(ctx, Call{Verb: VerbRefund, Keys: call.Keys, Cost: call.Cost, NoCost: call.NoCost})
 }
 
 // line is the connection of one caller that waits.

@@ -96,9 +96,9 @@ func (s *service) look(ctx context.Context, now time.Time) {
 func (s *service) ask(ctx context.Context, limits ratelimit.Limits, known chan struct{}, toClose int64) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	call := ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: []ratelimit.Key{{Name: s.name + " adaptive slots", Limits: limits}}}
+	call := ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: []ratelimit.Key{{Name: s.name + " adaptive slots", Limits: limits}}, NoCost: true}
 	if toClose > 0 {
-		call.Verb, call.Cost, call.UpTo = ratelimit.VerbLimit, toClose, true
+		call.Verb, call.Cost, call.NoCost, call.UpTo = ratelimit.VerbLimit, toClose, false, true
 	}
 	result, err := s.adaptive.next.Decide(ctx, call)
 	if err != nil {

@@ -253,9 +253,10 @@ func (b *Batched) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 
 // batches says whether units of a batch serve for a call.
 func (b *Batched) batches(call *ratelimit.Call) bool {
-	if call.Verb != ratelimit.VerbLimit || len(call.Keys) != 1 || call.Cost < 1 || call.Cost > b.b.Units ||
-		call.UpTo || call.Strict || call.Force || call.Any || call.Each || call.Ban != 0 || call.MaxWait != 0 || call.ID != "" ||
-		call.Keys[0].TTL != 0 || len(call.Keys[0].Limits) == 0 {
+	units := call.Units()
+	if call.Verb != ratelimit.VerbLimit || len(call.Keys) != 1 || units < 1 || units > b.b.Units ||
+		denials.OptionsOf(call) != (denials.Options{Units: units}) ||
+		denials.SlotsOf(&call.Keys[0]) != (denials.Slots{}) || len(call.Keys[0].Limits) == 0 {
 		return false
 	}
 	for i := range call.Keys[0].Limits {
@@ -290,7 +291,7 @@ var passed = func() *waiter {
 func (b *Batched) try(ctx context.Context, id denials.ID, call *ratelimit.Call) (ratelimit.Result, *waiter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, units := time.Now(), call.Cost
+	now, units := time.Now(), call.Units()
 	p := b.pots[id]
 	if p == nil {
 		if denied, ok := b.denials.Recall(needOf(id, units), call.Keys, now); ok {

@@ -82,11 +82,13 @@ func (c *Cached) Forget(key string) { c.denials.Forget(key, time.Now()) }
 
 // rememberable says whether a denial of a call holds until its RetryAfter.
 func rememberable(call *ratelimit.Call) bool {
-	if call.Verb != ratelimit.VerbLimit || call.Strict || call.Force || call.ID != "" {
+	o := denials.OptionsOf(call)
+	known := denials.Options{Units: o.Units, UpTo: o.UpTo, Any: o.Any, Ban: o.Ban, MaxWait: o.MaxWait, Each: o.Each}
+	if call.Verb != ratelimit.VerbLimit || o != known {
 		return false
 	}
 	for i := range call.Keys {
-		if call.Keys[i].TTL != 0 {
+		if denials.SlotsOf(&call.Keys[i]) != (denials.Slots{}) {
 			return false
 		}
 	}

@@ -16,7 +16,7 @@ type ClientOptions struct {
 	// Key says whose limits a call counts for, such as "partner" for all of them. Calls with the key "" are not limited.
 	Key func(ctx context.Context, method string) string
 
-	// Cost is how many units a call takes; nil is 1 for each. The message is the request of a unary call, nil for a stream.
+	// Cost is how many units a call takes, 0 being none; nil is 1 for each. The message is the request of a unary call, nil for a stream.
 	Cost func(ctx context.Context, method string, message any) int64
 
 	// MaxWait is how long a call waits for its turn, at most until its deadline: 0 is not at all, ratelimit.Forever as long

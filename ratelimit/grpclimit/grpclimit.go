@@ -41,7 +41,7 @@ type Options struct {
 	// returns none, Limits apply, which are then required.
 	LimitsFor func(ctx context.Context, method string) ratelimit.Limits
 
-	// Cost is how many units something takes; nil is 1 for each. The message is the request of a unary call, nil when
+	// Cost is how many units something takes, 0 being none; nil is 1 for each. The message is the request of a unary call, nil when
 	// a stream is opened, and one of those that the client sends when Messages is set.
 	Cost func(ctx context.Context, method string, message any) int64
 
@@ -236,9 +236,10 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	if key == "" {
 		return nil
 	}
-	call := ratelimit.Call{Keys: []ratelimit.Key{{Name: r.prefix + keys.Plain(key), Limits: r.limits}}, Cost: 1}
+	call := ratelimit.Call{Keys: []ratelimit.Key{{Name: r.prefix + keys.Plain(key), Limits: r.limits}}}
 	if g.Cost != nil {
 		call.Cost = g.Cost(ctx, method, message)
+		call.NoCost = call.Cost == 0
 	}
 	if g.maxWait > 0 {
 		call.Verb, call.MaxWait = ratelimit.VerbWait, g.maxWait

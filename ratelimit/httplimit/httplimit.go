@@ -38,7 +38,7 @@ type Options struct {
 	// caller. Where it returns none, Limits apply, which are then required.
 	LimitsFor func(r *http.Request) ratelimit.Limits
 
-	// Cost is how many units a request takes; nil is 1 for each.
+	// Cost is how many units a request takes, 0 being none; nil is 1 for each.
 	Cost func(r *http.Request) int64
 
 	// Failures says what happens to requests when the limiter fails.
@@ -121,7 +121,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // decided says whether the request has its response.
 func (m *middleware) decided(w http.ResponseWriter, r *http.Request, next http.Handler, rule *rule) bool {
 	var (
-		call     = ratelimit.Call{Cost: 1}
+		call     ratelimit.Call
 		room     [4]*field.Policies
 		policies = room[:0]
 	)
@@ -141,6 +141,7 @@ func (m *middleware) decided(w http.ResponseWriter, r *http.Request, next http.H
 	}
 	if rule.cost != nil {
 		call.Cost = rule.cost(r)
+		call.NoCost = call.Cost == 0
 	}
 	result, err := m.decider.Decide(r.Context(), call)
 	switch {

@@ -16,7 +16,7 @@ type TransportOptions struct {
 	// Key says whose limits a request counts for, such as "partner" for all of them. Requests with the key "" are not limited.
 	Key func(r *http.Request) string
 
-	// Cost is how many units a request takes; nil is 1 for each.
+	// Cost is how many units a request takes, 0 being none; nil is 1 for each.
 	Cost func(r *http.Request) int64
 
 	// MaxWait is how long a request waits for its turn, at most until the deadline of its context: 0 is not at all,
@@ -70,9 +70,10 @@ func (t *transport) pass(r *http.Request) error {
 	if key == "" {
 		return nil
 	}
-	call := ratelimit.Call{Keys: []ratelimit.Key{{Name: keys.Plain(key), Limits: t.Limits}}, Cost: 1}
+	call := ratelimit.Call{Keys: []ratelimit.Key{{Name: keys.Plain(key), Limits: t.Limits}}}
 	if t.Cost != nil {
 		call.Cost = t.Cost(r)
+		call.NoCost = call.Cost == 0
 	}
 	if t.MaxWait > 0 {
 		call.Verb, call.MaxWait = ratelimit.VerbWait, t.MaxWait

@@ -67,6 +67,9 @@ func Take(ctx context.Context, decider ratelimit.Decider, o Options) (*Lease, er
 	}
 	lease := &Lease{decider: ratelimit.With(decider), key: o.Key, id: rand.Text(), ttl: o.TTL}
 	ttl := min(o.TTL, firstTTL)
+	if o.MaxWait == 0 { // nobody stands in line
+		o.Group, o.Priority = "", 0
+	}
 	sent := time.Now()
 	result, err := lease.decider.Decide(ctx, ratelimit.Call{
 		Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: o.Key, Slots: o.Slots, TTL: ttl}}, ID: lease.id,

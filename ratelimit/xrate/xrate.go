@@ -73,7 +73,7 @@ func (l *Limiter) Allow() bool { return l.AllowN(time.Now(), 1) }
 
 // AllowN takes n units if they are there.
 func (l *Limiter) AllowN(_ time.Time, n int) bool {
-	result, err := l.decider.Decide(context.Background(), ratelimit.Call{Keys: l.keys, Cost: int64(n)})
+	result, err := l.decider.Decide(context.Background(), ratelimit.Call{Keys: l.keys, Cost: int64(n), NoCost: n == 0})
 	if err != nil {
 		return l.failed(err)
 	}
@@ -137,7 +137,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 
 func (l *Limiter) reserve(ctx context.Context, now time.Time, n int, wait time.Duration) (*Reservation, error) {
 	sent := time.Now()
-	result, err := l.decider.Decide(ctx, ratelimit.Call{Keys: l.keys, Cost: int64(n), MaxWait: wait})
+	result, err := l.decider.Decide(ctx, ratelimit.Call{Keys: l.keys, Cost: int64(n), NoCost: n == 0, MaxWait: wait})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (r *Reservation) giveBack(now time.Time) {
 		return
 	}
 	l, sent := r.limiter, time.Now()
-	state, err := l.decider.Decide(context.Background(), ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: l.keys})
+	state, err := l.decider.Decide(context.Background(), ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: l.keys, NoCost: true})
 	if err == nil {
 		// The last of all reservations is due when the bucket has been full except for its burst.
 		last := now.Add(time.Since(sent) + state.ResetAfter - time.Duration(l.capacity)*l.every)

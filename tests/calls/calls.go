@@ -17,15 +17,17 @@ func On(key string, limits ratelimit.Limits, opts ...Option) ratelimit.Call {
 
 // OnKeys is VerbLimit on several keys.
 func OnKeys(keys []ratelimit.Key, opts ...Option) ratelimit.Call {
-	c := ratelimit.Call{Keys: keys, Cost: 1}
+	c := ratelimit.Call{Keys: keys}
 	for _, o := range opts {
 		o(&c)
 	}
 	return c
 }
 
-// Cost is how many units the call takes.
-func Cost(units int64) Option { return func(c *ratelimit.Call) { c.Cost = units } }
+// Cost is how many units the call takes, 0 being none.
+func Cost(units int64) Option {
+	return func(c *ratelimit.Call) { c.Cost, c.NoCost = units, units == 0 }
+}
 
 // UpTo sets Call.UpTo.
 func UpTo(c *ratelimit.Call) { c.UpTo = true }
@@ -54,7 +56,7 @@ func InLine(key string, limits ratelimit.Limits, timeout time.Duration, opts ...
 
 // Throttle is VerbThrottle.
 func Throttle(key string, limit ratelimit.Limit, cost int64) ratelimit.Call {
-	return ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: []ratelimit.Key{{Name: key, Limits: ratelimit.Limits{limit}}}, Cost: cost}
+	return ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: []ratelimit.Key{{Name: key, Limits: ratelimit.Limits{limit}}}, Cost: cost, NoCost: cost == 0}
 }
 
 // Lease is VerbLease.

@@ -216,7 +216,7 @@ func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
 		}{
 			{"list", ratelimit.Limits{ratelimit.Rate(1, day)}, nil, "WRONGTYPE"},
 			{"k", ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
-			{"k", ratelimit.Limits{ratelimit.Rate(1, day)}, []calls.Option{calls.Cost(-1)}, "COST takes an integer from 0"},
+			{"k", ratelimit.Limits{ratelimit.Rate(1, day)}, []calls.Option{calls.Cost(-1)}, "the Cost, -1, is negative"},
 			{"k", nil, nil, "there must be a limit after the key"},
 		} {
 			for range 3 {
@@ -235,7 +235,7 @@ func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
 		require.True(t, g.Out())
 		if policy == guard.Local {
 			_, err := g.Decide(t.Context(), calls.On("k", limits, calls.Cost(-1)))
-			require.ErrorContains(t, err, "COST takes an integer from 0")
+			require.ErrorContains(t, err, "the Cost, -1, is negative")
 			require.False(t, ratelimit.IsOutage(err))
 			_, err = g.Decide(t.Context(), calls.On("k", nil))
 			require.ErrorContains(t, err, "there must be a limit after the key")

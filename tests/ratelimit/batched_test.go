@@ -178,7 +178,7 @@ func TestWhatIsNotBatched(t *testing.T) {
 	}{
 		{nil, nil, "there must be a limit after the key"},
 		{ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
-		{rates, []calls.Option{calls.Cost(-1)}, "COST takes an integer from 0"},
+		{rates, []calls.Option{calls.Cost(-1)}, "the Cost, -1, is negative"},
 	} {
 		_, err := b.Decide(t.Context(), calls.On("k", bad.limits, bad.opts...))
 		assert.ErrorContains(t, err, bad.text)

@@ -128,7 +128,7 @@ func TestErrorsOfTheServerAreWrapped(t *testing.T) {
 	_, err = l.Limit(t.Context(), "k", nil, 1)
 	assert.ErrorContains(t, err, "there must be a limit after the key")
 	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, -1)
-	assert.ErrorContains(t, err, "COST takes an integer from 0")
+	assert.ErrorContains(t, err, "the Cost, -1, is negative")
 }
 
 func TestServerWithoutTheModuleIsToldApart(t *testing.T) {

@@ -79,10 +79,10 @@ var tableVerbs = map[string]ratelimit.Verb{
 func (c tableCall) call(t *testing.T) ratelimit.Call {
 	verb, known := tableVerbs[c.Verb]
 	require.True(t, known, c.Verb)
-	call := ratelimit.Call{Verb: verb, Cost: 1, UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Each: c.Each, Group: c.Group, ID: c.ID,
+	call := ratelimit.Call{Verb: verb, UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Each: c.Each, Group: c.Group, ID: c.ID,
 		Priority: c.Priority, Ban: lengthOf(t, c.Ban), MaxWait: lengthOf(t, c.MaxWait)}
 	if c.Cost != nil {
-		call.Cost = *c.Cost
+		call.Cost, call.NoCost = *c.Cost, *c.Cost == 0
 	}
 	for _, key := range c.Keys {
 		k := ratelimit.Key{Name: key.Name, Slots: key.Slots, TTL: lengthOf(t, key.TTL)}

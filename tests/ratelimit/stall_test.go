@@ -274,12 +274,21 @@ func TestNoErrorHoldsAKey(t *testing.T) {
 	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
 	for verb := ratelimit.VerbLimit; verb <= ratelimit.VerbThrottle; verb++ {
-		key := ratelimit.Key{Name: "secret", Limits: limits}
+		call := ratelimit.Call{Verb: verb, Keys: []ratelimit.Key{{Name: "secret"}}}
 		switch verb {
-		case ratelimit.VerbLease, ratelimit.VerbRenew, ratelimit.VerbRelease, ratelimit.VerbBan:
-			key = ratelimit.Key{Name: "secret", Slots: 1, TTL: time.Minute}
+		case ratelimit.VerbBan:
+		case ratelimit.VerbLease, ratelimit.VerbRenew, ratelimit.VerbRelease:
+			call.ID = "id"
+			if verb != ratelimit.VerbRelease {
+				call.Keys[0].TTL = time.Minute
+			}
+		case ratelimit.VerbSettle:
+			call.ID = "id"
+			fallthrough
+		default:
+			call.Keys[0].Limits = limits
 		}
-		_, err := l.Decide(t.Context(), ratelimit.Call{Verb: verb, Keys: []ratelimit.Key{key}, ID: "id"})
+		_, err := l.Decide(t.Context(), call)
 		require.ErrorIs(t, err, ratelimit.ErrNoModule, verb)
 		assert.NotContains(t, err.Error(), "secret", verb)
 	}

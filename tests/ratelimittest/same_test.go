@@ -184,12 +184,14 @@ func (r *same) call() ratelimit.Call {
 		}
 		c.Keys[0].Limits = r.limits()
 		c.Cost, c.Each = r.cost(), r.IntN(4) == 0
+		c.NoCost = c.Cost == 0 && r.IntN(2) == 0
 		c.UpTo, c.Strict, c.Force = r.IntN(8) == 0, r.IntN(8) == 0, r.IntN(8) == 0
 		c.Ban = often(r, 0, time.Minute, -time.Second)
 		c.MaxWait = often(r, 0, time.Minute, ratelimit.Forever)
 	case ratelimit.VerbPeek, ratelimit.VerbRefund:
 		c.Keys[0].Limits = r.limits()
 		c.Cost, c.Each = r.cost(), r.IntN(4) == 0
+		c.NoCost = c.Cost == 0 && r.IntN(2) == 0
 		c.Strict = often(r, false, true)
 	case ratelimit.VerbWait: // see wait
 		return r.call()
@@ -213,6 +215,7 @@ func (r *same) call() ratelimit.Call {
 	case ratelimit.VerbThrottle:
 		c.Keys[0].Limits = ratelimit.Limits{often(r, ratelimit.Rate(1+r.Int64N(3), time.Minute), r.limit())}
 		c.Cost = r.cost()
+		c.NoCost = c.Cost == 0 && r.IntN(2) == 0
 	}
 	return c
 }

@@ -317,7 +317,7 @@ func (r *request) each(ctx context.Context) error {
 	calls := make([]ratelimit.Call, len(r.parts))
 	for i := range r.parts {
 		p := &r.parts[i]
-		calls[i] = ratelimit.Call{Keys: []ratelimit.Key{p.key}, Cost: p.hits, Strict: p.hits > 0, Each: len(p.key.Limits) > 1}
+		calls[i] = ratelimit.Call{Keys: []ratelimit.Key{p.key}, Cost: p.hits, NoCost: p.hits == 0, Strict: p.hits > 0, Each: len(p.key.Limits) > 1}
 	}
 	ctx, err := detached(ctx)
 	if err != nil {
@@ -381,7 +381,7 @@ func (r *request) giveBack(ctx context.Context) {
 		}
 		if len(limits) > 0 {
 			key := ratelimit.Key{Name: p.key.Name, Limits: limits}
-			calls = append(calls, ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{key}, Cost: p.hits, Each: len(limits) > 1})
+			calls = append(calls, ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{key}, Cost: p.hits, NoCost: p.hits == 0, Each: len(limits) > 1})
 			parts = append(parts, p)
 		}
 	}

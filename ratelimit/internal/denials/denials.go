@@ -19,25 +19,14 @@ type ID [sha256.Size]byte
 // IDOf is the same for calls with the same verb, keys, limits, cost and options.
 func IDOf(c *ratelimit.Call) ID {
 	var buffer [256]byte
-	b := append(buffer[:0], byte(c.Verb), flags(c))
-	b = binary.AppendVarint(b, c.Cost)
-	b = binary.AppendVarint(b, int64(c.Ban))
-	b = binary.AppendVarint(b, int64(c.MaxWait))
+	b := OptionsOf(c).append(append(buffer[:0], byte(c.Verb)))
 	b = binary.AppendUvarint(b, uint64(len(c.Keys)))
 	for i := range c.Keys {
 		b = appendText(b, c.Keys[i].Name)
 		b = AppendLimits(b, c.Keys[i].Limits)
+		b = SlotsOf(&c.Keys[i]).append(b)
 	}
 	return sha256.Sum256(b)
-}
-
-func flags(c *ratelimit.Call) (bits byte) {
-	for i, flag := range [...]bool{c.UpTo, c.Strict, c.Force, c.Any, c.Each} {
-		if flag {
-			bits |= 1 << i
-		}
-	}
-	return bits
 }
 
 // AppendLimits appends what tells limits apart.
