@@ -13,7 +13,11 @@
 //
 // The policy decides what is new: limits, peeks, waits, leases and admissions. Nobody stands in line meanwhile: with Local, a wait is limited where a
 // limit would be. What is about the state on the server fails with the outage: refunds, bans, and the renewal, release and settlement of
-// leases that the server granted.
+// leases that the server granted. Leases that Local granted are renewed, released and settled in this process, also when the server
+// is back: it knows nothing of them, and grants its own slots beside them until they end.
+//
+// When the pause is over, one call tries the server. Calls that wait (VerbWait, VerbLease with MaxWait) do not: for them a VerbPeek or
+// the same VerbLease without a MaxWait does, so that nobody is kept from the server for as long as a call waits.
 //
 // Put a cached.Cached or batched.Batched before the guard, not behind it: remembered
 // denials then also hold during an outage.
@@ -163,16 +167,11 @@ func (g *Guard) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Resu
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, fmt.Errorf("guard: %w", err)
 	}
-	b := g.breakerOf(&call)
-	result, err := b.Execute(func() (ratelimit.Result, error) {
-		began := time.Now()
-		result, err := g.next.Decide(ctx, call)
-		return result, g.judge(ctx, b, &call, result, err, time.Since(began))
-	})
-	var not *notCounted
-	if errors.As(err, &not) {
-		err = not.err
+	if result, ok := g.leased(ctx, call); ok {
+		return result, nil
 	}
+	b := g.breakerOf(&call)
+	result, err := g.try(ctx, b, &call)
 	switch {
 	case err == nil:
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
@@ -186,6 +185,57 @@ func (g *Guard) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Resu
 	return result, err
 }
 
+// try asks the Decider behind, if the breaker lets it.
+func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call) (ratelimit.Result, error) {
+	for {
+		sent, probes := call, false
+		result, err := b.Execute(func() (ratelimit.Result, error) {
+			if waits(call) && b.out() { // it would be the one call that tries the server, for as long as it waits
+				sent, probes = probe(call), true
+			}
+			began := time.Now()
+			result, err := g.next.Decide(ctx, *sent)
+			if probes && replied(err) && !g.o.IsOutage(err) {
+				return result, nil // such as that the user may not send it
+			}
+			return result, g.judge(ctx, b, sent, result, err, time.Since(began))
+		})
+		var not *notCounted
+		isNot := errors.As(err, &not)
+		if isNot {
+			err = not.err
+		}
+		switch {
+		case !probes || err != nil || (sent.Verb == ratelimit.VerbLease && result.By != "" && !result.Limited):
+			return result, err
+		case isNot: // the Decider behind needs no server
+			return g.next.Decide(ctx, *call)
+		case ctx.Err() != nil:
+			return ratelimit.Result{}, fmt.Errorf("guard: %w", ctx.Err())
+		}
+	}
+}
+
+// waits says whether the server answers a call when its turn has come.
+func waits(call *ratelimit.Call) bool {
+	return call.Verb == ratelimit.VerbWait || (call.Verb == ratelimit.VerbLease && call.MaxWait != 0)
+}
+
+// probe is a call that is answered at once, and that tries the server for one that waits. A lease that it takes is the answer.
+func probe(call *ratelimit.Call) *ratelimit.Call {
+	if call.Verb == ratelimit.VerbWait {
+		return &ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: call.Keys, Cost: call.Cost, NoCost: call.NoCost}
+	}
+	now := alone(*call)
+	return &now
+}
+
+// replied says whether the server did, if only with an error.
+func replied(err error) bool {
+	var reply interface{ RedisError() }
+	return errors.As(err, &reply)
+}
+
 // judge is how the breaker is to take the outcome of a call.
 func (g *Guard) judge(ctx context.Context, b *breaker, call *ratelimit.Call, result ratelimit.Result, err error, took time.Duration) error {
 	switch {
@@ -193,7 +243,7 @@ func (g *Guard) judge(ctx context.Context, b *breaker, call *ratelimit.Call, res
 		return nil
 	case err == nil, !g.o.IsOutage(err), errors.Is(ctx.Err(), context.Canceled):
 		return &notCounted{err}
-	case over(ctx) && (took < g.o.Patience || call.Verb == ratelimit.VerbWait || call.Verb == ratelimit.VerbLease):
+	case over(ctx) && (took < g.o.Patience || waits(call)):
 		return &notCounted{err}
 	}
 	var shared interface{ FirstFor(who any) bool } // of package pipelimit
@@ -216,8 +266,6 @@ func (g *Guard) decide(ctx context.Context, b *breaker, call ratelimit.Call, out
 	g.instead.Add(1)
 	switch call.Verb {
 	case ratelimit.VerbLimit, ratelimit.VerbPeek, ratelimit.VerbWait, ratelimit.VerbLease, ratelimit.VerbThrottle:
-	case ratelimit.VerbRenew, ratelimit.VerbRelease, ratelimit.VerbSettle:
-		return g.leased(ctx, call, outage)
 	default:
 		return ratelimit.Result{}, outage
 	}
@@ -232,17 +280,23 @@ func (g *Guard) decide(ctx context.Context, b *breaker, call ratelimit.Call, out
 	return ratelimit.Result{}, outage
 }
 
-// leased renews, releases or settles what was taken in this process. Other leases are the server's.
-func (g *Guard) leased(ctx context.Context, call ratelimit.Call, outage error) (ratelimit.Result, error) {
-	if g.local == nil {
-		return ratelimit.Result{}, outage
+// leased renews, releases or settles leases that were taken in this process, also when the server is back: it does not know them. ok is
+// false for all other calls.
+func (g *Guard) leased(ctx context.Context, call ratelimit.Call) (result ratelimit.Result, ok bool) {
+	switch call.Verb {
+	case ratelimit.VerbRenew, ratelimit.VerbRelease, ratelimit.VerbSettle:
+	default:
+		return ratelimit.Result{}, false
+	}
+	if g.local == nil || !g.local.knows(call.Keys) {
+		return ratelimit.Result{}, false
 	}
 	result, err := g.local.own.Decide(context.WithoutCancel(ctx), call)
 	if err != nil || result.Limited || (call.Verb == ratelimit.VerbRelease && result.Granted == 0) {
-		return ratelimit.Result{}, outage
+		return ratelimit.Result{}, false
 	}
 	result.By = "local"
-	return result, nil
+	return result, true
 }
 
 // Out reports whether a server is left alone, or just being tried again.

@@ -39,6 +39,18 @@ func newLocal(processes int, atLeastOne bool, keys int) *local {
 	return l
 }
 
+// knows says whether anything is kept of any of some keys.
+func (l *local) knows(keys []ratelimit.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range keys {
+		if _, ok := l.keys.Get(sha256.Sum256([]byte(keys[i].Name))); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // mistake is the server's error for a call that is wrong.
 type mistake string
 
