@@ -78,6 +78,39 @@ func TestALeaseLastsShortlyUntilItsHolderKnowsOfIt(t *testing.T) {
 	}
 }
 
+// A server that goes away right after the lease is taken must be away for most of the TTL to end the work.
+func TestALeaseOutlastsAnOutageThatIsShorterThanItsTTL(t *testing.T) {
+	t.Parallel()
+	for rule, c := range map[string]struct {
+		before, outage time.Duration // the lease was taken that long before the outage began
+		want           error
+	}{
+		"an outage right after it was taken":       {time.Nanosecond, 3500 * time.Millisecond, nil},
+		"one that begins before it is renewed":     {9 * time.Second, 15 * time.Second, nil},
+		"one that lasts longer than the TTL":       {time.Nanosecond, time.Minute, leases.ErrLost},
+		"one that begins with the lease, for long": {0, 4 * time.Second, leases.ErrLost},
+		"one that begins with the lease, shortly":  {0, 2 * time.Second, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			renew := func() (ratelimit.Result, error) {
+				if passed := time.Since(began); passed >= c.before && passed < c.before+c.outage {
+					return lost()
+				}
+				return gave(0)()
+			}
+			s := &script{answers: map[ratelimit.Verb][]step{
+				ratelimit.VerbLease: {gave(0)}, ratelimit.VerbRenew: {renew}, ratelimit.VerbRelease: {gave(1)},
+			}}
+			lease, err := leases.Take(t.Context(), s, leases.Options{Key: "k", Slots: 1, TTL: 30 * time.Second})
+			require.NoError(t, err)
+			time.Sleep(c.before + c.outage + 10*time.Second)
+			assert.Equal(t, c.want, context.Cause(lease.Context()), rule)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+	}
+}
+
 // What ends the harm sooner: a slot that may have been granted is given back until the server has done so, or says twice that
 // there is none.
 func TestASlotWhoseReplyIsLostIsGivenBack(t *testing.T) {

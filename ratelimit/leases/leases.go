@@ -27,7 +27,8 @@ type Options struct {
 	// Slots is how many leases of the key are held at a time. With 0 every call is limited.
 	Slots int64
 	// TTL is how long the lease lasts without a renewal, from 1 ms to 100 years. After it, the slot of a process that has
-	// died is free again. The lease renews itself three times within it, so choose a few times what a renewal may be late.
+	// died is free again. The lease renews itself three times within it, so choose a few times what a renewal may be late: a server
+	// that is away for less than half of it ends no work. If the reply that grants the lease is lost, its slot is free after 3 s.
 	TTL time.Duration
 	// MaxWait is how long to wait for a slot: 0 is not at all, ratelimit.Forever as long as it takes. The deadline of the
 	// context ends it, too.
@@ -54,8 +55,8 @@ type Lease struct {
 	err     error
 }
 
-// firstTTL is how long a lease lasts at first. It is extended when the holder has the reply: until then nobody knows whether
-// there is a holder, and a request that the server executes after its caller has given up must not shut the slot for long.
+// firstTTL is how long a lease lasts at first. It is extended to its TTL as soon as the holder has the reply: until then nobody knows
+// whether there is a holder, and a request that the server executes after its caller has given up must not shut the slot for long.
 const firstTTL = 3 * time.Second
 
 // Take takes a slot and keeps it until Release. If no slot is free, nor becomes free within MaxWait, the error is a
@@ -194,9 +195,14 @@ func believed(ttl time.Duration) time.Duration { return ttl - ttl/20 }
 func (l *Lease) lost() { l.cancel(ErrLost) }
 
 // renew ends with the Context. One that is under way when the lease is released takes no slot: CL.RENEW
-// revives nothing. lasts is how long the lease lasts that was taken.
+// revives nothing. lasts is how long the lease lasts that was taken. One that lasts shorter than its TTL is extended at once: a server
+// that is away for a few seconds from then on must not end the work.
 func (l *Lease) renew(lasts time.Duration) {
-	for pause := lasts / 3; ; {
+	pause := lasts / 3
+	if lasts < l.ttl {
+		pause = 0
+	}
+	for {
 		timer := time.NewTimer(pause)
 		select {
 		case <-l.ctx.Done():
