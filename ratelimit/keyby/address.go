@@ -1,6 +1,7 @@
 package keyby
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -8,17 +9,40 @@ import (
 )
 
 // RemoteHost is the address of the peer of r. Of IPv6 addresses it is the network (/64), since a single host has
-// all addresses of one. Behind a proxy the peer is the proxy: take Client.
-func RemoteHost(r *http.Request) string {
+// all addresses of one. Peers at a Unix socket share the key "@". Behind a proxy the peer is the proxy: take Client.
+func RemoteHost(r *http.Request) string { return Network{}.RemoteHost(r) }
+
+// Network says which IPv6 addresses share a key. The zero Network is what RemoteHost and Client go by: those of a /64.
+type Network struct{ bits int }
+
+// IPv6 is a Network for addresses that begin with the same bits, 1 to 128. Where providers give each customer a /56 or a /48, that is
+// what one client can use up:
+//
+//	Key: keyby.IPv6(56).RemoteHost
+//	Key: keyby.IPv6(56).Client(proxies...)
+//
+// It panics for other numbers.
+func IPv6(bits int) Network {
+	if bits < 1 || bits > 128 {
+		panic(fmt.Sprintf("keyby: IPv6 takes 1 to 128 bits, such as 56, not %d", bits))
+	}
+	return Network{bits}
+}
+
+// RemoteHost is the function RemoteHost, with IPv6 addresses of this Network.
+func (n Network) RemoteHost(r *http.Request) string {
+	if atUnixSocket(r.RemoteAddr) {
+		return atSocket
+	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr
+		host = r.RemoteAddr // a handler before this one may have replaced it
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
 		return host
 	}
-	return network(plain(addr))
+	return n.of(plain(addr))
 }
 
 // Client is the address of the client, in the form of RemoteHost, behind proxies whose addresses are trusted:
@@ -34,7 +58,10 @@ func RemoteHost(r *http.Request) string {
 // it. A peer at a Unix socket is trusted, as only a proxy on this machine is there; without X-Forwarded-For its key is "@".
 // Forwarded (RFC 7239) is not read: a proxy that writes one of the two fields passes the other on as the client
 // wrote it. The entries may have ports, and IPv6 addresses brackets.
-func Client(trusted ...netip.Prefix) Func {
+func Client(trusted ...netip.Prefix) Func { return Network{}.Client(trusted...) }
+
+// Client is the function Client, with IPv6 addresses of this Network.
+func (n Network) Client(trusted ...netip.Prefix) Func {
 	proxies := make([]netip.Prefix, len(trusted))
 	for i, p := range trusted {
 		if !p.IsValid() {
@@ -47,13 +74,13 @@ func Client(trusted ...netip.Prefix) Func {
 	}
 	return func(r *http.Request) string {
 		if atUnixSocket(r.RemoteAddr) {
-			return network(behind(proxies, netip.Addr{}, r.Header["X-Forwarded-For"]))
+			return n.of(behind(proxies, netip.Addr{}, r.Header["X-Forwarded-For"]))
 		}
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil {
-			return RemoteHost(r)
+			return n.RemoteHost(r)
 		}
-		return network(behind(proxies, plain(peer.Addr()), r.Header["X-Forwarded-For"]))
+		return n.of(behind(proxies, plain(peer.Addr()), r.Header["X-Forwarded-For"]))
 	}
 }
 
@@ -119,15 +146,22 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 // plain is addr as it is compared: of IPv4 in IPv6 the IPv4 address, and without a zone.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// network is what an address counts as.
-func network(addr netip.Addr) string {
+// atSocket is the key of all peers at a Unix socket. It is not "", which would not be limited.
+const atSocket = "@"
+
+// of is what an address counts as.
+func (n Network) of(addr netip.Addr) string {
 	if !addr.IsValid() {
-		return "@"
+		return atSocket
 	}
 	if addr.Is4() {
 		return addr.String()
 	}
-	prefix, err := addr.Prefix(64)
+	bits := n.bits
+	if bits == 0 {
+		bits = 64
+	}
+	prefix, err := addr.Prefix(bits)
 	if err != nil {
 		return addr.String()
 	}

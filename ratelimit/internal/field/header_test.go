@@ -73,6 +73,7 @@ func TestPoliciesOfAStackAreNumberedUnlessNamed(t *testing.T) {
 	}, h)
 }
 
+// What spec/clients/fields.json does not say.
 func TestServiceLimit(t *testing.T) {
 	t.Parallel()
 	policies, err := New(ratelimit.Limits{ratelimit.Rate(5, time.Hour)})
@@ -84,13 +85,6 @@ func TestServiceLimit(t *testing.T) {
 		rateLimit  string
 		retryAfter string
 	}{
-		{"what remains, and the time until there is more", ratelimit.Result{Remaining: 4, NextAfter: 720 * time.Second}, nil, `"default";r=4;t=720`, ""},
-		{"seconds are rounded up", ratelimit.Result{Remaining: 4, NextAfter: 1001 * time.Millisecond}, nil, `"default";r=4;t=2`, ""},
-		{"a full limit gets no more", ratelimit.Result{Remaining: 5}, nil, `"default";r=5`, ""},
-		{"a denied call", ratelimit.Result{Limited: true, NextAfter: 720 * time.Second, RetryAfter: 720 * time.Second}, nil, `"default";r=0;t=720`, "720"},
-		{"of several units", ratelimit.Result{Limited: true, Remaining: 1, NextAfter: 1500 * time.Millisecond, RetryAfter: 3001 * time.Millisecond}, nil, `"default";r=1;t=2`, "4"},
-		{"of a banned key", ratelimit.Result{Limited: true, Banned: true, NextAfter: time.Hour, RetryAfter: time.Hour, ResetAfter: time.Hour}, nil, `"default";r=0;t=3600`, "3600"},
-		{"that can never succeed", ratelimit.Result{Limited: true, Remaining: 5, RetryAfter: ratelimit.Never}, nil, `"default";r=5`, ""},
 		{"a partition key", ratelimit.Result{Remaining: 4, NextAfter: time.Second}, []byte("trial121323"), `"default";r=4;t=1;pk=:dHJpYWwxMjEzMjM=:`, ""},
 		{"more than a field can hold", ratelimit.Result{Remaining: 1 << 62, NextAfter: time.Second}, nil, `"default";r=999999999999999;t=1`, ""},
 	} {

@@ -1,0 +1,125 @@
+package httplimit_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
+)
+
+// tableLimit is a limit of spec/clients/fields.json.
+type tableLimit struct {
+	Kind, Period, Name, Unit string
+	Count                    int64
+	Burst                    *int64
+	Shadow                   bool
+}
+
+// tableResult is a result of it.
+type tableResult struct {
+	Limited, Banned           bool
+	Rule                      int
+	Limit, Remaining, Granted int64
+	RetryAfter                int64 `json:"retry_after_ms"`
+	ResetAfter                int64 `json:"reset_after_ms"`
+	NextAfter                 int64 `json:"next_after_ms"`
+	Shadow                    *int
+}
+
+func limitsOf(t *testing.T, all []tableLimit) (limits ratelimit.Limits) {
+	t.Helper()
+	for _, l := range all {
+		period := day
+		if l.Period != "1d" {
+			var err error
+			period, err = time.ParseDuration(l.Period)
+			require.NoError(t, err)
+		}
+		kind, known := map[string]func(int64, time.Duration) ratelimit.Limit{
+			"RATE": ratelimit.Rate, "WINDOW": ratelimit.Window, "FIXED": ratelimit.Fixed,
+		}[l.Kind]
+		require.True(t, known, l.Kind)
+		limit := kind(l.Count, period).Named(l.Name).Unit(l.Unit)
+		if l.Burst != nil {
+			limit = limit.Burst(*l.Burst)
+		}
+		if l.Shadow {
+			limit = limit.Shadow()
+		}
+		limits = append(limits, limit)
+	}
+	return limits
+}
+
+func (r tableResult) result() ratelimit.Result {
+	ms := func(n int64) time.Duration {
+		if n < 0 {
+			return ratelimit.Never
+		}
+		return time.Duration(n) * time.Millisecond
+	}
+	result := ratelimit.Result{
+		Limited: r.Limited, Banned: r.Banned, Rule: r.Rule, Limit: r.Limit, Remaining: r.Remaining, Granted: r.Granted,
+		RetryAfter: ms(r.RetryAfter), ResetAfter: ms(r.ResetAfter), NextAfter: ms(r.NextAfter), By: "server",
+	}
+	if r.Shadow != nil {
+		result.Shadowed, result.Shadow = true, *r.Shadow
+	}
+	return result
+}
+
+// The fields of a response are those of every language, and limits that no field can carry are found when the program starts.
+func TestFieldsInAllLanguages(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../spec/clients/fields.json")
+	require.NoError(t, err)
+	var table struct {
+		Cases []struct {
+			Rule   string
+			Limits []tableLimit
+			Result tableResult
+			Fields map[string]string
+		}
+		Refused []struct {
+			Why    string
+			Limits []tableLimit
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &table))
+	require.NotEmpty(t, table.Cases)
+	require.NotEmpty(t, table.Refused)
+	key := func(*http.Request) string { return "k" }
+	for _, c := range table.Cases {
+		for _, form := range []httplimit.XRateLimit{httplimit.NoXRateLimit, httplimit.XRateLimitSeconds} {
+			m := httplimit.New(deciderFunc(func(string, ratelimit.Limits) (ratelimit.Result, error) { return c.Result.result(), nil }),
+				httplimit.Options{Limits: limitsOf(t, c.Limits), Key: key, XRateLimit: form})
+			w := httptest.NewRecorder()
+			m(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			want, got := map[string]string{}, map[string]string{}
+			for name, value := range c.Fields {
+				if form != httplimit.NoXRateLimit || !strings.HasPrefix(name, "X-RateLimit") {
+					want[http.CanonicalHeaderKey(name)] = value
+				}
+			}
+			for name := range w.Header() {
+				if !strings.HasPrefix(name, "Content-") { // of a denied request
+					got[name] = w.Header().Get(name)
+				}
+			}
+			assert.Equal(t, want, got, c.Rule)
+		}
+	}
+	for _, c := range table.Refused {
+		limits := limitsOf(t, c.Limits)
+		assert.Panics(t, func() { httplimit.New(allows{}, httplimit.Options{Limits: limits, Key: key}) }, c.Why)
+	}
+}
