@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// fields is a set of fields of a Call and of its keys. A caller that sets a field expects that it does something: one that the
+// fields is a set of what a Call and its keys can say. A caller that sets a field expects that it does something: one that the
 // verb does not take is an error.
 type fields uint32
 

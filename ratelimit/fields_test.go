@@ -24,7 +24,7 @@ func (s *said) Process(_ context.Context, cmd redis.Cmder) error {
 	return nil
 }
 
-// fieldValues is a value of each field of a Call and of a Key, except for those that are in every call.
+// fieldValues sets each field that a Call or a Key can do without.
 var fieldValues = map[string]func(*ratelimit.Call){
 	"Cost":     func(c *ratelimit.Call) { c.Cost = 3 },
 	"NoCost":   func(c *ratelimit.Call) { c.NoCost = true },

@@ -55,8 +55,8 @@ type Lease struct {
 	err     error
 }
 
-// firstTTL is how long a lease lasts at first. It is extended to its TTL as soon as the holder has the reply: until then nobody knows
-// whether there is a holder, and a request that the server executes after its caller has given up must not shut the slot for long.
+// firstTTL is how long a lease lasts at first. It is extended to its TTL as soon as the holder has the reply. Until then nobody knows
+// whether there is a holder: a request that the server executes after its caller has given up must not shut the slot for long.
 const firstTTL = 3 * time.Second
 
 // Take takes a slot and keeps it until Release. If no slot is free, nor becomes free within MaxWait, the error is a
