@@ -93,7 +93,15 @@ func (p *parser) unexpected(text []byte) error {
 
 // has reports whether a command takes a word anywhere, those aside that only one kind of limit has.
 func (s *syntax) has(text []byte) bool {
-	return find(s.kinds, text) != nil || find(s.options, text) != nil || find(s.terms, text) != nil
+	return s.group(text) != nil || find(s.options, text) != nil || find(s.terms, text) != nil
+}
+
+// group is the word that begins a limit or a group of SLOTS, if text is one.
+func (s *syntax) group(text []byte) *word {
+	if s.slots != nil && s.slots.is(text) {
+		return s.slots
+	}
+	return find(s.kinds, text)
 }
 
 // unexpectedOption returns the error of a word that the command does not have. Right behind a limit, it lists what may follow one.
@@ -119,14 +127,14 @@ func (p *parser) missesLimit() error {
 	return p.keyOrLimit(p.without(noLimits))
 }
 
-// keyOrLimit adds to the error that a limit is missing if numkeys made a key of a word that begins one.
+// keyOrLimit adds to the error that a limit or SLOTS is missing if numkeys made a key of a word that begins one.
 func (p *parser) keyOrLimit(err error) error {
 	if p.group > 0 {
 		return err
 	}
 	for _, key := range p.keys {
-		if kind := find(p.syntax.kinds, key); kind != nil {
-			p.err.add(numKeysIs, "12345678"[len(p.keys)-1:len(p.keys)], ", so ", kind.name, isAKey)
+		if group := p.syntax.group(key); group != nil {
+			p.err.add(numKeysIs, "12345678"[len(p.keys)-1:len(p.keys)], ", so ", group.name, isAKey)
 			break
 		}
 	}

@@ -119,6 +119,7 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 		{"FIXED 5/d TZ Europe/Belrin", "Europe/Belrin", "no time zone has this name; did you mean Europe/Berlin?"},
 		{"FIXED 5/d TZ +02:00", "+02:00", badZone},
 		{"FIXED 5/d TZ ../UTC", "../UTC", badZone},
+		{"FIXED 5/d TZ TAKE 2", "TAKE", badZone}, // no typo of Pacific/Wake
 		{"FIXED 5/24h TZ " + zone, zone, zoneNeedsDays},
 		{"FIXED 5/1.5d TZ " + zone, zone, zoneNeedsDays},
 		{"FIXED 5/60s TZ UTC", "UTC", zoneNeedsDays},
@@ -148,6 +149,20 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 	} {
 		c := decide(Limit, tatIn(1), "k "+tt.line)
 		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+tt.right, tt.line)
+	}
+}
+
+// A name that is missing is not guessed from the word that follows.
+func TestNoWordIsTakenForAZone(t *testing.T) {
+	for _, cmd := range []*Command{Limit, MLimit, Settle, Wait, Peek, Refund} {
+		for _, w := range vocabulary {
+			c := call("k FIXED 5/d TZ " + w.name)
+			if cmd.Keys == CountedKeys {
+				c = many(nil, "1 k FIXED 5/d TZ "+w.name)
+			}
+			c.Run(cmd)
+			requireError(t, c, "ERR syntax error near '"+w.name+"': "+badZone, cmd.Name+" "+w.name)
+		}
 	}
 }
 

@@ -211,6 +211,8 @@ func TestMLimitRefuses(t *testing.T) {
 		{"1 a RATE", "ERR syntax error near 'RATE': " + badQuotaRate},
 		{"3 a RATE 5/s", "ERR syntax error: there must be a limit after the keys; numkeys is 3, so RATE is a key"},
 		{"2 a RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW, FIXED or SLOTS; numkeys is 2, so RATE is a key"},
+		{"2 a SLOTS 2 TTL 1s ID x", "ERR syntax error near '2': expected RATE, WINDOW, FIXED or SLOTS; numkeys is 2, so SLOTS is a key"},
+		{"4 a slots 2 TTL", "ERR syntax error: there must be a limit after the keys; numkeys is 4, so SLOTS is a key"},
 		{"4 a b c fixed 5/s RATE 5/s", "ERR syntax error near '5/s': expected RATE, WINDOW, FIXED or SLOTS; numkeys is 4, so FIXED is a key"},
 		{"2 a rate RATE 5/s NEXT RATE", "ERR syntax error near 'RATE': " + badQuotaRate},
 		{"2 a rate RATE 5/s NEXT COST", "ERR syntax error near 'COST': expected RATE, WINDOW, FIXED or SLOTS"},

@@ -101,6 +101,9 @@ func readZone(p *parser, text []byte) (err error) {
 	if p.limit.in, err = calendar.LookupZone(text); err == nil {
 		return nil
 	}
+	if p.syntax.has(text) { // the name is missing; a word may still be near to one
+		return errMalformed
+	}
 	if meant := calendar.Suggest(text); meant != "" {
 		return p.near(text, noZone, meant, "?")
 	}
