@@ -16,7 +16,7 @@ var Ban = register(&Command{
 	Name:       "CL.BAN",
 	Summary:    "Bans a key for some time, so that every call on it is limited, or lifts the ban.",
 	Complexity: "O(1)",
-	Since:      "0.2.0",
+	Since:      v020,
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
 	Args:       []Arg{{Name: "duration", Type: ArgString}},

@@ -9,12 +9,16 @@ type Command struct {
 	Summary    string // a sentence, for COMMAND DOCS
 	Complexity string
 	Since      string // version of the module
-	Tips       string // for clients and proxies, as the server defines them
-	Flags      string // the server's: write or readonly, fast, deny-oom, admin
-	Keys       Keys
+	// Later are words by the version that they came to the command with, where that is not the one in the vocabulary.
+	Later map[string]string
+	Tips  string // for clients and proxies, as the server defines them
+	Flags string // the server's: write or readonly, fast, deny-oom, admin
+	Keys  Keys
 	// Args are the arguments by position behind the key or keys. register adds what stands in front of them, and what
 	// Terms and Words say, for COMMAND DOCS.
 	Args []Arg
+	// History is what came after Since. register works it out, for COMMAND DOCS.
+	History []Change
 	// Terms are the words that may follow a limit. A command has limits if there are any.
 	Terms string
 	// Slots is the form of a group of SLOTS, which may stand in place of limits.
@@ -78,6 +82,7 @@ func (cmd *Command) prepare() {
 	front := keyArgs(cmd.Keys)
 	cmd.least, cmd.most = countArgs(append(front, cmd.Args...), cmd.syntax)
 	cmd.Args = append(append(front, cmd.Args...), cmd.syntax.args()...)
+	cmd.History = cmd.history()
 }
 
 // findNames finds where ids and the number of slots stand in the usual order.

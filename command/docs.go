@@ -1,6 +1,9 @@
 package command
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // What COMMAND DOCS shows of a command.
 
@@ -9,6 +12,59 @@ const perLimit = "O(N) where N is the number of limits, at most 8. A WINDOW adds
 
 // manyLimits is the complexity of the commands that have several keys with limits.
 const manyLimits = "O(N*M) where N is the number of keys and M the number of limits of a key, each at most 8. A WINDOW adds O(1), at most 65 entries, and SLOTS O(log L) where L is the number of leases."
+
+// Versions that commands or words came with.
+const (
+	v010 = "0.1.0"
+	v020 = "0.2.0"
+	v030 = "0.3.0"
+)
+
+var versions = []string{v010, v020, v030} // oldest first
+
+// Change is what came to a command with a version of the module.
+type Change struct{ Since, Changes string }
+
+// history tells which words came to a command after its first version.
+func (cmd *Command) history() (all []Change) {
+	for _, version := range versions[slices.Index(versions, cmd.Since)+1:] {
+		var names []string
+		for _, w := range cmd.syntax.words() {
+			if cmd.sinceOf(w) == version {
+				names = append(names, w.name)
+			}
+		}
+		if len(names) > 0 {
+			all = append(all, Change{version, "Added " + listOf(names, "and") + "."})
+		}
+	}
+	return all
+}
+
+// sinceOf is the version that a word came to a command with; empty if it was there from the start.
+func (cmd *Command) sinceOf(w *word) string {
+	for version, names := range cmd.Later {
+		if slices.Contains(strings.Fields(names), w.name) {
+			return version
+		}
+	}
+	return w.since
+}
+
+// words are all words of a command, in the order of its syntax.
+func (s *syntax) words() (all []*word) {
+	for _, kind := range s.kinds {
+		all = append(append(all, kind), kind.owned...)
+	}
+	all = append(all, s.terms...)
+	if s.slots != nil {
+		all = append(all, s.slots)
+	}
+	if s.form == slotsForTTL {
+		all = append(all, slotsTTL)
+	}
+	return append(all, s.options...)
+}
 
 // ArgType is what an argument is, as COMMAND DOCS shows it.
 type ArgType int

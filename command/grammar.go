@@ -14,6 +14,7 @@ import (
 // word is a row of the vocabulary.
 type word struct {
 	name  string        // in capitals
+	since string        // the version that it came with, if that is none of the first
 	value *value        // what follows it; nil for nothing
 	not   string        // words that it cannot go with
 	with  string        // the word without which it means nothing
@@ -42,14 +43,14 @@ var vocabulary = numbered([]word{
 
 	// What may follow the count/period of some.
 	{name: "BURST", value: &capacity, put: func(p *parser) { p.limit.capacity = p.number }},
-	{name: "FIRST", put: func(p *parser) { p.limit.first = true }},
-	{name: "OFFSET", value: &offset, not: "FIRST", put: func(p *parser) { p.limit.offsetNs, p.limit.offset = p.number, p.text }},
-	{name: "TZ", value: &zone, not: "FIRST", put: func(p *parser) { p.limit.zone = p.text }},
+	{name: "FIRST", since: v020, put: func(p *parser) { p.limit.first = true }},
+	{name: "OFFSET", since: v020, value: &offset, not: "FIRST", put: func(p *parser) { p.limit.offsetNs, p.limit.offset = p.number, p.text }},
+	{name: "TZ", since: v020, value: &zone, not: "FIRST", put: func(p *parser) { p.limit.zone = p.text }},
 
 	// What may follow any limit and belongs to it.
-	{name: "TAKE", value: &units, put: func(p *parser) { p.limit.terms.Take, p.limit.terms.HasTake = p.number, true }},
-	{name: "SPARE", value: &units, put: func(p *parser) { p.limit.terms.Spare = p.number }},
-	{name: "SHADOW", put: func(p *parser) { p.limit.terms.Shadow = true }},
+	{name: "TAKE", since: v020, value: &units, put: func(p *parser) { p.limit.terms.Take, p.limit.terms.HasTake = p.number, true }},
+	{name: "SPARE", since: v020, value: &units, put: func(p *parser) { p.limit.terms.Spare = p.number }},
+	{name: "SHADOW", since: v020, put: func(p *parser) { p.limit.terms.Shadow = true }},
 	{name: "USED", value: &units, put: func(p *parser) { p.limit.used, p.limit.hasUsed = p.number, true }},
 
 	// Options of calls with limits.
@@ -58,9 +59,9 @@ var vocabulary = numbered([]word{
 	{name: "COST", value: &units, put: func(p *parser) { p.r.Cost = p.number }},
 	{name: "UPTO", not: "MAXWAIT STRICT FORCE TAKE SLOTS", put: func(p *parser) { p.r.UpTo = true }},
 	{name: "STRICT", not: "MAXWAIT FORCE ANY", put: func(p *parser) { p.r.Strict = true }},
-	{name: "FORCE", not: "MAXWAIT SLOTS", put: func(p *parser) { p.r.Force = true }},
+	{name: "FORCE", since: v020, not: "MAXWAIT SLOTS", put: func(p *parser) { p.r.Force = true }},
 	{name: "MAXWAIT", value: &duration, not: "SLOTS", rates: true, put: func(p *parser) { p.r.MaxWaitNs = p.number }},
-	{name: "BAN", value: &duration, not: "MAXWAIT ANY SLOTS", put: func(p *parser) { p.r.banNs = p.number }},
+	{name: "BAN", since: v020, value: &duration, not: "MAXWAIT ANY SLOTS", put: func(p *parser) { p.r.banNs = p.number }},
 
 	// Options of calls about leases, and of both. With several keys, SLOTS and TTL are a group (parseSlots).
 	{name: "SLOTS", value: &slots, put: func(p *parser) { p.r.slots = p.number }},
@@ -68,10 +69,10 @@ var vocabulary = numbered([]word{
 	{name: "ID", value: &id},
 	{name: "COUNT", value: &rows, put: func(p *parser) { p.r.rows = p.number }},
 	{name: "TIMEOUT", value: &duration, put: func(p *parser) { p.r.timeoutNs, p.r.waits = p.number, true }},
-	{name: "GROUP", value: &group, with: "TIMEOUT", turns: true, put: func(p *parser) { p.r.groupAt = p.next - 1 }},
-	{name: "PRIORITY", value: &priority, with: "TIMEOUT", turns: true, put: func(p *parser) { p.r.priority = p.number }},
-	{name: "COMPACT", put: func(p *parser) { p.r.compact = true }},
-	{name: "EACH", put: func(p *parser) { p.r.each = true }},
+	{name: "GROUP", since: v030, value: &group, with: "TIMEOUT", turns: true, put: func(p *parser) { p.r.groupAt = p.next - 1 }},
+	{name: "PRIORITY", since: v030, value: &priority, with: "TIMEOUT", turns: true, put: func(p *parser) { p.r.priority = p.number }},
+	{name: "COMPACT", since: v020, put: func(p *parser) { p.r.compact = true }},
+	{name: "EACH", since: v030, put: func(p *parser) { p.r.each = true }},
 })
 
 // next stands between the groups of a call with several keys.

@@ -16,7 +16,7 @@ var Lease = register(&Command{
 	Name:        "CL.LEASE",
 	Summary:     "Takes one of n slots for some time, or renews the slot that the id already holds.",
 	Complexity:  "O(log N) where N is the number of leases. A call also removes up to 16 lapsed leases.",
-	Since:       "0.2.0",
+	Since:       v020,
 	Flags:       "write deny-oom",
 	Keys:        OneKey,
 	Decides:     true,

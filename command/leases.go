@@ -8,7 +8,7 @@ var Leases = register(&Command{
 	Name:        "CL.LEASES",
 	Summary:     "Lists the leases of a key, starting with those that lapse next, and counts the callers that wait, by group.",
 	Complexity:  "O(log N + M) where N is the number of leases and M the number of leases and groups listed.",
-	Since:       "0.2.0",
+	Since:       v020,
 	Tips:        "nondeterministic_output",
 	Flags:       "readonly",
 	Keys:        OneKey,

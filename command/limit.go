@@ -9,7 +9,7 @@ var Limit = register(&Command{
 	Name:       "CL.LIMIT",
 	Summary:    "Charges up to eight limits of one key atomically: all of them or none.",
 	Complexity: perLimit,
-	Since:      "0.1.0",
+	Since:      v010,
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
 	Decides:    true,

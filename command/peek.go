@@ -7,7 +7,7 @@ var Peek = register(&Command{
 	Name:       "CL.PEEK",
 	Summary:    "Shows what CL.LIMIT would answer, without charging any limit.",
 	Complexity: perLimit,
-	Since:      "0.1.0",
+	Since:      v010,
 	Tips:       "nondeterministic_output",
 	Flags:      "readonly fast",
 	Keys:       OneKey,

@@ -15,7 +15,7 @@ var Probe = register(&Command{
 	Name:       "CL.PROBE",
 	Summary:    "Sets several keys, for tests.",
 	Complexity: "O(N)",
-	Since:      "0.2.0",
+	Since:      v020,
 	Flags:      "write",
 	Keys:       CountedKeys,
 	Args:       []Arg{{Name: "value", Type: ArgString}},
@@ -58,7 +58,7 @@ var ProbeMembers = register(&Command{
 	Name:       "CL.PROBEMEMBERS",
 	Summary:    "Changes members of a sorted set, for tests.",
 	Complexity: "O(N)",
-	Since:      "0.2.0",
+	Since:      v020,
 	Flags:      "write",
 	Keys:       OneKey,
 

@@ -7,7 +7,7 @@ var Refund = register(&Command{
 	Name:       "CL.REFUND",
 	Summary:    "Returns units to the limits of a key, up to their capacity.",
 	Complexity: perLimit,
-	Since:      "0.1.0",
+	Since:      v010,
 	Flags:      "write fast",
 	Keys:       OneKey,
 	Terms:      "TAKE SHADOW",

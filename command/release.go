@@ -13,7 +13,7 @@ var Release = register(&Command{
 	Name:        "CL.RELEASE",
 	Summary:     "Ends leases, so that other callers can have their slots.",
 	Complexity:  "O(M log N) where M is the number of ids, at most 94, and N the number of leases.",
-	Since:       "0.2.0",
+	Since:       v020,
 	Flags:       "write fast",
 	Keys:        OneKey,
 	OnSortedSet: true,

@@ -7,7 +7,7 @@ var Renew = register(&Command{
 	Name:        "CL.RENEW",
 	Summary:     "Extends a lease that has not lapsed.",
 	Complexity:  "O(log N) where N is the number of leases.",
-	Since:       "0.2.0",
+	Since:       v020,
 	Flags:       "write fast",
 	Keys:        OneKey,
 	Decides:     true,

@@ -12,7 +12,7 @@ var Settle = register(&Command{
 	Name:        "CL.SETTLE",
 	Summary:     "Ends the leases of an admission, and charges or returns the difference between what it took and what it used.",
 	Complexity:  manyLimits,
-	Since:       "0.3.0",
+	Since:       v030,
 	Flags:       "write fast",
 	Keys:        CountedKeys,
 	OnSortedSet: true,

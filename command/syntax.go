@@ -73,10 +73,13 @@ func list(words []*word) (text string) {
 }
 
 // oneOf is a list of words of which one is expected.
-func oneOf(names []string) string {
+func oneOf(names []string) string { return listOf(names, "or") }
+
+// listOf is a list of words, with a conjunction before the last.
+func listOf(names []string, conjunction string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}
 	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return strings.Join(names[:last], ", ") + " " + conjunction + " " + names[last]
 }

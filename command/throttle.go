@@ -18,7 +18,7 @@ var Throttle = register(&Command{
 	Name:       "CL.THROTTLE",
 	Summary:    "Checks a rate limit and charges it if the units are available. Replies as redis-cell does.",
 	Complexity: "O(1)",
-	Since:      "0.1.0",
+	Since:      v010,
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
 	Decides:    true,

@@ -10,7 +10,7 @@ var Top = register(&Command{
 	Name:       "CL.TOP",
 	Summary:    "Lists the keys that were limited most often lately.",
 	Complexity: "O(N log M) where N is the configuration throttle.top and M the number of keys listed.",
-	Since:      "0.1.0",
+	Since:      v010,
 	Tips:       "nondeterministic_output",
 	Flags:      "readonly admin",
 	Personal:   true,

@@ -104,6 +104,9 @@ func (m *memory) info(cmd *command.Command) *C.commandInfo {
 	info.since = m.text(cmd.Since)
 	info.tips = m.text(cmd.Tips)
 	info.arity = C.int(cmd.Arity())
+	if len(cmd.History) > 0 {
+		info.history = m.history(cmd.History)
+	}
 	if cmd.Keys != command.NoKeys {
 		info.keySpecs = m.keySpec(cmd)
 	}
@@ -111,6 +114,14 @@ func (m *memory) info(cmd *command.Command) *C.commandInfo {
 		info.args = m.args(cmd.Args)
 	}
 	return info
+}
+
+func (m *memory) history(changes []command.Change) *C.commandHistory {
+	all := room[C.commandHistory](m, len(changes)+1) // the last one is all zeros
+	for i, change := range changes {
+		all[i].since, all[i].changes = m.text(change.Since), m.text(change.Changes)
+	}
+	return &all[0]
 }
 
 func (m *memory) keySpec(cmd *command.Command) *C.commandKeySpec {

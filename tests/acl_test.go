@@ -179,14 +179,16 @@ func TestServerDocumentsEveryCommand(t *testing.T) {
 		flags []string
 		key   []string // flags of its key
 		args  string
+		// The versions after its first one in which words came.
+		history string
 	}{
-		"cl.throttle": {-5, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key max_burst count_per_period period quantity"},
-		"cl.limit":    {-2, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict force duration duration compact each"},
-		"cl.peek":     {-2, []string{"fast", "module", "readonly"}, []string{"RO", "access"}, "key limit units compact each"},
-		"cl.refund":   {-2, []string{"fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units compact each"},
-		"cl.wait":     {-2, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration group priority compact each"},
-		"cl.ban":      {3, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key duration"},
-		"cl.top":      {-1, []string{"admin", "module", "readonly"}, nil, "count"},
+		"cl.throttle": {-5, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key max_burst count_per_period period quantity", ""},
+		"cl.limit":    {-2, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict force duration duration compact each", "0.2.0 0.3.0"},
+		"cl.peek":     {-2, []string{"fast", "module", "readonly"}, []string{"RO", "access"}, "key limit units compact each", "0.2.0 0.3.0"},
+		"cl.refund":   {-2, []string{"fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units compact each", "0.2.0 0.3.0"},
+		"cl.wait":     {-2, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration group priority compact each", "0.2.0 0.3.0"},
+		"cl.ban":      {3, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key duration", ""},
+		"cl.top":      {-1, []string{"admin", "module", "readonly"}, nil, "count", ""},
 	} {
 		info := s.MustDo("COMMAND", "INFO", name).Elems[0].Elems
 		assert.Equal(t, want.arity, info[1].Int, name)
@@ -203,6 +205,12 @@ func TestServerDocumentsEveryCommand(t *testing.T) {
 		reply := s.MustDo("COMMAND", "DOCS", name)
 		require.Len(t, reply.Elems, 2, name)
 		docs := pairs(reply.Elems[1])
+		var history []string
+		for _, change := range docs["history"].Elems {
+			assert.Regexp(t, `^Added [A-Z, and]+\.$`, change.Elems[1].Text, name)
+			history = append(history, change.Elems[0].Text)
+		}
+		assert.Equal(t, want.history, strings.Join(history, " "), name)
 		since := map[string]string{"cl.ban": "0.2.0"}[name]
 		assert.Equal(t, []string{"module", "throttle", cmp.Or(since, "0.1.0")}, []string{docs["group"].Text, docs["module"].Text, docs["since"].Text}, name)
 		assert.NotEmpty(t, docs["summary"].Text, name)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/command"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/resp"
@@ -41,6 +43,43 @@ func TestEachVersionGoesOnFromWhatTheOtherWrote(t *testing.T) {
 	t.Logf("%d calls: %v", r.made+r.leases.made, v.seen)
 	for _, what := range []string{"equal", "limits left out", "0.2.0's value here", "this one's value there", "admission"} {
 		require.Positive(t, v.seen[what], what)
+	}
+}
+
+// The history of each command names the words that a server with version 0.2.0 does not know, and no others.
+func TestTheHistoryOfCommandsIsWhatAnOlderVersionLacks(t *testing.T) {
+	t.Parallel()
+	const version = "0.2.0"
+	path := os.Getenv("THROTTLE_SO_0_2_0")
+	if path == "" {
+		t.Skip("THROTTLE_SO_0_2_0 names no build of the older version")
+	}
+	now, old := server.Start(t), server.Start(t, server.Module(path))
+	if !now.Program.AtLeast(7, 0) {
+		t.Skip("this server has no COMMAND DOCS")
+	}
+	tokens := regexp.MustCompile(`"token" "(\w+)"`)
+	words := func(docs resp.Value) (all []string) {
+		for _, match := range tokens.FindAllStringSubmatch(docs.String(), -1) {
+			all = append(all, match[1])
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	for _, cmd := range command.All {
+		before, docs := old.MustDo("COMMAND", "DOCS", cmd.Name), now.MustDo("COMMAND", "DOCS", cmd.Name)
+		if len(before.Elems) == 0 {
+			require.Greater(t, cmd.Since, version, cmd.Name)
+			continue
+		}
+		later := slices.DeleteFunc(words(docs), func(word string) bool { return slices.Contains(words(before), word) })
+		var told []string
+		for _, change := range cmd.History {
+			if change.Since > version {
+				told = append(told, regexp.MustCompile(`[A-Z]{2,}`).FindAllString(change.Changes, -1)...)
+			}
+		}
+		require.ElementsMatch(t, later, told, cmd.Name)
 	}
 }
 

@@ -120,6 +120,13 @@ func keySpecs(cmd *command.Command) []any {
 
 func docsOf(cmd *command.Command) pairs {
 	docs := pairs{"summary", cmd.Summary, "since", cmd.Since, "group", "module", "complexity", cmd.Complexity, "module", "throttle"}
+	if len(cmd.History) > 0 {
+		var history set
+		for _, change := range cmd.History {
+			history = append(history, []any{change.Since, change.Changes})
+		}
+		docs = append(docs, "history", history)
+	}
 	if len(cmd.Args) > 0 {
 		docs = append(docs, "arguments", argumentsOf(cmd.Args))
 	}

@@ -13,6 +13,7 @@ type (
 	pairs  = embedded.Map
 	status string   // a simple string
 	flags  []status // a set
+	set    []any
 )
 
 func (c *call) write(value any) {
@@ -35,6 +36,11 @@ func writeValue(w *dev.Writer, value any) {
 		w.WriteSetLen(len(v))
 		for _, flag := range v {
 			w.WriteInline(string(flag))
+		}
+	case set:
+		w.WriteSetLen(len(v))
+		for _, e := range v {
+			writeValue(w, e)
 		}
 	case []any:
 		w.WriteLen(len(v))

@@ -71,6 +71,11 @@ func TestHeadsOfPagesSayWhatTheServerSays(t *testing.T) {
 				docs := s.MustDo("COMMAND", "DOCS", p.commandName()).Elems[1]
 				assert.Equal(t, field(docs, "since").Text, head["Available since"].text)
 				assert.Equal(t, field(docs, "complexity").Text, head["Time complexity"].text)
+				var history []string
+				for _, change := range field(docs, "history").Elems {
+					history = append(history, change.Elems[0].Text+": "+change.Elems[1].Text)
+				}
+				assert.Equal(t, strings.Join(history, " "), head["History"].text)
 			}
 		})
 	}
