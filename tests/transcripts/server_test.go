@@ -1,0 +1,177 @@
+// Package transcripts runs the transcripts of package spec on a server with the module under a clock that stands still, and on throttle-dev.
+package transcripts
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/embedded"
+	"redis-throttle/spec"
+	"redis-throttle/tests/clock"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// patience ends a hang. Nothing waits for as long in a test that passes.
+const patience = 30 * time.Second
+
+func TestServerDoesWhatTheTranscriptsSay(t *testing.T) {
+	t.Parallel()
+	examples, err := spec.Examples()
+	require.NoError(t, err)
+	c := clock.New(t, spec.Start.UnixNano())
+	s := c.Start()
+	for _, e := range examples {
+		t.Run(e.File+"/"+e.Rule, func(t *testing.T) {
+			c.Set(spec.Start.UnixNano())
+			s.MustDo("FLUSHALL")
+			h := &host{t: t, clock: c, server: s, conns: map[string]*resp.Conn{}, answers: map[string]chan string{}}
+			require.Eventually(t, func() bool { return h.waiting() == 0 }, patience, time.Millisecond, "the callers of the last example have left")
+			e.Run(t, h)
+		})
+	}
+}
+
+// host is a server. Each caller of a transcript has a connection of its own.
+type host struct {
+	t       *testing.T
+	clock   *clock.Clock
+	now     time.Time
+	server  *server.Server
+	conns   map[string]*resp.Conn
+	answers map[string]chan string // to callers that have a name: only they may have to wait
+}
+
+func (h *host) TimersByOwnClock() bool { return !h.server.Program.IsDev() }
+
+func (h *host) SetTime(now time.Time) {
+	h.now = now
+	h.clock.Set(now.UnixNano())
+}
+
+func (h *host) Call(caller string, words []string) string {
+	h.t.Helper()
+	c := h.conn(caller)
+	if caller == "" {
+		v, err := c.Do(words...)
+		require.NoError(h.t, err)
+		return show(v)
+	}
+	waiting := h.waiting()
+	answer := make(chan string, 1)
+	h.answers[caller] = answer
+	require.NoError(h.t, c.Send(words...))
+	require.NoError(h.t, c.Flush())
+	go func() {
+		v, err := c.Receive()
+		if err != nil {
+			v = resp.Value{Kind: resp.Error, Text: err.Error()}
+		}
+		answer <- show(v)
+	}()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		select {
+		case text := <-answer:
+			return text
+		default:
+			if h.waiting() > waiting {
+				return spec.Waits
+			}
+		}
+	}
+	return "neither a reply nor a place in line"
+}
+
+// waiting is how many callers stand in line.
+func (h *host) waiting() int {
+	h.t.Helper()
+	info := h.server.Info("throttle")
+	n := 0
+	for _, field := range []string{"throttle_waiting", "throttle_leases_waiting"} {
+		some, err := strconv.Atoi(info[field])
+		require.NoError(h.t, err)
+		n += some
+	}
+	return n
+}
+
+func (h *host) Answer(caller string, stillWaits bool) string {
+	h.t.Helper()
+	if stillWaits {
+		h.waiting() // whatever the server had to say by now comes before this reply
+		select {
+		case text := <-h.answers[caller]:
+			return text
+		default:
+			return spec.Waits
+		}
+	}
+	select {
+	case text := <-h.answers[caller]:
+		return text
+	case <-time.After(patience):
+		return spec.Waits
+	}
+}
+
+func (h *host) conn(caller string) *resp.Conn {
+	h.t.Helper()
+	if h.conns[caller] == nil {
+		c, err := resp.Dial(h.server.Addr())
+		require.NoError(h.t, err)
+		h.t.Cleanup(func() { _ = c.Close() })
+		_, err = c.Do("HELLO", "3")
+		require.NoError(h.t, err)
+		h.conns[caller] = c
+	}
+	return h.conns[caller]
+}
+
+func (h *host) Holds(key string) string {
+	h.t.Helper()
+	value := ""
+	var leases []spec.Lease
+	switch h.server.MustDo("TYPE", key).Text {
+	case "none":
+		return spec.Nothing
+	case "string":
+		value = h.server.MustDo("GET", key).Text
+	default:
+		members := h.server.MustDo("ZRANGE", key, "0", "-1", "WITHSCORES").Elems
+		for i := 0; i+1 < len(members); i += 2 {
+			ms, err := strconv.ParseFloat(members[i+1].Text, 64)
+			require.NoError(h.t, err)
+			leases = append(leases, spec.Lease{ID: members[i].Text, LapsesMs: int64(ms)})
+		}
+	}
+	return spec.Holding(h.now, value, leases, max(h.server.MustDo("PEXPIRETIME", key).Int, 0))
+}
+
+func show(v resp.Value) string { return spec.Reply(plain(v)) }
+
+// plain is a reply in the form that spec.Reply takes.
+func plain(v resp.Value) any {
+	switch {
+	case v.IsError():
+		return errors.New(v.Text)
+	case v.Kind == resp.Integer:
+		return v.Int
+	case v.Kind == resp.Array || v.Kind == resp.Map:
+		elems := make([]any, len(v.Elems))
+		for i, e := range v.Elems {
+			elems[i] = plain(e)
+		}
+		if v.Kind == resp.Map {
+			return embedded.Map(elems)
+		}
+		return elems
+	case v.IsNull:
+		return fmt.Sprint(nil)
+	}
+	return v.Text
+}
