@@ -425,3 +425,35 @@ func TestCallsOfOnePipelineFailAsOne(t *testing.T) {
 	assert.True(t, share.Out(), "20 pipelines failed, with more than half of the calls")
 	s.Resume()
 }
+
+// A caller in line is not what tells whether the server is back: it may be there for hours.
+func TestACallerInLineKeepsNobodyFromTheServer(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{Policy: guard.Closed, Failures: 1, Pause: timeout, Logger: silent})
+	used := ratelimit.Limits{ratelimit.Window(1, 365*day)}
+	s.MustDo("CL.LIMIT", "used", "WINDOW", "1/365d")
+	s.Pause()
+	require.Eventually(t, func() bool {
+		_, _ = g.Decide(t.Context(), calls.On("k", used))
+		return g.Out()
+	}, 10*time.Second, time.Millisecond)
+	s.Resume()
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		for ctx.Err() == nil { // the policy decides until the pause is over
+			_, _ = g.Decide(ctx, calls.InLine("used", used, 0))
+		}
+	}()
+	inLine := func() bool { return strings.Contains(s.MustDo("CLIENT", "LIST").Text, " cmd=cl.wait ") }
+	require.Eventually(t, inLine, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		result, err := g.Decide(t.Context(), calls.On("other", ratelimit.Limits{ratelimit.Rate(1000, day)}))
+		return err == nil && result.By == "server"
+	}, 10*time.Second, time.Millisecond, "the policy decides")
+	assert.True(t, inLine())
+	leave()
+	<-left
+}

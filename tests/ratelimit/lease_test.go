@@ -269,3 +269,20 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 	assert.Equal(t, slots, most)
 	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "k").Int == 0 }, 10*ttl, 10*time.Millisecond, "the slots of the dead are free")
 }
+
+// A server that goes away a moment after it granted a lease must not end work whose TTL is much longer: the lease is
+// extended to it at once.
+func TestALeaseIsExtendedToItsTTLAtOnce(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	client := s.Client()
+	lease, err := leases.Take(t.Context(), ratelimit.New(client, ratelimit.Options{}), leases.Options{Key: "k", Slots: 1, TTL: time.Hour})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		held, err := leases.List(t.Context(), client, "k", 1)
+		require.NoError(t, err)
+		require.Len(t, held.Leases, 1, "it lapsed")
+		return held.Leases[0].Lasts > time.Minute
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, lease.Release(t.Context()))
+}
