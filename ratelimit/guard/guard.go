@@ -14,7 +14,8 @@
 // The policy decides what is new: limits, peeks, waits, leases and admissions. Nobody stands in line meanwhile: with Local, a wait is limited where a
 // limit would be. What is about the state on the server fails with the outage: refunds, bans, and the renewal, release and settlement of
 // leases that the server granted. Leases that Local granted are renewed, released and settled in this process, also when the server
-// is back: it knows nothing of them, and grants its own slots beside them until they end.
+// is back. The server is asked as well, as the same ID may hold a lease there. It knows nothing of the others, and grants all of its
+// slots beside them until they end.
 //
 // When the pause is over, one call tries the server. Calls that wait (VerbWait, VerbLease with MaxWait) do not: for them a VerbPeek or
 // the same VerbLease without a MaxWait does, so that nobody is kept from the server for as long as a call waits.
@@ -167,12 +168,12 @@ func (g *Guard) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Resu
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, fmt.Errorf("guard: %w", err)
 	}
-	if result, ok := g.leased(ctx, call); ok {
-		return result, nil
-	}
+	here, held := g.leased(ctx, call)
 	b := g.breakerOf(&call)
 	result, err := g.try(ctx, b, &call)
 	switch {
+	case held && (err != nil || !found(&call, &result)): // the server does not know the lease
+		result, err = here, nil
 	case err == nil:
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		result, err = g.decide(ctx, b, call, b.leftAlone())
@@ -280,8 +281,8 @@ func (g *Guard) decide(ctx context.Context, b *breaker, call ratelimit.Call, out
 	return ratelimit.Result{}, outage
 }
 
-// leased renews, releases or settles leases that were taken in this process, also when the server is back: it does not know them. ok is
-// false for all other calls.
+// leased renews, releases or settles leases that were taken in this process, also when the server is back. ok is false for all other
+// calls.
 func (g *Guard) leased(ctx context.Context, call ratelimit.Call) (result ratelimit.Result, ok bool) {
 	switch call.Verb {
 	case ratelimit.VerbRenew, ratelimit.VerbRelease, ratelimit.VerbSettle:
@@ -292,11 +293,16 @@ func (g *Guard) leased(ctx context.Context, call ratelimit.Call) (result ratelim
 		return ratelimit.Result{}, false
 	}
 	result, err := g.local.own.Decide(context.WithoutCancel(ctx), call)
-	if err != nil || result.Limited || (call.Verb == ratelimit.VerbRelease && result.Granted == 0) {
+	if err != nil || !found(&call, &result) {
 		return ratelimit.Result{}, false
 	}
 	result.By = "local"
 	return result, true
+}
+
+// found says whether a call that renews, releases or settles a lease found it.
+func found(call *ratelimit.Call, result *ratelimit.Result) bool {
+	return !result.Limited && (call.Verb != ratelimit.VerbRelease || result.Granted != 0)
 }
 
 // Out reports whether a server is left alone, or just being tried again.

@@ -15,7 +15,8 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// failing is a server that is away, or back: it answers all calls at once, but those that wait only when they are let go.
+// failing is a server that is away, or back: it answers all calls at once, but those that wait only when they are let go. Nobody holds
+// a lease of the ID "mine" there.
 type failing struct {
 	mu      sync.Mutex
 	away    bool
@@ -41,8 +42,10 @@ func (f *failing) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 		}
 	case call.Verb == ratelimit.VerbPeek && refuses != nil:
 		return ratelimit.Result{}, refuses
-	case call.Verb == ratelimit.VerbLease && limited:
+	case call.Verb == ratelimit.VerbLease && limited, call.Verb == ratelimit.VerbRenew && call.ID == "mine":
 		return ratelimit.Result{Limited: true, By: "server"}, nil
+	case call.Verb == ratelimit.VerbRelease && call.ID != "mine":
+		return ratelimit.Result{Granted: -1, By: "server"}, nil
 	}
 	return ratelimit.Result{By: "server"}, nil
 }
@@ -136,13 +139,13 @@ func TestALeaseThatTriesTheServerIsTakenOnce(t *testing.T) {
 // A lease that this process granted lasts beyond the outage, and its slot is free for the next one when it is released.
 func TestALocalLeaseOutlastsTheOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &failing{away: true, limited: true}
+		f := &failing{away: true}
 		g := guarded(f, Local)
 		ask := func(verb ratelimit.Verb, id string) ratelimit.Result {
 			key := ratelimit.Key{Name: "s"}
 			switch verb {
 			case ratelimit.VerbLease:
-				key.Slots, key.TTL = 1, 30*time.Second
+				key.Slots, key.TTL = 2, 30*time.Second
 			case ratelimit.VerbRenew:
 				key.TTL = 30 * time.Second
 			}
@@ -151,22 +154,25 @@ func TestALocalLeaseOutlastsTheOutage(t *testing.T) {
 			return result
 		}
 		require.False(t, ask(ratelimit.VerbLease, "mine").Limited)
+		require.False(t, ask(ratelimit.VerbLease, "of both").Limited, "it holds one on the server, and cannot know")
 		require.True(t, ask(ratelimit.VerbLease, "another").Limited)
 		f.set(func() { f.away = false })
 		time.Sleep(g.o.Pause + 1)
-		require.Equal(t, "server", ask(ratelimit.VerbLease, "on the server").By)
 		for range 5 { // longer than its TTL
 			time.Sleep(20 * time.Second)
 			renewed := ask(ratelimit.VerbRenew, "mine")
 			assert.Equal(t, "local", renewed.By)
 			assert.False(t, renewed.Limited)
+			assert.Equal(t, "server", ask(ratelimit.VerbRenew, "of both").By, "its lease there is renewed, too")
 		}
-		assert.Equal(t, "server", ask(ratelimit.VerbRenew, "on the server").By)
+		assert.Equal(t, ratelimit.Result{Granted: -1, By: "server"}, ask(ratelimit.VerbRelease, "of both"))
 		released := ask(ratelimit.VerbRelease, "mine")
 		assert.Equal(t, ratelimit.Result{Granted: -1, By: "local"}, released)
-		assert.Equal(t, "server", ask(ratelimit.VerbRelease, "mine").By, "it is over")
+		assert.Equal(t, ratelimit.Result{By: "server"}, ask(ratelimit.VerbRelease, "mine"), "it is over")
 
 		f.set(func() { f.away = true })
-		assert.False(t, ask(ratelimit.VerbLease, "another").Limited, "the slot is free in the next outage")
+		for _, id := range []string{"another", "one more"} {
+			assert.False(t, ask(ratelimit.VerbLease, id).Limited, "the slots are free in the next outage")
+		}
 	})
 }
