@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 
@@ -48,7 +49,22 @@ func run(ctx context.Context, args []string) (err error) {
 	case "draw":
 		redraw(o.Out)
 	}
+	if o.Publish {
+		publishShown(o.Out, "bench/results")
+	}
 	return nil
+}
+
+// shown are the files of a run that the documentation shows: the tables and two charts. The figures behind them stay in the folder of the run.
+var shown = []string{"*.md", "bench-headline*.svg", "bench-execution*.svg"}
+
+// publishShown copies them.
+func publishShown(from, to string) {
+	for _, pattern := range shown {
+		for _, path := range must.Get(filepath.Glob(filepath.Join(from, pattern))) {
+			must.Do(os.WriteFile(filepath.Join(to, filepath.Base(path)), must.Get(os.ReadFile(path)), 0o644))
+		}
+	}
 }
 
 // bench measures all contenders.

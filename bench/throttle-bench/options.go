@@ -30,7 +30,7 @@ type options struct {
 	MemoryKeys    int           `default:"${memory_keys}" help:"Keys whose memory is measured. Best a power of two."`
 	Points        int           `default:"${points}" help:"curve: measure only so many points of each."`
 	Out           string        `short:"o" default:"${out}" help:"Folder for results and charts."`
-	Publish       bool          `xor:"preset" help:"Renew the results that the documentation shows, in bench/results."`
+	Publish       bool          `xor:"preset" help:"Renew the tables and charts that the documentation shows, in bench/results."`
 	Quick         bool          `xor:"preset" help:"A smoke test with few calls, whose figures mean nothing, in build/bench/quick."`
 
 	Bench struct{} `cmd:"" default:"1" help:"Measure all contenders (this is the default)."`
@@ -55,9 +55,6 @@ func parseOptions(args []string) (o options) {
 	vars := defaults.CloneWith(nil)
 	if slices.Contains(args, "--quick") {
 		vars = quickDefaults
-	}
-	if slices.Contains(args, "--publish") {
-		vars["out"] = "bench/results"
 	}
 	parser := must.Get(kong.New(&o, kong.Name("throttle-bench"), kong.Description("Measures the module against its rivals, on real servers."), vars))
 	o.command, _, _ = strings.Cut(must.Get(parser.Parse(args)).Command(), " ")

@@ -85,6 +85,15 @@ func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "CL.THROTTLE allowed", name)
 	}
+	public := t.TempDir()
+	publishShown(o.Out, public)
+	files, err := filepath.Glob(filepath.Join(public, "*"))
+	require.NoError(t, err)
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	assert.Equal(t, []string{"bench-execution-dark.svg", "bench-execution.svg", "bench-headline-dark.svg", "bench-headline.svg", "bench.md", "curve-keys.md"}, files)
+
 	drawn, err := os.ReadFile(filepath.Join(o.Out, "curve-keys.svg"))
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(o.Out, "curve-keys.svg")))
