@@ -218,6 +218,7 @@ func TestLeasesInAnOutage(t *testing.T) {
 func TestMastersDoNotWaitForAClusterThatIsUnknown(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
+	//lint:ignore SA1019 it is what ClusterOptions.ClusterSlots has to answer
 	slots, err := c.Masters()[0].Client().ClusterSlots(t.Context()).Result()
 	require.NoError(t, err)
 	var known atomic.Bool
