@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
+import redis
 
-from redis_throttle import LeaseLostError, LimitedError, Limiter
+from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import Server, await_true
 
@@ -37,11 +40,18 @@ async def test_so_does_one_of_asyncio(server: Server) -> None:
 
 
 def test_a_lease_that_somebody_deletes_is_lost(server: Server) -> None:
-    with Limiter.from_url(server.url) as limiter, limiter.lease("k", slots=1, ttl="600ms") as lease:
-        server.do("DEL", "k")
-        await_true(lambda: lease.lost, "the lease is lost")
-        with pytest.raises(LeaseLostError):
-            lease.check()
+    with Limiter.from_url(server.url) as limiter:
+        with pytest.raises(LeaseLostError, match="lapsed"), limiter.lease("k", slots=1, ttl="600ms") as lease:  # noqa: PT012
+            server.do("DEL", "k")
+            await_true(lambda: lease.lost, "the lease is lost")
+            with pytest.raises(LeaseLostError):
+                lease.check()
+        with pytest.raises(ZeroDivisionError), limiter.lease("k", slots=1, ttl="600ms") as lease:  # noqa: PT012 the work's own error goes on
+            server.do("DEL", "k")
+            await_true(lambda: lease.lost, "the lease is lost")
+            _ = 1 / 0
+        with limiter.lease("k", slots=1, ttl="600ms") as lease:
+            lease.release()  # before the end, which is no loss
 
 
 async def test_work_under_a_lost_lease_is_cancelled(server: Server) -> None:
@@ -81,7 +91,7 @@ async def test_a_cancellation_from_outside_goes_on(server: Server) -> None:
 
 def test_a_server_that_stands_still_loses_the_lease_no_later_than_it_lapses(own_server: Server) -> None:
     limiter = Limiter.from_url(own_server.url, socket_timeout=0.1)
-    with limiter.lease("k", slots=1, ttl="400ms") as lease:
+    with pytest.raises(LeaseLostError), limiter.lease("k", slots=1, ttl="400ms") as lease:  # noqa: PT012
         own_server.pause()
         paused = time.monotonic()
         await_true(lambda: lease.lost, "the lease is lost")
@@ -133,3 +143,83 @@ def test_a_caller_that_waits_gets_the_slot_that_is_released(server: Server) -> N
         first.release()
         thread.join(30)
         assert got.is_set()
+
+
+def ttl_of(server: Server) -> int:
+    return int(server.do("PTTL", "k"))
+
+
+def test_a_lease_is_extended_to_its_ttl_at_once(server: Server) -> None:
+    """Until the holder has the reply it is short: a call that runs after its caller has left shuts the slot for 3 s at most."""
+    with Limiter.from_url(server.url) as limiter:
+        limiter.lease("k", slots=1, ttl="2s").take().release()
+        taken = time.monotonic()
+        with limiter.lease("k", slots=1, ttl="1m") as lease:
+            await_true(lambda: ttl_of(server) > 50_000, "it lasts for its ttl", patience=taken + 0.9 - time.monotonic())
+            assert lease.until - taken > 50
+
+
+async def test_so_is_one_of_asyncio(server: Server) -> None:
+    async with AsyncLimiter.from_url(server.url) as limiter:
+        taken = time.monotonic()
+        async with limiter.lease("k", slots=1, ttl="1m") as lease:
+            while ttl_of(server) < 50_000 or lease.until - taken < 50:
+                assert time.monotonic() - taken < 0.9, "the first renewal would come after a second"
+                await asyncio.sleep(0.005)
+
+
+def test_work_goes_on_while_the_server_is_away_for_less_than_the_ttl(own_server: Server) -> None:
+    with Limiter.from_url(own_server.url, socket_timeout=0.1) as limiter, limiter.lease("k", slots=1, ttl="30s") as lease:
+        await_true(lambda: ttl_of(own_server) > 20_000, "it is extended")
+        own_server.pause()
+        paused = time.monotonic()
+        await_true(lambda: time.monotonic() - paused > 3.5, "longer than the first ttl")
+        lease.check()
+        own_server.resume()
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+def test_leases_that_end_together_leave_no_slot_held(server: Server, library: str) -> None:
+    """A pool of ten connections, that an eleventh caller gets an error from."""
+    with Limiter.from_url(server.url.replace("redis", library), max_connections=10) as limiter:
+        leases = [limiter.lease("k", slots=150, ttl="1m").take() for _ in range(150)]
+        together = threading.Barrier(150)
+
+        def end(lease: Lease) -> None:
+            together.wait()
+            lease.release()
+
+        threads = [threading.Thread(target=end, args=(lease,)) for lease in leases]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        await_true(lambda: server.do("EXISTS", "k") == 0, "all slots are free", patience=20)
+
+
+async def test_so_do_those_of_asyncio(server: Server) -> None:
+    async with AsyncLimiter.from_url(server.url, max_connections=10) as limiter:
+        leases = [await limiter.lease("k", slots=150, ttl="1m").take() for _ in range(150)]
+        await asyncio.gather(*(lease.release() for lease in leases))
+        assert server.do("EXISTS", "k") == 0
+
+
+def test_a_release_that_meets_overload_is_tried_again(server: Server) -> None:
+    """Another user of the pool has all of its connections for a while."""
+    client = redis.Redis(port=server.port, max_connections=2)
+    with Limiter(client) as limiter:
+        lease = limiter.lease("k", slots=1, ttl="2m").take()
+        await_true(lambda: ttl_of(server) > 100_000, "it is extended")
+        taken: list[Any] = []
+
+        def taking() -> bool:
+            with contextlib.suppress(redis.ConnectionError):  # the renewal has one for a moment more
+                taken.append(client.connection_pool.get_connection())
+            return len(taken) == 2
+
+        await_true(taking, "the pool is used up")
+        lease.release()
+        assert server.do("EXISTS", "k") == 1
+        for connection in taken:
+            client.connection_pool.release(connection)
+        await_true(lambda: server.do("EXISTS", "k") == 0, "the slot is free", patience=20)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,7 +29,7 @@ from redis_throttle import (
     window,
 )
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from servers import PATIENCE, Cluster, Server, await_true
+from servers import PATIENCE, Cluster, MadeUp, Server, await_true
 
 DAY = fixed(3, "1d")
 
@@ -384,3 +386,94 @@ def test_a_node_of_a_cluster_that_is_away_and_back(cluster: Cluster) -> None:
         cluster.await_agreement()
         await_true(lambda: answers(limiter), "the node is back")
         limiter.limit("node", DAY)
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+@pytest.mark.parametrize("servers", ["server", "cluster"])
+async def test_calls_at_once_wait_for_a_connection(servers: str, library: str, request: pytest.FixtureRequest) -> None:
+    """As a burst of requests has it: 400 at once, and nobody is told of an overload by an idle server."""
+    limits = fixed(1000, "1d")
+    url = request.getfixturevalue(servers).url.replace("redis", library, 1)
+    async with AsyncLimiter.from_url(url) as limiter:
+        await limiter.limit(f"once:{library}", limits)
+        results = await asyncio.gather(*(limiter.limit(f"once:{library}", limits) for _ in range(400)))
+        assert all(result.allowed for result in results)
+    with Limiter.from_url(url, max_connections=5) as blocking:
+        errors: list[Exception] = []
+
+        def call() -> None:
+            try:
+                blocking.limit(f"once:{library}", limits)
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=call) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert errors == []
+
+
+async def test_a_pool_that_stays_used_up_is_an_overload(own_server: Server) -> None:
+    """The server stands still, so that no connection becomes free."""
+    async with AsyncLimiter.from_url(own_server.url, socket_timeout=10, max_connections=1) as limiter:
+        with Limiter.from_url(own_server.url, socket_timeout=10, max_connections=1) as blocking:
+            await limiter.limit("k", DAY)
+            blocking.limit("k", DAY)
+            own_server.pause()
+            stuck = asyncio.create_task(limiter.limit("k", DAY))
+            thread = threading.Thread(target=lambda: blocking.limit("k", DAY))
+            thread.start()
+            await asyncio.sleep(0)
+            with pytest.raises(OverloadError, match="all 1 connections"):
+                await limiter.limit("k", DAY)
+            with pytest.raises(OverloadError, match="all 1 connections"):
+                await asyncio.to_thread(blocking.limit, "k", DAY)
+            own_server.resume()
+            await stuck
+            thread.join()
+
+
+GEVENT = """
+from gevent import monkey
+monkey.patch_all()
+import random, sys, time
+import gevent
+from redis_throttle import Limiter, fixed
+
+limiter, limits, got = Limiter.from_url(sys.argv[1]), fixed(1000, "1d"), 20
+began = time.monotonic()
+for _ in range(got):
+    limiter.wait("k", limits, timeout="30s")
+mean = (time.monotonic() - began) / got
+for _ in range(200):
+    with gevent.Timeout(random.uniform(0, 2 * mean), False):
+        limiter.wait("k", limits, timeout="30s")
+        got += 1
+ends = time.monotonic() + 20
+while limiter.peek("k", limits).remaining != 1000 - got and time.monotonic() < ends:
+    gevent.sleep(0.01)
+print(got, 1000 - limiter.peek("k", limits).remaining)
+"""
+
+
+def test_a_wait_that_gevent_interrupts_loses_no_units(server: Server) -> None:
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", GEVENT, server.url], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    got, charged = ran.stdout.split()
+    assert got == charged
+    assert 20 < int(got) < 220, "some were interrupted, and some were not"
+
+
+@pytest.mark.parametrize("sender", ["redis", "valkey"])
+@pytest.mark.parametrize("reply", [1, "OK", [0, 1], [0, 99, 3, 3, 0, 0, 0, 0, 0, 0], ["0"] * 10])
+async def test_an_odd_reply_is_a_mistake(made_up: MadeUp, sender: str, reply: Any) -> None:
+    words = ["CL.PEEK", "k", "FIXED", "3/1d", "COMPACT"]
+    made_up.exchanges = [{"sends": words, "reply": reply}] * 2
+    with Limiter.from_url(f"{sender}://127.0.0.1:{made_up.port}") as limiter, pytest.raises(MistakeError, match="reply"):
+        limiter.peek("k", DAY)
+    async with AsyncLimiter.from_url(f"{sender}://127.0.0.1:{made_up.port}") as later:
+        with pytest.raises(MistakeError, match="reply"):
+            await later.peek("k", DAY)
+    assert made_up.problems == []

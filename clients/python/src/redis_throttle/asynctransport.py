@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from .call import Call
 from .errors import is_outage, library_error, translate
-from .transport import REDIRECTS, is_asked, is_cluster, moved_to, pool_arguments, pool_of
+from .transport import REDIRECTS, ROOM, is_asked, is_cluster, most_connections, moved_to, no_room, pool_arguments, pool_of
 
 
 class AsyncTransport:
@@ -22,6 +23,27 @@ class AsyncTransport:
         self.pool = None if self.cluster else pool_of(client)
         self.arguments = pool_arguments(self.pool)
         self.leaving: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
+        self._most = 0 if self.pool is None else most_connections(client)
+        self._rooms: dict[str, asyncio.Semaphore] = {}
+
+    @contextlib.asynccontextmanager
+    async def _room(self, node: Any = None) -> AsyncGenerator[None]:
+        """Wait until the pool has a connection: most pools raise an error at once."""
+        most = self._most if node is None else most_connections(self.client, node)
+        if not most:
+            yield
+            return
+        name = "" if node is None else node.name
+        room = self._rooms.get(name) or self._rooms.setdefault(name, asyncio.Semaphore(most))
+        try:
+            async with asyncio.timeout(ROOM if room.locked() else None):
+                await room.acquire()
+        except TimeoutError:
+            raise no_room(most) from None
+        try:
+            yield
+        finally:
+            room.release()
 
     async def decide(self, call: Call) -> Any:
         """Send a call that is answered at once, and return the reply."""
@@ -33,20 +55,23 @@ class AsyncTransport:
 
     async def _send(self, words: list[str | bytes], key: str | bytes) -> Any:
         if self.cluster:
-            return await self.client.execute_command(*words, target_nodes=await self._node(key))
+            node = await self._node(key)
+            async with self._room(node):
+                return await self.client.execute_command(*words, target_nodes=node)
         if self.pool is None:
             return await self.client.execute_command(*words)
-        connection = await self.pool.get_connection(*self.arguments)
-        try:
-            await connection.send_command(*words)
-            return await connection.read_response()
-        except BaseException as error:
-            # A caller that is cancelled leaves a reply on its way, which must not be read as that of the next call.
-            if not library_error(error, "ResponseError"):
-                await _disconnect(connection)
-            raise
-        finally:
-            await self.pool.release(connection)
+        async with self._room():
+            connection = await self.pool.get_connection(*self.arguments)
+            try:
+                await connection.send_command(*words)
+                return await connection.read_response()
+            except BaseException as error:
+                # A caller that is cancelled leaves a reply on its way, which must not be read as that of the next call.
+                if not library_error(error, "ResponseError"):
+                    await _disconnect(connection)
+                raise
+            finally:
+                await self.pool.release(connection)
 
     async def _node(self, key: str | bytes) -> Any:
         await self.client.initialize()

@@ -8,20 +8,23 @@ import math
 import threading
 import time
 import uuid
+from collections.abc import Coroutine
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .call import Call, Key
 from .duration import Duration, nanoseconds
-from .errors import LeaseLostError, OutageError, OverloadError, ThrottleError
+from .errors import LeaseLostError, MistakeError, OutageError, OverloadError, ThrottleError
 
 if TYPE_CHECKING:
     from .asyncio import Limiter as AsyncLimiter
     from .limiter import Limiter
 
 _FIRST = timedelta(seconds=3)
-"""How long a lease lasts at first. It is extended when the holder has the reply: until then nobody knows whether there is a
-holder, and a call that the server runs after its caller has left must not shut the slot for long."""
+"""How long a lease lasts at first. It is extended to its ttl in the background as soon as the holder has the reply: until then nobody
+knows whether there is a holder, and a call that the server runs after its caller has left must not shut the slot for long."""
+
+_LOST = "the lease has lapsed: its slot may be somebody else's"
 
 
 class _Held:
@@ -48,7 +51,7 @@ class _Held:
     def check(self) -> None:
         """Raise a `LeaseLostError` if somebody else may have the slot. Call it between the steps of the work."""
         if self.lost:
-            raise LeaseLostError("the lease has lapsed: its slot may be somebody else's")
+            raise LeaseLostError(_LOST)
 
     def _granted(self, sent: float, wait: timedelta) -> None:
         # The ttl begins when the slot is granted: after the wait, which was rounded up.
@@ -71,6 +74,8 @@ class Lease(_Held):
     `ttl` is after which time the slot of a process that has died is free. `timeout` is how long to wait for a slot; without it
     the answer comes at once. If no slot is free, entering raises a `LimitedError`. `group` and `priority` say which of the
     callers that wait comes first. In an outage at the end, the slot is free after `ttl`.
+
+    If the lease was lost, the `with` raises a `LeaseLostError` at its end, unless the work raised an error itself.
     """
 
     def __init__(self, limiter: Limiter, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
@@ -78,6 +83,8 @@ class Lease(_Held):
         super().__init__(key, slots, ttl, timeout, group, priority, id)
         self._limiter = limiter
         self._ended = threading.Event()
+        self._ended.set()
+        self._lock = threading.Lock()
 
     def take(self) -> Lease:
         """Take the slot, or raise a `LimitedError`. `release` gives it back."""
@@ -97,7 +104,7 @@ class Lease(_Held):
 
     def _renew(self) -> None:
         lasts = self.first
-        pause = lasts / 3
+        pause = timedelta(0) if self.ttl > lasts else lasts / 3
         while not self._ended.wait(pause.total_seconds()):
             sent = time.monotonic()
             if sent >= self.until:
@@ -110,10 +117,9 @@ class Lease(_Held):
             if result.limited:
                 self.until = -math.inf
                 return
-            if self._ended.is_set():
-                return
             lasts, pause = self.ttl, self.ttl / 3
-            self._believe(sent, lasts)
+            if not self._extend(sent):
+                return
 
     def _abandon(self) -> None:
         """Give back a slot that the server may grant yet. One that stood still runs what it finds in its sockets in any order."""
@@ -128,20 +134,46 @@ class Lease(_Held):
             time.sleep(pause)
             pause = min(pause * 2, 5)
 
+    def _extend(self, sent: float) -> bool:
+        """Believe in the lease for its ttl from now on, unless it was released meanwhile."""
+        with self._lock:
+            if self._ended.is_set():
+                return False
+            self._believe(sent, self.ttl)
+            return True
+
     def release(self) -> None:
-        """Give the slot back. If the server is away, the slot is free after `ttl`."""
-        if self._ended.is_set():
-            return
-        self._ended.set()
-        self.until = -math.inf
-        with contextlib.suppress(OutageError, OverloadError):
+        """Give the slot back. If the server is away, the slot is free after `ttl`. In an overload it is tried again until then."""
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._ended.set()
+            until, self.until = self.until, -math.inf
+        try:
             self._limiter.release(self.key, id=self.id)
+        except OutageError:
+            pass
+        except OverloadError:
+            threading.Thread(target=self._release_later, args=(until,), name="throttle-release", daemon=True).start()
+
+    def _release_later(self, until: float) -> None:
+        pause = 0.05
+        while time.monotonic() < until:
+            time.sleep(pause)
+            pause = min(pause * 2, 1)
+            with contextlib.suppress(OverloadError):
+                with contextlib.suppress(OutageError, MistakeError):
+                    self._limiter.release(self.key, id=self.id)
+                return
 
     def __enter__(self) -> Lease:
         return self.take()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        lost = self.lost and not self._ended.is_set()
         self.release()
+        if lost and kind is None:
+            raise LeaseLostError(_LOST)
 
 
 class AsyncLease(_Held):
@@ -157,10 +189,10 @@ class AsyncLease(_Held):
                  priority: int = 0, id: str = "") -> None:
         super().__init__(key, slots, ttl, timeout, group, priority, id)
         self._limiter = limiter
-        self._renewal: asyncio.Task[None] | None = None
+        self._ended: asyncio.Event | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
         self._holder: asyncio.Task[object] | None = None
         self._cancelled = False
-        self._background: asyncio.Task[None] | None = None
 
     async def take(self) -> AsyncLease:
         """Take the slot, or raise a `LimitedError`. `release` gives it back. Losing the lease then cancels nothing: `check` it."""
@@ -169,21 +201,30 @@ class AsyncLease(_Held):
             result = await self._limiter.decide(self._call)
         except BaseException as error:
             if not isinstance(error, (ThrottleError, ValueError, TypeError)) or isinstance(error, OutageError):
-                self._background = asyncio.get_running_loop().create_task(self._abandon())
+                self._in_background(self._abandon())
             raise
         result.raise_if_limited()
         self._granted(sent, result.wait)
-        self._renewal = asyncio.get_running_loop().create_task(self._renew())
+        self._ended = asyncio.Event()
+        self._in_background(self._renew(self._ended))
         return self
 
-    async def _renew(self) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _renew(self, ended: asyncio.Event) -> None:
         lasts = self.first
-        pause = lasts / 3
+        pause = timedelta(0) if self.ttl > lasts else lasts / 3
         while True:
             left = self.until - time.monotonic()
             if left <= 0:
                 break
-            await asyncio.sleep(min(pause.total_seconds(), left))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), min(pause.total_seconds(), left))
+            if ended.is_set():
+                return
             sent = time.monotonic()
             left = self.until - sent
             if left <= 0:
@@ -193,10 +234,14 @@ class AsyncLease(_Held):
             except (TimeoutError, ThrottleError):
                 pause = lasts / 10
                 continue
+            if ended.is_set():
+                return
             if result.limited:
                 break
             lasts, pause = self.ttl, self.ttl / 3
             self._believe(sent, lasts)
+        if ended.is_set():
+            return
         self.until = -math.inf
         if self._holder is not None:
             self._cancelled = True
@@ -215,14 +260,28 @@ class AsyncLease(_Held):
             pause = min(pause * 2, 5)
 
     async def release(self) -> None:
-        """Give the slot back. If the server is away, the slot is free after `ttl`."""
-        if self._renewal is None:
+        """Give the slot back. If the server is away, the slot is free after `ttl`. In an overload it is tried again until then."""
+        ended, self._ended = self._ended, None
+        if ended is None:
             return
-        self._renewal.cancel()
-        self._renewal = None
-        self.until = -math.inf
-        with contextlib.suppress(OutageError, OverloadError):
+        ended.set()  # a renewal on its way finds no lease; cancelling it would close its connection
+        until, self.until = self.until, -math.inf
+        try:
             await self._limiter.release(self.key, id=self.id)
+        except OutageError:
+            pass
+        except OverloadError:
+            self._in_background(self._release_later(until))
+
+    async def _release_later(self, until: float) -> None:
+        pause = 0.05
+        while time.monotonic() < until:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1)
+            with contextlib.suppress(OverloadError):
+                with contextlib.suppress(OutageError, MistakeError):
+                    await self._limiter.release(self.key, id=self.id)
+                return
 
     async def __aenter__(self) -> AsyncLease:
         await self.take()
@@ -236,4 +295,4 @@ class AsyncLease(_Held):
         ours = lost and holder is not None and holder.uncancel() == 0
         await self.release()
         if ours and (kind is None or issubclass(kind, asyncio.CancelledError)):
-            raise LeaseLostError("the lease has lapsed: its slot may be somebody else's")
+            raise LeaseLostError(_LOST)

@@ -7,14 +7,22 @@ have long left, would keep everybody else from the server.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import os
+import socket
+import threading
+from collections.abc import Generator
 from typing import Any
 
 from .call import Call
-from .errors import is_outage, library_error, translate
+from .errors import OverloadError, is_outage, library_error, translate
 
 REDIRECTS = 5
 """How often a caller that waits follows its key through a cluster."""
+
+ROOM = 1.0
+"""How long a call waits for a connection of a pool whose connections are all in use, in seconds."""
 
 
 def is_cluster(client: Any) -> bool:
@@ -34,6 +42,24 @@ def pool_arguments(pool: Any) -> tuple[str, ...]:
     first = next(iter(inspect.signature(pool.get_connection).parameters.values()), None)
     required = first is not None and first.default is inspect.Parameter.empty and first.kind is first.POSITIONAL_OR_KEYWORD
     return ("CL",) if required else ()
+
+
+def most_connections(client: Any, node: Any = None) -> int:
+    """Return how many calls the pool of a client, or of a node of a cluster, has connections for.
+
+    It is 0 if there is nothing to wait for: a pool without a bound, or one that blocks by itself.
+    """
+    if node is not None and not hasattr(node, "max_connections"):
+        client = getattr(node, "redis_connection", None) or getattr(node, "valkey_connection", None)
+    pool = node if hasattr(node, "max_connections") else getattr(client, "connection_pool", None)
+    most = getattr(pool, "max_connections", None)
+    blocks = any(kind.__name__ == "BlockingConnectionPool" for kind in type(pool).__mro__)
+    return most if isinstance(most, int) and not blocks and most < 2**30 else 0
+
+
+def no_room(most: int) -> OverloadError:
+    """Return the error of a call that found no connection."""
+    return OverloadError(f"all {most} connections of this process are in use, and none became free within {ROOM:g} s")
 
 
 def moved_to(error: BaseException) -> tuple[str, int] | None:
@@ -61,6 +87,27 @@ class Transport:
         self.cluster = is_cluster(client)
         self.pool = None if self.cluster else pool_of(client)
         self.arguments = pool_arguments(self.pool)
+        self._most = 0 if self.pool is None else most_connections(client)
+        self._rooms: dict[str, threading.Semaphore] = {}
+        self._process = os.getpid()
+
+    @contextlib.contextmanager
+    def _room(self, node: Any = None) -> Generator[None]:
+        """Wait until the pool has a connection: most pools raise an error at once."""
+        most = self._most if node is None else most_connections(self.client, node)
+        if not most:
+            yield
+            return
+        if self._process != os.getpid():  # forked: calls of the parent do not end here
+            self._process, self._rooms = os.getpid(), {}
+        name = "" if node is None else node.name
+        room = self._rooms.get(name) or self._rooms.setdefault(name, threading.Semaphore(most))
+        if not room.acquire(timeout=ROOM):
+            raise no_room(most)
+        try:
+            yield
+        finally:
+            room.release()
 
     def decide(self, call: Call) -> Any:
         """Send a call that is answered at once, and return the reply."""
@@ -72,30 +119,33 @@ class Transport:
 
     def _send(self, words: list[str | bytes], key: str | bytes) -> Any:
         if self.cluster:
-            return self.client.execute_command(*words, target_nodes=self.client.get_node_from_key(key))
+            node = self.client.get_node_from_key(key)
+            with self._room(node):
+                return self.client.execute_command(*words, target_nodes=node)
         if self.pool is None:
             return self.client.execute_command(*words)
-        connection = self.pool.get_connection(*self.arguments)
-        try:
-            connection.send_command(*words)
-            return connection.read_response()
-        except BaseException as error:
-            if not library_error(error, "ResponseError"):
-                connection.disconnect()
-            raise
-        finally:
-            self.pool.release(connection)
+        with self._room():
+            connection = self.pool.get_connection(*self.arguments)
+            try:
+                connection.send_command(*words)
+                return connection.read_response()
+            except BaseException as error:
+                if not library_error(error, "ResponseError"):
+                    connection.disconnect()
+                raise
+            finally:
+                self.pool.release(connection)
 
     def wait(self, call: Call) -> Any:
         """Send a call that is answered when its turn has come, and return the reply."""
         words = call.words()
         try:
-            return self._wait(words, call.keys[0].name)
+            return self._wait(call, words)
         except Exception as error:
             raise translate(call.command, error) from error
 
-    def _wait(self, words: list[str | bytes], key: str | bytes) -> Any:
-        client = self.client
+    def _wait(self, call: Call, words: list[str | bytes]) -> Any:
+        client, key = self.client, call.keys[0].name
         if self.cluster:
             get = getattr(client, "get_redis_connection", None) or client.get_valkey_connection
             client = get(client.get_node_from_key(key))
@@ -104,7 +154,7 @@ class Transport:
         options = {**pool.connection_kwargs, "socket_timeout": self.patience}
         asking = False
         for left in reversed(range(REDIRECTS)):
-            connection = pool.connection_class(**options)
+            connection: Any = pool.connection_class(**options)
             try:
                 connection.connect()
                 if asking:
@@ -120,9 +170,38 @@ class Transport:
                     raise
                 options["host"], options["port"] = there
                 asking = is_asked(error)
+            except BaseException:
+                # A caller that is interrupted, such as by gevent.Timeout: the answer may be on its way.
+                threading.Thread(target=self._leave, args=(call, connection), name="throttle-leave", daemon=True).start()
+                connection = None
+                raise
+            finally:
+                if connection is not None:
+                    connection.disconnect()
+        raise AssertionError
+
+    def _leave(self, call: Call, connection: Any) -> None:
+        """End the wait of a caller that has left, and return the units that were granted to it.
+
+        The connection is closed in one direction only: an answer may be on its way. What was only reserved the server takes back.
+        """
+        with contextlib.suppress(Exception):
+            stream = getattr(connection, "_sock", None)
+            try:
+                if stream is None:
+                    return
+                patience = self.patience
+                if hasattr(stream, "cipher"):  # TLS has no half-closed connections
+                    patience = 0
+                else:
+                    stream.shutdown(socket.SHUT_WR)
+                if not connection.can_read(timeout=patience):
+                    return
+                result = call.result(connection.read_response())
             finally:
                 connection.disconnect()
-        raise AssertionError
+            if call.verb == "wait" and not result.limited and result.granted > 0:
+                self.decide(Call("refund", call.keys, cost=call.cost))
 
     def _see_alive(self, key: str | bytes) -> None:
         """Ask the server for a sign of life. Any reply is one, and so is a pool that is busy."""
