@@ -33,11 +33,12 @@ WORKDIR /src
 COPY . .
 RUN scripts/build-dev
 
+# Its clients come from outside of the container, so which ones can is decided by the ports that you publish.
 FROM scratch AS dev
 COPY --from=dev-build /src/build/throttle-dev /throttle-dev
 EXPOSE 6379
 USER 65534
-ENTRYPOINT ["/throttle-dev", "--bind", "0.0.0.0"]
+ENTRYPOINT ["/throttle-dev", "--bind", "0.0.0.0", "--protected-mode", "no"]
 
 FROM ${SERVER}
 COPY --from=build /src/build/throttle.so /usr/local/lib/throttle.so

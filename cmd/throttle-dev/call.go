@@ -88,7 +88,13 @@ func (s *server) execute(c *call) {
 	name := c.name()
 	h, own := handlers[name]
 	switch {
+	case !own && !s.knows(name) && !c.client.isOpen:
+		c.fail(c.unknown())
 	case !c.client.authenticated && !h.noPassword:
+		if name == "EXEC" {
+			c.fail("EXECABORT Transaction discarded because of: NOAUTH Authentication required.")
+			return
+		}
 		c.fail("NOAUTH Authentication required.")
 	case c.client.isOpen && !h.noQueue:
 		c.enqueue()
@@ -100,6 +106,25 @@ func (s *server) execute(c *call) {
 			s.dispatch(c)
 		}
 	}
+}
+
+// knows reports whether there is a command of this name that the server does not handle itself, or a reason for which there is not.
+func (s *server) knows(name string) bool {
+	_, isRefused := refused[name]
+	return isRefused || command.Named([]byte(name)) != nil || s.store.redis.Server().IsRegisteredCommand(name)
+}
+
+// unknown is the error about a command that there is not.
+func (c *call) unknown() string {
+	const most = 128
+	var args strings.Builder
+	for _, word := range c.words[1:] {
+		if args.Len() >= most {
+			break
+		}
+		fmt.Fprintf(&args, "'%s' ", word[:min(len(word), most-args.Len())])
+	}
+	return fmt.Sprintf("ERR unknown command '%s', with args beginning with: %s", c.words[0][:min(len(c.words[0]), most)], args.String())
 }
 
 func (h handler) do(c *call) {
@@ -158,6 +183,9 @@ func (c *call) problem() string {
 	}
 	if reason, ok := refused[name]; ok {
 		return "ERR " + reason
+	}
+	if !c.knows(name) {
+		return c.unknown()
 	}
 	c.ask("MULTI")
 	defer c.server.ask(false, "DISCARD")

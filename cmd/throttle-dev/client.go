@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"os"
 	"strconv"
@@ -11,13 +13,13 @@ import (
 	"time"
 
 	dev "github.com/alicebob/miniredis/v2/server"
-	"github.com/tidwall/redcon"
 
 	"redis-throttle/embedded"
 )
 
-// mostUnread is how many bytes a client may leave unread before its connection is closed.
-const mostUnread = 256 << 20
+// mostUnread is how many bytes of replies a client may leave unread: its connection is closed at the next one, as by
+// client-output-buffer-limit of Redis.
+const mostUnread = 64 << 20
 
 // client is a connection. One goroutine reads its commands, one runs them, and one writes the replies, so that a client that does not read
 // holds up nobody.
@@ -70,16 +72,19 @@ func (c *client) serve() {
 	defer c.in.end()
 	go c.read()
 	for {
-		words, more, ok := c.in.take()
+		request, more, ok := c.in.take()
 		if !ok {
 			break
 		}
-		if len(words) == 0 {
-			continue
-		}
-		c.server.run(c, words)
-		if !c.await() {
+		switch {
+		case request.wrong != nil:
+			c.refuse(request.wrong)
 			return
+		case len(request.words) > 0:
+			c.server.run(c, request.words)
+			if !c.await() || c.out.hasFailed() {
+				return
+			}
 		}
 		if c.leaves {
 			c.peer.Flush()
@@ -92,23 +97,53 @@ func (c *client) serve() {
 	c.peer.Flush()
 }
 
-// read reads commands until the client is gone, or sends what is none.
+// read reads commands until the client is gone. Behind what is no command it reads on, to see whether the client is there while it waits.
 func (c *client) read() {
 	defer c.in.end()
 	defer close(c.gone)
-	for r := redcon.NewReader(c.conn); ; {
-		command, err := r.ReadCommand()
-		if err != nil {
-			if text := err.Error(); strings.HasPrefix(text, "Protocol error") {
-				c.fail("ERR " + text)
-				c.peer.Flush()
+	for r := newReader(c.conn, c.isKnown); ; {
+		words, err := r.command()
+		var wrong protocolError
+		if errors.As(err, &wrong) || errors.Is(err, errAttack) {
+			if c.in.put(request{wrong: err}) {
+				_, _ = io.Copy(io.Discard, c.conn)
 			}
 			return
 		}
-		if !c.in.put(command.Args) {
+		if err != nil || !c.in.put(request{words: words}) {
 			return
 		}
 	}
+}
+
+// isKnown reports whether the client has given the password, by the commands that it sent until now at the latest.
+func (c *client) isKnown() bool {
+	if c.server.password == "" {
+		return true
+	}
+	is := func() bool {
+		c.server.mu.Lock()
+		defer c.server.mu.Unlock()
+		return c.authenticated
+	}
+	if is() {
+		return true
+	}
+	c.in.awaitIdle()
+	return is()
+}
+
+// refuse tells what is wrong with what the client sent. A browser that was made to send commands is told nothing.
+func (c *client) refuse(wrong error) {
+	if errors.Is(wrong, errAttack) {
+		c.server.attacked.Do(func() {
+			log.Printf("warning: %s sent POST or Host:, and was disconnected. A web page may be trying to have a browser send commands. This is said once", c.conn.RemoteAddr())
+		})
+		_ = c.conn.Close()
+		return
+	}
+	c.peer.WriteRaw("-ERR " + wrong.Error() + "\r\n") // byte for byte: the error may quote one that is no UTF-8
+	c.peer.Flush()
 }
 
 // await waits for the answer if there is none yet. It returns false if the client has gone.
@@ -177,13 +212,17 @@ func (c *client) describe() string {
 
 // outbox writes to a connection, and what that does not take at once in a goroutine of its own.
 type outbox struct {
-	conn    net.Conn
-	mu      sync.Mutex
-	more    *sync.Cond
-	bytes   []byte
-	sending bool // the goroutine writes now
-	closed  bool
+	conn   net.Conn
+	mu     sync.Mutex
+	more   *sync.Cond
+	chunks [][]byte
+	unread int // bytes that the connection has not taken, those being written now included
+	closed bool
+	failed bool
 }
+
+// chunkBytes is how much is allocated at a time: what is unread is never copied to grow.
+const chunkBytes = 16 << 10
 
 func newOutbox(conn net.Conn) *outbox {
 	o := &outbox{conn: conn}
@@ -197,8 +236,11 @@ func newOutbox(conn net.Conn) *outbox {
 func (o *outbox) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.failed {
+		return 0, net.ErrClosed
+	}
 	all := len(p)
-	if len(o.bytes) == 0 && !o.sending {
+	if o.unread == 0 {
 		_ = o.conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
 		n, err := o.conn.Write(p)
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -207,13 +249,32 @@ func (o *outbox) Write(p []byte) (int, error) {
 		_ = o.conn.SetWriteDeadline(time.Time{})
 		p = p[n:]
 	}
-	if len(o.bytes)+len(p) > mostUnread {
-		_ = o.conn.Close()
+	if o.unread > mostUnread {
+		log.Printf("warning: %s was disconnected: it leaves more than %d MB of replies unread", o.conn.RemoteAddr(), mostUnread>>20)
+		o.fail()
 		return 0, net.ErrClosed
 	}
-	o.bytes = append(o.bytes, p...)
+	o.unread += len(p)
+	last := len(o.chunks) - 1
+	if last < 0 || len(o.chunks[last])+len(p) > cap(o.chunks[last]) {
+		o.chunks, last = append(o.chunks, make([]byte, 0, max(len(p), chunkBytes))), last+1
+	}
+	o.chunks[last] = append(o.chunks[last], p...)
 	o.more.Signal()
 	return all, nil
+}
+
+// fail closes the connection and forgets what it has not taken. The caller has the lock.
+func (o *outbox) fail() {
+	o.failed, o.chunks = true, nil
+	_ = o.conn.Close()
+	o.more.Signal()
+}
+
+func (o *outbox) hasFailed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
 }
 
 // close closes the connection once everything is written.
@@ -225,21 +286,25 @@ func (o *outbox) close() {
 }
 
 func (o *outbox) send() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	defer func() { _ = o.conn.Close() }()
-	var batch []byte
 	for {
-		o.mu.Lock()
-		o.sending = false
-		for len(o.bytes) == 0 && !o.closed {
+		for len(o.chunks) == 0 && !o.closed && !o.failed {
 			o.more.Wait()
 		}
-		batch, o.bytes = o.bytes, batch[:0]
-		o.sending = len(batch) > 0
-		o.mu.Unlock()
-		if len(batch) == 0 {
+		if len(o.chunks) == 0 {
 			return
 		}
-		if _, err := o.conn.Write(batch); err != nil {
+		chunk := o.chunks[0]
+		o.chunks[0] = nil
+		o.chunks = o.chunks[1:]
+		o.mu.Unlock()
+		_, err := o.conn.Write(chunk)
+		o.mu.Lock()
+		o.unread -= len(chunk)
+		if err != nil {
+			o.fail()
 			return
 		}
 	}

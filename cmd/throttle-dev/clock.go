@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -37,36 +38,51 @@ func (c *clock) stop(stopped bool) {
 func truncate(ns int64) int64 { return ns - ns%int64(time.Microsecond) }
 
 var (
-	errTime     = errors.New("time must be an instant such as 2026-01-31T12:00:00Z, 2026-01-31 or 1769860800.5, from 1970 to 2262")
-	errDuration = errors.New("duration must be a length of time such as 500ms, 1.5h or 1mo; units are ms, s, m, h, d, w, mo and y")
+	errTime     = errors.New("time must be an instant such as 2026-01-31T12:00:00Z, 2026-01-31 or 1769860800.5, from 1970 to 2262, with up to six decimals of a second")
+	errDuration = errors.New("duration must be a length of time such as 500ms, 1.5h or 1mo; units are ms, s, m, h, d, w, mo and y, and the shortest is a microsecond")
 )
 
 // parseTime reads an instant: RFC 3339, a day in UTC, or seconds since the Unix epoch.
 func parseTime(text string) (ns int64, err error) {
+	if _, fraction, _ := strings.Cut(text, "."); len(fraction) > len("000000000+00:00") { // package time drops what is below 1 ns
+		return 0, errTime
+	}
 	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return within(t)
 		}
 	}
-	whole, fraction, _ := strings.Cut(text, ".")
-	seconds, err := strconv.ParseUint(whole, 10, 63)
-	if err != nil || len(fraction) > 9 || seconds > math.MaxInt64/uint64(time.Second)-1 {
+	us, ok := microseconds(text, time.Second)
+	if !ok {
 		return 0, errTime
 	}
-	part, err := strconv.ParseUint((fraction + "000000000")[:9], 10, 63)
-	if err != nil {
-		return 0, errTime
-	}
-	return int64(seconds)*int64(time.Second) + int64(part), nil
+	return within(time.UnixMicro(us))
 }
 
 // within returns an instant in ns since the Unix epoch.
 func within(t time.Time) (ns int64, err error) {
-	if t.Before(time.Unix(0, 0)) || !t.Before(time.Unix(0, math.MaxInt64).Add(-time.Second)) {
+	if t.Before(time.Unix(0, 0)) || !t.Before(time.Unix(0, math.MaxInt64).Add(-time.Second)) || t.Nanosecond()%int(time.Microsecond) != 0 {
 		return 0, errTime
 	}
 	return t.UnixNano(), nil
 }
+
+// microseconds converts a decimal number of units. ok is false where that is no whole number of microseconds, which is all the clock shows.
+func microseconds(number string, unit time.Duration) (us int64, ok bool) {
+	whole, fraction, _ := strings.Cut(number, ".")
+	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" || len(number) > mostDigits {
+		return 0, false
+	}
+	exact, ok := new(big.Rat).SetString(whole + "." + fraction + "0") // nothing may follow the point
+	if !ok {
+		return 0, false
+	}
+	exact.Mul(exact, big.NewRat(unit.Microseconds(), 1))
+	return exact.Num().Int64(), exact.IsInt() && exact.Num().IsInt64()
+}
+
+// mostDigits bounds the work of reading a number: no instant of the clock needs more.
+const mostDigits = 64
 
 var units = map[string]time.Duration{
 	"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
@@ -94,18 +110,14 @@ func after(nowNs int64, text string) (ns int64, err error) {
 		return within(to)
 	}
 	size, known := units[unit]
-	d, err := time.ParseDuration(number + "s")
-	if err != nil || !known || strings.Trim(number, "0123456789.") != "" {
+	us, ok := microseconds(number, size)
+	switch {
+	case !known || !ok:
 		return 0, errDuration
-	}
-	if size < time.Second {
-		return within(now.Add(d / (time.Second / size)))
-	}
-	if times := size / time.Second; d > math.MaxInt64/times {
+	case us > math.MaxInt64/int64(time.Microsecond):
 		return 0, errTime
-	} else {
-		return within(now.Add(d * times))
 	}
+	return within(now.Add(time.Duration(us) * time.Microsecond))
 }
 
 // shown is an instant as replies have it.

@@ -14,10 +14,17 @@ const (
 type inbox struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
-	commands [][][]byte
+	commands []request
 	bytes    int
 	waits    bool // the client does
+	idle     bool // all commands were run
 	ended    bool // nothing more comes, or nobody takes it
+}
+
+// request is a command, or what was wrong with the bytes in its place: the connection is closed then, once all before were run.
+type request struct {
+	words [][]byte
+	wrong error
 }
 
 func newInbox() *inbox {
@@ -27,17 +34,18 @@ func newInbox() *inbox {
 }
 
 // put adds a command once there is room for it. It returns false if the connection is to be closed.
-func (b *inbox) put(words [][]byte) bool {
+func (b *inbox) put(r request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.isFull(words) && !b.waits && !b.ended {
+	for b.isFull(r.words) && !b.waits && !b.ended {
 		b.changed.Wait()
 	}
-	if b.ended || b.waits && b.bytes+weight(words) > mostAhead {
+	if b.ended || b.waits && b.bytes+weight(r.words) > mostAhead {
 		return false
 	}
-	b.bytes += weight(words)
-	b.commands = append(b.commands, words)
+	b.bytes += weight(r.words)
+	b.commands = append(b.commands, r)
+	b.idle = false
 	b.changed.Broadcast()
 	return true
 }
@@ -47,21 +55,32 @@ func (b *inbox) isFull(words [][]byte) bool {
 }
 
 // take returns the next command, once it is there. more says that another one is, and ok is false if there is none and none comes.
-func (b *inbox) take() (words [][]byte, more, ok bool) {
+func (b *inbox) take() (r request, more, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.commands) == 0 && !b.ended {
+		b.idle = true
+		b.changed.Broadcast()
 		b.changed.Wait()
 	}
 	if len(b.commands) == 0 {
-		return nil, false, false
+		return request{}, false, false
 	}
-	words = b.commands[0]
-	b.commands[0] = nil
+	r = b.commands[0]
+	b.commands[0] = request{}
 	b.commands = b.commands[1:]
-	b.bytes -= weight(words)
+	b.bytes -= weight(r.words)
 	b.changed.Broadcast()
-	return words, len(b.commands) > 0, true
+	return r, len(b.commands) > 0, true
+}
+
+// awaitIdle waits until all commands were run.
+func (b *inbox) awaitIdle() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !b.idle && !b.ended {
+		b.changed.Wait()
+	}
 }
 
 // wait says whether the client waits.

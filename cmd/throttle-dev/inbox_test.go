@@ -62,7 +62,7 @@ func TestAnInboxIsBounded(t *testing.T) {
 			b := newInbox()
 			fits, open := 0, true
 			fill := func() {
-				for open = b.put(words); open && fits < 4*readAhead; open = b.put(words) {
+				for open = b.put(request{words: words}); open && fits < 4*readAhead; open = b.put(request{words: words}) {
 					fits++
 				}
 			}
@@ -90,7 +90,7 @@ func TestAnInboxEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, empty := newInbox(), newInbox()
 		go func() {
-			for full.put(nil) {
+			for full.put(request{}) {
 			}
 		}()
 		go empty.take()

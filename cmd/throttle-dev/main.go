@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"net"
 	"os"
 	"os/signal"
@@ -21,11 +22,12 @@ const purpose = "for development and tests: no persistence, no replication, one 
 var version = "unreleased"
 
 type options struct {
-	Port     int              `help:"Port to listen on; 0 for a free one." default:"6379"`
-	Bind     string           `help:"Address to listen on." default:"127.0.0.1"`
-	Password string           `help:"Password that clients have to give." env:"THROTTLE_DEV_PASSWORD"`
-	Top      int              `help:"How many keys CL.TOP keeps, as the module's configuration throttle.top; 0 turns it off." default:"0"`
-	Version  kong.VersionFlag `help:"Print the version and exit."`
+	Port          int              `help:"Port to listen on; 0 for a free one." default:"6379"`
+	Bind          string           `help:"Address to listen on." default:"127.0.0.1"`
+	Password      string           `help:"Password that clients have to give." env:"THROTTLE_DEV_PASSWORD"`
+	ProtectedMode string           `help:"Without a password, serve clients of this machine only (yes), or everybody who reaches the port (no)." enum:"yes,no" default:"yes"`
+	Top           int              `help:"How many keys CL.TOP keeps, as the module's configuration throttle.top; 0 turns it off." default:"0"`
+	Version       kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // Validate is called by kong.
@@ -37,6 +39,7 @@ func (o *options) Validate() error {
 }
 
 func main() {
+	log.SetFlags(log.LstdFlags | log.LUTC)
 	var o options
 	kong.Parse(&o, kong.Name("throttle-dev"), kong.Description("All CL.* commands and the common commands of Redis, "+purpose+"."),
 		kong.Vars{"version": "throttle-dev server v=" + redisVersion + " throttle=" + version})
@@ -61,7 +64,15 @@ func run(o options) error {
 		return err
 	}
 	s.resizeTop(o.Top)
+	s.isProtected = o.ProtectedMode == "yes" && o.Password == ""
 	fmt.Printf("throttle-dev %s on %s, %s\n", version, listener.Addr(), purpose)
+	switch {
+	case o.Password != "" || isLocal(listener.Addr()):
+	case s.isProtected:
+		log.Print("warning: only clients of this machine are served. For others, set --password, or --protected-mode no in a network where you trust everybody")
+	default:
+		log.Printf("warning: there is no password, and protected mode is off: everybody who reaches %s may run every command", listener.Addr())
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

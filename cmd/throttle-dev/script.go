@@ -45,7 +45,13 @@ func (s *server) fromScript(peer *dev.Peer, name string, args ...string) (done b
 		c.fail("ERR throttle-dev cannot run " + name + " in a script")
 		return true
 	case !own && !isRefused && command.Named(words[0]) == nil:
-		return false
+		all := append([]string{name}, args...)
+		ok := boundExpiry(all, s.now())
+		copy(args, all[1:])
+		if !ok {
+			c.fail(tooFar)
+		}
+		return !ok
 	}
 	// A script holds miniredis's lock, which its keys need. Nobody else uses it meanwhile: the server runs one command at a time.
 	s.store.redis.Unlock()

@@ -48,6 +48,10 @@ type server struct {
 	scratch      *dev.Peer
 	scratchReply bytes.Buffer
 
+	// isProtected has only clients of this machine served, as protected-mode of Redis does.
+	isProtected bool
+	attacked    sync.Once // for a line of the log
+
 	closing chan struct{}
 	ended   chan struct{} // SHUTDOWN came
 	endOnce sync.Once
@@ -91,8 +95,25 @@ func (s *server) serve() {
 			}
 			return
 		}
+		if s.isProtected && !isLocal(conn.RemoteAddr()) {
+			go deny(conn)
+			continue
+		}
 		go s.newClient(conn).serve()
 	}
+}
+
+func isLocal(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
+// deny tells a client of another machine that the server is protected.
+func deny(conn net.Conn) {
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = conn.Write([]byte("-DENIED throttle-dev is in protected mode, as it was started without a password: only clients of its own machine may connect. " +
+		"To serve others, start it with --password, or with --protected-mode no in a network where you trust everybody\r\n"))
+	_ = conn.Close()
 }
 
 // lock begins a command, or another look at the server. Everything in it happens at one instant, as in a transaction or a script.
@@ -273,8 +294,12 @@ func (s *server) foreign(peer *dev.Peer, words [][]byte) {
 		s.refresh(nowNs)
 	}
 	redis := s.store.redis.Server()
-	name := string(words[0])
-	redis.Dispatch(peer, bounded(texts(words)))
+	name, all := string(words[0]), bounded(texts(words))
+	if !boundExpiry(all, s.now()) {
+		peer.WriteError(tooFar)
+		return
+	}
+	redis.Dispatch(peer, all)
 	if redis.IsRegisteredCommand(name) && !redis.IsReadOnlyCommand(name) {
 		s.host.StoreChanged()
 		s.store.changed = s.store.changed || !harmless[strings.ToUpper(name)]

@@ -117,6 +117,24 @@ EXPIRETIME user                        => :1769860802
 CL.LIMIT long RATE 2/36500d BURST 5 COST 5 COMPACT => *10 :0 :1 :5 :0 :-1 :7884000000000 :1576800000000 :5 :0 :0
 PEXPIRETIME long                       => :9653860800000
 PEXPIRETIME none                       => :-2
+CL.LIMIT longest RATE 1/36500d FORCE COST 100 COMPACT => *10 :1 :1 :1 :0 :-1 :9223372036855 :9223372036855 :3 :0 :0
+PEXPIRETIME longest                    => :10993232836000
+SET far v EX 9223372036                => +OK
+PTTL far                               => :9223372036000
+SET far w EX 9223372037                => -ERR throttle-dev keeps no key for longer than 292 years
+EXPIRE far 9223372037                  => -ERR throttle-dev keeps no key for longer than 292 years
+GETEX far PXAT 20000000000000          => -ERR throttle-dev keeps no key for longer than 292 years
+PEXPIREAT far 10000000000000           => :1
+EXPIRETIME far                         => :10000000000
+EVAL 'return redis.call("EXPIRE", KEYS[1], 9300000000)' 1 far => -ERR Error compiling script (new function): :1: ERR throttle-dev keeps no key for longer than 292 years stack traceback:  [G]: in function 'call'  :1: in main chunk  [G]: ?
+SET EX EX                              => +OK
+GET far                                => $1 v
+EVAL 'return redis.call("EXPIRE", KEYS[1], -9300000000)' 1 far => :1
+EXISTS far                             => :0
+SET far v                              => +OK
+EXPIRE far -9300000000                 => :1
+EXISTS far                             => :0
+DEL EX longest                         => :2
 CL.LEASE jobs SLOTS 2 TTL 10s ID a COMPACT => *6 :0 :2 :1 :-1 :10000 :0
 ZRANGE jobs 0 -1 WITHSCORES            => *2 $1 a $13 1769860810000
 ZADD jobs 1769860820000 b              => :1
@@ -137,8 +155,8 @@ EXISTS k user                          => :1
 CL.DEV.ADVANCE 1mo                     => $22 2026-02-28T12:00:01.5Z
 EXISTS user                            => :0
 TIME                                   => *2 $10 1772280001 $6 500000
-CL.DEV.ADVANCE 1                       => -ERR duration must be a length of time such as 500ms, 1.5h or 1mo; units are ms, s, m, h, d, w, mo and y
-CL.DEV.TIME soon                       => -ERR time must be an instant such as 2026-01-31T12:00:00Z, 2026-01-31 or 1769860800.5, from 1970 to 2262
+CL.DEV.ADVANCE 1                       => -ERR duration must be a length of time such as 500ms, 1.5h or 1mo; units are ms, s, m, h, d, w, mo and y, and the shortest is a microsecond
+CL.DEV.TIME soon                       => -ERR time must be an instant such as 2026-01-31T12:00:00Z, 2026-01-31 or 1769860800.5, from 1970 to 2262, with up to six decimals of a second
 MULTI                                  => +OK
 SET a 1                                => +QUEUED
 CL.LIMIT q RATE 1/h COMPACT            => +QUEUED
@@ -264,6 +282,27 @@ func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsAdvanced(t *testing.T) {
 	assert.Equal(t, "*10 :0 :1 :1 :0 :-1 :120000 :120000 :1 :120000 :0", await(t, replies[1]))
 	assert.Equal(t, "*6 :1 :0 :0 :-1 :0 :90000", await(t, replies[3]))
 	requireNothing(t, replies[2])
+}
+
+// Setting the clock to a later time lets time pass, too: a caller that waits gets a slot when it was free, and not an hour later.
+func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsSetForward(t *testing.T) {
+	for _, stop := range []string{" STOP", " RUN", ""} {
+		s := start(t, "")
+		c := connect(t, s)
+		c.do("CL.DEV.TIME 2026-01-31T00:00:00Z STOP")
+		c.do("CL.LEASE jobs SLOTS 1 TTL 10s ID a")
+		first := connect(t, s).later("CL.LEASE jobs SLOTS 1 TTL 1h ID b TIMEOUT 0 COMPACT")
+		awaitWaiting(t, c, 1)
+		second := connect(t, s).later("CL.LEASE jobs SLOTS 1 TTL 1h ID c TIMEOUT 1m COMPACT")
+		awaitWaiting(t, c, 2)
+		c.do("CL.DEV.TIME 2026-01-31T00:30:00Z" + stop)
+		assert.Equal(t, "*6 :0 :1 :0 :-1 :3600000 :10000", await(t, first), "the slot was free after 10 s")
+		assert.Regexp(t, `^\*6 :1 :1 :0 :\d+ :\d+ :60000$`, await(t, second), "its minute was over then")
+		c.do("CL.DEV.TIME STOP")
+		assert.Regexp(t, `lease_ms :1[78]\d\d\d\d\d `, c.do("CL.LEASES jobs"), "half an hour is left")
+		c.do("CL.DEV.TIME 2026-01-30T00:00:00Z")
+		assert.Equal(t, "$20 2026-01-30T00:00:00Z", c.do("CL.DEV.TIME"))
+	}
 }
 
 func TestCallersThatLeaveGiveTheirSlotBack(t *testing.T) {

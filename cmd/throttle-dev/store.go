@@ -96,11 +96,13 @@ func (s *store) Put(db int, name string, key *embedded.Key) {
 	}
 }
 
-// left is what miniredis keeps of a key's time. That of a bucket that takes longest to refill is rounded up to more than a Duration holds.
+// left is what miniredis keeps of a key's time. That of a bucket that takes longest to refill is more than a Duration holds: servers have its
+// expiry in whole seconds, and here it is the last one that fits.
 func (s *store) left(expireAtMs int64) time.Duration {
 	leftMs := expireAtMs - s.tickedNs/nsPerMs
-	if leftMs >= math.MaxInt64/nsPerMs {
-		return math.MaxInt64
+	if most := math.MaxInt64 / nsPerMs; leftMs >= most {
+		leftMs = most - 1
+		leftMs -= (s.tickedNs/nsPerMs + leftMs) % 1000
 	}
 	return time.Duration(leftMs*nsPerMs - s.tickedNs%nsPerMs + lingerNs)
 }

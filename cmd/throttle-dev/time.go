@@ -8,7 +8,8 @@ import (
 
 // CL.DEV.TIME [time | REAL] [STOP | RUN]
 //
-// Replies with the server's time. Before, it sets it, or has it stand still or go on. REAL is the machine's time, which goes on.
+// Replies with the server's time. Before, it sets it, or has it stand still or go on. REAL is the machine's time, which goes on. On the way to
+// a later time callers that wait are answered at their instants.
 func devTime(c *call) {
 	words := c.words[1:]
 	stop := c.clock.stopped
@@ -35,7 +36,11 @@ func devTime(c *call) {
 		}
 	}
 	c.clock.stop(stop)
-	c.jump(toNs)
+	if toNs > c.now() { // time passes, as with CL.DEV.ADVANCE
+		c.advance(toNs)
+	} else {
+		c.jump(toNs)
+	}
 	c.peer.WriteBulk(shown(c.now()))
 }
 
