@@ -242,6 +242,8 @@ func TestCompatChargesEachByItself(t *testing.T) {
 		{ask("shop", 0, "user=1"), "OVER 0!"}, // as is a request that is denied
 		{ask("shop", 0, "user=banned", "user=2"), "OVER 0! 9"},
 		{ask("shop", 0, "user=2"), "OK 8"},
+		{ask("shop", 0, "user=2 +0", "user=3"), "OK 8 9"}, // takes nothing
+		{ask("shop", 0, "user=2 +0"), "OK 8"},
 	} {
 		assert.Equal(t, c.want, g.asks(c.request), "%v", c.request)
 	}
