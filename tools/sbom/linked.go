@@ -31,8 +31,8 @@ func readBinary(path string) (binary, error) {
 	// The bridge is a Go module below the project's own, whose name its users know.
 	b := binary{module: strings.TrimSuffix(info.Main.Path, "/module"), modules: []linked{{path: goStandardLibrary, version: goVersion}}}
 	for _, dep := range info.Deps {
-		if dep.Replace != nil && strings.HasPrefix(dep.Replace.Path, "..") {
-			continue // another Go module of the project, in the same tree
+		if dep.Replace != nil && strings.HasPrefix(dep.Replace.Path, ".") {
+			continue // a folder of the project
 		}
 		if dep.Replace != nil {
 			return binary{}, fmt.Errorf("%s: %s is replaced, and a release is made of published modules only", path, dep.Path)
