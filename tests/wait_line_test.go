@@ -196,6 +196,39 @@ func TestCallersInLineAreSentToTheNodeOfTheirSlot(t *testing.T) {
 	}
 }
 
+// Redis sends callers away while their cluster is down. With Valkey they keep their places.
+func TestCallersInLineWhileTheClusterIsDown(t *testing.T) {
+	t.Parallel()
+	for name, k := range waitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startCheckBuild(t, server.Cluster())
+			if !s.Program.AtLeast(7, 0) {
+				t.Skip("CLUSTER ADDSLOTSRANGE came with Redis 7.0")
+			}
+			c := s.Raw()
+			isUp := func() bool { return !do(t, c, "EXISTS k").IsError() }
+			do(t, c, "CLUSTER ADDSLOTSRANGE 0 16383")
+			require.Eventually(t, isUp, 60*time.Second, tick)
+			waiting := k.begin(t, s)
+			other := do(t, c, "CLUSTER KEYSLOT other").Int
+			do(t, c, "CLUSTER DELSLOTS %d", other)
+			require.Eventually(t, func() bool { return !isUp() }, 60*time.Second, tick)
+			if !s.Program.IsValkey() {
+				v, err := waiting.ReceiveWithin(30 * time.Second)
+				require.NoError(t, err)
+				assert.Equal(t, "CLUSTERDOWN The cluster is down", v.Text)
+				awaitField(t, c, k.field, 0)
+				return
+			}
+			do(t, c, "CLUSTER ADDSLOTS %d", other)
+			require.Eventually(t, isUp, 60*time.Second, tick)
+			do(t, c, "%s", k.giveBack)
+			requireAdmitted(t, waiting)
+		})
+	}
+}
+
 // A server from which the command has been taken away that asks whether it would take a write lets callers in all the same.
 func TestCallersAreLetInWhereZADDIsRenamed(t *testing.T) {
 	t.Parallel()

@@ -257,6 +257,41 @@ func TestALeaseThatNoReplicaHeardOfIsForgotten(t *testing.T) {
 	}
 }
 
+// What ends a lease may be forgotten, too: the new master holds it for the rest of its TTL. So it is sent again, which changes nothing
+// if it was not forgotten.
+func TestASettlementThatNoReplicaHeardOfIsSentAgain(t *testing.T) {
+	begin(t)
+	master := server.Start(t, topology.QuietLinks())
+	network := topology.LinkTo(t, master)
+	replica := server.Start(t, topology.QuietLinks(), server.Config(fmt.Sprintf("replicaof 127.0.0.1 %d", network.Port)))
+	admit := func(s *server.Server, id string) (limited int64) {
+		return s.MustDo(strings.Fields("CL.MLIMIT 2 tokens running RATE 1/1d BURST 1000 TAKE 100 NEXT SLOTS 3 TTL 1h COMPACT ID " + id)...).Elems[0].Int
+	}
+	settle := func(s *server.Server, id string) (settled int64) {
+		return s.MustDo(strings.Fields("CL.SETTLE 2 tokens running RATE 1/1d BURST 1000 TAKE 100 USED 10 NEXT SLOTS COMPACT ID " + id)...).Elems[0].Int
+	}
+	release := func(s *server.Server, id string) int64 { return s.MustDo("CL.RELEASE", "running", "ID", id).Int }
+	remaining := func(s *server.Server) int64 {
+		return s.MustDo("CL.PEEK", "tokens", "RATE", "1/1d", "BURST", "1000", "COMPACT").Elems[3].Int
+	}
+
+	for _, id := range []string{"a", "b", "c"} {
+		require.Zero(t, admit(master, id))
+	}
+	topology.AwaitReplicas(t, master, replica)
+	network.Hold()
+	require.EqualValues(t, []int64{1, 1, 1}, []int64{settle(master, "a"), settle(master, "b"), release(master, "c")})
+	master.Kill()
+	replica.MustDo("REPLICAOF", "NO", "ONE")
+	assert.EqualValues(t, []int64{1, 700}, []int64{admit(replica, "d"), remaining(replica)}, "the slots are held, and the estimates charged")
+	for i := range int64(2) { // the second time nothing changes
+		assert.EqualValues(t, []int64{1 - i, 1 - i, 1 - i}, []int64{settle(replica, "a"), settle(replica, "b"), release(replica, "c")})
+		assert.EqualValues(t, 880, remaining(replica))
+	}
+	assert.Zero(t, admit(replica, "d"))
+	network.Release()
+}
+
 // A slot moves between nodes under load, by every way there is.
 func TestNeverMoreThanNBelieveInALeaseWhileItsSlotMoves(t *testing.T) {
 	program := begin(t)
