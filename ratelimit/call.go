@@ -75,7 +75,8 @@ const (
 	VerbWait
 	// VerbBan bans a key for Ban (CL.BAN). Result.Lasts is for how long it is banned now.
 	VerbBan
-	// VerbLease takes a slot for ID (CL.LEASE). The same ID again renews its lease and takes no second slot.
+	// VerbLease takes a slot for ID (CL.LEASE). The same ID again renews its lease and takes no second slot. When a caller that waits
+	// leaves, a slot that it got at the same moment is released in the background: take another ID to try again.
 	VerbLease
 	// VerbRenew makes the lease of ID last for TTL from now on (CL.RENEW). One that has lapsed is Limited.
 	VerbRenew

@@ -204,14 +204,19 @@ func (c *Call) answer(cmd *command, reply any, err error) (result Result, _ erro
 
 // send sends cmd to where its key is.
 func send(ctx context.Context, client sender, cmd *command) (any, error) {
-	c := redis.NewCmd(ctx, cmd.args...)
-	c.SetFirstKeyPos(cmd.key)
+	c := newCmd(ctx, cmd)
 	var cmder redis.Cmder = c
 	if cmd.charges {
 		cmder = once{c}
 	}
 	_ = client.Process(ctx, cmder) // c holds the error as well
 	return c.Result()
+}
+
+func newCmd(ctx context.Context, cmd *command) *redis.Cmd {
+	c := redis.NewCmd(ctx, cmd.args...)
+	c.SetFirstKeyPos(cmd.key)
+	return c
 }
 
 // once is a command that go-redis does not repeat.

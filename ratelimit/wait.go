@@ -61,6 +61,12 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 			return result, err
 		}
 	}
+	if own, ok := r.client.(stander); ok {
+		place := standing{cmd: newCmd(ctx, &cmd)}
+		place.answers, place.leave = own.Stand(ctx, place.cmd)
+		reply, err := r.waitIn(ctx, place, own.Alive, &call, &cmd)
+		return call.answer(&cmd, reply, err)
+	}
 	node, err := r.node(ctx, call.Keys[0].Name)
 	switch {
 	case err != nil:
@@ -69,24 +75,45 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 		reply, err := send(ctx, r.client, &cmd)
 		return call.answer(&cmd, reply, err)
 	}
-	o := *node.Options()
+	o, asking := *node.Options(), false
+	alive := func(ctx context.Context) error { return node.Ping(ctx).Err() }
 	for range redirects {
 		var reply any
-		reply, err = r.waitAt(ctx, node, o, &call, &cmd)
-		addr, moved := movedTo(err)
-		if !moved {
+		reply, err = r.waitIn(ctx, stand(ctx, o, asking, &cmd, r.patience), alive, &call, &cmd)
+		moved := false
+		if o.Addr, asking, moved = redirected(err, o.Addr); !moved {
 			return call.answer(&cmd, reply, err)
 		}
-		o.Addr = addr
 	}
 	return Result{}, explain(name, err)
 }
 
-func movedTo(err error) (addr string, ok bool) {
+// redirected says where in a cluster the key is. asking is for a key that is on its way there.
+func redirected(err error, at string) (addr string, asking, ok bool) {
 	if err == nil {
-		return "", false
+		return at, false, false
 	}
-	return redis.IsMovedError(err)
+	if addr, ok = redis.IsMovedError(err); ok {
+		return addr, false, true
+	}
+	addr, ok = redis.IsAskError(err)
+	return addr, ok, ok
+}
+
+// stander is a client that has connections of its own for calls that wait, such as that of package rueidislimit.
+type stander interface {
+	// Stand sends cmd, which waits, and returns at once. answers gets cmd's error, nil for a reply, when that is there. leave has the caller
+	// leave the line, in the background: answers still gets what comes within patience, or an error.
+	Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, leave func(patience time.Duration))
+	// Alive asks the server for a sign of life.
+	Alive(ctx context.Context) error
+}
+
+// standing is a call that waits. See stander.
+type standing struct {
+	cmd     *redis.Cmd
+	answers <-chan error
+	leave   func(patience time.Duration)
 }
 
 // node is the client of the server with a key; nil without an error if there is no telling.
@@ -108,54 +135,43 @@ func (r *remote) node(ctx context.Context, key string) (*redis.Client, error) {
 	return nil, nil
 }
 
-// waitAt waits at the server that o leads to. node has the connections for everything else.
-func (r *remote) waitAt(ctx context.Context, node *redis.Client, o redis.Options, call *Call, cmd *command) (any, error) {
-	type answer struct {
-		reply any
-		err   error
+// waitIn waits for the answer to a call in line. alive asks the same server for a sign of life.
+func (r *remote) waitIn(ctx context.Context, line standing, alive func(context.Context) error, call *Call, cmd *command) (any, error) {
+	leave := func() {
+		line.leave(r.patience)
+		go func() { r.undo(ctx, *call, cmd, line.cmd, <-line.answers) }()
 	}
-	line := stand(o, cmd.timeout, r.patience)
-	answers := make(chan answer, 1)
-	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer line.client.Close()
-		reply, err := send(sending, line.client, cmd)
-		answers <- answer{reply, err}
-	}()
-	alive := make(chan error, 1)
+	signs := make(chan error, 1)
 	pulse := time.NewTicker(r.patience)
 	defer pulse.Stop()
 	for asking := false; ; {
 		select {
-		case a := <-answers:
-			stop()
-			return a.reply, a.err
+		case err := <-line.answers:
+			return line.cmd.Val(), err
 		case <-pulse.C:
 			if !asking {
 				asking = true
-				go func() { alive <- r.alive(ctx, node) }()
+				go func() { signs <- r.alive(ctx, alive) }()
 			}
-		case err := <-alive:
+		case err := <-signs:
 			asking = false
 			if err == nil {
 				continue
 			}
-			line.leave(stop, r.patience)
-			go func() { a := <-answers; r.undo(ctx, *call, cmd, a.reply, a.err) }()
+			leave()
 			return nil, err
 		case <-ctx.Done():
-			line.leave(stop, r.patience)
-			go func() { a := <-answers; r.undo(ctx, *call, cmd, a.reply, a.err) }()
+			leave()
 			return nil, ctx.Err()
 		}
 	}
 }
 
 // alive asks the server for a sign of life. Any reply is one, and so is a pool that is busy.
-func (r *remote) alive(ctx context.Context, node *redis.Client) error {
+func (r *remote) alive(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
 	defer cancel()
-	err := node.Ping(ctx).Err()
+	err := ask(ctx)
 	var reply redis.Error
 	if err == nil || errors.As(err, &reply) || !IsOutage(err) {
 		return nil
@@ -163,15 +179,23 @@ func (r *remote) alive(ctx context.Context, node *redis.Client) error {
 	return err
 }
 
-// undo gives back what came too late. The server takes back by itself what was only reserved.
-func (r *remote) undo(ctx context.Context, call Call, cmd *command, reply any, err error) {
-	result, err := call.answer(cmd, reply, err)
-	if err != nil || result.Limited || call.Verb != VerbWait || result.Granted < 1 {
+// undo gives back what came too late, or may have come: a slot is given back also where the answer was lost. The server takes back by itself
+// what was only reserved.
+func (r *remote) undo(ctx context.Context, call Call, cmd *command, answered *redis.Cmd, err error) {
+	result, err := call.answer(cmd, answered.Val(), err)
+	back := Call{Verb: VerbRefund, Keys: call.Keys, Cost: call.Cost, NoCost: call.NoCost}
+	var reply redis.Error
+	switch {
+	case err == nil && result.Limited, errors.As(err, &reply):
+		return
+	case call.Verb == VerbLease:
+		back = Call{Verb: VerbRelease, Keys: []Key{{Name: call.Keys[0].Name}}, ID: call.ID}
+	case err != nil || result.Granted < 1:
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
 	defer cancel()
-	_, _ = r.Decide(ctx, Call{Verb: VerbRefund, Keys: call.Keys, Cost: call.Cost, NoCost: call.NoCost})
+	_, _ = r.Decide(ctx, back)
 }
 
 // line is the connection of one caller that waits.
@@ -183,8 +207,29 @@ type line struct {
 	left bool
 }
 
-// stand prepares a connection with the options o, for a wait of up to timeout, 0 being forever.
-func stand(o redis.Options, timeout, patience time.Duration) *line {
+// stand sends a command that waits over a connection of its own, to the server that o leads to.
+func stand(ctx context.Context, o redis.Options, asking bool, cmd *command, patience time.Duration) standing {
+	line := newLine(o, cmd.timeout, patience)
+	answers := make(chan error, 1)
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := newCmd(sending, cmd)
+	go func() {
+		defer stop()
+		defer line.client.Close()
+		if asking { // for the next command on the connection: its pool has no other
+			if err := line.client.Do(sending, "ASKING").Err(); err != nil {
+				answers <- err
+				return
+			}
+		}
+		_ = line.client.Process(sending, once{c})
+		answers <- c.Err()
+	}()
+	return standing{c, answers, func(patience time.Duration) { line.leave(stop, patience) }}
+}
+
+// newLine prepares a connection with the options o, for a wait of up to timeout, 0 being forever.
+func newLine(o redis.Options, timeout, patience time.Duration) *line {
 	l := &line{}
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxRetries = 1, 0, 0, 0, -1
 	o.ReadTimeout = -1

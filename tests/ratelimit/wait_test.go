@@ -3,6 +3,8 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -202,4 +204,106 @@ func clusterWith(t *testing.T, readTimeout time.Duration) *redis.ClusterClient {
 	c := redis.NewClusterClient(&o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// While a slot of a cluster moves, a caller that waits follows its key to the node that has it already.
+func TestWaitsFollowAKeyThatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	l := ratelimit.New(c.Client(), ratelimit.Options{})
+	from, to := c.Masters()[0], c.Masters()[1]
+	key := "k"
+	for i := 0; c.Owner(c.Slot(key)) != from; i++ {
+		key = fmt.Sprint("k", i)
+	}
+	slot := fmt.Sprint(c.Slot(key))
+	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
+	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
+
+	limits := ratelimit.Limits{ratelimit.Rate(1000, time.Second)}
+	r, err := l.Wait(t.Context(), "{"+key+"}:limit", limits, 1)
+	require.NoError(t, err)
+	assert.False(t, r.Limited)
+
+	jobs := "{" + key + "}:jobs"
+	_, err = l.Decide(t.Context(), calls.Lease(jobs, 1, time.Hour, "a"))
+	require.NoError(t, err)
+	got := make(chan ratelimit.Result, 1)
+	go func() {
+		r, err := l.Decide(context.WithoutCancel(t.Context()), calls.Lease(jobs, 1, time.Hour, "b", calls.MaxWait(time.Minute)))
+		assert.NoError(t, err)
+		got <- r
+	}()
+	require.Eventually(t, func() bool { return to.Info("throttle")["throttle_leases_waiting"] == "1" || len(got) > 0 }, time.Minute, time.Millisecond)
+	_, err = l.Decide(t.Context(), calls.Release(jobs, "a"))
+	require.NoError(t, err)
+	assert.False(t, (<-got).Limited)
+}
+
+// delayed has replies only while the gate is open.
+type delayed struct {
+	*net.TCPConn
+	gate *sync.RWMutex
+}
+
+func (s delayed) Read(p []byte) (int, error) {
+	n, err := s.TCPConn.Read(p)
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	return n, err
+}
+
+// What comes when the caller has just left is given back, units and slots alike.
+func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	var gate sync.RWMutex // closed while replies are on their way
+	l := ratelimit.New(s.Client(func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return delayed{conn.(*net.TCPConn), &gate}, nil
+		}
+	}), ratelimit.Options{Patience: time.Minute})
+	direct := ratelimit.New(s.Client(), ratelimit.Options{})
+	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
+	_, err := direct.Limit(t.Context(), "units", hourly, 1)
+	require.NoError(t, err)
+	_, err = direct.Decide(t.Context(), calls.Lease("jobs", 1, time.Hour, "a"))
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		waits  ratelimit.Call
+		grants func() error
+		isFree func() bool
+	}{
+		"throttle_waiting": {calls.InLine("units", hourly, time.Hour), func() error {
+			_, err := direct.Refund(t.Context(), "units", hourly, 1)
+			return err
+		}, func() bool {
+			r, err := direct.Peek(t.Context(), "units", hourly, 1)
+			return err == nil && r.Remaining == 1
+		}},
+		"throttle_leases_waiting": {calls.Lease("jobs", 1, time.Hour, "b", calls.MaxWait(time.Hour)), func() error {
+			_, err := direct.Decide(t.Context(), calls.Release("jobs", "a"))
+			return err
+		}, func() bool { return s.MustDo("EXISTS", "jobs").Int == 0 }},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Decide(ctx, tt.waits)
+			ended <- err
+		}()
+		require.Eventually(t, func() bool { return s.Info("throttle")[name] == "1" }, time.Minute, time.Millisecond, name)
+		gate.Lock()
+		require.NoError(t, tt.grants())
+		require.Eventually(t, func() bool { return s.Info("throttle")[name] == "0" }, time.Minute, time.Millisecond, name)
+		require.False(t, tt.isFree(), "%s: it is granted", name)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		gate.Unlock()
+		require.Eventually(t, tt.isFree, time.Minute, time.Millisecond, name)
+	}
 }
