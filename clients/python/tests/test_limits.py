@@ -246,3 +246,128 @@ async def test_slowapi_works_by_its_uri(server: Server) -> None:
 
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         assert [(await client.get("/")).status_code for _ in range(3)] == [200, 200, 429]
+
+
+STRATEGY_NAMES = ["fixed-window", "moving-window", "sliding-window-counter", "gcra", "token-bucket"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+def test_only_failures_are_charged_where_flask_limiter_deducts_them(server: Server, strategy: str) -> None:
+    """The login protection of Flask-Limiter's manual: wrong passwords count, and the sixth is not looked at. It never refunds."""
+    from flask import Flask, Response, abort
+    from flask_limiter import Limiter
+    from flask_limiter.util import get_remote_address
+
+    for failures in (lambda response: response.status_code == 401, lambda response: response.status_code != 200):
+        server.do("FLUSHALL")
+        app = Flask("login")
+        limiter = Limiter(get_remote_address, app=app, storage_uri=f"throttle+{server.url}", strategy=strategy)
+
+        @app.get("/<password>")
+        @limiter.limit("5/hour", deduct_when=failures)
+        def login(password: str) -> str:
+            return "hello" if password == "right" else abort(Response(status=401))
+
+        with app.test_client() as client:
+            assert [client.get("/right").status_code for _ in range(20)] == [200] * 20
+            assert [client.get("/wrong").status_code for _ in range(40)] == [401] * 5 + [429] * 35
+            assert client.get("/right").status_code == 429
+
+
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+def test_flask_limiter_denies_at_a_limit_of_0(strategy: str) -> None:
+    """There is no server: a limit of 0 is not asked for."""
+    from flask import Flask
+    from flask_limiter import Limiter
+    from flask_limiter.util import get_remote_address
+
+    app = Flask("nobody")
+    limiter = Limiter(get_remote_address, app=app, storage_uri="throttle+redis://127.0.0.1:1", strategy=strategy, headers_enabled=True)
+
+    @app.get("/")
+    @limiter.limit("0/minute")
+    def page() -> str:
+        return "hello"
+
+    with app.test_client() as client:
+        got = client.get("/")
+    assert (got.status_code, got.headers["X-RateLimit-Limit"], got.headers["X-RateLimit-Remaining"]) == (429, "0", "0")
+
+
+@pytest.mark.parametrize("scheme", ["throttle+", "async+throttle+"])
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+def test_a_limit_of_0_lets_nobody_through(strategy: str, scheme: str) -> None:
+    storage: Any = storage_from_string(f"{scheme}redis://127.0.0.1:1")
+    item = limits.parse("0/minute")
+    if scheme == "throttle+":
+        limiter = STRATEGIES[strategy](storage)
+        hit, test, stats = limiter.hit(item, "user", cost=2), limiter.test(item, "user"), limiter.get_window_stats(item, "user")
+    else:
+        strategies: Any = limits.aio.strategies.STRATEGIES
+        later = strategies[strategy](storage)
+
+        async def ask() -> Any:
+            return await later.hit(item, "user", cost=2), await later.test(item, "user"), await later.get_window_stats(item, "user")
+
+        hit, test, stats = asyncio.run(ask())
+    assert (hit, test, stats.remaining) == (False, False, 0)
+    assert stats.reset_time <= time.time() + 60
+
+
+async def test_slowapi_denies_at_a_limit_of_0() -> None:
+    import httpx
+    from fastapi import FastAPI
+    from slowapi import Limiter, _rate_limit_exceeded_handler
+    from slowapi.errors import RateLimitExceeded
+    from slowapi.util import get_remote_address
+
+    limiter = Limiter(get_remote_address, storage_uri="throttle+redis://127.0.0.1:1")
+    app = FastAPI()
+    app.state.limiter = limiter
+    app.add_exception_handler(RateLimitExceeded, _rate_limit_exceeded_handler)  # type: ignore[arg-type]
+
+    @app.get("/")
+    @limiter.limit("0/hour")
+    def page(request: Request) -> str:
+        return "hello"
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        assert (await client.get("/")).status_code == 429
+
+
+@pytest.mark.parametrize("strategy", ["gcra", "token-bucket"])
+def test_a_bucket_says_when_there_is_one_unit_more(server: Server, strategy: str) -> None:
+    """Three a minute: after the third, the next comes in 20 s, and the bucket is full in 60."""
+    from flask import Flask
+    from flask_limiter import Limiter
+    from flask_limiter.util import get_remote_address
+
+    app = Flask(strategy)
+    limiter = Limiter(get_remote_address, app=app, storage_uri=f"throttle+{server.url}", strategy=strategy, headers_enabled=True)
+
+    @app.get("/")
+    @limiter.limit("3/minute")
+    def page() -> str:
+        return "hello"
+
+    with app.test_client() as client:
+        answers = [client.get("/") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert 1 <= int(answers[3].headers["Retry-After"]) <= 21
+
+
+def test_a_bucket_of_asyncio_says_so_too(server: Server) -> None:
+    storage: Any = storage_from_string(f"async+throttle+{server.url}")
+    strategies: Any = limits.aio.strategies.STRATEGIES
+    limiter, item = strategies["gcra"](storage), limits.parse("3/minute")
+
+    async def ask() -> Any:
+        for _ in range(3):
+            assert await limiter.hit(item, "user")
+        stats = await limiter.get_window_stats(item, "user")
+        await storage.limiter.close()
+        return stats
+
+    stats = asyncio.run(ask())
+    assert stats.remaining == 0
+    assert stats.reset_time - time.time() <= 20

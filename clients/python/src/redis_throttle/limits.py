@@ -11,7 +11,7 @@ Import this module once, and prefix the storage's URI with `throttle+`:
 | `moving-window`, `sliding-window-counter` | `WINDOW count/period`, which is never exceeded, in any interval |
 | `gcra`, `token-bucket` | `RATE count/period`: a bucket that refills evenly. Both names are one algorithm |
 
-Every hit is one round trip. For asyncio the URI begins with `async+throttle+`.
+A limit of 0, such as `0/minute`, denies every hit. Every hit is one round trip. For asyncio the URI begins with `async+throttle+`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from .result import Result
 PREFIX = "THROTTLE"
 """Not that of the storages of `limits`, whose keys hold other values."""
 _MANY = 2**63 - 1
+_NOBODY = Result(limited=True, retry_after=None)
+"""The answer of a limit of 0, which the server is not asked for."""
 
 
 def _seconds(seconds: int) -> str:
@@ -79,6 +81,15 @@ class _Shared:
 
     def _incr(self, key: str, expiry: int, amount: int) -> Call:
         return one("limit", self._key(key), (_first(key, expiry),), cost=amount)
+
+    @staticmethod
+    def _nobody(key: str) -> float | None:
+        """Return how long the period of a limit of 0 is, in seconds: it denies every hit, and the server is not asked. None is another limit."""
+        try:
+            amount, period = _item(key)
+        except ValueError:
+            return None
+        return None if amount else float(period)
 
     @staticmethod
     def _counted(result: Result, amount: int) -> int:
@@ -144,31 +155,46 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a hit, unless it is denied. Return what the counter would be."""
+        if self._nobody(key) is not None:
+            return max(amount, 1)
         return self._counted(self.limiter.decide(self._incr(key, expiry, amount)), amount)
 
     def get(self, key: str) -> int:
         """Return the hits in the fixed window of a key."""
+        if self._nobody(key) is not None:
+            return 0
         result = self.limiter.decide(self._look(key))
         return result.limit - result.remaining
 
     def get_expiry(self, key: str) -> float:
         """Return when the fixed window of a key ends, in seconds since the Unix epoch."""
+        period = self._nobody(key)
+        if period is not None:
+            return time.time() + period
         return self._resets(self.limiter.decide(self._look(key)))
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a moving window."""
+        if not limit:
+            return False
         return self.limiter.decide(self._acquire(key, limit, expiry, amount)).allowed
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         """Return when the window begins, by its oldest entry, and the number of entries."""
+        if not limit:
+            return time.time(), 0
         return self._began(self.limiter.decide(self._moving(key, limit, expiry)), expiry)
 
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a window that slides exactly."""
+        if not limit:
+            return False
         return self.limiter.decide(self._acquire(key, limit, expiry, amount)).allowed
 
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
+        if self._nobody(key) is not None:
+            return 0, 0.0, 0, 0.0
         return self._only_current(self.limiter.decide(self._moving(key, _MANY, expiry)))
 
     def clear_sliding_window(self, key: str, expiry: int) -> None:
@@ -210,31 +236,46 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a hit, unless it is denied. Return what the counter would be."""
+        if self._nobody(key) is not None:
+            return max(amount, 1)
         return self._counted(await self.limiter.decide(self._incr(key, expiry, amount)), amount)
 
     async def get(self, key: str) -> int:
         """Return the hits in the fixed window of a key."""
+        if self._nobody(key) is not None:
+            return 0
         result = await self.limiter.decide(self._look(key))
         return result.limit - result.remaining
 
     async def get_expiry(self, key: str) -> float:
         """Return when the fixed window of a key ends, in seconds since the Unix epoch."""
+        period = self._nobody(key)
+        if period is not None:
+            return time.time() + period
         return self._resets(await self.limiter.decide(self._look(key)))
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a moving window."""
+        if not limit:
+            return False
         return (await self.limiter.decide(self._acquire(key, limit, expiry, amount))).allowed
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         """Return when the window begins, by its oldest entry, and the number of entries."""
+        if not limit:
+            return time.time(), 0
         return self._began(await self.limiter.decide(self._moving(key, limit, expiry)), expiry)
 
     async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a window that slides exactly."""
+        if not limit:
+            return False
         return (await self.limiter.decide(self._acquire(key, limit, expiry, amount))).allowed
 
     async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
+        if self._nobody(key) is not None:
+            return 0, 0.0, 0, 0.0
         return self._only_current(await self.limiter.decide(self._moving(key, _MANY, expiry)))
 
     async def clear_sliding_window(self, key: str, expiry: int) -> None:
@@ -264,8 +305,10 @@ def _bucket(storage: _Shared, verb: str, item: RateLimitItem, identifiers: tuple
     return one(verb, storage._key(item.key_for(*identifiers)), (_rate(item.amount, _seconds(item.get_expiry())),), cost=cost)
 
 
-def _stats(result: Result) -> WindowStats:
-    return WindowStats(time.time() + result.reset_after.total_seconds(), result.remaining)
+def _stats(item: RateLimitItem, result: Result) -> WindowStats:
+    # When there is one unit more, which is what Retry-After is made of; the bucket is full much later.
+    after = result.next_after.total_seconds() if item.amount else item.get_expiry()
+    return WindowStats(time.time() + after, result.remaining)
 
 
 class TokenBucketRateLimiter(limits.strategies.RateLimiter):
@@ -277,6 +320,8 @@ class TokenBucketRateLimiter(limits.strategies.RateLimiter):
         super().__init__(storage)
 
     def _decide(self, verb: str, item: RateLimitItem, identifiers: tuple[str, ...], cost: int) -> Result:
+        if not item.amount:
+            return _NOBODY
         storage = cast(ThrottleStorage, self.storage)
         return storage.limiter.decide(_bucket(storage, verb, item, identifiers, cost))
 
@@ -289,8 +334,8 @@ class TokenBucketRateLimiter(limits.strategies.RateLimiter):
         return self._decide("peek", item, identifiers, cost).allowed
 
     def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
-        """Return when the bucket is full again, and what is left."""
-        return _stats(self._decide("peek", item, identifiers, 1))
+        """Return when there is one unit more, and what is left."""
+        return _stats(item, self._decide("peek", item, identifiers, 1))
 
 
 class AsyncTokenBucketRateLimiter(limits.aio.strategies.RateLimiter):
@@ -302,6 +347,8 @@ class AsyncTokenBucketRateLimiter(limits.aio.strategies.RateLimiter):
         super().__init__(storage)
 
     async def _decide(self, verb: str, item: RateLimitItem, identifiers: tuple[str, ...], cost: int) -> Result:
+        if not item.amount:
+            return _NOBODY
         storage = cast(AsyncThrottleStorage, self.storage)
         return await storage.limiter.decide(_bucket(storage, verb, item, identifiers, cost))
 
@@ -314,8 +361,8 @@ class AsyncTokenBucketRateLimiter(limits.aio.strategies.RateLimiter):
         return (await self._decide("peek", item, identifiers, cost)).allowed
 
     async def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
-        """Return when the bucket is full again, and what is left."""
-        return _stats(await self._decide("peek", item, identifiers, 1))
+        """Return when there is one unit more, and what is left."""
+        return _stats(item, await self._decide("peek", item, identifiers, 1))
 
 
 def _register(strategies: Any, strategy: Callable[..., Any]) -> None:
