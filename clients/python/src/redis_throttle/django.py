@@ -6,30 +6,74 @@
     }
     REDIS_THROTTLE = {"URL": "redis://127.0.0.1:6379"}
 
-A rate of the framework, such as `100/day`, is a window that is never exceeded. Any limits of CL.LIMIT go as well.
+A rate of the framework, such as `100/day`, is a window that is never exceeded. Any limits of CL.LIMIT go as well. A count of 0 lets
+nobody through.
+
+`REDIS_THROTTLE` has these options:
+
+- `URL` and `OPTIONS`: the server, and options for the library's client.
+- `OUTAGE`, `OVERLOAD`, `MISTAKE`: what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503 with Retry-After) or
+  `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
+- `TRUSTED` and `IPV6`: your proxies, and the length of the prefix by which IPv6 addresses count. See `redis_throttle.client_address`.
+
+Requests without a user count by the address of the client. The framework's setting `NUM_PROXIES`, where it is set, says which entry
+of X-Forwarded-For that is; otherwise `TRUSTED` does. X-Forwarded-For is not read without either, as clients can write it.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from rest_framework import throttling
+from rest_framework import exceptions, throttling
+from rest_framework.settings import api_settings
 
-from .errors import OutageError
+from . import zero
+from .address import client_address, networks
 from .limit import Limit, parse_limits, window
 from .limiter import Limiter
+from .undecided import DEFAULTS, Undecided
 
-log = logging.getLogger("redis_throttle")
+_OPTIONS = ("URL", "OPTIONS", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
+_undecided: dict[tuple[Any, ...], Undecided] = {}
+
+
+class Unavailable(exceptions.APIException):
+    """A request that could not be decided, and that is denied: status 503."""
+
+    status_code = 503
+    default_detail = "The rate limit could not be checked."
+    default_code = "unavailable"
+    wait = 1
+    """Seconds, for Retry-After."""
+
+
+def _setting() -> dict[str, Any]:
+    return getattr(settings, "REDIS_THROTTLE", None) or {}
+
+
+def _checked() -> Undecided:
+    """Return what becomes of requests without a decision. A setting that is wrong is found when this module is imported, too."""
+    setting = _setting()
+    for option in setting:
+        if option not in _OPTIONS:
+            raise ImproperlyConfigured(f"REDIS_THROTTLE: {option!r} is none of {', '.join(_OPTIONS)}")
+    answers = (setting.get("OUTAGE", DEFAULTS["outage"]), setting.get("OVERLOAD", DEFAULTS["overload"]), setting.get("MISTAKE", DEFAULTS["mistake"]))
+    try:
+        networks(setting.get("TRUSTED", ()))
+        client_address("127.0.0.1", ipv6=setting.get("IPV6", 64))
+        made = _undecided.get(answers) or Undecided(*answers, names=("OUTAGE", "OVERLOAD", "MISTAKE"))
+    except (TypeError, ValueError) as error:
+        raise ImproperlyConfigured(f"REDIS_THROTTLE: {error}") from None
+    return _undecided.setdefault(answers, made)
 
 
 @functools.cache
 def limiter() -> Limiter:
     """Return the limiter of the setting REDIS_THROTTLE: its URL, and OPTIONS for the library's client."""
-    setting = getattr(settings, "REDIS_THROTTLE", None) or {}
+    setting = _setting()
     if "URL" not in setting:
         raise ImproperlyConfigured('REDIS_THROTTLE must name the server: {"URL": "redis://127.0.0.1:6379"}')
     return Limiter.from_url(setting["URL"], **setting.get("OPTIONS", {}))
@@ -46,7 +90,7 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
         if rate is None:
             self.limits = None
             return None, None
-        if rate.split()[0].upper() in ("RATE", "WINDOW", "FIXED"):
+        if rate.split()[:1] and rate.split()[0].upper() in ("RATE", "WINDOW", "FIXED"):
             self.limits = parse_limits(rate)
             return self.limits[0].capacity, int(self.limits[0].seconds)
         count, seconds = super().parse_rate(rate)
@@ -55,18 +99,39 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
         self.limits = (window(count, f"{seconds}s"),)
         return count, seconds
 
+    def get_ident(self, request: Any) -> str:
+        """Return the address of the client, as a key: that of its network for IPv6."""
+        setting = _setting()
+        ipv6, trusted = setting.get("IPV6", 64), setting.get("TRUSTED", ())
+        if api_settings.NUM_PROXIES is None:
+            return client_address(request.META, ipv6=ipv6, trusted=trusted)
+        if trusted:
+            raise ImproperlyConfigured("TRUSTED of REDIS_THROTTLE and NUM_PROXIES of REST_FRAMEWORK both say which proxies there are: set one")
+        return client_address(super().get_ident(request) or "", ipv6=ipv6)
+
     def allow_request(self, request: Any, view: Any) -> bool:
-        """Return whether a request may go ahead. In an outage of Redis it may, unless REDIS_THROTTLE has "OUTAGE": "deny"."""
+        """Return whether a request may go ahead. Without a decision it may, is answered with status 503, or the error is raised."""
         if self.rate is None or self.limits is None:
             return True
-        key = self.get_cache_key(request, view)
-        if key is None:
-            return True
+        undecided = _checked()
         try:
-            result = limiter().limit(key, *self.limits)
-        except OutageError as error:
-            log.error("outage: a request could not be checked against its rate limit: %s", error)
-            return bool(getattr(settings, "REDIS_THROTTLE", {}).get("OUTAGE", "let through") != "deny")
+            key = self.get_cache_key(request, view)
+            if key is None:
+                return True
+            result = zero.denied([self.limits])
+            if result is None:
+                limits = zero.asked(self.limits)
+                if not limits:
+                    return True
+                result = limiter().limit(key, *limits)
+        except Exception as error:
+            undecided.tell(error)
+            answer = undecided.to(error)
+            if answer == "raise":
+                raise
+            if answer == "deny":
+                raise Unavailable from error
+            return True
         self._wait = None if result.retry_after is None else result.retry_after.total_seconds()
         return result.allowed
 
@@ -94,3 +159,6 @@ class ScopedRateThrottle(SimpleRateThrottle, throttling.ScopedRateThrottle):
         self.rate = self.get_rate()
         self.parse_rate(self.rate)
         return SimpleRateThrottle.allow_request(self, request, view)
+
+
+_checked()

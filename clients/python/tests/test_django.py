@@ -1,0 +1,118 @@
+"""The throttles under Django REST framework, each configuration in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from servers import Server
+
+NOWHERE = "redis://127.0.0.1:1"
+DJANGO = """
+import json, sys
+import django
+from django.conf import settings
+
+given = json.loads(sys.argv[1])
+settings.configure(
+    SECRET_KEY="x", ROOT_URLCONF="__main__", ALLOWED_HOSTS=["*"], INSTALLED_APPS=["rest_framework"], DATABASES={}, USE_TZ=True,
+    REST_FRAMEWORK={
+        "DEFAULT_AUTHENTICATION_CLASSES": [], "UNAUTHENTICATED_USER": None,
+        "DEFAULT_THROTTLE_CLASSES": ["redis_throttle.django.AnonRateThrottle"],
+        "DEFAULT_THROTTLE_RATES": {"anon": given["rate"]}, **given.get("framework", {}),
+    },
+    REDIS_THROTTLE=given["throttle"],
+)
+django.setup()
+from django.urls import path
+from rest_framework.response import Response
+from rest_framework.test import APIClient
+from rest_framework.views import APIView
+
+
+class Page(APIView):
+    def get(self, request):
+        return Response("hello")
+
+
+urlpatterns = [path("", Page.as_view())]
+client = APIClient(raise_request_exception=False)
+if given.get("used_up"):
+    from redis_throttle.django import limiter
+    limiter().client.connection_pool.max_connections = 1
+    taken = limiter().client.connection_pool.get_connection()
+print(json.dumps([[response.status_code, response.headers.get("Retry-After")] for response in (client.get("/", **meta) for meta in given["requests"])]))
+"""
+
+
+def run(rate: str = "2/day", requests: Any = ({},), framework: Any = None, used_up: bool = False, **throttle: Any) -> subprocess.CompletedProcess[str]:
+    given = {"rate": rate, "requests": requests, "framework": framework or {}, "used_up": used_up,
+             "throttle": {"OPTIONS": {"socket_timeout": 0.3}, **throttle}}
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO, json.dumps(given)], capture_output=True, text=True)
+
+
+def ask(**options: Any) -> list[Any]:
+    ran = run(**options)
+    assert ran.returncode == 0, ran.stderr
+    return list(json.loads(ran.stdout))
+
+
+def statuses(**options: Any) -> list[int]:
+    return [status for status, _ in ask(**options)]
+
+
+@pytest.mark.parametrize("rate", ["0/day", "0/m", "RATE 0/d", "RATE 5/s FIXED 0/d"])
+def test_a_rate_of_0_lets_nobody_through(rate: str) -> None:
+    """There is no server: a limit of 0 is not asked for."""
+    assert ask(rate=rate, URL=NOWHERE) == [[429, None]]
+
+
+@pytest.mark.parametrize(("answer", "want"), [(None, [200, None]), ("allow", [200, None]), ("deny", [503, "1"]), ("raise", [500, None])])
+def test_an_outage_does_what_was_chosen(answer: str | None, want: list[Any]) -> None:
+    assert ask(URL=NOWHERE, **({"OUTAGE": answer} if answer else {})) == [want]
+
+
+@pytest.mark.parametrize(("answer", "want"), [(None, [503, "1"]), ("allow", [200, None]), ("raise", [500, None])])
+def test_so_does_an_overload(server: Server, answer: str | None, want: list[Any]) -> None:
+    assert ask(URL=server.url, used_up=True, **({"OVERLOAD": answer} if answer else {})) == [want]
+
+
+@pytest.mark.parametrize(("answer", "want"), [(None, [500, None]), ("deny", [503, "1"]), ("allow", [200, None])])
+def test_so_does_a_mistake(server: Server, answer: str | None, want: list[Any]) -> None:
+    server.do("LPUSH", "throttle_anon_127.0.0.1", "1")
+    assert ask(URL=server.url, **({"MISTAKE": answer} if answer else {})) == [want]
+
+
+@pytest.mark.parametrize(("throttle", "says"), [
+    ({"OUTAGE": "let through"}, 'called "allow" now'), ({"OUTAGE": "denny"}, "OUTAGE must be"), ({"OVERLOAD": "unavailable"}, "OVERLOAD must be"),
+    ({"MISTAKE": True}, "MISTAKE must be"), ({"OUTGAE": "deny"}, "'OUTGAE' is none of"), ({"TRUSTED": "10.1.0.1"}, "TRUSTED|trusted"), ({"IPV6": 0}, "ipv6"),
+])
+def test_a_setting_that_is_wrong_is_found_at_the_start(throttle: dict[str, Any], says: str) -> None:
+    import re
+
+    ran = run(URL=NOWHERE, requests=[], **throttle)
+    assert ran.returncode != 0
+    assert "ImproperlyConfigured" in ran.stderr
+    assert re.search(says, ran.stderr)
+
+
+def test_whom_a_request_without_a_user_counts_for(server: Server) -> None:
+    """A client that sends another X-Forwarded-For each time is the same client; the framework by itself would take it for another."""
+    def at(address: str, *forwarded: str) -> dict[str, str]:
+        return {"REMOTE_ADDR": address, **({"HTTP_X_FORWARDED_FOR": ", ".join(forwarded)} if forwarded else {})}
+
+    assert statuses(URL=server.url, requests=[at("203.0.113.9", f"198.51.100.{n}") for n in range(3)]) == [200, 200, 429]
+    assert statuses(URL=server.url, requests=[at(f"2001:db8:1:2::{n}") for n in range(1, 4)]) == [200, 200, 429]
+    assert statuses(URL=server.url, IPV6=48, requests=[at(f"2001:db8:2:{n}::1") for n in range(3)]) == [200, 200, 429]
+    assert statuses(URL=server.url, requests=[at("203.0.113.10"), at("::ffff:203.0.113.10"), at("203.0.113.10")]) == [200, 200, 429]
+    assert statuses(URL=server.url, requests=[at("")] * 3) == [200, 200, 429]
+    proxied = [at("10.1.0.1", "198.51.100.1", "203.0.113.11"), at("10.1.0.2", "198.51.100.2", "203.0.113.11"), at("10.1.0.1", "203.0.113.11")]
+    assert statuses(URL=server.url, TRUSTED=["10.1.0.0/24"], requests=proxied) == [200, 200, 429]
+    server.do("FLUSHALL")
+    assert statuses(URL=server.url, framework={"NUM_PROXIES": 1}, requests=proxied) == [200, 200, 429]
+    assert statuses(URL=server.url, framework={"NUM_PROXIES": 0}, requests=proxied[:1] * 3) == [200, 200, 429]
+    assert statuses(URL=server.url, framework={"NUM_PROXIES": 1}, TRUSTED=["10.1.0.0/24"], MISTAKE="deny", requests=proxied[:1]) == [503]
