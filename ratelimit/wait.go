@@ -64,7 +64,8 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 	if own, ok := r.client.(stander); ok {
 		place := standing{cmd: newCmd(ctx, &cmd)}
 		place.answers, place.leave = own.Stand(ctx, place.cmd)
-		reply, err := r.waitIn(ctx, place, own.Alive, &call, &cmd)
+		alive := func(ctx context.Context) error { return own.Alive(ctx, call.Keys[0].Name) }
+		reply, err := r.waitIn(ctx, place, alive, &call, &cmd)
 		return call.answer(&cmd, reply, err)
 	}
 	node, err := r.node(ctx, call.Keys[0].Name)
@@ -105,8 +106,8 @@ type stander interface {
 	// Stand sends cmd, which waits, and returns at once. answers gets cmd's error, nil for a reply, when that is there. leave has the caller
 	// leave the line, in the background: answers still gets what comes within patience, or an error.
 	Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, leave func(patience time.Duration))
-	// Alive asks the server for a sign of life.
-	Alive(ctx context.Context) error
+	// Alive asks the server with a key for a sign of life.
+	Alive(ctx context.Context, key string) error
 }
 
 // standing is a call that waits. See stander.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -23,8 +24,9 @@ import (
 )
 
 // New returns a Limiter on client. It panics if client is nil. Its methods send, and return when the reply is there or
-// their context is over. A caller that waits, in Wait or for a lease, leaves the queue
-// when its context ends.
+// their context is over. A caller that waits, in Wait or for a lease, has a connection of the pool of blocking commands. It leaves the line by
+// CLIENT UNBLOCK when its context ends, and gives back what it got at the same moment; a user without the permission for CLIENT ID and CLIENT UNBLOCK
+// leaves by closing the connection, and what it got is lost.
 func New(client rueidis.Client) *ratelimit.Limiter {
 	return ratelimit.New(Client(client), ratelimit.Options{})
 }
@@ -36,10 +38,13 @@ func Client(client rueidis.Client) interface {
 	if client == nil {
 		panic("rueidislimit: a rueidis client is needed, not nil")
 	}
-	return sender{client}
+	return sender{client, &sync.Map{}}
 }
 
-type sender struct{ client rueidis.Client }
+type sender struct {
+	client rueidis.Client
+	owners *sync.Map // addresses of masters by slots, as waits have learnt them
+}
 
 // Process sends cmd.
 func (s sender) Process(ctx context.Context, cmd redis.Cmder) error {
@@ -92,10 +97,10 @@ func (s sender) build(args []any) (rueidis.Completed, error) {
 	case "CL.PEEK", "CL.LEASES":
 		return command.ReadOnly(), nil
 	case "CL.WAIT":
-		return command.Blocking().UnblockOnCancel(), nil
+		return command.Blocking(), nil
 	case "CL.LEASE":
 		if slices.Contains(words[key+1:], "TIMEOUT") { // an id of this name costs a connection of its own, no more
-			return command.Blocking().UnblockOnCancel(), nil
+			return command.Blocking(), nil
 		}
 	}
 	return command.Build(), nil

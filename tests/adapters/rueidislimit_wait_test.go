@@ -1,0 +1,163 @@
+package adapters
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/rueidislimit"
+	"redis-throttle/tests/calls"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// A wait ends without an answer when the server gives no sign of life, before it waits and while it does.
+func TestAWaitEndsWhenTheServerStandsStill(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	client := rueidislimit.Client(connect(t, on(s)))
+	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
+	_, err := ratelimit.New(client, ratelimit.Options{}).Limit(t.Context(), "k", hourly, 1)
+	require.NoError(t, err)
+	l := ratelimit.New(client, ratelimit.Options{Patience: 200 * time.Millisecond})
+	for _, before := range []bool{false, true} {
+		if before {
+			s.Pause()
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Wait(context.WithoutCancel(t.Context()), "k", hourly, 1)
+			ended <- err
+		}()
+		if !before {
+			require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, time.Minute, time.Millisecond)
+			s.Pause()
+		}
+		select {
+		case err := <-ended:
+			assert.True(t, ratelimit.IsOutage(err), "%v", err)
+		case <-time.After(time.Minute):
+			s.Resume()
+			t.Fatal("the wait goes on")
+		}
+		s.Resume()
+		require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "0" }, time.Minute, time.Millisecond, "it has left the line")
+	}
+}
+
+// A caller that leaves at the moment when its turn comes gives back what it got, units and slots.
+func TestNoUnitOfAWaitThatIsCancelledIsLost(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	client := connect(t, on(s))
+	l := rueidislimit.New(client)
+	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
+	granted := 0
+	for i := range size.Of(50, 500) {
+		units, jobs := fmt.Sprint("units", i), fmt.Sprint("jobs", i)
+		_, err := l.Limit(t.Context(), units, hourly, 1)
+		require.NoError(t, err)
+		_, err = l.Decide(t.Context(), calls.Lease(jobs, 1, time.Hour, "a"))
+		require.NoError(t, err)
+		for _, tt := range []struct {
+			waits  ratelimit.Call
+			grants func() error
+			isFree func() bool
+		}{
+			{calls.InLine(units, hourly, 0), func() error {
+				_, err := l.Refund(t.Context(), units, hourly, 1)
+				return err
+			}, func() bool {
+				r, err := l.Peek(t.Context(), units, hourly, 1)
+				return err == nil && r.Remaining == 1
+			}},
+			{calls.Lease(jobs, 1, time.Hour, "b", calls.MaxWait(time.Hour)), func() error {
+				_, err := l.Decide(t.Context(), calls.Release(jobs, "a"))
+				return err
+			}, func() bool {
+				n, err := client.Do(t.Context(), client.B().Exists().Key(jobs).Build()).AsInt64()
+				return err == nil && n == 0
+			}},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			type outcome struct {
+				ratelimit.Result
+				err error
+			}
+			ended := make(chan outcome, 1)
+			go func() {
+				r, err := l.Decide(ctx, tt.waits)
+				ended <- outcome{r, err}
+			}()
+			require.Eventually(t, func() bool {
+				info, err := client.Do(t.Context(), client.B().Info().Section("clients").Build()).ToString()
+				return err == nil && server.ParseInfo(info)["blocked_clients"] == "1"
+			}, time.Minute, 100*time.Microsecond)
+			go cancel()
+			require.NoError(t, tt.grants())
+			got := <-ended
+			if got.err == nil {
+				assert.False(t, got.Limited)
+				granted++
+				continue
+			}
+			require.ErrorIs(t, got.err, context.Canceled)
+			require.Eventually(t, tt.isFree, time.Minute, time.Millisecond, "%v, round %d", tt.waits.Verb, i)
+		}
+	}
+	t.Logf("%d were granted before they were cancelled", granted)
+}
+
+// In a cluster a wait goes to the node that has its key, also while that is on its way to another one, and leaves there.
+func TestWaitsInACluster(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	l := rueidislimit.New(connect(t, rueidis.ClientOption{InitAddress: []string{c.Nodes[0].Addr()}}))
+	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
+	for i := range 10 {
+		key := fmt.Sprint("key", i)
+		r, err := l.Wait(t.Context(), key, hourly, 1)
+		require.NoError(t, err)
+		require.False(t, r.Limited)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Wait(ctx, key, hourly, 1)
+			ended <- err
+		}()
+		waiting := func(n string) func() bool {
+			return func() bool { return c.Owner(c.Slot(key)).Info("throttle")["throttle_waiting"] == n }
+		}
+		require.Eventually(t, waiting("1"), time.Minute, time.Millisecond)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.Eventually(t, waiting("0"), time.Minute, time.Millisecond)
+	}
+
+	from, to := c.Masters()[0], c.Masters()[1]
+	key := "k"
+	for i := 0; c.Owner(c.Slot(key)) != from; i++ {
+		key = fmt.Sprint("k", i)
+	}
+	slot := fmt.Sprint(c.Slot(key))
+	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
+	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
+	for want, limited := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if limited {
+			cancel()
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		}
+		r, err := l.Wait(ctx, key, hourly, 1)
+		cancel()
+		require.NoError(t, err, want)
+		assert.Equal(t, limited, r.Limited)
+	}
+}
