@@ -63,6 +63,7 @@ enum {
   CONTEXT_AOF = 1 << 6,
   CONTEXT_OOM = 1 << 10,
   CONTEXT_REPLICATED = 1 << 12,
+  CONTEXT_LOADING = 1 << 13,
   CONTEXT_DENY_BLOCKING = 1 << 21,
 };
 enum {
@@ -171,6 +172,8 @@ enum {
   OPTIONAL(RegisterStringConfig, int, (RedisModuleCtx *, const char *name, const char *standard, unsigned flags, RedisModuleConfigGetStringFunc, RedisModuleConfigSetStringFunc, RedisModuleConfigApplyFunc, void *data)) \
   OPTIONAL(LoadConfigs, int, (RedisModuleCtx *))                                                      \
   OPTIONAL(GetCurrentUserName, RedisModuleString *, (RedisModuleCtx *))                               \
+  OPTIONAL(GetClientUserNameById, RedisModuleString *, (RedisModuleCtx *, uint64_t id))               \
+  OPTIONAL(CallReplyPromiseSetUnblockHandler, void, (RedisModuleCallReply *, void *handler, void *data)) \
   OPTIONAL(GetModuleUserFromUserName, RedisModuleUser *, (RedisModuleString *))                       \
   OPTIONAL(ACLCheckCommandPermissions, int, (RedisModuleUser *, RedisModuleString **, int argc))      \
   OPTIONAL(FreeModuleUser, int, (RedisModuleUser *))                                                  \

@@ -139,7 +139,7 @@ typedef struct {
   throttleMembers *members; // of a command on sorted sets
   int32_t hasLine;          // of a command that wants to know who waits in line: there may be somebody
   int16_t expiryChanges;
-  int16_t isUnfinished; // of a string that the server may still be adding (throttleMayBeUnfinished)
+  int16_t isCopied; // of a string that is not read through its key (throttleMayBeNested)
 } throttleKey;
 
 // The origin of a call. Outside of a command there is none that could be replicated. What the event loop does comes between commands. A caller may be
@@ -151,10 +151,11 @@ enum { BY_COMMAND, BY_EVENT_LOOP, BY_UNBLOCKING };
 typedef struct {
   int32_t command;
   int32_t openMode;    // of the keys
-  int32_t unfinished;  // a key may be unfinished (throttleMayBeUnfinished)
+  int32_t unfinished;  // a key may be unfinished (throttleMayBeUnfinished), so nothing changes
   int32_t seesMembers; // of a command on sorted sets: throttleGatherMembers has looked at the keys
   int32_t looksUp;     // of a command on sorted sets with several keys: the member that is named is looked up first
-  int32_t origin;      // BY_COMMAND or another
+  int16_t origin;      // BY_COMMAND or another
+  int16_t isGuarded;   // a value was copied, or is unfinished: what is there is only touched if it changes
   throttleKey *keys; // with the next two laid out as Go's []Key
   int64_t keyCount, keyCapacity;
 
@@ -254,7 +255,7 @@ static inline void throttleBeginKey(throttleKey *key, RedisModuleString *name, c
   key->wake = NULL;
   key->members = members;
   key->hasLine = 0;
-  key->isUnfinished = 0;
+  key->isCopied = 0;
 }
 
 static inline void throttleBegin(throttleCall *call, int command, throttleView *args, int keyCount, throttleKey *keys) {
@@ -262,6 +263,7 @@ static inline void throttleBegin(throttleCall *call, int command, throttleView *
   call->unfinished = 0;
   call->seesMembers = 0;
   call->origin = BY_COMMAND;
+  call->isGuarded = 0;
   call->keys = keys;
   call->keyCount = call->keyCapacity = keyCount;
   call->args = args;
@@ -329,9 +331,10 @@ extern int throttleHasNeighbours;  // there are other modules, or there were
 extern uint64_t throttleExpiries; // keys that the server has removed because they expired, since there are neighbours
 void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName);
 RedisModuleString *throttleUserOf(RedisModuleCtx *ctx); // NULL for nobody. Not for a master, nor where GetCurrentUserName is missing
-// Whether the server may still be adding the key, and this call come from another module that hears of it (event "new"): the server
-// uses the value again afterwards, so nobody may replace it.
-int throttleMayBeUnfinished(const throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key);
+// Whether the call may come from another module that hears of what a command does to a key. The server may use the value again afterwards
+// (events "new", "incrby" and "incrbyfloat"), so it must not be replaced, which reading it through the key may do.
+int throttleMayBeNested(const throttleCall *call, RedisModuleCtx *ctx);
+int throttleMayBeUnfinished(RedisModuleKey *key); // of such a call: whether that command may still be adding the key
 
 // stats.c
 extern throttleStats stats;
@@ -389,6 +392,8 @@ void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, 
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx);
 void throttleCloseKeys(throttleCall *call);
+// throttleHaveChanged reads the values that a call changes through their keys, and tells whether one is no longer as it was copied.
+int throttleHaveChanged(throttleCall *call) __attribute__((cold));
 void throttleGatherKind(throttleKey *key) __attribute__((cold));
 int throttleOpenUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) __attribute__((cold));
 

@@ -42,18 +42,26 @@ __attribute__((cold)) void throttleRefuse(throttleCall *call, const char *error)
   snprintf(call->error, sizeof call->error, "%s", error);
 }
 
-// Another module calls while the server may still be adding a key. The call may tell what it found there, and change nothing: the server
-// uses the value again, which moves in newer ones as soon as the key gets an expiry.
-__attribute__((noinline, cold)) static void refuseToChangeUnfinished(throttleCall *call) {
+static int isWaiting(const throttleCall *call) { return call->reply == REPLY_LATER || call->reply == REPLY_IN_TURN; }
+
+// Another module may call in the middle of a command that uses the value of a key again. The call may tell what it found there. It may
+// change it as any other command may, unless the server may still be adding the key: then it moves the value as soon as the key
+// gets an expiry. A caller that was put in line is not decided again: it overwrites what another module has just written.
+__attribute__((noinline, cold)) static void guardKeys(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   int changes = 0;
   for (int i = 0; i < call->keyCount; i++) changes |= call->keys[i].effect != EFFECT_KEEP;
-  if (changes) throttleRefuse(call, beingCreated);
+  if (!changes) return;
+  if (call->unfinished) {
+    throttleRefuse(call, beingCreated);
+  } else if (throttleHaveChanged(call) && !isWaiting(call)) {
+    throttleDecide(call, ctx, argv);
+  }
 }
 
 static void decide(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   throttleDecide(call, ctx, argv);
   if (traits->runsOverMaxmemory && !call->unfinished) throttleRefuseGrowth(call, ctx, argv);
-  if (call->unfinished) refuseToChangeUnfinished(call);
+  if (call->isGuarded) guardKeys(call, ctx, argv);
 }
 
 // A key may have callers in line.
@@ -76,7 +84,7 @@ __attribute__((always_inline)) static inline int run(const throttleTraits *trait
   openKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
   if (isPlain) {
     throttleCross(call);
-    if (RARELY(call->unfinished)) refuseToChangeUnfinished(call);
+    if (RARELY(call->isGuarded)) guardKeys(call, ctx, argv);
   } else {
     int mayHaveLines = traits->lines && throttleAllLines;
     if (traits->blocks) call->mayBlock = !call->unfinished && canBlock(ctx);
@@ -92,7 +100,7 @@ __attribute__((always_inline)) static inline int run(const throttleTraits *trait
   apply(call, ctx);
   if (!isPlain) {
     if (call->seesMembers) throttleFreeMembers(call);
-    if (call->reply == REPLY_LATER || call->reply == REPLY_IN_TURN) {
+    if (isWaiting(call)) {
       throttleWait(call, ctx, argv, argc);
       return API_OK;
     }

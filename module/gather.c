@@ -3,10 +3,13 @@
 
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) { gatherArgs(call, argv, argc, room); }
 
+enum { IS_NOT_COPIED, IS_COPIED, IS_NOT_SHOWN };
+
 // Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A value that is
 // too long to be of ours, or that GET does not show because it was renamed, is of the wrong type.
 static void copyValue(RedisModuleCtx *ctx, throttleKey *key) {
   RedisModuleCallReply *reply = api.Call(ctx, "GET", THROTTLE_FORMAT("s"), key->name);
+  key->isCopied = reply ? IS_COPIED : IS_NOT_SHOWN;
   size_t length = 0;
   const char *bytes = reply && api.CallReplyType(reply) == CALL_REPLY_STRING ? api.CallReplyStringPtr(reply, &length) : NULL;
   key->kind = KEY_OTHER;
@@ -94,13 +97,26 @@ static void forgetKeys(throttleCall *call) {
   }
 }
 
-// Notes which values must not be read through their keys, also if a key gets an expiry meanwhile. It returns whether there are any.
-static int noteUnfinished(throttleCall *call, RedisModuleCtx *ctx) {
-  int isAny = 0;
+static int isAnyString(const throttleCall *call) {
+  for (int i = 0; i < call->keyCount; i++) {
+    if (isOfType(&call->keys[i], KEYTYPE_STRING)) return 1;
+  }
+  return 0;
+}
+
+// Notes which values must not be read through their keys, also if a key gets an expiry meanwhile. It returns whether there are any. Of a
+// client that the server is about to answer only those are noted that may be unfinished: no value can be copied then.
+static int noteNested(throttleCall *call, RedisModuleCtx *ctx) {
+  if (!isAnyString(call) || !throttleMayBeNested(call, ctx)) return 0;
+  int isAny = 0, canCopy = !(call->openMode & OPEN_QUIETLY);
   for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
-    if (isOfType(key, KEYTYPE_STRING) && throttleMayBeUnfinished(call, ctx, key->handle)) key->isUnfinished = 1;
-    isAny |= key->isUnfinished;
+    if (isOfType(key, KEYTYPE_STRING)) {
+      int isUnfinished = throttleMayBeUnfinished(key->handle);
+      call->unfinished |= isUnfinished;
+      if (isUnfinished || canCopy) key->isCopied = IS_COPIED;
+    }
+    isAny |= key->isCopied;
   }
   return isAny;
 }
@@ -108,29 +124,56 @@ static int noteUnfinished(throttleCall *call, RedisModuleCtx *ctx) {
 // Opens the keys anew after the values of some were copied, which may have run other modules: so no key is open meanwhile. It returns 0 if they
 // cannot be opened. For a client that the server is about to answer no other module may run, and no value is copied.
 __attribute__((noinline, cold)) static int copyAndReopen(throttleCall *call, RedisModuleCtx *ctx) {
-  call->unfinished = 1;
+  call->isGuarded = 1;
   int isQuiet = call->openMode & OPEN_QUIETLY;
   if (!isQuiet) throttleCloseKeys(call);
   for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
-    if (!key->isUnfinished) continue;
+    if (!key->isCopied) continue;
     key->kind = KEY_OTHER;
     if (!isQuiet) copyValue(ctx, key);
   }
   return isQuiet || openAmongNeighbours(call, ctx);
 }
 
+// Whether a value is read through its key. Where GET was renamed, that is how scripts and modules read keys that have an expiry.
+static int isReadByKey(const throttleKey *key) {
+  return !key->isCopied || !isOfType(key, KEYTYPE_STRING) || (key->isCopied == IS_NOT_SHOWN && !throttleMayBeUnfinished(key->handle));
+}
+
 __attribute__((noinline, cold)) static void gatherAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
   int isOpen = openAmongNeighbours(call, ctx);
-  if (isOpen && noteUnfinished(call, ctx)) isOpen = copyAndReopen(call, ctx);
+  if (isOpen && noteNested(call, ctx)) isOpen = copyAndReopen(call, ctx);
   if (!isOpen) {
     forgetKeys(call);
     return;
   }
   for (int i = 0; i < call->keyCount; i++) {
     throttleKey *key = &call->keys[i];
-    if (!key->isUnfinished || !isOfType(key, KEYTYPE_STRING)) gatherKey(key);
+    if (!isReadByKey(key)) continue;
+    key->isCopied = IS_NOT_COPIED;
+    gatherKey(key);
   }
+}
+
+// Reads a value through its key after all, since the call changes it. It returns whether it is no longer as it was copied: other modules may
+// have run when the next one was copied, or the keys were opened again.
+static int hasChanged(throttleKey *key) {
+  if (!key->isCopied || !isOfType(key, KEYTYPE_STRING)) return 0;
+  throttleView copy = key->value;
+  int kind = key->kind;
+  key->isCopied = IS_NOT_COPIED;
+  gatherKey(key);
+  return kind != key->kind || copy.length != key->value.length || memcmp(copy.bytes, key->value.bytes, copy.length) != 0;
+}
+
+int throttleHaveChanged(throttleCall *call) {
+  int isAny = 0;
+  for (int i = 0; i < call->keyCount; i++) {
+    if (call->keys[i].effect != EFFECT_KEEP) isAny |= hasChanged(&call->keys[i]);
+  }
+  for (int i = 0; isAny && i < call->keyCount; i++) hasChanged(&call->keys[i]);
+  return isAny;
 }
 
 void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx) {

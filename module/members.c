@@ -157,7 +157,7 @@ static void gatherSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key)
   if (!isOfType(key, KEYTYPE_ZSET)) return;
 
   key->kind = KEY_SORTED_SET;
-  if (throttleHasNeighbours && throttleMayBeUnfinished(call, ctx, key->handle)) call->unfinished = 1;
+  if (throttleHasNeighbours && throttleMayBeUnfinished(key->handle) && throttleMayBeNested(call, ctx)) call->unfinished = call->isGuarded = 1;
   members->count = (int64_t)api.ValueLength(key->handle);
   gatherLowest(key, members, msOf(call));
   members->isBeyond = isAnyAbove(key->handle, msOf(call) + FURTHEST_MS);

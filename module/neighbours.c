@@ -1,6 +1,8 @@
 // Other modules, whose code may run in the middle of ours: the server calls them when it notifies of an event.
 //
 // A server without other modules pays nothing for any of this.
+#include <errno.h>
+
 #include "bridge.h"
 
 int throttleHasNeighbours;
@@ -67,38 +69,54 @@ void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
   if (!mayCome || isAnyLoaded(ctx)) noteNeighbour(ctx);
 }
 
-// The server finds every client by its id that has a connection. It does not find the clients of other modules, except for Valkey 9.1, which
-// finds one that runs a command.
-static int isFound(uint64_t clientID) { return api.GetClientInfoById(NULL, clientID) == API_OK; }
-
-// The user that runs a command, or NULL for another module that does not ask for one. A master has none either. Some servers crash when they are
-// asked for the user of nobody: so nobody asks for that of a master, and those servers do not find other modules.
-RedisModuleString *throttleUserOf(RedisModuleCtx *ctx) { return isFound(api.GetClientId(ctx)) ? api.GetCurrentUserName(ctx) : NULL; }
-
+// Whether a user runs the command. Some servers crash when GetCurrentUserName is asked for the user of nobody. This asks for a call as the user
+// of this one in a format that no server knows: it is refused for that, before anything runs, or first because there is no user.
 static int hasUser(RedisModuleCtx *ctx) {
-  if (!api.GetCurrentUserName) return isFound(api.GetClientId(ctx));
-  RedisModuleString *user = throttleUserOf(ctx);
-  if (user) api.FreeString(NULL, user);
+  if (!api.GetCurrentUserName) return 0;
+  int before = errno; // of whatever calls this one
+  RedisModuleCallReply *reply = api.Call(ctx, "PING", "C?");
+  int isRefusedForFormat = !reply && errno == EBADF;
+  if (reply) api.FreeCallReply(reply);
+  errno = before;
+  return isRefusedForFormat;
+}
+
+RedisModuleString *throttleUserOf(RedisModuleCtx *ctx) { return hasUser(ctx) ? api.GetCurrentUserName(ctx) : NULL; }
+
+// Whether a connection has the id of this client. That of another module may have it, too, since the server lends the id of a client that was
+// blocked to one of its own, and keeps it there. So a call without such an id comes from no client, and that is all it shows. Before Redis 7.0 it is not kept. For Valkey 9.1,
+// GetClientInfoById also finds the client that runs the command, of whatever kind.
+static int isIdOfAConnection(RedisModuleCtx *ctx) {
+  uint64_t id = api.GetClientId(ctx);
+  if (!api.GetClientUserNameById) return api.GetClientInfoById(NULL, id) == API_OK;
+  RedisModuleString *user = api.GetClientUserNameById(ctx, id);
+  if (user) api.FreeString(ctx, user);
   return user != NULL;
 }
 
 static const uint64_t idOfAppendOnlyFile = UINT64_MAX;
 
+static int isOfAppendOnlyFile(RedisModuleCtx *ctx, int flags) { return flags & CONTEXT_LOADING && api.GetClientId(ctx) == idOfAppendOnlyFile; }
+
+// Whether a call of another module may block, which it has to ask for (K).
+static int mayModulesBlock(void) { return api.CallReplyPromiseSetUnblockHandler != NULL; }
+
 // Whether the command is run by a client, a master or the file that is being loaded, rather than by a script or another module. The clients of
-// those two may not block, unless a module asks for that. A client that begins with a transaction, in which it may not block either, is
-// taken for one of theirs, and another module that may block and has a user for a client. No id is ever 0.
+// those two may not block, unless a module asks for that, nor may a client in a transaction. A module that then calls as a user, under an
+// id that a connection has, is taken for a client. Nothing is remembered, because ids say too little.
 static int isOfAClient(RedisModuleCtx *ctx) {
-  static uint64_t known[256];
-  uint64_t id = api.GetClientId(ctx), *seen = &known[(uint8_t)id];
-  if (*seen == id) return 1;
   int flags = api.GetContextFlags(ctx);
-  if (id != idOfAppendOnlyFile && !(flags & CONTEXT_REPLICATED) && (flags & CONTEXT_DENY_BLOCKING || !hasUser(ctx))) return 0;
-  *seen = id;
-  return 1;
+  if (flags & CONTEXT_REPLICATED) return 1;
+  if (!(flags & CONTEXT_DENY_BLOCKING) && !mayModulesBlock()) return 1;
+  if (flags & CONTEXT_LUA) return 0;
+  if (isOfAppendOnlyFile(ctx, flags)) return 1;
+  if ((flags & (CONTEXT_DENY_BLOCKING | CONTEXT_MULTI)) == CONTEXT_DENY_BLOCKING) return 0;
+  return (!api.GetCurrentUserName || hasUser(ctx)) && isIdOfAConnection(ctx);
+}
+
+int throttleMayBeNested(const throttleCall *call, RedisModuleCtx *ctx) {
+  return call->origin == BY_UNBLOCKING || (call->origin == BY_COMMAND && !isOfAClient(ctx));
 }
 
 // A key has no expiry yet when the server sends event "new".
-int throttleMayBeUnfinished(const throttleCall *call, RedisModuleCtx *ctx, RedisModuleKey *key) {
-  if (call->origin == BY_EVENT_LOOP || (call->origin == BY_COMMAND && isOfAClient(ctx))) return 0;
-  return api.GetAbsExpire(key) < 0;
-}
+int throttleMayBeUnfinished(RedisModuleKey *key) { return api.GetAbsExpire(key) < 0; }

@@ -21,7 +21,7 @@ func lapsedMembers(from, to int) (words string) {
 	return words
 }
 
-// inScript has a script make a call, which counts as none of a client.
+// inScript has a script make a call, which counts as none of a client: it reads copies of values.
 func inScript(t *testing.T, c *resp.Conn, call string) resp.Value {
 	t.Helper()
 	v, err := c.Do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, strings.Fields(call)...)...)
@@ -67,6 +67,61 @@ func TestANeighbourWritesWhileAValueIsCopied(t *testing.T) {
 		}
 		assert.Greater(t, ran, int64(200))
 	})
+}
+
+// What a script or a module does to a key with an expiry is decided by what the key holds, also where another module writes between the moment
+// at which the value is copied and the call. Each write but those of ours is the same twice.
+func TestANeighbourWritesWhileAValueWithAnExpiryIsCopied(t *testing.T) {
+	t.Parallel()
+	onSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		c := neighbour.Start(t, opts...).Raw()
+		prepare := func() {
+			mustDoAll(t, c, "NEIGHBOUR.DO", "FLUSHALL", "CL.LIMIT a RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9", "PEXPIREAT a 4000000000000", "PEXPIREAT b 4000000000000")
+		}
+		peeks := func() (all []string) {
+			for _, key := range []string{"a", "b", "c", "d"} {
+				v := do(t, c, "CL.PEEK %s RATE 1/1d BURST 9 COMPACT", key)
+				if len(v.Elems) > 3 {
+					v = v.Elems[3]
+				}
+				all = append(all, v.String(), do(t, c, "TYPE %s", key).Text)
+			}
+			return all
+		}
+		ran := int64(0)
+		for _, write := range append([]string{"CL.LIMIT b RATE 1/1d BURST 9 COST 3", "CL.LIMIT a RATE 1/1d BURST 9 COST 3"}, neighbourWrites...) {
+			for _, skipped := range []int{0, 1} {
+				for _, call := range append([]string{"CL.MLIMIT 3 a b c RATE 1/1d BURST 9", "CL.LIMIT b RATE 1/1d BURST 9 COST 2", "CL.MLIMIT 2 b a RATE 1/1d BURST 9 COST 7"}, writtenInto...) {
+					prepare()
+					mustDoAll(t, c, "NEIGHBOUR.BEFORE GET "+write, fmt.Sprintf("NEIGHBOUR.SKIP %d", skipped))
+					v := inScript(t, c, call)
+					times := do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int
+					ran += times
+					do(t, c, "NEIGHBOUR.DO")
+					have := peeks()
+					prepare()
+					for range times {
+						do(t, c, "%s", write)
+					}
+					want := do(t, c, "%s", call)
+					assert.Equal(t, isLetThrough(want), isLetThrough(v), "%s, %d times before %s: %v, not %v", write, times, call, v, want)
+					assert.Equal(t, peeks(), have, "%s, %d times before %s", write, times, call)
+				}
+			}
+		}
+		assert.Greater(t, ran, int64(500))
+	})
+}
+
+// Where GET was renamed, scripts and modules decide by keys that have an expiry all the same.
+func TestScriptsReadKeysWhereGetIsRenamed(t *testing.T) {
+	t.Parallel()
+	c := neighbour.Start(t, server.Config(`rename-command GET ""`)).Raw()
+	do(t, c, "CL.LIMIT b RATE 1/1d BURST 9")
+	assert.EqualValues(t, 7, inScript(t, c, "CL.LIMIT b RATE 1/1d BURST 9 COMPACT").Elems[3].Int)
+	assert.EqualValues(t, 7, inScript(t, c, "CL.PEEK b RATE 1/1d BURST 9 COMPACT").Elems[3].Int)
+	do(t, c, "PERSIST b")
+	assert.Equal(t, "WRONGTYPE Operation against a key holding the wrong kind of value", inScript(t, c, "CL.PEEK b RATE 1/1d BURST 9").Text)
 }
 
 // Another module may make a set of a key after its value was copied. The call answers as one that finds a set, wherever it names its member.
@@ -207,7 +262,7 @@ func TestALineReadsAKeyWithoutAnExpiryItself(t *testing.T) {
 		mustDoAll(t, c, "CL.LIMIT k WINDOW 3/1h TAKE 3", "CL.LIMIT other WINDOW 3/1h")
 		send(t, w, "CL.WAIT k WINDOW 3/1h TIMEOUT 1m")
 		awaitField(t, c, "waiting", 1)
-		do(t, c, "NEIGHBOUR.BEFORE GET COPY other k REPLACE")
+		mustDoAll(t, c, "NEIGHBOUR.BEFORE GET COPY other k REPLACE", "NEIGHBOUR.SKIP 1") // the script reads a copy
 		v, err := c.Do("EVAL", "redis.call('CL.REFUND', 'k', 'WINDOW', '3/1h', 'TAKE', '1') return redis.call('PERSIST', 'k')", "0")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, v.Int, "%v", v)

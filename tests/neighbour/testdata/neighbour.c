@@ -7,6 +7,9 @@
 //   NEIGHBOUR.EXPIRED key times           adds a key that has expired already, and again whenever it is removed for that: so many times in all
 //   NEIGHBOUR.ERRNO name number           before each command of this name, and at each event of this name, errno is set; what runs stays the same
 //   NEIGHBOUR.FORMAT format               how commands are called, of which the server knows the letters: !v at first
+//   NEIGHBOUR.USER name                   as whom they are called, if the format has a C
+//   NEIGHBOUR.CALL command [argument ...]   runs it once, at no event
+//   NEIGHBOUR.THREAD                      blocks its client until a thread has answered it: the server then keeps the client's id for later calls
 //   NEIGHBOUR.PROPAGATE command [argument ...]   to replicas and to the append-only file, and nothing runs here: redis-cell sends its calls so
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
@@ -14,6 +17,7 @@
 // while writes are paused: a read notifies of a key that is not there (keymiss), and a server
 // that is made to write then ends itself.
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +29,8 @@ typedef struct String String;
 typedef struct Reply Reply;
 typedef struct Filter Filter;
 typedef struct Key Key;
+typedef struct Blocked Blocked;
+typedef struct User User;
 
 static void (*setModuleAttribs)(Ctx *, const char *name, int version, int apiVersion);
 static int (*createCommand)(Ctx *, const char *, int (*)(Ctx *, String **, int), const char *flags, int, int, int);
@@ -45,6 +51,14 @@ static int (*setString)(Key *, String *);
 static int (*setAbsExpire)(Key *, long long ms);
 static void (*closeKey)(Key *);
 static int (*replicate)(Ctx *, const char *command, const char *format, ...);
+static Blocked *(*blockClient)(Ctx *, int (*reply)(Ctx *, String **, int), int (*timeout)(Ctx *, String **, int), void (*freeData)(Ctx *, void *), long long timeoutMs);
+static int (*unblockClient)(Blocked *, void *);
+static Ctx *(*getThreadContext)(Blocked *);
+static void (*freeThreadContext)(Ctx *);
+static void (*lock)(Ctx *);
+static void (*unlock)(Ctx *);
+static User *(*getUser)(String *name);
+static void (*setUser)(Ctx *, const User *);
 static int (*replyArray)(Ctx *, long);
 static int (*replyInteger)(Ctx *, long long);
 static int (*replyWord)(Ctx *, const char *);
@@ -72,9 +86,24 @@ static const struct {
     {"SetAbsExpire", &setAbsExpire},
     {"CloseKey", &closeKey},
     {"Replicate", &replicate},
+    {"BlockClient", &blockClient},
+    {"UnblockClient", &unblockClient},
+    {"GetThreadSafeContext", &getThreadContext},
+    {"FreeThreadSafeContext", &freeThreadContext},
+    {"ThreadSafeContextLock", &lock},
+    {"ThreadSafeContextUnlock", &unlock},
     {"ReplyWithArray", &replyArray},
     {"ReplyWithLongLong", &replyInteger},
     {"ReplyWithSimpleString", &replyWord},
+};
+
+// Since Redis 7.0.
+static const struct {
+  const char *name;
+  void *function;
+} newer[] = {
+    {"GetModuleUserFromUserName", &getUser},
+    {"SetContextUser", &setUser},
 };
 
 enum { OK = 0, ERR = 1, REPLY_ERROR = 1, MAX_WORDS = 64, READ_AND_WRITE = 3, ANY_EVENT = 0x7ffc };
@@ -89,6 +118,7 @@ static String *expiring;            // the key that is to be added again wheneve
 static int expiriesLeft;            // how often
 static Ctx *own;                    // for a filter, which has none
 static char format[8] = "!v";
+static User *user;                  // NULL for none
 static long long seen;
 static char lastError[256];
 
@@ -99,6 +129,7 @@ static void run(Ctx *ctx) {
   }
   nested = 1;
   seen++;
+  if (user) setUser(ctx, user);
   Reply *reply = call(ctx, text(words[0], NULL), format, words + 1, (size_t)(wordCount - 1));
   if (!reply) {
     snprintf(lastError, sizeof lastError, "the server refuses the call");
@@ -108,6 +139,7 @@ static void run(Ctx *ctx) {
     snprintf(lastError, sizeof lastError, "%.*s", (int)length, error);
   }
   if (reply) freeReply(reply);
+  if (user) setUser(ctx, NULL);
   nested = 0;
 }
 
@@ -152,7 +184,7 @@ static int start(Ctx *ctx, String *event, String *key, String *name, String **ar
   seen = 0;
   skipped = 0;
   lastError[0] = 0;
-  return replyWord(ctx, "OK");
+  return ctx ? replyWord(ctx, "OK") : OK;
 }
 
 static int doCommand(Ctx *ctx, String **argv, int argc) { return start(ctx, NULL, NULL, NULL, argv + 1, argc - 1); }
@@ -194,6 +226,43 @@ static int formatCommand(Ctx *ctx, String **argv, int argc) {
   return replyWord(ctx, "OK");
 }
 
+static int userCommand(Ctx *ctx, String **argv, int argc) {
+  if (argc != 2 || !getUser) return ERR;
+  user = getUser(argv[1]); // stays until the server ends
+  return replyWord(ctx, "OK");
+}
+
+static int callCommand(Ctx *ctx, String **argv, int argc) {
+  if (argc < 2 || start(NULL, NULL, NULL, NULL, argv + 1, argc - 1) != OK) return ERR;
+  run(ctx);
+  for (int i = 0; i < wordCount; i++) drop(NULL, words[i]);
+  wordCount = 0;
+  return replyWord(ctx, "OK");
+}
+
+static int answerDone(Ctx *ctx, String **argv, int argc) {
+  (void)argv, (void)argc;
+  return replyWord(ctx, "OK");
+}
+
+static void *work(void *data) {
+  Blocked *blocked = data;
+  Ctx *ctx = getThreadContext(blocked);
+  lock(ctx);
+  unlock(ctx);
+  freeThreadContext(ctx);
+  unblockClient(blocked, NULL);
+  return NULL;
+}
+
+static int threadCommand(Ctx *ctx, String **argv, int argc) {
+  (void)argv, (void)argc;
+  pthread_t thread;
+  Blocked *blocked = blockClient(ctx, answerDone, NULL, NULL, 0);
+  if (pthread_create(&thread, NULL, work, blocked)) return ERR;
+  return pthread_detach(thread);
+}
+
 static int propagateCommand(Ctx *ctx, String **argv, int argc) {
   if (argc < 2 || replicate(ctx, text(argv[1], NULL), "v", argv + 2, (size_t)(argc - 2)) != OK) return ERR;
   return replyWord(ctx, "OK");
@@ -213,6 +282,11 @@ int RedisModule_OnLoad(Ctx *ctx) {
     snprintf(name, sizeof name, "RedisModule_%s", functions[i].name);
     if (get(name, functions[i].function) != OK) return ERR;
   }
+  for (size_t i = 0; i < sizeof newer / sizeof *newer; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "RedisModule_%s", newer[i].name);
+    get(name, newer[i].function);
+  }
   setModuleAttribs(ctx, "neighbour", 1, 1);
   if (createCommand(ctx, "neighbour.do", doCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.on", onCommand, "", 0, 0, 0) != OK) return ERR;
@@ -221,6 +295,9 @@ int RedisModule_OnLoad(Ctx *ctx) {
   if (createCommand(ctx, "neighbour.expired", expiredCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.errno", errnoCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.format", formatCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.user", userCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.call", callCommand, "", 0, 0, 0) != OK) return ERR;
+  if (createCommand(ctx, "neighbour.thread", threadCommand, "", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.propagate", propagateCommand, "write", 0, 0, 0) != OK) return ERR;
   if (createCommand(ctx, "neighbour.seen", seenCommand, "", 0, 0, 0) != OK) return ERR;
   own = getDetachedContext(ctx);
