@@ -46,41 +46,52 @@ func TestEachVersionGoesOnFromWhatTheOtherWrote(t *testing.T) {
 	}
 }
 
-// The history of each command names the words that a server with version 0.2.0 does not know, and no others.
+// The history of each command names the words that an older version does not know, and no others. THROTTLE_SO_0_1_0 and THROTTLE_SO_0_2_0
+// are the paths of builds of these versions.
 func TestTheHistoryOfCommandsIsWhatAnOlderVersionLacks(t *testing.T) {
 	t.Parallel()
-	const version = "0.2.0"
-	path := os.Getenv("THROTTLE_SO_0_2_0")
-	if path == "" {
-		t.Skip("THROTTLE_SO_0_2_0 names no build of the older version")
-	}
-	now, old := server.Start(t), server.Start(t, server.Module(path))
-	if !now.Program.AtLeast(7, 0) {
-		t.Skip("this server has no COMMAND DOCS")
-	}
-	tokens := regexp.MustCompile(`"token" "(\w+)"`)
-	words := func(docs resp.Value) (all []string) {
-		for _, match := range tokens.FindAllStringSubmatch(docs.String(), -1) {
-			all = append(all, match[1])
-		}
-		slices.Sort(all)
-		return slices.Compact(all)
-	}
-	for _, cmd := range command.All {
-		before, docs := old.MustDo("COMMAND", "DOCS", cmd.Name), now.MustDo("COMMAND", "DOCS", cmd.Name)
-		if len(before.Elems) == 0 {
-			require.Greater(t, cmd.Since, version, cmd.Name)
-			continue
-		}
-		later := slices.DeleteFunc(words(docs), func(word string) bool { return slices.Contains(words(before), word) })
-		var told []string
-		for _, change := range cmd.History {
-			if change.Since > version {
-				told = append(told, regexp.MustCompile(`[A-Z]{2,}`).FindAllString(change.Changes, -1)...)
+	for _, version := range []string{"0.1.0", "0.2.0"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			path := os.Getenv("THROTTLE_SO_" + strings.ReplaceAll(version, ".", "_"))
+			if path == "" {
+				t.Skip("no variable names a build of the older version")
 			}
-		}
-		require.ElementsMatch(t, later, told, cmd.Name)
+			now, old := server.Start(t), server.Start(t, server.Module(path))
+			if !now.Program.AtLeast(7, 0) {
+				t.Skip("this server has no COMMAND DOCS")
+			}
+			for _, cmd := range command.All {
+				before, docs := keywordsOf(old, cmd.Name), keywordsOf(now, cmd.Name)
+				if cmd.Since > version {
+					require.Empty(t, before, cmd.Name)
+					continue
+				}
+				var told []string
+				for _, change := range cmd.History {
+					if change.Since > version {
+						told = append(told, capitals.FindAllString(change.Changes, -1)...)
+					}
+				}
+				later := slices.DeleteFunc(docs, func(word string) bool { return slices.Contains(before, word) })
+				require.ElementsMatch(t, later, told, cmd.Name)
+			}
+		})
 	}
+}
+
+var (
+	capitals = regexp.MustCompile(`[A-Z]{2,}`)
+	tokens   = regexp.MustCompile(`"token" "(\w+)"`)
+)
+
+// keywordsOf are the words of a command in COMMAND DOCS.
+func keywordsOf(s *server.Server, name string) (words []string) {
+	for _, match := range tokens.FindAllStringSubmatch(s.MustDo("COMMAND", "DOCS", name).String(), -1) {
+		words = append(words, match[1])
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
 }
 
 // versions are a run's server and one with an older version, on which the run's keys hold the same.
