@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/cached"
 	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/tests/calls"
@@ -197,5 +198,51 @@ func TestCachedIsAsStrictAsTheServer(t *testing.T) {
 			}
 			assert.Greater(t, remembered, enough)
 		})
+	}
+}
+
+// tardy keeps back the answer to a denied call until the test goes on.
+type tardy struct {
+	ratelimit.Decider
+	denied, goOn chan struct{}
+}
+
+func (h tardy) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
+	result, err := h.Decider.Decide(ctx, call)
+	if err == nil && result.Limited {
+		h.denied <- struct{}{}
+		<-h.goOn
+	}
+	return result, err
+}
+
+// A denial that was on its way when units were given back is not remembered.
+func TestARefundOvertakesADenial(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	limits := ratelimit.Limits{ratelimit.Window(1, day)}
+	for name, layer := range map[string]func(next ratelimit.Decider) ratelimit.Decider{
+		"cached":  func(next ratelimit.Decider) ratelimit.Decider { return cached.New(next, cached.Options{}) },
+		"batched": func(next ratelimit.Decider) ratelimit.Decider { return batched.New(next, batched.Options{}) },
+	} {
+		slow := tardy{ratelimit.New(s.Client(), ratelimit.Options{}), make(chan struct{}), make(chan struct{})}
+		d := layer(slow)
+		_, err := slow.Decider.Decide(t.Context(), calls.On(name, limits))
+		require.NoError(t, err)
+		answered := make(chan ratelimit.Result, 1)
+		go func() { answered <- decide(t, d, name, limits) }()
+		<-slow.denied
+		_, err = d.Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: calls.On(name, limits).Keys, Cost: 1})
+		require.NoError(t, err)
+		slow.goOn <- struct{}{}
+		require.True(t, (<-answered).Limited)
+		go func() {
+			for range slow.denied {
+				slow.goOn <- struct{}{}
+			}
+		}()
+		again := decide(t, d, name, limits)
+		close(slow.denied)
+		assert.False(t, again.Limited, "%s answers by %s", name, again.By)
 	}
 }

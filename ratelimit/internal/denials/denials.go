@@ -129,13 +129,10 @@ func (d *Denials) isForgotten(asked time.Time, keys []ratelimit.Key) bool {
 	return false
 }
 
-// Forget drops all denials of calls on a key that were asked by now.
+// Forget drops all denials of calls on a key that were asked by now, also those that are still on their way here.
 func (d *Denials) Forget(name string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.byCall.Len() == 0 {
-		return
-	}
 	if dropped, ok := d.forgotten.Put(IDOfKey(name), now); ok && dropped.After(d.forgottenAll) {
 		d.forgottenAll = dropped // too many keys to tell which: everything of that time goes
 	}
