@@ -1,13 +1,14 @@
 // Package keyby says who a request comes from: functions for the Key of httplimit.Options and others.
 //
 //	Key: keyby.First(
-//		keyby.Prefixed("key:", keyby.SHA256(keyby.Header("X-Api-Key"))),
+//		keyby.Prefixed("account:", accountOf), // whose API key the request has: "" unless you have looked it up, and know it
 //		keyby.Prefixed("ip:", keyby.Client(proxies...)),
 //	)
 //
 // A request with the key "" is not limited. A client that can write what it likes into its key has a new limit
 // with each request, and can use up that of somebody else. So take only what was authenticated, or what the
-// client cannot choose, such as its address. Give keys of different kinds different prefixes, as above.
+// client cannot choose, such as its address. An API key that nobody has looked up yet is whatever the client invents: a limit by
+// Header("X-Api-Key") limits nobody who sends another one each time. Give keys of different kinds different prefixes, as above.
 package keyby
 
 import (
@@ -21,8 +22,8 @@ import (
 // Func is the key of a request, "" for none.
 type Func = func(r *http.Request) string
 
-// Header is the first value of a header field, "" without one. A client can write any field, unless a
-// proxy in front replaces it. Host, which net/http keeps apart from the other fields, is in small letters.
+// Header is the first value of a header field, "" without one. A client can write any field, so this alone is a key only where a
+// proxy in front replaces the field, or has checked it. Host, which net/http keeps apart from the other fields, is in small letters.
 func Header(name string) Func {
 	name = http.CanonicalHeaderKey(name)
 	if name == "Host" {
@@ -59,7 +60,7 @@ func First(keys ...Func) Func {
 	}
 }
 
-// SHA256 is the hash of key, 64 hexadecimal digits, "" where key is: the API keys of clients then do not get into
+// SHA256 is the hash of key, 64 hexadecimal digits, "" where key is: the API keys of clients, once they were checked, then do not get into
 // Redis, its files, its slow log and its CL.TOP. `printf %s "$API_KEY" | sha256sum` shows which one is whose. What
 // can be guessed, such as an e-mail address, can be found by its hash as well: take HMAC for that.
 func SHA256(key Func) Func { return hashed(key, Hash) }
