@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"redis-throttle/command"
+	"redis-throttle/line"
 )
 
 // Host is a server's keys, in any number of databases. The zero value has none, keeps them in memory and is ready for use. A Host is
@@ -160,7 +161,7 @@ func (h *Host) Delete(db int, key string) {
 }
 
 // StoreChanged notes that somebody else may have changed any key of the Store. Wake then looks at all lines.
-func (h *Host) StoreChanged() { h.lines.AllChanged(h.wake) }
+func (h *Host) StoreChanged() { h.lines.AllChanged(line.AllDBs, h.wake) }
 
 func reply(c *command.Call, cmd *command.Command, keys []*Key) Reply {
 	r := Reply{Kind: c.Reply, Integers: c.Integers, Names: cmd.Fields}

@@ -1,7 +1,7 @@
 // Package line keeps the callers that wait for a key. There are two kinds. One has reserved a slot of rates, and only its answer
 // waits; these are answered in order of arrival. The other is in turn: its call is decided anew when it is first and something may have
-// changed; these stand in order of priority, by group (order.go). Lines says what to do next (Next); the host does it: it blocks callers,
-// sets one timer for each line, decides, writes and answers.
+// changed; these stand in order of priority, by group (order.go). Lines says which line to look at (turn.go) and what to do next for it
+// (Next); the host does it: it blocks callers, sets one timer for all lines, decides, writes and answers.
 //
 // The package has no clock, no I/O and no knowledge of the server. The host knows lines and callers by handles, which are never
 // used twice. It may call other code between two calls, which may call anything here.
@@ -41,6 +41,7 @@ type Lines struct {
 	held              []ID
 	arrivals          uint64
 	moving            []*entry // room for GiveBack
+	queue
 }
 
 type line struct {
@@ -59,8 +60,11 @@ type line struct {
 	lookNs, lookedNs int64
 	changed          bool // something may let it in; without meaning while nobody is in turn
 	isHeld           bool // nothing can be written now
-	awake, soon      bool // the host asks for its next steps, or will
+	awake            bool // the host asks for its next steps
+	links[line]           // in queue.soon
+	soon             bool // it is in there
 	wakesNs          int64
+	sleeper          int // its place in queue.sleepers, counted from 1; 0 for none
 	// Of callers that came before these numbers, those in turn are sent away, or all.
 	turnsAway, allAway uint64
 }
@@ -122,7 +126,7 @@ func (q *Lines) Tell(id ID, slots int64) (wake uintptr) {
 		return 0
 	}
 	l.slots = slots
-	return l.change()
+	return q.change(l)
 }
 
 // Turn is what the decision to let a caller wait in turn says.
@@ -159,7 +163,8 @@ func (q *Lines) stand(e *entry, caller, host uintptr, now Clock) Step {
 	step := Step{Line: e.line.id, LineHost: e.line.host, Entry: e.id, Ns: -1}
 	ns := q.sleepNs(e.line, now)
 	if wakesNs := later(now.MonoNs, ns); !e.line.awake && (step.LineHost == 0 || wakesNs < e.line.wakesNs) {
-		step.Ns, e.line.wakesNs = ns, wakesNs
+		step.Ns = ns
+		q.sleepUntil(e.line, wakesNs)
 	}
 	return step
 }
@@ -217,11 +222,11 @@ func (q *Lines) Leave(caller uintptr) (host, wake uintptr, ok bool) {
 	l, host := e.line, e.host
 	if e.isReserved {
 		q.leaveReserved(e)
-		return host, l.wake(), true
+		return host, q.wake(l), true
 	}
 	q.leaveTurn(e)
 	if l.changed || l.inTurn == 0 {
-		wake = l.wake()
+		wake = q.wake(l)
 	}
 	return host, wake, true
 }
@@ -248,7 +253,7 @@ func (q *Lines) leaveTurn(e *entry) {
 // Changed notes that something may let in the first in turn for a key. It returns the host of the line if that is to be woken, or 0.
 func (q *Lines) Changed(db int, name []byte) (wake uintptr) {
 	if l := q.find(db, name); l != nil {
-		return l.change()
+		return q.change(l)
 	}
 	return 0
 }
@@ -262,10 +267,17 @@ func (q *Lines) each(visit func(l *line)) {
 	}
 }
 
-// AllChanged notes that something may let in the first in turn of every line, and calls wake with the host of each to be woken.
-func (q *Lines) AllChanged(wake func(host uintptr)) {
+// AllDBs stands for every database.
+const AllDBs = -1
+
+// AllChanged notes that something may let in the first in turn of every line of a database, or of AllDBs, and calls wake with the host of each to be
+// woken.
+func (q *Lines) AllChanged(db int, wake func(host uintptr)) {
 	q.each(func(l *line) {
-		if host := l.change(); host != 0 {
+		if db != AllDBs && db != l.key.db {
+			return
+		}
+		if host := q.change(l); host != 0 {
 			wake(host)
 		}
 	})
@@ -277,7 +289,7 @@ func (q *Lines) Stepped(now Clock, wake func(host uintptr)) {
 	q.each(func(l *line) {
 		l.step(now)
 		l.changed = true
-		l.rouse(wake)
+		q.rouse(l, wake)
 	})
 }
 
@@ -292,13 +304,13 @@ func (q *Lines) HasMoved(id ID) {
 func (q *Lines) SendAllAway(wake func(host uintptr)) {
 	q.each(func(l *line) {
 		l.turnsAway, l.allAway = q.arrivals, q.arrivals
-		l.rouse(wake)
+		q.rouse(l, wake)
 	})
 }
 
 // rouse has a line looked at, also one that is to be looked at anyway.
-func (l *line) rouse(wake func(host uintptr)) {
-	l.soon, l.wakesNs = true, math.MinInt64
+func (q *Lines) rouse(l *line, wake func(host uintptr)) {
+	q.lookSoon(l)
 	wake(l.host)
 }
 
@@ -328,7 +340,7 @@ func (q *Lines) Release(wake func(host uintptr)) {
 	for _, id := range q.held {
 		if l := q.line(id); l != nil {
 			l.isHeld = false
-			if host := l.wake(); host != 0 {
+			if host := q.wake(l); host != 0 {
 				wake(host)
 			}
 		}
@@ -343,7 +355,7 @@ func (q *Lines) Next(id ID, now Clock, decisions int) Step {
 	if l == nil {
 		return Step{Kind: Close}
 	}
-	l.awake, l.soon = true, false
+	q.take(l)
 	step := Step{Line: l.id, LineHost: l.host}
 	if e, kind := l.nextAway(); e != nil {
 		return q.part(step, kind, e, now)
@@ -371,7 +383,7 @@ func (q *Lines) Next(id ID, now Clock, decisions int) Step {
 		return step
 	}
 	step.Ns = q.sleepNs(l, now)
-	l.wakesNs = later(now.MonoNs, step.Ns)
+	q.sleepUntil(l, later(now.MonoNs, step.Ns))
 	return step
 }
 
@@ -460,20 +472,20 @@ func (q *Lines) sleepNs(l *line, now Clock) int64 {
 }
 
 // change notes that something may let in the first in turn, and wakes the line.
-func (l *line) change() (wake uintptr) {
+func (q *Lines) change(l *line) (wake uintptr) {
 	if l.inTurn == 0 {
 		return 0
 	}
 	l.changed = true
-	return l.wake()
+	return q.wake(l)
 }
 
 // wake returns the host of a line that does not know yet that there is something to do, or 0.
-func (l *line) wake() (host uintptr) {
+func (q *Lines) wake(l *line) (host uintptr) {
 	if l.awake || l.soon || l.host == 0 {
 		return 0
 	}
-	l.soon, l.wakesNs = true, math.MinInt64
+	q.lookSoon(l)
 	return l.host
 }
 
@@ -525,6 +537,7 @@ func (q *Lines) newLine() *line {
 // close forgets a line. Its handle is no longer valid.
 func (q *Lines) close(l *line) {
 	delete(q.byName, l.key)
+	q.forget(l)
 	*l = line{id: l.id + nextGeneration}
 	q.spareLines = append(q.spareLines, l)
 }

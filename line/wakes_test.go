@@ -108,7 +108,7 @@ func TestALineThatItsHostDoesNotKnowIsNotWoken(t *testing.T) {
 	h := newHost(t)
 	step := h.lines.EnterTurn(0, keyName, 1, 1, Turn{LookNs: 10}, h.now)
 	assert.Zero(t, h.changed())
-	h.lines.AllChanged(func(host uintptr) { assert.Fail(t, "woken", "%d", host) })
+	h.lines.AllChanged(AllDBs, func(host uintptr) { assert.Fail(t, "woken", "%d", host) })
 	h.lines.Own(step.Line, hostOfLine, keyName)
 	assert.EqualValues(t, hostOfLine, h.changed())
 }
@@ -174,10 +174,14 @@ func TestAllLinesAreWokenInWhichSomebodyIsInTurn(t *testing.T) {
 		tell(func(host uintptr) { hosts = append(hosts, host) })
 		return hosts
 	}
-	assert.ElementsMatch(t, []uintptr{1, 2, 3}, woken(q.AllChanged))
-	assert.Empty(t, woken(q.AllChanged), "they are about to ask")
-	assert.ElementsMatch(t, []uintptr{1, 2, 3, 4}, woken(q.SendAllAway), "also those that are about to ask")
-	assert.ElementsMatch(t, []uintptr{1, 2, 3, 4}, woken(func(wake func(uintptr)) { q.Stepped(now, wake) }))
+	changed := func(db int) []uintptr { return woken(func(wake func(uintptr)) { q.AllChanged(db, wake) }) }
+	elsewhere := q.EnterTurn(7, []byte("a"), 30, 1, Turn{LookNs: 5}, now)
+	q.Own(elsewhere.Line, 5, []byte("a"))
+	assert.Empty(t, changed(1), "nobody waits in this database")
+	assert.ElementsMatch(t, []uintptr{1, 2, 3}, changed(0))
+	assert.Equal(t, []uintptr{5}, changed(AllDBs), "the others are about to ask")
+	assert.ElementsMatch(t, []uintptr{1, 2, 3, 4, 5}, woken(q.SendAllAway), "also those that are about to ask")
+	assert.ElementsMatch(t, []uintptr{1, 2, 3, 4, 5}, woken(func(wake func(uintptr)) { q.Stepped(now, wake) }))
 }
 
 func TestALineThatWasHeldUpGoesOnWhereItWas(t *testing.T) {

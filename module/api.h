@@ -77,6 +77,17 @@ enum {
   EVENT_FORK_CHILD = 13,
 };
 enum { NOW_REPLICA = 1 }; // of EVENT_ROLE_CHANGED
+enum { FLUSH_END = 1 };
+// The data of EVENT_FLUSHDB; db is -1 for all of them.
+typedef struct {
+  uint64_t version;
+  int32_t sync, db;
+} flushInfo;
+// The data of EVENT_SWAPDB.
+typedef struct {
+  uint64_t version;
+  int32_t db, otherDb;
+} swapInfo;
 enum {
   OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1,
   OPTION_HANDLE_REPL_ASYNC_LOAD = 1 << 2,

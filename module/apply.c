@@ -190,11 +190,4 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
   notifyOfDecision(call, ctx);
 }
 
-static void tellLimited(RedisModuleCtx *ctx, void *name) {
-  notify(ctx, NOTIFY_MODULE, "limited", name);
-  api.FreeString(NULL, name);
-}
-
-void throttleTellLimitedLater(RedisModuleCtx *ctx, const RedisModuleString *name) {
-  api.CreateTimer(ctx, 0, tellLimited, api.CreateStringFromString(NULL, name));
-}
+void throttleNotifyLimited(RedisModuleCtx *ctx, RedisModuleString *name) { notify(ctx, NOTIFY_MODULE, "limited", name); }

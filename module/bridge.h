@@ -19,7 +19,9 @@ enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
 enum { TURN_ARRIVING, TURN_FIRST, TURN_LEAVING };
 enum { MS_NS = 1000 * 1000 };
-enum { NO_SLOTS = -1 };
+enum { NO_SLOTS = -1, ALL_DBS = -1 };
+// So many callers in line are decided in one turn of the event loop, which takes some hundred microseconds.
+enum { DECISIONS_IN_A_TURN = 64, PAUSE_AFTER_PANIC_NS = 100 * MS_NS };
 // How far ahead of now a score may be. No int on all machines, so no enum.
 #define FURTHEST_MS 6307200000000LL
 enum { TALLY_NONE, TALLY_ALLOWED, TALLY_LIMITED, TALLY_SETTLED, TALLY_NOT_SETTLED, TALLIES };
@@ -426,7 +428,7 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx);
 void throttleKeepLaterExpiry(throttleKey *key) __attribute__((cold));
 void throttleReplicateSet(RedisModuleCtx *ctx, throttleKey *key);
 void throttleResize(throttleKey *key); // to the length of the new value
-void throttleTellLimitedLater(RedisModuleCtx *ctx, const RedisModuleString *name); // in a turn of the event loop of its own, in the context's database
+void throttleNotifyLimited(RedisModuleCtx *ctx, RedisModuleString *name);
 
 // reply.c
 void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
@@ -438,10 +440,20 @@ void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 extern uint32_t throttleAllLines; // how many there are
 int throttleMayHaveLine(int db, const RedisModuleString *name);      // whether callers may wait for a key
-void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line);      // at the next turn of the event loop
+void throttleLookAtLines(RedisModuleCtx *ctx);                       // those that were woken, at the next turn of the event loop
+// throttleTurn does what is due, up to what one turn of the event loop has room for, and tells in how many ns the next turn is due; INT64_MAX for never.
+int64_t throttleTurn(RedisModuleCtx *ctx);
 void throttleWatchClocks(RedisModuleCtx *ctx);                       // in each cron
 void throttleLeaveToMaster(RedisModuleCtx *ctx);                     // the server has become a replica
 void throttleForgetLines(void);                                      // before the module is loaded again
+
+// alarm.c. throttleTurnIn has the next turn come no later than in so many ns. throttleNoteSteps tells whether the clock was set, and has one come at
+// once then. throttleIsSetBack tells whether it was set back since the server called the alarm; the turn ends then. throttleKeepTime takes a turn
+// that is late.
+void throttleTurnIn(RedisModuleCtx *ctx, int64_t ns);
+int throttleNoteSteps(RedisModuleCtx *ctx);
+int throttleIsSetBack(void);
+void throttleKeepTime(RedisModuleCtx *ctx);
 
 // timerslack.c. Gives the calling thread its timer slack back.
 void throttleRestoreTimerSlack(void);

@@ -71,7 +71,7 @@ static void lookForLines(throttleCall *call) {
 
 static void wakeLines(throttleCall *call, RedisModuleCtx *ctx) {
   for (int i = 0; i < call->keyCount; i++) {
-    if (call->keys[i].wake) throttleWakeLine(ctx, call->keys[i].wake);
+    if (call->keys[i].wake) throttleLookAtLines(ctx);
   }
 }
 

@@ -1,7 +1,7 @@
-// Callers that wait in line. This file blocks and answers them, keeps one timer for each line, and passes on what the server
-// tells. Go's package line knows who waits, until when, and what to do next; it gives out handles.
+// Callers that wait in line. This file blocks and answers them, does in turns of the event loop what there is to do for their lines, and passes on
+// what the server tells. Go's package line knows who waits, until when, and what to do next; it gives out handles.
 //
-// A throttleLine lives until its STEP_CLOSE, which only its own timer gets to. A throttleCaller lives until it has its answer or has left.
+// A throttleLine lives until its STEP_CLOSE, which only a turn gets to. A throttleCaller lives until it has its answer or has left.
 // It may leave whenever other modules run: when a key is opened, when lapsed leases are counted, when the server is asked for obstacles, and when a
 // decision is applied. So it is looked up again afterwards.
 #include <stdio.h>
@@ -13,8 +13,6 @@
 struct throttleLine {
   uint64_t id;
   RedisModuleString *name;
-  RedisModuleTimerID timer; // 0 for none
-  int64_t dueNs;            // when it fires
   int db;
 };
 
@@ -34,16 +32,10 @@ struct throttleCaller {
   RedisModuleString *argv[];
 };
 
-// The event loop keeps the time until the next timer as an int of milliseconds, and up to Redis 7.0 multiplies it by 1000 in 32 bits.
-// From 35.8 minutes (24.8 days on later servers) it spins, or sleeps past the timer. So no timer is set for longer than this.
-enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
 // In a cluster the server looks once a second whether the slots of blocked clients are still its own, and so do the lines.
 #define LOOK_EACH_NS 1000000000LL
 // While writes are paused, and while the server refuses them (no memory, too few replicas, a disk that is full).
 enum { RETRY_PAUSED_MS = 20, RETRY_REFUSED_MS = 100 };
-// So many are decided in one turn of the event loop, which takes some hundred microseconds.
-enum { MOST_AT_ONCE = 64 };
-
 static const char hasMoved[] = "TRYAGAIN The slot of this key has moved to another node while the caller waited";
 static const char isReplica[] = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 static const char unblocked[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
@@ -51,9 +43,7 @@ static const char noPermission[] = "NOPERM The user may no longer run this comma
 
 static throttleCaller *taken; // it has left its line, and its answer is being applied
 static int isWatching; // the server tells of changes by others
-static RedisModuleTimerID retryTimer; // for all lines that are held up; 0 for none
-static int64_t retryDueNs;
-static int isLeftToCron; // at least one timer, which has fired too early
+static int64_t retryNs; // when all lines that are held up are looked at, on the monotonic clock; 0 for never
 
 // How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
 enum { COUNTS = 1024 };
@@ -72,44 +62,11 @@ int throttleMayHaveLine(int db, const RedisModuleString *name) { return throttle
 
 void throttleForgetLines(void) { isWatching = 0; }
 
-static void wake(RedisModuleCtx *ctx, void *data);
+void throttleLookAtLines(RedisModuleCtx *ctx) { throttleTurnIn(ctx, 0); }
 
-static void stopTimer(RedisModuleCtx *ctx, const throttleLine *line) {
-  if (line->timer) api.StopTimer(ctx, line->timer, NULL);
-}
-
-static RedisModuleTimerID newTimer(RedisModuleCtx *ctx, int64_t delayMs, int64_t *dueNs, void (*callback)(RedisModuleCtx *, void *), void *data) {
-  *dueNs = throttleClockNs() + delayMs * MS_NS;
-  return api.CreateTimer(ctx, delayMs, callback, data);
-}
-
-// Whether the clock is before an instant that the server has seen pass: it was set back. The server fires all timers that are due by one reading of
-// the clock. If it is set back meanwhile, a timer that is set then fires at once, and so does the next, for as long as the clock went back. So the
-// cron is left to set them. Some servers count on from a reading for up to a millisecond.
-static int isSetBack(int64_t passedNs) {
-  if (throttleClockNs() >= passedNs - MS_NS) return 0;
-  isLeftToCron = 1;
-  return 1;
-}
-
-static void setTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
-  line->timer = newTimer(ctx, delayMs < LONGEST_TIMER_MS ? delayMs : LONGEST_TIMER_MS, &line->dueNs, wake, line);
-}
-
-static void startTimer(RedisModuleCtx *ctx, throttleLine *line, int64_t delayMs) {
-  stopTimer(ctx, line);
-  setTimer(ctx, line, delayMs);
-}
-
-void throttleWakeLine(RedisModuleCtx *ctx, throttleLine *line) { startTimer(ctx, line, 0); }
-
-// Tells all lines what has happened, and wakes those that have something to do. First all timers are stopped: the server would leave its
-// alarm as it is while an older one is left, and after a step of the clock that is set for too late.
-static void tellLines(RedisModuleCtx *ctx, int event) {
-  throttleTellLines(event, throttleClockNs(), throttleMonotonicNs());
-  throttleLine *line;
-  for (int i = 0; (line = throttleListed(i)); i++) stopTimer(ctx, line);
-  for (int i = 0; (line = throttleListed(i)); i++) setTimer(ctx, line, 0);
+// Tells all lines, or those of a database, what has happened.
+static void tellLines(RedisModuleCtx *ctx, int event, int db) {
+  if (throttleAllLines && throttleTellLines(event, db, throttleClockNs(), throttleMonotonicNs())) throttleLookAtLines(ctx);
 }
 
 static throttleLine *newLine(uint64_t id, const throttleCall *call) {
@@ -123,8 +80,7 @@ static throttleLine *newLine(uint64_t id, const throttleCall *call) {
   return line;
 }
 
-static void closeLine(RedisModuleCtx *ctx, throttleLine *line) {
-  stopTimer(ctx, line);
+static void closeLine(throttleLine *line) {
   throttleAllLines--;
   --*countOf(line->db, line->name);
   api.FreeString(NULL, line->name);
@@ -168,14 +124,14 @@ static void sendAway(throttleCaller *w, const char *error) {
 
 // The server has no more use for the handle.
 static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
-  throttleLine *line = NULL;
-  throttleCaller *w = throttleLeave((uintptr_t)handle, &line);
+  int isWoken = 0;
+  throttleCaller *w = throttleLeave((uintptr_t)handle, &isWoken);
   if (!w) return;
   --*waitingOf(w);
   countEnd(w, 0);
   api.UnblockClient(handle, NULL);
   freeCaller(w);
-  if (line) startTimer(ctx, line, 0);
+  if (isWoken) throttleLookAtLines(ctx);
 }
 
 // The clock, but never before the server's reading of when it called the module. Most servers judge expiry by that: a lease from before it, since the
@@ -301,25 +257,23 @@ static void sendOff(RedisModuleCtx *ctx, const throttleStep *step) {
   unblock(step->caller);
 }
 
-static void retry(RedisModuleCtx *ctx, void *data);
-
 // Looks again later at all lines that are held up, which is for the same reason.
-static void retryLater(RedisModuleCtx *ctx, int obstacle) {
-  if (!retryTimer) retryTimer = newTimer(ctx, obstacle == IS_PAUSED ? RETRY_PAUSED_MS : RETRY_REFUSED_MS, &retryDueNs, retry, NULL);
+static void retryLater(int obstacle) {
+  if (!retryNs) retryNs = throttleMonotonicNs() + (obstacle == IS_PAUSED ? RETRY_PAUSED_MS : RETRY_REFUSED_MS) * (int64_t)MS_NS;
 }
 
-static void retry(RedisModuleCtx *ctx, void *data) {
-  (void)data;
-  retryTimer = 0;
-  if (isSetBack(retryDueNs)) return;
+static void retryIfDue(RedisModuleCtx *ctx) {
+  if (!retryNs || throttleMonotonicNs() < retryNs) return;
+  retryNs = 0;
   throttleLine *line = throttleHeldLine();
   if (!line) return;
+  api.SelectDb(ctx, line->db);
   int obstacle = throttleObstacle(ctx, line->name);
   if (obstacle == IS_PAUSED || obstacle == IS_REFUSED) {
-    retryLater(ctx, obstacle);
+    retryLater(obstacle);
     return;
   }
-  tellLines(ctx, LINES_RELEASED);
+  tellLines(ctx, LINES_RELEASED, ALL_DBS);
 }
 
 static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
@@ -331,7 +285,7 @@ static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
     throttleHasMoved(step->line->id);
   } else {
     throttleHoldUp(step->line->id);
-    retryLater(ctx, obstacle);
+    retryLater(obstacle);
   }
 }
 
@@ -343,7 +297,7 @@ static void giveBack(RedisModuleCtx *ctx, const throttleStep *step) {
   int flags = api.GetContextFlags(ctx), isMaster = flags & CONTEXT_MASTER;
   if (isMaster && throttleIsPaused()) {
     throttleHoldUp(step->line->id);
-    retryLater(ctx, IS_PAUSED);
+    retryLater(IS_PAUSED);
     return;
   }
   throttleSingle single;
@@ -364,43 +318,75 @@ static void answerReserved(const throttleStep *step) {
   unblock(w);
 }
 
-static void wake(RedisModuleCtx *ctx, void *data) {
-  throttleLine *line = data;
-  line->timer = 0;
-  api.SelectDb(ctx, line->db);
-  for (int decisions = MOST_AT_ONCE;;) {
-    throttleStep step;
-    if (isSetBack(line->dueNs)) return;
-    throttleNextStep(line->id, lineClockNs(), throttleMonotonicNs(), decisions, &step);
-    switch (step.kind) {
-    case STEP_ANSWER:
-      answerReserved(&step);
-      break;
-    case STEP_SEND_AWAY:
-      sendAway(step.caller, isReplica);
-      break;
-    case STEP_MOVED:
-      sendAway(step.caller, hasMoved);
-      break;
-    case STEP_GIVE_BACK:
-      giveBack(ctx, &step);
-      break;
-    case STEP_DECIDE:
-      decisions--;
-      decideIfPossible(ctx, &step);
-      break;
-    case STEP_TIME_OUT:
-      decisions--;
-      sendOff(ctx, &step);
-      break;
-    case STEP_CLOSE:
-      closeLine(ctx, line);
-      return;
-    default:
-      startTimer(ctx, line, throttleMsAfter(step.ns));
-      return;
-    }
+// A caller in turn that was unblocked was limited. Other modules hear of it in a turn, since the server goes on with the client that it unblocks.
+typedef struct throttleTelling {
+  struct throttleTelling *next;
+  RedisModuleString *name;
+  int db;
+} throttleTelling;
+
+static throttleTelling *tellings, **lastTelling = &tellings;
+
+static void tellLimitedLater(RedisModuleCtx *ctx, const throttleLine *line) {
+  throttleTelling *telling = api.Alloc(sizeof *telling);
+  *telling = (throttleTelling){.name = api.CreateStringFromString(NULL, line->name), .db = line->db};
+  *lastTelling = telling;
+  lastTelling = &telling->next;
+  throttleTurnIn(ctx, 0);
+}
+
+static void tellLimited(RedisModuleCtx *ctx) {
+  throttleTelling *telling = tellings, *next;
+  tellings = NULL; // other modules may have further callers unblocked
+  lastTelling = &tellings;
+  for (; telling; telling = next) {
+    next = telling->next;
+    api.SelectDb(ctx, telling->db);
+    throttleNotifyLimited(ctx, telling->name);
+    api.FreeString(NULL, telling->name);
+    api.Free(telling);
   }
+}
+
+static void takeStep(RedisModuleCtx *ctx, const throttleStep *step) {
+  api.SelectDb(ctx, step->line->db);
+  switch (step->kind) {
+  case STEP_ANSWER:
+    answerReserved(step);
+    break;
+  case STEP_SEND_AWAY:
+    sendAway(step->caller, isReplica);
+    break;
+  case STEP_MOVED:
+    sendAway(step->caller, hasMoved);
+    break;
+  case STEP_GIVE_BACK:
+    giveBack(ctx, step);
+    break;
+  case STEP_DECIDE:
+    decideIfPossible(ctx, step);
+    break;
+  case STEP_TIME_OUT:
+    sendOff(ctx, step);
+    break;
+  case STEP_CLOSE:
+    closeLine(step->line);
+  }
+}
+
+int64_t throttleTurn(RedisModuleCtx *ctx) {
+  tellLimited(ctx);
+  retryIfDue(ctx);
+  throttleStep step;
+  for (int begins = 1;; begins = 0) {
+    if (throttleIsSetBack()) return 0;
+    throttleNextStep(begins, lineClockNs(), throttleMonotonicNs(), &step);
+    if (step.kind == STEP_SLEEP) break;
+    takeStep(ctx, &step);
+  }
+  if (tellings) return 0;
+  int64_t untilRetryNs = retryNs ? retryNs - throttleMonotonicNs() : INT64_MAX;
+  return step.ns < untilRetryNs ? step.ns : untilRetryNs;
 }
 
 // How a key is opened for a reply to a client that was blocked. The server goes on with the client afterwards, so no other module may run: it could
@@ -460,7 +446,7 @@ static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     throttleSingle single;
     throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_FOR_REPLY);
     if (call) {
-      if (call->tally == TALLY_LIMITED) throttleTellLimitedLater(ctx, step.line->name);
+      if (call->tally == TALLY_LIMITED) tellLimitedLater(ctx, step.line);
       throttleReply(call, ctx);
     }
   } else {
@@ -476,14 +462,20 @@ static int onChange(RedisModuleCtx *ctx, int type, const char *event, RedisModul
   if (!throttleMayHaveLine(db, name)) return API_OK;
   size_t length;
   const char *bytes = api.StringPtrLen(name, &length);
-  throttleLine *line = throttleChanged(db, (char *)bytes, length);
-  if (line) startTimer(ctx, line, 0);
+  if (throttleChanged(db, (char *)bytes, length)) throttleLookAtLines(ctx);
   return API_OK;
 }
 
-static void onManyChanges(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
-  (void)event, (void)subevent, (void)data;
-  if (throttleAllLines) tellLines(ctx, LINES_CHANGED);
+static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)event;
+  if (subevent == FLUSH_END) tellLines(ctx, LINES_CHANGED, ((const flushInfo *)data)->db);
+}
+
+static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)event, (void)subevent;
+  const swapInfo *info = data;
+  tellLines(ctx, LINES_CHANGED, info->db);
+  tellLines(ctx, LINES_CHANGED, info->otherDb);
 }
 
 enum { CHANGES = NOTIFY_GENERIC | NOTIFY_STRING | NOTIFY_LIST | NOTIFY_SET | NOTIFY_HASH | NOTIFY_ZSET | NOTIFY_EXPIRED | NOTIFY_EVICTED | NOTIFY_STREAM };
@@ -493,23 +485,24 @@ static void watch(RedisModuleCtx *ctx) {
   if (isWatching) return;
   isWatching = 1;
   api.SubscribeToKeyspaceEvents(ctx, CHANGES, onChange);
-  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_FLUSHDB, 1}, onManyChanges);
-  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_SWAPDB, 1}, onManyChanges);
+  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_FLUSHDB, 1}, onFlush);
+  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_SWAPDB, 1}, onSwap);
 }
 
-// Timers go by the wall clock, and the event loop sleeps by the monotonic one. When they part, every line is looked at anew.
+// Slots and looks go by the wall clock, and turns by the monotonic one. When they part, every line is looked at anew.
+static void noteSteps(RedisModuleCtx *ctx) {
+  if (throttleNoteSteps(ctx)) tellLines(ctx, LINES_STEPPED, ALL_DBS);
+}
+
 void throttleWatchClocks(RedisModuleCtx *ctx) {
-  if (!throttleHasStepped(throttleAllLines > 0) && !isLeftToCron) return;
-  isLeftToCron = 0;
-  tellLines(ctx, LINES_STEPPED);
-  if (retryTimer) api.StopTimer(ctx, retryTimer, NULL);
-  retryTimer = newTimer(ctx, 0, &retryDueNs, retry, NULL); // also where it was left
+  noteSteps(ctx);
+  throttleKeepTime(ctx);
 }
 
 // A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those of modules that follow redirects, and unblocks others
 // late when it hands over (FAILOVER). All get the same error.
 void throttleLeaveToMaster(RedisModuleCtx *ctx) {
-  if (throttleAllLines) tellLines(ctx, LINES_SENT_AWAY);
+  tellLines(ctx, LINES_SENT_AWAY, ALL_DBS);
 }
 
 static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleString **argv, int argc) {
@@ -532,9 +525,9 @@ void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **a
   if (inTurn) watch(ctx); else waitCommand = call->command;
   throttleCaller *w = newCaller(ctx, call->command, argv, inTurn ? argc : 0);
   throttleStep step;
-  throttleWatchClocks(ctx); // the slot of this caller agrees with the clock as it is
+  noteSteps(ctx); // the slot of this caller agrees with the clock as it is
   int64_t lookEachNs = api.GetContextFlags(ctx) & CONTEXT_CLUSTER ? LOOK_EACH_NS : 0;
   throttleEnter(call, (uintptr_t)w->handle, w, throttleClockNs(), throttleMonotonicNs(), lookEachNs, &step);
   if (!step.line) step.line = newLine(step.lineID, call);
-  if (step.ns >= 0) startTimer(ctx, step.line, throttleMsAfter(step.ns));
+  if (step.ns >= 0) throttleTurnIn(ctx, step.ns);
 }

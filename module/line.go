@@ -17,10 +17,8 @@ import (
 // lines are the callers that wait. The bridge knows a caller by the server's handle of the blocked client.
 var lines line.Lines
 
-// listed are the hosts of lines that the bridge is to wake.
-var listed []uintptr
-
-func list(host uintptr) { listed = append(listed, host) }
+// turn is how much of the lines' work one turn of the event loop has room for: some hundred microseconds.
+var turn = line.TurnOf(C.DECISIONS_IN_A_TURN)
 
 // hostOf and callerOf turn back into pointers what they are: C's memory, which package line knows as numbers.
 func hostOf(l uintptr) *C.throttleLine     { return *(**C.throttleLine)(unsafe.Pointer(&l)) }
@@ -78,13 +76,16 @@ func throttleOwnLine(id C.uint64_t, host *C.throttleLine, bytes *C.char, length 
 	lines.Own(line.ID(id), uintptr(unsafe.Pointer(host)), nameAt(bytes, length))
 }
 
-// throttleNextStep says what to do next for a line.
+// throttleNextStep says what to do next for any line, in a turn of the event loop that may have just begun.
 //
 //export throttleNextStep
-func throttleNextStep(id C.uint64_t, wallNs, monotonicNs C.int64_t, decisions C.int, step *C.throttleStep) {
-	step.kind, step.ns = C.STEP_SLEEP, C.INT64_MAX
+func throttleNextStep(begins C.int, wallNs, monotonicNs C.int64_t, step *C.throttleStep) {
+	step.kind, step.ns = C.STEP_SLEEP, C.PAUSE_AFTER_PANIC_NS
 	defer recoverAndLog()
-	fill(step, lines.Next(line.ID(id), clock(wallNs, monotonicNs), int(decisions)))
+	if begins != 0 {
+		lines.Begin(turn)
+	}
+	fill(step, lines.NextOfAll(clock(wallNs, monotonicNs)))
 }
 
 //export throttleStands
@@ -115,38 +116,30 @@ func throttleHoldUp(id C.uint64_t) { lines.HoldUp(line.ID(id)) }
 //export throttleHeldLine
 func throttleHeldLine() *C.throttleLine { return hostOf(lines.Held()) }
 
-// throttleListed returns one after the other of the lines to be woken that were listed last.
-//
-//export throttleListed
-func throttleListed(i C.int) *C.throttleLine {
-	if int(i) >= len(listed) {
-		return nil
-	}
-	return hostOf(listed[i])
-}
-
-// throttleTellLines tells all lines what has happened, and lists those that are to be woken.
+// throttleTellLines tells all lines, or those of a database, what has happened, and whether one of them is to be looked at.
 //
 //export throttleTellLines
-func throttleTellLines(event C.int, wallNs, monotonicNs C.int64_t) {
-	listed = listed[:0]
+func throttleTellLines(event, db C.int, wallNs, monotonicNs C.int64_t) C.int {
+	isWoken := false
+	wake := func(uintptr) { isWoken = true }
 	switch event {
 	case C.LINES_RELEASED:
-		lines.Release(list)
+		lines.Release(wake)
 	case C.LINES_CHANGED:
-		lines.AllChanged(list)
+		lines.AllChanged(int(db), wake)
 	case C.LINES_STEPPED:
-		lines.Stepped(clock(wallNs, monotonicNs), list)
+		lines.Stepped(clock(wallNs, monotonicNs), wake)
 	case C.LINES_SENT_AWAY:
-		lines.SendAllAway(list)
+		lines.SendAllAway(wake)
 	}
+	return boolean(isWoken)
 }
 
-// throttleChanged notes that a key was changed, and returns its line if that is to be woken.
+// throttleChanged notes that a key was changed, and tells whether its line is to be looked at.
 //
 //export throttleChanged
-func throttleChanged(db C.int, bytes *C.char, length C.size_t) *C.throttleLine {
-	return hostOf(lines.Changed(int(db), nameAt(bytes, length)))
+func throttleChanged(db C.int, bytes *C.char, length C.size_t) C.int {
+	return boolean(lines.Changed(int(db), nameAt(bytes, length)) != 0)
 }
 
 // throttleFindCaller finds a caller that waits, by its handle.
@@ -158,13 +151,13 @@ func throttleFindCaller(handle C.uintptr_t, monotonicNs C.int64_t, step *C.throt
 	return boolean(ok)
 }
 
-// throttleLeave notes that a caller is gone. It returns what the bridge keeps of it, or NULL if it did not wait, and in wake its line if that is
-// to be woken.
+// throttleLeave notes that a caller is gone. It returns what the bridge keeps of it, or NULL if it did not wait, and in isWoken whether its line is
+// to be looked at.
 //
 //export throttleLeave
-func throttleLeave(handle C.uintptr_t, wake **C.throttleLine) *C.throttleCaller {
-	host, toWake, _ := lines.Leave(uintptr(handle))
-	*wake = hostOf(toWake)
+func throttleLeave(handle C.uintptr_t, isWoken *C.int) *C.throttleCaller {
+	host, wake, _ := lines.Leave(uintptr(handle))
+	*isWoken = boolean(wake != 0)
 	return callerOf(host)
 }
 
@@ -254,4 +247,5 @@ var (
 	_ = same[line.Decide-C.STEP_DECIDE]
 	_ = same[line.TimeOut-C.STEP_TIME_OUT]
 	_ = same[command.NoSlots-C.NO_SLOTS]
+	_ = same[line.AllDBs-C.ALL_DBS]
 )

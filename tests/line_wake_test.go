@@ -31,7 +31,7 @@ func TestAUnitGivenBackWhileACallerJoinsTheLineIsNotMissed(t *testing.T) {
 					awaitWaiting(t, c, 1)
 					neighbour.Do(t, s, "CL.REFUND k "+limit)
 					stepBy(-24 * time.Hour)
-					do(t, c, "SWAPDB 1 2") // every line is looked at
+					do(t, c, "SWAPDB 0 0") // every line is looked at
 				}
 				requireAdmitted(t, waiting)
 				assert.Positive(t, s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int)

@@ -190,7 +190,7 @@ bool waits;
 #endif
 #define isDone        (allOver && !anyOpen)
 
-// line.c: startTimer.
+// alarm.c: throttleTurnIn. turn.go: sleepUntil. One timer of the server stands for those of all lines; here each has its own.
 inline setTimer(q, delay) {
 #ifdef V010_LOST
   timer[q] = ((delay) > HOLDS -> NONE : now + (delay))
@@ -205,7 +205,7 @@ inline setTimer(q, delay) {
 #endif
 }
 
-// line.go: wake. Then line.c starts the timer.
+// line.go: wake. turn.go: lookSoon.
 inline wakeLine(q) {
   if
   :: open[q] && !awake[q] && !soon[q] -> soon[q] = true; wakes[q] = 0; setTimer(q, 0)
@@ -1046,7 +1046,7 @@ inline close(q) {
   slots[q] = 0; look[q] = 0; looked[q] = 0; wakes[q] = 0
 }
 
-// line.c: wake.
+// line.c: throttleTurn. turn.go: NextOfAll. A turn of the event loop with more to do than it has room for is not modelled.
 inline wake(q) {
   timer[q] = NONE;
   step = GIVE_BACK; most = 0;
@@ -1067,7 +1067,7 @@ inline wake(q) {
   step = 0; w = 0; most = 0; current = 0
 }
 
-// line.c: retry. line.go: Release.
+// line.c: retryIfDue. line.go: Release.
 inline retry() {
   retryTimer = NONE;
   k = 0;
@@ -1096,7 +1096,7 @@ inline stepBack() {
   retryTimer = (retryTimer == NONE -> NONE : retryTimer + STEP)
 }
 
-// line.c: throttleWatchClocks. line.go: Stepped.
+// line.c: noteSteps. alarm.c: throttleNoteSteps. line.go: Stepped.
 inline noticeStep() {
 #ifndef NO_STEP
   k = 0;
