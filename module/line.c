@@ -27,6 +27,7 @@ struct throttleCaller {
   int64_t (*each)[EACH_FIELDS]; // what each limit says, NULL without
   int32_t eachCount;
   char error[MAX_ERROR_LEN + 1];
+  throttleCaller *next; // in answered
 
   int argc; // of a caller in turn, whose call is decided again
   RedisModuleString *argv[];
@@ -42,7 +43,9 @@ static const char unblocked[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 static const char noPermission[] = "NOPERM The user may no longer run this command on this key";
 
 static throttleCaller *taken; // it has left its line, and its answer is being applied
+static throttleCaller *answered, **lastAnswered = &answered; // they have their answers, and are unblocked before the event loop sleeps
 static int isWatching; // the server tells of changes by others
+static int isWatchingSleep, tellsOfSleep; // the server was asked to tell when the event loop is about to sleep, and does
 static int64_t retryNs; // when all lines that are held up are looked at, on the monotonic clock; 0 for never
 
 // How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
@@ -60,7 +63,7 @@ static uint32_t *countOf(int db, const RedisModuleString *name) {
 
 int throttleMayHaveLine(int db, const RedisModuleString *name) { return throttleAllLines && *countOf(db, name); }
 
-void throttleForgetLines(void) { isWatching = 0; }
+void throttleForgetLines(void) { isWatching = isWatchingSleep = 0; }
 
 void throttleLookAtLines(RedisModuleCtx *ctx) { throttleTurnIn(ctx, 0); }
 
@@ -109,10 +112,36 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
   freeCaller(data);
 }
 
-// The caller has left its line, and gets its answer.
+// The caller has left its line, and gets its answer. Between a turn and the answers to those that were unblocked in it, the server may run commands
+// (of clients that I/O threads have read). Up to Redis 7.0 a caller that CLIENT UNBLOCK names then gets no answer at all. So there callers stay
+// blocked until nothing comes in between.
 static void unblock(throttleCaller *w) {
   --*waitingOf(w);
-  api.UnblockClient(w->handle, w);
+  if (!tellsOfSleep) {
+    api.UnblockClient(w->handle, w);
+    return;
+  }
+  w->next = NULL;
+  *lastAnswered = w;
+  lastAnswered = &w->next;
+}
+
+static void onEventLoop(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)ctx, (void)event, (void)data;
+  if (subevent != BEFORE_SLEEP) return;
+  for (throttleCaller *w = answered, *next; w; w = next) {
+    next = w->next;
+    api.UnblockClient(w->handle, w);
+  }
+  answered = NULL;
+  lastAnswered = &answered;
+}
+
+// Later servers tell when they have answered those that were unblocked, and so too late. Redis 6.2 does not tell.
+static void watchSleep(RedisModuleCtx *ctx) {
+  if (isWatchingSleep) return;
+  isWatchingSleep = 1;
+  tellsOfSleep = throttleForgetsAnswers && api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_EVENTLOOP, 1}, onEventLoop) == API_OK;
 }
 
 static void sendAway(throttleCaller *w, const char *error) {
@@ -429,11 +458,19 @@ static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
   return reply(ctx, api.GetBlockedClientPrivateData(ctx), argv, argc);
 }
 
-// Another module unblocks a caller that has left its line with an answer: up to Redis 7.0 the server takes it out of our hands then, so
-// it gets its answer here.
+static const throttleCaller *findTaken(const RedisModuleBlockedClient *handle) {
+  if (taken && taken->handle == handle) return taken;
+  for (const throttleCaller *w = answered; w; w = w->next) {
+    if (w->handle == handle) return w;
+  }
+  return NULL;
+}
+
+// A caller is unblocked that has left its line with an answer: up to Redis 7.0 the server takes it out of our hands then, so it gets its answer
+// here.
 static int replyTaken(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   const throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
-  if (!w && taken && taken->handle == api.GetBlockedClientHandle(ctx)) w = taken;
+  if (!w) w = findTaken(api.GetBlockedClientHandle(ctx));
   return w ? reply(ctx, w, argv, argc) : API_OK;
 }
 
@@ -522,6 +559,7 @@ static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleSt
 
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   int inTurn = call->reply == REPLY_IN_TURN;
+  watchSleep(ctx);
   if (inTurn) watch(ctx); else waitCommand = call->command;
   throttleCaller *w = newCaller(ctx, call->command, argv, inTurn ? argc : 0);
   throttleStep step;

@@ -21,6 +21,7 @@
 enum { NEWEST_REDIS = 8, NEWEST_VALKEY = 9 };
 
 int throttleValkeyMajor;
+int throttleForgetsAnswers;
 
 static int mayBeUnheard; // this server is none of the later ones
 static int listened = 1; // by the last look at INFO, or because of an event since
@@ -58,15 +59,16 @@ void throttleLookForListeners(RedisModuleCtx *ctx) {
 
 void throttleNotePossibleListener(void) { listened = 1; }
 
-static int majorVersion(RedisModuleServerInfoData *info, const char *name) {
+static const char *version(RedisModuleServerInfoData *info, const char *name) {
   const char *version = api.ServerInfoGetFieldC(info, name);
-  return version ? atoi(version) : 0;
+  return version ? version : "0";
 }
 
 void throttleWatchListeners(RedisModuleCtx *ctx) {
   RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "server");
-  int redis = majorVersion(info, "redis_version");
-  throttleValkeyMajor = majorVersion(info, "valkey_version");
+  int redis = atoi(version(info, "redis_version"));
+  throttleForgetsAnswers = redis < 7 || strncmp(version(info, "redis_version"), "7.0.", 4) == 0; // Valkey calls itself Redis 7.2
+  throttleValkeyMajor = atoi(version(info, "valkey_version"));
   api.FreeServerInfo(ctx, info);
   mayBeUnheard = redis > 0 && redis <= NEWEST_REDIS && throttleValkeyMajor <= NEWEST_VALKEY;
   listened = 1;
