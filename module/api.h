@@ -75,10 +75,12 @@ enum {
   EVENT_MODULE_CHANGE = 9,
   EVENT_SWAPDB = 11,
   EVENT_FORK_CHILD = 13,
+  EVENT_ASYNC_LOAD = 14,
   EVENT_EVENTLOOP = 15,
 };
 enum { NOW_REPLICA = 1 }; // of EVENT_ROLE_CHANGED
 enum { FLUSH_END = 1 };
+enum { ASYNC_LOAD_COMPLETED = 2 };
 enum { BEFORE_SLEEP = 0 }; // of EVENT_EVENTLOOP
 // The data of EVENT_FLUSHDB; db is -1 for all of them.
 typedef struct {

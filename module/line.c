@@ -515,6 +515,12 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
   tellLines(ctx, LINES_CHANGED, info->otherDb);
 }
 
+// A replica loads the data set of its master beside its own, and has put it in its place.
+static void onAsyncLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)event, (void)data;
+  if (subevent == ASYNC_LOAD_COMPLETED) tellLines(ctx, LINES_CHANGED, ALL_DBS);
+}
+
 enum { CHANGES = NOTIFY_GENERIC | NOTIFY_STRING | NOTIFY_LIST | NOTIFY_SET | NOTIFY_HASH | NOTIFY_ZSET | NOTIFY_EXPIRED | NOTIFY_EVICTED | NOTIFY_STREAM };
 
 // Any change of a key may free slots. A server on which nobody ever waits in turn is not asked to tell.
@@ -524,6 +530,7 @@ static void watch(RedisModuleCtx *ctx) {
   api.SubscribeToKeyspaceEvents(ctx, CHANGES, onChange);
   api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_FLUSHDB, 1}, onFlush);
   api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_SWAPDB, 1}, onSwap);
+  api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_ASYNC_LOAD, 1}, onAsyncLoad);
 }
 
 // Slots and looks go by the wall clock, and turns by the monotonic one. When they part, every line is looked at anew.
