@@ -25,114 +25,120 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 STAGE := build
 lint: STAGE := lint
 test-upstream: STAGE := build
-test test-dev test-full test-unit test-server test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak soak-gateway ordeal: STAGE := test
+test test-unit test-server: STAGE := run
+test-dev test-full test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak soak-gateway ordeal mutate-c: STAGE := full
+# Whatever a test asks for has to be there (internal/size).
+test-full test-matrix: export THROTTLE_INSTALLED := 1
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
 .PHONY: help setup build build-check build-dev build-gateway run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+# A target is in the group whose name stands behind its ##.
+help: ## everyday: this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { i = index($$2, ": "); group = substr($$2, 1, i - 1); \
+		if (!(group in rows)) order[++n] = group; rows[group] = rows[group] sprintf("  make %-15s %s\n", $$1, substr($$2, i + 2)) } \
+		END { for (i = 1; i <= n; i++) printf("%s%s\n%s", (i > 1 ? "\n" : ""), toupper(substr(order[i], 1, 1)) substr(order[i], 2), rows[order[i]]) }' $(MAKEFILE_LIST)
 
-setup: ## install what building, running and testing need (through apt-get; asks for nothing else)
-	@scripts/setup test
+setup: ## everyday: install what all tests and measurements need (through apt-get; asks for nothing else)
+	@scripts/setup full
 
 # The server refuses a module file without the execute bit, which go build does not set.
-build: ## build/throttle.so, the module
+build: ## everyday: build/throttle.so, the module
 	@scripts/setup $(STAGE)
 	$(BUILD) -ldflags "-s -w $(STAMP)" -o ../build/throttle.so ./throttle
 	@chmod 0755 build/throttle.so
 
-build-check: ## build/throttle-check.so, with injectable faults and Go's checks of C pointers
+build-check: ## build: build/throttle-check.so, with injectable faults and Go's checks of C pointers
 	@scripts/setup $(STAGE)
 	GOEXPERIMENT=cgocheck2 $(BUILD) -tags faultinject -ldflags "$(STAMP)" -o ../build/throttle-check.so ./throttle
 	@chmod 0755 build/throttle-check.so
 
-build-gateway: ## build/throttle-gateway, which proxies ask; a static program
+build-gateway: ## build: build/throttle-gateway, which proxies ask; a static program
 	@scripts/setup $(STAGE)
 	@scripts/build-gateway
 
 # exec: when make is killed, scripts/run learns of it, as its child.
-run: ## a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug'); throttle-dev where none can load it
+run: ## everyday: a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug'); throttle-dev where none can load it
 	@if why=$$(scripts/loadable); then $(MAKE) --no-print-directory build STAGE=run && exec scripts/with-args scripts/run; \
 	else echo "==> $$why: starting throttle-dev, which is for development and tests" >&2; exec scripts/dev; fi
 
-dev: ## throttle-dev: all commands without a Redis, for development and tests (PORT=6380 ARGS='--top 100')
+dev: ## everyday: throttle-dev: all commands without a Redis, for development and tests (PORT=6380 ARGS='--top 100')
 	@scripts/with-args scripts/dev
 
-build-dev: ## build/throttle-dev
+build-dev: ## build: build/throttle-dev
 	@scripts/build-dev
 
-test-dev: ## the tests of servers that apply, on throttle-dev (ARGS=)
+test-dev: ## servers: the tests of servers that apply, on throttle-dev (ARGS=)
 	@scripts/setup $(STAGE)
 	@scripts/with-args scripts/test-dev -short
 
 # -short: what goes on for long, or tries many numbers, is smaller (internal/size).
-test-upstream: build-gateway build-dev ## throttle-gateway beside envoyproxy/ratelimit, in one process (ARGS='-v' SEED=0)
+test-upstream: build-gateway build-dev ## servers: throttle-gateway beside envoyproxy/ratelimit, in one process (ARGS='-v' SEED=0)
 	@scripts/with-args scripts/test-upstream
 
-test: build build-check build-dev ## the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
+test: build build-check build-dev ## everyday: the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
 	@scripts/with-args scripts/test -short ./tests ./tests/... work
 
-test-full: build build-check test-dev ## every test at full size, as .ci/run does (SERVER= ARGS= SEED=)
+test-full: build build-check test-dev ## everyday: every test at full size, as .ci/run does (SERVER= ARGS= SEED=)
 	@scripts/with-args scripts/test ./tests ./tests/... work
 
-test-unit: ## tests that need no server, the long ones smaller
+test-unit: ## everyday: tests that need no server, the long ones smaller
 	@scripts/setup $(STAGE)
 	@scripts/with-args scripts/test -short $(UNIT)
 
-test-server: build build-check ## tests against one server, the long ones smaller (SERVER= ARGS=)
+test-server: build build-check ## servers: tests against one server, the long ones smaller (SERVER= ARGS=)
 	@scripts/with-args scripts/test -short ./tests/...
 
-test-anywhere: ## what needs neither Linux nor a server with the module, throttle-dev too, as CI does on macOS, Windows and Alpine (ARGS=)
+test-anywhere: ## servers: what needs neither Linux nor a server with the module, throttle-dev too, as CI does on macOS, Windows and Alpine (ARGS=)
 	@scripts/with-args scripts/test-anywhere
 
-test-matrix: build build-check ## tests at full size against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
+test-matrix: build build-check ## servers: tests at full size against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
 	@scripts/with-args scripts/test-matrix
 
 .PHONY: test-clients bench-clients
 test-clients bench-clients: STAGE := clients
-test-clients: build ## tests of the packages in clients/, with the frameworks that they are for (SERVER= ARGS='python -k lease')
+test-clients: build ## servers: tests of the packages in clients/, with the frameworks that they are for (SERVER= ARGS='python -k lease')
 	@scripts/with-args scripts/test-clients
 
-servers: ## fetch the servers of test-matrix into build/servers
+servers: ## servers: fetch the servers of test-matrix into build/servers
 	@scripts/setup run
 	@for name in $$(grep -v '^#' scripts/servers.txt | cut -d ' ' -f 1); do scripts/fetch-server $$name || exit; done
 
 # -short: a million random steps in one goroutine find no race. What a solver or a model checker says has none either.
-race: ## unit tests under the race detector
+race: ## prove: unit tests under the race detector
 	@scripts/setup $(STAGE)
 	@scripts/seeded go test -race -short $(filter-out %/proof/protocols,$(PURE))
 	GOWORK=off go -C tools test -race ./... # not in the workspace
 
 # What is below proof/ is a package of tests that looks further where PROVE is set; so does line.
-prove: ## what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)
+prove: ## prove: what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)
 	@scripts/setup $(STAGE)
 	@scripts/with-args scripts/prove
 
-mutate: ## break the pure packages in each place, and see that a test finds it (ARGS='top line')
+mutate: ## prove: break the pure packages in each place, and see that a test finds it (ARGS='top line')
 	@scripts/setup build
 	@scripts/with-args scripts/mutate
 
-mutate-c: ## break the C of the bridge in N places, and see that a test of servers finds it (SEED=1 N=20 FROM=1 ONLY=module/line.c:43)
-	@scripts/setup test
+mutate-c: ## prove: break the C of the bridge in N places, and see that a test of servers finds it (SEED=1 N=20 FROM=1 ONLY=module/line.c:43)
+	@scripts/setup $(STAGE)
 	@scripts/mutate-c
 
-soak: build build-check ## mixed load, restarts, snapshots and mishaps for SOAK=10m
+soak: build build-check ## prove: mixed load, restarts, snapshots and mishaps for SOAK=10m
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m
 
-soak-gateway: build build-check ## throttle-gateway under load while Redis is killed and files change, for SOAK=10m
+soak-gateway: build build-check ## prove: throttle-gateway under load while Redis is killed and files change, for SOAK=10m
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/gateway -run TestKillsAndReloads -timeout 0
 
-ordeal: build ## servers on hosts of their own, faults by a seed, histories that are checked (ORDEAL=10m SEED=)
+ordeal: build ## prove: servers on hosts of their own, faults by a seed, histories that are checked (ORDEAL=10m SEED=)
 	@FORMAT=standard-verbose SEED=$${SEED:-0} scripts/test ./tests/linearizability -run '^TestOrdeal$$' -timeout 0 \
 		-ordeal $${ORDEAL:-10m}
 
-check-docker: ## the Dockerfile and the compose file, as far as that goes without an engine
+check-docker: ## release: the Dockerfile and the compose file, as far as that goes without an engine
 	@scripts/check-docker
 
-fuzz: ## fuzz each target for FUZZTIME=10s
+fuzz: ## prove: fuzz each target for FUZZTIME=10s
 	@scripts/setup $(STAGE)
 	@scripts/fuzz
 
@@ -144,38 +150,38 @@ BENCH = go build -o build/throttle-bench ./bench/throttle-bench && \
 
 BENCHED = $(addprefix ./,$(sort $(dir $(shell git grep -l '^func Benchmark' -- '*_test.go' ':!tests'))))
 
-bench: build ## the commands beside SET, the floor and the usual Lua (SERVER= PEERS= ARGS='--so before.so')
+bench: build ## measure: the commands beside SET, the floor and the usual Lua (SERVER= PEERS= ARGS='--so before.so')
 	@$(BENCH)
 
-bench-curves: build ## the same by number of keys, clients, units; with AOF and replicas (SERVER= ARGS=keys)
+bench-curves: build ## measure: the same by number of keys, clients, units; with AOF and replicas (SERVER= ARGS=keys)
 	@$(BENCH) curve
 
-bench-wakeups: build ## what the module's threads do, idle and under load (SERVER= ARGS=)
+bench-wakeups: build ## measure: what the module's threads do, idle and under load (SERVER= ARGS=)
 	@$(BENCH) wakeups
 
 bench-count: STAGE := count
-bench-count: build ## instructions and cache misses of each call, counted by valgrind (SERVER= ARGS='-c throttle')
+bench-count: build ## measure: instructions and cache misses of each call, counted by valgrind (SERVER= ARGS='-c throttle')
 	@$(BENCH) count
 
-bench-client: build ## what the Go client spares: one hot key, 1 to 64 processes (SERVER= ARGS='--seconds 10s')
+bench-client: build ## measure: what the Go client spares: one hot key, 1 to 64 processes (SERVER= ARGS='--seconds 10s')
 	@go build -o build/throttle-client ./bench/throttle-client
 	@scripts/with-args build/throttle-client --server "$$(scripts/find-server "$$SERVER")"
 
-bench-libraries: build ## the Go client beside other libraries, on one server (SERVER= ARGS='--seconds 10s')
+bench-libraries: build ## measure: the Go client beside other libraries, on one server (SERVER= ARGS='--seconds 10s')
 	@go build -o build/throttle-libraries ./bench/throttle-libraries
 	@scripts/with-args build/throttle-libraries --server "$$(scripts/find-server "$$SERVER")"
 
-bench-dev: build ## calls a second of throttle-dev, beside a server with the module (SERVER= ARGS=100000)
+bench-dev: build ## measure: calls a second of throttle-dev, beside a server with the module (SERVER= ARGS=100000)
 	@scripts/with-args scripts/bench-dev
 
-bench-clients: build ## the packages for Python and Node.js beside limits and rate-limit-redis, on one server (SERVER= ARGS=node)
+bench-clients: build ## measure: the packages for Python and Node.js beside limits and rate-limit-redis, on one server (SERVER= ARGS=node)
 	@scripts/with-args scripts/bench-clients
 
-bench-gateway: build build-gateway ## throttle-gateway, beside nginx, and envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd')
+bench-gateway: build build-gateway ## measure: throttle-gateway, beside nginx, and envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd')
 	@go build -o build/throttle-gateway-bench ./bench/throttle-gateway
 	@scripts/with-args build/throttle-gateway-bench --server "$$(scripts/find-server "$$SERVER")" --nginx "$$(scripts/fetch-program nginx nginx)"
 
-bench-unit: ## Go's share alone, compared with the run before (BASE=file)
+bench-unit: ## measure: Go's share alone, compared with the run before (BASE=file)
 	@scripts/setup build
 	@mkdir -p build/bench
 	go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 10 $(BENCHED) >build/bench/unit-now.txt
@@ -184,30 +190,30 @@ bench-unit: ## Go's share alone, compared with the run before (BASE=file)
 	@mv build/bench/unit-now.txt build/bench/unit.txt
 
 # go build finds the profile by its name.
-pgo: ## renew the profile that guides the compiler (module/throttle/default.pgo)
+pgo: ## measure: renew the profile that guides the compiler (module/throttle/default.pgo)
 	@scripts/setup build
 	@mkdir -p build/bench
 	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 go test -trimpath -run '^$$' -bench . -benchtime 3s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./command
 	GOWORK=off go -C tools run ./pgo ../build/bench/cpu.pgo ../module/throttle/default.pgo
 
-lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
+lint: ## everyday: gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
 	@scripts/setup $(STAGE)
 	@scripts/lint
 
-check-zones: ## whether apt knows newer time zones than those of calendar/zones.zip, and all clocks beside the package's
+check-zones: ## release: whether apt knows newer time zones than those of calendar/zones.zip, and all clocks beside the package's
 	@scripts/setup $(STAGE)
 	@scripts/check-zones
 
-release: ## archives and Debian packages for amd64 and arm64 of the commit checked out, in build/release
+release: ## release: archives and Debian packages for amd64 and arm64 of the commit checked out, in build/release
 	@scripts/setup $(STAGE)
 	@scripts/check-zones --strict
 	@scripts/release
 
-check-release: release ## what is in build/release is whole, loads, and comes out the same in another folder
+check-release: release ## release: what is in build/release is whole, loads, and comes out the same in another folder
 	@scripts/check-release
 
-check-arm64: release ## tests of the arm64 module of build/release on an emulated server (ARGS=)
+check-arm64: release ## release: tests of the arm64 module of build/release on an emulated server (ARGS=)
 	@scripts/with-args scripts/check-arm64
 
-clean: ## remove all that was built, fetched or left by a server
+clean: ## everyday: remove all that was built, fetched or left by a server
 	rm -rf build run

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/calendar"
+	"redis-throttle/internal/size"
 	"redis-throttle/internal/zonefile"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/server"
@@ -133,9 +134,7 @@ func TestTheFolderOfTheSystemCanBePacked(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if _, err := exec.LookPath("zip"); err != nil {
-		t.Skip(err)
-	}
+	size.NeedsProgram(t, "zip")
 	root, err := server.RepositoryRoot()
 	require.NoError(t, err)
 	page, err := os.ReadFile(filepath.Join(root, "docs/operating.md"))

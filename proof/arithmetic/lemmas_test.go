@@ -2,7 +2,6 @@ package arithmetic
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,12 +17,8 @@ const limit = 60 * time.Second // of each problem; the slowest takes a fraction
 
 // z3 skips the test where the solver is not installed, unless that is what is to be shown.
 func z3(t *testing.T) {
-	if _, err := exec.LookPath("z3"); err != nil {
-		if size.Proving() {
-			t.Fatal("there is no z3 on PATH: run scripts/setup prove")
-		}
-		t.Skip("there is no z3 on PATH; scripts/setup prove installs it")
-	}
+	t.Helper()
+	size.NeedsProgram(t, "z3")
 }
 
 // solve leaves the problem in the folder PROVE_SMT, if that is set.

@@ -22,13 +22,7 @@ import (
 func spin(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"spin", "gcc"} {
-		if _, err := exec.LookPath(program); err == nil {
-			continue
-		}
-		if size.Proving() {
-			t.Fatalf("there is no %s on PATH: run scripts/setup prove", program)
-		}
-		t.Skipf("there is no %s on PATH; scripts/setup prove installs it", program)
+		size.NeedsProgram(t, program)
 	}
 }
 

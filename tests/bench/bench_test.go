@@ -238,9 +238,7 @@ func TestAQuickCurveComparesAtEveryPoint(t *testing.T) {
 func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)
-	if _, err := exec.LookPath("valgrind"); err != nil {
-		t.Skip("there is no valgrind, which counts")
-	}
+	size.NeedsProgram(t, "valgrind")
 	redis, err := server.DefaultProgram()
 	require.NoError(t, err)
 	if redis.IsValkey() || !redis.AtLeast(7, 0) || redis.AtLeast(7, 1) {

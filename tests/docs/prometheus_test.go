@@ -98,7 +98,7 @@ func fetched(t *testing.T, program string) string {
 	}
 	path := filepath.Join(rootDir(t), "build/programs", program)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not there; scripts/setup test fetches it", program)
+		t.Skipf("%s is not there; scripts/setup full fetches it", program)
 	}
 	return path
 }

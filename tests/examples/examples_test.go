@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -121,7 +122,7 @@ func onCluster(c *topology.Cluster) []string {
 	return append(onServer(c.Masters()[0]), "REDIS_CLUSTER=1")
 }
 
-// run runs an example and returns what it prints. One that lacks a package says which.
+// run runs an example and returns what it prints.
 func run(t *testing.T, name string, env []string) (printed, complaint string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -132,8 +133,21 @@ func run(t *testing.T, name string, env []string) (printed, complaint string, er
 	return stdout.String(), stderr.String(), err
 }
 
-// command runs an example until it ends, or ctx does.
+// missing tells what an example needs that is not installed, by the name of the example; "" if all is there.
+var missing sync.Map
+
+// command runs an example until it ends, or ctx does. The test is skipped if what the example needs is not installed.
 func command(ctx context.Context, t *testing.T, name string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	check, _ := missing.LoadOrStore(name, sync.OnceValue(func() string {
+		if out, err := exec.Command(filepath.Join(root(t), "scripts", "example"), name, "check").CombinedOutput(); err != nil {
+			return strings.TrimSpace(string(out))
+		}
+		return ""
+	}))
+	if why := check.(func() string)(); why != "" {
+		size.Lacks(t, why)
+	}
 	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "scripts", "example"), append([]string{name}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	// An example may start a web server: all it started is stopped with it.

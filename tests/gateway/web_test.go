@@ -161,7 +161,7 @@ func program(t testing.TB, name string) string {
 	require.NoError(t, err)
 	path := filepath.Join(root, "build", "programs", name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not there; scripts/setup test fetches it", name)
+		t.Skipf("%s is not there; scripts/setup full fetches it", name)
 	}
 	return path
 }

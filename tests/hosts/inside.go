@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
 )
 
 // inside names the process that gave this one namespaces. Nobody else's value counts, so a variable that was left in the
@@ -39,9 +41,7 @@ func Inside(t *testing.T) bool {
 	if err := separate(exec.Command("true")).Run(); err != nil {
 		t.Skipf("no namespaces for hosts (root, or a kernel that grants them to users, has them): %v", err)
 	}
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("no network for hosts: ip is missing (package iproute2)")
-	}
+	size.NeedsProgram(t, "ip")
 	run := "^" + t.Name() + "$"
 	if _, subtests, ok := strings.Cut(flag.Lookup("test.run").Value.String(), "/"); ok {
 		run += "/" + subtests
