@@ -40,8 +40,9 @@ func TestManyLinesThatAreWokenDoNotHoldUpTheServer(t *testing.T) {
 			admin := s.Raw()
 			conns := make([]*resp.Conn, lines)
 			for i := range conns {
-				askLease(t, admin, "CL.LEASE k%d SLOTS 1 TTL 30m ID holder", i)
-				conns[i] = waitForLease(t, s, i+1, "CL.LEASE k%d SLOTS 1 TTL 30m ID w TIMEOUT 0", i)
+				askLease(t, admin, "CL.LEASE k%d SLOTS 2 TTL 30m ID holder", i)
+				askLease(t, admin, "CL.LEASE k%d SLOTS 2 TTL 2h ID long", i) // or keys would expire in any order, which wakes their lines
+				conns[i] = waitForLease(t, s, i+1, "CL.LEASE k%d SLOTS 2 TTL 30m ID w TIMEOUT 0", i)
 				require.NoError(t, conns[i].Send("RPUSH", "log", "served"))
 				require.NoError(t, conns[i].Flush())
 			}
