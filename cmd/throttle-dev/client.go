@@ -190,8 +190,6 @@ func (c *client) stopWaiting() {
 	c.waiter, c.words, c.deadlineNs = 0, nil, 0
 }
 
-func (c *client) fail(text string) { c.peer.WriteError(text) }
-
 // describe is the client's line in CLIENT LIST.
 func (c *client) describe() string {
 	resp, multi, age := "2", -1, int(time.Since(c.since).Seconds())
