@@ -2,6 +2,7 @@
 //
 // A server without other modules pays nothing for any of this.
 #include <errno.h>
+#include <stdio.h>
 
 #include "bridge.h"
 
@@ -62,17 +63,36 @@ static int isAnyLoaded(RedisModuleCtx *ctx) {
   return others > 0;
 }
 
+// Whether GetCurrentUserName returns NULL where there is no user. Redis before 8.0 and Valkey before 8.1 crash. A server that was built from a
+// branch says that it has version 255.255.255, and may be older than that.
+static int checksForNobody;
+
+enum { FROM_A_BRANCH = 255 };
+
+static int isFrom(RedisModuleServerInfoData *info, const char *field, int major, int minor) {
+  const char *version = api.ServerInfoGetFieldC(info, field);
+  int is[2] = {0, 0};
+  if (!version || sscanf(version, "%d.%d", &is[0], &is[1]) != 2 || is[0] == FROM_A_BRANCH) return 0;
+  return is[0] > major || (is[0] == major && is[1] >= minor);
+}
+
+static void lookForChecks(RedisModuleCtx *ctx) {
+  RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "server");
+  checksForNobody = api.GetCurrentUserName && (isFrom(info, "redis_version", 8, 0) || isFrom(info, "valkey_version", 8, 1));
+  api.FreeServerInfo(ctx, info);
+}
+
 void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
   ownName = moduleName;
   throttleHasNeighbours = 0;
+  lookForChecks(ctx);
   int mayCome = api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_MODULE_CHANGE, 1}, onModuleChange) == API_OK;
   if (!mayCome || isAnyLoaded(ctx)) noteNeighbour(ctx);
 }
 
-// Whether a user runs the command. Some servers crash when GetCurrentUserName is asked for the user of nobody. This asks for a call as the user
-// of this one in a format that no server knows: it is refused for that, before anything runs, or first because there is no user.
-static int hasUser(RedisModuleCtx *ctx) {
-  if (!api.GetCurrentUserName) return 0;
+// Whether a user runs the command. This asks for a call as that user in a format that no server knows: it is refused for that, before anything
+// runs, or first because there is no user.
+static int mayCallAsUser(RedisModuleCtx *ctx) {
   int before = errno; // of whatever calls this one
   RedisModuleCallReply *reply = api.Call(ctx, "PING", "C?");
   int isRefusedForFormat = !reply && errno == EBADF;
@@ -81,14 +101,23 @@ static int hasUser(RedisModuleCtx *ctx) {
   return isRefusedForFormat;
 }
 
-RedisModuleString *throttleUserOf(RedisModuleCtx *ctx) { return hasUser(ctx) ? api.GetCurrentUserName(ctx) : NULL; }
+RedisModuleString *throttleUserOf(RedisModuleCtx *ctx) {
+  return checksForNobody || mayCallAsUser(ctx) ? api.GetCurrentUserName(ctx) : NULL;
+}
+
+static int hasUser(RedisModuleCtx *ctx) {
+  if (!checksForNobody) return mayCallAsUser(ctx);
+  RedisModuleString *user = api.GetCurrentUserName(ctx);
+  if (user) api.FreeString(NULL, user);
+  return user != NULL;
+}
 
 // Whether a connection has the id of this client. That of another module may have it, too, since the server lends the id of a client that was
-// blocked to one of its own, and keeps it there. So a call without such an id comes from no client, and that is all it shows. Before Redis 7.0 it is not kept. For Valkey 9.1,
-// GetClientInfoById also finds the client that runs the command, of whatever kind.
+// blocked to one of its own, and keeps it there. So a call without such an id comes from no client, and that is all it shows. Before Redis 7.0 it
+// is not kept. By GetClientInfoById, Valkey 9.1 also finds the client that runs the command, of whatever kind.
 static int isIdOfAConnection(RedisModuleCtx *ctx) {
   uint64_t id = api.GetClientId(ctx);
-  if (!api.GetClientUserNameById) return api.GetClientInfoById(NULL, id) == API_OK;
+  if (throttleValkeyMajor < 9 || !api.GetClientUserNameById) return api.GetClientInfoById(NULL, id) == API_OK;
   RedisModuleString *user = api.GetClientUserNameById(ctx, id);
   if (user) api.FreeString(ctx, user);
   return user != NULL;
