@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -95,10 +96,131 @@ print(tasks.in_line.apply((9,)).get())
             process.wait()
 
 
-def worker(n: int, folder: pathlib.Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+QUEUE = '''
+import datetime, os, time
+from celery import Celery
+from redis_throttle import OverloadError, rate
+from redis_throttle.celery import LimitedTask
+
+url = os.environ["TEST_URL"]
+app = Celery("tasks", broker=url + "/1", backend=url + "/2")
+app.conf.update(throttle_url=url, worker_prefetch_multiplier=1, broker_connection_retry_on_startup=True)
+
+
+class Queued(LimitedTask):
+    throttle_limits = rate(10, "1s", burst=1)
+
+
+class Busy(LimitedTask):
+    throttle_limits = rate(50, "1s")
+    throttle_pause = datetime.timedelta(milliseconds=10)
+    throttle_jitter = datetime.timedelta(0)
+    asked = 0
+
+    def throttle_key(self):
+        Busy.asked += 1
+        if Busy.asked < 3:
+            raise OverloadError("made up")
+        return "busy"
+
+
+@app.task(base=Queued)
+def queued(n):
+    return time.time()
+
+
+@app.task(base=Queued, bind=True, max_retries=2)
+def retried(self):
+    if self.request.retries < 2:
+        raise self.retry(countdown=0)
+    return self.request.retries
+
+
+@app.task(base=Busy)
+def busy():
+    return Busy.asked
+
+
+@app.task(base=Queued, throttle_limits=rate(0, "1s"))
+def nobody():
+    return "never"
+
+
+@app.task(base=LimitedTask)
+def unlimited():
+    return "never"
+'''
+
+
+@pytest.mark.timeout(180)
+def test_tasks_under_a_rate_ask_once_and_run_in_order(own_server: Server, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "tasks.py").write_text(QUEUE)
+    environment = {**os.environ, "TEST_URL": own_server.url}
+    process = worker(0, tmp_path, environment, concurrency=1)
+    try:
+        run = subprocess.run([sys.executable, "-W", "ignore", "-c", f"""
+import tasks
+print([x.get(timeout={2 * PATIENCE}) for x in [tasks.queued.delay(n) for n in range(120)]])
+"""], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr + (tmp_path / "log0").read_text()
+        times = eval(run.stdout)  # ours
+        assert times == sorted(times), "they run in the order in which they were sent"
+        assert times[-1] - times[0] > 119 / 10 - 0.25
+        calls = asked(own_server)
+        assert calls == 120, "each asks once"
+
+        run = subprocess.run([sys.executable, "-W", "ignore", "-c", f"""
+import tasks
+print(tasks.retried.delay().get(timeout={PATIENCE}))
+print(tasks.busy.delay().get(timeout={PATIENCE}))
+for task in tasks.nobody, tasks.unlimited:
+    try:
+        print(task.delay().get(timeout={PATIENCE}))
+    except Exception as error:
+        print(type(error).__name__, error)
+"""], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr + (tmp_path / "log0").read_text()
+        retried, busy, nobody, unlimited = run.stdout.splitlines()
+        assert retried == "2"
+        assert asked(own_server) - calls == 3 + 1, "a retry takes units of its own, although the try before had reserved some"
+        assert busy == "3", "it came back after two overloads"
+        assert nobody.startswith("MistakeError"), nobody
+        assert "throttle_limits" in unlimited
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def asked(server: Server) -> int:
+    with server.client() as client:
+        return int(client.info("commandstats")["cmdstat_cl.limit"]["calls"])
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"throttle_outage": "let through"}, 'throttle_outage must be .*called "allow" now'),
+    ({"throttle_overload": "retry"}, "throttle_overload must be"),
+    ({"throttle_mistake": None}, "throttle_mistake must be"),
+    ({"throttle_outage": timedelta(seconds=10)}, "throttle_pause"),
+])
+def test_answers_are_checked_when_a_task_is_defined(options: dict[str, object], says: str) -> None:
+    from celery import Celery
+
+    from redis_throttle.celery import LimitedTask
+
+    with pytest.raises(ValueError, match=says):
+        type("Mail", (LimitedTask,), options)
+
+    def mail() -> None:
+        """Do nothing."""
+
+    with pytest.raises(ValueError, match=says):  # a decorator defines it when the app is finalized, or at its first use
+        Celery("nothing").task(base=LimitedTask, lazy=False, **options)(mail)
+
+
+def worker(n: int, folder: pathlib.Path, environment: dict[str, str], concurrency: int = 4) -> subprocess.Popen[bytes]:
     with open(folder / f"log{n}", "w") as log:
         return subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "celery", "-A", "tasks", "worker", "--pool", "threads", "--concurrency", "4",
+            [sys.executable, "-W", "ignore", "-m", "celery", "-A", "tasks", "worker", "--pool", "threads", "--concurrency", str(concurrency),
              "-n", f"w{n}@%h", "--loglevel", "warning", "--without-gossip", "--without-mingle"],
             cwd=folder, env=environment, stderr=log, stdout=log)
 

@@ -6,31 +6,40 @@
     @app.task(base=Mail)
     def send(to): ...
 
-A task that is limited reschedules itself for when it can run, without using up a retry. With `throttle_wait` it first waits in
-line for so long, in the worker.
+A task that is limited comes back when it can run, without using up a retry. Under limits that are all rates it reserves its units and
+comes back once, at its slot: two hundred tasks at ten a second ask two hundred times, and run in order. Under other limits it asks
+again. With `throttle_wait` it first waits in line for so long, in the worker.
 """
 
 from __future__ import annotations
 
 import random
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from celery import Task
 from celery.exceptions import Retry
 
-from .duration import FOREVER, Duration
-from .errors import LimitedError, MistakeError, OutageError
-from .limit import Limits, as_limits
+from . import zero
+from .duration import FOREVER, Duration, milliseconds, nanoseconds
+from .errors import LimitedError, MistakeError
+from .limit import Limit, Limits, as_limits
 from .limiter import Limiter
 from .result import Result
+from .undecided import Answer, Undecided
+
+_RESERVED = "throttle_reserved"
+"""The header of a task that has its units already, and comes back to run."""
 
 
 class LimitedTask(Task):
-    """A task that waits its turn, or reschedules itself.
+    """A task that waits its turn, or comes back.
 
-    The limiter is that of `throttle_url`, or else of the app's setting `throttle_url`. In an outage of Redis the task is
-    rescheduled in `throttle_outage`: work that can wait keeps to its limits.
+    The limiter is that of `throttle_url`, or else of the app's setting `throttle_url`.
+
+    `throttle_outage`, `throttle_overload` and `throttle_mistake` say what becomes of a task that could not be decided: `"allow"` runs
+    it without a limit, `"deny"` has it come back after `throttle_pause`, and `"raise"` raises the error, which ends the task. By default
+    tasks come back after an outage or an overload, as work that can wait keeps to its limits, and a mistake is raised.
     """
 
     abstract = True
@@ -39,11 +48,26 @@ class LimitedTask(Task):
     throttle_url: str | None = None
     throttle_wait: Duration | None = None
     """How long a task waits in line in its worker before it is rescheduled: less than the visibility timeout of the broker."""
-    throttle_outage: timedelta = timedelta(seconds=10)
+    throttle_reserve: Duration | None = "30m"
+    """How far ahead a task reserves units of rates: less than the visibility timeout of the broker. With None it asks again instead."""
+    throttle_outage: Answer = "deny"
+    throttle_overload: Answer = "deny"
+    throttle_mistake: Answer = "raise"
+    throttle_pause: timedelta = timedelta(seconds=10)
+    """After which time a task comes back that could not be decided."""
     throttle_jitter: timedelta = timedelta(seconds=1)
-    """A task is rescheduled up to so much later than it could run, so that tasks do not come back together."""
+    """A task that has to ask again comes back up to so much later than it could run, so that tasks do not come back together."""
 
     _throttle: Limiter | None = None
+    _undecided = Undecided("deny", "deny", "raise")
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Check the answers, which a task may have from its class or from the arguments of its decorator."""
+        super().__init_subclass__(**arguments)
+        if isinstance(cls.throttle_outage, timedelta):
+            raise ValueError('throttle_outage must be "allow", "deny" or "raise": throttle_pause says after which time a task comes back')
+        cls._undecided = Undecided(cls.throttle_outage, cls.throttle_overload, cls.throttle_mistake,
+                                   names=("throttle_outage", "throttle_overload", "throttle_mistake"))
 
     def throttle_key(self, *args: Any, **kwargs: Any) -> str:
         """Return the key for the arguments of a task: one for all of them, unless you choose otherwise."""
@@ -65,32 +89,72 @@ class LimitedTask(Task):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task when its limits let it."""
-        limits = as_limits(self.throttle_limits, "throttle_limits")
-        key, cost = self.throttle_key(*args, **kwargs), self.throttle_cost(*args, **kwargs)
         request = self.request
         if request.called_directly or request.is_eager:  # which cannot come back later
-            self.throttle.wait(key, *limits, cost=cost, timeout=FOREVER).raise_if_limited()
+            limits, key, cost = self._ask_about(args, kwargs)
+            (zero.denied([limits]) or self.throttle.wait(key, *limits, cost=cost, timeout=FOREVER)).raise_if_limited()
             return super().__call__(*args, **kwargs)
-        try:
-            result = self._admit(key, limits, cost)
-        except OutageError as error:
-            raise self._later(self.throttle_outage, str(error), args, kwargs) from error
-        if result.limited:
-            why = str(LimitedError(result))
-            if result.retry_after is None:
-                raise MistakeError(why)  # it never can run
-            raise self._later(result.retry_after, why, args, kwargs)
+        if not self._has_reserved():
+            try:
+                limits, key, cost = self._ask_about(args, kwargs)
+                result = zero.denied([limits]) or self._admit(key, zero.asked(limits), cost)
+            except Exception as error:
+                self._undecided.tell(error, "a task")
+                answer = self._undecided.to(error)
+                if answer == "raise":
+                    raise
+                if answer == "deny":
+                    raise self._later(self.throttle_pause + self._jitter(), str(error), args, kwargs) from error
+                return super().__call__(*args, **kwargs)
+            if result.limited:
+                why = str(LimitedError(result))
+                if result.retry_after is None:
+                    raise MistakeError(why)  # it never can run
+                raise self._later(self._pause(limits, result, result.retry_after), why, args, kwargs)
+            if result.wait and self.throttle_wait is None:
+                raise self._later(result.wait, f"its units are reserved for {result.wait.total_seconds():g} s from now", args, kwargs, reserved=True)
         return super().__call__(*args, **kwargs)
 
-    def _admit(self, key: str, limits: Any, cost: int) -> Result:
-        if self.throttle_wait is None:
-            return self.throttle.limit(key, *limits, cost=cost)
-        return self.throttle.wait(key, *limits, cost=cost, timeout=self.throttle_wait)
+    def _ask_about(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Limit, ...], str, int]:
+        limits = as_limits(self.throttle_limits, "throttle_limits")
+        if not limits:
+            raise MistakeError(f"the task {self.name} is limited, and has no throttle_limits, such as rate(10, '1s')")
+        return limits, self.throttle_key(*args, **kwargs), self.throttle_cost(*args, **kwargs)
 
-    def _later(self, after: timedelta, why: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Retry:
+    def _reserves(self, limits: tuple[Limit, ...]) -> bool:
+        return self.throttle_wait is None and self.throttle_reserve is not None and all(limit.kind == "RATE" for limit in limits)
+
+    def _admit(self, key: str, limits: tuple[Limit, ...], cost: int) -> Result:
+        if not limits:  # nothing but shadows of 0
+            return Result()
+        if self.throttle_wait is not None:
+            return self.throttle.wait(key, *limits, cost=cost, timeout=self.throttle_wait)
+        return self.throttle.limit(key, *limits, cost=cost, max_wait=self.throttle_reserve if self._reserves(limits) else None)
+
+    def _jitter(self) -> timedelta:
+        return random.random() * self.throttle_jitter
+
+    def _pause(self, limits: tuple[Limit, ...], result: Result, after: timedelta) -> timedelta:
+        """Return when a task that is limited asks again."""
+        if self._reserves(limits) and not result.banned:
+            # All that can be reserved is taken. The tasks behind spread over the time in which half of it becomes free.
+            ahead = milliseconds(nanoseconds(self.throttle_reserve, "throttle_reserve") // 1_000_000)
+            after = max(after, random.uniform(0.5, 1) * ahead)
+        return after + self._jitter()
+
+    def _mark(self) -> list[Any]:
+        # A retry of the task itself, which has the headers of the try before, takes units of its own.
+        return [self.request.id, self.request.retries]
+
+    def _has_reserved(self) -> bool:
+        return cast(bool, self.request.get(_RESERVED) == self._mark())
+
+    def _later(self, after: timedelta, why: str, args: tuple[Any, ...], kwargs: dict[str, Any], reserved: bool = False) -> Retry:
         """Send the task again, to run after a while. Its number of retries stays what it is."""
-        countdown = after.total_seconds() + random.uniform(0, self.throttle_jitter.total_seconds())
-        request = self.request
-        again: Any = self.signature_from_request(request, args, kwargs, countdown=countdown, retries=request.retries)
+        request, countdown = self.request, after.total_seconds()
+        headers = {name: value for name, value in (request.headers or {}).items() if name != _RESERVED}
+        if reserved:
+            headers[_RESERVED] = self._mark()
+        again: Any = self.signature_from_request(request, args, kwargs, countdown=countdown, retries=request.retries, headers=headers)
         again.apply_async()
         return Retry(why, when=countdown)

@@ -9,6 +9,10 @@ call (CL.SETTLE) frees the slot and charges or returns the difference. It does t
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import math
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -17,14 +21,17 @@ import litellm
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 
+from . import zero
 from .asyncio import Limiter
-from .duration import Duration
-from .errors import MistakeError, OutageError, ThrottleError
+from .duration import Duration, nanoseconds
+from .errors import MistakeError, OutageError, OverloadError
 from .http import seconds
 from .limit import Limit, Slots
-from .undecided import log
+from .undecided import DEFAULTS, Answer, Undecided, log
 
 _FIELD = "throttle"
+_MOST = 2**62
+"""Tokens of an estimate: no limit has so many, and the server takes the number."""
 
 
 def by_api_key(user_api_key_dict: Any, data: dict[str, Any]) -> str:
@@ -37,46 +44,85 @@ class ThrottleHook(CustomLogger):
 
     `requests` and `tokens` are limits; `slots` is how many requests of a caller run at a time. `by` says whom a request counts for.
     `ttl` is after which time the slot of a process that has died is free: longer than the longest response, since a stream does
-    not renew it. `default_max_tokens` is the estimate of a response whose request has no `max_tokens`. In an outage of Redis
-    requests are let through, unless `outage` is `"deny"`.
+    not renew it. `default_max_tokens` is the estimate of a response whose request has no `max_tokens`. A limit of 0 lets nobody through.
+
+    `outage`, `overload` and `mistake` say what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503) or
+    `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
     """
 
     def __init__(self, url: str = "redis://127.0.0.1:6379", *, requests: Limit | None = None, tokens: Limit | None = None,
                  slots: int | None = None, ttl: Duration = "10m", by: Callable[[Any, dict[str, Any]], str] = by_api_key,
-                 default_max_tokens: int = 1000, outage: str = "let through", prefix: str = "llm", limiter: Limiter | None = None) -> None:
+                 default_max_tokens: int = 1000, outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"],
+                 mistake: Answer = DEFAULTS["mistake"], prefix: str = "llm", limiter: Limiter | None = None) -> None:
         super().__init__()
         if requests is None and tokens is None and slots is None:
             raise ValueError("give at least one of requests, tokens and slots")
+        if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 0):
+            raise ValueError(f"slots must be how many requests run at a time, not {slots!r}")
+        for name, limit in (("requests", requests), ("tokens", tokens)):
+            if limit is not None and not isinstance(limit, Limit):
+                raise TypeError(f"{name} must be one limit, such as rate(60, '1m'), not {limit!r}")
+        self._lasts = nanoseconds(ttl, "ttl") / 1e9
+        self._undecided = Undecided(outage, overload, mistake)
+        self._background: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
         if tokens is not None and slots is None:
             slots = 2**63 - 1  # the lease is what says that an admission is not settled yet
         self.limiter = limiter or Limiter.from_url(url)
         self.requests, self.tokens, self.slots, self.ttl = requests, tokens, slots, ttl
-        self.by, self.default_max_tokens, self.outage, self.prefix = by, default_max_tokens, outage, prefix
+        self.by, self.default_max_tokens, self.prefix = by, default_max_tokens, prefix
 
     def estimate(self, data: dict[str, Any]) -> int:
-        """Return how many tokens a request may use: those of its messages, and the most that it asks for."""
-        most = data.get("max_completion_tokens") or data.get("max_tokens") or self.default_max_tokens
+        """Return how many tokens a request may use: those of its messages, and the most that it asks for.
+
+        A request that asks for something else than a number of tokens is answered with status 400.
+        """
+        most = self._most(data)
         try:
             text = data.get("prompt") or data.get("input")
             prompt = int(litellm.token_counter(model=data.get("model") or "", messages=data.get("messages"), text=text))
         except Exception:  # a form that LiteLLM cannot count
             prompt = len(str(data.get("messages") or data.get("prompt") or data.get("input") or "")) // 4
-        return prompt + int(most)
+        return min(prompt + most, _MOST)
+
+    def _most(self, data: dict[str, Any]) -> int:
+        for name in ("max_completion_tokens", "max_tokens"):
+            asked = data.get(name)
+            if asked is None or asked == 0:
+                continue
+            number = math.nan
+            if not isinstance(asked, bool):
+                with contextlib.suppress(TypeError, ValueError):
+                    number = asked if isinstance(asked, int) else float(asked)
+            if not number > 0 or number == math.inf:
+                raise HTTPException(400, f"{name} must be a positive number of tokens")
+            return int(min(number, _MOST))
+        return self.default_max_tokens
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> dict[str, Any]:
         """Admit a request, or raise an HTTPException with status 429."""
-        # One hash tag, so that a cluster has all keys in one slot.
-        tag = f"{{{self.prefix}:{self.by(user_api_key_dict, data)}}}"
-        admission: dict[str, Any] = {"tag": tag, "id": uuid.uuid4().hex, "estimate": self.estimate(data) if self.tokens else 0}
         try:
-            result = await self.limiter.mlimit(self._keys(admission, None), id=admission["id"] if self.slots is not None else "")
-        except OutageError as error:
-            log.error("outage: a request to a model could not be checked against its limits: %s", error)
-            if self.outage == "deny":
+            # One hash tag, so that a cluster has all keys in one slot.
+            tag = f"{{{self.prefix}:{self.by(user_api_key_dict, data)}}}"
+            admission: dict[str, Any] = {"tag": tag, "id": uuid.uuid4().hex, "estimate": self.estimate(data) if self.tokens else 0}
+            nobody = self._nobody()
+            if nobody:
+                raise HTTPException(429, f"the limit of {nobody} lets nobody through")
+            keys = self._keys(admission, None)
+            if not keys:
+                return data
+            result = await self.limiter.mlimit(keys, id=admission["id"] if self.slots is not None else "")
+        except HTTPException:
+            raise
+        except Exception as error:
+            self._undecided.tell(error, "a request to a model")
+            answer = self._undecided.to(error)
+            if answer == "raise":
+                raise
+            if answer == "deny":
                 raise HTTPException(503, "the rate limit could not be checked", {"Retry-After": "1"}) from error
             return data
         if result.limited:
-            what = list(self._keys(admission, None))[result.key].rpartition(":")[2]
+            what = list(keys)[result.key].rpartition(":")[2]
             headers = {} if result.retry_after is None else {"Retry-After": str(max(1, seconds(result.retry_after)))}
             raise HTTPException(429, f"the limit of {what} is reached", headers)
         if self.slots is not None:
@@ -103,20 +149,45 @@ class ThrottleHook(CustomLogger):
             return
         # A response that does not say what it used keeps the estimate.
         used = admission["estimate"] if used is None else int(used)
+        keys = self._keys(admission, used)
         try:
-            await self.limiter.settle(self._keys(admission, used), id=admission["id"])
-        except MistakeError:
-            raise
-        except ThrottleError as error:
+            await self.limiter.settle(keys, id=admission["id"])
+        except OverloadError:
+            task = asyncio.get_running_loop().create_task(self._settle_later(keys, admission["id"]))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+        except OutageError as error:
             log.error("a request to a model could not be settled; its slot is free after %s: %s", self.ttl, error)
+
+    async def _settle_later(self, keys: dict[str, Any], id: str) -> None:
+        """Settle a request until it is settled, or its slot has lapsed."""
+        lapses, pause = time.monotonic() + self._lasts, 0.05
+        while time.monotonic() < lapses:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1)
+            try:
+                await self.limiter.settle(keys, id=id)
+            except OverloadError:
+                continue
+            except (OutageError, MistakeError) as error:
+                log.error("a request to a model could not be settled; its slot is free after %s: %s", self.ttl, error)
+            return
+
+    def _nobody(self) -> str:
+        """Return what a limit of 0 denies every request for; nothing if there is none."""
+        if self.slots == 0:
+            return "slots"
+        limits = {name: (limit,) for name, limit in (("requests", self.requests), ("tokens", self.tokens)) if limit is not None}
+        denied = zero.denied(limits.values())
+        return list(limits)[denied.key] if denied is not None else ""
 
     def _keys(self, admission: dict[str, Any], used: int | None) -> dict[str, Any]:
         """Return the keys of an admission, or of its settlement if used is known."""
         tag = admission["tag"]
         keys: dict[str, Any] = {}
-        if self.requests is not None and used is None:
+        if self.requests is not None and self.requests.count and used is None:
             keys[f"{tag}:requests"] = self.requests
-        if self.tokens is not None:
+        if self.tokens is not None and self.tokens.count:
             keys[f"{tag}:tokens"] = self.tokens.replace(take=admission["estimate"], used=used)
         if self.slots is not None:
             keys[f"{tag}:slots"] = Slots(self.slots, self.ttl)
