@@ -22,13 +22,16 @@ from redis_throttle import (
     MistakeError,
     OutageError,
     OverloadError,
+    Result,
     Slots,
     fixed,
     parse_limits,
     rate,
+    until_retry,
     window,
 )
 from redis_throttle.asyncio import Limiter as AsyncLimiter
+from redis_throttle.asyncio import until_retry as until_retry_async
 from servers import PATIENCE, Cluster, MadeUp, Server, await_true
 
 DAY = fixed(3, "1d")
@@ -477,3 +480,34 @@ async def test_an_odd_reply_is_a_mistake(made_up: MadeUp, sender: str, reply: An
         with pytest.raises(MistakeError, match="reply"):
             await later.peek("k", DAY)
     assert made_up.problems == []
+
+
+async def test_a_caller_can_wait_until_a_retry_makes_sense(server: Server) -> None:
+    limits = window(1, "300ms")
+    with Limiter.from_url(server.url) as limiter:
+        assert limiter.limit("k", limits).allowed
+        until_retry(denied := limiter.limit("k", limits))
+        assert denied.limited
+        assert limiter.limit("k", limits).allowed
+        until_retry(Result(limited=False, retry_after=None))
+        with pytest.raises(LimitedError, match="more than the limit of 1"):
+            until_retry(limiter.limit("k", limits, cost=2))
+    async with AsyncLimiter.from_url(server.url) as later:
+        denied = await later.limit("k", limits)
+        assert denied.limited
+        await until_retry_async(denied)
+        assert (await later.limit("k", limits)).allowed
+        with pytest.raises(LimitedError):
+            await until_retry_async(await later.limit("k", limits, cost=2))
+
+
+@pytest.mark.parametrize("after", [timedelta(days=366), timedelta(days=365_000), timedelta.max])
+async def test_a_wait_for_a_long_quota_is_no_short_one(after: timedelta) -> None:
+    """A timer of some libraries ends at once if it is too long."""
+    waiting = asyncio.create_task(until_retry_async(Result(limited=True, retry_after=after)))
+    thread = threading.Thread(target=until_retry, args=(Result(limited=True, retry_after=after),), daemon=True)
+    thread.start()
+    done, _ = await asyncio.wait({waiting}, timeout=0.2)
+    assert not done
+    assert thread.is_alive()
+    waiting.cancel()

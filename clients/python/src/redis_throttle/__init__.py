@@ -28,9 +28,10 @@ from .lease import Lease
 from .limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
 from .limiter import Limiter
 from .result import Result
+from .retry import until_retry
 
 __all__ = [
     "FOREVER", "Call", "Duration", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter", "Limits",
     "MistakeError", "OutageError", "OverloadError", "Result", "Slots", "ThrottleError", "client_address", "connect", "fixed", "is_outage",
-    "is_overload", "parse_limits", "rate", "window",
+    "is_overload", "parse_limits", "rate", "until_retry", "window",
 ]

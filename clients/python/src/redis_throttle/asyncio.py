@@ -13,6 +13,9 @@ from .connect import connect, sentinels_of
 from .duration import Duration
 from .lease import AsyncLease
 from .result import Result
+from .retry import until_retry_async as until_retry
+
+__all__ = ["Limiter", "until_retry"]
 
 
 class Limiter(Acts[Coroutine[Any, Any, Result]]):
