@@ -2,10 +2,12 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { Cluster, Redis } from 'ioredis'
-import { LimitedError, Limiter, rate } from 'redis-throttle'
+import { clientAddress, LimitedError, Limiter, rate } from 'redis-throttle'
 import { rateLimit } from 'redis-throttle/express'
 
-const hello = (req, res) => res.end('hello\n')
+// Each client by itself: an IPv4 address, or the network of an IPv6 address, of which a host may use all addresses. Behind proxies,
+// say which are trusted: clientAddress(req, { trusted: ['10.1.0.0/24'] }).
+const key = (req) => `http:${clientAddress(req)}`
 
 // A server with middleware, and its URL.
 async function serve(middleware) {
@@ -13,7 +15,7 @@ async function serve(middleware) {
     middleware(req, res, (error) => {
       res.statusCode = error ? 500 : 200
       if (error) console.error(error)
-      hello(req, res)
+      res.end('hello\n')
     }),
   )
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -31,11 +33,12 @@ async function get(middleware) {
 }
 
 async function demo() {
-  for (const key of ['http:127.0.0.1', 'jobs', '{acme}', '{acme}:ann', '{acme}:bob', 'exports']) await limiter.reset(key) // so that it prints the same each time
+  for (const name of ['http:127.0.0.1', 'jobs', '{acme}', '{acme}:ann', '{acme}:bob', 'exports']) await limiter.reset(name) // so that it prints the same each time
 
   // Requests go through in an outage of Redis. A mistake, such as a key of another type, is an error.
+  const hello = rateLimit({ limiter, limits: rate(5, '1h'), key })
   for (let n = 1; n <= 6; n++) {
-    const response = await get(rateLimit({ limiter, limits: rate(5, '1h') }))
+    const response = await get(hello)
     console.log(`request ${n}: ${response.status}`)
     for (const field of ['RateLimit-Policy', 'RateLimit', 'Retry-After']) {
       if (response.headers.has(field)) console.log(`  ${field}: ${response.headers.get(field)}`)
@@ -44,7 +47,7 @@ async function demo() {
 
   const nowhere = new Redis({ port: 1 })
   nowhere.on('error', () => {})
-  console.log('request without Redis:', (await get(rateLimit({ limiter: new Limiter(nowhere), limits: rate(5, '1h'), onError() {} }))).status)
+  console.log('request without Redis:', (await get(rateLimit({ limiter: new Limiter(nowhere), limits: rate(5, '1h'), key, onError() {} }))).status)
   nowhere.disconnect()
 
   for (const n of [1, 2]) {
@@ -88,7 +91,7 @@ await client.connect()
 const limiter = new Limiter(client)
 if (process.argv[2] === 'serve') {
   // Until it is ended, with as many requests an hour as the next argument says.
-  const { url } = await serve(rateLimit({ limiter, limits: rate(Number(process.argv[3] ?? 5), '1h') }))
+  const { url } = await serve(rateLimit({ limiter, limits: rate(Number(process.argv[3] ?? 5), '1h'), key }))
   console.log(url)
 } else {
   await demo()

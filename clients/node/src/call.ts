@@ -50,6 +50,47 @@ export interface Call extends CallOptions {
 /** The keys of a call, in order, each with its limits or `slots`. In a cluster they need a common hash tag, such as `{acme}`. */
 export type Keys = Readonly<Record<string, Limits | Slots>> | Iterable<readonly [string, Limits | Slots]>
 
+/** Which options an act takes. */
+export const takes = {
+  limit: ['cost', 'upTo', 'strict', 'force', 'ban', 'maxWait', 'each'],
+  mlimit: ['cost', 'upTo', 'strict', 'force', 'ban', 'maxWait', 'each', 'any', 'id'],
+  peek: ['cost', 'each'],
+  refund: ['cost', 'each'],
+  wait: ['cost', 'each', 'group', 'priority', 'timeout'],
+  ban: [],
+  lease: ['slots', 'ttl', 'timeout', 'group', 'priority', 'id'],
+  renew: ['id', 'ttl'],
+  release: ['id'],
+  settle: ['id', 'each'],
+  reset: [],
+} as const
+
+export type Act = keyof typeof takes
+
+/** Refuses options that an act cannot use. Nothing that somebody asked for is dropped in silence. */
+export function check(act: Act, options: object): void {
+  const taken = takes[act] as readonly string[]
+  for (const option of Object.keys(options)) {
+    if (option === 'signal' || taken.includes(option)) continue
+    const others = [...taken, 'signal'].join(', ')
+    throw new TypeError(option === 'maxWait' && taken.includes('timeout') ? `${act}: its maxWait is the option timeout` : `${act}: there is no option ${option}; it takes ${others}`)
+  }
+}
+
+const beside = new Set(['verb', 'keys', 'several'])
+
+/** Refuses what the command of a call has no word for. */
+function checkCall(call: Call): void {
+  const act = call.verb === 'limit' && call.several ? 'mlimit' : call.verb
+  const taken = takes[act] as readonly string[]
+  for (const [option, value] of Object.entries(call)) {
+    if (value === undefined || beside.has(option) || taken.includes(option)) continue
+    if (option === 'ban' && act === 'ban') continue // which is the act's own argument
+    if (option === 'maxWait' && taken.includes('timeout')) continue
+    throw new TypeError(`${option}: ${commandOf(call)} has no such option`)
+  }
+}
+
 const commands: Record<Verb, string> = {
   limit: 'CL.LIMIT', peek: 'CL.PEEK', refund: 'CL.REFUND', wait: 'CL.WAIT', ban: 'CL.BAN',
   lease: 'CL.LEASE', renew: 'CL.RENEW', release: 'CL.RELEASE', settle: 'CL.SETTLE',
@@ -73,6 +114,9 @@ export function one(verb: Verb, key: string, limits: Limits, options: CallOption
 
 /** Returns a call on several keys. */
 export function many(verb: Verb, keys: Keys, options: CallOptions): Call {
+  if (options.any && !(Symbol.iterator in keys) && Object.keys(keys).some((name) => /^(0|[1-9]\d*)$/.test(name))) {
+    throw new TypeError('keys: with any their order matters, and JavaScript puts names of an object that are integers first; give a Map or entries, [[key, limits], ...]')
+  }
   const entries = Symbol.iterator in keys ? [...(keys as Iterable<readonly [string, Limits | Slots]>)] : Object.entries(keys as Record<string, Limits | Slots>)
   const some = entries.map(([name, what]): Key => {
     if (!(what instanceof Slots)) {
@@ -90,6 +134,7 @@ export function many(verb: Verb, keys: Keys, options: CallOptions): Call {
 
 /** Returns a call in words, with a prefix before its keys. */
 export function wordsOf(call: Call, prefix = ''): string[] {
+  checkCall(call)
   const [key] = call.keys
   if (!key) throw new RangeError('keys: there must be at least one')
   if (call.several) return [...severalWords(call, prefix), ...tail(call)]
@@ -145,6 +190,7 @@ function ttlOf(key: Key): string {
 function limitWords(call: Call, key: Key): string[] {
   const words: string[] = []
   for (const limit of key.limits ?? []) {
+    if (limit.fields.count === 0) throw new RangeError(`${limit.fields.kind}: the count must be an integer from 1 to 2^53 - 1, not 0; middlewares and stores deny at a limit of 0`)
     const spared = call.verb === 'refund' && limit.fields.spare // which has no SPARE
     words.push(...(spared ? limit.with({ spare: 0 }) : limit).words)
   }
@@ -218,7 +264,7 @@ function compact(call: Call, reply: unknown): Result {
   result.banned = banned
   result.limit = limit
   result.remaining = remaining
-  result.retryAfterMs = !limited ? 0 : settles ? Infinity : after(retryAfter)
+  result.retryAfterMs = !limited ? 0 : settles ? null : after(retryAfter)
   result.resetAfterMs = resetAfterMs
   result.nextAfterMs = nextAfterMs
   result.granted = granted
@@ -256,8 +302,8 @@ function placeOf(call: Call, counted: number): { key: number; rule: number } {
   throw new RangeError('the reply has a rule that is none of the limits')
 }
 
-function after(ms: number): number {
-  return ms < 0 ? Infinity : ms
+function after(ms: number): number | null {
+  return ms < 0 ? null : ms
 }
 
 // A client may be set to reply with texts for integers.

@@ -1,9 +1,31 @@
 // What can go wrong, told apart as a service needs it: is Redis away, is this process too busy, or is it a mistake?
 import type { Result } from './result'
 
+export type ErrorCode = 'OUTAGE' | 'OVERLOAD' | 'MISTAKE' | 'LIMITED' | 'LEASE_LOST'
+
+// Errors are told by this mark. Of the classes there may be two copies in a process, as of any package, and a minifier changes their names.
+const mark = Symbol.for('redis-throttle.error')
+
 /** Any error of this package. Its text never holds a key, nor an argument that the server did not complain about. */
-export class ThrottleError extends Error {
+export abstract class ThrottleError extends Error {
   override name = 'ThrottleError'
+  /** Which error it is. It stays the same from version to version. */
+  abstract readonly code: ErrorCode
+
+  get [mark](): true {
+    return true
+  }
+
+  static override [Symbol.hasInstance](error: unknown): boolean {
+    if (this !== ThrottleError && !Object.hasOwn(this, 'code')) return Function.prototype[Symbol.hasInstance].call(this, error) // a class of somebody else
+    const code = codeOf(error)
+    return code !== undefined && (this === ThrottleError || (this as { code?: ErrorCode }).code === code)
+  }
+}
+
+/** Returns the code of an error of this package, also of another copy of it. */
+function codeOf(error: unknown): ErrorCode | undefined {
+  return typeof error === 'object' && error !== null && mark in error ? (error as ThrottleError).code : undefined
 }
 
 /**
@@ -11,7 +33,9 @@ export class ThrottleError extends Error {
  * It goes away by itself. Decide whether your service lets requests through meanwhile.
  */
 export class OutageError extends ThrottleError {
+  static readonly code = 'OUTAGE'
   override name = 'OutageError'
+  override readonly code = 'OUTAGE'
 }
 
 /**
@@ -19,22 +43,28 @@ export class OutageError extends ThrottleError {
  * well be up. A service that lets requests through at this error has no limit as soon as there are enough of them.
  */
 export class OverloadError extends ThrottleError {
+  static readonly code = 'OVERLOAD'
   override name = 'OverloadError'
+  override readonly code = 'OVERLOAD'
 }
 
 /** The call or the set-up is wrong: a limit, a key of another type, a missing module or permission, a closed client. It does not go away by itself. */
 export class MistakeError extends ThrottleError {
+  static readonly code = 'MISTAKE'
   override name = 'MistakeError'
+  override readonly code = 'MISTAKE'
 }
 
 /** A call was denied. `result` says by what, and when to try again. */
 export class LimitedError extends ThrottleError {
+  static readonly code = 'LIMITED'
   override name = 'LimitedError'
+  override readonly code = 'LIMITED'
 
   constructor(readonly result: Result) {
     const after = result.retryAfterMs
     super(
-      after === Infinity
+      after === null
         ? `limited: the call costs more than the limit of ${result.limit}`
         : `limited: ${result.banned ? 'banned, ' : ''}retry after ${after / 1000} s`,
     )
@@ -43,7 +73,9 @@ export class LimitedError extends ThrottleError {
 
 /** A lease could not be renewed in time, so its slot may belong to somebody else. */
 export class LeaseLostError extends ThrottleError {
+  static readonly code = 'LEASE_LOST'
   override name = 'LeaseLostError'
+  override readonly code = 'LEASE_LOST'
 
   constructor(message = "the lease has lapsed: its slot may be somebody else's", options?: ErrorOptions) {
     super(message, options)
@@ -56,41 +88,34 @@ const later = new Set(['BUSY', 'CLUSTERDOWN', 'LOADING', 'MASTERDOWN', 'MISCONF'
 // Codes of errors of the network, which Node.js reports.
 const noConnection = /^(EAI_AGAIN|ECONN|EHOST|ENET|ENOTFOUND|EPIPE|ETIMEDOUT)/
 
-// The classes of both libraries. They are told by their names, since neither library need be installed.
-const outages = new Set([
-  'ClientOfflineError', 'ConnectionTimeoutError', 'DisconnectsClientError', 'MaxCommandRedirectionsError', 'ReconnectStrategyError',
-  'RootNodesUnavailableError', 'SocketClosedUnexpectedlyError', 'SocketTimeoutError', 'TimeoutError', 'SocketTimeoutDuringMaintenanceError',
-  'CommandTimeoutDuringMaintenanceError', 'MaxRetriesPerRequestError', 'ClusterAllFailedError',
-])
-
-// ioredis has no classes for most of these.
+// The libraries' other errors, by their texts: they have neither codes nor, in a minified bundle, names.
 const outageTexts =
-  /^(All sentinels are unreachable|Cluster isn't ready|Command aborted due to connection close|Command timed out|Connection is closed|None of startup nodes is available|Socket timeout|Stream isn't writeable|Too many Cluster redirections)|ETIMEDOUT/
+  /^(All sentinels are unreachable|All the root nodes are unavailable|Cluster isn't ready|Command aborted due to connection close|Command timed out|Command timeout during maintenance|Connection is closed|Connection timeout|Disconnects client|Failed to refresh slots cache|None of startup nodes is available|Reached the max retries per request limit|Socket closed unexpectedly|Socket timeout|Stream isn't writeable|The client is offline|Too many Cluster redirections)|ETIMEDOUT/
 const overloadTexts = /^(The queue is full|Timeout waiting for a client)/
 
-function* classes(error: unknown): Generator<string> {
-  for (let at: unknown = error; at instanceof Error; at = Object.getPrototypeOf(at)) yield at.constructor.name
-  if (error instanceof Error) yield error.name
-}
+// A reply begins with a word in capitals, such as READONLY or ERR. No text of the libraries does; errors of Node.js have a code.
+const replies = /^[A-Z][A-Z0-9_]+( |$)/
 
 /** Tells whether error, of a client library, is a reply of the server. */
 export function isReply(error: unknown): boolean {
-  for (const name of classes(error)) if (name === 'ErrorReply' || name === 'ReplyError') return true
-  return false
+  return error instanceof Error && typeof (error as NodeJS.ErrnoException).code !== 'string' && replies.test(error.message)
 }
 
 /** Tells whether error, of a client library or of this package, says that this process asks for more than its client carries. */
 export function isOverload(error: unknown): boolean {
-  if (error instanceof ThrottleError) return error instanceof OverloadError
+  const code = codeOf(error)
+  if (code) return code === 'OVERLOAD'
   return error instanceof Error && !isReply(error) && overloadTexts.test(error.message)
 }
 
 /** Tells whether error, of a client library or of this package, says that the server is out of reach or does not decide now. */
 export function isOutage(error: unknown): boolean {
-  if (error instanceof ThrottleError) return error instanceof OutageError
+  const code = codeOf(error)
+  if (code) return code === 'OUTAGE'
   if (!(error instanceof Error) || isOverload(error)) return false
   if (isReply(error)) return later.has(error.message.split(' ', 1)[0] ?? '') || error.message.startsWith('ERR max number of clients')
-  for (const name of classes(error)) if (outages.has(name)) return true
+  // node-redis: what a reconnectStrategy returned, whatever it is; and a time limit of a command, whose error has no text.
+  if ('socketError' in error || (error.message === '' && error.constructor !== Error)) return true
   return noConnection.test(String((error as NodeJS.ErrnoException).code)) || outageTexts.test(error.message)
 }
 

@@ -6,59 +6,152 @@
 // hits, and `increment(key)` is not told a limit that is a function. The store then counts in windows that begin with the first
 // hit, which let through up to twice the limit around their end. The middleware in redis-throttle/express takes limits that are
 // functions, several at a time, and costs.
+//
+// hono-rate-limiter and express-slow-down take the same stores.
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientRateLimitInfo, Options, Store } from 'express-rate-limit'
+import { one } from './call'
 import { fixed, type Limit, window } from './limit'
 import type { Limiter } from './limiter'
-import type { Result } from './result'
+import { decide } from './zero'
 
 export interface ThrottleStoreOptions {
   limiter: Limiter
-  /** What the keys begin with: `rl:`, if it is left out. */
+  /** What the keys begin with: `express-rate-limit:` and the limit, if it is left out. Stores with the same prefix and limit share their hits. */
   prefix?: string
+}
+
+type Initial = Pick<Options, 'limit' | 'windowMs'> & Partial<Options>
+
+/** A hit of a request: whether it was denied, and so not charged. */
+interface Hit {
+  key: string
+  denied?: boolean
+  returned?: boolean
 }
 
 export class ThrottleStore implements Store {
   readonly localKeys = false
-  readonly prefix: string
   readonly #limiter: Limiter
-  #limit: Limit = window(1, '1m')
-  #none = false
+  readonly #own: string | undefined
+  readonly #denials = new Denials()
+  readonly #hits = new AsyncLocalStorage<Hit | undefined>()
+  #limit: Limit | undefined
+  #begun: string | undefined // with which options
+  #wrong: Error | undefined = new Error('the store has no limit yet: the middleware calls its init')
+  #counts = false
+  #refunds = true
 
-  constructor({ limiter, prefix = 'rl:' }: ThrottleStoreOptions) {
+  constructor({ limiter, prefix, ...others }: ThrottleStoreOptions) {
+    for (const option of Object.keys(others)) throw new TypeError(`ThrottleStore: there is no option ${option}; it takes limiter and prefix`)
     this.#limiter = limiter
-    this.prefix = prefix
+    this.#own = prefix
   }
 
-  init({ limit, windowMs }: Pick<Options, 'limit' | 'windowMs'>): void {
-    this.#none = limit === 0
-    // More than anybody hits, and so little that replies stay exact.
-    if (typeof limit !== 'number') this.#limit = fixed(1_000_000_000_000, `${windowMs}ms`, { first: true })
-    else if (!this.#none) this.#limit = window(limit, `${windowMs}ms`)
+  /** What the keys begin with. */
+  get prefix(): string {
+    return this.#own ?? `express-rate-limit:${this.#limit?.policy ?? ''}:`
+  }
+
+  /** The middlewares print what this throws and go on, so every increment throws it, too. */
+  init(options: Initial): void {
+    const { limit, windowMs } = options
+    const begun = JSON.stringify([typeof limit === 'function' ? 'a function' : String(limit), windowMs])
+    if (this.#begun !== undefined && this.#begun !== begun) {
+      this.#wrong = new Error('one store serves two middlewares with different limits; give each a store of its own')
+      throw this.#wrong
+    }
+    this.#begun = begun
+    try {
+      // express-slow-down has a limit of 0, goes by the count of hits, and turns off what express-rate-limit says to such a limit.
+      const slows = limit === 0 && typeof options.validate === 'object' && options.validate['limit'] === false
+      this.#counts = typeof limit !== 'number' || slows
+      // More than anybody hits, and so little that replies stay exact.
+      this.#limit = this.#counts ? fixed(1_000_000_000_000, `${windowMs}ms`, { first: true }) : window(limit as number, `${windowMs}ms`)
+      this.#refunds = options.skipFailedRequests !== false || options.skipSuccessfulRequests !== false
+      this.#wrong = undefined
+    } catch (error) {
+      this.#wrong = error as Error
+      throw error
+    }
   }
 
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
-    const result = await this.#limiter.peek(this.prefix + key, this.#limit)
+    const limit = this.#checked()
+    if (limit.capacity === 0) return { totalHits: 1, resetTime: inMs(limit.seconds * 1000) }
+    const result = await this.#limiter.peek(this.prefix + key, limit)
     if (!result.limited && result.remaining === result.limit) return undefined
-    return { totalHits: result.limit - result.remaining, resetTime: inMs(result.limited ? result.retryAfterMs : result.resetAfterMs) }
+    return { totalHits: result.limit - result.remaining, resetTime: inMs(result.limited ? (result.retryAfterMs ?? limit.seconds * 1000) : result.resetAfterMs) }
   }
 
   async increment(key: string): Promise<ClientRateLimitInfo> {
-    const result = await this.#limiter.limit(this.prefix + key, this.#limit)
-    return { totalHits: hits(result) + (this.#none ? 1 : 0), resetTime: inMs(result.limited ? result.retryAfterMs : result.resetAfterMs) }
+    const hit: Hit = { key }
+    // Before anything is awaited: so the rest of the request finds it, and the refund of a middleware comes from there.
+    if (this.#refunds) this.#hits.enterWith(hit)
+    const limit = this.#checked()
+    const result = await decide(this.#limiter, one('limit', this.prefix + key, limit, {}))
+    hit.denied = result.limited
+    if (result.limited && this.#refunds) this.#denials.add(key, limit.seconds * 1000)
+    // The middlewares deny more than the limit.
+    const totalHits = result.limit - result.remaining + (result.limited ? 1 : 0)
+    return { totalHits, resetTime: inMs(result.limited ? (result.retryAfterMs ?? limit.seconds * 1000) : result.resetAfterMs) }
   }
 
+  /** Returns a hit. One that was denied has cost nothing, so there is nothing to return. */
   async decrement(key: string): Promise<void> {
-    await this.#limiter.refund(this.prefix + key, this.#limit)
+    const limit = this.#checked()
+    const hit = this.#hits.getStore()
+    const denied = hit?.key === key && !hit.returned ? hit.denied : undefined
+    if (hit?.key === key) hit.returned = true
+    // Without its request it could be any hit, and is taken for one that was denied as long as there are any.
+    if ((denied !== false && this.#denials.take(key)) || denied === true || limit.capacity === 0) return
+    await this.#limiter.refund(this.prefix + key, limit)
   }
 
   async resetKey(key: string): Promise<void> {
+    this.#denials.forget(key)
     await this.#limiter.reset(this.prefix + key)
+  }
+
+  #checked(): Limit {
+    if (this.#wrong || !this.#limit) throw new Error(`ThrottleStore: ${this.#wrong?.message ?? 'there is no limit'}`, { cause: this.#wrong })
+    return this.#limit
   }
 }
 
-/** How many hits there were, with the one that was denied: the middlewares deny more than the limit. */
-function hits(result: Result): number {
-  return result.limit - result.remaining + (result.limited ? 1 : 0)
+const most = 100_000
+
+/** How many hits of each key were denied, for as long as they may be returned. */
+class Denials {
+  readonly #denied = new Map<string, { n: number; until: number }>()
+
+  add(key: string, ms: number): void {
+    const n = this.#of(key) + 1
+    this.#denied.delete(key) // so that the oldest are first
+    this.#denied.set(key, { n, until: performance.now() + ms })
+    for (const [oldest, { until }] of this.#denied) {
+      if (this.#denied.size <= most && until > performance.now()) break
+      this.#denied.delete(oldest)
+    }
+  }
+
+  /** Takes one of them back, and tells whether there was one. */
+  take(key: string): boolean {
+    const n = this.#of(key)
+    const there = this.#denied.get(key)
+    if (n > 1 && there) there.n = n - 1
+    else this.#denied.delete(key)
+    return n > 0
+  }
+
+  forget(key: string): void {
+    this.#denied.delete(key)
+  }
+
+  #of(key: string): number {
+    const there = this.#denied.get(key)
+    return there && there.until > performance.now() ? there.n : 0
+  }
 }
 
 function inMs(ms: number): Date {

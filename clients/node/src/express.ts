@@ -6,11 +6,14 @@ import { merged, Policy, type RateLimitOptions } from './http'
 
 export type { Answer, RateLimitOptions } from './http'
 
-/** Lets requests through as long as there are units, and answers the others with status 429. Without a key, the peer's address is the key (Express: `req.ip`). */
+/**
+ * Lets requests through as long as there are units, and answers the others with status 429. Without a key it counts for each client
+ * by itself: in Express it is `req.ip`, which believes proxies by the setting `trust proxy`.
+ */
 export function rateLimit<Req extends IncomingMessage = IncomingMessage>(options: RateLimitOptions<Req>) {
-  const policy = new Policy(options, (req) => {
-    const address = (req as { ip?: string }).ip ?? req.socket.remoteAddress
-    return address && `http:${address}`
+  const policy = new Policy('Express', options, (req) => {
+    const app = (req as { app?: { get?: (setting: string) => unknown } }).app
+    return Boolean(app?.get?.('trust proxy'))
   })
   return async (req: Req, res: ServerResponse, next: (error?: unknown) => void): Promise<void> => {
     let decision

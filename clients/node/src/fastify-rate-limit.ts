@@ -2,13 +2,17 @@
 //
 //     await app.register(rateLimit, { max: 100, timeWindow: '1 minute', store: throttleStore({ limiter }) })
 //
-// The interface says all that a call needs: no interval of timeWindow lets more than max through. `continueExceeding` charges
-// requests that are denied, too, so that a client that keeps retrying stays out. `ban` and `exponentialBackoff` need a count of
-// requests that were denied, which exact limits do not keep: the store refuses them. The plugin in redis-throttle/fastify takes
-// several limits and keys in one call, and limiter.ban() bans.
-import { type Limit, window } from './limit'
+// The interface says all that a call needs: no interval of timeWindow lets more than max through. A request that is denied bans its key until
+// the next one can come, so that `{ increment: false }` reads that the limit is exceeded. With `continueExceeding` it charges and
+// bans for a whole timeWindow, so that a client that keeps retrying stays out. `ban` and `exponentialBackoff` need
+// a count of requests that were denied, which exact limits do not keep: the store refuses them. The plugin in
+// redis-throttle/fastify takes several limits and keys in one call, and limiter.ban() bans.
+import { one } from './call'
+import { fixed, type Limit, window } from './limit'
 import type { Limiter } from './limiter'
 import type { Result } from './result'
+import { counting, hold } from './over'
+import { decide } from './zero'
 
 export interface ThrottleStoreOptions {
   limiter: Limiter
@@ -26,7 +30,8 @@ interface PluginOptions {
 type Callback = (error: Error | null, result?: { current: number; ttl: number }) => void
 
 /** Returns a class for the plugin's option `store`. */
-export function throttleStore({ limiter, prefix = 'fastify-rate-limit:' }: ThrottleStoreOptions) {
+export function throttleStore({ limiter, prefix = 'fastify-rate-limit:', ...others }: ThrottleStoreOptions) {
+  for (const option of Object.keys(others)) throw new TypeError(`throttleStore: there is no option ${option}; it takes limiter and prefix`)
   return class ThrottleStore {
     readonly options: PluginOptions
     readonly prefix: string
@@ -39,12 +44,23 @@ export function throttleStore({ limiter, prefix = 'fastify-rate-limit:' }: Throt
     }
 
     incr(key: string, callback: Callback, timeWindow: number, max: number): void {
-      const strict = this.options.continueExceeding === true
-      answer(callback, max, (limit) => limiter.limit(this.prefix + key, limit, { strict }), timeWindow)
+      answer(callback, async () => {
+        const limit = limitOf(max, timeWindow)
+        const strict = this.options.continueExceeding === true
+        const result = await decide(limiter, one('limit', this.prefix + key, limit, strict ? { strict, ban: `${timeWindow}ms` } : {}))
+        if (strict && result.limited) return { current: max + 1, ttl: timeWindow }
+        await hold(limiter, this.prefix + key, result)
+        return shown(result, limit, result.limit)
+      })
     }
 
     read(key: string, callback: Callback, timeWindow: number, max: number): void {
-      answer(callback, max, (limit) => limiter.peek(this.prefix + key, limit, { cost: 0 }), timeWindow)
+      answer(callback, async () => {
+        const limit = limitOf(max, timeWindow)
+        if (limit.capacity === 0) return { current: 1, ttl: timeWindow }
+        const many = counting(limit)
+        return shown(await limiter.peek(this.prefix + key, many, { cost: 0 }), many, limit.capacity)
+      })
     }
 
     child(options: object): ThrottleStore {
@@ -54,14 +70,21 @@ export function throttleStore({ limiter, prefix = 'fastify-rate-limit:' }: Throt
   }
 }
 
-function answer(callback: Callback, max: number, ask: (limit: Limit) => Promise<Result>, timeWindow: number): void {
-  if (max < 1) {
-    callback(null, { current: 1, ttl: timeWindow })
-    return
-  }
-  ask(window(max, `${timeWindow}ms`)).then(
+/** How many requests there were: more than max when the last one was denied. */
+function shown(result: Result, limit: Limit, max: number): { current: number; ttl: number } {
+  if (result.limited) return { current: max + 1, ttl: result.retryAfterMs ?? limit.seconds * 1000 }
+  return { current: result.limit - result.remaining, ttl: result.resetAfterMs }
+}
+
+function limitOf(max: number, timeWindow: number): Limit {
+  if (max === Infinity) return fixed(1_000_000_000_000, `${timeWindow}ms`, { first: true })
+  return window(Math.max(Math.floor(max), 0), `${timeWindow}ms`)
+}
+
+function answer(callback: Callback, ask: () => Promise<{ current: number; ttl: number }>): void {
+  ask().then(
     (result) => {
-      callback(null, { current: max - result.remaining + (result.limited ? 1 : 0), ttl: result.limited ? result.retryAfterMs : result.resetAfterMs })
+      callback(null, result)
     },
     (error: unknown) => {
       callback(error as Error)

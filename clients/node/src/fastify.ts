@@ -7,7 +7,7 @@ import { merged, Policy, type RateLimitOptions } from './http'
 export type { Answer, RateLimitOptions } from './http'
 
 async function plugin(app: FastifyInstance, options: RateLimitOptions<FastifyRequest>): Promise<void> {
-  const policy = new Policy(options, (request) => `http:${request.ip}`)
+  const policy = new Policy('Fastify', options, (request) => request.ips !== undefined)
   await Promise.resolve()
   app.addHook('onRequest', async (request, reply) => {
     const decision = await policy.decide(request)

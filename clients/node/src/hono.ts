@@ -1,7 +1,6 @@
 // Middleware for Hono.
 //
 //     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
-import type { IncomingMessage } from 'node:http'
 import type { Context, MiddlewareHandler } from 'hono'
 import { merged, Policy, type RateLimitOptions } from './http'
 
@@ -9,14 +8,10 @@ export type { Answer, RateLimitOptions } from './http'
 
 /**
  * Lets requests through as long as there are units, and answers the others with status 429. Without a key it knows the address
- * of the peer on @hono/node-server only.
+ * of the peer on @hono/node-server only, and behind proxies it needs the option `trusted`.
  */
 export function rateLimit(options: RateLimitOptions<Context>): MiddlewareHandler {
-  const policy = new Policy(options, (c) => {
-    const address = (c.env as { incoming?: IncomingMessage } | undefined)?.incoming?.socket.remoteAddress
-    if (!address) throw new TypeError('key: only @hono/node-server tells the address of the peer; give a function that returns a key')
-    return `http:${address}`
-  })
+  const policy = new Policy('Hono', options, () => false)
   return async (c, next) => {
     const decision = await policy.decide(c)
     if (decision?.response) return c.newResponse(decision.response.body, decision.response.status as 429, Object.fromEntries(decision.response.headers))

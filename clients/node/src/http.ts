@@ -2,32 +2,39 @@
 //
 // The header fields are RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11. A request that is denied gets
 // status 429 with Retry-After and a problem document (RFC 9457).
+import { address, type AddressOptions, originOf } from './address'
 import { type Call, many, one } from './call'
 import { MistakeError, OutageError, OverloadError, ThrottleError } from './errors'
 import { asLimits, type Limit, type Limits } from './limit'
 import type { Limiter } from './limiter'
 import type { Result } from './result'
+import { decide } from './zero'
 
 /** What becomes of a request that nobody could decide about: it is served, it gets status 503, or the error is thrown. */
-export type Answer = 'allow' | 'unavailable' | 'error'
+export type Answer = 'allow' | 'deny' | 'raise'
 
 type Maybe<T> = T | Promise<T>
 
-export interface RateLimitOptions<Request> {
+export interface RateLimitOptions<Request> extends AddressOptions {
   limiter: Limiter
-  /** The limits of a request, or a function that returns them. */
+  /** The limits of a request, or a function that returns them. A limit of 0 lets nobody through. */
   limits?: Limits | ((request: Request) => Maybe<Limits>)
-  /** The key of a request: the address of the peer, if it is left out. A request without a key is not limited. */
+  /** What the default key begins with, after `http:`: the limits themselves, if it is left out. Requests of two middlewares with one name share their limits. */
+  name?: string
+  /**
+   * The key of a request. If it is left out: `http:`, the name, and `clientAddress`. A key says whom it limits and by which policy, such as
+   * `login:203.0.113.7`, for limits of the same key are one. A request whose key is undefined is not limited.
+   */
   key?: (request: Request) => Maybe<string | undefined>
   /** In place of `limits` and `key`: the limits of several keys. All are charged or none. */
   keys?: (request: Request) => Maybe<Readonly<Record<string, Limits>>>
   /** How many units a request takes. */
   cost?: (request: Request) => Maybe<number>
-  /** What becomes of requests while Redis is away. */
+  /** What becomes of requests while Redis is away: `allow`, if it is left out. */
   outage?: Answer
-  /** What becomes of requests while this process asks for more than its client carries. */
+  /** What becomes of requests while this process asks for more than its client carries: `deny`, if it is left out. */
   overload?: Answer
-  /** What becomes of requests when the set-up is wrong. */
+  /** What becomes of requests when the set-up is wrong, or a function above throws: `raise`, if it is left out. */
   mistake?: Answer
   /** Retry-After of status 503, in seconds. */
   retryAfter?: number
@@ -49,43 +56,61 @@ export interface Decision {
   response?: Response
 }
 
-const known = new Set(['limiter', 'limits', 'key', 'keys', 'cost', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError'])
-const answers = new Set(['allow', 'unavailable', 'error'])
+const known = new Set(['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted'])
+const answers = new Set<unknown>(['allow', 'deny', 'raise'])
+const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
 
 const seconds = (ms: number) => Math.ceil(ms / 1000)
 
-/** Decides about requests of a framework, whose default key is `address`. */
-export class Policy<Request> {
+/** Decides about requests of a framework. */
+export class Policy<Request extends object> {
   readonly #options: RateLimitOptions<Request>
   readonly #answers: Record<'outage' | 'overload' | 'mistake', Answer>
-  readonly #address: (request: Request) => string | undefined
+  readonly #address: (request: Request) => string
+  readonly #framework: string
+  readonly #trusts: (request: Request) => boolean
+  readonly #name: string | undefined
   readonly #logged = new Map<string, number>()
 
-  constructor(options: RateLimitOptions<Request>, address: (request: Request) => string | undefined) {
-    const { limits, keys, key, outage = 'allow', overload = 'unavailable', mistake = 'error' } = options
+  /** `trusts` tells whether the framework was told to believe proxies. */
+  constructor(framework: string, options: RateLimitOptions<Request>, trusts: (request: Request) => boolean) {
+    const { limiter, limits, name, keys, key, outage = 'allow', overload = 'deny', mistake = 'raise', ipv6, trusted } = options
     for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`there is no option ${option}`)
-    if (typeof (options.limiter as Limiter | undefined)?.decide !== 'function') throw new TypeError('limiter must be a Limiter')
+    if (typeof (limiter as Limiter | undefined)?.decide !== 'function') throw new TypeError('limiter must be a Limiter')
     if ((limits === undefined) === (keys === undefined) || (key && keys)) throw new TypeError('give limits, with a key, or keys, which returns the limits of several keys')
-    if (limits !== undefined && typeof limits !== 'function') asLimits(limits)
-    for (const answer of [outage, overload, mistake]) if (!answers.has(answer)) throw new TypeError(`'${answer}' must be allow, unavailable or error`)
+    for (const [option, value] of Object.entries({ key, keys, cost: options.cost })) {
+      if (value !== undefined && typeof value !== 'function') throw new TypeError(`${option} must be a function, not a ${typeof value}`)
+    }
+    for (const [option, value] of Object.entries({ name, ipv6, trusted })) {
+      if (value !== undefined && (key || keys)) throw new TypeError(`${option}: it is a part of the default key, and there is ${key ? 'a key' : 'keys'}`)
+    }
+    if (name !== undefined && (typeof name !== 'string' || name === '')) throw new TypeError('name must be a string that is not empty')
+    if (limits !== undefined && typeof limits !== 'function') policies(asLimits(limits))
+    for (const [option, answer] of Object.entries({ outage, overload, mistake })) {
+      if (!answers.has(answer)) throw new TypeError(`${option} must be allow, deny or raise, not '${answer}'${formerly[answer] ? `, which is '${formerly[answer]}' now` : ''}`)
+    }
     this.#options = options
     this.#answers = { outage, overload, mistake }
-    this.#address = address
+    this.#address = address({ ...(ipv6 !== undefined && { ipv6 }), ...(trusted && { trusted }) })
+    this.#framework = framework
+    this.#trusts = trusted ? () => true : trusts
+    this.#name = name
+    if (!name && !key && limits !== undefined && typeof limits !== 'function') warnOfTwins(limiter, policyName(asLimits(limits)))
   }
 
   /** Decides about a request. Undefined means that it is not limited. */
   async decide(request: Request): Promise<Decision | undefined> {
-    const call = await this.#call(request)
-    if (!call) return undefined
-    let result
     try {
-      result = await this.#options.limiter.decide(call)
+      const call = await this.#call(request)
+      if (!call) return undefined
+      const policy = call.keys.map((key) => policies(key.limits ?? [])).flat() // what fields cannot carry is told before it is charged
+      const result = await decide(this.#options.limiter, call)
+      const headers = this.#fields(call, policy, result)
+      if (!result.limited) return { headers }
+      return { headers, response: { status: 429, headers: [...headers, ['Content-Type', 'application/problem+json']], body: problem(call, result) } }
     } catch (error) {
       return this.#failed(request, error)
     }
-    const headers = this.#fields(call, result)
-    if (!result.limited) return { headers }
-    return { headers, response: { status: 429, headers: [...headers, ['Content-Type', 'application/problem+json']], body: problem(call, result) } }
   }
 
   async #call(request: Request): Promise<Call | undefined> {
@@ -95,36 +120,51 @@ export class Policy<Request> {
       const several = await keys(request)
       return Object.keys(several).length > 0 ? many('limit', several, { ...units, each: true }) : undefined
     }
-    const name = key ? await key(request) : this.#address(request)
-    if (!name) return undefined
+    const own: unknown = await key?.(request)
+    if (key && own === undefined) return undefined
     const some = asLimits(typeof limits === 'function' ? await limits(request) : limits)
+    if (some.length === 0) return undefined
+    const name = key ? own : this.#default(request, some)
+    if (typeof name !== 'string' || name === '') throw new TypeError(`key must be a string that is not empty, not ${name === '' ? 'an empty one' : `a ${typeof name}`}; undefined does not limit the request`)
     // With one limit, the fields of the reply say all.
-    return some.length > 0 ? one('limit', name, some, some.length > 1 ? { ...units, each: true } : units) : undefined
+    return one('limit', name, some, some.length > 1 ? { ...units, each: true } : units)
   }
 
-  #fields(call: Call, result: Result): [string, string][] {
-    const policies = call.keys.map((key) => key.limits ?? [])
-    const decided = policies[result.key] ?? []
-    const policy = policies.flatMap((limits) => limits.flatMap((limit, rule) => (limit.fields.shadow ? [] : [policyOf(limits, limit, rule)])))
-    let items: string[]
+  #default(request: Request, limits: readonly Limit[]): string {
+    const address = this.#address(request)
+    const { forwarded, local } = originOf(request)
+    if (address === '@') {
+      warnOnce(`${this.#framework}: a request has no address, as at a Unix socket, so all such requests share their limit; give a key, or have the proxy send X-Forwarded-For`)
+    } else if (forwarded.length > 0 && !local && !this.#trusts(request)) {
+      warnOnce(`${this.#framework}: a request has X-Forwarded-For, but no proxy is trusted; behind a proxy all clients share the key of the proxy: say which proxies are trusted, by the framework's option or by trusted`)
+    }
+    return `http:${this.#name ?? policyName(limits)}:${address}`
+  }
+
+  #fields(call: Call, policy: readonly string[], result: Result): [string, string][] {
+    const of = (key: number) => call.keys[key]?.limits ?? []
+    const decided = of(result.key)
+    const hidden = (limits: readonly Limit[], rule: number) => limits[rule]?.fields.shadow === true
+    const visible = result.banned || !hidden(decided, result.rule)
+    let items: string[] = []
     if (result.banned) {
-      items = decided.flatMap((limit, rule) => (limit.fields.shadow ? [] : [item(decided, rule, 0, Math.min(result.retryAfterMs, result.resetAfterMs))]))
+      const after = Math.min(result.retryAfterMs ?? Infinity, result.resetAfterMs)
+      items = decided.flatMap((_, rule) => (hidden(decided, rule) ? [] : [item(decided, rule, 0, after)]))
     } else if (result.each.length > 0) {
       items = result.each.flatMap((each) => {
-        const limits = policies[each.key] ?? []
-        if (limits[each.rule]?.fields.shadow) return []
+        if (hidden(of(each.key), each.rule)) return []
         const mine = each.key === result.key && each.rule === result.rule
-        return [item(limits, each.rule, each.remaining, mine ? result.nextAfterMs : each.resetAfterMs)]
+        return [item(of(each.key), each.rule, each.remaining, mine ? result.nextAfterMs : each.resetAfterMs)]
       })
-    } else {
+    } else if (visible) {
       items = [item(decided, result.rule, result.remaining, result.nextAfterMs)]
     }
     const fields: [string, string][] = [
       ['RateLimit-Policy', policy.join(', ')],
       ['RateLimit', items.join(', ')],
     ]
-    if (result.limited && result.retryAfterMs !== Infinity) fields.push(['Retry-After', String(Math.max(1, seconds(result.retryAfterMs)))])
-    if (this.#options.xRateLimit) {
+    if (result.limited && result.retryAfterMs !== null) fields.push(['Retry-After', String(Math.max(1, seconds(result.retryAfterMs)))])
+    if (this.#options.xRateLimit && visible) {
       const now = this.#options.xRateLimit === 'unix' ? Math.ceil(Date.now() / 1000) : 0
       fields.push(
         ['X-RateLimit-Limit', String(result.limit)],
@@ -136,16 +176,16 @@ export class Policy<Request> {
   }
 
   #failed(request: Request, error: unknown): Decision | undefined {
-    // What is no error of this package is a limit that the application's own functions got wrong.
+    // What is no error of this package comes from the application's own functions, or from a limit that they got wrong.
     const known = error instanceof ThrottleError ? error : new MistakeError(String(error), { cause: error })
     const kind = known instanceof OutageError ? 'outage' : known instanceof OverloadError ? 'overload' : 'mistake'
     this.#report(kind, known, request)
     switch (this.#answers[kind]) {
       case 'allow':
         return undefined
-      case 'error':
+      case 'raise':
         throw error
-      case 'unavailable': {
+      case 'deny': {
         const headers: [string, string][] = [['Retry-After', String(this.#options.retryAfter ?? 1)], ['Content-Type', 'text/plain; charset=utf-8']]
         return { headers: [], response: { status: 503, headers, body: 'Service Unavailable\n' } }
       }
@@ -162,26 +202,51 @@ export class Policy<Request> {
   }
 }
 
+/** Returns what the default key calls limits. */
+function policyName(limits: readonly Limit[]): string {
+  return limits.map(({ policy }) => policy).join(' ')
+}
+
+const warned = new Set<string>()
+
+function warnOnce(warning: string): void {
+  if (warned.has(warning)) return
+  warned.add(warning)
+  console.warn(`redis-throttle: ${warning}`)
+}
+
+const policiesOf = new WeakMap<Limiter, Set<string>>()
+
+// Two middlewares with the same limits are seldom meant to share them.
+function warnOfTwins(limiter: Limiter, policy: string): void {
+  const there = policiesOf.get(limiter) ?? new Set()
+  policiesOf.set(limiter, there)
+  if (there.has(policy)) warnOnce(`two middlewares have the limits ${policy} and neither a name nor a key, so they share one limit for each client; give each a name`)
+  there.add(policy)
+}
+
 function nameOf(limits: readonly Limit[], rule: number): string {
   return limits[rule]?.fields.name ?? (limits.length === 1 ? 'default' : `limit-${rule + 1}`)
 }
 
 function quoted(text: string): string {
-  if (!/^[\x20-\x7e]*$/.test(text)) throw new RangeError(`a name in header fields is printable ASCII, not '${text}'`)
+  if (!/^[\x20-\x7e]*$/.test(text)) throw new RangeError(`the name or unit of a limit is printable ASCII, for header fields, not '${text}'`)
   return `"${text.replace(/["\\]/g, '\\$&')}"`
 }
 
-/** Returns an item of RateLimit-Policy: q units come back in w seconds. */
-function policyOf(limits: readonly Limit[], limit: Limit, rule: number): string {
-  const { kind, count, unit } = limit.fields
-  // A full limit of q units takes so long to get all its units back.
-  const whole = kind === 'RATE' ? (limit.seconds * limit.capacity) / count : limit.seconds
-  return `${quoted(nameOf(limits, rule))};q=${limit.capacity};w=${Math.ceil(whole)}${unit ? `;qu=${quoted(unit)}` : ''}`
+/** Returns the items of RateLimit-Policy: q units come back in w seconds. A limit with shadow is none for clients. */
+function policies(limits: readonly Limit[]): string[] {
+  return limits.flatMap((limit, rule) => {
+    const { shadow, unit } = limit.fields
+    const { units, seconds } = limit.quota
+    const text = `${quoted(nameOf(limits, rule))};q=${units}${unit ? `;qu=${quoted(unit)}` : ''};w=${seconds}`
+    return shadow ? [] : [text]
+  })
 }
 
-/** Returns an item of RateLimit: r units remain, and the next one comes in t seconds. */
+/** Returns an item of RateLimit: r units remain, and the next one comes in t seconds. A full limit has no t. */
 function item(limits: readonly Limit[], rule: number, remaining: number, afterMs: number): string {
-  return `${quoted(nameOf(limits, rule))};r=${remaining};t=${seconds(afterMs)}`
+  return `${quoted(nameOf(limits, rule))};r=${remaining}${afterMs > 0 ? `;t=${seconds(afterMs)}` : ''}`
 }
 
 function problem(call: Call, result: Result): string {

@@ -1,4 +1,5 @@
 // Exact rate limits, quotas and leases that processes share through Redis or Valkey with the module redis-throttle.
+export { type AddressOptions, clientAddress } from './address'
 export type { Call, CallOptions, Key, Keys, Verb } from './call'
 export { type Duration, forever } from './duration'
 export { isOutage, isOverload, LeaseLostError, LimitedError, MistakeError, OutageError, OverloadError, ThrottleError } from './errors'
@@ -6,5 +7,5 @@ export { Lease, type LeaseOptions } from './lease'
 export { fixed, type FixedOptions, type Kind, Limit, type LimitFields, type LimitOptions, type Limits, rate, type RateOptions, Slots, slots, window } from './limit'
 export { type KeysOptions, type LimitCallOptions, Limiter, type LimiterOptions, type PeekOptions, type WaitOptions } from './limiter'
 export { parseLimits } from './parse'
-export { Result } from './result'
+export { Result, untilRetry } from './result'
 export type { Client } from './transport'

@@ -49,8 +49,18 @@ export function ioRedis(client: object): Transport {
 
 /** Returns a function that makes commands of the client's own version of ioredis, and sends nothing. */
 function maker(client: object): Make {
+  const make = recorder(client)
+  const probe = make(['PING']) // which is not sent
+  // Since version 5 a command is told the stream that it is written to.
+  if ((probe.toWritable as { length?: number } | undefined)?.length !== 1 || typeof probe.getKeys !== 'function' || typeof probe.reject !== 'function') {
+    throw new MistakeError('client must be one of ioredis 5 or newer, or of node-redis 5 or newer')
+  }
+  return make
+}
+
+function recorder(client: object): Make {
   const made: { last?: Command } = {}
-  const recorder = Object.assign(Object.create(Object.getPrototypeOf(client) as object) as { call(...words: string[]): unknown }, {
+  const redis = Object.assign(Object.create(Object.getPrototypeOf(client) as object) as { call(...words: string[]): unknown }, {
     options: {},
     sendCommand(command: Command) {
       made.last = command
@@ -58,7 +68,7 @@ function maker(client: object): Make {
     },
   })
   return (words) => {
-    recorder.call(...words)
+    redis.call(...words)
     const command = made.last
     delete made.last
     if (!command) throw new MistakeError('this version of ioredis is not supported')

@@ -8,7 +8,7 @@ export type { Answer, RateLimitOptions } from './http'
 
 /** Lets requests through as long as there are units, and answers the others with status 429. */
 export function rateLimit(options: RateLimitOptions<Context>) {
-  const policy = new Policy(options, (ctx) => `http:${ctx.ip}`)
+  const policy = new Policy('Koa', options, (ctx) => ctx.app.proxy)
   return async (ctx: Context, next: Next): Promise<void> => {
     const decision = await policy.decide(ctx)
     for (const [name, value] of decision?.response?.headers ?? decision?.headers ?? []) ctx.set(name, merged(name, value, ctx.response.get(name)))

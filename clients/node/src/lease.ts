@@ -1,6 +1,6 @@
 // Leases: at most so many callers at a time, in all processes together.
 import { randomUUID } from 'node:crypto'
-import type { Call } from './call'
+import { type Call, check } from './call'
 import { type Duration, milliseconds } from './duration'
 import { LeaseLostError, OutageError, OverloadError, ThrottleError } from './errors'
 import type { Limiter } from './limiter'
@@ -25,8 +25,6 @@ export interface LeaseOptions {
 // How long a lease lasts at first. It is extended when the holder has the reply: until then nobody knows whether there is a
 // holder, and a call that the server runs after its caller has left must not shut the slot for long.
 const first = 3000
-
-const known = new Set(['slots', 'ttl', 'timeout', 'group', 'priority', 'id', 'signal'])
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms).unref())
 
@@ -54,7 +52,7 @@ export class Lease implements AsyncDisposable {
 
   /** Takes a slot, or throws a `LimitedError`. */
   static async take(limiter: Limiter, key: string, options: LeaseOptions): Promise<Lease> {
-    for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`there is no option ${option}`)
+    check('lease', options)
     const { slots, timeout, group, priority, signal } = options
     const lease = new Lease(limiter, key, options.id ?? randomUUID(), options)
     const call: Call = {
@@ -77,7 +75,9 @@ export class Lease implements AsyncDisposable {
     result.orThrow()
     // The ttl begins when the slot is granted: after the wait, which was rounded up.
     lease.#believe(sent + Math.max(result.waitMs - 1, 0))
-    lease.#renewIn(lease.#lasts / 3)
+    // Now there is a holder, so it may last for the whole ttl.
+    if (lease.#lasts < milliseconds(options.ttl, 'ttl')) void lease.#renew()
+    else lease.#renewIn(lease.#lasts / 3)
     return lease
   }
 

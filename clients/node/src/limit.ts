@@ -48,8 +48,7 @@ const kinds = new Set<string>(['RATE', 'WINDOW', 'FIXED'])
 export class Limit {
   /** The limit as the commands take it. */
   readonly words: readonly string[]
-  /** How long the period is; of months and years, on average. */
-  readonly seconds: number
+  readonly #period: bigint // in ns; of months and years, on average
 
   constructor(readonly fields: Readonly<LimitFields>) {
     const { kind, count, period, burst, first, offset, zone, take, used, spare, shadow, name, unit } = fields
@@ -57,15 +56,15 @@ export class Limit {
     if (!kinds.has(kind)) throw new TypeError('a limit is made by rate(), window() or fixed()')
     const words = [kind, '']
     const number = (what: string, value: number, least: number) => integer(`${kind}: ${what}`, value, least)
-    const counted = number('the count', count, 1)
+    const counted = number('the count', count, 0)
     const months = kind === 'FIXED' ? calendarPeriod(period) : undefined
     if (months) {
-      this.seconds = months.seconds
+      this.#period = BigInt(months.seconds) * 1_000_000_000n
       words[1] = `${counted}/${months.word}`
     } else {
       const ns = nanoseconds(period, `${kind}: the period`, kind === 'FIXED' ? 'ms, s, m, h, d, w, mo or y' : undefined)
       if (ns <= 0n) throw new RangeError(`${kind}: the period '${period}' is not positive`)
-      this.seconds = Number(ns) / 1e9
+      this.#period = ns
       words[1] = `${counted}/${word(ns)}`
     }
     const later = offset === undefined ? 0n : nanoseconds(offset, `${kind}: the offset`)
@@ -93,12 +92,39 @@ export class Limit {
 
   /** How many units it holds when it is full. */
   get capacity(): number {
-    return this.fields.burst ?? this.fields.count
+    return this.fields.count === 0 ? 0 : (this.fields.burst ?? this.fields.count)
+  }
+
+  /** How long the period is; of months and years, on average. */
+  get seconds(): number {
+    return Number(this.#period) / 1e9
+  }
+
+  /** What makes it another limit, in words: without what a single call takes of it, and without names. */
+  get policy(): string {
+    const { kind, burst, first, offset, zone, count, period } = this.fields
+    return new Limit({ kind, count, period, ...(burst !== undefined && { burst }), ...(first && { first }), ...(offset !== undefined && { offset }), ...(zone && { zone }) }).toString()
+  }
+
+  /** How many units come back in how many seconds. The time is that in which a full limit gets all its units back, in whole seconds. */
+  get quota(): { units: number; seconds: number } {
+    const second = 1_000_000_000n
+    const count = BigInt(this.fields.count)
+    const refill = count === 0n ? this.#period : this.#period * BigInt(this.capacity)
+    const whole = second * (count || 1n)
+    const seconds = (refill + whole - 1n) / whole
+    const units = this.fields.kind === 'RATE' ? (seconds * second * count) / this.#period : count
+    return { units: atMost(units), seconds: atMost(seconds) }
   }
 
   toString(): string {
     return this.words.join(' ')
   }
+}
+
+/** Returns an integer as header fields take it (RFC 9651, 3.3.1). */
+function atMost(integer: bigint): number {
+  return Number(integer < 999_999_999_999_999n ? integer : 999_999_999_999_999n)
 }
 
 /** Lets `count` units through per period at a steady rate, in bursts of up to `burst` (GCRA, a bucket that refills evenly). */

@@ -1,5 +1,5 @@
 // The limiter: the acts, as calls over a client.
-import { type Call, type CallOptions, commandOf, type Keys, many, one, resultOf, waits, wordsOf } from './call'
+import { type Act, type Call, type CallOptions, check, commandOf, type Keys, many, one, resultOf, type takes, waits, wordsOf } from './call'
 import { type Duration, forever, milliseconds } from './duration'
 import { translate } from './errors'
 import { ioRedis, isIoRedis } from './ioredis'
@@ -21,15 +21,18 @@ interface Leave {
   signal?: AbortSignal
 }
 
-export type PeekOptions = Pick<CallOptions, 'cost' | 'each'> & Leave
-export type LimitCallOptions = Omit<CallOptions, 'any' | 'id' | 'group' | 'priority'> & Leave
-export type KeysOptions = Omit<CallOptions, 'group' | 'priority'> & Leave
-export type WaitOptions = Pick<CallOptions, 'cost' | 'each' | 'group' | 'priority'> & Leave & {
+/** What the table says that an act takes. */
+type Of<A extends Act> = Pick<CallOptions, (typeof takes)[A][number] & keyof CallOptions> & Leave
+
+export type PeekOptions = Of<'peek'>
+export type LimitCallOptions = Of<'limit'>
+export type KeysOptions = Of<'mlimit'>
+export type WaitOptions = Of<'wait'> & {
   /** The result is limited if it would take longer: `forever`, if it is left out. */
   timeout?: Duration
 }
 
-const known = new Set(['cost', 'upTo', 'strict', 'force', 'any', 'ban', 'maxWait', 'group', 'priority', 'id', 'each'])
+const known = new Set(['timeout', 'patience'])
 
 /**
  * Sends calls to Redis or Valkey with the module, over a client of node-redis or ioredis: for one server, a pool, a cluster or
@@ -41,6 +44,7 @@ export class Limiter {
   readonly #patience: number
 
   constructor(client: Client, options: LimiterOptions = {}) {
+    for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`Limiter: there is no option ${option}; it takes timeout and patience`)
     if (typeof (client as Client | undefined)?.sendCommand !== 'function') throw new TypeError('client must be one of node-redis or ioredis')
     this.#transport = isIoRedis(client) ? ioRedis(client) : nodeRedis(client)
     this.#timeout = positive(options.timeout ?? '1s', 'timeout')
@@ -49,7 +53,7 @@ export class Limiter {
 
   /** Takes `cost` units of all limits, or none (CL.LIMIT). */
   limit(key: string, limits: Limits, options: LimitCallOptions = {}): Promise<Result> {
-    return this.#act(options, (rest) => one('limit', key, limits, rest))
+    return this.#act('limit', options, (rest) => one('limit', key, limits, rest))
   }
 
   /**
@@ -57,7 +61,7 @@ export class Limiter {
    * With `slots` it takes a lease for `id`; the same id again renews it and is charged nothing. `settle` ends it.
    */
   mlimit(keys: Keys, options: KeysOptions = {}): Promise<Result> {
-    return this.#act(options, (rest) => many('limit', keys, rest))
+    return this.#act('mlimit', options, (rest) => many('limit', keys, rest))
   }
 
   /**
@@ -65,27 +69,27 @@ export class Limiter {
    * Each admission is settled once, however often you call this. `limited` says that there was nothing to settle.
    */
   settle(keys: Keys, options: { id: string; each?: boolean } & Leave): Promise<Result> {
-    return this.#act(options, (rest) => many('settle', keys, rest))
+    return this.#act('settle', options, (rest) => many('settle', keys, rest))
   }
 
   /** Tells what `limit` would answer, and charges nothing (CL.PEEK). */
   peek(key: string, limits: Limits, options: PeekOptions = {}): Promise<Result> {
-    return this.#act(options, (rest) => one('peek', key, limits, rest))
+    return this.#act('peek', options, (rest) => one('peek', key, limits, rest))
   }
 
   /** Returns units, never above full (CL.REFUND). `granted` is negative then. */
   refund(key: string, limits: Limits, options: PeekOptions = {}): Promise<Result> {
-    return this.#act(options, (rest) => one('refund', key, limits, rest))
+    return this.#act('refund', options, (rest) => one('refund', key, limits, rest))
   }
 
   /** Waits until the units are there, and takes them, in order of arrival (CL.WAIT). `group` and `priority` go with windows only. */
-  wait(key: string, limits: Limits, { timeout = forever, ...options }: WaitOptions = {}): Promise<Result> {
-    return this.#act(options, (rest) => one('wait', key, limits, { ...rest, maxWait: timeout }))
+  wait(key: string, limits: Limits, options: WaitOptions = {}): Promise<Result> {
+    return this.#act('wait', options, ({ timeout = forever, ...rest }: CallOptions & { timeout?: Duration }) => one('wait', key, limits, { ...rest, maxWait: timeout }))
   }
 
   /** Bans a key: every call on it is limited for so long; `0` lifts the ban (CL.BAN). Returns for how many ms it is banned now. */
   async ban(key: string, duration: Duration, options: Leave = {}): Promise<number> {
-    return (await this.#act(options, () => ({ verb: 'ban', keys: [{ name: key }], ban: duration }))).lastsMs
+    return (await this.#act('ban', options, () => ({ verb: 'ban', keys: [{ name: key }], ban: duration }))).lastsMs
   }
 
   /**
@@ -111,17 +115,17 @@ export class Limiter {
 
   /** Makes a lease last for `ttl` from now on (CL.RENEW). It is lost if the result is limited. */
   renew(key: string, options: { id: string; ttl: Duration } & Leave): Promise<Result> {
-    const { ttl, ...others } = options
-    return this.#act(others, (rest) => ({ ...rest, verb: 'renew', keys: [{ name: key, ttl }] }))
+    return this.#act('renew', options, (rest) => ({ verb: 'renew', keys: [{ name: key, ttl: options.ttl }], ...(rest.id !== undefined && { id: rest.id }) }))
   }
 
   /** Ends a lease (CL.RELEASE), and returns whether there was one. */
   async release(key: string, options: { id: string } & Leave): Promise<boolean> {
-    return (await this.#act(options, (rest) => ({ ...rest, verb: 'release', keys: [{ name: key }] }))).granted !== 0
+    return (await this.#act('release', options, (rest) => ({ ...rest, verb: 'release', keys: [{ name: key }] }))).granted !== 0
   }
 
   /** Deletes a key (DEL): its limits are full again, its bans and leases have ended. Returns whether there was one. */
   async reset(key: string, options: Leave = {}): Promise<boolean> {
+    check('reset', options)
     const { signal } = options
     const words = ['DEL', this.#transport.prefix + text('key', key)]
     try {
@@ -158,9 +162,9 @@ export class Limiter {
     this.#decide(refund, undefined).catch(() => {}) // in an outage they are lost, as those of any reply are
   }
 
-  async #act(options: object, make: (rest: CallOptions) => Call): Promise<Result> {
+  async #act(act: Act, options: object, make: (rest: CallOptions) => Call): Promise<Result> {
+    check(act, options)
     const { signal, ...rest } = options as CallOptions & Leave
-    for (const option in rest) if (!known.has(option)) throw new TypeError(`there is no option ${option}`)
     return await this.decide(make(rest), signal ? { signal } : undefined)
   }
 

@@ -7,8 +7,10 @@
 // there are several throttlers: it asks for one after the other, so a request that the second denies has been charged to the
 // first. The middleware in redis-throttle/express charges several limits at once or none.
 import type { ThrottlerStorage } from '@nestjs/throttler'
-import { window } from './limit'
+import { one } from './call'
+import { fixed, type Limit, window } from './limit'
 import type { Limiter } from './limiter'
+import { decide } from './zero'
 
 export interface ThrottleStorageOptions {
   limiter: Limiter
@@ -24,21 +26,31 @@ export class ThrottleStorage implements ThrottlerStorage {
   readonly #limiter: Limiter
   readonly #prefix: string
 
-  constructor({ limiter, prefix = 'throttler:' }: ThrottleStorageOptions) {
+  constructor({ limiter, prefix = 'throttler:', ...others }: ThrottleStorageOptions) {
+    for (const option of Object.keys(others)) throw new TypeError(`ThrottleStorage: there is no option ${option}; it takes limiter and prefix`)
     this.#limiter = limiter
     this.#prefix = prefix
   }
 
   async increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string): Promise<ThrottlerRecord> {
-    if (limit < 1) return { totalHits: 1, timeToExpire: seconds(ttl), isBlocked: true, timeToBlockExpire: seconds(ttl) }
+    const most = limitOf(limit, ttl)
     const ban = blockDuration > 0 ? { ban: `${Math.ceil(blockDuration)}ms` } : {}
-    const result = await this.#limiter.limit(`${this.#prefix}${throttlerName}:${key}`, window(limit, `${ttl}ms`), ban)
+    const result = await decide(this.#limiter, one('limit', `${this.#prefix}${throttlerName}:${key}`, most, ban))
+    const retryAfterMs = result.retryAfterMs ?? ttl
     return {
-      totalHits: limit - result.remaining + (result.limited ? 1 : 0),
-      timeToExpire: seconds(result.resetAfterMs),
+      totalHits: result.limit - result.remaining + (result.limited ? 1 : 0),
+      timeToExpire: seconds(result.limit === 0 ? ttl : result.resetAfterMs),
       isBlocked: result.limited,
       // The call that bans its key is told when its limit lets it in again.
-      timeToBlockExpire: result.limited ? seconds(result.banned ? result.retryAfterMs : Math.max(result.retryAfterMs, blockDuration)) : 0,
+      timeToBlockExpire: result.limited ? seconds(result.banned ? retryAfterMs : Math.max(retryAfterMs, blockDuration)) : 0,
     }
   }
+}
+
+/** Returns the limit of what the guard gives: fractions and Infinity, too, and texts, which come from the environment. */
+function limitOf(limit: unknown, ttl: number): Limit {
+  const most = typeof limit === 'string' && limit.trim() !== '' ? Number(limit) : limit
+  if (typeof most !== 'number' || Number.isNaN(most)) throw new TypeError(`limit must be a number, not ${String(limit)}`)
+  if (most === Infinity) return fixed(1_000_000_000_000, `${ttl}ms`, { first: true })
+  return window(Math.max(Math.floor(most), 0), `${ttl}ms`)
 }

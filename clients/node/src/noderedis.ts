@@ -44,13 +44,15 @@ interface Cluster {
 const has = (client: object, method: string) => typeof (client as Record<string, unknown>)[method] === 'function'
 
 export function nodeRedis(client: object): Transport {
+  // Version 4 and older keep a call whose caller has left, and send it when the server is back.
+  if (!has(client, 'withTypeMapping') || !has(client, 'destroy')) throw new MistakeError('client must be one of node-redis 5 or newer, or of ioredis 5 or newer: an older one sends calls whose callers have left')
   const prefix = prefixOf(client)
   if (has(client, 'getSlotMaster')) return overCluster(client as Cluster, prefix)
   if (has(client, 'getMasterNode')) return overSentinel(client as Sentinel, prefix)
   if (has(client, 'execute')) return overPool(client as Pool, prefix)
-  if (!has(client, 'duplicate')) throw new MistakeError('client must be one of node-redis 5 or newer, or of ioredis')
+  if (!has(client, 'duplicate')) throw new MistakeError('client must be one of node-redis or ioredis: a client, a pool, a cluster or Sentinel')
   const single = client as NodeClient
-  return { prefix, send: (words, _, left) => send(single, words, left), open: () => open(single) }
+  return { prefix, send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
 }
 
 function prefixOf(client: object): string {

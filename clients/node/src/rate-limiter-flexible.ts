@@ -4,81 +4,123 @@
 //     await limiter.consume(userId, 2)
 //
 // No interval of duration lets more than points through. These parts of the interface are refused: a duration
-// of 0 (points that never come back), `customDuration`, `execEvenly` (limiter.wait() lets callers in at a steady rate) and `set`
-// (the server has no such command). Points that are denied are not counted.
+// of 0 (points that never come back), `customDuration`, `execEvenly` (limiter.wait() lets callers in at a steady rate),
+// `blockOnConsumed`, the blocks in memory and `set` (the server has no such command). Points that are denied are not counted. A
+// denied call bans its key until it could succeed, so that `get` shows more points than there are.
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
+import { one } from './call'
+import { isOutage, isOverload } from './errors'
 import { type Limit, window } from './limit'
 import type { Limiter } from './limiter'
-import type { Result } from './result'
+import { counting, hold } from './over'
+import { Result } from './result'
+import { decide } from './zero'
 
 export interface RateLimiterThrottleOptions {
   limiter: Limiter
+  /** How many there are; with 0 nobody is let through. */
   points: number
   /** In seconds. */
   duration: number
   /** For how many seconds a denied call bans its key. */
   blockDuration?: number
   keyPrefix?: string
+  /** Decides while Redis is away, and while this process asks for more than its client carries. */
+  insuranceLimiter?: RateLimiterAbstract
 }
 
 // The library exports the type of this class only.
 const Base = Object.getPrototypeOf(RateLimiterMemory) as typeof RateLimiterAbstract
 
+const known = new Set(['limiter', 'points', 'duration', 'blockDuration', 'keyPrefix', 'insuranceLimiter'])
+const always = 36_500 // days, which is what a ban that never ends comes to
+const msAlways = always * 86_400_000
+
 export class RateLimiterThrottle extends Base {
   readonly #limiter: Limiter
-  readonly #limit: Limit
+  readonly #insurance: RateLimiterAbstract | undefined
 
   constructor(options: RateLimiterThrottleOptions) {
     super(options)
     if ('execEvenly' in options) throw new TypeError('execEvenly: use limiter.wait()')
+    for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`${option}: this limiter has no such option; it takes ${[...known].join(', ')}`)
+    if (typeof (options.limiter as Limiter | undefined)?.decide !== 'function') throw new TypeError('limiter must be a Limiter')
     this.#limiter = options.limiter
-    this.#limit = window(options.points, `${options.duration}s`)
+    this.#insurance = options.insuranceLimiter
+    if (this.#insurance) {
+      if (typeof (this.#insurance as { consume?: unknown }).consume !== 'function') throw new TypeError('insuranceLimiter must be a limiter of rate-limiter-flexible')
+      this.#insurance.blockDuration = this.blockDuration
+    }
+    this.#limitNow() // which tells at once what is wrong with points and duration
   }
 
-  override async consume(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
-    refuse(options)
-    const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` } : {}
-    const result = await this.#limiter.limit(this.getKey(key), this.#limit, { cost: points, ...ban })
-    // eslint-disable-next-line @typescript-eslint/only-throw-error -- the interface rejects with what is no error
-    if (result.limited) throw this.#shown(result, this.blockDuration * 1000)
-    return this.#shown(result)
+  override consume(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
+    return this.#insured(options, (other) => other.consume(key, points), async () => {
+      const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` } : {}
+      const result = await decide(this.#limiter, one('limit', this.getKey(key), this.#limitNow(), { cost: points, ...ban }))
+      if (!result.limited) return this.#shown(result)
+      if (!(this.blockDuration > 0)) await hold(this.#limiter, this.getKey(key), result, `${this.duration}s`)
+      // eslint-disable-next-line @typescript-eslint/only-throw-error -- the interface rejects with what is no error
+      throw this.#shown(result, this.blockDuration * 1000)
+    })
   }
 
-  override async penalty(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
-    refuse(options)
-    return this.#shown(await this.#limiter.limit(this.getKey(key), this.#limit, { cost: points, force: true }))
+  override penalty(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
+    return this.#insured(options, (other) => other.penalty(key, points), () => this.#limiter.limit(this.getKey(key), counting(this.#limitNow()), { cost: points, force: true }).then((result) => this.#shown(result)))
   }
 
-  override async reward(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
-    refuse(options)
-    return this.#shown(await this.#limiter.refund(this.getKey(key), this.#limit, { cost: points }))
+  override reward(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
+    return this.#insured(options, (other) => other.reward(key, points), () => this.#limiter.refund(this.getKey(key), counting(this.#limitNow()), { cost: points }).then((result) => this.#shown(result)))
   }
 
-  override async get(key: string | number): Promise<RateLimiterRes | null> {
-    const result = await this.#limiter.peek(this.getKey(key), this.#limit, { cost: 0 })
-    return !result.limited && result.remaining === result.limit ? null : this.#shown(result)
+  override get(key: string | number): Promise<RateLimiterRes | null> {
+    return this.#insured(undefined, (other) => other.get(key), async () => {
+      if (this.#limitNow().capacity === 0) return this.#shown(new Result({ limited: true, retryAfterMs: null }))
+      const result = await this.#limiter.peek(this.getKey(key), counting(this.#limitNow()), { cost: 0 })
+      return !result.limited && result.remaining === result.limit ? null : this.#shown(result)
+    })
   }
 
-  override async block(key: string | number, secDuration: number): Promise<RateLimiterRes> {
-    const ms = await this.#limiter.ban(this.getKey(key), `${secDuration}s`)
-    return new RateLimiterRes(0, ms, this.points + 1)
+  /** Bans a key for so many seconds, or for ever: 0. */
+  override block(key: string | number, secDuration: number): Promise<RateLimiterRes> {
+    return this.#insured(undefined, (other) => other.block(key, secDuration), async () => {
+      const ms = await this.#limiter.ban(this.getKey(key), secDuration > 0 ? `${secDuration}s` : `${always}d`)
+      return new RateLimiterRes(0, untilNext(ms), this.points + 1)
+    })
   }
 
-  override async delete(key: string | number): Promise<boolean> {
-    return await this.#limiter.reset(this.getKey(key))
+  override delete(key: string | number): Promise<boolean> {
+    return this.#insured(undefined, (other) => other.delete(key), () => this.#limiter.reset(this.getKey(key)))
   }
 
   override set(): Promise<RateLimiterRes> {
     return Promise.reject(new TypeError('set: the server has no such command; use penalty, reward, block or delete'))
   }
 
+  #limitNow(): Limit {
+    return window(this.points, `${this.duration}s`)
+  }
+
+  async #insured<T>(options: object | undefined, instead: (other: RateLimiterAbstract) => Promise<T>, act: () => Promise<T>): Promise<T> {
+    if (options && 'customDuration' in options) throw new TypeError('customDuration: the limit of a key does not change from call to call')
+    try {
+      return await act()
+    } catch (error) {
+      if (this.#insurance && (isOutage(error) || isOverload(error))) return await instead(this.#insurance)
+      throw error
+    }
+  }
+
   #shown(result: Result, blockMs = 0): RateLimiterRes {
-    const consumed = result.limit - result.remaining
-    const next = result.limited ? Math.max(result.retryAfterMs, result.banned ? 0 : blockMs) : result.resetAfterMs
-    return new RateLimiterRes(result.remaining, next === Infinity ? -1 : next, consumed, !result.limited && consumed === result.granted)
+    // A denied call shows what is left for smaller ones, and a banned key nothing.
+    const over = result.limited && (result.banned || result.remaining === 0)
+    const used = over ? this.points + 1 : result.limit - result.remaining
+    const next = result.limited ? Math.max(result.retryAfterMs ?? this.duration * 1000, result.banned ? 0 : blockMs) : result.resetAfterMs
+    return new RateLimiterRes(Math.max(this.points - used, 0), untilNext(next), used, !result.limited && used === result.granted)
   }
 }
 
-function refuse(options: object | undefined): void {
-  if (options && 'customDuration' in options) throw new TypeError('customDuration: the limit of a key does not change from call to call')
+/** Returns how long a key is kept out, as the library has it. */
+function untilNext(ms: number): number {
+  return ms > msAlways / 2 ? -1 : ms
 }

@@ -1,4 +1,5 @@
 // Results: what the server answered, for one limit and for each.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { LimitedError } from './errors'
 
 /** The outcome of a call, and the state after it of the limit that decided. Times are the server's, rounded up to 1 ms. */
@@ -15,8 +16,8 @@ export class Result {
   limit = 0
   /** How many units could be taken right now, or how many slots are free. */
   remaining = 0
-  /** Until the same call can succeed if nobody else asks: 0 when it was not limited, `Infinity` when it never can. */
-  retryAfterMs = 0
+  /** Until the same call can succeed if nobody else asks: 0 when it was not limited, null when it never can. `untilRetry` waits for it. */
+  retryAfterMs: number | null = 0
   /** Until the limit is full. */
   resetAfterMs = 0
   /** Until there is one unit more; 0 when the limit is full. */
@@ -47,5 +48,23 @@ export class Result {
   orThrow(): this {
     if (this.limited) throw new LimitedError(this)
     return this
+  }
+}
+
+const longest = 2 ** 31 - 1 // of a timer of Node.js, which takes a longer one for 1 ms
+
+/** Waits until the same call can succeed if nobody else asks. Rejects with a `LimitedError` if it never can, and when the signal is aborted. */
+export async function untilRetry(result: Result, options: { signal?: AbortSignal } = {}): Promise<void> {
+  const { signal } = options
+  signal?.throwIfAborted()
+  if (result.retryAfterMs === null) throw new LimitedError(result)
+  const ends = performance.now() + result.retryAfterMs
+  for (let left = result.retryAfterMs; left > 0; left = ends - performance.now()) {
+    try {
+      await sleep(Math.min(Math.ceil(left), longest), undefined, signal && { signal })
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw error
+    }
   }
 }

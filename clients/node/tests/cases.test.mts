@@ -52,7 +52,7 @@ function shown(result: Result): Each {
     }
     const field = names[name]
     assert.ok(field, `the table knows no ${name}`)
-    if (value !== 0 && value !== false) fields[field] = value === Infinity ? -1 : (value as number)
+    if (value !== 0 && value !== false) fields[field] = value === null ? -1 : (value as number)
   }
   return fields
 }

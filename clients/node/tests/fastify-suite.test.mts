@@ -12,7 +12,7 @@ const otherwise: Record<string, string> = {
   'Route-specific exponential backoff with redis store': 'the store refuses exponentialBackoff',
   'Throw on redis error': 'the text of the error says which command failed',
   'With { increment: false } it throws on redis error': 'the text of the error says which command failed',
-  'Redis with continueExceeding should not always return the timeWindow as ttl': 'requests that are denied take units of an exact window, which come back one by one',
+  'Redis with continueExceeding should not always return the timeWindow as ttl': 'an exact window is empty a whole timeWindow after the last unit, not after the first',
 }
 
 test('the tests of @fastify/rate-limit for Redis pass with our store', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
+import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LeaseLostError, LimitedError, Limiter, MistakeError, OutageError } from 'redis-throttle'
 import { type Opened, single } from './clients.mjs'
@@ -48,6 +48,19 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
       assert.equal(await server.do('EXISTS', 'k'), 0)
       await assert.rejects(limiter.withLease('k', { slots: 1, ttl: '1m' }, () => { throw new Error('of the work') }), /of the work/)
       assert.equal(await server.do('EXISTS', 'k'), 0)
+    })
+
+    test('a lease lasts for its whole ttl as soon as there is a holder, so that a short outage does not end it', async () => {
+      mock.timers.enable({ apis: ['setTimeout'] }) // none is ever over, so no renewal is due
+      try {
+        const lease = await limiter.lease('k', { slots: 1, ttl: '1h' })
+        const ends = performance.now() + 30_000
+        while (Number(await server.do('PTTL', 'k')) < 60_000) assert.ok(performance.now() < ends, 'it lasts for a few seconds')
+        await lease.release()
+        assert.equal(await server.do('EXISTS', 'k'), 0)
+      } finally {
+        mock.timers.reset()
+      }
     })
 
     test('a lease that somebody deletes is lost, and its signal tells the work', async () => {
@@ -123,7 +136,7 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
       await assert.rejects(limiter.lease('k', { slots: 0, ttl: '1m' }), /slots must be an integer from 1/)
       await assert.rejects(limiter.lease('k', { slots: 1, ttl: 60 as never }), /ttl: 60 needs a unit/)
       await assert.rejects(limiter.lease('k', { slots: 1, ttl: '1m', timeout: '0' }), /timeout must not be 0/)
-      await assert.rejects(limiter.lease('k', { slots: 1, ttl: '1m', timeuot: '1s' } as never), /there is no option timeuot/)
+      await assert.rejects(limiter.lease('k', { slots: 1, ttl: '1m', timeuot: '1s' } as never), /lease: there is no option timeuot; it takes slots, ttl/)
       assert.equal(await server.do('EXISTS', 'k'), 0)
     })
   })

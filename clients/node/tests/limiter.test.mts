@@ -1,11 +1,13 @@
 // The acts over every client: on a server, a cluster and with Sentinel; when callers leave, and when servers do.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { createRequire } from 'node:module'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as ioredis from 'ioredis'
 import * as redis from 'redis'
-import { fixed, Limiter, MistakeError, OutageError, OverloadError, parseLimits, rate, slots, window } from 'redis-throttle'
+import * as redis4 from 'redis-4'
+import { type Client, fixed, LimitedError, Limiter, MistakeError, OutageError, OverloadError, parseLimits, rate, Result, slots, untilRetry, window } from 'redis-throttle'
 import { cluster, type Opened, sentinel, single } from './clients.mjs'
 import { Cluster, MadeUp, packageFolder, Server, until } from './servers.mjs'
 
@@ -33,6 +35,7 @@ describe('limits', () => {
     assert.throws(() => rate(5, '1s', { brust: 3 } as never), /there is no option brust/)
     assert.throws(() => slots(3), /a number and a ttl/)
     assert.throws(() => new Limiter({} as never), /client must be one of/)
+    assert.throws(() => rate(-1, '1s'), /the count must be an integer from 0/)
     assert.equal(String(rate(5, 's', { burst: 10 }).with({ take: 3 })), 'RATE 5/1s BURST 10 TAKE 3')
   })
 
@@ -42,6 +45,107 @@ describe('limits', () => {
     for (const [wrong, says] of Object.entries({ '': 'at least one', 'BURST 3': 'expected RATE', 'RATE': 'count/period', 'RATE 5/s BURST': 'needs a value', 'RATE 5/s BURST x': 'an integer', 'RATE 5/s TURBO': "not 'TURBO'" })) {
       assert.throws(() => parseLimits(wrong), new RegExp(says), wrong)
     }
+  })
+})
+
+describe('a client that is not supported', () => {
+  test('is refused, with a sentence', () => {
+    const ioredis4 = createRequire(import.meta.url)('ioredis-4') as typeof ioredis.Redis // which has no types
+    const clients: unknown[] = [
+      redis4.createClient(),
+      redis4.createCluster({ rootNodes: [{ url: 'redis://127.0.0.1:1' }] }),
+      new ioredis4({ lazyConnect: true }),
+      new ioredis4.Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true }),
+    ]
+    for (const client of clients) assert.throws(() => new Limiter(client as Client), /client must be one of .*5 or newer/)
+  })
+})
+
+describe('options that an act cannot use', () => {
+  test('are refused, and nothing is sent', async () => {
+    const client = new ioredis.Redis({ lazyConnect: true })
+    assert.throws(() => new Limiter(client, { timout: '1s' } as never), /Limiter: there is no option timout; it takes timeout and patience/)
+    const limiter = new Limiter(client)
+    client.sendCommand = () => assert.fail('it was sent')
+    const wrong: [() => Promise<unknown>, RegExp][] = [
+      [() => limiter.wait('k', perDay, { maxWait: '1s' } as never), /wait: its maxWait is the option timeout/],
+      [() => limiter.lease('k', { slots: 1, ttl: '1m', maxWait: '1s' } as never), /lease: its maxWait is the option timeout/],
+      ...['any', 'group', 'id', 'priority'].map((option): [() => Promise<unknown>, RegExp] => [() => limiter.limit('k', perDay, { [option]: 1 }), new RegExp(`limit: there is no option ${option}`)]),
+      ...['upTo', 'ban', 'maxWait'].map((option): [() => Promise<unknown>, RegExp] => [() => limiter.peek('k', perDay, { [option]: 1 } as never), new RegExp(`peek: there is no option ${option}`)]),
+      [() => limiter.mlimit([['k', perDay]], { group: 'g' } as never), /mlimit: there is no option group/],
+      [() => limiter.settle([['k', perDay]], { id: 'a', cost: 3 } as never), /settle: there is no option cost/],
+      [() => limiter.refund('k', perDay, { strict: true } as never), /refund: there is no option strict/],
+      [() => limiter.renew('k', { id: 'a', ttl: '1m', cost: 2 } as never), /renew: there is no option cost/],
+      [() => limiter.release('k', { id: 'a', cost: 2 } as never), /release: there is no option cost/],
+      [() => limiter.ban('k', '1m', { cost: 2 } as never), /ban: there is no option cost/],
+      [() => limiter.reset('k', { cost: 2 } as never), /reset: there is no option cost/],
+      [() => limiter.decide({ verb: 'limit', keys: [{ name: 'k', limits: [perDay] }], any: true }), /any: CL.LIMIT has no such option/],
+      [() => limiter.decide({ verb: 'peek', keys: [{ name: 'k', limits: [perDay] }], force: true }), /force: CL.PEEK has no such option/],
+      [() => limiter.limit('k', rate(0, '1s')), /the count must be an integer from 1 .*middlewares and stores/],
+      [() => limiter.mlimit({ 2: perDay, 1: perDay }, { any: true }), /give a Map or entries/],
+    ]
+    for (const [act, says] of wrong) await assert.rejects(act, says)
+  })
+})
+
+describe('several keys of which one is enough', () => {
+  test('are asked in the order of the entries', async () => {
+    await withServer(await Server.start(), async (server) => {
+      const client = new ioredis.Redis(server.port)
+      try {
+        const limiter = new Limiter(client)
+        for (const keys of [[['10', rate(1, '1h')], ['9', rate(1, '1h')]], new Map([['8', rate(1, '1h')], ['7', rate(1, '1h')]])] as const) {
+          await limiter.mlimit(keys as Iterable<readonly [string, ReturnType<typeof rate>]>, { any: true })
+        }
+        await limiter.mlimit({ b: rate(1, '1h'), a: rate(1, '1h') }, { any: true })
+        assert.deepEqual(((await server.do('KEYS', '*')) as string[]).sort(), ['10', '8', 'b'])
+      } finally {
+        client.disconnect()
+      }
+    })
+  })
+})
+
+describe('untilRetry', () => {
+  test('waits in steps that timers can take, and rejects on never and when it is left', async () => {
+    await untilRetry(new Result())
+    const began = performance.now()
+    await untilRetry(new Result({ limited: true, retryAfterMs: 30 }))
+    assert.ok(performance.now() - began >= 29)
+    await assert.rejects(untilRetry(new Result({ limited: true, retryAfterMs: null, limit: 3 })), LimitedError)
+    await assert.rejects(untilRetry(new Result({ limited: true, retryAfterMs: 5 }), { signal: AbortSignal.abort(new Error('enough')) }), /enough/)
+    const leaving = new AbortController()
+    const waiting = untilRetry(new Result({ limited: true, retryAfterMs: 366 * 86_400_000 }), { signal: leaving.signal })
+    let over = false
+    waiting.catch(() => { over = true })
+    await sleep(50)
+    assert.equal(over, false)
+    leaving.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
+  })
+
+  test('an exhausted quota of a year is no hot loop', async () => {
+    await withServer(await Server.start(), async (server) => {
+      const client = new ioredis.Redis(server.port)
+      try {
+        const limiter = new Limiter(client)
+        assert.equal((await limiter.limit('never', rate(1, '1h'), { cost: 2 })).retryAfterMs, null)
+        const leaving = new AbortController()
+        let calls = 0
+        const working = (async () => {
+          for (;;) {
+            const result = await limiter.limit('year', fixed(1, '365d', { first: true }))
+            calls++
+            if (result.limited && calls === 2) setTimeout(() => { leaving.abort(new Error('enough')) }, 300)
+            if (result.limited) await untilRetry(result, { signal: leaving.signal })
+          }
+        })()
+        await assert.rejects(working, /enough/)
+        assert.equal(calls, 2)
+      } finally {
+        client.disconnect()
+      }
+    })
   })
 })
 
@@ -55,7 +159,7 @@ for (const [name, open] of Object.entries(single)) {
 
     test('an option that does not exist is refused', async () => {
       await withClient(open(server.port), async (client) => {
-        await assert.rejects(new Limiter(client).limit('k', perDay, { costs: 3 } as never), /there is no option costs/)
+        await assert.rejects(new Limiter(client).limit('k', perDay, { costs: 3 } as never), /limit: there is no option costs; it takes cost, upTo/)
         assert.equal(await server.do('EXISTS', 'k'), 0)
       })
     })

@@ -1,0 +1,146 @@
+// Which key the address of a client makes: spec/clients/addresses.json has the rules, which hold in all languages.
+import { BlockList, isIPv4, isIPv6 } from 'node:net'
+
+export interface AddressOptions {
+  /** How many bits of an IPv6 address are the client's: `64`, if it is left out, since a host may use all addresses of its network. */
+  ipv6?: number
+  /**
+   * The proxies whose X-Forwarded-For is believed: addresses and networks, such as `10.1.0.0/24`. Trust proxies alone, and no network
+   * that clients are in. If it is left out, the framework says who the client is (Express: `trust proxy`), and else the peer is.
+   */
+  trusted?: readonly string[]
+}
+
+/** What a request is here: one of node:http, Express or Fastify, or the context of Koa or Hono. */
+interface Requested extends Incoming {
+  ip?: unknown
+  raw?: unknown // Fastify
+  req?: unknown // Koa
+  env?: unknown // Hono on @hono/node-server
+}
+
+interface Incoming {
+  socket?: { remoteAddress?: string | undefined; server?: { address?: () => unknown } }
+  headers?: Record<string, unknown>
+}
+
+/** What is known of where a request came from. */
+export interface Origin {
+  /** The framework's own notion of the client. */
+  ip: string | undefined
+  /** Undefined at a Unix socket, and of a peer that has left. */
+  peer: string | undefined
+  forwarded: readonly string[]
+  /** Whether it came over a Unix socket. */
+  local: boolean
+}
+
+/**
+ * Returns which client a request, or an address, is of, as a part of keys: an IPv4 address, or the network of an IPv6 address.
+ *
+ *     rateLimit({ limiter, limits, key: (req) => `login:${clientAddress(req)}` })
+ *
+ * A peer at a Unix socket is a proxy on this machine. All requests of which it does not say whom they are from share the key `@`.
+ */
+export function clientAddress(from: object | string | undefined, options: AddressOptions = {}): string {
+  return address(options)(from)
+}
+
+/** Returns `clientAddress` with options that are checked once. */
+export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (from: object | string | undefined) => string {
+  const [other] = Object.keys(others)
+  if (other !== undefined) throw new TypeError(`clientAddress: there is no option ${other}; it takes ipv6 and trusted`)
+  if (!Number.isInteger(ipv6) || ipv6 < 1 || ipv6 > 128) throw new RangeError(`ipv6 must be a prefix length from 1 to 128, not ${String(ipv6)}`)
+  const proxies = trusted && networks(trusted)
+  return (from) => {
+    if (typeof from !== 'object') return keyOf(plain(from ?? ''), ipv6)
+    const { ip, peer, forwarded, local } = originOf(from)
+    // What the framework took from a header may be no address, and then its author must not choose the key.
+    const told = proxies ? undefined : entry(ip ?? '')
+    // A peer that has closed its connection has no address either, but nobody believes what it says.
+    return keyOf(told ?? behind(proxies, plain(peer ?? ''), peer === undefined && !local ? [] : forwarded), ipv6)
+  }
+}
+
+/** Returns where a request came from. */
+export function originOf(request: object): Origin {
+  const { ip, raw, req, env } = request as Requested
+  const hono = (env as { incoming?: unknown } | undefined)?.incoming
+  const incoming = [hono, raw, request, req].find((part): part is Incoming => (part as Incoming | undefined)?.socket !== undefined)
+  if (!incoming?.socket && typeof ip !== 'string') throw new TypeError('key: this request does not tell the address of its peer; give a function that returns a key')
+  const { socket, headers } = incoming ?? {}
+  const values = headers?.['x-forwarded-for']
+  return {
+    ip: typeof ip === 'string' ? ip : undefined,
+    peer: socket?.remoteAddress || undefined,
+    forwarded: Array.isArray(values) ? values.map(String) : typeof values === 'string' ? [values] : [],
+    local: socket?.remoteAddress === '' || typeof socket?.server?.address?.() === 'string',
+  }
+}
+
+/** Walks from the peer to the client: the first address from the right that is not trusted. Without a peer a local proxy has sent the request. */
+function behind(proxies: BlockList | undefined, peer: string | undefined, forwarded: readonly string[]): string | undefined {
+  let at = peer
+  for (const value of forwarded.flatMap((field) => field.split(',')).reverse()) {
+    if (at !== undefined && !proxies?.check(at, family(at))) return at
+    const next = entry(value)
+    if (next === undefined) return at // what is no address ends the search
+    at = next
+  }
+  return at
+}
+
+function networks(trusted: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const network of trusted) {
+    const [text = '', bits, more] = network.split('/')
+    const at = plain(text)
+    const whole = isIPv4(text) ? 32 : 128
+    const length = bits === undefined ? whole : /^\d{1,3}$/.test(bits) ? Number(bits) : NaN
+    const mapped = whole === 128 && at !== undefined && isIPv4(at) ? 96 : 0
+    if (at === undefined || more !== undefined || !(length <= whole) || length < mapped) {
+      throw new TypeError(`trusted: '${network}' is neither an address nor a network, such as 10.1.0.0/24`)
+    }
+    list.addSubnet(at, length - mapped, family(at))
+  }
+  return list
+}
+
+const family = (at: string) => (isIPv4(at) ? 'ipv4' : 'ipv6')
+
+/** Reads an entry of X-Forwarded-For: an address, perhaps with a port, and then with brackets if it is IPv6. */
+function entry(text: string): string | undefined {
+  const trimmed = text.replace(/^[ \t]+|[ \t]+$/g, '')
+  const [, v6, v4] = /^\[([^\]]*)\](?::\d+)?$|^([\d.]+):\d+$/.exec(trimmed) ?? []
+  if (v6 !== undefined) return isIPv6(v6) ? plain(v6) : undefined
+  return plain(v4 ?? trimmed)
+}
+
+/** Returns an address as it is compared: IPv4 in IPv6 as IPv4, IPv6 in one spelling and without a zone. */
+function plain(text: string): string | undefined {
+  if (isIPv4(text)) return text
+  if (!isIPv6(text)) return undefined
+  const at = spelled(text.replace(/%.*$/s, ''))
+  const [, high, low] = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/.exec(at) ?? []
+  if (high === undefined || low === undefined) return at
+  const bits = [parseInt(high, 16), parseInt(low, 16)]
+  return bits.flatMap((word) => [word >> 8, word & 255]).join('.')
+}
+
+/** Spells an IPv6 address as RFC 5952 does. */
+function spelled(at: string): string {
+  return new URL(`http://[${at}]/`).hostname.slice(1, -1)
+}
+
+function keyOf(at: string | undefined, ipv6: number): string {
+  if (at === undefined) return '@'
+  if (isIPv4(at)) return at
+  const [head = '', tail] = at.split('::')
+  const words = (text: string | undefined) => (text ? text.split(':') : [])
+  const all = [...words(head), ...Array<string>(8 - words(head).length - words(tail).length).fill('0'), ...words(tail)]
+  const network = all.map((word, i) => {
+    const left = ipv6 - 16 * i // bits of the network in this word and those to its right
+    return (left >= 16 ? parseInt(word, 16) : left <= 0 ? 0 : parseInt(word, 16) & (0xffff << (16 - left))).toString(16)
+  })
+  return `${spelled(network.join(':'))}/${ipv6}`
+}

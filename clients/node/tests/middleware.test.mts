@@ -1,0 +1,228 @@
+// What the middlewares take for a key, an address and an answer, in every framework.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import http from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
+import { getRequestListener } from '@hono/node-server'
+import express from 'express'
+import fastify from 'fastify'
+import { Hono } from 'hono'
+import { Redis } from 'ioredis'
+import Koa from 'koa'
+import { fixed, Limiter, rate, window } from 'redis-throttle'
+import * as onExpress from 'redis-throttle/express'
+import * as onFastify from 'redis-throttle/fastify'
+import * as onHono from 'redis-throttle/hono'
+import * as onKoa from 'redis-throttle/koa'
+import { Server } from './servers.mjs'
+
+type Options = Omit<onExpress.RateLimitOptions<never>, 'key'> & { key?: () => unknown }
+
+/** Each framework with one middleware, and whether it believes proxies by its own setting. */
+const frameworks: Record<string, (options: Options, trust?: boolean) => Promise<http.Server>> = {
+  'node:http': async (options) => {
+    const use = onExpress.rateLimit(options as never)
+    return await Promise.resolve(http.createServer((req, res) => void use(req as never, res, (error) => { res.statusCode = error ? 500 : 200; res.end('hello') })))
+  },
+  Express: async (options, trust) => {
+    const app = express()
+    if (trust) app.set('trust proxy', 1)
+    app.use(onExpress.rateLimit(options as never))
+    app.get('/', (_, res) => void res.send('hello'))
+    app.use((_: unknown, __: unknown, res: express.Response, ___: unknown) => void res.status(500).end())
+    return await Promise.resolve(http.createServer(app))
+  },
+  Fastify: async (options, trust = false): Promise<http.Server> => {
+    const app = fastify({ trustProxy: trust })
+    await app.register(onFastify.rateLimit, options as never)
+    app.get('/', () => 'hello')
+    await app.ready()
+    return app.server
+  },
+  Koa: async (options, trust = false) => {
+    const app = new Koa({ proxy: trust })
+    app.silent = true
+    app.use(onKoa.rateLimit(options as never))
+    app.use((ctx) => { ctx.body = 'hello' })
+    return await Promise.resolve(http.createServer(app.callback()))
+  },
+  Hono: async (options) => {
+    const app = new Hono()
+    app.onError((_, c) => c.text('bad', 500))
+    app.use(onHono.rateLimit(options as never))
+    app.get('/', (c) => c.text('hello'))
+    return await Promise.resolve(http.createServer(getRequestListener(app.fetch)))
+  },
+}
+
+let server: Server
+let client: Redis
+let limiter: Limiter
+const folder = mkdtempSync(path.join(tmpdir(), 'throttle-socket-'))
+const warnings: string[] = []
+before(async () => {
+  server = await Server.start()
+  client = new Redis(server.port)
+})
+after(async () => {
+  client.disconnect()
+  await server.stop()
+  rmSync(folder, { recursive: true })
+})
+beforeEach(async () => {
+  limiter = new Limiter(client, { timeout: '10s' })
+  await server.do('FLUSHALL')
+  warnings.length = 0
+  mock.method(console, 'warn', (text: string) => void warnings.push(text))
+})
+afterEach(() => {
+  mock.restoreAll()
+})
+
+type Get = (forwarded?: string) => Promise<http.IncomingMessage>
+
+/** Serves at an address of this machine, or at a Unix socket. */
+async function at(site: http.Server, where: { host: string } | { path: string }, run: (get: Get) => Promise<unknown>): Promise<void> {
+  await once(site.listen('path' in where ? where : { ...where, port: 0 }), 'listening')
+  const bound = site.address()
+  const target = typeof bound === 'string' ? { socketPath: bound } : { host: (where as { host: string }).host, port: bound?.port }
+  try {
+    await run(async (forwarded) => {
+      const request = http.get({ ...target, agent: false, ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } }) })
+      const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+      response.resume()
+      await once(response, 'end')
+      return response
+    })
+  } finally {
+    site.closeAllConnections()
+    site.close()
+  }
+}
+
+const keys = async () => ((await server.do('KEYS', '*')) as string[]).sort()
+const local = { host: '127.0.0.1' }
+
+for (const [name, open] of Object.entries(frameworks)) {
+  describe(`middleware of ${name}`, () => {
+    test('its default key has the policy, so limits of two middlewares are two', async () => {
+      await at(await open({ limiter, limits: rate(10, '1m', { take: 1, name: 'all' }) }), local, (get) => get())
+      await at(await open({ limiter, limits: [rate(3, '1h', { burst: 5 }), fixed(9, '1d', { zone: 'Europe/Berlin', shadow: true })] }), local, (get) => get())
+      await at(await open({ limiter, limits: () => window(3, '1h') }), local, (get) => get())
+      await at(await open({ limiter, limits: rate(10, '1m'), name: 'login' }), local, (get) => get())
+      assert.deepEqual(await keys(), [
+        'http:RATE 10/1m:127.0.0.1',
+        'http:RATE 3/1h BURST 5 FIXED 9/1d TZ Europe/Berlin:127.0.0.1',
+        'http:WINDOW 3/1h:127.0.0.1',
+        'http:login:127.0.0.1',
+      ])
+      assert.deepEqual(warnings, [])
+    })
+
+    test('two with the same limits and no name are one, which is said', async () => {
+      const limits = rate(7, `${50 + Object.keys(frameworks).indexOf(name)}m`) // what was said is not said again
+      for (let i = 0; i < 3; i++) await open({ limiter, limits })
+      await open({ limiter, limits, name: 'named' })
+      await open({ limiter, limits, key: () => 'k' })
+      assert.equal(warnings.length, 1)
+      assert.match(warnings[0] ?? '', /two middlewares have the limits RATE 7\/\d+m and neither a name nor a key/)
+    })
+
+    test('clients of one IPv6 network are one', async () => {
+      await at(await open({ limiter, limits: rate(10, '1m') }), { host: '::1' }, (get) => get())
+      await at(await open({ limiter, limits: rate(10, '1m'), name: 'n', ipv6: 128 }), { host: '::1' }, (get) => get())
+      assert.deepEqual(await keys(), ['http:RATE 10/1m:::/64', 'http:n:::1/128'])
+    })
+
+    test('a Unix socket has one limit for all, unless its proxy says whom a request is from', async () => {
+      const site = await open({ limiter, limits: rate(2, '1h') })
+      await at(site, { path: path.join(folder, 'socket') }, async (get) => {
+        assert.deepEqual([(await get()).statusCode, (await get()).statusCode, (await get()).statusCode], [200, 200, 429])
+        assert.deepEqual([(await get('203.0.113.7')).statusCode, (await get('198.51.100.1, 203.0.113.7')).statusCode], [200, 200])
+      })
+      assert.deepEqual(await keys(), ['http:RATE 2/1h:203.0.113.7', 'http:RATE 2/1h:@'])
+      if (name !== 'node:http') assert.equal(warnings.filter((text) => text.startsWith(`redis-throttle: ${name}: a request has no address`)).length, name === 'Express' ? 0 : 1)
+    })
+
+    test('X-Forwarded-For counts if the proxy is trusted, and else it is said once that none is', async () => {
+      await at(await open({ limiter, limits: rate(10, '1m') }), local, async (get) => {
+        for (let i = 0; i < 3; i++) await get('203.0.113.7')
+      })
+      await at(await open({ limiter, limits: rate(10, '1m'), name: 'n', trusted: ['127.0.0.0/8'] }), local, (get) => get('198.51.100.1, 2001:db8:1:2::7'))
+      const expected = ['http:RATE 10/1m:127.0.0.1', 'http:n:2001:db8:1:2::/64']
+      if (name !== 'node:http' && name !== 'Hono') {
+        await at(await open({ limiter, limits: rate(10, '1m'), name: 'own' }, true), local, (get) => get('203.0.113.8'))
+        expected.push('http:own:203.0.113.8')
+      }
+      assert.deepEqual(await keys(), expected.sort())
+      const said = warnings.filter((text) => text.includes('no proxy is trusted'))
+      assert.equal(said.length, name === 'Express' ? 0 : 1, 'node:http, which is the same middleware, has said it before')
+    })
+
+    test('a limit of 0 lets nobody through, also in an outage', async () => {
+      const away = new Redis({ port: 1, host: '127.0.0.1', enableOfflineQueue: false })
+      away.on('error', () => {})
+      for (const limits of [rate(0, '1h'), window(0, '1h'), fixed(0, '1h'), [rate(5, '1h', { name: 'some' }), fixed(0, '1d', { name: 'none' })]]) {
+        await at(await open({ limiter: new Limiter(away), limits, key: () => 'k', xRateLimit: 'seconds' }), local, async (get) => {
+          const { statusCode, headers } = await get()
+          assert.equal(statusCode, 429)
+          assert.equal(headers['retry-after'], undefined)
+          assert.equal(headers['x-ratelimit-limit'], '0')
+          assert.equal(headers['ratelimit'], Array.isArray(limits) ? '"none";r=0' : '"default";r=0')
+        })
+      }
+      away.disconnect()
+      await at(await open({ limiter, limits: [rate(1, '1h'), fixed(0, '1d', { shadow: true })], key: () => 'k' }), local, async (get) => {
+        const first = await get()
+        assert.equal(first.headers['ratelimit-policy'], '"limit-1";q=1;w=3600')
+        assert.deepEqual([first.statusCode, (await get()).statusCode], [200, 429])
+      })
+    })
+
+    test('a key that is no text is a mistake, and so is what a function throws', async () => {
+      const wrong: [Partial<Options>, RegExp][] = [
+        [{ key: () => 0 }, /key must be a string that is not empty, not a number/],
+        [{ key: () => '' }, /not an empty one/],
+        [{ key: () => null }, /not a object|not an? object/],
+        [{ key: () => { throw new Error('of the key') } }, /of the key/],
+        [{ key: () => Promise.reject(new Error('of the key')) }, /of the key/],
+        [{ cost: () => { throw new Error('of the cost') } }, /of the cost/],
+        [{ cost: () => 'many' as never }, /cost must be an integer/],
+        [{ limits: () => { throw new Error('of the limits') } }, /of the limits/],
+        [{ limits: () => rate(1, '1h', { name: 'größe' }) }, /is printable ASCII/],
+      ]
+      for (const [options, says] of wrong) {
+        for (const [mistake, status] of [[undefined, 500], ['deny', 503], ['allow', 200]] as const) {
+          const seen: Error[] = []
+          const onError = (error: Error) => void seen.push(error)
+          await at(await open({ limiter, limits: rate(1, '1h'), ...options, onError, ...(mistake && { mistake }) } as Options), local, async (get) => {
+            assert.equal((await get()).statusCode, status, String(says))
+          })
+          assert.match(String(seen), says)
+        }
+      }
+      assert.deepEqual(await keys(), [], 'nothing was charged')
+    })
+  })
+}
+
+describe('options of middlewares', () => {
+  test('are checked when it is made', () => {
+    const limits = rate(1, '1h')
+    for (const option of ['outage', 'overload', 'mistake']) {
+      for (const [old, now] of [['unavailable', 'deny'], ['error', 'raise']]) {
+        assert.throws(() => onExpress.rateLimit({ limiter, limits, [option]: old }), new RegExp(`${option} must be allow, deny or raise, not '${old}', which is '${now}' now`))
+      }
+      assert.throws(() => onExpress.rateLimit({ limiter, limits, [option]: 'dney' }), new RegExp(`${option} must be allow, deny or raise, not 'dney'`))
+    }
+    assert.throws(() => onExpress.rateLimit({ limiter, limits, name: '' }), /name must be a string/)
+    assert.throws(() => onExpress.rateLimit({ limiter, limits, key: () => 'k', name: 'n' }), /name: it is a part of the default key/)
+    assert.throws(() => onExpress.rateLimit({ limiter, limits, key: 'k' as never }), /key must be a function/)
+    assert.throws(() => onExpress.rateLimit({ limiter, limits, ipv6: 200 }), /ipv6 must be a prefix length/)
+    assert.throws(() => onExpress.rateLimit({ limiter, limits, trusted: ['nowhere'] }), /trusted: 'nowhere' is neither/)
+    assert.throws(() => onExpress.rateLimit({ limiter, limits: rate(1, '1h', { name: 'größe' }) }), /is printable ASCII/)
+  })
+})

@@ -1,0 +1,106 @@
+// The tables of all languages: which key an address makes, and which fields a result gets.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+import { describe, test } from 'node:test'
+import { clientAddress, Limit, type LimitFields, type Limiter, Result } from 'redis-throttle'
+import { rateLimit } from 'redis-throttle/express'
+import { root } from './servers.mjs'
+
+const read = <T,>(name: string) => JSON.parse(readFileSync(path.join(root, 'spec/clients', name), 'utf8')) as T
+
+const addresses = read<{
+  trusted: string[]
+  keys: { address: string; ipv6?: number; key: string }[]
+  clients: { rule: string; peer: string; forwarded?: string[]; client: string }[]
+}>('addresses.json')
+
+describe('the key of an address', () => {
+  for (const { address, ipv6, key } of addresses.keys) {
+    test(`'${address}', ${ipv6 ?? 'no length'}`, () => {
+      const options = ipv6 === undefined ? {} : { ipv6 }
+      assert.equal(clientAddress(address, options), key)
+      assert.equal(clientAddress({ socket: { remoteAddress: address }, headers: {} }, options), key)
+    })
+  }
+
+  for (const { rule, peer, forwarded, client } of addresses.clients) {
+    test(`behind proxies: ${rule}`, () => {
+      const request = (value: unknown) => ({ socket: { remoteAddress: peer }, headers: { 'x-forwarded-for': value } })
+      assert.equal(clientAddress(request(forwarded), { trusted: addresses.trusted }), client)
+      assert.equal(clientAddress(request(forwarded?.join(', ')), { trusted: addresses.trusted }), client, 'as Node.js joins fields')
+    })
+  }
+
+  test('a framework says who the client is, but never what is no address', () => {
+    const socket = { remoteAddress: '10.1.0.1' }
+    const headers = { 'x-forwarded-for': '203.0.113.7' }
+    assert.equal(clientAddress({ ip: '2001:db8:1:2::7', socket, headers }), '2001:db8:1:2::/64')
+    assert.equal(clientAddress({ ip: '203.0.113.7:4711', socket, headers }), '203.0.113.7')
+    assert.equal(clientAddress({ ip: 'whatever', socket, headers }), '10.1.0.1')
+    assert.equal(clientAddress({ ip: '198.51.100.1', socket, headers }, { trusted: ['10.1.0.1'] }), '203.0.113.7')
+  })
+
+  test('a peer that has closed its connection has no address, and nobody believes what it says', () => {
+    const gone = { socket: { remoteAddress: undefined, server: { address: () => ({ port: 80 }) } }, headers: { 'x-forwarded-for': '203.0.113.7' } }
+    assert.equal(clientAddress(gone), '@')
+    assert.throws(() => clientAddress({}), /does not tell the address of its peer/)
+  })
+
+  test('options that are wrong are refused', () => {
+    for (const ipv6 of [0, 129, 1.5, '64']) assert.throws(() => clientAddress('::1', { ipv6: ipv6 as number }), /ipv6 must be a prefix length/)
+    for (const network of ['10.1.0.0/33', '10.1', 'proxy', '::/129', '10.0.0.0/8/8', '::ffff:10.2.0.0/40', '10.0.0.0/']) {
+      assert.throws(() => clientAddress('::1', { trusted: [network] }), /neither an address nor a network/, network)
+    }
+    assert.throws(() => clientAddress('::1', { trust: [] } as never), /there is no option trust/)
+  })
+})
+
+interface Row {
+  rule: string
+  limits: LimitFields[]
+  result: Record<string, number | boolean>
+  fields: Record<string, string>
+}
+
+const fields = read<{ cases: Row[]; refused: { why: string; limits: LimitFields[] }[] }>('fields.json')
+
+/** A result as Node.js has it. */
+function resultOf(row: Row['result']): Result {
+  const result = new Result()
+  for (const [name, value] of Object.entries(row)) {
+    const own = name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
+    Object.assign(result, { [own]: own === 'retryAfterMs' && value === -1 ? null : value })
+  }
+  return result
+}
+
+describe('the fields of a result', () => {
+  for (const { rule, limits, result, fields: expected } of fields.cases) {
+    test(rule, async () => {
+      const limiter = { decide: () => Promise.resolve(resultOf(result)) } as unknown as Limiter
+      const use = rateLimit({ limiter, limits: limits.map((limit) => new Limit(limit)), key: () => 'k', xRateLimit: 'seconds' })
+      const server = http.createServer((req, res) => void use(req, res, () => res.end()))
+      try {
+        await once(server.listen(0, '127.0.0.1'), 'listening')
+        const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, { headers: { connection: 'close' } })
+        const names = ['RateLimit-Policy', 'RateLimit', 'Retry-After', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']
+        const sent = names.flatMap((name) => (response.headers.has(name) ? [[name, response.headers.get(name)]] : []))
+        assert.deepEqual(Object.fromEntries(sent), expected)
+        assert.equal(response.status, result['limited'] === true ? 429 : 200)
+      } finally {
+        server.close()
+      }
+    })
+  }
+
+  for (const { why, limits } of fields.refused) {
+    test(why, () => {
+      const limiter = { decide: () => assert.fail('it was sent') } as unknown as Limiter
+      assert.throws(() => rateLimit({ limiter, limits: limits.map((limit) => new Limit(limit)) }), /is printable ASCII/)
+    })
+  }
+})
