@@ -4,16 +4,20 @@ import "redis-throttle/stack"
 
 // The replies of the CL.LIMIT family.
 
-// limitFields are the names in a reply of the CL.LIMIT family. New ones come at the end.
-var limitFields = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow"}
+// Each reply has a list of names of its own, and clients read it by position: spec/replies.json is the contract. So a new name comes at the end of
+// the list of a reply, and moves none in another.
+var (
+	limitFields  = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow"}
+	mlimitFields = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow", "key"}
+	settleFields = []string{"settled", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow", "key"}
+)
 
-// fieldsOfLimit is the number of limitFields.
-const fieldsOfLimit = 10
-
-// The indexes of some of them.
+// The indexes of some of them, and how many a result of limits fills.
 const (
-	fieldRule   = 1
-	fieldShadow = 9
+	fieldRule     = 1
+	fieldShadow   = 9
+	fieldsOfLimit = 10
+	fieldKey      = 10 // of mlimitFields and settleFields
 )
 
 // describe answers with the fields of a result, in the order of limitFields.

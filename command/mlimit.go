@@ -23,14 +23,9 @@ var MLimit = register(&Command{
 	Terms:       "TAKE SPARE SHADOW",
 	Slots:       slotsForTTL,
 	Words:       "[ANY] [COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN] [ID]" + replyWords,
-	Fields:      fieldsOfKeys("limited"),
+	Fields:      mlimitFields,
 	Run:         mlimit,
 })
-
-// fieldsOfKeys are the names in a reply about several keys: limitFields, of which the first has another name, and key.
-func fieldsOfKeys(first string) []string {
-	return append(append([]string{first}, limitFields[1:fieldsOfLimit]...), "key")
-}
 
 func mlimit(c *Call) {
 	r, ok := c.parseMany()
@@ -164,7 +159,7 @@ func (c *Call) describeBanOf(key int, limitsNs, granted int64) {
 }
 
 func (c *Call) addKey(key int) {
-	c.integers[fieldsOfLimit] = int64(key) + 1
-	c.Integers = c.integers[:fieldsOfLimit+1]
+	c.integers[fieldKey] = int64(key) + 1
+	c.Integers = c.integers[:fieldKey+1]
 	c.TallyKey = key
 }

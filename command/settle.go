@@ -20,7 +20,7 @@ var Settle = register(&Command{
 	Terms:       "TAKE USED SHADOW",
 	Slots:       slotsAlone,
 	Words:       "ID" + replyWords,
-	Fields:      fieldsOfKeys("settled"),
+	Fields:      settleFields,
 	Run:         settle,
 })
 

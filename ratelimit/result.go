@@ -117,13 +117,13 @@ func (c *Call) result(name string, reply any) (r Result, err error) {
 // parseThrottle reads the reply of CL.THROTTLE to a call for cost units.
 func parseThrottle(reply any, cost int64) (Result, error) {
 	elements, _ := reply.([]any)
-	var n [5]int64
+	var n [throttleFields]int64
 	if len(elements) != len(n) || !integers(elements, n[:]) {
 		return Result{}, fmt.Errorf("the reply is %v, not %d integers", reply, len(n))
 	}
-	r := Result{Limited: n[0] != 0, Limit: n[1], Remaining: n[2], ResetAfter: times(n[4], time.Second)}
+	r := Result{Limited: n[throttleLimited] != 0, Limit: n[throttleLimit], Remaining: n[throttleRemaining], ResetAfter: times(n[throttleResetAfter], time.Second)}
 	if r.Limited {
-		r.RetryAfter = times(n[3], time.Second)
+		r.RetryAfter = times(n[throttleRetryAfter], time.Second)
 	} else {
 		r.Granted = cost
 	}
@@ -153,8 +153,8 @@ func (c *Call) place(rule int) (key, index int) {
 // Those that are not known here are of a newer server. CL.MLIMIT counts the limits of all keys in a row.
 func (c *Call) parseCompact(reply any, several bool) (Result, error) {
 	elements, _ := reply.([]any)
-	var fields [11]int64
-	n := fields[:10]
+	var fields [mlimitFields]int64
+	n := fields[:limitFields]
 	if several {
 		n = fields[:]
 	}
@@ -162,31 +162,31 @@ func (c *Call) parseCompact(reply any, several bool) (Result, error) {
 		return Result{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
 	}
 	r := Result{
-		Limited:    n[0] != 0,
-		Limit:      n[2],
-		Remaining:  n[3],
-		ResetAfter: times(n[5], time.Millisecond),
-		NextAfter:  times(n[6], time.Millisecond),
-		Granted:    n[7],
-		Wait:       times(n[8], time.Millisecond),
+		Limited:    n[limitLimited] != 0,
+		Limit:      n[limitLimit],
+		Remaining:  n[limitRemaining],
+		ResetAfter: times(n[limitResetAfterMs], time.Millisecond),
+		NextAfter:  times(n[limitNextAfterMs], time.Millisecond),
+		Granted:    n[limitGranted],
+		Wait:       times(n[limitWaitMs], time.Millisecond),
 	}
 	if r.Limited {
-		r.RetryAfter = times(n[4], time.Millisecond)
+		r.RetryAfter = times(n[limitRetryAfterMs], time.Millisecond)
 	}
 	// Both count from 1. No limit decides while the key is banned; most often there is no shadow.
 	rules := int64(c.rules())
-	r.Banned, r.Shadowed = r.Limited && n[1] == 0, n[9] != 0
-	if n[1] < 0 || (n[1] == 0 && !r.Banned) || n[1] > rules || n[9] < 0 || n[9] > rules {
+	r.Banned, r.Shadowed = r.Limited && n[limitRule] == 0, n[limitShadow] != 0
+	if n[limitRule] < 0 || (n[limitRule] == 0 && !r.Banned) || n[limitRule] > rules || n[limitShadow] < 0 || n[limitShadow] > rules {
 		return Result{}, fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, rules)
 	}
 	if !r.Banned {
-		r.Key, r.Rule = c.place(int(n[1] - 1))
+		r.Key, r.Rule = c.place(int(n[limitRule] - 1))
 	}
 	if r.Shadowed {
-		r.ShadowKey, r.Shadow = c.place(int(n[9] - 1))
+		r.ShadowKey, r.Shadow = c.place(int(n[limitShadow] - 1))
 	}
 	if several {
-		key := int(n[10]) - 1
+		key := int(n[mlimitKey]) - 1
 		if key < 0 || key >= len(c.Keys) || (!r.Banned && key != r.Key) {
 			return Result{}, fmt.Errorf("the reply is %v, whose key is not that of its rule", reply)
 		}
@@ -207,13 +207,13 @@ func (c *Call) parseEach(r *Result, elements []any) error {
 	r.Each = make([]Result, rules)
 	for i, element := range elements[len(elements)-rules:] {
 		standing, _ := element.([]any)
-		var n [5]int64
+		var n [eachFields]int64
 		if !integers(standing, n[:]) {
 			return fmt.Errorf("the reply is %v, where %v is not the five integers of a limit", elements, element)
 		}
-		each := Result{Limited: n[0] != 0, Limit: n[1], Remaining: n[2], ResetAfter: times(n[4], time.Millisecond)}
+		each := Result{Limited: n[eachLimited] != 0, Limit: n[eachLimit], Remaining: n[eachRemaining], ResetAfter: times(n[eachResetAfterMs], time.Millisecond)}
 		if each.Limited {
-			each.RetryAfter = times(n[3], time.Millisecond)
+			each.RetryAfter = times(n[eachRetryAfterMs], time.Millisecond)
 		}
 		each.Key, each.Rule = c.place(i)
 		r.Each[i] = each
@@ -224,15 +224,15 @@ func (c *Call) parseEach(r *Result, elements []any) error {
 // parseLease reads the reply of CL.LEASE and CL.RENEW with COMPACT.
 func parseLease(reply any) (Result, error) {
 	elements, _ := reply.([]any)
-	var n [6]int64
+	var n [leaseFields]int64
 	if !integers(elements, n[:]) {
 		return Result{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
 	}
-	r := Result{Limited: n[0] != 0, Limit: n[1], Remaining: n[2], Wait: times(n[5], time.Millisecond)}
+	r := Result{Limited: n[leaseLimited] != 0, Limit: n[leaseLimit], Remaining: n[leaseRemaining], Wait: times(n[leaseWaitMs], time.Millisecond)}
 	if r.Limited {
-		r.RetryAfter = times(n[3], time.Millisecond)
+		r.RetryAfter = times(n[leaseRetryAfterMs], time.Millisecond)
 	} else {
-		r.Lasts = times(n[4], time.Millisecond)
+		r.Lasts = times(n[leaseLeaseMs], time.Millisecond)
 	}
 	return r, nil
 }
@@ -241,26 +241,26 @@ func parseLease(reply any) (Result, error) {
 // settled, and that no limit is told of when the call names none.
 func (c *Call) parseSettle(reply any) (Result, error) {
 	elements, _ := reply.([]any)
-	var n [11]int64
+	var n [settleFields]int64
 	if !integers(elements, n[:]) {
 		return Result{}, fmt.Errorf("the reply is %v, not %d integers or more", reply, len(n))
 	}
 	r := Result{
-		Limited:    n[0] == 0,
-		Limit:      n[2],
-		Remaining:  n[3],
-		ResetAfter: times(n[5], time.Millisecond),
-		NextAfter:  times(n[6], time.Millisecond),
-		Granted:    n[7],
+		Limited:    n[settleSettled] == 0,
+		Limit:      n[settleLimit],
+		Remaining:  n[settleRemaining],
+		ResetAfter: times(n[settleResetAfterMs], time.Millisecond),
+		NextAfter:  times(n[settleNextAfterMs], time.Millisecond),
+		Granted:    n[settleGranted],
 	}
 	if r.Limited {
 		r.RetryAfter = Never
 	}
-	if n[1] < 0 || n[1] > int64(c.rules()) {
+	if n[settleRule] < 0 || n[settleRule] > int64(c.rules()) {
 		return Result{}, fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, c.rules())
 	}
-	if n[1] > 0 {
-		r.Key, r.Rule = c.place(int(n[1] - 1))
+	if n[settleRule] > 0 {
+		r.Key, r.Rule = c.place(int(n[settleRule] - 1))
 	}
 	return r, c.parseEach(&r, elements)
 }

@@ -2,6 +2,8 @@
 // every host of the commands runs. README.md says how to read and write them.
 package spec
 
+//go:generate go run ./positions replies.json
+
 import (
 	"embed"
 	"fmt"
