@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from redis_throttle import LimitedError, Limiter, rate
+from redis_throttle import LimitedError, Limiter, client_address, rate
 from redis_throttle.wsgi import RateLimit
 
 
@@ -20,6 +20,11 @@ def hello(environ, start_response):
 class Quiet(WSGIRequestHandler):
     def log_message(self, *args):
         pass
+
+
+def limited(limiter, limits):
+    """The page, limited by the client's address. A service with other limits on this Redis needs other keys."""
+    return RateLimit(hello, limiter, limits, key=lambda environ: "http:" + client_address(environ))
 
 
 def get(app):
@@ -41,11 +46,11 @@ def connect():
 
 
 def demo(limiter):
-    for key in "http:RATE 5/1h:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports":
+    for key in "http:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports":
         limiter.client.delete(key)  # so that it prints the same each time
 
     # Requests go through in an outage of Redis. A mistake, such as a key of another type, is an error.
-    app = RateLimit(hello, limiter, rate(5, "1h"))
+    app = limited(limiter, rate(5, "1h"))
     for n in range(1, 7):
         response = get(app)
         print(f"request {n}: {response.status}")
@@ -54,7 +59,7 @@ def demo(limiter):
                 print(f"  {field}: {response.headers[field]}")
 
     nowhere = Limiter.from_url("redis://127.0.0.1:1")
-    print("request without Redis:", get(RateLimit(hello, nowhere, rate(5, "1h"))).status)
+    print("request without Redis:", get(limited(nowhere, rate(5, "1h"))).status)
 
     for n in 1, 2:
         waited = limiter.wait("jobs", rate(1, "2s"), timeout="10s").raise_if_limited().wait
@@ -86,7 +91,7 @@ def export(limiter, n):
 
 def serve(limiter, count):
     """Serve the page until it is ended, with count requests an hour."""
-    app = RateLimit(hello, limiter, rate(count, "1h"))
+    app = limited(limiter, rate(count, "1h"))
     with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
         print(f"http://127.0.0.1:{server.server_port}/", flush=True)
         server.serve_forever()
