@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"redis-throttle/tests/server"
+	"redis-throttle/internal/runnable"
 )
 
 // make run starts throttle-dev where no server can load the module, and says why.
@@ -23,7 +23,7 @@ func TestWhereServersCanLoadTheModule(t *testing.T) {
 	} {
 		bin := t.TempDir()
 		for program, runs := range map[string]string{"uname": test.uname, "ldd": test.ldd} {
-			server.WriteProgram(t, filepath.Join(bin, program), "#!/bin/sh\n"+runs+"\n")
+			runnable.Write(t, filepath.Join(bin, program), "#!/bin/sh\n"+runs+"\n")
 		}
 		cmd := exec.Command("scripts/loadable")
 		cmd.Dir = ".."

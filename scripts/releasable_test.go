@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/server"
+	"redis-throttle/internal/runnable"
 )
 
 // tree is a repository of its own with what scripts/releasable reads.
@@ -33,7 +33,7 @@ func newTree(t *testing.T) tree {
 func (tr tree) write(file, content string) {
 	path := filepath.Join(tr.dir, file)
 	require.NoError(tr.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	server.WriteProgram(tr.t, path, content)
+	runnable.Write(tr.t, path, content)
 }
 
 func (tr tree) git(args ...string) {

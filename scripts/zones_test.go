@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/server"
+	"redis-throttle/internal/runnable"
 )
 
 // checkZones runs scripts/check-zones where apt knows a version of tzdata, or does not reach its mirror.
@@ -18,7 +18,7 @@ func checkZones(t *testing.T, candidate string, reachable bool, environment []st
 	t.Helper()
 	bin := t.TempDir()
 	program := func(name, script string) {
-		server.WriteProgram(t, filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n")
+		runnable.Write(t, filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n")
 	}
 	update := "exit 0"
 	if !reachable {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/runnable"
 	"redis-throttle/tests/server"
 )
 
@@ -27,7 +28,7 @@ func healthCheck(t *testing.T, s *server.Server, env ...string) error {
 	// In the image the server has the default port.
 	bin := t.TempDir()
 	wrapper := fmt.Sprintf("#!/bin/sh\nexec '%s' -p %d \"$@\"\n", cli, s.Port)
-	server.WriteProgram(t, filepath.Join(bin, "valkey-cli"), wrapper)
+	runnable.Write(t, filepath.Join(bin, "valkey-cli"), wrapper)
 	cmd := exec.Command("timeout", "10", "sh", "-c", string(check[1]))
 	cmd.Env = append(os.Environ(), append(env, "PATH="+bin+":"+os.Getenv("PATH"))...)
 	return cmd.Run()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/runnable"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/sharedlib"
@@ -95,7 +96,7 @@ func (c *Clock) ProgramOn(host int, p server.Program, libraries []string, words 
 		line = append(line, quoted(word))
 	}
 	p.Path = filepath.Join(c.t.TempDir(), "server")
-	server.WriteProgram(c.t, p.Path, "#!/bin/sh\n"+strings.Join(line, " ")+" \"$@\"\n")
+	runnable.Write(c.t, p.Path, "#!/bin/sh\n"+strings.Join(line, " ")+" \"$@\"\n")
 	return p
 }
 

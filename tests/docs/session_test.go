@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/runnable"
 	"redis-throttle/tests/server"
 )
 
@@ -195,7 +196,7 @@ func newShell(t *testing.T, s *server.Server) *shell {
 	require.NoError(t, err)
 	bin := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\nexec %q -p %d \"$@\"\n", cli, s.Port)
-	server.WriteProgram(t, filepath.Join(bin, "redis-cli"), script)
+	runnable.Write(t, filepath.Join(bin, "redis-cli"), script)
 	env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+bin, "TERM=dumb", "LC_ALL=C")
 	return &shell{t: t, env: env}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"redis-throttle/internal/runnable"
 	"redis-throttle/tests/server"
 )
 
@@ -150,7 +151,7 @@ func TestAServerRunsWithTheConfigurationOfTheExample(t *testing.T) {
 	require.NoError(t, err)
 	bin := t.TempDir()
 	wrapper := fmt.Sprintf("#!/bin/sh\nexec '%s' -p %d \"$@\"\n", cli, s.Port)
-	server.WriteProgram(t, filepath.Join(bin, "valkey-cli"), wrapper)
+	runnable.Write(t, filepath.Join(bin, "valkey-cli"), wrapper)
 	ready := func(password string) error {
 		probe := e.set.Spec.Template.Spec.Containers[0].ReadinessProbe.Exec.Command
 		cmd := exec.Command(probe[0], probe[1:]...)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/runnable"
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/server"
 )
@@ -101,7 +102,7 @@ func TestTheFilesOfTheImageAreEnough(t *testing.T) {
 		text, err := os.ReadFile(source)
 		require.NoError(t, err)
 		require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o755))
-		server.WriteProgram(t, target, string(text))
+		runnable.Write(t, target, string(text))
 	}
 	config := "domain: web\ndescriptors:\n- key: user\n  limits: [FIXED 10/mo TZ Europe/Berlin]\n"
 	require.NoError(t, os.Mkdir(filepath.Join(image, "limits"), 0o755)) // as a volume

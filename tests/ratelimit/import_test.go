@@ -67,6 +67,27 @@ func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
 	}
 }
 
+// The workspace of README can be vendored: no package of its modules needs, not even for its tests, a module of the project that is not there.
+func TestTheWorkspaceOfTheReadmeCanBeVendored(t *testing.T) {
+	t.Parallel()
+	size.NeedsFull(t)
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	folder := t.TempDir()
+	require.NoError(t, os.Symlink(root, filepath.Join(folder, "redis-throttle")))
+	app := filepath.Join(folder, "app")
+	require.NoError(t, os.Mkdir(app, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(app, "main.go"), []byte("package main\n\nimport _ \"redis-throttle/ratelimit/guard\"\n\nfunc main() { println(1) }\n"), 0o644))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-ec", "go mod init example.com/app\n"+installOfTheReadme(t, root)+"\ngo work vendor && go run -mod=vendor .")
+	cmd.Dir = app
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") || strings.HasPrefix(v, "GOFLAGS=") })
+	printed, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", printed)
+	assert.DirExists(t, filepath.Join(app, "vendor", "github.com", "redis", "go-redis"))
+}
+
 // installOfTheReadme is the block of commands by which a program finds the client.
 func installOfTheReadme(t *testing.T, root string) string {
 	t.Helper()

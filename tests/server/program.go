@@ -9,10 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // Program is a server's executable.
@@ -134,13 +131,4 @@ func serverInRedisTools() (string, error) {
 		return "", err
 	}
 	return link, nil
-}
-
-// WriteProgram writes a file that is run afterwards. No goroutine starts a program meanwhile: its child would have the file open for
-// writing for a moment, and the system runs no such file ("text file busy").
-func WriteProgram(t testing.TB, path, text string) {
-	t.Helper()
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
 }
