@@ -34,7 +34,7 @@ const (
 	ReplyRows                          // Call.RowCount rows, each a map
 	ReplyLater                         // none yet: the caller waits for Call.WaitNs
 	ReplyInTurn                        // none yet: the caller waits in line, see Call.Turn
-	ReplyLeases                        // Call.Integers and so many of the members that have not lapsed
+	ReplyLeases                        // Call.Integers and the members that have not lapsed, as many as Integers says
 	ReplyElsewhere                     // none yet: the words of Key.Members stand elsewhere, or it has to be read; gather again and ask again
 )
 
@@ -109,7 +109,7 @@ type Key struct {
 
 	// Members are what a command OnSortedSet sees of the key, and what becomes of them.
 	Members *Members
-	// Of a command with Lines: how many callers wait in line for the key, and the slots that the latest caller told the line, NoSlots if none
+	// For a command with Lines: how many callers wait in line for the key, and the slots that the latest caller told the line, NoSlots if none
 	// did. Line says in which order they stand. It counts only if there are some; if it is zero, all of them come before this call.
 	// ToldSlots is LineSlots as of this call.
 	Ahead     int64
@@ -152,7 +152,7 @@ type In struct {
 	NowNs    int64    // the server's clock, ns since the Unix epoch
 	DB       int
 
-	// Of a command with Lines: where the caller stands, and how long it has waited.
+	// Where the caller stands and how long it has waited, for a command with Lines.
 	Turn     Turn
 	MayBlock bool // the caller can be made to wait
 	WaitedNs int64
@@ -165,7 +165,7 @@ type Out struct {
 	Each  [][EachFields]int64 // of ReplyIntegersEach and ReplyFieldsEach: what each limit says
 	Error []byte
 
-	// Of a ReplyLater: the time until the slot, the units reserved, and what was kept of the
+	// For a ReplyLater: the time until the slot, the units reserved, and what was kept of the
 	// limits before they were.
 	WaitNs int64
 	Cost   int64
@@ -181,7 +181,7 @@ type Outcome struct {
 	RowCount int   // of ReplyRows: Command.Row gives them
 	Refunded int64 // units given back
 
-	// Of a ReplyInTurn: when to decide again if nothing happens before, for how long the caller waits at most, 0 for as long as it takes, its
+	// For a ReplyInTurn: when to decide again if nothing happens before, for how long the caller waits at most, 0 for as long as it takes, its
 	// priority, and the index in Args of its group's name, 0 for none.
 	LookNs    int64
 	TimeoutMs int64

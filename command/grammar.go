@@ -22,7 +22,7 @@ type word struct {
 	turns bool          // it does not go with limits of kind RATE alone
 	put   func(*parser) // stores the value that was read
 
-	// Of a word that begins a limit: the words that may follow its count/period, and what makes the limit.
+	// For a word that begins a limit: the words that may follow its count/period, and what makes the limit.
 	own   string
 	limit func(*parser) (stack.Limit, error)
 

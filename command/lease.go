@@ -154,7 +154,7 @@ func (c *Call) place(r *request) (at line.Place) {
 	return at
 }
 
-// countAhead tells l which of those in line come before a call at a place that asks for one of so many slots, and which after it.
+// countAhead sets l.Ahead and l.Behind for a call at this place that asks for one of slots.
 func (k *Key) countAhead(l *lease.Leases, slots int64, at line.Place) {
 	l.Ahead = k.comeBefore(at, slots-l.Held)
 	l.Behind = k.Ahead - l.Ahead

@@ -59,7 +59,7 @@ func (c *Call) parseMany() (r *request, ok bool) {
 	return r, c.checkKeys()
 }
 
-// join makes one row of the limits of so many keys.
+// join makes one row of the limits of the first keys keys.
 func (m *Many) join(keys int) {
 	m.joint.Reset()
 	m.slotGroups = 0
@@ -156,7 +156,7 @@ func (c *Call) findGroups(words [][]byte) *pastGroups {
 	return past
 }
 
-// noteGroups remembers what the words behind the keys were read as: r, and the first so many groups of c.Many.
+// noteGroups remembers what the words behind the keys were read as: r, and the first groups of c.Many.
 func (c *Call) noteGroups(words [][]byte, r *request, groups int) {
 	at, by := c.idIn(words), c.cmd.index
 	var id []byte

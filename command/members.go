@@ -15,7 +15,7 @@ type Members struct {
 	Lowest []float64 // the scores of those that have lapsed, the first few, at most MaxLowest
 	Next   float64   // the lowest score of those that have not; NaN when there is none
 	Beyond bool      // one is further ahead of now than FurthestMs
-	// Of a command with several keys: the lowest score of those that have not lapsed and that are not named, and the highest score of all
+	// For a command with several keys: the lowest score of those that have not lapsed and that are not named, and the highest score of all
 	// that are not named; NaN when there is none.
 	NextOther, LastOther float64
 	Named                []float64 // the scores of those that the call names; NaN of one that is not there
@@ -26,7 +26,7 @@ type Members struct {
 
 	// What becomes of the set, when the key's effect is ChangeMembers. One that becomes empty is
 	// deleted; any other expires with its last member.
-	RemoveLowest int    // so many of Lowest
+	RemoveLowest int    // how many of Lowest to remove
 	Remove       []bool // of those named
 	Add          bool   // the first that is named, with AddScore
 	AddScore     float64
@@ -61,7 +61,7 @@ const (
 	NotLeased
 )
 
-// Reset makes m the view of a set with so many members, of which lowest have lapsed and the call
+// Reset makes m the view of a set with count members, of which lapsed have lapsed, lowest of those are shown, and the call
 // names named; the code that gathers the call fills in the slices.
 func (m *Members) Reset(count, lapsed int64, lowest, named int) {
 	m.Count, m.Lapsed = count, lapsed

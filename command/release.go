@@ -51,7 +51,7 @@ func release(c *Call) {
 	c.Reply = ReplyInteger
 }
 
-// release ends the leases of the members to be removed, of so many that are held.
+// release ends released of the held leases: those of the members to be removed.
 func (k *Key) release(released, held int64) {
 	m := k.Members
 	k.Effect = ChangeMembers

@@ -33,7 +33,7 @@ type TopKeys struct {
 	rows  []top.Key // of the reply to the call in hand
 }
 
-// Resize makes t count up to so many keys, and forgets what was counted.
+// Resize makes t count up to keys keys, and forgets what was counted.
 func (t *TopKeys) Resize(keys int) {
 	t.table.Resize(keys)
 	t.rows = nil

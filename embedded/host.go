@@ -57,7 +57,7 @@ type Row struct {
 	Integers []int64
 }
 
-// ResizeTop makes CL.TOP list up to so many keys, at most top.MaxEntries, and forgets what was counted. Without it, or with 0, CL.TOP
+// ResizeTop makes CL.TOP count keys keys, at most top.MaxEntries, and forgets what was counted. Without it, or with 0, CL.TOP
 // is off.
 func (h *Host) ResizeTop(keys int) { h.runner.top.Resize(keys) }
 

@@ -152,7 +152,7 @@ func backlogUpTo(ceiling int64, tat uint64, nowNs int64) (backlog int64, correct
 	return int64(ahead), false
 }
 
-// units is how many whole units have come back in so many ns, which are not negative. Mostly there
+// units returns how many whole units have come back in ns, which is not negative. Mostly there
 // are none where a request is denied, and a division takes longer than all else of a decision.
 func (l *Limit) units(ns int64) int64 {
 	if ns < l.emission {

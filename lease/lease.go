@@ -77,7 +77,7 @@ type Result struct {
 	LapsesAtMs, LeaseMs int64
 }
 
-// Take takes one of so many slots for ttlNs, or renews the caller's own. A caller that renews is
+// Take takes one of slots leases for ttlNs, or renews the caller's own. A caller that renews is
 // never limited: also when there are fewer slots than before, nobody is evicted.
 func (l Leases) Take(slots, ttlNs int64) Result {
 	free := l.free(slots)
@@ -135,7 +135,7 @@ func (l Leases) Until(r Result) (nextNs, allNs int64) {
 // Holds reports whether the caller has a lease that has not lapsed.
 func (l Leases) Holds() bool { return l.OwnMs > 0 && !Lapsed(l.OwnMs, l.NowNs) }
 
-// free is how many of so many slots nobody holds or gets before the caller.
+// free returns how many of slots nobody holds or gets before the caller.
 func (l Leases) free(slots int64) int64 { return max(slots-l.Held-l.Ahead, 0) }
 
 // grant completes r by when the lease lapses: never before ttlNs are over.

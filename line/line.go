@@ -56,7 +56,7 @@ type line struct {
 	left      int     // how many of reserved are gone
 	someLeft  bool    // since slots were last given back
 	slots     int64   // what the latest caller in turn told
-	// Of the first in turn: when it is to be decided, on the wall clock, and when it was, on the monotonic one.
+	// When the first in turn is to be decided, on the wall clock, and when it was, on the monotonic one.
 	lookNs, lookedNs int64
 	changed          bool // something may let it in; without meaning while nobody is in turn
 	isHeld           bool // nothing can be written now
@@ -348,8 +348,8 @@ func (q *Lines) Release(wake func(host uintptr)) {
 	q.held = q.held[:0]
 }
 
-// Next returns what to do next for a line. The host asks until it is told to sleep or to close the line. At most so many
-// decisions are asked for.
+// Next returns what to do next for a line. The host asks until it is told to sleep or to close the line. Next asks for
+// at most decisions decisions.
 func (q *Lines) Next(id ID, now Clock, decisions int) Step {
 	l := q.line(id)
 	if l == nil {

@@ -21,7 +21,7 @@ const (
 	decideCost = 4
 )
 
-// TurnOf is a turn in which so many callers are decided at most.
+// TurnOf returns the room of a turn that decides at most decisions callers.
 func TurnOf(decisions int) (room int) { return decisions * decideCost }
 
 // Begin begins a turn of the host's event loop. It has room for so much.

@@ -221,7 +221,7 @@ func crossWithMore(c *C.throttleCall, cmd *command.Command) {
 	if c.seesMembers != 0 {
 		takeMembers(c)
 	}
-	// Of a command on sorted sets, a call that sees no members has no line either.
+	// A call on sorted sets that sees no members has no line either.
 	mayHaveLines := cmd.Lines && (c.seesMembers != 0 || !cmd.OnSortedSet)
 	if mayHaveLines {
 		look(c)

@@ -103,7 +103,7 @@ typedef struct {
   RedisModuleString **names; // of the members that the call names
   double scores[MAX_ARGS];   // theirs; NaN of one that is not there
 
-  int32_t removeLowest; // so many of lowest
+  int32_t removeLowest; // how many of lowest to remove
   int32_t add;          // the first that is named, with this score
   double addScore;
   char remove[MAX_ARGS]; // of those named
@@ -380,7 +380,7 @@ static inline int64_t throttleServersClockNs(void) {
 }
 
 int64_t throttleMonotonicNs(void);
-int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after so many ns, never too early; 0 for what is over
+int64_t throttleMsAfter(int64_t ns); // for a timer: the first whole ms after ns, never too early; 0 for what is over
 // throttleHasStepped tells whether the wall clock was set since the last step, as compared with the monotonic one. A clock that is not watched
 // may be set: then it is no step, and the clock counts as it is.
 int throttleHasStepped(int isWatched);

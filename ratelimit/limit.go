@@ -65,19 +65,19 @@ func Fixed(count int64, every time.Duration) Limit {
 	return Limit{kind: fixed, count: count, period: period{length: every}}.worded()
 }
 
-// FixedWeeks lets count units through in each window of so many calendar weeks, which
+// FixedWeeks lets count units through in each window of this many calendar weeks, which
 // begin on Mondays. Both are at least 1.
 func FixedWeeks(count, weeks int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: weeks, unit: week}}.worded()
 }
 
-// FixedMonths lets count units through in each window of so many calendar months: in each
+// FixedMonths lets count units through in each window of this many calendar months: in each
 // quarter, for example, with 3 of them. Both are at least 1.
 func FixedMonths(count, months int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: months, unit: month}}.worded()
 }
 
-// FixedYears lets count units through in each window of so many calendar years. Both are at least 1.
+// FixedYears lets count units through in each window of this many calendar years. Both are at least 1.
 func FixedYears(count, years int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: years, unit: year}}.worded()
 }
@@ -239,7 +239,7 @@ func (l Limit) throttleWords() ([]any, error) {
 	}
 	switch {
 	case l.kind != rate:
-		return nil, fmt.Errorf("%s: only a Rate can be throttled by", l.kind)
+		return nil, fmt.Errorf("CL.THROTTLE takes a Rate, not %s", l.kind)
 	case l.takes || l.spare != 0 || l.shadow:
 		return nil, fmt.Errorf("%s: Take, Spare and Shadow are for the other commands", l.kind)
 	}

@@ -162,7 +162,7 @@ func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
 	}
 	var s sent
 	_, err := ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), throttle("k", ratelimit.Fixed(1, day), 1))
-	require.ErrorContains(t, err, "only a Rate")
+	require.ErrorContains(t, err, "takes a Rate")
 	for _, limit := range []ratelimit.Limit{ratelimit.Rate(1, day).Take(1), ratelimit.Rate(1, day).Spare(1), ratelimit.Rate(1, day).Shadow()} {
 		_, err = ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), throttle("k", limit, 1))
 		require.ErrorContains(t, err, "Take, Spare and Shadow")

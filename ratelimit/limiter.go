@@ -156,7 +156,7 @@ func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) (time.Du
 
 // ErrNoModule is the error of a server that does not know the command, or whose module does
 // not know one of its words, such as version 0.1.0.
-var ErrNoModule = errors.New("the server has not loaded throttle.so, or an older one")
+var ErrNoModule = errors.New("the server has no throttle.so, or its version is too old")
 
 // remote sends calls to Redis.
 type remote struct {

@@ -52,7 +52,7 @@ func (l *layer) left(nowNs int64) int64 {
 	return l.Available(nowNs)
 }
 
-// wait is the time until there are so many units and, unless they are none, the ones to spare; or
+// wait returns the time until there are units and, unless they are 0, the ones to spare; or
 // Never. It is for limits with terms.
 func (l *layer) wait(nowNs, units int64) int64 {
 	switch {

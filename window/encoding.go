@@ -125,7 +125,7 @@ func checkUnits(column []byte, n, unitWidth int) (total int64, ok bool) {
 	return int64(sum), width(all) == unitWidth
 }
 
-// encodedLen is the length of n entries of so many bytes.
+// encodedLen returns the length of n entries whose times have timeWidth bytes and whose units have unitWidth.
 func encodedLen(n, timeWidth, unitWidth int) int {
 	return headerLen + (n-1)*timeWidth + n*unitWidth + wordLen
 }

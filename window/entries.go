@@ -40,7 +40,7 @@ func (s *entries) unitsOf(i int) int64 {
 	return int64(binary.LittleEndian.Uint64(s.units[i*s.unitWidth:]) & mask(s.unitWidth))
 }
 
-// setUnits makes entry i hold so many units.
+// setUnits makes entry i hold units.
 func (s *entries) setUnits(i int, units int64) {
 	if width(uint64(units)) > s.unitWidth {
 		s.widen()

@@ -59,7 +59,7 @@ func count(ctx context.Context, o options) {
 	o.publish("count", results{About: about, Contenders: list, Notes: l.skipped}, countTable(list))
 }
 
-// countRun counts what a server does from its start to its end, with so many calls of a contender.
+// countRun counts what a server does from its start to its end, with calls calls of a contender.
 func (l *lineup) countRun(ctx context.Context, of *entrant, calls int) map[metric]float64 {
 	defer must.Name("%s", of.Name)
 	dir := must.Get(os.MkdirTemp("", "throttle-bench-"))

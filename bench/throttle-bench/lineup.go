@@ -43,7 +43,7 @@ type host struct {
 	clients []*client
 }
 
-// connect returns so many connections.
+// connect returns n connections.
 func (h *host) connect(n int) []*client {
 	for len(h.clients) < n {
 		conn := must.Get(net.Dial("tcp", h.Addr()))

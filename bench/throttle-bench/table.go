@@ -74,7 +74,7 @@ func latencySection(clients string, prefix metric) section {
 	}}
 }
 
-// newTable is an empty table in the style of them all: first so many columns of words,
+// newTable is an empty table in the style of them all: first words columns of words,
 // then figures.
 func newTable(title string, words int, header ...any) table.Writer {
 	t := table.NewWriter()

@@ -42,7 +42,7 @@ type client struct {
 	tracks        bool // CLIENT TRACKING
 	transaction
 
-	// Of a client that waits: for a caller of the host waiter, for another command the words, the reply if there is nothing for it,
+	// For a client that waits: for a caller of the host waiter, for another command the words, the reply if there is nothing for it,
 	// and until when, 0 for as long as it takes.
 	waiter     embedded.Waiter
 	words      [][]byte

@@ -31,7 +31,7 @@ const Never = int64(-1)
 // Available is the number of units that are left.
 func (a *Alone) Available(nowNs int64) int64 { return a.state.left(n(nowNs)).Int64() }
 
-// RetryAfter is how long it takes until so many units are left, if nobody asks, or Never.
+// RetryAfter returns how long it takes until units are left, if nobody asks, or Never.
 func (a *Alone) RetryAfter(nowNs, units int64) int64 {
 	if a.state.capacity().less(n(units)) {
 		return Never

@@ -126,7 +126,7 @@ func (l *Leases) Lease(nowNs, slots int64, ttl time.Duration, id string) LeaseRe
 	return l.limited(nowNs, slots, ahead)
 }
 
-// take takes a slot behind so many others that wait, or renews the lease that the id has. What remains does not count slots that
+// take takes a slot behind ahead others that wait, or renews the lease that the id has. What remains does not count slots that
 // any of those wait for whom the call looks at.
 func (l *Leases) take(nowNs, slots, ahead, looksAt int64, ttl time.Duration, id string) (reply LeaseReply, ok bool) {
 	if !l.holds(nowNs, id) && l.free(nowNs, slots, ahead) == 0 {
@@ -152,7 +152,7 @@ func (l *Leases) put(nowNs int64, ttl time.Duration, id string) (leaseMs int64) 
 	return n(endMs).times(n(millisecond)).minus(n(nowNs)).over(n(millisecond)).Int64()
 }
 
-// free is how many slots nobody holds, and none of so many others waits for.
+// free returns how many of slots nobody holds, and none of others callers waits for.
 func (l *Leases) free(nowNs, slots, others int64) int64 {
 	return max(slots-int64(len(l.held(nowNs)))-others, 0)
 }

@@ -60,7 +60,7 @@ func (w waiting) within(longest time.Duration) bool {
 	return w.possible && !n(int64(longest)).less(w.ns)
 }
 
-// until is how long it takes until the caller can have so many units.
+// until returns how long it takes until the caller can have units.
 func (p party) until(now, units number) waiting {
 	if units.is(zero) {
 		return waiting{0, true, zero}
@@ -89,8 +89,8 @@ func (o Options) needed() number {
 	return n(o.Cost)
 }
 
-// longest is the limit with the longest wait, the first of several. One that has no room for so many
-// units has the longest there is.
+// longest is the limit with the longest wait, the first of several. One that never
+// has cost units has the longest there is.
 func longest(now number, parties []party, cost number) waiting {
 	longest := waiting{0, true, zero}
 	for i, p := range parties {

@@ -5,7 +5,7 @@ package naive
 type state interface {
 	capacity() number
 	left(now number) number
-	// wait is how long it takes until so many units are there, at most capacity, if nobody asks.
+	// wait returns how long it takes until units are there, at most capacity, if nobody asks.
 	wait(now, units number) number
 	fullIn(now number) number
 	// charge charges units, and says how many: those that there is no room to count are not (FORCE).

@@ -117,7 +117,7 @@ type window struct {
 	elapsedNs int64
 }
 
-// used are the units of the last so many ns.
+// used returns the units of the last ns nanoseconds.
 func (w *window) used(ns int64) (units int64) {
 	for _, g := range w.grants {
 		if g.atNs+ns > w.elapsedNs {

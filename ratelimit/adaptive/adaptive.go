@@ -147,7 +147,7 @@ func (a *Adaptive) take(ctx context.Context, call ratelimit.Call) (ratelimit.Res
 	return result, err
 }
 
-// service is what is known of a key with so many slots at most.
+// service returns what is known of the key name, which has most slots at most.
 func (a *Adaptive) service(name string, most int64) *service {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -452,7 +452,7 @@ func (p *pot) serve(first *waiter, now time.Time) {
 	}
 }
 
-// deny answers first, which was limited when it needed so many units, and all calls that ask for as much and
+// deny answers first, which was limited when it needed need units, and all calls that ask for as much and
 // came before there were units again.
 func (b *Batched) deny(p *pot, first *waiter, need int64, result ratelimit.Result, asked, now time.Time) {
 	b.denials.Remember(needOf(p.id, need), result, asked, now)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// share is one process's part of the limits that words say, of so many processes: together they
+// share is one process's part of the limits that words say: the processes together
 // never let more through than the limits do, unless atLeastOne. ok is false when a part is no unit at all.
 //
 //	RATE count/period BURST capacity    the same count in a period that many times as long, which is
@@ -73,7 +73,7 @@ func share(words []string, processes int64, atLeastOne bool) (parts []string, ok
 	return parts, true
 }
 
-// slower is count/period at a rate so many times as slow. fits is false when that takes longer
+// slower returns count/period at a rate that is times as slow. fits is false when that takes longer
 // than any period can.
 func slower(count int64, period string, times int64) (quota string, fits bool) {
 	if count%times == 0 {

@@ -1,4 +1,4 @@
-// Package leases holds slots: at most so many callers at a time, in all processes together.
+// Package leases bounds how many callers do something at a time, in all processes together.
 //
 //	lease, err := leases.Take(ctx, limiter, leases.Options{Key: "reports:" + tenant, Slots: 3, TTL: time.Minute})
 //	if err != nil {

@@ -337,6 +337,6 @@ func TestTheErrorWithoutTheModuleIsThatOfAServer(t *testing.T) {
 	for _, l := range []ratelimit.Decider{real, fake} {
 		_, err := l.Decide(t.Context(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "secret", Limits: ratelimit.Limits{ratelimit.Rate(1, day)}}}, Cost: 1})
 		require.ErrorIs(t, err, ratelimit.ErrNoModule)
-		assert.EqualError(t, err, "ratelimit: CL.LIMIT: the server has not loaded throttle.so, or an older one: ERR unknown command 'CL.LIMIT'")
+		assert.EqualError(t, err, "ratelimit: CL.LIMIT: the server has no throttle.so, or its version is too old: ERR unknown command 'CL.LIMIT'")
 	}
 }

@@ -76,7 +76,7 @@ type denial struct {
 	until    time.Time // from when on the call may succeed; no later than the server thinks
 }
 
-// New returns room for so many denials, none of which holds for longer than maxAge.
+// New returns room for most denials, none of which holds for longer than maxAge.
 func New(most int, maxAge time.Duration) *Denials {
 	return &Denials{maxAge: maxAge, byCall: lru.New[ID, denial](most), forgotten: lru.New[ID, time.Time](most)}
 }

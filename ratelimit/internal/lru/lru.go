@@ -3,7 +3,7 @@ package lru
 
 import "container/list"
 
-// Map holds at most so many values. It is not safe for concurrent use.
+// Map holds a bounded number of values. It is not safe for concurrent use.
 type Map[K comparable, V any] struct {
 	most    int
 	recent  *list.List // of entry; the most recently used in front
@@ -15,7 +15,7 @@ type entry[K comparable, V any] struct {
 	value V
 }
 
-// New returns a Map of at most so many values, at least one.
+// New returns a Map of at most most values, and of at least one.
 func New[K comparable, V any](most int) *Map[K, V] {
 	return &Map[K, V]{most: max(most, 1), recent: list.New(), entries: make(map[K]*list.Element)}
 }
