@@ -58,6 +58,7 @@ export interface Decision {
 
 const known = new Set(['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted'])
 const answers = new Set<unknown>(['allow', 'deny', 'raise'])
+const counters = new Set<unknown>(['seconds', 'unix'])
 const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
 
 const seconds = (ms: number) => Math.ceil(ms / 1000)
@@ -89,6 +90,9 @@ export class Policy<Request extends object> {
     for (const [option, answer] of Object.entries({ outage, overload, mistake })) {
       if (!answers.has(answer)) throw new TypeError(`${option} must be allow, deny or raise, not '${answer}'${formerly[answer] ? `, which is '${formerly[answer]}' now` : ''}`)
     }
+    const { xRateLimit, retryAfter = 1 } = options
+    if (xRateLimit !== undefined && !counters.has(xRateLimit)) throw new TypeError(`xRateLimit must be seconds or unix, not '${xRateLimit}'`)
+    if (!Number.isSafeInteger(retryAfter) || retryAfter < 0) throw new RangeError(`retryAfter must be a whole number of seconds, not ${retryAfter}`)
     this.#options = options
     this.#answers = { outage, overload, mistake }
     this.#address = address({ ...(ipv6 !== undefined && { ipv6 }), ...(trusted && { trusted }) })

@@ -1,11 +1,13 @@
 // What the stores need so that their hosts can read that a key is over its limit. A call that is denied charges nothing, so an exact
 // limit is never over. But hosts count what was denied, and recipes such as the login protection of their manuals go by that count.
 import type { Duration } from './duration'
+import { isOutage, isOverload } from './errors'
 import type { Limit } from './limit'
 import type { Limiter } from './limiter'
 import type { Result } from './result'
 
 const more = 2 ** 40
+let told = false
 
 /** Returns a limit that sees the same units, and those in debt, too: what was taken of a window belongs to its period, whatever its count. */
 export function counting(limit: Limit): Limit {
@@ -21,7 +23,10 @@ export async function hold(limiter: Limiter, key: string, result: Result, never?
   if (!result.limited || result.banned || result.limit === 0 || duration === undefined) return
   try {
     await limiter.ban(key, duration)
-  } catch {
-    // It is denied all the same, and the next call tries again.
+  } catch (error) {
+    // It is denied all the same, and the next call tries again. A missing permission does not go away by itself.
+    if (isOutage(error) || isOverload(error) || told) return
+    told = true
+    console.error(`redis-throttle: a key that is over its limit cannot be marked, so its host does not read that it is: ${error instanceof Error ? error.message : String(error)}`)
   }
 }

@@ -218,6 +218,8 @@ describe('options of middlewares', () => {
       }
       assert.throws(() => onExpress.rateLimit({ limiter, limits, [option]: 'dney' }), new RegExp(`${option} must be allow, deny or raise, not 'dney'`))
     }
+    assert.throws(() => onExpress.rateLimit({ limiter, limits, xRateLimit: 'secs' as never }), /xRateLimit must be seconds or unix, not 'secs'/)
+    for (const retryAfter of [1.5, -1, '5s']) assert.throws(() => onExpress.rateLimit({ limiter, limits, retryAfter: retryAfter as number }), /retryAfter must be a whole number/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits, name: '' }), /name must be a string/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits, key: () => 'k', name: 'n' }), /name: it is a part of the default key/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits, key: 'k' as never }), /key must be a function/)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { after, before, beforeEach, describe, test } from 'node:test'
+import { after, before, beforeEach, describe, mock, test } from 'node:test'
 import fastifyRateLimit from '@fastify/rate-limit'
 import { serve } from '@hono/node-server'
 import express from 'express'
@@ -289,6 +289,22 @@ describe('a key that is over its limit can be read', () => {
     }
     assert.ok(denied > 0)
     assert.equal((await limiter.peek('rlflx:k', window(1, '200ms'))).remaining, 0, 'it was let in and charged')
+  })
+
+  test('without the permission to ban it is denied, and said once that it cannot be read', async () => {
+    await server.do('ACL', 'SETUSER', 'limits', 'on', '>password', '~*', '+@all', '-cl.ban')
+    const restricted = new Redis(server.port, { username: 'limits', password: 'password' })
+    const said = mock.method(console, 'error', () => {})
+    try {
+      const flexible = new RateLimiterThrottle({ limiter: new Limiter(restricted, { timeout: '10s' }), points: 1, duration: 3600 })
+      await flexible.consume('k')
+      for (let i = 0; i < 2; i++) await assert.rejects(flexible.consume('k'), RateLimiterRes)
+      assert.equal(said.mock.callCount(), 1)
+      assert.match(String(said.mock.calls[0]?.arguments), /cannot be marked.*NOPERM/)
+    } finally {
+      mock.restoreAll()
+      restricted.disconnect()
+    }
   })
 
   for (const continueExceeding of [false, true]) {
