@@ -20,6 +20,8 @@ const (
 	// answering is how long before the deadline of a context the server has to answer: otherwise the end of a
 	// wait could be a read that timed out, which looks like an outage.
 	answering = 100 * time.Millisecond
+	// lineBuffer is for one command and its reply, in bytes; what is longer takes more than one read or write.
+	lineBuffer = 1 << 10
 	// redirects is how often a caller follows its key through a cluster.
 	redirects = 5
 )
@@ -233,6 +235,7 @@ func stand(ctx context.Context, o redis.Options, asking bool, cmd *command, pati
 func newLine(o redis.Options, timeout, patience time.Duration) *line {
 	l := &line{}
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxRetries = 1, 0, 0, 0, -1
+	o.ReadBufferSize, o.WriteBufferSize, o.PipelineReadBufferSize, o.PipelineWriteBufferSize = lineBuffer, lineBuffer, 0, 0
 	o.ReadTimeout = -1
 	if timeout > 0 && timeout < longest-patience {
 		o.ReadTimeout = timeout + patience

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -306,4 +307,36 @@ func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
 		gate.Unlock()
 		require.Eventually(t, tt.isFree, time.Minute, time.Millisecond, name)
 	}
+}
+
+// A caller that waits has a connection of its own, with buffers for one command and its reply. Not parallel: it measures the process.
+func TestACallerThatWaitsTakesLittleMemory(t *testing.T) {
+	s := server.Start(t)
+	l := ratelimit.New(s.Client(), ratelimit.Options{})
+	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
+	_, err := l.Limit(t.Context(), "k", hourly, 1)
+	require.NoError(t, err)
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapInuse + m.StackInuse)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const callers = 300
+	before := inUse()
+	var waiting sync.WaitGroup
+	for range callers {
+		waiting.Go(func() {
+			_, err := l.Wait(ctx, "k", hourly, 1)
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+	}
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == fmt.Sprint(callers) }, time.Minute, 10*time.Millisecond)
+	each := (inUse() - before) / callers
+	t.Logf("%d KB for each caller that waits", each>>10)
+	assert.Less(t, each, int64(48<<10))
+	cancel()
+	waiting.Wait()
 }
