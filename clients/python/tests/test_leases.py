@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import redis
 
-from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter
+from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, rate
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from servers import Server, await_true
+from servers import PATIENCE, Server, await_true
 
 
 def test_a_lease_outlives_its_ttl_and_ends_with_the_statement(server: Server) -> None:
@@ -223,3 +223,24 @@ def test_a_release_that_meets_overload_is_tried_again(server: Server) -> None:
         for connection in taken:
             client.connection_pool.release(connection)
         await_true(lambda: server.do("EXISTS", "k") == 0, "the slot is free", patience=20)
+
+
+async def test_a_release_that_is_cancelled_goes_on(own_server: Server) -> None:
+    """It waits for the only connection, which has a call that the server does not answer yet."""
+    async with AsyncLimiter.from_url(own_server.url, socket_timeout=10, max_connections=1) as limiter:
+        lease = await limiter.lease("k", slots=1, ttl="5m").take()
+        while ttl_of(own_server) < 200_000:
+            await asyncio.sleep(0.005)
+        own_server.pause()
+        stuck = asyncio.create_task(limiter.limit("other", rate(1, "1s")))
+        releasing = asyncio.create_task(lease.release())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        releasing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await releasing
+        own_server.resume()
+        await stuck
+        async with asyncio.timeout(PATIENCE):
+            while own_server.do("EXISTS", "k"):
+                await asyncio.sleep(0.005)

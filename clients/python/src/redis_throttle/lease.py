@@ -153,8 +153,12 @@ class Lease(_Held):
             self._limiter.release(self.key, id=self.id)
         except OutageError:
             pass
-        except OverloadError:
+        except MistakeError:
+            raise
+        except BaseException as error:  # an overload, or a caller that is interrupted
             threading.Thread(target=self._release_later, args=(until,), name="throttle-release", daemon=True).start()
+            if not isinstance(error, OverloadError):
+                raise
 
     def _release_later(self, until: float) -> None:
         pause = 0.05
@@ -270,8 +274,12 @@ class AsyncLease(_Held):
             await self._limiter.release(self.key, id=self.id)
         except OutageError:
             pass
-        except OverloadError:
+        except MistakeError:
+            raise
+        except BaseException as error:  # an overload, or a caller that is cancelled
             self._in_background(self._release_later(until))
+            if not isinstance(error, OverloadError):
+                raise
 
     async def _release_later(self, until: float) -> None:
         pause = 0.05
