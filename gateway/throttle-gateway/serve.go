@@ -99,6 +99,7 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 	observers := []func(context.Context, observed.Decision){calls.Observe}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(g.s.MaxRequestBytes),
+		grpc.ForceServerCodecV2(service.Codec()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: g.s.GrpcMaxAge, MaxConnectionAgeGrace: g.s.GrpcMaxAgeGrace}),
 		grpc.MaxConcurrentStreams(uint32(g.s.MaxConcurrency)),
 		grpc.NumStreamWorkers(streamWorkers),
@@ -122,7 +123,7 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 	g.chain = decide.NewChain(client, g.s, observers...)
 	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
 	g.grpc = grpc.NewServer(options...)
-	rls.RegisterRateLimitServiceServer(g.grpc, g.service)
+	g.service.Register(g.grpc)
 	healthpb.RegisterHealthServer(g.grpc, g.health)
 	reflection.Register(g.grpc)
 	handler := g.service.Handler(g.healthy)
@@ -130,6 +131,7 @@ func (g *gateway) build(registry *prometheus.Registry) error {
 		handler = traced(handler)
 	}
 	g.web = server(handler)
+	g.web.MaxHeaderBytes = g.s.MaxRequestBytes
 	return nil
 }
 
@@ -166,7 +168,7 @@ func (g *gateway) listen(registry *prometheus.Registry) error {
 		g.extra = append(g.extra, server(mux))
 		all = append(all, at{"metrics", "tcp", g.s.PrometheusAddr, g.extra[1].Serve})
 	}
-	all = append(all, at{"http", "tcp", address(g.s.Host, g.s.Port), g.web.Serve})
+	all = append(all, at{"http", "tcp", address(g.s.Host, g.s.Port), func(l net.Listener) error { return g.web.Serve(g.service.Listener(l)) }})
 	if g.s.GrpcUds == "" {
 		all = append(all, at{"grpc", "tcp", address(g.s.GrpcHost, g.s.GrpcPort), g.grpc.Serve})
 	} else {

@@ -34,6 +34,7 @@ const differing = `descriptors:
 // elsewhere are the rows that are not about the answer to a request.
 var elsewhere = map[string]string{
 	"`Retry-After`":                                     "TestAStatusShowsTheLimit",
+	"bytes that are not UTF-8":                          "TestWhateverAClientSendsIsLimited",
 	"metric `within_limit`":                             "metrics",
 	"metrics of values":                                 "metrics",
 	"more than 128 descriptors in a request":            "TestDescriptorsAreBounded",

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -196,6 +197,31 @@ func FuzzCheck(f *testing.F) {
 			for _, value := range values {
 				assert.NotContains(t, value, "\n", name)
 			}
+		}
+	})
+}
+
+// Whatever bytes come as a message, the codec takes all that protobuf takes, and makes the same of it. What it takes beyond that is text
+// that is UTF-8 now.
+func FuzzCodec(f *testing.F) {
+	for _, text := range requests {
+		request := &rls.RateLimitRequest{}
+		require.NoError(f, protojson.Unmarshal([]byte(text), request))
+		wire, err := proto.Marshal(request)
+		require.NoError(f, err)
+		f.Add(wire)
+		f.Add(bytes.ReplaceAll(wire, []byte("user"), []byte("us\xe9r")))
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		plain, got := &rls.RateLimitRequest{}, &rls.RateLimitRequest{}
+		refused, err := proto.Unmarshal(wire, plain), Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, got)
+		switch {
+		case refused == nil:
+			require.NoError(t, err)
+			assert.True(t, proto.Equal(plain, got))
+		case err == nil:
+			_, err := proto.Marshal(got)
+			assert.NoError(t, err)
 		}
 	})
 }

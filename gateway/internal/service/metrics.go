@@ -22,6 +22,7 @@ type metrics struct {
 	latency   *prometheus.HistogramVec
 	errors    *prometheus.CounterVec
 	decisions *prometheus.CounterVec
+	refused   *prometheus.CounterVec
 	info      *prometheus.GaugeVec
 	loadedAt  prometheus.Gauge
 
@@ -76,6 +77,8 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 		errors:     counters("ratelimit_service_should_rate_limit_error", "Requests that were not decided.", "err_type"),
 		decisions: counters("throttle_gateway_decisions_total",
 			"Decisions by domain, by how the request came, by outcome and by where it was decided.", "domain", "via", "outcome", "by"),
+		refused: counters("throttle_gateway_requests_refused_total",
+			"Requests that were refused before they could be decided, by how they came and why.", "via", "reason"),
 		loads:     counter("ratelimit_service_config_load_success", "Configurations that were loaded."),
 		loadFails: counter("ratelimit_service_config_load_error", "Configurations with mistakes."),
 		unknown:   counter("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names."),

@@ -35,10 +35,13 @@ func (s *Service) answer(ctx context.Context, request *rls.RateLimitRequest, via
 func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitRequest, via string) (outcome, error) {
 	switch n := len(request.GetDescriptors()); {
 	case request.GetDomain() == "":
+		s.refuse(via, incomplete)
 		return outcome{}, mistake("rate limit domain must not be empty")
 	case n == 0:
+		s.refuse(via, incomplete)
 		return outcome{}, mistake("rate limit descriptor list must not be empty")
 	case n > s.settings.MaxDescriptors:
+		s.refuse(via, excessive)
 		return outcome{}, mistake(fmt.Sprintf("the request has %d descriptors, and MAX_DESCRIPTORS is %d", n, s.settings.MaxDescriptors))
 	}
 	asks := make([]decide.Ask, len(request.Descriptors))
@@ -60,12 +63,14 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 		}
 		unit := config.Unit(own.GetUnit()) // with the numbers of the response
 		if unit <= rls.RateLimitResponse_RateLimit_UNKNOWN || unit > rls.RateLimitResponse_RateLimit_WEEK {
+			s.refuse(via, wrongLimit)
 			return outcome{}, mistake("the limit in the request needs a unit")
 		}
 		var err error
 		if asks[i].Match, err = d.Override(entries, own.GetRequestsPerUnit(), unit); err != nil {
 			wrong := mistake("the limit in the request: " + err.Error())
 			s.metrics.failed(d.Name, via, wrong)
+			s.refuse(via, wrongLimit)
 			return outcome{}, wrong
 		}
 	}

@@ -81,6 +81,7 @@ func (s *Service) decide(ctx context.Context, d *config.Domain, asks []decide.As
 		defer func() { <-s.room }()
 	default:
 		s.metrics.failed(d.Name, via, errBusy)
+		s.refuse(via, busy)
 		return outcome{}, errBusy
 	}
 	replace(asks)
@@ -131,7 +132,12 @@ func (s *Service) failure(ctx context.Context, err error) error {
 }
 
 // logError logs err, which must hold nothing of a request: at most one line a second of each kind.
-func (s *Service) logError(kind string, err error) {
+func (s *Service) logError(kind string, err error) { s.log(slog.LevelError, kind, "error", err) }
+
+// logWarn is logError for what is no error of ours.
+func (s *Service) logWarn(kind string, attrs ...any) { s.log(slog.LevelWarn, kind, attrs...) }
+
+func (s *Service) log(level slog.Level, kind string, attrs ...any) {
 	s.mu.Lock()
 	now := time.Now()
 	quiet := now.Sub(s.logged[kind]) < time.Second
@@ -140,6 +146,6 @@ func (s *Service) logError(kind string, err error) {
 	}
 	s.mu.Unlock()
 	if !quiet {
-		slog.Error(kind, "error", err)
+		slog.Log(context.Background(), level, kind, attrs...)
 	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
@@ -74,9 +75,11 @@ func (s *Service) json(w http.ResponseWriter, r *http.Request) {
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
+		s.refuse("json", tooLong)
 		http.Error(w, "the request is too long", http.StatusRequestEntityTooLarge)
 		return
 	case err != nil:
+		s.refuse("json", unreadable)
 		http.Error(w, "expected a RateLimitRequest as JSON", http.StatusBadRequest)
 		return
 	}
@@ -102,11 +105,13 @@ func (s *Service) check(w http.ResponseWriter, r *http.Request, name, rest strin
 	defer s.metrics.took("check", time.Now())
 	d, err := s.routed(name)
 	if err != nil {
+		s.refuse("check", noRoutes)
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
 	original, err := originalOf(r, rest)
 	if err != nil {
+		s.refuse("check", incomplete)
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -215,10 +220,27 @@ func originalOf(r *http.Request, rest string) (*http.Request, error) {
 	} else if r.URL.RawQuery != "" {
 		rest += "?" + r.URL.RawQuery
 	}
-	u, err := url.ParseRequestURI(rest)
-	if err != nil {
-		return nil, errors.New("the path of the request is none")
-	}
-	original.URL, original.RequestURI = u, rest
+	original.URL, original.RequestURI = target(rest), rest
 	return original, nil
+}
+
+// target is the URL in a request line. What is none, such as a path with a stray %, is decided all the same, since the service behind the proxy
+// may take it: what cannot be decoded stands for itself.
+func target(text string) *url.URL {
+	if u, err := url.ParseRequestURI(text); err == nil {
+		return u
+	}
+	text, query, _ := strings.Cut(text, "?")
+	whole := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if b, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
+				whole = append(whole, b...)
+				i += 2
+				continue
+			}
+		}
+		whole = append(whole, text[i])
+	}
+	return &url.URL{Path: "/" + strings.TrimPrefix(string(whole), "/"), RawQuery: query}
 }

@@ -32,7 +32,7 @@ type Settings struct {
 	LogLevel         string        `env:"LOG_LEVEL" envDefault:"INFO"`
 	LogFormat        string        `env:"LOG_FORMAT" envDefault:"text"`
 	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s"`
-	MaxRequestBytes  int           `env:"MAX_REQUEST_BYTES" envDefault:"65536"`
+	MaxRequestBytes  int           `env:"MAX_REQUEST_BYTES" envDefault:"4194304"`
 	MaxConcurrency   int           `env:"MAX_CONCURRENCY" envDefault:"4096"`
 	MaxDescriptors   int           `env:"MAX_DESCRIPTORS" envDefault:"128"`
 	RuntimeRoot      string        `env:"RUNTIME_ROOT" envDefault:"/srv/runtime_data/current"`

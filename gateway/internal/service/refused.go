@@ -1,0 +1,89 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"net"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// The reasons to refuse a request before it can be decided.
+const (
+	tooLong    = "too long"
+	unreadable = "unreadable"
+	incomplete = "incomplete"
+	excessive  = "too many descriptors"
+	noRoutes   = "no routes"
+	busy       = "busy"
+	wrongLimit = "a limit of its own that is none"
+)
+
+// refuse counts and logs a request that is refused before it can be decided: its proxy may let it through, so no client may be able to cause
+// that unnoticed.
+func (s *Service) refuse(via, reason string) {
+	s.metrics.refused.WithLabelValues(via, reason).Inc()
+	s.logWarn("a request was refused before it could be decided, and its proxy may let it through: "+via+", "+reason, "via", via, "reason", reason)
+}
+
+// Register registers the Rate Limit Service with a server of gRPC. It is the generated one, except that it learns of requests that the
+// server refuses because they are too long or unreadable.
+func (s *Service) Register(server *grpc.Server) {
+	d := rls.RateLimitService_ServiceDesc
+	d.Methods = []grpc.MethodDesc{{MethodName: d.Methods[0].MethodName, Handler: s.handle}}
+	server.RegisterService(&d, s)
+}
+
+func (s *Service) handle(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	request := &rls.RateLimitRequest{}
+	if err := decode(request); err != nil {
+		switch status.Code(err) {
+		case codes.ResourceExhausted:
+			s.refuse("grpc", tooLong)
+		case codes.Internal:
+			s.refuse("grpc", unreadable)
+		}
+		return nil, err // otherwise its client has left
+	}
+	return s.ShouldRateLimit(ctx, request)
+}
+
+// Listener counts the requests that net/http refuses by itself: those with a header that is too long, and those that are no HTTP.
+func (s *Service) Listener(l net.Listener) net.Listener { return listener{l, s} }
+
+type listener struct {
+	net.Listener
+	service *Service
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c, l.service}, nil
+}
+
+type conn struct {
+	net.Conn
+	service *Service
+}
+
+// net/http writes such a response in one piece, and without the fields that those of a handler have.
+var (
+	longHeader = []byte("HTTP/1.1 431 ")
+	noRequest  = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
+)
+
+func (c *conn) Write(b []byte) (int, error) {
+	switch {
+	case bytes.HasPrefix(b, longHeader):
+		c.service.refuse("check", tooLong)
+	case bytes.HasPrefix(b, noRequest):
+		c.service.refuse("check", unreadable)
+	}
+	return c.Conn.Write(b)
+}
