@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	_ "time/tzdata" // the image has no files
 
@@ -33,7 +34,13 @@ func main() {
 
 const usage = `usage: throttle-gateway [serve] [FILE ...]
        throttle-gateway check FILE ...
-       throttle-gateway version`
+       throttle-gateway version
+
+serve    answers proxies, by files and folders, or by those that the environment names; SIGHUP has it read them at once
+check    says what is wrong with files and folders, and what looks wrong
+version  prints the version
+
+The variables of the environment are in docs/gateway.md.`
 
 func run(args []string, out io.Writer) error {
 	command := "serve"
@@ -41,8 +48,12 @@ func run(args []string, out io.Writer) error {
 		command, args = args[0], args[1:]
 	}
 	for _, arg := range args {
-		if len(arg) > 1 && arg[0] == '-' {
-			return errors.New(usage)
+		switch {
+		case arg == "--help" || arg == "-h" || arg == "-help":
+			fmt.Fprintln(out, usage)
+			return nil
+		case len(arg) > 1 && arg[0] == '-':
+			return fmt.Errorf("there is no option %s\n%s", arg, usage)
 		}
 	}
 	switch command {
@@ -62,11 +73,15 @@ func run(args []string, out io.Writer) error {
 		log = slog.NewJSONHandler(os.Stderr, o)
 	}
 	slog.SetDefault(slog.New(log))
+	settings.WarnOfIgnored()
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return serve(ctx, s, args)
+	return serve(ctx, s, args, again)
 }
 
+// check fails at mistakes, and at what is none but hardly what its author wanted.
 func check(paths []string, out io.Writer) error {
 	if len(paths) == 0 {
 		return errors.New(usage)
@@ -74,6 +89,9 @@ func check(paths []string, out io.Writer) error {
 	c, err := config.ReadOnce(paths...).Parse(os.Getenv("MERGE_DOMAIN_CONFIG") == "true")
 	if err != nil {
 		return err
+	}
+	if len(c.Doubts) > 0 {
+		return errors.New(strings.Join(c.Doubts, "\n"))
 	}
 	fmt.Fprintf(out, "ok: %d domains\n", len(c.Domains))
 	return nil

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -44,13 +46,15 @@ type gateway struct {
 	web     *http.Server
 	extra   []*http.Server // not for proxies
 	failed  chan error     // of a server that ended
+	probed  chan struct{}  // closed when Redis was asked for the first time
 
 	running context.Context // until the process stops
 	stop    context.CancelFunc
 }
 
 // serve serves until ctx ends, and then until the requests that are under way are answered.
-func serve(ctx context.Context, s *settings.Settings, paths []string) error {
+// A value of again has it read the files at once.
+func serve(ctx context.Context, s *settings.Settings, paths []string, again <-chan os.Signal) error {
 	logging.Disable() // go-redis logs addresses; errors are logged once, here
 	if len(paths) == 0 {
 		paths = []string{s.Folder()}
@@ -63,23 +67,39 @@ func serve(ctx context.Context, s *settings.Settings, paths []string) error {
 	g := &gateway{s: s, health: health.NewServer(), failed: make(chan error, 8)}
 	g.running, g.stop = context.WithCancel(context.Background())
 	defer g.stop()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := g.build(registry); err != nil {
+	gathered := prometheus.NewRegistry()
+	registry := prometheus.WrapRegistererWith(s.ExtraTags, gathered)
+	if err := g.buildWith(registry); err != nil {
 		return err
 	}
 	files := config.Read(paths...)
 	if err := g.service.Load(files); err != nil {
-		return err
+		if !s.ForceStart {
+			return err
+		}
+		slog.Error("there is no configuration: requests are refused until a file is right", "error", err)
 	}
-	go config.Watch(g.running, files, func(files config.Files) {
+	load := func(files config.Files) {
 		if err := g.service.Load(files); err != nil {
 			slog.Error("the configuration stays as it was", "error", err)
 		}
-	}, paths...)
-	if err := g.listen(registry); err != nil {
+	}
+	go config.Watch(g.running, files, load, paths...)
+	go func() {
+		for {
+			select {
+			case <-again:
+				load(config.Read(paths...))
+			case <-g.running.Done():
+				return
+			}
+		}
+	}()
+	g.firstProbe()
+	if err := g.listen(gathered); err != nil {
 		return err
 	}
+	go g.watchRedis()
 	go g.watchHealth()
 	select {
 	case err = <-g.failed:
@@ -88,8 +108,19 @@ func serve(ctx context.Context, s *settings.Settings, paths []string) error {
 	return errors.Join(err, g.end())
 }
 
+// buildWith is build, in which metrics panic whose labels are those of EXTRA_TAGS.
+func (g *gateway) buildWith(registry prometheus.Registerer) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("EXTRA_TAGS: %v", p)
+		}
+	}()
+	return g.build(registry)
+}
+
 // build makes what answers.
-func (g *gateway) build(registry *prometheus.Registry) error {
+func (g *gateway) build(registry prometheus.Registerer) error {
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	client, err := g.s.Redis.Client()
 	if err != nil {
 		return err
@@ -163,16 +194,23 @@ func (g *gateway) listen(registry *prometheus.Registry) error {
 	g.extra = []*http.Server{server(debug)}
 	all := []at{{"debug", "tcp", address(g.s.DebugHost, g.s.DebugPort), g.extra[0].Serve}}
 	if g.s.UsePrometheus {
-		mux := http.NewServeMux()
-		mux.Handle(g.s.PrometheusPath, metrics)
-		g.extra = append(g.extra, server(mux))
+		path := g.s.PrometheusPath
+		g.extra = append(g.extra, server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != path {
+				http.NotFound(w, r)
+				return
+			}
+			metrics.ServeHTTP(w, r)
+		})))
 		all = append(all, at{"metrics", "tcp", g.s.PrometheusAddr, g.extra[1].Serve})
 	}
 	all = append(all, at{"http", "tcp", address(g.s.Host, g.s.Port), func(l net.Listener) error { return g.web.Serve(g.service.Listener(l)) }})
 	if g.s.GrpcUds == "" {
 		all = append(all, at{"grpc", "tcp", address(g.s.GrpcHost, g.s.GrpcPort), g.grpc.Serve})
 	} else {
-		_ = os.Remove(g.s.GrpcUds) // of a process that was killed
+		if err := removeSocket(g.s.GrpcUds); err != nil {
+			return err
+		}
 		all = append(all, at{"grpc", "unix", g.s.GrpcUds, g.grpc.Serve})
 	}
 	for _, l := range all {
@@ -190,11 +228,62 @@ func (g *gateway) listen(registry *prometheus.Registry) error {
 	return nil
 }
 
+// removeSocket removes the socket of a process that was killed, and nothing else.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("GRPC_UDS=%s: there is something else than a socket, which is not removed", path)
+	}
+	return os.Remove(path)
+}
+
 func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
 // healthy says whether proxies should come here.
 func (g *gateway) healthy() bool {
-	return g.running.Err() == nil && (!g.s.HealthNeedsRedis || !g.chain.Out())
+	return g.running.Err() == nil && (!g.s.HealthNeedsConfig || g.service.Loaded()) && (!g.s.HealthNeedsRedis || g.chain.Up())
+}
+
+// startPatience is how long the process waits for Redis before it listens. An outage does not keep it from deciding by redis_down.
+const startPatience = time.Second
+
+// firstProbe asks Redis before anybody else does, and says in the log what is wrong with it.
+func (g *gateway) firstProbe() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.chain.Probe(g.running, g.service.ProbeKeys, true)
+	}()
+	select {
+	case <-done:
+	case <-time.After(startPatience):
+	}
+	g.probed = done
+}
+
+// probeInterval is how often Redis is asked.
+const probeInterval = time.Second
+
+// watchRedis asks Redis where health depends on it, and in an outage, which would end with the next request otherwise.
+func (g *gateway) watchRedis() {
+	<-g.probed
+	tick := time.NewTicker(probeInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.running.Done():
+			return
+		case <-tick.C:
+		}
+		if g.s.HealthNeedsRedis || !g.chain.Up() || g.chain.Out() {
+			g.chain.Probe(g.running, g.service.ProbeKeys, false)
+		}
+	}
 }
 
 // untilStop ends the contexts of streams when the process stops: a client that watches the health would hold it up for
@@ -226,8 +315,12 @@ func (s *streamUntil) RecvMsg(m any) error {
 	}
 }
 
+// liveness is the service of gRPC's health that says whether the process answers at all. The others say whether proxies should come here.
+const liveness = "live"
+
 // watchHealth tells clients that watch by gRPC.
 func (g *gateway) watchHealth() {
+	g.health.SetServingStatus(liveness, healthpb.HealthCheckResponse_SERVING)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -238,10 +331,11 @@ func (g *gateway) watchHealth() {
 		for _, name := range []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName} {
 			g.health.SetServingStatus(name, state)
 		}
+		if state == healthpb.HealthCheckResponse_NOT_SERVING && g.running.Err() != nil {
+			return // the streams that watch end, too
+		}
 		select {
 		case <-g.running.Done():
-			g.health.Shutdown()
-			return
 		case <-tick.C:
 		}
 	}

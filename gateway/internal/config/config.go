@@ -28,6 +28,8 @@ type Config struct {
 	Domains map[string]*Domain
 	// Version is a hash of all files.
 	Version string
+	// Doubts are what is no mistake, but hardly what the author of the files wanted.
+	Doubts []string
 }
 
 // Domain is a container of rules. Keys of different domains never meet.

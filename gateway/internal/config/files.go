@@ -40,6 +40,10 @@ func read(isOnce bool, paths []string) Files {
 	f := Files{isOnce: isOnce}
 	sum := sha256.New()
 	for _, path := range paths {
+		if folder, ok := strings.CutSuffix(path, siblings); ok {
+			f.readWithSiblings(folder)
+			continue
+		}
 		f.read(path)
 	}
 	if f.seen > most {
@@ -70,6 +74,31 @@ func (f Files) Parse(merge bool) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// siblings ends a path that stands for a folder and what is beside it.
+const siblings = "{,.*}"
+
+// WithSiblings is a path for Read: the folder, and beside it what has its name with a dot and more, as upstream reads below RUNTIME_ROOT.
+func WithSiblings(folder string) string { return folder + siblings }
+
+func (f *Files) readWithSiblings(folder string) {
+	parent, name := filepath.Split(folder)
+	entries, err := os.ReadDir(filepath.Clean(parent))
+	if err != nil {
+		f.errs = append(f.errs, err)
+		return
+	}
+	found := false
+	for _, entry := range entries {
+		if entry.Name() == name || strings.HasPrefix(entry.Name(), name+".") {
+			found = true
+			f.read(filepath.Join(parent, entry.Name()))
+		}
+	}
+	if !found {
+		f.errs = append(f.errs, fmt.Errorf("there is neither the folder %s nor a file %s.NAME.yaml beside it", folder, folder))
+	}
 }
 
 // read adds the file at path, or those in the folder at path, in the order of their names. The folders above are those that it came by.

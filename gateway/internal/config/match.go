@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,6 +122,13 @@ func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 		}
 	}
 	return string(b), tag
+}
+
+// ProbeKey is a key that no descriptor of a file has, to find out whether Redis decides. Those of other n are in other slots, if any of the domain's
+// keys may be.
+func (d *Domain) ProbeKey(n int) string {
+	key, _ := d.key([]Entry{{Key: cmp.Or(d.tag, "throttle-gateway"), Value: "probe" + strconv.Itoa(n)}}, nil)
+	return key
 }
 
 // hashTagDomain has all keys of a domain in one slot.

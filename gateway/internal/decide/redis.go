@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,10 +22,14 @@ import (
 // Chain is Redis with what stands before it: observers, a cache of denials, batches, and a guard for each policy.
 type Chain struct {
 	settings *settings.Settings
+	client   redis.UniversalClient
+	server   ratelimit.Decider // without what stands before it
 	cluster  bool
 	shared   *pipelimit.Shared
 	guards   map[guard.Policy]*guard.Guard
 	observe  []func(context.Context, observed.Decision)
+	up       atomic.Bool // a server decided when Probe asked last
+	told     string      // what Probe logged last
 
 	mu       sync.Mutex
 	deciders map[asked]ratelimit.Decider
@@ -41,14 +46,15 @@ type asked struct {
 // NewChain returns a Chain on a client.
 func NewChain(client redis.UniversalClient, o *settings.Settings, observe ...func(context.Context, observed.Decision)) *Chain {
 	c := &Chain{
-		settings: o, observe: observe, shared: pipelimit.Share(client, pipelimit.Options{}),
+		settings: o, client: client, observe: observe, shared: pipelimit.Share(client, pipelimit.Options{}),
 		guards: map[guard.Policy]*guard.Guard{}, deciders: map[asked]ratelimit.Decider{},
 	}
-	options := guard.Options{Processes: o.Replicas, Logger: slog.Default()}
+	options := guard.Options{Processes: o.Replicas, Logger: slog.Default(), IsOutage: IsOutage}
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		c.cluster, options.Node = true, guard.Masters(cluster)
 	}
 	server := sender{ratelimit.New(c.shared, ratelimit.Options{})}
+	c.server = server
 	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
 		options.Policy = policy
 		c.guards[policy] = guard.New(server, options)

@@ -18,6 +18,7 @@ const (
 	incomplete = "incomplete"
 	excessive  = "too many descriptors"
 	noRoutes   = "no routes"
+	noConfig   = "no configuration"
 	busy       = "busy"
 	wrongLimit = "a limit of its own that is none"
 )

@@ -44,8 +44,13 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 		s.refuse(via, excessive)
 		return outcome{}, mistake(fmt.Sprintf("the request has %d descriptors, and MAX_DESCRIPTORS is %d", n, s.settings.MaxDescriptors))
 	}
+	c := s.config.Load()
+	if c == nil {
+		s.refuse(via, noConfig)
+		return outcome{}, errNoConfig
+	}
 	asks := make([]decide.Ask, len(request.Descriptors))
-	d := s.config.Load().Domains[request.Domain]
+	d := c.Domains[request.Domain]
 	if d == nil { // nothing is limited
 		s.metrics.unknown.Inc()
 		return outcome{asks: asks}, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,21 @@ func (s *Service) Load(files config.Files) error {
 	return nil
 }
 
+// Loaded says whether there is a configuration.
+func (s *Service) Loaded() bool { return s.config.Load() != nil }
+
+// ProbeKeys returns keys of the domains to ask Redis about; see decide.Keys.
+func (s *Service) ProbeKeys(n int) (all []string) {
+	c := s.config.Load()
+	if c == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Domains)) {
+		all = append(all, s.settings.CacheKeyPrefix+c.Domains[name].ProbeKey(n))
+	}
+	return all
+}
+
 // outcome is the verdict about the descriptors of a request.
 type outcome struct {
 	decide.Verdict
@@ -68,6 +84,9 @@ type outcome struct {
 
 // errBusy is for requests beyond MAX_CONCURRENCY.
 var errBusy = errors.New("there are as many requests as can be decided at a time")
+
+// errNoConfig is for requests before the first configuration, with FORCE_START_WITHOUT_INITIAL_CONFIG.
+var errNoConfig = errors.New("no configuration has been loaded yet")
 
 // mistake is the caller's.
 type mistake string
@@ -122,9 +141,11 @@ func (s *Service) failure(ctx context.Context, err error) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
+	case errors.Is(err, errNoConfig):
+		return status.Error(codes.Unavailable, err.Error())
 	case errors.Is(err, errBusy):
 		return status.Error(codes.ResourceExhausted, err.Error())
-	case ratelimit.IsOutage(err), ratelimit.IsOverload(err): // too few connections: nobody can decide now
+	case decide.IsOutage(err), ratelimit.IsOverload(err): // too few connections: nobody can decide now
 		code = codes.Unavailable
 	}
 	s.logError("a request was not decided", err)

@@ -28,7 +28,7 @@ func Route(path string) string {
 		return "/check"
 	case strings.HasPrefix(path, "/domains/"):
 		return "/domains/{domain}/check"
-	case path == "/json" || path == "/healthcheck":
+	case path == "/json" || path == "/healthcheck" || path == "/livez":
 		return path
 	}
 	return ""
@@ -42,6 +42,8 @@ func (s *Service) Handler(healthy func() bool) http.Handler {
 		switch Route(escaped) {
 		case "/json":
 			s.json(w, r)
+		case "/livez": // the process answers, whatever it needs
+			_, _ = io.WriteString(w, "OK")
 		case "/healthcheck":
 			if !healthy() {
 				w.WriteHeader(http.StatusInternalServerError)
@@ -104,6 +106,11 @@ func (s *Service) json(w http.ResponseWriter, r *http.Request) {
 func (s *Service) check(w http.ResponseWriter, r *http.Request, name, rest string) {
 	defer s.metrics.took("check", time.Now())
 	d, err := s.routed(name)
+	if errors.Is(err, errNoConfig) {
+		s.refuse("check", noConfig)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
 	if err != nil {
 		s.refuse("check", noRoutes)
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -180,7 +187,11 @@ func longest(all []decide.Status) (d time.Duration) {
 
 // routed is the domain that a check is about: the named one, or the only one with routes.
 func (s *Service) routed(name string) (only *config.Domain, err error) {
-	domains := s.config.Load().Domains
+	c := s.config.Load()
+	if c == nil {
+		return nil, errNoConfig
+	}
+	domains := c.Domains
 	if name != "" {
 		if d := domains[name]; d != nil && d.Routes != nil {
 			return d, nil

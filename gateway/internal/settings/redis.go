@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,6 +136,15 @@ func (s *Settings) GrpcTLS() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ClientCAs: clients}
 	if clients != nil {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	if name := s.GrpcClientSAN; name != "" {
+		c.VerifyConnection = func(state tls.ConnectionState) error {
+			err := state.PeerCertificates[0].VerifyHostname(name) // its chain has been verified
+			if err != nil {
+				slog.Warn("a client of gRPC was refused: its certificate is not for GRPC_CLIENT_TLS_SAN", "expected", name)
+			}
+			return err
+		}
 	}
 	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(s.GrpcTLSCert, s.GrpcTLSKey)

@@ -5,53 +5,63 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
+
+	"redis-throttle/gateway/internal/config"
 )
 
 // Settings are how the gateway runs. What it limits is in files.
 type Settings struct {
-	Host             string        `env:"HOST" envDefault:"0.0.0.0"`
-	Port             int           `env:"PORT" envDefault:"8080"`
-	GrpcHost         string        `env:"GRPC_HOST" envDefault:"0.0.0.0"`
-	GrpcPort         int           `env:"GRPC_PORT" envDefault:"8081"`
-	GrpcUds          string        `env:"GRPC_UDS"`
-	GrpcMaxAge       time.Duration `env:"GRPC_MAX_CONNECTION_AGE" envDefault:"24h"`
-	GrpcMaxAgeGrace  time.Duration `env:"GRPC_MAX_CONNECTION_AGE_GRACE" envDefault:"1h"`
-	GrpcUseTLS       bool          `env:"GRPC_SERVER_USE_TLS"`
-	GrpcTLSCert      string        `env:"GRPC_SERVER_TLS_CERT"`
-	GrpcTLSKey       string        `env:"GRPC_SERVER_TLS_KEY"`
-	GrpcClientCA     string        `env:"GRPC_CLIENT_TLS_CACERT"`
-	DebugHost        string        `env:"DEBUG_HOST" envDefault:"127.0.0.1"`
-	DebugPort        int           `env:"DEBUG_PORT" envDefault:"6070"`
-	UsePrometheus    bool          `env:"USE_PROMETHEUS" envDefault:"true"`
-	PrometheusAddr   string        `env:"PROMETHEUS_ADDR" envDefault:":9090"`
-	PrometheusPath   string        `env:"PROMETHEUS_PATH" envDefault:"/metrics"`
-	LogLevel         string        `env:"LOG_LEVEL" envDefault:"INFO"`
-	LogFormat        string        `env:"LOG_FORMAT" envDefault:"text"`
-	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s"`
-	MaxRequestBytes  int           `env:"MAX_REQUEST_BYTES" envDefault:"4194304"`
-	MaxConcurrency   int           `env:"MAX_CONCURRENCY" envDefault:"4096"`
-	MaxDescriptors   int           `env:"MAX_DESCRIPTORS" envDefault:"128"`
-	RuntimeRoot      string        `env:"RUNTIME_ROOT" envDefault:"/srv/runtime_data/current"`
-	RuntimeSub       string        `env:"RUNTIME_SUBDIRECTORY"`
-	RuntimeApp       string        `env:"RUNTIME_APPDIRECTORY" envDefault:"config"`
-	MergeDomains     bool          `env:"MERGE_DOMAIN_CONFIG"`
-	ShadowMode       bool          `env:"SHADOW_MODE"`
-	QuotaMode        bool          `env:"QUOTA_MODE"`
-	DynamicMetadata  bool          `env:"RESPONSE_DYNAMIC_METADATA"`
-	NearLimitRatio   float64       `env:"NEAR_LIMIT_RATIO" envDefault:"0.8"`
-	CacheKeyPrefix   string        `env:"CACHE_KEY_PREFIX"`
-	Denials          int           `env:"DENIALS" envDefault:"10000"`
-	DenialAge        time.Duration `env:"DENIAL_AGE" envDefault:"10s"`
-	Replicas         int           `env:"REPLICAS" envDefault:"1"`
-	Headers          bool          `env:"LIMIT_RESPONSE_HEADERS_ENABLED"`
-	LimitHeader      string        `env:"LIMIT_LIMIT_HEADER" envDefault:"RateLimit-Limit"`
-	RemainingHeader  string        `env:"LIMIT_REMAINING_HEADER" envDefault:"RateLimit-Remaining"`
-	ResetHeader      string        `env:"LIMIT_RESET_HEADER" envDefault:"RateLimit-Reset"`
-	HealthNeedsRedis bool          `env:"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"`
+	Host              string            `env:"HOST" envDefault:"0.0.0.0"`
+	Port              int               `env:"PORT" envDefault:"8080"`
+	GrpcHost          string            `env:"GRPC_HOST" envDefault:"0.0.0.0"`
+	GrpcPort          int               `env:"GRPC_PORT" envDefault:"8081"`
+	GrpcUds           string            `env:"GRPC_UDS"`
+	GrpcMaxAge        time.Duration     `env:"GRPC_MAX_CONNECTION_AGE" envDefault:"24h"`
+	GrpcMaxAgeGrace   time.Duration     `env:"GRPC_MAX_CONNECTION_AGE_GRACE" envDefault:"1h"`
+	GrpcUseTLS        bool              `env:"GRPC_SERVER_USE_TLS"`
+	GrpcTLSCert       string            `env:"GRPC_SERVER_TLS_CERT"`
+	GrpcTLSKey        string            `env:"GRPC_SERVER_TLS_KEY"`
+	GrpcClientCA      string            `env:"GRPC_CLIENT_TLS_CACERT"`
+	DebugHost         string            `env:"DEBUG_HOST" envDefault:"127.0.0.1"`
+	DebugPort         int               `env:"DEBUG_PORT" envDefault:"6070"`
+	UsePrometheus     bool              `env:"USE_PROMETHEUS" envDefault:"true"`
+	PrometheusAddr    string            `env:"PROMETHEUS_ADDR" envDefault:":9090"`
+	PrometheusPath    string            `env:"PROMETHEUS_PATH" envDefault:"/metrics"`
+	LogLevel          string            `env:"LOG_LEVEL" envDefault:"INFO"`
+	LogFormat         string            `env:"LOG_FORMAT" envDefault:"text"`
+	ShutdownTimeout   time.Duration     `env:"SHUTDOWN_TIMEOUT" envDefault:"20s"`
+	MaxRequestBytes   int               `env:"MAX_REQUEST_BYTES" envDefault:"4194304"`
+	MaxConcurrency    int               `env:"MAX_CONCURRENCY" envDefault:"4096"`
+	MaxDescriptors    int               `env:"MAX_DESCRIPTORS" envDefault:"128"`
+	RuntimeRoot       string            `env:"RUNTIME_ROOT" envDefault:"/srv/runtime_data/current"`
+	RuntimeSub        string            `env:"RUNTIME_SUBDIRECTORY"`
+	RuntimeApp        string            `env:"RUNTIME_APPDIRECTORY" envDefault:"config"`
+	MergeDomains      bool              `env:"MERGE_DOMAIN_CONFIG"`
+	ShadowMode        bool              `env:"SHADOW_MODE"`
+	QuotaMode         bool              `env:"QUOTA_MODE"`
+	DynamicMetadata   bool              `env:"RESPONSE_DYNAMIC_METADATA"`
+	NearLimitRatio    float64           `env:"NEAR_LIMIT_RATIO" envDefault:"0.8"`
+	CacheKeyPrefix    string            `env:"CACHE_KEY_PREFIX"`
+	Denials           int               `env:"DENIALS" envDefault:"10000"`
+	DenialAge         time.Duration     `env:"DENIAL_AGE" envDefault:"10s"`
+	Replicas          int               `env:"REPLICAS" envDefault:"1"`
+	Headers           bool              `env:"LIMIT_RESPONSE_HEADERS_ENABLED"`
+	LimitHeader       string            `env:"LIMIT_LIMIT_HEADER" envDefault:"RateLimit-Limit"`
+	RemainingHeader   string            `env:"LIMIT_REMAINING_HEADER" envDefault:"RateLimit-Remaining"`
+	ResetHeader       string            `env:"LIMIT_RESET_HEADER" envDefault:"RateLimit-Reset"`
+	HealthNeedsConfig bool              `env:"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"`
+	ForceStart        bool              `env:"FORCE_START_WITHOUT_INITIAL_CONFIG"`
+	ExtraTags         map[string]string `env:"EXTRA_TAGS"`
+	GrpcClientSAN     string            `env:"GRPC_CLIENT_TLS_SAN"`
+	WatchRoot         bool              `env:"RUNTIME_WATCH_ROOT" envDefault:"true"`
+	HealthNeedsRedis  bool              `env:"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"`
 
 	Redis   Redis   `envPrefix:"REDIS_"`
 	Tracing Tracing `envPrefix:"TRACING_"`
@@ -107,14 +117,30 @@ func (s *Settings) check() error {
 		return fmt.Errorf("BACKEND_TYPE=%s: limits are kept in Redis or Valkey with the module; only redis is supported", s.BackendType)
 	case s.PerSecond:
 		return errors.New("REDIS_PERSECOND=true: one server decides all limits of a request at once; unset it")
-	case s.Level.UnmarshalText([]byte(s.LogLevel)) != nil:
-		return fmt.Errorf("LOG_LEVEL=%s: expected DEBUG, INFO, WARN or ERROR", s.LogLevel)
+	case !s.level():
+		return fmt.Errorf("LOG_LEVEL=%s: expected TRACE, DEBUG, INFO, WARN or ERROR", s.LogLevel)
 	case s.LogFormat != "text" && s.LogFormat != "json":
 		return fmt.Errorf("LOG_FORMAT=%s: expected text or json", s.LogFormat)
 	case s.MaxRequestBytes < 1 || s.MaxConcurrency < 1 || s.MaxDescriptors < 1 || s.Replicas < 1:
 		return errors.New("MAX_REQUEST_BYTES, MAX_CONCURRENCY, MAX_DESCRIPTORS and REPLICAS must be positive")
-	case s.NearLimitRatio < 0 || s.NearLimitRatio > 1:
+	case !isShare(s.NearLimitRatio): // NaN is none
 		return fmt.Errorf("NEAR_LIMIT_RATIO=%v: expected 0 to 1", s.NearLimitRatio)
+	case !isShare(s.Tracing.Rate):
+		return fmt.Errorf("TRACING_SAMPLING_RATE=%v: expected 0 to 1", s.Tracing.Rate)
+	case s.ShutdownTimeout < 0 || s.GrpcMaxAge < 0 || s.GrpcMaxAgeGrace < 0 || s.DenialAge < 0:
+		return errors.New("SHUTDOWN_TIMEOUT, GRPC_MAX_CONNECTION_AGE, GRPC_MAX_CONNECTION_AGE_GRACE and DENIAL_AGE must not be negative")
+	case s.Redis.PoolSize < 0 || s.Denials < -1:
+		return errors.New("REDIS_POOL_SIZE must not be negative, nor DENIALS less than -1, which remembers none")
+	case s.MaxRequestBytes > math.MaxInt32:
+		return fmt.Errorf("MAX_REQUEST_BYTES=%d: expected at most %d", s.MaxRequestBytes, math.MaxInt32)
+	case !strings.HasPrefix(s.PrometheusPath, "/"):
+		return fmt.Errorf("PROMETHEUS_PATH=%s: expected a path, such as /metrics", s.PrometheusPath)
+	case s.badTag() != "":
+		return fmt.Errorf("EXTRA_TAGS: %s is no name of a label: expected letters, digits and _", s.badTag())
+	case s.GrpcClientSAN != "" && (!s.GrpcUseTLS || s.GrpcClientCA == ""):
+		return errors.New("GRPC_CLIENT_TLS_SAN names who may ask: set GRPC_SERVER_USE_TLS and GRPC_CLIENT_TLS_CACERT, which make clients show a certificate")
+	case s.GrpcClientCA != "" && !s.GrpcUseTLS:
+		return errors.New("GRPC_CLIENT_TLS_CACERT says whose certificates are accepted: set GRPC_SERVER_USE_TLS, so that clients show one")
 	case s.Tracing.Protocol != "http" && s.Tracing.Protocol != "grpc":
 		return fmt.Errorf("TRACING_EXPORTER_PROTOCOL=%s: expected http or grpc", s.Tracing.Protocol)
 	case s.Redis.Timeout <= 0:
@@ -123,5 +149,36 @@ func (s *Settings) check() error {
 	return nil
 }
 
-// Folder is where upstream looks for files.
-func (s *Settings) Folder() string { return filepath.Join(s.RuntimeRoot, s.RuntimeSub, s.RuntimeApp) }
+// badTag is a name in EXTRA_TAGS that no label can have in a query as it is.
+func (s *Settings) badTag() string {
+	for name := range s.ExtraTags {
+		if !labelName.MatchString(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+func isShare(f float64) bool { return f >= 0 && f <= 1 }
+
+// level reads LOG_LEVEL. The names are upstream's, those of package logrus, beside those of log/slog.
+func (s *Settings) level() bool {
+	text := strings.ToUpper(s.LogLevel)
+	if other, ok := map[string]string{"TRACE": "DEBUG-4", "WARNING": "WARN", "FATAL": "ERROR+4", "PANIC": "ERROR+8"}[text]; ok {
+		text = other
+	}
+	return s.Level.UnmarshalText([]byte(text)) == nil
+}
+
+// Folder is where upstream looks for files. With RUNTIME_WATCH_ROOT, files beside it whose names begin with its name and a dot count, too.
+func (s *Settings) Folder() string {
+	folder := s.folder()
+	if s.WatchRoot {
+		return config.WithSiblings(folder)
+	}
+	return folder
+}
+
+func (s *Settings) folder() string { return filepath.Join(s.RuntimeRoot, s.RuntimeSub, s.RuntimeApp) }

@@ -1,0 +1,150 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// ready is what a proxy hears that asks whether it should come here, by HTTP and by gRPC.
+func (g *gateway) ready() (bool, bool) {
+	g.t.Helper()
+	response, _ := g.get("/healthcheck", nil)
+	return response.StatusCode == http.StatusOK, g.serves("ratelimit")
+}
+
+func (g *gateway) serves(service string) bool {
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	defer cancel()
+	r, err := healthpb.NewHealthClient(g.conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
+	return err == nil && r.Status == healthpb.HealthCheckResponse_SERVING
+}
+
+func (g *gateway) awaitReady(want bool, when string) {
+	g.t.Helper()
+	await(g.t, "ready is "+strconv.FormatBool(want)+" "+when, func() bool {
+		byHTTP, byGRPC := g.ready()
+		return byHTTP == want && byGRPC == want
+	})
+}
+
+// Health follows Redis without traffic, since traffic follows health: after an outage at the start, while nobody asks, and with requests. The
+// process lives all the while.
+func TestHealthFollowsRedisWithoutTraffic(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), basic, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
+	g.awaitReady(true, "at the start")
+	s.Kill()
+	g.awaitReady(false, "after an outage that no request has met")
+	assert.True(t, g.serves("live"))
+	response, _ := g.get("/livez", nil)
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+	for range 6 {
+		_ = g.asks(ask("shop", 0, "user=1"))
+	}
+	require.EqualValues(t, 1, g.metric("throttle_gateway_redis_out"))
+	late := start(t, s.Addr(), basic, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
+	late.awaitReady(false, "as Redis was out at the start")
+	s.Restart()
+	g.awaitReady(true, "as Redis is back")
+	late.awaitReady(true, "as Redis is there")
+	await(t, "the breaker is closed", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
+	assert.Zero(t, g.metric("throttle_gateway_decisions_total", `by="server"`), "nobody asked")
+}
+
+// A gateway whose health does not depend on Redis learns of its return without traffic, too, for the metric that tells of it.
+func TestABreakerClosesWithoutTraffic(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), "redis_down: local"+basic, "REDIS_TIMEOUT=1s")
+	s.Kill()
+	await(t, "the breaker is open", func() bool {
+		_ = g.asks(ask("shop", 0, "user=1"))
+		return g.metric("throttle_gateway_redis_out") == 1
+	})
+	g.awaitReady(true, "as redis_down decides")
+	s.Restart()
+	await(t, "the breaker is closed", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
+}
+
+// While one node of a cluster is out, requests for the others are decided: proxies should come here.
+func TestOneNodeOfAClusterIsNotAll(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	g := start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
+	g.awaitReady(true, "at the start")
+	c.Nodes[1].Kill()
+	await(t, "a breaker is open", func() bool {
+		for i := range 40 {
+			_ = g.asks(ask("shop", 0, "user="+strconv.Itoa(i)))
+		}
+		return g.metric("throttle_gateway_redis_out") == 1
+	})
+	for range 20 {
+		byHTTP, byGRPC := g.ready()
+		require.True(t, byHTTP && byGRPC, "other nodes decide")
+	}
+}
+
+// Whatever keeps Redis from deciding is an outage, for which the domain has a policy, and the log says at the start what is wrong.
+func TestWhateverKeepsRedisFromDecidingIsAnOutage(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("ACL", "SETUSER", "gateway", "on", ">secret", "~*", "+cl.limit", "+cl.mlimit", "+cl.refund")
+	s.MustDo("ACL", "SETUSER", "other", "on", ">secret", "~elsewhere:*", "+cl.limit")
+	plain := server.Start(t, server.WithoutModule())
+	dir, _ := server.Certificate(t)
+	_, byTLS := tlsServer(t, dir)
+	for name, c := range map[string]struct {
+		at, says string
+		env      []string
+	}{
+		"no module":          {plain.Addr(), "loadmodule", nil},
+		"a wrong password":   {s.Addr(), "check REDIS_AUTH", []string{"REDIS_AUTH=gateway:wrong"}},
+		"no permission":      {s.Addr(), "+cl.limit +cl.mlimit +cl.refund", []string{"REDIS_AUTH=other:secret"}},
+		"an unknown issuer":  {byTLS, "REDIS_TLS_CACERT", []string{"REDIS_TLS=true"}},
+		"no TLS there":       {s.Addr(), "deadline exceeded", []string{"REDIS_TLS=true", "REDIS_TIMEOUT=500ms"}}, // it waits for a line
+		"no address":         {"localhost", "expected host:port", nil},
+		"nobody at the port": {"127.0.0.1:1", "refused", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for policy, want := range map[string]string{"fail": "code = Unavailable", "open": "OK -", "closed": "OVER -!", "local": "OK 9"} {
+				g := start(t, c.at, "redis_down: "+policy+basic+routesOfHostile, append(c.env, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true")...)
+				assert.Contains(t, g.Log(), "Redis does not decide", policy)
+				assert.Contains(t, g.Log(), c.says, policy)
+				assert.NotContains(t, g.Log(), "secret")
+				assert.Contains(t, g.asks(ask("shop", 0, "user=2")), want, policy)
+				status := map[string]int{"fail": 503, "open": 200, "closed": 429, "local": 200}[policy]
+				response, _ := g.get("/check/", http.Header{"X-User": {"2"}})
+				assert.Equal(t, status, response.StatusCode, policy)
+				byHTTP, byGRPC := g.ready()
+				assert.False(t, byHTTP || byGRPC, policy)
+			}
+		})
+	}
+}
+
+// A password that changes while the gateway runs is an outage as well, and ends when the old one holds again.
+func TestAPasswordThatChangesIsAnOutage(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("ACL", "SETUSER", "gateway", "on", ">secret", "~*", "+cl.limit", "+cl.mlimit", "+cl.refund")
+	g := start(t, s.Addr(), "redis_down: closed"+basic, "REDIS_AUTH=gateway:secret")
+	require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	s.MustDo("ACL", "SETUSER", "gateway", "resetpass", ">other")
+	s.MustDo("CLIENT", "KILL", "USER", "gateway")
+	require.Equal(t, "OVER -!", g.asks(ask("shop", 0, "user=1")))
+	s.MustDo("ACL", "SETUSER", "gateway", "resetpass", ">secret")
+	await(t, "Redis decides again", func() bool { return strings.HasPrefix(g.asks(ask("shop", 0, "path=/")), "OK") })
+}

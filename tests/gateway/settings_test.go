@@ -1,0 +1,184 @@
+package gateway_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"redis-throttle/tests/server"
+)
+
+// fails runs the gateway with variables that it has to refuse, and returns what it says.
+func fails(t *testing.T, env ...string) string {
+	t.Helper()
+	program, err := built()
+	require.NoError(t, err)
+	root := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(root, "config.shop.yaml"), []byte(basic), 0o644))
+	cmd := exec.Command(program)
+	cmd.Env = append(append(os.Environ(), "RUNTIME_ROOT="+root, "HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0",
+		"REDIS_URL=127.0.0.1:1"), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	out, err := cmd.CombinedOutput()
+	assert.Error(t, err, "%v", env)
+	return string(out)
+}
+
+// A variable that makes no sense ends the start, and the error names it.
+func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	kept := filepath.Join(t.TempDir(), "precious")
+	require.NoError(t, os.WriteFile(kept, []byte("data"), 0o644))
+	for variable, want := range map[string]string{
+		"NEAR_LIMIT_RATIO=NaN":          "NEAR_LIMIT_RATIO=NaN: expected 0 to 1",
+		"TRACING_SAMPLING_RATE=NaN":     "TRACING_SAMPLING_RATE=NaN: expected 0 to 1",
+		"SHUTDOWN_TIMEOUT=-1s":          "must not be negative",
+		"DENIAL_AGE=-1s":                "must not be negative",
+		"GRPC_MAX_CONNECTION_AGE=-1h":   "must not be negative",
+		"REDIS_TIMEOUT=-1s":             "REDIS_TIMEOUT must be positive",
+		"REDIS_POOL_SIZE=-1":            "REDIS_POOL_SIZE must not be negative",
+		"PROMETHEUS_PATH=metrics":       "PROMETHEUS_PATH=metrics: expected a path, such as /metrics",
+		"LOG_LEVEL=loud":                "LOG_LEVEL=loud: expected TRACE, DEBUG, INFO, WARN or ERROR",
+		"GRPC_UDS=" + kept:              "there is something else than a socket",
+		"GRPC_CLIENT_TLS_SAN=envoy":     "set GRPC_SERVER_USE_TLS and GRPC_CLIENT_TLS_CACERT",
+		"GRPC_CLIENT_TLS_CACERT=/x.pem": "set GRPC_SERVER_USE_TLS",
+		"EXTRA_TAGS=a-b:c":              "EXTRA_TAGS: a-b is no name of a label",
+		"EXTRA_TAGS=domain:c":           "EXTRA_TAGS",
+	} {
+		assert.Contains(t, fails(t, variable), want, variable)
+	}
+	text, err := os.ReadFile(kept)
+	require.NoError(t, err)
+	assert.Equal(t, "data", string(text))
+}
+
+// Variables of upstream that mean nothing here are named at the start, and the names of its log levels are known.
+func TestVariablesOfUpstreamAreKnown(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic, "REDIS_POOL_ON_EMPTY_BEHAVIOR=ERROR", "MEMCACHE_HOST_PORT=h:1", "LOCAL_CACHE_SIZE_IN_BYTES=1000",
+		"EXTRA_TAGS=region:eu,stage:test", "PROMETHEUS_PATH=/own/{path}", "LOG_LEVEL=trace")
+	for _, name := range []string{"REDIS_POOL_ON_EMPTY_BEHAVIOR", "MEMCACHE_HOST_PORT", "LOCAL_CACHE_SIZE_IN_BYTES"} {
+		assert.Regexp(t, `level=WARN .*variable=`+name+` because=`, g.Log())
+	}
+	assert.NotContains(t, g.Log(), "variable=REDIS_URL")
+	_ = g.asks(ask("shop", 0, "user=1"))
+	_, metrics := g.getFrom("metrics", "/own/%7Bpath%7D", nil)
+	assert.Contains(t, metrics, `ratelimit_service_rate_limit_total_hits{domain="shop",key1="user",key2="",region="eu",stage="test"} 1`)
+	response, _ := g.getFrom("metrics", "/metrics", nil)
+	assert.Equal(t, http.StatusNotFound, response.StatusCode)
+}
+
+// RUNTIME_WATCH_ROOT, which is upstream's default, also takes files beside the folder whose names begin with its name. A path that
+// leads nowhere is told, unless the gateway is to wait for its first configuration: then it refuses requests, and is not healthy if that is asked for.
+func TestFilesAreFoundWhereUpstreamFindsThem(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	root := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(root, "config.shop.yaml"), []byte(basic), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "other.yaml"), []byte("domain: other\n  nonsense"), 0o644))
+	g := start(t, s.Addr(), basic, "RUNTIME_ROOT="+root)
+	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	assert.Equal(t, "OK -", g.asks(ask("other", 0, "a=b")), "other names do not count")
+	assert.Contains(t, fails(t, "RUNTIME_ROOT="+root, "RUNTIME_WATCH_ROOT=false"), "no such file")
+	assert.Contains(t, fails(t, "RUNTIME_ROOT="+root, "RUNTIME_APPDIRECTORY=limits"), "limits.NAME.yaml")
+}
+
+func TestTheFirstConfigurationMayComeLate(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), "domain: [", "FORCE_START_WITHOUT_INITIAL_CONFIG=true", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED=true")
+	assert.Contains(t, g.asks(ask("shop", 0, "user=1")), "code = Unavailable desc = no configuration has been loaded yet")
+	response, _ := g.get("/check/", nil)
+	assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	g.awaitReady(false, "without a configuration")
+	g.write("limits.yaml", basic)
+	g.awaitReady(true, "with one")
+	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+}
+
+// SIGHUP has the files read again, and ends nothing.
+func TestSIGHUPReadsTheFiles(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), basic)
+	loads := g.metric("ratelimit_service_config_load_success")
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGHUP))
+	await(t, "the files are read", func() bool { return g.metric("ratelimit_service_config_load_success") > loads })
+	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	t.Parallel()
+	program, err := built()
+	require.NoError(t, err)
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"check", "--help"}} {
+		out, err := exec.Command(program, args...).Output()
+		assert.NoError(t, err, "%v", args)
+		assert.Contains(t, string(out), "usage: throttle-gateway", "%v", args)
+	}
+	out, err := exec.Command(program, "--halp").CombinedOutput()
+	assert.Error(t, err)
+	assert.Contains(t, string(out), "there is no option --halp")
+}
+
+// Of the certificates that the authority has signed, only those for the name that is asked for are taken.
+func TestClientsOfGRPCNeedTheNameOfTheSetting(t *testing.T) {
+	t.Parallel()
+	dir, servers := server.Certificate(t)
+	authority, key := signed(t, nil, nil, "")
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), 0o644))
+	g := start(t, server.Start(t).Addr(), basic, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+dir+"/crt", "GRPC_SERVER_TLS_KEY="+dir+"/key",
+		"GRPC_CLIENT_TLS_CACERT="+ca, "GRPC_CLIENT_TLS_SAN=envoy.example")
+	as := func(name string) (string, error) {
+		cert, own := signed(t, authority, key, name)
+		return g.asksByTLS(&tls.Config{RootCAs: servers, Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: own}}})
+	}
+	got, err := as("envoy.example")
+	require.NoError(t, err)
+	assert.Equal(t, "OK 9", got)
+	_, err = as("other.example")
+	assert.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+	await(t, "the log says why", func() bool { return strings.Contains(g.Log(), "GRPC_CLIENT_TLS_SAN") })
+}
+
+// signed makes a certificate for a name, signed by an authority, which is itself without one.
+func signed(t *testing.T, authority *x509.Certificate, key *ecdsa.PrivateKey, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: authority == nil,
+	}
+	if name != "" {
+		template.DNSNames = []string{name}
+	}
+	if authority == nil {
+		authority, key = template, own
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority, &own.PublicKey, key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return cert, own
+}
