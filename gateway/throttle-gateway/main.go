@@ -40,7 +40,7 @@ serve    answers proxies, by files and folders, or by those that the environment
 check    says what is wrong with files and folders, and what looks wrong
 version  prints the version
 
-The variables of the environment are in docs/gateway.md.`
+variables of the environment: see docs/gateway.md`
 
 func run(args []string, out io.Writer) error {
 	command := "serve"

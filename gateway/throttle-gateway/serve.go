@@ -250,7 +250,7 @@ func (g *gateway) healthy() bool {
 }
 
 // startPatience is how long the process waits for Redis before it listens. An outage does not keep it from deciding by redis_down.
-const startPatience = time.Second
+const startPatience = 5 * time.Second
 
 // firstProbe asks Redis before anybody else does, and says in the log what is wrong with it.
 func (g *gateway) firstProbe() {

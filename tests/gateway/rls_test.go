@@ -383,8 +383,8 @@ func TestDescriptorsAreBounded(t *testing.T) {
 		return ask("shop", 0, all...)
 	}
 	assert.Equal(t, "OK"+strings.Repeat(" 9", 128), start(t, s.Addr(), basic).asks(of(128)), "as many as the page says")
-	before := calls(s)
 	g := start(t, s.Addr(), basic, "MAX_DESCRIPTORS=3")
+	before := calls(s) // it asks once at its start
 	const refused = "the request has 4 descriptors, and MAX_DESCRIPTORS is 3"
 	assert.Equal(t, "rpc error: code = InvalidArgument desc = "+refused, g.asks(of(4)))
 	body, err := protojson.Marshal(of(4))

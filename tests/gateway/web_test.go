@@ -186,88 +186,109 @@ func proxy(t testing.TB, path string, args ...string) {
 	})
 }
 
+// written writes a file for a proxy, and returns its path.
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+// proxies start each proxy, configured as the page prints it. replace puts in the ports of the test.
+var proxies = map[string]func(t *testing.T, replace func(string) string, port string){
+	"nginx": func(t *testing.T, replace func(string) string, port string) {
+		dir, user := t.TempDir(), ""
+		if os.Getuid() == 0 {
+			user = "user root;"
+		}
+		config := written(t, "nginx.conf", fmt.Sprintf("%s daemon off; worker_processes 1; pid %s/pid; error_log stderr;\nevents {}\n"+
+			"http { access_log off; client_body_temp_path %s/b; proxy_temp_path %s/p; fastcgi_temp_path %s/f; uwsgi_temp_path %s/u; scgi_temp_path %s/s;\n"+
+			"server { listen 127.0.0.1:%s;\n%s} }\n", user, dir, dir, dir, dir, dir, dir, port, replace(block(t, "nginx", "auth_request"))))
+		proxy(t, program(t, "nginx"), "-e", "stderr", "-c", config)
+	},
+	"caddy": func(t *testing.T, replace func(string) string, _ string) {
+		proxy(t, program(t, "caddy"), "run", "--adapter", "caddyfile", "--config",
+			written(t, "Caddyfile", "{\n\tadmin off\n\tauto_https off\n}\nhttp://"+replace(block(t, "caddy", "forward_auth"))))
+	},
+	"haproxy": func(t *testing.T, replace func(string) string, _ string) {
+		lua := written(t, "ratelimit.lua", replace(block(t, "lua", "core.")))
+		proxy(t, program(t, "haproxy"), "-db", "-f", written(t, "haproxy.cfg",
+			strings.Replace(replace(block(t, "haproxy", "lua-load")), "ratelimit.lua", lua, 1)))
+	},
+	"traefik": func(t *testing.T, replace func(string) string, _ string) {
+		dynamic := written(t, "limits.yaml", replace(block(t, "yaml", "forwardAuth:")))
+		// Without the last line it asks its makers for a newer version.
+		proxy(t, program(t, "traefik"), "--configFile="+written(t, "traefik.yaml",
+			strings.Replace(replace(block(t, "yaml", "entryPoints:\n  web")), "/etc/traefik/limits.yaml", dynamic, 1)+"global: {checkNewVersion: false}\n"))
+	},
+	"envoy": func(t *testing.T, replace func(string) string, _ string) {
+		proxy(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", replace(block(t, "yaml", "static_resources"))))
+	},
+	"envoy, ext_authz": func(t *testing.T, replace func(string) string, _ string) {
+		proxy(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", replace(block(t, "yaml", "filters.http.ext_authz"))))
+	},
+}
+
+// behind is a service behind a proxy that asks a gateway.
+type behind struct {
+	*gateway
+	redis  *server.Server
+	port   string
+	served atomic.Int64 // requests
+}
+
+// startBehind starts all of them.
+func startBehind(t *testing.T, name, config string) *behind {
+	t.Helper()
+	program(t, strings.TrimSuffix(name, ", ext_authz"))
+	b := &behind{redis: server.Start(t), port: strconv.Itoa(server.FreePort(t))}
+	if name == "nginx" {
+		config = "denied_status: 403\n" + config
+	}
+	b.gateway = start(t, b.redis.Addr(), config, "REDIS_TIMEOUT=1s")
+	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { b.served.Add(1) }))
+	t.Cleanup(backend.Close)
+	address := backend.Listener.Addr().(*net.TCPAddr).Port
+	_, grpcPort, _ := net.SplitHostPort(b.at["grpc"])
+	_, httpPort, _ := net.SplitHostPort(b.at["http"])
+	proxies[name](t, strings.NewReplacer("127.0.0.1:8080", b.at["http"], "127.0.0.1:8000", fmt.Sprintf("127.0.0.1:%d", address),
+		"port_value: 8000", fmt.Sprintf("port_value: %d", address), ":10000", ":"+b.port, "port_value: 10000", "port_value: "+b.port,
+		"port_value: 8081", "port_value: "+grpcPort, "port_value: 8080", "port_value: "+httpPort).Replace, b.port)
+	await(t, "the proxy listens", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+b.port)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	if name == "traefik" { // which reads its routes afterwards
+		await(t, "the proxy knows where to", func() bool {
+			response, err := http.Post("http://127.0.0.1:"+b.port+"/login", "", nil) // which has another limit
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			return err == nil && response.StatusCode != http.StatusNotFound
+		})
+		b.served.Store(0)
+	}
+	return b
+}
+
 // Each proxy, configured as the page prints it, keeps to the limit under load, lets requests through while Redis is away, as the file
 // says here, and keeps to it again when Redis is back.
 func TestProxiesKeepToTheLimit(t *testing.T) {
 	t.Parallel()
 	routes := "redis_down: open\n" + block(t, "yaml", "match: POST /login")
-	write := func(t *testing.T, name, text string) string {
-		path := filepath.Join(t.TempDir(), name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-		return path
-	}
-	for name, run := range map[string]func(t *testing.T, replace func(string) string, port string){
-		"nginx": func(t *testing.T, replace func(string) string, port string) {
-			dir, user := t.TempDir(), ""
-			if os.Getuid() == 0 {
-				user = "user root;"
-			}
-			config := write(t, "nginx.conf", fmt.Sprintf("%s daemon off; worker_processes 1; pid %s/pid; error_log stderr;\nevents {}\n"+
-				"http { access_log off; client_body_temp_path %s/b; proxy_temp_path %s/p; fastcgi_temp_path %s/f; uwsgi_temp_path %s/u; scgi_temp_path %s/s;\n"+
-				"server { listen 127.0.0.1:%s;\n%s} }\n", user, dir, dir, dir, dir, dir, dir, port, replace(block(t, "nginx", "auth_request"))))
-			proxy(t, program(t, "nginx"), "-e", "stderr", "-c", config)
-		},
-		"caddy": func(t *testing.T, replace func(string) string, _ string) {
-			proxy(t, program(t, "caddy"), "run", "--adapter", "caddyfile", "--config",
-				write(t, "Caddyfile", "{\n\tadmin off\n\tauto_https off\n}\nhttp://"+replace(block(t, "caddy", "forward_auth"))))
-		},
-		"haproxy": func(t *testing.T, replace func(string) string, _ string) {
-			lua := write(t, "ratelimit.lua", replace(block(t, "lua", "core.")))
-			proxy(t, program(t, "haproxy"), "-db", "-f", write(t, "haproxy.cfg",
-				strings.Replace(replace(block(t, "haproxy", "lua-load")), "ratelimit.lua", lua, 1)))
-		},
-		"traefik": func(t *testing.T, replace func(string) string, _ string) {
-			dynamic := write(t, "limits.yaml", replace(block(t, "yaml", "forwardAuth:")))
-			// Without the last line it asks its makers for a newer version.
-			proxy(t, program(t, "traefik"), "--configFile="+write(t, "traefik.yaml",
-				strings.Replace(replace(block(t, "yaml", "entryPoints:\n  web")), "/etc/traefik/limits.yaml", dynamic, 1)+"global: {checkNewVersion: false}\n"))
-		},
-		"envoy": func(t *testing.T, replace func(string) string, _ string) {
-			proxy(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", write(t, "envoy.yaml", replace(block(t, "yaml", "static_resources"))))
-		},
-	} {
+	for name := range proxies {
 		t.Run(name, func(t *testing.T) {
 			if name != "caddy" { // one is enough while you work
 				size.NeedsFull(t)
 			}
-			program(t, name)
-			s := server.Start(t)
-			config := routes
-			if name == "nginx" {
-				config = "denied_status: 403\n" + routes
-			}
-			g := start(t, s.Addr(), config, "REDIS_TIMEOUT=1s")
-			var served atomic.Int64
-			backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
-			defer backend.Close()
-			port := strconv.Itoa(server.FreePort(t))
-			address := backend.Listener.Addr().(*net.TCPAddr).Port
-			_, grpcPort, _ := net.SplitHostPort(g.at["grpc"])
-			replace := strings.NewReplacer("127.0.0.1:8080", g.at["http"], "127.0.0.1:8000", fmt.Sprintf("127.0.0.1:%d", address),
-				"port_value: 8000", fmt.Sprintf("port_value: %d", address), ":10000", ":"+port, "port_value: 10000", "port_value: "+port,
-				"port_value: 8081", "port_value: "+grpcPort).Replace
-			run(t, replace, port)
-			await(t, "the proxy listens", func() bool {
-				c, err := net.Dial("tcp", "127.0.0.1:"+port)
-				if err == nil {
-					_ = c.Close()
-				}
-				return err == nil
-			})
-			if name == "traefik" { // which reads its routes afterwards
-				await(t, "the proxy knows where to", func() bool {
-					response, err := http.Post("http://127.0.0.1:"+port+"/login", "", nil) // which has another limit
-					if err == nil {
-						_ = response.Body.Close()
-					}
-					return err == nil && response.StatusCode != http.StatusNotFound
-				})
-				served.Store(0)
-			}
+			b := startBehind(t, name, routes)
 			ask := func() (status int, header http.Header) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+port+"/some/page", nil)
+				request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+b.port+"/some/page", nil)
 				response, err := http.DefaultClient.Do(request)
 				if !assert.NoError(t, err) {
 					return 0, nil
@@ -298,14 +319,84 @@ func TestProxiesKeepToTheLimit(t *testing.T) {
 			assert.GreaterOrEqual(t, ok, int64(3))
 			assert.LessOrEqual(t, ok, 3+int64(time.Since(began)/(20*time.Minute)), "three at once, and one each twenty minutes")
 			assert.Equal(t, int64(80), ok+denied, "each request is served or limited")
-			assert.Equal(t, ok, served.Load(), "what is limited does not reach the service")
-			if _, header := ask(); name == "nginx" || name == "traefik" {
+			assert.Equal(t, ok, b.served.Load(), "what is limited does not reach the service")
+			if _, header := ask(); name == "nginx" || name == "traefik" || name == "haproxy" || name == "envoy, ext_authz" {
 				assert.NotEmpty(t, header.Get("Retry-After"))
 			}
-			s.Kill()
+			b.redis.Kill()
 			await(t, "requests are let through", func() bool { status, _ := ask(); return status == 200 })
-			s.Restart()
+			b.redis.Restart()
 			await(t, "the limit holds again", func() bool { status, _ := ask(); return status == 429 })
+		})
+	}
+}
+
+// Each proxy passes on what limits go by: the method, the host, header fields and the client's address. What it cannot pass on it refuses.
+func TestProxiesPassOnWhatLimitsGoBy(t *testing.T) {
+	t.Parallel()
+	const limits = `redis_down: closed
+domain: web
+trusted_proxies: [127.0.0.1/32]
+routes:
+- {match: PATCH /patched, descriptors: [[{key: patch, value: "{client}"}]]}
+- {match: /key, descriptors: [[{key: key, value: "{header:X-Api-Key}"}]]}
+- {match: /host, descriptors: [[{key: host, value: "{host}"}]]}
+- {match: /, descriptors: [[{key: client, value: "{client}"}]]}
+descriptors:
+- {key: patch, limits: [FIXED 2/y]}
+- {key: key, limits: [FIXED 2/y]}
+- {key: host, limits: [FIXED 2/y]}
+- {key: client, limits: [FIXED 2/y]}
+`
+	for name := range proxies {
+		if name == "envoy" { // which asks by the Rate Limit Service
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			if name != "caddy" {
+				size.NeedsFull(t)
+			}
+			b := startBehind(t, name, limits)
+			// asks sends a request from an address of this machine, and returns the status of the answer.
+			asks := func(from, line, host, field string) string {
+				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+				c, err := d.Dial("tcp", "127.0.0.1:"+b.port)
+				require.NoError(t, err)
+				defer c.Close()
+				require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+				_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n", line, host, field)
+				require.NoError(t, err)
+				answer, _ := io.ReadAll(c)
+				_, rest, _ := strings.Cut(string(answer), " ")
+				status, _, _ := strings.Cut(rest, " ")
+				return status
+			}
+			thrice := func(from, line, host, field string) string {
+				return asks(from, line, host, field) + " " + asks(from, line, host, field) + " " + asks(from, line, host, field)
+			}
+			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "PATCH /patched", "a", ""), "the method")
+			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "GET /key", "a", "X-Api-Key: k1\r\n"), "a header field")
+			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "GET /key", "a", "X-Api-Key: k2\r\n"), "another value")
+			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "GET /host", "a.example", ""), "the host")
+			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "GET /host", "b.example", ""), "another host")
+			assert.Equal(t, "200 200 429", thrice("127.0.0.2", "GET /", "a", ""), "the client")
+			assert.Equal(t, "200 200 429", thrice("127.0.0.3", "GET /", "a", "X-Forwarded-For: 127.0.0.2\r\n"), "another client")
+			assert.Equal(t, "429 429 429", thrice("127.0.0.3", "GET /", "a", "X-Forwarded-For: 192.0.2.9\r\n"), "whatever it says")
+			assert.Equal(t, "429 429 429", thrice("127.0.0.3", "GET /", "a", "X-Forwarded-Uri: /host\r\nX-Forwarded-Method: PATCH\r\nX-Forwarded-Host: x\r\n"), "whatever it says")
+			for _, line := range []string{"GET /%zz", "OPTIONS *"} { // some refuse these themselves
+				refused := []string{"400 400 400", "405 405 405", "404 404 404", "429 429 429"}
+				if name == "caddy" { // which answers OPTIONS * by itself, as every server of net/http
+					refused = append(refused, "200 200 200")
+				}
+				assert.Contains(t, refused, thrice("127.0.0.3", line, "a", ""), line)
+			}
+			b.redis.Kill()
+			await(t, "the policy decides", func() bool { return asks("127.0.0.4", "GET /", "a", "") == "429" })
+			b.redis.Restart()
+			await(t, "Redis decides", func() bool { return asks("127.0.0.4", "GET /", "a", "") == "200" })
+			require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
+			<-b.ended
+			assert.Regexp(t, "^5", asks("127.0.0.5", "GET /", "a", ""), "without a gateway nothing is let through")
 		})
 	}
 }

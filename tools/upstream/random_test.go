@@ -14,6 +14,7 @@ import (
 	"github.com/envoyproxy/ratelimit/src/limiter"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"redis-throttle/internal/chance"
@@ -139,12 +140,25 @@ func corrected(theirs *pb.RateLimitResponse, rules []rule, seen map[string]int) 
 			s.Code, want.OverallCode = pb.RateLimitResponse_OVER_LIMIT, pb.RateLimitResponse_OVER_LIMIT
 			seen[hitsZero]++
 		}
-		if s.LimitRemaining == s.CurrentLimit.RequestsPerUnit { // full, or a limit of no requests
+		switch limit := s.CurrentLimit.RequestsPerUnit; {
+		case s.Code == pb.RateLimitResponse_OVER_LIMIT && (limit == 0 || rules[i].hits > int64(limit)):
+			s.DurationUntilReset = period(s)
+			seen[durationUntilReset]++
+		case s.LimitRemaining == limit: // full
 			s.DurationUntilReset = nil
 			seen[durationUntilReset]++
 		}
 	}
 	return want
+}
+
+// period returns the period of a limit, which is told of a request that never passes.
+func period(s *pb.RateLimitResponse_DescriptorStatus) *durationpb.Duration {
+	length := map[pb.RateLimitResponse_RateLimit_Unit]time.Duration{
+		pb.RateLimitResponse_RateLimit_SECOND: time.Second, pb.RateLimitResponse_RateLimit_MINUTE: time.Minute, pb.RateLimitResponse_RateLimit_HOUR: time.Hour,
+		pb.RateLimitResponse_RateLimit_DAY: 24 * time.Hour, pb.RateLimitResponse_RateLimit_WEEK: 7 * 24 * time.Hour,
+	}[s.CurrentLimit.Unit]
+	return durationpb.New(max(length, s.DurationUntilReset.AsDuration()))
 }
 
 func note(s *pb.RateLimitResponse_DescriptorStatus, r *rule, seen map[string]int) {
@@ -174,7 +188,7 @@ func note(s *pb.RateLimitResponse_DescriptorStatus, r *rule, seen map[string]int
 func (s *stream) allOrNone(theirs *pb.RateLimitResponse, rules []rule, seen map[string]int) *pb.RateLimitResponse {
 	want := proto.CloneOf(theirs)
 	want.OverallCode = pb.RateLimitResponse_OK
-	asked := map[string]bool{}
+	asked, never := map[string]bool{}, map[int]bool{}
 	for i, status := range want.Statuses {
 		r := &rules[i]
 		status.Code = pb.RateLimitResponse_OK
@@ -189,6 +203,10 @@ func (s *stream) allOrNone(theirs *pb.RateLimitResponse, rules []rule, seen map[
 			continue
 		}
 		status.LimitRemaining = 0
+		if !r.shadow && (limit == 0 || r.hits > limit) {
+			status.DurationUntilReset = period(status)
+			never[i] = true
+		}
 		if !r.shadow {
 			status.Code, want.OverallCode = pb.RateLimitResponse_OVER_LIMIT, pb.RateLimitResponse_OVER_LIMIT
 		}
@@ -209,7 +227,7 @@ func (s *stream) allOrNone(theirs *pb.RateLimitResponse, rules []rule, seen map[
 		} else if r.hits > 0 {
 			seen["spared"]++
 		}
-		if s.counts[r.key] == 0 {
+		if s.counts[r.key] == 0 && !never[i] {
 			status.DurationUntilReset = nil
 		}
 	}

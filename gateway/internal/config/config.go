@@ -9,9 +9,11 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"go.yaml.in/yaml/v4"
@@ -85,7 +87,9 @@ type Rule struct {
 // Shown is a limit as the Rate Limit Service shows it.
 type Shown struct {
 	Requests uint32
-	Unit     Unit // UNKNOWN for a period that is none of the service's
+	Unit     Unit   // UNKNOWN for a period that is none of the service's
+	Units    uint32 // how many of them are the period
+	Period   time.Duration
 	Shadow   bool
 }
 
@@ -105,26 +109,74 @@ var (
 	slidingPeriods = []string{"", "1s", "1m", "1h", "1d", "30d", "365d", "7d"}
 )
 
-// limitOf is the limit of a rate_limit, or of a request.
-func limitOf(kind string, requests uint32, unit Unit) (ratelimit.Limits, Shown, error) {
+// limitOf is the limit of a rate_limit, or of a request: so many requests in each of so many units.
+func limitOf(kind string, requests uint32, unit Unit, units uint32) (ratelimit.Limits, Shown, error) {
 	periods := slidingPeriods
 	if kind == fixed {
 		periods = fixedPeriods
 	}
-	limits, err := ratelimit.ParseLimits(fmt.Sprintf("%s %d/%s", kind, requests, periods[unit]))
-	return limits, Shown{Requests: requests, Unit: unit}, err
+	name := strings.TrimLeft(periods[unit], "0123456789")
+	n, _ := strconv.ParseInt(strings.TrimSuffix(periods[unit], name), 10, 64) // it is an integer
+	limits, err := ratelimit.ParseLimits(fmt.Sprintf("%s %d/%d%s", kind, requests, n*int64(units), name))
+	return limits, Shown{Requests: requests, Unit: unit, Units: units, Period: lengthOf(unit, units)}, err
+}
+
+// lengths holds how long the units are, by their numbers: about, for months and years of the calendar.
+var lengths = []time.Duration{0, time.Second, time.Minute, time.Hour, day, 30 * day, 365 * day, 7 * day}
+
+const day = 24 * time.Hour
+
+func lengthOf(unit Unit, units uint32) time.Duration {
+	return lengths[unit] * time.Duration(min(int64(units), int64(math.MaxInt64/lengths[unit])))
 }
 
 // shownOf is what clients are told of a limit, by its words.
 func shownOf(limit ratelimit.Limit) Shown {
-	words := strings.Fields(limit.String())
+	words := wordsOf(limit)
 	count, period, _ := strings.Cut(words[1], "/")
 	requests, _ := strconv.ParseInt(count, 10, 64) // it is an integer
 	unit := max(slices.Index(fixedPeriods, period), 0)
 	if period == "7d" {
 		unit = int(rls.RateLimitResponse_RateLimit_WEEK)
 	}
-	return Shown{Requests: uint32(min(requests, math.MaxUint32)), Unit: Unit(unit), Shadow: words[len(words)-1] == "SHADOW"}
+	_, isShadow := optionsOf(limit)["SHADOW"]
+	return Shown{Requests: uint32(min(requests, math.MaxUint32)), Unit: Unit(unit), Units: 1, Period: periodOf(period), Shadow: isShadow}
+}
+
+// periodOf is the length of a period as limits write it: about, for months and years.
+func periodOf(word string) time.Duration {
+	unit := strings.TrimLeft(word, "0123456789.")
+	n, _ := strconv.ParseFloat(strings.TrimSuffix(word, unit), 64)
+	length := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": day, "w": 7 * day, "mo": 30 * day, "y": 365 * day}[unit]
+	return time.Duration(min(n*float64(length), math.MaxInt64/2))
+}
+
+// wordsOf is a limit as a file writes it. Names are in quotation marks where they have to be.
+func wordsOf(limit ratelimit.Limit) (words []string) {
+	for rest := (ratelimit.Limits{limit}).String(); rest != ""; rest = strings.TrimPrefix(rest, " ") {
+		word, after, _ := strings.Cut(rest, " ")
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			after = rest[len(quoted):]
+			word, _ = strconv.Unquote(quoted) // QuotedPrefix has checked it
+		}
+		words, rest = append(words, word), after
+	}
+	return words
+}
+
+// optionsOf has the words behind the quota of a limit, with what each of them takes.
+func optionsOf(limit ratelimit.Limit) map[string]string {
+	options := map[string]string{}
+	words := wordsOf(limit)
+	for i := 2; i < len(words); i++ {
+		if word := words[i]; word == "FIRST" || word == "SHADOW" || i+1 == len(words) {
+			options[word] = ""
+		} else {
+			i++
+			options[word] = words[i]
+		}
+	}
+	return options
 }
 
 // domain reads a file. With merge, a domain of an earlier file gets the descriptors of this one, too.
@@ -145,7 +197,13 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 		r.fail(f["hash_tag"], "hash_tag is domain, or the key of an entry")
 	}
 	denied := int(r.number(f["denied_status"], http.StatusTooManyRequests, 400, 599))
-	client := keyby.Client(r.networks(f["trusted_proxies"])...)
+	networks := r.networks(f["trusted_proxies"])
+	client := keyby.Client(networks...)
+	for _, network := range networks {
+		if network.Bits() == 0 {
+			r.doubt(f["trusted_proxies"], "%s trusts everybody: each client then chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies", network)
+		}
+	}
 	known := c.Domains[d.Name]
 	switch {
 	case d.Name == "":
@@ -154,6 +212,9 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 		r.descriptors(d, d.root, d.Name, f["descriptors"])
 		if f["routes"] != nil {
 			d.Routes = r.routes(f["routes"], denied, client)
+			if d.Routes.usesClient && f["trusted_proxies"] == nil {
+				r.doubt(f["routes"], "{client} is the address of the proxy that asks, the same for all clients: name it in trusted_proxies")
+			}
 		}
 		c.Domains[d.Name] = d
 	case !merge:
@@ -263,25 +324,41 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 	case f["unit"] == nil:
 		r.fail(cmp.Or(limit, at), "rate_limit needs a unit: second, minute, hour, day, week, month or year")
 	case requests == 0:
-		rule.Blocked, rule.Shown = true, []Shown{{Unit: unit}} // upstream has no default either: no number is no requests
+		rule.Blocked, rule.Shown = true, []Shown{{Unit: unit, Units: 1, Period: lengthOf(unit, 1)}} // upstream has no default either: no number is no requests
 	default:
-		one, shown, err := limitOf(d.kind, requests, unit)
+		one, shown, err := limitOf(d.kind, requests, unit, 1)
 		r.failIf(f["requests_per_unit"], errors.Unwrap(err)) // without saying that it is limit 1 of 1
 		rule.Limits, rule.Shown = one, []Shown{shown}
 	}
+	var nobody []Shown // of limits of no requests
 	r.list(limits, func(n *yaml.Node) {
-		parsed, err := ratelimit.ParseLimits(r.text(n))
+		parsed, err := ratelimit.ParseLimits(nobodys.ReplaceAllString(r.text(n), "${1}1/"))
 		if err != nil {
 			r.failIf(n, err)
 			return
 		}
+		if nobodys.MatchString(r.text(n)) {
+			if len(parsed) > 1 || shownOf(parsed[0]).Shadow {
+				r.fail(n, "a limit of 0, which lets nobody through, stands by itself and is no SHADOW")
+				return
+			}
+			shown := shownOf(parsed[0])
+			shown.Requests = 0
+			nobody = append(nobody, shown)
+			return
+		}
 		for _, l := range parsed {
-			if words := l.String(); strings.Contains(words, " TAKE ") || strings.Contains(words, " USED ") {
+			options := optionsOf(l)
+			_, takes := options["TAKE"]
+			if _, settles := options["USED"]; takes || settles {
 				r.fail(n, "TAKE and USED are not for a file: hits_addend of the request says how many units it takes")
 			}
 			rule.Limits, rule.Shown = append(rule.Limits, l), append(rule.Shown, shownOf(l))
 		}
 	})
+	if len(nobody) > 0 {
+		rule.Blocked, rule.Limits, rule.Shown = true, nil, nobody[:1]
+	}
 	if limits != nil && len(rule.Limits) == 0 && len(r.errs) == before && !rule.Blocked {
 		r.fail(limits, "limits needs at least one limit, such as RATE 5/s BURST 10")
 	}
@@ -290,6 +367,9 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 	}
 	return len(r.errs) == before
 }
+
+// nobodys begins a limit that lets nobody through.
+var nobodys = regexp.MustCompile(`(?i)^(\s*(?:RATE|WINDOW|FIXED)\s+)0+/`)
 
 // failIf notes what package ratelimit says of a limit.
 func (r *reader) failIf(n *yaml.Node, err error) {
@@ -307,8 +387,9 @@ func (rule *Rule) finish(name string) (err error) {
 		return c
 	}, name)
 	for i, l := range rule.Limits {
+		_, isNamed := optionsOf(l)["NAME"]
 		switch {
-		case strings.Contains(rule.Limits[i:i+1].String(), " NAME "):
+		case isNamed:
 		case len(rule.Limits) == 1:
 			rule.Limits[i] = l.Named(plain)
 		default:

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/stretchr/testify/assert"
@@ -110,7 +111,8 @@ func TestUnitsBecomeLimits(t *testing.T) {
 	d := domain(t, "descriptors: [{key: a, limits: [RATE 5/s BURST 10, FIXED 100000/mo TZ Europe/Berlin SHADOW NAME monthly]}]\n")
 	rule := d.Match(entries("a=b")).Rule
 	assert.Equal(t, "RATE 5/1s BURST 10 NAME d.a-1; FIXED 100000/1mo TZ Europe/Berlin SHADOW NAME monthly", rule.Limits.String())
-	assert.Equal(t, []Shown{{5, rls.RateLimitResponse_RateLimit_SECOND, false}, {100000, rls.RateLimitResponse_RateLimit_MONTH, true}}, rule.Shown)
+	assert.Equal(t, []Shown{{5, rls.RateLimitResponse_RateLimit_SECOND, 1, time.Second, false},
+		{100000, rls.RateLimitResponse_RateLimit_MONTH, 1, 30 * 24 * time.Hour, true}}, rule.Shown)
 }
 
 // The rules of upstream's README and of its source: value, wildcard, key; as many entries as levels.
@@ -282,4 +284,91 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a limit is called, and whether it is on trial, is in its words, not in what stands in quotation marks.
+func TestNamesAreNoWords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`RATE 5/s UNIT "a NAME b"`:            `RATE 5/1s NAME d.a UNIT "a NAME b"`,
+		`RATE 5/s UNIT "a TAKE b"`:            `RATE 5/1s NAME d.a UNIT "a TAKE b"`,
+		`RATE 5/s NAME "SHADOW"`:              `RATE 5/1s NAME SHADOW`,
+		`RATE 5/s UNIT "NAME" NAME mine`:      `RATE 5/1s NAME mine UNIT NAME`,
+		`FIXED 5/d TZ Europe/Berlin NAME "x"`: `FIXED 5/1d TZ Europe/Berlin NAME x`,
+	} {
+		rule := domain(t, "descriptors: [{key: a, limits: ['"+text+"']}]\n").Match(entries("a=b")).Rule
+		assert.Equal(t, want, rule.Limits.String(), text)
+		assert.False(t, rule.Shown[0].Shadow, text)
+		assert.Equal(t, rule.Limits[0].Shadow(), rule.Shadows[0])
+	}
+}
+
+// A limit of 0 lets nobody through, however the file writes it.
+func TestALimitOfNothingLetsNobodyThrough(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"rate_limit: {unit: hour, requests_per_unit: 0}", "limits: [RATE 0/h]", "limits: [fixed 0/h NAME closed]", "limits: [RATE 5/s, WINDOW 0/h]"} {
+		rule := domain(t, "descriptors: [{key: a, "+text+"}]\n").Match(entries("a=b")).Rule
+		assert.True(t, rule.Blocked, text)
+		assert.Empty(t, rule.Limits, text)
+		assert.Equal(t, []Shown{{0, rls.RateLimitResponse_RateLimit_HOUR, 1, time.Hour, false}}, rule.Shown, text)
+	}
+	_, err := load(t, false, "domain: d\ndescriptors: [{key: a, limits: [RATE 0/h SHADOW]}]\n")
+	assert.ErrorContains(t, err, "a limit of 0, which lets nobody through, stands by itself")
+}
+
+// check and the log tell of what is no mistake but limits nobody, or the wrong ones.
+func TestDoubtsAreTold(t *testing.T) {
+	t.Parallel()
+	const rule = "descriptors: [{key: a, limits: [RATE 5/s]}]\n"
+	for text, want := range map[string][]string{
+		rule: nil,
+		"routes:\n- match: /\n  descriptors: [[{key: b}]]\n" + rule:                                                                 {"0.yaml:4:17: no rule below descriptors is for this descriptor, so it limits nothing"},
+		"routes:\n- match: /\n  descriptors: [[{key: a, value: \"{path}\"}, {key: b}]]\n" + rule:                                    {"0.yaml:4:17: no rule below descriptors is for this descriptor, so it limits nothing"},
+		"routes:\n- match: /\n  descriptors: [[{key: a, value: \"{path}\"}]]\n" + rule:                                              nil,
+		"routes:\n- match: /\n  descriptors: [[{key: a, value: \"{client}\"}]]\n" + rule:                                            {"0.yaml:3:1: {client} is the address of the proxy that asks, the same for all clients: name it in trusted_proxies"},
+		"trusted_proxies: []\nroutes:\n- match: /\n  descriptors: [[{key: a, value: \"{client}\"}]]\n" + rule:                       nil,
+		"trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]\n" + rule:                                                                         {"0.yaml:2:18: 0.0.0.0/0 trusts everybody: each client then chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies"},
+		"routes:\n- match: /\n  descriptors: [[{key: w, value: axb}]]\ndescriptors: [{key: w, value: 'a*b', limits: [RATE 5/s]}]\n": nil,
+	} {
+		c, err := load(t, false, "domain: d\n"+text)
+		require.NoError(t, err, text)
+		for i := range c.Doubts {
+			_, c.Doubts[i], _ = strings.Cut(c.Doubts[i], "/0.yaml")
+			c.Doubts[i] = "0.yaml" + c.Doubts[i]
+		}
+		assert.Equal(t, want, c.Doubts, text)
+	}
+}
+
+// Services read more paths than one as the same. A loose route is for all of them, and a route to a limit of no requests is loose by itself.
+func TestLooseRoutesAreForOtherWritingsOfThePath(t *testing.T) {
+	t.Parallel()
+	d := domain(t, `
+routes:
+- {match: POST /login, loose: true, descriptors: [[{key: login}]]}
+- {match: /Files/, loose: true, descriptors: [[{key: files}]]}
+- {match: /admin, descriptors: [[{key: closed}]]}
+- {match: /plain, descriptors: [[{key: login}]]}
+- {match: /exact, loose: false, descriptors: [[{key: closed}]]}
+descriptors:
+- {key: login, limits: [RATE 5/s]}
+- {key: files, limits: [RATE 5/s]}
+- {key: closed, limits: [RATE 0/s]}
+`)
+	for target, want := range map[string]string{
+		"POST /login": "login", "POST /login/": "login", "POST /LOGIN": "login", "POST /login;a=b": "login", "POST /login%00": "login", "POST /x/..;/login": "login",
+		"POST /login%00.png": "login", "POST //Login;x/": "login", `POST /%5clogin`: "login", "POST /login%3Ba": "login", "GET /LOGIN": "", "POST /login/x": "", "POST /logins": "",
+		"GET /Files/a": "files", "GET /files/a": "files", "GET /FILES": "files", "GET /filesx": "",
+		"GET /ADMIN/": "closed", "GET /admin;jsessionid=1": "closed", "GET /PLAIN": "", "GET /plain": "login", "GET /EXACT": "", "GET /exact": "closed",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		r := httptest.NewRequest(method, "http://h"+path, nil)
+		got := ""
+		for _, route := range d.Routes.Of(r) {
+			for _, es := range route.Descriptors(r) {
+				got += es[0].Key
+			}
+		}
+		assert.Equal(t, want, got, target)
+	}
 }

@@ -69,6 +69,14 @@ func (f Files) Parse(merge bool) (*Config, error) {
 		r := &reader{file: one.name}
 		c.domain(r, one.text, merge)
 		errs = append(errs, r.errs...)
+		c.Doubts = append(c.Doubts, r.doubts...)
+	}
+	for _, d := range c.Domains { // when all files have been read, which may be about one domain
+		if d.Routes != nil && len(errs) == 0 {
+			doubts, err := d.Routes.finish(d.root)
+			c.Doubts = append(c.Doubts, doubts...)
+			errs = append(errs, err)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

@@ -17,8 +17,9 @@ type Match struct {
 	Rule *Rule
 	// Key is where Redis keeps its state. Tag is the part of it that picks the slot in a cluster.
 	Key, Tag string
-	// Path names it in metrics: at most two levels, as upstream's do.
+	// Path names it in metrics: at most two levels, as upstream's do. Open says that a client can choose a part of it.
 	Path [2]string
+	Open bool
 }
 
 // Match finds the rule of a descriptor: at each level that of its value, then that of a wildcard, then that of its key alone.
@@ -40,6 +41,7 @@ func (d *Domain) Match(entries []Entry) Match {
 	m.Key, m.Tag = d.key(entries, way)
 	for i := range min(len(way), len(m.Path)) {
 		m.Path[i] = way[i].metric(&entries[i], at.rule.detailed)
+		m.Open = m.Open || m.Path[i] != way[i].key
 	}
 	return m
 }
@@ -149,10 +151,11 @@ func appendPlain(b []byte, text string) []byte {
 }
 
 // Override is the match of a descriptor that brings its own limit, which is not shared with the file's.
-func (d *Domain) Override(entries []Entry, requests uint32, unit Unit) (Match, error) {
-	rule := &Rule{Blocked: requests == 0, Shown: []Shown{{Unit: unit}}}
+// The limit is requests in each of so many units.
+func (d *Domain) Override(entries []Entry, requests uint32, unit Unit, units uint32) (Match, error) {
+	rule := &Rule{Blocked: requests == 0, Shown: []Shown{{Unit: unit, Units: units, Period: lengthOf(unit, units)}}}
 	if !rule.Blocked {
-		limits, shown, err := limitOf(d.kind, requests, unit)
+		limits, shown, err := limitOf(d.kind, requests, unit, units)
 		if err != nil {
 			return Match{}, err
 		}
@@ -161,9 +164,12 @@ func (d *Domain) Override(entries []Entry, requests uint32, unit Unit) (Match, e
 			return Match{}, err
 		}
 	}
-	m := Match{Rule: rule}
+	m := Match{Rule: rule, Open: true}
 	m.Key, m.Tag = d.key(entries, nil)
 	m.Key += "|" + strconv.Itoa(int(unit))
+	if units > 1 {
+		m.Key += "*" + strconv.FormatUint(uint64(units), 10)
+	}
 	for i := range min(len(entries), len(m.Path)) {
 		m.Path[i] = entries[i].Key // its value is the client's
 	}

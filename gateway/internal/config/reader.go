@@ -13,8 +13,9 @@ import (
 
 // reader reads the nodes of a file and collects all mistakes in it.
 type reader struct {
-	file string
-	errs []error
+	file   string
+	errs   []error
+	doubts []string
 	// An alias can contain itself, or stand for more than memory holds.
 	depth, elements int
 }
@@ -28,11 +29,19 @@ const (
 
 // fail notes a mistake at a node. Without one it is about the whole file.
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {
-	at := r.file
+	r.errs = append(r.errs, errors.New(r.place(n)+": "+fmt.Sprintf(format, args...)))
+}
+
+// doubt notes what is no mistake, but hardly what the author wanted.
+func (r *reader) doubt(n *yaml.Node, format string, args ...any) {
+	r.doubts = append(r.doubts, r.place(n)+": "+fmt.Sprintf(format, args...))
+}
+
+func (r *reader) place(n *yaml.Node) string {
 	if n != nil && n.Line > 0 {
-		at = fmt.Sprintf("%s:%d:%d", r.file, n.Line, n.Column)
+		return fmt.Sprintf("%s:%d:%d", r.file, n.Line, n.Column)
 	}
-	r.errs = append(r.errs, errors.New(at+": "+fmt.Sprintf(format, args...)))
+	return r.file
 }
 
 // parse returns the only document of a file, nil if it has none.

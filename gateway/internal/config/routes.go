@@ -18,9 +18,18 @@ type Routes struct {
 	// Denied is the status of a request that is limited.
 	Denied int
 
-	mux       *http.ServeMux // knows which pattern matches
-	byPattern map[string][]*Route
+	strict, loose patterns
+	all           []*Route
+	usesClient    bool // an entry holds {client}
 }
+
+// patterns find routes by the pattern that matches a request.
+type patterns struct {
+	mux *http.ServeMux
+	by  map[string][]*Route
+}
+
+func newPatterns() patterns { return patterns{http.NewServeMux(), map[string][]*Route{}} }
 
 // Route is what applies to some requests.
 type Route struct {
@@ -28,6 +37,11 @@ type Route struct {
 
 	headers     []condition
 	descriptors [][]source
+
+	pattern      string
+	loose        bool // also for other writings of the path
+	looseIsGiven bool
+	places       []string // of the descriptors in the file
 }
 
 // condition is a header field that a request needs, with any of the values that the pattern matches.
@@ -40,15 +54,20 @@ type condition struct {
 type source struct {
 	key   string
 	value keyby.Func
+	fixed string // the value, if it is the same for all requests
 }
 
 func (r *reader) routes(list *yaml.Node, denied int, client keyby.Func) *Routes {
-	routes := &Routes{Denied: denied, mux: http.NewServeMux(), byPattern: map[string][]*Route{}}
+	routes := &Routes{Denied: denied, strict: newPatterns(), loose: newPatterns()}
 	r.list(list, func(n *yaml.Node) {
-		f := r.fields(n, "match", "headers", "cost", "descriptors")
-		pattern := r.text(f["match"])
-		route := &Route{headers: r.conditions(f["headers"]), Cost: r.number(f["cost"], 1, 0, 1<<31)}
-		r.list(f["descriptors"], func(n *yaml.Node) { route.descriptors = append(route.descriptors, r.sources(n, client)) })
+		f := r.fields(n, "match", "headers", "cost", "descriptors", "loose")
+		route := &Route{pattern: r.text(f["match"]), headers: r.conditions(f["headers"]), Cost: r.number(f["cost"], 1, 0, 1<<31)}
+		route.loose = r.boolean(f["loose"])
+		route.looseIsGiven = f["loose"] != nil
+		r.list(f["descriptors"], func(n *yaml.Node) {
+			route.descriptors = append(route.descriptors, r.sources(n, client, &routes.usesClient))
+			route.places = append(route.places, r.place(n))
+		})
 		switch {
 		case f["match"] == nil:
 			r.fail(n, "a route needs match, such as \"POST /login\" or \"/api/\"")
@@ -56,25 +75,70 @@ func (r *reader) routes(list *yaml.Node, denied int, client keyby.Func) *Routes 
 		case len(route.descriptors) == 0:
 			r.fail(n, "a route needs descriptors, such as [[{key: remote_address, value: \"{client}\"}]]")
 		}
-		if routes.byPattern[pattern] == nil {
-			if err := register(routes.mux, pattern); err != nil {
-				r.fail(f["match"], "%v", err)
-			}
-		}
-		routes.byPattern[pattern] = append(routes.byPattern[pattern], route)
+		r.failIf(f["match"], routes.strict.add(route.pattern, route))
+		routes.all = append(routes.all, route)
 	})
 	return routes
 }
 
-// register adds a pattern, whose mistakes http.ServeMux reports by a panic.
-func register(mux *http.ServeMux, pattern string) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
-		}
-	}()
-	mux.Handle(pattern, http.NotFoundHandler()) // never called
+// add adds a route. Mistakes in a pattern are those that http.ServeMux reports by a panic.
+func (p *patterns) add(pattern string, route *Route) (err error) {
+	if p.by[pattern] == nil {
+		defer func() {
+			if failed := recover(); failed != nil {
+				err = fmt.Errorf("%v", failed)
+			}
+		}()
+		p.mux.Handle(pattern, http.NotFoundHandler()) // never called
+	}
+	p.by[pattern] = append(p.by[pattern], route)
 	return nil
+}
+
+// finish learns from the rules of the domain what the routes need. A route to a limit of no requests is loose unless the file says otherwise:
+// what is to be closed must not be open at "/ADMIN".
+func (rs *Routes) finish(root *node) (doubts []string, err error) {
+	for _, route := range rs.all {
+		for i, descriptor := range route.descriptors {
+			rules := root.reach(descriptor)
+			if len(rules) == 0 {
+				doubts = append(doubts, route.places[i]+": no rule below descriptors is for this descriptor, so it limits nothing")
+			}
+			blocks := slices.ContainsFunc(rules, func(rule *Rule) bool { return rule.Blocked })
+			route.loose = route.loose || (blocks && !route.looseIsGiven)
+		}
+		if !route.loose {
+			continue
+		}
+		before, path, _ := strings.Cut(route.pattern, "/")
+		if err := rs.loose.add(before+"/"+strings.ToLower(path), route); err != nil {
+			return nil, fmt.Errorf("%s: %w", route.places[0], err)
+		}
+	}
+	return doubts, nil
+}
+
+// reach returns the rules that a descriptor can have, whatever the request is.
+func (n *node) reach(sources []source) (rules []*Rule) {
+	if len(sources) == 0 {
+		if n.rule != nil {
+			rules = append(rules, n.rule)
+		}
+		return rules
+	}
+	s := &sources[0]
+	if s.fixed != "" {
+		if next := n.next(&Entry{s.key, s.fixed}); next != nil {
+			return next.reach(sources[1:])
+		}
+		return nil
+	}
+	for key, child := range n.children {
+		if key == s.key || strings.HasPrefix(key, s.key+"_") || len(child.parts) > 1 {
+			rules = append(rules, child.reach(sources[1:])...)
+		}
+	}
+	return rules
 }
 
 func (r *reader) conditions(n *yaml.Node) (all []condition) {
@@ -92,18 +156,23 @@ func (r *reader) conditions(n *yaml.Node) (all []condition) {
 	return all
 }
 
-func (r *reader) sources(n *yaml.Node, client keyby.Func) (all []source) {
+func (r *reader) sources(n *yaml.Node, client keyby.Func, usesClient *bool) (all []source) {
 	r.list(n, func(n *yaml.Node) {
 		f := r.fields(n, "key", "value")
 		key := r.text(f["key"])
 		if key == "" {
 			r.fail(n, "an entry needs a key")
 		}
+		fixed := key
 		value := func(*http.Request) string { return key } // the same for all requests
 		if f["value"] != nil {
 			value = r.template(f["value"], client)
+			if fixed = r.text(f["value"]); strings.Contains(fixed, "{") {
+				*usesClient = *usesClient || strings.Contains(fixed, "{client}")
+				fixed = ""
+			}
 		}
-		all = append(all, source{key, value})
+		all = append(all, source{key, value, fixed})
 	})
 	return all
 }
@@ -157,26 +226,55 @@ func variable(name string, client keyby.Func) keyby.Func {
 		"client": client,
 		"method": func(q *http.Request) string { return q.Method },
 		"path":   func(q *http.Request) string { return cleaned(q.URL).Path },
-		"host":   keyby.Header("Host"),
+		"host":   host,
 	}[name]
 }
 
+// host returns the host of a request, as every service takes it: in lower case, without a port and a dot at the end.
+func host(q *http.Request) string {
+	name := strings.ToLower(q.Host)
+	if at := strings.LastIndexByte(name, ':'); at >= 0 && !strings.HasSuffix(name, "]") {
+		name = name[:at]
+	}
+	return strings.TrimSuffix(name, ".")
+}
+
 // Of returns the routes of a request: that of its path as it came, and if it is another one, that of its path cleaned and decoded, so
-// that neither "//login" nor "/%6cogin" is a way around "/login". Of routes with one pattern the first whose headers match counts.
+// that neither "//login" nor "/%6cogin" is a way around "/login". Loose routes are also those of "/LOGIN/" and "/login;a=b". Of routes with one pattern the first whose headers match counts.
 func (rs *Routes) Of(q *http.Request) (all []*Route) {
 	again := *q
 	again.URL = cleaned(q.URL)
-	for _, as := range []*http.Request{q, &again} {
-		if route := rs.find(as); route != nil && !slices.Contains(all, route) {
+	add := func(route *Route) {
+		if route != nil && !slices.Contains(all, route) {
 			all = append(all, route)
+		}
+	}
+	add(rs.strict.find(q))
+	add(rs.strict.find(&again))
+	if len(rs.loose.by) > 0 {
+		path := loosened(again.URL.Path)
+		for _, path := range []string{path, path + "/"} {
+			again.URL = &url.URL{Path: path}
+			add(rs.loose.find(&again))
 		}
 	}
 	return all
 }
 
-func (rs *Routes) find(q *http.Request) *Route {
-	_, pattern := rs.mux.Handler(q)
-	for _, route := range rs.byPattern[pattern] {
+// loosened is a path as a service may read it that is not particular: in lower case, without parameters, a trailing slash and what stands
+// behind a zero byte, and with slashes for backslashes.
+func loosened(text string) string {
+	text, _, _ = strings.Cut(text, "\x00")
+	segments := strings.Split(strings.ReplaceAll(strings.ToLower(text), `\`, "/"), "/")
+	for i := range segments {
+		segments[i], _, _ = strings.Cut(segments[i], ";")
+	}
+	return strings.TrimSuffix(path.Clean("/"+strings.Join(segments, "/")), "/")
+}
+
+func (p *patterns) find(q *http.Request) *Route {
+	_, pattern := p.mux.Handler(q)
+	for _, route := range p.by[pattern] {
 		if route.matches(q) {
 			return route
 		}

@@ -18,6 +18,8 @@ type Ask struct {
 	config.Match
 	// Hits is how many units it takes. With 0 it takes none, and is over when none is left.
 	Hits int64
+	// Refund gives these units back instead. It denies nothing.
+	Refund bool
 }
 
 // Status is the outcome for a descriptor.
@@ -97,6 +99,9 @@ type request struct {
 // units back, and those behind it are only looked at.
 func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask) (Verdict, error) {
 	r := &request{Decider: d, domain: domain, asks: asks, verdict: Verdict{Statuses: make([]Status, len(asks))}}
+	if err := r.refund(ctx); err != nil {
+		return Verdict{}, err
+	}
 	r.prepare()
 	decide := r.together
 	if domain.Compat {
@@ -114,6 +119,47 @@ func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask)
 	return r.verdict, nil
 }
 
+// refund gives back what descriptors return, in one round trip and before anything is charged. It says nothing about the request itself, so that
+// this stays as it is when another descriptor denies.
+func (r *request) refund(ctx context.Context) error {
+	var calls []ratelimit.Call
+	var asks []int // of each call
+	for i := range r.asks {
+		a := &r.asks[i]
+		if !a.Refund || a.Rule == nil || len(a.Rule.Limits) == 0 || a.Hits == 0 {
+			continue
+		}
+		key := ratelimit.Key{Name: r.Prefix + a.Key, Limits: a.Rule.Limits}
+		calls = append(calls, ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{key}, Cost: a.Hits, Each: len(key.Limits) > 1})
+		asks = append(asks, i)
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	ctx, err := detached(ctx)
+	if err != nil {
+		return err
+	}
+	results, errs := r.Redis.Each(ctx, r.domain.Down, calls)
+	for i, at := range asks {
+		a := &r.asks[at]
+		switch {
+		case errs[i] == nil:
+			p := part{rule: a.Rule, hits: a.Hits, result: results[i].Each}
+			if len(p.result) == 0 {
+				p.result = results[i : i+1]
+			}
+			r.verdict.Statuses[at] = p.status(false)
+		case r.domain.Down == guard.Fail || !IsOutage(errs[i]):
+			return errs[i]
+		default: // nobody can give them back
+			r.Lost(a.Hits, errs[i])
+		}
+	}
+	r.verdict.Result = ratelimit.Result{By: "server"}
+	return nil
+}
+
 // prepare makes the keys. Several descriptors with one key take their units of it together.
 func (r *request) prepare() {
 	quotas := 0
@@ -121,6 +167,8 @@ func (r *request) prepare() {
 	for i := range r.asks {
 		a := &r.asks[i]
 		switch {
+		case a.Refund:
+			continue
 		case a.Rule == nil:
 			r.passed = true
 			continue
@@ -293,6 +341,9 @@ func (p *part) status(look bool) Status {
 	}
 	if !e.Limited && (look || p.hits == 0) && e.Remaining < max(p.hits, 1) {
 		s.Over, s.RetryAfter = true, e.ResetAfter
+		if p.hits > e.Limit { // not even a full limit has that
+			s.RetryAfter = ratelimit.Never
+		}
 	}
 	return s
 }
@@ -345,7 +396,7 @@ func (r *request) judge() {
 		rule, s := r.asks[i].Rule, &r.verdict.Statuses[i]
 		denies := s.Over && !s.Shadow
 		switch {
-		case rule == nil || rule.Unlimited:
+		case rule == nil || rule.Unlimited || r.asks[i].Refund:
 		case !r.quota(rule):
 			r.verdict.Over = r.verdict.Over || denies
 		default:

@@ -41,7 +41,8 @@ type ruleName struct {
 // ruleCounters has the counters of a rule, looked up once.
 type ruleCounters struct{ total, over, near, within, shadow, overCached prometheus.Counter }
 
-// mostRules bounds the time series of detailed_metric and value_to_metric, whose values clients can choose.
+// mostRules bounds the time series of detailed_metric and value_to_metric, whose values clients can choose. Those of the rules of the file come on
+// top, so that no client takes their room.
 const mostRules = 10_000
 
 // longestLabel bounds what a time series keeps of such a value, in bytes. Clients choose the length, too.
@@ -116,14 +117,15 @@ func (m *metrics) failed(domain, via string, err error) {
 	m.decisions.WithLabelValues(domain, via, "error", "").Inc()
 }
 
-func (m *metrics) rule(name ruleName) *ruleCounters {
+// rule returns the counters of a rule. isOpen says that a client can choose a part of the name.
+func (m *metrics) rule(name ruleName, isOpen bool) *ruleCounters {
 	for i, text := range name.path {
 		name.path[i] = text[:min(len(text), longestLabel)]
 	}
 	if c, ok := m.rules.Load(name); ok {
 		return c.(*ruleCounters)
 	}
-	full := m.series.Add(1) > mostRules
+	full := isOpen && m.series.Add(1) > mostRules
 	if full {
 		name.path = [2]string{"other"}
 	}
@@ -154,10 +156,10 @@ func (m *metrics) decided(domain, via string, o *outcome, nearRatio float64) {
 	}
 	for i := range o.asks {
 		a, s := &o.asks[i], &o.Statuses[i]
-		if a.Rule == nil {
+		if a.Rule == nil || a.Refund {
 			continue
 		}
-		c, hits := m.rule(ruleName{domain, a.Path}), float64(a.Hits)
+		c, hits := m.rule(ruleName{domain, a.Path}, a.Open), float64(a.Hits)
 		c.total.Add(hits)
 		switch {
 		case s.Over:

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,7 +17,7 @@ func TestMetricsKeepLittleOfWhatClientsSend(t *testing.T) {
 	m := newMetrics(registry, func() bool { return false })
 	long := strings.Repeat("a", longestLabel-1) + "é" + strings.Repeat("b", 1<<20)
 	for _, value := range []string{long, long + "c", "/\xff"} {
-		m.rule(ruleName{"web", [2]string{"path_" + value, value}}).total.Inc()
+		m.rule(ruleName{"web", [2]string{"path_" + value, value}}, true).total.Inc()
 	}
 	families, err := registry.Gather()
 	require.NoError(t, err)
@@ -39,4 +40,28 @@ func TestMetricsKeepLittleOfWhatClientsSend(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// A flood of values that clients choose leaves the rules of the file their room, also those that come later.
+func TestTheRulesOfTheFileKeepTheirSeries(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := newMetrics(registry, func() bool { return false })
+	for i := range mostRules + 10 {
+		m.rule(ruleName{"web", [2]string{"path_" + strconv.Itoa(i)}}, true).total.Inc()
+	}
+	m.rule(ruleName{"shop", [2]string{"user"}}, false).total.Inc()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	count := func(key1 string) float64 {
+		for _, family := range families {
+			for _, one := range family.GetMetric() {
+				if family.GetName() == "ratelimit_service_rate_limit_total_hits" && one.GetLabel()[1].GetValue() == key1 {
+					return one.GetCounter().GetValue()
+				}
+			}
+		}
+		return 0
+	}
+	assert.EqualValues(t, 1, count("user"))
+	assert.EqualValues(t, 10, count("other"))
 }

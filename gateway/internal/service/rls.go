@@ -12,6 +12,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
@@ -56,7 +57,7 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 		return outcome{asks: asks}, nil
 	}
 	for i, given := range request.Descriptors {
-		asks[i].Hits = hitsOf(request, given)
+		asks[i].Hits, asks[i].Refund = hitsOf(request, given), given.GetIsNegativeHits()
 		entries := make([]config.Entry, len(given.GetEntries()))
 		for j, e := range given.GetEntries() {
 			entries[j] = config.Entry{Key: e.GetKey(), Value: e.GetValue()}
@@ -71,8 +72,15 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 			s.refuse(via, wrongLimit)
 			return outcome{}, mistake("the limit in the request needs a unit")
 		}
+		units := uint32(1)
+		if m := own.GetUnitMultiplier(); m != nil {
+			if units = m.GetValue(); units == 0 {
+				s.refuse(via, wrongLimit)
+				return outcome{}, mistake("the limit in the request has a unit_multiplier of 0: expected 1 or more")
+			}
+		}
 		var err error
-		if asks[i].Match, err = d.Override(entries, own.GetRequestsPerUnit(), unit); err != nil {
+		if asks[i].Match, err = d.Override(entries, own.GetRequestsPerUnit(), unit, units); err != nil {
 			wrong := mistake("the limit in the request: " + err.Error())
 			s.metrics.failed(d.Name, via, wrong)
 			s.refuse(via, wrongLimit)
@@ -94,6 +102,7 @@ func hitsOf(request *rls.RateLimitRequest, d *common.RateLimitDescriptor) int64 
 func (s *Service) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimitResponse {
 	response := &rls.RateLimitResponse{OverallCode: code(o.Over), Statuses: make([]*rls.RateLimitResponse_DescriptorStatus, len(o.asks))}
 	var tightest *rls.RateLimitResponse_DescriptorStatus
+	never := false // the tightest does not let the request through, however long it waits
 	for i := range o.asks {
 		one := &rls.RateLimitResponse_DescriptorStatus{Code: rls.RateLimitResponse_OK}
 		response.Statuses[i] = one
@@ -112,20 +121,26 @@ func (s *Service) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimit
 		}
 		limit := shown(rule, st)
 		one.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: rule.Name, RequestsPerUnit: limit.Requests, Unit: limit.Unit}
-		reset := st.ResetAfter
-		if st.Over && st.RetryAfter > 0 { // until the limit lets the request through; otherwise until it is full
+		if limit.Units > 1 {
+			one.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(limit.Units)
+		}
+		reset, hopeless := st.ResetAfter, st.Over && !st.Shadow && st.RetryAfter == ratelimit.Never
+		switch { // until the limit lets the request through; otherwise until it is full
+		case hopeless: // 0 would invite to try again at once
+			reset = max(reset, limit.Period)
+		case st.Over && st.RetryAfter > 0:
 			reset = st.RetryAfter
 		}
 		one.DurationUntilReset = durationpb.New(reset)
 		if !st.Over {
 			one.LimitRemaining = uint32(min(max(st.Remaining, 0), math.MaxUint32))
 		}
-		if tightest == nil || tighter(one, tightest) {
-			tightest = one
+		if tightest == nil || tighter(one, tightest) || (hopeless && !never && one.Code == rls.RateLimitResponse_OVER_LIMIT) {
+			tightest, never = one, hopeless
 		}
 	}
 	if s.settings.Headers && tightest != nil {
-		response.ResponseHeadersToAdd = s.headers(&o, tightest)
+		response.ResponseHeadersToAdd = s.headers(&o, tightest, never)
 	}
 	if s.settings.DynamicMetadata {
 		response.DynamicMetadata = metadata(request, &o, s.settings.QuotaMode)
@@ -147,16 +162,19 @@ func tighter(a, b *rls.RateLimitResponse_DescriptorStatus) bool {
 	return a.LimitRemaining < b.LimitRemaining
 }
 
-// headers are upstream's three, and Retry-After of a request that is over.
-func (s *Service) headers(o *outcome, st *rls.RateLimitResponse_DescriptorStatus) []*core.HeaderValue {
-	reset := seconds(st.DurationUntilReset.AsDuration())
+// headers are upstream's three, and Retry-After of a request that is over. One that never passes is told no time.
+func (s *Service) headers(o *outcome, st *rls.RateLimitResponse_DescriptorStatus, never bool) []*core.HeaderValue {
 	all := []*core.HeaderValue{
 		{Key: s.settings.LimitHeader, Value: strconv.FormatUint(uint64(st.CurrentLimit.RequestsPerUnit), 10)},
 		{Key: s.settings.RemainingHeader, Value: strconv.FormatUint(uint64(st.LimitRemaining), 10)},
-		{Key: s.settings.ResetHeader, Value: strconv.FormatInt(reset, 10)},
 	}
-	if o.Over && o.Result.RetryAfter != ratelimit.Never && reset > 0 {
-		all = append(all, &core.HeaderValue{Key: "Retry-After", Value: strconv.FormatInt(reset, 10)})
+	if never {
+		return all
+	}
+	reset := strconv.FormatInt(seconds(st.DurationUntilReset.AsDuration()), 10)
+	all = append(all, &core.HeaderValue{Key: s.settings.ResetHeader, Value: reset})
+	if o.Over && o.Result.RetryAfter != ratelimit.Never && reset != "0" {
+		all = append(all, &core.HeaderValue{Key: "Retry-After", Value: reset})
 	}
 	return all
 }

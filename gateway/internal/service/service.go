@@ -55,6 +55,9 @@ func (s *Service) Load(files config.Files) error {
 		s.metrics.loadFails.Inc()
 		return err
 	}
+	for _, doubt := range c.Doubts {
+		slog.Warn("the configuration is hardly what you want", "at", doubt)
+	}
 	s.config.Store(c)
 	s.metrics.loaded(c.Version)
 	slog.Info("configuration loaded", "domains", len(c.Domains), "version", c.Version)
