@@ -49,7 +49,7 @@ func TestThrottleDevReadsHostileBytesAsAServerDoes(t *testing.T) {
 	}
 	for _, password := range []string{"", "secret"} {
 		real, dev := server.Start(t, server.Password(password)), server.Start(t, server.Run(program), server.Password(password))
-		if real.Program.IsValkey() && real.Program.AtLeast(9, 0) {
+		if real.Program.IsValkey() && real.Program.Major >= 9 {
 			t.Skip("Valkey 9 reads some of this in its own way: it checks the ends of lines, and the password before the command. throttle-dev does as Redis")
 		}
 		var sending sync.WaitGroup
