@@ -400,3 +400,42 @@ descriptors:
 		})
 	}
 }
+
+// Envoy passes on a header field that is as long as it takes, and one that is no text. Both are limited.
+func TestEnvoyLimitsWhateverItPassesOn(t *testing.T) {
+	t.Parallel()
+	size.NeedsFull(t)
+	envoy := program(t, "envoy")
+	g := start(t, server.Start(t).Addr(), "domain: web\ndescriptors:\n- {key: one, limits: [FIXED 2/y]}\n- {key: two, limits: [FIXED 2/y]}\n")
+	backend := httptest.NewServer(http.NotFoundHandler())
+	defer backend.Close()
+	_, grpcPort, _ := net.SplitHostPort(g.at["grpc"])
+	port := strconv.Itoa(server.FreePort(t))
+	action := func(key string) string {
+		return "- actions: [{request_headers: {header_name: x-key, descriptor_key: " + key + "}}]"
+	}
+	config := strings.NewReplacer("- actions: [{remote_address: {}}]", action("one")+"\n                        "+action("two"),
+		"port_value: 10000", "port_value: "+port, "port_value: 8081", "port_value: "+grpcPort,
+		"port_value: 8000", fmt.Sprintf("port_value: %d", backend.Listener.Addr().(*net.TCPAddr).Port)).Replace(block(t, "yaml", "static_resources"))
+	proxy(t, envoy, "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", config))
+	asks := func(key string) (status string) {
+		await(t, "Envoy answers", func() bool {
+			c, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err != nil {
+				return false
+			}
+			defer c.Close()
+			require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+			_, err = fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: %s\r\nConnection: close\r\n\r\n", key)
+			require.NoError(t, err)
+			answer, _ := io.ReadAll(c)
+			_, rest, _ := strings.Cut(string(answer), " ")
+			status, _, _ = strings.Cut(rest, " ")
+			return status != "" && status != "503"
+		})
+		return status
+	}
+	for what, key := range map[string]string{"long": strings.Repeat("x", 35_000), "no text": "caf\xe9"} {
+		assert.Equal(t, "404 404 429", asks(key)+" "+asks(key)+" "+asks(key), what)
+	}
+}
