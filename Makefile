@@ -193,14 +193,14 @@ bench-unit: ## measure: Go's share alone, compared with the run before (BASE=fil
 pgo: ## measure: renew the profile that guides the compiler (module/throttle/default.pgo)
 	@scripts/setup build
 	@mkdir -p build/bench
-	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 go test -trimpath -run '^$$' -bench . -benchtime 3s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./command
+	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 go test -trimpath -run '^$$' -bench . -benchtime 3s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./limiter/command
 	GOWORK=off go -C tools run ./pgo ../build/bench/cpu.pgo ../module/throttle/default.pgo
 
 lint: ## everyday: gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
 	@scripts/setup $(STAGE)
 	@scripts/lint
 
-check-zones: ## release: whether apt knows newer time zones than those of calendar/zones.zip, and all clocks beside the package's
+check-zones: ## release: whether apt knows newer time zones than those of limiter/calendar/zones.zip, and all clocks beside the package's
 	@scripts/setup $(STAGE)
 	@scripts/check-zones
 

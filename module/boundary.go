@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"unsafe"
 
-	"redis-throttle/command"
-	"redis-throttle/stack"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/stack"
 )
 
 // The call in hand. The server runs commands one at a time, and a decision does not call back

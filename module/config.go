@@ -15,8 +15,8 @@ import (
 
 	"github.com/wenerme/go-rm/rm"
 
-	"redis-throttle/command"
-	"redis-throttle/top"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/top"
 )
 
 // options are what the load arguments say: `loadmodule throttle.so top 1000 zones /etc/redis/zones.zip`.

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"unsafe"
 
-	"redis-throttle/command"
-	"redis-throttle/line"
-	"redis-throttle/stack"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/line"
+	"redis-throttle/limiter/stack"
 )
 
 // lines are the callers that wait. The bridge knows a caller by the server's handle of the blocked client.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"redis-throttle/command"
+	"redis-throttle/limiter/command"
 )
 
 // register tells the server of every command.

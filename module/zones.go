@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"redis-throttle/calendar"
+	"redis-throttle/limiter/calendar"
 )
 
 //export throttleMaxZonesFile

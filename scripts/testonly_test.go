@@ -25,12 +25,12 @@ import (
 
 // shipped are the packages of the limiter, and callers the packages that users run them by.
 var (
-	shipped = []string{"gcra", "window", "fixed", "calendar", "stack", "lease", "line", "top", "command", "embedded"}
+	shipped = []string{"gcra", "limiter/window", "limiter/fixed", "limiter/calendar", "limiter/stack", "limiter/lease", "limiter/line", "limiter/top", "limiter/command", "limiter/embedded"}
 	callers = []string{"./module/...", "./ratelimit/...", "./ratelimit/guard/...", "./cmd/throttle-dev/..."}
 )
 
 // forPrograms is what other programs call, as tests do.
-const forPrograms = "(*redis-throttle/embedded.Host)."
+const forPrograms = "(*redis-throttle/limiter/embedded.Host)."
 
 // source is a package as go list shows it.
 type source struct {

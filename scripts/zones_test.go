@@ -35,7 +35,7 @@ func checkZones(t *testing.T, candidate string, reachable bool, environment []st
 
 func TestNewerTimeZonesAreAWarningAndFailARelease(t *testing.T) {
 	t.Parallel()
-	archive, err := os.ReadFile("../calendar/zones.zip")
+	archive, err := os.ReadFile("../limiter/calendar/zones.zip")
 	require.NoError(t, err)
 	ours := string(archive[len(archive)-5:])
 	const newer = "2099z-0+deb12u1"
@@ -50,7 +50,7 @@ func TestNewerTimeZonesAreAWarningAndFailARelease(t *testing.T) {
 	}{
 		{"newer", newer, true, nil, nil, "there are newer time zones: 2099z (tzdata " + newer + "), the module has " + ours, false},
 		{"newer, on Ubuntu", "2099z-0ubuntu0.24.04", true, nil, nil, "there are newer time zones: 2099z", false},
-		{"newer, in a workflow", newer, true, []string{"GITHUB_ACTIONS=true"}, nil, "::warning file=calendar/zones.zip::there are newer time zones: 2099z", false},
+		{"newer, in a workflow", newer, true, []string{"GITHUB_ACTIONS=true"}, nil, "::warning file=limiter/calendar/zones.zip::there are newer time zones: 2099z", false},
 		{"newer, for a release", newer, true, nil, []string{"--strict"}, "error: a release has the newest time zones", true},
 		{"newer, for an older release", newer, true, []string{"OLD_ZONES=1"}, []string{"--strict"}, "there are newer time zones: 2099z", false},
 		{"older", "2025b-0+deb12u1", true, nil, []string{"--strict"}, "the time zones, " + ours + ", are newer than those of tzdata 2025b-0+deb12u1", false},

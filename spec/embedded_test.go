@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/embedded"
 	"redis-throttle/spec"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/command"
+	"redis-throttle/limiter/command"
 )
 
 // Clients read fields by their positions, such as key of CL.MLIMIT at index 10. A field that moves is read as another one by every client that

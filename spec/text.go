@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/embedded"
 )
 
 // Reply writes a reply as transcripts show it: integers as they are, texts in double quotes where they have spaces, errors as redis-cli

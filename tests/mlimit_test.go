@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/chance"
-	"redis-throttle/stack"
+	"redis-throttle/limiter/stack"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/calendar"
+	"redis-throttle/limiter/calendar"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )

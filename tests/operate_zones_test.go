@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/calendar"
 	"redis-throttle/internal/size"
 	"redis-throttle/internal/zonefile"
+	"redis-throttle/limiter/calendar"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/server"
 )

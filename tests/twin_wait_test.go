@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/embedded"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
+	"redis-throttle/limiter/embedded"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"

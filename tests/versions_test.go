@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/command"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
+	"redis-throttle/limiter/command"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )

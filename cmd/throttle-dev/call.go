@@ -7,8 +7,8 @@ import (
 
 	dev "github.com/alicebob/miniredis/v2/server"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // call is one command that is run: as a client sent it, or as a transaction or a script of the client's makes it.

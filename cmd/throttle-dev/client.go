@@ -14,7 +14,7 @@ import (
 
 	dev "github.com/alicebob/miniredis/v2/server"
 
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/embedded"
 )
 
 // mostUnread is how many bytes of replies a client may leave unread: its connection is closed at the next one, as by

@@ -8,7 +8,7 @@ import (
 
 	dev "github.com/alicebob/miniredis/v2/server"
 
-	"redis-throttle/command"
+	"redis-throttle/limiter/command"
 )
 
 // COMMAND [COUNT | INFO [name ...] | DOCS [name ...] | GETKEYS name [word ...] | LIST]

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"redis-throttle/calendar"
-	"redis-throttle/command"
-	"redis-throttle/top"
+	"redis-throttle/limiter/calendar"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/top"
 )
 
 // redisVersion is the version of Redis whose commands miniredis has, as it says itself.

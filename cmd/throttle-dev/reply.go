@@ -3,8 +3,8 @@ package main
 import (
 	dev "github.com/alicebob/miniredis/v2/server"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // writeReply writes a reply as the module does, in the client's protocol.

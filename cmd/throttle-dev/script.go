@@ -3,7 +3,7 @@ package main
 import (
 	dev "github.com/alicebob/miniredis/v2/server"
 
-	"redis-throttle/command"
+	"redis-throttle/limiter/command"
 )
 
 // script is one that runs now.

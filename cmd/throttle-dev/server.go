@@ -17,8 +17,8 @@ import (
 
 	dev "github.com/alicebob/miniredis/v2/server"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // server runs one command at a time: mu is held while it does. The commands of the module run in an embedded.Host. miniredis runs the

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/embedded"
 )
 
 // store keeps the keys of the host among those of miniredis. miniredis keeps what is left of each key's time, as of an instant that

@@ -5,7 +5,7 @@ import (
 
 	dev "github.com/alicebob/miniredis/v2/server"
 
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/embedded"
 )
 
 // What a reply can be made of, beside int, int64, string (a bulk string) and []any (an array).

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"redis-throttle/calendar"
+	"redis-throttle/limiter/calendar"
 )
 
 // Windows are n units each, by the clocks of a zone, and begin an offset later. A unit is d, w,

@@ -13,8 +13,8 @@ import (
 	"redis-throttle/gcra"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
+	"redis-throttle/limiter/stack"
 	"redis-throttle/proof/smt"
-	"redis-throttle/stack"
 )
 
 // The formulas are what package gcra computes: both are evaluated on the same values, random ones of all sizes

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // AdmissionWorld is keys of units and keys of slots that CL.MLIMIT takes together and CL.SETTLE settles, the ids that ask for

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/command"
 	"redis-throttle/internal/size"
+	"redis-throttle/limiter/command"
 )
 
 func admissionWorlds() []*AdmissionWorld {

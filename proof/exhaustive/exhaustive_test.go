@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
 	"redis-throttle/internal/size"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // depth is how many moves a sequence has: some seconds in a run of all tests, and some minutes in make prove.

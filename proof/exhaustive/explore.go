@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // begin is the reading of the clock when a history begins, a multiple of every small period.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // LeaseWorld is one key with slots, the ids that ask for them, and the steps that the clock may take.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // allKeys stands for the key of a move that asks all of them.

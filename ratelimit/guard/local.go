@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/lru"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/embedded"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/ratelimittest"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"redis-throttle/command"
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/embedded"
 )
 
 // outcome is how a command ended.

@@ -21,7 +21,7 @@ import (
 	extensionast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
 
-	"redis-throttle/command"
+	"redis-throttle/limiter/command"
 )
 
 // longestSentence is in words. A sentence in Go's or Redis's documentation rarely has more.

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/calendar"
-	"redis-throttle/stack"
+	"redis-throttle/limiter/calendar"
+	"redis-throttle/limiter/stack"
 	"redis-throttle/tests/server"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/embedded"
+	"redis-throttle/limiter/embedded"
 	"redis-throttle/spec"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/resp"

@@ -1,0 +1,331 @@
+package command
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/limiter/line"
+	"redis-throttle/limiter/stack"
+)
+
+// setMembers shows a set of so many leases to a key, in which the id stands at namesAt.
+func (k *Key) setMembers(count int64, namesAt int, unread bool) {
+	k.Kind = SortedSet
+	k.Members = &Members{NamesAt: namesAt}
+	k.Members.Reset(count, 0, 0, 1)
+	next := float64(nowNs/ms + 500)
+	k.Members.Named[0], k.Members.Unread = math.NaN(), unread
+	k.Members.Next, k.Members.NextOther, k.Members.LastOther = next, next, next
+}
+
+// A call with several keys sees no members unless one of its keys is a set. It asks for them if it names one.
+func TestACallThatNamesAMemberAsksToSeeMembers(t *testing.T) {
+	for _, tt := range []struct {
+		cmd  *Command
+		line string
+		want ReplyKind
+	}{
+		{MLimit, "2 a b RATE 5/s", ReplyFields},
+		{MLimit, "2 a b RATE 5/s NEXT SLOTS 1 TTL 1s ID x", ReplyElsewhere},
+		{MLimit, "2 a b SLOTS 1 TTL 1s ID x", ReplyElsewhere},
+		{MLimit, "2 a b SLOTS 1 TTL 1s", ReplyError},
+		{MLimit, "2 a b RATE 5/s ID x", ReplyError},
+		{Settle, "2 a b RATE 5/s TAKE 1 USED 0 NEXT SLOTS ID x", ReplyElsewhere},
+	} {
+		c := many(nil, tt.line)
+		c.Past = &Past{}
+		for range 2 { // the second time it may be remembered
+			for i := range c.Keys {
+				c.Keys[i].Members = nil
+			}
+			c.Run(tt.cmd)
+			require.Equal(t, tt.want, c.Reply, "%s: %s", tt.line, c.Error)
+			if tt.want == ReplyElsewhere {
+				assert.Equal(t, "kk", c.effects(), tt.line)
+				c.hold(nil)
+				c.Run(tt.cmd)
+				assert.Equal(t, ReplyFields, c.Reply, "%s: %s", tt.line, c.Error)
+			}
+		}
+	}
+}
+
+// A member that was not looked up is taken for a new one where that lets the call through, and is looked up where a retry would be let
+// through instead.
+func TestAMemberIsLookedUpWhereARetryWouldBeLetThrough(t *testing.T) {
+	for _, tt := range []struct {
+		name, line   string
+		banned, held int // the key that is banned, and how many leases each set has
+		want         ReplyKind
+	}{
+		{"a free slot", "2 k run RATE 5/s NEXT SLOTS 3 TTL 1s ID x", -1, 2, ReplyFields},
+		{"no free slot", "2 k run RATE 5/s NEXT SLOTS 2 TTL 1s ID x", -1, 2, ReplyElsewhere},
+		{"no free slot at the first key", "1 run SLOTS 2 TTL 1s ID x", -1, 2, ReplyElsewhere},
+		{"two sets", "2 run too SLOTS 3 TTL 1s ID x", -1, 2, ReplyElsewhere},
+		{"a ban of the first key", "2 k run RATE 5/s NEXT SLOTS 3 TTL 1s ID x", 0, 2, ReplyElsewhere},
+		{"a ban of the last key", "2 run k SLOTS 3 TTL 1s NEXT RATE 5/s ID x", 1, 2, ReplyElsewhere},
+		{"no room in a limit", "2 k run RATE 5/s NEXT SLOTS 3 TTL 1s COST 6 ID x", -1, 2, ReplyElsewhere},
+	} {
+		for _, unread := range []bool{true, false} {
+			values := make([]string, 2)
+			if tt.banned >= 0 {
+				ban := call("k 1h")
+				ban.NowNs = nowNs
+				ban.Run(Ban)
+				require.Equal(t, Set, ban.Effect, "%s", ban.Error)
+				values[tt.banned] = string(ban.NewValue)
+			}
+			c := many(values, tt.line)
+			for i, name := range c.Args[1 : 1+len(c.Keys)] {
+				if string(name) != "k" {
+					at := 1
+					for string(c.Args[at-1]) != "ID" {
+						at++
+					}
+					c.Keys[i].setMembers(int64(tt.held), at, unread)
+				}
+			}
+			c.Run(MLimit)
+			want := tt.want
+			if !unread {
+				want = ReplyFields
+			}
+			assert.Equal(t, want, c.Reply, "%s, unread %t: %s", tt.name, unread, c.Error)
+		}
+	}
+}
+
+func TestAnIDIsLookedForWhereASetIsOnly(t *testing.T) {
+	for _, isSet := range []bool{true, false} {
+		c := many(nil, "1 run SLOTS 3 TTL 1s ID x COMPACT")
+		if isSet {
+			c.Keys[0].setMembers(2, 8, false)
+		} else {
+			c.Members.NamesAt = 8
+		}
+		c.Run(MLimit)
+		assert.Equal(t, isSet, c.Reply == ReplyElsewhere, "%s", c.Error)
+		assert.Equal(t, 7, c.Members.NamesAt)
+	}
+	for at, want := range map[int]int{-1: -1, 2: -1, 6: -1, 7: 5, 8: -1, 9: -1} {
+		c := many(nil, "1 run SLOTS 3 TTL 1s ID ID")
+		c.Members.NamesAt = at
+		assert.Equal(t, want, c.idIn(c.Args[2:]), at)
+	}
+}
+
+func TestCallsThatDifferInTheirIDsAreRemembered(t *testing.T) {
+	for length, want := range map[int]bool{0: false, 1: true, maxIDLen: true, maxIDLen + 1: false} {
+		c := many(nil, "1 run SLOTS 3 TTL 1s ID x")
+		c.Past, c.Members.NamesAt = &Past{}, 7
+		c.Run(MLimit)
+		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
+		c.Args[7] = []byte(strings.Repeat("y", length))
+		assert.Equal(t, want, c.findGroups(c.Args[2:]) != nil, length)
+	}
+}
+
+func TestCallersInLineComeBeforeAnAdmission(t *testing.T) {
+	for ahead, want := range map[int64]int64{0: 0, 1: 1} {
+		c := many(nil, "1 run SLOTS 3 TTL 1s ID x")
+		c.Keys[0].setMembers(2, 7, false)
+		c.Keys[0].Ahead = ahead
+		c.Run(MLimit)
+		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
+		assert.Equal(t, want, c.Integers[0], ahead)
+
+		set := setOf("a", int(nowMs+500), "b", int(nowMs+900))
+		assert.Equal(t, want, set.run(Lease, nowNs, ahead, "k SLOTS 3 TTL 1s ID w").Integers[0], ahead)
+	}
+}
+
+func TestNeverIsTheLongestWait(t *testing.T) {
+	for _, tt := range []struct {
+		a, b int64
+		want bool
+	}{{6, 5, true}, {5, 5, false}, {4, 5, false}, {stack.Never, 5, true}, {5, stack.Never, false}, {stack.Never, stack.Never, false}} {
+		assert.Equal(t, tt.want, isLonger(tt.a, tt.b), tt)
+	}
+}
+
+func TestACallThatFailsKeepsItsKey(t *testing.T) {
+	c := call("k RATE 5/s")
+	c.Run(Limit)
+	require.Equal(t, Set, c.Effect)
+	c.Args = c.Args[:2]
+	c.ArgCount = 2
+	c.Run(Limit)
+	require.Equal(t, ReplyError, c.Reply)
+	assert.Equal(t, Keep, c.Effect)
+	assert.Nil(t, c.NewValue)
+}
+
+// A panic may come when everything has been decided.
+func TestAFailureUndoesWhatWasDecided(t *testing.T) {
+	c := call("k RATE 5/s")
+	c.Run(Limit)
+	require.Equal(t, Set, c.Effect)
+	c.Fail("ERR broken")
+	assert.Equal(t, ReplyError, c.Reply)
+	assert.Equal(t, Keep, c.Effect)
+	assert.Nil(t, c.NewValue)
+}
+
+func TestACallThatFailsTellsItsLineNothing(t *testing.T) {
+	c := call("k SLOTS 3")
+	c.Members, c.LineSlots, c.ToldSlots = &Members{}, 7, 3
+	c.Run(Lease)
+	require.Equal(t, ReplyError, c.Reply)
+	assert.EqualValues(t, 7, c.ToldSlots)
+}
+
+func TestCommandsThatRunOverMaxmemory(t *testing.T) {
+	for cmd, want := range map[*Command]bool{Limit: false, MLimit: false, Peek: false, Leases: false, Release: true, Settle: true} {
+		assert.Equal(t, want, cmd.RunsOverMaxmemory(), cmd.Name)
+	}
+}
+
+func TestACallIsGivenViewsOfItsArguments(t *testing.T) {
+	assert.Equal(t, MaxArgsOfKeys, MLimit.ViewedArgs())
+	assert.Equal(t, MaxArgs, Limit.ViewedArgs())
+	c := call("k ID a b")
+	for at, want := range map[int][][]byte{-1: nil, 0: nil, 2: c.Args[2:], 3: c.Args[3:], 4: nil, 5: nil} {
+		c.Members = &Members{NamesAt: at}
+		assert.Equal(t, want, c.Named(Release), at)
+	}
+}
+
+func TestAGroupIsTheWordBehindGROUP(t *testing.T) {
+	for line, want := range map[string]string{
+		"k SLOTS 0 TTL 1s ID w TIMEOUT 1s GROUP g": "g",
+		"k SLOTS 0 TTL 1s ID w GROUP k TIMEOUT 1s": "k",
+		"k SLOTS 0 TTL 1s ID w TIMEOUT 1s COMPACT": "",
+	} {
+		c := call(line)
+		c.NowNs, c.MayBlock = nowNs, true
+		setOf().gather(c, Lease)
+		c.Run(Lease)
+		require.Equal(t, ReplyInTurn, c.Reply, "%s", c.Error)
+		got := ""
+		if c.GroupAt > 0 {
+			got = string(c.Args[c.GroupAt])
+		}
+		assert.Equal(t, want, got, line)
+		assert.Equal(t, want, string(c.place(&c.request).Group), line)
+	}
+}
+
+func TestASettlementLooksUpWhatItHasToKnow(t *testing.T) {
+	for line, want := range map[string]ReplyKind{
+		"2 k run RATE 60/h TAKE 9 USED 4 NEXT SLOTS ID x": ReplyFields,
+		"2 run k SLOTS NEXT RATE 60/h TAKE 9 USED 4 ID x": ReplyFields,
+		"2 run too SLOTS ID x":                            ReplyElsewhere,
+		"1 run SLOTS EACH ID x":                           ReplyElsewhere,
+	} {
+		c := many(nil, line)
+		for i, name := range c.Args[1 : 1+len(c.Keys)] {
+			if string(name) == "k" {
+				taken := call("k RATE 60/h COST 9")
+				taken.Run(Limit)
+				require.Equal(t, Set, taken.Effect)
+				c.Keys[i].Kind, c.Keys[i].Value = String, taken.NewValue
+				continue
+			}
+			c.Keys[i].setMembers(2, len(c.Args)-1, true)
+		}
+		c.Run(Settle)
+		require.Equal(t, want, c.Reply, "%s: %s", line, c.Error)
+		if strings.Contains(line, "USED 4") {
+			assert.Equal(t, int64(5), c.Refunded, line)
+			assert.Equal(t, int64(-5), c.Integers[7], line)
+		}
+	}
+	c := many(nil, "2 k run RATE 60/h TAKE 4 USED 9 NEXT SLOTS ID x")
+	c.Keys[1].setMembers(2, len(c.Args)-1, true)
+	c.Run(Settle)
+	assert.Equal(t, []int64{5, 0}, []int64{c.Integers[7], c.Refunded}, "more was used than taken")
+}
+
+func TestACallerOfAHigherPriorityIsBehindNobody(t *testing.T) {
+	for priority, want := range map[string]ReplyKind{"-1": ReplyInTurn, "0": ReplyInTurn, "1": ReplyFields, "100": ReplyFields} {
+		var lines line.Lines
+		lines.EnterTurn(0, []byte("k"), 1, 1, line.Turn{LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
+		c := call("k WINDOW 2/m TIMEOUT 1s PRIORITY " + priority)
+		c.NowNs, c.MayBlock = nowNs, true
+		c.Line, c.Ahead, _ = lines.Look(0, []byte("k"))
+		require.Equal(t, int64(1), c.Ahead)
+		c.Run(Wait)
+		assert.Equal(t, want, c.Reply, "%s: %s", priority, c.Error)
+	}
+}
+
+func TestPrioritiesHaveBounds(t *testing.T) {
+	for priority, want := range map[string]bool{"-101": false, "-100": true, "100": true, "101": false} {
+		c := call("k WINDOW 2/m TIMEOUT 1s PRIORITY " + priority)
+		c.Run(Wait)
+		assert.Equal(t, want, c.Reply != ReplyError, "%s: %s", priority, c.Error)
+	}
+}
+
+func TestGroupsInLineAreShown(t *testing.T) {
+	var lines line.Lines
+	for handle, group := range []string{"a", "b", "a"} {
+		lines.EnterTurn(0, []byte("k"), uintptr(handle+1), 1, line.Turn{Place: line.Place{Group: []byte(group)}, LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
+	}
+	c := call("k")
+	c.NowNs = nowNs
+	setOf().gather(c, Leases)
+	c.Line, c.Ahead, _ = lines.Look(0, []byte("k"))
+	c.Run(Leases)
+	assert.Equal(t, []int64{0, 3, 10, 2}, c.Integers)
+}
+
+func TestUnitsAreInLowerCase(t *testing.T) {
+	for word, want := range map[string]bool{
+		"5/S": true, "5/MS": true, "5/s": false, "5/Z": false, "\x15/S": false,
+	} {
+		c := &Call{In: &In{NowNs: nowNs, ArgCount: 3, Args: [][]byte{[]byte("k"), []byte("RATE"), []byte(word)}}, Key: &Key{}}
+		c.Run(Limit)
+		assert.Equal(t, want, strings.Contains(string(c.Error), unitsAreLower), "%q: %s", word, c.Error)
+	}
+}
+
+// A lease goes to a caller that comes before those in line, if a slot is free.
+func TestALeaseGoesPastCallersOfALowerPriority(t *testing.T) {
+	for priority, want := range map[int64]int64{-1: 0, 0: 1, 1: 1} { // of the caller in line
+		var lines line.Lines
+		lines.EnterTurn(0, []byte("run"), 1, 1, line.Turn{Place: line.Place{Priority: priority}, LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
+		c := many(nil, "1 run SLOTS 3 TTL 1s ID x")
+		c.Keys[0].setMembers(2, 7, false)
+		c.Line, c.Ahead, _ = lines.Look(0, []byte("run"))
+		c.Run(MLimit)
+		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
+		assert.Equal(t, want, c.Integers[0], "an admission, %d", priority)
+
+		c = call("run SLOTS 3 TTL 1s ID w PRIORITY 0 TIMEOUT 1s")
+		c.NowNs, c.LineSlots = nowNs, NoSlots
+		setOf("a", int(nowMs+500), "b", int(nowMs+900)).gather(c, Lease)
+		c.Members.Unread, c.Members.Named[0] = false, math.NaN()
+		c.Line, c.Ahead, _ = lines.Look(0, []byte("run"))
+		c.Run(Lease)
+		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
+		assert.Equal(t, want, c.Integers[0], "a lease, %d", priority)
+	}
+}
+
+func TestCallsThatSeeNoMembersAreToldApart(t *testing.T) {
+	past := &Past{}
+	for range 2 {
+		for line, want := range map[string]int64{"2 a b RATE 5/s": 5, "2 a b RATE 6/s": 6, "2 a b RATE 6/m": 6, "2 a b RATE 5/s BURST 7": 7, "2 a b RATE 5/s BURST 8": 8} {
+			c := many(nil, line)
+			c.Past, c.Keys[0].Members, c.Keys[1].Members = past, nil, nil
+			c.Run(MLimit)
+			require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
+			assert.Equal(t, want, c.Integers[2], line)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package command
+
+import "redis-throttle/limiter/stack"
+
+// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT] [EACH]
+//
+// With rates it reserves a slot like CL.LIMIT with MAXWAIT, and is answered when the slot comes. With
+// any other limit it waits in line, as CL.LEASE does, and reserves nothing. A TIMEOUT of 0 waits as long as it takes. In MULTI and
+// in scripts, where a client cannot be blocked, it answers at once.
+var Wait = register(&Command{
+	Name:       "CL.WAIT",
+	Summary:    "Waits until the units of all limits are available, then charges them.",
+	Complexity: "O(N) where N is the number of limits, at most 8. O(M) when a caller ahead of M others leaves.",
+	Since:      v010,
+	Later:      map[string]string{v020: "WINDOW FIXED"},
+	Flags:      "write deny-oom",
+	Keys:       OneKey,
+	Decides:    true,
+	Blocks:     true,
+	Lines:      true,
+	Terms:      "TAKE SPARE",
+	Words:      "[COST] TIMEOUT [GROUP] [PRIORITY]" + replyWords,
+	Fields:     limitFields,
+	Run:        wait,
+})
+
+func wait(c *Call) {
+	r, ok := c.read()
+	if !ok {
+		return
+	}
+	if !c.stack.RatesOnly() {
+		c.takeInTurn(r)
+		return
+	}
+	if !c.decodeStack() {
+		return
+	}
+	switch {
+	case !c.MayBlock:
+	case r.timeoutNs == 0:
+		r.MaxWaitNs = int64(maxDuration)
+	default:
+		r.MaxWaitNs = r.timeoutNs
+	}
+	if r.each {
+		c.judge()
+	}
+	if c.banned() {
+		c.describeOwnBan(&r.Request)
+		return
+	}
+	c.Before = c.stack.Rates(c.before[:0], c.NowNs)
+	result := c.stack.Take(r.Request, c.NowNs)
+	c.store(result.Changed)
+	if result.WaitNs == 0 {
+		c.describe(&result)
+		return
+	}
+	c.Reply = ReplyLater
+	c.Cost, c.WaitNs = r.Cost, result.WaitNs
+}
+
+// takeInTurn takes units of limits that make no reservations, when it is the caller's turn.
+func (c *Call) takeInTurn(r *request) {
+	if !c.decodeStack() {
+		return
+	}
+	if r.each {
+		c.judge()
+	}
+	if c.banned() {
+		if c.Turn == First {
+			c.waitInTurn(c.banUntil-c.NowNs, r)
+			return
+		}
+		c.describeOwnBan(&r.Request)
+		return
+	}
+	isBehind := c.Turn == Arriving && c.Ahead > 0 && c.comeBefore(c.place(r), 1) > 0
+	if isBehind && c.MayBlock && c.stack.RetryAfter(&r.Request, c.NowNs) != stack.Never {
+		c.waitInTurn(0, r)
+		return
+	}
+	if isBehind || c.Turn == Leaving {
+		result := c.stack.Peek(r.Cost, c.NowNs)
+		if !result.Limited {
+			result.Limited, result.RetryAfterNs, result.Granted = true, 1, 0 // soon: 1 ms
+		}
+		c.describe(&result)
+		return
+	}
+	result := c.stack.Take(r.Request, c.NowNs)
+	c.store(result.Changed)
+	if result.Limited && c.MayBlock && result.RetryAfterNs != stack.Never {
+		c.waitInTurn(result.RetryAfterNs, r)
+		return
+	}
+	if !result.Limited {
+		result.WaitNs = c.WaitedNs
+	}
+	c.describe(&result)
+}
+
+// Answer describes the current state to a caller of cmd whose slot has come after
+// waitedNs, or that left before. Its arguments were checked when it began
+// to wait. The value of the key may have changed since; if it is not the state of a limiter, it counts
+// as empty. A caller that left and could retry at once is told to retry after 0.
+func (c *Call) Answer(cmd *Command, granted bool, waitedNs int64) {
+	c.begin(cmd)
+	r, ok := c.read()
+	if !ok {
+		return
+	}
+	if !c.decodeStack() {
+		r, _ = c.read()
+	}
+	c.limiting = 0
+	if granted {
+		result := c.stack.Standing(r.Cost, c.NowNs)
+		result.WaitNs = waitedNs
+		c.describe(&result)
+		return
+	}
+	if r.each {
+		c.judge()
+	}
+	if c.banned() {
+		c.describeOwnBan(&stack.Request{Cost: r.Cost})
+		return
+	}
+	result := c.stack.Peek(r.Cost, c.NowNs)
+	if !result.Limited {
+		result.Limited, result.RetryAfterNs = true, 0
+	}
+	c.describe(&result)
+}
+
+// GiveBack writes what decide leaves in the stack, or nothing when it returns false.
+// decide is given the key's value, empty when there is no key.
+func (c *Call) GiveBack(decide func(value []byte, s *stack.Stack) bool) {
+	c.begin(Wait)
+	c.Reply = ReplyError // nobody reads it
+	value := c.state()
+	switch {
+	case c.Kind == Absent || c.nothingKept():
+		value = nil
+	case c.Kind == Other || len(value) == 0:
+		value = noState
+	}
+	c.store(decide(value, &c.stack))
+}
+
+// noState stands for what a key holds that is no limiter's state.
+var noState = []byte("none")
+
+// Stack is the limits of the call in hand and what is kept of them.
+func (c *Call) Stack() *stack.Stack { return &c.stack }

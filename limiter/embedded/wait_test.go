@@ -1,0 +1,156 @@
+package embedded_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/limiter/embedded"
+)
+
+// blocked makes a call that has to wait.
+func (h *host) blocked(t *testing.T, line string) embedded.Waiter {
+	t.Helper()
+	r := h.doBlocking(line)
+	require.NotZero(t, r.Waiter, "%s answers %s", line, show(r))
+	return r.Waiter
+}
+
+// passes lets time pass from one instant at which something is due to the next, as a server with timers does, and returns the
+// answers in their order.
+func (h *host) passes(d time.Duration) (answers []string) {
+	for until := h.now.Add(d); ; {
+		for _, a := range h.Wake(h.now.UnixNano()) {
+			answers = append(answers, fmt.Sprintf("%d@%v %s", a.Waiter, h.now.Sub(start), show(a.Reply)))
+		}
+		if h.now.Equal(until) {
+			return answers
+		}
+		next, ok := h.Next()
+		if h.now = until; ok && next < until.UnixNano() {
+			h.now = time.Unix(0, next)
+		}
+	}
+}
+
+func TestCallersForALeaseAreLetInInTheOrderOfTheirArrival(t *testing.T) {
+	h := newHost()
+	h.do("CL.LEASE jobs SLOTS 1 TTL 10s ID a")
+	b := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 0 COMPACT")
+	c := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID c TIMEOUT 0 COMPACT")
+	d := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID d TIMEOUT 5s COMPACT")
+	assert.Equal(t, "held 1 waiting 3 leases [a 10000]", show(h.do("CL.LEASES jobs")))
+	assert.Empty(t, h.passes(4*time.Second))
+	assert.Equal(t, "1", show(h.do("CL.RELEASE jobs ID a")))
+	assert.Equal(t, []string{
+		fmt.Sprintf("%d@4s [0 1 0 -1 1000 4000]", b), // a slot is free at once
+		fmt.Sprintf("%d@5s [0 1 0 -1 1000 5000]", c), // the lease of b has lapsed
+		fmt.Sprintf("%d@5s [1 1 0 1000 0 5000]", d),  // its time is over
+	}, h.passes(time.Minute))
+	assert.Nil(t, h.get("jobs"))
+}
+
+// Higher priorities first, groups in turn, and each in order of arrival. A call that does not wait is let in before those that would come
+// after it.
+func TestCallersForALeaseAreLetInByPriorityAndGroup(t *testing.T) {
+	h := newHost()
+	h.do("CL.LEASE jobs SLOTS 1 TTL 10h ID first")
+	names := map[embedded.Waiter]string{}
+	for _, caller := range []string{"a1 GROUP a", "a2 GROUP a", "a3 GROUP a", "b1 GROUP b", "plain", "urgent PRIORITY 5 GROUP a", "late PRIORITY -1"} {
+		id, words, _ := strings.Cut(caller, " ")
+		names[h.blocked(t, fmt.Sprintf("CL.LEASE jobs SLOTS 1 TTL 10h ID %s COMPACT TIMEOUT 0 %s", id, words))] = id
+	}
+	leases := h.do("CL.LEASES jobs COUNT 3")
+	assert.EqualValues(t, 5, leases.GroupsIn)
+	assert.Equal(t, []embedded.Row{{"a", []int64{5, 1}}, {"a", []int64{0, 3}}, {"b", []int64{0, 1}}}, leases.Groups)
+	assert.Equal(t, "[1 1 0 36000000 0 0]", show(h.do("CL.LEASE jobs SLOTS 1 TTL 1s ID x COMPACT")))
+
+	// Two more slots: for the urgent one, and for the first of a.
+	answered := show(h.do("CL.LEASE jobs SLOTS 3 TTL 1s ID x COMPACT TIMEOUT 1s GROUP c PRIORITY 5"))
+	assert.Equal(t, "[0 3 0 -1 1000 0]", answered, "behind the urgent one only, and there are two")
+	var order []string
+	for range names {
+		for _, a := range h.Wake(h.now.UnixNano()) {
+			order = append(order, names[a.Waiter])
+			h.do("CL.RELEASE jobs ID " + names[a.Waiter])
+		}
+	}
+	assert.Equal(t, []string{"urgent", "a1", "b1", "plain", "a2", "a3", "late"}, order)
+}
+
+func TestReservedSlotsAreAnsweredWhenTheyCome(t *testing.T) {
+	h := newHost()
+	h.do("CL.LIMIT k RATE 1/s BURST 1")
+	a := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	b := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	c := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	left, ok := h.Unblock(h.now.UnixNano(), b)
+	require.True(t, ok)
+	assert.Equal(t, int64(1), left.Integers[0], "a caller that is sent away is limited")
+	answers := h.passes(time.Minute)
+	require.Len(t, answers, 2, "%v", answers)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1s [0 ", a))
+	assert.Contains(t, answers[1], fmt.Sprintf("%d@2s [0 ", c), "it moves up")
+	_, ok = h.Unblock(h.now.UnixNano(), b)
+	assert.False(t, ok)
+}
+
+func TestCallersForAWindowTakeTurns(t *testing.T) {
+	h := newHost()
+	h.do("CL.LIMIT k WINDOW 10/1h COST 8")
+	first := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 5 TIMEOUT 0 COMPACT")
+	second := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 1 TIMEOUT 0 COMPACT")
+	assert.Empty(t, h.passes(time.Minute), "nobody overtakes")
+	h.Disconnect(h.now.UnixNano(), first)
+	answers := h.passes(0)
+	require.Len(t, answers, 1)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1m0s [0 ", second))
+	third := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 2 TIMEOUT 0 COMPACT")
+	h.Delete(0, "k")
+	answers = h.passes(0)
+	require.Len(t, answers, 1)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1m0s [0 ", third), "what others do to the key wakes its line")
+	_, ok := h.Next()
+	assert.False(t, ok, "an empty line leaves nothing behind")
+}
+
+func TestAClockThatIsSetBackProlongsNoTimeout(t *testing.T) {
+	h := newHost()
+	h.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
+	h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 2s COMPACT")
+	h.passes(time.Second)
+	h.now = h.now.Add(-time.Minute)
+	assert.Empty(t, h.passes(999*time.Millisecond))
+	assert.Len(t, h.passes(time.Millisecond), 1)
+}
+
+func TestALineThatIsToBeLookedAtIsDueNow(t *testing.T) {
+	h := newHost()
+	h.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
+	h.passes(time.Minute)
+	h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 0 COMPACT")
+	h.Wake(h.now.UnixNano())
+	h.passes(time.Minute)
+	h.do("CL.RELEASE jobs ID a")
+	next, ok := h.Next()
+	assert.True(t, ok)
+	assert.Equal(t, h.now.UnixNano(), next)
+}
+
+// In all, the clock is set forward by more than an int64 can hold in ns.
+func TestAClockThatIsSetToAndFroForCenturiesStillWakesCallers(t *testing.T) {
+	h := newHost()
+	for range 4 {
+		h.now = start.AddDate(100, 0, 0)
+		h.do("CL.PEEK k FIXED 1/1d")
+		h.now = start
+		h.do("CL.PEEK k FIXED 1/1d")
+	}
+	h.do("CL.LIMIT k FIXED 1/1d")
+	h.blocked(t, "CL.WAIT k FIXED 1/1d TIMEOUT 0")
+	assert.Len(t, h.passes(48*time.Hour), 1)
+}

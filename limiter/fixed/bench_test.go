@@ -1,0 +1,94 @@
+// The price of one command's share: read the bytes, decide, write the bytes. And no allocation.
+package fixed_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/limiter/calendar"
+	"redis-throttle/limiter/fixed"
+)
+
+// command does what CL.LIMIT needs of a calendar window, and returns the bytes to store.
+func command(w *fixed.Window, value, out []byte, nowNs int64) []byte {
+	if w.Decode(value) != nil {
+		return value
+	}
+	changed := w.Settle(nowNs)
+	if w.Available(nowNs) < 1 {
+		_, _, reset, next := w.Standing(nowNs)
+		sink = w.RetryAfter(nowNs, 1) + reset + next
+		if !changed {
+			return value
+		}
+	}
+	w.Charge(nowNs, 1, 0)
+	_, available, reset, next := w.Standing(nowNs)
+	sink = available + reset + next + int64(w.ExpireAt())
+	return w.Append(out)
+}
+
+// sink keeps the compiler from dropping the work.
+var sink int64
+
+// windows are what gets measured, each with a limit of count units.
+func windows(t testing.TB, count int64) map[string]*fixed.Window {
+	berlin, err := calendar.LookupZone([]byte("Europe/Berlin"))
+	require.NoError(t, err)
+	months, err := calendar.Calendar(1, calendar.Month, berlin, 0)
+	require.NoError(t, err)
+	inBerlin, err := fixed.NewIn(months, count)
+	require.NoError(t, err)
+	windows := map[string]*fixed.Window{"minutes": {}, "months in Berlin": {}}
+	minutes := newLimit(t, count, minute)
+	windows["minutes"].Set(&minutes, &calendar.Cache{})
+	windows["months in Berlin"].Set(&inBerlin, &calendar.Cache{})
+	return windows
+}
+
+func TestNothingAllocates(t *testing.T) {
+	for name, w := range windows(t, 5) {
+		w.Charge(start, 4, 0)
+		roomy := w.Append(nil)
+		w.Charge(start, 1, 0)
+		full := w.Append(nil)
+		out := make([]byte, 0, fixed.MaxEncodedLen)
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			command(w, roomy, out, start)
+			command(w, full, out, start)
+			command(w, full, out, start-minute)
+			command(w, full, out, start+100*24*60*minute)
+			w.Refund(start, 1)
+		}), name)
+	}
+}
+
+func BenchmarkAllowed(b *testing.B) {
+	for name, w := range windows(b, 1_000_000_000) {
+		b.Run(name, func(b *testing.B) {
+			var buffer [fixed.MaxEncodedLen]byte
+			value, now := buffer[:0], start
+			b.ReportAllocs()
+			for b.Loop() {
+				now += minute / 100
+				value = command(w, value, buffer[:0], now)
+			}
+			b.ReportMetric(float64(len(value)), "bytes")
+		})
+	}
+}
+
+func BenchmarkDenied(b *testing.B) {
+	for name, w := range windows(b, 1) {
+		b.Run(name, func(b *testing.B) {
+			w.Charge(start, 1, 0)
+			value := w.Append(nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				command(w, value, nil, start+1)
+			}
+		})
+	}
+}

@@ -1,0 +1,280 @@
+// The rules one by one, on traffic small enough to follow by hand.
+package fixed_test
+
+import (
+	"encoding/hex"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/limiter/calendar"
+	"redis-throttle/limiter/fixed"
+)
+
+const (
+	second = int64(time.Second)
+	minute = int64(time.Minute)
+	start  = int64(1_700_000_040) * second // a multiple of a minute
+)
+
+// windowOf is a limit of which nothing is used.
+func windowOf(limit fixed.Limit) (w fixed.Window) {
+	w.Set(&limit, &calendar.Cache{})
+	return w
+}
+
+func count(limit fixed.Limit) int64 {
+	w := windowOf(limit)
+	n, _, _, _ := w.Standing(0)
+	return n
+}
+
+// charge is Charge, and returns how many units it took.
+func charge(w *fixed.Window, nowNs, quantity int64) int64 {
+	before := w.Available(nowNs)
+	w.Charge(nowNs, quantity, 0)
+	return before - w.Available(nowNs)
+}
+
+func resetAfter(w *fixed.Window, nowNs int64) int64 {
+	_, _, ns, _ := w.Standing(nowNs)
+	return ns
+}
+
+func nextAfter(w *fixed.Window, nowNs int64) int64 {
+	_, _, _, ns := w.Standing(nowNs)
+	return ns
+}
+
+func newLimit(t require.TestingT, count, periodNs int64) fixed.Limit {
+	limit, err := fixed.New(count, periodNs, time.Nanosecond)
+	require.NoError(t, err)
+	return limit
+}
+
+func TestTheLongestWindowThatThereIs(t *testing.T) {
+	limit := newLimit(t, 1, math.MaxInt64)
+	s := windowOf(limit)
+	require.Equal(t, int64(1), charge(&s, math.MaxInt64, 1))
+	assert.Equal(t, int64(math.MaxInt64), resetAfter(&s, math.MaxInt64), "the second window ends beyond 2^63")
+}
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		count, n int64
+		unit     time.Duration
+		want     error
+	}{
+		{"one a nanosecond", 1, 1, 1, nil},
+		{"more than one a nanosecond", math.MaxInt64, 1, 1, nil},
+		{"the longest period", 1, math.MaxInt64, 1, nil},
+		{"one nanosecond longer", 1, 1 << 62, 2, fixed.ErrTooLong},
+		{"a product of more than 64 bits", 1, math.MaxInt64, time.Hour, fixed.ErrTooLong},
+		{"no count", 0, 1, time.Second, fixed.ErrCount},
+		{"negative count", -1, 1, time.Second, fixed.ErrCount},
+		{"no period", 1, 0, time.Second, fixed.ErrPeriod},
+		{"negative period", 1, -1, time.Second, fixed.ErrPeriod},
+		{"no unit", 1, 1, 0, fixed.ErrPeriod},
+		{"two negatives", 1, -1, -time.Second, fixed.ErrPeriod},
+	} {
+		limit, err := fixed.New(tt.count, tt.n, tt.unit)
+		assert.Equal(t, tt.want, err, tt.name)
+		if tt.want == nil {
+			assert.Equal(t, tt.count, count(limit), tt.name)
+			assert.Equal(t, tt.n*int64(tt.unit), limit.Period(), tt.name)
+		}
+	}
+}
+
+func TestAnUntouchedLimitHoldsAllOfCount(t *testing.T) {
+	limit := newLimit(t, 5, minute)
+	s := windowOf(limit)
+	assert.Equal(t, int64(5), s.Available(start))
+	assert.Equal(t, int64(0), s.RetryAfter(start, 5))
+	assert.Equal(t, int64(0), nextAfter(&s, start))
+	assert.Equal(t, int64(0), resetAfter(&s, start))
+	assert.Equal(t, int64(0), int64(s.ExpireAt()))
+}
+
+func TestEverythingComesBackAtTheBoundary(t *testing.T) {
+	limit := newLimit(t, 5, minute)
+	s := windowOf(limit)
+	require.Equal(t, int64(3), charge(&s, start+59*second, 3))
+	for _, tt := range []struct{ second, available, retryAfterThree int64 }{
+		{0, 2, 60}, {1, 2, 59}, {59, 2, 1}, {60, 5, 0}, {61, 5, 0}, {3600, 5, 0},
+	} {
+		now := start + tt.second*second
+		assert.Equal(t, tt.available, s.Available(now), tt.second)
+		assert.Equal(t, int64(0), s.RetryAfter(now, 2), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, s.RetryAfter(now, 3), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, nextAfter(&s, now), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, resetAfter(&s, now), tt.second)
+		assert.Equal(t, fixed.Never, s.RetryAfter(now, 6), tt.second)
+	}
+	assert.Equal(t, int64(1), s.RetryAfter(start+minute-1, 3))
+	assert.Equal(t, start+minute, int64(s.ExpireAt()))
+}
+
+func TestADayIsADayInUTC(t *testing.T) {
+	limit, err := fixed.New(1, 24, time.Hour)
+	require.NoError(t, err)
+	s := windowOf(limit)
+	evening := time.Date(2024, 2, 29, 23, 59, 0, 0, time.UTC)
+	require.Equal(t, int64(1), charge(&s, evening.UnixNano(), 1))
+	assert.Equal(t, minute, resetAfter(&s, evening.UnixNano()))
+	assert.Equal(t, time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano(), int64(s.ExpireAt()))
+}
+
+// 30 per minute, 20 units in second 58, 20 more in second 62: what a calendar window
+// cannot see.
+func TestTwoWindowsMeetAtABoundary(t *testing.T) {
+	limit := newLimit(t, 30, minute)
+	s := windowOf(limit)
+	admitted := int64(0)
+	for i := range int64(20) {
+		admitted += charge(&s, start+58*second+i, 1)
+	}
+	for i := range int64(20) {
+		admitted += charge(&s, start+62*second+i, 1)
+	}
+	assert.Equal(t, int64(40), admitted)
+}
+
+func TestChargeTakesWhatThereIs(t *testing.T) {
+	limit := newLimit(t, 10, minute)
+	s := windowOf(limit)
+	for _, tt := range []struct{ quantity, taken int64 }{
+		{-1, 0}, {0, 0}, {7, 7}, {7, 3}, {1, 0}, {math.MaxInt64, 0},
+	} {
+		before := s.Append(nil)
+		assert.Equal(t, tt.taken, charge(&s, start, tt.quantity), tt.quantity)
+		if tt.taken == 0 {
+			assert.Equal(t, before, s.Append(nil), tt.quantity)
+		}
+	}
+}
+
+func TestRefundGivesBackWhatThisWindowUsed(t *testing.T) {
+	limit := newLimit(t, 10, minute)
+	s := windowOf(limit)
+	charge(&s, start, 8)
+	before := s.Append(nil)
+	charge(&s, start+1, 2)
+	assert.Equal(t, int64(2), s.Refund(start+2, 2))
+	assert.Equal(t, before, s.Append(nil))
+
+	assert.Equal(t, int64(8), s.Refund(start+2, math.MaxInt64), "never above full")
+	assert.Empty(t, s.Append(nil))
+	assert.Zero(t, s.Refund(start+2, 1))
+
+	charge(&s, start, 8)
+	assert.Zero(t, s.Refund(start+2, 0))
+	assert.Zero(t, s.Refund(start+2, -1))
+	assert.Zero(t, s.Refund(start+minute, 8), "of an earlier window")
+	assert.Equal(t, int64(10), s.Available(start+minute))
+}
+
+func TestTheCountMayChangeMidStream(t *testing.T) {
+	s := windowOf(newLimit(t, 10, minute))
+	charge(&s, start, 8)
+	five, twenty := newLimit(t, 5, minute), newLimit(t, 20, minute)
+	s.Set(&twenty, &calendar.Cache{})
+	assert.Equal(t, int64(12), s.Available(start))
+	s.Set(&five, &calendar.Cache{})
+	assert.Equal(t, int64(0), s.Available(start))
+	assert.Equal(t, int64(0), s.RetryAfter(start, 0))
+	assert.Equal(t, minute, s.RetryAfter(start, 1))
+	assert.Zero(t, charge(&s, start, 1))
+}
+
+func TestAClockSetBackBlocksToTheEndOfItsWindowAtMost(t *testing.T) {
+	limit := newLimit(t, 10, minute)
+	s := windowOf(limit)
+	charge(&s, start, 10)
+
+	now := start - 3600*second + 45*second
+	assert.Equal(t, int64(0), s.Available(now))
+	assert.Equal(t, 15*second, s.RetryAfter(now, 1))
+
+	// Not stored, the next window is blocked as well. Stored, it heals.
+	assert.Equal(t, int64(0), s.Available(now+minute))
+	require.True(t, s.Settle(now), "has to be stored")
+	assert.False(t, s.Settle(now))
+	assert.Equal(t, now+15*second, int64(s.ExpireAt()))
+	assert.Equal(t, int64(10), s.Available(now+15*second))
+
+	// Back within the window, there is nothing to correct.
+	assert.False(t, s.Settle(now-45*second))
+}
+
+func TestHugeNumbersNeitherWrapNorPanic(t *testing.T) {
+	limit := newLimit(t, math.MaxInt64, math.MaxInt64-1)
+	s := windowOf(limit)
+	assert.Equal(t, int64(math.MaxInt64-1), charge(&s, start, math.MaxInt64-1))
+	assert.Equal(t, int64(1), charge(&s, start, math.MaxInt64))
+	assert.Equal(t, int64(math.MaxInt64-1), int64(s.ExpireAt()))
+	assert.Equal(t, int64(math.MaxInt64), s.Available(math.MaxInt64))
+	assert.Equal(t, int64(1), charge(&s, math.MaxInt64, 1))
+	assert.Equal(t, int64(math.MaxInt64), int64(s.ExpireAt()))
+}
+
+// unhex reads hexadecimal digits, with spaces between fields for the reader.
+func unhex(t testing.TB, digits string) []byte {
+	b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+	require.NoError(t, err)
+	return b
+}
+
+func TestTheEncodingByteByByte(t *testing.T) {
+	for _, tt := range []struct {
+		name              string
+		period, at, units int64
+		want              string
+	}{
+		{"nothing used", minute, start, 0, ""},
+		{"window 0", minute, minute - 1, 1, "00 01"},
+		{"window 1", minute, minute, 127, "01 7f"},
+		{"two bytes each", second, 300 * second, 128, "ac02 8001"},
+		{"the largest numbers", 1, math.MaxInt64, math.MaxInt64, "ffffffffffffffff7f ffffffffffffffff7f"},
+	} {
+		limit := newLimit(t, math.MaxInt64, tt.period)
+		s, back := windowOf(limit), windowOf(limit)
+		require.Equal(t, tt.units, charge(&s, tt.at, tt.units), tt.name)
+		want := unhex(t, tt.want)
+		assert.Equal(t, append([]byte("before"), want...), s.Append([]byte("before")), tt.name)
+		assert.LessOrEqual(t, len(want), fixed.MaxEncodedLen, tt.name)
+		require.NoError(t, back.Decode(want), tt.name)
+		assert.Equal(t, want, append([]byte{}, back.Append(nil)...), tt.name)
+		assert.Equal(t, s.Available(tt.at), back.Available(tt.at), tt.name)
+	}
+}
+
+func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
+	limit := newLimit(t, 10, 1<<40)
+	for _, tt := range []struct{ name, encoded string }{
+		{"a TAT in decimal digits", hex.EncodeToString([]byte("1700000000000000000"))},
+		{"one number", "01"},
+		{"first number cut short", "80"},
+		{"second number cut short", "01 80"},
+		{"three numbers", "01 01 01"},
+		{"needless byte in the first", "8100 01"},
+		{"needless byte in the second", "01 8100"},
+		{"nothing used", "01 00"},
+		{"2^63 used", "01 80808080808080808001"},
+		{"more than 64 bits used", "01 80808080808080808002"},
+		{"more than 64 bits of index", "80808080808080808002 01"},
+		{"a window that starts at 2^63", "80808004 01"},
+	} {
+		s := windowOf(limit)
+		charge(&s, start, 1)
+		assert.Equal(t, fixed.ErrEncoding, s.Decode(unhex(t, tt.encoded)), tt.name)
+		assert.Empty(t, s.Append(nil), tt.name)
+	}
+	last := windowOf(limit)
+	assert.NoError(t, last.Decode(unhex(t, "ffffff03 01")), "the last window before 2^63")
+}
