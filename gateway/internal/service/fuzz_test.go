@@ -225,3 +225,16 @@ func FuzzCodec(f *testing.F) {
 		}
 	})
 }
+
+// Bytes that are not UTF-8 become what a URL has for them, at any depth, and the rest of the message stays.
+func TestBytesThatAreNoTextArePercentEncoded(t *testing.T) {
+	request := &rls.RateLimitRequest{}
+	require.NoError(t, protojson.Unmarshal([]byte(requests[1]), request))
+	wire, err := proto.Marshal(request)
+	require.NoError(t, err)
+	want := proto.CloneOf(request)
+	want.Descriptors[0].Entries[0].Key = "us%E9r"
+	got := &rls.RateLimitRequest{}
+	require.NoError(t, Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(bytes.Replace(wire, []byte("user"), []byte("us\xe9r"), 1))}, got))
+	assert.True(t, proto.Equal(want, got), "%v", got)
+}
