@@ -224,9 +224,12 @@ func TestPagesHaveTheErrorsOfTheSource(t *testing.T) {
 // words in which several describe themselves.
 func errorTexts(t testing.TB) (texts []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(rootDir(t), "command/*.go"))
+	folder := filepath.Join(rootDir(t), "limiter/command")
+	commands, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	require.NoError(t, err)
-	for _, name := range files {
+	language, err := filepath.Glob(filepath.Join(folder, "*/*.go"))
+	require.NoError(t, err)
+	for _, name := range append(commands, language...) {
 		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "docs.go" {
 			continue
 		}
