@@ -110,7 +110,7 @@ servers: ## servers: fetch the servers of test-matrix into build/servers
 race: ## prove: unit tests under the race detector
 	@scripts/setup $(STAGE)
 	@scripts/seeded go test -race -short $(filter-out %/proof/protocols,$(PURE))
-	GOWORK=off go -C tools test -race ./... # not in the workspace
+	GOWORK=off go -C scripts/tools test -race ./... # not in the workspace
 
 # What is below proof/ is a package of tests that looks further where PROVE is set; so does line.
 prove: ## prove: what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)
@@ -194,7 +194,7 @@ pgo: ## measure: renew the profile that guides the compiler (module/throttle/def
 	@scripts/setup build
 	@mkdir -p build/bench
 	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 go test -trimpath -run '^$$' -bench . -benchtime 3s -cpuprofile build/bench/cpu.pgo -o build/bench/command.test ./limiter/command
-	GOWORK=off go -C tools run ./pgo ../build/bench/cpu.pgo ../module/throttle/default.pgo
+	GOWORK=off go -C scripts/tools run ./pgo ../../build/bench/cpu.pgo ../../module/throttle/default.pgo
 
 lint: ## everyday: gofmt, go vet, staticcheck, go mod tidy, shellcheck, actionlint
 	@scripts/setup $(STAGE)

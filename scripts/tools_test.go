@@ -15,7 +15,7 @@ import (
 func TestToolsPassTheirTests(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)
-	cmd := exec.CommandContext(t.Context(), "go", "-C", "../tools", "test", "-count=1", "-vet=off", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "-C", "tools", "test", "-count=1", "-vet=off", "./...")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -19,7 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"redis-throttle/tools/mutantlist"
+	"redis-throttle/scripts/tools/mutantlist"
 )
 
 type result struct {

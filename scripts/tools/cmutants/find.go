@@ -11,7 +11,7 @@ import (
 
 	"modernc.org/cc/v4"
 
-	"redis-throttle/tools/mutantlist"
+	"redis-throttle/scripts/tools/mutantlist"
 )
 
 // mutant is one change of a file: the bytes from start to end become text.

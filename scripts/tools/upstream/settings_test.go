@@ -16,7 +16,7 @@ import (
 // Each variable of the environment that upstream reads is one of ours, or one of those that the gateway names at its start because they mean
 // nothing here. None is ignored without a word.
 func TestEachVariableOfUpstreamIsKnown(t *testing.T) {
-	folder := filepath.Join("..", "..", "gateway", "internal", "settings")
+	folder := filepath.Join("..", "..", "..", "gateway", "internal", "settings")
 	source := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(folder, name))
 		require.NoError(t, err)

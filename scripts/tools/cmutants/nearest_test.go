@@ -10,7 +10,7 @@ import (
 
 // Each C file of the module has nearest tests. They are given by words, and some test has each word in its name.
 func TestEachFileHasItsNearestTests(t *testing.T) {
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	paths, err := files(root)
 	check(err)
 	for _, file := range paths {

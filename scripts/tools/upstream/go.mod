@@ -1,4 +1,4 @@
-module redis-throttle/tools/upstream
+module redis-throttle/scripts/tools/upstream
 
 go 1.26.0
 
@@ -51,4 +51,4 @@ require (
 	pgregory.net/rapid v1.3.0 // indirect
 )
 
-replace redis-throttle => ../..
+replace redis-throttle => ../../..

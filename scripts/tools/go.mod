@@ -1,6 +1,6 @@
 // The tools the project is checked and released with, pinned. Apart from the project's own go.mod,
 // so that their dependencies are not ours: scripts/tool NAME
-module redis-throttle/tools
+module redis-throttle/scripts/tools
 
 go 1.26.0
 

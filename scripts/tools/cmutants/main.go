@@ -23,7 +23,7 @@ import (
 
 	"modernc.org/cc/v4"
 
-	"redis-throttle/tools/mutantlist"
+	"redis-throttle/scripts/tools/mutantlist"
 )
 
 func main() {

@@ -136,7 +136,7 @@ func TestEachDifferenceIsARowOfThePage(t *testing.T) {
 			}
 		})
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateway.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "gateway.md"))
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(page), "What differs ")
 	require.True(t, found)
