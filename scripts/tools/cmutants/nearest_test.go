@@ -23,6 +23,9 @@ func TestEachFileHasItsNearestTests(t *testing.T) {
 	}
 	tests, err := filepath.Glob(filepath.Join(root, "tests", "*_test.go"))
 	check(err)
+	below, err := filepath.Glob(filepath.Join(root, "tests", "*", "*_test.go"))
+	check(err)
+	tests = append(tests, below...)
 	var names []string
 	for _, file := range tests {
 		text, err := os.ReadFile(file)
