@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redis-throttle/ratelimit/internal/about"
 )
 
 // The kinds of limits, as the commands name them.
@@ -163,6 +165,14 @@ func (l Limit) String() string {
 	return strings.TrimSuffix(fmt.Sprintln(l.words[:l.size]...), "\n")
 }
 
+// About is for the packages beside this one, and no part of the API: what it returns may change with any version.
+func (l *Limit) About() about.Limit {
+	return about.Limit{
+		Rate: l.kind == rate, Fixed: l.kind == fixed, Count: l.count, Period: l.period.about(), Capacity: l.capacity(), Spare: l.spare,
+		Takes: l.takes, Shadow: l.shadow, Name: l.name, Unit: l.unit, Words: l.words[:l.size],
+	}
+}
+
 // check finds what is wrong with l in itself. What only the server can judge, such as the
 // name of a zone, it says.
 func (l Limit) check() error {
@@ -192,7 +202,7 @@ func (l Limit) check() error {
 }
 
 // capacity is how many units go at once.
-func (l Limit) capacity() int64 {
+func (l *Limit) capacity() int64 {
 	if l.bursts {
 		return l.burst
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redis-throttle/ratelimit/internal/about"
 )
 
 // period is a length of time, or n calendar units.
@@ -32,12 +34,8 @@ var meanSeconds = map[calendarUnit]int64{
 
 func (p period) positive() bool { return p.length > 0 || p.n > 0 }
 
-// seconds is how long p is, of months and years on average.
-func (p period) seconds() *big.Rat {
-	if p.unit != "" {
-		return new(big.Rat).SetInt(new(big.Int).Mul(big.NewInt(p.n), big.NewInt(meanSeconds[p.unit])))
-	}
-	return big.NewRat(int64(p.length), int64(time.Second))
+func (p period) about() about.Period {
+	return about.Period{Length: p.length, Units: p.n, MeanSeconds: meanSeconds[p.unit]}
 }
 
 // word is p as the commands take it.

@@ -16,7 +16,6 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/denials"
-	"redis-throttle/ratelimit/internal/peer"
 )
 
 // Options configure New. The zero Options are a good default.
@@ -137,12 +136,12 @@ func New(next ratelimit.Decider, b Options) *Batched {
 
 // spared are limits as they are asked, so that they hold with all that the processes hold.
 func (b *Batched) spared(limits ratelimit.Limits) (ratelimit.Limits, error) {
-	if b.reserve == 0 || (len(limits) == 1 && peer.Describe(&limits[0]).Fixed) {
+	if b.reserve == 0 || (len(limits) == 1 && limits[0].About().Fixed) {
 		return limits, nil
 	}
 	limits = slices.Clone(limits)
 	for i := range limits {
-		l := peer.Describe(&limits[i])
+		l := limits[i].About()
 		if l.Capacity < 1 {
 			continue // the Decider behind says so
 		}
@@ -260,7 +259,7 @@ func (b *Batched) batches(call *ratelimit.Call) bool {
 		return false
 	}
 	for i := range call.Keys[0].Limits {
-		if l := peer.Describe(&call.Keys[0].Limits[i]); l.Takes || l.Shadow || l.Capacity < 1 {
+		if l := call.Keys[0].Limits[i].About(); l.Takes || l.Shadow || l.Capacity < 1 {
 			return false
 		}
 	}
@@ -309,7 +308,7 @@ func (b *Batched) try(ctx context.Context, id denials.ID, call *ratelimit.Call) 
 		}
 		p = &pot{
 			id: id, keys: []ratelimit.Key{key}, asked: []ratelimit.Key{{Name: key.Name, Limits: asked}}, size: 1,
-			fixed: len(key.Limits) == 1 && peer.Describe(&key.Limits[0]).Fixed,
+			fixed: len(key.Limits) == 1 && key.Limits[0].About().Fixed,
 		}
 		b.pots[id] = p
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/internal/peer"
 	"redis-throttle/ratelimit/internal/quiet"
 )
 
@@ -52,8 +51,8 @@ type Limiter struct {
 // New returns a Limiter. It panics when decider is nil, and when the limit is no Rate, or one that cannot be.
 func New(decider ratelimit.Decider, o Options) *Limiter {
 	limits := ratelimit.Limits{o.Limit}
-	every := peer.Interval(&limits[0])
-	if every == 0 {
+	limit := limits[0].About()
+	if !limit.Rate || limit.Takes || limit.Spare != 0 || limit.Shadow {
 		panic(fmt.Sprintf("xrate: Limit must be a Rate without Take, Spare and Shadow, not %v", o.Limit))
 	}
 	if err := limits.Validate(); err != nil {
@@ -61,7 +60,7 @@ func New(decider ratelimit.Decider, o Options) *Limiter {
 	}
 	return &Limiter{
 		Options: o, decider: ratelimit.With(decider), keys: []ratelimit.Key{{Name: o.Key, Limits: limits}},
-		capacity: peer.Describe(&limits[0]).Capacity, every: time.Duration(every),
+		capacity: limit.Capacity, every: max(limit.Period.Length/time.Duration(limit.Count), 1),
 	}
 }
 

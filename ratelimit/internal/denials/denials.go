@@ -10,7 +10,6 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/lru"
-	"redis-throttle/ratelimit/internal/peer"
 )
 
 // ID tells calls or keys apart: a hash of fixed size, so that a long key takes no memory.
@@ -33,7 +32,7 @@ func IDOf(c *ratelimit.Call) ID {
 func AppendLimits(b []byte, limits ratelimit.Limits) []byte {
 	b = binary.AppendUvarint(b, uint64(len(limits)))
 	for i := range limits {
-		words := peer.Words(&limits[i])
+		words := limits[i].About().Words
 		b = binary.AppendUvarint(b, uint64(len(words)))
 		for _, word := range words {
 			switch word := word.(type) {

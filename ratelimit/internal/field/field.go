@@ -4,6 +4,7 @@ package field
 import (
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/internal/peer"
+	"redis-throttle/ratelimit/internal/about"
 )
 
 const (
@@ -36,39 +37,36 @@ type Policies struct {
 	list     string // RateLimit-Policy without a partition key
 }
 
-// Valid is New for limits that the server takes.
+// Valid refuses limits that the server would refuse, and names that a field cannot hold.
 func Valid(limits ratelimit.Limits) (*Policies, error) {
 	if err := limits.Validate(); err != nil {
 		return nil, err
 	}
-	return New(limits)
+	return policiesOf(limits)
 }
 
-// New refuses limits that are none, and names that a field cannot hold.
-func New(limits ratelimit.Limits) (*Policies, error) {
+// policiesOf takes limits whose counts and periods are positive.
+func policiesOf(limits ratelimit.Limits) (*Policies, error) {
 	p := &Policies{policies: make([]policy, len(limits))}
 	for i := range limits {
-		if err := peer.Check(&limits[i]); err != nil {
-			return nil, fmt.Errorf("ratelimit: %w", err)
-		}
-		about := peer.Describe(&limits[i])
+		limit := limits[i].About()
 		name := Name(limits, i)
 		item := httpsfv.NewItem(name)
 		text, err := httpsfv.Marshal(item)
 		if err != nil {
 			return nil, errors.New("ratelimit: the names and units of limits must be printable ASCII")
 		}
-		quota, seconds := peer.Quota(&limits[i])
+		quota, seconds := quotaOf(&limit)
 		item.Params.Add("q", quota)
-		if about.Unit != "" {
-			item.Params.Add("qu", about.Unit)
+		if limit.Unit != "" {
+			item.Params.Add("qu", limit.Unit)
 		}
 		item.Params.Add("w", seconds)
 		whole, err := httpsfv.Marshal(item)
 		if err != nil {
 			return nil, fmt.Errorf("ratelimit: %w", err)
 		}
-		p.policies[i] = policy{name: name, text: text, item: whole, hidden: about.Shadow}
+		p.policies[i] = policy{name: name, text: text, item: whole, hidden: limit.Shadow}
 	}
 	p.list = p.write("", func(q *policy) string { return q.item })
 	return p, nil
@@ -76,7 +74,7 @@ func New(limits ratelimit.Limits) (*Policies, error) {
 
 // Name is what the policy of l[i] is called.
 func Name(l ratelimit.Limits, i int) string {
-	name := peer.Name(&l[i])
+	name := l[i].About().Name
 	switch {
 	case name != "":
 		return name
@@ -204,6 +202,32 @@ func CeilSeconds(d time.Duration) int64 {
 
 // AppendName appends what tells the name and the unit of a limit apart from others.
 func AppendName(b []byte, limit *ratelimit.Limit) []byte {
-	b = strconv.AppendQuote(b, peer.Name(limit))
-	return strconv.AppendQuote(b, peer.Describe(limit).Unit)
+	l := limit.About()
+	return strconv.AppendQuote(strconv.AppendQuote(b, l.Name), l.Unit)
 }
+
+// quotaOf is the quota and window to announce: the window is the time in which a full limit gets all its units back, in whole seconds,
+// the quota what it gets back in it. So their ratio is the rate, and the quota is never less than the capacity.
+func quotaOf(limit *about.Limit) (quota, windowSeconds int64) {
+	period := big.NewRat(int64(limit.Period.Length), int64(time.Second))
+	if limit.Period.MeanSeconds != 0 {
+		period = new(big.Rat).Mul(ratOf(limit.Period.Units), ratOf(limit.Period.MeanSeconds))
+	}
+	perSecond := new(big.Rat).Quo(ratOf(limit.Count), period)
+	windowSeconds = roundedInteger(new(big.Rat).Quo(ratOf(limit.Capacity), perSecond), 1)
+	return roundedInteger(new(big.Rat).Mul(ratOf(windowSeconds), perSecond), 0), windowSeconds
+}
+
+// roundedInteger is n as a field takes it: a fraction is rounded down, and then up by roundUp.
+func roundedInteger(n *big.Rat, roundUp int64) int64 {
+	i, fraction := new(big.Int).QuoRem(n.Num(), n.Denom(), new(big.Int))
+	if fraction.Sign() != 0 {
+		i.Add(i, big.NewInt(roundUp))
+	}
+	if !i.IsInt64() {
+		return maxInteger
+	}
+	return min(i.Int64(), maxInteger)
+}
+
+func ratOf(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }

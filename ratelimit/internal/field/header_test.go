@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/internal/peer"
 )
 
 const day = 24 * time.Hour
@@ -55,7 +54,7 @@ func TestPolicyIsWhatComesBackWhileAFullLimitRefills(t *testing.T) {
 		{ratelimit.Rate(65536, time.Second).Named("upload").Unit("content-bytes"), `"upload";q=65536;qu="content-bytes";w=1`},
 		{ratelimit.Rate(1, time.Second).Named(`a "b" \`), `"a \"b\" \\";q=1;w=1`},
 	} {
-		policies, err := New(ratelimit.Limits{c.limit})
+		policies, err := policiesOf(ratelimit.Limits{c.limit})
 		require.NoError(t, err)
 		assert.Equal(t, c.want, policies.list, "%v", c.limit)
 	}
@@ -63,7 +62,7 @@ func TestPolicyIsWhatComesBackWhileAFullLimitRefills(t *testing.T) {
 
 func TestPoliciesOfAStackAreNumberedUnlessNamed(t *testing.T) {
 	t.Parallel()
-	policies, err := New(ratelimit.Limits{ratelimit.Rate(5, time.Second), ratelimit.Fixed(1000, day).Named("daily")})
+	policies, err := policiesOf(ratelimit.Limits{ratelimit.Rate(5, time.Second), ratelimit.Fixed(1000, day).Named("daily")})
 	require.NoError(t, err)
 	h := http.Header{}
 	set(h, policies, ratelimit.Result{Rule: 1, Remaining: 999, NextAfter: time.Hour}, nil)
@@ -76,7 +75,7 @@ func TestPoliciesOfAStackAreNumberedUnlessNamed(t *testing.T) {
 // What spec/clients/fields.json does not say.
 func TestServiceLimit(t *testing.T) {
 	t.Parallel()
-	policies, err := New(ratelimit.Limits{ratelimit.Rate(5, time.Hour)})
+	policies, err := policiesOf(ratelimit.Limits{ratelimit.Rate(5, time.Hour)})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		rule       string
@@ -112,12 +111,12 @@ func TestFieldsAreWhatTheDraftDemands(t *testing.T) {
 		limit := rapid.SampledFrom([]ratelimit.Limit{ratelimit.Rate(count, period), ratelimit.Window(count, period), ratelimit.Fixed(count, period),
 			ratelimit.Rate(count, period).Burst(rapid.Int64Range(1, max(most, 1)).Draw(r, "burst"))}).Draw(r, "limit")
 		limit = limit.Named(rapid.StringMatching(`[ -~]+`).Draw(r, "name"))
-		policies, err := New(ratelimit.Limits{limit})
+		policies, err := policiesOf(ratelimit.Limits{limit})
 		require.NoError(r, err)
 		next := time.Duration(rapid.Int64Range(0, 1<<62).Draw(r, "next"))
 		result := ratelimit.Result{
 			Limited:    rapid.Bool().Draw(r, "limited"),
-			Remaining:  rapid.Int64Range(0, peer.Describe(&limit).Capacity).Draw(r, "remaining"),
+			Remaining:  rapid.Int64Range(0, limit.About().Capacity).Draw(r, "remaining"),
 			NextAfter:  next,
 			RetryAfter: next + time.Duration(rapid.Int64Range(1, 1<<61).Draw(r, "retry")),
 		}
@@ -125,13 +124,13 @@ func TestFieldsAreWhatTheDraftDemands(t *testing.T) {
 		set(h, policies, result, []byte("key"))
 
 		policy := parseItem(r, h.Get("RateLimit-Policy"))
-		assert.Equal(r, peer.Name(&limit), policy.Value)
+		assert.Equal(r, limit.About().Name, policy.Value)
 		assert.Equal(r, []string{"q", "w", "pk"}, policy.Params.Names())
-		assert.GreaterOrEqual(r, integer(r, policy, "q"), min(peer.Describe(&limit).Capacity, maxInteger))
+		assert.GreaterOrEqual(r, integer(r, policy, "q"), min(limit.About().Capacity, maxInteger))
 		assert.GreaterOrEqual(r, integer(r, policy, "w"), int64(1))
 
 		service := parseItem(r, h.Get("RateLimit"))
-		assert.Equal(r, peer.Name(&limit), service.Value)
+		assert.Equal(r, limit.About().Name, service.Value)
 		assert.LessOrEqual(r, integer(r, service, "r"), integer(r, policy, "q"))
 		if next > 0 {
 			assert.GreaterOrEqual(r, time.Duration(integer(r, service, "t")), next/time.Second)
@@ -166,7 +165,7 @@ func TestNamesThatNoFieldCanHoldAreRefused(t *testing.T) {
 	for _, limit := range []ratelimit.Limit{
 		ratelimit.Rate(1, day).Named("täglich"), ratelimit.Rate(1, day).Named("a\nb"), ratelimit.Rate(1, day).Unit("größe"), ratelimit.Rate(0, day), {},
 	} {
-		_, err := New(ratelimit.Limits{limit})
+		_, err := Valid(ratelimit.Limits{limit})
 		assert.Error(t, err, "%+v", limit)
 	}
 }
@@ -175,13 +174,13 @@ func TestNamesThatNoFieldCanHoldAreRefused(t *testing.T) {
 func TestShadowsAreNotTold(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Rate(5, time.Second).Shadow(), ratelimit.Fixed(1000, day).Named("daily")}
-	policies, err := New(limits)
+	policies, err := policiesOf(limits)
 	require.NoError(t, err)
 	h := http.Header{}
 	set(h, policies, ratelimit.Result{Rule: 1, Remaining: 7, Shadowed: true}, nil)
 	assert.Equal(t, http.Header{"Ratelimit-Policy": {`"daily";q=1000;w=86400`}, "Ratelimit": {`"daily";r=7`}}, h)
 
-	policies, err = New(limits[:1])
+	policies, err = policiesOf(limits[:1])
 	require.NoError(t, err)
 	h = http.Header{}
 	set(h, policies, ratelimit.Result{}, nil)

@@ -1,0 +1,24 @@
+// Package about has what the packages beside ratelimit see of a limit, and its users do not.
+package about
+
+import "time"
+
+// Limit is what a limit holds. Limits that Validate refuses may hold anything. See ratelimit.Limit.About.
+type Limit struct {
+	Rate, Fixed bool
+	Count       int64 // units in a Period
+	Period      Period
+	Capacity    int64 // how many units go at once
+	Spare       int64
+	Takes       bool // Take was called
+	Shadow      bool
+	Name, Unit  string
+	// Words are what a command takes. They must not be changed.
+	Words []any
+}
+
+// Period is a Length, or, by the calendar, Units of MeanSeconds each.
+type Period struct {
+	Length             time.Duration
+	Units, MeanSeconds int64
+}
