@@ -165,12 +165,17 @@ func New(next ratelimit.Decider, o Options) *Guard {
 
 // Decide asks the Decider behind, unless the breaker is open. In an outage the policy decides.
 func (g *Guard) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
+	return g.DecideBy(ctx, call, g.next)
+}
+
+// DecideBy is Decide with another way to the same servers in place of the Decider behind, such as a pipeline that carries further calls.
+func (g *Guard) DecideBy(ctx context.Context, call ratelimit.Call, send ratelimit.Decider) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, fmt.Errorf("guard: %w", err)
 	}
 	here, held := g.leased(ctx, call)
 	b := g.breakerOf(&call)
-	result, err := g.try(ctx, b, &call)
+	result, err := g.try(ctx, b, &call, send)
 	switch {
 	case held && (err != nil || !found(&call, &result)): // the server does not know the lease
 		result, err = here, nil
@@ -186,8 +191,8 @@ func (g *Guard) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Resu
 	return result, err
 }
 
-// try asks the Decider behind, if the breaker lets it.
-func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call) (ratelimit.Result, error) {
+// try sends a call, if the breaker lets it.
+func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call, send ratelimit.Decider) (ratelimit.Result, error) {
 	for {
 		sent, probes := call, false
 		result, err := b.Execute(func() (ratelimit.Result, error) {
@@ -195,7 +200,7 @@ func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call) (rate
 				sent, probes = probe(call), true
 			}
 			began := time.Now()
-			result, err := g.next.Decide(ctx, *sent)
+			result, err := send.Decide(ctx, *sent)
 			if probes && replied(err) && !g.o.IsOutage(err) {
 				return result, nil // such as that the user may not send it
 			}
@@ -210,7 +215,7 @@ func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call) (rate
 		case !probes || err != nil || (sent.Verb == ratelimit.VerbLease && result.By != "" && !result.Limited):
 			return result, err
 		case isNot: // the Decider behind needs no server
-			return g.next.Decide(ctx, *call)
+			return send.Decide(ctx, *call)
 		case ctx.Err() != nil:
 			return ratelimit.Result{}, fmt.Errorf("guard: %w", ctx.Err())
 		}

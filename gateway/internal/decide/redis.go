@@ -53,11 +53,10 @@ func NewChain(client redis.UniversalClient, o *settings.Settings, observe ...fun
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		c.cluster, options.Node = true, guard.Masters(cluster)
 	}
-	server := sender{ratelimit.New(c.shared, ratelimit.Options{})}
-	c.server = server
+	c.server = ratelimit.New(c.shared, ratelimit.Options{})
 	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
 		options.Policy = policy
-		c.guards[policy] = guard.New(server, options)
+		c.guards[policy] = guard.New(c.server, options)
 	}
 	return c
 }
@@ -112,7 +111,7 @@ func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.C
 	results, errs := make([]ratelimit.Result, len(calls)), make([]error, len(calls))
 	var at int // the call that the guard is asked about
 	var replies []*pipelimit.Reply
-	together := context.WithValue(ctx, sendKey{}, func() (ratelimit.Result, error) {
+	together := pipelined(func() (ratelimit.Result, error) {
 		if replies == nil {
 			replies = make([]*pipelimit.Reply, len(calls))
 			pipe := c.shared.Pipeline()
@@ -125,7 +124,7 @@ func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.C
 	})
 	began := time.Now()
 	for at = range calls {
-		results[at], errs[at] = c.guards[down].Decide(together, calls[at])
+		results[at], errs[at] = c.guards[down].DecideBy(ctx, calls[at], together)
 		if calls[at].Verb == ratelimit.VerbRefund {
 			c.forget(calls[at].Keys[0].Name)
 		}
@@ -144,15 +143,7 @@ func (c *Chain) forget(key string) {
 	}
 }
 
-// sendKey leads from a context to what sends a call with others and has its result.
-type sendKey struct{}
+// pipelined sends the call that the guard is asked about with others.
+type pipelined func() (ratelimit.Result, error)
 
-// sender is Redis behind the guards.
-type sender struct{ alone *ratelimit.Limiter }
-
-func (s sender) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
-	if send, ok := ctx.Value(sendKey{}).(func() (ratelimit.Result, error)); ok {
-		return send()
-	}
-	return s.alone.Decide(ctx, call)
-}
+func (p pipelined) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error) { return p() }
