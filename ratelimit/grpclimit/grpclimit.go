@@ -66,10 +66,19 @@ type Answer int
 
 // The answers. The zero Answer is the usual one of its field.
 const (
-	Usual       Answer = iota
-	LetThrough         // handle the call without a limit
-	Unavailable        // UNAVAILABLE, and when to come back
-	Internal           // INTERNAL
+	Usual Answer = iota
+	Allow        // handle the call without a limit
+	Deny         // UNAVAILABLE, and when to come back
+	Raise        // INTERNAL
+)
+
+// The answers as they were called before.
+//
+// Deprecated: use Allow, Deny and Raise.
+const (
+	LetThrough  = Allow
+	Unavailable = Deny
+	Internal    = Raise
 )
 
 // Method is the limits for some methods of a server.
@@ -267,12 +276,12 @@ func (g *gate) failed(ctx context.Context, method string, err error) error {
 	if err := over(ctx); err != nil {
 		return err
 	}
-	kind, answer := "mistake", or(g.Mistake, Internal)
+	kind, answer := "mistake", or(g.Mistake, Raise)
 	switch {
 	case ratelimit.IsOutage(err):
-		kind, answer = "outage", or(g.Outage, LetThrough)
+		kind, answer = "outage", or(g.Outage, Allow)
 	case ratelimit.IsOverload(err):
-		kind, answer = "overload", or(g.Overload, Unavailable)
+		kind, answer = "overload", or(g.Overload, Deny)
 	}
 	if g.OnError != nil {
 		g.OnError(ctx, method, err)
@@ -280,9 +289,9 @@ func (g *gate) failed(ctx context.Context, method string, err error) error {
 		g.log.Error(ctx, kind, "a call could not be checked against its rate limit", err)
 	}
 	switch answer {
-	case LetThrough:
+	case Allow:
 		return nil
-	case Unavailable:
+	case Deny:
 		return g.unavailable(0)
 	}
 	return errMistake

@@ -15,10 +15,19 @@ type Answer int
 
 // The answers. The zero Answer is the usual one of its field.
 const (
-	Usual         Answer = iota
-	LetThrough           // serve the request without a limit
-	Unavailable          // status 503, and when to come back
-	InternalError        // status 500
+	Usual Answer = iota
+	Allow        // serve the request without a limit
+	Deny         // status 503, and when to come back
+	Raise        // status 500
+)
+
+// The answers as they were called before.
+//
+// Deprecated: use Allow, Deny and Raise.
+const (
+	LetThrough    = Allow
+	Unavailable   = Deny
+	InternalError = Raise
 )
 
 // Failures says what happens to requests when the limiter fails. The zero Failures are a good default.
@@ -27,10 +36,10 @@ type Failures struct {
 	// is then no outage of the service, and while it lasts there is no limit.
 	Outage Answer
 	// Overload is for when this process asks for more connections than it has (ratelimit.IsOverload). Usually requests are
-	// refused as Unavailable: otherwise a flood of requests would open the limit that is there for it.
+	// denied: otherwise a flood of requests would open the limit that is there for it.
 	Overload Answer
 	// Mistake is for any other error, such as a server without the module, a password that has changed, or a negative
-	// Cost. It does not go away by itself. Usually the answer is InternalError.
+	// Cost. It does not go away by itself. Usually the answer is Raise.
 	Mistake Answer
 	// RetryAfter is what Retry-After says with status 503: 1 s when it is 0; negative leaves the field out.
 	RetryAfter time.Duration
@@ -54,9 +63,9 @@ func (f *failures) failed(w http.ResponseWriter, r *http.Request, next http.Hand
 	kind, answer := f.classify(err)
 	f.report(r, kind, err)
 	switch answer {
-	case LetThrough:
+	case Allow:
 		next.ServeHTTP(w, r)
-	case Unavailable:
+	case Deny:
 		f.unavailable(w, 0)
 	default:
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
@@ -72,11 +81,11 @@ func (f *failures) classify(err error) (kind string, answer Answer) {
 	}
 	switch {
 	case ratelimit.IsOutage(err):
-		return "outage", or(f.Outage, LetThrough)
+		return "outage", or(f.Outage, Allow)
 	case ratelimit.IsOverload(err):
-		return "overload", or(f.Overload, Unavailable)
+		return "overload", or(f.Overload, Deny)
 	}
-	return "mistake", or(f.Mistake, InternalError)
+	return "mistake", or(f.Mistake, Raise)
 }
 
 func (f *failures) report(r *http.Request, kind string, err error) {

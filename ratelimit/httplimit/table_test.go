@@ -1,7 +1,10 @@
 package httplimit_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -122,4 +126,49 @@ func TestFieldsInAllLanguages(t *testing.T) {
 		limits := limitsOf(t, c.Limits)
 		assert.Panics(t, func() { httplimit.New(allows{}, httplimit.Options{Limits: limits, Key: key}) }, c.Why)
 	}
+}
+
+// What becomes of a request that could not be decided is the same in every language.
+func TestUndecidedInAllLanguages(t *testing.T) {
+	t.Parallel()
+	var table struct {
+		Defaults map[string]string
+		Answers  map[string]struct {
+			Served     bool
+			Status     int
+			RetryAfter string `json:"retry_after"`
+		}
+	}
+	text, err := os.ReadFile("../../spec/clients/undecided.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &table))
+	words := map[string]httplimit.Answer{"allow": httplimit.Allow, "deny": httplimit.Deny, "raise": httplimit.Raise}
+	errs := map[string]error{"outage": io.EOF, "overload": redis.ErrPoolTimeout, "mistake": errors.New("a mistake")}
+	for kind, err := range errs {
+		answers := map[httplimit.Answer]string{httplimit.Usual: table.Defaults[kind]}
+		for word := range table.Answers {
+			answers[words[word]] = word
+		}
+		for answer, word := range answers {
+			failures := httplimit.Failures{OnError: func(*http.Request, error) {}}
+			*map[string]*httplimit.Answer{"outage": &failures.Outage, "overload": &failures.Overload, "mistake": &failures.Mistake}[kind] = answer
+			served := false
+			h := httplimit.New(failing{err}, httplimit.Options{
+				Limits: ratelimit.Limits{ratelimit.Rate(1, time.Second)}, Key: func(*http.Request) string { return "k" }, Failures: failures,
+			})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			want := table.Answers[word]
+			assert.Equal(t, want.Status, w.Code, "%s: %s", kind, word)
+			assert.Equal(t, want.Served, served, "%s: %s", kind, word)
+			assert.Equal(t, want.RetryAfter, w.Header().Get("Retry-After"), "%s: %s", kind, word)
+		}
+	}
+}
+
+// failing decides nothing.
+type failing struct{ err error }
+
+func (f failing) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error) {
+	return ratelimit.Result{}, f.err
 }

@@ -90,7 +90,7 @@ func (t *transport) pass(r *http.Request) error {
 	}
 	kind, answer := t.failures.classify(err)
 	t.failures.report(r, kind, err)
-	if answer == LetThrough {
+	if answer == Allow {
 		return nil
 	}
 	return err

@@ -103,7 +103,7 @@ func TestCallsToAPartnerDuringAnOutage(t *testing.T) {
 	s := server.Start(t)
 	s.Kill()
 	l := ratelimit.New(s.Client(func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }), ratelimit.Options{})
-	for answer, want := range map[grpclimit.Answer]codes.Code{grpclimit.Usual: codes.OK, grpclimit.Unavailable: codes.Unavailable} {
+	for answer, want := range map[grpclimit.Answer]codes.Code{grpclimit.Usual: codes.OK, grpclimit.Deny: codes.Unavailable} {
 		client, _ := callPartner(t, grpclimit.NewClient(l, grpclimit.ClientOptions{
 			Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, Key: everybody, Outage: answer, OnError: func(context.Context, string, error) {},
 		}))

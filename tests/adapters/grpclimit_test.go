@@ -420,7 +420,7 @@ func TestMistakesInAnInterceptorPanic(t *testing.T) {
 
 func answerOf(failClosed bool) grpclimit.Answer {
 	if failClosed {
-		return grpclimit.Unavailable
+		return grpclimit.Deny
 	}
-	return grpclimit.LetThrough
+	return grpclimit.Allow
 }

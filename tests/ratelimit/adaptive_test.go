@@ -59,7 +59,7 @@ func (s *service) call() error {
 // process is one that shares the slots of a service.
 func (s *service) process(d ratelimit.Decider, key string, most int64) http.Handler {
 	limited := httplimit.NewConcurrency(d, httplimit.ConcurrencyOptions{
-		Slots: most, TTL: time.Minute, Key: func(*http.Request) string { return key }, Failures: httplimit.Failures{Outage: httplimit.Unavailable, OnError: func(*http.Request, error) {}},
+		Slots: most, TTL: time.Minute, Key: func(*http.Request) string { return key }, Failures: httplimit.Failures{Outage: httplimit.Deny, OnError: func(*http.Request, error) {}},
 	})
 	return limited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.call() != nil {

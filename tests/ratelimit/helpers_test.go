@@ -12,9 +12,9 @@ import (
 // answerOf is what a middleware answers during an outage.
 func answerOf(failClosed bool) httplimit.Answer {
 	if failClosed {
-		return httplimit.Unavailable
+		return httplimit.Deny
 	}
-	return httplimit.LetThrough
+	return httplimit.Allow
 }
 
 // answer is what a call returned, for tables.

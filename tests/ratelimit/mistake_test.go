@@ -38,7 +38,7 @@ func TestTheAnswerToAMistakeCanBeChosen(t *testing.T) {
 	for text, client := range mistakes(t) {
 		l := ratelimit.New(client, ratelimit.Options{})
 		for answer, want := range map[httplimit.Answer]int{
-			httplimit.Usual: 500, httplimit.InternalError: 500, httplimit.Unavailable: 503, httplimit.LetThrough: 200,
+			httplimit.Usual: 500, httplimit.Raise: 500, httplimit.Deny: 503, httplimit.Allow: 200,
 		} {
 			var errs []error
 			failures := httplimit.Failures{Mistake: answer, OnError: func(_ *http.Request, err error) { errs = append(errs, err) }}

@@ -126,7 +126,7 @@ func TestRetryAfterOfAnOutage(t *testing.T) {
 		s := site(t, httplimit.New(ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second }), ratelimit.Options{}), httplimit.Options{
 			Limits:   ratelimit.Limits{ratelimit.Rate(1, day)},
 			Key:      everybody,
-			Failures: httplimit.Failures{Outage: httplimit.Unavailable, RetryAfter: after, OnError: func(*http.Request, error) {}},
+			Failures: httplimit.Failures{Outage: httplimit.Deny, RetryAfter: after, OnError: func(*http.Request, error) {}},
 		}))
 		response, _ := get(t, s)
 		assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)

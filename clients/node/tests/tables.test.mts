@@ -1,4 +1,4 @@
-// The tables of all languages: which key an address makes, and which fields a result gets.
+// The tables of all languages: which key an address makes, which fields a result gets, and what becomes of a request without a decision.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -6,7 +6,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { describe, test } from 'node:test'
-import { clientAddress, Limit, type LimitFields, type Limiter, Result } from 'redis-throttle'
+import { clientAddress, Limit, type LimitFields, type Limiter, MistakeError, OutageError, OverloadError, Result } from 'redis-throttle'
 import { rateLimit } from 'redis-throttle/express'
 import { root } from './servers.mjs'
 
@@ -102,5 +102,47 @@ describe('the fields of a result', () => {
       const limiter = { decide: () => assert.fail('it was sent') } as unknown as Limiter
       assert.throws(() => rateLimit({ limiter, limits: limits.map((limit) => new Limit(limit)) }), /is printable ASCII/)
     })
+  }
+})
+
+const undecided = read<{
+  defaults: Record<string, string>
+  answers: Record<string, { served: boolean; status: number; retry_after?: string }>
+  refused: string[]
+}>('undecided.json')
+
+const errors: Record<string, Error> = { outage: new OutageError('away'), overload: new OverloadError('busy'), mistake: new MistakeError('wrong') }
+
+describe('a request that could not be decided', () => {
+  for (const [kind, error] of Object.entries(errors)) {
+    const limiter = { decide: () => Promise.reject(error) } as unknown as Limiter
+    const options = { limiter, limits: new Limit({ kind: 'RATE', count: 1, period: '1s' }), key: () => 'k', onError: () => undefined }
+    for (const word of [undefined, ...Object.keys(undecided.answers)]) {
+      test(`${kind}: ${word ?? 'by default'}`, async () => {
+        const use = rateLimit({ ...options, ...(word === undefined ? {} : { [kind]: word }) })
+        let served = false
+        const server = http.createServer((req, res) => {
+          void use(req, res, (failed?: unknown) => {
+            served = failed === undefined
+            res.statusCode = served ? 200 : 500 // as Express does
+            res.end()
+          })
+        })
+        try {
+          await once(server.listen(0, '127.0.0.1'), 'listening')
+          const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, { headers: { connection: 'close' } })
+          const want = undecided.answers[word ?? undecided.defaults[kind] ?? '']
+          assert.deepEqual([served, response.status, response.headers.get('retry-after') ?? undefined], [want?.served, want?.status, want?.retry_after])
+        } finally {
+          server.close()
+        }
+      })
+    }
+
+    for (const word of undecided.refused) {
+      test(`${kind}: '${word}' is refused`, () => {
+        assert.throws(() => rateLimit({ ...options, [kind]: word }), /allow/)
+      })
+    }
   }
 })

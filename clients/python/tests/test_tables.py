@@ -1,4 +1,4 @@
-"""The tables of addresses and header fields that every language is held to: spec/clients/addresses.json and fields.json."""
+"""The tables that every language is held to: addresses.json, fields.json and undecided.json of spec/clients."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from redis_throttle import Limit, Limiter, Result, asgi, client_address, undecided, wsgi
+from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, Result, asgi, client_address, undecided, wsgi
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.http import header_fields
 from servers import ROOT
 
 ADDRESSES = json.loads((ROOT / "spec/clients/addresses.json").read_text())
 FIELDS = json.loads((ROOT / "spec/clients/fields.json").read_text())
+UNDECIDED = json.loads((ROOT / "spec/clients/undecided.json").read_text())
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +111,44 @@ def test_what_a_header_field_cannot_carry_is_refused_at_construction(case: dict[
         asgi.RateLimit(None, AsyncLimiter.from_url("redis://127.0.0.1:1"), limits_of(case))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="ASCII"):
         wsgi.RateLimit(None, Limiter.from_url("redis://127.0.0.1:1"), limits_of(case))  # type: ignore[arg-type]
+
+
+class Failing:
+    """A limiter that decides nothing."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def decide(self, call: object) -> Result:
+        raise self.error
+
+
+ERRORS: dict[str, Exception] = {"outage": OutageError("away"), "overload": OverloadError("busy"), "mistake": MistakeError("wrong")}
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+@pytest.mark.parametrize("word", [None, *UNDECIDED["answers"]])
+def test_what_becomes_of_a_request_that_could_not_be_decided(kind: str, word: str | None) -> None:
+    served, began = [], []
+
+    def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        served.append(environ)
+        start_response("200 OK", [])
+        return []
+
+    options: dict[str, Any] = {} if word is None else {kind: word}
+    limited = wsgi.RateLimit(app, Failing(ERRORS[kind]), Limit("RATE", 1, "1s"), key=lambda environ: "k", **options)  # type: ignore[arg-type]
+    want = UNDECIDED["answers"][word or UNDECIDED["defaults"][kind]]
+    try:
+        list(limited({"REQUEST_METHOD": "GET"}, lambda status, headers, exc_info=None: began.append((int(status[:3]), dict(headers)))))
+    except type(ERRORS[kind]):
+        began.append((500, {}))
+    [(status, headers)] = began
+    assert (bool(served), status, headers.get("Retry-After")) == (want["served"], want["status"], want.get("retry_after"))
+
+
+@pytest.mark.parametrize("word", UNDECIDED["refused"])
+@pytest.mark.parametrize("kind", ERRORS)
+def test_a_word_that_is_no_answer_is_refused_at_construction(kind: str, word: str) -> None:
+    with pytest.raises(ValueError, match="allow"):
+        wsgi.RateLimit(None, Failing(ERRORS[kind]), Limit("RATE", 1, "1s"), **{kind: word})  # type: ignore[arg-type]
