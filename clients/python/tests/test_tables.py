@@ -137,7 +137,7 @@ def test_what_becomes_of_a_request_that_could_not_be_decided(kind: str, word: st
         return []
 
     options: dict[str, Any] = {} if word is None else {kind: word}
-    limited = wsgi.RateLimit(app, Failing(ERRORS[kind]), Limit("RATE", 1, "1s"), key=lambda environ: "k", **options)  # type: ignore[arg-type]
+    limited = wsgi.RateLimit(app, Failing(ERRORS[kind]), Limit("RATE", 1, "1s"), key=lambda environ: "k", **options)
     want = UNDECIDED["answers"][word or UNDECIDED["defaults"][kind]]
     try:
         list(limited({"REQUEST_METHOD": "GET"}, lambda status, headers, exc_info=None: began.append((int(status[:3]), dict(headers)))))
