@@ -17,6 +17,8 @@ import redis
 import valkey
 
 from redis_throttle import (
+    Call,
+    Key,
     LimitedError,
     Limiter,
     MistakeError,
@@ -63,6 +65,26 @@ def test_limits_in_words_that_are_wrong(text: str, says: str) -> None:
     (lambda: rate(0, "1s", burst=5), "lets nobody through"),
 ])
 def test_an_argument_that_is_wrong_is_named(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=says):
+        make()
+
+
+@pytest.mark.parametrize(("make", "says"), [
+    (lambda: Call("limti", (Key("k", (DAY,)),)), "verb must be one of limit, peek"),
+    (lambda: Call("limit", (Key("k", (DAY,)), Key("l", (DAY,)))), "takes one key, not 2"),
+    (lambda: Call("limit", (Key("k", (DAY,)),), any=True), "any only with several keys"),
+    (lambda: Call("limit", (Key("k", (DAY,)),), several=True, id="a"), "an id only if a key has slots"),
+    (lambda: Call("limit", (Key("k", slots=3, ttl="1m"),)), "in a call on several keys"),
+    (lambda: Call("refund", (Key("k", (DAY,)),), cost=-1), "cost must be 0 or more"),
+    (lambda: Call("wait", (Key("k", (DAY,)),)), "timeout must be a timedelta"),
+    (lambda: Call("wait", (Key("k", (DAY,)),), max_wait="1s", ban="1m"), "wait takes no ban"),
+    (lambda: Call("ban", (Key("k", (DAY,)),), ban="1m"), "ban takes no limits of a key"),
+    (lambda: Call("renew", (Key("k", slots=3, ttl="1m"),), id="a"), "renew takes no slots"),
+    (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", group="b"), "a group only with a timeout"),
+    (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", cost=2), "lease takes no cost"),
+    (lambda: Call("release", (Key("k"),), id="a", each=True), "release takes no each"),
+])
+def test_what_a_verb_cannot_use_is_refused(make: Callable[[], Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
         make()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from . import _positions as at
 from .duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
 from .errors import MistakeError
 from .limit import Limit, Rule, Slots, as_limits
@@ -21,6 +22,19 @@ COMMANDS = {
     "lease": "CL.LEASE", "renew": "CL.RENEW", "release": "CL.RELEASE", "settle": "CL.SETTLE",
 }
 _LONGEST_WAIT = timedelta(days=36_500)  # of the server
+
+_TAKES: dict[str, frozenset[str]] = {
+    "limit": frozenset({"limits", "slots", "ttl", "cost", "upto", "strict", "force", "any", "ban", "max_wait", "id", "each"}),
+    "peek": frozenset({"limits", "cost", "each"}),
+    "refund": frozenset({"limits", "cost", "each"}),
+    "wait": frozenset({"limits", "cost", "max_wait", "group", "priority", "each"}),
+    "ban": frozenset({"ban"}),
+    "lease": frozenset({"slots", "ttl", "max_wait", "group", "priority", "id"}),
+    "renew": frozenset({"ttl", "id"}),
+    "release": frozenset({"id"}),
+    "settle": frozenset({"limits", "slots", "ttl", "id", "each"}),  # slots may stay as they were when they were taken
+}
+"""What each verb takes of a call and of its keys. Anything else would be dropped, and is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +73,50 @@ class Call:
     several: bool = False
 
     def __post_init__(self) -> None:
+        if self.verb not in _TAKES:
+            raise ValueError(f"verb must be one of {', '.join(_TAKES)}, not {self.verb!r}")
         if isinstance(self.cost, bool) or not isinstance(self.cost, int):
             raise TypeError(f"cost must be an integer, not {self.cost!r}")
+        if self.cost < 0:
+            raise ValueError(f"cost must be 0 or more, not {self.cost}: refund() gives units back")
         if self.several and not self.keys:
             raise ValueError("keys: there must be at least one")
+        if not self.several and len(self.keys) != 1:
+            raise ValueError(f"{self.verb} takes one key, not {len(self.keys)}")
+        self._check_options()
         for key in self.keys:
-            if not isinstance(key.name, (str, bytes)):
-                raise TypeError(f"a key must be str or bytes, not {type(key.name).__name__}")
-            for limit in key.limits:
-                if limit.count == 0:
-                    raise ValueError(f"{limit}: a count of 0 lets nobody through: deny the call, and do not ask for it")
+            self._check_key(key)
+
+    def _check_options(self) -> None:
+        for option, is_set in (
+            ("cost", self.cost != 1), ("upto", self.upto), ("strict", self.strict), ("force", self.force), ("any", self.any),
+            ("ban", self.ban is not None), ("max_wait", self.max_wait is not None), ("group", bool(self.group)),
+            ("priority", self.priority != 0), ("id", bool(self.id)), ("each", self.each),
+        ):
+            if is_set and option not in _TAKES[self.verb]:
+                raise ValueError(f"{self.verb} takes no {option}")
+        if self.verb == "limit" and self.any and not self.several:
+            raise ValueError("limit takes any only with several keys")
+        if self.verb == "limit" and self.id and not any(key.leased for key in self.keys):
+            raise ValueError("limit takes an id only if a key has slots with a ttl")
+        if self.verb == "lease" and self.max_wait is None and (self.group or self.priority):
+            raise ValueError(f"lease takes a {'group' if self.group else 'priority'} only with a timeout")
+        if self.verb == "wait" and self.max_wait is None:
+            raise TypeError("timeout must be a timedelta or a number with a unit, or FOREVER, not None")
+
+    def _check_key(self, key: Key) -> None:
+        if not isinstance(key.name, (str, bytes)):
+            raise TypeError(f"a key must be str or bytes, not {type(key.name).__name__}")
+        for what, is_set in (("limits", bool(key.limits)), ("slots", key.slots != 0), ("ttl", key.ttl is not None)):
+            if is_set and what not in _TAKES[self.verb]:
+                raise ValueError(f"{self.verb} takes no {what} of a key")
+        if key.limits and (key.slots or key.ttl is not None or key.leased):
+            raise ValueError("a key has either limits or slots with a ttl, not both")
+        if self.verb == "limit" and (key.leased or key.slots) and not (self.several and key.leased and key.ttl is not None):
+            raise ValueError("slots of a key go with a ttl, in a call on several keys")
+        for limit in key.limits:
+            if limit.count == 0:
+                raise ValueError(f"{limit}: a count of 0 lets nobody through: deny the call, and do not ask for it")
 
     @property
     def command(self) -> str:
@@ -165,31 +213,53 @@ class Call:
         if self.verb == "release":
             return Result(granted=-_integer(reply))
         if self.verb in ("lease", "renew"):
-            n = _integers(reply, 6)
-            return Result(limited=bool(n[0]), limit=n[1], remaining=n[2], retry_after=_after(n[3]) if n[0] else ZERO,
-                          lasts=ZERO if n[0] else milliseconds(n[4]), wait=milliseconds(n[5]))
-        return self._compact(reply)
+            n = _integers(reply, at.LEASE_FIELDS)
+            limited = bool(n[at.LEASE_LIMITED])
+            return Result(limited=limited, limit=n[at.LEASE_LIMIT], remaining=n[at.LEASE_REMAINING],
+                          retry_after=_after(n[at.LEASE_RETRY_AFTER_MS]) if limited else ZERO,
+                          lasts=ZERO if limited else milliseconds(n[at.LEASE_LEASE_MS]), wait=milliseconds(n[at.LEASE_WAIT_MS]))
+        return self._settled(reply) if self.verb == "settle" else self._decided(reply)
 
-    def _compact(self, reply: Any) -> Result:
-        n = _integers(reply, 11 if self.several else 10)
-        settle = self.verb == "settle"
-        limited = bool(n[0]) != settle
-        rules = sum(key.rules for key in self.keys)
-        banned = limited and n[1] == 0 and not settle
-        if not 0 <= n[1] <= rules or (n[1] == 0 and not banned and not settle) or not 0 <= n[9] <= rules:
-            raise MistakeError(f"{self.command}: the reply is {reply!r}, whose rule is none of the {rules} limits")
-        key, rule = self._place(n[1] - 1) if n[1] else (0, 0)
-        shadow_key, shadow = self._place(n[9] - 1) if n[9] and not settle else (0, 0)
-        if self.several and not settle:
-            if not 1 <= n[10] <= len(self.keys) or (not banned and n[10] - 1 != key):
-                raise MistakeError(f"{self.command}: the reply is {reply!r}, whose key is not that of its rule")
-            key = n[10] - 1
-        after = _after(n[4]) if limited and not settle else None if limited else ZERO
+    def _settled(self, reply: Any) -> Result:
+        n = _integers(reply, at.SETTLE_FIELDS)
+        settled = bool(n[at.SETTLE_SETTLED])
+        number, rules = n[at.SETTLE_RULE], self._rules()
+        if not 0 <= number <= rules:
+            raise self._odd_rule(reply)
+        key, rule = self._place(number - 1) if number else (0, 0)
         return Result(
-            limited=limited, key=key, rule=rule, banned=banned, limit=n[2], remaining=n[3], retry_after=after,
-            reset_after=milliseconds(n[5]), next_after=milliseconds(n[6]), granted=n[7], wait=milliseconds(n[8]),
-            shadowed=bool(n[9]), shadow=shadow, shadow_key=shadow_key, each=self._each(reply, rules) if self.each else (),
+            limited=not settled, key=key, rule=rule, limit=n[at.SETTLE_LIMIT], remaining=n[at.SETTLE_REMAINING],
+            retry_after=ZERO if settled else None, reset_after=milliseconds(n[at.SETTLE_RESET_AFTER_MS]),
+            next_after=milliseconds(n[at.SETTLE_NEXT_AFTER_MS]), granted=n[at.SETTLE_GRANTED], wait=milliseconds(n[at.SETTLE_WAIT_MS]),
+            each=self._each(reply, rules) if self.each else (),
         )
+
+    def _decided(self, reply: Any) -> Result:
+        # A reply about several keys has one field more, behind those that it shares with the others.
+        n = _integers(reply, at.MLIMIT_FIELDS if self.several else at.LIMIT_FIELDS)
+        limited, number, shadowed, rules = bool(n[at.LIMIT_LIMITED]), n[at.LIMIT_RULE], n[at.LIMIT_SHADOW], self._rules()
+        banned = limited and number == 0
+        if not 0 <= number <= rules or (number == 0 and not banned) or not 0 <= shadowed <= rules:
+            raise self._odd_rule(reply)
+        key, rule = self._place(number - 1) if number else (0, 0)
+        shadow_key, shadow = self._place(shadowed - 1) if shadowed else (0, 0)
+        if self.several:
+            named = n[at.MLIMIT_KEY] - 1
+            if not 0 <= named < len(self.keys) or (not banned and named != key):
+                raise MistakeError(f"{self.command}: the reply is {reply!r}, whose key is not that of its rule")
+            key = named
+        return Result(
+            limited=limited, key=key, rule=rule, banned=banned, limit=n[at.LIMIT_LIMIT], remaining=n[at.LIMIT_REMAINING],
+            retry_after=_after(n[at.LIMIT_RETRY_AFTER_MS]) if limited else ZERO, reset_after=milliseconds(n[at.LIMIT_RESET_AFTER_MS]),
+            next_after=milliseconds(n[at.LIMIT_NEXT_AFTER_MS]), granted=n[at.LIMIT_GRANTED], wait=milliseconds(n[at.LIMIT_WAIT_MS]),
+            shadowed=bool(shadowed), shadow=shadow, shadow_key=shadow_key, each=self._each(reply, rules) if self.each else (),
+        )
+
+    def _rules(self) -> int:
+        return sum(key.rules for key in self.keys)
+
+    def _odd_rule(self, reply: Any) -> MistakeError:
+        return MistakeError(f"{self.command}: the reply is {reply!r}, whose rule is none of the {self._rules()} limits")
 
     def _each(self, reply: Any, rules: int) -> tuple[Result, ...]:
         arrays = reply[-rules:]
@@ -197,10 +267,12 @@ class Call:
             raise MistakeError(f"{self.command}: the reply is {reply!r}, without an array for each limit")
         each = []
         for i, array in enumerate(arrays):
-            n = _integers(array, 5)
+            n = _integers(array, at.EACH_FIELDS)
             key, rule = self._place(i)
-            each.append(Result(limited=bool(n[0]), key=key, rule=rule, limit=n[1], remaining=n[2],
-                               retry_after=_after(n[3]) if n[0] else ZERO, reset_after=milliseconds(n[4])))
+            limited = bool(n[at.EACH_LIMITED])
+            each.append(Result(limited=limited, key=key, rule=rule, limit=n[at.EACH_LIMIT], remaining=n[at.EACH_REMAINING],
+                               retry_after=_after(n[at.EACH_RETRY_AFTER_MS]) if limited else ZERO,
+                               reset_after=milliseconds(n[at.EACH_RESET_AFTER_MS])))
         return tuple(each)
 
     def _place(self, rule: int) -> tuple[int, int]:
