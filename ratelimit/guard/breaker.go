@@ -23,15 +23,15 @@ type breaker struct {
 
 	mu    sync.Mutex // also held when gobreaker, which holds its own lock, calls changed
 	last  error      // the last outage
+	key   string     // whose call met it
 	retry time.Time  // when the server is tried again
 	open  bool       // as it was last told
+	gone  bool       // another node has its keys
 }
 
-// notCounted hides from the breaker how a call went that says nothing about the server: a mistake,
-// a caller that left, an answer that the server was not asked for.
-type notCounted struct{ err error }
-
-func (*notCounted) Error() string { return "not counted" }
+// errNotCounted is what the breaker is told of a call that says nothing about the server: a mistake, a caller that left, an answer that the
+// server was not asked for.
+var errNotCounted = errors.New("not counted")
 
 func (g *Guard) newBreaker(node string) *breaker {
 	b := &breaker{guard: g, node: node}
@@ -47,7 +47,7 @@ func (g *Guard) newBreaker(node string) *breaker {
 			return counts.ConsecutiveFailures >= failures || (counts.TotalFailures >= 4*failures && 2*failed >= counts.Requests)
 		},
 		IsSuccessful:  func(err error) bool { return err == nil },
-		IsExcluded:    func(err error) bool { var n *notCounted; return errors.As(err, &n) },
+		IsExcluded:    func(err error) bool { return err == errNotCounted },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.changed(to) },
 	})
 	return b
@@ -72,10 +72,13 @@ func (g *Guard) breakerOf(call *ratelimit.Call) *breaker {
 // out reports whether the server is left alone, or just being tried again.
 func (b *breaker) out() bool { return b.State() != gobreaker.StateClosed }
 
-func (b *breaker) failed(err error) {
+func (b *breaker) failed(err error, call *ratelimit.Call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last = err
+	if len(call.Keys) > 0 {
+		b.key = call.Keys[0].Name
+	}
 }
 
 // leftAlone is the error of a call that was not sent.
@@ -103,14 +106,45 @@ func (b *breaker) changed(to gobreaker.State) {
 	if to == gobreaker.StateOpen {
 		b.retry = time.Now().Add(b.guard.o.Pause)
 	}
-	if open := to != gobreaker.StateClosed; open != b.open {
-		b.open = open
-		var outage error
-		if open {
-			outage = b.last
-		}
-		b.guard.note(change{b.node, outage})
+	if !b.gone {
+		b.tell(to != gobreaker.StateClosed)
 	}
+}
+
+// tell is called with the lock.
+func (b *breaker) tell(open bool) {
+	switch {
+	case open == b.open:
+		return
+	case open:
+		b.guard.open.Add(1)
+		b.guard.note(change{b.node, b.last})
+	default:
+		b.guard.open.Add(-1)
+		b.guard.note(change{b.node, nil})
+	}
+	b.open = open
+}
+
+// replace ends the outages of nodes whose keys another node has now, by, which has just answered: nobody calls them any more. Such a node
+// is a master that a failover replaced, or the one without a name, which has all keys while a cluster is unknown.
+func (g *Guard) replace(by *breaker) {
+	if g.o.Node == nil {
+		return
+	}
+	g.breakers.Range(func(node, value any) bool {
+		b := value.(*breaker)
+		b.mu.Lock()
+		key, open := b.key, b.open
+		b.mu.Unlock()
+		if open && b != by && g.o.Node(key) == by.node && g.breakers.CompareAndDelete(node, b) {
+			b.mu.Lock()
+			b.gone = true
+			b.tell(false)
+			b.mu.Unlock()
+		}
+		return true
+	})
 }
 
 // Masters is Options.Node for a cluster: the address of the master that has a key. While the cluster is unknown it says nothing, at once, and

@@ -9,7 +9,8 @@
 //	result, err := limiter.Limit(ctx, "user:42", perUser, 1)
 //
 // Only outages count (ratelimit.IsOutage). A mistake, such as a bad limit, and an overload of this process
-// (ratelimit.IsOverload) are returned with every policy, and neither open nor close the breaker. Neither does a caller that leaves.
+// (ratelimit.IsOverload) are returned with every policy, and do not open the breaker. Neither does a caller that leaves. A mistake that the
+// server replied ends the outage: it is there, whatever it says.
 //
 // The policy decides what is new: limits, peeks, waits, leases and admissions. Nobody stands in line meanwhile: with Local, a wait is limited where a
 // limit would be. What is about the state on the server fails with the outage: refunds, bans, and the renewal, release and settlement of
@@ -105,7 +106,7 @@ type Options struct {
 	IsOutage func(err error) bool
 
 	// OnChange is called when the breaker of a node opens, with the error that opened it, and when it
-	// closes, with nil. It may call the Guard. Nil logs both through Logger.
+	// closes, or another node answers that has its keys now, with nil. It may call the Guard. Nil logs both through Logger.
 	OnChange func(node string, outage error)
 	// Logger gets one line when an outage begins and one when it is over; slog.Default when nil.
 	Logger *slog.Logger
@@ -115,7 +116,8 @@ type Options struct {
 type Guard struct {
 	next     ratelimit.Decider
 	o        Options
-	breakers sync.Map // of *breaker, by node
+	breakers sync.Map     // of *breaker, by node
+	open     atomic.Int64 // how many breakers are
 	local    *local
 
 	mu      sync.Mutex
@@ -185,6 +187,9 @@ func (g *Guard) DecideBy(ctx context.Context, call ratelimit.Call, send ratelimi
 	case g.o.IsOutage(err):
 		result, err = g.decide(ctx, b, call, err)
 	}
+	if g.open.Load() > 0 && err == nil && result.By == "server" {
+		g.replace(b)
+	}
 	if g.pending.Load() {
 		g.tell()
 	}
@@ -192,31 +197,30 @@ func (g *Guard) DecideBy(ctx context.Context, call ratelimit.Call, send ratelimi
 }
 
 // try sends a call, if the breaker lets it.
-func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call, send ratelimit.Decider) (ratelimit.Result, error) {
+func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call, send ratelimit.Decider) (result ratelimit.Result, err error) {
 	for {
-		sent, probes := call, false
-		result, err := b.Execute(func() (ratelimit.Result, error) {
+		sent, probes, ran := call, false, false
+		judged, judgement := b.Execute(func() (ratelimit.Result, error) {
+			ran = true
 			if waits(call) && b.out() { // it would be the one call that tries the server, for as long as it waits
 				sent, probes = probe(call), true
 			}
 			began := time.Now()
-			result, err := send.Decide(ctx, *sent)
-			if probes && replied(err) && !g.o.IsOutage(err) {
-				return result, nil // such as that the user may not send it
-			}
+			result, err = send.Decide(ctx, *sent)
 			return result, g.judge(ctx, b, sent, result, err, time.Since(began))
 		})
-		var not *notCounted
-		isNot := errors.As(err, &not)
-		if isNot {
-			err = not.err
-		}
 		switch {
-		case !probes || err != nil || (sent.Verb == ratelimit.VerbLease && result.By != "" && !result.Limited):
+		case !ran:
+			return judged, judgement
+		case !probes, sent.Verb == ratelimit.VerbLease && result.By != "" && !result.Limited:
 			return result, err
-		case isNot: // the Decider behind needs no server
+		case judgement == nil: // the server is back, even if the user may not send what tried it
+		case err == nil: // the Decider behind needs no server
 			return send.Decide(ctx, *call)
-		case ctx.Err() != nil:
+		default:
+			return result, err
+		}
+		if ctx.Err() != nil {
 			return ratelimit.Result{}, fmt.Errorf("guard: %w", ctx.Err())
 		}
 	}
@@ -242,22 +246,27 @@ func replied(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// judge is how the breaker is to take the outcome of a call.
+// judge is how the breaker is to take the outcome of a call: nil is a success.
 func (g *Guard) judge(ctx context.Context, b *breaker, call *ratelimit.Call, result ratelimit.Result, err error, took time.Duration) error {
 	switch {
 	case err == nil && result.By == "server":
 		return nil
-	case err == nil, !g.o.IsOutage(err), errors.Is(ctx.Err(), context.Canceled):
-		return &notCounted{err}
-	case over(ctx) && (took < g.o.Patience || waits(call)):
-		return &notCounted{err}
+	case err == nil:
+		return errNotCounted
+	case !g.o.IsOutage(err):
+		if replied(err) && b.out() { // it is there, whatever it says
+			return nil
+		}
+		return errNotCounted
+	case errors.Is(ctx.Err(), context.Canceled), over(ctx) && (took < g.o.Patience || waits(call)):
+		return errNotCounted
 	}
 	var shared interface{ FirstFor(who any) bool } // of package pipelimit
 	if errors.As(err, &shared) && !shared.FirstFor(b) {
 		b.together.Add(1)
-		return &notCounted{err}
+		return errNotCounted
 	}
-	b.failed(err)
+	b.failed(err, call)
 	return err
 }
 
@@ -362,5 +371,6 @@ func (g *Guard) log(node string, outage error) {
 		return
 	}
 	after := time.Since(g.began[node]).Round(time.Millisecond)
+	delete(g.began, node)
 	logger.Info("rate limits: Redis is back", append(attrs, "after", after, "decided_by_policy", g.instead.Swap(0))...)
 }

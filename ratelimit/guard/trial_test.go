@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -175,4 +176,66 @@ func TestALocalLeaseOutlastsTheOutage(t *testing.T) {
 			assert.False(t, ask(ratelimit.VerbLease, id).Limited, "the slots are free in the next outage")
 		}
 	})
+}
+
+// A server that answers with an error is back: the policy must not go on for those who come meanwhile. Their error is the one to be told, as
+// it does not go away by itself.
+func TestAServerThatAnswersWithAMistakeIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{away: true, refuses: mistake("WRONGPASS invalid username-password pair")}
+		var changes []bool
+		g := New(f, Options{Policy: Open, Failures: 1, OnChange: func(_ string, outage error) { changes = append(changes, outage != nil) }})
+		peek := ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: waiting["a wait"].Keys}
+		_, err := g.Decide(t.Context(), peek)
+		require.NoError(t, err)
+		require.True(t, g.Out())
+		f.set(func() { f.away = false })
+		time.Sleep(g.o.Pause + 1)
+		_, err = g.Decide(t.Context(), peek)
+		require.ErrorIs(t, err, f.refuses)
+		assert.False(t, g.Out())
+		assert.Equal(t, []bool{true, false}, changes)
+		for range 100 { // nor does the breaker open
+			_, err = g.Decide(t.Context(), peek)
+			require.ErrorIs(t, err, f.refuses)
+		}
+	})
+}
+
+// A node that keys have left, such as that without a name once the cluster is known, or a master that was replaced, gets no call that
+// would close its breaker. It is over when the node answers that has its keys now.
+func TestTheOutageOfANodeEndsWhereItsKeysAre(t *testing.T) {
+	for _, old := range []string{"", "10.0.0.1:6379"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &failing{away: true}
+			node := map[string]string{"k": old, "other": "10.0.0.3:6379"}
+			var changes []string
+			g := New(f, Options{
+				Policy: Open, Failures: 1, Node: func(key string) string { return node[key] },
+				OnChange: func(node string, outage error) { changes = append(changes, fmt.Sprint(node, " ", outage != nil)) },
+			})
+			ask := func(key string) string {
+				result, err := g.Decide(t.Context(), ratelimit.Call{Keys: []ratelimit.Key{{Name: key, Limits: waiting["a wait"].Keys[0].Limits}}})
+				require.NoError(t, err)
+				return result.By
+			}
+			require.Equal(t, "policy", ask("k"))
+			f.set(func() { f.away = false })
+			require.Equal(t, "server", ask("other"))
+			assert.True(t, g.Out(), "the other node has none of its keys")
+			node["k"] = ""
+			require.Equal(t, "server", ask("other"))
+			assert.True(t, g.Out(), "nobody knows where its keys are")
+			node["k"] = "10.0.0.2:6379"
+			f.set(func() { f.away = true })
+			require.Equal(t, "policy", ask("k"))
+			f.set(func() { f.away = false })
+			require.Equal(t, "server", ask("other"))
+			assert.True(t, g.Out(), "the node that has them now is away, too")
+			time.Sleep(g.o.Pause + 1)
+			require.Equal(t, "server", ask("k"))
+			assert.False(t, g.Out())
+			assert.ElementsMatch(t, []string{old + " true", "10.0.0.2:6379 true", old + " false", "10.0.0.2:6379 false"}, changes)
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -255,4 +256,38 @@ func TestMastersDoNotWaitForAClusterThatIsUnknown(t *testing.T) {
 	close(answers)
 	port := fmt.Sprint(":", c.Owner(c.Slot("k")).Port)
 	require.Eventually(t, func() bool { return strings.HasSuffix(masterOf("k"), port) }, time.Minute, time.Millisecond)
+}
+
+// What was an outage while nobody knew the cluster is over when the node answers that has the key.
+func TestTheOutageOfAnUnknownClusterEnds(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	//lint:ignore SA1019 it is what ClusterOptions.ClusterSlots has to answer
+	slots, err := c.Masters()[0].Client().ClusterSlots(t.Context()).Result()
+	require.NoError(t, err)
+	var known atomic.Bool
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			if !known.Load() {
+				return nil, io.EOF
+			}
+			return slots, nil
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	var changed []string
+	g := guard.New(ratelimit.New(client, ratelimit.Options{}), guard.Options{
+		Policy: guard.Open, Failures: 1, Pause: time.Millisecond, Node: guard.Masters(client),
+		OnChange: func(node string, outage error) { changed = append(changed, fmt.Sprintf("%q away: %t", node, outage != nil)) },
+	})
+	ask := func() string {
+		result, err := g.Decide(t.Context(), calls.On("k", ratelimit.Limits{ratelimit.Rate(1_000_000, day)}))
+		require.NoError(t, err)
+		return result.By
+	}
+	require.Equal(t, "policy", ask())
+	require.True(t, g.Out())
+	known.Store(true)
+	require.Eventually(t, func() bool { return ask() == "server" && !g.Out() }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, []string{`"" away: true`, `"" away: false`}, changed)
 }
