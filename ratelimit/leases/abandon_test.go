@@ -137,3 +137,102 @@ func TestASlotWhoseReplyIsLostIsGivenBack(t *testing.T) {
 		})
 	}
 }
+
+// The slot of a holder that is done while the server is away is free when that is back, and not only after the TTL.
+func TestAReleaseThatMeetsAnOutageIsRepeated(t *testing.T) {
+	t.Parallel()
+	refused := func() (ratelimit.Result, error) {
+		return ratelimit.Result{}, replied("NOPERM this user has no permissions to run the 'cl.release' command")
+	}
+	loading := func() (ratelimit.Result, error) { return ratelimit.Result{}, replied("LOADING") }
+	for rule, c := range map[string]struct {
+		releases []step
+		want     int
+		ends     error
+	}{
+		"not when it has a reply":              {[]step{gave(1)}, 1, nil},
+		"until it has one":                     {[]step{lost, lost, loading, gave(1)}, 4, io.EOF},
+		"which may be that the lease is over":  {[]step{lost, gave(0)}, 2, io.EOF},
+		"or an error that does not pass":       {[]step{lost, refused}, 2, io.EOF},
+		"not after an error that does not":     {[]step{refused}, 1, replied("NOPERM this user has no permissions to run the 'cl.release' command")},
+		"no longer than the TTL, and not hard": {[]step{lost}, 20, io.EOF},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLease: {gave(0)}, ratelimit.VerbRenew: {gave(0)}, ratelimit.VerbRelease: c.releases}}
+			lease, err := leases.Take(t.Context(), s, leases.Options{Key: "k", Slots: 1, TTL: time.Minute})
+			require.NoError(t, err)
+			began := time.Now()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, lease.Release(ctx), c.ends, rule)
+			assert.Equal(t, began, time.Now(), "nobody waits for it")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			assert.LessOrEqual(t, len(s.of(ratelimit.VerbRelease)), c.want, rule)
+			if c.want < 20 {
+				assert.Len(t, s.of(ratelimit.VerbRelease), c.want, rule)
+			} else {
+				assert.Greater(t, len(s.of(ratelimit.VerbRelease)), 10, rule)
+			}
+		})
+	}
+}
+
+// replied is an error that the server replied.
+type replied string
+
+func (r replied) Error() string { return string(r) }
+func (replied) RedisError()     {}
+
+// hung is a server that stands still.
+type hung struct {
+	answers   ratelimit.Decider
+	mu        sync.Mutex
+	releasing int
+	most      int
+}
+
+func (h *hung) Decide(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error) {
+	if c.Verb != ratelimit.VerbRelease {
+		return h.answers.Decide(ctx, c)
+	}
+	h.mu.Lock()
+	h.releasing++
+	h.most = max(h.most, h.releasing)
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()
+	h.releasing--
+	h.mu.Unlock()
+	return ratelimit.Result{}, ctx.Err()
+}
+
+// What goes on without its caller is bounded: an outage must not cost the process its memory. It is not parallel to the tests above, which
+// count on their share.
+func TestFewReleasesGoOnInTheBackground(t *testing.T) {
+	for rule, c := range map[string]struct {
+		answers step
+		release bool
+	}{"of slots whose reply was lost": {lost, false}, "of leases": {gave(0), true}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &hung{answers: &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLease: {c.answers}, ratelimit.VerbRenew: {gave(0)}}}}
+			var callers sync.WaitGroup
+			for range 1500 {
+				callers.Go(func() {
+					lease, err := leases.Take(t.Context(), h, leases.Options{Key: "k", Slots: 1, TTL: 30 * time.Second})
+					if c.release && assert.NoError(t, err) {
+						assert.Error(t, lease.Release(t.Context()))
+					}
+				})
+			}
+			callers.Wait()
+			h.mu.Lock()
+			h.most = 0
+			h.mu.Unlock()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			assert.Positive(t, h.most, rule)
+			assert.LessOrEqual(t, h.most, 1000, rule)
+		})
+	}
+}

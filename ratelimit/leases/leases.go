@@ -81,7 +81,7 @@ func Take(ctx context.Context, decider ratelimit.Decider, o Options) (*Lease, er
 	}
 	if err != nil {
 		if mayBeHeld(err) {
-			go lease.abandon(context.WithoutCancel(ctx))
+			lease.abandon(ctx, ttl)
 		}
 		return nil, err
 	}
@@ -117,26 +117,51 @@ func mayBeHeld(err error) bool {
 }
 
 const (
-	// releasePatience bounds Release.
+	// releasePatience bounds an attempt to give a slot back, and the pause before the next one.
 	releasePatience = 5 * time.Second
-	// abandonPause is between the first two attempts to give an abandoned slot back; each further one is twice as long.
-	abandonPause = 50 * time.Millisecond
+	// firstPause is between the first two attempts to give a slot back in the background; each further one is twice as long.
+	firstPause = 50 * time.Millisecond
+	// mostInBackground is how many slots a process gives back in the background at a time. Others are free after their TTL.
+	mostInBackground = 1000
 )
 
-// abandon gives back a slot that the server may grant yet. A server that stood still executes what it finds in its
+// inBackground is how many slots are being given back in the background.
+var inBackground atomic.Int64
+
+// goOn gives the slot back in the background, after a pause, until isOver says that an attempt was the last one, and for atMost.
+func (l *Lease) goOn(ctx context.Context, pause, atMost time.Duration, isOver func(result ratelimit.Result, err error) bool) {
+	if inBackground.Add(1) > mostInBackground {
+		inBackground.Add(-1)
+		return
+	}
+	go func() {
+		defer inBackground.Add(-1)
+		ends := time.Now().Add(atMost)
+		time.Sleep(min(pause, atMost))
+		for pause := max(pause, firstPause); time.Now().Before(ends); pause *= 2 {
+			if isOver(l.release(ctx)) {
+				return
+			}
+			pause = min(pause, releasePatience)
+			time.Sleep(min(pause, time.Until(ends)))
+		}
+	}()
+}
+
+// abandon gives back a slot that the server may grant yet, for ttl. A server that stood still executes what it finds in its
 // sockets in any order: so one that says that there is nothing to give back is asked once more.
-func (l *Lease) abandon(ctx context.Context) {
-	for pause, ends, none := abandonPause, time.Now().Add(l.ttl+releasePatience), 0; none < 2 && time.Now().Before(ends); pause *= 2 {
-		result, err := l.release(ctx)
-		switch {
-		case err == nil && result.Granted != 0:
-			return
-		case err == nil:
+func (l *Lease) abandon(ctx context.Context, ttl time.Duration) {
+	none := 0
+	l.goOn(ctx, 0, ttl+releasePatience, func(result ratelimit.Result, err error) bool {
+		if err == nil && result.Granted == 0 {
 			none++
 		}
-		time.Sleep(min(pause, releasePatience))
-	}
+		return err == nil && (result.Granted != 0 || none == 2)
+	})
 }
+
+// mayPass says whether the same release may succeed later.
+func mayPass(err error) bool { return ratelimit.IsOutage(err) || ratelimit.IsOverload(err) }
 
 // ID is what the lease is held under.
 func (l *Lease) ID() string { return l.id }
@@ -160,13 +185,16 @@ func Failed(ctx context.Context) {
 // leaseOf is what a Context holds its Lease under.
 type leaseOf struct{}
 
-// Release gives the slot back, also when ctx has ended, which may be why the work is over. If the server cannot be told,
-// the slot is free after the TTL. Only the first call does anything; all return its error.
+// Release gives the slot back, also when ctx has ended, which may be why the work is over. If the server is away, Release returns the
+// error, and the slot is given back in the background when the server is there again. It is free after the TTL at the latest. Only the
+// first call does anything; all return its error.
 func (l *Lease) Release(ctx context.Context) error {
 	l.once.Do(func() {
 		l.end()
 		if l.decider != nil {
-			_, l.err = l.release(ctx)
+			if _, l.err = l.release(ctx); mayPass(l.err) {
+				l.goOn(ctx, firstPause, l.ttl, func(_ ratelimit.Result, err error) bool { return !mayPass(err) })
+			}
 		}
 	})
 	return l.err

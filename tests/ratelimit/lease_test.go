@@ -286,3 +286,18 @@ func TestALeaseIsExtendedToItsTTLAtOnce(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	require.NoError(t, lease.Release(t.Context()))
 }
+
+// A holder that is done while the server is away frees its slot when that is back, and not only after the TTL.
+func TestALeaseThatEndsInAnOutageIsReleasedAfterIt(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.AppendOnly("always"))
+	l := ratelimit.New(s.Client(quick), ratelimit.Options{})
+	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return s.MustDo("PTTL", "k").Int > time.Minute.Milliseconds() }, time.Minute, time.Millisecond, "it has its TTL")
+	s.Kill()
+	err = lease.Release(t.Context())
+	require.True(t, ratelimit.IsOutage(err), err)
+	s.Restart()
+	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "k").Int == 0 }, time.Minute, time.Millisecond)
+}
