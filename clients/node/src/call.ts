@@ -1,6 +1,7 @@
 // Calls: the commands in words, and their replies as results. Nothing here sends anything.
 import { type Duration, forever, nanoseconds, waitWord } from './duration'
 import { asLimits, integer, type Limit, type Limits, Slots, text } from './limit'
+import { positions } from './positions'
 import { Result } from './result'
 
 export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle'
@@ -89,6 +90,23 @@ function checkCall(call: Call): void {
     if (option === 'maxWait' && taken.includes('timeout')) continue
     throw new TypeError(`${option}: ${commandOf(call)} has no such option`)
   }
+  const several = call.verb === 'settle' || (call.verb === 'limit' && call.several === true)
+  if (call.several && !several) throw new TypeError(`several: ${commandOf(call)} takes one key`)
+  if (call.keys.length > 1 && !several) throw new RangeError(`keys: ${commandOf(call)} takes one key, not ${call.keys.length}`)
+  for (const key of call.keys) checkKey(call, key)
+  if (act === 'mlimit' && call.id !== undefined && !call.keys.some((key) => key.leased)) throw new TypeError('id: it is for a key with slots')
+}
+
+const leases = new Set<Verb>(['lease', 'renew', 'release'])
+
+/** Refuses what the command of a call has no word for, in one of its keys. */
+function checkKey(call: Call, { limits, leased, slots, ttl }: Key): void {
+  const grouped = call.several === true || call.verb === 'settle'
+  if (limits !== undefined && (leased || slots !== undefined || ttl !== undefined)) throw new TypeError('keys: a key has limits or slots, not both; slots have a key of their own')
+  if (limits !== undefined && (leases.has(call.verb) || call.verb === 'ban')) throw new TypeError(`limits: ${commandOf(call)} has none`)
+  if (leased && !grouped && !leases.has(call.verb)) throw new TypeError(`leased: ${commandOf(call)} has no slots`)
+  if (slots !== undefined && !(grouped && leased) && call.verb !== 'lease') throw new TypeError(`slots: ${commandOf(call)} has none`)
+  if (ttl !== undefined && !(grouped && leased) && call.verb !== 'lease' && call.verb !== 'renew') throw new TypeError(`ttl: ${commandOf(call)} has none`)
 }
 
 const commands: Record<Verb, string> = {
@@ -230,22 +248,27 @@ export function resultOf(call: Call, reply: unknown): Result {
       return new Result({ granted: 0 - whole(reply) })
     case 'lease':
     case 'renew': {
-      const [limited, limit, remaining, retryAfter, lasts, wait] = integers(reply, 6) as [number, number, number, number, number, number]
-      if (limited) return new Result({ limited: true, limit, remaining, retryAfterMs: after(retryAfter), waitMs: wait })
-      return new Result({ limit, remaining, lastsMs: lasts, waitMs: wait })
+      const at = positions.lease
+      const field = integers(reply, size.lease)
+      const result = { limit: field(at.limit), remaining: field(at.remaining), waitMs: field(at.waitMs) }
+      if (field(at.limited)) return new Result({ ...result, limited: true, retryAfterMs: after(field(at.retryAfterMs)) })
+      return new Result({ ...result, lastsMs: field(at.leaseMs) })
     }
     default:
       return compact(call, reply)
   }
 }
 
-type Compact = [number, number, number, number, number, number, number, number, number, number, number?]
+const sizeOf = (fields: object) => Object.keys(fields).length
+const size = { limit: sizeOf(positions.limit), mlimit: sizeOf(positions.mlimit), lease: sizeOf(positions.lease), each: sizeOf(positions.each) }
 
 function compact(call: Call, reply: unknown): Result {
   const keyed = call.several === true
-  const [denied, rule, limit, remaining, retryAfter, resetAfterMs, nextAfterMs, granted, waitMs, shadow, at = 0] = integers(reply, keyed ? 11 : 10) as Compact
+  const at = keyed ? positions.mlimit : positions.limit // CL.SETTLE has the fields of CL.MLIMIT, and settled in place of limited
+  const field = integers(reply, keyed ? size.mlimit : size.limit)
+  const [rule, shadow] = [field(at.rule), field(at.shadow)]
   const settles = call.verb === 'settle'
-  const limited = (denied !== 0) !== settles
+  const limited = settles ? field(positions.settle.settled) === 0 : field(at.limited) !== 0
   const rules = call.keys.reduce((n, key) => n + rulesOf(key), 0)
   const banned = limited && rule === 0 && !settles
   if (rule < 0 || rule > rules || (rule === 0 && !banned && !settles) || shadow < 0 || shadow > rules) {
@@ -254,21 +277,22 @@ function compact(call: Call, reply: unknown): Result {
   const place = rule ? placeOf(call, rule - 1) : { key: 0, rule: 0 }
   const shadowed = shadow !== 0 && !settles ? placeOf(call, shadow - 1) : undefined
   if (keyed && !settles) {
-    if (at < 1 || at > call.keys.length || (!banned && at - 1 !== place.key)) throw new RangeError(`the reply is ${String(reply)}, whose key is not that of its rule`)
-    place.key = at - 1
+    const key = field(positions.mlimit.key) - 1
+    if (key < 0 || key >= call.keys.length || (!banned && key !== place.key)) throw new RangeError(`the reply is ${String(reply)}, whose key is not that of its rule`)
+    place.key = key
   }
   const result = new Result()
   result.limited = limited
   result.key = place.key
   result.rule = place.rule
   result.banned = banned
-  result.limit = limit
-  result.remaining = remaining
-  result.retryAfterMs = !limited ? 0 : settles ? null : after(retryAfter)
-  result.resetAfterMs = resetAfterMs
-  result.nextAfterMs = nextAfterMs
-  result.granted = granted
-  result.waitMs = waitMs
+  result.limit = field(at.limit)
+  result.remaining = field(at.remaining)
+  result.retryAfterMs = !limited ? 0 : settles ? null : after(field(at.retryAfterMs))
+  result.resetAfterMs = field(at.resetAfterMs)
+  result.nextAfterMs = field(at.nextAfterMs)
+  result.granted = field(at.granted)
+  result.waitMs = field(at.waitMs)
   if (shadowed) {
     result.shadowed = true
     result.shadow = shadowed.rule
@@ -282,8 +306,13 @@ function eachOf(call: Call, reply: unknown[], rules: number): Result[] {
   const arrays = reply.slice(-rules)
   if (arrays.length < rules || !arrays.every(Array.isArray)) throw new TypeError('the reply has no array for each limit')
   return arrays.map((array, i) => {
-    const [limited, limit, remaining, retryAfter, resetAfterMs] = integers(array, 5) as [number, number, number, number, number]
-    return new Result({ limited: limited !== 0, ...placeOf(call, i), limit, remaining, retryAfterMs: limited ? after(retryAfter) : 0, resetAfterMs })
+    const at = positions.each
+    const field = integers(array, size.each)
+    const limited = field(at.limited) !== 0
+    return new Result({
+      ...placeOf(call, i), limited, limit: field(at.limit), remaining: field(at.remaining),
+      retryAfterMs: limited ? after(field(at.retryAfterMs)) : 0, resetAfterMs: field(at.resetAfterMs),
+    })
   })
 }
 
@@ -313,9 +342,10 @@ function whole(reply: unknown): number {
   return number
 }
 
-function integers(reply: unknown, n: number): number[] {
+/** Returns a function that reads a field of a reply of at least n integers by its position. */
+function integers(reply: unknown, n: number): (at: number) => number {
   if (!Array.isArray(reply) || reply.length < n) throw new TypeError(`the reply is not ${n} integers or more`)
   const numbers: number[] = []
   for (let i = 0; i < n; i++) numbers.push(whole(reply[i]))
-  return numbers
+  return (at) => numbers[at] ?? NaN
 }

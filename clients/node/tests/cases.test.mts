@@ -31,7 +31,7 @@ function callOf({ verb, keys, upto, max_wait, ...options }: TableCall): Call {
     ...(max_wait !== undefined && { maxWait: max_wait }),
     verb,
     several,
-    keys: keys.map(({ limits, ...key }): Key => (limits ? { ...key, limits: limits.map((limit) => new Limit(limit)) } : { ...key, leased: true })),
+    keys: keys.map(({ limits, ...key }): Key => (limits ? { ...key, limits: limits.map((limit) => new Limit(limit)) } : { ...key, leased: verb !== 'ban' })),
   }
 }
 
