@@ -2,16 +2,16 @@
 //
 //     await app.register(rateLimit, { max: 100, timeWindow: '1 minute', store: throttleStore({ limiter }) })
 //
-// The interface says all that a call needs: no interval of timeWindow lets more than max through. A request that is denied bans its key until
-// the next one can come, so that `{ increment: false }` reads that the limit is exceeded. With `continueExceeding` it charges and
-// bans for a whole timeWindow, so that a client that keeps retrying stays out. `ban` and `exponentialBackoff` need
+// The interface says all that a call needs: no interval of timeWindow lets more than max through. A request that is denied leaves a mark
+// until the next one can come, so that `{ increment: false }` reads that the limit is exceeded. With `continueExceeding` it charges
+// and bans its key for a whole timeWindow, so that a client that keeps retrying stays out. `ban` and `exponentialBackoff` need
 // a count of requests that were denied, which exact limits do not keep: the store refuses them. The plugin in
 // redis-throttle/fastify takes several limits and keys in one call, and limiter.ban() bans.
 import { one } from './call'
 import { fixed, type Limit, window } from './limit'
 import type { Limiter } from './limiter'
 import type { Result } from './result'
-import { counting, hold } from './over'
+import { counting, greatest, Marks } from './over'
 import { decide } from './zero'
 
 export interface ThrottleStoreOptions {
@@ -32,6 +32,7 @@ type Callback = (error: Error | null, result?: { current: number; ttl: number })
 /** Returns a class for the plugin's option `store`. */
 export function throttleStore({ limiter, prefix = 'fastify-rate-limit:', ...others }: ThrottleStoreOptions) {
   for (const option of Object.keys(others)) throw new TypeError(`throttleStore: there is no option ${option}; it takes limiter and prefix`)
+  const marks = new Marks(limiter)
   return class ThrottleStore {
     readonly options: PluginOptions
     readonly prefix: string
@@ -49,7 +50,7 @@ export function throttleStore({ limiter, prefix = 'fastify-rate-limit:', ...othe
         const strict = this.options.continueExceeding === true
         const result = await decide(limiter, one('limit', this.prefix + key, limit, strict ? { strict, ban: `${timeWindow}ms` } : {}))
         if (strict && result.limited) return { current: max + 1, ttl: timeWindow }
-        await hold(limiter, this.prefix + key, result)
+        await marks.set(this.prefix + key, limit, result, `${timeWindow}ms`)
         return shown(result, limit, result.limit)
       })
     }
@@ -59,7 +60,8 @@ export function throttleStore({ limiter, prefix = 'fastify-rate-limit:', ...othe
         const limit = limitOf(max, timeWindow)
         if (limit.capacity === 0) return { current: 1, ttl: timeWindow }
         const many = counting(limit)
-        return shown(await limiter.peek(this.prefix + key, many, { cost: 0 }), many, limit.capacity)
+        const [result, marked] = await Promise.all([limiter.peek(this.prefix + key, many, { cost: 0 }), marks.get(this.prefix + key, limit)])
+        return marked > 0 ? { current: max + 1, ttl: marked } : shown(result, many, limit.capacity)
       })
     }
 
@@ -77,7 +79,7 @@ function shown(result: Result, limit: Limit, max: number): { current: number; tt
 }
 
 function limitOf(max: number, timeWindow: number): Limit {
-  if (max === Infinity) return fixed(1_000_000_000_000, `${timeWindow}ms`, { first: true })
+  if (max > greatest) return fixed(1_000_000_000_000, `${timeWindow}ms`, { first: true })
   return window(Math.max(Math.floor(max), 0), `${timeWindow}ms`)
 }
 

@@ -10,6 +10,7 @@ import type { ThrottlerStorage } from '@nestjs/throttler'
 import { one } from './call'
 import { fixed, type Limit, window } from './limit'
 import type { Limiter } from './limiter'
+import { greatest } from './over'
 import { decide } from './zero'
 
 export interface ThrottleStorageOptions {
@@ -51,6 +52,6 @@ export class ThrottleStorage implements ThrottlerStorage {
 function limitOf(limit: unknown, ttl: number): Limit {
   const most = typeof limit === 'string' && limit.trim() !== '' ? Number(limit) : limit
   if (typeof most !== 'number' || Number.isNaN(most)) throw new TypeError(`limit must be a number, not ${String(limit)}`)
-  if (most === Infinity) return fixed(1_000_000_000_000, `${ttl}ms`, { first: true })
+  if (most > greatest) return fixed(1_000_000_000_000, `${ttl}ms`, { first: true })
   return window(Math.max(Math.floor(most), 0), `${ttl}ms`)
 }

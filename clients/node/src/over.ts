@@ -1,5 +1,8 @@
 // What the stores need so that their hosts can read that a key is over its limit. A call that is denied charges nothing, so an exact
 // limit is never over. But hosts count what was denied, and recipes such as the login protection of their manuals go by that count.
+//
+// So a denied call leaves a mark: a ban on a key of its own, until the call can succeed. The mark decides nothing. A ban on the key
+// itself would: it would also deny smaller calls, calls of another limit on the same key, and those that a refund has made room for.
 import type { Duration } from './duration'
 import { isOutage, isOverload } from './errors'
 import type { Limit } from './limit'
@@ -7,26 +10,61 @@ import type { Limiter } from './limiter'
 import type { Result } from './result'
 
 const more = 2 ** 40
-let told = false
+/** Larger counts are no limits: nobody takes so many units, and the commands take no larger ones. */
+export const greatest = Number.MAX_SAFE_INTEGER
 
 /** Returns a limit that sees the same units, and those in debt, too: what was taken of a window belongs to its period, whatever its count. */
 export function counting(limit: Limit): Limit {
-  return limit.with({ count: limit.fields.count + more })
+  return limit.with({ count: Math.min(limit.fields.count + more, greatest) })
 }
 
-/**
- * Bans the key of a call that was denied until it can succeed. Nobody could have come in before. For a call that never can, the ban
- * lasts for `never`.
- */
-export async function hold(limiter: Limiter, key: string, result: Result, never?: Duration): Promise<void> {
-  const duration = result.retryAfterMs === null ? never : `${result.retryAfterMs}ms`
-  if (!result.limited || result.banned || result.limit === 0 || duration === undefined) return
-  try {
-    await limiter.ban(key, duration)
-  } catch (error) {
-    // It is denied all the same, and the next call tries again. A missing permission does not go away by itself.
-    if (isOutage(error) || isOverload(error) || told) return
-    told = true
-    console.error(`redis-throttle: a key that is over its limit cannot be marked, so its host does not read that it is: ${error instanceof Error ? error.message : String(error)}`)
+/** The marks of a store. */
+export class Marks {
+  readonly #limiter: Limiter
+  readonly #setting = new Map<string, Promise<void>>()
+  static #told = false
+
+  constructor(limiter: Limiter) {
+    this.#limiter = limiter
   }
+
+  /** Marks the key of a call that was denied until it can succeed. For a call that never can, the mark lasts for `never`. */
+  async set(key: string, limit: Limit, result: Result, never: Duration): Promise<void> {
+    if (!result.limited || result.banned || limit.capacity === 0) return
+    const mark = markOf(key, limit)
+    // Many calls that are denied at a time set one mark. It is not remembered for longer: another process may lift it.
+    let setting = this.#setting.get(mark)
+    if (!setting) {
+      setting = this.#ban(mark, result.retryAfterMs === null ? never : `${result.retryAfterMs}ms`).finally(() => this.#setting.delete(mark))
+      this.#setting.set(mark, setting)
+    }
+    await setting
+  }
+
+  /** Returns for how many ms a key is marked. */
+  async get(key: string, limit: Limit): Promise<number> {
+    const { banned, resetAfterMs } = await this.#limiter.peek(markOf(key, limit), limit, { cost: 0 })
+    return banned ? resetAfterMs : 0
+  }
+
+  /** Removes a mark: there is room again. */
+  async lift(key: string, limit: Limit): Promise<void> {
+    await this.#ban(markOf(key, limit), '0')
+  }
+
+  // A call is decided all the same, and the next one tries again. A missing permission does not go away by itself.
+  async #ban(mark: string, duration: Duration): Promise<void> {
+    try {
+      await this.#limiter.ban(mark, duration)
+    } catch (error) {
+      if (isOutage(error) || isOverload(error) || Marks.#told) return
+      Marks.#told = true
+      console.error(`redis-throttle: a key that is over its limit cannot be marked, so its host does not read that it is: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+}
+
+// Limits of the same key have a mark each: being over one says nothing about another.
+function markOf(key: string, limit: Limit): string {
+  return `${key}:over ${limit.policy}`
 }

@@ -6,13 +6,13 @@
 // No interval of duration lets more than points through. These parts of the interface are refused: a duration
 // of 0 (points that never come back), `customDuration`, `execEvenly` (limiter.wait() lets callers in at a steady rate),
 // `blockOnConsumed`, the blocks in memory and `set` (the server has no such command). Points that are denied are not counted. A
-// denied call bans its key until it could succeed, so that `get` shows more points than there are.
+// denied call leaves a mark until it could succeed, so that `get` shows more points than there are.
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { one } from './call'
 import { isOutage, isOverload } from './errors'
 import { type Limit, window } from './limit'
 import type { Limiter } from './limiter'
-import { counting, hold } from './over'
+import { counting, Marks } from './over'
 import { Result } from './result'
 import { decide } from './zero'
 
@@ -38,6 +38,7 @@ const msAlways = always * 86_400_000
 
 export class RateLimiterThrottle extends Base {
   readonly #limiter: Limiter
+  readonly #marks: Marks
   readonly #insurance: RateLimiterAbstract | undefined
 
   constructor(options: RateLimiterThrottleOptions) {
@@ -46,6 +47,7 @@ export class RateLimiterThrottle extends Base {
     for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`${option}: this limiter has no such option; it takes ${[...known].join(', ')}`)
     if (typeof (options.limiter as Limiter | undefined)?.decide !== 'function') throw new TypeError('limiter must be a Limiter')
     this.#limiter = options.limiter
+    this.#marks = new Marks(options.limiter)
     this.#insurance = options.insuranceLimiter
     if (this.#insurance) {
       if (typeof (this.#insurance as { consume?: unknown }).consume !== 'function') throw new TypeError('insuranceLimiter must be a limiter of rate-limiter-flexible')
@@ -59,7 +61,7 @@ export class RateLimiterThrottle extends Base {
       const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` } : {}
       const result = await decide(this.#limiter, one('limit', this.getKey(key), this.#limitNow(), { cost: points, ...ban }))
       if (!result.limited) return this.#shown(result)
-      if (!(this.blockDuration > 0)) await hold(this.#limiter, this.getKey(key), result, `${this.duration}s`)
+      if (!(this.blockDuration > 0)) await this.#marks.set(this.getKey(key), this.#limitNow(), result, `${this.duration}s`)
       // eslint-disable-next-line @typescript-eslint/only-throw-error -- the interface rejects with what is no error
       throw this.#shown(result, this.blockDuration * 1000)
     })
@@ -70,13 +72,19 @@ export class RateLimiterThrottle extends Base {
   }
 
   override reward(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
-    return this.#insured(options, (other) => other.reward(key, points), () => this.#limiter.refund(this.getKey(key), counting(this.#limitNow()), { cost: points }).then((result) => this.#shown(result)))
+    return this.#insured(options, (other) => other.reward(key, points), async () => {
+      const result = await this.#limiter.refund(this.getKey(key), counting(this.#limitNow()), { cost: points })
+      await this.#marks.lift(this.getKey(key), this.#limitNow())
+      return this.#shown(result)
+    })
   }
 
   override get(key: string | number): Promise<RateLimiterRes | null> {
     return this.#insured(undefined, (other) => other.get(key), async () => {
-      if (this.#limitNow().capacity === 0) return this.#shown(new Result({ limited: true, retryAfterMs: null }))
-      const result = await this.#limiter.peek(this.getKey(key), counting(this.#limitNow()), { cost: 0 })
+      const limit = this.#limitNow()
+      if (limit.capacity === 0) return this.#shown(new Result({ limited: true, retryAfterMs: null }))
+      const [result, marked] = await Promise.all([this.#limiter.peek(this.getKey(key), counting(limit), { cost: 0 }), this.#marks.get(this.getKey(key), limit)])
+      if (marked > 0 && !result.limited) return new RateLimiterRes(0, marked, Math.max(result.limit - result.remaining, this.points + 1))
       return !result.limited && result.remaining === result.limit ? null : this.#shown(result)
     })
   }
@@ -90,7 +98,10 @@ export class RateLimiterThrottle extends Base {
   }
 
   override delete(key: string | number): Promise<boolean> {
-    return this.#insured(undefined, (other) => other.delete(key), () => this.#limiter.reset(this.getKey(key)))
+    return this.#insured(undefined, (other) => other.delete(key), async () => {
+      const [there] = await Promise.all([this.#limiter.reset(this.getKey(key)), this.#marks.lift(this.getKey(key), this.#limitNow())])
+      return there
+    })
   }
 
   override set(): Promise<RateLimiterRes> {
