@@ -79,10 +79,10 @@ test-upstream: build-gateway build-dev ## servers: throttle-gateway beside envoy
 	@scripts/with-args scripts/test-upstream
 
 test: build build-check build-dev ## everyday: the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
-	@scripts/with-args scripts/test -short ./tests ./tests/... work
+	@scripts/with-args scripts/test -short ./tests/... work
 
 test-full: build build-check test-dev ## everyday: every test at full size, as .ci/run does (SERVER= ARGS= SEED=)
-	@scripts/with-args scripts/test ./tests ./tests/... work
+	@scripts/with-args scripts/test ./tests/... work
 
 test-unit: ## everyday: tests that need no server, the long ones smaller
 	@scripts/setup $(STAGE)

@@ -165,7 +165,7 @@ func TestErrorsAreAnsweredToTheirExamples(t *testing.T) {
 	t.Parallel()
 	for _, p := range reference(t) {
 		if p.commandName() == "cl.throttle" {
-			continue // its table says when in words; tests/errors_test.go tries them
+			continue // its table says when in words; tests/commands/errors_test.go tries them
 		}
 		t.Run(p.commandName(), func(t *testing.T) {
 			t.Parallel()

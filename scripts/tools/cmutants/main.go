@@ -1,10 +1,10 @@
 // cmutants breaks the C of the bridge in places drawn at random, one at a time, and checks that a test against a server
 // fails:
 //
-//	cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE TESTS OUT
+//	cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE OUT TESTS...
 //
-// SOURCE is a copy of what the module is built from, which it changes. TESTS is the compiled package tests; it runs in the
-// current folder. LIST has the mutants that do the same as the code (package mutantlist); they are not run. The modules
+// SOURCE is a copy of what the module is built from, which it changes. TESTS are the compiled packages of tests; they
+// run in the current folder, one after the other. LIST has the mutants that do the same as the code (package mutantlist); they are not run. The modules
 // and the output of the tests go to OUT.
 //
 // It fails if a mutant survives, if a line of LIST names no mutant, and if there is nothing to try.
@@ -34,10 +34,13 @@ func main() {
 	from := flag.Int("from", 1, "the first of them to try: goes on where an earlier run ended")
 	only := flag.String("only", "", "all mutants of one line instead, such as module/line.c:43, or of one file")
 	flag.Parse()
-	if flag.NArg() != 4 {
-		log.Fatal("usage: cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE TESTS OUT")
+	if flag.NArg() < 4 {
+		log.Fatal("usage: cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE OUT TESTS...")
 	}
-	b := &bench{source: absolute(flag.Arg(1)), tests: absolute(flag.Arg(2)), out: absolute(flag.Arg(3))}
+	b := &bench{source: absolute(flag.Arg(1)), out: absolute(flag.Arg(2))}
+	for _, path := range flag.Args()[3:] {
+		b.tests = append(b.tests, absolute(path))
+	}
 	all, err := findAll(b.source, b.out)
 	check(err)
 	listed, err := mutantlist.Read(flag.Arg(0))

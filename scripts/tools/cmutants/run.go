@@ -15,7 +15,10 @@ import (
 )
 
 // bench builds the module and runs the tests against it.
-type bench struct{ source, tests, out string }
+type bench struct {
+	source, out string
+	tests       []string // compiled packages
+}
 
 // nearest are the tests that are most likely to find a change of a file. They run first; the others run only if none of them fails.
 var nearest = map[string]string{
@@ -105,13 +108,22 @@ func (b *bench) fails(log *os.File, run, skip, timeout string) string {
 	}
 }
 
-// run runs tests up to the first that fails. It returns that test, and whether it is worth another try: not after a crash
-// or a timeout.
+// run runs the tests of all packages up to the first that fails. It returns that test, and whether it is worth another try: not
+// after a crash or a timeout.
 func (b *bench) run(log *os.File, run, skip, timeout string) (failure string, mayPass bool) {
+	for _, tests := range b.tests {
+		if failure, mayPass = b.runPackage(log, tests, run, skip, timeout); failure != "" {
+			return failure, mayPass
+		}
+	}
+	return "", false
+}
+
+func (b *bench) runPackage(log *os.File, path, run, skip, timeout string) (failure string, mayPass bool) {
 	room := filepath.Join(b.out, "tmp")
 	check(os.RemoveAll(room))
 	check(os.MkdirAll(room, 0o755))
-	tests := exec.Command("bash", "-c", limits, "bash", b.tests, "-test.failfast", "-test.parallel", "8",
+	tests := exec.Command("bash", "-c", limits, "bash", path, "-test.failfast", "-test.parallel", "8",
 		"-test.run", run, "-test.skip", skip, "-test.timeout", timeout)
 	endGroup := func() { _ = syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
 	output := &watched{end: time.AfterFunc(time.Hour, endGroup)}
@@ -175,7 +187,7 @@ func (b *bench) unchanged() error {
 		return fmt.Errorf("the module does not build: %w\n%s", err, output)
 	}
 	sum := sha256.New()
-	for _, path := range []string{b.module(), b.checkModule(), b.tests} {
+	for _, path := range append([]string{b.module(), b.checkModule()}, b.tests...) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err

@@ -1,0 +1,294 @@
+package commands_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+func TestBothProtocols(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, protocol := range []int{2, 3} {
+		key := fmt.Sprint("resp", protocol)
+		a, err := kit.Throttle(t.Context(), s.Client(server.Protocol(protocol)), key, "15 30 60 1")
+		require.NoError(t, err)
+		assert.Equal(t, kit.FirstOf16, a)
+
+		c := s.Raw()
+		_, err = c.Do("HELLO", fmt.Sprint(protocol))
+		require.NoError(t, err)
+		v, err := c.Do(kit.RawCallOf("raw"+key, "15 30 60 1")...)
+		require.NoError(t, err)
+		assert.Equal(t, "*[0 16 15 -1 2]", v.String())
+	}
+}
+
+func TestInsideMulti(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Client()
+	require.NoError(t, c.LPush(t.Context(), "list", 1).Err())
+	var calls []*redis.Cmd
+	_, err := c.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+		for _, key := range []string{"key", "key", "list", "key"} {
+			calls = append(calls, p.Do(t.Context(), kit.CallOf(key, "1 1 1d")...))
+		}
+		p.Set(t.Context(), "after", "1", 0)
+		return nil
+	})
+	require.ErrorContains(t, err, "WRONGTYPE")
+	for i, limited := range map[int]int64{0: 0, 1: 0, 3: 1} {
+		integers, err := calls[i].Int64Slice()
+		require.NoError(t, err)
+		assert.Equal(t, limited, integers[0], "call %d", i)
+	}
+	assert.Equal(t, "1", c.Get(t.Context(), "after").Val(), "an error stops no transaction")
+}
+
+func TestFromLua(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, protocol := range []int{2, 3} {
+		c := s.Client(server.Protocol(protocol))
+		for _, inner := range []string{"", "redis.setresp(3) "} {
+			key := fmt.Sprint(protocol, inner)
+			script := inner + "return redis.call('CL.THROTTLE', KEYS[1], ARGV[1], 30, 60, 1)"
+			integers, err := c.Eval(t.Context(), script, []string{key}, 15).Int64Slice()
+			require.NoError(t, err)
+			a, err := kit.AnswerOf(integers)
+			require.NoError(t, err)
+			assert.Equal(t, kit.FirstOf16, a)
+		}
+		script := `local admitted = 0
+			for i = 1, 100 do
+				if redis.call('cl.throttle', KEYS[1], 20, 1, '1d')[1] == 0 then admitted = admitted + 1 end
+			end
+			return admitted`
+		assert.EqualValues(t, 21, c.Eval(t.Context(), script, []string{fmt.Sprint("loop", protocol)}).Val())
+
+		err := c.Eval(t.Context(), "return redis.call('CL.THROTTLE', KEYS[1], 'x', 30, 60)", []string{"key"}).Err()
+		require.ErrorContains(t, err, "max_burst", "an error reaches the script's caller")
+		caught := c.Eval(t.Context(), "return redis.pcall('CL.THROTTLE', KEYS[1], 'x', 30, 60).err", []string{"key"}).Val()
+		assert.Contains(t, caught, "max_burst", "a script can catch it")
+	}
+	if s.Program.AtLeast(7, 0) {
+		err := s.Client().EvalRO(t.Context(), "return redis.call('CL.THROTTLE', KEYS[1], 15, 30, 60)", []string{"key"}).Err()
+		assert.Error(t, err, "it writes, so a read-only script may not")
+	}
+}
+
+func TestFromAFunction(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("functions came with Redis 7.0")
+	}
+	c := s.Client()
+	library := `#!lua name=limits
+		redis.register_function('admit', function(keys, args)
+			return redis.call('CL.THROTTLE', keys[1], 15, 30, 60, args[1])
+		end)`
+	require.NoError(t, c.FunctionLoad(t.Context(), library).Err())
+	integers, err := c.FCall(t.Context(), "admit", []string{"key"}, 1).Int64Slice()
+	require.NoError(t, err)
+	a, err := kit.AnswerOf(integers)
+	require.NoError(t, err)
+	assert.Equal(t, kit.FirstOf16, a)
+}
+
+func TestReplicaRefusesToDecide(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t)
+	replica := server.Start(t, server.ReplicaOf(master))
+	v := replica.Do(kit.RawCallOf("key", "15 30 60 1")...)
+	assert.Contains(t, v.String(), "READONLY")
+}
+
+func TestFullMemoryIsAnErrorThatChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := kit.StartWatched(t)
+	w.Call(t, kit.RawCallOf("key", "15 1 1d 1")...)
+	w.Call(t, "CONFIG", "SET", "maxmemory", "1")
+	for _, key := range []string{"key", "new"} {
+		before := w.Traces(t, key)
+		assert.Contains(t, w.Call(t, kit.RawCallOf(key, "15 1 1d 1")...).String(), "(error) OOM")
+		assert.Equal(t, before, w.Traces(t, key))
+	}
+	w.Call(t, "CONFIG", "SET", "maxmemory", "0")
+	a, err := kit.AnswerIn(w.Call(t, kit.RawCallOf("key", "15 1 1d 1")...))
+	require.NoError(t, err)
+	assert.EqualValues(t, 14, a.Remaining)
+}
+
+func TestLimitInsideMulti(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Raw()
+	for _, command := range []string{"MULTI", "CL.LIMIT key FIXED 2/365d", "CL.PEEK key FIXED 2/365d", "CL.LIMIT key FIXED 2/365d UPTO COST 9",
+		"CL.LIMIT key RATTE 1/d", "CL.REFUND key FIXED 2/365d", "CL.LIMIT key FIXED 2/365d COST 2"} {
+		kit.Do(t, c, "%s", command)
+	}
+	replies := kit.Do(t, c, "EXEC").Elems
+	require.Len(t, replies, 6)
+	assert.Contains(t, replies[3].Text, "near 'RATTE'", "an error stops no transaction")
+	var granted []int64
+	for _, i := range []int{0, 1, 2, 4, 5} {
+		a, err := kit.StandingIn(replies[i])
+		require.NoError(t, err)
+		granted = append(granted, a.Granted)
+	}
+	assert.Equal(t, []int64{1, 0, 1, -1, 0}, granted)
+}
+
+func TestLimitFromLua(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Raw()
+	script := func(command, body, key string) resp.Value {
+		v, err := c.Do(command, body, "1", key)
+		require.NoError(t, err)
+		return v
+	}
+	a, err := kit.StandingIn(script("EVAL", "return redis.call('CL.LIMIT', KEYS[1], 'RATE', '10/h')", "key"))
+	require.NoError(t, err)
+	assert.EqualValues(t, 9, a.Remaining)
+	v := script("EVAL", "redis.setresp(3); return redis.call('CL.LIMIT', KEYS[1], 'RATE', '10/h')['map']['remaining']", "key")
+	assert.EqualValues(t, 8, v.Int, "a map in a script that speaks RESP3")
+	v = script("EVAL", "return redis.pcall('CL.LIMIT', KEYS[1], 'RATTE', '10/h').err", "key")
+	assert.Contains(t, v.Text, "near 'RATTE'")
+	v = script("EVAL_RO", "return redis.call('CL.PEEK', KEYS[1], 'RATE', '10/h')[8]", "key")
+	assert.EqualValues(t, 8, v.Int, "CL.PEEK writes nothing, so a read-only script may")
+	for _, command := range []string{"CL.LIMIT", "CL.REFUND"} {
+		v = script("EVAL_RO", "return redis.call('"+command+"', KEYS[1], 'RATE', '10/h')", "key")
+		assert.True(t, v.IsError(), "%s from a read-only script", command)
+	}
+}
+
+// A user that may write a key may limit by it. One that may read it may peek.
+func TestLimitFamilyUnderACL(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("ACL", "SETUSER", "web", "on", ">secret", "+cl.limit", "+cl.refund", "~rl:*")
+	s.MustDo("ACL", "SETUSER", "monitor", "on", ">secret", "+cl.peek", "%R~rl:*", "resetchannels")
+	s.MustDo("ACL", "SETUSER", "reader", "on", ">secret", "+@all", "%R~rl:*")
+	as := func(name string) *resp.Conn {
+		c := s.Raw()
+		kit.Do(t, c, "AUTH %s secret", name)
+		return c
+	}
+	web, monitor, reader := as("web"), as("monitor"), as("reader")
+	assert.EqualValues(t, 9, kit.Ask(t, web, "CL.LIMIT rl:x RATE 10/h").Remaining)
+	assert.EqualValues(t, 9, kit.Ask(t, monitor, "CL.PEEK rl:x RATE 10/h").Remaining)
+	assert.EqualValues(t, 9, kit.Ask(t, reader, "CL.PEEK rl:x RATE 10/h").Remaining)
+	for _, refused := range []resp.Value{
+		kit.Do(t, web, "CL.LIMIT other RATE 10/h"), kit.Do(t, web, "CL.PEEK rl:x RATE 10/h"), kit.Do(t, web, "CL.WAIT rl:x RATE 10/h TIMEOUT 1s"),
+		kit.Do(t, monitor, "CL.LIMIT rl:x RATE 10/h"), kit.Do(t, monitor, "CL.PEEK other RATE 10/h"),
+		kit.Do(t, reader, "CL.LIMIT rl:x RATE 10/h"), kit.Do(t, reader, "CL.REFUND rl:x RATE 10/h"),
+		kit.Do(t, reader, "CL.WAIT rl:x RATE 10/h TIMEOUT 1s"), kit.Do(t, reader, "CL.THROTTLE rl:x 9 10 1h"),
+	} {
+		assert.True(t, strings.HasPrefix(refused.Text, "NOPERM "), "%v", refused)
+	}
+	assert.EqualValues(t, 1, s.MustDo("DBSIZE").Int)
+}
+
+func TestServerFindsTheKeyOfEveryCommand(t *testing.T) {
+	t.Parallel()
+	c := server.Start(t).Raw()
+	for _, call := range kit.CallsOfAll {
+		v := kit.Do(t, c, "COMMAND GETKEYS "+call, "user:42")
+		assert.Equal(t, `*["user:42"]`, v.String(), call)
+	}
+	assert.True(t, kit.Do(t, c, "COMMAND GETKEYS CL.TOP 10").IsError(), "CL.TOP has none")
+}
+
+// A cluster node serves the keys of its own slots and sends callers of others away.
+func TestEveryCommandIsRoutedByItsKey(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Cluster(), server.Config("cluster-require-full-coverage no"))
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("CLUSTER ADDSLOTSRANGE came with Redis 7.0")
+	}
+	s.MustDo("CLUSTER", "ADDSLOTSRANGE", "0", "8191")
+	c := s.Raw()
+	mine, other := "", ""
+	for i := 0; mine == "" || other == ""; i++ {
+		key := fmt.Sprint("user:", i)
+		if kit.Do(t, c, "CLUSTER KEYSLOT %s", key).Int < 8192 {
+			mine = key
+		} else {
+			other = key
+		}
+	}
+	require.Eventually(t, func() bool { return s.Info("cluster")["cluster_enabled"] == "1" && !s.Do("GET", mine).IsError() },
+		60*time.Second, 5*time.Millisecond)
+	for _, call := range kit.CallsOfAll {
+		key := fmt.Sprintf("{%s}%s", mine, strings.Fields(call)[0])
+		assert.False(t, kit.Do(t, c, call, key).IsError(), call)
+		v := kit.Do(t, c, call, other)
+		assert.True(t, strings.HasPrefix(v.Text, "CLUSTERDOWN") || strings.HasPrefix(v.Text, "MOVED"), "%s answers %v", call, v)
+	}
+	// Calls on several keys are routed by all of them.
+	for keys, answers := range map[string]string{
+		"1 {mine}a": "", "2 {mine}a {mine}b": "", "8 {mine}a {mine}b {mine}c {mine}d {mine}e {mine}f {mine}g {mine}h": "",
+		"2 {other}a {other}b": "CLUSTERDOWN", "2 {mine}a {other}b": "CROSSSLOT", "3 {mine}a {mine}b {other}c": "CROSSSLOT",
+		"0 {mine}a": "ERR numkeys", "9 {mine}a": "ERR numkeys", "x {mine}a": "ERR numkeys", "5 {mine}a": "ERR numkeys",
+	} {
+		keys = strings.NewReplacer("mine", mine, "other", other).Replace(keys)
+		v := kit.Do(t, c, "CL.MLIMIT %s RATE 5/h", keys)
+		assert.Equal(t, answers != "", v.IsError(), "%s: %v", keys, v)
+		assert.True(t, strings.HasPrefix(v.Text, answers) || answers == "CLUSTERDOWN" && strings.HasPrefix(v.Text, "MOVED"), "%s: %v", keys, v)
+	}
+}
+
+func TestKeyspaceEvents(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Config("notify-keyspace-events E$gxd"))
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("the class of modules' own events is of Redis 7.0")
+	}
+	heard := kit.ListenToEvents(t, s)
+	c := s.Raw()
+	for _, tc := range []struct {
+		call string
+		want []string
+	}{
+		{"CL.LIMIT key RATE 2/h", []string{"set key", "expire key"}},
+		{"CL.PEEK key RATE 2/h", nil},
+		{"CL.LIMIT key RATE 2/h", []string{"set key", "expire key"}},
+		{"CL.LIMIT key RATE 2/h", []string{"limited key"}},
+		{"CL.WAIT key RATE 2/h TIMEOUT 1s", []string{"limited key"}},
+		{"CL.THROTTLE key 1 2 1h", []string{"limited key"}},
+		{"CL.THROTTLE key 1 2 1h 0", nil},
+		{"CL.PEEK key RATE 2/h", nil},
+		{"CL.PEEK key RATE 2/h COST 3", nil},
+		{"CL.REFUND key RATE 2/h", []string{"set key", "expire key"}},
+		{"CL.REFUND key RATE 2/h", []string{"del key"}},
+		{"CL.REFUND key RATE 2/h", nil},
+		{"CL.LIMIT key RATTE 2/h", nil},
+		{"CL.LIMIT fixed FIXED 1000/365d", []string{"set fixed", "expire fixed"}},
+		{"CL.LIMIT fixed FIXED 1000/365d", []string{"set fixed"}}, // it expires when it did before
+		{"CL.LIMIT fixed FIXED 1000/365d COST 999", []string{"limited fixed"}},
+		{"CL.LIMIT fixed FIXED 1000/365d COST 999 STRICT", []string{"set fixed", "limited fixed"}},
+		{"CL.LIMIT debt RATE 2/h COST 3 FORCE", []string{"set debt", "expire debt", "limited debt"}},
+		{"CL.LIMIT shadow RATE 2/h SHADOW COST 2", []string{"set shadow", "expire shadow"}},
+		{"CL.LIMIT shadow RATE 2/h SHADOW", []string{"shadowed shadow"}},
+		{"CL.LIMIT shadow RATE 2/h SHADOW RATE 1/d COST 2", []string{"limited shadow"}}, // a call that is turned away is no more than that
+		{"CL.PEEK shadow RATE 2/h SHADOW", nil},
+		{"CL.LIMIT shadow RATE 2/h SHADOW COST 0", nil},
+	} {
+		v := kit.Do(t, c, "%s", tc.call)
+		assert.Equal(t, tc.want, heard.Drain(t), "%s, which answers %v", tc.call, v)
+	}
+	kit.Ask(t, c, "CL.LIMIT short RATE 10/s")
+	var last []string
+	require.Eventually(t, func() bool { last = append(last, heard.Drain(t)...); return len(last) == 3 },
+		60*time.Second, 10*time.Millisecond)
+	assert.Equal(t, []string{"set short", "expire short", "expired short"}, last, "full again")
+}

@@ -1,0 +1,526 @@
+package commands_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/chance"
+	"redis-throttle/limiter/stack"
+	"redis-throttle/tests/clock"
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// startMany skips servers that are not told of keys behind a number.
+func startMany(t *testing.T, opts ...server.Option) *server.Server {
+	t.Helper()
+	s := server.Start(t, opts...)
+	s.Program.NeedsCountedKeys(t)
+	return s
+}
+
+// manyNames are the fields of CL.MLIMIT's reply: those of the others, and the key.
+var manyNames = append(kit.StandingNames[:len(kit.StandingNames):len(kit.StandingNames)], "key")
+
+// integersIn reads the values of a reply, with or without the names of the fields.
+func integersIn(v resp.Value) (n []int64, err error) {
+	elems := v.Elems
+	if len(elems) == len(manyNames) {
+		return v.Ints()
+	}
+	if len(elems) != 2*len(manyNames) {
+		return nil, fmt.Errorf("%v is no reply of %d fields", v, len(manyNames))
+	}
+	for i, name := range manyNames {
+		if elems[2*i].Text != name || elems[2*i+1].Kind != resp.Integer {
+			return nil, fmt.Errorf("pair %d of %v is not %s and an integer", i, v, name)
+		}
+		n = append(n, elems[2*i+1].Int)
+	}
+	return n, nil
+}
+
+func askMany(t kit.Tester, c *resp.Conn, command string, args ...any) []int64 {
+	t.Helper()
+	v := kit.Do(t, c, command, args...)
+	n, err := integersIn(v)
+	require.NoError(t, err, command)
+	return n
+}
+
+func TestMLimitAnswersItsFieldsInBothProtocols(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	for _, protocol := range []string{"2", "3"} {
+		c := s.Raw()
+		kit.Do(t, c, "HELLO %s", protocol)
+		kind := map[string]resp.Kind{"2": resp.Array, "3": resp.Map}[protocol]
+		for _, tc := range []struct {
+			command string
+			want    []int64
+		}{
+			{"CL.MLIMIT 2 a b RATE 10/h NEXT RATE 5/h", []int64{0, 2, 5, 4, -1, 720_000, 720_000, 1, 0, 0, 2}},
+			{"cl.mlimit 3 a b c rate 10/1h burst 20 next window 9/h next fixed 1000/365d cost 5", []int64{0, 2, 9, 4, -1, 3_600_000, 3_600_000, 5, 0, 0, 2}},
+			{"CL.MLIMIT 2 a b RATE 10/h COST 12", []int64{1, 1, 10, 10, -1, 0, 0, 0, 0, 0, 1}},
+			{"CL.MLIMIT 2 a b RATE 10/h ANY COST 10", []int64{0, 1, 10, 0, -1, 3_600_000, 360_000, 10, 0, 0, 1}},
+			{"CL.MLIMIT 2 a b RATE 10/h NEXT RATE 4/h SHADOW COST 5", []int64{0, 1, 10, 5, -1, 1_800_000, 360_000, 5, 0, 2, 1}},
+			{"CL.MLIMIT 2 a b RATE 1/h MAXWAIT 1d", []int64{0, 1, 1, 0, -1, 3_600_000, 3_600_000, 1, 0, 0, 1}},
+		} {
+			v := kit.Do(t, c, "%s", tc.command)
+			assert.Equal(t, kind, v.Kind, tc.command)
+			n, err := integersIn(v)
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, n, tc.command)
+			kit.Do(t, c, "DEL a b c")
+			compact := kit.Do(t, c, "%s COMPACT", tc.command)
+			assert.Equal(t, resp.Array, compact.Kind)
+			n, err = compact.Ints()
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, n, tc.command)
+			kit.Do(t, c, "DEL a b c")
+		}
+	}
+}
+
+// Every key is known before the call runs: to clients that route it, to ACL and to the server.
+func TestServerKnowsEachKeyOfMLimit(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	assert.Equal(t, []string{"k1", "k2", "k3"}, kit.TextsOf(s.MustDo("COMMAND", "GETKEYS", "CL.MLIMIT", "3", "k1", "k2", "k3", "RATE", "5/s")))
+	assert.True(t, s.Do("COMMAND", "GETKEYS", "CL.MLIMIT", "3", "k1").IsError())
+	info := s.MustDo("COMMAND", "INFO", "cl.mlimit").Elems[0].Elems
+	assert.ElementsMatch(t, []string{"write", "denyoom", "module", "fast", "movablekeys"}, kit.TextsOf(info[2]))
+	spec := info[8].Elems[0].String()
+	for _, part := range []string{"RW", "access", "update", `*["type" "index" "spec" *["index" 1]]`, `*["type" "keynum" "spec" *["keynumidx" 0 "firstkey" 1 "keystep" 1]]`} {
+		assert.Contains(t, spec, part)
+	}
+
+	s.MustDo("ACL", "SETUSER", "web", "on", ">secret", "+cl.mlimit", "+eval", "~{acme}*", "%R~readonly")
+	c := s.Raw()
+	kit.Do(t, c, "AUTH web secret")
+	assert.False(t, kit.Do(t, c, "CL.MLIMIT 2 {acme}:a {acme}:b RATE 5/s").IsError())
+	for _, keys := range []string{"{acme}:a other", "other {acme}:a", "{acme}:a readonly"} {
+		assert.Contains(t, kit.Do(t, c, "CL.MLIMIT 2 %s RATE 5/s", keys).Text, "NOPERM", keys)
+		v, err := c.Do(append([]string{"EVAL", "return redis.call('CL.MLIMIT', 2, ARGV[1], ARGV[2], 'RATE', '5/s')", "0"}, strings.Fields(keys)...)...)
+		require.NoError(t, err)
+		assert.True(t, v.IsError(), "nor through a script: %s", keys)
+	}
+	assert.EqualValues(t, 2, s.MustDo("DBSIZE").Int)
+}
+
+// The longest values that there are, of eight keys at once: each of eight windows is charged in each of the 65 slots of 100 days that it touches. They
+// are the same that a call for one key writes.
+func TestMLimitWritesTheLongestValuesOfEightKeys(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	virtual := clock.New(t, at)
+	s := virtual.Start()
+	s.Program.NeedsCountedKeys(t)
+	c := s.Raw()
+	var limits string
+	for i := range stack.MaxLimits {
+		limits += fmt.Sprintf(" WINDOW %d/6400d", math.MaxInt64-i)
+	}
+	for range 70 {
+		at += int64(99 * 24 * time.Hour)
+		virtual.Set(at)
+		assert.Zero(t, askMany(t, c, "CL.MLIMIT 8 a b c d e f g h%s COST %d", limits, int64(1)<<56)[0])
+		assert.Zero(t, kit.Do(t, c, "CL.LIMIT one%s COST %d COMPACT", limits, int64(1)<<56).Elems[0].Int)
+	}
+	want := kit.Do(t, c, "GET one").Text
+	assert.Len(t, want, stack.MaxEncodedLen)
+	for _, name := range strings.Fields("a b c d e f g h") {
+		assert.Equal(t, want, kit.Do(t, c, "GET %s", name).Text, name)
+	}
+}
+
+// Nothing of the keys changes when one of them, or a word, is wrong.
+func TestMLimitThatFailsChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := kit.StartWatched(t)
+	w.Program.NeedsCountedKeys(t)
+	kit.Do(t, w.Conn, "RPUSH list 1")
+	kit.Do(t, w.Conn, "SET text hello")
+	kit.Do(t, w.Conn, "ZADD set 1 a")
+	kit.Do(t, w.Conn, "CL.LIMIT used RATE 2/365d COST 1")
+	kit.Do(t, w.Conn, "CL.LIMIT full RATE 2/365d COST 2")
+	w.Stream.Drain()
+	before := []kit.Traces{w.Traces(t, "new"), w.Traces(t, "used"), w.Traces(t, "full")}
+	for _, keys := range []string{"new used list", "list new used", "new text used", "new set used", "new used new"} {
+		for _, options := range []string{"", " FORCE", " ANY", " STRICT BAN 1h"} {
+			v := kit.Do(t, w.Conn, "CL.MLIMIT 3 %s RATE 2/365d%s", keys, options)
+			assert.True(t, v.IsError(), keys)
+		}
+	}
+	for _, call := range []string{
+		"CL.MLIMIT 4 new used RATE 2/365d", "CL.MLIMIT 9 new used RATE 2/365d", "CL.MLIMIT x new RATE 1/s", "CL.MLIMIT 2 new used RATE 2/365d NEXT",
+		"CL.MLIMIT 2 new used RATE 2/365d RATTE", "CL.MLIMIT 3 new used other RATE 1/365d NEXT RATE 1/365d",
+	} {
+		assert.True(t, kit.Do(t, w.Conn, "%s", call).IsError(), call)
+	}
+	// Nor when the call is limited, or asks for nothing.
+	for _, call := range []string{
+		"CL.MLIMIT 2 new full RATE 2/365d", "CL.MLIMIT 2 full new RATE 2/365d COST 9", "CL.MLIMIT 2 new used RATE 2/365d COST 0",
+		"CL.MLIMIT 1 full RATE 2/365d ANY", "CL.MLIMIT 2 new full RATE 2/365d UPTO COST 4", "CL.MLIMIT 2 new full RATE 2/365d MAXWAIT 1m",
+	} {
+		askMany(t, w.Conn, "%s", call)
+	}
+	assert.Equal(t, before, []kit.Traces{w.Traces(t, "new"), w.Traces(t, "used"), w.Traces(t, "full")})
+	assert.Empty(t, w.Stream.Drain())
+}
+
+// Replicas are told all that a call changes in one transaction, or in the one that it is part of.
+func TestMLimitIsReplicatedAsOne(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	stream := s.Stream()
+	c := s.Raw()
+	names := func() (names []string) {
+		for _, command := range stream.Drain() {
+			names = append(names, strings.Join(command[:min(len(command), 2)], " "))
+		}
+		return names
+	}
+	askMany(t, c, "CL.MLIMIT 3 a b c RATE 5/h")
+	assert.Equal(t, []string{"MULTI", "SET a", "SET b", "SET c", "EXEC"}, names())
+	askMany(t, c, "CL.MLIMIT 3 a b c RATE 5/h TAKE 0 NEXT RATE 5/h NEXT RATE 5/h")
+	assert.Equal(t, []string{"MULTI", "SET b", "SET c", "EXEC"}, names())
+	askMany(t, c, "CL.MLIMIT 3 a b c RATE 5/h ANY")
+	assert.Equal(t, []string{"SET a"}, names(), "one key needs no transaction")
+	askMany(t, c, "CL.MLIMIT 3 a b c RATE 1/h NEXT RATE 5/h NEXT RATE 5/h BAN 1h")
+	assert.Equal(t, []string{"SET a"}, names(), "the key that decided is banned")
+
+	kit.Do(t, c, "MULTI")
+	kit.Do(t, c, "CL.MLIMIT 2 d e RATE 5/h")
+	kit.Do(t, c, "CL.MLIMIT 2 f g RATE 5/h")
+	kit.Do(t, c, "CL.MLIMIT 2 a h RATE 5/h")
+	replies := kit.Do(t, c, "EXEC").Elems
+	require.Len(t, replies, 3)
+	n, err := integersIn(replies[2])
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 0, 1}, []int64{n[0], n[1], n[10]}, "the ban of a")
+	assert.Equal(t, []string{"MULTI", "SET d", "SET e", "SET f", "SET g", "EXEC"}, names())
+
+	v, err := c.Do("EVAL", "redis.call('CL.MLIMIT', 2, KEYS[1], KEYS[2], 'RATE', '5/h'); return redis.call('CL.MLIMIT', '2', KEYS[1], KEYS[2], 'RATE', '5/h', 'COMPACT')", "2", "i", "j")
+	require.NoError(t, err)
+	n, err = v.Ints()
+	require.NoError(t, err)
+	assert.Equal(t, []int64{0, 1, 5, 3, -1, 1_440_000, 720_000, 1, 0, 0, 1}, n)
+	assert.Equal(t, []string{"MULTI", "SET i", "SET j", "SET i", "SET j", "EXEC"}, names())
+}
+
+// Each key is notified of as its own call would be; "limited" and "shadowed" are about the key that
+// decided.
+func TestMLimitNotifiesOfEachKey(t *testing.T) {
+	t.Parallel()
+	s := startMany(t, server.Config("notify-keyspace-events EA"))
+	listener := s.Raw()
+	kit.Do(t, listener, "PSUBSCRIBE __keyevent@0__:*")
+	c := s.Raw()
+	events := func(call string) (all []string) {
+		t.Helper()
+		kit.Do(t, c, "%s", call)
+		s.MustDo("PUBLISH", "__keyevent@0__:end", "")
+		for {
+			v, err := listener.Receive()
+			require.NoError(t, err)
+			event := strings.TrimPrefix(v.Elems[2].Text, "__keyevent@0__:")
+			if event == "end" {
+				return all
+			}
+			if event != "new" {
+				all = append(all, event+" "+v.Elems[3].Text)
+			}
+		}
+	}
+	assert.Equal(t, []string{"set a", "expire a", "set b", "expire b"}, events("CL.MLIMIT 2 a b FIXED 3/365d"))
+	assert.Equal(t, []string{"set a", "set b"}, events("CL.MLIMIT 2 a b FIXED 3/365d"))
+	assert.Equal(t, []string{"limited b"}, events("CL.MLIMIT 3 c b a FIXED 2/365d"))
+	assert.Equal(t, []string{"set c", "expire c"}, events("CL.MLIMIT 3 c b a FIXED 2/365d ANY"))
+	assert.Equal(t, []string{"set a", "set c", "shadowed c"}, events("CL.MLIMIT 2 a c FIXED 9/365d NEXT FIXED 1/365d SHADOW FIXED 9/365d TAKE 2"))
+	assert.Equal(t, []string{"set b", "expire b", "limited b"}, events("CL.MLIMIT 2 a b FIXED 9/365d NEXT FIXED 2/365d BAN 1000d"))
+}
+
+func TestMLimitIsCounted(t *testing.T) {
+	t.Parallel()
+	s := startMany(t, server.ModuleArgs("top", "10"))
+	c := s.Raw()
+	for _, call := range []string{
+		"CL.MLIMIT 2 a b FIXED 2/365d", "CL.MLIMIT 2 a c FIXED 2/365d", "CL.MLIMIT 2 a b FIXED 2/365d", "CL.MLIMIT 2 x a FIXED 2/365d",
+		"CL.MLIMIT 2 a b FIXED 1/365d SHADOW", "CL.MLIMIT 2 a a FIXED 1/d",
+	} {
+		kit.Do(t, c, "%s", call)
+	}
+	kit.Do(t, c, "RPUSH list 1")
+	kit.Do(t, c, "CL.MLIMIT 2 list b FIXED 1/d")
+	for field, want := range map[string]int64{
+		"calls": 7, "calls_mlimit": 7, "allowed": 3, "limited": 2, "shadowed": 1, "errors_argument": 1, "errors_wrongtype": 1, "errors_arity": 0,
+	} {
+		assert.Equal(t, want, s.InfoInt("throttle", "throttle_"+field), field)
+	}
+	top := kit.Do(t, c, "CL.TOP").Elems
+	require.Len(t, top, 1)
+	assert.Equal(t, "a", top[0].Elems[1].Text)
+	assert.EqualValues(t, 2, top[0].Elems[5].Int)
+}
+
+// MLimit calls among calls of the other commands leave the same bytes on replicas, with and without
+// the module, and in the append-only file.
+func TestMLimitCallsEndByteEqualEverywhere(t *testing.T) {
+	t.Parallel()
+	quiet := topology.QuietLinks()
+	s := startMany(t, server.AppendOnly("no"), quiet)
+	with := server.Start(t, server.ReplicaOf(s), quiet)
+	without := server.Start(t, server.ReplicaOf(s), server.WithoutModule(), quiet)
+	random := chance.New(t)
+	c := s.Raw()
+	limited, allowed := 0, 0
+	for range 40 {
+		commands := make([][]string, 100)
+		for i := range commands {
+			commands[i] = anyManyCall(random)
+			if random.IntN(4) == 0 {
+				commands[i] = kit.AnyCall(random)
+			}
+		}
+		replies, err := c.Pipeline(commands...)
+		require.NoError(t, err)
+		for i, v := range replies {
+			require.False(t, v.IsError(), "%q answers %v", commands[i], v)
+			if commands[i][0] == "CL.MLIMIT" {
+				n, err := integersIn(v)
+				require.NoError(t, err)
+				limited += int(n[0])
+				allowed += 1 - int(n[0])
+			}
+		}
+	}
+	t.Logf("%d limited, %d allowed", limited, allowed)
+	assert.Positive(t, limited)
+	assert.Positive(t, allowed)
+	topology.AwaitReplicas(t, s, with, without)
+	want := topology.RequireCopies(t, s, with, without)
+	require.NotEmpty(t, want)
+	s.Kill()
+	s.Restart()
+	topology.RequireEqual(t, want.Lasting(time.Now()), topology.Read(t, s).Lasting(time.Now()), "the server that loaded the file")
+}
+
+// anyManyCall is a well-formed call of CL.MLIMIT on some of the keys of anyCall.
+func anyManyCall(random *rand.Rand) []string {
+	n := 1 + random.IntN(4)
+	words := []string{"CL.MLIMIT", strconv.Itoa(n)}
+	keys := random.Perm(200)[:n]
+	rates := random.IntN(3) == 0
+	for at := range keys {
+		if rates { // one of those with rates only
+			keys[at] += []int{0, 1, 4}[random.IntN(3)] - keys[at]%9
+			keys[at] = (keys[at] + 9*22) % (9 * 22)
+		}
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	words[1] = strconv.Itoa(len(keys))
+	for _, i := range keys {
+		words = append(words, fmt.Sprint("key", i))
+	}
+	for at, i := range keys {
+		if at > 0 {
+			words = append(words, "NEXT")
+		}
+		limits := []string{
+			"RATE 100/h", "RATE 100/h BURST 500", "WINDOW 100/h", "FIXED 1000/365d", "RATE 50/h RATE 1000/d",
+			"RATE 50/h WINDOW 100/d FIXED 10000/365d", "WINDOW 1000/h WINDOW 5000/d",
+			"FIXED 1000/5y TZ Europe/Berlin OFFSET 6h FIXED 5000/300w", "FIXED 1000/365d FIRST RATE 100/h",
+		}[i%9]
+		words = append(words, strings.Fields(limits)...)
+	}
+	words = append(words, "COST", strconv.Itoa([]int{0, 1, 1, 1, 2, 3, 10, 1000}[random.IntN(8)]))
+	if rates {
+		return append(words, "MAXWAIT", "1d")
+	}
+	return append(words, [][]string{nil, nil, {"ANY"}, {"STRICT"}, {"UPTO"}, {"FORCE"}, {"ANY", "UPTO"}, {"BAN", "1m"}}[random.IntN(8)]...)
+}
+
+// Under concurrent load every call is all or nothing: what each key was charged is what the allowed
+// calls asked of it, and a call was denied only for a key that was full.
+func TestMLimitIsAllOrNothingUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	const callers, calls, keys, count = 12, 400, 6, 500
+	var lock sync.Mutex
+	var charged [keys]int64
+	denied := map[int]int{}
+	var running sync.WaitGroup
+	for range callers {
+		c := s.Raw()
+		random := rand.New(rand.NewPCG(rand.Uint64(), 0))
+		running.Go(func() {
+			for range calls {
+				some := random.Perm(keys)[:1+random.IntN(4)]
+				cost := 1 + random.Int64N(2)
+				words := []string{"CL.MLIMIT", strconv.Itoa(len(some))}
+				for _, i := range some {
+					words = append(words, fmt.Sprint("k", i))
+				}
+				words = append(words, "FIXED", fmt.Sprintf("%d/365d", count), "COST", fmt.Sprint(cost), "COMPACT")
+				if random.IntN(4) == 0 {
+					words = append(words, "ANY")
+				}
+				v, err := c.Do(words...)
+				if !assert.NoError(t, err) {
+					return
+				}
+				n, err := v.Ints()
+				if !assert.NoError(t, err) {
+					return
+				}
+				lock.Lock()
+				switch {
+				case n[0] == 1:
+					denied[some[n[10]-1]]++
+				case words[len(words)-1] == "ANY":
+					charged[some[n[10]-1]] += cost
+				default:
+					for _, i := range some {
+						charged[i] += cost
+					}
+				}
+				lock.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	c := s.Raw()
+	for i, units := range charged {
+		a := kit.Ask(t, c, "CL.PEEK k%d FIXED %d/365d", i, count)
+		assert.Equal(t, units, count-a.Remaining, "key %d", i)
+		if denied[i] > 0 {
+			assert.LessOrEqual(t, a.Remaining, int64(1), "it denied a call of at most two units")
+		}
+	}
+	assert.NotEmpty(t, denied)
+}
+
+// A transaction that watches a key notices a call that changes it, and none that does not.
+func TestMLimitTouchesOnlyWhatItChanges(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	c, watcher := s.Raw(), s.Raw()
+	kit.Do(t, c, "CL.MLIMIT 2 full other FIXED 1/365d NEXT FIXED 9/365d")
+	for call, touched := range map[string]bool{
+		"CL.MLIMIT 2 full other FIXED 1/365d NEXT FIXED 9/365d":          false,
+		"CL.MLIMIT 2 full other FIXED 1/365d NEXT FIXED 9/365d ANY":      true,
+		"CL.MLIMIT 2 third other FIXED 99/365d TAKE 1 FIXED 9/365d":      true,
+		"CL.MLIMIT 2 third other FIXED 99/365d NEXT FIXED 9/365d TAKE 0": false,
+	} {
+		kit.Do(t, watcher, "WATCH other")
+		askMany(t, c, "%s", call)
+		kit.Do(t, watcher, "MULTI")
+		kit.Do(t, watcher, "PING")
+		assert.Equal(t, touched, kit.Do(t, watcher, "EXEC").IsNull, call)
+	}
+}
+
+// A fault in a decision changes none of the keys.
+func TestMLimitThatPanicsChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := kit.StartCheckBuild(t)
+	s.Program.NeedsCountedKeys(t)
+	c := s.Raw()
+	assert.Contains(t, kit.Do(t, c, "CL.MLIMIT 3 a fault:panic b RATE 5/s").Text, "internal error")
+	assert.EqualValues(t, 0, s.MustDo("DBSIZE").Int)
+	assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_errors_internal"))
+	assert.Equal(t, int64(0), askMany(t, c, "CL.MLIMIT 3 a b c RATE 5/s")[0])
+}
+
+func TestMLimitIsRefusedOverMaxmemory(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	s.MustDo("CONFIG", "SET", "maxmemory", "1")
+	assert.Contains(t, kit.Do(t, s.Raw(), "CL.MLIMIT 2 a b RATE 5/s").Text, "OOM")
+}
+
+// A number of keys that cannot be is an error that says so, whatever else there is.
+func TestMLimitChecksTheNumberOfItsKeys(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	c := s.Raw()
+	for call, says := range map[string]string{
+		"CL.MLIMIT 1 a RATE 1/s":                                "",
+		"CL.MLIMIT 2 a b RATE 1/s":                              "",
+		"CL.MLIMIT 8 a b c d e f g h RATE 1/s":                  "",
+		"CL.MLIMIT 9 a b c d e f g h i RATE 1/s":                "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT 9 a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT 99 " + strings.Repeat("a ", 99) + "RATE 1/s": "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT 0 a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT -1 a RATE 1/s":                               "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT x a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
+		"CL.MLIMIT 3 a b c":                                     "there must be a limit after the keys",
+		"CL.MLIMIT 4 a RATE 1/s":                                "numkeys is greater than the number of keys given",
+		"CL.MLIMIT 8 a b c d e RATE":                            "numkeys is greater than the number of keys given",
+	} {
+		errors := s.InfoInt("throttle", "throttle_errors_argument")
+		v := kit.Do(t, c, "%s", call)
+		assert.Equal(t, says != "", v.IsError(), "%s answers %v", call, v)
+		assert.Contains(t, v.Text, says, call)
+		if says != "" {
+			errors++
+		}
+		assert.Equal(t, errors, s.InfoInt("throttle", "throttle_errors_argument"), call)
+	}
+}
+
+// Callers that wait on a key see what other calls reserve on it together with others, and the other
+// way round: all of them are one queue.
+func TestMLimitReservesBehindCallersThatWait(t *testing.T) {
+	t.Parallel()
+	s := startMany(t)
+	c := s.Raw()
+	waiting := s.Raw()
+	kit.Ask(t, c, "CL.LIMIT a RATE 1/h BURST 1")
+	require.NoError(t, waiting.Send("CL.WAIT", "a", "RATE", "1/h", "BURST", "1", "TIMEOUT", "0"))
+	require.NoError(t, waiting.Flush())
+	require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == 1 }, 60*time.Second, time.Millisecond)
+	n := askMany(t, c, "CL.MLIMIT 2 b a RATE 1/h BURST 1 MAXWAIT 1d")
+	assert.Equal(t, int64(0), n[0])
+	assert.Greater(t, n[8], int64(7_100_000), "behind the caller that waits")
+	assert.LessOrEqual(t, n[8], int64(7_200_000))
+	b := kit.Ask(t, c, "CL.PEEK b RATE 1/h BURST 1")
+	assert.Greater(t, b.RetryAfterMs, int64(10_700_000), "b is charged as of that slot, too")
+}
+
+// While a call adds its keys, calls of another module on any of them are refused, and two that
+// change the same keys end with the same bytes on a replica.
+func TestMLimitAddsItsKeysUndisturbed(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t)
+	s.Program.NeedsCountedKeys(t)
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
+	require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "up" }, 60*time.Second, 5*time.Millisecond)
+	c := s.Raw()
+	for _, nested := range []string{"CL.THROTTLE b 99 1 1d", "CL.THROTTLE other 99 1 1d", "CL.MLIMIT 3 b other a RATE 1/1d BURST 100", "CL.REFUND a RATE 1/1d BURST 100"} {
+		t.Run(nested, func(t *testing.T) {
+			neighbour.Do(t, s, "")
+			kit.Do(t, c, "FLUSHALL")
+			kit.Do(t, c, "CL.THROTTLE a 99 1 1d")
+			neighbour.Do(t, s, nested)
+			assert.Equal(t, int64(0), askMany(t, c, "CL.MLIMIT 3 a b c RATE 1/1d BURST 100")[0])
+			neighbour.Do(t, s, "")
+			kit.RequireReplica(t, s, replica, "a", "b", "c", "other")
+		})
+	}
+}

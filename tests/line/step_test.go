@@ -1,0 +1,217 @@
+package line_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/resp"
+)
+
+// step is the length of a step of the wall clock: far longer than anybody here has to wait.
+const step = time.Hour
+
+// turnsOfCron is about three turns of a server's cron, which compares the clocks.
+const turnsOfCron = 300 * time.Millisecond
+
+// When the clock steps forward, leases lapse, windows end and slots come that are nearer than the step. Callers in line
+// have them at once, not when timers that the step has overtaken would fire.
+func TestALineGoesOnWhenTheClockStepsForward(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ before, wait, field string }{
+		// The other lease keeps the key from expiring, which would be a change that wakes the line.
+		"fair line": {"CL.LEASE k SLOTS 2 TTL 2h ID long\nCL.LEASE k SLOTS 2 TTL 30m ID short", "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0 GROUP g PRIORITY -1", "leases_waiting"},
+		"admissions": {
+			"CL.MLIMIT 2 u k RATE 9/s NEXT SLOTS 2 TTL 2h ID long\nCL.MLIMIT 2 u k RATE 9/s NEXT SLOTS 2 TTL 30m ID short",
+			"CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0", "leases_waiting",
+		},
+		"lease":  {"CL.LEASE k SLOTS 2 TTL 2h ID long\nCL.LEASE k SLOTS 2 TTL 30m ID short", "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0", "leases_waiting"},
+		"window": {"CL.LIMIT k WINDOW 1/30m WINDOW 9/2h", "CL.WAIT k WINDOW 1/30m WINDOW 9/2h TIMEOUT 0", "waiting"},
+		"fixed":  {"CL.LIMIT k FIXED 1/30m FIRST WINDOW 9/2h", "CL.WAIT k FIXED 1/30m FIRST WINDOW 9/2h TIMEOUT 0", "waiting"},
+		"rate":   {"CL.LIMIT k RATE 1/30m BURST 1", "CL.WAIT k RATE 1/30m BURST 1 TIMEOUT 0", "waiting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := kit.StartWithSteps(t)
+			admin := s.Raw()
+			for call := range strings.Lines(test.before) {
+				require.EqualValues(t, 0, kit.Do(t, admin, "%s", call).Elems[1].Int)
+			}
+			waiting := kit.StartWaiting(t, s, test.wait)
+			kit.AwaitField(t, admin, test.field, 1)
+			kit.StillWaits(t, waiting)
+			stepBy(step)
+			kit.RequireAdmitted(t, waiting)
+		})
+	}
+}
+
+// One alarm of the server stands for the timers of all lines.
+func TestAllLinesGoOnWhenTheClockStepsForward(t *testing.T) {
+	t.Parallel()
+	s, stepBy := kit.StartWithSteps(t)
+	admin := s.Raw()
+	var all []*resp.Conn
+	for i, key := range []string{"a", "b", "c"} {
+		kit.Ask(t, admin, "CL.LIMIT %s WINDOW 1/30m WINDOW 9/2h", key)
+		all = append(all, kit.StartWaiting(t, s, "CL.WAIT "+key+" WINDOW 1/30m WINDOW 9/2h TIMEOUT 0"))
+		kit.AwaitWaiting(t, admin, i+1)
+	}
+	stepBy(step)
+	for _, waiting := range all {
+		kit.RequireAdmitted(t, waiting)
+	}
+}
+
+// The two clocks drift apart while a time server corrects one of them. That is no step, and lines are not looked at for it.
+func TestALineIsNotLookedAtWhileTheClocksDriftApart(t *testing.T) {
+	t.Parallel()
+	s, stepBy := kit.StartWithSteps(t)
+	c := s.Raw()
+	kit.AskLease(t, c, "CL.LEASE k SLOTS 1 TTL 2h ID holder")
+	waiting := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
+	want := kit.Looks(t, s)
+	for _, by := range []time.Duration{20 * time.Millisecond, -20 * time.Millisecond, 20 * time.Millisecond} {
+		stepBy(by)
+		<-time.After(turnsOfCron)
+		assert.Equal(t, want, kit.Looks(t, s), "after %v", by)
+	}
+	kit.StillWaits(t, waiting)
+	stepBy(step)
+	require.Eventually(t, func() bool { return kit.Looks(t, s) > want }, kit.Patience, 5*time.Millisecond, "a step")
+}
+
+// A line that waits for the end of a pause goes on after it, whatever the clock does meanwhile.
+func TestALineThatIsHeldUpGoesOnAfterAStep(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"forward": step, "back": -step} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := kit.StartWithSteps(t)
+			if !s.Program.AtLeast(7, 0) {
+				t.Skip("the module API knows no pauses")
+			}
+			admin := s.Raw()
+			kit.Ask(t, admin, "CL.LIMIT k WINDOW 1/2s")
+			waiting := kit.StartWaiting(t, s, "CL.WAIT k WINDOW 1/2s TIMEOUT 0")
+			kit.AwaitWaiting(t, admin, 1)
+			kit.Do(t, admin, "CLIENT PAUSE 1000000 WRITE")
+			before := kit.Looks(t, s)
+			require.Eventually(t, func() bool { return kit.Looks(t, s) > before }, kit.Patience, kit.Tick)
+			stepBy(by)
+			kit.Do(t, admin, "CLIENT UNPAUSE")
+			kit.RequireAdmitted(t, waiting)
+		})
+	}
+}
+
+// Callers that come after a step forward are not held up by others that nobody lets in.
+func TestNobodyComesAfterAStandingLine(t *testing.T) {
+	t.Parallel()
+	s, stepBy := kit.StartWithSteps(t)
+	c := s.Raw()
+	kit.AskLease(t, c, "CL.LEASE k SLOTS 3 TTL 2h ID long")
+	kit.AskLease(t, c, "CL.LEASE k SLOTS 3 TTL 30m ID a")
+	kit.AskLease(t, c, "CL.LEASE k SLOTS 3 TTL 30m ID b")
+	kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 3 TTL 1h ID w1 TIMEOUT 0")
+	kit.WaitForLease(t, s, 2, "CL.LEASE k SLOTS 3 TTL 1h ID w2 TIMEOUT 0")
+	kit.WaitForLease(t, s, 3, "CL.LEASE k SLOTS 3 TTL 1h ID w3 TIMEOUT 0")
+	stepBy(step)
+	awaitHolders(t, c, "k", "long", "w1", "w2")
+	kit.AwaitField(t, c, "leases_waiting", 1)
+}
+
+// awaitHolders returns when these ids, and no others, hold a lease.
+func awaitHolders(t *testing.T, c *resp.Conn, key string, ids ...string) {
+	t.Helper()
+	var have []string
+	require.Eventually(t, func() bool {
+		have = nil
+		for _, v := range kit.Do(t, c, "ZRANGEBYSCORE %s (%d +inf", key, kit.NowIn(t, c)/int64(time.Millisecond)).Elems {
+			have = append(have, v.Text)
+		}
+		return assert.ObjectsAreEqual(len(ids), len(have)) && assert.ElementsMatch(silent{}, ids, have)
+	}, kit.Patience, kit.Tick, "want %q", ids)
+}
+
+type silent struct{}
+
+func (silent) Errorf(string, ...any) {}
+
+// When the clock steps back, callers wait no longer than for a limit that has just been used up.
+func TestALineGoesOnWhenTheClockStepsBack(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]string{
+		"window": "WINDOW 1/3s", "fixed": "FIXED 1/3s", "first": "FIXED 1/3s FIRST", "rate": "RATE 1/3s BURST 1", "with a rate": "WINDOW 1/3s RATE 1/2s BURST 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := kit.StartWithSteps(t)
+			admin := s.Raw()
+			kit.Ask(t, admin, "CL.LIMIT k %s", limit)
+			first := kit.StartWaiting(t, s, "CL.WAIT k "+limit+" TIMEOUT 1d")
+			kit.AwaitWaiting(t, admin, 1)
+			second := kit.StartWaiting(t, s, "CL.WAIT k "+limit+" TIMEOUT 1d")
+			kit.AwaitWaiting(t, admin, 2)
+			stepBy(-step)
+			stepped := time.Now()
+			kit.RequireAdmitted(t, first)
+			kit.RequireAdmitted(t, second)
+			assert.GreaterOrEqual(t, time.Since(stepped), 3*time.Second-passed(name), "two units are never closer than the limit lets them")
+			kit.AwaitWaiting(t, admin, 0)
+		})
+	}
+}
+
+// passed is how much of the spacing of two callers may be over when the clock steps. A calendar's window may end at once.
+func passed(name string) time.Duration {
+	if name == "fixed" {
+		return 3 * time.Second
+	}
+	return 0
+}
+
+// A timeout is over when so much time has passed, whatever the wall clock says meanwhile.
+func TestATimeoutIsNotMovedByAStepBack(t *testing.T) {
+	t.Parallel()
+	for name, kind := range kit.WaitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := kit.StartWithSteps(t)
+			admin := s.Raw()
+			kit.Do(t, admin, "%s", kind.Take)
+			begun := time.Now()
+			waiting := kit.StartWaiting(t, s, strings.Replace(kind.Wait, "TIMEOUT 0", "TIMEOUT 2s", 1))
+			kit.AwaitField(t, admin, kind.Field, 1)
+			stepBy(-step)
+			v := kit.ReceiveSoon(t, waiting)
+			require.False(t, v.IsError(), "%v", v)
+			assert.EqualValues(t, 1, v.Elems[1].Int, "%v", v)
+			assert.GreaterOrEqual(t, time.Since(begun), 2*time.Second)
+			kit.AwaitField(t, admin, kind.Field, 0)
+		})
+	}
+}
+
+// A clock that steps to and fro wakes lines, but lets nobody in whose time has not come.
+func TestAStepLetsNobodyInTooEarly(t *testing.T) {
+	t.Parallel()
+	for name, kind := range kit.WaitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := kit.StartWithSteps(t)
+			waiting := kind.Begin(t, s)
+			for _, ahead := range []time.Duration{20 * time.Minute, 0, -20 * time.Minute, 10 * time.Minute} {
+				stepBy(ahead)
+				v, err := waiting.ReceiveWithin(time.Second) // ten times the server's cron
+				require.Error(t, err, "%v", v)
+			}
+			kit.Do(t, s.Raw(), "%s", kind.GiveBack)
+			kit.RequireAdmitted(t, waiting)
+		})
+	}
+}

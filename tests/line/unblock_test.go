@@ -1,0 +1,132 @@
+package line_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/neighbour"
+	"redis-throttle/tests/server"
+)
+
+// Another module may send a caller away when it hears that the caller, which CLIENT UNBLOCK sends away, was limited.
+// The server goes on with that client afterwards, and must find it alive.
+func TestACallerSentAwayInTheMiddleOfCLIENTUNBLOCK(t *testing.T) {
+	t.Parallel()
+	for name, kind := range kit.WaitsOfAllKinds() {
+		for _, how := range []string{"CLIENT KILL ID %d", "CLIENT UNBLOCK %d", "CLIENT UNBLOCK %d ERROR"} {
+			for _, gone := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, the key is gone %t", name, how, gone), func(t *testing.T) {
+					t.Parallel()
+					s := neighbour.Start(t)
+					admin := s.Raw()
+					kit.Do(t, admin, "%s", kind.Take)
+					for range 5 {
+						waiting := s.Raw()
+						id := kit.Do(t, waiting, "CLIENT ID").Int
+						kind.WaitAs(t, s, waiting, 1)
+						if gone {
+							kit.Do(t, admin, "CONFIG SET maxmemory 1") // nobody is let in
+							kit.Do(t, admin, "DEL k")
+						}
+						neighbour.Do(t, s, fmt.Sprintf(how, id))
+						assert.EqualValues(t, 1, kit.Do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+						neighbour.Do(t, s, "")
+						require.NoError(t, waiting.Close())
+						kit.AwaitField(t, admin, kind.Field, 0)
+						if gone {
+							kit.Do(t, admin, "CONFIG SET maxmemory 0")
+							kit.Do(t, admin, "%s", kind.Take)
+						}
+					}
+					require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 0 }, kit.Patience, kit.Tick)
+				})
+			}
+		}
+	}
+}
+
+// A caller in turn that CLIENT UNBLOCK sends away was limited, and listeners hear so.
+func TestACallerThatIsUnblockedWasLimited(t *testing.T) {
+	t.Parallel()
+	for name, kind := range kit.WaitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t, server.Config("notify-keyspace-events Ed"))
+			admin, waiting, listener := s.Raw(), s.Raw(), s.Raw()
+			kit.Do(t, admin, "SELECT 3")
+			kit.Do(t, admin, "%s", kind.Take)
+			kit.Do(t, waiting, "SELECT 3")
+			id := kit.Do(t, waiting, "CLIENT ID").Int
+			kind.WaitAs(t, s, waiting, 1)
+			kit.Do(t, listener, "PSUBSCRIBE __keyevent@*__:*")
+			kit.Do(t, admin, "SELECT 0")
+			require.EqualValues(t, 1, kit.Do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+			kit.ReceiveSoon(t, waiting)
+			event := kit.ReceiveSoon(t, listener)
+			require.Len(t, event.Elems, 4, "%v", event)
+			assert.Equal(t, []string{"__keyevent@3__:limited", "k"}, []string{event.Elems[2].Text, event.Elems[3].Text})
+		})
+	}
+}
+
+// A caller that CLIENT UNBLOCK sends away is told who holds the slots, and when the first of them lapses, however many leases have lapsed before.
+func TestACallerThatIsUnblockedIsToldWhoHoldsTheSlots(t *testing.T) {
+	t.Parallel()
+	s := kit.StartCheckBuild(t)
+	admin, waiting := s.Raw(), s.Raw()
+	id := kit.Do(t, waiting, "CLIENT ID").Int
+	for _, lapsed := range []int{0, 15, 16, 17, 40} {
+		endsMs := kit.NowIn(t, admin)/int64(time.Millisecond) + 3_600_000
+		zadd := fmt.Sprintf("ZADD k %d later %d last", endsMs, endsMs+1)
+		for i := range lapsed {
+			zadd += fmt.Sprintf(" %d lapsed%d", 1_700_000_000_000+i%3, i)
+		}
+		kit.MustDoAll(t, admin, "DEL k", zadd)
+		kit.Send(t, waiting, "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")
+		kit.AwaitField(t, admin, "leases_waiting", 1)
+		_, fromNs, toNs := kit.Timed(t, admin, fmt.Sprintf("CLIENT UNBLOCK %d", id))
+		l := kit.ReceiveLease(t, waiting)
+		assert.Equal(t, kit.NewLeased(1, 2, 0, l.RetryAfterMs, 0, l.WaitMs), l, "%d have lapsed", lapsed)
+		assert.GreaterOrEqual(t, l.RetryAfterMs, kit.CeilMs(endsMs*int64(time.Millisecond)-toNs), "%d have lapsed", lapsed)
+		assert.LessOrEqual(t, l.RetryAfterMs, kit.CeilMs(endsMs*int64(time.Millisecond)-fromNs), "%d have lapsed", lapsed)
+	}
+}
+
+// Another module may unblock a caller when it hears that the caller was let in. Up to Redis 7.0 the server takes it out of the line's hands then.
+func TestACallerUnblockedAsItIsLetInGetsItsAnswer(t *testing.T) {
+	t.Parallel()
+	for _, event := range []string{"zadd", "leased"} {
+		t.Run(event, func(t *testing.T) {
+			t.Parallel()
+			s := neighbour.Start(t)
+			admin, waiting, other := s.Raw(), s.Raw(), s.Raw()
+			kind := kit.WaitsInTurn["lease"]
+			kit.Do(t, admin, "%s", kind.Take)
+			id := kit.Do(t, waiting, "CLIENT ID").Int
+			kind.WaitAs(t, s, waiting, 1)
+			neighbour.On(t, s, event, "k", fmt.Sprintf("CLIENT UNBLOCK %d", id))
+			require.EqualValues(t, 1, kit.Do(t, admin, "%s", kind.GiveBack).Int)
+			assert.EqualValues(t, 0, kit.ReceiveLease(t, waiting).Limited)
+			assert.Equal(t, "PONG", kit.Do(t, waiting, "PING").Text, "one answer")
+
+			// Those that wait elsewhere, or not at all, are told nothing.
+			kit.Do(t, admin, "CL.RELEASE k ID w")
+			kit.Do(t, admin, "%s", kind.Take)
+			kind.WaitAs(t, s, waiting, 1)
+			kit.Do(t, other, "CL.LEASE l SLOTS 1 TTL 1h ID a")
+			otherID := kit.Do(t, other, "CLIENT ID").Int
+			require.NoError(t, other.Send("CL.LEASE", "l", "SLOTS", "1", "TTL", "1h", "ID", "b", "TIMEOUT", "0"))
+			require.NoError(t, other.Flush())
+			kit.AwaitField(t, admin, kind.Field, 2)
+			neighbour.On(t, s, event, "k", fmt.Sprintf("CLIENT UNBLOCK %d", otherID))
+			require.EqualValues(t, 1, kit.Do(t, admin, "%s", kind.GiveBack).Int)
+			assert.EqualValues(t, 0, kit.ReceiveLease(t, waiting).Limited)
+			assert.EqualValues(t, 1, kit.ReceiveLease(t, other).Limited, "it was sent away")
+		})
+	}
+}

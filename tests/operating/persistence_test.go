@@ -1,0 +1,81 @@
+package operating_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/server"
+)
+
+// await polls INFO persistence until a field has a value.
+func await(t *testing.T, s *server.Server, field, value string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.Info("persistence")[field] == value },
+		60*time.Second, 5*time.Millisecond, "%s:%s never comes", field, value)
+}
+
+func TestBGSAVEAndBGREWRITEAOFUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.AppendOnly("everysec"))
+	l := kit.StartLoad(t, s, kit.LoadCommand, nil)
+	for range 5 {
+		calls := l.Calls.Load()
+		require.Eventually(t, func() bool { return l.Calls.Load() > calls+1000 }, 60*time.Second, time.Millisecond)
+		s.MustDo("BGSAVE")
+		await(t, s, "rdb_bgsave_in_progress", "0")
+		await(t, s, "rdb_last_bgsave_status", "ok")
+		s.MustDo("BGREWRITEAOF")
+		await(t, s, "aof_rewrite_scheduled", "0")
+		await(t, s, "aof_rewrite_in_progress", "0")
+		await(t, s, "aof_last_bgrewrite_status", "ok")
+	}
+	l.Stop()
+	want := contents(t, s)
+	require.Greater(t, len(want), 100)
+	t.Logf("%d commands meanwhile", l.Calls.Load())
+
+	s.Restart()
+	assert.Equal(t, want, contents(t, s), "from the append-only file")
+
+	s.MustDo("SAVE")
+	s.Configure(server.Config("appendonly no"), server.WithoutModule())
+	s.Restart()
+	assert.Equal(t, want, contents(t, s), "from the snapshot, without the module")
+}
+
+func TestDebugReloadUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := kit.StartLoad(t, s, kit.LoadCommand, nil)
+	for range 5 {
+		calls := l.Calls.Load()
+		require.Eventually(t, func() bool { return l.Calls.Load() > calls+1000 }, 60*time.Second, time.Millisecond)
+		s.MustDo("DEBUG", "RELOAD")
+	}
+	l.Stop()
+	want := contents(t, s)
+	s.MustDo("DEBUG", "RELOAD")
+	assert.Equal(t, want, contents(t, s))
+}
+
+// A value that was loaded from a file may be encoded as a number inside the server.
+func TestBucketGoesOnAfterAReload(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := kit.LimitOf(15, 1, 24*time.Hour)
+	c := s.Raw()
+	for remaining := int64(15); remaining >= 0; remaining-- {
+		p := kit.Probes(t, c, 1, "key", "15 1 1d 1")[0]
+		l.Judge(t, p, 1)
+		require.Equal(t, remaining, p.Remaining)
+		s.MustDo("DEBUG", "RELOAD")
+		peek := kit.Probes(t, c, 1, "key", "15 1 1d 0")[0]
+		l.Judge(t, peek, 0)
+		require.Equal(t, p.TATAfter, peek.TATBefore)
+		require.Equal(t, remaining, peek.Remaining)
+	}
+}

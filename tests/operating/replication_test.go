@@ -1,0 +1,257 @@
+package operating_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/chance"
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// effect is what an allowed call must be replicated as.
+func effect(key string, tat, expiryBefore int64) []string {
+	expiry := kit.CeilSeconds(tat) * 1000
+	value := strconv.FormatInt(tat, 10)
+	if expiry == expiryBefore {
+		return []string{"SET", key, value, "KEEPTTL"}
+	}
+	return []string{"SET", key, value, "PXAT", strconv.FormatInt(expiry, 10)}
+}
+
+// Replicas and the append-only file are sent what became of the key, never the call:
+// SET with the expiry where it changed, SET ... KEEPTTL where it did not.
+func TestEffectsAreReplicatedNeverTheCommand(t *testing.T) {
+	t.Parallel()
+	w := kit.StartWatched(t)
+	var want [][]string
+	for _, tc := range []struct{ limit, first string }{
+		{"15 30 1h", "1"},
+		{"999 1000 100", "600"}, // a minute ahead, then steps of 0.1 s: few cross a second
+		{"0 1 1d", "1"},
+	} {
+		expiry := int64(-1)
+		for i := range 30 {
+			quantity := "1"
+			if i == 0 {
+				quantity = tc.first
+			}
+			p := kit.Probes(t, w.Conn, 1, tc.limit, tc.limit+" "+quantity)[0]
+			if p.Limited == 0 {
+				want = append(want, effect(tc.limit, p.TATAfter, expiry))
+				expiry = kit.CeilSeconds(p.TATAfter) * 1000
+			}
+		}
+	}
+	have := w.Stream.Drain()
+	assert.Equal(t, want, have)
+	assert.Equal(t, want, w.AOF())
+	kept := 0
+	for _, command := range have {
+		if command[len(command)-1] == "KEEPTTL" {
+			kept++
+		}
+	}
+	assert.Positive(t, kept, "no call left the expiry alone")
+	assert.Less(t, kept, len(have), "no call changed the expiry")
+}
+
+// A key that lost its expiry, or was given another, gets the right one with the next
+// allowed call.
+func TestExpiryIsPutRightAgain(t *testing.T) {
+	t.Parallel()
+	w := kit.StartWatched(t)
+	w.Call(t, kit.RawCallOf("key", "15 1 1d 1")...)
+	for _, meddle := range [][]string{{"PERSIST", "key"}, {"EXPIRE", "key", "100000000"}, {"EXPIRE", "key", "1000"}} {
+		require.EqualValues(t, 1, w.Call(t, meddle...).Int, meddle)
+		w.Stream.Drain()
+		p := kit.Probes(t, w.Conn, 1, "key", "15 1 1d 1")[0]
+		require.EqualValues(t, 0, p.Limited)
+		assert.Equal(t, [][]string{effect("key", p.TATAfter, -1)}, w.Stream.Drain(), meddle)
+	}
+}
+
+func TestEffectsOfATransactionAndAScript(t *testing.T) {
+	t.Parallel()
+	w := kit.StartWatched(t)
+	_, err := w.Conn.Pipeline([]string{"MULTI"}, kit.RawCallOf("a", "0 1 1d"), kit.RawCallOf("a", "0 1 1d"),
+		kit.RawCallOf("b", "0 1 1d"), []string{"EXEC"})
+	require.NoError(t, err)
+	w.Call(t, "EVAL", "for i = 1, 2 do redis.call('CL.THROTTLE', KEYS[1], 0, 1, '1d') end", "1", "c")
+	tat := func(key string) int64 { return kit.TATIn(t, w.Call(t, "GET", key)) }
+	var have [][]string
+	for _, command := range w.Stream.Drain() {
+		if name := strings.ToUpper(command[0]); name != "MULTI" && name != "EXEC" {
+			have = append(have, command)
+		}
+	}
+	assert.Equal(t, [][]string{effect("a", tat("a"), -1), effect("b", tat("b"), -1), effect("c", tat("c"), -1)}, have)
+}
+
+// Where the module is not loaded, a replica or a server that reads the files ends
+// with the same bytes and the same expiry.
+func TestCopiesWithoutTheModuleAreEqual(t *testing.T) {
+	t.Parallel()
+	w := kit.StartWatched(t)
+	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(w.Server))
+	for i := range 2000 {
+		args := []string{"15 30 1h 1", "0 1 1d", "999999 1000 100 1", "5 10 1d 6"}[i%4]
+		if i < 100 {
+			args = strings.Replace(args, " 100 1", " 100 50000", 1) // hours ahead, then in small steps
+		}
+		require.False(t, w.Call(t, kit.RawCallOf(fmt.Sprint("key", i%100), args)...).IsError())
+	}
+	want := contents(t, w.Server)
+	require.NotEmpty(t, want)
+	require.Eventually(t, func() bool {
+		return replica.InfoInt("replication", "slave_repl_offset") == w.InfoInt("replication", "master_repl_offset") &&
+			replica.Info("replication")["master_link_status"] == "up"
+	}, 20*time.Second, 10*time.Millisecond)
+	assert.Equal(t, longLived(want), longLived(contents(t, replica)))
+
+	w.Kill()
+	w.Configure(server.WithoutModule())
+	w.Restart()
+	assert.Equal(t, longLived(want), longLived(contents(t, w.Server)))
+}
+
+// A replica that is to load its master's data without a file, and to keep its own meanwhile, does so with the module, too: a
+// server asks every module whether it can bear that.
+func TestAReplicaMayLoadBesideItsOldData(t *testing.T) {
+	t.Parallel()
+	master := server.Start(t, server.Config("repl-diskless-sync yes"))
+	master.MustDo(kit.RawCallOf("key", "15 1 1d 1")...)
+	replica := server.Start(t, server.ReplicaOf(master), server.Config("repl-diskless-load swapdb"))
+	if !replica.Program.AtLeast(7, 0) {
+		t.Skip("modules are asked since Redis 7.0")
+	}
+	require.Eventually(t, func() bool { return kit.LinkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
+	assert.Equal(t, master.MustDo("DUMP", "key").Text, replica.MustDo("DUMP", "key").Text)
+	assert.Empty(t, replica.LogLines("Skipping diskless-load"))
+	assert.NotEmpty(t, replica.LogLines("to parser"), "it loads what it receives")
+}
+
+// entry is a key's value and expiry.
+type entry struct {
+	Value    string
+	ExpiryMs int64
+}
+
+// contents reads the whole database, which nobody may change meanwhile.
+func contents(t *testing.T, s *server.Server) map[string]entry {
+	t.Helper()
+	c := s.Raw()
+	keys, err := c.Do("KEYS", "*")
+	require.NoError(t, err)
+	all := map[string]entry{}
+	for _, key := range keys.Elems {
+		// Before Redis 7.0 there is no PEXPIRETIME, and every expiry reads as 0.
+		r, err := c.Pipeline([]string{"GET", key.Text}, []string{"PEXPIRETIME", key.Text})
+		require.NoError(t, err)
+		all[key.Text] = entry{r[0].Text, r[1].Int}
+	}
+	return all
+}
+
+// longLived leaves out what may expire while a test compares.
+func longLived(all map[string]entry) map[string]entry {
+	soon := time.Now().Add(10 * time.Minute).UnixMilli()
+	kept := map[string]entry{}
+	for key, e := range all {
+		if e.ExpiryMs == 0 || e.ExpiryMs > soon {
+			kept[key] = e
+		}
+	}
+	return kept
+}
+
+// pipeline sends n random calls, none of which may fail.
+func pipeline(t *testing.T, c *resp.Conn, random *rand.Rand, n int) {
+	t.Helper()
+	for n > 0 {
+		commands := make([][]string, min(n, 500))
+		for i := range commands {
+			commands[i] = kit.AnyCall(random)
+		}
+		n -= len(commands)
+		replies, err := c.Pipeline(commands...)
+		require.NoError(t, err)
+		for i, v := range replies {
+			require.False(t, v.IsError(), "%q answers %v", commands[i], v)
+		}
+	}
+}
+
+// After any calls, replicas with and without the module, and readers of the
+// append-only file, hold the same bytes and expiries.
+func TestAnyCallsEndByteEqualEverywhere(t *testing.T) {
+	t.Parallel()
+	quiet := topology.QuietLinks()
+	s := server.Start(t, server.AppendOnly("no"), quiet)
+	with := server.Start(t, server.ReplicaOf(s), quiet)
+	without := server.Start(t, server.ReplicaOf(s), server.WithoutModule(), quiet)
+	topology.AwaitReplicas(t, s, with, without)
+	pipeline(t, s.Raw(), chance.New(t), 20_000)
+	topology.AwaitReplicas(t, s, with, without)
+	want := topology.RequireCopies(t, s, with, without)
+	require.Greater(t, len(want), 100)
+
+	// A replica answers as its master does, except for the clock.
+	master, replica := s.Raw(), with.Raw()
+	for key := range want {
+		a, err := master.Do("CL.PEEK", key, "RATE", "100/h", "COST", "0")
+		require.NoError(t, err)
+		b, err := replica.Do("CL.PEEK", key, "RATE", "100/h", "COST", "0")
+		require.NoError(t, err)
+		onMaster, err := kit.StandingIn(a)
+		require.NoError(t, err)
+		onReplica, err := kit.StandingIn(b)
+		require.NoError(t, err)
+		assert.Equal(t, onMaster.Limit, onReplica.Limit)
+		assert.InDelta(t, onMaster.ResetAfterMs, onReplica.ResetAfterMs, 60_000, key)
+	}
+	for _, call := range []string{"CL.LIMIT key RATE 1/h", "CL.REFUND key RATE 1/h", "CL.WAIT key RATE 1/h TIMEOUT 1s"} {
+		v := kit.Do(t, replica, "%s", call)
+		assert.True(t, strings.HasPrefix(v.Text, "READONLY "), "%s answers %v", call, v)
+	}
+
+	s.Configure(server.WithoutModule())
+	s.Restart()
+	topology.RequireEqual(t, want, topology.Read(t, s), "a server without the module that read the AOF")
+}
+
+func TestWhatTakesNothingMovesNoOffset(t *testing.T) {
+	t.Parallel()
+	w := kit.StartWatched(t)
+	limits := []string{"RATE 2/d", "WINDOW 2/d", "FIXED 2/365d", "RATE 2/d WINDOW 9/d FIXED 9/365d"}
+	for i, l := range limits {
+		kit.Ask(t, w.Conn, "CL.LIMIT key%d %s COST 2", i, l)
+	}
+	for i, l := range limits {
+		before := w.Traces(t, fmt.Sprint("key", i))
+		for _, command := range []string{
+			"CL.LIMIT key%d %s", "CL.LIMIT key%d %s UPTO", "CL.LIMIT key%d %s COST 0", "CL.PEEK key%d %s",
+			"CL.PEEK key%d %s COST 3", "CL.REFUND key%d %s COST 0", "CL.PEEK unused%d %s", "CL.REFUND unused%d %s",
+		} {
+			kit.Ask(t, w.Conn, command, i, l)
+		}
+		assert.Equal(t, before, w.Traces(t, fmt.Sprint("key", i)), l)
+	}
+	for range 4 {
+		kit.Ask(t, w.Conn, "CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h")
+	}
+	before := w.Traces(t, "queue")
+	for _, command := range []string{"CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h", "CL.WAIT queue RATE 1/h BURST 1 TIMEOUT 1h", "CL.PEEK queue RATE 1/h BURST 1"} {
+		assert.EqualValues(t, 1, kit.Ask(t, w.Conn, "%s", command).Limited)
+	}
+	assert.Equal(t, before, w.Traces(t, "queue"))
+}

@@ -1,0 +1,312 @@
+package twins_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
+	"redis-throttle/limiter/command"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// The same random calls go at the same instants to a server with version 0.2.0 and to one with this version, and both begin each
+// call with the same bytes. Replies, values and expiries are equal, except for what the changelog tells. Where values differ, one of
+// the servers gets that of the other, so that each version goes on from what the other wrote.
+//
+// VERSIONS_CALLS is how many calls to make.
+func TestEachVersionGoesOnFromWhatTheOtherWrote(t *testing.T) {
+	t.Parallel()
+	path := os.Getenv("THROTTLE_SO_0_2_0")
+	if path == "" {
+		t.Skip("THROTTLE_SO_0_2_0 names no build of the older version")
+	}
+	r := newVirtualRun(t)
+	v := versions{virtualRun: r, old: r.clock.Start(server.Module(path)).Raw(), seen: map[string]int{}}
+	v.both("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+	for calls := chance.Calls(t, "VERSIONS_CALLS", size.Of(3_000, 60_000)); r.made+r.leases.made < calls; {
+		v.both("FLUSHALL")
+		for range r.beginSeason() {
+			r.step()
+			v.call()
+		}
+	}
+	t.Logf("%d calls: %v", r.made+r.leases.made, v.seen)
+	for _, what := range []string{"equal", "limits left out", "0.2.0's value here", "this one's value there", "admission"} {
+		require.Positive(t, v.seen[what], what)
+	}
+}
+
+// The history of each command names the words that an older version does not know, and no others. THROTTLE_SO_0_1_0 and THROTTLE_SO_0_2_0
+// are the paths of builds of these versions.
+func TestTheHistoryOfCommandsIsWhatAnOlderVersionLacks(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"0.1.0", "0.2.0"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			path := os.Getenv("THROTTLE_SO_" + strings.ReplaceAll(version, ".", "_"))
+			if path == "" {
+				t.Skip("no variable names a build of the older version")
+			}
+			now, old := server.Start(t), server.Start(t, server.Module(path))
+			if !now.Program.AtLeast(7, 0) {
+				t.Skip("this server has no COMMAND DOCS")
+			}
+			for _, cmd := range command.All {
+				before, docs := keywordsOf(old, cmd.Name), keywordsOf(now, cmd.Name)
+				if cmd.Since > version {
+					require.Empty(t, before, cmd.Name)
+					continue
+				}
+				var told []string
+				for _, change := range cmd.History {
+					if change.Since > version {
+						told = append(told, capitals.FindAllString(change.Changes, -1)...)
+					}
+				}
+				later := slices.DeleteFunc(docs, func(word string) bool { return slices.Contains(before, word) })
+				require.ElementsMatch(t, later, told, cmd.Name)
+			}
+		})
+	}
+}
+
+var (
+	capitals = regexp.MustCompile(`[A-Z]{2,}`)
+	tokens   = regexp.MustCompile(`"token" "(\w+)"`)
+)
+
+// keywordsOf are the words of a command in COMMAND DOCS.
+func keywordsOf(s *server.Server, name string) (words []string) {
+	for _, match := range tokens.FindAllStringSubmatch(s.MustDo("COMMAND", "DOCS", name).String(), -1) {
+		words = append(words, match[1])
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// versions are a run's server and one with an older version, on which the run's keys hold the same.
+type versions struct {
+	*virtualRun
+	old  *resp.Conn
+	seen map[string]int
+	past past
+}
+
+// both sends the same words to both servers.
+func (v *versions) both(words ...string) (now, old resp.Value) {
+	v.t.Helper()
+	now, err := v.conn.Do(words...)
+	require.NoError(v.t, err)
+	old, err = v.old.Do(words...)
+	require.NoError(v.t, err)
+	return now, old
+}
+
+// call makes up a call, sends it to both, and compares what came of it. What 0.2.0 does not know goes to this version alone.
+func (v *versions) call() {
+	v.t.Helper()
+	var c virtualCall
+	switch kind := v.IntN(10); {
+	case kind < 2 && v.leases.key != "":
+		c = v.callOfLeases()
+	case kind == 2 && v.leases.key != "" && !v.crowded:
+		c = v.callOfAdmission()
+	case kind == 3 && !v.crowded:
+		c = v.callOfKeys()
+	default:
+		c = v.virtualRun.call(v.keys[v.IntN(len(v.keys))])
+	}
+	words := slices.DeleteFunc(slices.Clone(c.words), func(w string) bool { return w == "EACH" || w == "COMPACT" })
+	keys := words[1:2]
+	if n, err := strconv.Atoi(words[1]); err == nil {
+		keys = words[2 : 2+n]
+	}
+	if words[0] == "CL.SETTLE" || slices.Contains(words, "SLOTS") && words[0] == "CL.MLIMIT" {
+		reply, err := v.conn.Do(words...)
+		require.NoError(v.t, err)
+		v.seen["admission"]++
+		v.past.add(fmt.Sprint(v.now, words, reply))
+		for _, key := range keys {
+			v.move(key, v.conn, v.old)
+		}
+		return
+	}
+	var before [][]string
+	for _, key := range keys {
+		_, value := v.both("GET", key)
+		before = append(before, limitsIn(value))
+	}
+	now, old := v.both(words...)
+	line := fmt.Sprintf("%d %q\n%q\n%s\n%s", v.now, words, before, shown(now), shown(old))
+	v.past.add(line)
+	fields := differing(now, old)
+	excused := v.excuse(words, slices.Concat(before...), fields, old)
+	if len(fields) > 0 {
+		require.NotEmpty(v.t, excused, "the versions answer differently: %v\n%s\n\nafter\n%s", fields, line, strings.Join(v.past, "\n"))
+	}
+	for _, key := range keys {
+		v.compareKey(key, words, line, excused)
+	}
+}
+
+// differing names the fields in which two replies differ. CL.LEASES has new ones at its end.
+func differing(now, old resp.Value) (fields []string) {
+	if now.Kind != resp.Array || old.Kind != resp.Array {
+		if now.String() != old.String() {
+			return []string{"all"}
+		}
+		return nil
+	}
+	if len(old.Elems) == 5 { // CL.THROTTLE
+		for i, name := range []string{"limited", "limit", "remaining", "retry_after_ms", "reset_after_ms"} {
+			if now.Elems[i].Int != old.Elems[i].Int {
+				fields = append(fields, name)
+			}
+		}
+		return fields
+	}
+	for i := 0; i < len(old.Elems); i += 2 {
+		if now.Elems[i].Text != old.Elems[i].Text || now.Elems[i+1].String() != old.Elems[i+1].String() {
+			fields = append(fields, old.Elems[i].Text)
+		}
+	}
+	return fields
+}
+
+// excuses are what the changelog tells: where the versions answer differently, and in which fields. "*" is any of them.
+var excuses = []struct {
+	name, fields string
+	applies      func(words, limits []string, old resp.Value) bool
+}{
+	{"CL.THROTTLE beside others", "*", func(words, limits []string, old resp.Value) bool {
+		return words[0] == "CL.THROTTLE" && strings.HasPrefix(old.Text, "WRONGTYPE") && slices.ContainsFunc(limits, func(l string) bool { return !isBan(l) })
+	}},
+	{"a rate of unknown period", "*", func(words, limits []string, old resp.Value) bool {
+		return len(limits) > 1 && slices.ContainsFunc(limits, func(l string) bool { return strings.HasPrefix(l, unknownRate) })
+	}},
+	{"lifts, which 0.2.0 forgets with the other limits", "*", func(words, limits []string, _ resp.Value) bool {
+		return words[0] == "CL.REFUND" && len(limits) > 1 && slices.ContainsFunc(limits, func(l string) bool { return l[0] == 1 && len(l) > 19 })
+	}},
+	{"the wait for a banned key", "retry_after_ms", func(_, limits []string, _ resp.Value) bool { return slices.ContainsFunc(limits, isBan) }},
+	{"ANY of a banned key", "*", func(words, limits []string, _ resp.Value) bool {
+		return slices.Contains(words, "ANY") && slices.ContainsFunc(limits, isBan)
+	}},
+	{"STRICT with SHADOW", "granted", func(words, _ []string, _ resp.Value) bool {
+		return slices.Contains(words, "STRICT") && slices.Contains(words, "SHADOW")
+	}},
+	{"SLOTS 0", "retry_after_ms", func(words, _ []string, _ resp.Value) bool { return words[0] == "CL.LEASE" && words[3] == "0" }},
+	{"ANY FORCE", "retry_after_ms", func(words, _ []string, _ resp.Value) bool {
+		return slices.Contains(words, "ANY") && slices.Contains(words, "FORCE")
+	}},
+	{"a SHADOW that corrects", "*", func(words, _ []string, _ resp.Value) bool { return slices.Contains(words, "SHADOW") }},
+	{"newer data of a time zone", "*", func(words, _ []string, _ resp.Value) bool { return slices.Contains(words, "Africa/Casablanca") }},
+	{"SPARE beyond 63 bits", "*", func(words, _ []string, _ resp.Value) bool {
+		return slices.Contains(words, "SPARE") && strings.Contains(fmt.Sprint(words), "92233720368547758")
+	}},
+}
+
+// excuse names why replies may differ in these fields, or nothing. Where they are equal, it names why values may differ.
+func (v *versions) excuse(words, limits, fields []string, old resp.Value) string {
+	for _, e := range excuses {
+		if e.applies(words, limits, old) && (e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
+			if len(fields) > 0 {
+				v.seen[e.name]++
+			}
+			return e.name
+		}
+	}
+	return ""
+}
+
+const unknownRate = "\x01\xff\xff\xff\xff\xff\xff\xff\x7f"
+
+// compareKey requires that both hold the same, except for limits that the call left out, and has both go on from the value of one.
+func (v *versions) compareKey(key string, words []string, line, excused string) {
+	v.t.Helper()
+	now, old := v.both("DUMP", key)
+	expires, expired := v.both("PEXPIRETIME", key)
+	if now.Text == old.Text && expires.Int == expired.Int {
+		v.seen["equal"]++
+		return
+	}
+	a, b := v.both("GET", key)
+	rest, stored := limitsIn(a), limitsIn(b)
+	if words[0] == "CL.REFUND" { // 0.2.0 adds the limits that the key did not hold, as full ones
+		isFull := func(l string) bool { return len(l) == 11 }
+		stored, rest = slices.DeleteFunc(stored, isFull), slices.DeleteFunc(rest, isFull)
+	}
+	isAlike := true
+	for i, limit := range stored {
+		isAlike = isAlike && i < len(rest) && limitsAlike(limit, rest[i])
+	}
+	require.True(v.t, excused != "" || isAlike && expires.Int >= expired.Int, "the versions store different values\n%s\n%s\n%q until %d\n%q until %d", line, key,
+		a.Text, expires.Int, b.Text, expired.Int)
+	v.seen["limits left out"]++
+	if v.IntN(2) == 0 {
+		v.seen["this one's value there"]++
+		v.move(key, v.conn, v.old)
+	} else {
+		v.seen["0.2.0's value here"]++
+		v.move(key, v.old, v.conn)
+	}
+}
+
+// move gives a server the value that another one has.
+func (v *versions) move(key string, from, to *resp.Conn) {
+	v.t.Helper()
+	dump, err := from.Do("DUMP", key)
+	require.NoError(v.t, err)
+	words := []string{"DEL", key}
+	if !dump.IsNull {
+		expires, err := from.Do("PEXPIRETIME", key)
+		require.NoError(v.t, err)
+		words = []string{"RESTORE", key, fmt.Sprint(expires.Int), dump.Text, "REPLACE", "ABSTTL"}
+	}
+	reply, err := to.Do(words...)
+	require.NoError(v.t, err)
+	require.False(v.t, reply.IsError(), "%v", reply)
+	if reply, err = to.Do("EXISTS", key); reply.Int == 0 { // in its last millisecond RESTORE takes a key for expired, but GET does not
+		_, err = from.Do("DEL", key)
+	}
+	require.NoError(v.t, err)
+}
+
+// limitsIn divides a value into its ban, if there is one, and its limits: kind, period and state. A number is a RATE of unknown period.
+func limitsIn(reply resp.Value) (limits []string) {
+	if reply.IsError() {
+		return nil // leases
+	}
+	value := reply.Text
+	if strings.HasPrefix(value, "\x02") {
+		limits, value = append(limits, value[:9]), value[9:]
+	}
+	if tat, err := strconv.ParseUint(value, 10, 64); err == nil {
+		return append(limits, unknownRate+"\x08\x00"+string(binary.LittleEndian.AppendUint64(nil, tat)))
+	}
+	for rest := value[min(2, len(value)):]; len(rest) > 0; {
+		length := 11 + int(binary.LittleEndian.Uint16([]byte(rest[9:])))
+		limits, rest = append(limits, rest[:length]), rest[length:]
+	}
+	return limits
+}
+
+func isBan(limit string) bool { return len(limit) == 9 }
+
+// limitsAlike says whether two limits are the same. Only beside others has a RATE a period, and lifts.
+func limitsAlike(a, b string) bool {
+	if a[0] != 1 || b[0] != 1 {
+		return a == b
+	}
+	isPeriod := a[:9] == b[:9] || a[:9] == unknownRate || b[:9] == unknownRate
+	return isPeriod && strings.HasPrefix(b[11:], a[11:])
+}

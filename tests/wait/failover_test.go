@@ -1,0 +1,67 @@
+package wait_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// A planned failover sends callers in line away with an error. Their slots stay taken on
+// both sides, and the new master takes callers where the old one left off.
+func TestCallersAreSentAwayByAFailover(t *testing.T) {
+	t.Parallel()
+	old := server.Start(t, topology.QuietLinks())
+	next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
+	topology.AwaitReplicas(t, old, next)
+	l := kit.StandInLine(t, old, 4, time.Hour, 1)
+	require.NoError(t, l.Conns[0].Close()) // one slot is on its way back
+	l.AwaitWaiting(3)
+	require.False(t, kit.Do(t, l.Admin, "FAILOVER").IsError())
+	for _, i := range []int{1, 2, 3} {
+		v, _ := l.Receive(i)
+		assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
+	}
+	topology.AwaitRole(t, next, "master")
+	topology.AwaitRole(t, old, "slave")
+	topology.AwaitReplicas(t, next, old)
+	topology.RequireCopies(t, next, old)
+	a := kit.Ask(t, next.Raw(), "CL.LIMIT key %s MAXWAIT 1d", l.Limit())
+	assert.EqualValues(t, 0, a.Limited)
+	assert.GreaterOrEqual(t, a.WaitMs, int64(4*3_600_000-60_000), "behind those who were sent away")
+	topology.AwaitReplicas(t, next, old)
+	topology.RequireCopies(t, next, old)
+}
+
+// INFO counts callers with a slot that a change of role sends away as those that left.
+func TestCallersThatAreSentAwayAreCounted(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, topology.QuietLinks())
+	l := kit.StandInLine(t, s, 3, time.Hour, 1)
+	left := s.InfoInt("throttle", "throttle_wait_left")
+	require.False(t, kit.Do(t, l.Admin, "REPLICAOF 127.0.0.1 1").IsError())
+	for i := range l.Conns {
+		v, _ := l.Receive(i)
+		assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
+	}
+	assert.Equal(t, left+3, s.InfoInt("throttle", "throttle_wait_left"))
+}
+
+// A replica that was promoted serves callers of its own.
+func TestPromotedReplicaLetsCallersWait(t *testing.T) {
+	t.Parallel()
+	old := server.Start(t)
+	next := server.Start(t, server.ReplicaOf(old))
+	kit.Ask(t, old.Raw(), "CL.LIMIT other RATE 1/h")
+	topology.AwaitReplicas(t, old, next)
+	next.MustDo("REPLICAOF", "NO", "ONE")
+	l := kit.StandInLine(t, next, 2, 100*time.Millisecond, 3)
+	l.RequireServed(0, 0)
+	l.RequireServed(1, 1)
+}
