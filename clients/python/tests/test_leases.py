@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis
 
-from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, rate
+from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, OutageError, Slots, rate
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import PATIENCE, Server, await_true
 
@@ -244,3 +246,99 @@ async def test_a_release_that_is_cancelled_goes_on(own_server: Server) -> None:
         async with asyncio.timeout(PATIENCE):
             while own_server.do("EXISTS", "k"):
                 await asyncio.sleep(0.005)
+
+
+@contextlib.contextmanager
+def read_only(server: Server) -> Iterator[None]:
+    """Have a server refuse to decide, and keep what it has."""
+    server.do("REPLICAOF", "127.0.0.1", "1")
+    try:
+        yield
+    finally:
+        server.do("REPLICAOF", "NO", "ONE")
+
+
+def repeaters() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "throttle-later"]
+
+
+def test_releases_that_meet_an_outage_are_repeated_by_one_thread(own_server: Server) -> None:
+    with Limiter.from_url(own_server.url) as limiter:
+        leases = [limiter.lease(f"k{i}", slots=1, ttl="5m").take() for i in range(20)]
+        await_true(lambda: all(int(own_server.do("PTTL", f"k{i}")) > 200_000 for i in range(20)), "they are extended")
+        with read_only(own_server):
+            for lease in leases:
+                lease.release()
+            assert len(repeaters()) == 1
+        await_true(lambda: own_server.do("DBSIZE") == 0, "all slots are free", patience=20)
+        await_true(lambda: not repeaters(), "the thread has ended")
+
+
+async def test_so_are_those_of_asyncio(own_server: Server) -> None:
+    async with AsyncLimiter.from_url(own_server.url) as limiter:
+        leases = [await limiter.lease(f"k{i}", slots=1, ttl="5m").take() for i in range(20)]
+        async with asyncio.timeout(PATIENCE):
+            while any(int(own_server.do("PTTL", f"k{i}")) < 200_000 for i in range(20)):
+                await asyncio.sleep(0.005)
+            with read_only(own_server):
+                for lease in leases:
+                    await lease.release()
+            while own_server.do("DBSIZE"):
+                await asyncio.sleep(0.005)
+
+
+def test_a_settlement_that_meets_an_outage_is_repeated_for_so_long(own_server: Server) -> None:
+    tokens = rate(1000, "365d", take=500)
+    keys = {"{k}:tokens": tokens, "{k}:slots": Slots(1, "5m")}
+    end = {"{k}:tokens": tokens.replace(used=200), "{k}:slots": Slots()}
+    with Limiter.from_url(own_server.url) as limiter:
+        limiter.mlimit(keys, id="a").raise_if_limited()
+        with read_only(own_server):
+            with pytest.raises(OutageError):
+                limiter.settle(end, id="a")
+            assert not repeaters(), "without repeat it is sent once"
+            with pytest.raises(OutageError):
+                limiter.settle(end, id="a", repeat="1ms")
+            await_true(lambda: not repeaters(), "it is given up")
+            with pytest.raises(OutageError):
+                limiter.settle(end, id="a", repeat="5m")
+        await_true(lambda: own_server.do("EXISTS", "{k}:slots") == 0, "the slot is free", patience=20)
+        assert limiter.peek("{k}:tokens", rate(1000, "365d")).remaining == 800
+
+
+async def test_so_is_one_of_asyncio_settled(own_server: Server) -> None:
+    async with AsyncLimiter.from_url(own_server.url) as limiter:
+        (await limiter.mlimit({"k": Slots(1, "5m")}, id="a")).raise_if_limited()
+        with read_only(own_server), pytest.raises(OutageError):
+            await limiter.settle({"k": Slots()}, id="a", repeat="5m")
+        async with asyncio.timeout(PATIENCE):
+            while own_server.do("EXISTS", "k"):
+                await asyncio.sleep(0.005)
+
+
+def test_leases_that_nobody_got_need_no_thread_each() -> None:
+    """In an outage, every attempt may have been granted all the same."""
+    with Limiter.from_url("redis://127.0.0.1:1") as limiter:
+        for i in range(30):
+            with pytest.raises(OutageError):
+                limiter.lease(f"k{i}", slots=1, ttl="5m").take()
+        assert len(repeaters()) == 1
+    await_true(lambda: not repeaters(), "closing the limiter ends it")
+
+
+def test_a_child_process_repeats_its_own_releases(own_server: Server) -> None:
+    """The thread of its parent is not there."""
+    with Limiter.from_url(own_server.url) as limiter:
+        leases = [limiter.lease(f"k{i}", slots=1, ttl="5m").take() for i in range(2)]
+        await_true(lambda: all(int(own_server.do("PTTL", f"k{i}")) > 200_000 for i in range(2)), "they are extended")
+        with read_only(own_server):
+            leases[0].release()
+            pid = os.fork()
+            if not pid:
+                try:
+                    leases[1].release()
+                    await_true(lambda: own_server.do("EXISTS", "k1") == 0, "the child gives its slot back", patience=20)
+                finally:
+                    os._exit(0 if own_server.do("EXISTS", "k1") == 0 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        await_true(lambda: own_server.do("DBSIZE") == 0, "so does the parent", patience=20)

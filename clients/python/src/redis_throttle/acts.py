@@ -40,13 +40,6 @@ class Acts(ABC, Generic[R]):
         """
         return self.decide(many("limit", keys, cost=cost, upto=upto, strict=strict, force=force, any=any, ban=ban, max_wait=max_wait, id=id, each=each))
 
-    def settle(self, keys: Keys, *, id: str, each: bool = False) -> R:
-        """End an admission of `mlimit`: free its slots, and charge or return the difference between `used` and `take` (CL.SETTLE).
-
-        Each admission is settled once, however often you call this. `Result.limited` says that there was nothing to settle.
-        """
-        return self.decide(many("settle", keys, id=id, each=each))
-
     def peek(self, key: str, *limits: Limit, cost: int = 1, each: bool = False) -> R:
         """Tell what `limit` would answer, and charge nothing (CL.PEEK)."""
         return self.decide(one("peek", key, limits, cost=cost, each=each))

@@ -6,11 +6,12 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
+from ._later import AsyncLater, may_repeat
 from .acts import Acts
 from .asynctransport import AsyncTransport
-from .call import Call, Key
+from .call import Call, Key, Keys, many
 from .connect import connect, sentinels_of
-from .duration import Duration
+from .duration import Duration, nanoseconds
 from .lease import AsyncLease
 from .result import Result
 from .retry import until_retry_async as until_retry
@@ -33,6 +34,7 @@ class Limiter(Acts[Coroutine[Any, Any, Result]]):
             raise TypeError(f"client must be one of redis.asyncio or valkey.asyncio, not {client!r}")
         self.client = client
         self._transport = AsyncTransport(client, patience)
+        self._later = AsyncLater(self.decide)
         self._sentinels: list[Any] = []
 
     @classmethod
@@ -52,6 +54,24 @@ class Limiter(Acts[Coroutine[Any, Any, Result]]):
                 return result
         return call.result(await self._transport.wait(call))
 
+    async def settle(self, keys: Keys, *, id: str, each: bool = False, repeat: Duration | None = None) -> Result:
+        """End an admission of `mlimit`: free its slots, and charge or return the difference between `used` and `take` (CL.SETTLE).
+
+        Each admission is settled once, however often you call this. `Result.limited` says that there was nothing to settle.
+
+        With `repeat`, a settlement that meets an outage or an overload, or is interrupted, raises its error all the same, and is
+        repeated in the background for so long, until the server has answered. Give it the ttl of the slots, after which there is
+        nothing to settle. Without it the call is sent once.
+        """
+        call = many("settle", keys, id=id, each=each)
+        seconds = 0.0 if repeat is None else nanoseconds(repeat, "repeat") / 1e9
+        try:
+            return await self.decide(call)
+        except BaseException as error:
+            if may_repeat(error):
+                self._later.add(call, seconds)
+            raise
+
     async def ban(self, key: str, duration: Duration) -> timedelta:
         """Ban a key: every call on it is limited for so long; `"0"` lifts the ban (CL.BAN). Return how long it is banned now."""
         return (await self.decide(Call("ban", (Key(key),), ban=duration))).lasts
@@ -66,7 +86,8 @@ class Limiter(Acts[Coroutine[Any, Any, Result]]):
         return (await self.decide(Call("release", (Key(key),), id=id))).granted != 0
 
     async def close(self) -> None:
-        """Close the client, and what `from_url` opened to Sentinels for it."""
+        """Close the client, and what `from_url` opened to Sentinels for it. What is repeated in the background is given up."""
+        self._later.close()
         for client in (self.client, *self._sentinels):
             await getattr(client, "aclose", client.close)()
         if self._transport.cluster:

@@ -12,9 +12,10 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ._later import may_repeat
 from .call import Call, Key
 from .duration import Duration, nanoseconds
-from .errors import LeaseLostError, MistakeError, OutageError, OverloadError, ThrottleError
+from .errors import LeaseLostError, OutageError, OverloadError, ThrottleError
 
 if TYPE_CHECKING:
     from .asyncio import Limiter as AsyncLimiter
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 _FIRST = timedelta(seconds=3)
 """How long a lease lasts at first. It is extended to its ttl in the background as soon as the holder has the reply: until then nobody
 knows whether there is a holder, and a call that the server runs after its caller has left must not shut the slot for long."""
+
+_STALE = 5.0
+"""For how long after its first time a lease is given back that nobody knows of, in seconds: the server may grant it yet."""
 
 _LOST = "the lease has lapsed: its slot may be somebody else's"
 
@@ -39,7 +43,7 @@ class _Held:
         self.key, self.id = key, id or uuid.uuid4().hex
         self.ttl = timedelta(microseconds=ns // 1000)
         self.first = min(self.ttl, _FIRST)
-        self.until = -math.inf
+        self.until = self._lapses = -math.inf
         self._call = Call("lease", (Key(key, slots=slots, ttl=self.first, leased=True),), max_wait=timeout, group=group,
                           priority=priority, id=self.id)
 
@@ -60,7 +64,11 @@ class _Held:
 
     def _believe(self, began: float, ttl: timedelta) -> None:
         """Set until when the holder takes the lease for its own: a little less, since timers of a busy process are late."""
+        self._lapses = began + ttl.total_seconds()
         self.until = began + ttl.total_seconds() * 0.95
+
+    def _give_back(self) -> Call:
+        return Call("release", (Key(self.key),), id=self.id)
 
 
 class Lease(_Held):
@@ -73,7 +81,8 @@ class Lease(_Held):
 
     `ttl` is after which time the slot of a process that has died is free. `timeout` is how long to wait for a slot; without it
     the answer comes at once. If no slot is free, entering raises a `LimitedError`. `group` and `priority` say which of the
-    callers that wait comes first. In an outage at the end, the slot is free after `ttl`.
+    callers that wait comes first. If its release meets an outage or an overload, it is repeated in the
+    background until the lease lapses: after `ttl` the slot is free anyway.
 
     If the lease was lost, the `with` raises a `LeaseLostError` at its end, unless the work raised an error itself.
     """
@@ -93,8 +102,9 @@ class Lease(_Held):
             result = self._limiter.decide(self._call)
         except BaseException as error:
             # The server may have granted it all the same, unless it said itself what is wrong.
+            # One that stood still runs what it finds in its sockets in any order: one reply that there was no lease does not do.
             if not isinstance(error, (ThrottleError, ValueError, TypeError)) or isinstance(error, OutageError):
-                threading.Thread(target=self._abandon, name="throttle-abandon", daemon=True).start()
+                self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
             raise
         result.raise_if_limited()
         self._granted(sent, result.wait)
@@ -115,24 +125,11 @@ class Lease(_Held):
                 pause = lasts / 10  # until the lease lapses
                 continue
             if result.limited:
-                self.until = -math.inf
+                self.until = self._lapses = -math.inf
                 return
             lasts, pause = self.ttl, self.ttl / 3
             if not self._extend(sent):
                 return
-
-    def _abandon(self) -> None:
-        """Give back a slot that the server may grant yet. One that stood still runs what it finds in its sockets in any order."""
-        ends, pause, none = time.monotonic() + self.first.total_seconds() + 5, 0.05, 0
-        while none < 2 and time.monotonic() < ends:
-            try:
-                if self._limiter.release(self.key, id=self.id):
-                    return
-                none += 1
-            except ThrottleError:
-                pass
-            time.sleep(pause)
-            pause = min(pause * 2, 5)
 
     def _extend(self, sent: float) -> bool:
         """Believe in the lease for its ttl from now on, unless it was released meanwhile."""
@@ -143,32 +140,19 @@ class Lease(_Held):
             return True
 
     def release(self) -> None:
-        """Give the slot back. If the server is away, the slot is free after `ttl`. In an overload it is tried again until then."""
+        """Give the slot back. If that meets an outage or an overload, it goes on in the background until the lease lapses."""
         with self._lock:
             if self._ended.is_set():
                 return
             self._ended.set()
-            until, self.until = self.until, -math.inf
+            lapses, self.until = self._lapses, -math.inf
         try:
-            self._limiter.release(self.key, id=self.id)
-        except OutageError:
-            pass
-        except MistakeError:
-            raise
-        except BaseException as error:  # an overload, or a caller that is interrupted
-            threading.Thread(target=self._release_later, args=(until,), name="throttle-release", daemon=True).start()
-            if not isinstance(error, OverloadError):
+            self._limiter.decide(self._give_back())
+        except BaseException as error:
+            if may_repeat(error):
+                self._limiter._later.add(self._give_back(), lapses - time.monotonic())
+            if not isinstance(error, (OutageError, OverloadError)):
                 raise
-
-    def _release_later(self, until: float) -> None:
-        pause = 0.05
-        while time.monotonic() < until:
-            time.sleep(pause)
-            pause = min(pause * 2, 1)
-            with contextlib.suppress(OverloadError):
-                with contextlib.suppress(OutageError, MistakeError):
-                    self._limiter.release(self.key, id=self.id)
-                return
 
     def __enter__(self) -> Lease:
         return self.take()
@@ -205,7 +189,7 @@ class AsyncLease(_Held):
             result = await self._limiter.decide(self._call)
         except BaseException as error:
             if not isinstance(error, (ThrottleError, ValueError, TypeError)) or isinstance(error, OutageError):
-                self._in_background(self._abandon())
+                self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
             raise
         result.raise_if_limited()
         self._granted(sent, result.wait)
@@ -246,50 +230,25 @@ class AsyncLease(_Held):
             self._believe(sent, lasts)
         if ended.is_set():
             return
-        self.until = -math.inf
+        self.until = self._lapses = -math.inf
         if self._holder is not None:
             self._cancelled = True
             self._holder.cancel()
 
-    async def _abandon(self) -> None:
-        ends, pause, none = time.monotonic() + self.first.total_seconds() + 5, 0.05, 0
-        while none < 2 and time.monotonic() < ends:
-            try:
-                if await self._limiter.release(self.key, id=self.id):
-                    return
-                none += 1
-            except ThrottleError:
-                pass
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 5)
-
     async def release(self) -> None:
-        """Give the slot back. If the server is away, the slot is free after `ttl`. In an overload it is tried again until then."""
+        """Give the slot back. If that meets an outage or an overload, it goes on in the background until the lease lapses."""
         ended, self._ended = self._ended, None
         if ended is None:
             return
         ended.set()  # a renewal on its way finds no lease; cancelling it would close its connection
-        until, self.until = self.until, -math.inf
+        lapses, self.until = self._lapses, -math.inf
         try:
-            await self._limiter.release(self.key, id=self.id)
-        except OutageError:
-            pass
-        except MistakeError:
-            raise
-        except BaseException as error:  # an overload, or a caller that is cancelled
-            self._in_background(self._release_later(until))
-            if not isinstance(error, OverloadError):
+            await self._limiter.decide(self._give_back())
+        except BaseException as error:
+            if may_repeat(error):
+                self._limiter._later.add(self._give_back(), lapses - time.monotonic())
+            if not isinstance(error, (OutageError, OverloadError)):
                 raise
-
-    async def _release_later(self, until: float) -> None:
-        pause = 0.05
-        while time.monotonic() < until:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1)
-            with contextlib.suppress(OverloadError):
-                with contextlib.suppress(OutageError, MistakeError):
-                    await self._limiter.release(self.key, id=self.id)
-                return
 
     async def __aenter__(self) -> AsyncLease:
         await self.take()

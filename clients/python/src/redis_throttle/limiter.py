@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from ._later import Later, may_repeat
 from .acts import Acts
-from .call import Call, Key
+from .call import Call, Key, Keys, many
 from .connect import connect, sentinels_of
-from .duration import Duration
+from .duration import Duration, nanoseconds
 from .lease import Lease
 from .result import Result
 from .transport import Transport
@@ -29,6 +30,7 @@ class Limiter(Acts[Result]):
             raise TypeError(f"client must be one of redis-py or valkey-py, not {client!r}")
         self.client = client
         self._transport = Transport(client, patience)
+        self._later = Later(self.decide)
         self._sentinels: list[Any] = []
 
     @classmethod
@@ -48,6 +50,24 @@ class Limiter(Acts[Result]):
                 return result
         return call.result(self._transport.wait(call))
 
+    def settle(self, keys: Keys, *, id: str, each: bool = False, repeat: Duration | None = None) -> Result:
+        """End an admission of `mlimit`: free its slots, and charge or return the difference between `used` and `take` (CL.SETTLE).
+
+        Each admission is settled once, however often you call this. `Result.limited` says that there was nothing to settle.
+
+        With `repeat`, a settlement that meets an outage or an overload, or is interrupted, raises its error all the same, and is
+        repeated in the background for so long, until the server has answered. Give it the ttl of the slots, after which there is
+        nothing to settle. Without it the call is sent once.
+        """
+        call = many("settle", keys, id=id, each=each)
+        seconds = 0.0 if repeat is None else nanoseconds(repeat, "repeat") / 1e9
+        try:
+            return self.decide(call)
+        except BaseException as error:
+            if may_repeat(error):
+                self._later.add(call, seconds)
+            raise
+
     def ban(self, key: str, duration: Duration) -> timedelta:
         """Ban a key: every call on it is limited for so long; `"0"` lifts the ban (CL.BAN). Return how long it is banned now."""
         return self.decide(Call("ban", (Key(key),), ban=duration)).lasts
@@ -62,7 +82,8 @@ class Limiter(Acts[Result]):
         return self.decide(Call("release", (Key(key),), id=id)).granted != 0
 
     def close(self) -> None:
-        """Close the client, and what `from_url` opened to Sentinels for it."""
+        """Close the client, and what `from_url` opened to Sentinels for it. What is repeated in the background is given up."""
+        self._later.close()
         for client in (self.client, *self._sentinels):
             client.close()
 

@@ -9,12 +9,10 @@ call (CL.SETTLE) frees the slot and charges or returns the difference. It does t
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
-import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import litellm
@@ -24,7 +22,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from . import zero
 from .asyncio import Limiter
 from .duration import Duration, nanoseconds
-from .errors import MistakeError, OutageError, OverloadError
+from .errors import OutageError, OverloadError
 from .http import seconds
 from .limit import Limit, Slots
 from .undecided import DEFAULTS, Answer, Undecided, log
@@ -37,6 +35,22 @@ _MOST = 2**62
 def by_api_key(user_api_key_dict: Any, data: dict[str, Any]) -> str:
     """Return whom a request counts for: the API key's hash, or else its user."""
     return str(getattr(user_api_key_dict, "api_key", None) or getattr(user_api_key_dict, "user_id", None) or "anonymous")
+
+
+def _number(value: Any) -> float:
+    """Return a number of tokens that somebody else gave; NaN if it is none."""
+    if isinstance(value, bool):
+        return math.nan
+    if isinstance(value, int):
+        return value
+    with contextlib.suppress(TypeError, ValueError):
+        return float(value)
+    return math.nan
+
+
+def _part(whole: Any, name: str) -> Any:
+    """Return a part of a response, which is an object or a mapping."""
+    return whole.get(name) if isinstance(whole, Mapping) else getattr(whole, name, None)
 
 
 class ThrottleHook(CustomLogger):
@@ -62,9 +76,8 @@ class ThrottleHook(CustomLogger):
         for name, limit in (("requests", requests), ("tokens", tokens)):
             if limit is not None and not isinstance(limit, Limit):
                 raise TypeError(f"{name} must be one limit, such as rate(60, '1m'), not {limit!r}")
-        self._lasts = nanoseconds(ttl, "ttl") / 1e9
+        nanoseconds(ttl, "ttl")  # raises if it is wrong
         self._undecided = Undecided(outage, overload, mistake)
-        self._background: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
         if tokens is not None and slots is None:
             slots = 2**63 - 1  # the lease is what says that an admission is not settled yet
         self.limiter = limiter or Limiter.from_url(url)
@@ -89,10 +102,7 @@ class ThrottleHook(CustomLogger):
             asked = data.get(name)
             if asked is None or asked == 0:
                 continue
-            number = math.nan
-            if not isinstance(asked, bool):
-                with contextlib.suppress(TypeError, ValueError):
-                    number = asked if isinstance(asked, int) else float(asked)
+            number = _number(asked)
             if not number > 0 or number == math.inf:
                 raise HTTPException(400, f"{name} must be a positive number of tokens")
             return int(min(number, _MOST))
@@ -133,8 +143,7 @@ class ThrottleHook(CustomLogger):
 
     async def async_log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Settle a request by the tokens of its response."""
-        usage = getattr(response_obj, "usage", None) or (response_obj.get("usage") if isinstance(response_obj, dict) else None)
-        total = getattr(usage, "total_tokens", None)
+        total = _part(_part(response_obj, "usage"), "total_tokens")
         parameters = kwargs.get("litellm_params") or {}
         await self._settle(parameters.get("metadata"), parameters.get("litellm_metadata"), used=total)
 
@@ -143,35 +152,19 @@ class ThrottleHook(CustomLogger):
         """Settle a request that has failed for good, after retries and fallbacks: it used nothing."""
         await self._settle(request_data.get("metadata"), request_data.get("litellm_metadata"), used=0)
 
-    async def _settle(self, *places: dict[str, Any] | None, used: int | None) -> None:
+    async def _settle(self, *places: dict[str, Any] | None, used: Any) -> None:
         admission = next((place[_FIELD] for place in places if place and _FIELD in place), None)
         if admission is None:
             return
-        # A response that does not say what it used keeps the estimate.
-        used = admission["estimate"] if used is None else int(used)
-        keys = self._keys(admission, used)
+        # A response that does not say what it used, or says what is no number of tokens, keeps the estimate.
+        number = math.nan if used is None else _number(used)
+        keys = self._keys(admission, int(min(number, _MOST)) if 0 <= number < math.inf else admission["estimate"])
         try:
-            await self.limiter.settle(keys, id=admission["id"])
+            await self.limiter.settle(keys, id=admission["id"], repeat=self.ttl)
         except OverloadError:
-            task = asyncio.get_running_loop().create_task(self._settle_later(keys, admission["id"]))
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+            pass  # it goes on in the background
         except OutageError as error:
-            log.error("a request to a model could not be settled; its slot is free after %s: %s", self.ttl, error)
-
-    async def _settle_later(self, keys: dict[str, Any], id: str) -> None:
-        """Settle a request until it is settled, or its slot has lapsed."""
-        lapses, pause = time.monotonic() + self._lasts, 0.05
-        while time.monotonic() < lapses:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1)
-            try:
-                await self.limiter.settle(keys, id=id)
-            except OverloadError:
-                continue
-            except (OutageError, MistakeError) as error:
-                log.error("a request to a model could not be settled; its slot is free after %s: %s", self.ttl, error)
-            return
+            log.error("a request to a model could not be settled; that is repeated until its slot is free, after %s: %s", self.ttl, error)
 
     def _nobody(self) -> str:
         """Return what a limit of 0 denies every request for; nothing if there is none."""

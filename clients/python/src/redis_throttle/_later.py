@@ -1,0 +1,161 @@
+"""Calls that give something back, repeated in the background until the server has answered: releases and settlements.
+
+Both may be sent any number of times. A limiter has one thread for them, or one task, however many leases end in an outage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from .call import Call
+from .errors import OutageError, OverloadError
+from .result import Result
+from .undecided import log
+
+MOST = 10_000
+"""How many calls are kept. Those that came first are given up for others: their slots lapse first."""
+_SHORTEST, _LONGEST = 0.05, 1.0
+"""The pause between two rounds, in seconds. It doubles while the server is away."""
+_FAILURES = 3
+"""After so many failures a round ends. One alone may be about one node of a cluster."""
+
+
+def may_repeat(error: BaseException) -> bool:
+    """Whether a call that gives something back is to be repeated after this error: it is no mistake, or the caller was interrupted."""
+    return isinstance(error, (OutageError, OverloadError)) or not isinstance(error, Exception)
+
+
+@dataclass(slots=True)
+class _Owed:
+    call: Call
+    until: float
+    replies: int
+    """How many are wanted yet: with 0 it is through."""
+
+
+class _Queue:
+    """What is to be repeated, and what comes of each round."""
+
+    def __init__(self) -> None:
+        self._owed: collections.deque[_Owed] = collections.deque(maxlen=MOST)
+        self._pause = _SHORTEST
+
+    def close(self) -> None:
+        """Give up what is left."""
+        for owed in list(self._owed):
+            owed.replies = 0
+
+    def _due(self) -> list[_Owed]:
+        now = time.monotonic()
+        self._owed = collections.deque((owed for owed in self._owed if owed.replies > 0 and owed.until > now), MOST)
+        return list(self._owed)
+
+    @staticmethod
+    def _answered(owed: _Owed, result: Result) -> None:
+        owed.replies = 0 if result.granted else owed.replies - 1
+
+    @staticmethod
+    def _mistaken(owed: _Owed, error: Exception) -> None:
+        log.error("mistake: a %s was given up: %s", owed.call.verb, error)
+        owed.replies = 0
+
+    def _ended(self, due: list[_Owed]) -> None:
+        """Set the pause: short while calls get through."""
+        self._pause = _SHORTEST if any(owed.replies <= 0 for owed in due) else min(self._pause * 2, _LONGEST)
+        self._owed.rotate(-_FAILURES)  # those that failed come last in the next round
+
+
+class Later(_Queue):
+    """Repeats calls in a daemon thread, which ends when there are none."""
+
+    def __init__(self, decide: Callable[[Call], Result]) -> None:
+        super().__init__()
+        self._decide = decide
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._running = False
+
+    def add(self, call: Call, seconds: float, replies: int = 1) -> None:
+        """Repeat a call for so long. It is through after so many replies, or when one says that something was given back."""
+        if seconds <= 0:
+            return
+        if self._process != os.getpid():  # forked: the thread is the parent's, and so is what it repeats
+            self.__init__(self._decide)  # type: ignore[misc]
+        with self._lock:
+            self._owed.append(_Owed(call, time.monotonic() + seconds, replies))
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="throttle-later", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(self._pause)
+            with self._lock:
+                due = self._due()
+                if not due:
+                    self._running, self._pause = False, _SHORTEST
+                    return
+            failures = 0
+            for owed in due:
+                if owed.replies <= 0:  # closed meanwhile
+                    continue
+                try:
+                    result = self._decide(owed.call)
+                except (OutageError, OverloadError):
+                    failures += 1
+                    if failures == _FAILURES:
+                        break
+                except Exception as error:
+                    self._mistaken(owed, error)
+                else:
+                    self._answered(owed, result)
+            with self._lock:
+                self._ended(due)
+
+
+class AsyncLater(_Queue):
+    """As `Later`, in a task."""
+
+    def __init__(self, decide: Callable[[Call], Coroutine[Any, Any, Result]]) -> None:
+        super().__init__()
+        self._decide = decide
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, call: Call, seconds: float, replies: int = 1) -> None:
+        """As that of `Later`."""
+        if seconds <= 0:
+            return
+        self._owed.append(_Owed(call, time.monotonic() + seconds, replies))
+        loop = asyncio.get_running_loop()
+        if self._task is None or self._task.done() or self._task.get_loop() is not loop:
+            self._pause = _SHORTEST
+            self._task = loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._pause)
+            due = self._due()
+            if not due:
+                return
+            failures = 0
+            for owed in due:
+                if owed.replies <= 0:  # closed meanwhile
+                    continue
+                try:
+                    result = await self._decide(owed.call)
+                except (OutageError, OverloadError):
+                    failures += 1
+                    if failures == _FAILURES:
+                        break
+                except Exception as error:
+                    self._mistaken(owed, error)
+                else:
+                    self._answered(owed, result)
+            self._ended(due)
