@@ -178,7 +178,7 @@ func TestALocalLeaseOutlastsTheOutage(t *testing.T) {
 	})
 }
 
-// A server that answers with an error is back: the policy must not go on for those who come meanwhile. Their error is the one to be told, as
+// A server that answers with an error is back: the policy must not go on for callers that come meanwhile. Their error is the one to be told, as
 // it does not go away by itself.
 func TestAServerThatAnswersWithAMistakeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
