@@ -123,8 +123,8 @@ func (a *Adaptive) take(ctx context.Context, call ratelimit.Call) (ratelimit.Res
 	services := make([]*service, len(call.Keys))
 	for i := range call.Keys {
 		if key := &call.Keys[i]; a.adapts(*key) {
-			services[i] = a.service(key.Name, key.Slots)
-			key.Slots = services[i].slotsNow(ctx)
+			services[i] = a.service(key.Name)
+			key.Slots = services[i].slotsNow(ctx, key.Slots)
 		}
 	}
 	result, err := a.next.Decide(ctx, call)
@@ -147,8 +147,8 @@ func (a *Adaptive) take(ctx context.Context, call ratelimit.Call) (ratelimit.Res
 	return result, err
 }
 
-// service returns what is known of the key name, which has most slots at most.
-func (a *Adaptive) service(name string, most int64) *service {
+// service returns what is known of the key name.
+func (a *Adaptive) service(name string) *service {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, ok := a.services.Get(name)
@@ -156,7 +156,6 @@ func (a *Adaptive) service(name string, most int64) *service {
 		s = &service{adaptive: a, name: name, held: map[string]holding{}}
 		a.services.Put(name, s)
 	}
-	s.setMost(most)
 	return s
 }
 

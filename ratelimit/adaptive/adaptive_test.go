@@ -283,3 +283,38 @@ func TestWhatIsNotAdapted(t *testing.T) {
 	assert.Panics(t, func() { adaptive.New(nil, adaptive.Options{}) })
 	assert.Panics(t, func() { adaptive.New(s, adaptive.Options{Floor: -1}) })
 }
+
+// slow is a server that tells the number only when it is let go.
+type slow struct {
+	*server
+	let chan struct{}
+}
+
+func (s slow) Decide(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error) {
+	if strings.HasSuffix(c.Keys[0].Name, " adaptive slots") {
+		<-s.let
+	}
+	return s.server.Decide(ctx, c)
+}
+
+// Two versions of a program, or two places in one, may differ about the slots of a key: no caller hangs, and none gets more than it asked for.
+func TestCallersThatDifferAboutTheSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := slow{newServer(), make(chan struct{})}
+		a := adaptive.New(s, adaptive.Options{Recovery: recovery})
+		var callers sync.WaitGroup
+		for i, slots := range []int64{10, most} {
+			callers.Go(func() {
+				call := lease(fmt.Sprint(i))
+				call.Keys[0].Slots = slots
+				result, err := a.Decide(context.Background(), call)
+				assert.NoError(t, err)
+				assert.LessOrEqual(t, result.Limit, slots)
+			})
+			synctest.Wait()
+		}
+		close(s.let)
+		callers.Wait()
+	})
+}

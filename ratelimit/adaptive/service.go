@@ -57,10 +57,8 @@ type window struct {
 	mine, all int64           // the most leases that were held at a time, by this process and by all
 }
 
-// setMost notes how many slots there are at most: a change makes a new limit of the same state.
+// setMost notes how many slots there are at most: a change makes a new limit of the same state. The caller has the lock.
 func (s *service) setMost(most int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.most == most {
 		return
 	}
@@ -69,9 +67,10 @@ func (s *service) setMost(most int64) {
 	s.slots, s.asked, s.asking, s.toClose, s.known = most, time.Time{}, false, 0, make(chan struct{})
 }
 
-// slotsNow is how many slots there are. Only the first call waits until the server has said so.
-func (s *service) slotsNow(ctx context.Context) int64 {
+// slotsNow is how many of most slots there are. Only the first call waits until the server has said so.
+func (s *service) slotsNow(ctx context.Context, most int64) int64 {
 	s.mu.Lock()
+	s.setMost(most)
 	s.look(ctx, time.Now())
 	known := s.known
 	s.mu.Unlock()
@@ -81,7 +80,7 @@ func (s *service) slotsNow(ctx context.Context) int64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.slots
+	return min(s.slots, most) // another caller may have said another number meanwhile
 }
 
 // look asks the server for the number when that is due, or when there are slots to close.
@@ -106,17 +105,17 @@ func (s *service) ask(ctx context.Context, limits ratelimit.Limits, known chan s
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	select {
+	case <-known:
+	default:
+		defer close(known)
+	}
 	if s.known != known { // this was about another number of slots
 		return
 	}
 	s.asking = false
 	if err == nil && result.By == "server" {
 		s.slots = s.adaptive.o.Floor + result.Remaining
-	}
-	select {
-	case <-known:
-	default:
-		close(known)
 	}
 }
 

@@ -161,3 +161,35 @@ func TestWaitsInACluster(t *testing.T) {
 		assert.Equal(t, limited, r.Limited)
 	}
 }
+
+// The master that a wait was sent to is remembered. When a replica has taken its place, waits go there.
+func TestWaitsGoToTheNewMaster(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	l := rueidislimit.New(connect(t, rueidis.ClientOption{InitAddress: []string{c.Nodes[0].Addr(), c.Nodes[1].Addr(), c.Nodes[2].Addr()}}))
+	limits := ratelimit.Limits{ratelimit.Rate(1_000_000, time.Hour)}
+	old := c.Masters()[2]
+	var keys []string
+	for i := 0; len(keys) < 10; i++ {
+		if key := fmt.Sprint("key", i); c.Owner(c.Slot(key)) == old {
+			keys = append(keys, key)
+		}
+	}
+	wait := func(key string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := l.Wait(ctx, key, limits, 1)
+		return err
+	}
+	for _, key := range keys {
+		require.NoError(t, wait(key))
+	}
+	replica := c.ReplicaOf(old)
+	old.Kill()
+	topology.AwaitRole(t, replica, "master")
+	for _, key := range keys {
+		var err error
+		require.Eventually(t, func() bool { err = wait(key); return err == nil }, 20*time.Second, 10*time.Millisecond)
+		require.NoError(t, err, "%s: %v", key, err)
+	}
+}
