@@ -65,9 +65,8 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 	}
 	if own, ok := r.client.(stander); ok {
 		place := standing{cmd: newCmd(ctx, &cmd)}
-		place.answers, place.leave = own.Stand(ctx, place.cmd)
-		alive := func(ctx context.Context) error { return own.Alive(ctx, call.Keys[0].Name) }
-		reply, err := r.waitIn(ctx, place, alive, &call, &cmd)
+		place.answers, place.alive, place.leave = own.Stand(ctx, place.cmd)
+		reply, err := r.waitIn(ctx, place, &call, &cmd)
 		return call.answer(&cmd, reply, err)
 	}
 	node, err := r.node(ctx, call.Keys[0].Name)
@@ -81,14 +80,25 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 	o, asking := *node.Options(), false
 	alive := func(ctx context.Context) error { return node.Ping(ctx).Err() }
 	for range redirects {
+		place := stand(ctx, o, asking, &cmd, r.patience)
+		place.alive = alive
 		var reply any
-		reply, err = r.waitIn(ctx, stand(ctx, o, asking, &cmd, r.patience), alive, &call, &cmd)
+		reply, err = r.waitIn(ctx, place, &call, &cmd)
 		moved := false
 		if o.Addr, asking, moved = redirected(err, o.Addr); !moved {
 			return call.answer(&cmd, reply, err)
 		}
+		alive = func(ctx context.Context) error { return ping(ctx, o) }
 	}
 	return Result{}, explain(name, err)
+}
+
+// ping asks the server that o leads to, for which the caller has no client, for a sign of life.
+func ping(ctx context.Context, o redis.Options) error {
+	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.ContextTimeoutEnabled = 1, 0, 0, 0, true
+	client := redis.NewClient(&o)
+	defer client.Close()
+	return client.Ping(ctx).Err()
 }
 
 // redirected says where in a cluster the key is. asking is for a key that is on its way there.
@@ -105,17 +115,17 @@ func redirected(err error, at string) (addr string, asking, ok bool) {
 
 // stander is a client that has connections of its own for calls that wait, such as that of package rueidislimit.
 type stander interface {
-	// Stand sends cmd, which waits, and returns at once. answers gets cmd's error, nil for a reply, when that is there. leave has the caller
-	// leave the line, in the background: answers still gets what comes within patience, or an error.
-	Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, leave func(patience time.Duration))
-	// Alive asks the server with a key for a sign of life.
-	Alive(ctx context.Context, key string) error
+	// Stand sends cmd, which waits, and returns at once. answers gets cmd's error, nil for a reply, when that is there. alive asks the server
+	// where it waits for a sign of life. leave has the caller leave the line, in the background: answers still gets what comes within
+	// patience, or an error.
+	Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration))
 }
 
 // standing is a call that waits. See stander.
 type standing struct {
 	cmd     *redis.Cmd
 	answers <-chan error
+	alive   func(context.Context) error
 	leave   func(patience time.Duration)
 }
 
@@ -138,8 +148,8 @@ func (r *remote) node(ctx context.Context, key string) (*redis.Client, error) {
 	return nil, nil
 }
 
-// waitIn waits for the answer to a call in line. alive asks the same server for a sign of life.
-func (r *remote) waitIn(ctx context.Context, line standing, alive func(context.Context) error, call *Call, cmd *command) (any, error) {
+// waitIn waits for the answer to a call in line.
+func (r *remote) waitIn(ctx context.Context, line standing, call *Call, cmd *command) (any, error) {
 	leave := func() {
 		line.leave(r.patience)
 		go func() { r.undo(ctx, *call, cmd, line.cmd, <-line.answers) }()
@@ -154,7 +164,7 @@ func (r *remote) waitIn(ctx context.Context, line standing, alive func(context.C
 		case <-pulse.C:
 			if !asking {
 				asking = true
-				go func() { signs <- r.alive(ctx, alive) }()
+				go func() { signs <- r.alive(ctx, line.alive) }()
 			}
 		case err := <-signs:
 			asking = false
@@ -228,7 +238,7 @@ func stand(ctx context.Context, o redis.Options, asking bool, cmd *command, pati
 		_ = line.client.Process(sending, once{c})
 		answers <- c.Err()
 	}()
-	return standing{c, answers, func(patience time.Duration) { line.leave(stop, patience) }}
+	return standing{cmd: c, answers: answers, leave: func(patience time.Duration) { line.leave(stop, patience) }}
 }
 
 // newLine prepares a connection with the options o, for a wait of up to timeout, 0 being forever.

@@ -1,6 +1,7 @@
 package rueidislimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,14 @@ const (
 	unblockPause = 20 * time.Millisecond
 )
 
-// Stand is for package ratelimit: it sends a command that waits, and returns at once. answers gets the command's error, nil for a reply. leave
-// has the caller leave the line, in the background: answers still gets what comes within patience.
+// Stand is for package ratelimit: it sends a command that waits, and returns at once. answers gets the command's error, nil for a reply. alive
+// asks the server where it waits for a sign of life. leave has the caller leave the line, in the background: answers still gets what comes
+// within patience.
 //
 // rueidis itself drops the reply of a command whose context has ended, and with it the units that the command got.
-func (s sender) Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, leave func(patience time.Duration)) {
+func (s sender) Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration)) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p := &place{stop: stop, answered: make(chan struct{})}
+	p := &place{stop: stop, answered: make(chan struct{}), node: s.client}
 	all := make(chan error, 1)
 	go func() {
 		defer stop()
@@ -35,68 +37,75 @@ func (s sender) Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error
 		close(p.answered)
 		all <- err
 	}()
-	return all, func(patience time.Duration) { go p.leave(patience) }
+	return all, p.alive, func(patience time.Duration) { go p.leave(patience) }
 }
 
-// Alive is for package ratelimit: it asks the server with a key for a sign of life.
-func (s sender) Alive(ctx context.Context, key string) error {
-	node, err := s.node(ctx, "", key)
-	if err != nil {
-		return err
-	}
-	return node.Do(ctx, node.B().Ping().Build()).Error()
-}
-
-// stand waits for the reply, wherever in a cluster the key goes.
+// stand waits for the reply, wherever in a cluster the key goes. A node to which the command could not be sent is passed by for another
+// one, as the key may have a new master.
 func (s sender) stand(ctx context.Context, p *place, args []any) (any, error) {
-	addr, asking, key := "", false, args[1].(string)
+	to, asking, key, away := "", false, args[1].(string), map[string]bool{}
+	var last error
 	for range redirects {
-		node, err := s.node(ctx, addr, key)
+		at, node, err := s.node(ctx, to, key, away)
 		if err != nil {
-			return nil, err
+			return nil, cmp.Or(last, err)
 		}
-		reply, err := s.standAt(ctx, p, node, asking, args)
+		p.goTo(node)
+		reply, sent, err := s.standAt(ctx, p, node, asking, args)
 		var fromServer *rueidis.RedisError
-		if !errors.As(err, &fromServer) {
-			return reply, err
+		switch {
+		case err == nil:
+			return reply, nil
+		case !errors.As(err, &fromServer):
+			s.owners.CompareAndDelete(s.slot(key), at)
+			if sent || ctx.Err() != nil || s.client.Mode() != rueidis.ClientModeCluster {
+				return nil, err
+			}
+			to, asking, away[at], last = "", false, true, err
+			continue
 		}
-		if to, ok := fromServer.IsMoved(); ok {
-			addr, asking = to, false
-			s.owners.Store(s.slot(key), to)
-		} else if to, ok := fromServer.IsAsk(); ok {
-			addr, asking = to, true
+		last = nil
+		if addr, ok := fromServer.IsMoved(); ok {
+			to, asking = addr, false
+			s.owners.Store(s.slot(key), addr)
+		} else if addr, ok := fromServer.IsAsk(); ok {
+			to, asking = addr, true
 		} else {
 			return nil, replyError{fromServer}
 		}
 	}
-	return nil, fmt.Errorf("the key moved more than %d times", redirects)
+	return nil, cmp.Or(last, fmt.Errorf("the key moved more than %d times", redirects))
 }
 
-// node is the client of the node at addr, or, if that is empty, of one that may have the key.
-func (s sender) node(ctx context.Context, addr, key string) (rueidis.Client, error) {
+// node is the client of the node at addr, or, if that is empty, of one that may have the key and is not away. at is its address.
+func (s sender) node(ctx context.Context, addr, key string, away map[string]bool) (at string, node rueidis.Client, err error) {
 	if s.client.Mode() != rueidis.ClientModeCluster {
-		return s.client, nil
+		return "", s.client, nil
 	}
 	if addr == "" {
-		if owner, ok := s.owners.Load(s.slot(key)); ok {
-			addr = owner.(string)
+		if owner, ok := s.owners.Load(s.slot(key)); ok && !away[owner.(string)] {
+			if node := s.client.Nodes()[owner.(string)]; node != nil {
+				return owner.(string), node, nil
+			}
 		}
 	}
 	for fresh := false; ; fresh = true {
 		nodes := s.client.Nodes()
 		if node := nodes[addr]; node != nil {
-			return node, nil
+			return addr, node, nil
 		}
 		if addr == "" {
-			for _, node := range nodes { // it says where to go
-				return node, nil
+			for at, node := range nodes { // it says where to go
+				if !away[at] {
+					return at, node, nil
+				}
 			}
 		}
 		if fresh {
-			return nil, fmt.Errorf("the client knows no node at %q", addr)
+			return "", nil, cmp.Or(err, fmt.Errorf("the client knows no node at %q", addr))
 		}
 		peek := s.client.B().Arbitrary("CL.PEEK").Keys(key).Args("RATE", "1/s").ReadOnly() // the client follows it, and learns who is there
-		_ = s.client.Do(ctx, peek).Error()
+		err = s.client.Do(ctx, peek).NonRedisError()
 	}
 }
 
@@ -105,27 +114,29 @@ func (s sender) slot(key string) uint16 {
 	return command.Slot()
 }
 
-// standAt waits at one node, with a connection of its own.
-func (s sender) standAt(ctx context.Context, p *place, node rueidis.Client, asking bool, args []any) (any, error) {
+// standAt waits at one node, with a connection of its own. sent says that the node may have the command.
+func (s sender) standAt(ctx context.Context, p *place, node rueidis.Client, asking bool, args []any) (reply any, sent bool, err error) {
 	command, err := s.build(args)
 	if err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	conn, release := node.Dedicate()
 	defer release()
 	id, err := conn.Do(ctx, node.B().ClientId().Build()).AsInt64()
 	var fromServer *rueidis.RedisError
 	if err != nil && !errors.As(err, &fromServer) {
-		return nil, err
+		return nil, false, err
 	}
-	if !p.begin(node, conn, id) {
-		return nil, context.Canceled
+	if !p.begin(conn, id) {
+		return nil, true, context.Canceled
 	}
 	defer p.end()
 	if asking {
-		return conn.DoMulti(ctx, node.B().Asking().Build(), command)[1].ToAny()
+		reply, err = conn.DoMulti(ctx, node.B().Asking().Build(), command)[1].ToAny()
+	} else {
+		reply, err = conn.Do(ctx, command).ToAny()
 	}
-	return conn.Do(ctx, command).ToAny()
+	return reply, true, err
 }
 
 // place is where a caller waits.
@@ -133,20 +144,33 @@ type place struct {
 	stop     context.CancelFunc
 	answered chan struct{}
 
-	mu   sync.Mutex // held while the caller is told to leave: then its connection is not for others yet
-	node rueidis.Client
+	mu   sync.Mutex              // held while the caller is told to leave: then its connection is not for others yet
+	node rueidis.Client          // where the command goes or is
 	conn rueidis.DedicatedClient // nil while the command is not under way
 	id   int64                   // of the connection; 0 if it is unknown
 	left bool
 }
 
-func (p *place) begin(node rueidis.Client, conn rueidis.DedicatedClient, id int64) (ok bool) {
+func (p *place) goTo(node rueidis.Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.node = node
+}
+
+func (p *place) alive(ctx context.Context) error {
+	p.mu.Lock()
+	node := p.node
+	p.mu.Unlock()
+	return node.Do(ctx, node.B().Ping().Build()).Error()
+}
+
+func (p *place) begin(conn rueidis.DedicatedClient, id int64) (ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left {
 		return false
 	}
-	p.node, p.conn, p.id = node, conn, id
+	p.conn, p.id = conn, id
 	return true
 }
 

@@ -186,6 +186,7 @@ func TestWaitsGoToTheNewMaster(t *testing.T) {
 	}
 	replica := c.ReplicaOf(old)
 	old.Kill()
+	replica.MustDo("CLUSTER", "FAILOVER", "TAKEOVER")
 	topology.AwaitRole(t, replica, "master")
 	for _, key := range keys {
 		var err error

@@ -278,7 +278,9 @@ func TestTheOutageOfAnUnknownClusterEnds(t *testing.T) {
 	var changed []string
 	g := guard.New(ratelimit.New(client, ratelimit.Options{}), guard.Options{
 		Policy: guard.Open, Failures: 1, Pause: time.Millisecond, Node: guard.Masters(client),
-		OnChange: func(node string, outage error) { changed = append(changed, fmt.Sprintf("%q away: %t", node, outage != nil)) },
+		OnChange: func(node string, outage error) {
+			changed = append(changed, fmt.Sprintf("%q away: %t", node, outage != nil))
+		},
 	})
 	ask := func() string {
 		result, err := g.Decide(t.Context(), calls.On("k", ratelimit.Limits{ratelimit.Rate(1_000_000, day)}))

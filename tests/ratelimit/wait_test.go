@@ -309,6 +309,50 @@ func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
 	}
 }
 
+// A call that was redirected waits for as long as the server lives where it waits now, not the one that it was sent to at first.
+func TestTheServerWhereACallWaitsIsAskedForASignOfLife(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	first, owner := c.Masters()[0], c.Masters()[1]
+	key := "k"
+	for i := 0; c.Owner(c.Slot(key)) != owner; i++ {
+		key = fmt.Sprint("k", i)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ReadTimeout: 100 * time.Millisecond, MaxRetries: -1,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { // what was true before the key moved
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: first.Addr()}}}}, nil
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	l := ratelimit.New(client, ratelimit.Options{Patience: 200 * time.Millisecond})
+	soon, late := ratelimit.Limits{ratelimit.Window(1, 2*time.Second)}, ratelimit.Limits{ratelimit.Window(1, time.Hour)}
+	waiting := func() bool { return owner.Info("throttle")["throttle_waiting"] == "1" }
+	for _, tt := range []struct {
+		hangs  *server.Server
+		limits ratelimit.Limits
+		outage bool
+	}{{first, soon, false}, {owner, late, true}} {
+		_, err := l.Decide(t.Context(), calls.InLine(key, tt.limits, time.Minute))
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Decide(t.Context(), calls.InLine(key, tt.limits, time.Hour))
+			ended <- err
+		}()
+		require.Eventually(t, waiting, time.Minute, time.Millisecond)
+		tt.hangs.Pause()
+		select {
+		case err := <-ended:
+			assert.Equal(t, tt.outage, ratelimit.IsOutage(err), "%v", err)
+		case <-time.After(time.Minute):
+			t.Error("it waits for ever")
+		}
+		tt.hangs.Resume()
+		owner.MustDo("DEL", key)
+	}
+}
+
 // A caller that waits has a connection of its own, with buffers for one command and its reply. Not parallel: it measures the process.
 func TestACallerThatWaitsTakesLittleMemory(t *testing.T) {
 	s := server.Start(t)
