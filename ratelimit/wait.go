@@ -78,7 +78,14 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 		return call.answer(&cmd, reply, err)
 	}
 	o, asking := *node.Options(), false
-	alive := func(ctx context.Context) error { return node.Ping(ctx).Err() }
+	alive := func(ctx context.Context) error {
+		if err := node.Ping(ctx).Err(); !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience) // the pool may be busy
+		defer cancel()
+		return ping(ctx, *node.Options())
+	}
 	for range redirects {
 		place := stand(ctx, o, asking, &cmd, r.patience)
 		place.alive = alive
@@ -93,7 +100,7 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 	return Result{}, explain(name, err)
 }
 
-// ping asks the server that o leads to, for which the caller has no client, for a sign of life.
+// ping asks the server that o leads to for a sign of life, over a connection of its own.
 func ping(ctx context.Context, o redis.Options) error {
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.ContextTimeoutEnabled = 1, 0, 0, 0, true
 	client := redis.NewClient(&o)
@@ -180,7 +187,7 @@ func (r *remote) waitIn(ctx context.Context, line standing, call *Call, cmd *com
 	}
 }
 
-// alive asks the server for a sign of life. Any reply is one, and so is a pool that is busy.
+// alive asks the server for a sign of life. Any reply is one.
 func (r *remote) alive(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
 	defer cancel()
@@ -263,7 +270,9 @@ func newLine(o redis.Options, timeout, patience time.Duration) *line {
 			_ = conn.Close()
 			return nil, context.Canceled
 		}
-		l.conn = conn
+		if err == nil {
+			l.conn = conn
+		}
 		return conn, err
 	}
 	l.client = redis.NewClient(&o)
@@ -277,11 +286,10 @@ func (l *line) leave(stop context.CancelFunc, patience time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.left = true
-	if l.conn == nil {
-		return
-	}
-	_ = l.conn.SetReadDeadline(time.Now().Add(patience))
-	if half, ok := l.conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		_ = l.conn.Close()
+	if conn := l.conn; conn != nil {
+		time.AfterFunc(patience, func() { _ = conn.Close() }) // a deadline would be overwritten by that of a read that begins now
+		if half, ok := conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+			_ = conn.Close()
+		}
 	}
 }

@@ -309,6 +309,25 @@ func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
 	}
 }
 
+// Calls that occupy all connections of the client are no reason to believe that the server is away.
+func TestACallThatWaitsOutlastsABusyPool(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	client := s.Client(func(o *redis.Options) { o.PoolSize, o.ReadTimeout, o.PoolTimeout = 1, time.Minute, time.Minute })
+	l := ratelimit.New(client, ratelimit.Options{Patience: 500 * time.Millisecond})
+	limits := ratelimit.Limits{ratelimit.Window(1, 3*time.Second)}
+	_, err := l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
+	require.NoError(t, err)
+	busy := make(chan error, 1)
+	go func() { busy <- client.BLPop(t.Context(), 0, "list").Err() }()
+	require.Eventually(t, func() bool { return s.Info("clients")["blocked_clients"] == "1" }, time.Minute, time.Millisecond)
+	result, err := l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
+	require.NoError(t, err)
+	assert.False(t, result.Limited)
+	s.MustDo("RPUSH", "list", "x")
+	require.NoError(t, <-busy)
+}
+
 // A call that was redirected waits for as long as the server lives where it waits now, not the one that it was sent to at first.
 func TestTheServerWhereACallWaitsIsAskedForASignOfLife(t *testing.T) {
 	t.Parallel()
