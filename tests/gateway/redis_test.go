@@ -71,6 +71,9 @@ func TestRedisIsReachedByTLS(t *testing.T) {
 		g = start(t, address, basic, env...)
 		assert.Contains(t, g.asks(ask("shop", 0, "user=1")), "code = ", what)
 	}
+	other, _ := server.Certificate(t)
+	g = start(t, address, basic, append(own, "REDIS_TLS=true", "REDIS_TLS_CACERT="+other+"/crt", "SSL_CERT_FILE="+cert)...)
+	assert.Contains(t, g.asks(ask("shop", 0, "user=1")), "code = ", "an authority of the system where another is named")
 }
 
 // tlsServer starts a server that others and clients reach by TLS, at the address that it returns, and tests without.

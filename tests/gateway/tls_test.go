@@ -58,8 +58,9 @@ func TestClientsOfGRPCNeedACertificate(t *testing.T) {
 	dir, servers := server.Certificate(t)
 	known, _ := server.Certificate(t)
 	unknown, _ := server.Certificate(t)
+	trusted, _ := server.Certificate(t) // by the system, as the authorities of the web are
 	g := start(t, server.Start(t).Addr(), basic, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+dir+"/crt", "GRPC_SERVER_TLS_KEY="+dir+"/key",
-		"GRPC_CLIENT_TLS_CACERT="+known+"/crt")
+		"GRPC_CLIENT_TLS_CACERT="+known+"/crt", "SSL_CERT_FILE="+trusted+"/crt")
 	with := func(pool *x509.CertPool, client string) *tls.Config {
 		pair, err := tls.LoadX509KeyPair(client+"/crt", client+"/key")
 		require.NoError(t, err)
@@ -68,7 +69,7 @@ func TestClientsOfGRPCNeedACertificate(t *testing.T) {
 	got, err := g.asksByTLS(with(servers, known))
 	require.NoError(t, err)
 	assert.Equal(t, "OK 9", got)
-	for what, c := range map[string]*tls.Config{"none": {RootCAs: servers}, "another": with(servers, unknown)} {
+	for what, c := range map[string]*tls.Config{"none": {RootCAs: servers}, "another": with(servers, unknown), "one of the system": with(servers, trusted)} {
 		_, err := g.asksByTLS(c)
 		assert.Equal(t, codes.Unavailable, status.Code(err), "%s: %v", what, err)
 	}

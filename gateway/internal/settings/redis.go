@@ -35,6 +35,9 @@ func (r *Redis) Client() (redis.UniversalClient, error) {
 	return redis.NewUniversalClient(o), nil
 }
 
+// plain says that connections are without TLS.
+func (r *Redis) plain() bool { return !r.TLS && !strings.HasPrefix(r.URL, "rediss://") }
+
 // credentials are in the form password or user:password.
 func credentials(text string) (user, password string) {
 	if user, password, found := strings.Cut(text, ":"); found {
@@ -101,7 +104,8 @@ func tlsConfig(cert, key, ca string, anyName bool) (*tls.Config, error) {
 	return c, nil
 }
 
-// pool is the certificates of a file beside those of the system; nil without a file.
+// pool is the certificates of a file, and no others: a certificate that any authority of the system has signed is not enough where the file names
+// one. It is nil without a file.
 func pool(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -110,10 +114,7 @@ func pool(file string) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := x509.SystemCertPool()
-	if err != nil {
-		all = x509.NewCertPool()
-	}
+	all := x509.NewCertPool()
 	if !all.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("%s holds no certificate", file)
 	}

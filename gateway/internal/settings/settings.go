@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -104,9 +106,55 @@ type Tracing struct {
 func Read() (*Settings, error) {
 	s := &Settings{}
 	if err := env.Parse(s); err != nil {
-		return nil, err
+		return nil, unparsed(err)
 	}
 	return s, s.check()
+}
+
+// unparsed tells of variables what package env tells of fields.
+func unparsed(err error) error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+	variables := map[string]string{}
+	variablesOf(reflect.TypeFor[Settings](), "", variables)
+	var told []error
+	for _, err := range all.Errors {
+		var wrong env.ParseError
+		if errors.As(err, &wrong) {
+			name := variables[wrong.Name]
+			err = fmt.Errorf("%s=%s: expected %s", name, os.Getenv(name), expected(wrong.Type))
+		}
+		told = append(told, err)
+	}
+	return errors.Join(told...)
+}
+
+// variablesOf notes the variable of each field. No two fields have the same name.
+func variablesOf(of reflect.Type, prefix string, to map[string]string) {
+	for i := range of.NumField() {
+		field := of.Field(i)
+		if name, ok := field.Tag.Lookup("env"); ok {
+			to[field.Name] = prefix + name
+		} else if inner, ok := field.Tag.Lookup("envPrefix"); ok {
+			variablesOf(field.Type, prefix+inner, to)
+		}
+	}
+}
+
+func expected(of reflect.Type) string {
+	switch {
+	case of == reflect.TypeFor[time.Duration]():
+		return "a duration, such as 250ms or 24h"
+	case of.Kind() == reflect.Bool:
+		return "true or false"
+	case of.Kind() == reflect.Int:
+		return "an integer"
+	case of.Kind() == reflect.Map:
+		return "name:value,name:value"
+	}
+	return "a number"
 }
 
 func (s *Settings) check() error {
@@ -131,12 +179,20 @@ func (s *Settings) check() error {
 		return errors.New("SHUTDOWN_TIMEOUT, GRPC_MAX_CONNECTION_AGE, GRPC_MAX_CONNECTION_AGE_GRACE and DENIAL_AGE must not be negative")
 	case s.Redis.PoolSize < 0 || s.Denials < -1:
 		return errors.New("REDIS_POOL_SIZE must not be negative, nor DENIALS less than -1, which remembers none")
+	case s.Redis.PoolSize > mostConnections:
+		return fmt.Errorf("REDIS_POOL_SIZE=%d: expected at most %d", s.Redis.PoolSize, mostConnections)
+	case s.Redis.SocketType != "" && s.Redis.SocketType != "tcp" && s.Redis.SocketType != "unix":
+		return fmt.Errorf("REDIS_SOCKET_TYPE=%s: expected tcp or unix", s.Redis.SocketType)
+	case s.Redis.plain() && (s.Redis.TLSCA != "" || s.Redis.TLSCert != "" || s.Redis.TLSKey != "" || s.Redis.TLSAnyName):
+		return errors.New("REDIS_TLS_CACERT and the like are for TLS to Redis: set REDIS_TLS=true, or unset them")
 	case s.MaxRequestBytes > math.MaxInt32:
 		return fmt.Errorf("MAX_REQUEST_BYTES=%d: expected at most %d", s.MaxRequestBytes, math.MaxInt32)
 	case !strings.HasPrefix(s.PrometheusPath, "/"):
 		return fmt.Errorf("PROMETHEUS_PATH=%s: expected a path, such as /metrics", s.PrometheusPath)
 	case s.badTag() != "":
-		return fmt.Errorf("EXTRA_TAGS: %s is no name of a label: expected letters, digits and _", s.badTag())
+		return fmt.Errorf("EXTRA_TAGS: %s is no name of a label: expected letters, digits and _, and neither le nor quantile, which Prometheus has", s.badTag())
+	case !fieldName.MatchString(s.LimitHeader), !fieldName.MatchString(s.RemainingHeader), !fieldName.MatchString(s.ResetHeader):
+		return errors.New("LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER and LIMIT_RESET_HEADER are names of header fields, such as RateLimit-Limit")
 	case s.GrpcClientSAN != "" && (!s.GrpcUseTLS || s.GrpcClientCA == ""):
 		return errors.New("GRPC_CLIENT_TLS_SAN names who may ask: set GRPC_SERVER_USE_TLS and GRPC_CLIENT_TLS_CACERT, which make clients show a certificate")
 	case s.GrpcClientCA != "" && !s.GrpcUseTLS:
@@ -152,7 +208,7 @@ func (s *Settings) check() error {
 // badTag is a name in EXTRA_TAGS that no label can have in a query as it is.
 func (s *Settings) badTag() string {
 	for name := range s.ExtraTags {
-		if !labelName.MatchString(name) {
+		if !labelName.MatchString(name) || name == "le" || name == "quantile" {
 			return name
 		}
 	}
@@ -160,6 +216,12 @@ func (s *Settings) badTag() string {
 }
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// fieldName is a token of HTTP. Envoy passes others on as they are.
+var fieldName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+// mostConnections is how many ports a host has for connections to one server.
+const mostConnections = 65535
 
 func isShare(f float64) bool { return f >= 0 && f <= 1 }
 
