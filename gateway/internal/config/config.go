@@ -200,8 +200,8 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 	networks := r.networks(f["trusted_proxies"])
 	client := keyby.Client(networks...)
 	for _, network := range networks {
-		if network.Bits() == 0 {
-			r.doubt(f["trusted_proxies"], "%s trusts everybody: each client then chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies", network)
+		if holdsEverybody(network) {
+			r.doubt(f["trusted_proxies"], "%s holds clients, too, and each of them chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies", network)
 		}
 	}
 	known := c.Domains[d.Name]
@@ -233,6 +233,18 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 var ofDomain = []string{"domain", "descriptors", "kind", "compat", "redis_down", "hash_tag", "routes", "denied_status", "trusted_proxies"}
 
 var policies = map[string]guard.Policy{"fail": guard.Fail, "open": guard.Open, "closed": guard.Closed, "local": guard.Local}
+
+// holdsEverybody says whether a network is larger than any that is one's own: 10.0.0.0/8 and fc00::/7 are the largest.
+func holdsEverybody(network netip.Prefix) bool {
+	switch addr, bits := network.Addr(), network.Bits(); {
+	case addr.Is4():
+		return bits < 8
+	case addr.Is4In6():
+		return bits < 96+8
+	default:
+		return bits < 7
+	}
+}
 
 func (r *reader) networks(list *yaml.Node) (all []netip.Prefix) {
 	r.list(list, func(n *yaml.Node) {
@@ -317,10 +329,12 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 	}
 	switch {
 	case len(r.errs) > before:
+	case limits != nil && (f["unit"] != nil || f["requests_per_unit"] != nil):
+		r.fail(cmp.Or(f["unit"], f["requests_per_unit"]), "beside limits, rate_limit may hold only name and replaces: write the limit there, such as FIXED 10/m")
 	case rule.Unlimited && (f["unit"] != nil || limits != nil):
 		r.fail(cmp.Or(f["unit"], limits), "unlimited goes with neither a unit nor limits")
 	case rule.Unlimited:
-	case limits != nil && f["unit"] == nil && f["requests_per_unit"] == nil:
+	case limits != nil:
 	case f["unit"] == nil:
 		r.fail(cmp.Or(limit, at), "rate_limit needs a unit: second, minute, hour, day, week, month or year")
 	case requests == 0:

@@ -327,7 +327,12 @@ func TestDoubtsAreTold(t *testing.T) {
 		"routes:\n- match: /\n  descriptors: [[{key: a, value: \"{path}\"}]]\n" + rule:                                              nil,
 		"routes:\n- match: /\n  descriptors: [[{key: a, value: \"{client}\"}]]\n" + rule:                                            {"0.yaml:3:1: {client} is the address of the proxy that asks, the same for all clients: name it in trusted_proxies"},
 		"trusted_proxies: []\nroutes:\n- match: /\n  descriptors: [[{key: a, value: \"{client}\"}]]\n" + rule:                       nil,
-		"trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]\n" + rule:                                                                         {"0.yaml:2:18: 0.0.0.0/0 trusts everybody: each client then chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies"},
+		"trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]\n" + rule:                                                                         {"0.yaml:2:18: 0.0.0.0/0 holds clients, too, and each of them chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies"},
+		"trusted_proxies: [\"::ffff:0:0/96\"]\n" + rule:                                                                             {"0.yaml:2:18: ::ffff:0.0.0.0/96 holds clients, too, and each of them chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies"},
+		"trusted_proxies: [128.0.0.0/1]\n" + rule:                                                                                   {"0.yaml:2:18: 128.0.0.0/1 holds clients, too, and each of them chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies"},
+		"trusted_proxies: [\"2000::/3\"]\n" + rule:                                                                                  {"0.yaml:2:18: 2000::/3 holds clients, too, and each of them chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies"},
+		"trusted_proxies: [10.0.0.0/8, \"fc00::/7\", \"::ffff:10.0.0.0/104\"]\n" + rule:                                             nil,
+		"routes:\n- match: post /\n  descriptors: [[{key: a}]]\n" + rule:                                                            {"0.yaml:3:10: no request has the method post: methods are in capital letters"},
 		"routes:\n- match: /\n  descriptors: [[{key: w, value: axb}]]\ndescriptors: [{key: w, value: 'a*b', limits: [RATE 5/s]}]\n": nil,
 	} {
 		c, err := load(t, false, "domain: d\n"+text)
@@ -359,6 +364,7 @@ descriptors:
 		"POST /login": "login", "POST /login/": "login", "POST /LOGIN": "login", "POST /login;a=b": "login", "POST /login%00": "login", "POST /x/..;/login": "login",
 		"POST /login%00.png": "login", "POST //Login;x/": "login", `POST /%5clogin`: "login", "POST /login%3Ba": "login", "GET /LOGIN": "", "POST /login/x": "", "POST /logins": "",
 		"GET /Files/a": "files", "GET /files/a": "files", "GET /FILES": "files", "GET /filesx": "",
+		"post /login": "login", "Post /LOGIN": "login", "get /plain": "login",
 		"GET /ADMIN/": "closed", "GET /admin;jsessionid=1": "closed", "GET /PLAIN": "", "GET /plain": "login", "GET /EXACT": "", "GET /exact": "closed",
 	} {
 		method, path, _ := strings.Cut(target, " ")
@@ -371,4 +377,39 @@ descriptors:
 		}
 		assert.Equal(t, want, got, target)
 	}
+}
+
+// A # is no part of a path for many services, and a part of it for others: both count. Nor is a host another one in capital letters.
+func TestRoutesAreFoundWhateverStandsBehindThePathOrInTheHost(t *testing.T) {
+	t.Parallel()
+	d := domain(t, `
+routes:
+- {match: /login, descriptors: [[{key: login}]]}
+- {match: /pay/now, loose: true, descriptors: [[{key: pay}]]}
+- {match: GET Api.example/x, descriptors: [[{key: api}]]}
+- {match: Big.example/Y, loose: true, descriptors: [[{key: big}]]}
+descriptors:
+- {key: login, limits: [RATE 5/s]}
+- {key: pay, limits: [RATE 5/s]}
+- {key: api, limits: [RATE 5/s]}
+- {key: big, limits: [RATE 5/s]}
+`)
+	for request, want := range map[string]string{
+		"h /login#x": "login", "h /login#": "login", "h /%6cogin#?x": "login", "h /login#%zz": "login", "h /%zz/../login#x": "login", "h /login%23x": "", "h /#/login": "",
+		"h /free#/../login": "login", "h /free/#/../../login": "login", "h /PAY/now/#x": "pay",
+		"api.example /x": "api", "API.example:443 /x": "api", "Api.Example. /x": "api", "api.example.org /x": "", "BIG.example /y/": "big", "big.example:1 /Y": "big",
+	} {
+		host, target, _ := strings.Cut(request, " ")
+		r := &http.Request{Method: "GET", Host: host, URL: Target(target)}
+		got := ""
+		for _, route := range d.Routes.Of(r) {
+			for _, es := range route.Descriptors(r) {
+				got += es[0].Key
+			}
+		}
+		assert.Equal(t, want, got, request)
+	}
+	_, err := load(t, false, "domain: d\nroutes:\n- {match: /x/, descriptors: [[{key: a}]]}\n- {match: \"/{a}/y\", descriptors: [[{key: a}]]}\n")
+	assert.ErrorContains(t, err, `pattern "/{a}/y" conflicts with pattern "/x/"`)
+	assert.NotContains(t, err.Error(), "registered at")
 }

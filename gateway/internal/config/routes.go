@@ -1,10 +1,13 @@
 package config
 
 import (
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -75,7 +78,11 @@ func (r *reader) routes(list *yaml.Node, denied int, client keyby.Func) *Routes 
 		case len(route.descriptors) == 0:
 			r.fail(n, "a route needs descriptors, such as [[{key: remote_address, value: \"{client}\"}]]")
 		}
-		r.failIf(f["match"], routes.strict.add(route.pattern, route))
+		method, host, path := split(route.pattern)
+		r.failIf(f["match"], routes.strict.add(method+host+path, route))
+		if method != strings.ToUpper(method) {
+			r.doubt(f["match"], "no request has the method %s: methods are in capital letters", strings.TrimSpace(method))
+		}
 		routes.all = append(routes.all, route)
 	})
 	return routes
@@ -86,13 +93,28 @@ func (p *patterns) add(pattern string, route *Route) (err error) {
 	if p.by[pattern] == nil {
 		defer func() {
 			if failed := recover(); failed != nil {
-				err = fmt.Errorf("%v", failed)
+				err = errors.New(registered.ReplaceAllString(fmt.Sprint(failed), ""))
 			}
 		}()
 		p.mux.Handle(pattern, http.NotFoundHandler()) // never called
 	}
 	p.by[pattern] = append(p.by[pattern], route)
 	return nil
+}
+
+// registered is what http.ServeMux says of patterns that conflict: where in this program they come from.
+var registered = regexp.MustCompile(` \(registered at [^)]*\)`)
+
+// split returns the method of a pattern, or "", its host in lower case, or "", and its path, which begins with a slash.
+func split(pattern string) (method, host, path string) {
+	before, path, found := strings.Cut(pattern, "/")
+	if at := strings.LastIndexAny(before, " \t"); at >= 0 {
+		method, before = before[:at+1], before[at+1:]
+	}
+	if found {
+		path = "/" + path
+	}
+	return method, strings.ToLower(before), path
 }
 
 // finish learns from the rules of the domain what the routes need. A route to a limit of no requests is loose unless the file says otherwise:
@@ -110,8 +132,8 @@ func (rs *Routes) finish(root *node) (doubts []string, err error) {
 		if !route.loose {
 			continue
 		}
-		before, path, _ := strings.Cut(route.pattern, "/")
-		if err := rs.loose.add(before+"/"+strings.ToLower(path), route); err != nil {
+		method, host, path := split(route.pattern)
+		if err := rs.loose.add(method+host+strings.ToLower(path), route); err != nil {
 			return nil, fmt.Errorf("%s: %w", route.places[0], err)
 		}
 	}
@@ -240,19 +262,32 @@ func host(q *http.Request) string {
 }
 
 // Of returns the routes of a request: that of its path as it came, and if it is another one, that of its path cleaned and decoded, so
-// that neither "//login" nor "/%6cogin" is a way around "/login". Loose routes are also those of "/LOGIN/" and "/login;a=b". Of routes with one pattern the first whose headers match counts.
+// that neither "//login" nor "/%6cogin" is a way around "/login". What stands behind a # in it, which some services cut off, is taken both
+// as a part of the path and as none. Loose routes are also those of "/LOGIN/" and "/login;a=b", whatever the case of the method. Of routes with
+// one pattern the first whose headers match counts.
 func (rs *Routes) Of(q *http.Request) (all []*Route) {
-	again := *q
-	again.URL = cleaned(q.URL)
 	add := func(route *Route) {
 		if route != nil && !slices.Contains(all, route) {
 			all = append(all, route)
 		}
 	}
-	add(rs.strict.find(q))
+	again := *q
+	again.Host = host(q)
 	add(rs.strict.find(&again))
-	if len(rs.loose.by) > 0 {
-		path := loosened(again.URL.Path)
+	paths := []*url.URL{cleaned(q.URL)}
+	if before, _, found := strings.Cut(q.URL.RawPath, "#"); found {
+		paths = append(paths, cleaned(&url.URL{Path: unescaped(before)}))
+	}
+	for _, path := range paths {
+		again.URL = path
+		add(rs.strict.find(&again))
+	}
+	if len(rs.loose.by) == 0 {
+		return all
+	}
+	again.Method = strings.ToUpper(q.Method)
+	for _, path := range paths {
+		path := loosened(path.Path)
 		for _, path := range []string{path, path + "/"} {
 			again.URL = &url.URL{Path: path}
 			add(rs.loose.find(&again))
@@ -305,6 +340,33 @@ func cleaned(u *url.URL) *url.URL {
 	decoded := *u
 	decoded.Path, decoded.RawPath = clean, ""
 	return &decoded
+}
+
+// Target is the URL in a request line. What is none, such as a path with a stray %, is decided all the same, since the service behind the proxy
+// may take it: what cannot be decoded stands for itself.
+func Target(text string) *url.URL {
+	if u, err := url.ParseRequestURI(text); err == nil {
+		return u
+	}
+	text, query, _ := strings.Cut(text, "?")
+	text = "/" + strings.TrimPrefix(text, "/")
+	return &url.URL{Path: unescaped(text), RawPath: text, RawQuery: query}
+}
+
+// unescaped is text with the bytes that it has as %XX. What cannot be decoded stands for itself.
+func unescaped(text string) string {
+	whole := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if b, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
+				whole = append(whole, b...)
+				i += 2
+				continue
+			}
+		}
+		whole = append(whole, text[i])
+	}
+	return string(whole)
 }
 
 // Descriptors returns the descriptors of a request. One with an entry that the request has no value for is left out.

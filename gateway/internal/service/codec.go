@@ -1,7 +1,6 @@
 package service
 
 import (
-	"fmt"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/encoding"
@@ -67,16 +66,18 @@ func encoded(wire []byte, of protoreflect.MessageDescriptor, depth int) (whole [
 	return whole, true
 }
 
+const hexadecimal = "0123456789ABCDEF"
+
 // percentEncoded is text with %XX in place of each byte that is not UTF-8.
 func percentEncoded(text []byte) []byte {
 	if utf8.Valid(text) {
 		return text
 	}
-	var all []byte
+	all := make([]byte, 0, 2*len(text))
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
 		if r == utf8.RuneError && n == 1 {
-			all = fmt.Appendf(all, "%%%02X", text[0])
+			all = append(all, '%', hexadecimal[text[0]>>4], hexadecimal[text[0]&15])
 		} else {
 			all = append(all, text[:n]...)
 		}

@@ -44,10 +44,11 @@ func (s *Service) handle(_ any, ctx context.Context, decode func(any) error, _ g
 		switch status.Code(err) {
 		case codes.ResourceExhausted:
 			s.refuse("grpc", tooLong)
-		case codes.Internal:
+		case codes.Canceled, codes.DeadlineExceeded: // its client has left
+		default: // such as one that is compressed
 			s.refuse("grpc", unreadable)
 		}
-		return nil, err // otherwise its client has left
+		return nil, err
 	}
 	return s.ShouldRateLimit(ctx, request)
 }
@@ -73,17 +74,16 @@ type conn struct {
 	service *Service
 }
 
-// net/http writes such a response in one piece, and without the fields that those of a handler have.
-var (
-	longHeader = []byte("HTTP/1.1 431 ")
-	noRequest  = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
-)
+// net/http answers what it refuses in one piece: with these fields alone, or with more in the first line than a handler can write there.
+var fieldsOfRefusals = []byte("Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
 
 func (c *conn) Write(b []byte) (int, error) {
-	switch {
-	case bytes.HasPrefix(b, longHeader):
+	line, rest, _ := bytes.Cut(b, []byte("\r\n"))
+	switch isRefusal := bytes.HasPrefix(rest, fieldsOfRefusals) || bytes.Contains(line, []byte(": ")); {
+	case !isRefusal && !bytes.HasPrefix(line, []byte("HTTP/1.1 417 ")), !bytes.HasPrefix(line, []byte("HTTP/1.1 ")):
+	case bytes.HasPrefix(line, []byte("HTTP/1.1 431 ")):
 		c.service.refuse("check", tooLong)
-	case bytes.HasPrefix(b, noRequest):
+	default:
 		c.service.refuse("check", unreadable)
 	}
 	return c.Conn.Write(b)

@@ -1,7 +1,7 @@
 package service
 
 import (
-	"encoding/hex"
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -24,7 +24,7 @@ import (
 // Route is what serves a path, by which name traces know it: "" if nothing does.
 func Route(path string) string {
 	switch {
-	case path == "/check" || strings.HasPrefix(path, "/check/"):
+	case path == "/check" || path == "/check*" || strings.HasPrefix(path, "/check/"): // with a star for OPTIONS *
 		return "/check"
 	case strings.HasPrefix(path, "/domains/"):
 		return "/domains/{domain}/check"
@@ -38,7 +38,7 @@ func Route(path string) string {
 func (s *Service) Handler(healthy func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not http.ServeMux: what stands behind /check is the path of another request, as it came.
-		escaped := r.URL.EscapedPath()
+		escaped := cmp.Or(r.URL.RawPath, r.URL.EscapedPath())
 		switch Route(escaped) {
 		case "/json":
 			s.json(w, r)
@@ -216,6 +216,9 @@ func (s *Service) routed(name string) (only *config.Domain, err error) {
 // header fields that name another one are the client's and do not count.
 func originalOf(r *http.Request, rest string) (*http.Request, error) {
 	original := r.Clone(r.Context())
+	if rest == "" && (r.URL.RawQuery != "" || r.URL.ForceQuery) {
+		rest = "/" // of "GET http://host?query", for which nginx asks "/check?query"
+	}
 	if rest == "" {
 		uri := r.Header.Get("X-Forwarded-Uri")
 		if uri == "" {
@@ -231,27 +234,6 @@ func originalOf(r *http.Request, rest string) (*http.Request, error) {
 	} else if r.URL.RawQuery != "" {
 		rest += "?" + r.URL.RawQuery
 	}
-	original.URL, original.RequestURI = target(rest), rest
+	original.URL, original.RequestURI = config.Target(rest), rest
 	return original, nil
-}
-
-// target is the URL in a request line. What is none, such as a path with a stray %, is decided all the same, since the service behind the proxy
-// may take it: what cannot be decoded stands for itself.
-func target(text string) *url.URL {
-	if u, err := url.ParseRequestURI(text); err == nil {
-		return u
-	}
-	text, query, _ := strings.Cut(text, "?")
-	whole := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		if text[i] == '%' && i+2 < len(text) {
-			if b, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
-				whole = append(whole, b...)
-				i += 2
-				continue
-			}
-		}
-		whole = append(whole, text[i])
-	}
-	return &url.URL{Path: "/" + strings.TrimPrefix(string(whole), "/"), RawQuery: query}
 }
