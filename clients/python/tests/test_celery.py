@@ -242,3 +242,26 @@ def test_without_a_url_the_mistake_is_named() -> None:
 
     with pytest.raises(MistakeError, match="throttle_url"):
         mail()
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("allow", True), ("deny", False), ("raise", False)])
+def test_a_task_that_cannot_come_back_keeps_to_its_answers(answer: str, runs: bool) -> None:
+    """A task that is called directly, or eager."""
+    from celery import Celery
+
+    from redis_throttle import OutageError, rate
+    from redis_throttle.celery import LimitedTask
+
+    app = Celery("nothing", set_as_current=False)
+    app.conf.update(throttle_url="redis://127.0.0.1:1", task_always_eager=True, task_eager_propagates=True)
+
+    @app.task(base=LimitedTask, throttle_limits=rate(5, "1s"), throttle_outage=answer)  # type: ignore[untyped-decorator]
+    def mail() -> str:
+        return "sent"
+
+    for call in (mail, lambda: mail.delay().get()):
+        if runs:
+            assert call() == "sent"
+        else:
+            with pytest.raises(OutageError):
+                call()

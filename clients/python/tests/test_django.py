@@ -49,6 +49,82 @@ print(json.dumps([[response.status_code, response.headers.get("Retry-After")] fo
 """
 
 
+RECIPES = """
+from redis_throttle.django import AnonRateThrottle, ScopedRateThrottle
+
+said = []
+
+class Parsing(AnonRateThrottle):  # of periods that the framework does not know
+    rate = "2/15m"
+    def parse_rate(self, rate):
+        return 2, 900
+
+class Setting(AnonRateThrottle):
+    rate = "9/day"
+    def __init__(self):
+        super().__init__()
+        self.num_requests, self.duration = 2, 900
+
+class Choosing(AnonRateThrottle):  # by the request
+    def allow_request(self, request, view):
+        self.rate = "2/hour"
+        self.num_requests, self.duration = self.parse_rate(self.rate)
+        return super().allow_request(request, view)
+
+class Telling(AnonRateThrottle):
+    rate = "2/day"
+    def throttle_success(self):
+        said.append("yes")
+        return super().throttle_success()
+    def throttle_failure(self):
+        said.append("no")
+        return super().throttle_failure()
+
+class Nothing(AnonRateThrottle):
+    rate = "many"
+    def parse_rate(self, rate):
+        return None, None
+
+class Waiting(AnonRateThrottle):
+    rate = "2/day"
+    def wait(self):
+        return 7
+
+def asked(throttle):
+    class Recipe(APIView):
+        throttle_classes = [throttle]
+        def get(self, request):
+            return Response("hello")
+    urlpatterns[:] = [path("", Recipe.as_view())]
+    from django.urls import clear_url_caches
+    clear_url_caches()
+    from redis_throttle.django import limiter
+    limiter().client.flushall()
+    return [[r.status_code, r.headers.get("Retry-After")] for r in (client.get("/") for _ in range(3))]
+
+print(json.dumps({throttle.__name__: asked(throttle) for throttle in (Parsing, Setting, Choosing, Telling, Waiting, Nothing)} | {"said": said}))
+"""
+
+
+def run_recipes(url: str) -> dict[str, Any]:
+    given = {"rate": "9/day", "requests": [], "throttle": {"URL": url}}
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO + RECIPES, json.dumps(given)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return dict(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def test_classes_may_be_written_as_those_of_the_framework_are(server: Server) -> None:
+    """What its manual and its users write into subclasses limits here, too."""
+    got = run_recipes(server.url)
+    for name in ("Parsing", "Setting", "Choosing", "Telling", "Waiting"):
+        assert [status for status, _ in got[name]] == [200, 200, 429], name
+    assert got["Parsing"][2][1] == got["Setting"][2][1] == "900"
+    assert got["Choosing"][2][1] == "3600"
+    assert got["Waiting"][2][1] == "7"
+    assert got["said"] == ["yes", "yes", "no"]
+    assert [status for status, _ in got["Nothing"]] == [500] * 3, "a rate that says nothing is a mistake"
+
+
 def run(rate: str = "2/day", requests: Any = ({},), framework: Any = None, used_up: bool = False, **throttle: Any) -> subprocess.CompletedProcess[str]:
     given = {"rate": rate, "requests": requests, "framework": framework or {}, "used_up": used_up,
              "throttle": {"OPTIONS": {"socket_timeout": 0.3}, **throttle}}

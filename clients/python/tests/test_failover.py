@@ -347,6 +347,22 @@ def test_a_sentinel_that_is_away_keeps_nobody_from_the_next(watched: Watched, cl
             assert closed_door.connections - before == 1, client.name
 
 
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+async def test_a_sentinel_may_have_a_password_of_its_own(watched: Watched, library: str) -> None:
+    url = watched.url.replace("redis", library, 1) + "/3"
+    watched.sentinel.do("ACL", "SETUSER", "default", ">secret", "resetpass", ">secret")
+    try:
+        with Limiter.from_url(url, sentinel_kwargs={"password": "secret"}) as limiter:
+            assert limiter.limit("k", DAY).allowed
+        async with AsyncLimiter.from_url(url, sentinel_kwargs={"password": "secret"}) as limiter_of_asyncio:
+            assert (await limiter_of_asyncio.limit("k", DAY)).allowed
+    finally:
+        with redis.Redis(port=watched.sentinel.port, password="secret") as client:
+            client.execute_command("ACL", "SETUSER", "default", "nopass")
+    with redis.Redis(port=watched.master.port, db=3) as client:
+        assert client.exists("k"), "the number behind the name is that of a database"
+
+
 def test_closing_a_limiter_closes_what_it_has_opened(watched: Watched) -> None:
     def connected() -> int:
         return sum("cmd=client|list" not in line for line in watched.sentinel.do("CLIENT", "LIST", "TYPE", "normal").decode().splitlines())

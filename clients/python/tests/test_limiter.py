@@ -273,6 +273,37 @@ def test_a_call_whose_reply_is_lost_is_not_sent_again(own_server: Server) -> Non
     assert Limiter(own_server.client()).peek("k", fixed(100, "1d")).remaining in (98, 99)
 
 
+@pytest.mark.parametrize("sender", ["redis", "valkey", "redis.asyncio", "valkey.asyncio"])
+def test_neither_is_one_of_a_client_that_keeps_to_a_connection(made_up: MadeUp, sender: str) -> None:
+    """redis-py repeats what it sends over it: the call would be charged four times."""
+    made_up.exchanges = [{"sends": ["CL.LIMIT", "k", str(DAY).split()[0], "3/1d", "COMPACT"], "reply": {"closes": True}}]
+    library = {"redis": redis, "valkey": valkey}[sender.partition(".")[0]]
+
+    async def of_asyncio() -> None:
+        client = getattr(library.asyncio, library.__name__.capitalize())(port=made_up.port, single_connection_client=True)
+        await client.initialize()
+        async with AsyncLimiter(client) as limiter:
+            await limiter.limit("k", DAY)
+
+    def of_threads() -> None:
+        with Limiter(getattr(library, library.__name__.capitalize())(port=made_up.port, single_connection_client=True)) as limiter:
+            limiter.limit("k", DAY)
+
+    with pytest.raises(OutageError):
+        asyncio.run(of_asyncio()) if sender.endswith("asyncio") else of_threads()
+    assert made_up.problems == []
+
+
+@pytest.mark.parametrize(("url", "says"), [
+    ("redis+cluster://127.0.0.1:1?socket_timeout=5", "takes no query"), ("redis+cluster://127.0.0.1:1/3", "only database 0"),
+    ("redis+sentinel://127.0.0.1:1/mymaster?db=2", "takes no query"), ("redis+sentinel://127.0.0.1:1/mymaster/two", "number of a database"),
+    ("redis+sentinel://127.0.0.1:1/", "name of the master"), ("http://127.0.0.1:1", "scheme"),
+])
+def test_what_a_url_says_in_vain_is_refused(url: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Limiter.from_url(url)
+
+
 def test_a_server_that_stands_still_ends_a_wait(own_server: Server) -> None:
     limiter = Limiter.from_url(own_server.url, patience=0.3, socket_timeout=0.3)
     limiter.limit("k", rate(1, "1h"))

@@ -178,6 +178,34 @@ def test_an_outage_is_an_error_of_the_storage(own_server: Server) -> None:
     assert plain.check()
 
 
+@pytest.mark.parametrize("scheme", ["", "async+"])
+def test_what_forgets_keys_raises_errors_of_the_storage_too(scheme: str) -> None:
+    storage: Any = storage_from_string(f"{scheme}throttle+redis://127.0.0.1:1", wrap_exceptions=True)
+    for forget in (lambda: storage.clear("k"), storage.reset, lambda: storage.clear_sliding_window("k", 60)):
+        with pytest.raises(limits.errors.StorageError):
+            asyncio.run(forget()) if scheme else forget()
+
+
+async def test_a_prefix_is_no_pattern(server: Server) -> None:
+    server.do("SET", "a1bc:LIMITER", "somebody else's")
+    storage: Any = storage_from_string(f"throttle+{server.url}", key_prefix="a[1]*?\\")
+    assert storage.incr("LIMITER/3/1/day", 86400) == 1
+    assert storage.reset() == 1
+    storage = storage_from_string(f"async+throttle+{server.url}", key_prefix="a[1]*?\\")
+    async with storage.limiter:
+        assert await storage.incr("LIMITER/3/1/day", 86400) == 1
+        assert await storage.reset() == 1
+    assert server.do("KEYS", "*") == [b"a1bc:LIMITER"]
+
+
+def test_a_window_that_is_used_up_at_once_is_not_said_to_reset_now(server: Server) -> None:
+    limiter = STRATEGIES["sliding-window-counter"](storage_from_string(f"throttle+{server.url}"))
+    item = limits.parse("5/minute")
+    for user in range(20):  # less than a millisecond after the hit, for most
+        assert limiter.hit(item, str(user), cost=5)
+        assert limiter.get_window_stats(item, str(user)).reset_time > time.time() + 50
+
+
 def test_a_cluster(cluster: Cluster) -> None:
     storage: Any = storage_from_string(f"throttle+{cluster.url}")
     item = limits.parse("2/day")

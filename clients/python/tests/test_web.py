@@ -139,6 +139,38 @@ def test_wsgi_under_flask(server: Server) -> None:
     assert json.loads(answers[2].data)["violated-policies"] == ["default"]
 
 
+def test_an_answer_to_head_has_no_body(server: Server) -> None:
+    """Waitress sends what it is given, and a client takes it for the begin of the next answer."""
+    with Limiter.from_url(server.url) as limiter:
+        app = wsgi.RateLimit(lambda environ, start: [b""], limiter, rate(0, "1m"))
+        for method, length in (("HEAD", 0), ("GET", 100)):
+            started: list[Any] = []
+            body = b"".join(app({"REQUEST_METHOD": method, "REMOTE_ADDR": "203.0.113.7"}, lambda *given: started.append(given)))  # noqa: B023
+            assert started[0][0].startswith("429")
+            assert (len(body) > 0) == (length > 0)
+
+
+async def test_a_message_that_the_application_sends_again_gains_nothing(server: Server) -> None:
+    start: dict[str, Any] = {"type": "http.response.start", "status": 200, "headers": [(b"x-one", b"1")]}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start)
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async with AsyncLimiter.from_url(server.url) as limiter:
+        limited = asgi.RateLimit(app, limiter, rate(9, "1m"))
+        for _ in range(2):
+            await limited({"type": "http", "client": ("203.0.113.7", 1)}, send, send)  # type: ignore[arg-type]
+    assert start["headers"] == [(b"x-one", b"1")]
+    for message in sent:
+        assert [name for name, _ in message["headers"]] == [b"x-one", b"ratelimit-policy", b"ratelimit"]
+        assert b"," not in dict(message["headers"])[b"ratelimit"]
+
+
 def test_wsgi_in_an_outage(own_server: Server) -> None:
     from flask import Flask
 

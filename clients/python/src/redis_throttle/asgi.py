@@ -66,7 +66,7 @@ class RateLimit:
         async def send_with_fields(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.accept", "websocket.http.response.start"):
                 there = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers", [])]
-                message["headers"] = _raw(merge(there, outcome.fields))
+                message = {**message, "headers": _raw(merge(there, outcome.fields))}  # the app may send the same one again
             await send(message)
 
         await self.app(scope, receive, send_with_fields)

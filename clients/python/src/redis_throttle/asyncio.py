@@ -93,7 +93,8 @@ class Limiter(Acts[Coroutine[Any, Any, Result]]):
         if self._transport.cluster:
             # After a call that lost its connection, redis-py takes itself for closed, and closes nothing.
             for nodes in ("nodes_cache", "startup_nodes"):
-                await self.client.nodes_manager.aclose(nodes)
+                manager = self.client.nodes_manager
+                await getattr(manager, "aclose", manager.close)(nodes)
 
     async def __aenter__(self) -> Limiter:
         return self

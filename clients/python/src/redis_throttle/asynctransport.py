@@ -109,7 +109,7 @@ class AsyncTransport:
                 there = moved_to(error)
                 if there is None or not left:
                     raise
-                options["host"], options["port"] = there
+                options["host"], options["port"] = there[0] or options["host"], there[1]
                 asking = is_asked(error)
             except asyncio.CancelledError:
                 # The answer may have come before the caller has it.

@@ -39,7 +39,8 @@ class LimitedTask(Task):
 
     `throttle_outage`, `throttle_overload` and `throttle_mistake` say what becomes of a task that could not be decided: `"allow"` runs
     it without a limit, `"deny"` has it come back after `throttle_pause`, and `"raise"` raises the error, which ends the task. By default
-    tasks come back after an outage or an overload, as work that can wait keeps to its limits, and a mistake is raised.
+    tasks come back after an outage or an overload, as work that can wait keeps to its limits, and a mistake is raised. A task that is
+    called directly, or eager, cannot come back: `"deny"` raises the error, too.
     """
 
     abstract = True
@@ -91,8 +92,15 @@ class LimitedTask(Task):
         """Run the task when its limits let it."""
         request = self.request
         if request.called_directly or request.is_eager:  # which cannot come back later
-            limits, key, cost = self._ask_about(args, kwargs)
-            (zero.denied([limits]) or self.throttle.wait(key, *limits, cost=cost, timeout=FOREVER)).raise_if_limited()
+            try:
+                limits, key, cost = self._ask_about(args, kwargs)
+                result = zero.denied([limits]) or self._in_line(key, zero.asked(limits), cost, FOREVER)
+            except Exception as error:
+                self._undecided.tell(error, "a task")
+                if self._undecided.to(error) != "allow":
+                    raise
+            else:
+                result.raise_if_limited()
             return super().__call__(*args, **kwargs)
         if not self._has_reserved():
             try:
@@ -125,11 +133,14 @@ class LimitedTask(Task):
         return self.throttle_wait is None and self.throttle_reserve is not None and all(limit.kind == "RATE" for limit in limits)
 
     def _admit(self, key: str, limits: tuple[Limit, ...], cost: int) -> Result:
+        if self.throttle_wait is not None:
+            return self._in_line(key, limits, cost, self.throttle_wait)
         if not limits:  # nothing but shadows of 0
             return Result()
-        if self.throttle_wait is not None:
-            return self.throttle.wait(key, *limits, cost=cost, timeout=self.throttle_wait)
         return self.throttle.limit(key, *limits, cost=cost, max_wait=self.throttle_reserve if self._reserves(limits) else None)
+
+    def _in_line(self, key: str, limits: tuple[Limit, ...], cost: int, timeout: Duration) -> Result:
+        return self.throttle.wait(key, *limits, cost=cost, timeout=timeout) if limits else Result()
 
     def _jitter(self) -> timedelta:
         return random.random() * self.throttle_jitter

@@ -21,9 +21,10 @@ def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
     | `redis://host:port/db`, `rediss://` | one server; also `valkey`, `valkeys` |
     | `redis+unix:///path` | one server at a Unix socket |
     | `redis+cluster://host:port,host:port` | a cluster |
-    | `redis+sentinel://host:port,host:port/master` | the master with this name |
+    | `redis+sentinel://host:port,host:port/master` | the master with this name; also `/master/db` |
 
-    The options are the client library's own.
+    The options are the client library's own. Those of a server may also be in the query of its URL; `sentinel_kwargs` are for the
+    Sentinels, such as their `password`.
     """
     parsed = urllib.parse.urlsplit(url)
     if parsed.scheme not in SCHEMES:
@@ -37,23 +38,32 @@ def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
         kind = getattr(module, name)
         options.setdefault("retry", _no_retry(library, asynchronous))
         return kind.from_url(url.replace(f"{library}+unix", "unix", 1), **options)
+    if parsed.query or parsed.fragment:
+        raise ValueError(f"url: {parsed.scheme} takes no query: give {parsed.query or parsed.fragment!r} as an option")
     if base in ("rediss", "valkeys"):
         options.setdefault("ssl", True)
     hosts = [_address(part) for part in parsed.netloc.rpartition("@")[2].split(",") if part]
     for option in ("username", "password"):
         if getattr(parsed, option):
             options.setdefault(option, urllib.parse.unquote(getattr(parsed, option)))
+    path = parsed.path.strip("/")
     if form == "cluster":
+        if path not in ("", "0"):
+            raise ValueError(f"url: a cluster has only database 0, not {path!r}")
         cluster = importlib.import_module(f"{module.__name__}.cluster")
         nodes = [cluster.ClusterNode(host, port) for host, port in hosts]
         return getattr(cluster, f"{name}Cluster")(startup_nodes=nodes, **options)
     sentinel = importlib.import_module(f"{module.__name__}.sentinel")
-    service = parsed.path.strip("/")
+    service, _, database = path.partition("/")
+    if database and not database.isdecimal():
+        raise ValueError(f"url: after the name of the master comes the number of a database, not {database!r}")
+    if database:
+        options.setdefault("db", int(database))
     if not service:
         raise ValueError("url: the name of the master is missing, such as redis+sentinel://host:26379/mymaster")
     options.setdefault("retry", _no_retry(library, asynchronous))
     # A Sentinel that is away must not keep callers from asking the next one.
-    asking = FAIL_FAST | {"retry": _no_retry(library, asynchronous)}
+    asking = FAIL_FAST | {"retry": _no_retry(library, asynchronous)} | options.pop("sentinel_kwargs", {})
     return sentinel.Sentinel(hosts, sentinel_kwargs=asking, **options).master_for(service)
 
 

@@ -23,7 +23,7 @@ of X-Forwarded-For that is; otherwise `TRUSTED` does. X-Forwarded-For is not rea
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -82,22 +82,35 @@ def limiter() -> Limiter:
 class SimpleRateThrottle(throttling.SimpleRateThrottle):
     """The framework's class of this name, decided by the server. Subclasses say the key, by `get_cache_key`, and the `scope`."""
 
+    num_requests: int | None
+    duration: int | None
     limits: tuple[Limit, ...] | None = None
+    _parsed: tuple[int | None, int | None] = None, None
     _wait: float | None = None
 
     def parse_rate(self, rate: str | None) -> tuple[None, None] | tuple[int, int]:
         """Read a rate of the settings: of the framework, or limits as CL.LIMIT takes them."""
+        self.limits, self._parsed = None, (None, None)
         if rate is None:
-            self.limits = None
             return None, None
         if rate.split()[:1] and rate.split()[0].upper() in ("RATE", "WINDOW", "FIXED"):
             self.limits = parse_limits(rate)
-            return self.limits[0].capacity, int(self.limits[0].seconds)
+            self._parsed = count, seconds = self.limits[0].capacity, int(self.limits[0].seconds)
+            return count, seconds
         count, seconds = super().parse_rate(rate)
         if count is None or seconds is None:
             raise ImproperlyConfigured(f"{rate!r} is not a rate")
-        self.limits = (window(count, f"{seconds}s"),)
+        self.limits, self._parsed = (window(count, f"{seconds}s"),), (count, seconds)
         return count, seconds
+
+    def _asked(self) -> tuple[Limit, ...]:
+        """Return the limits. A class may say them by `num_requests` and `duration`, or by a `parse_rate` of its own, as the framework's do."""
+        count, seconds = getattr(self, "num_requests", None), getattr(self, "duration", None)
+        if self.limits is not None and (count, seconds) == self._parsed:
+            return self.limits
+        if count is None or seconds is None:
+            raise ImproperlyConfigured(f"{type(self).__name__}: the rate {self.rate!r} says neither limits nor a number of requests and seconds")
+        return (window(count, f"{seconds}s"),)
 
     def get_ident(self, request: Any) -> str:
         """Return the address of the client, as a key: that of its network for IPv6."""
@@ -111,18 +124,19 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
 
     def allow_request(self, request: Any, view: Any) -> bool:
         """Return whether a request may go ahead. Without a decision it may, is answered with status 503, or the error is raised."""
-        if self.rate is None or self.limits is None:
+        if self.rate is None:
             return True
         undecided = _checked()
         try:
             key = self.get_cache_key(request, view)
             if key is None:
                 return True
-            result = zero.denied([self.limits])
+            asked = self._asked()
+            result = zero.denied([asked])
             if result is None:
-                limits = zero.asked(self.limits)
+                limits = zero.asked(asked)
                 if not limits:
-                    return True
+                    return self.throttle_success()
                 result = limiter().limit(key, *limits)
         except Exception as error:
             undecided.tell(error)
@@ -133,7 +147,11 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
                 raise Unavailable from error
             return True
         self._wait = None if result.retry_after is None else result.retry_after.total_seconds()
-        return result.allowed
+        return self.throttle_success() if result.allowed else self.throttle_failure()
+
+    def throttle_success(self) -> Literal[True]:
+        """Let the request through. The server has counted it."""
+        return True
 
     def wait(self) -> float | None:
         """Return how long the caller has to wait, in seconds."""
@@ -157,7 +175,7 @@ class ScopedRateThrottle(SimpleRateThrottle, throttling.ScopedRateThrottle):
         if not self.scope:
             return True
         self.rate = self.get_rate()
-        self.parse_rate(self.rate)
+        self.num_requests, self.duration = self.parse_rate(self.rate)
         return SimpleRateThrottle.allow_request(self, request, view)
 
 

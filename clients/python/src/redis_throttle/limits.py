@@ -16,10 +16,12 @@ A limit of 0, such as `0/minute`, denies every hit. Every hit is one round trip.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, cast
 
 import limits.aio.storage
@@ -32,7 +34,7 @@ from limits.util import WindowStats
 from .asyncio import Limiter as AsyncLimiter
 from .call import Call, one
 from .connect import SCHEMES, connect
-from .errors import ThrottleError
+from .errors import ThrottleError, translate
 from .limit import Limit, fixed, rate, window
 from .limiter import Limiter
 from .result import Result
@@ -79,6 +81,11 @@ class _Shared:
     def _key(self, key: str) -> str:
         return f"{self.key_prefix}:{key}"
 
+    @property
+    def _pattern(self) -> str:
+        """What SCAN finds all keys by, and no others."""
+        return re.sub(r"[\\*?\[\]]", r"\\\g<0>", self.key_prefix) + ":*"
+
     def _incr(self, key: str, expiry: int, amount: int) -> Call:
         return one("limit", self._key(key), (_first(key, expiry),), cost=amount)
 
@@ -116,9 +123,19 @@ class _Shared:
         return (now + result.next_after.total_seconds() - expiry if used else now), used
 
     @staticmethod
-    def _only_current(result: Result) -> tuple[int, float, int, float]:
+    def _only_current(result: Result, expiry: int) -> tuple[int, float, int, float]:
         # The window is exact: there is no previous one to be weighed, and the next unit comes back when the oldest leaves.
-        return 0, 0.0, result.limit - result.remaining, result.next_after.total_seconds()
+        # `limits` takes it modulo the period, so that a whole period would mean now.
+        return 0, 0.0, result.limit - result.remaining, min(result.next_after.total_seconds(), expiry - 0.001)
+
+
+@contextlib.contextmanager
+def _translated(command: str) -> Generator[None]:
+    """Have what the client library raises be an error of this package, which the storage is known for."""
+    try:
+        yield
+    except Exception as error:
+        raise translate(command, error) from error
 
 
 def _schemes(prefix: str) -> list[str]:
@@ -195,7 +212,7 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
         """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
         if self._nobody(key) is not None:
             return 0, 0.0, 0, 0.0
-        return self._only_current(self.limiter.decide(self._moving(key, _MANY, expiry)))
+        return self._only_current(self.limiter.decide(self._moving(key, _MANY, expiry)), expiry)
 
     def clear_sliding_window(self, key: str, expiry: int) -> None:
         """Forget a key."""
@@ -210,11 +227,13 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
 
     def clear(self, key: str) -> None:
         """Forget a key."""
-        self.limiter.client.delete(self._key(key))
+        with _translated("DEL"):
+            self.limiter.client.delete(self._key(key))
 
     def reset(self) -> int | None:
         """Forget all keys with the prefix, and return how many there were."""
-        return sum(int(self.limiter.client.delete(key)) for key in self.limiter.client.scan_iter(f"{self.key_prefix}:*", count=1000))
+        with _translated("SCAN"):
+            return sum(int(self.limiter.client.delete(key)) for key in self.limiter.client.scan_iter(self._pattern, count=1000))
 
 
 class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.storage.MovingWindowSupport,
@@ -276,7 +295,7 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
         """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
         if self._nobody(key) is not None:
             return 0, 0.0, 0, 0.0
-        return self._only_current(await self.limiter.decide(self._moving(key, _MANY, expiry)))
+        return self._only_current(await self.limiter.decide(self._moving(key, _MANY, expiry)), expiry)
 
     async def clear_sliding_window(self, key: str, expiry: int) -> None:
         """Forget a key."""
@@ -291,13 +310,15 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
 
     async def clear(self, key: str) -> None:
         """Forget a key."""
-        await self.limiter.client.delete(self._key(key))
+        with _translated("DEL"):
+            await self.limiter.client.delete(self._key(key))
 
     async def reset(self) -> int | None:
         """Forget all keys with the prefix, and return how many there were."""
         n = 0
-        async for key in self.limiter.client.scan_iter(f"{self.key_prefix}:*", count=1000):
-            n += await self.limiter.client.delete(key)
+        with _translated("SCAN"):
+            async for key in self.limiter.client.scan_iter(self._pattern, count=1000):
+                n += await self.limiter.client.delete(key)
         return n
 
 

@@ -31,8 +31,11 @@ def is_cluster(client: Any) -> bool:
 
 
 def pool_of(client: Any) -> Any:
-    """Return the pool of a client for one server; None if it keeps to one connection, or has its own way to send."""
-    return getattr(client, "connection_pool", None) if getattr(client, "connection", None) is None else None
+    """Return the pool of a client for one server; None if it has its own way to send.
+
+    One that keeps to a connection (`single_connection_client`) has a pool, too. Over that connection it sends a lost call again.
+    """
+    return getattr(client, "connection_pool", None)
 
 
 def pool_arguments(pool: Any) -> tuple[str, ...]:
@@ -168,7 +171,7 @@ class Transport:
                 there = moved_to(error)
                 if there is None or not left:
                     raise
-                options["host"], options["port"] = there
+                options["host"], options["port"] = there[0] or options["host"], there[1]  # without a host it is that of the server
                 asking = is_asked(error)
             except BaseException:
                 # A caller that is interrupted, such as by gevent.Timeout: the answer may be on its way.

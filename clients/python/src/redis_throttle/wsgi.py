@@ -36,7 +36,8 @@ class RateLimit:
         outcome = run(self.policy.decide(environ))
         if outcome.status is not None:
             start_response(_STATUS[outcome.status], list(outcome.fields))
-            return [outcome.body]
+            # Not every server keeps back the body of an answer to HEAD, which a client takes for the begin of the next one.
+            return [] if environ.get("REQUEST_METHOD") == "HEAD" else [outcome.body]
         if not outcome.fields:
             return self.app(environ, start_response)
 
