@@ -87,6 +87,7 @@ func TestFromLua(t *testing.T) {
 }
 
 func TestFromAFunction(t *testing.T) {
+	server.NeedsServer(t, "FUNCTION")
 	t.Parallel()
 	s := server.Start(t)
 	if !s.Program.AtLeast(7, 0) {
@@ -149,6 +150,7 @@ func TestLimitInsideMulti(t *testing.T) {
 }
 
 func TestLimitFromLua(t *testing.T) {
+	server.NeedsServer(t, "maps in scripts that speak RESP3")
 	t.Parallel()
 	c := server.Start(t).Raw()
 	script := func(command, body, key string) resp.Value {

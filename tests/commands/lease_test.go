@@ -193,6 +193,7 @@ func TestLapsedLeasesAreFreeSlotsWhateverBecameOfZCOUNT(t *testing.T) {
 
 // Lapsed leases that nobody has removed yet slow nobody down, however many there are.
 func TestLapsedLeasesAreCountedWithoutLookingAtEach(t *testing.T) {
+	server.NeedsServer(t, "the time that each command took")
 	t.Parallel()
 	s := server.Start(t)
 	c := s.Raw()

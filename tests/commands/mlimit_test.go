@@ -184,6 +184,7 @@ func TestMLimitThatFailsChangesNothing(t *testing.T) {
 
 // Replicas are told all that a call changes in one transaction, or in the one that it is part of.
 func TestMLimitIsReplicatedAsOne(t *testing.T) {
+	server.NeedsServer(t, "replication")
 	t.Parallel()
 	s := startMany(t)
 	stream := s.Stream()

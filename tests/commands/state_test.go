@@ -176,6 +176,7 @@ func TestWatchFailsOnEveryCallThatChangesItsKey(t *testing.T) {
 
 // A cache in the client holds the key; the server tells it when it no longer does.
 func TestClientSideCacheIsInvalidatedByAnAllowedCallOnly(t *testing.T) {
+	server.NeedsServer(t, "invalidations that name the key")
 	t.Parallel()
 	s := server.Start(t)
 	cache, caller := s.Raw(), s.Raw()

@@ -129,6 +129,7 @@ func TestExtremeLimitsAreExact(t *testing.T) {
 
 // The server's own INCRBY says what a number is.
 func TestNumbersAreWrittenAsForTheServersOwnCommands(t *testing.T) {
+	server.NeedsServer(t, `numbers such as "01" that it refuses`)
 	t.Parallel()
 	s := server.Start(t)
 	taken := 0

@@ -315,6 +315,7 @@ func TestNobodyIsToldToLoadTheModuleWhereConfigRewriteMakesASecondLine(t *testin
 // docs/choosing.md has this command draw the picture. How the picture looks does not
 // matter here, what it shows does.
 func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
+	server.NeedsServer(t, "modules to load")
 	t.Parallel()
 	size.NeedsFull(t)
 	program, err := server.DefaultProgram()

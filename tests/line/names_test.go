@@ -18,6 +18,7 @@ import (
 // What clients make the module remember is bounded, however long the words are that they send. Go collects nothing until its limit,
 // so whatever is copied to its heap for each call would stay.
 func TestLongWordsAreNotKept(t *testing.T) {
+	server.NeedsServer(t, "a count of its memory")
 	const length = 200_000
 	calls, bound := size.Of(40, 300), size.Of[int64](4<<20, 16<<20) // 8 or 60 MB of words
 	tail := strings.Repeat("x", length-7)

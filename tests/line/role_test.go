@@ -60,6 +60,7 @@ func TestCallersLeaveTheLineOfAServerThatBecomesAReplica(t *testing.T) {
 
 // Callers that come to a server that was a replica for a while find no trace of the line that was there before.
 func TestALineBeginsAnewWhenAServerIsAMasterAgain(t *testing.T) {
+	server.NeedsServer(t, "replication")
 	t.Parallel()
 	for name, kind := range kit.WaitsInTurn {
 		t.Run(name, func(t *testing.T) {

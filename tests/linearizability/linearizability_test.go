@@ -293,11 +293,13 @@ func TestACallThatHappensTwiceIsFoundOut(t *testing.T) {
 
 // A takeover that loses writes, where nobody is told of a takeover.
 func TestWritesThatAreLostAreFoundOut(t *testing.T) {
+	server.NeedsServer(t, "a file")
 	requireNotLinearizable(t, func(s *scene) *history { return s.takeOver(false, false) })
 }
 
 // A takeover that loses also what the replica is known to have had.
 func TestATakeoverThatForgetsMoreIsFoundOut(t *testing.T) {
+	server.NeedsServer(t, "replication")
 	requireNotLinearizable(t, func(s *scene) *history { return s.takeOver(true, true) })
 }
 

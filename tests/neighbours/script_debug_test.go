@@ -34,6 +34,7 @@ func debugged(t *testing.T, s *server.Server, mode, script string, keys ...strin
 
 // SCRIPT DEBUG YES runs the next script in a forked child, where Go has no thread but the one that forked.
 func TestNoCommandRunsInAForkedChild(t *testing.T) {
+	server.NeedsServer(t, "SCRIPT DEBUG")
 	t.Parallel()
 	s := server.Start(t)
 	waiting := s.Raw()

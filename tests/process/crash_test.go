@@ -23,6 +23,7 @@ import (
 // Go's runtime takes over the handlers of fatal signals. The server's own crash report
 // is what its operators know how to read, and must still come.
 func TestServerStillPrintsItsOwnCrashReport(t *testing.T) {
+	server.NeedsServer(t, "crash reports")
 	t.Parallel()
 	for name, before := range map[string]func(s *server.Server){
 		"after a call":    func(s *server.Server) { s.Do(kit.RawCallOf("key", "15 30 60 1")...) },

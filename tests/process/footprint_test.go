@@ -78,6 +78,7 @@ func TestCallersThatAreCutOffLeaveNoMemoryBehind(t *testing.T) {
 
 // So do keys that come and go, by the calls that make and delete them.
 func TestKeysThatComeAndGoLeaveNoMemoryBehind(t *testing.T) {
+	server.NeedsServer(t, "a count of its memory")
 	t.Parallel()
 	s := server.Start(t)
 	c := s.Raw()
@@ -116,6 +117,7 @@ func TestKeysThatComeAndGoLeaveNoMemoryBehind(t *testing.T) {
 // So do callers that wait: for a lease, for a window or for a rate, until they are let in, give up, or are cut off.
 // The names of their keys are long: a short one is looked up without allocating anything.
 func TestCallersInLineLeaveNoMemoryBehind(t *testing.T) {
+	server.NeedsServer(t, "a count of its memory")
 	t.Parallel()
 	s := server.Start(t)
 	admin := s.Raw()

@@ -19,6 +19,7 @@ import (
 )
 
 func TestModuleListAndLogNameTheModule(t *testing.T) {
+	server.NeedsServer(t, "a log")
 	t.Parallel()
 	s := server.Start(t)
 	modules := kit.ThrottleModules(s)
@@ -41,6 +42,7 @@ func TestModuleListAndLogNameTheModule(t *testing.T) {
 }
 
 func TestSecondLoadIsRefused(t *testing.T) {
+	server.NeedsServer(t, "modules to load")
 	t.Parallel()
 	s := server.Start(t)
 	path, err := server.ModulePath()

@@ -34,6 +34,7 @@ func packagedLines(t *testing.T) []string {
 // Each way of loading that a document or a package recommends. CONFIG REWRITE, which
 // Sentinels issue as well, writes loadmodule into the main configuration file.
 func TestEveryWayOfLoadingSurvivesConfigRewrite(t *testing.T) {
+	server.NeedsServer(t, "modules to load")
 	t.Parallel()
 	module, err := server.ModulePath()
 	require.NoError(t, err)

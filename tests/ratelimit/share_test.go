@@ -48,6 +48,7 @@ func charged(t *testing.T, client redis.UniversalClient, key string) int64 {
 
 // Calls of many goroutines take few reads of the server, and each is decided by itself. One goroutine alone waits for nobody.
 func TestCallsThatShareAreReadTogether(t *testing.T) {
+	server.NeedsServer(t, "a count of reads")
 	t.Parallel()
 	s := server.Start(t)
 	for _, tt := range []struct {

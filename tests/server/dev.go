@@ -5,12 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	"redis-throttle/tests/resp"
 )
 
 // A test runs on throttle-dev if THROTTLE_SERVER is its path. If it asks for what throttle-dev does not have, by an option or by MustDo, it is
-// skipped.
+// skipped. A test that asks in another way says so itself, with NeedsServer.
 
 // DevProgram is throttle-dev, which make build-dev builds.
 func DevProgram() (Program, error) {
@@ -22,6 +23,14 @@ func DevProgram() (Program, error) {
 		return Program{}, fmt.Errorf("throttle-dev is not built (%w): run make build-dev", err)
 	}
 	return FindProgram(path)
+}
+
+// NeedsServer skips a test on throttle-dev, which lacks something that the test needs.
+func NeedsServer(t testing.TB, lacks string) {
+	t.Helper()
+	if program, err := DefaultProgram(); err == nil && program.IsDev() {
+		t.Skip("throttle-dev does not have " + lacks)
+	}
 }
 
 // beyondDev is what the options ask for that throttle-dev does not have, or nothing.

@@ -154,6 +154,7 @@ func TestPauseWhileCallersWait(t *testing.T) {
 // A server that becomes a replica sends its callers away with an error, and leaves the key
 // to its new master.
 func TestCallersAreSentAwayWhenTheServerBecomesAReplica(t *testing.T) {
+	server.NeedsServer(t, "replication")
 	t.Parallel()
 	s := server.Start(t)
 	l := kit.StandInLine(t, s, 3, time.Hour, 1)
@@ -189,6 +190,7 @@ func TestShutdownDoesNotWaitForThoseWhoWait(t *testing.T) {
 }
 
 func TestModuleStaysLoadedWhileSomebodyWaits(t *testing.T) {
+	server.NeedsServer(t, "modules to unload")
 	t.Parallel()
 	s := server.Start(t)
 	l := kit.StandInLine(t, s, 2, time.Hour, 1)
@@ -213,6 +215,7 @@ func TestModuleStaysLoadedWhileSomebodyWaits(t *testing.T) {
 
 // Whatever others do to the key, callers that wait are answered at the promised times.
 func TestKeyIsChangedWhileCallersWait(t *testing.T) {
+	server.NeedsServer(t, "DEBUG RELOAD")
 	t.Parallel()
 	for name, commands := range map[string][]string{
 		"DEL":        {"DEL key"},

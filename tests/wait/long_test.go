@@ -52,6 +52,7 @@ func TestALongWaitKeepsNobodyBusy(t *testing.T) {
 
 // What is given back in a pause is there for others soon after it, not only when the next slot comes.
 func TestASlotThatIsGivenUpInAPauseIsGivenBackAfterIt(t *testing.T) {
+	server.NeedsServer(t, "CLIENT PAUSE")
 	t.Parallel()
 	s := server.Start(t)
 	l := kit.StandInLine(t, s, 2, time.Hour, 1)

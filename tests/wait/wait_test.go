@@ -17,6 +17,7 @@ import (
 )
 
 func TestCallersAreServedInOrderOfArrivalAtTheirTimes(t *testing.T) {
+	server.NeedsServer(t, "one event loop for all connections")
 	t.Parallel()
 	const callers = 100
 	s := server.Start(t)
