@@ -94,7 +94,7 @@ class Limiter(Acts[Coroutine[Any, Any, Result]]):
             # After a call that lost its connection, redis-py takes itself for closed, and closes nothing.
             for nodes in ("nodes_cache", "startup_nodes"):
                 manager = self.client.nodes_manager
-                await getattr(manager, "aclose", manager.close)(nodes)
+                await (getattr(manager, "aclose", None) or manager.close)(nodes)
 
     async def __aenter__(self) -> Limiter:
         return self
