@@ -199,7 +199,7 @@ func (r *Reservation) CancelAt(now time.Time) {
 }
 
 func (r *Reservation) giveBack(now time.Time) {
-	if !r.ok || r.limiter == nil || r.result.Granted == 0 {
+	if !r.ok || r.limiter == nil || r.result.Granted == 0 || r.result.By != "server" { // the server gives back what it has charged
 		return
 	}
 	l, sent := r.limiter, time.Now()
