@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // A call that waits is sent over a connection of its own. In the client's pool, callers that wait, and those that have long
@@ -102,7 +103,8 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 
 // ping asks the server that o leads to for a sign of life, over a connection of its own.
 func ping(ctx context.Context, o redis.Options) error {
-	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.ContextTimeoutEnabled = 1, 0, 0, 0, true
+	single(&o)
+	o.ContextTimeoutEnabled = true
 	client := redis.NewClient(&o)
 	defer client.Close()
 	return client.Ping(ctx).Err()
@@ -248,10 +250,19 @@ func stand(ctx context.Context, o redis.Options, asking bool, cmd *command, pati
 	return standing{cmd: c, answers: answers, leave: func(patience time.Duration) { line.leave(stop, patience) }}
 }
 
+// single makes the options of a client those of one connection. What a client has once is not for it: go-redis panics where two clients
+// have one PushNotificationProcessor and are to be told of maintenance.
+func single(o *redis.Options) {
+	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = 1, 0, 0, 0
+	o.PushNotificationProcessor, o.MaintNotificationsConfig = nil, &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
+}
+
 // newLine prepares a connection with the options o, for a wait of up to timeout, 0 being forever.
 func newLine(o redis.Options, timeout, patience time.Duration) *line {
 	l := &line{}
-	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxRetries = 1, 0, 0, 0, -1
+	single(&o)
+	o.MaxRetries = -1
 	o.ReadBufferSize, o.WriteBufferSize, o.PipelineReadBufferSize, o.PipelineWriteBufferSize = lineBuffer, lineBuffer, 0, 0
 	o.ReadTimeout = -1
 	if timeout > 0 && timeout < longest-patience {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -306,6 +307,23 @@ func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
 		require.ErrorIs(t, <-ended, context.Canceled)
 		gate.Unlock()
 		require.Eventually(t, tt.isFree, time.Minute, time.Millisecond, name)
+	}
+}
+
+// What go-redis does for the connections of a pool is not done for that of a caller that waits: it could be done once only.
+func TestACallWaitsWhateverItsClientIsToldOfMaintenance(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, mode := range []maintnotifications.Mode{maintnotifications.ModeAuto, maintnotifications.ModeEnabled} {
+		client := redis.NewClient(&redis.Options{
+			Addr: s.Addr(), Protocol: 3, MaintNotificationsConfig: &maintnotifications.Config{Mode: mode},
+			ClientSideCacheConfig: &redis.ClientSideCacheConfig{},
+		})
+		t.Cleanup(func() { _ = client.Close() })
+		require.NotPanics(t, func() {
+			_, err := ratelimit.New(client, ratelimit.Options{}).Wait(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1000, day)}, 1)
+			require.NoError(t, err)
+		}, mode)
 	}
 }
 
