@@ -87,6 +87,13 @@ typedef struct {
   uint64_t version;
   int32_t sync, db;
 } flushInfo;
+// What GetClientInfoById shows.
+typedef struct {
+  uint64_t version, flags, id;
+  char address[46];
+  uint16_t port, db;
+} clientInfo;
+enum { CLIENT_BLOCKED = 1 << 2 }; // of its flags
 // The data of EVENT_SWAPDB.
 typedef struct {
   uint64_t version;

@@ -321,7 +321,7 @@ extern char throttleZonesProblem[MAX_ZONES_PROBLEM]; // why the file of throttle
 // listeners.c
 int throttleIsHeard(RedisModuleCtx *ctx); // whether a replica, an AOF or a backlog may hear of a write
 extern int throttleValkeyMajor; // 0 on Redis
-// The server gives no answer to a caller that CLIENT UNBLOCK names after the module has unblocked it (Redis up to 7.0).
+// The server gives no answer to a caller that CLIENT UNBLOCK names after the module has unblocked it (Redis before 7.4, Valkey before 8.0).
 extern int throttleForgetsAnswers;
 void throttleWatchListeners(RedisModuleCtx *ctx);
 void throttleLookForListeners(RedisModuleCtx *ctx);

@@ -18,6 +18,7 @@ struct throttleLine {
 
 struct throttleCaller {
   RedisModuleBlockedClient *handle;
+  uint64_t clientID;       // by which the server is told to answer at once; 0 otherwise
   RedisModuleString *user; // NULL where the server cannot tell
   int command;
   // The answer. With REPLY_LATER it is made of the state of the key when it is sent.
@@ -42,7 +43,7 @@ static const char isReplica[] = "UNBLOCKED force unblock from blocking operation
 static const char unblocked[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 static const char noPermission[] = "NOPERM The user may no longer run this command on this key";
 
-static throttleCaller *taken; // it has left its line, and its answer is being applied
+static const throttleCaller *taken; // it has left its line, and its answer is being applied
 static throttleCaller *answered, **lastAnswered = &answered; // they have their answers, and are unblocked before the event loop sleeps
 static int isWatching; // the server tells of changes by others
 static int isWatchingSleep, tellsOfSleep; // the server was asked to tell when the event loop is about to sleep, and does
@@ -112,18 +113,29 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
   freeCaller(data);
 }
 
+// The server answers the caller in the middle of its own CLIENT UNBLOCK (replyTaken). A server that finds out now that a pause is over first goes on
+// with those that were answered before.
+static void answerAtOnce(RedisModuleCtx *ctx, const throttleCaller *w) {
+  throttleIsPaused();
+  taken = w;
+  RedisModuleCallReply *reply = api.Call(ctx, "CLIENT", "cl", "UNBLOCK", (long long)w->clientID);
+  if (reply) api.FreeCallReply(reply);
+  taken = NULL;
+}
+
 // The caller has left its line, and gets its answer. Between a turn and the answers to those that were unblocked in it, the server may run commands
-// (of clients that I/O threads have read). Up to Redis 7.0 a caller that CLIENT UNBLOCK names then gets no answer at all. So there callers stay
-// blocked until nothing comes in between.
-static void unblock(throttleCaller *w) {
+// (of clients that I/O threads have read). Before Redis 7.4 a caller that CLIENT UNBLOCK names then gets no answer at all, and Redis 7.2 crashes. So
+// on Redis 7.0 callers stay blocked until nothing comes in between, and on 7.2 they are answered at once.
+static void unblock(RedisModuleCtx *ctx, throttleCaller *w) {
   --*waitingOf(w);
-  if (!tellsOfSleep) {
-    api.UnblockClient(w->handle, w);
+  if (tellsOfSleep) {
+    w->next = NULL;
+    *lastAnswered = w;
+    lastAnswered = &w->next;
     return;
   }
-  w->next = NULL;
-  *lastAnswered = w;
-  lastAnswered = &w->next;
+  if (w->clientID) answerAtOnce(ctx, w);
+  api.UnblockClient(w->handle, w);
 }
 
 static void onEventLoop(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
@@ -138,17 +150,19 @@ static void onEventLoop(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t su
 }
 
 // Later servers tell when they have answered those that were unblocked, and so too late. Redis 6.2 does not tell.
+static int forgetsAnswers(int sinceRedis72) { return throttleForgetsAnswers && sinceRedis72 == (api.CachedMicroseconds != NULL); }
+
 static void watchSleep(RedisModuleCtx *ctx) {
   if (isWatchingSleep) return;
   isWatchingSleep = 1;
-  tellsOfSleep = throttleForgetsAnswers && api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_EVENTLOOP, 1}, onEventLoop) == API_OK;
+  tellsOfSleep = forgetsAnswers(0) && api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_EVENTLOOP, 1}, onEventLoop) == API_OK;
 }
 
-static void sendAway(throttleCaller *w, const char *error) {
+static void sendAway(RedisModuleCtx *ctx, throttleCaller *w, const char *error) {
   countEnd(w, 0);
   w->reply = REPLY_ERROR;
   snprintf(w->error, sizeof w->error, "%s", error);
-  unblock(w);
+  unblock(ctx, w);
 }
 
 // The server has no more use for the handle.
@@ -243,7 +257,7 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   if (!throttleIsFirst(step->entry)) return;
   if (!isPermitted(w)) {
     throttleTake(step->entry);
-    sendAway(w, noPermission);
+    sendAway(ctx, w, noPermission);
     return;
   }
   throttleSingle single;
@@ -261,7 +275,7 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   taken = w;
   apply(call, ctx);
   taken = NULL;
-  unblock(w);
+  unblock(ctx, w);
 }
 
 // Decides what a caller is told that has to go. It returns NULL if other modules have made it leave, which was counted then.
@@ -283,7 +297,7 @@ static void sendOff(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleTake(step->entry);
   countEnd(step->caller, 0);
   answerWith(step->caller, call);
-  unblock(step->caller);
+  unblock(ctx, step->caller);
 }
 
 // Looks again later at all lines that are held up, which is for the same reason.
@@ -337,14 +351,14 @@ static void giveBack(RedisModuleCtx *ctx, const throttleStep *step) {
 }
 
 // The slot of a caller has come.
-static void answerReserved(const throttleStep *step) {
+static void answerReserved(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleCaller *w = step->caller;
   w->reply = REPLY_LATER;
   w->waitedNs = step->ns;
   // Counted here: a client may be gone before its answer is written.
   countEnd(w, 1);
   stats.tallies[TALLY_ALLOWED]++;
-  unblock(w);
+  unblock(ctx, w);
 }
 
 // A caller in turn that was unblocked was limited. Other modules hear of it in a turn, since the server goes on with the client that it unblocks.
@@ -381,13 +395,13 @@ static void takeStep(RedisModuleCtx *ctx, const throttleStep *step) {
   api.SelectDb(ctx, step->line->db);
   switch (step->kind) {
   case STEP_ANSWER:
-    answerReserved(step);
+    answerReserved(ctx, step);
     break;
   case STEP_SEND_AWAY:
-    sendAway(step->caller, isReplica);
+    sendAway(ctx, step->caller, isReplica);
     break;
   case STEP_MOVED:
-    sendAway(step->caller, hasMoved);
+    sendAway(ctx, step->caller, hasMoved);
     break;
   case STEP_GIVE_BACK:
     giveBack(ctx, step);
@@ -466,7 +480,7 @@ static const throttleCaller *findTaken(const RedisModuleBlockedClient *handle) {
   return NULL;
 }
 
-// A caller is unblocked that has left its line with an answer: up to Redis 7.0 the server takes it out of our hands then, so it gets its answer
+// A caller is unblocked that has left its line with an answer: before Redis 7.4 the server takes it out of our hands then, so it gets its answer
 // here.
 static int replyTaken(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   const throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
@@ -549,6 +563,20 @@ void throttleLeaveToMaster(RedisModuleCtx *ctx) {
   tellLines(ctx, LINES_SENT_AWAY, ALL_DBS);
 }
 
+static int isBlocked(uint64_t id) {
+  clientInfo info = {.version = 1};
+  return api.GetClientInfoById(&info, id) == API_OK && info.flags & CLIENT_BLOCKED;
+}
+
+// A module may call under the id of somebody else. So an id is the caller's only if its client was not blocked before.
+static void block(RedisModuleCtx *ctx, throttleCaller *w) {
+  uint64_t id = forgetsAnswers(1) ? api.GetClientId(ctx) : 0;
+  int mayBeIts = id && !isBlocked(id);
+  w->handle = api.BlockClient(ctx, onUnblocked, onTimeout, onFree, 0);
+  w->clientID = mayBeIts && isBlocked(id) ? id : 0;
+  api.SetDisconnectCallback(w->handle, leave);
+}
+
 static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleString **argv, int argc) {
   throttleCaller *w = api.Alloc(sizeof *w + (size_t)argc * sizeof *argv);
   *w = (throttleCaller){.command = command, .argc = argc};
@@ -558,8 +586,7 @@ static throttleCaller *newCaller(RedisModuleCtx *ctx, int command, RedisModuleSt
   }
   int canAsk = argc && api.GetCurrentUserName && api.GetModuleUserFromUserName && api.ACLCheckCommandPermissions;
   if (canAsk) w->user = throttleUserOf(ctx);
-  w->handle = api.BlockClient(ctx, onUnblocked, onTimeout, onFree, 0);
-  api.SetDisconnectCallback(w->handle, leave);
+  block(ctx, w);
   ++*waitingOf(w);
   return w;
 }

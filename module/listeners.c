@@ -67,8 +67,8 @@ static const char *version(RedisModuleServerInfoData *info, const char *name) {
 void throttleWatchListeners(RedisModuleCtx *ctx) {
   RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "server");
   int redis = atoi(version(info, "redis_version"));
-  throttleForgetsAnswers = redis < 7 || strncmp(version(info, "redis_version"), "7.0.", 4) == 0; // Valkey calls itself Redis 7.2
   throttleValkeyMajor = atoi(version(info, "valkey_version"));
+  throttleForgetsAnswers = atof(version(info, "redis_version")) < 7.4 && throttleValkeyMajor < 8; // Valkey calls itself Redis 7.2
   api.FreeServerInfo(ctx, info);
   mayBeUnheard = redis > 0 && redis <= NEWEST_REDIS && throttleValkeyMajor <= NEWEST_VALKEY;
   listened = 1;
