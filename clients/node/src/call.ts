@@ -106,7 +106,8 @@ function checkKey(call: Call, { limits, leased, slots, ttl }: Key): void {
   if (limits !== undefined && (leases.has(call.verb) || call.verb === 'ban')) throw new TypeError(`limits: ${commandOf(call)} has none`)
   if (leased && !grouped && !leases.has(call.verb)) throw new TypeError(`leased: ${commandOf(call)} has no slots`)
   if (slots !== undefined && !(grouped && leased) && call.verb !== 'lease') throw new TypeError(`slots: ${commandOf(call)} has none`)
-  if (ttl !== undefined && !(grouped && leased) && call.verb !== 'lease' && call.verb !== 'renew') throw new TypeError(`ttl: ${commandOf(call)} has none`)
+  // How long a lease that is released lasts says how long to go on in an outage.
+  if (ttl !== undefined && !(grouped && leased) && !leases.has(call.verb)) throw new TypeError(`ttl: ${commandOf(call)} has none`)
 }
 
 const commands: Record<Verb, string> = {
@@ -142,7 +143,7 @@ export function many(verb: Verb, keys: Keys, options: CallOptions): Call {
       if (limits.length === 0) throw new RangeError('keys: each needs limits or slots')
       return { name, limits }
     }
-    if (verb === 'settle') return { name, leased: true }
+    if (verb === 'settle') return { name, leased: true, ...(what.ttl !== undefined && { ttl: what.ttl }) }
     if (what.n === undefined || what.ttl === undefined) throw new RangeError("slots need a number and a ttl, such as slots(4, '1m')")
     return { name, leased: true, slots: what.n, ttl: what.ttl }
   })

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Call, check } from './call'
 import { type Duration, milliseconds } from './duration'
-import { LeaseLostError, OutageError, OverloadError, ThrottleError } from './errors'
+import { LeaseLostError, OutageError, OverloadError } from './errors'
 import type { Limiter } from './limiter'
 
 export interface LeaseOptions {
@@ -26,7 +26,8 @@ export interface LeaseOptions {
 // holder, and a call that the server runs after its caller has left must not shut the slot for long.
 const first = 3000
 
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms).unref())
+/** Ends a lease in the background. */
+export type Abandon = (call: Call, ms: number) => void
 
 /** A slot that is held until it is released. It renews itself three times within its ttl. */
 export class Lease implements AsyncDisposable {
@@ -51,7 +52,7 @@ export class Lease implements AsyncDisposable {
   }
 
   /** Takes a slot, or throws a `LimitedError`. */
-  static async take(limiter: Limiter, key: string, options: LeaseOptions): Promise<Lease> {
+  static async take(limiter: Limiter, key: string, options: LeaseOptions, abandon: Abandon): Promise<Lease> {
     check('lease', options)
     const { slots, timeout, group, priority, signal } = options
     const lease = new Lease(limiter, key, options.id ?? randomUUID(), options)
@@ -68,8 +69,9 @@ export class Lease implements AsyncDisposable {
     try {
       result = await limiter.decide(call, signal ? { signal } : {})
     } catch (error) {
-      // The server may have granted it all the same, unless it said itself what is wrong.
-      if (error instanceof OutageError || signal?.aborted) void lease.#abandon()
+      // The server may have granted it all the same, or do so yet, unless it said itself what is wrong. One that stood still runs what
+      // it finds in its sockets in any order.
+      if (error instanceof OutageError || signal?.aborted) abandon(lease.#ended(), lease.#lasts + 5000)
       throw error
     }
     result.orThrow()
@@ -96,14 +98,14 @@ export class Lease implements AsyncDisposable {
     if (this.lost) throw new LeaseLostError()
   }
 
-  /** Gives the slot back. If the server is away, the slot is free after `ttl`. */
+  /** Gives the slot back. If the server is away, that goes on in the background until it is back, and the slot is free after `ttl` in any case. */
   async release(): Promise<void> {
     if (this.#released) return
     this.#released = true
     this.#until = -Infinity
     clearTimeout(this.#timer)
     try {
-      await this.#limiter.release(this.key, { id: this.id })
+      await this.#limiter.decide(this.#ended())
     } catch (error) {
       if (!(error instanceof OutageError || error instanceof OverloadError)) throw error
     }
@@ -111,6 +113,10 @@ export class Lease implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release()
+  }
+
+  #ended(): Call {
+    return { verb: 'release', keys: [{ name: this.key, leased: true, ttl: this.#ttl }], id: this.id }
   }
 
   // Until when the holder takes the lease for its own: a little less, since timers of a busy process are late.
@@ -151,21 +157,5 @@ export class Lease implements AsyncDisposable {
   #lose(): void {
     this.#until = -Infinity
     this.#lost.abort(new LeaseLostError())
-  }
-
-  // Gives back a slot that the server may grant yet. One that stood still runs what it finds in its sockets in any order.
-  async #abandon(): Promise<void> {
-    const ends = performance.now() + this.#lasts + 5000
-    let pause = 50
-    for (let none = 0; none < 2 && performance.now() < ends; ) {
-      try {
-        if (await this.#limiter.release(this.key, { id: this.id })) return
-        none++
-      } catch (error) {
-        if (!(error instanceof ThrottleError)) return
-      }
-      await sleep(pause)
-      pause = Math.min(pause * 2, 5000)
-    }
   }
 }

@@ -1,7 +1,7 @@
 // The limiter: the acts, as calls over a client.
 import { type Act, type Call, type CallOptions, check, commandOf, type Keys, many, one, resultOf, type takes, waits, wordsOf } from './call'
 import { type Duration, forever, milliseconds } from './duration'
-import { translate } from './errors'
+import { OutageError, OverloadError, translate } from './errors'
 import { ioRedis, isIoRedis } from './ioredis'
 import { Lease, type LeaseOptions } from './lease'
 import { type Limits, text } from './limit'
@@ -42,6 +42,7 @@ export class Limiter {
   readonly #transport: Transport
   readonly #timeout: number
   readonly #patience: number
+  readonly #endings = new Map<string, Ending>()
 
   constructor(client: Client, options: LimiterOptions = {}) {
     for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`Limiter: there is no option ${option}; it takes timeout and patience`)
@@ -66,7 +67,8 @@ export class Limiter {
 
   /**
    * Ends an admission of `mlimit`: frees its slots, and charges or returns the difference between `used` and `take` (CL.SETTLE).
-   * Each admission is settled once, however often you call this. `limited` says that there was nothing to settle.
+   * Each admission is settled once, however often you call this. `limited` says that there was nothing to settle. In an outage
+   * it throws, and is repeated in the background until the server replies: for the ttl of the slots if you give it, else for ten minutes.
    */
   settle(keys: Keys, options: { id: string; each?: boolean } & Leave): Promise<Result> {
     return this.#act('settle', options, (rest) => many('settle', keys, rest))
@@ -98,7 +100,9 @@ export class Limiter {
    *     await using lease = await limiter.lease('reports', { slots: 3, ttl: '1m', timeout: '10s' })
    */
   lease(key: string, options: LeaseOptions): Promise<Lease> {
-    return Lease.take(this, key, options)
+    return Lease.take(this, key, options, (call, ms) => {
+      this.#goOn(call, ms, 2)
+    })
   }
 
   /** Takes a slot, runs work and releases the slot. Throws a `LeaseLostError` if the lease was lost before the work was done; `lease.signal` tells the work. */
@@ -118,7 +122,7 @@ export class Limiter {
     return this.#act('renew', options, (rest) => ({ verb: 'renew', keys: [{ name: key, ttl: options.ttl }], ...(rest.id !== undefined && { id: rest.id }) }))
   }
 
-  /** Ends a lease (CL.RELEASE), and returns whether there was one. */
+  /** Ends a lease (CL.RELEASE), and returns whether there was one. In an outage it throws, and is repeated in the background for ten minutes. */
   async release(key: string, options: { id: string } & Leave): Promise<boolean> {
     return (await this.#act('release', options, (rest) => ({ ...rest, verb: 'release', keys: [{ name: key }] }))).granted !== 0
   }
@@ -138,6 +142,8 @@ export class Limiter {
 
   /** Sends a call. */
   async decide(call: Call, options: Leave = {}): Promise<Result> {
+    if (call.verb === 'release' || call.verb === 'settle') return await this.#end(call, options.signal)
+    if (this.#endings.size > 0 && call.id !== undefined) await this.#stop(call)
     if (!waits(call)) return this.#decide(call, options.signal)
     if (call.verb === 'lease') {
       // Most often a slot is free, and no connection of its own is needed. Nobody is overtaken.
@@ -151,6 +157,53 @@ export class Limiter {
       this.#giveBack(call, reply)
     }
     return await this.#read(call, wait(this.#transport, words, call.keys[0]?.name ?? '', this.#patience, options.signal, late), options.signal)
+  }
+
+  /** Ends leases. What they hold would be held for their ttl if an outage kept it from the server. */
+  async #end(call: Call, signal: AbortSignal | undefined): Promise<Result> {
+    try {
+      return await this.#decide(call, signal)
+    } catch (error) {
+      const ttls = call.keys.flatMap(({ ttl }) => (ttl === undefined ? [] : [milliseconds(ttl, 'ttl')]))
+      if (passes(error)) this.#goOn(call, ttls.length > 0 ? Math.max(...ttls) : unknownTtl, 1)
+      throw error
+    }
+  }
+
+  /** Repeats a call that ends leases in the background, until one was ended, so many replies say that there is none, or time is up. */
+  #goOn(call: Call, ms: number, nones: number): void {
+    const names = namesOf(call)
+    if (this.#endings.size + names.length > mostEndings) return // what they hold is free after its ttl
+    const ending: Ending = { stopped: false, attempt: undefined }
+    for (const name of names) this.#endings.set(name, ending)
+    const ends = performance.now() + ms
+    const run = async () => {
+      let left = nones
+      for (let pause = firstPause; left > 0; pause = Math.min(pause * 2, longestPause)) {
+        await sleep(Math.min(pause, Math.max(ends - performance.now(), 0)))
+        if (ending.stopped || performance.now() >= ends) return
+        try {
+          ending.attempt = this.#decide(call, undefined)
+          const { limited, granted } = await ending.attempt
+          left = (call.verb === 'settle' ? !limited : granted !== 0) ? 0 : left - 1
+        } catch (error) {
+          if (!passes(error)) return
+        }
+      }
+    }
+    void run().finally(() => {
+      for (const name of names) if (this.#endings.get(name) === ending) this.#endings.delete(name)
+    })
+  }
+
+  /** Stops what would end the lease that a call takes or renews. */
+  async #stop(call: Call): Promise<void> {
+    for (const name of namesOf(call)) {
+      const ending = this.#endings.get(name)
+      if (!ending) continue
+      ending.stopped = true
+      await ending.attempt?.catch(() => {})
+    }
   }
 
   // Returns the units of a reply that came after its caller had left. A lease is released by Lease.
@@ -185,6 +238,26 @@ export class Limiter {
       throw translate(commandOf(call), error)
     }
   }
+}
+
+/** A call that goes on in the background. */
+interface Ending {
+  stopped: boolean
+  attempt: Promise<Result> | undefined
+}
+
+const mostEndings = 1000
+const firstPause = 50
+const longestPause = 5000
+const unknownTtl = 600_000
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms).unref())
+
+const passes = (error: unknown) => error instanceof OutageError || error instanceof OverloadError
+
+/** Returns what the leases of a call are called: an id is that of a lease of one key. */
+function namesOf(call: Call): string[] {
+  return call.keys.map(({ name }) => `${name}\0${call.id ?? ''}`)
 }
 
 function positive(value: Duration, what: string): number {

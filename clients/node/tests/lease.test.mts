@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { LeaseLostError, LimitedError, Limiter, MistakeError, OutageError } from 'redis-throttle'
+import { type Lease, LeaseLostError, LimitedError, Limiter, MistakeError, OutageError, rate, slots } from 'redis-throttle'
 import { type Opened, single } from './clients.mjs'
 import { MadeUp, packageFolder, Server, until } from './servers.mjs'
 
@@ -130,6 +130,95 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
         await mine.close()
         await own.stop()
       }
+    })
+
+    test('what a take that failed left behind ends no lease that the same holder takes later', async () => {
+      const own = await Server.start()
+      const mine = await open(own.port)
+      try {
+        const hasty = new Limiter(mine.client, { timeout: '100ms' })
+        own.pause()
+        await assert.rejects(hasty.lease('k', { slots: 1, ttl: '1h', id: 'worker-1' }), OutageError)
+        own.resume()
+        await until(async () => {
+          try {
+            return (await own.do('PING')) === 'PONG'
+          } catch {
+            return false
+          }
+        }, 'it is back')
+        const lease = await new Promise<Lease>((resolve) => {
+          const take = () => void hasty.lease('k', { slots: 1, ttl: '1h', id: 'worker-1' }).then(resolve, take)
+          take()
+        })
+        for (const ends = performance.now() + 700; performance.now() < ends; await sleep(20)) assert.equal(await own.do('EXISTS', 'k'), 1, 'it is held')
+        assert.equal(lease.lost, false)
+        await lease.release()
+        assert.equal(await own.do('EXISTS', 'k'), 0)
+      } finally {
+        await mine.close()
+        await own.stop()
+      }
+    })
+
+    describe('what ends a lease goes on when it meets an outage', () => {
+      const away = () => server.do('CONFIG', 'SET', 'min-replicas-to-write', 1)
+      const back = () => server.do('CONFIG', 'SET', 'min-replicas-to-write', 0)
+      afterEach(back)
+
+      test('a release, whose caller is not told', async () => {
+        const lease = await limiter.lease('k', { slots: 1, ttl: '1h' })
+        await away()
+        await lease.release()
+        assert.equal(await server.do('EXISTS', 'k'), 1)
+        await back()
+        await until(async () => (await server.do('EXISTS', 'k')) === 0, 'the slot is free')
+      })
+
+      test('a settlement and a release by id, whose callers are', async () => {
+        const tokens = rate(100, '1h', { take: 10 })
+        await limiter.mlimit({ k: tokens, running: slots(1, '1h') }, { id: 'a' })
+        await limiter.decide({ verb: 'lease', keys: [{ name: 'other', leased: true, slots: 1, ttl: '1h' }], id: 'b' })
+        await away()
+        await assert.rejects(limiter.settle({ k: tokens.with({ used: 4 }), running: slots() }, { id: 'a' }), OutageError)
+        await assert.rejects(limiter.release('other', { id: 'b' }), OutageError)
+        await back()
+        await until(async () => (await server.do('EXISTS', 'running', 'other')) === 0, 'the slots are free')
+        assert.equal((await limiter.peek('k', tokens, { cost: 0 })).remaining, 96, 'it was settled once')
+      })
+
+      test('until the lease would have lapsed', async () => {
+        const lease = await limiter.lease('k', { slots: 1, ttl: '300ms' })
+        await away()
+        const asked = async () => Number(/cmdstat_cl.release:.*rejected_calls=(\d+)/.exec(String(await server.do('INFO', 'commandstats')))?.[1] ?? 0)
+        const before = await asked()
+        await lease.release()
+        await until(async () => (await asked()) - before > 1, 'it is repeated')
+        await sleep(2000)
+        assert.ok((await asked()) - before < 5, 'it has ended')
+      })
+
+      test('and ends no lease that the same holder takes meanwhile', async () => {
+        const lease = await limiter.lease('k', { slots: 1, ttl: '1h', id: 'worker-1' })
+        await away()
+        await lease.release()
+        await back()
+        await using again = await limiter.lease('k', { slots: 1, ttl: '1h', id: 'worker-1' })
+        for (const ends = performance.now() + 700; performance.now() < ends; await sleep(20)) assert.equal(await server.do('EXISTS', 'k'), 1, 'it is held')
+        again.check()
+      })
+
+      test('and keeps no process alive', async () => {
+        const worker = spawn(process.execPath, ['--input-type=module', '-e', `
+          import { Redis } from 'ioredis'
+          import { Limiter } from 'redis-throttle'
+          const client = new Redis(process.argv[1])
+          const lease = await new Limiter(client).lease('k', { slots: 1, ttl: '1h' })
+          await client.config('SET', 'min-replicas-to-write', 1)
+          await lease.release()
+          client.disconnect()`, server.url], { cwd: packageFolder, stdio: 'inherit' })
+        assert.deepEqual(await once(worker, 'exit'), [0, null])
+      })
     })
 
     test('bad options are refused, and nothing is sent', async () => {
