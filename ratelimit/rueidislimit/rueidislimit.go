@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -46,6 +47,9 @@ type sender struct {
 	owners *sync.Map // addresses of masters by slots, as waits have learnt them
 }
 
+// readPatience is how long a read is sent again. rueidis does so for as long as the context lasts.
+const readPatience = 3 * time.Second
+
 // Process sends cmd.
 func (s sender) Process(ctx context.Context, cmd redis.Cmder) error {
 	reply, err := s.send(ctx, cmd.Args())
@@ -61,6 +65,11 @@ func (s sender) send(ctx context.Context, args []any) (any, error) {
 	command, err := s.build(args)
 	if err != nil {
 		return nil, err
+	}
+	if command.IsReadOnly() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, readPatience)
+		defer cancel()
 	}
 	reply, err := s.client.Do(ctx, command).ToAny()
 	var fromServer *rueidis.RedisError

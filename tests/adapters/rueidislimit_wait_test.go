@@ -194,3 +194,22 @@ func TestWaitsGoToTheNewMaster(t *testing.T) {
 		require.NoError(t, err, "%s: %v", key, err)
 	}
 }
+
+// rueidis sends what only reads again until its context ends, which may be never: a peek in an outage must end.
+func TestAPeekEndsInAnOutage(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	l := rueidislimit.New(connect(t, on(s)))
+	s.Kill()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Peek(context.WithoutCancel(t.Context()), "k", ratelimit.Limits{ratelimit.Rate(1, time.Hour)}, 1)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		assert.True(t, ratelimit.IsOutage(err), "%v", err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("it goes on")
+	}
+}
