@@ -15,7 +15,7 @@ import (
 
 	"github.com/wenerme/go-rm/rm"
 
-	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/top"
 )
 
@@ -38,7 +38,7 @@ func parseOptions(args []string) (o options, err error) {
 		case !isTop:
 			o.zones = args[i+1]
 		default:
-			n, ok := command.ParseCount([]byte(args[i+1]), top.MaxEntries)
+			n, ok := words.ParseCount([]byte(args[i+1]), top.MaxEntries)
 			if !ok && args[i+1] != "0" {
 				return o, fmt.Errorf("load argument top: %q must be an integer from 0 to %d", args[i+1], top.MaxEntries)
 			}

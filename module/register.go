@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/words"
 )
 
 // register tells the server of every command.
@@ -116,7 +117,7 @@ func (m *memory) info(cmd *command.Command) *C.commandInfo {
 	return info
 }
 
-func (m *memory) history(changes []command.Change) *C.commandHistory {
+func (m *memory) history(changes []words.Change) *C.commandHistory {
 	all := room[C.commandHistory](m, len(changes)+1) // the last one is all zeros
 	for i, change := range changes {
 		all[i].since, all[i].changes = m.text(change.Since), m.text(change.Changes)
@@ -134,12 +135,12 @@ func (m *memory) keySpec(cmd *command.Command) *C.commandKeySpec {
 	return spec
 }
 
-var argTypes = map[command.ArgType]C.int{
-	command.ArgKey: C.ARG_KEY, command.ArgString: C.ARG_STRING, command.ArgInteger: C.ARG_INTEGER,
-	command.ArgToken: C.ARG_PURE_TOKEN, command.ArgOneOf: C.ARG_ONEOF, command.ArgBlock: C.ARG_BLOCK,
+var argTypes = map[words.ArgType]C.int{
+	words.ArgKey: C.ARG_KEY, words.ArgString: C.ARG_STRING, words.ArgInteger: C.ARG_INTEGER,
+	words.ArgToken: C.ARG_PURE_TOKEN, words.ArgOneOf: C.ARG_ONEOF, words.ArgBlock: C.ARG_BLOCK,
 }
 
-func (m *memory) args(args []command.Arg) *C.commandArg {
+func (m *memory) args(args []words.Arg) *C.commandArg {
 	all := room[C.commandArg](m, len(args)+1) // the last one is all zeros
 	for i, arg := range args {
 		to := &all[i]
@@ -147,7 +148,7 @@ func (m *memory) args(args []command.Arg) *C.commandArg {
 		to._type = argTypes[arg.Type]
 		to.token = m.text(arg.Token)
 		to.keySpecIndex = -1
-		if arg.Type == command.ArgKey {
+		if arg.Type == words.ArgKey {
 			to.keySpecIndex = 0
 		}
 		if arg.Optional {

@@ -9,6 +9,7 @@ import (
 	dev "github.com/alicebob/miniredis/v2/server"
 
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/words"
 )
 
 // COMMAND [COUNT | INFO [name ...] | DOCS [name ...] | GETKEYS name [word ...] | LIST]
@@ -133,18 +134,18 @@ func docsOf(cmd *command.Command) pairs {
 	return docs
 }
 
-var argumentTypes = map[command.ArgType]string{
-	command.ArgKey: "key", command.ArgString: "string", command.ArgInteger: "integer",
-	command.ArgToken: "pure-token", command.ArgOneOf: "oneof", command.ArgBlock: "block",
+var argumentTypes = map[words.ArgType]string{
+	words.ArgKey: "key", words.ArgString: "string", words.ArgInteger: "integer",
+	words.ArgToken: "pure-token", words.ArgOneOf: "oneof", words.ArgBlock: "block",
 }
 
-func argumentsOf(args []command.Arg) (all []any) {
+func argumentsOf(args []words.Arg) (all []any) {
 	for _, arg := range args {
 		one := pairs{"name", arg.Name, "type", argumentTypes[arg.Type]}
 		if len(arg.Args) == 0 {
 			one = append(one, "display_text", arg.Name)
 		}
-		if arg.Type == command.ArgKey {
+		if arg.Type == words.ArgKey {
 			one = append(one, "key_spec_index", 0)
 		}
 		if arg.Token != "" {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"redis-throttle/limiter/calendar"
-	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/top"
 )
 
@@ -200,7 +200,7 @@ func (c *call) setConfig(name, value string) {
 	}
 	keys, ok := 0, value == "0"
 	if !ok {
-		keys, ok = command.ParseCount([]byte(value), top.MaxEntries)
+		keys, ok = words.ParseCount([]byte(value), top.MaxEntries)
 	}
 	if !ok {
 		wrong := "argument must be between 0 and " + itoa(top.MaxEntries) + " inclusive"

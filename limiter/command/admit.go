@@ -1,6 +1,7 @@
 package command
 
 import (
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/line"
 	"redis-throttle/limiter/stack"
 )
@@ -8,7 +9,7 @@ import (
 // Calls of CL.MLIMIT with groups of SLOTS: units and leases are taken together, or nothing is.
 
 // admit decides a call of which at least one group is SLOTS.
-func (c *Call) admit(r *request) {
+func (c *Call) admit(r *words.Request) {
 	m := c.Many
 	full, held := c.takeSlots()
 	unread := c.isUnread()
@@ -45,7 +46,7 @@ func (c *Call) admit(r *request) {
 		return
 	}
 	for i := range c.Keys {
-		if m.slots[i].is {
+		if m.slots[i].Is {
 			c.Keys[i].takeSlot(m.taken[i])
 		}
 	}
@@ -59,15 +60,15 @@ func (c *Call) takeSlots() (full int, held bool) {
 	full, held = -1, true
 	for i := range c.Keys {
 		g := &m.slots[i]
-		if !g.is {
+		if !g.Is {
 			continue
 		}
 		l := &m.leases[i]
 		if c.Keys[i].Ahead > 0 {
-			c.Keys[i].countAhead(l, g.slots, line.Place{})
+			c.Keys[i].countAhead(l, g.Slots, line.Place{})
 		}
-		m.taken[i] = l.Take(g.slots, g.ttlNs)
-		c.Keys[i].ToldSlots = g.slots
+		m.taken[i] = l.Take(g.Slots, g.TTLNs)
+		c.Keys[i].ToldSlots = g.Slots
 		held = held && l.Holds()
 		if m.taken[i].Limited && (full < 0 || isLonger(m.taken[i].RetryAfterNs, m.taken[full].RetryAfterNs)) {
 			full = i
@@ -79,7 +80,7 @@ func (c *Call) takeSlots() (full int, held bool) {
 // isUnread reports whether it was left open whether the id holds a lease.
 func (c *Call) isUnread() bool {
 	for i := range c.Keys {
-		if c.Many.slots[i].is && c.Keys[i].Kind == SortedSet && c.Keys[i].Members.Unread {
+		if c.Many.slots[i].Is && c.Keys[i].Kind == SortedSet && c.Keys[i].Members.Unread {
 			return true
 		}
 	}
@@ -100,14 +101,14 @@ func isLonger(aNs, bNs int64) bool {
 func (c *Call) slotsRetryAfter() (ns int64) {
 	m := c.Many
 	for i := range c.Keys {
-		if m.slots[i].is && m.taken[i].Limited {
+		if m.slots[i].Is && m.taken[i].Limited {
 			ns = stack.Longer(ns, m.taken[i].RetryAfterNs)
 		}
 	}
 	return ns
 }
 
-func (c *Call) limitsRetryAfter(r *request) int64 {
+func (c *Call) limitsRetryAfter(r *words.Request) int64 {
 	if c.Many.joint.Len() == 0 {
 		return 0
 	}
@@ -115,11 +116,11 @@ func (c *Call) limitsRetryAfter(r *request) int64 {
 }
 
 // admitAgain answers the retry of a call that was admitted: the leases are renewed and nothing is charged.
-func (c *Call) admitAgain(r *request) {
+func (c *Call) admitAgain(r *words.Request) {
 	m := c.Many
 	c.limiting = 0 // no limit is asked
 	for i := range c.Keys {
-		if m.slots[i].is {
+		if m.slots[i].Is {
 			c.Keys[i].takeSlot(m.taken[i])
 		}
 	}
@@ -158,14 +159,14 @@ func (c *Call) describeAdmitted(result stack.Result) {
 	}
 	least := result.Remaining
 	for i := range c.Keys {
-		if !m.slots[i].is {
+		if !m.slots[i].Is {
 			continue
 		}
 		if left := m.taken[i].Remaining; key < 0 || left < least || left == least && i < key {
 			key, least = i, left
 		}
 	}
-	if m.slots[key].is {
+	if m.slots[key].Is {
 		c.describeSlot(key, result.Shadow)
 		return
 	}
@@ -208,7 +209,7 @@ func (c *Call) numberRule(key int) {
 // slotsBefore counts the groups of SLOTS in front of a key.
 func (c *Call) slotsBefore(key int) (n int64) {
 	for i := range key {
-		if c.Many.slots[i].is {
+		if c.Many.slots[i].Is {
 			n++
 		}
 	}
@@ -218,7 +219,7 @@ func (c *Call) slotsBefore(key int) (n int64) {
 // limitsBefore counts the limits in front of a key.
 func (c *Call) limitsBefore(key int) (n int) {
 	for i := range key {
-		if !c.Many.slots[i].is {
+		if !c.Many.slots[i].Is {
 			n += c.Many.stacks[i].Len()
 		}
 	}

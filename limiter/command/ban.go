@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/stack"
 )
 
@@ -16,10 +17,10 @@ var Ban = register(&Command{
 	Name:       "CL.BAN",
 	Summary:    "Bans a key for some time, so that every call on it is limited, or lifts the ban.",
 	Complexity: "O(1)",
-	Since:      v020,
+	Since:      words.V020,
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
-	Args:       []Arg{{Name: "duration", Type: ArgString}},
+	Args:       []words.Arg{{Name: "duration", Type: words.ArgString}},
 	Run:        runBan,
 })
 
@@ -119,11 +120,11 @@ func (c *Call) describeOwnBan(r *stack.Request) {
 }
 
 func runBan(c *Call) {
-	d, err := parseDuration(c.Args[1])
+	d, err := words.ParseDuration(c.Args[1])
 	if err != nil {
 		c.Fail(badBanDuration)
-		if number := c.Args[1]; err == errNoUnit && len(number) <= shown {
-			c.Error = appendNoUnit(append(c.error[:0], "ERR duration: "...), number)
+		if number := c.Args[1]; err == words.ErrNoUnit && len(number) <= words.MaxShown {
+			c.Error = words.AppendNoUnit(append(c.error[:0], "ERR duration: "...), number)
 		}
 		return
 	}

@@ -1,10 +1,11 @@
-// Package command holds the commands of the module: it parses a call's arguments,
+// Package command holds the commands of the module: it reads a call's arguments (package words),
 // decides, and says what to write and what to answer. It is pure Go without clock
 // or I/O, does not allocate, and keeps no view of a call beyond that call.
 package command
 
 import (
 	"redis-throttle/gcra"
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/line"
 	"redis-throttle/limiter/stack"
 	"redis-throttle/limiter/top"
@@ -74,7 +75,7 @@ const (
 	// shows its true length in Call.ArgCount.
 	MaxArgs = 96
 	// MaxKeys is the number of keys that one call can have.
-	MaxKeys = 8
+	MaxKeys = words.MaxKeys
 	// NoSlots stands for a number of slots that nobody told.
 	NoSlots = -1
 	// MaxLowest is the number of lapsed members that a call gets to see.
@@ -86,7 +87,7 @@ const (
 	// MaxValueLen is the length in bytes of the longest value a command writes.
 	MaxValueLen = banLen + stack.MaxEncodedLen
 	// MaxErrorLen is the length in bytes of the longest error.
-	MaxErrorLen = 255
+	MaxErrorLen = words.MaxErrorLen
 	// MaxFields is the number of integers in the longest reply.
 	MaxFields = 11
 	// EachFields is the number of integers that a reply shows of each limit.
@@ -199,8 +200,8 @@ type scratch struct {
 	compact  bool   // the reply is the integers alone
 	each     bool   // and what each limit says
 	limiting uint64 // of a call with each: the limits that alone would not let it through, a bit for each
-	request  request
-	parser   parser
+	request  words.Request
+	parser   words.Parser
 	shadow   int // of the answer that is described
 	stack    stack.Stack
 	error    [MaxErrorLen]byte
@@ -306,6 +307,9 @@ func (k *Key) keep() {
 
 // Fail makes the call an error and undoes what it was going to write.
 func (c *Call) Fail(text string) { c.fail(append(c.error[:0], text...)) }
+
+// refuse makes the call an error and undoes what it was going to write.
+func (c *Call) refuse(err *words.SyntaxError) { c.fail(err.AppendTo(c.error[:0])) }
 
 func (c *Call) fail(text []byte) {
 	c.keep()

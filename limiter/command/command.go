@@ -1,6 +1,11 @@
 package command
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+
+	"redis-throttle/limiter/command/words"
+)
 
 // Command is one command of the module: what the server is told of it, and how it is
 // decided. Each has a file of its own, which registers it.
@@ -14,17 +19,16 @@ type Command struct {
 	Tips  string // for clients and proxies, as the server defines them
 	Flags string // the server's: write or readonly, fast, deny-oom, admin
 	Keys  Keys
-	// Args are the arguments by position behind the key or keys. register adds what stands in front of them, and what
-	// Terms and Words say, for COMMAND DOCS.
-	Args []Arg
+	// Args are the arguments by position behind the key or keys. register adds what stands in front of them, and the words that the
+	// command takes, for COMMAND DOCS.
+	Args []words.Arg
 	// History is what came after Since. register works it out, for COMMAND DOCS.
-	History []Change
-	// Terms are the words that may follow a limit. A command has limits if there are any.
-	Terms string
+	History []words.Change
 	// Slots is the form of a group of SLOTS, which may stand in place of limits.
-	Slots slotsForm
-	// Words are the other words, of which most are optional: "TIMEOUT [COST] ID...".
-	Words string
+	Slots words.SlotsForm
+	// Required names the words that have to be there, in the order of the syntax line. The others that the command takes are the rows of the
+	// vocabulary that name it (words.Form).
+	Required string
 
 	Decides bool // the answer's first field says limited: it is counted, notified of, and in CL.TOP
 	Blocks  bool // may answer ReplyLater or ReplyInTurn
@@ -47,7 +51,7 @@ type Command struct {
 	Row func(c *Call, index int) (text []byte, integers []int64) // of ReplyRows
 
 	index  uint16 // in All, plus 1
-	syntax syntax
+	syntax words.Syntax
 	// How many arguments there have to be, and may be; -1 where words are read one by one, so that an error can point
 	// at the first that is wrong.
 	least, most int
@@ -65,6 +69,16 @@ const (
 // All lists the commands, by file name. A command's index in it is its index for the bridge.
 var All []*Command
 
+// Named returns the command with a name, whatever its case; nil if there is none.
+func Named(name []byte) *Command {
+	for _, cmd := range All {
+		if len(cmd.Name) == len(name) && bytes.EqualFold([]byte(cmd.Name), name) {
+			return cmd
+		}
+	}
+	return nil
+}
+
 func register(cmd *Command) *Command {
 	if len(All) == MaxCommands || len(cmd.Fields) > MaxFields {
 		panic("command: " + cmd.Name + " does not fit")
@@ -77,31 +91,23 @@ func register(cmd *Command) *Command {
 
 // prepare works out what follows from the words of a command.
 func (cmd *Command) prepare() {
-	cmd.syntax = syntaxOf(cmd)
+	form := words.Form{Command: strings.TrimPrefix(cmd.Name, "CL."), Required: cmd.Required, Slots: cmd.Slots, Groups: cmd.Keys == CountedKeys}
+	cmd.syntax = words.Compile(form)
 	cmd.findNames()
-	front := keyArgs(cmd.Keys)
-	cmd.least, cmd.most = countArgs(append(front, cmd.Args...), cmd.syntax)
-	cmd.Args = append(append(front, cmd.Args...), cmd.syntax.args()...)
-	cmd.History = cmd.history()
+	front := append(keyArgs(cmd.Keys), cmd.Args...)
+	cmd.least, cmd.most = cmd.syntax.CountArgs(front)
+	cmd.Args = append(front, cmd.syntax.Args()...)
+	cmd.History = cmd.syntax.History(cmd.Since, cmd.Later)
 }
 
 // findNames finds where ids and the number of slots stand in the usual order.
 func (cmd *Command) findNames() {
-	if cmd.Keys == CountedKeys {
-		if cmd.MaxMembers > 0 {
-			cmd.NamesAt = -1
-		}
-		return
-	}
-	at := 1 // behind the key
-	for _, w := range cmd.syntax.required {
-		switch w.value {
-		case &id:
-			cmd.NamesAt = at + 1
-		case &slots:
-			cmd.SlotsAt = at + 1
-		}
-		at += 2
+	idsAt, slotsAt := cmd.syntax.Places()
+	switch {
+	case cmd.Keys != CountedKeys && idsAt > 0:
+		cmd.NamesAt, cmd.SlotsAt = idsAt, slotsAt
+	case cmd.Keys == CountedKeys && cmd.MaxMembers > 0:
+		cmd.NamesAt = -1
 	}
 }
 
@@ -111,6 +117,14 @@ func (cmd *Command) ReadOnly() bool { return cmd.hasFlag("readonly") }
 // RunsOverMaxmemory reports whether the command writes, and the server does not refuse it while it is over maxmemory. The bridge then
 // refuses calls that would add a key or make one longer.
 func (cmd *Command) RunsOverMaxmemory() bool { return cmd.hasFlag("write") && !cmd.hasFlag("deny-oom") }
+
+// ViewedArgs is how many of its arguments a call is given views of.
+func (cmd *Command) ViewedArgs() int {
+	if cmd.Keys == CountedKeys {
+		return MaxArgsOfKeys
+	}
+	return MaxArgs
+}
 
 // ServerFlags are the flags that the command is registered with.
 func (cmd *Command) ServerFlags() string {
@@ -132,20 +146,20 @@ func (cmd *Command) Counter() string {
 // Categories are the server's own ACL categories that go with the flags: a server derives none
 // for a module's command.
 func (cmd *Command) Categories() string {
-	words := []string{"write", "slow"}
+	names := []string{"write", "slow"}
 	if cmd.ReadOnly() {
-		words[0] = "read"
+		names[0] = "read"
 	}
 	if cmd.hasFlag("fast") {
-		words[1] = "fast"
+		names[1] = "fast"
 	}
 	if cmd.Blocks {
-		words = append(words, "blocking")
+		names = append(names, "blocking")
 	}
 	if cmd.hasFlag("admin") {
-		words = append(words, "admin", "dangerous")
+		names = append(names, "admin", "dangerous")
 	}
-	return strings.Join(words, " ")
+	return strings.Join(names, " ")
 }
 
 // OwnCategories are Categories and, unless the command is Personal, the module's own.

@@ -2,10 +2,11 @@
 package command
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"redis-throttle/limiter/command/words"
 )
 
 func TestWhatTheServerIsToldOfEachCommand(t *testing.T) {
@@ -37,7 +38,7 @@ func TestWhatTheServerIsToldOfEachCommand(t *testing.T) {
 }
 
 func TestTheArityCountsArgumentsByPosition(t *testing.T) {
-	one, optional := Arg{Type: ArgInteger}, Arg{Type: ArgInteger, Optional: true}
+	one, optional := words.Arg{Type: words.ArgInteger}, words.Arg{Type: words.ArgInteger, Optional: true}
 	for _, tt := range []struct {
 		what string
 		cmd  Command
@@ -46,77 +47,17 @@ func TestTheArityCountsArgumentsByPosition(t *testing.T) {
 		{"none", Command{}, 1},
 		{"a key", Command{Keys: OneKey}, 2},
 		{"several keys", Command{Keys: CountedKeys}, -3},
-		{"a key and more", Command{Keys: OneKey, Args: []Arg{one, one}}, 4},
-		{"an optional one", Command{Keys: OneKey, Args: []Arg{one, optional}}, -3},
-		{"a word", Command{Keys: OneKey, Words: "COMPACT"}, -2},
-		{"an optional word and its value", Command{Keys: OneKey, Words: "[COUNT]"}, -2},
-		{"a word with several values", Command{Keys: OneKey, Words: "ID..."}, -2},
-		{"words", Command{Keys: OneKey, Words: "ID TTL"}, -2},
-		{"limits", Command{Keys: OneKey, Terms: "TAKE"}, -2},
+		{"a key and more", Command{Keys: OneKey, Args: []words.Arg{one, one}}, 4},
+		{"an optional one", Command{Keys: OneKey, Args: []words.Arg{one, optional}}, -3},
+		{"a word that has to be there", Command{Keys: OneKey, Required: "COMPACT"}, -2},
+		{"an optional word and its value", Command{Name: "CL.LEASES", Keys: OneKey}, -2},
+		{"a word with several values", Command{Keys: OneKey, Required: "ID..."}, -2},
+		{"words", Command{Keys: OneKey, Required: "ID TTL"}, -2},
+		{"limits", Command{Name: "CL.PEEK", Keys: OneKey}, -2},
 	} {
 		cmd := tt.cmd
 		cmd.prepare()
 		assert.Equal(t, tt.want, cmd.Arity(), tt.what)
-	}
-}
-
-// usage writes arguments as COMMAND DOCS has them in the way of a syntax line.
-func usage(args []Arg) string {
-	var parts []string
-	for _, arg := range args {
-		text := arg.Name
-		switch arg.Type {
-		case ArgToken:
-			text = ""
-		case ArgBlock:
-			text = usage(arg.Args)
-		case ArgOneOf:
-			var each []string
-			for _, one := range arg.Args {
-				each = append(each, usage([]Arg{one}))
-			}
-			text = "(" + strings.Join(each, " | ") + ")"
-		}
-		text = strings.TrimSpace(arg.Token + " " + text)
-		if arg.Multiple {
-			text += " ..."
-		}
-		if arg.Optional {
-			text = "[" + text + "]"
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, " ")
-}
-
-func TestWhatCommandDocsShowsOfTheArguments(t *testing.T) {
-	limit := func(terms string) string {
-		return "(RATE count/period [BURST capacity]" + terms + " | WINDOW count/period" + terms +
-			" | FIXED count/period [(FIRST | [OFFSET duration] [TZ zone])]" + terms + ") ..."
-	}
-	group := func(limits, slots string) string {
-		return strings.TrimSuffix(limits, ") ...") + " | " + slots + ") ..."
-	}
-	const all = " [TAKE units] [SPARE units] [SHADOW]"
-	const options = " [COST units] [UPTO] [STRICT] [FORCE] [MAXWAIT duration] [BAN duration] [COMPACT] [EACH]"
-	for cmd, want := range map[*Command]string{
-		Throttle: "key max_burst count_per_period period [quantity]",
-		Limit:    "key " + limit(all) + options,
-		MLimit: "numkeys key ... " + group(limit(all), "SLOTS slots TTL duration") + " [NEXT " + group(limit(all), "SLOTS slots TTL duration") + " ...] [ANY]" +
-			strings.Replace(options, " [COMPACT]", " [ID id] [COMPACT]", 1),
-		Settle: "numkeys key ... " + group(limit(" [TAKE units] [USED units] [SHADOW]"), "SLOTS") +
-			" [NEXT " + group(limit(" [TAKE units] [USED units] [SHADOW]"), "SLOTS") + " ...] ID id [COMPACT] [EACH]",
-		Peek:    "key " + limit(all) + " [COST units] [COMPACT] [EACH]",
-		Refund:  "key " + limit(" [TAKE units] [SHADOW]") + " [COST units] [COMPACT] [EACH]",
-		Wait:    "key " + limit(" [TAKE units] [SPARE units]") + " [COST units] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT] [EACH]",
-		Ban:     "key duration",
-		Lease:   "key SLOTS slots TTL duration ID id [TIMEOUT duration [GROUP group] [PRIORITY priority]] [COMPACT]",
-		Renew:   "key ID id TTL duration [COMPACT]",
-		Release: "key ID id ...",
-		Leases:  "key [COUNT n]",
-		Top:     "[count]",
-	} {
-		assert.Equal(t, want, usage(cmd.Args), cmd.Name)
 	}
 }
 

@@ -53,8 +53,3 @@ func TestCompactOfACallerThatWaited(t *testing.T) {
 	assert.Equal(t, ReplyIntegers, c.Reply)
 	assert.Len(t, c.Integers, len(limitFields))
 }
-
-func TestCompactIsGivenOnce(t *testing.T) {
-	c := decide(Limit, "", "k RATE 5/s COMPACT COST 1 COMPACT")
-	assert.Equal(t, "ERR syntax error near 'COMPACT': given twice", string(c.Error))
-}

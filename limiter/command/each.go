@@ -26,7 +26,7 @@ func (c *Call) judgeSettlement(settled bool) {
 	c.limiting = 0
 	for i := range c.Keys {
 		leases := &c.Many.leases[i]
-		if !c.Many.slots[i].is {
+		if !c.Many.slots[i].Is {
 			continue
 		}
 		state := lease.Result{Limited: !leases.Holds(), Slots: lease.Unknown, Remaining: lease.Unknown, RetryAfterNs: lease.Never}
@@ -57,7 +57,7 @@ func (c *Call) describeEach(limited bool) {
 func (c *Call) describeEachOfMany(limited bool) {
 	m, rule := c.Many, 0
 	for i := range c.Keys {
-		if m.slots[i].is {
+		if m.slots[i].Is {
 			c.addSlots(i, limited)
 			continue
 		}
@@ -77,7 +77,7 @@ func (c *Call) addSlots(key int, limited bool) {
 	leases, taken := &c.Many.leases[key], c.Many.taken[key]
 	after := taken
 	if limited {
-		after = leases.Limited(c.Many.slots[key].slots)
+		after = leases.Limited(c.Many.slots[key].Slots)
 	}
 	_, allNs := leases.Until(after)
 	c.addEach(taken.Limited, after.Slots, after.Remaining, taken.RetryAfterNs, allNs)

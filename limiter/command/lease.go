@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/lease"
 	"redis-throttle/limiter/line"
 )
@@ -16,7 +17,7 @@ var Lease = register(&Command{
 	Name:        "CL.LEASE",
 	Summary:     "Takes one of n slots for some time, or renews the slot that the id already holds.",
 	Complexity:  "O(log N) where N is the number of leases. A call also removes up to 16 lapsed leases.",
-	Since:       v020,
+	Since:       words.V020,
 	Flags:       "write deny-oom",
 	Keys:        OneKey,
 	Decides:     true,
@@ -24,7 +25,7 @@ var Lease = register(&Command{
 	Lines:       true,
 	OnSortedSet: true,
 	MaxMembers:  1,
-	Words:       "SLOTS TTL ID [TIMEOUT] [GROUP] [PRIORITY] [COMPACT]",
+	Required:    "SLOTS TTL ID",
 	Fields:      leaseFields,
 	Run:         takeLease,
 })
@@ -74,6 +75,15 @@ func (k *Key) leases(l *lease.Leases, nowNs int64) (problem string) {
 	return ""
 }
 
+// leasesOfMany is leases of one of several keys.
+func (k *Key) leasesOfMany(l *lease.Leases, nowNs int64) (problem string) {
+	problem = k.leases(l, nowNs)
+	if problem == "" && k.Kind == SortedSet {
+		l.NextOtherMs, l.LastOtherMs = leaseEnd(k.Members.NextOther), leaseEnd(k.Members.LastOther)
+	}
+	return problem
+}
+
 // isInstant reports whether score is that of a lease, or of a member that is not there.
 func isInstant(score float64, nowNs int64) bool {
 	_, ok := lease.Instant(score, nowNs)
@@ -97,7 +107,7 @@ func takeLease(c *Call) {
 	if !ok {
 		return
 	}
-	slots := r.slots
+	slots := r.Slots
 	if c.Turn != Arriving && c.LineSlots != NoSlots {
 		slots = c.LineSlots
 	}
@@ -109,8 +119,8 @@ func takeLease(c *Call) {
 		c.describeLease(l.Limited(slots))
 		return
 	}
-	result := l.Take(slots, r.ttlNs)
-	if result.Limited && r.waits && c.MayBlock {
+	result := l.Take(slots, r.TTLNs)
+	if result.Limited && r.Waits && c.MayBlock {
 		lookNs := int64(math.MaxInt64)
 		if l.NextMs > 0 {
 			lookNs = l.UntilNextNs()
@@ -139,17 +149,17 @@ func (c *Call) describeIfThere(r lease.Result) {
 
 // waitInTurn lets the caller wait in line: to be decided again in lookNs, unless something happens
 // before, and to be sent away when its TIMEOUT is over.
-func (c *Call) waitInTurn(lookNs int64, r *request) {
+func (c *Call) waitInTurn(lookNs int64, r *words.Request) {
 	c.Reply = ReplyInTurn
-	c.LookNs, c.TimeoutMs = lookNs, ceilMs(r.timeoutNs)
-	c.Priority, c.GroupAt = r.priority, r.groupAt
+	c.LookNs, c.TimeoutMs = lookNs, ceilMs(r.TimeoutNs)
+	c.Priority, c.GroupAt = r.Priority, r.GroupAt
 }
 
 // place is where the caller would stand in line.
-func (c *Call) place(r *request) (at line.Place) {
-	at.Priority = r.priority
-	if r.groupAt > 0 {
-		at.Group = c.Args[r.groupAt]
+func (c *Call) place(r *words.Request) (at line.Place) {
+	at.Priority = r.Priority
+	if r.GroupAt > 0 {
+		at.Group = c.Args[r.GroupAt]
 	}
 	return at
 }

@@ -1,5 +1,7 @@
 package command
 
+import "redis-throttle/limiter/command/words"
+
 // CL.LEASES key [COUNT n]
 //
 // Replies with the number of leases and of waiting callers, and lists the leases that lapse next and the first groups in line.
@@ -8,20 +10,19 @@ var Leases = register(&Command{
 	Name:        "CL.LEASES",
 	Summary:     "Lists the leases of a key, starting with those that lapse next, and counts the callers that wait, by group.",
 	Complexity:  "O(log N + M) where N is the number of leases and M the number of leases and groups listed.",
-	Since:       v020,
+	Since:       words.V020,
 	Tips:        "nondeterministic_output",
 	Flags:       "readonly",
 	Keys:        OneKey,
 	Lines:       true,
 	OnSortedSet: true,
-	Words:       "[COUNT]",
 	Fields:      []string{"held", "waiting", "leases", "id", "lease_ms", "waiting_groups", "groups", "group", "priority", "waiting"},
 	Run: func(c *Call) {
 		r, ok := c.read()
 		if !ok {
 			return
 		}
-		count := r.rows
+		count := r.Rows
 		if count == 0 {
 			count = standardRows
 		}
@@ -43,6 +44,9 @@ var Leases = register(&Command{
 		return at.Group, append(c.integers[len(c.Integers):len(c.Integers)], at.Priority, waiting)
 	},
 })
+
+// Every name of a group fits into a row.
+const _ = uint(MaxTextLen - words.MaxGroupLen)
 
 // held is how many leases of the key have not lapsed: none of a string, at which callers of CL.WAIT stand in line.
 func (c *Call) held() (held int64, ok bool) {

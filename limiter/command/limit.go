@@ -1,6 +1,9 @@
 package command
 
-import "redis-throttle/limiter/stack"
+import (
+	"redis-throttle/limiter/command/words"
+	"redis-throttle/limiter/stack"
+)
 
 // CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT] [EACH]
 //
@@ -9,12 +12,10 @@ var Limit = register(&Command{
 	Name:       "CL.LIMIT",
 	Summary:    "Charges up to eight limits of one key atomically: all of them or none.",
 	Complexity: perLimit,
-	Since:      v010,
+	Since:      words.V010,
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
 	Decides:    true,
-	Terms:      "TAKE SPARE SHADOW",
-	Words:      "[COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN]" + replyWords,
 	Fields:     limitFields,
 	Run:        limit,
 })
@@ -24,12 +25,12 @@ func limit(c *Call) {
 	if !ok || !c.decodeStack() {
 		return
 	}
-	if r.each {
+	if r.Each {
 		c.judge()
 	}
 	if c.banned() && !r.Force {
 		if r.Strict {
-			c.banAnew(r.banNs, c.NowNs)
+			c.banAnew(r.BanNs, c.NowNs)
 		}
 		c.describeOwnBan(&r.Request)
 		return
@@ -41,9 +42,9 @@ func limit(c *Call) {
 		c.describeBan(c.Key, &c.stack, c.stack.RetryAfter(&r.Request, c.NowNs), result.Granted)
 		return
 	}
-	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
-		c.ban(r.banNs, &c.stack, result.Changed, c.NowNs)
-		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
+	if result.Limited && r.BanNs > 0 && result.RetryAfterNs != stack.Never {
+		c.ban(r.BanNs, &c.stack, result.Changed, c.NowNs)
+		result.RetryAfterNs = max(result.RetryAfterNs, r.BanNs)
 	}
 	c.describe(&result)
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/lease"
 	"redis-throttle/limiter/stack"
 )
@@ -21,7 +22,7 @@ type Many struct {
 	joint  stack.Joint
 	joined [MaxKeys]int // the key of each stack of joint
 
-	slots      [MaxKeys]slotGroup
+	slots      [MaxKeys]words.SlotGroup
 	slotGroups int // how many keys have SLOTS
 	leases     [MaxKeys]lease.Leases
 	taken      [MaxKeys]lease.Result // what becomes of a call as far as each group of SLOTS goes
@@ -29,7 +30,7 @@ type Many struct {
 
 // parseMany reads what follows the command's name: the limits of each key into c.Many, which are joined,
 // and options. When ok is false the call has failed.
-func (c *Call) parseMany() (r *request, ok bool) {
+func (c *Call) parseMany() (r *words.Request, ok bool) {
 	r = &c.request
 	switch {
 	case len(c.Keys) == 0:
@@ -43,19 +44,19 @@ func (c *Call) parseMany() (r *request, ok bool) {
 		c.Many = new(Many)
 	}
 	m := c.Many
-	words := c.Args[1+len(c.Keys):]
-	if past := c.findGroups(words); past != nil && (past.count == 1 || past.count == len(c.Keys)) {
+	args := c.Args[1+len(c.Keys):]
+	if past := c.findGroups(args); past != nil && (past.count == 1 || past.count == len(c.Keys)) {
 		*r = past.request
 		for i := range c.Keys {
 			limits, slots := past.group(i)
 			m.stacks[i].Load(limits)
 			m.slots[i] = slots
 		}
-	} else if !c.parseGroups(r, words) {
+	} else if !c.parseGroups(r, args) {
 		return r, false
 	}
 	m.join(len(c.Keys))
-	c.compact, c.each = r.compact, r.each
+	c.compact, c.each = r.Compact, r.Each
 	return r, c.checkKeys()
 }
 
@@ -64,7 +65,7 @@ func (m *Many) join(keys int) {
 	m.joint.Reset()
 	m.slotGroups = 0
 	for i := range keys {
-		if m.slots[i].is {
+		if m.slots[i].Is {
 			m.slotGroups++
 			continue
 		}
@@ -74,20 +75,12 @@ func (m *Many) join(keys int) {
 }
 
 // parseGroups reads the words behind the keys.
-func (c *Call) parseGroups(r *request, args [][]byte) (ok bool) {
+func (c *Call) parseGroups(r *words.Request, args [][]byte) (ok bool) {
 	m := c.Many
-	m.stacks[0].Reset()
-	m.slots[0] = slotGroup{}
-	p := &c.parser
-	p.begin(&c.cmd.syntax, r, args, 0, &m.stacks[0], m.stacks[:len(c.Keys)])
-	p.keys, p.slotsOf = c.Args[1:1+len(c.Keys)], m.slots[:]
-	if err := p.parse(); err != nil {
-		c.refuse(&p.err)
-		return false
-	}
-	groups := p.group + 1
-	if groups > 1 && groups < len(c.Keys) {
-		c.refuse(p.nearName(next, oneGroupOrAll))
+	keys := len(c.Keys)
+	groups, err := c.parser.ParseGroups(&c.cmd.syntax, r, args, c.Args[1:1+keys], m.stacks[:keys], m.slots[:keys])
+	if err != nil {
+		c.refuse(err)
 		return false
 	}
 	if !c.findID() {
@@ -95,7 +88,7 @@ func (c *Call) parseGroups(r *request, args [][]byte) (ok bool) {
 	}
 	c.noteGroups(args, r, groups)
 	if groups == 1 {
-		m.copyGroup(len(c.Keys))
+		m.copyGroup(keys)
 	}
 	return true
 }
@@ -112,7 +105,7 @@ func (m *Many) copyGroup(keys int) {
 
 // failNumKeys refuses a call that got no keys.
 func (c *Call) failNumKeys() {
-	if _, ok := ParseCount(c.Args[0], MaxKeys); !ok {
+	if _, ok := words.ParseCount(c.Args[0], MaxKeys); !ok {
 		c.Fail(badNumKeys)
 		return
 	}
@@ -126,7 +119,7 @@ func (c *Call) checkKeys() (ok bool) {
 		injectFault(name, c.Turn)
 		for _, other := range names[:i] {
 			if bytes.Equal(name, other) {
-				c.refuse(c.parser.near(name, twoOfOneKey))
+				c.refuse(c.parser.Near(name, twoOfOneKey))
 				return false
 			}
 		}
@@ -134,49 +127,47 @@ func (c *Call) checkKeys() (ok bool) {
 	return true
 }
 
-var idWord = named(vocabulary, "ID")[0]
-
 // withoutID marks words of which the id is left out, so that an id that is empty is not taken for it.
 const withoutID = 1 << 15
 
 // findGroups returns what the words behind the keys were read as in an earlier call, or nil. Ids differ from call to call, so what is
 // remembered has none.
-func (c *Call) findGroups(words [][]byte) *pastGroups {
-	at := c.idIn(words)
+func (c *Call) findGroups(args [][]byte) *pastGroups {
+	at := c.idIn(args)
 	if at < 0 {
-		return c.Past.findGroups(words, c.cmd.index)
+		return c.Past.findGroups(args, c.cmd.index)
 	}
-	id := words[at]
-	if len(id) == 0 || len(id) > maxIDLen {
+	id := args[at]
+	if !words.IsID(id) {
 		return nil
 	}
-	words[at] = nil
-	past := c.Past.findGroups(words, c.cmd.index|withoutID)
-	words[at] = id
+	args[at] = nil
+	past := c.Past.findGroups(args, c.cmd.index|withoutID)
+	args[at] = id
 	return past
 }
 
 // noteGroups remembers what the words behind the keys were read as: r, and the first groups of c.Many.
-func (c *Call) noteGroups(words [][]byte, r *request, groups int) {
-	at, by := c.idIn(words), c.cmd.index
+func (c *Call) noteGroups(args [][]byte, r *words.Request, groups int) {
+	at, by := c.idIn(args), c.cmd.index
 	var id []byte
 	if at >= 0 {
-		id, words[at] = words[at], nil
+		id, args[at] = args[at], nil
 		by |= withoutID
 	}
-	c.Past.noteGroups(words, by, r, c.Many.stacks[:groups], c.Many.slots[:groups])
+	c.Past.noteGroups(args, by, r, c.Many.stacks[:groups], c.Many.slots[:groups])
 	if at >= 0 {
-		words[at] = id
+		args[at] = id
 	}
 }
 
 // idIn is the index of the id in the words behind the keys if it is where the leases were looked up, or -1.
-func (c *Call) idIn(words [][]byte) int {
+func (c *Call) idIn(args [][]byte) int {
 	if c.Members == nil {
 		return -1
 	}
 	at := c.Members.NamesAt - 1 - len(c.Keys)
-	if at < 1 || at >= len(words) || !idWord.is(words[at-1]) {
+	if at < 1 || at >= len(args) || !words.SpellsID(args[at-1]) {
 		return -1
 	}
 	return at
@@ -184,14 +175,14 @@ func (c *Call) idIn(words [][]byte) int {
 
 // findID checks that the leases of the ID that was just read were looked up. When ok is false, the bridge has to look them up.
 func (c *Call) findID() (ok bool) {
-	if c.parser.ids == 0 {
+	if c.parser.IDsAt() == 0 {
 		return true
 	}
 	if c.Members == nil {
 		c.Reply = ReplyElsewhere
 		return false
 	}
-	at := 1 + len(c.Keys) + c.parser.ids
+	at := 1 + len(c.Keys) + c.parser.IDsAt()
 	ok = true
 	for i := range c.Keys {
 		k := &c.Keys[i]

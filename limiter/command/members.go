@@ -78,3 +78,12 @@ func (m *Members) keep() {
 	m.Event, m.Released, m.Found = NoEvent, 0, 0
 	clear(m.Remove)
 }
+
+// Named returns the members that a call names, if its words stand where Members says.
+func (c *Call) Named(cmd *Command) [][]byte {
+	at := c.Members.NamesAt
+	if at <= 0 || at >= len(c.Args) {
+		return nil
+	}
+	return c.Args[at:min(len(c.Args), at+cmd.MaxMembers)]
+}

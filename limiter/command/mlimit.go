@@ -1,6 +1,9 @@
 package command
 
-import "redis-throttle/limiter/stack"
+import (
+	"redis-throttle/limiter/command/words"
+	"redis-throttle/limiter/stack"
+)
 
 // CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [ID id] [COMPACT] [EACH]
 //
@@ -12,17 +15,15 @@ var MLimit = register(&Command{
 	Name:        "CL.MLIMIT",
 	Summary:     "Charges the limits of several keys, and takes slots, atomically: all of them or none, or only the first key that has room.",
 	Complexity:  manyLimits,
-	Since:       v020,
-	Later:       map[string]string{v030: "SLOTS TTL ID"},
+	Since:       words.V020,
+	Later:       map[string]string{words.V030: "SLOTS TTL ID"},
 	Flags:       "write fast deny-oom",
 	Keys:        CountedKeys,
 	Decides:     true,
 	Lines:       true,
 	OnSortedSet: true,
 	MaxMembers:  1,
-	Terms:       "TAKE SPARE SHADOW",
-	Slots:       slotsForTTL,
-	Words:       "[ANY] [COST] [UPTO] [STRICT] [FORCE] [MAXWAIT] [BAN] [ID]" + replyWords,
+	Slots:       words.SlotsWithTTL,
 	Fields:      mlimitFields,
 	Run:         mlimit,
 })
@@ -35,13 +36,13 @@ func mlimit(c *Call) {
 	if !c.decodeMany() {
 		return
 	}
-	if r.each {
+	if r.Each {
 		c.judge()
 	}
 	switch {
 	case c.Many.slotGroups > 0:
 		c.admit(r)
-	case r.any:
+	case r.Any:
 		c.limitOne(r)
 	default:
 		c.limitAll(r)
@@ -53,7 +54,7 @@ func (c *Call) decodeMany() (ok bool) {
 	m := c.Many
 	for i := range c.Keys {
 		var problem string
-		if m.slots[i].is {
+		if m.slots[i].Is {
 			problem = c.Keys[i].leasesOfMany(&m.leases[i], c.NowNs)
 		} else {
 			problem = c.Keys[i].decode(&m.stacks[i])
@@ -67,13 +68,13 @@ func (c *Call) decodeMany() (ok bool) {
 }
 
 // limitAll asks all keys.
-func (c *Call) limitAll(r *request) {
+func (c *Call) limitAll(r *words.Request) {
 	m := c.Many
 	longest := c.longestBan()
 	banned := longest >= 0
 	if banned && !r.Force {
 		if r.Strict {
-			c.Keys[longest].banAnew(r.banNs, c.NowNs)
+			c.Keys[longest].banAnew(r.BanNs, c.NowNs)
 		}
 		c.describeBanOf(longest, m.joint.RetryAfter(&r.Request, c.NowNs), 0)
 		return
@@ -86,15 +87,15 @@ func (c *Call) limitAll(r *request) {
 		return
 	}
 	key := m.keyOf(result.Rule)
-	if result.Limited && r.banNs > 0 && result.RetryAfterNs != stack.Never {
-		c.Keys[key].ban(r.banNs, &m.stacks[key], m.joint.Changed(key), c.NowNs)
-		result.RetryAfterNs = max(result.RetryAfterNs, r.banNs)
+	if result.Limited && r.BanNs > 0 && result.RetryAfterNs != stack.Never {
+		c.Keys[key].ban(r.BanNs, &m.stacks[key], m.joint.Changed(key), c.NowNs)
+		result.RetryAfterNs = max(result.RetryAfterNs, r.BanNs)
 	}
 	c.describeKey(&result, key)
 }
 
 // limitOne asks the first key that has room, or else the one that has some soonest.
-func (c *Call) limitOne(r *request) {
+func (c *Call) limitOne(r *words.Request) {
 	m := c.Many
 	var closedNs [MaxKeys]int64
 	for i := range c.Keys {

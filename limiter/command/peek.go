@@ -1,5 +1,7 @@
 package command
 
+import "redis-throttle/limiter/command/words"
+
 // CL.PEEK key limit [limit ...] [COST n] [COMPACT] [EACH]
 //
 // Shows what CL.LIMIT would answer. It writes nothing, so it also works on replicas.
@@ -7,12 +9,10 @@ var Peek = register(&Command{
 	Name:       "CL.PEEK",
 	Summary:    "Shows what CL.LIMIT would answer, without charging any limit.",
 	Complexity: perLimit,
-	Since:      v010,
+	Since:      words.V010,
 	Tips:       "nondeterministic_output",
 	Flags:      "readonly fast",
 	Keys:       OneKey,
-	Terms:      "TAKE SPARE SHADOW",
-	Words:      "[COST]" + replyWords,
 	Fields:     limitFields,
 	Run:        peek,
 })
@@ -22,7 +22,7 @@ func peek(c *Call) {
 	if !ok || !c.decodeStack() {
 		return
 	}
-	if r.each {
+	if r.Each {
 		c.judge()
 	}
 	if c.banned() {

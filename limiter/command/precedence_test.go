@@ -29,7 +29,7 @@ func TestOfSeveralErrorsTheFirstIsNamed(t *testing.T) {
 		{Throttle, "hello", "k 1 1 1 1", wrongValue},
 		{MLimit, "hello", "9 a a RATE 5/x", badNumKeys},
 		{MLimit, "hello", "2 a a RATE 5/s NEXT RATE 5/s COST x", "ERR syntax error near 'x': " + badCost},
-		{MLimit, "hello", "3 a a b RATE 5/s NEXT RATE 5/s", "ERR syntax error near 'NEXT': " + oneGroupOrAll},
+		{MLimit, "hello", "3 a a b RATE 5/s NEXT RATE 5/s", "ERR syntax error near 'NEXT': " + "there must be one group of limits for all keys, or one for each key"},
 		{MLimit, "hello", "2 a a RATE 5/s", "ERR syntax error near 'a': " + twoOfOneKey},
 		{MLimit, "hello", "2 a b RATE 5/s", wrongValue},
 	} {
@@ -45,16 +45,5 @@ func TestOfSeveralErrorsTheFirstIsNamed(t *testing.T) {
 			c = decide(test.command, test.value, test.line)
 		}
 		assert.Equal(t, test.want, string(c.Error), "%s %s", test.command.Name, test.line)
-	}
-}
-
-// The error is the same, however a period is written that is too long.
-func TestATooLongPeriodIsNamedHoweverItIsWritten(t *testing.T) {
-	for _, period := range []string{"9223372037s", "9223372036.854775808s", "9223372036854.775808ms", "9999999999999999999999s", "99999999999999999999.5d", "106752d", "300000d"} {
-		for _, limit := range []string{"WINDOW 1/", "FIXED 1/", "RATE 1/"} {
-			got := string(decide(Limit, "", "k "+limit+period).Error)
-			assert.Contains(t, got, "1/"+period+"': the period is longer than 292 years", limit)
-		}
-		assert.Contains(t, string(decide(Limit, "", "k FIXED 1/"+period+" FIRST").Error), "the period is longer than 292 years")
 	}
 }

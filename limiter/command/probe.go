@@ -2,7 +2,11 @@
 
 package command
 
-import "math"
+import (
+	"math"
+
+	"redis-throttle/limiter/command/words"
+)
 
 // The commands of this file exist in the test build only. They do what they are told to their keys,
 // for the tests of what a call can carry.
@@ -15,10 +19,10 @@ var Probe = register(&Command{
 	Name:       "CL.PROBE",
 	Summary:    "Sets several keys, for tests.",
 	Complexity: "O(N)",
-	Since:      v020,
+	Since:      words.V020,
 	Flags:      "write",
 	Keys:       CountedKeys,
-	Args:       []Arg{{Name: "value", Type: ArgString}},
+	Args:       []words.Arg{{Name: "value", Type: words.ArgString}},
 	Run: func(c *Call) {
 		if len(c.Keys) == 0 || len(c.Args) != len(c.Keys)+2 {
 			c.Fail("ERR numkeys must be an integer from 1 to 8, and there must be as many keys")
@@ -58,7 +62,7 @@ var ProbeMembers = register(&Command{
 	Name:       "CL.PROBEMEMBERS",
 	Summary:    "Changes members of a sorted set, for tests.",
 	Complexity: "O(N)",
-	Since:      v020,
+	Since:      words.V020,
 	Flags:      "write",
 	Keys:       OneKey,
 
@@ -66,10 +70,10 @@ var ProbeMembers = register(&Command{
 	NamesAt:     4,
 	MaxMembers:  MaxArgs,
 
-	Args: []Arg{{Name: "ms", Type: ArgInteger}, {Name: "drop", Type: ArgInteger}, {Name: "name", Type: ArgString, Token: "MEMBERS", Multiple: true}},
+	Args: []words.Arg{{Name: "ms", Type: words.ArgInteger}, {Name: "drop", Type: words.ArgInteger}, {Name: "name", Type: words.ArgString, Token: "MEMBERS", Multiple: true}},
 	Run: func(c *Call) {
-		ms, ok := parseInt(c.Args[1])
-		drop, also := parseInt(c.Args[2])
+		ms, ok := words.ParseInt(c.Args[1])
+		drop, also := words.ParseInt(c.Args[2])
 		m := c.Members
 		if !ok || !also || len(m.Named) == 0 || c.Kind != Absent && c.Kind != SortedSet {
 			c.Fail(wrongType)

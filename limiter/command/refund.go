@@ -1,5 +1,7 @@
 package command
 
+import "redis-throttle/limiter/command/words"
+
 // CL.REFUND key limit [limit ...] [COST n] [COMPACT] [EACH]
 //
 // Returns units to limits, up to their capacity.
@@ -7,11 +9,9 @@ var Refund = register(&Command{
 	Name:       "CL.REFUND",
 	Summary:    "Returns units to the limits of a key, up to their capacity.",
 	Complexity: perLimit,
-	Since:      v010,
+	Since:      words.V010,
 	Flags:      "write fast",
 	Keys:       OneKey,
-	Terms:      "TAKE SHADOW",
-	Words:      "[COST]" + replyWords,
 	Fields:     limitFields,
 	Run:        refund,
 })

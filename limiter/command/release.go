@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/lease"
 )
 
@@ -13,12 +14,12 @@ var Release = register(&Command{
 	Name:        "CL.RELEASE",
 	Summary:     "Ends leases, so that other callers can have their slots.",
 	Complexity:  "O(M log N) where M is the number of ids, at most 94, and N the number of leases.",
-	Since:       v020,
+	Since:       words.V020,
 	Flags:       "write fast",
 	Keys:        OneKey,
 	OnSortedSet: true,
 	MaxMembers:  maxReleased,
-	Words:       "ID...",
+	Required:    "ID...",
 	Run:         release,
 })
 

@@ -1,5 +1,7 @@
 package command
 
+import "redis-throttle/limiter/command/words"
+
 // CL.RENEW key ID id TTL duration [COMPACT]
 //
 // Extends the lease of id: it lasts for duration from now. A lapsed lease is lost, and the call is limited.
@@ -7,13 +9,13 @@ var Renew = register(&Command{
 	Name:        "CL.RENEW",
 	Summary:     "Extends a lease that has not lapsed.",
 	Complexity:  "O(log N) where N is the number of leases.",
-	Since:       v020,
+	Since:       words.V020,
 	Flags:       "write fast",
 	Keys:        OneKey,
 	Decides:     true,
 	OnSortedSet: true,
 	MaxMembers:  1,
-	Words:       "ID TTL [COMPACT]",
+	Required:    "ID TTL",
 	Fields:      leaseFields,
 	Run: func(c *Call) {
 		r, ok := c.read()
@@ -24,7 +26,7 @@ var Renew = register(&Command{
 		if !ok {
 			return
 		}
-		result := l.Renew(r.ttlNs)
+		result := l.Renew(r.TTLNs)
 		if !result.Limited {
 			c.storeLease(result)
 		}

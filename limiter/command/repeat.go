@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"redis-throttle/gcra"
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/stack"
 )
 
@@ -48,18 +49,18 @@ type pastWords struct {
 	words [MaxArgs]pastWord
 }
 
-func (p *pastWords) are(words [][]byte) bool {
-	return len(words) == p.count && p.haveAt(0, words)
+func (p *pastWords) are(args [][]byte) bool {
+	return len(args) == p.count && p.haveAt(0, args)
 }
 
-// haveAt reports whether words stand at index at. They are compared as wordOf would pack them, without being packed: this is most of what
+// haveAt reports whether args stand at index at. They are compared as wordOf would pack them, without being packed: this is most of what
 // a call costs that repeats an earlier one.
-func (p *pastWords) haveAt(at int, words [][]byte) bool {
-	if len(words) > len(p.words)-at {
+func (p *pastWords) haveAt(at int, args [][]byte) bool {
+	if len(args) > len(p.words)-at {
 		return false
 	}
 	past := p.words[at:]
-	for i, word := range words {
+	for i, word := range args {
 		w, n := &past[i], len(word)
 		if uint64(n) != w.len {
 			return false
@@ -80,25 +81,25 @@ func (p *pastWords) haveAt(at int, words [][]byte) bool {
 	return true
 }
 
-// note makes words the words that are remembered, and add appends some.
-func (p *pastWords) note(words [][]byte) {
+// note makes args the words that are remembered, and add appends some.
+func (p *pastWords) note(args [][]byte) {
 	p.count = 0
-	p.add(words)
+	p.add(args)
 }
 
-func (p *pastWords) add(words [][]byte) {
-	for i, word := range words {
+func (p *pastWords) add(args [][]byte) {
+	for i, word := range args {
 		p.words[p.count+i] = wordOf(word)
 	}
-	p.count += len(words)
+	p.count += len(args)
 }
 
-// hashOf is a hash of words for variety. Words that share one only push each other out. ok is
+// hashOf is a hash of args for variety. Args that share one only push each other out. ok is
 // false for words that are not to be remembered.
-func hashOf(words [][]byte, by uint16) (hash uint32, ok bool) {
+func hashOf(args [][]byte, by uint16) (hash uint32, ok bool) {
 	const odd = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio
 	h := uint64(by)
-	for _, word := range words {
+	for _, word := range args {
 		if len(word) > maxWordLen {
 			return 0, false
 		}
@@ -127,17 +128,17 @@ type memory[T any] struct {
 	calls  [memorySets * memoryWays]past[T]
 }
 
-// find returns what the words were read as, or nil. It holds until the next note.
-func (m *memory[T]) find(words [][]byte, by uint16) *T {
-	if latest := m.latest; latest != nil && latest.by == by && latest.words.are(words) {
+// find returns what args were read as, or nil. It holds until the next note.
+func (m *memory[T]) find(args [][]byte, by uint16) *T {
+	if latest := m.latest; latest != nil && latest.by == by && latest.words.are(args) {
 		return &latest.read
 	}
-	return m.findElsewhere(words, by)
+	return m.findElsewhere(args, by)
 }
 
 //go:noinline
-func (m *memory[T]) findElsewhere(words [][]byte, by uint16) *T {
-	if m.hash, m.fits = hashOf(words, by); !m.fits {
+func (m *memory[T]) findElsewhere(args [][]byte, by uint16) *T {
+	if m.hash, m.fits = hashOf(args, by); !m.fits {
 		return nil
 	}
 	set := m.hash % memorySets
@@ -146,7 +147,7 @@ func (m *memory[T]) findElsewhere(words [][]byte, by uint16) *T {
 			continue
 		}
 		index := set*memoryWays + uint32(way)
-		if call := &m.calls[index]; call.by == by && call.words.are(words) {
+		if call := &m.calls[index]; call.by == by && call.words.are(args) {
 			m.latest = call
 			return &call.read
 		}
@@ -154,9 +155,9 @@ func (m *memory[T]) findElsewhere(words [][]byte, by uint16) *T {
 	return nil
 }
 
-// note makes room for what the words were read as, which find has just not found. It returns
+// note makes room for what args were read as, which find has just not found. It returns
 // nil when they are not to be remembered.
-func (m *memory[T]) note(words [][]byte, by uint16) *T {
+func (m *memory[T]) note(args [][]byte, by uint16) *T {
 	if !m.fits {
 		return nil
 	}
@@ -167,7 +168,7 @@ func (m *memory[T]) note(words [][]byte, by uint16) *T {
 	m.hashes[set][way] = m.hash
 	call := &m.calls[index]
 	m.latest = call
-	call.words.note(words)
+	call.words.note(args)
 	call.by = by
 	return &call.read
 }
@@ -189,7 +190,7 @@ type pastLimit struct {
 // pastRequest is what the words of a command of the CL.LIMIT family were read as, limits and
 // options.
 type pastRequest struct {
-	request request
+	request words.Request
 	limits  [stack.MaxLimits]stack.Limit
 	count   int
 }
@@ -197,65 +198,65 @@ type pastRequest struct {
 // pastGroups is what the words behind the keys of a call with several keys were read as. Calls with more limits than
 // there is room for are read again.
 type pastGroups struct {
-	request request
+	request words.Request
 	limits  [2 * MaxKeys]stack.Limit
 	ends    [MaxKeys]int // of the limits of each group
-	slots   [MaxKeys]slotGroup
+	slots   [MaxKeys]words.SlotGroup
 	count   int // of groups
 }
 
 // group is what was said of a key: by its own group or, where there is one only, by that.
-func (p *pastGroups) group(key int) ([]stack.Limit, slotGroup) {
+func (p *pastGroups) group(key int) ([]stack.Limit, words.SlotGroup) {
 	if key = min(key, p.count-1); key > 0 {
 		return p.limits[p.ends[key-1]:p.ends[key]], p.slots[key]
 	}
 	return p.limits[:p.ends[0]], p.slots[0]
 }
 
-func (p *Past) findLimit(words [][]byte) *pastLimit {
+func (p *Past) findLimit(args [][]byte) *pastLimit {
 	if p == nil {
 		return nil
 	}
-	return p.limits.find(words, 0)
+	return p.limits.find(args, 0)
 }
 
-func (p *Past) noteLimit(words [][]byte, limit *pastLimit) {
+func (p *Past) noteLimit(args [][]byte, limit *pastLimit) {
 	if p == nil {
 		return
 	}
-	if past := p.limits.note(words, 0); past != nil {
+	if past := p.limits.note(args, 0); past != nil {
 		*past = *limit
 	}
 }
 
-func (p *Past) findRequest(words [][]byte, by uint16) *pastRequest {
+func (p *Past) findRequest(args [][]byte, by uint16) *pastRequest {
 	if p == nil {
 		return nil
 	}
-	return p.requests.find(words, by)
+	return p.requests.find(args, by)
 }
 
-// noteRequest remembers what words were read as: r, and the limits of s.
-func (p *Past) noteRequest(words [][]byte, by uint16, r *request, s *stack.Stack) {
+// noteRequest remembers what args were read as: r, and the limits of s.
+func (p *Past) noteRequest(args [][]byte, by uint16, r *words.Request, s *stack.Stack) {
 	if p == nil {
 		return
 	}
-	if past := p.requests.note(words, by); past != nil {
+	if past := p.requests.note(args, by); past != nil {
 		past.request = *r
 		past.count = len(s.Limits(past.limits[:0]))
 	}
 }
 
-func (p *Past) findGroups(words [][]byte, by uint16) *pastGroups {
-	if p == nil || len(words) > MaxArgs {
+func (p *Past) findGroups(args [][]byte, by uint16) *pastGroups {
+	if p == nil || len(args) > MaxArgs {
 		return nil
 	}
-	return p.groups.find(words, by)
+	return p.groups.find(args, by)
 }
 
-// noteGroups remembers what words were read as: r, and the limits or slots of each of groups.
-func (p *Past) noteGroups(words [][]byte, by uint16, r *request, groups []stack.Stack, slots []slotGroup) {
-	if p == nil || len(words) > MaxArgs {
+// noteGroups remembers what args were read as: r, and the limits or slots of each of groups.
+func (p *Past) noteGroups(args [][]byte, by uint16, r *words.Request, groups []stack.Stack, slots []words.SlotGroup) {
+	if p == nil || len(args) > MaxArgs {
 		return
 	}
 	limits := 0
@@ -266,7 +267,7 @@ func (p *Past) noteGroups(words [][]byte, by uint16, r *request, groups []stack.
 	if limits > len(past.limits) {
 		return
 	}
-	if past = p.groups.note(words, by); past == nil {
+	if past = p.groups.note(args, by); past == nil {
 		return
 	}
 	past.request, past.count = *r, len(groups)

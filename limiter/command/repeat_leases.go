@@ -1,5 +1,7 @@
 package command
 
+import "redis-throttle/limiter/command/words"
+
 // Most calls about leases differ in the id alone. So their other words are remembered.
 
 // maxPastLeases is how many calls about leases are remembered.
@@ -15,12 +17,12 @@ type pastLease struct {
 	by        uint16 // Command.index
 	id, slots int    // where they stand in Args
 	words     pastWords
-	request   request
+	request   words.Request
 }
 
 // findLease returns what the call's words were read as, or nil. It holds until the next note. The id is looked for where Members
 // says that it stands.
-func (c *Call) findLease() *request {
+func (c *Call) findLease() *words.Request {
 	if !c.remembersLeases() || c.Members.NamesAt >= len(c.Args) {
 		return nil
 	}
@@ -32,7 +34,7 @@ func (c *Call) findLease() *request {
 		if past.by != c.cmd.index || past.id != at || past.slots != c.Members.SlotsAt || past.words.count != len(before)+len(after) {
 			continue
 		}
-		if past.words.haveAt(0, before) && past.words.haveAt(len(before), after) && isID(id) {
+		if past.words.haveAt(0, before) && past.words.haveAt(len(before), after) && words.IsID(id) {
 			return &past.request
 		}
 	}
@@ -41,7 +43,7 @@ func (c *Call) findLease() *request {
 
 // noteLease remembers what the call's words were read as. Calls of many groups would push each other out, and all others with them.
 func (c *Call) noteLease() {
-	if !c.remembersLeases() || c.request.groupAt > 0 {
+	if !c.remembersLeases() || c.request.GroupAt > 0 {
 		return
 	}
 	at := c.Members.NamesAt

@@ -23,7 +23,7 @@ func askLease(past *Past, cmd *Command, line string) *Call {
 
 // A call about leases is remembered whatever its id, and wrong words after a right call are still wrong.
 func TestCallsAboutLeasesAreRememberedWhateverTheID(t *testing.T) {
-	long := strings.Repeat("x", maxIDLen)
+	long := strings.Repeat("x", 512)
 	past := &Past{}
 	for _, tt := range []struct {
 		cmd        *Command

@@ -1,6 +1,9 @@
 package command
 
-import "redis-throttle/limiter/stack"
+import (
+	"redis-throttle/limiter/command/words"
+	"redis-throttle/limiter/stack"
+)
 
 // CL.SETTLE numkeys key [key ...] group [NEXT group] ... ID id [COMPACT] [EACH]
 //
@@ -12,14 +15,13 @@ var Settle = register(&Command{
 	Name:        "CL.SETTLE",
 	Summary:     "Ends the leases of an admission, and charges or returns the difference between what it took and what it used.",
 	Complexity:  manyLimits,
-	Since:       v030,
+	Since:       words.V030,
 	Flags:       "write fast",
 	Keys:        CountedKeys,
 	OnSortedSet: true,
 	MaxMembers:  1,
-	Terms:       "TAKE USED SHADOW",
-	Slots:       slotsAlone,
-	Words:       "ID" + replyWords,
+	Slots:       words.SlotsAlone,
+	Required:    "ID",
 	Fields:      settleFields,
 	Run:         settle,
 })
@@ -43,7 +45,7 @@ func settle(c *Call) {
 	}
 	m := c.Many
 	for i := range c.Keys {
-		if m.slots[i].is {
+		if m.slots[i].Is {
 			c.Keys[i].Members.Remove[0] = true
 			c.Keys[i].release(1, m.leases[i].Held)
 		}
@@ -53,7 +55,7 @@ func settle(c *Call) {
 // holdsAll reports whether the id holds a lease of each group of SLOTS.
 func (c *Call) holdsAll() bool {
 	for i := range c.Keys {
-		if c.Many.slots[i].is && !c.Many.leases[i].Holds() {
+		if c.Many.slots[i].Is && !c.Many.leases[i].Holds() {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redis-throttle/gcra"
+	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/stack"
 )
 
@@ -18,15 +19,15 @@ var Throttle = register(&Command{
 	Name:       "CL.THROTTLE",
 	Summary:    "Checks a rate limit and charges it if the units are available. Replies as redis-cell does.",
 	Complexity: "O(1)",
-	Since:      v010,
+	Since:      words.V010,
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,
 	Decides:    true,
-	Args: []Arg{
-		{Name: "max_burst", Type: ArgInteger},
-		{Name: "count_per_period", Type: ArgInteger},
-		{Name: "period", Type: ArgString},
-		{Name: "quantity", Type: ArgInteger, Optional: true},
+	Args: []words.Arg{
+		{Name: "max_burst", Type: words.ArgInteger},
+		{Name: "count_per_period", Type: words.ArgInteger},
+		{Name: "period", Type: words.ArgString},
+		{Name: "quantity", Type: words.ArgInteger, Optional: true},
 	},
 	Run: throttle,
 })
@@ -128,16 +129,16 @@ const (
 
 // parseThrottle reads the arguments from max_burst on. When rate is nil the call has failed.
 func (c *Call) parseThrottle() (rate *pastLimit, quantity int64) {
-	words := c.Args[1:4]
-	if rate = c.Past.findLimit(words); rate == nil {
-		if rate = c.parseRate(words); rate == nil {
+	args := c.Args[1:4]
+	if rate = c.Past.findLimit(args); rate == nil {
+		if rate = c.parseRate(args); rate == nil {
 			return nil, 0
 		}
 	}
 	if len(c.Args) < 5 {
 		return rate, 1
 	}
-	quantity, ok := parseInt(c.Args[4])
+	quantity, ok := words.ParseInt(c.Args[4])
 	if !ok || quantity < 0 {
 		c.Fail(badQuantity)
 		return nil, 0
@@ -148,29 +149,29 @@ func (c *Call) parseThrottle() (rate *pastLimit, quantity int64) {
 // parseRate reads the words of a limit, and remembers what they mean. When rate is nil the call has failed.
 //
 //go:noinline
-func (c *Call) parseRate(words [][]byte) (rate *pastLimit) {
-	limit, periodNs, problem := parseLimit(words[0], words[1], words[2])
+func (c *Call) parseRate(args [][]byte) (rate *pastLimit) {
+	limit, periodNs, problem := parseLimit(args[0], args[1], args[2])
 	if problem != "" {
 		c.Fail(problem)
 		return nil
 	}
 	c.limit = pastLimit{limit, periodNs}
-	c.Past.noteLimit(words, &c.limit)
+	c.Past.noteLimit(args, &c.limit)
 	return &c.limit
 }
 
 func parseLimit(maxBurstWord, countWord, periodWord []byte) (limit gcra.Limit, period int64, problem string) {
-	maxBurst, ok := parseInt(maxBurstWord)
+	maxBurst, ok := words.ParseInt(maxBurstWord)
 	if !ok || maxBurst < 0 || maxBurst+1 < 0 {
 		return limit, 0, badMaxBurst
 	}
-	count, ok := parseInt(countWord)
+	count, ok := words.ParseInt(countWord)
 	if !ok || count < 1 {
 		return limit, 0, badCount
 	}
-	n, unit, err := parsePeriod(periodWord)
+	n, unit, err := words.ParsePeriod(periodWord)
 	switch {
-	case errors.Is(err, errTooFine):
+	case errors.Is(err, words.ErrTooFine):
 		return limit, 0, badFraction
 	case err != nil:
 		return limit, 0, badPeriod

@@ -1,6 +1,9 @@
 package command
 
-import "redis-throttle/limiter/top"
+import (
+	"redis-throttle/limiter/command/words"
+	"redis-throttle/limiter/top"
+)
 
 // CL.TOP [count]
 //
@@ -10,11 +13,11 @@ var Top = register(&Command{
 	Name:       "CL.TOP",
 	Summary:    "Lists the keys that were limited most often lately.",
 	Complexity: "O(N log M) where N is the configuration throttle.top and M the number of keys listed.",
-	Since:      v010,
+	Since:      words.V010,
 	Tips:       "nondeterministic_output",
 	Flags:      "readonly admin",
 	Personal:   true,
-	Args:       []Arg{{Name: "count", Type: ArgInteger, Optional: true}},
+	Args:       []words.Arg{{Name: "count", Type: words.ArgInteger, Optional: true}},
 	Fields:     []string{"key", "db", "limited", "error"},
 	Run:        listTop,
 	Row:        topRow,
@@ -50,7 +53,7 @@ func listTop(c *Call) {
 	n := standardRows
 	if c.ArgCount == 1 {
 		var ok bool
-		if n, ok = ParseCount(c.Args[0], top.MaxEntries); !ok {
+		if n, ok = words.ParseCount(c.Args[0], top.MaxEntries); !ok {
 			c.Fail(badTopCount)
 			return
 		}

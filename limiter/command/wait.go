@@ -1,6 +1,9 @@
 package command
 
-import "redis-throttle/limiter/stack"
+import (
+	"redis-throttle/limiter/command/words"
+	"redis-throttle/limiter/stack"
+)
 
 // CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT] [EACH]
 //
@@ -11,15 +14,14 @@ var Wait = register(&Command{
 	Name:       "CL.WAIT",
 	Summary:    "Waits until the units of all limits are available, then charges them.",
 	Complexity: "O(N) where N is the number of limits, at most 8. O(M) when a caller ahead of M others leaves.",
-	Since:      v010,
-	Later:      map[string]string{v020: "WINDOW FIXED"},
+	Since:      words.V010,
+	Later:      map[string]string{words.V020: "WINDOW FIXED"},
 	Flags:      "write deny-oom",
 	Keys:       OneKey,
 	Decides:    true,
 	Blocks:     true,
 	Lines:      true,
-	Terms:      "TAKE SPARE",
-	Words:      "[COST] TIMEOUT [GROUP] [PRIORITY]" + replyWords,
+	Required:   "TIMEOUT",
 	Fields:     limitFields,
 	Run:        wait,
 })
@@ -38,12 +40,12 @@ func wait(c *Call) {
 	}
 	switch {
 	case !c.MayBlock:
-	case r.timeoutNs == 0:
-		r.MaxWaitNs = int64(maxDuration)
+	case r.TimeoutNs == 0:
+		r.MaxWaitNs = int64(words.MaxDuration)
 	default:
-		r.MaxWaitNs = r.timeoutNs
+		r.MaxWaitNs = r.TimeoutNs
 	}
-	if r.each {
+	if r.Each {
 		c.judge()
 	}
 	if c.banned() {
@@ -62,11 +64,11 @@ func wait(c *Call) {
 }
 
 // takeInTurn takes units of limits that make no reservations, when it is the caller's turn.
-func (c *Call) takeInTurn(r *request) {
+func (c *Call) takeInTurn(r *words.Request) {
 	if !c.decodeStack() {
 		return
 	}
-	if r.each {
+	if r.Each {
 		c.judge()
 	}
 	if c.banned() {
@@ -122,7 +124,7 @@ func (c *Call) Answer(cmd *Command, granted bool, waitedNs int64) {
 		c.describe(&result)
 		return
 	}
-	if r.each {
+	if r.Each {
 		c.judge()
 	}
 	if c.banned() {

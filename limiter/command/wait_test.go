@@ -4,6 +4,7 @@ package command
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -214,6 +215,12 @@ func TestTheAnswerToAWaiter(t *testing.T) {
 	list.Kind = Other
 	list.Answer(Wait, true, 0)
 	assert.Equal(t, fields{0, 1, 5, 5, -1, 0, 0, 1, 0}, fieldsOf(t, list), "the key is a list since")
+}
+
+func rate(t testing.TB, count, capacity int64, period time.Duration) stack.Limit {
+	limit, err := stack.NewRate(count, int64(period), 1, capacity)
+	require.NoError(t, err)
+	return limit
 }
 
 func TestGiveBackWritesWhatTheLineDecides(t *testing.T) {

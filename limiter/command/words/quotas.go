@@ -1,4 +1,4 @@
-package command
+package words
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ func parseQuota(text []byte) (count, n int64, unit time.Duration, err error) {
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	n, unit, err = parseUnits(period, 1)
+	n, unit, err = parseLength(period, 1)
 	switch {
 	case err != nil:
 		return 0, 0, 0, err
@@ -34,7 +34,7 @@ func divideQuota(text []byte) (count int64, period []byte, err error) {
 	if slash < 0 {
 		return 0, nil, errMalformed
 	}
-	count, ok := parseInt(text[:slash])
+	count, ok := ParseInt(text[:slash])
 	switch {
 	case ok && count > 0:
 		return count, text[slash+1:], nil
@@ -65,7 +65,7 @@ func parseCalendarQuota(text []byte) (count, n int64, unit calendar.Unit, err er
 	if digits == 0 {
 		return count, 1, unit, nil
 	}
-	n, ok := parseInt(period[:digits])
+	n, ok := ParseInt(period[:digits])
 	switch {
 	case ok && n > 0:
 		return count, n, unit, nil

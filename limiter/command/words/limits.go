@@ -1,4 +1,4 @@
-package command
+package words
 
 import (
 	"errors"
@@ -40,9 +40,9 @@ type limitWords struct {
 }
 
 // parseLimit reads a limit whose first word was text, and the words that belong to it.
-func (p *parser) parseLimit(kind *word, text []byte) error {
+func (p *Parser) parseLimit(kind *word, text []byte) error {
 	if p.inSlots() {
-		return p.near(text, ownGroup)
+		return p.Near(text, ownGroup)
 	}
 	p.limit = limitWords{}
 	limit, err := p.makeLimit(kind, text)
@@ -53,14 +53,14 @@ func (p *parser) parseLimit(kind *word, text []byte) error {
 		return err
 	}
 	if !p.limits.Add(limit.With(p.limit.terms)) {
-		return p.near(text, tooManyLimits)
+		return p.Near(text, tooManyLimits)
 	}
 	p.limitEnds = p.next
 	return nil
 }
 
 // makeLimit reads the count/period of a limit and the words that only its kind has.
-func (p *parser) makeLimit(kind *word, text []byte) (limit stack.Limit, err error) {
+func (p *Parser) makeLimit(kind *word, text []byte) (limit stack.Limit, err error) {
 	if err = p.parseValue(kind, text); err != nil {
 		return limit, err
 	}
@@ -71,29 +71,29 @@ func (p *parser) makeLimit(kind *word, text []byte) (limit stack.Limit, err erro
 }
 
 // parseTerms reads the words that may follow any limit. With USED, the limit is charged the difference between that and TAKE.
-func (p *parser) parseTerms() error {
+func (p *Parser) parseTerms() error {
 	if err := p.parseFollowing(p.syntax.terms); err != nil || !p.syntax.settles {
 		return err
 	}
 	l := &p.limit
 	if l.terms.HasTake != l.hasUsed {
-		return p.near(l.quota, takeAndUsed)
+		return p.Near(l.quota, takeAndUsed)
 	}
 	l.terms.Take, l.terms.HasTake = l.used-l.terms.Take, true
 	return nil
 }
 
 // parseFollowing reads words as long as they are of those that may follow a limit.
-func (p *parser) parseFollowing(words []*word) error {
+func (p *Parser) parseFollowing(words []*word) error {
 	var seen wordSet
 	for p.next < len(p.args) {
 		w := find(words, p.args[p.next])
 		if w == nil {
 			break
 		}
-		text := p.take()
+		text := p.shift()
 		if seen&w.set != 0 {
-			return p.near(text, givenTwice)
+			return p.Near(text, givenTwice)
 		}
 		seen |= w.set
 		if err := p.parseValue(w, text); err != nil {
@@ -104,7 +104,7 @@ func (p *parser) parseFollowing(words []*word) error {
 	return p.checkPairs(words, seen)
 }
 
-func makeRate(p *parser) (stack.Limit, error) {
+func makeRate(p *Parser) (stack.Limit, error) {
 	l := &p.limit
 	if l.capacity == 0 {
 		l.capacity = l.count
@@ -114,27 +114,27 @@ func makeRate(p *parser) (stack.Limit, error) {
 }
 
 // makePlain makes limits of a kind that its count and period describe.
-func makePlain(limitOf func(count, n int64, unit time.Duration) (stack.Limit, error)) func(*parser) (stack.Limit, error) {
-	return func(p *parser) (stack.Limit, error) {
+func makePlain(limitOf func(count, n int64, unit time.Duration) (stack.Limit, error)) func(*Parser) (stack.Limit, error) {
+	return func(p *Parser) (stack.Limit, error) {
 		limit, err := limitOf(p.limit.count, p.limit.n, p.limit.unit)
 		return limit, p.outOfRange(err)
 	}
 }
 
 // outOfRange says what is wrong with a count/period that makes no limit.
-func (p *parser) outOfRange(err error) error {
+func (p *Parser) outOfRange(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, stack.ErrRate):
-		return p.near(p.limit.quota, tooFast)
+		return p.Near(p.limit.quota, tooFast)
 	case errors.Is(err, stack.ErrTolerance):
-		return p.near(p.limit.quota, tooSlow)
+		return p.Near(p.limit.quota, tooSlow)
 	}
-	return p.near(p.limit.quota, tooLong)
+	return p.Near(p.limit.quota, tooLong)
 }
 
-func makeFixed(p *parser) (limit stack.Limit, err error) {
+func makeFixed(p *Parser) (limit stack.Limit, err error) {
 	l := &p.limit
 	if l.first {
 		return makeFirst(p)
@@ -142,9 +142,9 @@ func makeFixed(p *parser) (limit stack.Limit, err error) {
 	windows, err := l.windows()
 	switch {
 	case errors.Is(err, errNoDays):
-		return limit, p.near(l.zone, zoneNeedsDays)
+		return limit, p.Near(l.zone, zoneNeedsDays)
 	case errors.Is(err, calendar.ErrOffset):
-		return limit, p.near(l.offset, longOffset)
+		return limit, p.Near(l.offset, longOffset)
 	case err == nil:
 		limit, err = stack.NewFixedIn(windows, l.count)
 	}
@@ -166,15 +166,15 @@ func (l *limitWords) windows() (calendar.Spec, error) {
 	return calendar.Calendar(l.n, calendar.Day, l.in, l.offsetNs)
 }
 
-func makeFirst(p *parser) (limit stack.Limit, err error) {
+func makeFirst(p *Parser) (limit stack.Limit, err error) {
 	l := &p.limit
 	switch {
 	case l.calendar == calendar.Week && l.n > math.MaxInt64/7:
-		return limit, p.near(l.quota, tooLong)
+		return limit, p.Near(l.quota, tooLong)
 	case l.calendar == calendar.Week:
 		l.n, l.unit = 7*l.n, 24*time.Hour
 	case l.calendar != 0:
-		return limit, p.near(l.quota, firstHasLength)
+		return limit, p.Near(l.quota, firstHasLength)
 	}
 	limit, err = stack.NewFirst(l.count, l.n, l.unit)
 	return limit, p.outOfRange(err)

@@ -1,8 +1,9 @@
 // Words one by one.
-package command
+package words
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/big"
@@ -14,7 +15,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"redis-throttle/internal/size"
 )
+
+// Rapid's own default of 100 cases is made for slower code than this.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set(size.Of("300", "3000"))
+	}
+	m.Run()
+}
 
 func TestParseDuration(t *testing.T) {
 	for _, tt := range []struct {
@@ -40,8 +52,8 @@ func TestParseDuration(t *testing.T) {
 		{"0.1h", 6 * time.Minute, true},
 		{"1.25d", 30 * time.Hour, true},
 		{"0.0000152587890625d", 1318359375, true}, // 2^-16
-		{"36499.5d", maxDuration - 12*time.Hour, true},
-		{"36500.0d", maxDuration, true},
+		{"36499.5d", MaxDuration - 12*time.Hour, true},
+		{"36500.0d", MaxDuration, true},
 		{"36500.5d", 0, false},
 		{"3153600000.000000001", 0, false},
 		{"0.0000000001", 0, false},
@@ -74,9 +86,9 @@ func TestParseDuration(t *testing.T) {
 		{"90m", 90 * time.Minute, true},
 		{"24h", 24 * time.Hour, true},
 		{"d", 24 * time.Hour, true},
-		{"36500d", maxDuration, true},
-		{"876000h", maxDuration, true},
-		{"3153600000000ms", maxDuration, true},
+		{"36500d", MaxDuration, true},
+		{"876000h", MaxDuration, true},
+		{"3153600000000ms", MaxDuration, true},
 		{"36501d", 0, false},
 		{"876001h", 0, false},
 		{"3153600000001ms", 0, false},
@@ -100,7 +112,7 @@ func TestParseDuration(t *testing.T) {
 		{strings.Repeat("9", 1<<20), 0, false},
 		{"0." + strings.Repeat("9", 1<<20), 0, false},
 	} {
-		got, err := parseDuration([]byte(tt.text))
+		got, err := ParseDuration([]byte(tt.text))
 		assert.Equal(t, tt.ok, err == nil, tt.text)
 		assert.Equal(t, int64(tt.want), got, tt.text)
 	}
@@ -112,18 +124,18 @@ func TestABareNumberNeedsAUnit(t *testing.T) {
 		n    int64
 		unit time.Duration
 	}{"5": {5, time.Second}, "60": {60, time.Second}, "0.5": {5, 100 * time.Millisecond}, "5." + strings.Repeat("0", maxNumberLen-2): {5, time.Second}} {
-		_, err := parseDuration([]byte(text))
-		assert.Equal(t, errNoUnit, err, text)
+		_, err := ParseDuration([]byte(text))
+		assert.Equal(t, ErrNoUnit, err, text)
 		_, _, _, err = parseQuota([]byte("9/" + text))
 		if len(text) < maxNumberLen {
-			assert.Equal(t, errNoUnit, err, text)
+			assert.Equal(t, ErrNoUnit, err, text)
 		}
-		n, unit, err := parsePeriod([]byte(text))
+		n, unit, err := ParsePeriod([]byte(text))
 		assert.NoError(t, err, text)
 		assert.Equal(t, []any{want.n, want.unit}, []any{n, unit}, text)
 	}
 	for _, text := range []string{"0", "0.0"} {
-		ns, err := parseDuration([]byte(text))
+		ns, err := ParseDuration([]byte(text))
 		assert.NoError(t, err, text)
 		assert.Zero(t, ns)
 	}
@@ -160,22 +172,30 @@ func TestParseQuota(t *testing.T) {
 	for _, text := range []string{"5/0.0000000001", "5/1.00000000001s", "5/0.0000001ms", "5/0.00000762939453125d",
 		"5/0." + strings.Repeat("3", 50)} {
 		_, _, _, err := parseQuota([]byte(text))
-		assert.Equal(t, errTooFine, err, text)
+		assert.Equal(t, ErrTooFine, err, text)
 	}
 }
 
 // As the server's own commands read integers (string2ll in its sources).
 func TestParseInt(t *testing.T) {
 	for _, n := range []int64{0, 1, -1, 10, 101, -10, math.MaxInt64 - 1, math.MaxInt64, math.MinInt64, math.MinInt64 + 1} {
-		got, ok := parseInt([]byte(strconv.FormatInt(n, 10)))
+		got, ok := ParseInt([]byte(strconv.FormatInt(n, 10)))
 		assert.True(t, ok, n)
 		assert.Equal(t, n, got)
 	}
 	for _, text := range []string{"", "-", "+", "+1", "+0", "-0", "00", "01", "-01", "--1", "+-1", " 1", "1 ", "1.0", "1e3", "0x1", "1\x00",
 		"9223372036854775808", "-9223372036854775809", "18446744073709551615", "18446744073709551616", "99999999999999999999",
 		"100000000000000000000", strings.Repeat("9", 1<<20)} {
-		_, ok := parseInt([]byte(text))
+		_, ok := ParseInt([]byte(text))
 		assert.False(t, ok, "%.30q", text)
+	}
+}
+
+func TestParseCount(t *testing.T) {
+	for text, want := range map[string]int{"1": 1, "7": 7, "8": 8, "0": 0, "9": 0, "-1": 0, "x": 0, "": 0, "9223372036854775807": 0} {
+		n, ok := ParseCount([]byte(text), 8)
+		assert.Equal(t, want > 0, ok, text)
+		assert.Equal(t, want, n, text)
 	}
 }
 
@@ -186,9 +206,9 @@ func TestADecimalPeriodIsExactOrRefused(t *testing.T) {
 		fraction := rapid.StringMatching(`[0-9]{1,12}|[0-9]{1,20}0{0,9}|0{1,9}[0-9]{1,9}|(5|25|125|0625|0009765625|0000152587890625)`).Draw(t, "fraction")
 		unit := rapid.SampledFrom([]string{"", "ms", "s", "m", "h", "d"}).Draw(t, "unit")
 		text := fmt.Sprintf("%d.%s%s", whole, fraction, unit)
-		n, part, err := parseUnits([]byte(text), 1)
+		n, part, err := parseLength([]byte(text), 1)
 		if unit == "" && n > 0 {
-			require.Equal(t, errNoUnit, err, text)
+			require.Equal(t, ErrNoUnit, err, text)
 			err = nil // it is read as seconds all the same
 		}
 
@@ -199,7 +219,7 @@ func TestADecimalPeriodIsExactOrRefused(t *testing.T) {
 		case err == nil:
 			got := new(big.Rat).Mul(new(big.Rat).SetInt64(n), new(big.Rat).SetInt64(int64(part)))
 			require.Zero(t, want.Cmp(got), "%s: %s instead of %s", text, got, want)
-		case errors.Is(err, errTooFine):
+		case errors.Is(err, ErrTooFine):
 			require.False(t, want.IsInt(), text)
 		default:
 			require.Positive(t, want.Cmp(new(big.Rat).SetInt64(math.MaxInt64)), "%s is refused", text)

@@ -1,4 +1,4 @@
-package command
+package words
 
 import (
 	"bytes"
@@ -19,38 +19,38 @@ const (
 )
 
 var (
+	ErrTooFine   = errors.New(tooFine)
+	ErrNoUnit    = errors.New("a number without a unit")
 	errMalformed = errors.New("not of the right form")
-	errTooFine   = errors.New(tooFine)
 	errTooMany   = errors.New(tooMany)
 	errTooLong   = errors.New(tooLong)
 	errZero      = errors.New(noPeriod)
-	errNoUnit    = errors.New("a number without a unit")
 )
 
-// parseDuration reads a length of time in the forms of a period, 0 included, as ns. A positive number without a unit is
-// read as seconds, together with errNoUnit.
-func parseDuration(text []byte) (ns int64, err error) {
-	n, unit, err := parseUnits(text, 1)
+// ParseDuration reads a length of time in the forms of a period, 0 included, as ns. A positive number without a unit is
+// read as seconds, together with ErrNoUnit.
+func ParseDuration(text []byte) (ns int64, err error) {
+	n, unit, err := parseLength(text, 1)
 	switch {
 	case err == errTooLong:
 		return 0, errMalformed // what is right says how long it may be
-	case err != nil && err != errNoUnit:
+	case err != nil && err != ErrNoUnit:
 		return 0, err
-	case n < 0 || n > int64(maxDuration/unit):
+	case n < 0 || n > int64(MaxDuration/unit):
 		return 0, errMalformed
 	}
 	return n * int64(unit), err
 }
 
-// maxDuration is the longest time a caller may wait, 100 years: with it no sum of
+// MaxDuration is the longest time a caller may wait, 100 years: with it no sum of
 // two times comes near 2^63 ns.
-const maxDuration = 100 * 365 * 24 * time.Hour
+const MaxDuration = 100 * 365 * 24 * time.Hour
 
-// parsePeriod reads a positive length of time as redis-cell does: a number of seconds, or a number
+// ParsePeriod reads a positive length of time as redis-cell does: a number of seconds, or a number
 // with one of the units ms, s, m, h and d. The period is n x unit.
-func parsePeriod(text []byte) (n int64, unit time.Duration, err error) {
-	n, unit, err = parseUnits(text, -1)
-	if err == errNoUnit {
+func ParsePeriod(text []byte) (n int64, unit time.Duration, err error) {
+	n, unit, err = parseLength(text, -1)
+	if err == ErrNoUnit {
 		err = nil
 	}
 	if err == nil && n <= 0 {
@@ -59,16 +59,16 @@ func parsePeriod(text []byte) (n int64, unit time.Duration, err error) {
 	return n, unit, err
 }
 
-// parseUnits reads a number, which may be a decimal one, and its unit. A positive number without a unit is read as seconds,
-// together with errNoUnit. A unit without a number stands for bare of them, or is refused when bare is negative.
-func parseUnits(text []byte, bare int64) (n int64, unit time.Duration, err error) {
+// parseLength reads a number, which may be a decimal one, and its unit. A positive number without a unit is read as seconds,
+// together with ErrNoUnit. A unit without a number stands for bare of them, or is refused when bare is negative.
+func parseLength(text []byte, bare int64) (n int64, unit time.Duration, err error) {
 	if n, unit, err = parseNumber(text, bare); err == nil && n > 0 && text[len(text)-1] <= '9' {
-		err = errNoUnit
+		err = ErrNoUnit
 	}
 	return n, unit, err
 }
 
-// parseNumber is parseUnits where a number without a unit is one of seconds.
+// parseNumber is parseLength where a number without a unit is one of seconds.
 func parseNumber(text []byte, bare int64) (n int64, unit time.Duration, err error) {
 	if len(text) > maxNumberLen {
 		return 0, 0, errMalformed
@@ -97,7 +97,7 @@ func parseNumber(text []byte, bare int64) (n int64, unit time.Duration, err erro
 	if point := bytes.IndexByte(text[:digits], '.'); point >= 0 {
 		return parseDecimal(text[:point], text[point+1:digits], unit)
 	}
-	n, ok := parseInt(text[:digits])
+	n, ok := ParseInt(text[:digits])
 	switch {
 	case ok:
 		return n, unit, nil
@@ -129,7 +129,7 @@ func parseDecimal(whole, fraction []byte, unit time.Duration) (n int64, part tim
 	}
 	fraction = bytes.TrimRight(fraction, "0")
 	if len(fraction) > maxFraction {
-		return 0, 0, errTooFine
+		return 0, 0, ErrTooFine
 	}
 	scale, parts := uint64(1), uint64(0)
 	for _, c := range fraction {
@@ -147,7 +147,7 @@ func parseDecimal(whole, fraction []byte, unit time.Duration) (n int64, part tim
 	count, rest := bits.Div64(hi, lo, scale/common)
 	switch {
 	case rest > 0:
-		return 0, 0, errTooFine
+		return 0, 0, ErrTooFine
 	case count > math.MaxInt64:
 		return 0, 0, errTooLong
 	}
@@ -161,8 +161,8 @@ func greatestDivisor(a, b uint64) uint64 {
 	return a
 }
 
-// appendNoUnit appends that a number needs a unit.
-func appendNoUnit(dst, number []byte) []byte {
+// AppendNoUnit appends that a number needs a unit.
+func AppendNoUnit(dst, number []byte) []byte {
 	dst = append(append(dst, number...), noUnit...)
 	dst = append(append(dst, number...), "ms or "...)
 	return append(append(dst, number...), 's')

@@ -1,11 +1,9 @@
-package command
+package words
 
 import "bytes"
 
 // What is wrong with words.
 const (
-	tooManyWords  = "ERR syntax error: too many arguments"
-	tooManyIDs    = "ERR ID takes at most 94 ids at a time" // maxReleased
 	noLimit       = "there must be a limit after the key"
 	noLimits      = "there must be a limit after the keys"
 	expected      = "expected "
@@ -31,34 +29,34 @@ const (
 )
 
 // misread returns the error of the value in hand, which follows w.
-func (p *parser) misread(w *word, err error) error {
+func (p *Parser) misread(w *word, err error) error {
 	switch {
 	case err == error(&p.err):
 		return err
-	case err == errNoUnit:
+	case err == ErrNoUnit:
 		return p.withoutUnit()
 	case err != errMalformed:
-		return p.near(p.text, err.Error())
+		return p.Near(p.text, err.Error())
 	case !w.value.isName && bytes.IndexByte(p.text, ' ') >= 0:
-		return p.near(p.text, severalInOne)
+		return p.Near(p.text, severalInOne)
 	case w.value.hasUnit && p.isRightInLowerCase(w.value):
-		return p.near(p.text, unitsAreLower)
+		return p.Near(p.text, unitsAreLower)
 	}
-	return p.near(p.text, w.name, " ", w.value.takes)
+	return p.Near(p.text, w.name, " ", w.value.right)
 }
 
 // withoutUnit returns the error of the value in hand, which is a bare number or ends in one.
-func (p *parser) withoutUnit() error {
+func (p *Parser) withoutUnit() error {
 	number := p.text[bytes.IndexByte(p.text, '/')+1:]
-	if len(number) > shown {
-		return p.near(p.text, "a length of time", noUnit, "500ms or 30s")
+	if len(number) > MaxShown {
+		return p.Near(p.text, "a length of time", noUnit, "500ms or 30s")
 	}
-	p.err = syntaxError{points: true, word: p.text, number: number}
+	p.err = SyntaxError{points: true, word: p.text, number: number}
 	return &p.err
 }
 
 // isRightInLowerCase reports whether the value in hand would be right in lower case.
-func (p *parser) isRightInLowerCase(v *value) bool {
+func (p *Parser) isRightInLowerCase(v *value) bool {
 	if len(p.text) > len(p.lower) {
 		return false
 	}
@@ -72,32 +70,32 @@ func (p *parser) isRightInLowerCase(v *value) bool {
 }
 
 // unexpected returns the error of a word that may not stand where it does.
-func (p *parser) unexpected(text []byte) error {
+func (p *Parser) unexpected(text []byte) error {
 	s := p.syntax
 	if first, _, several := bytes.Cut(text, []byte(" ")); several && s.has(first) {
-		return p.near(text, severalInOne)
+		return p.Near(text, severalInOne)
 	}
 	if p.wantsLimit() {
-		return p.keyOrLimit(p.near(text, expected, s.expectedLimit))
+		return p.keyOrLimit(p.Near(text, expected, s.expectedLimit))
 	}
 	for _, kind := range s.kinds {
 		if find(kind.owned, text) != nil {
-			return p.near(text, misplacedOwn, kind.name)
+			return p.Near(text, misplacedOwn, kind.name)
 		}
 	}
 	if find(s.terms, text) != nil {
-		return p.near(text, misplacedTerm)
+		return p.Near(text, misplacedTerm)
 	}
 	return p.unexpectedOption(text)
 }
 
 // has reports whether a command takes a word anywhere, those aside that only one kind of limit has.
-func (s *syntax) has(text []byte) bool {
+func (s *Syntax) has(text []byte) bool {
 	return s.group(text) != nil || find(s.options, text) != nil || find(s.terms, text) != nil
 }
 
 // group is the word that begins a limit or a group of SLOTS, if text is one.
-func (s *syntax) group(text []byte) *word {
+func (s *Syntax) group(text []byte) *word {
 	if s.slots != nil && s.slots.is(text) {
 		return s.slots
 	}
@@ -105,22 +103,22 @@ func (s *syntax) group(text []byte) *word {
 }
 
 // unexpectedOption returns the error of a word that the command does not have. Right behind a limit, it lists what may follow one.
-func (p *parser) unexpectedOption(text []byte) error {
+func (p *Parser) unexpectedOption(text []byte) error {
 	s := p.syntax
 	if p.next-1 != p.limitEnds || len(s.kinds) == 0 {
-		return p.near(text, expected, s.expected)
+		return p.Near(text, expected, s.expected)
 	}
 	if kind := find(s.kinds, p.args[p.next-3]); kind != nil {
-		return p.near(text, expected, list(kind.owned), s.expectedTerm)
+		return p.Near(text, expected, list(kind.owned), s.expectedTerm)
 	}
-	return p.near(text, expected, s.expectedTerm)
+	return p.Near(text, expected, s.expectedTerm)
 }
 
 // missesLimit returns the error of a call that ends where a limit should stand.
-func (p *parser) missesLimit() error {
+func (p *Parser) missesLimit() *SyntaxError {
 	switch {
 	case p.group > 0:
-		return p.near(p.args[len(p.args)-1], expected, p.syntax.expectedLimit)
+		return p.Near(p.args[len(p.args)-1], expected, p.syntax.expectedLimit)
 	case p.groups == nil:
 		return p.without(noLimit)
 	}
@@ -128,7 +126,7 @@ func (p *parser) missesLimit() error {
 }
 
 // keyOrLimit adds to the error that a limit or SLOTS is missing if numkeys made a key of a word that begins one.
-func (p *parser) keyOrLimit(err error) error {
+func (p *Parser) keyOrLimit(err *SyntaxError) *SyntaxError {
 	if p.group > 0 {
 		return err
 	}

@@ -1,9 +1,9 @@
-package command
+package words
 
 // What is wrong with a call though each of its words is right.
 
 // check refuses what no single word is to blame for.
-func (p *parser) check() error {
+func (p *Parser) check() error {
 	if err := p.checkPairs(p.syntax.options, p.seen); err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func (p *parser) check() error {
 }
 
 // checkPairs refuses words that exclude each other.
-func (p *parser) checkPairs(words []*word, seen wordSet) error {
+func (p *Parser) checkPairs(words []*word, seen wordSet) error {
 	for _, w := range words {
 		if seen&w.set == 0 {
 			continue
@@ -35,18 +35,18 @@ func (p *parser) checkPairs(words []*word, seen wordSet) error {
 }
 
 // checkSlots refuses an ID without leases, and leases without one.
-func (p *parser) checkSlots() error {
+func (p *Parser) checkSlots() error {
 	s := p.syntax
 	if s.slots == nil {
 		return nil
 	}
-	hasSlots, hasID := p.seen&s.slots.set != 0, p.ids > 0
+	hasSlots, hasID := p.seen&s.slots.set != 0, p.idsAt > 0
 	switch {
 	case hasSlots && !hasID:
 		return p.without(slotsNeedID)
 	case hasSlots:
 		return nil
-	case s.form == slotsAlone:
+	case s.form == SlotsAlone:
 		return p.without(settleOnce)
 	case hasID:
 		return p.nearName("ID", needsSlots)
@@ -55,7 +55,7 @@ func (p *parser) checkSlots() error {
 }
 
 // checkRequired refuses a call without a word that has to be there.
-func (p *parser) checkRequired() error {
+func (p *Parser) checkRequired() error {
 	for _, w := range p.syntax.required {
 		if p.seen&w.set == 0 {
 			return p.without(w.name, isMissing)
@@ -65,7 +65,7 @@ func (p *parser) checkRequired() error {
 }
 
 // checkCompany refuses words that mean nothing without another.
-func (p *parser) checkCompany() error {
+func (p *Parser) checkCompany() error {
 	for _, w := range p.syntax.options {
 		if w.needed != nil && p.seen&w.set != 0 && p.seen&w.needed.set == 0 {
 			return p.nearName(w.name, onlyWith, w.with)
@@ -75,7 +75,7 @@ func (p *parser) checkCompany() error {
 }
 
 // checkKinds refuses words that do not go with the kinds of limits that were given.
-func (p *parser) checkKinds() error {
+func (p *Parser) checkKinds() error {
 	if len(p.syntax.kinds) == 0 {
 		return nil
 	}

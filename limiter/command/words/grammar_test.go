@@ -1,11 +1,10 @@
 // The grammar: what can be said, and what is answered to anything else.
-package command
+package words
 
 import (
 	"bytes"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,22 +13,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/internal/chance"
 	"redis-throttle/limiter/calendar"
 	"redis-throttle/limiter/stack"
 )
 
 // What errors say to be right.
 const (
-	badQuotaRate    = "RATE " + quotaTakes
-	badQuotaWindow  = "WINDOW " + quotaTakes
-	badQuotaFixed   = "FIXED " + calendarTakes
-	badCapacity     = "BURST " + capacityTakes
-	badCost         = "COST " + unitsTake
-	badMaxWait      = "MAXWAIT " + durationTakes
-	badBan          = "BAN " + durationTakes
-	badOffset       = "OFFSET " + offsetTakes
-	badZone         = "TZ " + zoneTakes
+	badQuotaRate    = "RATE " + rightQuota
+	badQuotaWindow  = "WINDOW " + rightQuota
+	badQuotaFixed   = "FIXED " + rightCalendarQuota
+	badCapacity     = "BURST " + rightCapacity
+	badCost         = "COST " + rightUnits
+	badMaxWait      = "MAXWAIT " + rightDuration
+	badBan          = "BAN " + rightDuration
+	badOffset       = "OFFSET " + rightOffset
+	badZone         = "TZ " + rightZone
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
 	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"
 	expectedOfMany  = "expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID, COMPACT or EACH"
@@ -55,16 +53,6 @@ func fixed(t testing.TB, count int64, period time.Duration) stack.Limit {
 	limit, err := stack.NewFixedIn(windows, count)
 	require.NoError(t, err)
 	return limit
-}
-
-// call is words, given as one line, before they are looked at.
-func call(line string) *Call {
-	c := &Call{In: &In{NowNs: nowNs}, Key: &Key{}}
-	for _, word := range strings.Fields(line) {
-		c.Args = append(c.Args, []byte(word))
-	}
-	c.ArgCount = len(c.Args)
-	return c
 }
 
 func TestGrammar(t *testing.T) {
@@ -137,12 +125,10 @@ func TestGrammar(t *testing.T) {
 		{"RATE 5/s MAXWAIT 36500d", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(36500 * day)}},
 		{"RATE 5/s MAXWAIT 3153600000s", []stack.Limit{rate(t, 5, 5, s)}, stack.Request{Cost: 1, MaxWaitNs: int64(36500 * day)}},
 	} {
-		c := call("k " + tt.line)
-		c.cmd = Limit
-		request, ok := c.read()
-		if assert.True(t, ok, "%s: %s", tt.line, c.Error) {
-			assert.Equal(t, tt.limits, c.stack.Limits(nil), tt.line)
-			assert.Equal(t, tt.request, request.Request, tt.line)
+		c := read("CL.LIMIT k " + tt.line)
+		if assert.Empty(t, c.error, tt.line) {
+			assert.Equal(t, tt.limits, c.groups[0].Limits(nil), tt.line)
+			assert.Equal(t, tt.request, c.Request.Request, tt.line)
 		}
 	}
 }
@@ -312,8 +298,7 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		table = append(table, row{"RATE 5/s MAXWAIT " + bad, bad, wait})
 	}
 	for _, tt := range table {
-		c := decide(Limit, tatIn(1), "k "+tt.line)
-		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+tt.right, tt.line)
+		requireError(t, read("CL.LIMIT k "+tt.line), "ERR syntax error near '"+tt.word+"': "+tt.right, tt.line)
 	}
 }
 
@@ -321,206 +306,41 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 func TestABareNumberIsRefusedAfterEveryWordThatTakesATime(t *testing.T) {
 	forty := "1." + strings.Repeat("0", 38)
 	tried := map[string]int{}
-	for _, cmd := range All {
-		base := map[*Command]string{MLimit: "1 k", Settle: "1 k"}[cmd]
-		if base == "" {
-			base = "k"
+	for _, form := range forms {
+		s := Compile(form)
+		base := "CL." + form.Command + " k "
+		if form.Groups {
+			base = "CL." + form.Command + " 1 k "
 		}
-		words := append(append([]*word(nil), cmd.syntax.options...), cmd.syntax.kinds...)
-		for _, kind := range cmd.syntax.kinds {
+		words := append(slices.Clone(s.options), s.kinds...)
+		for _, kind := range s.kinds {
 			words = append(words, kind.owned...)
 		}
 		for _, w := range words {
 			if w.value == nil || !w.value.hasUnit {
 				continue
 			}
-			line, count := base+" "+w.name+" ", ""
+			line, count := base+w.name+" ", ""
 			switch {
 			case w.limit != nil:
 				count = "7/"
 			case find(rowOf(vocabulary, "FIXED").owned, []byte(w.name)) != nil:
-				line = base + " FIXED 7/d " + w.name + " "
-			case len(cmd.syntax.kinds) > 0:
-				line = base + " RATE 5/s " + w.name + " "
+				line = base + "FIXED 7/d " + w.name + " "
+			case s.HasLimits():
+				line = base + "RATE 5/s " + w.name + " "
 			}
 			for _, number := range []string{"500", "1.5", "100", "9", forty} {
-				c := call(line + count + number)
-				if cmd.Keys == CountedKeys {
-					c = many([]string{""}, line+count+number)
-					c.Run(cmd)
-				} else {
-					c.Key = &Key{}
-					if cmd.OnSortedSet {
-						c.Members = &Members{}
-					}
-					c.Run(cmd)
-				}
 				near := count + number
 				if len(near) > 40 {
 					near = near[:40] + "..."
 				}
-				assert.Equal(t, "ERR syntax error near '"+near+"': "+number+" needs a unit, such as "+number+"ms or "+number+"s", string(c.Error), line+count+number)
-				assert.Less(t, len(c.Error), MaxErrorLen)
+				requireError(t, read(line+count+number), "ERR syntax error near '"+near+"': "+number+" needs a unit, such as "+number+"ms or "+number+"s", line+count+number)
 			}
-			c := call(line + count + forty + "0")
-			c.Key, c.Members = &Key{}, &Members{}
-			if cmd.Keys != CountedKeys {
-				c.Run(cmd)
-				assert.Contains(t, string(c.Error), ": a length of time needs a unit, such as 500ms or 30s")
-			}
+			assert.Contains(t, read(line+count+forty+"0").error, ": a length of time needs a unit, such as 500ms or 30s")
 			tried[w.name]++
 		}
 	}
 	assert.Equal(t, map[string]int{"RATE": 6, "WINDOW": 6, "FIXED": 6, "OFFSET": 6, "MAXWAIT": 2, "BAN": 2, "TIMEOUT": 2, "TTL": 2}, tried)
-}
-
-// What the vocabulary says is accepted: calls drawn from it are parsed, unless they have words that exclude
-// each other, which is refused in these terms.
-func TestCallsDrawnFromTheVocabularyAreAccepted(t *testing.T) {
-	var speaking []*Command
-	for _, cmd := range All {
-		if len(cmd.syntax.options) > 0 {
-			speaking = append(speaking, cmd)
-		}
-	}
-	wanted := map[string]bool{}
-	for _, cmd := range speaking {
-		for _, w := range append(slices.Clone(cmd.syntax.options), append(cmd.syntax.kinds, cmd.syntax.terms...)...) {
-			wanted[cmd.Name+" "+w.name] = true
-		}
-	}
-	random := chance.New(t)
-	for i := 0; i < 1000 || len(wanted) > 0; i++ {
-		require.Less(t, i, 1_000_000, "never drawn: %v", wanted)
-		cmd := speaking[random.IntN(len(speaking))]
-		line, clash := drawCall(random, cmd)
-		c := call(line)
-		p := &c.parser
-		var groups [2]stack.Stack
-		p.begin(&cmd.syntax, &c.request, c.Args, 1, &groups[0], groups[:])
-		p.slotsOf = make([]slotGroup, len(groups))
-		err := p.parse()
-		if clash != "" {
-			require.ErrorContains(t, err, clash, line)
-			continue
-		}
-		require.NoError(t, err, line)
-		for _, word := range strings.Fields(line) {
-			delete(wanted, cmd.Name+" "+word)
-		}
-	}
-}
-
-// drawCall draws a call of a command: each required word, some of the others, in any order. clash is a part of the error
-// if some of them exclude each other.
-func drawCall(random *rand.Rand, cmd *Command) (line, clash string) {
-	s := &cmd.syntax
-	chosen := func(*word) bool { return random.IntN(4) == 0 }
-	has := map[*word]bool{}
-	ratesOnly := true
-	said := func(w *word) string {
-		has[w] = true
-		if w.value == nil {
-			return " " + w.name
-		}
-		return " " + w.name + " " + rightFor[w.value]
-	}
-	limit := func() (text string) {
-		for _, kind := range s.kinds[:1+random.IntN(len(s.kinds))] {
-			ratesOnly = ratesOnly && kind.name == "RATE"
-			text += said(kind)
-			first := false
-			for _, w := range kind.owned {
-				if (w.excluded == nil || !first) && chosen(w) {
-					text += said(w)
-					first = first || w.name == "FIRST"
-					delete(has, w)
-				}
-			}
-			for _, w := range s.terms {
-				switch {
-				case w.name == "USED" || !chosen(w): // USED goes with TAKE
-				case s.settles && w.name == "TAKE":
-					text += said(w) + said(rowOf(vocabulary, "USED"))
-				default:
-					text += said(w)
-				}
-			}
-		}
-		return text
-	}
-	group := func() string {
-		switch {
-		case s.form == noSlots || random.IntN(2) == 0:
-			return limit()
-		case s.form == slotsAlone:
-			has[s.slots] = true
-			return " " + s.slots.name
-		}
-		return said(s.slots) + said(slotsTTL)
-	}
-	var parts []string
-	for _, w := range s.options {
-		switch {
-		case w.name == next:
-			continue
-		case w == s.repeated:
-			parts = append(parts, said(w)+" another")
-		case slices.Contains(s.required, w) || chosen(w):
-			parts = append(parts, said(w))
-		}
-	}
-	line = "k"
-	if len(s.kinds) > 0 {
-		line += group()
-		if cmd.Keys == CountedKeys && random.IntN(2) == 0 {
-			line += " " + next + group()
-		}
-	}
-	random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-	line += strings.Join(parts, "")
-	for w := range has {
-		for _, other := range w.excluded {
-			if has[other] {
-				clash = cannotGoWith
-			}
-		}
-		switch {
-		case clash == cannotGoWith:
-		case w.needed != nil && !has[w.needed]:
-			clash = onlyWith
-		case clash == onlyWith:
-		case w.rates && !ratesOnly:
-			clash = onlyRates
-		case w.turns && ratesOnly && len(s.kinds) > 0:
-			clash = onlyTurns
-		}
-	}
-	if clash != cannotGoWith && s.form != noSlots {
-		switch hasSlots, hasID := has[s.slots], has[idWord]; {
-		case hasSlots && !hasID:
-			clash = slotsNeedID
-		case !hasSlots && s.form == slotsAlone:
-			clash = settleOnce
-		case !hasSlots && hasID:
-			clash = needsSlots
-		}
-	}
-	return line, clash
-}
-
-// rightFor has something right for each value.
-var rightFor = map[*value]string{
-	&units: "0", &slots: "3", &rows: "1", &capacity: "9", &duration: "0", &offset: "1s", &ttl: "1ms", &id: "one", &zone: "UTC",
-	&quota: "5/m", &calendarQuota: "5/d", &group: "tenant", &priority: "-7",
-}
-
-// requireError fails unless the call is this error and writes nothing.
-func requireError(t testing.TB, c *Call, want, line string) {
-	assert.Equal(t, ReplyError, c.Reply, line)
-	assert.Equal(t, want, string(c.Error), line)
-	assert.LessOrEqual(t, len(c.Error), MaxErrorLen, line)
-	assert.Equal(t, Keep, c.Effect, line)
 }
 
 func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
@@ -531,135 +351,100 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
-		command    *Command
-		line, want string
+		command, line, want string
 	}{
-		{Peek, "RATE 5/s UPTO", "UPTO" + ofPeek},
-		{Peek, "RATE 5/s STRICT", "STRICT" + ofPeek},
-		{Peek, "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofPeek},
-		{Peek, "RATE 5/s TIMEOUT 1s", "TIMEOUT" + ofPeek},
-		{Peek, "RATE 5/s FORCE", "FORCE" + ofPeek},
-		{Peek, "WINDOW 5/s UPTO", "UPTO': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH"},
-		{Peek, "RATTE 5/s", "RATTE': expected RATE, WINDOW or FIXED"},
-		{Peek, "RATE 5/s COST 1 COST 1", "COST': given twice"},
-		{Refund, "RATE 5/s UPTO", "UPTO" + ofBack},
-		{Refund, "RATE 5/s SPARE 1", "SPARE" + ofBack},
-		{Refund, "RATE 5/s FORCE", "FORCE" + ofBack},
-		{Refund, "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofBack},
-		{Refund, "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
-		{Wait, "RATE 5/s UPTO TIMEOUT 1s", "UPTO" + ofWait},
-		{Wait, "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
-		{Wait, "RATE 5/s SHADOW TIMEOUT 1s", "SHADOW" + ofWait},
-		{Wait, "RATE 5/s FORCE TIMEOUT 1s", "FORCE" + ofWait},
-		{Wait, "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
-		{Wait, "RATTE 5/s TIMEOUT 1s", "RATTE': expected RATE, WINDOW or FIXED"},
-		{Wait, "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
-		{Wait, "RATE 5/s TIMEOUT 1s TIMEOUT 1s", "TIMEOUT': given twice"},
-		{Wait, "RATE 5/s TIMEOUT", "TIMEOUT" + timeout},
-		{Wait, "RATE 5/s TIMEOUT -1", "-1" + timeout},
-		{Wait, "RATE 5/s TIMEOUT 1.", "1." + timeout},
-		{Wait, "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
-		{Wait, "RATE 5/s TIMEOUT x", "x" + timeout},
-		{Wait, "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
-		{Wait, "RATE 5/s TIMEOUT 1s GROUP a", "GROUP': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
-		{Wait, "RATE 5/s TAKE 2 RATE 9/m TIMEOUT 1s PRIORITY 0", "PRIORITY': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
-		{Wait, "WINDOW 5/s TIMEOUT 1s PRIORITY 101", "101': PRIORITY takes an integer from -100 to 100"},
-		{Wait, "WINDOW 5/s TIMEOUT 1s GROUP a GROUP b", "GROUP': given twice"},
-		{Limit, "WINDOW 5/s GROUP a", "GROUP': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"},
+		{"CL.PEEK", "RATE 5/s UPTO", "UPTO" + ofPeek},
+		{"CL.PEEK", "RATE 5/s STRICT", "STRICT" + ofPeek},
+		{"CL.PEEK", "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofPeek},
+		{"CL.PEEK", "RATE 5/s TIMEOUT 1s", "TIMEOUT" + ofPeek},
+		{"CL.PEEK", "RATE 5/s FORCE", "FORCE" + ofPeek},
+		{"CL.PEEK", "WINDOW 5/s UPTO", "UPTO': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH"},
+		{"CL.PEEK", "RATTE 5/s", "RATTE': expected RATE, WINDOW or FIXED"},
+		{"CL.PEEK", "RATE 5/s COST 1 COST 1", "COST': given twice"},
+		{"CL.REFUND", "RATE 5/s UPTO", "UPTO" + ofBack},
+		{"CL.REFUND", "RATE 5/s SPARE 1", "SPARE" + ofBack},
+		{"CL.REFUND", "RATE 5/s FORCE", "FORCE" + ofBack},
+		{"CL.REFUND", "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofBack},
+		{"CL.REFUND", "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
+		{"CL.WAIT", "RATE 5/s UPTO TIMEOUT 1s", "UPTO" + ofWait},
+		{"CL.WAIT", "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
+		{"CL.WAIT", "RATE 5/s SHADOW TIMEOUT 1s", "SHADOW" + ofWait},
+		{"CL.WAIT", "RATE 5/s FORCE TIMEOUT 1s", "FORCE" + ofWait},
+		{"CL.WAIT", "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
+		{"CL.WAIT", "RATTE 5/s TIMEOUT 1s", "RATTE': expected RATE, WINDOW or FIXED"},
+		{"CL.WAIT", "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
+		{"CL.WAIT", "RATE 5/s TIMEOUT 1s TIMEOUT 1s", "TIMEOUT': given twice"},
+		{"CL.WAIT", "RATE 5/s TIMEOUT", "TIMEOUT" + timeout},
+		{"CL.WAIT", "RATE 5/s TIMEOUT -1", "-1" + timeout},
+		{"CL.WAIT", "RATE 5/s TIMEOUT 1.", "1." + timeout},
+		{"CL.WAIT", "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
+		{"CL.WAIT", "RATE 5/s TIMEOUT x", "x" + timeout},
+		{"CL.WAIT", "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
+		{"CL.WAIT", "RATE 5/s TIMEOUT 1s GROUP a", "GROUP': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
+		{"CL.WAIT", "RATE 5/s TAKE 2 RATE 9/m TIMEOUT 1s PRIORITY 0", "PRIORITY': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
+		{"CL.WAIT", "WINDOW 5/s TIMEOUT 1s PRIORITY 101", "101': PRIORITY takes an integer from -100 to 100"},
+		{"CL.WAIT", "WINDOW 5/s TIMEOUT 1s GROUP a GROUP b", "GROUP': given twice"},
+		{"CL.LIMIT", "WINDOW 5/s GROUP a", "GROUP': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, COMPACT or EACH"},
 	} {
-		requireError(t, decide(tt.command, "", "k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
+		requireError(t, read(tt.command+" k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
 	}
 }
 
 // What is missing is said, wherever the call ends. The server itself refuses calls without a key.
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	for _, tt := range []struct {
-		command    *Command
-		line, want string
+		command, line, want string
 	}{
-		{Limit, "k", ": there must be a limit after the key"},
-		{Peek, "k", ": there must be a limit after the key"},
-		{Refund, "k", ": there must be a limit after the key"},
-		{Wait, "k", ": there must be a limit after the key"},
-		{Limit, "k RATE", " near 'RATE': " + badQuotaRate},
-		{Limit, "k 5/s", " near '5/s': expected RATE, WINDOW or FIXED"},
-		{Limit, "k COST 1", " near 'COST': expected RATE, WINDOW or FIXED"},
-		{Wait, "k RATE 5/s", ": TIMEOUT is missing"},
-		{Wait, "k WINDOW 5/s COST 1", ": TIMEOUT is missing"},
-		{Wait, "k WINDOW 5/s GROUP a", ": TIMEOUT is missing"},
-		{Wait, "k RATE 5/s TIMEOUT", " near 'TIMEOUT': TIMEOUT " + durationTakes},
-		{Lease, "k", ": SLOTS is missing"},
-		{Lease, "k SLOTS 2", ": TTL is missing"},
-		{Lease, "k SLOTS 2 TTL 30s", ": ID is missing"},
-		{Lease, "k TTL 1s ID a", ": SLOTS is missing"},
-		{Lease, "k SLOTS 1 ID a", ": TTL is missing"},
-		{Lease, "k SLOTS 1 TTL 1s TIMEOUT 1s COMPACT", ": ID is missing"},
-		{Renew, "k", ": ID is missing"},
-		{Renew, "k ID a", ": TTL is missing"},
-		{Renew, "k TTL 1s", ": ID is missing"},
-		{Release, "k", ": ID is missing"},
-		{Release, "k ID", " near 'ID': ID takes 1 to 512 bytes"},
-		{Release, "k other", " near 'other': expected ID"},
-		{Leases, "k COUNT", " near 'COUNT': COUNT " + rowsTake},
+		{"CL.LIMIT", "k", ": there must be a limit after the key"},
+		{"CL.PEEK", "k", ": there must be a limit after the key"},
+		{"CL.REFUND", "k", ": there must be a limit after the key"},
+		{"CL.WAIT", "k", ": there must be a limit after the key"},
+		{"CL.LIMIT", "k RATE", " near 'RATE': " + badQuotaRate},
+		{"CL.LIMIT", "k 5/s", " near '5/s': expected RATE, WINDOW or FIXED"},
+		{"CL.LIMIT", "k COST 1", " near 'COST': expected RATE, WINDOW or FIXED"},
+		{"CL.WAIT", "k RATE 5/s", ": TIMEOUT is missing"},
+		{"CL.WAIT", "k WINDOW 5/s COST 1", ": TIMEOUT is missing"},
+		{"CL.WAIT", "k WINDOW 5/s GROUP a", ": TIMEOUT is missing"},
+		{"CL.WAIT", "k RATE 5/s TIMEOUT", " near 'TIMEOUT': TIMEOUT " + rightDuration},
+		{"CL.LEASE", "k", ": SLOTS is missing"},
+		{"CL.LEASE", "k SLOTS 2", ": TTL is missing"},
+		{"CL.LEASE", "k SLOTS 2 TTL 30s", ": ID is missing"},
+		{"CL.LEASE", "k TTL 1s ID a", ": SLOTS is missing"},
+		{"CL.LEASE", "k SLOTS 1 ID a", ": TTL is missing"},
+		{"CL.LEASE", "k SLOTS 1 TTL 1s TIMEOUT 1s COMPACT", ": ID is missing"},
+		{"CL.RENEW", "k", ": ID is missing"},
+		{"CL.RENEW", "k ID a", ": TTL is missing"},
+		{"CL.RENEW", "k TTL 1s", ": ID is missing"},
+		{"CL.RELEASE", "k", ": ID is missing"},
+		{"CL.RELEASE", "k ID", " near 'ID': ID takes 1 to 512 bytes"},
+		{"CL.RELEASE", "k other", " near 'other': expected ID"},
+		{"CL.LEASES", "k COUNT", " near 'COUNT': COUNT " + rightRows},
 	} {
-		c := call(tt.line)
-		if tt.command.OnSortedSet {
-			set := setOf("a", int(nowMs+5))
-			set.gather(c, tt.command)
-		}
-		c.Run(tt.command)
-		requireError(t, c, "ERR syntax error"+tt.want, tt.command.Name+" "+tt.line)
+		requireError(t, read(tt.command+" "+tt.line), "ERR syntax error"+tt.want, tt.command+" "+tt.line)
 	}
 }
 
 // Several words in one argument are what a client sends that does not split its command.
 func TestWordsInOneArgumentHaveToBeSplit(t *testing.T) {
 	for _, tt := range []struct {
-		command     *Command
 		words, word string
 	}{
-		{Limit, "k|RATE 5/s", "RATE 5/s"},
-		{Limit, "k|rate 5/s|COST|2", "rate 5/s"},
-		{Limit, "k|RATE|5/s BURST 10", "5/s BURST 10"},
-		{Limit, "k|RATE|5/s|COST 2", "COST 2"},
-		{Limit, "k|RATE|5/s|TAKE 2", "TAKE 2"},
-		{Limit, "k|RATE|5/s|COST|2 UPTO", "2 UPTO"},
-		{Limit, "k|FIXED|5/d|OFFSET|1h TZ UTC", "1h TZ UTC"},
-		{Wait, "k|RATE|5/s|TIMEOUT 1s", "TIMEOUT 1s"},
-		{Lease, "k|SLOTS 2|TTL|30s|ID|a", "SLOTS 2"},
-		{Limit, "k|RATE| 5/s", " 5/s"},
+		{"CL.LIMIT|k|RATE 5/s", "RATE 5/s"},
+		{"CL.LIMIT|k|rate 5/s|COST|2", "rate 5/s"},
+		{"CL.LIMIT|k|RATE|5/s BURST 10", "5/s BURST 10"},
+		{"CL.LIMIT|k|RATE|5/s|COST 2", "COST 2"},
+		{"CL.LIMIT|k|RATE|5/s|TAKE 2", "TAKE 2"},
+		{"CL.LIMIT|k|RATE|5/s|COST|2 UPTO", "2 UPTO"},
+		{"CL.LIMIT|k|FIXED|5/d|OFFSET|1h TZ UTC", "1h TZ UTC"},
+		{"CL.WAIT|k|RATE|5/s|TIMEOUT 1s", "TIMEOUT 1s"},
+		{"CL.LEASE|k|SLOTS 2|TTL|30s|ID|a", "SLOTS 2"},
+		{"CL.LIMIT|k|RATE| 5/s", " 5/s"},
 	} {
-		c := &Call{In: &In{NowNs: nowNs, Args: bytes.Split([]byte(tt.words), []byte("|"))}, Key: &Key{}}
-		c.ArgCount = len(c.Args)
-		c.Run(tt.command)
+		c := readWords(bytes.Split([]byte(tt.words), []byte("|"))...)
 		requireError(t, c, "ERR syntax error near '"+tt.word+"': "+severalInOne, tt.words)
 	}
-	c := &Call{In: &In{NowNs: nowNs, ArgCount: 2, Args: [][]byte{[]byte("k"), []byte("my RATE")}}, Key: &Key{}}
-	c.Run(Limit)
+	c := readWords([]byte("CL.LIMIT"), []byte("k"), []byte("my RATE"))
 	requireError(t, c, "ERR syntax error near 'my RATE': "+expectedALimit, "begins with no word of the command")
-}
-
-func TestTooManyWords(t *testing.T) {
-	const tooMany = "ERR syntax error: too many arguments"
-	longest := "k" + strings.Repeat(" RATE 5/s BURST 5 TAKE 1 SPARE 1 SHADOW", 8) + " COST 1 STRICT BAN 1s COMPACT"
-	assert.LessOrEqual(t, call(longest).ArgCount, MaxArgs)
-	assert.Equal(t, ReplyIntegers, decide(Limit, "", longest).Reply, "the longest that means something")
-
-	for _, words := range []int{MaxArgs + 1, MaxArgs + 2, 1_000_000} {
-		for _, line := range []string{
-			"k RATE 5/s" + strings.Repeat(" STRICT", MaxArgs-3),
-			"k" + strings.Repeat(" RATE 5/s BURST 5", 8) + strings.Repeat(" x", MaxArgs-33),
-			"k" + strings.Repeat(" FIXED 5/s", (MaxArgs-2)/2) + " COST", // its value is not in view
-		} {
-			c := call(line)
-			require.Len(t, c.Args, MaxArgs)
-			c.ArgCount = words
-			c.Run(Limit)
-			requireError(t, c, tooMany, line)
-		}
-	}
-	requireError(t, decide(Limit, "", "k RATE 5/s"+strings.Repeat(" STRICT", MaxArgs-3)),
-		"ERR syntax error near 'STRICT': given twice", "as many as are in view")
 }
 
 func TestWordsOfAnyBytes(t *testing.T) {
@@ -692,34 +477,21 @@ func TestWordsOfAnyBytes(t *testing.T) {
 			if at.right == badMaxWait && tt.what == "1 MB of units" {
 				continue // found below
 			}
-			c := call(at.before)
-			c.Args = append(c.Args, []byte(tt.word))
-			c.ArgCount = len(c.Args)
-			words := slices.Clone(c.Args)
-			c.Run(Limit)
-			requireError(t, c, "ERR syntax error near '"+tt.shown+"': "+at.right, tt.what+" after "+at.before)
-			assert.True(t, slices.EqualFunc(words, c.Args, bytes.Equal), "words are only looked at")
+			args := append(split("CL.LIMIT "+at.before), []byte(tt.word))
+			before := slices.Clone(args)
+			requireError(t, readWords(args...), "ERR syntax error near '"+tt.shown+"': "+at.right, tt.what+" after "+at.before)
+			assert.True(t, slices.EqualFunc(before, args, bytes.Equal), "words are only looked at")
 		}
 	}
-	c := call("k RATE 5/s MAXWAIT " + strings.Repeat("s", 1<<20))
-	c.Run(Limit)
+	c := read("CL.LIMIT k RATE 5/s MAXWAIT " + strings.Repeat("s", 1<<20))
 	requireError(t, c, fmt.Sprintf("ERR syntax error near '%s...': %s", strings.Repeat("s", 40), badMaxWait), "1 MB of units")
-}
-
-// Before any limit was seen there is none to be reminded of by empty words.
-func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
-	for _, value := range []string{"", "0", tatIn(1)} {
-		c := &Call{In: &In{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}}, Key: &Key{Kind: String, Value: []byte(value)}}
-		c.Run(Throttle)
-		requireError(t, c, badMaxBurst, value)
-	}
 }
 
 func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), 1000)
 	var rights []string
-	for _, cmd := range All {
-		s := &cmd.syntax
+	for _, form := range forms {
+		s := Compile(form)
 		for _, kind := range s.kinds {
 			rights = append(rights, expected+list(kind.owned)+s.expectedTerm)
 		}
@@ -727,23 +499,41 @@ func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	}
 	for i := range vocabulary {
 		if w := &vocabulary[i]; w.value != nil {
-			rights = append(rights, w.name+" "+w.value.takes)
+			rights = append(rights, w.name+" "+w.value.right)
 		}
 	}
 	rights = append(rights, tooFast, tooLong, tooSlow, tooFine, tooMany, noPeriod, longOffset, zoneNeedsDays, firstHasLength, misplacedTerm, severalInOne, unitsAreLower, oneGroupOrAll)
+	var p Parser
+	var room [MaxErrorLen]byte
 	for _, right := range rights {
-		c := &Call{In: &In{}, Key: &Key{}, Out: Out{Outcome: &Outcome{}}}
-		c.refuse(c.parser.near(long, right))
-		assert.LessOrEqual(t, len(c.Error), MaxErrorLen, right)
-		assert.Same(t, &c.error[0], &c.Error[0], "in place: %s", right)
-	}
-	for _, text := range []string{tooManyWords, wrongType, wrongValue, wrongSet, tooManyIDs} {
-		assert.LessOrEqual(t, len(text), MaxErrorLen)
+		text := p.Near(long, right).AppendTo(room[:0])
+		assert.LessOrEqual(t, len(text), MaxErrorLen, right)
+		assert.Same(t, &room[0], &text[0], "in place: %s", right)
 	}
 }
 
 func TestAChoiceIsAListWithOr(t *testing.T) {
 	for want, names := range map[string][]string{"": {}, "A": {"A"}, "A or B": {"A", "B"}, "A, B or C": {"A", "B", "C"}} {
 		assert.Equal(t, want, oneOf(names))
+	}
+}
+
+func TestUnitsAreInLowerCase(t *testing.T) {
+	for word, want := range map[string]bool{
+		"5/S": true, "5/MS": true, "5/s": false, "5/Z": false, "\x15/S": false,
+	} {
+		c := readWords([]byte("CL.LIMIT"), []byte("k"), []byte("RATE"), []byte(word))
+		assert.Equal(t, want, strings.Contains(c.error, unitsAreLower), "%q: %s", word, c.error)
+	}
+}
+
+// The error is the same, however a period is written that is too long.
+func TestATooLongPeriodIsNamedHoweverItIsWritten(t *testing.T) {
+	for _, period := range []string{"9223372037s", "9223372036.854775808s", "9223372036854.775808ms", "9999999999999999999999s", "99999999999999999999.5d", "106752d", "300000d"} {
+		for _, limit := range []string{"WINDOW 1/", "FIXED 1/", "RATE 1/"} {
+			got := read("CL.LIMIT k " + limit + period).error
+			assert.Contains(t, got, "1/"+period+"': the period is longer than 292 years", limit)
+		}
+		assert.Contains(t, read("CL.LIMIT k FIXED 1/"+period+" FIRST").error, "the period is longer than 292 years")
 	}
 }

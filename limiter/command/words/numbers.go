@@ -1,4 +1,4 @@
-package command
+package words
 
 import "math"
 
@@ -11,9 +11,9 @@ const maxNumberLen = 64
 // maxDigits is how many digits 2^63 has. More are refused, so no number that is read overflows 64 bits.
 const maxDigits = 19
 
-// parseInt reads an integer of 64 bits as the server's own commands do: no '+', no leading
+// ParseInt reads an integer of 64 bits as the server's own commands do: no '+', no leading
 // zero, no blank, no "-0".
-func parseInt(text []byte) (n int64, ok bool) {
+func ParseInt(text []byte) (n int64, ok bool) {
 	if len(text) == 1 { // as most quantities
 		digit := text[0] - '0'
 		return int64(digit), digit <= 9
@@ -36,7 +36,7 @@ func parseInt(text []byte) (n int64, ok bool) {
 
 // ParseCount reads an integer from 1 to most.
 func ParseCount(text []byte, most int) (n int, ok bool) {
-	n64, ok := parseInt(text)
+	n64, ok := ParseInt(text)
 	if !ok || n64 < 1 || n64 > int64(most) {
 		return 0, false
 	}
@@ -59,7 +59,7 @@ func parseDigits(text []byte) (n uint64, ok bool) {
 	return n, true
 }
 
-// isTooLarge reports whether text is a number that only its size keeps parseInt from reading.
+// isTooLarge reports whether text is a number that only its size keeps ParseInt from reading.
 func isTooLarge(text []byte) bool {
 	if len(text) < maxDigits || text[0] == '0' {
 		return false
