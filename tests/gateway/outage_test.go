@@ -149,3 +149,24 @@ func TestAPasswordThatChangesIsAnOutage(t *testing.T) {
 	s.MustDo("ACL", "SETUSER", "gateway", "resetpass", ">secret")
 	await(t, "Redis decides again", func() bool { return strings.HasPrefix(g.asks(ask("shop", 0, "path=/")), "OK") })
 }
+
+// The outage of a master ends when its replica has taken over, which nobody who asks the old one would learn of.
+func TestAnOutageEndsWhenAReplicaTakesOver(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	g := start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER", "REDIS_TIMEOUT=1s")
+	master := c.Masters()[1]
+	replica := c.ReplicaOf(master)
+	master.Kill()
+	asked := 0
+	await(t, "a breaker is open", func() bool {
+		asked++
+		_ = g.asks(ask("shop", 0, "user="+strconv.Itoa(asked)))
+		return g.metric("throttle_gateway_redis_out") == 1
+	})
+	replica.MustDo("CLUSTER", "FAILOVER", "TAKEOVER")
+	await(t, "no breaker is open", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
+	for i := range 40 {
+		assert.Regexp(t, "^OK", g.asks(ask("shop", 0, "user=new"+strconv.Itoa(i))))
+	}
+}

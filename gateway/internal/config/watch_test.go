@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 type tree struct {
 	t       *testing.T
 	folder  string
+	mu      sync.Mutex // the detector of races does not know the order of a bubble
 	changes []Files
 }
 
@@ -54,15 +56,23 @@ func (tr *tree) watch(path string, do func()) {
 	synctest.Test(tr.t, func(*testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
-		go Watch(ctx, Read(tr.at(path)), func(f Files) { tr.changes = append(tr.changes, f) }, tr.at(path))
+		go Watch(ctx, Read(tr.at(path)), tr.note, tr.at(path))
 		do()
 	})
+}
+
+func (tr *tree) note(f Files) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.changes = append(tr.changes, f)
 }
 
 // since returns what was told since the last time, when two readings more are over.
 func (tr *tree) since() (changes []Files) {
 	time.Sleep(3 * interval)
 	synctest.Wait()
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
 	changes, tr.changes = tr.changes, nil
 	return changes
 }
