@@ -154,14 +154,14 @@ var (
 func throttleCross(c *C.throttleCall) {
 	defer recoverToError()
 	growStack()
-	take(c)
+	putInHand(c)
 	cmd := command.All[c.command]
 	if cmd.Lines || c.seesMembers != 0 {
 		crossWithMore(c, cmd)
 	} else {
 		current.Run(cmd)
 	}
-	keep(c)
+	copyOut(c)
 	inHand = nil
 }
 
@@ -219,7 +219,7 @@ func endWith(cause any) {
 //go:noinline
 func crossWithMore(c *C.throttleCall, cmd *command.Command) {
 	if c.seesMembers != 0 {
-		takeMembers(c)
+		showMembers(c)
 	}
 	// A call on sorted sets that sees no members has no line either.
 	mayHaveLines := cmd.Lines && (c.seesMembers != 0 || !cmd.OnSortedSet)
@@ -228,7 +228,7 @@ func crossWithMore(c *C.throttleCall, cmd *command.Command) {
 	}
 	current.Run(cmd)
 	if c.seesMembers != 0 {
-		keepMembers(c)
+		copyOutMembers(c)
 	}
 	if mayHaveLines {
 		tell(c)
@@ -251,8 +251,8 @@ func throttleRowAt(index C.int, row *C.throttleRow) {
 	}
 }
 
-// take makes a call that C gathered the call in hand. Nothing is copied but what is seen of sorted sets.
-func take(c *C.throttleCall) {
+// putInHand makes a call that C gathered the call in hand. Nothing is copied but what is seen of sorted sets.
+func putInHand(c *C.throttleCall) {
 	c.panicked = 0
 	// All pointers in one go, so that the collector is asked once.
 	inHand = c
@@ -262,13 +262,13 @@ func take(c *C.throttleCall) {
 	current.Keys = *(*[]command.Key)(unsafe.Pointer(&c.keys))
 }
 
-func takeMembers(c *C.throttleCall) {
+func showMembers(c *C.throttleCall) {
 	for i := range current.Keys {
 		current.Keys[i].Members = gatheredMembers(&members[i], keyOf(c, i).members)
 	}
 }
 
-func keepMembers(c *C.throttleCall) {
+func copyOutMembers(c *C.throttleCall) {
 	for i := range current.Keys {
 		appliedMembers(keyOf(c, i).members, &members[i])
 	}
@@ -310,16 +310,16 @@ func appliedMembers(to *C.throttleMembers, members *command.Members) {
 	}
 }
 
-// keep copies to C what the next call in hand would overwrite: that may come, nested, before C has applied everything.
-func keep(c *C.throttleCall) {
+// copyOut copies to C what the next call in hand would overwrite: that may come, nested, before C has applied everything.
+func copyOut(c *C.throttleCall) {
 	switch current.Reply {
 	case command.ReplyError, command.ReplyIntegersEach, command.ReplyFieldsEach:
-		keepMore(c)
+		copyOutMore(c)
 	}
 }
 
 //go:noinline
-func keepMore(c *C.throttleCall) {
+func copyOutMore(c *C.throttleCall) {
 	if current.Reply == command.ReplyError {
 		setError(c, current.Error)
 		return

@@ -166,7 +166,7 @@ func throttleLeave(handle C.uintptr_t, isWoken *C.int) *C.throttleCaller {
 //export throttleGiveBack
 func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 	defer recoverToError()
-	take(c)
+	putInHand(c)
 	current.GiveBack(func(value []byte, s *stack.Stack) bool { return lines.GiveBack(line.ID(id), value, s, current.NowNs) })
 	inHand = nil
 }
@@ -177,9 +177,9 @@ func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 //export throttleAnswer
 func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	defer recoverToError()
-	take(c)
+	putInHand(c)
 	current.Answer(command.All[c.command], granted != 0, int64(waitedNs))
-	keep(c)
+	copyOut(c)
 	inHand = nil
 }
 

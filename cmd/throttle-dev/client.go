@@ -72,7 +72,7 @@ func (c *client) serve() {
 	defer c.in.end()
 	go c.read()
 	for {
-		request, more, ok := c.in.take()
+		request, more, ok := c.in.pop()
 		if !ok {
 			break
 		}

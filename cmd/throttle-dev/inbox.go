@@ -54,8 +54,8 @@ func (b *inbox) isFull(words [][]byte) bool {
 	return len(b.commands) >= readAhead || len(b.commands) > 0 && b.bytes+weight(words) > mostAhead
 }
 
-// take returns the next command, once it is there. more says that another one is, and ok is false if there is none and none comes.
-func (b *inbox) take() (r request, more, ok bool) {
+// pop returns the next command, once it is there. more says that another one is, and ok is false if there is none and none comes.
+func (b *inbox) pop() (r request, more, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.commands) == 0 && !b.ended {

@@ -69,7 +69,7 @@ func TestAnInboxIsBounded(t *testing.T) {
 			go fill()
 			synctest.Wait()
 			assert.Equal(t, c.fits, fits)
-			b.take()
+			b.pop()
 			synctest.Wait()
 			assert.Equal(t, c.fits+1, fits)
 			assert.True(t, open)
@@ -93,7 +93,7 @@ func TestAnInboxEnds(t *testing.T) {
 			for full.put(request{}) {
 			}
 		}()
-		go empty.take()
+		go empty.pop()
 		synctest.Wait()
 		full.end()
 		empty.end()

@@ -149,7 +149,7 @@ func (s *server) onTimer() {
 	s.lock()
 	defer s.mu.Unlock()
 	s.refresh(s.now())
-	s.settle()
+	s.answerWaiting()
 }
 
 // refresh deletes the keys whose time is over, and has all lines looked at.
@@ -158,8 +158,8 @@ func (s *server) refresh(nowNs int64) {
 	s.host.StoreChanged()
 }
 
-// settle answers the callers that can be answered now, and sets the timer for the next.
-func (s *server) settle() {
+// answerWaiting answers the callers that can be answered now, and sets the timer for the next.
+func (s *server) answerWaiting() {
 	if len(s.waiting)+len(s.blocked) == 0 {
 		if _, some := s.host.Next(); !some {
 			return
@@ -197,7 +197,7 @@ func (s *server) next() (ns int64, ok bool) {
 
 // advance has time pass until an instant. Callers that wait are answered each at its own.
 func (s *server) advance(toNs int64) {
-	s.settle()
+	s.answerWaiting()
 	for nowNs := s.now(); ; {
 		nextNs, ok := s.next()
 		if !ok || nextNs > toNs || nextNs <= nowNs && nextNs != 0 && len(s.waiting)+len(s.blocked) == 0 {
@@ -208,7 +208,7 @@ func (s *server) advance(toNs int64) {
 		}
 		s.setClock(nowNs)
 		s.refresh(nowNs)
-		s.settle()
+		s.answerWaiting()
 	}
 	s.jump(toNs)
 }
@@ -217,7 +217,7 @@ func (s *server) advance(toNs int64) {
 func (s *server) jump(toNs int64) {
 	s.setClock(toNs)
 	s.refresh(s.now())
-	s.settle()
+	s.answerWaiting()
 }
 
 // run runs one command of a client, to whom mayWait says that it can be made to wait. Its reply is written, unless it waits now.
@@ -226,7 +226,7 @@ func (s *server) run(c *client, words [][]byte) {
 	defer s.mu.Unlock()
 	defer s.recover(c.peer)
 	s.execute(&call{server: s, client: c, peer: c.peer, db: c.db, words: words, mayWait: true})
-	s.settle()
+	s.answerWaiting()
 	s.tellTrackers()
 }
 
@@ -334,7 +334,7 @@ func (s *server) forget(c *client) {
 	c.stopWaiting()
 	s.aside(c.peer, "UNSUBSCRIBE")
 	s.aside(c.peer, "PUNSUBSCRIBE")
-	s.settle()
+	s.answerWaiting()
 }
 
 func (s *server) unblock(c *client) {

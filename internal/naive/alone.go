@@ -48,7 +48,7 @@ func (a *Alone) Standing(nowNs int64) (capacity, left, resetNs, nextNs int64) {
 // Settle reads the state as at nowNs, and says whether that corrects it.
 func (a *Alone) Settle(nowNs int64) (corrected bool) {
 	corrected = a.state.outOfReach(n(nowNs))
-	a.state.settle(n(nowNs))
+	a.state.bringTo(n(nowNs))
 	return corrected
 }
 

@@ -39,7 +39,7 @@ func (f *first) fullIn(now number) number {
 }
 
 func (f *first) charge(now, _, units number) number {
-	f.settle(now)
+	f.bringTo(now)
 	units = least(units, widest.minus(f.used))
 	if f.used.is(zero) {
 		f.begin = now
@@ -54,7 +54,7 @@ func (f *first) punish(now, units, spare number) number {
 }
 
 func (f *first) refund(now, units number) number {
-	f.settle(now)
+	f.bringTo(now)
 	back := least(units, f.used)
 	f.used = f.used.minus(back)
 	return back
@@ -62,7 +62,7 @@ func (f *first) refund(now, units number) number {
 
 func (f first) outOfReach(now number) bool { return f.used.positive() && now.less(f.begin) }
 
-func (f *first) settle(now number) { *f = f.now(now) }
+func (f *first) bringTo(now number) { *f = f.now(now) }
 
 func (f *first) clone() state { c := *f; return &c }
 

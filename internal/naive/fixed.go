@@ -69,7 +69,7 @@ func (f *fixed) outOfReach(now number) bool {
 	return f.used.positive() && begin.less(f.begin)
 }
 
-func (f *fixed) settle(now number) { f.set(now, f.usedNow(now)) }
+func (f *fixed) bringTo(now number) { f.set(now, f.usedNow(now)) }
 
 func (f *fixed) clone() state { c := *f; return &c }
 

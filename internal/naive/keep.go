@@ -46,7 +46,7 @@ func (m *Model) write(now number, limits []Limit, stack []state, adds func(limit
 	}
 	fullIn := zero
 	for i, s := range stack {
-		if s.settle(now); claims[i] >= 0 || adds(i) {
+		if s.bringTo(now); claims[i] >= 0 || adds(i) {
 			next = append(next, kept{limits[i].Kind, limits[i].id(), s})
 			fullIn = most(fullIn, s.fullIn(now))
 		}

@@ -121,7 +121,7 @@ func (r *rate) refund(now, units number) number {
 	return back.overUp(r.emission)
 }
 
-func (r *rate) settle(now number) {
+func (r *rate) bringTo(now number) {
 	if r.outOfReach(now) || r.backlog(now).is(zero) {
 		r.setBacklog(now, r.backlog(now))
 	}

@@ -15,9 +15,9 @@ type state interface {
 	punish(now, units, spare number) (charged number)
 	refund(now, units number) (back number)
 	outOfReach(now number) bool
-	// settle writes down how the state is read at now: what is full is forgotten, what is out of reach
+	// bringTo writes down how the state is read at now: what is full is forgotten, what is out of reach
 	// corrected.
-	settle(now number)
+	bringTo(now number)
 	clone() state
 }
 

@@ -143,7 +143,7 @@ func (w *window) outOfReach(now number) bool {
 	return len(w.log) > 0 && w.slotEnd(now).less(w.log[len(w.log)-1].at)
 }
 
-func (w *window) settle(now number) { w.log = w.counting(now) }
+func (w *window) bringTo(now number) { w.log = w.counting(now) }
 
 func (w *window) clone() state { c := *w; c.log = slices.Clone(w.log); return &c }
 

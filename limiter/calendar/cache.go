@@ -18,15 +18,15 @@ func (c *Cache) At(s Spec, nowNs int64) Window {
 	if s.unit == 0 {
 		return s.fixedAt(nowNs)
 	}
-	e := &c.entries[s.slot()]
+	e := &c.entries[s.bucket()]
 	if e.spec != s || nowNs < e.window.Start || nowNs >= e.window.End {
 		*e = cached{s, s.At(nowNs)}
 	}
 	return e.window
 }
 
-// slot spreads specs over the cache. The multiplier is 2^64 divided by the golden ratio.
-func (s Spec) slot() uint64 {
+// bucket spreads specs over the cache. The multiplier is 2^64 divided by the golden ratio.
+func (s Spec) bucket() uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	h := uint64(s.offsetNs)
 	h = h*golden + uint64(s.n)

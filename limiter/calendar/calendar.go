@@ -216,7 +216,7 @@ func (s Spec) begin(index int64) int64 {
 	case Year:
 		wall = time.Date(1970+int(units), time.January, 1, 0, 0, 0, 0, time.UTC).Unix()
 	}
-	return s.zone.first(wall+s.offsetNs/second, s.offsetNs%second)
+	return s.zone.firstShowing(wall+s.offsetNs/second, s.offsetNs%second)
 }
 
 func (s Spec) fixedAt(nowNs int64) Window {

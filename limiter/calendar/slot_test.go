@@ -19,8 +19,8 @@ func TestSpecsAreSpreadOverTheCache(t *testing.T) {
 		for i := range int64(specs) {
 			s := Spec{n: 1, unit: Day}
 			vary(&s, i)
-			slots[s.slot()] = true
-			assert.Less(t, s.slot(), uint64(specs))
+			slots[s.bucket()] = true
+			assert.Less(t, s.bucket(), uint64(specs))
 		}
 		assert.Greater(t, len(slots), least, name)
 	}

@@ -61,8 +61,8 @@ func interval(zone *time.Location, sec int64) (aheadSec, endSec int64) {
 	}
 }
 
-// first is the first instant at which the zone's clocks show this time or a later one.
-func (z Zone) first(sec, ns int64) int64 {
+// firstShowing is the first instant at which the zone's clocks show this time or a later one.
+func (z Zone) firstShowing(sec, ns int64) int64 {
 	at := sec - daySec // by then none has: clocks are less than a day ahead
 	for {
 		ahead, end := z.interval(at)

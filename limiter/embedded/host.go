@@ -91,7 +91,7 @@ func (h *Host) Do(call Call) Reply {
 	h.stats.call(cmd)
 	h.stats.decision(c)
 	for i, n := range names {
-		h.keep(n, keys[i], c.Keys[i].Effect)
+		h.storeKey(n, keys[i], c.Keys[i].Effect)
 	}
 	for i := range names {
 		if id := call.turn.lines[i].ID; id != 0 {
@@ -105,8 +105,8 @@ func (h *Host) Do(call Call) Reply {
 	return r
 }
 
-// keep stores a key with the effect of a decision, and tells the line of the key.
-func (h *Host) keep(n name, key *Key, effect command.Effect) {
+// storeKey stores a key with the effect of a decision, and tells the line of the key.
+func (h *Host) storeKey(n name, key *Key, effect command.Effect) {
 	if effect == command.Keep {
 		return
 	}

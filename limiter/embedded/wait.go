@@ -108,13 +108,13 @@ func (w *waiting) enter(c *command.Call, call *Call, cmd *command.Command, n nam
 
 // due returns the line whose time has come first, or nil.
 func (w *waiting) due() *timer {
-	if first := w.first(); first != nil && first.wakeNs <= w.monoNs {
+	if first := w.earliest(); first != nil && first.wakeNs <= w.monoNs {
 		return first
 	}
 	return nil
 }
 
-func (w *waiting) first() (first *timer) {
+func (w *waiting) earliest() (first *timer) {
 	for _, t := range w.timers {
 		if first == nil || cmp.Or(cmp.Compare(t.wakeNs, first.wakeNs), cmp.Compare(t.handle, first.handle)) < 0 {
 			first = t
@@ -191,7 +191,7 @@ func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok 
 		h.stats.decision(c)
 		h.countEnd(Waiter(step.Host), c.Tally == command.Allowed)
 	}
-	h.keep(n, key, c.Effect)
+	h.storeKey(n, key, c.Effect)
 	return reply(c, one.cmd, []*Key{key}), c.Reply != command.ReplyInTurn
 }
 
@@ -209,7 +209,7 @@ func (h *Host) turnedAway(id Waiter, n name, step line.Step) Reply {
 	call.NowNs, call.MayBlock, call.turn = h.wallNs, false, turnOf(command.Leaving, step)
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
-	h.keep(n, key, c.Effect)
+	h.storeKey(n, key, c.Effect)
 	h.stats.decision(c)
 	return reply(c, one.cmd, []*Key{key})
 }
@@ -230,7 +230,7 @@ func (h *Host) giveBack(t *timer, now line.Clock) {
 	c := h.runner.show(command.Wait, &Call{NowNs: h.wallNs, DB: t.name.db, Words: [][]byte{[]byte(command.Wait.Name), []byte(t.name.key)}}, key)
 	c.GiveBack(func(value []byte, s *stack.Stack) bool { return h.lines.GiveBack(t.line, value, s, now.WallNs) })
 	h.runner.Apply(key)
-	h.keep(t.name, key, c.Effect)
+	h.storeKey(t.name, key, c.Effect)
 }
 
 // Unblock sends a caller away, as CLIENT UNBLOCK does, and returns what it is told; ok is false if it does not wait.

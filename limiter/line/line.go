@@ -355,7 +355,7 @@ func (q *Lines) Next(id ID, now Clock, decisions int) Step {
 	if l == nil {
 		return Step{Kind: Close}
 	}
-	q.take(l)
+	q.putInHand(l)
 	step := Step{Line: l.id, LineHost: l.host}
 	if e, kind := l.nextAway(); e != nil {
 		return q.part(step, kind, e, now)

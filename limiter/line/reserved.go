@@ -142,14 +142,14 @@ func (q *Lines) GiveBack(id ID, value []byte, s *stack.Stack, nowNs int64) (chan
 }
 
 // firstToMove is the index of the first waiter that has left and since whose reservation nobody
-// but the line has changed the key. It is len(waiters) if there is none.
-func firstToMove(waiters []*entry, value []byte, s *stack.Stack, nowNs int64) (first int) {
-	first = len(waiters)
-	if first == 0 || !waiters[first-1].leads(value, s, nowNs) {
+// but the line has changed the key. It is len(callers) if there is none.
+func firstToMove(callers []*entry, value []byte, s *stack.Stack, nowNs int64) (first int) {
+	first = len(callers)
+	if first == 0 || !callers[first-1].leads(value, s, nowNs) {
 		return first
 	}
-	for i := len(waiters) - 1; i >= 0 && !waiters[i].severed; i-- {
-		if waiters[i].left {
+	for i := len(callers) - 1; i >= 0 && !callers[i].severed; i-- {
+		if callers[i].left {
 			first = i
 		}
 	}
@@ -165,7 +165,7 @@ func (w *entry) leads(value []byte, s *stack.Stack, nowNs int64) bool {
 	return !w.severed
 }
 
-// moveUp makes the reservations behind waiters[first], which has left, again, for those that stay.
+// moveUp makes the reservations behind callers[first], which has left, again, for those that stay.
 // Each is made at nowNs; but if its instant has come already, and its caller only waits for those
 // ahead, it keeps that instant. Otherwise those behind could come later than before. moveUp leaves
 // in s the state after the last reservation that stays, as of the instant at which that was made.
@@ -173,20 +173,20 @@ func (w *entry) leads(value []byte, s *stack.Stack, nowNs int64) bool {
 // So a reservation may be made at an earlier instant than the one ahead of it. All states are
 // therefore seen from the instant of the first one, and nothing that is over by then is dropped on
 // the way.
-func moveUp(waiters []*entry, first int, s *stack.Stack, nowNs int64) {
+func moveUp(callers []*entry, first int, s *stack.Stack, nowNs int64) {
 	earliestNs := int64(math.MinInt64)
-	for _, ahead := range waiters[:first] {
+	for _, ahead := range callers[:first] {
 		if !ahead.left {
 			earliestNs = ahead.slotNs
 		}
 	}
-	state, seenNs := waiters[first].before, waiters[first].seenNs
-	if first > 0 && !waiters[first-1].severed {
-		state, seenNs = waiters[first-1].after, waiters[first-1].seenNs
+	state, seenNs := callers[first].before, callers[first].seenNs
+	if first > 0 && !callers[first-1].severed {
+		state, seenNs = callers[first-1].after, callers[first-1].seenNs
 	}
 	madeNs := seenNs
-	s.Reload(waiters[first].limits) // if nobody stays
-	for _, w := range waiters[first:] {
+	s.Reload(callers[first].limits) // if nobody stays
+	for _, w := range callers[first:] {
 		if w.left {
 			continue
 		}
@@ -197,7 +197,7 @@ func moveUp(waiters []*entry, first int, s *stack.Stack, nowNs int64) {
 		madeNs = max(min(nowNs, w.comesNs), seenNs)
 		r := s.Take(stack.Request{Cost: w.cost, MaxWaitNs: math.MaxInt64}, madeNs)
 		w.after = s.Rates(w.after[:0], madeNs)
-		keep(w.after, w.before)
+		restoreUntouched(w.after, w.before)
 		w.comesNs = madeNs + r.WaitNs
 		slotNs := max(w.comesNs, earliestNs)
 		w.promisedNs += slotNs - w.slotNs
@@ -208,9 +208,9 @@ func moveUp(waiters []*entry, first int, s *stack.Stack, nowNs int64) {
 	s.SetRates(state, madeNs)
 }
 
-// keep restores the states that a reservation dropped as being over, of limits of which it took
+// restoreUntouched restores the states that a reservation dropped as being over, of limits of which it took
 // nothing.
-func keep(after, before []gcra.State) {
+func restoreUntouched(after, before []gcra.State) {
 	for i := range after {
 		if after[i].TAT == 0 {
 			after[i] = before[i]

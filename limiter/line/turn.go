@@ -63,19 +63,19 @@ func (q *Lines) NextOfAll(now Clock) Step {
 // pick takes the line to look at next, or returns nil.
 func (q *Lines) pick(nowNs int64) *line {
 	if l := q.soon.first; l != nil {
-		q.take(l)
+		q.putInHand(l)
 		return l
 	}
 	if len(q.sleepers) > 0 && q.sleepers[0].wakesNs <= nowNs {
 		l := q.sleepers[0]
-		q.take(l)
+		q.putInHand(l)
 		return l
 	}
 	return nil
 }
 
-// take has the host ask about a line from now on.
-func (q *Lines) take(l *line) {
+// putInHand has the host ask about a line from now on.
+func (q *Lines) putInHand(l *line) {
 	q.forget(l)
 	l.awake = true
 }
