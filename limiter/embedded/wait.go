@@ -126,7 +126,7 @@ func (w *waiting) earliest() (first *timer) {
 // Next returns when Wake has something to do next, in ns since the Unix epoch, if nothing happens before. ok is false if nobody waits
 // for an instant.
 func (h *Host) Next() (ns int64, ok bool) {
-	first := h.waiting.first()
+	first := h.waiting.earliest()
 	if first == nil || first.wakeNs == math.MaxInt64 {
 		return 0, false
 	}
