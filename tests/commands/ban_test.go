@@ -1,7 +1,6 @@
 package commands_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,50 +11,6 @@ import (
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
-
-// A ban leaves what is kept as it is, for as long as before: also of limits that the call which bans
-// does not name.
-func TestABanForgetsNoLimit(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	c := s.Raw()
-	for i, bans := range [][]string{
-		{"CL.BAN %s 1s"},
-		{"CL.LIMIT %s RATE 1/h BAN 1s"},
-		{"CL.BAN %s 1h", "CL.LIMIT %s RATE 1/h STRICT BAN 2h"},
-	} {
-		key := fmt.Sprint("key", i)
-		kit.Ask(t, c, "CL.LIMIT %s RATE 1/h FIXED 5/1000d TAKE 5", key)
-		before := kit.Do(t, c, "PTTL %s", key).Int
-		for _, ban := range bans {
-			require.False(t, kit.Do(t, c, ban, key).IsError())
-		}
-		require.EqualValues(t, 0, kit.Ask(t, c, "CL.PEEK %s RATE 1/h", key).Rule, "is banned")
-		assert.InDelta(t, before, kit.Do(t, c, "PTTL %s", key).Int, 60_000, bans)
-		require.EqualValues(t, 0, kit.Do(t, c, "CL.BAN %s 0", key).Int)
-		assert.EqualValues(t, 0, kit.Ask(t, c, "CL.PEEK %s FIXED 5/1000d", key).Remaining, bans)
-	}
-}
-
-// A key lives as long as its ban, also where its limits are forgotten before.
-func TestAKeyLivesAsLongAsItsBan(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	c := s.Raw()
-	const hour = 3_600_000
-	for i, calls := range [][]string{
-		{"CL.BAN %s 1h"},
-		{"CL.LIMIT %s RATE 1/1m", "CL.BAN %s 1h"},
-		{"CL.LIMIT %s RATE 1/1m WINDOW 2/1m", "CL.LIMIT %s RATE 1/1m WINDOW 2/1m BAN 1h"},
-		{"CL.BAN %s 1m", "CL.BAN %s 1h"},
-	} {
-		key := fmt.Sprint("key", i)
-		for _, call := range calls {
-			require.False(t, kit.Do(t, c, call, key).IsError(), call)
-		}
-		assert.InDelta(t, hour, kit.Do(t, c, "PTTL %s", key).Int, 60_000, calls)
-	}
-}
 
 // A ban is replicated like any other state: a replica without the module has the same bytes and
 // the same expiry, and while the key is banned nothing is written at all.
@@ -102,27 +57,6 @@ func TestBansAreReplicatedAndThenWriteNothing(t *testing.T) {
 			}
 		}
 		assert.Equal(t, before, w.Traces(t, key), key)
-	}
-}
-
-// A ban is over at its instant, and the limits are as they were.
-func TestABanIsOverAtItsInstant(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	c := s.Raw()
-	kit.Ask(t, c, "CL.LIMIT key RATE 10/1d COST 3")
-	_, from, to := kit.Timed(t, c, "CL.BAN key 300ms")
-	for {
-		replies, before, after := kit.Timed(t, c, "CL.PEEK key RATE 10/1d")
-		a, err := kit.StandingIn(replies[0])
-		require.NoError(t, err)
-		if a.Rule != 0 {
-			assert.GreaterOrEqual(t, after, from+int64(300*time.Millisecond), "too early")
-			assert.Equal(t, []int64{0, 7}, []int64{a.Limited, a.Remaining})
-			return
-		}
-		assert.Equal(t, []int64{1, 0}, []int64{a.Limited, a.Remaining})
-		require.LessOrEqual(t, before, to+int64(300*time.Millisecond), "too late")
 	}
 }
 

@@ -65,18 +65,3 @@ func TestCallersAtOnceAreSpacedOut(t *testing.T) {
 	assert.LessOrEqual(t, a.ResetAfterMs, kit.CeilMs(all-(peekFrom-to)))
 	assert.GreaterOrEqual(t, a.ResetAfterMs, kit.CeilMs(all-(peekTo-from)))
 }
-
-// Every rate of a stack has to have a slot, and the last of them decides.
-func TestWaitOfAStackIsThatOfItsSlowestRate(t *testing.T) {
-	t.Parallel()
-	c := server.Start(t).Raw()
-	const limits = "RATE 10/h BURST 1 RATE 5/h BURST 1"
-	for i, wait := range []int64{0, 720_000, 2 * 720_000} {
-		a := kit.Ask(t, c, "CL.LIMIT key %s MAXWAIT 1d", limits)
-		assert.EqualValues(t, 0, a.Limited)
-		assert.InDelta(t, wait, a.WaitMs, 60_000, "caller %d", i)
-	}
-	a := kit.Ask(t, c, "CL.LIMIT key %s MAXWAIT 10m", limits)
-	assert.Equal(t, []int64{1, 2, 0}, []int64{a.Limited, a.Rule, a.Granted})
-	assert.InDelta(t, 3*720_000-600_000, a.RetryAfterMs, 60_000)
-}

@@ -148,7 +148,7 @@ func TestFilesThatPagesNameExist(t *testing.T) {
 	}
 }
 
-var evidence = regexp.MustCompile("`[a-z]+/[a-z_/*]+(\\.(go|py|test\\.mts))?`|\\b(Test|Fuzz)[A-Z]")
+var evidence = regexp.MustCompile("`[a-z]+/[a-z_/*]+(\\.(go|py|test\\.mts|txt))?`|\\b(Test|Fuzz)[A-Z]")
 
 // Each promise names a test or a folder that shows it, or leads to the section about it.
 func TestEachPromiseNamesWhatShowsIt(t *testing.T) {
