@@ -123,6 +123,22 @@ static int isIdOfAConnection(RedisModuleCtx *ctx) {
   return user != NULL;
 }
 
+static int isInDb(uint64_t id, int db) {
+  clientInfo info = {.version = 1};
+  return api.GetClientInfoById(&info, id) == API_OK && info.db == db;
+}
+
+// Whether the call is that of the connection with its id, which follows it into another database then. Nothing shows it where there is only one, nor
+// on Valkey 9.1, which crashes when it is asked about a client of a module.
+static int isByItsConnection(RedisModuleCtx *ctx) {
+  uint64_t id = api.GetClientId(ctx);
+  int db = api.GetSelectedDb(ctx), other = !db;
+  if (throttleValkeyMajor >= 9 || api.SelectDb(ctx, other) != API_OK) return 1;
+  int follows = isInDb(id, other);
+  api.SelectDb(ctx, db);
+  return follows && isInDb(id, db);
+}
+
 static const uint64_t idOfAppendOnlyFile = UINT64_MAX;
 
 static int isOfAppendOnlyFile(RedisModuleCtx *ctx, int flags) { return flags & CONTEXT_LOADING && api.GetClientId(ctx) == idOfAppendOnlyFile; }
@@ -132,7 +148,7 @@ static int mayModulesBlock(void) { return api.CallReplyPromiseSetUnblockHandler 
 
 // Whether the command is run by a client, a master or the file that is being loaded, rather than by a script or another module. The clients of
 // those two may not block, unless a module asks for that, nor may a client in a transaction. A module that then calls as a user, under an
-// id that a connection has, is taken for a client. Nothing is remembered, because ids say too little.
+// id that a connection has, is taken for a client where isByItsConnection does not show it. Nothing is remembered, because ids say too little.
 static int isOfAClient(RedisModuleCtx *ctx) {
   int flags = api.GetContextFlags(ctx);
   if (flags & CONTEXT_REPLICATED) return 1;
@@ -140,7 +156,7 @@ static int isOfAClient(RedisModuleCtx *ctx) {
   if (flags & CONTEXT_LUA) return 0;
   if (isOfAppendOnlyFile(ctx, flags)) return 1;
   if ((flags & (CONTEXT_DENY_BLOCKING | CONTEXT_MULTI)) == CONTEXT_DENY_BLOCKING) return 0;
-  return (!api.GetCurrentUserName || hasUser(ctx)) && isIdOfAConnection(ctx);
+  return (!api.GetCurrentUserName || hasUser(ctx)) && isIdOfAConnection(ctx) && isByItsConnection(ctx);
 }
 
 int throttleMayBeNested(const throttleCall *call, RedisModuleCtx *ctx) {

@@ -124,3 +124,28 @@ func TestClientsStayClientsWhateverTheIDsOfModules(t *testing.T) {
 		requireCharged(t, s, "MULTI", chargeKey, "EXEC", chargeKey)
 	}
 }
+
+// A module may call as a user, under the id of the connection in whose transaction it is, or in a way in which its call may block. Then only the
+// database that a connection is in shows that it is not the connection's call. INCRBYFLOAT uses its value after the event.
+func TestACallAsAUserUnderTheIDOfAConnectionIsNested(t *testing.T) {
+	t.Parallel()
+	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s, c := withLentIDs(t, opts...)
+		if s.Program.IsValkey() && s.Program.Major >= 9 {
+			t.Skip("Valkey 9.1 does not tell in which database a connection is")
+		}
+		kit.MustDoAll(t, c, "NEIGHBOUR.USER default")
+		for _, format := range formatsOfModules(s) {
+			for _, set := range []string{"SET k 17", "SET k 17 EX 1000"} {
+				for _, calls := range [][]string{{"INCRBYFLOAT k 1.5"}, {"MULTI", "INCRBYFLOAT k 1.5", "EXEC"}} {
+					kit.MustDoAll(t, c, set, "NEIGHBOUR.FORMAT "+format, "NEIGHBOUR.ON incrbyfloat k CL.PEEK k RATE 1/1h")
+					kit.MustDoAll(t, c, calls...)
+					v := kit.Do(t, c, "NEIGHBOUR.SEEN")
+					assert.Contains(t, v.Elems[1].Text, "WRONGTYPE", "%s, %s, %q", format, set, calls)
+					assert.Equal(t, "18.5", kit.Do(t, c, "GET k").Text, "%s, %s, %q", format, set, calls)
+					kit.Do(t, c, "NEIGHBOUR.DO")
+				}
+			}
+		}
+	})
+}
