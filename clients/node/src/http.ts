@@ -27,7 +27,7 @@ export interface RateLimitOptions<Request> extends AddressOptions {
    */
   key?: (request: Request) => Maybe<string | undefined>
   /** In place of `limits` and `key`: the limits of several keys. All are charged or none. */
-  keys?: (request: Request) => Maybe<Readonly<Record<string, Limits>>>
+  keys?: (request: Request) => Maybe<Readonly<Record<string, Limits>> | ReadonlyMap<string, Limits> | readonly (readonly [string, Limits])[]>
   /** How many units a request takes. */
   cost?: (request: Request) => Maybe<number>
   /** What becomes of requests while Redis is away: `allow`, if it is left out. */
@@ -88,7 +88,7 @@ export class Policy<Request extends object> {
     if (name !== undefined && (typeof name !== 'string' || name === '')) throw new TypeError('name must be a string that is not empty')
     if (limits !== undefined && typeof limits !== 'function') policies(asLimits(limits))
     for (const [option, answer] of Object.entries({ outage, overload, mistake })) {
-      if (!answers.has(answer)) throw new TypeError(`${option} must be allow, deny or raise, not '${answer}'${formerly[answer] ? `, which is '${formerly[answer]}' now` : ''}`)
+      if (!answers.has(answer)) throw new TypeError(`${option} must be allow, deny or raise, not '${answer}'${Object.hasOwn(formerly, answer) ? `, which is '${formerly[answer]}' now` : ''}`)
     }
     const { xRateLimit, retryAfter = 1 } = options
     if (xRateLimit !== undefined && !counters.has(xRateLimit)) throw new TypeError(`xRateLimit must be seconds or unix, not '${xRateLimit}'`)
@@ -122,7 +122,8 @@ export class Policy<Request extends object> {
     const units = cost ? { cost: await cost(request) } : {}
     if (keys) {
       const several = await keys(request)
-      return Object.keys(several).length > 0 ? many('limit', several, { ...units, each: true }) : undefined
+      const n = Symbol.iterator in several ? [...several].length : Object.keys(several).length
+      return n > 0 ? many('limit', several, { ...units, each: true }) : undefined
     }
     const own: unknown = await key?.(request)
     if (key && own === undefined) return undefined

@@ -59,22 +59,22 @@ export class RateLimiterThrottle extends Base {
   override consume(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
     return this.#insured(options, (other) => other.consume(key, points), async () => {
       const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` } : {}
-      const result = await decide(this.#limiter, one('limit', this.getKey(key), this.#limitNow(), { cost: points, ...ban }))
+      const result = await decide(this.#limiter, one('limit', this.#keyOf(key), this.#limitNow(), { cost: points, ...ban }))
       if (!result.limited) return this.#shown(result)
-      if (!(this.blockDuration > 0)) await this.#marks.set(this.getKey(key), this.#limitNow(), result, `${this.duration}s`)
+      if (!(this.blockDuration > 0)) await this.#marks.set(this.#keyOf(key), this.#limitNow(), result, `${this.duration}s`)
       // eslint-disable-next-line @typescript-eslint/only-throw-error -- the interface rejects with what is no error
       throw this.#shown(result, this.blockDuration * 1000)
     })
   }
 
   override penalty(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
-    return this.#insured(options, (other) => other.penalty(key, points), () => this.#limiter.limit(this.getKey(key), counting(this.#limitNow()), { cost: points, force: true }).then((result) => this.#shown(result)))
+    return this.#insured(options, (other) => other.penalty(key, points), () => this.#limiter.limit(this.#keyOf(key), counting(this.#limitNow()), { cost: points, force: true }).then((result) => this.#shown(result)))
   }
 
   override reward(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
     return this.#insured(options, (other) => other.reward(key, points), async () => {
-      const result = await this.#limiter.refund(this.getKey(key), counting(this.#limitNow()), { cost: points })
-      await this.#marks.lift(this.getKey(key), this.#limitNow())
+      const result = await this.#limiter.refund(this.#keyOf(key), counting(this.#limitNow()), { cost: points })
+      await this.#marks.lift(this.#keyOf(key), this.#limitNow())
       return this.#shown(result)
     })
   }
@@ -83,7 +83,7 @@ export class RateLimiterThrottle extends Base {
     return this.#insured(undefined, (other) => other.get(key), async () => {
       const limit = this.#limitNow()
       if (limit.capacity === 0) return this.#shown(new Result({ limited: true, retryAfterMs: null }))
-      const [result, marked] = await Promise.all([this.#limiter.peek(this.getKey(key), counting(limit), { cost: 0 }), this.#marks.get(this.getKey(key), limit)])
+      const [result, marked] = await Promise.all([this.#limiter.peek(this.#keyOf(key), counting(limit), { cost: 0 }), this.#marks.get(this.#keyOf(key), limit)])
       if (marked > 0 && !result.limited) return new RateLimiterRes(0, marked, Math.max(result.limit - result.remaining, this.points + 1))
       return !result.limited && result.remaining === result.limit ? null : this.#shown(result)
     })
@@ -92,20 +92,25 @@ export class RateLimiterThrottle extends Base {
   /** Bans a key for so many seconds, or for ever: 0. */
   override block(key: string | number, secDuration: number): Promise<RateLimiterRes> {
     return this.#insured(undefined, (other) => other.block(key, secDuration), async () => {
-      const ms = await this.#limiter.ban(this.getKey(key), secDuration > 0 ? `${secDuration}s` : `${always}d`)
+      const ms = await this.#limiter.ban(this.#keyOf(key), secDuration > 0 ? `${secDuration}s` : `${always}d`)
       return new RateLimiterRes(0, untilNext(ms), this.points + 1)
     })
   }
 
   override delete(key: string | number): Promise<boolean> {
     return this.#insured(undefined, (other) => other.delete(key), async () => {
-      const [there] = await Promise.all([this.#limiter.reset(this.getKey(key)), this.#marks.lift(this.getKey(key), this.#limitNow())])
+      const [there] = await Promise.all([this.#limiter.reset(this.#keyOf(key)), this.#marks.lift(this.#keyOf(key), this.#limitNow())])
       return there
     })
   }
 
   override set(): Promise<RateLimiterRes> {
     return Promise.reject(new TypeError('set: the server has no such command; use penalty, reward, block or delete'))
+  }
+
+  // The library's own stores write other values under the same names: both can run side by side during a deployment.
+  #keyOf(key: string | number): string {
+    return `rate-limiter-flexible:${this.getKey(key)}`
   }
 
   #limitNow(): Limit {

@@ -209,6 +209,20 @@ for (const [name, open] of Object.entries(frameworks)) {
   })
 }
 
+test('keys may be a Map or entries, and none does not limit', async () => {
+  const twice = rate(2, '1h')
+  for (const [given, through] of [[new Map([['a', twice]]), 2], [[['a', twice]], 2], [{ a: twice }, 2], [new Map(), 3], [[], 3], [{}, 3]] as const) {
+    const handle = onExpress.rateLimit({ limiter, keys: () => given as Readonly<Record<string, never>> })
+    const site = http.createServer((req, res) => void handle(req, res, () => res.end()))
+    const statuses: unknown[] = []
+    await at(site, local, async (get) => {
+      for (let i = 0; i < 3; i++) statuses.push((await get()).statusCode)
+    })
+    assert.equal(statuses.filter((status) => status === 200).length, through)
+    await server.do('FLUSHALL')
+  }
+})
+
 describe('options of middlewares', () => {
   test('are checked when it is made', () => {
     const limits = rate(1, '1h')

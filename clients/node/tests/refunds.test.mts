@@ -172,6 +172,12 @@ describe('a store that is set up wrongly denies or rejects', () => {
     for (let i = 1; i <= 3; i++) assert.deepEqual([(await ours.increment('k')).totalHits, (await theirs.increment('k')).totalHits], [i, i])
   })
 
+  test('one from RateLimiterRedis, too', async () => {
+    const theirs = new RateLimiterRedis({ storeClient: client, points: 5, duration: 60 })
+    const ours = new RateLimiterThrottle({ limiter, points: 5, duration: 60 })
+    for (let i = 1; i <= 3; i++) assert.deepEqual([(await ours.consume('k')).consumedPoints, (await theirs.consume('k')).consumedPoints], [i, i])
+  })
+
   test('express-slow-down: the delay grows', async () => {
     const delays: number[] = []
     const app = express()
@@ -353,7 +359,7 @@ describe('a key that is over its limit can be read', () => {
       if (through) break
     }
     assert.ok(denied > 0)
-    assert.equal((await limiter.peek('rlflx:k', window(1, '200ms'))).remaining, 0, 'it was let in and charged')
+    assert.equal((await limiter.peek('rate-limiter-flexible:rlflx:k', window(1, '200ms'))).remaining, 0, 'it was let in and charged')
   })
 
   test('without the permission to ban it is denied, and said once that it cannot be read', async () => {
@@ -426,7 +432,7 @@ describe('rate-limiter-flexible', () => {
     await assert.rejects(flexible.consume('k'), RateLimiterRes)
     away.disconnect()
     const mistaken = new RateLimiterThrottle({ limiter, points: 5, duration: 60, insuranceLimiter })
-    await server.do('SET', 'rlflx:text', 'x')
+    await server.do('SET', 'rate-limiter-flexible:rlflx:text', 'x')
     await assert.rejects(mistaken.consume('text'), /WRONGTYPE/)
   })
 })
