@@ -84,17 +84,7 @@ func serve(ctx context.Context, s *settings.Settings, paths []string, again <-ch
 			slog.Error("the configuration stays as it was", "error", err)
 		}
 	}
-	go config.Watch(g.running, files, load, paths...)
-	go func() {
-		for {
-			select {
-			case <-again:
-				load(config.Read(paths...))
-			case <-g.running.Done():
-				return
-			}
-		}
-	}()
+	go config.Watch(g.running, files, again, load, paths...)
 	g.firstProbe()
 	if err := g.listen(gathered); err != nil {
 		return err

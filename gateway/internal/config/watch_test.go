@@ -56,7 +56,7 @@ func (tr *tree) watch(path string, do func()) {
 	synctest.Test(tr.t, func(*testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
-		go Watch(ctx, Read(tr.at(path)), tr.note, tr.at(path))
+		go Watch(ctx, Read(tr.at(path)), nil, tr.note, tr.at(path))
 		do()
 	})
 }
@@ -134,7 +134,7 @@ func TestAChangeBeforeTheWatchIsSeen(t *testing.T) {
 		tr.write("a.yaml", "2")
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
-		go Watch(ctx, first, func(f Files) { tr.changes = append(tr.changes, f) }, tr.at("a.yaml"))
+		go Watch(ctx, first, nil, tr.note, tr.at("a.yaml"))
 		tr.requireTold("2")
 	})
 }
@@ -216,4 +216,24 @@ func TestAPipeIsReadWhereItIsReadOnce(t *testing.T) {
 	c, err := ReadOnce(path).Parse(false)
 	require.NoError(t, err)
 	assert.Contains(t, c.Domains, "piped")
+}
+
+// A signal has the files read at once, whether they changed or not, and a change that it tells of is told once.
+func TestASignalHasTheFilesReadAtOnce(t *testing.T) {
+	t.Parallel()
+	tr := grow(t, map[string]string{"a.yaml": "one"})
+	synctest.Test(t, func(*testing.T) {
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		again := make(chan os.Signal)
+		go Watch(ctx, Read(tr.folder), again, tr.note, tr.folder)
+		for _, text := range []string{"one", "two"} {
+			tr.write("a.yaml", text)
+			again <- syscall.SIGHUP
+			synctest.Wait()
+			require.Len(t, tr.changes, 1)
+			tr.requireTold(text)
+		}
+		require.Empty(t, tr.since())
+	})
 }
