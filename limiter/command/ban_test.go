@@ -193,21 +193,6 @@ func TestABanDoesNotHideWhatIsNoLimiter(t *testing.T) {
 	}
 }
 
-// When a ban is over the state behind it holds, and what is written next is without it.
-func TestAfterABanTheStateIsWhatItWas(t *testing.T) {
-	for _, line := range []string{"k RATE 5/s BURST 10 COST 3", "k RATE 5/s BURST 10 WINDOW 100/m COST 3", "k FIXED 5/h"} {
-		state := valueAfter(t, line)
-		for _, over := range []int64{0, -1, -nsPerSecond} {
-			assert.Equal(t, string(decide(Limit, state, line).NewValue), string(decide(Limit, banned(over, state), line).NewValue), line)
-			assert.Equal(t, decide(Peek, state, line).Integers, decide(Peek, banned(over, state), line).Integers, line)
-		}
-	}
-	c := decide(Throttle, banned(0, tatIn(nsPerSecond)), "k 9 5 1")
-	assert.Equal(t, string(decide(Throttle, tatIn(nsPerSecond), "k 9 5 1").NewValue), string(c.NewValue))
-	c = decide(Throttle, banned(0, ""), "k 9 5 1")
-	assert.Equal(t, string(decide(Throttle, "", "k 9 5 1").NewValue), string(c.NewValue))
-}
-
 func TestALimitedCallBansWithBAN(t *testing.T) {
 	const s = nsPerSecond
 	state := tatIn(s)
@@ -254,17 +239,6 @@ func TestALimitedCallBansWithBAN(t *testing.T) {
 	} {
 		assert.Equal(t, want, string(decide(Limit, "", line).Error), line)
 	}
-}
-
-// A refund changes the state behind a ban, and leaves the ban as it is.
-func TestARefundLeavesTheBan(t *testing.T) {
-	state := tatIn(nsPerSecond)
-	c := decide(Refund, banned(nsPerSecond, state), "k RATE 5/s COST 2")
-	assert.Equal(t, banned(nsPerSecond, tatIn(600*ms)), string(c.NewValue))
-	c = decide(Refund, banned(nsPerSecond, state), "k RATE 5/s COST 9")
-	assert.Equal(t, banned(nsPerSecond, ""), string(c.NewValue))
-	c = decide(Refund, banned(0, state), "k RATE 5/s COST 9")
-	assert.Equal(t, Delete, c.Effect)
 }
 
 // Against a ban kept beside the limiter, over random histories with clocks that go back: a ban

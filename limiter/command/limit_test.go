@@ -63,46 +63,16 @@ func TestLimitAnswersItsFieldsAndSaysWhatToStore(t *testing.T) {
 		newValue string // where it is a plain TAT
 		expireAt int64  // s after now
 	}{
-		{"first call", "", "k RATE 5/s",
-			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
-		{"cost", "", "k RATE 5/s COST 3",
-			fields{0, 1, 5, 2, -1, 600, 200, 3, 0}, Set, tatIn(3 * s / 5), 1},
-		{"burst", "", "k RATE 5/s BURST 10 COST 10",
-			fields{0, 1, 10, 0, -1, 2000, 200, 10, 0}, Set, tatIn(2 * s), 2},
-		{"limited", tatIn(s), "k RATE 5/s",
-			fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, Keep, "", 0},
 		{"times round up", tatIn(s - 1), "k RATE 5/s",
 			fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, Keep, "", 0},
 		{"times round up to the next", tatIn(s*4/5 + 1), "k RATE 5/s",
 			fields{1, 1, 5, 0, 1, 801, 1, 0, 0}, Keep, "", 0},
-		{"more than the capacity", tatIn(s / 5), "k RATE 5/s COST 6",
-			fields{1, 1, 5, 4, -1, 200, 200, 0, 0}, Keep, "", 0},
-		{"nothing asked for, nothing written", tatIn(s), "k RATE 5/s COST 0",
-			fields{0, 1, 5, 0, -1, 1000, 200, 0, 0}, Keep, "", 0},
 		{"a TAT of CL.THROTTLE", decideThrottle("k 4 5 1 3"), "k RATE 5/s COST 2",
 			fields{0, 1, 5, 0, -1, 1000, 200, 2, 0}, Set, tatIn(s), 1},
-		{"up to", tatIn(s / 5), "k RATE 5/s COST 9 UPTO",
-			fields{0, 1, 5, 0, -1, 1000, 200, 4, 0}, Set, tatIn(s), 1},
-		{"strict", tatIn(s / 2), "k RATE 5/s COST 4 STRICT",
-			fields{1, 1, 5, 0, 800, 1000, 200, 0, 0}, Set, tatIn(s), 1},
 		{"strict on an empty bucket", tatIn(s), "k RATE 5/s COST 4 STRICT",
 			fields{1, 1, 5, 0, 800, 1000, 200, 0, 0}, Keep, "", 0},
-		{"a wait", tatIn(s), "k RATE 5/s MAXWAIT 1s",
-			fields{0, 1, 5, 0, -1, 1200, 400, 1, 200}, Set, "", 2},
-		{"too long a wait", tatIn(s), "k RATE 5/s COST 5 MAXWAIT 300ms",
-			fields{1, 1, 5, 0, 700, 1000, 200, 0, 0}, Keep, "", 0},
-		{"no wait needed", "", "k RATE 5/s MAXWAIT 1s",
-			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
-		{"a window", "", "k WINDOW 100/m COST 30",
-			fields{0, 1, 100, 70, -1, 60000, 60000, 30, 0}, Set, "", 60},
 		{"a calendar window ends with its minute", "", "k FIXED 100/m COST 30",
 			fields{0, 1, 100, 70, -1, 40000, 40000, 30, 0}, Set, "", 40},
-		{"a stack: the fewest units", "", "k RATE 5/s RATE 100000/h WINDOW 4/m",
-			fields{0, 3, 4, 3, -1, 60000, 60000, 1, 0}, Set, "", 60},
-		{"a stack: the longest wait", valueAfter(t, "k RATE 5/s WINDOW 4/m COST 4"), "k RATE 5/s WINDOW 4/m COST 2",
-			fields{1, 2, 4, 0, 60000, 60000, 60000, 0, 0}, Keep, "", 0},
-		{"a clock that was set back is corrected", tatIn(3600 * s), "k RATE 5/s",
-			fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, Set, tatIn(s), 1},
 		{"a TAT gone by", tatIn(-5), "k RATE 5/s",
 			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
 		{"a TAT of zero", "0", "k RATE 5/s",
@@ -132,56 +102,6 @@ func TestLimitAnswersItsFieldsAndSaysWhatToStore(t *testing.T) {
 
 // decideThrottle is what CL.THROTTLE leaves in an empty key.
 func decideThrottle(line string) string { return string(decide(Throttle, "", line).NewValue) }
-
-func TestThrottleGoesBehindTheReservationsOfLimit(t *testing.T) {
-	value := valueAfter(t, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")
-	c := decide(Throttle, value, "k 4 5 1")
-	assert.Equal(t, []int64{1, 5, 0, 2, 2}, c.Integers, "1.2 s, rounded up")
-	assert.Equal(t, Keep, c.Effect)
-
-	c = &Call{In: &In{NowNs: nowNs + 1200*ms, Args: c.Args, ArgCount: c.ArgCount}, Key: &Key{Kind: String, Value: []byte(value)}}
-	c.Run(Throttle)
-	assert.Equal(t, []int64{0, 5, 0, -1, 1}, c.Integers)
-	assert.Equal(t, tatIn(2200*ms), string(c.NewValue))
-}
-
-// 100 callers at once.
-func TestMaxWaitTurnsABurstIntoARow(t *testing.T) {
-	value := ""
-	for i := range int64(100) {
-		c := decide(Limit, value, "k RATE 10/s BURST 1 MAXWAIT 5s")
-		if i > 50 {
-			require.Equal(t, fields{1, 1, 1, 0, 100, 5100, 5100, 0, 0}, fieldsOf(t, c))
-			require.Equal(t, Keep, c.Effect)
-			continue
-		}
-		require.Equal(t, fields{0, 1, 1, 0, -1, (i + 1) * 100, (i + 1) * 100, 1, i * 100}, fieldsOf(t, c))
-		value = string(c.NewValue)
-	}
-}
-
-func TestPeekAnswersLikeLimitAndWritesNothing(t *testing.T) {
-	const s = nsPerSecond
-	for _, test := range []struct {
-		name, value, line string
-		want              fields
-	}{
-		{"an unused key", "", "k RATE 5/s", fields{0, 1, 5, 5, -1, 0, 0, 0, 0}},
-		{"what is left before the request", tatIn(s / 5), "k RATE 5/s COST 4", fields{0, 1, 5, 4, -1, 200, 200, 0, 0}},
-		{"what would be limited", tatIn(s / 5), "k RATE 5/s COST 5", fields{1, 1, 5, 4, 200, 200, 200, 0, 0}},
-		{"what can never be", tatIn(s / 5), "k RATE 5/s COST 6", fields{1, 1, 5, 4, -1, 200, 200, 0, 0}},
-		{"nothing", tatIn(s), "k RATE 5/s COST 0", fields{0, 1, 5, 0, -1, 1000, 200, 0, 0}},
-		{"a clock that was set back", tatIn(3600 * s), "k RATE 5/s", fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}},
-		{"a stack", valueAfter(t, "k WINDOW 4/m RATE 5/s COST 4"), "k RATE 5/s WINDOW 4/m FIXED 9/d",
-			fields{1, 2, 4, 0, 60000, 60000, 60000, 0, 0}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := decide(Peek, test.value, test.line)
-			assert.Equal(t, test.want, fieldsOf(t, c))
-			assert.Equal(t, Keep, c.Effect)
-		})
-	}
-}
 
 func TestWhatIsNoLimitersStateIsRefused(t *testing.T) {
 	window := valueAfter(t, "k WINDOW 5/m")
