@@ -16,6 +16,7 @@ import (
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/ratelimittest"
+	"redis-throttle/ratelimit/retry"
 	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
@@ -109,4 +110,23 @@ func steady(r ratelimit.Result) ratelimit.Result {
 	r.RetryAfter, r.ResetAfter, r.NextAfter, r.Wait = r.RetryAfter.Round(day), r.ResetAfter.Round(day), 0, 0
 	r.Lasts = r.Lasts.Round(time.Minute)
 	return r
+}
+
+func TestRetryGetsThroughALimitOfTheServer(t *testing.T) {
+	t.Parallel()
+	const interval = 200 * time.Millisecond
+	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
+	limits := ratelimit.Limits{ratelimit.Rate(1, interval).Burst(1)}
+	began := time.Now()
+	for range 3 {
+		err := retry.Backoff{Base: time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
+			result, err := l.Limit(ctx, "k", limits, 1)
+			if err != nil {
+				return err
+			}
+			return result.Err()
+		})
+		require.NoError(t, err)
+	}
+	assert.GreaterOrEqual(t, time.Since(began), 2*interval)
 }

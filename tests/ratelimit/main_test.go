@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/tests/server"
 )
 
@@ -82,4 +85,27 @@ func TestProgramOfTheReadmeRuns(t *testing.T) {
 	printed, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(printed))
 	assert.Equal(t, "limited: false remaining: 9 retry after: 0s\n", string(printed))
+}
+
+// answerOf is what a middleware answers during an outage.
+func answerOf(failClosed bool) httplimit.Answer {
+	if failClosed {
+		return httplimit.Deny
+	}
+	return httplimit.Allow
+}
+
+// answer is what a call returned, for tables.
+type answer struct {
+	result ratelimit.Result
+	err    error
+}
+
+func answered(result ratelimit.Result, err error) answer { return answer{result, err} }
+
+func (a answer) Result() (ratelimit.Result, error) { return a.result, a.err }
+
+// client is what ratelimit.New takes.
+type client interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
 }
