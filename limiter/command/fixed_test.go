@@ -3,25 +3,10 @@ package command
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// at decides a call at an instant.
-func at(t testing.TB, command *Command, when, value, line string) *Call {
-	c := call(line)
-	now, err := time.Parse(time.RFC3339Nano, when)
-	require.NoError(t, err)
-	c.NowNs, c.Kind, c.Value = now.UnixNano(), String, []byte(value)
-	if value == "" {
-		c.Kind = Absent
-	}
-	c.Run(command)
-	require.Equal(t, ReplyFields, c.Reply, "%s: %s", line, c.Error)
-	return c
-}
 
 func TestADecisionInACalendarDoesNotAllocate(t *testing.T) {
 	for _, line := range []string{
