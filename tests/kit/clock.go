@@ -13,11 +13,11 @@ import (
 // NowIn is the server's clock in ns since the epoch.
 func NowIn(t Tester, c *resp.Conn) int64 {
 	t.Helper()
-	return timeIn(t, Do(t, c, "TIME"))
+	return TimeIn(t, Do(t, c, "TIME"))
 }
 
-// timeIn reads a reply of TIME, in ns.
-func timeIn(t Tester, v resp.Value) int64 {
+// TimeIn reads a reply of TIME, in ns.
+func TimeIn(t Tester, v resp.Value) int64 {
 	t.Helper()
 	require.Len(t, v.Elems, 2, "TIME answers %v", v)
 	seconds, err := strconv.ParseInt(v.Elems[0].Text, 10, 64)
@@ -37,7 +37,7 @@ func Timed(t Tester, c *resp.Conn, commands ...string) (replies []resp.Value, fr
 	replies, err := c.Pipeline(append(words, []string{"TIME"})...)
 	require.NoError(t, err)
 	n := len(replies)
-	return replies[1 : n-1], timeIn(t, replies[0]) - int64(ClockSkew), timeIn(t, replies[n-1]) + 999 + int64(ClockSkew)
+	return replies[1 : n-1], TimeIn(t, replies[0]) - int64(ClockSkew), TimeIn(t, replies[n-1]) + 999 + int64(ClockSkew)
 }
 
 // Noon is 2026-12-01T12:00:00Z, when it is 13:00 in Berlin.

@@ -55,12 +55,12 @@ func Probes(t Tester, c *resp.Conn, n int, key, args string) []Probe {
 	for i := range result {
 		four := replies[1+4*i:]
 		p := &result[i]
-		p.From = timeIn(t, four[0]) - int64(ClockSkew)
+		p.From = TimeIn(t, four[0]) - int64(ClockSkew)
 		p.Answer, err = AnswerIn(four[1])
 		require.NoError(t, err, "CL.THROTTLE %s %s", key, args)
 		p.TATBefore, tat = tat, TATIn(t, four[2])
 		p.TATAfter = tat
-		p.To = timeIn(t, four[3]) + 999 + int64(ClockSkew) // TIME cuts off the nanoseconds
+		p.To = TimeIn(t, four[3]) + 999 + int64(ClockSkew) // TIME cuts off the nanoseconds
 	}
 	return result
 }

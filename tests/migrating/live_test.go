@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -80,25 +81,12 @@ func watch(t *testing.T, c *resp.Conn, key string, n numbers) watched {
 	require.NoError(t, err)
 	ints, err := after[0].Ints()
 	require.NoError(t, err)
-	w := watched{numbers: n, from: timeIn(t, before[1]), to: timeIn(t, after[1]) + 999}
+	w := watched{numbers: n, from: kit.TimeIn(t, before[1]), to: kit.TimeIn(t, after[1]) + 999}
 	w.answer = answer{ints[0], ints[1], ints[2], ints[3], ints[4], false}
 	w.before.tat, w.before.exists = tatOf(t, before[0])
 	w.before.expiresMs = w.to // not gone; explainedBy looks at that
 	return w
 }
-
-// timeIn is the reply to TIME, in ns.
-func timeIn(t *testing.T, v resp.Value) int64 {
-	t.Helper()
-	require.Len(t, v.Elems, 2)
-	var s, us int64
-	_, err := fmt.Sscan(v.Elems[0].Text+" "+v.Elems[1].Text, &s, &us)
-	require.NoError(t, err)
-	return s*int64(time.Second) + us*int64(time.Microsecond)
-}
-
-// clockSkew is by how much the processors' clocks may differ: those of a virtual machine do.
-const clockSkew = int64(10 * time.Microsecond)
 
 // explainedBy says whether the reply is the one of these rules at an instant between from and to. All in a reply
 // changes one way with time while the decision stays, so it is looked at where they begin, end and turn.
@@ -111,8 +99,8 @@ func (w watched) explainedBy(r rules) bool {
 	for _, s := range states {
 		turn := int64(s.tat) + interval*w.quantity - interval*(w.maxBurst+1)
 		var low, high *answer
-		for _, now := range []int64{w.from - clockSkew, turn - 1, turn, w.to + clockSkew} {
-			if now < w.from-clockSkew || now > w.to+clockSkew {
+		for _, now := range []int64{w.from - int64(kit.ClockSkew), turn - 1, turn, w.to + int64(kit.ClockSkew)} {
+			if now < w.from-int64(kit.ClockSkew) || now > w.to+int64(kit.ClockSkew) {
 				continue
 			}
 			a := r.decide(w.numbers, s, now)
