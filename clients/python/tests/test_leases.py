@@ -287,6 +287,30 @@ async def test_so_are_those_of_asyncio(own_server: Server) -> None:
                 await asyncio.sleep(0.005)
 
 
+def test_an_id_that_takes_its_lease_again_keeps_it(own_server: Server) -> None:
+    """What an earlier try left to be released is not released any more: the slot would have two holders."""
+    with Limiter.from_url(own_server.url) as limiter:
+        with read_only(own_server):
+            with pytest.raises(OutageError):
+                limiter.lease("k", slots=1, ttl="5m", id="mine").take()
+            assert repeaters()
+        limiter.lease("k", slots=1, ttl="5m", id="mine").take()
+        await_true(lambda: not repeaters(), "nothing is repeated any more", patience=20)
+        assert own_server.do("ZCARD", "k") == 1
+
+
+async def test_so_does_one_of_asyncio_that_takes_it_again(own_server: Server) -> None:
+    async with AsyncLimiter.from_url(own_server.url) as limiter:
+        with read_only(own_server), pytest.raises(OutageError):
+            await limiter.lease("k", slots=1, ttl="5m", id="mine").take()
+        lease = await limiter.lease("k", slots=1, ttl="5m", id="mine").take()
+        task = limiter._later._task
+        assert task is not None
+        await asyncio.wait_for(task, PATIENCE)
+        assert own_server.do("ZCARD", "k") == 1
+        await lease.release()
+
+
 def test_a_settlement_that_meets_an_outage_is_repeated_for_so_long(own_server: Server) -> None:
     tokens = rate(1000, "365d", take=500)
     keys = {"{k}:tokens": tokens, "{k}:slots": Slots(1, "5m")}

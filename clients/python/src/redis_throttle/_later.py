@@ -40,12 +40,25 @@ class _Owed:
     """How many are wanted yet: with 0 it is through."""
 
 
+    def is_about(self, call: Call) -> bool:
+        """Whether it gives back what call does: the same id at the same key."""
+        return self.call.id == call.id and self.call.keys[0].name == call.keys[0].name
+
+
 class _Queue:
     """What is to be repeated, and what comes of each round."""
 
     def __init__(self) -> None:
         self._owed: collections.deque[_Owed] = collections.deque(maxlen=MOST)
+        self._sending: _Owed | None = None
         self._pause = _SHORTEST
+
+    def _drop(self, call: Call) -> bool:
+        """Repeat a call no more. Return whether it is on its way to the server just now."""
+        for owed in list(self._owed):
+            if owed.is_about(call):
+                owed.replies = 0
+        return self._sending is not None and self._sending.is_about(call)
 
     def close(self) -> None:
         """Give up what is left."""
@@ -79,6 +92,7 @@ class Later(_Queue):
         super().__init__()
         self._decide = decide
         self._lock = threading.Lock()
+        self._sent = threading.Condition(self._lock)
         self._process = os.getpid()
         self._running = False
 
@@ -94,6 +108,12 @@ class Later(_Queue):
                 self._running = True
                 threading.Thread(target=self._run, name="throttle-later", daemon=True).start()
 
+    def forget(self, call: Call) -> None:
+        """Repeat a call no more: its id takes again what the call would give back."""
+        with self._sent:
+            while self._drop(call):
+                self._sent.wait()  # for its reply, or until it is given up
+
     def _run(self) -> None:
         while True:
             time.sleep(self._pause)
@@ -104,8 +124,10 @@ class Later(_Queue):
                     return
             failures = 0
             for owed in due:
-                if owed.replies <= 0:  # closed meanwhile
-                    continue
+                with self._lock:
+                    if owed.replies <= 0:  # closed or forgotten meanwhile
+                        continue
+                    self._sending = owed
                 try:
                     result = self._decide(owed.call)
                 except (OutageError, OverloadError):
@@ -116,6 +138,10 @@ class Later(_Queue):
                     self._mistaken(owed, error)
                 else:
                     self._answered(owed, result)
+                finally:
+                    with self._sent:
+                        self._sending = None
+                        self._sent.notify_all()
             with self._lock:
                 self._ended(due)
 
@@ -127,6 +153,7 @@ class AsyncLater(_Queue):
         super().__init__()
         self._decide = decide
         self._task: asyncio.Task[None] | None = None
+        self._sent = asyncio.Event()
 
     def add(self, call: Call, seconds: float, replies: int = 1) -> None:
         """As that of `Later`."""
@@ -138,6 +165,11 @@ class AsyncLater(_Queue):
             self._pause = _SHORTEST
             self._task = loop.create_task(self._run())
 
+    async def forget(self, call: Call) -> None:
+        """As that of `Later`."""
+        while self._drop(call):
+            await self._sent.wait()
+
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
@@ -146,8 +178,9 @@ class AsyncLater(_Queue):
                 return
             failures = 0
             for owed in due:
-                if owed.replies <= 0:  # closed meanwhile
+                if owed.replies <= 0:  # closed or forgotten meanwhile
                     continue
+                self._sending, self._sent = owed, asyncio.Event()
                 try:
                     result = await self._decide(owed.call)
                 except (OutageError, OverloadError):
@@ -158,4 +191,7 @@ class AsyncLater(_Queue):
                     self._mistaken(owed, error)
                 else:
                     self._answered(owed, result)
+                finally:
+                    self._sending = None
+                    self._sent.set()
             self._ended(due)

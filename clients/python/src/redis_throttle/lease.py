@@ -97,6 +97,7 @@ class Lease(_Held):
 
     def take(self) -> Lease:
         """Take the slot, or raise a `LimitedError`. `release` gives it back."""
+        self._limiter._later.forget(self._give_back())  # what an earlier try with this id left to be released
         sent = time.monotonic()
         try:
             result = self._limiter.decide(self._call)
@@ -184,6 +185,7 @@ class AsyncLease(_Held):
 
     async def take(self) -> AsyncLease:
         """Take the slot, or raise a `LimitedError`. `release` gives it back. Losing the lease then cancels nothing: `check` it."""
+        await self._limiter._later.forget(self._give_back())
         sent = time.monotonic()
         try:
             result = await self._limiter.decide(self._call)
