@@ -62,7 +62,7 @@ func init() {
 		"PEXPIRETIME":    {run: ttl, least: 2, most: 2},
 		"DEBUG":          {run: debug, least: 2, noScript: true},
 		"SHUTDOWN":       {run: shutdown, least: 1, noScript: true},
-		"CL.DEV.TIME":    {run: devTime, least: 1, most: 3, noScript: true},
+		"CL.DEV.TIME":    {run: devTime, least: 1, most: 4, noScript: true},
 		"CL.DEV.ADVANCE": {run: devAdvance, least: 2, most: 2, noScript: true},
 	}
 }

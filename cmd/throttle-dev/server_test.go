@@ -284,6 +284,19 @@ func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsAdvanced(t *testing.T) {
 	requireNothing(t, replies[2])
 }
 
+// A clock that steps passes no instant on its way: a caller is answered at the new time.
+func TestACallerIsAnsweredAfterAStepOfTheClock(t *testing.T) {
+	s := start(t, "")
+	c := connect(t, s)
+	c.do("CL.DEV.TIME 2026-01-31T00:00:00Z STOP")
+	c.do("CL.LEASE jobs SLOTS 1 TTL 10s ID a")
+	waits := connect(t, s).later("CL.LEASE jobs SLOTS 1 TTL 1h ID b TIMEOUT 0 COMPACT")
+	awaitWaiting(t, c, 1)
+	c.do("CL.DEV.TIME 2026-01-31T00:30:00Z STOP STEP")
+	assert.Equal(t, "*6 :0 :1 :0 :-1 :3600000 :1800000", await(t, waits), "not when the slot was free, after 10 s")
+	assert.Contains(t, c.do("CL.DEV.TIME STEP STEP"), "ERR")
+}
+
 // Setting the clock to a later time lets time pass, too: a caller that waits gets a slot when it was free, and not an hour later.
 func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsSetForward(t *testing.T) {
 	for _, stop := range []string{" STOP", " RUN", ""} {

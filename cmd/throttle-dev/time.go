@@ -6,13 +6,16 @@ import (
 	"time"
 )
 
-// CL.DEV.TIME [time | REAL] [STOP | RUN]
+// CL.DEV.TIME [time | REAL] [STOP | RUN] [STEP]
 //
 // Replies with the server's time. Before, it sets it, or has it stand still or go on. REAL is the machine's time, which goes on. On the way to
-// a later time callers that wait are answered at their instants.
+// a later time callers that wait are answered at their instants. With STEP it jumps there: nobody is answered on the way.
 func devTime(c *call) {
 	words := c.words[1:]
-	stop := c.clock.stopped
+	stop, steps := c.clock.stopped, false
+	if n := len(words); n > 0 && strings.EqualFold(string(words[n-1]), "STEP") {
+		steps, words = true, words[:n-1]
+	}
 	if n := len(words); n > 0 {
 		switch strings.ToUpper(string(words[n-1])) {
 		case "STOP":
@@ -24,7 +27,7 @@ func devTime(c *call) {
 	toNs := c.now()
 	switch {
 	case len(words) > 1:
-		c.fail("ERR CL.DEV.TIME takes a time, or REAL, and then STOP or RUN")
+		c.fail("ERR CL.DEV.TIME takes a time, or REAL, and then STOP or RUN, and STEP")
 		return
 	case len(words) == 1 && strings.EqualFold(string(words[0]), "REAL"):
 		toNs, stop = time.Now().UnixNano(), false
@@ -36,7 +39,7 @@ func devTime(c *call) {
 		}
 	}
 	c.clock.stop(stop)
-	if toNs > c.now() { // time passes, as with CL.DEV.ADVANCE
+	if toNs > c.now() && !steps { // time passes, as with CL.DEV.ADVANCE
 		c.advance(toNs)
 	} else {
 		c.jump(toNs)

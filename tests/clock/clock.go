@@ -114,17 +114,31 @@ func (c *Clock) Set(nowNs int64) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.set(nowNs, "STEP")
+}
+
+// Pass is Set on a server. On throttle-dev the time passes until then: callers that wait are answered at their instants.
+func (c *Clock) Pass(nowNs int64) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.set(nowNs)
+}
+
+func (c *Clock) set(nowNs int64, how ...string) {
+	c.t.Helper()
 	c.nowNs = nowNs
 	c.numbers.Set(0, nowNs)
 	for _, dev := range c.devs {
-		c.tell(dev)
+		c.tell(dev, how...)
 	}
 }
 
-// tell sets the clock of a throttle-dev, which stands still from then on.
-func (c *Clock) tell(dev *resp.Conn) {
+// tell sets the clock of a throttle-dev, which stands still from then on; how is more words of CL.DEV.TIME.
+func (c *Clock) tell(dev *resp.Conn, how ...string) {
 	c.t.Helper()
-	v, err := dev.Do("CL.DEV.TIME", fmt.Sprintf("%d.%09d", c.nowNs/1e9, c.nowNs%1e9), "STOP")
+	us := c.nowNs / 1000 // it shows microseconds
+	v, err := dev.Do(append([]string{"CL.DEV.TIME", fmt.Sprintf("%d.%06d", us/1e6, us%1e6), "STOP"}, how...)...)
 	require.NoError(c.t, err)
 	require.False(c.t, v.IsError(), "%v", v)
 }

@@ -51,7 +51,7 @@ func (h *host) TimersByOwnClock() bool { return !h.server.Program.IsDev() }
 
 func (h *host) SetTime(now time.Time) {
 	h.now = now
-	h.clock.Set(now.UnixNano())
+	h.clock.Pass(now.UnixNano())
 }
 
 func (h *host) Call(caller string, words []string) string {
