@@ -40,6 +40,8 @@ var elsewhere = map[string]string{
 	"Redis is out at the start":                         "TestHealthFollowsRedisWithoutTraffic",
 	"SIGHUP":                                            "TestSIGHUPReadsTheFiles",
 	"`RateLimit-Reset` of a request that never passes":  "TestWhatNeverPassesIsToldNoTime",
+	"`GRPC_CLIENT_TLS_CACERT`, `REDIS_TLS_CACERT`":      "TestRedisIsReachedByTLS",
+	"`REDIS_TLS_CACERT` and the like without TLS":       "settings",
 	"metric `within_limit`":                             "metrics",
 	"metrics of values":                                 "metrics",
 	"more than 128 descriptors in a request":            "TestDescriptorsAreBounded",
