@@ -50,7 +50,7 @@ func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
 	for _, module := range modules {
 		sh(app, "go work use ../redis-throttle/"+module) // it does no harm when it is there
 	}
-	cobra := sh(filepath.Join(root, "tools"), "GOWORK=off go list -m -f '{{.Version}}' github.com/spf13/cobra")
+	cobra := sh(filepath.Join(root, "scripts/tools"), "GOWORK=off go list -m -f '{{.Version}}' github.com/spf13/cobra")
 	sh(app, "go get github.com/spf13/cobra@"+cobra)
 	program := "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/spf13/cobra\"\n\n"
 	for _, path := range packages {
