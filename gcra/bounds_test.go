@@ -92,7 +92,7 @@ func TestTheLongestQueueIsAState(t *testing.T) {
 	assert.ErrorIs(t, s.Decode(binary.LittleEndian.AppendUint64(encoded, math.MaxInt64+1)), gcra.ErrEncoding)
 }
 
-// A state with a lift, whose TAT has gone by, is one that was never used, also for a call that does not settle it.
+// A state with a lift, whose TAT has gone by, is one that was never used, also for a call that does not bring it to now.
 func TestALiftThatHasGoneByIsForgotten(t *testing.T) {
 	l := tenEach(t)
 	lifted := func() *gcra.Bucket {

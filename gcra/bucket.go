@@ -10,10 +10,10 @@ type Bucket struct {
 	State
 }
 
-// Settle brings the state to nowNs: it drops a TAT in the past, and corrects
+// BringTo brings the state to nowNs: it drops a TAT in the past, and corrects
 // one that is out of reach for this limit, as TakeTo describes. If it corrected the TAT it
 // returns true: the state then has to be stored, even if the request is denied.
-func (b *Bucket) Settle(nowNs int64) (corrected bool) {
+func (b *Bucket) BringTo(nowNs int64) (corrected bool) {
 	backlog, corrected := backlogUpTo(b.ceiling(), b.TAT, nowNs)
 	if corrected || backlog == 0 {
 		b.DropLifts()
@@ -123,7 +123,7 @@ func (b *Bucket) ChargeDenied(nowNs, quantity, spare int64) int64 {
 // last unit of a reservation, its lift is undone.
 func (b *Bucket) Refund(nowNs, quantity int64) int64 {
 	backlog := b.backlog(nowNs)
-	b.settleLifts(nowNs)
+	b.dropPastLifts(nowNs)
 	charged := backlog - b.idle(backlog)
 	if lacks := charged / b.emission; quantity > lacks {
 		quantity = lacks
@@ -132,7 +132,7 @@ func (b *Bucket) Refund(nowNs, quantity int64) int64 {
 		}
 		backlog = 0
 	} else {
-		backlog = b.takeOff(backlog, quantity*b.emission)
+		backlog = b.refundFrom(backlog, quantity*b.emission)
 	}
 	b.setBacklog(nowNs, backlog)
 	return quantity

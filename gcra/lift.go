@@ -23,7 +23,7 @@ func (f lift) sum() uint64 { return f.idleNs + f.chargedNs }
 
 // noteCharge remembers that the TAT is going to move on by idleNs and then by chargedNs.
 func (b *Bucket) noteCharge(nowNs, idleNs, chargedNs int64) {
-	b.settleLifts(nowNs)
+	b.dropPastLifts(nowNs)
 	switch {
 	case idleNs > 0 && chargedNs > 0:
 		if b.lifted == maxLifts {
@@ -57,9 +57,9 @@ func (s *State) DropLifts() {
 	}
 }
 
-// settleLifts forgets the lifts that no longer count at nowNs: all when the TAT is out of
+// dropPastLifts forgets the lifts that no longer count at nowNs: all when the TAT is out of
 // reach, otherwise those whose slot has come.
-func (b *Bucket) settleLifts(nowNs int64) {
+func (b *Bucket) dropPastLifts(nowNs int64) {
 	if b.lifted == 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func (b *Bucket) settleLifts(nowNs int64) {
 	}
 }
 
-// idle is how much of a backlog no unit was charged for. settleLifts comes first.
+// idle is how much of a backlog no unit was charged for. dropPastLifts comes first.
 func (s *State) idle(backlog int64) (ns int64) {
 	left := uint64(backlog)
 	for i := int(s.lifted) - 1; i >= 0; i-- {
@@ -89,10 +89,10 @@ func (s *State) idle(backlog int64) (ns int64) {
 	return ns
 }
 
-// takeOff is the backlog after a refund of refundNs, what was charged last first: a lift goes
-// with the last that was charged since. settleLifts comes first, and refundNs is no more than
+// refundFrom takes refundNs off a backlog, what was charged last first, and returns what is left of it: a lift goes
+// with the last that was charged since. dropPastLifts comes first, and refundNs is no more than
 // was charged for.
-func (s *State) takeOff(backlog, refundNs int64) int64 {
+func (s *State) refundFrom(backlog, refundNs int64) int64 {
 	for s.lifted > 0 {
 		last := &s.lifts[s.lifted-1]
 		if uint64(refundNs) < last.chargedNs {

@@ -231,11 +231,11 @@ func (p *queuePair) step(pick chance.Draw, nowNs, quantity int64, last gcra.Deci
 			p.model.Charge(nowNs, quantity, 0)
 		}
 	case 6:
-		corrected := p.Settle(nowNs)
+		corrected := p.BringTo(nowNs)
 		if corrected {
 			seen.corrected++
 		}
-		p.same(p.model.Settle(nowNs), corrected, "corrected", nowNs, quantity)
+		p.same(p.model.BringTo(nowNs), corrected, "corrected", nowNs, quantity)
 	}
 }
 

@@ -232,7 +232,7 @@ func TestFourLiftsAreUndoneOneByOneAndTheOldestTogether(t *testing.T) {
 	assert.Equal(t, gcra.State{}, b.State)
 }
 
-func TestSettleCorrectsATATOutOfReach(t *testing.T) {
+func TestBringToCorrectsATATOutOfReach(t *testing.T) {
 	limit := perSecond(t, 10, 3)
 	queued := reserved(limit, 10) // seven of them wait, the last for 0.7 s
 
@@ -254,7 +254,7 @@ func TestSettleCorrectsATATOutOfReach(t *testing.T) {
 		{"reservations, an hour earlier", queued.State, start - 3600e9, 10e8, true},
 	} {
 		s := gcra.Bucket{Limit: limit, State: tt.s}
-		assert.Equal(t, tt.corrected, s.Settle(tt.now), tt.state)
+		assert.Equal(t, tt.corrected, s.BringTo(tt.now), tt.state)
 		assert.Equal(t, tt.left, resetAfter(&s, tt.now), tt.state)
 		if tt.left == 0 {
 			assert.Equal(t, gcra.State{}, s.State, tt.state)
@@ -394,9 +394,9 @@ func TestStateNearTheEndsOfTime(t *testing.T) {
 		s := gcra.Bucket{Limit: fast}
 		s.Charge(widest, 1, widest-1)
 		s.Limit = slow
-		assert.False(t, s.Settle(widest))
+		assert.False(t, s.BringTo(widest))
 		assert.Equal(t, int64(widest), s.RetryAfter(widest, 1))
-		assert.True(t, s.Settle(0), "an instant 2^64 ns ahead")
+		assert.True(t, s.BringTo(0), "an instant 2^64 ns ahead")
 		assert.Equal(t, uint64(widest), s.TAT)
 	})
 }
@@ -421,7 +421,7 @@ func askQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw)
 			behind += pick("set back by", 0, min(tolerance(limit), trueNow-behind))
 		}
 		now := trueNow - behind
-		corrected := s.Settle(now)
+		corrected := s.BringTo(now)
 		require.True(t, setBacks || !corrected)
 		tr.last = gcra.Decision{RetryAfter: s.RetryAfter(now, quantity), ResetAfter: resetAfter(&s, now)}
 		wait := tr.last.RetryAfter
@@ -487,7 +487,7 @@ func TestADeniedCallHealsAnyState(t *testing.T) {
 		s.TAT = rapid.Uint64Min(1).Draw(t, "tat")
 
 		nowNs := pick("now", 0, math.MaxInt64-longest)
-		s.Settle(nowNs)
+		s.BringTo(nowNs)
 		wait := s.RetryAfter(nowNs, limit.Capacity())
 		require.LessOrEqual(t, wait, tolerance(limit)+queue)
 		if wait <= longest {
@@ -515,7 +515,7 @@ func TestAStateAllocatesNothing(t *testing.T) {
 	s := reserved(limit, 10)
 	buffer := make([]byte, 0, gcra.MaxEncodedLen)
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		s.Settle(start)
+		s.BringTo(start)
 		reserve(&s, start, 1)
 		s.ChargeDenied(start, 1, 0)
 		s.Refund(start, 1)

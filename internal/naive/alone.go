@@ -45,8 +45,8 @@ func (a *Alone) Standing(nowNs int64) (capacity, left, resetNs, nextNs int64) {
 	return r.Limit, r.Remaining, toldNs(r.ResetAfter), toldNs(r.NextAfter)
 }
 
-// Settle reads the state as at nowNs, and says whether that corrects it.
-func (a *Alone) Settle(nowNs int64) (corrected bool) {
+// BringTo reads the state as at nowNs, and says whether that corrects it.
+func (a *Alone) BringTo(nowNs int64) (corrected bool) {
 	corrected = a.state.outOfReach(n(nowNs))
 	a.state.bringTo(n(nowNs))
 	return corrected
@@ -88,7 +88,7 @@ func (a *Alone) Throttle(nowNs, units int64) (reply Reply, stored bool) {
 	case waitNs == 0:
 		a.Charge(nowNs, units, 0)
 	case corrected:
-		a.Settle(nowNs)
+		a.BringTo(nowNs)
 	}
 	reply = describe(n(nowNs), []party{{state: a.state}}, 0)
 	if waitNs != 0 {

@@ -11,7 +11,7 @@ import (
 // admit decides a call of which at least one group is SLOTS.
 func (c *Call) admit(r *words.Request) {
 	m := c.Many
-	full, held := c.takeSlots()
+	full, held := c.decideSlots()
 	unread := c.isUnread()
 	if unread && (full >= 0 || m.slotGroups > 1 || c.longestBan() >= 0) {
 		c.lookUp()
@@ -47,15 +47,15 @@ func (c *Call) admit(r *words.Request) {
 	}
 	for i := range c.Keys {
 		if m.slots[i].Is {
-			c.Keys[i].takeSlot(m.taken[i])
+			c.Keys[i].storeSlot(m.taken[i])
 		}
 	}
 	c.describeAdmitted(result)
 }
 
-// takeSlots decides each group of SLOTS by itself and notes what becomes of it. full is the key whose group has the longest wait, the
+// decideSlots decides each group of SLOTS by itself and notes what becomes of it. full is the key whose group has the longest wait, the
 // first of several, -1 if there is room in all. held says that the id holds all leases.
-func (c *Call) takeSlots() (full int, held bool) {
+func (c *Call) decideSlots() (full int, held bool) {
 	m := c.Many
 	full, held = -1, true
 	for i := range c.Keys {
@@ -121,7 +121,7 @@ func (c *Call) admitAgain(r *words.Request) {
 	c.limiting = 0 // no limit is asked
 	for i := range c.Keys {
 		if m.slots[i].Is {
-			c.Keys[i].takeSlot(m.taken[i])
+			c.Keys[i].storeSlot(m.taken[i])
 		}
 	}
 	var result stack.Result

@@ -301,7 +301,7 @@ func (c *Call) keep() {
 func (k *Key) keep() {
 	k.Effect, k.NewValue, k.ExpireNoEarlier = Keep, nil, false
 	if k.Members != nil {
-		k.Members.keep()
+		k.Members.changeNothing()
 	}
 }
 

@@ -129,7 +129,7 @@ func takeLease(c *Call) {
 		return
 	}
 	if !result.Limited {
-		c.takeSlot(result)
+		c.storeSlot(result)
 	}
 	c.describeLease(result)
 	if c.Members.Unread {
@@ -184,8 +184,8 @@ func (k *Key) storeLease(r lease.Result) {
 	k.Members.Add, k.Members.AddScore = true, float64(r.LapsesAtMs)
 }
 
-// takeSlot writes the lease of the member that is named, and removes lapsed ones.
-func (k *Key) takeSlot(r lease.Result) {
+// storeSlot writes the lease of the member that is named, and removes lapsed ones.
+func (k *Key) storeSlot(r lease.Result) {
 	m := k.Members
 	k.storeLease(r)
 	m.RemoveLowest, m.Found = len(m.Lowest), int64(len(m.Lowest))

@@ -67,13 +67,13 @@ func (m *Members) Reset(count, lapsed int64, lowest, named int) {
 	m.Count, m.Lapsed = count, lapsed
 	m.Lowest, m.Named, m.Remove = m.lowest[:lowest], m.named[:named], m.remove[:named]
 	m.Beyond, m.Unread = false, false
-	m.keep()
+	m.changeNothing()
 }
 
-// keep is not inlined, because most calls see no members.
+// changeNothing is not inlined, because most calls see no members.
 //
 //go:noinline
-func (m *Members) keep() {
+func (m *Members) changeNothing() {
 	m.RemoveLowest, m.Add, m.AddScore = 0, false, 0
 	m.Event, m.Released, m.Found = NoEvent, 0, 0
 	clear(m.Remove)

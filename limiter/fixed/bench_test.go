@@ -16,7 +16,7 @@ func command(w *fixed.Window, value, out []byte, nowNs int64) []byte {
 	if w.Decode(value) != nil {
 		return value
 	}
-	changed := w.Settle(nowNs)
+	changed := w.BringTo(nowNs)
 	if w.Available(nowNs) < 1 {
 		_, _, reset, next := w.Standing(nowNs)
 		sink = w.RetryAfter(nowNs, 1) + reset + next

@@ -52,7 +52,7 @@ func TestAWindowEndsWhereItsUnitsAreNotWhereTheClockIs(t *testing.T) {
 	assert.Zero(t, w.ExpireAt())
 	w.Charge(at, 3, 0)
 	assert.Equal(t, uint64(at+minute), w.ExpireAt())
-	w.Available(at + 3*minute) // looks, and settles nothing
+	w.Available(at + 3*minute) // looks, and stores nothing
 	assert.Equal(t, uint64(at+minute), w.ExpireAt())
 	assert.Equal(t, int64(3), w.Refund(at, 4))
 	assert.Zero(t, w.ExpireAt())

@@ -100,7 +100,7 @@ func TestWindowsOutsideOfTimeAreReadAsOverOrAsLater(t *testing.T) {
 	require.NoError(t, s.Decode(unhex(t, "ffffffffffffffff7f 03")))
 	assert.Equal(t, int64(math.MaxInt64), int64(s.ExpireAt()))
 	assert.Equal(t, int64(2), s.Available(start), "of a clock that was set back")
-	assert.True(t, s.Settle(start))
+	assert.True(t, s.BringTo(start))
 	assert.Less(t, int64(s.ExpireAt()), start+25*60*minute)
 	assert.Equal(t, fixed.ErrEncoding, s.Decode(unhex(t, "80808080808080808001 03")), "2^63")
 }
@@ -172,7 +172,7 @@ func follow(t require.TestingT, pick chance.Draw, cache *calendar.Cache, steps i
 			now += pick("step", 0, length/8)
 		}
 		current = c.At(now)
-		settle := func() {
+		bringToNow := func() {
 			for number, units := range used {
 				if number > current.Number { // of a clock that was set back
 					used[current.Number] += units
@@ -198,16 +198,16 @@ func follow(t require.TestingT, pick chance.Draw, cache *calendar.Cache, steps i
 		quantity := pick("quantity", 1, 5)
 		switch pick("what", 0, 5) {
 		case 0:
-			settle()
+			bringToNow()
 			back := min(quantity, used[current.Number])
 			require.Equal(t, back, w.Refund(now, quantity))
 			used[current.Number] -= back
 		case 1:
-			settle()
-			w.Settle(now)
+			bringToNow()
+			w.BringTo(now)
 		default:
 			if quantity <= left {
-				settle()
+				bringToNow()
 				w.Charge(now, quantity, 0)
 				used[current.Number] += quantity
 				require.Equal(t, uint64(current.End), w.ExpireAt())

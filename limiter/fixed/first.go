@@ -17,9 +17,9 @@ type First struct {
 // firstHeader is the length of a state's first number, in bytes.
 const firstHeader = 8
 
-// Settle forgets a window that is over. One that begins later than now, of a clock that was
+// BringTo forgets a window that is over. One that begins later than now, of a clock that was
 // set back since, begins now instead; that has to be stored.
-func (f *First) Settle(nowNs int64) (corrected bool) {
+func (f *First) BringTo(nowNs int64) (corrected bool) {
 	switch {
 	case f.used == 0:
 	case f.startNs > nowNs:
@@ -30,7 +30,7 @@ func (f *First) Settle(nowNs int64) (corrected bool) {
 	return corrected
 }
 
-// at is what Settle would leave: when the window began and what is used in it.
+// at is what BringTo would leave: when the window began and what is used in it.
 func (f *First) at(nowNs int64) (startNs, used int64) {
 	switch {
 	case f.startNs > nowNs:
@@ -94,7 +94,7 @@ func (f *First) Force(nowNs, quantity int64) int64 {
 	if quantity <= 0 {
 		return 0
 	}
-	f.Settle(nowNs)
+	f.BringTo(nowNs)
 	if f.used == 0 {
 		f.startNs = nowNs
 	}
@@ -106,7 +106,7 @@ func (f *First) Refund(nowNs, quantity int64) int64 {
 	if quantity <= 0 {
 		return 0
 	}
-	f.Settle(nowNs)
+	f.BringTo(nowNs)
 	quantity = min(quantity, f.used)
 	f.used -= quantity
 	if f.used == 0 {

@@ -54,10 +54,10 @@ func TestAFirstFromALaterClockBeginsNow(t *testing.T) {
 	now := start - 24*60*minute
 	assert.Equal(t, int64(2), f.Available(now))
 	assert.Equal(t, minute, f.RetryAfter(now, 3), "no longer than a window")
-	assert.True(t, f.Settle(now), "has to be stored")
-	assert.False(t, f.Settle(now+1))
+	assert.True(t, f.BringTo(now), "has to be stored")
+	assert.False(t, f.BringTo(now+1))
 	assert.Equal(t, uint64(now+minute), f.ExpireAt())
-	assert.False(t, f.Settle(now), "at the instant at which it begins")
+	assert.False(t, f.BringTo(now), "at the instant at which it begins")
 }
 
 func TestAFirstIsAskedForJustWhatIsLeft(t *testing.T) {
@@ -150,7 +150,7 @@ func followFirst(t require.TestingT, pick chance.Draw, steps int) {
 				key = counter{}
 			}
 		case op == 1:
-			require.Equal(t, key.expiresAt > expiresAt, f.Settle(now))
+			require.Equal(t, key.expiresAt > expiresAt, f.BringTo(now))
 			key.expiresAt = expiresAt
 		case quantity <= left:
 			f.Charge(now, quantity, 0)

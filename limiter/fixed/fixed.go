@@ -13,7 +13,7 @@
 // the current window's, with as many units used: nobody waits longer than to the end of
 // the current window. Only storing makes that last, since the next reading happens at
 // another now: Charge and Refund rewrite such a state before anything else, and code that
-// denies a request calls Settle and stores the state if that returns true. Of a First, the
+// denies a request calls BringTo and stores the state if that returns true. Of a First, the
 // current window is then one that begins now.
 //
 // # Encoding

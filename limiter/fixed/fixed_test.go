@@ -203,13 +203,13 @@ func TestAClockSetBackBlocksToTheEndOfItsWindowAtMost(t *testing.T) {
 
 	// Not stored, the next window is blocked as well. Stored, it heals.
 	assert.Equal(t, int64(0), s.Available(now+minute))
-	require.True(t, s.Settle(now), "has to be stored")
-	assert.False(t, s.Settle(now))
+	require.True(t, s.BringTo(now), "has to be stored")
+	assert.False(t, s.BringTo(now))
 	assert.Equal(t, now+15*second, int64(s.ExpireAt()))
 	assert.Equal(t, int64(10), s.Available(now+15*second))
 
 	// Back within the window, there is nothing to correct.
-	assert.False(t, s.Settle(now-45*second))
+	assert.False(t, s.BringTo(now-45*second))
 }
 
 func TestHugeNumbersNeitherWrapNorPanic(t *testing.T) {

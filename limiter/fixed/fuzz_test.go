@@ -33,9 +33,9 @@ func FuzzDecode(f *testing.F) {
 
 		available, retry, reset := s.Available(now), s.RetryAfter(now, quantity), resetAfter(&s, now)
 		expireAt := int64(s.ExpireAt())
-		charged, refunded, settled := s, s, s
+		charged, refunded, current := s, s, s
 		taken, back := charge(&charged, now, quantity), refunded.Refund(now, quantity)
-		settled.Settle(now)
+		current.BringTo(now)
 		if now < 0 {
 			return // not what they are made for, but no panic either
 		}
@@ -56,8 +56,8 @@ func FuzzDecode(f *testing.F) {
 			require.Equal(t, quantity <= available, retry == 0)
 		}
 		require.Equal(t, available-taken, charged.Available(now))
-		require.Equal(t, available, settled.Available(now))
-		for _, left := range []fixed.Window{charged, refunded, settled} {
+		require.Equal(t, available, current.Available(now))
+		for _, left := range []fixed.Window{charged, refunded, current} {
 			read := windowOf(limit)
 			require.NoError(t, read.Decode(left.Append(nil)))
 			require.Equal(t, left.Append(nil), read.Append(nil))

@@ -56,11 +56,11 @@ func (p *pair) compare(quantity int64) {
 	p.equal(nextNs, nextAfter(s, now), "next after")
 }
 
-// settle checks also that the state then expires when it says.
-func (p *pair) settle() {
+// bringToNow checks also that the state then expires when it says.
+func (p *pair) bringToNow() {
 	later := p.state.Append(nil)
-	corrected := p.state.Settle(p.now)
-	require.Equal(p.t, p.model.Settle(p.now), corrected)
+	corrected := p.state.BringTo(p.now)
+	require.Equal(p.t, p.model.BringTo(p.now), corrected)
 	require.Equal(p.t, corrected, len(p.state.Append(nil)) > 0 && string(later) != string(p.state.Append(nil)))
 	if reset := resetAfter(&p.state, p.now); reset > 0 && p.now <= math.MaxInt64-reset {
 		p.equal(p.now+reset, int64(p.state.ExpireAt()), "expire at")
@@ -71,10 +71,10 @@ func (p *pair) settle() {
 // chargeAndRefund checks that the two leave the bytes as they were.
 func (p *pair) chargeAndRefund(quantity int64) {
 	before := p.state
-	before.Settle(p.now)
+	before.BringTo(p.now)
 	if taken := charge(&p.state, p.now, quantity); taken > 0 {
 		p.equal(taken, p.state.Refund(p.now, taken), "refunded")
-		p.model.Settle(p.now)
+		p.model.BringTo(p.now)
 		require.Equal(p.t, before.Append(nil), p.state.Append(nil))
 	}
 }
@@ -141,7 +141,7 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 		case op < 27:
 			setCount(maxCount - pick.OfAnyMagnitude("count lowered by", 0, maxCount-1))
 		case op < 28: // denied
-			p.settle()
+			p.bringToNow()
 		default:
 			p.reload()
 		}

@@ -45,14 +45,14 @@ func (w *Window) at(nowNs int64) *calendar.Window {
 //go:noinline
 func (w *Window) lookUp(nowNs int64) { w.current = w.cache.At(w.limit.windows, nowNs) }
 
-// Settle brings the state to nowNs: it forgets an earlier window, and rewrites a
+// BringTo brings the state to nowNs: it forgets an earlier window, and rewrites a
 // later one, of a clock that was set back since, as the current. It returns true when
 // it did the latter: then the state has to be stored, also when the request that found it
 // is denied, or it would block for as long as the clock was set back.
-func (w *Window) Settle(nowNs int64) (corrected bool) { return w.settle(w.at(nowNs)) }
+func (w *Window) BringTo(nowNs int64) (corrected bool) { return w.bringTo(w.at(nowNs)) }
 
-// settle and what follows it are told the current window by the caller that looked it up.
-func (w *Window) settle(current *calendar.Window) (corrected bool) {
+// bringTo and what follows it are told the current window by the caller that looked it up.
+func (w *Window) bringTo(current *calendar.Window) (corrected bool) {
 	corrected = w.used > 0 && w.index > current.Index
 	switch {
 	case corrected:
@@ -135,20 +135,20 @@ func (w *Window) ExpireAt() uint64 {
 
 // Charge takes quantity units at nowNs, whatever the request waits for, or as many as are available
 // if those are fewer.
-func (w *Window) Charge(nowNs, quantity, _ int64) { w.take(w.at(nowNs), quantity, 0) }
+func (w *Window) Charge(nowNs, quantity, _ int64) { w.chargeUpTo(w.at(nowNs), quantity, 0) }
 
 // ChargeDenied takes as many of quantity units as are left, but leaves spare ones behind. It returns how
 // many it took.
 func (w *Window) ChargeDenied(nowNs, quantity, spare int64) int64 {
-	return w.take(w.at(nowNs), quantity, spare)
+	return w.chargeUpTo(w.at(nowNs), quantity, spare)
 }
 
-func (w *Window) take(current *calendar.Window, quantity, spare int64) int64 {
+func (w *Window) chargeUpTo(current *calendar.Window, quantity, spare int64) int64 {
 	quantity = min(quantity, w.available(current)-spare)
 	if quantity <= 0 {
 		return 0
 	}
-	w.settle(current)
+	w.bringTo(current)
 	w.index = current.Index
 	w.used += quantity
 	return quantity
@@ -158,7 +158,7 @@ func (w *Window) take(current *calendar.Window, quantity, spare int64) int64 {
 // it took, which are fewer only where more than 2^63 - 1 would be used.
 func (w *Window) Force(nowNs, quantity int64) int64 {
 	current := w.at(nowNs)
-	w.settle(current)
+	w.bringTo(current)
 	quantity = min(quantity, math.MaxInt64-w.used)
 	if quantity <= 0 {
 		return 0
@@ -178,7 +178,7 @@ func (w *Window) Refund(nowNs, quantity int64) int64 {
 	if quantity <= 0 {
 		return 0
 	}
-	w.Settle(nowNs)
+	w.BringTo(nowNs)
 	quantity = min(quantity, w.used)
 	w.used -= quantity
 	if w.used == 0 {

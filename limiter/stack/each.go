@@ -13,14 +13,14 @@ type Alone struct {
 // Judge returns the limits that alone would not let a request through, a bit for each. Call it before the request is
 // decided at the same instant. It charges nothing.
 func (s *Stack) Judge(r *Request, nowNs int64) (limiting uint64) {
-	s.settle(nowNs)
+	s.bringToNow(nowNs)
 	return s.judge(r, nowNs)
 }
 
 // Judge is Judge for the limits of all stacks.
 func (j *Joint) Judge(r *Request, nowNs int64) (limiting uint64) {
 	for i, s := range j.stacks[:j.n] {
-		j.corrected |= s.settle(nowNs) << j.begins[i]
+		j.corrected |= s.bringToNow(nowNs) << j.begins[i]
 	}
 	return j.judge(r, nowNs)
 }

@@ -135,7 +135,7 @@ func (s *Stack) Decode(value []byte) error {
 		if first := s.freeRate(); first != nil {
 			first.rate.TAT, first.stored = tat, true
 		} else {
-			s.keepTAT(tat)
+			s.addKeptTAT(tat)
 		}
 		return nil
 	}
@@ -173,7 +173,7 @@ func (s *Stack) decodeAll(value []byte) error {
 			if kind == Rate && id == unknownPeriod {
 				unknown = len(s.kept)
 			}
-			if !s.keep(kind, id, rest[:length]) {
+			if !s.addKeptState(kind, id, rest[:length]) {
 				return ErrEncoding
 			}
 		case l.Decode(rest[:length]) != nil:
@@ -187,7 +187,7 @@ func (s *Stack) decodeAll(value []byte) error {
 		return ErrEncoding
 	}
 	if unknown >= 0 {
-		s.takeOver(unknown)
+		s.adoptTAT(unknown)
 	}
 	return nil
 }

@@ -63,10 +63,10 @@ func (j *Joint) RetryAfterAny(r Request, closedNs *[MaxStacks]int64, nowNs int64
 	return best.retryAfter()
 }
 
-// best is the stack that Choose returns, and its outlook. Those that it looks at are settled.
+// best is the stack that Choose returns, and its outlook. Those that it looks at are brought to nowNs.
 func (j *Joint) best(r *Request, closedNs *[MaxStacks]int64, nowNs int64) (index int, best outlook) {
 	for i, s := range j.stacks[:j.n] {
-		s.settle(nowNs)
+		s.bringToNow(nowNs)
 		o := s.outlook(r, nowNs)
 		if closedNs[i] > 0 { // nothing can be reserved behind it
 			o = outlook{limited: true, ns: Longer(closedNs[i], o.retryAfter())}
@@ -118,7 +118,7 @@ func (o outlook) isBetterThan(other outlook) bool {
 	return o.ns < other.ns || other.ns == Never
 }
 
-// outlook is what Take would do, of limits that are settled.
+// outlook is what Take would do, of limits that were brought to nowNs.
 func (d *decision) outlook(r *Request, nowNs int64) outlook {
 	needed := r.Cost
 	if r.UpTo {

@@ -19,8 +19,8 @@ type kept struct {
 // unknownPeriod is the id of a rate whose value was the number alone, which has no period.
 const unknownPeriod = math.MaxInt64
 
-// keep adds a limit to those that are kept. It returns false if the state is none of its kind.
-func (s *Stack) keep(kind Kind, id uint64, state []byte) bool {
+// addKeptState adds a limit to those that are kept. It returns false if the state is none of its kind.
+func (s *Stack) addKeptState(kind Kind, id uint64, state []byte) bool {
 	limit := anyOf(kind, id)
 	s.spare.set(&limit, &s.calendar)
 	if s.spare.Decode(state) != nil {
@@ -48,10 +48,10 @@ func endOfFixed(periodNs uint64, state []byte) uint64 {
 	return min(end, math.MaxInt64)
 }
 
-// keepTAT keeps a rate that was the whole value.
+// addKeptTAT adds a rate that was the whole value.
 //
 //go:noinline
-func (s *Stack) keepTAT(tat uint64) {
+func (s *Stack) addKeptTAT(tat uint64) {
 	if tat == 0 {
 		return // no state among others
 	}
@@ -66,14 +66,14 @@ func (s *Stack) addKept(k kept) {
 	s.kept = append(s.kept, k)
 }
 
-// takeOver gives the rate of unknown period to the first rate without a state.
-func (s *Stack) takeOver(index int) {
+// adoptTAT gives the rate of unknown period to the first rate without a state.
+func (s *Stack) adoptTAT(index int) {
 	l := s.freeRate()
 	if l == nil {
 		return
 	}
 	l.stored = true
-	_ = l.Decode(s.kept[index].state) // keep has read it
+	_ = l.Decode(s.kept[index].state) // addKeptState has read it
 	s.kept = slices.Delete(s.kept, index, index+1)
 }
 
@@ -113,10 +113,10 @@ func (s *Stack) KeepsCalendar() bool {
 	return len(s.kept) > 0 && slices.ContainsFunc(s.kept, kept.endIsUnknown)
 }
 
-// keepUntil is ExpireAt of the limits that are kept.
+// keptUntil is ExpireAt of the limits that are kept.
 //
 //go:noinline
-func (s *Stack) keepUntil(nowNs int64) (latest uint64) {
+func (s *Stack) keptUntil(nowNs int64) (latest uint64) {
 	s.forget(nowNs)
 	for i := range s.kept {
 		latest = max(latest, s.kept[i].fullAt)

@@ -28,9 +28,9 @@ const (
 //
 // Instants are ns since the Unix epoch, durations ns; neither they nor quantities are negative.
 type limiter interface {
-	// Settle brings the state to nowNs. It returns true when that has to be stored even if
+	// BringTo brings the state to nowNs. It returns true when that has to be stored even if
 	// the request is denied.
-	Settle(nowNs int64) (corrected bool)
+	BringTo(nowNs int64) (corrected bool)
 	// Available is the number of units that could be charged.
 	Available(nowNs int64) int64
 	// RetryAfter is the time until quantity units are available, 0 when they are, or Never.

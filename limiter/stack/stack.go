@@ -148,7 +148,7 @@ func (d *decision) Take(r Request, nowNs int64) (result Result) {
 // TakeTo is Take, but writes the result where the caller wants it: the processor stalls when a
 // result that has just been written is copied.
 func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
-	corrected := d.settle(nowNs)
+	corrected := d.bringToNow(nowNs)
 	cost, needed := r.Cost, r.Cost
 	if r.UpTo {
 		cost, needed = d.upTo(cost, nowNs)
@@ -192,7 +192,7 @@ func (d *decision) punish(r *Request, needed, nowNs int64, corrected uint64, rul
 
 // Deny is Take of a request that something other than the limits denies. RetryAfterNs is 0 if the limits would let it through.
 func (d *decision) Deny(r Request, nowNs int64) (result Result) {
-	corrected := d.settle(nowNs)
+	corrected := d.bringToNow(nowNs)
 	rule, waitNs := d.wait(r.Cost, nowNs)
 	if d.shadows > 0 {
 		result.Shadow = d.firstShadow(&r, nowNs)
@@ -224,7 +224,7 @@ func retryAfter(waitNs, longestNs int64) int64 {
 // RetryAfter is how long to wait before a request is made again: 0 if it would be let through now,
 // or Never. It changes nothing that has to be stored.
 func (d *decision) RetryAfter(r *Request, nowNs int64) int64 {
-	d.settle(nowNs)
+	d.bringToNow(nowNs)
 	return d.outlook(r, nowNs).retryAfter()
 }
 
@@ -239,7 +239,7 @@ func Longer(aNs, bNs int64) int64 {
 // Peek returns what Take would answer to a request of cost units, and charges nothing: the units
 // that remain are those before the request.
 func (s *Stack) Peek(cost, nowNs int64) Result {
-	s.settle(nowNs)
+	s.bringToNow(nowNs)
 	rule, waitNs := s.wait(cost, nowNs)
 	result := Result{Limited: waitNs != 0, Rule: rule, RetryAfterNs: waitNs}
 	if s.shadows > 0 {
@@ -255,7 +255,7 @@ func (s *Stack) Peek(cost, nowNs int64) Result {
 // Standing reports the current state and charges nothing. Granted is what a request of cost units
 // was charged.
 func (d *decision) Standing(cost, nowNs int64) Result {
-	d.settle(nowNs)
+	d.bringToNow(nowNs)
 	d.changed = 0
 	result := Result{Rule: d.tightest(0, nowNs), RetryAfterNs: Never}
 	result.Granted = d.in[result.Rule].units(cost)
@@ -277,7 +277,7 @@ func (j *Joint) Adjust(nowNs int64) Result {
 }
 
 func (d *decision) adjust(nowNs int64) Result {
-	d.settle(nowNs)
+	d.bringToNow(nowNs)
 	d.changed = 0
 	for i, p := range d.in {
 		p.charged = 0
@@ -301,7 +301,7 @@ func (d *decision) adjust(nowNs int64) Result {
 // Granted is what the rule took back, as a negative number. A limit that the value did not hold is full,
 // so it is not stored: a refund never makes a value longer.
 func (s *Stack) Refund(cost, nowNs int64) Result {
-	s.settle(nowNs)
+	s.bringToNow(nowNs)
 	s.addsNone = true
 	changed := false
 	var refunded [MaxLimits]int64
@@ -320,7 +320,7 @@ func (s *Stack) Refund(cost, nowNs int64) Result {
 // at nowNs, and those for which there is no room, are dropped first. See also KeepsCalendar.
 func (s *Stack) ExpireAt(nowNs int64) uint64 {
 	if len(s.kept) > 0 { // which is rare
-		return max(s.keepUntil(nowNs), s.namedUntil())
+		return max(s.keptUntil(nowNs), s.namedUntil())
 	}
 	return s.namedUntil()
 }
@@ -333,12 +333,12 @@ func (s *Stack) namedUntil() (latest uint64) {
 	return latest
 }
 
-// settle brings all states to nowNs. Those that are corrected, now or when they were looked at before, have to be stored even if
+// bringToNow brings all states to nowNs. Those that are corrected, now or when they were looked at before, have to be stored even if
 // the request is denied.
-func (d *decision) settle(nowNs int64) (corrected uint64) {
+func (d *decision) bringToNow(nowNs int64) (corrected uint64) {
 	corrected = d.corrected
 	for i, l := range d.in {
-		if l.Settle(nowNs) {
+		if l.BringTo(nowNs) {
 			corrected |= bit(i)
 		}
 	}
@@ -519,7 +519,7 @@ func (s *Stack) Reload(limits []Limit) {
 func (s *Stack) Rates(dst []gcra.State, nowNs int64) []gcra.State {
 	for _, l := range s.in {
 		rate := l.rate
-		rate.Settle(nowNs)
+		rate.BringTo(nowNs)
 		dst = append(dst, rate.State)
 	}
 	return dst

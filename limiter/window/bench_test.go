@@ -18,7 +18,7 @@ func command(t require.TestingT, w *window.Window, value, out []byte, nowNs int6
 	if w.Available(nowNs) < 1 {
 		_, _, reset, next := w.Standing(nowNs)
 		sink = w.RetryAfter(nowNs, 1) + reset + next
-		if !w.Settle(nowNs) {
+		if !w.BringTo(nowNs) {
 			return value
 		}
 	}

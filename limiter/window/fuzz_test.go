@@ -86,9 +86,9 @@ func exercise(t *testing.T, limit window.Limit, s window.Window, now, quantity i
 	available, retry := s.Available(now), s.RetryAfter(now, quantity)
 	next, reset := nextAfter(&s, now), resetAfter(&s, now)
 	expireAt := int64(s.ExpireAt())
-	charged, refunded, settled, denied := s, s, s, s
+	charged, refunded, current, denied := s, s, s, s
 	taken, back := charge(&charged, now, quantity), refunded.Refund(now, quantity)
-	settled.Settle(now)
+	current.BringTo(now)
 	denied.ChargeDenied(now, quantity, 0)
 	if now < 0 {
 		return // not what they are made for, but no panic either
@@ -111,10 +111,10 @@ func exercise(t *testing.T, limit window.Limit, s window.Window, now, quantity i
 		within(0, retry, reset, "retry after")
 		require.Equal(t, quantity <= available, retry == 0)
 	}
-	require.Equal(t, settled.Available(now), available)
-	require.Equal(t, reset, resetAfter(&settled, now))
+	require.Equal(t, current.Available(now), available)
+	require.Equal(t, reset, resetAfter(&current, now))
 
-	for _, left := range []window.Window{charged, refunded, settled, denied} {
+	for _, left := range []window.Window{charged, refunded, current, denied} {
 		read := window.Window{Limit: limit}
 		written := left.Append(nil)
 		require.NoError(t, read.Decode(written))

@@ -88,7 +88,7 @@ func observe(t require.TestingT, pick chance.Draw, steps int, setBacks, strict b
 				require.Failf(t, "retry after", "told to wait %d, needs to wait %d, %+v", told, needed, limit)
 			}
 		}
-		if told != 0 && s.Settle(now) {
+		if told != 0 && s.BringTo(now) {
 			require.True(t, setBacks)
 		}
 		if told == 0 || pick.OneIn("as many as fit", 8) {

@@ -62,10 +62,10 @@ func (p *pair) compare(quantity int64) {
 }
 
 // keepsItsWord checks that what a state promises for later comes true to the nanosecond.
-// Only a settled state promises: another is read differently at every instant.
+// Only a state that was brought to now promises: another is read differently at every instant.
 func (p *pair) keepsItsWord(quantity int64) {
 	s := p.state
-	s.Settle(p.now)
+	s.BringTo(p.now)
 	later := func(wait int64) int64 { return s.Available(p.now + wait) }
 
 	const most = math.MaxInt64 // what a longer time is given as
@@ -100,7 +100,7 @@ func (p *pair) reload() {
 // chargeAndRefund checks what a refund right after a charge leaves, and leaves it so.
 func (p *pair) chargeAndRefund(quantity int64) {
 	before := p.state
-	before.Settle(p.now)
+	before.BringTo(p.now)
 	taken := charge(&p.state, p.now, quantity)
 	if taken == 0 {
 		return
@@ -210,7 +210,7 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 		case op < 28 && strict && quantity > 0:
 			p.equal(p.model.ChargeDenied(p.now, quantity, 0), p.state.ChargeDenied(p.now, quantity, 0), "charged when denied")
 		case op < 28: // denied
-			require.Equal(t, p.model.Settle(p.now), p.state.Settle(p.now))
+			require.Equal(t, p.model.BringTo(p.now), p.state.BringTo(p.now))
 		case op < 30:
 			p.keepsItsWord(quantity)
 		default:

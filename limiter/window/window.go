@@ -39,7 +39,7 @@
 // An entry later than the slot of now was not written on this clock. It is read as if
 // charged now: it blocks for one period from now (and at most a slot), no longer. Only
 // storing makes that last, since the next reading happens at another now: every write
-// settles such entries before anything else, and code that denies a request calls Settle
+// brings such entries to the instant of the call before anything else, and code that denies a request calls BringTo
 // and stores the state if that returns true. Entries later than now but in its slot stay,
 // and charges join the last of them.
 //
@@ -180,7 +180,7 @@ func (w *Window) Charge(nowNs, quantity, _ int64) {
 	if quantity <= 0 {
 		return
 	}
-	w.Settle(nowNs)
+	w.BringTo(nowNs)
 	w.record(nowNs, quantity)
 	w.total += quantity
 }
@@ -188,7 +188,7 @@ func (w *Window) Charge(nowNs, quantity, _ int64) {
 // Force takes quantity units at nowNs, even if they are not available, and returns how many
 // it took: fewer than quantity only if more than 2^63 - 1 would be counted.
 func (w *Window) Force(nowNs, quantity int64) int64 {
-	w.Settle(nowNs)
+	w.BringTo(nowNs)
 	quantity = min(quantity, math.MaxInt64-w.total)
 	if quantity <= 0 {
 		return 0
@@ -208,7 +208,7 @@ func (w *Window) ChargeDenied(nowNs, quantity, spare int64) int64 {
 	if quantity <= 0 {
 		return 0
 	}
-	w.Settle(nowNs)
+	w.BringTo(nowNs)
 	excess := min(w.total-(count-quantity), quantity)
 	for excess > 0 {
 		units := w.unitsOf(w.first)
@@ -238,7 +238,7 @@ func (w *Window) Refund(nowNs, quantity int64) int64 {
 	if quantity <= 0 {
 		return 0
 	}
-	w.Settle(nowNs)
+	w.BringTo(nowNs)
 	quantity = min(quantity, w.total)
 	w.total -= quantity
 	for left := quantity; left > 0; {
@@ -253,10 +253,10 @@ func (w *Window) Refund(nowNs, quantity int64) int64 {
 	return quantity
 }
 
-// Settle brings the state to nowNs: it drops entries that have left the window. If the clock was
+// BringTo brings the state to nowNs: it drops entries that have left the window. If the clock was
 // set back, it rewrites later entries as charged now, and returns true: the state then has to be
 // stored, even if the request is denied. Otherwise it would block for as long as the clock was set back.
-func (w *Window) Settle(nowNs int64) (corrected bool) {
+func (w *Window) BringTo(nowNs int64) (corrected bool) {
 	w.first, w.total = w.live(nowNs)
 	var ahead int64
 	for !w.empty() && w.misdated(w.last, nowNs) {
@@ -298,7 +298,7 @@ func (w *Window) untilFreed(first int, nowNs, units int64) int64 {
 func (w *Window) untilLeft(first, i int, nowNs int64) int64 {
 	instant := w.instant(i)
 	if w.misdated(instant, nowNs) {
-		// Read it where Settle would write it: with all that are misdated as one.
+		// Read it where BringTo would write it: with all that are misdated as one.
 		for i > first && w.misdated(w.instant(i-1), nowNs) {
 			i--
 		}
@@ -318,7 +318,7 @@ func (l *Limit) misdated(instant, nowNs int64) bool {
 }
 
 // record adds an entry for units charged at nowNs, or lets them join the last one. The
-// entries must be settled at nowNs. It leaves the total alone.
+// entries must have been brought to nowNs. It leaves the total alone.
 func (w *Window) record(nowNs, units int64) {
 	if w.empty() {
 		w.push(nowNs, units, w.instantWidth())

@@ -285,8 +285,8 @@ func TestAClockSetBackBlocksForOnePeriodAtMost(t *testing.T) {
 
 	// Not stored, the same answer comes at every later instant. Stored, it heals.
 	assert.Equal(t, minute, s.RetryAfter(now+second, 1))
-	require.True(t, s.Settle(now), "has to be stored")
-	assert.False(t, s.Settle(now))
+	require.True(t, s.BringTo(now), "has to be stored")
+	assert.False(t, s.BringTo(now))
 	assert.Equal(t, minute-second, s.RetryAfter(now+second, 1))
 	assert.Equal(t, now+minute, int64(s.ExpireAt()))
 	assert.Equal(t, int64(10), s.Available(now+minute))

@@ -157,8 +157,8 @@ func (l Limit) written(now, backlog *Term) State {
 	}
 }
 
-// Settle is gcra.Bucket.Settle.
-func (l Limit) Settle(s State, now *Term) (settled State, corrected *Term) {
+// BringTo is gcra.Bucket.BringTo.
+func (l Limit) BringTo(s State, now *Term) (current State, corrected *Term) {
 	backlog, corrected := Backlog(l.Ceiling(s), s.TAT, now)
 	again := or(corrected, backlog.Is(zero))
 	fresh := l.written(now, backlog)

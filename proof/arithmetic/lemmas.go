@@ -347,7 +347,7 @@ func ofHistories() []Lemma {
 // aboutState is what the lemmas about a state with a queue are stated with: any limit, any state of it, and a call.
 type aboutState struct {
 	l                              Limit
-	s, settled                     State
+	s, current                     State
 	now, quantity, increment, wait *Term
 	later                          *Term // wait after now
 	backlog, corrected             *Term
@@ -359,9 +359,9 @@ func anyState() aboutState {
 	l, s := AnyLimit(), AnyState()
 	now, quantity, increment, wait := variable("now"), variable("quantity"), variable("increment"), variable("wait")
 	given := []*Term{l.usable(), zero.AtMost(now), zero.AtMost(quantity), zero.AtMost(s.Queue)}
-	settled, corrected := l.Settle(s, now)
+	current, corrected := l.BringTo(s, now)
 	return aboutState{
-		l: l, s: s, settled: settled, now: now, quantity: quantity, increment: increment, wait: wait, later: now.Plus(wait),
+		l: l, s: s, current: current, now: now, quantity: quantity, increment: increment, wait: wait, later: now.Plus(wait),
 		backlog: l.Backlog(s, now), corrected: corrected, available: l.Available(s, now), retry: l.RetryAfter(s, now, quantity, increment),
 		given: given,
 		some:  append([]*Term{one.AtMost(quantity), quantity.AtMost(l.Capacity), one.AtMost(increment), increment.AtMost(l.Tolerance)}, given...),
@@ -371,29 +371,29 @@ func anyState() aboutState {
 
 func ofStates() []Lemma {
 	q := anyState()
-	return slices.Concat(q.ofSettling(), q.ofCharging(), q.ofWhatIsLeft(), q.ofForcing(), q.ofDenied(), q.ofRefunds(), q.ofFullIn())
+	return slices.Concat(q.ofBringingTo(), q.ofCharging(), q.ofWhatIsLeft(), q.ofForcing(), q.ofDenied(), q.ofRefunds(), q.ofFullIn())
 }
 
-func (q aboutState) ofSettling() []Lemma {
+func (q aboutState) ofBringingTo() []Lemma {
 	return []Lemma{
 		{
 			Name: "state-exact", Theory: smt.Integers,
-			Says:  "reading, settling and asking a state computes nothing that does not fit its 64 bits, whatever TAT and queue",
-			Given: q.some, Claim: smt.Defined(q.settled.TAT, q.settled.Queue, q.available, q.retry),
+			Says:  "reading a state, bringing it to an instant and asking it computes nothing that does not fit its 64 bits, whatever TAT and queue",
+			Given: q.some, Claim: smt.Defined(q.current.TAT, q.current.Queue, q.available, q.retry),
 			Twin: smt.Defined(q.l.Tolerance.Plus(q.s.Queue)), // without the cap
 		},
 		{
-			Name: "settle", Theory: smt.Integers,
-			Says:  "settling keeps the backlog, and leaves nothing to correct",
-			Given: q.given, Claim: and(q.l.Backlog(q.settled, q.now).Is(q.backlog), func() *Term { _, again := q.l.Settle(q.settled, q.now); return not(again) }()),
-			Twin: and(q.l.Backlog(q.settled, q.now).Is(q.backlog), not(q.corrected)),
+			Name: "bring to", Theory: smt.Integers,
+			Says:  "bringing a state to an instant keeps the backlog, and leaves nothing to correct",
+			Given: q.given, Claim: and(q.l.Backlog(q.current, q.now).Is(q.backlog), func() *Term { _, again := q.l.BringTo(q.current, q.now); return not(again) }()),
+			Twin: and(q.l.Backlog(q.current, q.now).Is(q.backlog), not(q.corrected)),
 		},
 		{
 			Name: "state-retry-after-is-least", Theory: smt.Integers,
 			Says:  "with reservations or a debt, too, the units are there after each wait of retry after or longer, and after no shorter one",
 			Given: append(q.waits, q.some...),
-			Claim: iff(q.l.RetryAfter(q.settled, q.later, q.quantity, q.increment).Is(zero), q.wait.AtLeast(q.retry)),
-			Twin:  iff(q.l.RetryAfter(q.settled, q.later, q.quantity, q.increment).Is(zero), q.wait.Greater(q.retry)),
+			Claim: iff(q.l.RetryAfter(q.current, q.later, q.quantity, q.increment).Is(zero), q.wait.AtLeast(q.retry)),
+			Twin:  iff(q.l.RetryAfter(q.current, q.later, q.quantity, q.increment).Is(zero), q.wait.Greater(q.retry)),
 		},
 	}
 }
@@ -445,8 +445,8 @@ func (q aboutState) ofWhatIsLeft() []Lemma {
 			Name: "next-after-is-least", Theory: smt.Integers,
 			Says:  "a unit more is there after each wait of next after or longer, and after no shorter one; next after is at least 1 ns and at most reset after",
 			Given: append(q.waits, nextGiven...),
-			Claim: and(iff(q.l.Left(q.settled, q.later).AtLeast(more), q.wait.AtLeast(next)), next.Between(one, q.backlog)),
-			Twin:  iff(q.l.Left(q.settled, q.later).AtLeast(more), q.wait.Greater(next)),
+			Claim: and(iff(q.l.Left(q.current, q.later).AtLeast(more), q.wait.AtLeast(next)), next.Between(one, q.backlog)),
+			Twin:  iff(q.l.Left(q.current, q.later).AtLeast(more), q.wait.Greater(next)),
 		},
 	}
 }

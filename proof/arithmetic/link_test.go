@@ -196,12 +196,12 @@ func parts(b gcra.Bucket) []int64 {
 func TestAskingAStateIsItsFormula(t *testing.T) {
 	l, s, now, quantity, increment := AnyLimit(), AnyState(), variable("now"), variable("quantity"), variable("increment")
 	more := l.Available(s, now).Plus(one).Times(l.Emission)
-	settled, corrected := l.Settle(s, now)
-	compare(t, []*smt.Term{l.Available(s, now), l.RetryAfter(s, now, quantity, increment), l.NextAfter(s, now, more), l.Backlog(s, now), FullIn(s, now), corrected, settled.TAT, settled.Queue}, func(v *values) []int64 {
+	current, corrected := l.BringTo(s, now)
+	compare(t, []*smt.Term{l.Available(s, now), l.RetryAfter(s, now, quantity, increment), l.NextAfter(s, now, more), l.Backlog(s, now), FullIn(s, now), corrected, current.TAT, current.Queue}, func(v *values) []int64 {
 		b, now, quantity := stateOf(v, limitOf(v))
 		_, _, reset, next := b.Standing(now)
 		answers := []int64{b.Available(now), b.RetryAfter(now, quantity), next, reset, b.FullIn(now)}
-		answers = append(answers, flag(b.Settle(now)))
+		answers = append(answers, flag(b.BringTo(now)))
 		return append(answers, parts(b)...)
 	})
 }
