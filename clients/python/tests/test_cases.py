@@ -24,8 +24,8 @@ from redis_throttle import (
     Result,
     Slots,
 )
+from redis_throttle._call import Key, many
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from redis_throttle.call import Key, many
 from servers import ROOT, MadeUp, Server
 
 TABLE = json.loads((ROOT / "spec/clients/calls.json").read_text())

@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, asgi, client_address, fixed, rate, undecided, wsgi
+from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, asgi, client_address, fixed, rate, wsgi
+from redis_throttle import _undecided as undecided
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import Server, await_true, free_port
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, Result, asgi, client_address, undecided, wsgi
+from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, Result, asgi, client_address, wsgi
+from redis_throttle import _undecided as undecided
+from redis_throttle._http import header_fields
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from redis_throttle.http import header_fields
 from servers import ROOT
 
 ADDRESSES = json.loads((ROOT / "spec/clients/addresses.json").read_text())

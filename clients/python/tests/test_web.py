@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from redis_throttle import Limiter, OutageError, asgi, fixed, rate, window, wsgi
+from redis_throttle._http import Policies
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from redis_throttle.http import Policies
 from servers import Server
 
 

@@ -10,11 +10,11 @@
 All limits of a call are decided at one instant, all or nothing, in one round trip. `redis_throttle.asyncio` has the same for asyncio.
 """
 
-from .address import client_address
-from .call import Call, Key, Keys
-from .connect import connect
-from .duration import FOREVER, Duration
-from .errors import (
+from ._address import client_address
+from ._call import Call, Key, Keys
+from ._connect import connect
+from ._duration import FOREVER, Duration
+from ._errors import (
     LeaseLostError,
     LimitedError,
     MistakeError,
@@ -24,11 +24,11 @@ from .errors import (
     is_outage,
     is_overload,
 )
-from .lease import Lease
-from .limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
-from .limiter import Limiter
-from .result import Result
-from .retry import until_retry
+from ._lease import Lease
+from ._limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
+from ._limiter import Limiter
+from ._result import Result
+from ._retry import until_retry
 
 __all__ = [
     "FOREVER", "Call", "Duration", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter", "Limits",

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Unpack
 
-from .address import client_address
-from .http import Decider, Now, Options, Outcome, Policy, merge, run_async
-from .limit import Limits
-from .limiter import Limiter as LimiterOfThreads
+from ._address import client_address
+from ._http import Decider, Now, Options, Outcome, Policy, merge, run_async
+from ._limit import Limits
+from ._limiter import Limiter as LimiterOfThreads
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -6,15 +6,15 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
+from ._asynctransport import AsyncTransport
+from ._call import Call, Key, Keys, many
+from ._connect import connect, sentinels_of
+from ._duration import Duration, nanoseconds
 from ._later import AsyncLater, may_repeat
-from .acts import Acts
-from .asynctransport import AsyncTransport
-from .call import Call, Key, Keys, many
-from .connect import connect, sentinels_of
-from .duration import Duration, nanoseconds
-from .lease import AsyncLease
-from .result import Result
-from .retry import until_retry_async as until_retry
+from ._lease import AsyncLease
+from ._result import Result
+from ._retry import until_retry_async as until_retry
+from ._verbs import Acts
 
 __all__ = ["Limiter", "until_retry"]
 

@@ -20,13 +20,13 @@ from typing import Any, cast
 from celery import Task
 from celery.exceptions import Retry
 
-from . import zero
-from .duration import FOREVER, Duration, milliseconds, nanoseconds
-from .errors import LimitedError, MistakeError
-from .limit import Limit, Limits, as_limits
-from .limiter import Limiter
-from .result import Result
-from .undecided import Answer, Undecided
+from . import _zero
+from ._duration import FOREVER, Duration, milliseconds, nanoseconds
+from ._errors import LimitedError, MistakeError
+from ._limit import Limit, Limits, as_limits
+from ._limiter import Limiter
+from ._result import Result
+from ._undecided import Answer, Undecided
 
 _RESERVED = "throttle_reserved"
 """The header of a task that has its units already, and comes back to run."""
@@ -94,7 +94,7 @@ class LimitedTask(Task):
         if request.called_directly or request.is_eager:  # which cannot come back later
             try:
                 limits, key, cost = self._ask_about(args, kwargs)
-                result = zero.denied([limits]) or self._in_line(key, zero.asked(limits), cost, FOREVER)
+                result = _zero.denied([limits]) or self._in_line(key, _zero.asked(limits), cost, FOREVER)
             except Exception as error:
                 self._undecided.tell(error, "a task")
                 if self._undecided.to(error) != "allow":
@@ -105,7 +105,7 @@ class LimitedTask(Task):
         if not self._has_reserved():
             try:
                 limits, key, cost = self._ask_about(args, kwargs)
-                result = zero.denied([limits]) or self._admit(key, zero.asked(limits), cost)
+                result = _zero.denied([limits]) or self._admit(key, _zero.asked(limits), cost)
             except Exception as error:
                 self._undecided.tell(error, "a task")
                 answer = self._undecided.to(error)

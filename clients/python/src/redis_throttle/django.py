@@ -30,11 +30,11 @@ from django.core.exceptions import ImproperlyConfigured
 from rest_framework import exceptions, throttling
 from rest_framework.settings import api_settings
 
-from . import zero
-from .address import client_address, networks
-from .limit import Limit, parse_limits, window
-from .limiter import Limiter
-from .undecided import DEFAULTS, Undecided
+from . import _zero
+from ._address import client_address, networks
+from ._limit import Limit, parse_limits, window
+from ._limiter import Limiter
+from ._undecided import DEFAULTS, Undecided
 
 _OPTIONS = ("URL", "OPTIONS", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
 _undecided: dict[tuple[Any, ...], Undecided] = {}
@@ -132,9 +132,9 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
             if key is None:
                 return True
             asked = self._asked()
-            result = zero.denied([asked])
+            result = _zero.denied([asked])
             if result is None:
-                limits = zero.asked(asked)
+                limits = _zero.asked(asked)
                 if not limits:
                     return self.throttle_success()
                 result = limiter().limit(key, *limits)

@@ -31,13 +31,13 @@ import limits.strategies
 from limits.limits import GRANULARITIES, RateLimitItem
 from limits.util import WindowStats
 
+from ._call import Call, one
+from ._connect import SCHEMES, connect
+from ._errors import ThrottleError, translate
+from ._limit import Limit, fixed, rate, window
+from ._limiter import Limiter
+from ._result import Result
 from .asyncio import Limiter as AsyncLimiter
-from .call import Call, one
-from .connect import SCHEMES, connect
-from .errors import ThrottleError, translate
-from .limit import Limit, fixed, rate, window
-from .limiter import Limiter
-from .result import Result
 
 PREFIX = "THROTTLE"
 """Not that of the storages of `limits`, whose keys hold other values."""

@@ -19,13 +19,13 @@ import litellm
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 
-from . import zero
+from . import _zero
+from ._duration import Duration, nanoseconds
+from ._errors import OutageError, OverloadError
+from ._http import seconds
+from ._limit import Limit, Slots
+from ._undecided import DEFAULTS, Answer, Undecided, log
 from .asyncio import Limiter
-from .duration import Duration, nanoseconds
-from .errors import OutageError, OverloadError
-from .http import seconds
-from .limit import Limit, Slots
-from .undecided import DEFAULTS, Answer, Undecided, log
 
 _FIELD = "throttle"
 _MOST = 2**62
@@ -171,7 +171,7 @@ class ThrottleHook(CustomLogger):
         if self.slots == 0:
             return "slots"
         limits = {name: (limit,) for name, limit in (("requests", self.requests), ("tokens", self.tokens)) if limit is not None}
-        denied = zero.denied(limits.values())
+        denied = _zero.denied(limits.values())
         return list(limits)[denied.key] if denied is not None else ""
 
     def _keys(self, admission: dict[str, Any], used: int | None) -> dict[str, Any]:

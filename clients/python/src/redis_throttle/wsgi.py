@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Unpack
 
-from .address import client_address
+from ._address import client_address
+from ._http import Decider, Options, Policy, merge, run
+from ._limit import Limits
 from .asyncio import Limiter as LimiterOfAsyncio
-from .http import Decider, Options, Policy, merge, run
-from .limit import Limits
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]

@@ -16,12 +16,12 @@ from datetime import timedelta
 from math import ceil, floor
 from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar, Union, cast
 
-from . import zero
-from .address import Network, Peer, client_address, networks
-from .call import Call, many, one
-from .limit import Limit, Limits, as_limits
-from .result import Result
-from .undecided import DEFAULTS, Answer, Undecided, log
+from . import _zero
+from ._address import Network, Peer, client_address, networks
+from ._call import Call, many, one
+from ._limit import Limit, Limits, as_limits
+from ._result import Result
+from ._undecided import DEFAULTS, Answer, Undecided, log
 
 Request = TypeVar("Request")
 T = TypeVar("T")
@@ -192,9 +192,9 @@ class Policy(Generic[Request]):
             for some in limits if self._limits is not None or self._keys is not None else ():
                 Policies(some).policy()  # before anything is charged
             cost = (yield self._cost(request)) if self._cost else 1
-            result = zero.denied(limits)
+            result = _zero.denied(limits)
             if result is None:
-                asked = {name: zero.asked(some) for name, some in keys.items()}
+                asked = {name: _zero.asked(some) for name, some in keys.items()}
                 asked = {name: some for name, some in asked.items() if some}
                 if not asked:
                     return Outcome()

@@ -12,14 +12,14 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ._call import Call, Key
+from ._duration import Duration, nanoseconds
+from ._errors import LeaseLostError, OutageError, OverloadError, ThrottleError
 from ._later import may_repeat
-from .call import Call, Key
-from .duration import Duration, nanoseconds
-from .errors import LeaseLostError, OutageError, OverloadError, ThrottleError
 
 if TYPE_CHECKING:
+    from ._limiter import Limiter
     from .asyncio import Limiter as AsyncLimiter
-    from .limiter import Limiter
 
 _FIRST = timedelta(seconds=3)
 """How long a lease lasts at first. It is extended to its ttl in the background as soon as the holder has the reply: until then nobody

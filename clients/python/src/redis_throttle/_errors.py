@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .result import Result
+    from ._result import Result
 
 
 class ThrottleError(Exception):

@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 from . import _positions as at
-from .duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
-from .errors import MistakeError
-from .limit import Limit, Rule, Slots, as_limits
-from .result import ZERO, Result
+from ._duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
+from ._errors import MistakeError
+from ._limit import Limit, Rule, Slots, as_limits
+from ._result import ZERO, Result
 
 Keys = Mapping[str, Rule | Sequence[Limit]]
 """The keys of a call, in order, each with its limits or `Slots`. In a cluster they need a common hash tag, such as `{acme}`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from .call import Call, Key, Keys, many, one
-from .duration import FOREVER, Duration
-from .limit import Limit
+from ._call import Call, Key, Keys, many, one
+from ._duration import FOREVER, Duration
+from ._limit import Limit
 
 R = TypeVar("R")
 """What an act returns: a `Result`, or for asyncio something to await that gives one."""

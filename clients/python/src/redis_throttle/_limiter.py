@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from ._call import Call, Key, Keys, many
+from ._connect import connect, sentinels_of
+from ._duration import Duration, nanoseconds
 from ._later import Later, may_repeat
-from .acts import Acts
-from .call import Call, Key, Keys, many
-from .connect import connect, sentinels_of
-from .duration import Duration, nanoseconds
-from .lease import Lease
-from .result import Result
-from .transport import Transport
+from ._lease import Lease
+from ._result import Result
+from ._transport import Transport
+from ._verbs import Acts
 
 
 class Limiter(Acts[Result]):

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
-from .call import Call
-from .errors import OverloadError, is_outage, library_error, translate
+from ._call import Call
+from ._errors import OverloadError, is_outage, library_error, translate
 
 REDIRECTS = 5
 """How often a caller that waits follows its key through a cluster."""

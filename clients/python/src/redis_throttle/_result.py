@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from .errors import LimitedError
+from ._errors import LimitedError
 
 ZERO = timedelta(0)
 

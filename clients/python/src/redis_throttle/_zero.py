@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .limit import Limit
-from .result import Result
+from ._limit import Limit
+from ._result import Result
 
 
 def denied(limits: Iterable[Sequence[Limit]]) -> Result | None:

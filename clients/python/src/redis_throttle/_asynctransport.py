@@ -8,9 +8,9 @@ import inspect
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from .call import Call
-from .errors import is_outage, library_error, translate
-from .transport import REDIRECTS, ROOM, is_asked, is_cluster, most_connections, moved_to, no_room, pool_arguments, pool_of
+from ._call import Call
+from ._errors import is_outage, library_error, translate
+from ._transport import REDIRECTS, ROOM, is_asked, is_cluster, most_connections, moved_to, no_room, pool_arguments, pool_of
 
 
 class AsyncTransport:
