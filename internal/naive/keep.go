@@ -11,6 +11,9 @@ const unknown = ""
 // claims is, for each limit of a call, which of those on the key it goes on from, -1 for none.
 func (m *Model) claims(limits []Limit) (claims []int) {
 	claim := func(l Limit, fits func(kept) bool) int {
+		if l.Count == 0 {
+			return -1 // it has no state
+		}
 		for i, k := range m.kept {
 			if k.kind == l.Kind && fits(k) && !slices.Contains(claims, i) {
 				return i
@@ -46,7 +49,7 @@ func (m *Model) write(now number, limits []Limit, stack []state, adds func(limit
 	}
 	fullIn := zero
 	for i, s := range stack {
-		if s.bringTo(now); claims[i] >= 0 || adds(i) {
+		if s.bringTo(now); limits[i].Count > 0 && (claims[i] >= 0 || adds(i)) {
 			next = append(next, kept{limits[i].Kind, limits[i].id(), s})
 			fullIn = most(fullIn, s.fullIn(now))
 		}

@@ -23,6 +23,9 @@ type state interface {
 
 // state is a limit with what was found of it, nil for nothing.
 func (l Limit) state(found state) state {
+	if l.Count == 0 {
+		return nobody{}
+	}
 	switch l.Kind {
 	case Rate:
 		r := &rate{emission: n(int64(l.Period)).overUp(n(l.Count)), burst: n(l.Burst), full: zero, queue: zero}

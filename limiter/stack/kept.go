@@ -167,7 +167,7 @@ func (s *Stack) forgetOne() {
 }
 
 // stores reports whether the value is to hold a limit that the call names.
-func (s *Stack) stores(l *layer) bool { return !s.addsNone || l.stored }
+func (s *Stack) stores(l *layer) bool { return (!s.addsNone || l.stored) && l.kind < stateless }
 
 // addCharged adds to the value those limits of the call that were charged, and no others. In front of one it also adds those that
 // a later call would take its state for: limits of its kind and id, and all rates, because the state of a lone rate has no period.
@@ -189,7 +189,7 @@ func (s *Stack) addCharged() {
 func (s *Stack) storedLimits() int {
 	n := len(s.kept)
 	if !s.addsNone {
-		return n + len(s.in)
+		return n + len(s.in) - s.zeros
 	}
 	for _, l := range s.in {
 		if s.stores(l) {
@@ -208,7 +208,7 @@ func (s *Stack) loneRate() *layer {
 	case len(s.kept) > 0:
 	case len(s.in) == 1 && first.kind == Rate:
 		return first
-	case len(s.in) > 1 && s.addsNone:
+	case len(s.in) > 1 && (s.addsNone || s.zeros > 0):
 		return s.loneRateOfStored()
 	}
 	return nil

@@ -71,13 +71,15 @@ type Limit struct {
 	fixed  fixed.Limit // of First, too
 }
 
-// NewRate returns the limit of count units per n x unit, with bursts up to capacity.
+// NewRate returns the limit of count units per n x unit, with bursts up to capacity. Of 0 units, the capacity is not looked at.
 func NewRate(count, n int64, unit time.Duration, capacity int64) (Limit, error) {
 	periodNs, err := period(count, n, unit)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Limit{}, err
-	}
-	if capacity < 1 {
+	case count == 0:
+		return zeroOf(Rate, uint64(periodNs)), nil
+	case capacity < 1:
 		return Limit{}, ErrCapacity
 	}
 	rate, err := gcra.New(capacity, count, n, unit)
@@ -98,8 +100,11 @@ func RateOf(rate gcra.Limit, periodNs int64) Limit {
 // NewWindow returns the limit of count units in any interval of n x unit.
 func NewWindow(count, n int64, unit time.Duration) (Limit, error) {
 	periodNs, err := period(count, n, unit)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Limit{}, err
+	case count == 0:
+		return zeroOf(Window, uint64(periodNs)), nil
 	}
 	w, err := window.New(count, n, unit)
 	return Limit{kind: Window, id: uint64(periodNs), window: w}, err
@@ -107,6 +112,9 @@ func NewWindow(count, n int64, unit time.Duration) (Limit, error) {
 
 // NewFixedIn returns the limit of count units in each of windows.
 func NewFixedIn(windows calendar.Spec, count int64) (Limit, error) {
+	if count == 0 {
+		return zeroOf(Fixed, windows.ID()), nil
+	}
 	f, err := fixed.NewIn(windows, count)
 	if err != nil {
 		return Limit{}, ErrCount
@@ -118,8 +126,11 @@ func NewFixedIn(windows calendar.Spec, count int64) (Limit, error) {
 // unit taken in it.
 func NewFirst(count, n int64, unit time.Duration) (Limit, error) {
 	periodNs, err := period(count, n, unit)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Limit{}, err
+	case count == 0:
+		return zeroOf(First, uint64(periodNs)), nil
 	}
 	f, err := fixed.New(count, n, unit)
 	return Limit{kind: First, id: uint64(periodNs), fixed: f}, err
@@ -138,6 +149,7 @@ type layer struct {
 	first   fixed.First
 	terms   Terms
 	charged int64 // the units that the call in hand charged, of a shadow or by force
+	zero    zero
 	window  window.Window
 }
 
@@ -154,9 +166,12 @@ func (l *layer) set(limit *Limit, cache *calendar.Cache) {
 		l.window.Limit, l.limiter = limit.window, &l.window
 	case First:
 		l.first.Limit, l.limiter = limit.fixed, &l.first
-	default:
+	case Fixed:
 		l.fixed.Set(&limit.fixed, cache)
 		l.limiter = &l.fixed
+	default:
+		l.rate.Clear() // see Rates
+		l.limiter = &l.zero
 	}
 	l.Clear()
 }
@@ -174,7 +189,7 @@ func (l *layer) limit() Limit {
 		limit.window = l.window.Limit
 	case First:
 		limit.fixed = l.first.Limit
-	default:
+	case Fixed:
 		limit.fixed = l.fixed.Limit()
 	}
 	return limit

@@ -17,7 +17,7 @@ const MaxLimits = 8
 // What the constructors refuse, whatever the kind.
 var (
 	ErrCapacity  = errors.New("capacity must be at least 1")
-	ErrCount     = errors.New("count must be at least 1")
+	ErrCount     = errors.New("count must not be negative")
 	ErrPeriod    = errors.New("period must be positive and at most 292 years")
 	ErrRate      = errors.New("more than 10^9 units per second")
 	ErrTolerance = errors.New("a full bucket would take more than 292 years to refill")
@@ -26,7 +26,7 @@ var (
 // period checks what every kind asks for: the period tells limits apart, so it has
 // to fit its place in the encoding.
 func period(count, n int64, unit time.Duration) (ns int64, err error) {
-	if count < 1 {
+	if count < 0 {
 		return 0, ErrCount
 	}
 	if n < 1 || unit < 1 {

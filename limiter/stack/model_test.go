@@ -134,6 +134,17 @@ func (d *drawer) spec() spec {
 	return s
 }
 
+// nobody makes the counts of some limits 0.
+func (d *drawer) nobody(specs []spec) []spec {
+	specs = slices.Clone(specs)
+	for i := range specs {
+		if d.OneIn("nobody", 3) {
+			specs[i].count, specs[i].capacity = 0, 0
+		}
+	}
+	return specs
+}
+
 func (d *drawer) stack() []spec {
 	specs := make([]spec, d.Draw("limits", 1, 8))
 	if d.OneIn("a single limit", 3) {
@@ -302,8 +313,8 @@ func mayForce(specs []spec, fullIn int64, r stack.Request) bool {
 
 // seen counts what a run came across, so that it cannot pass by avoiding the cases.
 type seen struct {
-	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back, forced, shadowed, spared, firstForced, firstSpared int
-	rules                                                                                                                                                                       [stack.MaxLimits]int
+	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back, forced, shadowed, spared, firstForced, firstSpared, nobody int
+	rules                                                                                                                                                                               [stack.MaxLimits]int
 }
 
 func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
@@ -331,7 +342,7 @@ func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
 // everything reports whether all of it came up as often as in so many steps it has to.
 func (s *seen) everything(steps int) bool {
 	often := []int{s.allowed, s.limited, s.never, s.waits, s.partial, s.hammered, s.corrected,
-		s.peeks, s.refunds, s.full, s.changes, s.plain, s.back, s.shadowed, s.spared}
+		s.peeks, s.refunds, s.full, s.changes, s.plain, s.back, s.shadowed, s.spared, s.nobody}
 	return slices.Min(append(s.rules[:], often...)) > steps/500 &&
 		min(s.forced, s.firstForced, s.firstSpared) > steps/1000 &&
 		s.lifted > steps/2000
@@ -357,12 +368,16 @@ func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 		if d.nowNs < before {
 			seen.back++
 		}
+		r := d.request(specs)
+		if d.OneIn("nobody", 8) {
+			specs = d.nobody(specs)
+			seen.nobody++
+		}
 		limits := make([]stack.Limit, len(specs))
 		for i, s := range specs {
 			limits[i] = s.limit(t)
 		}
 		was := k.value
-		r := d.request(specs)
 		if r.UpTo {
 			for i := range specs { // half of one cost is not half of another
 				if specs[i].terms.HasTake {
@@ -387,7 +402,7 @@ func follow(t require.TestingT, pick chance.Draw, atMost int, seen *seen) {
 		default:
 			r = stack.Request{Cost: r.Cost}
 			for i, alone := range ref.open(specs) {
-				if specs[i].kind != stack.Rate {
+				if specs[i].kind != stack.Rate || specs[i].count == 0 {
 					continue
 				}
 				if lifts := alone.Lifts(d.nowNs); len(lifts) > 0 {

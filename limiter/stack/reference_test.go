@@ -90,6 +90,9 @@ func (s spec) holds() int64 {
 
 // unitNs is the time in which a rate puts one unit back.
 func (s spec) unitNs() int64 {
+	if s.count == 0 {
+		return s.periodNs
+	}
 	ns := s.periodNs / s.count
 	for ns*s.count < s.periodNs {
 		ns++

@@ -27,6 +27,8 @@ type Stack struct {
 	plainTAT [8]byte
 	// spare checks the state of a limit that the stack does not have.
 	spare layer
+	// zeros is how many of the limits have no state.
+	zeros int
 	// addsNone says that limits that the value does not hold are not to be stored.
 	addsNone bool
 	// calendar remembers the windows of the calendars that were asked for lately.
@@ -88,7 +90,7 @@ func (s *Stack) Reset() {
 
 func (s *Stack) removeLimits() {
 	s.in = s.in[:0]
-	s.shadows, s.corrected = 0, 0
+	s.shadows, s.corrected, s.zeros = 0, 0, 0
 }
 
 // Len is the number of limits.
@@ -119,6 +121,9 @@ func (s *Stack) add(limit *Limit) {
 	if limit.Shadow {
 		s.shadows++
 	}
+	if limit.kind >= stateless {
+		s.zeros++
+	}
 }
 
 func (s *Stack) connect() {
@@ -131,7 +136,7 @@ func (s *Stack) connect() {
 // RatesOnly reports whether all limits are rates.
 func (s *Stack) RatesOnly() bool {
 	for _, l := range s.in {
-		if l.kind != Rate {
+		if l.kind&^stateless != Rate {
 			return false
 		}
 	}

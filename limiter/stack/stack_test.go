@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/gcra"
 	"redis-throttle/internal/civil"
 	"redis-throttle/limiter/calendar"
 	"redis-throttle/limiter/stack"
@@ -66,7 +67,9 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		{"a period of more than 64 bits", rate(2, longest, time.Hour, 1), stack.ErrPeriod},
 		{"no period", rate(1, 0, time.Second, 1), stack.ErrPeriod},
 		{"two negatives", rate(1, -1, -time.Second, 1), stack.ErrPeriod},
-		{"no count", rate(0, 1, time.Second, 1), stack.ErrCount},
+		{"nobody", rate(0, 1, time.Second, 0), nil},
+		{"nobody in no time", rate(0, 0, time.Second, 0), stack.ErrPeriod},
+		{"a negative count", rate(-1, 1, time.Second, 1), stack.ErrCount},
 		{"no capacity", rate(1, 1, time.Second, 0), stack.ErrCapacity},
 		{"the widest bucket", rate(1, 1, 1, longest), nil},
 		{"one that takes too long to fill", rate(1, 2, 1, longest), stack.ErrTolerance},
@@ -86,7 +89,9 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 			{1, 1 << 62, 2, stack.ErrPeriod},
 			{1, 0, 1, stack.ErrPeriod},
 			{1, 1, 0, stack.ErrPeriod},
-			{0, 1, 1, stack.ErrCount},
+			{0, 1, 1, nil},
+			{0, 1 << 62, 2, stack.ErrPeriod},
+			{-1, 1, 1, stack.ErrCount},
 		} {
 			_, err := newLimit(tt.count, tt.n, tt.unit)
 			assert.ErrorIs(t, err, tt.want, "%s %+v", name, tt)
@@ -94,7 +99,7 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 	}
 	minutes, err := calendar.Every(1, time.Minute, 0)
 	require.NoError(t, err)
-	for count, want := range map[int64]error{longest: nil, 1: nil, 0: stack.ErrCount, -1: stack.ErrCount} {
+	for count, want := range map[int64]error{longest: nil, 1: nil, 0: nil, -1: stack.ErrCount} {
 		_, err := stack.NewFixedIn(minutes, count)
 		assert.ErrorIs(t, err, want, count)
 	}
@@ -554,4 +559,16 @@ func TestRatesAreTheWholeStateOfAStackOfRates(t *testing.T) {
 	atNs := start + rates[2].FullIn(start)
 	assert.False(t, k.s.FullWith(rates, atNs-1), "a full bucket, and one that lacks a nanosecond")
 	assert.True(t, k.s.FullWith(rates, atNs))
+}
+
+// A reservation is cancelled if the states are as they were. A rate of nobody has none to compare, whatever the stack held before.
+func TestARateOfNobodyHasNoState(t *testing.T) {
+	var s stack.Stack
+	used := rate(5, hour, 5)
+	s.Load([]stack.Limit{used.limit(t), used.limit(t)})
+	s.Take(stack.Request{Cost: 5}, start)
+	s.Load([]stack.Limit{used.limit(t), rate(0, hour, 0).limit(t)})
+	states := s.Rates(nil, start)
+	require.Len(t, states, 2)
+	assert.Equal(t, gcra.State{}, states[1])
 }

@@ -58,6 +58,7 @@ func (r *virtualRun) tooSeldom(calls int) string {
 		{"a ban that the limits outlast", r.outlasted, calls / 200},
 		{"a limit of 63 bits", r.widest, calls / 200},
 		{"a decision by the calendar", r.byCalendar, calls / 200},
+		{"a limit of nobody", r.nobody, calls / 1000},
 		{"a decision by a FIRST", r.first, calls / 200},
 		{"a clock that is set back", r.stepsBack, calls / 500},
 		{"a call on several keys", min(r.several[0], r.several[1]), calls / 200},
@@ -97,7 +98,7 @@ type virtualRun struct {
 	kinds   []naive.Kind
 	seasons int
 
-	made, limited, banned, outlasted, widest, reserved, forced, shadowed, byCalendar, first, stepsBack int
+	made, limited, banned, outlasted, widest, reserved, forced, shadowed, byCalendar, first, nobody, stepsBack int
 	several                                                                                            [2]int // let through, and limited
 	withAny                                                                                            int
 
@@ -435,7 +436,7 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 	case 2, 3:
 		return "CL.REFUND", limits, o
 	case 4, 5, 6:
-		limits[0].Count = min(limits[0].Count, 1_000_000, int64(limits[0].Period)) // a rate is never as wide as others
+		limits[0].Count = max(min(limits[0].Count, 1_000_000, int64(limits[0].Period)), 1) // a rate is never as wide as others
 		limits[0].Burst = cmp.Or(limits[0].Burst, limits[0].Count)
 		o.Terms = nil
 		return "CL.THROTTLE", limits[:1], o
@@ -530,7 +531,7 @@ func (r *virtualRun) terms(limits []naive.Limit) (terms []naive.Terms) {
 			most := max(l.Count, l.Burst)
 			t.Spare = min(r.upTo(most)+r.Int64N(2), most)
 			if r.IntN(4) == 0 {
-				t.Spare = most - r.Int64N(2)
+				t.Spare = max(most-r.Int64N(2), 0)
 			}
 		}
 		terms = append(terms, t)
@@ -545,7 +546,7 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 		return limits
 	}
 	i := r.IntN(len(limits))
-	switch r.IntN(7) {
+	switch r.IntN(8) {
 	case 0: // another count or capacity
 		limits[i].Count = min(1+r.Int64N(20), int64(limits[i].Period))
 	case 1:
@@ -578,6 +579,9 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 			}
 			limits[i] = other
 		}
+	case 7: // for nobody
+		limits[i].Count, limits[i].Burst = 0, 0
+		r.nobody++
 	case 6: // in another order
 		r.Shuffle(len(limits), func(i, j int) { limits[i], limits[j] = limits[j], limits[i] })
 	}

@@ -253,7 +253,7 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
 		for _, bad := range []string{
 			"5", "5s", "5/", "/s", "/", "//s", "5//s", "5/s/s", "x/s", "5/x", "5/X", "5/us", "5/US", "5/ns", "5/year", "5/s1",
-			"0/s", "0/S", "-5/s", "5/-1", "5/-1s", "5/-1S", "1.5/s", "5/.5", "5/1.", "5/-0.5", "5/1.5.5", "5/01.5", "1e3/s", "5/sec",
+			"-5/s", "5/-1", "5/-1s", "5/-1S", "1.5/s", "5/.5", "5/1.", "5/-0.5", "5/1.5.5", "5/01.5", "1e3/s", "5/sec",
 			"05/s", "+5/s", "5/05", "5/00", "5/+5", "-0/s", "5/-0", "0x5/s", "5%/s", "5,5/s", "5/1h30m",
 			"-" + tooBig + "/s", "0" + tooBig + "/s", tooBig + "x/s", "5/-" + tooBig, "5/0" + tooBig, "5/" + tooBig + "x", "--5/s", "+/s", "5/+", "5/-",
 			strings.Repeat("0", 63) + "5/s",
@@ -269,8 +269,8 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 			words []string
 		}{
 			{"the count is larger than 9223372036854775807", []string{tooBig + "/s", tooBig + "/x", "99999999999999999999/s", strings.Repeat("9", 30) + "/0"}},
-			{"the period is zero", []string{"5/0", "5/0s", "5/0.0s", "5/0ms", "5/0.0"}},
-			{"units are written in lower case", []string{"5/S", "5/1M", "5/1.5H", "5/MS", "5/Ms", "5/D"}},
+			{"the period is zero", []string{"5/0", "0/0", "0/0ms", "5/0s", "5/0.0s", "5/0ms", "5/0.0"}},
+			{"units are written in lower case", []string{"5/S", "0/S", "5/1M", "5/1.5H", "5/MS", "5/Ms", "5/D"}},
 			{long, []string{"5/" + tooBig, "5/99999999999999999999", "5/" + tooBig + "ms", "5/" + tooBig + ".5d", "5/9999999999999999999.5"}},
 		} {
 			for _, word := range bad.words {
@@ -290,7 +290,7 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 		table = append(table, row{"RATE 5/s COST " + bad, bad, cost}, row{"RATE 5/s BURST " + bad, bad, burst},
 			row{"RATE 5/s TAKE " + bad, bad, take}, row{"FIXED 5/s SPARE " + bad, bad, spare})
 	}
-	table = append(table, row{"RATE 5/s BURST 0", "0", burst}, row{"RATE 5/s BURST -0", "-0", burst})
+	table = append(table, row{"RATE 0/s BURST 5", "0/s", "a count of 0 lets nobody through, so there is no BURST"}, row{"RATE 5/s BURST 0", "0", burst}, row{"RATE 5/s BURST -0", "-0", burst})
 	table = append(table, row{"RATE 5/s MAXWAIT 0.0000000001", "0.0000000001", fine}, row{"RATE 5/s MAXWAIT 1.0000001ms", "1.0000001ms", fine})
 	table = append(table, row{"RATE 5/s MAXWAIT 5S", "5S", "units are written in lower case"}, row{"RATE 5/s BAN 1.5MS", "1.5MS", "units are written in lower case"})
 	for _, bad := range []string{"x", "1.", ".5", "-1.5", "05", "+5", "-0", "36500.5d", "1e3", "-1", "-1s", tooBig, "5w", "5W", "1h30m", "36501d", "3153600001", "3153600000001ms",

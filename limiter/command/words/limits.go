@@ -17,6 +17,7 @@ const (
 	tooSlow        = "a full bucket would take more than 292 years to refill"
 	longOffset     = "OFFSET must be shorter than the period; a month counts as 28 days, a year as 365"
 	zoneNeedsDays  = "TZ goes with periods of whole days, weeks, months or years, such as 1d, 2w, 1mo or 1y"
+	zeroHasNoBurst = "a count of 0 lets nobody through, so there is no BURST"
 	firstHasLength = "FIRST goes with periods of one length; units are ms, s, m, h, d and w"
 )
 
@@ -106,8 +107,11 @@ func (p *Parser) parseFollowing(words []*word) error {
 
 func makeRate(p *Parser) (stack.Limit, error) {
 	l := &p.limit
-	if l.capacity == 0 {
+	switch {
+	case l.capacity == 0:
 		l.capacity = l.count
+	case l.count == 0:
+		return stack.Limit{}, p.Near(l.quota, zeroHasNoBurst)
 	}
 	limit, err := stack.NewRate(l.count, l.n, l.unit, l.capacity)
 	return limit, p.outOfRange(err)

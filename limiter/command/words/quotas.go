@@ -28,7 +28,7 @@ func parseQuota(text []byte) (count, n int64, unit time.Duration, err error) {
 	return count, n, unit, nil
 }
 
-// divideQuota divides count/period into a positive count and the rest.
+// divideQuota divides count/period into a count, which is not negative, and the rest.
 func divideQuota(text []byte) (count int64, period []byte, err error) {
 	slash := bytes.IndexByte(text[:min(len(text), maxNumberLen)], '/')
 	if slash < 0 {
@@ -36,7 +36,7 @@ func divideQuota(text []byte) (count int64, period []byte, err error) {
 	}
 	count, ok := ParseInt(text[:slash])
 	switch {
-	case ok && count > 0:
+	case ok && count >= 0:
 		return count, text[slash+1:], nil
 	case isTooLarge(text[:slash]):
 		return 0, nil, errTooMany
