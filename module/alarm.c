@@ -20,7 +20,7 @@ static struct {
 static int isInTurn;
 static int isLeftToCron; // the alarm has fired too early
 
-static void stop(RedisModuleCtx *ctx) {
+static void stopTimer(RedisModuleCtx *ctx) {
   if (alarm.timer) api.StopTimer(ctx, alarm.timer, NULL);
   alarm.timer = 0;
 }
@@ -52,7 +52,7 @@ void throttleTurnIn(RedisModuleCtx *ctx, int64_t ns) {
   int64_t longestNs = LONGEST_TIMER_MS * (int64_t)MS_NS, delayMs = throttleMsAfter(ns < longestNs ? ns : longestNs);
   int64_t dueNs = throttleMonotonicNs() + delayMs * MS_NS;
   if (alarm.timer && alarm.monotonicNs <= dueNs) return;
-  stop(ctx);
+  stopTimer(ctx);
   alarm.wallNs = throttleClockNs() + delayMs * MS_NS;
   alarm.monotonicNs = dueNs;
   alarm.timer = api.CreateTimer(ctx, delayMs, onAlarm, NULL);
@@ -61,14 +61,14 @@ void throttleTurnIn(RedisModuleCtx *ctx, int64_t ns) {
 int throttleNoteSteps(RedisModuleCtx *ctx) {
   if (!throttleHasStepped(throttleAllLines > 0) && !isLeftToCron) return 0;
   if (!isInTurn) isLeftToCron = 0;
-  stop(ctx); // it is right by neither clock
+  stopTimer(ctx); // it is right by neither clock
   throttleTurnIn(ctx, 0);
   return 1;
 }
 
 void throttleKeepTime(RedisModuleCtx *ctx) {
   if (!alarm.timer || throttleMonotonicNs() < alarm.monotonicNs + LATE_MS * (int64_t)MS_NS) return;
-  stop(ctx);
+  stopTimer(ctx);
   alarm.wallNs = 0; // no timer of ours is being fired
   takeTurn(ctx);
 }

@@ -133,7 +133,7 @@ var (
 	_    = same[command.Released-C.EVENT_RELEASED]
 	_    = same[command.NotLeased-C.EVENT_NOT_LEASED]
 	_    = same[command.Arriving-C.TURN_ARRIVING]
-	_    = same[command.First-C.TURN_FIRST]
+	_    = same[command.AtFront-C.TURN_AT_FRONT]
 	_    = same[command.Leaving-C.TURN_LEAVING]
 	_    = same[command.NoSlots-C.NO_SLOTS]
 	_    = same[command.NoTally-C.TALLY_NONE]

@@ -58,7 +58,7 @@ __attribute__((noinline, cold)) static void guardKeys(throttleCall *call, RedisM
   }
 }
 
-static void decide(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
+static void decideAndGuard(const throttleTraits *traits, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   throttleDecide(call, ctx, argv);
   if (traits->runsOverMaxmemory && !call->unfinished) throttleRefuseGrowth(call, ctx, argv);
   if (call->isGuarded) guardKeys(call, ctx, argv);
@@ -90,8 +90,8 @@ __attribute__((always_inline)) static inline int run(const throttleTraits *trait
     if (traits->blocks) call->mayBlock = !call->unfinished && canBlock(ctx);
     if (mayHaveLines) lookForLines(call);
     if (traits->onSortedSet && throttleMayNameMembers(call)) throttleGatherMembers(call, ctx, argv);
-    decide(traits, call, ctx, argv);
-    if (call->seesMembers && traits->keys == KEYS_COUNTED && !throttleTry(call)) decide(traits, call, ctx, argv);
+    decideAndGuard(traits, call, ctx, argv);
+    if (call->seesMembers && traits->keys == KEYS_COUNTED && !throttleTry(call)) decideAndGuard(traits, call, ctx, argv);
     if (mayHaveLines) wakeLines(call, ctx);
   }
   stats.calls[call->command]++;

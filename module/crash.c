@@ -50,14 +50,14 @@ void throttleNoteGoThreads(void) {
   goCount = scandir(threads, &goThreads, isNew, NULL);
 }
 
-static void stop(int signal) {
+static void stopThread(int signal) {
   (void)signal;
   for (;;) pause();
 }
 
 // Called in the handler of a fatal signal: no allocation, no lock.
 void throttleStopGoThreads(void) {
-  struct sigaction action = {.sa_handler = stop, .sa_flags = SA_ONSTACK};
+  struct sigaction action = {.sa_handler = stopThread, .sa_flags = SA_ONSTACK};
   sigfillset(&action.sa_mask);
   sigaction(SIGPWR, &action, NULL);
   for (int i = 0; i < goCount; i++) syscall(SYS_tgkill, getpid(), atoi(goThreads[i]->d_name), SIGPWR);

@@ -43,7 +43,7 @@ static const char isReplica[] = "UNBLOCKED force unblock from blocking operation
 static const char unblocked[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 static const char noPermission[] = "NOPERM The user may no longer run this command on this key";
 
-static const throttleCaller *taken; // it has left its line, and its answer is being applied
+static const throttleCaller *beingAnswered; // it has left its line, and its answer is being applied
 static throttleCaller *answered, **lastAnswered = &answered; // they have their answers, and are unblocked before the event loop sleeps
 static int isWatching; // the server tells of changes by others
 static int isWatchingSleep, tellsOfSleep; // the server was asked to tell when the event loop is about to sleep, and does
@@ -113,14 +113,14 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
   freeCaller(data);
 }
 
-// The server answers the caller in the middle of its own CLIENT UNBLOCK (replyTaken). A server that finds out now that a pause is over first goes on
+// The server answers the caller in the middle of its own CLIENT UNBLOCK (replyEarly). A server that finds out now that a pause is over first goes on
 // with those that were answered before.
 static void answerAtOnce(RedisModuleCtx *ctx, const throttleCaller *w) {
   throttleIsPaused();
-  taken = w;
+  beingAnswered = w;
   RedisModuleCallReply *reply = api.Call(ctx, "CLIENT", "cl", "UNBLOCK", (long long)w->clientID);
   if (reply) api.FreeCallReply(reply);
-  taken = NULL;
+  beingAnswered = NULL;
 }
 
 // The caller has left its line, and gets its answer. Between a turn and the answers to those that were unblocked in it, the server may run commands
@@ -186,7 +186,7 @@ static int64_t lineClockNs(void) {
 }
 
 // Begins what a line does to its key. Other modules may run when the key is opened.
-static throttleCall *open(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int command, int mode) {
+static throttleCall *beginStep(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int command, int mode) {
   throttleCall *call = throttleBeginSingle(single, command, 1, &step->line->name);
   call->origin = mode & OPEN_QUIETLY ? BY_UNBLOCKING : BY_EVENT_LOOP;
   call->db = step->line->db;
@@ -202,17 +202,17 @@ static void refuseUnread(throttleCall *call) {
 
 // Decides the call of a caller again, up to the point where it is to be applied. It returns NULL if the caller has left, or should be
 // the first and is not any more.
-static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn, int mode) {
+static throttleCall *decideAgain(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn, int mode) {
   throttleCaller *w = step->caller;
-  throttleCall *call = open(single, ctx, step, w->command, mode);
+  throttleCall *call = beginStep(single, ctx, step, w->command, mode);
   if (throttleCommands[call->command].onSortedSet) throttleGatherSets(call, ctx);
   // Other modules may have made the caller leave, or let in a call of a higher priority to the front of the line.
-  if (turn == TURN_FIRST ? !throttleIsFirst(step->entry) : !throttleStands(step->entry)) {
+  if (turn == TURN_AT_FRONT ? !throttleIsFirst(step->entry) : !throttleStands(step->entry)) {
     if (call->keys->handle) api.CloseKey(call->keys->handle);
     if (call->seesMembers) throttleFreeMembers(call);
     return NULL;
   }
-  call->mayBlock = turn == TURN_FIRST;
+  call->mayBlock = turn == TURN_AT_FRONT;
   call->turn = turn;
   call->waitedNs = step->ns;
   call->keys->lineSlots = step->slots;
@@ -224,7 +224,7 @@ static throttleCall *decide(throttleSingle *single, RedisModuleCtx *ctx, const t
   return call;
 }
 
-static void apply(throttleCall *call, RedisModuleCtx *ctx) {
+static void applyAndFree(throttleCall *call, RedisModuleCtx *ctx) {
   throttleApply(call, ctx);
   if (call->seesMembers) throttleFreeMembers(call);
 }
@@ -256,33 +256,33 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleCaller *w = step->caller;
   if (!throttleIsFirst(step->entry)) return;
   if (!isPermitted(w)) {
-    throttleTake(step->entry);
+    throttleDismiss(step->entry);
     sendAway(ctx, w, noPermission);
     return;
   }
   throttleSingle single;
-  throttleCall *call = decide(&single, ctx, step, TURN_FIRST, OPEN_READ | OPEN_WRITE);
+  throttleCall *call = decideAgain(&single, ctx, step, TURN_AT_FRONT, OPEN_READ | OPEN_WRITE);
   if (!call) return;
   if (call->reply == REPLY_IN_TURN) {
-    throttleDecided(step->entry, call->lookNs, throttleClockNs());
-    apply(call, ctx); // what other modules change then is noted by the line
+    throttleWaitsOn(step->entry, call->lookNs, throttleClockNs());
+    applyAndFree(call, ctx); // what other modules change then is noted by the line
     return;
   }
-  if (call->tally == TALLY_ALLOWED) throttleLetIn(step->entry); else throttleTake(step->entry);
+  if (call->tally == TALLY_ALLOWED) throttleLetIn(step->entry); else throttleDismiss(step->entry);
   throttleCountDecision(call);
   countEnd(w, call->tally == TALLY_ALLOWED);
   answerWith(w, call);
-  taken = w;
-  apply(call, ctx);
-  taken = NULL;
+  beingAnswered = w;
+  applyAndFree(call, ctx);
+  beingAnswered = NULL;
   unblock(ctx, w);
 }
 
 // Decides what a caller is told that has to go. It returns NULL if other modules have made it leave, which was counted then.
 static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int mode) {
-  throttleCall *call = decide(single, ctx, step, TURN_LEAVING, mode);
+  throttleCall *call = decideAgain(single, ctx, step, TURN_LEAVING, mode);
   if (!call) return NULL;
-  apply(call, ctx);
+  applyAndFree(call, ctx);
   if (!throttleStands(step->entry)) return NULL;
   throttleCountDecision(call);
   return call;
@@ -294,7 +294,7 @@ static void sendOff(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleSingle single;
   throttleCall *call = decideLeaving(&single, ctx, step, OPEN_READ);
   if (!call) return;
-  throttleTake(step->entry);
+  throttleDismiss(step->entry);
   countEnd(step->caller, 0);
   answerWith(step->caller, call);
   unblock(ctx, step->caller);
@@ -344,7 +344,7 @@ static void giveBack(RedisModuleCtx *ctx, const throttleStep *step) {
     return;
   }
   throttleSingle single;
-  throttleCall *call = open(&single, ctx, step, waitCommand, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
+  throttleCall *call = beginStep(&single, ctx, step, waitCommand, isMaster ? OPEN_READ | OPEN_WRITE : OPEN_READ);
   throttleGiveBack(step->line->id, call);
   if (!isMaster || (flags & CONTEXT_OOM && throttleGrows(call))) call->keys->effect = EFFECT_KEEP;
   throttleApply(call, ctx);
@@ -452,7 +452,7 @@ static int replyReserved(RedisModuleCtx *ctx, int command, RedisModuleString **a
   return API_OK;
 }
 
-static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString **argv, int argc) {
+static int replyToCaller(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString **argv, int argc) {
   if (w->reply == REPLY_LATER) return replyReserved(ctx, w->command, argv, argc, 1, w->waitedNs);
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, w->command, 0, NULL);
@@ -469,11 +469,11 @@ static int reply(RedisModuleCtx *ctx, const throttleCaller *w, RedisModuleString
 }
 
 static int onUnblocked(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-  return reply(ctx, api.GetBlockedClientPrivateData(ctx), argv, argc);
+  return replyToCaller(ctx, api.GetBlockedClientPrivateData(ctx), argv, argc);
 }
 
-static const throttleCaller *findTaken(const RedisModuleBlockedClient *handle) {
-  if (taken && taken->handle == handle) return taken;
+static const throttleCaller *findAnswered(const RedisModuleBlockedClient *handle) {
+  if (beingAnswered && beingAnswered->handle == handle) return beingAnswered;
   for (const throttleCaller *w = answered; w; w = w->next) {
     if (w->handle == handle) return w;
   }
@@ -482,17 +482,17 @@ static const throttleCaller *findTaken(const RedisModuleBlockedClient *handle) {
 
 // A caller is unblocked that has left its line with an answer: before Redis 7.4 the server takes it out of our hands then, so it gets its answer
 // here.
-static int replyTaken(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+static int replyEarly(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   const throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
-  if (!w) w = findTaken(api.GetBlockedClientHandle(ctx));
-  return w ? reply(ctx, w, argv, argc) : API_OK;
+  if (!w) w = findAnswered(api.GetBlockedClientHandle(ctx));
+  return w ? replyToCaller(ctx, w, argv, argc) : API_OK;
 }
 
 // CLIENT UNBLOCK.
 static int onTimeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   RedisModuleBlockedClient *handle = api.GetBlockedClientHandle(ctx);
   throttleStep step;
-  if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return replyTaken(ctx, argv, argc);
+  if (!throttleFindCaller((uintptr_t)handle, throttleMonotonicNs(), &step)) return replyEarly(ctx, argv, argc);
   if (step.caller->argc) {
     throttleSingle single;
     throttleCall *call = decideLeaving(&single, ctx, &step, OPEN_FOR_REPLY);

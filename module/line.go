@@ -96,16 +96,16 @@ func throttleStands(entry C.uint64_t) C.int { return boolean(lines.Stands(line.I
 //export throttleIsFirst
 func throttleIsFirst(entry C.uint64_t) C.int { return boolean(lines.IsFirst(line.ID(entry))) }
 
-//export throttleDecided
-func throttleDecided(entry C.uint64_t, lookNs, wallNs C.int64_t) {
-	lines.Decided(line.ID(entry), int64(lookNs), clock(wallNs, 0))
+//export throttleWaitsOn
+func throttleWaitsOn(entry C.uint64_t, lookNs, wallNs C.int64_t) {
+	lines.WaitsOn(line.ID(entry), int64(lookNs), clock(wallNs, 0))
 }
 
 //export throttleLetIn
 func throttleLetIn(entry C.uint64_t) { lines.LetIn(line.ID(entry)) }
 
-//export throttleTake
-func throttleTake(entry C.uint64_t) { lines.Take(line.ID(entry)) }
+//export throttleDismiss
+func throttleDismiss(entry C.uint64_t) { lines.Dismiss(line.ID(entry)) }
 
 //export throttleHasMoved
 func throttleHasMoved(id C.uint64_t) { lines.HasMoved(line.ID(id)) }

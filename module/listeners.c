@@ -26,7 +26,7 @@ int throttleForgetsAnswers;
 static int mayBeUnheard; // this server is none of the later ones
 static int listened = 1; // by the last look at INFO, or because of an event since
 
-static unsigned long long field(RedisModuleServerInfoData *info, const char *name, unsigned long long otherwise) {
+static unsigned long long infoField(RedisModuleServerInfoData *info, const char *name, unsigned long long otherwise) {
   int failed = 0;
   unsigned long long value = api.ServerInfoGetFieldUnsigned(info, name, &failed);
   return failed ? otherwise : value;
@@ -48,7 +48,7 @@ static int anybodyListens(RedisModuleCtx *ctx) {
   int flags = api.GetContextFlags(ctx);
   if (isReplicaOrHasAof(flags) || flags & CONTEXT_CLUSTER) return 1;
   RedisModuleServerInfoData *info = api.GetServerInfo(ctx, "replication");
-  int listens = field(info, "connected_slaves", 1) || field(info, "repl_backlog_active", 1);
+  int listens = infoField(info, "connected_slaves", 1) || infoField(info, "repl_backlog_active", 1);
   api.FreeServerInfo(ctx, info);
   return listens;
 }

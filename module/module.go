@@ -6,7 +6,7 @@
 package module
 
 /*
-#cgo CFLAGS: -O2 -Wall
+#cgo CFLAGS: -O2 -Wall -Werror=implicit-function-declaration
 #include <stdlib.h>
 #include "bridge.h"
 */

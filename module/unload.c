@@ -10,7 +10,7 @@
 #include "bridge.h"
 
 // Of a line of CLIENT LIST: the value behind name, such as " cmd=", or NULL. No value has a space in it.
-static const char *field(const char *line, const char *end, const char *name) {
+static const char *clientField(const char *line, const char *end, const char *name) {
   const char *at = memmem(line, end - line, name, strlen(name));
   return at ? at + strlen(name) : NULL;
 }
@@ -18,12 +18,12 @@ static const char *field(const char *line, const char *end, const char *name) {
 // Whether the server would use a command of this module again for the connection, or may: which ones are queued is not told.
 static int mayUseACommand(const char *line, const char *end) {
   static const char prefix[] = "cl."; // of the names of all commands
-  const char *command = field(line, end, " cmd="), *queued = field(line, end, " multi=");
+  const char *command = clientField(line, end, " cmd="), *queued = clientField(line, end, " multi=");
   return (command && !strncasecmp(command, prefix, sizeof prefix - 1)) || (queued && atoi(queued) > 0);
 }
 
 static void disconnect(RedisModuleCtx *ctx, const char *line, const char *end) {
-  const char *id = field(line, end, "id=");
+  const char *id = clientField(line, end, "id=");
   if (!id) return;
   RedisModuleCallReply *reply = api.Call(ctx, "CLIENT", THROTTLE_FORMAT("ccb"), "KILL", "ID", id, strcspn(id, " "));
   if (reply) api.FreeCallReply(reply);

@@ -169,7 +169,7 @@ type sender interface {
 }
 
 func (r *remote) Decide(ctx context.Context, call Call) (Result, error) {
-	result, err := r.decide(ctx, call)
+	result, err := r.ask(ctx, call)
 	if err != nil && IsOutage(err) {
 		// go-redis asks a cluster who its masters are when it repeats a command, which it does with few of ours, or else once in a minute.
 		if cluster, ok := r.client.(interface{ ReloadState(ctx context.Context) }); ok {
@@ -179,7 +179,7 @@ func (r *remote) Decide(ctx context.Context, call Call) (Result, error) {
 	return result, err
 }
 
-func (r *remote) decide(ctx context.Context, call Call) (Result, error) {
+func (r *remote) ask(ctx context.Context, call Call) (Result, error) {
 	if call.Verb == VerbWait || (call.Verb == VerbLease && call.MaxWait != 0) {
 		return r.wait(ctx, call)
 	}

@@ -55,7 +55,7 @@ type Turn int32
 
 const (
 	Arriving Turn = iota // while Call.Ahead others are in line
-	First                // it is its turn
+	AtFront              // it is its turn
 	Leaving              // it is sent away
 )
 

@@ -351,9 +351,9 @@ func TestLeaseWaits(t *testing.T) {
 		{"as long as it takes", Arriving, true, 3, 5, "TIMEOUT 0", ReplyInTurn, 500 * ms, 0, nil, 2, 2},
 		{"not where it cannot be blocked", Arriving, false, 0, NoSlots, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 0}, 2, 2},
 		{"not without TIMEOUT", Arriving, true, 0, NoSlots, "", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 0}, 2, 2},
-		{"its turn, and no slot", First, true, 0, 2, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 2, 2},
-		{"its turn, with a single slot", First, true, 0, 1, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 1, 2},
-		{"its turn, with more slots", First, true, 0, 3, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{0, 3, 0, -1, 1000, 7}, 3, 3},
+		{"its turn, and no slot", AtFront, true, 0, 2, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 2, 2},
+		{"its turn, with a single slot", AtFront, true, 0, 1, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 1, 2},
+		{"its turn, with more slots", AtFront, true, 0, 3, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{0, 3, 0, -1, 1000, 7}, 3, 3},
 		{"sent away", Leaving, false, 0, 2, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 7}, 2, 2},
 		{"sent away with a slot free", Leaving, false, 0, 4, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 4, 2, 0, 0, 7}, 4, 2},
 	} {

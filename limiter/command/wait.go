@@ -72,7 +72,7 @@ func (c *Call) takeInTurn(r *words.Request) {
 		c.judge()
 	}
 	if c.banned() {
-		if c.Turn == First {
+		if c.Turn == AtFront {
 			c.waitInTurn(c.banUntil-c.NowNs, r)
 			return
 		}

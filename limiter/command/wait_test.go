@@ -102,14 +102,14 @@ func TestWaitInLine(t *testing.T) {
 		{"nobody is overtaken", "", Arriving, 1, true, "1", fields{}, 0, Keep},
 		{"nor where it cannot be blocked", "", Arriving, 1, false, "1", fields{1, 1, 2, 2, 1, 0, 0, 0, 0}, 0, Keep},
 		{"others are ahead of it, and no units", full, Arriving, 1, false, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
-		{"its turn", "", First, 0, true, "1", fields{0, 1, 2, 1, -1, 60000, 60000, 1, 7}, 0, Set},
-		{"its turn, with others in line", "", First, 1, true, "1", fields{0, 1, 2, 1, -1, 60000, 60000, 1, 7}, 0, Set},
-		{"its turn, and no units", full, First, 0, true, "1", fields{}, 60 * nsPerSecond, Keep},
+		{"its turn", "", AtFront, 0, true, "1", fields{0, 1, 2, 1, -1, 60000, 60000, 1, 7}, 0, Set},
+		{"its turn, with others in line", "", AtFront, 1, true, "1", fields{0, 1, 2, 1, -1, 60000, 60000, 1, 7}, 0, Set},
+		{"its turn, and no units", full, AtFront, 0, true, "1", fields{}, 60 * nsPerSecond, Keep},
 		{"sent away", full, Leaving, 0, true, "1", fields{1, 1, 2, 0, 60000, 60000, 60000, 0, 0}, 0, Keep},
 		{"sent away when units are there", "", Leaving, 0, true, "1", fields{1, 1, 2, 2, 1, 0, 0, 0, 0}, 0, Keep},
 		{"banned", banned(1500*ms, full), Arriving, 0, true, "1", fields{1, 0, 2, 0, 60000, 1500, 1500, 0, 0}, 0, Keep},
 		{"banned, with room behind the ban", banned(1500*ms, ""), Arriving, 0, true, "1", fields{1, 0, 2, 0, 1500, 1500, 1500, 0, 0}, 0, Keep},
-		{"banned in its turn", banned(1500*ms, full), First, 0, true, "1", fields{}, 1500 * ms, Keep},
+		{"banned in its turn", banned(1500*ms, full), AtFront, 0, true, "1", fields{}, 1500 * ms, Keep},
 		{"sent away while it is banned", banned(1500*ms, full), Leaving, 0, true, "1", fields{1, 0, 2, 0, 60000, 1500, 1500, 0, 0}, 0, Keep},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (h *Host) Do(call Call) Reply {
 	}
 	c := h.runner.Run(cmd, &call, keys...)
 	h.stats.call(cmd)
-	h.stats.decision(c)
+	h.stats.countDecision(c)
 	for i, n := range names {
 		h.storeKey(n, keys[i], c.Keys[i].Effect)
 	}

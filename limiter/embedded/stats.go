@@ -61,8 +61,8 @@ func (s *stats) call(cmd *command.Command) {
 	s.calls[cmd]++
 }
 
-// decision counts a decision that was made, whether the caller then waits or not.
-func (s *stats) decision(c *command.Call) {
+// countDecision counts a decision that was made, whether the caller then waits or not.
+func (s *stats) countDecision(c *command.Call) {
 	s.answer(c)
 	for i := range c.Keys {
 		if m := c.Keys[i].Members; m != nil {

@@ -157,7 +157,7 @@ func (h *Host) Wake(nowNs int64) (answers []Answer) {
 			}
 		case line.TimeOut:
 			reply := h.turnedAway(Waiter(step.Host), t.name, step)
-			h.lines.Take(step.Entry)
+			h.lines.Dismiss(step.Entry)
 			h.countEnd(Waiter(step.Host), false)
 			answers = append(answers, h.answer(Waiter(step.Host), reply))
 		}
@@ -176,19 +176,19 @@ func (h *Host) answer(id Waiter, reply Reply) Answer {
 func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok bool) {
 	one := h.callers[Waiter(step.Host)]
 	call := one.call
-	call.NowNs, call.turn = h.wallNs, turnOf(command.First, step)
+	call.NowNs, call.turn = h.wallNs, turnOf(command.AtFront, step)
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
 	switch {
 	case c.Reply == command.ReplyInTurn:
-		h.lines.Decided(step.Entry, c.LookNs, now)
+		h.lines.WaitsOn(step.Entry, c.LookNs, now)
 	case c.Tally == command.Allowed:
 		h.lines.LetIn(step.Entry)
 	default:
-		h.lines.Take(step.Entry)
+		h.lines.Dismiss(step.Entry)
 	}
 	if c.Reply != command.ReplyInTurn {
-		h.stats.decision(c)
+		h.stats.countDecision(c)
 		h.countEnd(Waiter(step.Host), c.Tally == command.Allowed)
 	}
 	h.storeKey(n, key, c.Effect)
@@ -210,7 +210,7 @@ func (h *Host) turnedAway(id Waiter, n name, step line.Step) Reply {
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
 	h.storeKey(n, key, c.Effect)
-	h.stats.decision(c)
+	h.stats.countDecision(c)
 	return reply(c, one.cmd, []*Key{key})
 }
 

@@ -107,8 +107,8 @@ const (
 	SendAway                 // the server is a replica now: the caller has left the line without a decision
 	Moved                    // the same, because the key's slot is another node's now
 	GiveBack                 // write the key without those that left (Lines.GiveBack)
-	Decide                   // decide the caller anew: then Decided, LetIn or Take; or HoldUp
-	TimeOut                  // the caller's time is over: tell it so, then Take
+	Decide                   // decide the caller anew: then WaitsOn, LetIn or Dismiss; or HoldUp
+	TimeOut                  // the caller's time is over: tell it so, then Dismiss
 )
 
 // Look returns who is in turn for a key, how many they are, and what the latest told of the slots.
@@ -186,8 +186,8 @@ func (q *Lines) IsFirst(id ID) bool {
 	return e != nil && e.line.first() == e
 }
 
-// Decided notes that a caller in turn waits on: for lookNs, if nothing happens before.
-func (q *Lines) Decided(id ID, lookNs int64, now Clock) {
+// WaitsOn notes that a caller in turn waits on: for lookNs, if nothing happens before.
+func (q *Lines) WaitsOn(id ID, lookNs int64, now Clock) {
 	if e := q.entry(id); e != nil && e.line.first() == e {
 		e.line.lookNs = later(now.WallNs, lookNs)
 	}
@@ -205,8 +205,8 @@ func (q *Lines) LetIn(id ID) {
 	}
 }
 
-// Take removes a caller in turn that gets any other answer.
-func (q *Lines) Take(id ID) {
+// Dismiss removes a caller in turn that gets any other answer.
+func (q *Lines) Dismiss(id ID) {
 	if e := q.entry(id); e != nil {
 		q.leaveTurn(e)
 	}

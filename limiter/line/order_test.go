@@ -135,8 +135,8 @@ func TestComingBackAtOnceGivesNoMoreTurns(t *testing.T) {
 func TestWhoLeavesUsesUpNoTurn(t *testing.T) {
 	b := newBench(t)
 	b.come("a1 a2 b1 b2 c1")
-	b.lines.Take(b.entries["a1"]) // its time is over
-	b.lines.Leave(4)              // b2
+	b.lines.Dismiss(b.entries["a1"]) // its time is over
+	b.lines.Leave(4)                 // b2
 	assert.Equal(t, "a2 b1 c1", b.letIn(3))
 }
 
@@ -150,7 +150,7 @@ func TestAHigherPriorityTakesTheFirstPlace(t *testing.T) {
 	assert.Equal(t, ms, step.Ns, "the line looks when the new one says")
 	assert.False(t, b.lines.IsFirst(first))
 	assert.True(t, b.lines.Stands(first))
-	b.lines.Decided(first, 1, at(start)) // too late: it is not the first
+	b.lines.WaitsOn(first, 1, at(start)) // too late: it is not the first
 	assert.Equal(t, ms, b.lines.Next(b.line, at(start), 1).Ns)
 	_, wake, _ := b.lines.Leave(99)
 	assert.EqualValues(t, lineHost, wake)

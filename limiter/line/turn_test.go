@@ -137,10 +137,10 @@ func TestTheQueueHoldsEveryLineOnce(t *testing.T) {
 						break
 					}
 					if step.Kind == Decide && pick("let in", 0, 1) == 0 {
-						q.Decided(step.Entry, pick("look", 1, 9), now)
+						q.WaitsOn(step.Entry, pick("look", 1, 9), now)
 					} else if step.Kind == Decide || step.Kind == TimeOut {
 						delete(known, step.Host)
-						q.Take(step.Entry)
+						q.Dismiss(step.Entry)
 					}
 				}
 				require.Nil(t, q.inHand)

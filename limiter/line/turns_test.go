@@ -286,7 +286,7 @@ func (w *turns) decide(step Step) {
 	}
 	require.Equal(w.t, w.inTurn.first(), step.Host)
 	if w.pool.free == 0 {
-		w.lines.Decided(step.Entry, w.lookNs(), w.now)
+		w.lines.WaitsOn(step.Entry, w.lookNs(), w.now)
 		w.nested()
 		return
 	}
@@ -308,7 +308,7 @@ func (w *turns) timeOut(step Step) {
 	require.LessOrEqual(w.t, x.deadlineNs, w.now.MonoNs)
 	require.True(w.t, w.isHeld || w.inTurn.first() != x.caller || w.pool.free == 0, "it could have been let in")
 	w.nested()
-	w.lines.Take(step.Entry)
+	w.lines.Dismiss(step.Entry)
 	w.drop(step.Host)
 	w.seen.timedOut++
 }

@@ -63,7 +63,7 @@ func (h *host) decides(caller uintptr, lookNs int64) {
 	step := h.next(64)
 	require.Equal(h, Decide, step.Kind)
 	require.Equal(h, caller, step.Host)
-	h.lines.Decided(step.Entry, lookNs, h.now)
+	h.lines.WaitsOn(step.Entry, lookNs, h.now)
 }
 
 func (h *host) passes(ns int64) {
@@ -96,7 +96,7 @@ func TestALineIsWokenOnceUntilItsHostAsks(t *testing.T) {
 	step := h.next(64)
 	require.Equal(t, Decide, step.Kind)
 	assert.Zero(t, h.changed(), "it asks")
-	h.lines.Decided(step.Entry, 10, h.now)
+	h.lines.WaitsOn(step.Entry, 10, h.now)
 	h.decides(1, 10)
 	h.sleeps(10)
 	assert.EqualValues(t, hostOfLine, h.changed())

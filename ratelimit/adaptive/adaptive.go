@@ -103,20 +103,20 @@ func (a *Adaptive) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.R
 	switch call.Verb {
 	case ratelimit.VerbLease, ratelimit.VerbLimit:
 		if slices.ContainsFunc(call.Keys, a.adapts) {
-			return a.take(ctx, call)
+			return a.takeSlots(ctx, call)
 		}
 	case ratelimit.VerbRenew:
-		a.renewed(&call)
+		a.noteRenewal(&call)
 	case ratelimit.VerbRelease, ratelimit.VerbSettle:
-		a.ended(ctx, &call)
+		a.noteEnd(ctx, &call)
 	}
 	return a.next.Decide(ctx, call)
 }
 
 func (a *Adaptive) adapts(key ratelimit.Key) bool { return key.TTL != 0 && key.Slots > a.o.Floor }
 
-// take asks for a lease with the slots of the moment.
-func (a *Adaptive) take(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
+// takeSlots asks for a lease with the slots of the moment.
+func (a *Adaptive) takeSlots(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
 	asked := call.Each
 	call.Keys = slices.Clone(call.Keys)
 	call.Each = asked || call.Verb == ratelimit.VerbLimit // what else would tell of the slots
@@ -136,7 +136,7 @@ func (a *Adaptive) take(ctx context.Context, call ratelimit.Call) (ratelimit.Res
 				if rule < len(result.Each) {
 					slots = &result.Each[rule]
 				}
-				services[i].taken(ctx, &call, call.Keys[i].TTL, slots.Limit-slots.Remaining, !result.Limited)
+				services[i].noteLease(ctx, &call, call.Keys[i].TTL, slots.Limit-slots.Remaining, !result.Limited)
 			}
 			rule += max(len(call.Keys[i].Limits), 1)
 		}
@@ -166,21 +166,21 @@ func (a *Adaptive) find(name string) *service {
 	return s
 }
 
-func (a *Adaptive) renewed(call *ratelimit.Call) {
+func (a *Adaptive) noteRenewal(call *ratelimit.Call) {
 	for i := range call.Keys {
 		if s := a.find(call.Keys[i].Name); s != nil {
-			s.renewed(call.ID, call.Keys[i].TTL)
+			s.noteRenewal(call.ID, call.Keys[i].TTL)
 		}
 	}
 }
 
-func (a *Adaptive) ended(ctx context.Context, call *ratelimit.Call) {
+func (a *Adaptive) noteEnd(ctx context.Context, call *ratelimit.Call) {
 	for i := range call.Keys {
 		if len(call.Keys[i].Limits) > 0 {
 			continue
 		}
 		if s := a.find(call.Keys[i].Name); s != nil {
-			s.ended(ctx, call)
+			s.noteEnd(ctx, call)
 		}
 	}
 }

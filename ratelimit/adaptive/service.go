@@ -119,8 +119,8 @@ func (s *service) ask(ctx context.Context, limits ratelimit.Limits, known chan s
 	}
 }
 
-// taken notes that a lease was asked for, and how many leases of the key are held by all.
-func (s *service) taken(ctx context.Context, call *ratelimit.Call, ttl time.Duration, all int64, granted bool) {
+// noteLease notes that a lease was asked for, and how many leases of the key are held by all.
+func (s *service) noteLease(ctx context.Context, call *ratelimit.Call, ttl time.Duration, all int64, granted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -140,7 +140,7 @@ func (s *service) taken(ctx context.Context, call *ratelimit.Call, ttl time.Dura
 	s.judge(ctx, now)
 }
 
-func (s *service) renewed(id string, ttl time.Duration) {
+func (s *service) noteRenewal(id string, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h, ok := s.held[id]; ok {
@@ -149,8 +149,8 @@ func (s *service) renewed(id string, ttl time.Duration) {
 	}
 }
 
-// ended notes how long a slot was held. Calls from before the window say nothing about the number of slots that there are now.
-func (s *service) ended(ctx context.Context, call *ratelimit.Call) {
+// noteEnd notes how long a slot was held. Calls from before the window say nothing about the number of slots that there are now.
+func (s *service) noteEnd(ctx context.Context, call *ratelimit.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, ok := s.held[call.ID]

@@ -314,7 +314,7 @@ func (b *Batched) try(ctx context.Context, id denials.ID, call *ratelimit.Call) 
 	}
 	b.endOld(p, now)
 	if p.units >= units {
-		return p.take(units, now), nil, nil
+		return p.handOut(units, now), nil, nil
 	}
 	if denied, ok := b.denials.Recall(needOf(id, units-p.units), p.keys, now); ok {
 		return denied, nil, nil
@@ -328,8 +328,8 @@ func (b *Batched) try(ctx context.Context, id denials.ID, call *ratelimit.Call) 
 	return ratelimit.Result{}, w, nil
 }
 
-// take hands out units that are there.
-func (p *pot) take(units int64, now time.Time) ratelimit.Result {
+// handOut hands out units that are there.
+func (p *pot) handOut(units int64, now time.Time) ratelimit.Result {
 	p.units -= units
 	p.used += units
 	r := p.batch
@@ -443,7 +443,7 @@ func (p *pot) serve(first *waiter, now time.Time) {
 		if w.gone || w.answered() || p.units < w.units || (w != first && !w.came.Before(p.until)) {
 			continue
 		}
-		result := p.take(w.units, now)
+		result := p.handOut(w.units, now)
 		if w == first {
 			result.By = "server"
 		}

@@ -183,9 +183,9 @@ func (g *Guard) DecideBy(ctx context.Context, call ratelimit.Call, send ratelimi
 		result, err = here, nil
 	case err == nil:
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
-		result, err = g.decide(ctx, b, call, b.leftAlone())
+		result, err = g.applyPolicy(ctx, b, call, b.leftAlone())
 	case g.o.IsOutage(err):
-		result, err = g.decide(ctx, b, call, err)
+		result, err = g.applyPolicy(ctx, b, call, err)
 	}
 	if g.open.Load() > 0 && err == nil && result.By == "server" {
 		g.replace(b)
@@ -276,8 +276,8 @@ func over(ctx context.Context) bool {
 	return ctx.Err() != nil || (ok && !time.Now().Before(deadline))
 }
 
-// decide is what the policy makes of an outage.
-func (g *Guard) decide(ctx context.Context, b *breaker, call ratelimit.Call, outage error) (ratelimit.Result, error) {
+// applyPolicy answers a call in an outage.
+func (g *Guard) applyPolicy(ctx context.Context, b *breaker, call ratelimit.Call, outage error) (ratelimit.Result, error) {
 	g.instead.Add(1)
 	switch call.Verb {
 	case ratelimit.VerbLimit, ratelimit.VerbPeek, ratelimit.VerbWait, ratelimit.VerbLease, ratelimit.VerbThrottle:
@@ -290,7 +290,7 @@ func (g *Guard) decide(ctx context.Context, b *breaker, call ratelimit.Call, out
 	case Closed:
 		return ratelimit.Result{Limited: true, RetryAfter: b.untilRetry(), By: "policy"}, nil
 	case Local:
-		return g.local.decide(context.WithoutCancel(ctx), call, b.untilRetry())
+		return g.local.decideByPart(context.WithoutCancel(ctx), call, b.untilRetry())
 	}
 	return ratelimit.Result{}, outage
 }

@@ -62,9 +62,9 @@ func (mistake) RedisError() {}
 // errNoPart is for a call whose limits, divided by the processes, are nothing.
 var errNoPart = errors.New("guard: this process's part of the limits is no unit")
 
-// decide decides a call by this process's part of its limits. Where that part is too small for
+// decideByPart decides a call by this process's part of its limits. Where that part is too small for
 // the call, the answer is to come back when the server is tried again.
-func (l *local) decide(ctx context.Context, call ratelimit.Call, untilRetry time.Duration) (ratelimit.Result, error) {
+func (l *local) decideByPart(ctx context.Context, call ratelimit.Call, untilRetry time.Duration) (ratelimit.Result, error) {
 	call = alone(call)
 	result, err := l.own.Decide(ctx, call)
 	result.By = "local"

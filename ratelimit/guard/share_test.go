@@ -84,7 +84,7 @@ func TestProcessesTogetherKeepTheLimit(t *testing.T) {
 				locals[i] = newLocal(processes, false, 10)
 			}
 			for _, call := range calls {
-				result, err := locals[call[0]].decide(t.Context(), on("k", ratelimit.Limits{limit}, int64(call[1])), time.Second)
+				result, err := locals[call[0]].decideByPart(t.Context(), on("k", ratelimit.Limits{limit}, int64(call[1])), time.Second)
 				require.NoError(t, err)
 				if !result.Limited {
 					all = append(all, grant{time.Now(), result.Granted})
@@ -131,7 +131,7 @@ func TestWhatAPartIsTooSmallForIsToBeTriedAgain(t *testing.T) {
 		{ratelimit.Limits{ratelimit.Window(3, time.Hour)}, 1, true, time.Minute},
 		{ratelimit.Limits{ratelimit.Window(3, time.Hour)}, 4, true, ratelimit.Never},
 	} {
-		result, err := l.decide(t.Context(), on("k", tt.limits, tt.cost), time.Minute)
+		result, err := l.decideByPart(t.Context(), on("k", tt.limits, tt.cost), time.Minute)
 		require.NoError(t, err)
 		assert.Equal(t, tt.limited, result.Limited, tt)
 		assert.Equal(t, tt.retry, result.RetryAfter, tt)
@@ -146,7 +146,7 @@ func TestLocalRemembersSoManyKeys(t *testing.T) {
 		key     string
 		limited bool
 	}{{"a", false}, {"b", false}, {"a", true}, {"c", false}, {"a", true}, {"b", false}, {"", false}, {"", true}} {
-		result, err := l.decide(t.Context(), on(step.key, limits, 1), time.Second)
+		result, err := l.decideByPart(t.Context(), on(step.key, limits, 1), time.Second)
 		require.NoError(t, err)
 		assert.Equal(t, step.limited, result.Limited, step)
 	}

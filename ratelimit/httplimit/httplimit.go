@@ -112,14 +112,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.failures.failed(w, r, h.next, err)
 		return
 	}
-	if m.decided(w, r, h.next, first) || (second != nil && m.decided(w, r, h.next, second)) {
+	if m.responds(w, r, h.next, first) || (second != nil && m.responds(w, r, h.next, second)) {
 		return
 	}
 	h.next.ServeHTTP(w, r)
 }
 
-// decided says whether the request has its response.
-func (m *middleware) decided(w http.ResponseWriter, r *http.Request, next http.Handler, rule *rule) bool {
+// responds decides a request by a rule, and reports whether that has written the response.
+func (m *middleware) responds(w http.ResponseWriter, r *http.Request, next http.Handler, rule *rule) bool {
 	var (
 		call     ratelimit.Call
 		room     [4]*field.Policies

@@ -144,8 +144,8 @@ func (m *metrics) rule(name ruleName, isOpen bool) *ruleCounters {
 // valid is text as a label can hold it. A path or a header field can hold any bytes, and Prometheus panics at those that are not UTF-8.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// decided counts a decision, and the hits of each rule.
-func (m *metrics) decided(domain, via string, o *outcome, nearRatio float64) {
+// countDecision counts a decision, and the hits of each rule.
+func (m *metrics) countDecision(domain, via string, o *outcome, nearRatio float64) {
 	result := "ok"
 	if o.Over {
 		result = "over_limit"

@@ -87,7 +87,7 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 			return outcome{}, wrong
 		}
 	}
-	return s.decide(ctx, d, asks, via)
+	return s.decideDescriptors(ctx, d, asks, via)
 }
 
 // hitsOf is what a descriptor takes: what it says itself, which may be 0, else what the request says, else 1.

@@ -96,8 +96,8 @@ type mistake string
 
 func (m mistake) Error() string { return string(m) }
 
-// decide decides about the descriptors of a request. via is how it came.
-func (s *Service) decide(ctx context.Context, d *config.Domain, asks []decide.Ask, via string) (outcome, error) {
+// decideDescriptors decides about the descriptors of a request. via is how it came.
+func (s *Service) decideDescriptors(ctx context.Context, d *config.Domain, asks []decide.Ask, via string) (outcome, error) {
 	select {
 	case s.room <- struct{}{}:
 		defer func() { <-s.room }()
@@ -113,7 +113,7 @@ func (s *Service) decide(ctx context.Context, d *config.Domain, asks []decide.As
 		return outcome{}, err
 	}
 	o := outcome{verdict, asks}
-	s.metrics.decided(d.Name, via, &o, s.settings.NearLimitRatio)
+	s.metrics.countDecision(d.Name, via, &o, s.settings.NearLimitRatio)
 	return o, nil
 }
 

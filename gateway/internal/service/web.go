@@ -132,7 +132,7 @@ func (s *Service) check(w http.ResponseWriter, r *http.Request, name, rest strin
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	o, err := s.decide(r.Context(), d, asks, "check")
+	o, err := s.decideDescriptors(r.Context(), d, asks, "check")
 	if err != nil {
 		code := httpStatus(s.failure(r.Context(), err))
 		if code == http.StatusServiceUnavailable {
