@@ -24,7 +24,7 @@ npm_packages_there() {
 
 # node_package_built: whether clients/node/dist is there, which examples import, and newer than its source.
 node_package_built() {
-	[ -e clients/node/dist/index.mjs ] && [ -z "$(find clients/node/src clients/node/package.json -newer clients/node/dist/index.mjs)" ]
+	[ -e clients/node/dist/esm/index.js ] && [ -z "$(find clients/node/src clients/node/package.json -newer clients/node/dist/esm/index.js)" ]
 }
 
 # needs_examples: calls need, of scripts/setup, for what examples need beside Go.

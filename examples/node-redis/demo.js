@@ -52,15 +52,15 @@ async function demo() {
   nowhere.destroy()
 
   for (const n of [1, 2]) {
-    const { waitMs } = (await limiter.wait('jobs', rate(1, '2s'), { timeout: '10s' })).orThrow()
+    const { waitMs } = await limiter.wait('jobs', rate(1, '2s'), { timeout: '10s' })
     console.log(`job ${n}: done`, waitMs === 0 ? 'at once' : 'after a wait')
   }
 
   for (const user of ['ann', 'ann', 'ann', 'bob', 'bob']) {
     // Both keys are charged or none is. In a cluster they need a hash tag in common.
     const keys = { [`{acme}:${user}`]: rate(2, '1h'), '{acme}': rate(3, '1h') }
-    const result = await limiter.mlimit(keys)
-    console.log(`${user}:`, result.limited ? `limited by ${Object.keys(keys)[result.key]}` : 'allowed')
+    const result = await limiter.limitAll(keys)
+    console.log(`${user}:`, result.limited ? `limited by ${result.key}` : 'allowed')
   }
 
   await exporting(1, () =>

@@ -1,80 +1,127 @@
 // Calls: the commands in words, and their replies as results. Nothing here sends anything.
-import { type Duration, forever, nanoseconds, waitWord } from './duration'
-import { asLimits, integer, type Limit, type Limits, Slots, text } from './limit'
-import { positions } from './positions'
-import { Result } from './result'
+import { type Duration, forever, nanoseconds, waitWord } from './duration.js'
+import { asLimits, integer, isSlots, type Limit, type Limits, type Slots, text } from './limit.js'
+import { positions } from './positions.js'
+import { type Fields, makeResult, Outcome, type Result } from './result.js'
 
-export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle'
+export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle' | 'reset'
 
 /** A key of a call, with its limits, or leased: with slots. */
 export interface Key {
-  name: string
-  limits?: readonly Limit[]
-  leased?: boolean
-  slots?: number
-  ttl?: Duration
+  readonly name: string
+  readonly limits?: readonly Limit[]
+  readonly leased?: boolean
+  readonly slots?: number
+  readonly ttl?: Duration
+}
+
+/**
+ * What a call is charged beside the rule, all or nothing: `up_to` as much of its cost as there is, at least one unit; `strict` also when it
+ * is denied, so that a caller that keeps retrying stays blocked; `force` even if the units are not there, into debt.
+ */
+export type Charge = 'up_to' | 'strict' | 'force'
+
+export interface Leave {
+  /** Ends the call. One that was sent before may be decided all the same; a caller that waits leaves the line, and units that it is granted meanwhile are returned. */
+  readonly signal?: AbortSignal
 }
 
 /** What a call may have beside its keys. */
 export interface CallOptions {
-  /** How many units it takes of every limit that has no `take`: 1, if it is left out. */
-  cost?: number
-  /** Take as much of the cost as there is. */
-  upTo?: boolean
-  /** Charge a denied call as well, so that a caller that keeps retrying stays blocked. */
-  strict?: boolean
-  /** Charge the cost even if it is not there, into debt. */
-  force?: boolean
+  /** How many units it takes of every limit that has no `take`: 1, if it is left out. With 0 only a ban denies it. */
+  readonly cost?: number
+  /** What it is charged, if not all or nothing. */
+  readonly charge?: Charge
   /** One key is enough: the first that has room. */
-  any?: boolean
+  readonly any?: boolean
   /** Ban the key of a denied call for so long. */
-  ban?: Duration
+  readonly ban?: Duration
   /** Reserve units that come within this time. The caller holds its request for `Result.waitMs`. Of `wait` and `lease`, the timeout. */
-  maxWait?: Duration
+  readonly maxWait?: Duration | typeof forever
   /** Callers that wait take turns by group. */
-  group?: string
-  /** Callers with a higher priority come first. */
-  priority?: number
+  readonly group?: string
+  /** Callers with a higher priority come first: from -100 to 100, and 0 if it is left out. */
+  readonly priority?: number
   /** Whose lease it is. */
-  id?: string
+  readonly id?: string
   /** Fill `Result.each`. */
-  each?: boolean
+  readonly each?: boolean
 }
 
-/** One act on one key or several. */
+/** One act on one key or several: a plain value. Whatever decides it reads it and changes nothing in it. */
 export interface Call extends CallOptions {
-  verb: Verb
-  keys: readonly Key[]
-  several?: boolean
+  readonly verb: Verb
+  readonly keys: readonly Key[]
+  readonly several?: boolean
 }
 
-/** The keys of a call, in order, each with its limits or `slots`. In a cluster they need a common hash tag, such as `{acme}`. */
-export type Keys = Readonly<Record<string, Limits | Slots>> | Iterable<readonly [string, Limits | Slots]>
+/** Keys in order, each with what it is asked for. In a cluster they need a common hash tag, such as `{acme}`. */
+export type Entries<What> = Iterable<readonly [string, What]>
 
-/** Which options an act takes. */
-export const takes = {
-  limit: ['cost', 'upTo', 'strict', 'force', 'ban', 'maxWait', 'each'],
-  mlimit: ['cost', 'upTo', 'strict', 'force', 'ban', 'maxWait', 'each', 'any', 'id'],
+/** The keys of a call, each with its limits: an object, a Map or entries. */
+export type Keys<What = Limits> = Readonly<Record<string, What>> | Entries<What>
+
+/** What an act may be given beside its keys: everything that any of them takes. */
+interface ActOptions extends CallOptions {
+  /** How long to wait at most: `forever`, if it is left out, and of `lease` not at all. */
+  readonly timeout?: Duration | typeof forever
+  /** How many callers may hold a slot at a time. */
+  readonly slots?: number
+  /** How long a lease lasts that is not renewed: then the slot of a process that has died is free. */
+  readonly ttl?: Duration
+}
+
+/** Which options an act takes. The types of the options come from here. */
+export const acts = {
+  limit: ['cost', 'charge', 'ban', 'maxWait', 'each'],
+  limitAll: ['cost', 'charge', 'ban', 'maxWait', 'each'],
+  limitAny: ['cost', 'charge', 'ban', 'maxWait', 'each'],
+  admit: ['cost', 'ban', 'id'],
   peek: ['cost', 'each'],
-  refund: ['cost', 'each'],
-  wait: ['cost', 'each', 'group', 'priority', 'timeout'],
+  refund: ['cost'],
+  wait: ['cost', 'timeout', 'group', 'priority', 'each'],
   ban: [],
   lease: ['slots', 'ttl', 'timeout', 'group', 'priority', 'id'],
   renew: ['id', 'ttl'],
   release: ['id'],
+  settle: ['id'],
+  reset: [],
+} as const satisfies Record<string, readonly (keyof ActOptions)[]>
+
+export type Act = keyof typeof acts
+
+type Needed = { lease: 'slots' | 'ttl'; renew: 'id' | 'ttl'; release: 'id'; settle: 'id' }
+type Taken<A extends Act> = Pick<ActOptions, (typeof acts)[A][number]>
+type Need<A extends Act> = A extends keyof Needed ? Needed[A] : never
+
+/** The options of an act, as the table has them, and a signal. */
+export type OptionsOf<A extends Act> = Leave & Omit<Taken<A>, Need<A>> & Required<Pick<Taken<A>, Need<A> & keyof Taken<A>>>
+
+/** Which options the command of a verb has words for. */
+const takes: Record<Verb | 'mlimit', readonly (keyof CallOptions)[]> = {
+  limit: ['cost', 'charge', 'ban', 'maxWait', 'each'],
+  mlimit: ['cost', 'charge', 'ban', 'maxWait', 'each', 'any', 'id'],
+  peek: ['cost', 'each'],
+  refund: ['cost', 'each'],
+  wait: ['cost', 'each', 'maxWait', 'group', 'priority'],
+  ban: ['ban'],
+  lease: ['maxWait', 'group', 'priority', 'id'],
+  renew: ['id'],
+  release: ['id'],
   settle: ['id', 'each'],
   reset: [],
-} as const
+}
 
-export type Act = keyof typeof takes
+const formerly: Record<string, string> = { upTo: "charge: 'up_to'", strict: "charge: 'strict'", force: "charge: 'force'", any: 'limitAny()' }
 
 /** Refuses options that an act cannot use. Nothing that somebody asked for is dropped in silence. */
 export function check(act: Act, options: object): void {
-  const taken = takes[act] as readonly string[]
+  const taken = acts[act] as readonly string[]
   for (const option of Object.keys(options)) {
     if (option === 'signal' || taken.includes(option)) continue
-    const others = [...taken, 'signal'].join(', ')
-    throw new TypeError(option === 'maxWait' && taken.includes('timeout') ? `${act}: its maxWait is the option timeout` : `${act}: there is no option ${option}; it takes ${others}`)
+    if (option === 'maxWait' && taken.includes('timeout')) throw new TypeError(`${act}: its maxWait is the option timeout`)
+    const now = Object.hasOwn(formerly, option) && taken.includes('charge') ? `; write ${formerly[option] ?? ''}` : ''
+    throw new TypeError(`${act}: there is no option ${option}; it takes ${[...taken, 'signal'].join(', ')}${now}`)
   }
 }
 
@@ -86,10 +133,9 @@ function checkCall(call: Call): void {
   const taken = takes[act] as readonly string[]
   for (const [option, value] of Object.entries(call)) {
     if (value === undefined || beside.has(option) || taken.includes(option)) continue
-    if (option === 'ban' && act === 'ban') continue // which is the act's own argument
-    if (option === 'maxWait' && taken.includes('timeout')) continue
     throw new TypeError(`${option}: ${commandOf(call)} has no such option`)
   }
+  if (call.charge !== undefined && !Object.hasOwn(charges, call.charge)) throw new TypeError(`charge must be up_to, strict or force, not '${call.charge as string}'`)
   const several = call.verb === 'settle' || (call.verb === 'limit' && call.several === true)
   if (call.several && !several) throw new TypeError(`several: ${commandOf(call)} takes one key`)
   if (call.keys.length > 1 && !several) throw new RangeError(`keys: ${commandOf(call)} takes one key, not ${call.keys.length}`)
@@ -98,12 +144,13 @@ function checkCall(call: Call): void {
 }
 
 const leases = new Set<Verb>(['lease', 'renew', 'release'])
+const charges: Record<Charge, string> = { up_to: 'UPTO', strict: 'STRICT', force: 'FORCE' }
 
 /** Refuses what the command of a call has no word for, in one of its keys. */
 function checkKey(call: Call, { limits, leased, slots, ttl }: Key): void {
   const grouped = call.several === true || call.verb === 'settle'
   if (limits !== undefined && (leased || slots !== undefined || ttl !== undefined)) throw new TypeError('keys: a key has limits or slots, not both; slots have a key of their own')
-  if (limits !== undefined && (leases.has(call.verb) || call.verb === 'ban')) throw new TypeError(`limits: ${commandOf(call)} has none`)
+  if (limits !== undefined && (leases.has(call.verb) || call.verb === 'ban' || call.verb === 'reset')) throw new TypeError(`limits: ${commandOf(call)} has none`)
   if (leased && !grouped && !leases.has(call.verb)) throw new TypeError(`leased: ${commandOf(call)} has no slots`)
   if (slots !== undefined && !(grouped && leased) && call.verb !== 'lease') throw new TypeError(`slots: ${commandOf(call)} has none`)
   // How long a lease that is released lasts says how long to go on in an outage.
@@ -112,7 +159,7 @@ function checkKey(call: Call, { limits, leased, slots, ttl }: Key): void {
 
 const commands: Record<Verb, string> = {
   limit: 'CL.LIMIT', peek: 'CL.PEEK', refund: 'CL.REFUND', wait: 'CL.WAIT', ban: 'CL.BAN',
-  lease: 'CL.LEASE', renew: 'CL.RENEW', release: 'CL.RELEASE', settle: 'CL.SETTLE',
+  lease: 'CL.LEASE', renew: 'CL.RENEW', release: 'CL.RELEASE', settle: 'CL.SETTLE', reset: 'DEL',
 }
 const longestWait = 36_500n * 86_400_000_000_000n // of the server
 
@@ -131,14 +178,21 @@ export function one(verb: Verb, key: string, limits: Limits, options: CallOption
   return { ...options, verb, keys: [{ name: key, limits: asLimits(limits) }] }
 }
 
+const isEntries = <What>(keys: Keys<What>): keys is Entries<What> => Symbol.iterator in keys
+
+/** Returns keys and what they are asked for, in order. */
+export function entriesOf<What>(keys: Keys<What>): (readonly [string, What])[] {
+  if (typeof keys !== 'object') throw new TypeError('keys must be an object, a Map or entries, [[key, limits], ...]')
+  return isEntries(keys) ? [...keys] : Object.entries(keys)
+}
+
 /** Returns a call on several keys. */
-export function many(verb: Verb, keys: Keys, options: CallOptions): Call {
-  if (options.any && !(Symbol.iterator in keys) && Object.keys(keys).some((name) => /^(0|[1-9]\d*)$/.test(name))) {
-    throw new TypeError('keys: with any their order matters, and JavaScript puts names of an object that are integers first; give a Map or entries, [[key, limits], ...]')
+export function many(verb: 'limit' | 'settle', keys: Keys<Limits | Slots>, options: CallOptions): Call {
+  if (options.any && !isEntries(keys)) {
+    throw new TypeError('keys: their order matters, which JavaScript changes in an object: names that are integers come first; give a Map or entries, [[key, limits], ...]')
   }
-  const entries = Symbol.iterator in keys ? [...(keys as Iterable<readonly [string, Limits | Slots]>)] : Object.entries(keys as Record<string, Limits | Slots>)
-  const some = entries.map(([name, what]): Key => {
-    if (!(what instanceof Slots)) {
+  const some = entriesOf(keys).map(([name, what]): Key => {
+    if (!isSlots(what)) {
       const limits = asLimits(what, 'keys')
       if (limits.length === 0) throw new RangeError('keys: each needs limits or slots')
       return { name, limits }
@@ -159,6 +213,8 @@ export function wordsOf(call: Call, prefix = ''): string[] {
   if (call.several) return [...severalWords(call, prefix), ...tail(call)]
   const words = [commandOf(call), prefix + text('key', key.name)]
   switch (call.verb) {
+    case 'reset':
+      return words
     case 'ban':
       return [...words, waitWord(nanoseconds(call.ban, 'duration'))]
     case 'release':
@@ -210,7 +266,7 @@ function limitWords(call: Call, key: Key): string[] {
   const words: string[] = []
   for (const limit of key.limits ?? []) {
     if (limit.fields.count === 0) throw new RangeError(`${limit.fields.kind}: the count must be an integer from 1 to 2^53 - 1, not 0; middlewares and stores deny at a limit of 0`)
-    const spared = call.verb === 'refund' && limit.fields.spare // which has no SPARE
+    const spared = (call.verb === 'refund' || call.verb === 'settle') && limit.fields.spare // which have no SPARE
     words.push(...(spared ? limit.with({ spare: 0 }) : limit).words)
   }
   return words
@@ -219,9 +275,7 @@ function limitWords(call: Call, key: Key): string[] {
 function options(call: Call): string[] {
   const words: string[] = []
   if (call.cost !== undefined && call.cost !== 1) words.push('COST', integer('cost', call.cost, 0))
-  if (call.upTo) words.push('UPTO')
-  if (call.strict) words.push('STRICT')
-  if (call.force) words.push('FORCE')
+  if (call.charge) words.push(charges[call.charge])
   if (call.ban !== undefined) words.push('BAN', waitWord(nanoseconds(call.ban, 'ban')))
   if (call.verb === 'limit' && call.maxWait !== undefined) {
     const wait = nanoseconds(call.maxWait, 'maxWait')
@@ -241,24 +295,27 @@ function line(call: Call): string[] {
 }
 
 /** Reads the reply to a call. */
-export function resultOf(call: Call, reply: unknown): Result {
+export function readReply(call: Call, reply: unknown): Result {
   switch (call.verb) {
     case 'ban':
-      return new Result({ lastsMs: whole(reply) })
+      return makeResult({ ...only(call), lastsMs: whole(reply) })
     case 'release':
-      return new Result({ granted: 0 - whole(reply) })
+    case 'reset':
+      return makeResult({ ...only(call), granted: 0 - whole(reply) })
     case 'lease':
     case 'renew': {
       const at = positions.lease
       const field = integers(reply, size.lease)
-      const result = { limit: field(at.limit), remaining: field(at.remaining), waitMs: field(at.waitMs) }
-      if (field(at.limited)) return new Result({ ...result, limited: true, retryAfterMs: after(field(at.retryAfterMs)) })
-      return new Result({ ...result, lastsMs: field(at.leaseMs) })
+      const result = { ...only(call), limit: field(at.limit), remaining: field(at.remaining), waitMs: field(at.waitMs) }
+      if (field(at.limited)) return makeResult({ ...result, limited: true, retryAfterMs: after(field(at.retryAfterMs)) })
+      return makeResult({ ...result, lastsMs: field(at.leaseMs) })
     }
     default:
       return compact(call, reply)
   }
 }
+
+const only = (call: Call) => ({ key: call.keys[0]?.name ?? '' })
 
 const sizeOf = (fields: object) => Object.keys(fields).length
 const size = { limit: sizeOf(positions.limit), mlimit: sizeOf(positions.mlimit), lease: sizeOf(positions.lease), each: sizeOf(positions.each) }
@@ -275,16 +332,17 @@ function compact(call: Call, reply: unknown): Result {
   if (rule < 0 || rule > rules || (rule === 0 && !banned && !settles) || shadow < 0 || shadow > rules) {
     throw new RangeError(`the reply is ${String(reply)}, whose rule is none of the ${rules} limits`)
   }
-  const place = rule ? placeOf(call, rule - 1) : { key: 0, rule: 0 }
+  const place = rule ? placeOf(call, rule - 1) : { keyIndex: 0, rule: 0 }
   const shadowed = shadow !== 0 && !settles ? placeOf(call, shadow - 1) : undefined
   if (keyed && !settles) {
     const key = field(positions.mlimit.key) - 1
-    if (key < 0 || key >= call.keys.length || (!banned && key !== place.key)) throw new RangeError(`the reply is ${String(reply)}, whose key is not that of its rule`)
-    place.key = key
+    if (key < 0 || key >= call.keys.length || (!banned && key !== place.keyIndex)) throw new RangeError(`the reply is ${String(reply)}, whose key is not that of its rule`)
+    place.keyIndex = key
   }
-  const result = new Result()
+  const result = new Outcome()
   result.limited = limited
-  result.key = place.key
+  result.key = call.keys[place.keyIndex]?.name ?? ''
+  result.keyIndex = place.keyIndex
   result.rule = place.rule
   result.banned = banned
   result.limit = field(at.limit)
@@ -297,10 +355,11 @@ function compact(call: Call, reply: unknown): Result {
   if (shadowed) {
     result.shadowed = true
     result.shadow = shadowed.rule
-    result.shadowKey = shadowed.key
+    result.shadowKey = call.keys[shadowed.keyIndex]?.name ?? ''
+    result.shadowKeyIndex = shadowed.keyIndex
   }
   if (call.each) result.each = eachOf(call, reply as unknown[], rules)
-  return result
+  return result as Fields as unknown as Result
 }
 
 function eachOf(call: Call, reply: unknown[], rules: number): Result[] {
@@ -310,8 +369,9 @@ function eachOf(call: Call, reply: unknown[], rules: number): Result[] {
     const at = positions.each
     const field = integers(array, size.each)
     const limited = field(at.limited) !== 0
-    return new Result({
-      ...placeOf(call, i), limited, limit: field(at.limit), remaining: field(at.remaining),
+    const place = placeOf(call, i)
+    return makeResult({
+      ...place, key: call.keys[place.keyIndex]?.name ?? '', limited, limit: field(at.limit), remaining: field(at.remaining),
       retryAfterMs: limited ? after(field(at.retryAfterMs)) : 0, resetAfterMs: field(at.resetAfterMs),
     })
   })
@@ -323,10 +383,10 @@ function rulesOf(key: Key): number {
 }
 
 /** Returns the key and the index in it of a rule that is counted through all keys. */
-function placeOf(call: Call, counted: number): { key: number; rule: number } {
+function placeOf(call: Call, counted: number): { keyIndex: number; rule: number } {
   let rule = counted
   for (const [i, key] of call.keys.entries()) {
-    if (rule < rulesOf(key)) return { key: i, rule }
+    if (rule < rulesOf(key)) return { keyIndex: i, rule }
     rule -= rulesOf(key)
   }
   throw new RangeError('the reply has a rule that is none of the limits')

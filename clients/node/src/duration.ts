@@ -1,10 +1,24 @@
 // Lengths of time, as the commands take them: a number with a unit.
 
-/** A length of time: a number with a unit, such as `500ms`, `1.5s`, `30m`, `1h` or `1d`. `0` needs none. */
-export type Duration = string
+type Unit = 'ms' | 's' | 'm' | 'h' | 'd'
+
+/**
+ * A length of time: a number with a unit, such as `500ms`, `1.5s`, `30m`, `1h` or `1d`. `0` needs none. A text from a configuration file is
+ * one after `duration(text)`.
+ */
+export type Duration = `${number}${Unit}` | Unit | '0'
+
+/** The period of a limit: a `Duration`, or of a `fixed` limit so many weeks, months or years, such as `1w`, `1mo` or `1y`. */
+export type Period = Exclude<Duration, '0'> | `${number}${'w' | 'mo' | 'y'}` | 'w' | 'mo' | 'y'
 
 /** A timeout that is never over. */
 export const forever = 'forever'
+
+/** Returns a text as a `Duration`, or throws if it is none. */
+export function duration(text: string): Duration {
+  nanoseconds(text, 'duration')
+  return text as Duration
+}
 
 const ns: Record<string, bigint> = { d: 86_400_000_000_000n, h: 3_600_000_000_000n, m: 60_000_000_000n, s: 1_000_000_000n, ms: 1_000_000n }
 const milli = 1_000_000n

@@ -1,6 +1,4 @@
 // What can go wrong, told apart as a service needs it: is Redis away, is this process too busy, or is it a mistake?
-import type { Result } from './result'
-
 export type ErrorCode = 'OUTAGE' | 'OVERLOAD' | 'MISTAKE' | 'LIMITED' | 'LEASE_LOST'
 
 // Errors are told by this mark. Of the classes there may be two copies in a process, as of any package, and a minifier changes their names.
@@ -53,22 +51,6 @@ export class MistakeError extends ThrottleError {
   static readonly code = 'MISTAKE'
   override name = 'MistakeError'
   override readonly code = 'MISTAKE'
-}
-
-/** A call was denied. `result` says by what, and when to try again. */
-export class LimitedError extends ThrottleError {
-  static readonly code = 'LIMITED'
-  override name = 'LimitedError'
-  override readonly code = 'LIMITED'
-
-  constructor(readonly result: Result) {
-    const after = result.retryAfterMs
-    super(
-      after === null
-        ? `limited: the call costs more than the limit of ${result.limit}`
-        : `limited: ${result.banned ? 'banned, ' : ''}retry after ${after / 1000} s`,
-    )
-  }
 }
 
 /** A lease could not be renewed in time, so its slot may belong to somebody else. */

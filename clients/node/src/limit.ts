@@ -1,48 +1,60 @@
 // Limits: values, defined once and given with every call.
-import { calendarPeriod, type Duration, nanoseconds, word } from './duration'
+import { calendarPeriod, type Duration, nanoseconds, type Period, word } from './duration.js'
 
 /** What all kinds of limits may have. */
 export interface LimitOptions {
   /** Replaces the cost of the call for this limit. */
-  take?: number
+  readonly take?: number
   /** What was used in the end, for `settle`. */
-  used?: number
+  readonly used?: number
   /** The call is limited unless so many units stay behind. */
-  spare?: number
+  readonly spare?: number
   /** The limit is charged and counted, but never decides. */
-  shadow?: boolean
+  readonly shadow?: boolean
   /** What the limit is called in the RateLimit header fields. */
-  name?: string
+  readonly name?: string
   /** The unit in RateLimit-Policy, such as `content-bytes`. */
-  unit?: string
+  readonly unit?: string
 }
 
 export interface RateOptions extends LimitOptions {
   /** How many units may be taken at a time: the count, if it is left out. */
-  burst?: number
+  readonly burst?: number
 }
 
 export interface FixedOptions extends LimitOptions {
   /** A window begins with the first unit taken, not with the calendar. */
-  first?: boolean
+  readonly first?: boolean
   /** Each window begins so much later. */
-  offset?: Duration
+  readonly offset?: Duration
   /** The name of the time zone whose clocks count instead of UTC, such as `Europe/Berlin`. */
-  zone?: string
+  readonly zone?: string
 }
 
 export type Kind = 'RATE' | 'WINDOW' | 'FIXED'
 
 /** All that a limit is made of. */
 export interface LimitFields extends RateOptions, FixedOptions {
-  kind: Kind
-  count: number
-  period: Duration
+  readonly kind: Kind
+  readonly count: number
+  readonly period: Period
 }
 
 const known = new Set(['kind', 'count', 'period', 'burst', 'first', 'offset', 'zone', 'take', 'used', 'spare', 'shadow', 'name', 'unit'])
 
 const kinds = new Set<string>(['RATE', 'WINDOW', 'FIXED'])
+
+// Limits are told by these marks. Of the classes there may be two copies in a process, such as one that was required and one that was imported.
+const limitMark = Symbol.for('redis-throttle.limit')
+const slotsMark = Symbol.for('redis-throttle.slots')
+
+const marked = (it: unknown, mark: symbol) => typeof it === 'object' && it !== null && mark in it
+
+/** Tells whether something is a limit. */
+export const isLimit = (it: unknown): it is Limit => marked(it, limitMark)
+
+/** Tells whether something is slots. */
+export const isSlots = (it: unknown): it is Slots => marked(it, slotsMark)
 
 /** One limit, made by `rate`, `window` or `fixed`. It does not change. */
 export class Limit {
@@ -85,9 +97,13 @@ export class Limit {
     Object.freeze(this)
   }
 
+  get [limitMark](): true {
+    return true
+  }
+
   /** Returns this limit with some options changed: `tokens.with({ take: 523 })`. */
-  with(changes: Partial<LimitFields>): Limit {
-    return new Limit({ ...this.fields, ...changes })
+  with(changes: { readonly [Name in keyof LimitFields]?: LimitFields[Name] | undefined }): Limit {
+    return new Limit({ ...this.fields, ...changes } as LimitFields)
   }
 
   /** How many units it holds when it is full. */
@@ -128,21 +144,21 @@ function atMost(integer: bigint): number {
 }
 
 /** Lets `count` units through per period at a steady rate, in bursts of up to `burst` (GCRA, a bucket that refills evenly). */
-export function rate(count: number, period: Duration, options: RateOptions = {}): Limit {
+export function rate(count: number, period: Period, options: RateOptions = {}): Limit {
   return new Limit({ ...options, kind: 'RATE', count, period })
 }
 
 /** Never lets more than `count` units through in any interval of length `period`. */
-export function window(count: number, period: Duration, options: LimitOptions = {}): Limit {
+export function window(count: number, period: Period, options: LimitOptions = {}): Limit {
   return new Limit({ ...options, kind: 'WINDOW', count, period })
 }
 
 /** Lets `count` units through in each calendar window: `1d` is midnight to midnight UTC; also in `w`, `mo` and `y`. */
-export function fixed(count: number, period: Duration, options: FixedOptions = {}): Limit {
+export function fixed(count: number, period: Period, options: FixedOptions = {}): Limit {
   return new Limit({ ...options, kind: 'FIXED', count, period })
 }
 
-/** In place of the limits of a key, in `mlimit` and `settle`: one of so many leases. Made by `slots`. */
+/** In place of the limits of a key, in `admit` and `settle`: one of so many leases. Made by `slots`. */
 export class Slots {
   constructor(
     readonly n?: number,
@@ -152,9 +168,13 @@ export class Slots {
     if (n !== undefined) integer('slots', n, 1)
     if (ttl !== undefined && nanoseconds(ttl, 'ttl') < 1_000_000n) throw new RangeError(`ttl: '${ttl}' is shorter than a millisecond`)
   }
+
+  get [slotsMark](): true {
+    return true
+  }
 }
 
-/** Takes one of `n` leases, which lasts for `ttl`, in `mlimit`. In `settle` it needs no numbers: `slots()`. */
+/** Takes one of `n` leases, which lasts for `ttl`, in `admit`. In `settle` it needs no numbers: `slots()`. */
 export function slots(n?: number, ttl?: Duration): Slots {
   return new Slots(n, ttl)
 }
@@ -165,7 +185,7 @@ export type Limits = Limit | readonly Limit[]
 /** Returns one limit or several as an array. */
 export function asLimits(limits: unknown, where = 'limits'): readonly Limit[] {
   const some: readonly unknown[] = Array.isArray(limits) ? limits : [limits]
-  if (!some.every((limit) => limit instanceof Limit)) throw new TypeError(`${where}: a limit is made by rate(), window() or fixed()`)
+  if (!some.every(isLimit)) throw new TypeError(`${where}: a limit is made by rate(), window() or fixed()`)
   return some
 }
 

@@ -1,5 +1,6 @@
 // Limits in words, as configuration files have them.
-import { type Kind, Limit, type LimitFields } from './limit'
+import type { Period } from './duration.js'
+import { type Kind, Limit, type LimitFields } from './limit.js'
 
 type Mutable = { -readonly [K in keyof LimitFields]: LimitFields[K] }
 
@@ -27,7 +28,7 @@ export function parseLimits(text: string): Limit[] {
     } else if (number) {
       limit[number] = integerOf(option, words.shift())
     } else if (name) {
-      limit[name] = valueOf(option, words.shift())
+      Object.assign(limit, { [name]: valueOf(option, words.shift()) })
     } else {
       throw new SyntaxError(`limits: expected RATE, WINDOW, FIXED, BURST, FIRST, OFFSET, TZ, TAKE, SPARE or SHADOW, not '${at}'`)
     }
@@ -39,7 +40,7 @@ export function parseLimits(text: string): Limit[] {
 function start(kind: Kind, given: string): Mutable {
   const [, count, period] = /^([1-9]\d*)\/(.+)$/.exec(given) ?? []
   if (count === undefined || period === undefined) throw new SyntaxError(`limits: ${kind} takes count/period, such as 5/s or 100/30m, not '${given}'`)
-  return { kind, count: Number(count), period }
+  return { kind, count: Number(count), period: period as Period } // which Limit checks
 }
 
 function valueOf(option: string, value: string | undefined): string {

@@ -1,65 +1,130 @@
-// Results: what the server answered, for one limit and for each.
+// Results: what was decided, for one limit and for each.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { LimitedError } from './errors'
+import { ThrottleError } from './errors.js'
 
-/** The outcome of a call, and the state after it of the limit that decided. Times are the server's, rounded up to 1 ms. */
-export class Result {
-  /** Whether the call was denied; of a renewal and of `settle`, that the lease had lapsed. */
-  limited = false
-  /** The index of the key that decided, was charged or is banned. */
-  key = 0
+/** Where a call was decided: by the server; by a remembered denial or a batch; or without the server, by a policy or in this process. */
+export type By = 'server' | 'cache' | 'batch' | 'policy' | 'local'
+
+/** The state of a limit after a call. */
+export interface State {
+  /** The key that decided, was charged or is banned. */
+  readonly key: string
+  /** The index of that key in the call. */
+  readonly keyIndex: number
   /** The index in that key's limits of the limit that decided; 0 of a banned key. */
-  rule = 0
+  readonly rule: number
   /** Whether a ban denied the call, and no limit. */
-  banned = false
+  readonly banned: boolean
   /** How many units that limit holds when it is full, or how many slots there are. */
-  limit = 0
+  readonly limit: number
   /** How many units could be taken right now, or how many slots are free. */
-  remaining = 0
-  /** Until the same call can succeed if nobody else asks: 0 when it was not limited, null when it never can. `untilRetry` waits for it. */
-  retryAfterMs: number | null = 0
+  readonly remaining: number
   /** Until the limit is full. */
-  resetAfterMs = 0
+  readonly resetAfterMs: number
   /** Until there is one unit more; 0 when the limit is full. */
-  nextAfterMs = 0
+  readonly nextAfterMs: number
   /** How many units were charged. If it is negative, units were returned. */
-  granted = 0
+  readonly granted: number
   /** How long the caller has to hold its request (`maxWait`), or how long it has waited (`wait`, `lease`). */
-  waitMs = 0
+  readonly waitMs: number
   /** How long a lease lasts if it is not renewed, or how long a key is banned. */
-  lastsMs = 0
+  readonly lastsMs: number
   /** Whether a limit with `shadow` would have denied the call: limit `shadow` of key `shadowKey`. */
+  readonly shadowed: boolean
+  readonly shadow: number
+  readonly shadowKey: string
+  readonly shadowKeyIndex: number
+  /** With the option `each`, every limit by itself: `limited`, `limit`, `remaining`, `retryAfterMs`, `resetAfterMs`, `key`, `keyIndex`, `rule`. */
+  readonly each: readonly Result[]
+  /** Where it was decided. */
+  readonly by: By
+}
+
+/** The result of a call that was let through. */
+export interface Allowed extends State {
+  readonly limited: false
+  readonly allowed: true
+  readonly retryAfterMs: 0
+  /** Returns the result. */
+  orThrow(): this
+}
+
+/** The result of a call that was denied; of a renewal and of a settlement, that the lease had lapsed. */
+export interface Denied extends State {
+  readonly limited: true
+  readonly allowed: false
+  /** Until the same call can succeed if nobody else asks; null when it never can. `untilRetry` waits for it. */
+  readonly retryAfterMs: number | null
+  /** Throws a `LimitedError`. */
+  orThrow(): never
+}
+
+/**
+ * The outcome of a call, and the state after it of the limit that decided. Times are the server's, rounded up to 1 ms. Look at `limited` or
+ * `allowed`, or call `orThrow`: a result is truthy, whatever it says.
+ */
+export type Result = Allowed | Denied
+
+/** The fields of a result that can be written while it is made. */
+export type Fields = { -readonly [Name in keyof State]: State[Name] } & { limited: boolean; retryAfterMs: number | null }
+
+export class Outcome implements Fields {
+  limited = false
+  key = ''
+  keyIndex = 0
+  rule = 0
+  banned = false
+  limit = 0
+  remaining = 0
+  retryAfterMs: number | null = 0
+  resetAfterMs = 0
+  nextAfterMs = 0
+  granted = 0
+  waitMs = 0
+  lastsMs = 0
   shadowed = false
   shadow = 0
-  shadowKey = 0
-  /** With the option `each`, every limit by itself: `limited`, `limit`, `remaining`, `retryAfterMs`, `resetAfterMs`, `key`, `rule`. */
-  each: Result[] = []
+  shadowKey = ''
+  shadowKeyIndex = 0
+  each: readonly Result[] = []
+  by: By = 'server'
 
-  constructor(fields: Partial<Result> = {}) {
-    Object.assign(this, fields)
-  }
-
-  /** Whether the call was let through. */
   get allowed(): boolean {
     return !this.limited
   }
 
-  /** Returns the result, or throws a `LimitedError` when the call was denied. */
   orThrow(): this {
-    if (this.limited) throw new LimitedError(this)
+    if (this.limited) throw new LimitedError(this as unknown as Denied)
     return this
+  }
+}
+
+/** Returns a result with some fields, for a decider of your own. All others are 0, false or empty. */
+export function makeResult(fields: Partial<Fields> = {}): Result {
+  return Object.assign(new Outcome(), fields) as unknown as Result
+}
+
+/** A call was denied. `result` says by what, and when to try again. */
+export class LimitedError extends ThrottleError {
+  static readonly code = 'LIMITED'
+  override name = 'LimitedError'
+  override readonly code = 'LIMITED'
+
+  constructor(readonly result: Denied) {
+    const { retryAfterMs: after, limit, banned } = result
+    super(after === null ? `limited: the call costs more than the limit of ${limit}` : `limited: ${banned ? 'banned, ' : ''}retry after ${after / 1000} s`)
   }
 }
 
 const longest = 2 ** 31 - 1 // of a timer of Node.js, which takes a longer one for 1 ms
 
 /** Waits until the same call can succeed if nobody else asks. Rejects with a `LimitedError` if it never can, and when the signal is aborted. */
-export async function untilRetry(result: Result, options: { signal?: AbortSignal } = {}): Promise<void> {
+export async function untilRetry(result: Result, options: { readonly signal?: AbortSignal } = {}): Promise<void> {
   const { signal } = options
   signal?.throwIfAborted()
   if (result.retryAfterMs === null) throw new LimitedError(result)
   const ends = performance.now() + result.retryAfterMs
-  for (let left = result.retryAfterMs; left > 0; left = ends - performance.now()) {
+  for (let left: number = result.retryAfterMs; left > 0; left = ends - performance.now()) {
     try {
       await sleep(Math.min(Math.ceil(left), longest), undefined, signal && { signal })
     } catch (error) {

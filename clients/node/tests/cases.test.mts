@@ -3,15 +3,17 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { type Call, type CallOptions, type Key, Limit, type LimitFields, Limiter, MistakeError, OutageError, OverloadError, type Result, type Verb } from 'redis-throttle'
+import { type Call, type CallOptions, type Duration, type Key, Limit, type LimitFields, Limiter, MistakeError, OutageError, OverloadError, type Result, type Verb } from 'redis-throttle'
 import { single } from './clients.mjs'
 import { type Exchange, MadeUp, root, Server } from './servers.mjs'
 
-interface TableCall extends Omit<CallOptions, 'upTo' | 'maxWait'> {
+interface TableCall extends Omit<CallOptions, 'charge' | 'maxWait'> {
   verb: Verb
-  keys: { name: string; limits?: LimitFields[]; slots?: number; ttl?: string; leased?: boolean }[]
+  keys: { name: string; limits?: LimitFields[]; slots?: number; ttl?: Duration; leased?: boolean }[]
   upto?: boolean
-  max_wait?: string
+  strict?: boolean
+  force?: boolean
+  max_wait?: Duration | 'forever'
 }
 
 interface Each {
@@ -23,11 +25,13 @@ const table = JSON.parse(readFileSync(path.join(root, 'spec/clients/calls.json')
   sessions: { name: string; steps: { call: TableCall; result: Each }[] }[]
 }
 
-function callOf({ verb, keys, upto, max_wait, ...options }: TableCall): Call {
+function callOf({ verb, keys, upto, strict, force, max_wait, ...options }: TableCall): Call {
   const several = verb === 'settle' || (verb === 'limit' && (keys.length !== 1 || options.any === true || keys[0]?.ttl !== undefined))
   return {
     ...options,
-    ...(upto !== undefined && { upTo: upto }),
+    ...(upto && { charge: 'up_to' }),
+    ...(strict && { charge: 'strict' }),
+    ...(force && { charge: 'force' }),
     ...(max_wait !== undefined && { maxWait: max_wait }),
     verb,
     several,
@@ -36,10 +40,12 @@ function callOf({ verb, keys, upto, max_wait, ...options }: TableCall): Call {
 }
 
 const names: Record<string, string> = {
-  limited: 'limited', key: 'key', rule: 'rule', banned: 'banned', limit: 'limit', remaining: 'remaining', retryAfterMs: 'retry_after_ms',
+  limited: 'limited', keyIndex: 'key', rule: 'rule', banned: 'banned', limit: 'limit', remaining: 'remaining', retryAfterMs: 'retry_after_ms',
   resetAfterMs: 'reset_after_ms', nextAfterMs: 'next_after_ms', granted: 'granted', waitMs: 'wait_ms', lastsMs: 'lasts_ms', shadowed: 'shadowed',
-  shadow: 'shadow', shadowKey: 'shadow_key',
+  shadow: 'shadow', shadowKeyIndex: 'shadow_key',
 }
+
+const beside = new Set(['key', 'shadowKey', 'by']) // what Node.js has besides
 
 /** A result as the table has it. What is 0, false or empty is left out. */
 function shown(result: Result): Each {
@@ -50,6 +56,7 @@ function shown(result: Result): Each {
       if (each.length > 0) fields['each'] = each
       continue
     }
+    if (beside.has(name)) continue
     const field = names[name]
     assert.ok(field, `the table knows no ${name}`)
     if (value !== 0 && value !== false) fields[field] = value === null ? -1 : (value as number)

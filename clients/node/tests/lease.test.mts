@@ -177,7 +177,7 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
 
       test('a settlement and a release by id, whose callers are', async () => {
         const tokens = rate(100, '1h', { take: 10 })
-        await limiter.mlimit({ k: tokens, running: slots(1, '1h') }, { id: 'a' })
+        await limiter.decide({ verb: 'limit', keys: [{ name: 'k', limits: [tokens] }, { name: 'running', leased: true, slots: 1, ttl: '1h' }], several: true, id: 'a' })
         await limiter.decide({ verb: 'lease', keys: [{ name: 'other', leased: true, slots: 1, ttl: '1h' }], id: 'b' })
         await away()
         await assert.rejects(limiter.settle({ k: tokens.with({ used: 4 }), running: slots() }, { id: 'a' }), OutageError)

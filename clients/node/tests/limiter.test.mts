@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as ioredis from 'ioredis'
 import * as redis from 'redis'
 import * as redis4 from 'redis-4'
-import { type Client, fixed, LimitedError, Limiter, MistakeError, OutageError, OverloadError, parseLimits, rate, Result, slots, untilRetry, window } from 'redis-throttle'
+import { type Client, fixed, LimitedError, Limiter, MistakeError, OutageError, makeResult, OverloadError, parseLimits, rate, slots, untilRetry, window } from 'redis-throttle'
 import { cluster, type Opened, sentinel, single } from './clients.mjs'
 import { Cluster, MadeUp, packageFolder, Server, until } from './servers.mjs'
 
@@ -25,9 +25,9 @@ const perDay = fixed(100, '1d')
 describe('limits', () => {
   test('a duration needs a unit, and the error says which argument', () => {
     assert.throws(() => rate(5, 30 as never), /RATE: the period: 30 needs a unit, such as '30ms' or '30s'/)
-    assert.throws(() => rate(5, '30'), /needs a unit: ms, s, m, h or d/)
-    assert.throws(() => fixed(5, '1 month'), /d, w, mo or y/)
-    assert.throws(() => rate(5, 'constructor'), /needs a unit/)
+    assert.throws(() => rate(5, '30' as never), /needs a unit: ms, s, m, h or d/)
+    assert.throws(() => fixed(5, '1 month' as never), /d, w, mo or y/)
+    assert.throws(() => rate(5, 'constructor' as never), /needs a unit/)
     assert.throws(() => fixed(5, '1.5mo'), /weeks, months and years are whole/)
     assert.throws(() => rate(5, '0.0000001ms'), /whole number of nanoseconds/)
     assert.throws(() => rate(5, '0s'), /not positive/)
@@ -71,8 +71,8 @@ describe('options that an act cannot use', () => {
       [() => limiter.wait('k', perDay, { maxWait: '1s' } as never), /wait: its maxWait is the option timeout/],
       [() => limiter.lease('k', { slots: 1, ttl: '1m', maxWait: '1s' } as never), /lease: its maxWait is the option timeout/],
       ...['any', 'group', 'id', 'priority'].map((option): [() => Promise<unknown>, RegExp] => [() => limiter.limit('k', perDay, { [option]: 1 }), new RegExp(`limit: there is no option ${option}`)]),
-      ...['upTo', 'ban', 'maxWait'].map((option): [() => Promise<unknown>, RegExp] => [() => limiter.peek('k', perDay, { [option]: 1 } as never), new RegExp(`peek: there is no option ${option}`)]),
-      [() => limiter.mlimit([['k', perDay]], { group: 'g' } as never), /mlimit: there is no option group/],
+      ...['charge', 'ban', 'maxWait'].map((option): [() => Promise<unknown>, RegExp] => [() => limiter.peek('k', perDay, { [option]: 1 } as never), new RegExp(`peek: there is no option ${option}`)]),
+      [() => limiter.limitAll([['k', perDay]], { group: 'g' } as never), /limitAll: there is no option group/],
       [() => limiter.settle([['k', perDay]], { id: 'a', cost: 3 } as never), /settle: there is no option cost/],
       [() => limiter.refund('k', perDay, { strict: true } as never), /refund: there is no option strict/],
       [() => limiter.renew('k', { id: 'a', ttl: '1m', cost: 2 } as never), /renew: there is no option cost/],
@@ -80,7 +80,7 @@ describe('options that an act cannot use', () => {
       [() => limiter.ban('k', '1m', { cost: 2 } as never), /ban: there is no option cost/],
       [() => limiter.reset('k', { cost: 2 } as never), /reset: there is no option cost/],
       [() => limiter.decide({ verb: 'limit', keys: [{ name: 'k', limits: [perDay] }], any: true }), /any: CL.LIMIT has no such option/],
-      [() => limiter.decide({ verb: 'peek', keys: [{ name: 'k', limits: [perDay] }], force: true }), /force: CL.PEEK has no such option/],
+      [() => limiter.decide({ verb: 'peek', keys: [{ name: 'k', limits: [perDay] }], charge: 'force' }), /charge: CL.PEEK has no such option/],
       [() => limiter.decide({ verb: 'peek', keys: [{ name: 'k', limits: [perDay] }, { name: 'other', limits: [perDay] }] }), /keys: CL.PEEK takes one key, not 2/],
       [() => limiter.decide({ verb: 'limit', keys: [{ name: 'k', limits: [perDay] }, { name: 'other', limits: [perDay] }] }), /keys: CL.LIMIT takes one key, not 2/],
       [() => limiter.decide({ verb: 'wait', keys: [{ name: 'k', limits: [perDay] }], several: true, maxWait: '1s' }), /several: CL.WAIT takes one key/],
@@ -91,10 +91,14 @@ describe('options that an act cannot use', () => {
       [() => limiter.decide({ verb: 'peek', keys: [{ name: 'k', leased: true }] }), /leased: CL.PEEK has no slots/],
       [() => limiter.decide({ verb: 'lease', keys: [{ name: 'k', limits: [perDay], slots: 3, ttl: '1m' }], id: 'a' }), /a key has limits or slots/],
       [() => limiter.decide({ verb: 'ban', keys: [{ name: 'k', limits: [perDay] }], ban: '1m' }), /limits: CL.BAN has none/],
-      [() => limiter.mlimit({ k: perDay }, { id: 'a' }), /id: it is for a key with slots/],
+      [() => limiter.decide({ verb: 'limit', keys: [{ name: 'k', limits: [perDay] }], several: true, id: 'a' }), /id: it is for a key with slots/],
+      [() => limiter.limitAll({ k: perDay }, { id: 'a' } as never), /limitAll: there is no option id/],
+      [() => limiter.admit({ k: perDay }), /admit: one key at least needs slots/],
+      [() => limiter.limit('k', perDay, { charge: 'all' as never }), /charge must be up_to, strict or force, not 'all'/],
+      [() => limiter.limit('k', perDay, { force: true } as never), /limit: there is no option force; .*write charge: 'force'/],
       [() => limiter.limit('k', perDay, { cost: -1 }), /cost must be an integer from 0/],
       [() => limiter.limit('k', rate(0, '1s')), /the count must be an integer from 1 .*middlewares and stores/],
-      [() => limiter.mlimit({ 2: perDay, 1: perDay }, { any: true }), /give a Map or entries/],
+      [() => limiter.limitAny({ 2: perDay, 1: perDay } as never), /give a Map or entries/],
     ]
     for (const [act, says] of wrong) await assert.rejects(act, says)
   })
@@ -107,9 +111,9 @@ describe('several keys of which one is enough', () => {
       try {
         const limiter = new Limiter(client)
         for (const keys of [[['10', rate(1, '1h')], ['9', rate(1, '1h')]], new Map([['8', rate(1, '1h')], ['7', rate(1, '1h')]])] as const) {
-          await limiter.mlimit(keys as Iterable<readonly [string, ReturnType<typeof rate>]>, { any: true })
+          await limiter.limitAny(keys as Iterable<readonly [string, ReturnType<typeof rate>]>)
         }
-        await limiter.mlimit({ b: rate(1, '1h'), a: rate(1, '1h') }, { any: true })
+        await limiter.limitAny([['b', rate(1, '1h')], ['a', rate(1, '1h')]])
         assert.deepEqual(((await server.do('KEYS', '*')) as string[]).sort(), ['10', '8', 'b'])
       } finally {
         client.disconnect()
@@ -120,14 +124,14 @@ describe('several keys of which one is enough', () => {
 
 describe('untilRetry', () => {
   test('waits in steps that timers can take, and rejects on never and when it is left', async () => {
-    await untilRetry(new Result())
+    await untilRetry(makeResult())
     const began = performance.now()
-    await untilRetry(new Result({ limited: true, retryAfterMs: 30 }))
+    await untilRetry(makeResult({ limited: true, retryAfterMs: 30 }))
     assert.ok(performance.now() - began >= 29)
-    await assert.rejects(untilRetry(new Result({ limited: true, retryAfterMs: null, limit: 3 })), LimitedError)
-    await assert.rejects(untilRetry(new Result({ limited: true, retryAfterMs: 5 }), { signal: AbortSignal.abort(new Error('enough')) }), /enough/)
+    await assert.rejects(untilRetry(makeResult({ limited: true, retryAfterMs: null, limit: 3 })), LimitedError)
+    await assert.rejects(untilRetry(makeResult({ limited: true, retryAfterMs: 5 }), { signal: AbortSignal.abort(new Error('enough')) }), /enough/)
     const leaving = new AbortController()
-    const waiting = untilRetry(new Result({ limited: true, retryAfterMs: 366 * 86_400_000 }), { signal: leaving.signal })
+    const waiting = untilRetry(makeResult({ limited: true, retryAfterMs: 366 * 86_400_000 }), { signal: leaving.signal })
     let over = false
     waiting.catch(() => { over = true })
     await sleep(50)
@@ -171,7 +175,7 @@ for (const [name, open] of Object.entries(single)) {
 
     test('an option that does not exist is refused', async () => {
       await withClient(open(server.port), async (client) => {
-        await assert.rejects(new Limiter(client).limit('k', perDay, { costs: 3 } as never), /limit: there is no option costs; it takes cost, upTo/)
+        await assert.rejects(new Limiter(client).limit('k', perDay, { costs: 3 } as never), /limit: there is no option costs; it takes cost, charge/)
         assert.equal(await server.do('EXISTS', 'k'), 0)
       })
     })
@@ -239,11 +243,11 @@ for (const [name, open] of Object.entries(single)) {
         const limiter = new Limiter(client)
         const limit = rate(1, '100ms')
         assert.equal((await limiter.wait('mail', limit)).waitMs, 0)
-        await limiter.limit('mail', limit, { cost: 10, force: true }) // a second or so of debt
+        await limiter.limit('mail', limit, { cost: 10, charge: 'force' }) // a second or so of debt
         const began = performance.now()
         const { waitMs } = await limiter.wait('mail', limit, { timeout: '1m' })
         assert.ok(waitMs > 0 && performance.now() - began >= waitMs - 2)
-        assert.equal((await limiter.wait('mail', rate(1, '1h'), { timeout: '1ms', cost: 1 })).limited, true)
+        await assert.rejects(limiter.wait('mail', rate(1, '1h'), { timeout: '1ms', cost: 1 }), LimitedError)
       })
     })
 
@@ -374,7 +378,7 @@ describe('keys of a client with a prefix', () => {
       try {
         const limiter = new Limiter(client)
         await limiter.limit('k', perDay)
-        await limiter.mlimit({ '{a}:1': perDay, '{a}:2': rate(1, '1s') })
+        await limiter.limitAll({ '{a}:1': perDay, '{a}:2': rate(1, '1s') })
         await limiter.wait('w', perDay)
         assert.deepEqual(((await server.do('KEYS', '*')) as string[]).sort(), ['app:k', 'app:w', 'app:{a}:1', 'app:{a}:2'])
         assert.equal(await limiter.reset('k'), true)
@@ -417,7 +421,7 @@ describe('a cluster', () => {
         for (let i = 0; i < 20; i++) {
           const key = `{${name} ${i}}`
           assert.equal((await limiter.limit(key, perDay)).remaining, 99)
-          assert.equal((await limiter.mlimit([[key, perDay], [`${key}:b`, rate(2, '1h')]])).limited, false)
+          assert.equal((await limiter.limitAll([[key, perDay], [`${key}:b`, rate(2, '1h')]])).limited, false)
           assert.equal((await limiter.wait(key, perDay, { timeout: '1m' })).remaining, 97)
         }
       })
@@ -439,7 +443,7 @@ describe('a cluster', () => {
 
     test(`${name}: keys in different slots are a mistake`, async () => {
       await withClient(open(nodes.first.port), async (client) => {
-        await assert.rejects(new Limiter(client).mlimit({ a: perDay, b: perDay }), MistakeError)
+        await assert.rejects(new Limiter(client).limitAll({ a: perDay, b: perDay }), MistakeError)
       })
     })
 

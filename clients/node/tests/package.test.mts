@@ -41,10 +41,8 @@ test('the packed file holds the package and nothing else, and works from an empt
     | Record<string, { filename: string; files: { path: string }[] }>
   const [made] = Object.values(packed)
   assert.ok(made)
-  const sources = readdirSync(path.join(packageFolder, 'src')).map((file) => file.replace(/\.ts$/, ''))
-  const exported = Object.keys((JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { exports: object }).exports).filter((name) => !name.endsWith('.json'))
-  const entries = exported.map((name) => (name === '.' ? 'index' : name.slice(2)))
-  const expected = ['LICENSE', 'README.md', 'package.json', ...sources.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]), ...entries.flatMap((name) => [`dist/${name}.mjs`, `dist/${name}.d.mts`])]
+  const sources = (readdirSync(path.join(packageFolder, 'src'), { recursive: true }) as string[]).filter((file) => file.endsWith('.ts')).map((file) => file.replace(/\.ts$/, ''))
+  const expected = ['LICENSE', 'README.md', 'package.json', 'dist/esm/package.json', ...['dist', 'dist/esm'].flatMap((folder) => sources.flatMap((name) => [`${folder}/${name}.js`, `${folder}/${name}.d.ts`]))]
   assert.deepEqual(made.files.map((file) => file.path).sort(), expected.sort())
 
   mkdirSync(path.join(folder, 'node_modules/redis-throttle'), { recursive: true })

@@ -6,7 +6,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { describe, test } from 'node:test'
-import { clientAddress, Limit, type LimitFields, type Limiter, MistakeError, OutageError, OverloadError, Result } from 'redis-throttle'
+import { clientAddress, Limit, type LimitFields, type Limiter, makeResult, MistakeError, OutageError, OverloadError, type Result } from 'redis-throttle'
 import { rateLimit } from 'redis-throttle/express'
 import { root } from './servers.mjs'
 
@@ -70,12 +70,12 @@ const fields = read<{ cases: Row[]; refused: { why: string; limits: LimitFields[
 
 /** A result as Node.js has it. */
 function resultOf(row: Row['result']): Result {
-  const result = new Result()
+  const fields: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(row)) {
-    const own = name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
-    Object.assign(result, { [own]: own === 'retryAfterMs' && value === -1 ? null : value })
+    const own = { key: 'keyIndex', shadow_key: 'shadowKeyIndex' }[name] ?? name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
+    fields[own] = own === 'retryAfterMs' && value === -1 ? null : value
   }
-  return result
+  return makeResult(fields)
 }
 
 describe('the fields of a result', () => {

@@ -52,33 +52,33 @@ async function listen(server: http.Server): Promise<Site> {
 /** Each framework with middlewares, the outermost first. */
 const frameworks: Record<string, (...options: Common[]) => Promise<Site>> = {
   'node:http': async (...options) => {
-    const [use, ...none] = options.map((each) => onExpress.rateLimit(each))
+    const [use, ...none] = options.map((each) => onExpress.rateLimit(each as never))
     if (none.length > 0 || !use) return await (frameworks['Express'] as (...o: Common[]) => Promise<Site>)(...options)
     return await listen(http.createServer((req, res) => void use(req, res, (error) => { res.statusCode = error ? 500 : 200; res.end('hello') })))
   },
   Express: async (...options) => {
     const app = express()
-    for (const each of options) app.use(onExpress.rateLimit(each))
+    for (const each of options) app.use(onExpress.rateLimit(each as never))
     app.get('/', (_, res) => void res.send('hello'))
     app.use((_: unknown, __: unknown, res: express.Response, ___: unknown) => void res.status(500).end())
     return await listen(http.createServer(app))
   },
   Fastify: async (...options) => {
     const app = fastify()
-    for (const each of options) await app.register(onFastify.rateLimit, each)
+    for (const each of options) await app.register(onFastify.rateLimit, each as never)
     app.get('/', () => 'hello')
     return { url: await app.listen({ port: 0, host: '127.0.0.1' }), close: () => app.close() }
   },
   Koa: async (...options) => {
     const app = new Koa()
     app.silent = true
-    for (const each of options) app.use(onKoa.rateLimit(each))
+    for (const each of options) app.use(onKoa.rateLimit(each as never))
     app.use((ctx) => { ctx.body = 'hello' })
     return await listen(http.createServer(app.callback()))
   },
   Hono: async (...options) => {
     const app = new Hono()
-    for (const each of options) app.use(onHono.rateLimit(each))
+    for (const each of options) app.use(onHono.rateLimit(each as never))
     app.get('/', (c) => c.text('hello'))
     const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }) as http.Server
     if (!server.listening) await once(server, 'listening')

@@ -2,9 +2,9 @@
 //
 //     await app.register(rateLimit, { limiter, limits: rate(100, '1m') })
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { merged, Policy, type RateLimitOptions } from './http'
+import { merged, Policy, type RateLimitOptions } from './http.js'
 
-export type { Answer, RateLimitOptions } from './http'
+export type { Answer, RateLimitOptions } from './http.js'
 
 async function plugin(app: FastifyInstance, options: RateLimitOptions<FastifyRequest>): Promise<void> {
   const policy = new Policy('Fastify', options, (request) => request.ips !== undefined)

@@ -1,7 +1,7 @@
 // Calls over ioredis: Redis, also with Sentinel, and Cluster.
-import { isReply, MistakeError, OutageError } from './errors'
-import { slotOf } from './slot'
-import type { Address, Line, Transport } from './transport'
+import { isReply, MistakeError, OutageError } from '../errors.js'
+import { slotOf } from './slot.js'
+import type { Address, Line, Transport } from './transport.js'
 
 interface Command {
   promise: Promise<unknown>

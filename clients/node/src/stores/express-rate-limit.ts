@@ -10,13 +10,15 @@
 // hono-rate-limiter and express-slow-down take the same stores.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientRateLimitInfo, Options, Store } from 'express-rate-limit'
-import { one } from './call'
-import { fixed, type Limit, window } from './limit'
-import type { Limiter } from './limiter'
-import { decide } from './zero'
+import { one } from '../call.js'
+import { asDecider, type Decider } from '../decider.js'
+import { fixed, type Limit, window } from '../limit.js'
+import { Limiter } from '../limiter.js'
+import { decide } from './zero.js'
 
 export interface ThrottleStoreOptions {
-  limiter: Limiter
+  /** A `Limiter`, or another decider. */
+  limiter: Decider
   /** What the keys begin with: `express-rate-limit:` and the limit, if it is left out. Stores with the same prefix and limit share their hits. */
   prefix?: string
 }
@@ -44,7 +46,7 @@ export class ThrottleStore implements Store {
 
   constructor({ limiter, prefix, ...others }: ThrottleStoreOptions) {
     for (const option of Object.keys(others)) throw new TypeError(`ThrottleStore: there is no option ${option}; it takes limiter and prefix`)
-    this.#limiter = limiter
+    this.#limiter = new Limiter(asDecider(limiter))
     this.#own = prefix
   }
 

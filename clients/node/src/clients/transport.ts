@@ -5,7 +5,7 @@
 // written, and one that was written is not written again.
 //
 // A call that waits has a connection of its own. On a shared one, everything behind it would wait, too.
-import { isReply, MistakeError, OutageError } from './errors'
+import { isReply, MistakeError, OutageError } from '../errors.js'
 
 /** A client of node-redis or ioredis: for one server, a pool, a cluster or Sentinel. */
 export interface Client {

@@ -1,9 +1,9 @@
 // Calls over node-redis: a client, a pool, a cluster or Sentinel.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
-import { isOutage, isReply, MistakeError, OutageError } from './errors'
-import { slotOf } from './slot'
-import type { Address, Line, Transport } from './transport'
+import { isOutage, isReply, MistakeError, OutageError } from '../errors.js'
+import { slotOf } from './slot.js'
+import type { Address, Line, Transport } from './transport.js'
 
 interface Options {
   abortSignal?: AbortSignal

@@ -7,14 +7,15 @@
 // there are several throttlers: it asks for one after the other, so a request that the second denies has been charged to the
 // first. The middleware in redis-throttle/express charges several limits at once or none.
 import type { ThrottlerStorage } from '@nestjs/throttler'
-import { one } from './call'
-import { fixed, type Limit, window } from './limit'
-import type { Limiter } from './limiter'
-import { greatest } from './over'
-import { decide } from './zero'
+import { one } from '../call.js'
+import { asDecider, type Decider } from '../decider.js'
+import { fixed, type Limit, window } from '../limit.js'
+import { greatest } from './over.js'
+import { decide } from './zero.js'
 
 export interface ThrottleStorageOptions {
-  limiter: Limiter
+  /** A `Limiter`, or another decider. */
+  limiter: Decider
   /** What the keys begin with: `throttler:`, if it is left out. */
   prefix?: string
 }
@@ -24,18 +25,18 @@ type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>
 const seconds = (ms: number) => Math.ceil(ms / 1000)
 
 export class ThrottleStorage implements ThrottlerStorage {
-  readonly #limiter: Limiter
+  readonly #limiter: Decider
   readonly #prefix: string
 
   constructor({ limiter, prefix = 'throttler:', ...others }: ThrottleStorageOptions) {
     for (const option of Object.keys(others)) throw new TypeError(`ThrottleStorage: there is no option ${option}; it takes limiter and prefix`)
-    this.#limiter = limiter
+    this.#limiter = asDecider(limiter)
     this.#prefix = prefix
   }
 
   async increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string): Promise<ThrottlerRecord> {
     const most = limitOf(limit, ttl)
-    const ban = blockDuration > 0 ? { ban: `${Math.ceil(blockDuration)}ms` } : {}
+    const ban = blockDuration > 0 ? { ban: `${Math.ceil(blockDuration)}ms` as const } : {}
     const result = await decide(this.#limiter, one('limit', `${this.#prefix}${throttlerName}:${key}`, most, ban))
     const retryAfterMs = result.retryAfterMs ?? ttl
     return {

@@ -2,47 +2,66 @@
 //
 // The header fields are RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11. A request that is denied gets
 // status 429 with Retry-After and a problem document (RFC 9457).
-import { address, type AddressOptions, originOf } from './address'
-import { type Call, many, one } from './call'
-import { MistakeError, OutageError, OverloadError, ThrottleError } from './errors'
-import { asLimits, type Limit, type Limits } from './limit'
-import type { Limiter } from './limiter'
-import type { Result } from './result'
-import { decide } from './zero'
+import { address, type AddressOptions, originOf } from './address.js'
+import { type Call, entriesOf, type Keys, many, one } from '../call.js'
+import { MistakeError, OutageError, OverloadError, ThrottleError } from '../errors.js'
+import { asDecider, type Decider } from '../decider.js'
+import { asLimits, type Limit, type Limits } from '../limit.js'
+import { oneOf, refuseOthers } from '../options.js'
+import type { Result } from '../result.js'
+import { decide } from '../stores/zero.js'
 
 /** What becomes of a request that nobody could decide about: it is served, it gets status 503, or the error is thrown. */
 export type Answer = 'allow' | 'deny' | 'raise'
 
 type Maybe<T> = T | Promise<T>
 
-export interface RateLimitOptions<Request> extends AddressOptions {
-  limiter: Limiter
+/** What every middleware takes. */
+interface Common<Request> {
+  /** A `Limiter`, or another decider. */
+  readonly limiter: Decider
+  /** How many units a request takes: 1, if it is left out. */
+  readonly cost?: (request: Request) => Maybe<number>
+  /** What becomes of requests while Redis is away: `allow`, if it is left out. */
+  readonly outage?: Answer
+  /** What becomes of requests while this process asks for more than its client carries: `deny`, if it is left out. */
+  readonly overload?: Answer
+  /** What becomes of requests when the set-up is wrong, or a function of yours throws: `raise`, if it is left out. */
+  readonly mistake?: Answer
+  /** Retry-After of status 503, in seconds: 1, if it is left out. */
+  readonly retryAfter?: number
+  /** Adds X-RateLimit fields, whose Reset is in seconds from now, or since the Unix epoch. */
+  readonly xRateLimit?: 'seconds' | 'unix'
+  /** Is told of each error. Without it, the console is, at most once in ten seconds. */
+  readonly onError?: (error: ThrottleError, request: Request) => void
+}
+
+/** One key for each request. */
+export interface OneKey<Request> extends AddressOptions {
   /** The limits of a request, or a function that returns them. A limit of 0 lets nobody through. */
-  limits?: Limits | ((request: Request) => Maybe<Limits>)
+  readonly limits: Limits | ((request: Request) => Maybe<Limits>)
   /** What the default key begins with, after `http:`: the limits themselves, if it is left out. Requests of two middlewares with one name share their limits. */
-  name?: string
+  readonly name?: string
   /**
    * The key of a request. If it is left out: `http:`, the name, and `clientAddress`. A key says whom it limits and by which policy, such as
    * `login:203.0.113.7`, for limits of the same key are one. A request whose key is undefined is not limited.
    */
-  key?: (request: Request) => Maybe<string | undefined>
-  /** In place of `limits` and `key`: the limits of several keys. All are charged or none. */
-  keys?: (request: Request) => Maybe<Readonly<Record<string, Limits>> | ReadonlyMap<string, Limits> | readonly (readonly [string, Limits])[]>
-  /** How many units a request takes. */
-  cost?: (request: Request) => Maybe<number>
-  /** What becomes of requests while Redis is away: `allow`, if it is left out. */
-  outage?: Answer
-  /** What becomes of requests while this process asks for more than its client carries: `deny`, if it is left out. */
-  overload?: Answer
-  /** What becomes of requests when the set-up is wrong, or a function above throws: `raise`, if it is left out. */
-  mistake?: Answer
-  /** Retry-After of status 503, in seconds. */
-  retryAfter?: number
-  /** Adds X-RateLimit fields, whose Reset is in seconds from now, or since the Unix epoch. */
-  xRateLimit?: 'seconds' | 'unix'
-  /** Is told of each error. Without it, the console is, at most once in ten seconds. */
-  onError?: (error: ThrottleError, request: Request) => void
+  readonly key?: (request: Request) => Maybe<string | undefined>
+  readonly keys?: never
 }
+
+/** Several keys for each request. */
+export interface ManyKeys<Request> {
+  /** The limits of several keys. All are charged or none. */
+  readonly keys: (request: Request) => Maybe<Keys>
+  readonly limits?: never
+  readonly name?: never
+  readonly key?: never
+  readonly ipv6?: never
+  readonly trusted?: never
+}
+
+export type RateLimitOptions<Request> = Common<Request> & (OneKey<Request> | ManyKeys<Request>)
 
 export interface Response {
   status: number
@@ -56,9 +75,9 @@ export interface Decision {
   response?: Response
 }
 
-const known = new Set(['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted'])
-const answers = new Set<unknown>(['allow', 'deny', 'raise'])
-const counters = new Set<unknown>(['seconds', 'unix'])
+const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
+const answers = ['allow', 'deny', 'raise'] as const satisfies Answer[]
+const counters = ['seconds', 'unix'] as const
 const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
 
 const seconds = (ms: number) => Math.ceil(ms / 1000)
@@ -76,9 +95,10 @@ export class Policy<Request extends object> {
   /** `trusts` tells whether the framework was told to believe proxies. */
   constructor(framework: string, options: RateLimitOptions<Request>, trusts: (request: Request) => boolean) {
     const { limiter, limits, name, keys, key, outage = 'allow', overload = 'deny', mistake = 'raise', ipv6, trusted } = options
-    for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`there is no option ${option}`)
-    if (typeof (limiter as Limiter | undefined)?.decide !== 'function') throw new TypeError('limiter must be a Limiter')
-    if ((limits === undefined) === (keys === undefined) || (key && keys)) throw new TypeError('give limits, with a key, or keys, which returns the limits of several keys')
+    refuseOthers('rateLimit', options, known)
+    asDecider(limiter)
+    const given: { key?: unknown; keys?: unknown } = options
+    if ((limits === undefined) === (keys === undefined) || (given.key && given.keys)) throw new TypeError('give limits, with a key, or keys, which returns the limits of several keys')
     for (const [option, value] of Object.entries({ key, keys, cost: options.cost })) {
       if (value !== undefined && typeof value !== 'function') throw new TypeError(`${option} must be a function, not a ${typeof value}`)
     }
@@ -88,10 +108,10 @@ export class Policy<Request extends object> {
     if (name !== undefined && (typeof name !== 'string' || name === '')) throw new TypeError('name must be a string that is not empty')
     if (limits !== undefined && typeof limits !== 'function') policies(asLimits(limits))
     for (const [option, answer] of Object.entries({ outage, overload, mistake })) {
-      if (!answers.has(answer)) throw new TypeError(`${option} must be allow, deny or raise, not '${answer}'${Object.hasOwn(formerly, answer) ? `, which is '${formerly[answer]}' now` : ''}`)
+      oneOf(answer, option, answers, formerly)
     }
     const { xRateLimit, retryAfter = 1 } = options
-    if (xRateLimit !== undefined && !counters.has(xRateLimit)) throw new TypeError(`xRateLimit must be seconds or unix, not '${xRateLimit}'`)
+    if (xRateLimit !== undefined) oneOf(xRateLimit, 'xRateLimit', counters)
     if (!Number.isSafeInteger(retryAfter) || retryAfter < 0) throw new RangeError(`retryAfter must be a whole number of seconds, not ${retryAfter}`)
     this.#options = options
     this.#answers = { outage, overload, mistake }
@@ -121,9 +141,8 @@ export class Policy<Request extends object> {
     const { limits, key, keys, cost } = this.#options
     const units = cost ? { cost: await cost(request) } : {}
     if (keys) {
-      const several = await keys(request)
-      const n = Symbol.iterator in several ? [...several].length : Object.keys(several).length
-      return n > 0 ? many('limit', several, { ...units, each: true }) : undefined
+      const several = entriesOf(await keys(request))
+      return several.length > 0 ? many('limit', several, { ...units, each: true }) : undefined
     }
     const own: unknown = await key?.(request)
     if (key && own === undefined) return undefined
@@ -148,7 +167,7 @@ export class Policy<Request extends object> {
 
   #fields(call: Call, policy: readonly string[], result: Result): [string, string][] {
     const of = (key: number) => call.keys[key]?.limits ?? []
-    const decided = of(result.key)
+    const decided = of(result.keyIndex)
     const hidden = (limits: readonly Limit[], rule: number) => limits[rule]?.fields.shadow === true
     const visible = result.banned || !hidden(decided, result.rule)
     let items: string[] = []
@@ -157,9 +176,9 @@ export class Policy<Request extends object> {
       items = decided.flatMap((_, rule) => (hidden(decided, rule) ? [] : [item(decided, rule, 0, after)]))
     } else if (result.each.length > 0) {
       items = result.each.flatMap((each) => {
-        if (hidden(of(each.key), each.rule)) return []
-        const mine = each.key === result.key && each.rule === result.rule
-        return [item(of(each.key), each.rule, each.remaining, mine ? result.nextAfterMs : each.resetAfterMs)]
+        if (hidden(of(each.keyIndex), each.rule)) return []
+        const mine = each.keyIndex === result.keyIndex && each.rule === result.rule
+        return [item(of(each.keyIndex), each.rule, each.remaining, mine ? result.nextAfterMs : each.resetAfterMs)]
       })
     } else if (visible) {
       items = [item(decided, result.rule, result.remaining, result.nextAfterMs)]
@@ -220,10 +239,10 @@ function warnOnce(warning: string): void {
   console.warn(`redis-throttle: ${warning}`)
 }
 
-const policiesOf = new WeakMap<Limiter, Set<string>>()
+const policiesOf = new WeakMap<Decider, Set<string>>()
 
 // Two middlewares with the same limits are seldom meant to share them.
-function warnOfTwins(limiter: Limiter, policy: string): void {
+function warnOfTwins(limiter: Decider, policy: string): void {
   const there = policiesOf.get(limiter) ?? new Set()
   policiesOf.set(limiter, there)
   if (there.has(policy)) warnOnce(`two middlewares have the limits ${policy} and neither a name nor a key, so they share one limit for each client; give each a name`)
@@ -258,7 +277,7 @@ function problem(call: Call, result: Result): string {
   const quota = 'https://iana.org/assignments/http-problem-types#'
   const document = result.banned
     ? { type: `${quota}abnormal-usage-detected`, title: 'Abnormal Usage Detected', status: 429 }
-    : { type: `${quota}quota-exceeded`, title: 'Quota Exceeded', status: 429, 'violated-policies': [nameOf(call.keys[result.key]?.limits ?? [], result.rule)] }
+    : { type: `${quota}quota-exceeded`, title: 'Quota Exceeded', status: 429, 'violated-policies': [nameOf(call.keys[result.keyIndex]?.limits ?? [], result.rule)] }
   return `${JSON.stringify(document)}\n`
 }
 

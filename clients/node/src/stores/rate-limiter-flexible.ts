@@ -8,16 +8,18 @@
 // `blockOnConsumed`, the blocks in memory and `set` (the server has no such command). Points that are denied are not counted. A
 // denied call leaves a mark until it could succeed, so that `get` shows more points than there are.
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
-import { one } from './call'
-import { isOutage, isOverload } from './errors'
-import { type Limit, window } from './limit'
-import type { Limiter } from './limiter'
-import { counting, Marks } from './over'
-import { Result } from './result'
-import { decide } from './zero'
+import { one } from '../call.js'
+import { asDecider, type Decider } from '../decider.js'
+import { isOutage, isOverload } from '../errors.js'
+import { type Limit, window } from '../limit.js'
+import { Limiter } from '../limiter.js'
+import { counting, Marks } from './over.js'
+import { makeResult, type Result } from '../result.js'
+import { decide } from './zero.js'
 
 export interface RateLimiterThrottleOptions {
-  limiter: Limiter
+  /** A `Limiter`, or another decider. */
+  limiter: Decider
   /** How many there are; with 0 nobody is let through. */
   points: number
   /** In seconds. */
@@ -45,9 +47,8 @@ export class RateLimiterThrottle extends Base {
     super(options)
     if ('execEvenly' in options) throw new TypeError('execEvenly: use limiter.wait()')
     for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`${option}: this limiter has no such option; it takes ${[...known].join(', ')}`)
-    if (typeof (options.limiter as Limiter | undefined)?.decide !== 'function') throw new TypeError('limiter must be a Limiter')
-    this.#limiter = options.limiter
-    this.#marks = new Marks(options.limiter)
+    this.#limiter = new Limiter(asDecider(options.limiter))
+    this.#marks = new Marks(this.#limiter)
     this.#insurance = options.insuranceLimiter
     if (this.#insurance) {
       if (typeof (this.#insurance as { consume?: unknown }).consume !== 'function') throw new TypeError('insuranceLimiter must be a limiter of rate-limiter-flexible')
@@ -58,7 +59,7 @@ export class RateLimiterThrottle extends Base {
 
   override consume(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
     return this.#insured(options, (other) => other.consume(key, points), async () => {
-      const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` } : {}
+      const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` as const } : {}
       const result = await decide(this.#limiter, one('limit', this.#keyOf(key), this.#limitNow(), { cost: points, ...ban }))
       if (!result.limited) return this.#shown(result)
       if (!(this.blockDuration > 0)) await this.#marks.set(this.#keyOf(key), this.#limitNow(), result, `${this.duration}s`)
@@ -68,12 +69,12 @@ export class RateLimiterThrottle extends Base {
   }
 
   override penalty(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
-    return this.#insured(options, (other) => other.penalty(key, points), () => this.#limiter.limit(this.#keyOf(key), counting(this.#limitNow()), { cost: points, force: true }).then((result) => this.#shown(result)))
+    return this.#insured(options, (other) => other.penalty(key, points), () => this.#limiter.limit(this.#keyOf(key), counting(this.#limitNow()), { cost: points, charge: 'force' }).then((result) => this.#shown(result)))
   }
 
   override reward(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
     return this.#insured(options, (other) => other.reward(key, points), async () => {
-      const result = await this.#limiter.refund(this.#keyOf(key), counting(this.#limitNow()), { cost: points })
+      const result = await this.#limiter.decide(one('refund', this.#keyOf(key), counting(this.#limitNow()), { cost: points }))
       await this.#marks.lift(this.#keyOf(key), this.#limitNow())
       return this.#shown(result)
     })
@@ -82,7 +83,7 @@ export class RateLimiterThrottle extends Base {
   override get(key: string | number): Promise<RateLimiterRes | null> {
     return this.#insured(undefined, (other) => other.get(key), async () => {
       const limit = this.#limitNow()
-      if (limit.capacity === 0) return this.#shown(new Result({ limited: true, retryAfterMs: null }))
+      if (limit.capacity === 0) return this.#shown(makeResult({ limited: true, retryAfterMs: null }))
       const [result, marked] = await Promise.all([this.#limiter.peek(this.#keyOf(key), counting(limit), { cost: 0 }), this.#marks.get(this.#keyOf(key), limit)])
       if (marked > 0 && !result.limited) return new RateLimiterRes(0, marked, Math.max(result.limit - result.remaining, this.points + 1))
       return !result.limited && result.remaining === result.limit ? null : this.#shown(result)

@@ -7,15 +7,17 @@
 // and bans its key for a whole timeWindow, so that a client that keeps retrying stays out. `ban` and `exponentialBackoff` need
 // a count of requests that were denied, which exact limits do not keep: the store refuses them. The plugin in
 // redis-throttle/fastify takes several limits and keys in one call, and limiter.ban() bans.
-import { one } from './call'
-import { fixed, type Limit, window } from './limit'
-import type { Limiter } from './limiter'
-import type { Result } from './result'
-import { counting, greatest, Marks } from './over'
-import { decide } from './zero'
+import { one } from '../call.js'
+import { asDecider, type Decider } from '../decider.js'
+import { fixed, type Limit, window } from '../limit.js'
+import { Limiter } from '../limiter.js'
+import type { Result } from '../result.js'
+import { counting, greatest, Marks } from './over.js'
+import { decide } from './zero.js'
 
 export interface ThrottleStoreOptions {
-  limiter: Limiter
+  /** A `Limiter`, or another decider. */
+  limiter: Decider
   /** What the keys begin with: `fastify-rate-limit:`, if it is left out. */
   prefix?: string
 }
@@ -30,8 +32,9 @@ interface PluginOptions {
 type Callback = (error: Error | null, result?: { current: number; ttl: number }) => void
 
 /** Returns a class for the plugin's option `store`. */
-export function throttleStore({ limiter, prefix = 'fastify-rate-limit:', ...others }: ThrottleStoreOptions) {
+export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:', ...others }: ThrottleStoreOptions) {
   for (const option of Object.keys(others)) throw new TypeError(`throttleStore: there is no option ${option}; it takes limiter and prefix`)
+  const limiter = new Limiter(asDecider(decider))
   const marks = new Marks(limiter)
   return class ThrottleStore {
     readonly options: PluginOptions
@@ -48,7 +51,7 @@ export function throttleStore({ limiter, prefix = 'fastify-rate-limit:', ...othe
       answer(callback, async () => {
         const limit = limitOf(max, timeWindow)
         const strict = this.options.continueExceeding === true
-        const result = await decide(limiter, one('limit', this.prefix + key, limit, strict ? { strict, ban: `${timeWindow}ms` } : {}))
+        const result = await decide(limiter, one('limit', this.prefix + key, limit, strict ? { charge: 'strict', ban: `${timeWindow}ms` } : {}))
         if (strict && result.limited) return { current: max + 1, ttl: timeWindow }
         await marks.set(this.prefix + key, limit, result, `${timeWindow}ms`)
         return shown(result, limit, result.limit)

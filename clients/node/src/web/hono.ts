@@ -2,9 +2,9 @@
 //
 //     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
 import type { Context, MiddlewareHandler } from 'hono'
-import { merged, Policy, type RateLimitOptions } from './http'
+import { merged, Policy, type RateLimitOptions } from './http.js'
 
-export type { Answer, RateLimitOptions } from './http'
+export type { Answer, RateLimitOptions } from './http.js'
 
 /**
  * Lets requests through as long as there are units, and answers the others with status 429. Without a key it knows the address

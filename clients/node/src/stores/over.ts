@@ -3,11 +3,11 @@
 //
 // So a denied call leaves a mark: a ban on a key of its own, until the call can succeed. The mark decides nothing. A ban on the key
 // itself would: it would also deny smaller calls, calls of another limit on the same key, and those that a refund has made room for.
-import type { Duration } from './duration'
-import { isOutage, isOverload } from './errors'
-import type { Limit } from './limit'
-import type { Limiter } from './limiter'
-import type { Result } from './result'
+import type { Duration } from '../duration.js'
+import { isOutage, isOverload } from '../errors.js'
+import type { Limit } from '../limit.js'
+import type { Limiter } from '../limiter.js'
+import type { Result } from '../result.js'
 
 const more = 2 ** 40
 /** Larger counts are no limits: nobody takes so many units, and the commands take no larger ones. */
