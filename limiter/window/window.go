@@ -38,9 +38,9 @@
 //
 // An entry later than the slot of now was not written on this clock. It is read as if
 // charged now: it blocks for one period from now (and at most a slot), no longer. Only
-// storing makes that last, since the next reading happens at another now: every write
-// brings such entries to the instant of the call before anything else, and code that denies a request calls BringTo
-// and stores the state if that returns true. Entries later than now but in its slot stay,
+// storing makes that last, since the next reading happens at another now. So every write
+// brings such entries to the instant of the call before anything else. Code that denies a
+// request calls BringTo and stores the state if that returns true. Entries later than now but in its slot stay,
 // and charges join the last of them.
 //
 // # Encoding

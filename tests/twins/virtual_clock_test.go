@@ -99,8 +99,8 @@ type virtualRun struct {
 	seasons int
 
 	made, limited, banned, outlasted, widest, reserved, forced, shadowed, byCalendar, first, nobody, stepsBack int
-	several                                                                                            [2]int // let through, and limited
-	withAny                                                                                            int
+	several                                                                                                    [2]int // let through, and limited
+	withAny                                                                                                    int
 
 	each       virtualEach
 	leases     virtualLeases
