@@ -41,13 +41,13 @@ def connect():
     """A limiter for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of."""
     url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
     if os.environ.get("REDIS_CLUSTER"):
-        return Limiter.from_url(url.replace("redis://", "redis+cluster://"), cluster_error_retry_attempts=1)
+        return Limiter.from_url(url.replace("redis://", "redis+cluster://"), options={"cluster_error_retry_attempts": 1})
     return Limiter.from_url(url)
 
 
 def demo(limiter):
     for key in "http:127.0.0.1", "jobs", "{acme}", "{acme}:ann", "{acme}:bob", "exports":
-        limiter.client.delete(key)  # so that it prints the same each time
+        limiter.reset(key)  # so that it prints the same each time
 
     # Requests go through in an outage of Redis. A mistake, such as a key of another type, is an error.
     app = limited(limiter, rate(5, "1h"))
@@ -62,14 +62,14 @@ def demo(limiter):
     print("request without Redis:", get(limited(nowhere, rate(5, "1h"))).status)
 
     for n in 1, 2:
-        waited = limiter.wait("jobs", rate(1, "2s"), timeout="10s").raise_if_limited().wait
+        waited = limiter.wait("jobs", rate(1, "2s"), timeout="10s").wait
         print(f"job {n}: done", "after a wait" if waited else "at once")
 
     for user in "ann", "ann", "ann", "bob", "bob":
         # Both keys are charged or none is. In a cluster they need a hash tag in common.
         keys = {"{acme}:" + user: rate(2, "1h"), "{acme}": rate(3, "1h")}
-        result = limiter.mlimit(keys)
-        print(f"{user}:", "limited by " + list(keys)[result.key] if result.limited else "allowed")
+        result = limiter.limit_all(keys)
+        print(f"{user}:", "limited by " + result.key if result.limited else "allowed")
 
     with export(limiter, 1), export(limiter, 2):
         try:

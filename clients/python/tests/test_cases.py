@@ -38,6 +38,11 @@ def call_of(given: dict[str, Any]) -> Call:
     options = {k: v for k, v in given.items() if k not in ("verb", "keys")}
     if options.get("max_wait") == "forever":
         options["max_wait"] = FOREVER
+    for word, charge in (("upto", "up_to"), ("strict", "strict"), ("force", "force")):
+        if options.pop(word, False):
+            if "charge" in options:
+                raise ValueError("charge is one option")
+            options["charge"] = charge
     verb, keys = given["verb"], given["keys"]
     several = verb == "settle" or (verb == "limit" and (len(keys) != 1 or options.get("any") or "ttl" in keys[0]))
     if several:
@@ -55,6 +60,9 @@ def shown(result: Result) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name in Result.__dataclass_fields__:
         value = getattr(result, name)
+        if name in ("key", "shadow_key", "by"):  # of which the table has the indexes alone
+            continue
+        name = name.removesuffix("_index")
         if name == "retry_after" and value is None:
             fields["retry_after_ms"] = -1
         elif isinstance(value, timedelta):
@@ -69,15 +77,15 @@ def shown(result: Result) -> dict[str, Any]:
 def decide(sender: str, port: int, given: dict[str, Any]) -> Result:
     call = call_of(given)
     if sender == "redis":
-        with Limiter(redis.Redis(port=port)) as limiter:
+        with redis.Redis(port=port) as client, Limiter(client) as limiter:
             return limiter.decide(call)
     if sender == "valkey":
-        with Limiter(valkey.Valkey(port=port)) as limiter:
+        with valkey.Valkey(port=port) as client, Limiter(client) as limiter:
             return limiter.decide(call)
 
     async def run() -> Result:
-        client: Any = redis.asyncio.Redis(port=port) if sender == "redis.asyncio" else valkey.asyncio.Valkey(port=port)
-        async with AsyncLimiter(client) as limiter:
+        its: Any = redis.asyncio.Redis(port=port) if sender == "redis.asyncio" else valkey.asyncio.Valkey(port=port)
+        async with its, AsyncLimiter(its) as limiter:
             return await limiter.decide(call)
 
     return asyncio.run(run())

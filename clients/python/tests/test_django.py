@@ -127,7 +127,7 @@ def test_classes_may_be_written_as_those_of_the_framework_are(server: Server) ->
 
 def run(rate: str = "2/day", requests: Any = ({},), framework: Any = None, used_up: bool = False, **throttle: Any) -> subprocess.CompletedProcess[str]:
     given = {"rate": rate, "requests": requests, "framework": framework or {}, "used_up": used_up,
-             "throttle": {"OPTIONS": {"socket_timeout": 0.3}, **throttle}}
+             "throttle": {"TIMEOUT": "300ms", **throttle}}
     return subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO, json.dumps(given)], capture_output=True, text=True)
 
 

@@ -149,7 +149,7 @@ class Holder:
         self.client, limiter = client, client.limiter
         self.name = f"{{{tag}}}:{client.name}"
         self.admitted, self.line = f"{self.name}:admitted", f"{self.name}:line"
-        client.get(limiter.mlimit({self.admitted: Slots(1, "10m")}, id="job")).raise_if_limited()
+        client.get(limiter.admit({self.admitted: Slots(1, "10m")}, id="job").take())
         self.taken = time.monotonic()
         self.held = limiter.lease(f"{self.name}:held", slots=1, ttl="2m")
         self.short = limiter.lease(f"{self.name}:short", slots=1, ttl="500ms")
@@ -352,9 +352,9 @@ async def test_a_sentinel_may_have_a_password_of_its_own(watched: Watched, libra
     url = watched.url.replace("redis", library, 1) + "/3"
     watched.sentinel.do("ACL", "SETUSER", "default", ">secret", "resetpass", ">secret")
     try:
-        with Limiter.from_url(url, sentinel_kwargs={"password": "secret"}) as limiter:
+        with Limiter.from_url(url, options={"sentinel_kwargs": {"password": "secret"}}) as limiter:
             assert limiter.limit("k", DAY).allowed
-        async with AsyncLimiter.from_url(url, sentinel_kwargs={"password": "secret"}) as limiter_of_asyncio:
+        async with AsyncLimiter.from_url(url, options={"sentinel_kwargs": {"password": "secret"}}) as limiter_of_asyncio:
             assert (await limiter_of_asyncio.limit("k", DAY)).allowed
     finally:
         with redis.Redis(port=watched.sentinel.port, password="secret") as client:

@@ -92,7 +92,7 @@ async def test_a_cancellation_from_outside_goes_on(server: Server) -> None:
 
 
 def test_a_server_that_stands_still_loses_the_lease_no_later_than_it_lapses(own_server: Server) -> None:
-    limiter = Limiter.from_url(own_server.url, socket_timeout=0.1)
+    limiter = Limiter.from_url(own_server.url, timeout="100ms")
     with pytest.raises(LeaseLostError), limiter.lease("k", slots=1, ttl="400ms") as lease:  # noqa: PT012
         own_server.pause()
         paused = time.monotonic()
@@ -171,7 +171,7 @@ async def test_so_is_one_of_asyncio(server: Server) -> None:
 
 
 def test_work_goes_on_while_the_server_is_away_for_less_than_the_ttl(own_server: Server) -> None:
-    with Limiter.from_url(own_server.url, socket_timeout=0.1) as limiter, limiter.lease("k", slots=1, ttl="30s") as lease:
+    with Limiter.from_url(own_server.url, timeout="100ms") as limiter, limiter.lease("k", slots=1, ttl="30s") as lease:
         await_true(lambda: ttl_of(own_server) > 20_000, "it is extended")
         own_server.pause()
         paused = time.monotonic()
@@ -183,7 +183,7 @@ def test_work_goes_on_while_the_server_is_away_for_less_than_the_ttl(own_server:
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 def test_leases_that_end_together_leave_no_slot_held(server: Server, library: str) -> None:
     """A pool of ten connections, that an eleventh caller gets an error from."""
-    with Limiter.from_url(server.url.replace("redis", library), max_connections=10) as limiter:
+    with Limiter.from_url(server.url.replace("redis", library), options={"max_connections": 10}) as limiter:
         leases = [limiter.lease("k", slots=150, ttl="1m").take() for _ in range(150)]
         together = threading.Barrier(150)
 
@@ -200,7 +200,7 @@ def test_leases_that_end_together_leave_no_slot_held(server: Server, library: st
 
 
 async def test_so_do_those_of_asyncio(server: Server) -> None:
-    async with AsyncLimiter.from_url(server.url, max_connections=10) as limiter:
+    async with AsyncLimiter.from_url(server.url, options={"max_connections": 10}) as limiter:
         leases = [await limiter.lease("k", slots=150, ttl="1m").take() for _ in range(150)]
         await asyncio.gather(*(lease.release() for lease in leases))
         assert server.do("EXISTS", "k") == 0
@@ -208,7 +208,7 @@ async def test_so_do_those_of_asyncio(server: Server) -> None:
 
 def test_a_release_that_meets_overload_is_tried_again(server: Server) -> None:
     """Another user of the pool has all of its connections for a while."""
-    client = redis.Redis(port=server.port, max_connections=2)
+    client = redis.Redis(port=server.port, max_connections=2, socket_timeout=1, socket_connect_timeout=1)
     with Limiter(client) as limiter:
         lease = limiter.lease("k", slots=1, ttl="2m").take()
         await_true(lambda: ttl_of(server) > 100_000, "it is extended")
@@ -229,7 +229,7 @@ def test_a_release_that_meets_overload_is_tried_again(server: Server) -> None:
 
 async def test_a_release_that_is_cancelled_goes_on(own_server: Server) -> None:
     """It waits for the only connection, which has a call that the server does not answer yet."""
-    async with AsyncLimiter.from_url(own_server.url, socket_timeout=10, max_connections=1) as limiter:
+    async with AsyncLimiter.from_url(own_server.url, timeout="10s", options={"max_connections": 1}) as limiter:
         lease = await limiter.lease("k", slots=1, ttl="5m").take()
         while ttl_of(own_server) < 200_000:
             await asyncio.sleep(0.005)
@@ -316,7 +316,7 @@ def test_a_settlement_that_meets_an_outage_is_repeated_for_so_long(own_server: S
     keys = {"{k}:tokens": tokens, "{k}:slots": Slots(1, "5m")}
     end = {"{k}:tokens": tokens.replace(used=200), "{k}:slots": Slots()}
     with Limiter.from_url(own_server.url) as limiter:
-        limiter.mlimit(keys, id="a").raise_if_limited()
+        limiter.admit(keys, id="a").take()
         with read_only(own_server):
             with pytest.raises(OutageError):
                 limiter.settle(end, id="a")
@@ -332,7 +332,7 @@ def test_a_settlement_that_meets_an_outage_is_repeated_for_so_long(own_server: S
 
 async def test_so_is_one_of_asyncio_settled(own_server: Server) -> None:
     async with AsyncLimiter.from_url(own_server.url) as limiter:
-        (await limiter.mlimit({"k": Slots(1, "5m")}, id="a")).raise_if_limited()
+        await limiter.admit({"k": Slots(1, "5m")}, id="a").take()
         with read_only(own_server), pytest.raises(OutageError):
             await limiter.settle({"k": Slots()}, id="a", repeat="5m")
         async with asyncio.timeout(PATIENCE):

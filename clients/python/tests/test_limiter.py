@@ -112,7 +112,7 @@ def test_callers_are_served_in_order_of_arrival_and_nobody_blocks_the_pool(serve
     limiter.limit("k", limits)
 
     def work(n: int) -> None:
-        limiter.wait("k", limits, timeout="30s").raise_if_limited()
+        limiter.wait("k", limits, timeout="30s")
         served.append(n)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(10)]
@@ -127,7 +127,7 @@ def test_callers_are_served_in_order_of_arrival_and_nobody_blocks_the_pool(serve
 
 
 def test_a_wait_may_be_longer_than_the_timeout_of_the_client(server: Server) -> None:
-    with Limiter(redis.Redis(port=server.port, socket_timeout=0.1), patience=0.1) as limiter:
+    with redis.Redis(port=server.port, socket_timeout=0.1) as client, Limiter(client, patience="100ms") as limiter:
         limiter.limit("k", rate(1, "500ms"))
         result = limiter.wait("k", rate(1, "500ms"), timeout="10s")
         assert result.allowed
@@ -184,7 +184,7 @@ async def test_a_caller_waits_where_the_slot_of_its_key_goes(cluster: Cluster) -
 
 
 async def test_a_call_that_is_cancelled_leaves_no_reply_to_the_next_one(own_server: Server) -> None:
-    async with AsyncLimiter.from_url(own_server.url, socket_timeout=None, max_connections=1) as limiter:
+    async with AsyncLimiter.from_url(own_server.url, timeout="1h", options={"max_connections": 1}) as limiter:
         await limiter.limit("k", DAY)
         own_server.pause()
         stuck = asyncio.create_task(limiter.limit("k", DAY))
@@ -220,7 +220,7 @@ def faults(server: Server) -> list[tuple[str, Callable[[], None], Callable[[], N
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 def test_an_outage_and_a_mistake_are_told_apart(own_server: Server, library: str) -> None:
-    limiter = Limiter.from_url(own_server.url.replace("redis", library), socket_timeout=0.3)
+    limiter = Limiter.from_url(own_server.url.replace("redis", library), timeout="300ms")
     for name, begin, end, kind in faults(own_server):
         own_server.do("DEL", "k")
         assert limiter.limit("k", DAY).allowed, name
@@ -244,7 +244,7 @@ def answers(limiter: Limiter) -> bool:
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 async def test_asyncio_tells_them_apart_too(own_server: Server, library: str) -> None:
-    limiter = AsyncLimiter.from_url(own_server.url.replace("redis", library), socket_timeout=0.3)
+    limiter = AsyncLimiter.from_url(own_server.url.replace("redis", library), timeout="300ms")
     for name, begin, end, kind in faults(own_server):
         own_server.do("DEL", "k")
         assert (await limiter.limit("k", DAY)).allowed, name
@@ -282,11 +282,12 @@ def test_neither_is_one_of_a_client_that_keeps_to_a_connection(made_up: MadeUp, 
     async def of_asyncio() -> None:
         client = getattr(library.asyncio, library.__name__.capitalize())(port=made_up.port, single_connection_client=True)
         await client.initialize()
-        async with AsyncLimiter(client) as limiter:
+        async with client, AsyncLimiter(client) as limiter:
             await limiter.limit("k", DAY)
 
     def of_threads() -> None:
-        with Limiter(getattr(library, library.__name__.capitalize())(port=made_up.port, single_connection_client=True)) as limiter:
+        client = getattr(library, library.__name__.capitalize())(port=made_up.port, single_connection_client=True)
+        with client, Limiter(client) as limiter:
             limiter.limit("k", DAY)
 
     with pytest.raises(OutageError):
@@ -305,7 +306,7 @@ def test_what_a_url_says_in_vain_is_refused(url: str, says: str) -> None:
 
 
 def test_a_server_that_stands_still_ends_a_wait(own_server: Server) -> None:
-    limiter = Limiter.from_url(own_server.url, patience=0.3, socket_timeout=0.3)
+    limiter = Limiter.from_url(own_server.url, patience="300ms", timeout="300ms")
     limiter.limit("k", rate(1, "1h"))
     ended: list[Exception] = []
 
@@ -324,7 +325,7 @@ def test_a_server_that_stands_still_ends_a_wait(own_server: Server) -> None:
 
 
 async def test_a_server_that_stands_still_ends_a_wait_of_asyncio(own_server: Server) -> None:
-    async with AsyncLimiter.from_url(own_server.url, patience=0.3, socket_timeout=0.3) as limiter:
+    async with AsyncLimiter.from_url(own_server.url, patience="300ms", timeout="300ms") as limiter:
         await limiter.limit("k", rate(1, "1h"))
         waiting = asyncio.create_task(limiter.wait("k", rate(1, "1h")))
         while not int((await limiter.client.info("throttle"))["throttle_waiting"]):
@@ -336,7 +337,7 @@ async def test_a_server_that_stands_still_ends_a_wait_of_asyncio(own_server: Ser
 
 def test_a_pool_that_is_used_up_is_an_overload(server: Server) -> None:
     for library, name in ((redis, "Redis"), (valkey, "Valkey")):
-        client = getattr(library, name)(port=server.port, max_connections=1)
+        client = getattr(library, name)(port=server.port, max_connections=1, socket_timeout=1, socket_connect_timeout=1)
         limiter, pool = Limiter(client), client.connection_pool
         taken = pool.get_connection("_") if library is valkey else pool.get_connection()
         with pytest.raises(OverloadError):
@@ -352,15 +353,15 @@ def test_all_acts_in_a_cluster(cluster: Cluster, library: str) -> None:
         for n in range(20):
             key = f"{library}:{n}"
             assert [limiter.limit(key, DAY).limited for _ in range(4)] == [False, False, False, True]
-            assert limiter.refund(key, DAY).granted == -1
+            assert limiter.refund(key, DAY) == 1
             assert limiter.wait(key, DAY, timeout="1s").allowed
             with limiter.lease(f"{key}:lease", slots=1, ttl="1m"), pytest.raises(LimitedError):
                 limiter.lease(f"{key}:lease", slots=1, ttl="1m", timeout="20ms").take()
             keys = {f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots(1, "1m")}
-            assert limiter.mlimit(keys, id="x").allowed
-            assert limiter.settle({f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots()}, id="x").allowed
+            limiter.admit(keys, id="x").take()
+            assert limiter.settle({f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots()}, id="x")
         with pytest.raises(MistakeError, match="slot"):
-            limiter.mlimit({"a": DAY, "b": DAY, "c": DAY})
+            limiter.limit_all({"a": DAY, "b": DAY, "c": DAY})
 
 
 async def test_all_acts_in_a_cluster_with_asyncio(cluster: Cluster) -> None:
@@ -368,14 +369,14 @@ async def test_all_acts_in_a_cluster_with_asyncio(cluster: Cluster) -> None:
         for n in range(20):
             key = f"asyncio:{n}"
             assert [(await limiter.limit(key, DAY)).limited for _ in range(4)] == [False, False, False, True]
-            assert (await limiter.refund(key, DAY)).granted == -1
+            assert await limiter.refund(key, DAY) == 1
             assert (await limiter.wait(key, DAY, timeout="1s")).allowed
             async with limiter.lease(f"{key}:lease", slots=1, ttl="1m"):
                 with pytest.raises(LimitedError):
                     await limiter.lease(f"{key}:lease", slots=1, ttl="1m", timeout="20ms").take()
             keys = {f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots(1, "1m")}
-            assert (await limiter.mlimit(keys, id="x")).allowed
-            assert (await limiter.settle({f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots()}, id="x")).allowed
+            await limiter.admit(keys, id="x").take()
+            assert await limiter.settle({f"{{{key}}}:a": DAY, f"{{{key}}}:b": Slots()}, id="x")
 
 
 @pytest.mark.parametrize("servers", ["server", "cluster"])
@@ -414,7 +415,7 @@ async def test_closing_a_limiter_after_a_lost_call_closes_all_connections(cluste
         return sum(b" name=last " in node.do("CLIENT", "LIST") for node in cluster.nodes)
 
     url = cluster.url.replace("redis", library, 1)
-    async with AsyncLimiter.from_url(url, client_name="last", socket_timeout=0.2) as limiter:
+    async with AsyncLimiter.from_url(url, options={"client_name": "last"}, timeout="200ms") as limiter:
         keys = [next(key for key in map(str, range(1000)) if cluster.owner(key) is node) for node in cluster.nodes]
         for key in keys:
             assert (await limiter.limit(key, DAY)).allowed
@@ -429,7 +430,7 @@ async def test_closing_a_limiter_after_a_lost_call_closes_all_connections(cluste
 
 
 def test_a_node_of_a_cluster_that_is_away_and_back(cluster: Cluster) -> None:
-    with Limiter.from_url(cluster.url, socket_timeout=0.3) as limiter:
+    with Limiter.from_url(cluster.url, timeout="300ms") as limiter:
         assert limiter.limit("node", DAY).allowed
         node = cluster.owner("node")
         node.kill()
@@ -454,7 +455,7 @@ async def test_calls_at_once_wait_for_a_connection(servers: str, library: str, r
         await limiter.limit(f"once:{library}", limits)
         results = await asyncio.gather(*(limiter.limit(f"once:{library}", limits) for _ in range(400)))
         assert all(result.allowed for result in results)
-    with Limiter.from_url(url, max_connections=5) as blocking:
+    with Limiter.from_url(url, options={"max_connections": 5}) as blocking:
         errors: list[Exception] = []
 
         def call() -> None:
@@ -473,8 +474,8 @@ async def test_calls_at_once_wait_for_a_connection(servers: str, library: str, r
 
 async def test_a_pool_that_stays_used_up_is_an_overload(own_server: Server) -> None:
     """The server stands still, so that no connection becomes free."""
-    async with AsyncLimiter.from_url(own_server.url, socket_timeout=10, max_connections=1) as limiter:
-        with Limiter.from_url(own_server.url, socket_timeout=10, max_connections=1) as blocking:
+    async with AsyncLimiter.from_url(own_server.url, timeout="10s", options={"max_connections": 1}) as limiter:
+        with Limiter.from_url(own_server.url, timeout="10s", options={"max_connections": 1}) as blocking:
             await limiter.limit("k", DAY)
             blocking.limit("k", DAY)
             own_server.pause()

@@ -70,7 +70,7 @@ def test_options_are_checked_at_construction(options: dict[str, Any], says: str)
 
 async def test_a_settlement_that_meets_overload_is_tried_again(server: Server) -> None:
     """Another user of the pool has all of its connections when the response is there."""
-    async with Limiter.from_url(server.url, max_connections=1) as limiter:
+    async with Limiter.from_url(server.url, options={"max_connections": 1}) as limiter:
         hook = ThrottleHook(limiter=limiter, tokens=rate(1000, "365d"), slots=2, by=lambda user, data: "ann")
         data: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 500}
         await hook.async_pre_call_hook(None, None, data, "completion")

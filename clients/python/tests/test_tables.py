@@ -94,7 +94,7 @@ def result_of(given: dict[str, Any]) -> Result:
         if name.endswith("_ms"):
             fields[name[:-3]] = None if value == -1 and name == "retry_after_ms" else timedelta(milliseconds=value)
         else:
-            fields[name] = value
+            fields[{"key": "key_index", "shadow_key": "shadow_key_index"}.get(name, name)] = value
     return Result(**fields)
 
 

@@ -105,7 +105,7 @@ async def test_a_request_without_a_key_is_not_limited(server: Server) -> None:
 @pytest.mark.parametrize(("options", "status"), [({}, 200), ({"outage": "deny"}, 503), ({"outage": "raise"}, 500)])
 async def test_an_outage_does_what_was_chosen(own_server: Server, options: dict[str, Any], status: int) -> None:
     seen: list[Exception] = []
-    async with AsyncLimiter.from_url(own_server.url, socket_timeout=0.2) as limiter:
+    async with AsyncLimiter.from_url(own_server.url, timeout="200ms") as limiter:
         app = starlette((asgi.RateLimit, {"limiter": limiter, "limits": rate(1, "1h"), "on_error": lambda scope, e: seen.append(e), **options}))
         async with client_of(app, raise_app_exceptions=False) as client:
             for begin, end in ((own_server.pause, own_server.resume), (own_server.kill, own_server.start)):
@@ -206,7 +206,7 @@ settings.configure(
         "DEFAULT_THROTTLE_CLASSES": ["redis_throttle.django.AnonRateThrottle", "redis_throttle.django.ScopedRateThrottle"],
         "DEFAULT_THROTTLE_RATES": {"anon": "4/day", "exports": "RATE 2/h BURST 1 FIXED 100/d"},
     },
-    REDIS_THROTTLE={"URL": sys.argv[1], "OPTIONS": {"socket_timeout": 0.3}},
+    REDIS_THROTTLE={"URL": sys.argv[1], "TIMEOUT": "300ms"},
     # No cache works: whatever the framework would store there is lost.
     CACHES={"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}},
 )

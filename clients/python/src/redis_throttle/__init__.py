@@ -11,12 +11,12 @@ All limits of a call are decided at one instant, all or nothing, in one round tr
 """
 
 from ._address import client_address
-from ._call import Call, Key, Keys
+from ._admission import Admission
+from ._call import Call, Charge, Key, Keys
 from ._connect import connect
 from ._duration import FOREVER, Duration
 from ._errors import (
     LeaseLostError,
-    LimitedError,
     MistakeError,
     OutageError,
     OverloadError,
@@ -27,11 +27,13 @@ from ._errors import (
 from ._lease import Lease
 from ._limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
 from ._limiter import Limiter
-from ._result import Result
+from ._remote import Remote
+from ._result import LimitedError, Result
 from ._retry import until_retry
+from ._verbs import Decider
 
 __all__ = [
-    "FOREVER", "Call", "Duration", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter", "Limits",
-    "MistakeError", "OutageError", "OverloadError", "Result", "Slots", "ThrottleError", "client_address", "connect", "fixed", "is_outage",
-    "is_overload", "parse_limits", "rate", "until_retry", "window",
+    "FOREVER", "Admission", "Call", "Charge", "Decider", "Duration", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter",
+    "Limits", "MistakeError", "OutageError", "OverloadError", "Remote", "Result", "Slots", "ThrottleError", "client_address", "connect", "fixed",
+    "is_outage", "is_overload", "parse_limits", "rate", "until_retry", "window",
 ]

@@ -10,20 +10,23 @@ from typing import Any
 
 from ._call import Call
 from ._errors import is_outage, library_error, translate
-from ._transport import REDIRECTS, ROOM, is_asked, is_cluster, most_connections, moved_to, no_room, pool_arguments, pool_of
+from ._transport import REDIRECTS, ROOM, check_client, is_asked, is_cluster, most_connections, moved_to, no_room, node_of, own_pool, pool_arguments, pool_of
 
 
 class AsyncTransport:
     """Sends calls over a client for asyncio."""
 
-    def __init__(self, client: Any, patience: float) -> None:
+    def __init__(self, client: Any, timeout: float, patience: float) -> None:
+        check_client(client, asynchronous=True)
         self.client = client
         self.patience = patience
         self.cluster = is_cluster(client)
-        self.pool = None if self.cluster else pool_of(client)
+        self.pool: Any = None if self.cluster else pool_of(client)
+        self._own = own_pool(self.pool, timeout)
+        self.pool = self._own or self.pool
         self.arguments = pool_arguments(self.pool)
         self.leaving: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
-        self._most = 0 if self.pool is None else most_connections(client)
+        self._most = 0 if self.pool is None else most_connections(self.pool)
         self._rooms: dict[str, asyncio.Semaphore] = {}
 
     @contextlib.asynccontextmanager
@@ -87,7 +90,7 @@ class AsyncTransport:
 
     async def _wait(self, call: Call, words: list[str | bytes]) -> Any:
         key = call.keys[0].name
-        place = await self._node(key) if self.cluster else self.client.connection_pool
+        place = await self._node(key) if self.cluster else self.pool
         options = {**place.connection_kwargs, "socket_timeout": None}
         if options.get("socket_connect_timeout") is None:
             options["socket_connect_timeout"] = self.patience
@@ -156,6 +159,15 @@ class AsyncTransport:
     async def _refund(self, call: Call) -> None:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.decide(call), self.patience)
+
+    def node_of(self, key: str) -> str:
+        """As that of `Transport`."""
+        return node_of(self.client, key) if self.cluster else ""
+
+    async def close(self) -> None:
+        """Close the connections of a pool of its own."""
+        if self._own is not None:
+            await self._own.disconnect()
 
     async def _see_alive(self, key: str | bytes) -> None:
         """Ask the server for a sign of life. Any reply is one, and so is a pool that is busy."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from . import _positions as at
 from ._duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
@@ -14,17 +14,24 @@ from ._errors import MistakeError
 from ._limit import Limit, Rule, Slots, as_limits
 from ._result import ZERO, Result
 
-Keys = Mapping[str, Rule | Sequence[Limit]]
-"""The keys of a call, in order, each with its limits or `Slots`. In a cluster they need a common hash tag, such as `{acme}`."""
+Keys = Mapping[str, Limit | Sequence[Limit]] | Iterable[tuple[str, Limit | Sequence[Limit]]]
+"""The keys of a call with their limits, in order: a mapping or pairs. In a cluster they need a common hash tag, such as `{acme}`."""
+Holdings = Mapping[str, Rule | Sequence[Limit]] | Iterable[tuple[str, Rule | Sequence[Limit]]]
+"""As `Keys`, and a key may have `Slots` in place of limits."""
+
+Charge = Literal["up_to", "strict", "force"]
+"""How a call charges where there is less than its cost: `"up_to"` takes what there is, at least one unit. `"strict"` charges a denied
+call as well, up to an empty bucket, so that a caller that keeps retrying stays blocked. `"force"` charges the cost into debt."""
 
 COMMANDS = {
     "limit": "CL.LIMIT", "peek": "CL.PEEK", "refund": "CL.REFUND", "wait": "CL.WAIT", "ban": "CL.BAN",
-    "lease": "CL.LEASE", "renew": "CL.RENEW", "release": "CL.RELEASE", "settle": "CL.SETTLE",
+    "lease": "CL.LEASE", "renew": "CL.RENEW", "release": "CL.RELEASE", "settle": "CL.SETTLE", "reset": "DEL",
 }
+_WORDS: dict[str | None, str] = {"up_to": "UPTO", "strict": "STRICT", "force": "FORCE"}
 _LONGEST_WAIT = timedelta(days=36_500)  # of the server
 
 _TAKES: dict[str, frozenset[str]] = {
-    "limit": frozenset({"limits", "slots", "ttl", "cost", "upto", "strict", "force", "any", "ban", "max_wait", "id", "each"}),
+    "limit": frozenset({"limits", "slots", "ttl", "cost", "charge", "any", "ban", "max_wait", "id", "each"}),
     "peek": frozenset({"limits", "cost", "each"}),
     "refund": frozenset({"limits", "cost", "each"}),
     "wait": frozenset({"limits", "cost", "max_wait", "group", "priority", "each"}),
@@ -32,6 +39,7 @@ _TAKES: dict[str, frozenset[str]] = {
     "lease": frozenset({"slots", "ttl", "max_wait", "group", "priority", "id"}),
     "renew": frozenset({"ttl", "id"}),
     "release": frozenset({"id"}),
+    "reset": frozenset(),
     "settle": frozenset({"limits", "slots", "ttl", "id", "each"}),  # slots may stay as they were when they were taken
 }
 """What each verb takes of a call and of its keys. Anything else would be dropped, and is refused."""
@@ -60,9 +68,7 @@ class Call:
     verb: str
     keys: tuple[Key, ...]
     cost: int = 1
-    upto: bool = False
-    strict: bool = False
-    force: bool = False
+    charge: Charge | None = None
     any: bool = False
     ban: Duration | None = None
     max_wait: Duration | None = None
@@ -79,6 +85,8 @@ class Call:
             raise TypeError(f"cost must be an integer, not {self.cost!r}")
         if self.cost < 0:
             raise ValueError(f"cost must be 0 or more, not {self.cost}: refund() gives units back")
+        if self.charge is not None and self.charge not in _WORDS:
+            raise ValueError(f'charge must be "up_to", "strict" or "force", not {self.charge!r}')
         if self.several and not self.keys:
             raise ValueError("keys: there must be at least one")
         if not self.several and len(self.keys) != 1:
@@ -89,7 +97,7 @@ class Call:
 
     def _check_options(self) -> None:
         for option, is_set in (
-            ("cost", self.cost != 1), ("upto", self.upto), ("strict", self.strict), ("force", self.force), ("any", self.any),
+            ("cost", self.cost != 1), ("charge", self.charge is not None), ("any", self.any),
             ("ban", self.ban is not None), ("max_wait", self.max_wait is not None), ("group", bool(self.group)),
             ("priority", self.priority != 0), ("id", bool(self.id)), ("each", self.each),
         ):
@@ -99,6 +107,8 @@ class Call:
             raise ValueError("limit takes any only with several keys")
         if self.verb == "limit" and self.id and not any(key.leased for key in self.keys):
             raise ValueError("limit takes an id only if a key has slots with a ttl")
+        if self.verb == "limit" and not self.id and any(key.leased for key in self.keys):
+            raise ValueError("keys: slots are held under an id: admit makes one")
         if self.verb == "lease" and self.max_wait is None and (self.group or self.priority):
             raise ValueError(f"lease takes a {'group' if self.group else 'priority'} only with a timeout")
         if self.verb == "wait" and self.max_wait is None:
@@ -142,6 +152,8 @@ class Call:
         else:
             key = self.keys[0]
             words = [self.command, key.name]
+            if self.verb == "reset":
+                return words
             if self.verb == "ban":
                 return [*words, wait_word(nanoseconds(self.ban, "duration"))]
             if self.verb == "release":
@@ -185,7 +197,8 @@ class Call:
         words = []
         if self.cost != 1:
             words += ["COST", str(self.cost)]
-        words += [word for word, on in (("UPTO", self.upto), ("STRICT", self.strict), ("FORCE", self.force)) if on]
+        if self.charge is not None:
+            words.append(_WORDS[self.charge])
         if self.ban is not None:
             words += ["BAN", _wait(self.ban, "ban")]
         if self.verb == "limit" and self.max_wait is not None:
@@ -207,15 +220,16 @@ class Call:
         return words
 
     def result(self, reply: Any) -> Result:
-        """Read the reply."""
+        """Read the reply. One that is odd is a `MistakeError`."""
+        name = self.keys[0].name
         if self.verb == "ban":
-            return Result(lasts=milliseconds(_integer(reply)))
-        if self.verb == "release":
-            return Result(granted=-_integer(reply))
+            return Result(key=name, lasts=milliseconds(_integer(reply)))
+        if self.verb in ("release", "reset"):
+            return Result(key=name, granted=-_integer(reply))
         if self.verb in ("lease", "renew"):
             n = _integers(reply, at.LEASE_FIELDS)
             limited = bool(n[at.LEASE_LIMITED])
-            return Result(limited=limited, limit=n[at.LEASE_LIMIT], remaining=n[at.LEASE_REMAINING],
+            return Result(limited=limited, key=name, limit=n[at.LEASE_LIMIT], remaining=n[at.LEASE_REMAINING],
                           retry_after=_after(n[at.LEASE_RETRY_AFTER_MS]) if limited else ZERO,
                           lasts=ZERO if limited else milliseconds(n[at.LEASE_LEASE_MS]), wait=milliseconds(n[at.LEASE_WAIT_MS]))
         return self._settled(reply) if self.verb == "settle" else self._decided(reply)
@@ -228,7 +242,7 @@ class Call:
             raise self._odd_rule(reply)
         key, rule = self._place(number - 1) if number else (0, 0)
         return Result(
-            limited=not settled, key=key, rule=rule, limit=n[at.SETTLE_LIMIT], remaining=n[at.SETTLE_REMAINING],
+            limited=not settled, key=self.keys[key].name, key_index=key, rule=rule, limit=n[at.SETTLE_LIMIT], remaining=n[at.SETTLE_REMAINING],
             retry_after=ZERO if settled else None, reset_after=milliseconds(n[at.SETTLE_RESET_AFTER_MS]),
             next_after=milliseconds(n[at.SETTLE_NEXT_AFTER_MS]), granted=n[at.SETTLE_GRANTED], wait=milliseconds(n[at.SETTLE_WAIT_MS]),
             each=self._each(reply, rules) if self.each else (),
@@ -249,10 +263,11 @@ class Call:
                 raise MistakeError(f"{self.command}: the reply is {reply!r}, whose key is not that of its rule")
             key = named
         return Result(
-            limited=limited, key=key, rule=rule, banned=banned, limit=n[at.LIMIT_LIMIT], remaining=n[at.LIMIT_REMAINING],
+            limited=limited, key=self.keys[key].name, key_index=key, rule=rule, banned=banned, limit=n[at.LIMIT_LIMIT], remaining=n[at.LIMIT_REMAINING],
             retry_after=_after(n[at.LIMIT_RETRY_AFTER_MS]) if limited else ZERO, reset_after=milliseconds(n[at.LIMIT_RESET_AFTER_MS]),
             next_after=milliseconds(n[at.LIMIT_NEXT_AFTER_MS]), granted=n[at.LIMIT_GRANTED], wait=milliseconds(n[at.LIMIT_WAIT_MS]),
-            shadowed=bool(shadowed), shadow=shadow, shadow_key=shadow_key, each=self._each(reply, rules) if self.each else (),
+            shadowed=bool(shadowed), shadow=shadow, shadow_key=self.keys[shadow_key].name if shadowed else "", shadow_key_index=shadow_key,
+            each=self._each(reply, rules) if self.each else (),
         )
 
     def _rules(self) -> int:
@@ -270,7 +285,7 @@ class Call:
             n = _integers(array, at.EACH_FIELDS)
             key, rule = self._place(i)
             limited = bool(n[at.EACH_LIMITED])
-            each.append(Result(limited=limited, key=key, rule=rule, limit=n[at.EACH_LIMIT], remaining=n[at.EACH_REMAINING],
+            each.append(Result(limited=limited, key=self.keys[key].name, key_index=key, rule=rule, limit=n[at.EACH_LIMIT], remaining=n[at.EACH_REMAINING],
                                retry_after=_after(n[at.EACH_RETRY_AFTER_MS]) if limited else ZERO,
                                reset_after=milliseconds(n[at.EACH_RESET_AFTER_MS])))
         return tuple(each)
@@ -289,10 +304,10 @@ def one(verb: str, key: str, limits: Sequence[Limit], **options: Any) -> Call:
     return Call(verb, (Key(key, as_limits(limits)),), **options)
 
 
-def many(verb: str, keys: Keys, **options: Any) -> Call:
+def many(verb: str, keys: Holdings, **options: Any) -> Call:
     """Return a call on several keys."""
     some = []
-    for name, what in keys.items():
+    for name, what in keys.items() if isinstance(keys, Mapping) else keys:
         if not isinstance(what, Slots):
             limits = as_limits(what, "keys")
             if not limits:

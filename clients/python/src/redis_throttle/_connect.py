@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import urllib.parse
+from collections.abc import Mapping
 from typing import Any
+
+from ._duration import Duration, seconds
 
 SCHEMES = ("redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel",
            "valkey", "valkeys", "valkey+unix", "valkey+cluster", "valkeys+cluster", "valkey+sentinel")
 
-FAIL_FAST = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0}
-"""What `connect` sets if you do not: seconds. Beside it, a lost call is never repeated."""
 
-
-def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
+def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "1s", options: Mapping[str, Any] | None = None) -> Any:
     """Return a client of redis-py, or of valkey-py for a `valkey` scheme.
 
     | scheme | |
@@ -23,9 +23,11 @@ def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
     | `redis+cluster://host:port,host:port` | a cluster |
     | `redis+sentinel://host:port,host:port/master` | the master with this name; also `/master/db` |
 
-    The options are the client library's own. Those of a server may also be in the query of its URL; `sentinel_kwargs` are for the
-    Sentinels, such as their `password`.
+    `timeout` is how long connecting may take, and an answer. A lost call is never repeated. `options` are the client library's own,
+    such as `{"max_connections": 50}`, and go before `timeout`. Those of a server may also be in the query of its URL;
+    `sentinel_kwargs` are for the Sentinels, such as their `password`.
     """
+    fail_fast = {"socket_timeout": seconds(timeout, "timeout"), "socket_connect_timeout": seconds(timeout, "timeout")}
     parsed = urllib.parse.urlsplit(url)
     if parsed.scheme not in SCHEMES:
         raise ValueError(f"url: the scheme {parsed.scheme!r} is none of {', '.join(SCHEMES)}")
@@ -33,7 +35,7 @@ def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
     library = "valkey" if base.startswith("valkey") else "redis"
     module = importlib.import_module(f"{library}.asyncio" if asynchronous else library)
     name = library.capitalize()
-    options = FAIL_FAST | options
+    options = fail_fast | dict(options or {})
     if form in ("", "unix"):
         kind = getattr(module, name)
         options.setdefault("retry", _no_retry(library, asynchronous))
@@ -63,7 +65,7 @@ def connect(url: str, *, asynchronous: bool = False, **options: Any) -> Any:
         raise ValueError("url: the name of the master is missing, such as redis+sentinel://host:26379/mymaster")
     options.setdefault("retry", _no_retry(library, asynchronous))
     # A Sentinel that is away must not keep callers from asking the next one.
-    asking = FAIL_FAST | {"retry": _no_retry(library, asynchronous)} | options.pop("sentinel_kwargs", {})
+    asking = fail_fast | {"retry": _no_retry(library, asynchronous)} | options.pop("sentinel_kwargs", {})
     return sentinel.Sentinel(hosts, sentinel_kwargs=asking, **options).master_for(service)
 
 

@@ -39,6 +39,14 @@ def nanoseconds(value: object, what: str, calendar: bool = False) -> int:
     return int(ns)
 
 
+def seconds(value: object, what: str) -> float:
+    """Return a length of time that is positive, in seconds."""
+    ns = nanoseconds(value, what)
+    if ns <= 0:
+        raise ValueError(f"{what}: {value!r} is not positive")
+    return ns / 1e9
+
+
 def calendar_period(value: object) -> str | None:
     """Return a period in weeks, months or years as the commands take it; None if value is not one."""
     match = _FORM.fullmatch(value) if isinstance(value, str) else None

@@ -6,16 +6,20 @@ import asyncio
 import re
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._result import Result
+Code = Literal["OUTAGE", "OVERLOAD", "MISTAKE", "LIMITED", "LEASE_LOST"]
 
 
 class ThrottleError(Exception):
-    """Any error of this package. Its text never holds a key or an argument that the server did not complain about."""
+    """Any error of this package. Its text never holds a key or an argument that the server did not complain about.
+
+    `code` says which one it is, and stays the same in later versions: `"OUTAGE"`, `"OVERLOAD"`, `"MISTAKE"`, `"LIMITED"` or
+    `"LEASE_LOST"`.
+    """
+
+    code: ClassVar[Code]
 
 
 class OutageError(ThrottleError):
@@ -24,12 +28,16 @@ class OutageError(ThrottleError):
     It goes away by itself. Decide whether your service lets requests through meanwhile.
     """
 
+    code = "OUTAGE"
+
 
 class OverloadError(ThrottleError):
     """This process asks for more connections than its pool has. The server may well be up.
 
     A service that lets requests through at this error has no limit as soon as there are enough of them.
     """
+
+    code = "OVERLOAD"
 
 
 class MistakeError(ThrottleError):
@@ -38,24 +46,13 @@ class MistakeError(ThrottleError):
     It does not go away by itself.
     """
 
-
-class LimitedError(ThrottleError):
-    """A call was denied. `result` says by what, and when to try again."""
-
-    def __init__(self, result: Result) -> None:
-        super().__init__(result)
-        self.result = result
-
-    def __str__(self) -> str:
-        after = self.result.retry_after
-        if after is None:
-            return f"limited: the call costs more than the limit of {self.result.limit}"
-        banned = "banned, " if self.result.banned else ""
-        return f"limited: {banned}retry after {after.total_seconds():g} s"
+    code = "MISTAKE"
 
 
 class LeaseLostError(ThrottleError):
     """A lease could not be renewed in time, so its slot may belong to somebody else."""
+
+    code = "LEASE_LOST"
 
 
 # The first words of replies of a server that will decide the same call later, or that another server decides.

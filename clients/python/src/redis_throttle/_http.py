@@ -14,14 +14,16 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil, floor
-from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar, Union, cast
+from typing import Any, Generic, Literal, TypeVar, Union, cast
 
 from . import _zero
 from ._address import Network, Peer, client_address, networks
 from ._call import Call, many, one
+from ._duration import Duration, nanoseconds
 from ._limit import Limit, Limits, as_limits
 from ._result import Result
 from ._undecided import DEFAULTS, Answer, Undecided, log
+from ._verbs import AsyncDecider, Decider
 
 Request = TypeVar("Request")
 T = TypeVar("T")
@@ -37,27 +39,16 @@ Steps = Generator[Any, Any, T]
 """A decision in steps: each value that it yields is sent back, awaited if it has to be."""
 
 
-class Decider(Protocol):
-    """What decides: a limiter, or anything else with its method `decide`."""
-
-    def decide(self, call: Call, /) -> Any:
-        """Decide a call."""
-
-
-class Options(TypedDict, Generic[Request], total=False):
-    """The options of the middlewares. See `redis_throttle.asgi.RateLimit`."""
-
-    name: str
-    ipv6: int
-    trusted: Iterable[str | Network]
-    keys: Callable[[Request], Now[Mapping[str, Limits]]]
-    cost: Callable[[Request], Now[int]]
-    outage: Answer
-    overload: Answer
-    mistake: Answer
-    retry_after: int
-    x_ratelimit: XRateLimit | None
-    on_error: Callable[[Request, Exception], object]
+def check_decider(decider: object, asynchronous: bool) -> None:
+    """Refuse what decides nothing, or decides in the other way: a middleware of asyncio must not block, and another one cannot await."""
+    decide = getattr(decider, "decide", None)
+    if not callable(decide):
+        raise TypeError(f"limiter must be a Limiter or another decider, not {decider!r}")
+    if inspect.iscoroutinefunction(decide) == asynchronous:
+        return
+    if asynchronous:
+        raise TypeError("limiter must be one of redis_throttle.asyncio, which does not block the other requests: its decide is an async def")
+    raise TypeError("limiter must be a redis_throttle.Limiter or another decider of threads, not one of asyncio")
 
 
 def seconds(duration: timedelta) -> int:
@@ -121,7 +112,7 @@ class Policy(Generic[Request]):
 
     def __init__(
         self,
-        limiter: Decider,
+        limiter: Decider | AsyncDecider,
         limits: Limits | Callable[[Request], Now[Limits]] | None = None,
         *,
         name: str = "",
@@ -133,7 +124,7 @@ class Policy(Generic[Request]):
         outage: Answer = DEFAULTS["outage"],
         overload: Answer = DEFAULTS["overload"],
         mistake: Answer = DEFAULTS["mistake"],
-        retry_after: int = 1,
+        retry_after: Duration | None = "1s",
         x_ratelimit: XRateLimit | None = None,
         on_error: Callable[[Request, Exception], object] | None = None,
     ) -> None:
@@ -161,11 +152,12 @@ class Policy(Generic[Request]):
                 raise TypeError(f"{option} must be a function of the request, not {value!r}")
         if x_ratelimit not in (None, "seconds", "unix"):
             raise ValueError(f'x_ratelimit must be "seconds" or "unix", not {x_ratelimit!r}')
-        if isinstance(retry_after, bool) or not isinstance(retry_after, int) or retry_after < 0:
-            raise ValueError(f"retry_after must be a number of seconds, or 0 for none, not {retry_after!r}")
+        after = 0 if retry_after is None else nanoseconds(retry_after, "retry_after")
+        if after < 0:
+            raise ValueError(f"retry_after must be a length of time, or None for no Retry-After, not {retry_after!r}")
         self._name, self._key, self._ipv6, self._keys, self._cost = name, key, ipv6, keys, cost
         self._undecided = Undecided(outage, overload, mistake)
-        self._retry_after, self._on_error = retry_after, on_error
+        self._retry_after, self._on_error = -(-after // 1_000_000_000), on_error
         self._x: XRateLimit | None = x_ratelimit
         self._default = name or " ".join(limit.policy for limit in self._fixed)
         if self._fixed and key is None and not name:
@@ -250,7 +242,7 @@ class Policy(Generic[Request]):
             document |= {
                 "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
                 "title": "Quota Exceeded",
-                "violated-policies": [Policies(limits[result.key]).name(result.rule)],
+                "violated-policies": [Policies(limits[result.key_index]).name(result.rule)],
             }
         body = json.dumps(document).encode() + b"\n"
         return Outcome(429, (*fields, ("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))), body)
@@ -265,7 +257,7 @@ def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelim
     """Return the header fields of a response. limits has one tuple for each key of the call. No field tells of shadows."""
     policies = [Policies(some) for some in limits]
     fields = [("RateLimit-Policy", ", ".join(item for p in policies for item in p.policy()))]
-    decided = policies[result.key]
+    decided = policies[result.key_index]
     hidden = not result.banned and decided.limits[result.rule].shadow
     items: list[str] = []
     if result.banned:
@@ -273,9 +265,9 @@ def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelim
         items = [decided.item(rule, 0, after) for rule, limit in enumerate(decided.limits) if not limit.shadow]
     elif result.each:
         for each in result.each:
-            if not policies[each.key].limits[each.rule].shadow:
-                mine = (each.key, each.rule) == (result.key, result.rule)
-                items.append(policies[each.key].item(each.rule, each.remaining, result.next_after if mine else each.reset_after))
+            if not policies[each.key_index].limits[each.rule].shadow:
+                mine = (each.key_index, each.rule) == (result.key_index, result.rule)
+                items.append(policies[each.key_index].item(each.rule, each.remaining, result.next_after if mine else each.reset_after))
     elif not hidden:
         items = [decided.item(result.rule, result.remaining, result.next_after)]
     fields.append(("RateLimit", ", ".join(items)))

@@ -42,7 +42,7 @@ class _Owed:
 
     def is_about(self, call: Call) -> bool:
         """Whether it gives back what call does: the same id at the same key."""
-        return self.call.id == call.id and self.call.keys[0].name == call.keys[0].name
+        return self.call.id == call.id and not {key.name for key in self.call.keys}.isdisjoint(key.name for key in call.keys)
 
 
 class _Queue:

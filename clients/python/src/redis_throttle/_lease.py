@@ -10,16 +10,13 @@ import time
 import uuid
 from collections.abc import Coroutine
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ._call import Call, Key
 from ._duration import Duration, nanoseconds
 from ._errors import LeaseLostError, OutageError, OverloadError, ThrottleError
-from ._later import may_repeat
-
-if TYPE_CHECKING:
-    from ._limiter import Limiter
-    from .asyncio import Limiter as AsyncLimiter
+from ._later import AsyncLater, Later, may_repeat
+from ._result import Result
 
 _FIRST = timedelta(seconds=3)
 """How long a lease lasts at first. It is extended to its ttl in the background as soon as the holder has the reply: until then nobody
@@ -29,6 +26,20 @@ _STALE = 5.0
 """For how long after its first time a lease is given back that nobody knows of, in seconds: the server may grant it yet."""
 
 _LOST = "the lease has lapsed: its slot may be somebody else's"
+
+
+class _Home(Protocol):
+    """What a lease needs of its limiter."""
+
+    _later: Later
+
+    def decide(self, call: Call, /) -> Result: ...
+
+
+class _AsyncHome(Protocol):
+    _later: AsyncLater
+
+    async def decide(self, call: Call, /) -> Result: ...
 
 
 class _Held:
@@ -44,6 +55,7 @@ class _Held:
         self.ttl = timedelta(microseconds=ns // 1000)
         self.first = min(self.ttl, _FIRST)
         self.until = self._lapses = -math.inf
+        self._renewal = Call("renew", (Key(key, ttl=self.ttl),), id=self.id)
         self._call = Call("lease", (Key(key, slots=slots, ttl=self.first, leased=True),), max_wait=timeout, group=group,
                           priority=priority, id=self.id)
 
@@ -61,6 +73,13 @@ class _Held:
         # The ttl begins when the slot is granted: after the wait, which was rounded up.
         began = sent + max(wait.total_seconds() - 0.001, 0)
         self._believe(began, self.first)
+
+    def _by_policy(self, result: Result) -> bool:
+        """Whether the policy of an outage let the caller in: no server knows of it, so there is nothing to renew and to give back."""
+        if result.by != "policy":
+            return False
+        self.until = self._lapses = math.inf
+        return True
 
     def _believe(self, began: float, ttl: timedelta) -> None:
         """Set until when the holder takes the lease for its own: a little less, since timers of a busy process are late."""
@@ -87,7 +106,7 @@ class Lease(_Held):
     If the lease was lost, the `with` raises a `LeaseLostError` at its end, unless the work raised an error itself.
     """
 
-    def __init__(self, limiter: Limiter, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
+    def __init__(self, limiter: _Home, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
                  priority: int = 0, id: str = "") -> None:
         super().__init__(key, slots, ttl, timeout, group, priority, id)
         self._limiter = limiter
@@ -108,6 +127,8 @@ class Lease(_Held):
                 self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
             raise
         result.raise_if_limited()
+        if self._by_policy(result):
+            return self
         self._granted(sent, result.wait)
         self._ended.clear()
         threading.Thread(target=self._renew, name="throttle-renew", daemon=True).start()
@@ -121,7 +142,7 @@ class Lease(_Held):
             if sent >= self.until:
                 return
             try:
-                result = self._limiter.renew(self.key, id=self.id, ttl=self.ttl)
+                result = self._limiter.decide(self._renewal)
             except ThrottleError:
                 pause = lasts / 10  # until the lease lapses
                 continue
@@ -174,7 +195,7 @@ class AsyncLease(_Held):
     If the lease is lost, the work is cancelled, and the `async with` raises a `LeaseLostError`. See `Lease` for the arguments.
     """
 
-    def __init__(self, limiter: AsyncLimiter, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
+    def __init__(self, limiter: _AsyncHome, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
                  priority: int = 0, id: str = "") -> None:
         super().__init__(key, slots, ttl, timeout, group, priority, id)
         self._limiter = limiter
@@ -194,6 +215,8 @@ class AsyncLease(_Held):
                 self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
             raise
         result.raise_if_limited()
+        if self._by_policy(result):
+            return self
         self._granted(sent, result.wait)
         self._ended = asyncio.Event()
         self._in_background(self._renew(self._ended))
@@ -220,7 +243,7 @@ class AsyncLease(_Held):
             if left <= 0:
                 break
             try:
-                result = await asyncio.wait_for(self._limiter.renew(self.key, id=self.id, ttl=self.ttl), left)
+                result = await asyncio.wait_for(self._limiter.decide(self._renewal), left)
             except (TimeoutError, ThrottleError):
                 pause = lasts / 10
                 continue

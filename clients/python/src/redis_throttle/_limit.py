@@ -12,6 +12,8 @@ from typing import Any
 from ._duration import CALENDAR, Duration, calendar_period, nanoseconds, word
 
 _LARGEST = 2**63 - 1
+_SAME: Any = object()
+"""Stands for an argument that was not given."""
 
 
 class Rule:
@@ -84,9 +86,13 @@ class Limit(Rule):
             words.append("SHADOW")
         put(self, "words", tuple(words))
 
-    def replace(self, **changes: Any) -> Limit:
+    def replace(self, *, count: int = _SAME, period: Duration = _SAME, burst: int | None = _SAME, first: bool = _SAME, offset: Duration = _SAME,
+                zone: str = _SAME, take: int | None = _SAME, used: int | None = _SAME, spare: int = _SAME, shadow: bool = _SAME,
+                name: str = _SAME, unit: str = _SAME) -> Limit:
         """Return this limit with some fields changed: `tokens.replace(take=523)`."""
-        return dataclasses.replace(self, **changes)
+        given: dict[str, Any] = {"count": count, "period": period, "burst": burst, "first": first, "offset": offset, "zone": zone, "take": take, "used": used,
+                 "spare": spare, "shadow": shadow, "name": name, "unit": unit}
+        return dataclasses.replace(self, **{field: value for field, value in given.items() if value is not _SAME})
 
     @property
     def capacity(self) -> int:
@@ -135,7 +141,7 @@ def fixed(count: int, period: Duration, *, first: bool = False, offset: Duration
 
 @dataclass(frozen=True, slots=True)
 class Slots(Rule):
-    """In place of the limits of a key, in `mlimit` and `settle`: take one of `n` leases, which lasts for `ttl`.
+    """In place of the limits of a key, in `admit` and `settle`: take one of `n` leases, which lasts for `ttl`.
 
     `settle` needs no numbers: `Slots()`.
     """

@@ -2,93 +2,113 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._call import Call, Key, Keys, many
-from ._connect import connect, sentinels_of
+from ._admission import Admission
+from ._call import Call, Holdings, many
 from ._duration import Duration, nanoseconds
 from ._later import Later, may_repeat
 from ._lease import Lease
+from ._remote import Remote
 from ._result import Result
-from ._transport import Transport
-from ._verbs import Acts
+from ._transport import Client
+from ._verbs import Decider, OfThreads, is_decider
 
 
-class Limiter(Acts[Result]):
-    """Sends calls to Redis or Valkey with the module. It is safe for use by several threads.
+class Limiter(OfThreads):
+    """The verbs over a client of Redis or Valkey, or over any other decider. It is safe for use by several threads.
 
-    `client` is a client of redis-py or valkey-py: for one server, a cluster, or the master of a Sentinel. Give it short timeouts
-    and no retries, or let `Limiter.from_url` make it. `patience`, in seconds, is how long a call that waits goes on without a
-    sign of life of the server, which is asked meanwhile.
+        limiter = Limiter(redis.Redis())
+        limiter = Limiter.from_url("redis://127.0.0.1:6379")
+        limiter = Limiter(Cached(Remote.from_url("redis://127.0.0.1:6379")))
 
-    Every method raises an `OutageError`, `OverloadError` or `MistakeError` when there is no decision.
+    Over a client, `timeout` and `patience` are those of `Remote`. Every method raises an `OutageError`, an `OverloadError` or a
+    `MistakeError` when there is no decision.
     """
 
-    def __init__(self, client: Any, *, patience: float = 3.0) -> None:
-        if not hasattr(client, "execute_command"):
-            raise TypeError(f"client must be one of redis-py or valkey-py, not {client!r}")
-        self.client = client
-        self._transport = Transport(client, patience)
+    def __init__(self, next: Client | Decider, *, timeout: Duration | None = None, patience: Duration | None = None) -> None:
+        self.decider: Decider = over(next, Remote, timeout, patience)
         self._later = Later(self.decide)
-        self._sentinels: list[Any] = []
 
     @classmethod
-    def from_url(cls, url: str, *, patience: float = 3.0, **options: Any) -> Limiter:
-        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`."""
-        limiter = cls(connect(url, **options), patience=patience)
-        limiter._sentinels = sentinels_of(limiter.client)
-        return limiter
+    def from_url(cls, url: str, *, timeout: Duration = "1s", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Limiter:
+        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
+        return cls(Remote.from_url(url, timeout=timeout, patience=patience, options=options))
 
-    def decide(self, call: Call) -> Result:
-        """Send a call."""
-        if call.timeout is None:
-            return call.result(self._transport.decide(call))
-        if call.verb == "lease":  # most often a slot is free, and no connection of its own is needed; nobody is overtaken
-            result = self.decide(call.at_once())
-            if not result.limited:
-                return result
-        return call.result(self._transport.wait(call))
+    @property
+    def client(self) -> Any:
+        """The client of redis-py or valkey-py that decides in the end. An AttributeError says that there is none."""
+        return client_of(self.decider)
 
-    def settle(self, keys: Keys, *, id: str, each: bool = False, repeat: Duration | None = None) -> Result:
-        """End an admission of `mlimit`: free its slots, and charge or return the difference between `used` and `take` (CL.SETTLE).
+    def decide(self, call: Call, /) -> Result:
+        """Decide any call."""
+        return self.decider.decide(call)
 
-        Each admission is settled once, however often you call this. `Result.limited` says that there was nothing to settle.
+    def _act(self, call: Call, read: Callable[[Result], object] | None = None) -> Any:
+        result = self.decider.decide(call)
+        return result if read is None else read(result)
+
+    def settle(self, keys: Holdings, *, id: str, repeat: Duration | None = None) -> bool:
+        """End an admission: free its slots, and charge or return the difference between `used` and `take` (CL.SETTLE).
+
+        `admit` does that by itself; this is for an admission that another process settles. Each is settled once, however often you
+        call this. Return whether there was one.
 
         With `repeat`, a settlement that meets an outage or an overload, or is interrupted, raises its error all the same, and is
         repeated in the background for so long, until the server has answered. Give it the ttl of the slots, after which there is
         nothing to settle. Without it the call is sent once.
         """
-        call = many("settle", keys, id=id, each=each)
+        call = many("settle", keys, id=id)
         seconds = 0.0 if repeat is None else nanoseconds(repeat, "repeat") / 1e9
         try:
-            return self.decide(call)
+            return self.decide(call).allowed
         except BaseException as error:
             if may_repeat(error):
                 self._later.add(call, seconds)
             raise
 
-    def ban(self, key: str, duration: Duration) -> timedelta:
-        """Ban a key: every call on it is limited for so long; `"0"` lifts the ban (CL.BAN). Return how long it is banned now."""
-        return self.decide(Call("ban", (Key(key),), ban=duration)).lasts
-
     def lease(self, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "", priority: int = 0,
               id: str = "") -> Lease:
-        """Hold one of so many slots during a `with` statement (CL.LEASE). See `Lease`."""
+        """Hold one of `slots` slots during a `with` statement, or raise a `LimitedError` (CL.LEASE). See `Lease`."""
         return Lease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, priority=priority, id=id)
 
-    def release(self, key: str, *, id: str) -> bool:
-        """End a lease (CL.RELEASE), and return whether there was one."""
-        return self.decide(Call("release", (Key(key),), id=id)).granted != 0
+    def admit(self, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> Admission:
+        """Take units of limits and slots, all of them or nothing, during a `with` statement, or raise a `LimitedError` (CL.MLIMIT).
+
+        At the end the slots are freed, and what was used is charged in place of the estimate. See `Admission`.
+        """
+        return Admission(self, keys, cost=cost, strict=strict, id=id)
 
     def close(self) -> None:
-        """Close the client, and what `from_url` opened to Sentinels for it. What is repeated in the background is given up."""
+        """Close what this limiter opened. What is repeated in the background is given up. A client that you gave it stays open."""
         self._later.close()
-        for client in (self.client, *self._sentinels):
-            client.close()
+        close = getattr(self.decider, "close", None)
+        if close is not None:
+            close()
 
     def __enter__(self) -> Limiter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def over(next: Any, remote: Callable[..., Any], timeout: Duration | None, patience: Duration | None) -> Any:
+    """Return the decider that a limiter is over: next itself, or one on the client that it is."""
+    if is_decider(next):
+        if timeout is not None or patience is not None:
+            raise TypeError("timeout and patience are for a limiter on a client: give them to what has the client")
+        return next
+    given = {name: value for name, value in (("timeout", timeout), ("patience", patience)) if value is not None}
+    return remote(next, **given)
+
+
+def client_of(decider: Any) -> Any:
+    """Return the client of a decider, or of that behind it."""
+    seen = decider
+    while seen is not None:
+        if "client" in getattr(seen, "__dict__", ()):
+            return seen.client
+        seen = getattr(seen, "_next", None) or getattr(seen, "decider", None)
+    raise AttributeError(f"a {type(decider).__name__} has no client")

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal, NoReturn
 
-from ._errors import LimitedError
+from ._errors import ThrottleError
 
 ZERO = timedelta(0)
+
+By = Literal["server", "cache", "batch", "policy", "local"]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of a call, and the state after it of the limit that decided. Times are the server's, rounded up to 1 ms."""
+    """The outcome of a call, and the state after it of the limit that decided. Times are rounded up to 1 ms.
+
+    A result is neither true nor false: ask `allowed` or `limited`, or have `raise_if_limited` raise a `LimitedError`.
+    """
 
     limited: bool = False
-    """Whether the call was denied; of a renewal and of `settle`, that the lease had lapsed."""
-    key: int = 0
-    """The index of the key that decided, was charged or is banned."""
+    """Whether the call was denied; of a renewal and a settlement, that there was no lease any more."""
+    key: str = field(default="", repr=False)
+    """The key that decided, was charged or is banned."""
+    key_index: int = 0
+    """The index of that key in the call."""
     rule: int = 0
     """The index in that key's limits of the limit that decided; 0 of a banned key."""
     banned: bool = False
@@ -41,9 +49,12 @@ class Result:
     shadowed: bool = False
     """Whether a limit with `shadow` would have denied the call: limit `shadow` of key `shadow_key`."""
     shadow: int = 0
-    shadow_key: int = 0
+    shadow_key: str = field(default="", repr=False)
+    shadow_key_index: int = 0
     each: tuple[Result, ...] = ()
     """With `each=True`, every limit by itself: `limited`, `limit`, `remaining`, `retry_after`, `reset_after`, `key`, `rule`."""
+    by: By = "server"
+    """Where it was decided: by the server, or in its place by a `Cached`, a `Batched`, the policy of a `Guard` or its local limits."""
 
     @property
     def allowed(self) -> bool:
@@ -55,3 +66,23 @@ class Result:
         if self.limited:
             raise LimitedError(self)
         return self
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a Result is neither true nor false: ask result.allowed or result.limited")
+
+
+class LimitedError(ThrottleError):
+    """A call was denied. `result` says by what, and when to try again."""
+
+    code = "LIMITED"
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result)
+        self.result = result
+
+    def __str__(self) -> str:
+        after = self.result.retry_after
+        if after is None:
+            return f"limited: the call costs more than the limit of {self.result.limit}"
+        banned = "banned, " if self.result.banned else ""
+        return f"limited: {banned}retry after {after.total_seconds():g} s"

@@ -8,21 +8,51 @@ have long left, would keep everybody else from the server.
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import os
 import socket
 import threading
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Awaitable, Generator
+from typing import Any, Protocol
 
 from ._call import Call
 from ._errors import OverloadError, is_outage, library_error, translate
+
+
+class Client(Protocol):
+    """A client of redis-py or valkey-py: for one server, a cluster, or the master of a Sentinel."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send a command and return its reply."""
+
+
+class AsyncClient(Protocol):
+    """A client of `redis.asyncio` or `valkey.asyncio`: for one server, a cluster, or the master of a Sentinel."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Awaitable[Any]:
+        """Send a command and return its reply."""
+
 
 REDIRECTS = 5
 """How often a caller that waits follows its key through a cluster."""
 
 ROOM = 1.0
-"""How long a call waits for a connection of a pool whose connections are all in use, in seconds."""
+"""How long a call waits at most for a connection of a pool whose connections are all in use, in seconds."""
+
+
+def check_client(client: Any, asynchronous: bool) -> None:
+    """Refuse what is no client of redis-py or valkey-py, or one of the other kind."""
+    kind = "redis.asyncio or valkey.asyncio" if asynchronous else "redis-py or valkey-py"
+    execute = getattr(client, "execute_command", None)
+    if execute is None:
+        raise TypeError(f"client must be one of {kind}, or a decider, not {client!r}")
+    if hasattr(client, "command_stack") or hasattr(client, "_command_stack"):
+        raise TypeError("client must not be a pipeline, which has no answer when a call returns")
+    is_async = inspect.iscoroutinefunction(execute)
+    if is_async != asynchronous:
+        other = "redis_throttle.asyncio" if is_async else "redis_throttle"
+        raise TypeError(f"client must be one of {kind}: a limiter on a {type(client).__module__}.{type(client).__name__} is made by {other}")
 
 
 def is_cluster(client: Any) -> bool:
@@ -47,17 +77,53 @@ def pool_arguments(pool: Any) -> tuple[str, ...]:
     return ("CL",) if required else ()
 
 
+def own_pool(pool: Any, timeout: float) -> Any:
+    """Return a pool like that of a client by whose own timeouts and retries a caller might wait for longer; None if none would.
+
+    What a client does for others over its connections, such as a read that blocks, is none of the limiter's business, so they stay as
+    they are.
+    """
+    given = getattr(pool, "connection_kwargs", None)
+    if given is None:
+        return None
+    # There is no time to connect to a Unix socket.
+    names = ("socket_timeout",) if "path" in given else ("socket_timeout", "socket_connect_timeout")
+    changed = {name: timeout for name in names if not _is_within(given.get(name), timeout)}
+    if not changed:
+        return None
+    options = {**given, **changed}
+    if options.get("retry") is not None:
+        options["retry"] = copy.copy(options["retry"])
+        options["retry"]._retries = 0
+    own = copy.copy(pool)
+    setattr(own, "_connection_kwargs" if hasattr(own, "_connection_kwargs") else "connection_kwargs", options)
+    own.reset()
+    return own
+
+
+def _is_within(value: Any, timeout: float) -> bool:
+    return isinstance(value, (int, float)) and 0 < value <= timeout
+
+
 def most_connections(client: Any, node: Any = None) -> int:
-    """Return how many calls the pool of a client, or of a node of a cluster, has connections for.
+    """Return how many calls a pool, that of a client, or that of a node of a cluster, has connections for.
 
     It is 0 if there is nothing to wait for: a pool without a bound, or one that blocks by itself.
     """
     if node is not None and not hasattr(node, "max_connections"):
         client = getattr(node, "redis_connection", None) or getattr(node, "valkey_connection", None)
-    pool = node if hasattr(node, "max_connections") else getattr(client, "connection_pool", None)
+    pool = next((one for one in (node, client) if hasattr(one, "max_connections")), None) or getattr(client, "connection_pool", None)
     most = getattr(pool, "max_connections", None)
     blocks = any(kind.__name__ == "BlockingConnectionPool" for kind in type(pool).__mro__)
     return most if isinstance(most, int) and not blocks and most < 2**30 else 0
+
+
+def node_of(client: Any, key: str) -> str:
+    """Return the name of the node that has a key."""
+    try:
+        return str(client.get_node_from_key(key).name)
+    except Exception:  # the library has several for a cluster that it does not know
+        return ""
 
 
 def no_room(most: int) -> OverloadError:
@@ -84,13 +150,16 @@ def is_asked(error: BaseException) -> bool:
 class Transport:
     """Sends calls over a synchronous client."""
 
-    def __init__(self, client: Any, patience: float) -> None:
+    def __init__(self, client: Any, timeout: float, patience: float) -> None:
+        check_client(client, asynchronous=False)
         self.client = client
         self.patience = patience
         self.cluster = is_cluster(client)
-        self.pool = None if self.cluster else pool_of(client)
+        self.pool: Any = None if self.cluster else pool_of(client)
+        self._own = own_pool(self.pool, timeout)
+        self.pool = self._own or self.pool
         self.arguments = pool_arguments(self.pool)
-        self._most = 0 if self.pool is None else most_connections(client)
+        self._most = 0 if self.pool is None else most_connections(self.pool)
         self._rooms: dict[str, threading.Semaphore] = {}
         self._process = os.getpid()
 
@@ -152,7 +221,7 @@ class Transport:
         if self.cluster:
             get = getattr(client, "get_redis_connection", None) or client.get_valkey_connection
             client = get(client.get_node_from_key(key))
-        pool = client.connection_pool
+        pool = self._own or client.connection_pool
         # The patience also bounds connecting and sending, which the client may have left without a limit.
         options = {**pool.connection_kwargs, "socket_timeout": self.patience}
         asking = False
@@ -205,6 +274,15 @@ class Transport:
                 connection.disconnect()
             if call.verb == "wait" and not result.limited and result.granted > 0:
                 self.decide(Call("refund", call.keys, cost=call.cost))
+
+    def node_of(self, key: str) -> str:
+        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
+        return node_of(self.client, key) if self.cluster else ""
+
+    def close(self) -> None:
+        """Close the connections of a pool of its own."""
+        if self._own is not None:
+            self._own.disconnect()
 
     def _see_alive(self, key: str | bytes) -> None:
         """Ask the server for a sign of life. Any reply is one, and so is a pool that is busy."""

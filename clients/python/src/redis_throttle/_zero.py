@@ -17,7 +17,7 @@ def denied(limits: Iterable[Sequence[Limit]]) -> Result | None:
     for key, some in enumerate(limits):
         for rule, limit in enumerate(some):
             if limit.count == 0 and not limit.shadow:
-                return Result(limited=True, key=key, rule=rule, retry_after=None)
+                return Result(limited=True, key_index=key, rule=rule, retry_after=None)
     return None
 
 

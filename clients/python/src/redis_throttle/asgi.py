@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Unpack
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any
 
-from ._address import client_address
-from ._http import Decider, Now, Options, Outcome, Policy, merge, run_async
+from ._address import Network, client_address
+from ._duration import Duration
+from ._http import Now, Outcome, Policy, XRateLimit, check_decider, merge, run_async
 from ._limit import Limits
-from ._limiter import Limiter as LimiterOfThreads
+from ._undecided import DEFAULTS, Answer
+from ._verbs import AsyncDecider as Decider
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -25,7 +27,7 @@ __all__ = ["RateLimit", "client_address"]
 class RateLimit:
     """Let requests through as long as there are units, and answer the others with status 429. Handshakes of WebSockets are requests.
 
-    `limiter` is one of `redis_throttle.asyncio`. `limits` are limits, or a function of the scope that returns them.
+    `limiter` is a `redis_throttle.asyncio.Limiter`, or another decider of asyncio. `limits` are limits, or a function of the scope that returns them.
 
     `key` is a function of the scope that returns whom a request counts for: a request whose key is None is not limited. Without it
     the key has the policy and the client's address: `http:RATE 100/1m:203.0.113.7`. `name` stands for the limits in it, so that
@@ -36,7 +38,7 @@ class RateLimit:
     many units a request takes. Any of these functions may be one of asyncio.
 
     `outage`, `overload` and `mistake` say what becomes of requests that could not be decided: `"allow"`, `"deny"` (status 503 with a
-    Retry-After of `retry_after` seconds) or `"raise"` (the exception). By default an outage of Redis is none of the service
+    Retry-After of `retry_after`; None is none) or `"raise"` (the exception). By default an outage of Redis is none of the service
     (`"allow"`), a flood of requests does not open the limit (`"deny"`), and a mistake shows (`"raise"`); what your functions raise
     is a mistake, too. `on_error` is told of each error; otherwise it is logged.
 
@@ -44,11 +46,16 @@ class RateLimit:
     """
 
     def __init__(self, app: App, limiter: Decider, limits: Limits | Callable[[Scope], Now[Limits]] | None = None, *,
-                 key: Callable[[Scope], Now[str | None]] | None = None, **options: Unpack[Options[Scope]]) -> None:
-        if isinstance(limiter, LimiterOfThreads):
-            raise TypeError("limiter must be one of redis_throttle.asyncio, which does not block the other requests")
+                 key: Callable[[Scope], Now[str | None]] | None = None, name: str = "", ipv6: int = 64, trusted: Iterable[str | Network] = (),
+                 keys: Callable[[Scope], Now[Mapping[str, Limits]]] | None = None, cost: Callable[[Scope], Now[int]] | None = None,
+                 outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
+                 retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
+                 on_error: Callable[[Scope, Exception], object] | None = None) -> None:
+        check_decider(limiter, asynchronous=True)
         self.app = app
-        self.policy: Policy[Scope] = Policy(limiter, limits, key=key, **options)
+        self.policy: Policy[Scope] = Policy(limiter, limits, name=name, key=key, ipv6=ipv6, trusted=trusted, keys=keys, cost=cost, outage=outage,
+                                             overload=overload, mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit,
+                                             on_error=on_error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""

@@ -1,100 +1,85 @@
-"""The limiter for asyncio. Its methods are those of `redis_throttle.Limiter`, awaited."""
+"""The limiter for asyncio. Its methods are those of `redis_throttle.Limiter`, awaited; so is what stands before it."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any
 
-from ._asynctransport import AsyncTransport
-from ._call import Call, Key, Keys, many
-from ._connect import connect, sentinels_of
+from ._admission import AsyncAdmission as Admission
+from ._asyncremote import Remote
+from ._call import Call, Holdings, many
 from ._duration import Duration, nanoseconds
 from ._later import AsyncLater, may_repeat
-from ._lease import AsyncLease
+from ._lease import AsyncLease as Lease
+from ._limiter import client_of, over
 from ._result import Result
 from ._retry import until_retry_async as until_retry
-from ._verbs import Acts
+from ._transport import AsyncClient
+from ._verbs import AsyncDecider as Decider
+from ._verbs import Verbs
 
-__all__ = ["Limiter", "until_retry"]
+__all__ = ["Admission", "Decider", "Lease", "Limiter", "Remote", "until_retry"]
 
 
-class Limiter(Acts[Coroutine[Any, Any, Result]]):
-    """Sends calls to Redis or Valkey with the module. It is safe for use by several tasks of one loop.
 
-    `client` is a client of `redis.asyncio` or `valkey.asyncio`: for one server, a cluster, or the master of a Sentinel. Give it short timeouts
-    and no retries, or let `Limiter.from_url` make it. `patience`, in seconds, is how long a call that waits goes on without a
-    sign of life of the server, which is asked meanwhile.
+class Limiter(Verbs[Coroutine[Any, Any, Result], Coroutine[Any, Any, int], Coroutine[Any, Any, bool], Coroutine[Any, Any, timedelta]]):
+    """The verbs over a client of `redis.asyncio` or `valkey.asyncio`, or over any other decider of asyncio.
 
-    Every method raises an `OutageError`, `OverloadError` or `MistakeError` when there is no decision.
+    It is safe for use by several tasks of one loop. See `redis_throttle.Limiter`.
     """
 
-    def __init__(self, client: Any, *, patience: float = 3.0) -> None:
-        if not hasattr(client, "execute_command"):
-            raise TypeError(f"client must be one of redis.asyncio or valkey.asyncio, not {client!r}")
-        self.client = client
-        self._transport = AsyncTransport(client, patience)
+    def __init__(self, next: AsyncClient | Decider, *, timeout: Duration | None = None, patience: Duration | None = None) -> None:
+        self.decider: Decider = over(next, Remote, timeout, patience)
         self._later = AsyncLater(self.decide)
-        self._sentinels: list[Any] = []
 
     @classmethod
-    def from_url(cls, url: str, *, patience: float = 3.0, **options: Any) -> Limiter:
-        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`."""
-        limiter = cls(connect(url, asynchronous=True, **options), patience=patience)
-        limiter._sentinels = sentinels_of(limiter.client)
-        return limiter
+    def from_url(cls, url: str, *, timeout: Duration = "1s", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Limiter:
+        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
+        return cls(Remote.from_url(url, timeout=timeout, patience=patience, options=options))
 
-    async def decide(self, call: Call) -> Result:
-        """Send a call."""
-        if call.timeout is None:
-            return call.result(await self._transport.decide(call))
-        if call.verb == "lease":  # most often a slot is free, and no connection of its own is needed; nobody is overtaken
-            result = await self.decide(call.at_once())
-            if not result.limited:
-                return result
-        return call.result(await self._transport.wait(call))
+    @property
+    def client(self) -> Any:
+        """The client of redis-py or valkey-py that decides in the end. An AttributeError says that there is none."""
+        return client_of(self.decider)
 
-    async def settle(self, keys: Keys, *, id: str, each: bool = False, repeat: Duration | None = None) -> Result:
-        """End an admission of `mlimit`: free its slots, and charge or return the difference between `used` and `take` (CL.SETTLE).
+    async def decide(self, call: Call, /) -> Result:
+        """Decide any call."""
+        return await self.decider.decide(call)
 
-        Each admission is settled once, however often you call this. `Result.limited` says that there was nothing to settle.
+    async def _act(self, call: Call, read: Callable[[Result], object] | None = None) -> Any:
+        result = await self.decider.decide(call)
+        return result if read is None else read(result)
 
-        With `repeat`, a settlement that meets an outage or an overload, or is interrupted, raises its error all the same, and is
-        repeated in the background for so long, until the server has answered. Give it the ttl of the slots, after which there is
-        nothing to settle. Without it the call is sent once.
-        """
-        call = many("settle", keys, id=id, each=each)
+    async def settle(self, keys: Holdings, *, id: str, repeat: Duration | None = None) -> bool:
+        """As that of `redis_throttle.Limiter`."""
+        call = many("settle", keys, id=id)
         seconds = 0.0 if repeat is None else nanoseconds(repeat, "repeat") / 1e9
         try:
-            return await self.decide(call)
+            return (await self.decide(call)).allowed
         except BaseException as error:
             if may_repeat(error):
                 self._later.add(call, seconds)
             raise
 
-    async def ban(self, key: str, duration: Duration) -> timedelta:
-        """Ban a key: every call on it is limited for so long; `"0"` lifts the ban (CL.BAN). Return how long it is banned now."""
-        return (await self.decide(Call("ban", (Key(key),), ban=duration))).lasts
-
     def lease(self, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "", priority: int = 0,
-              id: str = "") -> AsyncLease:
-        """Hold one of so many slots during an `async with` statement (CL.LEASE). See `AsyncLease`."""
-        return AsyncLease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, priority=priority, id=id)
+              id: str = "") -> Lease:
+        """Hold one of `slots` slots during an `async with` statement, or raise a `LimitedError` (CL.LEASE). See `Lease`."""
+        return Lease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, priority=priority, id=id)
 
-    async def release(self, key: str, *, id: str) -> bool:
-        """End a lease (CL.RELEASE), and return whether there was one."""
-        return (await self.decide(Call("release", (Key(key),), id=id))).granted != 0
+    def admit(self, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> Admission:
+        """Take units of limits and slots, all of them or nothing, during an `async with` statement, or raise a `LimitedError` (CL.MLIMIT).
+
+        At the end the slots are freed, and what was used is charged in place of the estimate. See `redis_throttle.Admission`.
+        """
+        return Admission(self, keys, cost=cost, strict=strict, id=id)
 
     async def close(self) -> None:
-        """Close the client, and what `from_url` opened to Sentinels for it. What is repeated in the background is given up."""
+        """Close what this limiter opened. What is repeated in the background is given up. A client that you gave it stays open."""
         self._later.close()
-        for client in (self.client, *self._sentinels):
-            await getattr(client, "aclose", client.close)()
-        if self._transport.cluster:
-            # After a call that lost its connection, redis-py takes itself for closed, and closes nothing.
-            for nodes in ("nodes_cache", "startup_nodes"):
-                manager = self.client.nodes_manager
-                await (getattr(manager, "aclose", None) or manager.close)(nodes)
+        close = getattr(self.decider, "close", None)
+        if close is not None:
+            await close()
 
     async def __aenter__(self) -> Limiter:
         return self

@@ -22,11 +22,12 @@ from celery.exceptions import Retry
 
 from . import _zero
 from ._duration import FOREVER, Duration, milliseconds, nanoseconds
-from ._errors import LimitedError, MistakeError
+from ._errors import MistakeError
 from ._limit import Limit, Limits, as_limits
 from ._limiter import Limiter
-from ._result import Result
+from ._result import LimitedError, Result
 from ._undecided import Answer, Undecided
+from ._verbs import Decider
 
 _RESERVED = "throttle_reserved"
 """The header of a task that has its units already, and comes back to run."""
@@ -35,7 +36,7 @@ _RESERVED = "throttle_reserved"
 class LimitedTask(Task):
     """A task that waits its turn, or comes back.
 
-    The limiter is that of `throttle_url`, or else of the app's setting `throttle_url`.
+    The limiter is `throttle_limiter`, a `Limiter` or another decider; or one of `throttle_url`, or else of the app's setting `throttle_url`.
 
     `throttle_outage`, `throttle_overload` and `throttle_mistake` say what becomes of a task that could not be decided: `"allow"` runs
     it without a limit, `"deny"` has it come back after `throttle_pause`, and `"raise"` raises the error, which ends the task. By default
@@ -46,6 +47,7 @@ class LimitedTask(Task):
     abstract = True
 
     throttle_limits: Limits = ()
+    throttle_limiter: Decider | None = None
     throttle_url: str | None = None
     throttle_wait: Duration | None = None
     """How long a task waits in line in its worker before it is rescheduled: less than the visibility timeout of the broker."""
@@ -81,6 +83,8 @@ class LimitedTask(Task):
     @property
     def throttle(self) -> Limiter:
         """The limiter."""
+        if self._throttle is None and self.throttle_limiter is not None:
+            self._throttle = self.throttle_limiter if isinstance(self.throttle_limiter, Limiter) else Limiter(self.throttle_limiter)
         if self._throttle is None:
             url = self.throttle_url or self.app.conf.get("throttle_url")
             if not url:
@@ -94,7 +98,9 @@ class LimitedTask(Task):
         if request.called_directly or request.is_eager:  # which cannot come back later
             try:
                 limits, key, cost = self._ask_about(args, kwargs)
-                result = _zero.denied([limits]) or self._in_line(key, _zero.asked(limits), cost, FOREVER)
+                result = _zero.denied([limits])
+                if result is None:
+                    result = self._in_line(key, _zero.asked(limits), cost, FOREVER)
             except Exception as error:
                 self._undecided.tell(error, "a task")
                 if self._undecided.to(error) != "allow":
@@ -105,7 +111,9 @@ class LimitedTask(Task):
         if not self._has_reserved():
             try:
                 limits, key, cost = self._ask_about(args, kwargs)
-                result = _zero.denied([limits]) or self._admit(key, _zero.asked(limits), cost)
+                result = _zero.denied([limits])
+                if result is None:
+                    result = self._admit(key, _zero.asked(limits), cost)
             except Exception as error:
                 self._undecided.tell(error, "a task")
                 answer = self._undecided.to(error)
@@ -140,7 +148,12 @@ class LimitedTask(Task):
         return self.throttle.limit(key, *limits, cost=cost, max_wait=self.throttle_reserve if self._reserves(limits) else None)
 
     def _in_line(self, key: str, limits: tuple[Limit, ...], cost: int, timeout: Duration) -> Result:
-        return self.throttle.wait(key, *limits, cost=cost, timeout=timeout) if limits else Result()
+        if not limits:
+            return Result()
+        try:
+            return self.throttle.wait(key, *limits, cost=cost, timeout=timeout)
+        except LimitedError as error:
+            return error.result
 
     def _jitter(self) -> timedelta:
         return random.random() * self.throttle_jitter

@@ -11,7 +11,8 @@ nobody through.
 
 `REDIS_THROTTLE` has these options:
 
-- `URL` and `OPTIONS`: the server, and options for the library's client.
+- `URL`, `TIMEOUT` and `OPTIONS`: the server, how long it may take to answer (`"1s"`), and options for the library's client.
+- `LIMITER`, in place of these: a `Limiter` or another decider, or the path of one, such as `"shop.limits.limiter"`.
 - `OUTAGE`, `OVERLOAD`, `MISTAKE`: what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503 with Retry-After) or
   `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
 - `TRUSTED` and `IPV6`: your proxies, and the length of the prefix by which IPv6 addresses count. See `redis_throttle.client_address`.
@@ -27,16 +28,18 @@ from typing import Any, Literal
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
 from rest_framework import exceptions, throttling
 from rest_framework.settings import api_settings
 
 from . import _zero
 from ._address import client_address, networks
+from ._http import check_decider
 from ._limit import Limit, parse_limits, window
 from ._limiter import Limiter
 from ._undecided import DEFAULTS, Undecided
 
-_OPTIONS = ("URL", "OPTIONS", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
+_OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "LIMITER", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
 _undecided: dict[tuple[Any, ...], Undecided] = {}
 
 
@@ -72,11 +75,19 @@ def _checked() -> Undecided:
 
 @functools.cache
 def limiter() -> Limiter:
-    """Return the limiter of the setting REDIS_THROTTLE: its URL, and OPTIONS for the library's client."""
+    """Return the limiter of the setting REDIS_THROTTLE."""
     setting = _setting()
-    if "URL" not in setting:
-        raise ImproperlyConfigured('REDIS_THROTTLE must name the server: {"URL": "redis://127.0.0.1:6379"}')
-    return Limiter.from_url(setting["URL"], **setting.get("OPTIONS", {}))
+    given = setting.get("LIMITER")
+    if (given is None) == ("URL" not in setting):
+        raise ImproperlyConfigured('REDIS_THROTTLE must name the server, {"URL": "redis://127.0.0.1:6379"}, or have a LIMITER, and not both')
+    if given is None:
+        return Limiter.from_url(setting["URL"], timeout=setting.get("TIMEOUT", "1s"), options=setting.get("OPTIONS"))
+    found = import_string(given) if isinstance(given, str) else given
+    try:
+        check_decider(found, asynchronous=False)
+    except TypeError as error:
+        raise ImproperlyConfigured(f"REDIS_THROTTLE: LIMITER: {error}") from None
+    return found if isinstance(found, Limiter) else Limiter(found)
 
 
 class SimpleRateThrottle(throttling.SimpleRateThrottle):

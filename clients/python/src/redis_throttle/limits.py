@@ -32,12 +32,15 @@ from limits.limits import GRANULARITIES, RateLimitItem
 from limits.util import WindowStats
 
 from ._call import Call, one
-from ._connect import SCHEMES, connect
+from ._connect import SCHEMES
+from ._duration import Duration
 from ._errors import ThrottleError, translate
 from ._limit import Limit, fixed, rate, window
 from ._limiter import Limiter
+from ._remote import Remote
 from ._result import Result
 from .asyncio import Limiter as AsyncLimiter
+from .asyncio import Remote as AsyncRemote
 
 PREFIX = "THROTTLE"
 """Not that of the storages of `limits`, whose keys hold other values."""
@@ -142,10 +145,11 @@ def _schemes(prefix: str) -> list[str]:
     return [f"{prefix}throttle+{scheme}" for scheme in SCHEMES]
 
 
-def _client(uri: str, asynchronous: bool, options: dict[str, Any]) -> Any:
-    pool = options.pop("connection_pool", None)
-    if pool is None:
-        return connect(uri.partition("throttle+")[2], asynchronous=asynchronous, **options)
+def _url(uri: str) -> str:
+    return uri.partition("throttle+")[2]
+
+
+def _client_on(pool: Any, uri: str, asynchronous: bool, options: dict[str, Any]) -> Any:
     library = "valkey" if "throttle+valkey" in uri else "redis"
     module = importlib.import_module(f"{library}.asyncio" if asynchronous else library)
     return getattr(module, library.capitalize())(connection_pool=pool, **options)
@@ -154,16 +158,24 @@ def _client(uri: str, asynchronous: bool, options: dict[str, Any]) -> Any:
 class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWindowSupport, limits.storage.SlidingWindowCounterSupport):
     """A storage of `limits` that lets the module decide.
 
-    The URI is `throttle+` and one of `redis_throttle.connect`. The other options are the client library's, and `key_prefix`,
-    `connection_pool` and `wrap_exceptions` as for `limits.storage.RedisStorage`.
+    The URI is `throttle+` and one of `redis_throttle.connect`. `key_prefix`, `connection_pool` and `wrap_exceptions` are as for
+    `limits.storage.RedisStorage`, `timeout` is how long the server may take to answer, and the other options are the client library's.
+    `limiter` decides: another one may take its place.
     """
 
     STORAGE_SCHEME = _schemes("")
 
-    def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, key_prefix: str = PREFIX, **options: Any) -> None:
+    def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
+                 timeout: Duration = "1s", **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
         self.key_prefix = key_prefix
-        self.limiter = Limiter(_client(uri or "throttle+redis://127.0.0.1:6379", False, options))
+        uri = uri or "throttle+redis://127.0.0.1:6379"
+        if connection_pool is None:
+            remote = Remote.from_url(_url(uri), timeout=timeout, options=options)
+        else:
+            remote = Remote(_client_on(connection_pool, uri, False, options), timeout=timeout)
+        self._client: Any = remote.client
+        self.limiter = Limiter(remote)
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -228,12 +240,12 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
     def clear(self, key: str) -> None:
         """Forget a key."""
         with _translated("DEL"):
-            self.limiter.client.delete(self._key(key))
+            self._client.delete(self._key(key))
 
     def reset(self) -> int | None:
         """Forget all keys with the prefix, and return how many there were."""
         with _translated("SCAN"):
-            return sum(int(self.limiter.client.delete(key)) for key in self.limiter.client.scan_iter(self._pattern, count=1000))
+            return sum(int(self._client.delete(key)) for key in self._client.scan_iter(self._pattern, count=1000))
 
 
 class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.storage.MovingWindowSupport,
@@ -242,11 +254,18 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
 
     STORAGE_SCHEME = _schemes("async+")
 
-    def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, key_prefix: str = PREFIX, **options: Any) -> None:
+    def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
+                 timeout: Duration = "1s", **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
         options.pop("implementation", None)
         self.key_prefix = key_prefix
-        self.limiter = AsyncLimiter(_client(uri or "async+throttle+redis://127.0.0.1:6379", True, options))
+        uri = uri or "async+throttle+redis://127.0.0.1:6379"
+        if connection_pool is None:
+            remote = AsyncRemote.from_url(_url(uri), timeout=timeout, options=options)
+        else:
+            remote = AsyncRemote(_client_on(connection_pool, uri, True, options), timeout=timeout)
+        self._client: Any = remote.client
+        self.limiter = AsyncLimiter(remote)
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -311,14 +330,14 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
     async def clear(self, key: str) -> None:
         """Forget a key."""
         with _translated("DEL"):
-            await self.limiter.client.delete(self._key(key))
+            await self._client.delete(self._key(key))
 
     async def reset(self) -> int | None:
         """Forget all keys with the prefix, and return how many there were."""
         n = 0
         with _translated("SCAN"):
-            async for key in self.limiter.client.scan_iter(self._pattern, count=1000):
-                n += await self.limiter.client.delete(key)
+            async for key in self._client.scan_iter(self._pattern, count=1000):
+                n += await self._client.delete(key)
         return n
 
 

@@ -20,12 +20,13 @@ from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 
 from . import _zero
+from ._call import many
 from ._duration import Duration, nanoseconds
 from ._errors import OutageError, OverloadError
-from ._http import seconds
+from ._http import check_decider, seconds
 from ._limit import Limit, Slots
 from ._undecided import DEFAULTS, Answer, Undecided, log
-from .asyncio import Limiter
+from .asyncio import Decider, Limiter
 
 _FIELD = "throttle"
 _MOST = 2**62
@@ -60,6 +61,8 @@ class ThrottleHook(CustomLogger):
     `ttl` is after which time the slot of a process that has died is free: longer than the longest response, since a stream does
     not renew it. `default_max_tokens` is the estimate of a response whose request has no `max_tokens`. A limit of 0 lets nobody through.
 
+    `limiter` is a `redis_throttle.asyncio.Limiter` or another decider of asyncio, in place of the url.
+
     `outage`, `overload` and `mistake` say what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503) or
     `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
     """
@@ -67,7 +70,7 @@ class ThrottleHook(CustomLogger):
     def __init__(self, url: str = "redis://127.0.0.1:6379", *, requests: Limit | None = None, tokens: Limit | None = None,
                  slots: int | None = None, ttl: Duration = "10m", by: Callable[[Any, dict[str, Any]], str] = by_api_key,
                  default_max_tokens: int = 1000, outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"],
-                 mistake: Answer = DEFAULTS["mistake"], prefix: str = "llm", limiter: Limiter | None = None) -> None:
+                 mistake: Answer = DEFAULTS["mistake"], prefix: str = "llm", limiter: Decider | None = None) -> None:
         super().__init__()
         if requests is None and tokens is None and slots is None:
             raise ValueError("give at least one of requests, tokens and slots")
@@ -80,7 +83,9 @@ class ThrottleHook(CustomLogger):
         self._undecided = Undecided(outage, overload, mistake)
         if tokens is not None and slots is None:
             slots = 2**63 - 1  # the lease is what says that an admission is not settled yet
-        self.limiter = limiter or Limiter.from_url(url)
+        if limiter is not None:
+            check_decider(limiter, asynchronous=True)
+        self.limiter = limiter if isinstance(limiter, Limiter) else Limiter.from_url(url) if limiter is None else Limiter(limiter)
         self.requests, self.tokens, self.slots, self.ttl = requests, tokens, slots, ttl
         self.by, self.default_max_tokens, self.prefix = by, default_max_tokens, prefix
 
@@ -120,7 +125,7 @@ class ThrottleHook(CustomLogger):
             keys = self._keys(admission, None)
             if not keys:
                 return data
-            result = await self.limiter.mlimit(keys, id=admission["id"] if self.slots is not None else "")
+            result = await self.limiter.decide(many("limit", keys, id=admission["id"] if self.slots is not None else ""))
         except HTTPException:
             raise
         except Exception as error:
@@ -132,7 +137,7 @@ class ThrottleHook(CustomLogger):
                 raise HTTPException(503, "the rate limit could not be checked", {"Retry-After": "1"}) from error
             return data
         if result.limited:
-            what = list(keys)[result.key].rpartition(":")[2]
+            what = result.key.rpartition(":")[2]
             headers = {} if result.retry_after is None else {"Retry-After": str(max(1, seconds(result.retry_after)))}
             raise HTTPException(429, f"the limit of {what} is reached", headers)
         if self.slots is not None:
@@ -172,7 +177,7 @@ class ThrottleHook(CustomLogger):
             return "slots"
         limits = {name: (limit,) for name, limit in (("requests", self.requests), ("tokens", self.tokens)) if limit is not None}
         denied = _zero.denied(limits.values())
-        return list(limits)[denied.key] if denied is not None else ""
+        return list(limits)[denied.key_index] if denied is not None else ""
 
     def _keys(self, admission: dict[str, Any], used: int | None) -> dict[str, Any]:
         """Return the keys of an admission, or of its settlement if used is known."""

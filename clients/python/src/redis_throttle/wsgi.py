@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Unpack
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from ._address import client_address
-from ._http import Decider, Options, Policy, merge, run
+from ._address import Network, client_address
+from ._duration import Duration
+from ._http import Policy, XRateLimit, check_decider, merge, run
 from ._limit import Limits
-from .asyncio import Limiter as LimiterOfAsyncio
+from ._undecided import DEFAULTS, Answer
+from ._verbs import Decider
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
@@ -22,14 +24,19 @@ _STATUS = {429: "429 Too Many Requests", 503: "503 Service Unavailable"}
 
 
 class RateLimit:
-    """As `redis_throttle.asgi.RateLimit`, for WSGI: functions get the environ, and `limiter` is a `redis_throttle.Limiter`."""
+    """As `redis_throttle.asgi.RateLimit`, for WSGI: functions get the environ, and `limiter` is a `redis_throttle.Limiter` or another decider."""
 
     def __init__(self, app: App, limiter: Decider, limits: Limits | Callable[[Environ], Limits] | None = None, *,
-                 key: Callable[[Environ], str | None] | None = None, **options: Unpack[Options[Environ]]) -> None:
-        if isinstance(limiter, LimiterOfAsyncio):
-            raise TypeError("limiter must be a redis_throttle.Limiter, not one of asyncio")
+                 key: Callable[[Environ], str | None] | None = None, name: str = "", ipv6: int = 64, trusted: Iterable[str | Network] = (),
+                 keys: Callable[[Environ], Mapping[str, Limits]] | None = None, cost: Callable[[Environ], int] | None = None,
+                 outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
+                 retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
+                 on_error: Callable[[Environ, Exception], object] | None = None) -> None:
+        check_decider(limiter, asynchronous=False)
         self.app = app
-        self.policy: Policy[Environ] = Policy(limiter, limits, key=key, **options)
+        self.policy: Policy[Environ] = Policy(limiter, limits, name=name, key=key, ipv6=ipv6, trusted=trusted, keys=keys, cost=cost, outage=outage,
+                                             overload=overload, mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit,
+                                             on_error=on_error)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Serve a request."""

@@ -1,0 +1,191 @@
+"""Admissions: units of limits and slots that are taken together, and settled at the end by what was used."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from ._call import Call, Holdings, Key, many
+from ._duration import seconds
+from ._errors import LeaseLostError, OutageError, OverloadError, ThrottleError
+from ._later import AsyncLater, Later, may_repeat
+from ._limit import Slots
+from ._result import Result
+
+_LOST = "the admission has lapsed: its slot may be somebody else's, and its units stay as they were estimated"
+_STALE = 5.0
+"""For how long after its slots would have lapsed an admission is given back that nobody knows of, in seconds: the server may grant it yet."""
+
+
+class _Taken:
+    """What both kinds of admissions know."""
+
+    def __init__(self, keys: Holdings, cost: int, strict: bool, id: str) -> None:
+        self.id = id or uuid.uuid4().hex
+        self.result: Result | None = None
+        """The result of the call that took the units and the slots; None before."""
+        pairs = list(keys.items() if isinstance(keys, Mapping) else keys)
+        if not any(isinstance(what, Slots) for _, what in pairs):
+            raise ValueError("keys: an admission needs Slots, such as Slots(4, '1m'): without any, limit_all takes units of several keys")
+        self._call = many("limit", pairs, cost=cost, charge="strict" if strict else None, id=self.id)
+        self._lasts = max(seconds(key.ttl, "ttl") for key in self._call.keys if key.ttl is not None)
+        self._used: dict[str, tuple[int, ...]] = {}
+        self._held = False
+
+    def used(self, key: str, *units: int) -> None:
+        """Say how many units of a key's limits were used in the end: one number for all of its limits, or one for each.
+
+        The last word counts. Limits that nothing is said of keep what was taken of them.
+        """
+        there = next((each for each in self._call.keys if each.name == key), None)
+        if there is None or not there.limits:
+            raise ValueError(f"key: the admission has limits of {', '.join(repr(each.name) for each in self._call.keys if each.limits) or 'no key'}")
+        if len(units) not in (1, len(there.limits)):
+            raise ValueError(f"units: give one number for all limits of the key, or one for each of its {len(there.limits)}, not {len(units)}")
+        self._used[key] = units if len(units) == len(there.limits) else units * len(there.limits)
+        self._settlement()  # raises if a number is wrong
+
+    def _settlement(self) -> Call:
+        return self._settled(self._used)
+
+    def _undone(self) -> Call:
+        """Return the call that gives everything back, if the server has granted it."""
+        return self._settled({key.name: (0,) * len(key.limits) for key in self._call.keys})
+
+    def _settled(self, used: dict[str, tuple[int, ...]]) -> Call:
+        keys = []
+        for key in self._call.keys:
+            if key.leased:
+                keys.append(Key(key.name, leased=True))
+            elif key.name in used:
+                pairs = zip(key.limits, used[key.name], strict=True)
+                keys.append(Key(key.name, tuple(
+                    replace(limit, take=self._call.cost if limit.take is None else limit.take, used=units, spare=0) for limit, units in pairs)))
+        return Call("settle", tuple(keys), id=self.id, several=True)
+
+    def _taking(self) -> None:
+        if self._held:
+            raise ValueError("the admission is taken already: it holds its units and slots")
+
+    def _took(self, result: Result) -> None:
+        self.result = result.raise_if_limited()
+        self._held = result.by != "policy"  # of which no server knows
+        self._lapses = math.inf if not self._held else time.monotonic() + self._lasts
+
+    @staticmethod
+    def _may_hold(error: BaseException) -> bool:
+        """Whether the server may have granted the call that ended with this error."""
+        return not isinstance(error, (ThrottleError, ValueError, TypeError)) or isinstance(error, OutageError)
+
+
+class _Home(Protocol):
+    _later: Later
+
+    def decide(self, call: Call, /) -> Result: ...
+
+
+class _AsyncHome(Protocol):
+    _later: AsyncLater
+
+    async def decide(self, call: Call, /) -> Result: ...
+
+
+class Admission(_Taken):
+    """Units and slots that are held during a `with` statement, and settled at its end (CL.MLIMIT and CL.SETTLE).
+
+        keys = {"{7}:requests": rate(60, "1m"), "{7}:tokens": rate(100_000, "1m", take=1200), "{7}:running": Slots(4, "5m")}
+        with limiter.admit(keys) as admission:
+            answer = ask_the_model()
+            admission.used("{7}:tokens", answer.tokens)
+
+    Entering takes all of it or raises a `LimitedError`. At the end the slots are freed, and what was `used` is charged in place of
+    what was taken: more, into debt if need be, or less. Slots last for their `ttl` and are not renewed, so it is longer than the
+    work; when they have lapsed, the `with` raises a `LeaseLostError` at its end, unless the work raised an error itself. A settlement
+    that meets an outage or an overload is repeated in the background until the slots lapse.
+    """
+
+    def __init__(self, limiter: _Home, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> None:
+        super().__init__(keys, cost, strict, id)
+        self._limiter = limiter
+
+    def take(self) -> Admission:
+        """Take the units and slots, or raise a `LimitedError`. `settle` ends it, or `Limiter.settle` in another process."""
+        self._taking()
+        self._limiter._later.forget(self._undone())  # what an earlier try with this id left to be given back
+        try:
+            result = self._limiter.decide(self._call)
+        except BaseException as error:
+            if self._may_hold(error):
+                self._limiter._later.add(self._undone(), self._lasts + _STALE, replies=2)
+            raise
+        self._took(result)
+        return self
+
+    def settle(self) -> bool:
+        """Free the slots, and charge what was used. Return whether the admission was still there; later calls change nothing."""
+        if not self._held:
+            return True
+        self._held = False
+        call = self._settlement()
+        try:
+            return self._limiter.decide(call).allowed
+        except BaseException as error:
+            if may_repeat(error):
+                self._limiter._later.add(call, self._lapses - time.monotonic())
+            if not isinstance(error, (OutageError, OverloadError)):
+                raise
+            return True
+
+    def __enter__(self) -> Admission:
+        return self.take()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self.settle() and kind is None:
+            raise LeaseLostError(_LOST)
+
+
+class AsyncAdmission(_Taken):
+    """As `redis_throttle.Admission`, for `async with`."""
+
+    def __init__(self, limiter: _AsyncHome, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> None:
+        super().__init__(keys, cost, strict, id)
+        self._limiter = limiter
+
+    async def take(self) -> AsyncAdmission:
+        """Take the units and slots, or raise a `LimitedError`. `settle` ends it, or `Limiter.settle` in another process."""
+        self._taking()
+        await self._limiter._later.forget(self._undone())
+        try:
+            result = await self._limiter.decide(self._call)
+        except BaseException as error:
+            if self._may_hold(error):
+                self._limiter._later.add(self._undone(), self._lasts + _STALE, replies=2)
+            raise
+        self._took(result)
+        return self
+
+    async def settle(self) -> bool:
+        """Free the slots, and charge what was used. Return whether the admission was still there; later calls change nothing."""
+        if not self._held:
+            return True
+        self._held = False
+        call = self._settlement()
+        try:
+            return (await self._limiter.decide(call)).allowed
+        except BaseException as error:
+            if may_repeat(error):
+                self._limiter._later.add(call, self._lapses - time.monotonic())
+            if not isinstance(error, (OutageError, OverloadError)):
+                raise
+            return True
+
+    async def __aenter__(self) -> AsyncAdmission:
+        return await self.take()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not await self.settle() and kind is None:
+            raise LeaseLostError(_LOST)

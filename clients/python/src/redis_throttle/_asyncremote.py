@@ -1,0 +1,56 @@
+"""As `_remote`, for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._asynctransport import AsyncTransport
+from ._call import Call
+from ._connect import connect, sentinels_of
+from ._duration import Duration, seconds
+from ._result import Result
+from ._transport import AsyncClient
+
+
+class Remote:
+    """Sends calls to Redis or Valkey with the module, as `redis_throttle.Remote`, over a client of `redis.asyncio` or `valkey.asyncio`."""
+
+    def __init__(self, client: AsyncClient, *, timeout: Duration = "1s", patience: Duration = "3s") -> None:
+        self.client = client
+        self._transport = AsyncTransport(client, seconds(timeout, "timeout"), seconds(patience, "patience"))
+        self._mine: list[Any] = []
+
+    @classmethod
+    def from_url(cls, url: str, *, timeout: Duration = "1s", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Remote:
+        """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
+        remote = cls(connect(url, asynchronous=True, timeout=timeout, options=options), timeout=timeout, patience=patience)
+        remote._mine = [remote.client, *sentinels_of(remote.client)]
+        return remote
+
+    async def decide(self, call: Call, /) -> Result:
+        """Send a call."""
+        if call.timeout is None:
+            return call.result(await self._transport.decide(call))
+        if call.verb == "lease":  # most often a slot is free, and no connection of its own is needed; nobody is overtaken
+            result = await self.decide(call.at_once())
+            if not result.limited:
+                return result
+        return call.result(await self._transport.wait(call))
+
+    async def close(self) -> None:
+        """Close the client of `from_url`, and what it opened to Sentinels."""
+        await self._transport.close()
+        for client in self._mine:
+            await getattr(client, "aclose", client.close)()
+        if self._mine and self._transport.cluster:
+            # After a call that lost its connection, redis-py takes itself for closed, and closes nothing.
+            for nodes in ("nodes_cache", "startup_nodes"):
+                manager = self._mine[0].nodes_manager
+                await (getattr(manager, "aclose", None) or manager.close)(nodes)
+
+    async def __aenter__(self) -> Remote:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
