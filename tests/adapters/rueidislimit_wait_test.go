@@ -31,11 +31,7 @@ func TestAWaitEndsWhenTheServerStandsStill(t *testing.T) {
 		if before {
 			s.Pause()
 		}
-		ended := make(chan error, 1)
-		go func() {
-			_, err := l.Wait(context.WithoutCancel(t.Context()), "k", hourly, 1)
-			ended <- err
-		}()
+		ended := calls.Ends(context.WithoutCancel(t.Context()), l, calls.InLine("k", hourly, 0))
 		if !before {
 			require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, time.Minute, time.Millisecond)
 			s.Pause()
@@ -62,10 +58,8 @@ func TestNoUnitOfAWaitThatIsCancelledIsLost(t *testing.T) {
 	granted := 0
 	for i := range size.Of(50, 500) {
 		units, jobs := fmt.Sprint("units", i), fmt.Sprint("jobs", i)
-		_, err := l.Limit(t.Context(), units, hourly, 1)
-		require.NoError(t, err)
-		_, err = l.Decide(t.Context(), calls.Lease(jobs, 1, time.Hour, "a"))
-		require.NoError(t, err)
+		calls.Ask(t, l, calls.On(units, hourly))
+		calls.Ask(t, l, calls.Lease(jobs, 1, time.Hour, "a"))
 		for _, tt := range []struct {
 			waits  ratelimit.Call
 			grants func() error
@@ -127,11 +121,7 @@ func TestWaitsInACluster(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, r.Limited)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			_, err := l.Wait(ctx, key, hourly, 1)
-			ended <- err
-		}()
+		ended := calls.Ends(ctx, l, calls.InLine(key, hourly, 0))
 		waiting := func(n string) func() bool {
 			return func() bool { return c.Owner(c.Slot(key)).Info("throttle")["throttle_waiting"] == n }
 		}
@@ -142,13 +132,8 @@ func TestWaitsInACluster(t *testing.T) {
 	}
 
 	from, to := c.Masters()[0], c.Masters()[1]
-	key := "k"
-	for i := 0; c.Owner(c.Slot(key)) != from; i++ {
-		key = fmt.Sprint("k", i)
-	}
-	slot := fmt.Sprint(c.Slot(key))
-	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
-	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
+	key := c.KeyOn(from, "k")
+	c.BeginMove(c.Slot(key), from, to)
 	for want, limited := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		if limited {
@@ -170,10 +155,8 @@ func TestWaitsGoToTheNewMaster(t *testing.T) {
 	limits := ratelimit.Limits{ratelimit.Rate(1_000_000, time.Hour)}
 	old := c.Masters()[2]
 	var keys []string
-	for i := 0; len(keys) < 10; i++ {
-		if key := fmt.Sprint("key", i); c.Owner(c.Slot(key)) == old {
-			keys = append(keys, key)
-		}
+	for i := range 10 {
+		keys = append(keys, c.KeyOn(old, fmt.Sprint("key", i, "-")))
 	}
 	wait := func(key string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -34,6 +34,7 @@ type belief struct{ from, to time.Time }
 // Each has an id of its own for each lease.
 type holders struct {
 	t       *testing.T
+	key     string
 	call    func(id string) caller
 	confirm bool // believe only what a replica has confirmed: WAIT 1
 
@@ -49,8 +50,8 @@ type holders struct {
 // caller sends a command; ok is false when there is no answer, or none that counts.
 type caller func(command ...string) (v resp.Value, ok bool)
 
-func startHolders(t *testing.T, n int, confirm bool, call func(string) caller) *holders {
-	h := &holders{t: t, call: call, confirm: confirm}
+func startHolders(t *testing.T, n int, key string, confirm bool, call func(string) caller) *holders {
+	h := &holders{t: t, key: key, call: call, confirm: confirm}
 	for range n {
 		h.running.Go(func() {
 			for !h.stopped.Load() {
@@ -65,7 +66,7 @@ func startHolders(t *testing.T, n int, confirm bool, call func(string) caller) *
 func (h *holders) hold() {
 	id := fmt.Sprint("holder:", h.lastID.Add(1))
 	call := h.call(id)
-	command := strings.Fields(fmt.Sprintf("CL.LEASE %s SLOTS %d TTL %dms ID %s", holderKey, holderSlots, holderTTL.Milliseconds(), id))
+	command := strings.Fields(fmt.Sprintf("CL.LEASE %s SLOTS %d TTL %dms ID %s", h.key, holderSlots, holderTTL.Milliseconds(), id))
 	if rand.IntN(2) == 0 {
 		command = append(command, "TIMEOUT", "200ms")
 	}
@@ -104,7 +105,7 @@ func (h *holders) hold() {
 		if renewals <= 0 {
 			break
 		}
-		command = strings.Fields(fmt.Sprintf("CL.RENEW %s ID %s TTL %dms COMPACT", holderKey, id, holderTTL.Milliseconds()))
+		command = strings.Fields(fmt.Sprintf("CL.RENEW %s ID %s TTL %dms COMPACT", h.key, id, holderTTL.Milliseconds()))
 	}
 	if now.from.IsZero() {
 		return
@@ -113,7 +114,7 @@ func (h *holders) hold() {
 		if released := time.Now(); released.Before(now.to) {
 			now.to = released
 		}
-		call("CL.RELEASE", holderKey, "ID", id)
+		call("CL.RELEASE", h.key, "ID", id)
 	}
 	h.mu.Lock()
 	h.beliefs = append(h.beliefs, now)
@@ -182,7 +183,7 @@ func on(current func() *server.Server) func(string) caller {
 func TestNeverMoreThanNBelieveInALeaseWhenServersAreKilled(t *testing.T) {
 	begin(t)
 	s := server.Start(t, server.AppendOnly("always"))
-	h := startHolders(t, 50, false, on(func() *server.Server { return s }))
+	h := startHolders(t, 50, holderKey, false, on(func() *server.Server { return s }))
 	for cycle := range size.Of(4, 12) {
 		h.await(rand.Int64N(40) + 1)
 		if cycle%4 == 3 {
@@ -203,7 +204,7 @@ func TestNeverMoreThanNBelieveInALeaseInPlannedFailovers(t *testing.T) {
 	topology.AwaitReplicas(t, nodes[0], nodes[1])
 	var current atomic.Pointer[server.Server]
 	current.Store(nodes[0])
-	h := startHolders(t, 50, false, on(current.Load))
+	h := startHolders(t, 50, holderKey, false, on(current.Load))
 	for cycle := range size.Of(2, 4) {
 		h.await(40)
 		old, next := nodes[cycle%2], nodes[(cycle+1)%2]
@@ -233,7 +234,7 @@ func TestALeaseThatNoReplicaHeardOfIsForgotten(t *testing.T) {
 				topology.AwaitReplicas(t, master, replica)
 				var current atomic.Pointer[server.Server]
 				current.Store(master)
-				h := startHolders(t, 50, confirm, on(current.Load))
+				h := startHolders(t, 50, holderKey, confirm, on(current.Load))
 				h.await(40)
 				network.Hold()
 				if !confirm {
@@ -294,71 +295,34 @@ func TestASettlementThatNoReplicaHeardOfIsSentAgain(t *testing.T) {
 
 // A slot moves between nodes under load, by every way there is.
 func TestNeverMoreThanNBelieveInALeaseWhileItsSlotMoves(t *testing.T) {
-	program := begin(t)
-	cluster := topology.StartCluster(t)
-	for _, way := range []struct {
-		name, missing string
-		move          func(*testing.T, *topology.Cluster, int, *server.Server, *server.Server)
-	}{
-		{name: "key by key", move: moveLeases},
-		{name: "as a whole", missing: lacksSlotMigration(program), move: moveAsAWhole},
-		{name: "imported as a whole", missing: lacksSlotImport(program), move: importAsAWhole},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			if way.missing != "" {
-				t.Skip(way.missing)
-			}
-			cluster.AwaitAgreement()
-			slot := cluster.Slot(holderKey)
-			client := cluster.Client()
-			h := startHolders(t, 50, false, func(string) caller {
-				return func(command ...string) (v resp.Value, ok bool) {
-					words := make([]any, len(command))
-					for i, word := range command {
-						words[i] = word
-					}
-					reply, err := client.Do(context.Background(), words...).Result()
-					if err != nil {
-						return v, false
-					}
-					if elems, isArray := reply.([]any); isArray {
-						for _, e := range elems {
-							n, _ := e.(int64)
-							v.Elems = append(v.Elems, resp.Value{Kind: resp.Integer, Int: n})
-						}
-						v.Kind = resp.Array
-					}
-					return v, true
+	whileASlotMoves(t, func(t *testing.T, c *topology.Cluster, _ *server.Server, prefix string) load {
+		client := c.Client()
+		return leaseLoad{startHolders(t, 50, prefix, false, func(string) caller {
+			return func(command ...string) (v resp.Value, ok bool) {
+				reply, err := client.Do(context.Background(), wordsOf(command)...).Result()
+				if err != nil {
+					return v, false
 				}
-			})
-			for range 3 {
-				h.await(40)
-				from := cluster.Owner(slot)
-				to := cluster.Masters()[0]
-				if to == from {
-					to = cluster.Masters()[1]
+				if elems, isArray := reply.([]any); isArray {
+					for _, e := range elems {
+						n, _ := e.(int64)
+						v.Elems = append(v.Elems, resp.Value{Kind: resp.Integer, Int: n})
+					}
+					v.Kind = resp.Array
 				}
-				way.move(t, cluster, slot, from, to)
-				cluster.AwaitAgreement()
-				require.Same(t, to, cluster.Owner(slot))
+				return v, true
 			}
-			h.await(40)
-			assert.LessOrEqual(t, h.end(), holderSlots)
-		})
-	}
+		})}
+	})
 }
 
-// moveLeases moves a slot by hand whose key may be gone at the moment.
-func moveLeases(_ *testing.T, c *topology.Cluster, slot int, from, to *server.Server) {
-	number := fmt.Sprint(slot)
-	to.MustDo("CLUSTER", "SETSLOT", number, "IMPORTING", c.ID(from))
-	from.MustDo("CLUSTER", "SETSLOT", number, "MIGRATING", c.ID(to))
-	for len(from.MustDo("CLUSTER", "GETKEYSINSLOT", number, "2").Elems) > 0 {
-		from.Do("MIGRATE", "127.0.0.1", fmt.Sprint(to.Port), holderKey, "0", "10000")
-	}
-	for _, master := range []*server.Server{to, from} {
-		master.MustDo("CLUSTER", "SETSLOT", number, "NODE", c.ID(to))
-	}
+type leaseLoad struct{ *holders }
+
+func (l leaseLoad) await() { l.holders.await(40) }
+
+func (l leaseLoad) settle(owner *server.Server) {
+	assert.LessOrEqual(l.t, l.end(), holderSlots)
+	owner.MustDo("DEL", l.key) // or it would lapse while it is compared
 }
 
 // Callers in line are told to ask again when their slot has moved, soon, whatever they wait for. The new node
@@ -378,7 +342,7 @@ func TestCallersInLineForALeaseAreSentToTheNewNode(t *testing.T) {
 	require.NoError(t, c.Send("CL.LEASE", holderKey, "SLOTS", "1", "TTL", "1h", "ID", "waits", "TIMEOUT", "0"))
 	require.NoError(t, c.Flush())
 	require.Eventually(t, func() bool { return from.InfoInt("throttle", "throttle_leases_waiting") == 1 }, time.Minute, 5*time.Millisecond)
-	moveKeyByKey(t, cluster, slot, from, to)
+	cluster.MoveKeyByKey(slot, from, to)
 	v, err := c.Receive()
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(v.Text, "TRYAGAIN "), "%v", v)

@@ -32,27 +32,12 @@ func TestKilledUnderLoadKeepsWhatWasAcknowledged(t *testing.T) {
 	var acknowledged atomic.Int64
 	var unheardOf int64
 	for cycle := range cycles {
-		enough := acknowledged.Load() + 1 + rand.Int64N(most)
-		reached := make(chan struct{})
-		stop := sync.OnceFunc(func() { close(reached) })
-		var running sync.WaitGroup
-		for caller := range callers {
-			c := s.Raw()
-			running.Go(func() {
-				hammer(t, c, book, caller, pipelined, func() {
-					if acknowledged.Add(1) == enough {
-						stop()
-					}
-				})
-			})
-		}
 		if cycle%4 == 0 {
 			s.MustDo("BGREWRITEAOF") // so that some deaths come amid a rewrite
 		}
-		go func() { running.Wait(); stop() }() // all gone before that: they have failed the test
-		<-reached
-		s.Kill()
-		running.Wait()
+		killUnder(t, s, callers, 1+rand.Int64N(most), func(c *resp.Conn, caller int, answered func()) {
+			hammer(t, c, book, caller, pipelined, func() { acknowledged.Add(1); answered() })
+		})
 		s.Restart()
 		unheardOf += book.settle(t, s)
 		if t.Failed() {
@@ -60,6 +45,29 @@ func TestKilledUnderLoadKeepsWhatWasAcknowledged(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills, %d calls acknowledged, none lost; %d units taken by calls in flight at a kill", cycles, acknowledged.Load(), unheardOf)
+}
+
+// killUnder kills a server when its callers were answered so many times, or are all gone because they have failed the test.
+func killUnder(t *testing.T, s *server.Server, callers int, enough int64, call func(c *resp.Conn, caller int, answered func())) {
+	t.Helper()
+	var answers atomic.Int64
+	reached := make(chan struct{})
+	stop := sync.OnceFunc(func() { close(reached) })
+	var running sync.WaitGroup
+	for caller := range callers {
+		c := s.Raw()
+		running.Go(func() {
+			call(c, caller, func() {
+				if answers.Add(1) == enough {
+					stop()
+				}
+			})
+		})
+	}
+	go func() { running.Wait(); stop() }()
+	<-reached
+	s.Kill()
+	running.Wait()
 }
 
 // ownKeys is how many keys each caller has to itself.

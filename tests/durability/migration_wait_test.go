@@ -19,40 +19,25 @@ import (
 // took the call answers it, at its time. The new node has the reservations with the key, so
 // it serves nobody in between. A caller that leaves gives nothing back: the key is elsewhere.
 func TestCallersThatWaitAreAnsweredByTheOldNodeOfTheirSlot(t *testing.T) {
-	program := begin(t)
+	begin(t)
 	cluster := topology.StartCluster(t)
-	for _, way := range []struct {
-		name string
-		// missing is why this server can not do it.
-		missing string
-		move    func(t *testing.T, c *topology.Cluster, slot int, from, to *server.Server)
-	}{
-		{name: "key by key", move: moveKeyByKey},
-		{name: "redis-cli reshard", move: reshard},
-		{name: "as a whole", missing: lacksSlotMigration(program), move: moveAsAWhole},
-		{name: "imported as a whole", missing: lacksSlotImport(program), move: importAsAWhole},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			if way.missing != "" {
-				t.Skip(way.missing)
-			}
-			// The first caller's turn must not come before the slot has moved.
-			for ahead := 8; !moveUnderAWaitingLine(t, cluster, way.move, ahead); ahead *= 2 {
-				t.Logf("moving the slot took longer than %d seconds; once more", ahead)
-			}
-		})
-	}
+	cluster.InEachWay(t, func(t *testing.T, way topology.Way) {
+		// The first caller's turn must not come before the slot has moved.
+		for ahead := 8; !moveUnderAWaitingLine(t, cluster, way, ahead); ahead *= 2 {
+			t.Logf("moving the slot took longer than %d seconds; once more", ahead)
+		}
+	}, topology.Failover) // which sends callers away
 }
 
 const lineLimit = "RATE 1/s BURST 1"
 
 // moveUnderAWaitingLine has three callers wait behind so many reservations, one second
 // each, while the slot moves. ok is false when that took too long to say anything.
-func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, move func(*testing.T, *topology.Cluster, int, *server.Server, *server.Server), ahead int) (ok bool) {
+func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, way topology.Way, ahead int) (ok bool) {
 	c.AwaitAgreement()
 	masters := c.Masters()
 	from, to := masters[0], masters[1]
-	tag, slot := tagAmongLowest(c, from)
+	tag, slot := c.TagAmongLowest(from)
 	key := fmt.Sprintf("{%s}:line:%d", tag, ahead)
 
 	firstNs := serverTime(t, from)
@@ -69,7 +54,7 @@ func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, move func(*testing
 	}
 	turnNs := func(place int) int64 { return firstNs + int64(ahead+place)*int64(time.Second) }
 
-	move(t, c, slot, from, to)
+	way.Pass(c, slot, from, to)
 	if serverTime(t, from) >= turnNs(0) {
 		for _, caller := range callers {
 			_ = caller.Close() // they may have been answered meanwhile
@@ -124,19 +109,4 @@ func fieldOf(t *testing.T, v resp.Value, name string) int64 {
 	}
 	require.Fail(t, "no field "+name, "%v", v)
 	return 0
-}
-
-// importAsAWhole leaves it to the servers (Redis 8.4).
-func importAsAWhole(t *testing.T, c *topology.Cluster, slot int, _, to *server.Server) {
-	number := strconv.Itoa(slot)
-	v := to.Do("CLUSTER", "MIGRATION", "IMPORT", number, number)
-	require.False(t, v.IsError(), "%v", v)
-	require.Eventually(t, func() bool { return c.Owner(slot) == to }, time.Minute, 5*time.Millisecond)
-}
-
-func lacksSlotImport(p server.Program) string {
-	if !p.IsValkey() && p.AtLeast(8, 4) {
-		return ""
-	}
-	return fmt.Sprintf("%s has no CLUSTER MIGRATION", p)
 }

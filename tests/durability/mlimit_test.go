@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -89,6 +89,8 @@ func requireWhole(t *testing.T, groups []*group, state map[string]string, what s
 
 func none(*group) int64 { return 0 }
 
+func (g *group) isTold() int64 { return g.told.Load() }
+
 func valuesOf(t *testing.T, s *server.Server) map[string]string {
 	t.Helper()
 	values := map[string]string{}
@@ -114,43 +116,28 @@ func TestKilledAmidCallsOnSeveralKeysLeavesNoHalf(t *testing.T) {
 	for i := range 6 {
 		groups = append(groups, newGroup(t, direct, get, fmt.Sprint("g", i), 2+i%4*2))
 	}
-	told := func(g *group) int64 { return g.told.Load() }
 	judgedPrefixes, loaded := 0, 0
 	for cycle := range cycles {
 		topology.AwaitReplicas(t, s, replicas...)
-		var acknowledged atomic.Int64
-		enough := 1 + rand.Int64N(most)
-		reached := make(chan struct{})
-		stop := sync.OnceFunc(func() { close(reached) })
-		var running sync.WaitGroup
-		for range callers {
-			c := s.Raw()
-			running.Go(func() {
-				for {
-					g := groups[rand.IntN(len(groups))]
-					if g.take(func(command []string) (resp.Value, error) { return c.Do(command...) }) != nil {
-						return // killed
-					}
-					if acknowledged.Add(1) == enough {
-						stop()
-					}
-				}
-			})
-		}
-		go func() { running.Wait(); stop() }()
-		<-reached
-		s.Kill()
-		running.Wait()
+		killUnder(t, s, callers, 1+rand.Int64N(most), func(c *resp.Conn, _ int, acknowledged func()) {
+			for groups[rand.IntN(len(groups))].take(func(command []string) (resp.Value, error) { return c.Do(command...) }) == nil {
+				acknowledged()
+			}
+		})
 		for _, replica := range replicas {
 			require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "down" }, time.Minute, time.Millisecond)
 			requireWhole(t, groups, valuesOf(t, replica), fmt.Sprintf("replica on port %d", replica.Port), none)
 		}
-		judgedPrefixes += requireWholePrefixes(t, groups, s)
+		values := map[string]string{}
+		judgedPrefixes += prefixes(t, s, func(command []string) {
+			require.Equal(t, "SET", strings.ToUpper(command[0]), "unexpected in the file")
+			values[command[1]] = command[2]
+		}, func() { requireWhole(t, groups, values, "a prefix of the file", none) })
 		if cycle%3 == 0 {
 			loaded += requireWholeWhenCut(t, groups, s)
 		}
 		s.Restart()
-		requireWhole(t, groups, valuesOf(t, s), "the server that loaded its file", told)
+		requireWhole(t, groups, valuesOf(t, s), "the server that loaded its file", (*group).isTold)
 	}
 	t.Logf("%d kills; %d prefixes of the file judged, %d cuts loaded by a server", cycles, judgedPrefixes, loaded)
 }
@@ -163,35 +150,31 @@ func aofPath(t *testing.T, s *server.Server) string {
 	return paths[0]
 }
 
-// requireWholePrefixes reads the file as a server would, and judges what it would hold after each
-// command that is in no transaction, and after each transaction.
-func requireWholePrefixes(t *testing.T, groups []*group, s *server.Server) (judged int) {
+// prefixes reads the append-only file as a server would: each command is applied, and judged is called after each that is in no transaction, and
+// after each transaction.
+func prefixes(t *testing.T, s *server.Server, apply func(command []string), judge func()) (judged int) {
 	t.Helper()
 	file, err := os.ReadFile(aofPath(t, s))
 	require.NoError(t, err)
-	values := map[string]string{}
 	inMulti := false
 	for r := resp.NewReader(bytes.NewReader(file)); ; {
 		v, err := r.Read()
 		if err != nil {
-			break // the end, maybe amid a command
+			return judged // the end, maybe amid a command
 		}
-		switch name := strings.ToUpper(v.Elems[0].Text); name {
+		switch command := kit.TextsOf(v); strings.ToUpper(command[0]) {
 		case "MULTI", "EXEC":
-			require.Equal(t, inMulti, name == "EXEC")
-			inMulti = name == "MULTI"
-		case "SET":
-			values[v.Elems[1].Text] = v.Elems[2].Text
+			require.Equal(t, inMulti, strings.EqualFold(command[0], "EXEC"))
+			inMulti = !inMulti
 		case "SELECT":
 		default:
-			require.Fail(t, "unexpected in the file", "%v", v)
+			apply(command)
 		}
 		if !inMulti {
-			requireWhole(t, groups, values, "a prefix of the file", none)
+			judge()
 			judged++
 		}
 	}
-	return judged
 }
 
 // requireWholeWhenCut has servers load the file cut off anywhere, amid a transaction and amid a
@@ -253,60 +236,38 @@ func TestClusterRoutesCallsOnSeveralKeys(t *testing.T) {
 // A slot changes hands while calls on several of its keys come in. What callers were told they have
 // is what the keys were charged, all of them, to the unit.
 func TestSlotChangesHandsUnderCallsOnSeveralKeys(t *testing.T) {
-	program := begin(t)
-	cluster := topology.StartCluster(t)
-	for _, way := range waysToMove(program) {
-		t.Run(way.name, func(t *testing.T) {
-			if way.missing != "" {
-				t.Skip(way.missing)
-			}
-			cluster.AwaitAgreement()
-			masters := cluster.Masters()
-			from, to := masters[0], masters[1]
-			tag, slot := tagAmongLowest(cluster, from)
-			var sent redirections
-			first := newFollower(t, cluster, &sent)
+	whileASlotMoves(t, func(t *testing.T, c *topology.Cluster, from *server.Server, prefix string) load {
+		l := &groupLoad{}
+		for i := range 4 {
 			get := func(key string) string { return from.MustDo("GET", key).Text }
-			var groups []*group
-			for i := range 4 {
-				groups = append(groups, newGroup(t, first.do, get, fmt.Sprintf("%s{%s}%d", way.name, tag, i), 2+2*i))
+			l.groups = append(l.groups, newGroup(t, newFollower(t, c, &l.sent).do, get, fmt.Sprint(prefix, i), 2+2*i))
+		}
+		l.crowd = gather(t, 8, func(int) ask {
+			f := newFollower(t, c, &l.sent)
+			return func() (answer, bool, error) {
+				err := l.groups[rand.IntN(len(l.groups))].take(f.do)
+				assert.NoError(t, err)
+				return answer{Allowed: true}, true, err
 			}
-			var stopping atomic.Bool
-			var calls atomic.Int64
-			var running sync.WaitGroup
-			for range 8 {
-				f := newFollower(t, cluster, &sent)
-				running.Go(func() {
-					for !stopping.Load() {
-						if !assert.NoError(t, groups[rand.IntN(len(groups))].take(f.do)) {
-							return
-						}
-						calls.Add(1)
-					}
-				})
-			}
-			await := func(more int64) {
-				goal := calls.Load() + more
-				require.Eventually(t, func() bool { return calls.Load() >= goal || t.Failed() }, time.Minute, time.Millisecond)
-			}
-			await(300)
-			way.pass(t, cluster, slot, from, to)
-			await(300)
-			stopping.Store(true)
-			running.Wait()
-			cluster.AwaitAgreement()
-			owner := cluster.Owner(slot)
-			require.NotSame(t, from, owner, "the slot stayed where it was")
-			told := func(g *group) int64 { return g.told.Load() }
-			values := valuesOf(t, owner)
-			requireWhole(t, groups, values, "the slot's owner", told)
-			for _, g := range groups {
-				assert.Equal(t, g.told.Load(), (tatIn(t, values[g.keys[0]])-g.tatAtNone)/hourNs)
-			}
-			replica := cluster.ReplicaOf(owner)
-			topology.AwaitReplicas(t, owner, replica)
-			topology.RequireCopies(t, owner, replica)
-			t.Logf("%d calls; %s", calls.Load(), &sent)
 		})
+		return l
+	})
+}
+
+type groupLoad struct {
+	*crowd
+	groups []*group
+	sent   redirections
+}
+
+func (l *groupLoad) await() { l.awaitAllowed(300) }
+
+func (l *groupLoad) settle(owner *server.Server) {
+	calls := l.disperse()
+	values := valuesOf(l.t, owner)
+	requireWhole(l.t, l.groups, values, "the slot's owner", (*group).isTold)
+	for _, g := range l.groups {
+		assert.Equal(l.t, g.told.Load(), (tatIn(l.t, values[g.keys[0]])-g.tatAtNone)/hourNs)
 	}
+	l.t.Logf("%d calls; %s", calls, &l.sent)
 }

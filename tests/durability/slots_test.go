@@ -1,12 +1,9 @@
 package durability
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,40 +73,43 @@ func TestKilledAmidAdmissionsLeavesNoHalf(t *testing.T) {
 	judged, cycles := 0, size.Of(3, 12)
 	for cycle := range cycles {
 		topology.AwaitReplicas(t, s, replicas...)
-		goal := admitted.Load() + 1 + rand.Int64N(most)
-		reached := make(chan struct{})
-		stop := sync.OnceFunc(func() { close(reached) })
-		var running sync.WaitGroup
-		for caller := range callers {
-			c := s.Raw()
-			running.Go(func() {
-				for i := 0; ; i++ {
-					id := fmt.Sprint(cycle, "-", caller, "-", i)
-					if limited, err := send(c, admission, id); err != nil || limited != 0 {
-						return // killed
-					}
-					if admitted.Add(1) >= goal {
-						stop()
-					}
-					if i%3 == 0 {
-						continue // dies, too
-					}
-					if done, err := send(c, settlement, id); err != nil || done != 1 {
-						return
-					}
-					settled.Add(1)
+		killUnder(t, s, callers, 1+rand.Int64N(most), func(c *resp.Conn, caller int, acknowledged func()) {
+			for i := 0; ; i++ {
+				id := fmt.Sprint(cycle, "-", caller, "-", i)
+				if limited, err := send(c, admission, id); err != nil || limited != 0 {
+					return // killed
 				}
-			})
-		}
-		go func() { running.Wait(); stop() }()
-		<-reached
-		s.Kill()
-		running.Wait()
+				admitted.Add(1)
+				acknowledged()
+				if i%3 == 0 {
+					continue // dies, too
+				}
+				if done, err := send(c, settlement, id); err != nil || done != 1 {
+					return
+				}
+				settled.Add(1)
+			}
+		})
 		for _, replica := range replicas {
 			require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "down" }, time.Minute, time.Millisecond)
 			a.requireWholeServer(t, replica, fmt.Sprintf("replica on port %d", replica.Port))
 		}
-		judged += a.requireWholePrefixes(t, s)
+		units, leases := "", map[string]bool{}
+		judged += prefixes(t, s, func(command []string) {
+			switch strings.ToUpper(command[0]) {
+			case "SET":
+				units = command[2]
+			case "ZADD":
+				leases[command[3]] = true
+			case "ZREM":
+				for _, id := range command[2:] {
+					delete(leases, id)
+				}
+			case "PEXPIREAT":
+			default:
+				require.Fail(t, "unexpected in the file", "%v", command)
+			}
+		}, func() { a.requireWhole(t, units, len(leases), "a prefix of the file") })
 		s.Restart()
 		a.requireWholeServer(t, s, "the server that loaded its file")
 		left := s.MustDo("ZCARD", "leases").Int
@@ -120,118 +120,68 @@ func TestKilledAmidAdmissionsLeavesNoHalf(t *testing.T) {
 	t.Logf("%d kills, %d admissions, %d settlements; %d prefixes of the file judged", cycles, admitted.Load(), settled.Load(), judged)
 }
 
-// requireWholePrefixes reads the file as a server would, and judges what it would hold after each command that is in no transaction, and
-// after each transaction.
-func (a admissions) requireWholePrefixes(t *testing.T, s *server.Server) (judged int) {
-	t.Helper()
-	file, err := os.ReadFile(aofPath(t, s))
-	require.NoError(t, err)
-	units, leases, inMulti := "", map[string]bool{}, false
-	for r := resp.NewReader(bytes.NewReader(file)); ; {
-		v, err := r.Read()
-		if err != nil {
-			return judged // the end, maybe amid a command
-		}
-		switch name := strings.ToUpper(v.Elems[0].Text); name {
-		case "MULTI", "EXEC":
-			require.Equal(t, inMulti, name == "EXEC")
-			inMulti = name == "MULTI"
-		case "SET":
-			units = v.Elems[2].Text
-		case "ZADD":
-			leases[v.Elems[3].Text] = true
-		case "ZREM":
-			for _, id := range v.Elems[2:] {
-				delete(leases, id.Text)
-			}
-		case "PEXPIREAT", "SELECT":
-		default:
-			require.Fail(t, "unexpected in the file", "%v", v)
-		}
-		if !inMulti {
-			a.requireWhole(t, units, len(leases), "a prefix of the file")
-			judged++
-		}
-	}
-}
-
 // A slot changes hands while callers are admitted, renew their leases and settle, each twice. A settlement happens once, and in the end there are
 // as many leases as units.
 func TestSlotChangesHandsUnderAdmissions(t *testing.T) {
-	program := begin(t)
-	cluster := topology.StartCluster(t)
-	for _, way := range waysToMove(program) {
-		t.Run(way.name, func(t *testing.T) {
-			if way.missing != "" {
-				t.Skip(way.missing)
+	whileASlotMoves(t, func(t *testing.T, c *topology.Cluster, from *server.Server, prefix string) load {
+		l := &admissionLoad{units: prefix + "units", leases: prefix + "leases"}
+		about := func(f *follower, call, id string) (int64, error) {
+			call = strings.ReplaceAll(strings.ReplaceAll(call, "units", l.units), "leases", l.leases)
+			v, err := f.do(strings.Fields(fmt.Sprintf(call, id)))
+			if err != nil {
+				return 0, err
 			}
-			cluster.AwaitAgreement()
-			masters := cluster.Masters()
-			from, to := masters[0], masters[1]
-			tag, slot := tagAmongLowest(cluster, from)
-			prefix := fmt.Sprintf("%s{%s}", strings.ReplaceAll(way.name, " ", "-"), tag)
-			units, leases := prefix+"units", prefix+"leases"
-			var sent redirections
-			about := func(f *follower, call, id string) (int64, error) {
-				call = strings.ReplaceAll(strings.ReplaceAll(call, "units", units), "leases", leases)
-				v, err := f.do(strings.Fields(fmt.Sprintf(call, id)))
-				if err != nil {
-					return 0, err
+			return v.Elems[0].Int, nil
+		}
+		first := newFollower(t, c, &l.sent)
+		for i := range 3 { // that stay, so that no key is ever missing
+			limited, err := about(first, admission, fmt.Sprint("stays", i))
+			require.NoError(t, err)
+			require.Zero(t, limited)
+		}
+		l.tatAtNone = tatIn(t, from.MustDo("GET", l.units).Text) - 3*hourNs
+		l.crowd = gather(t, 8, func(caller int) ask {
+			f, i := newFollower(t, c, &l.sent), -1
+			return func() (answer, bool, error) {
+				i++
+				id := fmt.Sprint(caller, "-", i)
+				steps := []struct {
+					call string
+					want int64
+				}{{admission, 0}, {admission, 0}, {renewal, 0}, {settlement, 1}, {settlement, 0}, {renewal, 1}}
+				if i%10 == 0 { // stays
+					steps = steps[:3]
+					l.left.Add(1)
 				}
-				return v.Elems[0].Int, nil
-			}
-			first := newFollower(t, cluster, &sent)
-			for i := range 3 { // that stay, so that no key is ever missing
-				limited, err := about(first, admission, fmt.Sprint("stays", i))
-				require.NoError(t, err)
-				require.Zero(t, limited)
-			}
-			a := admissions{tatIn(t, from.MustDo("GET", units).Text) - 3*hourNs}
-			var stopping atomic.Bool
-			var calls, left atomic.Int64
-			var running sync.WaitGroup
-			for caller := range 8 {
-				f := newFollower(t, cluster, &sent)
-				running.Go(func() {
-					for i := 0; !stopping.Load(); i++ {
-						id := fmt.Sprint(caller, "-", i)
-						steps := []struct {
-							call string
-							want int64
-						}{{admission, 0}, {admission, 0}, {"CL.RENEW leases ID %s TTL 1d COMPACT", 0}, {settlement, 1}, {settlement, 0}, {"CL.RENEW leases ID %s TTL 1d COMPACT", 1}}
-						if i%10 == 0 { // stays
-							steps = steps[:3]
-							left.Add(1)
-						}
-						for _, step := range steps {
-							answer, err := about(f, step.call, id)
-							if !assert.NoError(t, err) || !assert.Equal(t, step.want, answer, "%s of %s", step.call, id) {
-								return
-							}
-							calls.Add(1)
-						}
+				for _, step := range steps {
+					got, err := about(f, step.call, id)
+					if !assert.NoError(t, err) || !assert.Equal(t, step.want, got, "%s of %s", step.call, id) {
+						return answer{}, false, errWrong
 					}
-				})
+				}
+				return answer{Allowed: true}, true, nil
 			}
-			await := func(more int64) {
-				goal := calls.Load() + more
-				require.Eventually(t, func() bool { return calls.Load() >= goal || t.Failed() }, time.Minute, time.Millisecond)
-			}
-			await(300)
-			way.pass(t, cluster, slot, from, to)
-			await(300)
-			stopping.Store(true)
-			running.Wait()
-			cluster.AwaitAgreement()
-			owner := cluster.Owner(slot)
-			require.NotSame(t, from, owner, "the slot stayed where it was")
-			have := owner.MustDo("ZCARD", leases).Int
-			assert.Equal(t, 3+left.Load(), have)
-			a.requireWhole(t, owner.MustDo("GET", units).Text, int(have), "the slot's owner")
-			replica := cluster.ReplicaOf(owner)
-			topology.AwaitReplicas(t, owner, replica)
-			topology.RequireCopies(t, owner, replica)
-			t.Logf("%d calls; %s", calls.Load(), &sent)
 		})
-	}
+		return l
+	})
+}
+
+const renewal = "CL.RENEW leases ID %s TTL 1d COMPACT"
+
+type admissionLoad struct {
+	*crowd
+	admissions
+	units, leases string
+	left          atomic.Int64
+	sent          redirections
+}
+
+func (l *admissionLoad) await() { l.awaitAllowed(60) }
+
+func (l *admissionLoad) settle(owner *server.Server) {
+	admitted := l.disperse()
+	have := owner.MustDo("ZCARD", l.leases).Int
+	assert.Equal(l.t, 3+l.left.Load(), have)
+	l.requireWhole(l.t, owner.MustDo("GET", l.units).Text, int(have), "the slot's owner")
+	l.t.Logf("%d admissions; %s", admitted, &l.sent)
 }
