@@ -119,8 +119,7 @@ func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
 	limits := ratelimit.Limits{ratelimit.Rate(1, 2500*time.Millisecond)}
 	began := time.Now()
 	for range 2 {
-		r, err := l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
-		require.NoError(t, err)
+		r := calls.Ask(t, l, calls.InLine("k", limits, time.Minute))
 		require.False(t, r.Limited)
 	}
 	assert.GreaterOrEqual(t, time.Since(began), 2500*time.Millisecond)
@@ -237,16 +236,14 @@ func TestSeveralKeysAndLeases(t *testing.T) {
 	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
 	keys := []ratelimit.Key{{Name: "a", Limits: limits}, {Name: "b", Limits: ratelimit.Limits{ratelimit.Fixed(2, day)}}}
 	for _, want := range []ratelimit.Result{{}, {Limited: true}} {
-		r, err := l.Decide(t.Context(), calls.OnKeys(keys))
-		require.NoError(t, err)
+		r := calls.Ask(t, l, calls.OnKeys(keys))
 		assert.Equal(t, want.Limited, r.Limited)
 		assert.Equal(t, want.Key, r.Key)
 	}
-	r, err := l.Decide(t.Context(), calls.OnKeys(keys, calls.Any))
-	require.NoError(t, err)
+	r := calls.Ask(t, l, calls.OnKeys(keys, calls.Any))
 	assert.False(t, r.Limited)
 	assert.Equal(t, 1, r.Key)
-	_, err = l.Decide(t.Context(), calls.OnKeys(nil))
+	_, err := l.Decide(t.Context(), calls.OnKeys(nil))
 	require.Error(t, err)
 
 	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "lease", Slots: 1, TTL: time.Minute})
@@ -288,12 +285,10 @@ func TestClusterFindsTheNodeOfAKey(t *testing.T) {
 	for i := range 30 {
 		key := fmt.Sprint("key", i)
 		for call, limited := range []bool{false, false, true} {
-			r, err := l.Limit(t.Context(), key, limits, 1)
-			require.NoError(t, err)
+			r := calls.Ask(t, l, calls.On(key, limits))
 			require.Equal(t, limited, r.Limited, "%s, call %d", key, call)
 		}
-		r, err := l.Decide(t.Context(), calls.Throttle(key, limits[0], 1))
-		require.NoError(t, err)
+		r := calls.Ask(t, l, calls.Throttle(key, limits[0], 1))
 		require.True(t, r.Limited)
 	}
 }
@@ -308,12 +303,11 @@ func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
 		InitAddress: sentinels.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: topology.MasterName},
 	}))
 	limits := ratelimit.Limits{ratelimit.Rate(5, day)}
-	r, err := l.Limit(t.Context(), "k", limits, 3)
-	require.NoError(t, err)
+	r := calls.Ask(t, l, calls.On("k", limits, calls.Cost(3)))
 	require.EqualValues(t, 2, r.Remaining)
 	topology.AwaitReplicas(t, master, replica)
 	master.Kill()
-	for {
+	for err := error(nil); ; {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		r, err = l.Limit(ctx, "k", limits, 1)
 		cancel()

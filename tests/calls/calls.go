@@ -2,7 +2,11 @@
 package calls
 
 import (
+	"context"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
 )
@@ -76,4 +80,22 @@ func Renew(key, id string, ttl time.Duration) ratelimit.Call {
 // Release is VerbRelease.
 func Release(key, id string) ratelimit.Call {
 	return ratelimit.Call{Verb: ratelimit.VerbRelease, Keys: []ratelimit.Key{{Name: key}}, ID: id}
+}
+
+// Ask has d decide a call, of which no error is expected.
+func Ask(t testing.TB, d ratelimit.Decider, call ratelimit.Call) ratelimit.Result {
+	t.Helper()
+	result, err := d.Decide(context.WithoutCancel(t.Context()), call)
+	require.NoError(t, err, call.Verb)
+	return result
+}
+
+// Ends is how a call ends that is made in the background.
+func Ends(ctx context.Context, d ratelimit.Decider, call ratelimit.Call) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.Decide(ctx, call)
+		ended <- err
+	}()
+	return ended
 }

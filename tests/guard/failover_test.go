@@ -43,8 +43,7 @@ func (c *changes) of(node string) []error {
 func awaitBy(t *testing.T, g *guard.Guard, call ratelimit.Call, by string) ratelimit.Result {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		result, err := g.Decide(t.Context(), call)
-		require.NoError(t, err, "the policy decides in an outage")
+		result := calls.Ask(t, g, call)
 		if result.By == by {
 			return result
 		}
@@ -65,8 +64,7 @@ func TestTheGuardDecidesUntilSentinelsHaveANewMaster(t *testing.T) {
 	})
 	limits := ratelimit.Limits{ratelimit.Window(1_000_000, day)}
 	call := calls.On("k", limits, calls.Cost(1000))
-	result, err := g.Decide(t.Context(), call)
-	require.NoError(t, err)
+	result := calls.Ask(t, g, call)
 	require.Equal(t, "server", result.By)
 	topology.AwaitReplicas(t, master, replica)
 
@@ -101,14 +99,7 @@ func TestTheGuardDecidesUntilAReplicaHasTakenOver(t *testing.T) {
 		Policy: guard.Local, Failures: 2, Pause: 50 * time.Millisecond, Node: guard.Masters(client), OnChange: told.note,
 	})
 	limits := ratelimit.Limits{ratelimit.Window(1_000_000, day)}
-	var there, elsewhere string
-	for i := 0; there == "" || elsewhere == ""; i++ {
-		if key := fmt.Sprint("key", i); c.Owner(c.Slot(key)) == dies {
-			there = key
-		} else {
-			elsewhere = key
-		}
-	}
+	there, elsewhere := c.KeyOn(dies, "key"), c.KeyOn(c.Masters()[2], "key")
 	awaitBy(t, g, calls.On(there, limits), "server")
 	awaitBy(t, g, calls.On(elsewhere, limits), "server")
 	topology.AwaitReplicas(t, dies, successor)
@@ -118,8 +109,7 @@ func TestTheGuardDecidesUntilAReplicaHasTakenOver(t *testing.T) {
 		awaitBy(t, g, calls.On(there, limits), "local")
 	}
 	for range 20 {
-		result, err := g.Decide(t.Context(), calls.On(elsewhere, limits))
-		require.NoError(t, err)
+		result := calls.Ask(t, g, calls.On(elsewhere, limits))
 		require.Equal(t, "server", result.By)
 	}
 	successor.MustDo("CLUSTER", "FAILOVER", "TAKEOVER")

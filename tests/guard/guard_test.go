@@ -174,8 +174,7 @@ func TestOneCallTriesTheServer(t *testing.T) {
 	g := guard.New(behind, guard.Options{Policy: guard.Open, Failures: 1, Pause: pause, Logger: silent})
 	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
 	s.Pause()
-	_, err := g.Decide(t.Context(), calls.On("k", limits))
-	require.NoError(t, err)
+	calls.Ask(t, g, calls.On("k", limits))
 	require.True(t, g.Out())
 	time.Sleep(pause)
 
@@ -312,10 +311,8 @@ func TestLocalDecidesAsTheServer(t *testing.T) {
 		for step := range 60 {
 			opts := options[(step*7+step/5)%len(options)]
 			key := fmt.Sprint(i, step/20)
-			want, err := limiter.Decide(t.Context(), calls.On(key, limits, opts...))
-			require.NoError(t, err)
-			got, err := local.Decide(t.Context(), calls.On(key, limits, opts...))
-			require.NoError(t, err)
+			want := calls.Ask(t, limiter, calls.On(key, limits, opts...))
+			got := calls.Ask(t, local, calls.On(key, limits, opts...))
 			for _, pair := range [][2]*time.Duration{
 				{&want.RetryAfter, &got.RetryAfter}, {&want.ResetAfter, &got.ResetAfter}, {&want.NextAfter, &got.NextAfter}, {&want.Wait, &got.Wait},
 			} {
@@ -351,18 +348,15 @@ func TestACacheBeforeOrBehindTheGuard(t *testing.T) {
 		d, g := build(ratelimit.New(s.Client(quick, func(o *redis.Options) { o.DialTimeout, o.ReadTimeout = 10*timeout, 10*timeout }), ratelimit.Options{}))
 		limits := ratelimit.Limits{ratelimit.Rate(1, day)}
 		for _, want := range []string{"server", "server", "cache"} {
-			result, err := d.Decide(t.Context(), calls.On("denied", limits))
-			require.NoError(t, err, name)
+			result := calls.Ask(t, d, calls.On("denied", limits))
 			require.Equal(t, want, result.By, name)
 		}
 		s.Pause()
 		for range 2 {
-			result, err := d.Decide(t.Context(), calls.On("denied", limits))
-			require.NoError(t, err, name)
+			result := calls.Ask(t, d, calls.On("denied", limits))
 			assert.True(t, result.Limited, name)
 			assert.Equal(t, "cache", result.By, name)
-			result, err = d.Decide(t.Context(), calls.On("other", limits))
-			require.NoError(t, err, name)
+			result = calls.Ask(t, d, calls.On("other", limits))
 			assert.Equal(t, "policy", result.By, name)
 		}
 		assert.True(t, g.Out(), name)

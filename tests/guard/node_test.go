@@ -45,11 +45,9 @@ func TestEachNodeHasABreakerOfItsOwn(t *testing.T) {
 	down.Kill()
 	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
 	for range 100 {
-		result, err := g.Decide(t.Context(), calls.On("up", limits))
-		require.NoError(t, err)
+		result := calls.Ask(t, g, calls.On("up", limits))
 		assert.Equal(t, "server", result.By)
-		result, err = g.Decide(t.Context(), calls.On("down", limits))
-		require.NoError(t, err)
+		result = calls.Ask(t, g, calls.On("down", limits))
 		assert.Equal(t, "policy", result.By)
 	}
 	assert.Equal(t, []string{"down"}, changed)
@@ -83,20 +81,17 @@ func TestAMasterThatHangsKeepsNoCallFromTheOthers(t *testing.T) {
 		} else {
 			elsewhere = append(elsewhere, key)
 		}
-		result, err := g.Decide(t.Context(), calls.On(key, limits))
-		require.NoError(t, err)
+		result := calls.Ask(t, g, calls.On(key, limits))
 		require.Equal(t, "server", result.By)
 	}
 
 	hangs.Pause()
 	defer hangs.Resume()
 	for i := range 20 {
-		result, err := g.Decide(t.Context(), calls.On(there[i], limits))
-		require.NoError(t, err)
+		result := calls.Ask(t, g, calls.On(there[i], limits))
 		assert.Equal(t, "policy", result.By)
 		for _, key := range elsewhere {
-			result, err := g.Decide(t.Context(), calls.On(key, limits))
-			require.NoError(t, err)
+			result := calls.Ask(t, g, calls.On(key, limits))
 			require.Equal(t, "server", result.By)
 		}
 	}
@@ -129,8 +124,7 @@ func TestANodeIsLeftAloneByItsRateOfFailures(t *testing.T) {
 			if i%every == 0 {
 				cost = 2
 			}
-			_, err := g.Decide(t.Context(), calls.On("k", limits, calls.Cost(cost)))
-			require.NoError(t, err)
+			calls.Ask(t, g, calls.On("k", limits, calls.Cost(cost)))
 		}
 		assert.Equal(t, opens, g.Out(), "one in %d fails", every)
 		if opens {
@@ -184,8 +178,7 @@ func TestASmallLimitIsNoDenialOfEverything(t *testing.T) {
 		g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{
 			Policy: guard.Local, Processes: 8, NeverMore: never, Failures: 1, Pause: time.Hour, Logger: silent,
 		})
-		result, err := g.Decide(t.Context(), calls.On("k", limits))
-		require.NoError(t, err)
+		result := calls.Ask(t, g, calls.On("k", limits))
 		assert.Equal(t, want, result.Limited)
 		assert.Equal(t, "local", result.By)
 	}
@@ -196,20 +189,16 @@ func TestLeasesInAnOutage(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{Policy: guard.Local, Failures: 1, Pause: time.Hour, Logger: silent})
-	taken, err := g.Decide(t.Context(), calls.Lease("jobs", 2, time.Hour, "of the server"))
-	require.NoError(t, err)
+	taken := calls.Ask(t, g, calls.Lease("jobs", 2, time.Hour, "of the server"))
 	require.Equal(t, "server", taken.By)
 	s.Kill()
-	_, err = g.Decide(t.Context(), calls.Renew("jobs", "of the server", time.Hour))
+	_, err := g.Decide(t.Context(), calls.Renew("jobs", "of the server", time.Hour))
 	require.True(t, ratelimit.IsOutage(err), err)
-	taken, err = g.Decide(t.Context(), calls.Lease("jobs", 2, time.Hour, "mine"))
-	require.NoError(t, err)
+	taken = calls.Ask(t, g, calls.Lease("jobs", 2, time.Hour, "mine"))
 	require.Equal(t, "local", taken.By)
-	renewed, err := g.Decide(t.Context(), calls.Renew("jobs", "mine", time.Hour))
-	require.NoError(t, err)
+	renewed := calls.Ask(t, g, calls.Renew("jobs", "mine", time.Hour))
 	assert.False(t, renewed.Limited)
-	released, err := g.Decide(t.Context(), calls.Release("jobs", "mine"))
-	require.NoError(t, err)
+	released := calls.Ask(t, g, calls.Release("jobs", "mine"))
 	assert.EqualValues(t, -1, released.Granted)
 	_, err = g.Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: calls.On("k", ratelimit.Limits{ratelimit.Rate(1, day)}).Keys, Cost: 1})
 	require.True(t, ratelimit.IsOutage(err), err)
@@ -283,8 +272,7 @@ func TestTheOutageOfAnUnknownClusterEnds(t *testing.T) {
 		},
 	})
 	ask := func() string {
-		result, err := g.Decide(t.Context(), calls.On("k", ratelimit.Limits{ratelimit.Rate(1_000_000, day)}))
-		require.NoError(t, err)
+		result := calls.Ask(t, g, calls.On("k", ratelimit.Limits{ratelimit.Rate(1_000_000, day)}))
 		return result.By
 	}
 	require.Equal(t, "policy", ask())

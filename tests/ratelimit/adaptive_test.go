@@ -20,6 +20,7 @@ import (
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/ratelimit/leases"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -197,8 +198,7 @@ func TestTheNumberOfSlotsOutlivesAMaster(t *testing.T) {
 	owner.Pause()
 	defer owner.Resume()
 	for range 20 {
-		result, err := d.Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: key, Slots: most, TTL: time.Second}}, ID: "probe"})
-		require.NoError(t, err)
+		result := calls.Ask(t, d, ratelimit.Call{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: key, Slots: most, TTL: time.Second}}, ID: "probe"})
 		require.LessOrEqual(t, result.Limit, int64(most/2))
 		time.Sleep(o.Window)
 	}

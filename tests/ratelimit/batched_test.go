@@ -118,44 +118,6 @@ func TestBatchedGivesBackWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Units of a window that is over are neither handed out nor given back in the next.
-func TestUnitsOfAFixedEndWithTheirWindow(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
-	limits := ratelimit.Limits{ratelimit.Fixed(20, 2*time.Second)}
-	for attempt := 0; ; attempt++ { // until the machine lets all of it happen within two windows
-		key := fmt.Sprint("k", attempt)
-		b := batched.New(limiter, batched.Options{MaxAge: time.Hour})
-		began, first := time.Now(), decide(t, limiter, "other", limits)
-		var taken ratelimit.Result
-		for range 4 { // batches of 1, 2 and 4: three are left
-			taken = decide(t, b, key, limits)
-		}
-		left := unitsLeft(t, limiter, key, limits)
-		inOne := time.Since(began) < first.ResetAfter
-		time.Sleep(taken.ResetAfter) // at its end another window has begun
-		began = time.Now()
-		allowed := 0
-		for range 30 {
-			if !decide(t, limiter, key, limits).Limited {
-				allowed++
-			}
-		}
-		late := decide(t, b, key, limits)
-		require.NoError(t, b.Close(t.Context()))
-		again := decide(t, limiter, key, limits)
-		if !inOne || time.Since(began) >= 2*time.Second {
-			continue
-		}
-		require.EqualValues(t, 13, left)
-		assert.Equal(t, 20, allowed)
-		assert.True(t, late.Limited, "handed out")
-		assert.True(t, again.Limited, "given back")
-		return
-	}
-}
-
 func TestWhatIsNotBatched(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -483,25 +445,6 @@ func TestUnitsAreNotHandedOutWhenTheyAreOld(t *testing.T) {
 	_, err := b.Decide(ctx, calls.On("k", limits))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	s.Resume()
-}
-
-// A bucket that has filled up again has got the units of the batch back: they are not given twice.
-func TestUnitsThatTheLimitNoLongerCountsAreNotGivenBack(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
-	b := batched.New(limiter, batched.Options{MaxAge: time.Hour})
-	limits := ratelimit.Limits{ratelimit.Rate(10, time.Second).Burst(8)}
-	var last ratelimit.Result
-	for range 4 { // batches of 1, 2 and 4: three are left
-		last = decide(t, b, "k", limits)
-	}
-	time.Sleep(last.ResetAfter)
-	require.False(t, decide(t, limiter, "k", limits, calls.Cost(8)).Limited)
-	began := time.Now()
-	require.NoError(t, b.Close(t.Context()))
-	left := unitsLeft(t, limiter, "k", limits)
-	assert.LessOrEqual(t, left, int64(time.Since(began)/(100*time.Millisecond))+1)
 }
 
 func TestABatchIsNoLargerThanUnits(t *testing.T) {

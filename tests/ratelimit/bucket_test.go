@@ -17,7 +17,6 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/ratelimit/xrate"
-	"redis-throttle/tests/calls"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/server"
 )
@@ -248,41 +247,6 @@ func TestBucketWithoutAnAnswerIsOpenOrClosed(t *testing.T) {
 	assert.Panics(t, func() {
 		xrate.New(ratelimit.New(nobody, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Rate(0, day)})
 	})
-}
-
-// Why Cancel may give back less than x/time/rate: to know how many units were reserved after its own, it has two replies, in
-// milliseconds. At 10,000 units a second these are the same whether there was such a unit or not.
-func TestRepliesDoNotTellWhoReservedAfterwards(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	l := ratelimit.New(clock.New(t, now.UnixNano()).Start().Client(), ratelimit.Options{})
-	limits := ratelimit.Limits{ratelimit.Rate(10_000, time.Second).Burst(1)}
-	history := func(key string, others int64) (replies []ratelimit.Result, givenBack float64) {
-		local := rate.NewLimiter(10_000, 1)
-		require.False(t, local.ReserveN(now, 1).DelayFrom(now) > 0)
-		reserve := func(units int64) (result ratelimit.Result, last *rate.Reservation) {
-			for range units {
-				var err error
-				result, err = l.Decide(t.Context(), calls.On(key, limits, calls.MaxWait(ratelimit.Forever)))
-				require.NoError(t, err)
-				last = local.ReserveN(now, 1)
-			}
-			return result, last
-		}
-		reserve(41)
-		mine, r := reserve(1)
-		reserve(others)
-		peeked, err := l.Peek(t.Context(), key, limits, 1)
-		require.NoError(t, err)
-		before := local.TokensAt(now)
-		r.CancelAt(now)
-		return []ratelimit.Result{mine, peeked}, local.TokensAt(now) - before
-	}
-	alone, one := history("alone", 0)
-	followed, none := history("followed", 1)
-	assert.InDelta(t, 1, one, 0.01, "x/time/rate knows")
-	assert.InDelta(t, 0, none, 0.01, "x/time/rate knows")
-	assert.Equal(t, alone, followed)
 }
 
 // At any rate, Cancel never gives back more than was reserved, and all but the units of the time that it cannot tell.

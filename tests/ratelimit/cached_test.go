@@ -31,8 +31,7 @@ func asked(s *server.Server) int {
 // decide asks d, of which no error is expected.
 func decide(t testing.TB, d ratelimit.Decider, key string, limits ratelimit.Limits, opts ...calls.Option) ratelimit.Result {
 	t.Helper()
-	result, err := d.Decide(t.Context(), calls.On(key, limits, opts...))
-	require.NoError(t, err)
+	result := calls.Ask(t, d, calls.On(key, limits, opts...))
 	return result
 }
 
@@ -182,8 +181,7 @@ func TestCachedIsAsStrictAsTheServer(t *testing.T) {
 				result := ask(cost)
 				if result.By == "cache" {
 					remembered++
-					peeked, err := limiter.Decide(t.Context(), calls.On(key, limits, cost))
-					require.NoError(t, err)
+					peeked := calls.Ask(t, limiter, calls.On(key, limits, cost))
 					if !peeked.Limited {
 						require.Less(t, result.RetryAfter, time.Since(before)+slowestReply+2*time.Millisecond)
 					}
@@ -227,13 +225,11 @@ func TestARefundOvertakesADenial(t *testing.T) {
 	} {
 		slow := tardy{ratelimit.New(s.Client(), ratelimit.Options{}), make(chan struct{}), make(chan struct{})}
 		d := layer(slow)
-		_, err := slow.Decider.Decide(t.Context(), calls.On(name, limits))
-		require.NoError(t, err)
+		calls.Ask(t, slow.Decider, calls.On(name, limits))
 		answered := make(chan ratelimit.Result, 1)
 		go func() { answered <- decide(t, d, name, limits) }()
 		<-slow.denied
-		_, err = d.Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: calls.On(name, limits).Keys, Cost: 1})
-		require.NoError(t, err)
+		calls.Ask(t, d, ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: calls.On(name, limits).Keys, Cost: 1})
 		slow.goOn <- struct{}{}
 		require.True(t, (<-answered).Limited)
 		go func() {

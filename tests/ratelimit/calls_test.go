@@ -20,98 +20,6 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// requireResult compares a result whose times were true when a test began: since then
-// they may have got shorter by as much time as has passed.
-func requireResult(t *testing.T, began time.Time, want, got ratelimit.Result) {
-	t.Helper()
-	want.By = "server"
-	passed := time.Since(began) + time.Millisecond
-	for _, d := range []struct {
-		name string
-		want time.Duration
-		got  *time.Duration
-	}{
-		{"RetryAfter", want.RetryAfter, &got.RetryAfter},
-		{"ResetAfter", want.ResetAfter, &got.ResetAfter},
-		{"NextAfter", want.NextAfter, &got.NextAfter},
-	} {
-		if d.want > 0 && *d.got <= d.want && *d.got >= d.want-passed {
-			*d.got = d.want
-		}
-		require.Equal(t, d.want, *d.got, d.name)
-	}
-	require.Equal(t, want, got)
-}
-
-func TestResultsInBothProtocols(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	hourly := ratelimit.Rate(24, day).Burst(3) // one an hour
-	stack := ratelimit.Limits{ratelimit.Rate(100, day), hourly}
-	for _, protocol := range []int{2, 3} {
-		l := ratelimit.New(s.Client(server.Protocol(protocol)), ratelimit.Options{})
-		key := fmt.Sprint("protocol", protocol)
-		began := time.Now()
-		for _, step := range []struct {
-			rule string
-			cmd  answer
-			want ratelimit.Result
-		}{
-			{"a peek at a full stack", answered(l.Peek(t.Context(), key, stack, 1)),
-				ratelimit.Result{Rule: 1, Limit: 3, Remaining: 3}},
-			{"one unit", answered(l.Limit(t.Context(), key, stack, 1)),
-				ratelimit.Result{Rule: 1, Limit: 3, Remaining: 2, Granted: 1, NextAfter: time.Hour, ResetAfter: time.Hour}},
-			{"too many", answered(l.Limit(t.Context(), key, stack, 3)),
-				ratelimit.Result{Limited: true, Rule: 1, Limit: 3, Remaining: 2, RetryAfter: time.Hour, NextAfter: time.Hour, ResetAfter: time.Hour}},
-			{"more than there ever are", answered(l.Limit(t.Context(), key, stack, 4)),
-				ratelimit.Result{Limited: true, Rule: 1, Limit: 3, Remaining: 2, RetryAfter: ratelimit.Never, NextAfter: time.Hour, ResetAfter: time.Hour}},
-			{"what is left", answered(l.Decide(t.Context(), calls.On(key, stack, calls.Cost(5), calls.UpTo))),
-				ratelimit.Result{Rule: 1, Limit: 3, Remaining: 0, Granted: 2, NextAfter: time.Hour, ResetAfter: 3 * time.Hour}},
-			{"two given back", answered(l.Refund(t.Context(), key, stack, 2)),
-				ratelimit.Result{Rule: 1, Limit: 3, Remaining: 2, Granted: -2, NextAfter: time.Hour, ResetAfter: time.Hour}},
-			{"a rate that others call max_burst 2", answered(l.Decide(t.Context(), calls.Throttle(key+"cell", hourly, 2))),
-				ratelimit.Result{Limit: 3, Remaining: 1, Granted: 2, ResetAfter: 2 * time.Hour}},
-			{"and one too many", answered(l.Decide(t.Context(), calls.Throttle(key+"cell", hourly, 2))),
-				ratelimit.Result{Limited: true, Limit: 3, Remaining: 1, RetryAfter: time.Hour, ResetAfter: 2 * time.Hour}},
-			{"never", answered(l.Decide(t.Context(), calls.Throttle(key+"cell", hourly, 4))),
-				ratelimit.Result{Limited: true, Limit: 3, Remaining: 1, RetryAfter: ratelimit.Never, ResetAfter: 2 * time.Hour}},
-		} {
-			got, err := step.cmd.Result()
-			require.NoError(t, err, step.rule)
-			requireResult(t, began, step.want, got)
-		}
-	}
-}
-
-func TestStrictChargesDeniedCalls(t *testing.T) {
-	t.Parallel()
-	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
-	limits := ratelimit.Limits{ratelimit.Rate(3, day)}
-	_, err := l.Limit(t.Context(), "k", limits, 2)
-	require.NoError(t, err)
-	denied, err := l.Decide(t.Context(), calls.On("k", limits, calls.Cost(2), calls.Strict))
-	require.NoError(t, err)
-	assert.True(t, denied.Limited)
-	assert.Zero(t, denied.Remaining)
-}
-
-func TestMaxWaitReservesAndTellsHowLongToHold(t *testing.T) {
-	t.Parallel()
-	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
-	limits := ratelimit.Limits{ratelimit.Rate(24, day).Burst(1)}
-	began := time.Now()
-	for i, want := range []time.Duration{0, time.Hour, 2 * time.Hour} {
-		r, err := l.Decide(t.Context(), calls.On("k", limits, calls.MaxWait(150*time.Minute)))
-		require.NoError(t, err)
-		assert.False(t, r.Limited)
-		assert.LessOrEqual(t, r.Wait, want, "call %d", i)
-		assert.GreaterOrEqual(t, r.Wait, max(0, want-time.Since(began)-time.Millisecond), "call %d", i)
-	}
-	r, err := l.Decide(t.Context(), calls.On("k", limits, calls.MaxWait(150*time.Minute)))
-	require.NoError(t, err)
-	assert.True(t, r.Limited)
-}
-
 func TestErrorsOfTheServerAreWrapped(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -129,15 +37,6 @@ func TestErrorsOfTheServerAreWrapped(t *testing.T) {
 	assert.ErrorContains(t, err, "there must be a limit after the key")
 	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, -1)
 	assert.ErrorContains(t, err, "the Cost, -1, is negative")
-}
-
-func TestServerWithoutTheModuleIsToldApart(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.WithoutModule())
-	_, err := ratelimit.New(s.Client(), ratelimit.Options{}).Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
-	require.ErrorIs(t, err, ratelimit.ErrNoModule)
-	_, err = ratelimit.New(s.Client(), ratelimit.Options{}).Peek(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
-	require.ErrorIs(t, err, ratelimit.ErrNoModule)
 }
 
 func TestPipelineQueuesCalls(t *testing.T) {
@@ -188,10 +87,9 @@ func TestClusterFindsTheNodeOfAKey(t *testing.T) {
 	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
 	for i := range 30 {
 		key := fmt.Sprint("key", i)
-		for calls, limited := range []bool{false, false, true} {
-			r, err := l.Limit(t.Context(), key, limits, 1)
-			require.NoError(t, err)
-			require.Equal(t, limited, r.Limited, "%s, call %d", key, calls)
+		for call, limited := range []bool{false, false, true} {
+			r := calls.Ask(t, l, calls.On(key, limits))
+			require.Equal(t, limited, r.Limited, "%s, call %d", key, call)
 		}
 		_, err := l.Peek(t.Context(), key, limits, 1)
 		require.NoError(t, err)

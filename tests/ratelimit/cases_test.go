@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
 
@@ -223,15 +224,16 @@ func TestCasesOfAllLanguages(t *testing.T) {
 func TestSessionsOfAllLanguages(t *testing.T) {
 	t.Parallel()
 	for _, session := range readTable(t).Sessions {
-		t.Run(session.Name, func(t *testing.T) {
-			t.Parallel()
-			limiter := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
-			for number, step := range session.Steps {
-				result, err := limiter.Decide(t.Context(), step.Call.call(t))
-				require.NoError(t, err, "step %d", number+1)
-				requireFields(t, step.Result, fieldsOf(result), fmt.Sprintf("step %d", number+1))
-			}
-		})
+		for _, protocol := range []int{2, 3} {
+			t.Run(fmt.Sprint(session.Name, ", RESP", protocol), func(t *testing.T) {
+				t.Parallel()
+				limiter := ratelimit.New(server.Start(t).Client(server.Protocol(protocol)), ratelimit.Options{})
+				for number, step := range session.Steps {
+					result := calls.Ask(t, limiter, step.Call.call(t))
+					requireFields(t, step.Result, fieldsOf(result), fmt.Sprintf("step %d", number+1))
+				}
+			})
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package ratelimit_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -96,24 +95,4 @@ func TestConcurrencyOfRequests(t *testing.T) {
 		stats := client.PoolStats()
 		return redisServer.MustDo("DBSIZE").Int == 0 && stats.IdleConns == stats.TotalConns
 	}, 10*time.Second, 10*time.Millisecond, "all slots are free, and whoever gave one back knows it")
-}
-
-func TestConcurrencyDuringAnOutage(t *testing.T) {
-	t.Parallel()
-	redisServer := server.Start(t)
-	redisServer.Kill()
-	for failClosed, want := range map[bool]int{false: 200, true: 503} {
-		var errs []error
-		handler := httplimit.NewConcurrency(ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second }), ratelimit.Options{}), httplimit.ConcurrencyOptions{
-			Slots:    1,
-			Key:      everybody,
-			Failures: httplimit.Failures{Outage: answerOf(failClosed), OnError: func(_ *http.Request, err error) { errs = append(errs, err) }},
-		})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		assert.Equal(t, want, w.Code)
-		require.Len(t, errs, 1)
-		assert.True(t, ratelimit.IsOutage(errs[0]), errors.Join(errs...))
-	}
-	assert.Panics(t, func() { httplimit.NewConcurrency(nil, httplimit.ConcurrencyOptions{})(http.NotFoundHandler()) })
 }

@@ -12,7 +12,6 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/pipelimit"
-	"redis-throttle/ratelimit/xrate"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -26,14 +25,12 @@ func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
 	sentinels := topology.Watch(t, 3, master, 1)
 	l := ratelimit.New(sentinels.Client(t), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Window(9, day)}
-	r, err := l.Limit(t.Context(), "k", limits, 3)
-	require.NoError(t, err)
+	r := calls.Ask(t, l, calls.On("k", limits, calls.Cost(3)))
 	require.EqualValues(t, 2, r.Remaining)
 	// A slot further away than the client's read timeout.
 	queue := ratelimit.Limits{ratelimit.Rate(1, 1500*time.Millisecond)}
 	for range 2 {
-		waited, err := l.Decide(t.Context(), calls.InLine("queue", queue, 5*time.Second))
-		require.NoError(t, err)
+		waited := calls.Ask(t, l, calls.InLine("queue", queue, 5*time.Second))
 		require.False(t, waited.Limited)
 	}
 
@@ -93,14 +90,7 @@ func TestPipelinesReachTheNewMasterOfACluster(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	pipelimit.Follow(client)
 	limits := ratelimit.Limits{ratelimit.Window(1_000_000, day)}
-	var there, elsewhere string
-	for i := 0; there == "" || elsewhere == ""; i++ {
-		if key := fmt.Sprint("key", i); c.Owner(c.Slot(key)) == dies {
-			there = key
-		} else {
-			elsewhere = key
-		}
-	}
+	there, elsewhere := c.KeyOn(dies, "key"), c.KeyOn(masters[1], "key")
 	ask := func() (ratelimit.Result, error) {
 		pipe := client.Pipeline()
 		wrong := pipelimit.Queue(t.Context(), pipe, calls.On(elsewhere, ratelimit.Limits{ratelimit.Rate(1_000_000_000_000, time.Second)}))
@@ -125,23 +115,6 @@ func TestPipelinesReachTheNewMasterOfACluster(t *testing.T) {
 		return err == nil
 	}, time.Minute, time.Millisecond)
 	assert.EqualValues(t, 1_000_000-2, result.Remaining)
-}
-
-func TestBucketOnEveryKindOfClient(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}})
-	defer ring.Close()
-	for _, client := range []client{s.Client(), ring, topology.StartCluster(t).Client()} {
-		b := xrate.New(ratelimit.New(client, ratelimit.Options{}), xrate.Options{Key: "k" + fmt.Sprintf("%T", client), Limit: ratelimit.Rate(1, time.Hour)})
-		assert.True(t, b.Allow(), "%T", client)
-		assert.False(t, b.Allow(), "%T", client)
-		r := b.Reserve()
-		require.True(t, r.OK(), "%T", client)
-		assert.Greater(t, r.Delay(), 50*time.Minute, "%T", client)
-		r.Cancel()
-		assert.InDelta(t, float64(time.Hour), float64(b.Reserve().Delay()), float64(10*time.Minute), "%T", client)
-	}
 }
 
 // A holder keeps its lease over a failover that is shorter than its TTL, renews it at the new master and releases it there.

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -15,60 +14,6 @@ import (
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
-
-func TestSeveralKeysAreChargedTogether(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	for _, protocol := range []int{2, 3} {
-		l := ratelimit.New(s.Client(server.Protocol(protocol)), ratelimit.Options{})
-		key := func(name string) string { return fmt.Sprint(protocol, name) }
-		org := ratelimit.Key{Name: key("org"), Limits: ratelimit.Limits{ratelimit.Fixed(100, day), ratelimit.Rate(3, day)}}
-		user := func(name string) ratelimit.Key {
-			return ratelimit.Key{Name: key(name), Limits: ratelimit.Limits{ratelimit.Rate(2, day)}}
-		}
-		began := time.Now()
-		r, err := l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{org, user("ann")}, calls.Cost(2)))
-		require.NoError(t, err)
-		assert.Equal(t, 1, r.Key)
-		requireResult(t, began, ratelimit.Result{Key: 1, Limit: 2, Granted: 2, ResetAfter: day, NextAfter: day / 2}, r)
-
-		r, err = l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{org, user("bob")}, calls.Cost(2)))
-		require.NoError(t, err)
-		assert.True(t, r.Limited)
-		assert.Equal(t, 0, r.Key)
-		assert.Equal(t, 1, r.Rule)
-		assert.EqualValues(t, 2, remaining(t, s, key("bob"), user("bob").Limits), "nothing is charged")
-
-		// One group for all: the rule counts within its key all the same.
-		same := []ratelimit.Key{user("cid"), user("ann"), user("dan")}
-		r, err = l.Decide(t.Context(), calls.OnKeys(same))
-		require.NoError(t, err)
-		assert.True(t, r.Limited)
-		assert.Equal(t, 1, r.Key)
-		assert.Equal(t, 0, r.Rule)
-		r, err = l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{same[1], same[2], same[0]}, calls.Any))
-		require.NoError(t, err)
-		assert.False(t, r.Limited)
-		assert.Equal(t, 1, r.Key)
-		assert.EqualValues(t, 1, remaining(t, s, key("dan"), same[2].Limits))
-		assert.EqualValues(t, 2, remaining(t, s, key("cid"), same[0].Limits))
-
-		// A shadow in a later key, and a ban.
-		shadowed := ratelimit.Key{Name: key("ann"), Limits: ratelimit.Limits{ratelimit.Rate(2, day).Shadow()}}
-		r, err = l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{same[0], shadowed}))
-		require.NoError(t, err)
-		assert.False(t, r.Limited)
-		assert.True(t, r.Shadowed)
-		assert.Equal(t, 1, r.ShadowKey)
-		assert.Zero(t, r.Shadow)
-		_, err = l.Ban(t.Context(), key("cid"), time.Hour)
-		require.NoError(t, err)
-		r, err = l.Decide(t.Context(), calls.OnKeys([]ratelimit.Key{same[2], same[0]}))
-		require.NoError(t, err)
-		assert.True(t, r.Banned)
-		assert.Equal(t, 1, r.Key)
-	}
-}
 
 func TestErrorsOfCallsOnSeveralKeys(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,6 @@ import (
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/ratelimittest"
-	"redis-throttle/ratelimit/retry"
 	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
@@ -74,9 +73,8 @@ func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
 
 	var want []ratelimit.Result
 	verbs := map[ratelimit.Verb]bool{}
-	for i, call := range everyVerb("bare:") {
-		result, err := limiter.Decide(t.Context(), call)
-		require.NoError(t, err, "%d", i)
+	for _, call := range everyVerb("bare:") {
+		result := calls.Ask(t, limiter, call)
 		want, verbs[call.Verb] = append(want, steady(result)), true
 	}
 	for verb := ratelimit.VerbLimit; verb <= ratelimit.VerbThrottle; verb++ {
@@ -94,8 +92,7 @@ func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
 		"a fake":      ratelimittest.New(t),
 	} {
 		for i, call := range everyVerb(name + ":") {
-			result, err := d.Decide(t.Context(), call)
-			require.NoError(t, err, "%s: %d", name, i)
+			result := calls.Ask(t, d, call)
 			assert.Equal(t, want[i], steady(result), "%s: %d, %v", name, i, call.Verb)
 		}
 	}
@@ -110,23 +107,4 @@ func steady(r ratelimit.Result) ratelimit.Result {
 	r.RetryAfter, r.ResetAfter, r.NextAfter, r.Wait = r.RetryAfter.Round(day), r.ResetAfter.Round(day), 0, 0
 	r.Lasts = r.Lasts.Round(time.Minute)
 	return r
-}
-
-func TestRetryGetsThroughALimitOfTheServer(t *testing.T) {
-	t.Parallel()
-	const interval = 200 * time.Millisecond
-	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
-	limits := ratelimit.Limits{ratelimit.Rate(1, interval).Burst(1)}
-	began := time.Now()
-	for range 3 {
-		err := retry.Backoff{Base: time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
-			result, err := l.Limit(ctx, "k", limits, 1)
-			if err != nil {
-				return err
-			}
-			return result.Err()
-		})
-		require.NoError(t, err)
-	}
-	assert.GreaterOrEqual(t, time.Since(began), 2*interval)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,92 +18,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestSlotsAreHeldUntilTheyAreReleased(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	for _, protocol := range []int{2, 3} {
-		l := ratelimit.New(s.Client(server.Protocol(protocol)), ratelimit.Options{})
-		ctx, key := t.Context(), "k"
-		first, err := leases.Take(ctx, l, leases.Options{Key: key, Slots: 2, TTL: time.Hour})
-		require.NoError(t, err)
-		_, err = leases.Take(ctx, l, leases.Options{Key: key, Slots: 2, TTL: time.Minute})
-		require.NoError(t, err)
-		_, err = leases.Take(ctx, l, leases.Options{Key: key, Slots: 2, TTL: time.Hour})
-		var limited *ratelimit.LimitedError
-		require.ErrorAs(t, err, &limited)
-		assert.EqualValues(t, 2, limited.Limit)
-		assert.Positive(t, limited.RetryAfter)
-		assert.LessOrEqual(t, limited.RetryAfter, time.Minute+time.Millisecond)
-
-		require.NoError(t, first.Context().Err())
-		require.NoError(t, first.Release(ctx))
-		require.NoError(t, first.Release(ctx), "once")
-		assert.ErrorIs(t, context.Cause(first.Context()), context.Canceled)
-		again, err := l.Decide(ctx, calls.Lease(key, 2, time.Hour, "mine"))
-		require.NoError(t, err)
-		assert.Equal(t, ratelimit.Result{Limit: 2, Lasts: time.Hour, By: "server"}, again)
-		again, err = l.Decide(ctx, calls.Lease(key, 2, time.Minute, "mine"))
-		require.NoError(t, err)
-		assert.False(t, again.Limited, "the same id holds one slot")
-		renewed, err := l.Decide(ctx, calls.Renew(key, "nobody's", time.Hour))
-		require.NoError(t, err)
-		assert.True(t, renewed.Limited)
-		held, err := l.Decide(ctx, calls.Release(key, "mine"))
-		require.NoError(t, err)
-		assert.EqualValues(t, -1, held.Granted)
-		s.MustDo("DEL", key)
-	}
-}
-
-func TestLeasesTellsWhoHoldsAndHowManyWait(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	for _, protocol := range []int{2, 3} {
-		client, ctx := s.Client(server.Protocol(protocol)), t.Context()
-		l := ratelimit.New(client, ratelimit.Options{})
-		none, err := leases.List(ctx, client, "k", 10)
-		require.NoError(t, err)
-		assert.Equal(t, leases.Holders{}, none)
-
-		began := time.Now()
-		for _, taken := range []struct {
-			id  string
-			ttl time.Duration
-		}{{"third", day}, {"first", time.Minute}, {"second", time.Hour}} {
-			_, err := l.Decide(ctx, calls.Lease("k", 3, taken.ttl, taken.id))
-			require.NoError(t, err)
-		}
-		left := make(chan error, 1)
-		go func() {
-			r, err := l.Decide(context.WithoutCancel(ctx), calls.Lease("k", 3, time.Hour, "waiter", calls.MaxWait(ratelimit.Forever)))
-			assert.True(t, r.Limited, "it was unblocked")
-			left <- err
-		}()
-		require.Eventually(t, func() bool { return waiting(s) == "1" }, 10*time.Second, time.Millisecond)
-
-		r, err := leases.List(ctx, client, "k", 2)
-		require.NoError(t, err)
-		passed := time.Since(began) + time.Millisecond
-		assert.EqualValues(t, 3, r.Held)
-		assert.EqualValues(t, 1, r.Waiting)
-		require.Len(t, r.Leases, 2)
-		for i, want := range []leases.Held{{ID: "first", Lasts: time.Minute}, {ID: "second", Lasts: time.Hour}} {
-			assert.Equal(t, want.ID, r.Leases[i].ID)
-			assert.LessOrEqual(t, r.Leases[i].Lasts, want.Lasts)
-			assert.GreaterOrEqual(t, r.Leases[i].Lasts, want.Lasts-passed)
-		}
-		_, err = leases.List(ctx, client, "k", 0)
-		require.ErrorContains(t, err, "COUNT takes an integer from 1")
-		for _, line := range strings.Split(s.MustDo("CLIENT", "LIST").Text, "\n") {
-			if strings.Contains(line, " cmd=cl.lease ") {
-				s.MustDo("CLIENT", "UNBLOCK", strings.TrimPrefix(strings.Fields(line)[0], "id="))
-			}
-		}
-		require.NoError(t, <-left)
-		s.MustDo("DEL", "k")
-	}
-}
-
 func TestLeaseRenewsItselfUntilItCannot(t *testing.T) {
 	t.Parallel()
 	const ttl = 1500 * time.Millisecond // long enough for a machine that is busy with other things
@@ -118,24 +31,6 @@ func TestLeaseRenewsItselfUntilItCannot(t *testing.T) {
 	require.ErrorContains(t, err, "limited")
 	require.GreaterOrEqual(t, time.Since(began), 3*ttl)
 	require.NoError(t, lease.Context().Err(), "it was renewed")
-
-	// Gone behind its back.
-	s.MustDo("DEL", "k")
-	<-lease.Context().Done()
-	require.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
-	require.NoError(t, lease.Release(t.Context()))
-
-	// Without a server the holder stops no later than the server lets others in.
-	lease, err = leases.Take(t.Context(), l, leases.Options{Key: "frozen", Slots: 1, TTL: ttl})
-	require.NoError(t, err)
-	s.Pause()
-	select {
-	case <-lease.Context().Done():
-	case <-time.After(time.Minute):
-		t.Error("the holder was not told")
-	}
-	s.Resume()
-	require.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
 }
 
 func TestCallersWaitForASlotAndLeaveTheQueue(t *testing.T) {

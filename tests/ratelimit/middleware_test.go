@@ -8,16 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/ratelimit/ratelimittest"
-	"redis-throttle/tests/server"
 )
 
 // site is a web server behind a middleware; it says hello.
@@ -123,31 +120,6 @@ func TestCostOfARequest(t *testing.T) {
 	}
 }
 
-func TestStackedAndNestedPolicies(t *testing.T) {
-	t.Parallel()
-	limiter := ratelimittest.New(t)
-	inner := httplimit.New(limiter, httplimit.Options{
-		Key:    everybody,
-		Limits: ratelimit.Limits{ratelimit.Rate(1, day).Named("narrow"), ratelimit.Fixed(1000, day).Named("wide")},
-	})
-	outer := httplimit.New(limiter, httplimit.Options{
-		Key:    func(*http.Request) string { return "site" },
-		Limits: ratelimit.Limits{ratelimit.Rate(10, day).Named("site")},
-	})
-	hello := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	s := httptest.NewServer(outer(inner(hello)))
-	defer s.Close()
-	response, _ := get(t, s)
-	assert.Equal(t, 200, response.StatusCode)
-	assert.Equal(t, []string{`"site";q=10;w=86400`, `"narrow";q=1;w=86400, "wide";q=1000;w=86400`},
-		response.Header.Values("RateLimit-Policy"))
-	assert.Len(t, response.Header.Values("RateLimit"), 2)
-	assert.Contains(t, response.Header.Values("RateLimit")[1], `"narrow";r=0`)
-	response, body := get(t, s)
-	assert.Equal(t, 429, response.StatusCode)
-	assert.Contains(t, body, `"violated-policies":["narrow"]`)
-}
-
 func TestDeniedIsUpToTheApplication(t *testing.T) {
 	t.Parallel()
 	s := site(t, httplimit.New(ratelimittest.New(t), httplimit.Options{
@@ -163,37 +135,4 @@ func TestDeniedIsUpToTheApplication(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 	assert.Equal(t, "come back later\n", body)
 	assert.NotEmpty(t, response.Header.Get("Retry-After"))
-}
-
-func TestOutageOfRedis(t *testing.T) {
-	t.Parallel()
-	for _, failClosed := range []bool{false, true} {
-		redisServer := server.Start(t)
-		var failures []error
-		s := site(t, httplimit.New(ratelimit.New(redisServer.Client(func(o *redis.Options) { o.DialTimeout = time.Second }), ratelimit.Options{}), httplimit.Options{
-			Limits:   ratelimit.Limits{ratelimit.Rate(1, day)},
-			Key:      everybody,
-			Failures: httplimit.Failures{Outage: answerOf(failClosed), OnError: func(_ *http.Request, err error) { failures = append(failures, err) }},
-		}))
-		response, _ := get(t, s)
-		require.Equal(t, http.StatusOK, response.StatusCode)
-		require.Empty(t, failures)
-
-		redisServer.Kill()
-		response, body := get(t, s)
-		assert.Empty(t, response.Header.Get("RateLimit"))
-		assert.Len(t, failures, 1)
-		if failClosed {
-			assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
-		} else {
-			assert.Equal(t, http.StatusOK, response.StatusCode)
-			assert.Equal(t, "hello", body)
-		}
-
-		redisServer.Restart()
-		require.Eventually(t, func() bool {
-			response, _ := get(t, s)
-			return response.Header.Get("RateLimit") != ""
-		}, 10*time.Second, 10*time.Millisecond)
-	}
 }

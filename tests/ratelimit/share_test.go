@@ -124,8 +124,7 @@ func TestCallersThatShareLeaveByThemselves(t *testing.T) {
 	var left departures
 	client.AddHook(&left)
 	l := shared(client, unhurried)
-	_, err := l.Limit(t.Context(), "k", ofMany, 1)
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.On("k", ofMany))
 	link.Hold()
 	ask := func(ctx context.Context, units int64) chan error {
 		got := make(chan error, 1)
@@ -180,19 +179,14 @@ func TestAConnectionThatHangsHoldsUpItsCallsOnly(t *testing.T) {
 		}
 	})
 	l := shared(client, pipelimit.Options{})
-	_, err := l.Limit(t.Context(), "k", ofMany, 1)
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.On("k", ofMany))
 	idle := func(n uint32) func() bool {
 		return func() bool { return client.PoolStats().PipelineStats.IdleConns == n }
 	}
 	require.Eventually(t, idle(1), time.Minute, time.Millisecond, "a call is answered before its connection is back in the pool")
 	require.EqualValues(t, 1, dialled.Load())
 	link.Hold()
-	hangs := make(chan error, 1)
-	go func() {
-		_, err := l.Limit(t.Context(), "k", ofMany, 1)
-		hangs <- err
-	}()
+	hangs := calls.Ends(t.Context(), l, calls.On("k", ofMany))
 	require.Eventually(t, idle(0), time.Minute, time.Millisecond)
 	for i := 0; i < 100; i++ { // the first of these may share the connection that hangs
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -215,8 +209,7 @@ func TestCallsThatShareEndWhenTheServerHangs(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	l := shared(s.Client(quick, func(o *redis.Options) { o.PoolTimeout = o.ReadTimeout }), pipelimit.Options{})
-	_, err := l.Limit(t.Context(), "k", ofMany, 1)
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.On("k", ofMany))
 	s.Pause()
 	var asking sync.WaitGroup
 	for range 200 {
@@ -285,17 +278,11 @@ func TestACallThatWaitsSharesNothing(t *testing.T) {
 	s := server.Start(t)
 	l := shared(s.Client(), unhurried)
 	one := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
-	_, err := l.Limit(t.Context(), "k", one, 1)
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.On("k", one))
 	ctx, cancel := context.WithCancel(t.Context())
-	waits := make(chan error, 1)
-	go func() {
-		_, err := l.Wait(ctx, "k", one, 1)
-		waits <- err
-	}()
+	waits := calls.Ends(ctx, l, calls.InLine("k", one, 0))
 	require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 1 }, time.Minute, time.Millisecond)
-	_, err = l.Limit(t.Context(), "other", ofMany, 1)
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.On("other", ofMany))
 	cancel()
 	require.ErrorIs(t, <-waits, context.Canceled)
 }
@@ -312,8 +299,7 @@ func TestCallsThatShareFindTheirNode(t *testing.T) {
 		keys[c.Owner(c.Slot(key))] = key
 	}
 	for _, key := range keys {
-		_, err := l.Limit(t.Context(), key, ofMany, 1)
-		require.NoError(t, err)
+		calls.Ask(t, l, calls.On(key, ofMany))
 	}
 	from, to := c.Masters()[0], c.Masters()[1]
 	from.Pause()
@@ -324,17 +310,13 @@ func TestCallsThatShareFindTheirNode(t *testing.T) {
 		hangs <- err
 	}()
 	for range 100 {
-		_, err := l.Limit(t.Context(), keys[to], ofMany, 1)
-		require.NoError(t, err)
+		calls.Ask(t, l, calls.On(keys[to], ofMany))
 	}
 	cancel()
 	<-hangs
 	from.Resume()
 
-	key := "moves"
-	for i := 0; c.Owner(c.Slot(key)) != from; i++ {
-		key = fmt.Sprint("moves", i)
-	}
+	key := c.KeyOn(from, "moves")
 	stop := make(chan struct{})
 	var granted, unsure atomic.Int64
 	var asking sync.WaitGroup
@@ -359,15 +341,11 @@ func TestCallsThatShareFindTheirNode(t *testing.T) {
 		require.Eventually(t, func() bool { return granted.Load() > n }, time.Minute, time.Millisecond)
 	}
 	after(100)
-	slot := strconv.Itoa(c.Slot(key))
-	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
-	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
+	c.BeginMove(c.Slot(key), from, to)
 	after(granted.Load() + 100)
 	from.MustDo("MIGRATE", to.Host, strconv.Itoa(to.Port), key, "0", "5000")
 	after(granted.Load() + 100)
-	for _, node := range []*server.Server{to, from} {
-		node.MustDo("CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
-	}
+	c.EndMove(c.Slot(key), from, to)
 	after(granted.Load() + 100)
 	close(stop)
 	asking.Wait()
@@ -417,11 +395,7 @@ func TestCallsThatShareAskForAnUnknownClusterNoLongerThanTheirContext(t *testing
 	l := shared(client, pipelimit.Options{})
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := l.Limit(ctx, "k", ofMany, 1)
-			ended <- err
-		}()
+		ended := calls.Ends(ctx, l, calls.On("k", ofMany))
 		select {
 		case err := <-ended:
 			require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -100,24 +100,6 @@ func TestAStackOfMiddlewares(t *testing.T) {
 	}
 }
 
-func TestARequestOfABannedKey(t *testing.T) {
-	t.Parallel()
-	redisServer := server.Start(t)
-	s := site(t, httplimit.New(ratelimit.New(redisServer.Client(), ratelimit.Options{}), httplimit.Options{
-		Key:        everybody,
-		XRateLimit: httplimit.XRateLimitUnix,
-		Limits:     ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Fixed(1000, day).Named("daily")},
-	}))
-	redisServer.MustDo("CL.BAN", "everybody", "30s")
-	response, body := get(t, s)
-	assert.Equal(t, 429, response.StatusCode)
-	assert.Regexp(t, `^"limit-1";r=0;t=(\d+), "daily";r=0;t=(\d+)$`, response.Header.Get("RateLimit"))
-	assert.Regexp(t, `^\d+$`, response.Header.Get("Retry-After"))
-	assert.Equal(t, "0", response.Header.Get("X-RateLimit-Remaining"))
-	assert.Contains(t, body, "#abnormal-usage-detected")
-	assert.NotContains(t, body, "violated-policies")
-}
-
 func TestRetryAfterOfAnOutage(t *testing.T) {
 	t.Parallel()
 	redisServer := server.Start(t)

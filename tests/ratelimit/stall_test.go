@@ -15,11 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/ratelimit/keyby"
 	"redis-throttle/ratelimit/leases"
-	"redis-throttle/ratelimit/observed"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
@@ -92,8 +90,7 @@ func TestCallersThatWaitLeaveThePoolToOthers(t *testing.T) {
 		}()
 	}
 	require.Eventually(t, func() bool { return waiting(s) == fmt.Sprint(callers) }, 30*time.Second, time.Millisecond)
-	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
-	require.NoError(t, err, "while they wait")
+	calls.Ask(t, l, calls.On("k", ratelimit.Limits{ratelimit.Rate(1, day)}))
 	leave()
 	for range callers {
 		require.ErrorIs(t, <-left, context.Canceled)
@@ -118,13 +115,8 @@ func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 			t.Parallel()
 			s := server.Start(t)
 			l := ratelimit.New(s.Client(quick), ratelimit.Options{Patience: 200 * time.Millisecond})
-			_, err := l.Decide(t.Context(), c.fill)
-			require.NoError(t, err)
-			ended := make(chan error, 1)
-			go func() {
-				_, err := l.Decide(context.WithoutCancel(t.Context()), c.wait)
-				ended <- err
-			}()
+			calls.Ask(t, l, c.fill)
+			ended := calls.Ends(context.WithoutCancel(t.Context()), l, c.wait)
 			require.Eventually(t, func() bool { return s.InfoInt("throttle", c.waiting) == 1 }, 10*time.Second, time.Millisecond)
 			s.Pause()
 			defer s.Resume()
@@ -166,16 +158,11 @@ func TestACallerWhoseMasterStepsDownMeetsAnOutage(t *testing.T) {
 	s := server.Start(t)
 	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Window(1, day)}
-	_, err := l.Limit(t.Context(), "k", limits, 1)
-	require.NoError(t, err)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := l.Wait(context.WithoutCancel(t.Context()), "k", limits, 1)
-		ended <- err
-	}()
+	calls.Ask(t, l, calls.On("k", limits))
+	ended := calls.Ends(context.WithoutCancel(t.Context()), l, calls.InLine("k", limits, 0))
 	require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == 1 }, 10*time.Second, time.Millisecond)
 	s.MustDo("REPLICAOF", "127.0.0.1", "1")
-	err = <-ended
+	err := <-ended
 	require.ErrorContains(t, err, "UNBLOCKED")
 	assert.True(t, ratelimit.IsOutage(err), err)
 }
@@ -186,16 +173,11 @@ func TestAReservedWaitThatIsCancelledIsNotCharged(t *testing.T) {
 	s := server.Start(t)
 	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
-	_, err := l.Limit(t.Context(), "k", limits, 1)
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.On("k", limits))
 	for _, hangs := range []bool{false, true} {
 		before := resetAfter(t, l, limits)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			_, err := l.Wait(ctx, "k", limits, 1)
-			ended <- err
-		}()
+		ended := calls.Ends(ctx, l, calls.InLine("k", limits, 0))
 		require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == 1 }, 10*time.Second, time.Millisecond)
 		require.Greater(t, resetAfter(t, l, limits), before+time.Minute, "it has reserved its unit")
 		if hangs {
@@ -244,27 +226,6 @@ func TestAnExhaustedPoolIsNoOutage(t *testing.T) {
 	s.Resume()
 	asking.Wait()
 	assert.LessOrEqual(t, served.Load(), int64(limit))
-}
-
-// Refunds get through every layer: units that a batch has left over are there again for others.
-func TestRefundsGetThroughLayers(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	l := ratelimit.New(s.Client(), ratelimit.Options{})
-	seen := make(chan ratelimit.Verb, 1000)
-	b := batched.New(observed.New(l, func(_ context.Context, d observed.Decision) { seen <- d.Call.Verb }), batched.Options{MaxAge: time.Minute})
-	limits := ratelimit.Limits{ratelimit.Fixed(1000, 365*day)}
-	for range 100 {
-		decide(t, b, "k", limits)
-	}
-	require.NoError(t, b.Close(t.Context()))
-	assert.EqualValues(t, 900, remaining(t, s, "k", limits))
-	close(seen)
-	refunded := false
-	for verb := range seen {
-		refunded = refunded || verb == ratelimit.VerbRefund
-	}
-	assert.True(t, refunded, "an observer learns of refunds, too")
 }
 
 // Keys may hold what does not belong into a log.

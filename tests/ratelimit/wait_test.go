@@ -20,52 +20,26 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
-	t.Parallel()
-	const interval = 300 * time.Millisecond
-	limits := ratelimit.Limits{ratelimit.Rate(1, interval).Burst(1)}
-	s := server.Start(t)
-	// A read timeout shorter than the wait does not end it.
-	l := ratelimit.New(s.Client(func(o *redis.Options) { o.ReadTimeout = interval / 3 }), ratelimit.Options{})
-	for _, timeout := range []time.Duration{time.Minute, 0} {
-		key := timeout.String()
-		began := time.Now()
-		first, err := l.Decide(t.Context(), calls.InLine(key, limits, timeout))
-		require.NoError(t, err)
-		assert.False(t, first.Limited)
-		assert.Zero(t, first.Wait)
-		second, err := l.Decide(t.Context(), calls.InLine(key, limits, timeout))
-		require.NoError(t, err)
-		assert.False(t, second.Limited)
-		assert.EqualValues(t, 1, second.Granted)
-		assert.Positive(t, second.Wait)
-		assert.LessOrEqual(t, second.Wait, time.Since(began)+time.Millisecond)
-		assert.GreaterOrEqual(t, time.Since(began), interval)
-	}
-}
-
 func TestWaitBeyondItsTimeoutIsLimitedAtOnce(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
 	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
-	r, err := l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
-	require.NoError(t, err)
+	r := calls.Ask(t, l, calls.InLine("k", limits, time.Minute))
 	require.False(t, r.Limited)
-	r, err = l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
-	require.NoError(t, err)
+	r = calls.Ask(t, l, calls.InLine("k", limits, time.Minute))
 	assert.True(t, r.Limited)
 
 	// The time that the context has left counts as well.
 	for _, timeout := range []time.Duration{0, 2 * day} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		r, err = l.Decide(ctx, calls.InLine("k", limits, timeout))
+		r, err := l.Decide(ctx, calls.InLine("k", limits, timeout))
 		cancel()
 		require.NoError(t, err)
 		assert.True(t, r.Limited)
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	_, err = l.Decide(ctx, calls.InLine("k", limits, 0))
+	_, err := l.Decide(ctx, calls.InLine("k", limits, 0))
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
@@ -80,8 +54,7 @@ func TestWaitForAWindow(t *testing.T) {
 			l := ratelimit.New(s.Client(server.Protocol(protocol), func(o *redis.Options) { o.ReadTimeout = period / 7 }), ratelimit.Options{})
 			limits, key := ratelimit.Limits{limit, ratelimit.Rate(1000, time.Second)}, fmt.Sprint(protocol, limit)
 			charged := time.Now()
-			first, err := l.Limit(t.Context(), key, limits, 1)
-			require.NoError(t, err)
+			first := calls.Ask(t, l, calls.On(key, limits))
 			require.False(t, first.Limited)
 			came := make(chan int, 2)
 			for i := range 2 {
@@ -113,8 +86,7 @@ func TestWaitForAWindowEndsWithItsContext(t *testing.T) {
 	limits := ratelimit.Limits{ratelimit.Window(1, day)}
 	for _, heeds := range []bool{false, true} {
 		l, key := ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = heeds }), ratelimit.Options{}), fmt.Sprint(heeds)
-		_, err := l.Limit(t.Context(), key, limits, 1)
-		require.NoError(t, err)
+		calls.Ask(t, l, calls.On(key, limits))
 		for begun, limited := time.Now(), 0; limited < 3; {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			began := time.Now()
@@ -134,22 +106,17 @@ func TestWaitForAWindowEndsWithItsContext(t *testing.T) {
 			require.Zero(t, r.Granted)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			_, err := l.Decide(ctx, calls.InLine(key, limits, time.Hour))
-			ended <- err
-		}()
+		ended := calls.Ends(ctx, l, calls.InLine(key, limits, time.Hour))
 		require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "0" }, 10*time.Second, time.Millisecond, "the caller has left the line")
-		_, err = l.Decide(ctx, calls.InLine(key, limits, patience))
+		_, err := l.Decide(ctx, calls.InLine(key, limits, patience))
 		require.ErrorIs(t, err, context.Canceled)
 
 		_, err = l.Refund(t.Context(), key, limits, 1)
 		require.NoError(t, err)
-		r, err := l.Decide(t.Context(), calls.InLine(key, limits, time.Minute))
-		require.NoError(t, err)
+		r := calls.Ask(t, l, calls.InLine(key, limits, time.Minute))
 		assert.False(t, r.Limited)
 		assert.Zero(t, r.Wait, "nobody was charged while waiting")
 	}
@@ -172,8 +139,7 @@ func TestWaitOutlastsTheReadTimeoutOfEveryClient(t *testing.T) {
 			l, key := ratelimit.New(c, ratelimit.Options{}), fmt.Sprintf("%T", c)
 			began := time.Now()
 			for range 2 {
-				r, err := l.Decide(t.Context(), calls.InLine(key, limits, timeout))
-				require.NoError(t, err, key)
+				r := calls.Ask(t, l, calls.InLine(key, limits, timeout))
 				assert.False(t, r.Limited, key)
 			}
 			assert.GreaterOrEqual(t, time.Since(began), interval, key)
@@ -214,13 +180,8 @@ func TestWaitsFollowAKeyThatIsOnItsWay(t *testing.T) {
 	c := topology.StartCluster(t)
 	l := ratelimit.New(c.Client(), ratelimit.Options{})
 	from, to := c.Masters()[0], c.Masters()[1]
-	key := "k"
-	for i := 0; c.Owner(c.Slot(key)) != from; i++ {
-		key = fmt.Sprint("k", i)
-	}
-	slot := fmt.Sprint(c.Slot(key))
-	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
-	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
+	key := c.KeyOn(from, "k")
+	c.BeginMove(c.Slot(key), from, to)
 
 	limits := ratelimit.Limits{ratelimit.Rate(1000, time.Second)}
 	r, err := l.Wait(t.Context(), "{"+key+"}:limit", limits, 1)
@@ -228,8 +189,7 @@ func TestWaitsFollowAKeyThatIsOnItsWay(t *testing.T) {
 	assert.False(t, r.Limited)
 
 	jobs := "{" + key + "}:jobs"
-	_, err = l.Decide(t.Context(), calls.Lease(jobs, 1, time.Hour, "a"))
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.Lease(jobs, 1, time.Hour, "a"))
 	got := make(chan ratelimit.Result, 1)
 	go func() {
 		r, err := l.Decide(context.WithoutCancel(t.Context()), calls.Lease(jobs, 1, time.Hour, "b", calls.MaxWait(time.Minute)))
@@ -237,8 +197,7 @@ func TestWaitsFollowAKeyThatIsOnItsWay(t *testing.T) {
 		got <- r
 	}()
 	require.Eventually(t, func() bool { return to.Info("throttle")["throttle_leases_waiting"] == "1" || len(got) > 0 }, time.Minute, time.Millisecond)
-	_, err = l.Decide(t.Context(), calls.Release(jobs, "a"))
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.Release(jobs, "a"))
 	assert.False(t, (<-got).Limited)
 }
 
@@ -271,10 +230,8 @@ func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
 	}), ratelimit.Options{Patience: time.Minute})
 	direct := ratelimit.New(s.Client(), ratelimit.Options{})
 	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
-	_, err := direct.Limit(t.Context(), "units", hourly, 1)
-	require.NoError(t, err)
-	_, err = direct.Decide(t.Context(), calls.Lease("jobs", 1, time.Hour, "a"))
-	require.NoError(t, err)
+	calls.Ask(t, direct, calls.On("units", hourly))
+	calls.Ask(t, direct, calls.Lease("jobs", 1, time.Hour, "a"))
 	for name, tt := range map[string]struct {
 		waits  ratelimit.Call
 		grants func() error
@@ -293,11 +250,7 @@ func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
 		}, func() bool { return s.MustDo("EXISTS", "jobs").Int == 0 }},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			_, err := l.Decide(ctx, tt.waits)
-			ended <- err
-		}()
+		ended := calls.Ends(ctx, l, tt.waits)
 		require.Eventually(t, func() bool { return s.Info("throttle")[name] == "1" }, time.Minute, time.Millisecond, name)
 		gate.Lock()
 		require.NoError(t, tt.grants())
@@ -334,13 +287,11 @@ func TestACallThatWaitsOutlastsABusyPool(t *testing.T) {
 	client := s.Client(func(o *redis.Options) { o.PoolSize, o.ReadTimeout, o.PoolTimeout = 1, time.Minute, time.Minute })
 	l := ratelimit.New(client, ratelimit.Options{Patience: 500 * time.Millisecond})
 	limits := ratelimit.Limits{ratelimit.Window(1, 3*time.Second)}
-	_, err := l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.InLine("k", limits, time.Minute))
 	busy := make(chan error, 1)
 	go func() { busy <- client.BLPop(t.Context(), 0, "list").Err() }()
 	require.Eventually(t, func() bool { return s.Info("clients")["blocked_clients"] == "1" }, time.Minute, time.Millisecond)
-	result, err := l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
-	require.NoError(t, err)
+	result := calls.Ask(t, l, calls.InLine("k", limits, time.Minute))
 	assert.False(t, result.Limited)
 	s.MustDo("RPUSH", "list", "x")
 	require.NoError(t, <-busy)
@@ -351,10 +302,7 @@ func TestTheServerWhereACallWaitsIsAskedForASignOfLife(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
 	first, owner := c.Masters()[0], c.Masters()[1]
-	key := "k"
-	for i := 0; c.Owner(c.Slot(key)) != owner; i++ {
-		key = fmt.Sprint("k", i)
-	}
+	key := c.KeyOn(owner, "k")
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		ReadTimeout: 100 * time.Millisecond, MaxRetries: -1,
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { // what was true before the key moved
@@ -370,13 +318,8 @@ func TestTheServerWhereACallWaitsIsAskedForASignOfLife(t *testing.T) {
 		limits ratelimit.Limits
 		outage bool
 	}{{first, soon, false}, {owner, late, true}} {
-		_, err := l.Decide(t.Context(), calls.InLine(key, tt.limits, time.Minute))
-		require.NoError(t, err)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := l.Decide(t.Context(), calls.InLine(key, tt.limits, time.Hour))
-			ended <- err
-		}()
+		calls.Ask(t, l, calls.InLine(key, tt.limits, time.Minute))
+		ended := calls.Ends(t.Context(), l, calls.InLine(key, tt.limits, time.Hour))
 		require.Eventually(t, waiting, time.Minute, time.Millisecond)
 		tt.hangs.Pause()
 		select {
@@ -395,8 +338,7 @@ func TestACallerThatWaitsTakesLittleMemory(t *testing.T) {
 	s := server.Start(t)
 	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
-	_, err := l.Limit(t.Context(), "k", hourly, 1)
-	require.NoError(t, err)
+	calls.Ask(t, l, calls.On("k", hourly))
 	inUse := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

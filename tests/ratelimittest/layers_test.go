@@ -32,8 +32,7 @@ var twoAMinute = ratelimit.Limits{ratelimit.Rate(2, time.Minute)}
 
 func decide(t *testing.T, d ratelimit.Decider, call ratelimit.Call) ratelimit.Result {
 	t.Helper()
-	result, err := d.Decide(t.Context(), call)
-	require.NoError(t, err)
+	result := calls.Ask(t, d, call)
 	return result
 }
 
