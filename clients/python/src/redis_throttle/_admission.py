@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from ._call import Call, Holdings, Key, many
+from ._call import Call, Holdings, Key, many, pairs_of
 from ._duration import seconds
 from ._errors import LeaseLostError, OutageError, OverloadError, ThrottleError
 from ._later import AsyncLater, Later, may_repeat
@@ -28,7 +27,7 @@ class _Taken:
         self.id = id or uuid.uuid4().hex
         self.result: Result | None = None
         """The result of the call that took the units and the slots; None before."""
-        pairs = list(keys.items() if isinstance(keys, Mapping) else keys)
+        pairs = pairs_of(keys)
         if not any(isinstance(what, Slots) for _, what in pairs):
             raise ValueError("keys: an admission needs Slots, such as Slots(4, '1m'): without any, limit_all takes units of several keys")
         self._call = many("limit", pairs, cost=cost, charge="strict" if strict else None, id=self.id)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from . import _positions as at
 from ._duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
@@ -304,10 +304,15 @@ def one(verb: str, key: str, limits: Sequence[Limit], **options: Any) -> Call:
     return Call(verb, (Key(key, as_limits(limits)),), **options)
 
 
+def pairs_of(keys: Holdings) -> list[tuple[str, Rule | Sequence[Limit]]]:
+    """Return keys and what is asked of each, in order."""
+    return list(cast(Mapping[str, Rule | Sequence[Limit]], keys).items() if isinstance(keys, Mapping) else keys)
+
+
 def many(verb: str, keys: Holdings, **options: Any) -> Call:
     """Return a call on several keys."""
-    some = []
-    for name, what in keys.items() if isinstance(keys, Mapping) else keys:
+    some: list[Key] = []
+    for name, what in pairs_of(keys):
         if not isinstance(what, Slots):
             limits = as_limits(what, "keys")
             if not limits:

@@ -27,7 +27,7 @@ def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "1s", o
     such as `{"max_connections": 50}`, and go before `timeout`. Those of a server may also be in the query of its URL;
     `sentinel_kwargs` are for the Sentinels, such as their `password`.
     """
-    fail_fast = {"socket_timeout": seconds(timeout, "timeout"), "socket_connect_timeout": seconds(timeout, "timeout")}
+    fail_fast: dict[str, Any] = {"socket_timeout": seconds(timeout, "timeout"), "socket_connect_timeout": seconds(timeout, "timeout")}
     parsed = urllib.parse.urlsplit(url)
     if parsed.scheme not in SCHEMES:
         raise ValueError(f"url: the scheme {parsed.scheme!r} is none of {', '.join(SCHEMES)}")

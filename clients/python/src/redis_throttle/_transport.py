@@ -25,6 +25,7 @@ class Client(Protocol):
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send a command and return its reply."""
+        ...
 
 
 class AsyncClient(Protocol):
@@ -32,6 +33,7 @@ class AsyncClient(Protocol):
 
     def execute_command(self, *args: Any, **options: Any) -> Awaitable[Any]:
         """Send a command and return its reply."""
+        ...
 
 
 REDIRECTS = 5
@@ -91,7 +93,7 @@ def own_pool(pool: Any, timeout: float) -> Any:
     changed = {name: timeout for name in names if not _is_within(given.get(name), timeout)}
     if not changed:
         return None
-    options = {**given, **changed}
+    options: dict[str, Any] = {**given, **changed}
     if options.get("retry") is not None:
         options["retry"] = copy.copy(options["retry"])
         options["retry"]._retries = 0

@@ -23,6 +23,7 @@ class Decider(Protocol):
 
     def decide(self, call: Call, /) -> Result:
         """Decide a call."""
+        ...
 
 
 @runtime_checkable
@@ -31,6 +32,7 @@ class AsyncDecider(Protocol):
 
     def decide(self, call: Call, /) -> Awaitable[Result]:
         """Decide a call."""
+        ...
 
 
 Decided = TypeVar("Decided", covariant=True)
@@ -62,7 +64,7 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
 
     def limit_all(self, keys: Keys, *, cost: int = 1, charge: Charge | None = None, ban: Duration | None = None,
                   max_wait: Duration | None = None, each: bool = False) -> Decided:
-        """Take `cost` units of the limits of several keys, of all of them or of none (CL.MLIMIT).
+        """Take `cost` units of the limits of several keys: all keys are charged, or none is (CL.MLIMIT).
 
             limiter.limit_all({"{acme}:ann": rate(5, "1s"), "{acme}": rate(100, "1s")})
 
