@@ -5,6 +5,7 @@ package command
 
 import (
 	"redis-throttle/gcra"
+	"redis-throttle/limiter/command/past"
 	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/line"
 	"redis-throttle/limiter/stack"
@@ -73,7 +74,7 @@ const (
 const (
 	// MaxArgs is the number of arguments a call is given views of; a longer call
 	// shows its true length in Call.ArgCount.
-	MaxArgs = 96
+	MaxArgs = past.MaxWords
 	// MaxKeys is the number of keys that one call can have.
 	MaxKeys = words.MaxKeys
 	// NoSlots stands for a number of slots that nobody told.
@@ -126,6 +127,9 @@ type Key struct {
 
 // HostWords is the room in a Key for what the bridge keeps of it, in words.
 const HostWords = 5
+
+// Past is what the words of earlier calls were read as.
+type Past = past.Calls
 
 // Call is one command: what the server gathered for it, its keys, and what comes of it.
 type Call struct {
@@ -208,7 +212,7 @@ type scratch struct {
 	before   [stack.MaxLimits]gcra.State
 	groups   line.Groups                                  // of CL.LEASES, those that are not replied yet
 	perLimit [MaxKeys * stack.MaxLimits][EachFields]int64 // room for Each
-	limit    pastLimit                                    // of CL.THROTTLE, if it is not remembered
+	limit    past.Limit                                   // of CL.THROTTLE, if it is not remembered
 }
 
 // Run decides the call by a command. Its keys are there: the bridge answers calls without

@@ -178,3 +178,14 @@ func (cmd *Command) Arity() int {
 	}
 	return -1 - cmd.least
 }
+
+// keyArgs are the arguments in front of all others.
+func keyArgs(keys Keys) []words.Arg {
+	switch keys {
+	case OneKey:
+		return []words.Arg{{Name: "key", Type: words.ArgKey}}
+	case CountedKeys:
+		return []words.Arg{{Name: "numkeys", Type: words.ArgInteger}, {Name: "key", Type: words.ArgKey, Multiple: true}}
+	}
+	return nil
+}

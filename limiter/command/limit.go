@@ -11,7 +11,7 @@ import (
 var Limit = register(&Command{
 	Name:       "CL.LIMIT",
 	Summary:    "Charges up to eight limits of one key atomically: all of them or none.",
-	Complexity: perLimit,
+	Complexity: words.PerLimit,
 	Since:      words.V010,
 	Flags:      "write fast deny-oom",
 	Keys:       OneKey,

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 
+	"redis-throttle/limiter/command/past"
 	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/lease"
 	"redis-throttle/limiter/stack"
@@ -45,10 +46,10 @@ func (c *Call) parseMany() (r *words.Request, ok bool) {
 	}
 	m := c.Many
 	args := c.Args[1+len(c.Keys):]
-	if past := c.findGroups(args); past != nil && (past.count == 1 || past.count == len(c.Keys)) {
-		*r = past.request
+	if earlier := c.findGroups(args); earlier != nil && earlier.Serve(len(c.Keys)) {
+		*r = earlier.Read
 		for i := range c.Keys {
-			limits, slots := past.group(i)
+			limits, slots := earlier.Of(i)
 			m.stacks[i].Load(limits)
 			m.slots[i] = slots
 		}
@@ -132,19 +133,19 @@ const withoutID = 1 << 15
 
 // findGroups returns what the words behind the keys were read as in an earlier call, or nil. Ids differ from call to call, so what is
 // remembered has none.
-func (c *Call) findGroups(args [][]byte) *pastGroups {
+func (c *Call) findGroups(args [][]byte) *past.Groups {
 	at := c.idIn(args)
 	if at < 0 {
-		return c.Past.findGroups(args, c.cmd.index)
+		return c.Past.FindGroups(args, c.cmd.index)
 	}
 	id := args[at]
 	if !words.IsID(id) {
 		return nil
 	}
 	args[at] = nil
-	past := c.Past.findGroups(args, c.cmd.index|withoutID)
+	groups := c.Past.FindGroups(args, c.cmd.index|withoutID)
 	args[at] = id
-	return past
+	return groups
 }
 
 // noteGroups remembers what the words behind the keys were read as: r, and the first groups of c.Many.
@@ -155,7 +156,7 @@ func (c *Call) noteGroups(args [][]byte, r *words.Request, groups int) {
 		id, args[at] = args[at], nil
 		by |= withoutID
 	}
-	c.Past.noteGroups(args, by, r, c.Many.stacks[:groups], c.Many.slots[:groups])
+	c.Past.NoteGroups(args, by, r, c.Many.stacks[:groups], c.Many.slots[:groups])
 	if at >= 0 {
 		args[at] = id
 	}

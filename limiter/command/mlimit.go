@@ -14,7 +14,7 @@ import (
 var MLimit = register(&Command{
 	Name:        "CL.MLIMIT",
 	Summary:     "Charges the limits of several keys, and takes slots, atomically: all of them or none, or only the first key that has room.",
-	Complexity:  manyLimits,
+	Complexity:  words.PerKeyAndLimit,
 	Since:       words.V020,
 	Later:       map[string]string{words.V030: "SLOTS TTL ID"},
 	Flags:       "write fast deny-oom",

@@ -8,7 +8,7 @@ import "redis-throttle/limiter/command/words"
 var Peek = register(&Command{
 	Name:       "CL.PEEK",
 	Summary:    "Shows what CL.LIMIT would answer, without charging any limit.",
-	Complexity: perLimit,
+	Complexity: words.PerLimit,
 	Since:      words.V010,
 	Tips:       "nondeterministic_output",
 	Flags:      "readonly fast",

@@ -1,6 +1,9 @@
 package command
 
-import "redis-throttle/limiter/command/words"
+import (
+	"redis-throttle/limiter/command/past"
+	"redis-throttle/limiter/command/words"
+)
 
 // What the words of a call ask for. Callers repeat their words, so most are remembered. The parser reads the others.
 
@@ -14,20 +17,20 @@ func (c *Call) read() (r *words.Request, ok bool) {
 		c.Fail(c.cmd.tooMany())
 		return r, false
 	case s.HasLimits():
-		past := c.Past.findRequest(c.Args[1:], c.cmd.index)
-		if past == nil {
+		earlier := c.Past.FindRequest(c.Args[1:], c.cmd.index)
+		if earlier == nil {
 			return r, c.readAnew()
 		}
-		c.stack.Load(past.limits[:past.count])
-		*r = past.request
+		c.stack.Load(earlier.Limits())
+		*r = earlier.Read
 	case s.IsIDs(c.Args):
 		*r = words.Request{}
 	default:
-		past := c.findLease()
-		if past == nil {
+		earlier := c.Past.FindLease(c.Args, c.cmd.index, c.placeOfID())
+		if earlier == nil {
 			return r, c.readAnew()
 		}
-		r = past
+		r = earlier
 	}
 	c.compact, c.each = r.Compact, r.Each
 	return r, true
@@ -47,12 +50,20 @@ func (c *Call) readAnew() (ok bool) {
 		return false
 	}
 	if c.cmd.syntax.HasLimits() {
-		c.Past.noteRequest(c.Args[1:], c.cmd.index, r, &c.stack)
-	} else {
-		c.noteLease()
+		c.Past.NoteRequest(c.Args[1:], c.cmd.index, r, &c.stack)
+	} else if at := c.placeOfID(); at.ID > 0 && c.request.GroupAt == 0 { // calls of many groups would push out all others
+		c.Past.NoteLease(c.Args, c.cmd.index, at, &c.request)
 	}
 	c.compact, c.each = r.Compact, r.Each
 	return true
+}
+
+// placeOfID is where the id stands that calls which are remembered may differ in, as far as Members says.
+func (c *Call) placeOfID() (at past.Place) {
+	if c.Past != nil && c.Members != nil && c.cmd.MaxMembers == 1 {
+		at.ID, at.Slots = c.Members.NamesAt, c.Members.SlotsAt
+	}
+	return at
 }
 
 // What is wrong with a call that has more words than it is given views of.

@@ -8,7 +8,7 @@ import "redis-throttle/limiter/command/words"
 var Refund = register(&Command{
 	Name:       "CL.REFUND",
 	Summary:    "Returns units to the limits of a key, up to their capacity.",
-	Complexity: perLimit,
+	Complexity: words.PerLimit,
 	Since:      words.V010,
 	Flags:      "write fast",
 	Keys:       OneKey,

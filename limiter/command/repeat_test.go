@@ -40,7 +40,7 @@ func TestCallsThatLookAlikeAreReadApart(t *testing.T) {
 		"a word that is right for another command")
 	assert.Zero(t, call(&c, Peek, "RATE", "5/s").Integers[7])
 
-	long := make([]byte, 2*maxWordLen)
+	long := make([]byte, 32)
 	for i := range long {
 		long[i] = 'x'
 	}
@@ -54,7 +54,7 @@ func TestCallsThatLookAlikeAreReadApart(t *testing.T) {
 func TestCallersThatTakeTurnsAreReadApart(t *testing.T) {
 	plans := []string{"RATE 1/s", "RATE 11/s", "RATE 1/1s", "RATE 1/s COST 1", "RATE 1/s COST 11", "rate 1/s", "RATE 1/s RATE 1/s",
 		"RATE 1/s WINDOW 1/s", "WINDOW 1/s RATE 1/s", "FIXED 1/s", "RATE 1/s BURST 1", "RATE 1/s BURST 11", "RATE 1/s UPTO", "RATE 1/s STRICT"}
-	for i := range 3 * memorySets * memoryWays {
+	for i := range 200 {
 		plans = append(plans, fmt.Sprintf("RATE %d/s BURST %d", i+1, i+2))
 	}
 	shared := Call{In: &In{}, Past: &Past{}}
@@ -80,31 +80,6 @@ func requireAsAlone(t require.TestingT, shared *Call, command *Command, line str
 	requireSameAnswer(t, alone, shared)
 }
 
-func TestASetRemembersAsManyAsItHasRoomFor(t *testing.T) {
-	var m memory[int]
-	var same [][][]byte // words that share a set
-	for i := 0; len(same) <= memoryWays; i++ {
-		words := [][]byte{fmt.Append(nil, i)}
-		if hash, ok := hashOf(words, 0); ok && hash%memorySets == 3 {
-			same = append(same, words)
-		}
-	}
-	for i, words := range same[:memoryWays] {
-		assert.Nil(t, m.find(words, 0))
-		*m.note(words, 0) = i
-	}
-	for i, words := range same[:memoryWays] {
-		got := m.find(words, 0)
-		require.NotNil(t, got)
-		assert.Equal(t, i, *got)
-		assert.Nil(t, m.find(words, 1), "what other options were allowed with")
-	}
-	assert.Nil(t, m.find(same[memoryWays], 0))
-	*m.note(same[memoryWays], 0) = memoryWays
-	assert.Nil(t, m.find(same[0], 0), "the oldest has made room")
-	assert.NotNil(t, m.find(same[1], 0))
-}
-
 // A call of CL.MLIMIT is remembered if there is room for its words and its limits.
 func TestLongCallsOnSeveralKeysAreReadAgain(t *testing.T) {
 	group := func(n int, limit string) string { return strings.TrimSpace(strings.Repeat(limit+" ", n)) }
@@ -127,7 +102,7 @@ func TestLongCallsOnSeveralKeysAreReadAgain(t *testing.T) {
 		require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers}, c.Reply, string(c.Error))
 		words := c.Args[1+len(c.Keys):]
 		require.Len(t, words, tt.words)
-		require.Equal(t, tt.remembered, c.Past.findGroups(words, MLimit.index) != nil, tt.line)
+		require.Equal(t, tt.remembered, c.Past.FindGroups(words, MLimit.index) != nil, tt.line)
 		first := slices.Clone(c.Integers)
 		c.hold(nil)
 		c.Run(MLimit)
@@ -135,60 +110,89 @@ func TestLongCallsOnSeveralKeysAreReadAgain(t *testing.T) {
 	}
 }
 
-// Each byte of a word that is remembered counts.
-func TestWordsThatDifferInOneByteDiffer(t *testing.T) {
-	for n := range maxWordLen + 1 {
-		word := []byte("0123456789abcdef"[:n])
-		var p pastWords
-		p.note([][]byte{word})
-		assert.True(t, p.are([][]byte{word}))
-		assert.False(t, p.are([][]byte{append(word[:n:n], 0)}), "longer")
-		for i := range word {
-			for bit := range 8 {
-				other := []byte(string(word))
-				other[i] ^= 1 << bit
-				require.False(t, p.are([][]byte{other}), "%q", other)
-			}
-			require.False(t, p.are([][]byte{word[:i]}), "shorter")
-		}
+// askLease runs a call about leases on a key that holds a and b, with the memory of earlier calls, or with none.
+func askLease(calls *Past, cmd *Command, line string) *Call {
+	c := call("k " + line)
+	for i, word := range c.Args {
+		c.Args[i] = []byte(strings.ReplaceAll(string(word), "_", ""))
 	}
+	c.NowNs, c.LineSlots, c.Past = nowNs, NoSlots, calls
+	setOf("a", int(nowMs+5), "b", int(nowMs+6)).gather(c, cmd)
+	c.Run(cmd)
+	return c
 }
 
-// Plans that differ little must not crowd into a few sets.
-func TestHashesOfPlansSpread(t *testing.T) {
-	for name, plan := range map[string]string{
-		"rate":      "RATE %d/s",
-		"long rate": "RATE %d00/1000m",
-		"burst":     "RATE 5/s BURST %d",
-		"three":     "RATE 100%[1]d/m RATE 10000%[1]d/h RATE 100000%[1]d/d",
-		"throttle":  "%d 30 60",
-		"tail":      "RATE 1000000000/%dm",
-		"in words":  "RATE 5/s BURST 7 COST %d",
+// A call about leases is remembered whatever its id, and wrong words after a right call are still wrong.
+func TestCallsAboutLeasesAreRememberedWhateverTheID(t *testing.T) {
+	long := strings.Repeat("x", 512)
+	calls := &Past{}
+	for _, tt := range []struct {
+		cmd        *Command
+		line       string
+		remembered bool
+	}{
+		{Lease, "SLOTS 9 TTL 30s ID a", false},
+		{Lease, "SLOTS 9 TTL 30s ID other", true},
+		{Lease, "SLOTS 9 TTL 30s ID " + long, true},
+		{Lease, "SLOTS 9 TTL 30s ID x" + long, false},
+		{Lease, "SLOTS 9 TTL 30s ID _", false}, // an empty one
+		{Lease, "SLOTS 9 TTL 30s ID", false},
+		{Lease, "SLOTS 9 TTL 30s ID a COMPACT", false},
+		{Lease, "SLOTS 9 TTL 30s ID b COMPACT", true},
+		{Lease, "SLOTS 9 TTL 30s ID b COMPACT COMPACT", false},
+		{Lease, "SLOTS 8 TTL 30s ID b COMPACT", false},
+		{Lease, "ID b SLOTS 9 TTL 30s", false},
+		{Lease, "ID a SLOTS 9 TTL 30s", true},
+		{Lease, "TTL 30s SLOTS 9 ID b", false},
+		{Lease, "TTL 30s SLOTS 9 ID a", true},
+		{Renew, "ID a TTL 30s", false},
+		{Renew, "ID b TTL 30s", true},
+		{Renew, "ID nobody TTL 30s", true},
+		{Renew, "ID a TTL 30", false},
+		{Lease, "SLOTS 9 TTL 30s ID a", true},
+		{Lease, "SLOTS 00000000000000009 TTL 30s ID a", false},
+		{Lease, "SLOTS 9 TTL 0.00000000000000001d ID a", false},
+		{Release, "ID a", false},
+		{Release, "ID a b nobody a", false},
+		{Release, "ID a _ b", false},
+		{Release, "ID " + long + " x" + long, false},
+		{Release, "id a", false},
+		{Release, "COUNT a", false},
+		{Release, "ID", false},
 	} {
-		var sets [memorySets]int
-		const plans = 64 * memorySets
-		for i := range plans {
-			words := call("k " + fmt.Sprintf(plan, i+1)).Args[1:]
-			hash, ok := hashOf(words, 0)
-			require.True(t, ok)
-			sets[hash%memorySets]++
+		c := call("k " + tt.line)
+		for i, word := range c.Args {
+			c.Args[i] = []byte(strings.ReplaceAll(string(word), "_", ""))
 		}
-		for _, n := range sets {
-			assert.InDelta(t, plans/memorySets, n, plans/memorySets/2, name)
+		c.cmd, c.Past, c.LineSlots, c.NowNs = tt.cmd, calls, NoSlots, nowNs
+		setOf("a", int(nowMs+5)).gather(c, tt.cmd)
+		assert.Equal(t, tt.remembered, c.Past.FindLease(c.Args, c.cmd.index, c.placeOfID()) != nil, "%s %s", tt.cmd.Name, tt.line)
+		with, without := askLease(calls, tt.cmd, tt.line), askLease(nil, tt.cmd, tt.line)
+		assert.Equal(t, shownLease(without), shownLease(with), "%s %s", tt.cmd.Name, tt.line)
+	}
+}
+
+// Of a long word only the ends would be compared: the next one may differ in the middle, or be wrong there.
+func TestCallsAboutLeasesWithLongWordsAreReadAgain(t *testing.T) {
+	for _, tt := range []struct {
+		cmd   *Command
+		lines []string
+	}{
+		{Lease, []string{"SLOTS 1000000000000000000 TTL 30s ID c", "SLOTS 1000000099900000000 TTL 30s ID c", "SLOTS 10000000x0000000000 TTL 30s ID c"}},
+		{Lease, []string{"SLOTS 9 TTL 1000000001.00000000s ID c", "SLOTS 9 TTL 1000000002.00000000s ID c", "SLOTS 9 TTL 100000000s.00000000s ID c"}},
+		{Renew, []string{"ID a TTL 1000000001.00000000s", "ID a TTL 1000000002.00000000s", "ID a TTL 100000000s.00000000s"}},
+	} {
+		calls := &Past{}
+		for _, line := range append(tt.lines, tt.lines...) {
+			with, without := askLease(calls, tt.cmd, line), askLease(nil, tt.cmd, line)
+			assert.Equal(t, shownLease(without), shownLease(with), "%s %s", tt.cmd.Name, line)
 		}
 	}
 }
 
-func TestWordsTooLongToRememberPushNothingOut(t *testing.T) {
-	var m memory[int]
-	short, long := [][]byte{[]byte("a")}, [][]byte{[]byte("a"), []byte(strings.Repeat("x", maxWordLen+1))}
-	assert.Nil(t, m.find(short, 0))
-	*m.note(short, 0) = 1
-	for range 2 * memoryWays * memorySets {
-		assert.Nil(t, m.find(long, 0))
-		assert.Nil(t, m.note(long, 0))
-	}
-	assert.NotNil(t, m.find(short, 0))
+// shownLease is all that comes of a call about leases.
+func shownLease(c *Call) string {
+	return fmt.Sprint(c.Reply, c.Integers, string(c.Error), c.Effect, c.Members.Add, c.Members.AddScore, c.Members.Remove, c.Members.Event, c.Members.Released)
 }
 
 // Eight stacks of three rates that take turns, beside one alone.

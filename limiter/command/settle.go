@@ -14,7 +14,7 @@ import (
 var Settle = register(&Command{
 	Name:        "CL.SETTLE",
 	Summary:     "Ends the leases of an admission, and charges or returns the difference between what it took and what it used.",
-	Complexity:  manyLimits,
+	Complexity:  words.PerKeyAndLimit,
 	Since:       words.V030,
 	Flags:       "write fast",
 	Keys:        CountedKeys,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redis-throttle/gcra"
+	"redis-throttle/limiter/command/past"
 	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/stack"
 )
@@ -47,18 +48,18 @@ func throttle(c *Call) {
 		}
 	}
 	var d gcra.Decision
-	rate.limit.TakeTo(&d, tat, c.NowNs, quantity)
+	rate.Rate.TakeTo(&d, tat, c.NowNs, quantity)
 	if d.Changed {
 		c.storeTAT(d.TAT)
 	}
-	c.answerThrottle(d.Allowed, rate.limit.Capacity(), d.Remaining, d.RetryAfter, d.ResetAfter)
+	c.answerThrottle(d.Allowed, rate.Rate.Capacity(), d.Remaining, d.RetryAfter, d.ResetAfter)
 }
 
 // throttleUnusual decides a call whose key holds no plain TAT. With a ban that is over it may be one that holds the TAT behind it, which
 // is returned, and ok is true.
 //
 //go:noinline
-func (c *Call) throttleUnusual(rate *pastLimit, quantity int64) (tat uint64, ok bool) {
+func (c *Call) throttleUnusual(rate *past.Limit, quantity int64) (tat uint64, ok bool) {
 	switch {
 	case c.banned():
 		c.throttleBanned(rate, quantity)
@@ -80,9 +81,9 @@ func (c *Call) throttleUnusual(rate *pastLimit, quantity int64) (tat uint64, ok 
 
 // throttleBeside decides where CL.LIMIT has reserved, or keeps other limits, as CL.LIMIT with this one rate
 // does.
-func (c *Call) throttleBeside(rate *pastLimit, quantity int64) {
+func (c *Call) throttleBeside(rate *past.Limit, quantity int64) {
 	c.stack.Reset()
-	c.stack.Add(stack.RateOf(rate.limit, rate.periodNs))
+	c.stack.Add(stack.RateOf(rate.Rate, rate.PeriodNs))
 	if !c.decodeStack() {
 		return
 	}
@@ -92,15 +93,15 @@ func (c *Call) throttleBeside(rate *pastLimit, quantity int64) {
 }
 
 // throttleBanned answers while the key is banned, whatever limits its state is of.
-func (c *Call) throttleBanned(rate *pastLimit, quantity int64) {
+func (c *Call) throttleBanned(rate *past.Limit, quantity int64) {
 	c.stack.Reset()
-	c.stack.Add(stack.RateOf(rate.limit, rate.periodNs))
+	c.stack.Add(stack.RateOf(rate.Rate, rate.PeriodNs))
 	if !c.decodeStack() {
 		return
 	}
 	restNs := c.banUntil - c.NowNs
 	limitsNs := c.stack.RetryAfter(&stack.Request{Cost: quantity}, c.NowNs)
-	c.answerThrottle(false, rate.limit.Capacity(), 0, stack.Longer(restNs, limitsNs), restNs)
+	c.answerThrottle(false, rate.Rate.Capacity(), 0, stack.Longer(restNs, limitsNs), restNs)
 }
 
 func (c *Call) answerThrottle(allowed bool, limit, remaining, retryAfterNs, resetAfterNs int64) {
@@ -128,9 +129,9 @@ const (
 )
 
 // parseThrottle reads the arguments from max_burst on. When rate is nil the call has failed.
-func (c *Call) parseThrottle() (rate *pastLimit, quantity int64) {
+func (c *Call) parseThrottle() (rate *past.Limit, quantity int64) {
 	args := c.Args[1:4]
-	if rate = c.Past.findLimit(args); rate == nil {
+	if rate = c.Past.FindLimit(args); rate == nil {
 		if rate = c.parseRate(args); rate == nil {
 			return nil, 0
 		}
@@ -149,14 +150,14 @@ func (c *Call) parseThrottle() (rate *pastLimit, quantity int64) {
 // parseRate reads the words of a limit, and remembers what they mean. When rate is nil the call has failed.
 //
 //go:noinline
-func (c *Call) parseRate(args [][]byte) (rate *pastLimit) {
+func (c *Call) parseRate(args [][]byte) (rate *past.Limit) {
 	limit, periodNs, problem := parseLimit(args[0], args[1], args[2])
 	if problem != "" {
 		c.Fail(problem)
 		return nil
 	}
-	c.limit = pastLimit{limit, periodNs}
-	c.Past.noteLimit(args, &c.limit)
+	c.limit = past.Limit{Rate: limit, PeriodNs: periodNs}
+	c.Past.NoteLimit(args, &c.limit)
 	return &c.limit
 }
 

@@ -14,6 +14,12 @@ const (
 	V030 = "0.3.0"
 )
 
+// The complexity of commands that have limits: on one key, and on several.
+const (
+	PerLimit       = "O(N) where N is the number of limits, at most 8. A WINDOW adds O(1), at most 65 entries."
+	PerKeyAndLimit = "O(N*M) where N is the number of keys and M the number of limits of a key, each at most 8. A WINDOW adds O(1), at most 65 entries, and SLOTS O(log L) where L is the number of leases."
+)
+
 var versions = []string{V010, V020, V030} // oldest first
 
 // Change is what came to a command with a version of the module.
