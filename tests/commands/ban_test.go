@@ -59,39 +59,3 @@ func TestBansAreReplicatedAndThenWriteNothing(t *testing.T) {
 		assert.Equal(t, before, w.Traces(t, key), key)
 	}
 }
-
-// A caller in line keeps its slot. One that comes while the key is banned is turned away.
-func TestABanLeavesThoseWhoWaitTheirSlots(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	l := kit.StandInLine(t, s, 2, 200*time.Millisecond, 2)
-	require.EqualValues(t, 3_600_000, kit.Do(t, l.Admin, "CL.BAN key 1h").Int)
-	a := kit.Ask(t, l.Admin, "CL.WAIT key %s TIMEOUT 0", l.Limit())
-	assert.Equal(t, []int64{1, 0}, []int64{a.Limited, a.Rule})
-	require.NoError(t, l.Conns[0].Close())
-	l.AwaitWaiting(1)
-	for i := range 2 {
-		if i == 1 {
-			v, _ := l.Receive(1)
-			require.False(t, v.IsError(), "%v", v)
-		}
-	}
-	assert.EqualValues(t, 0, kit.Ask(t, l.Admin, "CL.PEEK key %s", l.Limit()).Rule, "giving back leaves the ban")
-}
-
-// An ACL user needs write access to the key.
-func TestBanNeedsTheKey(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("permissions to read or write keys since Redis 7.0")
-	}
-	s.MustDo("ACL", "SETUSER", "reader", "on", ">secret", "+cl.ban", "%R~a:*", "~b:*")
-	c := s.Raw()
-	kit.Do(t, c, "AUTH reader secret")
-	assert.Contains(t, kit.Do(t, c, "CL.BAN a:1 10s").Text, "NOPERM")
-	assert.EqualValues(t, 10_000, kit.Do(t, c, "CL.BAN b:1 10s").Int)
-	keys := s.MustDo("COMMAND", "GETKEYS", "CL.BAN", "b:1", "10").Elems
-	require.Len(t, keys, 1)
-	assert.Equal(t, "b:1", keys[0].Text)
-}

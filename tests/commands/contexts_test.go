@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -14,77 +13,6 @@ import (
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
-
-func TestBothProtocols(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	for _, protocol := range []int{2, 3} {
-		key := fmt.Sprint("resp", protocol)
-		a, err := kit.Throttle(t.Context(), s.Client(server.Protocol(protocol)), key, "15 30 60 1")
-		require.NoError(t, err)
-		assert.Equal(t, kit.FirstOf16, a)
-
-		c := s.Raw()
-		_, err = c.Do("HELLO", fmt.Sprint(protocol))
-		require.NoError(t, err)
-		v, err := c.Do(kit.RawCallOf("raw"+key, "15 30 60 1")...)
-		require.NoError(t, err)
-		assert.Equal(t, "*[0 16 15 -1 2]", v.String())
-	}
-}
-
-func TestInsideMulti(t *testing.T) {
-	t.Parallel()
-	c := server.Start(t).Client()
-	require.NoError(t, c.LPush(t.Context(), "list", 1).Err())
-	var calls []*redis.Cmd
-	_, err := c.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-		for _, key := range []string{"key", "key", "list", "key"} {
-			calls = append(calls, p.Do(t.Context(), kit.CallOf(key, "1 1 1d")...))
-		}
-		p.Set(t.Context(), "after", "1", 0)
-		return nil
-	})
-	require.ErrorContains(t, err, "WRONGTYPE")
-	for i, limited := range map[int]int64{0: 0, 1: 0, 3: 1} {
-		integers, err := calls[i].Int64Slice()
-		require.NoError(t, err)
-		assert.Equal(t, limited, integers[0], "call %d", i)
-	}
-	assert.Equal(t, "1", c.Get(t.Context(), "after").Val(), "an error stops no transaction")
-}
-
-func TestFromLua(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	for _, protocol := range []int{2, 3} {
-		c := s.Client(server.Protocol(protocol))
-		for _, inner := range []string{"", "redis.setresp(3) "} {
-			key := fmt.Sprint(protocol, inner)
-			script := inner + "return redis.call('CL.THROTTLE', KEYS[1], ARGV[1], 30, 60, 1)"
-			integers, err := c.Eval(t.Context(), script, []string{key}, 15).Int64Slice()
-			require.NoError(t, err)
-			a, err := kit.AnswerOf(integers)
-			require.NoError(t, err)
-			assert.Equal(t, kit.FirstOf16, a)
-		}
-		script := `local admitted = 0
-			for i = 1, 100 do
-				if redis.call('cl.throttle', KEYS[1], 20, 1, '1d')[1] == 0 then admitted = admitted + 1 end
-			end
-			return admitted`
-		assert.EqualValues(t, 21, c.Eval(t.Context(), script, []string{fmt.Sprint("loop", protocol)}).Val())
-
-		err := c.Eval(t.Context(), "return redis.call('CL.THROTTLE', KEYS[1], 'x', 30, 60)", []string{"key"}).Err()
-		require.ErrorContains(t, err, "max_burst", "an error reaches the script's caller")
-		caught := c.Eval(t.Context(), "return redis.pcall('CL.THROTTLE', KEYS[1], 'x', 30, 60).err", []string{"key"}).Val()
-		assert.Contains(t, caught, "max_burst", "a script can catch it")
-	}
-	if s.Program.AtLeast(7, 0) {
-		err := s.Client().EvalRO(t.Context(), "return redis.call('CL.THROTTLE', KEYS[1], 15, 30, 60)", []string{"key"}).Err()
-		assert.Error(t, err, "it writes, so a read-only script may not")
-	}
-}
 
 func TestFromAFunction(t *testing.T) {
 	server.NeedsServer(t, "FUNCTION")
@@ -104,30 +32,6 @@ func TestFromAFunction(t *testing.T) {
 	a, err := kit.AnswerOf(integers)
 	require.NoError(t, err)
 	assert.Equal(t, kit.FirstOf16, a)
-}
-
-func TestReplicaRefusesToDecide(t *testing.T) {
-	t.Parallel()
-	master := server.Start(t)
-	replica := server.Start(t, server.ReplicaOf(master))
-	v := replica.Do(kit.RawCallOf("key", "15 30 60 1")...)
-	assert.Contains(t, v.String(), "READONLY")
-}
-
-func TestFullMemoryIsAnErrorThatChangesNothing(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	w.Call(t, kit.RawCallOf("key", "15 1 1d 1")...)
-	w.Call(t, "CONFIG", "SET", "maxmemory", "1")
-	for _, key := range []string{"key", "new"} {
-		before := w.Traces(t, key)
-		assert.Contains(t, w.Call(t, kit.RawCallOf(key, "15 1 1d 1")...).String(), "(error) OOM")
-		assert.Equal(t, before, w.Traces(t, key))
-	}
-	w.Call(t, "CONFIG", "SET", "maxmemory", "0")
-	a, err := kit.AnswerIn(w.Call(t, kit.RawCallOf("key", "15 1 1d 1")...))
-	require.NoError(t, err)
-	assert.EqualValues(t, 14, a.Remaining)
 }
 
 func TestLimitInsideMulti(t *testing.T) {
@@ -171,33 +75,6 @@ func TestLimitFromLua(t *testing.T) {
 		v = script("EVAL_RO", "return redis.call('"+command+"', KEYS[1], 'RATE', '10/h')", "key")
 		assert.True(t, v.IsError(), "%s from a read-only script", command)
 	}
-}
-
-// A user that may write a key may limit by it. One that may read it may peek.
-func TestLimitFamilyUnderACL(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	s.MustDo("ACL", "SETUSER", "web", "on", ">secret", "+cl.limit", "+cl.refund", "~rl:*")
-	s.MustDo("ACL", "SETUSER", "monitor", "on", ">secret", "+cl.peek", "%R~rl:*", "resetchannels")
-	s.MustDo("ACL", "SETUSER", "reader", "on", ">secret", "+@all", "%R~rl:*")
-	as := func(name string) *resp.Conn {
-		c := s.Raw()
-		kit.Do(t, c, "AUTH %s secret", name)
-		return c
-	}
-	web, monitor, reader := as("web"), as("monitor"), as("reader")
-	assert.EqualValues(t, 9, kit.Ask(t, web, "CL.LIMIT rl:x RATE 10/h").Remaining)
-	assert.EqualValues(t, 9, kit.Ask(t, monitor, "CL.PEEK rl:x RATE 10/h").Remaining)
-	assert.EqualValues(t, 9, kit.Ask(t, reader, "CL.PEEK rl:x RATE 10/h").Remaining)
-	for _, refused := range []resp.Value{
-		kit.Do(t, web, "CL.LIMIT other RATE 10/h"), kit.Do(t, web, "CL.PEEK rl:x RATE 10/h"), kit.Do(t, web, "CL.WAIT rl:x RATE 10/h TIMEOUT 1s"),
-		kit.Do(t, monitor, "CL.LIMIT rl:x RATE 10/h"), kit.Do(t, monitor, "CL.PEEK other RATE 10/h"),
-		kit.Do(t, reader, "CL.LIMIT rl:x RATE 10/h"), kit.Do(t, reader, "CL.REFUND rl:x RATE 10/h"),
-		kit.Do(t, reader, "CL.WAIT rl:x RATE 10/h TIMEOUT 1s"), kit.Do(t, reader, "CL.THROTTLE rl:x 9 10 1h"),
-	} {
-		assert.True(t, strings.HasPrefix(refused.Text, "NOPERM "), "%v", refused)
-	}
-	assert.EqualValues(t, 1, s.MustDo("DBSIZE").Int)
 }
 
 func TestServerFindsTheKeyOfEveryCommand(t *testing.T) {

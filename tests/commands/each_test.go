@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/internal/naive"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
@@ -34,88 +33,6 @@ func eachIn(t kit.Tester, v resp.Value) (each [][]int64) {
 		each = append(each, ints[:3])
 	}
 	return each
-}
-
-// The arrays stand behind all that a reply has without EACH, in both protocols, in a transaction and in a script.
-func TestRepliesWithEach(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	for _, protocol := range []string{"2", "3"} {
-		c := s.Raw()
-		kit.Do(t, c, "HELLO %s", protocol)
-		for _, test := range []struct {
-			call string
-			want [][]int64
-		}{
-			{"CL.LIMIT k RATE 1/1d BURST 10", [][]int64{{0, 10, 9}}},
-			{"CL.LIMIT k RATE 1/1d BURST 10 WINDOW 20/1d COST 10", [][]int64{{1, 10, 9}, {0, 20, 20}}},
-			{"CL.PEEK k RATE 1/1d BURST 10 COST 10", [][]int64{{1, 10, 9}}},
-			{"CL.REFUND k RATE 1/1d BURST 10", [][]int64{{0, 10, 10}}},
-			{"CL.WAIT k RATE 1/1d BURST 10 COST 4 TIMEOUT 1ms", [][]int64{{0, 10, 6}}},
-			{"CL.WAIT k RATE 1/1d BURST 10 COST 7 TIMEOUT 1ms", [][]int64{{1, 10, 6}}},
-			{"CL.MLIMIT 2 a b WINDOW 3/1d WINDOW 4/1d NEXT WINDOW 5/1d COST 2", [][]int64{{0, 3, 1}, {0, 4, 2}, {0, 5, 3}}},
-			{"CL.MLIMIT 3 a run b WINDOW 3/1d NEXT SLOTS 4 TTL 1d NEXT WINDOW 5/1d COST 2 ID x", [][]int64{{0, 3, 1}, {0, 4, 3}, {0, 5, 3}}},
-			{"CL.SETTLE 2 a run WINDOW 3/1d TAKE 2 USED 1 NEXT SLOTS ID x", [][]int64{{0, 3, 3}, {1, -1, -1}}},
-			{"CL.MLIMIT 3 a b c WINDOW 3/1d COST 2 ANY", [][]int64{{1, 3, 1}, {1, 3, 1}, {0, 3, 1}}},
-		} {
-			for _, words := range []string{" EACH", " EACH COMPACT"} {
-				s.MustDo("FLUSHALL")
-				if strings.Contains(test.call, "COST 10") || strings.Contains(test.call, "REFUND") {
-					kit.Do(t, c, "CL.LIMIT k RATE 1/1d BURST 10")
-				}
-				if strings.Contains(test.call, "COST 7") {
-					kit.Do(t, c, "CL.LIMIT k RATE 1/1d BURST 10 COST 4")
-				}
-				if strings.Contains(test.call, "ANY") {
-					kit.Do(t, c, "CL.MLIMIT 2 a b WINDOW 3/1d COST 2")
-				}
-				v := kit.Do(t, c, "%s", test.call+words)
-				assert.Equal(t, test.want, eachIn(t, v), "%s: %v", test.call, v)
-				fields := 10
-				if strings.HasPrefix(test.call, "CL.MLIMIT") || strings.HasPrefix(test.call, "CL.SETTLE") {
-					fields = 11
-				}
-				kind, length := resp.Array, fields+len(test.want)
-				if words == " EACH" {
-					length = 2 * (fields + 1)
-					if protocol == "3" {
-						kind = resp.Map
-					}
-				}
-				assert.Equal(t, kind, v.Kind, test.call)
-				assert.Len(t, v.Elems, length, test.call)
-			}
-		}
-	}
-	s.MustDo("FLUSHALL")
-	replies, err := s.Raw().Pipeline([]string{"MULTI"}, strings.Fields("CL.LIMIT k WINDOW 3/1d COMPACT EACH"), []string{"EXEC"},
-		[]string{"EVAL", "return redis.call('CL.LIMIT', KEYS[1], 'WINDOW', '3/1d', 'EACH', 'COMPACT')[11]", "1", "k"})
-	require.NoError(t, err)
-	assert.Equal(t, [][]int64{{0, 3, 2}}, eachIn(t, replies[2].Elems[0]))
-	ints, err := replies[3].Ints()
-	require.NoError(t, err)
-	assert.Equal(t, []int64{0, 3, 1}, ints[:3])
-}
-
-// A refund may leave a single RATE on a key, whose period the key then does not hold. Its own reply still says which limit that is.
-func TestARefundDescribesTheLimitThatItRefunded(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	c := s.Raw()
-	kit.Do(t, c, "CL.LIMIT k RATE 3/1d BURST 12 FIXED 9/1ms FIRST COST 4")
-	require.Eventually(t, func() bool { return kit.Do(t, c, "CL.PEEK k FIXED 9/1ms FIRST COMPACT").Elems[3].Int == 9 }, time.Minute, time.Millisecond)
-	v := kit.Do(t, c, "CL.REFUND k RATE 4/2d RATE 3/1d BURST 12 EACH COMPACT")
-	assert.Equal(t, [][]int64{{0, 4, 4}, {0, 12, 9}}, eachIn(t, v), "%v", v)
-
-	var m naive.Model
-	now := time.Now().UnixNano()
-	rate := naive.Limit{Kind: naive.Rate, Count: 3, Period: 24 * time.Hour, Burst: 12}
-	m.Take(now, []naive.Limit{rate, {Kind: naive.First, Count: 9, Period: time.Millisecond}}, naive.Options{Cost: 4})
-	asked := naive.Call{Model: &m, Limits: []naive.Limit{{Kind: naive.Rate, Count: 4, Period: 48 * time.Hour}, rate}}
-	_, each := naive.EachRefunded(now+int64(time.Second), asked, 1)
-	for i, e := range each {
-		assert.Equal(t, eachIn(t, v)[i], []int64{e.Limited, e.Limit, e.Remaining}, "the model, limit %d", i)
-	}
 }
 
 // Callers that waited are shown their limits, however they are answered.

@@ -19,65 +19,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestLeasesAreSlotsOfASortedSet(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	for _, protocol := range []string{"2", "3"} {
-		t.Run("RESP"+protocol, func(t *testing.T) {
-			c := s.Raw()
-			kit.Do(t, c, "HELLO %s", protocol)
-			kit.Do(t, c, "FLUSHALL")
-			from := kit.NowIn(t, c) / int64(time.Millisecond)
-			assert.Equal(t, kit.NewLeased(0, 2, 1, -1, 60_000, 0), kit.AskLease(t, c, "CL.LEASE jobs SLOTS 2 TTL 1m ID a"))
-			assert.Equal(t, kit.NewLeased(0, 2, 0, -1, 30_000, 0), kit.AskLease(t, c, "CL.LEASE jobs ID b TTL 30s SLOTS 2 TIMEOUT 5s"))
-			to := kit.NowIn(t, c)/int64(time.Millisecond) + 1
-			refused := kit.AskLease(t, c, "CL.LEASE jobs SLOTS 2 TTL 1m ID c")
-			assert.Equal(t, kit.NewLeased(1, 2, 0, refused.RetryAfterMs, 0, 0), refused)
-			assert.True(t, refused.RetryAfterMs > 0 && refused.RetryAfterMs <= 30_001, "%d", refused.RetryAfterMs)
-			assert.Equal(t, kit.NewLeased(0, 2, 0, -1, 60_000, 0), kit.AskLease(t, c, "CL.LEASE jobs SLOTS 2 TTL 1m ID a"), "the same id again")
-
-			rows := kit.Do(t, c, "CL.LEASES jobs")
-			require.Len(t, rows.Elems, 10)
-			assert.Equal(t, []any{"held", int64(2), "waiting", int64(0), "leases"},
-				[]any{rows.Elems[0].Text, rows.Elems[1].Int, rows.Elems[2].Text, rows.Elems[3].Int, rows.Elems[4].Text})
-			require.Len(t, rows.Elems[5].Elems, 2)
-			row := rows.Elems[5].Elems[0].Elems
-			assert.Equal(t, []string{"id", "b", "lease_ms"}, []string{row[0].Text, row[1].Text, row[2].Text}, "the first to lapse")
-			assert.True(t, row[3].Int > 0 && row[3].Int <= 30_000, "%d", row[3].Int)
-			if protocol == "3" {
-				assert.Equal(t, resp.Map, rows.Kind)
-				assert.Equal(t, resp.Map, rows.Elems[5].Elems[0].Kind)
-			}
-			assert.Len(t, kit.Do(t, c, "CL.LEASES jobs COUNT 1").Elems[5].Elems, 1)
-
-			if protocol == "2" {
-				score, err := strconv.ParseInt(kit.Do(t, c, "ZSCORE jobs b").Text, 10, 64)
-				require.NoError(t, err)
-				assert.True(t, score >= from+30_000 && score <= to+30_000, "%d", score)
-			}
-			expire := kit.Do(t, c, "PTTL jobs").Int
-			assert.True(t, expire > 0 && expire <= 60_001, "%d", expire)
-			assert.Equal(t, kit.NewLeased(0, -1, -1, -1, 5_000, 0), kit.AskLease(t, c, "CL.RENEW jobs ID a TTL 5s"))
-			assert.Equal(t, kit.NewLeased(1, -1, -1, -1, 0, 0), kit.AskLease(t, c, "CL.RENEW jobs ID c TTL 5s"), "never held")
-			if expire := kit.Do(t, c, "PTTL jobs").Int; expire > 30_001 {
-				assert.Fail(t, "the key outlives its last lease", "%d ms", expire)
-			}
-			compact, err := kit.Do(t, c, "CL.LEASE jobs SLOTS 9 TTL 1s ID c COMPACT").Ints()
-			require.NoError(t, err)
-			assert.Equal(t, []int64{0, 9, 6, -1, 1000, 0}, compact)
-			assert.EqualValues(t, 2, kit.Do(t, c, "CL.RELEASE jobs ID a x c a").Int)
-			assert.EqualValues(t, 0, kit.Do(t, c, "CL.RELEASE jobs ID a").Int)
-			assert.EqualValues(t, 1, kit.Do(t, c, "CL.RELEASE jobs ID b").Int)
-			assert.EqualValues(t, 0, kit.Do(t, c, "EXISTS jobs").Int)
-			assert.EqualValues(t, 0, kit.Do(t, c, "CL.RELEASE jobs ID b").Int)
-			assert.Equal(t, kit.NewLeased(1, 0, 0, -1, 0, 0), kit.AskLease(t, c, "CL.LEASE jobs SLOTS 0 TTL 1m ID a"), "no slots at all")
-			none := kit.Do(t, c, "CL.LEASES jobs")
-			assert.Equal(t, []int64{0, 0, 0}, []int64{none.Elems[1].Int, none.Elems[3].Int, int64(len(none.Elems[5].Elems))})
-		})
-	}
-	assert.Equal(t, []string{"6", "4", "6", "6", "0"}, kit.LeasesOf(s, "granted", "renewed", "limited", "released", "lapsed"))
-}
-
 // However many leases have lapsed, all of them are free slots, and each who takes one removes a few.
 // While there is room, nobody asks whether the id holds a slot before it is given one. The answer tells all the same.
 func TestARetryWhileThereIsRoomTakesNoSecondSlot(t *testing.T) {
@@ -422,28 +363,14 @@ func TestLeaseEventsCountersAndTop(t *testing.T) {
 	assert.EqualValues(t, 2, top[0].Elems[5].Int)
 }
 
-func TestLeasesAndACL(t *testing.T) {
+func TestLeasesOverMaxmemory(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t)
-	s.MustDo("ACL", "SETUSER", "worker", "on", ">secret", "+cl.lease", "+cl.release", "~jobs:*")
 	c := s.Raw()
-	kit.Do(t, c, "AUTH worker secret")
-	assert.EqualValues(t, 0, kit.AskLease(t, c, "CL.LEASE jobs:1 SLOTS 1 TTL 1s ID a").Limited)
-	assert.Contains(t, kit.Do(t, c, "CL.LEASE other SLOTS 1 TTL 1s ID a").Text, "NOPERM")
-	assert.Contains(t, kit.Do(t, c, "CL.RENEW jobs:1 ID a TTL 1s").Text, "NOPERM")
-	assert.EqualValues(t, 1, kit.Do(t, c, "CL.RELEASE jobs:1 ID a").Int)
-	if s.Program.AtLeast(7, 0) {
-		s.MustDo("ACL", "SETUSER", "reader", "on", ">secret", "+cl.leases", "%R~jobs:*")
-		r := s.Raw()
-		kit.Do(t, r, "AUTH reader secret")
-		assert.False(t, kit.Do(t, r, "CL.LEASES jobs:1").IsError())
-		assert.Contains(t, kit.Do(t, r, "CL.LEASES other").Text, "NOPERM")
-	}
-	s.MustDo("CONFIG", "SET", "maxmemory", "1")
-	admin := s.Raw()
-	assert.True(t, strings.HasPrefix(kit.Do(t, admin, "CL.LEASE jobs:1 SLOTS 1 TTL 1s ID a").Text, "OOM "))
-	for _, call := range []string{"CL.RENEW jobs:1 ID a TTL 1s", "CL.RELEASE jobs:1 ID a", "CL.LEASES jobs:1"} {
-		assert.False(t, kit.Do(t, admin, "%s", call).IsError(), call)
+	kit.Do(t, c, "CONFIG SET maxmemory 1")
+	assert.True(t, strings.HasPrefix(kit.Do(t, c, "CL.LEASE jobs SLOTS 1 TTL 1s ID a").Text, "OOM "))
+	for _, call := range []string{"CL.RENEW jobs ID a TTL 1s", "CL.RELEASE jobs ID a", "CL.LEASES jobs"} {
+		assert.False(t, kit.Do(t, c, "%s", call).IsError(), call)
 	}
 }
 

@@ -61,45 +61,12 @@ func askMany(t kit.Tester, c *resp.Conn, command string, args ...any) []int64 {
 	return n
 }
 
-func TestMLimitAnswersItsFieldsInBothProtocols(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	for _, protocol := range []string{"2", "3"} {
-		c := s.Raw()
-		kit.Do(t, c, "HELLO %s", protocol)
-		kind := map[string]resp.Kind{"2": resp.Array, "3": resp.Map}[protocol]
-		for _, tc := range []struct {
-			command string
-			want    []int64
-		}{
-			{"CL.MLIMIT 2 a b RATE 10/h NEXT RATE 5/h", []int64{0, 2, 5, 4, -1, 720_000, 720_000, 1, 0, 0, 2}},
-			{"cl.mlimit 3 a b c rate 10/1h burst 20 next window 9/h next fixed 1000/365d cost 5", []int64{0, 2, 9, 4, -1, 3_600_000, 3_600_000, 5, 0, 0, 2}},
-			{"CL.MLIMIT 2 a b RATE 10/h COST 12", []int64{1, 1, 10, 10, -1, 0, 0, 0, 0, 0, 1}},
-			{"CL.MLIMIT 2 a b RATE 10/h ANY COST 10", []int64{0, 1, 10, 0, -1, 3_600_000, 360_000, 10, 0, 0, 1}},
-			{"CL.MLIMIT 2 a b RATE 10/h NEXT RATE 4/h SHADOW COST 5", []int64{0, 1, 10, 5, -1, 1_800_000, 360_000, 5, 0, 2, 1}},
-			{"CL.MLIMIT 2 a b RATE 1/h MAXWAIT 1d", []int64{0, 1, 1, 0, -1, 3_600_000, 3_600_000, 1, 0, 0, 1}},
-		} {
-			v := kit.Do(t, c, "%s", tc.command)
-			assert.Equal(t, kind, v.Kind, tc.command)
-			n, err := integersIn(v)
-			require.NoError(t, err)
-			assert.Equal(t, tc.want, n, tc.command)
-			kit.Do(t, c, "DEL a b c")
-			compact := kit.Do(t, c, "%s COMPACT", tc.command)
-			assert.Equal(t, resp.Array, compact.Kind)
-			n, err = compact.Ints()
-			require.NoError(t, err)
-			assert.Equal(t, tc.want, n, tc.command)
-			kit.Do(t, c, "DEL a b c")
-		}
-	}
-}
-
 // Every key is known before the call runs: to clients that route it, to ACL and to the server.
 func TestServerKnowsEachKeyOfMLimit(t *testing.T) {
 	t.Parallel()
 	s := startMany(t)
 	assert.Equal(t, []string{"k1", "k2", "k3"}, kit.TextsOf(s.MustDo("COMMAND", "GETKEYS", "CL.MLIMIT", "3", "k1", "k2", "k3", "RATE", "5/s")))
+	assert.Equal(t, []string{"k1", "k2"}, kit.TextsOf(s.MustDo("COMMAND", "GETKEYS", "CL.SETTLE", "2", "k1", "k2", "SLOTS", "ID", "a")))
 	assert.True(t, s.Do("COMMAND", "GETKEYS", "CL.MLIMIT", "3", "k1").IsError())
 	info := s.MustDo("COMMAND", "INFO", "cl.mlimit").Elems[0].Elems
 	assert.ElementsMatch(t, []string{"write", "denyoom", "module", "fast", "movablekeys"}, kit.TextsOf(info[2]))
@@ -107,18 +74,6 @@ func TestServerKnowsEachKeyOfMLimit(t *testing.T) {
 	for _, part := range []string{"RW", "access", "update", `*["type" "index" "spec" *["index" 1]]`, `*["type" "keynum" "spec" *["keynumidx" 0 "firstkey" 1 "keystep" 1]]`} {
 		assert.Contains(t, spec, part)
 	}
-
-	s.MustDo("ACL", "SETUSER", "web", "on", ">secret", "+cl.mlimit", "+eval", "~{acme}*", "%R~readonly")
-	c := s.Raw()
-	kit.Do(t, c, "AUTH web secret")
-	assert.False(t, kit.Do(t, c, "CL.MLIMIT 2 {acme}:a {acme}:b RATE 5/s").IsError())
-	for _, keys := range []string{"{acme}:a other", "other {acme}:a", "{acme}:a readonly"} {
-		assert.Contains(t, kit.Do(t, c, "CL.MLIMIT 2 %s RATE 5/s", keys).Text, "NOPERM", keys)
-		v, err := c.Do(append([]string{"EVAL", "return redis.call('CL.MLIMIT', 2, ARGV[1], ARGV[2], 'RATE', '5/s')", "0"}, strings.Fields(keys)...)...)
-		require.NoError(t, err)
-		assert.True(t, v.IsError(), "nor through a script: %s", keys)
-	}
-	assert.EqualValues(t, 2, s.MustDo("DBSIZE").Int)
 }
 
 // The longest values that there are, of eight keys at once: each of eight windows is charged in each of the 65 slots of 100 days that it touches. They
@@ -228,24 +183,12 @@ func TestMLimitIsReplicatedAsOne(t *testing.T) {
 func TestMLimitNotifiesOfEachKey(t *testing.T) {
 	t.Parallel()
 	s := startMany(t, server.Config("notify-keyspace-events EA"))
-	listener := s.Raw()
-	kit.Do(t, listener, "PSUBSCRIBE __keyevent@0__:*")
+	listener := kit.ListenToEvents(t, s)
 	c := s.Raw()
-	events := func(call string) (all []string) {
+	events := func(call string) []string {
 		t.Helper()
 		kit.Do(t, c, "%s", call)
-		s.MustDo("PUBLISH", "__keyevent@0__:end", "")
-		for {
-			v, err := listener.Receive()
-			require.NoError(t, err)
-			event := strings.TrimPrefix(v.Elems[2].Text, "__keyevent@0__:")
-			if event == "end" {
-				return all
-			}
-			if event != "new" {
-				all = append(all, event+" "+v.Elems[3].Text)
-			}
-		}
+		return slices.DeleteFunc(listener.Drain(t), func(event string) bool { return strings.HasPrefix(event, "new ") })
 	}
 	assert.Equal(t, []string{"set a", "expire a", "set b", "expire b"}, events("CL.MLIMIT 2 a b FIXED 3/365d"))
 	assert.Equal(t, []string{"set a", "set b"}, events("CL.MLIMIT 2 a b FIXED 3/365d"))
@@ -416,26 +359,6 @@ func TestMLimitIsAllOrNothingUnderLoad(t *testing.T) {
 	assert.NotEmpty(t, denied)
 }
 
-// A transaction that watches a key notices a call that changes it, and none that does not.
-func TestMLimitTouchesOnlyWhatItChanges(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	c, watcher := s.Raw(), s.Raw()
-	kit.Do(t, c, "CL.MLIMIT 2 full other FIXED 1/365d NEXT FIXED 9/365d")
-	for call, touched := range map[string]bool{
-		"CL.MLIMIT 2 full other FIXED 1/365d NEXT FIXED 9/365d":          false,
-		"CL.MLIMIT 2 full other FIXED 1/365d NEXT FIXED 9/365d ANY":      true,
-		"CL.MLIMIT 2 third other FIXED 99/365d TAKE 1 FIXED 9/365d":      true,
-		"CL.MLIMIT 2 third other FIXED 99/365d NEXT FIXED 9/365d TAKE 0": false,
-	} {
-		kit.Do(t, watcher, "WATCH other")
-		askMany(t, c, "%s", call)
-		kit.Do(t, watcher, "MULTI")
-		kit.Do(t, watcher, "PING")
-		assert.Equal(t, touched, kit.Do(t, watcher, "EXEC").IsNull, call)
-	}
-}
-
 // A fault in a decision changes none of the keys.
 func TestMLimitThatPanicsChangesNothing(t *testing.T) {
 	t.Parallel()
@@ -446,43 +369,6 @@ func TestMLimitThatPanicsChangesNothing(t *testing.T) {
 	assert.EqualValues(t, 0, s.MustDo("DBSIZE").Int)
 	assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_errors_internal"))
 	assert.Equal(t, int64(0), askMany(t, c, "CL.MLIMIT 3 a b c RATE 5/s")[0])
-}
-
-func TestMLimitIsRefusedOverMaxmemory(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	s.MustDo("CONFIG", "SET", "maxmemory", "1")
-	assert.Contains(t, kit.Do(t, s.Raw(), "CL.MLIMIT 2 a b RATE 5/s").Text, "OOM")
-}
-
-// A number of keys that cannot be is an error that says so, whatever else there is.
-func TestMLimitChecksTheNumberOfItsKeys(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	c := s.Raw()
-	for call, says := range map[string]string{
-		"CL.MLIMIT 1 a RATE 1/s":                                "",
-		"CL.MLIMIT 2 a b RATE 1/s":                              "",
-		"CL.MLIMIT 8 a b c d e f g h RATE 1/s":                  "",
-		"CL.MLIMIT 9 a b c d e f g h i RATE 1/s":                "numkeys must be an integer from 1 to 8",
-		"CL.MLIMIT 9 a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
-		"CL.MLIMIT 99 " + strings.Repeat("a ", 99) + "RATE 1/s": "numkeys must be an integer from 1 to 8",
-		"CL.MLIMIT 0 a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
-		"CL.MLIMIT -1 a RATE 1/s":                               "numkeys must be an integer from 1 to 8",
-		"CL.MLIMIT x a RATE 1/s":                                "numkeys must be an integer from 1 to 8",
-		"CL.MLIMIT 3 a b c":                                     "there must be a limit after the keys",
-		"CL.MLIMIT 4 a RATE 1/s":                                "numkeys is greater than the number of keys given",
-		"CL.MLIMIT 8 a b c d e RATE":                            "numkeys is greater than the number of keys given",
-	} {
-		errors := s.InfoInt("throttle", "throttle_errors_argument")
-		v := kit.Do(t, c, "%s", call)
-		assert.Equal(t, says != "", v.IsError(), "%s answers %v", call, v)
-		assert.Contains(t, v.Text, says, call)
-		if says != "" {
-			errors++
-		}
-		assert.Equal(t, errors, s.InfoInt("throttle", "throttle_errors_argument"), call)
-	}
 }
 
 // Callers that wait on a key see what other calls reserve on it together with others, and the other

@@ -1,11 +1,9 @@
 package commands_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/kit"
@@ -95,64 +93,3 @@ type fault struct{ found bool }
 func (f *fault) Errorf(string, ...any) { f.found = true }
 func (f *fault) FailNow()              { panic("failed") }
 func (f *fault) Helper()               {}
-
-// A transaction is one instant on servers that have a clock for it, so that even two
-// units a microsecond, more than calls can come, are counted exactly.
-func TestTwoMillionPerSecondInOneInstant(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	if !s.Program.AtLeast(7, 2) {
-		t.Skip("modules see the clock run on inside a transaction before Redis 7.2")
-	}
-	commands := [][]string{{"MULTI"}}
-	for range 20 {
-		commands = append(commands, kit.RawCallOf("key", "10 2000000 1"))
-	}
-	replies, err := s.Raw().Pipeline(append(commands, []string{"EXEC"})...)
-	require.NoError(t, err)
-	answers := replies[len(replies)-1].Elems
-	require.Len(t, answers, 20)
-	for i, v := range answers {
-		a, err := kit.AnswerIn(v)
-		require.NoError(t, err)
-		want := kit.Answer{Limited: 0, Limit: 11, Remaining: 10 - int64(i), RetryAfter: -1, ResetAfter: 1}
-		if i >= 11 {
-			want = kit.Answer{Limited: 1, Limit: 11, Remaining: 0, RetryAfter: 1, ResetAfter: 1}
-		}
-		assert.Equal(t, want, a, "call %d", i+1)
-	}
-}
-
-// A bandwidth limit of 1 MiB per second counted in bytes, asked for 64 KiB a time.
-func TestBandwidthLimitInBytes(t *testing.T) {
-	t.Parallel()
-	const args = "1048575 1048576 1 65536"
-	l := kit.LimitOf(1048575, 1048576, time.Second)
-	c := server.Start(t).Raw()
-	for attempt := range 100 {
-		key := fmt.Sprint("bytes", attempt)
-		ps := kit.Probes(t, c, 17, key, args)
-		for _, p := range ps {
-			l.Judge(t, p, 65536)
-		}
-		if ps[16].To-ps[0].From >= 65536*l.Emission {
-			continue // the first 64 KiB are back already: no burst on this machine
-		}
-		for i, p := range ps[:16] {
-			assert.EqualValues(t, 0, p.Limited, "call %d", i+1)
-		}
-		assert.EqualValues(t, 1, ps[16].Limited, "call 17")
-		assert.EqualValues(t, 1, ps[16].RetryAfter, "62.5 ms, rounded up")
-
-		// It waits, and is let through when its 64 KiB are back, not before.
-		var again kit.Probe
-		require.Eventually(t, func() bool {
-			again = kit.Probes(t, c, 1, key, args)[0]
-			l.Judge(t, again, 65536)
-			return again.Limited == 0
-		}, 30*time.Second, time.Millisecond)
-		assert.GreaterOrEqual(t, again.To, ps[0].From+65536*l.Emission)
-		return
-	}
-	require.Fail(t, "no burst of 17 calls within 62 ms")
-}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/clock"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
@@ -74,36 +73,6 @@ func wordPairs(words string) (all []string) {
 	return all
 }
 
-// A transaction that watches a key notices an admission, a renewal and a settlement, and nothing else.
-func TestAnAdmissionTouchesOnlyWhatItChanges(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	c, watcher := s.Raw(), s.Raw()
-	kit.Do(t, c, "CL.LEASE run SLOTS 9 TTL 1h ID z")
-	for _, step := range []struct {
-		call    string
-		watched string
-		touched bool
-	}{
-		{admission + "a", "tok", true},
-		{admission + "b COST 99", "tok", false},
-		{admission + "b COST 99", "run", false},
-		{admission + "c", "run", false}, // two hold the slots
-		{admission + "a", "run", true},
-		{admission + "a", "tok", false},
-		{settlement + "1 NEXT SLOTS ID b", "run", false},
-		{settlement + "1 NEXT SLOTS ID b", "tok", false},
-		{settlement + "100 NEXT SLOTS ID a", "tok", false},
-	} {
-		kit.Do(t, watcher, "WATCH %s", step.watched)
-		require.False(t, kit.Do(t, c, "%s", step.call).IsError())
-		kit.Do(t, watcher, "MULTI")
-		kit.Do(t, watcher, "PING")
-		assert.Equal(t, step.touched, kit.Do(t, watcher, "EXEC").IsNull, "%s %s", step.call, step.watched)
-	}
-	assert.EqualValues(t, 1, kit.Do(t, c, "ZCARD run").Int)
-}
-
 // Callers in line for a slot are ahead of an admission. A settlement lets the first of them in.
 func TestAnAdmissionOvertakesNobodyInLine(t *testing.T) {
 	t.Parallel()
@@ -126,24 +95,6 @@ func askMany2(t *testing.T, c *resp.Conn, call string) (n []int64) {
 	n, err := kit.Do(t, c, "%s COMPACT", call).Ints()
 	require.NoError(t, err)
 	return n
-}
-
-// A user needs every key of a call, and a cluster routes by all of them.
-func TestAdmissionsDeclareAllKeys(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	for _, call := range []string{admission + "a", settlement + "1 NEXT SLOTS ID a"} {
-		words := strings.Fields(call)
-		count := int(words[1][0] - '0')
-		assert.Equal(t, words[2:2+count], kit.TextsOf(s.MustDo(append([]string{"COMMAND", "GETKEYS"}, words...)...)))
-	}
-	s.MustDo("ACL", "SETUSER", "half", "on", ">secret", "+cl.mlimit", "+cl.settle", "~req", "~tok")
-	half := s.Raw()
-	kit.Do(t, half, "AUTH half secret")
-	for _, call := range []string{admission + "a", settlement + "1 NEXT SLOTS ID a"} {
-		assert.Contains(t, kit.Do(t, half, "%s", call).Text, "NOPERM")
-	}
-	assert.EqualValues(t, 0, s.MustDo("DBSIZE").Int)
 }
 
 // In MULTI and in scripts, and with a fault in the decision.
@@ -298,42 +249,5 @@ func TestAnEmptyIDIsRefusedWhateverIsRemembered(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "ERR syntax error near '': ID takes 1 to 512 bytes", v.Text, i)
 		assert.Equal(t, held, kit.Do(t, c, "ZRANGE k 0 -1").String(), i)
-	}
-}
-
-// An admission tells when the next lease lapses, and the last, with its own among them: whether it comes first, in between or last, is new, is
-// moved, or is not granted.
-func TestAnAdmissionTellsWhenLeasesLapse(t *testing.T) {
-	t.Parallel()
-	wall := clock.New(t, kit.Noon.UnixNano())
-	c := wall.Start().Raw()
-	kit.MustDoAll(t, c, "CL.LIMIT full RATE 1/d BURST 1", "ZADD over 1700000000000 lapsed")
-	for _, step := range []struct {
-		call      string
-		next, all int64 // minutes; with EACH those of the slots, which are told without the next
-	}{
-		{"1 k SLOTS 4 TTL 10m ID a", 10, 10},
-		{"1 k SLOTS 4 TTL 20m ID b", 10, 20},
-		{"1 k SLOTS 4 TTL 15m ID c", 10, 20},
-		{"1 k SLOTS 3 TTL 5m ID d", 10, 20},                                 // limited
-		{"1 k SLOTS 3 TTL 5m ID a", 5, 20},                                  // the first stays the first
-		{"1 k SLOTS 3 TTL 17m ID a", 15, 20},                                // and is in between
-		{"1 k SLOTS 3 TTL 30m ID a", 15, 30},                                // and the last
-		{"1 k SLOTS 3 TTL 12m ID a", 12, 20},                                // the last comes first
-		{"1 k SLOTS 3 TTL 20m ID c", 12, 20},                                // two lapse at once
-		{"1 k SLOTS 3 TTL 20m ID a", 20, 20},                                // all do
-		{"1 k SLOTS 4 TTL 20m ID e", 20, 20},                                // one more
-		{"1 k SLOTS 4 TTL 1m ID b", 1, 20},                                  // one of several leaves the others
-		{"1 over SLOTS 4 TTL 1h ID a", 60, 60},                              // the only one: another has lapsed
-		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 4 TTL 40m ID b EACH", 0, 40}, // no new admission, so no limit is in its way
-		{"2 full k RATE 1/d BURST 1 NEXT SLOTS 9 TTL 50m ID x EACH", 0, 40}, // limited
-		{"1 new SLOTS 4 TTL 1m ID a", 1, 1},
-	} {
-		reply := kit.Pairs(kit.Do(t, c, "CL.MLIMIT %s", step.call))
-		if each := reply["each"]; len(each.Elems) > 0 {
-			assert.EqualValues(t, step.all*60_000, each.Elems[1].Elems[4].Int, step.call)
-			continue
-		}
-		assert.EqualValues(t, []int64{step.next * 60_000, step.all * 60_000}, []int64{reply["next_after_ms"].Int, reply["reset_after_ms"].Int}, step.call)
 	}
 }

@@ -14,55 +14,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A key holds the theoretical arrival time in ns since the epoch, as decimal digits,
-// and lives until that time rounded up to a whole second.
-func TestValueIsTheTATAndExpiryItsSecondRoundedUp(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	c := s.Raw()
-	for _, args := range []string{"15 30 60 1", "15 30 60 7", "0 1 1d", "99 100000 60 3", "0 1 500ms", "0 1000000000 1"} {
-		from := time.Now().Add(-kit.ClockSkew).UnixNano()
-		_, err := c.Do(kit.RawCallOf(args, args)...)
-		to := time.Now().Add(kit.ClockSkew).UnixNano()
-		require.NoError(t, err)
-		replies, err := c.Pipeline([]string{"GET", args}, []string{"PTTL", args})
-		require.NoError(t, err)
-		known := time.Now().UnixNano()
-		if replies[0].IsNull || replies[1].Int == -2 {
-			// A bucket that is full within the second is full by now.
-			assert.Contains(t, []string{"0 1 500ms", "0 1000000000 1"}, args)
-			continue
-		}
-		added := map[string]time.Duration{"15 30 60 1": 2 * time.Second, "15 30 60 7": 14 * time.Second,
-			"0 1 1d": 24 * time.Hour, "99 100000 60 3": 1800 * time.Microsecond,
-			"0 1 500ms": 500 * time.Millisecond, "0 1000000000 1": 1}[args]
-		tat := kit.TATIn(t, replies[0])
-		assert.GreaterOrEqual(t, tat, from+int64(added), args)
-		assert.LessOrEqual(t, tat, to+int64(added), args)
-		assert.Equal(t, strconv.FormatInt(tat, 10), replies[0].Text, "plain decimal digits")
-
-		// The expiry lies between TAT and a second later, whatever the server's version.
-		ttl := time.Duration(replies[1].Int) * time.Millisecond
-		assert.GreaterOrEqual(t, known+int64(ttl), tat-int64(time.Millisecond), args)
-		assert.Less(t, from+int64(ttl), tat+int64(time.Second)+int64(time.Millisecond), args)
-		if s.Program.AtLeast(7, 0) {
-			v, err := c.Do("PEXPIRETIME", args)
-			require.NoError(t, err)
-			if v.Int != -2 { // expired since
-				assert.Equal(t, kit.CeilSeconds(tat)*1000, v.Int, args)
-			}
-		}
-	}
-}
-
-func TestKeyIsGoneWhenItsBucketIsFullAgain(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	p := kit.Probes(t, s.Raw(), 1, "key", "0 1 100ms")[0]
-	require.Eventually(t, func() bool { return s.Do("EXISTS", "key").Int == 0 }, 20*time.Second, 5*time.Millisecond)
-	assert.GreaterOrEqual(t, time.Now().UnixNano(), p.TATAfter, "not before")
-}
-
 func TestLimitedCallsAndPeeksLeaveNoTrace(t *testing.T) {
 	t.Parallel()
 	w := kit.StartWatched(t)
@@ -109,41 +60,25 @@ func TestOtherKeysWithTheSameValueKeepIt(t *testing.T) {
 	}
 }
 
-func TestWatchFailsOnAnAllowedCallOnly(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	watcher, caller := s.Raw(), s.Raw()
-	for _, tc := range []struct {
-		args      string
-		unchanged bool
-	}{
-		{"1 1 1d 1", false}, // the key appears
-		{"1 1 1d 0", true},
-		{"1 1 1d 1", false},
-		{"1 1 1d 1", true}, // limited by now
-		{"1 1 1d 0", true},
-		{"1 1 1d 9", true},
-		{"x 1 1d 1", true},
-	} {
-		_, err := watcher.Do("WATCH", "key")
-		require.NoError(t, err)
-		_, err = caller.Do(kit.RawCallOf("key", tc.args)...)
-		require.NoError(t, err)
-		replies, err := watcher.Pipeline([]string{"MULTI"}, []string{"PING"}, []string{"EXEC"})
-		require.NoError(t, err)
-		assert.Equal(t, tc.unchanged, !replies[2].IsNull, "%s: EXEC answers %v", tc.args, replies[2])
-	}
-}
-
 // Of every kind of call: those that change the state of a key, delete it, or change who holds a lease.
 func TestWatchFailsOnEveryCallThatChangesItsKey(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t)
+	s := startMany(t)
 	watcher, caller := s.Raw(), s.Raw()
+	const (
+		lease    = "CL.LEASE key SLOTS 1 TTL 1h ID a"
+		both     = "CL.MLIMIT 2 full key FIXED 1/365d NEXT FIXED 9/365d"
+		admits   = "CL.MLIMIT 2 tok key FIXED 9/365d NEXT SLOTS 2 TTL 1h ID "
+		admitsTo = "CL.MLIMIT 2 key run FIXED 9/365d NEXT SLOTS 2 TTL 1h ID "
+		settles  = "CL.SETTLE 2 key run FIXED 9/365d TAKE 1 USED "
+	)
 	for _, tc := range []struct {
 		before, call string
 		touched      bool
 	}{
+		{"", "CL.THROTTLE key 1 1 1d", true},
+		{"", "CL.THROTTLE key 1 1 1d 0", false},
+		{"CL.THROTTLE key 0 1 1d", "CL.THROTTLE key 0 1 1d", false},
 		{"", "CL.LIMIT key RATE 2/1h", true},
 		{"", "CL.PEEK key RATE 2/1h", false},
 		{"CL.LIMIT key FIXED 9/365d COST 2", "CL.REFUND key FIXED 9/365d", true},
@@ -153,16 +88,28 @@ func TestWatchFailsOnEveryCallThatChangesItsKey(t *testing.T) {
 		{"CL.LIMIT key RATE 2/1h", "CL.BAN key 1h", true},
 		{"CL.BAN key 1h", "CL.BAN key 0", true}, // deletes the key
 		{"", "CL.BAN key 0", false},
-		{"", "CL.LEASE key SLOTS 1 TTL 1h ID a", true},
-		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.LEASE key SLOTS 1 TTL 1h ID b", false},
-		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.LEASE key SLOTS 1 TTL 1h ID a", true},
-		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.RENEW key ID a TTL 2h", true},
-		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.RENEW key ID b TTL 2h", false},
-		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.RELEASE key ID a", true}, // deletes the key
-		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.RELEASE key ID b", false},
-		{"CL.LEASE key SLOTS 1 TTL 1h ID a", "CL.LEASES key", false},
+		{"", lease, true},
+		{lease, "CL.LEASE key SLOTS 1 TTL 1h ID b", false},
+		{lease, lease, true},
+		{lease, "CL.RENEW key ID a TTL 2h", true},
+		{lease, "CL.RENEW key ID b TTL 2h", false},
+		{lease, "CL.RELEASE key ID a", true}, // deletes the key
+		{lease, "CL.RELEASE key ID b", false},
+		{lease, "CL.LEASES key", false},
+		{both, both, false},
+		{both, both + " ANY", true},
+		{both, "CL.MLIMIT 2 third key FIXED 99/365d TAKE 1 FIXED 9/365d", true},
+		{both, "CL.MLIMIT 2 third key FIXED 99/365d NEXT FIXED 9/365d TAKE 0", false},
+		{"", admits + "a", true},
+		{admits + "a", admits + "a", true}, // renews the lease
+		{admits + "a", admits + "b COST 99", false},
+		{admitsTo + "a", admitsTo + "a", false}, // charges nothing again
+		{admitsTo + "a", admitsTo + "b COST 99", false},
+		{admitsTo + "a", settles + "0 NEXT SLOTS ID a", true},
+		{admitsTo + "a", settles + "1 NEXT SLOTS ID a", false},
+		{admitsTo + "a", settles + "0 NEXT SLOTS ID b", false},
 	} {
-		kit.Do(t, caller, "DEL key")
+		kit.Do(t, caller, "FLUSHALL")
 		if tc.before != "" {
 			require.False(t, kit.Do(t, caller, "%s", tc.before).IsError(), tc.before)
 		}
@@ -208,32 +155,6 @@ func TestClientSideCacheIsInvalidatedByAnAllowedCallOnly(t *testing.T) {
 		}
 		assert.Equal(t, strconv.Quote(fmt.Sprint(i)), v.String(), tc.args)
 	}
-}
-
-// The server's own events for what changed, and one for a call that was limited.
-func TestKeyspaceNotificationsTellOfChangesAndLimitedCalls(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.Config("notify-keyspace-events KA"))
-	listener := s.Raw()
-	_, err := listener.Do("SUBSCRIBE", "__keyspace@0__:key", "end")
-	require.NoError(t, err)
-	_, err = listener.Receive() // of the second channel
-	require.NoError(t, err)
-	for _, args := range []string{"1 1 1d 2", "1 1 1d 1", "1 1 1d 0", "x 1 1d"} {
-		s.Do(kit.RawCallOf("key", args)...)
-	}
-	s.MustDo("PUBLISH", "end", "end")
-	var events []string
-	for {
-		v, err := listener.Receive()
-		require.NoError(t, err)
-		event := v.Elems[2].Text
-		if event == "end" {
-			break
-		}
-		events = append(events, event)
-	}
-	assert.Equal(t, []string{"set", "expire", "limited"}, events)
 }
 
 // A caller that leaves its line is limited later than it called, and the event comes from the database of its key.

@@ -13,50 +13,51 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestUserMayBeAllowedNothingButTheLimiter(t *testing.T) {
+// A user needs the command, and each key of the call: to write it, or to read it for what only reads.
+func TestAUserNeedsTheCommandAndItsKeys(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	s.MustDo("ACL", "SETUSER", "web", "on", ">secret", "+cl.throttle", "~rl:*")
-	c := s.Client(server.User("web", "secret"), server.Protocol(2))
-	ctx := t.Context()
-
-	a, err := kit.Throttle(ctx, c, "rl:x", "15 30 60 1")
-	require.NoError(t, err)
-	assert.Equal(t, kit.FirstOf16, a)
-
-	_, err = kit.Throttle(ctx, c, "other", "15 30 60 1")
-	assert.ErrorContains(t, err, "NOPERM", "a key outside the pattern")
-	assert.ErrorContains(t, c.Get(ctx, "rl:x").Err(), "NOPERM", "another command")
-	assert.ErrorContains(t, c.Eval(ctx, "return 1", nil).Err(), "NOPERM")
-	assert.EqualValues(t, 0, s.MustDo("EXISTS", "other").Int)
-}
-
-func TestUserWithoutTheLimiterIsRefused(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	s.MustDo("ACL", "SETUSER", "web", "on", ">secret", "+@all", "-cl.throttle", "~*")
-	c := s.Client(server.User("web", "secret"))
-	_, err := kit.Throttle(t.Context(), c, "key", "15 30 60 1")
-	assert.ErrorContains(t, err, "NOPERM")
-	script := "return redis.call('CL.THROTTLE', KEYS[1], 15, 30, 60)"
-	assert.Error(t, c.Eval(t.Context(), script, []string{"key"}).Err(), "nor through a script")
-	assert.EqualValues(t, 0, s.MustDo("EXISTS", "key").Int)
-}
-
-// What the server is told of the command decides what it lets whom do where.
-func TestServerKnowsFlagsAndKeyOfTheCommand(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	info := s.MustDo("COMMAND", "INFO", "cl.throttle").Elems[0].Elems
-	var flags []string
-	for _, f := range info[2].Elems {
-		flags = append(flags, f.Text)
+	if !s.Program.AtLeast(7, 0) {
+		t.Skip("permissions to read or write keys since Redis 7.0")
 	}
-	assert.Subset(t, flags, []string{"write", "fast", "denyoom"})
-	assert.NotContains(t, flags, "readonly")
-	assert.EqualValues(t, []int64{1, 1, 1}, []int64{info[3].Int, info[4].Int, info[5].Int}, "first key, last key, step")
-	keys := s.MustDo("COMMAND", "GETKEYS", "CL.THROTTLE", "user:42", "15", "30", "60")
-	assert.Equal(t, `*["user:42"]`, keys.String())
+	for rules, calls := range map[string]struct{ allowed, refused []string }{
+		"+cl.throttle +cl.limit +cl.refund +cl.ban ~rl:*": {
+			[]string{"CL.THROTTLE rl:x 15 30 60", "CL.LIMIT rl:x RATE 10/h", "CL.REFUND rl:x RATE 10/h", "CL.BAN rl:x 10s"},
+			[]string{"CL.THROTTLE other 15 30 60", "CL.LIMIT other RATE 10/h", "CL.BAN other 10s", "CL.PEEK rl:x RATE 10/h", "CL.WAIT rl:x RATE 10/h TIMEOUT 1s", "GET rl:x"},
+		},
+		"+cl.peek +cl.leases %R~rl:*": {
+			[]string{"CL.PEEK rl:x RATE 10/h", "CL.LEASES rl:jobs"},
+			[]string{"CL.LIMIT rl:x RATE 10/h", "CL.PEEK other RATE 10/h", "CL.LEASES other"},
+		},
+		"+@all %R~rl:*": {
+			[]string{"CL.PEEK rl:x RATE 10/h"},
+			[]string{"CL.LIMIT rl:x RATE 10/h", "CL.REFUND rl:x RATE 10/h", "CL.WAIT rl:x RATE 10/h TIMEOUT 1s", "CL.THROTTLE rl:x 9 10 1h", "CL.BAN rl:x 10s"},
+		},
+		"+@all -cl.throttle ~*":          {[]string{"CL.LIMIT k RATE 10/h"}, []string{"CL.THROTTLE k 15 30 60"}},
+		"+cl.lease +cl.release ~rl:jobs": {[]string{"CL.LEASE rl:jobs SLOTS 1 TTL 1s ID a", "CL.RELEASE rl:jobs ID a"}, []string{"CL.LEASE other SLOTS 1 TTL 1s ID a", "CL.RENEW rl:jobs ID a TTL 1s"}},
+		"+cl.mlimit +cl.settle ~{acme}* %R~readonly": {
+			[]string{"CL.MLIMIT 2 {acme}a {acme}b RATE 5/s", "CL.MLIMIT 2 {acme}a {acme}r RATE 5/s NEXT SLOTS 1 TTL 1h ID a", "CL.SETTLE 2 {acme}a {acme}r RATE 5/s NEXT SLOTS ID a"},
+			[]string{"CL.MLIMIT 2 {acme}a other RATE 5/s", "CL.MLIMIT 2 other {acme}a RATE 5/s", "CL.MLIMIT 2 {acme}a readonly RATE 5/s", "CL.MLIMIT 2 {acme}a other RATE 5/s NEXT SLOTS 1 TTL 1h ID a",
+				"CL.SETTLE 2 {acme}a other RATE 5/s NEXT SLOTS ID a"},
+		},
+	} {
+		s.MustDo("FLUSHALL")
+		s.MustDo(append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "+eval"}, strings.Fields(rules)...)...)
+		c := s.Raw()
+		kit.Do(t, c, "AUTH u secret")
+		for _, call := range calls.allowed {
+			assert.False(t, kit.Do(t, c, "%s", call).IsError(), "%s: %s", rules, call)
+		}
+		before := s.MustDo("DBSIZE").Int
+		for _, call := range calls.refused {
+			v := kit.Do(t, c, "%s", call)
+			assert.True(t, strings.HasPrefix(v.Text, "NOPERM "), "%s: %s answers %v", rules, call, v)
+			v, err := c.Do(append([]string{"EVAL", "return redis.call(unpack(ARGV))", "0"}, strings.Fields(call)...)...)
+			require.NoError(t, err)
+			assert.True(t, v.IsError(), "nor through a script, %s: %s", rules, call)
+		}
+		assert.Equal(t, before, s.MustDo("DBSIZE").Int, rules)
+	}
 }
 
 // startWithCategories starts a server that lets modules put commands into its ACL

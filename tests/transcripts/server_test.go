@@ -26,25 +26,28 @@ func TestServerDoesWhatTheTranscriptsSay(t *testing.T) {
 	require.NoError(t, err)
 	c := clock.New(t, spec.Start.UnixNano())
 	s := c.Start()
-	for _, e := range examples {
-		t.Run(e.File+"/"+e.Rule, func(t *testing.T) {
-			c.Set(spec.Start.UnixNano())
-			s.MustDo("FLUSHALL")
-			h := &host{t: t, clock: c, server: s, conns: map[string]*resp.Conn{}, answers: map[string]chan string{}}
-			require.Eventually(t, func() bool { return h.waiting() == 0 }, patience, time.Millisecond, "the callers of the last example have left")
-			e.Run(t, h)
-		})
+	for _, protocol := range []string{"2", "3"} {
+		for _, e := range examples {
+			t.Run("RESP"+protocol+"/"+e.File+"/"+e.Rule, func(t *testing.T) {
+				c.Set(spec.Start.UnixNano())
+				s.MustDo("FLUSHALL")
+				h := &host{t: t, clock: c, server: s, protocol: protocol, conns: map[string]*resp.Conn{}, answers: map[string]chan string{}}
+				require.Eventually(t, func() bool { return h.waiting() == 0 }, patience, time.Millisecond, "the callers of the last example have left")
+				e.Run(t, h)
+			})
+		}
 	}
 }
 
 // host is a server. Each caller of a transcript has a connection of its own.
 type host struct {
-	t       *testing.T
-	clock   *clock.Clock
-	now     time.Time
-	server  *server.Server
-	conns   map[string]*resp.Conn
-	answers map[string]chan string // to callers that have a name: only they may have to wait
+	t        *testing.T
+	clock    *clock.Clock
+	now      time.Time
+	server   *server.Server
+	protocol string
+	conns    map[string]*resp.Conn
+	answers  map[string]chan string // to callers that have a name: only they may have to wait
 }
 
 func (h *host) TimersByOwnClock() bool { return !h.server.Program.IsDev() }
@@ -60,7 +63,7 @@ func (h *host) Call(caller string, words []string) string {
 	if caller == "" {
 		v, err := c.Do(words...)
 		require.NoError(h.t, err)
-		return show(v)
+		return h.show(v)
 	}
 	waiting := h.waiting()
 	answer := make(chan string, 1)
@@ -72,7 +75,7 @@ func (h *host) Call(caller string, words []string) string {
 		if err != nil {
 			v = resp.Value{Kind: resp.Error, Text: err.Error()}
 		}
-		answer <- show(v)
+		answer <- h.show(v)
 	}()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		select {
@@ -125,7 +128,7 @@ func (h *host) conn(caller string) *resp.Conn {
 		c, err := resp.Dial(h.server.Addr())
 		require.NoError(h.t, err)
 		h.t.Cleanup(func() { _ = c.Close() })
-		_, err = c.Do("HELLO", "3")
+		_, err = c.Do("HELLO", h.protocol)
 		require.NoError(h.t, err)
 		h.conns[caller] = c
 	}
@@ -152,10 +155,10 @@ func (h *host) Holds(key string) string {
 	return spec.Holding(h.now, value, leases, max(h.server.MustDo("PEXPIRETIME", key).Int, 0))
 }
 
-func show(v resp.Value) string { return spec.Reply(plain(v)) }
+func (h *host) show(v resp.Value) string { return spec.Reply(h.plain(v)) }
 
-// plain is a reply in the form that spec.Reply takes.
-func plain(v resp.Value) any {
+// plain is a reply in the form that spec.Reply takes. RESP2 has names and values in an array, where RESP3 has a map.
+func (h *host) plain(v resp.Value) any {
 	switch {
 	case v.IsError():
 		return errors.New(v.Text)
@@ -164,9 +167,9 @@ func plain(v resp.Value) any {
 	case v.Kind == resp.Array || v.Kind == resp.Map:
 		elems := make([]any, len(v.Elems))
 		for i, e := range v.Elems {
-			elems[i] = plain(e)
+			elems[i] = h.plain(e)
 		}
-		if v.Kind == resp.Map {
+		if v.Kind == resp.Map || h.protocol == "2" && hasNames(v) {
 			return embedded.Map(elems)
 		}
 		return elems
@@ -174,4 +177,13 @@ func plain(v resp.Value) any {
 		return fmt.Sprint(nil)
 	}
 	return v.Text
+}
+
+func hasNames(v resp.Value) bool {
+	for i := 0; i < len(v.Elems); i += 2 {
+		if v.Elems[i].Kind != resp.BulkString {
+			return false
+		}
+	}
+	return len(v.Elems) > 0 && len(v.Elems)%2 == 0
 }
