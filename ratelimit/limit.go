@@ -50,41 +50,42 @@ const maxWords = 16
 
 // Rate lets count units through per period at a steady rate, and bursts of up to count
 // units unless Burst says otherwise (GCRA of ITU-T I.371, a bucket that refills evenly). The count is
-// at least 1, and at most 10^9 a second; the period is positive, and a full bucket refills within 292 years.
+// at most 10^9 a second; the period is positive, and a full bucket refills within 292 years.
+//
+// A limit of any kind with a count of 0 lets nobody through: Result.RetryAfter is Never.
 func Rate(count int64, every time.Duration) Limit {
 	return Limit{kind: rate, count: count, period: period{length: every}}.worded()
 }
 
-// Window never lets more than count units through in any interval of length every. The count is at least 1, the length
-// positive.
+// Window never lets more than count units through in any interval of length every, which is positive.
 func Window(count int64, every time.Duration) Limit {
 	return Limit{kind: window, count: count, period: period{length: every}}.worded()
 }
 
 // Fixed lets count units through in each fixed window of length every. Windows begin at the multiples of every since the
-// Unix epoch, so that a window of a day begins at midnight UTC. The count is at least 1, the length positive.
+// Unix epoch, so that a window of a day begins at midnight UTC. The length is positive.
 func Fixed(count int64, every time.Duration) Limit {
 	return Limit{kind: fixed, count: count, period: period{length: every}}.worded()
 }
 
 // FixedWeeks lets count units through in each window of this many calendar weeks, which
-// begin on Mondays. Both are at least 1.
+// begin on Mondays. There is at least 1.
 func FixedWeeks(count, weeks int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: weeks, unit: week}}.worded()
 }
 
 // FixedMonths lets count units through in each window of this many calendar months: in each
-// quarter, for example, with 3 of them. Both are at least 1.
+// quarter, for example, with 3 of them. There is at least 1.
 func FixedMonths(count, months int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: months, unit: month}}.worded()
 }
 
-// FixedYears lets count units through in each window of this many calendar years. Both are at least 1.
+// FixedYears lets count units through in each window of this many calendar years. There is at least 1.
 func FixedYears(count, years int64) Limit {
 	return Limit{kind: fixed, count: count, period: period{n: years, unit: year}}.worded()
 }
 
-// Burst is l, a Rate, with bursts of up to capacity units, which is at least 1.
+// Burst is l, a Rate of at least 1, with bursts of up to capacity units, which is at least 1, too.
 func (l Limit) Burst(capacity int64) Limit {
 	l.burst, l.bursts = capacity, true
 	return l.worded()
@@ -179,12 +180,14 @@ func (l Limit) check() error {
 	switch {
 	case l.kind == "":
 		return errors.New("a limit is made by Rate, Window or Fixed")
-	case l.count < 1:
-		return fmt.Errorf("%s: the count %d is not positive", l.kind, l.count)
+	case l.count < 0:
+		return fmt.Errorf("%s: the count %d is negative", l.kind, l.count)
 	case !l.period.positive():
 		return fmt.Errorf("%s: the period %s is not positive", l.kind, l.period.word())
 	case l.bursts && l.kind != rate:
 		return fmt.Errorf("%s: only a Rate has a Burst", l.kind)
+	case l.bursts && l.count == 0:
+		return fmt.Errorf("%s: a count of 0 lets nobody through, so there is no Burst", l.kind)
 	case l.bursts && l.burst < 1:
 		return fmt.Errorf("%s: the burst capacity %d is not positive", l.kind, l.burst)
 	case l.kind != fixed && (l.first || l.offset != 0 || l.zone != ""):
@@ -250,6 +253,8 @@ func (l Limit) throttleWords() ([]any, error) {
 	switch {
 	case l.kind != rate:
 		return nil, fmt.Errorf("CL.THROTTLE takes a Rate, not %s", l.kind)
+	case l.count == 0:
+		return nil, fmt.Errorf("%s: the count 0 is for the other commands", l.kind)
 	case l.takes || l.spare != 0 || l.shadow:
 		return nil, fmt.Errorf("%s: Take, Spare and Shadow are for the other commands", l.kind)
 	}

@@ -137,7 +137,7 @@ func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
 	t.Parallel()
 	for wrong, limit := range map[string]ratelimit.Limit{
 		"made by Rate, Window or Fixed": {},
-		"the count 0":                   ratelimit.Rate(0, time.Second),
+		"a count of 0 lets":             ratelimit.Rate(0, time.Second).Burst(1),
 		"the count -1":                  ratelimit.Window(-1, time.Second),
 		"the period 0ms":                ratelimit.Fixed(1, 0),
 		"the period -1s":                ratelimit.Rate(1, -time.Second),

@@ -59,6 +59,9 @@ func (l *Limit) validate() error {
 
 // refills says whether a full bucket refills within what the server can count: 2^63 ns.
 func (l *Limit) refills() bool {
+	if l.count == 0 {
+		return true // there is none
+	}
 	hi, lo := bits.Mul64(uint64(l.capacity()), uint64(l.period.length))
 	if hi >= uint64(l.count) {
 		return false

@@ -25,7 +25,7 @@ func TestMistakesInTheProgramPanic(t *testing.T) {
 		func() { httplimit.New(l, httplimit.Options{Limits: good}) },
 		func() { httplimit.New(l, httplimit.Options{Limits: good, Key: anybody})(nil) },
 		func() {
-			httplimit.New(l, httplimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(0, day)}, Key: anybody})
+			httplimit.New(l, httplimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(-1, day)}, Key: anybody})
 		},
 		func() {
 			httplimit.New(l, httplimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(1, day).Named("täglich")}, Key: anybody})

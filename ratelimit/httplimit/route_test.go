@@ -42,7 +42,7 @@ func TestTheMostSpecificRouteLimitsARequest(t *testing.T) {
 			{Pattern: "/files/public/", Limits: ratelimit.Limits{ratelimit.Rate(4, day)}, Key: func(*http.Request) string { return "" }},
 		},
 		LimitsFor: func(r *http.Request) ratelimit.Limits {
-			return map[string]ratelimit.Limits{"gold": {ratelimit.Rate(5, day)}, "broken": {ratelimit.Rate(0, day)}}[r.Header.Get("Plan")]
+			return map[string]ratelimit.Limits{"gold": {ratelimit.Rate(5, day)}, "broken": {ratelimit.Rate(-1, day)}}[r.Header.Get("Plan")]
 		},
 		Failures: httplimit.Failures{OnError: func(*http.Request, error) {}},
 	})
@@ -157,7 +157,7 @@ func TestMistakesInRoutesPanic(t *testing.T) {
 			httplimit.New(limiter, httplimit.Options{Key: key, Routes: []httplimit.Route{{Pattern: "/a", Limits: good}, {Pattern: "/a", Limits: good}}})
 		},
 		func() {
-			httplimit.New(limiter, httplimit.Options{Key: key, Routes: []httplimit.Route{{Pattern: "/a", Limits: ratelimit.Limits{ratelimit.Rate(0, day)}}}})
+			httplimit.New(limiter, httplimit.Options{Key: key, Routes: []httplimit.Route{{Pattern: "/a", Limits: ratelimit.Limits{ratelimit.Rate(-1, day)}}}})
 		},
 		func() {
 			httplimit.New(limiter, httplimit.Options{Key: key, LimitsFor: func(*http.Request) ratelimit.Limits { return good }})

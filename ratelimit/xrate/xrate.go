@@ -60,7 +60,7 @@ func New(decider ratelimit.Decider, o Options) *Limiter {
 	}
 	return &Limiter{
 		Options: o, decider: ratelimit.With(decider), keys: []ratelimit.Key{{Name: o.Key, Limits: limits}},
-		capacity: limit.Capacity, every: max(limit.Period.Length/time.Duration(limit.Count), 1),
+		capacity: limit.Capacity, every: max(limit.Period.Length/time.Duration(max(limit.Count, 1)), 1),
 	}
 }
 

@@ -243,10 +243,10 @@ func TestLimitsByCaller(t *testing.T) {
 		Key:    grpclimit.By(keyby.Header("plan")),
 		LimitsFor: func(ctx context.Context, _ string) ratelimit.Limits {
 			plan := metadata.ValueFromIncomingContext(ctx, "plan")
-			return map[string]ratelimit.Limits{"gold": {ratelimit.Rate(2, day)}, "broken": {ratelimit.Rate(0, day)}}[plan[0]]
+			return map[string]ratelimit.Limits{"gold": {ratelimit.Rate(2, day)}, "broken": {ratelimit.Rate(-1, day)}}[plan[0]]
 		},
 		OnError: func(_ context.Context, _ string, err error) {
-			assert.ErrorContains(t, err, "the count 0 is not positive")
+			assert.ErrorContains(t, err, "the count -1 is negative")
 		},
 	}))
 	for _, c := range []struct {

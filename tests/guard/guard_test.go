@@ -214,7 +214,7 @@ func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
 			text   string
 		}{
 			{"list", ratelimit.Limits{ratelimit.Rate(1, day)}, nil, "WRONGTYPE"},
-			{"k", ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
+			{"k", ratelimit.Limits{ratelimit.Rate(-1, day)}, nil, "the count -1 is negative"},
 			{"k", ratelimit.Limits{ratelimit.Rate(1, day)}, []calls.Option{calls.Cost(-1)}, "the Cost, -1, is negative"},
 			{"k", nil, nil, "there must be a limit after the key"},
 		} {

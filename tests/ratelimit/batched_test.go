@@ -139,7 +139,7 @@ func TestWhatIsNotBatched(t *testing.T) {
 		text   string
 	}{
 		{nil, nil, "there must be a limit after the key"},
-		{ratelimit.Limits{ratelimit.Rate(0, day)}, nil, "the count 0 is not positive"},
+		{ratelimit.Limits{ratelimit.Rate(-1, day)}, nil, "the count -1 is negative"},
 		{rates, []calls.Option{calls.Cost(-1)}, "the Cost, -1, is negative"},
 	} {
 		_, err := b.Decide(t.Context(), calls.On("k", bad.limits, bad.opts...))
@@ -414,8 +414,8 @@ func TestWhatProcessesSpare(t *testing.T) {
 		_, err := b.Decide(t.Context(), calls.On("less than half", limits))
 		require.ErrorContains(t, err, "/1d: Units x Processes, 20, leave only 19 of 39 units; take at most half, such as Units of 3")
 	}
-	_, err := b.Decide(t.Context(), calls.On("bad", ratelimit.Limits{ratelimit.Rate(0, day)}))
-	require.ErrorContains(t, err, "the count 0 is not positive")
+	_, err := b.Decide(t.Context(), calls.On("bad", ratelimit.Limits{ratelimit.Rate(-1, day)}))
+	require.ErrorContains(t, err, "the count -1 is negative")
 	huge := closed(t, batched.New(limiter, batched.Options{Units: 1 << 40, Processes: 1 << 40}))
 	_, err = huge.Decide(t.Context(), calls.On("huge", ratelimit.Limits{ratelimit.Rate(20, day)}))
 	require.ErrorContains(t, err, "leave nothing")

@@ -245,7 +245,7 @@ func TestBucketWithoutAnAnswerIsOpenOrClosed(t *testing.T) {
 		xrate.New(ratelimit.New(nobody, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Fixed(1, day)})
 	})
 	assert.Panics(t, func() {
-		xrate.New(ratelimit.New(nobody, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Rate(0, day)})
+		xrate.New(ratelimit.New(nobody, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Rate(-1, day)})
 	})
 }
 

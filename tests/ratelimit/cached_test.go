@@ -102,7 +102,7 @@ func TestWhatCachedNeverRemembers(t *testing.T) {
 	}{
 		{"a call that is let through", "free", ratelimit.Limits{ratelimit.Rate(1000, day)}, nil, false},
 		{"an error", "list", limits, nil, false},
-		{"a limit that is none", "none", ratelimit.Limits{ratelimit.Rate(0, day)}, nil, false},
+		{"a limit that is none", "none", ratelimit.Limits{ratelimit.Rate(-1, day)}, nil, false},
 		{"a denial that is charged", "strict", limits, []calls.Option{calls.Strict}, true},
 		{"a call that can never succeed", "never", limits, []calls.Option{calls.Cost(3)}, false},
 	} {

@@ -22,7 +22,7 @@ func TestErrorsOfCallsOnSeveralKeys(t *testing.T) {
 	for want, keys := range map[string][]ratelimit.Key{
 		"wrong number of arguments":  nil,
 		"each key can be given once": {{Name: "a", Limits: limits}, {Name: "a", Limits: limits}},
-		"ratelimit: CL.LIMIT: RATE":  {{Name: "a", Limits: ratelimit.Limits{ratelimit.Rate(0, day)}}},
+		"ratelimit: CL.LIMIT: RATE":  {{Name: "a", Limits: ratelimit.Limits{ratelimit.Rate(-1, day)}}},
 		"key 2 of 2 has neither Lim": {{Name: "a", Limits: limits}, {Name: "b"}},
 	} {
 		_, err := l.Decide(t.Context(), calls.OnKeys(keys))

@@ -265,7 +265,6 @@ function ttlOf(key: Key): string {
 function limitWords(call: Call, key: Key): string[] {
   const words: string[] = []
   for (const limit of key.limits ?? []) {
-    if (limit.fields.count === 0) throw new RangeError(`${limit.fields.kind}: the count must be an integer from 1 to 2^53 - 1, not 0; middlewares and stores deny at a limit of 0`)
     const spared = (call.verb === 'refund' || call.verb === 'settle') && limit.fields.spare // which have no SPARE
     words.push(...(spared ? limit.with({ spare: 0 }) : limit).words)
   }

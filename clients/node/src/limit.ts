@@ -80,6 +80,7 @@ export class Limit {
       words[1] = `${counted}/${word(ns)}`
     }
     const later = offset === undefined ? 0n : nanoseconds(offset, `${kind}: the offset`)
+    if (count === 0 && burst !== undefined) throw new RangeError(`${kind}: a count of 0 lets nobody through, so it has no burst`)
     if (kind !== 'RATE' && burst !== undefined) throw new TypeError(`${kind}: only a rate has a burst`)
     if (kind !== 'FIXED' && (first || later !== 0n || zone)) throw new TypeError(`${kind}: only a fixed limit has first, offset and zone`)
     if (first && (later !== 0n || zone)) throw new TypeError(`${kind}: first goes with neither offset nor zone`)
@@ -108,7 +109,7 @@ export class Limit {
 
   /** How many units it holds when it is full. */
   get capacity(): number {
-    return this.fields.count === 0 ? 0 : (this.fields.burst ?? this.fields.count)
+    return this.fields.burst ?? this.fields.count
   }
 
   /** How long the period is; of months and years, on average. */

@@ -162,19 +162,16 @@ for (const [name, open] of Object.entries(frameworks)) {
       assert.equal(said.length, name === 'Express' ? 0 : 1, 'node:http, which is the same middleware, has said it before')
     })
 
-    test('a limit of 0 lets nobody through, also in an outage', async () => {
-      const away = new Redis({ port: 1, host: '127.0.0.1', enableOfflineQueue: false })
-      away.on('error', () => {})
+    test('a limit of 0 lets nobody through', async () => {
       for (const limits of [rate(0, '1h'), window(0, '1h'), fixed(0, '1h'), [rate(5, '1h', { name: 'some' }), fixed(0, '1d', { name: 'none' })]]) {
-        await at(await open({ limiter: new Limiter(away), limits, key: () => 'k', xRateLimit: 'seconds' }), local, async (get) => {
+        await at(await open({ limiter, limits, key: () => 'k', xRateLimit: 'seconds' }), local, async (get) => {
           const { statusCode, headers } = await get()
           assert.equal(statusCode, 429)
           assert.equal(headers['retry-after'], undefined)
           assert.equal(headers['x-ratelimit-limit'], '0')
-          assert.equal(headers['ratelimit'], Array.isArray(limits) ? '"none";r=0' : '"default";r=0')
+          assert.equal(headers['ratelimit'], Array.isArray(limits) ? '"some";r=5, "none";r=0' : '"default";r=0')
         })
       }
-      away.disconnect()
       await at(await open({ limiter, limits: [rate(1, '1h'), fixed(0, '1d', { shadow: true })], key: () => 'k' }), local, async (get) => {
         const first = await get()
         assert.equal(first.headers['ratelimit-policy'], '"limit-1";q=1;w=3600')

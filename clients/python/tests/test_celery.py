@@ -182,7 +182,7 @@ for task in tasks.nobody, tasks.unlimited:
         assert run.returncode == 0, run.stderr + (tmp_path / "log0").read_text()
         retried, busy, nobody, unlimited = run.stdout.splitlines()
         assert retried == "2"
-        assert asked(own_server) - calls == 3 + 1, "a retry takes units of its own, although the try before had reserved some"
+        assert asked(own_server) - calls == 3 + 1 + 1, "a retry takes units of its own, although the try before had reserved some"
         assert busy == "3", "it came back after two overloads"
         assert nobody.startswith("MistakeError"), nobody
         assert "throttle_limits" in unlimited

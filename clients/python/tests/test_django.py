@@ -142,9 +142,8 @@ def statuses(**options: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("rate", ["0/day", "0/m", "RATE 0/d", "RATE 5/s FIXED 0/d"])
-def test_a_rate_of_0_lets_nobody_through(rate: str) -> None:
-    """There is no server: a limit of 0 is not asked for."""
-    assert ask(rate=rate, URL=NOWHERE) == [[429, None]]
+def test_a_rate_of_0_lets_nobody_through(server: Server, rate: str) -> None:
+    assert ask(rate=rate, URL=server.url) == [[429, None]]
 
 
 @pytest.mark.parametrize(("answer", "want"), [(None, [200, None]), ("allow", [200, None]), ("deny", [503, "1"]), ("raise", [500, None])])

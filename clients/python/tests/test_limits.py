@@ -303,14 +303,13 @@ def test_only_failures_are_charged_where_flask_limiter_deducts_them(server: Serv
 
 
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
-def test_flask_limiter_denies_at_a_limit_of_0(strategy: str) -> None:
-    """There is no server: a limit of 0 is not asked for."""
+def test_flask_limiter_denies_at_a_limit_of_0(server: Server, strategy: str) -> None:
     from flask import Flask
     from flask_limiter import Limiter
     from flask_limiter.util import get_remote_address
 
     app = Flask("nobody")
-    limiter = Limiter(get_remote_address, app=app, storage_uri="throttle+redis://127.0.0.1:1", strategy=strategy, headers_enabled=True)
+    limiter = Limiter(get_remote_address, app=app, storage_uri=f"throttle+{server.url}", strategy=strategy, headers_enabled=True)
 
     @app.get("/")
     @limiter.limit("0/minute")
@@ -324,8 +323,8 @@ def test_flask_limiter_denies_at_a_limit_of_0(strategy: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["throttle+", "async+throttle+"])
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
-def test_a_limit_of_0_lets_nobody_through(strategy: str, scheme: str) -> None:
-    storage: Any = storage_from_string(f"{scheme}redis://127.0.0.1:1")
+def test_a_limit_of_0_lets_nobody_through(server: Server, strategy: str, scheme: str) -> None:
+    storage: Any = storage_from_string(f"{scheme}{server.url}")
     item = limits.parse("0/minute")
     if scheme == "throttle+":
         limiter = STRATEGIES[strategy](storage)
@@ -335,21 +334,24 @@ def test_a_limit_of_0_lets_nobody_through(strategy: str, scheme: str) -> None:
         later = strategies[strategy](storage)
 
         async def ask() -> Any:
-            return await later.hit(item, "user", cost=2), await later.test(item, "user"), await later.get_window_stats(item, "user")
+            said = await later.hit(item, "user", cost=2), await later.test(item, "user"), await later.get_window_stats(item, "user")
+            await storage.limiter.close()
+            return said
 
         hit, test, stats = asyncio.run(ask())
     assert (hit, test, stats.remaining) == (False, False, 0)
     assert stats.reset_time <= time.time() + 60
+    assert server.do("DBSIZE") == 0
 
 
-async def test_slowapi_denies_at_a_limit_of_0() -> None:
+async def test_slowapi_denies_at_a_limit_of_0(server: Server) -> None:
     import httpx
     from fastapi import FastAPI
     from slowapi import Limiter, _rate_limit_exceeded_handler
     from slowapi.errors import RateLimitExceeded
     from slowapi.util import get_remote_address
 
-    limiter = Limiter(get_remote_address, storage_uri="throttle+redis://127.0.0.1:1")
+    limiter = Limiter(get_remote_address, storage_uri=f"throttle+{server.url}")
     app = FastAPI()
     app.state.limiter = limiter
     app.add_exception_handler(RateLimitExceeded, _rate_limit_exceeded_handler)  # type: ignore[arg-type]

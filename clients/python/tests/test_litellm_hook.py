@@ -38,9 +38,11 @@ async def test_a_number_of_tokens_that_is_odd(server: Server, name: str, asked: 
 
 
 @pytest.mark.parametrize("limits", [{"requests": rate(0, "1m")}, {"tokens": rate(0, "1m")}, {"slots": 0}, {"requests": rate(5, "1m"), "slots": 0}], ids=str)
-async def test_a_limit_of_0_lets_nobody_through(limits: dict[str, Any]) -> None:
-    """There is no server: a limit of 0 is not asked for."""
-    assert await admit(ThrottleHook(NOWHERE, **limits)) == 429
+async def test_a_limit_of_0_lets_nobody_through(server: Server, limits: dict[str, Any]) -> None:
+    hook = ThrottleHook(server.url, **limits)
+    assert await admit(hook) == 429
+    assert server.do("DBSIZE") == 0
+    await hook.limiter.close()
 
 
 @pytest.mark.parametrize(("error", "option", "default"), [

@@ -197,21 +197,21 @@ def test_names_that_a_field_cannot_carry_are_found_before_anything_is_charged(se
 
 
 @pytest.mark.parametrize("limits", [rate(0, "1m"), fixed(0, "1d"), [rate(5, "1h"), rate(0, "1m", name="off")]], ids=str)
-def test_a_limit_of_0_denies_without_asking(ask: Ask, limits: Any) -> None:
-    """There is no server, and no outage."""
+def test_a_limit_of_0_lets_nobody_through(server: Server, ask: Ask, limits: Any) -> None:
     for options in ({"limits": limits}, {"limits": lambda request: limits}, {"keys": lambda request: {"k": limits}}):
-        [got] = ask(NOWHERE, {**options, "x_ratelimit": "seconds"})
+        [got] = ask(server.url, {**options, "x_ratelimit": "seconds"})
         assert got.status_code == 429
         assert "Retry-After" not in got.headers
         assert ";q=0;" in got.headers["RateLimit-Policy"]
-        assert got.headers["RateLimit"] == ('"off";r=0' if isinstance(limits, list) else '"default";r=0')
+        assert got.headers["RateLimit"] == ('"limit-1";r=5, "off";r=0' if isinstance(limits, list) else '"default";r=0')
         assert got.json()["violated-policies"] == ["off" if isinstance(limits, list) else "default"]
+    assert server.do("DBSIZE") == 0
 
 
 def test_a_shadow_of_0_decides_nothing(server: Server, ask: Ask) -> None:
     [got] = ask(server.url, {"limits": [rate(5, "1h"), rate(0, "1m", shadow=True)]})
     assert got.status_code == 200
-    assert got.headers["RateLimit"] == '"default";r=4;t=720'
+    assert got.headers["RateLimit"] == '"limit-1";r=4;t=720'
     [got] = ask(server.url, {"limits": rate(0, "1m", shadow=True)})
     assert (got.status_code, got.headers.get("RateLimit")) == (200, None)
 
@@ -361,7 +361,7 @@ def test_handshakes_of_websockets_are_requests(serve: Callable[..., pathlib.Path
     assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 429, "the same limit"
 
 
-async def test_a_server_without_responses_to_handshakes_closes_them() -> None:
+async def test_a_server_without_responses_to_handshakes_closes_them(server: Server) -> None:
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -370,7 +370,8 @@ async def test_a_server_without_responses_to_handshakes_closes_them() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    for options in ({"limits": rate(0, "1m")}, {"limits": rate(1, "1m"), "outage": "deny"}):
-        app: Any = asgi.RateLimit(_page, AsyncLimiter.from_url(NOWHERE), **options)
-        await app({"type": "websocket", "client": ("203.0.113.9", 1), "headers": []}, receive, send)
+    for url, options in ((server.url, {"limits": rate(0, "1m")}), (NOWHERE, {"limits": rate(1, "1m"), "outage": "deny"})):
+        async with AsyncLimiter.from_url(url) as limiter:
+            app: Any = asgi.RateLimit(_page, limiter, **options)
+            await app({"type": "websocket", "client": ("203.0.113.9", 1), "headers": []}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close", "websocket.close"]

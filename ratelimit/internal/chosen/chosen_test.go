@@ -33,8 +33,8 @@ func TestEachKindOfLimitsIsComputedOnce(t *testing.T) {
 	}
 	assert.Equal(t, 4, computed)
 
-	_, err := c.Of(ratelimit.Limits{ratelimit.Rate(0, time.Second)}, nil)
-	require.ErrorContains(t, err, "not positive")
+	_, err := c.Of(ratelimit.Limits{ratelimit.Rate(-1, time.Second)}, nil)
+	require.ErrorContains(t, err, "is negative")
 }
 
 func TestTheCacheIsBounded(t *testing.T) {

@@ -207,11 +207,14 @@ func AppendName(b []byte, limit *ratelimit.Limit) []byte {
 }
 
 // quotaOf is the quota and window to announce: the window is the time in which a full limit gets all its units back, in whole seconds,
-// the quota what it gets back in it. So their ratio is the rate, and the quota is never less than the capacity.
+// the quota what it gets back in it. So their ratio is the rate, and the quota is never less than the capacity. A limit that lets nobody through has a quota of 0.
 func quotaOf(limit *about.Limit) (quota, windowSeconds int64) {
 	period := big.NewRat(int64(limit.Period.Length), int64(time.Second))
 	if limit.Period.MeanSeconds != 0 {
 		period = new(big.Rat).Mul(ratOf(limit.Period.Units), ratOf(limit.Period.MeanSeconds))
+	}
+	if limit.Count == 0 {
+		return 0, roundedInteger(period, 1)
 	}
 	perSecond := new(big.Rat).Quo(ratOf(limit.Count), period)
 	windowSeconds = roundedInteger(new(big.Rat).Quo(ratOf(limit.Capacity), perSecond), 1)

@@ -163,7 +163,7 @@ func integer(t require.TestingT, item httpsfv.Item, name string) int64 {
 func TestNamesThatNoFieldCanHoldAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []ratelimit.Limit{
-		ratelimit.Rate(1, day).Named("täglich"), ratelimit.Rate(1, day).Named("a\nb"), ratelimit.Rate(1, day).Unit("größe"), ratelimit.Rate(0, day), {},
+		ratelimit.Rate(1, day).Named("täglich"), ratelimit.Rate(1, day).Named("a\nb"), ratelimit.Rate(1, day).Unit("größe"), ratelimit.Rate(-1, day), {},
 	} {
 		_, err := Valid(ratelimit.Limits{limit})
 		assert.Error(t, err, "%+v", limit)

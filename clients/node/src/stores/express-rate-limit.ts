@@ -14,7 +14,6 @@ import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { fixed, type Limit, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
-import { decide } from './zero.js'
 
 export interface ThrottleStoreOptions {
   /** A `Limiter`, or another decider. */
@@ -91,7 +90,7 @@ export class ThrottleStore implements Store {
     // Before anything is awaited: so the rest of the request finds it, and the refund of a middleware comes from there.
     if (this.#refunds) this.#hits.enterWith(hit)
     const limit = this.#checked()
-    const result = await decide(this.#limiter, one('limit', this.prefix + key, limit, {}))
+    const result = await this.#limiter.decide(one('limit', this.prefix + key, limit, {}))
     hit.denied = result.limited
     if (result.limited && this.#refunds) this.#denials.add(key, limit.seconds * 1000)
     // The middlewares deny more than the limit.
@@ -106,7 +105,7 @@ export class ThrottleStore implements Store {
     const denied = hit?.key === key && !hit.returned ? hit.denied : undefined
     if (hit?.key === key) hit.returned = true
     // Without its request it could be any hit, and is taken for one that was denied as long as there are any.
-    if ((denied !== false && this.#denials.take(key)) || denied === true || limit.capacity === 0) return
+    if ((denied !== false && this.#denials.take(key)) || denied === true) return
     await this.#limiter.refund(this.prefix + key, limit)
   }
 

@@ -13,7 +13,6 @@ import { fixed, type Limit, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
 import type { Result } from '../result.js'
 import { counting, greatest, Marks } from './over.js'
-import { decide } from './zero.js'
 
 export interface ThrottleStoreOptions {
   /** A `Limiter`, or another decider. */
@@ -51,7 +50,7 @@ export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:'
       answer(callback, async () => {
         const limit = limitOf(max, timeWindow)
         const strict = this.options.continueExceeding === true
-        const result = await decide(limiter, one('limit', this.prefix + key, limit, strict ? { charge: 'strict', ban: `${timeWindow}ms` } : {}))
+        const result = await limiter.decide(one('limit', this.prefix + key, limit, strict ? { charge: 'strict', ban: `${timeWindow}ms` } : {}))
         if (strict && result.limited) return { current: max + 1, ttl: timeWindow }
         await marks.set(this.prefix + key, limit, result, `${timeWindow}ms`)
         return shown(result, limit, result.limit)

@@ -11,7 +11,6 @@ import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { fixed, type Limit, window } from '../limit.js'
 import { greatest } from './over.js'
-import { decide } from './zero.js'
 
 export interface ThrottleStorageOptions {
   /** A `Limiter`, or another decider. */
@@ -37,7 +36,7 @@ export class ThrottleStorage implements ThrottlerStorage {
   async increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string): Promise<ThrottlerRecord> {
     const most = limitOf(limit, ttl)
     const ban = blockDuration > 0 ? { ban: `${Math.ceil(blockDuration)}ms` as const } : {}
-    const result = await decide(this.#limiter, one('limit', `${this.#prefix}${throttlerName}:${key}`, most, ban))
+    const result = await this.#limiter.decide(one('limit', `${this.#prefix}${throttlerName}:${key}`, most, ban))
     const retryAfterMs = result.retryAfterMs ?? ttl
     return {
       totalHits: result.limit - result.remaining + (result.limited ? 1 : 0),

@@ -15,7 +15,6 @@ import { type Limit, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
 import { counting, Marks } from './over.js'
 import { makeResult, type Result } from '../result.js'
-import { decide } from './zero.js'
 
 export interface RateLimiterThrottleOptions {
   /** A `Limiter`, or another decider. */
@@ -60,7 +59,7 @@ export class RateLimiterThrottle extends Base {
   override consume(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
     return this.#insured(options, (other) => other.consume(key, points), async () => {
       const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` as const } : {}
-      const result = await decide(this.#limiter, one('limit', this.#keyOf(key), this.#limitNow(), { cost: points, ...ban }))
+      const result = await this.#limiter.decide(one('limit', this.#keyOf(key), this.#limitNow(), { cost: points, ...ban }))
       if (!result.limited) return this.#shown(result)
       if (!(this.blockDuration > 0)) await this.#marks.set(this.#keyOf(key), this.#limitNow(), result, `${this.duration}s`)
       // eslint-disable-next-line @typescript-eslint/only-throw-error -- the interface rejects with what is no error

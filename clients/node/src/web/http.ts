@@ -9,7 +9,6 @@ import { asDecider, type Decider } from '../decider.js'
 import { asLimits, type Limit, type Limits } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
 import type { Result } from '../result.js'
-import { decide } from '../stores/zero.js'
 
 /** What becomes of a request that nobody could decide about: it is served, it gets status 503, or the error is thrown. */
 export type Answer = 'allow' | 'deny' | 'raise'
@@ -128,7 +127,7 @@ export class Policy<Request extends object> {
       const call = await this.#call(request)
       if (!call) return undefined
       const policy = call.keys.map((key) => policies(key.limits ?? [])).flat() // what fields cannot carry is told before it is charged
-      const result = await decide(this.#options.limiter, call)
+      const result = await this.#options.limiter.decide(call)
       const headers = this.#fields(call, policy, result)
       if (!result.limited) return { headers }
       return { headers, response: { status: 429, headers: [...headers, ['Content-Type', 'application/problem+json']], body: problem(call, result) } }

@@ -124,9 +124,6 @@ class Call:
             raise ValueError("a key has either limits or slots with a ttl, not both")
         if self.verb == "limit" and (key.leased or key.slots) and not (self.several and key.leased and key.ttl is not None):
             raise ValueError("slots of a key go with a ttl, in a call on several keys")
-        for limit in key.limits:
-            if limit.count == 0:
-                raise ValueError(f"{limit}: a count of 0 lets nobody through: deny the call, and do not ask for it")
 
     @property
     def command(self) -> str:

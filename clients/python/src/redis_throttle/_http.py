@@ -16,7 +16,6 @@ from datetime import timedelta
 from math import ceil, floor
 from typing import Any, Generic, Literal, TypeVar, Union, cast
 
-from . import _zero
 from ._address import Network, Peer, client_address, networks
 from ._call import Call, many, one
 from ._duration import Duration, nanoseconds
@@ -184,17 +183,10 @@ class Policy(Generic[Request]):
             for some in limits if self._limits is not None or self._keys is not None else ():
                 Policies(some).policy()  # before anything is charged
             cost = (yield self._cost(request)) if self._cost else 1
-            result = _zero.denied(limits)
-            if result is None:
-                asked = {name: _zero.asked(some) for name, some in keys.items()}
-                asked = {name: some for name, some in asked.items() if some}
-                if not asked:
-                    return Outcome()
-                limits = list(asked.values())
-                name, first = next(iter(asked.items()))
-                # With one limit, the fields of the reply say all.
-                call = many("limit", asked, cost=cost, each=True) if self._keys else one("limit", name, first, cost=cost, each=len(first) > 1)
-                result = yield self._limiter.decide(call)
+            name, first = next(iter(keys.items()))
+            # With one limit, the fields of the reply say all.
+            call = many("limit", keys, cost=cost, each=True) if self._keys else one("limit", name, first, cost=cost, each=len(first) > 1)
+            result = yield self._limiter.decide(call)
             return self._outcome(limits, result)
         except Exception as error:
             if self._on_error is not None:

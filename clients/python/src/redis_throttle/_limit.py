@@ -112,8 +112,8 @@ def rate(count: int, period: Duration, *, burst: int | None = None, take: int | 
          spare: int = 0, shadow: bool = False, name: str = "", unit: str = "") -> Limit:
     """Let `count` units through per period at a steady rate, in bursts of up to `burst` (default: `count`).
 
-    The algorithm is the generic cell rate algorithm: a bucket that refills evenly. A count of 0 lets nobody through: middlewares,
-    storages and tasks deny then, while an act such as `Limiter.limit` raises a ValueError.
+    The algorithm is the generic cell rate algorithm: a bucket that refills evenly. A count of 0 lets nobody through, in a limit
+    of any kind.
 
     `take` replaces the cost of the call for this limit, and `used` is what was used in the end (for `settle`). The call is
     limited unless `spare` units stay behind. A `shadow` is charged and counted, but never decides. `name` and `unit`

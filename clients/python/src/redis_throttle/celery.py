@@ -20,7 +20,6 @@ from typing import Any, cast
 from celery import Task
 from celery.exceptions import Retry
 
-from . import _zero
 from ._duration import FOREVER, Duration, milliseconds, nanoseconds
 from ._errors import MistakeError
 from ._limit import Limit, Limits, as_limits
@@ -98,9 +97,7 @@ class LimitedTask(Task):
         if request.called_directly or request.is_eager:  # which cannot come back later
             try:
                 limits, key, cost = self._ask_about(args, kwargs)
-                result = _zero.denied([limits])
-                if result is None:
-                    result = self._in_line(key, _zero.asked(limits), cost, FOREVER)
+                result = self._in_line(key, limits, cost, FOREVER)
             except Exception as error:
                 self._undecided.tell(error, "a task")
                 if self._undecided.to(error) != "allow":
@@ -111,9 +108,7 @@ class LimitedTask(Task):
         if not self._has_reserved():
             try:
                 limits, key, cost = self._ask_about(args, kwargs)
-                result = _zero.denied([limits])
-                if result is None:
-                    result = self._admit(key, _zero.asked(limits), cost)
+                result = self._admit(key, limits, cost)
             except Exception as error:
                 self._undecided.tell(error, "a task")
                 answer = self._undecided.to(error)
@@ -143,13 +138,9 @@ class LimitedTask(Task):
     def _admit(self, key: str, limits: tuple[Limit, ...], cost: int) -> Result:
         if self.throttle_wait is not None:
             return self._in_line(key, limits, cost, self.throttle_wait)
-        if not limits:  # nothing but shadows of 0
-            return Result()
         return self.throttle.limit(key, *limits, cost=cost, max_wait=self.throttle_reserve if self._reserves(limits) else None)
 
     def _in_line(self, key: str, limits: tuple[Limit, ...], cost: int, timeout: Duration) -> Result:
-        if not limits:
-            return Result()
         try:
             return self.throttle.wait(key, *limits, cost=cost, timeout=timeout)
         except LimitedError as error:

@@ -32,7 +32,6 @@ from django.utils.module_loading import import_string
 from rest_framework import exceptions, throttling
 from rest_framework.settings import api_settings
 
-from . import _zero
 from ._address import client_address, networks
 from ._http import check_decider
 from ._limit import Limit, parse_limits, window
@@ -142,13 +141,7 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
             key = self.get_cache_key(request, view)
             if key is None:
                 return True
-            asked = self._asked()
-            result = _zero.denied([asked])
-            if result is None:
-                limits = _zero.asked(asked)
-                if not limits:
-                    return self.throttle_success()
-                result = limiter().limit(key, *limits)
+            result = limiter().limit(key, *self._asked())
         except Exception as error:
             undecided.tell(error)
             answer = undecided.to(error)

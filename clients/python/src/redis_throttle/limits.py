@@ -45,8 +45,6 @@ from .asyncio import Remote as AsyncRemote
 PREFIX = "THROTTLE"
 """Not that of the storages of `limits`, whose keys hold other values."""
 _MANY = 2**63 - 1
-_NOBODY = Result(limited=True, retry_after=None)
-"""The answer of a limit of 0, which the server is not asked for."""
 
 
 def _seconds(seconds: int) -> str:
@@ -91,15 +89,6 @@ class _Shared:
 
     def _incr(self, key: str, expiry: int, amount: int) -> Call:
         return one("limit", self._key(key), (_first(key, expiry),), cost=amount)
-
-    @staticmethod
-    def _nobody(key: str) -> float | None:
-        """Return how long the period of a limit of 0 is, in seconds: it denies every hit, and the server is not asked. None is another limit."""
-        try:
-            amount, period = _item(key)
-        except ValueError:
-            return None
-        return None if amount else float(period)
 
     @staticmethod
     def _counted(result: Result, amount: int) -> int:
@@ -184,46 +173,31 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a hit, unless it is denied. Return what the counter would be."""
-        if self._nobody(key) is not None:
-            return max(amount, 1)
         return self._counted(self.limiter.decide(self._incr(key, expiry, amount)), amount)
 
     def get(self, key: str) -> int:
         """Return the hits in the fixed window of a key."""
-        if self._nobody(key) is not None:
-            return 0
         result = self.limiter.decide(self._look(key))
         return result.limit - result.remaining
 
     def get_expiry(self, key: str) -> float:
         """Return when the fixed window of a key ends, in seconds since the Unix epoch."""
-        period = self._nobody(key)
-        if period is not None:
-            return time.time() + period
         return self._resets(self.limiter.decide(self._look(key)))
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a moving window."""
-        if not limit:
-            return False
         return self.limiter.decide(self._acquire(key, limit, expiry, amount)).allowed
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         """Return when the window begins, by its oldest entry, and the number of entries."""
-        if not limit:
-            return time.time(), 0
         return self._began(self.limiter.decide(self._moving(key, limit, expiry)), expiry)
 
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a window that slides exactly."""
-        if not limit:
-            return False
         return self.limiter.decide(self._acquire(key, limit, expiry, amount)).allowed
 
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
-        if self._nobody(key) is not None:
-            return 0, 0.0, 0, 0.0
         return self._only_current(self.limiter.decide(self._moving(key, _MANY, expiry)), expiry)
 
     def clear_sliding_window(self, key: str, expiry: int) -> None:
@@ -274,46 +248,31 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a hit, unless it is denied. Return what the counter would be."""
-        if self._nobody(key) is not None:
-            return max(amount, 1)
         return self._counted(await self.limiter.decide(self._incr(key, expiry, amount)), amount)
 
     async def get(self, key: str) -> int:
         """Return the hits in the fixed window of a key."""
-        if self._nobody(key) is not None:
-            return 0
         result = await self.limiter.decide(self._look(key))
         return result.limit - result.remaining
 
     async def get_expiry(self, key: str) -> float:
         """Return when the fixed window of a key ends, in seconds since the Unix epoch."""
-        period = self._nobody(key)
-        if period is not None:
-            return time.time() + period
         return self._resets(await self.limiter.decide(self._look(key)))
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a moving window."""
-        if not limit:
-            return False
         return (await self.limiter.decide(self._acquire(key, limit, expiry, amount))).allowed
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         """Return when the window begins, by its oldest entry, and the number of entries."""
-        if not limit:
-            return time.time(), 0
         return self._began(await self.limiter.decide(self._moving(key, limit, expiry)), expiry)
 
     async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a window that slides exactly."""
-        if not limit:
-            return False
         return (await self.limiter.decide(self._acquire(key, limit, expiry, amount))).allowed
 
     async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
-        if self._nobody(key) is not None:
-            return 0, 0.0, 0, 0.0
         return self._only_current(await self.limiter.decide(self._moving(key, _MANY, expiry)), expiry)
 
     async def clear_sliding_window(self, key: str, expiry: int) -> None:
@@ -360,8 +319,6 @@ class TokenBucketRateLimiter(limits.strategies.RateLimiter):
         super().__init__(storage)
 
     def _decide(self, verb: str, item: RateLimitItem, identifiers: tuple[str, ...], cost: int) -> Result:
-        if not item.amount:
-            return _NOBODY
         storage = cast(ThrottleStorage, self.storage)
         return storage.limiter.decide(_bucket(storage, verb, item, identifiers, cost))
 
@@ -387,8 +344,6 @@ class AsyncTokenBucketRateLimiter(limits.aio.strategies.RateLimiter):
         super().__init__(storage)
 
     async def _decide(self, verb: str, item: RateLimitItem, identifiers: tuple[str, ...], cost: int) -> Result:
-        if not item.amount:
-            return _NOBODY
         storage = cast(AsyncThrottleStorage, self.storage)
         return await storage.limiter.decide(_bucket(storage, verb, item, identifiers, cost))
 

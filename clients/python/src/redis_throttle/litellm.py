@@ -19,7 +19,6 @@ import litellm
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 
-from . import _zero
 from ._call import many
 from ._duration import Duration, nanoseconds
 from ._errors import OutageError, OverloadError
@@ -119,12 +118,7 @@ class ThrottleHook(CustomLogger):
             # One hash tag, so that a cluster has all keys in one slot.
             tag = f"{{{self.prefix}:{self.by(user_api_key_dict, data)}}}"
             admission: dict[str, Any] = {"tag": tag, "id": uuid.uuid4().hex, "estimate": self.estimate(data) if self.tokens else 0}
-            nobody = self._nobody()
-            if nobody:
-                raise HTTPException(429, f"the limit of {nobody} lets nobody through")
             keys = self._keys(admission, None)
-            if not keys:
-                return data
             result = await self.limiter.decide(many("limit", keys, id=admission["id"] if self.slots is not None else ""))
         except HTTPException:
             raise
@@ -171,21 +165,13 @@ class ThrottleHook(CustomLogger):
         except OutageError as error:
             log.error("a request to a model could not be settled; that is repeated until its slot is free, after %s: %s", self.ttl, error)
 
-    def _nobody(self) -> str:
-        """Return what a limit of 0 denies every request for; nothing if there is none."""
-        if self.slots == 0:
-            return "slots"
-        limits = {name: (limit,) for name, limit in (("requests", self.requests), ("tokens", self.tokens)) if limit is not None}
-        denied = _zero.denied(limits.values())
-        return list(limits)[denied.key_index] if denied is not None else ""
-
     def _keys(self, admission: dict[str, Any], used: int | None) -> dict[str, Any]:
         """Return the keys of an admission, or of its settlement if used is known."""
         tag = admission["tag"]
         keys: dict[str, Any] = {}
-        if self.requests is not None and self.requests.count and used is None:
+        if self.requests is not None and used is None:
             keys[f"{tag}:requests"] = self.requests
-        if self.tokens is not None and self.tokens.count:
+        if self.tokens is not None:
             keys[f"{tag}:tokens"] = self.tokens.replace(take=admission["estimate"], used=used)
         if self.slots is not None:
             keys[f"{tag}:slots"] = Slots(self.slots, self.ttl)
