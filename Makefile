@@ -33,7 +33,7 @@ release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 # A target is in the group whose name stands behind its ##.
 help: ## everyday: this list
@@ -69,6 +69,9 @@ dev: ## everyday: throttle-dev: all commands without a Redis, for development an
 
 build-dev: ## build: build/throttle-dev
 	@scripts/build-dev
+
+build-replay: ## build: build/throttle-replay, which tries limits on an access log; a static program
+	@scripts/build-replay
 
 test-dev: ## servers: the tests of servers that apply, on throttle-dev (ARGS=)
 	@scripts/setup $(STAGE)

@@ -3,13 +3,13 @@
 export architectures=(amd64 arm64)
 
 # The static programs, and the folder of each one's Go module.
-export programs=(throttle-dev throttle-gateway)
-folder_of() { case $1 in throttle-dev) echo cmd/throttle-dev ;; throttle-gateway) echo gateway ;; esac; }
+export programs=(throttle-dev throttle-gateway throttle-replay)
+folder_of() { case $1 in throttle-dev | throttle-replay) echo "cmd/$1" ;; throttle-gateway) echo gateway ;; esac; }
 
 # targets PROGRAM: the systems and architectures it is built for.
 targets() {
 	case $1 in
-	throttle-dev) printf '%s\n' {linux,darwin,windows}/{amd64,arm64} ;;
+	throttle-dev | throttle-replay) printf '%s\n' {linux,darwin,windows}/{amd64,arm64} ;;
 	throttle-gateway) printf '%s\n' linux/{amd64,arm64} ;;
 	esac
 }

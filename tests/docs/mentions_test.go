@@ -198,6 +198,7 @@ var shellLines = map[string]func(t *testing.T, words []string){
 	"curl":           func(*testing.T, []string) {}, // TestFirstStepsOfThePageWork
 
 	"build/throttle-gateway": func(*testing.T, []string) {}, // TestFirstStepsOfThePageWork
+	"build/throttle-replay":  func(*testing.T, []string) {}, // TestThePageShowsWhatTheProgramPrints
 }
 
 func TestShellLinesAreCommandsThatExist(t *testing.T) {

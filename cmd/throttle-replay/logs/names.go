@@ -1,0 +1,120 @@
+package logs
+
+import "bytes"
+
+// Names of fields that every format has, as far as its lines say them. A format also has names of its own.
+//
+//	remote_addr      the address of the peer
+//	remote_user      the user that has logged in
+//	method           GET, POST, ...
+//	uri              the target of the request: path and query
+//	path             the same without the query
+//	protocol         HTTP/1.1, ...
+//	host             the host that was asked for
+//	status           the status of the response
+//	bytes            the length of the response
+//	referer, user_agent, x_forwarded_for    fields of the request
+//	duration         how long it took, in the unit of the log
+
+// part is what a field is of another one.
+type part uint8
+
+const (
+	whole    part = iota
+	method        // of the first line of a request
+	uri           // the same
+	path          // the same, without the query
+	protocol      // of the first line
+	beforeQuery
+)
+
+// source is where the value of a field is.
+type source struct {
+	name string
+	part part
+}
+
+// sources are where a log may have what is called by one of the names above, the best first. The names are those of nginx, Apache, Caddy,
+// Envoy, and of habit.
+var sources = map[string][]source{
+	"remote_addr": {{"remote_addr", whole}, {"h", whole}, {"a", whole}, {"request.remote_ip", whole}, {"request.remote_addr", whole}, {"downstream_remote_address_without_port", whole},
+		{"downstream_direct_remote_address_without_port", whole}, {"downstream_remote_address", whole}, {"downstream_direct_remote_address", whole}, {"remote_ip", whole}, {"client_ip", whole},
+		{"remote_address", whole}, {"client", whole}, {"ip", whole}, {"client_addr", whole}, {"ClientHost", whole}},
+	"remote_user": {{"remote_user", whole}, {"u", whole}, {"user_id", whole}, {"user", whole}, {"ClientUsername", whole}},
+	"method": {{"method", whole}, {"request_method", whole}, {"m", whole}, {"request.method", whole}, {":method", whole}, {"http_method", whole}, {"RequestMethod", whole},
+		{"request", method}, {"r", method}},
+	"uri": {{"request_uri", whole}, {"request", uri}, {"r", uri}, {"uri", whole}, {"request.uri", whole}, {"x_envoy_original_path", whole}, {":path", whole}, {"path", whole}, {"url", whole}, {"target", whole},
+		{"RequestPath", whole}, {"U", whole}},
+	"path": {{"path", beforeQuery}, {"request_uri", beforeQuery}, {"request", path}, {"r", path}, {"uri", beforeQuery}, {"request.uri", beforeQuery}, {"x_envoy_original_path", beforeQuery},
+		{":path", beforeQuery}, {"request_path", beforeQuery}, {"url", beforeQuery}, {"target", beforeQuery}, {"RequestPath", beforeQuery}, {"U", whole}},
+	"protocol": {{"protocol", whole}, {"server_protocol", whole}, {"H", whole}, {"request.proto", whole}, {"proto", whole}, {"RequestProtocol", whole}, {"request", protocol}, {"r", protocol}},
+	"host":     {{"host", whole}, {"http_host", whole}, {"server_name", whole}, {"v", whole}, {"V", whole}, {"request.host", whole}, {"authority", whole}, {":authority", whole}, {"RequestHost", whole}},
+	"status":   {{"status", whole}, {">s", whole}, {"s", whole}, {"response_code", whole}, {"status_code", whole}, {"code", whole}, {"DownstreamStatus", whole}},
+	"bytes": {{"body_bytes_sent", whole}, {"bytes_sent", whole}, {"b", whole}, {"B", whole}, {"O", whole}, {"size", whole}, {"bytes", whole}, {"response_size", whole},
+		{"DownstreamContentSize", whole}},
+	"referer":         {{"http_referer", whole}, {"{Referer}i", whole}, {"request.headers.Referer", whole}, {"referer", whole}, {"referrer", whole}},
+	"user_agent":      {{"http_user_agent", whole}, {"{User-Agent}i", whole}, {"request.headers.User-Agent", whole}, {"user_agent", whole}, {"user-agent", whole}},
+	"x_forwarded_for": {{"http_x_forwarded_for", whole}, {"{X-Forwarded-For}i", whole}, {"request.headers.X-Forwarded-For", whole}, {"x_forwarded_for", whole}, {"x-forwarded-for", whole}},
+	"duration":        {{"request_time", whole}, {"D", whole}, {"T", whole}, {"duration", whole}, {"Duration", whole}},
+}
+
+// times are where a log may say when a request came, the finest first.
+var times = []string{"msec", "{usec}t", "{msec}t", "{sec}t", "time_iso8601", "time_local", "t", "start_time", "StartUTC", "ts", "time", "timestamp", "@timestamp", "datetime", "date"}
+
+// sourcesOf are where the value of a field may be, which has one of the names above or one of the log's own.
+func sourcesOf(name string) []source {
+	if all := sources[name]; all != nil {
+		return all
+	}
+	return []source{{name, whole}}
+}
+
+// of returns the part of a value.
+func (p part) of(value []byte) []byte {
+	switch p {
+	case whole:
+		return value
+	case beforeQuery:
+		return withoutQuery(value)
+	}
+	first, target, last := requestLine(value)
+	switch p {
+	case method:
+		return first
+	case uri:
+		return target
+	case path:
+		return withoutQuery(target)
+	default:
+		return last
+	}
+}
+
+// requestLine splits GET /path HTTP/1.1. A client may send spaces in the target, or no protocol, or anything.
+func requestLine(line []byte) (method, target, protocol []byte) {
+	at := bytes.IndexByte(line, ' ')
+	if at < 0 {
+		return nil, line, nil
+	}
+	method, target = line[:at], line[at+1:]
+	if at := bytes.LastIndexByte(target, ' '); at >= 0 && bytes.HasPrefix(target[at+1:], []byte("HTTP/")) {
+		target, protocol = target[:at], target[at+1:]
+	}
+	return method, target, protocol
+}
+
+// withoutQuery is the path of a target, which may be that of a proxy: http://host/path.
+func withoutQuery(target []byte) []byte {
+	if at := bytes.IndexByte(target, '?'); at >= 0 {
+		target = target[:at]
+	}
+	if len(target) > 0 && target[0] != '/' {
+		if _, rest, ok := bytes.Cut(target, []byte("://")); ok {
+			if at := bytes.IndexByte(rest, '/'); at >= 0 {
+				return rest[at:]
+			}
+			return []byte("/")
+		}
+	}
+	return target
+}

@@ -1,0 +1,292 @@
+package replay
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is what came of a run.
+type Report struct {
+	Version      string    `json:"version"`
+	Files        []string  `json:"files"`
+	Key          string    `json:"key"`
+	Cost         string    `json:"cost,omitempty"` // the field; "" is one unit a request
+	ShowsKeys    bool      `json:"showsKeys"`
+	Lines        Lines     `json:"lines"`
+	Interrupted  bool      `json:"interrupted"` // before the end of the log
+	From         time.Time `json:"from"`
+	To           time.Time `json:"to"`
+	ResolutionNs int64     `json:"resolutionNs"` // of the times of the log: 1 s, 1 ms, 1 us or 1 ns
+	Shortened    bool      `json:"shortened"`    // there was no room to wait for late lines as long as Options.Late
+	Sampling     *Sampling `json:"sampling,omitempty"`
+
+	Requests int64 `json:"requests"` // of the clients below; of a sample, an estimate
+	Units    int64 `json:"units"`
+	Clients  int64 `json:"clients"`
+
+	Time        Series       `json:"time"`
+	Peaks       []Peak       `json:"peaks"`
+	Top         []Client     `json:"top"`
+	Sets        []Result     `json:"sets"`
+	Kinds       []Result     `json:"kinds"` // one limit as RATE, WINDOW and FIXED
+	Curve       Curve        `json:"curve"`
+	Suggestions []Suggestion `json:"suggestions"`
+}
+
+// Sampling says which clients were kept, where there were too many.
+type Sampling struct {
+	OneIn   int64 `json:"oneIn"`   // of the clients with fewer requests than AtLeast
+	AtLeast int64 `json:"atLeast"` // requests of a client that was kept in any case
+	LeftOut int64 `json:"leftOut"` // requests of clients that were not
+}
+
+// Series is the time of the log in equal parts.
+type Series struct {
+	Start    time.Time `json:"start"`
+	WidthNs  int64     `json:"widthNs"`
+	Requests []int64   `json:"requests"`
+}
+
+// Peak says how many units clients take in their fullest second, minute or hour.
+type Peak struct {
+	Period string    `json:"period"`
+	P50    int64     `json:"p50"` // half of the clients take no more
+	P90    int64     `json:"p90"`
+	P99    int64     `json:"p99"`
+	Max    int64     `json:"max"`
+	Client string    `json:"client"` // the client with the most
+	At     time.Time `json:"at"`     // when it had them
+}
+
+// Client is a client in a list.
+type Client struct {
+	Name      string `json:"name"`
+	Requests  int64  `json:"requests"`
+	PerSecond int64  `json:"perSecond,omitempty"` // its peaks
+	PerMinute int64  `json:"perMinute,omitempty"`
+	PerHour   int64  `json:"perHour,omitempty"`
+	Denied    int64  `json:"denied,omitempty"`
+	LongestMs int64  `json:"longestMs,omitempty"` // the longest wait after a denied request
+}
+
+// Result is what limits did, or would have done.
+type Result struct {
+	Name  string `json:"name"`
+	Words string `json:"words"` // of CL.LIMIT
+
+	Requests      int64 `json:"requests"`
+	Denied        int64 `json:"denied"`
+	Units         int64 `json:"units"`
+	DeniedUnits   int64 `json:"deniedUnits"`
+	Clients       int64 `json:"clients"`
+	DeniedClients int64 `json:"deniedClients"` // that were denied any request
+	Shadowed      int64 `json:"shadowed"`      // let through although a SHADOW would have denied them
+	Delayed       int64 `json:"delayed"`       // let through after a wait (MAXWAIT)
+
+	Waits  Waits    `json:"waits"`  // until a denied request would have been let through
+	Delays Waits    `json:"delays"` // of delayed requests
+	Rules  []Rule   `json:"rules"`
+	Series []int64  `json:"series"` // denied requests, by the parts of Report.Time
+	Top    []Client `json:"top"`    // those with the most denied requests
+
+	Errors  int64  `json:"errors,omitempty"` // requests that were not decided
+	Example string `json:"example,omitempty"`
+}
+
+// Waits are lengths of time in ms, to three digits.
+type Waits struct {
+	P50   int64 `json:"p50"`
+	P90   int64 `json:"p90"`
+	P99   int64 `json:"p99"`
+	Max   int64 `json:"max"`
+	Never int64 `json:"never"` // requests that no wait makes possible: they cost more than the limit ever has
+}
+
+// Rule is one of several limits.
+type Rule struct {
+	Words  string `json:"words"`
+	Denied int64  `json:"denied"` // requests that it denied, with the longest wait of all limits
+	Alone  int64  `json:"alone"`  // requests that it would have denied by itself
+}
+
+// Curve says which burst clients need at each rate never to be denied anything.
+type Curve struct {
+	Shares []string     `json:"shares"` // of clients: "50 %", ..., "all"
+	Points []CurvePoint `json:"points"` // from the slowest rate to the fastest
+}
+
+// CurvePoint is a rate. The slices are by Shares.
+type CurvePoint struct {
+	Rate       string  `json:"rate"`
+	PerSecond  float64 `json:"perSecond"`
+	EmissionNs int64   `json:"emissionNs"`
+	Bursts     []int64 `json:"bursts"`
+	Clients    []int64 `json:"clients"` // that are denied something with this burst
+	Denied     []int64 `json:"denied"`  // requests
+}
+
+// Suggestion is a rate and a burst at a knee of the curve.
+type Suggestion struct {
+	Share  string `json:"share"` // of clients that are never denied anything
+	Point  int    `json:"point"` // in Curve.Points
+	Result Result `json:"result"`
+}
+
+func (r *run) report() (*Report, error) {
+	p := &Report{
+		Files: r.Files, Key: r.Key.String(), Cost: r.Cost.String(), ShowsKeys: r.ShowKeys, Lines: r.count, Interrupted: r.interrupted,
+		From: time.Unix(0, r.firstNs).UTC(), To: time.Unix(0, r.lastNs).UTC(), ResolutionNs: r.finest, Shortened: r.order.shortened,
+	}
+	if r.count.Requests == 0 {
+		return p, nil
+	}
+	s := newSeries(r.firstNs, r.lastNs)
+	f, err := r.lookFirst(&s)
+	if err != nil {
+		return nil, err
+	}
+	if r.clients.level > 0 {
+		p.Sampling = &Sampling{OneIn: 1 << r.clients.level, AtLeast: 2 * rare, LeftOut: r.clients.leftOut}
+	}
+	p.Requests, p.Units, p.Clients = f.requests, f.units, f.clients
+	p.Time = Series{time.Unix(0, s.startNs).UTC(), s.widthNs, f.series}
+	for i, name := range []string{"second", "minute", "hour"} {
+		q := f.peaks[i].quantiles(share{50, 100}, share{90, 100}, share{99, 100})
+		p.Peaks = append(p.Peaks, Peak{name, q[0], q[1], q[2], f.peaks[i].most, r.name(&f.fullest[i]), time.Unix(0, f.fullestAtNs[i]).UTC()})
+	}
+	p.Top = r.list(f.top.all)
+	for _, t := range f.trials {
+		p.Sets = append(p.Sets, r.result(t))
+	}
+	points, err := r.curve(chooseRates(p.Peaks[2].P50, p.Peaks[0].Max, f.mostUnits))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range curveShares {
+		p.Curve.Shares = append(p.Curve.Shares, name.name)
+	}
+	for i := range points {
+		at := &points[i]
+		p.Curve.Points = append(p.Curve.Points, CurvePoint{at.String(), at.perSecond(), at.emissionNs, at.bursts, at.clients, at.denied})
+	}
+	return p, r.suggest(p, points, &s)
+}
+
+// suggest tries the points at the knees of the curve, and one limit as all kinds.
+func (r *run) suggest(p *Report, points []point, s *series) error {
+	var sets []*compiled
+	add := func(name, words string) error {
+		c, err := Set{name, words}.compile(!r.Cost.IsOne())
+		if err == nil {
+			sets = append(sets, c)
+		}
+		return err
+	}
+	seen := map[string]bool{}
+	for _, at := range []int{shareOf99, shareOf999, len(curveShares) - 1} {
+		i := knee(points, at)
+		words := points[i].words(points[i].bursts[at])
+		if _, ok := points[i].limit(points[i].bursts[at]); !ok || seen[words] {
+			continue
+		}
+		seen[words] = true
+		if err := add(words, words); err != nil {
+			return err
+		}
+		p.Suggestions = append(p.Suggestions, Suggestion{Share: curveShares[at].name, Point: i})
+	}
+	quota, burst := r.quotaOf(p, sets)
+	if quota != "" {
+		if burst != "" {
+			if err := add("RATE", "RATE "+quota+" BURST "+burst); err != nil {
+				return err
+			}
+		}
+		for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
+			if err := add(kind, kind+" "+quota); err != nil {
+				return err
+			}
+		}
+	}
+	again := *r
+	again.sets = sets
+	f, err := again.lookFirst(s)
+	if err != nil {
+		return err
+	}
+	for i, t := range f.trials {
+		if i < len(p.Suggestions) {
+			p.Suggestions[i].Result = r.result(t)
+		} else {
+			p.Kinds = append(p.Kinds, r.result(t))
+		}
+	}
+	return nil
+}
+
+// quotaOf returns the count and the period that all kinds of limits are tried with, and the burst of a RATE: those of the first limit of the
+// first set, or else of the second suggestion. Limits with more words are not compared.
+func (r *run) quotaOf(p *Report, suggested []*compiled) (quota, burst string) {
+	limit := ""
+	switch {
+	case len(r.sets) > 0:
+		limit = r.sets[0].limits[0]
+	case len(suggested) > 0:
+		limit = suggested[min(1, len(suggested)-1)].limits[0]
+	default:
+		return "", ""
+	}
+	words := strings.Fields(limit)
+	switch {
+	case len(words) == 4 && strings.EqualFold(words[2], "BURST"):
+		quota, burst = words[1], words[3]
+	case len(words) == 2:
+		quota = words[1]
+	}
+	count, period, _ := strings.Cut(quota, "/")
+	if n, err := strconv.Atoi(count); err != nil || n < 1 || strings.TrimLeft(period, "0123456789") == "" {
+		return "", ""
+	}
+	if unit := strings.TrimLeft(period, "0123456789"); lengths[unit] == 0 { // weeks and more are of the calendar
+		return "", ""
+	}
+	return quota, burst
+}
+
+// lengths are the units that all kinds of limits take.
+var lengths = map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+
+// name is what reports call a client.
+func (r *run) name(c *topClient) string {
+	if r.ShowKeys {
+		return r.clients.keys[c.client]
+	}
+	return fmt.Sprintf("%012x", c.id>>16)
+}
+
+func (r *run) list(all []topClient) (list []Client) {
+	for i := range all {
+		c := &all[i]
+		list = append(list, Client{r.name(c), c.lines, c.peaks[0], c.peaks[1], c.peaks[2], c.denied, c.longestMs})
+	}
+	return list
+}
+
+func (r *run) result(t *trial) Result {
+	y := &t.tally
+	result := Result{
+		Name: t.Name, Words: t.Words, Requests: y.requests, Denied: y.denied, Units: y.units, DeniedUnits: y.deniedUnits,
+		Clients: y.clients, DeniedClients: y.deniedClients, Shadowed: y.shadowed, Delayed: y.delayed,
+		Waits: y.retries.report(), Delays: y.delays.report(), Series: y.series, Top: r.list(y.top.all), Errors: y.errors, Example: y.example,
+	}
+	for i, words := range t.limits {
+		result.Rules = append(result.Rules, Rule{words, y.decided[i], y.alone[i]})
+	}
+	return result
+}
+
+func (w *waits) report() Waits {
+	return Waits{w.quantile(share{50, 100}), w.quantile(share{90, 100}), w.quantile(share{99, 100}), w.most, w.never}
+}

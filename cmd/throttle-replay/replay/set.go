@@ -1,0 +1,330 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"redis-throttle/gcra"
+	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/words"
+	"redis-throttle/limiter/embedded"
+	"redis-throttle/limiter/stack"
+)
+
+// Set is limits that are tried: what CL.LIMIT is told behind its key.
+type Set struct {
+	Name  string
+	Words string
+}
+
+// compiled is a Set that was read.
+type compiled struct {
+	Set
+	words  [][]byte
+	limits []string // the words of each
+	costs  bool     // the cost of a request is told with each call
+	rate   *gcra.Limit
+}
+
+// reserved are the words that a set cannot have, and why.
+var reserved = map[string]string{
+	"COMPACT": "throttle-replay reads all of a reply itself",
+	"EACH":    "throttle-replay reads all of a reply itself",
+	"COST":    "--cost says what a request takes; TAKE, of one limit",
+}
+
+// compile reads the words of a set as the module does.
+func (s Set) compile(costs bool) (*compiled, error) {
+	c := &compiled{Set: s, costs: costs}
+	for _, word := range strings.Fields(s.Words) {
+		if why := reserved[strings.ToUpper(word)]; why != "" {
+			return nil, fmt.Errorf("%s: %s: %s", s.Name, word, why)
+		}
+		c.words = append(c.words, []byte(word))
+	}
+	syntax := words.Compile(words.Form{Command: "LIMIT"})
+	args := append([][]byte{[]byte("key")}, c.words...)
+	var limits stack.Stack
+	var request words.Request
+	if err := new(words.Parser).Parse(&syntax, &request, args, &limits); err != nil {
+		text := string(err.AppendTo(nil))
+		return nil, errors.New(s.Name + ": " + strings.TrimPrefix(text, "ERR "))
+	}
+	c.split()
+	if limits.Len() == 1 {
+		c.rate = plainRate(c.words, limits.Limits(nil)[0])
+	}
+	return c, nil
+}
+
+// split finds the words of each limit, those of options aside.
+func (c *compiled) split() {
+	isLimit := false
+	for _, word := range c.words {
+		switch upper := strings.ToUpper(string(word)); {
+		case upper == "RATE" || upper == "WINDOW" || upper == "FIXED":
+			c.limits, isLimit = append(c.limits, upper), true
+		case isOption[upper]:
+			isLimit = false
+		case isLimit:
+			c.limits[len(c.limits)-1] += " " + string(word)
+		}
+	}
+}
+
+// isOption are the words of CL.LIMIT that are about the whole call.
+var isOption = map[string]bool{"UPTO": true, "STRICT": true, "FORCE": true, "MAXWAIT": true, "BAN": true}
+
+// plainRate is the limit of words that are a RATE and nothing else; nil for others. Package gcra decides it without the rest of
+// a call: that is what CL.THROTTLE does.
+func plainRate(all [][]byte, parsed stack.Limit) *gcra.Limit {
+	if len(all) != 2 && len(all) != 4 || !strings.EqualFold(string(all[0]), "RATE") {
+		return nil
+	}
+	number, period, _ := strings.Cut(string(all[1]), "/")
+	count, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return nil
+	}
+	unit := strings.TrimLeft(period, "0123456789")
+	n := int64(1)
+	if digits := strings.TrimSuffix(period, unit); digits != "" {
+		if n, err = strconv.ParseInt(digits, 10, 64); err != nil {
+			return nil
+		}
+	}
+	capacity := count
+	if len(all) == 4 {
+		if capacity, err = strconv.ParseInt(string(all[3]), 10, 64); err != nil || !strings.EqualFold(string(all[2]), "BURST") {
+			return nil
+		}
+	}
+	same, err := stack.NewRate(count, n, lengths[unit], capacity)
+	if err != nil || !same.SameAs(parsed) {
+		return nil // read otherwise than the module reads it
+	}
+	rate, err := gcra.New(capacity, count, n, lengths[unit])
+	if err != nil {
+		return nil
+	}
+	return &rate
+}
+
+// trial is a set at work, for one client after the other. Each goroutine has its own.
+type trial struct {
+	*compiled
+	tally setTally
+
+	tat    uint64 // of a rate
+	key    embedded.Key
+	runner embedded.Runner
+	call   embedded.Call
+	cost   []byte
+
+	// Of the client in hand.
+	denied, deniedUnits int64
+	longestMs           int64
+	weight              int64
+}
+
+// setTally is what a set did.
+type setTally struct {
+	requests, units        int64 // weighted, as all of these are
+	denied, deniedUnits    int64
+	delayed, shadowed      int64
+	clients, deniedClients int64
+	retries, delays        waits
+	decided                []int64 // denied requests, by the limit with the longest wait
+	alone                  []int64 // requests that each limit would have denied by itself
+	series                 []int64 // denied, by time
+	top                    topClients
+	errors                 int64
+	example                string // of an error
+	deniedShares           counts // of the requests of a client, in percent, of clients that were denied any
+}
+
+func (c *compiled) trial(series, top int) *trial {
+	t := &trial{compiled: c}
+	t.tally.decided, t.tally.alone = make([]int64, len(c.limits)), make([]int64, len(c.limits))
+	t.tally.series, t.tally.top.most = make([]int64, series), top
+	all := append([][]byte{[]byte("CL.LIMIT"), []byte("k")}, c.words...)
+	if c.costs {
+		all = append(all, []byte("COST"), nil)
+	}
+	t.call.Words = append(all, []byte("COMPACT"), []byte("EACH"))
+	return t
+}
+
+// costAt is where the cost stands among the words.
+func (t *trial) costAt() int { return 2 + len(t.words) + 1 }
+
+// begin begins with another client.
+func (t *trial) begin(weight int64) {
+	t.weight = weight
+	t.tat, t.key = 0, embedded.Key{}
+	t.denied, t.deniedUnits, t.longestMs = 0, 0, 0
+}
+
+// feed decides requests of the client, in their order.
+func (t *trial) feed(times, costs []int64, s *series) {
+	if t.rate != nil {
+		t.feedRate(times, costs, s)
+		return
+	}
+	for i, ns := range times {
+		cost := int64(1)
+		if t.costs {
+			cost = costs[i]
+			t.cost = strconv.AppendInt(t.cost[:0], cost, 10)
+			t.call.Words[t.costAt()] = t.cost
+		}
+		t.call.NowNs = ns
+		t.read(t.runner.Run(command.Limit, &t.call, &t.key), ns, cost, s)
+	}
+}
+
+// feedRate is feed of a plain rate.
+func (t *trial) feedRate(times, costs []int64, s *series) {
+	var d gcra.Decision
+	for i, ns := range times {
+		cost := int64(1)
+		if t.costs {
+			cost = costs[i]
+		}
+		t.rate.TakeTo(&d, t.tat, ns, cost)
+		if d.Changed {
+			t.tat = d.TAT
+		}
+		if !d.Allowed {
+			retryMs := int64(-1)
+			if d.RetryAfter != gcra.Never {
+				retryMs = (d.RetryAfter-1)/1e6 + 1
+			}
+			t.deny(ns, cost, retryMs, s)
+			t.tally.decided[0] += t.weight
+			t.tally.alone[0] += t.weight
+		}
+	}
+}
+
+// read notes a reply.
+func (t *trial) read(c *command.Call, ns, cost int64, s *series) {
+	if c.Reply != command.ReplyIntegersEach {
+		t.tally.errors += t.weight
+		if t.tally.example == "" {
+			t.tally.example = string(c.Error)
+		}
+		return
+	}
+	limited, rule, retryMs, waitMs, shadow := c.Integers[0] != 0, c.Integers[1], c.Integers[4], c.Integers[8], c.Integers[9]
+	if limited {
+		t.deny(ns, cost, retryMs, s)
+		if rule > 0 {
+			t.tally.decided[rule-1] += t.weight
+		}
+	} else if waitMs > 0 {
+		t.tally.delayed += t.weight
+		t.tally.delays.add(waitMs, t.weight)
+	}
+	if shadow > 0 && !limited {
+		t.tally.shadowed += t.weight
+	}
+	for i := range c.Each {
+		if c.Each[i][0] != 0 {
+			t.tally.alone[i] += t.weight
+		}
+	}
+}
+
+func (t *trial) deny(ns, cost, retryMs int64, s *series) {
+	t.denied++
+	t.deniedUnits += cost
+	t.longestMs = max(t.longestMs, retryMs)
+	t.tally.retries.add(retryMs, t.weight)
+	t.tally.series[s.index(ns)] += t.weight
+}
+
+// end ends with a client.
+func (t *trial) end(i uint32, c *client) {
+	y := &t.tally
+	y.requests += c.lines * t.weight
+	y.units += c.units * t.weight
+	y.clients += t.weight
+	if t.denied == 0 {
+		return
+	}
+	y.denied += t.denied * t.weight
+	y.deniedUnits += t.deniedUnits * t.weight
+	y.deniedClients += t.weight
+	y.deniedShares.add(t.denied*100/c.lines, t.weight)
+	y.top.add(topClient{client: i, id: c.id, lines: c.lines, denied: t.denied, longestMs: t.longestMs})
+}
+
+func (y *setTally) merge(o *setTally) {
+	y.requests += o.requests
+	y.units += o.units
+	y.denied += o.denied
+	y.deniedUnits += o.deniedUnits
+	y.delayed += o.delayed
+	y.shadowed += o.shadowed
+	y.clients += o.clients
+	y.deniedClients += o.deniedClients
+	y.retries.merge(&o.retries)
+	y.delays.merge(&o.delays)
+	y.deniedShares.merge(&o.deniedShares)
+	for i := range y.decided {
+		y.decided[i] += o.decided[i]
+		y.alone[i] += o.alone[i]
+	}
+	for i := range y.series {
+		y.series[i] += o.series[i]
+	}
+	for _, c := range o.top.all {
+		y.top.add(c)
+	}
+	y.errors += o.errors
+	if y.example == "" {
+		y.example = o.example
+	}
+}
+
+// topClient is a client in a list of those with the most.
+type topClient struct {
+	client                   uint32
+	id                       uint64
+	lines, denied, longestMs int64
+	peaks                    [len(periodsNs)]int64
+}
+
+// topClients are the clients with the most denied requests, then with the most requests.
+type topClients struct {
+	most int
+	all  []topClient // by rank
+}
+
+func (c *topClient) before(o *topClient) bool {
+	switch {
+	case c.denied != o.denied:
+		return c.denied > o.denied
+	case c.lines != o.lines:
+		return c.lines > o.lines
+	}
+	return c.id < o.id
+}
+
+func (t *topClients) add(c topClient) {
+	at := len(t.all)
+	for at > 0 && c.before(&t.all[at-1]) {
+		at--
+	}
+	if at >= t.most {
+		return
+	}
+	if len(t.all) < t.most {
+		t.all = append(t.all, topClient{})
+	}
+	copy(t.all[at+1:], t.all[at:])
+	t.all[at] = c
+}

@@ -1,0 +1,400 @@
+// Package table writes a report for a terminal.
+package table
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"redis-throttle/cmd/throttle-replay/replay"
+)
+
+// Options say how a report is written.
+type Options struct {
+	Zone   *time.Location // of the times that it shows
+	Colors bool
+}
+
+// Write writes a report.
+func Write(w io.Writer, r *replay.Report, o Options) error {
+	p := &printer{out: w, Options: o, report: r}
+	p.head()
+	if r.Lines.Requests > 0 {
+		p.peaks()
+		p.top()
+		p.results("Limits", r.Sets)
+		for i := range r.Sets {
+			p.details(&r.Sets[i])
+		}
+		p.results("The same limit as RATE, WINDOW and FIXED", r.Kinds)
+		p.curve()
+		p.suggestions()
+	}
+	return p.err
+}
+
+// printer writes lines and keeps the first error.
+type printer struct {
+	Options
+	out    io.Writer
+	report *replay.Report
+	err    error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if _, err := fmt.Fprintf(p.out, format+"\n", args...); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+func (p *printer) title(text, note string) {
+	p.line("")
+	if note != "" {
+		note = "  " + p.dim(note)
+	}
+	p.line("%s%s", p.bold(text), note)
+}
+
+func (p *printer) bold(text string) string { return p.colored("1", text) }
+func (p *printer) dim(text string) string  { return p.colored("2", text) }
+
+func (p *printer) colored(code, text string) string {
+	if !p.Colors || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// grid writes rows in columns: the first one to the left, as those are that begin with "<", the others to the right.
+func (p *printer) grid(rows ...[]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(strings.TrimPrefix(cell, "<")))
+		}
+	}
+	for n, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			text, isLeft := strings.CutPrefix(cell, "<")
+			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+			if isLeft || i == 0 {
+				b.WriteString("  " + text + gap)
+			} else {
+				b.WriteString("  " + gap + text)
+			}
+		}
+		text := strings.TrimRight(b.String(), " ")
+		if n == 0 {
+			text = p.dim(text)
+		}
+		p.line("%s", text)
+	}
+}
+
+func (p *printer) head() {
+	r := p.report
+	p.line("%s %s", p.bold("throttle-replay"), Plain(strings.Join(r.Files, " ")))
+	if r.Lines.Requests == 0 {
+		p.line("  No request was read.")
+	} else {
+		p.line("  %s of %s, by %s, %s to %s", plural(r.Lines.Requests, "request"), plural(r.Clients, "client"), Plain(r.Key), p.time(r.From), p.time(r.To))
+	}
+	if r.Interrupted {
+		p.line("  Interrupted: the log goes on. This is what was read of it.")
+	}
+	p.lines()
+	if r.ResolutionNs == 1e9 && r.Lines.Requests > 0 {
+		p.line("  Times are to the second. A burst can be off by what the rate allows in a second.")
+	}
+	if s := r.Sampling; s != nil {
+		p.line("  There are more clients than --max-clients. Clients with %d requests or more are all here. Of the others, one in %s is, and counts for as many: %s by others are left out.",
+			s.AtLeast, Number(s.OneIn), plural(s.LeftOut, "request"))
+	}
+	if r.Cost != "" {
+		p.line("  Each request takes what its field %s says: %s in all.", Plain(r.Cost), plural(r.Units, "unit"))
+	}
+}
+
+// lines says which lines are no requests, and why.
+func (p *printer) lines() {
+	l := &p.report.Lines
+	for _, left := range []struct {
+		count int64
+		why   string
+	}{
+		{l.Filtered, "--where leaves them out"},
+		{l.Keyless, "without a field of the key, so that no limit applies to them"},
+		{l.NoCost, "without a number in the field of --cost"},
+		{l.Late, "out of order by more than --late, and left out"},
+	} {
+		if left.count > 0 {
+			p.line("  %s: %s.", plural(left.count, "line"), left.why)
+		}
+	}
+	for _, u := range l.Unreadable {
+		text := ""
+		if u.Text != "" {
+			text = ": " + Plain(u.Text)
+		}
+		p.line("  %s could not be read: %s. The first is %s:%d%s", plural(u.Count, "line"), u.Why, Plain(u.File), u.Line, text)
+	}
+	for _, d := range l.Damaged {
+		p.line("  %s ends after line %d: %s", Plain(d.File), d.Line, Plain(d.Why))
+	}
+	if p.report.Shortened {
+		p.line("  There are too many requests a second to wait for late lines as long as --late says.")
+	}
+}
+
+func (p *printer) peaks() {
+	p.title("What clients do at their peak", p.units()+" in the fullest second, minute and hour of each")
+	rows := [][]string{{"", "half do up to", "90 %", "99 %", "largest", "<when", "<client"}}
+	for _, peak := range p.report.Peaks {
+		rows = append(rows, []string{"in a " + peak.Period, Number(peak.P50), Number(peak.P90), Number(peak.P99), Number(peak.Max), "<" + p.time(peak.At), "<" + Plain(peak.Client)})
+	}
+	rows[len(rows)-1][0] = "in an hour"
+	p.grid(rows...)
+}
+
+func (p *printer) units() string {
+	if p.report.Cost != "" {
+		return "units"
+	}
+	return "requests"
+}
+
+func (p *printer) top() {
+	p.title("The largest clients", "")
+	rows := [][]string{{"client", "requests", "in a second", "in a minute", "in an hour"}}
+	for _, c := range p.report.Top {
+		rows = append(rows, []string{Plain(c.Name), Number(c.Requests), Number(c.PerSecond), Number(c.PerMinute), Number(c.PerHour)})
+	}
+	p.grid(rows...)
+}
+
+func (p *printer) results(title string, all []replay.Result) {
+	if len(all) == 0 {
+		return
+	}
+	p.title(title, "what each would have denied")
+	rows := [][]string{{"", "<limits", "requests", "", "clients", "", "wait: half", "90 %", "99 %", "longest"}}
+	for i := range all {
+		rows = append(rows, resultRow(&all[i]))
+	}
+	p.grid(rows...)
+}
+
+func resultRow(s *replay.Result) []string {
+	name := Plain(s.Name)
+	if name == s.Words || strings.HasPrefix(s.Words, name+" ") {
+		name = ""
+	}
+	row := []string{name, "<" + Plain(s.Words), Number(s.Denied), Percent(s.Denied, s.Requests), Number(s.DeniedClients), Percent(s.DeniedClients, s.Clients)}
+	if s.Denied == 0 {
+		return row
+	}
+	for _, ms := range []int64{s.Waits.P50, s.Waits.P90, s.Waits.P99, s.Waits.Max} {
+		row = append(row, Duration(ms))
+	}
+	return row
+}
+
+// details are what there is to say of one set.
+func (p *printer) details(s *replay.Result) {
+	name := Plain(s.Name)
+	if s.Errors > 0 {
+		p.line("  %s: %s could not be decided: %s", name, plural(s.Errors, "request"), Plain(s.Example))
+	}
+	if s.Delayed > 0 {
+		p.line("  %s: %s had to wait: half up to %s, 99 %% up to %s, the longest %s", name, plural(s.Delayed, "request"), Duration(s.Delays.P50), Duration(s.Delays.P99), Duration(s.Delays.Max))
+	}
+	if s.Shadowed > 0 {
+		p.line("  %s: %s (%s) were let through although a SHADOW would have denied them", name, plural(s.Shadowed, "request"), Percent(s.Shadowed, s.Requests))
+	}
+	if s.Waits.Never > 0 {
+		p.line("  %s: %s cost more than the limit ever has, so that no wait helps", name, plural(s.Waits.Never, "request"))
+	}
+	if len(s.Rules) > 1 {
+		p.title(name+": which limit", "")
+		rows := [][]string{{"limit", "denied", "", "would have by itself", ""}}
+		for _, rule := range s.Rules {
+			rows = append(rows, []string{Plain(rule.Words), Number(rule.Denied), Percent(rule.Denied, s.Requests), Number(rule.Alone), Percent(rule.Alone, s.Requests)})
+		}
+		p.grid(rows...)
+	}
+	if s.Denied == 0 {
+		return
+	}
+	series, together := shorten(s.Series)
+	p.title(name+": when", "denied requests, "+Duration(p.report.Time.WidthNs/1e6*together)+" a column, from "+p.time(p.report.Time.Start))
+	p.line("  %s", spark(series))
+	p.title(name+": whom most", "")
+	rows := [][]string{{"client", "requests", "denied", "", "longest wait"}}
+	for _, c := range s.Top {
+		rows = append(rows, []string{Plain(c.Name), Number(c.Requests), Number(c.Denied), Percent(c.Denied, c.Requests), Duration(c.LongestMs)})
+	}
+	p.grid(rows...)
+}
+
+// widest is how many columns a line of blocks has at most.
+const widest = 72
+
+// shorten adds neighbours up until there are few enough numbers. It returns how many of them each is now.
+func shorten(all []int64) (short []int64, together int64) {
+	together = 1
+	for ; len(all) > widest; together *= 2 {
+		half := make([]int64, (len(all)+1)/2)
+		for i, n := range all {
+			half[i/2] += n
+		}
+		all = half
+	}
+	return all, together
+}
+
+// spark draws numbers as blocks of different heights.
+func spark(all []int64) string {
+	most := int64(1)
+	for _, n := range all {
+		most = max(most, n)
+	}
+	blocks := []rune(" ▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, n := range all {
+		height := (n*8 + most - 1) / most
+		b.WriteRune(blocks[height])
+	}
+	return b.String() + "  most: " + Number(most)
+}
+
+func (p *printer) curve() {
+	c := &p.report.Curve
+	p.title("The burst that clients need never to be denied anything", "by rate")
+	rows := [][]string{{"rate"}}
+	for _, share := range c.Shares {
+		rows[0] = append(rows[0], share+" of clients")
+	}
+	rows[0][len(rows[0])-1] = "all"
+	for _, i := range some(len(c.Points), 12) {
+		point := &c.Points[i]
+		row := []string{point.Rate}
+		for _, burst := range point.Bursts {
+			row = append(row, Number(burst))
+		}
+		rows = append(rows, row)
+	}
+	p.grid(rows...)
+}
+
+// some are the indexes of up to most of n things, spread evenly, the first and the last among them.
+func some(n, most int) (all []int) {
+	if n <= most {
+		most = n
+	}
+	for i := range most {
+		all = append(all, i*(n-1)/max(most-1, 1))
+	}
+	return all
+}
+
+func (p *printer) suggestions() {
+	all := p.report.Suggestions
+	if len(all) == 0 {
+		return
+	}
+	p.title("Limits to begin with", "at knees of that curve. Nothing is set: try one as a SHADOW first")
+	rows := [][]string{{"", "<limit", "requests", "", "clients", "", "wait: half", "90 %", "99 %", "longest"}}
+	for i := range all {
+		row := resultRow(&all[i].Result)
+		row[0] = "spares " + all[i].Share
+		if all[i].Share == "all" {
+			row[0] = "denies nobody"
+		}
+		rows = append(rows, row)
+	}
+	p.grid(rows...)
+	p.line("")
+	p.line("  CL.LIMIT key %s SHADOW", all[min(1, len(all)-1)].Result.Words)
+}
+
+func (p *printer) time(t time.Time) string {
+	if p.Zone != nil {
+		t = t.In(p.Zone)
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
+
+// Number is n with commas between thousands.
+func Number(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Number(n) + " " + noun + "s"
+}
+
+// Percent is a share. One that is neither nothing nor everything is not shown as if it were.
+func Percent(part, whole int64) string {
+	if whole == 0 {
+		return ""
+	}
+	share := 100 * float64(part) / float64(whole)
+	switch {
+	case part == 0:
+		return "0 %"
+	case share < 0.01:
+		return "<0.01 %"
+	case part < whole && share > 99.99:
+		return ">99.99 %"
+	case share < 1:
+		return fmt.Sprintf("%.2f %%", share)
+	}
+	return fmt.Sprintf("%.1f %%", share)
+}
+
+// Duration is a length of time in ms, in the largest unit that leaves it two digits or so.
+func Duration(ms int64) string {
+	for _, u := range []struct {
+		ms   int64
+		name string
+	}{{86_400_000, "d"}, {3_600_000, "h"}, {60_000, "min"}, {1000, "s"}} {
+		if ms >= u.ms {
+			whole := float64(ms) / float64(u.ms)
+			if whole >= 10 || ms%u.ms == 0 {
+				return fmt.Sprintf("%.0f %s", whole, u.name)
+			}
+			return fmt.Sprintf("%.1f %s", whole, u.name)
+		}
+	}
+	return fmt.Sprintf("%d ms", ms)
+}
+
+// Plain is text that a terminal shows and does not obey: of what a client may have sent, what is no printable character is escaped, and
+// so are marks that turn the direction of text.
+func Plain(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		if c == utf8.RuneError || !unicode.IsPrint(c) || unicode.Is(unicode.Bidi_Control, c) {
+			quoted := strconv.QuoteRuneToASCII(c)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
