@@ -72,6 +72,7 @@ var (
 	_ = same[unsafe.Offsetof(outGo.LookNs)-(unsafe.Offsetof(callC.lookNs)-outAt)]
 	_ = same[unsafe.Offsetof(outGo.TimeoutMs)-(unsafe.Offsetof(callC.timeoutMs)-outAt)]
 	_ = same[unsafe.Offsetof(outGo.Priority)-(unsafe.Offsetof(callC.priority)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.Weight)-(unsafe.Offsetof(callC.weight)-outAt)]
 	_ = same[unsafe.Offsetof(outGo.GroupAt)-(unsafe.Offsetof(callC.groupAt)-outAt)]
 	_ = same[unsafe.Offsetof(outGo.Shadowed)-(unsafe.Offsetof(callC.shadowed)-outAt)]
 	_ = same[unsafe.Sizeof(outGo)-(unsafe.Offsetof(callC.entry)-outAt)]

@@ -181,6 +181,7 @@ typedef struct {
   int64_t lookNs;    // of REPLY_IN_TURN: when to decide again if nothing happens before
   int64_t timeoutMs; // and when to send the caller away; 0 for never
   int64_t priority;
+  int64_t weight;  // of its group; 0 for 1
   int64_t groupAt; // the index of the argument that names its group; 0 for none
   _Bool shadowed;  // let through, though a shadow limit would have limited it
   int64_t integersRoom[MAX_FIELDS];

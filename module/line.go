@@ -53,7 +53,7 @@ func throttleEnter(c *C.throttleCall, handle C.uintptr_t, caller *C.throttleCall
 		return
 	}
 	args := (*command.In)(unsafe.Pointer(&c.argCount)).Args
-	at := line.Place{Priority: int64(c.priority)}
+	at := line.Place{Priority: int64(c.priority), Weight: int64(c.weight)}
 	if c.groupAt > 0 {
 		at.Group = args[c.groupAt]
 	}

@@ -82,7 +82,7 @@ static void replyGroups(throttleCall *call, RedisModuleCtx *ctx, const throttleV
   throttleBlank(&row, sizeof row);
   for (int i = 0; i < count; i++) {
     throttleRowAt(i, &row);
-    replyRow(ctx, &names[2], 3, &row);
+    replyRow(ctx, &names[2], 4, &row);
   }
 }
 

@@ -186,12 +186,12 @@ type Outcome struct {
 	RowCount int   // of ReplyRows: Command.Row gives them
 	Refunded int64 // units given back
 
-	// For a ReplyInTurn: when to decide again if nothing happens before, for how long the caller waits at most, 0 for as long as it takes, its
-	// priority, and the index in Args of its group's name, 0 for none.
-	LookNs    int64
-	TimeoutMs int64
+	// For a ReplyInTurn.
+	LookNs    int64 // when to decide again if nothing happens before
+	TimeoutMs int64 // for how long the caller waits at most; 0 for as long as it takes
 	Priority  int64
-	GroupAt   int
+	Weight    int64 // of its group; 0 for 1
+	GroupAt   int   // the index in Args of the name of its group; 0 for none
 
 	Shadowed bool // let through, though a shadow would have limited it
 

@@ -8,10 +8,10 @@ import (
 	"redis-throttle/limiter/line"
 )
 
-// CL.LEASE key SLOTS n TTL duration ID id [TIMEOUT duration [GROUP group] [PRIORITY priority]] [COMPACT]
+// CL.LEASE key SLOTS n TTL duration ID id [TIMEOUT duration [GROUP group [WEIGHT weight]] [PRIORITY priority]] [COMPACT]
 //
 // Takes one of n slots until it is released, for duration at most, or renews the slot that id holds. With
-// TIMEOUT callers wait: the higher priority first, groups of a priority in turn, those of a group in order of arrival. A TIMEOUT of 0 waits
+// TIMEOUT callers wait: the higher priority first, groups of a priority in turn and by weight, those of a group in order of arrival. A TIMEOUT of 0 waits
 // as long as it takes. In MULTI and in scripts, where a client cannot be blocked, it answers at once.
 var Lease = register(&Command{
 	Name:        "CL.LEASE",
@@ -152,12 +152,12 @@ func (c *Call) describeIfThere(r lease.Result) {
 func (c *Call) waitInTurn(lookNs int64, r *words.Request) {
 	c.Reply = ReplyInTurn
 	c.LookNs, c.TimeoutMs = lookNs, ceilMs(r.TimeoutNs)
-	c.Priority, c.GroupAt = r.Priority, r.GroupAt
+	c.Priority, c.Weight, c.GroupAt = r.Priority, r.Weight, r.GroupAt
 }
 
 // place is where the caller would stand in line.
 func (c *Call) place(r *words.Request) (at line.Place) {
-	at.Priority = r.Priority
+	at.Priority, at.Weight = r.Priority, r.Weight
 	if r.GroupAt > 0 {
 		at.Group = c.Args[r.GroupAt]
 	}

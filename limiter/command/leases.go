@@ -1,6 +1,9 @@
 package command
 
-import "redis-throttle/limiter/command/words"
+import (
+	"redis-throttle/limiter/command/words"
+	"redis-throttle/limiter/line"
+)
 
 // CL.LEASES key [COUNT n]
 //
@@ -16,7 +19,7 @@ var Leases = register(&Command{
 	Keys:        OneKey,
 	Lines:       true,
 	OnSortedSet: true,
-	Fields:      []string{"held", "waiting", "leases", "id", "lease_ms", "waiting_groups", "groups", "group", "priority", "waiting"},
+	Fields:      []string{"held", "waiting", "leases", "id", "lease_ms", "waiting_groups", "groups", "group", "priority", "waiting", "weight"},
 	Run: func(c *Call) {
 		r, ok := c.read()
 		if !ok {
@@ -41,12 +44,15 @@ var Leases = register(&Command{
 	// The rows are those of groups, and are asked for one after the other.
 	Row: func(c *Call, _ int) (text []byte, integers []int64) {
 		at, waiting, _ := c.groups.Next()
-		return at.Group, append(c.integers[len(c.Integers):len(c.Integers)], at.Priority, waiting)
+		return at.Group, append(c.integers[len(c.Integers):len(c.Integers)], at.Priority, waiting, at.Weight)
 	},
 })
 
-// Every name of a group fits into a row.
-const _ = uint(MaxTextLen - words.MaxGroupLen)
+// Every name of a group fits into a row, and the line takes every weight.
+const (
+	_ = uint(MaxTextLen - words.MaxGroupLen)
+	_ = uint(line.MaxWeight - words.MaxWeight)
+)
 
 // held is how many leases of the key have not lapsed: none of a string, at which callers of CL.WAIT stand in line.
 func (c *Call) held() (held int64, ok bool) {

@@ -5,7 +5,7 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group] [PRIORITY priority] [COMPACT] [EACH]
+// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group [WEIGHT weight]] [PRIORITY priority] [COMPACT] [EACH]
 //
 // With rates it reserves a slot like CL.LIMIT with MAXWAIT, and is answered when the slot comes. With
 // any other limit it waits in line, as CL.LEASE does, and reserves nothing. A TIMEOUT of 0 waits as long as it takes. In MULTI and

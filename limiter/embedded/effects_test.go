@@ -95,7 +95,7 @@ func TestACallerWithoutAGroupWaitsInTheGroupWithoutAName(t *testing.T) {
 	h := newHost()
 	h.do("CL.LEASE jobs SLOTS 1 TTL 10s ID a")
 	h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 0")
-	assert.Equal(t, []embedded.Row{{"", []int64{0, 1}}}, h.do("CL.LEASES jobs").Groups)
+	assert.Equal(t, []embedded.Row{{"", []int64{0, 1, 1}}}, h.do("CL.LEASES jobs").Groups)
 }
 
 func TestNextIsWhenTheFirstOfAllLinesHasSomethingToDo(t *testing.T) {

@@ -87,7 +87,7 @@ func (w *waiting) enter(c *command.Call, call *Call, cmd *command.Command, n nam
 		step = w.lines.EnterReserved(entry, handle, handle, now)
 	} else {
 		turn := line.Turn{Slots: c.ToldSlots, LookNs: c.LookNs, TimeoutNs: c.TimeoutMs * nsPerMs, Changed: c.Effect != command.Keep}
-		turn.Priority = c.Priority
+		turn.Priority, turn.Weight = c.Priority, c.Weight
 		if c.GroupAt > 0 {
 			turn.Group = c.Args[c.GroupAt]
 		}

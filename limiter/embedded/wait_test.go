@@ -66,7 +66,7 @@ func TestCallersForALeaseAreLetInByPriorityAndGroup(t *testing.T) {
 	}
 	leases := h.do("CL.LEASES jobs COUNT 3")
 	assert.EqualValues(t, 5, leases.GroupsIn)
-	assert.Equal(t, []embedded.Row{{"a", []int64{5, 1}}, {"a", []int64{0, 3}}, {"b", []int64{0, 1}}}, leases.Groups)
+	assert.Equal(t, []embedded.Row{{"a", []int64{5, 1, 1}}, {"a", []int64{0, 3, 1}}, {"b", []int64{0, 1, 1}}}, leases.Groups)
 	assert.Equal(t, "[1 1 0 36000000 0 0]", show(h.do("CL.LEASE jobs SLOTS 1 TTL 1s ID x COMPACT")))
 
 	// Two more slots: for the urgent one, and for the first of a.

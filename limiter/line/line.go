@@ -38,6 +38,9 @@ type Lines struct {
 	byGroup           map[groupKey]*group
 	spareRanks        *rank
 	spareGroups       *group
+	spareRings        *ring
+	given             uint64 // turns of groups
+	shown             heads  // the groups that Groups comes to next
 	held              []ID
 	arrivals          uint64
 	moving            []*entry // room for GiveBack
@@ -144,10 +147,14 @@ func (q *Lines) EnterTurn(db int, name []byte, caller, host uintptr, t Turn, now
 	l := q.open(db, name)
 	l.changed = l.inTurn > 0 && l.changed || t.Changed
 	l.slots = t.Slots
-	e := q.newEntry(l)
+	e, before := q.newEntry(l), l.first()
 	q.join(e, t.Place)
-	if l.first() == e {
+	switch l.first() {
+	case before:
+	case e:
 		l.lookNs, l.lookedNs = later(now.WallNs, t.LookNs), now.MonoNs
+	default: // the weight has brought another one of its group to the front, which may need less
+		l.changed = true
 	}
 	if t.TimeoutNs > 0 {
 		e.deadlineNs = later(now.MonoNs, t.TimeoutNs)
@@ -196,12 +203,7 @@ func (q *Lines) WaitsOn(id ID, lookNs int64, now Clock) {
 // LetIn removes a caller in turn that is let in. The turn of its group is over.
 func (q *Lines) LetIn(id ID) {
 	if e := q.entry(id); e != nil {
-		g := e.group
-		q.leaveTurn(e)
-		if g.callers.first != nil {
-			g.rank.groups.remove(g)
-			g.rank.groups.append(g)
-		}
+		q.useTurn(e)
 	}
 }
 
@@ -395,11 +397,13 @@ func (l *line) nextAway() (*entry, StepKind) {
 		}
 	}
 	for r := l.highest; r != nil && l.turnsAway > 0; r = r.lower {
-		for g := r.groups.first; g != nil; g = g.next {
-			if e := g.callers.first; e.order < l.allAway {
-				return e, SendAway
-			} else if e.order < l.turnsAway {
-				return e, Moved
+		for _, head := range r.heads {
+			for g := head; g != nil; g = g.next {
+				if e := g.callers.first; e.order < l.allAway {
+					return e, SendAway
+				} else if e.order < l.turnsAway {
+					return e, Moved
+				}
 			}
 		}
 	}

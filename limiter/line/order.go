@@ -1,30 +1,92 @@
 package line
 
-// The order of callers in turn: the higher priority first; within a priority groups take turns; within a group the order of
-// arrival. The groups of a priority form a queue. A new group joins at its end, and the first group moves to its end when one of
-// its callers is let in. So between two callers of a group that are let in, each other group of their priority has at most one, and a
-// new group is behind at most one caller of each. A caller that leaves without being let in uses up no turn of its group.
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The order of callers in turn: the higher priority first; within a priority groups take turns by weight; within a group the order of
+// arrival.
+//
+// Time within a priority is rounds. A group of weight w has a turn at each of the points 1/w, 2/w, ... 1 of every round, and the turns come
+// in the order of their points; those at the same point in the order in which they were given to their groups. A group that is new, or
+// whose caller was let in, is given its first point behind the latest turn that was used. So between two callers of a group that are let
+// in, another one of w times its weight has at most w, rounded up; and so it has before the first of a new group
+// (TestBetweenTwoTurnsOfAGroupOthersHaveTheirShare). With equal weights, groups form a queue: the first moves to its end when one of its
+// callers is let in, and a new one joins there.
+//
+// Nothing is remembered of a group without callers, and nothing has to be: no group has two turns at one point, so one that comes back
+// has no more of them than if it had stayed. A caller that leaves without being let in uses up no turn of its group.
 
 // Place is what decides where a caller stands among those in turn.
 type Place struct {
 	Priority int64
 	Group    []byte // empty for the one group of all callers that name none
+	Weight   int64  // what its group has from now on, up to MaxWeight; 0 for 1
+}
+
+// MaxWeight is the greatest weight of a group.
+const MaxWeight = 1000
+
+func (at *Place) weight() int64 { return max(at.Weight, 1) }
+
+// point is one of the points of a round at which a group of weight of has a turn: the nth of them.
+type point struct{ round, nth, of int64 }
+
+// next is the first point behind p of a group of some weight.
+func (p point) next(weight int64) point {
+	nth := p.nth + 1
+	if p.of != weight {
+		nth = p.nth*weight/p.of + 1
+	}
+	if nth <= weight {
+		return point{p.round, nth, weight}
+	}
+	return point{p.round + 1, 1, weight}
+}
+
+// plus is the point of so many turns later.
+func (p point) plus(turns int64) point {
+	nth := p.nth - 1 + turns
+	return point{p.round + nth/p.of, nth%p.of + 1, p.of}
+}
+
+func (p point) compare(to point) int {
+	return cmp.Or(cmp.Compare(p.round, to.round), cmp.Compare(p.nth*to.of, to.nth*p.of))
 }
 
 // rank is the callers of one priority.
 type rank struct {
 	priority int64
 	lower    *rank // the next lower one; of a spare rank the next spare one
-	groups   list[group, *group]
+	now      point // of the latest turn that was used
+	heads    heads
+	groups   int64 // how many there are
 	count    int64 // of callers
 }
+
+// ring is the groups of one rank that were given their turns by one weight, in the order of these.
+type ring struct {
+	weight int64
+	groups list[group, *group]
+	spare  *ring // of a spare ring the next spare one
+}
+
+// heads is the first groups of the rings of a rank, as a heap: the root has the next turn. There are as many as there are different
+// weights.
+type heads []*group
 
 // group is callers of one rank that name the same group.
 type group struct {
 	rank         *rank
+	ring         *ring
 	key          groupKey
 	name         []byte // the memory of key.name
-	links[group]        // in its rank; of a spare group, next is the next spare one
+	weight       int64  // what the latest of its callers told
+	turn         point  // at which its next one is
+	given        uint64 // when it was given that: before those with higher numbers
+	links[group]        // in its ring; of a spare group, next is the next spare one
 	callers      entries
 }
 
@@ -36,12 +98,51 @@ type groupKey struct {
 	name     string
 }
 
+func (g *group) comesBefore(other *group) bool {
+	order := g.turn.compare(other.turn)
+	return order < 0 || order == 0 && g.given < other.given
+}
+
+// fix moves the head at a place to where it belongs.
+func (h heads) fix(i int) {
+	for ; i > 0 && h[i].comesBefore(h[(i-1)/2]); i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+	for {
+		first := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if h[child].comesBefore(h[first]) {
+				first = child
+			}
+		}
+		if first == i {
+			return
+		}
+		h[i], h[first] = h[first], h[i]
+		i = first
+	}
+}
+
+// put has g, or nobody, take the place of a head.
+func (h heads) put(i int, g *group) heads {
+	if g == nil {
+		last := len(h) - 1
+		g, h[last] = h[last], nil
+		if h = h[:last]; i == last {
+			return h
+		}
+	}
+	h[i] = g
+	h.fix(i)
+	return h
+}
+
 // first is the first in line of those in turn, or nil.
 func (l *line) first() *entry {
 	if l.highest == nil {
 		return nil
 	}
-	return l.highest.groups.first.callers.first
+	return l.highest.heads[0].callers.first
 }
 
 // join puts a caller among those in turn.
@@ -65,6 +166,18 @@ func (q *Lines) drop(e *entry) {
 	}
 }
 
+// useTurn takes a caller from among those in turn that has been let in, which was its group's turn.
+func (q *Lines) useTurn(e *entry) {
+	g := e.group
+	if g.turn.compare(g.rank.now) > 0 {
+		g.rank.now = g.turn
+	}
+	q.leaveTurn(e)
+	if g.callers.first != nil {
+		q.giveTurn(g)
+	}
+}
+
 // openRank returns the rank of a priority, which it makes if there is none. There are few priorities.
 func (q *Lines) openRank(l *line, priority int64) *rank {
 	at := &l.highest
@@ -80,7 +193,7 @@ func (q *Lines) openRank(l *line, priority int64) *rank {
 	} else {
 		r = &rank{}
 	}
-	*r = rank{priority: priority, lower: *at}
+	*r = rank{priority: priority, lower: *at, now: point{of: 1}, heads: r.heads}
 	*at = r
 	return r
 }
@@ -94,11 +207,17 @@ func (q *Lines) closeRank(l *line, r *rank) {
 	r.lower, q.spareRanks = q.spareRanks, r
 }
 
-// openGroup returns the group of a place, which it makes if there is none.
+// openGroup returns the group of a place, which it makes if there is none. A new weight moves the turn of the group if it comes earlier so.
 func (q *Lines) openGroup(l *line, at Place) *group {
 	r := q.openRank(l, at.Priority)
 	g := q.findGroup(l, r, at.Group)
 	if g != nil {
+		if weight := at.weight(); weight != g.weight {
+			g.weight = weight
+			if r.now.next(weight).compare(g.turn) < 0 {
+				q.giveTurn(g)
+			}
+		}
 		return g
 	}
 	if g = q.spareGroups; g != nil {
@@ -106,10 +225,11 @@ func (q *Lines) openGroup(l *line, at Place) *group {
 	} else {
 		g = &group{}
 	}
-	g.rank, g.name = r, append(g.name[:0], at.Group...)
+	g.rank, g.weight, g.name = r, at.weight(), append(g.name[:0], at.Group...)
 	g.key = groupKey{l.id, at.Priority, text(g.name)}
 	q.byGroup[g.key] = g
-	r.groups.append(g)
+	r.groups++
+	q.giveTurn(g)
 	return g
 }
 
@@ -117,8 +237,8 @@ func (q *Lines) openGroup(l *line, at Place) *group {
 func (q *Lines) closeGroup(l *line, g *group) {
 	r := g.rank
 	delete(q.byGroup, g.key)
-	r.groups.remove(g)
-	if r.groups.first == nil {
+	q.leaveRing(g)
+	if r.groups--; r.groups == 0 {
 		q.closeRank(l, r)
 	}
 	g.rank = nil
@@ -127,6 +247,58 @@ func (q *Lines) closeGroup(l *line, g *group) {
 
 func (q *Lines) findGroup(l *line, r *rank, name []byte) *group {
 	return q.byGroup[groupKey{l.id, r.priority, text(name)}]
+}
+
+// giveTurn gives a group the first turn that it can have. In the ring of its weight nobody has a later one.
+func (q *Lines) giveTurn(g *group) {
+	r, in := g.rank, g.ring
+	g.turn, g.given = r.now.next(g.weight), q.given
+	q.given++
+	if in != nil && in.weight == g.weight {
+		isHead := in.groups.first == g
+		in.groups.remove(g)
+		in.groups.append(g)
+		if isHead {
+			r.heads = r.heads.put(slices.Index(r.heads, g), in.groups.first)
+		}
+		return
+	}
+	if in != nil {
+		q.leaveRing(g)
+	}
+	if i := slices.IndexFunc(r.heads, func(head *group) bool { return head.ring.weight == g.weight }); i >= 0 {
+		g.ring = r.heads[i].ring
+	} else {
+		g.ring = q.newRing(g.weight)
+		r.heads = append(r.heads, g)
+		r.heads.fix(len(r.heads) - 1)
+	}
+	g.ring.groups.append(g)
+}
+
+// leaveRing takes a group out of its ring.
+func (q *Lines) leaveRing(g *group) {
+	in, r, second := g.ring, g.rank, g.next
+	isHead := in.groups.first == g
+	in.groups.remove(g)
+	g.ring = nil
+	if isHead {
+		r.heads = r.heads.put(slices.Index(r.heads, g), second)
+	}
+	if second == nil && isHead {
+		in.spare, q.spareRings = q.spareRings, in
+	}
+}
+
+func (q *Lines) newRing(weight int64) *ring {
+	in := q.spareRings
+	if in != nil {
+		q.spareRings = in.spare
+	} else {
+		in = &ring{}
+	}
+	*in = ring{weight: weight}
+	return in
 }
 
 // View is who is in turn for a key, for the decision about a call. It shows the line as it is when it is asked. The zero value
@@ -144,7 +316,7 @@ func (v View) line() *line {
 }
 
 // Ahead returns how many callers would be let in before a call at a place, if it stood in line now. It counts up to most, and looks at
-// no more groups than that.
+// no more groups than that, and one of each weight.
 func (v View) Ahead(at Place, most int64) (ahead int64) {
 	l := v.line()
 	if l == nil || most <= 0 {
@@ -157,46 +329,127 @@ func (v View) Ahead(at Place, most int64) (ahead int64) {
 	if r == nil || r.priority != at.Priority {
 		return min(ahead, most)
 	}
-	// The call would be let in at this turn of its group, counted from now. The groups in front of its own have as many turns before
-	// that, and those behind one less. A new group is behind all others.
-	turn := int64(1)
 	own := v.lines.findGroup(l, r, at.Group)
+	c := comingTo(r, own, at.weight())
 	if own != nil {
-		turn += own.callers.count
+		ahead += own.callers.count
 	}
-	for g := r.groups.first; g != nil && ahead < most; g = g.next {
-		if g == own {
-			turn--
+	for _, head := range r.heads {
+		for g := head; g != nil && ahead < most; g = g.next {
+			turns := c.turnsBefore(g)
+			if turns == 0 {
+				break
+			}
+			if g != own {
+				ahead += min(g.callers.count, turns)
+			}
 		}
-		ahead += min(g.callers.count, turn)
 	}
 	return min(ahead, most)
+}
+
+// coming is the turn at which a call would be let in if it stood in line now.
+type coming struct {
+	point
+	weight int64
+	// It is this turn of its group, counted from 0, whose next one would be at first, and was given then.
+	turn  int64
+	first point
+	given uint64
+}
+
+func comingTo(r *rank, own *group, weight int64) (c coming) {
+	c = coming{weight: weight, first: r.now.next(weight), given: math.MaxUint64}
+	if own != nil {
+		c.turn = own.callers.count
+		if own.turn.compare(c.first) <= 0 {
+			c.first, c.given = own.turn, own.given
+		}
+	}
+	c.point = turnOf(c.first, weight, c.turn)
+	return c
+}
+
+// turnOf is a turn of a group, counted from 0, whose next one is at first.
+func turnOf(first point, weight, turn int64) point {
+	if turn == 0 {
+		return first
+	}
+	return first.next(weight).plus(turn - 1)
+}
+
+// turnsBefore returns how many turns another group has before c, if its callers do not run out.
+func (c *coming) turnsBefore(g *group) int64 {
+	if g.weight == c.weight && g.turn.of == c.weight && c.first.of == c.weight { // all are at the same points
+		turns := (c.round-g.turn.round)*c.weight + c.nth - g.turn.nth
+		if turns == 0 || turns < c.turn || turns == c.turn && g.given < c.given {
+			turns++
+		}
+		return max(turns, 0)
+	}
+	if g.turn.compare(c.point) > 0 {
+		return 0
+	}
+	second := g.turn.next(g.weight)
+	if second.compare(c.point) > 0 {
+		return 1
+	}
+	nth, rest := c.nth*g.weight/c.of, c.nth*g.weight%c.of
+	turns := 1 + (c.round-second.round)*g.weight + nth - second.nth
+	if rest > 0 || c.isBehind(g, turns) {
+		turns++
+	}
+	return turns
+}
+
+// isBehind reports whether a turn of another group that is at the same point comes before c. So it is if it is given before, which is when the
+// turn before it has been used.
+func (c *coming) isBehind(g *group, turn int64) bool {
+	own := c.turn
+	if both := min(own, turn) - 1; g.weight == c.weight && both > 0 { // these are at the same points, too
+		own, turn = own-both, turn-both
+	}
+	for ; own > 0 && turn > 0; own, turn = own-1, turn-1 {
+		if order := turnOf(g.turn, g.weight, turn-1).compare(turnOf(c.first, c.weight, own-1)); order != 0 {
+			return order < 0
+		}
+	}
+	return turn == 0 && (own > 0 || g.given < c.given)
 }
 
 // Groups returns how many groups wait, and goes through them. A group with callers of several priorities counts for each.
 func (v View) Groups() (count int64, groups Groups) {
 	l := v.line()
-	if l == nil || l.highest == nil {
+	if l == nil {
 		return 0, groups
 	}
 	for r := l.highest; r != nil; r = r.lower {
-		count += r.groups.count
+		count += r.groups
 	}
-	return count, Groups{l.highest.groups.first}
+	v.lines.shown = v.lines.shown[:0]
+	return count, Groups{v.lines, l.highest}
 }
 
-// Groups goes through the groups of a line: by priority, then in the order of their turns. It is valid until the line changes.
-type Groups struct{ group *group }
+// Groups goes through the groups of a line: by priority, then in the order of their next turns. It is valid until the line changes, or
+// Groups is asked again.
+type Groups struct {
+	lines *Lines
+	rank  *rank // that comes when all of lines.shown have been
+}
 
 // Next returns the next group and how many of its callers wait; ok is false behind the last. at is valid as long as the group waits.
 func (g *Groups) Next() (at Place, waiting int64, ok bool) {
-	now := g.group
-	if now == nil {
+	q := g.lines
+	if q == nil {
 		return at, 0, false
 	}
-	g.group = now.next
-	if lower := now.rank.lower; g.group == nil && lower != nil {
-		g.group = lower.groups.first
+	if len(q.shown) == 0 {
+		if g.rank == nil {
+			return at, 0, false
+		}
+		q.shown, g.rank = append(q.shown, g.rank.heads...), g.rank.lower
 	}
-	return Place{now.rank.priority, now.name}, now.callers.count, true
+	now := q.shown[0]
+	q.shown = q.shown.put(0, now.next)
+	return Place{now.rank.priority, now.name, now.weight}, now.callers.count, true
 }

@@ -40,7 +40,7 @@ func (n *naiveTurns) drop(caller uintptr) {
 func (n *naiveTurns) letIn() { n.drop(uintptr(n.order.LetIn().Caller)) }
 
 func (x naiveTurn) turn() naive.Turn {
-	return naive.Turn{Caller: uint64(x.caller), Priority: x.priority, Group: x.group}
+	return naive.Turn{Caller: uint64(x.caller), Priority: x.priority, Group: x.group, Weight: x.weight}
 }
 
 // bench is a line in which callers are called by their group, priority and number.
@@ -56,7 +56,7 @@ func newBench(t require.TestingT) *bench {
 	return &bench{t: t, entries: map[string]ID{}, names: map[uintptr]string{}}
 }
 
-// come has callers stand in line: "a1" is the first of group a, "a1+2" has priority 2, and "1" no group.
+// come has callers stand in line: "a1" is the first of group a, "a1*3" of a group of weight 3, "a1+2" has priority 2, and "1" no group.
 func (b *bench) come(callers string) {
 	for _, name := range strings.Fields(callers) {
 		caller := uintptr(len(b.names) + 1)
@@ -71,6 +71,8 @@ func (b *bench) come(callers string) {
 func placeOf(name string) (at Place) {
 	head, priority, _ := strings.Cut(name, "+")
 	_, _ = fmt.Sscan(priority, &at.Priority)
+	head, weight, _ := strings.Cut(head, "*")
+	_, _ = fmt.Sscan(weight, &at.Weight)
 	at.Group = []byte(strings.TrimRight(head, "0123456789"))
 	return at
 }
@@ -96,6 +98,12 @@ func TestCallersStandByPriorityGroupAndArrival(t *testing.T) {
 		{"callers that name no group are one", "1 2 3 a1 4 a2", "1 a1 2 a2 3 4"},
 		{"the higher priority first", "a1 b1+1 a2 c1+-1 c2+1 b2", "b1+1 c2+1 a1 b2 a2 c1+-1"},
 		{"a group has a turn in each priority", "a1+5 a2+5 b1+5 a3 b2 a4", "a1+5 b1+5 a2+5 a3 b2 a4"},
+		{"groups take turns by weight", "a1*2 b1 a2*2 b2 a3*2 a4*2 b3 b4", "a1*2 b1 a2*2 a3*2 b2 a4*2 b3 b4"},
+		{"spread over the round", "a1*5 a2*5 a3*5 a4*5 a5*5 b1*3 b2*3 b3*3 c1 c2", "a1*5 b1*3 a2*5 a3*5 b2*3 a4*5 c1 b3*3 a5*5 c2"},
+		{"equal weights are as none", "a1*7 a2*7 a3*7 b1*7 b2*7 c1*7", "a1*7 b1*7 c1*7 a2*7 b2*7 a3*7"},
+		{"the latest weight of a group counts, a lower one from its next turn on", "a1*3 a2*3 a3*3 a4 b1*2 b2*2 b3*2 b4*2", "a1*3 b1*2 a2*3 b2*2 b3*2 a3*3 b4*2 a4"},
+		{"and a higher one at once", "a1 a2 b1 b2 b3*3 a3", "b1 b2 a1 b3*3 a2 a3"},
+		{"a weight is of one priority", "a1*9+1 a2*9+1 a3*9 a4 b1+1 b2 b3", "a1*9+1 a2*9+1 b1+1 a3*9 b2 a4 b3"},
 	} {
 		b := newBench(t)
 		b.come(tt.come)
@@ -166,17 +174,28 @@ func TestGroupsAreShownInTheOrderOfTheirTurns(t *testing.T) {
 	assert.False(t, ok)
 	b.come("a1 a2 b1+-3 1 b2 a3+7 b3")
 	b.letIn(2)
-	v, _, _ = b.lines.Look(0, []byte("key"))
-	count, groups = v.Groups()
-	var shown []string
-	for at, n, ok := groups.Next(); ok; at, n, ok = groups.Next() {
-		shown = append(shown, fmt.Sprintf("%s%+d:%d", at.Group, at.Priority, n))
-	}
-	assert.Equal(t, "+0:1 b+0:2 a+0:1 b-3:1", strings.Join(shown, " "))
+	count, shown := b.groups()
+	assert.Equal(t, "+0*1:1 b+0*1:2 a+0*1:1 b-3*1:1", shown)
 	assert.EqualValues(t, 4, count)
+	b.come("c1*4 d1*2+-3 a4*5 b4*3")
+	b.letIn(2)
+	count, shown = b.groups()
+	assert.Equal(t, "a+0*5:2 c+0*4:1 b+0*3:2 d-3*2:1 b-3*1:1", shown)
+	assert.EqualValues(t, 5, count)
 }
 
-// Lines, ranks and groups that are gone are used again, and names do not pile up.
+// groups is what CL.LEASES shows: the groups in the order of their turns, with priority and weight, and how many callers wait in each.
+func (b *bench) groups() (count int64, shown string) {
+	v, _, _ := b.lines.Look(0, []byte("key"))
+	count, groups := v.Groups()
+	var all []string
+	for at, n, ok := groups.Next(); ok; at, n, ok = groups.Next() {
+		all = append(all, fmt.Sprintf("%s%+d*%d:%d", at.Group, at.Priority, at.Weight, n))
+	}
+	return count, strings.Join(all, " ")
+}
+
+// Lines, ranks, rings and groups that are gone are used again, and names do not pile up.
 func TestLinesOfManyGroupsStaySmall(t *testing.T) {
 	b := newBench(t)
 	made := func() (n int) {
@@ -186,17 +205,20 @@ func TestLinesOfManyGroupsStaySmall(t *testing.T) {
 		for r := b.lines.spareRanks; r != nil; r = r.lower {
 			n++
 		}
+		for r := b.lines.spareRings; r != nil; r = r.spare {
+			n++
+		}
 		return n
 	}
 	pick := chance.FromSeed(t)
 	for round := range size.Of(50, 500) {
 		for i := range 20 {
-			b.come(fmt.Sprintf("g%d_%d+%d", round, i, pick("priority", 0, 4)))
+			b.come(fmt.Sprintf("g%d_%d*%d+%d", round, i, pick("weight", 1, 3), pick("priority", 0, 4)))
 		}
 		b.letIn(20)
 		require.Equal(t, Close, b.lines.Next(b.line, at(start), 1).Kind)
 		require.Empty(t, b.lines.byGroup)
-		require.LessOrEqual(t, made(), 20+5)
+		require.LessOrEqual(t, made(), 20+5+5*3)
 	}
 }
 
@@ -211,7 +233,7 @@ func TestGroupsOfOneNameAreToldApart(t *testing.T) {
 				for i := range 3 {
 					l := q.open(0, []byte(key))
 					e := q.newEntry(l)
-					q.join(e, Place{priority, []byte(names[(round+i)%3])})
+					q.join(e, Place{Priority: priority, Group: []byte(names[(round+i)%3])})
 					entries = append(entries, e)
 				}
 			}
@@ -230,5 +252,30 @@ func TestGroupsOfOneNameAreToldApart(t *testing.T) {
 			}
 		}
 		require.Empty(t, q.byGroup)
+	}
+}
+
+// One comes and one is let in, while as many wait as there are groups, and a call counts those before it.
+func BenchmarkTurns(b *testing.B) {
+	for _, groups := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint("groups ", groups), func(b *testing.B) {
+			var q Lines
+			name, places := []byte("key"), make([]Place, groups)
+			turn := func(i int) Step {
+				return q.EnterTurn(0, name, uintptr(i+1), 1, Turn{Place: places[i%groups], LookNs: second, Changed: true}, at(start))
+			}
+			for i := range groups {
+				places[i] = Place{Group: fmt.Append(nil, "tenant-", i)}
+				if step := turn(i); step.LineHost == 0 {
+					q.Own(step.Line, lineHost, name)
+				}
+			}
+			for i := 0; b.Loop(); i++ {
+				view, _, _ := q.Look(0, name)
+				view.Ahead(places[i%groups], 10)
+				turn(groups + i)
+				q.LetIn(q.Next(view.ID, at(start), 1).Entry)
+			}
+		})
 	}
 }

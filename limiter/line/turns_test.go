@@ -35,6 +35,7 @@ type naiveTurn struct {
 	caller     uintptr
 	priority   int64
 	group      string
+	weight     int64
 	enteredNs  int64
 	deadlineNs int64 // on the monotonic clock, 0 for none
 	slotNs     int64 // of a caller that has reserved
@@ -65,7 +66,7 @@ type turns struct {
 	s        stack.Stack
 	meddles  int   // how often other code may do something in the middle of a step
 	others   int64 // and how often it does nothing, for each thing that it may do
-	isFair   bool  // callers name groups and priorities
+	isFair   bool  // callers name groups, priorities and weights
 }
 
 const lineHost = 1 << 20
@@ -91,6 +92,7 @@ func (w *turns) come(timeoutNs int64) {
 	x := naiveTurn{caller: w.caller, enteredNs: w.now.MonoNs}
 	if w.isFair {
 		x.priority, x.group = w.pick("PRIORITY", -1, 1), []string{"", "a", "b", "c"}[w.pick("GROUP", 0, 3)]
+		x.weight = []int64{0, 1, 2, 3, 4, 1000}[w.pick("WEIGHT", 0, 5)]
 	}
 	if w.isBefore(x) {
 		w.pool.free--
@@ -126,7 +128,7 @@ func (w *turns) isBefore(x naiveTurn) bool {
 	return true
 }
 
-func (x naiveTurn) place() Place { return Place{x.priority, []byte(x.group)} }
+func (x naiveTurn) place() Place { return Place{x.priority, []byte(x.group), x.weight} }
 
 func (w *turns) lookNs() int64 {
 	if w.pool.moreNs == 0 {

@@ -264,6 +264,9 @@ func PlaceOf(x naive.Turn) (words string) {
 	if x.Group != "" {
 		words = " GROUP " + x.Group
 	}
+	if x.Weight != 0 {
+		words += fmt.Sprint(" WEIGHT ", x.Weight)
+	}
 	if x.Priority != 0 {
 		words += fmt.Sprint(" PRIORITY ", x.Priority)
 	}

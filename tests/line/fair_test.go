@@ -160,6 +160,9 @@ func (f *fairLine) takeTurns(r *rand.Rand, steps int) {
 	overtook := 0
 	for i := range steps {
 		x := naive.Turn{Caller: uint64(i + 1), Priority: int64(r.IntN(3) - 1), Group: []string{"", "a", "b", "tenant-42"}[r.IntN(4)]}
+		if x.Group != "" {
+			x.Weight = []int64{0, 1, 2, 5, 1000}[r.IntN(5)]
+		}
 		switch step := r.IntN(10); {
 		case step < 5:
 			f.join(x)
@@ -176,6 +179,8 @@ func (f *fairLine) takeTurns(r *rand.Rand, steps int) {
 			c := f.s.Raw()
 			f.send(c, f.call(x.Caller)+" TIMEOUT 1ms"+kit.PlaceOf(x))
 			requireLimited(f.t, c)
+			f.order.Join(x) // the weight of its group stays
+			f.order.Drop(x.Caller)
 		}
 		if i%10 == 0 {
 			f.requireGroups()
@@ -184,12 +189,25 @@ func (f *fairLine) takeTurns(r *rand.Rand, steps int) {
 	assert.Positive(f.t, overtook)
 }
 
-// requireGroups fails if CL.LEASES does not tell how many callers wait in each group.
+// requireGroups fails if CL.LEASES does not tell how many callers wait in each group, in the order of their turns, and its weight.
 func (f *fairLine) requireGroups() {
 	f.t.Helper()
-	want, have := map[string]int64{}, map[string]int64{}
-	for _, x := range f.order.All() {
-		want[fmt.Sprint(x.Group, " ", x.Priority)]++
+	type shown struct {
+		group                     string
+		priority, waiting, weight int64
+	}
+	var want, have []shown
+	for priority := int64(1); priority >= -1; priority-- {
+		groups, weights := f.order.Groups(priority)
+		for i, group := range groups {
+			x := shown{group: group, priority: priority, weight: weights[i]}
+			for _, caller := range f.order.All() {
+				if caller.Group == group && caller.Priority == priority {
+					x.waiting++
+				}
+			}
+			want = append(want, x)
+		}
 	}
 	v := kit.Do(f.t, f.admin, "CL.LEASES k COUNT 100")
 	if !f.isLease && len(want) == 0 {
@@ -200,13 +218,11 @@ func (f *fairLine) requireGroups() {
 	require.Equal(f.t, []string{"waiting_groups", "groups"}, []string{v.Elems[6].Text, v.Elems[8].Text})
 	require.EqualValues(f.t, len(want), v.Elems[7].Int)
 	for _, row := range v.Elems[9].Elems {
-		require.Equal(f.t, []string{"group", "priority", "waiting"}, []string{row.Elems[0].Text, row.Elems[2].Text, row.Elems[4].Text})
-		have[fmt.Sprint(row.Elems[1].Text, " ", row.Elems[3].Int)] = row.Elems[5].Int
+		require.Equal(f.t, []string{"group", "priority", "waiting", "weight"}, []string{row.Elems[0].Text, row.Elems[2].Text, row.Elems[4].Text, row.Elems[6].Text})
+		have = append(have, shown{row.Elems[1].Text, row.Elems[3].Int, row.Elems[5].Int, row.Elems[7].Int})
 	}
 	require.Equal(f.t, want, have)
-	if first, ok := f.order.First(); ok {
-		row := v.Elems[9].Elems[0]
-		require.Equal(f.t, first.Group, row.Elems[1].Text, "the first in line comes first")
+	if _, ok := f.order.First(); ok {
 		require.Len(f.t, kit.Do(f.t, f.admin, "CL.LEASES k COUNT 1").Elems[9].Elems, 1)
 	}
 }
@@ -215,7 +231,7 @@ func (f *fairLine) requireGroups() {
 func TestGroupsAreMapsInRESP3(t *testing.T) {
 	t.Parallel()
 	f := newFairLine(t, kit.StartCheckBuild(t), true)
-	f.join(naive.Turn{Caller: 1, Group: "a", Priority: -7})
+	f.join(naive.Turn{Caller: 1, Group: "a", Priority: -7, Weight: 3})
 	for protocol, kind := range map[string]resp.Kind{"2": resp.Array, "3": resp.Map} {
 		kit.Do(t, f.admin, "HELLO %s", protocol)
 		v := kit.Do(t, f.admin, "CL.LEASES k")
@@ -223,7 +239,7 @@ func TestGroupsAreMapsInRESP3(t *testing.T) {
 		require.Len(t, v.Elems, 10)
 		row := v.Elems[9].Elems[0]
 		assert.Equal(t, kind, row.Kind)
-		assert.Equal(t, []any{"a", int64(-7), int64(1)}, []any{row.Elems[1].Text, row.Elems[3].Int, row.Elems[5].Int})
+		assert.Equal(t, []any{"a", int64(-7), int64(1), int64(3)}, []any{row.Elems[1].Text, row.Elems[3].Int, row.Elems[5].Int, row.Elems[7].Int})
 	}
 	kit.Do(t, f.admin, "HELLO 2")
 	f.letIn()

@@ -114,6 +114,9 @@ func (l *leased) call(r *rand.Rand) *call {
 	if r.IntN(2) == 0 {
 		place = naive.Turn{Group: []string{"", "a", "b"}[r.IntN(3)], Priority: r.Int64N(3) - 1}
 	}
+	if place.Group != "" {
+		place.Weight = r.Int64N(4)
+	}
 	o := l.waits(id, slots, ttl, timeout, place)
 	o.wait.done = l.waited
 	return o
@@ -248,6 +251,9 @@ func (l *leased) waits(id string, slots int64, ttl, timeout time.Duration, place
 	words := append(l.words(id, slots, ttl), "TIMEOUT", naive.Duration(timeout))
 	if place.Group != "" {
 		words = append(words, "GROUP", place.Group)
+	}
+	if place.Weight != 0 {
+		words = append(words, "WEIGHT", fmt.Sprint(place.Weight))
 	}
 	if place.Priority != 0 {
 		words = append(words, "PRIORITY", fmt.Sprint(place.Priority))

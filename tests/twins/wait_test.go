@@ -100,6 +100,9 @@ func (w *waitingTwin) place() (words string) {
 	}
 	if w.IntN(3) > 0 {
 		words += fmt.Sprintf(" GROUP %c", 'a'+w.IntN(3))
+		if w.IntN(2) == 0 {
+			words += fmt.Sprint(" WEIGHT ", 1+w.IntN(4))
+		}
 	}
 	if w.IntN(3) == 0 {
 		words += fmt.Sprint(" PRIORITY ", w.IntN(3)-1)

@@ -12,6 +12,7 @@ const (
 	V010 = "0.1.0"
 	V020 = "0.2.0"
 	V030 = "0.3.0"
+	V040 = "0.4.0"
 )
 
 // The complexity of commands that have limits: on one key, and on several.
@@ -20,7 +21,7 @@ const (
 	PerKeyAndLimit = "O(N*M) where N is the number of keys and M the number of limits of a key, each at most 8. A WINDOW adds O(1), at most 65 entries, and SLOTS O(log L) where L is the number of leases."
 )
 
-var versions = []string{V010, V020, V030} // oldest first
+var versions = []string{V010, V020, V030, V040} // oldest first
 
 // Change is what came to a command with a version of the module.
 type Change struct{ Since, Changes string }
@@ -121,28 +122,31 @@ func (s *Syntax) Args() (args []Arg) {
 		arg := w.arg()
 		arg.Optional = find(s.required, []byte(w.name)) == nil
 		arg.Multiple = w == s.repeated
-		company := s.company(w)
 		switch {
 		case w.name == next:
 			arg = Arg{Name: "next", Type: ArgBlock, Token: next, Optional: true, Multiple: true, Args: []Arg{s.groupArg()}}
 		case w.needed != nil && find(s.required, []byte(w.with)) == nil:
 			continue // it is in the block of the word that it needs
-		case arg.Optional && company != nil:
-			arg = Arg{Name: strings.ToLower(w.name), Type: ArgBlock, Optional: true, Args: append([]Arg{w.arg()}, company...)}
+		case arg.Optional:
+			arg = s.optional(w)
 		}
 		args = append(args, arg)
 	}
 	return args
 }
 
-// company are the words that mean nothing without a word.
-func (s *Syntax) company(of *word) (args []Arg) {
-	for _, w := range s.options {
-		if w.needed == of {
-			args = append(args, w.optional())
+// optional is a word that need not be there, with those that mean nothing without it.
+func (s *Syntax) optional(w *word) Arg {
+	args := []Arg{w.arg()}
+	for _, other := range s.options {
+		if other.needed == w {
+			args = append(args, s.optional(other))
 		}
 	}
-	return args
+	if len(args) == 1 {
+		return w.optional()
+	}
+	return Arg{Name: strings.ToLower(w.name), Type: ArgBlock, Optional: true, Args: args}
 }
 
 // groupArg is one or more limits or, where the command takes it, a group of SLOTS.

@@ -76,6 +76,7 @@ var vocabulary = numbered([]word{
 	{name: "COUNT", of: "LEASES", value: &rows, put: func(p *Parser) { p.r.Rows = p.number }},
 	{name: "TIMEOUT", of: "LEASE", value: &duration, put: func(p *Parser) { p.r.TimeoutNs, p.r.Waits = p.number, true }},
 	{name: "GROUP", of: "WAIT LEASE", since: V030, value: &groupName, with: "TIMEOUT", turns: true, put: func(p *Parser) { p.r.GroupAt = p.next - 1 }},
+	{name: "WEIGHT", of: "WAIT LEASE", since: V040, value: &weight, with: "GROUP", turns: true, put: func(p *Parser) { p.r.Weight = p.number }},
 	{name: "PRIORITY", of: "WAIT LEASE", since: V030, value: &priority, with: "TIMEOUT", turns: true, put: func(p *Parser) { p.r.Priority = p.number }},
 	{name: "COMPACT", of: "LIMIT MLIMIT PEEK REFUND WAIT SETTLE LEASE RENEW", since: V020, put: func(p *Parser) { p.r.Compact = true }},
 	{name: "EACH", of: "LIMIT MLIMIT PEEK REFUND WAIT SETTLE", since: V030, put: func(p *Parser) { p.r.Each = true }},

@@ -347,7 +347,7 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 	const (
 		ofPeek  = "': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH"
 		ofBack  = "': expected BURST, TAKE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH"
-		ofWait  = "': expected BURST, TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"
+		ofWait  = "': expected BURST, TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, WEIGHT, PRIORITY, COMPACT or EACH"
 		timeout = "': TIMEOUT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
 	)
 	for _, tt := range []struct {
@@ -367,10 +367,10 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{"CL.REFUND", "RATE 5/s MAXWAIT 1s", "MAXWAIT" + ofBack},
 		{"CL.REFUND", "RATE 5/s COST -1", "-1': COST takes an integer from 0 to 9223372036854775807"},
 		{"CL.WAIT", "RATE 5/s UPTO TIMEOUT 1s", "UPTO" + ofWait},
-		{"CL.WAIT", "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
+		{"CL.WAIT", "RATE 5/s TIMEOUT 1s MAXWAIT 1s", "MAXWAIT': expected RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, WEIGHT, PRIORITY, COMPACT or EACH"},
 		{"CL.WAIT", "RATE 5/s SHADOW TIMEOUT 1s", "SHADOW" + ofWait},
 		{"CL.WAIT", "RATE 5/s FORCE TIMEOUT 1s", "FORCE" + ofWait},
-		{"CL.WAIT", "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
+		{"CL.WAIT", "RATE 5/s BURST 9 MAXWAIT 1s", "MAXWAIT': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, WEIGHT, PRIORITY, COMPACT or EACH"},
 		{"CL.WAIT", "RATTE 5/s TIMEOUT 1s", "RATTE': expected RATE, WINDOW or FIXED"},
 		{"CL.WAIT", "RATE 5/s TIMEOUT 0.0000000001", "0.0000000001': not a whole number of nanoseconds"},
 		{"CL.WAIT", "RATE 5/s TIMEOUT 1s TIMEOUT 1s", "TIMEOUT': given twice"},
@@ -379,7 +379,7 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{"CL.WAIT", "RATE 5/s TIMEOUT 1.", "1." + timeout},
 		{"CL.WAIT", "RATE 5/s TIMEOUT 36501d", "36501d" + timeout},
 		{"CL.WAIT", "RATE 5/s TIMEOUT x", "x" + timeout},
-		{"CL.WAIT", "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, PRIORITY, COMPACT or EACH"},
+		{"CL.WAIT", "WINDOW 5/s SHADOW TIMEOUT 1s", "SHADOW': expected TAKE, SPARE, RATE, WINDOW, FIXED, COST, TIMEOUT, GROUP, WEIGHT, PRIORITY, COMPACT or EACH"},
 		{"CL.WAIT", "RATE 5/s TIMEOUT 1s GROUP a", "GROUP': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
 		{"CL.WAIT", "RATE 5/s TAKE 2 RATE 9/m TIMEOUT 1s PRIORITY 0", "PRIORITY': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
 		{"CL.WAIT", "WINDOW 5/s TIMEOUT 1s PRIORITY 101", "101': PRIORITY takes an integer from -100 to 100"},

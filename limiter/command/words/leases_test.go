@@ -14,9 +14,10 @@ func TestWordsOfLeasesAreRefused(t *testing.T) {
 		slots    = "': SLOTS takes an integer from 0 to 9223372036854775807"
 		id       = "': ID takes 1 to 512 bytes"
 		group    = "': GROUP takes 1 to 128 bytes"
+		weight   = "': WEIGHT takes an integer from 1 to 1000"
 		priority = "': PRIORITY takes an integer from -100 to 100"
 		count    = "': COUNT takes an integer from 1 to 9223372036854775807"
-		expected = "': expected SLOTS, TTL, ID, TIMEOUT, GROUP, PRIORITY or COMPACT"
+		expected = "': expected SLOTS, TTL, ID, TIMEOUT, GROUP, WEIGHT, PRIORITY or COMPACT"
 	)
 	long := strings.Repeat("x", 513)
 	for _, tt := range []struct{ line, want string }{
@@ -43,6 +44,15 @@ func TestWordsOfLeasesAreRefused(t *testing.T) {
 		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP", near + "GROUP" + group},
 		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP " + long[:129], near + long[:40] + "..." + group},
 		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP a GROUP b", near + "GROUP': given twice"},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a WEIGHT 2", near + "WEIGHT': works only together with GROUP"},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s WEIGHT 2 PRIORITY 1", near + "WEIGHT': works only together with GROUP"},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a GROUP g WEIGHT 2", near + "GROUP': works only together with TIMEOUT"},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP g WEIGHT 0", near + "0" + weight},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP g WEIGHT 1001", near + "1001" + weight},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP g WEIGHT -1", near + "-1" + weight},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP g WEIGHT 1.5", near + "1.5" + weight},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP g WEIGHT", near + "WEIGHT" + weight},
+		{"CL.LEASE k SLOTS 1 TTL 1s ID a TIMEOUT 1s GROUP g WEIGHT 2 WEIGHT 2", near + "WEIGHT': given twice"},
 		{"CL.RENEW k ID a TTL 1s SLOTS 1", near + "SLOTS': expected ID, TTL or COMPACT"},
 		{"CL.RENEW k ID a TTL 1s TIMEOUT 1s", near + "TIMEOUT': expected ID, TTL or COMPACT"},
 		{"CL.RELEASE k a b", near + "a': expected ID"},
@@ -62,6 +72,17 @@ func TestPrioritiesHaveBounds(t *testing.T) {
 		c := read("CL.WAIT k WINDOW 2/m TIMEOUT 1s PRIORITY " + priority)
 		assert.Equal(t, want, c.error == "", "%s: %s", priority, c.error)
 	}
+}
+
+func TestWeightsHaveBounds(t *testing.T) {
+	for weight, want := range map[string]int64{"1": 1, "2": 2, "1000": 1000} {
+		c := read("CL.WAIT k WINDOW 2/m TIMEOUT 1s GROUP g WEIGHT " + weight)
+		assert.Empty(t, c.error, weight)
+		assert.Equal(t, want, c.Weight)
+	}
+	assert.Zero(t, read("CL.WAIT k WINDOW 2/m TIMEOUT 1s GROUP g").Weight)
+	requireError(t, read("CL.WAIT k RATE 2/m TIMEOUT 1s GROUP g WEIGHT 2"),
+		"ERR syntax error near 'GROUP': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival", "GROUP comes first")
 }
 
 func TestAGroupIsTheWordBehindGROUP(t *testing.T) {

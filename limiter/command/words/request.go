@@ -11,7 +11,8 @@ type Request struct {
 	Waits     bool  // for at most TimeoutNs, 0 for as long as it takes
 	BanNs     int64 // a call that is limited bans the key for so long; 0 does not
 	TimeoutNs int64
-	GroupAt   int // the index of the group's name among the arguments; 0 for none
+	GroupAt   int   // the index of the group's name among the arguments; 0 for none
+	Weight    int64 // of the group; 0 for 1
 	Priority  int64
 	Slots     int64
 	TTLNs     int64

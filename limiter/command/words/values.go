@@ -1,6 +1,10 @@
 package words
 
-import "redis-throttle/limiter/calendar"
+import (
+	"math"
+
+	"redis-throttle/limiter/calendar"
+)
 
 // value is what follows a word.
 type value struct {
@@ -27,12 +31,16 @@ const (
 	rightCalendarQuota       = "takes count/period, such as 5/s, 10/1.5h or 1000/mo; units are ms, s, m, h and d, and w, mo and y for whole weeks, months and years"
 	rightGroup               = "takes 1 to 128 bytes" // MaxGroupLen
 	rightPriority            = "takes an integer from -100 to 100"
+	rightWeight              = "takes an integer from 1 to 1000" // MaxWeight
 	maxIDLen                 = 512
 	maxPriority              = 100
 	shortestTTL        int64 = 1_000_000
 
 	// MaxGroupLen is the length in bytes of the longest name of a group.
 	MaxGroupLen = 128
+
+	// MaxWeight is the greatest weight of a group.
+	MaxWeight = 1000
 )
 
 var (
@@ -45,7 +53,8 @@ var (
 	ttl       = value{right: rightTTL, arg: "duration", hasUnit: true, read: readDurationFrom(shortestTTL)}
 	id        = value{right: rightID, arg: "id", isName: true, read: readNameTo(maxIDLen)}
 	groupName = value{right: rightGroup, arg: "group", isName: true, read: readNameTo(MaxGroupLen)}
-	priority  = value{right: rightPriority, arg: "priority", integer: true, read: readPriority}
+	priority  = value{right: rightPriority, arg: "priority", integer: true, read: readIntegerBetween(-maxPriority, maxPriority)}
+	weight    = value{right: rightWeight, arg: "weight", integer: true, read: readIntegerBetween(1, MaxWeight)}
 	zone      = value{right: rightZone, arg: "zone", read: readZone}
 
 	quota         = value{right: rightQuota, arg: "count/period", hasUnit: true, read: readQuota}
@@ -53,14 +62,7 @@ var (
 )
 
 func readIntegerFrom(least int64) func(*Parser, []byte) error {
-	return func(p *Parser, text []byte) error {
-		n, ok := ParseInt(text)
-		if !ok || n < least {
-			return errMalformed
-		}
-		p.number = n
-		return nil
-	}
+	return readIntegerBetween(least, math.MaxInt64)
 }
 
 func readDurationFrom(least int64) func(*Parser, []byte) error {
@@ -83,13 +85,15 @@ func readNameTo(most int) func(*Parser, []byte) error {
 	}
 }
 
-func readPriority(p *Parser, text []byte) error {
-	n, ok := ParseInt(text)
-	if !ok || n < -maxPriority || n > maxPriority {
-		return errMalformed
+func readIntegerBetween(least, most int64) func(*Parser, []byte) error {
+	return func(p *Parser, text []byte) error {
+		n, ok := ParseInt(text)
+		if !ok || n < least || n > most {
+			return errMalformed
+		}
+		p.number = n
+		return nil
 	}
-	p.number = n
-	return nil
 }
 
 func isName(text []byte, most int) bool { return len(text) > 0 && len(text) <= most }
