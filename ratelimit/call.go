@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"fmt"
 	"time"
+
+	"redis-throttle/ratelimit/internal/charge"
 )
 
 // Call is one act on one key or several. It is a plain value: whatever decides it, a server, a cache, a batch or a fake,
@@ -38,6 +40,8 @@ type Call struct {
 	// and VerbWait without a Rate). A Group has up to 128 bytes, a Priority is from -100 to 100.
 	Group    string
 	Priority int64
+	// Weight is how many turns the Group has for each one of a group of weight 1, from now on: 1 to 1000. 0 stands for 1.
+	Weight int64
 
 	// ID is what leases are held under: 1 to 512 bytes (VerbLease, VerbRenew, VerbRelease, VerbSettle, and VerbLimit when
 	// one of Keys has Slots).
@@ -102,16 +106,7 @@ func (v Verb) String() string {
 	return verbs[v]
 }
 
-// Units is how many units the call takes or gives back: Cost, 1 where that is 0, or 0 with NoCost.
-func (c Call) Units() int64 {
-	switch {
-	case c.NoCost:
-		return 0
-	case c.Cost == 0:
-		return 1
-	}
-	return c.Cost
-}
+func (c *Call) units() int64 { return charge.Units(c.Cost, c.NoCost) }
 
 // Forever as MaxWait waits as long as it takes.
 const Forever = time.Duration(1<<63 - 1)

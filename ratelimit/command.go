@@ -56,7 +56,7 @@ func (c *Call) command() (command, error) {
 	switch c.Verb {
 	case VerbThrottle:
 		words, err := c.throttleWords()
-		cmd.args = append(append(args, words...), c.Units())
+		cmd.args = append(append(args, words...), c.units())
 		return cmd, err
 	case VerbBan:
 		cmd.args = append(args, waitWord(c.Ban))
@@ -88,7 +88,7 @@ func (c *Call) command() (command, error) {
 func (c *Call) room() int {
 	words := 8 // the command, the key, COST and its number, an option and its value, COMPACT, EACH
 	if c.Verb == VerbWait || c.Verb == VerbLease {
-		words += 10 // TIMEOUT, GROUP, PRIORITY, SLOTS, TTL
+		words += 12 // TIMEOUT, GROUP, WEIGHT, PRIORITY, SLOTS, TTL
 	}
 	for i := range c.Keys[0].Limits {
 		words += int(c.Keys[0].Limits[i].size)
@@ -157,7 +157,7 @@ func (c *Call) writeLimits(args []any, limits Limits) []any {
 }
 
 func (c *Call) writeCost(args []any) []any {
-	if units := c.Units(); units != 1 {
+	if units := c.units(); units != 1 {
 		args = append(args, "COST", units)
 	}
 	return args
@@ -194,6 +194,9 @@ func (c *Call) writeWait(cmd *command, args []any) []any {
 	args = append(args, "TIMEOUT", waitWord(wait))
 	if c.Group != "" {
 		args = append(args, "GROUP", c.Group)
+	}
+	if c.Weight != 0 && c.Weight != 1 {
+		args = append(args, "WEIGHT", c.Weight)
 	}
 	if c.Priority != 0 {
 		args = append(args, "PRIORITY", c.Priority)

@@ -21,6 +21,7 @@ const (
 	fieldMaxWait
 	fieldGroup
 	fieldPriority
+	fieldWeight
 	fieldID
 	fieldFailed
 	fieldEach
@@ -32,14 +33,14 @@ const (
 
 // fieldNames are the names of the fields, in the order of their bits.
 var fieldNames = [...]string{
-	"Cost", "NoCost", "UpTo", "Strict", "Force", "Any", "Ban", "MaxWait", "Group", "Priority", "ID", "Failed", "Each",
+	"Cost", "NoCost", "UpTo", "Strict", "Force", "Any", "Ban", "MaxWait", "Group", "Priority", "Weight", "ID", "Failed", "Each",
 	"Limits", "Slots", "TTL",
 }
 
 const (
 	units = fieldCost | fieldNoCost | fieldLimits
 	slots = fieldID | fieldSlots | fieldTTL
-	turn  = fieldMaxWait | fieldGroup | fieldPriority
+	turn  = fieldMaxWait | fieldGroup | fieldPriority | fieldWeight
 )
 
 // takes are the fields that each verb takes, beside the Keys and their Names.
@@ -59,7 +60,7 @@ var takes = [numVerbs]fields{
 // set are the fields of c that are not zero, without those of its keys.
 func (c *Call) set() (set fields) {
 	for i, isSet := range [...]bool{
-		c.Cost != 0, c.NoCost, c.UpTo, c.Strict, c.Force, c.Any, c.Ban != 0, c.MaxWait != 0, c.Group != "", c.Priority != 0, c.ID != "",
+		c.Cost != 0, c.NoCost, c.UpTo, c.Strict, c.Force, c.Any, c.Ban != 0, c.MaxWait != 0, c.Group != "", c.Priority != 0, c.Weight != 0, c.ID != "",
 		c.Failed, c.Each,
 	} {
 		if isSet {
@@ -112,6 +113,8 @@ func (c *Call) check(several bool) error {
 		return errors.New("limit takes an ID only if a key has Slots with a TTL")
 	case set&(fieldGroup|fieldPriority) != 0 && c.Verb == VerbLease && c.MaxWait == 0:
 		return fmt.Errorf("lease takes a %v only with a MaxWait", set&(fieldGroup|fieldPriority))
+	case c.Weight != 0 && c.Group == "":
+		return fmt.Errorf("%v takes a Weight only with a Group", c.Verb)
 	}
 	return nil
 }

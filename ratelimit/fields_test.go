@@ -36,6 +36,7 @@ var fieldValues = map[string]func(*ratelimit.Call){
 	"MaxWait":  func(c *ratelimit.Call) { c.MaxWait = time.Second },
 	"Group":    func(c *ratelimit.Call) { c.Group = "g" },
 	"Priority": func(c *ratelimit.Call) { c.Priority = 3 },
+	"Weight":   func(c *ratelimit.Call) { c.Weight = 3 },
 	"ID":       func(c *ratelimit.Call) { c.ID = "holder" },
 	"Failed":   func(c *ratelimit.Call) { c.Failed = true },
 	"Each":     func(c *ratelimit.Call) { c.Each = true },
@@ -76,7 +77,7 @@ func TestAFieldThatAVerbDoesNotTakeIsRefused(t *testing.T) {
 		plain, _ := ask(c.has...)
 		require.NotEmpty(t, plain, verb)
 		for field := range fieldValues {
-			if slices.Contains(c.has, field) || (verb == ratelimit.VerbLease && slices.Contains([]string{"MaxWait", "Group", "Priority"}, field)) {
+			if slices.Contains(c.has, field) || (verb == ratelimit.VerbLease && slices.Contains([]string{"MaxWait", "Group", "Priority", "Weight"}, field)) {
 				continue
 			}
 			words, err := ask(append(c.has, field)...)
@@ -128,6 +129,8 @@ func TestFieldsThatDoNotGoTogetherAreRefused(t *testing.T) {
 		"limit takes an ID only if a key has Slots with a TTL": {Keys: []ratelimit.Key{limited}, ID: "a"},
 		"lease takes a Group only with a MaxWait":              {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Group: "g"},
 		"lease takes a Priority only with a MaxWait":           {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Priority: 1},
+		"lease takes a Weight only with a Group":               {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", MaxWait: 1, Weight: 2},
+		"wait takes a Weight only with a Group":                {Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{limited}, Weight: 2},
 		"the Cost, -1, is negative":                            {Keys: []ratelimit.Key{limited}, Cost: -1},
 		"there is a Cost, 2, beside NoCost":                    {Keys: []ratelimit.Key{limited}, Cost: 2, NoCost: true},
 		"lease does not take Each":                             {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Each: true},

@@ -92,7 +92,7 @@ func (e *LimitedError) Unwrap() error { return ErrLimited }
 func (c *Call) result(name string, reply any) (r Result, err error) {
 	switch c.Verb {
 	case VerbThrottle:
-		r, err = parseThrottle(reply, c.Units())
+		r, err = parseThrottle(reply, c.units())
 	case VerbBan:
 		var ms int64
 		ms, err = parseInteger(reply)

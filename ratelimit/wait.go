@@ -59,7 +59,7 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 	}
 	if call.Verb == VerbLease { // most often a slot is free, and no connection of its own is needed; nobody is overtaken
 		now := call
-		now.MaxWait, now.Group, now.Priority = 0, "", 0
+		now.MaxWait, now.Group, now.Priority, now.Weight = 0, "", 0, 0
 		if result, err := r.Decide(ctx, now); err != nil || !result.Limited || call.MaxWait < 0 {
 			return result, err
 		}

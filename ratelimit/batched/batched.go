@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/charge"
 	"redis-throttle/ratelimit/internal/denials"
 )
 
@@ -252,7 +253,7 @@ func (b *Batched) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 
 // batches says whether units of a batch serve for a call.
 func (b *Batched) batches(call *ratelimit.Call) bool {
-	units := call.Units()
+	units := charge.Units(call.Cost, call.NoCost)
 	if call.Verb != ratelimit.VerbLimit || len(call.Keys) != 1 || units < 1 || units > b.b.Units ||
 		denials.OptionsOf(call) != (denials.Options{Units: units}) ||
 		denials.SlotsOf(&call.Keys[0]) != (denials.Slots{}) || len(call.Keys[0].Limits) == 0 {
@@ -290,7 +291,7 @@ var passed = func() *waiter {
 func (b *Batched) try(ctx context.Context, id denials.ID, call *ratelimit.Call) (ratelimit.Result, *waiter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, units := time.Now(), call.Units()
+	now, units := time.Now(), charge.Units(call.Cost, call.NoCost)
 	p := b.pots[id]
 	if p == nil {
 		if denied, ok := b.denials.Recall(needOf(id, units), call.Keys, now); ok {

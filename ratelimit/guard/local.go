@@ -99,7 +99,7 @@ func alone(call ratelimit.Call) ratelimit.Call {
 	default:
 		return call
 	}
-	call.MaxWait, call.Group, call.Priority = 0, "", 0
+	call.MaxWait, call.Group, call.Priority, call.Weight = 0, "", 0, 0
 	return call
 }
 

@@ -62,7 +62,7 @@ func share(words []string, processes int64, atLeastOne bool) (parts []string, ok
 			units := number(words[i+1])
 			parts = append(parts, word, text(units/processes+min(units%processes, 1)))
 		case word == "TAKE" || word == "COST" || word == "MAXWAIT" || word == "BAN" || word == "TZ" || word == "OFFSET" ||
-			word == "TTL" || word == "ID" || word == "TIMEOUT" || word == "GROUP" || word == "PRIORITY":
+			word == "TTL" || word == "ID" || word == "TIMEOUT" || word == "GROUP" || word == "WEIGHT" || word == "PRIORITY":
 			parts = append(parts, word, words[i+1])
 		default:
 			parts = append(parts, word)

@@ -33,9 +33,9 @@ type Options struct {
 	// MaxWait is how long to wait for a slot: 0 is not at all, ratelimit.Forever as long as it takes. The deadline of the
 	// context ends it, too.
 	MaxWait time.Duration
-	// Group and Priority say who of those that wait comes first. See ratelimit.Call.
-	Group    string
-	Priority int64
+	// Group, Priority and the Weight of the Group say who of those that wait comes first. See ratelimit.Call.
+	Group            string
+	Priority, Weight int64
 }
 
 // ErrLost is why the Context of a Lease ends when it could not be renewed in time.
@@ -69,12 +69,12 @@ func Take(ctx context.Context, decider ratelimit.Decider, o Options) (*Lease, er
 	lease := &Lease{decider: ratelimit.With(decider), key: o.Key, id: rand.Text(), ttl: o.TTL}
 	ttl := min(o.TTL, firstTTL)
 	if o.MaxWait == 0 { // nobody stands in line
-		o.Group, o.Priority = "", 0
+		o.Group, o.Priority, o.Weight = "", 0, 0
 	}
 	sent := time.Now()
 	result, err := lease.decider.Decide(ctx, ratelimit.Call{
 		Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: o.Key, Slots: o.Slots, TTL: ttl}}, ID: lease.id,
-		MaxWait: o.MaxWait, Group: o.Group, Priority: o.Priority,
+		MaxWait: o.MaxWait, Group: o.Group, Priority: o.Priority, Weight: o.Weight,
 	})
 	if err == nil {
 		err = ctx.Err() // the caller may have left while the answer came

@@ -34,6 +34,7 @@ type Group struct {
 	Name     string // "" for callers without a group
 	Priority int64
 	Waiting  int64
+	Weight   int64
 }
 
 // List sends CL.LEASES: it tells how many leases of key are held, how many callers wait, and who holds the count
@@ -81,7 +82,11 @@ func parse(reply any) (Holders, error) {
 		if !isText || !isInteger || !isWaiting {
 			return Holders{}, fmt.Errorf("leases: CL.LEASES: the reply is %v, where %v is not a group", reply, entry)
 		}
-		h.Groups = append(h.Groups, Group{name, priority, waiting})
+		weight, isKnown := fields["weight"].(int64)
+		if !isKnown { // the server is older than 0.4.0
+			weight = 1
+		}
+		h.Groups = append(h.Groups, Group{name, priority, waiting, weight})
 	}
 	return h, nil
 }

@@ -79,9 +79,10 @@ func TestGroupsOfCallersTakeTurnsAndPrioritiesComeFirst(t *testing.T) {
 		for i, c := range []struct {
 			who, group string
 			priority   int64
-		}{{"a1", "a", 0}, {"a2", "a", 0}, {"b1", "b", 0}, {"urgent", "", 5}} {
+			weight     int64
+		}{{"a1", "a", 0, 2}, {"a2", "a", 0, 2}, {"b1", "b", 0, 0}, {"urgent", "", 5, 0}} {
 			o := take
-			o.Group, o.Priority = c.group, c.priority
+			o.Group, o.Priority, o.Weight = c.group, c.priority, c.weight
 			go func() {
 				lease, err := leases.Take(context.WithoutCancel(t.Context()), l, o)
 				assert.NoError(t, err)
@@ -98,7 +99,7 @@ func TestGroupsOfCallersTakeTurnsAndPrioritiesComeFirst(t *testing.T) {
 		require.Len(t, h.Leases, 1)
 		assert.Positive(t, h.Leases[0].Lasts)
 		assert.EqualValues(t, 3, h.WaitingGroups)
-		assert.Equal(t, []leases.Group{{Priority: 5, Waiting: 1}, {Name: "a", Waiting: 2}}, h.Groups)
+		assert.Equal(t, []leases.Group{{Priority: 5, Waiting: 1, Weight: 1}, {Name: "a", Waiting: 2, Weight: 2}}, h.Groups)
 
 		require.NoError(t, first.Release(t.Context()))
 		for _, want := range []string{"urgent", "a1", "b1", "a2"} {

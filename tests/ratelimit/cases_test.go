@@ -64,7 +64,7 @@ type tableCall struct {
 	Ban                            string
 	MaxWait                        string `json:"max_wait"`
 	Group, ID                      string
-	Priority                       int64
+	Priority, Weight               int64
 }
 
 type exchange struct {
@@ -81,7 +81,7 @@ func (c tableCall) call(t *testing.T) ratelimit.Call {
 	verb, known := tableVerbs[c.Verb]
 	require.True(t, known, c.Verb)
 	call := ratelimit.Call{Verb: verb, UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Each: c.Each, Group: c.Group, ID: c.ID,
-		Priority: c.Priority, Ban: lengthOf(t, c.Ban), MaxWait: lengthOf(t, c.MaxWait)}
+		Priority: c.Priority, Weight: c.Weight, Ban: lengthOf(t, c.Ban), MaxWait: lengthOf(t, c.MaxWait)}
 	if c.Cost != nil {
 		call.Cost, call.NoCost = *c.Cost, *c.Cost == 0
 	}

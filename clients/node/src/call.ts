@@ -40,6 +40,8 @@ export interface CallOptions {
   readonly maxWait?: Duration | typeof forever
   /** Callers that wait take turns by group. */
   readonly group?: string
+  /** How many turns the group has for each one of a group of weight 1, from now on: 1 to 1000, and 1 if it is left out. It goes with a group. */
+  readonly weight?: number
   /** Callers with a higher priority come first: from -100 to 100, and 0 if it is left out. */
   readonly priority?: number
   /** Whose lease it is. */
@@ -79,9 +81,9 @@ export const acts = {
   admit: ['cost', 'ban', 'id'],
   peek: ['cost', 'each'],
   refund: ['cost'],
-  wait: ['cost', 'timeout', 'group', 'priority', 'each'],
+  wait: ['cost', 'timeout', 'group', 'weight', 'priority', 'each'],
   ban: [],
-  lease: ['slots', 'ttl', 'timeout', 'group', 'priority', 'id'],
+  lease: ['slots', 'ttl', 'timeout', 'group', 'weight', 'priority', 'id'],
   renew: ['id', 'ttl'],
   release: ['id'],
   settle: ['id'],
@@ -103,9 +105,9 @@ const takes: Record<Verb | 'mlimit', readonly (keyof CallOptions)[]> = {
   mlimit: ['cost', 'charge', 'ban', 'maxWait', 'each', 'any', 'id'],
   peek: ['cost', 'each'],
   refund: ['cost', 'each'],
-  wait: ['cost', 'each', 'maxWait', 'group', 'priority'],
+  wait: ['cost', 'each', 'maxWait', 'group', 'weight', 'priority'],
   ban: ['ban'],
-  lease: ['maxWait', 'group', 'priority', 'id'],
+  lease: ['maxWait', 'group', 'weight', 'priority', 'id'],
   renew: ['id'],
   release: ['id'],
   settle: ['id', 'each'],
@@ -289,6 +291,10 @@ function line(call: Call): string[] {
   if (ns === 0n) throw new RangeError("timeout must not be 0: use limit() or no timeout to have an answer at once, 'forever' to wait as long as it takes")
   const words = ['TIMEOUT', waitWord(ns < longestWait ? ns : 0n)]
   if (call.group) words.push('GROUP', text('group', call.group))
+  if (call.weight !== undefined && call.weight !== 1) {
+    if (!call.group) throw new TypeError('weight: it goes with a group')
+    words.push('WEIGHT', integer('weight', call.weight, 1))
+  }
   if (call.priority) words.push('PRIORITY', integer('priority', call.priority, Number.MIN_SAFE_INTEGER))
   return words
 }

@@ -175,7 +175,7 @@ export class Lease extends Holding {
   /** Takes a slot, or throws a `LimitedError`. */
   static async take(decider: Decider, key: string, options: LeaseOptions, abandon: Abandon): Promise<Lease> {
     check('lease', options)
-    const { slots, ttl, timeout, group, priority, signal } = options
+    const { slots, ttl, timeout, group, weight, priority, signal } = options
     const id = options.id ?? randomUUID()
     const lasts = firstTtl(ttl)
     const call: Call = {
@@ -184,6 +184,7 @@ export class Lease extends Holding {
       id,
       ...(timeout !== undefined && { maxWait: timeout }),
       ...(group !== undefined && { group }),
+      ...(weight !== undefined && { weight }),
       ...(priority !== undefined && { priority }),
     }
     const sent = performance.now()

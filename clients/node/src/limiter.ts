@@ -99,7 +99,7 @@ export class Limiter implements Decider {
     return 0 - (await this.#act('refund', options, (rest) => one('refund', key, limits, rest))).granted
   }
 
-  /** Waits until the units are there, and takes them, in order of arrival (CL.WAIT). Throws a `LimitedError` if that takes longer than `timeout`. `group` and `priority` go with windows only. */
+  /** Waits until the units are there, and takes them, in order of arrival (CL.WAIT). Throws a `LimitedError` if that takes longer than `timeout`. `group`, `weight` and `priority` go with windows only. */
   async wait(key: string, limits: Limits, options: OptionsOf<'wait'> = {}): Promise<Allowed> {
     const result = await this.#act('wait', options, ({ timeout = forever, ...rest }: CallOptions & { timeout?: Duration | typeof forever }) => one('wait', key, limits, { ...rest, maxWait: timeout }))
     return result.orThrow()

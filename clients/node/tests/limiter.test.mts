@@ -70,7 +70,7 @@ describe('options that an act cannot use', () => {
     const wrong: [() => Promise<unknown>, RegExp][] = [
       [() => limiter.wait('k', perDay, { maxWait: '1s' } as never), /wait: its maxWait is the option timeout/],
       [() => limiter.lease('k', { slots: 1, ttl: '1m', maxWait: '1s' } as never), /lease: its maxWait is the option timeout/],
-      ...['any', 'group', 'id', 'priority'].map((option): [() => Promise<unknown>, RegExp] => [() => limiter.limit('k', perDay, { [option]: 1 }), new RegExp(`limit: there is no option ${option}`)]),
+      ...['any', 'group', 'id', 'priority', 'weight'].map((option): [() => Promise<unknown>, RegExp] => [() => limiter.limit('k', perDay, { [option]: 1 }), new RegExp(`limit: there is no option ${option}`)]),
       ...['charge', 'ban', 'maxWait'].map((option): [() => Promise<unknown>, RegExp] => [() => limiter.peek('k', perDay, { [option]: 1 } as never), new RegExp(`peek: there is no option ${option}`)]),
       [() => limiter.limitAll([['k', perDay]], { group: 'g' } as never), /limitAll: there is no option group/],
       [() => limiter.settle([['k', perDay]], { id: 'a', cost: 3 } as never), /settle: there is no option cost/],

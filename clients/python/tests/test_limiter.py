@@ -81,6 +81,7 @@ def test_an_argument_that_is_wrong_is_named(make: Callable[[], Any], says: str) 
     (lambda: Call("ban", (Key("k", (DAY,)),), ban="1m"), "ban takes no limits of a key"),
     (lambda: Call("renew", (Key("k", slots=3, ttl="1m"),), id="a"), "renew takes no slots"),
     (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", group="b"), "a group only with a timeout"),
+    (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", max_wait="1s", weight=2), "a weight only with a group"),
     (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", cost=2), "lease takes no cost"),
     (lambda: Call("release", (Key("k"),), id="a", each=True), "release takes no each"),
 ])

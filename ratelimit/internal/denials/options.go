@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/charge"
 )
 
 // Options are what a Call asks for beside its Verb and its Keys. They are comparable: whether a layer knows all that a call
@@ -14,7 +15,7 @@ type Options struct {
 	UpTo, Strict, Force, Any bool
 	Ban, MaxWait             time.Duration
 	Group                    string
-	Priority                 int64
+	Priority, Weight         int64
 	ID                       string
 	Failed, Each             bool
 	// Wrong is a call whose Cost and NoCost contradict each other.
@@ -24,8 +25,8 @@ type Options struct {
 // OptionsOf are the options of a call.
 func OptionsOf(c *ratelimit.Call) Options {
 	return Options{
-		Units: c.Units(), UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Ban: c.Ban, MaxWait: c.MaxWait,
-		Group: c.Group, Priority: c.Priority, ID: c.ID, Failed: c.Failed, Each: c.Each, Wrong: c.NoCost && c.Cost != 0,
+		Units: charge.Units(c.Cost, c.NoCost), UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Ban: c.Ban, MaxWait: c.MaxWait,
+		Group: c.Group, Priority: c.Priority, Weight: c.Weight, ID: c.ID, Failed: c.Failed, Each: c.Each, Wrong: c.NoCost && c.Cost != 0,
 	}
 }
 
@@ -37,7 +38,7 @@ func (o Options) append(b []byte) []byte {
 		}
 	}
 	b = binary.AppendUvarint(b, flags)
-	for _, n := range [...]int64{o.Units, int64(o.Ban), int64(o.MaxWait), o.Priority} {
+	for _, n := range [...]int64{o.Units, int64(o.Ban), int64(o.MaxWait), o.Priority, o.Weight} {
 		b = binary.AppendVarint(b, n)
 	}
 	return appendText(appendText(b, o.Group), o.ID)

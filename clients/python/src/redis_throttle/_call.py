@@ -34,9 +34,9 @@ _TAKES: dict[str, frozenset[str]] = {
     "limit": frozenset({"limits", "slots", "ttl", "cost", "charge", "any", "ban", "max_wait", "id", "each"}),
     "peek": frozenset({"limits", "cost", "each"}),
     "refund": frozenset({"limits", "cost", "each"}),
-    "wait": frozenset({"limits", "cost", "max_wait", "group", "priority", "each"}),
+    "wait": frozenset({"limits", "cost", "max_wait", "group", "weight", "priority", "each"}),
     "ban": frozenset({"ban"}),
-    "lease": frozenset({"slots", "ttl", "max_wait", "group", "priority", "id"}),
+    "lease": frozenset({"slots", "ttl", "max_wait", "group", "weight", "priority", "id"}),
     "renew": frozenset({"ttl", "id"}),
     "release": frozenset({"id"}),
     "reset": frozenset(),
@@ -73,6 +73,7 @@ class Call:
     ban: Duration | None = None
     max_wait: Duration | None = None
     group: str = ""
+    weight: int = 1
     priority: int = 0
     id: str = ""
     each: bool = False
@@ -99,7 +100,7 @@ class Call:
         for option, is_set in (
             ("cost", self.cost != 1), ("charge", self.charge is not None), ("any", self.any),
             ("ban", self.ban is not None), ("max_wait", self.max_wait is not None), ("group", bool(self.group)),
-            ("priority", self.priority != 0), ("id", bool(self.id)), ("each", self.each),
+            ("weight", self.weight != 1), ("priority", self.priority != 0), ("id", bool(self.id)), ("each", self.each),
         ):
             if is_set and option not in _TAKES[self.verb]:
                 raise ValueError(f"{self.verb} takes no {option}")
@@ -111,6 +112,8 @@ class Call:
             raise ValueError("keys: slots are held under an id: admit makes one")
         if self.verb == "lease" and self.max_wait is None and (self.group or self.priority):
             raise ValueError(f"lease takes a {'group' if self.group else 'priority'} only with a timeout")
+        if self.weight != 1 and not self.group:
+            raise ValueError(f"{self.verb} takes a weight only with a group")
         if self.verb == "wait" and self.max_wait is None:
             raise TypeError("timeout must be a timedelta or a number with a unit, or FOREVER, not None")
 
@@ -139,7 +142,7 @@ class Call:
 
     def at_once(self) -> Call:
         """Return this call without the wait."""
-        return replace(self, max_wait=None, group="", priority=0)
+        return replace(self, max_wait=None, group="", weight=1, priority=0)
 
     def words(self) -> list[str | bytes]:
         """Return the command in words."""
@@ -212,6 +215,8 @@ class Call:
         words = ["TIMEOUT", wait_word(0 if ns >= nanoseconds(_LONGEST_WAIT, "") else ns)]
         if self.group:
             words += ["GROUP", self.group]
+        if self.weight != 1:
+            words += ["WEIGHT", str(self.weight)]
         if self.priority:
             words += ["PRIORITY", str(self.priority)]
         return words

@@ -45,7 +45,8 @@ class _AsyncHome(Protocol):
 class _Held:
     """What both kinds of leases know."""
 
-    def __init__(self, key: str, slots: int, ttl: Duration, timeout: Duration | None, group: str, priority: int, id: str) -> None:
+    def __init__(self, key: str, slots: int, ttl: Duration, timeout: Duration | None, group: str, weight: int, priority: int,
+                 id: str) -> None:
         if isinstance(slots, bool) or not isinstance(slots, int):
             raise TypeError(f"slots must be an integer, not {slots!r}")
         ns = nanoseconds(ttl, "ttl")
@@ -57,7 +58,7 @@ class _Held:
         self.until = self._lapses = -math.inf
         self._renewal = Call("renew", (Key(key, ttl=self.ttl),), id=self.id)
         self._call = Call("lease", (Key(key, slots=slots, ttl=self.first, leased=True),), max_wait=timeout, group=group,
-                          priority=priority, id=self.id)
+                          weight=weight, priority=priority, id=self.id)
 
     @property
     def lost(self) -> bool:
@@ -99,7 +100,7 @@ class Lease(_Held):
                 work(page)
 
     `ttl` is after which time the slot of a process that has died is free. `timeout` is how long to wait for a slot; without it
-    the answer comes at once. If no slot is free, entering raises a `LimitedError`. `group` and `priority` say which of the
+    the answer comes at once. If no slot is free, entering raises a `LimitedError`. `group` with its `weight`, and `priority`, say which of the
     callers that wait comes first. If its release meets an outage or an overload, it is repeated in the
     background until the lease lapses: after `ttl` the slot is free anyway.
 
@@ -107,8 +108,8 @@ class Lease(_Held):
     """
 
     def __init__(self, limiter: _Home, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
-                 priority: int = 0, id: str = "") -> None:
-        super().__init__(key, slots, ttl, timeout, group, priority, id)
+                 weight: int = 1, priority: int = 0, id: str = "") -> None:
+        super().__init__(key, slots, ttl, timeout, group, weight, priority, id)
         self._limiter = limiter
         self._ended = threading.Event()
         self._ended.set()
@@ -196,8 +197,8 @@ class AsyncLease(_Held):
     """
 
     def __init__(self, limiter: _AsyncHome, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
-                 priority: int = 0, id: str = "") -> None:
-        super().__init__(key, slots, ttl, timeout, group, priority, id)
+                 weight: int = 1, priority: int = 0, id: str = "") -> None:
+        super().__init__(key, slots, ttl, timeout, group, weight, priority, id)
         self._limiter = limiter
         self._ended: asyncio.Event | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # a loop alone keeps no task

@@ -87,14 +87,14 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
         """Tell what `limit` would answer, and charge nothing (CL.PEEK)."""
         return self._act(one("peek", key, limits, cost=cost, each=each))  # type: ignore[no-any-return]
 
-    def wait(self, key: str, *limits: Limit, cost: int = 1, timeout: Duration = FOREVER, group: str = "", priority: int = 0,
-             each: bool = False) -> Decided:
+    def wait(self, key: str, *limits: Limit, cost: int = 1, timeout: Duration = FOREVER, group: str = "", weight: int = 1,
+             priority: int = 0, each: bool = False) -> Decided:
         """Block until the units are there, and take them, in order of arrival (CL.WAIT).
 
-        It raises a `LimitedError` if that would take longer than `timeout`. `group` and `priority` order callers that wait for
-        windows. The call has a connection of its own.
+        It raises a `LimitedError` if that would take longer than `timeout`. `group` with its `weight`, and `priority`, order callers
+        that wait for windows. The call has a connection of its own.
         """
-        call = one("wait", key, limits, cost=cost, max_wait=timeout, group=group, priority=priority, each=each)
+        call = one("wait", key, limits, cost=cost, max_wait=timeout, group=group, weight=weight, priority=priority, each=each)
         return self._act(call, Result.raise_if_limited)  # type: ignore[no-any-return]
 
     def refund(self, key: str, *limits: Limit, cost: int = 1) -> Units:

@@ -62,10 +62,10 @@ class Limiter(Verbs[Coroutine[Any, Any, Result], Coroutine[Any, Any, int], Corou
                 self._later.add(call, seconds)
             raise
 
-    def lease(self, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "", priority: int = 0,
-              id: str = "") -> Lease:
+    def lease(self, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "", weight: int = 1,
+              priority: int = 0, id: str = "") -> Lease:
         """Hold one of `slots` slots during an `async with` statement, or raise a `LimitedError` (CL.LEASE). See `Lease`."""
-        return Lease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, priority=priority, id=id)
+        return Lease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, weight=weight, priority=priority, id=id)
 
     def admit(self, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> Admission:
         """Take units of limits and slots, all of them or nothing, during an `async with` statement, or raise a `LimitedError` (CL.MLIMIT).
