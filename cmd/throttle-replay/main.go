@@ -21,7 +21,6 @@ import (
 
 	"redis-throttle/cmd/throttle-replay/fields"
 	"redis-throttle/cmd/throttle-replay/logs"
-	"redis-throttle/cmd/throttle-replay/page"
 	"redis-throttle/cmd/throttle-replay/replay"
 	"redis-throttle/cmd/throttle-replay/table"
 )
@@ -96,11 +95,6 @@ func run(ctx context.Context, o *options, out, progress *os.File) error {
 			e.SetIndent("", "  ")
 			return e.Encode(report)
 		}); err != nil || o.JSON == "-" {
-			return err
-		}
-	}
-	if o.HTML != "" {
-		if err := write(o.HTML, out, func(w io.Writer) error { return page.Write(w, report, zone) }); err != nil || o.HTML == "-" {
 			return err
 		}
 	}

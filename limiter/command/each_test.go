@@ -13,6 +13,79 @@ import (
 // each is what a reply says of the limits: limited, limit, remaining, retry after and reset after in ms.
 type each = [][EachFields]int64
 
+// A limit is judged as if it were the only one, when the call is decided. What is left of it is what the call leaves.
+func TestEachLimitIsJudgedAloneAndDescribedAsTheCallLeavesIt(t *testing.T) {
+	four := valueAfter(t, "k RATE 5/s RATE 9/m COST 4")
+	five := valueAfter(t, "k RATE 5/s RATE 9/m COST 5")
+	for _, test := range []struct {
+		command     *Command
+		name, value string
+		line        string
+		want        each
+	}{
+		{Limit, "all let it through", "", "k RATE 5/s RATE 100/m COST 2", each{{0, 5, 3, -1, 400}, {0, 100, 98, -1, 1200}}},
+		{Limit, "one alone limits", four, "k RATE 5/s RATE 9/m COST 3", each{{1, 5, 1, 400, 800}, {0, 9, 5, -1, 26667}}},
+		{Limit, "more than it ever has", "", "k RATE 5/s RATE 9/m COST 6", each{{1, 5, 5, -1, 0}, {0, 9, 9, -1, 0}}},
+		{Limit, "nothing asked", five, "k RATE 5/s RATE 9/m COST 0", each{{0, 5, 0, -1, 1000}, {0, 9, 4, -1, 33334}}},
+		{Limit, "TAKE is what it is asked for", "", "k RATE 5/s TAKE 6 RATE 9/m", each{{1, 5, 5, -1, 0}, {0, 9, 9, -1, 0}}},
+		{Limit, "TAKE 0 asks nothing", five, "k RATE 5/s TAKE 0 RATE 9/m", each{{0, 5, 0, -1, 1000}, {0, 9, 3, -1, 40001}}},
+		{Limit, "SPARE stays behind", four, "k RATE 5/s SPARE 1 RATE 9/m", each{{1, 5, 0, 200, 800}, {0, 9, 5, -1, 26667}}},
+		{Limit, "SHADOW is judged as if it were enforced", five, "k RATE 5/s SHADOW RATE 9/m", each{{1, 5, 0, 200, 1000}, {0, 9, 3, -1, 40001}}},
+		{Limit, "SHADOW of a call that is limited", five, "k RATE 5/s RATE 9/m SHADOW COST 5", each{{1, 5, 0, 1000, 1000}, {1, 9, 4, 6667, 33334}}},
+		{Limit, "UPTO needs one unit", "", "k RATE 5/s RATE 9/m COST 7 UPTO", each{{0, 5, 0, -1, 1000}, {0, 9, 4, -1, 33334}}},
+		{Limit, "UPTO without a unit", five, "k RATE 5/s RATE 9/m COST 7 UPTO", each{{1, 5, 0, 200, 1000}, {0, 9, 4, -1, 33334}}},
+		{Limit, "STRICT charges those that had room", four, "k RATE 5/s RATE 9/m COST 3 STRICT", each{{1, 5, 0, 600, 1000}, {0, 9, 2, 6667, 46667}}},
+		{Limit, "FORCE makes debts", four, "k RATE 5/s RATE 9/m COST 3 FORCE", each{{1, 5, 0, 1000, 1400}, {0, 9, 2, 6667, 46667}}},
+		{Limit, "MAXWAIT is long enough", four, "k RATE 5/s RATE 9/m COST 3 MAXWAIT 400ms", each{{0, 5, 0, -1, 1400}, {0, 9, 2, -1, 46667}}},
+		{Limit, "MAXWAIT is too short", four, "k RATE 5/s RATE 9/m COST 3 MAXWAIT 399ms", each{{1, 5, 1, 1, 800}, {0, 9, 5, -1, 26667}}},
+		{Limit, "BAN does not count", four, "k RATE 5/s RATE 9/m COST 3 BAN 1h", each{{1, 5, 1, 400, 800}, {0, 9, 5, -1, 26667}}},
+		{Limit, "behind a ban", banned(10*nsPerSecond, four), "k RATE 5/s RATE 9/m COST 3", each{{1, 5, 1, 400, 800}, {0, 9, 5, -1, 26667}}},
+		{Limit, "with room behind a ban", banned(10*nsPerSecond, four), "k RATE 5/s RATE 9/m", each{{0, 5, 1, -1, 800}, {0, 9, 5, -1, 26667}}},
+		{Limit, "charged behind a ban", banned(10*nsPerSecond, four), "k RATE 5/s RATE 9/m FORCE", each{{0, 5, 0, 200, 1000}, {0, 9, 4, -1, 33334}}},
+		{Peek, "PEEK", four, "k RATE 5/s RATE 9/m COST 3", each{{1, 5, 1, 400, 800}, {0, 9, 5, -1, 26667}}},
+		{Peek, "PEEK, let through", four, "k RATE 5/s RATE 9/m", each{{0, 5, 1, -1, 800}, {0, 9, 5, -1, 26667}}},
+		{Peek, "PEEK behind a ban", banned(10*nsPerSecond, four), "k RATE 5/s RATE 9/m COST 3", each{{1, 5, 1, 400, 800}, {0, 9, 5, -1, 26667}}},
+		{Refund, "REFUND asks nothing", five, "k RATE 5/s RATE 9/m TAKE 1 COST 9", each{{0, 5, 5, -1, 0}, {0, 9, 5, -1, 26667}}},
+		{Wait, "WAIT", "", "k RATE 5/s RATE 9/m TIMEOUT 1s", each{{0, 5, 4, -1, 200}, {0, 9, 8, -1, 6667}}},
+		{Wait, "WAIT, too late for TIMEOUT", five, "k RATE 5/s RATE 9/m COST 2 TIMEOUT 100ms", each{{1, 5, 0, 300, 1000}, {0, 9, 4, -1, 33334}}},
+		{Wait, "WAIT, of a window", "", "k WINDOW 5/s TIMEOUT 1s", each{{0, 5, 4, -1, 1000}}},
+	} {
+		for _, words := range []string{" EACH", " COMPACT EACH", " each compact"} {
+			c := decide(test.command, test.value, test.line+words)
+			kind := ReplyFieldsEach
+			if len(words) > 5 {
+				kind = ReplyIntegersEach
+			}
+			require.Equal(t, kind, c.Reply, "%s: %s", test.name, c.Error)
+			assert.Equal(t, test.want, c.Each, test.name)
+			assert.Len(t, c.Integers, fieldsOfLimit, test.name)
+		}
+	}
+}
+
+func TestEachLimitOfSeveralKeys(t *testing.T) {
+	full := tatIn(nsPerSecond) // of RATE 5/s
+	for _, test := range []struct {
+		name   string
+		values []string
+		line   string
+		want   each
+	}{
+		{"key after key", nil, "2 a b RATE 5/s RATE 9/m NEXT RATE 7/s COST 2", each{{0, 5, 3, -1, 400}, {0, 9, 7, -1, 13334}, {0, 7, 5, -1, 286}}},
+		{"one limits", []string{"", full}, "2 a b RATE 5/s", each{{0, 5, 5, -1, 0}, {1, 5, 0, 200, 1000}}},
+		{"ANY charges the first with room", []string{full}, "3 a b c RATE 5/s ANY", each{{1, 5, 0, 200, 1000}, {0, 5, 4, -1, 200}, {0, 5, 5, -1, 0}}},
+		{"ANY without room", []string{full, tatIn(900 * ms)}, "2 a b RATE 5/s ANY", each{{1, 5, 0, 200, 1000}, {1, 5, 0, 100, 900}}},
+		{"behind a ban", []string{banned(nsPerSecond, full)}, "2 a b RATE 5/s", each{{1, 5, 0, 200, 1000}, {0, 5, 5, -1, 0}}},
+	} {
+		c := decideMany(test.values, test.line+" EACH")
+		require.Equal(t, ReplyFieldsEach, c.Reply, "%s: %s", test.name, c.Error)
+		assert.Equal(t, test.want, c.Each, test.name)
+		assert.Len(t, c.Integers, fieldsOfLimit+1, test.name)
+	}
+	eight := "8 a b c d e f g h " + strings.Repeat("RATE 5/s ", 8) + "EACH COMPACT"
+	assert.Len(t, decideMany(nil, eight).Each, 64)
+}
+
 // A caller that was answered later is shown the limits as they are then.
 func TestEachLimitOfACallerThatWaited(t *testing.T) {
 	c := decide(Wait, valueAfter(t, "k RATE 5/s COST 5"), "k RATE 5/s TIMEOUT 1s EACH")

@@ -78,6 +78,158 @@ func (c *Call) effects() (all string) {
 	return all
 }
 
+func TestMLimitAnswersItsFieldsAndSaysWhatToStore(t *testing.T) {
+	const s = nsPerSecond
+	empty, one := tatIn(s), tatIn(s/5) // of RATE 5/s
+	for _, test := range []struct {
+		name    string
+		values  []string
+		line    string
+		want    []int64
+		effects string
+	}{
+		{"one group for all keys", nil, "3 a b c RATE 5/s",
+			[]int64{0, 1, 5, 4, -1, 200, 200, 1, 0, 0, 1}, "sss"},
+		{"a group for each", nil, "2 a b RATE 5/s NEXT RATE 3/s",
+			[]int64{0, 2, 3, 2, -1, 334, 334, 1, 0, 0, 2}, "ss"},
+		{"rules are counted through the groups", nil, "3 a b c RATE 5/s RATE 6/s NEXT RATE 7/s NEXT RATE 8/s RATE 2/s",
+			[]int64{0, 5, 2, 1, -1, 500, 500, 1, 0, 0, 3}, "sss"},
+		{"key by key where one group is for all", []string{"", "", empty}, "3 a b c RATE 5/s",
+			[]int64{1, 3, 5, 0, 200, 1000, 200, 0, 0, 0, 3}, "kkk"},
+		{"the longest wait", []string{empty, tatIn(2 * s), empty}, "3 a b c RATE 5/s NEXT RATE 1/s BURST 2 NEXT RATE 5/s",
+			[]int64{1, 2, 2, 0, 1000, 2000, 1000, 0, 0, 0, 2}, "kkk"},
+		{"of several the first", []string{"", empty, empty}, "3 a b c RATE 5/s",
+			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "kkk"},
+		{"the words of an option may stand in any group", nil, "2 a b RATE 5/s COST 3 NEXT RATE 9/s",
+			[]int64{0, 1, 5, 2, -1, 600, 200, 3, 0, 0, 1}, "ss"},
+		{"nothing is asked", []string{one, ""}, "2 a b RATE 5/s COST 0",
+			[]int64{0, 1, 5, 4, -1, 200, 200, 0, 0, 0, 1}, "kk"},
+		{"never", []string{one, ""}, "2 a b RATE 5/s COST 6",
+			[]int64{1, 1, 5, 4, -1, 200, 200, 0, 0, 0, 1}, "kk"},
+		{"up to what every key has", []string{one, tatIn(3 * s / 5)}, "2 a b RATE 5/s COST 9 UPTO",
+			[]int64{0, 2, 5, 0, -1, 1000, 200, 2, 0, 0, 2}, "ss"},
+		{"up to, and one has none", []string{"", empty}, "2 a b RATE 5/s COST 9 UPTO",
+			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "kk"},
+		{"strict charges all keys", []string{"", empty}, "2 a b RATE 5/s COST 2 STRICT",
+			[]int64{1, 2, 5, 0, 400, 1000, 200, 0, 0, 0, 2}, "sk"},
+		{"force charges all keys", []string{"", empty}, "2 a b RATE 5/s FORCE",
+			[]int64{1, 2, 5, 0, 400, 1200, 400, 1, 0, 0, 2}, "ss"},
+		{"all wait for the same slot", []string{"", empty}, "2 a b RATE 5/s MAXWAIT 1s",
+			[]int64{0, 2, 5, 0, -1, 1200, 400, 1, 200, 0, 2}, "ss"},
+		{"too long a wait", []string{"", empty}, "2 a b RATE 5/s COST 5 MAXWAIT 300ms",
+			[]int64{1, 2, 5, 0, 700, 1000, 200, 0, 0, 0, 2}, "kk"},
+		{"each limit its own units", nil, "2 a b RATE 5/s TAKE 0 NEXT RATE 5/s TAKE 2",
+			[]int64{0, 2, 5, 3, -1, 400, 200, 2, 0, 0, 2}, "ks"},
+		{"units that have to stay behind", []string{"", one}, "2 a b RATE 5/s NEXT RATE 5/s SPARE 4",
+			[]int64{1, 2, 5, 0, 200, 200, 200, 0, 0, 0, 2}, "kk"},
+		{"a shadow decides nothing", []string{empty, ""}, "2 a b RATE 5/s SHADOW NEXT RATE 9/s",
+			[]int64{0, 2, 9, 8, -1, 112, 112, 1, 0, 1, 2}, "ks"},
+		{"shadows are counted through the groups", []string{"", empty}, "2 a b RATE 9/s NEXT RATE 5/s SHADOW",
+			[]int64{0, 1, 9, 8, -1, 112, 112, 1, 0, 2, 1}, "sk"},
+		{"a ban of a key is a ban of the call", []string{"", banned(3*s, "")}, "2 a b RATE 5/s NEXT RATE 6/s",
+			[]int64{1, 0, 6, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kk"},
+		{"of several bans the longest", []string{banned(2*s, ""), banned(3*s, ""), banned(s, "")}, "3 a b c RATE 5/s",
+			[]int64{1, 0, 5, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kkk"},
+		{"of bans that are as long the first", []string{banned(2*s, ""), banned(3*s, ""), banned(3*s, "")}, "3 a b c RATE 5/s",
+			[]int64{1, 0, 5, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kkk"},
+		{"a ban that is over", []string{"", banned(-1, empty)}, "2 a b RATE 5/s",
+			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "kk"},
+		{"a ban that begins anew", []string{"", banned(3*s, "")}, "2 a b RATE 5/s STRICT BAN 5s",
+			[]int64{1, 0, 5, 0, 5000, 5000, 5000, 0, 0, 0, 2}, "ks"},
+		{"by force behind a ban", []string{"", banned(3*s, "")}, "2 a b RATE 5/s FORCE",
+			[]int64{1, 0, 5, 0, 3000, 3000, 3000, 1, 0, 0, 2}, "ss"},
+		{"the key that decided is banned", []string{"", empty, ""}, "3 a b c RATE 5/s BAN 9s",
+			[]int64{1, 2, 5, 0, 9000, 1000, 200, 0, 0, 0, 2}, "ksk"},
+		{"strict, and a ban", []string{"", empty, ""}, "3 a b c RATE 5/s STRICT BAN 9s",
+			[]int64{1, 2, 5, 0, 9000, 1000, 200, 0, 0, 0, 2}, "sss"},
+		{"what never can is not banned", []string{"", ""}, "2 a b RATE 5/s COST 6 BAN 9s",
+			[]int64{1, 1, 5, 5, -1, 0, 0, 0, 0, 0, 1}, "kk"},
+		{"a TAT out of reach is corrected", []string{tatIn(3600 * s), one}, "2 a b RATE 5/s",
+			[]int64{1, 1, 5, 0, 200, 1000, 200, 0, 0, 0, 1}, "sk"},
+
+		{"any: the first with room", []string{empty, one, ""}, "3 a b c RATE 5/s ANY",
+			[]int64{0, 2, 5, 3, -1, 400, 200, 1, 0, 0, 2}, "ksk"},
+		{"any: rules are counted through all groups", []string{empty, ""}, "2 a b RATE 5/s RATE 6/s NEXT RATE 9/s RATE 8/s ANY",
+			[]int64{0, 4, 8, 7, -1, 125, 125, 1, 0, 0, 2}, "ks"},
+		{"any: none has room, the shortest retry", []string{tatIn(s), tatIn(s / 2), tatIn(s)}, "3 a b c RATE 1/s ANY",
+			[]int64{1, 2, 1, 0, 500, 500, 500, 0, 0, 0, 2}, "kkk"},
+		{"any: a TAT out of reach is corrected", []string{tatIn(s), tatIn(3600 * s)}, "2 a b RATE 1/s NEXT RATE 5/s ANY",
+			[]int64{1, 2, 5, 0, 200, 1000, 200, 0, 0, 0, 2}, "ks"},
+		{"any: of several the first", []string{empty, empty}, "2 a b RATE 5/s ANY",
+			[]int64{1, 1, 5, 0, 200, 1000, 200, 0, 0, 0, 1}, "kk"},
+		{"any: one that never can is the last choice", []string{"", tatIn(9 * s)}, "2 a b RATE 5/s NEXT RATE 1/s BURST 9 ANY COST 6",
+			[]int64{1, 2, 9, 0, 6000, 9000, 1000, 0, 0, 0, 2}, "kk"},
+		{"any: the shortest wait", []string{tatIn(s), tatIn(s / 2)}, "2 a b RATE 1/s BURST 1 ANY MAXWAIT 10s",
+			[]int64{0, 2, 1, 0, -1, 1500, 1500, 1, 500, 0, 2}, "ks"},
+		{"any: no wait is shorter than any", []string{tatIn(s), ""}, "2 a b RATE 1/s BURST 1 ANY MAXWAIT 10s",
+			[]int64{0, 2, 1, 0, -1, 1000, 1000, 1, 0, 0, 2}, "ks"},
+		{"any: up to what the first has", []string{empty, tatIn(3 * s / 5), ""}, "3 a b c RATE 5/s ANY COST 9 UPTO",
+			[]int64{0, 2, 5, 0, -1, 1000, 200, 2, 0, 0, 2}, "ksk"},
+		{"any: by force where the wait is shortest", []string{tatIn(s), tatIn(s - 100*ms)}, "2 a b RATE 5/s ANY FORCE",
+			[]int64{1, 2, 5, 0, 200, 1100, 300, 1, 0, 0, 2}, "ks"},
+		{"any: by force behind a ban, and another key has room first", []string{tatIn(9 * s), banned(s, "")}, "2 a b RATE 1/m BURST 1 ANY FORCE",
+			[]int64{1, 0, 1, 0, 9000, 1000, 1000, 1, 0, 0, 2}, "ks"},
+		{"any: by force, and never again", []string{"", ""}, "2 a b RATE 5/s ANY FORCE COST 6",
+			[]int64{1, 1, 5, 0, -1, 1200, 400, 6, 0, 0, 1}, "sk"},
+		{"any: of a banned key the longer of ban and limits", []string{tatIn(9 * s), banned(3*s, tatIn(8*s))}, "2 a b RATE 1/s BURST 9 COST 9 ANY",
+			[]int64{1, 0, 9, 0, 8000, 3000, 3000, 0, 0, 0, 2}, "kk"},
+		{"any: a ban is not all that stands in the way", []string{tatIn(5 * s), banned(3*s, tatIn(8*s))}, "2 a b RATE 1/s BURST 9 COST 9 ANY",
+			[]int64{1, 1, 9, 4, 5000, 5000, 1000, 0, 0, 0, 1}, "kk"},
+		{"a ban, and another key takes longer", []string{banned(s, ""), tatIn(2 * s)}, "2 a b RATE 1/m BURST 1",
+			[]int64{1, 0, 1, 0, 2000, 1000, 1000, 0, 0, 0, 1}, "kk"},
+		{"any: by force where there is room", []string{empty, ""}, "2 a b RATE 5/s ANY FORCE",
+			[]int64{0, 2, 5, 4, -1, 200, 200, 1, 0, 0, 2}, "ks"},
+		{"any: a banned key has no room", []string{banned(3*s, ""), ""}, "2 a b RATE 5/s ANY",
+			[]int64{0, 2, 5, 4, -1, 200, 200, 1, 0, 0, 2}, "ks"},
+		{"any: a ban is a wait", []string{tatIn(9 * s), banned(3*s, "")}, "2 a b RATE 1/s BURST 9 COST 9 ANY",
+			[]int64{1, 0, 9, 0, 3000, 3000, 3000, 0, 0, 0, 2}, "kk"},
+		{"any: the shadow of a key that is chosen", []string{empty, valueAfter(t, "k RATE 9/s RATE 1/d")}, "2 a b RATE 5/s NEXT RATE 9/s RATE 1/d SHADOW ANY",
+			[]int64{0, 2, 9, 7, -1, 223, 112, 1, 0, 3, 2}, "ks"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := decideMany(test.values, test.line)
+			require.Equal(t, ReplyFields, c.Reply, string(c.Error))
+			assert.Equal(t, test.want, c.Integers)
+			assert.Equal(t, test.effects, c.effects())
+			compact := decideMany(test.values, test.line+" COMPACT")
+			assert.Equal(t, ReplyIntegers, compact.Reply)
+			assert.Equal(t, c.Integers, compact.Integers)
+			assert.Equal(t, c.effects(), compact.effects())
+		})
+	}
+}
+
+func TestMLimitRefuses(t *testing.T) {
+	for _, test := range []struct{ line, want string }{
+		{"0 a RATE 5/s", badNumKeys},
+		{"9 a RATE 5/s", badNumKeys},
+		{"-1 a RATE 5/s", badNumKeys},
+		{"x a RATE 5/s", badNumKeys},
+		{"02 a b RATE 5/s", badNumKeys},
+		{"4 a RATE 5/s", tooFewKeys},
+		{"2 a", tooFewKeys},
+		{"2 a b", "ERR syntax error: there must be a limit after the keys"},
+		{"1 a RATE", "ERR syntax error near 'RATE': " + badQuotaRate},
+		{"3 a b a RATE 5/s", "ERR syntax error near 'a': " + twoOfOneKey},
+		{"2 list a RATE 5/s", "ok"},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			c := decideMany([]string{tatIn(5), tatIn(5), tatIn(5)}, test.line)
+			if test.want == "ok" {
+				assert.Equal(t, ReplyFields, c.Reply, string(c.Error))
+				return
+			}
+			require.Equal(t, ReplyError, c.Reply)
+			assert.Equal(t, test.want, string(c.Error))
+			assert.Equal(t, strings.Repeat("k", len(c.Keys)), c.effects())
+			assert.Equal(t, NoTally, c.Tally)
+		})
+	}
+	for _, line := range []string{"", "2"} {
+		assert.Equal(t, ReplyWrongArity, decideMany(nil, line).Reply, line)
+	}
+}
+
 // An error has nothing from the calls before it.
 func TestAnErrorIsOfItsOwnCall(t *testing.T) {
 	c := many(nil, "2 a RATE 5/s")

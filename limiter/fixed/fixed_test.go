@@ -91,6 +91,107 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
+func TestAnUntouchedLimitHoldsAllOfCount(t *testing.T) {
+	limit := newLimit(t, 5, minute)
+	s := windowOf(limit)
+	assert.Equal(t, int64(5), s.Available(start))
+	assert.Equal(t, int64(0), s.RetryAfter(start, 5))
+	assert.Equal(t, int64(0), nextAfter(&s, start))
+	assert.Equal(t, int64(0), resetAfter(&s, start))
+	assert.Equal(t, int64(0), int64(s.ExpireAt()))
+}
+
+func TestEverythingComesBackAtTheBoundary(t *testing.T) {
+	limit := newLimit(t, 5, minute)
+	s := windowOf(limit)
+	require.Equal(t, int64(3), charge(&s, start+59*second, 3))
+	for _, tt := range []struct{ second, available, retryAfterThree int64 }{
+		{0, 2, 60}, {1, 2, 59}, {59, 2, 1}, {60, 5, 0}, {61, 5, 0}, {3600, 5, 0},
+	} {
+		now := start + tt.second*second
+		assert.Equal(t, tt.available, s.Available(now), tt.second)
+		assert.Equal(t, int64(0), s.RetryAfter(now, 2), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, s.RetryAfter(now, 3), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, nextAfter(&s, now), tt.second)
+		assert.Equal(t, tt.retryAfterThree*second, resetAfter(&s, now), tt.second)
+		assert.Equal(t, fixed.Never, s.RetryAfter(now, 6), tt.second)
+	}
+	assert.Equal(t, int64(1), s.RetryAfter(start+minute-1, 3))
+	assert.Equal(t, start+minute, int64(s.ExpireAt()))
+}
+
+func TestADayIsADayInUTC(t *testing.T) {
+	limit, err := fixed.New(1, 24, time.Hour)
+	require.NoError(t, err)
+	s := windowOf(limit)
+	evening := time.Date(2024, 2, 29, 23, 59, 0, 0, time.UTC)
+	require.Equal(t, int64(1), charge(&s, evening.UnixNano(), 1))
+	assert.Equal(t, minute, resetAfter(&s, evening.UnixNano()))
+	assert.Equal(t, time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano(), int64(s.ExpireAt()))
+}
+
+// 30 per minute, 20 units in second 58, 20 more in second 62: what a calendar window
+// cannot see.
+func TestTwoWindowsMeetAtABoundary(t *testing.T) {
+	limit := newLimit(t, 30, minute)
+	s := windowOf(limit)
+	admitted := int64(0)
+	for i := range int64(20) {
+		admitted += charge(&s, start+58*second+i, 1)
+	}
+	for i := range int64(20) {
+		admitted += charge(&s, start+62*second+i, 1)
+	}
+	assert.Equal(t, int64(40), admitted)
+}
+
+func TestChargeTakesWhatThereIs(t *testing.T) {
+	limit := newLimit(t, 10, minute)
+	s := windowOf(limit)
+	for _, tt := range []struct{ quantity, taken int64 }{
+		{-1, 0}, {0, 0}, {7, 7}, {7, 3}, {1, 0}, {math.MaxInt64, 0},
+	} {
+		before := s.Append(nil)
+		assert.Equal(t, tt.taken, charge(&s, start, tt.quantity), tt.quantity)
+		if tt.taken == 0 {
+			assert.Equal(t, before, s.Append(nil), tt.quantity)
+		}
+	}
+}
+
+func TestRefundGivesBackWhatThisWindowUsed(t *testing.T) {
+	limit := newLimit(t, 10, minute)
+	s := windowOf(limit)
+	charge(&s, start, 8)
+	before := s.Append(nil)
+	charge(&s, start+1, 2)
+	assert.Equal(t, int64(2), s.Refund(start+2, 2))
+	assert.Equal(t, before, s.Append(nil))
+
+	assert.Equal(t, int64(8), s.Refund(start+2, math.MaxInt64), "never above full")
+	assert.Empty(t, s.Append(nil))
+	assert.Zero(t, s.Refund(start+2, 1))
+
+	charge(&s, start, 8)
+	assert.Zero(t, s.Refund(start+2, 0))
+	assert.Zero(t, s.Refund(start+2, -1))
+	assert.Zero(t, s.Refund(start+minute, 8), "of an earlier window")
+	assert.Equal(t, int64(10), s.Available(start+minute))
+}
+
+func TestTheCountMayChangeMidStream(t *testing.T) {
+	s := windowOf(newLimit(t, 10, minute))
+	charge(&s, start, 8)
+	five, twenty := newLimit(t, 5, minute), newLimit(t, 20, minute)
+	s.Set(&twenty, &calendar.Cache{})
+	assert.Equal(t, int64(12), s.Available(start))
+	s.Set(&five, &calendar.Cache{})
+	assert.Equal(t, int64(0), s.Available(start))
+	assert.Equal(t, int64(0), s.RetryAfter(start, 0))
+	assert.Equal(t, minute, s.RetryAfter(start, 1))
+	assert.Zero(t, charge(&s, start, 1))
+}
+
 func TestAClockSetBackBlocksToTheEndOfItsWindowAtMost(t *testing.T) {
 	limit := newLimit(t, 10, minute)
 	s := windowOf(limit)

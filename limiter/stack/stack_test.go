@@ -121,6 +121,265 @@ func TestAStackHoldsUpToEightLimits(t *testing.T) {
 	assert.False(t, s.RatesOnly())
 }
 
+func TestNothingIsChargedWhenOneLimitDenies(t *testing.T) {
+	specs := limits(t, rate(5, second, 5), rate(7, hour, 7))
+	k := key{t: t}
+	for i := range int64(5) {
+		want := stack.Result{Rule: 0, Limit: 5, Remaining: 4 - i, RetryAfterNs: stack.Never,
+			ResetAfterNs: (i + 1) * second / 5, NextAfterNs: second / 5, Granted: 1, Changed: true}
+		require.Equal(t, want, k.take(specs, cost(1), start))
+	}
+	stored := string(k.value)
+
+	assert.Equal(t, stack.Result{Limited: true, Rule: 0, Limit: 5, RetryAfterNs: second / 5, ResetAfterNs: second, NextAfterNs: second / 5},
+		k.take(specs, cost(1), start), "the limit of the second denies")
+	assert.Equal(t, stored, string(k.value))
+
+	r := k.take(specs, cost(4), start+second)
+	assert.True(t, r.Limited, "the limit of the hour denies")
+	assert.Equal(t, 1, r.Rule)
+	assert.Equal(t, int64(2), r.Remaining)
+	assert.Zero(t, r.Granted)
+	assert.Equal(t, stored, string(k.value))
+
+	assert.Equal(t, int64(2), k.take(specs, cost(2), start+second).Granted, "the other was not charged")
+}
+
+func TestTheRule(t *testing.T) {
+	for _, tt := range []struct {
+		rule    string
+		specs   []spec
+		taken   int64
+		cost    int64
+		limited bool
+		want    int
+	}{
+		{"the fewest units left when allowed", []spec{rate(9, second, 9), window(5, minute), fixed(7, hour)}, 0, 1, false, 1},
+		{"the first of several with as few", []spec{rate(9, second, 9), fixed(5, minute), window(5, minute)}, 0, 1, false, 1},
+		{"fewest after the charge, not before", []spec{rate(5, second, 5), rate(4, second, 4)}, 0, 4, false, 1},
+		{"the longest wait when limited", []spec{rate(5, second, 5), window(5, minute), rate(5, second, 5)}, 5, 1, true, 1},
+		{"the first of several that wait as long", []spec{rate(9, second, 9), rate(5, second, 5), rate(5, second, 5)}, 5, 1, true, 1},
+		{"one that can never is longer than any wait", []spec{window(5, 24*hour), rate(4, second, 4)}, 4, 5, true, 1},
+		{"the first of several that can never", []spec{rate(9, second, 9), fixed(3, minute), rate(2, second, 2)}, 0, 4, true, 1},
+	} {
+		k := key{t: t}
+		require.False(t, k.take(limits(t, tt.specs...), cost(tt.taken), start).Limited, tt.rule)
+		got := k.take(limits(t, tt.specs...), cost(tt.cost), start)
+		assert.Equal(t, tt.limited, got.Limited, tt.rule)
+		assert.Equal(t, tt.want, got.Rule, tt.rule)
+		assert.Equal(t, tt.specs[tt.want].holds(), got.Limit, tt.rule)
+	}
+}
+
+// 100 callers at once on RATE 10/s BURST 1 MAXWAIT 5s.
+func TestMaxWaitTurnsABurstIntoARow(t *testing.T) {
+	specs := limits(t, rate(10, second, 1))
+	k := key{t: t}
+	for i := range int64(100) {
+		before := string(k.value)
+		r := k.take(specs, stack.Request{Cost: 1, MaxWaitNs: 5 * second}, start)
+		if i <= 50 {
+			require.Equal(t, stack.Result{Limit: 1, RetryAfterNs: stack.Never, ResetAfterNs: (i + 1) * second / 10,
+				NextAfterNs: (i + 1) * second / 10, Granted: 1, WaitNs: i * second / 10, Changed: true}, r)
+			continue
+		}
+		require.Equal(t, stack.Result{Limited: true, Limit: 1, RetryAfterNs: second / 10, ResetAfterNs: 51 * second / 10,
+			NextAfterNs: 51 * second / 10}, r)
+		require.Equal(t, before, string(k.value))
+	}
+	assert.Equal(t, uint64(start+51*second/10), k.s.ExpireAt(start), "51 units of 100 ms were charged")
+
+	r := k.take(specs, stack.Request{Cost: 1, MaxWaitNs: 5 * second}, start+second/10)
+	assert.Equal(t, 5*second, r.WaitNs, "who was limited comes in when told")
+}
+
+func TestMaxWaitOfAStackIsThatOfItsSlowestLimit(t *testing.T) {
+	specs := limits(t, rate(10, second, 1), rate(1, second, 3))
+	k := key{t: t}
+	for i, want := range []int64{0, 100, 200, 1000, 2000} {
+		r := k.take(specs, stack.Request{Cost: 1, MaxWaitNs: 2 * second}, start)
+		require.False(t, r.Limited)
+		assert.Equal(t, want*second/1000, r.WaitNs, i)
+	}
+	r := k.take(specs, stack.Request{Cost: 1, MaxWaitNs: 2 * second}, start)
+	assert.True(t, r.Limited)
+	assert.Equal(t, 1, r.Rule)
+	assert.Equal(t, second, r.RetryAfterNs)
+
+	// The first limit counts the last of them as of second 2, and has one unit again 100 ms
+	// after: at 2.1 s, not before.
+	first := limits(t, rate(10, second, 1))
+	assert.Zero(t, k.peek(first, 1, start+2*second+second/10-1).Remaining)
+	assert.Equal(t, int64(1), k.peek(first, 1, start+2*second+second/10).Remaining)
+}
+
+// 30 per minute, 20 units in second 58, 20 more in second 62.
+func TestTheBoundaryOfACalendarWindow(t *testing.T) {
+	for _, tt := range []struct {
+		spec     spec
+		admitted int64
+		nextAt   int64 // when the next unit comes, s
+	}{
+		{fixed(30, minute), 40, 0},
+		{window(30, minute), 30, 118},
+	} {
+		k := key{t: t}
+		specs := limits(t, tt.spec)
+		admitted := int64(0)
+		for _, at := range []int64{58, 62} {
+			for i := range int64(20) {
+				admitted += k.take(specs, cost(1), start+at*second+i*second/20).Granted
+			}
+		}
+		assert.Equal(t, tt.admitted, admitted, "%+v", tt.spec)
+		if tt.nextAt == 0 {
+			continue
+		}
+		now := start + 63*second
+		r := k.take(specs, cost(1), now)
+		assert.True(t, r.Limited)
+		assert.Equal(t, start+tt.nextAt*second, now+r.RetryAfterNs, "the 31st fits when the first of second 58 leaves")
+		assert.True(t, k.take(specs, cost(1), now+r.RetryAfterNs-1).Limited)
+		assert.Equal(t, int64(1), k.take(specs, cost(1), now+r.RetryAfterNs).Granted)
+	}
+}
+
+func TestUpTo(t *testing.T) {
+	for _, tt := range []struct {
+		rule           string
+		specs          []spec
+		taken, cost    int64
+		granted, retry int64
+	}{
+		{"all of it where it fits", []spec{rate(5, second, 5)}, 1, 4, 4, stack.Never},
+		{"what fits where it does not", []spec{rate(5, second, 5)}, 1, 9, 4, stack.Never},
+		{"no more than the tightest has", []spec{rate(9, second, 9), window(5, minute), fixed(7, minute)}, 2, 9, 3, stack.Never},
+		{"more than any limit holds", []spec{rate(5, second, 5)}, 0, math.MaxInt64, 5, stack.Never},
+		{"at least one, or limited until there is one", []spec{rate(5, second, 5)}, 5, 3, 0, second / 5},
+	} {
+		k := key{t: t}
+		k.take(limits(t, tt.specs...), cost(tt.taken), start)
+		r := k.take(limits(t, tt.specs...), stack.Request{Cost: tt.cost, UpTo: true}, start)
+		assert.Equal(t, tt.granted, r.Granted, tt.rule)
+		assert.Equal(t, tt.granted == 0 && tt.cost > 0, r.Limited, tt.rule)
+		assert.Equal(t, tt.retry, r.RetryAfterNs, tt.rule)
+	}
+}
+
+// A request of nothing is limited by UPTO as one of a unit is, but never charged nor stored.
+func TestUpToOfNothingIsLimitedWhenNothingIsLeft(t *testing.T) {
+	for _, tt := range []struct {
+		rule             string
+		spec             spec
+		taken, at, retry int64
+	}{
+		{"something is left", rate(5, second, 5), 4, start, stack.Never},
+		{"a rate with nothing left", rate(5, second, 5), 5, start, second / 5},
+		{"a rate with a part of a unit", rate(5, second, 5), 5, start + second/10, second / 10},
+		{"a window with nothing left", window(5, minute), 5, start, minute},
+		{"a calendar window with nothing left", fixed(5, minute), 5, start, minute},
+		{"a clock that was set back", rate(5, second, 5), 5, start - 1, second / 5},
+	} {
+		k := key{t: t}
+		k.take(limits(t, tt.spec), cost(tt.taken), start)
+		for _, strict := range []bool{false, true} {
+			r := k.take(limits(t, tt.spec), stack.Request{UpTo: true, Strict: strict}, tt.at)
+			assert.Equal(t, tt.retry != stack.Never, r.Limited, tt.rule)
+			assert.Equal(t, tt.retry, r.RetryAfterNs, tt.rule)
+			assert.Zero(t, r.Granted, tt.rule)
+			assert.False(t, r.Changed, tt.rule)
+		}
+		assert.False(t, k.take(limits(t, tt.spec), cost(0), tt.at).Limited, "%s: without UPTO it only looks", tt.rule)
+	}
+}
+
+func TestStrictChargesDeniedRequests(t *testing.T) {
+	const s = second
+	for _, tt := range []struct {
+		rule          string
+		spec          spec
+		taken, cost   int64
+		upTo          bool
+		left, retryNs int64
+		changed       bool
+	}{
+		{"a rate: as far as the bucket has it", rate(5, s, 5), 3, 4, false, 0, 4 * s / 5, true},
+		{"a rate: more than it holds", rate(5, s, 5), 3, 6, false, 0, stack.Never, true},
+		{"a rate: an empty bucket puts nobody further back", rate(5, s, 5), 5, 1, false, 0, s / 5, false},
+		{"a calendar window: as far as it has it", fixed(5, minute), 3, 4, false, 0, minute, true},
+		{"a full calendar window stays", fixed(5, minute), 5, 1, false, 0, minute, false},
+		{"a sliding window: the oldest make room", window(5, minute), 3, 4, false, 0, minute, true},
+		{"a full sliding window begins anew", window(5, minute), 5, 5, false, 0, minute, true},
+		{"the whole cost, where one unit was missing", rate(5, s, 5), 5, 3, true, 0, s / 5, false},
+	} {
+		specs := limits(t, tt.spec)
+		k := key{t: t}
+		k.take(specs, cost(tt.taken), start)
+		before := string(k.value)
+		r := k.take(specs, stack.Request{Cost: tt.cost, Strict: true, UpTo: tt.upTo}, start)
+		assert.True(t, r.Limited, tt.rule)
+		assert.Zero(t, r.Granted, tt.rule)
+		assert.Equal(t, tt.left, r.Remaining, tt.rule)
+		assert.Equal(t, tt.retryNs, r.RetryAfterNs, tt.rule)
+		assert.Equal(t, tt.changed, r.Changed, tt.rule)
+		if !tt.changed {
+			assert.Equal(t, before, string(k.value), tt.rule)
+		}
+	}
+
+	k := key{t: t}
+	specs := limits(t, window(2, minute))
+	k.take(specs, cost(2), start)
+	for i := range int64(10) {
+		r := k.take(specs, stack.Request{Cost: 2, Strict: true}, start+i*20*second)
+		require.True(t, r.Limited || i == 0, "hammering keeps one out")
+	}
+}
+
+func TestStrictAllowedIsCharged(t *testing.T) {
+	k := key{t: t}
+	r := k.take(limits(t, rate(5, second, 5)), stack.Request{Cost: 2, Strict: true}, start)
+	assert.False(t, r.Limited)
+	assert.Equal(t, int64(2), r.Granted)
+	assert.Equal(t, int64(3), r.Remaining)
+}
+
+func TestPeekTellsWhatTakeWouldAnswer(t *testing.T) {
+	specs := limits(t, rate(5, second, 5), window(4, minute))
+	k := key{t: t}
+	assert.Equal(t, stack.Result{Rule: 1, Limit: 4, Remaining: 4, RetryAfterNs: stack.Never}, k.peek(specs, 1, start))
+	k.take(specs, cost(3), start)
+	before := string(k.value)
+	assert.Equal(t, stack.Result{Rule: 1, Limit: 4, Remaining: 1, RetryAfterNs: stack.Never, ResetAfterNs: minute, NextAfterNs: minute},
+		k.peek(specs, 1, start))
+	assert.Equal(t, stack.Result{Limited: true, Rule: 1, Limit: 4, Remaining: 1, RetryAfterNs: minute, ResetAfterNs: minute, NextAfterNs: minute},
+		k.peek(specs, 2, start))
+	assert.Equal(t, stack.Result{Limited: true, Rule: 1, Limit: 4, Remaining: 1, RetryAfterNs: stack.Never, ResetAfterNs: minute, NextAfterNs: minute},
+		k.peek(specs, 5, start))
+	assert.False(t, k.peek(specs, 0, start).Limited)
+	assert.Equal(t, before, string(k.value))
+}
+
+func TestRefundGivesBackToEveryLimitUpToFull(t *testing.T) {
+	specs := limits(t, rate(5, second, 5), window(9, minute), fixed(7, minute))
+	k := key{t: t}
+	k.take(specs, cost(1), start)
+	first := string(k.value)
+	k.take(specs, cost(3), start)
+	r := k.refund(specs, 3, start)
+	assert.Equal(t, stack.Result{Rule: 0, Limit: 5, Remaining: 4, RetryAfterNs: stack.Never, ResetAfterNs: second / 5,
+		NextAfterNs: second / 5, Granted: -3, Changed: true}, r)
+	assert.Equal(t, first, string(k.value), "byte for byte")
+
+	r = k.refund(specs, math.MaxInt64, start)
+	assert.Equal(t, int64(-1), r.Granted)
+	assert.Equal(t, int64(5), r.Remaining)
+	assert.Nil(t, k.value, "an untouched key is no key")
+
+	assert.Equal(t, stack.Result{Rule: 0, Limit: 5, Remaining: 5, RetryAfterNs: stack.Never}, k.refund(specs, 1, start),
+		"nothing to give back, nothing to write")
+}
+
 func TestAChangedStackKeepsTheStatesOfItsLimits(t *testing.T) {
 	perSecond, perHour := rate(5, second, 5), rate(100, hour, 100)
 	window9, fixed7 := window(9, minute), fixed(7, minute)
@@ -185,6 +444,52 @@ func TestLimitsOfTheSameKindAndPeriodAreToldApartByTheirOrder(t *testing.T) {
 	for i, want := range []int64{24, 17} {
 		assert.Equal(t, want, k.peek(limits(t, raiseOthers(two, i)...), 0, start).Remaining, i)
 	}
+}
+
+func TestARaisedRateLocksNobodyOut(t *testing.T) {
+	slow, quick := limits(t, rate(1, hour, 1), window(50, minute)), limits(t, rate(100, hour, 2), window(50, minute))
+	k := key{t: t}
+	k.take(slow, cost(1), start)
+	r := k.take(quick, cost(1), start)
+	assert.True(t, r.Limited)
+	assert.Equal(t, 36*second, r.RetryAfterNs)
+	assert.Equal(t, uint64(start+72*second), k.s.ExpireAt(start), "an empty bucket, and that is stored")
+	assert.False(t, k.take(quick, cost(1), start+36*second).Limited)
+}
+
+func TestAClockThatWasSetBackHeals(t *testing.T) {
+	for _, tt := range []struct {
+		spec    spec
+		retryNs int64
+	}{
+		{rate(1, hour, 1), hour},
+		{window(1, hour), hour},
+		{fixed(1, hour), hour},
+	} {
+		specs := limits(t, tt.spec)
+		k := key{t: t}
+		now := start - start%hour
+		k.take(specs, cost(1), now+1000*hour)
+
+		before := string(k.value)
+		assert.True(t, k.peek(specs, 1, now).Limited)
+		assert.Equal(t, before, string(k.value), "%+v: a peek writes nothing", tt.spec)
+
+		r := k.take(specs, cost(1), now)
+		assert.True(t, r.Limited, "%+v", tt.spec)
+		assert.True(t, r.Changed, "%+v", tt.spec)
+		assert.Equal(t, tt.retryNs, r.RetryAfterNs, "%+v", tt.spec)
+		assert.False(t, k.take(specs, cost(1), now+r.RetryAfterNs).Limited, "%+v", tt.spec)
+	}
+
+	specs := limits(t, rate(10, second, 1))
+	k := key{t: t}
+	for range 51 {
+		k.take(specs, stack.Request{Cost: 1, MaxWaitNs: 5 * second}, start)
+	}
+	r := k.take(specs, cost(1), start-1000*hour)
+	assert.True(t, r.Changed)
+	assert.Equal(t, 5*second+second/10, r.RetryAfterNs, "reservations are kept: they were made")
 }
 
 // A tolerance and a wait of 100 years and more: RetryAfter is when the request succeeds, also

@@ -208,7 +208,7 @@ async def test_so_do_those_of_asyncio(server: Server) -> None:
 
 def test_a_release_that_meets_overload_is_tried_again(server: Server) -> None:
     """Another user of the pool has all of its connections for a while."""
-    client = redis.Redis(port=server.port, max_connections=2, socket_timeout=1, socket_connect_timeout=1)
+    client = redis.Redis(port=server.port, max_connections=2, socket_timeout=0.2, socket_connect_timeout=0.2)
     with Limiter(client) as limiter:
         lease = limiter.lease("k", slots=1, ttl="2m").take()
         await_true(lambda: ttl_of(server) > 100_000, "it is extended")

@@ -338,7 +338,7 @@ async def test_a_server_that_stands_still_ends_a_wait_of_asyncio(own_server: Ser
 
 def test_a_pool_that_is_used_up_is_an_overload(server: Server) -> None:
     for library, name in ((redis, "Redis"), (valkey, "Valkey")):
-        client = getattr(library, name)(port=server.port, max_connections=1, socket_timeout=1, socket_connect_timeout=1)
+        client = getattr(library, name)(port=server.port, max_connections=1, socket_timeout=0.2, socket_connect_timeout=0.2)
         limiter, pool = Limiter(client), client.connection_pool
         taken = pool.get_connection("_") if library is valkey else pool.get_connection()
         with pytest.raises(OverloadError):

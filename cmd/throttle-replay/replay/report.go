@@ -119,9 +119,7 @@ type Curve struct {
 
 // CurvePoint is a rate. The slices are by Shares.
 type CurvePoint struct {
-	Rate       string  `json:"rate"` // count/unit, as CL.LIMIT takes it
-	Count      int64   `json:"count"`
-	Unit       string  `json:"unit"`
+	Rate       string  `json:"rate"`
 	PerSecond  float64 `json:"perSecond"`
 	EmissionNs int64   `json:"emissionNs"`
 	Bursts     []int64 `json:"bursts"`
@@ -171,7 +169,7 @@ func (r *run) report() (*Report, error) {
 	}
 	for i := range points {
 		at := &points[i]
-		p.Curve.Points = append(p.Curve.Points, CurvePoint{at.String(), at.count, at.unit, at.perSecond(), at.emissionNs, at.bursts, at.clients, at.denied})
+		p.Curve.Points = append(p.Curve.Points, CurvePoint{at.String(), at.perSecond(), at.emissionNs, at.bursts, at.clients, at.denied})
 	}
 	return p, r.suggest(p, points, &s)
 }

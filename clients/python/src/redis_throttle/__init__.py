@@ -24,6 +24,7 @@ from ._errors import (
     is_outage,
     is_overload,
 )
+from ._guard import Guard
 from ._lease import Lease
 from ._limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
 from ._limiter import Limiter
@@ -33,7 +34,7 @@ from ._retry import until_retry
 from ._verbs import Decider
 
 __all__ = [
-    "FOREVER", "Admission", "Call", "Charge", "Decider", "Duration", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter",
+    "FOREVER", "Admission", "Call", "Charge", "Decider", "Duration", "Guard", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter",
     "Limits", "MistakeError", "OutageError", "OverloadError", "Remote", "Result", "Slots", "ThrottleError", "client_address", "connect", "fixed",
     "is_outage", "is_overload", "parse_limits", "rate", "until_retry", "window",
 ]

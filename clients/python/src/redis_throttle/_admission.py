@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ._call import Call, Holdings, Key, many, pairs_of
 from ._duration import seconds
-from ._errors import LeaseLostError, OutageError, OverloadError, ThrottleError
+from ._errors import LeaseLostError, OutageError, OverloadError, may_have_run
 from ._later import AsyncLater, Later, may_repeat
 from ._limit import Slots
 from ._result import Result
@@ -75,11 +75,6 @@ class _Taken:
         self._held = result.by != "policy"  # of which no server knows
         self._lapses = math.inf if not self._held else time.monotonic() + self._lasts
 
-    @staticmethod
-    def _may_hold(error: BaseException) -> bool:
-        """Whether the server may have granted the call that ended with this error."""
-        return not isinstance(error, (ThrottleError, ValueError, TypeError)) or isinstance(error, OutageError)
-
 
 class _Home(Protocol):
     _later: Later
@@ -118,7 +113,7 @@ class Admission(_Taken):
         try:
             result = self._limiter.decide(self._call)
         except BaseException as error:
-            if self._may_hold(error):
+            if may_have_run(error):
                 self._limiter._later.add(self._undone(), self._lasts + _STALE, replies=2)
             raise
         self._took(result)
@@ -161,7 +156,7 @@ class AsyncAdmission(_Taken):
         try:
             result = await self._limiter.decide(self._call)
         except BaseException as error:
-            if self._may_hold(error):
+            if may_have_run(error):
                 self._limiter._later.add(self._undone(), self._lasts + _STALE, replies=2)
             raise
         self._took(result)

@@ -16,13 +16,13 @@ from ._transport import AsyncClient
 class Remote:
     """Sends calls to Redis or Valkey with the module, as `redis_throttle.Remote`, over a client of `redis.asyncio` or `valkey.asyncio`."""
 
-    def __init__(self, client: AsyncClient, *, timeout: Duration = "1s", patience: Duration = "3s") -> None:
+    def __init__(self, client: AsyncClient, *, timeout: Duration = "200ms", patience: Duration = "3s") -> None:
         self.client = client
         self._transport = AsyncTransport(client, seconds(timeout, "timeout"), seconds(patience, "patience"))
         self._mine: list[Any] = []
 
     @classmethod
-    def from_url(cls, url: str, *, timeout: Duration = "1s", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Remote:
+    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Remote:
         """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
         remote = cls(connect(url, asynchronous=True, timeout=timeout, options=options), timeout=timeout, patience=patience)
         remote._mine = [remote.client, *sentinels_of(remote.client)]
@@ -37,6 +37,10 @@ class Remote:
             if not result.limited:
                 return result
         return call.result(await self._transport.wait(call))
+
+    def node_of(self, key: str) -> str:
+        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
+        return self._transport.node_of(key)
 
     async def close(self) -> None:
         """Close the client of `from_url`, and what it opened to Sentinels."""

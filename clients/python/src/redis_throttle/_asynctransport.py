@@ -5,12 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
 from ._call import Call
 from ._errors import is_outage, library_error, translate
-from ._transport import REDIRECTS, ROOM, check_client, is_asked, is_cluster, most_connections, moved_to, no_room, node_of, own_pool, pool_arguments, pool_of
+from ._transport import (
+    LONGEST,
+    PIPELINES,
+    REDIRECTS,
+    ROOM,
+    check_client,
+    failed,
+    is_asked,
+    is_cluster,
+    most_connections,
+    moved_to,
+    no_room,
+    node_of,
+    own_pool,
+    pool_arguments,
+    pool_of,
+)
+
+AT_ONCE = 50
+"""How many calls are sent to a node of a cluster at once: each needs a connection, and many that connect at once in one thread are all late."""
 
 
 class AsyncTransport:
@@ -28,11 +48,14 @@ class AsyncTransport:
         self.leaving: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
         self._most = 0 if self.pool is None else most_connections(self.pool)
         self._rooms: dict[str, asyncio.Semaphore] = {}
+        self._pipelines = min(PIPELINES, self._most or PIPELINES)
+        self._queue: deque[tuple[list[str | bytes], asyncio.Future[Any]]] = deque()
+        self._under_way = 0
 
     @contextlib.asynccontextmanager
     async def _room(self, node: Any = None) -> AsyncGenerator[None]:
         """Wait until the pool has a connection: most pools raise an error at once."""
-        most = self._most if node is None else most_connections(self.client, node)
+        most = self._most if node is None else min(most_connections(self.client, node) or AT_ONCE, AT_ONCE)
         if not most:
             yield
             return
@@ -51,10 +74,81 @@ class AsyncTransport:
     async def decide(self, call: Call) -> Any:
         """Send a call that is answered at once, and return the reply."""
         words = call.words()
+        if self.pool is None or self._under_way < self._pipelines:
+            self._under_way += 1
+            try:
+                return await self._send(words, call.keys[0].name)
+            except Exception as error:
+                together = object()
+                if library_error(error, "TimeoutError"):
+                    self._give_up(error, together)
+                raise failed(call.command, error, together) from error
+            finally:
+                self._hand_over()
+        waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        entry = (words, waiting)
+        self._queue.append(entry)
         try:
-            return await self._send(words, call.keys[0].name)
+            await asyncio.wait({waiting}, timeout=ROOM)
+        except asyncio.CancelledError:
+            waiting.cancel()  # which is not sent, if it was not
+            raise
+        if not waiting.done():
+            with contextlib.suppress(ValueError):
+                self._queue.remove(entry)
+                raise no_room(self._most or self._pipelines)
+        reply, together = await waiting
+        if isinstance(reply, Exception):
+            raise failed(call.command, reply, together) from reply
+        return reply
+
+    def _hand_over(self) -> None:
+        """Send the next pipeline, of the calls that wait."""
+        batch: list[tuple[list[str | bytes], asyncio.Future[Any]]] = []
+        while self._queue and len(batch) < LONGEST:
+            entry = self._queue.popleft()
+            if not entry[1].done():  # the caller has left
+                batch.append(entry)
+        if batch:
+            self._in_background(self._share(batch))
+        else:
+            self._under_way -= 1
+
+    def _give_up(self, error: Exception, together: object) -> None:
+        """End the calls that have waited while the server did not answer: they would have to wait once more."""
+        late, self._queue = self._queue, deque()
+        for _, waiting in late:
+            _answer(waiting, error, together)
+
+    async def _share(self, batch: list[tuple[list[str | bytes], asyncio.Future[Any]]]) -> None:
+        together = object()
+        left = deque(waiting for _, waiting in batch)
+        try:
+            async with self._room():
+                connection = await self.pool.get_connection(*self.arguments)
+                try:
+                    await connection.send_packed_command(connection.pack_commands([words for words, _ in batch]))
+                    for _, waiting in batch:
+                        try:
+                            reply = await connection.read_response()
+                        except Exception as error:
+                            if not library_error(error, "ResponseError"):
+                                raise
+                            reply = error
+                        left.popleft()
+                        _answer(waiting, reply, None)
+                except BaseException:
+                    await _disconnect(connection)
+                    raise
+                finally:
+                    await self.pool.release(connection)
         except Exception as error:
-            raise translate(call.command, error) from error
+            for waiting in left:
+                _answer(waiting, error, together)
+            if library_error(error, "TimeoutError"):
+                self._give_up(error, together)
+        finally:
+            self._hand_over()
 
     async def _send(self, words: list[str | bytes], key: str | bytes) -> Any:
         if self.cluster:
@@ -176,6 +270,11 @@ class AsyncTransport:
         except Exception as error:
             if is_outage(error) and not library_error(error, "ResponseError"):
                 raise
+
+
+def _answer(waiting: asyncio.Future[Any], reply: Any, together: object) -> None:
+    if not waiting.done():  # the caller may have left
+        waiting.set_result((reply, together))
 
 
 async def _disconnect(connection: Any) -> None:

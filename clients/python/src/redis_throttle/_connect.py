@@ -13,7 +13,7 @@ SCHEMES = ("redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "
            "valkey", "valkeys", "valkey+unix", "valkey+cluster", "valkeys+cluster", "valkey+sentinel")
 
 
-def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "1s", options: Mapping[str, Any] | None = None) -> Any:
+def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "200ms", options: Mapping[str, Any] | None = None) -> Any:
     """Return a client of redis-py, or of valkey-py for a `valkey` scheme.
 
     | scheme | |

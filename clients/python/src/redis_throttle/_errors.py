@@ -29,6 +29,14 @@ class OutageError(ThrottleError):
     """
 
     code = "OUTAGE"
+    _told = False
+    """Whether a guard has told the log of the outage."""
+    _together: object = None
+    """What calls have in common that failed as one, such as a pipeline."""
+
+
+class LeftAloneError(OutageError):
+    """A guard has not sent the call: the server is left alone for a while, after calls that failed."""
 
 
 class OverloadError(ThrottleError):
@@ -131,6 +139,18 @@ def is_outage(error: BaseException) -> bool:
         # When a node is out of reach, the library looks for the node that has its slots now, and raises what goes wrong with that.
         return bool(_NO_CLUSTER.search(str(error))) or any(is_outage(e) for e in _before(error) if e is not error)
     return isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError, EOFError))
+
+
+def may_have_run(error: BaseException) -> bool:
+    """Whether the server may have run the call that ended with this error, or may run it yet: it has not said itself what is wrong."""
+    if isinstance(error, OutageError):
+        return not isinstance(error, LeftAloneError)
+    return not isinstance(error, (ThrottleError, ValueError, TypeError))
+
+
+def replied(error: BaseException) -> bool:
+    """Whether the server has replied, if only with an error."""
+    return isinstance(error, MistakeError) and (error.__cause__ is None or library_error(error.__cause__, "ResponseError"))
 
 
 def translate(command: str, error: Exception) -> ThrottleError:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ._call import Call, Key
 from ._duration import Duration, nanoseconds
-from ._errors import LeaseLostError, OutageError, OverloadError, ThrottleError
+from ._errors import LeaseLostError, OutageError, OverloadError, ThrottleError, may_have_run
 from ._later import AsyncLater, Later, may_repeat
 from ._result import Result
 
@@ -124,7 +124,7 @@ class Lease(_Held):
         except BaseException as error:
             # The server may have granted it all the same, unless it said itself what is wrong.
             # One that stood still runs what it finds in its sockets in any order: one reply that there was no lease does not do.
-            if not isinstance(error, (ThrottleError, ValueError, TypeError)) or isinstance(error, OutageError):
+            if may_have_run(error):
                 self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
             raise
         result.raise_if_limited()
@@ -212,7 +212,7 @@ class AsyncLease(_Held):
         try:
             result = await self._limiter.decide(self._call)
         except BaseException as error:
-            if not isinstance(error, (ThrottleError, ValueError, TypeError)) or isinstance(error, OutageError):
+            if may_have_run(error):
                 self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
             raise
         result.raise_if_limited()

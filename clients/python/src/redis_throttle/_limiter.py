@@ -8,6 +8,7 @@ from typing import Any
 from ._admission import Admission
 from ._call import Call, Holdings, many
 from ._duration import Duration, nanoseconds
+from ._guard import Guard
 from ._later import Later, may_repeat
 from ._lease import Lease
 from ._remote import Remote
@@ -21,20 +22,24 @@ class Limiter(OfThreads):
 
         limiter = Limiter(redis.Redis())
         limiter = Limiter.from_url("redis://127.0.0.1:6379")
-        limiter = Limiter(Cached(Remote.from_url("redis://127.0.0.1:6379")))
+        limiter = Limiter(Guard(Remote.from_url("redis://127.0.0.1:6379"), policy="local", processes=8))
 
-    Over a client, `timeout` and `patience` are those of `Remote`. Every method raises an `OutageError`, an `OverloadError` or a
+    Over a client it has a `Guard` with the policy `"fail"`: a server that hangs costs `timeout` (200 ms), and after five calls in a row
+    nothing, until it is back. `timeout` and `patience` are those of `Remote`. Every method raises an `OutageError`, an `OverloadError` or a
     `MistakeError` when there is no decision.
     """
 
     def __init__(self, next: Client | Decider, *, timeout: Duration | None = None, patience: Duration | None = None) -> None:
-        self.decider: Decider = over(next, Remote, timeout, patience)
+        self.decider: Decider
+        self.decider, self._behind_its_guard = over(next, Remote, Guard, timeout, patience)
         self._later = Later(self.decide)
 
     @classmethod
-    def from_url(cls, url: str, *, timeout: Duration = "1s", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Limiter:
+    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Limiter:
         """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
-        return cls(Remote.from_url(url, timeout=timeout, patience=patience, options=options))
+        limiter = cls(remote := Remote.from_url(url, timeout=timeout, patience=patience, options=options))
+        limiter.decider, limiter._behind_its_guard = Guard(remote), remote
+        return limiter
 
     @property
     def client(self) -> Any:
@@ -94,14 +99,15 @@ class Limiter(OfThreads):
         self.close()
 
 
-def over(next: Any, remote: Callable[..., Any], timeout: Duration | None, patience: Duration | None) -> Any:
-    """Return the decider that a limiter is over: next itself, or one on the client that it is."""
+def over(next: Any, remote: Callable[..., Any], guard: Callable[..., Any], timeout: Duration | None, patience: Duration | None) -> tuple[Any, Any]:
+    """Return the decider that a limiter is over, and what a guard takes in its place: one on a client has a guard of its own."""
     if is_decider(next):
         if timeout is not None or patience is not None:
             raise TypeError("timeout and patience are for a limiter on a client: give them to what has the client")
-        return next
+        return next, next
     given = {name: value for name, value in (("timeout", timeout), ("patience", patience)) if value is not None}
-    return remote(next, **given)
+    made = remote(next, **given)
+    return guard(made), made
 
 
 def client_of(decider: Any) -> Any:

@@ -13,11 +13,12 @@ import inspect
 import os
 import socket
 import threading
-from collections.abc import Awaitable, Generator
+from collections import deque
+from collections.abc import Awaitable, Generator, Sequence
 from typing import Any, Protocol
 
 from ._call import Call
-from ._errors import OverloadError, is_outage, library_error, translate
+from ._errors import OutageError, OverloadError, ThrottleError, is_outage, library_error, translate
 
 
 class Client(Protocol):
@@ -41,6 +42,33 @@ REDIRECTS = 5
 
 ROOM = 1.0
 """How long a call waits at most for a connection of a pool whose connections are all in use, in seconds."""
+
+
+PIPELINES = 2
+"""How many pipelines are under way at most over a pool. Calls that come meanwhile share the next one."""
+
+LONGEST = 100
+"""How many calls share a pipeline at most."""
+
+
+class Waiting:
+    """A call that waits to be sent, and then for its reply."""
+
+    __slots__ = ("batch", "done", "reply", "words")
+
+    def __init__(self, words: list[str | bytes]) -> None:
+        self.words = words
+        self.reply: Any = None
+        self.batch: list[Waiting] | None = None
+        self.done = threading.Event()
+
+
+def failed(command: str, error: Exception, together: object) -> ThrottleError:
+    """Return the error of a call whose pipeline failed: for a guard that is one failure, however many calls shared it."""
+    made = translate(command, error)
+    if isinstance(made, OutageError):
+        made._together = together
+    return made
 
 
 def check_client(client: Any, asynchronous: bool) -> None:
@@ -163,7 +191,15 @@ class Transport:
         self.arguments = pool_arguments(self.pool)
         self._most = 0 if self.pool is None else most_connections(self.pool)
         self._rooms: dict[str, threading.Semaphore] = {}
+        self._pipelines = min(PIPELINES, self._most or PIPELINES)
+        self._begin()
+
+    def _begin(self) -> None:
         self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._queue: deque[Waiting] = deque()
+        self._under_way = 0
+        self._rooms = {}
 
     @contextlib.contextmanager
     def _room(self, node: Any = None) -> Generator[None]:
@@ -172,8 +208,6 @@ class Transport:
         if not most:
             yield
             return
-        if self._process != os.getpid():  # forked: calls of the parent do not end here
-            self._process, self._rooms = os.getpid(), {}
         name = "" if node is None else node.name
         room = self._rooms.get(name) or self._rooms.setdefault(name, threading.Semaphore(most))
         if not room.acquire(timeout=ROOM):
@@ -186,10 +220,101 @@ class Transport:
     def decide(self, call: Call) -> Any:
         """Send a call that is answered at once, and return the reply."""
         words = call.words()
+        if self.pool is None:  # it has its own way to send
+            try:
+                return self._send(words, call.keys[0].name)
+            except Exception as error:
+                raise translate(call.command, error) from error
+        mine = Waiting(words)
+        batch = self._enter(mine)
+        if batch is not None:
+            try:
+                self._exchange(batch)
+            finally:
+                self._hand_over()
+        if isinstance(mine.reply, Exception):
+            raise failed(call.command, mine.reply, mine.batch[0] if mine.batch else None) from mine.reply
+        return mine.reply
+
+    def _enter(self, mine: Waiting) -> list[Waiting] | None:
+        """Return the calls of a pipeline that this caller is to send; None when another one has sent its call."""
+        if self._process != os.getpid():  # forked: calls of the parent do not end here
+            self._begin()
+        with self._lock:
+            if self._under_way < self._pipelines:
+                self._under_way += 1
+                mine.batch = [mine]
+                return mine.batch
+            self._queue.append(mine)
         try:
-            return self._send(words, call.keys[0].name)
+            if not mine.done.wait(ROOM):
+                with self._lock:
+                    if mine in self._queue:
+                        self._queue.remove(mine)
+                        raise no_room(self._most or self._pipelines)
+                mine.done.wait()
+        except BaseException:
+            with self._lock:
+                if mine in self._queue:
+                    self._queue.remove(mine)
+            if mine.batch and mine.batch[0] is mine and mine.done.is_set() and mine.reply is None:
+                self._hand_over(mine.batch[1:])
+            raise
+        return mine.batch if mine.batch and mine.batch[0] is mine else None
+
+    def _hand_over(self, first: Sequence[Waiting] = ()) -> None:
+        """Have the first of those that wait send the next pipeline."""
+        with self._lock:
+            batch = [*first]
+            while self._queue and len(batch) < LONGEST:
+                batch.append(self._queue.popleft())
+            for waiting in batch:
+                waiting.batch = batch
+            if not batch:
+                self._under_way -= 1
+                return
+        batch[0].done.set()
+
+    def _exchange(self, batch: list[Waiting]) -> None:
+        """Send the calls of a pipeline over one connection, and read their replies."""
+        answered = 0
+        try:
+            with self._room():
+                connection = self.pool.get_connection(*self.arguments)
+                try:
+                    connection.send_packed_command(connection.pack_commands([waiting.words for waiting in batch]))
+                    for waiting in batch:
+                        try:
+                            waiting.reply = connection.read_response()
+                        except Exception as error:
+                            if not library_error(error, "ResponseError"):
+                                raise
+                            waiting.reply = error
+                        answered += 1
+                except BaseException:
+                    connection.disconnect()
+                    raise
+                finally:
+                    self.pool.release(connection)
         except Exception as error:
-            raise translate(call.command, error) from error
+            late = self._late() if library_error(error, "TimeoutError") else []
+            for waiting in [*batch[answered:], *late]:
+                waiting.reply = error
+            answered = len(batch)
+            for waiting in late:
+                waiting.batch = batch
+                waiting.done.set()
+        finally:
+            for waiting in batch[answered:]:
+                waiting.reply = ConnectionError("the caller that sent this call with others was interrupted")
+            for waiting in batch[1:]:
+                waiting.done.set()
+
+    def _late(self) -> list[Waiting]:
+        """Return the calls that have waited while the server did not answer: they would have to wait once more."""
+        with self._lock:
+            late, self._queue = list(self._queue), deque()
+            return late
 
     def _send(self, words: list[str | bytes], key: str | bytes) -> Any:
         if self.cluster:
@@ -198,17 +323,11 @@ class Transport:
                 return self.client.execute_command(*words, target_nodes=node)
         if self.pool is None:
             return self.client.execute_command(*words)
-        with self._room():
-            connection = self.pool.get_connection(*self.arguments)
-            try:
-                connection.send_command(*words)
-                return connection.read_response()
-            except BaseException as error:
-                if not library_error(error, "ResponseError"):
-                    connection.disconnect()
-                raise
-            finally:
-                self.pool.release(connection)
+        mine = Waiting(words)
+        self._exchange([mine])
+        if isinstance(mine.reply, Exception):
+            raise mine.reply
+        return mine.reply
 
     def wait(self, call: Call) -> Any:
         """Send a call that is answered when its turn has come, and return the reply."""

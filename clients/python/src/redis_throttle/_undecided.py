@@ -52,6 +52,8 @@ class Undecided:
 
     def tell(self, error: BaseException, what: str = "a request") -> None:
         """Log an error."""
+        if getattr(error, "_told", False):  # a guard tells when an outage begins and when it ends
+            return
         kind, now = kind_of(error), time.monotonic()
         if now - self._logged.get(kind, -_QUIET) >= _QUIET:
             self._logged[kind] = now

@@ -10,6 +10,7 @@ from ._admission import AsyncAdmission as Admission
 from ._asyncremote import Remote
 from ._call import Call, Holdings, many
 from ._duration import Duration, nanoseconds
+from ._guard import AsyncGuard as Guard
 from ._later import AsyncLater, may_repeat
 from ._lease import AsyncLease as Lease
 from ._limiter import client_of, over
@@ -19,7 +20,7 @@ from ._transport import AsyncClient
 from ._verbs import AsyncDecider as Decider
 from ._verbs import Verbs
 
-__all__ = ["Admission", "Decider", "Lease", "Limiter", "Remote", "until_retry"]
+__all__ = ["Admission", "Decider", "Guard", "Lease", "Limiter", "Remote", "until_retry"]
 
 
 
@@ -30,13 +31,16 @@ class Limiter(Verbs[Coroutine[Any, Any, Result], Coroutine[Any, Any, int], Corou
     """
 
     def __init__(self, next: AsyncClient | Decider, *, timeout: Duration | None = None, patience: Duration | None = None) -> None:
-        self.decider: Decider = over(next, Remote, timeout, patience)
+        self.decider: Decider
+        self.decider, self._behind_its_guard = over(next, Remote, Guard, timeout, patience)
         self._later = AsyncLater(self.decide)
 
     @classmethod
-    def from_url(cls, url: str, *, timeout: Duration = "1s", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Limiter:
+    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Limiter:
         """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
-        return cls(Remote.from_url(url, timeout=timeout, patience=patience, options=options))
+        limiter = cls(remote := Remote.from_url(url, timeout=timeout, patience=patience, options=options))
+        limiter.decider, limiter._behind_its_guard = Guard(remote), remote
+        return limiter
 
     @property
     def client(self) -> Any:

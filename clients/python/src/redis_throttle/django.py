@@ -11,7 +11,7 @@ nobody through.
 
 `REDIS_THROTTLE` has these options:
 
-- `URL`, `TIMEOUT` and `OPTIONS`: the server, how long it may take to answer (`"1s"`), and options for the library's client.
+- `URL`, `TIMEOUT` and `OPTIONS`: the server, how long it may take to answer (`"200ms"`), and options for the library's client.
 - `LIMITER`, in place of these: a `Limiter` or another decider, or the path of one, such as `"shop.limits.limiter"`.
 - `OUTAGE`, `OVERLOAD`, `MISTAKE`: what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503 with Retry-After) or
   `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
@@ -80,7 +80,7 @@ def limiter() -> Limiter:
     if (given is None) == ("URL" not in setting):
         raise ImproperlyConfigured('REDIS_THROTTLE must name the server, {"URL": "redis://127.0.0.1:6379"}, or have a LIMITER, and not both')
     if given is None:
-        return Limiter.from_url(setting["URL"], timeout=setting.get("TIMEOUT", "1s"), options=setting.get("OPTIONS"))
+        return Limiter.from_url(setting["URL"], timeout=setting.get("TIMEOUT", "200ms"), options=setting.get("OPTIONS"))
     found = import_string(given) if isinstance(given, str) else given
     try:
         check_decider(found, asynchronous=False)

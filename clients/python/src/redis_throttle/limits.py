@@ -155,7 +155,7 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
     STORAGE_SCHEME = _schemes("")
 
     def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
-                 timeout: Duration = "1s", **options: object) -> None:
+                 timeout: Duration = "200ms", **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
         self.key_prefix = key_prefix
         uri = uri or "throttle+redis://127.0.0.1:6379"
@@ -229,7 +229,7 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
     STORAGE_SCHEME = _schemes("async+")
 
     def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
-                 timeout: Duration = "1s", **options: object) -> None:
+                 timeout: Duration = "200ms", **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
         options.pop("implementation", None)
         self.key_prefix = key_prefix
