@@ -102,7 +102,7 @@ test-matrix: build build-check ## servers: tests at full size against every serv
 
 .PHONY: test-clients bench-clients
 test-clients bench-clients: STAGE := clients
-test-clients: build ## servers: tests of the packages in clients/, with the frameworks that they are for (SERVER= ARGS='python -k lease')
+test-clients: build build-dev ## servers: tests of the packages in clients/, with the frameworks that they are for (SERVER= ARGS='python -k lease')
 	@scripts/with-args scripts/test-clients
 
 servers: ## servers: fetch the servers of test-matrix into build/servers

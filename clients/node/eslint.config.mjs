@@ -10,6 +10,7 @@ export default defineConfig(
     rules: {
       '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
       '@typescript-eslint/no-empty-function': 'off',
+      '@typescript-eslint/no-unused-vars': ['error', { ignoreRestSiblings: true }],
       '@typescript-eslint/prefer-promise-reject-errors': 'off', // what a signal is aborted with may be anything
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
     },

@@ -112,6 +112,11 @@ export class Limit {
     return this.fields.burst ?? this.fields.count
   }
 
+  /** How long the period is, in ns; of months and years, on average. */
+  get periodNs(): bigint {
+    return this.#period
+  }
+
   /** How long the period is; of months and years, on average. */
   get seconds(): number {
     return Number(this.#period) / 1e9

@@ -5,6 +5,7 @@ import type { Client } from './clients/transport.js'
 import { type Decider, isDecider } from './decider.js'
 import { type Duration, forever, milliseconds } from './duration.js'
 import { Endings, passes } from './endings.js'
+import { bare, type BreakerOptions, breakerOptions, Guard } from './guard/guard.js'
 import { Lease, type LeaseOptions } from './lease.js'
 import type { Limits, Slots } from './limit.js'
 import { refuseOthers, timerMs } from './options.js'
@@ -12,13 +13,15 @@ import { Remote } from './remote.js'
 import type { Allowed, Result } from './result.js'
 
 export interface LimiterOptions {
-  /** How long a call may take that is answered at once: `1s`, if it is left out. */
+  /** How long a call may take that is answered at once: `200ms`, if it is left out. */
   readonly timeout?: Duration
   /** How long a call that waits goes on without a sign of life of the server, which is asked meanwhile: `3s`, if it is left out. */
   readonly patience?: Duration
+  /** When a server is left alone that does not answer, so that calls fail at once: false never does. `guard` decides such calls otherwise. */
+  readonly breaker?: BreakerOptions | false
 }
 
-const known = ['timeout', 'patience'] as const satisfies (keyof LimiterOptions)[]
+const known = ['timeout', 'patience', 'breaker'] as const satisfies (keyof LimiterOptions)[]
 
 const unknownTtl = 600_000
 
@@ -34,6 +37,8 @@ const takenOver = new WeakSet()
  */
 export class Limiter implements Decider {
   readonly #next: Decider
+  /** The decider on the client, for a guard that takes the place of the breaker. */
+  readonly [bare]?: Decider
   readonly #endings = new Endings((call) => this.#next.decide(call))
 
   constructor(client: Client, options?: LimiterOptions)
@@ -46,7 +51,15 @@ export class Limiter implements Decider {
     }
     refuseOthers('Limiter', options, known)
     if (typeof (of as Client | undefined)?.sendCommand !== 'function') throw new TypeError('client must be one of node-redis or ioredis, or a decider')
-    this.#next = new Remote(of, timerMs(options.timeout ?? '1s', 'timeout'), timerMs(options.patience ?? '3s', 'patience'))
+    const { timeout = '200ms', patience = '3s', breaker = {} } = options
+    const remote = new Remote(of, timerMs(timeout, 'timeout'), timerMs(patience, 'patience'))
+    this[bare] = remote
+    if (breaker === false) {
+      this.#next = remote
+    } else {
+      refuseOthers('breaker', breaker, breakerOptions)
+      this.#next = new Guard(remote, breaker)
+    }
   }
 
   /** Takes `cost` units of all limits, or none (CL.LIMIT). */

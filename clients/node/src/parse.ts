@@ -38,7 +38,7 @@ export function parseLimits(text: string): Limit[] {
 }
 
 function start(kind: Kind, given: string): Mutable {
-  const [, count, period] = /^([1-9]\d*)\/(.+)$/.exec(given) ?? []
+  const [, count, period] = /^(0|[1-9]\d*)\/(.+)$/.exec(given) ?? []
   if (count === undefined || period === undefined) throw new SyntaxError(`limits: ${kind} takes count/period, such as 5/s or 100/30m, not '${given}'`)
   return { kind, count: Number(count), period: period as Period } // which Limit checks
 }

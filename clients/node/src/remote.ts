@@ -32,6 +32,11 @@ export class Remote implements Decider {
     return await this.#read(call, wait(this.#transport, words, call.keys[0]?.name ?? '', this.patience, signal, late), signal)
   }
 
+  /** The master of a cluster that has a key, as far as it is known. */
+  nodeOf(key: string): string {
+    return this.#transport.node?.(key) ?? ''
+  }
+
   // Returns the units of a reply that came after its caller had left. A lease is released by Lease.
   #giveBack(call: Call, reply: unknown): void {
     if (call.verb !== 'wait') return

@@ -64,7 +64,7 @@ describe('a client that is not supported', () => {
 describe('options that an act cannot use', () => {
   test('are refused, and nothing is sent', async () => {
     const client = new ioredis.Redis({ lazyConnect: true })
-    assert.throws(() => new Limiter(client, { timout: '1s' } as never), /Limiter: there is no option timout; it takes timeout and patience/)
+    assert.throws(() => new Limiter(client, { timout: '1s' } as never), /Limiter: there is no option timout; it takes timeout, patience and breaker/)
     const limiter = new Limiter(client)
     client.sendCommand = () => assert.fail('it was sent')
     const wrong: [() => Promise<unknown>, RegExp][] = [

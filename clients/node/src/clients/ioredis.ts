@@ -42,6 +42,7 @@ export function ioRedis(client: object): Transport {
   const prefix = redis.options.keyPrefix ?? ''
   return {
     prefix,
+    ...(redis.isCluster && { node: (key: string) => redis.slots[slotOf(prefix + key)]?.[0] ?? '' }),
     send: (words, key, left) => send(redis, make(words), prefix + key, left),
     open: (key, at) => open(redis.isCluster ? owner(redis, prefix + key) : redis, make, at),
   }

@@ -30,6 +30,7 @@ interface Sentinel {
 }
 
 interface Node {
+  address?: string
   client?: NodeClient
 }
 
@@ -107,6 +108,7 @@ function overCluster(cluster: Cluster, prefix: string): Transport {
   const lookAgain = finder(cluster)
   return {
     prefix,
+    node: (key) => addressOf(cluster, prefix + key),
     send: async (words, key, left) => {
       const lost = () => {
         if (left.reason instanceof OutageError) lookAgain(prefix + key)
@@ -130,6 +132,14 @@ function overCluster(cluster: Cluster, prefix: string): Transport {
         throw error
       }
     },
+  }
+}
+
+function addressOf(cluster: Cluster, key: string): string {
+  try {
+    return (cluster.getSlotMaster(slotOf(key)) as Node | undefined)?.address ?? ''
+  } catch {
+    return '' // the cluster is not known yet
   }
 }
 

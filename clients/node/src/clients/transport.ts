@@ -29,6 +29,8 @@ export interface Address {
 export interface Transport {
   /** What the client puts before every key. */
   readonly prefix: string
+  /** Names the master of a cluster that has a key. */
+  node?(key: string): string
   /** Sends a command. `left` tells that nobody waits for the reply any more. */
   send(words: readonly string[], key: string, left: AbortSignal): Promise<unknown>
   /** Opens a connection to the server that has a key, or to the one at an address in a cluster. */

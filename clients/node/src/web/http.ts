@@ -6,6 +6,7 @@ import { address, type AddressOptions, originOf } from './address.js'
 import { type Call, entriesOf, type Keys, many, one } from '../call.js'
 import { MistakeError, OutageError, OverloadError, ThrottleError } from '../errors.js'
 import { asDecider, type Decider } from '../decider.js'
+import { told } from '../guard/told.js'
 import { asLimits, type Limit, type Limits } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
 import type { Result } from '../result.js'
@@ -218,7 +219,7 @@ export class Policy<Request extends object> {
   #report(kind: string, error: ThrottleError, request: Request): void {
     if (this.#options.onError) {
       this.#options.onError(error, request)
-    } else if (performance.now() - (this.#logged.get(kind) ?? -Infinity) > 10_000) {
+    } else if (!told.has(error) && performance.now() - (this.#logged.get(kind) ?? -Infinity) > 10_000) {
       this.#logged.set(kind, performance.now())
       console.error(`redis-throttle: ${kind}: a request could not be checked against its rate limit: ${error.message}`)
     }
