@@ -1,8 +1,22 @@
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from redis_throttle import Limiter, Remote
+from redis_throttle.asyncio import Limiter as AsyncLimiter
+from redis_throttle.asyncio import Remote as AsyncRemote
 from servers import Cluster, MadeUp, Server
+
+
+@pytest.fixture(autouse=True)
+def _patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give servers more time than the default of 200 ms, which a busy machine may need, where a test is not about it."""
+    if request.node.get_closest_marker("defaults"):
+        return
+    made: list[Any] = [Limiter.from_url, AsyncLimiter.from_url, Remote.from_url, AsyncRemote.from_url]
+    for function in [*(method.__func__ for method in made), Remote.__init__, AsyncRemote.__init__]:
+        monkeypatch.setitem(function.__kwdefaults__, "timeout", "2s")
 
 
 @pytest.fixture(scope="session")

@@ -208,7 +208,7 @@ def test_local_limits_are_this_process_part(guarded: Guarded, clock: Clock) -> N
     assert limiter.limit_all({"a": HOUR, "b": fixed(4, "1d")}, cost=2).key == "b"
     assert limiter.peek("a", HOUR).remaining == 1
     with pytest.raises(LimitedError):
-        limiter.wait("k", HOUR, timeout="1h")
+        limiter.wait("k", window(3, "1h"), cost=4, timeout="1h", group="a", weight=3, priority=2)
     never, server = guarded(policy="local", processes=2, never_more=True)
     server.says = raises(OutageError("away"))
     assert never.limit("one", window(1, "1h")).limited
@@ -309,6 +309,7 @@ def took(act: Callable[..., object], *given: Any) -> float:
     return time.perf_counter() - began
 
 
+@pytest.mark.defaults
 def test_a_server_that_hangs_costs_a_quarter_of_a_second_and_then_nothing(own_server: Server) -> None:
     """As the README has it, without reading it: a client with the defaults of redis-py, and a URL."""
     with redis.Redis(port=own_server.port) as client:
@@ -331,6 +332,7 @@ def answers(limiter: Limiter) -> bool:
         return False
 
 
+@pytest.mark.defaults
 async def test_so_does_one_of_asyncio(own_server: Server) -> None:
     async with redis.asyncio.Redis(port=own_server.port) as client:
         for limiter in (AsyncLimiter(client), AsyncLimiter.from_url(own_server.url)):
@@ -348,6 +350,7 @@ async def test_so_does_one_of_asyncio(own_server: Server) -> None:
             await limiter.close()
 
 
+@pytest.mark.defaults
 def test_threads_that_call_at_once_are_not_told_of_an_overload_for_long(own_server: Server) -> None:
     """More callers than the pool has connections, while the server hangs."""
     limiter = Limiter.from_url(own_server.url, options={"max_connections": 5})
@@ -371,6 +374,7 @@ def ended(limiter: Limiter, times: int) -> None:
             limiter.limit("k", HOUR)
 
 
+@pytest.mark.defaults
 def test_a_node_of_a_cluster_that_is_away_keeps_nobody_from_the_others(cluster: Cluster) -> None:
     changes: list[tuple[str, bool]] = []
     remote = Remote.from_url(cluster.url)

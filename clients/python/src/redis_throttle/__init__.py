@@ -12,6 +12,7 @@ All limits of a call are decided at one instant, all or nothing, in one round tr
 
 from ._address import client_address
 from ._admission import Admission
+from ._cached import Cached
 from ._call import Call, Charge, Key, Keys
 from ._connect import connect
 from ._duration import FOREVER, Duration
@@ -34,7 +35,36 @@ from ._retry import until_retry
 from ._verbs import Decider
 
 __all__ = [
-    "FOREVER", "Admission", "Call", "Charge", "Decider", "Duration", "Guard", "Key", "Keys", "Lease", "LeaseLostError", "Limit", "LimitedError", "Limiter",
-    "Limits", "MistakeError", "OutageError", "OverloadError", "Remote", "Result", "Slots", "ThrottleError", "client_address", "connect", "fixed",
-    "is_outage", "is_overload", "parse_limits", "rate", "until_retry", "window",
+    "FOREVER",
+    "Admission",
+    "Cached",
+    "Call",
+    "Charge",
+    "Decider",
+    "Duration",
+    "Guard",
+    "Key",
+    "Keys",
+    "Lease",
+    "LeaseLostError",
+    "Limit",
+    "LimitedError",
+    "Limiter",
+    "Limits",
+    "MistakeError",
+    "OutageError",
+    "OverloadError",
+    "Remote",
+    "Result",
+    "Slots",
+    "ThrottleError",
+    "client_address",
+    "connect",
+    "fixed",
+    "is_outage",
+    "is_overload",
+    "parse_limits",
+    "rate",
+    "until_retry",
+    "window",
 ]

@@ -315,7 +315,7 @@ class _Local:
     def decide(self, call: Call, retry: timedelta) -> Result:
         """Decide a call. Where the part is too small for it, the answer is to come back when the server is tried again."""
         if call.verb == "wait":
-            call = replace(call, verb="limit", max_wait=None, group="", priority=0)
+            call = Call("limit", call.keys, cost=call.cost, each=call.each)
         elif call.verb == "lease":
             call = call.at_once()
         part = self._part(call)
