@@ -8,6 +8,8 @@ from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Remote as AsyncRemote
 from servers import Cluster, MadeUp, Server
 
+pytest_plugins = ["redis_throttle._pytest"]
+
 
 @pytest.fixture(autouse=True)
 def _patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def test_the_wheel_and_the_source_hold_the_package_and_nothing_else(packed: dict
     modules = {f"redis_throttle/{path.name}" for path in SOURCE.iterdir() if path.suffix == ".py" or path.name == "py.typed"}
     with zipfile.ZipFile(packed["wheel"]) as wheel:
         names = {re.sub(r"^redis_throttle-[0-9.]+\.dist-info", "info", name) for name in wheel.namelist()}
-    assert names == modules | {"info/METADATA", "info/WHEEL", "info/RECORD", "info/licenses/LICENSE"}
+    assert names == modules | {"info/METADATA", "info/WHEEL", "info/RECORD", "info/entry_points.txt", "info/licenses/LICENSE"}
     with tarfile.open(packed["sdist"]) as sdist:
         files = {name.partition("/")[2] for name in sdist.getnames()}
         license = sdist.extractfile(next(name for name in sdist.getnames() if name.endswith("/LICENSE")))
