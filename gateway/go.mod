@@ -60,7 +60,7 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	google.golang.org/grpc v1.85.0
-	redis-throttle v0.0.0 // indirect
+	redis-throttle v0.0.0
 )
 
 replace (

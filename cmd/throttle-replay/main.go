@@ -21,6 +21,7 @@ import (
 
 	"redis-throttle/cmd/throttle-replay/fields"
 	"redis-throttle/cmd/throttle-replay/logs"
+	"redis-throttle/cmd/throttle-replay/page"
 	"redis-throttle/cmd/throttle-replay/replay"
 	"redis-throttle/cmd/throttle-replay/table"
 )
@@ -33,6 +34,10 @@ type options struct {
 
 	Limit []string `help:"A limit as CL.LIMIT takes it, such as 'RATE 10/s BURST 20'. Several are decided together." placeholder:"WORDS" sep:"none"`
 	Set   []string `help:"Limits to compare with others: NAME=WORDS." placeholder:"NAME=WORDS" sep:"none"`
+
+	Gateway    []string `help:"Files and folders of throttle-gateway, whose rules are tried." placeholder:"FILE"`
+	Domain     string   `help:"The domain of these files, where there are several." placeholder:"NAME"`
+	Descriptor []string `help:"A descriptor that your proxy sends: KEY=TEMPLATE, entries separated by semicolons. Without it, the routes of the file say." placeholder:"KEY=TEMPLATE" sep:"none"`
 
 	Key          string   `help:"Who is limited: fields in braces. Of IPv6 addresses the network counts, /64 unless you say otherwise." default:"{remote_addr/64}"`
 	TrustedProxy []string `help:"Networks of proxies whose X-Forwarded-For is believed, for the field {client}." placeholder:"NETWORK"`
@@ -98,6 +103,11 @@ func run(ctx context.Context, o *options, out, progress *os.File) error {
 			return err
 		}
 	}
+	if o.HTML != "" {
+		if err := write(o.HTML, out, func(w io.Writer) error { return page.Write(w, report, zone) }); err != nil || o.HTML == "-" {
+			return err
+		}
+	}
 	colors := term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return table.Write(out, report, table.Options{Zone: zone, Colors: colors})
 }
@@ -159,6 +169,16 @@ func (o *options) read() (asked replay.Options, zone *time.Location, err error) 
 	}
 	if asked.Cost, err = fields.ParseCost(o.Cost); err != nil {
 		return asked, nil, err
+	}
+	switch {
+	case len(o.Gateway) > 0:
+		g, err := newGateway(o.Gateway, o.Domain, o.Descriptor, trusted)
+		if err != nil {
+			return asked, nil, err
+		}
+		asked.Gateways = []replay.Gateway{g}
+	case o.Domain != "" || len(o.Descriptor) > 0:
+		return asked, nil, errors.New("--domain and --descriptor go with --gateway")
 	}
 	asked.Sets, err = o.sets()
 	return asked, zone, err

@@ -101,6 +101,14 @@ func TestMistakesAreToldAndNothingIsRun(t *testing.T) {
 		{[]string{"--format", "xml"}, "--format"},
 		{[]string{"--key", "{tenant}"}, "--key: a line of the combined format has no field"},
 		{[]string{"/nowhere/at/all.log"}, "all.log"},
+		{[]string{"--gateway", "main.go"}, "main.go:"},
+		{[]string{"--gateway", "testdata/limits.yaml"}, "has no routes: say with --descriptor"},
+		{[]string{"--gateway", "testdata/limits.yaml", "--descriptor", "remote_address"}, "expected KEY=TEMPLATE"},
+		{[]string{"--gateway", "testdata/limits.yaml", "--descriptor", "remote_address={"}, "--descriptor"},
+		{[]string{"--gateway", "testdata/limits.yaml", "--descriptor", "a={tenant}"}, `--descriptor: a line of the combined format has no field "tenant"`},
+		{[]string{"--gateway", "testdata/limits.yaml", "--domain", "x", "--descriptor", "a=b"}, `no domain "x"`},
+		{[]string{"--gateway", "testdata/routes.yaml"}, "the header field X-Plan, which the log does not have"},
+		{[]string{"--domain", "x"}, "go with --gateway"},
 		{[]string{"--temp", "/nowhere"}, ""}, // is needed for large logs only
 	} {
 		cmd := program(c.args...)
@@ -113,6 +121,21 @@ func TestMistakesAreToldAndNothingIsRun(t *testing.T) {
 		assert.Error(t, err, c.args)
 		assert.Contains(t, string(out), c.want)
 	}
+}
+
+// Rules of a gateway are compared with sets. A request without a value for an entry has no such descriptor.
+func TestRulesOfAGatewayAreASetOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	r := replayed(t, combined(600), "--gateway", "testdata/limits.yaml", "--descriptor", "remote_address={remote_addr};path={path}", "--descriptor", "user={remote_user}", "--set", "a=RATE 1/s")
+	require.Len(t, r.Sets, 2)
+	g := r.Sets[1]
+	assert.Equal(t, "gateway", g.Name)
+	assert.Equal(t, "domain web of limits.yaml", g.Words)
+	assert.Equal(t, int64(600), g.Requests)
+	assert.Equal(t, []replay.Rule{{Words: "web.remote_address.path_/1: FIXED 2/1h", Requests: 86, Denied: 80, Alone: 80}}, g.Rules)
+	assert.Equal(t, int64(80), g.Denied)
+	assert.Equal(t, int64(600-86), g.Unlimited)
+	assert.Equal(t, int64(3), g.DeniedClients)
 }
 
 // The table goes to standard output, and JSON to a file beside it.

@@ -342,19 +342,22 @@ func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
 // Pictures have a file for dark pages beside the one for light ones, and both are there.
 func TestPicturesAreForLightAndDarkPages(t *testing.T) {
 	t.Parallel()
-	markdown := regexp.MustCompile(`!\[[^\]]*\]\([^)]*\.svg\)`)
-	picture := regexp.MustCompile(`<picture><source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)-dark\.svg"><img alt="[^"]{20,}" src="([^"]+)\.svg"></picture>`)
+	markdown := regexp.MustCompile(`!\[[^\]]*\]\([^)]*\.(svg|png)\)`)
+	picture := regexp.MustCompile(`<picture><source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)-dark\.(svg|png)"><img alt="[^"]{20,}" src="([^"]+)\.(svg|png)"></picture>`)
 	shown := 0
 	for _, p := range pages(t) {
 		assert.Empty(t, markdown.FindAllString(p.source, -1), "%s: a picture for light pages alone", p.path)
 		assert.Equal(t, strings.Count(p.source, "<img"), len(picture.FindAllString(p.source, -1)), p.path)
 		for _, m := range picture.FindAllStringSubmatch(p.source, -1) {
 			shown++
-			assert.Equal(t, m[1], m[2], p.path)
-			for _, name := range []string{m[1] + "-dark.svg", m[2] + ".svg"} {
-				svg, err := os.ReadFile(filepath.Join(rootDir(t), filepath.Dir(p.path), name))
+			assert.Equal(t, m[1:3], m[3:5], p.path)
+			for _, name := range []string{m[1] + "-dark." + m[2], m[3] + "." + m[4]} {
+				picture, err := os.ReadFile(filepath.Join(rootDir(t), filepath.Dir(p.path), name))
 				require.NoError(t, err, p.path)
-				assert.NotContains(t, string(svg), "<text", "%s needs a font", name)
+				if m[2] == "svg" {
+					assert.NotContains(t, string(picture), "<text", "%s needs a font", name)
+				}
+				assert.Less(t, len(picture), 300_000, name)
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package logs
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // combined is the format that nginx and Apache have unless told otherwise, and what is usually put behind it:
@@ -37,8 +39,12 @@ var namesOfCombined = [nameCount]string{"remote_addr", "remote_user", "method", 
 func newCombined(c clock) *combined { return &combined{clock: c} }
 
 func (l *combined) Want(name string) (int, error) {
-	for i, known := range namesOfCombined {
-		if name == known {
+	names := []source{{name, whole}}
+	if strings.HasPrefix(name, headerPrefix) {
+		names = sourcesOf(name)
+	}
+	for _, s := range names {
+		if i := slices.Index(namesOfCombined[:], s.name); i >= 0 {
 			l.wanted[i] = true
 			return i, nil
 		}

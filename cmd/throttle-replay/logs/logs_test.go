@@ -292,6 +292,29 @@ func TestFieldsOfJSONAreFoundByPaths(t *testing.T) {
 	assert.Equal(t, []string{"deep", "dotted", `p, q"r`, "1.50", "true", "", "", ""}, values)
 }
 
+// Fields of requests have one name in all formats.
+func TestHeadersHaveOneNameInAllFormats(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		o                logs.Options
+		head, line, name string
+	}{
+		{logs.Options{}, "", `203.0.113.9 - - [10/Oct/2026:13:55:36 -0700] "GET / HTTP/1.1" 200 1 "-" "curl/8"`, "User-Agent"},
+		{logs.Options{Pattern: `$remote_addr [$time_local] $http_x_api_key`}, "", `203.0.113.9 [10/Oct/2026:13:55:36 -0700] curl/8`, "x-api-key"},
+		{logs.Options{Pattern: `%h %t %{X-Api-Key}i`}, "", `203.0.113.9 [10/Oct/2026:13:55:36 -0700] curl/8`, "x-api-key"},
+		{logs.Options{}, "", `{"ts":1,"request":{"headers":{"X-Api-Key":["curl/8"]}}}`, "x-api-key"},
+		{logs.Options{}, "", `{"ts":1,"x-api-key":"curl/8"}`, "X-API-Key"},
+		{logs.Options{}, "time,x_api_key\n", `2026-10-10T20:55:36Z,curl/8`, "X-Api-Key"},
+	} {
+		_, values := read(t, c.o, c.head+c.line+"\n", c.line, "header:"+c.name)
+		assert.Equal(t, []string{"curl/8"}, values, c.line)
+	}
+	l, err := logs.New(logs.Options{Format: logs.Combined}, nil)
+	require.NoError(t, err)
+	_, err = l.Want("header:X-Api-Key")
+	assert.Error(t, err)
+}
+
 // lines reads all lines of a stream.
 func lines(t testing.TB, from io.Reader, join bool) (all []string) {
 	l := logs.NewLines(from)

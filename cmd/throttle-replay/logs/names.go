@@ -1,6 +1,10 @@
 package logs
 
-import "bytes"
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
 
 // Names of fields that every format has, as far as its lines say them. A format also has names of its own.
 //
@@ -15,6 +19,7 @@ import "bytes"
 //	bytes            the length of the response
 //	referer, user_agent, x_forwarded_for    fields of the request
 //	duration         how long it took, in the unit of the log
+//	header:NAME      any field of the request that the log has
 
 // part is what a field is of another one.
 type part uint8
@@ -66,7 +71,20 @@ func sourcesOf(name string) []source {
 	if all := sources[name]; all != nil {
 		return all
 	}
+	if header, ok := strings.CutPrefix(name, headerPrefix); ok {
+		return sourcesOfHeader(header)
+	}
 	return []source{{name, whole}}
+}
+
+// headerPrefix begins the name of a field of the request.
+const headerPrefix = "header:"
+
+// sourcesOfHeader are where logs have a field of the request: in nginx, Apache and Caddy, and by habit.
+func sourcesOfHeader(name string) []source {
+	canonical, lower := http.CanonicalHeaderKey(name), strings.ToLower(name)
+	under := strings.ReplaceAll(lower, "-", "_")
+	return []source{{"http_" + under, whole}, {"{" + canonical + "}i", whole}, {"request.headers." + canonical, whole}, {under, whole}, {lower, whole}, {canonical, whole}}
 }
 
 // of returns the part of a value.

@@ -432,3 +432,21 @@ func gzipped(t testing.TB, text string) []byte {
 	require.NoError(t, w.Close())
 	return b.Bytes()
 }
+
+// What a gateway denies is counted by time, however long the log is.
+func TestDenialsOfAGatewayAreCountedByTime(t *testing.T) {
+	t.Parallel()
+	random := chance.New(t)
+	for _, span := range []int64{1e9, 7000e9, 30_000e9, 20 * dayNs, 2000 * dayNs} {
+		first := int64(1_790_000_000_123_456_789)
+		s := newSeries(first, first+span)
+		when, want := newInstants(), make([]int64, s.n)
+		for range size.Of(60_000, 200_000) {
+			ns := first + random.Int64N(span+1)
+			when.add(ns)
+			want[s.index(ns)]++
+		}
+		require.LessOrEqual(t, len(when.counts), 60_000)
+		require.Equal(t, want, when.spread(&s), "%d ns", span)
+	}
+}

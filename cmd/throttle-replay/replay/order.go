@@ -2,9 +2,10 @@ package replay
 
 // event is a request on its way from a line to the limits.
 type event struct {
-	ns     int64
-	cost   int64
-	client uint32
+	ns       int64
+	cost     int64
+	client   uint32
+	requests []any // one for each gateway
 }
 
 // order brings requests into the order of their times. A server writes a line when a request ends, so lines are out of order by as much

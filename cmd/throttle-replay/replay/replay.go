@@ -25,6 +25,8 @@ type Options struct {
 	Where fields.Where
 	Cost  fields.Cost
 	Sets  []Set
+	// Gateways are rules that decide requests as a whole, beside the sets.
+	Gateways []Gateway
 
 	// Late is by how much lines may be out of order.
 	Late time.Duration
@@ -72,6 +74,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			break
 		}
 	}
+	for _, g := range o.Gateways {
+		r.gateways = append(r.gateways, newGatewayTrial(g))
+	}
 	if err := r.read(ctx); err != nil {
 		return nil, err
 	}
@@ -85,11 +90,12 @@ const mostHeldBack = 1 << 21
 // run is a log on its way through.
 type run struct {
 	Options
-	sets    []*compiled
-	clients *clients
-	order   *order
-	streams []*stream
-	began   []*stream // for progress
+	sets     []*compiled
+	gateways []*gatewayTrial
+	clients  *clients
+	order    *order
+	streams  []*stream
+	began    []*stream // for progress
 
 	seen        int64 // lines
 	total       int64 // bytes of all files, 0 if that is not known
@@ -228,6 +234,11 @@ func (r *run) deliver(e *event) error {
 	for e.ns%r.finest != 0 {
 		r.finest /= 1000
 	}
+	for i, g := range r.gateways {
+		if err := g.decide(e, e.requests[i]); err != nil {
+			return err
+		}
+	}
 	if e.client == nobody {
 		return nil
 	}
@@ -244,6 +255,9 @@ func (r *run) find(key []byte) uint32 {
 			if s.next.client != nobody && isDropped(s.next.client) {
 				s.next.client = nobody
 			}
+		}
+		for _, g := range r.gateways {
+			g.forget(isDropped)
 		}
 	}
 	return i

@@ -84,6 +84,7 @@ type Result struct {
 	DeniedClients int64 `json:"deniedClients"` // that were denied any request
 	Shadowed      int64 `json:"shadowed"`      // let through although a SHADOW would have denied them
 	Delayed       int64 `json:"delayed"`       // let through after a wait (MAXWAIT)
+	Unlimited     int64 `json:"unlimited"`     // no rule of a gateway applies to them
 
 	Waits  Waits    `json:"waits"`  // until a denied request would have been let through
 	Delays Waits    `json:"delays"` // of delayed requests
@@ -106,9 +107,10 @@ type Waits struct {
 
 // Rule is one of several limits.
 type Rule struct {
-	Words  string `json:"words"`
-	Denied int64  `json:"denied"` // requests that it denied, with the longest wait of all limits
-	Alone  int64  `json:"alone"`  // requests that it would have denied by itself
+	Words    string `json:"words"`
+	Requests int64  `json:"requests"` // that it applies to
+	Denied   int64  `json:"denied"`   // requests that it denied, with the longest wait of all limits
+	Alone    int64  `json:"alone"`    // requests that it would have denied by itself
 }
 
 // Curve says which burst clients need at each rate never to be denied anything.
@@ -119,7 +121,9 @@ type Curve struct {
 
 // CurvePoint is a rate. The slices are by Shares.
 type CurvePoint struct {
-	Rate       string  `json:"rate"`
+	Rate       string  `json:"rate"` // count/unit, as CL.LIMIT takes it
+	Count      int64   `json:"count"`
+	Unit       string  `json:"unit"`
 	PerSecond  float64 `json:"perSecond"`
 	EmissionNs int64   `json:"emissionNs"`
 	Bursts     []int64 `json:"bursts"`
@@ -160,6 +164,9 @@ func (r *run) report() (*Report, error) {
 	for _, t := range f.trials {
 		p.Sets = append(p.Sets, r.result(t))
 	}
+	for _, g := range r.gateways {
+		p.Sets = append(p.Sets, g.result(r, &s))
+	}
 	points, err := r.curve(chooseRates(p.Peaks[2].P50, p.Peaks[0].Max, f.mostUnits))
 	if err != nil {
 		return nil, err
@@ -169,7 +176,7 @@ func (r *run) report() (*Report, error) {
 	}
 	for i := range points {
 		at := &points[i]
-		p.Curve.Points = append(p.Curve.Points, CurvePoint{at.String(), at.perSecond(), at.emissionNs, at.bursts, at.clients, at.denied})
+		p.Curve.Points = append(p.Curve.Points, CurvePoint{at.String(), at.count, at.unit, at.perSecond(), at.emissionNs, at.bursts, at.clients, at.denied})
 	}
 	return p, r.suggest(p, points, &s)
 }
@@ -282,7 +289,7 @@ func (r *run) result(t *trial) Result {
 		Waits: y.retries.report(), Delays: y.delays.report(), Series: y.series, Top: r.list(y.top.all), Errors: y.errors, Example: y.example,
 	}
 	for i, words := range t.limits {
-		result.Rules = append(result.Rules, Rule{words, y.decided[i], y.alone[i]})
+		result.Rules = append(result.Rules, Rule{words, y.requests, y.decided[i], y.alone[i]})
 	}
 	return result
 }

@@ -51,6 +51,7 @@ type stream struct {
 	key    *fields.BoundKey
 	where  fields.BoundWhere
 	cost   fields.BoundCost
+	asks   []func(*logs.Record) any // of gateways
 	room   []byte
 
 	next event
@@ -83,6 +84,11 @@ func (s *stream) open(ctx context.Context) (err error) {
 		if s.where, err = s.Where.Bind(s.layout); err == nil {
 			s.cost, err = s.Cost.Bind(s.layout)
 		}
+	}
+	for i := 0; err == nil && i < len(s.gateways); i++ {
+		var ask func(*logs.Record) any
+		ask, err = s.gateways[i].Bind(s.layout)
+		s.asks = append(s.asks, ask)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
@@ -166,6 +172,12 @@ func (s *stream) take() bool {
 		return false
 	}
 	s.next = event{ns: s.record.TimeNs, cost: cost, client: s.find(key)}
+	if len(s.asks) > 0 {
+		s.next.requests = make([]any, len(s.asks))
+		for i, ask := range s.asks {
+			s.next.requests[i] = ask(&s.record)
+		}
+	}
 	return true
 }
 

@@ -107,36 +107,38 @@ func (p *printer) head() {
 	} else {
 		p.line("  %s of %s, by %s, %s to %s", plural(r.Lines.Requests, "request"), plural(r.Clients, "client"), Plain(r.Key), p.time(r.From), p.time(r.To))
 	}
-	if r.Interrupted {
-		p.line("  Interrupted: the log goes on. This is what was read of it.")
-	}
-	p.lines()
-	if r.ResolutionNs == 1e9 && r.Lines.Requests > 0 {
-		p.line("  Times are to the second. A burst can be off by what the rate allows in a second.")
-	}
-	if s := r.Sampling; s != nil {
-		p.line("  There are more clients than --max-clients. Clients with %d requests or more are all here. Of the others, one in %s is, and counts for as many: %s by others are left out.",
-			s.AtLeast, Number(s.OneIn), plural(s.LeftOut, "request"))
-	}
-	if r.Cost != "" {
-		p.line("  Each request takes what its field %s says: %s in all.", Plain(r.Cost), plural(r.Units, "unit"))
+	for _, n := range Notices(r) {
+		p.line("  %s", n.Text)
 	}
 }
 
-// lines says which lines are no requests, and why.
-func (p *printer) lines() {
-	l := &p.report.Lines
+// Notice is a sentence about how a log was read. Loud is one without which the numbers mislead.
+type Notice struct {
+	Text string
+	Loud bool
+}
+
+// Notices says what is to be known of a log before its numbers.
+func Notices(r *replay.Report) (all []Notice) {
+	add := func(isLoud bool, format string, args ...any) {
+		all = append(all, Notice{fmt.Sprintf(format, args...), isLoud})
+	}
+	if r.Interrupted {
+		add(true, "Interrupted: the log goes on. This is what was read of it.")
+	}
+	l := &r.Lines
 	for _, left := range []struct {
-		count int64
-		why   string
+		count  int64
+		isLoud bool
+		why    string
 	}{
-		{l.Filtered, "--where leaves them out"},
-		{l.Keyless, "without a field of the key, so that no limit applies to them"},
-		{l.NoCost, "without a number in the field of --cost"},
-		{l.Late, "out of order by more than --late, and left out"},
+		{l.Filtered, false, "--where leaves them out"},
+		{l.Keyless, true, "without a field of the key, so that no limit applies to them"},
+		{l.NoCost, true, "without a number in the field of --cost"},
+		{l.Late, true, "out of order by more than --late, and left out"},
 	} {
 		if left.count > 0 {
-			p.line("  %s: %s.", plural(left.count, "line"), left.why)
+			add(left.isLoud, "%s: %s.", plural(left.count, "line"), left.why)
 		}
 	}
 	for _, u := range l.Unreadable {
@@ -144,14 +146,28 @@ func (p *printer) lines() {
 		if u.Text != "" {
 			text = ": " + Plain(u.Text)
 		}
-		p.line("  %s could not be read: %s. The first is %s:%d%s", plural(u.Count, "line"), u.Why, Plain(u.File), u.Line, text)
+		add(true, "%s could not be read: %s. The first is %s:%d%s", plural(u.Count, "line"), u.Why, Plain(u.File), u.Line, text)
 	}
 	for _, d := range l.Damaged {
-		p.line("  %s ends after line %d: %s", Plain(d.File), d.Line, Plain(d.Why))
+		add(true, "%s ends after line %d: %s", Plain(d.File), d.Line, Plain(d.Why))
 	}
-	if p.report.Shortened {
-		p.line("  There are too many requests a second to wait for late lines as long as --late says.")
+	if r.Shortened {
+		add(true, "There are too many requests a second to wait for late lines as long as --late says.")
 	}
+	if r.Requests == 0 {
+		return all
+	}
+	if r.ResolutionNs == 1e9 {
+		add(false, "Times are to the second. A burst can be off by what the rate allows in a second.")
+	}
+	if s := r.Sampling; s != nil {
+		add(true, "There are more clients than --max-clients. Clients with %d requests or more are all here. Of the others, one in %s is, and counts for as many: %s by others are left out.",
+			s.AtLeast, Number(s.OneIn), plural(s.LeftOut, "request"))
+	}
+	if r.Cost != "" {
+		add(false, "Each request takes what its field %s says: %s in all.", Plain(r.Cost), plural(r.Units, "unit"))
+	}
+	return all
 }
 
 func (p *printer) peaks() {
@@ -207,20 +223,32 @@ func resultRow(s *replay.Result) []string {
 	return row
 }
 
+// Details are what there is to say of a result beside what it denies.
+func Details(s *replay.Result) (all []string) {
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if s.Errors > 0 {
+		add("%s could not be decided: %s", plural(s.Errors, "request"), Plain(s.Example))
+	}
+	if s.Delayed > 0 {
+		add("%s had to wait: half up to %s, 99 %% up to %s, the longest %s", plural(s.Delayed, "request"), Duration(s.Delays.P50), Duration(s.Delays.P99), Duration(s.Delays.Max))
+	}
+	if s.Shadowed > 0 {
+		add("%s (%s) were let through although a SHADOW would have denied them", plural(s.Shadowed, "request"), Percent(s.Shadowed, s.Requests))
+	}
+	if s.Unlimited > 0 {
+		add("%s (%s) are subject to no rule", plural(s.Unlimited, "request"), Percent(s.Unlimited, s.Requests))
+	}
+	if s.Waits.Never > 0 {
+		add("%s cost more than the limit ever has, so that no wait helps", plural(s.Waits.Never, "request"))
+	}
+	return all
+}
+
 // details are what there is to say of one set.
 func (p *printer) details(s *replay.Result) {
 	name := Plain(s.Name)
-	if s.Errors > 0 {
-		p.line("  %s: %s could not be decided: %s", name, plural(s.Errors, "request"), Plain(s.Example))
-	}
-	if s.Delayed > 0 {
-		p.line("  %s: %s had to wait: half up to %s, 99 %% up to %s, the longest %s", name, plural(s.Delayed, "request"), Duration(s.Delays.P50), Duration(s.Delays.P99), Duration(s.Delays.Max))
-	}
-	if s.Shadowed > 0 {
-		p.line("  %s: %s (%s) were let through although a SHADOW would have denied them", name, plural(s.Shadowed, "request"), Percent(s.Shadowed, s.Requests))
-	}
-	if s.Waits.Never > 0 {
-		p.line("  %s: %s cost more than the limit ever has, so that no wait helps", name, plural(s.Waits.Never, "request"))
+	for _, text := range Details(s) {
+		p.line("  %s: %s", name, text)
 	}
 	if len(s.Rules) > 1 {
 		p.title(name+": which limit", "")
@@ -277,7 +305,7 @@ func spark(all []int64) string {
 
 func (p *printer) curve() {
 	c := &p.report.Curve
-	p.title("The burst that clients need never to be denied anything", "by rate")
+	p.title("The burst that clients need never to be denied anything", "by rate; --html draws it, with a slider")
 	rows := [][]string{{"rate"}}
 	for _, share := range c.Shares {
 		rows[0] = append(rows[0], share+" of clients")

@@ -84,6 +84,9 @@ type Rule struct {
 	path     string
 }
 
+// String names the rule: as the file does, or by the keys that lead to it.
+func (rule *Rule) String() string { return cmp.Or(rule.Name, rule.path) }
+
 // Shown is a limit as the Rate Limit Service shows it.
 type Shown struct {
 	Requests uint32
@@ -377,7 +380,7 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 		r.fail(limits, "limits needs at least one limit, such as RATE 5/s BURST 10")
 	}
 	if len(r.errs) == before && len(rule.Limits) > 0 {
-		r.failIf(at, rule.finish(cmp.Or(rule.Name, rule.path)))
+		r.failIf(at, rule.finish(rule.String()))
 	}
 	return len(r.errs) == before
 }

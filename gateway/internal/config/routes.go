@@ -20,6 +20,8 @@ import (
 type Routes struct {
 	// Denied is the status of a request that is limited.
 	Denied int
+	// Headers are the names of the header fields that routes read, X-Forwarded-For aside.
+	Headers []string
 
 	strict, loose patterns
 	all           []*Route
@@ -64,11 +66,11 @@ func (r *reader) routes(list *yaml.Node, denied int, client keyby.Func) *Routes 
 	routes := &Routes{Denied: denied, strict: newPatterns(), loose: newPatterns()}
 	r.list(list, func(n *yaml.Node) {
 		f := r.fields(n, "match", "headers", "cost", "descriptors", "loose")
-		route := &Route{pattern: r.text(f["match"]), headers: r.conditions(f["headers"]), Cost: r.number(f["cost"], 1, 0, 1<<31)}
+		route := &Route{pattern: r.text(f["match"]), headers: r.conditions(f["headers"], routes), Cost: r.number(f["cost"], 1, 0, 1<<31)}
 		route.loose = r.boolean(f["loose"])
 		route.looseIsGiven = f["loose"] != nil
 		r.list(f["descriptors"], func(n *yaml.Node) {
-			route.descriptors = append(route.descriptors, r.sources(n, client, &routes.usesClient))
+			route.descriptors = append(route.descriptors, r.sources(n, client, routes))
 			route.places = append(route.places, r.place(n))
 		})
 		switch {
@@ -163,7 +165,7 @@ func (n *node) reach(sources []source) (rules []*Rule) {
 	return rules
 }
 
-func (r *reader) conditions(n *yaml.Node) (all []condition) {
+func (r *reader) conditions(n *yaml.Node, routes *Routes) (all []condition) {
 	if n == nil {
 		return nil
 	}
@@ -173,12 +175,14 @@ func (r *reader) conditions(n *yaml.Node) (all []condition) {
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		all = append(all, condition{keyby.Header(r.text(n.Content[i])), strings.Split(r.text(n.Content[i+1]), "*")})
+		name := r.text(n.Content[i])
+		routes.Headers = append(routes.Headers, name)
+		all = append(all, condition{keyby.Header(name), strings.Split(r.text(n.Content[i+1]), "*")})
 	}
 	return all
 }
 
-func (r *reader) sources(n *yaml.Node, client keyby.Func, usesClient *bool) (all []source) {
+func (r *reader) sources(n *yaml.Node, client keyby.Func, routes *Routes) (all []source) {
 	r.list(n, func(n *yaml.Node) {
 		f := r.fields(n, "key", "value")
 		key := r.text(f["key"])
@@ -188,9 +192,9 @@ func (r *reader) sources(n *yaml.Node, client keyby.Func, usesClient *bool) (all
 		fixed := key
 		value := func(*http.Request) string { return key } // the same for all requests
 		if f["value"] != nil {
-			value = r.template(f["value"], client)
+			value = r.template(f["value"], client, routes)
 			if fixed = r.text(f["value"]); strings.Contains(fixed, "{") {
-				*usesClient = *usesClient || strings.Contains(fixed, "{client}")
+				routes.usesClient = routes.usesClient || strings.Contains(fixed, "{client}")
 				fixed = ""
 			}
 		}
@@ -201,7 +205,7 @@ func (r *reader) sources(n *yaml.Node, client keyby.Func, usesClient *bool) (all
 
 // template reads the value of an entry: a text, in which {client}, {method}, {path}, {host}, {header:NAME} and {sha256:NAME} are
 // replaced. A request that lacks one of them has no such descriptor.
-func (r *reader) template(n *yaml.Node, client keyby.Func) keyby.Func {
+func (r *reader) template(n *yaml.Node, client keyby.Func, routes *Routes) keyby.Func {
 	var parts []keyby.Func
 	for rest := r.text(n); rest != ""; {
 		before, after, found := strings.Cut(rest, "{")
@@ -213,6 +217,9 @@ func (r *reader) template(n *yaml.Node, client keyby.Func) keyby.Func {
 		}
 		name, behind, closed := strings.Cut(after, "}")
 		part := variable(name, client)
+		if kind, header, _ := strings.Cut(name, ":"); kind == "header" || kind == "sha256" {
+			routes.Headers = append(routes.Headers, header)
+		}
 		if !closed || part == nil {
 			r.fail(n, "%q: expected {client}, {method}, {path}, {host}, {header:NAME} or {sha256:NAME}", "{"+name+"}")
 			return nil

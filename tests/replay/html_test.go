@@ -1,0 +1,294 @@
+package replay_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
+	"redis-throttle/ratelimit"
+	"redis-throttle/tests/server"
+)
+
+// curveReport is what these tests read of a report.
+type curveReport struct {
+	Clients, Requests int64
+	Curve             struct {
+		Shares []string
+		Points []struct {
+			Rate, Unit              string
+			Count                   int64
+			Bursts, Clients, Denied []int64
+		}
+	}
+	Suggestions []struct {
+		Share  string
+		Point  int
+		Result struct{ Words string }
+	}
+}
+
+// commas writes a number as the page does.
+func commas(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// bursts are those that the page shows for the rate that is chosen.
+func (b *browser) bursts() (all []string) {
+	b.t.Helper()
+	b.read(`[...document.querySelectorAll('.bursts tbody tr')].map((row) => row.querySelectorAll('td')[0].textContent)`, &all)
+	return all
+}
+
+// A slider, moved by the keyboard, shows the bursts of each rate. They fall.
+func TestTheSliderShowsTheBurstsOfEachRate(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	path, r := pageOf(t, made(t), "--set", "mild=RATE 10/s BURST 20 WINDOW 1000/h")
+	b := open(t, path)
+	b.read(`document.getElementById('rate').focus()`, nil)
+	b.press("Home", 36)
+	for i, p := range r.Curve.Points {
+		require.Equal(t, p.Rate, b.text(`document.getElementById('rate-text').value`))
+		require.Equal(t, p.Rate, b.text(`document.getElementById('rate').getAttribute('aria-valuetext')`))
+		var want []string
+		for s, burst := range p.Bursts {
+			want = append(want, commas(burst))
+			if i > 0 {
+				require.LessOrEqual(t, burst, r.Curve.Points[i-1].Bursts[s])
+			}
+		}
+		require.Equal(t, want, b.bursts(), p.Rate)
+		b.press("ArrowRight", 39)
+	}
+	b.click("#row-0 input", 0, 0)
+	last := r.Curve.Points[len(r.Curve.Points)-1]
+	assert.Equal(t, fmt.Sprintf("CL.LIMIT user:42 RATE %s BURST %d SHADOW", last.Rate, last.Bursts[0]), b.text(`document.getElementById('snippet').textContent`))
+	assert.Contains(t, b.text(`document.getElementById('said').textContent`), fmt.Sprintf("RATE %s BURST %d would have denied %s requests", last.Rate, last.Bursts[0], commas(last.Denied[0])))
+	b.done()
+}
+
+// A click into the chart chooses the nearest point, and a suggestion chooses its own.
+func TestAClickChoosesAPoint(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	path, r := pageOf(t, made(t))
+	b := open(t, path)
+	for i, s := range r.Suggestions {
+		b.click(fmt.Sprintf(".suggested li:nth-child(%d) button", i+1), 0, 0)
+		assert.Equal(t, "CL.LIMIT user:42 "+s.Result.Words+" SHADOW", b.text(`document.getElementById('snippet').textContent`))
+		assert.Equal(t, "true", b.text(fmt.Sprintf(`document.querySelector(".suggested li:nth-child(%d) button").getAttribute('aria-pressed')`, i+1)))
+	}
+	for _, want := range []int{0, len(r.Curve.Points) / 2, len(r.Curve.Points) - 1} {
+		for share, burst := range r.Curve.Points[want].Bursts {
+			var at struct{ X, Y, W, H float64 }
+			b.read(fmt.Sprintf(`(() => { const box = chart.getBoundingClientRect(); return { x: scale.x(%d), y: scale.y(%d), w: box.width, h: box.height } })()`, want, burst), &at)
+			b.click("#chart", at.X-at.W/2, at.Y-at.H/2)
+			assert.Equal(t, r.Curve.Points[want].Rate, b.text(`document.getElementById('rate-text').value`))
+			chosen, err := strconv.Atoi(b.text(`document.querySelector('input[name=share]:checked').value`))
+			require.NoError(t, err)
+			assert.Equal(t, burst, r.Curve.Points[want].Bursts[chosen], "share %d, or one with the same burst", share)
+		}
+	}
+	b.done()
+}
+
+// What is copied is what each place takes.
+func TestWhatIsCopiedWorks(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	path, r := pageOf(t, made(t))
+	b := open(t, path)
+	s := r.Suggestions[0]
+	b.click(".suggested li:nth-child(1) button", 0, 0)
+	copied := map[string]string{}
+	var names []string
+	b.read(`[...document.querySelectorAll('.tabs button')].map((tab) => tab.textContent)`, &names)
+	for i, name := range names {
+		b.click(fmt.Sprintf("#tab-%d", i), 0, 0)
+		b.click("#copy", 0, 0)
+		await(t, "it is copied", func() bool { return b.text(`document.getElementById('copied').textContent`) == "Copied." })
+		copied[name] = b.text(`navigator.clipboard.readText()`)
+		assert.Equal(t, b.text(`document.getElementById('snippet').textContent`), copied[name])
+	}
+	b.done()
+	assert.Equal(t, "CL.LIMIT user:42 "+s.Result.Words+" SHADOW", copied["CL.LIMIT"])
+	limits, err := ratelimit.ParseLimits(s.Result.Words + " SHADOW")
+	require.NoError(t, err)
+	checkGo(t, copied["Go"], limits)
+	checkGateway(t, copied["Gateway"], limits)
+	p := r.Curve.Points[s.Point]
+	burst := strings.Fields(s.Result.Words)[3]
+	assert.Equal(t, fmt.Sprintf("app.use(rateLimit({ limiter, limits: rate(%d, '1%s', { burst: %s, shadow: true }) }))", p.Count, p.Unit, burst), copied["Node.js"])
+	assert.Equal(t, fmt.Sprintf("app.add_middleware(redis_throttle.asgi.RateLimit, limiter=limiter,\n                   limits=rate(%d, \"1%s\", burst=%s, shadow=True))", p.Count, p.Unit, burst), copied["Python"])
+}
+
+// checkGo compiles and runs a snippet.
+func checkGo(t testing.TB, snippet string, want ratelimit.Limits) {
+	t.Helper()
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "main.go")
+	_, limits, _ := strings.Cut(snippet, "Limits: ")
+	limits, _, _ = strings.Cut(limits, ",\n")
+	require.NoError(t, os.WriteFile(file, []byte(`package main
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/httplimit"
+	"redis-throttle/ratelimit/keyby"
+)
+
+var _ = time.Second
+
+func wrapped(limiter ratelimit.Decider, handler http.Handler) http.Handler {
+	`+snippet+`
+	return handler
+}
+
+func main() { _ = wrapped; fmt.Print(`+limits+`) }
+`), 0o644))
+	cmd := exec.Command("go", "run", file)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Equal(t, want.String(), string(out))
+}
+
+// checkGateway has the gateway check a file.
+func checkGateway(t testing.TB, snippet string, want ratelimit.Limits) {
+	t.Helper()
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(snippet), 0o644))
+	cmd := exec.Command("go", "run", "./gateway/throttle-gateway", "check", file)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Contains(t, string(out), "ok: 1 domains")
+	_, words, _ := strings.Cut(snippet, "limits: [")
+	limits, err := ratelimit.ParseLimits(strings.TrimSuffix(words, "]"))
+	require.NoError(t, err)
+	assert.Equal(t, want, limits)
+}
+
+// contrasts returns the texts on the page that are too pale to be read: WCAG 2 asks for a contrast of 4.5 to 1.
+const contrasts = `(() => {
+	const parse = (color) => color.match(/[\d.]+/g).map(Number)
+	const over = (top, under) => top.slice(0, 3).map((c, i) => c * (top[3] ?? 1) + under[i] * (1 - (top[3] ?? 1)))
+	const luminance = (rgb) => rgb.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0)
+	const ground = (element) => {
+		if (!element) return [255, 255, 255]
+		return over(parse(getComputedStyle(element).backgroundColor), element.parentElement ? ground(element.parentElement) : parse(getComputedStyle(document.body).backgroundColor))
+	}
+	const pale = []
+	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+	while (walker.nextNode()) {
+		const element = walker.currentNode.parentElement
+		if (!walker.currentNode.textContent.trim() || element.closest('script, style, noscript, title') || !element.getClientRects().length) continue
+		const style = getComputedStyle(element)
+		const ink = over(parse(element.closest('svg') ? style.fill : style.color), ground(element))
+		const [a, b] = [luminance(ink), luminance(ground(element))].sort((x, y) => y - x)
+		if ((a + 0.05) / (b + 0.05) < 4.5) pale.push(((a + 0.05) / (b + 0.05)).toFixed(2) + ' ' + walker.currentNode.textContent.trim())
+	}
+	return pale
+})()`
+
+// The page is legible in light and dark, and as wide as the window, down to that of a small phone.
+func TestThePageFitsItsReader(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	path, _ := pageOf(t, made(t), "--limit", "RATE 10/s BURST 20", "--limit", "FIXED 300/h")
+	b := open(t, path)
+	grounds := map[string]string{}
+	for _, scheme := range []string{"light", "dark"} {
+		b.scheme(scheme)
+		var pale []string
+		b.read(contrasts, &pale)
+		assert.Empty(t, pale, scheme)
+		grounds[scheme] = b.text(`getComputedStyle(document.body).backgroundColor`)
+	}
+	assert.NotEqual(t, grounds["light"], grounds["dark"])
+	for _, width := range []int{1600, 1200, 800, 414, 360, 320} {
+		b.size(width, 900)
+		await(t, "the chart is as wide as its place", func() bool {
+			return b.text(`String(Math.abs(document.querySelector('#chart svg').viewBox.baseVal.width - Math.max(chart.clientWidth, 260)) < 1)`) == "true"
+		})
+		var scrolls int
+		b.read(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &scrolls)
+		assert.LessOrEqual(t, scrolls, 0, "the page is wider than %d", width)
+		var narrow []string
+		b.read(`[...document.querySelectorAll('button, input, summary')].filter((e) => e.getClientRects().length && !e.closest('.scroll')).map((e) => e.getBoundingClientRect()).filter((r) => r.right > innerWidth || r.left < 0).map((r) => r.right + '')`, &narrow)
+		assert.Empty(t, narrow, "what is pressed is within %d", width)
+	}
+	var unnamed []string
+	b.read(`[...document.querySelectorAll('button, input, svg[role=img], section, th')].filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || (e.labels && e.labels.length))).filter((e) => e.tagName !== 'TH' || e.scope !== 'col').map((e) => e.outerHTML)`, &unnamed)
+	assert.Empty(t, unnamed, "a screen reader has a name for everything")
+	b.done()
+}
+
+// What clients have sent is shown as text, whatever it is.
+func TestHostileKeysAreTextOnThePage(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	hostile := []string{
+		`</script><script>window.owned=1</script>`, `"><img src=owned onerror=window.owned=1>`, `<!--<script>`, `]]>{{.Data}}${window.owned=1}`, `javascript:window.owned=1`, `' onmouseover='window.owned=1`,
+		"\u202egnp.exe", "</title><style>*{display:none}</style>",
+	}
+	var lines []string
+	for i := range 4000 {
+		lines = append(lines, fmt.Sprintf(`{"ts":%d,"request":{"remote_ip":"10.0.0.1","headers":{"User-Agent":[%q]}}}`, 1_790_000_000+i/40, hostile[i%len(hostile)]))
+	}
+	path, _ := pageOf(t, access(t, lines), "--key", "{user_agent}", "--show-keys", "--set", `</script><script>owned()</script>=RATE 1/s`, "--top", "20")
+	b := open(t, path)
+	assert.Equal(t, "undefined", b.text(`typeof window.owned`))
+	var names []string
+	b.read(`[...document.querySelectorAll('td.name')].map((cell) => cell.textContent)`, &names)
+	for _, key := range hostile[:6] {
+		assert.Contains(t, names, key)
+	}
+	assert.Contains(t, names, `\u202egnp.exe`, "it is not shown backwards")
+	var images int
+	b.read(`document.querySelectorAll('img, iframe, object, link').length`, &images)
+	assert.Zero(t, images)
+	b.done()
+}
+
+// The page of a hundred thousand clients is small, and moves at once.
+func TestThePageOfManyClientsIsSmall(t *testing.T) {
+	t.Parallel()
+	size.NeedsFull(t)
+	chromium(t)
+	path, r := pageOf(t, made(t, "--clients", "100000", "--requests", "800000"), "--limit", "RATE 10/s BURST 20", "--top", "100")
+	require.Greater(t, r.Clients, int64(99_000))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Less(t, info.Size(), int64(1<<20))
+	b := open(t, path)
+	b.read(`document.getElementById('rate').focus()`, nil)
+	began := time.Now()
+	b.press("Home", 36)
+	for range r.Curve.Points {
+		b.press("ArrowRight", 39)
+	}
+	t.Logf("%v for each of %d steps", time.Since(began)/time.Duration(len(r.Curve.Points)), len(r.Curve.Points))
+	assert.Equal(t, r.Curve.Points[len(r.Curve.Points)-1].Rate, b.text(`document.getElementById('rate-text').value`))
+	b.done()
+}
