@@ -1,10 +1,12 @@
 // What becomes of calls while Redis is away: the breaker, the policies, and one process's part of the limits.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
 import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Call, type Decider, type Duration, fixed, Guard, guard, type GuardOptions, LimitedError, Limiter, makeResult, MistakeError, OutageError, OverloadError, parseLimits, type Policy, rate, window } from 'redis-throttle'
+import { type Call, type Decider, type Duration, fixed, Guard, guard, type GuardOptions, LimitedError, Limiter, makeResult, MistakeError, OutageError, OverloadError, parseLimits, type Policy, rate, type Result, window } from 'redis-throttle'
 import { cluster, type Opened, single } from './clients.mjs'
-import { Cluster, Server, until } from './servers.mjs'
+import { Cluster, root, Server, until } from './servers.mjs'
 
 const quiet = { error() {}, info() {} }
 const perHour = rate(10, '1h')
@@ -180,6 +182,64 @@ describe('the breaker', () => {
     assert.throws(() => guard(f, { poilcy: 'open' } as never), /guard: there is no option poilcy/)
     assert.throws(() => guard({} as never), /next must be a Limiter or another decider/)
   })
+})
+
+interface Step {
+  at: number
+  call?: string
+  begins?: string
+  ends?: string
+  sent?: boolean
+  out?: boolean
+  times?: number
+}
+
+describe('the table of all languages', () => {
+  const table = JSON.parse(readFileSync(path.join(root, 'spec/clients/breaker.json'), 'utf8')) as { failures: number; pause_ms: number; cases: { rule: string; steps: Step[] }[] }
+  afterEach(() => mock.restoreAll())
+
+  for (const { rule, steps } of table.cases) {
+    test(rule, async () => {
+      let time = 0
+      mock.method(performance, 'now', () => time)
+      let asked = 0
+      let say: (leave: AbortController) => Promise<Result>
+      const leaving = new Map<AbortSignal, AbortController>()
+      const g = guard({ decide: (_, { signal } = {}) => { asked++; return say(leaving.get(signal as AbortSignal) as AbortController) } }, { failures: table.failures, pause: `${table.pause_ms}ms`, logger: quiet })
+      const told = (call: string, leave: AbortController): Promise<Result> => {
+        if (call === 'ok') return Promise.resolve(makeResult())
+        if (call === 'left') leave.abort(new Error('left'))
+        const error = { outage: new OutageError('away'), overload: new OverloadError('busy'), mistake: new MistakeError('NOPERM', { cause: new Error('NOPERM no permission') }), left: leave.signal.reason as Error }[call]
+        return Promise.reject(error ?? new Error(`the table has a call that is ${call}`))
+      }
+      const ask = async () => {
+        const leave = new AbortController()
+        leaving.set(leave.signal, leave)
+        await g.decide(limit, { signal: leave.signal }).catch(() => {})
+      }
+      const begun = new Map<string, { end: (call: string) => void; over: Promise<void> }>()
+      for (const [i, { at, call = '', begins, ends, sent, out, times = 1 }] of steps.entries()) {
+        time = at
+        for (let n = 0; n < times; n++) {
+          const before = asked
+          if (begins !== undefined) {
+            let end: (call: string) => void = () => {}
+            say = (leave) => new Promise((resolve, reject) => { end = (how) => { told(how, leave).then(resolve, reject) } })
+            const over = ask()
+            begun.set(begins, { end, over })
+          } else if (ends !== undefined) {
+            begun.get(ends)?.end(call)
+            await begun.get(ends)?.over
+          } else {
+            say = (leave) => told(call, leave)
+            await ask()
+          }
+          if (sent !== undefined) assert.equal(asked > before, sent, `step ${i}`)
+        }
+        if (out !== undefined) assert.equal(g.out, out, `step ${i}`)
+      }
+    })
+  }
 })
 
 describe('the policy local', () => {

@@ -144,21 +144,9 @@ export class Engine {
   }
 
   #any(call: Call, now: bigint): Result {
-    let best: { index: number; wait: bigint } | undefined
-    const maxWait = maxWaitNs(call)
-    for (const index of call.keys.keys()) {
-      const kept = new Map([[index, this.#kept(call.keys[index]?.name ?? '', now)]])
-      const { wait } = worst(this.#layers(call, [index], kept, now).map((layer) => [layer, waitOf(layer, needed(layer, call), now)]))
-      const banned = (kept.get(index)?.bannedUntil ?? 0n) - now
-      const outlook = banned > 0n ? longest(banned, wait) : wait
-      if (outlook === 0n || (outlook !== never && banned <= 0n && outlook <= maxWait)) return this.#takeOne(call, index, now)
-      if (!best || (outlook !== never && (best.wait === never || outlook < best.wait))) best = { index, wait: outlook }
-    }
-    return this.#takeOne(call, best?.index ?? 0, now)
-  }
-
-  #takeOne(call: Call, index: number, now: bigint): Result {
+    const { index } = this.#best(call, now)
     const result = this.#take(call, [index], now)
+    if (result.limited) Object.assign(result, { retryAfterMs: afterMs(this.#best(call, now).retry) })
     if (!call.each) return result
     const each = call.keys.flatMap((key, i) => {
       if (i === index) return result.each
@@ -167,6 +155,24 @@ export class Engine {
       return eachOf(call, waits.map(([layer]) => layer), [], (layer) => waits.some(([other, ns]) => other === layer && ns !== 0n), waits, now)
     })
     return Object.assign(result, { each })
+  }
+
+  /** The first key that has room; if there is none, the one with the shortest wait, or else the one to come back to soonest. */
+  #best(call: Call, now: bigint): { index: number; limited: boolean; wait: bigint; retry: bigint } {
+    const maxWait = maxWaitNs(call)
+    const all = call.keys.map(({ name }, index) => {
+      const kept = copied(new Map([[index, this.#kept(name, now)]]))
+      const { wait } = worst(this.#layers(call, [index], kept, now).filter(({ shadow }) => !shadow).map((layer) => [layer, waitOf(layer, needed(layer, call), now)]))
+      const banned = (kept.get(index)?.bannedUntil ?? 0n) - now
+      const late = wait === never ? never : wait > maxWait ? wait - maxWait : 0n
+      if (banned > 0n) return { index, limited: true, wait: longest(banned, late), retry: longest(banned, late) }
+      return { index, limited: late !== 0n, wait, retry: late }
+    })
+    return all.reduce((best, next) => {
+      if (best.limited !== next.limited) return best.limited ? next : best
+      if (next.wait === never) return best
+      return best.wait === never || next.wait < best.wait ? next : best
+    })
   }
 
   #take(call: Call, indexes: readonly number[], now: bigint): Result {
@@ -187,7 +193,8 @@ export class Engine {
     const eachLimited = new Map(waits.map(([layer, wait]) => [layer, layer.shadow ? wait === never || wait > maxWait : wait !== 0n]))
     const busy = slots.map((slot): [Slot, bigint] => [slot, slot.wait])
     const limited = worst<Layer | Slot>([...enforced, ...busy])
-    const bans = [...kept].filter(([, { bannedUntil }]) => bannedUntil > now)
+    // The longest ban counts, of equal ones the first.
+    const bans = [...kept].filter(([, { bannedUntil }]) => bannedUntil > now).sort(([, a], [, b]) => (a.bannedUntil > b.bannedUntil ? -1 : a.bannedUntil < b.bannedUntil ? 1 : 0))
     const allowed = bans.length === 0 && limited.wait !== never && limited.wait <= maxWait
     const asks = layers.some(({ units }) => units > 0)
 
@@ -203,8 +210,8 @@ export class Engine {
       for (const slot of slots) slot.take()
       rule = tightest(layers, slots, shadows[0]?.[0], now)
       result.waitMs = milliseconds(limited.wait)
-      result.granted = rule instanceof Slot ? (call.cost ?? 1) : asked(rule)
-      if (rule instanceof Zero || (!(rule instanceof Slot) && rule.state instanceof Zero)) result.granted = 0
+      result.granted = rule instanceof Slot ? 1 : asked(rule)
+      if ((!(rule instanceof Slot) && rule.state instanceof Zero)) result.granted = 0
     } else {
       result.limited = true
       let wait = limited.wait
@@ -220,7 +227,7 @@ export class Engine {
         rule = after.of ?? rule
         result.granted = rule instanceof Slot ? 0 : (rule?.charged ?? 0)
       }
-      const retry = wait !== never && wait > maxWait ? wait - maxWait : wait
+      const retry = wait !== never && wait > maxWait ? wait - maxWait : wait !== never && bans[0] ? 0n : wait
       const of = bans[0]?.[0] ?? rule?.keyIndex ?? 0
       let banNs = bans[0] ? bans[0][1].bannedUntil - now : 0n
       if (call.ban !== undefined && retry !== never && !(bans[0] && call.charge !== 'strict')) {
@@ -250,7 +257,14 @@ export class Engine {
       result.shadowKeyIndex = shadow[0].keyIndex
       result.shadowKey = call.keys[shadow[0].keyIndex]?.name ?? ''
     }
-    if (call.each) result.each = eachOf(call, layers, slots, (layer) => (layer instanceof Slot ? layer.wait !== 0n && !allowed : eachLimited.get(layer) === true), waits, now)
+    if (call.each) {
+      // What a denied call was charged counts for what each limit says.
+      const charged = !allowed && (call.charge === 'force' || call.charge === 'strict')
+      const told = charged ? layers.map((layer): [Layer, bigint] => [layer, waitOf(layer, layer.units, now)]) : waits
+      const late = told.map(([layer, wait]): [Layer, bigint] => [layer, wait !== never && wait > maxWait ? wait - maxWait : wait])
+      const isLimited = (layer: Layer | Slot) => (layer instanceof Slot ? layer.wait !== 0n && !allowed : eachLimited.get(layer) === true)
+      result.each = eachOf(call, layers, slots, (layer) => isLimited(layer) && (!allowed || (!(layer instanceof Slot) && layer.shadow)), late, now)
+    }
     if (allowed || call.charge === 'force' || call.charge === 'strict' || call.ban !== undefined) this.#store(call, layers, kept, now)
     for (const slot of slots) if (allowed) this.#clean(slot.key.name, slot.kept, now)
     return result as Fields as unknown as Result
@@ -264,7 +278,7 @@ export class Engine {
     }
     const result = new Outcome()
     const rule = tightest(layers, slots, undefined, now)
-    result.granted = rule instanceof Slot ? (call.cost ?? 1) : rule.units
+    result.granted = rule instanceof Slot ? 1 : rule.units
     describe(result, call, rule, now)
     if (call.each) result.each = eachOf(call, layers, slots, () => false, [], now)
     return result as Fields as unknown as Result
@@ -310,15 +324,17 @@ export class Engine {
     const kept = new Map([...all].filter(([i]) => call.keys[i]?.limits))
     const result = new Outcome()
     place(result, call, 0, 0)
-    if (!leased.every(([, { leases }]) => leases.has(call.id ?? ''))) {
-      return Object.assign(result, { limited: true, retryAfterMs: null }) as Fields as unknown as Result
-    }
-    for (const [i, each] of leased) {
-      each.leases.delete(call.id ?? '')
-      this.#clean(call.keys[i]?.name ?? '', each, now)
+    const settled = leased.every(([, { leases }]) => leases.has(call.id ?? ''))
+    if (!settled) Object.assign(result, { limited: true, retryAfterMs: null })
+    const held = new Map(leased.map(([i, { leases }]) => [i, leases.has(call.id ?? '')]))
+    if (settled) {
+      for (const [i, each] of leased) {
+        each.leases.delete(call.id ?? '')
+        this.#clean(call.keys[i]?.name ?? '', each, now)
+      }
     }
     const layers = this.#layers(call, [...kept.keys()], kept, now)
-    for (const layer of layers) {
+    for (const layer of settled ? layers : []) {
       const { take, used } = layer.state.limit.fields
       const more = used === undefined ? 0 : used - (take ?? 0)
       layer.charged = more > 0 ? layer.state.force(now, more) : more < 0 ? 0 - layer.state.refund(now, -more) : 0
@@ -330,8 +346,12 @@ export class Engine {
     }
     if (call.each) {
       const told = eachOf(call, layers, [], () => false, [], now)
-      // Of slots a settlement says nothing.
-      const slots = leased.map(([keyIndex]) => makeResult({ keyIndex, key: call.keys[keyIndex]?.name ?? '', limit: -1, remaining: -1 }))
+      // Of slots it says whether the lease was there, and when the last one lapses.
+      const slots = leased.map(([keyIndex, { leases }]) => {
+        const last = [...leases.values()].reduce((a, b) => (a > b ? a : b), now)
+        const limited = held.get(keyIndex) !== true
+        return makeResult({ keyIndex, key: call.keys[keyIndex]?.name ?? '', limit: -1, remaining: -1, limited, retryAfterMs: limited ? null : 0, resetAfterMs: milliseconds(last - now) })
+      })
       result.each = [...told, ...slots].sort((a, b) => a.keyIndex - b.keyIndex)
     }
     this.#store(call, layers, kept, now, true)
