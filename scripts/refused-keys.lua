@@ -10,6 +10,7 @@ local function reason(v)
     if #v < at + 10 then return nil end
     local kind, calendar = v:byte(at), v:byte(at + 8) >= 128
     local length = v:byte(at + 9) + 256 * v:byte(at + 10)
+    if kind == 5 then found = found or "denials" end
     if kind == 4 then found = found or "FIRST" end
     if kind == 3 and calendar then found = found or "calendar" end
     if kind == 1 and length > 16 then found = found or "lift" end

@@ -37,13 +37,13 @@ func (m *Model) claims(limits []Limit) (claims []int) {
 // the first rate of a call, whatever its period.
 func (m *Model) soleRate() bool { return len(m.kept) == 1 && m.kept[0].kind == Rate }
 
-// write makes the stack what the key holds, followed by what the call does not name. Of limits that the key lacks it adds those
-// of which adds says so.
-func (m *Model) write(now number, limits []Limit, stack []state, adds func(limit int) bool) {
+// write makes the stack what the key holds, followed by a count of denials, if there is one, and what the call does not name. Of limits
+// that the key lacks it adds those of which adds says so.
+func (m *Model) write(now number, limits []Limit, stack []state, denials []kept, adds func(limit int) bool) {
 	claims := m.claims(limits)
 	var rest, next []kept
 	for i, k := range m.kept {
-		if !slices.Contains(claims, i) {
+		if !slices.Contains(claims, i) && !slices.ContainsFunc(denials, k.isLike) {
 			rest = append(rest, k)
 		}
 	}
@@ -52,6 +52,11 @@ func (m *Model) write(now number, limits []Limit, stack []state, adds func(limit
 		if s.bringTo(now); limits[i].Count > 0 && (claims[i] >= 0 || adds(i)) {
 			next = append(next, kept{limits[i].Kind, limits[i].id(), s})
 			fullIn = most(fullIn, s.fullIn(now))
+		}
+	}
+	for _, k := range denials {
+		if in := k.state.fullIn(now); in.positive() {
+			next, fullIn = append(next, k), most(fullIn, in)
 		}
 	}
 	before := m.expiresMs

@@ -117,6 +117,7 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 	until := now.plus(n(int64(o.Ban)))
 	switch {
 	case m.banned(now) && o.Force: // charges behind the ban
+		o.After = After{}
 		granted := m.take(now, limits, o).Granted
 		return m.ofTheBan(now, limits, m.after(now, limits, o), granted)
 	case m.banned(now):
@@ -126,7 +127,7 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 		return m.ofTheBan(now, limits, m.after(now, limits, o), 0)
 	}
 	reply := m.take(now, limits, o)
-	if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) {
+	if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) && !reply.counts {
 		m.banUntil(until)
 		reply.RetryAfter = most(reply.RetryAfter, n(int64(o.Ban)))
 	}
@@ -185,7 +186,7 @@ func (m *Model) refund(nowNs int64, limits []Limit, cost int64, terms []Terms) (
 		anything = anything || b.positive()
 	}
 	if anything {
-		m.write(now, limits, stack, func(int) bool { return false })
+		m.write(now, limits, stack, nil, func(int) bool { return false })
 	}
 	rule := fewest(now, parties, 0)
 	reply = describe(now, parties, rule)

@@ -11,6 +11,7 @@ type Reply struct {
 	Granted, Shadow                 int64
 	Wait                            Nanoseconds
 	Key                             int64 // of CL.MLIMIT
+	counts                          bool  // a denial that is counted, and not the last of those that it takes for a ban
 }
 
 // Nanoseconds is a length of time, which an int64 may be too small for.
@@ -22,6 +23,9 @@ func (r Reply) Fields() [10]int64 {
 		rounded(r.ResetAfter, millisecond), rounded(r.NextAfter, millisecond), r.Granted,
 		rounded(r.Wait, millisecond), r.Shadow}
 }
+
+// Counts says that the call was denied, and that the key counts this, without a ban yet.
+func (r Reply) Counts() bool { return r.counts }
 
 // FieldsOfKeys are the eleven numbers of CL.MLIMIT, in their order.
 func (r Reply) FieldsOfKeys() (fields [11]int64) {

@@ -17,6 +17,8 @@ const (
 	Window Kind = "WINDOW"
 	Fixed  Kind = "FIXED"
 	First  Kind = "FIXED ... FIRST"
+	// Denials is how many calls were denied (BAN ... AFTER), which a key keeps like a limit.
+	Denials Kind = "AFTER"
 )
 
 // Limit is one limit of a call.
@@ -48,8 +50,15 @@ type Options struct {
 	Force   bool
 	MaxWait time.Duration // 0 for none
 	Ban     time.Duration // 0 for none
+	After   After         // of which denial the ban begins
 	Terms   []Terms       // of the limits, in their order
 	denied  bool          // by something other than the limits
+}
+
+// After is how many calls have to be denied in a period that begins with the first of them. Without a count it is one.
+type After struct {
+	Count  int64
+	Period time.Duration
 }
 
 // String shows a limit as a command has it.
@@ -114,6 +123,9 @@ func (o Options) Words() []string {
 	}
 	if o.Ban > 0 {
 		words = append(words, "BAN", Duration(o.Ban))
+	}
+	if o.Ban > 0 && o.After.Count > 0 {
+		words = append(words, "AFTER", fmt.Sprintf("%d/%s", o.After.Count, Duration(o.After.Period)))
 	}
 	return words
 }

@@ -21,7 +21,7 @@ func TakeAll(nowNs int64, calls []Call, o Options) Reply {
 	}
 	if banned < 0 {
 		reply := takeAll(now, askAll(calls...), o)
-		if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) {
+		if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) && !reply.counts {
 			calls[reply.Key-1].Model.banUntil(until)
 			reply.RetryAfter = most(reply.RetryAfter, n(int64(o.Ban)))
 		}
@@ -30,6 +30,7 @@ func TakeAll(nowNs int64, calls []Call, o Options) Reply {
 	granted := int64(0)
 	switch longest := calls[banned].Model; {
 	case o.Force: // charges all, behind their bans
+		o.After = After{}
 		granted = takeAll(now, askAll(calls...), o).Granted
 	case o.Strict && o.Ban > 0:
 		longest.banUntil(until)
@@ -120,6 +121,7 @@ type asked struct {
 	first   int // how many limits the keys before it have
 	changes bool
 	charged []number // of a call that was limited, or a settlement
+	denials []kept   // the count that the call has changed, if any
 	settles bool
 }
 
@@ -137,7 +139,7 @@ func askAll(calls ...Call) (all []*asked) {
 func write(now number, all []*asked) {
 	for _, a := range all {
 		if a.changes {
-			a.Model.write(now, a.Limits, a.stack, a.adds)
+			a.Model.write(now, a.Limits, a.stack, a.denials, a.adds)
 		}
 	}
 }
@@ -198,9 +200,11 @@ func takeAll(now number, all []*asked, o Options) Reply {
 	for _, a := range all {
 		a.changes = a.punish(now, o) && asks
 	}
-	write(now, all)
 	wait = longest(now, parties, needed)
+	counts := o.Ban > 0 && o.After.Count > 0 && wait.possible && !of[wait.rule].countDenial(now, o.After)
+	write(now, all)
 	reply := describe(now, parties, wait.rule)
+	reply.counts = counts
 	reply.Limited, reply.Shadow, reply.Key = 1, int64(shadow), keyOf(all, wait.rule)
 	if o.Force {
 		forced := of[wait.rule]

@@ -85,6 +85,21 @@ func (k *Key) ban(d int64, s *stack.Stack, changed bool, nowNs int64) {
 	k.storeBehind(nowNs+d, s, nowNs)
 }
 
+// banDenied bans the key for a call that was denied, or counts the denial where only the last of several bans. It reports whether the
+// key is banned. changed says that the call changed s.
+func (k *Key) banDenied(r *words.Request, s *stack.Stack, changed bool, nowNs int64) bool {
+	if r.After.Count > 0 {
+		last, counted := s.CountDenial(r.After, nowNs)
+		if !last {
+			k.store(s, nowNs)
+			return false
+		}
+		changed = changed || counted
+	}
+	k.ban(r.BanNs, s, changed, nowNs)
+	return true
+}
+
 // putBan bans the key until an instant and leaves the rest as it is. What is kept may be of other
 // limits than the call's, so the key lives at least as long as before.
 func (k *Key) putBan(until int64) {

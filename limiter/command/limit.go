@@ -5,7 +5,7 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [COMPACT] [EACH]
+// CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration [AFTER count/period]] [COMPACT] [EACH]
 //
 // Charges up to eight limits of one key atomically: all of them or none.
 var Limit = register(&Command{
@@ -43,8 +43,9 @@ func limit(c *Call) {
 		return
 	}
 	if result.Limited && r.BanNs > 0 && result.RetryAfterNs != stack.Never {
-		c.ban(r.BanNs, &c.stack, result.Changed, c.NowNs)
-		result.RetryAfterNs = max(result.RetryAfterNs, r.BanNs)
+		if c.banDenied(r, &c.stack, result.Changed, c.NowNs) {
+			result.RetryAfterNs = max(result.RetryAfterNs, r.BanNs)
+		}
 	}
 	c.describe(&result)
 }

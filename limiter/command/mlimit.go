@@ -5,7 +5,7 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration] [ID id] [COMPACT] [EACH]
+// CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration [AFTER count/period]] [ID id] [COMPACT] [EACH]
 //
 // A group is one or more limits, or SLOTS n TTL duration.
 //
@@ -88,8 +88,9 @@ func (c *Call) limitAll(r *words.Request) {
 	}
 	key := m.keyOf(result.Rule)
 	if result.Limited && r.BanNs > 0 && result.RetryAfterNs != stack.Never {
-		c.Keys[key].ban(r.BanNs, &m.stacks[key], m.joint.Changed(key), c.NowNs)
-		result.RetryAfterNs = max(result.RetryAfterNs, r.BanNs)
+		if c.Keys[key].banDenied(r, &m.stacks[key], m.joint.Changed(key), c.NowNs) {
+			result.RetryAfterNs = max(result.RetryAfterNs, r.BanNs)
+		}
 	}
 	c.describeKey(&result, key)
 }

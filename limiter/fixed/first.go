@@ -14,6 +14,9 @@ type First struct {
 	used    int64
 }
 
+// MaxFirstLen is the length in bytes of the longest state of a First.
+const MaxFirstLen = firstHeader + 9
+
 // firstHeader is the length of a state's first number, in bytes.
 const firstHeader = 8
 

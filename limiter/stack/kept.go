@@ -13,6 +13,7 @@ type kept struct {
 	kind   Kind
 	id     uint64
 	state  []byte
+	named  bool   // the call named it all the same, so it is not forgotten: its count of denials
 	fullAt uint64 // 0 if it is full, and of a calendar's window, see endIsUnknown
 }
 
@@ -56,7 +57,7 @@ func (s *Stack) addKeptTAT(tat uint64) {
 		return // no state among others
 	}
 	binary.LittleEndian.PutUint64(s.plainTAT[:], tat)
-	s.addKept(kept{Rate, unknownPeriod, s.plainTAT[:], tat})
+	s.addKept(kept{kind: Rate, id: unknownPeriod, state: s.plainTAT[:], fullAt: tat})
 }
 
 func (s *Stack) addKept(k kept) {
@@ -155,11 +156,12 @@ func (s *Stack) countsOn(index int) bool {
 	return slices.ContainsFunc(s.kept[index+1:], func(k kept) bool { return k.isLike(&s.kept[index]) })
 }
 
-// forgetOne drops the limit that is full soonest; of several, the one that was not named for longest.
+// forgetOne drops the limit that is full soonest; of several, the one that was not named for longest. There is more than what the call
+// named.
 func (s *Stack) forgetOne() {
 	soonest := len(s.kept) - 1
 	for i := soonest - 1; i >= 0; i-- {
-		if !s.countsOn(i) && s.kept[i].goesBefore(&s.kept[soonest]) {
+		if !s.kept[i].named && !s.countsOn(i) && s.kept[i].goesBefore(&s.kept[soonest]) {
 			soonest = i
 		}
 	}

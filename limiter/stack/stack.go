@@ -5,6 +5,7 @@ import (
 
 	"redis-throttle/gcra"
 	"redis-throttle/limiter/calendar"
+	"redis-throttle/limiter/fixed"
 )
 
 // Never is the retry after of a request that was let through, or that no wait makes possible.
@@ -22,7 +23,9 @@ type Stack struct {
 	row [MaxLimits]*layer
 	// kept is what the value holds of limits that the call does not name, in its order.
 	kept     []kept
-	keptRoom [MaxLimits]kept
+	keptRoom [MaxLimits + 1]kept // one more for a count of denials
+	// denials is the state of that.
+	denials [fixed.MaxFirstLen]byte
 	// plainTAT is the state of a kept rate whose value was the number alone.
 	plainTAT [8]byte
 	// spare checks the state of a limit that the stack does not have.

@@ -120,7 +120,7 @@ func stateExamples(t testing.TB) map[string]stateExample {
 			}
 		}
 	}
-	require.Len(t, examples, 8)
+	require.Len(t, examples, 9)
 	return examples
 }
 
@@ -152,6 +152,8 @@ func limitsOf(t testing.TB, key string) (words string, limits []stack.Limit) {
 		return "FIXED 1000/h FIRST", []stack.Limit{must(stack.NewFirst(1000, 1, time.Hour))}
 	case "state:kept":
 		return "WINDOW 100/h", []stack.Limit{must(stack.NewWindow(100, 1, time.Hour))}
+	case "state:denials":
+		return "RATE 1/h", []stack.Limit{must(stack.NewRate(1, 1, time.Hour, 1))}
 	case "state:stack":
 		return "RATE 60/h FIXED 1000/d",
 			[]stack.Limit{must(stack.NewRate(60, 1, time.Hour, 60)), must(stack.NewFixedIn(days, 1000))}

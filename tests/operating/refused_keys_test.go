@@ -39,6 +39,7 @@ var ofOlderVersions = []struct {
 	{"kept", "", []string{"CL.LIMIT kept RATE 5/h", "CL.LIMIT kept WINDOW 5/h", "CL.LIMIT kept FIXED 5/d"}},
 	{"kept month", "calendar", []string{"CL.LIMIT #kept|month FIXED 5/mo", "CL.LIMIT #kept|month RATE 5/h"}},
 	{"kept rates", "", []string{"CL.LIMIT #kept|rates RATE 5/h RATE 9/d", "CL.LIMIT #kept|rates RATE 9/d", "CL.THROTTLE #kept|rates 5 9 60"}},
+	{"denials", "denials", []string{"CL.LIMIT denials RATE 1/h BAN 9h AFTER 3/9h", "CL.LIMIT denials RATE 1/h BAN 9h AFTER 3/9h"}},
 	{"lifted", "lift", []string{"CL.LIMIT lifted RATE 1/h RATE 9/m", "CL.LIMIT lifted RATE 1/h RATE 9/m MAXWAIT 9h"}},
 }
 
@@ -125,7 +126,7 @@ func TestAnOlderVersionRefusesWhatThePageSays(t *testing.T) {
 				old.MustDo("SET", r.name, present.MustDo("GET", r.name).Text)
 				v := old.Do("CL.PEEK", r.name, "RATE", "5/s")
 				want := "a reply"
-				if refuses && r.refused != "" {
+				if refuses && r.refused != "" || r.refused == "denials" {
 					want = "WRONGTYPE"
 				}
 				assert.Equal(t, want, outcome(v), "%s: %v", r.name, v)

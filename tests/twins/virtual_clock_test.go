@@ -58,6 +58,7 @@ func (r *virtualRun) tooSeldom(calls int) string {
 		{"a ban that the limits outlast", r.outlasted, calls / 200},
 		{"a limit of 63 bits", r.widest, calls / 200},
 		{"a decision by the calendar", r.byCalendar, calls / 200},
+		{"a denial that is counted", r.counted, calls / 1000},
 		{"a limit of nobody", r.nobody, calls / 1000},
 		{"a decision by a FIRST", r.first, calls / 200},
 		{"a clock that is set back", r.stepsBack, calls / 500},
@@ -98,9 +99,9 @@ type virtualRun struct {
 	kinds   []naive.Kind
 	seasons int
 
-	made, limited, banned, outlasted, widest, reserved, forced, shadowed, byCalendar, first, nobody, stepsBack int
-	several                                                                                                    [2]int // let through, and limited
-	withAny                                                                                                    int
+	made, limited, banned, outlasted, widest, reserved, forced, shadowed, byCalendar, first, nobody, counted, stepsBack int
+	several                                                                                                             [2]int // let through, and limited
+	withAny                                                                                                             int
 
 	each       virtualEach
 	leases     virtualLeases
@@ -441,7 +442,11 @@ func (r *virtualRun) request(k *virtualKey) (name string, limits []naive.Limit, 
 		o.Terms = nil
 		return "CL.THROTTLE", limits[:1], o
 	}
-	return "CL.LIMIT", limits, r.options(limits, o)
+	o = r.options(limits, o)
+	if len(limits) == 8 {
+		o.After = naive.After{} // there is no room for it
+	}
+	return "CL.LIMIT", limits, o
 }
 
 // aBan is how long to ban: rather not for so long that a season sees nothing else.
@@ -451,6 +456,9 @@ func (r *virtualRun) aBan() time.Duration {
 
 func (r *virtualRun) count(limits []naive.Limit, reply naive.Reply) {
 	r.made++
+	if reply.Counts() {
+		r.counted++
+	}
 	fields := reply.Fields()
 	r.limited += int(fields[0])
 	if fields[1] == 0 {
@@ -501,6 +509,10 @@ func (r *virtualRun) options(limits []naive.Limit, o naive.Options) naive.Option
 	}
 	if o.MaxWait == 0 && r.IntN(60) == 0 {
 		o.Ban = r.aBan()
+	}
+	if o.MaxWait == 0 && r.IntN(20) == 0 {
+		period := r.upTo(3*r.scale/int64(time.Millisecond) + 1)
+		o.Ban, o.After = r.aBan(), naive.After{Count: 1 + r.Int64N(4), Period: time.Duration(period) * time.Millisecond}
 	}
 	return o
 }

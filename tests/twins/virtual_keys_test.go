@@ -17,6 +17,7 @@ func (r *virtualRun) callOfKeys() virtualCall {
 	oneGroup := r.IntN(4) == 0
 	var all []naive.Limit
 	var terms []naive.Terms
+	full := false
 	for i, at := range some {
 		k := r.keys[at]
 		keys, c.pasts = append(keys, k.name), append(c.pasts, &k.past)
@@ -27,11 +28,15 @@ func (r *virtualRun) callOfKeys() virtualCall {
 				asked.Terms = r.terms(asked.Limits)
 			}
 		}
+		full = full || len(asked.Limits) == 8
 		calls, all = append(calls, asked), append(all, asked.Limits...)
 		terms = append(terms, asked.Terms...)
 		terms = append(terms, make([]naive.Terms, len(all)-len(terms))...)
 	}
 	o = r.options(all, naive.Options{Cost: o.Cost, Terms: terms})
+	if full {
+		o.After = naive.After{} // there is no room for it
+	}
 	anyKey := r.IntN(3) == 0
 	take := naive.TakeAll
 	if anyKey {

@@ -1,5 +1,7 @@
 package words
 
+import "redis-throttle/limiter/stack"
+
 // What is wrong with a call though each of its words is right.
 
 // check refuses what no single word is to blame for.
@@ -14,6 +16,9 @@ func (p *Parser) check() error {
 		return err
 	}
 	if err := p.checkCompany(); err != nil {
+		return err
+	}
+	if err := p.checkRoom(); err != nil {
 		return err
 	}
 	return p.checkKinds()
@@ -70,6 +75,21 @@ func (p *Parser) checkCompany() error {
 		if w.needed != nil && p.seen&w.set != 0 && p.seen&w.needed.set == 0 {
 			return p.nearName(w.name, onlyWith, w.with)
 		}
+	}
+	return nil
+}
+
+// checkRoom refuses a count of denials where a key has no room for it beside its limits.
+func (p *Parser) checkRoom() error {
+	if p.r.After.Count == 0 {
+		return nil
+	}
+	full := p.limits.Len() == stack.MaxLimits
+	for i := 0; i < p.group && !full; i++ {
+		full = p.groups[i].Len() == stack.MaxLimits
+	}
+	if full {
+		return p.nearName("AFTER", takesRoom)
 	}
 	return nil
 }

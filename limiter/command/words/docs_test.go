@@ -48,7 +48,7 @@ func TestWhatCommandDocsShowsOfTheArguments(t *testing.T) {
 		return strings.TrimSuffix(limits, ") ...") + " | " + slots + ") ..."
 	}
 	const all = " [TAKE units] [SPARE units] [SHADOW]"
-	const options = " [COST units] [UPTO] [STRICT] [FORCE] [MAXWAIT duration] [BAN duration] [COMPACT] [EACH]"
+	const options = " [COST units] [UPTO] [STRICT] [FORCE] [MAXWAIT duration] [BAN duration [AFTER count/period]] [COMPACT] [EACH]"
 	for cmd, want := range map[*command.Command]string{
 		command.Throttle: "key max_burst count_per_period period [quantity]",
 		command.Limit:    "key " + limit(all) + options,

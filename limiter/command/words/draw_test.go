@@ -147,5 +147,5 @@ func drawCall(random *rand.Rand, s *Syntax) (line, clash string) {
 // rightFor has something right for each value.
 var rightFor = map[*value]string{
 	&units: "0", &slots: "3", &rows: "1", &capacity: "9", &duration: "0", &offset: "1s", &ttl: "1ms", &id: "one", &zone: "UTC",
-	&quota: "5/m", &calendarQuota: "5/d", &groupName: "tenant", &priority: "-7", &weight: "3",
+	&quota: "5/m", &calendarQuota: "5/d", &groupName: "tenant", &priority: "-7", &weight: "3", &denials: "5/m",
 }

@@ -19,6 +19,7 @@ const (
 	oneGroupOrAll = "there must be one group of limits for all keys, or one for each key"
 	ownGroup      = "SLOTS is a group of its own; separate groups by NEXT"
 	takeAndUsed   = "TAKE and USED go together"
+	takesRoom     = "counts as one of the 8 limits of a key"
 	needsSlots    = "goes with SLOTS"
 	slotsNeedID   = "SLOTS needs an ID"
 	settleOnce    = "there must be a group of SLOTS, or a retry would settle twice"

@@ -68,6 +68,7 @@ var vocabulary = numbered([]word{
 	{name: "FORCE", of: "LIMIT MLIMIT", since: V020, not: "MAXWAIT SLOTS", put: func(p *Parser) { p.r.Force = true }},
 	{name: "MAXWAIT", of: "LIMIT MLIMIT", value: &duration, not: "SLOTS", rates: true, put: func(p *Parser) { p.r.MaxWaitNs = p.number }},
 	{name: "BAN", of: "LIMIT MLIMIT", since: V020, value: &duration, not: "MAXWAIT ANY SLOTS", put: func(p *Parser) { p.r.BanNs = p.number }},
+	{name: "AFTER", of: "LIMIT MLIMIT", since: V040, value: &denials, with: "BAN"},
 
 	// Options of calls about leases, and of both. With several keys, SLOTS and TTL are a group (parseSlots).
 	{name: "SLOTS", value: &slots, put: func(p *Parser) { p.r.Slots = p.number }},

@@ -38,7 +38,7 @@ func TestGroupsOfLimitsAreRefused(t *testing.T) {
 		{"2 a b RATE 5/s TAKE 2 NEXT RATE 5/s UPTO", "ERR syntax error near 'UPTO': cannot go with TAKE"},
 		{"2 a b FIXED 5/s NEXT RATE 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
 		{"2 a b RATE 5/s NEXT WINDOW 5/s MAXWAIT 1s", "ERR syntax error near 'MAXWAIT': works with RATE limits only"},
-		{"2 a b RATE 5/s TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID, COMPACT or EACH"},
+		{"2 a b RATE 5/s TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, ID, COMPACT or EACH"},
 		{"2 a b RATE 5/s COST 1 TIMEOUT 1s", "ERR syntax error near 'TIMEOUT': " + expectedOfMany},
 	} {
 		requireError(t, read("CL.MLIMIT "+tt.line), tt.want, tt.line)
@@ -65,7 +65,7 @@ func TestGroupsOfSlotsAreRefused(t *testing.T) {
 		"CL.MLIMIT 1 k SLOTS 1 TTL 1s RATE 5/s ID a":                   syntax + " near 'RATE': SLOTS is a group of its own; separate groups by NEXT",
 		"CL.MLIMIT 1 k RATE 5/s SLOTS 1 TTL 1s ID a":                   syntax + " near 'SLOTS': SLOTS is a group of its own; separate groups by NEXT",
 		"CL.MLIMIT 1 k SLOTS 1 TTL 1s SHADOW ID a":                     syntax + " near 'SHADOW': must follow the limit that it belongs to",
-		"CL.MLIMIT 1 k SLOTS 1 TTL 1s ID a TIMEOUT 1s":                 syntax + " near 'TIMEOUT': expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, ID, COMPACT or EACH",
+		"CL.MLIMIT 1 k SLOTS 1 TTL 1s ID a TIMEOUT 1s":                 syntax + " near 'TIMEOUT': expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, ID, COMPACT or EACH",
 		"CL.MLIMIT 1 k SLOTS 1 TTL 1s ID a ANY":                        syntax + " near 'ANY': cannot go with SLOTS",
 		"CL.MLIMIT 1 k SLOTS 1 TTL 1s ID a UPTO":                       syntax + " near 'UPTO': cannot go with SLOTS",
 		"CL.MLIMIT 1 k SLOTS 1 TTL 1s ID a FORCE":                      syntax + " near 'FORCE': cannot go with SLOTS",

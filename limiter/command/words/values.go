@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"redis-throttle/limiter/calendar"
+	"redis-throttle/limiter/stack"
 )
 
 // value is what follows a word.
@@ -29,6 +30,7 @@ const (
 	noZone                   = "no time zone has this name; did you mean "
 	rightQuota               = "takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
 	rightCalendarQuota       = "takes count/period, such as 5/s, 10/1.5h or 1000/mo; units are ms, s, m, h and d, and w, mo and y for whole weeks, months and years"
+	rightDenials             = "takes count/period, the count at least 1, such as 5/10m; units are ms, s, m, h and d"
 	rightGroup               = "takes 1 to 128 bytes" // MaxGroupLen
 	rightPriority            = "takes an integer from -100 to 100"
 	rightWeight              = "takes an integer from 1 to 1000" // MaxWeight
@@ -58,6 +60,7 @@ var (
 	zone      = value{right: rightZone, arg: "zone", read: readZone}
 
 	quota         = value{right: rightQuota, arg: "count/period", hasUnit: true, read: readQuota}
+	denials       = value{right: rightDenials, arg: "count/period", hasUnit: true, read: readDenials}
 	calendarQuota = value{right: rightCalendarQuota, arg: "count/period", hasUnit: true, read: readCalendarQuota}
 )
 
@@ -121,6 +124,21 @@ func readQuota(p *Parser, text []byte) (err error) {
 	p.limit.quota = text
 	p.limit.count, p.limit.n, p.limit.unit, err = parseQuota(text)
 	return err
+}
+
+// readDenials reads how many denied calls in which time a ban follows.
+func readDenials(p *Parser, text []byte) error {
+	count, n, unit, err := parseQuota(text)
+	switch {
+	case err != nil:
+		return err
+	case count == 0:
+		return errMalformed
+	case n > math.MaxInt64/int64(unit):
+		return errTooLong
+	}
+	p.r.After = stack.Denials{Count: count, PeriodNs: n * int64(unit)}
+	return nil
 }
 
 // readCalendarQuota reads a quota whose period may be in weeks, months or years, too.

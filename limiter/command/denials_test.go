@@ -1,0 +1,80 @@
+package command
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// BAN d AFTER 1/period is BAN d, to the byte, whatever the key holds and the clock does.
+func TestABanAfterOneDenialIsABan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := nowNs
+		values := map[string]string{}
+		run := func(cmd *Command, ban, line string) *Call {
+			c := call(line)
+			c.NowNs, c.Kind, c.Value = now, String, []byte(values[ban])
+			if values[ban] == "" {
+				c.Kind = Absent
+			}
+			c.Run(cmd)
+			switch c.Effect {
+			case Set:
+				values[ban] = string(c.NewValue)
+			case Delete:
+				values[ban] = ""
+			}
+			return c
+		}
+		for range 30 {
+			now += rapid.Int64Range(-nsPerSecond/2, 2*nsPerSecond).Draw(t, "step")
+			limits := rapid.SampledFrom([]string{"RATE 5/s", "RATE 5/s BURST 20 WINDOW 30/m", "FIXED 20/m", "WINDOW 3/s SHADOW", "FIXED 0/d"}).Draw(t, "limits")
+			line := "k " + limits + " COST " + strconv.Itoa(rapid.IntRange(0, 7).Draw(t, "units")) + rapid.SampledFrom([]string{"", " STRICT", " FORCE", " UPTO"}).Draw(t, "option")
+			period := strconv.FormatInt(rapid.Int64Range(1, 5000).Draw(t, "period"), 10) + "ms"
+			ban := " BAN " + strconv.FormatInt(rapid.Int64Range(0, 3000).Draw(t, "ban"), 10) + "ms"
+			want := run(Limit, "alone", line+ban)
+			got := run(Limit, "after", line+ban+" AFTER 1/"+period)
+			require.Equal(t, want.Integers, got.Integers)
+			require.Equal(t, want.Effect, got.Effect)
+			require.Equal(t, want.ExpireAtMs, got.ExpireAtMs)
+			require.Equal(t, want.ExpireNoEarlier, got.ExpireNoEarlier)
+			require.Equal(t, values["alone"], values["after"])
+		}
+	})
+}
+
+func TestCountingADenialDoesNotAllocate(t *testing.T) {
+	const limits = "k FIXED 1/d BAN 1m AFTER 3/1h"
+	value := valueAfter(t, limits, limits)
+	for name, held := range map[string]string{"the first": valueAfter(t, limits), "another": value, "the last": valueAfter(t, limits, limits, limits)} {
+		c := call(limits)
+		c.Kind, c.Value, c.Past = String, []byte(held), &Past{}
+		c.Room = make([]byte, 0, MaxValueLen)
+		c.Run(Limit)
+		require.Equal(t, []int64{1, 1}, c.Integers[:2], name)
+		assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(Limit) }), name)
+	}
+}
+
+// Old modules refuse such a value, as they do every kind of limit that they do not know. So does this one, if it is none.
+func TestACountOfDenialsIsReadExactly(t *testing.T) {
+	held := valueAfter(t, "k RATE 5/s BURST 1 BAN 1m AFTER 3/1h", "k RATE 5/s BURST 1 BAN 1m AFTER 3/1h")
+	for at := range len(held) {
+		for _, to := range []byte{0, 0x80, 0xff} {
+			changed := held[:at] + string(to) + held[at+1:]
+			c := decide(Limit, changed, "k RATE 5/s BURST 1 BAN 1m AFTER 3/1h")
+			if c.Reply == ReplyError {
+				assert.Equal(t, wrongValue, string(c.Error))
+				assert.Equal(t, Keep, c.Effect)
+			} else if c.Effect == Set && c.NewValue[0] != banMark {
+				assert.NotEqual(t, ReplyError, decide(Peek, string(c.NewValue), "k RATE 5/s").Reply, "%x", c.NewValue)
+			}
+		}
+	}
+	for _, cut := range []string{held[:len(held)-1], held + "x"} {
+		assert.Equal(t, wrongValue, string(decide(Peek, cut, "k RATE 5/s").Error))
+	}
+}
