@@ -216,16 +216,27 @@ func (s *Stack) loneRate() *layer {
 	return nil
 }
 
+// loneRateOfStored is loneRate where some limits of the call are not stored. In front of a rate that is left alone it adds a rate of the call
+// that is not stored: a later call would take the number for its state.
+//
 //go:noinline
 func (s *Stack) loneRateOfStored() (rate *layer) {
+	var before *layer
 	for _, l := range s.in {
-		if !s.stores(l) {
-			continue
-		}
-		if rate != nil || l.kind != Rate {
+		switch {
+		case !s.stores(l):
+			if l.kind == Rate && rate == nil {
+				before = l
+			}
+		case rate != nil || l.kind != Rate:
 			return nil
+		default:
+			rate = l
 		}
-		rate = l
+	}
+	if rate != nil && before != nil {
+		before.stored = true
+		return nil
 	}
 	return rate
 }
