@@ -216,6 +216,16 @@ func TestAKeyLivesToTheLastMicrosecondOfItsExpiry(t *testing.T) {
 	require.Equal(t, ":0", c.do("EXISTS user jobs"))
 }
 
+// The machine's time goes on, unless the call says STOP.
+func TestTheClockStandsStillAtTheTimeOfTheMachine(t *testing.T) {
+	c := connect(t, start(t, ""))
+	c.do("CL.DEV.TIME REAL STOP")
+	stands := c.do("TIME")
+	require.Equal(t, stands, c.do("TIME"))
+	c.do("CL.DEV.TIME REAL")
+	require.Eventually(t, func() bool { return c.do("TIME") != c.do("TIME") }, time.Minute, time.Microsecond, "it goes on")
+}
+
 // Commands of scripts count, too, and those that are refused do not.
 func TestInfoCountsCommandsOnRequest(t *testing.T) {
 	c := connect(t, start(t, ""))

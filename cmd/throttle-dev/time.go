@@ -8,20 +8,20 @@ import (
 
 // CL.DEV.TIME [time | REAL] [STOP | RUN] [STEP]
 //
-// Replies with the server's time. Before, it sets it, or has it stand still or go on. REAL is the machine's time, which goes on. On the way to
+// Replies with the server's time. Before, it sets it, or has it stand still or go on. REAL is the machine's time, which goes on unless STOP says otherwise. On the way to
 // a later time callers that wait are answered at their instants. With STEP it jumps there: nobody is answered on the way.
 func devTime(c *call) {
 	words := c.words[1:]
-	stop, steps := c.clock.stopped, false
+	stop, told, steps := c.clock.stopped, false, false
 	if n := len(words); n > 0 && strings.EqualFold(string(words[n-1]), "STEP") {
 		steps, words = true, words[:n-1]
 	}
 	if n := len(words); n > 0 {
 		switch strings.ToUpper(string(words[n-1])) {
 		case "STOP":
-			stop, words = true, words[:n-1]
+			stop, told, words = true, true, words[:n-1]
 		case "RUN":
-			stop, words = false, words[:n-1]
+			stop, told, words = false, true, words[:n-1]
 		}
 	}
 	toNs := c.now()
@@ -30,7 +30,7 @@ func devTime(c *call) {
 		c.fail("ERR CL.DEV.TIME takes a time, or REAL, and then STOP or RUN, and STEP")
 		return
 	case len(words) == 1 && strings.EqualFold(string(words[0]), "REAL"):
-		toNs, stop = time.Now().UnixNano(), false
+		toNs, stop = time.Now().UnixNano(), told && stop
 	case len(words) == 1:
 		var err error
 		if toNs, err = parseTime(string(words[0])); err != nil {
