@@ -152,11 +152,16 @@ func (b *bench) results(t *testing.T, name string) (f struct {
 	return f
 }
 
+// smaller are the flags of a run that is quicker than a quick one, at the small size.
+func smaller() []string {
+	return size.Of([]string{"--rounds", "1", "--latency-rounds", "1", "--calls", "100", "--keys", "16", "--memory-keys", "1024"}, nil)
+}
+
 func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 	t.Parallel()
 	rounds := size.Of(1, 2)
-	smaller := []string{"--contenders", "^(SET PX|CL.THROTTLE .*|floor .*|other: .*|CL.LIMIT three rates, eight stacks)$", "--rounds", "1", "--latency-rounds", "1", "--calls", "100", "--keys", "16", "--memory-keys", "1024"}
-	b := newBench(t, append(size.Of(smaller, nil), "--quick", "--peers", peer(t, "other")+":CL.THROTTLE")...)
+	contenders := []string{"--contenders", "^(SET PX|CL.THROTTLE .*|floor .*|other: .*|CL.LIMIT three rates, eight stacks)$"}
+	b := newBench(t, append(append(size.Of(contenders, nil), smaller()...), "--quick", "--peers", peer(t, "other")+":CL.THROTTLE")...)
 	require.NoError(t, b.run(t), b.stderr.String())
 	f := b.results(t, "bench")
 	var names []string
@@ -311,7 +316,7 @@ func TestACallThatIsNotWhatItsNameSaysFailsTheRun(t *testing.T) {
 
 func TestACommandTheServerLacksIsSkippedWithANote(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "--quick", "--contenders", "other", "--peers", peer(t, "other")+":CL.FUTURE")
+	b := newBench(t, append(smaller(), "--quick", "--contenders", "other", "--peers", peer(t, "other")+":CL.FUTURE")...)
 	require.NoError(t, b.run(t), b.stderr.String())
 	assert.Equal(t, []string{
 		"other: CL.FUTURE allowed: the server has no CL.FUTURE",

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
-	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
 
@@ -44,13 +44,14 @@ func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, way topology.Way, 
 	for range ahead {
 		requireAllowed(t, from.MustDo(lineCall("CL.LIMIT", key, "MAXWAIT")...))
 	}
+	admin := from.Raw()
 	var callers []*resp.Conn
 	for i := range 3 {
 		caller := from.Raw()
 		callers = append(callers, caller)
 		require.NoError(t, caller.Send(lineCall("CL.WAIT", key, "TIMEOUT")...))
 		require.NoError(t, caller.Flush())
-		awaitWaiting(t, from, i+1)
+		kit.AwaitWaiting(t, admin, i+1)
 	}
 	turnNs := func(place int) int64 { return firstNs + int64(ahead+place)*int64(time.Second) }
 
@@ -59,13 +60,13 @@ func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, way topology.Way, 
 		for _, caller := range callers {
 			_ = caller.Close() // they may have been answered meanwhile
 		}
-		awaitWaiting(t, from, 0)
+		kit.AwaitWaiting(t, admin, 0)
 		return false
 	}
 	require.Same(t, to, c.Owner(slot))
 	assert.True(t, strings.HasPrefix(from.Do(lineCall("CL.WAIT", key, "TIMEOUT")...).Text, "MOVED "), "a new call belongs to the new node")
 	require.NoError(t, callers[1].Close())
-	awaitWaiting(t, from, 2)
+	kit.AwaitWaiting(t, admin, 2)
 
 	newcomer := to.MustDo(lineCall("CL.LIMIT", key, "MAXWAIT")...)
 	requireAllowed(t, newcomer)
@@ -85,11 +86,6 @@ func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, way topology.Way, 
 
 func lineCall(command, key, patience string) []string {
 	return append(append([]string{command, key}, strings.Fields(lineLimit)...), patience, "1d")
-}
-
-func awaitWaiting(t *testing.T, s *server.Server, n int) {
-	t.Helper()
-	require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == int64(n) }, time.Minute, 5*time.Millisecond)
 }
 
 func requireAllowed(t *testing.T, v resp.Value) {

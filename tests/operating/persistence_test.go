@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
@@ -22,7 +23,7 @@ func TestBGSAVEAndBGREWRITEAOFUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.AppendOnly("everysec"))
 	l := kit.StartLoad(t, s, kit.LoadCommand, nil)
-	for range 5 {
+	for range size.Of(2, 5) {
 		calls := l.Calls.Load()
 		require.Eventually(t, func() bool { return l.Calls.Load() > calls+1000 }, 60*time.Second, time.Millisecond)
 		s.MustDo("BGSAVE")
@@ -51,7 +52,7 @@ func TestDebugReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	l := kit.StartLoad(t, s, kit.LoadCommand, nil)
-	for range 5 {
+	for range size.Of(2, 5) {
 		calls := l.Calls.Load()
 		require.Eventually(t, func() bool { return l.Calls.Load() > calls+1000 }, 60*time.Second, time.Millisecond)
 		s.MustDo("DEBUG", "RELOAD")
