@@ -12,6 +12,7 @@ All limits of a call are decided at one instant, all or nothing, in one round tr
 
 from ._address import client_address
 from ._admission import Admission
+from ._batched import Batched
 from ._cached import Cached
 from ._call import Call, Charge, Key, Keys
 from ._connect import connect
@@ -36,7 +37,7 @@ from ._verbs import Decider
 
 __all__ = [
     "FOREVER",
-    "Admission",
+    "Admission", "Batched",
     "Cached",
     "Call",
     "Charge",

@@ -8,6 +8,7 @@ from typing import Any
 
 from ._admission import AsyncAdmission as Admission
 from ._asyncremote import Remote
+from ._batched import AsyncBatched as Batched
 from ._cached import AsyncCached as Cached
 from ._call import Call, Holdings, many
 from ._duration import Duration, nanoseconds
@@ -21,7 +22,7 @@ from ._transport import AsyncClient
 from ._verbs import AsyncDecider as Decider
 from ._verbs import Verbs
 
-__all__ = ["Admission", "Cached", "Decider", "Guard", "Lease", "Limiter", "Remote", "until_retry"]
+__all__ = ["Admission", "Batched", "Cached", "Decider", "Guard", "Lease", "Limiter", "Remote", "until_retry"]
 
 
 

@@ -1,0 +1,214 @@
+"""Batches of units: fewer calls to the server, and never a unit too many."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from redis_throttle import Batched, Call, Limiter, OutageError, Result, Slots, fixed, rate, window
+from redis_throttle.asyncio import Batched as AsyncBatched
+from redis_throttle.asyncio import Limiter as AsyncLimiter
+from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
+from servers import Server, await_true
+
+PLENTY = window(1_000_000, "1h")
+LONG = "1m"
+"""So that no unit ends by its age in a test."""
+
+
+def used(server: FakeLimiter | AsyncFakeLimiter, limit: Any, key: str = "k") -> int:
+    """Return how many units the server has charged."""
+    result = Call("peek", Call("peek", (_key(key, limit),)).keys)
+    return limit.count - server._run(result).remaining  # type: ignore[no-any-return]
+
+
+def _key(name: str, limit: Any) -> Any:
+    from redis_throttle import Key
+
+    return Key(name, (limit,))
+
+
+def test_a_hot_key_costs_few_calls(throttle: FakeLimiter) -> None:
+    limiter = Limiter(Batched(throttle, max_age=LONG))
+    results = [limiter.limit("k", PLENTY) for _ in range(10_000)]
+    assert all(result.allowed and result.granted == 1 for result in results)
+    assert {result.by for result in results} == {"server", "batch"}
+    assert len(throttle.asked) < 120
+    limiter.close()
+    assert used(throttle, PLENTY) == 10_000, "what was left is returned"
+
+
+@pytest.mark.parametrize("cost", [1, 3])
+def test_threads_never_get_a_unit_too_many_nor_too_few(throttle: FakeLimiter, cost: int) -> None:
+    limit = window(999, "1h")
+    limiter, allowed = Limiter(Batched(throttle, max_age=LONG)), []
+
+    def work() -> None:
+        for _ in range(100):
+            allowed.append(limiter.limit("k", limit, cost=cost).allowed)
+
+    threads = [threading.Thread(target=work) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert allowed.count(True) * cost == 999
+    limiter.close()
+
+
+async def test_nor_do_tasks(async_throttle: AsyncFakeLimiter) -> None:
+    limit = window(999, "1h")
+    limiter = AsyncLimiter(AsyncBatched(async_throttle, max_age=LONG))
+    results = await asyncio.gather(*(limiter.limit("k", limit) for _ in range(2000)))
+    assert sum(result.allowed for result in results) == 999
+    assert len(async_throttle.asked) < 60
+    await limiter.close()
+
+
+def test_units_that_are_too_old_are_returned(throttle: FakeLimiter) -> None:
+    limiter = Limiter(Batched(throttle, max_age="50ms"))
+    for _ in range(5):
+        limiter.limit("k", PLENTY)
+    await_true(lambda: used(throttle, PLENTY) == 5, "they are given back")
+    assert any(call.verb == "refund" for call in throttle.asked) or used(throttle, PLENTY) == 5
+    limiter.close()
+
+
+async def test_so_are_those_of_asyncio(async_throttle: AsyncFakeLimiter) -> None:
+    limiter = AsyncLimiter(AsyncBatched(async_throttle, max_age="50ms"))
+    for _ in range(5):
+        await limiter.limit("k", PLENTY)
+    async with asyncio.timeout(20):
+        while used(async_throttle, PLENTY) != 5:
+            await asyncio.sleep(0.005)
+    await limiter.close()
+
+
+def test_the_limit_holds_for_all_processes_with_processes(throttle: FakeLimiter) -> None:
+    """Two processes with 10 units each: 20 are spared, so that what they hold comes on top of less."""
+    limit = rate(100, "1h")
+    limiters = [Limiter(Batched(throttle, units=10, processes=2, max_age=LONG)) for _ in range(2)]
+    got = [limiter.limit("k", limit).allowed for _ in range(100) for limiter in limiters]
+    assert 80 <= got.count(True) <= 100
+    assert throttle.asked[0].keys[0].limits[0].spare == 20
+    with pytest.raises(ValueError, match="leave nothing"):
+        limiters[0].limit("k", rate(20, "1h"))
+    with pytest.raises(ValueError, match="at most half"):
+        limiters[0].limit("k", window(30, "1h"))
+    assert limiters[0].limit("lone", fixed(5, "1d")).allowed
+    assert limiters[0].peek("k", limit).remaining == throttle.peek("k", limit.replace(spare=20)).remaining
+
+
+PASSED_ON: list[Callable[[Limiter], Any]] = [
+    lambda limiter: limiter.peek("k", PLENTY), lambda limiter: limiter.limit("k", PLENTY, cost=101), lambda limiter: limiter.limit("k", PLENTY, cost=0),
+    lambda limiter: limiter.limit("k", PLENTY, charge="up_to"), lambda limiter: limiter.limit("k", PLENTY, each=True),
+    lambda limiter: limiter.limit("k", PLENTY.replace(take=2)), lambda limiter: limiter.limit("k", PLENTY.replace(shadow=True)),
+    lambda limiter: limiter.limit_all({"k": PLENTY}), lambda limiter: limiter.limit("k", PLENTY, ban="1s"), lambda limiter: limiter.limit("k", fixed(0, "1d")),
+    lambda limiter: limiter.admit({"k": Slots(1, "1m")}).take().settle(),
+]
+
+
+@pytest.mark.parametrize("act", range(len(PASSED_ON)))
+def test_what_is_not_batched_is_handed_on(throttle: FakeLimiter, act: int) -> None:
+    limiter = Limiter(Batched(throttle, max_age=LONG))
+    for _ in range(2):
+        PASSED_ON[act](limiter)
+    assert len(throttle.asked) == (4 if act == 10 else 2)
+    limiter.close()
+
+
+def test_denials_are_remembered(throttle: FakeLimiter) -> None:
+    limiter = Limiter(Batched(throttle, max_age=LONG))
+    got = [limiter.limit("k", fixed(5, "1d")) for _ in range(50)]
+    assert [result.limited for result in got] == [False] * 5 + [True] * 45
+    assert {result.by for result in got[6:]} == {"cache"}
+    assert len(throttle.asked) < 8
+    limiter.reset("k")
+    assert limiter.limit("k", fixed(5, "1d")).allowed
+    limiter.close()
+
+
+def test_an_error_is_that_of_everybody_who_waits(throttle: FakeLimiter) -> None:
+    limiter = Limiter(Batched(throttle, max_age=LONG))
+    throttle.fail()
+    for _ in range(3):
+        with pytest.raises(OutageError):
+            limiter.limit("k", PLENTY)
+    throttle.heal()
+    assert limiter.limit("k", PLENTY).allowed
+    limiter.close()
+
+
+class Locally:
+    """A decider that decides without the server."""
+
+    def __init__(self, next: FakeLimiter) -> None:
+        self.next, self.by = next, "local"
+
+    def decide(self, call: Call, /) -> Result:
+        return replace(self.next.decide(call), by=self.by)  # type: ignore[arg-type]
+
+
+def test_units_that_the_server_does_not_know_of_are_not_kept(throttle: FakeLimiter) -> None:
+    local = Locally(throttle)
+    limiter = Limiter(Batched(local, max_age="20ms"))
+    assert [limiter.limit("k", PLENTY).by for _ in range(20)] == ["local"] * 20
+    assert [call.cost for call in throttle.asked] == [1] * 20
+    local.by = "server"
+    await_true(lambda: limiter.limit("k", PLENTY).by == "batch", "it is batched again")
+    limiter.close()
+
+
+def test_units_that_cannot_be_returned_are_told(throttle: FakeLimiter) -> None:
+    errors: list[Exception] = []
+    limiter = Limiter(Batched(throttle, max_age="20ms", on_error=errors.append))
+    for _ in range(2):
+        limiter.limit("k", PLENTY)
+    throttle.fail()
+    ends = time.monotonic() + 20
+    while not errors and time.monotonic() < ends and limiter.decider._pots:  # type: ignore[attr-defined]
+        time.sleep(0.005)
+    throttle.heal()
+    assert all(isinstance(error, OutageError) for error in errors)
+    limiter.close()
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"units": 0}, "units"), ({"processes": 0}, "processes"), ({"max_age": 0.1}, "max_age.*unit"), ({"keys": True}, "keys"),
+    ({"denial_age": "0"}, "denial_age"),
+])
+def test_options_are_checked_at_construction(throttle: FakeLimiter, options: dict[str, Any], says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=says):
+        Batched(throttle, **options)
+    with pytest.raises(TypeError, match="decider"):
+        Batched(None)  # type: ignore[arg-type]
+
+
+async def test_a_task_that_leaves_keeps_nobody_waiting(async_throttle: AsyncFakeLimiter) -> None:
+    limiter = AsyncLimiter(AsyncBatched(async_throttle, max_age=LONG))
+    tasks = [asyncio.create_task(limiter.limit("k", PLENTY)) for _ in range(20)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(result.allowed for result in ended[1::2])  # type: ignore[union-attr]
+    await limiter.close()
+    assert used(async_throttle, PLENTY) == len([end for end in ended if isinstance(end, Result)])
+
+
+def test_a_hot_key_on_a_server(server: Server) -> None:
+    with Limiter.from_url(server.url) as behind:
+        limiter = Limiter(Batched(behind, max_age="5s"))
+        before = server.client().info("commandstats").get("cmdstat_cl.limit", {"calls": 0})["calls"]
+        assert all(limiter.limit("k", PLENTY).allowed for _ in range(1000))
+        assert server.client().info("commandstats")["cmdstat_cl.limit"]["calls"] - before < 30
+        limiter.close()
+    with Limiter.from_url(server.url) as look:
+        assert look.peek("k", PLENTY).remaining == 1_000_000 - 1000
