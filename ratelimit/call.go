@@ -31,6 +31,9 @@ type Call struct {
 	// Ban bans the key of a call that is limited for so long (VerbLimit), or bans the key at once (VerbBan): until then
 	// every call on it is limited, whatever its limits would say. A ban is never shortened, but VerbBan with 0 lifts it.
 	Ban time.Duration
+	// BanAfter is of which denial the Ban of VerbLimit begins, such as "10/1h": with the tenth call that is limited within an hour of the
+	// first one. The key counts them. Without it, the first one bans.
+	BanAfter string
 	// MaxWait is how long the caller is ready to wait. With VerbLimit, units are reserved that come within it, and the
 	// caller waits by itself for Result.Wait before it goes ahead; only Rate limits can be reserved. With VerbWait and VerbLease
 	// the answer comes when it is the caller's turn, or when MaxWait is over. 0 is not to wait, except that

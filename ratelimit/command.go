@@ -176,6 +176,9 @@ func (c *Call) writeOptions(args []any) []any {
 	if c.Ban != 0 {
 		args = append(args, "BAN", waitWord(c.Ban))
 	}
+	if c.BanAfter != "" {
+		args = append(args, "AFTER", c.BanAfter)
+	}
 	return args
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -193,6 +194,36 @@ func ExampleCall_ban() {
 	// false false 0s <nil>
 	// true false 15m0s <nil>
 	// true true 15m0s <nil>
+}
+
+// A login: few attempts of one address at one account, and a ban after ten of them too many. Of all addresses together the account takes
+// far more, so that a stranger who guesses does not lock its owner out.
+func ExampleCall_login() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client, ratelimit.Options{})
+	attempt := ratelimit.Call{
+		Keys: []ratelimit.Key{
+			{Name: "{login:ann}:203.0.113.7", Limits: ratelimit.Limits{ratelimit.Rate(5, 15*time.Minute)}},
+			{Name: "{login:ann}", Limits: ratelimit.Limits{ratelimit.Rate(300, 24*time.Hour)}},
+		},
+		Ban: time.Hour, BanAfter: "10/1h",
+	}
+	for i := range 16 {
+		result, err := limiter.Decide(ctx, attempt)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if i == 4 || i == 5 || i == 14 || i == 15 {
+			fmt.Println(i+1, result.Limited, result.Banned, result.RetryAfter.Round(time.Minute))
+		}
+	}
+	// Output:
+	// 5 false false 0s
+	// 6 true false 3m0s
+	// 15 true false 1h0m0s
+	// 16 true true 1h0m0s
 }
 
 func ExampleLimiter_Ban() {

@@ -18,6 +18,7 @@ const (
 	fieldForce
 	fieldAny
 	fieldBan
+	fieldBanAfter
 	fieldMaxWait
 	fieldGroup
 	fieldPriority
@@ -33,7 +34,7 @@ const (
 
 // fieldNames are the names of the fields, in the order of their bits.
 var fieldNames = [...]string{
-	"Cost", "NoCost", "UpTo", "Strict", "Force", "Any", "Ban", "MaxWait", "Group", "Priority", "Weight", "ID", "Failed", "Each",
+	"Cost", "NoCost", "UpTo", "Strict", "Force", "Any", "Ban", "BanAfter", "MaxWait", "Group", "Priority", "Weight", "ID", "Failed", "Each",
 	"Limits", "Slots", "TTL",
 }
 
@@ -45,7 +46,7 @@ const (
 
 // takes are the fields that each verb takes, beside the Keys and their Names.
 var takes = [numVerbs]fields{
-	VerbLimit:    units | slots | fieldUpTo | fieldStrict | fieldForce | fieldAny | fieldBan | fieldMaxWait | fieldEach,
+	VerbLimit:    units | slots | fieldUpTo | fieldStrict | fieldForce | fieldAny | fieldBan | fieldBanAfter | fieldMaxWait | fieldEach,
 	VerbPeek:     units | fieldEach,
 	VerbRefund:   units | fieldEach,
 	VerbWait:     units | turn | fieldEach,
@@ -60,7 +61,7 @@ var takes = [numVerbs]fields{
 // set are the fields of c that are not zero, without those of its keys.
 func (c *Call) set() (set fields) {
 	for i, isSet := range [...]bool{
-		c.Cost != 0, c.NoCost, c.UpTo, c.Strict, c.Force, c.Any, c.Ban != 0, c.MaxWait != 0, c.Group != "", c.Priority != 0, c.Weight != 0, c.ID != "",
+		c.Cost != 0, c.NoCost, c.UpTo, c.Strict, c.Force, c.Any, c.Ban != 0, c.BanAfter != "", c.MaxWait != 0, c.Group != "", c.Priority != 0, c.Weight != 0, c.ID != "",
 		c.Failed, c.Each,
 	} {
 		if isSet {
@@ -84,6 +85,12 @@ func (k *Key) set() (set fields) {
 	return set
 }
 
+// areDenials says whether text is what BanAfter takes.
+func areDenials(text string) bool {
+	count, every, err := parseQuota(text, false)
+	return err == nil && count > 0 && every.positive()
+}
+
 // String is the name of the first field.
 func (f fields) String() string { return fieldNames[bits.TrailingZeros32(uint32(f))] }
 
@@ -105,6 +112,10 @@ func (c *Call) check(several bool) error {
 		leased = leased || c.Keys[i].TTL != 0
 	}
 	switch {
+	case c.BanAfter != "" && c.Ban == 0:
+		return errors.New("BanAfter goes with a Ban")
+	case c.BanAfter != "" && !areDenials(c.BanAfter):
+		return fmt.Errorf("BanAfter is a count, at least 1, and a period, such as 10/1h, not %q", c.BanAfter)
 	case c.Cost < 0:
 		return fmt.Errorf("the Cost, %d, is negative", c.Cost)
 	case c.NoCost && c.Cost != 0:

@@ -26,13 +26,19 @@ func (s *said) Process(_ context.Context, cmd redis.Cmder) error {
 
 // fieldValues sets each field that a Call or a Key can do without.
 var fieldValues = map[string]func(*ratelimit.Call){
-	"Cost":     func(c *ratelimit.Call) { c.Cost = 3 },
-	"NoCost":   func(c *ratelimit.Call) { c.NoCost = true },
-	"UpTo":     func(c *ratelimit.Call) { c.UpTo = true },
-	"Strict":   func(c *ratelimit.Call) { c.Strict = true },
-	"Force":    func(c *ratelimit.Call) { c.Force = true },
-	"Any":      func(c *ratelimit.Call) { c.Any = true },
-	"Ban":      func(c *ratelimit.Call) { c.Ban = time.Minute },
+	"Cost":   func(c *ratelimit.Call) { c.Cost = 3 },
+	"NoCost": func(c *ratelimit.Call) { c.NoCost = true },
+	"UpTo":   func(c *ratelimit.Call) { c.UpTo = true },
+	"Strict": func(c *ratelimit.Call) { c.Strict = true },
+	"Force":  func(c *ratelimit.Call) { c.Force = true },
+	"Any":    func(c *ratelimit.Call) { c.Any = true },
+	"Ban":    func(c *ratelimit.Call) { c.Ban = time.Minute },
+	"BanAfter": func(c *ratelimit.Call) {
+		c.BanAfter = "3/1h"
+		if c.Verb == ratelimit.VerbLimit {
+			c.Ban = time.Minute // to which it belongs
+		}
+	},
 	"MaxWait":  func(c *ratelimit.Call) { c.MaxWait = time.Second },
 	"Group":    func(c *ratelimit.Call) { c.Group = "g" },
 	"Priority": func(c *ratelimit.Call) { c.Priority = 3 },
@@ -55,7 +61,7 @@ func TestAFieldThatAVerbDoesNotTakeIsRefused(t *testing.T) {
 		takes string   // and what it takes beside that
 		mute  string   // of these: what the server is not told
 	}{
-		ratelimit.VerbLimit:    {has: limits, takes: "Cost NoCost UpTo Strict Force Any Ban MaxWait Each"},
+		ratelimit.VerbLimit:    {has: limits, takes: "Cost NoCost UpTo Strict Force Any Ban BanAfter MaxWait Each"},
 		ratelimit.VerbPeek:     {has: limits, takes: "Cost NoCost Each"},
 		ratelimit.VerbRefund:   {has: limits, takes: "Cost NoCost Each"},
 		ratelimit.VerbThrottle: {has: limits, takes: "Cost NoCost"},

@@ -166,8 +166,10 @@ func (l Limit) String() string {
 	return strings.TrimSuffix(fmt.Sprintln(l.words[:l.size]...), "\n")
 }
 
-// About is for the packages beside this one, and no part of the API: what it returns may change with any version.
-func (l *Limit) About() about.Limit {
+func init() { about.Of = func(limit any) about.Limit { return limit.(*Limit).about() } }
+
+// about is what the packages beside this one see.
+func (l *Limit) about() about.Limit {
 	return about.Limit{
 		Rate: l.kind == rate, Fixed: l.kind == fixed, Count: l.count, Period: l.period.about(), Capacity: l.capacity(), Spare: l.spare,
 		Takes: l.takes, Shadow: l.shadow, Name: l.name, Unit: l.unit, Words: l.words[:l.size],

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/about"
 	"redis-throttle/ratelimit/internal/charge"
 	"redis-throttle/ratelimit/internal/denials"
 )
@@ -137,12 +138,12 @@ func New(next ratelimit.Decider, b Options) *Batched {
 
 // spared are limits as they are asked, so that they hold with all that the processes hold.
 func (b *Batched) spared(limits ratelimit.Limits) (ratelimit.Limits, error) {
-	if b.reserve == 0 || (len(limits) == 1 && limits[0].About().Fixed) {
+	if b.reserve == 0 || (len(limits) == 1 && about.Of(&limits[0]).Fixed) {
 		return limits, nil
 	}
 	limits = slices.Clone(limits)
 	for i := range limits {
-		l := limits[i].About()
+		l := about.Of(&limits[i])
 		if l.Capacity < 1 {
 			continue // the Decider behind says so
 		}
@@ -260,7 +261,7 @@ func (b *Batched) batches(call *ratelimit.Call) bool {
 		return false
 	}
 	for i := range call.Keys[0].Limits {
-		if l := call.Keys[0].Limits[i].About(); l.Takes || l.Shadow || l.Capacity < 1 {
+		if l := about.Of(&call.Keys[0].Limits[i]); l.Takes || l.Shadow || l.Capacity < 1 {
 			return false
 		}
 	}
@@ -309,7 +310,7 @@ func (b *Batched) try(ctx context.Context, id denials.ID, call *ratelimit.Call) 
 		}
 		p = &pot{
 			id: id, keys: []ratelimit.Key{key}, asked: []ratelimit.Key{{Name: key.Name, Limits: asked}}, size: 1,
-			fixed: len(key.Limits) == 1 && key.Limits[0].About().Fixed,
+			fixed: len(key.Limits) == 1 && about.Of(&key.Limits[0]).Fixed,
 		}
 		b.pots[id] = p
 	}

@@ -80,7 +80,7 @@ func (c *Cached) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Res
 // Forget forgets the denials of all calls on a key, such as after a refund in another process.
 func (c *Cached) Forget(key string) { c.denials.Forget(key, time.Now()) }
 
-// rememberable says whether a denial of a call holds until its RetryAfter.
+// rememberable says whether a denial of a call holds until its RetryAfter. With BanAfter the server counts each denied call.
 func rememberable(call *ratelimit.Call) bool {
 	o := denials.OptionsOf(call)
 	known := denials.Options{Units: o.Units, UpTo: o.UpTo, Any: o.Any, Ban: o.Ban, MaxWait: o.MaxWait, Each: o.Each}

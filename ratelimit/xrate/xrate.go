@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/about"
 	"redis-throttle/ratelimit/internal/quiet"
 )
 
@@ -51,7 +52,7 @@ type Limiter struct {
 // New returns a Limiter. It panics when decider is nil, and when the limit is no Rate, or one that cannot be.
 func New(decider ratelimit.Decider, o Options) *Limiter {
 	limits := ratelimit.Limits{o.Limit}
-	limit := limits[0].About()
+	limit := about.Of(&limits[0])
 	if !limit.Rate || limit.Takes || limit.Spare != 0 || limit.Shadow {
 		panic(fmt.Sprintf("xrate: Limit must be a Rate without Take, Spare and Shadow, not %v", o.Limit))
 	}

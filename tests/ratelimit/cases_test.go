@@ -62,6 +62,7 @@ type tableCall struct {
 	Cost                           *int64
 	UpTo, Strict, Force, Any, Each bool
 	Ban                            string
+	BanAfter                       string `json:"ban_after"`
 	MaxWait                        string `json:"max_wait"`
 	Group, ID                      string
 	Priority, Weight               int64
@@ -81,7 +82,7 @@ func (c tableCall) call(t *testing.T) ratelimit.Call {
 	verb, known := tableVerbs[c.Verb]
 	require.True(t, known, c.Verb)
 	call := ratelimit.Call{Verb: verb, UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Each: c.Each, Group: c.Group, ID: c.ID,
-		Priority: c.Priority, Weight: c.Weight, Ban: lengthOf(t, c.Ban), MaxWait: lengthOf(t, c.MaxWait)}
+		Priority: c.Priority, Weight: c.Weight, Ban: lengthOf(t, c.Ban), BanAfter: c.BanAfter, MaxWait: lengthOf(t, c.MaxWait)}
 	if c.Cost != nil {
 		call.Cost, call.NoCost = *c.Cost, *c.Cost == 0
 	}

@@ -188,6 +188,7 @@ func (r *same) call() ratelimit.Call {
 		c.NoCost = c.Cost == 0 && r.IntN(2) == 0
 		c.UpTo, c.Strict, c.Force = r.IntN(8) == 0, r.IntN(8) == 0, r.IntN(8) == 0
 		c.Ban = often(r, 0, time.Minute, -time.Second)
+		c.BanAfter = often(r, "", "2/1m", "0/1m", "3", "2/1.5h", "9223372036854775807/1ms")
 		c.MaxWait = often(r, 0, time.Minute, ratelimit.Forever)
 	case ratelimit.VerbPeek, ratelimit.VerbRefund:
 		c.Keys[0].Limits = r.limits()

@@ -3,7 +3,7 @@ package about
 
 import "time"
 
-// Limit is what a limit holds. Limits that Validate refuses may hold anything. See ratelimit.Limit.About.
+// Limit is what a limit holds. Limits that Validate refuses may hold anything. See Of.
 type Limit struct {
 	Rate, Fixed bool
 	Count       int64 // units in a Period
@@ -16,6 +16,9 @@ type Limit struct {
 	// Words are what a command takes. They must not be changed.
 	Words []any
 }
+
+// Of returns what a limit holds, which is a *ratelimit.Limit. Package ratelimit sets it.
+var Of func(limit any) Limit
 
 // Period is a Length, or, by the calendar, Units of MeanSeconds each.
 type Period struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/about"
 	"redis-throttle/ratelimit/internal/lru"
 )
 
@@ -32,7 +33,7 @@ func IDOf(c *ratelimit.Call) ID {
 func AppendLimits(b []byte, limits ratelimit.Limits) []byte {
 	b = binary.AppendUvarint(b, uint64(len(limits)))
 	for i := range limits {
-		words := limits[i].About().Words
+		words := about.Of(&limits[i]).Words
 		b = binary.AppendUvarint(b, uint64(len(words)))
 		for _, word := range words {
 			switch word := word.(type) {

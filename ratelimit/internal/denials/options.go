@@ -14,7 +14,7 @@ type Options struct {
 	Units                    int64 // Cost and NoCost
 	UpTo, Strict, Force, Any bool
 	Ban, MaxWait             time.Duration
-	Group                    string
+	BanAfter, Group          string
 	Priority, Weight         int64
 	ID                       string
 	Failed, Each             bool
@@ -25,7 +25,7 @@ type Options struct {
 // OptionsOf are the options of a call.
 func OptionsOf(c *ratelimit.Call) Options {
 	return Options{
-		Units: charge.Units(c.Cost, c.NoCost), UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Ban: c.Ban, MaxWait: c.MaxWait,
+		Units: charge.Units(c.Cost, c.NoCost), UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Ban: c.Ban, BanAfter: c.BanAfter, MaxWait: c.MaxWait,
 		Group: c.Group, Priority: c.Priority, Weight: c.Weight, ID: c.ID, Failed: c.Failed, Each: c.Each, Wrong: c.NoCost && c.Cost != 0,
 	}
 }
@@ -41,7 +41,7 @@ func (o Options) append(b []byte) []byte {
 	for _, n := range [...]int64{o.Units, int64(o.Ban), int64(o.MaxWait), o.Priority, o.Weight} {
 		b = binary.AppendVarint(b, n)
 	}
-	return appendText(appendText(b, o.Group), o.ID)
+	return appendText(appendText(appendText(b, o.BanAfter), o.Group), o.ID)
 }
 
 // Slots are what a Key asks for beside its Name and its Limits.

@@ -49,7 +49,7 @@ func Valid(limits ratelimit.Limits) (*Policies, error) {
 func policiesOf(limits ratelimit.Limits) (*Policies, error) {
 	p := &Policies{policies: make([]policy, len(limits))}
 	for i := range limits {
-		limit := limits[i].About()
+		limit := about.Of(&limits[i])
 		name := Name(limits, i)
 		item := httpsfv.NewItem(name)
 		text, err := httpsfv.Marshal(item)
@@ -74,7 +74,7 @@ func policiesOf(limits ratelimit.Limits) (*Policies, error) {
 
 // Name is what the policy of l[i] is called.
 func Name(l ratelimit.Limits, i int) string {
-	name := l[i].About().Name
+	name := about.Of(&l[i]).Name
 	switch {
 	case name != "":
 		return name
@@ -202,7 +202,7 @@ func CeilSeconds(d time.Duration) int64 {
 
 // AppendName appends what tells the name and the unit of a limit apart from others.
 func AppendName(b []byte, limit *ratelimit.Limit) []byte {
-	l := limit.About()
+	l := about.Of(limit)
 	return strconv.AppendQuote(strconv.AppendQuote(b, l.Name), l.Unit)
 }
 

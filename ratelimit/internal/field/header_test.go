@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/about"
 )
 
 const day = 24 * time.Hour
@@ -116,7 +117,7 @@ func TestFieldsAreWhatTheDraftDemands(t *testing.T) {
 		next := time.Duration(rapid.Int64Range(0, 1<<62).Draw(r, "next"))
 		result := ratelimit.Result{
 			Limited:    rapid.Bool().Draw(r, "limited"),
-			Remaining:  rapid.Int64Range(0, limit.About().Capacity).Draw(r, "remaining"),
+			Remaining:  rapid.Int64Range(0, about.Of(&limit).Capacity).Draw(r, "remaining"),
 			NextAfter:  next,
 			RetryAfter: next + time.Duration(rapid.Int64Range(1, 1<<61).Draw(r, "retry")),
 		}
@@ -124,13 +125,13 @@ func TestFieldsAreWhatTheDraftDemands(t *testing.T) {
 		set(h, policies, result, []byte("key"))
 
 		policy := parseItem(r, h.Get("RateLimit-Policy"))
-		assert.Equal(r, limit.About().Name, policy.Value)
+		assert.Equal(r, about.Of(&limit).Name, policy.Value)
 		assert.Equal(r, []string{"q", "w", "pk"}, policy.Params.Names())
-		assert.GreaterOrEqual(r, integer(r, policy, "q"), min(limit.About().Capacity, maxInteger))
+		assert.GreaterOrEqual(r, integer(r, policy, "q"), min(about.Of(&limit).Capacity, maxInteger))
 		assert.GreaterOrEqual(r, integer(r, policy, "w"), int64(1))
 
 		service := parseItem(r, h.Get("RateLimit"))
-		assert.Equal(r, limit.About().Name, service.Value)
+		assert.Equal(r, about.Of(&limit).Name, service.Value)
 		assert.LessOrEqual(r, integer(r, service, "r"), integer(r, policy, "q"))
 		if next > 0 {
 			assert.GreaterOrEqual(r, time.Duration(integer(r, service, "t")), next/time.Second)
