@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/resp"
@@ -91,7 +92,7 @@ func (c *Cluster) addrs() []string {
 // which slot and who has a replica, and every replica is connected to its master.
 func (c *Cluster) AwaitAgreement() {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool {
+	agree := func() bool {
 		owners := c.owners(c.Nodes[0])
 		for _, n := range c.Nodes {
 			for _, r := range c.ranges(n) {
@@ -107,7 +108,14 @@ func (c *Cluster) AwaitAgreement() {
 			}
 		}
 		return true
-	}, patience, 20*time.Millisecond, "the nodes do not agree")
+	}
+	if assert.Eventually(c.t, agree, patience, 20*time.Millisecond, "the nodes do not agree") {
+		return
+	}
+	for _, n := range c.Nodes {
+		c.t.Logf("the node on port %d:\n%s%s%s", n.Port, n.MustDo("CLUSTER", "INFO").Text, n.MustDo("CLUSTER", "NODES").Text, n.MustDo("INFO", "replication").Text)
+	}
+	c.t.FailNow()
 }
 
 // slotRange is a run of slots and the ports of its servers, the master first.
