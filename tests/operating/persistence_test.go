@@ -12,42 +12,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// await polls INFO persistence until a field has a value.
-func await(t *testing.T, s *server.Server, field, value string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return s.Info("persistence")[field] == value },
-		60*time.Second, 5*time.Millisecond, "%s:%s never comes", field, value)
-}
-
-func TestBGSAVEAndBGREWRITEAOFUnderLoad(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.AppendOnly("everysec"))
-	l := kit.StartLoad(t, s, kit.LoadCommand, nil)
-	for range size.Of(2, 5) {
-		calls := l.Calls.Load()
-		require.Eventually(t, func() bool { return l.Calls.Load() > calls+1000 }, 60*time.Second, time.Millisecond)
-		s.MustDo("BGSAVE")
-		await(t, s, "rdb_bgsave_in_progress", "0")
-		await(t, s, "rdb_last_bgsave_status", "ok")
-		s.MustDo("BGREWRITEAOF")
-		await(t, s, "aof_rewrite_scheduled", "0")
-		await(t, s, "aof_rewrite_in_progress", "0")
-		await(t, s, "aof_last_bgrewrite_status", "ok")
-	}
-	l.Stop()
-	want := contents(t, s)
-	require.Greater(t, len(want), 100)
-	t.Logf("%d commands meanwhile", l.Calls.Load())
-
-	s.Restart()
-	assert.Equal(t, want, contents(t, s), "from the append-only file")
-
-	s.MustDo("SAVE")
-	s.Configure(server.Config("appendonly no"), server.WithoutModule())
-	s.Restart()
-	assert.Equal(t, want, contents(t, s), "from the snapshot, without the module")
-}
-
 func TestDebugReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -97,33 +97,6 @@ func TestEffectsOfATransactionAndAScript(t *testing.T) {
 	assert.Equal(t, [][]string{effect("a", tat("a"), -1), effect("b", tat("b"), -1), effect("c", tat("c"), -1)}, have)
 }
 
-// Where the module is not loaded, a replica or a server that reads the files ends
-// with the same bytes and the same expiry.
-func TestCopiesWithoutTheModuleAreEqual(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(w.Server))
-	for i := range 2000 {
-		args := []string{"15 30 1h 1", "0 1 1d", "999999 1000 100 1", "5 10 1d 6"}[i%4]
-		if i < 100 {
-			args = strings.Replace(args, " 100 1", " 100 50000", 1) // hours ahead, then in small steps
-		}
-		require.False(t, w.Call(t, kit.RawCallOf(fmt.Sprint("key", i%100), args)...).IsError())
-	}
-	want := contents(t, w.Server)
-	require.NotEmpty(t, want)
-	require.Eventually(t, func() bool {
-		return replica.InfoInt("replication", "slave_repl_offset") == w.InfoInt("replication", "master_repl_offset") &&
-			replica.Info("replication")["master_link_status"] == "up"
-	}, 20*time.Second, 10*time.Millisecond)
-	assert.Equal(t, longLived(want), longLived(contents(t, replica)))
-
-	w.Kill()
-	w.Configure(server.WithoutModule())
-	w.Restart()
-	assert.Equal(t, longLived(want), longLived(contents(t, w.Server)))
-}
-
 // A replica that is to load its master's data without a file, and to keep its own meanwhile, does so with the module, too: a
 // server asks every module whether it can bear that.
 func TestAReplicaMayLoadBesideItsOldData(t *testing.T) {
@@ -160,18 +133,6 @@ func contents(t *testing.T, s *server.Server) map[string]entry {
 		all[key.Text] = entry{r[0].Text, r[1].Int}
 	}
 	return all
-}
-
-// longLived leaves out what may expire while a test compares.
-func longLived(all map[string]entry) map[string]entry {
-	soon := time.Now().Add(10 * time.Minute).UnixMilli()
-	kept := map[string]entry{}
-	for key, e := range all {
-		if e.ExpiryMs == 0 || e.ExpiryMs > soon {
-			kept[key] = e
-		}
-	}
-	return kept
 }
 
 // pipeline sends n random calls, none of which may fail.
