@@ -33,32 +33,6 @@ func with(t *testing.T, backlog, queue int64) *gcra.Bucket {
 	return s
 }
 
-func TestStandingTellsAllFour(t *testing.T) {
-	for _, tt := range []struct{ backlog, queue, available, next int64 }{
-		{0, 0, 5, 0}, {1, 0, 4, 1}, {10, 0, 4, 10}, {11, 0, 3, 1}, {41, 0, 0, 1}, {50, 0, 0, 10}, {57, 7, 0, 17},
-	} {
-		b := with(t, tt.backlog, tt.queue)
-		capacity, available, reset, next := b.Standing(start)
-		assert.Equal(t, []int64{5, tt.available, tt.backlog, tt.next}, []int64{capacity, available, reset, next}, "%+v", tt)
-		assert.Equal(t, tt.available, b.Available(start), "%+v", tt)
-		assert.Equal(t, tt.backlog, b.FullIn(start), "%+v", tt)
-	}
-	b := with(t, 5, 0)
-	assert.Zero(t, b.FullIn(start+6), "gone by")
-	assert.Equal(t, int64(math.MaxInt64-50), b.LongestWait())
-	assert.Equal(t, int64(-1), gcra.Never)
-}
-
-func TestRetryAfterOfEachQuantity(t *testing.T) {
-	for quantity, want := range []int64{0, 5, 15, 25, 35, 45, gcra.Never} {
-		assert.Equal(t, want, with(t, 45, 0).RetryAfter(start, int64(quantity)), quantity)
-		s := with(t, 55, 5)
-		if quantity == 0 {
-			assert.Zero(t, s.RetryAfter(start, 0), "a debt asks nothing of a request for nothing")
-		}
-	}
-}
-
 // Up to the last nanosecond of 63 bits Force takes all; then what fits, a part of a unit included.
 func TestForceFillsUpTo63Bits(t *testing.T) {
 	l := tenEach(t)
@@ -73,16 +47,6 @@ func TestForceFillsUpTo63Bits(t *testing.T) {
 	s := gcra.Bucket{Limit: l}
 	assert.Equal(t, int64(7), s.Force(start, 7))
 	assert.Equal(t, int64(70), s.FullIn(start), "a debt")
-}
-
-func TestADeniedChargeLeavesTheSpareUnits(t *testing.T) {
-	for _, tt := range []struct{ backlog, quantity, spare, after int64 }{
-		{0, 2, 0, 20}, {0, 9, 0, 50}, {0, 9, 2, 30}, {0, 3, 2, 30}, {0, 2, 2, 20}, {25, 2, 2, 30}, {30, 1, 2, 30}, {31, 1, 2, 31}, {0, 1, 4, 10}, {0, 1, 5, 0}, {0, 1, 6, 0}, {0, 0, 0, 0},
-	} {
-		b := with(t, tt.backlog, 0)
-		assert.Equal(t, (tt.after-tt.backlog+9)/10, b.ChargeDenied(start, tt.quantity, tt.spare), "a fraction counts as one: %+v", tt)
-		assert.Equal(t, tt.after, b.FullIn(start), "%+v", tt)
-	}
 }
 
 func TestTheLongestQueueIsAState(t *testing.T) {

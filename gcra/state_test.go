@@ -1,5 +1,5 @@
-// Buckets with reservations: the rules as tables, every answer compared with a token
-// bucket in exact rational arithmetic, and the promise over any interval.
+// Buckets with reservations: lifts and encodings as tables, and the promise over any interval. Their rules are in spec/rate.txt, and every
+// answer is compared in model_test.go.
 package gcra_test
 
 import (
@@ -41,52 +41,6 @@ func reserved(limit gcra.Limit, units int) gcra.Bucket {
 	return s
 }
 
-func TestReservationsComeOneEmissionIntervalApart(t *testing.T) {
-	limit := perSecond(t, 10, 3)
-	s := gcra.Bucket{Limit: limit}
-	for i := range int64(100) {
-		want := max(i-2, 0) * 1e8
-		require.Equal(t, want, reserve(&s, start, 1), i)
-	}
-	assert.Equal(t, int64(100e8), resetAfter(&s, start))
-	assert.Equal(t, int64(98e8), s.RetryAfter(start, 1))
-	assert.Equal(t, int64(99e8), s.RetryAfter(start, 2))
-	assert.Zero(t, s.Available(start+98e8-1))
-	assert.Equal(t, int64(1), s.Available(start+98e8))
-	assert.Equal(t, int64(3), s.Available(start+100e8))
-}
-
-func TestAReservationOfSeveralUnitsWaitsForAllOfThem(t *testing.T) {
-	limit := perSecond(t, 10, 5)
-	s := gcra.Bucket{Limit: limit}
-	assert.Zero(t, reserve(&s, start, 4))
-	assert.Equal(t, int64(2e8), reserve(&s, start, 3))
-	assert.Equal(t, int64(7e8), reserve(&s, start, 5))
-	assert.Equal(t, gcra.Never, s.RetryAfter(start, 6))
-	assert.Zero(t, s.RetryAfter(start, 0))
-}
-
-func TestAChargeThatWaitsLongerThanItHasToCountsAsOfThen(t *testing.T) {
-	const s = int64(1e9)
-	for _, tt := range []struct {
-		rule                   string
-		backlog, wait, resetIn int64
-	}{
-		{"full when the request comes through", 0, 3 * s, 4 * s},
-		{"full before the request comes through", 1 * s, 3 * s, 4 * s},
-		{"full at that instant", 3 * s, 3 * s, 4 * s},
-		{"not full by then", 4 * s, 3 * s, 5 * s},
-		{"not at all", 4 * s, 0, 5 * s},
-	} {
-		limit := perSecond(t, 1, 5)
-		bucket := gcra.Bucket{Limit: limit}
-		setBacklog(&bucket, start, tt.backlog)
-		bucket.Charge(start, 1, tt.wait)
-		assert.Equal(t, tt.resetIn, resetAfter(&bucket, start), tt.rule)
-		assert.True(t, bucket.Plain(), tt.rule)
-	}
-}
-
 func TestAForceOfNothingLeavesTheStateAsItIs(t *testing.T) {
 	const s = int64(1e9)
 	limit := perSecond(t, 1, 5)
@@ -95,75 +49,6 @@ func TestAForceOfNothingLeavesTheStateAsItIs(t *testing.T) {
 	before := bucket
 	assert.Zero(t, bucket.Force(start+3*s, 0))
 	assert.Equal(t, before, bucket)
-}
-
-func TestNextAfter(t *testing.T) {
-	limit := perSecond(t, 10, 3)
-	for _, tt := range []struct {
-		state         string
-		backlog, want int64
-	}{
-		{"full", 0, 0},
-		{"a nanosecond short of full", 1, 1},
-		{"one unit taken", 1e8, 1e8},
-		{"one unit and a nanosecond taken", 1e8 + 1, 1},
-		{"empty", 3e8, 1e8},
-		{"one reservation", 4e8, 2e8},
-		{"seven reservations and a part", 10e8 + 5, 8e8 + 5},
-	} {
-		s := gcra.Bucket{Limit: limit}
-		setBacklog(&s, start, tt.backlog)
-		assert.Equal(t, tt.want, nextAfter(&s, start), tt.state)
-	}
-}
-
-func TestChargeDenied(t *testing.T) {
-	limit := perSecond(t, 10, 3)
-	for _, tt := range []struct {
-		rule                    string
-		backlog, quantity, left int64
-		took                    bool
-	}{
-		{"what is there is taken", 1e8, 3, 3e8, true},
-		{"parts of a unit, too", 2e8 + 5, 1, 3e8, true},
-		{"no more than asked for", 0, 2, 2e8, true},
-		{"all of it for a request beyond the capacity", 0, 4, 3e8, true},
-		{"all of it for the largest request", 1e8, math.MaxInt64, 3e8, true},
-		{"nothing for a request of nothing", 1e8, 0, 1e8, false},
-		{"nothing of an empty bucket", 3e8, 1, 3e8, false},
-		{"reservations stay where they are", 9e8, 3, 9e8, false},
-		{"reservations stay, also of a request beyond the capacity", 9e8, 4, 9e8, false},
-	} {
-		s := gcra.Bucket{Limit: limit}
-		setBacklog(&s, start, tt.backlog)
-		assert.Equal(t, tt.took, s.ChargeDenied(start, tt.quantity, 0) > 0, tt.rule)
-		assert.Equal(t, tt.left, resetAfter(&s, start), tt.rule)
-	}
-}
-
-func TestRefund(t *testing.T) {
-	limit := perSecond(t, 10, 3)
-	for _, tt := range []struct {
-		rule                           string
-		backlog, quantity, given, left int64
-	}{
-		{"what was taken comes back", 2e8, 1, 1, 1e8},
-		{"never above full", 2e8, 5, 2, 0},
-		{"a part of a unit counts as one", 1e8 + 1, 2, 2, 0},
-		{"a part of a unit is all there is", 1, 1, 1, 0},
-		{"a full bucket lacks nothing", 0, 3, 0, 0},
-		{"reservations move up", 9e8, 2, 2, 7e8},
-		{"more than is representable in ns", 9e8, math.MaxInt64, 9, 0},
-		{"nothing", 2e8, 0, 0, 2e8},
-	} {
-		s := gcra.Bucket{Limit: limit}
-		setBacklog(&s, start, tt.backlog)
-		assert.Equal(t, tt.given, s.Refund(start, tt.quantity), tt.rule)
-		assert.Equal(t, tt.left, resetAfter(&s, start), tt.rule)
-		if tt.left == 0 {
-			assert.Equal(t, gcra.State{}, s.State, tt.rule)
-		}
-	}
 }
 
 // Another limit makes two requests wait, for 2 and 5 s, beyond what this one asks for.
@@ -230,38 +115,6 @@ func TestFourLiftsAreUndoneOneByOneAndTheOldestTogether(t *testing.T) {
 		}
 	}
 	assert.Equal(t, gcra.State{}, b.State)
-}
-
-func TestBringToCorrectsATATOutOfReach(t *testing.T) {
-	limit := perSecond(t, 10, 3)
-	queued := reserved(limit, 10) // seven of them wait, the last for 0.7 s
-
-	for _, tt := range []struct {
-		state     string
-		s         gcra.State
-		now, left int64
-		corrected bool
-	}{
-		{"never used", gcra.State{}, start, 0, false},
-		{"full a while ago", gcra.State{TAT: uint64(start)}, start + 1, 0, false},
-		{"full now", gcra.State{TAT: uint64(start)}, start, 0, false},
-		{"empty", gcra.State{TAT: uint64(start) + 3e8}, start, 3e8, false},
-		{"beyond empty", gcra.State{TAT: uint64(start) + 3e8 + 1}, start, 3e8, true},
-		{"the farthest TAT", gcra.State{TAT: math.MaxUint64}, start, 3e8, true},
-		{"reservations", queued.State, start, 10e8, false},
-		{"reservations, later", queued.State, start + 9e8, 1e8, false},
-		{"reservations, a nanosecond earlier", queued.State, start - 1, 10e8, true},
-		{"reservations, an hour earlier", queued.State, start - 3600e9, 10e8, true},
-	} {
-		s := gcra.Bucket{Limit: limit, State: tt.s}
-		assert.Equal(t, tt.corrected, s.BringTo(tt.now), tt.state)
-		assert.Equal(t, tt.left, resetAfter(&s, tt.now), tt.state)
-		if tt.left == 0 {
-			assert.Equal(t, gcra.State{}, s.State, tt.state)
-		} else {
-			assert.Equal(t, uint64(tt.now+tt.left), s.TAT, tt.state)
-		}
-	}
 }
 
 func TestTheEncodingOfABucketByteByByte(t *testing.T) {

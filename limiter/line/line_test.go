@@ -173,39 +173,6 @@ func TestWhoLeftIsNotAnswered(t *testing.T) {
 	assert.Equal(t, "4@400 5@500", slots(line))
 }
 
-func TestThoseBehindMoveUpWhenOneLeaves(t *testing.T) {
-	for _, tt := range []struct {
-		leave []uintptr
-		want  string
-		reset int64 // when the bucket is full, ms
-	}{
-		{[]uintptr{1}, "2@100 3@200 4@300 5@400", 500},
-		{[]uintptr{3}, "1@100 2@200 4@300 5@400", 500},
-		{[]uintptr{5}, "1@100 2@200 3@300 4@400", 500},
-		{[]uintptr{2, 4}, "1@100 3@200 5@300", 400},
-		{[]uintptr{4, 2}, "1@100 3@200 5@300", 400},
-		{[]uintptr{1, 2, 3}, "4@100 5@200", 300},
-		{[]uintptr{5, 4, 3, 2, 1}, "", 100},
-	} {
-		db, line, limits := fiveWait(t)
-		for _, caller := range tt.leave {
-			host, _, ok := db.lines.Leave(caller)
-			assert.True(t, ok)
-			assert.Equal(t, caller, host)
-			_, _, ok = db.lines.Leave(caller)
-			assert.False(t, ok, "it is gone")
-		}
-		assert.True(t, line.someLeft)
-		db.wake(line, start+10*ms)
-		assert.False(t, line.someLeft)
-		assert.Equal(t, tt.want, slots(line), "%v left", tt.leave)
-		assert.Equal(t, 5-len(tt.leave), db.lines.waits())
-
-		db.open("k", limits)
-		assert.Equal(t, tt.reset*ms-10*ms, db.s.Peek(0, start+10*ms).ResetAfterNs, "%v left: what is stored", tt.leave)
-	}
-}
-
 // Of a stack, one rate makes the callers wait and lifts the other.
 func TestGivingBackRestoresWhatAReservationLifted(t *testing.T) {
 	limits := []stack.Limit{rate(t, 1, second, 1), rate(t, 10, second, 20)}
@@ -252,33 +219,6 @@ func TestGivingBackRestoresWhatAReservationLifted(t *testing.T) {
 		db.open("k", limits)
 		assert.Equal(t, second, db.s.Peek(0, start).ResetAfterNs, "the first alone is left")
 	}
-}
-
-func TestNobodyMovesUpIntoThePast(t *testing.T) {
-	db, line, _ := fiveWait(t)
-	assert.Equal(t, []uintptr{1}, db.wake(line, start+150*ms))
-	db.lines.Leave(2)
-	db.lines.Leave(3)
-	assert.Equal(t, []uintptr{}, append([]uintptr{}, db.wake(line, start+160*ms)...))
-	assert.Equal(t, "4@200 5@300", slots(line))
-
-	db, line, _ = fiveWait(t)
-	db.wait("k", 6, []stack.Limit{rate(t, 10, second, 1)}, 1, start)
-	for caller := uintptr(1); caller < 5; caller++ {
-		db.lines.Leave(caller)
-	}
-	assert.Equal(t, []uintptr{5}, db.wake(line, start+150*ms), "5 could have been answered 50 ms ago")
-	assert.Equal(t, "6@250", slots(line))
-}
-
-// The server was busy: slots have come that nobody was answered at yet.
-func TestWhoIsDueKeepsTheSlotWhenOneLeaves(t *testing.T) {
-	db, line, limits := fiveWait(t)
-	db.lines.Leave(1)
-	assert.Equal(t, []uintptr{2}, db.wake(line, start+230*ms))
-	assert.Equal(t, "3@300 4@400 5@500", slots(line), "nobody comes later for it")
-	db.open("k", limits)
-	assert.Equal(t, 370*ms, db.s.Peek(0, start+230*ms).ResetAfterNs)
 }
 
 func TestSlotsLapseWhenSomebodyElseChangedTheKey(t *testing.T) {
@@ -339,24 +279,6 @@ func TestMovingUpKeepsTheLimitsOfOthers(t *testing.T) {
 	assert.Equal(t, 100*ms, db.limit("k", limits, stack.Request{Cost: 1}, start).RetryAfterNs, "nobody has reserved")
 }
 
-func TestThoseBehindTheChangeStillMoveUp(t *testing.T) {
-	db, line, limits := fiveWait(t)
-	require.Equal(t, 600*ms, db.limit("k", limits, stack.Request{Cost: 1, MaxWaitNs: second}, start).WaitNs)
-	for caller := uintptr(7); caller < 10; caller++ {
-		require.Equal(t, int64(caller)*100*ms, db.wait("k", caller, limits, 1, start).WaitNs)
-	}
-	db.lines.Leave(2)
-	db.lines.Leave(8)
-	db.wake(line, start+10*ms)
-	assert.Equal(t, "1@100 3@300 4@400 5@500 7@700 9@800", slots(line))
-	db.lines.Leave(1)
-	db.wake(line, start+10*ms)
-	assert.Equal(t, "3@300 4@400 5@500 7@700 9@800", slots(line))
-	db.lines.Leave(7)
-	db.wake(line, start+10*ms)
-	assert.Equal(t, "3@300 4@400 5@500 9@700", slots(line))
-}
-
 func TestALineKeepsTheOrderOfArrivalWhateverTheLimits(t *testing.T) {
 	db := newDatabase(t)
 	// Two each: the state of a lone rate would go to any other.
@@ -379,53 +301,6 @@ func TestALineKeepsTheOrderOfArrivalWhateverTheLimits(t *testing.T) {
 	assert.Equal(t, "1@1000 2@2000 5@2000 6@2000", slots(line))
 	assert.Equal(t, []uintptr{1}, db.wake(line, start+1500*ms))
 	assert.Equal(t, []uintptr{2, 5, 6}, db.wake(line, start+2000*ms))
-}
-
-// Caller 5, whose units have come, moves up behind 4, whose have not. What 2 took of the second limit still counts for
-// 5, although it is over at the instant as of which 4 is moved.
-func TestWhoMovesUpLosesNothingThatWasTaken(t *testing.T) {
-	db := newDatabase(t)
-	a, b := rate(t, 1, ms, 1), rate(t, 1, ms, 3)
-	both, first, second := []stack.Limit{a, b}, []stack.Limit{a, b.With(stack.Terms{HasTake: true})}, []stack.Limit{a.With(stack.Terms{HasTake: true}), b}
-	require.Zero(t, db.wait("k", 1, first, 1, start).WaitNs)
-	require.Equal(t, ms, db.wait("k", 2, both, 1, start).WaitNs)
-	require.Equal(t, 2*ms, db.wait("k", 3, first, 1, start).WaitNs)
-	require.Equal(t, 3*ms, db.wait("k", 4, first, 1, start).WaitNs)
-	require.Equal(t, ms, db.wait("k", 5, second, 2, start).WaitNs)
-	line := db.lines.lines[0]
-	require.Equal(t, "2@1 3@2 4@3 5@3", slots(line))
-	db.lines.Leave(3)
-	now := start + 5*ms/2
-	assert.Equal(t, []uintptr{2, 4, 5}, db.wake(line, now))
-	db.open("k", both)
-	assert.Equal(t, 3*ms/2, db.s.Rates(nil, now)[1].FullIn(now), "two units from 2 ms on, when that of 2 is back")
-}
-
-// Caller 4 waits behind 3 for units that have come already. 5, who needs what 4 has taken, was promised a slot
-// that goes by that.
-func TestNobodyMovesBackWhenSomebodyLeaves(t *testing.T) {
-	db := newDatabase(t)
-	a, b, c := rate(t, 1, 10*ms, 1), rate(t, 1, ms, 1), rate(t, 1, 20*ms, 1)
-	of := func(units ...int64) []stack.Limit {
-		limits := []stack.Limit{a, b, c}
-		for i, n := range units {
-			limits[i] = limits[i].With(stack.Terms{HasTake: true, Take: n})
-		}
-		return limits
-	}
-	require.Zero(t, db.wait("k", 1, of(1, 1, 0), 1, start).WaitNs)
-	require.Equal(t, 10*ms, db.wait("k", 2, of(1, 0, 0), 1, start).WaitNs)
-	require.Equal(t, 20*ms, db.wait("k", 3, of(1, 0, 0), 1, start).WaitNs)
-	require.Equal(t, ms, db.wait("k", 4, of(0, 1, 1), 1, start).WaitNs)
-	require.Equal(t, 21*ms, db.wait("k", 5, of(0, 0, 1), 1, start).WaitNs)
-	line := db.lines.lines[0]
-	require.Equal(t, "2@10 3@20 4@20 5@21", slots(line))
-	db.lines.Leave(2)
-	assert.Empty(t, db.wake(line, start+5*ms))
-	assert.Equal(t, "3@10 4@10 5@21", slots(line))
-	db.lines.Leave(3)
-	assert.Equal(t, []uintptr{4}, db.wake(line, start+7*ms))
-	assert.Equal(t, "5@21", slots(line))
 }
 
 func TestSlotsLapseWhenThoseBehindHaveOtherLimits(t *testing.T) {
