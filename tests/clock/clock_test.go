@@ -3,7 +3,6 @@ package clock_test
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -60,39 +59,4 @@ func TestClocksOfHostsDiffer(t *testing.T) {
 	c.SetAhead(0, 1e9)
 	assert.Equal(t, "1800000006", seconds(a))
 	assert.Equal(t, "1799999985", seconds(b))
-}
-
-// A clock that runs is the kernel's, and a step moves it at once.
-func TestAClockRunsAndSteps(t *testing.T) {
-	t.Parallel()
-	c := clock.Running(t)
-	s := c.Start()
-	seconds := func() int64 {
-		n, err := strconv.ParseInt(s.MustDo("TIME").Elems[0].Text, 10, 64)
-		require.NoError(t, err)
-		return n
-	}
-	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
-		c.SetAhead(0, int64(ahead))
-		from := time.Now().Add(ahead).Unix()
-		at := seconds()
-		assert.GreaterOrEqual(t, at, from)
-		assert.LessOrEqual(t, at, time.Now().Add(ahead).Unix())
-		require.Eventually(t, func() bool { return seconds() > at }, time.Minute, time.Millisecond, "it runs")
-	}
-}
-
-// What a timer of the module does is at the instant of that clock, too: nobody tells the module the time then.
-func TestAModuleGoesByTheClockItsServerIsGiven(t *testing.T) {
-	t.Parallel()
-	s := clock.New(t, 1_800_000_000_000_000_000).Start()
-	s.MustDo("CL.LEASE", "key", "SLOTS", "1", "TTL", "10s", "ID", "a")
-	waiter := s.Raw()
-	require.NoError(t, waiter.Send("CL.LEASE", "key", "SLOTS", "1", "TTL", "10s", "ID", "b", "TIMEOUT", "1m"))
-	require.NoError(t, waiter.Flush())
-	require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_leases_waiting") == 1 }, time.Minute, time.Millisecond)
-	s.MustDo("CL.RELEASE", "key", "ID", "a")
-	_, err := waiter.Receive()
-	require.NoError(t, err)
-	assert.Equal(t, "1800000010000", s.MustDo("ZSCORE", "key", "b").Text)
 }

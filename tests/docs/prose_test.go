@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/yuin/goldmark"
 	markdown "github.com/yuin/goldmark/ast"
@@ -72,29 +71,6 @@ func TestProseIsPlain(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// A riddle is found, a plain sentence is not.
-func TestProseThatIsNotPlainIsFound(t *testing.T) {
-	t.Parallel()
-	assert.NotEmpty(t, problemOf("Who keeps asking stays out; who stops waits no longer than an empty bucket takes."))
-	assert.NotEmpty(t, problemOf(strings.Repeat("word ", longestSentence+1)))
-	assert.Empty(t, problemOf("A caller that keeps retrying stays blocked."))
-}
-
-// Comments that are not found cannot be wrong.
-func TestCommentsOfEveryLanguageAreRead(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, []string{"One comment of two lines.", "Behind code.", "In a block, of two lines."}, paragraphsOfLines(linesOfC,
-		[]byte("// One comment\n// of two lines.\nint i; // Behind code.\nchar *url = \"redis://host\";\n/* In a block,\n * of two lines. */\n")))
-	assert.Equal(t, []string{"One comment of two lines.", "Behind code."}, paragraphsOfLines(linesOfShell,
-		[]byte("#!/bin/sh\n# One comment\n# of two lines.\nmake # Behind code.\necho ${#all}\n")))
-	assert.Equal(t, []string{"What it does.", "Raises an error.", "Behind code.", "One comment of two lines."}, paragraphsOfLines(linesOfPython,
-		[]byte("def f():\n    \"\"\"What it does.\n\n    Raises an error.\n    \"\"\"\n    return \"#1\"  # Behind code.\n    # One comment\n    # of two lines.\n")))
-	all := prose(t, rootDir(t))
-	for _, name := range []string{"module/bridge.h", "module/members.c", "proof/protocols/line.pml", "proof/protocols/listeners.pml", "scripts/test", "clients/python/src/redis_throttle/__init__.py", "bench/throttle-bench/contenders.yaml", "tests/docs/prose_test.go"} {
-		assert.NotEmpty(t, all[name], name)
 	}
 }
 

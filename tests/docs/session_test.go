@@ -78,18 +78,6 @@ func TestCallsOnPagesAreRun(t *testing.T) {
 	}
 }
 
-func TestACallThatNoTestRunsIsFound(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][]int{
-		"# CL.LIMIT\n```\nCL.LIMIT key limit\n```\n":                                           nil,
-		"# CL.LIMIT\n## Examples\n```\nCL.LIMIT k RATE 5/s\n```\n":                             {4},
-		"# CL.LIMIT\n## Examples\n```\n$ redis-cli CL.LIMIT k RATE 5/s\n1) (integer) 0\n```\n": nil,
-		"# CL.LIMIT\n## Words\n```\nCL.LIMIT k RATE 5/s\n         | +-- a limit\n```\n":        nil,
-	} {
-		assert.Equal(t, want, callsNotRun(parsePage("docs/cl.limit.md", []byte(text))), text)
-	}
-}
-
 // callsNotRun returns the lines of a page at which blocks begin with a call that is not part of a session.
 func callsNotRun(p page) (lines []int) {
 	for _, part := range p.parts {
@@ -101,24 +89,6 @@ func callsNotRun(p page) (lines []int) {
 		}
 	}
 	return lines
-}
-
-// An example whose output was changed has to be found.
-func TestAChangedExampleIsFound(t *testing.T) {
-	t.Parallel()
-	const fence = "```\n"
-	for name, session := range map[string]string{
-		"another number": "$ redis-cli CL.THROTTLE k 15 30 60 1\n1) (integer) 0\n2) (integer) 16\n3) (integer) 14\n4) (integer) -1\n5) (integer) 2\n",
-		"a line less":    "$ redis-cli CL.THROTTLE k 15 30 60 1\n1) (integer) 0\n2) (integer) 16\n3) (integer) 15\n4) (integer) -1\n",
-		"another text":   "$ redis-cli CL.LIMIT k\n(error) ERR wrong number of arguments for 'cl.limits' command\n",
-		"a longer wait":  "$ redis-cli -3 CL.WAIT k RATE 1/s TIMEOUT 5s\n...\n$ redis-cli -3 CL.WAIT k RATE 1/s TIMEOUT 5s\n...\n9# \"wait_ms\" => (integer) 3000\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := parsePage("page.md", []byte(fence+session+fence))
-			assert.NotEmpty(t, differences(t, p))
-		})
-	}
 }
 
 func runPage(t *testing.T, p page) {

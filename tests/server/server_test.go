@@ -15,62 +15,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestServerAnswersBothProtocols(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.WithoutModule())
-	for _, protocol := range []int{2, 3} {
-		c := s.Client(server.Protocol(protocol))
-		require.NoError(t, c.Set(t.Context(), "key", protocol, 0).Err())
-		assert.Equal(t, fmt.Sprint(protocol), c.Get(t.Context(), "key").Val())
-	}
-	assert.Equal(t, fmt.Sprint(s.Port), s.Info("server")["tcp_port"])
-	assert.Contains(t, s.Log(), "Ready to accept connections")
-}
-
-func TestRestartKeepsPortFolderAndWhatWasAppended(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.WithoutModule(), server.AppendOnly("always"))
-	pid, addr := s.Pid(), s.Addr()
-	s.MustDo("SET", "key", "1")
-	s.Kill()
-	require.False(t, s.Running())
-	s.Restart()
-	assert.NotEqual(t, pid, s.Pid())
-	assert.Equal(t, addr, s.Addr())
-	assert.Equal(t, "1", s.MustDo("GET", "key").Text)
-	s.Restart()
-	s.MustDo("SET", "key", "2")
-	assert.Equal(t, [][]string{{"SET", "key", "1"}, {"SET", "key", "2"}}, s.AOF())
-}
-
-func TestPasswordIsKnownToClientsReplicasAndShutdown(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.WithoutModule(), server.Password("secret"))
-	require.NoError(t, s.Client().Set(t.Context(), "key", "1", 0).Err())
-	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
-	require.Eventually(t, func() bool { return replica.Do("GET", "key").Text == "1" },
-		10*time.Second, 10*time.Millisecond)
-}
-
-func TestStreamShowsWhatIsReplicated(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.WithoutModule())
-	s.MustDo("SET", "before", "1")
-	stream := s.Stream()
-	assert.Empty(t, stream.Drain())
-	s.MustDo("SET", "key", "1")
-	s.MustDo("GET", "key")
-	s.MustDo("DEL", "key")
-	assert.Equal(t, [][]string{{"SET", "key", "1"}, {"DEL", "key"}}, stream.Drain())
-}
-
-func TestServerThatRefusesToStartSaysWhy(t *testing.T) {
-	t.Parallel()
-	_, err := server.TryStart(t, server.WithoutModule(), server.Config("no-such-directive 1"))
-	require.Error(t, err)
-	assert.Contains(t, err.Error(), "no-such-directive")
-}
-
 func TestPausedServerIsStoppedAllTheSame(t *testing.T) {
 	t.Parallel()
 	inner := &recorder{TB: t}

@@ -49,21 +49,3 @@ func TestEachRowNamesALineOfCode(t *testing.T) {
 		}
 	}
 }
-
-func TestARowWithoutItsLineIsFound(t *testing.T) {
-	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("\tif a < b {\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]bool{
-		Name("a.go", "KIND", "if a «<» b {"):  true,
-		Name("a.go", "KIND", "if a «<=» b {"): false,
-		Name("a.go", "KIND", "a «<» b"):       false,
-		Name("a.go", "KIND", "if a < b {"):    false,
-		Name("b.go", "KIND", "if a «<» b {"):  false,
-	} {
-		if got := matches(t, root, name); got != want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
