@@ -10,9 +10,7 @@ import (
 
 // Some of what errors say to be right.
 const (
-	badQuotaRate = "RATE takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d"
-	badBan       = "BAN takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m; units are ms, s, m, h and d"
-	badCost      = "COST takes an integer from 0 to 9223372036854775807"
+	badCost = "COST takes an integer from 0 to 9223372036854775807"
 )
 
 // call is words, given as one line, before they are looked at.

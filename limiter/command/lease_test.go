@@ -81,16 +81,6 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 	}
 }
 
-// lapsed is the number of members that have lapsed at nowNs.
-func (s leaseSet) lapsed() (n int) {
-	for _, score := range s.scores {
-		if score <= float64(nowMs) {
-			n++
-		}
-	}
-	return n
-}
-
 // The bridge looks there for names before it asks what a call says.
 func TestIDsStandWhereCommandsUsuallyHaveThem(t *testing.T) {
 	assert.Equal(t, 6, Lease.NamesAt)
@@ -190,100 +180,6 @@ func (s *leaseSet) run(cmd *Command, atNs, ahead int64, line string) *Call {
 	c.Run(cmd)
 	s.apply(c, cmd)
 	return c
-}
-
-func TestLease(t *testing.T) {
-	a, b := []any{"a", int(nowMs + 500)}, []any{"b", int(nowMs + 900)}
-	two := append(slices.Clone(a), b...)
-	longest := strings.Repeat("x", 512)
-	for _, test := range []struct {
-		name    string
-		set     leaseSet
-		cmd     *Command
-		line    string
-		ahead   int64
-		want    []int64
-		after   leaseSet
-		changes Effect
-		event   Event
-	}{
-		{"the first lease", setOf(), Lease, "k SLOTS 2 TTL 30s ID a", 0, []int64{0, 2, 1, -1, 30000, 0}, setOf("a", int(nowMs+30000)), ChangeMembers, Leased},
-		{"the longest id", setOf(), Lease, "k SLOTS 1 TTL 1s ID " + longest, 0, []int64{0, 1, 0, -1, 1000, 0}, setOf(longest, int(nowMs+1000)), ChangeMembers, Leased},
-		{"words in any order", setOf(), Lease, "k id a compact timeout 5s ttl 1m slots 2", 0, []int64{0, 2, 1, -1, 60000, 0}, setOf("a", int(nowMs+60000)), ChangeMembers, Leased},
-		{"the last slot", setOf(a...), Lease, "k SLOTS 2 TTL 900ms ID b", 0, []int64{0, 2, 0, -1, 900, 0}, setOf(two...), ChangeMembers, Leased},
-		{"no slot", setOf(two...), Lease, "k SLOTS 2 TTL 1s ID c", 0, []int64{1, 2, 0, 500, 0, 0}, setOf(two...), Keep, NotLeased},
-		{"the same id again", setOf(two...), Lease, "k SLOTS 2 TTL 2s ID a", 0, []int64{0, 2, 0, -1, 2000, 0}, setOf("a", int(nowMs+2000), "b", int(nowMs+900)), ChangeMembers, Renewed},
-		{"fewer slots evict nobody", setOf(two...), Lease, "k SLOTS 1 TTL 2s ID b", 0, []int64{0, 1, 0, -1, 2000, 0}, setOf("a", int(nowMs+500), "b", int(nowMs+2000)), ChangeMembers, Renewed},
-		{"a lapsed one makes room and goes", setOf("a", int(nowMs), "b", int(nowMs+900)), Lease, "k SLOTS 2 TTL 1s ID c", 0, []int64{0, 2, 0, -1, 1000, 0}, setOf("b", int(nowMs+900), "c", int(nowMs+1000)), ChangeMembers, Leased},
-		{"one's own that lapsed is a new one", setOf("a", int(nowMs)), Lease, "k SLOTS 1 TTL 1s ID a", 0, []int64{0, 1, 0, -1, 1000, 0}, setOf("a", int(nowMs+1000)), ChangeMembers, Leased},
-		{"nobody is overtaken", setOf(a...), Lease, "k SLOTS 2 TTL 1s ID c", 1, []int64{1, 2, 0, 500, 0, 0}, setOf(a...), Keep, NotLeased},
-
-		{"renew", setOf(two...), Renew, "k ID a TTL 3s", 0, []int64{0, -1, -1, -1, 3000, 0}, setOf("a", int(nowMs+3000), "b", int(nowMs+900)), ChangeMembers, Renewed},
-		{"renew for less", setOf(two...), Renew, "k TTL 1ms COMPACT ID b", 9, []int64{0, -1, -1, -1, 1, 0}, setOf("a", int(nowMs+500), "b", int(nowMs+1)), ChangeMembers, Renewed},
-		{"a lapsed lease is lost", setOf("a", int(nowMs), "b", int(nowMs+900)), Renew, "k ID a TTL 3s", 0, []int64{1, -1, -1, -1, 0, 0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NotLeased},
-		{"so is one that never was", setOf(), Renew, "k ID a TTL 3s", 0, []int64{1, -1, -1, -1, 0, 0}, setOf(), Keep, NotLeased},
-
-		{"release", setOf(two...), Release, "k ID a", 0, []int64{1}, setOf(b...), ChangeMembers, Released},
-		{"release the last", setOf(append(two, "old", int(nowMs-9))...), Release, "k ID a x b", 0, []int64{2}, setOf(), Delete, Released},
-		{"release the longest id", setOf(longest, int(nowMs+1), "b", int(nowMs+900)), Release, "k ID " + longest, 0, []int64{1}, setOf(b...), ChangeMembers, Released},
-		{"two that lapse at the same time", setOf("a", int(nowMs+500), "c", int(nowMs+500), "b", int(nowMs+900)), Release, "k ID a c", 0, []int64{2}, setOf(b...), ChangeMembers, Released},
-		{"twice at once", setOf(two...), Release, "k id a a a", 0, []int64{1}, setOf(b...), ChangeMembers, Released},
-		{"what is not held", setOf(two...), Release, "k ID x y", 0, []int64{0}, setOf(two...), Keep, NoEvent},
-		{"what has lapsed", setOf("a", int(nowMs), "b", int(nowMs+900)), Release, "k ID a", 0, []int64{0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
-		{"of no key", setOf(), Release, "k ID a", 0, []int64{0}, setOf(), Keep, NoEvent},
-
-		{"leases", setOf("a", int(nowMs), "b", int(nowMs+900)), Leases, "k", 3, []int64{1, 3, 10, 0}, setOf("a", int(nowMs), "b", int(nowMs+900)), Keep, NoEvent},
-		{"leases of no key", setOf(), Leases, "k count 7", 0, []int64{0, 0, 7, 0}, setOf(), Keep, NoEvent},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			lapsed := test.set.lapsed()
-			c := test.set.run(test.cmd, nowNs, test.ahead, test.line)
-			require.NotEqual(t, ReplyError, c.Reply, string(c.Error))
-			assert.Equal(t, int64(lapsed-test.set.lapsed()), c.Members.Found)
-			assert.Equal(t, test.want, c.Integers)
-			assert.Equal(t, test.changes, c.Effect)
-			assert.Equal(t, test.event, c.Members.Event)
-			assert.Equal(t, test.after.scores, test.set.scores)
-		})
-	}
-}
-
-func TestLeaseErrors(t *testing.T) {
-	const (
-		near  = "ERR syntax error near '"
-		slots = "': SLOTS takes an integer from 0 to 9223372036854775807"
-		id    = "': ID takes 1 to 512 bytes"
-		count = "': COUNT takes an integer from 1 to 9223372036854775807"
-	)
-	for _, test := range []struct {
-		cmd        *Command
-		line, want string
-	}{
-		{Lease, "k SLOTS -1 TTL 1s ID a", near + "-1" + slots},
-		{Lease, "k" + strings.Repeat(" x", MaxArgs), "ERR syntax error: too many arguments"},
-		{Renew, "k ID a TTL 1s SLOTS 1", near + "SLOTS': expected ID, TTL or COMPACT"},
-		{Release, "k a b", near + "a': expected ID"},
-		{Release, "k ID" + strings.Repeat(" x", maxReleased+1), "ERR ID takes at most 94 ids at a time"},
-		{Leases, "k COUNT 0", near + "0" + count},
-	} {
-		c := call(test.line)
-		c.Args = c.Args[:min(len(c.Args), MaxArgs)]
-		c.NowNs = nowNs
-		set := setOf("a", int(nowMs+5))
-		set.gather(c, test.cmd)
-		c.Run(test.cmd)
-		require.Equal(t, ReplyError, c.Reply, test.line)
-		assert.Equal(t, test.want, string(c.Error), test.line)
-		assert.Equal(t, Keep, c.Effect, test.line)
-	}
-	set := setOf()
-	assert.Equal(t, ReplyWrongArity, set.run(Leases, nowNs, 0, "k COUNT 1 2").Reply)
-	assert.Contains(t, tooManyIDs, fmt.Sprintf(" %d ids ", Release.MaxMembers))
-	c := call("k SLOTS 1 TTL 1s ID a")
-	c.Args[6] = nil
-	set.gather(c, Lease)
-	c.Run(Lease)
-	assert.Equal(t, near+id, string(c.Error), "an empty id")
 }
 
 // A set of anything but instants was not written by a lease: it is refused, and stays as it is.

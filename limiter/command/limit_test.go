@@ -52,57 +52,6 @@ func fieldsOf(t testing.TB, c *Call) fields {
 	return fields{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}
 }
 
-func TestLimitAnswersItsFieldsAndSaysWhatToStore(t *testing.T) {
-	const s = nsPerSecond
-	for _, test := range []struct {
-		name     string
-		value    string
-		line     string
-		want     fields
-		write    Effect
-		newValue string // where it is a plain TAT
-		expireAt int64  // s after now
-	}{
-		{"times round up", tatIn(s - 1), "k RATE 5/s",
-			fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, Keep, "", 0},
-		{"times round up to the next", tatIn(s*4/5 + 1), "k RATE 5/s",
-			fields{1, 1, 5, 0, 1, 801, 1, 0, 0}, Keep, "", 0},
-		{"a TAT of CL.THROTTLE", decideThrottle("k 4 5 1 3"), "k RATE 5/s COST 2",
-			fields{0, 1, 5, 0, -1, 1000, 200, 2, 0}, Set, tatIn(s), 1},
-		{"strict on an empty bucket", tatIn(s), "k RATE 5/s COST 4 STRICT",
-			fields{1, 1, 5, 0, 800, 1000, 200, 0, 0}, Keep, "", 0},
-		{"a calendar window ends with its minute", "", "k FIXED 100/m COST 30",
-			fields{0, 1, 100, 70, -1, 40000, 40000, 30, 0}, Set, "", 40},
-		{"a TAT gone by", tatIn(-5), "k RATE 5/s",
-			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
-		{"a TAT of zero", "0", "k RATE 5/s",
-			fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set, tatIn(s / 5), 1},
-		{"a century", "", "k RATE 1/36500d",
-			fields{0, 1, 1, 0, -1, 36500 * 86400_000, 36500 * 86400_000, 1, 0}, Set, tatIn(36500 * 86400 * s), 36500 * 86400},
-		{"a unit a nanosecond", "", "k RATE 1000000000/s",
-			fields{0, 1, 1e9, 1e9 - 1, -1, 1, 1, 1, 0}, Set, tatIn(1), 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := decide(Limit, test.value, test.line)
-			assert.Equal(t, test.want, fieldsOf(t, c))
-			require.Equal(t, test.write, c.Effect)
-			if test.write == Keep {
-				assert.Empty(t, c.NewValue)
-				return
-			}
-			assert.Equal(t, (epochSeconds+test.expireAt)*1000, c.ExpireAtMs)
-			if test.newValue != "" {
-				assert.Equal(t, test.newValue, string(c.NewValue))
-			} else {
-				assert.Equal(t, byte(1), c.NewValue[0], "a version")
-			}
-		})
-	}
-}
-
-// decideThrottle is what CL.THROTTLE leaves in an empty key.
-func decideThrottle(line string) string { return string(decide(Throttle, "", line).NewValue) }
-
 func TestWhatIsNoLimitersStateIsRefused(t *testing.T) {
 	window := valueAfter(t, "k WINDOW 5/m")
 	for _, command := range []struct {

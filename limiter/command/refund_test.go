@@ -2,60 +2,11 @@
 package command
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-func TestRefundGivesBackUpToFull(t *testing.T) {
-	const s = nsPerSecond
-	for _, test := range []struct {
-		name     string
-		value    string
-		line     string
-		want     fields
-		write    Effect
-		newValue string
-	}{
-		{"one unit", tatIn(3 * s / 5), "k RATE 5/s",
-			fields{0, 1, 5, 3, -1, 400, 200, -1, 0}, Set, tatIn(2 * s / 5)},
-		{"several", tatIn(3 * s / 5), "k RATE 5/s COST 2",
-			fields{0, 1, 5, 4, -1, 200, 200, -2, 0}, Set, tatIn(s / 5)},
-		{"all: the key goes", tatIn(3 * s / 5), "k RATE 5/s COST 3",
-			fields{0, 1, 5, 5, -1, 0, 0, -3, 0}, Delete, ""},
-		{"more than was taken", tatIn(3 * s / 5), "k RATE 5/s COST 9223372036854775807",
-			fields{0, 1, 5, 5, -1, 0, 0, -3, 0}, Delete, ""},
-		{"nothing", tatIn(3 * s / 5), "k RATE 5/s COST 0",
-			fields{0, 1, 5, 2, -1, 600, 200, 0, 0}, Keep, ""},
-		{"to an unused key", "", "k RATE 5/s",
-			fields{0, 1, 5, 5, -1, 0, 0, 0, 0}, Keep, ""},
-		{"to a key that is full by now", tatIn(-1), "k RATE 5/s",
-			fields{0, 1, 5, 5, -1, 0, 0, 0, 0}, Keep, ""},
-		{"a part of a unit", tatIn(s/5 + 1), "k RATE 5/s COST 2",
-			fields{0, 1, 5, 5, -1, 0, 0, -2, 0}, Delete, ""},
-		{"after which it would take centuries to fill", strconv.FormatUint(uint64(nowNs)+106751*86400*s, 10), "k RATE 1/d BURST 106751 COST 106751",
-			fields{0, 1, 106751, 106751, -1, 0, 0, -106751, 0}, Delete, ""},
-		{"a clock that was set back", tatIn(3600 * s), "k RATE 5/s COST 2",
-			fields{0, 1, 5, 2, -1, 600, 200, -2, 0}, Set, tatIn(3 * s / 5)},
-		{"a window", valueAfter(t, "k WINDOW 9/m COST 3"), "k WINDOW 9/m COST 3",
-			fields{0, 1, 9, 9, -1, 0, 0, -3, 0}, Delete, ""},
-		{"what the tightest of a stack took back", valueAfter(t, "k WINDOW 9/m COST 1", "k WINDOW 9/m FIXED 5/m COST 2"), "k FIXED 5/m WINDOW 9/m COST 3",
-			fields{0, 1, 5, 5, -1, 0, 0, -2, 0}, Delete, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := decide(Refund, test.value, test.line)
-			assert.Equal(t, test.want, fieldsOf(t, c))
-			assert.Equal(t, -test.want.granted, c.Refunded)
-			require.Equal(t, test.write, c.Effect)
-			assert.Equal(t, test.newValue, string(c.NewValue))
-			if test.write == Set {
-				assert.Equal(t, int64(epochSeconds+1)*1000, c.ExpireAtMs)
-			}
-		})
-	}
-}
 
 func TestRefundAfterLimitRestoresTheKeyByteForByte(t *testing.T) {
 	for _, line := range []string{

@@ -13,27 +13,6 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-func TestWaitAnswersAtOnceWhatNeedsNoWaitOrTooLongAOne(t *testing.T) {
-	const s = nsPerSecond
-	for _, test := range []struct {
-		name, value, line string
-		want              fields
-		write             Effect
-	}{
-		{"units are there", "", "k RATE 5/s TIMEOUT 1s", fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, Set},
-		{"nothing asked for", tatIn(s), "k RATE 5/s COST 0 TIMEOUT 1s", fields{0, 1, 5, 0, -1, 1000, 200, 0, 0}, Keep},
-		{"a longer wait than the timeout", tatIn(s), "k RATE 5/s COST 3 TIMEOUT 599ms", fields{1, 1, 5, 0, 1, 1000, 200, 0, 0}, Keep},
-		{"more than the capacity", tatIn(s), "k RATE 5/s COST 6 TIMEOUT 0", fields{1, 1, 5, 0, -1, 1000, 200, 0, 0}, Keep},
-		{"a clock that was set back", tatIn(3600 * s), "k RATE 5/s TIMEOUT 1ms", fields{1, 1, 5, 0, 199, 1000, 200, 0, 0}, Set},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := decide(Wait, test.value, test.line)
-			assert.Equal(t, test.want, fieldsOf(t, c))
-			assert.Equal(t, test.write, c.Effect)
-		})
-	}
-}
-
 func TestWaitNeverBlocksWhereAClientCannotBeBlocked(t *testing.T) {
 	for _, line := range []string{"k RATE 5/s TIMEOUT 1m", "k RATE 5/s TIMEOUT 0"} {
 		c := decide(Wait, tatIn(nsPerSecond), line)
@@ -128,35 +107,6 @@ func TestWaitInLine(t *testing.T) {
 			}
 			assert.Equal(t, test.want, fieldsOf(t, c))
 		})
-	}
-}
-
-func TestATimeoutOfZeroIsAHundredYears(t *testing.T) {
-	const year = 365 * 86400 * nsPerSecond
-	c := decide(Wait, tatIn(100*year), "k RATE 1/36500d TIMEOUT 0")
-	require.Equal(t, ReplyLater, c.Reply, string(c.Error))
-	assert.Equal(t, int64(100*year), c.WaitNs)
-	c = decide(Wait, tatIn(101*year), "k RATE 1/36865d TIMEOUT 0")
-	assert.Equal(t, int64(1), fieldsOf(t, c).limited)
-}
-
-// 100 callers at once.
-func TestWaitersComeOneEmissionIntervalApart(t *testing.T) {
-	value := ""
-	for i := range int64(100) {
-		c := decide(Wait, value, "k RATE 10/s BURST 1 TIMEOUT 5s")
-		switch {
-		case i == 0:
-			require.Equal(t, ReplyFields, c.Reply)
-		case i <= 50:
-			require.Equal(t, ReplyLater, c.Reply)
-			require.Equal(t, i*100*ms, c.WaitNs)
-		default:
-			require.Equal(t, fields{1, 1, 1, 0, 100, 5100, 5100, 0, 0}, fieldsOf(t, c))
-			require.Equal(t, Keep, c.Effect)
-			continue
-		}
-		value = string(c.NewValue)
 	}
 }
 
