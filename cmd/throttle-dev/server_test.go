@@ -519,20 +519,6 @@ func TestAPatternThatIsNoneIsRefused(t *testing.T) {
 	assert.Zero(t, s.faults)
 }
 
-func TestBadBytesAreAnsweredAndEndTheConnection(t *testing.T) {
-	s := start(t, "")
-	conn, err := net.Dial("tcp", s.listener.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Write([]byte("*x\r\n"))
-	require.NoError(t, err)
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(within1m)))
-	buffer := make([]byte, 1000)
-	n, err := conn.Read(buffer)
-	require.NoError(t, err)
-	assert.Equal(t, "-ERR Protocol error: invalid multibulk length\r\n", string(buffer[:n]))
-}
-
 func TestRepliesInRESP3(t *testing.T) {
 	s := start(t, "")
 	c := connect(t, s)

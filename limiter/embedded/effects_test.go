@@ -11,35 +11,6 @@ import (
 	"redis-throttle/limiter/embedded"
 )
 
-func TestCallsWithTooFewArgumentsOrWrongNumbersOfKeysAreRefused(t *testing.T) {
-	h := newHost()
-	const badNumKeys, tooFew = "ERR numkeys must be an integer from 1 to 8", "ERR numkeys is greater than the number of keys given"
-	for line, want := range map[string]string{
-		"CL.LIMIT":                                     "ERR wrong number of arguments for 'cl.limit' command",
-		"CL.BAN k 1s 2":                                "ERR wrong number of arguments for 'cl.ban' command",
-		"CL.MLIMIT x a RATE 5/s":                       badNumKeys,
-		"CL.MLIMIT 0 a RATE 5/s":                       badNumKeys,
-		"CL.MLIMIT -1 a RATE 5/s":                      badNumKeys,
-		"CL.MLIMIT 9 a b c d e f g h i RATE 5/s":       badNumKeys,
-		"CL.MLIMIT 3 a b":                              tooFew,
-		"CL.MLIMIT 2 a b":                              "ERR syntax error: there must be a limit after the keys",
-		"CL.MLIMIT 1 a RATE 5/s COMPACT":               "[0 1 5 4 -1 200 200 1 0 0 1]",
-		"CL.MLIMIT 8 1 2 3 4 5 6 7 8 RATE 5/s COMPACT": "[0 1 5 4 -1 200 200 1 0 0 1]",
-	} {
-		assert.Equal(t, want, show(h.do(line)), line)
-	}
-}
-
-func TestRepliesWithEachHaveARowForEachLimit(t *testing.T) {
-	h := newHost()
-	want := [][command.EachFields]int64{{0, 5, 4, -1, 200}, {0, 3, 2, -1, 1000}}
-	for _, words := range []string{"", " COMPACT"} {
-		assert.Equal(t, want, h.do("CL.LIMIT k RATE 5/s WINDOW 3/1s EACH"+words).Each, words)
-		assert.Nil(t, h.do("CL.PEEK k RATE 5/s"+words).Each, words)
-		h.Delete(0, "k")
-	}
-}
-
 func TestAKeyKeepsTheLaterExpiryWhereItMust(t *testing.T) {
 	h := newHost()
 	in := func(key string) time.Duration {
@@ -67,28 +38,6 @@ func TestAKeyWithoutAnExpiryStaysSoUnderABan(t *testing.T) {
 	assert.NotNil(t, h.get("k"), "it never expires")
 	assert.EqualValues(t, 60_000, h.do("CL.BAN k 1m").Integers[0])
 	assert.Zero(t, s.keys["0k"].ExpireAtMs)
-}
-
-func TestALapsedLeaseIsTakenAgainAndOthersAreRemoved(t *testing.T) {
-	h := newHost()
-	for _, lease := range []string{"TTL 1s ID a", "TTL 1s ID c", "TTL 1m ID b"} {
-		h.do("CL.LEASE jobs SLOTS 3 " + lease)
-	}
-	h.now = start.Add(2 * time.Second)
-	assert.Zero(t, h.do("CL.LEASE jobs SLOTS 3 TTL 1m ID a").Integers[0])
-	at := func(d time.Duration) float64 { return float64(start.Add(d).UnixMilli()) }
-	assert.Equal(t, []embedded.Lease{{ID: "b", Score: at(time.Minute)}, {ID: "a", Score: at(62 * time.Second)}}, h.get("jobs").Leases)
-}
-
-// An admission says when the next lease lapses, and the last: its own and those of others, of which lapsed ones do not count.
-func TestAnAdmissionSeesTheLeasesOfOthers(t *testing.T) {
-	h := newHost()
-	for _, lease := range []string{"TTL 1s ID lapsed", "TTL 11s ID one", "TTL 16s ID two", "TTL 21s ID three"} {
-		h.do("CL.LEASE jobs SLOTS 9 " + lease)
-	}
-	h.now = start.Add(time.Second)
-	assert.Equal(t, "[0 1 5 1 -1 20000 10000 1 0 0 1]", show(h.do("CL.MLIMIT 1 jobs SLOTS 5 TTL 12s ID me COMPACT")))
-	assert.Equal(t, "[0 1 5 1 -1 30000 12000 1 0 0 1]", show(h.do("CL.MLIMIT 1 jobs SLOTS 5 TTL 30s ID one COMPACT")))
 }
 
 func TestACallerWithoutAGroupWaitsInTheGroupWithoutAName(t *testing.T) {

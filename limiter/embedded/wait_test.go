@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,51 +34,6 @@ func (h *host) passes(d time.Duration) (answers []string) {
 			h.now = time.Unix(0, next)
 		}
 	}
-}
-
-func TestCallersForALeaseAreLetInInTheOrderOfTheirArrival(t *testing.T) {
-	h := newHost()
-	h.do("CL.LEASE jobs SLOTS 1 TTL 10s ID a")
-	b := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 0 COMPACT")
-	c := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID c TIMEOUT 0 COMPACT")
-	d := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID d TIMEOUT 5s COMPACT")
-	assert.Equal(t, "held 1 waiting 3 leases [a 10000]", show(h.do("CL.LEASES jobs")))
-	assert.Empty(t, h.passes(4*time.Second))
-	assert.Equal(t, "1", show(h.do("CL.RELEASE jobs ID a")))
-	assert.Equal(t, []string{
-		fmt.Sprintf("%d@4s [0 1 0 -1 1000 4000]", b), // a slot is free at once
-		fmt.Sprintf("%d@5s [0 1 0 -1 1000 5000]", c), // the lease of b has lapsed
-		fmt.Sprintf("%d@5s [1 1 0 1000 0 5000]", d),  // its time is over
-	}, h.passes(time.Minute))
-	assert.Nil(t, h.get("jobs"))
-}
-
-// Higher priorities first, groups in turn, and each in order of arrival. A call that does not wait is let in before those that would come
-// after it.
-func TestCallersForALeaseAreLetInByPriorityAndGroup(t *testing.T) {
-	h := newHost()
-	h.do("CL.LEASE jobs SLOTS 1 TTL 10h ID first")
-	names := map[embedded.Waiter]string{}
-	for _, caller := range []string{"a1 GROUP a", "a2 GROUP a", "a3 GROUP a", "b1 GROUP b", "plain", "urgent PRIORITY 5 GROUP a", "late PRIORITY -1"} {
-		id, words, _ := strings.Cut(caller, " ")
-		names[h.blocked(t, fmt.Sprintf("CL.LEASE jobs SLOTS 1 TTL 10h ID %s COMPACT TIMEOUT 0 %s", id, words))] = id
-	}
-	leases := h.do("CL.LEASES jobs COUNT 3")
-	assert.EqualValues(t, 5, leases.GroupsIn)
-	assert.Equal(t, []embedded.Row{{"a", []int64{5, 1, 1}}, {"a", []int64{0, 3, 1}}, {"b", []int64{0, 1, 1}}}, leases.Groups)
-	assert.Equal(t, "[1 1 0 36000000 0 0]", show(h.do("CL.LEASE jobs SLOTS 1 TTL 1s ID x COMPACT")))
-
-	// Two more slots: for the urgent one, and for the first of a.
-	answered := show(h.do("CL.LEASE jobs SLOTS 3 TTL 1s ID x COMPACT TIMEOUT 1s GROUP c PRIORITY 5"))
-	assert.Equal(t, "[0 3 0 -1 1000 0]", answered, "behind the urgent one only, and there are two")
-	var order []string
-	for range names {
-		for _, a := range h.Wake(h.now.UnixNano()) {
-			order = append(order, names[a.Waiter])
-			h.do("CL.RELEASE jobs ID " + names[a.Waiter])
-		}
-	}
-	assert.Equal(t, []string{"urgent", "a1", "b1", "plain", "a2", "a3", "late"}, order)
 }
 
 func TestReservedSlotsAreAnsweredWhenTheyCome(t *testing.T) {

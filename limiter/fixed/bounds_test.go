@@ -19,33 +19,6 @@ func newWindow(t *testing.T, count, periodNs int64) *fixed.Window {
 	return &w
 }
 
-func TestAWindowAnswersAsItsLimit(t *testing.T) {
-	w := newWindow(t, 5, minute)
-	at := start - start%minute
-	w.Charge(at+17*second, 3, 99)
-	for _, now := range []int64{at, at + 17*second, at + minute - 1, at + minute, at - 1} {
-		used := int64(3)
-		if now >= at+minute {
-			used = 0
-		}
-		left := minute - (now+minute)%minute
-		count, available, reset, next := w.Standing(now)
-		want := []int64{5, 5 - used, 0, 0}
-		if used > 0 {
-			want[2], want[3] = left, left
-		}
-		assert.Equal(t, want, []int64{count, available, reset, next})
-		assert.Equal(t, 5-used, w.Available(now))
-		for quantity, wait := range map[int64]int64{0: 0, 2: 0, 3: left, 5: left, 6: fixed.Never} {
-			if used == 0 && wait > 0 {
-				wait = 0
-			}
-			assert.Equal(t, wait, w.RetryAfter(now, quantity), quantity)
-		}
-	}
-	assert.Equal(t, int64(math.MaxInt64), w.LongestWait())
-}
-
 func TestAWindowEndsWhereItsUnitsAreNotWhereTheClockIs(t *testing.T) {
 	w := newWindow(t, 5, minute)
 	at := start - start%minute

@@ -43,27 +43,6 @@ func instant(t require.TestingT, text string) int64 {
 	return at.UnixNano()
 }
 
-func TestADayOfAZoneMayHave23Or25Hours(t *testing.T) {
-	days := &civil.Windows{N: 1, Unit: "d", Zone: "Europe/Berlin"}
-	for _, tt := range []struct {
-		midnight string
-		hours    int64
-	}{
-		{"2026-03-28T00:00:00+01:00", 24},
-		{"2026-03-29T00:00:00+01:00", 23},
-		{"2026-03-30T00:00:00+02:00", 24},
-		{"2026-10-25T00:00:00+02:00", 25},
-	} {
-		w := in(t, spec(t, days), 5, &calendar.Cache{})
-		midnight := instant(t, tt.midnight)
-		w.Charge(midnight, 5, 0)
-		assert.Equal(t, tt.hours*60*minute, w.RetryAfter(midnight, 1), tt.midnight)
-		assert.Equal(t, uint64(midnight+tt.hours*60*minute), w.ExpireAt(), tt.midnight)
-		assert.Zero(t, w.Available(midnight+tt.hours*60*minute-1), tt.midnight)
-		assert.Equal(t, int64(5), w.Available(midnight+tt.hours*60*minute), tt.midnight)
-	}
-}
-
 func TestTheEndOfTimeNeitherWrapsNorPanics(t *testing.T) {
 	day, err := calendar.Every(1, 24*time.Hour, 1)
 	require.NoError(t, err)

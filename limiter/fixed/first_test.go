@@ -18,36 +18,6 @@ func newFirst(t require.TestingT, count, periodNs int64) *fixed.First {
 	return &fixed.First{Limit: newLimit(t, count, periodNs)}
 }
 
-func TestAWindowBeginsWithTheFirstUnitTaken(t *testing.T) {
-	f := newFirst(t, 5, minute)
-	assert.Zero(t, f.ExpireAt())
-	f.Charge(start+17*second, 2, 0)
-	f.Charge(start+60*second, 3, 0)
-	for _, tt := range []struct{ second, available, retryAfter int64 }{
-		{17, 0, 60}, {60, 0, 17}, {76, 0, 1}, {77, 5, 0}, {100, 5, 0},
-	} {
-		now := start + tt.second*second
-		assert.Equal(t, tt.available, f.Available(now), tt.second)
-		assert.Equal(t, tt.retryAfter*second, f.RetryAfter(now, 1), tt.second)
-		count, available, reset, next := f.Standing(now)
-		assert.Equal(t, []int64{5, tt.available, tt.retryAfter * second, tt.retryAfter * second}, []int64{count, available, reset, next}, tt.second)
-		assert.Equal(t, fixed.Never, f.RetryAfter(now, 6), tt.second)
-	}
-	assert.Equal(t, uint64(start+77*second), f.ExpireAt())
-	f.Charge(start+90*second, 1, 0)
-	assert.Equal(t, uint64(start+150*second), f.ExpireAt(), "the next window begins with its first unit")
-}
-
-func TestAWindowOfWhichAllIsGivenBackIsOver(t *testing.T) {
-	f := newFirst(t, 5, minute)
-	f.Charge(start, 2, 0)
-	assert.Equal(t, int64(2), f.Refund(start+30*second, 9))
-	assert.Empty(t, f.Append(nil))
-	f.Charge(start+40*second, 1, 0)
-	assert.Equal(t, uint64(start+100*second), f.ExpireAt())
-	assert.Zero(t, f.Refund(start+100*second, 1), "of a window that is over")
-}
-
 func TestAFirstFromALaterClockBeginsNow(t *testing.T) {
 	f := newFirst(t, 5, minute)
 	f.Charge(start, 3, 0)
@@ -58,14 +28,6 @@ func TestAFirstFromALaterClockBeginsNow(t *testing.T) {
 	assert.False(t, f.BringTo(now+1))
 	assert.Equal(t, uint64(now+minute), f.ExpireAt())
 	assert.False(t, f.BringTo(now), "at the instant at which it begins")
-}
-
-func TestAFirstIsAskedForJustWhatIsLeft(t *testing.T) {
-	f := newFirst(t, 5, minute)
-	assert.Zero(t, f.RetryAfter(start, 5), "of all")
-	f.Charge(start, 3, 0)
-	assert.Zero(t, f.RetryAfter(start, 2))
-	assert.Equal(t, minute, f.RetryAfter(start, 3))
 }
 
 func TestTheEncodingOfAFirstByteByByte(t *testing.T) {
@@ -134,10 +96,12 @@ func followFirst(t require.TestingT, pick chance.Draw, steps int) {
 		left := max(count-key.value, 0)
 		require.Equal(t, left, f.Available(now))
 		quantity := pick.OfAnyMagnitude("quantity", 1, count)
+		var untilOver int64
 		if key.value > 0 {
-			_, _, reset, _ := f.Standing(now)
-			require.Equal(t, expiresAt-now, reset)
+			untilOver = expiresAt - now
 		}
+		_, _, reset, next := f.Standing(now)
+		require.Equal(t, []int64{untilOver, untilOver}, []int64{reset, next})
 		if quantity > left {
 			require.Equal(t, expiresAt-now, f.RetryAfter(now, quantity))
 		}

@@ -33,30 +33,6 @@ func ofEachKind() []spec {
 	return []spec{rate(10, minute, 10), window(10, minute), fixed(10, minute), first(10, minute)}
 }
 
-func left(k *key, s spec) int64 { return k.peek(limits(k.t, s.plain()), 0, start).Remaining }
-
-func TestTakeAsksEachLimitForItsOwnUnits(t *testing.T) {
-	k := &key{t: t}
-	requests, tokens := fixed(60, minute), fixed(1000, minute)
-	r := k.take(limits(t, take(requests, 1), take(tokens, 523)), cost(7), start)
-	assert.False(t, r.Limited)
-	assert.Equal(t, int64(59), r.Remaining)
-	assert.Equal(t, int64(1), r.Granted, "the units of the rule")
-	r = k.take(limits(t, take(requests, 1), take(tokens, 523)), cost(0), start)
-	assert.True(t, r.Limited, "all or none")
-	assert.Equal(t, 1, r.Rule)
-	assert.Equal(t, int64(477), r.Remaining)
-	assert.Zero(t, r.Granted)
-	r = k.take(limits(t, take(requests, 0), tokens), cost(400), start)
-	assert.False(t, r.Limited)
-	r = k.take(limits(t, take(requests, 0), take(tokens, 0)), cost(400), start)
-	assert.False(t, r.Limited || r.Changed, "nothing is asked of any")
-	r = k.refund(limits(t, take(requests, 1), take(tokens, 23)), 9, start)
-	assert.Equal(t, []int64{60, -1}, []int64{r.Remaining, r.Granted})
-	r = k.peek(limits(t, take(requests, 0), tokens), 101, start)
-	assert.Equal(t, []int64{1, 100}, []int64{int64(r.Rule), r.Remaining}, "1000 - 523 - 400 + 23")
-}
-
 func TestLimitsAreTheSameWhateverTheirTerms(t *testing.T) {
 	one := window(10, minute)
 	for _, tt := range []struct {
@@ -68,59 +44,6 @@ func TestLimitsAreTheSameWhateverTheirTerms(t *testing.T) {
 	} {
 		both := limits(t, shadow(one), tt.other)
 		assert.Equal(t, tt.same, both[0].SameAs(both[1]), "%+v", tt.other)
-	}
-}
-
-func TestSpareLeavesUnitsBehind(t *testing.T) {
-	for _, s := range ofEachKind() {
-		k := &key{t: t}
-		low := limits(t, spare(s, 4))
-		r := k.take(low, cost(5), start)
-		assert.Equal(t, []int64{5, 1}, []int64{r.Granted, r.Remaining}, "%v", s)
-		was := string(k.value)
-		r = k.take(low, cost(2), start)
-		assert.True(t, r.Limited, "%v", s)
-		assert.Positive(t, r.RetryAfterNs, "%v", s)
-		assert.Equal(t, was, string(k.value), "it corrects nothing: %v", s)
-		assert.False(t, k.take(low, cost(0), start).Limited, "nothing asked for: %v", s)
-		assert.Equal(t, stack.Never, k.take(low, cost(7), start).RetryAfterNs, "%v", s)
-
-		r = k.take(low, stack.Request{Cost: 9, UpTo: true}, start)
-		assert.Equal(t, []int64{1, 0}, []int64{r.Granted, r.Remaining}, "%v", s)
-		k.take(low, stack.Request{Cost: 9, Strict: true}, start)
-		assert.Equal(t, int64(4), left(k, s), "STRICT takes none of them: %v", s)
-		r = k.take(limits(t, s), cost(4), start)
-		assert.False(t, r.Limited, "the last ones are there: %v", s)
-		assert.Zero(t, left(k, s))
-
-		r = k.peek(limits(t, spare(s, 10)), 1, start)
-		assert.Equal(t, []int64{stack.Never, 0, 0, 0}, []int64{r.RetryAfterNs, r.Remaining, r.NextAfterNs, r.ResetAfterNs}, "nothing can ever be had: %v", s)
-	}
-	k := &key{t: t}
-	s := rate(10, minute, 10)
-	k.take(limits(t, s), cost(10), start)
-	r := k.peek(limits(t, spare(s, 4)), 1, start)
-	assert.Equal(t, []int64{5 * minute / 10, 5 * minute / 10, minute}, []int64{r.RetryAfterNs, r.NextAfterNs, r.ResetAfterNs})
-}
-
-func TestAShadowIsChargedAndNeverDecides(t *testing.T) {
-	for _, s := range ofEachKind() {
-		k := &key{t: t}
-		enforced := fixed(100, hour)
-		r := k.take(limits(t, shadow(s), enforced), cost(10), start)
-		assert.Equal(t, []int64{0, 1, 90}, []int64{int64(r.Shadow), int64(r.Rule), r.Remaining}, "%v", s)
-		r = k.take(limits(t, shadow(s), enforced), cost(3), start)
-		assert.Equal(t, stack.Result{Rule: 1, Limit: 100, Remaining: 87, RetryAfterNs: stack.Never, ResetAfterNs: r.ResetAfterNs,
-			NextAfterNs: r.NextAfterNs, Granted: 3, Changed: true, Shadow: 1}, r, "%v", s)
-		assert.Zero(t, left(k, s), "what it would have turned away, it is not charged: %v", s)
-		r = k.peek(limits(t, shadow(s), enforced), 1, start)
-		assert.Equal(t, 1, r.Shadow, "%v", s)
-		r = k.take(limits(t, shadow(s), enforced), cost(88), start)
-		assert.True(t, r.Limited, "%v", s)
-		r = k.take(limits(t, shadow(s)), cost(1), start)
-		assert.Equal(t, []int64{0, 0, 1}, []int64{r.Granted, int64(r.Rule), int64(r.Shadow)}, "alone it is the rule: %v", s)
-		assert.False(t, r.Limited || r.Changed, "%v", s)
-		assert.True(t, k.take(limits(t, s), cost(1), start).Limited, "enforced: %v", s)
 	}
 }
 
@@ -166,26 +89,6 @@ func TestAShadowIsKeptAsIfItWereEnforced(t *testing.T) {
 	}
 }
 
-func TestAShadowThatIsChargedByStrictSaysHowMuch(t *testing.T) {
-	strict := stack.Request{Cost: 8, Strict: true}
-	for _, s := range ofEachKind() {
-		k := &key{t: t}
-		k.take(limits(t, s), cost(6), start)
-		r := k.take(limits(t, shadow(s)), strict, start)
-		want := int64(4) // what is left
-		if s.kind == stack.Window {
-			want = 8 // the oldest make room
-		}
-		assert.Equal(t, []int64{want, 0, 1}, []int64{r.Granted, r.Remaining, int64(r.Shadow)}, "%v", s)
-		r = k.take(limits(t, shadow(s)), stack.Request{Strict: true}, start)
-		assert.Equal(t, []int64{0, 0}, []int64{r.Granted, int64(r.Shadow)}, "nothing is asked: %v", s)
-	}
-	k := &key{t: t}
-	k.take(limits(t, rate(10, minute, 10)), cost(10), start)
-	r := k.take(limits(t, shadow(rate(10, minute, 10))), strict, start+minute/20)
-	assert.Equal(t, int64(1), r.Granted, "a fraction counts as one")
-}
-
 // The largest limits of each kind, and units to spare that together with the cost are more than 63 bits.
 func TestWhatIsToSpareIsSparedWhateverTheCost(t *testing.T) {
 	const most = math.MaxInt64
@@ -223,29 +126,6 @@ func TestAShadowOfALongTimeWaitsWithTheOthers(t *testing.T) {
 	assert.False(t, asked.Changed, "there is nothing to correct")
 }
 
-func TestForceChargesWhatIsNotThere(t *testing.T) {
-	for _, s := range ofEachKind() {
-		k := &key{t: t}
-		r := k.take(limits(t, s), stack.Request{Cost: 4, Force: true}, start)
-		assert.False(t, r.Limited, "%v", s)
-		assert.Equal(t, []int64{4, 6, stack.Never}, []int64{r.Granted, r.Remaining, r.RetryAfterNs}, "%v", s)
-		r = k.take(limits(t, s), stack.Request{Cost: 9, Force: true}, start)
-		assert.True(t, r.Limited && r.Changed, "%v", s)
-		assert.Equal(t, []int64{9, 0}, []int64{r.Granted, r.Remaining}, "%v", s)
-		paid := r.RetryAfterNs
-		assert.True(t, k.peek(limits(t, s), 9, start+paid-1).Limited, "%v", s)
-		assert.False(t, k.peek(limits(t, s), 9, start+paid).Limited, "the debt is paid: %v", s)
-
-		back := k.refund(limits(t, s), 13, start)
-		assert.Equal(t, []int64{-13, 10}, []int64{back.Granted, back.Remaining}, "%v", s)
-		assert.Empty(t, k.value, "%v", s)
-
-		r = k.take(limits(t, s), stack.Request{Cost: 11, Force: true}, start)
-		assert.Equal(t, []int64{11, stack.Never}, []int64{r.Granted, r.RetryAfterNs}, "more than it ever holds: %v", s)
-		assert.False(t, k.take(limits(t, s), stack.Request{Force: true}, start).Changed, "nothing: %v", s)
-	}
-}
-
 // A rate of which a forced call asks nothing keeps what it had, also how far its reservations reach.
 func TestForceLeavesAloneWhatItAsksNothingOf(t *testing.T) {
 	reserved, forced := rate(1, minute, 1), rate(1, hour, 1)
@@ -265,16 +145,6 @@ func TestForceLeavesAloneWhatItAsksNothingOf(t *testing.T) {
 	require.Equal(t, before, state(), "a call that is let through")
 	assert.True(t, k.take(only(1), stack.Request{Cost: 1, Force: true}, start+second).Changed)
 	assert.Equal(t, before, state(), "a forced one")
-}
-
-// The debt of a rate is paid before anybody else gets a unit; a window forgets it with the units.
-func TestADebtOfARateIsPaidInFull(t *testing.T) {
-	k := &key{t: t}
-	s := rate(10, minute, 10)
-	r := k.take(limits(t, s), stack.Request{Cost: 30, Force: true}, start)
-	assert.Equal(t, 3*minute, r.ResetAfterNs)
-	assert.Equal(t, 2*minute+minute/10, k.take(limits(t, s), cost(1), start).RetryAfterNs)
-	assert.Equal(t, 2*minute+minute/10, k.take(limits(t, s), stack.Request{Cost: 1, MaxWaitNs: hour}, start).WaitNs, "a reservation comes after it")
 }
 
 func TestForceSaturates(t *testing.T) {

@@ -43,9 +43,6 @@ func charge(w *window.Window, nowNs, quantity int64) int64 {
 	return before - w.Available(nowNs)
 }
 
-// counted is how many units w counts, also of those beyond its count.
-func counted(w window.Window, nowNs int64) int64 { return w.Refund(nowNs, math.MaxInt64) }
-
 func resetAfter(w *window.Window, nowNs int64) int64 {
 	_, _, ns, _ := w.Standing(nowNs)
 	return ns
@@ -84,91 +81,6 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestAnUntouchedLimitHoldsAllOfCount(t *testing.T) {
-	limit := newLimit(t, 5, minute)
-	s := window.Window{Limit: limit}
-	assert.Equal(t, int64(5), s.Available(start))
-	assert.Equal(t, int64(0), s.RetryAfter(start, 5))
-	assert.Equal(t, int64(0), nextAfter(&s, start))
-	assert.Equal(t, int64(0), resetAfter(&s, start))
-	assert.Equal(t, int64(0), int64(s.ExpireAt()))
-}
-
-func TestAUnitOccupiesItsPeriodUpToTheLastNanosecond(t *testing.T) {
-	limit := newLimit(t, 1, minute)
-	s := window.Window{Limit: limit}
-	require.Equal(t, int64(1), charge(&s, start, 1))
-	for _, tt := range []struct{ after, available, retryAfter int64 }{
-		{0, 0, minute},
-		{1, 0, minute - 1},
-		{minute - 1, 0, 1},
-		{minute, 1, 0},
-		{2 * minute, 1, 0},
-	} {
-		now := start + tt.after
-		assert.Equal(t, tt.available, s.Available(now), tt.after)
-		assert.Equal(t, tt.retryAfter, s.RetryAfter(now, 1), tt.after)
-		assert.Equal(t, tt.retryAfter, nextAfter(&s, now), tt.after)
-		assert.Equal(t, tt.retryAfter, resetAfter(&s, now), tt.after)
-	}
-	assert.Equal(t, start+minute, int64(s.ExpireAt()))
-}
-
-// 30 per minute, 20 units in second 58, 20 more in second 62: a calendar window lets
-// all 40 through.
-func TestABoundaryIsNoLoophole(t *testing.T) {
-	limit := newLimit(t, 30, minute)
-	s := window.Window{Limit: limit}
-	admitted := int64(0)
-	for i := range int64(20) {
-		admitted += charge(&s, start+58*second+i, 1)
-	}
-	require.Equal(t, int64(20), admitted)
-	for i := range int64(20) {
-		admitted += charge(&s, start+62*second+i, 1)
-	}
-	assert.Equal(t, int64(30), admitted)
-
-	// The 31st fits when the very first of second 58 leaves, to the nanosecond.
-	now := start + 63*second
-	wait := s.RetryAfter(now, 1)
-	assert.Equal(t, start+58*second+minute, now+wait)
-	assert.Zero(t, charge(&s, now+wait-1, 1))
-	assert.Equal(t, int64(1), charge(&s, now+wait, 1))
-}
-
-func TestTimesFollowTheGrantsOneByOne(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := window.Window{Limit: limit}
-	for _, grant := range []struct{ at, units int64 }{{0, 3}, {10, 4}, {20, 3}} {
-		require.Equal(t, grant.units, charge(&s, start+grant.at*second, grant.units))
-	}
-	now := start + 30*second
-	require.Zero(t, s.Available(now))
-	for _, tt := range []struct{ quantity, seconds int64 }{
-		{0, 0}, {1, 30}, {3, 30}, {4, 40}, {7, 40}, {8, 50}, {10, 50},
-	} {
-		assert.Equal(t, tt.seconds*second, s.RetryAfter(now, tt.quantity), tt.quantity)
-	}
-	assert.Equal(t, window.Never, s.RetryAfter(now, 11))
-	assert.Equal(t, 30*second, nextAfter(&s, now))
-	assert.Equal(t, 50*second, resetAfter(&s, now))
-}
-
-func TestChargeTakesWhatThereIs(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := window.Window{Limit: limit}
-	for _, tt := range []struct{ quantity, taken int64 }{
-		{-1, 0}, {0, 0}, {7, 7}, {7, 3}, {1, 0}, {math.MaxInt64, 0},
-	} {
-		before := s
-		assert.Equal(t, tt.taken, charge(&s, start, tt.quantity), tt.quantity)
-		if tt.taken == 0 {
-			assert.Equal(t, before, s, tt.quantity)
-		}
-	}
-}
-
 func TestForceTakesUnitsThatAreNotThere(t *testing.T) {
 	limit := newLimit(t, 10, minute)
 	s := window.Window{Limit: limit}
@@ -187,88 +99,6 @@ func TestForceTakesUnitsThatAreNotThere(t *testing.T) {
 	}
 	assert.Equal(t, int64(math.MaxInt64-13), s.Force(now, math.MaxInt64), "what can be counted")
 	assert.Zero(t, s.Force(now, 1))
-}
-
-func TestHammeringKeepsTheWindowFull(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := window.Window{Limit: limit}
-	charge(&s, start, 4)
-	charge(&s, start+10*second, 6)
-
-	// Three of the first four make room; the fourth and the six stay.
-	now := start + 20*second
-	assert.Equal(t, int64(3), s.ChargeDenied(now, 3, 0))
-	assert.Equal(t, int64(10), counted(s, now))
-	assert.Equal(t, 40*second, s.RetryAfter(now, 1))
-	assert.Equal(t, 50*second, s.RetryAfter(now, 2))
-	assert.Equal(t, 60*second, s.RetryAfter(now, 8))
-
-	assert.Equal(t, int64(10), s.ChargeDenied(now+second, 11, 0))
-	assert.Equal(t, int64(10), counted(s, now+second), "never more than count")
-	assert.Equal(t, 60*second, s.RetryAfter(now+second, 1))
-	assert.Zero(t, s.ChargeDenied(now+second, 0, 0))
-	assert.Zero(t, s.ChargeDenied(now+second, -1, 0))
-
-	// A request for three that was denied with one left takes that one first.
-	partly := window.Window{Limit: limit}
-	charge(&partly, start, 9)
-	assert.Equal(t, int64(3), partly.ChargeDenied(now, 3, 0))
-	assert.Equal(t, int64(10), counted(partly, now))
-	assert.Equal(t, int64(7), partly.Available(start+minute))
-
-	// Above a count that was lowered, three make room for three.
-	charge(&partly, start+minute, 7)
-	partly.Limit = newLimit(t, 5, minute)
-	assert.Equal(t, int64(3), partly.ChargeDenied(start+minute+1, 3, 0))
-	assert.Equal(t, int64(10), counted(partly, start+minute+1))
-}
-
-func TestRefundGivesBackTheMostRecentFirst(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := window.Window{Limit: limit}
-	charge(&s, start, 4)
-	charge(&s, start+10*second, 4)
-	now := start + 20*second
-
-	assert.Equal(t, int64(5), s.Refund(now, 5))
-	assert.Equal(t, int64(7), s.Available(now))
-	assert.Equal(t, 40*second, resetAfter(&s, now), "three of the first four are left")
-
-	assert.Equal(t, int64(3), s.Refund(now, math.MaxInt64), "never above full")
-	assert.Empty(t, s.Append(nil))
-
-	assert.Zero(t, s.Refund(now, 1))
-	assert.Zero(t, s.Refund(now, 0))
-	assert.Zero(t, s.Refund(now, -1))
-}
-
-func TestRefundDoesNotGiveBackWhatHasLeft(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := window.Window{Limit: limit}
-	charge(&s, start, 4)
-	charge(&s, start+10*second, 4)
-	assert.Equal(t, int64(4), s.Refund(start+minute, 8))
-	assert.Equal(t, int64(10), s.Available(start+minute))
-}
-
-func TestTheCountMayChangeMidStream(t *testing.T) {
-	s := window.Window{Limit: newLimit(t, 10, minute)}
-	charge(&s, start, 4)
-	charge(&s, start+10*second, 4)
-	now := start + 20*second
-
-	s.Limit = newLimit(t, 20, minute)
-	assert.Equal(t, int64(12), s.Available(now))
-	s.Limit = newLimit(t, 5, minute)
-	assert.Equal(t, int64(0), s.Available(now))
-	assert.Equal(t, int64(0), s.RetryAfter(now, 0))
-	assert.Equal(t, 40*second, s.RetryAfter(now, 1), "8 - 4 leave room for one in 5")
-	assert.Equal(t, 50*second, s.RetryAfter(now, 2))
-	assert.Equal(t, 40*second, nextAfter(&s, now))
-	s.Limit = newLimit(t, 4, minute)
-	assert.Equal(t, 50*second, nextAfter(&s, now), "8 - 4 still fill 4")
-	s.Limit = newLimit(t, 5, minute)
-	assert.Zero(t, charge(&s, now, 1))
 }
 
 func TestAClockSetBackBlocksForOnePeriodAtMost(t *testing.T) {
