@@ -324,29 +324,3 @@ func (l leaseLoad) settle(owner *server.Server) {
 	assert.LessOrEqual(l.t, l.end(), holderSlots)
 	owner.MustDo("DEL", l.key) // or it would lapse while it is compared
 }
-
-// Callers in line are told to ask again when their slot has moved, soon, whatever they wait for. The new node
-// lets nobody in before that the old one had not.
-func TestCallersInLineForALeaseAreSentToTheNewNode(t *testing.T) {
-	begin(t)
-	cluster := topology.StartCluster(t)
-	cluster.AwaitAgreement()
-	slot := cluster.Slot(holderKey)
-	from := cluster.Owner(slot)
-	to := cluster.Masters()[0]
-	if to == from {
-		to = cluster.Masters()[1]
-	}
-	from.MustDo("CL.LEASE", holderKey, "SLOTS", "1", "TTL", "1h", "ID", "holder")
-	c := from.Raw()
-	require.NoError(t, c.Send("CL.LEASE", holderKey, "SLOTS", "1", "TTL", "1h", "ID", "waits", "TIMEOUT", "0"))
-	require.NoError(t, c.Flush())
-	require.Eventually(t, func() bool { return from.InfoInt("throttle", "throttle_leases_waiting") == 1 }, time.Minute, 5*time.Millisecond)
-	cluster.MoveKeyByKey(slot, from, to)
-	v, err := c.Receive()
-	require.NoError(t, err)
-	assert.True(t, strings.HasPrefix(v.Text, "TRYAGAIN "), "%v", v)
-	assert.True(t, strings.HasPrefix(from.Do("CL.LEASES", holderKey).Text, "MOVED "))
-	assert.EqualValues(t, 1, to.MustDo("CL.LEASES", holderKey).Elems[1].Int)
-	assert.Zero(t, from.MustDo("CLUSTER", "COUNTKEYSINSLOT", fmt.Sprint(slot)).Int, "the old node writes nothing any more")
-}

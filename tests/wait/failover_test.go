@@ -39,20 +39,6 @@ func TestCallersAreSentAwayByAFailover(t *testing.T) {
 	topology.RequireCopies(t, next, old)
 }
 
-// INFO counts callers with a slot that a change of role sends away as those that left.
-func TestCallersThatAreSentAwayAreCounted(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, topology.QuietLinks())
-	l := kit.StandInLine(t, s, 3, time.Hour, 1)
-	left := s.InfoInt("throttle", "throttle_wait_left")
-	require.False(t, kit.Do(t, l.Admin, "REPLICAOF 127.0.0.1 1").IsError())
-	for i := range l.Conns {
-		v, _ := l.Receive(i)
-		assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
-	}
-	assert.Equal(t, left+3, s.InfoInt("throttle", "throttle_wait_left"))
-}
-
 // A replica that was promoted serves callers of its own.
 func TestPromotedReplicaLetsCallersWait(t *testing.T) {
 	t.Parallel()

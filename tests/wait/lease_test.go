@@ -21,29 +21,6 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-func TestCallersGetALeaseInOrderOfArrival(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	admin := s.Raw()
-	kit.AskLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
-	var conns []*resp.Conn
-	for i := range 20 {
-		conns = append(conns, kit.WaitForLease(t, s, i+1, "CL.LEASE k SLOTS 1 TTL 1h ID w%d TIMEOUT 0", i))
-	}
-	assert.EqualValues(t, 20, kit.Do(t, admin, "CL.LEASES k").Elems[3].Int)
-	holder := "holder"
-	for i, c := range conns {
-		assert.EqualValues(t, 1, kit.Do(t, admin, "CL.RELEASE k ID %s", holder).Int)
-		l := kit.ReceiveLease(t, c)
-		assert.Equal(t, kit.NewLeased(0, 1, 0, -1, 3_600_000, l.WaitMs), l, i)
-		assert.Positive(t, l.WaitMs)
-		holder = fmt.Sprintf("w%d", i)
-		assert.EqualValues(t, len(conns)-1-i, kit.Do(t, admin, "CL.LEASES k").Elems[3].Int)
-		assert.Equal(t, holder, kit.Do(t, admin, "ZRANGE k 0 -1").Elems[0].Text)
-	}
-	assert.Equal(t, []string{"21", "0"}, kit.LeasesOf(s, "granted", "limited"))
-}
-
 // A caller that comes while others wait is not let in before them, even if it does not wait itself and a slot is free.
 func TestNobodyInLineIsOvertaken(t *testing.T) {
 	t.Parallel()
@@ -66,24 +43,6 @@ func TestNobodyInLineIsOvertaken(t *testing.T) {
 		assert.EqualValues(t, 1, kit.AskLease(t, c, "%s", strings.Join(late, " ")).Limited)
 		assert.EqualValues(t, 0, kit.AskLease(t, c, "CL.LEASE k SLOTS %d TTL 1h ID w", slots).Limited, "who holds renews")
 	}
-}
-
-// A caller that asks again on another connection, while its first call waits, gets the same slot.
-func TestARetryThatWaitsTakesNoSecondSlot(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	c := s.Raw()
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID a")
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID b")
-	first := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")
-	again := kit.WaitForLease(t, s, 2, "CL.LEASE k SLOTS 2 TTL 1h ID w TIMEOUT 0")
-	kit.Do(t, c, "CL.RELEASE k ID a b")
-	for _, waiting := range []*resp.Conn{first, again} {
-		l := kit.ReceiveLease(t, waiting)
-		assert.Equal(t, kit.NewLeased(0, 2, 1, -1, 3_600_000, l.WaitMs), l)
-	}
-	assert.EqualValues(t, 1, kit.Do(t, c, "ZCARD k").Int)
-	assert.Equal(t, []string{"3", "1"}, kit.LeasesOf(s, "granted", "renewed"))
 }
 
 // A lease that lapses wakes the first in line at its instant, without anybody calling.
@@ -481,25 +440,6 @@ func TestNobodyIsLetInWhileWritesAreRefused(t *testing.T) {
 			require.False(t, kit.Do(t, c, "%s", test.allow).IsError())
 			assert.EqualValues(t, 0, kit.ReceiveLease(t, waiting).Limited)
 		})
-	}
-}
-
-// The module stays while somebody waits, and callers that wait after it was loaded anew are woken as before.
-func TestUnloadAndWaitersForALease(t *testing.T) {
-	t.Parallel()
-	path, err := server.CheckModulePath()
-	require.NoError(t, err)
-	s := kit.StartCheckBuild(t, server.Config("enable-module-command yes"))
-	c := s.Raw()
-	for range 2 {
-		kit.AskLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
-		waiting := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
-		assert.True(t, kit.Do(t, c, "MODULE UNLOAD throttle").IsError())
-		kit.Do(t, c, "DEL k")
-		assert.EqualValues(t, 0, kit.ReceiveLease(t, waiting).Limited)
-		kit.Do(t, c, "DEL k")
-		require.False(t, kit.Do(t, c, "MODULE UNLOAD throttle").IsError())
-		require.False(t, kit.Do(t, c, "MODULE LOAD %s", path).IsError())
 	}
 }
 

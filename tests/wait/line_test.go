@@ -132,6 +132,7 @@ func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 				if how == "disconnect" {
 					require.NoError(t, c.Flush())
 					kit.AwaitField(t, admin, "leases_waiting", 1)
+					assert.True(t, kit.Do(t, admin, "MODULE UNLOAD throttle").IsError(), "while somebody waits")
 					require.NoError(t, c.Close())
 					kit.AwaitField(t, admin, "leases_waiting", 0)
 					require.Eventually(t, func() bool { return !kit.Do(t, admin, "MODULE UNLOAD throttle").IsError() }, 30*time.Second, 5*time.Millisecond)
@@ -256,23 +257,6 @@ func TestCallersInLineAreToldThatTheKeyHoldsSomethingElse(t *testing.T) {
 	}
 }
 
-// A line goes by the slots that it was told of last, whatever else is asked of the key.
-func TestALineGoesByTheSlotsToldLast(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	c := s.Raw()
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID a")
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID b")
-	waiting := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 1m")
-	assert.EqualValues(t, 1, kit.AskLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID late").Limited)
-	for _, call := range []string{"CL.LEASES k", "CL.LEASE k SLOTS 2", "CL.WAIT k WINDOW 1/1h TIMEOUT 1m"} {
-		kit.Do(t, c, "%s", call)
-	}
-	assert.EqualValues(t, 1, kit.Do(t, c, "CL.RELEASE k ID a").Int)
-	l := kit.ReceiveLease(t, waiting)
-	assert.Equal(t, []int64{0, 2, 0}, []int64{l.Limited, l.Limit, l.Remaining})
-}
-
 // A crowd is let in some at a time, so that the server can serve others in between: each lot is one transaction to replicas.
 func TestACrowdIsLetInSixtyFourAtATime(t *testing.T) {
 	t.Parallel()
@@ -330,21 +314,4 @@ func TestAWaitMayBeLongerThanAnyTimer(t *testing.T) {
 	kit.StillWaits(t, waiting)
 	clock.Set(begun + int64(12*time.Minute))
 	assert.EqualValues(t, 0, kit.ReceiveLease(t, waiting).Limited)
-}
-
-// Callers of different commands may wait for one key that is not there yet. Each is answered as its own command answers.
-func TestALineIsOfAllCommands(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	c := s.Raw()
-	first := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 0 TTL 1h ID a TIMEOUT 0")
-	a := kit.Ask(t, s.Raw(), "CL.WAIT k WINDOW 1/1h TIMEOUT 20ms")
-	assert.Equal(t, []int64{1, 0, 1}, []int64{a.Limited, a.Granted, a.Remaining})
-	second := kit.StartWaiting(t, s, "CL.WAIT k WINDOW 1/1h TIMEOUT 0")
-	kit.AwaitWaiting(t, c, 1)
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 3 TTL 1h ID b")
-	assert.EqualValues(t, 0, kit.ReceiveLease(t, first).Limited)
-	v, err := second.ReceiveWithin(30 * time.Second)
-	require.NoError(t, err)
-	assert.True(t, strings.HasPrefix(v.Text, "WRONGTYPE "), "%v", v)
 }

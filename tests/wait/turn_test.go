@@ -75,24 +75,6 @@ func callersWaitForAWindow(t *testing.T, limit string, window time.Duration, isC
 	return all
 }
 
-// A caller that asks for more than its limit ever has does not wait for its turn.
-func TestWhoAsksForMoreThanThereEverIsDoesNotStandInLine(t *testing.T) {
-	t.Parallel()
-	for name, k := range kit.WaitsInTurn {
-		if name == "lease" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := kit.StartCheckBuild(t)
-			k.Begin(t, s)
-			a := kit.Ask(t, s.Raw(), "%s COST 2", k.Wait)
-			assert.Equal(t, []int64{1, -1, 0}, []int64{a.Limited, a.RetryAfterMs, a.WaitMs})
-			kit.AwaitWaiting(t, s.Raw(), 1)
-		})
-	}
-}
-
 // Units that are given back, and a key that is gone, wake the first in line.
 func TestAWindowThatIsRefundedWakes(t *testing.T) {
 	t.Parallel()
@@ -139,30 +121,4 @@ func TestAUnitThatIsRefundedWakes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0, 1, 0}, []int64{a.Limited, a.Granted, a.Remaining})
 	assert.InDelta(t, expiry, kit.Do(t, c, "PTTL k").Int, 60_000)
-}
-
-func TestWaitingForAWindowTimesOut(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	kit.Ask(t, w.Conn, "CL.LIMIT k WINDOW 1/h")
-	before := w.Traces(t, "k")
-	begun := time.Now()
-	a := kit.Ask(t, w.Conn, "CL.WAIT k WINDOW 1/h TIMEOUT 200ms")
-	assert.GreaterOrEqual(t, time.Since(begun), 200*time.Millisecond)
-	assert.Equal(t, []int64{1, 0}, []int64{a.Limited, a.Granted})
-	assert.Zero(t, a.WaitMs, "as of any call that is limited")
-	assert.Positive(t, a.RetryAfterMs)
-	// At once: the connection waits for a minute, and no longer.
-	assert.EqualValues(t, -1, kit.Ask(t, w.Conn, "CL.WAIT k WINDOW 1/h COST 2 TIMEOUT 10m").RetryAfterMs, "it will never be there")
-	kit.Do(t, w.Conn, "MULTI")
-	kit.Do(t, w.Conn, "CL.WAIT k WINDOW 1/h TIMEOUT 10m")
-	assert.EqualValues(t, 1, kit.Do(t, w.Conn, "EXEC").Elems[0].Elems[1].Int)
-	assert.Equal(t, before, w.Traces(t, "k"))
-	behind := kit.StartWaiting(t, w.Server, "CL.WAIT k WINDOW 1/h TIMEOUT 0")
-	kit.AwaitWaiting(t, w.Conn, 1)
-	require.NoError(t, behind.Close())
-	kit.AwaitWaiting(t, w.Conn, 0)
-	assert.Equal(t, before, w.Traces(t, "k"), "one who leaves has reserved nothing")
-	info := w.Info("throttle")
-	assert.Equal(t, []string{"0", "0", "2"}, []string{info["throttle_waiting"], info["throttle_waited"], info["throttle_wait_left"]})
 }

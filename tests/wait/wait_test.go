@@ -61,53 +61,25 @@ func TestCallersAreServedInOrderOfArrivalAtTheirTimes(t *testing.T) {
 	assert.Equal(t, []int64{0, 100, 0}, []int64{s.InfoInt("throttle", "throttle_waiting"), waited, left})
 }
 
-// The answer says how long the caller was held, and the state after that.
-func TestAnswerTellsTheWait(t *testing.T) {
-	t.Parallel()
-	c := kit.StartCheckBuild(t).Raw()
-	replies, from, to := kit.Timed(t, c, "CL.LIMIT key RATE 1/200ms BURST 1", "CL.WAIT key RATE 1/200ms BURST 1 TIMEOUT 10s")
-	a, err := kit.StandingIn(replies[1])
-	require.NoError(t, err)
-	assert.Equal(t, []int64{0, 1}, []int64{a.Limited, a.Granted})
-	assert.LessOrEqual(t, a.WaitMs, kit.CeilMs(to-from))
-	assert.Positive(t, a.WaitMs)
-	// It comes after its slot, and the next is 200 ms behind that.
-	assert.LessOrEqual(t, a.ResetAfterMs, int64(200))
-	assert.GreaterOrEqual(t, a.ResetAfterMs, 400-kit.CeilMs(to-from))
-}
-
-func TestWhoWouldWaitTooLongIsLimitedAtOnce(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	assert.EqualValues(t, 0, kit.Ask(t, w.Conn, "CL.WAIT key RATE 1/h BURST 1 TIMEOUT 1s").Limited)
-	before := w.Traces(t, "key")
-	a := kit.Ask(t, w.Conn, "CL.WAIT key RATE 1/h BURST 1 TIMEOUT 3500s")
-	assert.Equal(t, []int64{1, 1, 0, 0}, []int64{a.Limited, a.Rule, a.Granted, a.WaitMs})
-	// It can be asked again when the slot is that near.
-	assert.Positive(t, a.RetryAfterMs)
-	assert.LessOrEqual(t, a.RetryAfterMs, int64(100_000))
-	a = kit.Ask(t, w.Conn, "CL.WAIT key RATE 1/h BURST 1 COST 2 TIMEOUT 0")
-	assert.Equal(t, []int64{1, -1}, []int64{a.Limited, a.RetryAfterMs}, "never possible: nobody waits for that")
-	assert.Equal(t, before, w.Traces(t, "key"))
-}
-
 func TestNobodyBlocksInMultiOrAScript(t *testing.T) {
 	t.Parallel()
-	w := kit.StartWatched(t)
-	kit.Ask(t, w.Conn, "CL.LIMIT key RATE 1/h BURST 1")
-	before := w.Traces(t, "key")
-	replies, err := w.Conn.Pipeline([]string{"MULTI"}, strings.Fields("CL.WAIT key RATE 1/h BURST 1 TIMEOUT 0"), []string{"EXEC"},
-		[]string{"EVAL", "return redis.call('CL.WAIT', KEYS[1], 'RATE', '1/h', 'BURST', '1', 'TIMEOUT', '0')", "1", "key"})
-	require.NoError(t, err)
-	for _, v := range []resp.Value{replies[2].Elems[0], replies[3]} {
-		a, err := kit.StandingIn(v)
+	for _, limit := range []string{"RATE 1/h BURST 1", "WINDOW 1/h"} {
+		w := kit.StartWatched(t)
+		kit.Ask(t, w.Conn, "CL.LIMIT key %s", limit)
+		before := w.Traces(t, "key")
+		call := strings.Fields("CL.WAIT key " + limit + " TIMEOUT 0")
+		script := "return redis.call('CL.WAIT', KEYS[1], unpack(ARGV))"
+		replies, err := w.Conn.Pipeline([]string{"MULTI"}, call, []string{"EXEC"}, append([]string{"EVAL", script, "1"}, call[1:]...))
 		require.NoError(t, err)
-		assert.Equal(t, []int64{1, 0}, []int64{a.Limited, a.Granted})
+		for _, v := range []resp.Value{replies[2].Elems[0], replies[3]} {
+			a, err := kit.StandingIn(v)
+			require.NoError(t, err)
+			assert.Equal(t, []int64{1, 0}, []int64{a.Limited, a.Granted})
+		}
+		assert.Equal(t, before, w.Traces(t, "key"))
+		a, err := kit.StandingIn(w.Call(t, append([]string{"EVAL", script, "1", "fresh"}, call[2:]...)...))
+		require.NoError(t, err)
+		assert.EqualValues(t, 0, a.Limited, "where nobody has to wait it takes as usual")
+		assert.Equal(t, "0", w.Info("throttle")["throttle_waited"])
 	}
-	assert.Equal(t, before, w.Traces(t, "key"))
-	v := w.Call(t, "EVAL", "return redis.call('CL.WAIT', KEYS[1], 'RATE', '1/h', 'TIMEOUT', '0')", "1", "fresh")
-	a, err := kit.StandingIn(v)
-	require.NoError(t, err)
-	assert.EqualValues(t, 0, a.Limited, "where nobody has to wait it takes as usual")
-	assert.Equal(t, "0", w.Info("throttle")["throttle_waited"])
 }
