@@ -1,7 +1,6 @@
 package commands_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,46 +34,24 @@ func eachIn(t kit.Tester, v resp.Value) (each [][]int64) {
 	return each
 }
 
-// Callers that waited are shown their limits, however they are answered.
-func TestRepliesWithEachToCallersThatWaited(t *testing.T) {
+// Callers that are sent away are shown their limits. What those are told that are let in, or whose time is over, is in spec/lines.txt.
+func TestRepliesWithEachToCallersThatAreUnblocked(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	for name, test := range map[string]struct {
-		before, call string
-		unblock      bool
-		want         [][]int64
-	}{
-		"a slot that came":            {"CL.LIMIT k RATE 1/soon BURST 1 RATE 1/1d BURST 9", "CL.WAIT k RATE 1/soon BURST 1 RATE 1/1d BURST 9 TIMEOUT 0", false, [][]int64{{0, 1, 0}, {0, 9, 7}}},
-		"a reservation, unblocked":    {"CL.LIMIT k RATE 1/1d BURST 1", "CL.WAIT k RATE 1/1d BURST 1 TIMEOUT 0", true, [][]int64{{1, 1, 0}}},
-		"a turn that came":            {"CL.LIMIT k WINDOW 2/50ms FIXED 9/365d COST 2", "CL.WAIT k WINDOW 2/50ms FIXED 9/365d COST 2 TIMEOUT 0", false, [][]int64{{0, 2, 0}, {0, 9, 5}}},
-		"a time in line that is over": {"CL.LIMIT k WINDOW 2/1d COST 2", "CL.WAIT k WINDOW 2/1d WINDOW 8/1d TIMEOUT 20ms", false, [][]int64{{1, 2, 0}, {0, 8, 8}}},
-		"in turn, unblocked":          {"CL.LIMIT k WINDOW 2/1d COST 2", "CL.WAIT k WINDOW 2/1d WINDOW 8/1d TIMEOUT 0", true, [][]int64{{1, 2, 0}, {0, 8, 8}}},
+	for call, want := range map[string][][]int64{
+		"RATE 1/1d BURST 1":       {{1, 1, 0}},
+		"WINDOW 1/1d WINDOW 8/1d": {{1, 1, 0}, {0, 8, 7}},
 	} {
 		for _, words := range []string{" EACH", " COMPACT EACH"} {
-			answer := func(soon time.Duration) resp.Value {
-				admin, c := s.Raw(), s.Raw()
-				key := strings.ReplaceAll(name+words+soon.String(), " ", "_")
-				of := func(call string) string {
-					return strings.NewReplacer(" k ", " "+key+" ", "soon", fmt.Sprint(soon.Milliseconds(), "ms")).Replace(call)
-				}
-				id := kit.Do(t, c, "CLIENT ID").Int
-				kit.Do(t, admin, "%s", of(test.before))
-				require.NoError(t, c.Send(strings.Fields(of(test.call)+words)...))
-				require.NoError(t, c.Flush())
-				if test.unblock {
-					require.Eventually(t, func() bool { return kit.Do(t, admin, "CLIENT UNBLOCK %d", id).Int == 1 }, 60*time.Second, time.Millisecond)
-				}
-				v, err := c.Receive()
-				require.NoError(t, err)
-				return v
-			}
-			soon := 20 * time.Millisecond
-			v := answer(soon)
-			// A busy machine may answer so late that the unit is back.
-			for ; !assert.ObjectsAreEqual(test.want, eachIn(t, v)) && soon < 5*time.Second; v = answer(soon) {
-				soon *= 2
-			}
-			assert.Equal(t, test.want, eachIn(t, v), "%s: %v", name, v)
+			admin, c := s.Raw(), s.Raw()
+			id := kit.Do(t, c, "CLIENT ID").Int
+			kit.MustDoAll(t, admin, "DEL k", "CL.LIMIT k "+call)
+			require.NoError(t, c.Send(strings.Fields("CL.WAIT k "+call+" TIMEOUT 0"+words)...))
+			require.NoError(t, c.Flush())
+			require.Eventually(t, func() bool { return kit.Do(t, admin, "CLIENT UNBLOCK %d", id).Int == 1 }, kit.Patience, time.Millisecond)
+			v, err := c.Receive()
+			require.NoError(t, err)
+			assert.Equal(t, want, eachIn(t, v), "%s%s: %v", call, words, v)
 		}
 	}
 }

@@ -64,20 +64,6 @@ func TestARetryWhileThereIsRoomTakesNoSecondSlot(t *testing.T) {
 	assert.Equal(t, kit.NewLeased(0, 9, 4, -1, 1000, 0), kit.AskLease(t, c, "CL.LEASE k SLOTS 9 TTL 1s ID a3"))
 }
 
-// A key may be called like a number, which is not taken for one of slots.
-func TestAKeyOfLeasesMayBeCalledLikeANumber(t *testing.T) {
-	t.Parallel()
-	c := kit.StartCheckBuild(t).Raw()
-	for range 2 { // before the words of a call stood there, and afterwards
-		kit.AskLease(t, c, "CL.LEASE 1000 SLOTS 10 TTL 1h ID a")
-		assert.EqualValues(t, 1, kit.AskLease(t, c, "CL.RENEW 1000 ID b TTL 1h").Limited)
-		assert.EqualValues(t, 0, kit.Do(t, c, "CL.RELEASE 1000 ID b").Int)
-		assert.Equal(t, []string{"a"}, kit.TextsOf(kit.Do(t, c, "ZRANGE 1000 0 -1")))
-		assert.EqualValues(t, 0, kit.AskLease(t, c, "CL.RENEW 1000 ID a TTL 1h").Limited)
-		assert.EqualValues(t, 1, kit.Do(t, c, "CL.RELEASE 1000 ID a").Int)
-	}
-}
-
 // A score that no lease has shows which members a call looks at: those that have lapsed, the next to lapse, the last, and its own ids.
 // CL.LEASE looks for its id only if there may be no room, or if a lease has lapsed, which may be its own.
 func TestMembersThatDoNotMatterAreNotLookedAt(t *testing.T) {
@@ -363,17 +349,6 @@ func TestLeaseEventsCountersAndTop(t *testing.T) {
 	assert.EqualValues(t, 2, top[0].Elems[5].Int)
 }
 
-func TestLeasesOverMaxmemory(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	c := s.Raw()
-	kit.Do(t, c, "CONFIG SET maxmemory 1")
-	assert.True(t, strings.HasPrefix(kit.Do(t, c, "CL.LEASE jobs SLOTS 1 TTL 1s ID a").Text, "OOM "))
-	for _, call := range []string{"CL.RENEW jobs ID a TTL 1s", "CL.RELEASE jobs ID a", "CL.LEASES jobs"} {
-		assert.False(t, kit.Do(t, c, "%s", call).IsError(), call)
-	}
-}
-
 // Another module's commands in the middle of ours leave master and replica alike, and the leases right.
 func TestLeasesWithNestedCalls(t *testing.T) {
 	t.Parallel()
@@ -423,32 +398,6 @@ func TestASetThatIsBeingCreatedIsLeftAlone(t *testing.T) {
 		}
 		neighbour.Do(t, s, "")
 		kit.Do(t, c, "FLUSHALL")
-	}
-}
-
-// Only package command reads words, and C looks for the id where the latest call had it: callers of different orders take turns.
-func TestWordsOfALeaseMayStandInAnyOrder(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	for i, step := range []struct{ line, want string }{
-		{"CL.LEASE jobs SLOTS 2 TTL 1h ID a COMPACT", "[0 2 1"},
-		{"CL.LEASE jobs ID b COMPACT TTL 1h SLOTS 2", "[0 2 0"},
-		{"CL.LEASE jobs SLOTS 2 TTL 1h ID c COMPACT", "[1 2 0"},
-		{"CL.LEASE jobs TTL 1h ID a SLOTS 2 COMPACT", "[0 2 0"},
-		{"CL.LEASE jobs SLOTS 2 ID b TTL 1h COMPACT", "[0 2 0"},
-		{"CL.RENEW jobs TTL 1h ID a COMPACT", "[0 -1 -1"},
-		{"CL.RENEW jobs ID c TTL 1h COMPACT", "[1 -1 -1"},
-		{"CL.LEASE jobs ID SLOTS SLOTS 3 TTL 1h COMPACT", "[0 3 0"}, // an id that is a word
-		{"CL.LEASE jobs SLOTS 4 TTL 1h ID SLOTS COMPACT", "[0 4 1"},
-		{"CL.LEASE jobs COMPACT SLOTS 4 TTL 1h ID d", "[0 4 0"},
-		{"CL.RELEASE jobs ID d SLOTS a b c", "4"},
-	} {
-		v := s.MustDo(strings.Fields(step.line)...)
-		text := fmt.Sprint(v.Int)
-		if len(v.Elems) > 0 {
-			text = fmt.Sprintf("[%d %d %d", v.Elems[0].Int, v.Elems[1].Int, v.Elems[2].Int)
-		}
-		assert.Equal(t, step.want, text, "%d: %s", i, step.line)
 	}
 }
 

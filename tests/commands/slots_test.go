@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/kit"
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -71,30 +70,6 @@ func wordPairs(words string) (all []string) {
 		all = append(all, fields[i]+" "+fields[i+1])
 	}
 	return all
-}
-
-// Callers in line for a slot are ahead of an admission. A settlement lets the first of them in.
-func TestAnAdmissionOvertakesNobodyInLine(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	c := s.Raw()
-	require.EqualValues(t, 0, askMany(t, c, "CL.MLIMIT 2 tok run RATE 3600/h TAKE 100 NEXT SLOTS 1 TTL 1h ID a")[0])
-	first := kit.WaitForLease(t, s, 1, "CL.LEASE run SLOTS 1 TTL 1h ID first TIMEOUT 0")
-	second := kit.WaitForLease(t, s, 2, "CL.LEASE run SLOTS 1 TTL 1h ID second TIMEOUT 0")
-	assert.Equal(t, []int64{1, 2, 2, 0}, askMany(t, c, "CL.MLIMIT 2 tok run RATE 3600/h TAKE 100 NEXT SLOTS 2 TTL 1h ID b")[:4], "the second slot is the first caller's")
-	l := kit.ReceiveLease(t, first)
-	assert.Equal(t, kit.NewLeased(0, 2, 0, -1, 3_600_000, l.WaitMs), l, "and the admission told the line of it")
-	require.EqualValues(t, 1, askMany2(t, c, "CL.SETTLE 2 tok run RATE 3600/h TAKE 100 USED 10 NEXT SLOTS ID a")[0])
-	assert.EqualValues(t, 0, kit.ReceiveLease(t, second).Limited)
-	assert.EqualValues(t, 2, kit.Do(t, c, "ZCARD run").Int)
-}
-
-// askMany2 is askMany for CL.SETTLE, whose first field has another name.
-func askMany2(t *testing.T, c *resp.Conn, call string) (n []int64) {
-	t.Helper()
-	n, err := kit.Do(t, c, "%s COMPACT", call).Ints()
-	require.NoError(t, err)
-	return n
 }
 
 // In MULTI and in scripts, and with a fault in the decision.
