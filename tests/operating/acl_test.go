@@ -188,7 +188,7 @@ func TestServerDocumentsEveryCommand(t *testing.T) {
 		"cl.limit":    {-2, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict force duration duration compact each", "0.2.0 0.3.0"},
 		"cl.peek":     {-2, []string{"fast", "module", "readonly"}, []string{"RO", "access"}, "key limit units compact each", "0.2.0 0.3.0"},
 		"cl.refund":   {-2, []string{"fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units compact each", "0.2.0 0.3.0"},
-		"cl.wait":     {-2, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration group priority compact each", "0.2.0 0.3.0"},
+		"cl.wait":     {-2, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration group priority compact each", "0.2.0 0.3.0 0.4.0"},
 		"cl.ban":      {3, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key duration", ""},
 		"cl.top":      {-1, []string{"admin", "module", "readonly"}, nil, "count", ""},
 	} {
