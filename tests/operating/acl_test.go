@@ -185,7 +185,7 @@ func TestServerDocumentsEveryCommand(t *testing.T) {
 		history string
 	}{
 		"cl.throttle": {-5, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key max_burst count_per_period period quantity", ""},
-		"cl.limit":    {-2, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict force duration duration compact each", "0.2.0 0.3.0"},
+		"cl.limit":    {-2, []string{"denyoom", "fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units upto strict force duration ban compact each", "0.2.0 0.3.0 0.4.0"},
 		"cl.peek":     {-2, []string{"fast", "module", "readonly"}, []string{"RO", "access"}, "key limit units compact each", "0.2.0 0.3.0"},
 		"cl.refund":   {-2, []string{"fast", "module", "write"}, []string{"RW", "access", "update"}, "key limit units compact each", "0.2.0 0.3.0"},
 		"cl.wait":     {-2, []string{"denyoom", "module", "write"}, []string{"RW", "access", "update"}, "key limit units duration group priority compact each", "0.2.0 0.3.0 0.4.0"},
