@@ -188,6 +188,11 @@ export function slots(n?: number, ttl?: Duration): Slots {
 /** One limit or several. */
 export type Limits = Limit | readonly Limit[]
 
+/** Returns what a limit is called: by its own name, or by its place among several. */
+export function nameOf(limits: readonly Limit[], rule: number): string {
+  return limits[rule]?.fields.name ?? (limits.length === 1 ? 'default' : `limit-${rule + 1}`)
+}
+
 /** Returns one limit or several as an array. */
 export function asLimits(limits: unknown, where = 'limits'): readonly Limit[] {
   const some: readonly unknown[] = Array.isArray(limits) ? limits : [limits]

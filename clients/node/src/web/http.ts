@@ -7,7 +7,7 @@ import { type Call, entriesOf, type Keys, many, one } from '../call.js'
 import { MistakeError, OutageError, OverloadError, ThrottleError } from '../errors.js'
 import { asDecider, type Decider } from '../decider.js'
 import { told } from '../guard/told.js'
-import { asLimits, type Limit, type Limits } from '../limit.js'
+import { asLimits, type Limit, type Limits, nameOf } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
 import type { Result } from '../result.js'
 
@@ -247,10 +247,6 @@ function warnOfTwins(limiter: Decider, policy: string): void {
   policiesOf.set(limiter, there)
   if (there.has(policy)) warnOnce(`two middlewares have the limits ${policy} and neither a name nor a key, so they share one limit for each client; give each a name`)
   there.add(policy)
-}
-
-function nameOf(limits: readonly Limit[], rule: number): string {
-  return limits[rule]?.fields.name ?? (limits.length === 1 ? 'default' : `limit-${rule + 1}`)
 }
 
 function quoted(text: string): string {
