@@ -48,10 +48,15 @@ func (m *Model) write(now number, limits []Limit, stack []state, denials []kept,
 		}
 	}
 	fullIn := zero
+	var before []kept // a rate that is not written, in front of the first limit that is
 	for i, s := range stack {
-		if s.bringTo(now); limits[i].Count > 0 && (claims[i] >= 0 || adds(i)) {
+		switch s.bringTo(now); {
+		case limits[i].Count == 0:
+		case claims[i] >= 0 || adds(i):
 			next = append(next, kept{limits[i].Kind, limits[i].id(), s})
 			fullIn = most(fullIn, s.fullIn(now))
+		case limits[i].Kind == Rate && len(next) == 0:
+			before = []kept{{Rate, limits[i].id(), limits[i].state(nil)}}
 		}
 	}
 	for _, k := range denials {
@@ -59,7 +64,10 @@ func (m *Model) write(now number, limits []Limit, stack []state, denials []kept,
 			next, fullIn = append(next, k), most(fullIn, in)
 		}
 	}
-	before := m.expiresMs
+	if len(next) == 1 && next[0].kind == Rate && before != nil && len(left(now, append(before, next...), rest)) == 0 {
+		next = append(before, next...) // or a call with both would take the number for its state
+	}
+	expired := m.expiresMs
 	m.kept = append(next, left(now, next, rest)...)
 	expires, stays := now.plus(fullIn), false
 	for _, k := range m.kept[len(next):] {
@@ -81,7 +89,7 @@ func (m *Model) write(now number, limits []Limit, stack []state, denials []kept,
 	}
 	m.expiresMs = wholeSecond(most(expires, m.ban))
 	if stays {
-		m.expiresMs = most(most(m.expiresMs, before), wholeSecond(now.plus(n(1))))
+		m.expiresMs = most(most(m.expiresMs, expired), wholeSecond(now.plus(n(1))))
 	}
 	if m.writes++; !m.exists() {
 		*m = Model{lasting: m.lasting, writes: m.writes}
