@@ -30,6 +30,7 @@ from ._guard import Guard
 from ._lease import Lease
 from ._limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
 from ._limiter import Limiter
+from ._observed import Decision, Observed
 from ._remote import Remote
 from ._result import LimitedError, Result
 from ._retry import until_retry
@@ -41,7 +42,7 @@ __all__ = [
     "Cached",
     "Call",
     "Charge",
-    "Decider",
+    "Decider", "Decision",
     "Duration",
     "Guard",
     "Key",
@@ -52,7 +53,7 @@ __all__ = [
     "LimitedError",
     "Limiter",
     "Limits",
-    "MistakeError",
+    "MistakeError", "Observed",
     "OutageError",
     "OverloadError",
     "Remote",

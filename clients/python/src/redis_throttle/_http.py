@@ -19,6 +19,7 @@ from typing import Any, Generic, Literal, TypeVar, Union, cast
 from ._address import Network, Peer, client_address, networks
 from ._call import Call, many, one
 from ._duration import Duration, nanoseconds
+from ._duration import seconds as seconds_of
 from ._limit import Limit, Limits, as_limits
 from ._result import Result
 from ._undecided import DEFAULTS, Answer, Undecided, log
@@ -32,7 +33,12 @@ Now = Union[T, Awaitable[T]]  # noqa: UP007 a type alias of T
 _LARGEST = 999_999_999_999_999
 """The largest integer of a structured field (RFC 9651, 3.3.1)."""
 
+PROBLEM = "application/problem+json"
+"""The Content-Type of a problem document."""
+
 Header = tuple[str, str]
+Body = tuple[str, bytes]
+"""The Content-Type and the bytes of a response."""
 XRateLimit = Literal["seconds", "unix"]
 Steps = Generator[Any, Any, T]
 """A decision in steps: each value that it yields is sent back, awaited if it has to be."""
@@ -126,6 +132,9 @@ class Policy(Generic[Request]):
         retry_after: Duration | None = "1s",
         x_ratelimit: XRateLimit | None = None,
         on_error: Callable[[Request, Exception], object] | None = None,
+        skip: Callable[[Request], Now[bool]] | None = None,
+        ban: Duration | None = None,
+        body: Callable[[Request, Result], Now[Body]] | None = None,
     ) -> None:
         if (keys is None) == (limits is None):
             raise TypeError("give limits, with a key, or keys, which returns the limits of several keys")
@@ -146,7 +155,7 @@ class Policy(Generic[Request]):
         client_address("127.0.0.1", ipv6=ipv6)
         if (key is not None or keys is not None) and (name or self._trusted or ipv6 != 64):
             raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key and keys")
-        for option, value in (("key", key), ("keys", keys), ("cost", cost), ("on_error", on_error)):
+        for option, value in (("key", key), ("keys", keys), ("cost", cost), ("on_error", on_error), ("skip", skip), ("body", body)):
             if value is not None and not callable(value):
                 raise TypeError(f"{option} must be a function of the request, not {value!r}")
         if x_ratelimit not in (None, "seconds", "unix"):
@@ -155,6 +164,10 @@ class Policy(Generic[Request]):
         if after < 0:
             raise ValueError(f"retry_after must be a length of time, or None for no Retry-After, not {retry_after!r}")
         self._name, self._key, self._ipv6, self._keys, self._cost = name, key, ipv6, keys, cost
+        self._skip, self._body = skip, body
+        if ban is not None:
+            seconds_of(ban, "ban")  # raises if it is wrong
+        self._ban = ban
         self._undecided = Undecided(outage, overload, mistake)
         self._retry_after, self._on_error = -(-after // 1_000_000_000), on_error
         self._x: XRateLimit | None = x_ratelimit
@@ -176,6 +189,8 @@ class Policy(Generic[Request]):
         """Decide what becomes of a request."""
         try:
             call: Call
+            if self._skip is not None and (yield self._skip(request)):
+                return Outcome()
             keys = yield from self._asked(request)
             if not keys:
                 return Outcome()
@@ -185,9 +200,16 @@ class Policy(Generic[Request]):
             cost = (yield self._cost(request)) if self._cost else 1
             name, first = next(iter(keys.items()))
             # With one limit, the fields of the reply say all.
-            call = many("limit", keys, cost=cost, each=True) if self._keys else one("limit", name, first, cost=cost, each=len(first) > 1)
+            call = many("limit", keys, cost=cost, ban=self._ban, each=True) if self._keys else one(
+                "limit", name, first, cost=cost, ban=self._ban, each=len(first) > 1)
             result = yield self._limiter.decide(call)
-            return self._outcome(limits, result)
+            if result.by == "policy":  # of a guard, which knows nothing of the limits
+                return self._unavailable(result.retry_after) if result.limited else Outcome()
+            outcome = self._outcome(limits, result)
+            if result.limited and self._body is not None:
+                content_type, body = yield self._body(request, result)
+                return denied(outcome.fields, content_type, body)
+            return denied(outcome.fields, PROBLEM, outcome.body) if result.limited else outcome
         except Exception as error:
             if self._on_error is not None:
                 yield self._on_error(request, error)
@@ -222,31 +244,39 @@ class Policy(Generic[Request]):
         return {cast(str, name): limits}
 
     def _outcome(self, limits: Sequence[tuple[Limit, ...]], result: Result) -> Outcome:
-        fields = header_fields(limits, result, self._x)
-        if not result.limited:
-            return Outcome(None, tuple(fields))
-        document: dict[str, object] = {
-            "type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
-            "title": "Abnormal Usage Detected",
-            "status": 429,
-        }
-        if not result.banned:
-            document |= {
-                "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
-                "title": "Quota Exceeded",
-                "violated-policies": [Policies(limits[result.key_index]).name(result.rule)],
-            }
-        body = json.dumps(document).encode() + b"\n"
-        return Outcome(429, (*fields, ("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))), body)
+        fields = tuple(header_fields(limits, result, self._x))
+        return Outcome(429, fields, problem(limits, result)) if result.limited else Outcome(None, fields)
 
-    def _unavailable(self) -> Outcome:
+    def _unavailable(self, retry_after: timedelta | None = None) -> Outcome:
         body = b"Service Unavailable\n"
-        after = [("Retry-After", str(self._retry_after))] if self._retry_after else []
+        whole = self._retry_after if retry_after is None else max(1, seconds(retry_after))
+        after = [("Retry-After", str(whole))] if whole else []
         return Outcome(503, (*after, ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))), body)
+
+
+def denied(fields: tuple[Header, ...], content_type: str, body: bytes) -> Outcome:
+    """Return the outcome of a request that is denied."""
+    return Outcome(429, (*fields, ("Content-Type", content_type), ("Content-Length", str(len(body)))), body)
+
+
+def problem(limits: Sequence[tuple[Limit, ...]], result: Result) -> bytes:
+    """Return the problem document of a request that is denied. No limit is named where a ban or a policy denied it."""
+    document: dict[str, object] = {
+        "type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+        "title": "Abnormal Usage Detected",
+        "status": 429,
+    }
+    if not result.banned:
+        document |= {"type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "title": "Quota Exceeded"}
+        if result.by != "policy":
+            document["violated-policies"] = [Policies(limits[result.key_index]).name(result.rule)]
+    return json.dumps(document).encode() + b"\n"
 
 
 def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelimit: XRateLimit | None = None) -> list[Header]:
     """Return the header fields of a response. limits has one tuple for each key of the call. No field tells of shadows."""
+    if result.by == "policy":  # nothing is known of the limits
+        return [("Retry-After", str(max(1, seconds(result.retry_after))))] if result.limited and result.retry_after is not None else []
     policies = [Policies(some) for some in limits]
     fields = [("RateLimit-Policy", ", ".join(item for p in policies for item in p.policy()))]
     decided = policies[result.key_index]

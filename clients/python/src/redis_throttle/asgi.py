@@ -10,8 +10,9 @@ from typing import Any
 
 from ._address import Network, client_address
 from ._duration import Duration
-from ._http import Now, Outcome, Policy, XRateLimit, check_decider, merge, run_async
+from ._http import Body, Now, Outcome, Policy, XRateLimit, check_decider, merge, run_async
 from ._limit import Limits
+from ._result import Result
 from ._undecided import DEFAULTS, Answer
 from ._verbs import AsyncDecider as Decider
 
@@ -42,6 +43,9 @@ class RateLimit:
     (`"allow"`), a flood of requests does not open the limit (`"deny"`), and a mistake shows (`"raise"`); what your functions raise
     is a mistake, too. `on_error` is told of each error; otherwise it is logged.
 
+    `skip` says which requests are not limited, such as those of a health check. `ban` bans the key of a request that is denied for so
+    long. `body` returns the Content-Type and the body of a response with status 429, in place of the problem document.
+
     `x_ratelimit` adds X-RateLimit fields, whose Reset is in `"seconds"` from now, or since the Unix epoch (`"unix"`).
     """
 
@@ -50,12 +54,13 @@ class RateLimit:
                  keys: Callable[[Scope], Now[Mapping[str, Limits]]] | None = None, cost: Callable[[Scope], Now[int]] | None = None,
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
-                 on_error: Callable[[Scope, Exception], object] | None = None) -> None:
+                 on_error: Callable[[Scope, Exception], object] | None = None, skip: Callable[[Scope], Now[bool]] | None = None,
+                 ban: Duration | None = None, body: Callable[[Scope, Result], Now[Body]] | None = None) -> None:
         check_decider(limiter, asynchronous=True)
         self.app = app
         self.policy: Policy[Scope] = Policy(limiter, limits, name=name, key=key, ipv6=ipv6, trusted=trusted, keys=keys, cost=cost, outage=outage,
                                              overload=overload, mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit,
-                                             on_error=on_error)
+                                             on_error=on_error, skip=skip, ban=ban, body=body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""

@@ -16,13 +16,14 @@ from ._guard import AsyncGuard as Guard
 from ._later import AsyncLater, may_repeat
 from ._lease import AsyncLease as Lease
 from ._limiter import client_of, over
+from ._observed import AsyncObserved as Observed
 from ._result import Result
 from ._retry import until_retry_async as until_retry
 from ._transport import AsyncClient
 from ._verbs import AsyncDecider as Decider
 from ._verbs import Verbs
 
-__all__ = ["Admission", "Batched", "Cached", "Decider", "Guard", "Lease", "Limiter", "Remote", "until_retry"]
+__all__ = ["Admission", "Batched", "Cached", "Decider", "Guard", "Lease", "Limiter", "Observed", "Remote", "until_retry"]
 
 
 

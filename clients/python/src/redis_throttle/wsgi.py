@@ -10,8 +10,9 @@ from typing import Any
 
 from ._address import Network, client_address
 from ._duration import Duration
-from ._http import Policy, XRateLimit, check_decider, merge, run
+from ._http import Body, Policy, XRateLimit, check_decider, merge, run
 from ._limit import Limits
+from ._result import Result
 from ._undecided import DEFAULTS, Answer
 from ._verbs import Decider
 
@@ -31,12 +32,13 @@ class RateLimit:
                  keys: Callable[[Environ], Mapping[str, Limits]] | None = None, cost: Callable[[Environ], int] | None = None,
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
-                 on_error: Callable[[Environ, Exception], object] | None = None) -> None:
+                 on_error: Callable[[Environ, Exception], object] | None = None, skip: Callable[[Environ], bool] | None = None,
+                 ban: Duration | None = None, body: Callable[[Environ, Result], Body] | None = None) -> None:
         check_decider(limiter, asynchronous=False)
         self.app = app
         self.policy: Policy[Environ] = Policy(limiter, limits, name=name, key=key, ipv6=ipv6, trusted=trusted, keys=keys, cost=cost, outage=outage,
                                              overload=overload, mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit,
-                                             on_error=on_error)
+                                             on_error=on_error, skip=skip, ban=ban, body=body)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Serve a request."""
