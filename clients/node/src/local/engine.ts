@@ -113,9 +113,9 @@ export class Engine {
       const { limits = [] } = call.keys[keyIndex] as Key
       const { states } = kept.get(keyIndex) as Kept
       const seen = new Map<string, number>()
-      // A lone rate is a number, which any other rate reads.
+      // A lone rate is a number, which any other rate reads, unless the call names the one that it is.
       const [lone] = states.size === 1 ? states : []
-      let free = lone && lone[0].startsWith('RATE ') ? lone : undefined
+      let free = lone && lone[0].startsWith('RATE ') && !limits.some((limit) => `${identityOf(limit)} 0` === lone[0]) ? lone : undefined
       return limits.map((limit, rule): Layer => {
         const identity = identityOf(limit)
         const nth = seen.get(identity) ?? 0
