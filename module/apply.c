@@ -42,7 +42,7 @@ static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   }
 }
 
-// Of a key that is there: Redis 8.6 crashes when it is asked for the expiry of one that is not.
+// Keeps a later expiry of a key, which has to exist: Redis 8.6 crashes when it is asked for the expiry of one that does not.
 void throttleKeepLaterExpiry(throttleKey *key) {
   int64_t hasMs = api.GetAbsExpire(key->handle); // -1 for none
   if (hasMs < 0 || hasMs > key->expireAtMs) key->expireAtMs = 0;

@@ -20,7 +20,7 @@ enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED
 enum { TURN_ARRIVING, TURN_AT_FRONT, TURN_LEAVING };
 enum { MS_NS = 1000 * 1000 };
 enum { NO_SLOTS = -1, ALL_DBS = -1 };
-// So many callers in line are decided in one turn of the event loop, which takes some hundred microseconds.
+// How many callers in line one turn of the event loop decides, which takes some hundred microseconds.
 enum { DECISIONS_IN_A_TURN = 64, PAUSE_AFTER_PANIC_NS = 100 * MS_NS };
 // How far ahead of now a score may be. No int on all machines, so no enum.
 #define FURTHEST_MS 6307200000000LL
@@ -93,8 +93,8 @@ typedef struct {
   int32_t isDone; // throttleTry has made that change
   int32_t hasLapsedMore; // than the lowest
   double next;      // the lowest score above now; NaN when there is none
-  // Of a command with several keys: the lowest score above now, and the highest of all, of the members that are not named; NaN when there
-  // is none.
+  // For a command with several keys: the lowest score above now, and the highest of all, among the members that are not named; NaN when
+  // there is none.
   double nextOther, lastOther;
   double lowestScores[MAX_LOWEST];
   RedisModuleString *lowestNames[MAX_LOWEST];
@@ -166,7 +166,7 @@ typedef struct {
   int64_t viewCount, viewCapacity;
   int64_t nowNs;
   int64_t db;
-  // Of a command that may wait in line (line.c): where its caller stands, and for how long already.
+  // For a command that may wait in line (line.c): where its caller stands, and for how long already.
   int32_t turn;
   _Bool mayBlock; // of a command that blocks: the caller can be made to wait
   int64_t waitedNs;
@@ -450,7 +450,7 @@ void throttleWatchClocks(RedisModuleCtx *ctx);                       // in each 
 void throttleLeaveToMaster(RedisModuleCtx *ctx);                     // the server has become a replica
 void throttleForgetLines(void);                                      // before the module is loaded again
 
-// alarm.c. throttleTurnIn has the next turn come no later than in so many ns. throttleNoteSteps tells whether the clock was set, and has one come at
+// alarm.c. throttleTurnIn has the next turn come in ns at the latest. throttleNoteSteps tells whether the clock was set, and has one come at
 // once then. throttleIsSetBack tells whether it was set back since the server called the alarm; the turn ends then. throttleKeepTime takes a turn
 // that is late.
 void throttleTurnIn(RedisModuleCtx *ctx, int64_t ns);

@@ -20,7 +20,7 @@ static void copyValue(RedisModuleCtx *ctx, throttleKey *key) {
   if (reply) api.FreeCallReply(reply);
 }
 
-// Of a key whose value shows no bytes. One that is not there and was opened for reading has no handle.
+// Sets the kind of a key whose value shows no bytes. A key that does not exist and was opened for reading has no handle.
 void throttleGatherKind(throttleKey *key) {
   switch (key->handle ? api.KeyType(key->handle) : KEYTYPE_EMPTY) {
   case KEYTYPE_EMPTY:
@@ -34,7 +34,7 @@ void throttleGatherKind(throttleKey *key) {
   }
 }
 
-// Of a call with several keys, which stand behind their number. It is refused if a key is given twice, but only after it was gathered.
+// Whether a call on several keys, which stand behind their number, names a key that it has named before. Such a call is refused, but only after it was gathered.
 static int isGivenBefore(const throttleCall *call, int index) {
   const throttleView *name = &call->args[1 + index];
   for (int i = 1; i <= index; i++) {
@@ -89,7 +89,7 @@ __attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *cal
   return 1;
 }
 
-// Of a call whose keys could not be opened: they count as of the wrong type.
+// Marks all keys as of the wrong type after opening failed.
 static void forgetKeys(throttleCall *call) {
   for (int i = 0; i < call->keyCount; i++) {
     call->keys[i].handle = NULL;

@@ -29,7 +29,7 @@ void throttleCountError(const throttleCall *call) {
   }
 }
 
-// Of the commands that have keys.
+// Shows how often each command that has keys was called.
 static void infoCalls(RedisModuleInfoCtx *ctx) {
   uint64_t total = 0;
   for (int i = 0; i < throttleCommandCount; i++) {

@@ -9,7 +9,7 @@
 
 #include "bridge.h"
 
-// Of a line of CLIENT LIST: the value behind name, such as " cmd=", or NULL. No value has a space in it.
+// Returns the value behind name, such as " cmd=", in a line of CLIENT LIST, or NULL. No value has a space in it.
 static const char *clientField(const char *line, const char *end, const char *name) {
   const char *at = memmem(line, end - line, name, strlen(name));
   return at ? at + strlen(name) : NULL;

@@ -217,7 +217,7 @@ func (c *Call) writeForm(args []any) []any {
 
 func (c *Call) throttleWords() ([]any, error) {
 	if len(c.Keys[0].Limits) != 1 {
-		return nil, fmt.Errorf("one Rate can be throttled by, not %d limits", len(c.Keys[0].Limits))
+		return nil, fmt.Errorf("CL.THROTTLE takes one Rate, not %d limits", len(c.Keys[0].Limits))
 	}
 	return c.Keys[0].Limits[0].throttleWords()
 }

@@ -55,7 +55,7 @@ var Probe = register(&Command{
 
 // CL.PROBEMEMBERS key ms drop MEMBERS name [name ...]
 //
-// Adds the first member to lapse at instant ms, removes the others, and so many of those that have
+// Adds the first member to lapse at instant ms, and removes the others and the first drop of those that have
 // lapsed. An ms of 0 removes the first, too. Replies with what it saw before: the number of members, of those that
 // lapsed, the next instant, and those of up to two that are named; -1 for none.
 var ProbeMembers = register(&Command{

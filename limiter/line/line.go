@@ -68,7 +68,7 @@ type line struct {
 	soon             bool // it is in there
 	wakesNs          int64
 	sleeper          int // its place in queue.sleepers, counted from 1; 0 for none
-	// Of callers that came before these numbers, those in turn are sent away, or all.
+	// Callers in turn that came before turnsAway are sent away; before allAway everybody is.
 	turnsAway, allAway uint64
 }
 

@@ -46,7 +46,7 @@ func (p point) next(weight int64) point {
 	return point{p.round + 1, 1, weight}
 }
 
-// plus is the point of so many turns later.
+// plus is the point that is turns later.
 func (p point) plus(turns int64) point {
 	nth := p.nth - 1 + turns
 	return point{p.round + nth/p.of, nth%p.of + 1, p.of}

@@ -68,9 +68,9 @@ const (
 //
 //   - less can be had at once: a Rate with a Burst of 1000, 100 Units and 4 Processes lets bursts of 600
 //     through, or up to 1000 with what is held. A Rate of which nothing would be left is an error. A Window, and a Fixed beside
-//     other limits, lets so many fewer through in each period, so one of which less than half would be left is an error, too.
+//     other limits, lets fewer through in each period by what the processes may hold, so one of which less than half would be left is an error, too.
 //   - one exception remains: a server that stands still for so long that a refund is given up, and
-//     executes it later all the same, lets so many more units through.
+//     executes it later all the same, lets the units of the refund through in addition.
 //
 // A Fixed that is the only limit needs none of this: its units end with their window.
 //

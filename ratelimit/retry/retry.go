@@ -19,7 +19,7 @@ import (
 type Backoff struct {
 	Base     time.Duration // the first ceiling; 100 ms when 0
 	Max      time.Duration // the highest ceiling; 10 s when 0
-	Attempts int           // at most so many; 0 is until ctx ends
+	Attempts int           // how often to try at most; 0 is until ctx ends
 }
 
 const (

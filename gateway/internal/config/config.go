@@ -112,7 +112,7 @@ var (
 	slidingPeriods = []string{"", "1s", "1m", "1h", "1d", "30d", "365d", "7d"}
 )
 
-// limitOf is the limit of a rate_limit, or of a request: so many requests in each of so many units.
+// limitOf is the limit of a rate_limit, or of a request: requests in each interval of units times unit.
 func limitOf(kind string, requests uint32, unit Unit, units uint32) (ratelimit.Limits, Shown, error) {
 	periods := slidingPeriods
 	if kind == fixed {
@@ -226,7 +226,7 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 		r.descriptors(known, known.root, d.Name, f["descriptors"])
 		for _, key := range ofDomain[2:] {
 			if f[key] != nil {
-				r.fail(f[key], "what holds for the whole domain %q is in its first file", d.Name)
+				r.fail(f[key], "%s may be set only in the first file of domain %q", key, d.Name)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 	_, err := load(t, false, "domain: d\n", "domain: d\n")
 	assert.EqualError(t, err, `1.yaml:1:9: the domain "d" is in another file already; MERGE_DOMAIN_CONFIG=true merges them`)
 	_, err = load(t, true, "domain: d\n", "domain: d\ncompat: true\n")
-	assert.EqualError(t, err, `1.yaml:2:9: what holds for the whole domain "d" is in its first file`)
+	assert.EqualError(t, err, `1.yaml:2:9: compat may be set only in the first file of domain "d"`)
 	_, err = load(t, false, "domain: d\nkind: a\ncompat: b\n", "domain: ''\n")
 	assert.EqualError(t, err, "0.yaml:2:7: \"a\": expected fixed, rate, window\n0.yaml:3:9: \"b\": expected true or false\n"+
 		"1.yaml:1:9: the domain is missing: expected domain: NAME", "all mistakes of all files at once")

@@ -151,7 +151,7 @@ func appendPlain(b []byte, text string) []byte {
 }
 
 // Override is the match of a descriptor that brings its own limit, which is not shared with the file's.
-// The limit is requests in each of so many units.
+// The limit is requests in each interval of units times unit.
 func (d *Domain) Override(entries []Entry, requests uint32, unit Unit, units uint32) (Match, error) {
 	rule := &Rule{Blocked: requests == 0, Shown: []Shown{{Unit: unit, Units: units, Period: lengthOf(unit, units)}}}
 	if !rule.Blocked {
