@@ -18,10 +18,23 @@ import (
 // throttle-dev, whose clock shows the times of the log, denies the same requests of the same clients for as long.
 func TestDecisionsAreThoseOfThrottleDev(t *testing.T) {
 	t.Parallel()
+	for name, start := range map[string]time.Time{
+		"a leap day":                      time.Date(2028, 2, 28, 23, 50, 0, 0, time.UTC),
+		"the hour that comes twice":       time.Date(2026, 11, 1, 4, 50, 0, 0, time.UTC), // in New York
+		"the hour that clocks leave out":  time.Date(2026, 3, 8, 6, 50, 0, 0, time.UTC),
+		"the first midnight of a new day": time.Date(2026, 12, 31, 23, 50, 0, 0, time.UTC),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			compareWithDev(t, start)
+		})
+	}
+}
+
+func compareWithDev(t *testing.T, start time.Time) {
 	dev, err := server.DevProgram()
 	require.NoError(t, err)
 	random := chance.New(t)
-	start := time.Date(2028, 2, 28, 20, 0, 0, 0, time.UTC) // the next day is a leap day
 	type request struct {
 		at     time.Time
 		client string
@@ -29,7 +42,7 @@ func TestDecisionsAreThoseOfThrottleDev(t *testing.T) {
 	var all []request
 	var lines []string
 	at := start
-	for range size.Of(800, 6000) {
+	for range size.Of(800, 4000) {
 		at = at.Add(time.Duration(random.IntN(1500)) * time.Millisecond)
 		if random.IntN(3) == 0 {
 			at = at.Truncate(time.Second).Add(time.Second)

@@ -34,6 +34,7 @@ func Write(w io.Writer, r *replay.Report, zone *time.Location) error {
 	}
 	parsed, err := template.New("page").Funcs(template.FuncMap{
 		"number": table.Number, "percent": table.Percent, "duration": table.Duration, "plain": table.Plain,
+		"waits":   func(s replay.Result) []string { return table.Waits(&s) },
 		"time":    func(t time.Time) string { return shown(t, zone) },
 		"named":   func(all []replay.Result) results { return results{true, all} },
 		"unnamed": func(all []replay.Result) results { return results{false, all} },
@@ -184,9 +185,7 @@ func newTimeline(r *replay.Report, set *replay.Result, zone *time.Location) time
 		t.Result = *set
 		t.Name = table.Plain(set.Name)
 		t.Notes = table.Details(set)
-		if len(set.Rules) < 2 {
-			t.Rules = nil
-		}
+		t.Rules = table.Rules(set)
 	}
 	most := slices.Max(append([]int64{1}, r.Time.Requests...))
 	width := time.Duration(r.Time.WidthNs)

@@ -76,7 +76,7 @@ func (g *gatewayTrial) decide(e *event, request any) error {
 		g.clients[e.client] = c
 	}
 	c.denied++
-	c.longestMs = max(c.longestMs, v.RetryMs)
+	c.longestMs = longer(c.longestMs, v.RetryMs)
 	return nil
 }
 

@@ -332,6 +332,46 @@ func TestKeysAreHashedUnlessTheyAreToBeShown(t *testing.T) {
 	assert.NotEqual(t, salted, names(false, "other salt"))
 }
 
+// Of more clients than there may be, the report says what it estimates. Clients with many requests are all there, as they are.
+func TestAReportOfASampleSaysSo(t *testing.T) {
+	t.Parallel()
+	random := chance.New(t)
+	var all []made
+	at := time.Date(2026, 10, 24, 21, 0, 0, 0, time.UTC)
+	const rareClients, often = 12_000, 20
+	for n := range 3 * rareClients {
+		at = at.Add(time.Duration(random.IntN(30)) * time.Millisecond)
+		client := random.IntN(rareClients)
+		all = append(all, made{at, fmt.Sprintf("10.1.%d.%d", client>>8, client&255), 1})
+		if n%4 == 0 {
+			all = append(all, made{at, fmt.Sprintf("10.2.0.%d", n/4%often), 1})
+		}
+	}
+	o := usual(t)
+	o.Files, o.Top, o.Salt = []string{access(t, "a.log", linesOf(all)...)}, 100, []byte("salt")
+	o.Sets = []Set{{"a", "RATE 1/m BURST 2"}}
+	whole, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Nil(t, whole.Sampling)
+	o.MaxClients = 1000
+	r, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	require.NotNil(t, r.Sampling)
+	assert.GreaterOrEqual(t, r.Sampling.OneIn, int64(16))
+	assert.Positive(t, r.Sampling.LeftOut)
+	assert.Equal(t, whole.Lines, r.Lines, "lines are counted, not estimated")
+	assert.InEpsilon(t, whole.Clients, r.Clients, 0.25)
+	assert.InEpsilon(t, whole.Requests, r.Requests, 0.25)
+	assert.InEpsilon(t, whole.Sets[0].Denied, r.Sets[0].Denied, 0.25)
+	names := map[string]bool{}
+	for _, c := range r.Top {
+		names[c.Name] = true
+	}
+	for i := range often {
+		assert.True(t, names[fmt.Sprintf("10.2.0.%d", i)], "a client with many requests")
+	}
+}
+
 // A context that ends has the run report what was read.
 func TestWhatWasReadIsReportedWhenTheContextEnds(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ type Client struct {
 	PerMinute int64  `json:"perMinute,omitempty"`
 	PerHour   int64  `json:"perHour,omitempty"`
 	Denied    int64  `json:"denied,omitempty"`
-	LongestMs int64  `json:"longestMs,omitempty"` // the longest wait after a denied request
+	LongestMs int64  `json:"longestMs,omitempty"` // the longest wait after a denied request, -1 for one that no wait makes possible
 }
 
 // Result is what limits did, or would have done.

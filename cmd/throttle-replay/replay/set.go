@@ -241,9 +241,17 @@ func (t *trial) read(c *command.Call, ns, cost int64, s *series) {
 func (t *trial) deny(ns, cost, retryMs int64, s *series) {
 	t.denied++
 	t.deniedUnits += cost
-	t.longestMs = max(t.longestMs, retryMs)
+	t.longestMs = longer(t.longestMs, retryMs)
 	t.tally.retries.add(retryMs, t.weight)
 	t.tally.series[s.index(ns)] += t.weight
+}
+
+// longer is the longer of two waits. Never, which is negative, is the longest.
+func longer(aMs, bMs int64) int64 {
+	if aMs < 0 || bMs < 0 {
+		return -1
+	}
+	return max(aMs, bMs)
 }
 
 // end ends with a client.

@@ -217,10 +217,27 @@ func resultRow(s *replay.Result) []string {
 	if s.Denied == 0 {
 		return row
 	}
+	return append(row, Waits(s)...)
+}
+
+// Waits are those of half, 90 % and 99 % of the requests that a result denies, and the longest. They leave out requests that no wait makes
+// possible, unless there are no others.
+func Waits(s *replay.Result) (all []string) {
 	for _, ms := range []int64{s.Waits.P50, s.Waits.P90, s.Waits.P99, s.Waits.Max} {
-		row = append(row, Duration(ms))
+		if s.Waits.Never == s.Denied {
+			ms = -1
+		}
+		all = append(all, Duration(ms))
 	}
-	return row
+	return all
+}
+
+// Rules are those that a result tells apart: none where there is one, which its words name already.
+func Rules(s *replay.Result) []replay.Rule {
+	if len(s.Rules) == 1 && strings.HasPrefix(strings.ToUpper(s.Words), strings.ToUpper(s.Rules[0].Words)) {
+		return nil
+	}
+	return s.Rules
 }
 
 // Details are what there is to say of a result beside what it denies.
@@ -250,10 +267,10 @@ func (p *printer) details(s *replay.Result) {
 	for _, text := range Details(s) {
 		p.line("  %s: %s", name, text)
 	}
-	if len(s.Rules) > 1 {
+	if rules := Rules(s); len(rules) > 0 {
 		p.title(name+": which limit", "")
 		rows := [][]string{{"limit", "denied", "", "would have by itself", ""}}
-		for _, rule := range s.Rules {
+		for _, rule := range rules {
 			rows = append(rows, []string{Plain(rule.Words), Number(rule.Denied), Percent(rule.Denied, s.Requests), Number(rule.Alone), Percent(rule.Alone, s.Requests)})
 		}
 		p.grid(rows...)
@@ -395,8 +412,11 @@ func Percent(part, whole int64) string {
 	return fmt.Sprintf("%.1f %%", share)
 }
 
-// Duration is a length of time in ms, in the largest unit that leaves it two digits or so.
+// Duration is a length of time in ms, in the largest unit that leaves it two digits or so. A negative one is never over.
 func Duration(ms int64) string {
+	if ms < 0 {
+		return "never"
+	}
 	for _, u := range []struct {
 		ms   int64
 		name string

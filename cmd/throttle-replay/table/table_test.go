@@ -65,6 +65,21 @@ func TestAReportSaysWhatItIsAbout(t *testing.T) {
 	assert.Contains(t, text, "\x1b[1mLimits\x1b[0m")
 }
 
+func TestOneLimitIsNotToldApart(t *testing.T) {
+	t.Parallel()
+	one := []replay.Rule{{Words: "RATE 5/s"}}
+	assert.Empty(t, table.Rules(&replay.Result{Words: "rate 5/s BAN 1m", Rules: one}))
+	assert.Equal(t, one, table.Rules(&replay.Result{Words: "domain web of limits.yaml", Rules: one}))
+	assert.Len(t, table.Rules(&replay.Result{Words: "RATE 5/s RATE 5/s", Rules: append(one, one...)}), 2)
+}
+
+// Requests that no wait makes possible have no wait of 0.
+func TestNoWaitIsNotAWaitOfNothing(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, []string{"never", "never", "never", "never"}, table.Waits(&replay.Result{Denied: 3, Waits: replay.Waits{Never: 3}}))
+	assert.Equal(t, []string{"1 s", "1 s", "1 s", "2 s"}, table.Waits(&replay.Result{Denied: 4, Waits: replay.Waits{P50: 1000, P90: 1000, P99: 1000, Max: 2000, Never: 3}}))
+}
+
 // Whatever a client has sent, a terminal shows it and does not obey it.
 func TestHostileKeysAreShownAndNotObeyed(t *testing.T) {
 	t.Parallel()
@@ -96,7 +111,7 @@ func TestSharesThatAreNotAllAreNotCalledAll(t *testing.T) {
 	}{{0, 5, "0 %"}, {5, 5, "100.0 %"}, {1, 1_000_000, "<0.01 %"}, {999_999, 1_000_000, ">99.99 %"}, {1, 1000, "0.10 %"}, {1, 3, "33.3 %"}, {0, 0, ""}} {
 		assert.Equal(t, c.want, table.Percent(c.part, c.whole))
 	}
-	for ms, want := range map[int64]string{0: "0 ms", 999: "999 ms", 1000: "1 s", 1500: "1.5 s", 59_999: "60 s", 60_000: "1 min", 600_000: "10 min", 5_400_000: "1.5 h", 864_000_000: "10 d"} {
+	for ms, want := range map[int64]string{-1: "never", 0: "0 ms", 999: "999 ms", 1000: "1 s", 1500: "1.5 s", 59_999: "60 s", 60_000: "1 min", 600_000: "10 min", 5_400_000: "1.5 h", 864_000_000: "10 d"} {
 		assert.Equal(t, want, table.Duration(ms))
 	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -999: "-999", 1_234_567: "1,234,567"} {
