@@ -220,8 +220,8 @@ func resultRow(s *replay.Result) []string {
 	return append(row, Waits(s)...)
 }
 
-// Waits are those of half, 90 % and 99 % of the requests that a result denies, and the longest. They leave out requests that no wait makes
-// possible, unless there are no others.
+// Waits lists how long half, 90 % and 99 % of the denied requests wait at most, and the longest wait. Requests that no wait makes possible are
+// left out, unless there are no others.
 func Waits(s *replay.Result) (all []string) {
 	for _, ms := range []int64{s.Waits.P50, s.Waits.P90, s.Waits.P99, s.Waits.Max} {
 		if s.Waits.Never == s.Denied {
@@ -232,7 +232,7 @@ func Waits(s *replay.Result) (all []string) {
 	return all
 }
 
-// Rules are those that a result tells apart: none where there is one, which its words name already.
+// Rules returns the rules that a result tells apart: none if there is one, which its words name already.
 func Rules(s *replay.Result) []replay.Rule {
 	if len(s.Rules) == 1 && strings.HasPrefix(strings.ToUpper(s.Words), strings.ToUpper(s.Rules[0].Words)) {
 		return nil
