@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import pathlib
 import re
 import subprocess
@@ -90,6 +92,23 @@ def test_names_of_the_readme_exist() -> None:
         found: object = importlib.import_module(".".join(parts[:2]))
         for part in parts[2:]:
             found = getattr(found, part)
+
+
+OF_LIBRARIES_WITHOUT_TYPES = {
+    "redis_throttle.celery.LimitedTask", "redis_throttle.django.Unavailable", "redis_throttle.django.SimpleRateThrottle",
+    "redis_throttle.django.AnonRateThrottle", "redis_throttle.django.UserRateThrottle", "redis_throttle.django.ScopedRateThrottle",
+}
+"""Their base classes, of Celery and Django REST framework, have no types, so that theirs cannot be complete."""
+
+
+def test_every_public_name_has_a_type() -> None:
+    program = pathlib.Path(sys.executable).parent / "pyright"
+    ran = subprocess.run([program, "--pythonpath", sys.executable, "--verifytypes", "redis_throttle", "--ignoreexternal", "--outputjson"],
+                         cwd=PACKAGE, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SOURCE.parent), "PATH": f"{program.parent}:{os.environ['PATH']}"})
+    symbols = json.loads(ran.stdout)["typeCompleteness"]["symbols"]
+    public = {symbol["name"]: symbol["isTypeKnown"] and not symbol["isTypeAmbiguous"] for symbol in symbols if symbol["isExported"]}
+    assert len(public) > 150
+    assert {name for name, complete in public.items() if not complete} <= OF_LIBRARIES_WITHOUT_TYPES
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SOURCE.glob("*.py")))

@@ -24,7 +24,7 @@ class _Taken:
     """What both kinds of admissions know."""
 
     def __init__(self, keys: Holdings, cost: int, strict: bool, id: str) -> None:
-        self.id = id or uuid.uuid4().hex
+        self.id: str = id or uuid.uuid4().hex
         self.result: Result | None = None
         """The result of the call that took the units and the slots; None before."""
         pairs = pairs_of(keys)

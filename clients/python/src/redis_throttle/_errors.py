@@ -28,7 +28,7 @@ class OutageError(ThrottleError):
     It goes away by itself. Decide whether your service lets requests through meanwhile.
     """
 
-    code = "OUTAGE"
+    code: ClassVar[Code] = "OUTAGE"
     _told = False
     """Whether a guard has told the log of the outage."""
     _together: object = None
@@ -45,7 +45,7 @@ class OverloadError(ThrottleError):
     A service that lets requests through at this error has no limit as soon as there are enough of them.
     """
 
-    code = "OVERLOAD"
+    code: ClassVar[Code] = "OVERLOAD"
 
 
 class MistakeError(ThrottleError):
@@ -54,13 +54,13 @@ class MistakeError(ThrottleError):
     It does not go away by itself.
     """
 
-    code = "MISTAKE"
+    code: ClassVar[Code] = "MISTAKE"
 
 
 class LeaseLostError(ThrottleError):
     """A lease could not be renewed in time, so its slot may belong to somebody else."""
 
-    code = "LEASE_LOST"
+    code: ClassVar[Code] = "LEASE_LOST"
 
 
 # The first words of replies of a server that will decide the same call later, or that another server decides.

@@ -52,10 +52,12 @@ class _Held:
         ns = nanoseconds(ttl, "ttl")
         if ns < 1_000_000:
             raise ValueError(f"ttl: {ttl!r} is shorter than a millisecond")
-        self.key, self.id = key, id or uuid.uuid4().hex
-        self.ttl = timedelta(microseconds=ns // 1000)
-        self.first = min(self.ttl, _FIRST)
-        self.until = self._lapses = -math.inf
+        self.key: str = key
+        self.id: str = id or uuid.uuid4().hex
+        self.ttl: timedelta = timedelta(microseconds=ns // 1000)
+        self.first: timedelta = min(self.ttl, _FIRST)
+        self.until: float = -math.inf
+        self._lapses: float = -math.inf
         self._renewal = Call("renew", (Key(key, ttl=self.ttl),), id=self.id)
         self._call = Call("lease", (Key(key, slots=slots, ttl=self.first, leased=True),), max_wait=timeout, group=group,
                           weight=weight, priority=priority, id=self.id)
@@ -81,6 +83,9 @@ class _Held:
             return False
         self.until = self._lapses = math.inf
         return True
+
+    def _believe_no_more(self) -> None:
+        self.until = self._lapses = -math.inf
 
     def _believe(self, began: float, ttl: timedelta) -> None:
         """Set until when the holder takes the lease for its own: a little less, since timers of a busy process are late."""
@@ -148,7 +153,7 @@ class Lease(_Held):
                 pause = lasts / 10  # until the lease lapses
                 continue
             if result.limited:
-                self.until = self._lapses = -math.inf
+                self._believe_no_more()
                 return
             lasts, pause = self.ttl, self.ttl / 3
             if not self._extend(sent):
@@ -168,7 +173,8 @@ class Lease(_Held):
             if self._ended.is_set():
                 return
             self._ended.set()
-            lapses, self.until = self._lapses, -math.inf
+            lapses = self._lapses
+            self._believe_no_more()
         try:
             self._limiter.decide(self._give_back())
         except BaseException as error:
@@ -256,7 +262,7 @@ class AsyncLease(_Held):
             self._believe(sent, lasts)
         if ended.is_set():
             return
-        self.until = self._lapses = -math.inf
+        self._believe_no_more()
         if self._holder is not None:
             self._cancelled = True
             self._holder.cancel()
@@ -267,7 +273,8 @@ class AsyncLease(_Held):
         if ended is None:
             return
         ended.set()  # a renewal on its way finds no lease; cancelling it would close its connection
-        lapses, self.until = self._lapses, -math.inf
+        lapses = self._lapses
+        self._believe_no_more()
         try:
             await self._limiter.decide(self._give_back())
         except BaseException as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
-from ._errors import ThrottleError
+from ._errors import Code, ThrottleError
 
 ZERO = timedelta(0)
 
@@ -74,11 +74,11 @@ class Result:
 class LimitedError(ThrottleError):
     """A call was denied. `result` says by what, and when to try again."""
 
-    code = "LIMITED"
+    code: ClassVar[Code] = "LIMITED"
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)
-        self.result = result
+        self.result: Result = result
 
     def __str__(self) -> str:
         after = self.result.retry_after

@@ -175,11 +175,13 @@ class ScopedRateThrottle(SimpleRateThrottle, throttling.ScopedRateThrottle):
 
     def allow_request(self, request: Any, view: Any) -> bool:
         """Return whether a request may go ahead."""
-        self.scope = getattr(view, self.scope_attr, None)
+        self.scope: Any = getattr(view, self.scope_attr, None)
         if not self.scope:
             return True
-        self.rate = self.get_rate()
-        self.num_requests, self.duration = self.parse_rate(self.rate)
+        self.rate: Any = self.get_rate()
+        parsed = self.parse_rate(self.rate)
+        self.num_requests: int | None = parsed[0]
+        self.duration: int | None = parsed[1]
         return SimpleRateThrottle.allow_request(self, request, view)
 
 

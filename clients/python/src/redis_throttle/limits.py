@@ -152,19 +152,19 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
     `limiter` decides: another one may take its place.
     """
 
-    STORAGE_SCHEME = _schemes("")
+    STORAGE_SCHEME: list[str] | None = _schemes("")
 
     def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
                  timeout: Duration = "200ms", **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
-        self.key_prefix = key_prefix
+        self.key_prefix: str = key_prefix
         uri = uri or "throttle+redis://127.0.0.1:6379"
         if connection_pool is None:
             remote = Remote.from_url(_url(uri), timeout=timeout, options=options)
         else:
             remote = Remote(_client_on(connection_pool, uri, False, options), timeout=timeout)
         self._client: Any = remote.client
-        self.limiter = Limiter(remote)
+        self.limiter: Limiter = Limiter(remote)
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -226,20 +226,20 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
                            limits.aio.storage.SlidingWindowCounterSupport):
     """`ThrottleStorage` for asyncio."""
 
-    STORAGE_SCHEME = _schemes("async+")
+    STORAGE_SCHEME: list[str] | None = _schemes("async+")
 
     def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
                  timeout: Duration = "200ms", **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
         options.pop("implementation", None)
-        self.key_prefix = key_prefix
+        self.key_prefix: str = key_prefix
         uri = uri or "async+throttle+redis://127.0.0.1:6379"
         if connection_pool is None:
             remote = AsyncRemote.from_url(_url(uri), timeout=timeout, options=options)
         else:
             remote = AsyncRemote(_client_on(connection_pool, uri, True, options), timeout=timeout)
         self._client: Any = remote.client
-        self.limiter = AsyncLimiter(remote)
+        self.limiter: AsyncLimiter = AsyncLimiter(remote)
 
     @property
     def base_exceptions(self) -> type[Exception]:

@@ -84,9 +84,14 @@ class ThrottleHook(CustomLogger):
             slots = 2**63 - 1  # the lease is what says that an admission is not settled yet
         if limiter is not None:
             check_decider(limiter, asynchronous=True)
-        self.limiter = limiter if isinstance(limiter, Limiter) else Limiter.from_url(url) if limiter is None else Limiter(limiter)
-        self.requests, self.tokens, self.slots, self.ttl = requests, tokens, slots, ttl
-        self.by, self.default_max_tokens, self.prefix = by, default_max_tokens, prefix
+        self.limiter: Limiter = limiter if isinstance(limiter, Limiter) else Limiter.from_url(url) if limiter is None else Limiter(limiter)
+        self.requests: Limit | None = requests
+        self.tokens: Limit | None = tokens
+        self.slots: int | None = slots
+        self.ttl: Duration = ttl
+        self.by: Callable[[Any, dict[str, Any]], str] = by
+        self.default_max_tokens: int = default_max_tokens
+        self.prefix: str = prefix
 
     def estimate(self, data: dict[str, Any]) -> int:
         """Return how many tokens a request may use: those of its messages, and the most that it asks for.

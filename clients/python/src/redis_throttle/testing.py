@@ -168,11 +168,11 @@ class ThrottleDev:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         try:
-            self.port = int(line.partition(" on ")[2].partition(",")[0].rpartition(":")[2])
+            self.port: int = int(line.partition(" on ")[2].partition(",")[0].rpartition(":")[2])
         except ValueError:
             self.close()
             raise RuntimeError(f"throttle-dev did not start: {line!r}") from None
-        self.url = f"redis://127.0.0.1:{self.port}"
+        self.url: str = f"redis://127.0.0.1:{self.port}"
         if stopped:
             self._do("CL.DEV.TIME", "STOP")
 
