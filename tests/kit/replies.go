@@ -69,11 +69,6 @@ func Ask(t Tester, c *resp.Conn, command string, args ...any) Standing {
 	return a
 }
 
-// NewStanding is a Standing by the order of its fields.
-func NewStanding(limited, rule, limit, remaining, retryAfterMs, resetAfterMs, nextAfterMs, granted, waitMs, shadow int64) Standing {
-	return Standing{limited, rule, limit, remaining, retryAfterMs, resetAfterMs, nextAfterMs, granted, waitMs, shadow}
-}
-
 // Answer is CL.THROTTLE's reply, with names.
 type Answer struct {
 	Limited    int64 // 0 allowed, 1 limited

@@ -36,9 +36,6 @@ func Config(lines ...string) Option {
 // WithoutModule leaves the module out.
 func WithoutModule() Option { return func(o *options) { o.noModule = true } }
 
-// WithModule puts the module in after all, for a Restart.
-func WithModule() Option { return func(o *options) { o.noModule = false } }
-
 // Module loads another file than the default.
 func Module(path string) Option { return func(o *options) { o.module = path } }
 
@@ -51,9 +48,6 @@ func Dir(path string) Option { return func(o *options) { o.dir = path } }
 // Host is the address the server listens on; without it, 127.0.0.1. It is for hosts that the test has
 // made (package hosts).
 func Host(addr string) Option { return func(o *options) { o.host = addr } }
-
-// Port is the port the server listens on; without it, a free one.
-func Port(n int) Option { return func(o *options) { o.port = n } }
 
 // Password sets the default user's password. Clients made from the Server know it.
 func Password(p string) Option { return func(o *options) { o.password = p } }
