@@ -103,8 +103,9 @@ OF_LIBRARIES_WITHOUT_TYPES = {
 
 def test_every_public_name_has_a_type() -> None:
     program = pathlib.Path(sys.executable).parent / "pyright"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent), "PATH": f"{program.parent}:{os.environ['PATH']}"}
     ran = subprocess.run([program, "--pythonpath", sys.executable, "--verifytypes", "redis_throttle", "--ignoreexternal", "--outputjson"],
-                         cwd=PACKAGE, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SOURCE.parent), "PATH": f"{program.parent}:{os.environ['PATH']}"})
+                         cwd=PACKAGE, capture_output=True, text=True, env=environment)
     symbols = json.loads(ran.stdout)["typeCompleteness"]["symbols"]
     public = {symbol["name"]: symbol["isTypeKnown"] and not symbol["isTypeAmbiguous"] for symbol in symbols if symbol["isExported"]}
     assert len(public) > 150
