@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { text } from 'node:stream/consumers'
 import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
 import { getRequestListener } from '@hono/node-server'
 import express from 'express'
@@ -12,7 +13,7 @@ import fastify from 'fastify'
 import { Hono } from 'hono'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
-import { fixed, Limiter, rate, window } from 'redis-throttle'
+import { fixed, headerFields, Limiter, problemDocument, rate, window } from 'redis-throttle'
 import * as onExpress from 'redis-throttle/express'
 import * as onFastify from 'redis-throttle/fastify'
 import * as onHono from 'redis-throttle/hono'
@@ -76,11 +77,13 @@ beforeEach(async () => {
   limiter = new Limiter(client, { timeout: '10s' })
   await server.do('FLUSHALL')
   warnings.length = 0
-  mock.method(console, 'warn', (text: string) => void warnings.push(text))
+  mock.method(console, 'warn', (line: string) => void warnings.push(line))
 })
 afterEach(() => {
   mock.restoreAll()
 })
+
+const bodies = new WeakMap<http.IncomingMessage, string>()
 
 type Get = (forwarded?: string) => Promise<http.IncomingMessage>
 
@@ -93,8 +96,7 @@ async function at(site: http.Server, where: { host: string } | { path: string },
     await run(async (forwarded) => {
       const request = http.get({ ...target, agent: false, ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } }) })
       const [response] = (await once(request, 'response')) as [http.IncomingMessage]
-      response.resume()
-      await once(response, 'end')
+      bodies.set(response, await text(response))
       return response
     })
   } finally {
@@ -179,6 +181,31 @@ for (const [name, open] of Object.entries(frameworks)) {
       })
     })
 
+    test('some requests are skipped, and the key of one that is denied is banned', async () => {
+      const limits = rate(1, '1h')
+      await at(await open({ limiter, limits, key: () => 'k', skip: () => true }), local, async (get) => {
+        assert.equal((await get()).headers['ratelimit'], undefined)
+      })
+      assert.deepEqual(await keys(), [])
+      await at(await open({ limiter, limits, key: () => 'k', skip: () => Promise.resolve(false), ban: '2h' }), local, async (get) => {
+        const statuses = [(await get()).statusCode, (await get()).statusCode]
+        const banned = await get()
+        assert.deepEqual([...statuses, banned.statusCode], [200, 429, 429])
+        assert.ok(Number(banned.headers['retry-after']) > 7000)
+      })
+      assert.equal((await limiter.peek('k', limits)).banned, true)
+    })
+
+    test('a request that is denied gets an answer of your own, with the fields of its limits', async () => {
+      for (const [own, status, type, body] of [[{ body: 'slow down' }, 429, 'text/plain; charset=utf-8', 'slow down'], [{ status: 503, body: { error: 'busy' } }, 503, 'application/json; charset=utf-8', '{"error":"busy"}'], [{ type: 'text/html', body: '<p>' }, 429, 'text/html', '<p>']] as const) {
+        await at(await open({ limiter, limits: rate(0, '1h'), key: () => 'k', denied: (_: unknown, result: { key: string }) => (result.key === 'k' ? own : assert.fail()) } as Options), local, async (get) => {
+          const response = await get()
+          assert.deepEqual([response.statusCode, response.headers['content-type'], response.headers['ratelimit']], [status, type, '"default";r=0'])
+          assert.equal(bodies.get(response), body)
+        })
+      }
+    })
+
     test('a key that is no text is a mistake, and so is what a function throws', async () => {
       const wrong: [Partial<Options>, RegExp][] = [
         [{ key: () => 0 }, /key must be a string that is not empty, not a number/],
@@ -220,6 +247,23 @@ test('keys may be a Map or entries, and none does not limit', async () => {
   }
 })
 
+test('routes written by hand have the same fields and problem documents', async () => {
+  const limits = [rate(2, '1h', { name: 'burst' }), fixed(9, '1d', { name: 'day' })]
+  const first = await limiter.limit('k', limits, { each: true })
+  assert.deepEqual(headerFields(limits, first).slice(0, 1), [['RateLimit-Policy', '"burst";q=2;w=3600, "day";q=9;w=86400']])
+  assert.match(String(headerFields(limits, first)[1]), /^RateLimit,"burst";r=1;t=1800, "day";r=8;t=\d+$/)
+  const denied = await limiter.limit('k', limits, { cost: 2, each: true })
+  if (!denied.limited) assert.fail()
+  assert.deepEqual(headerFields(limits, denied, { xRateLimit: 'seconds' }).map(([name]) => name), ['RateLimit-Policy', 'RateLimit', 'Retry-After', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'])
+  assert.deepEqual(problemDocument(limits, denied), { type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Quota Exceeded', status: 429, 'violated-policies': ['burst'] })
+  const keyed = { '{a}:1': rate(1, '1h', { name: 'user' }), '{a}': rate(9, '1h', { name: 'all' }) }
+  assert.equal(headerFields(keyed, await limiter.limitAll(keyed, { each: true }))[0]?.[1], '"user";q=1;w=3600, "all";q=9;w=3600')
+  await limiter.ban('k', '1m')
+  const banned = await limiter.limit('k', limits)
+  if (!banned.limited) assert.fail()
+  assert.equal(problemDocument(limits, banned).title, 'Abnormal Usage Detected')
+})
+
 describe('options of middlewares', () => {
   test('are checked when it is made', () => {
     const limits = rate(1, '1h')
@@ -234,6 +278,8 @@ describe('options of middlewares', () => {
     assert.throws(() => onExpress.rateLimit({ limiter, limits, name: '' }), /name must be a string/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits, key: () => 'k', name: 'n' }), /name: it is a part of the default key/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits, key: 'k' as never }), /key must be a function/)
+    assert.throws(() => onExpress.rateLimit({ limiter, limits, ban: 5 as never }), /ban: 5 needs a unit/)
+    assert.throws(() => onExpress.rateLimit({ limiter, limits, skip: true as never }), /skip must be a function/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits, ipv6: 200 }), /ipv6 must be a prefix length/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits, trusted: ['nowhere'] }), /trusted: 'nowhere' is neither/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits: rate(1, '1h', { name: 'größe' }) }), /is printable ASCII/)

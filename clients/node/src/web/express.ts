@@ -2,7 +2,7 @@
 //
 //     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { merged, Policy, type RateLimitOptions } from './http.js'
+import { Policy, setFields, type RateLimitOptions } from './http.js'
 
 export type { Answer, RateLimitOptions } from './http.js'
 
@@ -23,10 +23,7 @@ export function rateLimit<Req extends IncomingMessage = IncomingMessage>(options
       next(error)
       return
     }
-    for (const [name, value] of decision?.response?.headers ?? decision?.headers ?? []) {
-      const there = res.getHeader(name)
-      res.setHeader(name, merged(name, value, typeof there === 'string' ? there : undefined))
-    }
+    setFields(decision, (name) => res.getHeader(name), (name, value) => res.setHeader(name, value))
     if (!decision?.response) {
       next()
       return

@@ -2,7 +2,7 @@
 //
 //     await app.register(rateLimit, { limiter, limits: rate(100, '1m') })
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { merged, Policy, type RateLimitOptions } from './http.js'
+import { Policy, setFields, type RateLimitOptions } from './http.js'
 
 export type { Answer, RateLimitOptions } from './http.js'
 
@@ -11,10 +11,7 @@ async function plugin(app: FastifyInstance, options: RateLimitOptions<FastifyReq
   await Promise.resolve()
   app.addHook('onRequest', async (request, reply) => {
     const decision = await policy.decide(request)
-    for (const [name, value] of decision?.response?.headers ?? decision?.headers ?? []) {
-      const there = reply.getHeader(name)
-      reply.header(name, merged(name, value, typeof there === 'string' ? there : undefined))
-    }
+    setFields(decision, (name) => reply.getHeader(name), (name, value) => { void reply.header(name, value) })
     if (decision?.response) {
       reply.code(decision.response.status)
       return reply.send(Buffer.from(decision.response.body)) // a text would get a charset

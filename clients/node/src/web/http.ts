@@ -6,10 +6,11 @@ import { address, type AddressOptions, originOf } from './address.js'
 import { type Call, entriesOf, type Keys, many, one } from '../call.js'
 import { MistakeError, OutageError, OverloadError, ThrottleError } from '../errors.js'
 import { asDecider, type Decider } from '../decider.js'
+import { type Duration, nanoseconds } from '../duration.js'
 import { told } from '../guard/told.js'
-import { asLimits, type Limit, type Limits, nameOf } from '../limit.js'
+import { asLimits, isLimit, type Limit, type Limits, nameOf } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
-import type { Result } from '../result.js'
+import type { Denied, Result } from '../result.js'
 
 /** What becomes of a request that nobody could decide about: it is served, it gets status 503, or the error is thrown. */
 export type Answer = 'allow' | 'deny' | 'raise'
@@ -22,6 +23,12 @@ interface Common<Request> {
   readonly limiter: Decider
   /** How many units a request takes: 1, if it is left out. */
   readonly cost?: (request: Request) => Maybe<number>
+  /** Which requests are not limited. */
+  readonly skip?: (request: Request) => Maybe<boolean>
+  /** Bans the key of a request that is denied for so long, such as `15m`. */
+  readonly ban?: Duration
+  /** Answers a request that is denied, in the place of status 429 and a problem document. The fields of the limits are set in any case. A body that is no text is JSON. */
+  readonly denied?: (request: Request, result: Denied) => Maybe<{ readonly status?: number; readonly type?: string; readonly body: unknown }>
   /** What becomes of requests while Redis is away: `allow`, if it is left out. */
   readonly outage?: Answer
   /** What becomes of requests while this process asks for more than its client carries: `deny`, if it is left out. */
@@ -75,7 +82,7 @@ export interface Decision {
   response?: Response
 }
 
-const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
+const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'skip', 'ban', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
 const answers = ['allow', 'deny', 'raise'] as const satisfies Answer[]
 const counters = ['seconds', 'unix'] as const
 const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
@@ -99,7 +106,7 @@ export class Policy<Request extends object> {
     asDecider(limiter)
     const given: { key?: unknown; keys?: unknown } = options
     if ((limits === undefined) === (keys === undefined) || (given.key && given.keys)) throw new TypeError('give limits, with a key, or keys, which returns the limits of several keys')
-    for (const [option, value] of Object.entries({ key, keys, cost: options.cost })) {
+    for (const [option, value] of Object.entries({ key, keys, cost: options.cost, skip: options.skip, denied: options.denied })) {
       if (value !== undefined && typeof value !== 'function') throw new TypeError(`${option} must be a function, not a ${typeof value}`)
     }
     for (const [option, value] of Object.entries({ name, ipv6, trusted })) {
@@ -111,6 +118,7 @@ export class Policy<Request extends object> {
       oneOf(answer, option, answers, formerly)
     }
     const { xRateLimit, retryAfter = 1 } = options
+    if (options.ban !== undefined) nanoseconds(options.ban, 'ban')
     if (xRateLimit !== undefined) oneOf(xRateLimit, 'xRateLimit', counters)
     if (!Number.isSafeInteger(retryAfter) || retryAfter < 0) throw new RangeError(`retryAfter must be a whole number of seconds, not ${retryAfter}`)
     this.#options = options
@@ -129,17 +137,26 @@ export class Policy<Request extends object> {
       if (!call) return undefined
       const policy = call.keys.map((key) => policies(key.limits ?? [])).flat() // what fields cannot carry is told before it is charged
       const result = await this.#options.limiter.decide(call)
-      const headers = this.#fields(call, policy, result)
+      const headers = fieldsOf(call, policy, result, this.#options.xRateLimit)
       if (!result.limited) return { headers }
-      return { headers, response: { status: 429, headers: [...headers, ['Content-Type', 'application/problem+json']], body: problem(call, result) } }
+      return { headers, response: await this.#denied(request, call, result, headers) }
     } catch (error) {
       return this.#failed(request, error)
     }
   }
 
+  async #denied(request: Request, call: Call, result: Denied, headers: [string, string][]): Promise<Response> {
+    const own = await this.#options.denied?.(request, result)
+    if (own === undefined) return { status: 429, headers: [...headers, ['Content-Type', 'application/problem+json']], body: `${JSON.stringify(problemOf(call.keys, result))}\n` }
+    const { status = 429, body } = own
+    const text = typeof body === 'string'
+    return { status, headers: [...headers, ['Content-Type', own.type ?? (text ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8')]], body: text ? body : JSON.stringify(body) }
+  }
+
   async #call(request: Request): Promise<Call | undefined> {
-    const { limits, key, keys, cost } = this.#options
-    const units = cost ? { cost: await cost(request) } : {}
+    const { limits, key, keys, cost, skip, ban } = this.#options
+    if (await skip?.(request)) return undefined
+    const units = { ...(cost && { cost: await cost(request) }), ...(ban !== undefined && { ban }) }
     if (keys) {
       const several = entriesOf(await keys(request))
       return several.length > 0 ? many('limit', several, { ...units, each: true }) : undefined
@@ -163,40 +180,6 @@ export class Policy<Request extends object> {
       warnOnce(`${this.#framework}: a request has X-Forwarded-For, but no proxy is trusted; behind a proxy all clients share the key of the proxy: say which proxies are trusted, by the framework's option or by trusted`)
     }
     return `http:${this.#name ?? policyName(limits)}:${address}`
-  }
-
-  #fields(call: Call, policy: readonly string[], result: Result): [string, string][] {
-    const of = (key: number) => call.keys[key]?.limits ?? []
-    const decided = of(result.keyIndex)
-    const hidden = (limits: readonly Limit[], rule: number) => limits[rule]?.fields.shadow === true
-    const visible = result.banned || !hidden(decided, result.rule)
-    let items: string[] = []
-    if (result.banned) {
-      const after = Math.min(result.retryAfterMs ?? Infinity, result.resetAfterMs)
-      items = decided.flatMap((_, rule) => (hidden(decided, rule) ? [] : [item(decided, rule, 0, after)]))
-    } else if (result.each.length > 0) {
-      items = result.each.flatMap((each) => {
-        if (hidden(of(each.keyIndex), each.rule)) return []
-        const mine = each.keyIndex === result.keyIndex && each.rule === result.rule
-        return [item(of(each.keyIndex), each.rule, each.remaining, mine ? result.nextAfterMs : each.resetAfterMs)]
-      })
-    } else if (visible) {
-      items = [item(decided, result.rule, result.remaining, result.nextAfterMs)]
-    }
-    const fields: [string, string][] = [
-      ['RateLimit-Policy', policy.join(', ')],
-      ['RateLimit', items.join(', ')],
-    ]
-    if (result.limited && result.retryAfterMs !== null) fields.push(['Retry-After', String(Math.max(1, seconds(result.retryAfterMs)))])
-    if (this.#options.xRateLimit && visible) {
-      const now = this.#options.xRateLimit === 'unix' ? Math.ceil(Date.now() / 1000) : 0
-      fields.push(
-        ['X-RateLimit-Limit', String(result.limit)],
-        ['X-RateLimit-Remaining', String(result.remaining)],
-        ['X-RateLimit-Reset', String(seconds(result.resetAfterMs) + now)],
-      )
-    }
-    return fields.filter(([, value]) => value !== '')
   }
 
   #failed(request: Request, error: unknown): Decision | undefined {
@@ -224,6 +207,41 @@ export class Policy<Request extends object> {
       console.error(`redis-throttle: ${kind}: a request could not be checked against its rate limit: ${error.message}`)
     }
   }
+}
+
+/** Returns the fields of a response for a result. */
+function fieldsOf(call: Pick<Call, 'keys'>, policy: readonly string[], result: Result, xRateLimit: 'seconds' | 'unix' | undefined): [string, string][] {
+  const of = (key: number) => call.keys[key]?.limits ?? []
+  const decided = of(result.keyIndex)
+  const hidden = (limits: readonly Limit[], rule: number) => limits[rule]?.fields.shadow === true
+  const visible = result.banned || !hidden(decided, result.rule)
+  let items: string[] = []
+  if (result.banned) {
+    const after = Math.min(result.retryAfterMs ?? Infinity, result.resetAfterMs)
+    items = decided.flatMap((_, rule) => (hidden(decided, rule) ? [] : [item(decided, rule, 0, after)]))
+  } else if (result.each.length > 0) {
+    items = result.each.flatMap((each) => {
+      if (hidden(of(each.keyIndex), each.rule)) return []
+      const mine = each.keyIndex === result.keyIndex && each.rule === result.rule
+      return [item(of(each.keyIndex), each.rule, each.remaining, mine ? result.nextAfterMs : each.resetAfterMs)]
+    })
+  } else if (visible) {
+    items = [item(decided, result.rule, result.remaining, result.nextAfterMs)]
+  }
+  const fields: [string, string][] = [
+    ['RateLimit-Policy', policy.join(', ')],
+    ['RateLimit', items.join(', ')],
+  ]
+  if (result.limited && result.retryAfterMs !== null) fields.push(['Retry-After', String(Math.max(1, seconds(result.retryAfterMs)))])
+  if (xRateLimit && visible) {
+    const now = xRateLimit === 'unix' ? Math.ceil(Date.now() / 1000) : 0
+    fields.push(
+      ['X-RateLimit-Limit', String(result.limit)],
+      ['X-RateLimit-Remaining', String(result.remaining)],
+      ['X-RateLimit-Reset', String(seconds(result.resetAfterMs) + now)],
+    )
+  }
+  return fields.filter(([, value]) => value !== '')
 }
 
 /** Returns what the default key calls limits. */
@@ -269,12 +287,54 @@ function item(limits: readonly Limit[], rule: number, remaining: number, afterMs
   return `${quoted(nameOf(limits, rule))};r=${remaining}${afterMs > 0 ? `;t=${seconds(afterMs)}` : ''}`
 }
 
-function problem(call: Call, result: Result): string {
+function problemOf(keys: Call['keys'], result: Denied): Problem {
   const quota = 'https://iana.org/assignments/http-problem-types#'
-  const document = result.banned
-    ? { type: `${quota}abnormal-usage-detected`, title: 'Abnormal Usage Detected', status: 429 }
-    : { type: `${quota}quota-exceeded`, title: 'Quota Exceeded', status: 429, 'violated-policies': [nameOf(call.keys[result.keyIndex]?.limits ?? [], result.rule)] }
-  return `${JSON.stringify(document)}\n`
+  if (result.banned) return { type: `${quota}abnormal-usage-detected`, title: 'Abnormal Usage Detected', status: 429 }
+  return { type: `${quota}quota-exceeded`, title: 'Quota Exceeded', status: 429, 'violated-policies': [nameOf(keys[result.keyIndex]?.limits ?? [], result.rule)] }
+}
+
+/** A problem document (RFC 9457) of a request that was denied. */
+export interface Problem {
+  readonly type: string
+  readonly title: string
+  readonly status: 429
+  readonly 'violated-policies'?: readonly string[]
+}
+
+type Asked = Limits | Keys
+
+function keysOf(asked: Asked): Call['keys'] {
+  const one = isLimit(asked) || (Array.isArray(asked) && asked.every(isLimit))
+  return one ? [{ name: '', limits: asLimits(asked) }] : many('limit', asked as Keys, {}).keys
+}
+
+/**
+ * Returns the header fields of a response for a result, for routes written by hand: RateLimit-Policy and RateLimit, and Retry-After if it was
+ * denied. `limits` are those of the call, or its keys with theirs. With several limits, ask with the option `each`.
+ *
+ *     for (const [name, value] of headerFields(limits, result)) res.setHeader(name, value)
+ */
+export function headerFields(limits: Asked, result: Result, options: { readonly xRateLimit?: 'seconds' | 'unix' } = {}): [string, string][] {
+  refuseOthers('headerFields', options, ['xRateLimit'])
+  const keys = keysOf(limits)
+  return fieldsOf({ keys }, keys.flatMap((key) => policies(key.limits ?? [])), result, options.xRateLimit)
+}
+
+/**
+ * Returns the problem document of a request that was denied, for routes written by hand, whose content type is `application/problem+json`.
+ *
+ *     res.status(429).type('application/problem+json').send(problemDocument(limits, result))
+ */
+export function problemDocument(limits: Asked, result: Denied): Problem {
+  return problemOf(keysOf(limits), result)
+}
+
+/** Sets the fields of a decision. */
+export function setFields(decision: Decision | undefined, get: (name: string) => unknown, set: (name: string, value: string) => void): void {
+  for (const [name, value] of decision?.response?.headers ?? decision?.headers ?? []) {
+    const there = get(name)
+    set(name, merged(name, value, typeof there === 'string' ? there : undefined))
+  }
 }
 
 /** Returns a field that may be there already: those that are lists are joined, so that middlewares may be nested. */

@@ -2,7 +2,7 @@
 //
 //     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
 import type { Context, Next } from 'koa'
-import { merged, Policy, type RateLimitOptions } from './http.js'
+import { Policy, setFields, type RateLimitOptions } from './http.js'
 
 export type { Answer, RateLimitOptions } from './http.js'
 
@@ -11,7 +11,7 @@ export function rateLimit(options: RateLimitOptions<Context>) {
   const policy = new Policy('Koa', options, (ctx) => ctx.app.proxy)
   return async (ctx: Context, next: Next): Promise<void> => {
     const decision = await policy.decide(ctx)
-    for (const [name, value] of decision?.response?.headers ?? decision?.headers ?? []) ctx.set(name, merged(name, value, ctx.response.get(name)))
+    setFields(decision, (name) => ctx.response.get(name), (name, value) => { ctx.set(name, value) })
     if (!decision?.response) {
       await next()
       return
