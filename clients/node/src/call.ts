@@ -1,6 +1,6 @@
 // Calls: the commands in words, and their replies as results. Nothing here sends anything.
 import { type Duration, forever, nanoseconds, waitWord } from './duration.js'
-import { asLimits, integer, isSlots, type Limit, type Limits, type Slots, text } from './limit.js'
+import { asLimits, denialsOf, integer, isSlots, type Limit, type Limits, type Slots, text } from './limit.js'
 import { positions } from './positions.js'
 import { type Fields, makeResult, Outcome, type Result } from './result.js'
 
@@ -36,6 +36,8 @@ export interface CallOptions {
   readonly any?: boolean
   /** Ban the key of a denied call for so long. */
   readonly ban?: Duration
+  /** Of which denial the ban begins: with `10/1h`, the tenth call that is denied within an hour of the first one. The key counts them. */
+  readonly banAfter?: string
   /** Reserve units that come within this time. The caller holds its request for `Result.waitMs`. Of `wait` and `lease`, the timeout. */
   readonly maxWait?: Duration | typeof forever
   /** Callers that wait take turns by group. */
@@ -75,8 +77,8 @@ interface ActOptions extends CallOptions {
 
 /** Which options an act takes. The types of the options come from here. */
 export const acts = {
-  limit: ['cost', 'charge', 'ban', 'maxWait', 'each'],
-  limitAll: ['cost', 'charge', 'ban', 'maxWait', 'each'],
+  limit: ['cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each'],
+  limitAll: ['cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each'],
   limitAny: ['cost', 'charge', 'ban', 'maxWait', 'each'],
   admit: ['cost', 'ban', 'id'],
   peek: ['cost', 'each'],
@@ -101,8 +103,8 @@ export type OptionsOf<A extends Act> = Leave & Omit<Taken<A>, Need<A>> & Require
 
 /** Which options the command of a verb has words for. */
 const takes: Record<Verb | 'mlimit', readonly (keyof CallOptions)[]> = {
-  limit: ['cost', 'charge', 'ban', 'maxWait', 'each'],
-  mlimit: ['cost', 'charge', 'ban', 'maxWait', 'each', 'any', 'id'],
+  limit: ['cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each'],
+  mlimit: ['cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each', 'any', 'id'],
   peek: ['cost', 'each'],
   refund: ['cost', 'each'],
   wait: ['cost', 'each', 'maxWait', 'group', 'weight', 'priority'],
@@ -278,6 +280,10 @@ function options(call: Call): string[] {
   if (call.cost !== undefined && call.cost !== 1) words.push('COST', integer('cost', call.cost, 0))
   if (call.charge) words.push(charges[call.charge])
   if (call.ban !== undefined) words.push('BAN', waitWord(nanoseconds(call.ban, 'ban')))
+  if (call.banAfter !== undefined) {
+    if (call.ban === undefined) throw new TypeError('banAfter goes with ban')
+    words.push('AFTER', denialsOf(call.banAfter).words[1] ?? '')
+  }
   if (call.verb === 'limit' && call.maxWait !== undefined) {
     const wait = nanoseconds(call.maxWait, 'maxWait')
     words.push('MAXWAIT', waitWord(wait < longestWait ? wait : longestWait))

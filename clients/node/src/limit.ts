@@ -144,6 +144,14 @@ export class Limit {
   }
 }
 
+/** Returns the window in which denied calls count, of an option `banAfter` such as `10/1h`. */
+export function denialsOf(banAfter: unknown): Limit {
+  const [, count, period] = /^(\d{1,15})\/(.+)$/.exec(typeof banAfter === 'string' ? banAfter : '') ?? []
+  if (!count || Number(count) < 1) throw new RangeError(`banAfter must be a count, at least 1, and a period, such as '10/1h', not ${String(banAfter)}`)
+  nanoseconds(period, 'banAfter: the period')
+  return fixed(Number(count), period as Period, { first: true })
+}
+
 /** Returns an integer as header fields take it (RFC 9651, 3.3.1). */
 function atMost(integer: bigint): number {
   return Number(integer < 999_999_999_999_999n ? integer : 999_999_999_999_999n)

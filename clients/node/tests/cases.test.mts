@@ -14,6 +14,7 @@ interface TableCall extends Omit<CallOptions, 'charge' | 'maxWait'> {
   strict?: boolean
   force?: boolean
   max_wait?: Duration | 'forever'
+  ban_after?: string
 }
 
 interface Each {
@@ -25,13 +26,14 @@ const table = JSON.parse(readFileSync(path.join(root, 'spec/clients/calls.json')
   sessions: { name: string; steps: { call: TableCall; result: Each }[] }[]
 }
 
-function callOf({ verb, keys, upto, strict, force, max_wait, ...options }: TableCall): Call {
+function callOf({ verb, keys, upto, strict, force, max_wait, ban_after, ...options }: TableCall): Call {
   const several = verb === 'settle' || (verb === 'limit' && (keys.length !== 1 || options.any === true || keys[0]?.ttl !== undefined))
   return {
     ...options,
     ...(upto && { charge: 'up_to' }),
     ...(strict && { charge: 'strict' }),
     ...(force && { charge: 'force' }),
+    ...(ban_after !== undefined && { banAfter: ban_after }),
     ...(max_wait !== undefined && { maxWait: max_wait }),
     verb,
     several,

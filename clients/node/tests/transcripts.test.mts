@@ -8,7 +8,7 @@ import { FakeLimiter } from 'redis-throttle/testing'
 import { root } from './servers.mjs'
 
 // Values in keys, lines of callers, redis-cell's command and the words of errors are the server's alone.
-const files = ['rate', 'window', 'calendar', 'limits', 'kept', 'refund', 'bans', 'shadows', 'keys', 'slots', 'settling', 'leases', 'zero']
+const files = ['rate', 'window', 'calendar', 'limits', 'kept', 'refund', 'bans', 'shadows', 'keys', 'slots', 'settling', 'leases', 'zero', 'denials']
 
 // What this process does otherwise, and the reason.
 const otherwise: Record<string, string> = {
@@ -27,6 +27,7 @@ const flags: Record<string, object> = { UPTO: { charge: 'up_to' }, STRICT: { cha
 const valued: Record<string, (value: string) => object> = {
   COST: (value) => ({ cost: Number(value) }),
   BAN: (value) => ({ ban: value as Duration }),
+  AFTER: (value) => ({ banAfter: value }),
   MAXWAIT: (value) => ({ maxWait: value as Duration }),
   ID: (value) => ({ id: value }),
 }

@@ -15,7 +15,7 @@ from redis_throttle._engine import Engine
 from servers import ROOT
 
 START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 10**9
-FILES = ["rate", "window", "calendar", "limits", "shadows", "bans", "slots", "leases", "settling", "refund", "keys", "kept", "zero"]
+FILES = ["rate", "window", "calendar", "limits", "shadows", "bans", "slots", "leases", "settling", "refund", "keys", "kept", "zero", "denials"]
 NAMES = {
     "CL.LIMIT": ["limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow"],
     "CL.LEASE": ["limited", "limit", "remaining", "retry_after_ms", "lease_ms", "wait_ms"],
@@ -24,7 +24,7 @@ NAMES |= {"CL.PEEK": NAMES["CL.LIMIT"], "CL.REFUND": NAMES["CL.LIMIT"], "CL.RENE
           "CL.MLIMIT": [*NAMES["CL.LIMIT"], "key"], "CL.SETTLE": ["settled", *NAMES["CL.LIMIT"][1:], "key"]}
 NOT_HERE = {
     "CL.THROTTLE": "is not a call of this package", "CL.LEASES": "lists what is on the server", "CL.TOP": "counts calls of the server",
-    "CL.WAIT": "stands in line", "TIMEOUT": "stands in line", "AFTER": "is not known yet",
+    "CL.WAIT": "stands in line", "TIMEOUT": "stands in line",
 }
 OTHER_STATE = {
     # The server keeps at most eight limits of a key, and forgets full ones; here none that is not full is forgotten.
@@ -92,9 +92,9 @@ def call_of(words: list[str]) -> Call | None:
             options["charge"] = {"UPTO": "up_to"}.get(word, word.lower())
         elif word in ("ANY", "EACH"):
             options[word.lower()] = True
-        elif word in ("COST", "BAN", "MAXWAIT", "ID"):
+        elif word in ("COST", "BAN", "AFTER", "MAXWAIT", "ID"):
             value = rest.pop(0)
-            options[{"MAXWAIT": "max_wait"}.get(word, word.lower())] = int(value) if word == "COST" else value
+            options[{"MAXWAIT": "max_wait", "AFTER": "ban_after"}.get(word, word.lower())] = int(value) if word == "COST" else value
         elif word != "COMPACT":
             left.append(word)
     groups: list[list[str]] = [[]]

@@ -1,7 +1,7 @@
 // Decisions in this process, by the rules of the server: for the time in which Redis is away, and for tests. spec/ holds both to them.
 import type { Call, Key } from '../call.js'
 import { forever, nanoseconds } from '../duration.js'
-import { Limit } from '../limit.js'
+import { denialsOf, Limit } from '../limit.js'
 import { type Fields, makeResult, Outcome, type Result } from '../result.js'
 import { never, newState, type Standing, type State } from './states.js'
 
@@ -139,7 +139,7 @@ export class Engine {
     for (const [keyIndex, each] of kept) {
       const mine = layers.filter((layer) => layer.keyIndex === keyIndex && !(layer.state instanceof Zero))
       for (const { name, state, charged } of mine) if (!addsNone || charged > 0 || each.states.has(name)) each.states.set(name, state)
-      this.#clean(call.keys[keyIndex]?.name ?? '', each, now, new Set(mine.map(({ name }) => name)))
+      this.#clean(call.keys[keyIndex]?.name ?? '', each, now, new Set([...mine.map(({ name }) => name), ...(call.banAfter === undefined ? [] : [`AFTER ${denialsOf(call.banAfter).periodNs} 0`])]))
     }
   }
 
@@ -233,7 +233,7 @@ export class Engine {
       if (call.ban !== undefined && retry !== never && !(bans[0] && call.charge !== 'strict')) {
         const mine = kept.get(of)
         const ns = nanoseconds(call.ban, 'ban')
-        if (mine && ns > 0n) {
+        if (mine && ns > 0n && (call.banAfter === undefined || bans[0] || isLastDenial(mine, call.banAfter, now))) {
           mine.bannedUntil = mine.bannedUntil > now + ns ? mine.bannedUntil : now + ns
           banNs = mine.bannedUntil - now
         }
@@ -449,6 +449,17 @@ class Zero implements State {
 }
 
 const identities = new WeakMap<Limit, string>()
+
+/** Counts a denied call, and tells whether it was the last of those that a ban takes. Then the count is gone. */
+function isLastDenial({ states }: Kept, banAfter: string, now: bigint): boolean {
+  const limit = denialsOf(banAfter)
+  const name = `AFTER ${limit.periodNs} 0`
+  const state = states.get(name) ?? newState(limit)
+  state.limit = limit
+  state.force(now, 1)
+  states.set(name, state)
+  return state.available(now) === 0 && states.delete(name)
+}
 
 /** What makes limits of a key one: their kind and their windows, but no count. */
 function identityOf(limit: Limit): string {

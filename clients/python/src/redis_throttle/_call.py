@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from . import _positions as at
 from ._duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
 from ._errors import MistakeError
-from ._limit import Limit, Rule, Slots, as_limits
+from ._limit import Limit, Rule, Slots, as_limits, denials
 from ._result import ZERO, Result
 
 Keys = Mapping[str, Limit | Sequence[Limit]] | Iterable[tuple[str, Limit | Sequence[Limit]]]
@@ -31,7 +31,7 @@ _WORDS: dict[str | None, str] = {"up_to": "UPTO", "strict": "STRICT", "force": "
 _LONGEST_WAIT = timedelta(days=36_500)  # of the server
 
 _TAKES: dict[str, frozenset[str]] = {
-    "limit": frozenset({"limits", "slots", "ttl", "cost", "charge", "any", "ban", "max_wait", "id", "each"}),
+    "limit": frozenset({"limits", "slots", "ttl", "cost", "charge", "any", "ban", "ban_after", "max_wait", "id", "each"}),
     "peek": frozenset({"limits", "cost", "each"}),
     "refund": frozenset({"limits", "cost", "each"}),
     "wait": frozenset({"limits", "cost", "max_wait", "group", "weight", "priority", "each"}),
@@ -71,6 +71,7 @@ class Call:
     charge: Charge | None = None
     any: bool = False
     ban: Duration | None = None
+    ban_after: str | None = None
     max_wait: Duration | None = None
     group: str = ""
     weight: int = 1
@@ -99,11 +100,15 @@ class Call:
     def _check_options(self) -> None:
         for option, is_set in (
             ("cost", self.cost != 1), ("charge", self.charge is not None), ("any", self.any),
-            ("ban", self.ban is not None), ("max_wait", self.max_wait is not None), ("group", bool(self.group)),
+            ("ban", self.ban is not None), ("ban_after", self.ban_after is not None), ("max_wait", self.max_wait is not None), ("group", bool(self.group)),
             ("weight", self.weight != 1), ("priority", self.priority != 0), ("id", bool(self.id)), ("each", self.each),
         ):
             if is_set and option not in _TAKES[self.verb]:
                 raise ValueError(f"{self.verb} takes no {option}")
+        if self.ban_after is not None:
+            if self.ban is None:
+                raise ValueError("ban_after goes with a ban")
+            denials(self.ban_after)
         if self.verb == "limit" and self.any and not self.several:
             raise ValueError("limit takes any only with several keys")
         if self.verb == "limit" and self.id and not any(key.leased for key in self.keys):
@@ -201,6 +206,8 @@ class Call:
             words.append(_WORDS[self.charge])
         if self.ban is not None:
             words += ["BAN", _wait(self.ban, "ban")]
+        if self.ban_after is not None:
+            words += ["AFTER", denials(self.ban_after).words[1]]
         if self.verb == "limit" and self.max_wait is not None:
             longest = min(nanoseconds(self.max_wait, "max_wait"), nanoseconds(_LONGEST_WAIT, "max_wait"))
             words += ["MAXWAIT", wait_word(longest)]

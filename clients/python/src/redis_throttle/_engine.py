@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 from ._call import Call, Key
 from ._duration import nanoseconds
 from ._errors import MistakeError
-from ._limit import Limit
+from ._limit import Limit, denials
 
 NEVER = -1
 _MS = 1_000_000
@@ -629,10 +629,24 @@ class Engine:
             return self._described_ban(call, longest, left, self._retry_after(call, rows, max_wait), said["granted"], rows, each)
         if said["limited"] and ban and said["retry"] != NEVER:
             key = rows[said["rule"]].key
-            states[key].banned_until = now + ban
+            if call.ban_after is None or self._is_last_denial(states[key], call.ban_after, now):
+                states[key].banned_until = now + ban
+                said["retry"] = max(said["retry"], ban)
             self._keep(call.keys[key].name, states[key], now)
-            said["retry"] = max(said["retry"], ban)
         return self._described(call, said, rows, each)
+
+    @staticmethod
+    def _is_last_denial(state: _State, ban_after: str, now: int) -> bool:
+        """Count a denied call, and return whether it was the last of those that a ban takes. Then the count is gone."""
+        limit = denials(ban_after)
+        id = ("AFTER", str(limit.period), 0)
+        counted = _Fixed(limit, now, state.limits.get(id))
+        counted.force(1)
+        if counted.available() == 0:
+            state.limits.pop(id, None)
+            return True
+        state.limits[id] = counted.state()
+        return False
 
     def _limit_any(self, call: Call, states: Sequence[_State], rows: Sequence[_Row], max_wait: int, now: int) -> list[Any]:
         limiting = [self._alone(call, row, max_wait) != 0 for row in rows]
@@ -853,6 +867,8 @@ def _check(call: Call) -> None:
         (call.any and (call.charge == "strict" or call.ban is not None), "'ANY': cannot go with STRICT and BAN"),
         (call.verb == "limit" and leased and (call.charge in ("up_to", "force") or call.any or call.max_wait is not None or call.ban is not None),
          "'SLOTS': cannot go with UPTO, FORCE, ANY, MAXWAIT and BAN"),
+        (call.ban_after is not None and any(len(key.limits) == 8 for key in call.keys), "'AFTER': counts as one of the 8 limits of a key"),
+        (call.ban_after is not None and nanoseconds(denials(call.ban_after).period, "ban_after") >= 2**63, "'AFTER': the period is longer than 292 years"),
         (call.verb == "settle" and not leased, "there must be a group of SLOTS, or a retry would settle twice"),
         (any(limit.zone and _unit(limit)[1] not in ("d", "w", "mo", "y") for limit in limits), "TZ: goes with periods of whole days, weeks, months or years"),
         (call.verb != "settle" and any(limit.used is not None for limit in limits), "'USED': is for CL.SETTLE"),

@@ -108,6 +108,15 @@ class Limit(Rule):
         return " ".join(self.words)
 
 
+def denials(ban_after: str) -> Limit:
+    """Return the window in which denied calls count, of an option ban_after such as "10/1h"."""
+    given = re.fullmatch(r"([1-9][0-9]{0,18})/(.+)", ban_after) if isinstance(ban_after, str) else None
+    if given is None:
+        raise ValueError(f'ban_after must be a count, at least 1, and a period, such as "10/1h", not {ban_after!r}')
+    nanoseconds(given[2], "ban_after: the period")
+    return Limit("FIXED", int(given[1]), given[2], first=True)
+
+
 def rate(count: int, period: Duration, *, burst: int | None = None, take: int | None = None, used: int | None = None,
          spare: int = 0, shadow: bool = False, name: str = "", unit: str = "") -> Limit:
     """Let `count` units through per period at a steady rate, in bursts of up to `burst` (default: `count`).

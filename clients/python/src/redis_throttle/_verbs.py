@@ -48,7 +48,7 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
     def _act(self, call: Call, read: Callable[[Result], object] | None = None) -> Any:
         """Decide a call, and return its result, or what `read` makes of it."""
 
-    def limit(self, key: str, *limits: Limit, cost: int = 1, charge: Charge | None = None, ban: Duration | None = None,
+    def limit(self, key: str, *limits: Limit, cost: int = 1, charge: Charge | None = None, ban: Duration | None = None, ban_after: str | None = None,
               max_wait: Duration | None = None, each: bool = False) -> Decided:
         """Take `cost` units of all limits of a key, or none (CL.LIMIT).
 
@@ -57,12 +57,13 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
                 print("try again in", result.retry_after)
 
         A cost of 0 only looks, and is denied by a ban alone. `charge` says what is charged where there is less than the cost: see
-        `Charge`; without it nothing is. `ban` bans the key of a denied call for this long. `max_wait` reserves units of rates
+        `Charge`; without it nothing is. `ban` bans the key of a denied call for this long; with `ban_after`, such as `"10/1h"`, only with the tenth call
+        that is denied within an hour of the first one. `max_wait` reserves units of rates
         that come within it; the caller holds its request for `Result.wait`. `each` fills `Result.each`.
         """
-        return self._act(one("limit", key, limits, cost=cost, charge=charge, ban=ban, max_wait=max_wait, each=each))  # type: ignore[no-any-return]
+        return self._act(one("limit", key, limits, cost=cost, charge=charge, ban=ban, ban_after=ban_after, max_wait=max_wait, each=each))  # type: ignore[no-any-return]
 
-    def limit_all(self, keys: Keys, *, cost: int = 1, charge: Charge | None = None, ban: Duration | None = None,
+    def limit_all(self, keys: Keys, *, cost: int = 1, charge: Charge | None = None, ban: Duration | None = None, ban_after: str | None = None,
                   max_wait: Duration | None = None, each: bool = False) -> Decided:
         """Take `cost` units of the limits of several keys: all keys are charged, or none is (CL.MLIMIT).
 
@@ -70,7 +71,7 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
 
         In a cluster the keys need a common hash tag, such as `{acme}`. `Result.key` is the one that decided. See `limit` for the options.
         """
-        return self._act(many("limit", keys, cost=cost, charge=charge, ban=ban, max_wait=max_wait, each=each))  # type: ignore[no-any-return]
+        return self._act(many("limit", keys, cost=cost, charge=charge, ban=ban, ban_after=ban_after, max_wait=max_wait, each=each))  # type: ignore[no-any-return]
 
     def limit_any(self, keys: Keys, *, cost: int = 1, charge: Charge | None = None, max_wait: Duration | None = None,
                   each: bool = False) -> Decided:
