@@ -22,7 +22,7 @@ func soakDuration(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("SOAK")
 	if text == "" {
-		return size.Of(5*time.Second, time.Minute)
+		return size.Of(2*time.Second, time.Minute)
 	}
 	d, err := time.ParseDuration(text)
 	require.NoError(t, err, "SOAK")
