@@ -3,6 +3,7 @@
 // The header fields are RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11. A request that is denied gets
 // status 429 with Retry-After and a problem document (RFC 9457).
 import { address, type AddressOptions, originOf } from './address.js'
+import { type Answer, answers } from './answer.js'
 import { type Call, entriesOf, type Keys, many, one } from '../call.js'
 import { MistakeError, OutageError, OverloadError, ThrottleError } from '../errors.js'
 import { asDecider, type Decider } from '../decider.js'
@@ -12,8 +13,7 @@ import { asLimits, isLimit, type Limit, type Limits, nameOf } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
 import type { Denied, Result } from '../result.js'
 
-/** What becomes of a request that nobody could decide about: it is served, it gets status 503, or the error is thrown. */
-export type Answer = 'allow' | 'deny' | 'raise'
+export type { Answer } from './answer.js'
 
 type Maybe<T> = T | Promise<T>
 
@@ -83,7 +83,6 @@ export interface Decision {
 }
 
 const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'skip', 'ban', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
-const answers = ['allow', 'deny', 'raise'] as const satisfies Answer[]
 const counters = ['seconds', 'unix'] as const
 const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
 
