@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { type Call, type CallOptions, type Duration, type Key, Limit, type LimitFields, Limiter, MistakeError, OutageError, OverloadError, type Result, type Verb } from 'redis-throttle'
+import { type Call, type CallOptions, type Duration, type Key, Limit, type LimitFields, Limiter, MistakeError, OutageError, OverloadError, rate, type Result, type Verb } from 'redis-throttle'
+import { createClient } from 'redis'
 import { single } from './clients.mjs'
 import { type Exchange, MadeUp, root, Server } from './servers.mjs'
 
@@ -129,3 +130,21 @@ for (const [name, open] of Object.entries(single)) {
     }
   })
 }
+
+test('login protection as the documentation has it', async (t) => {
+  const page = readFileSync(path.join(root, 'docs/choosing.md'), 'utf8')
+  const [, block = ''] = /## Login protection[^]*?```js\n([^]*?)```/.exec(page) ?? []
+  const server = await Server.start()
+  const client = createClient({ socket: { port: server.port } })
+  t.after(async () => {
+    client.destroy()
+    await server.stop()
+  })
+  await client.connect()
+  const ask = new Function('limiter', 'rate', `return (async () => { ${block}; return result })()`) as (...given: unknown[]) => Promise<Result>
+  const results: Result[] = []
+  for (let i = 0; i < 16; i++) results.push(await ask(new Limiter(client), rate))
+  assert.deepEqual(results.map(({ limited }) => limited), [...Array<boolean>(5).fill(false), ...Array<boolean>(11).fill(true)])
+  assert.deepEqual(results.map(({ banned }) => banned), [...Array<boolean>(15).fill(false), true])
+  assert.equal(results[14]?.retryAfterMs, 3_600_000)
+})

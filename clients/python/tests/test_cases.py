@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +24,7 @@ from redis_throttle import (
     OverloadError,
     Result,
     Slots,
+    rate,
 )
 from redis_throttle._call import Key, many
 from redis_throttle.asyncio import Limiter as AsyncLimiter
@@ -122,3 +124,20 @@ def requires(got: dict[str, Any], want: dict[str, Any], where: str) -> None:
                 requires(one, each, where)
         else:
             assert got.get(name, 0) == value, f"{where}: {name} in {got}"
+
+
+def test_login_protection_as_the_documentation_has_it(server: Server) -> None:
+    """Ten attempts too many ban the address at the account, and nobody else."""
+    page = (ROOT / "docs/choosing.md").read_text()
+    section = page[page.index("## Login protection"):]
+    [block] = re.findall(r"```python\n(.*?)```", section[:section.index("\n## ", 1)], re.DOTALL)
+    with Limiter.from_url(server.url) as limiter:
+        results = []
+        for _ in range(16):
+            names: dict[str, Any] = {"limiter": limiter, "rate": rate}
+            exec(block, names)
+            results.append(names["result"])
+        assert [result.limited for result in results] == [False] * 5 + [True] * 11
+        assert [result.banned for result in results] == [False] * 15 + [True]
+        assert results[14].retry_after == timedelta(hours=1)
+        assert limiter.limit("{login:ann}", rate(300, "1d")).allowed
