@@ -22,6 +22,7 @@ NEVER = -1
 _MS = 1_000_000
 _DAY = 86_400_000_000_000
 _MOST = 2**63 - 1
+_CENTURY = 36_500 * _DAY
 _ENTRIES = 64
 """Up to so many charges within a period of a WINDOW, each counts from its own instant; others share one with those of 1/64 of the period."""
 
@@ -91,6 +92,8 @@ class _Rate:
         self.capacity = limit.capacity
         self.emission = -(-period // limit.count)
         self.tolerance = self.capacity * self.emission
+        if self.tolerance > _MOST:
+            raise MistakeError("ERR syntax error: a full bucket would take more than 292 years to refill")
         self.now = now
         tat, queue = state or (0, 0)
         ahead = max(tat - now, 0)
@@ -671,9 +674,12 @@ class Engine:
             self._store(call, states, mine, now)
         first = rows.index(mine[0])
         said |= {"rule": said["rule"] + first, "shadow": said["shadow"] + first if said["shadow"] else 0}
-        if said["limited"] and call.charge == "force":
-            said["retry"] = outlook(min(range(len(states)), key=order))[1]
-        each = self._each(call, rows, limiting, bool(said["limited"]), max_wait) if call.each else []
+        each = self._each(call, rows, limiting, bool(said["limited"]) or left > 0, max_wait) if call.each else []
+        if left > 0 or (said["limited"] and call.charge == "force"):  # the debt may have made another key the first that has room
+            limited, soonest = outlook(min(range(len(states)), key=order))
+            said["retry"] = soonest if limited else 0
+        if left > 0:
+            return self._described_ban(call, chosen, left, said["retry"], said["granted"], rows, each)
         return self._described(call, said, rows, each)
 
     def _peek(self, call: Call, now: int) -> list[Any]:
@@ -838,7 +844,7 @@ class Engine:
                     states[i].leases.pop(call.id)
             self._store(call, states, rows, now)
         if not rows:
-            return [int(held), *[0] * 9, 0]
+            return [int(held), 0, 0, 0, NEVER, *[0] * 6]
         rule = self._tightest(rows, 0)
         said = {"limited": int(held), "rule": rule, "retry": NEVER, "granted": rows[rule].charged, "wait": 0, "shadow": 0}
         each = []
@@ -869,6 +875,9 @@ def _check(call: Call) -> None:
          "'SLOTS': cannot go with UPTO, FORCE, ANY, MAXWAIT and BAN"),
         (call.ban_after is not None and any(len(key.limits) == 8 for key in call.keys), "'AFTER': counts as one of the 8 limits of a key"),
         (call.ban_after is not None and nanoseconds(denials(call.ban_after).period, "ban_after") >= 2**63, "'AFTER': the period is longer than 292 years"),
+        (any(key.slots < 0 or (key.ttl is not None and not _MS <= nanoseconds(key.ttl, "ttl") <= _CENTURY) for key in call.keys),
+         "SLOTS takes an integer of at least 0, TTL a length of time from 1ms to 100 years"),
+        (call.verb in ("lease", "renew", "release", "settle") and not 1 <= len(call.id.encode()) <= 512, "ID takes 1 to 512 bytes"),
         (call.verb == "settle" and not leased, "there must be a group of SLOTS, or a retry would settle twice"),
         (any(limit.zone and _unit(limit)[1] not in ("d", "w", "mo", "y") for limit in limits), "TZ: goes with periods of whole days, weeks, months or years"),
         (call.verb != "settle" and any(limit.used is not None for limit in limits), "'USED': is for CL.SETTLE"),
