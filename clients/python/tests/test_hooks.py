@@ -81,6 +81,12 @@ def test_a_denied_request_may_ban_its_key(ask: Ask) -> None:
     assert answers[2].json()["title"] == "Abnormal Usage Detected"
 
 
+def test_a_ban_may_begin_after_so_many_denied_requests(ask: Ask) -> None:
+    """As a login page has it: somebody who is slow to notice is not banned, and somebody who goes on is."""
+    answers = ask("/", "/", "/", "/", ban="2h", ban_after="3/1h")
+    assert [answer.headers.get("Retry-After") for answer in answers] == [None, "3600", "3600", "7200"]
+
+
 @pytest.mark.parametrize(("policy", "want"), [("open", (200, None)), ("closed", (503, "1"))])
 def test_a_policy_that_knows_no_limits_tells_of_none(ask: Ask, policy: Any, want: Any) -> None:
     from redis_throttle import Guard
@@ -101,9 +107,10 @@ def test_a_policy_that_knows_no_limits_tells_of_none(ask: Ask, policy: Any, want
 
 
 @pytest.mark.parametrize(("options", "says"), [({"skip": True}, "skip must be a function"), ({"body": b"no"}, "body must be a function"),
-    ({"ban": 60}, "ban.*unit")])
+    ({"ban": 60}, "ban.*unit"), ({"ban_after": "3/1h"}, "goes with a ban"), ({"ban": "1h", "ban_after": "3"}, "ban_after must be a count"),
+])
 def test_hooks_are_checked_at_construction(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(TypeError, match=says):
+    with pytest.raises((TypeError, ValueError), match=says):
         wsgi.RateLimit(_wsgi_page, FakeLimiter(), HOUR, **options)
 
 

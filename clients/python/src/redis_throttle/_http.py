@@ -20,7 +20,7 @@ from ._address import Network, Peer, client_address, networks
 from ._call import Call, many, one
 from ._duration import Duration, nanoseconds
 from ._duration import seconds as seconds_of
-from ._limit import Limit, Limits, as_limits
+from ._limit import Limit, Limits, as_limits, denials
 from ._result import Result
 from ._undecided import DEFAULTS, Answer, Undecided, log
 from ._verbs import AsyncDecider, Decider
@@ -134,6 +134,7 @@ class Policy(Generic[Request]):
         on_error: Callable[[Request, Exception], object] | None = None,
         skip: Callable[[Request], Now[bool]] | None = None,
         ban: Duration | None = None,
+        ban_after: str | None = None,
         body: Callable[[Request, Result], Now[Body]] | None = None,
     ) -> None:
         if (keys is None) == (limits is None):
@@ -167,7 +168,11 @@ class Policy(Generic[Request]):
         self._skip, self._body = skip, body
         if ban is not None:
             seconds_of(ban, "ban")  # raises if it is wrong
-        self._ban = ban
+        if ban_after is not None:
+            if ban is None:
+                raise ValueError("ban_after goes with a ban")
+            denials(ban_after)
+        self._ban, self._ban_after = ban, ban_after
         self._undecided = Undecided(outage, overload, mistake)
         self._retry_after, self._on_error = -(-after // 1_000_000_000), on_error
         self._x: XRateLimit | None = x_ratelimit
@@ -200,8 +205,8 @@ class Policy(Generic[Request]):
             cost = (yield self._cost(request)) if self._cost else 1
             name, first = next(iter(keys.items()))
             # With one limit, the fields of the reply say all.
-            call = many("limit", keys, cost=cost, ban=self._ban, each=True) if self._keys else one(
-                "limit", name, first, cost=cost, ban=self._ban, each=len(first) > 1)
+            call = many("limit", keys, cost=cost, ban=self._ban, ban_after=self._ban_after, each=True) if self._keys else one(
+                "limit", name, first, cost=cost, ban=self._ban, ban_after=self._ban_after, each=len(first) > 1)
             result = yield self._limiter.decide(call)
             if result.by == "policy":  # of a guard, which knows nothing of the limits
                 return self._unavailable(result.retry_after) if result.limited else Outcome()
