@@ -194,6 +194,14 @@ for (const [name, open] of Object.entries(frameworks)) {
         assert.ok(Number(banned.headers['retry-after']) > 7000)
       })
       assert.equal((await limiter.peek('k', limits)).banned, true)
+      await at(await open({ limiter, limits, key: () => 'login', ban: '2h', banAfter: '3/1d' }), local, async (get) => {
+        await get()
+        const after = []
+        for (let i = 0; i < 3; i++) after.push(Number((await get()).headers['retry-after']) > 7000)
+        assert.deepEqual(after, [false, false, true], 'the third denial bans')
+      })
+      await assert.rejects(async () => await open({ limiter, limits, banAfter: '3/1d' }), /banAfter goes with ban/)
+      await assert.rejects(async () => await open({ limiter, limits, ban: '1h', banAfter: '3' }), /banAfter/)
     })
 
     test('a request that is denied gets an answer of your own, with the fields of its limits', async () => {

@@ -69,5 +69,6 @@ for (const [i, code] of examples.entries()) {
     writeFileSync(file, code.replaceAll('127.0.0.1:6379', `127.0.0.1:${server.port}`))
     const printed = execFileSync(process.execPath, [file], { encoding: 'utf8' })
     if (i === 0) assert.equal(printed, 'go ahead; 9 left\n')
+    if (code.includes("'/login'")) assert.equal(printed, `${'401 '.repeat(5)}${'429 '.repeat(11)}429\n`)
   })
 }

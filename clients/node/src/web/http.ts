@@ -9,7 +9,7 @@ import { MistakeError, OutageError, OverloadError, ThrottleError } from '../erro
 import { asDecider, type Decider } from '../decider.js'
 import { type Duration, nanoseconds } from '../duration.js'
 import { told } from '../guard/told.js'
-import { asLimits, isLimit, type Limit, type Limits, nameOf } from '../limit.js'
+import { asLimits, denialsOf, isLimit, type Limit, type Limits, nameOf } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
 import type { Denied, Result } from '../result.js'
 
@@ -27,6 +27,8 @@ interface Common<Request> {
   readonly skip?: (request: Request) => Maybe<boolean>
   /** Bans the key of a request that is denied for so long, such as `15m`. */
   readonly ban?: Duration
+  /** Of which denial the ban begins: with `10/1h`, the tenth request that is denied within an hour of the first one; the first, if it is left out. */
+  readonly banAfter?: string
   /** Answers a request that is denied, in the place of status 429 and a problem document. The fields of the limits are set in any case. A body that is no text is JSON. */
   readonly denied?: (request: Request, result: Denied) => Maybe<{ readonly status?: number; readonly type?: string; readonly body: unknown }>
   /** What becomes of requests while Redis is away: `allow`, if it is left out. */
@@ -82,7 +84,7 @@ export interface Decision {
   response?: Response
 }
 
-const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'skip', 'ban', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
+const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'skip', 'ban', 'banAfter', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
 const counters = ['seconds', 'unix'] as const
 const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
 
@@ -118,6 +120,10 @@ export class Policy<Request extends object> {
     }
     const { xRateLimit, retryAfter = 1 } = options
     if (options.ban !== undefined) nanoseconds(options.ban, 'ban')
+    if (options.banAfter !== undefined) {
+      if (options.ban === undefined) throw new TypeError('banAfter goes with ban')
+      denialsOf(options.banAfter)
+    }
     if (xRateLimit !== undefined) oneOf(xRateLimit, 'xRateLimit', counters)
     if (!Number.isSafeInteger(retryAfter) || retryAfter < 0) throw new RangeError(`retryAfter must be a whole number of seconds, not ${retryAfter}`)
     this.#options = options
@@ -153,9 +159,9 @@ export class Policy<Request extends object> {
   }
 
   async #call(request: Request): Promise<Call | undefined> {
-    const { limits, key, keys, cost, skip, ban } = this.#options
+    const { limits, key, keys, cost, skip, ban, banAfter } = this.#options
     if (await skip?.(request)) return undefined
-    const units = { ...(cost && { cost: await cost(request) }), ...(ban !== undefined && { ban }) }
+    const units = { ...(cost && { cost: await cost(request) }), ...(ban !== undefined && { ban }), ...(banAfter !== undefined && { banAfter }) }
     if (keys) {
       const several = entriesOf(await keys(request))
       return several.length > 0 ? many('limit', several, { ...units, each: true }) : undefined
