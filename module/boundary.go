@@ -156,7 +156,7 @@ func throttleCross(c *C.throttleCall) {
 	defer recoverToError()
 	growStack()
 	putInHand(c)
-	cmd := command.All[c.command]
+	cmd := command.ByIndex[c.command]
 	if cmd.Lines || c.seesMembers != 0 {
 		crossWithMore(c, cmd)
 	} else {
@@ -331,7 +331,7 @@ func copyOutMore(c *C.throttleCall) {
 // appliedEach copies what each limit says to the frame of the call.
 func appliedEach(c *C.throttleCall, each [][command.EachFields]int64) {
 	room := (*C.throttleSingle)(unsafe.Pointer(c)).each[:]
-	if command.All[c.command].Keys == command.CountedKeys {
+	if command.ByIndex[c.command].Keys == command.CountedKeys {
 		room = (*C.throttleMany)(unsafe.Pointer(c)).each[:]
 	}
 	for i := range each {

@@ -66,6 +66,7 @@ typedef struct {
   int32_t slotsAt;    // the index of the argument that says how many members there may be; 0 when none does
   int32_t looksUp;    // with several keys: the latest call had to know whether the member that it names is there
   int32_t isPlain; // it has one key, which holds a string, and none of the above but readOnly
+  int32_t countsAs; // the index of the command of which this is another name, or its own
   int32_t fieldCount;
   throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
 } throttleTraits;
@@ -312,7 +313,9 @@ int throttleMakeCategory(RedisModuleCtx *ctx);
 int throttleRegister(RedisModuleCtx *ctx, int index, const throttleCommand *command, int hasCategory);
 
 // config.c
-int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax, const char *zonesAtLoad);
+int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax, const char *zonesAtLoad, const char *aliasesAtLoad);
+enum { MAX_ALIASES_PROBLEM = 512 };
+extern char throttleAliasesProblem[MAX_ALIASES_PROBLEM]; // why throttle.aliases was refused
 
 // zones.c
 RedisModuleString *throttleGetZones(const char *name, void *data);

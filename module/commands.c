@@ -27,10 +27,10 @@ int throttleMakeCategory(RedisModuleCtx *ctx) {
 }
 
 int throttleRegister(RedisModuleCtx *ctx, int index, const throttleCommand *command, int hasCategory) {
-  throttleCommands[index] = command->traits;
-  throttleCommandCount = index + 1;
   int key = command->traits.keys == KEYS_ONE;
   if (api.CreateCommand(ctx, command->name, runs[index], command->flags, key, key, key) != API_OK) return API_ERR;
+  throttleCommands[index] = command->traits;
+  throttleCommandCount = index + 1;
   if (!api.GetCommand || !api.SetCommandInfo) return API_OK;
   RedisModuleCommand *registered = api.GetCommand(ctx, command->name);
   api.SetCommandInfo(registered, command->info);

@@ -1,10 +1,16 @@
-// Configuration: throttle.top and throttle.zones, through CONFIG where the server offers that to modules
+// Configuration: throttle.top, throttle.zones and throttle.aliases, through CONFIG where the server offers that to modules
 // (Redis 7, Valkey), and as load arguments everywhere.
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "bridge.h"
 
 #include "_cgo_export.h"
 
+char throttleAliasesProblem[MAX_ALIASES_PROBLEM];
+
 static long long top;
+static RedisModuleString *aliases; // kept over MODULE UNLOAD
 
 static long long getTop(const char *name, void *data) {
   (void)name, (void)data;
@@ -19,21 +25,44 @@ static int setTop(const char *name, long long value, void *data, RedisModuleStri
   return API_OK;
 }
 
-static int setZonesAtLoad(RedisModuleCtx *ctx, const char *path) {
-  RedisModuleString *value = api.CreateString(ctx, path, strlen(path));
-  int result = throttleSetZones(NULL, value, NULL, NULL);
+static RedisModuleString *getAliases(const char *name, void *data) {
+  (void)name, (void)data;
+  return aliases;
+}
+
+static int setAliases(const char *name, RedisModuleString *value, void *data, RedisModuleString **error) {
+  (void)name, (void)data;
+  size_t length;
+  const char *text = api.StringPtrLen(value, &length);
+  char *problem = throttleUseAliases((char *)text, length);
+  if (problem) {
+    snprintf(throttleAliasesProblem, sizeof throttleAliasesProblem, "%s", problem);
+    if (error) *error = api.CreateString(NULL, throttleAliasesProblem, strlen(throttleAliasesProblem));
+    free(problem);
+    return API_ERR;
+  }
+  if (aliases) api.FreeString(NULL, aliases);
+  aliases = api.CreateString(NULL, text, length);
+  return API_OK;
+}
+
+static int setAtLoad(RedisModuleCtx *ctx, int (*set)(const char *, RedisModuleString *, void *, RedisModuleString **), const char *text) {
+  RedisModuleString *value = api.CreateString(ctx, text, strlen(text));
+  int result = set(NULL, value, NULL, NULL);
   api.FreeString(ctx, value);
   return result;
 }
 
-int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax, const char *zonesAtLoad) {
-  throttleZonesProblem[0] = 0;
+int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax, const char *zonesAtLoad, const char *aliasesAtLoad) {
+  throttleZonesProblem[0] = throttleAliasesProblem[0] = 0;
   if (!api.RegisterNumericConfig || !api.RegisterStringConfig || !api.LoadConfigs) {
     setTop(NULL, topAtLoad, NULL, NULL);
-    return setZonesAtLoad(ctx, zonesAtLoad);
+    if (setAtLoad(ctx, setAliases, aliasesAtLoad) != API_OK) return API_ERR;
+    return setAtLoad(ctx, throttleSetZones, zonesAtLoad);
   }
   // The load arguments are the defaults, so that CONFIG SET and CONFIG REWRITE outlast them.
   if (api.RegisterNumericConfig(ctx, "top", topAtLoad, 0, 0, topMax, getTop, setTop, NULL, NULL) != API_OK) return API_ERR;
   if (api.RegisterStringConfig(ctx, "zones", zonesAtLoad, CONFIG_IMMUTABLE, throttleGetZones, throttleSetZones, NULL, NULL) != API_OK) return API_ERR;
+  if (api.RegisterStringConfig(ctx, "aliases", aliasesAtLoad, CONFIG_IMMUTABLE, getAliases, setAliases, NULL, NULL) != API_OK) return API_ERR;
   return api.LoadConfigs(ctx);
 }

@@ -178,7 +178,7 @@ func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	defer recoverToError()
 	putInHand(c)
-	current.Answer(command.All[c.command], granted != 0, int64(waitedNs))
+	current.Answer(command.ByIndex[c.command], granted != 0, int64(waitedNs))
 	copyOut(c)
 	inHand = nil
 }
@@ -202,7 +202,7 @@ func look(c *C.throttleCall) {
 
 // nameOf returns the name of a key of the call in hand.
 func nameOf(c *C.throttleCall, index int) []byte {
-	if command.All[c.command].Keys == command.CountedKeys {
+	if command.ByIndex[c.command].Keys == command.CountedKeys {
 		index++
 	}
 	return current.Args[index]

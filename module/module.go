@@ -74,6 +74,7 @@ func load(ctx *C.RedisModuleCtx, args []rm.String) error {
 	if err := configure(ctx, o); err != nil {
 		return err
 	}
+	registerAliases(ctx)
 	if warning := aboutZones(); warning != "" {
 		log(ctx, "warning", warning)
 	}

@@ -7,7 +7,9 @@ package module
 import "C"
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -20,13 +22,30 @@ func register(ctx *C.RedisModuleCtx) error {
 	hasCategory := C.throttleMakeCategory(ctx)
 	var m memory
 	defer m.free()
-	for index, cmd := range command.All {
-		if C.throttleRegister(ctx, C.int(index), m.command(cmd), hasCategory) != C.API_OK {
+	for _, cmd := range command.All {
+		if !m.register(ctx, cmd, hasCategory) {
 			return fmt.Errorf("another module has the command %s (redis-cell has cl.throttle). Remove the loadmodule line of that module",
 				strings.ToLower(cmd.Name))
 		}
 	}
 	return nil
+}
+
+// registerAliases tells the server of the other names that throttle.aliases asks for. A name that is taken is the server's or another module's, and
+// may be so from the next upgrade on. So it keeps no server from starting.
+func registerAliases(ctx *C.RedisModuleCtx) {
+	hasCategory := C.throttleMakeCategory(ctx)
+	var m memory
+	defer m.free()
+	for _, cmd := range aliases {
+		if !m.register(ctx, cmd, hasCategory) {
+			log(ctx, "warning", fmt.Sprintf("throttle.aliases: the server or another module has a command %s, which is called instead of the one of this module", cmd.Name))
+		}
+	}
+}
+
+func (m *memory) register(ctx *C.RedisModuleCtx, cmd *command.Command, hasCategory C.int) (isFree bool) {
+	return C.throttleRegister(ctx, C.int(slices.Index(command.ByIndex, cmd)), m.command(cmd), hasCategory) == C.API_OK
 }
 
 // memory is what the server reads while a command is registered; it makes copies.
@@ -63,6 +82,7 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.categories = m.text(cmd.Categories())
 	c.ownCategories = m.text(cmd.OwnCategories())
 	c.info = m.info(cmd)
+	c.traits.countsAs = C.int32_t(slices.Index(command.ByIndex, cmp.Or(cmd.AliasOf, cmd)))
 	copy(bytesOf(c.traits.counter[:len(c.traits.counter)-1]), cmd.Counter())
 	c.traits.keys = C.int32_t(cmd.Keys)
 	c.traits.readOnly = boolean(cmd.ReadOnly())

@@ -29,15 +29,18 @@ void throttleCountError(const throttleCall *call) {
   }
 }
 
-// Shows how often each command that has keys was called.
+// Shows how often each command that has keys was called. Another name of a command counts as that.
 static void infoCalls(RedisModuleInfoCtx *ctx) {
-  uint64_t total = 0;
+  uint64_t calls[MAX_COMMANDS] = {0}, total = 0;
   for (int i = 0; i < throttleCommandCount; i++) {
-    if (throttleCommands[i].keys != KEYS_NONE) total += stats.calls[i];
+    if (throttleCommands[i].keys == KEYS_NONE) continue;
+    calls[throttleCommands[i].countsAs] += stats.calls[i];
+    total += stats.calls[i];
   }
   api.InfoAddFieldULongLong(ctx, "calls", total);
   for (int i = 0; i < throttleCommandCount; i++) {
-    if (throttleCommands[i].keys != KEYS_NONE) api.InfoAddFieldULongLong(ctx, throttleCommands[i].counter, stats.calls[i]);
+    const throttleTraits *traits = &throttleCommands[i];
+    if (traits->keys != KEYS_NONE && traits->countsAs == i) api.InfoAddFieldULongLong(ctx, traits->counter, calls[i]);
   }
 }
 

@@ -111,7 +111,7 @@ func (s *server) execute(c *call) {
 // knows reports whether there is a command of this name that the server does not handle itself, or a reason for which there is not.
 func (s *server) knows(name string) bool {
 	_, isRefused := refused[name]
-	return isRefused || command.Named([]byte(name)) != nil || s.store.redis.Server().IsRegisteredCommand(name)
+	return isRefused || s.host.Named([]byte(name)) != nil || s.store.redis.Server().IsRegisteredCommand(name)
 }
 
 // unknown is the error about a command that there is not.
@@ -139,7 +139,7 @@ func (h handler) do(c *call) {
 // dispatch runs a command that is not of the server's own: one of the module, or one of miniredis.
 func (s *server) dispatch(c *call) {
 	name, began := c.name(), time.Now()
-	if cmd := command.Named(c.words[0]); cmd != nil {
+	if cmd := s.host.Named(c.words[0]); cmd != nil {
 		c.throttle(cmd)
 	} else if reason, ok := refused[name]; ok {
 		c.fail("ERR " + reason)
@@ -169,7 +169,7 @@ func (c *call) throttle(cmd *command.Command) {
 func (c *call) problem() string {
 	name := c.name()
 	arity := fmt.Sprintf("ERR wrong number of arguments for '%s' command", strings.ToLower(name))
-	if cmd := command.Named(c.words[0]); cmd != nil {
+	if cmd := c.host.Named(c.words[0]); cmd != nil {
 		if n := cmd.Arity(); n >= 0 && len(c.words) != n || len(c.words) < -n {
 			return arity
 		}

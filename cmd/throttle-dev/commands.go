@@ -18,16 +18,16 @@ func commandCommand(c *call) {
 	case sub == "":
 		c.peer.WriteRaw(c.everyCommand())
 	case sub == "COUNT" && len(c.words) == 2:
-		c.peer.WriteInt(c.foreignCount() + len(command.All))
+		c.peer.WriteInt(c.foreignCount() + len(c.host.Commands()))
 	case sub == "INFO":
 		var all []any
-		for _, cmd := range namedBy(c.words[2:]) {
+		for _, cmd := range c.namedBy(c.words[2:]) {
 			all = append(all, infoOf(cmd))
 		}
 		c.write(all)
 	case sub == "DOCS":
 		var all pairs
-		for _, cmd := range namedBy(c.words[2:]) {
+		for _, cmd := range c.namedBy(c.words[2:]) {
 			if cmd != nil {
 				all = append(all, strings.ToLower(cmd.Name), docsOf(cmd))
 			}
@@ -37,7 +37,7 @@ func commandCommand(c *call) {
 		c.getKeys()
 	case sub == "LIST" && len(c.words) == 2:
 		var all []any
-		for _, cmd := range command.All {
+		for _, cmd := range c.host.Commands() {
 			all = append(all, strings.ToLower(cmd.Name))
 		}
 		c.write(all)
@@ -47,13 +47,13 @@ func commandCommand(c *call) {
 }
 
 // namedBy are the commands of the module with these names, nil for another; all of them without names.
-func namedBy(names [][]byte) []*command.Command {
+func (c *call) namedBy(names [][]byte) []*command.Command {
 	if len(names) == 0 {
-		return command.All
+		return c.host.Commands()
 	}
 	var all []*command.Command
 	for _, name := range names {
-		all = append(all, command.Named(name))
+		all = append(all, c.host.Named(name))
 	}
 	return all
 }
@@ -64,11 +64,11 @@ func (c *call) everyCommand() string {
 	var ours bytes.Buffer
 	sub := &call{peer: dev.NewPeer(bufio.NewWriter(&ours))}
 	sub.peer.Resp3 = c.peer.Resp3
-	for _, cmd := range command.All {
+	for _, cmd := range c.host.Commands() {
 		sub.write(infoOf(cmd))
 	}
 	sub.peer.Flush()
-	return "*" + strconv.Itoa(c.foreignCount()+len(command.All)) + "\r\n" + theirs + ours.String()
+	return "*" + strconv.Itoa(c.foreignCount()+len(c.host.Commands())) + "\r\n" + theirs + ours.String()
 }
 
 func (c *call) foreignCount() int {
@@ -171,7 +171,7 @@ func argumentsOf(args []words.Arg) (all []any) {
 
 // getKeys answers for the commands of the module. Of the others clients know it by COMMAND.
 func (c *call) getKeys() {
-	cmd := command.Named(c.words[2])
+	cmd := c.host.Named(c.words[2])
 	if cmd == nil {
 		c.fail("ERR throttle-dev knows COMMAND GETKEYS of the CL.* commands only")
 		return

@@ -180,7 +180,7 @@ func config(c *call) {
 func (c *call) getConfig() {
 	found := pairs{}
 	for _, one := range [][2]string{
-		{"throttle.top", itoa(c.top)}, {"port", c.port()}, {"databases", itoa(databases)}, {"maxmemory", "0"},
+		{"throttle.top", itoa(c.top)}, {"throttle.aliases", c.aliases}, {"port", c.port()}, {"databases", itoa(databases)}, {"maxmemory", "0"},
 		{"save", ""}, {"appendonly", "no"}, {"cluster-enabled", "no"}, {"notify-keyspace-events", ""},
 	} {
 		for _, pattern := range c.words[2:] {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"redis-throttle/limiter/command"
 )
 
 const purpose = "for development and tests: no persistence, no replication, one process"
@@ -27,6 +29,7 @@ type options struct {
 	Password      string           `help:"Password that clients have to give." env:"THROTTLE_DEV_PASSWORD"`
 	ProtectedMode string           `help:"Without a password, serve clients of this machine only (yes), or everybody who reaches the port (no)." enum:"yes,no" default:"yes"`
 	Top           int              `help:"How many keys CL.TOP keeps, as the module's configuration throttle.top; 0 turns it off." default:"0"`
+	Aliases       string           `help:"Other names of CL.THROTTLE to answer to, as the module's configuration throttle.aliases: RL.THROTTLE, GCRA or both, separated by a comma."`
 	Version       kong.VersionFlag `help:"Print the version and exit."`
 }
 
@@ -34,6 +37,9 @@ type options struct {
 func (o *options) Validate() error {
 	if o.Port < 0 || o.Port > 65535 {
 		return fmt.Errorf("--port takes a number from 0 to 65535")
+	}
+	if _, err := command.ParseAliases(o.Aliases); err != nil {
+		return fmt.Errorf("--aliases: %w", err)
 	}
 	return checkTop(o.Top)
 }
@@ -64,6 +70,9 @@ func run(o options) error {
 		return err
 	}
 	s.resizeTop(o.Top)
+	if err := s.offer(o.Aliases); err != nil {
+		return err
+	}
 	s.isProtected = o.ProtectedMode == "yes" && o.Password == ""
 	fmt.Printf("throttle-dev %s on %s, %s\n", version, listener.Addr(), purpose)
 	switch {

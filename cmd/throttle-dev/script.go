@@ -2,8 +2,6 @@ package main
 
 import (
 	dev "github.com/alicebob/miniredis/v2/server"
-
-	"redis-throttle/limiter/command"
 )
 
 // script is one that runs now.
@@ -44,7 +42,7 @@ func (s *server) fromScript(peer *dev.Peer, name string, args ...string) (done b
 	case waits:
 		c.fail("ERR throttle-dev cannot run " + name + " in a script")
 		return true
-	case !own && !isRefused && command.Named(words[0]) == nil:
+	case !own && !isRefused && s.host.Named(words[0]) == nil:
 		all := append([]string{name}, args...)
 		ok := boundExpiry(all, s.now())
 		copy(args, all[1:])

@@ -42,6 +42,7 @@ type server struct {
 	inside  *script           // that runs now, or nil
 	faults  int64             // panics that were recovered
 	top     int               // how many keys CL.TOP keeps
+	aliases string            // as they were given
 	used    map[string]*usage // by name in capitals
 
 	// scratch is a client of miniredis that nobody else is: for what a command asks on the way. What it is answered is in scratchReply.
@@ -72,18 +73,37 @@ func newServer(listener net.Listener, password string) (*server, error) {
 	_ = conn.Close()
 	redis := s.store.redis.Server()
 	redis.SetPreHook(s.fromScript)
-	for _, cmd := range command.All { // so that scripts know which only read
-		var readOnly []dev.CmdOption
-		if cmd.ReadOnly() {
-			readOnly = append(readOnly, dev.ReadOnlyOption())
-		}
-		if err := redis.Register(cmd.Name, func(*dev.Peer, string, []string) {}, readOnly...); err != nil {
-			return nil, err
-		}
+	if err := s.register(command.All); err != nil {
+		return nil, err
 	}
 	s.scratch = dev.NewPeer(bufio.NewWriter(&s.scratchReply))
 	s.timer = time.AfterFunc(time.Hour, s.onTimer)
 	return s, nil
+}
+
+// register tells miniredis of commands, so that scripts know which only read.
+func (s *server) register(all []*command.Command) error {
+	for _, cmd := range all {
+		var readOnly []dev.CmdOption
+		if cmd.ReadOnly() {
+			readOnly = append(readOnly, dev.ReadOnlyOption())
+		}
+		if err := s.store.redis.Server().Register(cmd.Name, func(*dev.Peer, string, []string) {}, readOnly...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offer adds the other names of commands that --aliases asks for.
+func (s *server) offer(names string) error {
+	aliases, err := command.ParseAliases(names)
+	if err != nil {
+		return fmt.Errorf("--aliases: %w", err)
+	}
+	s.aliases = names
+	s.host.Offer(aliases)
+	return s.register(aliases)
 }
 
 func (s *server) serve() {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"strings"
 
 	"redis-throttle/limiter/command/words"
@@ -43,6 +42,8 @@ type Command struct {
 	// score of the member that is named is not looked up (Members.Unread).
 	SlotsAt int
 
+	AliasOf *Command // the command that this one is another name of; nil for itself
+
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 
 	Fields []string // the names of a ReplyFields, or of one of ReplyRows, which begins with a text
@@ -71,12 +72,7 @@ var All []*Command
 
 // Named returns the command with a name, whatever its case; nil if there is none.
 func Named(name []byte) *Command {
-	for _, cmd := range All {
-		if len(cmd.Name) == len(name) && bytes.EqualFold([]byte(cmd.Name), name) {
-			return cmd
-		}
-	}
-	return nil
+	return Among(All, name)
 }
 
 func register(cmd *Command) *Command {
@@ -140,6 +136,9 @@ func (cmd *Command) hasFlag(flag string) bool {
 
 // Counter is the field of INFO that counts the command's calls.
 func (cmd *Command) Counter() string {
+	if cmd.AliasOf != nil {
+		return cmd.AliasOf.Counter()
+	}
 	return "calls_" + strings.ToLower(strings.TrimPrefix(cmd.Name, "CL."))
 }
 

@@ -34,10 +34,13 @@ var Throttle = register(&Command{
 })
 
 func throttle(c *Call) {
-	rate, quantity := c.parseThrottle()
-	if rate == nil {
-		return
+	if rate, quantity := c.parseThrottle(); rate != nil {
+		c.throttleBy(rate, quantity)
 	}
+}
+
+// throttleBy decides by a limit.
+func (c *Call) throttleBy(rate *past.Limit, quantity int64) {
 	var tat uint64
 	if c.Kind != Absent {
 		var ok bool

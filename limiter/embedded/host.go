@@ -5,6 +5,7 @@
 package embedded
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,8 @@ import (
 type Host struct {
 	// Store keeps the keys; nil for memory of the Host's own. Set it before the first call.
 	Store Store
+
+	aliases []*command.Command // that are offered
 
 	memory memory
 	runner Runner
@@ -61,12 +64,26 @@ type Row struct {
 // is off.
 func (h *Host) ResizeTop(keys int) { h.runner.top.Resize(keys) }
 
+// Offer adds other names of commands to those that Do runs. Without it there are none.
+func (h *Host) Offer(aliases []*command.Command) { h.aliases = aliases }
+
+// Commands are those that Do runs.
+func (h *Host) Commands() []*command.Command { return slices.Concat(command.All, h.aliases) }
+
+// Named returns one of Commands, or nil.
+func (h *Host) Named(name []byte) *command.Command {
+	if cmd := command.Named(name); cmd != nil {
+		return cmd
+	}
+	return command.Among(h.aliases, name)
+}
+
 // Do runs a command.
 func (h *Host) Do(call Call) Reply {
 	if len(call.Words) == 0 {
 		return failed("ERR no command")
 	}
-	cmd := command.Named(call.Words[0])
+	cmd := h.Named(call.Words[0])
 	if cmd == nil {
 		return failed("ERR unknown command '" + string(call.Words[0]) + "'")
 	}

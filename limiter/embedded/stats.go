@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"strings"
 
 	"redis-throttle/limiter/command"
@@ -58,7 +59,7 @@ func (s *stats) call(cmd *command.Command) {
 	if s.calls == nil {
 		s.calls = map[*command.Command]int64{}
 	}
-	s.calls[cmd]++
+	s.calls[cmp.Or(cmd.AliasOf, cmd)]++
 }
 
 // countDecision counts a decision that was made, whether the caller then waits or not.

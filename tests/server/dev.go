@@ -44,7 +44,7 @@ func (o *options) beyondDev() string {
 		return "a configuration: " + strings.Join(append(o.config, o.args...), ", ")
 	case o.replicaOf != "":
 		return "replication"
-	case len(o.moduleArgs) > 0 && (len(o.moduleArgs) != 2 || o.moduleArgs[0] != "top"):
+	case len(o.moduleArgs) > 0 && (len(o.moduleArgs) != 2 || o.moduleArgs[0] != "top" && o.moduleArgs[0] != "aliases"):
 		return "load arguments: " + strings.Join(o.moduleArgs, " ")
 	}
 	return ""
@@ -57,7 +57,7 @@ func (o *options) devLine(s *Server) []string {
 		line = append(line, "--password", o.password)
 	}
 	if len(o.moduleArgs) > 0 {
-		line = append(line, "--top", o.moduleArgs[1])
+		line = append(line, "--"+o.moduleArgs[0], o.moduleArgs[1])
 	}
 	return line
 }
