@@ -188,3 +188,9 @@ func keyArgs(keys Keys) []words.Arg {
 	}
 	return nil
 }
+
+// Words are what the command may be told behind its key or keys, as plain data.
+func (cmd *Command) Words() words.Table { return cmd.syntax.Table() }
+
+// ArgCounts are how many arguments there have to be, the key or what counts keys included, and how many there may be; -1 for any number.
+func (cmd *Command) ArgCounts() (least, most int) { return cmd.least, cmd.most }

@@ -1,0 +1,229 @@
+package functions_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
+	"redis-throttle/tests/clock"
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// beside is a server with the module and the functions, whose clock stands still between calls.
+type beside struct {
+	*rand.Rand
+	t     *testing.T
+	clock *clock.Clock
+	conn  *resp.Conn
+	now   int64
+	// called is how many calls both decided, and refused how many the functions left to the module.
+	called, refused int
+}
+
+func startBeside(t *testing.T) *beside {
+	t.Helper()
+	server.NeedsServer(t, "functions")
+	b := &beside{Rand: chance.New(t), t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()}
+	b.clock = clock.New(t, b.now)
+	s := b.clock.Start()
+	kit.LoadFunctions(t, s)
+	b.conn = s.Raw()
+	kit.Do(t, b.conn, "DEBUG SET-ACTIVE-EXPIRE 0")
+	return b
+}
+
+// pass moves the clock, by whole microseconds.
+func (b *beside) pass(by time.Duration) {
+	b.now += int64(by) / 1000 * 1000
+	b.clock.Set(b.now)
+}
+
+func (b *beside) do(words ...string) resp.Value {
+	b.t.Helper()
+	v, err := b.conn.Do(words...)
+	require.NoError(b.t, err)
+	return v
+}
+
+// both has the module decide a call on the key {m}k, and a function on {f}k, and compares the replies and what the keys hold. Words may name k.
+func (b *beside) both(words ...string) resp.Value {
+	b.t.Helper()
+	on := func(prefix string) (call []string) {
+		for _, word := range words {
+			if word == "k" || word == "l" {
+				word = prefix + word
+			}
+			call = append(call, word)
+		}
+		return call
+	}
+	byModule, call := b.do(on("{m}")...), kit.AsFunction(on("{f}"))
+	byFunction := b.do(call...)
+	text := strings.Join(call, " ")
+	if kit.NeedsModule(byFunction) {
+		b.refused++
+		for _, key := range []string{"k", "l"} { // as if the module had not decided either
+			b.do("COPY", "{f}"+key, "{m}"+key, "REPLACE")
+			if b.do("EXISTS", "{f}"+key).Int == 0 {
+				b.do("DEL", "{m}"+key)
+			}
+		}
+		return byFunction
+	}
+	b.called++
+	require.Equal(b.t, strings.ReplaceAll(byModule.String(), "{m}", "{f}"), byFunction.String(), "at %d: %q", b.now, text)
+	for _, key := range []string{"k", "l"} {
+		require.Equal(b.t, b.holds("{m}"+key), b.holds("{f}"+key), "at %d, after %q", b.now, text)
+	}
+	return byFunction
+}
+
+// holds is what a key holds and when it expires.
+func (b *beside) holds(key string) string {
+	b.t.Helper()
+	return fmt.Sprint(b.do("DUMP", key), b.do("PEXPIRETIME", key))
+}
+
+// put makes both keys hold a value.
+func (b *beside) put(value string) {
+	b.do("SET", "{m}k", value, "PX", "3600000000")
+	b.do("SET", "{f}k", value, "PX", "3600000000")
+}
+
+// calls has some of every command on strings.
+var calls = strings.Split(`CL.THROTTLE k 15 30 60 1
+CL.LIMIT k RATE 60/1h
+CL.LIMIT k RATE 60/1h RATE 5/1s MAXWAIT 1h COST 3
+CL.LIMIT k WINDOW 100/1h COST 2 STRICT
+CL.LIMIT k FIXED 5/1d FIXED 5/1h FIRST EACH
+CL.LIMIT k RATE 60/1h WINDOW 100/1h FIXED 5/1d FIXED 5/1h FIRST FORCE
+CL.LIMIT k FIXED 5/1mo RATE 60/1h BAN 1m
+CL.LIMIT k FIXED 5/1d FIXED 0/1h COST 2 BAN 1m AFTER 3/10m
+CL.LIMIT k RATE 2/1h COST 2 BAN 1m AFTER 3/10m
+CL.PEEK k RATE 60/1h WINDOW 100/1h COMPACT
+CL.REFUND k RATE 60/1h WINDOW 100/1h COST 2
+CL.BAN k 10s
+CL.BAN k 0
+CL.MLIMIT 2 k l RATE 60/1h NEXT WINDOW 100/1h FIXED 5/1d UPTO COST 3
+CL.MLIMIT 2 k l RATE 60/1h ANY
+CL.SETTLE 2 k l WINDOW 100/1h TAKE 1 USED 3 NEXT SLOTS ID a
+CL.LEASE k SLOTS 2 TTL 1m ID a
+CL.LEASES k`, "\n")
+
+// A value that is no state, or one that only bad luck or malice makes, is refused by both or read alike by both: with the same error, the
+// same reply and the same bytes afterwards.
+func TestFunctionsReadHostileValuesAsTheModuleDoes(t *testing.T) {
+	t.Parallel()
+	b := startBeside(t)
+	values := []string{"", "0", "00", "1", "-1", "18446744073709551615", "18446744073709551616", "1767225600000000000", "9e18", "17672256000000000000000", " 1", "1\n"}
+	for range chance.Calls(t, "HOSTILE_VALUES", size.Of(800, 8000)) {
+		value := values[b.IntN(len(values))]
+		if len(value) > 12 && value[0] < ' ' && b.IntN(3) > 0 {
+			value = b.spoilt(value)
+		}
+		b.do("DEL", "{m}l", "{f}l")
+		b.put(value)
+		for range 1 + b.IntN(3) {
+			b.both(strings.Fields(calls[b.IntN(len(calls))])...)
+		}
+		if v := b.do("GET", "{f}k"); v.Kind == resp.BulkString && len(v.Text) > 0 && len(values) < 400 {
+			values = append(values, v.Text)
+		}
+		b.pass(time.Duration(math.Exp(b.Float64() * math.Log(float64(2*time.Hour)))))
+	}
+	require.Greater(t, b.called, 10*b.refused, "functions refuse little")
+	t.Logf("%d calls, %d refused; %d values", b.called, b.refused, len(values))
+}
+
+// spoilt is a value with some bytes changed, added or left out.
+func (b *beside) spoilt(value string) string {
+	bytes := []byte(value)
+	for range 1 + b.IntN(3) {
+		at := b.IntN(len(bytes))
+		switch b.IntN(4) {
+		case 0:
+			bytes[at] = byte(b.IntN(256))
+		case 1:
+			bytes[at] ^= 1 << b.IntN(8)
+		case 2:
+			bytes = append(bytes[:at], bytes[at+1:]...)
+		default:
+			bytes = append(bytes, byte(b.IntN(256)))
+		}
+		if len(bytes) == 0 {
+			return "\x01"
+		}
+	}
+	return string(bytes)
+}
+
+// Keys of every other type, and sorted sets of other scores, are refused with the same errors.
+func TestFunctionsRefuseKeysOfOtherTypes(t *testing.T) {
+	t.Parallel()
+	b := startBeside(t)
+	for _, set := range []string{
+		"RPUSH %s a", "HSET %s a 1", "SADD %s a", "ZADD %s 1 a", "ZADD %s 1.5 a", "ZADD %s inf a", "ZADD %s -inf a", "ZADD %s 1767225700000 a 1767225700000.5 b",
+		"ZADD %s 1767225700000 a 99999999999999 b", "ZADD %s 1767225700000 a 1767225700001 b", "ZADD %s 1000000000000 a",
+	} {
+		for _, call := range append(calls, "CL.LEASE k SLOTS 1 TTL 1m ID b", "CL.LEASE k SLOTS 2 TTL 1m ID b", "CL.RENEW k ID a TTL 1m", "CL.RELEASE k ID a b", "CL.MLIMIT 1 k SLOTS 3 TTL 1m ID c EACH") {
+			b.do("DEL", "{m}k", "{f}k", "{m}l", "{f}l")
+			for _, key := range []string{"{m}k", "{f}k"} {
+				b.do(strings.Fields(fmt.Sprintf(set, key))...)
+			}
+			b.both(strings.Fields(call)...)
+		}
+	}
+}
+
+// Limits and instants of any size are decided alike, or refused: those of more than 52 days, or of many years, too.
+func TestFunctionsDecideAtTheEndsOfTheirRanges(t *testing.T) {
+	t.Parallel()
+	b := startBeside(t)
+	periods := []string{"1ms", "0.000001ms", "0.001ms", "1s", "26d", "27d", "52d", "53d", "104d", "105d", "365d", "36500d", "106751d", "0.125d", "1.000000001s", "71583s", "4295s"}
+	counts := []string{"1", "2", "3", "7", "1000", "1000000", "9007199254740991", "9007199254740992", "999999999", "4294967295", "4294967296"}
+	costs := []string{"0", "1", "2", "1000", "4503599627370496", "9007199254740991", "9223372036854775807"}
+	for range chance.Calls(t, "RANGES_CALLS", size.Of(2000, 20000)) {
+		pick := func(of []string) string { return of[b.IntN(len(of))] }
+		var words []string
+		if b.IntN(5) == 0 {
+			words = []string{"CL.THROTTLE", "k", pick(costs), pick(counts), pick(periods), pick(costs)}
+		} else {
+			words = []string{pick([]string{"CL.LIMIT", "CL.LIMIT", "CL.LIMIT", "CL.PEEK", "CL.REFUND"}), "k"}
+			for range 1 + b.IntN(3) {
+				words = append(words, strings.Fields(pick([]string{"RATE %s", "WINDOW %s", "FIXED %s", "FIXED %s FIRST", "RATE %s BURST 30"}))...)
+				words[len(words)-1] = strings.Replace(words[len(words)-1], "%s", pick(counts)+"/"+pick(periods), 1)
+				for i, word := range words {
+					if word == "%s" {
+						words[i] = pick(counts) + "/" + pick(periods)
+					}
+				}
+			}
+			words = append(words, "COST", pick(costs))
+			if words[0] == "CL.LIMIT" {
+				words = append(words, strings.Fields(pick([]string{"", "STRICT", "FORCE", "UPTO", "BAN 1m", "BAN 36500d", "BAN 1m AFTER " + pick(counts) + "/" + pick(periods)}))...)
+			}
+		}
+		b.both(words...)
+		switch b.IntN(4) {
+		case 0:
+			b.pass(time.Duration(math.Exp(b.Float64() * math.Log(float64(400*24*time.Hour)))))
+		case 1:
+			b.do("DEL", "{m}k", "{f}k")
+		}
+		if b.now > int64(80*365*24*time.Hour) {
+			b.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+			b.pass(time.Duration(b.Int64N(1e15)))
+		}
+	}
+	t.Logf("%d calls, %d refused", b.called, b.refused)
+	require.Greater(t, b.called, b.refused)
+}

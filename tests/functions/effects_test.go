@@ -1,0 +1,264 @@
+package functions_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/functions"
+	"redis-throttle/internal/chance"
+	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// fcall is a call of the function that does what a command does.
+func fcall(line string) []string { return kit.AsFunction(strings.Fields(line)) }
+
+// start starts a server that has the functions and no module.
+func start(t *testing.T, opts ...server.Option) *server.Server {
+	t.Helper()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t, append(opts, server.WithoutModule())...)
+	kit.LoadFunctions(t, s)
+	return s
+}
+
+// A call that changes nothing writes nothing: no replica, no file and no snapshot hears of it.
+func TestAFunctionThatChangesNothingWritesNothing(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	w := kit.StartWatched(t, server.WithoutModule())
+	kit.LoadFunctions(t, w.Server)
+	for _, call := range []string{
+		"CL.LIMIT k RATE 1/h WINDOW 1/h FIXED 1/d FIXED 1/d FIRST", "CL.THROTTLE lone 0 1 3600", "CL.LIMIT rate RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1h", "CL.BAN banned 1h",
+		"CL.LEASE jobs SLOTS 1 TTL 1h ID a", "CL.MLIMIT 2 {m}u {m}s RATE 1/h NEXT SLOTS 1 TTL 1h ID a",
+	} {
+		v := w.Call(t, fcall(call)...)
+		require.False(t, v.IsError(), "%s: %v", call, v)
+	}
+	w.Stream.Drain()
+	for _, call := range []string{
+		"CL.LIMIT k RATE 1/h WINDOW 1/h FIXED 1/d FIXED 1/d FIRST", "CL.LIMIT k RATE 1/h", "CL.LIMIT k RATE 9/h COST 0", "CL.LIMIT k RATE 1/h UPTO", "CL.LIMIT k RATE 1/h COMPACT EACH",
+		"CL.LIMIT k RATE 5/s COST 6", "CL.LIMIT k RATE 0/s", "CL.LIMIT k RATE 5", "CL.PEEK k RATE 1/h WINDOW 1/h", "CL.REFUND k FIXED 7/h", "CL.BAN k 0",
+		"CL.THROTTLE lone 0 1 3600", "CL.THROTTLE lone 0 1 3600 0", "CL.LIMIT rate RATE 1/h", "CL.LIMIT rate RATE 1/h MAXWAIT 1s",
+		"CL.LIMIT banned RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1s", "CL.BAN banned 1s", "CL.THROTTLE banned 0 1 3600",
+		"CL.LEASE jobs SLOTS 1 TTL 1h ID b", "CL.LEASE jobs SLOTS 0 TTL 1h ID b", "CL.RENEW jobs ID b TTL 1h", "CL.RELEASE jobs ID b c", "CL.LEASES jobs",
+		"CL.MLIMIT 2 {m}u {m}s RATE 1/h NEXT SLOTS 1 TTL 1h ID b", "CL.MLIMIT 2 {m}u {m}t RATE 1/h", "CL.MLIMIT 2 {m}u {m}t RATE 0/h ANY", "CL.SETTLE 2 {m}u {m}s RATE 1/h TAKE 1 USED 0 NEXT SLOTS ID b",
+	} {
+		key := strings.Fields(call)[1]
+		before := w.Traces(t, key)
+		w.Call(t, fcall(call)...)
+		assert.Equal(t, before, w.Traces(t, key), call)
+	}
+	assert.Empty(t, w.Stream.Drain())
+}
+
+// Replicas and the append-only file get what a server without the library understands, and a server that replays it holds the same bytes.
+func TestFunctionsLeaveEffectsOnly(t *testing.T) {
+	t.Parallel()
+	r := chance.New(t)
+	s := start(t, server.AppendOnly("always"))
+	replica := server.Start(t, server.ReplicaOf(s), server.WithoutModule())
+	topology.AwaitReplicas(t, s, replica)
+	stream := s.Stream()
+	plain := server.Start(t, server.WithoutModule())
+	c, other := s.Raw(), plain.Raw()
+	keys := []string{"{k}a", "{k}b", "{k}c", "{k}leases"}
+	for range size.Of(300, 3000) {
+		line := calls[r.IntN(len(calls)-2)]
+		if r.IntN(3) == 0 {
+			line = []string{
+				"CL.LEASE {k}leases SLOTS 5 TTL %dms ID id%d", "CL.RENEW {k}leases TTL %dms ID id%d", "CL.MLIMIT 2 k {k}leases WINDOW 100/%dms NEXT SLOTS 5 TTL 1m ID id%d",
+				"CL.SETTLE 2 k {k}leases WINDOW 100/%dms TAKE 2 USED 1 NEXT SLOTS ID id%d",
+			}[r.IntN(4)]
+			line = fmt.Sprintf(line, 1+r.IntN(2000), r.IntN(9))
+		}
+		words := strings.Fields(line)
+		for i := range words {
+			if words[i] == "k" || words[i] == "l" {
+				words[i] = keys[(r.IntN(2)+strings.Index("kl", words[i]))%3]
+			}
+		}
+		if words[0] == "CL.MLIMIT" || words[0] == "CL.SETTLE" {
+			words[3] = map[bool]string{true: "{k}leases", false: "{k}c"}[words[3] == "{k}leases"]
+		}
+		_, err := c.Do(kit.AsFunction(words)...)
+		require.NoError(t, err)
+	}
+	names := map[string]int{}
+	for _, command := range stream.Drain() {
+		name := strings.ToUpper(command[0])
+		names[name]++
+		if name != "FUNCTION" {
+			v, err := other.Do(command...)
+			require.NoError(t, err)
+			require.False(t, v.IsError(), "%q answers %v", command, v)
+		}
+	}
+	for name := range names {
+		assert.Contains(t, []string{"SET", "DEL", "UNLINK", "ZADD", "ZREM", "PEXPIREAT", "MULTI", "EXEC"}, name, "%v", names)
+	}
+	for _, name := range []string{"SET", "ZADD", "PEXPIREAT", "MULTI"} {
+		assert.Positive(t, names[name], "%s never came", name)
+	}
+	topology.AwaitReplicas(t, s, replica)
+	for _, command := range s.AOF() {
+		assert.NotContains(t, strings.ToUpper(command[0]), "CALL")
+	}
+	for _, key := range keys {
+		for _, on := range []*server.Server{replica, plain} {
+			for _, look := range []string{"DUMP", "PEXPIRETIME"} {
+				require.Equal(t, s.MustDo(look, key).String(), on.MustDo(look, key).String(), "%s %s", look, key)
+			}
+		}
+	}
+}
+
+// Functions that only look work on a replica.
+func TestFunctionsThatLookWorkOnAReplica(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	replica := server.Start(t, server.ReplicaOf(s), server.WithoutModule())
+	s.MustDo(fcall("CL.LIMIT k RATE 10/h COST 4")...)
+	s.MustDo(fcall("CL.LEASE jobs SLOTS 3 TTL 1h ID a")...)
+	topology.AwaitReplicas(t, s, replica)
+	assert.EqualValues(t, 6, replica.MustDo(fcall("CL.PEEK k RATE 10/h COMPACT")...).Elems[3].Int)
+	assert.EqualValues(t, 1, replica.MustDo(fcall("CL.LEASES jobs")...).Elems[1].Int)
+	assert.Contains(t, replica.Do(fcall("CL.LIMIT k RATE 10/h")...).Text, "READONLY")
+	sha := replica.MustDo("SCRIPT", "LOAD", functions.Script()).Text
+	assert.EqualValues(t, 6, replica.MustDo(kit.AsScript(sha, strings.Fields("CL.PEEK k RATE 10/h COMPACT"))...).Elems[3].Int)
+}
+
+// A user needs FCALL, and the commands that functions call, on the keys: not @admin, nor @dangerous.
+func TestAUserWithoutAdminCallsFunctions(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.MustDo("ACL", "SETUSER", "app", "on", ">pass", "~app:*", "-@all", "+fcall", "+fcall_ro", "+time", "+get", "+set", "+del", "+pexpiretime",
+		"+zadd", "+zrem", "+zcard", "+zcount", "+zrange", "+zscore", "+pexpireat")
+	s.MustDo("ACL", "SETUSER", "managed", "on", ">pass", "~app:*", "+@all", "-@admin", "-@dangerous")
+	for _, user := range []string{"app", "managed"} {
+		c := s.Raw()
+		kit.MustDoAll(t, c, "AUTH "+user+" pass")
+		for _, line := range append(slices.Clone(calls), "CL.RENEW k ID a TTL 1m", "CL.RELEASE k ID a", "CL.MLIMIT 2 k l RATE 60/1h NEXT SLOTS 2 TTL 1m ID a", "CL.LIMIT k FIXED 5/1d BAN 1m", "CL.LIMIT k FIXED 5/1d COST 9 BAN 1m") {
+			s.MustDo("DEL", "app:{k}k", "app:{k}l")
+			words := strings.Fields(line)
+			for i := range words {
+				if words[i] == "k" || words[i] == "l" {
+					words[i] = "app:{k}" + words[i]
+				}
+			}
+			v, err := c.Do(kit.AsFunction(words)...)
+			require.NoError(t, err)
+			assert.False(t, v.IsError(), "%s: %q: %v", user, words, v)
+		}
+		v, err := c.Do(fcall("CL.LIMIT other RATE 5/s")...)
+		require.NoError(t, err)
+		assert.Contains(t, v.Text, "NOPERM")
+	}
+}
+
+// On a cluster the keys of a call share a slot, as those of any call.
+func TestFunctionsKeepToASlotOfACluster(t *testing.T) {
+	t.Parallel()
+	s := start(t, server.Cluster())
+	s.MustDo("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	require.Eventually(t, func() bool { return strings.Contains(s.MustDo("CLUSTER", "INFO").Text, "cluster_state:ok") }, time.Minute, time.Millisecond)
+	assert.False(t, s.Do(fcall("CL.MLIMIT 2 {a}x {a}y RATE 5/s NEXT WINDOW 5/m")...).IsError())
+	assert.Contains(t, s.Do(fcall("CL.MLIMIT 2 {a}x {b}y RATE 5/s")...).Text, "CROSSSLOT")
+}
+
+// A server that is killed amid calls on several keys holds all of a call or nothing of it when it has loaded its file.
+func TestKilledAmidFunctionsOnSeveralKeysLeavesNoHalf(t *testing.T) {
+	t.Parallel()
+	r := chance.New(t)
+	s := start(t, server.AppendOnly("always"))
+	const callers = 4
+	for range size.Of(3, 12) {
+		enough := 20 + r.Int64N(300)
+		var made atomic.Int64
+		reached := make(chan struct{})
+		stop := sync.OnceFunc(func() { close(reached) })
+		var running sync.WaitGroup
+		for i := range callers {
+			c := s.Raw()
+			running.Go(func() {
+				for {
+					call := fcall(fmt.Sprintf("CL.MLIMIT 3 {%[1]d}a {%[1]d}b {%[1]d}c FIXED 1000000/3650d COMPACT", i))
+					if v, err := c.Do(call...); err != nil || v.IsError() {
+						return
+					}
+					if made.Add(1) >= enough {
+						stop()
+					}
+				}
+			})
+		}
+		go func() { running.Wait(); stop() }()
+		<-reached
+		s.Kill()
+		running.Wait()
+		s.Restart()
+		used := int64(0)
+		for i := range callers {
+			values := make([]string, 3)
+			for j, key := range []string{"a", "b", "c"} {
+				values[j] = s.MustDo("GET", fmt.Sprintf("{%d}%s", i, key)).Text
+			}
+			require.Equal(t, values[0], values[1], "half of a call")
+			require.Equal(t, values[0], values[2], "half of a call")
+			used += 1_000_000 - s.MustDo(fcall(fmt.Sprintf("CL.PEEK {%d}a FIXED 1000000/3650d COMPACT", i))...).Elems[3].Int
+		}
+		require.GreaterOrEqual(t, used, made.Load(), "an acknowledged call is lost")
+		s.MustDo("FLUSHALL")
+	}
+}
+
+// What words mean is remembered, and the memory for it is bounded.
+func TestFunctionsRememberABoundedNumberOfWords(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := s.Raw()
+	used := func() int64 { return s.InfoInt("memory", "used_memory_vm_functions") }
+	call := func(i int) {
+		for _, line := range []string{"CL.LIMIT k RATE %d/h FIXED %[1]d/d", "CL.THROTTLE k %d 5 60", "CL.LEASE jobs SLOTS 1 TTL 1%05dms ID x", "CL.MLIMIT 1 k WINDOW 5/%[1]dm COST 0"} {
+			_, err := c.Do(fcall(fmt.Sprintf(line, 1+i))...)
+			require.NoError(t, err)
+		}
+	}
+	n := size.Of(3000, 30000)
+	for i := range n {
+		call(i)
+	}
+	first := used()
+	for i := range n {
+		call(n + i)
+	}
+	second := used()
+	t.Logf("%d bytes, then %d", first, second)
+	assert.Less(t, second, 3*max(first, 8<<20))
+	assert.Less(t, second, int64(64<<20))
+}
+
+// The library that a server has is one of a version, and it says so.
+func TestTheLibrarySaysItsVersion(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	v := s.MustDo("FCALL_RO", "cl_version", "0")
+	require.Equal(t, resp.Integer, v.Kind)
+	assert.EqualValues(t, functions.Version(), v.Int)
+	for _, name := range []string{"cl_wait", "cl_top"} {
+		assert.Contains(t, s.Do("FCALL", name, "0").Text, "needs the module")
+	}
+	assert.Contains(t, s.Do("FCALL", "cl_limit", "2", "a", "b", "RATE", "5/s").Text, "cl_limit takes one key")
+	assert.Contains(t, s.Do("EVAL", functions.Script(), "1", "k", "cl_what").Text, "unknown function 'cl_what'")
+}

@@ -1,0 +1,122 @@
+// Package functions tests the library of functions on servers without the module, and beside it.
+package functions_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/functions"
+	"redis-throttle/limiter/embedded"
+	"redis-throttle/spec"
+	"redis-throttle/tests/clock"
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/resp"
+	"redis-throttle/tests/server"
+)
+
+// TestFunctionsDoWhatTheTranscriptsSay runs package spec on a server without the module. An example is skipped where a function says that
+// it needs the module.
+func TestFunctionsDoWhatTheTranscriptsSay(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	examples, err := spec.Examples()
+	require.NoError(t, err)
+	c := clock.New(t, spec.Start.UnixNano())
+	s := c.Start(server.WithoutModule())
+	kit.LoadFunctions(t, s)
+	v := s.MustDo("SCRIPT", "LOAD", functions.Script())
+	for name, as := range map[string]func([]string) []string{
+		"functions": kit.AsFunction,
+		"scripts":   func(words []string) []string { return kit.AsScript(v.Text, words) },
+	} {
+		ran := 0
+		for _, e := range examples {
+			t.Run(name+"/"+e.File+"/"+e.Rule, func(t *testing.T) {
+				c.Set(spec.Start.UnixNano())
+				s.MustDo("FLUSHALL")
+				e.Run(t, &host{t: t, clock: c, server: s, as: as})
+				ran++
+			})
+		}
+		assert.Greater(t, ran, len(examples)*3/4, "what needs the module is the smaller part")
+	}
+}
+
+// host is a server without the module.
+type host struct {
+	t      *testing.T
+	clock  *clock.Clock
+	now    time.Time
+	server *server.Server
+	as     func([]string) []string
+}
+
+func (h *host) SetTime(now time.Time) {
+	h.now = now
+	h.clock.Set(now.UnixNano())
+}
+
+func (h *host) Call(_ string, words []string) string {
+	h.t.Helper()
+	if words[0] != "DEL" {
+		if !kit.ServerCounts(words) {
+			h.t.Skip("the server counts the keys of functions")
+		}
+		words = h.as(words)
+	}
+	v := h.server.Do(words...)
+	if kit.NeedsModule(v) {
+		h.t.Skip(v.Text)
+	}
+	return spec.Reply(plain(v))
+}
+
+func (h *host) Answer(string, bool) string { return spec.Waits }
+
+func (h *host) Holds(key string) string {
+	h.t.Helper()
+	value := ""
+	var leases []spec.Lease
+	switch h.server.MustDo("TYPE", key).Text {
+	case "none":
+		return spec.Nothing
+	case "string":
+		value = h.server.MustDo("GET", key).Text
+	default:
+		members := h.server.MustDo("ZRANGE", key, "0", "-1", "WITHSCORES").Elems
+		for i := 0; i+1 < len(members); i += 2 {
+			ms, err := strconv.ParseFloat(members[i+1].Text, 64)
+			require.NoError(h.t, err)
+			leases = append(leases, spec.Lease{ID: members[i].Text, LapsesMs: int64(ms)})
+		}
+	}
+	return spec.Holding(h.now, value, leases, max(h.server.MustDo("PEXPIRETIME", key).Int, 0))
+}
+
+// plain is a reply in the form that spec.Reply takes. An array that begins with a text is of names and values.
+func plain(v resp.Value) any {
+	switch {
+	case v.IsError():
+		return errors.New(v.Text)
+	case v.Kind == resp.Integer:
+		return v.Int
+	case v.Kind == resp.Array:
+		elems := make([]any, len(v.Elems))
+		for i, e := range v.Elems {
+			elems[i] = plain(e)
+		}
+		if len(elems) > 0 && v.Elems[0].Kind == resp.BulkString {
+			return embedded.Map(elems)
+		}
+		return elems
+	case v.IsNull:
+		return fmt.Sprint(nil)
+	}
+	return v.Text
+}
