@@ -236,7 +236,7 @@ func TestLeasesRenewThemselves(t *testing.T) {
 		holders, err := leases.List(t.Context(), l, "jobs", 5)
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, holders.Waiting)
-		assert.Equal(t, []leases.Group{{Name: "a", Waiting: 1}}, holders.Groups)
+		assert.Equal(t, []leases.Group{{Name: "a", Waiting: 1, Weight: 1}}, holders.Groups)
 		assert.Equal(t, first.ID(), holders.Leases[0].ID)
 		require.NoError(t, first.Release(t.Context()))
 		lease := <-second

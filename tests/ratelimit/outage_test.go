@@ -131,7 +131,7 @@ func TestWhatIsAnOutage(t *testing.T) {
 		{"no node there", t.Context(), clusterOn("127.0.0.1:1"), 1, true},
 		{"a deadline", expired, s.Client(quick), 1, true},
 		{"an address without a port", t.Context(), address("127.0.0.1"), 1, false},
-		{"a limit that is none", t.Context(), s.Client(quick), 0, false},
+		{"a limit that is none", t.Context(), s.Client(quick), -1, false},
 		{"a client that is closed", t.Context(), closed, 1, false},
 		{"a caller that left", cancelled, s.Client(quick), 1, false},
 		{"a client for one server in a cluster", t.Context(), elsewhere.Client(quick), 1, false},
