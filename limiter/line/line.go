@@ -40,6 +40,8 @@ type Lines struct {
 	spareGroups       *group
 	spareRings        *ring
 	given             uint64 // turns of groups
+	latest            *group // that was looked up
+	latestLine        *line  // that was looked up, or nil
 	shown             heads  // the groups that Groups comes to next
 	held              []ID
 	arrivals          uint64
@@ -510,7 +512,14 @@ type key struct {
 // text is a string of the same memory.
 func text(name []byte) string { return unsafe.String(unsafe.SliceData(name), len(name)) }
 
-func (q *Lines) find(db int, name []byte) *line { return q.byName[key{db, text(name)}] }
+func (q *Lines) find(db int, name []byte) *line {
+	if l := q.latestLine; l != nil && l.key.db == db && l.key.name == string(name) { // a call looks before it enters the line
+		return l
+	}
+	l := q.byName[key{db, text(name)}]
+	q.latestLine = l
+	return l
+}
 
 // open returns the line of a key, which it makes if there is none.
 func (q *Lines) open(db int, name []byte) *line {
@@ -541,6 +550,7 @@ func (q *Lines) newLine() *line {
 // close forgets a line. Its handle is no longer valid.
 func (q *Lines) close(l *line) {
 	delete(q.byName, l.key)
+	q.latestLine = nil
 	q.forget(l)
 	*l = line{id: l.id + nextGeneration}
 	q.spareLines = append(q.spareLines, l)

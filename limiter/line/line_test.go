@@ -361,6 +361,21 @@ func TestAnEmptyLineMakesPlaceForAnother(t *testing.T) {
 	assert.Equal(t, "11@100", slots(line))
 }
 
+// The line that was looked up last is remembered. One that is closed is not found again, whatever the name: its place may be another's by then.
+func TestALineThatIsClosedIsNotFound(t *testing.T) {
+	for _, name := range []string{"", "a"} {
+		var q Lines
+		l := q.open(0, []byte(name))
+		require.Same(t, l, q.find(0, []byte(name)))
+		require.Nil(t, q.find(1, []byte(name)), "in another database")
+		require.Same(t, l, q.find(0, []byte(name)))
+		q.close(l)
+		require.Nil(t, q.find(0, []byte(name)))
+		require.Same(t, l, q.open(0, []byte("other")), "its place is used again")
+		require.NotSame(t, l, q.open(0, []byte(name)))
+	}
+}
+
 // Until Own, a line has the name that it was opened with, and from then on the host's: what becomes of the first does not matter.
 func TestALineHasItsNameFromTheHost(t *testing.T) {
 	var q Lines

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -29,13 +30,16 @@ type Place struct {
 // MaxWeight is the greatest weight of a group.
 const MaxWeight = 1000
 
-func (at *Place) weight() int64 { return max(at.Weight, 1) }
+func (at *Place) weight() int32 { return int32(max(at.Weight, 1)) }
 
 // point is one of the points of a round at which a group of weight of has a turn: the nth of them.
-type point struct{ round, nth, of int64 }
+type point struct {
+	round   int64
+	nth, of int32 // at most MaxWeight, so that a product fits
+}
 
 // next is the first point behind p of a group of some weight.
-func (p point) next(weight int64) point {
+func (p point) next(weight int32) point {
 	nth := p.nth + 1
 	if p.of != weight {
 		nth = p.nth*weight/p.of + 1
@@ -48,9 +52,12 @@ func (p point) next(weight int64) point {
 
 // plus is the point that is turns later.
 func (p point) plus(turns int64) point {
-	nth := p.nth - 1 + turns
-	return point{p.round + nth/p.of, nth%p.of + 1, p.of}
+	nth := int64(p.nth) - 1 + turns
+	return point{p.round + nth/int64(p.of), int32(nth%int64(p.of)) + 1, p.of}
 }
+
+// number counts the points of a weight.
+func (p point) number() int64 { return p.round*int64(p.of) + int64(p.nth) }
 
 func (p point) compare(to point) int {
 	return cmp.Or(cmp.Compare(p.round, to.round), cmp.Compare(p.nth*to.of, to.nth*p.of))
@@ -68,7 +75,7 @@ type rank struct {
 
 // ring is the groups of one rank that were given their turns by one weight, in the order of these.
 type ring struct {
-	weight int64
+	weight int32
 	groups list[group, *group]
 	spare  *ring // of a spare ring the next spare one
 }
@@ -77,17 +84,17 @@ type ring struct {
 // weights.
 type heads []*group
 
-// group is callers of one rank that name the same group.
+// group is callers of one rank that name the same group. What View.Ahead reads of each is in front: of many groups none is in a cache.
 type group struct {
+	links[group] // in its ring; of a spare group, next is the next spare one
+	callers      entries
+	turn         point  // at which its next one is
+	given        uint64 // when it was given that: before those with higher numbers
+	weight       int32  // what the latest of its callers told
 	rank         *rank
 	ring         *ring
 	key          groupKey
 	name         []byte // the memory of key.name
-	weight       int64  // what the latest of its callers told
-	turn         point  // at which its next one is
-	given        uint64 // when it was given that: before those with higher numbers
-	links[group]        // in its ring; of a spare group, next is the next spare one
-	callers      entries
 }
 
 func (g *group) linksOf() *links[group] { return &g.links }
@@ -246,7 +253,12 @@ func (q *Lines) closeGroup(l *line, g *group) {
 }
 
 func (q *Lines) findGroup(l *line, r *rank, name []byte) *group {
-	return q.byGroup[groupKey{l.id, r.priority, text(name)}]
+	if g := q.latest; g != nil && g.rank == r && bytes.Equal(g.name, name) { // a call asks Ahead before it enters the line
+		return g
+	}
+	g := q.byGroup[groupKey{l.id, r.priority, text(name)}]
+	q.latest = g
+	return g
 }
 
 // giveTurn gives a group the first turn that it can have. In the ring of its weight nobody has a later one.
@@ -290,7 +302,7 @@ func (q *Lines) leaveRing(g *group) {
 	}
 }
 
-func (q *Lines) newRing(weight int64) *ring {
+func (q *Lines) newRing(weight int32) *ring {
 	in := q.spareRings
 	if in != nil {
 		q.spareRings = in.spare
@@ -335,8 +347,14 @@ func (v View) Ahead(at Place, most int64) (ahead int64) {
 		ahead += own.callers.count
 	}
 	for _, head := range r.heads {
+		alike := c.isExact && head.turn.of == c.weight
 		for g := head; g != nil && ahead < most; g = g.next {
-			turns := c.turnsBefore(g)
+			var turns int64
+			if alike && g.weight == c.weight {
+				turns = c.turnsAtSamePoints(g)
+			} else {
+				turns = c.turnsBefore(g)
+			}
 			if turns == 0 {
 				break
 			}
@@ -351,14 +369,15 @@ func (v View) Ahead(at Place, most int64) (ahead int64) {
 // coming is the turn at which a call would be let in if it stood in line now.
 type coming struct {
 	point
-	weight int64
+	weight  int32
+	isExact bool // all its turns are points of weight
 	// It is this turn of its group, counted from 0, whose next one would be at first, and was given then.
 	turn  int64
 	first point
 	given uint64
 }
 
-func comingTo(r *rank, own *group, weight int64) (c coming) {
+func comingTo(r *rank, own *group, weight int32) (c coming) {
 	c = coming{weight: weight, first: r.now.next(weight), given: math.MaxUint64}
 	if own != nil {
 		c.turn = own.callers.count
@@ -366,27 +385,29 @@ func comingTo(r *rank, own *group, weight int64) (c coming) {
 			c.first, c.given = own.turn, own.given
 		}
 	}
-	c.point = turnOf(c.first, weight, c.turn)
+	c.point, c.isExact = turnOf(c.first, weight, c.turn), c.first.of == weight
 	return c
 }
 
 // turnOf is a turn of a group, counted from 0, whose next one is at first.
-func turnOf(first point, weight, turn int64) point {
+func turnOf(first point, weight int32, turn int64) point {
 	if turn == 0 {
 		return first
 	}
 	return first.next(weight).plus(turn - 1)
 }
 
+// turnsAtSamePoints is turnsBefore of a group whose turns are all at points of c.weight, as those of c are.
+func (c *coming) turnsAtSamePoints(g *group) int64 {
+	turns := c.number() - g.turn.number()
+	if turns < c.turn || turns == c.turn && g.given < c.given {
+		turns++
+	}
+	return max(turns, 0)
+}
+
 // turnsBefore returns how many turns another group has before c, if its callers do not run out.
 func (c *coming) turnsBefore(g *group) int64 {
-	if g.weight == c.weight && g.turn.of == c.weight && c.first.of == c.weight { // all are at the same points
-		turns := (c.round-g.turn.round)*c.weight + c.nth - g.turn.nth
-		if turns == 0 || turns < c.turn || turns == c.turn && g.given < c.given {
-			turns++
-		}
-		return max(turns, 0)
-	}
 	if g.turn.compare(c.point) > 0 {
 		return 0
 	}
@@ -395,7 +416,7 @@ func (c *coming) turnsBefore(g *group) int64 {
 		return 1
 	}
 	nth, rest := c.nth*g.weight/c.of, c.nth*g.weight%c.of
-	turns := 1 + (c.round-second.round)*g.weight + nth - second.nth
+	turns := 1 + (c.round-second.round)*int64(g.weight) + int64(nth-second.nth)
 	if rest > 0 || c.isBehind(g, turns) {
 		turns++
 	}
@@ -451,5 +472,5 @@ func (g *Groups) Next() (at Place, waiting int64, ok bool) {
 	}
 	now := q.shown[0]
 	q.shown = q.shown.put(0, now.next)
-	return Place{now.rank.priority, now.name, now.weight}, now.callers.count, true
+	return Place{now.rank.priority, now.name, int64(now.weight)}, now.callers.count, true
 }
