@@ -48,10 +48,15 @@ func (m *Model) write(now number, limits []Limit, stack []state, denials []kept,
 		}
 	}
 	fullIn := zero
-	var before []kept // a rate that is not written, in front of the first limit that is
+	var before, zeros []kept // a rate that is not written, and those of 0, in front of the first limit that is written
 	for i, s := range stack {
 		switch s.bringTo(now); {
 		case limits[i].Count == 0:
+			if limits[i].Kind == Rate && len(next) == 0 && adds(i) {
+				some := limits[i]
+				some.Count = 1
+				zeros = append(zeros, kept{Rate, limits[i].id(), some.state(nil)})
+			}
 		case claims[i] >= 0 || adds(i):
 			next = append(next, kept{limits[i].Kind, limits[i].id(), s})
 			fullIn = most(fullIn, s.fullIn(now))
@@ -66,6 +71,10 @@ func (m *Model) write(now number, limits []Limit, stack []state, denials []kept,
 	}
 	if len(next) == 1 && next[0].kind == Rate && before != nil && len(left(now, append(before, next...), rest)) == 0 {
 		next = append(before, next...) // or a call with both would take the number for its state
+	}
+	if len(next) == 1 && next[0].kind == Rate {
+		zeros = slices.DeleteFunc(zeros, func(k kept) bool { return k.isLike(next[0]) || slices.ContainsFunc(rest, k.isLike) })
+		rest = append(zeros[:min(len(zeros), 1)], rest...) // it is full, and left where the other would lose its period
 	}
 	expired := m.expiresMs
 	m.kept = append(next, left(now, next, rest)...)

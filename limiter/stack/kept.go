@@ -216,8 +216,9 @@ func (s *Stack) loneRate() *layer {
 	return nil
 }
 
-// loneRateOfStored is loneRate where some limits of the call are not stored. In front of a rate that is left alone it adds a rate of the call
-// that is not stored: a later call would take the number for its state.
+// loneRateOfStored is loneRate where some limits of the call are not stored. Beside a rate that is left alone it adds one of the call that stands in
+// front of it and is not stored: a later call would take the number for its state. That may be a rate of 0, whose count is raised later. A refund
+// and a settlement add no such rate: they make no value longer.
 //
 //go:noinline
 func (s *Stack) loneRateOfStored() (rate *layer) {
@@ -234,9 +235,27 @@ func (s *Stack) loneRateOfStored() (rate *layer) {
 			rate = l
 		}
 	}
-	if rate != nil && before != nil {
+	switch {
+	case rate == nil:
+	case before != nil:
 		before.stored = true
+		return nil
+	case s.zeros > 0 && !s.addsNone && s.keepZeroBefore(rate):
 		return nil
 	}
 	return rate
+}
+
+// keepZeroBefore adds a rate of 0 that the call names in front of another rate, if there is one of another period.
+func (s *Stack) keepZeroBefore(rate *layer) (added bool) {
+	for _, l := range s.in {
+		switch {
+		case l == rate:
+			return false
+		case l.kind == Rate|stateless && l.id != rate.id:
+			s.addKept(kept{kind: Rate, id: l.id})
+			return true
+		}
+	}
+	return false
 }
