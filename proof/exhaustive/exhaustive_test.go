@@ -41,6 +41,17 @@ func worlds() []*World {
 		{"limits that come and go", []*Limits{{All: []Limit{Rate(2, 4, 3), Window(3, 7), Fixed(3, 5), First(3, 9)}}}, []int64{0, 4}, comingAndGoing},
 		{"bans", []*Limits{{All: []Limit{Rate(2, 4, 2)}}}, []int64{0, 1, 3, 2000}, banning},
 		{"bans of a stack", []*Limits{{All: []Limit{Window(2, 3), First(3, 9)}}}, []int64{0, 1, 4}, banning},
+		{"bans after denials", []*Limits{{All: []Limit{Rate(2, 4, 2)}}}, []int64{0, 1, 3, 2000}, banningAfter},
+		{"bans of a stack after denials", []*Limits{{All: []Limit{Fixed(2, 3), Rate(2, 9, 3)}}}, []int64{0, 1, 4}, banningAfter},
+		{"counts of 0", []*Limits{{All: []Limit{Rate(2, 4, 2), Rate(3, 9, 3), Nobody("RATE 0/9ms SHADOW"), Nobody("FIXED 0/5ms"), Fixed(3, 5)}}}, []int64{0, 1, 4}, func(w *World) {
+			w.Some(command.Limit, 0, "", 1, 2, 0) // never the first RATE alone: as a number it would have no period
+			w.Some(command.Limit, 0, "COST 2", 2, 1, 0)
+			w.Some(command.Limit, 0, "", 1, 2, 0, 3)
+			w.Some(command.Limit, 0, "COST 2 STRICT", 2, 3, 1, 0)
+			w.Some(command.Limit, 0, "COST 0", 0, 3)
+			w.Some(command.Limit, 0, "", 1, 4)
+			w.Some(command.Refund, 0, "", 1, 3)
+		}},
 		{"two keys", []*Limits{{All: []Limit{Rate(1, 3, 2)}}, {All: []Limit{Window(2, 4)}}}, []int64{0, 1, 3}, func(w *World) {
 			for key := range w.Keys {
 				w.Call(command.Limit, key, "", 1)
@@ -87,6 +98,15 @@ func worlds() []*World {
 			w.Call(command.Limit, 1, "", 1)
 			w.Ban(0, 2)
 			w.Ban(1, 4)
+			w.Shallower = 1
+		}},
+		{"bans of several keys after denials", sameForAll(Rate(2, 4, 2)), []int64{0, 1, 3}, func(w *World) {
+			w.All("COST 2 BAN 3ms AFTER 2/5ms", 2)
+			w.All("COST 2 STRICT BAN 2ms AFTER 3/5ms", 2)
+			w.All("FORCE BAN 3ms AFTER 2/5ms", 1)
+			w.Call(command.Limit, 0, "BAN 2ms AFTER 2/5ms", 1)
+			w.Call(command.Limit, 1, "", 1)
+			w.Ban(0, 2)
 			w.Shallower = 1
 		}},
 		{"several keys with MAXWAIT", []*Limits{{All: []Limit{Rate(1, 2, 2)}}, {All: []Limit{Rate(1, 3, 1)}}}, []int64{0, 1, 3, 8}, func(w *World) {
@@ -166,6 +186,15 @@ func banning(w *World) {
 	w.Ban(0, 0)
 }
 
+func banningAfter(w *World) {
+	w.Call(command.Limit, 0, "", 1)
+	w.Call(command.Limit, 0, "COST 2 BAN 3ms AFTER 2/5ms", 2)
+	w.Call(command.Limit, 0, "COST 2 STRICT BAN 2ms AFTER 3/5ms", 2)
+	w.Call(command.Limit, 0, "COST 3 UPTO BAN 4ms AFTER 2/5ms", 3)
+	w.Call(command.Limit, 0, "FORCE BAN 3ms AFTER 3/5ms", 1)
+	w.Ban(0, 2)
+}
+
 func TestEverySequenceKeepsThePromises(t *testing.T) {
 	var states, calls int
 	for _, w := range worlds() {
@@ -211,6 +240,21 @@ func TestAPromiseOffByOneIsFound(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A ban that begins a denial too early, or too late, is found.
+func TestABanOffByOneDenialIsFound(t *testing.T) {
+	tried := 0
+	for _, w := range worlds() {
+		for _, by := range []int64{-1, 1} {
+			if strings.Contains(w.Name, "after denials") {
+				w.AfterBy = by
+				require.Contains(t, w.Explore(5).Problem, "a ban that begins", "%s by %d", w.Name, by)
+				tried++
+			}
+		}
+	}
+	require.Equal(t, 12, tried)
 }
 
 // A call on several keys that does less, or more, than it says is found.

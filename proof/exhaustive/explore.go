@@ -64,6 +64,15 @@ func First(count, periodMs int64) Limit {
 	}
 }
 
+// Nobody is a limit of 0: its words, such as FIXED 0/5ms. As a SHADOW it denies nothing.
+func Nobody(words string) Limit {
+	return Limit{
+		Words:     words,
+		ledger:    &nobody{idle: strings.HasSuffix(words, "SHADOW")},
+		longestNs: func(int64) int64 { return 0 },
+	}
+}
+
 // Move is one call; its words follow the key and the limits.
 type Move struct {
 	Command *command.Command
@@ -71,10 +80,14 @@ type Move struct {
 	units   int64
 	key     int      // of World.Keys, or allKeys
 	ban     int64    // ns, of CL.BAN and of BAN
+	after   after    // of AFTER
 	words   [][]byte // the command's name and its arguments
 	names   []int    // the limits of the key that it names; nil for all
 	alone   []Move   // the same call on each key by itself
 }
+
+// after is how many calls have to be denied for a ban, and within which time; the zero value for one.
+type after struct{ count, periodNs int64 }
 
 // Limits are those that a key is asked with.
 type Limits struct {
@@ -100,6 +113,8 @@ type World struct {
 	Before int
 	// Shallower is by how much its sequences are shorter than others'.
 	Shallower int
+	// AfterBy is added to the counts of AFTER, in the promise alone.
+	AfterBy int64
 	// Spoil breaks what a call on all keys comes to, to see that it is found.
 	Spoil func(*command.Call)
 }
@@ -110,7 +125,7 @@ func (w *World) Call(cmd *command.Command, key int, words string, units int64) {
 	if words != "" {
 		line += " " + words
 	}
-	w.add(Move{Command: cmd, Words: words, units: units, key: key, ban: banOf(words)}, line)
+	w.add(Move{Command: cmd, Words: words, units: units, key: key, ban: banOf(words), after: afterOf(words)}, line)
 }
 
 // Some adds a call of units that names some of a key's limits, in this order.
@@ -127,16 +142,24 @@ func (w *World) Some(cmd *command.Command, key int, words string, units int64, n
 func (m *Move) asks(limit int) bool { return m.names == nil || slices.Contains(m.names, limit) }
 
 // banOf is the time of BAN, in ns.
-func banOf(words string) int64 {
-	_, after, found := strings.Cut(words, "BAN ")
-	if !found {
-		return 0
+func banOf(words string) (ns int64) {
+	if _, behind, found := strings.Cut(words, "BAN "); found {
+		scan(behind, "%dms", &ns)
 	}
-	forMs, err := strconv.ParseInt(strings.TrimSuffix(strings.Fields(after)[0], "ms"), 10, 64)
-	if err != nil {
+	return ns * ms
+}
+
+func afterOf(words string) (a after) {
+	if _, behind, found := strings.Cut(words, "AFTER "); found {
+		scan(behind, "%d/%dms", &a.count, &a.periodNs)
+	}
+	return after{a.count, a.periodNs * ms}
+}
+
+func scan(text, format string, numbers ...any) {
+	if _, err := fmt.Sscanf(text, format, numbers...); err != nil {
 		panic(err)
 	}
-	return forMs * ms
 }
 
 // Ban adds CL.BAN.
@@ -181,6 +204,8 @@ type keyState struct {
 	// a clock that is set back then.
 	banStands bool
 	banSurely int64 // banUntil without what may be forgotten
+	// denials is what was denied by calls with AFTER since the latest ban that they began; nil for nothing. They all have one period.
+	denials *first
 }
 
 func (s *state) clone() *state {
@@ -190,6 +215,9 @@ func (s *state) clone() *state {
 		other.keys[i].ledgers = make([]ledger, len(k.ledgers))
 		for j, l := range k.ledgers {
 			other.keys[i].ledgers[j] = l.clone()
+		}
+		if k.denials != nil {
+			other.keys[i].denials = k.denials.clone().(*first)
 		}
 	}
 	return other
@@ -209,6 +237,9 @@ func (s *state) key(b []byte) []byte {
 		b = strconv.AppendInt(append(b, ' '), max(k.banSurely-s.nowNs, 0), 36)
 		for _, l := range k.ledgers {
 			b = l.key(append(b, ';'))
+		}
+		if k.denials != nil {
+			b = k.denials.key(append(b, '#'))
 		}
 	}
 	return b
@@ -293,6 +324,9 @@ func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
 		k.banStands = k.banStands && k.banSurely > s.nowNs
 		for _, l := range k.ledgers {
 			l.pass(fromNs, s.nowNs, s.elapsedNs)
+		}
+		if k.denials != nil {
+			k.denials.pass(fromNs, s.nowNs, s.elapsedNs)
 		}
 	}
 	s.how = step{ns: stepNs, move: m}
@@ -414,9 +448,8 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 		return ""
 	}
 	if a.limited && m.ban > 0 && a.retryMs >= 0 {
-		k.banUntil, k.banSurely, k.banStands = max(k.banUntil, s.nowNs+m.ban), s.nowNs+m.ban, true
-		if a.retryMs*ms < m.ban {
-			return "told to come back before the ban ends"
+		if problem := x.checkBan(s, k, m, a); problem != "" {
+			return problem
 		}
 	}
 	// Never too strict.
@@ -451,6 +484,48 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 	}
 	if a.remaining < 0 {
 		return "fewer than no units remain"
+	}
+	return ""
+}
+
+// checkBan holds a call that was denied, and that bans, to when the ban has to begin.
+func (x *explorer) checkBan(s *state, k *keyState, m *Move, a answer) (problem string) {
+	if m.after.count > 0 {
+		begins := x.isBanned(*k, s.nowNs)
+		if problem := k.countDenial(after{m.after.count + x.AfterBy, m.after.periodNs}, s.elapsedNs, begins); problem != "" || !begins {
+			return problem
+		}
+	}
+	k.banUntil, k.banSurely, k.banStands = max(k.banUntil, s.nowNs+m.ban), s.nowNs+m.ban, true
+	if a.retryMs*ms < m.ban {
+		return "told to come back before the ban ends"
+	}
+	return ""
+}
+
+// isBanned asks a copy of a key.
+func (x *explorer) isBanned(k keyState, nowNs int64) bool {
+	return newAnswer(x.run(&k, &Move{words: wordsOf(command.Peek, "k RATE 1/d"), Command: command.Peek}, nowNs)).rule == 0
+}
+
+// countDenial counts a call that was denied, and says whether a ban may begin with it, or may not. The windows that the denials may be in
+// are those of a FIXED ... FIRST.
+func (k *keyState) countDenial(a after, elapsedNs int64, begins bool) (problem string) {
+	if k.denials == nil {
+		k.denials = &first{count: 1 << 30, periodNs: a.periodNs}
+		k.denials.pass(0, 0, elapsedNs)
+	}
+	k.denials.grant(elapsedNs, 1, false)
+	isLast := func(w grant) bool { return w.units >= a.count }
+	if k.exact && begins != isLast(k.denials.exact) {
+		return fmt.Sprintf("a ban that begins %v with denial %d of %d", begins, k.denials.exact.units, a.count)
+	}
+	k.denials.windows = slices.DeleteFunc(k.denials.windows, func(w grant) bool { return isLast(w) != begins })
+	if len(k.denials.windows) == 0 {
+		return fmt.Sprintf("a ban that begins %v, whatever window the denials are in", begins)
+	}
+	if begins {
+		k.denials = nil
 	}
 	return ""
 }

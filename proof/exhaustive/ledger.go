@@ -238,3 +238,13 @@ func (f *first) key(b []byte) []byte {
 	}
 	return b
 }
+
+// nobody is the promise of a count of 0: no unit is granted, and none is needed where none is asked.
+type nobody struct{ idle bool }
+
+func (*nobody) pass(_, _, _ int64)                       {}
+func (n *nobody) grant(_, units int64, forced bool) bool { return n.idle || units == 0 || forced }
+func (n *nobody) room(units int64) bool                  { return n.idle || units == 0 }
+func (*nobody) refund(int64)                             {}
+func (n *nobody) clone() ledger                          { return n }
+func (*nobody) key(b []byte) []byte                      { return b }

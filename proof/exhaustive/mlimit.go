@@ -21,7 +21,7 @@ func (w *World) All(words string, units int64) {
 			limits += " NEXT " + w.Keys[key].words()
 		}
 	}
-	m := Move{Command: command.MLimit, Words: words, units: units, key: allKeys, ban: banOf(words)}
+	m := Move{Command: command.MLimit, Words: words, units: units, key: allKeys, ban: banOf(words), after: afterOf(words)}
 	w.add(m, strings.TrimSpace(line+" "+limits+" "+words))
 }
 
@@ -128,9 +128,8 @@ func (x *explorer) checkAll(s *state, before []keyState, m *Move, c *command.Cal
 		return problem
 	}
 	if a.limited && m.ban > 0 && a.retryMs >= 0 {
-		k.banUntil, k.banSurely, k.banStands = max(k.banUntil, s.nowNs+m.ban), s.nowNs+m.ban, true
-		if a.retryMs*ms < m.ban {
-			return "told to come back before the ban ends"
+		if problem := x.checkBan(s, k, m, a); problem != "" {
+			return problem
 		}
 	}
 	if o.any && o.force && !exact {

@@ -65,6 +65,40 @@ func requireTold(t *testing.T, name string, beginsNs int64, operations []done, o
 	assert.Equal(t, ok, len(failed) == 0, name)
 }
 
+// Histories of calls that ban their key for a day with the second denial.
+func TestTheCheckerTellsHistoriesOfDenialsApart(t *testing.T) {
+	hour := []naive.Limit{{Kind: naive.Fixed, Count: 1, Period: time.Hour}}
+	o := naive.Options{Cost: 1, Ban: 24 * time.Hour, After: naive.After{Count: 2, Period: time.Hour}}
+	key := one{key: "key", limits: hour}
+	ask := key.asks("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, hour, o) })
+	var says [4]*outcome // let through, denied, denied and banned, denied by the ban
+	object := key.begin()
+	for i := range says {
+		r := ask.run(object, 0)[0]
+		object, says[i] = r.object, &outcome{reply: r.reply}
+	}
+	yes, no, last, banned := says[0], says[1], says[2], says[3]
+	require.NotEqual(t, no.reply, last.reply)
+	require.NotEqual(t, last.reply, banned.reply)
+	take, safe, lost := &succession{}, &replication{}, &outcome{unknown: true}
+	for name, test := range map[string]struct {
+		history []done
+		ok      bool
+	}{
+		"the second denial bans":             {[]done{{ask, 0, 10, yes}, {ask, 20, 30, no}, {ask, 40, 50, last}, {ask, 60, 70, banned}}, true},
+		"both denials at once":               {[]done{{ask, 0, 10, yes}, {ask, 20, 30, last}, {ask, 20, 30, no}}, true},
+		"a denial that is not counted":       {[]done{{ask, 0, 10, yes}, {ask, 20, 30, no}, {ask, 40, 50, no}}, false},
+		"a ban that begins with the first":   {[]done{{ask, 0, 10, yes}, {ask, 20, 30, last}}, false},
+		"a ban after the first":              {[]done{{ask, 0, 10, yes}, {ask, 20, 30, no}, {ask, 40, 50, banned}}, false},
+		"a denial that nobody was told of":   {[]done{{ask, 0, 10, yes}, {ask, 12, 14, lost}, {ask, 20, 30, last}}, true},
+		"a takeover forgets a denial":        {[]done{{ask, 0, 10, yes}, {ask, 20, 30, no}, {take, 35, 36, lost}, {ask, 40, 50, no}}, true},
+		"a takeover forgets what was safe":   {[]done{{ask, 0, 10, yes}, {ask, 20, 30, no}, {safe, 31, 32, lost}, {take, 35, 36, lost}, {ask, 40, 50, no}}, false},
+		"a takeover forgets a ban, no units": {[]done{{ask, 0, 10, yes}, {ask, 20, 30, no}, {ask, 40, 50, last}, {take, 55, 56, lost}, {ask, 60, 70, last}}, true},
+	} {
+		requireTold(t, name, 0, test.history, test.ok)
+	}
+}
+
 // Histories of calls on two keys, of which one holds one unit and the other two.
 func TestTheCheckerTellsHistoriesOfSeveralKeysApart(t *testing.T) {
 	const hour = time.Hour

@@ -274,6 +274,22 @@ func TestALimiterThatIsOffByOneIsFoundOut(t *testing.T) {
 	})
 }
 
+// A ban that begins one denial later than it says.
+func TestABanOffByOneDenialIsFoundOut(t *testing.T) {
+	requireNotLinearizable(t, func(s *scene) *history {
+		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
+			words = slices.Clone(words)
+			if i := slices.Index(words, "AFTER"); i >= 0 {
+				count, period, _ := strings.Cut(words[i+1], "/")
+				n, _ := strconv.Atoi(count)
+				words[i+1] = strconv.Itoa(n+1) + "/" + period
+			}
+			return c.Do(words...)
+		}
+		return s.run(s.clock.Start(), nothing)
+	})
+}
+
 // A call that happens twice, as with a client that sends it again.
 func TestACallThatHappensTwiceIsFoundOut(t *testing.T) {
 	requireNotLinearizable(t, func(s *scene) *history {

@@ -129,8 +129,11 @@ func options(r *rand.Rand, o naive.Options, onlyRates bool) naive.Options {
 	case word == 3 && onlyRates:
 		o.MaxWait = time.Duration(r.IntN(100)) * time.Millisecond
 	}
-	if o.MaxWait == 0 && r.IntN(15) == 0 {
+	if kind := r.IntN(15); o.MaxWait == 0 && kind <= 3 {
 		o.Ban = time.Duration(1+r.IntN(5)) * time.Millisecond
+		if kind > 0 {
+			o.After = naive.After{Count: 2 + r.Int64N(2), Period: 50 * time.Millisecond}
+		}
 	}
 	return o
 }
