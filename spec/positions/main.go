@@ -20,9 +20,9 @@ const note = "Code generated from spec/replies.json by go generate ./spec; DO NO
 
 // languages are the files that are written, from the root of the repository.
 var languages = map[string]func([]reply) []byte{
-	"ratelimit/positions.go":                          inGo,
-	"clients/node/src/positions.ts":                   inTypeScript,
-	"clients/python/src/redis_throttle/_positions.py": inPython,
+	"ratelimit/positions.go":                               inGo,
+	"clients/node/src/positions.ts":                        inTypeScript,
+	"clients/python/src/redis_throttle/_seam/positions.py": inPython,
 }
 
 func main() {

@@ -44,10 +44,18 @@ def own_server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    cluster = Cluster()
+def _shared_cluster() -> Iterator[Cluster]:
+    cluster = Cluster(node_timeout_ms=60_000)  # a node that a test stops is no dead one
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture
+def cluster(_shared_cluster: Cluster) -> Cluster:
+    """A cluster that no other test uses at the same time; its keys are gone."""
+    for node in _shared_cluster.nodes:
+        node.do("FLUSHALL")
+    return _shared_cluster
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from redis_throttle import Cached, Call, Key, Limiter, OutageError, Result, Slots, fixed, rate, window
-from redis_throttle import _cached as cached
+from redis_throttle._layers import cached
 from redis_throttle.asyncio import Cached as AsyncCached
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import Server

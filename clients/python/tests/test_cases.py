@@ -26,7 +26,7 @@ from redis_throttle import (
     Slots,
     rate,
 )
-from redis_throttle._call import Key, many
+from redis_throttle._seam.call import Key, many
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import ROOT, MadeUp, Server
 

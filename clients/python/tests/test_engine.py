@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from redis_throttle import Call, Key, Limit, MistakeError, parse_limits
-from redis_throttle._engine import Engine
+from redis_throttle._layers.engine import Engine
 from servers import ROOT
 
 START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 10**9

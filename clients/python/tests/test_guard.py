@@ -31,17 +31,17 @@ from redis_throttle import (
     Remote,
     Result,
     Slots,
-    _guard,
     asgi,
     fixed,
     rate,
     window,
 )
-from redis_throttle._breaker import Breaker
+from redis_throttle._layers import guard as guarding
+from redis_throttle._layers.breaker import Breaker
 from redis_throttle.asyncio import Guard as AsyncGuard
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Remote as AsyncRemote
-from servers import ROOT, Cluster, Server, await_true
+from servers import PATIENCE, ROOT, Cluster, Server, await_true
 
 TABLE = json.loads((ROOT / "spec/clients/breaker.json").read_text())
 NOWHERE = "redis://127.0.0.1:1"
@@ -59,7 +59,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all breakers."""
     clock = Clock()
-    monkeypatch.setattr(_guard, "Breaker", functools.partial(Breaker, clock=clock))
+    monkeypatch.setattr(guarding, "Breaker", functools.partial(Breaker, clock=clock))
     return clock
 
 
@@ -219,7 +219,7 @@ def test_local_limits_are_this_process_part(guarded: Guarded, clock: Clock) -> N
     (fixed(2, "1mo", zone="Europe/Berlin", take=5), "FIXED 1/1mo TZ Europe/Berlin TAKE 5"), (rate(7, "1.5ms"), "RATE 7/4.5ms BURST 2"),
 ])
 def test_the_part_of_one_of_three(limit: Any, part: str) -> None:
-    assert str(_guard._Local(3, False, 10)._part_of(limit)) == part
+    assert str(guarding._Local(3, False, 10)._part_of(limit)) == part
 
 
 def test_leases_of_the_process_outlast_the_outage(guarded: Guarded, clock: Clock) -> None:
@@ -317,7 +317,7 @@ def test_a_server_that_hangs_costs_a_quarter_of_a_second_and_then_nothing(own_se
             await_true(lambda limiter=limiter: limiter.limit("k", fixed(9, "1d")).allowed, "it answers")  # type: ignore[misc]
             own_server.pause()
             first = [took(limiter.limit, "k", HOUR) for _ in range(5)]
-            assert statistics.median(first) < 0.25
+            assert min(first) < 0.25  # a longer timeout would show in all of them, and a busy machine in some
             later = [took(limiter.limit, "k", HOUR) for _ in range(100)]
             assert statistics.median(later) < 0.005
             own_server.resume()
@@ -332,11 +332,20 @@ def answers(limiter: Limiter) -> bool:
         return False
 
 
+async def answers_async(limiter: AsyncLimiter) -> bool:
+    try:
+        return await limiter.peek("k", HOUR) is not None
+    except OutageError:
+        return False
+
+
 @pytest.mark.defaults
 async def test_so_does_one_of_asyncio(own_server: Server) -> None:
     async with redis.asyncio.Redis(port=own_server.port) as client:
         for limiter in (AsyncLimiter(client), AsyncLimiter.from_url(own_server.url)):
-            await limiter.limit("k", HOUR)
+            async with asyncio.timeout(PATIENCE):
+                while not await answers_async(limiter):
+                    await asyncio.sleep(0.005)
             own_server.pause()
             times = []
             for _ in range(105):
@@ -344,7 +353,7 @@ async def test_so_does_one_of_asyncio(own_server: Server) -> None:
                 with pytest.raises(OutageError):
                     await limiter.limit("k", HOUR)
                 times.append(time.perf_counter() - began)
-            assert statistics.median(times[:5]) < 0.25
+            assert min(times[:5]) < 0.25
             assert statistics.median(times[5:]) < 0.005
             own_server.resume()
             await limiter.close()
@@ -362,8 +371,8 @@ def test_threads_that_call_at_once_are_not_told_of_an_overload_for_long(own_serv
         thread.start()
     for thread in threads:
         thread.join()
-    assert time.monotonic() - began < 10
-    assert took(limiter.limit, "k", HOUR) < 1
+    assert time.monotonic() - began < PATIENCE, "one by one it would be 40 s, and each would wait for room"
+    assert min(took(limiter.limit, "k", HOUR) for _ in range(5)) < 0.1
     own_server.resume()
     limiter.close()
 
@@ -374,10 +383,9 @@ def ended(limiter: Limiter, times: int) -> None:
             limiter.limit("k", HOUR)
 
 
-@pytest.mark.defaults
 def test_a_node_of_a_cluster_that_is_away_keeps_nobody_from_the_others(cluster: Cluster) -> None:
     changes: list[tuple[str, bool]] = []
-    remote = Remote.from_url(cluster.url)
+    remote = Remote.from_url(cluster.url, timeout="1s")
     with Limiter(Guard(remote, policy="open", on_change=lambda node, outage: changes.append((node, outage is not None)))) as limiter:
         keys = [next(key for key in map(str, range(1000)) if cluster.owner(key) is node) for node in cluster.nodes[:2]]
         for key in keys:

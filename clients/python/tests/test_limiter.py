@@ -32,6 +32,7 @@ from redis_throttle import (
     until_retry,
     window,
 )
+from redis_throttle._server import asynctransport, transport
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import until_retry as until_retry_async
 from servers import PATIENCE, Cluster, MadeUp, Server, await_true
@@ -128,11 +129,12 @@ def test_callers_are_served_in_order_of_arrival_and_nobody_blocks_the_pool(serve
 
 
 def test_a_wait_may_be_longer_than_the_timeout_of_the_client(server: Server) -> None:
-    with redis.Redis(port=server.port, socket_timeout=0.1) as client, Limiter(client, patience="100ms") as limiter:
-        limiter.limit("k", rate(1, "500ms"))
-        result = limiter.wait("k", rate(1, "500ms"), timeout="10s")
-        assert result.allowed
-        assert result.wait > timedelta(milliseconds=200)
+    with redis.Redis(port=server.port, socket_timeout=1) as client, Limiter(client, patience="1s") as limiter:
+        result = Result()
+        while result.wait <= timedelta(seconds=1):  # a busy machine may be late for it
+            limiter.limit("k", rate(1, "2s"))
+            result = limiter.wait("k", rate(1, "2s"), timeout="10s")
+            assert result.allowed
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_line(server: Server) -> None:
@@ -221,7 +223,7 @@ def faults(server: Server) -> list[tuple[str, Callable[[], None], Callable[[], N
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 def test_an_outage_and_a_mistake_are_told_apart(own_server: Server, library: str) -> None:
-    limiter = Limiter.from_url(own_server.url.replace("redis", library), timeout="300ms")
+    limiter = Limiter.from_url(own_server.url.replace("redis", library), timeout="1s")
     for name, begin, end, kind in faults(own_server):
         own_server.do("DEL", "k")
         assert limiter.limit("k", DAY).allowed, name
@@ -245,7 +247,7 @@ def answers(limiter: Limiter) -> bool:
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 async def test_asyncio_tells_them_apart_too(own_server: Server, library: str) -> None:
-    limiter = AsyncLimiter.from_url(own_server.url.replace("redis", library), timeout="300ms")
+    limiter = AsyncLimiter.from_url(own_server.url.replace("redis", library), timeout="1s")
     for name, begin, end, kind in faults(own_server):
         own_server.do("DEL", "k")
         assert (await limiter.limit("k", DAY)).allowed, name
@@ -264,7 +266,7 @@ async def test_asyncio_tells_them_apart_too(own_server: Server, library: str) ->
 
 def test_a_call_whose_reply_is_lost_is_not_sent_again(own_server: Server) -> None:
     """The client retries as often as it can; the server stands still and then runs what it finds."""
-    client = redis.Redis(port=own_server.port, socket_timeout=0.2)  # with the retries of the library
+    client = redis.Redis(port=own_server.port, socket_timeout=1)  # with the retries of the library
     limiter = Limiter(client)
     limiter.limit("k", fixed(100, "1d"))
     own_server.pause()
@@ -307,7 +309,7 @@ def test_what_a_url_says_in_vain_is_refused(url: str, says: str) -> None:
 
 
 def test_a_server_that_stands_still_ends_a_wait(own_server: Server) -> None:
-    limiter = Limiter.from_url(own_server.url, patience="300ms", timeout="300ms")
+    limiter = Limiter.from_url(own_server.url, patience="1s", timeout="1s")
     limiter.limit("k", rate(1, "1h"))
     ended: list[Exception] = []
 
@@ -326,7 +328,7 @@ def test_a_server_that_stands_still_ends_a_wait(own_server: Server) -> None:
 
 
 async def test_a_server_that_stands_still_ends_a_wait_of_asyncio(own_server: Server) -> None:
-    async with AsyncLimiter.from_url(own_server.url, patience="300ms", timeout="300ms") as limiter:
+    async with AsyncLimiter.from_url(own_server.url, patience="1s", timeout="1s") as limiter:
         await limiter.limit("k", rate(1, "1h"))
         waiting = asyncio.create_task(limiter.wait("k", rate(1, "1h")))
         while not int((await limiter.client.info("throttle"))["throttle_waiting"]):
@@ -338,7 +340,7 @@ async def test_a_server_that_stands_still_ends_a_wait_of_asyncio(own_server: Ser
 
 def test_a_pool_that_is_used_up_is_an_overload(server: Server) -> None:
     for library, name in ((redis, "Redis"), (valkey, "Valkey")):
-        client = getattr(library, name)(port=server.port, max_connections=1, socket_timeout=0.2, socket_connect_timeout=0.2)
+        client = getattr(library, name)(port=server.port, max_connections=1, socket_timeout=2, socket_connect_timeout=2)
         limiter, pool = Limiter(client), client.connection_pool
         taken = pool.get_connection("_") if library is valkey else pool.get_connection()
         with pytest.raises(OverloadError):
@@ -416,7 +418,7 @@ async def test_closing_a_limiter_after_a_lost_call_closes_all_connections(cluste
         return sum(b" name=last " in node.do("CLIENT", "LIST") for node in cluster.nodes)
 
     url = cluster.url.replace("redis", library, 1)
-    async with AsyncLimiter.from_url(url, options={"client_name": "last"}, timeout="200ms") as limiter:
+    async with AsyncLimiter.from_url(url, options={"client_name": "last"}, timeout="1s") as limiter:
         keys = [next(key for key in map(str, range(1000)) if cluster.owner(key) is node) for node in cluster.nodes]
         for key in keys:
             assert (await limiter.limit(key, DAY)).allowed
@@ -431,7 +433,7 @@ async def test_closing_a_limiter_after_a_lost_call_closes_all_connections(cluste
 
 
 def test_a_node_of_a_cluster_that_is_away_and_back(cluster: Cluster) -> None:
-    with Limiter.from_url(cluster.url, timeout="300ms") as limiter:
+    with Limiter.from_url(cluster.url) as limiter:
         assert limiter.limit("node", DAY).allowed
         node = cluster.owner("node")
         node.kill()
@@ -448,8 +450,10 @@ def test_a_node_of_a_cluster_that_is_away_and_back(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 @pytest.mark.parametrize("servers", ["server", "cluster"])
-async def test_calls_at_once_wait_for_a_connection(servers: str, library: str, request: pytest.FixtureRequest) -> None:
+async def test_calls_at_once_wait_for_a_connection(servers: str, library: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a burst of requests has it: 400 at once, and nobody is told of an overload by an idle server."""
+    for module in (transport, asynctransport):  # a second is little for 400 calls on a busy machine
+        monkeypatch.setattr(module, "ROOM", PATIENCE)
     limits = fixed(1000, "1d")
     url = request.getfixturevalue(servers).url.replace("redis", library, 1)
     async with AsyncLimiter.from_url(url) as limiter:
@@ -500,7 +504,7 @@ import random, sys, time
 import gevent
 from redis_throttle import Limiter, fixed
 
-limiter, limits, got = Limiter.from_url(sys.argv[1]), fixed(1000, "1d"), 20
+limiter, limits, got = Limiter.from_url(sys.argv[1], timeout="5s"), fixed(1000, "1d"), 20
 began = time.monotonic()
 for _ in range(got):
     limiter.wait("k", limits, timeout="30s")

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, asgi, client_address, fixed, rate, wsgi
-from redis_throttle import _undecided as undecided
+from redis_throttle._seam import undecided
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import Server, await_true, free_port
 
@@ -50,7 +50,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     def get(url: str, *middlewares: dict[str, Any], addresses: tuple[str, ...] = ("203.0.113.9",),
             headers: dict[str, str] | None = None) -> list[httpx.Response]:
         async def of_asgi() -> list[httpx.Response]:
-            async with AsyncLimiter.from_url(url, timeout="300ms") as limiter:
+            async with AsyncLimiter.from_url(url, timeout="1s") as limiter:
                 app: Any = _page
                 for options in middlewares:
                     app = asgi.RateLimit(app, limiter, **options)
@@ -63,7 +63,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
         if request.param == "asgi":
             return asyncio.run(of_asgi())
-        with Limiter.from_url(url, timeout="300ms") as limiter:
+        with Limiter.from_url(url, timeout="1s") as limiter:
             app: Any = _wsgi_page
             for options in middlewares:
                 app = wsgi.RateLimit(app, limiter, **options)

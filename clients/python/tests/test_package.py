@@ -37,7 +37,7 @@ def test_the_version_is_that_of_the_module() -> None:
 
 
 def test_the_wheel_and_the_source_hold_the_package_and_nothing_else(packed: dict[str, pathlib.Path]) -> None:
-    modules = {f"redis_throttle/{path.name}" for path in SOURCE.iterdir() if path.suffix == ".py" or path.name == "py.typed"}
+    modules = {str(path.relative_to(SOURCE.parent)) for path in SOURCE.rglob("*") if path.suffix == ".py" or path.name == "py.typed"}
     with zipfile.ZipFile(packed["wheel"]) as wheel:
         names = {re.sub(r"^redis_throttle-[0-9.]+\.dist-info", "info", name) for name in wheel.namelist()}
     assert names == modules | {"info/METADATA", "info/WHEEL", "info/RECORD", "info/entry_points.txt", "info/licenses/LICENSE"}
@@ -112,9 +112,9 @@ def test_every_public_name_has_a_type() -> None:
     assert {name for name, complete in public.items() if not complete} <= OF_LIBRARIES_WITHOUT_TYPES
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in SOURCE.glob("*.py")))
+@pytest.mark.parametrize("name", sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py")))
 def test_every_module_says_what_it_is_for(name: str) -> None:
-    text = (SOURCE / f"{name}.py").read_text()
+    text = (SOURCE / name).read_text()
     assert text.startswith('"""')
     with contextlib.suppress(ImportError):
         compile(text, name, "exec")

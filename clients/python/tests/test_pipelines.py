@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import pytest
 
-from redis_throttle import Limiter, MistakeError, OutageError, fixed, rate
+from redis_throttle import Cached, Guard, Limiter, MistakeError, OutageError, fixed, rate
+from redis_throttle._server import asynctransport, transport
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from servers import Server
+from servers import PATIENCE, Server
 
 PLENTY = fixed(1_000_000, "1d")
 
@@ -93,21 +96,30 @@ async def test_a_task_that_is_cancelled_in_the_queue_is_not_sent(own_server: Ser
         assert own_server.do("EXISTS", "k9") == 0
 
 
+@pytest.fixture
+def _room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no call be told of an overload before the server's time is over."""
+    for module in (transport, asynctransport):
+        monkeypatch.setattr(module, "ROOM", PATIENCE)
+
+
+@pytest.mark.usefixtures("_room")
 async def test_nobody_in_the_queue_waits_for_a_second_timeout(own_server: Server) -> None:
     """The calls that share a pipeline, and those behind it, end with it."""
     loop = asyncio.get_running_loop()
-    async with AsyncLimiter.from_url(own_server.url, timeout="300ms") as limiter:
+    async with AsyncLimiter.from_url(own_server.url, timeout="1s") as limiter:
         await limiter.limit("k", PLENTY)
         own_server.pause()
         began = loop.time()
         ended = await asyncio.gather(*(limiter.limit("k", PLENTY) for _ in range(250)), return_exceptions=True)
         assert all(isinstance(end, OutageError) for end in ended)
-        assert loop.time() - began < 3, "one by one it would be over a minute"
+        assert loop.time() - began < PATIENCE, "one by one it would be four minutes, and two at a time two"
         own_server.resume()
 
 
+@pytest.mark.usefixtures("_room")
 def test_threads_in_the_queue_end_with_it_too(own_server: Server) -> None:
-    with Limiter.from_url(own_server.url, timeout="300ms") as limiter:
+    with Limiter.from_url(own_server.url, timeout="1s") as limiter:
         limiter.limit("k", PLENTY)
         own_server.pause()
         ended: list[BaseException] = []
@@ -123,6 +135,50 @@ def test_threads_in_the_queue_end_with_it_too(own_server: Server) -> None:
         own_server.resume()
 
 
+def in_child(*acts: Callable[[], object]) -> NoReturn:
+    """Act in a process that was forked, and end it: with a signal when it hangs."""
+    signal.alarm(int(PATIENCE))
+    try:
+        for act in acts:
+            act()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(2)
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+def test_a_child_process_does_not_wait_for_locks_of_its_parent(server: Server, library: str) -> None:
+    """A thread of the parent holds them while it forks: it is not there in the child to free them."""
+    with Limiter.from_url(server.url.replace("redis", library)) as behind:
+        guard = Guard(behind, policy="local")
+        limiter = Limiter(Cached(guard))
+        limiter.limit("k", PLENTY)
+        pool = behind.client.connection_pool
+        held, go = threading.Event(), threading.Event()
+        locks = [pool._lock, pool._fork_lock, guard._lock, guard._nodes[""].breaker._lock, guard._local._lock, limiter.decider._denials._lock]  # type: ignore[attr-defined, union-attr]
+
+        def hold() -> None:
+            with contextlib.ExitStack() as stack:
+                for lock in locks:
+                    stack.enter_context(lock)
+                held.set()
+                go.wait(PATIENCE)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(PATIENCE)
+        pid = os.fork()
+        if not pid:
+            in_child(lambda: limiter.limit("child", PLENTY).raise_if_limited(), limiter.close)
+        assert os.waitpid(pid, 0)[1] == 0
+        go.set()
+        thread.join()
+        assert limiter.limit("k", PLENTY).remaining == 1_000_000 - 2
+        assert server.do("EXISTS", "child") == 1
+
+
 def test_a_child_process_does_not_wait_for_calls_of_its_parent(own_server: Server) -> None:
     with Limiter.from_url(own_server.url, timeout="10s") as limiter:
         limiter.limit("k", PLENTY)
@@ -134,13 +190,7 @@ def test_a_child_process_does_not_wait_for_calls_of_its_parent(own_server: Serve
             pass
         pid = os.fork()
         if not pid:
-            try:
-                os.kill(own_server.process.pid, signal.SIGCONT)
-                os._exit(0 if limiter.limit("child", PLENTY).allowed else 1)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(2)
+            in_child(lambda: os.kill(own_server.process.pid, signal.SIGCONT), lambda: limiter.limit("child", PLENTY))
         assert os.waitpid(pid, 0)[1] == 0
         for thread in threads:
             thread.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import pathlib
 import threading
 import time
 from collections.abc import Callable
@@ -36,7 +37,7 @@ from redis_throttle import (
     window,
     wsgi,
 )
-from redis_throttle import _call as calls
+from redis_throttle._seam import call as calls
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import ROOT, Server, await_true
 
@@ -216,7 +217,7 @@ def test_an_admission_that_ends_in_an_outage_is_settled_later(own_server: Server
 
 def test_an_admission_that_nobody_got_is_given_back(own_server: Server) -> None:
     """The server stands still, and grants it when the caller has left."""
-    with Limiter.from_url(own_server.url, timeout="200ms") as limiter:
+    with Limiter.from_url(own_server.url, timeout="1s") as limiter:
         limiter.peek("k", HOUR)
         own_server.pause()
         with pytest.raises(OutageError):
@@ -270,7 +271,7 @@ def test_what_is_no_client_is_refused(make: Callable[[], object], says: str) -> 
 def test_a_server_that_hangs_is_given_no_longer_than_the_timeout(own_server: Server) -> None:
     """Whatever the timeouts and retries of the client: it may have long ones, or none, for what others do with it."""
     for options in ({}, {"socket_timeout": None, "socket_connect_timeout": None}, {"single_connection_client": True}):
-        with redis.Redis(port=own_server.port, **options) as client, Limiter(client, timeout="200ms") as limiter:
+        with redis.Redis(port=own_server.port, **options) as client, Limiter(client, timeout="1s") as limiter:
             limiter.limit("k", HOUR)
             own_server.pause()
             began = time.monotonic()
@@ -278,11 +279,11 @@ def test_a_server_that_hangs_is_given_no_longer_than_the_timeout(own_server: Ser
                 with pytest.raises(OutageError):
                     limiter.limit("k", HOUR)
             own_server.resume()
-            assert time.monotonic() - began < 4, "with the retries of the client it is 15 s or more, or forever"
+            assert time.monotonic() - began < 12, "with the retries of the client it is 15 s or more, or forever"
 
 
 async def test_so_is_one_that_hangs_under_asyncio(own_server: Server) -> None:
-    async with redis.asyncio.Redis(port=own_server.port) as client, AsyncLimiter(client, timeout="200ms") as limiter:
+    async with redis.asyncio.Redis(port=own_server.port) as client, AsyncLimiter(client, timeout="1s") as limiter:
         await limiter.limit("k", HOUR)
         own_server.pause()
         began = time.monotonic()
@@ -290,7 +291,7 @@ async def test_so_is_one_that_hangs_under_asyncio(own_server: Server) -> None:
             with pytest.raises(OutageError):
                 await limiter.limit("k", HOUR)
         own_server.resume()
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 12
 
 
 async def _page(scope: Any, receive: Any, send: Any) -> None:
@@ -355,27 +356,43 @@ async def test_the_hook_for_litellm_takes_any_decider() -> None:
         ThrottleHook(limiter=Scripted(), requests=rate(5, "1m"))  # type: ignore[arg-type]
 
 
-def imports_of(name: str) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse((SOURCE / f"{name}.py").read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            found |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
-    return found
+def imports_of(path: pathlib.Path) -> set[pathlib.Path]:
+    """Return the modules of the package that one imports, as paths."""
+    found: set[pathlib.Path] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        above = path.parents[node.level - 1]
+        module = above.joinpath(*(node.module or "").split("."))
+        found |= {module.with_suffix(".py")} if module.with_suffix(".py").exists() else {module / f"{alias.name}.py" for alias in node.names}
+    return {there for there in found if there.exists()}
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph = {path.stem: imports_of(path.stem) for path in SOURCE.glob("*.py")}
-    done: set[str] = set()
+    graph = {path: imports_of(path) for path in SOURCE.rglob("*.py")}
+    assert SOURCE / "_seam/call.py" in graph[SOURCE / "_limiter.py"]
+    assert SOURCE / "_seam/positions.py" in graph[SOURCE / "_seam/call.py"]
+    done: set[pathlib.Path] = set()
 
-    def walk(name: str, way: tuple[str, ...]) -> None:
-        assert name not in way, f"a circle: {' -> '.join((*way, name))}"
-        if name not in done:
-            for other in graph.get(name, ()):
-                walk(other, (*way, name))
-            done.add(name)
+    def walk(module: pathlib.Path, way: tuple[pathlib.Path, ...]) -> None:
+        assert module not in way, f"a circle: {' -> '.join(str(step.relative_to(SOURCE)) for step in (*way, module))}"
+        if module not in done:
+            for other in graph[module]:
+                walk(other, (*way, module))
+            done.add(module)
 
-    for name in graph:
-        walk(name, ())
+    for module in graph:
+        walk(module, ())
+
+
+def test_folders_import_one_way() -> None:
+    """What everything stands on imports no layer, and a layer imports no integration."""
+    order = ["_seam", "_server", "_layers", "_held", "", "_web"]
+    for path in SOURCE.rglob("*.py"):
+        mine = path.parent.name if path.parent != SOURCE else ""
+        for other in imports_of(path) if mine else ():
+            there = other.parent.name if other.parent != SOURCE else ""
+            assert order.index(there) <= order.index(mine), f"{path.relative_to(SOURCE)} imports {other.relative_to(SOURCE)}"
 
 
 def test_windows_and_remotes_are_public() -> None:

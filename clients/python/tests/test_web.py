@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from redis_throttle import Limiter, OutageError, asgi, fixed, rate, window, wsgi
-from redis_throttle._http import Policies
+from redis_throttle._web.http import Policies
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import Server
 
@@ -105,7 +105,7 @@ async def test_a_request_without_a_key_is_not_limited(server: Server) -> None:
 @pytest.mark.parametrize(("options", "status"), [({}, 200), ({"outage": "deny"}, 503), ({"outage": "raise"}, 500)])
 async def test_an_outage_does_what_was_chosen(own_server: Server, options: dict[str, Any], status: int) -> None:
     seen: list[Exception] = []
-    async with AsyncLimiter.from_url(own_server.url, timeout="200ms") as limiter:
+    async with AsyncLimiter.from_url(own_server.url, timeout="1s") as limiter:
         app = starlette((asgi.RateLimit, {"limiter": limiter, "limits": rate(1, "1h"), "on_error": lambda scope, e: seen.append(e), **options}))
         async with client_of(app, raise_app_exceptions=False) as client:
             for begin, end in ((own_server.pause, own_server.resume), (own_server.kill, own_server.start)):

@@ -10,14 +10,17 @@
 All limits of a call are decided at one instant, all or nothing, in one round trip. `redis_throttle.asyncio` has the same for asyncio.
 """
 
-from ._address import client_address
-from ._admission import Admission
-from ._batched import Batched
-from ._cached import Cached
-from ._call import Call, Charge, Key, Keys
-from ._connect import connect
-from ._duration import FOREVER, Duration
-from ._errors import (
+from ._held.admission import Admission
+from ._held.lease import Lease
+from ._held.retry import until_retry
+from ._layers.batched import Batched
+from ._layers.cached import Cached
+from ._layers.guard import Guard
+from ._layers.observed import Decision, Observed
+from ._limiter import Limiter
+from ._seam.call import Call, Charge, Key, Keys
+from ._seam.duration import FOREVER, Duration
+from ._seam.errors import (
     LeaseLostError,
     MistakeError,
     OutageError,
@@ -26,15 +29,12 @@ from ._errors import (
     is_outage,
     is_overload,
 )
-from ._guard import Guard
-from ._lease import Lease
-from ._limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
-from ._limiter import Limiter
-from ._observed import Decision, Observed
-from ._remote import Remote
-from ._result import LimitedError, Result
-from ._retry import until_retry
-from ._verbs import Decider
+from ._seam.limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
+from ._seam.result import LimitedError, Result
+from ._seam.verbs import Decider
+from ._server.connect import connect
+from ._server.remote import Remote
+from ._web.address import client_address
 
 __all__ = [
     "FOREVER",

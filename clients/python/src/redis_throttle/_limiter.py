@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._admission import Admission
-from ._call import Call, Holdings, many
-from ._duration import Duration, nanoseconds
-from ._guard import Guard
-from ._later import Later, may_repeat
-from ._lease import Lease
-from ._remote import Remote
-from ._result import Result
-from ._transport import Client
-from ._verbs import Decider, OfThreads, is_decider
+from ._held.admission import Admission
+from ._held.later import Later, may_repeat
+from ._held.lease import Lease
+from ._layers.guard import Guard
+from ._seam.call import Call, Holdings, many
+from ._seam.duration import Duration, nanoseconds
+from ._seam.result import Result
+from ._seam.verbs import Decider, OfThreads, is_decider
+from ._server.remote import Remote
+from ._server.transport import Client
 
 
 class Limiter(OfThreads):

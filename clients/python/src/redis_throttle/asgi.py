@@ -1,6 +1,7 @@
 """Middleware for ASGI: Starlette, FastAPI, Litestar, Quart and Django's.
 
     app.add_middleware(RateLimit, limiter=limiter, limits=rate(100, "1m"))
+    app.add_middleware(Concurrency, limiter=limiter, slots=4)
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from ._address import Network, client_address
-from ._duration import Duration
-from ._http import Body, Now, Outcome, Policy, XRateLimit, check_decider, merge, run_async
-from ._limit import Limits
-from ._result import Result
-from ._undecided import DEFAULTS, Answer
-from ._verbs import AsyncDecider as Decider
+from ._seam.duration import Duration
+from ._seam.limit import Limits
+from ._seam.result import Result
+from ._seam.undecided import DEFAULTS, Answer
+from ._seam.verbs import AsyncDecider as Decider
+from ._web.address import Network, client_address
+from ._web.concurrency import LEASE
+from ._web.concurrency import Concurrency as _Concurrency
+from ._web.http import Body, Now, Outcome, Policy, XRateLimit, check_decider, merge, run_async
+from .asyncio import Limiter
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,7 +26,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-__all__ = ["RateLimit", "client_address"]
+__all__ = ["Concurrency", "RateLimit", "client_address"]
 
 
 class RateLimit:
@@ -83,6 +87,51 @@ class RateLimit:
             await send(message)
 
         await self.app(scope, receive, send_with_fields)
+
+
+class Concurrency:
+    """Serve so many requests of a client at a time, in all processes together. Another one is answered with status 429, and Retry-After: 1.
+
+    Each request holds a lease while it is served, and a WebSocket while it is open. `limiter` is a `redis_throttle.asyncio.Limiter`, or
+    another decider of asyncio. `slots` is how many there are, or a function of the scope that returns that.
+
+    `key` is a function of the scope that returns whose slots a request takes: a request whose key is None needs none. Without it the key
+    has the client's address, `http:concurrency:203.0.113.7`, or `name` in place of `concurrency`. For `ipv6` and `trusted` see
+    `RateLimit`, and for `outage`, `overload`, `mistake`, `retry_after`, `on_error`, `skip` and `body`, too.
+
+    `timeout` is how long a request waits for a slot: not at all, if it is left out. Callers are served in order of arrival. `ttl` is
+    after which time the slots of a process that has died are free. A request costs two calls to the server, and one more where `ttl` is
+    over three seconds; a long one costs three more in each `ttl`.
+
+    The lease is in the scope, as `redis_throttle.lease`. When it is lost, because the server was away for longer than `ttl`, the request is
+    cancelled, and a `LeaseLostError` is raised.
+    """
+
+    def __init__(self, app: App, limiter: Decider, slots: int | Callable[[Scope], Now[int]], *, key: Callable[[Scope], Now[str | None]] | None = None,
+                 name: str = "", ipv6: int = 64, trusted: Iterable[str | Network] = (), ttl: Duration = "30s", timeout: Duration | None = None,
+                 outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
+                 retry_after: Duration | None = "1s", on_error: Callable[[Scope, Exception], object] | None = None,
+                 skip: Callable[[Scope], Now[bool]] | None = None, body: Callable[[Scope, Result], Now[Body]] | None = None) -> None:
+        check_decider(limiter, asynchronous=True)
+        self.app = app
+        self._concurrency: _Concurrency[Scope] = _Concurrency(
+            (limiter if isinstance(limiter, Limiter) else Limiter(limiter)).lease, slots, name=name, key=key, ipv6=ipv6, trusted=trusted, ttl=ttl,
+            timeout=timeout, outage=outage, overload=overload, mistake=mistake, retry_after=retry_after, on_error=on_error, skip=skip, body=body)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        begun = await run_async(self._concurrency.begin(scope))
+        if isinstance(begun, Outcome):
+            if begun.status is None:
+                await self.app(scope, receive, send)
+            else:
+                await _respond(scope, receive, send, begun)
+            return
+        async with begun._held():
+            await self.app({**scope, LEASE: begun}, receive, send)
 
 
 def _raw(fields: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:

@@ -6,22 +6,22 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any
 
-from ._admission import AsyncAdmission as Admission
-from ._asyncremote import Remote
-from ._batched import AsyncBatched as Batched
-from ._cached import AsyncCached as Cached
-from ._call import Call, Holdings, many
-from ._duration import Duration, nanoseconds
-from ._guard import AsyncGuard as Guard
-from ._later import AsyncLater, may_repeat
-from ._lease import AsyncLease as Lease
+from ._held.admission import AsyncAdmission as Admission
+from ._held.later import AsyncLater, may_repeat
+from ._held.lease import AsyncLease as Lease
+from ._held.retry import until_retry_async as until_retry
+from ._layers.batched import AsyncBatched as Batched
+from ._layers.cached import AsyncCached as Cached
+from ._layers.guard import AsyncGuard as Guard
+from ._layers.observed import AsyncObserved as Observed
 from ._limiter import client_of, over
-from ._observed import AsyncObserved as Observed
-from ._result import Result
-from ._retry import until_retry_async as until_retry
-from ._transport import AsyncClient
-from ._verbs import AsyncDecider as Decider
-from ._verbs import Verbs
+from ._seam.call import Call, Holdings, many
+from ._seam.duration import Duration, nanoseconds
+from ._seam.result import Result
+from ._seam.verbs import AsyncDecider as Decider
+from ._seam.verbs import Verbs
+from ._server.asyncremote import Remote
+from ._server.transport import AsyncClient
 
 __all__ = ["Admission", "Batched", "Cached", "Decider", "Guard", "Lease", "Limiter", "Observed", "Remote", "until_retry"]
 

@@ -20,13 +20,13 @@ from typing import Any, cast
 from celery import Task
 from celery.exceptions import Retry
 
-from ._duration import FOREVER, Duration, milliseconds, nanoseconds
-from ._errors import MistakeError
-from ._limit import Limit, Limits, as_limits
 from ._limiter import Limiter
-from ._result import LimitedError, Result
-from ._undecided import Answer, Undecided
-from ._verbs import Decider
+from ._seam.duration import FOREVER, Duration, milliseconds, nanoseconds
+from ._seam.errors import MistakeError
+from ._seam.limit import Limit, Limits, as_limits
+from ._seam.result import LimitedError, Result
+from ._seam.undecided import Answer, Undecided
+from ._seam.verbs import Decider
 
 _RESERVED = "throttle_reserved"
 """The header of a task that has its units already, and comes back to run."""

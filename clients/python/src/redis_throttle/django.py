@@ -32,11 +32,11 @@ from django.utils.module_loading import import_string
 from rest_framework import exceptions, throttling
 from rest_framework.settings import api_settings
 
-from ._address import client_address, networks
-from ._http import check_decider
-from ._limit import Limit, parse_limits, window
 from ._limiter import Limiter
-from ._undecided import DEFAULTS, Undecided
+from ._seam.limit import Limit, parse_limits, window
+from ._seam.undecided import DEFAULTS, Undecided
+from ._web.address import client_address, networks
+from ._web.http import check_decider
 
 _OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "LIMITER", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
 _undecided: dict[tuple[Any, ...], Undecided] = {}

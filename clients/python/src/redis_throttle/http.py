@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from ._http import PROBLEM, Header, XRateLimit
-from ._http import header_fields as _header_fields
-from ._http import problem as _problem
-from ._limit import Limit, Limits, as_limits
-from ._result import Result
+from ._seam.limit import Limit, Limits, as_limits
+from ._seam.result import Result
+from ._web.http import PROBLEM, Header, XRateLimit
+from ._web.http import header_fields as _header_fields
+from ._web.http import problem as _problem
 
 __all__ = ["PROBLEM", "header_fields", "problem_document"]
 

@@ -31,14 +31,14 @@ import limits.strategies
 from limits.limits import GRANULARITIES, RateLimitItem
 from limits.util import WindowStats
 
-from ._call import Call, one
-from ._connect import SCHEMES
-from ._duration import Duration
-from ._errors import ThrottleError, translate
-from ._limit import Limit, fixed, rate, window
 from ._limiter import Limiter
-from ._remote import Remote
-from ._result import Result
+from ._seam.call import Call, one
+from ._seam.duration import Duration
+from ._seam.errors import ThrottleError, translate
+from ._seam.limit import Limit, fixed, rate, window
+from ._seam.result import Result
+from ._server.connect import SCHEMES
+from ._server.remote import Remote
 from .asyncio import Limiter as AsyncLimiter
 from .asyncio import Remote as AsyncRemote
 

@@ -13,18 +13,19 @@ import contextlib
 import math
 import uuid
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import litellm
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 
-from ._call import many
-from ._duration import Duration, nanoseconds
-from ._errors import OutageError, OverloadError
-from ._http import check_decider, seconds
-from ._limit import Limit, Slots
-from ._undecided import DEFAULTS, Answer, Undecided, log
+from ._seam.call import many
+from ._seam.duration import Duration, nanoseconds
+from ._seam.errors import OutageError, OverloadError
+from ._seam.limit import Limit, Slots
+from ._seam.undecided import DEFAULTS, Answer, Undecided, log
+from ._web.http import check_decider, retry_after_fields
 from .asyncio import Decider, Limiter
 
 _FIELD = "throttle"
@@ -133,12 +134,11 @@ class ThrottleHook(CustomLogger):
             if answer == "raise":
                 raise
             if answer == "deny":
-                raise HTTPException(503, "the rate limit could not be checked", {"Retry-After": "1"}) from error
+                raise HTTPException(503, "the rate limit could not be checked", dict(retry_after_fields(timedelta(seconds=1)))) from error
             return data
         if result.limited:
             what = result.key.rpartition(":")[2]
-            headers = {} if result.retry_after is None else {"Retry-After": str(max(1, seconds(result.retry_after)))}
-            raise HTTPException(429, f"the limit of {what} is reached", headers)
+            raise HTTPException(429, f"the limit of {what} is reached", dict(retry_after_fields(result.retry_after)))
         if self.slots is not None:
             for name in ("metadata", "litellm_metadata"):
                 if name == "metadata" or name in data:

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ._call import Call
-from ._duration import Duration, nanoseconds
-from ._engine import Engine
-from ._errors import OutageError, ThrottleError
+from ._layers.engine import Engine
 from ._limiter import Limiter
-from ._result import Result
+from ._seam.call import Call
+from ._seam.duration import Duration, nanoseconds
+from ._seam.errors import OutageError, ThrottleError
+from ._seam.result import Result
 from .asyncio import Limiter as AsyncLimiter
 
 __all__ = ["AsyncFakeLimiter", "FakeLimiter", "ThrottleDev"]

@@ -16,14 +16,14 @@ from datetime import timedelta
 from math import ceil, floor
 from typing import Any, Generic, Literal, TypeVar, Union, cast
 
-from ._address import Network, Peer, client_address, networks
-from ._call import Call, many, one
-from ._duration import Duration, nanoseconds
-from ._duration import seconds as seconds_of
-from ._limit import Limit, Limits, as_limits, denials
-from ._result import Result
-from ._undecided import DEFAULTS, Answer, Undecided, log
-from ._verbs import AsyncDecider, Decider
+from .._seam.call import Call, many, one
+from .._seam.duration import Duration, nanoseconds
+from .._seam.duration import seconds as seconds_of
+from .._seam.limit import Limit, Limits, as_limits, denials
+from .._seam.result import Result
+from .._seam.undecided import DEFAULTS, Answer, Undecided, log
+from .._seam.verbs import AsyncDecider, Decider
+from .address import Network, Peer, client_address, networks
 
 Request = TypeVar("Request")
 T = TypeVar("T")
@@ -109,6 +109,54 @@ class Outcome:
     body: bytes = b""
 
 
+def unavailable(retry_after: int) -> Outcome:
+    """Return the outcome of a request that is turned away without a decision. `retry_after` is in seconds; 0 is none."""
+    body = b"Service Unavailable\n"
+    after = [("Retry-After", str(retry_after))] if retry_after else []
+    return Outcome(503, (*after, ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))), body)
+
+
+def retry_after_fields(after: timedelta | None) -> list[Header]:
+    """Return Retry-After, of at least a second; nothing for never."""
+    return [] if after is None else [("Retry-After", str(max(1, seconds(after))))]
+
+
+def check_functions(**options: object) -> None:
+    """Refuse options that are given and are no functions."""
+    for option, value in options.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{option} must be a function of the request, not {value!r}")
+
+
+class Failures(Generic[Request]):
+    """What becomes of a request that could not be decided, and who is told."""
+
+    def __init__(self, outage: Answer, overload: Answer, mistake: Answer, retry_after: Duration | None,
+                 on_error: Callable[[Request, Exception], object] | None) -> None:
+        after = 0 if retry_after is None else nanoseconds(retry_after, "retry_after")
+        if after < 0:
+            raise ValueError(f"retry_after must be a length of time, or None for no Retry-After, not {retry_after!r}")
+        self._undecided = Undecided(outage, overload, mistake)
+        self._retry_after, self._on_error = -(-after // 1_000_000_000), on_error
+
+    def failed(self, request: Request, error: Exception) -> Steps[Outcome]:
+        """Tell of an error, and return the outcome, or raise the error."""
+        if self._on_error is not None:
+            yield self._on_error(request, error)
+        else:
+            self._undecided.tell(error)
+        answer = self._undecided.to(error)
+        if answer == "raise":
+            raise error
+        return Outcome() if answer == "allow" else unavailable(self._retry_after)
+
+    def by_policy(self, result: Result) -> Outcome:
+        """Return the outcome where a guard decided, which knows nothing of the limits."""
+        if result.allowed:
+            return Outcome()
+        return unavailable(self._retry_after if result.retry_after is None else max(1, seconds(result.retry_after)))
+
+
 _policies: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
@@ -156,14 +204,9 @@ class Policy(Generic[Request]):
         client_address("127.0.0.1", ipv6=ipv6)
         if (key is not None or keys is not None) and (name or self._trusted or ipv6 != 64):
             raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key and keys")
-        for option, value in (("key", key), ("keys", keys), ("cost", cost), ("on_error", on_error), ("skip", skip), ("body", body)):
-            if value is not None and not callable(value):
-                raise TypeError(f"{option} must be a function of the request, not {value!r}")
+        check_functions(key=key, keys=keys, cost=cost, on_error=on_error, skip=skip, body=body)
         if x_ratelimit not in (None, "seconds", "unix"):
             raise ValueError(f'x_ratelimit must be "seconds" or "unix", not {x_ratelimit!r}')
-        after = 0 if retry_after is None else nanoseconds(retry_after, "retry_after")
-        if after < 0:
-            raise ValueError(f"retry_after must be a length of time, or None for no Retry-After, not {retry_after!r}")
         self._name, self._key, self._ipv6, self._keys, self._cost = name, key, ipv6, keys, cost
         self._skip, self._body = skip, body
         if ban is not None:
@@ -173,8 +216,7 @@ class Policy(Generic[Request]):
                 raise ValueError("ban_after goes with a ban")
             denials(ban_after)
         self._ban, self._ban_after = ban, ban_after
-        self._undecided = Undecided(outage, overload, mistake)
-        self._retry_after, self._on_error = -(-after // 1_000_000_000), on_error
+        self._failures = Failures(outage, overload, mistake, retry_after, on_error)
         self._x: XRateLimit | None = x_ratelimit
         self._default = name or " ".join(limit.policy for limit in self._fixed)
         if self._fixed and key is None and not name:
@@ -208,22 +250,15 @@ class Policy(Generic[Request]):
             call = many("limit", keys, cost=cost, ban=self._ban, ban_after=self._ban_after, each=True) if self._keys else one(
                 "limit", name, first, cost=cost, ban=self._ban, ban_after=self._ban_after, each=len(first) > 1)
             result = yield self._limiter.decide(call)
-            if result.by == "policy":  # of a guard, which knows nothing of the limits
-                return self._unavailable(result.retry_after) if result.limited else Outcome()
+            if result.by == "policy":
+                return self._failures.by_policy(result)
             outcome = self._outcome(limits, result)
             if result.limited and self._body is not None:
                 content_type, body = yield self._body(request, result)
                 return denied(outcome.fields, content_type, body)
             return denied(outcome.fields, PROBLEM, outcome.body) if result.limited else outcome
         except Exception as error:
-            if self._on_error is not None:
-                yield self._on_error(request, error)
-            else:
-                self._undecided.tell(error)
-            answer = self._undecided.to(error)
-            if answer == "raise":
-                raise
-            return Outcome() if answer == "allow" else self._unavailable()
+            return (yield from self._failures.failed(request, error))
 
     def _asked(self, request: Request) -> Steps[dict[str, tuple[Limit, ...]]]:
         """Return the limits of each key of a request: none if it is not limited."""
@@ -252,13 +287,6 @@ class Policy(Generic[Request]):
         fields = tuple(header_fields(limits, result, self._x))
         return Outcome(429, fields, problem(limits, result)) if result.limited else Outcome(None, fields)
 
-    def _unavailable(self, retry_after: timedelta | None = None) -> Outcome:
-        body = b"Service Unavailable\n"
-        whole = self._retry_after if retry_after is None else max(1, seconds(retry_after))
-        after = [("Retry-After", str(whole))] if whole else []
-        return Outcome(503, (*after, ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))), body)
-
-
 def denied(fields: tuple[Header, ...], content_type: str, body: bytes) -> Outcome:
     """Return the outcome of a request that is denied."""
     return Outcome(429, (*fields, ("Content-Type", content_type), ("Content-Length", str(len(body)))), body)
@@ -281,7 +309,7 @@ def problem(limits: Sequence[tuple[Limit, ...]], result: Result) -> bytes:
 def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelimit: XRateLimit | None = None) -> list[Header]:
     """Return the header fields of a response. limits has one tuple for each key of the call. No field tells of shadows."""
     if result.by == "policy":  # nothing is known of the limits
-        return [("Retry-After", str(max(1, seconds(result.retry_after))))] if result.limited and result.retry_after is not None else []
+        return retry_after_fields(result.retry_after) if result.limited else []
     policies = [Policies(some) for some in limits]
     fields = [("RateLimit-Policy", ", ".join(item for p in policies for item in p.policy()))]
     decided = policies[result.key_index]
@@ -298,8 +326,8 @@ def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelim
     elif not hidden:
         items = [decided.item(result.rule, result.remaining, result.next_after)]
     fields.append(("RateLimit", ", ".join(items)))
-    if result.limited and result.retry_after is not None:
-        fields.append(("Retry-After", str(max(1, seconds(result.retry_after)))))
+    if result.limited:
+        fields += retry_after_fields(result.retry_after)
     if x_ratelimit and not hidden:
         reset = seconds(result.reset_after) + (ceil(time.time()) if x_ratelimit == "unix" else 0)
         fields += [("X-RateLimit-Limit", str(result.limit)), ("X-RateLimit-Remaining", str(result.remaining)), ("X-RateLimit-Reset", str(reset))]
@@ -331,7 +359,7 @@ def run(steps: Steps[T]) -> T:
         if inspect.isawaitable(value):
             if inspect.iscoroutine(value):
                 value.close()
-            send, value = steps.throw, TypeError("a function of a WSGI middleware, or its limiter, is one of asyncio: give it a plain one")
+            send, value = steps.throw, TypeError("a function, or the limiter, is one of asyncio: give a plain one")
 
 
 async def run_async(steps: Steps[T]) -> T:

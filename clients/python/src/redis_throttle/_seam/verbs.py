@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from ._call import Call, Charge, Key, Keys, many, one
-from ._duration import FOREVER, Duration
-from ._limit import Limit
-from ._result import Result
+from .call import Call, Charge, Key, Keys, many, one
+from .duration import FOREVER, Duration
+from .limit import Limit
+from .result import Result
 
 
 @runtime_checkable

@@ -8,15 +8,15 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from datetime import timedelta
 from typing import Any, Protocol
 
-from ._call import Call, Key
-from ._duration import Duration, nanoseconds
-from ._errors import LeaseLostError, OutageError, OverloadError, ThrottleError, may_have_run
-from ._later import AsyncLater, Later, may_repeat
-from ._result import Result
+from .._seam.call import Call, Key
+from .._seam.duration import Duration, nanoseconds
+from .._seam.errors import LeaseLostError, OutageError, OverloadError, ThrottleError, may_have_run
+from .._seam.result import Result
+from .later import AsyncLater, Later, may_repeat
 
 _FIRST = timedelta(seconds=3)
 """How long a lease lasts at first. It is extended to its ttl in the background as soon as the holder has the reply: until then nobody
@@ -287,6 +287,17 @@ class AsyncLease(_Held):
         await self.take()
         self._holder = asyncio.current_task()
         return self
+
+    @contextlib.asynccontextmanager
+    async def _held(self) -> AsyncGenerator[AsyncLease]:
+        """Hold a lease that was taken already, as `async with` holds one that it takes."""
+        self._holder = asyncio.current_task()
+        try:
+            yield self
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        await self.__aexit__(None, None, None)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         holder, self._holder = self._holder, None

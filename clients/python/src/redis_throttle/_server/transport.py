@@ -17,8 +17,9 @@ from collections import deque
 from collections.abc import Awaitable, Generator, Sequence
 from typing import Any, Protocol
 
-from ._call import Call
-from ._errors import OutageError, OverloadError, ThrottleError, is_outage, library_error, translate
+from .._seam.call import Call
+from .._seam.errors import OutageError, OverloadError, ThrottleError, is_outage, library_error, translate
+from .._seam.forked import unlocked_in_children
 
 
 class Client(Protocol):
@@ -188,6 +189,9 @@ class Transport:
         self.pool: Any = None if self.cluster else pool_of(client)
         self._own = own_pool(self.pool, timeout)
         self.pool = self._own or self.pool
+        if self.pool is not None:
+            # Of the library: a thread may be about to take a connection.
+            unlocked_in_children(self.pool, *(name for name in ("_lock", "_fork_lock") if hasattr(self.pool, name)))
         self.arguments = pool_arguments(self.pool)
         self._most = 0 if self.pool is None else most_connections(self.pool)
         self._rooms: dict[str, threading.Semaphore] = {}

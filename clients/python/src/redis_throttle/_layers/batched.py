@@ -14,12 +14,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from ._cached import Denials, has_unknown
-from ._call import Call, Key
-from ._duration import Duration, seconds
-from ._limit import Limit
-from ._result import ZERO, Result
-from ._verbs import AsyncDecider, Decider, is_decider
+from .._seam.call import Call, Key
+from .._seam.duration import Duration, seconds
+from .._seam.limit import Limit
+from .._seam.result import ZERO, Result
+from .._seam.verbs import AsyncDecider, Decider, is_decider
+from .cached import Denials, has_unknown
 
 _GIVE_BACK = 1.0
 """How long units are worth giving back, in seconds."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from ._call import Call
-from ._result import Result
+from .call import Call
+from .result import Result
 
 Steps = Generator[Call, Result, Result]
 

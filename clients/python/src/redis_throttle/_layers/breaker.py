@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from .._seam.forked import unlocked_in_children
+
 Outcome = Literal["success", "failure"] | None
 """How a call went that was let through; None says nothing about the server."""
 State = Literal["closed", "open", "half-open"]
@@ -29,6 +31,7 @@ class Breaker:
     def __init__(self, failures: int, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._failures, self._pause, self._clock = failures, pause, clock
         self._lock = threading.Lock()
+        unlocked_in_children(self, "_lock")
         self._state: State = "closed"
         self._generation = 0
         self._begin(clock())

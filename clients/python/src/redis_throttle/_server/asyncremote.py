@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._asynctransport import AsyncTransport
-from ._call import Call
-from ._connect import connect, sentinels_of
-from ._duration import Duration, seconds
-from ._result import Result
-from ._transport import AsyncClient
+from .._seam.call import Call
+from .._seam.duration import Duration, seconds
+from .._seam.result import Result
+from .asynctransport import AsyncTransport
+from .connect import connect, sentinels_of
+from .transport import AsyncClient
 
 
 class Remote:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol, cast
 
-from ._call import Call, Key
-from ._duration import nanoseconds
-from ._errors import MistakeError
-from ._limit import Limit, denials
+from .._seam.call import Call, Key
+from .._seam.duration import nanoseconds
+from .._seam.errors import MistakeError
+from .._seam.limit import Limit, denials
 
 NEVER = -1
 _MS = 1_000_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, Literal, NoReturn
 
-from ._errors import Code, ThrottleError
+from .errors import Code, ThrottleError
 
 ZERO = timedelta(0)
 

@@ -11,11 +11,12 @@ from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
-from ._call import Call, Key
-from ._duration import Duration, seconds
-from ._result import ZERO, Result
-from ._steps import Steps, run, run_async
-from ._verbs import AsyncDecider, Decider, is_decider
+from .._seam.call import Call, Key
+from .._seam.duration import Duration, seconds
+from .._seam.forked import unlocked_in_children
+from .._seam.result import ZERO, Result
+from .._seam.steps import Steps, run, run_async
+from .._seam.verbs import AsyncDecider, Decider, is_decider
 
 _GIVES_BACK = ("refund", "ban", "settle", "reset")
 _KNOWN = {"verb", "keys", "cost", "charge", "any", "ban", "max_wait", "group", "weight", "priority", "id", "each", "several"}
@@ -39,6 +40,7 @@ class Denials:
     def __init__(self, most: int, max_age: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._max_age, self._clock = most, max_age, clock
         self._lock = threading.Lock()
+        unlocked_in_children(self, "_lock")
         self._by_call: OrderedDict[bytes, tuple[Result, float, float, float]] = OrderedDict()
         self._forgotten: OrderedDict[str, float] = OrderedDict()
         self._forgotten_all = -1.0

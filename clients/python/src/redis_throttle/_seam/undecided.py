@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Any, Literal, get_args
 
-from ._errors import OutageError, OverloadError
+from .errors import OutageError, OverloadError
 
 log = logging.getLogger("redis_throttle")
 

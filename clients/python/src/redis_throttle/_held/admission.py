@@ -8,12 +8,12 @@ import uuid
 from dataclasses import replace
 from typing import Protocol
 
-from ._call import Call, Holdings, Key, many, pairs_of
-from ._duration import seconds
-from ._errors import LeaseLostError, OutageError, OverloadError, may_have_run
-from ._later import AsyncLater, Later, may_repeat
-from ._limit import Slots
-from ._result import Result
+from .._seam.call import Call, Holdings, Key, many, pairs_of
+from .._seam.duration import seconds
+from .._seam.errors import LeaseLostError, OutageError, OverloadError, may_have_run
+from .._seam.limit import Slots
+from .._seam.result import Result
+from .later import AsyncLater, Later, may_repeat
 
 _LOST = "the admission has lapsed: its slot may be somebody else's, and its units stay as they were estimated"
 _STALE = 5.0

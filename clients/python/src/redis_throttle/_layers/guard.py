@@ -11,16 +11,17 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from ._breaker import Breaker, Outcome
-from ._call import Call, Key
-from ._duration import Duration, nanoseconds, seconds
-from ._engine import Engine
-from ._errors import LeftAloneError, MistakeError, OutageError, is_outage, replied
-from ._limit import Limit
-from ._result import Result
-from ._steps import Steps, run, run_async
-from ._undecided import log
-from ._verbs import AsyncDecider, Decider, is_decider
+from .._seam.call import Call, Key
+from .._seam.duration import Duration, nanoseconds, seconds
+from .._seam.errors import LeftAloneError, MistakeError, OutageError, is_outage, replied
+from .._seam.forked import unlocked_in_children
+from .._seam.limit import Limit
+from .._seam.result import Result
+from .._seam.steps import Steps, run, run_async
+from .._seam.undecided import log
+from .._seam.verbs import AsyncDecider, Decider, is_decider
+from .breaker import Breaker, Outcome
+from .engine import Engine
 
 Policy = Literal["fail", "open", "closed", "local"]
 """What becomes of a call while the server is away."""
@@ -51,6 +52,7 @@ class _Guarding:
         self._nodes: dict[str, _Node] = {}
         self._local = _Local(processes, never_more, keys) if policy == "local" else None
         self._lock = threading.Lock()
+        unlocked_in_children(self, "_lock")
         self._changes: deque[tuple[str, Exception | None]] = deque()
         self._telling = False
         self._began: dict[str, float] = {}
@@ -296,6 +298,7 @@ class _Local:
         self._engine = Engine(keys)
         self._epoch = time.time_ns() - time.monotonic_ns()
         self._lock = threading.Lock()
+        unlocked_in_children(self, "_lock")
 
     def _run(self, call: Call, engine: Engine | None = None) -> Result:
         with self._lock:

@@ -7,7 +7,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from ._duration import Duration, seconds
+from .._seam.duration import Duration, seconds
 
 SCHEMES = ("redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel",
            "valkey", "valkeys", "valkey+unix", "valkey+cluster", "valkeys+cluster", "valkey+sentinel")

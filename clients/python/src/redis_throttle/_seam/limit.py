@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from ._duration import CALENDAR, Duration, calendar_period, nanoseconds, word
+from .duration import CALENDAR, Duration, calendar_period, nanoseconds, word
 
 _LARGEST = 2**63 - 1
 _SAME: Any = object()

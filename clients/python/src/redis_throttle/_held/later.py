@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from ._call import Call
-from ._errors import OutageError, OverloadError
-from ._result import Result
-from ._undecided import log
+from .._seam.call import Call
+from .._seam.errors import OutageError, OverloadError
+from .._seam.result import Result
+from .._seam.undecided import log
 
 MOST = 10_000
 """How many calls are kept. Those that came first are given up for others: their slots lapse first."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, cast
 
-from . import _positions as at
-from ._duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
-from ._errors import MistakeError
-from ._limit import Limit, Rule, Slots, as_limits, denials
-from ._result import ZERO, Result
+from . import positions as at
+from .duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
+from .errors import MistakeError
+from .limit import Limit, Rule, Slots, as_limits, denials
+from .result import ZERO, Result
 
 Keys = Mapping[str, Limit | Sequence[Limit]] | Iterable[tuple[str, Limit | Sequence[Limit]]]
 """The keys of a call with their limits, in order: a mapping or pairs. In a cluster they need a common hash tag, such as `{acme}`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._call import Call
-from ._connect import connect, sentinels_of
-from ._duration import Duration, seconds
-from ._result import Result
-from ._transport import Client, Transport
+from .._seam.call import Call
+from .._seam.duration import Duration, seconds
+from .._seam.result import Result
+from .connect import connect, sentinels_of
+from .transport import Client, Transport
 
 
 class Remote:

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from ._call import Call
-from ._errors import is_outage, library_error, translate
-from ._transport import (
+from .._seam.call import Call
+from .._seam.errors import is_outage, library_error, translate
+from .transport import (
     LONGEST,
     PIPELINES,
     REDIRECTS,

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from ._call import Call
-from ._errors import is_outage, is_overload
-from ._result import Result
-from ._steps import Steps, run, run_async
-from ._undecided import log
-from ._verbs import AsyncDecider, Decider, is_decider
+from .._seam.call import Call
+from .._seam.errors import is_outage, is_overload
+from .._seam.result import Result
+from .._seam.steps import Steps, run, run_async
+from .._seam.undecided import log
+from .._seam.verbs import AsyncDecider, Decider, is_decider
 
 Outcome = Literal["allowed", "limited", "outage", "overload", "mistake", "cancelled"]
+
+BUCKETS = (50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1.0)
+"""Upper bounds of durations for metrics, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +102,14 @@ class _Observing:
 class Observed(_Observing):
     """Tells observers of each decision, in their order, in the thread of the caller, which waits for them.
 
-        def count(decision):
-            DECISIONS.labels(decision.outcome, decision.by, decision.policy, decision.shadowed).inc()
+        def tell(decision):
+            log.debug("%s by %s in %s", decision.outcome, decision.by, decision.duration)
 
-        limiter = Limiter(Observed(Cached(Guard(Remote(client))), count))
+        limiter = Limiter(Observed(Cached(Guard(Remote(client))), tell, redis_throttle.prometheus.Metrics()))
 
-    Put it around everything else: it then sees what was decided where (`Decision.by`). What an observer raises is logged, and changes
-    nothing of the decision.
+    `redis_throttle.prometheus` and `redis_throttle.opentelemetry` have observers for metrics. Put it around
+    everything else: it then sees what was decided where (`Decision.by`). What an observer raises is logged, and changes nothing of the
+    decision.
     """
 
     def __init__(self, next: Decider, *observers: Callable[[Decision], object]) -> None:

@@ -1,0 +1,1 @@
+"""Deciders that stand before another one: a guard, remembered denials, batches of units, observers."""

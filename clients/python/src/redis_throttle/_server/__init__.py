@@ -1,0 +1,1 @@
+"""How a call reaches Redis or Valkey, over a client of redis-py or valkey-py."""
