@@ -18,10 +18,10 @@ import (
 	"redis-throttle/limiter/command/words"
 )
 
-// What is generated stands between these lines.
+// What is generated stands between two lines that name it.
 const (
-	begin = "-- BEGIN GENERATED\n"
-	end   = "-- END GENERATED\n"
+	begin = "-- BEGIN GENERATED: "
+	end   = "-- END GENERATED: "
 )
 
 // commands are those that the library has functions for.
@@ -59,23 +59,38 @@ func run(path string) error {
 
 // write puts the tables into a library. root is the folder of the repository.
 func write(library, root string) (string, error) {
-	before, rest, hasBegin := strings.Cut(library, begin)
-	_, after, hasEnd := strings.Cut(rest, end)
-	if !hasBegin || !hasEnd {
-		return "", fmt.Errorf("the library lacks the lines %q and %q", begin, end)
-	}
 	version, err := version(filepath.Join(root, "module", "version.go"))
 	if err != nil {
 		return "", err
 	}
-	texts, err := texts(before+after, root)
+	texts, err := texts(library, root)
 	if err != nil {
 		return "", err
 	}
-	return before + begin + fmt.Sprintf("local VERSION = %d -- of the module that it does as: major x 10000 + minor x 100 + patch\n", version) +
+	vocabulary := fmt.Sprintf("local VERSION = %d -- of the module that it does as: major x 10000 + minor x 100 + patch\n", version) +
 		block("WORDS", words.Rows(), func(r words.Row) (string, string) { return r.Name, row(r) }) +
 		block("COMMANDS", commands, func(c *command.Command) (string, string) { return strings.TrimPrefix(c.Name, "CL."), table(c) }) +
-		block("TEXT", texts, func(t text) (string, string) { return t.name, quoted(t.value) }) + end + after, nil
+		block("TEXT", texts, func(t text) (string, string) { return t.name, quoted(t.value) })
+	zones, err := zones()
+	if err != nil {
+		return "", err
+	}
+	library, err = replace(library, "words", vocabulary)
+	if err != nil {
+		return "", err
+	}
+	return replace(library, "zones", zones)
+}
+
+// replace puts a text between the lines that name it.
+func replace(library, name, text string) (string, error) {
+	first, last := begin+name+"\n", end+name+"\n"
+	before, rest, hasFirst := strings.Cut(library, first)
+	_, after, hasLast := strings.Cut(rest, last)
+	if !hasFirst || !hasLast {
+		return "", fmt.Errorf("the library lacks the lines %q and %q", first, last)
+	}
+	return before + first + text + last + after, nil
 }
 
 // block is a table with a line for each element.

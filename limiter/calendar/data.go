@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -168,6 +169,19 @@ func (d *Data) Missing() (n int, example string) {
 		example = d.entries[d.read+i].name
 	}
 	return len(d.entries) - d.read, example
+}
+
+// All yields all zones by their names. It reads those that were not used yet.
+func (d *Data) All() iter.Seq2[string, *time.Location] {
+	return func(yield func(string, *time.Location) bool) {
+		for i := range d.entries {
+			e := &d.entries[i]
+			e.load()
+			if !yield(e.name, e.location) {
+				return
+			}
+		}
+	}
 }
 
 func (d *Data) add(file *zip.File) *entry {

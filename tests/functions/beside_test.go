@@ -12,6 +12,7 @@ import (
 
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
+	"redis-throttle/limiter/calendar"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
@@ -182,6 +183,40 @@ func TestFunctionsRefuseKeysOfOtherTypes(t *testing.T) {
 			b.both(strings.Fields(call)...)
 		}
 	}
+}
+
+// Every zone's days, weeks, months and years end when they end for the module, as long as the library knows the clocks.
+func TestFunctionsKnowTheClocksOfEveryZone(t *testing.T) {
+	t.Parallel()
+	b := startBeside(t)
+	first, last := time.Date(2021, 1, 3, 0, 0, 0, 0, time.UTC), time.Date(2050, 12, 28, 0, 0, 0, 0, time.UTC)
+	for name, location := range calendar.BuiltIn().All() {
+		for range size.Of(2, 30) {
+			at := first.Add(time.Duration(b.Int64N(int64(last.Sub(first)))))
+			if _, change := at.In(location).ZoneBounds(); b.IntN(2) == 0 && change.Before(last) && !change.IsZero() {
+				at = change.Add(time.Duration(b.Int64N(int64(60*time.Hour))) - 30*time.Hour) // about when clocks are changed
+			}
+			b.now = at.UnixNano() / 1000 * 1000
+			b.clock.Set(b.now)
+			words := []string{"CL.LIMIT", "k", "FIXED", []string{"5/1d", "5/3d", "5/w", "5/mo", "5/y", "5/d"}[b.IntN(6)], "TZ", name, "COMPACT"}
+			if b.IntN(2) == 0 {
+				words = append(words[:6], "OFFSET", []string{"6h", "1.5ms", "30m"}[b.IntN(3)], "COMPACT")
+			}
+			b.both(words...)
+			b.do("DEL", "{m}k", "{f}k")
+		}
+	}
+	require.Greater(t, b.called, 50*b.refused)
+	for _, year := range []int{2020, 2051, 2060} {
+		b.now = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+		b.clock.Set(b.now)
+		v := b.do(kit.AsFunction(strings.Fields("CL.LIMIT f FIXED 5/d TZ Europe/Berlin"))...)
+		require.Contains(t, v.Text, "ERR the clocks of time zones are known from 2021 to 2051", year)
+		require.EqualValues(t, 0, b.do("EXISTS", "f").Int)
+	}
+	b.now = time.Date(2049, 6, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	b.clock.Set(b.now)
+	require.Contains(t, b.do(kit.AsFunction(strings.Fields("CL.LIMIT f FIXED 5/7y TZ Europe/Berlin"))...).Text, "known from")
 }
 
 // Limits and instants of any size are decided alike, or refused: those of more than 52 days, or of many years, too.
