@@ -1466,8 +1466,8 @@ do
     return n
   end
 
-  -- The only limit that the value is to hold, if that is a RATE. In front of one it adds a RATE of the call that is not stored: a later
-  -- call would take the number for its state.
+  -- The only limit that the value is to hold, if that is a RATE. Beside one it adds a RATE of the call that stands in front of it and is not
+  -- stored, or is a RATE of 0: a later call would take the number for its state.
   local function lone_rate(s)
     if s.kept[1] or #s > 1 and not s.adds_none and not s.has_nobody then return nil end
     local rate, before
@@ -1479,9 +1479,20 @@ do
         before = l
       end
     end
-    if not rate or not before then return rate end
-    before.stored = true
-    return nil
+    if rate and before then
+      before.stored = true
+      return nil
+    end
+    if rate and s.has_nobody and not s.adds_none then
+      for _, l in ipairs(s) do
+        if l == rate then break end
+        if l.rate_head and l.rate_head ~= rate.head then
+          s.kept[1] = { kind = 1, head = l.rate_head, state = '', is_full = true }
+          return nil
+        end
+      end
+    end
+    return rate
   end
 
   -- Whether a limit of the same kind and period is kept behind one: which is which, only their order tells.
@@ -2402,8 +2413,11 @@ do
       if l.capacity and l.count == 0 then return TEXT.zeroHasNoBurst end
     end
     if period > last then return TEXT.tooLong end
-    if l.count == 0 then return nil end
     l.head = char(l.kind) .. time_bytes(period)
+    if l.count == 0 then
+      if l.kind == 1 then l.rate_head = l.head end
+      return nil
+    end
     if l.kind == 1 then return set_rate(l, l.capacity or l.count, l.count, period) end
     if l.kind == 2 then set_period(l, period) else l.period = period end
   end
