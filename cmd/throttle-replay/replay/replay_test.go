@@ -100,7 +100,7 @@ func TestDecisionsAreThoseOfAServerWithAllKeys(t *testing.T) {
 	all := traffic(t, 40, size.Of(2000, 5000))
 	for _, words := range []string{
 		"RATE 1/s BURST 5", "RATE 20/m", "WINDOW 10/m", "FIXED 30/h", "FIXED 100/d TZ Europe/Berlin", "FIXED 20/10m FIRST", "RATE 1/s BURST 5 WINDOW 30/m FIXED 100/h",
-		"RATE 1/s BURST 5 BAN 2m", "RATE 1/s BURST 5 STRICT", "RATE 1/s BURST 3 MAXWAIT 2s", "RATE 1/s BURST 5 FORCE", "RATE 1/s BURST 5 UPTO", "RATE 1/s BURST 9 SPARE 3",
+		"RATE 1/s BURST 5 BAN 2m", "RATE 1/s BURST 5 BAN 2m AFTER 3/10m", "RATE 1/s BURST 5 FIXED 0/d SHADOW", "FIXED 0/d", "RATE 1/s BURST 5 STRICT", "RATE 1/s BURST 3 MAXWAIT 2s", "RATE 1/s BURST 5 FORCE", "RATE 1/s BURST 5 UPTO", "RATE 1/s BURST 9 SPARE 3",
 		"RATE 1/s BURST 50 RATE 10/m BURST 3 SHADOW", "RATE 1/s BURST 4 TAKE 2 WINDOW 100/h",
 	} {
 		for _, costs := range []bool{false, true} {
