@@ -32,6 +32,7 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
+	redis-throttle v0.0.0 // indirect
 )
 
 require (
@@ -46,3 +47,5 @@ require (
 )
 
 replace redis-throttle/ratelimit => ../ratelimit
+
+replace redis-throttle => ..

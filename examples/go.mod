@@ -12,8 +12,11 @@ require (
 	github.com/dunglas/httpsfv v1.1.2 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
+	redis-throttle v0.0.0 // indirect
 )
 
 require redis-throttle/ratelimit v0.0.0
 
 replace redis-throttle/ratelimit => ../ratelimit
+
+replace redis-throttle => ..

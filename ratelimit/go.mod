@@ -14,4 +14,7 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.48.0 // indirect
+	redis-throttle v0.0.0
 )
+
+replace redis-throttle => ..

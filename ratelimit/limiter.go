@@ -47,6 +47,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/ratelimit/internal/doors"
 )
 
 // Decider decides calls. It is safe for concurrent use. A denied call is no error: Result.Limited says so. An error says that the
@@ -71,7 +73,8 @@ type Limiter struct {
 
 // New returns a Limiter that sends calls to Redis: by a *redis.Client, *redis.ClusterClient, *redis.Ring, *redis.Conn,
 // *redis.Tx, redis.UniversalClient, or anything else that sends a command. A call has its answer when Decide returns, so
-// pipelines are for package pipelimit. New panics if client is nil or a pipeline.
+// pipelines are for package pipelimit. New panics if client is nil or a pipeline. Where the server has no module, calls are sent as functions:
+// see package commands, whose On is a client with options for that.
 func New(client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }, o Options) *Limiter {
@@ -84,7 +87,14 @@ func New(client interface {
 	if o.Patience <= 0 {
 		o.Patience = defaultPatience
 	}
-	return &Limiter{&remote{client, o.Patience}}
+	var way doors.Options
+	var to sender = client
+	if chosen, ok := client.(*doors.Chosen); ok {
+		if way, to = chosen.Options, chosen.Sender; isNil(to) {
+			panic("ratelimit: New needs a Redis client, not nil")
+		}
+	}
+	return &Limiter{&remote{to, o.Patience, doors.New(to, way, IsOutage)}}
 }
 
 // With returns the verbs of next, which is any Decider. It panics if next is nil or a zero Limiter.
@@ -154,14 +164,15 @@ func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) (time.Du
 	return result.Lasts, err
 }
 
-// ErrNoModule is the error of a server that does not know the command, or whose module does
-// not know one of its words, such as version 0.1.0.
+// ErrNoModule is the error of a server that does not know the command and takes no function or script for it either, or whose module does
+// not know one of its words, such as version 0.1.0. It is also that of a call that waits where only the module can make it wait.
 var ErrNoModule = errors.New("the server has no throttle.so, or its version is too old")
 
 // remote sends calls to Redis.
 type remote struct {
 	client   sender
 	patience time.Duration
+	doors    *doors.Doors
 }
 
 type sender interface {
@@ -187,7 +198,7 @@ func (r *remote) ask(ctx context.Context, call Call) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("ratelimit: %s: %w", cmd.name, err)
 	}
-	reply, err := send(ctx, r.client, &cmd)
+	reply, err := r.send(ctx, &cmd)
 	return call.answer(&cmd, reply, err)
 }
 
@@ -202,15 +213,9 @@ func (c *Call) answer(cmd *command, reply any, err error) (result Result, _ erro
 	return result, nil
 }
 
-// send sends cmd to where its key is.
-func send(ctx context.Context, client sender, cmd *command) (any, error) {
-	c := newCmd(ctx, cmd)
-	var cmder redis.Cmder = c
-	if cmd.charges {
-		cmder = once{c}
-	}
-	_ = client.Process(ctx, cmder) // c holds the error as well
-	return c.Result()
+// send sends cmd to where its key is, as what the server there has.
+func (r *remote) send(ctx context.Context, cmd *command) (any, error) {
+	return r.doors.Send(ctx, &doors.Command{Args: cmd.args, Key: int(cmd.key), Charges: cmd.charges})
 }
 
 func newCmd(ctx context.Context, cmd *command) *redis.Cmd {
@@ -219,19 +224,14 @@ func newCmd(ctx context.Context, cmd *command) *redis.Cmd {
 	return c
 }
 
-// once is a command that go-redis does not repeat.
-type once struct{ *redis.Cmd }
-
-// NoRetry is asked by go-redis before it sends a command again.
-func (once) NoRetry() bool { return true }
-
 // explain wraps what go-redis or the server said. IsOutage tells whether Redis is to blame. No error holds a key.
 func explain(name string, err error) error {
 	if errors.Is(err, errNoLimiter) {
 		return err
 	}
+	var nothing *doors.NothingError
 	switch {
-	case redis.HasErrorPrefix(err, "unknown command"):
+	case doors.IsUnknown(err), errors.As(err, &nothing):
 		return fmt.Errorf("ratelimit: %s: %w: %w", name, ErrNoModule, serverError(keyless(err.Error())))
 	case redis.HasErrorPrefix(err, "syntax error near '"+compact+"'"), redis.HasErrorPrefix(err, "syntax error near 'EACH'"):
 		return fmt.Errorf("ratelimit: %s: %w: %w", name, ErrNoModule, err)

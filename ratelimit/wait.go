@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"redis-throttle/ratelimit/internal/doors"
 )
 
 // A call that waits is sent over a connection of its own. In the client's pool, callers that wait, and those that have long
@@ -64,10 +66,16 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 			return result, err
 		}
 	}
+	if r.doors.WithoutModule(ctx, call.Keys[0].Name) {
+		return r.poll(ctx, call)
+	}
 	if own, ok := r.client.(stander); ok {
 		place := standing{cmd: newCmd(ctx, &cmd)}
 		place.answers, place.alive, place.leave = own.Stand(ctx, place.cmd)
 		reply, err := r.waitIn(ctx, place, &call, &cmd)
+		if r.doors.Lacks(err) {
+			return r.poll(ctx, call)
+		}
 		return call.answer(&cmd, reply, err)
 	}
 	node, err := r.node(ctx, call.Keys[0].Name)
@@ -75,7 +83,7 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 	case err != nil:
 		return Result{}, explain(name, err)
 	case node == nil: // whatever it is, it has to know how to wait
-		reply, err := send(ctx, r.client, &cmd)
+		reply, err := r.send(ctx, &cmd)
 		return call.answer(&cmd, reply, err)
 	}
 	o, asking := *node.Options(), false
@@ -92,6 +100,9 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 		place.alive = alive
 		var reply any
 		reply, err = r.waitIn(ctx, place, &call, &cmd)
+		if r.doors.Lacks(err) {
+			return r.poll(ctx, call)
+		}
 		moved := false
 		if o.Addr, asking, moved = redirected(err, o.Addr); !moved {
 			return call.answer(&cmd, reply, err)
@@ -244,7 +255,7 @@ func stand(ctx context.Context, o redis.Options, asking bool, cmd *command, pati
 				return
 			}
 		}
-		_ = line.client.Process(sending, once{c})
+		_ = line.client.Process(sending, doors.Once{Cmd: c})
 		answers <- c.Err()
 	}()
 	return standing{cmd: c, answers: answers, leave: func(patience time.Duration) { line.leave(stop, patience) }}

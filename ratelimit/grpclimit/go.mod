@@ -17,6 +17,9 @@ require (
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
+	redis-throttle v0.0.0 // indirect
 )
 
 replace redis-throttle/ratelimit => ../
+
+replace redis-throttle => ../..

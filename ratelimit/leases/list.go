@@ -3,9 +3,13 @@ package leases
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/doors"
 )
 
 // Holders are the leases of a key.
@@ -43,9 +47,11 @@ type Group struct {
 func List(ctx context.Context, client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }, key string, count int64) (Holders, error) {
-	cmd := redis.NewCmd(ctx, "CL.LEASES", key, "COUNT", count)
-	_ = client.Process(ctx, cmd) // cmd holds the error as well
-	reply, err := cmd.Result()
+	way := doors.Options{Logger: slog.New(slog.DiscardHandler)} // the Limiter on client has logged what the server has
+	if chosen, ok := client.(*doors.Chosen); ok {
+		way.Only, client = chosen.Only, chosen.Sender
+	}
+	reply, err := doors.New(client, way, ratelimit.IsOutage).Send(ctx, &doors.Command{Args: []any{"CL.LEASES", key, "COUNT", count}, Key: 1})
 	if err != nil {
 		return Holders{}, fmt.Errorf("leases: CL.LEASES: %w", err)
 	}

@@ -19,6 +19,9 @@ require (
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
+	redis-throttle v0.0.0 // indirect
 )
 
 replace redis-throttle/ratelimit => ../
+
+replace redis-throttle => ../..

@@ -124,7 +124,10 @@ func (charging) NoRetry() bool { return true }
 
 // firstKey is the place of the first key of a command.
 func firstKey(cmd redis.Cmder) int8 {
-	if name, _ := cmd.Args()[0].(string); name == "CL.MLIMIT" || name == "CL.SETTLE" {
+	switch name, _ := cmd.Args()[0].(string); name {
+	case "FCALL", "FCALL_RO", "EVALSHA", "EVALSHA_RO", "EVAL", "EVAL_RO":
+		return 3
+	case "CL.MLIMIT", "CL.SETTLE":
 		return 2
 	}
 	return 1

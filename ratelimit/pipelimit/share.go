@@ -156,7 +156,7 @@ func shareable(cmd redis.Cmder) bool {
 	}
 	name, _ := args[0].(string)
 	waits := name == "CL.WAIT" || (name == "CL.LEASE" && slices.Contains(args[2:], any("TIMEOUT")))
-	return strings.HasPrefix(name, "CL.") && !waits
+	return (strings.HasPrefix(name, "CL.") || strings.HasPrefix(name, "FCALL") || strings.HasPrefix(name, "EVALSHA")) && !waits
 }
 
 // batch are calls that leave together.

@@ -19,6 +19,9 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
+	redis-throttle v0.0.0 // indirect
 )
 
 replace redis-throttle/ratelimit => ../
+
+replace redis-throttle => ../..

@@ -12,6 +12,9 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
+	redis-throttle v0.0.0 // indirect
 )
 
 replace redis-throttle/ratelimit => ..
+
+replace redis-throttle => ../..

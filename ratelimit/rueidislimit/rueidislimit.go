@@ -95,6 +95,13 @@ func (s sender) build(args []any) (rueidis.Completed, error) {
 		}
 	}
 	name, key := words[:1], 1
+	if strings.HasPrefix(words[0], "FCALL") || strings.HasPrefix(words[0], "EVAL") { // see package doors
+		command := s.client.B().Arbitrary(words[:3]...).Keys(words[3]).Args(words[4:]...)
+		if strings.HasSuffix(words[0], "_RO") {
+			return command.ReadOnly(), nil
+		}
+		return command.Build(), nil
+	}
 	if words[0] == "CL.MLIMIT" || words[0] == "CL.SETTLE" { // whose keys are counted; the first one leads to the node
 		name, key = words[:2], 2
 	}

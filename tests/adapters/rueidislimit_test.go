@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/commands"
 	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/rueidislimit"
@@ -191,7 +192,8 @@ func TestErrorsAreToldApart(t *testing.T) {
 	assert.ErrorContains(t, err, "ratelimit: CL.LIMIT: WRONGTYPE")
 	assert.False(t, ratelimit.IsOutage(err))
 
-	_, err = rueidislimit.New(connect(t, on(server.Start(t, server.WithoutModule())))).Limit(t.Context(), "k", limits, 1)
+	plain := rueidislimit.Client(connect(t, on(server.Start(t, server.WithoutModule()))))
+	_, err = ratelimit.New(commands.On(plain, commands.Options{Send: commands.Module}), ratelimit.Options{}).Limit(t.Context(), "k", limits, 1)
 	require.ErrorIs(t, err, ratelimit.ErrNoModule)
 
 	s.MustDo("REPLICAOF", "127.0.0.1", "1")

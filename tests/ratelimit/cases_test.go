@@ -206,7 +206,7 @@ func TestCasesOfAllLanguages(t *testing.T) {
 			m := startMadeUp(t, c.Exchanges)
 			client := redis.NewClient(&redis.Options{Addr: m.addr, Protocol: 2, DisableIdentity: true})
 			defer client.Close()
-			result, err := ratelimit.New(client, ratelimit.Options{}).Decide(t.Context(), c.Call.call(t))
+			result, err := byModule(client).Decide(t.Context(), c.Call.call(t))
 			if c.Error != "" {
 				assert.Equal(t, c.Error, kindOf(err))
 				assert.ErrorContains(t, err, c.Says)

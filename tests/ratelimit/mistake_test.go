@@ -36,7 +36,7 @@ func mistakes(t *testing.T) map[string]*redis.Client {
 func TestTheAnswerToAMistakeCanBeChosen(t *testing.T) {
 	t.Parallel()
 	for text, client := range mistakes(t) {
-		l := ratelimit.New(client, ratelimit.Options{})
+		l := byModule(client)
 		for answer, want := range map[httplimit.Answer]int{
 			httplimit.Usual: 500, httplimit.Raise: 500, httplimit.Deny: 503, httplimit.Allow: 200,
 		} {
@@ -73,7 +73,7 @@ func TestAFloodOfErrorsIsOneLine(t *testing.T) {
 		return func() { handler.ServeHTTP(httptest.NewRecorder(), request()) }
 	}
 	for text, client := range mistakes(t) {
-		l := ratelimit.New(client, ratelimit.Options{})
+		l := byModule(client)
 		transport := httplimit.NewTransport(l, httplimit.TransportOptions{Limits: limits, Key: key})
 		unary := grpclimit.NewClient(l, grpclimit.ClientOptions{
 			Limits: limits, Key: func(context.Context, string) string { return secret },

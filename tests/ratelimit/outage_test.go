@@ -61,7 +61,7 @@ func TestOnlyAnOutageLetsRequestsThrough(t *testing.T) {
 			for _, failClosed := range []bool{false, true} {
 				cost := int64(1)
 				var errs []error
-				page := site(t, httplimit.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), httplimit.Options{
+				page := site(t, httplimit.New(byModule(s.Client(quick)), httplimit.Options{
 					Limits:   limits,
 					Key:      everybody,
 					Cost:     func(*http.Request) int64 { return cost },

@@ -111,7 +111,7 @@ func TestCallsThatShareHaveTheirOwnErrors(t *testing.T) {
 	assert.EqualValues(t, many-2, r.Remaining)
 	require.NoError(t, pipe.Exec(t.Context()), "it is empty again")
 
-	_, err = shared(server.Start(t, server.WithoutModule()).Client(), pipelimit.Options{}).Limit(t.Context(), "k", ofMany, 1)
+	_, err = byModule(pipelimit.Share(server.Start(t, server.WithoutModule()).Client(), pipelimit.Options{})).Limit(t.Context(), "k", ofMany, 1)
 	assert.ErrorIs(t, err, ratelimit.ErrNoModule)
 }
 

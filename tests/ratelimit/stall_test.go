@@ -232,7 +232,7 @@ func TestAnExhaustedPoolIsNoOutage(t *testing.T) {
 func TestNoErrorHoldsAKey(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.WithoutModule())
-	l := ratelimit.New(s.Client(), ratelimit.Options{})
+	l := byModule(s.Client())
 	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
 	for verb := ratelimit.VerbLimit; verb <= ratelimit.VerbThrottle; verb++ {
 		call := ratelimit.Call{Verb: verb, Keys: []ratelimit.Key{{Name: "secret"}}}

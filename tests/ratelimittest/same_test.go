@@ -17,6 +17,7 @@ import (
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/commands"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/tests/clock"
@@ -334,7 +335,7 @@ func (r *same) wait() {
 // A server without the module.
 func TestTheErrorWithoutTheModuleIsThatOfAServer(t *testing.T) {
 	t.Parallel()
-	real, fake := ratelimit.New(server.Start(t, server.WithoutModule()).Client(), ratelimit.Options{}), ratelimittest.New(t)
+	real, fake := ratelimit.New(commands.On(server.Start(t, server.WithoutModule()).Client(), commands.Options{Send: commands.Module}), ratelimit.Options{}), ratelimittest.New(t)
 	fake.NoModule()
 	for _, l := range []ratelimit.Decider{real, fake} {
 		_, err := l.Decide(t.Context(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "secret", Limits: ratelimit.Limits{ratelimit.Rate(1, day)}}}, Cost: 1})

@@ -1,0 +1,361 @@
+package ratelimit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/functions"
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/commands"
+	"redis-throttle/ratelimit/leases"
+	"redis-throttle/ratelimit/pipelimit"
+	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
+)
+
+// doorCase is a row of spec/clients/doors.json.
+type doorCase struct {
+	Rule     string   `json:"rule"`
+	Module   bool     `json:"module"`
+	Library  string   `json:"library"`
+	ByHand   bool     `json:"by_hand"`
+	ACL      []string `json:"acl"`
+	Commands string   `json:"commands"`
+	Door     string   `json:"door"`
+	Loaded   string   `json:"loaded"`
+	Log      string   `json:"log"`
+	Then     []string `json:"then"`
+}
+
+func doorCases(t *testing.T) []doorCase {
+	t.Helper()
+	root, err := server.RepositoryRoot()
+	require.NoError(t, err)
+	data, err := os.ReadFile(filepath.Join(root, "spec/clients/doors.json"))
+	require.NoError(t, err)
+	var table struct {
+		About []string   `json:"about"`
+		Cases []doorCase `json:"cases"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	require.NoError(t, decoder.Decode(&table))
+	require.NotEmpty(t, table.Cases)
+	return table.Cases
+}
+
+// versions are the words for versions in the table.
+var versions = map[string]int{"N-1": functions.Version() - 1, "N": functions.Version(), "N+1": functions.Version() + 1}
+
+// libraryOf is the library as of another version, as a client loads it, or an operator.
+func libraryOf(version int, byHand bool) string {
+	text := strings.Replace(functions.Library, fmt.Sprintf("\nlocal VERSION = %d", functions.Version()), fmt.Sprintf("\nlocal VERSION = %d", version), 1)
+	if !byHand {
+		text = strings.Replace(text, "name=throttle\n", fmt.Sprintf("name=throttle_%d\n", version), 1)
+	}
+	return text
+}
+
+// dotted is a version as the log has it.
+func dotted(version int) string {
+	return fmt.Sprintf("%d.%d.%d", version/10000, version/100%100, version%100)
+}
+
+// sent are the names of the commands that charge, as a client sent them.
+type sent struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (s *sent) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.names = append(s.names, cmd.Name())
+		return err
+	}
+}
+
+func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *sent) last() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[len(s.names)-1]
+}
+
+// lines is a log in memory.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+var fiveADay = ratelimit.Limits{ratelimit.Rate(5, day)}
+
+func TestCallsAreSentAsWhatTheServerHas(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	for _, c := range doorCases(t) {
+		t.Run(c.Rule, func(t *testing.T) {
+			t.Parallel()
+			var options []server.Option
+			if !c.Module {
+				options = append(options, server.WithoutModule())
+			}
+			s := server.Start(t, options...)
+			if c.Library != "" {
+				s.MustDo("FUNCTION", "LOAD", libraryOf(versions[c.Library], c.ByHand))
+			}
+			s.MustDo(append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all"}, c.ACL...)...)
+			client := s.Client(server.User("app", "secret"))
+			var log lines
+			wire := &sent{}
+			client.AddHook(wire)
+			limiter := ratelimit.New(commands.On(client, commands.Options{Send: commands.Choice(c.Commands), Logger: log.logger()}), ratelimit.Options{})
+			charged := 0
+			call := func() {
+				t.Helper()
+				result, err := limiter.Limit(t.Context(), "user:42", fiveADay, 1)
+				if c.Door == "none" {
+					require.ErrorIs(t, err, ratelimit.ErrNoModule)
+					assert.False(t, ratelimit.IsOutage(err))
+					assert.NotContains(t, err.Error(), "user:42")
+					return
+				}
+				require.NoError(t, err)
+				charged++
+				assert.EqualValues(t, 5-charged, result.Remaining, "it is charged once")
+				assert.EqualValues(t, 5, result.Limit)
+			}
+			call()
+			call()
+			if c.Door != "none" {
+				assert.Equal(t, map[string]string{"module": "cl.limit", "library": "fcall", "script": "evalsha"}[c.Door], wire.last())
+			}
+			loaded := s.Do("FCALL_RO", "cl_version", "0")
+			if c.Loaded == "" {
+				assert.Contains(t, loaded.Text, "Function not found")
+			} else {
+				assert.EqualValues(t, versions[c.Loaded], loaded.Int, "the version on the server")
+			}
+			if c.Log == "" {
+				assert.Empty(t, log.String())
+			} else {
+				says := c.Log
+				for _, word := range []string{"N-1", "N+1"} {
+					says = strings.ReplaceAll(says, word, dotted(versions[word]))
+				}
+				says = strings.ReplaceAll(says, "library N", "library "+dotted(versions["N"]))
+				assert.Contains(t, log.String(), says)
+				assert.Equal(t, 1, strings.Count(log.String(), "\n"), "one line: %s", log.String())
+				assert.NotContains(t, log.String(), "secret")
+			}
+			for _, event := range c.Then {
+				s.MustDo(strings.Fields(event)...)
+				call()
+			}
+		})
+	}
+}
+
+// between is a hook that does something once, right after the server has said which library it has.
+type between struct {
+	sent
+	once sync.Once
+	do   func()
+}
+
+func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "fcall_ro" {
+			b.once.Do(b.do)
+		}
+		return err
+	}
+}
+
+// A client that is about to load its library does not put it over a newer one that another client loads in that moment.
+func TestANewerLibraryIsNotReplacedInARace(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	old, newer := versions["N-1"], versions["N+1"]
+	for name, before := range map[string]int{"over an older one": old, "where there is none": 0} {
+		s := server.Start(t, server.WithoutModule())
+		if before != 0 {
+			s.MustDo("FUNCTION", "LOAD", libraryOf(before, false))
+		}
+		client := s.Client()
+		client.AddHook(&between{do: func() {
+			if before != 0 {
+				s.MustDo("FUNCTION", "DELETE", fmt.Sprintf("throttle_%d", before))
+			}
+			s.MustDo("FUNCTION", "LOAD", libraryOf(newer, false))
+		}})
+		var log lines
+		_, err := limiterOn(client, &log, 0).Limit(t.Context(), "k", fiveADay, 1)
+		require.NoError(t, err, name)
+		assert.EqualValues(t, newer, s.Do("FCALL_RO", "cl_version", "0").Int, name)
+		assert.Contains(t, log.String(), "and the function library "+dotted(newer), name)
+	}
+}
+
+// byModule is a Limiter that sends the commands of the module, whatever the server has.
+func byModule(client interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}) *ratelimit.Limiter {
+	return ratelimit.New(commands.On(client, commands.Options{Send: commands.Module}), ratelimit.Options{})
+}
+
+func limiterOn(client interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}, log *lines, poll time.Duration) *ratelimit.Limiter {
+	return ratelimit.New(commands.On(client, commands.Options{Logger: log.logger(), Poll: poll}), ratelimit.Options{})
+}
+
+// Callers that come at the same time have the library loaded once, and each is charged once.
+func TestABurstOfFirstCallsLoadsTheLibraryOnce(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t, server.WithoutModule())
+	var log lines
+	limiter := limiterOn(s.Client(func(o *redis.Options) { o.PoolSize = 50 }), &log, 0)
+	const many = 200
+	limits := ratelimit.Limits{ratelimit.Rate(many, day)}
+	var asking sync.WaitGroup
+	for range many {
+		asking.Go(func() {
+			result, err := limiter.Limit(t.Context(), "k", limits, 1)
+			assert.NoError(t, err)
+			assert.False(t, result.Limited)
+		})
+	}
+	asking.Wait()
+	result, err := limiter.Peek(t.Context(), "k", limits, 1)
+	require.NoError(t, err)
+	assert.Zero(t, result.Remaining)
+	assert.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	assert.Contains(t, s.Info("commandstats")["cmdstat_function|load"], "calls=1,")
+}
+
+// Every verb has the same results by functions and by scripts as by the module.
+func TestEveryVerbWithoutTheModule(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	withModule, functionsToo, scripts := server.Start(t), server.Start(t, server.WithoutModule()), server.Start(t, server.WithoutModule())
+	scripts.MustDo("ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-function")
+	var log lines
+	window := ratelimit.Limits{ratelimit.Window(5, day)}
+	limits := ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Fixed(4, 365*day).First().Shadow()}
+	key := func(name string, limits ratelimit.Limits) []ratelimit.Key {
+		return []ratelimit.Key{{Name: name, Limits: limits}}
+	}
+	calls := []ratelimit.Call{
+		{Keys: key("a", limits), Cost: 3, Each: true},
+		{Keys: key("a", limits), Cost: 3},
+		{Verb: ratelimit.VerbPeek, Keys: key("a", limits)},
+		{Verb: ratelimit.VerbRefund, Keys: key("a", limits), Cost: 2},
+		{Keys: []ratelimit.Key{{Name: "b", Limits: window}, {Name: "c", Limits: window}}, Cost: 2},
+		{Keys: []ratelimit.Key{{Name: "b", Limits: window}, {Name: "d", Limits: limits}}, Cost: 4, Any: true},
+		{Keys: []ratelimit.Key{{Name: "e", Limits: window}, {Name: "e:slots", Slots: 2, TTL: time.Minute}}, ID: "1"},
+		{Verb: ratelimit.VerbSettle, Keys: []ratelimit.Key{{Name: "e", Limits: ratelimit.Limits{ratelimit.Window(5, day).Take(1).Used(3)}}, {Name: "e:slots"}}, ID: "1"},
+		{Verb: ratelimit.VerbThrottle, Keys: key("f", ratelimit.Limits{ratelimit.Rate(5, day)}), Cost: 2},
+		{Verb: ratelimit.VerbBan, Keys: []ratelimit.Key{{Name: "a"}}, Ban: time.Hour},
+		{Keys: key("a", limits)},
+		{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: "g", Slots: 1, TTL: time.Hour}}, ID: "x"},
+		{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: "g", Slots: 1, TTL: time.Hour}}, ID: "y"},
+		{Verb: ratelimit.VerbRenew, Keys: []ratelimit.Key{{Name: "g", TTL: time.Minute}}, ID: "x"},
+		{Verb: ratelimit.VerbRelease, Keys: []ratelimit.Key{{Name: "g"}}, ID: "x"},
+		{Keys: key("h", ratelimit.Limits{ratelimit.Rate(0, day)})},
+	}
+	limiters := map[string]*ratelimit.Limiter{
+		"module": limiterOn(withModule.Client(), &log, 0), "library": limiterOn(functionsToo.Client(), &log, 0),
+		"script": limiterOn(scripts.Client(server.User("app", "secret")), &log, 0),
+		"shared": limiterOn(pipelimit.Share(server.Start(t, server.WithoutModule()).Client(), pipelimit.Options{}), &log, 0),
+	}
+	for i, call := range calls {
+		want, err := limiters["module"].Decide(t.Context(), call)
+		require.NoError(t, err, i)
+		for name, limiter := range limiters {
+			if name == "module" {
+				continue
+			}
+			got, err := limiter.Decide(t.Context(), call)
+			require.NoError(t, err, "%s: %v", name, call.Verb)
+			assert.Equal(t, coarse(want), coarse(got), "%s: %v", name, call.Verb)
+		}
+	}
+	for name, client := range map[string]interface {
+		Process(ctx context.Context, cmd redis.Cmder) error
+	}{"module": withModule.Client(), "library": functionsToo.Client(), "script": scripts.Client(server.User("app", "secret"))} {
+		_, err := limiters[name].Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: "held", Slots: 2, TTL: time.Hour}}, ID: "me"})
+		require.NoError(t, err)
+		holders, err := leases.List(t.Context(), client, "held", 5)
+		require.NoError(t, err, name)
+		require.Len(t, holders.Leases, 1, name)
+		assert.Equal(t, "me", holders.Leases[0].ID)
+	}
+}
+
+// coarse is a result with times in whole minutes, since calls on two servers are not made at the same instant.
+func coarse(r ratelimit.Result) ratelimit.Result {
+	for _, d := range []*time.Duration{&r.RetryAfter, &r.ResetAfter, &r.NextAfter, &r.Lasts} {
+		*d = d.Round(time.Minute)
+	}
+	for i := range r.Each {
+		r.Each[i] = coarse(r.Each[i])
+	}
+	return r
+}
+
+// Each master of a cluster is asked by itself, also one to which a slot moves.
+func TestMastersOfAClusterGetTheLibrary(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	c := topology.StartCluster(t, server.WithoutModule())
+	var log lines
+	limiter := limiterOn(c.Client(), &log, 0)
+	for round := range 2 {
+		for i := range 30 {
+			result, err := limiter.Limit(t.Context(), fmt.Sprintf("user:%d", i), fiveADay, 1)
+			require.NoError(t, err)
+			assert.EqualValues(t, 4-round, result.Remaining)
+		}
+	}
+	for _, master := range c.Masters() {
+		assert.EqualValues(t, functions.Version(), master.Do("FCALL_RO", "cl_version", "0").Int)
+	}
+	assert.Equal(t, len(c.Masters()), strings.Count(log.String(), "\n"), log.String())
+}
