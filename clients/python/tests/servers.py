@@ -116,9 +116,9 @@ class Server:
 class Cluster:
     """Three masters that share the slots."""
 
-    def __init__(self, node_timeout_ms: int = 2000) -> None:
+    def __init__(self, node_timeout_ms: int = 2000, with_module: bool = True) -> None:
         """Start it. A node that does not answer for `node_timeout_ms` is taken for dead, and without a replica the cluster is down then."""
-        self.nodes = [Server("--cluster-enabled", "yes", "--cluster-node-timeout", str(node_timeout_ms)) for _ in range(3)]
+        self.nodes = [Server("--cluster-enabled", "yes", "--cluster-node-timeout", str(node_timeout_ms), with_module=with_module) for _ in range(3)]
         share = 16384 // 3 + 1
         for i, node in enumerate(self.nodes):
             node.do("CLUSTER", "ADDSLOTSRANGE", i * share, min((i + 1) * share, 16384) - 1)

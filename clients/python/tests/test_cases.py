@@ -79,15 +79,15 @@ def shown(result: Result) -> dict[str, Any]:
 def decide(sender: str, port: int, given: dict[str, Any]) -> Result:
     call = call_of(given)
     if sender == "redis":
-        with redis.Redis(port=port) as client, Limiter(client) as limiter:
+        with redis.Redis(port=port) as client, Limiter(client, commands="module") as limiter:
             return limiter.decide(call)
     if sender == "valkey":
-        with valkey.Valkey(port=port) as client, Limiter(client) as limiter:
+        with valkey.Valkey(port=port) as client, Limiter(client, commands="module") as limiter:
             return limiter.decide(call)
 
     async def run() -> Result:
         its: Any = redis.asyncio.Redis(port=port) if sender == "redis.asyncio" else valkey.asyncio.Valkey(port=port)
-        async with its, AsyncLimiter(its) as limiter:
+        async with its, AsyncLimiter(its, commands="module") as limiter:
             return await limiter.decide(call)
 
     return asyncio.run(run())

@@ -223,7 +223,7 @@ def faults(server: Server) -> list[tuple[str, Callable[[], None], Callable[[], N
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 def test_an_outage_and_a_mistake_are_told_apart(own_server: Server, library: str) -> None:
-    limiter = Limiter.from_url(own_server.url.replace("redis", library), timeout="1s")
+    limiter = Limiter.from_url(own_server.url.replace("redis", library), timeout="1s", commands="module")
     for name, begin, end, kind in faults(own_server):
         own_server.do("DEL", "k")
         assert limiter.limit("k", DAY).allowed, name
@@ -247,7 +247,7 @@ def answers(limiter: Limiter) -> bool:
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 async def test_asyncio_tells_them_apart_too(own_server: Server, library: str) -> None:
-    limiter = AsyncLimiter.from_url(own_server.url.replace("redis", library), timeout="1s")
+    limiter = AsyncLimiter.from_url(own_server.url.replace("redis", library), timeout="1s", commands="module")
     for name, begin, end, kind in faults(own_server):
         own_server.do("DEL", "k")
         assert (await limiter.limit("k", DAY)).allowed, name

@@ -37,7 +37,7 @@ def test_the_version_is_that_of_the_module() -> None:
 
 
 def test_the_wheel_and_the_source_hold_the_package_and_nothing_else(packed: dict[str, pathlib.Path]) -> None:
-    modules = {str(path.relative_to(SOURCE.parent)) for path in SOURCE.rglob("*") if path.suffix == ".py" or path.name == "py.typed"}
+    modules = {str(path.relative_to(SOURCE.parent)) for path in SOURCE.rglob("*") if path.suffix in (".py", ".lua") or path.name == "py.typed"}
     with zipfile.ZipFile(packed["wheel"]) as wheel:
         names = {re.sub(r"^redis_throttle-[0-9.]+\.dist-info", "info", name) for name in wheel.namelist()}
     assert names == modules | {"info/METADATA", "info/WHEEL", "info/RECORD", "info/entry_points.txt", "info/licenses/LICENSE"}
@@ -46,7 +46,7 @@ def test_the_wheel_and_the_source_hold_the_package_and_nothing_else(packed: dict
         license = sdist.extractfile(next(name for name in sdist.getnames() if name.endswith("/LICENSE")))
         assert license is not None
         assert license.read() == (ROOT / "LICENSE").read_bytes()
-    assert files - {".gitignore"} == {f"src/{name}" for name in modules} | {"PKG-INFO", "README.md", "LICENSE", "pyproject.toml"}
+    assert files - {".gitignore"} == {f"src/{name}" for name in modules} | {"PKG-INFO", "README.md", "LICENSE", "pyproject.toml", "hatch_build.py"}
 
 
 def test_it_works_from_the_wheel_alone(server: Server, packed: dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:

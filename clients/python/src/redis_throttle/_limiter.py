@@ -13,6 +13,7 @@ from ._seam.call import Call, Holdings, many
 from ._seam.duration import Duration, nanoseconds
 from ._seam.result import Result
 from ._seam.verbs import Decider, OfThreads, is_decider
+from ._server.doors import Commands
 from ._server.remote import Remote
 from ._server.transport import Client
 
@@ -25,19 +26,21 @@ class Limiter(OfThreads):
         limiter = Limiter(Guard(Remote.from_url("redis://127.0.0.1:6379"), policy="local", processes=8))
 
     Over a client it has a `Guard` with the policy `"fail"`: a server that hangs costs `timeout` (200 ms), and after five calls in a row
-    nothing, until it is back. `timeout` and `patience` are those of `Remote`. Every method raises an `OutageError`, an `OverloadError` or a
+    nothing, until it is back. `timeout`, `patience`, `commands` and `poll` are those of `Remote`. Every method raises an `OutageError`, an `OverloadError` or a
     `MistakeError` when there is no decision.
     """
 
-    def __init__(self, next: Client | Decider, *, timeout: Duration | None = None, patience: Duration | None = None) -> None:
+    def __init__(self, next: Client | Decider, *, timeout: Duration | None = None, patience: Duration | None = None,
+                 commands: Commands | None = None, poll: Duration | None = None) -> None:
         self.decider: Decider
-        self.decider, self._behind_its_guard = over(next, Remote, Guard, timeout, patience)
+        self.decider, self._behind_its_guard = over(next, Remote, Guard, timeout=timeout, patience=patience, commands=commands, poll=poll)
         self._later = Later(self.decide)
 
     @classmethod
-    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Limiter:
+    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
+                 options: Mapping[str, Any] | None = None) -> Limiter:
         """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
-        limiter = cls(remote := Remote.from_url(url, timeout=timeout, patience=patience, options=options))
+        limiter = cls(remote := Remote.from_url(url, timeout=timeout, patience=patience, commands=commands, poll=poll, options=options))
         limiter.decider, limiter._behind_its_guard = Guard(remote), remote
         return limiter
 
@@ -99,13 +102,13 @@ class Limiter(OfThreads):
         self.close()
 
 
-def over(next: Any, remote: Callable[..., Any], guard: Callable[..., Any], timeout: Duration | None, patience: Duration | None) -> tuple[Any, Any]:
+def over(next: Any, remote: Callable[..., Any], guard: Callable[..., Any], **options: object) -> tuple[Any, Any]:
     """Return the decider that a limiter is over, and what a guard takes in its place: one on a client has a guard of its own."""
+    given = {name: value for name, value in options.items() if value is not None}
     if is_decider(next):
-        if timeout is not None or patience is not None:
-            raise TypeError("timeout and patience are for a limiter on a client: give them to what has the client")
+        if given:
+            raise TypeError(f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for a limiter on a client: give what has the client this option")
         return next, next
-    given = {name: value for name, value in (("timeout", timeout), ("patience", patience)) if value is not None}
     made = remote(next, **given)
     return guard(made), made
 

@@ -21,6 +21,7 @@ from ._seam.result import Result
 from ._seam.verbs import AsyncDecider as Decider
 from ._seam.verbs import Verbs
 from ._server.asyncremote import Remote
+from ._server.doors import Commands
 from ._server.transport import AsyncClient
 
 __all__ = ["Admission", "Batched", "Cached", "Decider", "Guard", "Lease", "Limiter", "Observed", "Remote", "until_retry"]
@@ -33,15 +34,17 @@ class Limiter(Verbs[Coroutine[Any, Any, Result], Coroutine[Any, Any, int], Corou
     It is safe for use by several tasks of one loop. See `redis_throttle.Limiter`.
     """
 
-    def __init__(self, next: AsyncClient | Decider, *, timeout: Duration | None = None, patience: Duration | None = None) -> None:
+    def __init__(self, next: AsyncClient | Decider, *, timeout: Duration | None = None, patience: Duration | None = None,
+                 commands: Commands | None = None, poll: Duration | None = None) -> None:
         self.decider: Decider
-        self.decider, self._behind_its_guard = over(next, Remote, Guard, timeout, patience)
+        self.decider, self._behind_its_guard = over(next, Remote, Guard, timeout=timeout, patience=patience, commands=commands, poll=poll)
         self._later = AsyncLater(self.decide)
 
     @classmethod
-    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Limiter:
+    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
+                 options: Mapping[str, Any] | None = None) -> Limiter:
         """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
-        limiter = cls(remote := Remote.from_url(url, timeout=timeout, patience=patience, options=options))
+        limiter = cls(remote := Remote.from_url(url, timeout=timeout, patience=patience, commands=commands, poll=poll, options=options))
         limiter.decider, limiter._behind_its_guard = Guard(remote), remote
         return limiter
 

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from .._seam.call import Call
 from .._seam.duration import Duration, seconds
+from .._seam.errors import MistakeError, ThrottleError
 from .._seam.result import Result
 from .asynctransport import AsyncTransport
 from .connect import connect, sentinels_of
+from .doors import Commands, check
+from .polling import Pause, polling
 from .transport import AsyncClient
 
 
 class Remote:
-    """Sends calls to Redis or Valkey with the module, as `redis_throttle.Remote`, over a client of `redis.asyncio` or `valkey.asyncio`."""
+    """Sends calls to Redis or Valkey, as `redis_throttle.Remote`, over a client of `redis.asyncio` or `valkey.asyncio`."""
 
-    def __init__(self, client: AsyncClient, *, timeout: Duration = "200ms", patience: Duration = "3s") -> None:
+    def __init__(self, client: AsyncClient, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto",
+                 poll: Duration | None = None) -> None:
         self.client = client
-        self._transport = AsyncTransport(client, seconds(timeout, "timeout"), seconds(patience, "patience"))
+        self._poll = check(commands, poll)
+        self._transport = AsyncTransport(client, seconds(timeout, "timeout"), seconds(patience, "patience"), commands)
         self._mine: list[Any] = []
 
     @classmethod
-    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", options: Mapping[str, Any] | None = None) -> Remote:
+    def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
+                 options: Mapping[str, Any] | None = None) -> Remote:
         """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
-        remote = cls(connect(url, asynchronous=True, timeout=timeout, options=options), timeout=timeout, patience=patience)
+        remote = cls(connect(url, asynchronous=True, timeout=timeout, options=options), timeout=timeout, patience=patience, commands=commands, poll=poll)
         remote._mine = [remote.client, *sentinels_of(remote.client)]
         return remote
 
@@ -36,7 +44,37 @@ class Remote:
             result = await self.decide(call.at_once())
             if not result.limited:
                 return result
-        return call.result(await self._transport.wait(call))
+        if self._transport.without_module(call.keys[0].name):
+            return await self._polled(call)
+        try:
+            return call.result(await self._transport.wait(call))
+        except MistakeError as error:
+            if not self._transport.doors.lacks(error):
+                raise
+        await self._transport.find_door(call.keys[0].name)
+        return await self._polled(call)
+
+    async def _polled(self, call: Call) -> Result:
+        steps = polling(call, self._poll)
+        try:
+            step = next(steps)
+            while True:
+                step = steps.send(await self._pause(step) if isinstance(step, Pause) else await self.decide(step))
+        except StopIteration as end:
+            return cast(Result, end.value)
+
+    async def _pause(self, pause: Pause) -> Result:
+        try:
+            await asyncio.sleep(pause.seconds)
+        except asyncio.CancelledError:
+            if pause.refund is not None:
+                self._transport.in_background(self._refund(pause.refund))
+            raise
+        return Result()
+
+    async def _refund(self, call: Call) -> None:
+        with contextlib.suppress(ThrottleError):
+            await self.decide(call)
 
     def node_of(self, key: str) -> str:
         """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""

@@ -7,16 +7,18 @@ import contextlib
 import inspect
 from collections import deque
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, cast
 
 from .._seam.call import Call
-from .._seam.errors import is_outage, library_error, translate
+from .._seam.errors import MistakeError, is_outage, library_error, translate
+from .doors import Alone, Commands, Question, Send, Steps, Words
 from .transport import (
     LONGEST,
     PIPELINES,
     REDIRECTS,
     ROOM,
     check_client,
+    doors_of,
     failed,
     is_asked,
     is_cluster,
@@ -36,7 +38,7 @@ AT_ONCE = 50
 class AsyncTransport:
     """Sends calls over a client for asyncio."""
 
-    def __init__(self, client: Any, timeout: float, patience: float) -> None:
+    def __init__(self, client: Any, timeout: float, patience: float, commands: Commands = "auto") -> None:
         check_client(client, asynchronous=True)
         self.client = client
         self.patience = patience
@@ -51,6 +53,7 @@ class AsyncTransport:
         self._pipelines = min(PIPELINES, self._most or PIPELINES)
         self._queue: deque[tuple[list[str | bytes], asyncio.Future[Any]]] = deque()
         self._under_way = 0
+        self.doors = doors_of(commands, asyncio.Event, self)
 
     @contextlib.asynccontextmanager
     async def _room(self, node: Any = None) -> AsyncGenerator[None]:
@@ -72,17 +75,94 @@ class AsyncTransport:
             room.release()
 
     async def decide(self, call: Call) -> Any:
-        """Send a call that is answered at once, and return the reply."""
-        words = call.words()
+        """Send a call that is answered at once, as its server takes it, and return the reply."""
+        words, key, command = call.words(), call.keys[0].name, call.command
+        lacking = False
+        if self.doors.direct or call.verb == "reset":
+            try:
+                return await self._decide(words, key, command)
+            except MistakeError as error:
+                if call.verb == "reset" or not self.doors.lacks(error):
+                    raise
+                lacking = True
+        return await self._take(self.doors.send(words, key, command, await self._name_of(key), lacking))
+
+    async def find_door(self, key: str | bytes) -> None:
+        """As that of `Transport`."""
+        await self._take(self.doors.find(key, await self._name_of(key)))
+
+    def without_module(self, key: str | bytes) -> bool:
+        """As that of `Transport`."""
+        return not self.doors.direct and self.doors.without_module(self.node_of(key))
+
+    async def _name_of(self, key: str | bytes) -> str:
+        if self.cluster:
+            with contextlib.suppress(Exception):  # the call itself says what is wrong
+                await self.client.initialize()
+        return self.node_of(key)
+
+    async def _take(self, steps: Steps) -> Any:
+        """Take the steps of a call through a door."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    if isinstance(step, Send):
+                        gave: Any = await self._decide(step.words, step.key, step.command)
+                    elif isinstance(step, Alone):
+                        gave = await self._alone(step)
+                    else:
+                        gave = await self._over(step)
+                except BaseException as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(gave)
+        except StopIteration as end:
+            return end.value
+
+    @staticmethod
+    async def _over(question: Question) -> bool:
+        try:
+            async with asyncio.timeout(question.left):
+                await cast(asyncio.Event, question.done).wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _alone(self, step: Alone) -> list[Any]:
+        """Send commands to the server that has a key, over a connection of their own."""
+        try:
+            place = await self._node(step.key) if self.cluster else self.pool
+            connection = place.connection_class(**place.connection_kwargs)
+            try:
+                await connection.connect()
+                await connection.send_packed_command(connection.pack_commands(step.commands))
+                return [await self._answer_of(connection) for _ in step.commands]
+            finally:
+                await _disconnect(connection)
+        except Exception as error:
+            raise translate(step.commands[0][0], error) from error
+
+    @staticmethod
+    async def _answer_of(connection: Any) -> Any:
+        try:
+            return await connection.read_response()
+        except Exception as error:
+            if not library_error(error, "ResponseError"):
+                raise
+            return error
+
+    async def _decide(self, words: Words, key: str | bytes, command: str) -> Any:
+        """Send words with those of other calls, and return the reply."""
         if self.pool is None or self._under_way < self._pipelines:
             self._under_way += 1
             try:
-                return await self._send(words, call.keys[0].name)
+                return await self._send(words, key)
             except Exception as error:
                 together = object()
                 if library_error(error, "TimeoutError"):
                     self._give_up(error, together)
-                raise failed(call.command, error, together) from error
+                raise failed(command, error, together) from error
             finally:
                 self._hand_over()
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -99,7 +179,7 @@ class AsyncTransport:
                 raise no_room(self._most or self._pipelines)
         reply, together = await waiting
         if isinstance(reply, Exception):
-            raise failed(call.command, reply, together) from reply
+            raise failed(command, reply, together) from reply
         return reply
 
     def _hand_over(self) -> None:
@@ -110,7 +190,7 @@ class AsyncTransport:
             if not entry[1].done():  # the caller has left
                 batch.append(entry)
         if batch:
-            self._in_background(self._share(batch))
+            self.in_background(self._share(batch))
         else:
             self._under_way -= 1
 
@@ -217,10 +297,10 @@ class AsyncTransport:
                 if reading is None or reading.done():
                     await _disconnect(connection)
                 else:
-                    self._in_background(self._leave(call, connection, reading))
+                    self.in_background(self._leave(call, connection, reading))
         raise AssertionError
 
-    def _in_background(self, work: Any) -> None:
+    def in_background(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self.leaving.add(task)
         task.add_done_callback(self.leaving.discard)
@@ -248,13 +328,13 @@ class AsyncTransport:
             return
         result = call.result(reading.result())
         if not result.limited and result.granted > 0:
-            self._in_background(self._refund(Call("refund", call.keys, cost=call.cost)))
+            self.in_background(self._refund(Call("refund", call.keys, cost=call.cost)))
 
     async def _refund(self, call: Call) -> None:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.decide(call), self.patience)
 
-    def node_of(self, key: str) -> str:
+    def node_of(self, key: str | bytes) -> str:
         """As that of `Transport`."""
         return node_of(self.client, key) if self.cluster else ""
 

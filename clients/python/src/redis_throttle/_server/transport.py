@@ -14,12 +14,13 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Awaitable, Generator, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, Protocol, cast
 
 from .._seam.call import Call
-from .._seam.errors import OutageError, OverloadError, ThrottleError, is_outage, library_error, translate
+from .._seam.errors import MistakeError, OutageError, OverloadError, ThrottleError, is_outage, library_error, translate
 from .._seam.forked import unlocked_in_children
+from .doors import Alone, Commands, Doors, Send, Steps, Words
 
 
 class Client(Protocol):
@@ -149,12 +150,26 @@ def most_connections(client: Any, node: Any = None) -> int:
     return most if isinstance(most, int) and not blocks and most < 2**30 else 0
 
 
-def node_of(client: Any, key: str) -> str:
+def node_of(client: Any, key: str | bytes) -> str:
     """Return the name of the node that has a key."""
     try:
         return str(client.get_node_from_key(key).name)
     except Exception:  # the library has several for a cluster that it does not know
         return ""
+
+
+def doors_of(commands: Commands, event: Callable[[], Any], transport: Any) -> Doors:
+    """Return the doors of the servers of a client. Of one that has its own way to send nobody knows where they are: they have the module."""
+    if transport.pool is None and not transport.cluster:
+        if commands == "functions":
+            raise TypeError('commands "functions" needs a client with a connection_pool, or one for a cluster')
+        commands = "module"
+
+    def address(server: str) -> str:
+        options = {} if transport.cluster else transport.pool.connection_kwargs
+        return server or options.get("path") or (f"{options['host']}:{options.get('port', 6379)}" if options.get("host") else "")
+
+    return Doors(commands, event, address)
 
 
 def no_room(most: int) -> OverloadError:
@@ -181,7 +196,7 @@ def is_asked(error: BaseException) -> bool:
 class Transport:
     """Sends calls over a synchronous client."""
 
-    def __init__(self, client: Any, timeout: float, patience: float) -> None:
+    def __init__(self, client: Any, timeout: float, patience: float, commands: Commands = "auto") -> None:
         check_client(client, asynchronous=False)
         self.client = client
         self.patience = patience
@@ -196,6 +211,7 @@ class Transport:
         self._most = 0 if self.pool is None else most_connections(self.pool)
         self._rooms: dict[str, threading.Semaphore] = {}
         self._pipelines = min(PIPELINES, self._most or PIPELINES)
+        self.doors = doors_of(commands, threading.Event, self)
         self._begin()
 
     def _begin(self) -> None:
@@ -222,13 +238,82 @@ class Transport:
             room.release()
 
     def decide(self, call: Call) -> Any:
-        """Send a call that is answered at once, and return the reply."""
-        words = call.words()
+        """Send a call that is answered at once, as its server takes it, and return the reply."""
+        words, key, command = call.words(), call.keys[0].name, call.command
+        lacking = False
+        if self.doors.direct or call.verb == "reset":
+            try:
+                return self._decide(words, key, command)
+            except MistakeError as error:
+                if call.verb == "reset" or not self.doors.lacks(error):
+                    raise
+                lacking = True
+        return self._take(self.doors.send(words, key, command, self.node_of(key), lacking))
+
+    def find_door(self, key: str | bytes) -> None:
+        """Find out how the server of a key takes calls, after it has refused a command of the module."""
+        self._take(self.doors.find(key, self.node_of(key)))
+
+    def without_module(self, key: str | bytes) -> bool:
+        """Whether the server of a key is known to have no module."""
+        return not self.doors.direct and self.doors.without_module(self.node_of(key))
+
+    def _take(self, steps: Steps) -> Any:
+        """Take the steps of a call through a door."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    if isinstance(step, Send):
+                        gave: Any = self._decide(step.words, step.key, step.command)
+                    elif isinstance(step, Alone):
+                        gave = self._alone(step)
+                    else:
+                        gave = cast(threading.Event, step.done).wait(step.left)
+                except BaseException as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(gave)
+        except StopIteration as end:
+            return end.value
+
+    def _alone(self, step: Alone) -> list[Any]:
+        """Send commands to the server that has a key, over a connection of their own."""
+        try:
+            pool = self._pool_for(step.key)
+            connection: Any = pool.connection_class(**pool.connection_kwargs)
+            try:
+                connection.connect()
+                connection.send_packed_command(connection.pack_commands(step.commands))
+                return [self._answer_of(connection) for _ in step.commands]
+            finally:
+                connection.disconnect()
+        except Exception as error:
+            raise translate(step.commands[0][0], error) from error
+
+    @staticmethod
+    def _answer_of(connection: Any) -> Any:
+        try:
+            return connection.read_response()
+        except Exception as error:
+            if not library_error(error, "ResponseError"):
+                raise
+            return error
+
+    def _pool_for(self, key: str | bytes) -> Any:
+        client = self.client
+        if self.cluster:
+            get = getattr(client, "get_redis_connection", None) or client.get_valkey_connection
+            client = get(client.get_node_from_key(key))
+        return self._own or client.connection_pool
+
+    def _decide(self, words: Words, key: str | bytes, command: str) -> Any:
+        """Send words with those of other calls, and return the reply."""
         if self.pool is None:  # it has its own way to send
             try:
-                return self._send(words, call.keys[0].name)
+                return self._send(words, key)
             except Exception as error:
-                raise translate(call.command, error) from error
+                raise translate(command, error) from error
         mine = Waiting(words)
         batch = self._enter(mine)
         if batch is not None:
@@ -237,7 +322,7 @@ class Transport:
             finally:
                 self._hand_over()
         if isinstance(mine.reply, Exception):
-            raise failed(call.command, mine.reply, mine.batch[0] if mine.batch else None) from mine.reply
+            raise failed(command, mine.reply, mine.batch[0] if mine.batch else None) from mine.reply
         return mine.reply
 
     def _enter(self, mine: Waiting) -> list[Waiting] | None:
@@ -342,11 +427,8 @@ class Transport:
             raise translate(call.command, error) from error
 
     def _wait(self, call: Call, words: list[str | bytes]) -> Any:
-        client, key = self.client, call.keys[0].name
-        if self.cluster:
-            get = getattr(client, "get_redis_connection", None) or client.get_valkey_connection
-            client = get(client.get_node_from_key(key))
-        pool = self._own or client.connection_pool
+        key = call.keys[0].name
+        pool = self._pool_for(key)
         # The patience also bounds connecting and sending, which the client may have left without a limit.
         options = {**pool.connection_kwargs, "socket_timeout": self.patience}
         asking = False
@@ -400,7 +482,7 @@ class Transport:
             if call.verb == "wait" and not result.limited and result.granted > 0:
                 self.decide(Call("refund", call.keys, cost=call.cost))
 
-    def node_of(self, key: str) -> str:
+    def node_of(self, key: str | bytes) -> str:
         """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
         return node_of(self.client, key) if self.cluster else ""
 

@@ -1,0 +1,1 @@
+../../../../../functions/throttle.lua
