@@ -156,10 +156,7 @@ func (d *Domain) decide(nowNs int64, asks []decide.Ask) (o Outcome, err error) {
 			continue
 		}
 		limits := withoutNames(rule.Limits)
-		switch {
-		case rule.Blocked:
-			limits = "nobody"
-		case rule.Unlimited:
+		if rule.Unlimited {
 			limits = "unlimited"
 		}
 		o.Rules = append(o.Rules, RuleOutcome{rule.String(), limits, s.Over, s.Shadow, s.RetryAfter})

@@ -102,14 +102,16 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutage(t *testing.T) {
 	s := server.Start(t)
 	s.MustDo("ACL", "SETUSER", "gateway", "on", ">secret", "~*", "+cl.limit", "+cl.mlimit", "+cl.refund")
 	s.MustDo("ACL", "SETUSER", "other", "on", ">secret", "~elsewhere:*", "+cl.limit")
-	plain := server.Start(t, server.WithoutModule())
+	plain, bare := server.Start(t, server.WithoutModule()), server.Start(t, server.WithoutModule())
+	bare.MustDo("ACL", "SETUSER", "default", "-@scripting")
 	dir, _ := server.Certificate(t)
 	_, byTLS := tlsServer(t, dir)
 	for name, c := range map[string]struct {
 		at, says string
 		env      []string
 	}{
-		"no module":          {plain.Addr(), "loadmodule", nil},
+		"no module":          {plain.Addr(), "loadmodule", []string{"REDIS_COMMANDS=module"}},
+		"no functions":       {bare.Addr(), "+fcall", nil},
 		"a wrong password":   {s.Addr(), "check REDIS_AUTH", []string{"REDIS_AUTH=gateway:wrong"}},
 		"no permission":      {s.Addr(), "+cl.limit +cl.mlimit +cl.refund", []string{"REDIS_AUTH=other:secret"}},
 		"an unknown issuer":  {byTLS, "REDIS_TLS_CACERT", []string{"REDIS_TLS=true"}},

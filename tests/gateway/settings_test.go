@@ -56,6 +56,7 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 		"DENIAL_AGE=-1s":                "must not be negative",
 		"GRPC_MAX_CONNECTION_AGE=-1h":   "must not be negative",
 		"REDIS_TIMEOUT=-1s":             "REDIS_TIMEOUT must be positive",
+		"REDIS_COMMANDS=lua":            "REDIS_COMMANDS=lua: expected auto, module or functions",
 		"REDIS_POOL_SIZE=-1":            "REDIS_POOL_SIZE must not be negative",
 		"PROMETHEUS_PATH=metrics":       "PROMETHEUS_PATH=metrics: expected a path, such as /metrics",
 		"LOG_LEVEL=loud":                "LOG_LEVEL=loud: expected TRACE, DEBUG, INFO, WARN or ERROR",

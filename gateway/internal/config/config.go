@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,8 +68,8 @@ type Rule struct {
 	Shown []Shown
 	// Policies write the header fields of HTTP.
 	Policies *httplimit.Policies
-	// Blocked is a limit of no requests at all. Unlimited is no limit, but a rule.
-	Blocked, Unlimited bool
+	// Unlimited is no limit, but a rule.
+	Unlimited bool
 	// Shadow rules never deny. Quota rules deny only when all those of a request do.
 	Shadow, Quota bool
 	Name          string
@@ -82,6 +81,11 @@ type Rule struct {
 
 	detailed bool
 	path     string
+}
+
+// closes says whether one of the limits lets nobody through.
+func (rule *Rule) closes() bool {
+	return slices.ContainsFunc(rule.Shown, func(s Shown) bool { return s.Requests == 0 })
 }
 
 // String names the rule: as the file does, or by the keys that lead to it.
@@ -340,28 +344,15 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 	case limits != nil:
 	case f["unit"] == nil:
 		r.fail(cmp.Or(limit, at), "rate_limit needs a unit: second, minute, hour, day, week, month or year")
-	case requests == 0:
-		rule.Blocked, rule.Shown = true, []Shown{{Unit: unit, Units: 1, Period: lengthOf(unit, 1)}} // upstream has no default either: no number is no requests
-	default:
+	default: // upstream has no default for the requests either: no number is none
 		one, shown, err := limitOf(d.kind, requests, unit, 1)
 		r.failIf(f["requests_per_unit"], errors.Unwrap(err)) // without saying that it is limit 1 of 1
 		rule.Limits, rule.Shown = one, []Shown{shown}
 	}
-	var nobody []Shown // of limits of no requests
 	r.list(limits, func(n *yaml.Node) {
-		parsed, err := ratelimit.ParseLimits(nobodys.ReplaceAllString(r.text(n), "${1}1/"))
+		parsed, err := ratelimit.ParseLimits(r.text(n))
 		if err != nil {
 			r.failIf(n, err)
-			return
-		}
-		if nobodys.MatchString(r.text(n)) {
-			if len(parsed) > 1 || shownOf(parsed[0]).Shadow {
-				r.fail(n, "a limit of 0, which lets nobody through, stands by itself and is no SHADOW")
-				return
-			}
-			shown := shownOf(parsed[0])
-			shown.Requests = 0
-			nobody = append(nobody, shown)
 			return
 		}
 		for _, l := range parsed {
@@ -373,10 +364,7 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 			rule.Limits, rule.Shown = append(rule.Limits, l), append(rule.Shown, shownOf(l))
 		}
 	})
-	if len(nobody) > 0 {
-		rule.Blocked, rule.Limits, rule.Shown = true, nil, nobody[:1]
-	}
-	if limits != nil && len(rule.Limits) == 0 && len(r.errs) == before && !rule.Blocked {
+	if limits != nil && len(rule.Limits) == 0 && len(r.errs) == before {
 		r.fail(limits, "limits needs at least one limit, such as RATE 5/s BURST 10")
 	}
 	if len(r.errs) == before && len(rule.Limits) > 0 {
@@ -384,9 +372,6 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 	}
 	return len(r.errs) == before
 }
-
-// nobodys begins a limit that lets nobody through.
-var nobodys = regexp.MustCompile(`(?i)^(\s*(?:RATE|WINDOW|FIXED)\s+)0+/`)
 
 // failIf notes what package ratelimit says of a limit.
 func (r *reader) failIf(n *yaml.Node, err error) {
@@ -417,6 +402,9 @@ func (rule *Rule) finish(name string) (err error) {
 	}
 	if rule.Shadow {
 		rule.Limits = rule.Shadows
+	}
+	if rule.closes() {
+		rule.Batch = 0 // there is nothing to take at once
 	}
 	rule.Policies, err = httplimit.NewPolicies(rule.Limits)
 	return err

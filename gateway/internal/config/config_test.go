@@ -278,7 +278,7 @@ func FuzzFile(f *testing.F) {
 		c.domain(r, text, false)
 		for _, d := range c.Domains {
 			m := d.Match(entries(descriptor))
-			if m.Rule != nil && len(r.errs) == 0 && !m.Rule.Blocked && !m.Rule.Unlimited {
+			if m.Rule != nil && len(r.errs) == 0 && !m.Rule.Unlimited {
 				assert.NoError(t, m.Rule.Limits.Validate())
 				assert.Len(t, m.Rule.Shown, len(m.Rule.Limits))
 			}
@@ -306,14 +306,16 @@ func TestNamesAreNoWords(t *testing.T) {
 // A limit of 0 lets nobody through, however the file writes it.
 func TestALimitOfNothingLetsNobodyThrough(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"rate_limit: {unit: hour, requests_per_unit: 0}", "limits: [RATE 0/h]", "limits: [fixed 0/h NAME closed]", "limits: [RATE 5/s, WINDOW 0/h]"} {
+	for text, want := range map[string]string{
+		"rate_limit: {unit: hour, requests_per_unit: 0}": "FIXED 0/1h NAME d.a", "limits: [RATE 0/h]": "RATE 0/1h NAME d.a", "limits: [fixed 0/h NAME closed]": "FIXED 0/1h NAME closed",
+		"limits: [RATE 5/s, WINDOW 0/h]": "RATE 5/1s NAME d.a-1; WINDOW 0/1h NAME d.a-2", "limits: [RATE 0/h SHADOW]": "RATE 0/1h SHADOW NAME d.a",
+	} {
 		rule := domain(t, "descriptors: [{key: a, "+text+"}]\n").Match(entries("a=b")).Rule
-		assert.True(t, rule.Blocked, text)
-		assert.Empty(t, rule.Limits, text)
-		assert.Equal(t, []Shown{{0, rls.RateLimitResponse_RateLimit_HOUR, 1, time.Hour, false}}, rule.Shown, text)
+		assert.Equal(t, want, rule.Limits.String(), text)
+		last := rule.Shown[len(rule.Shown)-1]
+		assert.Equal(t, Shown{0, rls.RateLimitResponse_RateLimit_HOUR, 1, time.Hour, strings.Contains(text, "SHADOW")}, last, text)
+		assert.True(t, rule.closes(), text)
 	}
-	_, err := load(t, false, "domain: d\ndescriptors: [{key: a, limits: [RATE 0/h SHADOW]}]\n")
-	assert.ErrorContains(t, err, "a limit of 0, which lets nobody through, stands by itself")
 }
 
 // check and the log tell of what is no mistake but limits nobody, or the wrong ones.

@@ -153,16 +153,13 @@ func appendPlain(b []byte, text string) []byte {
 // Override is the match of a descriptor that brings its own limit, which is not shared with the file's.
 // The limit is requests in each interval of units times unit.
 func (d *Domain) Override(entries []Entry, requests uint32, unit Unit, units uint32) (Match, error) {
-	rule := &Rule{Blocked: requests == 0, Shown: []Shown{{Unit: unit, Units: units, Period: lengthOf(unit, units)}}}
-	if !rule.Blocked {
-		limits, shown, err := limitOf(d.kind, requests, unit, units)
-		if err != nil {
-			return Match{}, err
-		}
-		rule.Limits, rule.Shown = limits, []Shown{shown}
-		if err := rule.finish("request"); err != nil {
-			return Match{}, err
-		}
+	limits, shown, err := limitOf(d.kind, requests, unit, units)
+	if err != nil {
+		return Match{}, err
+	}
+	rule := &Rule{Limits: limits, Shown: []Shown{shown}}
+	if err := rule.finish("request"); err != nil {
+		return Match{}, err
 	}
 	m := Match{Rule: rule, Open: true}
 	m.Key, m.Tag = d.key(entries, nil)

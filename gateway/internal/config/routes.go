@@ -128,7 +128,7 @@ func (rs *Routes) finish(root *node) (doubts []string, err error) {
 			if len(rules) == 0 {
 				doubts = append(doubts, route.places[i]+": no rule below descriptors is for this descriptor, so it limits nothing")
 			}
-			blocks := slices.ContainsFunc(rules, func(rule *Rule) bool { return rule.Blocked })
+			blocks := slices.ContainsFunc(rules, (*Rule).closes)
 			route.loose = route.loose || (blocks && !route.looseIsGiven)
 		}
 		if !route.loose {

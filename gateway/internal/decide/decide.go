@@ -90,7 +90,6 @@ type request struct {
 	asks    []Ask
 	parts   []part
 	verdict Verdict
-	blocked bool // by a limit of no requests
 	passed  bool // a descriptor has no rule
 }
 
@@ -174,10 +173,6 @@ func (r *request) prepare() {
 			continue
 		case a.Rule.Unlimited:
 			continue
-		case a.Rule.Blocked:
-			r.verdict.Statuses[i] = Status{Over: true, Shadow: a.Rule.Shadow, Known: true, RetryAfter: ratelimit.Never}
-			r.blocked = r.blocked || (!a.Rule.Shadow && !r.quota(a.Rule))
-			continue
 		}
 		name := r.Prefix + a.Key
 		if at := slices.IndexFunc(r.parts, func(p part) bool { return p.key.Name == name && p.rule == a.Rule }); at >= 0 {
@@ -206,7 +201,7 @@ func (r *request) quota(rule *config.Rule) bool { return rule.Quota || r.Quota }
 
 // together asks about all keys, with as few calls as there can be.
 func (r *request) together(ctx context.Context) error {
-	denied := r.blocked && !r.Shadow
+	denied := false
 	for rest := r.parts; len(rest) > 0; {
 		n := r.group(rest)
 		result, err := r.ask(ctx, rest[:n], denied)
@@ -341,7 +336,7 @@ func (p *part) status(look bool) Status {
 	}
 	if !e.Limited && (look || p.hits == 0) && e.Remaining < max(p.hits, 1) {
 		s.Over, s.RetryAfter = true, e.ResetAfter
-		if p.hits > e.Limit { // not even a full limit has that
+		if max(p.hits, 1) > e.Limit { // not even a full limit has that
 			s.RetryAfter = ratelimit.Never
 		}
 	}

@@ -54,9 +54,13 @@ func advice(err error) string {
 	return ""
 }
 
+const loadOrAllow = "the server has no throttle.so: start it with loadmodule /path/to/throttle.so, or allow the user of REDIS_AUTH +fcall +fcall_ro and to load the function library, or +evalsha +evalsha_ro +script|load"
+
 // wrong are the replies of a server that decides nothing until somebody mends its set-up, or that of the gateway.
 var wrong = []struct{ begins, holds, advice string }{
 	{"ERR unknown command", "", "the server has no throttle.so, or an old one: start it with loadmodule /path/to/throttle.so"},
+	{"it takes no function", "", loadOrAllow},
+	{"scripts: ", "", loadOrAllow},
 	{"WRONGPASS", "", "the server refuses the login: check REDIS_AUTH"},
 	{"ERR invalid password", "", "the server refuses the login: check REDIS_AUTH"},
 	{"NOAUTH", "", "the server wants a login: set REDIS_AUTH"},

@@ -14,6 +14,7 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/cached"
+	"redis-throttle/ratelimit/commands"
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/pipelimit"
@@ -29,6 +30,7 @@ type Chain struct {
 	guards   map[guard.Policy]*guard.Guard
 	observe  []func(context.Context, observed.Decision)
 	up       atomic.Bool // a server decided when Probe asked last
+	apart    atomic.Bool // a server has no module: calls of a request are sent as its doors are, not queued as commands of the module
 	told     string      // what Probe logged last
 
 	mu       sync.Mutex
@@ -53,7 +55,9 @@ func NewChain(client redis.UniversalClient, o *settings.Settings, observe ...fun
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		c.cluster, options.Node = true, guard.Masters(cluster)
 	}
-	c.server = ratelimit.New(c.shared, ratelimit.Options{})
+	send := commands.Choice(o.Redis.Commands)
+	c.server = ratelimit.New(commands.On(c.shared, commands.Options{Send: send, Logger: slog.Default()}), ratelimit.Options{})
+	c.apart.Store(send == commands.Functions)
 	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
 		options.Policy = policy
 		c.guards[policy] = guard.New(c.server, options)
@@ -109,18 +113,14 @@ func (c *Chain) Close(ctx context.Context) (err error) {
 // and remembered denials are passed by, and the denials of keys that get units back are forgotten.
 func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, []error) {
 	results, errs := make([]ratelimit.Result, len(calls)), make([]error, len(calls))
-	var at int // the call that the guard is asked about
-	var replies []*pipelimit.Reply
+	var at int        // the call that the guard is asked about
+	var sent []answer // of calls[first] and those behind it
+	var first int
 	together := pipelined(func() (ratelimit.Result, error) {
-		if replies == nil {
-			replies = make([]*pipelimit.Reply, len(calls))
-			pipe := c.shared.Pipeline()
-			for i := at; i < len(calls); i++ {
-				replies[i] = pipelimit.Queue(ctx, pipe, calls[i])
-			}
-			_ = pipe.Exec(ctx) // each reply has its error
+		if sent == nil {
+			sent, first = c.send(ctx, calls[at:]), at
 		}
-		return replies[at].Result()
+		return sent[at-first].result, sent[at-first].err
 	})
 	began := time.Now()
 	for at = range calls {
@@ -133,6 +133,37 @@ func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.C
 		}
 	}
 	return results, errs
+}
+
+type answer struct {
+	result ratelimit.Result
+	err    error
+}
+
+// send asks the server about calls at the same time.
+func (c *Chain) send(ctx context.Context, calls []ratelimit.Call) []answer {
+	answers := make([]answer, len(calls))
+	apart := c.apart.Load()
+	if !apart {
+		pipe := c.shared.Pipeline()
+		replies := make([]*pipelimit.Reply, len(calls))
+		for i, call := range calls {
+			replies[i] = pipelimit.Queue(ctx, pipe, call)
+		}
+		_ = pipe.Exec(ctx) // each reply has its error
+		for i, reply := range replies {
+			answers[i].result, answers[i].err = reply.Result()
+		}
+	}
+	var asking sync.WaitGroup
+	for i := range calls {
+		if apart || errors.Is(answers[i].err, ratelimit.ErrNoModule) {
+			c.apart.Store(c.settings.Redis.Commands != string(commands.Module))
+			asking.Go(func() { answers[i].result, answers[i].err = c.server.Decide(ctx, calls[i]) }) // they share a pipeline
+		}
+	}
+	asking.Wait()
+	return answers
 }
 
 func (c *Chain) forget(key string) {

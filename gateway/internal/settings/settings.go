@@ -85,6 +85,7 @@ type Redis struct {
 	SentinelAuth string        `env:"SENTINEL_AUTH"`
 	PoolSize     int           `env:"POOL_SIZE"`
 	Timeout      time.Duration `env:"TIMEOUT" envDefault:"250ms"`
+	Commands     string        `env:"COMMANDS" envDefault:"auto"`
 	TLS          bool          `env:"TLS"`
 	TLSCert      string        `env:"TLS_CLIENT_CERT"`
 	TLSKey       string        `env:"TLS_CLIENT_KEY"`
@@ -162,7 +163,7 @@ func (s *Settings) check() error {
 	case s.ConfigType != "FILE":
 		return fmt.Errorf("CONFIG_TYPE=%s: the configuration is in files; only FILE is supported", s.ConfigType)
 	case s.BackendType != "redis":
-		return fmt.Errorf("BACKEND_TYPE=%s: limits are kept in Redis or Valkey with the module; only redis is supported", s.BackendType)
+		return fmt.Errorf("BACKEND_TYPE=%s: limits are kept in Redis or Valkey; only redis is supported", s.BackendType)
 	case s.PerSecond:
 		return errors.New("REDIS_PERSECOND=true: one server decides all limits of a request at once; unset it")
 	case !s.level():
@@ -199,6 +200,8 @@ func (s *Settings) check() error {
 		return errors.New("GRPC_CLIENT_TLS_CACERT says whose certificates are accepted: set GRPC_SERVER_USE_TLS, so that clients show one")
 	case s.Tracing.Protocol != "http" && s.Tracing.Protocol != "grpc":
 		return fmt.Errorf("TRACING_EXPORTER_PROTOCOL=%s: expected http or grpc", s.Tracing.Protocol)
+	case s.Redis.Commands != "auto" && s.Redis.Commands != "module" && s.Redis.Commands != "functions":
+		return fmt.Errorf("REDIS_COMMANDS=%s: expected auto, module or functions", s.Redis.Commands)
 	case s.Redis.Timeout <= 0:
 		return errors.New("REDIS_TIMEOUT must be positive")
 	}
