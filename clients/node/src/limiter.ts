@@ -1,14 +1,15 @@
 // The limiter: the acts, over any decider.
 import { Admission, type AdmitOptions } from './admission.js'
 import { type Act, type Call, type CallOptions, check, type Entries, type Keys, type Leave, many, one, type OptionsOf } from './call.js'
+import { type Commands, commandsWords } from './clients/doors.js'
 import type { Client } from './clients/transport.js'
 import { type Decider, isDecider } from './decider.js'
 import { type Duration, forever, milliseconds } from './duration.js'
 import { Endings, passes } from './endings.js'
-import { bare, type BreakerOptions, breakerOptions, Guard } from './guard/guard.js'
+import { bare, type BreakerOptions, breakerOptions, Guard, type Logger } from './guard/guard.js'
 import { Lease, type LeaseOptions } from './lease.js'
 import type { Limits, Slots } from './limit.js'
-import { refuseOthers, timerMs } from './options.js'
+import { oneOf, refuseOthers, timerMs } from './options.js'
 import { Remote } from './remote.js'
 import type { Allowed, Result } from './result.js'
 
@@ -19,9 +20,21 @@ export interface LimiterOptions {
   readonly patience?: Duration
   /** When a server is left alone that does not answer, so that calls fail at once: false never does. `guard` decides such calls otherwise. */
   readonly breaker?: BreakerOptions | false
+  /**
+   * Which commands are sent: with `auto`, as if it is left out, those of the module where the server has it, else the functions of the library
+   * that this package carries, which is loaded if need be, and where functions are refused a script. `module` and `functions` fix the choice.
+   */
+  readonly commands?: Commands
+  /**
+   * The longest pause between two questions of a call that waits (`wait`, and `lease` with a timeout) where the server has no module, such as
+   * `100ms`. Such callers do not stand in line: who asks at the right moment comes first. Without it they are mistakes.
+   */
+  readonly poll?: Duration
+  /** Gets one line when the way changes in which calls are sent, and those of the breaker: the console, if it is left out. */
+  readonly logger?: Logger
 }
 
-const known = ['timeout', 'patience', 'breaker'] as const satisfies (keyof LimiterOptions)[]
+const known = ['timeout', 'patience', 'breaker', 'commands', 'poll', 'logger'] as const satisfies (keyof LimiterOptions)[]
 
 const unknownTtl = 600_000
 
@@ -51,14 +64,17 @@ export class Limiter implements Decider {
     }
     refuseOthers('Limiter', options, known)
     if (typeof (of as Client | undefined)?.sendCommand !== 'function') throw new TypeError('client must be one of node-redis or ioredis, or a decider')
-    const { timeout = '200ms', patience = '3s', breaker = {} } = options
-    const remote = new Remote(of, timerMs(timeout, 'timeout'), timerMs(patience, 'patience'))
+    const { timeout = '200ms', patience = '3s', breaker = {}, commands = 'auto', poll, logger = console } = options
+    const remote = new Remote(of, {
+      timeout: timerMs(timeout, 'timeout'), patience: timerMs(patience, 'patience'), commands: oneOf(commands, 'commands', commandsWords),
+      poll: poll === undefined ? undefined : timerMs(poll, 'poll'), logger,
+    })
     this[bare] = remote
     if (breaker === false) {
       this.#next = remote
     } else {
       refuseOthers('breaker', breaker, breakerOptions)
-      this.#next = new Guard(remote, breaker)
+      this.#next = new Guard(remote, { logger, ...breaker })
     }
   }
 

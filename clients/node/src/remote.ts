@@ -1,35 +1,60 @@
 // The decider on a client: sends each call to the server once.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Call, commandOf, type Leave, readReply, waits, wordsOf } from './call.js'
+import { type Commands, Doors } from './clients/doors.js'
 import { ioRedis, isIoRedis } from './clients/ioredis.js'
 import { nodeRedis } from './clients/noderedis.js'
 import { type Client, type Transport, wait, within } from './clients/transport.js'
 import type { Decider } from './decider.js'
-import { translate } from './errors.js'
-import type { Result } from './result.js'
+import { forever, milliseconds } from './duration.js'
+import { MistakeError, translate } from './errors.js'
+import type { Logger } from './guard/guard.js'
+import { makeResult, type Result } from './result.js'
+
+export interface RemoteOptions {
+  readonly timeout: number
+  readonly patience: number
+  readonly commands: Commands
+  /** In ms; undefined refuses calls that wait where the server has no module. */
+  readonly poll: number | undefined
+  readonly logger: Logger
+}
 
 export class Remote implements Decider {
   readonly #transport: Transport
+  readonly #doors: Doors
 
   constructor(
     client: Client,
-    readonly timeout: number,
-    readonly patience: number,
+    readonly options: RemoteOptions,
   ) {
     this.#transport = isIoRedis(client) ? ioRedis(client) : nodeRedis(client)
+    this.#doors = new Doors(this.#transport, options.commands, options.timeout, options.logger)
   }
 
   async decide(call: Call, { signal }: Leave = {}): Promise<Result> {
     if (!waits(call)) return await this.#atOnce(call, signal)
     const words = wordsOf(call, this.#transport.prefix)
+    const key = call.keys[0]?.name ?? ''
     if (call.verb === 'lease') {
       // Most often a slot is free, and no connection of its own is needed. Nobody is overtaken.
-      const result = await this.#atOnce({ verb: call.verb, keys: call.keys, id: call.id ?? '' }, signal)
+      const result = await this.#atOnce(atOnce(call), signal)
       if (!result.limited) return result
     }
+    if (!this.#doors.module(key)) return await this.#polled(call, signal)
     const late = (reply: unknown) => {
       this.#giveBack(call, reply)
     }
-    return await this.#read(call, wait(this.#transport, words, call.keys[0]?.name ?? '', this.patience, signal, late), signal)
+    const asked = wait(this.#transport, words, key, this.options.patience, signal, late)
+    let without = false
+    const result = this.#read(call, asked.catch(async (error: unknown) => {
+      without = await within(this.options.timeout, signal, () => this.#doors.without(key, error))
+      throw error
+    }), signal)
+    return await result.catch((error: unknown) => {
+      if (without && !this.#doors.module(key)) return this.#polled(call, signal)
+      throw error
+    })
   }
 
   /** The master of a cluster that has a key, as far as it is known. */
@@ -37,19 +62,74 @@ export class Remote implements Decider {
     return this.#transport.node?.(key) ?? ''
   }
 
+  /** Waits without the module, which alone can keep a caller waiting: asks until there is room. Who asks at the right moment gets it. */
+  async #polled(call: Call, signal: AbortSignal | undefined): Promise<Result> {
+    const { poll } = this.options
+    const { maxWait, group, weight, priority, ...rest } = call
+    const wait = call.verb === 'lease' ? 'CL.LEASE with a timeout' : 'CL.WAIT'
+    if (group || weight !== undefined || priority) throw new MistakeError(`${wait}: group, weight and priority need the module: without it nobody stands in line`)
+    if (poll === undefined) throw new MistakeError(`${wait} needs the module, or the option poll: a function cannot make its caller wait`)
+    const began = performance.now()
+    const ends = began + (maxWait === forever || maxWait === undefined ? Infinity : milliseconds(maxWait, 'timeout'))
+    const rates = call.verb === 'wait' && call.keys[0]?.limits?.every(({ fields }) => fields.kind === 'RATE') === true
+    for (;;) {
+      const asked = performance.now()
+      const left = Math.max(ends - asked, 0)
+      // Rates reserve their units at once, in order of arrival, as in line.
+      const reserves = rates && left >= 1 ? { maxWait: `${Math.floor(Math.min(left, longestWait))}ms` as const } : {}
+      const late = (reply: unknown) => {
+        this.#giveBack(call, reply)
+      }
+      const result = await this.#atOnce(call.verb === 'lease' ? atOnce(call) : { ...rest, ...reserves, verb: 'limit' }, signal, late)
+      const waited = Math.floor(asked - began)
+      if (!result.limited) {
+        if (result.waitMs > 0) await this.#turn(call, result.waitMs, signal)
+        return makeResult({ ...result, waitMs: waited + result.waitMs })
+      }
+      const after = result.retryAfterMs
+      if (after === null || left === 0 || (rates && asked + after > ends)) return makeResult({ ...result, waitMs: waited })
+      const pause = after <= poll ? after * (1 + Math.random() / 10) : poll * (1 + Math.random()) / 2
+      // The last question is asked when the time is over.
+      await pauseFor(Math.min(Math.max(pause, 1), ends - performance.now()), signal)
+    }
+  }
+
+  /** Waits for the turn of units that are reserved. A caller that leaves returns them. */
+  async #turn(call: Call, ms: number, signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await pauseFor(ms, signal)
+    } catch (error) {
+      this.#refund(call)
+      throw error
+    }
+  }
+
   // Returns the units of a reply that came after its caller had left. A lease is released by Lease.
   #giveBack(call: Call, reply: unknown): void {
     if (call.verb !== 'wait') return
     const { limited, granted } = readReply(call, reply)
-    if (limited || granted <= 0) return
+    if (!limited && granted > 0) this.#refund(call)
+  }
+
+  #refund(call: Call): void {
     const refund: Call = { verb: 'refund', keys: call.keys, ...(call.cost !== undefined && { cost: call.cost }) }
     this.#atOnce(refund, undefined).catch(() => {}) // in an outage they are lost, as those of any reply are
   }
 
-  #atOnce(call: Call, signal: AbortSignal | undefined): Promise<Result> {
+  /** Sends a call that is answered at once. `late` gets a reply that comes after its caller has left. */
+  #atOnce(call: Call, signal: AbortSignal | undefined, late?: (reply: unknown) => void): Promise<Result> {
     const words = wordsOf(call, this.#transport.prefix)
     const key = call.keys[0]?.name ?? ''
-    return this.#read(call, within(this.timeout, signal, (left) => this.#transport.send(words, key, left)), signal)
+    const attempt = (left: AbortSignal) => {
+      const reply = this.#doors.send(words, key, left)
+      if (late) {
+        reply.then((value) => {
+          if (left.aborted) late(value)
+        }, () => {})
+      }
+      return reply
+    }
+    return this.#read(call, within(this.options.timeout, signal, attempt), signal)
   }
 
   async #read(call: Call, attempt: Promise<unknown>, signal: AbortSignal | undefined): Promise<Result> {
@@ -58,6 +138,24 @@ export class Remote implements Decider {
     } catch (error) {
       if (signal?.aborted && error === signal.reason) throw error
       throw translate(commandOf(call), error)
+    }
+  }
+}
+
+const longestWait = 36_500 * 86_400_000 // of the server
+const longestTimer = 2 ** 31 - 1
+
+/** Returns the question whether a slot is free. */
+const atOnce = ({ verb, keys, id }: Call): Call => ({ verb, keys, id: id ?? '' })
+
+async function pauseFor(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  const ends = performance.now() + ms
+  for (let left = ms; left > 0; left = ends - performance.now()) {
+    try {
+      await sleep(Math.min(Math.ceil(left), longestTimer), undefined, signal && { signal })
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw error
     }
   }
 }

@@ -92,7 +92,7 @@ for (const [name, open] of Object.entries(single)) {
         await using server = await MadeUp.start(one.exchanges)
         const { client, close } = await open(server.port)
         try {
-          const decided = (async () => await new Limiter(client, { timeout: '10s' }).decide(callOf(one.call)))()
+          const decided = (async () => await new Limiter(client, { timeout: '10s', commands: 'module' }).decide(callOf(one.call)))()
           if (one.error) {
             const error: unknown = await decided.then(() => undefined, (e: unknown) => e)
             assert.equal(kindOf(error), one.error, String(error))

@@ -50,8 +50,8 @@ export class Server implements AsyncDisposable {
     return server
   }
 
-  static async withoutModule(): Promise<Server> {
-    const server = new Server(await freePort(), [])
+  static async withoutModule(...options: string[]): Promise<Server> {
+    const server = new Server(await freePort(), options)
     await server.start()
     return server
   }
@@ -137,9 +137,9 @@ export class Server implements AsyncDisposable {
 export class Cluster implements AsyncDisposable {
   private constructor(readonly nodes: Server[]) {}
 
-  static async start(): Promise<Cluster> {
+  static async start(make = (...options: string[]) => Server.start(...options)): Promise<Cluster> {
     const nodes = []
-    for (let i = 0; i < 3; i++) nodes.push(await Server.start('--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'))
+    for (let i = 0; i < 3; i++) nodes.push(await make('--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'))
     const cluster = new Cluster(nodes)
     const share = Math.floor(16384 / 3) + 1
     for (const [i, node] of nodes.entries()) {

@@ -43,6 +43,10 @@ export function ioRedis(client: object): Transport {
   return {
     prefix,
     ...(redis.isCluster && { node: (key: string) => redis.slots[slotOf(prefix + key)]?.[0] ?? '' }),
+    address: () => {
+      const { host, port, sentinels } = redis.options as Partial<Address> & { sentinels?: unknown }
+      return host === undefined || sentinels ? undefined : `${host}:${port ?? 6379}`
+    },
     send: (words, key, left) => send(redis, make(words), prefix + key, left),
     open: (key, at) => open(redis.isCluster ? owner(redis, prefix + key) : redis, make, at),
   }

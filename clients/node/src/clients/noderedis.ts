@@ -53,7 +53,11 @@ export function nodeRedis(client: object): Transport {
   if (has(client, 'execute')) return overPool(client as Pool, prefix)
   if (!has(client, 'duplicate')) throw new MistakeError('client must be one of node-redis or ioredis: a client, a pool, a cluster or Sentinel')
   const single = client as NodeClient
-  return { prefix, send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
+  const address = () => {
+    const { host, port } = (single.options?.socket ?? {}) as Partial<Address>
+    return host === undefined ? undefined : `${host}:${port ?? 6379}`
+  }
+  return { prefix, address, send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
 }
 
 function prefixOf(client: object): string {

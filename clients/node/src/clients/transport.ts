@@ -31,6 +31,8 @@ export interface Transport {
   readonly prefix: string
   /** Names the master of a cluster that has a key. */
   node?(key: string): string
+  /** Names the server that has a key, as far as the client knows it, for people. */
+  address?(key: string): string | undefined
   /** Sends a command. `left` tells that nobody waits for the reply any more. */
   send(words: readonly string[], key: string, left: AbortSignal): Promise<unknown>
   /** Opens a connection to the server that has a key, or to the one at an address in a cluster. */

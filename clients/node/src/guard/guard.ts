@@ -18,6 +18,8 @@ export type Policy = 'fail' | 'open' | 'closed' | 'local'
 
 export interface Logger {
   error(line: string): void
+  /** Without it, `error` gets its lines. */
+  warn?(line: string): void
   info(line: string): void
 }
 

@@ -1,0 +1,228 @@
+// Servers without the module: calls go as functions of the library, or as a script, and are charged once.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { fixed, Limiter, type LimiterOptions, MistakeError, rate, slots, window } from 'redis-throttle'
+import { cluster, type Opened, single } from './clients.mjs'
+import { Cluster, packageFolder, root, Server, until } from './servers.mjs'
+
+const library = readFileSync(path.join(root, 'functions/throttle.lua'), 'utf8')
+const carried = Number(/\nlocal VERSION = (\d+)/.exec(library)?.[1])
+const spelled = (version: number) => [Math.floor(version / 10_000), Math.floor(version / 100) % 100, version % 100].join('.')
+const ofVersion = (version: number, name = 'throttle') => library.replace(/VERSION = \d+/, `VERSION = ${version}`).replace('name=throttle', `name=${name}`)
+const many = { timeout: '5s' } as const // on a busy machine
+
+class Lines {
+  readonly lines: string[] = []
+  info = (line: string) => { this.lines.push(`info ${line}`) }
+  warn = (line: string) => { this.lines.push(`warn ${line}`) }
+  error = (line: string) => { this.lines.push(`error ${line}`) }
+}
+
+test('the package carries the library of this repository', async () => {
+  const { text } = (await import(path.join(packageFolder, 'dist/esm/functions/library.js'))) as { text: string }
+  assert.equal(text, library)
+})
+
+test('options are checked', () => {
+  const client = { sendCommand() {}, withTypeMapping() {}, destroy() {}, duplicate() {} }
+  assert.throws(() => new Limiter(client, { commands: 'lua' as 'auto' }), /^TypeError: commands must be auto, module or functions, not 'lua'$/)
+  assert.throws(() => new Limiter(client, { poll: 100 as unknown as '100ms' }), /poll: 100 needs a unit/)
+})
+
+for (const [name, open] of Object.entries(single)) {
+  describe(name, () => {
+    let server: Server
+    let opened: Opened
+    let log: Lines
+    before(async () => {
+      server = await Server.withoutModule('--enable-module-command', 'yes')
+      opened = await open(server.port)
+    })
+    after(async () => {
+      await opened.close()
+      await server.stop()
+    })
+    beforeEach(async () => {
+      await server.do('FLUSHALL')
+      await server.do('FUNCTION', 'FLUSH')
+      await server.do('SCRIPT', 'FLUSH')
+      await server.do('ACL', 'SETUSER', 'default', 'on', 'nopass', '~*', '+@all')
+      log = new Lines()
+    })
+    const limiterOf = (options: LimiterOptions = {}) => new Limiter(opened.client, { ...many, logger: log, ...options })
+    const left = async (limiter: Limiter) => (await limiter.peek('k', window(100, '1h'))).remaining
+    const take = async (limiter: Limiter) => { assert.equal((await limiter.limit('k', window(100, '1h'))).by, 'server') }
+
+    test('the library is loaded by the first call, and every act goes by it', async () => {
+      const limiter = limiterOf({ poll: '20ms' })
+      const limit = [rate(10, '1h'), fixed(5, '1d')]
+      assert.deepEqual(await limiter.limit('k', limit, { cost: 2, each: true }).then(({ remaining, each }) => [remaining, each.length]), [3, 2])
+      assert.deepEqual(log.lines.map((line) => line.replace(/(localhost|127\.0\.0\.1):\d+|the server/, 'SERVER')), [`info throttle: SERVER has no module: the function library ${spelled(carried)} was loaded, and calls are sent as functions`])
+      assert.deepEqual(await limiter.limitAll({ a: limit, b: rate(1, '1h') }).then(({ limited, remaining, key }) => [limited, remaining, key]), [false, 0, 'b'])
+      assert.equal((await limiter.limitAny([['a', limit], ['b', rate(1, '1h')]])).key, 'a')
+      assert.equal((await limiter.peek('k', limit, { cost: 0 })).remaining, 3)
+      assert.equal(await limiter.refund('k', limit, { cost: 2 }), 2)
+      await limiter.ban('banned', '1h')
+      assert.equal((await limiter.limit('banned', limit)).banned, true)
+      assert.equal(await limiter.reset('banned'), true)
+      const lease = await limiter.lease('jobs', { slots: 1, ttl: '1m' })
+      await assert.rejects(limiter.lease('jobs', { slots: 1, ttl: '1m', timeout: '30ms' }), { code: 'LIMITED' })
+      await lease.release()
+      await limiter.withAdmission({ '{7}:tokens': rate(100, '1h', { take: 20 }), '{7}:running': slots(1, '1m') }, {}, (admission) => admission.settle({ '{7}:tokens': 5 }))
+      assert.equal((await limiter.peek('{7}:tokens', rate(100, '1h'), { cost: 0 })).remaining, 95)
+      await assert.rejects(limiter.limit('k', fixed(5, '1d', { zone: 'Europe/Berlin' })), /time zones need the module/)
+    })
+
+    test('a library that is there is used, also a newer one; an older one is replaced', async () => {
+      await server.do('FUNCTION', 'LOAD', ofVersion(99_999))
+      await take(limiterOf())
+      assert.match(log.lines.join(), /has no module, and the function library 9\.99\.99: calls are sent as functions$/)
+      for (const older of [ofVersion(carried - 1), ofVersion(carried - 1, `throttle_${carried - 1}`)]) {
+        await server.do('FUNCTION', 'FLUSH')
+        await server.do('FUNCTION', 'LOAD', older)
+        log.lines.length = 0
+        await Promise.all(Array.from({ length: 5 }, () => take(limiterOf())))
+        assert.match(log.lines.join(), new RegExp(`the function library ${spelled(carried)} was loaded in place of ${spelled(carried - 1)}, and calls`))
+        assert.equal(await server.do('FCALL', 'cl_version', 0), carried)
+      }
+      assert.equal(await left(limiterOf()), 89)
+    })
+
+    test('many limiters at once load it once, and every call is charged once', async () => {
+      const limiters = Array.from({ length: 4 }, () => limiterOf())
+      await Promise.all(Array.from({ length: 80 }, (_, i) => take(limiters[i % 4] as Limiter)))
+      assert.equal(await left(limiterOf()), 20)
+      assert.equal(log.lines.filter((line) => line.includes('was loaded')).length, 1)
+    })
+
+    test('a library, a script or a module that comes and goes is noticed within the call', async () => {
+      const limiter = limiterOf()
+      await take(limiter)
+      await server.do('FUNCTION', 'FLUSH')
+      await take(limiter)
+      assert.equal(await left(limiter), 98)
+      await server.do('FUNCTION', 'FLUSH')
+      await server.do('MODULE', 'LOAD', process.env['THROTTLE_SO'] ?? path.join(root, 'build/throttle.so'))
+      await take(limiter)
+      await take(limiter)
+      assert.equal(await left(limiter), 96)
+      assert.match(log.lines.at(-1) ?? '', /has the module: calls are sent as its commands$/)
+      await server.do('MODULE', 'UNLOAD', 'throttle') // which closes the connection: its last command was the module's
+      await until(() => take(limiter).then(() => true, () => false), 'it is connected again')
+      assert.equal(await left(limiter), 95)
+    })
+
+    test('where functions are refused it is a script, also after SCRIPT FLUSH', async () => {
+      await server.do('ACL', 'SETUSER', 'default', '-function|load')
+      const limiter = limiterOf()
+      for (let i = 0; i < 3; i++) await take(limiter)
+      assert.match(log.lines.join(), /^warn throttle: .* has no module and refuses functions \(NOPERM .*\): calls are sent as scripts, which take longer$/)
+      await server.do('SCRIPT', 'FLUSH')
+      await take(limiter)
+      assert.equal(await left(limiter), 96)
+      assert.equal((await limiter.limitAll({ a: rate(2, '1h'), b: rate(1, '1h') })).remaining, 0)
+      await server.do('ACL', 'SETUSER', 'default', '-evalsha')
+      await assert.rejects(limiter.limit('k', window(100, '1h')), (error) => error instanceof MistakeError && /the server has no throttle\.so, and refuses functions and scripts: NOPERM/.test(error.message))
+      await server.do('ACL', 'SETUSER', 'default', '+evalsha')
+      await take(limiter)
+    })
+
+    test('commands fixes the choice', async () => {
+      await assert.rejects(limiterOf({ commands: 'module' }).limit('k', rate(1, '1s')), /unknown command/)
+      await take(limiterOf({ commands: 'functions' }))
+      assert.equal(await left(limiterOf({ commands: 'functions' })), 99)
+      assert.deepEqual(log.lines.map((line) => line.replace(/(localhost|127\.0\.0\.1):\d+|the server/, 'SERVER')), [
+        `info throttle: SERVER: the function library ${spelled(carried)} was loaded, and calls are sent as functions`,
+        `info throttle: SERVER has the function library ${spelled(carried)}: calls are sent as functions`,
+      ])
+    })
+
+    test('a caller that waits needs poll', async () => {
+      for (const limiter of [limiterOf(), limiterOf()]) {
+        await assert.rejects(limiter.wait('k', window(1, '1h')), (error) => error instanceof MistakeError && error.message === 'CL.WAIT needs the module, or the option poll: a function cannot make its caller wait')
+        await take(limiter) // which knows by now that there is no module
+        await assert.rejects(limiter.wait('k', window(1, '1h')), /option poll/)
+        await assert.rejects(limiterOf({ poll: '1s' }).wait('k', window(1, '1h'), { priority: 1 }), /group, weight and priority need the module/)
+      }
+    })
+
+    test('polls until there is room, or it is certain that there is none in time', async () => {
+      const limiter = limiterOf({ poll: '10ms' })
+      assert.equal((await limiter.wait('w', window(1, '50ms'))).waitMs, 0)
+      assert.ok((await limiter.wait('w', window(1, '50ms'), { timeout: '10s' })).waitMs > 0)
+      await limiter.wait('hour', window(1, '1h'))
+      await assert.rejects(limiter.wait('hour', window(1, '1h'), { timeout: '5ms' }), { code: 'LIMITED' })
+      await assert.rejects(limiter.wait('hour', window(1, '1h'), { cost: 2 }), { code: 'LIMITED' })
+      const held = await limiter.lease('jobs', { slots: 1, ttl: '1m' })
+      const next = limiter.lease('jobs', { slots: 1, ttl: '1m', timeout: 'forever' })
+      await setImmediate()
+      await held.release()
+      await (await next).release()
+    })
+
+    test('a rate is reserved on arrival, and returned by a caller that leaves', async () => {
+      const limiter = limiterOf({ poll: '10ms' })
+      const limit = rate(20, '1s', { burst: 1 })
+      await Promise.all([1, 2, 3].map(() => limiter.wait('r', limit, { timeout: '10s' })))
+      const slow = rate(1, '1h')
+      await limiter.wait('slow', slow)
+      await assert.rejects(limiter.wait('slow', slow, { timeout: '10m' }), { code: 'LIMITED' })
+      const leaving = new AbortController()
+      const waiting = limiter.wait('slow', slow, { signal: leaving.signal })
+      const reserved = async () => (await limiter.peek('slow', slow)).retryAfterMs ?? 0
+      await until(async () => (await reserved()) > 3_600_000, 'it is reserved')
+      leaving.abort(new Error('left'))
+      await assert.rejects(waiting, /left/)
+      await until(async () => (await reserved()) <= 3_600_000, 'it is returned')
+    })
+  })
+}
+
+test('units whose caller leaves before the reply comes are returned', async () => {
+  const server = await Server.withoutModule()
+  try {
+    for (const open of Object.values(single)) {
+      await server.do('FLUSHALL')
+      const { client, close } = await open(server.port)
+      const limiter = new Limiter(client, { ...many, logger: new Lines(), poll: '10ms' })
+      const limit = rate(1, '1h')
+      await limiter.peek('late', limit)
+      await server.do('CONFIG', 'RESETSTAT')
+      server.pause()
+      const leaving = new AbortController()
+      const waiting = limiter.wait('late', limit, { signal: leaving.signal })
+      for (let i = 0; i < 10; i++) await setImmediate() // it is written
+      leaving.abort(new Error('left'))
+      await assert.rejects(waiting, /left/)
+      server.resume()
+      await until(async () => /cmdstat_fcall:calls=2,/.test(String(await server.do('INFO', 'commandstats'))), 'both calls have come')
+      assert.equal((await limiter.peek('late', limit)).remaining, 1)
+      await close()
+    }
+  } finally {
+    await server.stop()
+  }
+})
+
+describe('a cluster', () => {
+  let nodes: Cluster
+  before(async () => {
+    nodes = await Cluster.start((...options) => Server.withoutModule(...options))
+  })
+  after(() => nodes[Symbol.asyncDispose]())
+  for (const [name, open] of Object.entries(cluster)) {
+    test(`${name}: each master gets the library`, async () => {
+      for (const node of nodes.nodes) await node.do('FUNCTION', 'FLUSH')
+      const { client, close } = await open(nodes.first.port)
+      const log = new Lines()
+      const limiter = new Limiter(client, { ...many, logger: log })
+      for (let i = 0; i < 20; i++) assert.equal((await limiter.limit(`${name} ${i}`, rate(2, '1h'))).remaining, 1)
+      for (const node of nodes.nodes) assert.equal(await node.do('FCALL', 'cl_version', 0), carried)
+      assert.equal(log.lines.length, 3)
+      await close()
+    })
+  }
+})
