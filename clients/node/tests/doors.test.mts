@@ -32,6 +32,63 @@ test('options are checked', () => {
   assert.throws(() => new Limiter(client, { poll: 100 as unknown as '100ms' }), /poll: 100 needs a unit/)
 })
 
+interface Row {
+  rule: string
+  module?: boolean
+  library?: 'N-1' | 'N' | 'N+1'
+  by_hand?: boolean
+  acl?: string[]
+  commands: 'auto' | 'module' | 'functions'
+  door: 'module' | 'library' | 'script' | 'none'
+  loaded?: 'N-1' | 'N' | 'N+1'
+  log?: string
+  then?: string[]
+}
+
+describe('the table of all languages: spec/clients/doors.json', () => {
+  const { cases } = JSON.parse(readFileSync(path.join(root, 'spec/clients/doors.json'), 'utf8')) as { cases: Row[] }
+  const versionOf = (word: string) => carried + (word === 'N-1' ? -1 : word === 'N+1' ? 1 : 0)
+  const limit = fixed(5, '365d')
+  for (const row of cases) {
+    test(row.rule, async () => {
+      const server = await (row.module ? Server.start() : Server.withoutModule())
+      const { client, close } = await (single['ioredis 6'] as (port: number) => Promise<Opened>)(server.port)
+      try {
+        const version = row.library && versionOf(row.library)
+        if (version !== undefined) await server.do('FUNCTION', 'LOAD', ofVersion(version, row.by_hand ? 'throttle' : `throttle_${version}`))
+        if (row.acl) await server.do('ACL', 'SETUSER', 'default', '+@all', '~*', ...row.acl)
+        const log = new Lines()
+        const limiter = new Limiter(client, { ...many, logger: log, commands: row.commands })
+        if (row.door === 'none') {
+          await assert.rejects(limiter.limit('k', limit), MistakeError)
+          return
+        }
+        for (let taken = 1; taken <= 2; taken++) assert.equal((await limiter.limit('k', limit)).remaining, 5 - taken)
+        const command = { module: 'cl.limit', library: 'fcall', script: 'evalsha' }[row.door]
+        assert.match(String(await server.do('INFO', 'commandstats')), new RegExp(`cmdstat_${command.replace('.', '\\.')}:`, 'i'))
+        const expected = row.log?.replace(/\bN(-1)?(\+1)?(?=[:, ])/g, (word) => spelled(versionOf(word)))
+        assert.equal(log.lines.length, expected === undefined ? 0 : 1)
+        if (expected !== undefined) assert.ok(log.lines[0]?.includes(expected), `${log.lines[0]} has ${expected}`)
+        await server.do('ACL', 'SETUSER', 'default', '+@all')
+        if (row.loaded) assert.equal(await server.do('FCALL_RO', 'cl_version', 0), versionOf(row.loaded))
+        else assert.deepEqual(await server.do('FUNCTION', 'LIST'), [])
+        if (row.acl) await server.do('ACL', 'SETUSER', 'default', ...row.acl)
+        let taken = 2
+        for (const moment of row.then ?? []) {
+          await server.do('ACL', 'SETUSER', 'default', '+@all')
+          await server.do(...(moment.split(' ') as [string, string]))
+          if (row.acl) await server.do('ACL', 'SETUSER', 'default', ...row.acl)
+          taken++
+          assert.equal((await limiter.limit('k', limit)).remaining, 5 - taken, moment)
+        }
+      } finally {
+        await close()
+        await server.stop()
+      }
+    })
+  }
+})
+
 for (const [name, open] of Object.entries(single)) {
   describe(name, () => {
     let server: Server
