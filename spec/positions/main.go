@@ -20,9 +20,10 @@ const note = "Code generated from spec/replies.json by go generate ./spec; DO NO
 
 // languages are the files that are written, from the root of the repository.
 var languages = map[string]func([]reply) []byte{
-	"ratelimit/positions.go":                               inGo,
-	"clients/node/src/positions.ts":                        inTypeScript,
-	"clients/python/src/redis_throttle/_seam/positions.py": inPython,
+	"ratelimit/positions.go":                                                 inGo,
+	"clients/node/src/positions.ts":                                          inTypeScript,
+	"clients/python/src/redis_throttle/_seam/positions.py":                   inPython,
+	"clients/java/core/src/main/java/io/github/redisthrottle/Positions.java": inJava,
 }
 
 func main() {
@@ -115,5 +116,18 @@ func inPython(replies []reply) []byte {
 		}
 		fmt.Fprintf(&b, "%s_FIELDS = %d\n", strings.ToUpper(r.Name), len(r.Fields))
 	}
+	return b.Bytes()
+}
+
+func inJava(replies []reply) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "package io.github.redisthrottle;\n\n/** The positions of fields in replies with COMPACT. %s */\nfinal class Positions {\n", note)
+	for _, r := range replies {
+		for i, field := range r.Fields {
+			fmt.Fprintf(&b, "  static final int %s_%s = %d;\n", strings.ToUpper(r.Name), strings.ToUpper(field), i)
+		}
+		fmt.Fprintf(&b, "  static final int %s_FIELDS = %d;\n\n", strings.ToUpper(r.Name), len(r.Fields))
+	}
+	b.WriteString("  private Positions() {}\n}\n")
 	return b.Bytes()
 }

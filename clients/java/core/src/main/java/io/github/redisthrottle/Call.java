@@ -1,0 +1,425 @@
+package io.github.redisthrottle;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.EnumSet;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * One act on one key or several: a value, which a {@link Decider} decides. Its methods return a changed copy.
+ *
+ * <pre>{@code
+ * Result result = limiter.decide(Call.limit("login:" + address, rate(10, ofMinutes(1))).ban(ofHours(1)).banAfter("20/10m"));
+ * }</pre>
+ *
+ * <p>An option that the verb does not take is an {@link IllegalArgumentException} when the call is decided.
+ */
+public final class Call implements Cloneable {
+  /** What a call does. */
+  public enum Verb {
+    /** Takes units of limits, and slots. */
+    LIMIT("CL.LIMIT"),
+    /** Looks without charging. */
+    PEEK("CL.PEEK"),
+    /** Returns units. */
+    REFUND("CL.REFUND"),
+    /** Takes units when they are there. */
+    WAIT("CL.WAIT"),
+    /** Denies a key for a time. */
+    BAN("CL.BAN"),
+    /** Takes a slot. */
+    LEASE("CL.LEASE"),
+    /** Makes a slot last longer. */
+    RENEW("CL.RENEW"),
+    /** Frees a slot. */
+    RELEASE("CL.RELEASE"),
+    /** Frees slots, and charges what was used. */
+    SETTLE("CL.SETTLE"),
+    /** Forgets a key. */
+    RESET("DEL");
+
+    final String command;
+
+    Verb(String command) {
+      this.command = command;
+    }
+
+    String word() {
+      return name().toLowerCase(Locale.ROOT);
+    }
+  }
+
+  private enum Option {
+    LIMITS("limits"),
+    SLOTS("slots"),
+    COST("cost"),
+    CHARGE("charge"),
+    ANY("any"),
+    BAN("ban"),
+    MAX_WAIT("wait"),
+    LINE("group, weight or priority"),
+    ID("id"),
+    EACH("each");
+
+    final String text;
+
+    Option(String text) {
+      this.text = text;
+    }
+  }
+
+  /** What each verb takes of a call and of its keys. Anything else would be dropped, and is refused. */
+  private static final Map<Verb, Set<Option>> TAKES =
+      Map.of(
+          Verb.LIMIT, EnumSet.of(Option.LIMITS, Option.SLOTS, Option.COST, Option.CHARGE, Option.ANY, Option.BAN, Option.MAX_WAIT, Option.ID, Option.EACH),
+          Verb.PEEK, EnumSet.of(Option.LIMITS, Option.COST, Option.EACH),
+          Verb.REFUND, EnumSet.of(Option.LIMITS, Option.COST, Option.EACH),
+          Verb.WAIT, EnumSet.of(Option.LIMITS, Option.COST, Option.MAX_WAIT, Option.LINE, Option.EACH),
+          Verb.BAN, EnumSet.of(Option.BAN),
+          Verb.LEASE, EnumSet.of(Option.SLOTS, Option.ID, Option.MAX_WAIT, Option.LINE),
+          Verb.RENEW, EnumSet.of(Option.SLOTS, Option.ID),
+          Verb.RELEASE, EnumSet.of(Option.ID),
+          Verb.SETTLE, EnumSet.of(Option.LIMITS, Option.SLOTS, Option.ID, Option.EACH));
+
+  private static final Pattern DENIALS = Pattern.compile("([1-9][0-9]{0,18})/(.+)");
+
+  private final Verb verb;
+  private final boolean several;
+  private List<Key> keys;
+  private long cost = 1;
+  private Charge charge;
+  private boolean any;
+  private Duration ban;
+  private String banAfter;
+  private Duration maxWait;
+  private String group = "";
+  private int weight = 1;
+  private int priority;
+  private String id = "";
+  private boolean each;
+
+  private Call(Verb verb, boolean several, List<Key> keys) {
+    this.verb = verb;
+    this.several = several;
+    this.keys = keys;
+  }
+
+  static Call one(Verb verb, Key key) {
+    return new Call(verb, false, List.of(key));
+  }
+
+  static Call many(Verb verb, List<Key> keys) {
+    return new Call(verb, true, keys);
+  }
+
+  /** Takes units of all limits of a key, or none (CL.LIMIT). */
+  public static Call limit(String key, Limit... limits) {
+    return limit(key, List.of(limits));
+  }
+
+  /** Takes units of all limits of a key, or none (CL.LIMIT). */
+  public static Call limit(String key, List<Limit> limits) {
+    return one(Verb.LIMIT, Key.of(key, Limits.checked(limits)));
+  }
+
+  /** Takes units of the limits of several keys, all of them or none (CL.MLIMIT). */
+  public static Call limitAll(Keys keys) {
+    return many(Verb.LIMIT, keys.list());
+  }
+
+  /** Takes units of one key: the first, in this order, that has room (CL.MLIMIT ANY). */
+  public static Call limitAny(Keys keys) {
+    return many(Verb.LIMIT, keys.list()).withAny();
+  }
+
+  /** Tells what a limit would answer, and charges nothing (CL.PEEK). */
+  public static Call peek(String key, Limit... limits) {
+    return one(Verb.PEEK, Key.of(key, Limits.checked(List.of(limits))));
+  }
+
+  /** Returns units to all limits, never above full (CL.REFUND). */
+  public static Call refund(String key, Limit... limits) {
+    return one(Verb.REFUND, Key.of(key, Limits.checked(List.of(limits))));
+  }
+
+  /** Takes units when they are there, in order of arrival (CL.WAIT): as long as it takes, or at most {@link #maxWait}. */
+  public static Call waitFor(String key, Limit... limits) {
+    return one(Verb.WAIT, Key.of(key, Limits.checked(List.of(limits)))).maxWait(Durations.LONGEST_WAIT);
+  }
+
+  /** Bans a key for so long; {@link Duration#ZERO} lifts the ban (CL.BAN). */
+  public static Call ban(String key, Duration duration) {
+    return one(Verb.BAN, Key.of(key)).ban(duration);
+  }
+
+  /** Takes one of so many slots, under an {@link #id} (CL.LEASE): at once, or in at most {@link #maxWait}. */
+  public static Call lease(String key, Slots slots) {
+    return one(Verb.LEASE, new Key(key, List.of(), slots.count(), slots.ttl(), true));
+  }
+
+  /** Makes the lease of an {@link #id} last for {@code ttl} from now on (CL.RENEW). */
+  public static Call renew(String key, Duration ttl) {
+    return one(Verb.RENEW, new Key(key, List.of(), 0, ttl, false));
+  }
+
+  /** Ends the lease of an {@link #id} (CL.RELEASE). */
+  public static Call release(String key) {
+    return one(Verb.RELEASE, Key.of(key));
+  }
+
+  /** Ends an admission under its {@link #id}: frees its slots, and charges what was used (CL.SETTLE). */
+  public static Call settle(Keys keys) {
+    return many(Verb.SETTLE, keys.list());
+  }
+
+  /** Forgets a key: its limits are full, no ban is in force, and no lease is held (DEL). */
+  public static Call reset(String key) {
+    return one(Verb.RESET, Key.of(key));
+  }
+
+  /** Costs so many units, by default 1. 0 looks, and is denied by a ban alone. */
+  public Call cost(long units) {
+    if (units < 0) {
+      throw new IllegalArgumentException("cost must be 0 or more, not " + units + ": a refund gives units back");
+    }
+    return changed(call -> call.cost = units);
+  }
+
+  /** Says what is charged where there is less than the cost. */
+  public Call charge(Charge charge) {
+    return changed(call -> call.charge = Objects.requireNonNull(charge, "charge"));
+  }
+
+  /** Bans the key of a denied call for so long. */
+  public Call ban(Duration duration) {
+    return changed(call -> call.ban = Objects.requireNonNull(duration, "ban"));
+  }
+
+  /** Bans only with so many denied calls within a time, from the first one on: "10/1h". */
+  public Call banAfter(String denials) {
+    return changed(call -> call.banAfter = denials(denials));
+  }
+
+  /**
+   * Waits for so long at most. A limit reserves units of rates that come within it, and the caller holds its request for {@link
+   * Result#waited}. The call of a wait and a lease is answered when its turn has come.
+   */
+  public Call maxWait(Duration longest) {
+    return changed(call -> call.maxWait = longest.compareTo(Durations.LONGEST_WAIT) < 0 ? longest : Durations.LONGEST_WAIT);
+  }
+
+  /** Waits in the line of a group. Groups take turns. */
+  public Call group(String group) {
+    return changed(call -> call.group = Objects.requireNonNull(group, "group"));
+  }
+
+  /** Gives the group so many turns for one of others, by default 1. */
+  public Call weight(int turns) {
+    return changed(call -> call.weight = turns);
+  }
+
+  /** Comes before callers with a lower priority, by default 0, from -100 to 100. */
+  public Call priority(int priority) {
+    return changed(call -> call.priority = priority);
+  }
+
+  /** Names the holder of slots. */
+  public Call id(String id) {
+    return changed(call -> call.id = Objects.requireNonNull(id, "id"));
+  }
+
+  /** Asks for {@link Result#each}. */
+  public Call each() {
+    return changed(call -> call.each = true);
+  }
+
+  /** Returns what it does. */
+  public Verb verb() {
+    return verb;
+  }
+
+  /** Returns the name of its first key. */
+  public String key() {
+    return keys.get(0).name();
+  }
+
+  /** Returns the names of its keys, in order. */
+  public List<String> keyNames() {
+    return keys.stream().map(Key::name).toList();
+  }
+
+  /** Returns the limits of its keys, in order; none of a key with slots. */
+  public List<List<Limit>> limits() {
+    return keys.stream().map(Key::limits).toList();
+  }
+
+  /** Returns how many units it costs. */
+  public long cost() {
+    return cost;
+  }
+
+  /** Returns how it charges; null by default. */
+  public Charge charge() {
+    return charge;
+  }
+
+  /** Returns whether the server may keep the caller waiting for its answer. */
+  public boolean waits() {
+    return maxWait != null && (verb == Verb.WAIT || verb == Verb.LEASE);
+  }
+
+  /** Returns it in words, without the keys. */
+  @Override
+  public String toString() {
+    return command() + " of " + (keys.size() == 1 ? "1 key" : keys.size() + " keys");
+  }
+
+  String command() {
+    return verb == Verb.LIMIT && several ? "CL.MLIMIT" : verb.command;
+  }
+
+  List<Key> keys() {
+    return keys;
+  }
+
+  boolean several() {
+    return several;
+  }
+
+  boolean any() {
+    return any;
+  }
+
+  Duration ban() {
+    return ban;
+  }
+
+  String banAfter() {
+    return banAfter;
+  }
+
+  Duration maxWait() {
+    return maxWait;
+  }
+
+  String group() {
+    return group;
+  }
+
+  int weight() {
+    return weight;
+  }
+
+  int priority() {
+    return priority;
+  }
+
+  String id() {
+    return id;
+  }
+
+  boolean hasEach() {
+    return each;
+  }
+
+  boolean leases() {
+    return keys.stream().anyMatch(Key::leased);
+  }
+
+  /** Returns it without the wait: it is answered at once. */
+  Call atOnce() {
+    return changed(
+        call -> {
+          call.maxWait = null;
+          call.group = "";
+          call.weight = 1;
+          call.priority = 0;
+        });
+  }
+
+  Call withAny() {
+    return changed(call -> call.any = true);
+  }
+
+  Call withKeys(List<Key> other) {
+    return changed(call -> call.keys = List.copyOf(other));
+  }
+
+  /** Refuses what the verb does not take, and options that contradict each other. */
+  Call checked() {
+    if (keys.isEmpty()) {
+      throw new IllegalArgumentException("keys: there must be at least one");
+    }
+    for (Option option : given()) {
+      if (!TAKES.getOrDefault(verb, Set.of()).contains(option)) {
+        throw new IllegalArgumentException(verb.word() + " takes no " + option.text);
+      }
+    }
+    check(banAfter == null || ban != null, "banAfter goes with a ban");
+    check(verb != Verb.LIMIT || id.isEmpty() || leases(), "limit takes an id only if a key has slots");
+    check(verb != Verb.LIMIT || !id.isEmpty() || !leases(), "keys: slots are held under an id: admit makes one");
+    check(!holds() || !id.isEmpty(), verb.word() + " needs an id");
+    check(verb != Verb.LEASE || maxWait != null || (group.isEmpty() && priority == 0), "lease takes a group or a priority only with a maxWait");
+    check(weight == 1 || !group.isEmpty(), verb.word() + " takes a weight only with a group");
+    check(!waits() || !maxWait.isZero(), "maxWait must not be 0: leave it out for an answer at once");
+    return this;
+  }
+
+  private boolean holds() {
+    return verb == Verb.LEASE || verb == Verb.RENEW || verb == Verb.RELEASE || verb == Verb.SETTLE;
+  }
+
+  private List<Option> given() {
+    List<Option> given = new ArrayList<>();
+    add(given, Option.LIMITS, keys.stream().anyMatch(key -> !key.limits().isEmpty()));
+    add(given, Option.SLOTS, keys.stream().anyMatch(key -> key.leased() || key.ttl() != null));
+    add(given, Option.COST, cost != 1);
+    add(given, Option.CHARGE, charge != null);
+    add(given, Option.ANY, any);
+    add(given, Option.BAN, ban != null || banAfter != null);
+    add(given, Option.MAX_WAIT, maxWait != null);
+    add(given, Option.LINE, !group.isEmpty() || weight != 1 || priority != 0);
+    add(given, Option.ID, !id.isEmpty());
+    add(given, Option.EACH, each);
+    return given;
+  }
+
+  private static void add(List<Option> given, Option option, boolean there) {
+    if (there) {
+      given.add(option);
+    }
+  }
+
+  private static void check(boolean holds, String otherwise) {
+    if (!holds) {
+      throw new IllegalArgumentException(otherwise);
+    }
+  }
+
+  private static String denials(String text) {
+    Matcher matcher = DENIALS.matcher(text);
+    if (!matcher.matches()) {
+      throw new IllegalArgumentException("banAfter must be a count, at least 1, and a period, such as 10/1h, not \"" + text + "\"");
+    }
+    long ns = Durations.nanos(Durations.parse(matcher.group(2), "banAfter: the period"), "banAfter");
+    check(ns > 0, "banAfter: the period must be positive");
+    return matcher.group(1) + "/" + Durations.word(ns);
+  }
+
+  private Call changed(Consumer<Call> change) {
+    try {
+      Call copy = (Call) clone();
+      change.accept(copy);
+      return copy;
+    } catch (CloneNotSupportedException e) {
+      throw new AssertionError(e);
+    }
+  }
+}

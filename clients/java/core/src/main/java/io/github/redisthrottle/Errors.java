@@ -1,0 +1,41 @@
+package io.github.redisthrottle;
+
+import io.github.redisthrottle.connection.ErrorReply;
+import java.util.Set;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+
+/** Error replies and causes, told apart as a service needs it. */
+final class Errors {
+  /** The first words of replies of a server that will decide the same call later, or that another server decides. */
+  private static final Set<String> LATER =
+      Set.of("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN", "UNBLOCKED");
+
+  private Errors() {}
+
+  static ThrottleException of(String command, ErrorReply reply) {
+    // A server without the module repeats the arguments, and keys do not belong into logs.
+    String text = command + ": " + reply.text().split(", with args beginning with", 2)[0];
+    boolean later = LATER.contains(reply.text().split(" ", 2)[0]) || reply.text().contains("max number of clients");
+    return later ? new OutageException(text, null, false) : new MistakeException(text, null);
+  }
+
+  /** Returns what a stage ended with, without its wrappers. */
+  static Throwable unwrapped(Throwable error) {
+    Throwable at = error;
+    while ((at instanceof CompletionException || at instanceof ExecutionException) && at.getCause() != null) {
+      at = at.getCause();
+    }
+    return at;
+  }
+
+  /** Returns whether a call that gives something back is to be repeated after this error. */
+  static boolean mayRepeat(Throwable error) {
+    return error instanceof OutageException || error instanceof OverloadException || error instanceof CallInterruptedException;
+  }
+
+  /** Returns whether the server may have run the call that ended with this error, or may run it yet. */
+  static boolean mayHaveRun(Throwable error) {
+    return error instanceof OutageException outage ? outage.sent() : !(error instanceof MistakeException || error instanceof OverloadException || error instanceof IllegalArgumentException);
+  }
+}

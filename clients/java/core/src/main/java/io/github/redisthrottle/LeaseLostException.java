@@ -1,0 +1,16 @@
+package io.github.redisthrottle;
+
+/**
+ * A lease could not be renewed in time, or an admission has lapsed: its slot may be somebody else's.
+ */
+public final class LeaseLostException extends ThrottleException {
+  /** Makes one; {@code cause} may be null. */
+  public LeaseLostException(String message, Throwable cause) {
+    super(message, cause);
+  }
+
+  @Override
+  public String code() {
+    return "LEASE_LOST";
+  }
+}

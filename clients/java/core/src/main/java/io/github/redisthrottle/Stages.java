@@ -1,0 +1,83 @@
+package io.github.redisthrottle;
+
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ExecutionException;
+import java.util.function.Function;
+
+/** Stages and futures. */
+final class Stages {
+  private Stages() {}
+
+  /** Returns a stage that turns the value of another one, and that cancels it when it is cancelled itself. */
+  static <T, R> CompletableFuture<R> map(CompletionStage<T> from, Function<T, R> turn) {
+    return chain(from, value -> CompletableFuture.completedFuture(turn.apply(value)));
+  }
+
+  /** As {@link #map}, to another stage. */
+  static <T, R> CompletableFuture<R> chain(CompletionStage<T> from, Function<T, CompletionStage<R>> turn) {
+    CompletableFuture<R> to = new CompletableFuture<>();
+    cancels(to, from);
+    from.whenComplete(
+        (value, error) -> {
+          if (error != null) {
+            to.completeExceptionally(Errors.unwrapped(error));
+            return;
+          }
+          try {
+            CompletionStage<R> next = turn.apply(value);
+            cancels(to, next);
+            copy(next, to);
+          } catch (Throwable e) {
+            to.completeExceptionally(e);
+          }
+        });
+    return to;
+  }
+
+  /** Hands the outcome of a stage on to a future. */
+  static <T> void copy(CompletionStage<T> from, CompletableFuture<T> to) {
+    from.whenComplete(
+        (value, error) -> {
+          if (error != null) {
+            to.completeExceptionally(Errors.unwrapped(error));
+          } else {
+            to.complete(value);
+          }
+        });
+  }
+
+  /** Cancels {@code other} as soon as {@code future} is cancelled. */
+  static void cancels(CompletableFuture<?> future, CompletionStage<?> other) {
+    future.whenComplete(
+        (value, error) -> {
+          if (future.isCancelled()) {
+            other.toCompletableFuture().cancel(true);
+          }
+        });
+  }
+
+  /** Waits for a stage. A thread that is interrupted cancels it, and keeps its interrupted status. */
+  static <T> T await(CompletionStage<T> stage) {
+    CompletableFuture<T> future = stage.toCompletableFuture();
+    try {
+      return future.get();
+    } catch (InterruptedException e) {
+      future.cancel(true);
+      Thread.currentThread().interrupt();
+      throw new CallInterruptedException("interrupted while waiting for a decision", e);
+    } catch (CancellationException e) {
+      throw new CallInterruptedException("the call was cancelled", e);
+    } catch (ExecutionException e) {
+      Throwable cause = Errors.unwrapped(e);
+      if (cause instanceof RuntimeException unchecked) {
+        throw unchecked;
+      }
+      if (cause instanceof Error error) {
+        throw error;
+      }
+      throw new MistakeException(String.valueOf(cause.getMessage()), cause);
+    }
+  }
+}

@@ -1,0 +1,33 @@
+package io.github.redisthrottle.connection;
+
+import java.util.concurrent.CompletionStage;
+
+/**
+ * A client of Redis or Valkey, as the limiter needs it. It is safe for use by several threads.
+ *
+ * <p>A command is sent once: one that charges units, and that is sent again because its reply was lost, would charge twice. A
+ * redirection in a cluster is followed, since the server that sends it has run nothing.
+ *
+ * <p>A reply is a {@link Long}, a {@link String}, a {@link java.util.List} of replies, null, or an {@link ErrorReply}. Without a reply
+ * the stage completes with an {@link io.github.redisthrottle.OutageException}, an {@link io.github.redisthrottle.OverloadException} or a
+ * {@link io.github.redisthrottle.MistakeException}.
+ */
+public interface Connection extends AutoCloseable {
+  /** Sends a command that is answered at once. */
+  CompletionStage<Object> send(Command command);
+
+  /**
+   * Sends a command that is answered when its turn has come, which nobody else may have to wait for. The wait
+   * on the server ends when its future is completed or cancelled by somebody else.
+   */
+  CompletionStage<Object> sendWaiting(Command command);
+
+  /** Returns the name of the server of a cluster that has a key; empty where there is one server, or while it is not known. */
+  default String nodeOf(String key) {
+    return "";
+  }
+
+  /** Closes what this connection has opened. */
+  @Override
+  void close();
+}

@@ -1,0 +1,230 @@
+package io.github.redisthrottle.jedis;
+
+import io.github.redisthrottle.connection.Command;
+import io.github.redisthrottle.connection.ErrorReply;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Executor;
+import redis.clients.jedis.CommandArguments;
+import redis.clients.jedis.Connection;
+import redis.clients.jedis.ConnectionPoolConfig;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.JedisPooled;
+import redis.clients.jedis.exceptions.JedisAskDataException;
+import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.exceptions.JedisMovedDataException;
+import redis.clients.jedis.exceptions.JedisRedirectionException;
+import redis.clients.jedis.providers.ClusterConnectionProvider;
+import redis.clients.jedis.providers.ConnectionProvider;
+import redis.clients.jedis.providers.PooledConnectionProvider;
+import redis.clients.jedis.util.JedisURIHelper;
+import redis.clients.jedis.util.Pool;
+import redis.clients.jedis.util.SafeEncoder;
+
+/**
+ * Calls over Jedis 5 and later. It takes a connection of a {@link ConnectionProvider} for each call, and sends a call once: the
+ * executors of a cluster's client repeat what fails.
+ *
+ * <pre>{@code
+ * Limiter limiter = Limiter.over(JedisConnection.of(URI.create("redis://127.0.0.1:6379")));
+ * }</pre>
+ *
+ * <p>Jedis blocks, so a call runs in the thread of its caller, also one that is asynchronous, unless you give an executor. A call that
+ * waits for its turn holds a connection of the provider meanwhile, in a thread of its own.
+ */
+public final class JedisConnection implements io.github.redisthrottle.connection.Connection {
+  private static final Duration TIMEOUT = Duration.ofMillis(200);
+  private static final Duration ROOM = Duration.ofSeconds(1);
+  private static final int REDIRECTS = 5;
+
+  private final ConnectionProvider provider;
+  private final Pool<Connection> pool;
+  private final Executor executor;
+  private final Runnable close;
+
+  private JedisConnection(ConnectionProvider provider, Pool<Connection> pool, Executor executor, Runnable close) {
+    this.provider = provider;
+    this.pool = pool;
+    this.executor = executor;
+    this.close = close;
+  }
+
+  /** Connects to a server with up to 16 connections, which fail within 200 ms. */
+  public static JedisConnection of(URI uri) {
+    if (!JedisURIHelper.isValid(uri)) {
+      throw new IllegalArgumentException("uri must be such as redis://127.0.0.1:6379, with a port");
+    }
+    int timeoutMs = (int) TIMEOUT.toMillis();
+    JedisClientConfig config =
+        DefaultJedisClientConfig.builder()
+            .connectionTimeoutMillis(timeoutMs)
+            .socketTimeoutMillis(timeoutMs)
+            .user(JedisURIHelper.getUser(uri))
+            .password(JedisURIHelper.getPassword(uri))
+            .database(JedisURIHelper.getDBIndex(uri))
+            .ssl(JedisURIHelper.isRedisSSLScheme(uri))
+            .build();
+    ConnectionPoolConfig pool = new ConnectionPoolConfig();
+    pool.setMaxTotal(16);
+    pool.setMaxIdle(16);
+    PooledConnectionProvider provider = new PooledConnectionProvider(new HostAndPort(uri.getHost(), uri.getPort()), config, pool);
+    return new JedisConnection(provider, provider.getPool(), Runnable::run, provider::close);
+  }
+
+  /** Calls over the connections of a client of yours, with its timeouts. */
+  public static JedisConnection over(JedisPooled yours) {
+    return new JedisConnection(null, yours.getPool(), Runnable::run, () -> {});
+  }
+
+  /**
+   * Calls over the connections of a provider of yours, with its timeouts: a {@link PooledConnectionProvider}, a {@link
+   * ClusterConnectionProvider} or a {@code SentineledConnectionProvider}. It stays yours to close.
+   */
+  public static JedisConnection over(ConnectionProvider yours) {
+    return over(yours, Runnable::run);
+  }
+
+  /** As {@link #over(ConnectionProvider)}, in the threads of an executor, so that asynchronous calls never block. */
+  public static JedisConnection over(ConnectionProvider yours, Executor executor) {
+    Pool<Connection> pool = yours instanceof PooledConnectionProvider pooled ? pooled.getPool() : null;
+    return new JedisConnection(yours, pool, executor, () -> {});
+  }
+
+  @Override
+  public CompletionStage<Object> send(Command command) {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    executor.execute(() -> run(command, reply, false));
+    return reply;
+  }
+
+  @Override
+  public CompletionStage<Object> sendWaiting(Command command) {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    Thread thread = new Thread(() -> run(command, reply, true), "throttle-wait");
+    thread.setDaemon(true);
+    thread.start();
+    return reply;
+  }
+
+  @Override
+  public String nodeOf(String key) {
+    if (!(provider instanceof ClusterConnectionProvider cluster)) {
+      return "";
+    }
+    try {
+      return Cluster.nodeOf(cluster, key);
+    } catch (RuntimeException e) { // of a cluster that is not known
+      return "";
+    }
+  }
+
+  @Override
+  public void close() {
+    close.run();
+  }
+
+  private void run(Command command, CompletableFuture<Object> reply, boolean waits) {
+    try {
+      reply.complete(exchange(command, reply, waits));
+    } catch (RuntimeException e) {
+      if (provider instanceof ClusterConnectionProvider cluster && JedisErrors.isOutage(e)) {
+        Cluster.refresh(cluster);
+      }
+      reply.completeExceptionally(JedisErrors.translated(command.toString(), e));
+    }
+  }
+
+  private Object exchange(Command command, CompletableFuture<Object> reply, boolean waits) {
+    HostAndPort there = null;
+    boolean asking = false;
+    for (int left = REDIRECTS; ; left--) {
+      try (Taken taken = take(command, there)) {
+        if (asking) {
+          taken.connection().executeCommand(arguments(new Command(List.of("ASKING"), null)));
+        }
+        return waits ? turn(taken, command, reply) : once(taken, command);
+      } catch (JedisRedirectionException e) {
+        if (left == 0 || !(provider instanceof ClusterConnectionProvider cluster)) {
+          return new ErrorReply(String.valueOf(e.getMessage()));
+        }
+        there = e.getTargetNode();
+        asking = e instanceof JedisAskDataException;
+        if (e instanceof JedisMovedDataException) {
+          Cluster.refresh(cluster);
+        }
+      }
+    }
+  }
+
+  private static Object once(Taken taken, Command command) {
+    try {
+      return plain(taken.connection().executeCommand(arguments(command)));
+    } catch (JedisRedirectionException e) {
+      throw e;
+    } catch (JedisDataException e) {
+      return new ErrorReply(String.valueOf(e.getMessage()));
+    } catch (JedisConnectionException e) {
+      taken.failed();
+      throw e;
+    }
+  }
+
+  /** Waits for a turn. A caller that has left closes the connection, which ends the read. */
+  private static Object turn(Taken taken, Command command, CompletableFuture<Object> reply) {
+    Connection connection = taken.connection();
+    connection.setTimeoutInfinite();
+    CompletableFuture<Object> answered = new CompletableFuture<>();
+    reply.whenComplete(
+        (value, error) -> {
+          if (!answered.isDone()) {
+            connection.setBroken();
+            connection.disconnect();
+          }
+        });
+    try {
+      return once(taken, command);
+    } finally {
+      answered.complete(null);
+      if (!connection.isBroken()) {
+        connection.rollbackTimeout();
+      }
+    }
+  }
+
+  private Taken take(Command command, HostAndPort there) {
+    if (provider instanceof ClusterConnectionProvider cluster) {
+      return there != null ? new Taken(cluster.getConnection(there), null) : Cluster.take(cluster, command.key(), ROOM);
+    }
+    return pool != null ? Taken.from(pool, ROOM) : new Taken(provider.getConnection(), null);
+  }
+
+  private static CommandArguments arguments(Command command) {
+    byte[] name = SafeEncoder.encode(command.words().get(0));
+    CommandArguments arguments = new CommandArguments(() -> name);
+    command.words().stream().skip(1).forEach(arguments::add);
+    return arguments;
+  }
+
+  private static Object plain(Object reply) {
+    if (reply instanceof byte[] bytes) {
+      return new String(bytes, StandardCharsets.UTF_8);
+    }
+    if (reply instanceof List<?> list) {
+      List<Object> plain = new ArrayList<>(list.size());
+      list.forEach(each -> plain.add(plain(each)));
+      return plain;
+    }
+    if (reply instanceof JedisDataException error) {
+      return new ErrorReply(String.valueOf(error.getMessage()));
+    }
+    return reply;
+  }
+}

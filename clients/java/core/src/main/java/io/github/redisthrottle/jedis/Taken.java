@@ -1,0 +1,50 @@
+package io.github.redisthrottle.jedis;
+
+import io.github.redisthrottle.CallInterruptedException;
+import io.github.redisthrottle.OverloadException;
+import java.time.Duration;
+import java.util.NoSuchElementException;
+import redis.clients.jedis.Connection;
+import redis.clients.jedis.exceptions.JedisException;
+import redis.clients.jedis.util.Pool;
+
+/** A connection of a pool, which closing this gives back. */
+record Taken(Connection connection, Pool<Connection> pool) implements AutoCloseable {
+  /** Waits for a connection for so long; by itself a pool may wait as long as it takes. */
+  static Taken from(Pool<Connection> pool, Duration room) {
+    try {
+      return new Taken(pool.borrowObject(room), pool);
+    } catch (NoSuchElementException e) {
+      if (e.getCause() instanceof JedisException cause) {
+        throw cause;
+      }
+      throw new OverloadException(
+          "all " + pool.getMaxTotal() + " connections are in use, and none became free within " + room.toMillis() + " ms", e);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new CallInterruptedException("interrupted while waiting for a connection", e);
+    } catch (RuntimeException e) {
+      throw e;
+    } catch (Exception e) {
+      throw new JedisException(e);
+    }
+  }
+
+  /** Closes the connections that nobody uses: after one has failed, so may have the others. */
+  void failed() {
+    if (pool != null) {
+      pool.clear();
+    }
+  }
+
+  @Override
+  public void close() {
+    if (pool == null) { // its provider has told it where it belongs
+      connection.close();
+    } else if (connection.isBroken()) {
+      pool.returnBrokenResource(connection);
+    } else {
+      pool.returnResource(connection);
+    }
+  }
+}

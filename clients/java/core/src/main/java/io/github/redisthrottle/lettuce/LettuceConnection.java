@@ -1,0 +1,210 @@
+package io.github.redisthrottle.lettuce;
+
+import io.github.redisthrottle.OutageException;
+import io.github.redisthrottle.connection.Command;
+import io.github.redisthrottle.connection.Connection;
+import io.github.redisthrottle.connection.ErrorReply;
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.SlotHash;
+import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
+import io.lettuce.core.resource.ClientResources;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BiFunction;
+
+/**
+ * Calls over Lettuce 6 or 7. It shares the threads ({@link ClientResources}) of the client that you give it, and has connections of its
+ * own: those of the client repeat commands when they are connected again, which would charge twice.
+ *
+ * <pre>{@code
+ * Limiter limiter = Limiter.over(LettuceConnection.of("redis://127.0.0.1:6379"));
+ * }</pre>
+ */
+public final class LettuceConnection implements Connection {
+  private static final Duration TIMEOUT = Duration.ofMillis(200);
+  private static final int REDIRECTS = 5;
+  private static final Command ASKING = new Command(List.of("ASKING"), null);
+
+  private final RedisClient client;
+  private final RedisClusterClient cluster;
+  private final Runnable close;
+  private final long timeoutMs;
+  private final Node single;
+  private final Map<String, Node> nodes = new ConcurrentHashMap<>();
+
+  private LettuceConnection(RedisClient client, RedisURI uri, RedisClusterClient cluster, Duration timeout, Runnable close) {
+    this.client = client;
+    this.cluster = cluster;
+    this.close = close;
+    this.timeoutMs = timeout.toMillis();
+    this.single = uri == null ? null : new Node(client, uri, timeoutMs);
+    if (single != null) {
+      single.warmUp();
+    }
+  }
+
+  /** Connects to a server, or to the master that a Sentinel names: redis://, rediss://, redis-sentinel:// and so on. */
+  public static LettuceConnection of(String uri) {
+    return of(RedisURI.create(uri), TIMEOUT);
+  }
+
+  /**
+   * Connects to a server, or to the master that a Sentinel names.
+   *
+   * @param timeout how long a call waits for the server; a call that waits for its turn does not end by it
+   */
+  public static LettuceConnection of(RedisURI uri, Duration timeout) {
+    ClientResources resources = ClientResources.create();
+    RedisClient client = client(resources, ClientOptions.create(), timeout);
+    return new LettuceConnection(
+        client,
+        uri,
+        null,
+        timeout,
+        () -> client.shutdownAsync().whenComplete((done, error) -> resources.shutdown()));
+  }
+
+  /** As {@link #of(RedisURI, Duration)}, with the threads and options of a client of yours, and a timeout of 200 ms. */
+  public static LettuceConnection over(RedisClient yours, RedisURI uri) {
+    return over(yours, uri, TIMEOUT);
+  }
+
+  /** As {@link #over(RedisClient, RedisURI)}, with another timeout. */
+  public static LettuceConnection over(RedisClient yours, RedisURI uri, Duration timeout) {
+    RedisClient client = client(yours.getResources(), yours.getOptions(), timeout);
+    return new LettuceConnection(client, uri, null, timeout, client::shutdownAsync);
+  }
+
+  /** Connects to the servers of a cluster, as your client knows them, with a timeout of 200 ms. */
+  public static LettuceConnection over(RedisClusterClient yours) {
+    return over(yours, TIMEOUT);
+  }
+
+  /** As {@link #over(RedisClusterClient)}, with another timeout. */
+  public static LettuceConnection over(RedisClusterClient yours, Duration timeout) {
+    RedisClient client = client(yours.getResources(), ClientOptions.create(), timeout);
+    return new LettuceConnection(client, null, yours, timeout, client::shutdownAsync);
+  }
+
+  private static RedisClient client(ClientResources resources, ClientOptions options, Duration timeout) {
+    if (timeout.toMillis() <= 0) {
+      throw new IllegalArgumentException("timeout: " + timeout + " is shorter than a millisecond");
+    }
+    RedisClient client = RedisClient.create(resources);
+    client.setOptions(
+        options.mutate().autoReconnect(false).socketOptions(options.getSocketOptions().mutate().connectTimeout(timeout).build()).build());
+    return client;
+  }
+
+  @Override
+  public CompletionStage<Object> send(Command command) {
+    return follow(command, Node::send, REDIRECTS);
+  }
+
+  @Override
+  public CompletionStage<Object> sendWaiting(Command command) {
+    return follow(command, Node::sendAlone, REDIRECTS);
+  }
+
+  @Override
+  public String nodeOf(String key) {
+    RedisClusterNode node = cluster == null ? null : cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key));
+    return node == null ? "" : name(node.getUri());
+  }
+
+  @Override
+  public void close() {
+    close.run(); // which closes the connections of its client
+  }
+
+  private CompletableFuture<Object> follow(
+      Command command, BiFunction<Node, Command[], CompletableFuture<Object>> how, int left) {
+    Node node;
+    try {
+      node = single != null ? single : nodeWith(command.key());
+    } catch (RuntimeException e) {
+      return CompletableFuture.failedFuture(LettuceErrors.translated(command.toString(), e));
+    }
+    CompletableFuture<Object> result = new CompletableFuture<>();
+    attempt(command, how, left, node, result, command);
+    return result;
+  }
+
+  private void attempt(
+      Command command,
+      BiFunction<Node, Command[], CompletableFuture<Object>> how,
+      int left,
+      Node node,
+      CompletableFuture<Object> result,
+      Command... commands) {
+    CompletableFuture<Object> sent = how.apply(node, commands);
+    result.whenComplete((value, error) -> sent.cancel(false)); // changes nothing unless somebody else has completed it
+    sent.whenComplete(
+        (value, error) -> {
+          ErrorReply reply = error == null ? null : LettuceErrors.reply(error);
+          if (error == null) {
+            result.complete(value);
+          } else if (reply == null) {
+            if (cluster != null) {
+              cluster.refreshPartitionsAsync();
+            }
+            result.completeExceptionally(LettuceErrors.translated(command.toString(), error));
+          } else if (cluster != null && left > 0 && (reply.text().startsWith("MOVED ") || reply.text().startsWith("ASK "))) {
+            redirected(command, how, left - 1, reply.text(), result);
+          } else {
+            if (reply.text().startsWith("READONLY")) {
+              node.drop(); // a Sentinel may have promoted another one
+            }
+            result.complete(reply);
+          }
+        });
+  }
+
+  private void redirected(
+      Command command,
+      BiFunction<Node, Command[], CompletableFuture<Object>> how,
+      int left,
+      String text,
+      CompletableFuture<Object> result) {
+    String address = text.substring(text.lastIndexOf(' ') + 1);
+    int colon = address.lastIndexOf(':');
+    RedisURI uri = like(address.substring(0, colon), Integer.parseInt(address.substring(colon + 1)));
+    if (text.startsWith("MOVED ")) {
+      cluster.refreshPartitionsAsync();
+      attempt(command, how, left, node(uri), result, command);
+    } else {
+      attempt(command, how, left, node(uri), result, ASKING, command);
+    }
+  }
+
+  /** Returns where another server of the cluster is, with the credentials and the TLS of those that are known. */
+  private RedisURI like(String host, int port) {
+    RedisURI known = cluster.getPartitions().getPartition(0).getUri();
+    return RedisURI.builder(known).withHost(host.isEmpty() ? known.getHost() : host).withPort(port).build();
+  }
+
+  private Node nodeWith(String key) {
+    RedisClusterNode found =
+        key == null ? cluster.getPartitions().getPartition(0) : cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key));
+    if (found == null) {
+      cluster.refreshPartitionsAsync();
+      throw new OutageException("the cluster has no server for the slot of the key", null, false);
+    }
+    return node(found.getUri());
+  }
+
+  private Node node(RedisURI uri) {
+    return nodes.computeIfAbsent(name(uri), name -> new Node(client, uri, timeoutMs));
+  }
+
+  private static String name(RedisURI uri) {
+    return uri.getHost() + ":" + uri.getPort();
+  }
+}

@@ -1,0 +1,62 @@
+package io.github.redisthrottle.lettuce;
+
+import io.github.redisthrottle.MistakeException;
+import io.github.redisthrottle.OutageException;
+import io.github.redisthrottle.OverloadException;
+import io.github.redisthrottle.ThrottleException;
+import io.github.redisthrottle.connection.ErrorReply;
+import io.lettuce.core.RedisCommandExecutionException;
+import java.io.IOException;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeoutException;
+
+/** What Lettuce fails with, told apart. */
+final class LettuceErrors {
+  private LettuceErrors() {}
+
+  /** Returns the error reply that an error is about; null if it is about something else. */
+  static ErrorReply reply(Throwable error) {
+    return unwrapped(error) instanceof RedisCommandExecutionException reply ? new ErrorReply(reply.getMessage()) : null;
+  }
+
+  static ThrottleException translated(String command, Throwable error) {
+    Throwable cause = unwrapped(error);
+    if (cause instanceof ThrottleException made) {
+      return made;
+    }
+    if (cause instanceof TimeoutException) {
+      return new OutageException(command + ": no reply in time", cause);
+    }
+    String text = command + ": " + root(cause);
+    if (text.contains("queue size exceeded")) {
+      return new OverloadException(text, cause);
+    }
+    for (Throwable at = cause; at != null; at = at.getCause()) {
+      if (at instanceof RedisCommandExecutionException refused && at != cause) { // of the handshake, such as NOAUTH or LOADING
+        return refused.getMessage().startsWith("LOADING") || refused.getMessage().contains("max number of clients")
+            ? new OutageException(text, cause, false)
+            : new MistakeException(text, cause);
+      }
+      if (at instanceof IOException) {
+        return new OutageException(text, cause);
+      }
+    }
+    return new OutageException(text, cause);
+  }
+
+  private static String root(Throwable error) {
+    Throwable at = error;
+    while (at.getCause() != null) {
+      at = at.getCause();
+    }
+    return at.getMessage() == null ? at.getClass().getSimpleName() : at.getMessage();
+  }
+
+  private static Throwable unwrapped(Throwable error) {
+    Throwable at = error;
+    while (at instanceof CompletionException && at.getCause() != null) {
+      at = at.getCause();
+    }
+    return at;
+  }
+}

@@ -1,0 +1,189 @@
+package io.github.redisthrottle.lettuce;
+
+import io.github.redisthrottle.connection.Command;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.protocol.AsyncCommand;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.ProtocolKeyword;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+
+/**
+ * A server, and the connection that calls share. Lettuce does not connect again by itself, since it would send again what was under
+ * way: the next call connects.
+ */
+final class Node {
+  /** The name of a command. */
+  private static final class Word implements ProtocolKeyword {
+    private final String text;
+
+    Word(String text) {
+      this.text = text;
+    }
+
+    @Override
+    public byte[] getBytes() {
+      return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    @Override
+    public String toString() {
+      return text;
+    }
+  }
+
+  private static final long WARM_UP_MS = 2000;
+
+  private final RedisClient client;
+  private final RedisURI uri;
+  private final long timeoutMs;
+  private final AtomicReference<CompletableFuture<StatefulRedisConnection<String, String>>> shared = new AtomicReference<>();
+  private volatile long heard = System.nanoTime();
+
+  Node(RedisClient client, RedisURI uri, long timeoutMs) {
+    this.client = client;
+    this.uri = uri;
+    this.timeoutMs = timeoutMs;
+  }
+
+  /** Sends commands over the connection that is shared, and returns the reply to the last one. */
+  CompletableFuture<Object> send(Command... commands) {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    CompletableFuture<StatefulRedisConnection<String, String>> connecting = connection();
+    long sent = System.nanoTime();
+    connecting.whenComplete(
+        (connection, error) -> {
+          if (error != null) {
+            reply.completeExceptionally(error);
+          } else if (!reply.isDone()) { // nobody waits for it otherwise
+            dispatch(connection, reply, commands);
+          }
+        });
+    reply.whenComplete((value, error) -> heard = error == null ? System.nanoTime() : heard);
+    return reply
+        .orTimeout(timeoutMs, TimeUnit.MILLISECONDS)
+        .whenComplete(
+            (value, error) -> {
+              if (error instanceof java.util.concurrent.TimeoutException && heard - sent < 0) {
+                drop(connecting); // the network may have lost it
+              }
+            });
+  }
+
+  /**
+   * Connects before the first call needs it. In a process that has just begun, the classes of Lettuce take longer to load than a call may
+   * wait. A server that is away is none of its business.
+   */
+  void warmUp() {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    connection()
+        .whenComplete(
+            (connection, error) -> {
+              if (error != null) {
+                reply.complete(null);
+              } else {
+                dispatch(connection, reply, Command.ping(null));
+              }
+            });
+    reply.completeOnTimeout(null, WARM_UP_MS, TimeUnit.MILLISECONDS).exceptionally(error -> null).join();
+  }
+
+  /** Sends a command over a connection of its own, which is closed as soon as the future is completed. */
+  CompletableFuture<Object> sendAlone(Command... commands) {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    connect()
+        .whenComplete(
+            (connection, error) -> {
+              if (error != null) {
+                reply.completeExceptionally(error);
+                return;
+              }
+              reply.whenComplete((value, failed) -> connection.closeAsync());
+              if (!reply.isDone()) {
+                dispatch(connection, reply, commands);
+              }
+            });
+    return reply;
+  }
+
+  /** Closes the connection, so that the next call connects again. */
+  void drop() {
+    drop(shared.get());
+  }
+
+  private void drop(CompletableFuture<StatefulRedisConnection<String, String>> connecting) {
+    if (connecting != null && shared.compareAndSet(connecting, null)) {
+      connecting.whenComplete(
+          (connection, error) -> {
+            if (connection != null) {
+              connection.closeAsync();
+            }
+          });
+    }
+  }
+
+  private CompletableFuture<StatefulRedisConnection<String, String>> connection() {
+    while (true) {
+      CompletableFuture<StatefulRedisConnection<String, String>> now = shared.get();
+      boolean gone = now != null && (now.isCompletedExceptionally() || (now.isDone() && !now.join().isOpen()));
+      if (now != null && !gone) {
+        return now;
+      }
+      CompletableFuture<StatefulRedisConnection<String, String>> next = new CompletableFuture<>();
+      if (shared.compareAndSet(now, next)) {
+        connect()
+            .whenComplete(
+                (connection, error) -> {
+                  if (error != null) {
+                    next.completeExceptionally(error);
+                  } else {
+                    next.complete(connection);
+                  }
+                });
+        return next;
+      }
+    }
+  }
+
+  private CompletableFuture<StatefulRedisConnection<String, String>> connect() {
+    try {
+      return client.connectAsync(StringCodec.UTF8, uri).toCompletableFuture();
+    } catch (RuntimeException e) {
+      return CompletableFuture.failedFuture(e);
+    }
+  }
+
+  private static void dispatch(
+      StatefulRedisConnection<String, String> connection, CompletableFuture<Object> reply, Command... commands) {
+    try {
+      for (int i = 0; i < commands.length; i++) {
+        AsyncCommand<String, String, Object> sent = made(commands[i]);
+        if (i == commands.length - 1) {
+          sent.whenComplete(
+              (value, error) -> {
+                if (error != null) {
+                  reply.completeExceptionally(error);
+                } else {
+                  reply.complete(value);
+                }
+              });
+        }
+        connection.dispatch(sent);
+      }
+    } catch (RuntimeException e) {
+      reply.completeExceptionally(e);
+    }
+  }
+
+  private static AsyncCommand<String, String, Object> made(Command command) {
+    CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8);
+    command.words().stream().skip(1).forEach(args::add);
+    return new AsyncCommand<>(
+        new io.lettuce.core.protocol.Command<>(new Word(command.words().get(0)), new ReplyOutput(), args));
+  }
+}

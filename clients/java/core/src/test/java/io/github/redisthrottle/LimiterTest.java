@@ -1,0 +1,190 @@
+package io.github.redisthrottle;
+
+import static io.github.redisthrottle.Limit.fixed;
+import static io.github.redisthrottle.Limit.rate;
+import static io.github.redisthrottle.Limit.window;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.redisthrottle.testing.Clients;
+import io.github.redisthrottle.testing.Server;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import redis.clients.jedis.Jedis;
+
+class LimiterTest {
+  private static final Duration HOUR = Duration.ofHours(1);
+  private static Server server;
+
+  @BeforeAll
+  static void start() {
+    server = Server.start();
+  }
+
+  @AfterAll
+  static void stop() {
+    server.close();
+  }
+
+  private static Limiter limiter(Clients client) {
+    try (Jedis jedis = server.client()) {
+      jedis.flushAll();
+    }
+    return Limiter.over(client.connect(server.port));
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void theVerbsSayWhatTheyDid(Clients client) {
+    Limit quota = fixed(3, Duration.ofDays(1));
+    try (Limiter limiter = limiter(client)) {
+      assertEquals(1, limiter.limit("q", 2, quota).remaining());
+      Result denied = limiter.limit("q", 2, quota);
+      assertTrue(denied instanceof Result.Denied && denied.retryAfter().isPresent());
+      assertEquals(1, limiter.refund("q", 1, quota));
+      assertEquals(2, limiter.peek("q", quota).remaining());
+      assertEquals(HOUR, limiter.ban("q", HOUR));
+      assertTrue(limiter.limit("q", quota).banned());
+      assertTrue(limiter.reset("q"));
+      assertFalse(limiter.reset("q"));
+      assertEquals(Optional.empty(), limiter.limit("q", 4, quota).retryAfter());
+      assertThrows(IllegalArgumentException.class, () -> limiter.limit("q", -1, quota));
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void severalKeysAreTakenTogetherOrInTurn(Clients client) {
+    Keys keys = Keys.of("{k}:a", fixed(1, HOUR)).and("{k}:b", fixed(2, HOUR));
+    try (Limiter limiter = limiter(client)) {
+      assertTrue(limiter.limitAll(keys).allowed());
+      Result denied = limiter.limitAll(keys);
+      assertEquals("{k}:a", denied.key());
+      assertEquals("{k}:b", limiter.limitAny(keys).key());
+      assertTrue(limiter.limitAny(keys).limited());
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aWaitTakesItsTurn(Clients client) {
+    Limit one = window(1, Duration.ofMillis(150));
+    try (Limiter limiter = limiter(client)) {
+      limiter.waitFor("w", one);
+      assertTrue(limiter.waitFor("w", one).waited().toMillis() > 0);
+      Limit hourly = rate(1, HOUR);
+      limiter.limit("w2", hourly);
+      Result late = limiter.ask(Call.waitFor("w2", hourly).maxWait(Duration.ofSeconds(1)));
+      assertThrows(LimitedException.class, late::orThrow);
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void anInterruptedWaitLeavesTheLine(Clients client) throws InterruptedException {
+    Limit hourly = window(1, HOUR);
+    AtomicReference<Throwable> ended = new AtomicReference<>();
+    try (Limiter limiter = limiter(client);
+        Jedis jedis = server.client()) {
+      limiter.limit("w", hourly);
+      Thread waiting =
+          new Thread(
+              () -> {
+                try {
+                  limiter.waitFor("w", hourly);
+                } catch (CallInterruptedException e) {
+                  ended.set(Thread.currentThread().isInterrupted() ? e : null);
+                }
+              });
+      waiting.start();
+      Server.await("the caller waits", () -> jedis.info("clients").contains("blocked_clients:1"));
+      waiting.interrupt();
+      waiting.join(TimeUnit.SECONDS.toMillis(30));
+      assertTrue(ended.get() instanceof CallInterruptedException);
+      Server.await("nobody waits", () -> jedis.info("clients").contains("blocked_clients:0"));
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aLeaseIsHeldUntilItIsClosed(Clients client) {
+    Slots one = Slots.of(1, Duration.ofMinutes(1));
+    try (Limiter limiter = limiter(client)) {
+      try (Lease lease = limiter.lease("l", one)) {
+        lease.check();
+        assertThrows(LimitedException.class, () -> limiter.lease("l", one));
+        Server.await("the lease lasts for its ttl", () -> ttlMs("l") > 50_000);
+        CompletableFuture<Lease> next = limiter.async().lease(Call.lease("l", one).maxWait(Duration.ofSeconds(30))).toCompletableFuture();
+        lease.release();
+        next.join().close();
+      }
+      limiter.lease("l", one).close();
+    }
+  }
+
+  private static long ttlMs(String key) {
+    try (Jedis jedis = server.client()) {
+      return jedis.pttl(key);
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aLeaseIsRenewedUntilItIsLost(Clients client) {
+    try (Limiter limiter = limiter(client)) {
+      Lease lease = limiter.lease("l", Slots.of(1, Duration.ofSeconds(1)));
+      CompletableFuture<Void> told = new CompletableFuture<>();
+      lease.onLost(() -> told.complete(null), Runnable::run);
+      long began = System.nanoTime();
+      Server.await("twice the ttl is over", () -> System.nanoTime() - began > 2_000_000_000L);
+      lease.check();
+      assertTrue(limiter.reset("l"));
+      told.orTimeout(30, TimeUnit.SECONDS).join();
+      assertTrue(lease.isLost());
+      assertThrows(LeaseLostException.class, lease::close);
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void anAdmissionChargesWhatWasUsed(Clients client) {
+    Limit tokens = fixed(5000, Duration.ofDays(1));
+    Keys keys = Keys.of("{7}:t", tokens.take(1200)).and("{7}:r", Slots.of(1, Duration.ofMinutes(1)));
+    try (Limiter limiter = limiter(client)) {
+      try (Admission admission = limiter.admit(keys)) {
+        assertEquals(3800, limiter.peek("{7}:t", tokens).remaining());
+        assertThrows(LimitedException.class, () -> limiter.admit(keys));
+        admission.used("{7}:t", 200);
+        assertThrows(IllegalArgumentException.class, () -> admission.used("{7}:r", 200));
+      }
+      assertEquals(4800, limiter.peek("{7}:t", tokens).remaining());
+      Admission lost = limiter.admit(keys);
+      assertTrue(limiter.settle(Keys.of("{7}:t", tokens.take(1200).used(0)).andSlots("{7}:r"), lost.id()));
+      assertThrows(LeaseLostException.class, lost::close);
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aServerThatIsAwayIsAnOutageAndOneWithoutTheModuleAMistake(Clients client) {
+    Limit limit = rate(1, HOUR);
+    try (Server plain = Server.plain();
+        Limiter limiter = Limiter.over(client.connect(plain.port))) {
+      MistakeException mistake = assertThrows(MistakeException.class, () -> limiter.limit("secret", limit));
+      assertTrue(mistake.getMessage().contains("unknown command") && !mistake.getMessage().contains("secret"), mistake.getMessage());
+      plain.kill();
+      assertThrows(OutageException.class, () -> limiter.limit("k", limit));
+      plain.launch();
+      Server.await("it is connected again", () -> assertThrows(ThrottleException.class, () -> limiter.limit("k", limit)) instanceof MistakeException);
+    }
+  }
+}

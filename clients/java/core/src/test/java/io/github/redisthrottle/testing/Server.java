@@ -1,0 +1,187 @@
+package io.github.redisthrottle.testing;
+
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.stream.Stream;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.Jedis;
+
+/** A real server that this test has started, on a port and in a folder of its own. */
+public final class Server implements AutoCloseable {
+  /** The root of the repository. */
+  public static final Path ROOT = root();
+
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  public final int port;
+  private final Path folder;
+  private final List<String> words = new ArrayList<>();
+  private Process process;
+
+  private Server(int port, Path folder) {
+    this.port = port;
+    this.folder = folder;
+  }
+
+  /** Starts one with the module. */
+  public static Server start(String... options) {
+    List<String> words = new ArrayList<>(List.of(options));
+    words.addAll(List.of("--loadmodule", module()));
+    return plain(words.toArray(String[]::new));
+  }
+
+  /** Starts one without the module. */
+  public static Server plain(String... options) {
+    try {
+      Server server = new Server(freePort(), Files.createTempDirectory("throttle-java-"));
+      server.words.addAll(
+          List.of(program(), "--port", String.valueOf(server.port), "--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes"));
+      server.words.addAll(List.of(options));
+      server.launch();
+      return server;
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Starts a Sentinel, which wants a file that it can write. */
+  public static Server sentinel(String configuration) {
+    try {
+      Server server = new Server(freePort(), Files.createTempDirectory("throttle-java-"));
+      Files.writeString(server.folder.resolve("conf"), "port " + server.port + "\nbind 127.0.0.1\n" + configuration + "\n");
+      server.words.addAll(List.of(program(), "conf", "--sentinel"));
+      server.launch();
+      return server;
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  public String url() {
+    return "redis://127.0.0.1:" + port;
+  }
+
+  /** Returns a client that waits long enough for a busy machine. */
+  public Jedis client() {
+    return new Jedis(new HostAndPort("127.0.0.1", port), DefaultJedisClientConfig.builder().timeoutMillis((int) PATIENCE.toMillis()).build());
+  }
+
+  public void pause() {
+    signal("STOP");
+  }
+
+  public void resume() {
+    signal("CONT");
+  }
+
+  public void kill() {
+    process.destroyForcibly();
+    process.onExit().join();
+  }
+
+  /** Starts it again after it was killed. */
+  public void launch() {
+    try {
+      ProcessBuilder builder = new ProcessBuilder(words).directory(folder.toFile()).redirectErrorStream(true);
+      process = builder.redirectOutput(ProcessBuilder.Redirect.appendTo(folder.resolve("log").toFile())).start();
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+    await("the server starts", this::answers);
+  }
+
+  private boolean answers() {
+    if (!process.isAlive()) {
+      throw new AssertionError("the server has ended: " + log());
+    }
+    try (Jedis client = client()) {
+      return "PONG".equals(client.ping());
+    } catch (RuntimeException e) {
+      return false;
+    }
+  }
+
+  public String log() {
+    try {
+      return Files.readString(folder.resolve("log"));
+    } catch (IOException e) {
+      return e.toString();
+    }
+  }
+
+  private void signal(String name) {
+    try {
+      new ProcessBuilder("kill", "-" + name, String.valueOf(process.pid())).start().waitFor();
+    } catch (IOException | InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  @Override
+  public void close() {
+    if (process.isAlive()) {
+      resume();
+    }
+    kill();
+    if (log().contains("BUG REPORT")) {
+      throw new AssertionError(log());
+    }
+    try (Stream<Path> files = Files.walk(folder)) {
+      files.sorted(Comparator.reverseOrder()).forEach(file -> file.toFile().delete());
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Waits for a condition, as long as a busy machine may need. */
+  public static void await(String what, BooleanSupplier condition) {
+    long ends = System.nanoTime() + PATIENCE.toNanos();
+    while (!condition.getAsBoolean()) {
+      if (System.nanoTime() - ends > 0) {
+        throw new AssertionError(what + ": not within " + PATIENCE.toSeconds() + " s");
+      }
+      try {
+        TimeUnit.MILLISECONDS.sleep(5);
+      } catch (InterruptedException e) {
+        throw new IllegalStateException(e);
+      }
+    }
+  }
+
+  private static int freePort() throws IOException {
+    while (true) {
+      try (ServerSocket socket = new ServerSocket(0)) {
+        if (socket.getLocalPort() < 50_000) { // the bus of a cluster is 10,000 above
+          return socket.getLocalPort();
+        }
+      }
+    }
+  }
+
+  private static String program() {
+    String program = System.getenv("THROTTLE_SERVER");
+    return program == null || program.isEmpty() ? "redis-server" : program;
+  }
+
+  private static String module() {
+    String module = System.getenv("THROTTLE_SO");
+    return module == null || module.isEmpty() ? ROOT.resolve("build/throttle.so").toString() : module;
+  }
+
+  private static Path root() {
+    Path at = Path.of("").toAbsolutePath();
+    while (!Files.exists(at.resolve("spec/clients/calls.json"))) {
+      at = at.getParent();
+    }
+    return at;
+  }
+}
