@@ -20,6 +20,7 @@ from starlette.requests import Request
 import redis_throttle.limits  # noqa: F401 registers the storage
 from boundary import around_a_boundary, most_within
 from redis_throttle import OutageError
+from redis_throttle._seam.errors import LeftAloneError
 from servers import PATIENCE, ROOT, Cluster, Server, await_true
 
 CONFORMANCE = '''
@@ -204,6 +205,21 @@ def test_a_window_that_is_used_up_at_once_is_not_said_to_reset_now(server: Serve
     for user in range(20):  # less than a millisecond after the hit, for most
         assert limiter.hit(item, str(user), cost=5)
         assert limiter.get_window_stats(item, str(user)).reset_time > time.time() + 50
+
+
+@pytest.mark.parametrize("scheme", ["throttle+", "async+throttle+"])
+async def test_a_server_that_is_away_is_left_alone(scheme: str) -> None:
+    """As by a limiter: after five hits in a row none waits for it."""
+    storage: Any = storage_from_string(f"{scheme}redis://127.0.0.1:1")
+    kinds: Any = limits.aio.strategies.STRATEGIES if scheme.startswith("async") else STRATEGIES
+    limiter, errors = kinds["moving-window"](storage), []
+    for _ in range(6):
+        try:
+            hit = limiter.hit(limits.parse("10/hour"), "user")
+            await hit
+        except OutageError as error:
+            errors.append(error)
+    assert [isinstance(error, LeftAloneError) for error in errors] == [False] * 5 + [True]
 
 
 def test_a_cluster(cluster: Cluster) -> None:

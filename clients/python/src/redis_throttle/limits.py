@@ -31,6 +31,7 @@ import limits.strategies
 from limits.limits import GRANULARITIES, RateLimitItem
 from limits.util import WindowStats
 
+from ._layers.guard import AsyncGuard, Guard
 from ._limiter import Limiter
 from ._seam.call import Call, one
 from ._seam.duration import Duration
@@ -164,7 +165,7 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
         else:
             remote = Remote(_client_on(connection_pool, uri, False, options), timeout=timeout)
         self._client: Any = remote.client
-        self.limiter: Limiter = Limiter(remote)
+        self.limiter: Limiter = Limiter(Guard(remote))
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -239,7 +240,7 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
         else:
             remote = AsyncRemote(_client_on(connection_pool, uri, True, options), timeout=timeout)
         self._client: Any = remote.client
-        self.limiter: AsyncLimiter = AsyncLimiter(remote)
+        self.limiter: AsyncLimiter = AsyncLimiter(AsyncGuard(remote))
 
     @property
     def base_exceptions(self) -> type[Exception]:
