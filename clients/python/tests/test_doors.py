@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import json
 import logging
 import pathlib
+import re
 import threading
 import tomllib
 import zipfile
@@ -113,39 +115,49 @@ def test_the_package_carries_the_library() -> None:
 
 RIGHTS = {"load": ("-function|load",), "function": ("-fcall", "-fcall_ro", "-function"), "script": ("-fcall", "-fcall_ro", "-function", "-eval", "-evalsha")}
 
-CASES: list[tuple[str, int | None, tuple[str, ...], str, str, list[str], str]] = [
-    # what is there, of which version, which rights are missing, commands; then the door, the libraries there are, and the log
-    ("nothing", None, (), "auto", "library", ["throttle_{own}"], "has no module: the function library {dotted} was loaded, and calls are sent as functions"),
-    ("nothing", None, (), "functions", "library", ["throttle_{own}"], "is called by functions: the function library {dotted} was loaded, and calls"),
-    ("by hand", 0, (), "auto", "library", ["throttle"], "has no module, and the function library {dotted}: calls are sent as functions"),
-    ("older, by hand", -1, (), "auto", "library", ["throttle_{own}"], "the function library {dotted} was loaded in place of 0.2.99, and calls"),
-    ("newer, by hand", 100, (), "auto", "library", ["throttle"], "has no module, and the function library 0.4.0: calls are sent as functions"),
-    ("nothing", None, RIGHTS["load"], "auto", "script", [], "refuses functions ("),
-    ("nothing", None, RIGHTS["function"], "auto", "script", [], "calls are sent as scripts, which take longer"),
-    ("by hand", 0, RIGHTS["load"], "auto", "library", ["throttle"], "and the function library {dotted}: calls are sent as functions"),
-]
+TABLE = json.loads((ROOT / "spec/clients/doors.json").read_text())["cases"]
 
 
-@pytest.mark.parametrize(("there", "step", "rights", "commands", "door", "after", "says"), CASES)
-def test_what_a_server_without_the_module_is_sent(bare: Server, get: Ask, caplog: pytest.LogCaptureFixture, there: str, step: int | None,
-                                                  rights: tuple[str, ...], commands: str, door: str, after: list[str], says: str) -> None:
-    if step is not None:
-        bare.do("FUNCTION", "LOAD", library(doors.version() + step))
-    allow(bare, *rights)
-    limiter = get.limiter(url_of(bare), commands=commands)
-    before = sent(bare)
+def told(text: str) -> str:
+    """Return a text of the table with versions for N, N-1 and N+1."""
+    number = doors.version()
+    return re.sub(r"\bN([+-]1)?\b", lambda match: doors._dotted(number + int(match[1] or 0)), text)
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case["rule"])
+def test_a_case_of_the_table(bare: Server, server: Server, get: Ask, caplog: pytest.LogCaptureFixture, case: dict[str, Any]) -> None:
+    there = server if case.get("module") else bare
+    for words in (("FUNCTION", "FLUSH"), ("SCRIPT", "FLUSH")):
+        there.do(*words)
+    if "library" in case:
+        number = doors.version() + int(case["library"].removeprefix("N") or 0)
+        there.do("FUNCTION", "LOAD", library(number) if case.get("by_hand") else named(number))
+    allow(there, *case.get("acl", ()))
+    limiter = get.limiter(url_of(there), commands=case["commands"])
+    sends = {"module": "cl.limit", "library": "fcall", "script": "evalsha"}.get(case["door"])
+    before = sent(there)
     with caplog.at_level(logging.INFO, logger="redis_throttle"):
-        assert [get(limiter.limit("k", DAY)).remaining for _ in range(3)] == [9, 8, 7]
-        assert get(limiter.peek("k", DAY)).remaining == 7
-    number = {"own": doors.version(), "dotted": doors._dotted(doors.version())}
-    assert libraries(bare) == [name.format(**number) for name in after]
-    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("throttle: ")]
-    assert len(lines) == 1
-    assert says.format(**number) in lines[0]
-    assert f"127.0.0.1:{bare.port}" in lines[0]
-    assert [record.levelname for record in caplog.records if record.getMessage() in lines] == ["WARNING" if door == "script" else "INFO"]
-    command = "fcall" if door == "library" else "evalsha"
-    assert sent(bare).get(command, 0) - before.get(command, 0) == 3
+        for left in (4, 3):
+            if sends is None:
+                with pytest.raises(MistakeError):
+                    get(limiter.limit("k", fixed(5, "1d")))
+            else:
+                assert get(limiter.limit("k", fixed(5, "1d"))).remaining == left
+    if sends is not None:
+        assert sent(there)[sends] - before.get(sends, 0) == 2
+    assert len(libraries(there)) == (1 if "loaded" in case else 0)
+    if "loaded" in case:
+        there_is = there.do("FCALL_RO", "cl_version", "0")
+        assert doors._dotted(there_is) == told(case["loaded"])
+    lines = [record for record in caplog.records if record.getMessage().startswith("throttle: ")]
+    assert len(lines) == (1 if "log" in case else 0)
+    if "log" in case:
+        assert told(case["log"]) in lines[0].getMessage()
+        assert f"127.0.0.1:{there.port}" in lines[0].getMessage()
+        assert lines[0].levelname == ("WARNING" if case["door"] == "script" else "INFO")
+    for n, moment in enumerate(case.get("then", ()), 3):
+        there.do(*moment.split())
+        assert get(limiter.limit("k", fixed(5, "1d"))).remaining == 5 - n
     get(limiter.close())
 
 
@@ -163,12 +175,12 @@ def test_every_verb_has_the_answer_of_the_module(bare: Server, server: Server, g
         ]
         return [get(act()) for act in some]
 
-    def told(answers: list[Any]) -> list[Any]:
+    def shown(answers: list[Any]) -> list[Any]:
         return [(a.limited, a.key, a.rule, a.limit, a.remaining, a.granted, a.banned, len(a.each)) if isinstance(a, Result) else
                 round(a.total_seconds()) if isinstance(a, timedelta) else a for a in answers]
 
     with_module, without = get.limiter(server.url), get.limiter(url_of(bare))
-    assert told(acts(without)) == told(acts(with_module))
+    assert shown(acts(without)) == shown(acts(with_module))
     for limiter, there in ((with_module, server), (without, bare)):
         lease = limiter.lease("jobs", slots=1, ttl="1m", id="mine")
         get(lease.take())

@@ -144,6 +144,12 @@ def is_unknown(error: BaseException) -> bool:
     return _says(error, "unknown command")
 
 
+def _text(reply: Exception | None) -> str:
+    """Return what a server has replied, with the code that the libraries cut off, and without arguments, of which one is a key."""
+    code = "NOPERM " if reply is not None and library_error(reply, "NoPermissionError") else ""
+    return code + str(reply).removeprefix(code).partition(", with args beginning with")[0]
+
+
 def _is_no_function(error: BaseException) -> bool:
     return _says(error, "Function not found")
 
@@ -282,7 +288,9 @@ class Doors:
                 old = found
                 replies = yield Alone([["MULTI"], ["FUNCTION", "DELETE", f"throttle_{old}"], ["FUNCTION", "DELETE", "throttle"],
                                        ["FUNCTION", "LOAD", _named()], ["EXEC"]], key)
-                loaded = replies[-1][-1] if isinstance(replies[-1], list) else replies[-1]
+                # A command that may not be queued, or the answers of the transaction, of which that of a library that is not there is none.
+                loaded = next((reply for reply in replies[1:4] if isinstance(reply, Exception)), replies[-1])
+                loaded = loaded[-1] if isinstance(loaded, list) else loaded
             elif isinstance(found, Exception) and _is_no_function(found):
                 loaded = (yield Alone([["FUNCTION", "LOAD", _named()]], key))[0]
             else:
@@ -296,14 +304,14 @@ class Doors:
             refused = loaded
             if not str(loaded).endswith("already exists"):
                 break
-        text = str(refused).partition(", with args beginning with")[0]
+        text = _text(refused)
         loaded = (yield Alone([["EVAL", script(), "0", "cl_version"]], key))[0]
         if not isinstance(loaded, Exception):
             self._found(server, "script", f"{lacks} and refuses functions ({text}): calls are sent as scripts, which take longer", warn=True)
         elif is_outage(loaded):
             raise translate("EVAL", loaded)
         else:
-            raise MistakeError(f"the server has no throttle.so, and refuses functions ({text}) and scripts: {loaded}")
+            raise MistakeError(f"the server has no throttle.so, and refuses functions ({text}) and scripts: {_text(loaded)}")
 
     def _check_scripts(self, server: str, error: ThrottleError) -> None:
         """Raise an error if a server takes no scripts any more."""
