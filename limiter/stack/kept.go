@@ -240,7 +240,7 @@ func (s *Stack) loneRateOfStored() (rate *layer) {
 	case before != nil:
 		before.stored = true
 		return nil
-	case s.zeros > 0 && !s.addsNone && s.keepZeroBefore(rate):
+	case !s.addsNone && s.keepZeroBefore(rate):
 		return nil
 	}
 	return rate
