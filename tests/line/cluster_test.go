@@ -122,10 +122,10 @@ func TestCallersWaitOnTheNodeThatImportsTheirSlot(t *testing.T) {
 // A move that is given up takes the slot away from the node that imported it. Those in line there are told.
 func TestCallersAreSentAwayWhenAMoveIsGivenUp(t *testing.T) {
 	t.Parallel()
+	n := startTwoNodes(t)
 	for name, kind := range kit.WaitsInTurn {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := startTwoNodes(t)
+			n.to.MustDo("FLUSHALL")
 			n.beginMove()
 			admin := n.to.Raw()
 			asking(t, admin, kind.Take)
@@ -143,10 +143,9 @@ func TestCallersAreSentAwayWhenAMoveIsGivenUp(t *testing.T) {
 // When the key moves away, nobody in line for it is let in on the node that it has left: the key would be there twice.
 func TestNobodyIsLetInOnTheNodeThatAKeyHasLeft(t *testing.T) {
 	t.Parallel()
+	n := startTwoNodes(t)
 	for name, kind := range kit.WaitsInTurn {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := startTwoNodes(t)
 			waiting := kind.Begin(t, n.from)
 			n.beginMove()
 			requireStillWaiting(t, waiting, longerThanALook)
@@ -160,6 +159,9 @@ func TestNobodyIsLetInOnTheNodeThatAKeyHasLeft(t *testing.T) {
 			kit.AwaitField(t, n.to.Raw(), kind.Field, 1)
 			asking(t, n.to.Raw(), kind.GiveBack)
 			kit.RequireAdmitted(t, again)
+			n.to.MustDo("FLUSHALL")
+			n.setSlot(n.to, "STABLE")
+			n.setSlot(n.from, "STABLE")
 		})
 	}
 }
@@ -167,14 +169,13 @@ func TestNobodyIsLetInOnTheNodeThatAKeyHasLeft(t *testing.T) {
 // A line that waits runs no commands that anybody sees: not in MONITOR, nor in the server's counts of calls and errors.
 func TestALineThatWaitsRunsNoCommands(t *testing.T) {
 	t.Parallel()
+	s := startTwoNodes(t).from
+	if !s.Program.AtLeast(7, 2) {
+		t.Skip("an older server tells whether it would run a command only by running it")
+	}
 	for name, kind := range kit.WaitsInTurn {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := startTwoNodes(t)
-			s := n.from
-			if !s.Program.AtLeast(7, 2) {
-				t.Skip("an older server tells whether it would run a command only by running it")
-			}
+			s.MustDo("FLUSHALL")
 			waiting := kind.Begin(t, s)
 			admin, monitor := s.Raw(), s.Raw()
 			kit.Do(t, admin, "CONFIG RESETSTAT")

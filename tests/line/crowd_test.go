@@ -22,7 +22,7 @@ func TestManyLinesThatAreHeldUpCostLittle(t *testing.T) {
 	watched := size.Of(time.Second, 3*time.Second) // not in parallel: it measures time of the processor
 	var files syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	lines := int(min(uint64(size.Of(2000, 4000)), files.Max-1000))
+	lines := int(min(uint64(size.Of(1000, 4000)), files.Max-1000))
 	for name, test := range map[string]struct{ hold, release string }{
 		"a pause":          {"CLIENT PAUSE 100000000 WRITE", "CLIENT UNPAUSE"},
 		"no memory":        {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},

@@ -342,7 +342,7 @@ func TestAFairLineIsSentAwayByAFailover(t *testing.T) {
 func TestTenThousandJobsDelayAnotherTenantByOneSlot(t *testing.T) {
 	var files syscall.Rlimit // not in parallel: other tests need as many
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	jobs := int(min(uint64(size.Of(2000, 10_000)), files.Max-1000))
+	jobs := int(min(uint64(size.Of(1000, 10_000)), files.Max-1000))
 	for name, groups := range map[string][2]string{"in order of arrival": {"", ""}, "with GROUP": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFairLine(t, server.Start(t, server.Config("maxclients 10200")), true)

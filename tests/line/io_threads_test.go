@@ -52,7 +52,7 @@ func TestEveryCallerIsAnsweredOnceBesideIOThreads(t *testing.T) {
 			const callers = 24
 			c := churn{
 				t: t, s: kit.StartCheckBuild(t, server.Config("io-threads 2"), server.Config("io-threads-do-reads yes")),
-				wait: kind.wait, giveBack: kind.giveBack, deadline: time.Now().Add(size.Of(3*time.Second, 30*time.Second)),
+				wait: kind.wait, giveBack: kind.giveBack, deadline: time.Now().Add(size.Of(1500*time.Millisecond, 30*time.Second)),
 				ids: make([]atomic.Int64, callers+kind.victims),
 			}
 			for i := range c.ids {

@@ -20,7 +20,7 @@ import (
 func TestLongWordsAreNotKept(t *testing.T) {
 	server.NeedsServer(t, "a count of its memory")
 	const length = 200_000
-	calls, bound := size.Of(40, 300), size.Of[int64](4<<20, 16<<20) // 8 or 60 MB of words
+	calls, bound := size.Of(25, 300), size.Of[int64](3<<20, 16<<20) // 5 or 60 MB of words
 	tail := strings.Repeat("x", length-7)
 	long := func(i int) string { return fmt.Sprintf("%07d", i) + tail }
 	for name, test := range map[string]struct {

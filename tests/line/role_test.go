@@ -23,10 +23,12 @@ func TestCallersLeaveTheLineOfAServerThatBecomesAReplica(t *testing.T) {
 			for _, redirect := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %s, redirect %t", name, how, redirect), func(t *testing.T) {
 					t.Parallel()
-					old := server.Start(t, topology.QuietLinks())
-					if redirect && (!old.Program.IsValkey() || old.Program.Major < 8) {
+					program, err := server.DefaultProgram()
+					require.NoError(t, err)
+					if redirect && (!program.IsValkey() || program.Major < 8) {
 						t.Skip("CLIENT CAPA came with Valkey 8.0")
 					}
+					old := server.Start(t, topology.QuietLinks())
 					next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
 					topology.AwaitReplicas(t, old, next)
 					admin := old.Raw()

@@ -17,12 +17,16 @@ import (
 // step has overtaken or put off, and those that come later.
 func TestALineGoesOnWhenACallerLeavesRightAfterAStep(t *testing.T) {
 	t.Parallel()
-	ways := map[string]string{
-		"unblocked": "CLIENT UNBLOCK %d", "unblocked with an error": "CLIENT UNBLOCK %d ERROR", "killed": "CLIENT KILL ID %d", "let in": "DEL k",
+	ways := map[string]struct {
+		leave string
+		by    time.Duration // at the small size
+	}{
+		"unblocked": {"CLIENT UNBLOCK %d", 6 * time.Minute}, "unblocked with an error": {"CLIENT UNBLOCK %d ERROR", -step},
+		"killed": {"CLIENT KILL ID %d", -step}, "let in": {"DEL k", 6 * time.Minute},
 	}
 	for name, kind := range kit.WaitsOfAllKinds() {
-		for how, leave := range ways {
-			for _, by := range size.Of([]time.Duration{6 * time.Minute, -step}, []time.Duration{step, 6 * time.Minute, -step, -6 * time.Minute}) {
+		for how, way := range ways {
+			for _, by := range size.Of([]time.Duration{way.by}, []time.Duration{step, 6 * time.Minute, -step, -6 * time.Minute}) {
 				t.Run(fmt.Sprintf("%s, %s, %v", name, how, by), func(t *testing.T) {
 					t.Parallel()
 					s, c := kit.StartWithClock(t, server.Config("hz 1", "dynamic-hz no")) // the cron hardly comes between the step and what follows
@@ -33,7 +37,7 @@ func TestALineGoesOnWhenACallerLeavesRightAfterAStep(t *testing.T) {
 					kit.AskLease(t, admin, "CL.LEASE l SLOTS 1 TTL 1d ID holder")
 					there := kit.WaitForLease(t, s, leasesWaiting(s)+1, "CL.LEASE l SLOTS 1 TTL 1d ID there TIMEOUT 0") // the server sleeps for five minutes
 					c.SetAhead(0, by.Nanoseconds())
-					v := kit.Do(t, admin, leave, idOrNothing(leave, id)...)
+					v := kit.Do(t, admin, way.leave, idOrNothing(way.leave, id)...)
 					require.False(t, v.IsError(), "%v", v)
 					kit.Do(t, admin, "CONFIG SET hz 10")
 

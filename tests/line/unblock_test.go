@@ -18,36 +18,42 @@ import (
 func TestACallerSentAwayInTheMiddleOfCLIENTUNBLOCK(t *testing.T) {
 	t.Parallel()
 	for name, kind := range kit.WaitsOfAllKinds() {
-		for _, how := range []string{"CLIENT KILL ID %d", "CLIENT UNBLOCK %d", "CLIENT UNBLOCK %d ERROR"} {
-			for _, gone := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, %s, the key is gone %t", name, how, gone), func(t *testing.T) {
-					t.Parallel()
-					s := neighbour.Start(t)
-					admin := s.Raw()
-					kit.Do(t, admin, "%s", kind.Take)
-					for range 5 {
-						waiting := s.Raw()
-						id := kit.Do(t, waiting, "CLIENT ID").Int
-						kind.WaitAs(t, s, waiting, 1)
-						if gone {
-							kit.Do(t, admin, "CONFIG SET maxmemory 1") // nobody is let in
-							kit.Do(t, admin, "DEL k")
-						}
-						neighbour.Do(t, s, fmt.Sprintf(how, id))
-						assert.EqualValues(t, 1, kit.Do(t, admin, "CLIENT UNBLOCK %d", id).Int)
-						neighbour.Do(t, s, "")
-						require.NoError(t, waiting.Close())
-						kit.AwaitField(t, admin, kind.Field, 0)
-						if gone {
-							kit.Do(t, admin, "CONFIG SET maxmemory 0")
-							kit.Do(t, admin, "%s", kind.Take)
-						}
-					}
-					require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 0 }, kit.Patience, kit.Tick)
-				})
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := neighbour.Start(t)
+			for _, how := range []string{"CLIENT KILL ID %d", "CLIENT UNBLOCK %d", "CLIENT UNBLOCK %d ERROR"} {
+				for _, gone := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, the key is gone %t", how, gone), func(t *testing.T) { sendAwayInTheMiddle(t, s, kind, how, gone) })
+				}
 			}
+		})
+	}
+}
+
+// sendAwayInTheMiddle has callers sent away by CLIENT UNBLOCK, which another module answers by a command about them.
+func sendAwayInTheMiddle(t *testing.T, s *server.Server, kind kit.KindOfWait, how string, gone bool) {
+	admin := s.Raw()
+	kit.Do(t, admin, "DEL k")
+	kit.Do(t, admin, "%s", kind.Take)
+	for range 5 {
+		waiting := s.Raw()
+		id := kit.Do(t, waiting, "CLIENT ID").Int
+		kind.WaitAs(t, s, waiting, 1)
+		if gone {
+			kit.Do(t, admin, "CONFIG SET maxmemory 1") // nobody is let in
+			kit.Do(t, admin, "DEL k")
+		}
+		neighbour.Do(t, s, fmt.Sprintf(how, id))
+		assert.EqualValues(t, 1, kit.Do(t, admin, "CLIENT UNBLOCK %d", id).Int)
+		neighbour.Do(t, s, "")
+		require.NoError(t, waiting.Close())
+		kit.AwaitField(t, admin, kind.Field, 0)
+		if gone {
+			kit.Do(t, admin, "CONFIG SET maxmemory 0")
+			kit.Do(t, admin, "%s", kind.Take)
 		}
 	}
+	require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 0 }, kit.Patience, kit.Tick)
 }
 
 // A caller in turn that CLIENT UNBLOCK sends away was limited, and listeners hear so.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/neighbour"
 )
@@ -14,21 +15,22 @@ import (
 // when it hears of the correction is free for the caller at once.
 func TestAUnitGivenBackWhileACallerJoinsTheLineIsNotMissed(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []string{"FIXED 1/1h", "FIXED 1/1h FIRST", "WINDOW 1/1h"} {
-		for _, when := range []string{"it comes", "it is looked at"} {
+	comes, looked := "it comes", "it is looked at"
+	for limit, small := range map[string][]string{"FIXED 1/1h": {comes}, "FIXED 1/1h FIRST": {looked}, "WINDOW 1/1h": {comes, looked}} {
+		for _, when := range size.Of(small, []string{comes, looked}) {
 			t.Run(limit+", when "+when, func(t *testing.T) {
 				t.Parallel()
 				s, stepBy := kit.StartWithSteps(t, neighbour.Beside(t))
 				c := s.Raw()
 				kit.Ask(t, c, "CL.LIMIT k %s", limit)
 				call := "CL.WAIT k " + limit + " TIMEOUT 0"
-				if when == "it comes" {
+				if when == comes {
 					stepBy(-24 * time.Hour)
 					<-time.After(turnsOfCron) // nobody is woken by the step later
 					neighbour.Do(t, s, "CL.REFUND k "+limit)
 				}
 				waiting := kit.StartWaiting(t, s, call)
-				if when != "it comes" {
+				if when == looked {
 					kit.AwaitWaiting(t, c, 1)
 					neighbour.Do(t, s, "CL.REFUND k "+limit)
 					stepBy(-24 * time.Hour)
