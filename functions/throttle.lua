@@ -5,6 +5,11 @@
 --
 --     FUNCTION LOAD REPLACE <this file>       then  FCALL cl_limit 1 user:42 RATE 5/s BURST 10
 --     SCRIPT LOAD <it without its first line> then  EVALSHA <sha> 1 user:42 cl_limit RATE 5/s BURST 10
+--
+-- The parts, in their order: numbers; the kinds of limits (RATE, WINDOW, FIXED by the calendar, FIXED ... FIRST, a count of 0); the limits of
+-- a key and the bytes of its value; decisions; keys and bans; leases; words; calls, and which function makes which; the clocks of time zones.
+-- Each follows the Go package that it names. A part is a block, because Lua has room for 200 local names at a time; what others use of it is
+-- declared in front of it.
 
 -- What the language of the commands is made of, from the Go code: go generate ./functions.
 -- BEGIN GENERATED: words
@@ -801,8 +806,15 @@ do
     return n
   end
 
-  -- The numbers that a field of a column is packed as: one, or two words if it has more bytes than a number is exact for.
-  local function fields_of(values, width, high, low)
+  -- A column has a field of the same width for each entry. One of up to six bytes is a number of Lua, and one of more is two: its low word
+  -- and its high one.
+  local function format_of(width, n)
+    if width == 0 then return '' end
+    if width <= 6 then return rep('I' .. width, n) end
+    return rep('I4I' .. width - 4, n)
+  end
+
+  local function add_field(values, width, high, low)
     if width <= 6 then
       values[#values + 1] = (high % 65536 * WORD + low) % 256 ^ width
     else
@@ -810,53 +822,66 @@ do
     end
   end
 
-  local function format_of(width, n)
-    if width == 0 then return '' end
-    if width <= 6 then return rep('I' .. width, n) end
-    return rep('I4I' .. width - 4, n)
-  end
-
   function Window.encode(l)
     if l.first > l.last then return '' end
-    local n, largest, values = l.last - l.first + 1, 0, {}
-    for i = l.first, l.last - 1 do
-      if l.bytes > 0 then fields_of(values, l.bytes, words_of_instant(l.at[i])) end
+    local n, largest, values, at, of = l.last - l.first + 1, 0, {}, l.at, l.of
+    if is_wide or l.bytes > 6 then
+      for i = l.first, l.last - 1 do add_field(values, l.bytes, words_of_instant(at[i])) end
+    elseif l.bytes > 0 then
+      find_now()
+      local lowest, modulus = now_high % 65536 * WORD + now_low, 256 ^ l.bytes
+      for i = l.first, l.last - 1 do values[#values + 1] = (lowest + at[i]) % modulus end
     end
-    for i = l.first, l.last do largest = most(largest, l.of[i]) end
+    for i = l.first, l.last do largest = most(largest, of[i]) end
     local width = bytes_of(floor(largest / WORD), largest % WORD)
-    for i = l.first, l.last do fields_of(values, width, floor(l.of[i] / WORD), l.of[i] % WORD) end
+    for i = l.first, l.last do
+      if width <= 6 then values[#values + 1] = of[i] else add_field(values, width, floor(of[i] / WORD), of[i] % WORD) end
+    end
     local columns = pack('<' .. format_of(l.bytes, n - 1) .. format_of(width, n), unpack_table(values))
-    return char(n, width) .. columns .. eight_bytes(words_of_instant(l.at[l.last]))
+    return char(n, width) .. columns .. eight_bytes(words_of_instant(at[l.last]))
   end
 
-  -- Calls f with the number of each field of a column, and its words.
-  local function each_field(state, at, n, width, f)
-    if n == 0 or width == 0 then return true end
-    local values = { unpack('<' .. format_of(width, n), state, at) }
-    for i = 1, n do
-      local low, high
-      if width <= 6 then
-        high = floor(values[i] / WORD)
-        low = values[i] - high * WORD
+  -- Reads the instants of all entries but the last, whose words are known. Their ages fall strictly.
+  local function decode_instants(l, state, n, high, low)
+    local bytes, last = l.bytes, instant_of_words(high, low)
+    local fields, modulus = n > 1 and { unpack('<' .. format_of(bytes, n - 1), state, 3) }, 256 ^ bytes
+    local lowest, before = high % 65536 * WORD + low, least(l.span, time_of_words(high, low)) + one
+    for i = 1, n - 1 do
+      local age
+      if bytes <= 6 then
+        age = (lowest - fields[i]) % modulus
+        if is_wide then age = wide(floor(age / 1e9), age % 1e9) end
       else
-        low, high = values[2 * i - 1], values[2 * i]
+        local below, above = low - fields[2 * i - 1], high - fields[2 * i]
+        if below < 0 then below, above = below + WORD, above - 1 end
+        age = time_of_words(above % 256 ^ (bytes - 4), below)
       end
-      if not f(i, high, low) then return false end
+      if age >= before or age == zero then return false end
+      l.at[i], before = last - age, age
     end
+    l.at[n], l.last = last, n
     return true
   end
 
   -- Reads the units of n entries, which need their width and are below 2^63 together.
   local function decode_units(l, state, at, n, width)
-    local low_sum, high_sum, widest = 0, 0, 0
-    local ok = each_field(state, at, n, width, function(i, high, low)
-      low_sum, high_sum, widest = low_sum + low, high_sum + high, most(widest, bytes_of(high, low))
-      l.of[i] = high * WORD + low
-      return low + high > 0
-    end)
-    if not ok or high_sum + floor(low_sum / WORD) >= 2 ^ 31 or widest ~= width then return false end
-    l.total = high_sum * WORD + low_sum
-    if l.total > EXACT then beyond = true end
+    local fields = { unpack('<' .. format_of(width, n), state, at) }
+    local total, high_sum, low_sum, largest, widest = 0, 0, 0, 0, 0
+    for i = 1, n do
+      local units = fields[i]
+      if width > 6 then
+        local low, high = fields[2 * i - 1], fields[2 * i]
+        units, high_sum, low_sum, widest = high * WORD + low, high_sum + high, low_sum + low, most(widest, bytes_of(high, low))
+      elseif units > largest then
+        largest = units
+      end
+      if units == 0 then return false end
+      l.of[i], total = units, total + units
+    end
+    if width <= 6 then widest = bytes_of(floor(largest / WORD), largest % WORD) end
+    if high_sum + floor(low_sum / WORD) >= 2 ^ 31 or widest ~= width then return false end
+    l.total = total
+    if total > EXACT then beyond = true end
     return true
   end
 
@@ -865,23 +890,10 @@ do
     if #state < 10 then return false end
     local n, width, bytes = byte(state, 1), byte(state, 2), l.bytes
     if n < 1 or n > 65 or width < 1 or width > 8 or #state ~= 2 + (n - 1) * bytes + n * width + 8 or n > 1 and bytes == 0 then return false end
-    local last_low, last_high = unpack('<I4I4', state, #state - 7)
-    if last_high >= 2 ^ 31 then return false end
-    local last = instant_of_words(last_high, last_low)
-    local before = least(l.span, time_of_words(last_high, last_low)) + one
-    local ok = each_field(state, 3, n - 1, bytes, function(i, high, low) -- ages fall strictly
-      low, high = last_low - low, last_high - high
-      if low < 0 then low, high = low + WORD, high - 1 end
-      local age
-      if bytes <= 4 then age = time_of_words(0, low % 256 ^ bytes) else age = time_of_words(high % 256 ^ (bytes - 4), low) end
-      if age >= before or age == zero then return false end
-      l.at[i], before = last - age, age
-      return true
-    end)
-    if not ok then return false end
-    l.at[n], l.last = last, n
+    local low, high = unpack('<I4I4', state, #state - 7)
+    if high >= 2 ^ 31 or not decode_instants(l, state, n, high, low) then return false end
     if n == 65 then
-      local s, ns = of_words(last_high, last_low)
+      local s, ns = of_words(high, low)
       if remainder(s, ns, l.slot) ~= l.slot - one and (s ~= MAX_S or ns ~= MAX_NS) then return false end
     end
     return decode_units(l, state, 3 + (n - 1) * bytes, n, width)
@@ -3238,7 +3250,7 @@ local function store_backlogs(rates, name)
     end
     stored = pack(rates.format, unpack_table(parts))
   end
-  call('SET', name, stored, 'PXAT', (now_s + floor((now_ns + longest + 999999999) / 1e9)) * 1000)
+  call('SET', name, stored, 'PXAT', format('%d000', now_s + floor((now_ns + longest + 999999999) / 1e9))) -- the server writes a number more slowly
 end
 
 -- Decides such a call; nil if that takes more.
@@ -3371,15 +3383,15 @@ local FUNCTIONS = {
   cl_top = { function() return { err = 'ERR CL.TOP needs the module' } end },
 }
 
+local function unknown(_, name) return { err = "ERR unknown function '" .. shown(name) .. "'" } end
+
 local is_bound
 
-local function run(name, keys, args)
+local function run(f, keys, args)
   if not is_bound then
     bind()
     is_bound = true
   end
-  local f = FUNCTIONS[name]
-  if not f then return { err = "ERR unknown function '" .. shown(name or '') .. "'" } end
   return f[1](f[2], f[3], keys, args)
 end
 
@@ -3685,12 +3697,14 @@ end
 -- END GENERATED: zones
 
 if not redis.register_function then -- a script, which is told the name of the function first
-  return run(table.remove(ARGV, 1), KEYS, ARGV)
+  local name = table.remove(ARGV, 1) or ''
+  return run(FUNCTIONS[name] or { unknown, nil, name }, KEYS, ARGV)
 end
 
 -- A function that writes and is not refused while the server is over maxmemory takes no more memory than it gives back.
 local function register(name, flags)
-  redis.register_function({ function_name = name, callback = function(keys, args) return run(name, keys, args) end, flags = flags })
+  local f = FUNCTIONS[name]
+  redis.register_function({ function_name = name, callback = function(keys, args) return run(f, keys, args) end, flags = flags })
 end
 
 register('cl_throttle', {})

@@ -35,7 +35,7 @@ type contender struct {
 
 	Kind    string   `json:"-"` // of kinds
 	Host    string   `json:"-"` // the server it is measured on, a path of a module or one of the hosts below
-	Script  string   `json:"-"` // the file in recipes/ that {sha} stands for
+	Script  string   `json:"-"` // the file in recipes/ that {sha} stands for, or libraryAsScript
 	Setup   []string `json:"-"` // called for every key before the calls that are measured; by default Call, once
 	KeysOf  string   `json:"-"` // the contender whose keys it uses, in place of its own
 	Counted bool     `json:"-"` // it takes part in a count only
@@ -57,7 +57,12 @@ const (
 	hostOther = "another module" // with both, the module and the floor
 	hostFloor = "floor"
 	hostGo    = "floor in Go" // built so that each call crosses into Go
+
+	hostFunctions = "functions" // with the function library, and without the module
 )
+
+// libraryAsScript is the Script that is the function library.
+const libraryAsScript = "throttle.lua"
 
 // Groups that tables and charts treat in a way of their own.
 const (
@@ -65,6 +70,7 @@ const (
 	groupFloor    = "floor"
 	groupThrottle = "CL.THROTTLE"
 	groupLua      = "lua"
+	groupFunction = "functions"
 	groupPeer     = "peer"
 	groupBuild    = "build"
 )

@@ -85,6 +85,7 @@ func legend(list []contender) (keys []svg.Key) {
 	}
 	for _, key := range []svg.Key{
 		{Label: "this module", Colour: coloursOfOurs[0]},
+		{Label: "its function library", Colour: coloursOfOurs[1]},
 		{Label: server, Colour: colourOfServer},
 		{Label: "Lua scripts", Colour: colourOfLua},
 		{Label: "other modules", Colour: colourOfPeers},
@@ -102,12 +103,19 @@ func (c contender) colour() color.Color {
 	switch {
 	case c.Group == groupPeer:
 		return colourOfPeers
+	case c.isOfLibrary():
+		return coloursOfOurs[1]
 	case strings.HasPrefix(command, "EVAL"):
 		return colourOfLua
 	case strings.HasPrefix(command, "CL."):
 		return coloursOfOurs[0]
 	}
 	return colourOfServer
+}
+
+// isOfLibrary says whether it is a function of ours, or the library as a script.
+func (c contender) isOfLibrary() bool {
+	return c.Group == groupFunction && strings.Contains(c.Call, " cl_")
 }
 
 // curveColours returns the colours of the lines of a curve, of which up to two are our own.

@@ -19,18 +19,21 @@ func TestColoursTellWhoseCommandItIs(t *testing.T) {
 		got[c.Name] = c.colour()
 	}
 	for name, want := range map[string]color.Color{
-		"SET PX":                                colourOfServer,
-		"floor denied":                          colourOfServer,
-		"ZADD, 100 holders":                     colourOfServer,
-		"ZREM, 10,000 holders":                  colourOfServer,
-		"CL.LEASE, 100 holders":                 coloursOfOurs[0],
-		"CL.SETTLE, 100 holders":                coloursOfOurs[0],
-		"Lua semaphore, 100 holders":            colourOfLua,
-		"Lua admission, 100 holders":            colourOfLua,
-		"Lua GCRA of two keys, allowed":         colourOfLua,
-		"x: CL.THROTTLE allowed":                colourOfPeers,
-		"CL.THROTTLE allowed":                   coloursOfOurs[0],
-		"Lua semaphore limited, 10,000 holders": colourOfLua,
+		"SET PX":                                 colourOfServer,
+		"floor denied":                           colourOfServer,
+		"ZADD, 100 holders":                      colourOfServer,
+		"ZREM, 10,000 holders":                   colourOfServer,
+		"CL.LEASE, 100 holders":                  coloursOfOurs[0],
+		"CL.SETTLE, 100 holders":                 coloursOfOurs[0],
+		"Lua semaphore, 100 holders":             colourOfLua,
+		"Lua admission, 100 holders":             colourOfLua,
+		"Lua GCRA of two keys, allowed":          colourOfLua,
+		"x: CL.THROTTLE allowed":                 colourOfPeers,
+		"cl_throttle allowed":                    coloursOfOurs[1],
+		"cl_limit as a script, allowed, COMPACT": coloursOfOurs[1],
+		"Lua GCRA without the module, allowed":   colourOfLua,
+		"CL.THROTTLE allowed":                    coloursOfOurs[0],
+		"Lua semaphore limited, 10,000 holders":  colourOfLua,
 	} {
 		require.Contains(t, got, name)
 		assert.Equal(t, want, got[name], name)

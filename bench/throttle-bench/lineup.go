@@ -17,6 +17,7 @@ import (
 
 	"redis-throttle/bench/internal/must"
 	"redis-throttle/bench/internal/server"
+	"redis-throttle/functions"
 )
 
 // The Lua recipes people rate limit with, each written from its description.
@@ -96,10 +97,17 @@ func (l *lineup) enter(ctx context.Context, c contender, prefix string, serverAr
 		e.Setup = []string{"{call}"}
 	}
 	if c.Script != "" {
-		source := must.Get(recipes.ReadFile("recipes/" + c.Script))
-		e.sha = must.Get(e.host.ScriptLoad(ctx, string(source)).Result())
+		e.sha = must.Get(e.host.ScriptLoad(ctx, scriptOf(c.Script)).Result())
 	}
 	l.entrants = append(l.entrants, e)
+}
+
+// scriptOf is the text of a script: that of the function library, or of a recipe.
+func scriptOf(name string) string {
+	if name == libraryAsScript {
+		return functions.Script()
+	}
+	return string(must.Get(recipes.ReadFile("recipes/" + name)))
 }
 
 func (l *lineup) startHost(ctx context.Context, name string, args []string) {
@@ -120,11 +128,14 @@ func (l *lineup) startHost(ctx context.Context, name string, args []string) {
 		modules = []string{"--loadmodule", buildGoFloor(ctx, dir)}
 	case hostTop:
 		modules = []string{"--loadmodule", l.options.Module, "top", "1000"}
-	case hostPlain:
+	case hostPlain, hostFunctions:
 	default:
 		modules = []string{"--loadmodule", name}
 	}
 	l.hosts[name] = &host{Server: server.Start(ctx, l.options.Server, append(modules, args...)...)}
+	if name == hostFunctions {
+		must.Do(l.hosts[name].FunctionLoad(ctx, functions.Library).Err())
+	}
 }
 
 // buildFloor compiles the floor into a folder.

@@ -1,6 +1,6 @@
 -- Permit bucket with a sorted set of grants, as Redisson's RRateLimiter keeps it: a hash
--- with the rate, a value with the permits left, and one member for each grant, which gives
--- its permits back when it is an interval old. The original takes the client's clock and
+-- with the rate, a value with the permits left, and one member for each grant. A grant
+-- gives its permits back when it is an interval old. The original takes the client's clock and
 -- all three keys from the caller; here the server's clock and one key, since the load
 -- generator sends constants and draws every random key name independently.
 -- KEYS[1] hash with rate and interval in ms; ARGV: permits wanted, an ID the caller makes up.
