@@ -134,6 +134,8 @@ func prose(t testing.TB, root string) map[string][]string {
 			all[name] = paragraphsOfLines(linesOfPython, source)
 		case slices.Contains([]string{".yaml", ".yml", ".toml"}, filepath.Ext(path)):
 			all[name] = paragraphsOfLines(linesOfShell, source)
+		case filepath.Ext(path) == ".lua":
+			all[name] = paragraphsOfLines(linesOfLua, source)
 		case bytes.HasPrefix(source, []byte("#!")) || filepath.Ext(path) == ".sh":
 			all[name] = paragraphsOfLines(linesOfShell, source)
 		}
@@ -197,12 +199,13 @@ func paragraphsOfGo(t testing.TB, path string, source []byte) (all []string) {
 }
 
 // Comments that fill lines, which may be several, and those behind code: in C, Promela and JavaScript; in shell scripts and
-// YAML; and in Python, which has docstrings too.
+// YAML; in Lua; and in Python, which has docstrings too.
 var (
 	linesOfC      = regexp.MustCompile(`(?m)(^[ \t]*//.*\n)+|[ \t]//[ ].*$|(?s)/\*.*?\*/`)
 	linesOfShell  = regexp.MustCompile(`(?m)(^[ \t]*#([ ].*)?\n)+|[ \t]#[ ].*$`)
+	linesOfLua    = regexp.MustCompile(`(?m)(^[ \t]*--([ ].*)?\n)+|[ \t]--[ ].*$`)
 	linesOfPython = regexp.MustCompile(`(?s:(\A|:\n)[ \t]*""".*?""")|` + linesOfShell.String())
-	markOfLine    = regexp.MustCompile(`\A:\n|(?m)^[ \t]*(//|/?\*+/?|#|""")[ ]?|[ ]*(\*/|""")|^[ \t]+`)
+	markOfLine    = regexp.MustCompile(`\A:\n|(?m)^[ \t]*(//|/?\*+/?|#|--|""")[ ]?|[ ]*(\*/|""")|^[ \t]+`)
 )
 
 func paragraphsOfLines(lines *regexp.Regexp, source []byte) (all []string) {

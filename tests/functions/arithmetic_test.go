@@ -42,7 +42,10 @@ for i = 1, #ARGV, 5 do
   if long then line[#line + 1] = 'long' else
     line[#line + 1] = format('%.0f', ahead) .. (ahead > -LARGE and ' ' .. words(words_of_instant(ahead)) or '')
   end
-  if length > 0 and length < LARGE then line[#line + 1] = format('%.0f', remainder(a.s, a.ns, length)) end
+  if length > 0 and length < LARGE then
+    line[#line + 1] = format('%.0f', remainder(a.s, a.ns, length))
+    if ahead >= 0 and ahead < LARGE then line[#line + 1] = format('%.0f', whole(ahead, length)) end
+  end
   line[#line + 1] = beyond and 'beyond' or ''
   out[#out + 1] = concat(line, '|')
 end
@@ -71,6 +74,9 @@ func TestWideNumbersAreThoseOf64Bits(t *testing.T) {
 		args, wants := []string{"EVAL", script, "0"}, []string{}
 		for range 100 {
 			a, b, n := number(), number(), r.Int64N(1<<53)>>r.IntN(53)
+			if ahead := r.Uint64N(1 << 52); b > 0 && b <= ahead && r.IntN(2) == 0 { // next to a multiple, where a quotient is rounded most
+				a = now + ahead - ahead%b - 1 + r.Uint64N(3)
+			}
 			args = append(args, fmt.Sprint(a>>32), fmt.Sprint(a&math.MaxUint32), fmt.Sprint(b>>32), fmt.Sprint(b&math.MaxUint32), fmt.Sprint(n))
 			wants = append(wants, wanted(a, b, n, now))
 		}
@@ -119,6 +125,9 @@ func wanted(a, b uint64, n, now int64) string {
 	}
 	if b > 0 && b < large {
 		line = append(line, fmt.Sprint(a%b))
+		if ahead.Sign() >= 0 && ahead.Cmp(big.NewInt(large)) < 0 {
+			line = append(line, fmt.Sprint(ahead.Uint64()/b))
+		}
 	}
 	return strings.Join(append(line, ""), "|")
 }
