@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/bans"
 	"redis-throttle/ratelimit/internal/chosen"
 	"redis-throttle/ratelimit/internal/field"
 	"redis-throttle/ratelimit/internal/keys"
@@ -48,6 +49,12 @@ type Options struct {
 	// Messages charges each message that a client sends on a stream as well. The stream of one that is not let through
 	// ends, if its handler returns the error of RecvMsg. Without it, opening a stream is charged, and nothing on it.
 	Messages bool
+
+	// Ban bans the keys of a call that is limited for so long: until then every call on them is limited. 0 bans nobody. BanAfter
+	// is of which denial the ban begins, such as "10/1h": with the tenth within an hour of the first. Without it, the first one bans.
+	// Whatever a client can put into a key, it can have banned: a ban on an account alone shuts its owner out.
+	Ban      time.Duration
+	BanAfter string
 
 	// Outage, Overload and Mistake say what happens to calls when the limiter fails: during an outage of Redis
 	// (ratelimit.IsOutage), when this process asks for more connections than it has (ratelimit.IsOverload), and at any other
@@ -170,6 +177,8 @@ type gate struct {
 	maxWait  time.Duration
 }
 
+func (g *gate) banError() error { return bans.Check(g.Ban, g.BanAfter) }
+
 func (g *gate) compile() (err error) {
 	all := len(g.Limits) > 0 || g.LimitsFor != nil
 	switch {
@@ -177,6 +186,8 @@ func (g *gate) compile() (err error) {
 		return errors.New("grpclimit: Options need Limits")
 	case all && g.Key == nil:
 		return errors.New("grpclimit: Options need a Key")
+	case g.banError() != nil:
+		return fmt.Errorf("grpclimit: %w", g.banError())
 	}
 	g.fallback = rule{limits: g.Limits, key: g.Key}
 	if len(g.Limits) > 0 {
@@ -253,6 +264,7 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	if g.maxWait > 0 {
 		call.Verb, call.MaxWait = ratelimit.VerbWait, g.maxWait
 	}
+	call.Ban, call.BanAfter = g.Ban, g.BanAfter
 	result, err := g.decider.Decide(ctx, call)
 	if err != nil {
 		return g.failed(ctx, method, err)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,6 +71,46 @@ func ExampleNew_routes() {
 }
 
 // Five requests of a tenant at a time.
+// A login page. An address that guesses the password of an account is banned from it for an hour, with the tenth attempt within an hour that is
+// limited. All addresses together have 300 attempts a day at one account; nobody can have that banned for its owner alone.
+func ExampleNew_login() {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+
+	account := func(r *http.Request) string { return "{login:" + strings.ToLower(r.PostFormValue("user")) + "}" }
+	limited := httplimit.New(ratelimit.New(client, ratelimit.Options{}), httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(5, 15*time.Minute).Named("attempts")},
+		Key:    func(r *http.Request) string { return account(r) + ":" + keyby.RemoteHost(r) },
+		And:    []httplimit.Part{{Limits: ratelimit.Limits{ratelimit.Rate(300, 24*time.Hour).Named("account")}, Key: account}},
+		Ban:    time.Hour, BanAfter: "10/1h",
+	})
+	login := limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "wrong user or password", http.StatusUnauthorized)
+	}))
+
+	attempt := func(user, address string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"user": {user}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.RemoteAddr = address + ":12345"
+		w := httptest.NewRecorder()
+		login.ServeHTTP(w, r)
+		return w
+	}
+	for n := 1; n <= 16; n++ {
+		w := attempt("Ann", "203.0.113.7")
+		if n == 5 || n == 6 || n == 16 {
+			after, _ := time.ParseDuration(w.Header().Get("Retry-After") + "s")
+			fmt.Println(n, w.Code, after.Round(time.Minute))
+		}
+	}
+	fmt.Println("from elsewhere:", attempt("ann", "198.51.100.1").Code)
+	// Output:
+	// 5 401 0s
+	// 6 429 3m0s
+	// 16 429 1h0m0s
+	// from elsewhere: 401
+}
+
 func ExampleNewConcurrency() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()

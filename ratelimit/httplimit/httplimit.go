@@ -41,6 +41,12 @@ type Options struct {
 	// Cost is how many units a request takes, 0 being none; nil is 1 for each.
 	Cost func(r *http.Request) int64
 
+	// Ban bans the keys of a request that is limited for so long: until then every call on them is limited. 0 bans nobody. BanAfter
+	// is of which denial the ban begins, such as "10/1h": with the tenth within an hour of the first. Without it, the first one bans.
+	// Whatever a client can put into a key, it can have banned: a ban on an account alone shuts its owner out.
+	Ban      time.Duration
+	BanAfter string
+
 	// Failures says what happens to requests when the limiter fails.
 	Failures
 
@@ -143,6 +149,7 @@ func (m *middleware) responds(w http.ResponseWriter, r *http.Request, next http.
 		call.Cost = rule.cost(r)
 		call.NoCost = call.Cost == 0
 	}
+	call.Ban, call.BanAfter = m.Ban, m.BanAfter
 	result, err := m.decider.Decide(r.Context(), call)
 	switch {
 	case err != nil:

@@ -36,6 +36,9 @@ func TestMistakesInTheProgramPanic(t *testing.T) {
 		func() {
 			httplimit.New(l, httplimit.Options{Limits: good, Key: anybody, And: []httplimit.Part{{Limits: good, Key: anybody}}})
 		},
+		func() { httplimit.New(l, httplimit.Options{Limits: good, Key: anybody, BanAfter: "10/1h"}) },
+		func() { httplimit.New(l, httplimit.Options{Limits: good, Key: anybody, Ban: -day}) },
+		func() { httplimit.New(l, httplimit.Options{Limits: good, Key: anybody, Ban: day, BanAfter: "often"}) },
 		func() { httplimit.NewConcurrency(l, httplimit.ConcurrencyOptions{}) },
 		func() { httplimit.NewConcurrency(nil, httplimit.ConcurrencyOptions{Slots: 1, Key: anybody}) },
 	} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/bans"
 	"redis-throttle/ratelimit/internal/chosen"
 	"redis-throttle/ratelimit/internal/field"
 	"redis-throttle/ratelimit/internal/keys"
@@ -67,6 +68,9 @@ func (m *middleware) compile() (err error) {
 		return errors.New("httplimit: Options need Limits")
 	case all && m.Key == nil:
 		return errors.New("httplimit: Options need a Key")
+	}
+	if err := bans.Check(m.Ban, m.BanAfter); err != nil {
+		return fmt.Errorf("httplimit: %w", err)
 	}
 	m.rules = rules{limitsFor: m.LimitsFor, byPattern: map[string]*rule{}}
 	m.rules.fallback = &rule{limits: m.Limits, key: m.Key, cost: m.Cost}

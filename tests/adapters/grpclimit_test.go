@@ -298,6 +298,29 @@ func TestABannedKeyHasNoViolation(t *testing.T) {
 	assert.Contains(t, header["ratelimit"][0], `"default";r=0;t=43`)
 }
 
+// The second call that is limited bans the key for half a day, longer than its limit would say.
+func TestABanBeginsAfterSoManyDenials(t *testing.T) {
+	t.Parallel()
+	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
+		Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)}, Ban: 12 * time.Hour, BanAfter: "2/1h",
+	}))
+	began := time.Now()
+	for call, want := range []time.Duration{0, time.Hour, day / 2, day / 2} {
+		_, err := client.EmptyCall(t.Context(), &pb.Empty{})
+		if call == 0 {
+			require.NoError(t, err)
+			continue
+		}
+		require.Equal(t, codes.ResourceExhausted, status.Code(err))
+		retry, quota := details(t, err)
+		assert.InDelta(t, want.Seconds(), retry.RetryDelay.AsDuration().Seconds(), time.Since(began).Seconds()+1)
+		assert.Equal(t, call < 3, quota != nil, "no limit decides while the key is banned")
+	}
+	assert.Panics(t, func() {
+		grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, BanAfter: "2/1h"})
+	})
+}
+
 // decider is enough for an interceptor that is never asked.
 type decider struct{ ratelimit.Decider }
 
