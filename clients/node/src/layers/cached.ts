@@ -68,15 +68,16 @@ export class Denials {
     return counted(denial.result)
   }
 
-  /** Asks, and remembers a denial by the server. */
-  async ask(id: () => string, call: Call, ask: () => Promise<Result>): Promise<Result> {
+  /** Asks, and remembers a denial by the server, unless it has no id. */
+  async ask(id: () => string | undefined, call: Call, ask: () => Promise<Result>): Promise<Result> {
     const keys = call.keys.map(({ name }) => name)
     const asking: Asking = { keys: new Set(keys), forgotten: false }
     this.#asking.add(asking)
     const asked = performance.now()
     try {
       const result = await ask()
-      if (result.limited && !asking.forgotten) this.remember(id(), result, asked, keys)
+      const name = result.limited && !asking.forgotten ? id() : undefined
+      if (result.limited && name !== undefined) this.remember(name, result, asked, keys)
       return result
     } finally {
       this.#asking.delete(asking)
