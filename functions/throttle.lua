@@ -1970,7 +1970,7 @@ do
     if k.gone then
       call('DEL', k.name)
     elseif k.new then
-      local ms = k.second and format('%.0f000', k.second)
+      local ms = k.second and format('%d000', k.second)
       if ms and k.no_earlier and k.value then
         local at = call('PEXPIRETIME', k.name)
         if at == -1 or at >= k.second * 1000 then ms = nil end
@@ -2884,7 +2884,7 @@ end
 -- Several keys.
 
 -- The stacks of the keys, joined in one row, and their leases; otherwise nil and the error.
-local function join(r, ks, ids)
+local function join(r, ks)
   local m = { shadows = 0, stacks = {}, key_of = {}, leases = {}, taken = {}, group_of = {} }
   for i, k in ipairs(ks) do
     local group = r.groups[i] or r.groups[1]
