@@ -62,6 +62,19 @@ func TestEveryZoneOfTheDatabaseIsThere(t *testing.T) {
 	assert.Regexp(t, `^20\d\d[a-z]$`, calendar.BuiltIn().Version())
 }
 
+func TestAllYieldsEveryZoneWithItsClocks(t *testing.T) {
+	var names []string
+	for name, location := range calendar.BuiltIn().All() {
+		names = append(names, name)
+		require.Equal(t, name, location.String())
+	}
+	assert.Equal(t, zoneNames(t), names)
+	for name := range calendar.BuiltIn().All() {
+		assert.Equal(t, names[0], name)
+		break
+	}
+}
+
 func TestNoOtherNameIsAZone(t *testing.T) {
 	for _, name := range []string{"", "Local", "europe/berlin", "Europe/Berlin ", "Europe", "Europe/", "Factory",
 		"../etc/passwd", "/usr/share/zoneinfo/Europe/Berlin", "UTC+1", "posixrules", "Europe/Berlin\x00"} {
