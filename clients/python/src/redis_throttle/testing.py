@@ -13,6 +13,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sysconfig
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -157,13 +158,16 @@ class ThrottleDev:
             limiter = Limiter.from_url(server.url)
             server.advance("1mo")
 
-    `program` is its path; without it that is the variable THROTTLE_DEV, or throttle-dev on the PATH.
+    `program` is its path. Without it that is the variable THROTTLE_DEV, or what the package redis-throttle-dev has installed, or
+    throttle-dev on the PATH.
     """
 
     def __init__(self, program: str | os.PathLike[str] | None = None, *, stopped: bool = True) -> None:
-        found = program or os.environ.get("THROTTLE_DEV") or shutil.which("throttle-dev")
+        # An environment that is not activated has its programs in no PATH.
+        found = (program or os.environ.get("THROTTLE_DEV") or shutil.which("throttle-dev", path=sysconfig.get_path("scripts"))
+                 or shutil.which("throttle-dev"))
         if not found:
-            raise FileNotFoundError("throttle-dev is neither on the PATH nor in the variable THROTTLE_DEV: `make build-dev` builds it, and a release has it")
+            raise FileNotFoundError("there is no throttle-dev: install the package redis-throttle-dev, or name the program in the variable THROTTLE_DEV")
         self._process = subprocess.Popen([os.fspath(found), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

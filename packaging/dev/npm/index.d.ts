@@ -1,0 +1,3 @@
+/** The path of the program throttle-dev for this system. */
+declare const program: string
+export = program
