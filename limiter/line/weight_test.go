@@ -3,6 +3,7 @@ package line
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"redis-throttle/internal/chance"
+	"redis-throttle/internal/naive"
 	"redis-throttle/internal/size"
 )
 
@@ -145,6 +147,73 @@ func TestEveryShortHistoryKeepsTheShares(t *testing.T) {
 		}
 	})
 	t.Logf("%d histories", n)
+}
+
+// After every short history of two groups whose weights change, the first in line is that of a naive line of exact fractions, and so are the
+// callers ahead of any call that comes.
+func TestEveryShortHistoryOfWeightsThatChangeEqualsTheNaiveOne(t *testing.T) {
+	length := size.OfProof[int64](4, 5, 7)
+	groups := []string{"a", "b", "c"}
+	n := every(func(pick chance.Draw) {
+		var q Lines
+		var order naive.Turns
+		var callers []ID // by the numbers of the naive line
+		for range pick("length", 1, length) {
+			switch op := pick("operation", 0, 6); {
+			case op < 4:
+				callers = append(callers, 0)
+				x := naive.Turn{Caller: uint64(len(callers)), Group: groups[op/2], Weight: 1 + op%2}
+				step := q.EnterTurn(0, []byte("key"), uintptr(x.Caller), 1, Turn{Place: Place{0, []byte(x.Group), x.Weight}, LookNs: second}, at(start))
+				if step.LineHost == 0 {
+					q.Own(step.Line, lineHost, []byte("key"))
+				}
+				callers[x.Caller-1] = step.Entry
+				order.Join(x)
+			case order.Len() == 0:
+			case op == 4:
+				q.LetIn(callers[order.LetIn().Caller-1])
+			default:
+				leaves := order.All()[(op-5)*int64(order.Len()-1)] // the one that came first or last
+				q.Dismiss(callers[leaves.Caller-1])
+				order.Drop(leaves.Caller)
+			}
+		}
+		view, _, _ := q.Look(0, []byte("key"))
+		if first, ok := order.First(); ok {
+			require.True(t, q.IsFirst(callers[first.Caller-1]), "%v", &order)
+		}
+		for _, group := range groups {
+			for weight := range int64(3) {
+				x := naive.Turn{Caller: math.MaxUint64, Group: group, Weight: weight + 1}
+				require.Equal(t, order.Ahead(x), view.Ahead(Place{0, []byte(group), x.Weight}, 100), "%v before %+v", &order, x)
+			}
+		}
+	})
+	t.Logf("%d histories", n)
+}
+
+// A group whose turn is none of its new weight has it all the same. Behind it, its turns are at the points of another group of this weight, which is
+// first at each: it had the one before that turn.
+func TestATurnBetweenThePointsOfANewWeight(t *testing.T) {
+	b := newBench(t)
+	b.come("a1*2 d1*3 b1*3 b2*3 b3*3")
+	require.Equal(t, "d1*3", b.letIn(1))
+	b.come("a2*3")
+	view, _, _ := b.lines.Look(0, []byte("key"))
+	assert.EqualValues(t, 5, view.Ahead(placeOf("a3*3"), 10))
+	assert.EqualValues(t, 2, view.Ahead(placeOf("c1*3"), 10))
+	b.come("a3*3")
+	require.Equal(t, "b1*3 a1*2 b2*3 a2*3 b3*3 a3*3", b.letIn(6))
+}
+
+// Of two groups with a turn at one point that comes first is told by the turns before those, which are at other points where their weights differ.
+func TestTurnsAtOnePointOfDifferentWeights(t *testing.T) {
+	b := newBench(t)
+	b.come("a1*3 b1*3 b2*2 b3*2 a2*3")
+	view, _, _ := b.lines.Look(0, []byte("key"))
+	assert.EqualValues(t, 5, view.Ahead(placeOf("a3*3"), 10))
+	b.come("a3*3")
+	require.Equal(t, "a1*3 b1*3 b2*2 a2*3 b3*2 a3*3", b.letIn(6))
 }
 
 // Groups that always have a caller in line have exactly their weight of the turns of each round, in the same order in every one.
