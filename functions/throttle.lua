@@ -1076,7 +1076,7 @@ do
       w = limit.unit and calendar_window(limit) or even_window(limit)
       w.from_s, w.from_ns = now_s, now_ns
       if w.to_s > MAX_S or w.to_s == MAX_S and w.to_ns > MAX_NS then w.to_s, w.to_ns = MAX_S, MAX_NS end
-      limit.window = w
+      if not clocks_unknown then limit.window = w end
     end
     l.now_index = w.index
     l.left = is_wide and wide(w.to_s, w.to_ns) - now or (w.to_s - now_s) * 1e9 + w.to_ns - now_ns

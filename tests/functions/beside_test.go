@@ -207,7 +207,7 @@ func TestFunctionsKnowTheClocksOfEveryZone(t *testing.T) {
 		}
 	}
 	require.Greater(t, b.called, 50*b.refused)
-	for _, year := range []int{2020, 2051, 2060} {
+	for _, year := range []int{2020, 2020, 2051, 2051, 2060} { // what was refused is not remembered
 		b.now = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 		b.clock.Set(b.now)
 		v := b.do(kit.AsFunction(strings.Fields("CL.LIMIT f FIXED 5/d TZ Europe/Berlin"))...)
@@ -216,7 +216,9 @@ func TestFunctionsKnowTheClocksOfEveryZone(t *testing.T) {
 	}
 	b.now = time.Date(2049, 6, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	b.clock.Set(b.now)
-	require.Contains(t, b.do(kit.AsFunction(strings.Fields("CL.LIMIT f FIXED 5/7y TZ Europe/Berlin"))...).Text, "known from")
+	for range 2 {
+		require.Contains(t, b.do(kit.AsFunction(strings.Fields("CL.LIMIT f FIXED 5/7y TZ Europe/Berlin"))...).Text, "known from")
+	}
 }
 
 // Limits and instants of any size are decided alike, or refused: those of more than 52 days, or of many years, too.
