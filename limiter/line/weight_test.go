@@ -216,6 +216,18 @@ func TestTurnsAtOnePointOfDifferentWeights(t *testing.T) {
 	require.Equal(t, "a1*3 b1*3 b2*2 a2*3 b3*2 a3*3", b.letIn(6))
 }
 
+// A turn that a group has comes before one at the same point that another is still to be given, and so do those behind it.
+func TestATurnThatIsGivenComesBeforeOneThatIsNot(t *testing.T) {
+	b := newBench(t)
+	b.come("b1 d1*2 a1*2 a2*2")
+	require.Equal(t, "d1*2", b.letIn(1))
+	b.come("b2*2")
+	view, _, _ := b.lines.Look(0, []byte("key"))
+	assert.EqualValues(t, 4, view.Ahead(placeOf("a3*2"), 10))
+	b.come("a3*2")
+	require.Equal(t, "a1*2 b1 a2*2 b2*2 a3*2", b.letIn(5))
+}
+
 // Groups that always have a caller in line have exactly their weight of the turns of each round, in the same order in every one.
 func TestARoundHasEachGroupsWeight(t *testing.T) {
 	for _, weights := range [][]int64{{1, 1}, {3, 1}, {2, 3, 7}, {5, 5, 1, 2}, {MaxWeight, 1, 999}, {1, 10, 1, 1, 1}} {
