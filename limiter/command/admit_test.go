@@ -12,7 +12,7 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// setMembers shows a set of so many leases to a key, in which the id stands at namesAt.
+// setMembers shows a key a set of count leases, whose id stands at namesAt.
 func (k *Key) setMembers(count int64, namesAt int, unread bool) {
 	k.Kind = SortedSet
 	k.Members = &Members{NamesAt: namesAt}

@@ -231,7 +231,7 @@ func TestAReservationOfSeveralKeysIsReadByEachCommand(t *testing.T) {
 	assert.Equal(t, fields{0, 1, 5, 0, -1, 5000, 4200, -5, 0}, fieldsOf(t, refunded))
 }
 
-// What is remembered of a call with so many keys does not answer for one with others.
+// What is remembered of a call does not answer for one with another number of keys.
 func TestMLimitIsReadApartWithOtherKeys(t *testing.T) {
 	shared := Call{In: &In{NowNs: nowNs}, Keys: make([]Key, MaxKeys), Past: &Past{}}
 	shared.Key = &shared.Keys[0]

@@ -25,7 +25,7 @@ func run(value string, words string) *Call {
 	return c
 }
 
-// tatIn is a stored TAT that lies so many ns after now.
+// tatIn is a stored TAT ns after now.
 func tatIn(ns int64) string { return strconv.FormatInt(nowNs+ns, 10) }
 
 func TestADecisionDoesNotAllocate(t *testing.T) {

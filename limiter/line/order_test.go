@@ -77,7 +77,7 @@ func placeOf(name string) (at Place) {
 	return at
 }
 
-// letIn lets in so many, and returns their names.
+// letIn lets in n callers, and returns their names.
 func (b *bench) letIn(n int) string {
 	var names []string
 	for range n {

@@ -14,7 +14,7 @@ import (
 	"redis-throttle/internal/chance"
 )
 
-// crowd has so many callers in turn wait on each of some lines, and wakes all lines. The host of line i is i + 1.
+// crowd has callers[i] callers wait in turn in line i, whose host is i + 1, and wakes all lines.
 func crowd(q *Lines, now Clock, callers ...int) {
 	for i, n := range callers {
 		name := []byte(fmt.Sprint("key", i))
@@ -28,8 +28,8 @@ func crowd(q *Lines, now Clock, callers ...int) {
 	q.AllChanged(AllDBs, func(uintptr) {})
 }
 
-// decided are the hosts of the lines of which callers are let in during a turn with room for so many decisions, in order, and for how long the host
-// then sleeps.
+// decided lets callers in during a turn with room for decisions. It returns the hosts of their lines in order, and for how long the host then
+// sleeps.
 func decided(t *testing.T, q *Lines, now Clock, decisions int) (hosts []uintptr, sleepNs int64) {
 	t.Helper()
 	q.Begin(TurnOf(decisions))

@@ -212,7 +212,7 @@ func TestALineThatWasHeldUpGoesOnWhereItWas(t *testing.T) {
 	require.Equal(t, GiveBack, h.next(64).Kind)
 }
 
-// A turn of the event loop decides so many, and goes on in the next one.
+// A turn of the event loop decides a bounded number of callers, and the next one goes on.
 func TestNobodyIsDecidedBeyondTheNumber(t *testing.T) {
 	h := newHost(t)
 	h.comes(1, Turn{LookNs: 10, TimeoutNs: 4})

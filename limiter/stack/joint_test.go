@@ -205,7 +205,7 @@ func (s *seenOfKeys) countChoice(index int, result stack.Result) {
 	}
 }
 
-// everything reports whether all of it came up as often as in so many steps it has to.
+// everything reports whether each case came up as often as it has to in a number of steps.
 func (s *seenOfKeys) everything(steps int) bool {
 	return min(s.all, s.one, s.closed, s.allowedAll, s.limitedAll, s.chosen, s.noChoice, s.changedSome, s.changedEvery) > steps/500 &&
 		min(s.waitedAll, s.chosenLate) > steps/5000 // of rates only

@@ -339,7 +339,7 @@ func (s *seen) count(r stack.Request, result stack.Result, value []byte) {
 	s.rules[result.Rule]++
 }
 
-// everything reports whether all of it came up as often as in so many steps it has to.
+// everything reports whether each case came up as often as it has to in a number of steps.
 func (s *seen) everything(steps int) bool {
 	often := []int{s.allowed, s.limited, s.never, s.waits, s.partial, s.hammered, s.corrected,
 		s.peeks, s.refunds, s.full, s.changes, s.plain, s.back, s.shadowed, s.spared, s.nobody}

@@ -178,7 +178,7 @@ func BenchmarkTop(b *testing.B) {
 	}
 }
 
-// crowded is a table of so many entries after twice as many hits, of keys drawn at random.
+// crowded is a table with room for entries, after twice as many hits of random keys.
 func crowded(entries, keys int) *Table {
 	var table Table
 	table.Resize(entries)

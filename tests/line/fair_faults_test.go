@@ -29,7 +29,7 @@ func fairPlaces(first uint64) (all []naive.Turn) {
 	return all
 }
 
-// at is the caller that is let in after so many others.
+// at is the caller that is let in after place others.
 func (f *fairLine) at(place int) uint64 {
 	order := f.order.Clone()
 	for range place {

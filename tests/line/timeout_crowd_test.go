@@ -53,7 +53,7 @@ func TestManyCallersWhoseTimeIsOverDoNotHoldUpTheServer(t *testing.T) {
 	assert.Less(t, first, last, "nobody was served before all were decided: %q", log)
 }
 
-// sleepWhileAllWait makes the server sleep as long as its callers wait at most, as soon as so many wait. It says whether all still waited
+// sleepWhileAllWait makes the server sleep for timeout, the most that its callers wait, once all of them wait. It says whether all still waited
 // then, so that their time is over at once.
 func sleepWhileAllWait(t *testing.T, c *resp.Conn, callers int, timeout time.Duration) bool {
 	t.Helper()

@@ -87,7 +87,7 @@ func TestGroupsOfSlotsAreRefused(t *testing.T) {
 	}
 }
 
-// One group is for all keys, and so many groups are each for one.
+// One group is for all keys. As many groups as keys are for one key each.
 func TestAGroupIsForAllKeysOrForOne(t *testing.T) {
 	for line, want := range map[string]int{
 		"CL.MLIMIT 3 a b c RATE 5/s WINDOW 6/m":                             1,

@@ -9,7 +9,7 @@ type Request struct {
 	Each      bool          // the reply says what each limit alone would
 	Any       bool          // of several keys one is enough
 	Waits     bool          // for at most TimeoutNs, 0 for as long as it takes
-	BanNs     int64         // a call that is limited bans the key for so long; 0 does not
+	BanNs     int64         // for how long a call that is limited bans the key; 0 does not
 	After     stack.Denials // how many denied calls ban the key; each does if there is no count
 	TimeoutNs int64
 	GroupAt   int   // the index of the group's name among the arguments; 0 for none
