@@ -228,6 +228,18 @@ func TestATurnThatIsGivenComesBeforeOneThatIsNot(t *testing.T) {
 	require.Equal(t, "a1*2 b1 a2*2 b2*2 a3*2", b.letIn(5))
 }
 
+// The other way round, the group of the call has the turn that was given first.
+func TestACallOfTheGroupWhoseTurnWasGivenFirst(t *testing.T) {
+	b := newBench(t)
+	b.come("a1 d1*2 b1*2 b2*2 b3*2 b4*2")
+	require.Equal(t, "d1*2", b.letIn(1))
+	b.come("a2*2")
+	view, _, _ := b.lines.Look(0, []byte("key"))
+	assert.EqualValues(t, 5, view.Ahead(placeOf("a3*2"), 10))
+	b.come("a3*2")
+	require.Equal(t, "b1*2 a1 b2*2 a2*2 b3*2 a3*2 b4*2", b.letIn(7))
+}
+
 // Groups that always have a caller in line have exactly their weight of the turns of each round, in the same order in every one.
 func TestARoundHasEachGroupsWeight(t *testing.T) {
 	for _, weights := range [][]int64{{1, 1}, {3, 1}, {2, 3, 7}, {5, 5, 1, 2}, {MaxWeight, 1, 999}, {1, 10, 1, 1, 1}} {
