@@ -15,7 +15,7 @@ import (
 var (
 	numbered = regexp.MustCompile(`(?m)^([0-9]+)\. (.+)$`)
 	lettered = regexp.MustCompile(`(?m)^- ([A-Z])\. .{20,}$`)
-	titled   = regexp.MustCompile("`([a-z_./]+)`: (\"[^`]+\")")
+	titled   = regexp.MustCompile("`([A-Za-z_./]+)`: (\"[^`]+\")")
 	specFile = regexp.MustCompile("\\(`([a-z]+\\.(txt|json))`\\)")
 )
 
