@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"redis-throttle/ratelimit/internal/charge"
+	"redis-throttle/ratelimit/charge"
+	"redis-throttle/ratelimit/internal/taken"
 )
 
 // Call is one act on one key or several. It is a plain value: whatever decides it, a server, a cache, a batch or a fake,
@@ -21,10 +22,8 @@ type Call struct {
 	// write Call{Cost: n, NoCost: n == 0}.
 	NoCost bool
 
-	// UpTo takes as much of Cost as there is, at least one unit; Result.Granted is what it took. Strict charges a denied
-	// call as well, up to an empty bucket, so that a caller that keeps retrying stays blocked. Force charges the call even
-	// if the units are not there, into debt. They exclude each other. All are for VerbLimit.
-	UpTo, Strict, Force bool
+	// Charge is what is taken if the units are not there (VerbLimit): nothing when it is empty, else charge.UpTo, charge.Strict or charge.Force.
+	Charge charge.Mode
 	// Any charges the first of several keys that has room, in the order given, instead of all of them (VerbLimit). When the
 	// call is limited, the result is about the key with the shortest RetryAfter.
 	Any bool
@@ -109,7 +108,7 @@ func (v Verb) String() string {
 	return verbs[v]
 }
 
-func (c *Call) units() int64 { return charge.Units(c.Cost, c.NoCost) }
+func (c *Call) units() int64 { return taken.Of(c.Cost, c.NoCost) }
 
 // Forever as MaxWait waits as long as it takes.
 const Forever = time.Duration(1<<63 - 1)

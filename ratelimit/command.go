@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redis-throttle/ratelimit/charge"
 )
 
 // compact asks for a reply of integers alone, which has the same form in RESP2 and RESP3.
@@ -131,7 +133,7 @@ func (c *Call) writeSeveral(cmd *command) error {
 	}
 	if c.ID != "" {
 		args = append(args, "ID", c.ID)
-		cmd.charges = c.Strict // otherwise the second time finds the leases of the first, or none
+		cmd.charges = c.Charge == charge.Strict // otherwise the second time finds the leases of the first, or none
 	}
 	if c.Verb == VerbLimit {
 		args = c.writeCost(args)
@@ -164,13 +166,12 @@ func (c *Call) writeCost(args []any) []any {
 }
 
 func (c *Call) writeOptions(args []any) []any {
-	if c.UpTo {
+	switch c.Charge {
+	case charge.UpTo:
 		args = append(args, "UPTO")
-	}
-	if c.Strict {
+	case charge.Strict:
 		args = append(args, "STRICT")
-	}
-	if c.Force {
+	case charge.Force:
 		args = append(args, "FORCE")
 	}
 	if c.Ban != 0 {

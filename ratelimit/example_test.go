@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 )
 
 func Example() {
@@ -106,9 +107,9 @@ func ExampleLimiter_Refund() {
 
 	limits := ratelimit.Limits{ratelimit.Fixed(1000, 24*time.Hour)}
 	taken, _ := limiter.Limit(ctx, "mail:42", limits, 100)
-	given, err := limiter.Refund(ctx, "mail:42", limits, 30) // 30 were not sent
-	fmt.Println(taken.Remaining, given.Remaining, err)
-	// Output: 900 930 <nil>
+	returned, err := limiter.Refund(ctx, "mail:42", limits, 30) // 30 were not sent
+	fmt.Println(taken.Remaining, returned, err)
+	// Output: 900 30 <nil>
 }
 
 // One request and the tokens it used are one decision.
@@ -174,7 +175,7 @@ func ExampleCall_force() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	limits := ratelimit.Limits{ratelimit.Rate(1000, time.Hour)}
-	result, err := ratelimit.New(client, ratelimit.Options{}).Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "tokens:42", Limits: limits}}, Cost: 1500, Force: true})
+	result, err := ratelimit.New(client, ratelimit.Options{}).Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "tokens:42", Limits: limits}}, Cost: 1500, Charge: charge.Force})
 	fmt.Println(result.Limited, result.Granted, result.ResetAfter.Round(time.Minute), err)
 	// Output: true 1500 1h30m0s <nil>
 }

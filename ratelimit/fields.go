@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+
+	"redis-throttle/ratelimit/charge"
 )
 
 // fields is a set of what a Call and its keys can say. A caller that sets a field expects that it does something: one that the
@@ -13,9 +15,7 @@ type fields uint32
 const (
 	fieldCost fields = 1 << iota
 	fieldNoCost
-	fieldUpTo
-	fieldStrict
-	fieldForce
+	fieldCharge
 	fieldAny
 	fieldBan
 	fieldBanAfter
@@ -34,7 +34,7 @@ const (
 
 // fieldNames are the names of the fields, in the order of their bits.
 var fieldNames = [...]string{
-	"Cost", "NoCost", "UpTo", "Strict", "Force", "Any", "Ban", "BanAfter", "MaxWait", "Group", "Priority", "Weight", "ID", "Failed", "Each",
+	"Cost", "NoCost", "Charge", "Any", "Ban", "BanAfter", "MaxWait", "Group", "Priority", "Weight", "ID", "Failed", "Each",
 	"Limits", "Slots", "TTL",
 }
 
@@ -46,7 +46,7 @@ const (
 
 // takes are the fields that each verb takes, beside the Keys and their Names.
 var takes = [numVerbs]fields{
-	VerbLimit:    units | slots | fieldUpTo | fieldStrict | fieldForce | fieldAny | fieldBan | fieldBanAfter | fieldMaxWait | fieldEach,
+	VerbLimit:    units | slots | fieldCharge | fieldAny | fieldBan | fieldBanAfter | fieldMaxWait | fieldEach,
 	VerbPeek:     units | fieldEach,
 	VerbRefund:   units | fieldEach,
 	VerbWait:     units | turn | fieldEach,
@@ -61,7 +61,7 @@ var takes = [numVerbs]fields{
 // set are the fields of c that are not zero, without those of its keys.
 func (c *Call) set() (set fields) {
 	for i, isSet := range [...]bool{
-		c.Cost != 0, c.NoCost, c.UpTo, c.Strict, c.Force, c.Any, c.Ban != 0, c.BanAfter != "", c.MaxWait != 0, c.Group != "", c.Priority != 0, c.Weight != 0, c.ID != "",
+		c.Cost != 0, c.NoCost, c.Charge != "", c.Any, c.Ban != 0, c.BanAfter != "", c.MaxWait != 0, c.Group != "", c.Priority != 0, c.Weight != 0, c.ID != "",
 		c.Failed, c.Each,
 	} {
 		if isSet {
@@ -112,6 +112,8 @@ func (c *Call) check(several bool) error {
 		leased = leased || c.Keys[i].TTL != 0
 	}
 	switch {
+	case c.Charge != "" && c.Charge != charge.UpTo && c.Charge != charge.Strict && c.Charge != charge.Force:
+		return fmt.Errorf("the Charge must be up_to, strict or force, not %q", string(c.Charge))
 	case c.BanAfter != "" && c.Ban == 0:
 		return errors.New("BanAfter goes with a Ban")
 	case c.BanAfter != "" && !areDenials(c.BanAfter):

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 )
 
 // said keeps the words of the last command, and answers nothing that could be read.
@@ -28,9 +29,7 @@ func (s *said) Process(_ context.Context, cmd redis.Cmder) error {
 var fieldValues = map[string]func(*ratelimit.Call){
 	"Cost":   func(c *ratelimit.Call) { c.Cost = 3 },
 	"NoCost": func(c *ratelimit.Call) { c.NoCost = true },
-	"UpTo":   func(c *ratelimit.Call) { c.UpTo = true },
-	"Strict": func(c *ratelimit.Call) { c.Strict = true },
-	"Force":  func(c *ratelimit.Call) { c.Force = true },
+	"Charge": func(c *ratelimit.Call) { c.Charge = charge.Strict },
 	"Any":    func(c *ratelimit.Call) { c.Any = true },
 	"Ban":    func(c *ratelimit.Call) { c.Ban = time.Minute },
 	"BanAfter": func(c *ratelimit.Call) {
@@ -61,7 +60,7 @@ func TestAFieldThatAVerbDoesNotTakeIsRefused(t *testing.T) {
 		takes string   // and what it takes beside that
 		mute  string   // of these: what the server is not told
 	}{
-		ratelimit.VerbLimit:    {has: limits, takes: "Cost NoCost UpTo Strict Force Any Ban BanAfter MaxWait Each"},
+		ratelimit.VerbLimit:    {has: limits, takes: "Cost NoCost Charge Any Ban BanAfter MaxWait Each"},
 		ratelimit.VerbPeek:     {has: limits, takes: "Cost NoCost Each"},
 		ratelimit.VerbRefund:   {has: limits, takes: "Cost NoCost Each"},
 		ratelimit.VerbThrottle: {has: limits, takes: "Cost NoCost"},
@@ -126,22 +125,23 @@ func TestFieldsThatDoNotGoTogetherAreRefused(t *testing.T) {
 	limits := ratelimit.Limits{ratelimit.Rate(5, time.Second)}
 	limited, slots := ratelimit.Key{Name: "k", Limits: limits}, ratelimit.Key{Name: "s", Slots: 3, TTL: time.Hour}
 	for want, call := range map[string]ratelimit.Call{
-		"key 1 of 1 has Slots beside Limits":                   {Keys: []ratelimit.Key{{Name: "k", Limits: limits, Slots: 3}}},
-		"key 2 of 2 has Slots beside Limits":                   {Keys: []ratelimit.Key{limited, {Name: "k", Limits: limits, Slots: 3}}},
-		"key 1 of 1 has TTL beside Limits":                     {Keys: []ratelimit.Key{{Name: "k", Limits: limits, TTL: time.Hour}}},
-		"key 2 of 2 has Slots without a TTL":                   {Keys: []ratelimit.Key{limited, {Name: "s", Slots: 3}}, ID: "a"},
-		"key 1 of 1 has Slots without a TTL":                   {Keys: []ratelimit.Key{{Name: "s", Slots: 3}}, ID: "a"},
-		"key 2 of 2 has neither Limits nor Slots with a TTL":   {Keys: []ratelimit.Key{limited, {Name: "b"}}},
-		"limit takes an ID only if a key has Slots with a TTL": {Keys: []ratelimit.Key{limited}, ID: "a"},
-		"lease takes a Group only with a MaxWait":              {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Group: "g"},
-		"lease takes a Priority only with a MaxWait":           {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Priority: 1},
-		"lease takes a Weight only with a Group":               {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", MaxWait: 1, Weight: 2},
-		"wait takes a Weight only with a Group":                {Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{limited}, Weight: 2},
-		"the Cost, -1, is negative":                            {Keys: []ratelimit.Key{limited}, Cost: -1},
-		"there is a Cost, 2, beside NoCost":                    {Keys: []ratelimit.Key{limited}, Cost: 2, NoCost: true},
-		"lease does not take Each":                             {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Each: true},
-		"wait does not take UpTo":                              {Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{limited}, UpTo: true},
-		"lease does not take Limits of a key":                  {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{limited}, ID: "a", MaxWait: 1},
+		"key 1 of 1 has Slots beside Limits":                     {Keys: []ratelimit.Key{{Name: "k", Limits: limits, Slots: 3}}},
+		"key 2 of 2 has Slots beside Limits":                     {Keys: []ratelimit.Key{limited, {Name: "k", Limits: limits, Slots: 3}}},
+		"key 1 of 1 has TTL beside Limits":                       {Keys: []ratelimit.Key{{Name: "k", Limits: limits, TTL: time.Hour}}},
+		"key 2 of 2 has Slots without a TTL":                     {Keys: []ratelimit.Key{limited, {Name: "s", Slots: 3}}, ID: "a"},
+		"key 1 of 1 has Slots without a TTL":                     {Keys: []ratelimit.Key{{Name: "s", Slots: 3}}, ID: "a"},
+		"key 2 of 2 has neither Limits nor Slots with a TTL":     {Keys: []ratelimit.Key{limited, {Name: "b"}}},
+		"limit takes an ID only if a key has Slots with a TTL":   {Keys: []ratelimit.Key{limited}, ID: "a"},
+		"lease takes a Group only with a MaxWait":                {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Group: "g"},
+		"lease takes a Priority only with a MaxWait":             {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Priority: 1},
+		"lease takes a Weight only with a Group":                 {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", MaxWait: 1, Weight: 2},
+		"wait takes a Weight only with a Group":                  {Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{limited}, Weight: 2},
+		"the Cost, -1, is negative":                              {Keys: []ratelimit.Key{limited}, Cost: -1},
+		"there is a Cost, 2, beside NoCost":                      {Keys: []ratelimit.Key{limited}, Cost: 2, NoCost: true},
+		"lease does not take Each":                               {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{slots}, ID: "a", Each: true},
+		`the Charge must be up_to, strict or force, not "twice"`: {Keys: []ratelimit.Key{limited}, Charge: "twice"},
+		"wait does not take Charge":                              {Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{limited}, Charge: charge.UpTo},
+		"lease does not take Limits of a key":                    {Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{limited}, ID: "a", MaxWait: 1},
 	} {
 		server := &said{}
 		_, err := ratelimit.New(server, ratelimit.Options{}).Decide(t.Context(), call)

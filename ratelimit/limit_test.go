@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 )
 
 const (
@@ -77,9 +78,9 @@ func inLine(key string, limits ratelimit.Limits, timeout time.Duration) ratelimi
 func cost(units int64) option {
 	return func(c *ratelimit.Call) { c.Cost, c.NoCost = units, units == 0 }
 }
-func upTo(c *ratelimit.Call)         { c.UpTo = true }
-func strict(c *ratelimit.Call)       { c.Strict = true }
-func force(c *ratelimit.Call)        { c.Force = true }
+func upTo(c *ratelimit.Call)         { c.Charge = charge.UpTo }
+func strict(c *ratelimit.Call)       { c.Charge = charge.Strict }
+func force(c *ratelimit.Call)        { c.Charge = charge.Force }
 func maxWait(d time.Duration) option { return func(c *ratelimit.Call) { c.MaxWait = d } }
 func ban(d time.Duration) option     { return func(c *ratelimit.Call) { c.Ban = d } }
 
@@ -104,7 +105,7 @@ func TestArgumentsOfEachCommand(t *testing.T) {
 		{throttle("k", ratelimit.Rate(5, 1500*time.Millisecond), 1), []any{"CL.THROTTLE", "k", int64(4), int64(5), "1500ms", int64(1)}},
 		{call("k", limits, cost(1)),
 			[]any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "FIXED", "100/1d", "COMPACT"}},
-		{call("k", limits[1:], cost(3), upTo, strict), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "COST", int64(3), "UPTO", "STRICT", "COMPACT"}},
+		{call("k", limits[1:], cost(3), upTo), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "COST", int64(3), "UPTO", "COMPACT"}},
 		{call("k", limits[:1], maxWait(2500*time.Microsecond)), []any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "MAXWAIT", "2ms", "COMPACT"}},
 		{verb(ratelimit.VerbPeek, "k", limits[1:], 3),
 			[]any{"CL.PEEK", "k", "FIXED", "100/1d", "COST", int64(3), "COMPACT"}},
@@ -114,6 +115,7 @@ func TestArgumentsOfEachCommand(t *testing.T) {
 			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1m", "COMPACT"}},
 		{inLine("k", limits[:1], 0),
 			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "0ms", "COMPACT"}},
+		{call("k", limits[1:], strict), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "STRICT", "COMPACT"}},
 		{call("k", limits[1:], force, ban(90*time.Second)), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "FORCE", "BAN", "90s", "COMPACT"}},
 		// CL.REFUND has no SPARE, and CL.LIMIT's limits are to serve for it.
 		{verb(ratelimit.VerbRefund, "k", ratelimit.Limits{limits[1].Spare(5).Take(2).Shadow()}, 1), []any{"CL.REFUND", "k", "FIXED", "100/1d", "TAKE", int64(2), "SHADOW", "COMPACT"}},

@@ -132,17 +132,29 @@ func (l *Limiter) Limit(ctx context.Context, key string, limits Limits, cost int
 	return l.Decide(ctx, Call{Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 }
 
+// LimitAll takes cost units of the limits of all keys, or none.
+func (l *Limiter) LimitAll(ctx context.Context, keys []Key, cost int64) (Result, error) {
+	return l.Decide(ctx, Call{Keys: keys, Cost: cost, NoCost: cost == 0})
+}
+
+// LimitAny takes cost units of the limits of the first key that has room, in the order given. If none has, the result is about the key
+// that has room soonest.
+func (l *Limiter) LimitAny(ctx context.Context, keys []Key, cost int64) (Result, error) {
+	return l.Decide(ctx, Call{Keys: keys, Any: true, Cost: cost, NoCost: cost == 0})
+}
+
 // Peek tells what Limit would answer, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
 	return l.Decide(ctx, Call{Verb: VerbPeek, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 }
 
-// Refund gives cost units back, never above full. Result.Granted is what was taken back, as a negative number.
-func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
-	return l.Decide(ctx, Call{Verb: VerbRefund, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
+// Refund gives cost units back, never above full, and returns how many came back: of several limits, to the one that got most.
+func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, cost int64) (int64, error) {
+	result, err := l.Decide(ctx, Call{Verb: VerbRefund, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
+	return -result.Granted, err
 }
 
-// Wait answers when the units are there, in order of arrival. It waits until just before the deadline of ctx; without one,
+// Wait answers when the units are there, in order of arrival. If they do not come in time, the error is a *LimitedError. It waits until just before the deadline of ctx; without one,
 // as long as it takes. What happens if that is not enough depends on the limits:
 //
 //   - With Rate limits only, the call reserves its units when it comes. If their time comes too late, it is
@@ -154,7 +166,11 @@ func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, cost in
 // back in the background. Each call that waits has a connection of its own, so that those that wait keep nobody else from
 // the server. A *redis.Conn and a *redis.Tx are one connection, and Wait on them is an error.
 func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
-	return l.Decide(ctx, Call{Verb: VerbWait, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
+	result, err := l.Decide(ctx, Call{Verb: VerbWait, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
+	if err == nil {
+		err = result.Err()
+	}
+	return result, err
 }
 
 // Ban limits every call on key for d, in whole milliseconds, whatever its limits would say. A ban is never shortened, but 0

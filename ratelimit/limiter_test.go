@@ -64,3 +64,40 @@ func TestWhatCannotDecideIsRefusedAtOnce(t *testing.T) {
 	_, err := new(ratelimit.Limiter).Limit(t.Context(), "k", nil, 1)
 	require.EqualError(t, err, "ratelimit: a Limiter is made by New or With")
 }
+
+// noted is a decider that notes the call.
+type noted struct {
+	call   ratelimit.Call
+	result ratelimit.Result
+}
+
+func (n *noted) Decide(_ context.Context, c ratelimit.Call) (ratelimit.Result, error) {
+	n.call = c
+	return n.result, nil
+}
+
+func TestTheVerbsInShort(t *testing.T) {
+	t.Parallel()
+	n := &noted{}
+	l := ratelimit.With(n)
+	limits := ratelimit.Limits{ratelimit.Rate(1, time.Second)}
+	keys := []ratelimit.Key{{Name: "a", Limits: limits}, {Name: "b", Limits: limits}}
+	_, err := l.LimitAll(t.Context(), keys, 2)
+	require.NoError(t, err)
+	assert.Equal(t, ratelimit.Call{Keys: keys, Cost: 2}, n.call)
+	_, err = l.LimitAny(t.Context(), keys, 0)
+	require.NoError(t, err)
+	assert.Equal(t, ratelimit.Call{Keys: keys, Any: true, NoCost: true}, n.call)
+
+	n.result = ratelimit.Result{Granted: -3}
+	units, err := l.Refund(t.Context(), "a", limits, 5)
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, units, "how many came back")
+
+	n.result = ratelimit.Result{Limited: true, RetryAfter: time.Second}
+	result, err := l.Wait(t.Context(), "a", limits, 1)
+	require.ErrorIs(t, err, ratelimit.ErrLimited, "an act that waits has what it waits for, or an error")
+	assert.Equal(t, n.result, result)
+	_, err = l.Limit(t.Context(), "a", limits, 1)
+	require.NoError(t, err, "an act that does not wait returns its result")
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 )
 
 const (
@@ -97,7 +98,7 @@ func (s *service) ask(ctx context.Context, limits ratelimit.Limits, known chan s
 	defer cancel()
 	call := ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: []ratelimit.Key{{Name: s.name + " adaptive slots", Limits: limits}}, NoCost: true}
 	if toClose > 0 {
-		call.Verb, call.Cost, call.NoCost, call.UpTo = ratelimit.VerbLimit, toClose, false, true
+		call.Verb, call.Cost, call.NoCost, call.Charge = ratelimit.VerbLimit, toClose, false, charge.UpTo
 	}
 	result, err := s.adaptive.next.Decide(ctx, call)
 	if err != nil {

@@ -15,9 +15,10 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 	"redis-throttle/ratelimit/internal/about"
-	"redis-throttle/ratelimit/internal/charge"
 	"redis-throttle/ratelimit/internal/denials"
+	"redis-throttle/ratelimit/internal/taken"
 )
 
 // Options configure New. The zero Options are a good default.
@@ -254,7 +255,7 @@ func (b *Batched) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 
 // batches says whether units of a batch serve for a call.
 func (b *Batched) batches(call *ratelimit.Call) bool {
-	units := charge.Units(call.Cost, call.NoCost)
+	units := taken.Of(call.Cost, call.NoCost)
 	if call.Verb != ratelimit.VerbLimit || len(call.Keys) != 1 || units < 1 || units > b.b.Units ||
 		denials.OptionsOf(call) != (denials.Options{Units: units}) ||
 		denials.SlotsOf(&call.Keys[0]) != (denials.Slots{}) || len(call.Keys[0].Limits) == 0 {
@@ -292,7 +293,7 @@ var passed = func() *waiter {
 func (b *Batched) try(ctx context.Context, id denials.ID, call *ratelimit.Call) (ratelimit.Result, *waiter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, units := time.Now(), charge.Units(call.Cost, call.NoCost)
+	now, units := time.Now(), taken.Of(call.Cost, call.NoCost)
 	p := b.pots[id]
 	if p == nil {
 		if denied, ok := b.denials.Recall(needOf(id, units), call.Keys, now); ok {
@@ -417,7 +418,11 @@ func (b *Batched) ask(p *pot, first *waiter, units int64, upTo bool) (result rat
 	b.mu.Unlock()
 	defer b.mu.Lock()
 	asked = time.Now()
-	result, err = b.next.Decide(context.WithoutCancel(first.ctx), ratelimit.Call{Keys: p.asked, Cost: units, UpTo: upTo})
+	call := ratelimit.Call{Keys: p.asked, Cost: units}
+	if upTo {
+		call.Charge = charge.UpTo
+	}
+	result, err = b.next.Decide(context.WithoutCancel(first.ctx), call)
 	return result, asked, time.Now(), err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 	"redis-throttle/ratelimit/internal/denials"
 )
 
@@ -28,7 +29,7 @@ type Options struct {
 // Two calls are the same if they have the same keys, limits, cost and options. A call that costs 5 may be
 // limited while one that costs 1 is not, so each has its own denial. Only denials by the server are
 // remembered. Allowed calls, errors, denials that no waiting ends (Never), all verbs but VerbLimit, and calls
-// that charge a denied call (Strict, Force) or take slots go to the server.
+// that charge a denied call (charge.Strict, charge.Force) or take slots go to the server.
 //
 // A refund, a ban and a settlement that pass through make it forget their keys. Of those in other processes it learns
 // nothing until MaxAge is over: it may be too strict for that long. A raised limit is a different limit and has no denials. The
@@ -83,7 +84,10 @@ func (c *Cached) Forget(key string) { c.denials.Forget(key, time.Now()) }
 // rememberable says whether a denial of a call holds until its RetryAfter. With BanAfter the server counts each denied call.
 func rememberable(call *ratelimit.Call) bool {
 	o := denials.OptionsOf(call)
-	known := denials.Options{Units: o.Units, UpTo: o.UpTo, Any: o.Any, Ban: o.Ban, MaxWait: o.MaxWait, Each: o.Each}
+	known := denials.Options{Units: o.Units, Any: o.Any, Ban: o.Ban, MaxWait: o.MaxWait, Each: o.Each}
+	if o.Charge == charge.UpTo { // a denied call is not charged
+		known.Charge = o.Charge
+	}
 	if call.Verb != ratelimit.VerbLimit || o != known {
 		return false
 	}

@@ -1,5 +1,9 @@
 // Package leases bounds how many callers do something at a time, in all processes together.
 //
+//	err := leases.Do(ctx, limiter, leases.Options{Key: "reports:" + tenant, Slots: 3, TTL: time.Minute}, report)
+//
+// Take is for work that does not end in one function:
+//
 //	lease, err := leases.Take(ctx, limiter, leases.Options{Key: "reports:" + tenant, Slots: 3, TTL: time.Minute})
 //	if err != nil {
 //		return err // errors.Is(err, ratelimit.ErrLimited): no slot is free
@@ -98,6 +102,21 @@ func Take(ctx context.Context, decider ratelimit.Decider, o Options) (*Lease, er
 	lease.expiry = time.AfterFunc(time.Until(began.Add(believed(ttl))), lease.lost)
 	go lease.renew(ttl)
 	return lease, nil
+}
+
+// Do takes a slot, does work under it and releases it. The context of work ends when the lease is lost; the error is then ErrLost, beside that
+// of work. A slot that could not be given back is given back in the background, and is no error of work that is done.
+func Do(ctx context.Context, decider ratelimit.Decider, o Options, work func(ctx context.Context) error) error {
+	lease, err := Take(ctx, decider, o)
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	err = work(lease.Context())
+	if errors.Is(context.Cause(lease.Context()), ErrLost) && !errors.Is(err, ErrLost) {
+		err = errors.Join(ErrLost, err)
+	}
+	return err
 }
 
 func (o Options) check() error {

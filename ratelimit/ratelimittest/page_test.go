@@ -25,11 +25,7 @@ func site(limiter ratelimit.Decider) http.Handler {
 // send sends messages to a partner who takes one a minute.
 func send(ctx context.Context, limiter *ratelimit.Limiter, messages int) error {
 	for range messages {
-		result, err := limiter.Wait(ctx, "partner", ratelimit.Limits{ratelimit.Rate(1, time.Minute)}, 1)
-		if err == nil {
-			err = result.Err()
-		}
-		if err != nil {
+		if _, err := limiter.Wait(ctx, "partner", ratelimit.Limits{ratelimit.Rate(1, time.Minute)}, 1); err != nil {
 			return err
 		}
 	}

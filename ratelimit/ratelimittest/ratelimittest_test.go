@@ -199,15 +199,13 @@ func TestACallerLeavesItsLine(t *testing.T) {
 
 		deadline, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		result, err := l.Wait(deadline, "k", hourly, 1)
-		require.NoError(t, err)
-		assert.True(t, result.Limited, "its time would come too late")
+		_, err := l.Wait(deadline, "k", hourly, 1)
+		require.ErrorIs(t, err, ratelimit.ErrLimited, "its time would come too late")
 		window := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
 		decide(t, l, on("w", window))
 		began := time.Now()
-		result, err = l.Wait(deadline, "w", window, 1)
-		require.NoError(t, err)
-		assert.True(t, result.Limited)
+		_, err = l.Wait(deadline, "w", window, 1)
+		require.ErrorIs(t, err, ratelimit.ErrLimited)
 		assert.Less(t, time.Since(began), time.Minute, "before the deadline")
 	})
 }

@@ -52,6 +52,20 @@ func (b Backoff) Do(ctx context.Context, do func(ctx context.Context) error) err
 	}
 }
 
+// Until waits until a call that was denied can succeed, as far as its result tells, and returns nil. It returns a *ratelimit.LimitedError at
+// once when no waiting can help, and the cause of ctx when that ends first. A result that is not limited needs no waiting.
+func Until(ctx context.Context, result ratelimit.Result) error {
+	switch {
+	case context.Cause(ctx) != nil:
+		return context.Cause(ctx)
+	case !result.Limited:
+		return nil
+	case result.RetryAfter == ratelimit.Never:
+		return result.Err()
+	}
+	return sleep(ctx, result.RetryAfter)
+}
+
 // pause waits for at least d and the jitter of attempt, 1 being the first.
 func (b Backoff) pause(ctx context.Context, attempt int, d time.Duration) error {
 	ceiling := b.ceiling(attempt)
@@ -67,6 +81,10 @@ func (b Backoff) pause(ctx context.Context, attempt int, d time.Duration) error 
 	} else {
 		d += jitter
 	}
+	return sleep(ctx, d)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -157,3 +157,18 @@ func TestLimitedErrorSaysWhatToDo(t *testing.T) {
 	assert.EqualError(t, limited(2*time.Second), "limited: retry after 2s")
 	assert.EqualError(t, limited(ratelimit.Never), "limited: the call costs more than the limit of 5")
 }
+
+func TestUntilWaitsAsLongAsTheResultSays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		require.NoError(t, retry.Until(t.Context(), ratelimit.Result{Limited: true, RetryAfter: time.Hour}))
+		assert.Equal(t, time.Hour, time.Since(began))
+		require.NoError(t, retry.Until(t.Context(), ratelimit.Result{RetryAfter: time.Hour}), "it was let through")
+		require.ErrorIs(t, retry.Until(t.Context(), ratelimit.Result{Limited: true, RetryAfter: ratelimit.Never}), ratelimit.ErrLimited)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		require.ErrorIs(t, retry.Until(ctx, ratelimit.Result{Limited: true, RetryAfter: time.Hour}), context.DeadlineExceeded)
+		assert.Equal(t, time.Hour+time.Minute, time.Since(began))
+	})
+}

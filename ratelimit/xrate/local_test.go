@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/internal/charge"
+	"redis-throttle/ratelimit/internal/taken"
 	"redis-throttle/ratelimit/xrate"
 )
 
@@ -27,7 +27,7 @@ func (d *instead) Decide(_ context.Context, c ratelimit.Call) (ratelimit.Result,
 	defer d.mu.Unlock()
 	d.calls = append(d.calls, c.Verb)
 	if c.Verb == ratelimit.VerbLimit {
-		return ratelimit.Result{Granted: charge.Units(c.Cost, c.NoCost), Wait: time.Hour, Limit: 5, By: d.by}, nil
+		return ratelimit.Result{Granted: taken.Of(c.Cost, c.NoCost), Wait: time.Hour, Limit: 5, By: d.by}, nil
 	}
 	return ratelimit.Result{By: "server"}, nil
 }

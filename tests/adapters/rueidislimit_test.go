@@ -64,7 +64,8 @@ func TestResultsAreThoseOfTheOtherClient(t *testing.T) {
 				return l.Decide(ctx, calls.On(key, stack, calls.Cost(3), calls.Force))
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Refund(ctx, key, stack, 1)
+				_, err := l.Refund(ctx, key, stack, 1)
+				return ratelimit.Result{}, err
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
 				return l.Decide(ctx, calls.Throttle(key+"cell", lone[0], 2))
@@ -91,7 +92,7 @@ func TestResultsAreThoseOfTheOtherClient(t *testing.T) {
 				return l.Limit(ctx, key, nil, 1)
 			},
 			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.On(key, lone, calls.UpTo, calls.Strict))
+				return l.Decide(ctx, calls.On(key, lone, calls.MaxWait(time.Second), calls.Strict))
 			},
 		} {
 			began := time.Now()

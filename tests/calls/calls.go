@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 )
 
 // Option changes a call.
@@ -33,14 +34,14 @@ func Cost(units int64) Option {
 	return func(c *ratelimit.Call) { c.Cost, c.NoCost = units, units == 0 }
 }
 
-// UpTo sets Call.UpTo.
-func UpTo(c *ratelimit.Call) { c.UpTo = true }
+// UpTo sets Call.Charge.
+func UpTo(c *ratelimit.Call) { c.Charge = charge.UpTo }
 
-// Strict sets Call.Strict.
-func Strict(c *ratelimit.Call) { c.Strict = true }
+// Strict sets Call.Charge.
+func Strict(c *ratelimit.Call) { c.Charge = charge.Strict }
 
-// Force sets Call.Force.
-func Force(c *ratelimit.Call) { c.Force = true }
+// Force sets Call.Charge.
+func Force(c *ratelimit.Call) { c.Charge = charge.Force }
 
 // Any sets Call.Any.
 func Any(c *ratelimit.Call) { c.Any = true }

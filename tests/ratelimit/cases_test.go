@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 )
@@ -78,10 +79,22 @@ var tableVerbs = map[string]ratelimit.Verb{
 	"lease": ratelimit.VerbLease, "renew": ratelimit.VerbRenew, "release": ratelimit.VerbRelease, "settle": ratelimit.VerbSettle,
 }
 
+func (c tableCall) mode() charge.Mode {
+	switch {
+	case c.UpTo:
+		return charge.UpTo
+	case c.Strict:
+		return charge.Strict
+	case c.Force:
+		return charge.Force
+	}
+	return ""
+}
+
 func (c tableCall) call(t *testing.T) ratelimit.Call {
 	verb, known := tableVerbs[c.Verb]
 	require.True(t, known, c.Verb)
-	call := ratelimit.Call{Verb: verb, UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Each: c.Each, Group: c.Group, ID: c.ID,
+	call := ratelimit.Call{Verb: verb, Charge: c.mode(), Any: c.Any, Each: c.Each, Group: c.Group, ID: c.ID,
 		Priority: c.Priority, Weight: c.Weight, Ban: lengthOf(t, c.Ban), BanAfter: c.BanAfter, MaxWait: lengthOf(t, c.MaxWait)}
 	if c.Cost != nil {
 		call.Cost, call.NoCost = *c.Cost, *c.Cost == 0

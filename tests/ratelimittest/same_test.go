@@ -17,6 +17,7 @@ import (
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 	"redis-throttle/ratelimit/commands"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/ratelimittest"
@@ -187,7 +188,7 @@ func (r *same) call() ratelimit.Call {
 		c.Keys[0].Limits = r.limits()
 		c.Cost, c.Each = r.cost(), r.IntN(4) == 0
 		c.NoCost = c.Cost == 0 && r.IntN(2) == 0
-		c.UpTo, c.Strict, c.Force = r.IntN(8) == 0, r.IntN(8) == 0, r.IntN(8) == 0
+		c.Charge = often(r, "", charge.UpTo, charge.Strict, charge.Force, "twice")
 		c.Ban = often(r, 0, time.Minute, -time.Second)
 		c.BanAfter = often(r, "", "2/1m", "0/1m", "3", "2/1.5h", "9223372036854775807/1ms")
 		c.MaxWait = often(r, 0, time.Minute, ratelimit.Forever)
@@ -195,7 +196,7 @@ func (r *same) call() ratelimit.Call {
 		c.Keys[0].Limits = r.limits()
 		c.Cost, c.Each = r.cost(), r.IntN(4) == 0
 		c.NoCost = c.Cost == 0 && r.IntN(2) == 0
-		c.Strict = often(r, false, true)
+		c.Charge = often(r, "", charge.Strict)
 	case ratelimit.VerbWait: // see wait
 		return r.call()
 	case ratelimit.VerbBan:

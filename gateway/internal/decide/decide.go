@@ -9,6 +9,7 @@ import (
 
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/httplimit"
 )
@@ -363,7 +364,10 @@ func (r *request) each(ctx context.Context) error {
 	calls := make([]ratelimit.Call, len(r.parts))
 	for i := range r.parts {
 		p := &r.parts[i]
-		calls[i] = ratelimit.Call{Keys: []ratelimit.Key{p.key}, Cost: p.hits, NoCost: p.hits == 0, Strict: p.hits > 0, Each: len(p.key.Limits) > 1}
+		calls[i] = ratelimit.Call{Keys: []ratelimit.Key{p.key}, Cost: p.hits, NoCost: p.hits == 0, Each: len(p.key.Limits) > 1}
+		if p.hits > 0 {
+			calls[i].Charge = charge.Strict
+		}
 	}
 	ctx, err := detached(ctx)
 	if err != nil {

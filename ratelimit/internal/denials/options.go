@@ -5,19 +5,21 @@ import (
 	"time"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/internal/charge"
+	"redis-throttle/ratelimit/charge"
+	"redis-throttle/ratelimit/internal/taken"
 )
 
 // Options are what a Call asks for beside its Verb and its Keys. They are comparable: whether a layer knows all that a call
 // asks for is one comparison with the Options that it knows, so that an option of a later version is handed on.
 type Options struct {
-	Units                    int64 // Cost and NoCost
-	UpTo, Strict, Force, Any bool
-	Ban, MaxWait             time.Duration
-	BanAfter, Group          string
-	Priority, Weight         int64
-	ID                       string
-	Failed, Each             bool
+	Units            int64 // Cost and NoCost
+	Any              bool
+	Charge           charge.Mode
+	Ban, MaxWait     time.Duration
+	BanAfter, Group  string
+	Priority, Weight int64
+	ID               string
+	Failed, Each     bool
 	// Wrong is a call whose Cost and NoCost contradict each other.
 	Wrong bool
 }
@@ -25,14 +27,14 @@ type Options struct {
 // OptionsOf are the options of a call.
 func OptionsOf(c *ratelimit.Call) Options {
 	return Options{
-		Units: charge.Units(c.Cost, c.NoCost), UpTo: c.UpTo, Strict: c.Strict, Force: c.Force, Any: c.Any, Ban: c.Ban, BanAfter: c.BanAfter, MaxWait: c.MaxWait,
+		Units: taken.Of(c.Cost, c.NoCost), Charge: c.Charge, Any: c.Any, Ban: c.Ban, BanAfter: c.BanAfter, MaxWait: c.MaxWait,
 		Group: c.Group, Priority: c.Priority, Weight: c.Weight, ID: c.ID, Failed: c.Failed, Each: c.Each, Wrong: c.NoCost && c.Cost != 0,
 	}
 }
 
 func (o Options) append(b []byte) []byte {
 	var flags uint64
-	for i, flag := range [...]bool{o.UpTo, o.Strict, o.Force, o.Any, o.Failed, o.Each, o.Wrong} {
+	for i, flag := range [...]bool{o.Any, o.Failed, o.Each, o.Wrong} {
 		if flag {
 			flags |= 1 << i
 		}
@@ -41,7 +43,7 @@ func (o Options) append(b []byte) []byte {
 	for _, n := range [...]int64{o.Units, int64(o.Ban), int64(o.MaxWait), o.Priority, o.Weight} {
 		b = binary.AppendVarint(b, n)
 	}
-	return appendText(appendText(appendText(b, o.BanAfter), o.Group), o.ID)
+	return appendText(appendText(appendText(appendText(b, string(o.Charge)), o.BanAfter), o.Group), o.ID)
 }
 
 // Slots are what a Key asks for beside its Name and its Limits.
