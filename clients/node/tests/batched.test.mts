@@ -172,8 +172,12 @@ describe('in simulated time', () => {
   })
 
   test('units are not handed out when they are old, nor after the end of their window', async () => {
+    const young = new Limiter(batched(asked))
+    for (let i = 0; i < 2; i++) await young.limit('young', rate(50, '1h')) // the second batch is two units
+    await pass(100)
+    assert.equal((await young.limit('young', rate(50, '1h'))).by, 'server')
     const limiter = new Limiter(batched(asked, { maxAge: '1h' }))
-    for (let i = 0; i < 3; i++) await limiter.limit('k', fixed(5, '1m'))
+    for (let i = 0; i < 2; i++) await limiter.limit('k', fixed(5, '1m'))
     await pass(60_000)
     const results: Result[] = []
     for (let i = 0; i < 6; i++) results.push(await limiter.limit('k', fixed(5, '1m')))
