@@ -69,7 +69,7 @@ export type Keys<What = Limits> = Readonly<Record<string, What>> | Entries<What>
 interface ActOptions extends CallOptions {
   /** How long to wait at most: `forever`, if it is left out, and of `lease` not at all. */
   readonly timeout?: Duration | typeof forever
-  /** How many callers may hold a slot at a time. */
+  /** How many callers may hold a slot at a time: with 0 nobody gets one. */
   readonly slots?: number
   /** How long a lease lasts that is not renewed: then the slot of a process that has died is free. */
   readonly ttl?: Duration
@@ -224,7 +224,7 @@ export function wordsOf(call: Call, prefix = ''): string[] {
     case 'release':
       return [...words, 'ID', identity(call)]
     case 'lease':
-      words.push('SLOTS', integer('slots', key.slots, 1), 'TTL', ttlOf(key), 'ID', identity(call), ...line(call))
+      words.push('SLOTS', integer('slots', key.slots, 0), 'TTL', ttlOf(key), 'ID', identity(call), ...line(call))
       break
     case 'renew':
       words.push('ID', identity(call), 'TTL', ttlOf(key))
@@ -240,7 +240,7 @@ function severalWords(call: Call, prefix: string): string[] {
   const words = [commandOf(call), String(call.keys.length), ...call.keys.map((key) => prefix + text('key', key.name))]
   const groups = call.keys.map((key) => {
     if (!key.leased) return limitWords(call, key)
-    return call.verb === 'settle' ? ['SLOTS'] : ['SLOTS', integer('slots', key.slots, 1), 'TTL', ttlOf(key)]
+    return call.verb === 'settle' ? ['SLOTS'] : ['SLOTS', integer('slots', key.slots, 0), 'TTL', ttlOf(key)]
   })
   // One group without NEXT is that of every key.
   const [first = [], ...rest] = groups

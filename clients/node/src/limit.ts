@@ -179,7 +179,7 @@ export class Slots {
     readonly ttl?: Duration,
   ) {
     if ((n === undefined) !== (ttl === undefined)) throw new TypeError("slots need a number and a ttl, such as slots(4, '1m'); in settle neither")
-    if (n !== undefined) integer('slots', n, 1)
+    if (n !== undefined) integer('slots', n, 0)
     if (ttl !== undefined && nanoseconds(ttl, 'ttl') < 1_000_000n) throw new RangeError(`ttl: '${ttl}' is shorter than a millisecond`)
   }
 
@@ -188,7 +188,7 @@ export class Slots {
   }
 }
 
-/** Takes one of `n` leases, which lasts for `ttl`, in `admit`. In `settle` it needs no numbers: `slots()`. */
+/** Takes one of `n` leases, of 0 nobody gets one, which lasts for `ttl`, in `admit`. In `settle` it needs no numbers: `slots()`. */
 export function slots(n?: number, ttl?: Duration): Slots {
   return new Slots(n, ttl)
 }

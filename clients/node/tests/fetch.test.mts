@@ -5,7 +5,13 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, beforeEach, test } from 'node:test'
 import { LimitedError, OutageError, OverloadError, rate, window } from 'redis-throttle'
+import * as axiosNew from 'axios'
+import * as axiosOld from 'axios-1.7'
+import * as undiciNew from 'undici'
+import * as undiciOld from 'undici-6'
+import { limited as forAxios } from 'redis-throttle/axios'
 import { limitedFetch } from 'redis-throttle/fetch'
+import { limited as forUndici } from 'redis-throttle/undici'
 import { FakeLimiter } from 'redis-throttle/testing'
 import { until } from './servers.mjs'
 
@@ -74,3 +80,58 @@ test('options are checked', () => {
   assert.throws(() => limitedFetch({ ...options, maxWait: '0' }), /maxWait must not be 0/)
   assert.throws(() => limitedFetch({ ...options, key: undefined as never }), /key must be a string or a function/)
 })
+
+for (const [name, { Agent, request }] of Object.entries({ 'undici 7': undiciNew, 'undici 6': undiciOld as unknown as typeof undiciNew })) {
+  test(`${name}: a request beyond the limits is not sent, or waits for its turn`, async () => {
+    const limiter = new FakeLimiter()
+    const agentOf = (options: Partial<Parameters<typeof forUndici>[0]>) => new Agent().compose(forUndici({ limiter, limits: window(1, '1m'), key: ({ path }) => (path === '/free' ? undefined : 'partner'), ...options }))
+    const get = (path: string, dispatcher: undiciNew.Dispatcher, signal?: AbortSignal) => request(url + path, { dispatcher, ...(signal && { signal }) })
+    const fast = agentOf({})
+    await (await get('/1', fast)).body.dump()
+    await (await get('/free', fast)).body.dump()
+    await assert.rejects(get('/2', fast), (error) => error instanceof LimitedError && error.result.retryAfterMs === 60_000)
+    const waits = agentOf({ maxWait: '90s' })
+    const third = get('/3', waits)
+    const leaving = new AbortController()
+    const fourth = get('/4', waits, leaving.signal)
+    await until(() => limiter.blocked === 2, 'they wait')
+    leaving.abort(new Error('enough'))
+    await assert.rejects(fourth, /enough/)
+    await until(() => limiter.blocked === 1, 'one has left the line')
+    limiter.advance('1m')
+    await (await third).body.dump()
+    limiter.fail()
+    await assert.rejects(get('/5', fast), OutageError)
+    await (await get('/6', agentOf({ outage: 'allow' }))).body.dump()
+    assert.deepEqual(served, ['GET /1', 'GET /free', 'GET /3', 'GET /6'])
+    await Promise.all([fast.close(), waits.close()])
+  })
+}
+
+for (const [name, { default: axios }] of Object.entries({ axios: axiosNew, 'axios 1.7': axiosOld as unknown as typeof axiosNew })) {
+  test(`${name}: a request beyond the limits is not sent, or waits for its turn`, async () => {
+    const limiter = new FakeLimiter()
+    const partnerOf = (options: Partial<Parameters<typeof forAxios>[0]>) => {
+      const instance = axios.create({ baseURL: url })
+      instance.interceptors.request.use(forAxios({ limiter, limits: window(1, '1m'), key: ({ url: path }) => (path === '/free' ? undefined : 'partner'), ...options }))
+      return instance
+    }
+    const fast = partnerOf({})
+    await fast.get('/1')
+    await fast.get('/free')
+    await assert.rejects(fast.get('/2'), (error) => error instanceof LimitedError && error.result.retryAfterMs === 60_000)
+    const waits = partnerOf({ maxWait: '90s' })
+    const third = waits.get('/3')
+    const leaving = new AbortController()
+    const fourth = waits.get('/4', { signal: leaving.signal })
+    await until(() => limiter.blocked === 2, 'they wait')
+    leaving.abort(new Error('enough'))
+    await assert.rejects(fourth, /enough/)
+    limiter.advance('1m')
+    assert.equal((await third).status, 200)
+    limiter.fail()
+    await assert.rejects(fast.get('/5'), OutageError)
+    await partnerOf({ outage: 'allow' }).get('/6')
+    assert.deepEqual(served, ['GET /1', 'GET /free', 'GET /3', 'GET /6'])
+  })
+}

@@ -222,7 +222,8 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
     })
 
     test('bad options are refused, and nothing is sent', async () => {
-      await assert.rejects(limiter.lease('k', { slots: 0, ttl: '1m' }), /slots must be an integer from 1/)
+      await assert.rejects(limiter.lease('k', { slots: -1, ttl: '1m' }), /slots must be an integer from 0/)
+      await assert.rejects(limiter.lease('k', { slots: 0, ttl: '1m' }), (error) => error instanceof LimitedError && error.result.retryAfterMs === null)
       await assert.rejects(limiter.lease('k', { slots: 1, ttl: 60 as never }), /ttl: 60 needs a unit/)
       await assert.rejects(limiter.lease('k', { slots: 1, ttl: '1m', timeout: '0' }), /timeout must not be 0/)
       await assert.rejects(limiter.lease('k', { slots: 1, ttl: '1m', timeuot: '1s' } as never), /lease: there is no option timeuot; it takes slots, ttl/)

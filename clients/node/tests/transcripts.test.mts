@@ -45,7 +45,6 @@ function callOf(words: string[]): Call {
     const of = (word: string) => (rest.includes(word) ? rest[rest.indexOf(word) + 1] : undefined)
     for (const word of rest) if (['TIMEOUT', 'GROUP', 'PRIORITY'].includes(word)) throw new NotHere(word)
     if (verb === 'release' && rest.length > 2) throw new NotHere('several ids, which clients do not send')
-    if (of('SLOTS') === '0') throw new NotHere('SLOTS 0, which clients refuse')
     const [slots, ttl, id] = [of('SLOTS'), of('TTL'), of('ID')]
     return { verb, keys: [{ name: names[0] ?? '', ...(verb === 'lease' && { leased: true }), ...(slots !== undefined && { slots: Number(slots) }), ...(ttl !== undefined && { ttl: ttl as Duration }) }], id: id ?? '' }
   }
@@ -61,7 +60,6 @@ function callOf(words: string[]): Call {
   }
   const keys = names.map((name, i) => {
     const group = groups[i] ?? groups[0] ?? []
-    if (group[1] === '0') throw new NotHere('SLOTS 0, which clients refuse')
     if (group[0] !== 'SLOTS') return { name, limits: limitsOf(group) }
     return { name, leased: true, ...(group[1] !== undefined && { slots: Number(group[1]) }), ...(group[3] !== undefined && { ttl: group[3] as Duration }) }
   })

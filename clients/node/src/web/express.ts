@@ -2,8 +2,10 @@
 //
 //     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type ConcurrencyOptions, Places } from './concurrency.js'
 import { Policy, setFields, type RateLimitOptions } from './http.js'
 
+export type { ConcurrencyOptions } from './concurrency.js'
 export type { Answer, RateLimitOptions } from './http.js'
 
 /**
@@ -11,10 +13,7 @@ export type { Answer, RateLimitOptions } from './http.js'
  * by itself: in Express it is `req.ip`, which believes proxies by the setting `trust proxy`.
  */
 export function rateLimit<Req extends IncomingMessage = IncomingMessage>(options: RateLimitOptions<Req>) {
-  const policy = new Policy('Express', options, (req) => {
-    const app = (req as { app?: { get?: (setting: string) => unknown } }).app
-    return Boolean(app?.get?.('trust proxy'))
-  })
+  const policy = new Policy('Express', options, trusts)
   return async (req: Req, res: ServerResponse, next: (error?: unknown) => void): Promise<void> => {
     let decision
     try {
@@ -28,6 +27,37 @@ export function rateLimit<Req extends IncomingMessage = IncomingMessage>(options
       next()
       return
     }
+    res.statusCode = decision.response.status
+    res.end(decision.response.body)
+  }
+}
+
+const trusts = (req: IncomingMessage) => {
+  const app = (req as { app?: { get?: (setting: string) => unknown } }).app
+  return Boolean(app?.get?.('trust proxy'))
+}
+
+/**
+ * Serves so many requests of a client at a time, in all processes together, and answers the others with status 429. Each holds a slot
+ * until its response is closed. Put it behind `rateLimit`, so that requests that are denied there hold none.
+ *
+ *     app.use('/reports', concurrency({ limiter, slots: 3, timeout: '5s' }))
+ */
+export function concurrency<Req extends IncomingMessage = IncomingMessage>(options: ConcurrencyOptions<Req>) {
+  const places = new Places('Express', options, trusts)
+  return async (req: Req, res: ServerResponse, next: (error?: unknown) => void): Promise<void> => {
+    let decision
+    try {
+      decision = await places.take(req, res)
+    } catch (error) {
+      next(error)
+      return
+    }
+    if (!decision?.response) {
+      next()
+      return
+    }
+    setFields(decision, (name) => res.getHeader(name), (name, value) => res.setHeader(name, value))
     res.statusCode = decision.response.status
     res.end(decision.response.body)
   }

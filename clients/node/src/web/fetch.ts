@@ -1,37 +1,12 @@
-// Requests to somebody else's service that keep to its limits, in all processes together.
-import type { Call } from '../call.js'
-import { asDecider, type Decider } from '../decider.js'
-import { type Duration, forever, nanoseconds } from '../duration.js'
-import { LimitedError } from '../result.js'
-import { MistakeError, OutageError, OverloadError } from '../errors.js'
-import { asLimits, type Limits } from '../limit.js'
-import { oneOf, refuseOthers } from '../options.js'
-import { type Answer, answers } from './answer.js'
+// Requests by fetch to somebody else's service that keep to its limits.
+import { gate, type OutgoingOptions } from './outgoing.js'
 
 type Fetch = typeof globalThis.fetch
 
-export interface LimitedFetchOptions {
-  /** A `Limiter`, or another decider. */
-  readonly limiter: Decider
-  /** The limits of the service. */
-  readonly limits: Limits
-  /** Whose limits a request counts for, such as `partner` for all of them. A request whose key is undefined is not limited. */
-  readonly key: string | ((request: Request) => string | undefined)
-  /** How many units a request takes: 1, if it is left out. */
-  readonly cost?: (request: Request) => number
-  /** How long a request waits for its turn: not at all, if it is left out; `forever` as long as it takes. The request's own signal ends the wait, too. */
-  readonly maxWait?: Duration | typeof forever
-  /** What becomes of requests while Redis is away: `raise`, if it is left out. `allow` sends them; `deny` and `raise` throw the error. */
-  readonly outage?: Answer
-  /** What becomes of requests while this process asks for more than its client carries: `raise`, if it is left out. */
-  readonly overload?: Answer
-  /** What becomes of requests when the set-up is wrong: `raise`, if it is left out. */
-  readonly mistake?: Answer
+export interface LimitedFetchOptions extends OutgoingOptions<Request> {
   /** Sends the requests: the global `fetch`, if it is left out. */
   readonly fetch?: Fetch
 }
-
-const known = ['limiter', 'limits', 'key', 'cost', 'maxWait', 'outage', 'overload', 'mistake', 'fetch'] as const satisfies (keyof LimitedFetchOptions)[]
 
 /**
  * Returns a `fetch` that keeps to the limits of a service. A request beyond them waits for its turn, or is not sent: it rejects with a
@@ -43,31 +18,10 @@ const known = ['limiter', 'limits', 'key', 'cost', 'maxWait', 'outage', 'overloa
  * Redirects that `fetch` follows by itself do not count.
  */
 export function limitedFetch(options: LimitedFetchOptions): Fetch {
-  refuseOthers('limitedFetch', options, known)
-  const { limiter, key, cost, maxWait, outage = 'raise', overload = 'raise', mistake = 'raise' } = options
-  asDecider(limiter)
-  const limits = asLimits(options.limits)
-  if (typeof key !== 'string' && typeof key !== 'function') throw new TypeError('key must be a string or a function')
-  if (maxWait !== undefined && maxWait !== forever && nanoseconds(maxWait, 'maxWait') === 0n) throw new RangeError('maxWait must not be 0: leave it out to wait not at all')
-  for (const [option, answer] of Object.entries({ outage, overload, mistake })) oneOf(answer, option, answers)
-
-  const pass = async (request: Request): Promise<void> => {
-    const name = typeof key === 'string' ? key : key(request)
-    if (name === undefined) return
-    const call: Call = { verb: maxWait === undefined ? 'limit' : 'wait', keys: [{ name, limits }], ...(cost && { cost: cost(request) }), ...(maxWait !== undefined && { maxWait }) }
-    let result
-    try {
-      result = await limiter.decide(call, { signal: request.signal })
-    } catch (error) {
-      const answer = error instanceof OutageError ? outage : error instanceof OverloadError ? overload : error instanceof MistakeError ? mistake : 'raise'
-      if (answer === 'allow') return
-      throw error
-    }
-    if (result.limited) throw new LimitedError(result)
-  }
+  const pass = gate<Request>('limitedFetch', options, ['fetch'])
   return async (input, init) => {
     const request = new Request(input, init)
-    await pass(request)
+    await pass(request, request.signal)
     return await (options.fetch ?? fetch)(request)
   }
 }

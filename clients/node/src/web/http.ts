@@ -18,7 +18,7 @@ export type { Answer } from './answer.js'
 type Maybe<T> = T | Promise<T>
 
 /** What every middleware takes. */
-interface Common<Request> {
+interface Common<Request> extends FailureOptions<Request> {
   /** A `Limiter`, or another decider. */
   readonly limiter: Decider
   /** How many units a request takes: 1, if it is left out. */
@@ -31,18 +31,8 @@ interface Common<Request> {
   readonly banAfter?: string
   /** Answers a request that is denied, in the place of status 429 and a problem document. The fields of the limits are set in any case. A body that is no text is JSON. */
   readonly denied?: (request: Request, result: Denied) => Maybe<{ readonly status?: number; readonly type?: string; readonly body: unknown }>
-  /** What becomes of requests while Redis is away: `allow`, if it is left out. */
-  readonly outage?: Answer
-  /** What becomes of requests while this process asks for more than its client carries: `deny`, if it is left out. */
-  readonly overload?: Answer
-  /** What becomes of requests when the set-up is wrong, or a function of yours throws: `raise`, if it is left out. */
-  readonly mistake?: Answer
-  /** Retry-After of status 503, in seconds: 1, if it is left out. */
-  readonly retryAfter?: number
   /** Adds X-RateLimit fields, whose Reset is in seconds from now, or since the Unix epoch. */
   readonly xRateLimit?: 'seconds' | 'unix'
-  /** Is told of each error. Without it, the console is, at most once in ten seconds. */
-  readonly onError?: (error: ThrottleError, request: Request) => void
 }
 
 /** One key for each request. */
@@ -90,19 +80,102 @@ const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
 
 const seconds = (ms: number) => Math.ceil(ms / 1000)
 
+/** What becomes of requests that nobody could decide about. */
+export interface FailureOptions<Request> {
+  /** What becomes of requests while Redis is away: `allow`, if it is left out. */
+  readonly outage?: Answer
+  /** What becomes of requests while this process asks for more than its client carries: `deny`, if it is left out. */
+  readonly overload?: Answer
+  /** What becomes of requests when the set-up is wrong, or a function of yours throws: `raise`, if it is left out. */
+  readonly mistake?: Answer
+  /** Retry-After of status 503, in seconds: 1, if it is left out. */
+  readonly retryAfter?: number
+  /** Is told of each error. Without it, the console is, at most once in ten seconds. */
+  readonly onError?: (error: ThrottleError, request: Request) => void
+}
+
+export class Failures<Request> {
+  readonly #options: FailureOptions<Request>
+  readonly #answers: Record<'outage' | 'overload' | 'mistake', Answer>
+  readonly #logged = new Map<string, number>()
+
+  constructor(options: FailureOptions<Request>) {
+    const { outage = 'allow', overload = 'deny', mistake = 'raise', retryAfter = 1 } = options
+    for (const [option, answer] of Object.entries({ outage, overload, mistake })) oneOf(answer, option, answers, formerly)
+    if (!Number.isSafeInteger(retryAfter) || retryAfter < 0) throw new RangeError(`retryAfter must be a whole number of seconds, not ${retryAfter}`)
+    this.#options = options
+    this.#answers = { outage, overload, mistake }
+  }
+
+  /** Returns what becomes of a request: undefined lets it through. */
+  decide(request: Request, error: unknown): Decision | undefined {
+    // What is no error of this package comes from the application's own functions, or from a limit that they got wrong.
+    const known = error instanceof ThrottleError ? error : new MistakeError(String(error), { cause: error })
+    const kind = known instanceof OutageError ? 'outage' : known instanceof OverloadError ? 'overload' : 'mistake'
+    this.#report(kind, known, request)
+    switch (this.#answers[kind]) {
+      case 'allow':
+        return undefined
+      case 'raise':
+        throw error
+      case 'deny': {
+        const headers: [string, string][] = [['Retry-After', String(this.#options.retryAfter ?? 1)], ['Content-Type', 'text/plain; charset=utf-8']]
+        return { headers: [], response: { status: 503, headers, body: 'Service Unavailable\n' } }
+      }
+    }
+  }
+
+  /** Tells of an error. */
+  #report(kind: string, error: ThrottleError, request: Request): void {
+    if (this.#options.onError) {
+      this.#options.onError(error, request)
+    } else if (!told.has(error) && performance.now() - (this.#logged.get(kind) ?? -Infinity) > 10_000) {
+      this.#logged.set(kind, performance.now())
+      console.error(`redis-throttle: ${kind}: a request could not be checked against its rate limit: ${error.message}`)
+    }
+  }
+}
+
+/** Whose request it is, where no function says so. */
+export class Clients<Request extends object> {
+  readonly #address: (request: Request) => string
+  readonly #trusts: (request: Request) => boolean
+
+  /** `trusts` tells whether the framework was told to believe proxies. */
+  constructor(readonly framework: string, { ipv6, trusted }: AddressOptions, trusts: (request: Request) => boolean) {
+    this.#address = address({ ...(ipv6 !== undefined && { ipv6 }), ...(trusted && { trusted }) })
+    this.#trusts = trusted ? () => true : trusts
+  }
+
+  /** Returns the default key of a request. */
+  key(request: Request, name: string): string {
+    const at = this.#address(request)
+    const { forwarded, local } = originOf(request)
+    if (at === '@') {
+      warnOnce(`${this.framework}: a request has no address, as at a Unix socket, so all such requests share their limit; give a key, or have the proxy send X-Forwarded-For`)
+    } else if (forwarded.length > 0 && !local && !this.#trusts(request)) {
+      warnOnce(`${this.framework}: a request has X-Forwarded-For, but no proxy is trusted; behind a proxy all clients share the key of the proxy: say which proxies are trusted, by the framework's option or by trusted`)
+    }
+    return `http:${name}:${at}`
+  }
+}
+
+/** Checks a key that a function has returned. */
+export function checkedKey(name: unknown): string {
+  if (typeof name !== 'string' || name === '') throw new TypeError(`key must be a string that is not empty, not ${name === '' ? 'an empty one' : `a ${typeof name}`}; undefined does not limit the request`)
+  return name
+}
+
 /** Decides about requests of a framework. */
 export class Policy<Request extends object> {
   readonly #options: RateLimitOptions<Request>
-  readonly #answers: Record<'outage' | 'overload' | 'mistake', Answer>
-  readonly #address: (request: Request) => string
-  readonly #framework: string
-  readonly #trusts: (request: Request) => boolean
+  readonly #failures: Failures<Request>
+  readonly #clients: Clients<Request>
   readonly #name: string | undefined
-  readonly #logged = new Map<string, number>()
 
   /** `trusts` tells whether the framework was told to believe proxies. */
   constructor(framework: string, options: RateLimitOptions<Request>, trusts: (request: Request) => boolean) {
-    const { limiter, limits, name, keys, key, outage = 'allow', overload = 'deny', mistake = 'raise', ipv6, trusted } = options
+    const { limiter, limits, name, keys, key, ipv6, trusted } = options
     refuseOthers('rateLimit', options, known)
     asDecider(limiter)
     const given: { key?: unknown; keys?: unknown } = options
@@ -115,22 +188,16 @@ export class Policy<Request extends object> {
     }
     if (name !== undefined && (typeof name !== 'string' || name === '')) throw new TypeError('name must be a string that is not empty')
     if (limits !== undefined && typeof limits !== 'function') policies(asLimits(limits))
-    for (const [option, answer] of Object.entries({ outage, overload, mistake })) {
-      oneOf(answer, option, answers, formerly)
-    }
-    const { xRateLimit, retryAfter = 1 } = options
+    const { xRateLimit } = options
     if (options.ban !== undefined) nanoseconds(options.ban, 'ban')
     if (options.banAfter !== undefined) {
       if (options.ban === undefined) throw new TypeError('banAfter goes with ban')
       denialsOf(options.banAfter)
     }
     if (xRateLimit !== undefined) oneOf(xRateLimit, 'xRateLimit', counters)
-    if (!Number.isSafeInteger(retryAfter) || retryAfter < 0) throw new RangeError(`retryAfter must be a whole number of seconds, not ${retryAfter}`)
     this.#options = options
-    this.#answers = { outage, overload, mistake }
-    this.#address = address({ ...(ipv6 !== undefined && { ipv6 }), ...(trusted && { trusted }) })
-    this.#framework = framework
-    this.#trusts = trusted ? () => true : trusts
+    this.#failures = new Failures(options)
+    this.#clients = new Clients(framework, options, trusts)
     this.#name = name
     if (!name && !key && limits !== undefined && typeof limits !== 'function') warnOfTwins(limiter, policyName(asLimits(limits)))
   }
@@ -146,7 +213,7 @@ export class Policy<Request extends object> {
       if (!result.limited) return { headers }
       return { headers, response: await this.#denied(request, call, result, headers) }
     } catch (error) {
-      return this.#failed(request, error)
+      return this.#failures.decide(request, error)
     }
   }
 
@@ -170,47 +237,9 @@ export class Policy<Request extends object> {
     if (key && own === undefined) return undefined
     const some = asLimits(typeof limits === 'function' ? await limits(request) : limits)
     if (some.length === 0) return undefined
-    const name = key ? own : this.#default(request, some)
-    if (typeof name !== 'string' || name === '') throw new TypeError(`key must be a string that is not empty, not ${name === '' ? 'an empty one' : `a ${typeof name}`}; undefined does not limit the request`)
+    const name = key ? checkedKey(own) : this.#clients.key(request, this.#name ?? policyName(some))
     // With one limit, the fields of the reply say all.
     return one('limit', name, some, some.length > 1 ? { ...units, each: true } : units)
-  }
-
-  #default(request: Request, limits: readonly Limit[]): string {
-    const address = this.#address(request)
-    const { forwarded, local } = originOf(request)
-    if (address === '@') {
-      warnOnce(`${this.#framework}: a request has no address, as at a Unix socket, so all such requests share their limit; give a key, or have the proxy send X-Forwarded-For`)
-    } else if (forwarded.length > 0 && !local && !this.#trusts(request)) {
-      warnOnce(`${this.#framework}: a request has X-Forwarded-For, but no proxy is trusted; behind a proxy all clients share the key of the proxy: say which proxies are trusted, by the framework's option or by trusted`)
-    }
-    return `http:${this.#name ?? policyName(limits)}:${address}`
-  }
-
-  #failed(request: Request, error: unknown): Decision | undefined {
-    // What is no error of this package comes from the application's own functions, or from a limit that they got wrong.
-    const known = error instanceof ThrottleError ? error : new MistakeError(String(error), { cause: error })
-    const kind = known instanceof OutageError ? 'outage' : known instanceof OverloadError ? 'overload' : 'mistake'
-    this.#report(kind, known, request)
-    switch (this.#answers[kind]) {
-      case 'allow':
-        return undefined
-      case 'raise':
-        throw error
-      case 'deny': {
-        const headers: [string, string][] = [['Retry-After', String(this.#options.retryAfter ?? 1)], ['Content-Type', 'text/plain; charset=utf-8']]
-        return { headers: [], response: { status: 503, headers, body: 'Service Unavailable\n' } }
-      }
-    }
-  }
-
-  #report(kind: string, error: ThrottleError, request: Request): void {
-    if (this.#options.onError) {
-      this.#options.onError(error, request)
-    } else if (!told.has(error) && performance.now() - (this.#logged.get(kind) ?? -Infinity) > 10_000) {
-      this.#logged.set(kind, performance.now())
-      console.error(`redis-throttle: ${kind}: a request could not be checked against its rate limit: ${error.message}`)
-    }
   }
 }
 
