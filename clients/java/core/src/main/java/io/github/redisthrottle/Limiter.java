@@ -34,9 +34,9 @@ public final class Limiter implements Decider, AutoCloseable {
     this.later = new Later(decider, background.scheduler());
   }
 
-  /** Returns a limiter on a client. Closing it closes the connection. */
+  /** Returns a limiter on a client, with a {@link Guard}. Closing it closes the connection. */
   public static Limiter over(Connection connection) {
-    return over(Remote.over(connection));
+    return over(Guard.of(Remote.over(connection), Guard.Policy.FAIL));
   }
 
   /** Returns a limiter over a decider. Closing it closes the decider, if it can be closed. */
@@ -182,15 +182,7 @@ public final class Limiter implements Decider, AutoCloseable {
   public void close() {
     later.close();
     background.close();
-    if (decider instanceof AutoCloseable closeable) {
-      try {
-        closeable.close();
-      } catch (RuntimeException e) {
-        throw e;
-      } catch (Exception e) {
-        throw new IllegalStateException("the decider cannot be closed: " + e.getMessage(), e);
-      }
-    }
+    Stages.close(decider);
   }
 
   Later later() {

@@ -9,13 +9,18 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 
-/** Sends calls to Redis or Valkey with the module, over a client. It decides nothing itself. */
+/**
+ * Sends calls to Redis or Valkey over a client. It decides nothing itself. A server without the module is called by functions of the library
+ * that the package carries, or by scripts; only calls that wait need the module. The log has one line that says so.
+ */
 public final class Remote implements Decider, AutoCloseable {
   private final Connection connection;
+  private final Doors doors;
   private final long patienceMs;
 
-  private Remote(Connection connection, Duration patience) {
+  private Remote(Connection connection, Duration patience, Commands commands) {
     this.connection = connection;
+    this.doors = new Doors(connection, commands);
     this.patienceMs = patience.toMillis();
     if (patienceMs <= 0) {
       throw new IllegalArgumentException("patience: " + patience + " is shorter than a millisecond");
@@ -24,19 +29,24 @@ public final class Remote implements Decider, AutoCloseable {
 
   /** Returns one over a connection. A call that waits is given up when the server gives no sign of life for 3 s. */
   public static Remote over(Connection connection) {
-    return over(connection, Duration.ofSeconds(3));
+    return over(connection, Commands.AUTO);
   }
 
-  /** As {@link #over(Connection)}, with another patience. */
-  public static Remote over(Connection connection, Duration patience) {
-    return new Remote(connection, patience);
+  /** As {@link #over(Connection)}, and says what servers may be sent: by default what they have. */
+  public static Remote over(Connection connection, Commands commands) {
+    return over(connection, commands, Duration.ofSeconds(3));
+  }
+
+  /** As {@link #over(Connection, Commands)}, with another patience. */
+  public static Remote over(Connection connection, Commands commands, Duration patience) {
+    return new Remote(connection, patience, commands);
   }
 
   @Override
   public CompletionStage<Result> decide(Call call) {
     call.checked();
     if (!call.waits()) {
-      return Stages.map(connection.send(command(call)), reply -> read(call, reply));
+      return Stages.map(doors.send(Words.of(call), call.key()), reply -> read(call, reply));
     }
     if (call.verb() == Call.Verb.WAIT) {
       return waits(call);
@@ -46,7 +56,7 @@ public final class Remote implements Decider, AutoCloseable {
   }
 
   private CompletionStage<Result> waits(Call call) {
-    CompletableFuture<Object> reply = connection.sendWaiting(command(call)).toCompletableFuture();
+    CompletableFuture<Object> reply = doors.sendWaiting(Words.of(call), call.key()).toCompletableFuture();
     watch(call, reply);
     return Stages.map(reply, answer -> read(call, answer));
   }
@@ -70,10 +80,6 @@ public final class Remote implements Decider, AutoCloseable {
                     }
                   });
         });
-  }
-
-  private static Command command(Call call) {
-    return new Command(Words.of(call), call.key());
   }
 
   private static Result read(Call call, Object reply) {

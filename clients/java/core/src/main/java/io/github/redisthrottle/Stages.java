@@ -80,4 +80,17 @@ final class Stages {
       throw new MistakeException(String.valueOf(cause.getMessage()), cause);
     }
   }
+
+  /** Closes a decider that can be closed. */
+  static void close(Decider decider) {
+    if (decider instanceof AutoCloseable closeable) {
+      try {
+        closeable.close();
+      } catch (RuntimeException e) {
+        throw e;
+      } catch (Exception e) {
+        throw new IllegalStateException("the decider cannot be closed: " + e.getMessage(), e);
+      }
+    }
+  }
 }

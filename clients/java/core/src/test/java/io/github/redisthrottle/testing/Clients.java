@@ -3,7 +3,9 @@ package io.github.redisthrottle.testing;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.jedis.JedisConnection;
 import io.github.redisthrottle.lettuce.LettuceConnection;
+import io.lettuce.core.RedisURI;
 import java.net.URI;
+import java.time.Duration;
 
 /** The clients that every test of calls runs with. */
 public enum Clients {
@@ -11,6 +13,11 @@ public enum Clients {
     @Override
     public Connection connect(int port) {
       return LettuceConnection.of("redis://127.0.0.1:" + port);
+    }
+
+    @Override
+    public Connection patient(int port) {
+      return LettuceConnection.of(RedisURI.create("redis://127.0.0.1:" + port), Duration.ofSeconds(30));
     }
   },
   JEDIS {
@@ -21,4 +28,9 @@ public enum Clients {
   };
 
   public abstract Connection connect(int port);
+
+  /** Connects with a timeout for a machine that is busy. */
+  public Connection patient(int port) {
+    return connect(port);
+  }
 }

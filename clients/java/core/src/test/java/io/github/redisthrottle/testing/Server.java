@@ -75,6 +75,13 @@ public final class Server implements AutoCloseable {
     return new Jedis(new HostAndPort("127.0.0.1", port), DefaultJedisClientConfig.builder().timeoutMillis((int) PATIENCE.toMillis()).build());
   }
 
+  /** Returns how long a key lives yet; negative without it. */
+  public long ttlMs(String key) {
+    try (Jedis client = client()) {
+      return client.pttl(key);
+    }
+  }
+
   public void pause() {
     signal("STOP");
   }

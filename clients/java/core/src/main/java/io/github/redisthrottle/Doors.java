@@ -1,0 +1,203 @@
+package io.github.redisthrottle;
+
+import io.github.redisthrottle.connection.Command;
+import io.github.redisthrottle.connection.Connection;
+import io.github.redisthrottle.connection.ErrorReply;
+import java.lang.System.Logger;
+import java.lang.System.Logger.Level;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * How a call is sent to a server: as a command of the module, as a function of the library, or as a script. Each server has a door of its
+ * own.
+ *
+ * <p>Nothing is asked beforehand. A server that lacks what it is sent says so, and nothing has happened then; so the call itself is the
+ * question, and a server with the module costs no round trip more.
+ */
+final class Doors {
+  private static final Logger LOG = System.getLogger("io.github.redisthrottle");
+
+  /** How many answers that a server lacks what it was sent a call takes. */
+  private static final int TRIES = 5;
+
+  /** How often somebody else may load a library while this process is about to. */
+  private static final int ROUNDS = 3;
+
+  private enum Door {
+    MODULE,
+    LIBRARY,
+    SCRIPT
+  }
+
+  private final Connection connection;
+  private final Commands commands;
+  private final Map<String, Door> doors = new ConcurrentHashMap<>();
+  private final Map<String, Door> told = new ConcurrentHashMap<>();
+  private final Map<String, CompletableFuture<Door>> questions = new ConcurrentHashMap<>();
+
+  Doors(Connection connection, Commands commands) {
+    this.connection = connection;
+    this.commands = commands;
+  }
+
+  /** Sends a command that is answered at once. */
+  CompletionStage<Object> send(List<String> words, String key) {
+    boolean plain = commands == Commands.MODULE || !words.get(0).startsWith("CL.");
+    return plain ? connection.send(new Command(words, key)) : send(words, key, TRIES);
+  }
+
+  /** Sends a command that waits for its turn, which takes the module. */
+  CompletionStage<Object> sendWaiting(List<String> words, String key) {
+    if (commands == Commands.FUNCTIONS) {
+      return CompletableFuture.failedFuture(needsTheModule(words));
+    }
+    return Stages.map(
+        connection.sendWaiting(new Command(words, key)),
+        reply -> {
+          if (commands == Commands.AUTO && isUnknown(reply)) {
+            throw needsTheModule(words);
+          }
+          return reply;
+        });
+  }
+
+  private static MistakeException needsTheModule(List<String> words) {
+    return new MistakeException(
+        words.get(0) + ": unknown command; it needs the module: a function cannot make its caller wait", null);
+  }
+
+  private CompletionStage<Object> send(List<String> words, String key, int left) {
+    String server = connection.nodeOf(key);
+    Door door = doors.get(server);
+    if (left == 0) { // the key moves through a cluster, say: a whole script follows it by itself
+      return connection.send(new Command(Library.asScript(words, true), key));
+    }
+    if (door == Door.LIBRARY || door == Door.SCRIPT) {
+      List<String> sent = door == Door.LIBRARY ? Library.asFunction(words) : Library.asScript(words, false);
+      return Stages.chain(connection.send(new Command(sent, key)), reply -> {
+        if (!says(reply, door == Door.LIBRARY ? "Function not found" : "NOSCRIPT")) {
+          if (door == Door.SCRIPT && (isUnknown(reply) || says(reply, "NOPERM"))) {
+            doors.remove(server, door);
+          }
+          return CompletableFuture.completedFuture(reply);
+        }
+        doors.remove(server, door); // the server may have anything now
+        return send(words, key, left - 1);
+      });
+    }
+    if (commands == Commands.FUNCTIONS) {
+      return Stages.chain(ask(server, key), found -> send(words, key, left - 1));
+    }
+    return Stages.chain(
+        connection.send(new Command(words, key)),
+        reply -> {
+          if (isUnknown(reply)) {
+            return Stages.chain(ask(server, key), found -> send(words, key, left - 1));
+          }
+          if (door == null) {
+            found(server, Door.MODULE, "%s has the module: calls are sent as its commands");
+          }
+          return CompletableFuture.completedFuture(reply);
+        });
+  }
+
+  /** Finds out how a server takes calls. Of all callers that want to know one asks, and the others wait for it. */
+  private CompletableFuture<Door> ask(String server, String key) {
+    CompletableFuture<Door> mine = new CompletableFuture<>();
+    CompletableFuture<Door> asked = questions.putIfAbsent(server, mine);
+    if (asked != null) {
+      return asked.copy();
+    }
+    Stages.copy(find(server, key, ROUNDS), mine);
+    mine.whenComplete((door, error) -> questions.remove(server, mine));
+    return mine.copy();
+  }
+
+  /** Looks for the library, loads it if there is none, or an older one, and falls back to the script. */
+  private CompletionStage<Door> find(String server, String key, int rounds) {
+    String lacks = commands == Commands.FUNCTIONS ? "%s is called by functions" : "%s has no module";
+    return Stages.chain(
+        send(key, "FCALL_RO", "cl_version", "0"),
+        found -> {
+          if (found instanceof Long version && version >= Library.VERSION) {
+            String text = ", and the function library " + Library.dotted(version) + ": calls are sent as functions";
+            return CompletableFuture.completedFuture(found(server, Door.LIBRARY, lacks + text));
+          }
+          if (found instanceof Long old) {
+            return Stages.chain(replace(key, old), loaded -> loaded(server, key, rounds, lacks, " in place of " + Library.dotted(old), loaded));
+          }
+          if (says(found, "Function not found")) {
+            return Stages.chain(load(key), loaded -> loaded(server, key, rounds, lacks, "", loaded));
+          }
+          return loaded(server, key, 0, lacks, "", found);
+        });
+  }
+
+  private CompletionStage<Object> load(String key) {
+    return send(key, "FUNCTION", "LOAD", Library.NAMED);
+  }
+
+  /** Names of functions are unique on a server, so an older library goes first. Who may not delete it may not load another one. */
+  private CompletionStage<Object> replace(String key, long old) {
+    return Stages.chain(
+        send(key, "FUNCTION", "DELETE", "throttle_" + old),
+        versioned ->
+            says(versioned, "NOPERM")
+                ? CompletableFuture.completedFuture(versioned)
+                : Stages.chain(send(key, "FUNCTION", "DELETE", "throttle"), named -> load(key)));
+  }
+
+  private CompletionStage<Door> loaded(String server, String key, int rounds, String lacks, String place, Object reply) {
+    if (!(reply instanceof ErrorReply error)) {
+      String text = ": the function library " + Library.dotted(Library.VERSION) + " was loaded" + place + ", and calls are sent as functions";
+      return CompletableFuture.completedFuture(found(server, Door.LIBRARY, lacks + text));
+    }
+    if (Errors.of("FUNCTION", error) instanceof OutageException outage) {
+      return CompletableFuture.failedFuture(outage);
+    }
+    if (rounds > 1 && error.text().endsWith("already exists")) {
+      return find(server, key, rounds - 1);
+    }
+    String refused = error.text().split(", with args beginning with", 2)[0];
+    return Stages.chain(
+        send(key, "EVAL", Library.SCRIPT, "0", "cl_version"),
+        ran -> {
+          if (!(ran instanceof ErrorReply last)) {
+            String text = " and refuses functions (" + refused + "): calls are sent as scripts, which take longer";
+            return CompletableFuture.completedFuture(found(server, Door.SCRIPT, lacks + text));
+          }
+          ThrottleException made = Errors.of("EVAL", last);
+          return CompletableFuture.failedFuture(
+              made instanceof OutageException
+                  ? made
+                  : new MistakeException(
+                      "the server has no throttle.so (unknown command), and refuses functions (" + refused + ") and scripts: " + made.getMessage(), null));
+        });
+  }
+
+  private CompletionStage<Object> send(String key, String... words) {
+    return connection.send(new Command(List.of(words), key));
+  }
+
+  private Door found(String server, Door door, String text) {
+    doors.put(server, door);
+    Door before = told.put(server, door);
+    if (before != door && (before != null || door != Door.MODULE)) {
+      Level level = door == Door.SCRIPT ? Level.WARNING : Level.INFO;
+      LOG.log(level, "throttle: " + text.replace("%s", server.isEmpty() ? "the server" : server));
+    }
+    return door;
+  }
+
+  private static boolean isUnknown(Object reply) {
+    return says(reply, "unknown command");
+  }
+
+  private static boolean says(Object reply, String begin) {
+    return reply instanceof ErrorReply error && error.text().replaceFirst("^ERR ", "").startsWith(begin);
+  }
+}

@@ -1,0 +1,199 @@
+package io.github.redisthrottle;
+
+import java.lang.System.Logger;
+import java.lang.System.Logger.Level;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.LongAdder;
+
+/**
+ * Protects a service from an outage of Redis. After five failures in a row the server is left alone, so that a dead one costs
+ * microseconds instead of a timeout; once a second one call tries it, and a policy decides until it is back.
+ *
+ * <pre>{@code
+ * Limiter limiter = Limiter.over(Guard.of(Remote.over(connection), Guard.Policy.OPEN));
+ * }</pre>
+ *
+ * <p>A limiter on a connection has one with {@link Policy#FAIL}. The policy decides limits, peeks, waits, leases and admissions. What is
+ * about the state on the server fails with the outage: refunds, bans, resets, renewals, releases and settlements. In a cluster each server
+ * is guarded by itself. Only outages count: a mistake, an overload of this process and a caller that leaves say nothing about the server.
+ * The log has one line when an outage begins, and one when it ends.
+ */
+public final class Guard implements Decider, AutoCloseable {
+  /** What becomes of a call while the server is away. */
+  public enum Policy {
+    /** It fails with an {@link OutageException} at once: the caller decides. */
+    FAIL,
+    /** It is let through. Nothing is known of the limits: the numbers of the result are 0. */
+    OPEN,
+    /** It is denied. {@link Result#retryAfter} is the time until the server is tried again. */
+    CLOSED
+  }
+
+  private static final Logger LOG = System.getLogger("io.github.redisthrottle");
+  private static final int FAILURES = 5;
+  private static final Duration PAUSE = Duration.ofSeconds(1);
+
+  private final Decider next;
+  private final Policy policy;
+  private final int failures;
+  private final long pauseNs;
+  private final Map<String, Server> servers = new ConcurrentHashMap<>();
+
+  /** A server and its breaker. */
+  private static final class Server {
+    final String name;
+    final Breaker breaker;
+    final AtomicBoolean out = new AtomicBoolean();
+    final LongAdder instead = new LongAdder();
+    volatile long began;
+    volatile Throwable last;
+
+    Server(String name, Breaker breaker) {
+      this.name = name;
+      this.breaker = breaker;
+    }
+  }
+
+  private Guard(Decider next, Policy policy, int failures, Duration pause) {
+    this.next = next;
+    this.policy = policy;
+    this.failures = failures;
+    this.pauseNs = Durations.nanos(pause, "pause");
+    if (failures < 1) {
+      throw new IllegalArgumentException("failures must be 1 or more, not " + failures);
+    }
+    if (pauseNs <= 0) {
+      throw new IllegalArgumentException("pause: " + pause + " is not positive");
+    }
+  }
+
+  /** Returns one before a decider, such as a {@link Remote}. */
+  public static Guard of(Decider next, Policy policy) {
+    return of(next, policy, FAILURES, PAUSE);
+  }
+
+  /**
+   * As {@link #of(Decider, Policy)}.
+   *
+   * @param failures after how many failures in a row the server is left alone, or four times as many in ten seconds if at least half of all
+   *     calls failed: 1 or more
+   * @param pause after which time one call tries it again
+   */
+  public static Guard of(Decider next, Policy policy, int failures, Duration pause) {
+    return new Guard(next, policy, failures, pause);
+  }
+
+  /** Returns whether a server is left alone, or just being tried again. */
+  public boolean isOut() {
+    return servers.values().stream().anyMatch(server -> server.breaker.isOut());
+  }
+
+  @Override
+  public CompletionStage<Result> decide(Call call) {
+    call.checked();
+    Server server = servers.computeIfAbsent(next.nodeOf(call.key()), name -> new Server(name, new Breaker(failures, pauseNs, System::nanoTime)));
+    if (call.waits() && server.breaker.isOut()) { // one that waits does not try a server that is away
+      return Stages.chain(attempt(server, probe(call)), probed -> afterProbe(call, probed));
+    }
+    return attempt(server, call);
+  }
+
+  private CompletionStage<Result> afterProbe(Call call, Result probed) {
+    boolean answers = probed.by() == Result.By.POLICY || (call.verb() == Call.Verb.LEASE && probed.allowed());
+    return answers ? CompletableFuture.completedFuture(probed) : next.decide(call);
+  }
+
+  /** Returns a call that is answered at once, and that tries the server for one that waits. A lease that it takes is the answer. */
+  private static Call probe(Call call) {
+    return call.verb() == Call.Verb.WAIT ? Call.one(Call.Verb.PEEK, call.keys().get(0)).cost(call.cost()) : call.atOnce();
+  }
+
+  private CompletionStage<Result> attempt(Server server, Call call) {
+    long entered = server.breaker.enter();
+    if (entered == Breaker.REFUSED) {
+      String text = "the server is left alone for a while, after: " + message(server.last);
+      return instead(server, call, new OutageException(text, server.last, false));
+    }
+    CompletionStage<Result> sent;
+    try {
+      sent = next.decide(call);
+    } catch (RuntimeException e) {
+      server.breaker.leave(entered, Breaker.Outcome.NOTHING);
+      throw e;
+    }
+    CompletableFuture<Result> result = new CompletableFuture<>();
+    Stages.cancels(result, sent);
+    sent.whenComplete(
+        (value, failure) -> {
+          Throwable error = Errors.unwrapped(failure);
+          judge(server, entered, value, error);
+          if (error instanceof OutageException outage) {
+            Stages.copy(instead(server, call, outage), result);
+          } else if (error != null) {
+            result.completeExceptionally(error);
+          } else {
+            result.complete(value);
+          }
+        });
+    return result;
+  }
+
+  private static void judge(Server server, long entered, Result value, Throwable error) {
+    Breaker.Outcome outcome = Breaker.Outcome.NOTHING;
+    if (error instanceof OutageException) {
+      outcome = Breaker.Outcome.FAILURE;
+      server.last = error;
+    } else if (error == null ? value.by() == Result.By.SERVER : error instanceof MistakeException && server.breaker.isOut()) {
+      outcome = Breaker.Outcome.SUCCESS; // a reply that is an error ends an outage: the server is there
+    }
+    Breaker.State state = server.breaker.leave(entered, outcome);
+    if (state == Breaker.State.OPEN && server.out.compareAndSet(false, true)) {
+      server.began = System.nanoTime();
+      LOG.log(Level.ERROR, "Redis is out of reach{0}: {1}", node(server), message(server.last));
+    } else if (state == Breaker.State.CLOSED && server.out.compareAndSet(true, false)) {
+      long ms = (System.nanoTime() - server.began) / 1_000_000;
+      LOG.log(Level.WARNING, "Redis is back{0} after {1} ms: {2} calls were decided without it", node(server), ms, server.instead.sumThenReset());
+    }
+  }
+
+  private static String node(Server server) {
+    return server.name.isEmpty() ? "" : " (" + server.name + ")";
+  }
+
+  private static String message(Throwable error) {
+    return error == null ? "nothing is known" : error.getMessage();
+  }
+
+  /** Returns what the policy makes of an outage. */
+  private CompletionStage<Result> instead(Server server, Call call, OutageException outage) {
+    server.instead.increment();
+    boolean isNew =
+        switch (call.verb()) {
+          case LIMIT, PEEK, WAIT, LEASE -> true;
+          default -> false;
+        };
+    if (!isNew || policy == Policy.FAIL) {
+      return CompletableFuture.failedFuture(outage);
+    }
+    State.Draft draft = State.of(call.key());
+    draft.by = Result.By.POLICY;
+    draft.limited = policy == Policy.CLOSED;
+    draft.retryAfterMs = draft.limited ? Math.max(1, -Math.floorDiv(-server.breaker.untilRetry(), 1_000_000)) : 0;
+    return CompletableFuture.completedFuture(draft.done());
+  }
+
+  @Override
+  public String nodeOf(String key) {
+    return next.nodeOf(key);
+  }
+
+  @Override
+  public void close() {
+    Stages.close(next);
+  }
+}

@@ -1,0 +1,147 @@
+package io.github.redisthrottle;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.github.redisthrottle.jedis.JedisConnection;
+import io.github.redisthrottle.testing.Server;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.exceptions.JedisDataException;
+
+/** Runs spec/clients/doors.json: how calls are sent to a server with the module, and to one without it. */
+class DoorsTest {
+  private static final Limit QUOTA = Limit.fixed(5, Duration.ofDays(1));
+  private static final Logger LOG = Logger.getLogger("io.github.redisthrottle");
+  private static Server plain;
+  private static Server module;
+
+  @BeforeAll
+  static void start() {
+    plain = Server.plain();
+    module = Server.start();
+  }
+
+  @AfterAll
+  static void stop() {
+    plain.close();
+    module.close();
+  }
+
+  @TestFactory
+  Stream<DynamicTest> rules() throws IOException {
+    JsonNode table = new ObjectMapper().readTree(Server.ROOT.resolve("spec/clients/doors.json").toFile());
+    List<DynamicTest> tests = new ArrayList<>();
+    for (JsonNode one : table.get("cases")) {
+      tests.add(DynamicTest.dynamicTest(one.get("rule").asText(), () -> holds(one)));
+    }
+    return tests.stream();
+  }
+
+  private static void holds(JsonNode one) {
+    Server server = one.path("module").asBoolean() ? module : plain;
+    Lines lines = new Lines();
+    LOG.addHandler(lines);
+    try (Jedis jedis = server.client()) {
+      prepare(jedis, one);
+      URI uri = URI.create("redis://app:app@127.0.0.1:" + server.port);
+      try (Limiter limiter = Limiter.over(Remote.over(JedisConnection.of(uri), Commands.valueOf(one.get("commands").asText().toUpperCase(Locale.ROOT))))) {
+        String door = one.get("door").asText();
+        if (door.equals("none")) {
+          assertThrows(MistakeException.class, () -> limiter.limit("k", QUOTA));
+          return;
+        }
+        assertEquals(4, limiter.limit("k", QUOTA).remaining());
+        jedis.configResetStat();
+        long left = 3;
+        assertEquals(left, limiter.limit("k", QUOTA).remaining());
+        assertEquals(door, door(jedis));
+        if (one.has("loaded")) {
+          assertEquals(version(one.get("loaded").asText()), jedis.fcallReadonly("cl_version", List.of(), List.of()));
+        }
+        for (JsonNode then : one.path("then")) {
+          run(jedis, then.asText().split(" "));
+          assertEquals(--left, limiter.limit("k", QUOTA).remaining(), then.asText());
+        }
+      }
+      String want = one.path("log").asText("").replace("N+1", dotted("N+1")).replace("N-1", dotted("N-1")).replace(" N ", " " + dotted("N") + " ").replace(" N:", " " + dotted("N") + ":");
+      assertTrue(want.isEmpty() ? lines.texts.isEmpty() : lines.texts.get(0).contains(want), () -> want + " in " + lines.texts);
+    } finally {
+      LOG.removeHandler(lines);
+    }
+  }
+
+  private static void prepare(Jedis jedis, JsonNode one) {
+    jedis.flushAll();
+    run(jedis, "FUNCTION", "FLUSH");
+    run(jedis, "SCRIPT", "FLUSH");
+    if (one.has("library")) {
+      String version = String.valueOf(version(one.get("library").asText()));
+      String name = one.path("by_hand").asBoolean() ? "throttle" : "throttle_" + version;
+      String text = Library.NAMED.replaceFirst("name=throttle_\\d+", "name=" + name).replaceFirst("local VERSION = \\d+", "local VERSION = " + version);
+      run(jedis, "FUNCTION", "LOAD", text);
+    }
+    List<String> rules = new ArrayList<>(List.of("SETUSER", "app", "reset", "on", ">app", "+@all", "~*"));
+    one.path("acl").forEach(rule -> rules.add(rule.asText()));
+    run(jedis, Stream.concat(Stream.of("ACL"), rules.stream()).toArray(String[]::new));
+  }
+
+  private static String door(Jedis jedis) {
+    String stats = jedis.info("commandstats");
+    if (stats.contains("cmdstat_evalsha")) {
+      return "script";
+    }
+    return stats.contains("cmdstat_fcall:") ? "library" : "module";
+  }
+
+  private static long version(String text) {
+    return Library.VERSION + (text.equals("N") ? 0 : Long.parseLong(text.substring(1)));
+  }
+
+  private static String dotted(String text) {
+    return Library.dotted(version(text));
+  }
+
+  private static void run(Jedis jedis, String... words) {
+    byte[] name = words[0].getBytes(StandardCharsets.UTF_8);
+    try {
+      jedis.sendCommand(() -> name, Arrays.copyOfRange(words, 1, words.length));
+    } catch (JedisDataException e) {
+      throw new IllegalStateException(String.join(" ", words).substring(0, 20), e);
+    }
+  }
+
+  /** What was logged. */
+  private static final class Lines extends Handler {
+    final List<String> texts = new ArrayList<>();
+
+    @Override
+    public void publish(LogRecord line) {
+      texts.add(line.getMessage());
+    }
+
+    @Override
+    public void flush() {}
+
+    @Override
+    public void close() {}
+  }
+}

@@ -1,0 +1,129 @@
+package io.github.redisthrottle;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.github.redisthrottle.http.Answer;
+import io.github.redisthrottle.http.ClientAddress;
+import io.github.redisthrottle.http.HeaderFields;
+import io.github.redisthrottle.http.Problem;
+import io.github.redisthrottle.http.Undecided;
+import io.github.redisthrottle.testing.Server;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/** Runs the tables of spec/clients that say what a web service makes of addresses, results and errors. */
+class TablesOfTheWebTest {
+  private static JsonNode table(String name) throws IOException {
+    return new ObjectMapper().readTree(Server.ROOT.resolve("spec/clients/" + name).toFile());
+  }
+
+  private static List<String> texts(JsonNode list) {
+    List<String> texts = new ArrayList<>();
+    list.forEach(text -> texts.add(text.asText()));
+    return texts;
+  }
+
+  @TestFactory
+  Stream<DynamicTest> addresses() throws IOException {
+    JsonNode table = table("addresses.json");
+    ClientAddress trusting = ClientAddress.behind(texts(table.get("trusted")));
+    List<DynamicTest> tests = new ArrayList<>();
+    for (JsonNode one : table.get("keys")) {
+      ClientAddress address = ClientAddress.ofPeer().ipv6(one.path("ipv6").asInt(64));
+      tests.add(DynamicTest.dynamicTest(one.toString(), () -> assertEquals(one.get("key").asText(), address.key(one.get("address").asText(), List.of()))));
+    }
+    for (JsonNode one : table.get("clients")) {
+      tests.add(
+          DynamicTest.dynamicTest(
+              one.get("rule").asText(),
+              () -> assertEquals(one.get("client").asText(), trusting.key(one.path("peer").asText(), texts(one.path("forwarded"))))));
+    }
+    return tests.stream();
+  }
+
+  @TestFactory
+  Stream<DynamicTest> fields() throws IOException {
+    List<DynamicTest> tests = new ArrayList<>();
+    for (JsonNode one : table("fields.json").get("cases")) {
+      tests.add(DynamicTest.dynamicTest(one.get("rule").asText(), () -> says(one)));
+    }
+    return tests.stream();
+  }
+
+  private static void says(JsonNode one) {
+    List<Limit> limits = new ArrayList<>();
+    one.get("limits").forEach(limit -> limits.add(CallsOfTheTableTest.limit(limit)));
+    Result result = result(one.get("result"));
+    Map<String, String> want = new LinkedHashMap<>();
+    one.get("fields").properties().forEach(field -> want.put(field.getKey(), field.getValue().asText()));
+    assertEquals(want, HeaderFields.of(List.of(limits), result, HeaderFields.XRateLimit.SECONDS));
+  }
+
+  private static Result result(JsonNode given) {
+    State.Draft draft = State.of("k");
+    draft.limited = given.path("limited").asBoolean();
+    draft.banned = given.path("banned").asBoolean();
+    draft.keyIndex = given.path("key").asInt();
+    draft.rule = given.path("rule").asInt();
+    draft.limit = given.path("limit").asLong();
+    draft.remaining = given.path("remaining").asLong();
+    draft.retryAfterMs = given.path("retry_after_ms").asLong();
+    draft.resetAfterMs = given.path("reset_after_ms").asLong();
+    draft.nextAfterMs = given.path("next_after_ms").asLong();
+    draft.granted = given.path("granted").asLong();
+    List<Result> each = new ArrayList<>();
+    given.path("each").forEach(one -> each.add(result(one)));
+    draft.each = each;
+    return draft.done();
+  }
+
+  @Test
+  void whatAHeaderFieldCannotCarryIsRefused() throws IOException {
+    for (JsonNode one : table("fields.json").get("refused")) {
+      assertThrows(
+          IllegalArgumentException.class, () -> CallsOfTheTableTest.limit(one.get("limits").get(0)), one.get("why").asText());
+    }
+  }
+
+  @Test
+  void whatBecomesOfARequestThatCouldNotBeDecided() throws IOException {
+    JsonNode table = table("undecided.json");
+    JsonNode defaults = table.get("defaults");
+    Undecided answers =
+        new Undecided(
+            Answer.of("outage", defaults.get("outage").asText()),
+            Answer.of("overload", defaults.get("overload").asText()),
+            Answer.of("mistake", defaults.get("mistake").asText()));
+    assertEquals(Undecided.DEFAULTS, answers);
+    assertEquals(Answer.ALLOW, answers.to(new OutageException("", null)));
+    assertEquals(Answer.DENY, answers.to(new OverloadException("", null)));
+    assertEquals(Answer.RAISE, answers.to(new IllegalArgumentException("")));
+    for (String word : texts(table.get("refused"))) {
+      assertThrows(IllegalArgumentException.class, () -> Answer.of("outage", word), word);
+    }
+  }
+
+  @Test
+  void theProblemNamesTheLimitThatDenied() {
+    List<List<Limit>> limits = List.of(Limits.parse("RATE 5/s; FIXED 10/d NAME daily"));
+    State.Draft draft = State.of("k");
+    draft.limited = true;
+    draft.rule = 1;
+    assertEquals(
+        "{\"type\": \"https://iana.org/assignments/http-problem-types#quota-exceeded\", \"title\": \"Quota Exceeded\", \"status\": 429,"
+            + " \"violated-policies\": [\"daily\"]}\n",
+        Problem.of(limits, draft.done()).json());
+    draft.banned = true;
+    assertEquals("Abnormal Usage Detected", Problem.of(limits, draft.done()).title());
+  }
+}
