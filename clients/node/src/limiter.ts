@@ -21,8 +21,9 @@ export interface LimiterOptions {
   /** When a server is left alone that does not answer, so that calls fail at once: false never does. `guard` decides such calls otherwise. */
   readonly breaker?: BreakerOptions | false
   /**
-   * Which commands are sent: with `auto`, as if it is left out, those of the module where the server has it, else the functions of the library
-   * that this package carries, which is loaded if need be, and where functions are refused a script. `module` and `functions` fix the choice.
+   * Which commands are sent. `auto`, the default, sends those of the module where the server has it, and else calls the functions of the
+   * library that this package carries, which it loads if need be. Where functions are refused it sends a script. `module` and `functions` fix
+   * the choice.
    */
   readonly commands?: Commands
   /**

@@ -62,7 +62,7 @@ export class Remote implements Decider {
     return this.#transport.node?.(key) ?? ''
   }
 
-  /** Waits without the module, which alone can keep a caller waiting: asks until there is room. Who asks at the right moment gets it. */
+  /** Waits without the module, which alone can keep a caller waiting: asks until there is room. The caller that asks at the right moment gets it. */
   async #polled(call: Call, signal: AbortSignal | undefined): Promise<Result> {
     const { poll } = this.options
     const { maxWait, group, weight, priority, ...rest } = call

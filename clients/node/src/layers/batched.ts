@@ -417,8 +417,8 @@ const needOf = (id: string, units: number) => `${id}\0${units}`
  *     const limiter = new Limiter(batches)
  *
  * A unit is charged on the server before it is handed out, and handed out once, up to `maxAge` after it was charged. So all processes together
- * never hand out more than the server let through, and in any interval at most what the limits let through in one that is longer by
- * `maxAge`, and at most `units` for each process more than the limits let through in it.
+ * never hand out more than the server let through. In any interval they hand out at most what the limits let through in one that is longer
+ * by `maxAge`, and at most `units` for each process more than the limits let through in it.
  *
  * With `processes` the bound is the limit itself: every call has `units` x `processes` added to the `spare` of its limits. All calls on the
  * key have to go through a `batched` like this one, in each process with the same limits. Less can be had at once then: a rate with a
