@@ -160,7 +160,7 @@ func smaller() []string {
 func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 	t.Parallel()
 	rounds := size.Of(1, 2)
-	contenders := []string{"--contenders", "^(SET PX|CL.THROTTLE .*|floor .*|other: .*|CL.LIMIT three rates, eight stacks)$"}
+	contenders := []string{"--contenders", `^(SET PX|CL\.THROTTLE .*|floor .*|other: .*|CL\.LIMIT three rates, eight stacks)$`}
 	b := newBench(t, append(append(size.Of(contenders, nil), smaller()...), "--quick", "--peers", peer(t, "other")+":CL.THROTTLE")...)
 	require.NoError(t, b.run(t), b.stderr.String())
 	f := b.results(t, "bench")
@@ -197,7 +197,7 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 func TestAnotherBuildIsMeasuredInTheSameRun(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)
-	b := newBench(t, "--quick", "--contenders", "^CL.THROTTLE denied$", "--so", peer(t, "before"))
+	b := newBench(t, "--quick", "--contenders", `^CL\.THROTTLE denied$`, "--so", peer(t, "before"))
 	require.NoError(t, b.run(t), b.stderr.String())
 	var names []string
 	for _, c := range b.results(t, "bench").Contenders {
@@ -249,7 +249,7 @@ func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 	if redis.IsValkey() || !redis.AtLeast(7, 0) || redis.AtLeast(7, 1) {
 		t.Skip("the bounds are those of Redis 7.0")
 	}
-	b := newBench(t, "count", "--calls", "2000", "--contenders", "^(CL.THROTTLE (allowed|denied)|floor .*into Go|CL.LIMIT three rates, eight stacks)$")
+	b := newBench(t, "count", "--calls", "2000", "--contenders", `^(CL\.THROTTLE (allowed|denied)|floor .*into Go|CL\.LIMIT three rates, eight stacks)$`)
 	require.NoError(t, b.run(t), b.stderr.String())
 	counted := map[string]map[string][]float64{}
 	for _, c := range b.results(t, "count").Contenders {

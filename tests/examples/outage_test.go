@@ -32,7 +32,7 @@ type fault struct {
 	outage     bool // requests are let through; otherwise they are answered 500
 }
 
-const withoutModule = "a server without the module"
+const withoutModule = "a server without the module that refuses scripts, too"
 
 // An outage lets requests through, a mistake never does, and both are over when their
 // cause is.
@@ -59,6 +59,28 @@ func TestOnlyAnOutageLetsRequestsThrough(t *testing.T) {
 		})
 	}
 }
+
+// The packages call functions while a server has no module; the other examples send its commands only.
+func TestFunctionsLimitWhereTheModuleIsNot(t *testing.T) {
+	for _, name := range names(t) {
+		if !callsFunctions[name] {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			page := serve(t, name, onServer(s), plenty)
+			page.awaitLimit(t, "with the module")
+			s.MustDo("MODULE", "UNLOAD", "throttle")
+			page.awaitLimit(t, "without the module")
+			loadModule(t, s)
+			page.awaitLimit(t, "with the module again")
+		})
+	}
+}
+
+// callsFunctions are the examples of packages of this project.
+var callsFunctions = map[string]bool{"go-redis": true, "node-ioredis": true, "node-redis": true, "python-redis-py": true}
 
 // A limit that the server refuses, and a client for a single server in a cluster, show at
 // once: either nothing is served, or no request is let through unlimited.
@@ -190,8 +212,8 @@ func faultsOfServer(t *testing.T, s *server.Server) []fault {
 	var script, reload *endless
 	return append(mistakes(s, []*server.Server{s}),
 		fault{withoutModule,
-			func() { s.MustDo("MODULE", "UNLOAD", "throttle") },
-			func() { loadModule(t, s) }, false},
+			func() { s.MustDo("ACL", "SETUSER", "default", "-@scripting"); s.MustDo("MODULE", "UNLOAD", "throttle") },
+			func() { loadModule(t, s); s.MustDo("ACL", "SETUSER", "default", "+@all") }, false},
 		fault{"READONLY",
 			func() { s.MustDo("REPLICAOF", "127.0.0.1", "1") },
 			func() { s.MustDo("REPLICAOF", "NO", "ONE") }, true},
