@@ -7,7 +7,6 @@ import { packageFolder, Server } from './servers.mjs'
 
 // What our store does otherwise, and the reason.
 const otherwise: Record<string, string> = {
-  'With redis store (ban)': 'the store refuses ban',
   'With redis store and exponential backoff': 'the store refuses exponentialBackoff',
   'Route-specific exponential backoff with redis store': 'the store refuses exponentialBackoff',
   'Throw on redis error': 'the text of the error says which command failed',

@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
+import ts from 'typescript'
 import { packageFolder, root, Server } from './servers.mjs'
 
 let server: Server
@@ -61,14 +62,15 @@ test('the packed file holds the package and nothing else, and works from an empt
   assert.equal(run(process.execPath, 'use.cjs', 'cjs'), 'false,false,true\n')
 })
 
-const examples = [...readFileSync(path.join(packageFolder, 'README.md'), 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code = '']) => code)
+const examples = [...readFileSync(path.join(packageFolder, 'README.md'), 'utf8').matchAll(/```(js|ts)\n(.*?)```/gs)].map(([, language, code = '']) => ({ code, typed: language === 'ts' }))
 
-for (const [i, code] of examples.entries()) {
+for (const [i, { code, typed }] of examples.entries()) {
   test(`example ${i + 1} of the README runs`, () => {
     const file = path.join(packageFolder, `build/example-${i + 1}.mjs`)
-    writeFileSync(file, code.replaceAll('127.0.0.1:6379', `127.0.0.1:${server.port}`))
+    const script = typed ? ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ES2022, experimentalDecorators: true } }).outputText : code
+    writeFileSync(file, script.replaceAll('127.0.0.1:6379', `127.0.0.1:${server.port}`))
     const printed = execFileSync(process.execPath, [file], { encoding: 'utf8' })
     if (i === 0) assert.equal(printed, 'go ahead; 9 left\n')
-    if (code.includes("'/login'")) assert.equal(printed, `${'401 '.repeat(5)}${'429 '.repeat(11)}429\n`)
+    if (code.includes("login('guess')")) assert.equal(printed, `${'401 '.repeat(5)}${'429 '.repeat(11)}429\n`)
   })
 }

@@ -16,7 +16,7 @@ import fastify from 'fastify'
 import { Hono } from 'hono'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
-import { RateLimiterRes, RateLimiterUnion } from 'rate-limiter-flexible'
+import { RateLimiterRedis, RateLimiterRes, RateLimiterUnion } from 'rate-limiter-flexible'
 import { fixed, Limiter, OutageError, rate, window } from 'redis-throttle'
 import * as onExpress from 'redis-throttle/express'
 import { ThrottleStore } from 'redis-throttle/express-rate-limit'
@@ -231,8 +231,43 @@ describe('stores', () => {
     assert.deepEqual(statuses(responses), [200, 200, 429])
     assert.equal(responses[0]?.headers.get('x-ratelimit-remaining'), '1')
     const Store = throttleStore({ limiter })
-    assert.throws(() => new Store({ ban: 2 }), /ban: this store/)
+    for (const ban of [0, 1, 2]) {
+      const ioredis = new Redis(server.port)
+      const got: number[][] = []
+      for (const store of [{ redis: ioredis, nameSpace: `ban ${ban}:` }, { store: throttleStore({ limiter, prefix: `ban ${ban}: ` }) as never }]) {
+        const login = fastify()
+        await login.register(fastifyRateLimit, { max: 2, timeWindow: 3_600_000, ban, ...store })
+        login.get('/', () => 'hello')
+        const statuses: number[] = []
+        for (let i = 0; i < 8; i++) statuses.push((await login.inject('/')).statusCode)
+        got.push(statuses)
+        await login.close()
+      }
+      ioredis.disconnect()
+      assert.deepEqual(got[1], got[0], `ban: ${ban}`)
+      assert.equal(got[1]?.[2 + ban], 403)
+    }
     assert.throws(() => new Store({ exponentialBackoff: true }), /exponentialBackoff: this store/)
+  })
+
+  test('rate-limiter-flexible: blockDuration keeps out as the store for Redis does', async () => {
+    await server.do('FLUSHALL')
+    const ioredis = new Redis(server.port)
+    const options = { points: 2, duration: 3600, blockDuration: 7200, keyPrefix: 'blocked' }
+    const got: unknown[] = []
+    for (const login of [new RateLimiterRedis({ storeClient: ioredis, ...options }), new RateLimiterThrottle({ limiter, ...options })]) {
+      const outcomes: unknown[] = []
+      for (let i = 0; i < 4; i++) {
+        const outcome = await login.consume('ann').then(({ remainingPoints }) => remainingPoints, ({ remainingPoints, msBeforeNext }: RateLimiterRes) => [remainingPoints, Math.round(msBeforeNext / 60_000)])
+        outcomes.push(outcome)
+      }
+      await login.delete('ann')
+      outcomes.push((await login.consume('ann')).remainingPoints)
+      got.push(outcomes)
+    }
+    ioredis.disconnect()
+    assert.deepEqual(got[1], got[0])
+    assert.deepEqual(got[1], [1, 0, [0, 120], [0, 120], 1])
   })
 
   test('rate-limiter-flexible', async () => {

@@ -4,9 +4,9 @@
 //
 // The interface says all that a call needs: no interval of timeWindow lets more than max through. A request that is denied leaves a mark
 // until the next one can come, so that `{ increment: false }` reads that the limit is exceeded. With `continueExceeding` it charges
-// and bans its key for a whole timeWindow, so that a client that keeps retrying stays out. `ban` and `exponentialBackoff` need
-// a count of requests that were denied, which exact limits do not keep: the store refuses them. The plugin in
-// redis-throttle/fastify takes several limits and keys in one call, and limiter.ban() bans.
+// and bans its key for a whole timeWindow, so that a client that keeps retrying stays out. With `ban` the server counts the requests that
+// are denied within a timeWindow, and bans the key for a timeWindow when there are as many. `exponentialBackoff` needs a count that
+// goes on, which the store refuses. The plugin in redis-throttle/fastify takes several limits and keys in one call.
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { fixed, type Limit, window } from '../limit.js'
@@ -43,15 +43,18 @@ export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:'
       this.options = options
       this.prefix = under
       if (this.options.exponentialBackoff) throw new TypeError('exponentialBackoff: this store does not count requests that are denied')
-      if ((this.options.ban ?? -1) >= 0) throw new TypeError('ban: this store does not count requests that are denied; limiter.ban() bans a key')
     }
 
     incr(key: string, callback: Callback, timeWindow: number, max: number): void {
       answer(callback, async () => {
         const limit = limitOf(max, timeWindow)
         const strict = this.options.continueExceeding === true
-        const result = await limiter.decide(one('limit', this.prefix + key, limit, strict ? { charge: 'strict', ban: `${timeWindow}ms` } : {}))
+        const bans = bansOf(this.options)
+        const period = `${timeWindow}ms` as const
+        const options = strict ? { charge: 'strict' as const, ban: period } : bans >= 0 ? { ban: period, ...(bans > 0 && { banAfter: `${bans}/${period}` }) } : {}
+        const result = await limiter.decide(one('limit', this.prefix + key, limit, options))
         if (strict && result.limited) return { current: max + 1, ttl: timeWindow }
+        if (result.banned) return banned(max, this.options, result)
         await marks.set(this.prefix + key, limit, result, `${timeWindow}ms`)
         return shown(result, limit, result.limit)
       })
@@ -63,6 +66,7 @@ export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:'
         if (limit.capacity === 0) return { current: 1, ttl: timeWindow }
         const many = counting(limit)
         const [result, marked] = await Promise.all([limiter.peek(this.prefix + key, many, { cost: 0 }), marks.get(this.prefix + key, limit)])
+        if (result.banned) return banned(max, this.options, result)
         return marked > 0 ? { current: max + 1, ttl: marked } : shown(result, many, limit.capacity)
       })
     }
@@ -72,6 +76,16 @@ export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:'
       return new ThrottleStore(options, `${prefix}${String(method)}${url}:`)
     }
   }
+}
+
+/** After how many denied requests a key is banned, as the plugin reads its option: -1 is never. */
+function bansOf({ ban }: PluginOptions): number {
+  return typeof ban === 'number' && Number.isFinite(ban) && ban >= 0 ? Math.trunc(ban) : -1
+}
+
+/** What the plugin takes for a banned key: it answers more than `ban` denied requests with status 403. */
+function banned(max: number, options: PluginOptions, result: Result): { current: number; ttl: number } {
+  return { current: max + Math.max(bansOf(options), 0) + 1, ttl: result.retryAfterMs ?? 0 }
 }
 
 /** How many requests there were: more than max when the last one was denied. */
