@@ -100,6 +100,10 @@ test-anywhere: ## servers: what needs neither Linux nor a server with the module
 test-matrix: build build-check ## servers: tests at full size against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
 	@scripts/with-args scripts/test-matrix
 
+.PHONY: bench-keys
+bench-keys: build ## measure: how much memory keys take, by their limits (SERVER= ARGS=20000)
+	@scripts/with-args scripts/measure-keys
+
 .PHONY: bench-replay
 bench-replay: ## measure: lines a second of throttle-replay, on one core, beside wc and gzip (ARGS='10000000 1000000')
 	@scripts/with-args scripts/bench-replay
