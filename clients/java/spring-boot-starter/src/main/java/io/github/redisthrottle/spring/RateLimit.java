@@ -1,0 +1,62 @@
+package io.github.redisthrottle.spring;
+
+import java.lang.annotation.Documented;
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Repeatable;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+
+/**
+ * Limits the calls of a method of a bean: of a service, a controller, or one that returns a Mono, a Flux or a CompletionStage.
+ *
+ * <pre>{@code
+ * @RateLimit(key = "#user.id", limits = "plans.pro")
+ * Report report(User user) { ... }
+ *
+ * @RateLimit(key = "address", limits = "RATE 10/m")
+ * @PostMapping("/login")
+ * String login(...) { ... }
+ * }</pre>
+ *
+ * <p>A call that is denied throws a {@link io.github.redisthrottle.LimitedException} and does not reach the method; in a controller the
+ * response has status 429, header fields and a problem document. Several annotations are charged together: all of them or none. In a
+ * cluster their keys need a common hash tag, such as {@code {acme}}.
+ *
+ * <p>Expressions are those of Spring (SpEL). They see the parameters of the method (compile with {@code -parameters}, as Spring Boot's
+ * plugins do), beans ({@code @plans.of(#user)}), and of a request {@code address}, {@code principal}, {@code method}, {@code path}, {@code
+ * header('X-Api-Key')} and {@code query('tenant')}. All attributes are checked when the bean is made. The annotation works through
+ * proxies of Spring: a call from within the same object is not limited, and a method that cannot be overridden is refused.
+ */
+@Documented
+@Repeatable(RateLimit.All.class)
+@Retention(RetentionPolicy.RUNTIME)
+@Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
+public @interface RateLimit {
+  /**
+   * An expression for whom the call counts, such as {@code #user.id}; calls without one count together. A key that is null or empty is a
+   * mistake: the call is not let through uncounted, unless {@code redis-throttle.mistake} is allow.
+   */
+  String key() default "";
+
+  /** The name of limits in {@code redis-throttle.limits}, or limits as such: {@code RATE 5/s BURST 10; FIXED 1000/d}. */
+  String limits();
+
+  /** What the key in Redis begins with: by default the name of the limits. Methods of one name share their limits. */
+  String name() default "";
+
+  /** How many units a call costs: an expression, 1 by default. */
+  String cost() default "";
+
+  /** An expression that is true for calls that are not limited. */
+  String skip() default "";
+
+  /** Several of them. */
+  @Documented
+  @Retention(RetentionPolicy.RUNTIME)
+  @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
+  @interface All {
+    /** Returns them in order. */
+    RateLimit[] value();
+  }
+}

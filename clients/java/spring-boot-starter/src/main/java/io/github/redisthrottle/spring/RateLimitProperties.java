@@ -1,0 +1,120 @@
+package io.github.redisthrottle.spring;
+
+import io.github.redisthrottle.http.Answer;
+import io.github.redisthrottle.http.Undecided;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.springframework.boot.context.properties.ConfigurationProperties;
+import org.springframework.boot.context.properties.bind.DefaultValue;
+
+/**
+ * Properties of redis-throttle. A name that does not exist is refused.
+ *
+ * @param url Where Redis or Valkey is, such as redis://127.0.0.1:6379. By default the connection factory of Spring Data Redis says it.
+ * @param timeout How long a call waits for the server.
+ * @param limits Limits by name, such as "RATE 100/s BURST 200; FIXED 1000000/mo".
+ * @param routes Limits of requests. The first route whose paths and methods match a request limits it.
+ * @param outgoing Limits of requests to other services, by name.
+ * @param outage What becomes of a request while Redis is out of reach: allow, deny (status 503) or raise (status 500).
+ * @param overload What becomes of a request while this process asks for more than its client carries: allow, deny or raise.
+ * @param mistake What becomes of a request when the set-up is wrong or an expression fails: allow, deny or raise.
+ * @param retryAfter Retry-After of status 503, in whole seconds.
+ * @param xRateLimit Adds X-RateLimit fields, whose Reset is in "seconds" from now, or "unix" since the epoch.
+ * @param clients Who the client of a request is.
+ * @param gateway The rate limiter of Spring Cloud Gateway.
+ */
+@ConfigurationProperties(prefix = "redis-throttle", ignoreUnknownFields = false)
+public record RateLimitProperties(
+    String url,
+    @DefaultValue("200ms") Duration timeout,
+    @DefaultValue Map<String, String> limits,
+    @DefaultValue List<Route> routes,
+    @DefaultValue Map<String, Outgoing> outgoing,
+    @DefaultValue("allow") String outage,
+    @DefaultValue("deny") String overload,
+    @DefaultValue("raise") String mistake,
+    @DefaultValue("1s") Duration retryAfter,
+    String xRateLimit,
+    @DefaultValue Clients clients,
+    @DefaultValue Gateway gateway) {
+
+  /**
+   * Limits of the requests of some paths.
+   *
+   * @param name What the key in Redis begins with after "http:". By default the name of the limits.
+   * @param paths Patterns such as /api/**. By default all paths.
+   * @param methods Methods such as POST. By default all.
+   * @param limits The name of limits, or limits such as "RATE 5/s".
+   * @param key An expression for whom a request counts. By default the client's address.
+   * @param keys Several keys with their limits, in place of limits and key: all are charged or none.
+   * @param cost An expression for how many units a request costs. By default 1.
+   * @param skip An expression that is true for requests that are not limited.
+   * @param ban For how long the key of a denied request is banned.
+   * @param banAfter With how many denials within a time the ban begins, such as "10/1h". By default with the first.
+   * @param outage As redis-throttle.outage, for this route.
+   * @param overload As redis-throttle.overload, for this route.
+   * @param mistake As redis-throttle.mistake, for this route.
+   */
+  public record Route(
+      String name,
+      @DefaultValue("/**") List<String> paths,
+      @DefaultValue List<String> methods,
+      String limits,
+      String key,
+      @DefaultValue List<Key> keys,
+      String cost,
+      String skip,
+      Duration ban,
+      String banAfter,
+      String outage,
+      String overload,
+      String mistake) {}
+
+  /**
+   * A key of a request, with its limits.
+   *
+   * @param key An expression for whom a request counts. By default the client's address.
+   * @param limits The name of limits, or limits such as "RATE 5/s".
+   * @param name What the key in Redis begins with after "http:". By default the name of the limits.
+   */
+  public record Key(String key, String limits, String name) {}
+
+  /**
+   * Limits of requests to another service.
+   *
+   * @param limits The name of limits, or limits such as "RATE 30/m".
+   * @param key What the key in Redis ends with: processes with the same key share the limits. By default the name.
+   * @param maxWait How long a request waits for its turn at most. 0 fails at once.
+   */
+  public record Outgoing(String limits, String key, @DefaultValue("0s") Duration maxWait) {}
+
+  /**
+   * Who the client of a request is.
+   *
+   * @param ipv6 How many bits of an IPv6 address are the client's, from 1 to 128.
+   * @param trusted The proxies whose X-Forwarded-For is believed: addresses and networks, such as 10.1.0.0/24.
+   */
+  public record Clients(@DefaultValue("64") int ipv6, List<String> trusted) {}
+
+  /**
+   * The rate limiter of Spring Cloud Gateway (redis-throttle-spring-cloud-gateway).
+   *
+   * @param replaceRedisRateLimiter Whether routes with the filter RequestRateLimiter and the arguments redis-rate-limiter.* are limited by
+   *     redis-throttle in place of Spring's RedisRateLimiter.
+   */
+  public record Gateway(@DefaultValue("false") boolean replaceRedisRateLimiter) {}
+
+  /** Returns what becomes of calls without a decision. */
+  Answers answers() {
+    if (retryAfter.isNegative() || retryAfter.toNanosPart() != 0) {
+      throw Settings.wrong("redis-throttle.retry-after", retryAfter, "it must be whole seconds");
+    }
+    Undecided undecided = new Undecided(answer("outage", outage), answer("overload", overload), answer("mistake", mistake));
+    return new Answers(undecided, retryAfter.toSeconds());
+  }
+
+  private static Answer answer(String option, String word) {
+    return Settings.value("redis-throttle." + option, word, one -> Answer.of(option, one));
+  }
+}

@@ -1,0 +1,72 @@
+package io.github.redisthrottle.spring;
+
+import io.github.redisthrottle.Limiter;
+import io.github.redisthrottle.connection.Connection;
+import io.github.redisthrottle.spring.method.SubscribedRequests;
+import io.github.redisthrottle.spring.reactive.RateLimitWebFilter;
+import io.github.redisthrottle.spring.reactive.ReactiveRateLimitAdvice;
+import io.github.redisthrottle.spring.reactive.ReactiveRequests;
+import io.github.redisthrottle.spring.web.Routes;
+import io.github.redisthrottle.spring.web.WebLimits;
+import java.util.concurrent.CompletableFuture;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
+import org.springframework.context.annotation.Bean;
+import org.springframework.core.Ordered;
+import org.springframework.core.annotation.Order;
+import org.springframework.web.server.WebFilter;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** Limits of requests to WebFlux applications. */
+@AutoConfiguration(after = RateLimitAutoConfiguration.class)
+@ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
+@ConditionalOnClass({WebFilter.class, Mono.class})
+public class RateLimitReactiveAutoConfiguration {
+  /** What limits of requests have in common. */
+  @Bean
+  WebLimits webLimits(Limiter limiter, NamedLimits limits, Answers answers, RateLimitProperties properties) {
+    return WebLimits.of(limiter, limits, answers, properties);
+  }
+
+  /** The routes. */
+  @Bean
+  Routes rateLimitRoutes(RateLimitProperties properties, WebLimits web) {
+    return new Routes(properties.routes(), web);
+  }
+
+  /** Limits requests before Spring Security sees them. */
+  @Bean
+  RateLimitWebFilter rateLimitWebFilter(Routes routes, WebLimits web) {
+    return new RateLimitWebFilter(routes, web, false);
+  }
+
+  /** Limits requests by who has signed in. */
+  @Bean
+  RateLimitWebFilter principalRateLimitWebFilter(Routes routes, WebLimits web) {
+    return new RateLimitWebFilter(routes, web, true);
+  }
+
+  /** Keeps Jedis, which blocks, out of the threads that serve requests. */
+  @Bean
+  @Order(Ordered.HIGHEST_PRECEDENCE)
+  DeciderCustomizer offEventLoops(ObjectProvider<Connection> connections) {
+    Connection connection = connections.getIfAvailable();
+    boolean blocks = connection != null && connection.getClass().getName().startsWith("io.github.redisthrottle.jedis.");
+    return next -> blocks ? call -> CompletableFuture.supplyAsync(() -> next.decide(call), Schedulers.boundedElastic()::schedule).thenCompose(stage -> stage) : next;
+  }
+
+  /** The request in which a method is called. */
+  @Bean
+  SubscribedRequests rateLimitRequests(WebLimits web) {
+    return new ReactiveRequests(web);
+  }
+
+  /** Responses of controllers whose call was denied. */
+  @Bean
+  ReactiveRateLimitAdvice rateLimitAdvice() {
+    return new ReactiveRateLimitAdvice();
+  }
+}

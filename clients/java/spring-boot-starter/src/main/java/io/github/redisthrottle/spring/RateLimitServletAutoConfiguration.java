@@ -1,0 +1,57 @@
+package io.github.redisthrottle.spring;
+
+import io.github.redisthrottle.Limiter;
+import io.github.redisthrottle.spring.method.Requests;
+import io.github.redisthrottle.spring.servlet.RateLimitAdvice;
+import io.github.redisthrottle.spring.servlet.RateLimitFilter;
+import io.github.redisthrottle.spring.servlet.ServletRequests;
+import io.github.redisthrottle.spring.web.Routes;
+import io.github.redisthrottle.spring.web.WebLimits;
+import jakarta.servlet.Filter;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
+import org.springframework.context.annotation.Bean;
+import org.springframework.web.filter.OncePerRequestFilter;
+
+/** Limits of requests to servlet applications. */
+@AutoConfiguration(after = RateLimitAutoConfiguration.class)
+@ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
+@ConditionalOnClass({Filter.class, OncePerRequestFilter.class})
+public class RateLimitServletAutoConfiguration {
+  /** What limits of requests have in common. */
+  @Bean
+  WebLimits webLimits(Limiter limiter, NamedLimits limits, Answers answers, RateLimitProperties properties) {
+    return WebLimits.of(limiter, limits, answers, properties);
+  }
+
+  /** The routes. */
+  @Bean
+  Routes rateLimitRoutes(RateLimitProperties properties, WebLimits web) {
+    return new Routes(properties.routes(), web);
+  }
+
+  /** Limits requests before Spring Security sees them. */
+  @Bean
+  RateLimitFilter rateLimitFilter(Routes routes, WebLimits web) {
+    return new RateLimitFilter(routes, web, false);
+  }
+
+  /** Limits requests by who has signed in. */
+  @Bean
+  RateLimitFilter principalRateLimitFilter(Routes routes, WebLimits web) {
+    return new RateLimitFilter(routes, web, true);
+  }
+
+  /** The request in which a method is called. */
+  @Bean
+  Requests rateLimitRequests(WebLimits web) {
+    return new ServletRequests(web);
+  }
+
+  /** Responses of controllers whose call was denied. */
+  @Bean
+  RateLimitAdvice rateLimitAdvice() {
+    return new RateLimitAdvice();
+  }
+}

@@ -1,0 +1,78 @@
+package io.github.redisthrottle.spring.actuate;
+
+import io.github.redisthrottle.Call;
+import io.github.redisthrottle.CallInterruptedException;
+import io.github.redisthrottle.Decider;
+import io.github.redisthrottle.Limit;
+import io.github.redisthrottle.OutageException;
+import io.github.redisthrottle.OverloadException;
+import io.github.redisthrottle.Result;
+import io.github.redisthrottle.http.HeaderFields;
+import io.micrometer.core.instrument.MeterRegistry;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Counts and times decisions: {@code ratelimit.decisions} by verb, outcome, policy and by, {@code ratelimit.shadowed} by policy, and {@code
+ * ratelimit.decision.duration} by verb and by, as the clients of other languages do. There is no tag for keys: each would be a time
+ * series for ever.
+ */
+public final class MeteredDecider implements Decider {
+  private final Decider next;
+  private final MeterRegistry registry;
+
+  /** Measures what another decider decides. */
+  public MeteredDecider(Decider next, MeterRegistry registry) {
+    this.next = next;
+    this.registry = registry;
+  }
+
+  @Override
+  public CompletionStage<Result> decide(Call call) {
+    long began = System.nanoTime();
+    CompletionStage<Result> deciding = next.decide(call);
+    deciding.whenComplete((result, error) -> measure(call, result, error, System.nanoTime() - began));
+    return deciding;
+  }
+
+  @Override
+  public String nodeOf(String key) {
+    return next.nodeOf(key);
+  }
+
+  private void measure(Call call, Result result, Throwable error, long tookNs) {
+    String verb = call.verb().name().toLowerCase(Locale.ROOT);
+    String by = (result == null ? Result.By.SERVER : result.by()).name().toLowerCase(Locale.ROOT);
+    boolean byLimit = result != null && !result.banned() && result.by() != Result.By.POLICY;
+    String policy = byLimit ? name(call.limits(), result.keyIndex(), result.rule()) : "";
+    registry.counter("ratelimit.decisions", "verb", verb, "outcome", outcome(result, error), "policy", policy, "by", by).increment();
+    registry.timer("ratelimit.decision.duration", "verb", verb, "by", by).record(tookNs, TimeUnit.NANOSECONDS);
+    if (result != null && result.shadowed().isPresent()) {
+      Result.Place place = result.shadowed().get();
+      registry.counter("ratelimit.shadowed", "policy", name(call.limits(), place.keyIndex(), place.rule())).increment();
+    }
+  }
+
+  private static String outcome(Result result, Throwable error) {
+    if (result != null) {
+      return result.limited() ? "limited" : "allowed";
+    }
+    Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+    if (cause instanceof OutageException) {
+      return "outage";
+    }
+    if (cause instanceof OverloadException) {
+      return "overload";
+    }
+    return cause instanceof CancellationException || cause instanceof CallInterruptedException ? "cancelled" : "error";
+  }
+
+  /** Returns the name of a limit, as the RateLimit fields have it; empty of a key without limits. */
+  private static String name(List<List<Limit>> limits, int key, int rule) {
+    return key < limits.size() && rule < limits.get(key).size() ? HeaderFields.name(limits.get(key), rule) : "";
+  }
+}

@@ -1,0 +1,2 @@
+/** Health and metrics. */
+package io.github.redisthrottle.spring.actuate;

@@ -1,0 +1,94 @@
+package io.github.redisthrottle.spring.method;
+
+import io.github.redisthrottle.Call;
+import io.github.redisthrottle.Keys;
+import io.github.redisthrottle.Limit;
+import io.github.redisthrottle.spring.Expressions;
+import io.github.redisthrottle.spring.NamedLimits;
+import io.github.redisthrottle.spring.RateLimit;
+import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.springframework.core.ParameterNameDiscoverer;
+import org.springframework.expression.EvaluationContext;
+import org.springframework.expression.Expression;
+
+/** The annotations of a method, read and checked. */
+final class LimitedMethod {
+  private final List<Part> parts = new ArrayList<>();
+
+  /** An annotation. {@code key}, {@code cost} and {@code skip} may be null. */
+  private record Part(String name, Expression key, List<Limit> limits, Expression cost, Expression skip) {}
+
+  /** A call to decide, and the limits of each of its keys. */
+  record Asked(Call call, List<List<Limit>> limits) {}
+
+  LimitedMethod(Method method, Collection<RateLimit> annotations, NamedLimits named, ParameterNameDiscoverer discoverer) {
+    Set<String> variables = variables(method, discoverer);
+    for (RateLimit one : annotations) {
+      List<Limit> limits = checked(method, "limits", () -> named.get(one.limits()));
+      String name = one.name().isEmpty() ? named.nameOf(one.limits()) : one.name();
+      parts.add(
+          new Part(
+              "method:" + name,
+              expression(method, "key", one.key(), variables),
+              limits,
+              expression(method, "cost", one.cost(), variables),
+              expression(method, "skip", one.skip(), variables)));
+    }
+  }
+
+  private static Set<String> variables(Method method, ParameterNameDiscoverer discoverer) {
+    Set<String> variables = new HashSet<>();
+    String[] names = discoverer.getParameterNames(method);
+    if (names != null) {
+      variables.addAll(List.of(names));
+    }
+    for (int i = 0; i < method.getParameterCount(); i++) {
+      variables.add("p" + i);
+      variables.add("a" + i);
+    }
+    return variables;
+  }
+
+  private static Expression expression(Method method, String attribute, String text, Set<String> variables) {
+    return text.isEmpty() ? null : checked(method, attribute, () -> Expressions.parse(text, variables));
+  }
+
+  private static <T> T checked(Method method, String attribute, Supplier<T> read) {
+    try {
+      return read.get();
+    } catch (IllegalArgumentException e) {
+      throw new IllegalArgumentException("@RateLimit of " + method.getDeclaringClass().getSimpleName() + "." + method.getName() + ": " + attribute + ": " + e.getMessage(), e);
+    }
+  }
+
+  /** Returns the call to decide; null if nothing is limited. */
+  Asked ask(EvaluationContext context) {
+    List<List<Limit>> limits = new ArrayList<>();
+    Keys keys = null;
+    Call call = null;
+    for (Part part : parts) {
+      if (part.skip() != null && Expressions.skips(part.skip(), context)) {
+        continue;
+      }
+      String key = part.key() == null ? part.name() : part.name() + ":" + Expressions.key(part.key(), context);
+      long cost = part.cost() == null ? 1 : Expressions.cost(part.cost(), context);
+      List<Limit> taken = cost == 1 || parts.size() == 1 ? part.limits() : part.limits().stream().map(limit -> limit.take(cost)).toList();
+      limits.add(part.limits());
+      keys = keys == null ? Keys.of(key, taken.toArray(Limit[]::new)) : keys.and(key, taken);
+      call = Call.limit(key, taken).cost(parts.size() == 1 ? cost : 1);
+    }
+    if (call == null) {
+      return null;
+    }
+    if (limits.size() > 1) {
+      call = Call.limitAll(keys);
+    }
+    return new Asked(limits.size() > 1 || limits.get(0).size() > 1 ? call.each() : call, limits);
+  }
+}

@@ -1,0 +1,152 @@
+package io.github.redisthrottle.spring.method;
+
+import io.github.redisthrottle.Limiter;
+import io.github.redisthrottle.Result;
+import io.github.redisthrottle.spring.Answers;
+import io.github.redisthrottle.spring.NamedLimits;
+import io.github.redisthrottle.spring.RateLimit;
+import java.lang.reflect.Method;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
+import org.aopalliance.intercept.MethodInterceptor;
+import org.aopalliance.intercept.MethodInvocation;
+import org.springframework.aop.ProxyMethodInvocation;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.BeanFactory;
+import org.springframework.context.expression.BeanFactoryResolver;
+import org.springframework.context.expression.MethodBasedEvaluationContext;
+import org.springframework.core.DefaultParameterNameDiscoverer;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.util.ClassUtils;
+
+/** Decides calls of methods with {@link RateLimit} before they reach the method. */
+public final class RateLimitInterceptor implements MethodInterceptor {
+  private static final boolean REACTOR = ClassUtils.isPresent("reactor.core.publisher.Mono", RateLimitInterceptor.class.getClassLoader());
+
+  private final BeanFactory beans;
+  private final DefaultParameterNameDiscoverer discoverer = new DefaultParameterNameDiscoverer();
+  private final Map<Method, LimitedMethod> methods = new ConcurrentHashMap<>();
+
+  /** Makes one that asks for the beans that it needs when it needs them. */
+  public RateLimitInterceptor(BeanFactory beans) {
+    this.beans = beans;
+  }
+
+  /** Returns the annotations of a method, also those of the methods that it overrides. */
+  static Set<RateLimit> annotations(Method method) {
+    return AnnotatedElementUtils.findMergedRepeatableAnnotations(method, RateLimit.class);
+  }
+
+  /** Reads the annotations of a method, and refuses what is wrong. */
+  LimitedMethod limited(Method method) {
+    return methods.computeIfAbsent(method, one -> new LimitedMethod(one, annotations(one), beans.getBean(NamedLimits.class), discoverer));
+  }
+
+  private CurrentRequest request() {
+    Requests requests = beans.getBeanProvider(Requests.class).getIfAvailable();
+    return requests == null ? CurrentRequest.NONE : requests.ofThread();
+  }
+
+  @Override
+  public Object invoke(MethodInvocation invocation) throws Throwable {
+    Object target = invocation.getThis();
+    Method method = AopUtils.getMostSpecificMethod(invocation.getMethod(), target == null ? null : target.getClass());
+    Class<?> type = method.getReturnType();
+    if (type == CompletionStage.class || type == CompletableFuture.class) {
+      return later(invocation, method);
+    }
+    if (REACTOR) {
+      if (ReactiveCalls.returnsPublisher(type)) {
+        return ReactiveCalls.limit(this, type, beans, method, (ProxyMethodInvocation) invocation);
+      }
+      ReactiveCalls.refuseToBlock(method);
+    }
+    CurrentRequest request = request();
+    LimitedMethod.Asked asked = null;
+    Result result = null;
+    try {
+      asked = ask(method, invocation, request);
+      result = asked == null ? null : beans.getBean(Limiter.class).ask(asked.call());
+    } catch (RuntimeException e) {
+      letThrough(e);
+    }
+    if (result != null) {
+      looked(request, asked, result);
+    }
+    return invocation.proceed();
+  }
+
+  private CompletableFuture<Object> later(MethodInvocation invocation, Method method) {
+    MethodInvocation copy = ((ProxyMethodInvocation) invocation).invocableClone();
+    CurrentRequest request = request();
+    return decide(method, invocation, request).toCompletableFuture().thenCompose(unused -> proceed(copy));
+  }
+
+  @SuppressWarnings("unchecked")
+  private static CompletionStage<Object> proceed(MethodInvocation invocation) {
+    try {
+      return (CompletionStage<Object>) invocation.proceed();
+    } catch (Throwable e) {
+      return CompletableFuture.failedFuture(e);
+    }
+  }
+
+  /** Decides a call. The stage fails if it is not to reach the method. */
+  CompletionStage<Void> decide(Method method, MethodInvocation invocation, CurrentRequest request) {
+    CompletableFuture<Void> decided = new CompletableFuture<>();
+    try {
+      LimitedMethod.Asked asked = ask(method, invocation, request);
+      if (asked == null) {
+        decided.complete(null);
+        return decided;
+      }
+      CompletionStage<Result> deciding = beans.getBean(Limiter.class).decide(asked.call());
+      deciding.whenComplete((result, error) -> complete(decided, () -> end(request, asked, result, error)));
+      decided.whenComplete(
+          (value, error) -> {
+            if (decided.isCancelled()) {
+              deciding.toCompletableFuture().cancel(true);
+            }
+          });
+    } catch (RuntimeException e) { // of an expression, or of an argument
+      complete(decided, () -> letThrough(e));
+    }
+    return decided;
+  }
+
+  private static void complete(CompletableFuture<Void> decided, Runnable outcome) {
+    try {
+      outcome.run();
+      decided.complete(null);
+    } catch (RuntimeException e) {
+      decided.completeExceptionally(e);
+    }
+  }
+
+  private void end(CurrentRequest request, LimitedMethod.Asked asked, Result result, Throwable error) {
+    if (error == null) {
+      looked(request, asked, result);
+    } else {
+      letThrough(error);
+    }
+  }
+
+  private static void looked(CurrentRequest request, LimitedMethod.Asked asked, Result result) {
+    request.decided(new Decided(asked.limits(), result));
+    var unused = result.orThrow();
+  }
+
+  /** Throws, unless a call without a decision is let through. */
+  private void letThrough(Throwable error) {
+    beans.getBean(Answers.class).letThrough(error);
+  }
+
+  private LimitedMethod.Asked ask(Method method, MethodInvocation invocation, CurrentRequest request) {
+    MethodBasedEvaluationContext context = new MethodBasedEvaluationContext(request.facts(), method, invocation.getArguments(), discoverer);
+    context.setBeanResolver(new BeanFactoryResolver(beans));
+    return limited(method).ask(context);
+  }
+}

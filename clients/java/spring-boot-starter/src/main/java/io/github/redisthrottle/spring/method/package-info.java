@@ -1,0 +1,2 @@
+/** Limits of methods. */
+package io.github.redisthrottle.spring.method;

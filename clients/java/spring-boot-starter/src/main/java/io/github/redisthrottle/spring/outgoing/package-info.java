@@ -1,0 +1,2 @@
+/** Limits of requests that the application sends. */
+package io.github.redisthrottle.spring.outgoing;

@@ -1,0 +1,80 @@
+package io.github.redisthrottle.spring.reactive;
+
+import io.github.redisthrottle.spring.Facts;
+import io.github.redisthrottle.spring.web.WebLimits;
+import java.net.InetSocketAddress;
+import java.security.Principal;
+import java.util.ArrayList;
+import java.util.List;
+import org.springframework.http.server.reactive.ServerHttpRequest;
+import org.springframework.web.server.ServerWebExchange;
+import reactor.core.publisher.Mono;
+
+/** What expressions know of a request to a WebFlux application. */
+public final class ExchangeFacts implements Facts {
+  private final ServerHttpRequest request;
+  private final String principal;
+  private final WebLimits web;
+
+  private ExchangeFacts(ServerHttpRequest request, String principal, WebLimits web) {
+    this.request = request;
+    this.principal = principal;
+    this.web = web;
+  }
+
+  /** Returns those of a request. */
+  public static Mono<Facts> of(ServerWebExchange exchange, WebLimits web) {
+    return exchange
+        .getPrincipal()
+        .map(Principal::getName)
+        .defaultIfEmpty("")
+        .map(name -> new ExchangeFacts(exchange.getRequest(), name.isEmpty() ? null : name, web));
+  }
+
+  @Override
+  public String getAddress() {
+    // Not by get, whose signature differs between versions of Spring.
+    List<String> forwarded = new ArrayList<>();
+    request
+        .getHeaders()
+        .forEach(
+            (name, values) -> {
+              if (name.equalsIgnoreCase("X-Forwarded-For")) {
+                forwarded.addAll(values);
+              }
+            });
+    return web.client(text(request.getRemoteAddress()), request.getLocalAddress() == null, forwarded);
+  }
+
+  private static String text(InetSocketAddress address) {
+    if (address == null) {
+      return null;
+    }
+    return address.getAddress() == null ? address.getHostString() : address.getAddress().getHostAddress();
+  }
+
+  @Override
+  public String getPrincipal() {
+    return principal;
+  }
+
+  @Override
+  public String getMethod() {
+    return request.getMethod().name();
+  }
+
+  @Override
+  public String getPath() {
+    return request.getPath().value();
+  }
+
+  @Override
+  public String header(String name) {
+    return request.getHeaders().getFirst(name);
+  }
+
+  @Override
+  public String query(String name) {
+    return request.getQueryParams().getFirst(name);
+  }
+}

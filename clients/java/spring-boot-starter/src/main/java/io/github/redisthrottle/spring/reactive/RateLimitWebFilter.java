@@ -1,0 +1,75 @@
+package io.github.redisthrottle.spring.reactive;
+
+import io.github.redisthrottle.http.Problem;
+import io.github.redisthrottle.spring.web.Decision;
+import io.github.redisthrottle.spring.web.Route;
+import io.github.redisthrottle.spring.web.Routes;
+import io.github.redisthrottle.spring.web.WebLimits;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.Optional;
+import org.springframework.core.Ordered;
+import org.springframework.http.HttpHeaders;
+import org.springframework.http.HttpStatusCode;
+import org.springframework.http.MediaType;
+import org.springframework.http.server.reactive.ServerHttpResponse;
+import org.springframework.web.server.ServerWebExchange;
+import org.springframework.web.server.WebFilter;
+import org.springframework.web.server.WebFilterChain;
+import reactor.core.publisher.Mono;
+
+/** Limits requests by {@code redis-throttle.routes}. One stands before the filters of Spring Security, and one behind them. */
+public final class RateLimitWebFilter implements WebFilter, Ordered {
+  private final Routes routes;
+  private final WebLimits web;
+  private final boolean afterSecurity;
+
+  /** Makes one of the two filters. */
+  public RateLimitWebFilter(Routes routes, WebLimits web, boolean afterSecurity) {
+    this.routes = routes;
+    this.web = web;
+    this.afterSecurity = afterSecurity;
+  }
+
+  @Override
+  public int getOrder() {
+    return afterSecurity ? Routes.AFTER_SECURITY : Routes.BEFORE_SECURITY;
+  }
+
+  @Override
+  public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
+    Optional<Route> route =
+        routes.match(exchange.getRequest().getMethod().name(), exchange.getRequest().getPath().pathWithinApplication(), afterSecurity);
+    Mono<Void> next = chain.filter(exchange);
+    if (!afterSecurity) { // methods with the annotation ask for the request
+      next = next.contextWrite(context -> context.put(ServerWebExchange.class, exchange));
+    }
+    if (route.isEmpty()) {
+      return next;
+    }
+    Mono<Void> served = next;
+    return decide(route.get(), exchange, web).flatMap(decision -> decision.goesOn() ? served : refuse(exchange, decision));
+  }
+
+  /** Decides about a request, and sets the fields of its response. */
+  public static Mono<Decision> decide(Route route, ServerWebExchange exchange, WebLimits web) {
+    return ExchangeFacts.of(exchange, web)
+        .flatMap(facts -> Mono.fromCompletionStage(() -> route.decide(facts)))
+        .doOnNext(decision -> setFields(exchange, decision.fields()));
+  }
+
+  /** Sends the response of a request that the application does not serve. */
+  public static Mono<Void> refuse(ServerWebExchange exchange, Decision decision) {
+    ServerHttpResponse response = exchange.getResponse();
+    byte[] body = decision.body().getBytes(StandardCharsets.UTF_8);
+    response.setStatusCode(HttpStatusCode.valueOf(decision.status()));
+    response.getHeaders().setContentType(MediaType.parseMediaType(Problem.MEDIA_TYPE));
+    response.getHeaders().setContentLength(body.length);
+    return response.writeWith(Mono.fromSupplier(() -> response.bufferFactory().wrap(body)));
+  }
+
+  static void setFields(ServerWebExchange exchange, Map<String, String> fields) {
+    HttpHeaders headers = exchange.getResponse().getHeaders();
+    fields.forEach((name, value) -> headers.set(name, Decision.merged(name, value, headers.getFirst(name))));
+  }
+}

@@ -1,0 +1,2 @@
+/** Limits of requests to WebFlux applications. */
+package io.github.redisthrottle.spring.reactive;

@@ -1,0 +1,80 @@
+package io.github.redisthrottle.spring.servlet;
+
+import io.github.redisthrottle.CallInterruptedException;
+import io.github.redisthrottle.http.Problem;
+import io.github.redisthrottle.spring.web.Decision;
+import io.github.redisthrottle.spring.web.Route;
+import io.github.redisthrottle.spring.web.Routes;
+import io.github.redisthrottle.spring.web.WebLimits;
+import jakarta.servlet.FilterChain;
+import jakarta.servlet.ServletException;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import org.springframework.core.Ordered;
+import org.springframework.web.filter.OncePerRequestFilter;
+import org.springframework.web.util.ServletRequestPathUtils;
+
+/** Limits requests by {@code redis-throttle.routes}. One stands before the filters of Spring Security, and one behind them. */
+public final class RateLimitFilter extends OncePerRequestFilter implements Ordered {
+  private final Routes routes;
+  private final WebLimits web;
+  private final boolean afterSecurity;
+
+  /** Makes one of the two filters. */
+  public RateLimitFilter(Routes routes, WebLimits web, boolean afterSecurity) {
+    this.routes = routes;
+    this.web = web;
+    this.afterSecurity = afterSecurity;
+  }
+
+  @Override
+  public int getOrder() {
+    return afterSecurity ? Routes.AFTER_SECURITY : Routes.BEFORE_SECURITY;
+  }
+
+  @Override
+  protected void doFilterInternal(HttpServletRequest request, HttpServletResponse response, FilterChain chain) throws ServletException, IOException {
+    Optional<Route> route = routes.match(request.getMethod(), ServletRequestPathUtils.parseAndCache(request).pathWithinApplication(), afterSecurity);
+    if (route.isEmpty()) {
+      chain.doFilter(request, response);
+      return;
+    }
+    Decision decision = await(route.get().decide(new ServletFacts(request, web)).toCompletableFuture());
+    setFields(response, decision);
+    if (decision.goesOn()) {
+      chain.doFilter(request, response);
+      return;
+    }
+    byte[] body = decision.body().getBytes(StandardCharsets.UTF_8);
+    response.setStatus(decision.status());
+    response.setContentType(Problem.MEDIA_TYPE);
+    response.setContentLength(body.length);
+    response.getOutputStream().write(body);
+  }
+
+  static void setFields(HttpServletResponse response, Decision decision) {
+    decision.fields().forEach((name, value) -> response.setHeader(name, Decision.merged(name, value, response.getHeader(name))));
+  }
+
+  private static Decision await(CompletableFuture<Decision> deciding) throws ServletException {
+    try {
+      return deciding.get();
+    } catch (InterruptedException e) {
+      deciding.cancel(true);
+      Thread.currentThread().interrupt();
+      throw new CallInterruptedException("interrupted while waiting for a decision", e);
+    } catch (ExecutionException e) {
+      throw new ServletException("the rate limit could not be decided", e.getCause());
+    }
+  }
+
+  @Override
+  protected String getAlreadyFilteredAttributeName() {
+    return RateLimitFilter.class.getName() + (afterSecurity ? ".after" : ".before");
+  }
+}

@@ -1,0 +1,54 @@
+package io.github.redisthrottle.spring.servlet;
+
+import io.github.redisthrottle.spring.Facts;
+import io.github.redisthrottle.spring.web.WebLimits;
+import jakarta.servlet.http.HttpServletRequest;
+import java.security.Principal;
+import java.util.Collections;
+import java.util.List;
+
+/** What expressions know of a request to a servlet application. */
+public final class ServletFacts implements Facts {
+  private final HttpServletRequest request;
+  private final WebLimits web;
+
+  /** Makes those of a request. */
+  public ServletFacts(HttpServletRequest request, WebLimits web) {
+    this.request = request;
+    this.web = web;
+  }
+
+  @Override
+  public String getAddress() {
+    List<String> forwarded = Collections.list(request.getHeaders("X-Forwarded-For"));
+    String local = request.getLocalAddr();
+    return web.client(request.getRemoteAddr(), local == null || local.isEmpty(), forwarded);
+  }
+
+  @Override
+  public String getPrincipal() {
+    Principal principal = request.getUserPrincipal();
+    return principal == null ? null : principal.getName();
+  }
+
+  @Override
+  public String getMethod() {
+    return request.getMethod();
+  }
+
+  @Override
+  public String getPath() {
+    return request.getRequestURI();
+  }
+
+  @Override
+  public String header(String name) {
+    return request.getHeader(name);
+  }
+
+  @Override
+  public String query(String name) {
+    // Not by getParameter, which reads the body of a form.
+    return QueryParameters.first(request.getQueryString(), name);
+  }
+}

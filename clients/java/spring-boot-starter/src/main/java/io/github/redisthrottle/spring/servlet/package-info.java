@@ -1,0 +1,2 @@
+/** Limits of requests to servlet applications. */
+package io.github.redisthrottle.spring.servlet;

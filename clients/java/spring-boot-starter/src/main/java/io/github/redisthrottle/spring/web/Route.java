@@ -1,0 +1,199 @@
+package io.github.redisthrottle.spring.web;
+
+import io.github.redisthrottle.Call;
+import io.github.redisthrottle.Keys;
+import io.github.redisthrottle.Limit;
+import io.github.redisthrottle.Result;
+import io.github.redisthrottle.http.Answer;
+import io.github.redisthrottle.http.Undecided;
+import io.github.redisthrottle.spring.Answers;
+import io.github.redisthrottle.spring.Expressions;
+import io.github.redisthrottle.spring.Facts;
+import io.github.redisthrottle.spring.RateLimitProperties;
+import io.github.redisthrottle.spring.Settings;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.stream.Stream;
+import org.springframework.expression.EvaluationContext;
+import org.springframework.expression.Expression;
+import org.springframework.expression.spel.support.DataBindingPropertyAccessor;
+import org.springframework.expression.spel.support.SimpleEvaluationContext;
+import org.springframework.http.server.PathContainer;
+import org.springframework.web.util.pattern.PathPattern;
+import org.springframework.web.util.pattern.PathPatternParser;
+import org.springframework.web.util.pattern.PatternParseException;
+
+/** Limits of the requests of some paths. */
+public final class Route {
+  private final WebLimits web;
+  private final Answers answers;
+  private final List<PathPattern> paths;
+  private final Set<String> methods;
+  private final List<Part> parts = new ArrayList<>();
+  private final Expression cost;
+  private final Expression skip;
+  private final Duration ban;
+  private final String banAfter;
+
+  /** A key of the call, with its limits. */
+  private record Part(String name, Expression key, List<Limit> limits) {}
+
+  /**
+   * Reads a route. What is wrong is refused with the name of the property.
+   *
+   * @param property where the route is in the configuration
+   */
+  public Route(String property, RateLimitProperties.Route route, WebLimits web) {
+    this.web = web;
+    Undecided common = web.answers().undecided();
+    this.answers =
+        new Answers(
+            new Undecided(
+                answer(property, "outage", route.outage(), common.outage()),
+                answer(property, "overload", route.overload(), common.overload()),
+                answer(property, "mistake", route.mistake(), common.mistake())),
+            web.answers().retryAfterSeconds());
+    this.paths = route.paths().stream().map(path -> Settings.value(property + ".paths", path, Route::pattern)).toList();
+    this.methods = Set.copyOf(route.methods().stream().map(method -> Settings.value(property + ".methods", method, Route::method)).toList());
+    this.cost = expression(property + ".cost", route.cost());
+    this.skip = expression(property + ".skip", route.skip());
+    this.ban = route.ban();
+    this.banAfter = route.banAfter();
+    if (ban != null && ban.toMillis() <= 0) {
+      throw Settings.wrong(property + ".ban", ban, "it must be positive, such as 15m");
+    }
+    if (banAfter != null) {
+      if (ban == null) {
+        throw Settings.wrong(property + ".ban-after", banAfter, "it goes with ban, which says for how long");
+      }
+      Settings.value(property + ".ban-after", banAfter, after -> Call.limit("", Limit.rate(1, ban)).banAfter(after));
+    }
+    if (route.keys().isEmpty()) {
+      add(property, route.name(), route.key(), route.limits());
+      return;
+    }
+    if (route.limits() != null || route.key() != null || route.name() != null) {
+      throw Settings.wrong(property + ".keys", route.keys(), "give either keys, each with its limits, or limits, key and name");
+    }
+    for (int i = 0; i < route.keys().size(); i++) {
+      RateLimitProperties.Key key = route.keys().get(i);
+      add(property + ".keys[" + i + "]", key.name(), key.key(), key.limits());
+    }
+  }
+
+  private void add(String property, String name, String key, String limits) {
+    if (limits == null) {
+      throw Settings.wrong(property + ".limits", null, "it is missing: the name of limits, or limits such as RATE 5/s");
+    }
+    if (name != null && name.isBlank()) {
+      throw Settings.wrong(property + ".name", name, "it is empty: leave it out for the name of the limits");
+    }
+    List<Limit> some = Settings.value(property + ".limits", limits, web.limits()::get);
+    parts.add(new Part(name == null ? web.limits().nameOf(limits) : name, expression(property + ".key", key == null ? "address" : key), some));
+  }
+
+  private static Answer answer(String property, String option, String word, Answer otherwise) {
+    return word == null ? otherwise : Settings.value(property + "." + option, word, one -> Answer.of(option, one));
+  }
+
+  private static Expression expression(String property, String text) {
+    return text == null ? null : Settings.value(property, text, one -> Expressions.parse(one, Set.of()));
+  }
+
+  private static PathPattern pattern(String path) {
+    try {
+      return PathPatternParser.defaultInstance.parse(path.startsWith("/") ? path : missingSlash(path));
+    } catch (PatternParseException e) {
+      throw new IllegalArgumentException(e.toDetailedString(), e);
+    }
+  }
+
+  private static String missingSlash(String path) {
+    throw new IllegalArgumentException("\"" + path + "\" does not begin with a slash, as /api/** does");
+  }
+
+  private static String method(String method) {
+    if (!method.matches("[A-Z]+")) {
+      throw new IllegalArgumentException("\"" + method + "\" is no method in capital letters, such as POST");
+    }
+    return method.toUpperCase(Locale.ROOT);
+  }
+
+  /** Returns whether it limits a request. */
+  public boolean matches(String method, PathContainer path) {
+    return (methods.isEmpty() || methods.contains(method)) && paths.stream().anyMatch(pattern -> pattern.matches(path));
+  }
+
+  /** Returns whether it asks who has signed in, which is known only behind the filters of Spring Security. */
+  public boolean asksPrincipal() {
+    return Stream.concat(parts.stream().map(Part::key), Stream.of(cost, skip).filter(one -> one != null)).anyMatch(Expressions::asksPrincipal);
+  }
+
+  /** Decides about a request. The stage fails with what is to be raised. */
+  public CompletionStage<Decision> decide(Facts facts) {
+    CompletableFuture<Decision> decision = new CompletableFuture<>();
+    try {
+      EvaluationContext context =
+          SimpleEvaluationContext.forPropertyAccessors(DataBindingPropertyAccessor.forReadOnlyAccess()).withInstanceMethods().withRootObject(facts).build();
+      if (skip != null && Expressions.skips(skip, context)) {
+        return CompletableFuture.completedFuture(Decision.NONE);
+      }
+      List<List<Limit>> limits = parts.stream().map(Part::limits).toList();
+      CompletionStage<Result> deciding = web.decider().decide(call(context));
+      deciding.whenComplete(
+          (result, error) -> {
+            if (error == null) {
+              decision.complete(Decision.of(limits, result, web.extra()));
+            } else {
+              fail(decision, error);
+            }
+          });
+      decision.whenComplete(
+          (value, error) -> {
+            if (decision.isCancelled()) {
+              deciding.toCompletableFuture().cancel(true);
+            }
+          });
+    } catch (RuntimeException e) { // of an expression, or of an argument
+      fail(decision, e);
+    }
+    return decision;
+  }
+
+  private Call call(EvaluationContext context) {
+    Keys keys = null;
+    Call call = null;
+    for (Part part : parts) {
+      String key = "http:" + part.name() + ":" + Expressions.key(part.key(), context);
+      call = Call.limit(key, part.limits());
+      keys = keys == null ? Keys.of(key, part.limits().toArray(Limit[]::new)) : keys.and(key, part.limits());
+    }
+    if (parts.size() > 1) {
+      call = Call.limitAll(keys);
+    }
+    if (parts.size() > 1 || parts.get(0).limits().size() > 1) {
+      call = call.each(); // with one limit, the fields of the reply say all
+    }
+    if (cost != null) {
+      call = call.cost(Expressions.cost(cost, context));
+    }
+    if (ban != null) {
+      call = call.ban(ban);
+    }
+    return banAfter == null ? call : call.banAfter(banAfter);
+  }
+
+  private void fail(CompletableFuture<Decision> decision, Throwable failed) {
+    Throwable error = Answers.unwrapped(failed);
+    switch (answers.to(error)) {
+      case ALLOW -> decision.complete(Decision.NONE);
+      case DENY -> decision.complete(Decision.undecided(answers.retryAfterSeconds()));
+      case RAISE -> decision.completeExceptionally(error);
+    }
+  }
+}
