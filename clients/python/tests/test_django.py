@@ -44,7 +44,7 @@ client = APIClient(raise_request_exception=False)
 if given.get("used_up"):
     from redis_throttle.django import limiter
     limiter().client.connection_pool.max_connections = 1
-    taken = limiter().client.connection_pool.get_connection()
+    taken = limiter().client.connection_pool.get_connection("_")
 print(json.dumps([[response.status_code, response.headers.get("Retry-After")] for response in (client.get("/", **meta) for meta in given["requests"])]))
 """
 

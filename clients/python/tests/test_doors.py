@@ -288,7 +288,7 @@ async def test_so_do_tasks(bare: Server) -> None:
 
 
 def test_an_outage_while_it_asks_is_an_outage(own_bare: Server, get: Ask) -> None:
-    limiter = get.limiter(own_bare.url, timeout="300ms")
+    limiter = get.limiter(own_bare.url, timeout="1s")
     own_bare.pause()
     with pytest.raises(OutageError):
         get(limiter.limit("k", DAY))

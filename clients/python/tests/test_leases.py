@@ -18,6 +18,7 @@ import redis
 
 from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, OutageError, Slots, rate
 from redis_throttle._held import lease as lease_module
+from redis_throttle._server.transport import pool_arguments
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import FakeLimiter
 from servers import PATIENCE, Server, await_true
@@ -235,7 +236,7 @@ def test_a_release_that_meets_overload_is_tried_again(server: Server) -> None:
 
         def taking() -> bool:
             with contextlib.suppress(redis.ConnectionError):  # the renewal has one for a moment more
-                taken.append(client.connection_pool.get_connection())
+                taken.append(client.connection_pool.get_connection(*pool_arguments(client.connection_pool)))
             return len(taken) == 2
 
         await_true(taking, "the pool is used up")

@@ -342,7 +342,7 @@ def test_a_pool_that_is_used_up_is_an_overload(server: Server) -> None:
     for library, name in ((redis, "Redis"), (valkey, "Valkey")):
         client = getattr(library, name)(port=server.port, max_connections=1, socket_timeout=2, socket_connect_timeout=2)
         limiter, pool = Limiter(client), client.connection_pool
-        taken = pool.get_connection("_") if library is valkey else pool.get_connection()
+        taken = pool.get_connection(*transport.pool_arguments(pool))
         with pytest.raises(OverloadError):
             limiter.limit("k", DAY)
         pool.release(taken)

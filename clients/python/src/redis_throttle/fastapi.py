@@ -5,8 +5,7 @@
 For a whole application there is the middleware `redis_throttle.asgi.RateLimit`.
 """
 
-from __future__ import annotations
-
+# Annotations are evaluated: older versions of FastAPI cannot read text in those of an object that is called.
 import json
 from collections.abc import Callable, Iterable, Mapping
 
