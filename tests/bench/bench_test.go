@@ -238,8 +238,9 @@ func TestAQuickCurveComparesAtEveryPoint(t *testing.T) {
 
 // What a call executes and touches, beside the floor of a module in Go in the same run, which is called with the same words. The bounds are
 // what was counted on Redis 7.0 and a third more. Where the heap and the stacks lie differs from machine to machine and from run to run, and
-// moves a count by 400 instructions; where code lies differs from build to build, and moves it by some sixty lines of cache. A change that
-// needs more makes every call longer.
+// moves a count by 400 instructions. Where code lies differs from build to build: the same code that the linker laid out at random
+// (-randlayout) misses 183 to 233 lines in a denied CL.THROTTLE, so the bounds are a third more than the worst of these. A change that needs
+// more makes every call longer.
 func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)
@@ -263,8 +264,8 @@ func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 		name, beside     string
 		instructions, i1 float64 // more than beside
 	}{
-		{"CL.THROTTLE denied", "floor denied, with a crossing into Go", 1200, 150},
-		{"CL.THROTTLE allowed", "floor allowed, with a crossing into Go", 2300, 250},
+		{"CL.THROTTLE denied", "floor denied, with a crossing into Go", 1200, 225},
+		{"CL.THROTTLE allowed", "floor allowed, with a crossing into Go", 2300, 325},
 		{"CL.LIMIT three rates, eight stacks", "CL.LIMIT three rates, allowed", 800, 80},
 	} {
 		assert.Less(t, of(tt.name, "instructions")-of(tt.beside, "instructions"), tt.instructions, "instructions of %s", tt.name)
