@@ -130,7 +130,8 @@ for (const [name, open] of Object.entries(single)) {
       await lease.release()
       await limiter.withAdmission({ '{7}:tokens': rate(100, '1h', { take: 20 }), '{7}:running': slots(1, '1m') }, {}, (admission) => admission.settle({ '{7}:tokens': 5 }))
       assert.equal((await limiter.peek('{7}:tokens', rate(100, '1h'), { cost: 0 })).remaining, 95)
-      await assert.rejects(limiter.limit('k', fixed(5, '1d', { zone: 'Europe/Berlin' })), /time zones need the module/)
+      assert.equal((await limiter.limit('berlin', fixed(5, '1mo', { zone: 'Europe/Berlin' }))).remaining, 4)
+      await assert.rejects(limiter.limit('k', fixed(5, '1d', { zone: 'Europe/Berlim' })), MistakeError)
     })
 
     test('a library that is there is used, also a newer one; an older one is replaced', async () => {
