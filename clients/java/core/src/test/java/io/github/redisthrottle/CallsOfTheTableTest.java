@@ -62,7 +62,7 @@ class CallsOfTheTableTest {
   private static void decides(Clients client, JsonNode one) {
     madeUp.expect(one.get("exchanges"));
     madeUp.problems.clear();
-    try (Limiter limiter = Limiter.over(Remote.over(client.connect(madeUp.port()), Commands.MODULE))) {
+    try (Limiter limiter = Limiter.over(Remote.over(client.patient(madeUp.port()), Commands.MODULE))) {
       if (one.has("error")) {
         RuntimeException error = assertThrows(RuntimeException.class, () -> limiter.ask(call(one.get("call"))));
         assertEquals(one.get("error").asText(), kind(error), () -> "kind of " + error);
@@ -84,7 +84,7 @@ class CallsOfTheTableTest {
   }
 
   private static void goesOn(Clients client, JsonNode session) {
-    try (Limiter limiter = Limiter.over(client.connect(server.port))) {
+    try (Limiter limiter = Limiter.over(client.patient(server.port))) {
       limiter.reset(session.at("/steps/0/call/keys/0/name").asText());
       session
           .findValues("name")

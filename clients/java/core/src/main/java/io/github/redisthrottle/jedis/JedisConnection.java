@@ -16,7 +16,6 @@ import redis.clients.jedis.ConnectionPoolConfig;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
-import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.exceptions.JedisAskDataException;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
@@ -59,10 +58,19 @@ public final class JedisConnection implements io.github.redisthrottle.connection
 
   /** Connects to a server with up to 16 connections, which fail within 200 ms. */
   public static JedisConnection of(URI uri) {
+    return of(uri, TIMEOUT);
+  }
+
+  /**
+   * Connects to a server with up to 16 connections.
+   *
+   * @param timeout how long a call waits for the server; a call that waits for its turn does not end by it
+   */
+  public static JedisConnection of(URI uri, Duration timeout) {
     if (!JedisURIHelper.isValid(uri)) {
       throw new IllegalArgumentException("uri must be such as redis://127.0.0.1:6379, with a port");
     }
-    int timeoutMs = (int) TIMEOUT.toMillis();
+    int timeoutMs = Math.toIntExact(timeout.toMillis());
     JedisClientConfig config =
         DefaultJedisClientConfig.builder()
             .connectionTimeoutMillis(timeoutMs)
@@ -79,9 +87,12 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     return new JedisConnection(provider, provider.getPool(), Runnable::run, provider::close);
   }
 
-  /** Calls over the connections of a client of yours, with its timeouts. */
-  public static JedisConnection over(JedisPooled yours) {
-    return new JedisConnection(null, yours.getPool(), Runnable::run, () -> {});
+  /**
+   * Calls over the pool of a client of yours, with its timeouts: {@code over(client.getPool())} of a JedisPooled, or of a RedisClient since
+   * Jedis 7. It stays yours to close.
+   */
+  public static JedisConnection over(Pool<Connection> yours) {
+    return new JedisConnection(null, yours, Runnable::run, () -> {});
   }
 
   /**

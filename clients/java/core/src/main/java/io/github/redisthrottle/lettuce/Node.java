@@ -45,6 +45,9 @@ final class Node {
   private final AtomicReference<CompletableFuture<StatefulRedisConnection<String, String>>> shared = new AtomicReference<>();
   private volatile long heard = System.nanoTime();
 
+  /** When the connection that is shared was begun. */
+  private volatile long began = System.nanoTime();
+
   Node(RedisClient client, RedisURI uri, long timeoutMs) {
     this.client = client;
     this.uri = uri;
@@ -69,8 +72,10 @@ final class Node {
         .orTimeout(timeoutMs, TimeUnit.MILLISECONDS)
         .whenComplete(
             (value, error) -> {
-              if (error instanceof java.util.concurrent.TimeoutException && heard - sent < 0) {
-                drop(connecting); // the network may have lost it
+              // The network may have lost it. One that is still being made may take longer than a call waits, on a busy machine.
+              boolean isSlow = connecting.isDone() || System.nanoTime() - began > TimeUnit.MILLISECONDS.toNanos(WARM_UP_MS);
+              if (error instanceof java.util.concurrent.TimeoutException && heard - sent < 0 && isSlow) {
+                drop(connecting);
               }
             });
   }
@@ -136,6 +141,7 @@ final class Node {
       }
       CompletableFuture<StatefulRedisConnection<String, String>> next = new CompletableFuture<>();
       if (shared.compareAndSet(now, next)) {
+        began = System.nanoTime();
         connect()
             .whenComplete(
                 (connection, error) -> {

@@ -25,12 +25,15 @@ public enum Clients {
     public Connection connect(int port) {
       return JedisConnection.of(URI.create("redis://127.0.0.1:" + port));
     }
+
+    @Override
+    public Connection patient(int port) {
+      return JedisConnection.of(URI.create("redis://127.0.0.1:" + port), Duration.ofSeconds(30));
+    }
   };
 
   public abstract Connection connect(int port);
 
   /** Connects with a timeout for a machine that is busy. */
-  public Connection patient(int port) {
-    return connect(port);
-  }
+  public abstract Connection patient(int port);
 }

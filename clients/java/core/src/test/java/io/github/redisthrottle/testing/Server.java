@@ -2,10 +2,12 @@ package io.github.redisthrottle.testing;
 
 import java.io.IOException;
 import java.net.ServerSocket;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -79,6 +81,14 @@ public final class Server implements AutoCloseable {
   public long ttlMs(String key) {
     try (Jedis client = client()) {
       return client.pttl(key);
+    }
+  }
+
+  /** Sends a command that Jedis has no method for. */
+  public void run(String... words) {
+    byte[] name = words[0].getBytes(StandardCharsets.UTF_8);
+    try (Jedis client = client()) {
+      client.sendCommand(() -> name, Arrays.copyOfRange(words, 1, words.length));
     }
   }
 

@@ -1,0 +1,112 @@
+package io.github.redisthrottle;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.redisthrottle.connection.Connection;
+import io.github.redisthrottle.jedis.JedisConnection;
+import io.github.redisthrottle.lettuce.LettuceConnection;
+import io.github.redisthrottle.testing.Clients;
+import io.github.redisthrottle.testing.Cluster;
+import io.github.redisthrottle.testing.Server;
+import io.github.redisthrottle.testing.Watched;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.cluster.RedisClusterClient;
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.Set;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.providers.ClusterConnectionProvider;
+import redis.clients.jedis.providers.ConnectionProvider;
+import redis.clients.jedis.providers.SentineledConnectionProvider;
+
+/** A cluster and a Sentinel, and what becomes of calls when one of their masters dies. */
+class FailoverTest {
+  private static final Limit QUOTA = Limit.fixed(1000, Duration.ofDays(1));
+  private static final JedisClientConfig FAST = DefaultJedisClientConfig.builder().timeoutMillis(500).build();
+
+  private static boolean decided(Limiter limiter, String key) {
+    try {
+      return limiter.limit(key, QUOTA).allowed();
+    } catch (OutageException e) {
+      return false;
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aClusterIsCalledWhereTheKeyIs(Clients client) {
+    try (Cluster cluster = new Cluster();
+        Opened opened = Opened.of(client, cluster);
+        Limiter limiter = Limiter.over(opened.connection())) {
+      Set<String> names = new HashSet<>();
+      for (String key : new String[] {"a", "b", "c", "d", "{t}:1"}) {
+        assertEquals(999, limiter.limit(key, QUOTA).remaining());
+        names.add(limiter.nodeOf(key));
+      }
+      assertEquals(3, names.size());
+      assertTrue(limiter.limitAll(Keys.of("{t}:1", QUOTA).and("{t}:2", QUOTA)).allowed());
+      Limit window = Limit.window(1, Duration.ofSeconds(2));
+      limiter.waitFor("w", window);
+      assertTrue(limiter.waitFor("w", window).waited().toMillis() > 0);
+
+      Server owner = cluster.owner("a");
+      cluster.addReplica(owner);
+      owner.kill();
+      Server.await("the replica decides", () -> decided(limiter, "a"));
+      Server.await("the others decide as before", () -> decided(limiter, "b"));
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aSentinelSaysWhoIsMaster(Clients client) {
+    try (Watched watched = new Watched();
+        Opened opened = Opened.of(client, watched);
+        Limiter limiter = Limiter.over(opened.connection())) {
+      assertEquals(999, limiter.limit("k", QUOTA).remaining());
+      watched.master.kill();
+      Server.await("the replica decides", () -> decided(limiter, "k"));
+    }
+  }
+
+  /** A connection, and the client that it is over. */
+  private record Opened(Connection connection, Runnable client) implements AutoCloseable {
+    static Opened of(Clients client, Cluster cluster) {
+      HostAndPort first = cluster.addresses().get(0);
+      if (client == Clients.LETTUCE) {
+        RedisClusterClient lettuce = RedisClusterClient.create(RedisURI.create(first.getHost(), first.getPort()));
+        return new Opened(LettuceConnection.over(lettuce, Duration.ofSeconds(1)), lettuce::shutdown);
+      }
+      ConnectionProvider provider = new ClusterConnectionProvider(new HashSet<>(cluster.addresses()), FAST);
+      return new Opened(JedisConnection.over(provider), () -> close(provider));
+    }
+
+    static Opened of(Clients client, Watched watched) {
+      if (client == Clients.LETTUCE) {
+        RedisURI uri = RedisURI.create("redis-sentinel://127.0.0.1:" + watched.sentinel.port + "#mymaster");
+        return new Opened(LettuceConnection.of(uri, Duration.ofSeconds(1)), () -> {});
+      }
+      HostAndPort sentinel = new HostAndPort("127.0.0.1", watched.sentinel.port);
+      ConnectionProvider provider = new SentineledConnectionProvider("mymaster", FAST, Set.of(sentinel), FAST);
+      return new Opened(JedisConnection.over(provider), () -> close(provider));
+    }
+
+    private static void close(ConnectionProvider provider) {
+      try {
+        provider.close();
+      } catch (Exception e) {
+        throw new IllegalStateException(e);
+      }
+    }
+
+    @Override
+    public void close() {
+      client.run();
+    }
+  }
+}

@@ -1,0 +1,83 @@
+package io.github.redisthrottle.testing;
+
+import java.util.ArrayList;
+import java.util.List;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.exceptions.JedisException;
+import redis.clients.jedis.util.JedisClusterCRC16;
+
+/** Three masters that share the slots. */
+public final class Cluster implements AutoCloseable {
+  private static final int SLOTS = 16_384;
+  private static final int MASTERS = 3;
+  private static final int SHARE = SLOTS / MASTERS + 1;
+  private static final String[] OPTIONS = {"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0"};
+
+  public final List<Server> nodes = new ArrayList<>();
+
+  public Cluster() {
+    for (int i = 0; i < MASTERS; i++) {
+      Server node = Server.start(OPTIONS);
+      nodes.add(node);
+      try (Jedis jedis = node.client()) {
+        jedis.clusterAddSlotsRange(i * SHARE, Math.min((i + 1) * SHARE, SLOTS) - 1);
+        node.run("CLUSTER", "SET-CONFIG-EPOCH", String.valueOf(i + 1));
+        jedis.clusterMeet("127.0.0.1", nodes.get(0).port);
+      }
+    }
+    nodes.forEach(node -> Server.await("the cluster agrees", () -> agrees(node)));
+  }
+
+  private boolean agrees(Server node) {
+    try (Jedis jedis = node.client()) {
+      String info = jedis.clusterInfo();
+      return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:" + nodes.size());
+    }
+  }
+
+  /** Returns the addresses of its servers. */
+  public List<HostAndPort> addresses() {
+    return nodes.stream().map(node -> new HostAndPort("127.0.0.1", node.port)).toList();
+  }
+
+  /** Returns the master that has a key. */
+  public Server owner(String key) {
+    return nodes.get(JedisClusterCRC16.getSlot(key) / SHARE);
+  }
+
+  /** Adds a replica of a master, which is promoted when the master dies. */
+  public Server addReplica(Server master) {
+    Server replica = Server.start(OPTIONS);
+    nodes.add(replica);
+    try (Jedis jedis = replica.client();
+        Jedis of = master.client()) {
+      jedis.clusterMeet("127.0.0.1", master.port);
+      String id = of.clusterMyId();
+      Server.await("the replica follows", () -> follows(jedis, id));
+      Server.await("the replica has the data", () -> jedis.info("replication").contains("master_link_status:up"));
+    }
+    nodes.forEach(node -> Server.await("every server knows the replica", () -> agrees(node) && knowsReplica(node)));
+    return replica;
+  }
+
+  private static boolean follows(Jedis jedis, String id) {
+    try {
+      jedis.clusterReplicate(id);
+      return true;
+    } catch (JedisException e) { // it does not know the master yet
+      return false;
+    }
+  }
+
+  private static boolean knowsReplica(Server node) {
+    try (Jedis jedis = node.client()) {
+      return jedis.clusterNodes().contains("slave");
+    }
+  }
+
+  @Override
+  public void close() {
+    nodes.forEach(Server::close);
+  }
+}
