@@ -1,0 +1,202 @@
+package io.github.redisthrottle.spring.gateway;
+
+import io.github.redisthrottle.Call;
+import io.github.redisthrottle.Decider;
+import io.github.redisthrottle.Limit;
+import io.github.redisthrottle.Result;
+import io.github.redisthrottle.http.Answer;
+import io.github.redisthrottle.http.HeaderFields;
+import io.github.redisthrottle.spring.Answers;
+import io.github.redisthrottle.spring.NamedLimits;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.springframework.cloud.gateway.event.FilterArgsEvent;
+import org.springframework.cloud.gateway.filter.ratelimit.AbstractRateLimiter;
+import org.springframework.cloud.gateway.support.ConfigurationService;
+import org.springframework.http.HttpStatus;
+import org.springframework.web.server.ResponseStatusException;
+import org.springframework.web.server.ServerWebExchange;
+import reactor.core.publisher.Mono;
+
+/**
+ * The rate limiter of the filter RequestRateLimiter. It takes the arguments of Spring's RedisRateLimiter, {@code
+ * redis-rate-limiter.replenishRate}, {@code burstCapacity} and {@code requestedTokens}, or else {@code redis-throttle.limits}, the name of
+ * limits or limits such as {@code RATE 10/m; FIXED 1000/d}, and {@code redis-throttle.cost}.
+ */
+public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateLimiter.Config> {
+  /** The name of the bean. */
+  public static final String NAME = "throttleRateLimiter";
+
+  static final String SPRINGS = "redis-rate-limiter";
+  static final String OURS = "redis-throttle";
+
+  private final Decider decider;
+  private final NamedLimits named;
+  private final Answers answers;
+  private final ConfigurationService service;
+
+  /** Makes one. */
+  public ThrottleRateLimiter(Decider decider, NamedLimits named, Answers answers, ConfigurationService service) {
+    super(Config.class, SPRINGS, service);
+    this.decider = decider;
+    this.named = named;
+    this.answers = answers;
+    this.service = service;
+  }
+
+  /** The arguments of a route. */
+  public static final class Config {
+    private Long replenishRate;
+    private Long burstCapacity;
+    private Long requestedTokens;
+    private String limits;
+    private Long cost;
+    private List<Limit> read = List.of();
+
+    /** Returns how many units come back in a second. */
+    public Long getReplenishRate() {
+      return replenishRate;
+    }
+
+    /** Sets {@link #getReplenishRate}. */
+    public void setReplenishRate(Long replenishRate) {
+      this.replenishRate = replenishRate;
+    }
+
+    /** Returns how many units there are at most. */
+    public Long getBurstCapacity() {
+      return burstCapacity;
+    }
+
+    /** Sets {@link #getBurstCapacity}. */
+    public void setBurstCapacity(Long burstCapacity) {
+      this.burstCapacity = burstCapacity;
+    }
+
+    /** Returns how many units a request costs. */
+    public Long getRequestedTokens() {
+      return requestedTokens;
+    }
+
+    /** Sets {@link #getRequestedTokens}. */
+    public void setRequestedTokens(Long requestedTokens) {
+      this.requestedTokens = requestedTokens;
+    }
+
+    /** Returns the name of limits, or limits. */
+    public String getLimits() {
+      return limits;
+    }
+
+    /** Sets {@link #getLimits}. */
+    public void setLimits(String limits) {
+      this.limits = limits;
+    }
+
+    /** Returns how many units a request costs. */
+    public Long getCost() {
+      return cost;
+    }
+
+    /** Sets {@link #getCost}. */
+    public void setCost(Long cost) {
+      this.cost = cost;
+    }
+
+    private long units() {
+      return cost != null ? cost : requestedTokens != null ? requestedTokens : 1;
+    }
+
+    private boolean isSprings() {
+      return limits == null;
+    }
+  }
+
+  @Override
+  public void onApplicationEvent(FilterArgsEvent event) {
+    if (concerns(event.getArgs())) {
+      getConfig().put(event.getRouteId(), read(event.getArgs()));
+    }
+  }
+
+  static boolean concerns(Map<String, ?> args) {
+    return args.keySet().stream().anyMatch(key -> key.startsWith(SPRINGS + ".") || key.startsWith(OURS + "."));
+  }
+
+  /** Reads the arguments of a filter, and refuses what is wrong. */
+  Config read(Map<String, ?> args) {
+    Config config = new Config();
+    Map<String, Object> properties = new HashMap<>(args);
+    service.with(config).name(SPRINGS).normalizedProperties(properties).bind();
+    service.with(config).name(OURS).normalizedProperties(properties).bind();
+    boolean springs = config.replenishRate != null || config.burstCapacity != null || config.requestedTokens != null;
+    if (config.limits != null ? springs : config.replenishRate == null) {
+      throw new IllegalArgumentException("give either redis-throttle.limits, or redis-rate-limiter.replenishRate and burstCapacity");
+    }
+    if (config.units() < 1) {
+      throw new IllegalArgumentException("a request costs at least 1, not " + config.units());
+    }
+    config.read = config.limits != null ? named.get(config.limits) : List.of(bucket(config));
+    return config;
+  }
+
+  private static Limit bucket(Config config) {
+    long capacity = config.burstCapacity == null ? 1 : config.burstCapacity;
+    if (config.replenishRate < 1 || capacity < 0) {
+      throw new IllegalArgumentException("redis-rate-limiter: replenishRate is 1 or more, and burstCapacity 0 or more");
+    }
+    Duration second = Duration.ofSeconds(1);
+    return capacity == 0 ? Limit.rate(0, second) : Limit.rate(config.replenishRate, second).burst(capacity);
+  }
+
+  @Override
+  public Mono<Response> isAllowed(String routeId, String id) {
+    Config config = getConfig().containsKey(routeId) ? getConfig().get(routeId) : getConfig().get("defaultFilters");
+    if (config == null) {
+      return Mono.error(new IllegalArgumentException("the filter RequestRateLimiter of route " + routeId + " has no limits: give redis-throttle.limits"));
+    }
+    Call call = Call.limit("gateway:" + routeId + ":" + id, config.read).cost(config.units());
+    Call asked = config.read.size() > 1 ? call.each() : call;
+    return Mono.fromCompletionStage(() -> decider.decide(asked))
+        .map(result -> new Response(result.allowed(), headers(config, result)))
+        .onErrorResume(error -> undecided(config, error));
+  }
+
+  private static Map<String, String> headers(Config config, Result result) {
+    Map<String, String> headers = new HashMap<>(HeaderFields.of(List.of(config.read), result));
+    headers.put("X-RateLimit-Remaining", String.valueOf(result.remaining()));
+    springs(config, headers);
+    return headers;
+  }
+
+  private static void springs(Config config, Map<String, String> headers) {
+    if (config.isSprings()) {
+      headers.put("X-RateLimit-Replenish-Rate", String.valueOf(config.replenishRate));
+      headers.put("X-RateLimit-Burst-Capacity", String.valueOf(config.burstCapacity == null ? 1 : config.burstCapacity));
+      headers.put("X-RateLimit-Requested-Tokens", String.valueOf(config.units()));
+    }
+  }
+
+  private Mono<Response> undecided(Config config, Throwable failed) {
+    Throwable error = Answers.unwrapped(failed);
+    Answer answer = answers.to(error);
+    if (answer == Answer.RAISE) {
+      return Mono.error(error);
+    }
+    if (answer == Answer.DENY) { // the filter would make it a 429
+      return Mono.deferContextual(
+          context -> {
+            if (context.getOrDefault(ServerWebExchange.class, null) instanceof ServerWebExchange exchange) { // of RateLimitWebFilter
+              exchange.getResponse().getHeaders().set("Retry-After", String.valueOf(answers.retryAfterSeconds()));
+            }
+            return Mono.error(new ResponseStatusException(HttpStatus.SERVICE_UNAVAILABLE, null, error));
+          });
+    }
+    Map<String, String> headers = new HashMap<>();
+    headers.put("X-RateLimit-Remaining", "-1");
+    springs(config, headers);
+    return Mono.just(new Response(true, headers));
+  }
+}
