@@ -1,7 +1,8 @@
 // The help for tests: a limiter with its own clock and faults, and a server of throttle-dev. The examples of docs/testing.md are run, too.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -142,7 +143,29 @@ describe('throttle-dev', () => {
     await using one = await ThrottleDev.start({ program })
     await using two = await ThrottleDev.start({ program })
     assert.notEqual(one.port, two.port)
-    await assert.rejects(ThrottleDev.start({ program: 'no-such-throttle-dev' }), /no-such-throttle-dev cannot be started.*go build .\/cmd\/throttle-dev/)
+    await assert.rejects(ThrottleDev.start({ program: 'no-such-throttle-dev' }), /no-such-throttle-dev cannot be started.*redis-throttle-dev.*go build .\/cmd\/throttle-dev/)
+  })
+
+  test('comes with the package redis-throttle-dev of the project that is tested', () => {
+    const project = mkdtempSync(path.join(tmpdir(), 'throttle-project-'))
+    try {
+      cpSync(path.join(root, 'packaging/dev/npm'), path.join(project, 'node_modules/redis-throttle-dev'), { recursive: true })
+      const { THROTTLE_DEV: _, ...env } = process.env
+      const start = (extra: Record<string, string> = {}) => {
+        const script = `const { ThrottleDev } = require(${JSON.stringify(path.join(packageFolder, 'dist/testing/index.js'))})
+          ThrottleDev.start().then(async (server) => { console.log(await server.command('PING')); await server.stop() }, (error) => { console.log(error.message) })`
+        return execFileSync(process.execPath, ['-e', script], { cwd: project, encoding: 'utf8', env: { ...env, PATH: project, ...extra } })
+      }
+      assert.match(start(), /^redis-throttle-dev has no package redis-throttle-dev-/)
+      const ours = path.join(project, `node_modules/redis-throttle-dev-${process.platform}-${process.arch}`)
+      mkdirSync(path.join(ours, 'bin'), { recursive: true })
+      writeFileSync(path.join(ours, 'package.json'), '{}')
+      symlinkSync(program, path.join(ours, 'bin/throttle-dev'))
+      assert.equal(start(), 'PONG\n')
+      assert.match(start({ THROTTLE_DEV: 'another-one' }), /^another-one cannot be started/)
+    } finally {
+      rmSync(project, { recursive: true })
+    }
   })
 
   test('that ends is an error of the next command', async () => {

@@ -1,13 +1,27 @@
 // throttle-dev for tests over a socket: started, stopped, and its time moved.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createRequire } from 'node:module'
 import { connect, type Socket } from 'node:net'
+import path from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Duration, Period } from '../duration.js'
 
 export interface ThrottleDevOptions {
-  /** The program: `throttle-dev` in the PATH, or what `THROTTLE_DEV` in the environment says, if it is left out. */
+  /** The program. If it is left out: what `THROTTLE_DEV` in the environment says, else that of the package redis-throttle-dev, else `throttle-dev` in the `PATH`. */
   readonly program?: string
+}
+
+/** Returns the program of redis-throttle-dev, if the project that is tested has that package. */
+function installed(): string | undefined {
+  const require = createRequire(path.join(process.cwd(), 'package.json'))
+  let entry
+  try {
+    entry = require.resolve('redis-throttle-dev')
+  } catch {
+    return undefined
+  }
+  return require(entry) as string // which throws if it has none for this system
 }
 
 /**
@@ -48,7 +62,7 @@ export class ThrottleDev implements AsyncDisposable {
 
   /** Starts the server on a free port of 127.0.0.1, and waits until it serves. */
   static async start(options: ThrottleDevOptions = {}): Promise<ThrottleDev> {
-    const program = options.program ?? process.env['THROTTLE_DEV'] ?? 'throttle-dev'
+    const program = options.program ?? process.env['THROTTLE_DEV'] ?? installed() ?? 'throttle-dev'
     const child = spawn(program, ['--port', '0'], { stdio: ['ignore', 'pipe', 'pipe'] })
     const end = () => child.kill('SIGKILL')
     process.once('exit', end)
@@ -62,7 +76,7 @@ export class ThrottleDev implements AsyncDisposable {
       }
       child.stdout.on('data', read)
       child.stderr.on('data', read)
-      child.once('error', (error) => { reject(new Error(`${program} cannot be started: ${error.message}. Build it with go build ./cmd/throttle-dev, and put it into the PATH or name it in THROTTLE_DEV`)) })
+      child.once('error', (error) => { reject(new Error(`${program} cannot be started: ${error.message}. Install the package redis-throttle-dev, or build it with go build ./cmd/throttle-dev, and put it into the PATH or name it in THROTTLE_DEV`)) })
       child.once('exit', () => { reject(new Error(`${program} has ended: ${said}`)) })
     })
     child.stdout.resume()
