@@ -150,7 +150,8 @@ describe('throttle-dev', () => {
     const project = mkdtempSync(path.join(tmpdir(), 'throttle-project-'))
     try {
       cpSync(path.join(root, 'packaging/dev/npm'), path.join(project, 'node_modules/redis-throttle-dev'), { recursive: true })
-      const { THROTTLE_DEV: _, ...env } = process.env
+      const env = { ...process.env }
+      delete env['THROTTLE_DEV']
       const start = (extra: Record<string, string> = {}) => {
         const script = `const { ThrottleDev } = require(${JSON.stringify(path.join(packageFolder, 'dist/testing/index.js'))})
           ThrottleDev.start().then(async (server) => { console.log(await server.command('PING')); await server.stop() }, (error) => { console.log(error.message) })`
