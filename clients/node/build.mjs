@@ -13,4 +13,6 @@ for (const options of [[], ['--outDir', 'dist/esm', '--module', 'ES2022', '--mod
   const { status } = spawnSync('node_modules/.bin/tsc', options, { stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
 }
+// Whatever a copy of dist/ is put into, each half says what it is.
+writeFileSync('dist/package.json', '{ "type": "commonjs", "sideEffects": false }\n')
 writeFileSync('dist/esm/package.json', '{ "type": "module", "sideEffects": false }\n')
