@@ -50,13 +50,13 @@ final class Doors {
     return plain ? connection.send(new Command(words, key)) : send(words, key, TRIES);
   }
 
-  /** Sends a command that waits for its turn, which takes the module. */
-  CompletionStage<Object> sendWaiting(List<String> words, String key) {
+  /** Sends a command that waits for its turn, which takes the module, until its caller has left. */
+  CompletionStage<Object> sendWaiting(List<String> words, String key, CompletionStage<Void> left) {
     if (commands == Commands.FUNCTIONS) {
       return CompletableFuture.failedFuture(needsTheModule(words));
     }
     return Stages.map(
-        connection.sendWaiting(new Command(words, key)),
+        connection.sendWaiting(new Command(words, key), left),
         reply -> {
           if (commands == Commands.AUTO && isUnknown(reply)) {
             throw needsTheModule(words);

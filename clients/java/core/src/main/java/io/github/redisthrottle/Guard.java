@@ -137,7 +137,7 @@ public final class Guard implements Decider, AutoCloseable {
           } else if (error != null) {
             result.completeExceptionally(error);
           } else {
-            result.complete(value);
+            Stages.complete(result, value);
           }
         });
     return result;

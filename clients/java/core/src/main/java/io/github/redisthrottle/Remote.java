@@ -56,13 +56,35 @@ public final class Remote implements Decider, AutoCloseable {
   }
 
   private CompletionStage<Result> waits(Call call) {
-    CompletableFuture<Object> reply = doors.sendWaiting(Words.of(call), call.key()).toCompletableFuture();
-    watch(call, reply);
-    return Stages.map(reply, answer -> read(call, answer));
+    CompletableFuture<Void> left = new CompletableFuture<>();
+    CompletableFuture<Result> result = new CompletableFuture<>();
+    result.whenComplete((value, error) -> left.complete(null));
+    Stages.copy(
+        Stages.map(
+            doors.sendWaiting(Words.of(call), call.key(), left),
+            answer -> {
+              Result read = read(call, answer);
+              if (read.allowed()) {
+                read.ifLost(() -> giveBack(call, read));
+              }
+              return read;
+            }),
+        result);
+    watch(call, result);
+    return result;
+  }
+
+  /** Gives back what came when its caller had left. The caller cannot be told of a failure. */
+  private void giveBack(Call call, Result result) {
+    if (call.verb() == Call.Verb.LEASE) {
+      decide(Call.release(call.key()).id(call.id()));
+    } else if (result.granted() > 0) {
+      decide(Call.one(Call.Verb.REFUND, call.keys().get(0)).cost(call.cost()));
+    }
   }
 
   /** Asks the server for a sign of life while a call waits. Any reply is one, and so is a process that is busy. */
-  private void watch(Call call, CompletableFuture<Object> waiting) {
+  private void watch(Call call, CompletableFuture<Result> waiting) {
     Executor later = CompletableFuture.delayedExecutor(patienceMs, TimeUnit.MILLISECONDS);
     later.execute(
         () -> {

@@ -3,6 +3,7 @@ package io.github.redisthrottle;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * The outcome of a call, and the state after it of the limit that decided: {@link Allowed} or {@link Denied}. Times are whole
@@ -24,6 +25,7 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
   }
 
   private final State state;
+  private final AtomicReference<Runnable> ifLost = new AtomicReference<>();
 
   private Result(State state) {
     this.state = state;
@@ -143,6 +145,19 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
   @Override
   public String toString() {
     return state.text();
+  }
+
+  /** Says what is to be done if the result reaches nobody, because its caller has left meanwhile. */
+  void ifLost(Runnable action) {
+    ifLost.set(action);
+  }
+
+  /** Tells that the result reached nobody. */
+  void lost() {
+    Runnable action = ifLost.getAndSet(null);
+    if (action != null) {
+      action.run();
+    }
   }
 
   State state() {

@@ -43,19 +43,21 @@ final class Stages {
           if (error != null) {
             to.completeExceptionally(Errors.unwrapped(error));
           } else {
-            to.complete(value);
+            complete(to, value);
           }
         });
   }
 
-  /** Cancels {@code other} as soon as {@code future} is cancelled. */
+  /** Completes a future. What its caller has left before is given back. */
+  static <T> void complete(CompletableFuture<T> to, T value) {
+    if (!to.complete(value) && value instanceof Result result) {
+      result.lost();
+    }
+  }
+
+  /** Cancels {@code other} as soon as {@code future} is completed by somebody else, such as by its cancellation or its timeout. */
   static void cancels(CompletableFuture<?> future, CompletionStage<?> other) {
-    future.whenComplete(
-        (value, error) -> {
-          if (future.isCancelled()) {
-            other.toCompletableFuture().cancel(true);
-          }
-        });
+    future.whenComplete((value, error) -> other.toCompletableFuture().cancel(true));
   }
 
   /** Waits for a stage. A thread that is interrupted cancels it, and keeps its interrupted status. */
@@ -64,7 +66,9 @@ final class Stages {
     try {
       return future.get();
     } catch (InterruptedException e) {
-      future.cancel(true);
+      if (!future.cancel(true) && !future.isCompletedExceptionally() && future.getNow(null) instanceof Result result) {
+        result.lost();
+      }
       Thread.currentThread().interrupt();
       throw new CallInterruptedException("interrupted while waiting for a decision", e);
     } catch (CancellationException e) {

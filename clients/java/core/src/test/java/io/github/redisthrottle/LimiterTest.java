@@ -114,6 +114,27 @@ class LimiterTest {
     }
   }
 
+  /** The refund grants the unit to the caller that waits, which leaves at that moment: it has the unit, or the key has it again. */
+  @ParameterizedTest
+  @EnumSource
+  void aWaitGivenUpAsItIsGrantedLosesNothing(Clients client) {
+    Limit daily = fixed(1, Duration.ofDays(1));
+    try (Limiter limiter = limiter(client);
+        Jedis jedis = server.client()) {
+      limiter.limit("w", daily);
+      for (int round = 0; round < 10; round++) {
+        CompletableFuture<Result.Allowed> waiting = limiter.async().waitFor("w", daily).toCompletableFuture();
+        Server.await("the caller waits", () -> jedis.info("clients").contains("blocked_clients:1"));
+        CompletableFuture<Long> refund = limiter.async().refund("w", 1, daily).toCompletableFuture();
+        if (!waiting.cancel(true)) {
+          limiter.refund("w", 1, daily);
+        }
+        refund.join();
+        Server.await("the unit is there again", () -> limiter.limit("w", daily).allowed());
+      }
+    }
+  }
+
   @ParameterizedTest
   @EnumSource
   void aLeaseIsHeldUntilItIsClosed(Clients client) {

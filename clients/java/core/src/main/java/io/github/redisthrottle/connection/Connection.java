@@ -17,10 +17,12 @@ public interface Connection extends AutoCloseable {
   CompletionStage<Object> send(Command command);
 
   /**
-   * Sends a command that is answered when its turn has come, which nobody else may have to wait for. The wait
-   * on the server ends when its future is completed or cancelled by somebody else.
+   * Sends a command that is answered when its turn has come, which nobody else may have to wait for.
+   *
+   * @param left is completed when the caller has left. The wait on the server ends soon, and the stage completes with what the server
+   *     answered at that moment, which may be that the turn has come, so that it can be given back
    */
-  CompletionStage<Object> sendWaiting(Command command);
+  CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left);
 
   /** Returns the name of the server of a cluster that has a key; empty where there is one server, or while it is not known. */
   default String nodeOf(String key) {

@@ -112,14 +112,14 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   @Override
   public CompletionStage<Object> send(Command command) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
-    executor.execute(() -> run(command, reply, false));
+    executor.execute(() -> run(command, reply, null));
     return reply;
   }
 
   @Override
-  public CompletionStage<Object> sendWaiting(Command command) {
+  public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
-    Thread thread = new Thread(() -> run(command, reply, true), "throttle-wait");
+    Thread thread = new Thread(() -> run(command, reply, left), "throttle-wait");
     thread.setDaemon(true);
     thread.start();
     return reply;
@@ -142,9 +142,9 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     close.run();
   }
 
-  private void run(Command command, CompletableFuture<Object> reply, boolean waits) {
+  private void run(Command command, CompletableFuture<Object> reply, CompletionStage<Void> left) {
     try {
-      reply.complete(exchange(command, reply, waits));
+      reply.complete(exchange(command, left));
     } catch (RuntimeException e) {
       if (provider instanceof ClusterConnectionProvider cluster && JedisErrors.isOutage(e)) {
         Cluster.refresh(cluster);
@@ -153,17 +153,17 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  private Object exchange(Command command, CompletableFuture<Object> reply, boolean waits) {
+  private Object exchange(Command command, CompletionStage<Void> left) {
     HostAndPort there = null;
     boolean asking = false;
-    for (int left = REDIRECTS; ; left--) {
+    for (int redirects = REDIRECTS; ; redirects--) {
       try (Taken taken = take(command, there)) {
         if (asking) {
           taken.connection().executeCommand(arguments(new Command(List.of("ASKING"), null)));
         }
-        return waits ? turn(taken, command, reply) : once(taken, command);
+        return left == null ? once(taken, command) : turn(taken, command, there, left);
       } catch (JedisRedirectionException e) {
-        if (left == 0 || !(provider instanceof ClusterConnectionProvider cluster)) {
+        if (redirects == 0 || !(provider instanceof ClusterConnectionProvider cluster)) {
           return new ErrorReply(String.valueOf(e.getMessage()));
         }
         there = e.getTargetNode();
@@ -188,25 +188,42 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  /** Waits for a turn. A caller that has left closes the connection, which ends the read. */
-  private static Object turn(Taken taken, Command command, CompletableFuture<Object> reply) {
+  /**
+   * Waits for a turn. A caller that has left has the server answer now; where it does not, the connection is closed, which ends the read and
+   * loses what is on its way.
+   */
+  private Object turn(Taken taken, Command command, HostAndPort there, CompletionStage<Void> left) {
     Connection connection = taken.connection();
+    Object id = once(taken, new Command(List.of("CLIENT", "ID"), null));
     connection.setTimeoutInfinite();
-    CompletableFuture<Object> answered = new CompletableFuture<>();
-    reply.whenComplete(
-        (value, error) -> {
-          if (!answered.isDone()) {
-            connection.setBroken();
-            connection.disconnect();
-          }
-        });
+    Place place = new Place(connection, id instanceof Long number ? number : null);
+    left.whenComplete((value, error) -> leave(place, command, there));
     try {
       return once(taken, command);
     } finally {
-      answered.complete(null);
+      place.end(); // from here on the connection is for others
       if (!connection.isBroken()) {
         connection.rollbackTimeout();
       }
+    }
+  }
+
+  private void leave(Place place, Command command, HostAndPort there) {
+    if (!place.isEnded()) {
+      Thread thread =
+          new Thread(
+              () ->
+                  place.leave(
+                      id -> {
+                        try (Taken other = take(command, there)) {
+                          return once(other, new Command(List.of("CLIENT", "UNBLOCK", String.valueOf(id)), null)) instanceof Long;
+                        } catch (RuntimeException e) {
+                          return false;
+                        }
+                      }),
+              "throttle-leave");
+      thread.setDaemon(true);
+      thread.start();
     }
   }
 

@@ -105,12 +105,12 @@ public final class LettuceConnection implements Connection {
 
   @Override
   public CompletionStage<Object> send(Command command) {
-    return follow(command, Node::send, REDIRECTS);
+    return follow(command, Node::send);
   }
 
   @Override
-  public CompletionStage<Object> sendWaiting(Command command) {
-    return follow(command, Node::sendAlone, REDIRECTS);
+  public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left) {
+    return follow(command, (node, commands) -> node.sendAlone(left, commands));
   }
 
   @Override
@@ -124,8 +124,7 @@ public final class LettuceConnection implements Connection {
     close.run(); // which closes the connections of its client
   }
 
-  private CompletableFuture<Object> follow(
-      Command command, BiFunction<Node, Command[], CompletableFuture<Object>> how, int left) {
+  private CompletableFuture<Object> follow(Command command, BiFunction<Node, Command[], CompletableFuture<Object>> how) {
     Node node;
     try {
       node = single != null ? single : nodeWith(command.key());
@@ -133,7 +132,7 @@ public final class LettuceConnection implements Connection {
       return CompletableFuture.failedFuture(LettuceErrors.translated(command.toString(), e));
     }
     CompletableFuture<Object> result = new CompletableFuture<>();
-    attempt(command, how, left, node, result, command);
+    attempt(command, how, REDIRECTS, node, result, command);
     return result;
   }
 

@@ -9,7 +9,9 @@ import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -38,6 +40,8 @@ final class Node {
   }
 
   private static final long WARM_UP_MS = 2000;
+  private static final long UNBLOCK_PAUSE_MS = 20;
+  private static final int UNBLOCKS = 100;
 
   private final RedisClient client;
   private final RedisURI uri;
@@ -98,8 +102,11 @@ final class Node {
     reply.completeOnTimeout(null, WARM_UP_MS, TimeUnit.MILLISECONDS).exceptionally(error -> null).join();
   }
 
-  /** Sends a command over a connection of its own, which is closed as soon as the future is completed. */
-  CompletableFuture<Object> sendAlone(Command... commands) {
+  /**
+   * Sends a command over a connection of its own, which is closed as soon as the future is completed. A caller that has left has the server
+   * answer it now: closing the connection would lose what is on its way.
+   */
+  CompletableFuture<Object> sendAlone(CompletionStage<Void> left, Command... commands) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
     connect()
         .whenComplete(
@@ -109,11 +116,32 @@ final class Node {
                 return;
               }
               reply.whenComplete((value, failed) -> connection.closeAsync());
-              if (!reply.isDone()) {
-                dispatch(connection, reply, commands);
+              if (left.toCompletableFuture().isDone()) {
+                reply.cancel(false);
+                return;
               }
+              CompletableFuture<Object> id = new CompletableFuture<>();
+              dispatch(connection, id, new Command(List.of("CLIENT", "ID"), null));
+              dispatch(connection, reply, commands);
+              left.whenComplete((value, failed) -> id.whenComplete((number, refused) -> unblock(number, reply, UNBLOCKS)));
             });
     return reply;
+  }
+
+  /** Has the server answer a caller that waits, again and again: the first time may overtake its command. */
+  private void unblock(Object id, CompletableFuture<Object> reply, int times) {
+    if (reply.isDone()) {
+      return;
+    }
+    if (id == null || times == 0) { // the server does not tell, or does not answer
+      reply.cancel(false);
+      return;
+    }
+    send(new Command(List.of("CLIENT", "UNBLOCK", id.toString()), null))
+        .whenComplete(
+            (value, error) ->
+                CompletableFuture.delayedExecutor(UNBLOCK_PAUSE_MS, TimeUnit.MILLISECONDS)
+                    .execute(() -> unblock(error == null ? id : null, reply, times - 1)));
   }
 
   /** Closes the connection, so that the next call connects again. */
