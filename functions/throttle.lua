@@ -943,6 +943,7 @@ do
   function zone_of(name)
     if zones[name] then return zones[name] end
     CLOCKS = CLOCKS or read_clocks()
+    if find(name, '[^%w/_+-]') then return nil end -- a pattern takes not all bytes
     local _, _, number = find(CLOCKS.names, '%s' .. gsub(name, '%W', '%%%0') .. '=(%d+)')
     if not number then return nil end
     local pattern = CLOCKS[tonumber(number)]

@@ -221,6 +221,19 @@ func TestFunctionsKnowTheClocksOfEveryZone(t *testing.T) {
 	}
 }
 
+// What no zone is called is refused, whatever bytes it has: the library looks zones up in one long text.
+func TestFunctionsRefuseHostileNamesOfZones(t *testing.T) {
+	t.Parallel()
+	b := startBeside(t)
+	for _, name := range []string{
+		"\x00", "Europe/Berlin\x00", "\xff", "", "%", "%s", ".", ".*", "[", "(", "^UTC", "UTC$", "UTC=1", "=1", "Africa/Banjul=1\nAfrica/Bissau", "\nUTC", "UTC\n", "EST-", "-", "europe/berlin",
+		strings.Repeat("x", 5000),
+	} {
+		v := b.both("CL.LIMIT", "k", "FIXED", "5/d", "TZ", name)
+		require.Contains(t, v.Text, "ERR syntax error near", "%q", name)
+	}
+}
+
 // Limits and instants of any size are decided alike, or refused: those of more than 52 days, or of many years, too.
 func TestFunctionsDecideAtTheEndsOfTheirRanges(t *testing.T) {
 	t.Parallel()
