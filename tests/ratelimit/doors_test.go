@@ -232,6 +232,21 @@ func TestANewerLibraryIsNotReplacedInARace(t *testing.T) {
 	}
 }
 
+// An older library is replaced by its name. A library that is called throttle and is none of ours stays.
+func TestALibraryOfSomebodyElseIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t, server.WithoutModule())
+	s.MustDo("FUNCTION", "LOAD", "#!lua name=throttle\nredis.register_function('theirs', function() return 'theirs' end)")
+	s.MustDo("FUNCTION", "LOAD", libraryOf(versions["N-1"], false))
+	var log lines
+	_, err := limiterOn(s.Client(), &log, 0).Limit(t.Context(), "k", fiveADay, 1)
+	require.NoError(t, err)
+	assert.EqualValues(t, versions["N"], s.Do("FCALL_RO", "cl_version", "0").Int)
+	assert.Equal(t, "theirs", s.Do("FCALL", "theirs", "0").Text)
+	assert.Contains(t, log.String(), "in place of "+dotted(versions["N-1"]))
+}
+
 // byModule is a Limiter that sends the commands of the module, whatever the server has.
 func byModule(client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error

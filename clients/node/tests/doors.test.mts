@@ -149,6 +149,14 @@ for (const [name, open] of Object.entries(single)) {
       assert.equal(await left(limiterOf()), 89)
     })
 
+    test('a library of somebody else is not deleted', async () => {
+      await server.do('FUNCTION', 'LOAD', "#!lua name=throttle\nredis.register_function('theirs', function() return 'theirs' end)")
+      await server.do('FUNCTION', 'LOAD', ofVersion(carried - 1, `throttle_${carried - 1}`))
+      await take(limiterOf())
+      assert.equal(await server.do('FCALL', 'cl_version', 0), carried)
+      assert.equal(await server.do('FCALL', 'theirs', 0), 'theirs')
+    })
+
     test('many limiters at once load it once, and every call is charged once', async () => {
       const limiters = Array.from({ length: 4 }, () => limiterOf())
       await Promise.all(Array.from({ length: 80 }, (_, i) => take(limiters[i % 4] as Limiter)))

@@ -161,6 +161,15 @@ def test_a_case_of_the_table(bare: Server, server: Server, get: Ask, caplog: pyt
     get(limiter.close())
 
 
+def test_a_library_of_somebody_else_is_not_deleted(bare: Server, get: Ask) -> None:
+    bare.do("FUNCTION", "LOAD", "#!lua name=throttle\nredis.register_function('theirs', function() return 'theirs' end)")
+    bare.do("FUNCTION", "LOAD", named(doors.version() - 1))
+    limiter = get.limiter(url_of(bare))
+    assert get(limiter.limit("k", DAY)).remaining == 9
+    assert libraries(bare) == ["throttle", f"throttle_{doors.version()}"]
+    get(limiter.close())
+
+
 def test_every_verb_has_the_answer_of_the_module(bare: Server, server: Server, get: Ask) -> None:
     """One after the other on a server with the module and one without."""
 

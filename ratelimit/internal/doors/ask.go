@@ -75,8 +75,7 @@ func (d *Doors) find(ctx context.Context, node Node) (found, error) {
 		case err == nil:
 			// REPLACE of one name would put this library over a newer one that came in between. Names of functions are unique on a server:
 			// beside a library of another name, nothing is loaded.
-			err = node.Atomically(ctx,
-				[]any{"FUNCTION", "DELETE", fmt.Sprintf("throttle_%d", there)}, []any{"FUNCTION", "DELETE", "throttle"}, []any{"FUNCTION", "LOAD", code})
+			err = node.Atomically(ctx, []any{"FUNCTION", "DELETE", nameOnServer(ctx, node, there)}, []any{"FUNCTION", "LOAD", code})
 			what.old = there
 		case isNoFunction(err):
 			_, err = node.Do(ctx, "FUNCTION", "LOAD", code)
@@ -102,6 +101,16 @@ func (d *Doors) find(ctx context.Context, node Node) (found, error) {
 		return found{}, err
 	}
 	return found{}, &NothingError{what.refused, err}
+}
+
+// nameOnServer is the name of a library of a version: throttle if an operator loaded it. Any other library of that name is somebody else's.
+func nameOnServer(ctx context.Context, node Node, version int64) string {
+	const byHand = "throttle"
+	reply, err := node.Do(ctx, "FUNCTION", "LIST", "LIBRARYNAME", byHand)
+	if err == nil && strings.Contains(fmt.Sprint(reply), "cl_version") {
+		return byHand
+	}
+	return nameOf(version)
 }
 
 func isReply(err error) bool {

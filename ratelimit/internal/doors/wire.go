@@ -18,9 +18,11 @@ var (
 		return hex.EncodeToString(sum[:])
 	}()
 	// Clients load the library under a name with its version, so that none takes a newer one for the one that it wants to replace.
-	name = fmt.Sprintf("throttle_%d", version)
-	code = "#!lua name=" + name + "\n" + text
+	code = "#!lua name=" + nameOf(int64(version)) + "\n" + text
 )
+
+// nameOf is the name of a library that a client loaded.
+func nameOf(version int64) string { return fmt.Sprintf("throttle_%d", version) }
 
 // dotted is a version as people write it.
 func dotted(version int64) string {

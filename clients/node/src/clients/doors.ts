@@ -6,6 +6,7 @@
 //
 // Each server has a door of its own, by the name that the transport has for the master of a key.
 import { createHash } from 'node:crypto'
+import { inspect } from 'node:util'
 import { isOutage, isReply, MistakeError } from '../errors.js'
 import type { Logger } from '../guard/guard.js'
 import { type Transport, within } from './transport.js'
@@ -179,8 +180,11 @@ export class Doors {
     await within(this.timeout, undefined, async (left) => {
       const line = await this.transport.open(key) // MULTI needs a connection of its own
       try {
+        // One that an operator loaded is called throttle. Any other library of that name is somebody else's.
+        const byHand = await line.send(['FUNCTION', 'LIST', 'LIBRARYNAME', 'throttle']).then((reply) => inspect(reply, { depth: null }), () => '')
+        const name = byHand.includes('cl_version') ? 'throttle' : nameOf(version)
         if (left.aborted) throw left.reason
-        const words = [['MULTI'], ['FUNCTION', 'DELETE', nameOf(version)], ['FUNCTION', 'DELETE', 'throttle'], ['FUNCTION', 'LOAD', text], ['EXEC']]
+        const words = [['MULTI'], ['FUNCTION', 'DELETE', name], ['FUNCTION', 'LOAD', text], ['EXEC']]
         const replies = await Promise.all(words.map((some) => line.send(some)))
         const results = replies.at(-1)
         const last: unknown = Array.isArray(results) ? results.at(-1) : undefined

@@ -286,10 +286,12 @@ class Doors:
                 # REPLACE of one name would put this library over a newer one that came in between. Names of functions are unique on a
                 # server: beside a library of another name, nothing is loaded.
                 old = found
-                replies = yield Alone([["MULTI"], ["FUNCTION", "DELETE", f"throttle_{old}"], ["FUNCTION", "DELETE", "throttle"],
-                                       ["FUNCTION", "LOAD", _named()], ["EXEC"]], key)
+                # One that an operator loaded is called throttle. Any other library of that name is somebody else's.
+                by_hand = (yield Alone([["FUNCTION", "LIST", "LIBRARYNAME", "throttle"]], key))[0]
+                name = "throttle" if "cl_version" in repr(by_hand) else f"throttle_{old}"
+                replies = yield Alone([["MULTI"], ["FUNCTION", "DELETE", name], ["FUNCTION", "LOAD", _named()], ["EXEC"]], key)
                 # A command that may not be queued, or the answers of the transaction, of which that of a library that is not there is none.
-                loaded = next((reply for reply in replies[1:4] if isinstance(reply, Exception)), replies[-1])
+                loaded = next((reply for reply in replies[1:3] if isinstance(reply, Exception)), replies[-1])
                 loaded = loaded[-1] if isinstance(loaded, list) else loaded
             elif isinstance(found, Exception) and _is_no_function(found):
                 loaded = (yield Alone([["FUNCTION", "LOAD", _named()]], key))[0]
