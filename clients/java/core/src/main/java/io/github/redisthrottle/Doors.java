@@ -52,22 +52,17 @@ final class Doors {
 
   /** Sends a command that waits for its turn, which takes the module, until its caller has left. */
   CompletionStage<Object> sendWaiting(List<String> words, String key, CompletionStage<Void> left) {
-    if (commands == Commands.FUNCTIONS) {
-      return CompletableFuture.failedFuture(needsTheModule(words));
-    }
-    return Stages.map(
-        connection.sendWaiting(new Command(words, key), left),
-        reply -> {
-          if (commands == Commands.AUTO && isUnknown(reply)) {
-            throw needsTheModule(words);
-          }
-          return reply;
-        });
+    return connection.sendWaiting(new Command(words, key), left);
   }
 
-  private static MistakeException needsTheModule(List<String> words) {
-    return new MistakeException(
-        words.get(0) + ": unknown command; it needs the module: a function cannot make its caller wait", null);
+  /** Returns whether a server is known to have no module, or is not to be asked for it. */
+  boolean isWithoutModule(String key) {
+    return commands == Commands.FUNCTIONS || (!doors.isEmpty() && doors.getOrDefault(connection.nodeOf(key), Door.MODULE) != Door.MODULE);
+  }
+
+  /** Returns whether a reply says that the server lacks the module, where there are other ways than it. */
+  boolean lacksModule(Object reply) {
+    return commands == Commands.AUTO && isUnknown(reply);
   }
 
   private CompletionStage<Object> send(List<String> words, String key, int left) {

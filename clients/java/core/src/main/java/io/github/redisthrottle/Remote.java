@@ -11,16 +11,18 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Sends calls to Redis or Valkey over a client. It decides nothing itself. A server without the module is called by functions of the library
- * that the package carries, or by scripts; only calls that wait need the module. The log has one line that says so.
+ * that the package carries, or by scripts; calls that wait need the module, or {@link #poll}. The log has one line that says so.
  */
 public final class Remote implements Decider, AutoCloseable {
   private final Connection connection;
   private final Doors doors;
   private final long patienceMs;
+  private final long pollNs;
 
-  private Remote(Connection connection, Duration patience, Commands commands) {
+  private Remote(Connection connection, Duration patience, Doors doors, long pollNs) {
     this.connection = connection;
-    this.doors = new Doors(connection, commands);
+    this.doors = doors;
+    this.pollNs = pollNs;
     this.patienceMs = patience.toMillis();
     if (patienceMs <= 0) {
       throw new IllegalArgumentException("patience: " + patience + " is shorter than a millisecond");
@@ -39,7 +41,22 @@ public final class Remote implements Decider, AutoCloseable {
 
   /** As {@link #over(Connection, Commands)}, with another patience. */
   public static Remote over(Connection connection, Commands commands, Duration patience) {
-    return new Remote(connection, patience, commands);
+    return new Remote(connection, patience, new Doors(connection, commands), 0);
+  }
+
+  /**
+   * Returns one with which calls wait also where the server has no module: units of rates are reserved in order of arrival, and for everything
+   * else the server is asked again, so that who asks at the right moment gets it. Without this option such a call is a
+   * {@link MistakeException}. With the module it changes nothing.
+   *
+   * @param longest the longest pause between two questions, such as 200 ms
+   */
+  public Remote poll(Duration longest) {
+    long ns = Durations.nanos(longest, "poll");
+    if (ns < 1_000_000) {
+      throw new IllegalArgumentException("poll: " + longest + " is shorter than a millisecond");
+    }
+    return new Remote(connection, Duration.ofMillis(patienceMs), doors, ns);
   }
 
   @Override
@@ -56,18 +73,26 @@ public final class Remote implements Decider, AutoCloseable {
   }
 
   private CompletionStage<Result> waits(Call call) {
+    if (doors.isWithoutModule(call.key())) {
+      return Polling.of(this, call, pollNs);
+    }
     CompletableFuture<Void> left = new CompletableFuture<>();
     CompletableFuture<Result> result = new CompletableFuture<>();
     result.whenComplete((value, error) -> left.complete(null));
     Stages.copy(
-        Stages.map(
+        Stages.chain(
             doors.sendWaiting(Words.of(call), call.key(), left),
             answer -> {
+              if (doors.lacksModule(answer)) {
+                CompletionStage<Result> polled = Polling.of(this, call, pollNs);
+                Stages.cancels(result, polled);
+                return polled;
+              }
               Result read = read(call, answer);
               if (read.allowed()) {
                 read.ifLost(() -> giveBack(call, read));
               }
-              return read;
+              return CompletableFuture.completedFuture(read);
             }),
         result);
     watch(call, result);
@@ -75,7 +100,7 @@ public final class Remote implements Decider, AutoCloseable {
   }
 
   /** Gives back what came when its caller had left. The caller cannot be told of a failure. */
-  private void giveBack(Call call, Result result) {
+  void giveBack(Call call, Result result) {
     if (call.verb() == Call.Verb.LEASE) {
       decide(Call.release(call.key()).id(call.id()));
     } else if (result.granted() > 0) {
