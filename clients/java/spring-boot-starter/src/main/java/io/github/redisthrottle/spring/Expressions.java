@@ -1,16 +1,25 @@
 package io.github.redisthrottle.spring;
 
+import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.Expression;
 import org.springframework.expression.ExpressionException;
+import org.springframework.expression.TypedValue;
+import org.springframework.expression.spel.ExpressionState;
+import org.springframework.expression.spel.SpelParserConfiguration;
 import org.springframework.expression.spel.SpelNode;
 import org.springframework.expression.spel.ast.CompoundExpression;
+import org.springframework.expression.spel.ast.Elvis;
 import org.springframework.expression.spel.ast.MethodReference;
+import org.springframework.expression.spel.ast.OpPlus;
 import org.springframework.expression.spel.ast.Projection;
 import org.springframework.expression.spel.ast.PropertyOrFieldReference;
 import org.springframework.expression.spel.ast.Selection;
+import org.springframework.expression.spel.ast.SpelNodeImpl;
+import org.springframework.expression.spel.ast.Ternary;
 import org.springframework.expression.spel.ast.VariableReference;
 import org.springframework.expression.spel.standard.SpelExpression;
 import org.springframework.expression.spel.standard.SpelExpressionParser;
@@ -31,6 +40,75 @@ public final class Expressions {
       return expression;
     } catch (ExpressionException e) {
       throw new IllegalArgumentException("\"" + text + "\" is no expression: " + e.getMessage(), e);
+    }
+  }
+
+  /**
+   * Reads an expression of a key, as {@link #parse}. Where it joins texts by +, a part that is null is a mistake: it would become the text
+   * "null", and those of whom nothing is known would count for one another.
+   */
+  public static Expression parseKey(String text, Set<String> variables) {
+    SpelNodeImpl read = (SpelNodeImpl) ((SpelExpression) parse(text, variables)).getAST();
+    return new SpelExpression(text, strict(read, text), new SpelParserConfiguration());
+  }
+
+  /** Returns a node in which a part of a text must not be null. */
+  private static SpelNodeImpl strict(SpelNodeImpl node, String text) {
+    SpelNodeImpl[] children = new SpelNodeImpl[node.getChildCount()];
+    for (int i = 0; i < children.length; i++) {
+      children[i] = (SpelNodeImpl) node.getChild(i);
+    }
+    int from = node.getStartPosition();
+    int to = node.getEndPosition();
+    if (node instanceof OpPlus && children.length == 2) {
+      return new OpPlus(from, to, new Present(strict(children[0], text)), new Present(strict(children[1], text)));
+    }
+    if (node instanceof Ternary) {
+      refuseToJoin(children[0], text);
+      return new Ternary(from, to, children[0], strict(children[1], text), strict(children[2], text));
+    }
+    if (node instanceof Elvis) {
+      return new Elvis(from, to, strict(children[0], text), strict(children[1], text));
+    }
+    if (node instanceof CompoundExpression) { // such as (...).toLowerCase()
+      children[0] = strict(children[0], text);
+      for (int i = 1; i < children.length; i++) {
+        refuseToJoin(children[i], text);
+      }
+      return new CompoundExpression(from, to, children);
+    }
+    refuseToJoin(node, text);
+    return node;
+  }
+
+  private static void refuseToJoin(SpelNode node, String text) {
+    if (node instanceof OpPlus) {
+      throw new IllegalArgumentException(
+          "\"" + text + "\": a + among the arguments of a call, in [] or in a condition would make null a part of a text; join texts outside of these");
+    }
+    for (int i = 0; i < node.getChildCount(); i++) {
+      refuseToJoin(node.getChild(i), text);
+    }
+  }
+
+  /** A part of a text. */
+  private static final class Present extends SpelNodeImpl {
+    Present(SpelNodeImpl part) {
+      super(part.getStartPosition(), part.getEndPosition(), part);
+    }
+
+    @Override
+    public TypedValue getValueInternal(ExpressionState state) {
+      TypedValue value = children[0].getValueInternal(state);
+      if (value.getValue() == null) {
+        throw new IllegalArgumentException("key: \"" + toStringAST() + "\" is null, and a call must count for somebody");
+      }
+      return value;
+    }
+
+    @Override
+    public String toStringAST() {
+      return children[0].toStringAST();
     }
   }
 
@@ -78,6 +156,9 @@ public final class Expressions {
   /** Returns the text of a key. */
   public static String key(Expression expression, EvaluationContext context) {
     Object value = expression.getValue(context);
+    if (value instanceof Iterable || value instanceof Map || value instanceof Optional || (value != null && value.getClass().isArray())) {
+      throw new IllegalArgumentException("key: \"" + expression.getExpressionString() + "\" is no text, but a " + value.getClass().getSimpleName());
+    }
     String text = value == null ? "" : String.valueOf(value);
     if (text.isEmpty()) {
       throw new IllegalArgumentException("key: \"" + expression.getExpressionString() + "\" is " + (value == null ? "null" : "empty") + ", and a call must count for somebody");

@@ -108,6 +108,8 @@ class MethodTest {
   void aKeyThatIsNullIsAMistake() {
     IllegalArgumentException mistake = assertThrows(IllegalArgumentException.class, () -> reports.forNobody(null));
     assertTrue(mistake.getMessage().contains("#nobody"), mistake.getMessage());
+    mistake = assertThrows(IllegalArgumentException.class, () -> reports.both(null, "ann"));
+    assertTrue(mistake.getMessage().contains("#org"), mistake.getMessage());
   }
 
   @Test

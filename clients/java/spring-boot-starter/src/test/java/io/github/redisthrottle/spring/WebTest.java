@@ -120,6 +120,7 @@ abstract class WebTest {
   @Test
   void aKeyThatIsNullIsAMistake() {
     assertEquals(500, application.get("/limited").statusCode());
+    assertEquals(500, application.get("/both/a").statusCode(), "a part of the key is null");
     assertEquals(500, application.get("/who").statusCode());
   }
 

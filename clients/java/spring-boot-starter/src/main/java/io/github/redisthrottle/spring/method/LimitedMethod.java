@@ -35,7 +35,7 @@ final class LimitedMethod {
       parts.add(
           new Part(
               "method:" + name,
-              expression(method, "key", one.key(), variables),
+              one.key().isEmpty() ? null : checked(method, "key", () -> Expressions.parseKey(one.key(), variables)),
               limits,
               expression(method, "cost", one.cost(), variables),
               expression(method, "skip", one.skip(), variables)));

@@ -94,7 +94,7 @@ public final class Route {
       throw Settings.wrong(property + ".name", name, "it is empty: leave it out for the name of the limits");
     }
     List<Limit> some = Settings.value(property + ".limits", limits, web.limits()::get);
-    parts.add(new Part(name == null ? web.limits().nameOf(limits) : name, expression(property + ".key", key == null ? "address" : key), some));
+    parts.add(new Part(name == null ? web.limits().nameOf(limits) : name, Settings.value(property + ".key", key == null ? "address" : key, one -> Expressions.parseKey(one, Set.of())), some));
   }
 
   private static Answer answer(String property, String option, String word, Answer otherwise) {
