@@ -5,6 +5,8 @@ import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.connection.ErrorReply;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
+import java.nio.charset.StandardCharsets;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -26,6 +28,9 @@ final class Doors {
 
   /** How often somebody else may load a library while this process is about to. */
   private static final int ROUNDS = 3;
+
+  /** The name of the library in functions/throttle.lua. */
+  private static final String BY_HAND = "throttle";
 
   private enum Door {
     MODULE,
@@ -136,14 +141,30 @@ final class Doors {
     return send(key, "FUNCTION", "LOAD", Library.NAMED);
   }
 
-  /** Names of functions are unique on a server, so an older library goes first. Who may not delete it may not load another one. */
+  /**
+   * Names of functions are unique on a server, so an older library goes first. An operator's is called throttle; if none of that name has
+   * cl_version, that one is somebody else's, and the older library has the name that a client gave it.
+   */
   private CompletionStage<Object> replace(String key, long old) {
     return Stages.chain(
-        send(key, "FUNCTION", "DELETE", "throttle_" + old),
-        versioned ->
-            says(versioned, "NOPERM")
-                ? CompletableFuture.completedFuture(versioned)
-                : Stages.chain(send(key, "FUNCTION", "DELETE", "throttle"), named -> load(key)));
+        send(key, "FUNCTION", "LIST", "LIBRARYNAME", BY_HAND),
+        listed -> {
+          String name = names(listed, "cl_version") ? BY_HAND : "throttle_" + old;
+          return Stages.chain(
+              send(key, "FUNCTION", "DELETE", name),
+              deleted -> says(deleted, "NOPERM") ? CompletableFuture.completedFuture(deleted) : load(key));
+        });
+  }
+
+  /** Whether a word is in a reply of any form. */
+  private static boolean names(Object reply, String word) {
+    if (reply instanceof Map<?, ?> map) {
+      return names(map.keySet(), word) || names(map.values(), word);
+    }
+    if (reply instanceof Collection<?> values) {
+      return values.stream().anyMatch(value -> names(value, word));
+    }
+    return word.equals(reply instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : reply);
   }
 
   private CompletionStage<Door> loaded(String server, String key, int rounds, String lacks, String place, Object reply) {

@@ -23,6 +23,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.exceptions.JedisDataException;
@@ -54,6 +55,19 @@ class DoorsTest {
       tests.add(DynamicTest.dynamicTest(one.get("rule").asText(), () -> holds(one)));
     }
     return tests.stream();
+  }
+
+  @Test
+  void theLibraryOfSomebodyElseIsLeftAlone() {
+    try (Jedis jedis = plain.client()) {
+      prepare(jedis, new ObjectMapper().createObjectNode().put("library", "N-1"));
+      run(jedis, "FUNCTION", "LOAD", "#!lua name=throttle\nredis.register_function('theirs', function() return 'kept' end)");
+      try (Limiter limiter = Limiter.over(Remote.over(JedisConnection.of(URI.create("redis://127.0.0.1:" + plain.port), Duration.ofSeconds(30)), Commands.AUTO))) {
+        assertTrue(limiter.limit("k", QUOTA).allowed());
+      }
+      assertEquals("kept", jedis.fcall("theirs", List.of(), List.of()));
+      assertEquals(Library.VERSION, jedis.fcallReadonly("cl_version", List.of(), List.of()));
+    }
   }
 
   private static void holds(JsonNode one) {
