@@ -468,6 +468,8 @@ async function move(nodes: Cluster, key: string): Promise<void> {
   await nodes.nodes[at]?.do('DEL', key)
   const to = nodes.nodes[(at + 1) % 3] as Server
   const id = String(await to.do('CLUSTER', 'MYID'))
+  // A node that imported a slot takes a new epoch with it. With an old one it loses the slot again to a message that was under way.
+  await to.do('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(await nodes.nodes[at]?.do('CLUSTER', 'MYID')))
   for (const node of [to, ...nodes.nodes.filter((other) => other !== to)]) await node.do('CLUSTER', 'SETSLOT', slot, 'NODE', id)
 }
 
