@@ -4,7 +4,6 @@ package functions_test
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -79,25 +78,7 @@ func (h *host) Call(_ string, words []string) string {
 
 func (h *host) Answer(string, bool) string { return spec.Waits }
 
-func (h *host) Holds(key string) string {
-	h.t.Helper()
-	value := ""
-	var leases []spec.Lease
-	switch h.server.MustDo("TYPE", key).Text {
-	case "none":
-		return spec.Nothing
-	case "string":
-		value = h.server.MustDo("GET", key).Text
-	default:
-		members := h.server.MustDo("ZRANGE", key, "0", "-1", "WITHSCORES").Elems
-		for i := 0; i+1 < len(members); i += 2 {
-			ms, err := strconv.ParseFloat(members[i+1].Text, 64)
-			require.NoError(h.t, err)
-			leases = append(leases, spec.Lease{ID: members[i].Text, LapsesMs: int64(ms)})
-		}
-	}
-	return spec.Holding(h.now, value, leases, max(h.server.MustDo("PEXPIRETIME", key).Int, 0))
-}
+func (h *host) Holds(key string) string { return kit.Holds(h.t, h.server, h.now, key) }
 
 // plain is a reply in the form that spec.Reply takes. An array that begins with a text is of names and values.
 func plain(v resp.Value) any {

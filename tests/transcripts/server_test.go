@@ -13,6 +13,7 @@ import (
 	"redis-throttle/limiter/embedded"
 	"redis-throttle/spec"
 	"redis-throttle/tests/clock"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -135,25 +136,7 @@ func (h *host) conn(caller string) *resp.Conn {
 	return h.conns[caller]
 }
 
-func (h *host) Holds(key string) string {
-	h.t.Helper()
-	value := ""
-	var leases []spec.Lease
-	switch h.server.MustDo("TYPE", key).Text {
-	case "none":
-		return spec.Nothing
-	case "string":
-		value = h.server.MustDo("GET", key).Text
-	default:
-		members := h.server.MustDo("ZRANGE", key, "0", "-1", "WITHSCORES").Elems
-		for i := 0; i+1 < len(members); i += 2 {
-			ms, err := strconv.ParseFloat(members[i+1].Text, 64)
-			require.NoError(h.t, err)
-			leases = append(leases, spec.Lease{ID: members[i].Text, LapsesMs: int64(ms)})
-		}
-	}
-	return spec.Holding(h.now, value, leases, max(h.server.MustDo("PEXPIRETIME", key).Int, 0))
-}
+func (h *host) Holds(key string) string { return kit.Holds(h.t, h.server, h.now, key) }
 
 func (h *host) show(v resp.Value) string { return spec.Reply(h.plain(v)) }
 
