@@ -41,7 +41,7 @@ func (r *remote) poll(ctx context.Context, call Call) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		if over := rest < time.Millisecond || result.RetryAfter == Never || (reserves && !result.Banned); !result.Limited || over {
+		if over := rest <= 0 || result.RetryAfter == Never || (reserves && !result.Banned); !result.Limited || over {
 			result.Wait = time.Since(began).Truncate(time.Millisecond)
 			return result, nil
 		}

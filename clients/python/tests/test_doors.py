@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 import redis
 
-from redis_throttle import FOREVER, LimitedError, Limiter, MistakeError, OutageError, Remote, Result, Slots, fixed, rate, window
+from redis_throttle import FOREVER, Call, Key, LimitedError, Limiter, MistakeError, OutageError, Remote, Result, Slots, fixed, rate, window
 from redis_throttle._server import doors
-from redis_throttle._server.polling import pause
+from redis_throttle._server.polling import Pause, pause, polling
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import FakeLimiter
 from servers import ROOT, Cluster, Server, await_true
@@ -391,6 +391,23 @@ def test_pauses_are_as_long_as_it_takes_and_come_apart() -> None:
     assert 0.1 <= min(short) < max(short) <= 0.11
     assert 0.5 <= min(long) < max(long) <= 1
     assert pause(0, 1) == 0.001
+
+
+def test_the_last_question_is_asked_when_the_time_is_over() -> None:
+    times = iter((0.0, 0.0, 0.0095, 0.01, 0.01))
+    steps = polling(Call("wait", (Key("k", (DAY,)),), max_wait="10ms"), 1, lambda: next(times))
+    fake = FakeLimiter()
+    fake.limit("k", DAY, cost=10)
+    limited = fake.peek("k", DAY)
+    assert isinstance(next(steps), Call)
+    for left in (0.01, 0.0005):
+        paused = steps.send(limited)
+        assert isinstance(paused, Pause)
+        assert paused.seconds == pytest.approx(left)
+        assert isinstance(next(steps), Call)
+    with pytest.raises(StopIteration) as end:
+        steps.send(limited)
+    assert end.value.value.wait == timedelta(milliseconds=10)
 
 
 @pytest.mark.parametrize(("options", "says"), [

@@ -53,7 +53,7 @@ def polling(call: Call, poll: float | None, clock: Callable[[], float] = time.mo
         if not result.limited and result.wait:
             yield Pause(result.wait.total_seconds(), Call("refund", call.keys, cost=call.cost))
         after = result.retry_after
-        if not result.limited or after is None or left < 0.001 or (reserves and not result.banned):
+        if not result.limited or after is None or left <= 0 or (reserves and not result.banned):
             waited = clock() - began
             return replace(result, wait=timedelta(milliseconds=int(waited * 1000)))
         yield Pause(min(pause(after.total_seconds(), poll), left))
