@@ -145,7 +145,7 @@ func TestWordsThatDoNotGoWithAFixed(t *testing.T) {
 		{"RATE 5/d BURST 5 OFFSET 1h", "OFFSET", misplacedFixed},
 		{"FIXED 5/d TAKE 2 TZ " + zone, "TZ", misplacedFixed},
 		{"FIXED 5/d COST 1 FIRST", "FIRST", misplacedFixed},
-		{"FIXED 5/d FRIST", "FRIST", "expected FIRST, OFFSET, TZ, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, COMPACT or EACH"},
+		{"FIXED 5/d FRIST", "FRIST", "expected FIRST, OFFSET, TZ, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, " + limitOptions},
 		{"TZ UTC FIXED 5/d", "TZ", expectedALimit},
 	} {
 		requireError(t, read("CL.LIMIT k "+tt.line), "ERR syntax error near '"+tt.word+"': "+tt.right, tt.line)

@@ -29,7 +29,8 @@ const (
 	badOffset       = "OFFSET " + rightOffset
 	badZone         = "TZ " + rightZone
 	expectedALimit  = "expected RATE, WINDOW or FIXED"
-	expectedOfLimit = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, COMPACT or EACH"
+	limitOptions    = "COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, COMPACT or EACH"
+	expectedOfLimit = "expected RATE, WINDOW, FIXED, " + limitOptions
 	expectedOfMany  = "expected RATE, WINDOW, FIXED, NEXT, ANY, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, ID, COMPACT or EACH"
 	notWithFirst    = "cannot go with FIRST"
 	misplacedFixed  = "must follow the count/period of a FIXED"
@@ -137,15 +138,15 @@ func TestEverySyntaxErrorPointsAtTheWord(t *testing.T) {
 	const (
 		tooBig = "9223372036854775808"
 		limits = "expected RATE, WINDOW or FIXED"
-		limit  = "expected RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, COMPACT or EACH"
+		limit  = expectedOfLimit
 		cost   = "COST takes an integer from 0 to 9223372036854775807"
 		take   = "TAKE takes an integer from 0 to 9223372036854775807"
 		spare  = "SPARE takes an integer from 0 to 9223372036854775807"
 		burst  = "BURST takes the capacity, an integer from 1 to 9223372036854775807"
 		units  = "; units are ms, s, m, h and d"
 		wait   = "MAXWAIT takes a length of time of at most 100 years, such as 500ms, 1.5s or 1m" + units
-		orRate = "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, COMPACT or EACH"
-		term   = "expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, COMPACT or EACH"
+		orRate = "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, " + limitOptions
+		term   = "expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, " + limitOptions
 		about  = "must follow the limit that it belongs to"
 		place  = "must follow the count/period of a RATE"
 		fine   = "not a whole number of nanoseconds"
@@ -387,7 +388,7 @@ func TestTheOtherCommandsTakeTheirOwnOptions(t *testing.T) {
 		{"CL.WAIT", "RATE 5/s TAKE 2 RATE 9/m TIMEOUT 1s PRIORITY 0", "PRIORITY': needs a WINDOW or FIXED limit; with RATE alone callers are served in order of arrival"},
 		{"CL.WAIT", "WINDOW 5/s TIMEOUT 1s PRIORITY 101", "101': PRIORITY takes an integer from -100 to 100"},
 		{"CL.WAIT", "WINDOW 5/s TIMEOUT 1s GROUP a GROUP b", "GROUP': given twice"},
-		{"CL.LIMIT", "WINDOW 5/s GROUP a", "GROUP': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, COMPACT or EACH"},
+		{"CL.LIMIT", "WINDOW 5/s GROUP a", "GROUP': expected TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, " + limitOptions},
 	} {
 		requireError(t, read(tt.command+" k "+tt.line), "ERR syntax error near '"+tt.want, tt.line)
 	}
@@ -471,7 +472,7 @@ func TestWordsOfAnyBytes(t *testing.T) {
 			{"k RATE", badQuotaRate},
 			{"k WINDOW", badQuotaWindow},
 			{"k FIXED", badQuotaFixed},
-			{"k RATE 5/s", "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, UPTO, STRICT, FORCE, MAXWAIT, BAN, AFTER, COMPACT or EACH"},
+			{"k RATE 5/s", "expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, " + limitOptions},
 			{"k WINDOW 5/s", "expected TAKE, SPARE, SHADOW, " + expectedOfLimit[len("expected "):]},
 			{"k RATE 5/s BURST", badCapacity},
 			{"k RATE 5/s COST", badCost},
