@@ -1,6 +1,5 @@
 package io.github.redisthrottle.spring;
 
-import io.github.redisthrottle.Limiter;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.spring.method.SubscribedRequests;
 import io.github.redisthrottle.spring.reactive.RateLimitWebFilter;
@@ -21,22 +20,10 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /** Limits of requests to WebFlux applications. */
-@AutoConfiguration(after = RateLimitAutoConfiguration.class)
+@AutoConfiguration(after = RateLimitWebAutoConfiguration.class)
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
 @ConditionalOnClass({WebFilter.class, Mono.class})
 public class RateLimitReactiveAutoConfiguration {
-  /** What limits of requests have in common. */
-  @Bean
-  WebLimits webLimits(Limiter limiter, NamedLimits limits, Answers answers, RateLimitProperties properties) {
-    return WebLimits.of(limiter, limits, answers, properties);
-  }
-
-  /** The routes. */
-  @Bean
-  Routes rateLimitRoutes(RateLimitProperties properties, WebLimits web) {
-    return new Routes(properties.routes(), web);
-  }
-
   /** Limits requests before Spring Security sees them. */
   @Bean
   RateLimitWebFilter rateLimitWebFilter(Routes routes, WebLimits web) {

@@ -1,6 +1,5 @@
 package io.github.redisthrottle.spring;
 
-import io.github.redisthrottle.Limiter;
 import io.github.redisthrottle.spring.method.Requests;
 import io.github.redisthrottle.spring.servlet.RateLimitAdvice;
 import io.github.redisthrottle.spring.servlet.RateLimitFilter;
@@ -15,22 +14,10 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.web.filter.OncePerRequestFilter;
 
 /** Limits of requests to servlet applications. */
-@AutoConfiguration(after = RateLimitAutoConfiguration.class)
+@AutoConfiguration(after = RateLimitWebAutoConfiguration.class)
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
 @ConditionalOnClass({Filter.class, OncePerRequestFilter.class})
 public class RateLimitServletAutoConfiguration {
-  /** What limits of requests have in common. */
-  @Bean
-  WebLimits webLimits(Limiter limiter, NamedLimits limits, Answers answers, RateLimitProperties properties) {
-    return WebLimits.of(limiter, limits, answers, properties);
-  }
-
-  /** The routes. */
-  @Bean
-  Routes rateLimitRoutes(RateLimitProperties properties, WebLimits web) {
-    return new Routes(properties.routes(), web);
-  }
-
   /** Limits requests before Spring Security sees them. */
   @Bean
   RateLimitFilter rateLimitFilter(Routes routes, WebLimits web) {

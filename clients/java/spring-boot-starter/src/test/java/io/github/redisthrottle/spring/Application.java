@@ -19,6 +19,7 @@ import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.http.client.ReactorResourceFactory;
 import org.springframework.stereotype.Service;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PathVariable;
@@ -89,6 +90,14 @@ final class Application implements AutoCloseable {
     @Bean
     Pages pages() {
       return new Pages();
+    }
+
+    /** Threads of its own: an application that is closed stops those that all share. */
+    @Bean
+    ReactorResourceFactory reactorResources() {
+      ReactorResourceFactory factory = new ReactorResourceFactory();
+      factory.setUseGlobalResources(false);
+      return factory;
     }
   }
 

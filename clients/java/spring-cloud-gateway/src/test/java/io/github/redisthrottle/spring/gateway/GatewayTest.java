@@ -24,6 +24,7 @@ import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.http.client.ReactorResourceFactory;
 import reactor.core.publisher.Mono;
 
 /** A gateway that was started for real, before a service, with routes as they are written for Spring's RedisRateLimiter and others. */
@@ -39,6 +40,14 @@ class GatewayTest {
     @Bean
     KeyResolver user() {
       return exchange -> Mono.justOrEmpty(exchange.getRequest().getHeaders().getFirst("X-User"));
+    }
+
+    /** Threads of its own: an application that is closed stops those that all share. */
+    @Bean
+    ReactorResourceFactory reactorResources() {
+      ReactorResourceFactory factory = new ReactorResourceFactory();
+      factory.setUseGlobalResources(false);
+      return factory;
     }
   }
 
