@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 )
 
@@ -51,6 +52,9 @@ func (c *client) call() {
 	if made.wait != nil {
 		defer made.wait.done()
 	}
+	if c.functions && isFunction(made) && c.r.IntN(2) == 0 {
+		made.sent = kit.AsFunction(made.words)
+	}
 	_, aboutLeases := made.of.(*leased)
 	a := attempts{client: c, call: made, about: made.of.name()}
 	// A CL.WAIT would give its slot back; and of calls about leases the checker would try all ways of ending.
@@ -60,7 +64,7 @@ func (c *client) call() {
 			return
 		}
 	}
-	c.t.Errorf("%q: nobody answers", made.words)
+	c.t.Errorf("%q: nobody answers", made.wire())
 }
 
 // attempts has all attempts at one call.
@@ -87,7 +91,7 @@ func (a *attempts) once() bool {
 	}
 	out, began := &outcome{node: a.network.node(a.to)}, a.history.now()
 	if a.crash && sure {
-		_ = a.conn.Send(a.words...)
+		_ = a.conn.Send(a.wire()...)
 		_ = a.conn.Flush()
 		a.hangUp()
 		out.unknown = true
@@ -110,7 +114,7 @@ func (a *attempts) once() bool {
 	default:
 		reply, err := a.integers(v)
 		if err != nil {
-			a.t.Errorf("%q: %v", a.words, v)
+			a.t.Errorf("%q: %v", a.wire(), v)
 			return true
 		}
 		a.network.learn(a.id, a.about, a.to)
@@ -149,7 +153,7 @@ func (a *attempts) refused(v resp.Value, began int64, out *outcome) bool {
 	case "READONLY", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN": // refused: try again
 	default:
 		if !a.network.refuses(words[0]) {
-			a.t.Errorf("%q: %v", a.words, v)
+			a.t.Errorf("%q: %v", a.wire(), v)
 			return true
 		}
 	}
@@ -188,5 +192,5 @@ func (c *client) ask(what *call, asking bool) (resp.Value, error) {
 	if c.send != nil {
 		return c.send(c.conn, what.words)
 	}
-	return c.conn.DoWithin(c.network.patience(what, c.luck), what.words...)
+	return c.conn.DoWithin(c.network.patience(what, c.luck), what.wire()...)
 }

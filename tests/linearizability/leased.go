@@ -66,6 +66,8 @@ type leased struct {
 	slots int64
 	// movedTimeouts says that TIMEOUT goes by the clock that the test moves, as on throttle-dev, and not by one that no history moves.
 	movedTimeouts bool
+	// noLine says that nobody waits.
+	noLine bool
 
 	mutex  sync.Mutex
 	recent []string // ids of callers that waited
@@ -125,7 +127,7 @@ func (l *leased) call(r *rand.Rand) *call {
 func (l *leased) mayWait() bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.inLine == mostInLine {
+	if l.noLine || l.inLine == mostInLine {
 		return false
 	}
 	l.inLine++

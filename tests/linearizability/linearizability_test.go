@@ -19,6 +19,7 @@ import (
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/clock"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -110,6 +111,18 @@ func TestConcurrentCallsAreLinearizable(t *testing.T) {
 	s := newScene(t)
 	s.load.crashes = 80
 	s.requireLinearizable(s.run(s.clock.Start(), nothing))
+}
+
+// Callers with and without the module share keys: one order explains the replies to all of them.
+func TestConcurrentCallsOfCommandsAndFunctionsAreLinearizable(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := newScene(t)
+	s.load.crashes = 80
+	s.load.callFunctions(func() bool { return true })
+	at := s.clock.Start()
+	kit.LoadFunctions(t, at)
+	s.requireLinearizable(s.run(at, nothing))
 }
 
 func TestCallsOfAServerThatPausesAreLinearizable(t *testing.T) {

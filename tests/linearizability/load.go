@@ -204,6 +204,8 @@ type load struct {
 	crashes int
 	// send sends a call and returns its reply; nil for one that sends it as it is.
 	send func(c *resp.Conn, words []string) (resp.Value, error)
+	// functions says that half of the calls that functions take are theirs: see callFunctions.
+	functions bool
 	// network is what clients know of the servers; nil for one address.
 	network network
 	given   sync.WaitGroup // calls that were given up

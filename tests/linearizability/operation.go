@@ -20,6 +20,8 @@ type operation interface {
 type call struct {
 	of    subject
 	words []string
+	// sent is the same call as one of a function; nil where it goes as it is.
+	sent []string
 	// run is what it may have done to an object at an instant. Of one that may wait in line, that is its arrival.
 	run func(o object, nowNs int64) []result
 	// read makes integers of a reply that is none of integers; nil where it is.
@@ -75,7 +77,7 @@ func (d *departure) concerns(of subject) bool  { return d.of.name() == of.name()
 func (m *clockMove) concerns(subject) bool     { return true }
 func (c *nodeClockStep) concerns(subject) bool { return true }
 
-func (c *call) String() string      { return strings.Join(c.words, " ") }
+func (c *call) String() string      { return strings.Join(c.wire(), " ") }
 func (d *departure) String() string { return "leaves " + d.id }
 func (m *clockMove) String() string { return fmt.Sprint("the clock moves to ", m.nowNs) }
 func (c *nodeClockStep) String() string {
@@ -83,6 +85,14 @@ func (c *nodeClockStep) String() string {
 }
 func (*replication) String() string { return "replicated" }
 func (*succession) String() string  { return "a replica takes over" }
+
+// wire is what goes to the server.
+func (c *call) wire() []string {
+	if c.sent != nil {
+		return c.sent
+	}
+	return c.words
+}
 
 // looks says whether a call changes nothing. Replicas answer it, and masters whose writes are paused.
 func (c *call) looks() bool { return c.words[0] == "CL.PEEK" || c.words[0] == "CL.LEASES" }

@@ -29,6 +29,8 @@ type stage struct {
 	mutex  sync.Mutex
 	shards [][]*node // the master first
 	befell map[kind]int
+
+	functions bool // half of the calls are of functions
 }
 
 // arrangement is how servers become masters and replicas.

@@ -17,6 +17,7 @@ import (
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/hosts"
+	"redis-throttle/tests/kit"
 )
 
 var (
@@ -56,6 +57,10 @@ func TestOrdeal(t *testing.T) {
 // endure has the servers of a set-up go through rounds until the end.
 func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed uint64, end time.Time) {
 	st := newStage(t, s, network, firstHost, rand.New(rand.NewPCG(seed, 1)))
+	for i := range st.shards {
+		kit.LoadFunctions(t, st.at(i, 0).Server)
+	}
+	st.functions = true
 	var sum tally
 	defer func() { sum.log(t, st) }() // also of a run that fails
 	told := time.Now()
@@ -95,6 +100,9 @@ func (st *stage) round(p plan, seed uint64, round int) *history {
 	l := &load{
 		t: st.T, seed: r.Uint64(), subjects: subjects(r, false), clients: 6, calls: 80, crashes: 200,
 		network: st, pause: 12 * time.Millisecond, during: make(chan struct{}),
+	}
+	if st.functions {
+		l.callFunctions(func() bool { return r.IntN(2) == 0 })
 	}
 	st.begin(l.subjects)
 	st.history = st.ticks.record()
