@@ -7,6 +7,7 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.security.Principal;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -97,6 +98,7 @@ final class Application implements AutoCloseable {
     ReactorResourceFactory reactorResources() {
       ReactorResourceFactory factory = new ReactorResourceFactory();
       factory.setUseGlobalResources(false);
+      factory.setShutdownQuietPeriod(Duration.ZERO);
       return factory;
     }
   }

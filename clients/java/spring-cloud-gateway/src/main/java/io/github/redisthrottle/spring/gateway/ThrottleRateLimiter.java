@@ -8,6 +8,7 @@ import io.github.redisthrottle.http.Answer;
 import io.github.redisthrottle.http.HeaderFields;
 import io.github.redisthrottle.spring.Answers;
 import io.github.redisthrottle.spring.NamedLimits;
+import io.github.redisthrottle.spring.Settings;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -23,7 +24,11 @@ import reactor.core.publisher.Mono;
 /**
  * The rate limiter of the filter RequestRateLimiter. It takes the arguments of Spring's RedisRateLimiter, {@code
  * redis-rate-limiter.replenishRate}, {@code burstCapacity} and {@code requestedTokens}, or else {@code redis-throttle.limits}, the name of
- * limits or limits such as {@code RATE 10/m; FIXED 1000/d}, and {@code redis-throttle.cost}.
+ * limits or limits such as {@code RATE 10/m; FIXED 1000/d}, and {@code redis-throttle.cost}. Its headers have the names that {@code
+ * spring.cloud.gateway.server.webflux.redis-rate-limiter} gives them.
+ *
+ * <p>A route that is made in code gets it by {@code filter.requestRateLimiter().rateLimiter(ThrottleRateLimiter.class, config ->
+ * config.setLimits("RATE 10/m"))}.
  */
 public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateLimiter.Config> {
   /** The name of the bean. */
@@ -31,19 +36,23 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
 
   static final String SPRINGS = "redis-rate-limiter";
   static final String OURS = "redis-throttle";
+  private static final String DEFAULT_FILTERS = "defaultFilters";
 
   private final Decider decider;
   private final NamedLimits named;
   private final Answers answers;
   private final ConfigurationService service;
+  private final SpringsSettings springs;
 
   /** Makes one. */
-  public ThrottleRateLimiter(Decider decider, NamedLimits named, Answers answers, ConfigurationService service) {
+  ThrottleRateLimiter(Decider decider, NamedLimits named, Answers answers, ConfigurationService service, SpringsSettings springs) {
     super(Config.class, SPRINGS, service);
     this.decider = decider;
     this.named = named;
     this.answers = answers;
     this.service = service;
+    this.springs = springs;
+    springs.config().forEach((route, config) -> getConfig().put(route, Settings.value(SpringsSettings.PREFIX + ".config." + route, config, this::checked)));
   }
 
   /** The arguments of a route. */
@@ -53,7 +62,7 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     private Long requestedTokens;
     private String limits;
     private Long cost;
-    private List<Limit> read = List.of();
+    private volatile List<Limit> read;
 
     /** Returns how many units come back in a second. */
     public Long getReplenishRate() {
@@ -109,6 +118,10 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
       return cost != null ? cost : requestedTokens != null ? requestedTokens : 1;
     }
 
+    private long capacity() {
+      return burstCapacity == null ? 1 : burstCapacity;
+    }
+
     private boolean isSprings() {
       return limits == null;
     }
@@ -131,6 +144,11 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     Map<String, Object> properties = new HashMap<>(args);
     service.with(config).name(SPRINGS).normalizedProperties(properties).bind();
     service.with(config).name(OURS).normalizedProperties(properties).bind();
+    return checked(config);
+  }
+
+  /** Refuses what is wrong, and keeps the limits. */
+  private Config checked(Config config) {
     boolean springs = config.replenishRate != null || config.burstCapacity != null || config.requestedTokens != null;
     if (config.limits != null ? springs : config.replenishRate == null) {
       throw new IllegalArgumentException("give either redis-throttle.limits, or redis-rate-limiter.replenishRate and burstCapacity");
@@ -143,39 +161,58 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
   }
 
   private static Limit bucket(Config config) {
-    long capacity = config.burstCapacity == null ? 1 : config.burstCapacity;
+    long capacity = config.capacity();
     if (config.replenishRate < 1 || capacity < 0) {
       throw new IllegalArgumentException("redis-rate-limiter: replenishRate is 1 or more, and burstCapacity 0 or more");
+    }
+    if (capacity > 0 && config.units() > capacity) {
+      throw new IllegalArgumentException(
+          "redis-rate-limiter: requestedTokens is " + config.units() + " and burstCapacity " + capacity + ", so no request would ever be let through");
     }
     Duration second = Duration.ofSeconds(1);
     return capacity == 0 ? Limit.rate(0, second) : Limit.rate(config.replenishRate, second).burst(capacity);
   }
 
+  /** Returns whether a route has limits: of its own, or those of the default filters. */
+  boolean isConfigured(String routeId) {
+    return getConfig().containsKey(routeId) || getConfig().containsKey(DEFAULT_FILTERS);
+  }
+
   @Override
   public Mono<Response> isAllowed(String routeId, String id) {
-    Config config = getConfig().containsKey(routeId) ? getConfig().get(routeId) : getConfig().get("defaultFilters");
+    Config config = getConfig().containsKey(routeId) ? getConfig().get(routeId) : getConfig().get(DEFAULT_FILTERS);
     if (config == null) {
       return Mono.error(new IllegalArgumentException("the filter RequestRateLimiter of route " + routeId + " has no limits: give redis-throttle.limits"));
     }
-    Call call = Call.limit("gateway:" + routeId + ":" + id, config.read).cost(config.units());
-    Call asked = config.read.size() > 1 ? call.each() : call;
+    List<Limit> limits;
+    try {
+      limits = config.read == null ? checked(config).read : config.read; // of a route that was made in code
+    } catch (IllegalArgumentException e) {
+      return Mono.error(e);
+    }
+    Call call = Call.limit("gateway:" + routeId + ":" + id, limits).cost(config.units());
+    Call asked = limits.size() > 1 ? call.each() : call;
     return Mono.fromCompletionStage(() -> decider.decide(asked))
-        .map(result -> new Response(result.allowed(), headers(config, result)))
+        .map(result -> new Response(result.allowed(), headers(config, limits, result)))
         .onErrorResume(error -> undecided(config, error));
   }
 
-  private static Map<String, String> headers(Config config, Result result) {
-    Map<String, String> headers = new HashMap<>(HeaderFields.of(List.of(config.read), result));
-    headers.put("X-RateLimit-Remaining", String.valueOf(result.remaining()));
-    springs(config, headers);
+  private Map<String, String> headers(Config config, List<Limit> limits, Result result) {
+    Map<String, String> headers = new HashMap<>();
+    if (springs.includeHeaders()) {
+      headers.putAll(HeaderFields.of(List.of(limits), result));
+      addSprings(config, result.remaining(), headers);
+    }
     return headers;
   }
 
-  private static void springs(Config config, Map<String, String> headers) {
+  /** Adds the headers of Spring's limiter. Those of a rate a second say nothing of other limits. */
+  private void addSprings(Config config, long remaining, Map<String, String> headers) {
+    headers.put(springs.remainingHeader(), String.valueOf(remaining));
     if (config.isSprings()) {
-      headers.put("X-RateLimit-Replenish-Rate", String.valueOf(config.replenishRate));
-      headers.put("X-RateLimit-Burst-Capacity", String.valueOf(config.burstCapacity == null ? 1 : config.burstCapacity));
-      headers.put("X-RateLimit-Requested-Tokens", String.valueOf(config.units()));
+      headers.put(springs.replenishRateHeader(), String.valueOf(config.replenishRate));
+      headers.put(springs.burstCapacityHeader(), String.valueOf(config.capacity()));
+      headers.put(springs.requestedTokensHeader(), String.valueOf(config.units()));
     }
   }
 
@@ -195,8 +232,9 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
           });
     }
     Map<String, String> headers = new HashMap<>();
-    headers.put("X-RateLimit-Remaining", "-1");
-    springs(config, headers);
+    if (springs.includeHeaders()) {
+      addSprings(config, -1, headers);
+    }
     return Mono.just(new Response(true, headers));
   }
 }

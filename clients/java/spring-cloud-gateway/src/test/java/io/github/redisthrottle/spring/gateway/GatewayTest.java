@@ -1,210 +1,170 @@
 package io.github.redisthrottle.spring.gateway;
 
+import static io.github.redisthrottle.spring.gateway.Gateway.field;
+import static io.github.redisthrottle.spring.gateway.Gateway.properties;
+import static io.github.redisthrottle.spring.gateway.Gateway.route;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.sun.net.httpserver.HttpServer;
 import io.github.redisthrottle.testing.Server;
-import java.io.IOException;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.springframework.boot.SpringApplication;
-import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
-import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
-import org.springframework.context.ConfigurableApplicationContext;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.cloud.gateway.route.Route;
+import org.springframework.cloud.gateway.route.RouteLocator;
+import org.springframework.cloud.gateway.route.builder.BooleanSpec;
+import org.springframework.cloud.gateway.route.builder.Buildable;
+import org.springframework.cloud.gateway.route.builder.RouteLocatorBuilder;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.http.client.ReactorResourceFactory;
-import reactor.core.publisher.Mono;
 
-/** A gateway that was started for real, before a service, with routes as they are written for Spring's RedisRateLimiter and others. */
+/** Routes with any period, several limits and several keys; what becomes of requests in an outage; mistakes. */
 class GatewayTest {
-  private static final HttpClient CLIENT = HttpClient.newHttpClient();
-  private static Server server;
-  private static HttpServer service;
-  private static ConfigurableApplicationContext gateway;
+  private static final List<String> COMMON = List.of("redis-throttle.timeout=20s", "redis-throttle.limits.plans.pro=RATE 2/h NAME pro");
+  private static final List<String> REPLACE = List.of("redis-throttle.gateway.replace-redis-rate-limiter=true");
 
+  private static Server server;
+  private static Gateway gateway;
+
+  /** Routes that are made in code. */
   @Configuration(proxyBeanMethods = false)
-  @EnableAutoConfiguration
-  static class Beans {
+  static class InCode {
     @Bean
-    KeyResolver user() {
-      return exchange -> Mono.justOrEmpty(exchange.getRequest().getHeaders().getFirst("X-User"));
+    RouteLocator inCode(RouteLocatorBuilder builder) {
+      return builder
+          .routes()
+          .route("code", route -> limited(route.path("/code/**"), "plans.pro"))
+          .route("wrong", route -> limited(route.path("/wrong/**"), "plans.por"))
+          .build();
     }
 
-    /** Threads of its own: an application that is closed stops those that all share. */
-    @Bean
-    ReactorResourceFactory reactorResources() {
-      ReactorResourceFactory factory = new ReactorResourceFactory();
-      factory.setUseGlobalResources(false);
-      return factory;
+    private static Buildable<Route> limited(BooleanSpec route, String limits) {
+      return route
+          .filters(filters -> filters.requestRateLimiter().rateLimiter(ThrottleRateLimiter.class, config -> config.setLimits(limits)).and())
+          .uri(Gateway.service(""));
     }
   }
 
   @BeforeAll
-  static void start() throws IOException {
+  static void start() {
     server = Server.start();
-    service = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
-    service.createContext(
-        "/",
-        exchange -> {
-          exchange.sendResponseHeaders(200, 6);
-          exchange.getResponseBody().write("served".getBytes(java.nio.charset.StandardCharsets.US_ASCII));
-          exchange.close();
-        });
-    service.start();
     gateway =
-        gateway(
-            route(0, "springs", "RequestRateLimiter", "redis-rate-limiter.replenishRate=1", "redis-rate-limiter.burstCapacity=60", "redis-rate-limiter.requestedTokens=30"),
-            route(1, "ours", "RequestRateLimiter", "redis-throttle.limits=RATE 2/h NAME hourly; FIXED 1000/d NAME daily"),
-            route(2, "keys", "Throttle", "keys[0].key='{'+header('X-Org')+'}:'+header('X-User')", "keys[0].limits=plans.pro", "keys[1].key='{'+header('X-Org')+'}'", "keys[1].limits=RATE 3/h NAME all"));
+        Gateway.start(
+            server,
+            List.of(InCode.class),
+            properties(
+                COMMON,
+                REPLACE,
+                route(0, "ours", "RequestRateLimiter", "redis-throttle.limits=RATE 2/h NAME hourly; FIXED 1000/d NAME daily"),
+                route(
+                    1,
+                    "keys",
+                    "Throttle",
+                    "keys[0].key='{'+header('X-Org')+'}:'+query('user')",
+                    "keys[0].limits=plans.pro",
+                    "keys[1].key='{'+header('X-Org')+'}'",
+                    "keys[1].limits=RATE 3/h NAME all")));
   }
 
   @AfterAll
   static void stop() {
     gateway.close();
-    service.stop(0);
     server.close();
-  }
-
-  private static List<String> route(int number, String id, String filter, String... args) {
-    String route = "--spring.cloud.gateway.server.webflux.routes[" + number + "].";
-    List<String> properties =
-        new ArrayList<>(
-            List.of(
-                route + "id=" + id,
-                route + "uri=http://127.0.0.1:" + service.getAddress().getPort(),
-                route + "predicates[0]=Path=/" + id + "/**",
-                route + "filters[0].name=" + filter));
-    for (String arg : args) {
-      int equals = arg.indexOf('=');
-      properties.add(route + "filters[0].args[" + arg.substring(0, equals) + "]" + arg.substring(equals));
-    }
-    return properties;
-  }
-
-  @SafeVarargs
-  private static ConfigurableApplicationContext gateway(List<String>... properties) {
-    SpringApplication application = new SpringApplication(Beans.class);
-    application.setRegisterShutdownHook(false);
-    List<String> all =
-        new ArrayList<>(
-            List.of(
-                "--server.port=0",
-                "--spring.main.banner-mode=off",
-                "--logging.level.root=warn",
-                "--redis-throttle.gateway.replace-redis-rate-limiter=true",
-                "--redis-throttle.limits.plans.pro=RATE 2/h NAME pro"));
-    List<String> given = new ArrayList<>();
-    for (List<String> some : properties) {
-      given.addAll(some);
-    }
-    if (!given.toString().contains("--redis-throttle.url")) {
-      all.addAll(List.of("--spring.data.redis.port=" + server.port, "--redis-throttle.url=" + server.url(), "--redis-throttle.timeout=20s"));
-    }
-    all.addAll(given);
-    return application.run(all.toArray(String[]::new));
-  }
-
-  private static HttpResponse<String> get(ConfigurableApplicationContext at, String path, String... headers) {
-    HttpRequest.Builder request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + at.getEnvironment().getProperty("local.server.port") + path));
-    for (int i = 0; i < headers.length; i += 2) {
-      request.header(headers[i], headers[i + 1]);
-    }
-    try {
-      return CLIENT.send(request.build(), HttpResponse.BodyHandlers.ofString());
-    } catch (IOException | InterruptedException e) {
-      throw new IllegalStateException(e);
-    }
-  }
-
-  private static String field(HttpResponse<String> response, String name) {
-    return response.headers().firstValue(name).orElse("");
-  }
-
-  @Test
-  void aRouteOfSpringsLimiterWorksAsItIs() {
-    HttpResponse<String> first = get(gateway, "/springs/a", "X-User", "ann");
-    assertEquals("served", first.body());
-    assertEquals("1 60 30", field(first, "X-RateLimit-Replenish-Rate") + " " + field(first, "X-RateLimit-Burst-Capacity") + " " + field(first, "X-RateLimit-Requested-Tokens"));
-    assertEquals("30", field(first, "X-RateLimit-Remaining"));
-    assertEquals(200, get(gateway, "/springs/a", "X-User", "ann").statusCode());
-    HttpResponse<String> denied = get(gateway, "/springs/a", "X-User", "ann");
-    assertEquals(429, denied.statusCode());
-    int after = Integer.parseInt(field(denied, "Retry-After"));
-    assertTrue(after >= 1 && after <= 30, "Retry-After: " + after);
-    assertEquals(200, get(gateway, "/springs/a", "X-User", "bob").statusCode());
-    try (var redis = server.client()) {
-      assertTrue(redis.exists("gateway:springs:ann"));
-      assertTrue(redis.keys("request_rate_limiter*").isEmpty(), "Spring's own limiter was asked");
-    }
   }
 
   @Test
   void aRouteHasAnyPeriodAndSeveralLimits() {
-    HttpResponse<String> first = get(gateway, "/ours/a", "X-User", "ann");
+    HttpResponse<String> first = gateway.get("/ours/a?user=ann");
+    assertEquals("served", first.body());
     assertEquals("\"hourly\";q=2;w=3600, \"daily\";q=1000;w=86400", field(first, "RateLimit-Policy"));
+    assertEquals("1", field(first, "X-RateLimit-Remaining"));
     assertEquals("", field(first, "X-RateLimit-Replenish-Rate"));
-    assertEquals(200, get(gateway, "/ours/a", "X-User", "ann").statusCode());
-    assertEquals(429, get(gateway, "/ours/a", "X-User", "ann").statusCode());
+    assertEquals(200, gateway.get("/ours/a?user=ann").statusCode());
+    assertEquals(429, gateway.get("/ours/a?user=ann").statusCode());
   }
 
   @Test
   void theFilterThrottleHasSeveralKeys() {
     for (int i = 0; i < 2; i++) {
-      assertEquals(200, get(gateway, "/keys/a", "X-Org", "acme", "X-User", "ann").statusCode());
+      assertEquals(200, gateway.get("/keys/a?user=ann", "X-Org", "acme").statusCode());
     }
-    HttpResponse<String> denied = get(gateway, "/keys/a", "X-Org", "acme", "X-User", "ann");
+    HttpResponse<String> denied = gateway.get("/keys/a?user=ann", "X-Org", "acme");
     assertEquals(429, denied.statusCode());
     assertTrue(denied.body().contains("\"violated-policies\": [\"pro\"]"), denied.body());
-    assertEquals(200, get(gateway, "/keys/a", "X-Org", "acme", "X-User", "bob").statusCode());
-    assertTrue(get(gateway, "/keys/a", "X-Org", "acme", "X-User", "eve").body().contains("[\"all\"]"));
+    assertEquals(200, gateway.get("/keys/a?user=bob", "X-Org", "acme").statusCode());
+    assertTrue(gateway.get("/keys/a?user=eve", "X-Org", "acme").body().contains("[\"all\"]"));
+  }
+
+  @Test
+  void aRouteIsMadeInCode() {
+    assertEquals(200, gateway.get("/code/a?user=ann").statusCode());
+    assertEquals(200, gateway.get("/code/a?user=ann").statusCode());
+    assertEquals(429, gateway.get("/code/a?user=ann").statusCode());
+    assertEquals(500, gateway.get("/wrong/a?user=ann").statusCode(), "a mistake in the code of a route does not open it");
   }
 
   @Test
   void inAnOutageTheAnswerDecides() {
     try (Server other = Server.start()) {
-      List<String> route = route(0, "ours", "RequestRateLimiter", "redis-throttle.limits=RATE 2/h");
-      try (ConfigurableApplicationContext allows = gateway(route, outage(other, "allow"));
-          ConfigurableApplicationContext denies = gateway(route, outage(other, "deny"))) {
+      String[] allow = properties(REPLACE, route(0, "ours", "RequestRateLimiter", "redis-throttle.limits=RATE 2/h"), List.of("redis-throttle.outage=allow"));
+      String[] deny = properties(REPLACE, route(0, "ours", "RequestRateLimiter", "redis-throttle.limits=RATE 2/h"), List.of("redis-throttle.outage=deny"));
+      try (Gateway allows = Gateway.start(other, allow);
+          Gateway denies = Gateway.start(other, deny)) {
         other.pause();
-        HttpResponse<String> allowed = get(allows, "/ours/a", "X-User", "ann");
+        HttpResponse<String> allowed = allows.get("/ours/a?user=ann");
         assertEquals(200, allowed.statusCode());
         assertEquals("-1", field(allowed, "X-RateLimit-Remaining"));
-        HttpResponse<String> denied = get(denies, "/ours/a", "X-User", "ann");
+        HttpResponse<String> denied = denies.get("/ours/a?user=ann");
         assertEquals(503, denied.statusCode());
         assertEquals("1", field(denied, "Retry-After"));
       }
     }
   }
 
-  private static List<String> outage(Server other, String answer) {
-    return List.of("--spring.data.redis.port=" + other.port, "--redis-throttle.url=" + other.url(), "--redis-throttle.outage=" + answer);
+  @ParameterizedTest
+  @ValueSource(strings = {"true", "false"})
+  void aRouteNamesTheLimiterWhereItReplacesNone(String springs) {
+    String redis = "spring.cloud.gateway.server.webflux.redis.enabled=" + springs; // whether Spring's own limiter is there
+    try (Gateway beside =
+        Gateway.start(
+            server,
+            properties(
+                COMMON,
+                List.of(redis),
+                route(0, "named" + springs, "RequestRateLimiter", "rate-limiter=#{@throttleRateLimiter}", "redis-throttle.limits=plans.pro")))) {
+      assertEquals("\"pro\";q=2;w=3600", field(beside.get("/named" + springs + "/a?user=ann"), "RateLimit-Policy"));
+    }
+  }
+
+  @Test
+  void anApplicationWithoutAGatewayStarts() {
+    Gateway.start(server, properties(COMMON, REPLACE, List.of("spring.cloud.gateway.server.webflux.enabled=false", "spring.cloud.gateway.server.webflux.redis.enabled=false"))).close();
   }
 
   @Test
   void mistakesAreRefusedAtStart() {
-    refused("give either redis-throttle.limits", route(0, "r", "RequestRateLimiter", "redis-rate-limiter.burstCapacity=3"));
-    refused("the names are plans.pro", route(0, "r", "RequestRateLimiter", "redis-throttle.limits=plans.por"));
-    refused("spring.cloud.gateway.routes[0].filters[0].args.key", route(0, "r", "Throttle", "limits=plans.pro", "key=adress"));
+    String args = "spring.cloud.gateway.server.webflux.routes[0].filters[0].args";
+    refused(args, "give either redis-throttle.limits", route(0, "r", "RequestRateLimiter", "redis-rate-limiter.burstCapacity=3"));
+    refused(args, "the names are plans.pro", route(0, "r", "RequestRateLimiter", "redis-throttle.limits=plans.por"));
+    refused(
+        args,
+        "no request would ever be let through",
+        route(0, "r", "RequestRateLimiter", "redis-rate-limiter.replenishRate=1", "redis-rate-limiter.burstCapacity=20", "redis-rate-limiter.requestedTokens=60"));
+    refused(args, "it has no limits", route(0, "r", "RequestRateLimiter", "key-resolver=#{@userKeyResolver}"));
+    refused(args + ".key", "none of address", route(0, "r", "Throttle", "limits=plans.pro", "key=adress"));
+    refused(SpringsSettings.PREFIX + ".config.r", "replenishRate is 1 or more", List.of(SpringsSettings.PREFIX + ".config.r.replenish-rate=0"));
   }
 
-  private static void refused(String what, List<String> route) {
-    Exception refused = assertThrows(Exception.class, () -> gateway(route).close());
-    Throwable root = refused;
+  private static void refused(String property, String what, List<String> route) {
+    Throwable root = assertThrows(Exception.class, () -> Gateway.start(server, properties(COMMON, REPLACE, route)).close());
     while (root.getCause() != null && !root.getMessage().contains(what)) {
       root = root.getCause();
     }
-    assertTrue(root.getMessage().contains(what), root::toString);
+    assertTrue(root.getMessage().contains(what) && root.getMessage().contains(property + " "), root::toString);
   }
 }
