@@ -115,7 +115,7 @@ func TestAllFilesSayTheSameVersion(t *testing.T) {
 }
 
 // The names that files and images have: throttle-0.3.0-linux-amd64, redis-throttle_0.3.0-1, throttle-gateway:0.3.0 and so on.
-var saysVersion = regexp.MustCompile(`throttle(?:-dev|-gateway|-replay)?[-_:](\d+\.\d+\.\d+)`)
+var saysVersion = regexp.MustCompile(`throttle(?:-dev|-gateway|-replay|-tools|-zones)?[-_:](\d+\.\d+\.\d+)`)
 
 const changelog = `# Changelog
 

@@ -6,6 +6,9 @@ export architectures=(amd64 arm64)
 export programs=(throttle-dev throttle-gateway throttle-replay)
 folder_of() { case $1 in throttle-dev | throttle-replay) echo "cmd/$1" ;; throttle-gateway) echo gateway ;; esac; }
 
+# Those that developers install together, from pip, npm or Debian packages. They have the same targets.
+export tools=(throttle-dev throttle-replay)
+
 # targets PROGRAM: the systems and architectures it is built for.
 targets() {
 	case $1 in

@@ -66,6 +66,10 @@ type options struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
+// sameSignal is how long further signals are the same Ctrl-C: a terminal interrupts all programs of a job, and npx and the script of the npm
+// package pass it on.
+const sameSignal = time.Second
+
 func main() {
 	var o options
 	kong.Parse(&o, kong.Name("throttle-replay"), kong.Description("Tries limits on an access log: who would have been denied. It suggests, and sets nothing."),
@@ -73,6 +77,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
+		time.Sleep(sameSignal)
 		stop() // a second signal ends the program at once
 	}()
 	if err := run(ctx, &o, os.Stdout, os.Stderr); err != nil {

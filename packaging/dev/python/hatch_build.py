@@ -1,4 +1,4 @@
-"""Packs the program that PROGRAM names as a script, for the systems of TAG."""
+"""Packs the programs that PROGRAMS names as scripts, for the systems of TAG."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class Program(BuildHookInterface[Any]):
-    """Adds the program."""
+class Programs(BuildHookInterface[Any]):
+    """Adds the programs."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Name the program and the systems."""
-        program = os.environ["PROGRAM"]
-        build_data["shared_scripts"][program] = os.path.basename(program)
+        """Name the programs and the systems."""
+        for program in os.environ["PROGRAMS"].split(os.pathsep):
+            build_data["shared_scripts"][program] = os.path.basename(program)
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{os.environ['TAG']}"
