@@ -132,7 +132,7 @@ func TestWhatIsCopiedWorks(t *testing.T) {
 	p := r.Curve.Points[s.Point]
 	burst := strings.Fields(s.Result.Words)[3]
 	assert.Equal(t, fmt.Sprintf("app.use(rateLimit({ limiter, limits: rate(%d, '1%s', { burst: %s, shadow: true }) }))", p.Count, p.Unit, burst), copied["Node.js"])
-	assert.Equal(t, fmt.Sprintf("limiter.ask(Call.limit(\"ip:\" + address, Limits.parse(\"%s SHADOW\")));", s.Result.Words), copied["Java"])
+	assert.Equal(t, "# application.yml of Spring Boot\nredis-throttle:\n  routes:\n    - paths: /**\n      limits: "+s.Result.Words+" SHADOW", copied["Java"])
 	assert.Equal(t, fmt.Sprintf("app.add_middleware(redis_throttle.asgi.RateLimit, limiter=limiter,\n                   limits=rate(%d, \"1%s\", burst=%s, shadow=True))", p.Count, p.Unit, burst), copied["Python"])
 }
 

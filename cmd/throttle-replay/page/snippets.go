@@ -16,7 +16,11 @@ var Snippets = []Snippet{
 	{"Node.js", `app.use(rateLimit({ limiter, limits: rate({count}, '1{unit}', { burst: {burst}, shadow: true }) }))`},
 	{"Python", `app.add_middleware(redis_throttle.asgi.RateLimit, limiter=limiter,
                    limits=rate({count}, "1{unit}", burst={burst}, shadow=True))`},
-	{"Java", `limiter.ask(Call.limit("ip:" + address, Limits.parse("RATE {count}/{unit} BURST {burst} SHADOW")));`},
+	{"Java", `# application.yml of Spring Boot
+redis-throttle:
+  routes:
+    - paths: /**
+      limits: RATE {count}/{unit} BURST {burst} SHADOW`},
 	{"Gateway", `domain: web
 descriptors:
   - key: remote_address
