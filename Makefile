@@ -25,7 +25,7 @@ PURE = $(shell go list -f '{{if not .CgoFiles}}{{.ImportPath}}{{end}}' $(UNIT))
 STAGE := build
 lint: STAGE := lint
 test-upstream: STAGE := build
-test test-unit test-server: STAGE := run
+test test-unit test-server test-upgrade: STAGE := run
 test-dev test-full test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak soak-gateway ordeal mutate-c: STAGE := full
 # Whatever a test asks for has to be there (internal/size).
 test-full test-matrix: export THROTTLE_INSTALLED := 1
@@ -33,7 +33,7 @@ release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-upgrade test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 # A target is in the group whose name stands behind its ##.
 help: ## everyday: this list
@@ -96,6 +96,9 @@ test-server: build build-check ## servers: tests against one server, the long on
 
 test-anywhere: ## servers: what needs neither Linux nor a server with the module, throttle-dev too, as CI does on macOS, Windows and Alpine (ARGS=)
 	@scripts/with-args scripts/test-anywhere
+
+test-upgrade: build ## servers: from each older version to this one and back, with builds of their commits (SERVER= ARGS=-short)
+	@scripts/with-args scripts/test-upgrade
 
 test-matrix: build build-check ## servers: tests at full size against every server of scripts/servers.txt (ALLOW_MISSING=1 ARGS=)
 	@scripts/with-args scripts/test-matrix

@@ -13,6 +13,17 @@ import (
 	"redis-throttle/tests/topology"
 )
 
+// olderBuild is the path of a build of an older version, which a variable such as THROTTLE_SO_0_2_0 names.
+func olderBuild(t *testing.T, version string) string {
+	t.Helper()
+	name := "THROTTLE_SO_" + strings.ReplaceAll(version, ".", "_")
+	path := os.Getenv(name)
+	if path == "" {
+		t.Skip(name + " names no build of the older version")
+	}
+	return path
+}
+
 // pair is a master and its replica that load the module from one path, as docs/operating.md has them upgraded.
 type pair struct {
 	t               *testing.T
@@ -73,13 +84,10 @@ func (p *pair) has(call string, limited, remaining int64) {
 }
 
 // From version 0.2.0 to this one and back again, by the steps of docs/operating.md, with limits, leases and bans that live on. The rates
-// get no unit back while the test runs. THROTTLE_SO_0_2_0 is the path of a build of commit ad6637f.
+// get no unit back while the test runs.
 func TestFromTheOlderVersionAndBackAgain(t *testing.T) {
 	t.Parallel()
-	older := os.Getenv("THROTTLE_SO_0_2_0")
-	if older == "" {
-		t.Skip("THROTTLE_SO_0_2_0 names no build of the older version")
-	}
+	older := olderBuild(t, "0.2.0")
 	present, err := server.ModulePath()
 	require.NoError(t, err)
 	p := newPair(t, older)
@@ -114,20 +122,75 @@ func TestFromTheOlderVersionAndBackAgain(t *testing.T) {
 	p.has("CL.PEEK user FIXED 100/y COMPACT", 0, 100)
 }
 
+// From version 0.3.0 to this one and back again. What 0.3.0 admitted is settled by this version, and the other way round.
+func TestFromVersion03AndBackAgain(t *testing.T) {
+	t.Parallel()
+	older := olderBuild(t, "0.3.0")
+	present, err := server.ModulePath()
+	require.NoError(t, err)
+	p := newPair(t, older)
+	p.has("CL.LIMIT user FIXED 100/y RATE 10/100d COST 3 COMPACT", 0, 7)
+	p.has("CL.LIMIT user WINDOW 5/100d COMPACT", 0, 4)
+	p.master.MustDo("CL.BAN", "bad", "1d")
+	admitted, _ := p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID a COMPACT")
+	assert.Zero(t, admitted)
+	assert.Contains(t, p.master.Do("CL.LIMIT", "closed", "FIXED", "0/1d").Text, "ERR")
+
+	p.install(present)
+	p.roll()
+	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
+	p.has("CL.PEEK user WINDOW 5/100d COMPACT", 0, 4)
+	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
+	p.has("CL.LIMIT closed FIXED 0/1d COMPACT", 1, 0)
+	settled, _ := p.first("CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID a COMPACT")
+	assert.EqualValues(t, 1, settled, "the older version admitted it")
+	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 96)
+	admitted, _ = p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID b COMPACT")
+	assert.Zero(t, admitted)
+	for _, limited := range []int64{0, 1} {
+		p.has("CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT", limited, 0)
+	}
+
+	p.install(older)
+	p.roll()
+	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
+	p.has("CL.PEEK user WINDOW 5/100d COMPACT", 0, 4)
+	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
+	settled, _ = p.first("CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID b COMPACT")
+	assert.EqualValues(t, 1, settled, "the newer version admitted it")
+	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 92)
+	assert.Contains(t, p.master.Do("CL.PEEK", "login", "RATE", "1/100d").Text, "WRONGTYPE")
+	p.master.MustDo("DEL", "login")
+	p.has("CL.LIMIT login RATE 1/100d COMPACT", 0, 0)
+	for call, near := range map[string]string{
+		"CL.LIMIT closed FIXED 0/1d":                                     "0/1d",
+		"CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d":                   "AFTER",
+		"CL.LEASE jobs SLOTS 2 TTL 1d ID c TIMEOUT 1s GROUP a WEIGHT 10": "WEIGHT",
+	} {
+		assert.Contains(t, p.master.Do(strings.Fields(call)...).Text, "syntax error near '"+near+"'", call)
+	}
+}
+
 // Settings to take out of the configuration first: with them a server with the older version does not start.
 func TestTheOlderVersionDoesNotStartWithNewerSettings(t *testing.T) {
 	t.Parallel()
-	older := os.Getenv("THROTTLE_SO_0_2_0")
-	if older == "" {
-		t.Skip("THROTTLE_SO_0_2_0 names no build of the older version")
-	}
-	for line, says := range map[string]string{
-		`throttle.zones ""`: "Module Configuration detected",
-		"user app on nopass ~* -@all +cl.limit +cl.settle": "Unknown command",
+	for version, lines := range map[string]map[string]string{
+		"0.2.0": {
+			`throttle.zones ""`: "Module Configuration detected",
+			"user app on nopass ~* -@all +cl.limit +cl.settle": "Unknown command",
+		},
+		"0.3.0": {
+			"throttle.aliases GCRA": "Module Configuration detected",
+		},
 	} {
-		s := server.Start(t, server.Config(line))
-		s.Configure(server.Module(older))
-		require.Error(t, s.TryRestart(), line)
-		assert.Contains(t, s.Log(), says, line)
+		t.Run(version, func(t *testing.T) {
+			older := olderBuild(t, version)
+			for line, says := range lines {
+				s := server.Start(t, server.Config(line))
+				s.Configure(server.Module(older))
+				require.Error(t, s.TryRestart(), line)
+				assert.Contains(t, s.Log(), says, line)
+			}
+		})
 	}
 }

@@ -19,19 +19,39 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// The same random calls go at the same instants to a server with version 0.2.0 and to one with this version, and both begin each
+// buildOf is the path of a build of an older version, which a variable such as THROTTLE_SO_0_2_0 names.
+func buildOf(t *testing.T, version string) string {
+	t.Helper()
+	name := "THROTTLE_SO_" + strings.ReplaceAll(version, ".", "_")
+	path := os.Getenv(name)
+	if path == "" {
+		t.Skip(name + " names no build of the older version")
+	}
+	return path
+}
+
+// The same random calls go at the same instants to a server with an older version and to one with this version, and both begin each
 // call with the same bytes. Replies, values and expiries are equal, except for what the changelog tells. Where values differ, one of
 // the servers gets that of the other, so that each version goes on from what the other wrote.
 //
 // VERSIONS_CALLS is how many calls to make.
 func TestEachVersionGoesOnFromWhatTheOtherWrote(t *testing.T) {
 	t.Parallel()
-	path := os.Getenv("THROTTLE_SO_0_2_0")
-	if path == "" {
-		t.Skip("THROTTLE_SO_0_2_0 names no build of the older version")
+	for version, happens := range map[string][]string{
+		"0.2.0": {"equal", "a count of 0", "limits left out", "the older one's value here", "this one's value there", "admission"},
+		"0.3.0": {"equal", "a count of 0"},
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			goOnFrom(t, version, happens)
+		})
 	}
+}
+
+func goOnFrom(t *testing.T, version string, happens []string) {
+	path := buildOf(t, version)
 	r := newVirtualRun(t)
-	v := versions{virtualRun: r, old: r.clock.Start(server.Module(path)).Raw(), seen: map[string]int{}}
+	v := versions{virtualRun: r, version: version, old: r.clock.Start(server.Module(path)).Raw(), seen: map[string]int{}}
 	v.both("DEBUG", "SET-ACTIVE-EXPIRE", "0")
 	for calls := chance.Calls(t, "VERSIONS_CALLS", size.Of(3_000, 60_000)); r.made+r.leases.made < calls; {
 		v.both("FLUSHALL")
@@ -41,22 +61,18 @@ func TestEachVersionGoesOnFromWhatTheOtherWrote(t *testing.T) {
 		}
 	}
 	t.Logf("%d calls: %v", r.made+r.leases.made, v.seen)
-	for _, what := range []string{"equal", "limits left out", "0.2.0's value here", "this one's value there", "admission"} {
+	for _, what := range happens {
 		require.Positive(t, v.seen[what], what)
 	}
 }
 
-// The history of each command names the words that an older version does not know, and no others. THROTTLE_SO_0_1_0 and THROTTLE_SO_0_2_0
-// are the paths of builds of these versions.
+// The history of each command names the words that an older version does not know, and no others.
 func TestTheHistoryOfCommandsIsWhatAnOlderVersionLacks(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"0.1.0", "0.2.0"} {
+	for _, version := range []string{"0.1.0", "0.2.0", "0.3.0"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			path := os.Getenv("THROTTLE_SO_" + strings.ReplaceAll(version, ".", "_"))
-			if path == "" {
-				t.Skip("no variable names a build of the older version")
-			}
+			path := buildOf(t, version)
 			now, old := server.Start(t), server.Start(t, server.Module(path))
 			if !now.Program.AtLeast(7, 0) {
 				t.Skip("this server has no COMMAND DOCS")
@@ -97,9 +113,10 @@ func keywordsOf(s *server.Server, name string) (words []string) {
 // versions are a run's server and one with an older version, on which the run's keys hold the same.
 type versions struct {
 	*virtualRun
-	old  *resp.Conn
-	seen map[string]int
-	past past
+	version string // the older one
+	old     *resp.Conn
+	seen    map[string]int
+	past    past
 }
 
 // both sends the same words to both servers.
@@ -112,7 +129,7 @@ func (v *versions) both(words ...string) (now, old resp.Value) {
 	return now, old
 }
 
-// call makes up a call, sends it to both, and compares what came of it. What 0.2.0 does not know goes to this version alone.
+// call makes up a call, sends it to both, and compares what came of it. What the older version does not know goes to this version alone.
 func (v *versions) call() {
 	v.t.Helper()
 	var c virtualCall
@@ -127,14 +144,17 @@ func (v *versions) call() {
 		c = v.virtualRun.call(v.keys[v.IntN(len(v.keys))])
 	}
 	words := slices.DeleteFunc(slices.Clone(c.words), func(w string) bool { return w == "EACH" || w == "COMPACT" })
+	if at := slices.Index(words, "AFTER"); at > 0 { // the older versions refuse a key with a count of denials
+		words = slices.Delete(words, at, at+2)
+	}
 	keys := words[1:2]
 	if n, err := strconv.Atoi(words[1]); err == nil {
 		keys = words[2 : 2+n]
 	}
-	if words[0] == "CL.SETTLE" || slices.Contains(words, "SLOTS") && words[0] == "CL.MLIMIT" {
-		reply, err := v.conn.Do(words...)
-		require.NoError(v.t, err)
-		v.seen["admission"]++
+	if what := v.unknown(words); what != "" {
+		reply, refused := v.both(words...)
+		require.True(v.t, refused.IsError(), "%s does not refuse %q: %v", v.version, words, refused)
+		v.seen[what]++
 		v.past.add(fmt.Sprint(v.now, words, reply))
 		for _, key := range keys {
 			v.move(key, v.conn, v.old)
@@ -157,6 +177,17 @@ func (v *versions) call() {
 	for _, key := range keys {
 		v.compareKey(key, words, line, excused)
 	}
+}
+
+// unknown names what the older version does not know in a call, or nothing.
+func (v *versions) unknown(words []string) string {
+	switch {
+	case v.version < "0.3.0" && (words[0] == "CL.SETTLE" || slices.Contains(words, "SLOTS") && words[0] == "CL.MLIMIT"):
+		return "admission"
+	case slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "0/") }):
+		return "a count of 0"
+	}
+	return ""
 }
 
 // differing names the fields in which two replies differ. CL.LEASES has new ones at its end.
@@ -183,7 +214,7 @@ func differing(now, old resp.Value) (fields []string) {
 	return fields
 }
 
-// excuses are what the changelog tells: where the versions answer differently, and in which fields. "*" is any of them.
+// excuses are what the changelog of 0.3.0 tells: where 0.2.0 answers differently, and in which fields. "*" is any of them.
 var excuses = []struct {
 	name, fields string
 	applies      func(words, limits []string, old resp.Value) bool
@@ -218,7 +249,7 @@ var excuses = []struct {
 // excuse names why replies may differ in these fields, or nothing. Where they are equal, it names why values may differ.
 func (v *versions) excuse(words, limits, fields []string, old resp.Value) string {
 	for _, e := range excuses {
-		if e.applies(words, limits, old) && (e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
+		if v.version < "0.3.0" && e.applies(words, limits, old) && (e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
 			if len(fields) > 0 {
 				v.seen[e.name]++
 			}
@@ -256,7 +287,7 @@ func (v *versions) compareKey(key string, words []string, line, excused string) 
 		v.seen["this one's value there"]++
 		v.move(key, v.conn, v.old)
 	} else {
-		v.seen["0.2.0's value here"]++
+		v.seen["the older one's value here"]++
 		v.move(key, v.old, v.conn)
 	}
 }
