@@ -218,6 +218,10 @@ check-zones: ## release: whether apt knows newer time zones than those of limite
 	@scripts/setup $(STAGE)
 	@scripts/check-zones
 
+.PHONY: version
+version: ## release: give the project another version in all files that say it (VERSION=1.2.3); commits nothing
+	@scripts/set-version "$(VERSION)"
+
 release: ## release: archives and Debian packages for amd64 and arm64 of the commit checked out, in build/release
 	@scripts/setup $(STAGE)
 	@scripts/check-zones --strict

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
 )
 
 func TestVersionHasOnePlace(t *testing.T) {
@@ -67,39 +69,16 @@ func TestVersionHasOnePlace(t *testing.T) {
 
 // What says the version in other files says this one: the packages of clients/, and files and images that pages and manifests name.
 func TestAllFilesSayTheSameVersion(t *testing.T) {
-	out, err := exec.Command("../scripts/version").Output()
+	allSayTheSame(t, "..")
+}
+
+// allSayTheSame checks the project in a folder, and returns its version.
+func allSayTheSame(t *testing.T, root string) string {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(root, "scripts/version")).Output()
 	require.NoError(t, err)
 	version := strings.TrimSpace(string(out))
-	listed, err := exec.Command("git", "-C", "..", "ls-files", "-z", "*.md", "*.yaml", "*.yml", "*.json", "*.toml", "*Dockerfile", ":!CHANGELOG.md", ":!bench/results").Output()
-	require.NoError(t, err)
-
-	said := map[string]int{}
-	for _, path := range strings.Split(strings.TrimSuffix(string(listed), "\x00"), "\x00") {
-		text, err := os.ReadFile(filepath.Join("..", path))
-		require.NoError(t, err)
-		for _, found := range saysVersion.FindAllStringSubmatch(string(text), -1) {
-			said[path]++
-			assert.Equal(t, version, found[1], "%s: %s", path, found[0])
-		}
-	}
-	for path, pattern := range map[string]string{
-		"clients/python/pyproject.toml":      `(?m)^version = "(.*)"`,
-		"clients/node/package.json":          `(?m)^  "version": "(.*)"`,
-		"clients/node/package-lock.json":     `"name": "redis-throttle",\s+"version": "(.*)"`,
-		"docs/releasing.md":                  `git checkout v([0-9.]+)`,
-		"docs/observing.md":                  `throttle_version:([0-9.]+)`,
-		"packaging/kubernetes/throttle.yaml": `image: \S+:([0-9.]+)`,
-		"packaging/gateway/kubernetes.yaml":  `image: \S+:([0-9.]+)`,
-	} {
-		text, err := os.ReadFile(filepath.Join("..", path))
-		require.NoError(t, err)
-		found := regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1)
-		assert.NotEmpty(t, found, "%s: %s", path, pattern)
-		for _, words := range found {
-			assert.Equal(t, version, words[1], path)
-		}
-	}
-	readme, err := os.ReadFile("../README.md")
+	listed, err := exec.Command("git", "-C", root, "ls-files", "-z", "*.md", "*.yaml", "*.yml", "*.json", "*.toml", "*Dockerfile", ":!CHANGELOG.md", ":!bench/results").Output()
 	require.NoError(t, err)
 	code := 0 // as MODULE LIST shows it
 	for _, part := range strings.Split(version, ".") {
@@ -107,15 +86,100 @@ func TestAllFilesSayTheSameVersion(t *testing.T) {
 		require.NoError(t, err)
 		code = code*100 + n
 	}
-	assert.Contains(t, string(readme), fmt.Sprintf("So %d is %s,", code, version))
-	security, err := os.ReadFile("../SECURITY.md")
+
+	said := map[string]int{}
+	for _, path := range strings.Split(strings.TrimSuffix(string(listed), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		require.NoError(t, err)
+		for _, found := range saysVersion.FindAllStringSubmatch(string(text), -1) {
+			said[path]++
+			assert.Equal(t, version, found[1], "%s: %s", path, found[0])
+		}
+	}
+	poms, err := filepath.Glob(filepath.Join(root, "clients/java/*/pom.xml"))
 	require.NoError(t, err)
-	assert.Contains(t, string(security), "| "+version[:strings.LastIndex(version, ".")]+" | yes |")
+	patterns := map[string]string{
+		"clients/python/pyproject.toml":      `(?m)^version = "(.*)"`,
+		"clients/node/package.json":          `(?m)^  "version": "(.*)"`,
+		"clients/node/package-lock.json":     `"name": "redis-throttle",\s+"version": "(.*)"`,
+		"clients/java/pom.xml":               `(?m)^  <version>(.*)</version>`,
+		"docs/releasing.md":                  `git checkout v([0-9.]+)`,
+		"docs/observing.md":                  `throttle_version:([0-9.]+)`,
+		"docs/functions.md":                  `the function library ([0-9.]+) `,
+		"packaging/kubernetes/throttle.yaml": `image: \S+:([0-9.]+)`,
+		"packaging/gateway/kubernetes.yaml":  `image: \S+:([0-9.]+)`,
+	}
+	for _, pom := range poms {
+		path, err := filepath.Rel(root, pom)
+		require.NoError(t, err)
+		patterns[path] = `<artifactId>redis-throttle-parent</artifactId>\s+<version>(.*)</version>`
+	}
+	for path, pattern := range patterns {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		require.NoError(t, err)
+		found := regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1)
+		assert.NotEmpty(t, found, "%s: %s", path, pattern)
+		for _, words := range found {
+			assert.Equal(t, version, words[1], path)
+		}
+	}
+	minor := version[:strings.LastIndex(version, ".")]
+	for path, text := range map[string]string{
+		"README.md":              fmt.Sprintf("So %d is %s,", code, version),
+		"SECURITY.md":            "| " + minor + " | yes |",
+		"docs/functions.md":      fmt.Sprintf("`FUNCTION DELETE throttle_%d`", code),
+		"functions/throttle.lua": fmt.Sprintf("\nlocal VERSION = %d ", code),
+		"CHANGELOG.md":           "\n[" + version + "]: ",
+	} {
+		content, err := os.ReadFile(filepath.Join(root, path))
+		require.NoError(t, err)
+		assert.Contains(t, string(content), text, path)
+	}
 	assert.GreaterOrEqual(t, len(said), 4, "%v", said)
+	return version
 }
 
 // The names that files and images have: throttle-0.3.0-linux-amd64, redis-throttle_0.3.0-1, throttle-gateway:0.3.0 and so on.
-var saysVersion = regexp.MustCompile(`throttle(?:-dev|-gateway|-replay|-tools|-zones)?[-_:](\d+\.\d+\.\d+)`)
+var saysVersion = regexp.MustCompile(`throttle(?:[-_][A-Za-z0-9]+)*[-_:](\d+\.\d+\.\d+)`)
+
+// scripts/set-version has a copy of the project say another version everywhere, and releases what is unreleased.
+func TestAVersionIsSetInAllFiles(t *testing.T) {
+	size.NeedsFull(t)
+	root := t.TempDir()
+	run := func(name string, args ...string) (string, error) {
+		cmd := exec.Command(name, args...)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	copied := exec.Command("sh", "-c", `git ls-files -z -co --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C "$0"`, root)
+	copied.Dir = ".."
+	out, err := copied.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	_, err = run("sh", "-c", "git init -q && git add -A")
+	require.NoError(t, err)
+	changes, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	require.NoError(t, err)
+	unreleased := strings.Replace(string(changes), "## [Unreleased]\n", "## [Unreleased]\n\n### Fixed\n\n- A fault.\n", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte(unreleased), 0o644))
+	before := allSayTheSame(t, root)
+
+	for _, bad := range []string{"", "1.2", "v9.8.7", before, "0.0.1"} {
+		said, err := run("scripts/set-version", bad)
+		assert.Error(t, err, bad)
+		assert.Regexp(t, "usage: scripts/set-version|is not newer than", said)
+	}
+	said, err := run("scripts/set-version", "9.8.7", "2031-02-03")
+	require.NoError(t, err, said)
+	assert.Contains(t, said, "this is version 9.8.7 now, of 2031-02-03")
+	assert.Equal(t, "9.8.7", allSayTheSame(t, root))
+	notes, err := run("scripts/release-notes")
+	require.NoError(t, err, notes)
+	assert.Contains(t, notes, "- A fault.")
+	said, err = run("scripts/set-version", "9.8.8")
+	assert.Error(t, err)
+	assert.Contains(t, said, "CHANGELOG.md has nothing unreleased")
+}
 
 const changelog = `# Changelog
 
