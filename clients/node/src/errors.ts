@@ -98,7 +98,14 @@ export function isOutage(error: unknown): boolean {
   if (isReply(error)) return later.has(error.message.split(' ', 1)[0] ?? '') || error.message.startsWith('ERR max number of clients')
   // node-redis: what a reconnectStrategy returned, whatever it is; and a time limit of a command, whose error has no text.
   if ('socketError' in error || (error.message === '' && error.constructor !== Error)) return true
-  return noConnection.test(String((error as NodeJS.ErrnoException).code)) || outageTexts.test(error.message)
+  const { code: reason, syscall } = error as NodeJS.ErrnoException
+  if (reason === 'ENOENT' && syscall === 'connect') return true // the Unix socket of a server that has ended
+  return noConnection.test(String(reason)) || outageTexts.test(error.message)
+}
+
+/** Keeps the command that an error of ioredis holds, with its key or with a password, out of logs, which print the cause of an error, too. */
+function hideCommand(error: unknown): void {
+  if (error instanceof Error && Object.hasOwn(error, 'command')) Object.defineProperty(error, 'command', { enumerable: false })
 }
 
 /** Returns error as one of this package. */
@@ -107,6 +114,7 @@ export function translate(command: string, error: unknown): ThrottleError {
   const text = error instanceof Error ? error.message || error.name : String(error)
   // A server without the module repeats the arguments, and keys do not belong into logs.
   const message = `${command}: ${text.split(', with args beginning with', 1)[0]}`
+  hideCommand(error)
   const Kind = isOutage(error) ? OutageError : isOverload(error) ? OverloadError : MistakeError
   return new Kind(message, { cause: error })
 }

@@ -35,7 +35,7 @@ export interface LimiterOptions {
   readonly logger?: Logger
 }
 
-const known = ['timeout', 'patience', 'breaker', 'commands', 'poll', 'logger'] as const satisfies (keyof LimiterOptions)[]
+export const limiterOptions = ['timeout', 'patience', 'breaker', 'commands', 'poll', 'logger'] as const satisfies (keyof LimiterOptions)[]
 
 const unknownTtl = 600_000
 
@@ -63,7 +63,7 @@ export class Limiter implements Decider {
       this.#next = of
       return
     }
-    refuseOthers('Limiter', options, known)
+    refuseOthers('Limiter', options, limiterOptions)
     if (typeof (of as Client | undefined)?.sendCommand !== 'function') throw new TypeError('client must be one of node-redis or ioredis, or a decider')
     const { timeout = '200ms', patience = '3s', breaker = {}, commands = 'auto', poll, logger = console } = options
     const remote = new Remote(of, {

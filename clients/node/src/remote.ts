@@ -7,7 +7,7 @@ import { nodeRedis } from './clients/noderedis.js'
 import { type Client, type Transport, wait, within } from './clients/transport.js'
 import type { Decider } from './decider.js'
 import { forever, milliseconds } from './duration.js'
-import { MistakeError, translate } from './errors.js'
+import { isOutage, MistakeError, translate } from './errors.js'
 import type { Logger } from './guard/guard.js'
 import { makeResult, type Result } from './result.js'
 
@@ -137,7 +137,7 @@ export class Remote implements Decider {
       return readReply(call, await attempt)
     } catch (error) {
       if (signal?.aborted && error === signal.reason) throw error
-      throw translate(commandOf(call), error)
+      throw translate(commandOf(call), (isOutage(error) && this.#transport.refusal?.()) || error)
     }
   }
 }

@@ -95,7 +95,7 @@ for (const [i, { code, typed }] of examples.entries()) {
     const file = path.join(packageFolder, `build/example-${i + 1}.mjs`)
     const script = typed ? ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ES2022, experimentalDecorators: true } }).outputText : code
     // The machine of a test may be busy for longer than a limiter waits by itself.
-    const patient = script.replaceAll('new Limiter(client)', "new Limiter(client, { timeout: '30s' })").replaceAll("timeout: '1s' })", "timeout: '30s' })")
+    const patient = script.replaceAll('new Limiter(client)', "new Limiter(client, { timeout: '30s' })").replaceAll("timeout: '1s' })", "timeout: '30s' })").replaceAll(":6379')\n", ":6379', { timeout: '30s' })\n").replaceAll("new Redis('redis://127.0.0.1:6379', { timeout: '30s' })", "new Redis('redis://127.0.0.1:6379')")
     writeFileSync(file, patient.replaceAll('127.0.0.1:6379', `127.0.0.1:${server.port}`))
     const printed = execFileSync(process.execPath, [file], { encoding: 'utf8' })
     if (i === 0) assert.equal(printed, 'go ahead; 9 left\n')

@@ -1,5 +1,6 @@
 // Calls over ioredis: Redis, also with Sentinel, and Cluster.
 import { isReply, MistakeError, OutageError } from '../errors.js'
+import { refusalOf } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
 
@@ -16,7 +17,7 @@ interface Redis {
   options: { keyPrefix?: string; keepAlive?: number }
   sendCommand(command: Command): Promise<unknown>
   duplicate(options: object): Redis
-  on(event: string, listener: () => void): unknown
+  on(event: string | symbol, listener: (error?: unknown) => void): unknown
   connect(): Promise<unknown>
   disconnect(): void
   stream: { end(): unknown }
@@ -47,6 +48,7 @@ export function ioRedis(client: object): Transport {
       const { host, port, sentinels } = redis.options as Partial<Address> & { sentinels?: unknown }
       return host === undefined || sentinels ? undefined : `${host}:${port ?? 6379}`
     },
+    ...(!redis.isCluster && { refusal: refusalOf(redis) }),
     send: (words, key, left) => send(redis, make(words), prefix + key, left),
     open: (key, at) => open(redis.isCluster ? owner(redis, prefix + key) : redis, make, at),
   }

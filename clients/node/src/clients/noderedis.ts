@@ -2,6 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import { isOutage, isReply, MistakeError, OutageError } from '../errors.js'
+import { refusalOf } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
 
@@ -16,7 +17,7 @@ interface NodeClient {
   options?: { keyPrefix?: string; socket?: object }
   sendCommand(words: readonly string[], options?: Options): Promise<unknown>
   duplicate(options: object): NodeClient
-  on(event: string, listener: () => void): unknown
+  on(event: string | symbol, listener: (error?: unknown) => void): unknown
   connect(): Promise<unknown>
   destroy(): void
 }
@@ -44,7 +45,19 @@ interface Cluster {
 
 const has = (client: object, method: string) => typeof (client as Record<string, unknown>)[method] === 'function'
 
+/** Clients of clusters and Sentinels that are being connected for the first time, again and again: they are not closed, but away. */
+export const connecting = new WeakSet()
+
 export function nodeRedis(client: object): Transport {
+  const transport = over(client)
+  const send: Transport['send'] = async (words, key, left) => {
+    if (connecting.has(client)) throw new OutageError('there is no connection yet')
+    return await transport.send(words, key, left)
+  }
+  return { ...transport, ...((has(client, 'getSlotMaster') || has(client, 'getMasterNode')) && { send }) }
+}
+
+function over(client: object): Transport {
   // Version 4 and older keep a call whose caller has left, and send it when the server is back.
   if (!has(client, 'withTypeMapping') || !has(client, 'destroy')) throw new MistakeError('client must be one of node-redis 5 or newer, or of ioredis 5 or newer: an older one sends calls whose callers have left')
   const prefix = prefixOf(client)
@@ -57,7 +70,7 @@ export function nodeRedis(client: object): Transport {
     const { host, port } = (single.options?.socket ?? {}) as Partial<Address>
     return host === undefined ? undefined : `${host}:${port ?? 6379}`
   }
-  return { prefix, address, send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
+  return { prefix, address, refusal: refusalOf(single), send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
 }
 
 function prefixOf(client: object): string {
