@@ -18,7 +18,7 @@ import redis
 
 from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, OutageError, Slots, rate
 from redis_throttle._held import lease as lease_module
-from redis_throttle._server.transport import pool_arguments
+from redis_throttle._server.pool import pool_arguments
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import FakeLimiter
 from servers import PATIENCE, Server, await_true

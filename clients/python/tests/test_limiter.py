@@ -33,6 +33,7 @@ from redis_throttle import (
     window,
 )
 from redis_throttle._server import asynctransport, transport
+from redis_throttle._server.pool import pool_arguments
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import until_retry as until_retry_async
 from servers import PATIENCE, Cluster, MadeUp, Server, await_true
@@ -342,7 +343,7 @@ def test_a_pool_that_is_used_up_is_an_overload(server: Server) -> None:
     for library, name in ((redis, "Redis"), (valkey, "Valkey")):
         client = getattr(library, name)(port=server.port, max_connections=1, socket_timeout=2, socket_connect_timeout=2)
         limiter, pool = Limiter(client), client.connection_pool
-        taken = pool.get_connection(*transport.pool_arguments(pool))
+        taken = pool.get_connection(*pool_arguments(pool))
         with pytest.raises(OverloadError):
             limiter.limit("k", DAY)
         pool.release(taken)

@@ -14,8 +14,8 @@ from ._seam.duration import Duration, nanoseconds
 from ._seam.result import Result
 from ._seam.verbs import Decider, OfThreads, is_decider
 from ._server.doors import Commands
+from ._server.pool import Client
 from ._server.remote import Remote
-from ._server.transport import Client
 
 
 class Limiter(OfThreads):

@@ -22,7 +22,7 @@ from ._seam.verbs import AsyncDecider as Decider
 from ._seam.verbs import Verbs
 from ._server.asyncremote import Remote
 from ._server.doors import Commands
-from ._server.transport import AsyncClient
+from ._server.pool import AsyncClient
 
 __all__ = ["Admission", "Batched", "Cached", "Decider", "Guard", "Lease", "Limiter", "Observed", "Remote", "until_retry"]
 

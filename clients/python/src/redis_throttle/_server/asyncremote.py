@@ -15,7 +15,7 @@ from .asynctransport import AsyncTransport
 from .connect import connect, sentinels_of
 from .doors import Commands, check
 from .polling import Pause, polling
-from .transport import AsyncClient
+from .pool import AsyncClient
 
 
 class Remote:

@@ -12,48 +12,21 @@ from typing import Any, cast
 from .._seam.call import Call
 from .._seam.errors import MistakeError, is_outage, library_error, translate
 from .doors import Alone, Commands, Question, Send, Steps, Words
-from .transport import (
-    LONGEST,
-    PIPELINES,
-    REDIRECTS,
-    ROOM,
-    check_client,
-    doors_of,
-    failed,
-    is_asked,
-    is_cluster,
-    most_connections,
-    moved_to,
-    no_room,
-    node_of,
-    own_pool,
-    pool_arguments,
-    pool_of,
-)
+from .pool import LONGEST, REDIRECTS, ROOM, Pooled, failed, is_asked, most_connections, moved_to, no_room
 
 AT_ONCE = 50
 """How many calls are sent to a node of a cluster at once: each needs a connection, and many that connect at once in one thread are all late."""
 
 
-class AsyncTransport:
+class AsyncTransport(Pooled):
     """Sends calls over a client for asyncio."""
 
     def __init__(self, client: Any, timeout: float, patience: float, commands: Commands = "auto") -> None:
-        check_client(client, asynchronous=True)
-        self.client = client
-        self.patience = patience
-        self.cluster = is_cluster(client)
-        self.pool: Any = None if self.cluster else pool_of(client)
-        self._own = own_pool(self.pool, timeout)
-        self.pool = self._own or self.pool
-        self.arguments = pool_arguments(self.pool)
+        super().__init__(client, timeout, patience, commands, asynchronous=True)
         self.leaving: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
-        self._most = 0 if self.pool is None else most_connections(self.pool)
         self._rooms: dict[str, asyncio.Semaphore] = {}
-        self._pipelines = min(PIPELINES, self._most or PIPELINES)
         self._queue: deque[tuple[list[str | bytes], asyncio.Future[Any]]] = deque()
         self._under_way = 0
-        self.doors = doors_of(commands, asyncio.Event, self)
 
     @contextlib.asynccontextmanager
     async def _room(self, node: Any = None) -> AsyncGenerator[None]:
@@ -90,10 +63,6 @@ class AsyncTransport:
     async def find_door(self, key: str | bytes) -> None:
         """As that of `Transport`."""
         await self._take(self.doors.find(key, await self._name_of(key)))
-
-    def without_module(self, key: str | bytes) -> bool:
-        """As that of `Transport`."""
-        return not self.doors.direct and self.doors.without_module(self.node_of(key))
 
     async def _name_of(self, key: str | bytes) -> str:
         if self.cluster:
@@ -333,10 +302,6 @@ class AsyncTransport:
     async def _refund(self, call: Call) -> None:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.decide(call), self.patience)
-
-    def node_of(self, key: str | bytes) -> str:
-        """As that of `Transport`."""
-        return node_of(self.client, key) if self.cluster else ""
 
     async def close(self) -> None:
         """Close the connections of a pool of its own."""

@@ -15,7 +15,8 @@ from .._seam.result import Result
 from .connect import connect, sentinels_of
 from .doors import Commands, check
 from .polling import Pause, polling
-from .transport import Client, Transport
+from .pool import Client
+from .transport import Transport
 
 
 class Remote:

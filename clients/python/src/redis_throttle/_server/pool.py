@@ -1,0 +1,211 @@
+"""What calls for threads and for asyncio share: a client of redis-py or valkey-py, its pool, and how many calls that has connections for."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Protocol
+
+from .._seam.errors import OutageError, OverloadError, ThrottleError, library_error, translate
+from .._seam.forked import unlocked_in_children
+from .doors import Commands, Doors
+
+
+class Client(Protocol):
+    """A client of redis-py or valkey-py: for one server, a cluster, or the master of a Sentinel."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send a command and return its reply."""
+        ...
+
+
+class AsyncClient(Protocol):
+    """A client of `redis.asyncio` or `valkey.asyncio`: for one server, a cluster, or the master of a Sentinel."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Awaitable[Any]:
+        """Send a command and return its reply."""
+        ...
+
+
+REDIRECTS = 5
+"""How often a caller that waits follows its key through a cluster."""
+
+ROOM = 1.0
+"""How long a call waits at most for a connection of a pool whose connections are all in use, in seconds."""
+
+
+PIPELINES = 2
+"""How many pipelines are under way at most over a pool. Calls that come meanwhile share the next one."""
+
+LONGEST = 100
+"""How many calls share a pipeline at most."""
+
+
+def failed(command: str, error: Exception, together: object) -> ThrottleError:
+    """Return the error of a call whose pipeline failed: for a guard that is one failure, however many calls shared it."""
+    made = translate(command, error)
+    if isinstance(made, OutageError):
+        made._together = together
+    return made
+
+
+def check_client(client: Any, asynchronous: bool) -> None:
+    """Refuse what is no client of redis-py or valkey-py, or one of the other kind."""
+    kind = "redis.asyncio or valkey.asyncio" if asynchronous else "redis-py or valkey-py"
+    execute = getattr(client, "execute_command", None)
+    if execute is None:
+        raise TypeError(f"client must be one of {kind}, or a decider, not {client!r}")
+    if hasattr(client, "command_stack") or hasattr(client, "_command_stack"):
+        raise TypeError("client must not be a pipeline, which has no answer when a call returns")
+    is_async = inspect.iscoroutinefunction(execute)
+    if is_async != asynchronous:
+        other = "redis_throttle.asyncio" if is_async else "redis_throttle"
+        raise TypeError(f"client must be one of {kind}: a limiter on a {type(client).__module__}.{type(client).__name__} is made by {other}")
+
+
+def is_cluster(client: Any) -> bool:
+    """Whether client is one for a cluster."""
+    return hasattr(client, "get_node_from_key")
+
+
+def pool_of(client: Any) -> Any:
+    """Return the pool of a client for one server; None if it has its own way to send.
+
+    One that keeps to a connection (`single_connection_client`) has a pool, too. Over that connection it sends a lost call again.
+    """
+    return getattr(client, "connection_pool", None)
+
+
+def pool_arguments(pool: Any) -> tuple[str, ...]:
+    """Return what get_connection of a pool wants: a command's name where the library still requires one."""
+    if pool is None:
+        return ()
+    first = next(iter(inspect.signature(pool.get_connection).parameters.values()), None)
+    required = first is not None and first.default is inspect.Parameter.empty and first.kind is first.POSITIONAL_OR_KEYWORD
+    return ("CL",) if required else ()
+
+
+def own_pool(pool: Any, timeout: float) -> Any:
+    """Return a pool like that of a client by whose own timeouts and retries a caller might wait for longer; None if none would.
+
+    What a client does for others over its connections, such as a read that blocks, is none of the limiter's business, so they stay as
+    they are.
+    """
+    given = getattr(pool, "connection_kwargs", None)
+    if given is None:
+        return None
+    # There is no time to connect to a Unix socket.
+    names = ("socket_timeout",) if "path" in given else ("socket_timeout", "socket_connect_timeout")
+    changed = {name: timeout for name in names if not _is_within(given.get(name), timeout)}
+    if not changed:
+        return None
+    options: dict[str, Any] = {**given, **changed}
+    if options.get("retry") is not None:
+        options["retry"] = copy.copy(options["retry"])
+        options["retry"]._retries = 0
+    own = copy.copy(pool)
+    setattr(own, "_connection_kwargs" if hasattr(own, "_connection_kwargs") else "connection_kwargs", options)
+    own.reset()
+    return own
+
+
+def _is_within(value: Any, timeout: float) -> bool:
+    return isinstance(value, (int, float)) and 0 < value <= timeout
+
+
+def most_connections(client: Any, node: Any = None) -> int:
+    """Return how many calls a pool, that of a client, or that of a node of a cluster, has connections for.
+
+    It is 0 if there is nothing to wait for: a pool without a bound, or one that blocks by itself.
+    """
+    if node is not None and not hasattr(node, "max_connections"):
+        client = getattr(node, "redis_connection", None) or getattr(node, "valkey_connection", None)
+    pool = next((one for one in (node, client) if hasattr(one, "max_connections")), None) or getattr(client, "connection_pool", None)
+    most = getattr(pool, "max_connections", None)
+    blocks = any(kind.__name__ == "BlockingConnectionPool" for kind in type(pool).__mro__)
+    return most if isinstance(most, int) and not blocks and most < 2**30 else 0
+
+
+def node_of(client: Any, key: str | bytes) -> str:
+    """Return the name of the node that has a key."""
+    try:
+        return str(client.get_node_from_key(key).name)
+    except Exception:  # the library has several for a cluster that it does not know
+        return ""
+
+
+def doors_of(commands: Commands, event: Callable[[], Any], transport: Any) -> Doors:
+    """Return the doors of the servers of a client. Of one that has its own way to send nobody knows where they are: they have the module."""
+    if transport.pool is None and not transport.cluster:
+        if commands == "functions":
+            raise TypeError('commands "functions" needs a client with a connection_pool, or one for a cluster')
+        commands = "module"
+
+    def address(server: str) -> str:
+        options = {} if transport.cluster else transport.pool.connection_kwargs
+        return server or options.get("path") or (f"{options['host']}:{options.get('port', 6379)}" if options.get("host") else "")
+
+    return Doors(commands, event, address)
+
+
+def no_room(most: int) -> OverloadError:
+    """Return the error of a call that found no connection."""
+    return OverloadError(f"all {most} connections of this process are in use, and none became free within {ROOM:g} s")
+
+
+def moved_to(error: BaseException) -> tuple[str, int] | None:
+    """Return where the key of a call is now, if error says so."""
+    if library_error(error, "MovedError") or library_error(error, "AskError"):
+        return error.host, error.port  # type: ignore[attr-defined]
+    text = str(error)
+    if library_error(error, "ResponseError") and text.startswith(("MOVED ", "ASK ")):
+        host, _, port = text.rpartition(" ")[2].rpartition(":")
+        return host, int(port)
+    return None
+
+
+def is_asked(error: BaseException) -> bool:
+    """Whether a redirection holds for one call only, which must say that it was sent there."""
+    return library_error(error, "AskError") or str(error).startswith("ASK ")
+
+
+class Pooled:
+    """A client, its pool, and the doors of its servers. What waits for them is `Transport` and `AsyncTransport`."""
+
+    def __init__(self, client: Any, timeout: float, patience: float, commands: Commands, *, asynchronous: bool) -> None:
+        check_client(client, asynchronous)
+        self.client = client
+        self.patience = patience
+        self.cluster = is_cluster(client)
+        self.pool: Any = None if self.cluster else pool_of(client)
+        self._own = own_pool(self.pool, timeout)
+        self.pool = self._own or self.pool
+        self.arguments = pool_arguments(self.pool)
+        self._most = 0 if self.pool is None else most_connections(self.pool)
+        self._pipelines = min(PIPELINES, self._most or PIPELINES)
+        self.doors = doors_of(commands, asyncio.Event if asynchronous else threading.Event, self)
+        if not asynchronous:  # a thread may be about to take a connection, or to ask for the nodes
+            owner = client if self.cluster else self.pool
+            if owner is not None:
+                unlocked_in_children(owner, "_lock", "_fork_lock", "_initialization_lock", beside=_with_locks)
+
+    def without_module(self, key: str | bytes) -> bool:
+        """Whether the server of a key is known to have no module."""
+        return not self.doors.direct and self.doors.without_module(self.node_of(key))
+
+    def node_of(self, key: str | bytes) -> str:
+        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
+        return node_of(self.client, key) if self.cluster else ""
+
+
+def _with_locks(owner: Any) -> Iterable[object]:
+    """Return what has locks beside owner, which is a pool, or a client for a cluster: its nodes have pools, and pools have dispatchers."""
+    manager = getattr(owner, "nodes_manager", None)
+    nodes = () if manager is None else manager.nodes_cache.values()
+    clients = (getattr(node, "redis_connection", None) or getattr(node, "valkey_connection", None) for node in nodes)
+    pools = [client.connection_pool for client in clients if client is not None]
+    found = [one for one in (owner, manager, *pools) if one is not None]
+    return [*found[1:], *(one._event_dispatcher for one in found if getattr(one, "_event_dispatcher", None) is not None)]
