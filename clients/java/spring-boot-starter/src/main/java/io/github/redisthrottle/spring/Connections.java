@@ -19,8 +19,6 @@ import org.springframework.util.ClassUtils;
 
 /** Connects to where the properties say, or to where Spring Data Redis does. */
 final class Connections {
-  private static final Duration TIMEOUT = Duration.ofMillis(200);
-
   private Connections() {}
 
   static Connection of(RateLimitProperties properties, ListableBeanFactory beans) {
@@ -29,11 +27,8 @@ final class Connections {
     }
     boolean lettuce = isPresent("io.lettuce.core.RedisClient");
     if (properties.url() != null) {
-      if (!lettuce && !properties.timeout().equals(TIMEOUT)) {
-        throw Settings.wrong("redis-throttle.timeout", properties.timeout(), "with Jedis it is 200ms: for another one, make the Connection a bean");
-      }
       try {
-        return lettuce ? Lettuce.at(properties.url(), properties.timeout()) : Jedis.at(properties.url());
+        return lettuce ? Lettuce.at(properties.url(), properties.timeout()) : Jedis.at(properties.url(), properties.timeout());
       } catch (IllegalArgumentException e) { // without its text, which may have the password
         throw Settings.wrong("redis-throttle.url", "(the URL)", "it is none of Redis, such as redis://127.0.0.1:6379 or rediss://user:password@host:6379");
       }
@@ -44,7 +39,21 @@ final class Connections {
         return found;
       }
     }
-    throw Settings.wrong("redis-throttle.url", null, "it is missing, such as redis://127.0.0.1:6379, and there is no LettuceConnectionFactory to take it from");
+    if (isPresent("redis.clients.jedis.Jedis") && isPresent("org.springframework.data.redis.connection.jedis.JedisConnectionFactory")) {
+      Connection found = JedisOfSpring.find(beans, properties.timeout());
+      if (found != null) {
+        return found;
+      }
+    }
+    throw Settings.wrong(
+        "redis-throttle.url",
+        null,
+        "it is missing, such as redis://127.0.0.1:6379, and there is no LettuceConnectionFactory or JedisConnectionFactory to take it from");
+  }
+
+  /** Returns whether calls block their thread. */
+  static boolean blocks(Connection connection) {
+    return connection.getClass().getName().startsWith("io.github.redisthrottle.jedis.") || connection.getClass().getSimpleName().equals("JedisOfSpring");
   }
 
   private static boolean isPresent(String name) {
@@ -60,8 +69,8 @@ final class Connections {
   }
 
   private static final class Jedis {
-    static Connection at(String url) {
-      return JedisConnection.of(URI.create(url));
+    static Connection at(String url, Duration timeout) {
+      return JedisConnection.of(URI.create(url), timeout);
     }
   }
 

@@ -1,9 +1,12 @@
 package io.github.redisthrottle.spring;
 
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.regex.Pattern;
 import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.Expression;
 import org.springframework.expression.ExpressionException;
@@ -11,7 +14,9 @@ import org.springframework.expression.TypedValue;
 import org.springframework.expression.spel.ExpressionState;
 import org.springframework.expression.spel.SpelParserConfiguration;
 import org.springframework.expression.spel.SpelNode;
+import org.springframework.expression.spel.ast.BeanReference;
 import org.springframework.expression.spel.ast.CompoundExpression;
+import org.springframework.expression.spel.ast.ConstructorReference;
 import org.springframework.expression.spel.ast.Elvis;
 import org.springframework.expression.spel.ast.MethodReference;
 import org.springframework.expression.spel.ast.OpPlus;
@@ -20,6 +25,7 @@ import org.springframework.expression.spel.ast.PropertyOrFieldReference;
 import org.springframework.expression.spel.ast.Selection;
 import org.springframework.expression.spel.ast.SpelNodeImpl;
 import org.springframework.expression.spel.ast.Ternary;
+import org.springframework.expression.spel.ast.TypeReference;
 import org.springframework.expression.spel.ast.VariableReference;
 import org.springframework.expression.spel.standard.SpelExpression;
 import org.springframework.expression.spel.standard.SpelExpressionParser;
@@ -28,6 +34,7 @@ import org.springframework.expression.spel.standard.SpelExpressionParser;
 public final class Expressions {
   private static final SpelExpressionParser PARSER = new SpelExpressionParser();
   private static final Set<String> FACTS = new TreeSet<>(Set.of("address", "principal", "method", "path"));
+  private static final Pattern STRING = Pattern.compile("T\\((java\\.lang\\.)?String\\)");
   private static final Set<String> FUNCTIONS = new TreeSet<>(Set.of("header", "query"));
 
   private Expressions() {}
@@ -44,8 +51,8 @@ public final class Expressions {
   }
 
   /**
-   * Reads an expression of a key, as {@link #parse}. Where it joins texts by +, a part that is null is a mistake: it would become the text
-   * "null", and those of whom nothing is known would count for one another.
+   * Reads an expression of a key, as {@link #parse}. Where it makes a text by +, by a method of T(String) or by formatted, a part that is
+   * null is a mistake: it would become the text "null", and those of whom nothing is known would count for one another.
    */
   public static Expression parseKey(String text, Set<String> variables) {
     SpelNodeImpl read = (SpelNodeImpl) ((SpelExpression) parse(text, variables)).getAST();
@@ -71,9 +78,14 @@ public final class Expressions {
       return new Elvis(from, to, strict(children[0], text), strict(children[1], text));
     }
     if (node instanceof CompoundExpression) { // such as (...).toLowerCase()
-      children[0] = strict(children[0], text);
+      boolean ofString = children[0] instanceof TypeReference type && STRING.matcher(type.toStringAST()).matches();
+      children[0] = ofString ? children[0] : strict(children[0], text);
       for (int i = 1; i < children.length; i++) {
-        refuseToJoin(children[i], text);
+        if (children[i] instanceof MethodReference method && ((ofString && i == 1) || method.getName().equals("formatted"))) {
+          children[i] = ofParts(method, text);
+        } else {
+          refuseToJoin(children[i], text);
+        }
       }
       return new CompoundExpression(from, to, children);
     }
@@ -81,10 +93,24 @@ public final class Expressions {
     return node;
   }
 
+  /** Returns the call of a method that makes a text of its arguments. */
+  private static MethodReference ofParts(MethodReference method, String text) {
+    SpelNodeImpl[] parts = new SpelNodeImpl[method.getChildCount()];
+    for (int i = 0; i < parts.length; i++) {
+      parts[i] = new Present(strict((SpelNodeImpl) method.getChild(i), text));
+    }
+    return new MethodReference(method.isNullSafe(), method.getName(), method.getStartPosition(), method.getEndPosition(), parts);
+  }
+
   private static void refuseToJoin(SpelNode node, String text) {
-    if (node instanceof OpPlus) {
+    boolean isText = node instanceof TypeReference && STRING.matcher(node.toStringAST()).matches();
+    if (node instanceof OpPlus || isText) {
       throw new IllegalArgumentException(
-          "\"" + text + "\": a + among the arguments of a call, in [] or in a condition would make null a part of a text; join texts outside of these");
+          "\""
+              + text
+              + "\": a "
+              + (isText ? "T(String)" : "+")
+              + " among the arguments of a call, in [] or in a condition would make null a part of a text; join texts outside of these");
     }
     for (int i = 0; i < node.getChildCount(); i++) {
       refuseToJoin(node.getChild(i), text);
@@ -100,15 +126,48 @@ public final class Expressions {
     @Override
     public TypedValue getValueInternal(ExpressionState state) {
       TypedValue value = children[0].getValueInternal(state);
-      if (value.getValue() == null) {
+      if (hasNull(value.getValue())) {
         throw new IllegalArgumentException("key: \"" + toStringAST() + "\" is null, and a call must count for somebody");
       }
       return value;
     }
 
+    /** Returns whether a value is null, or has a part that is null, such as a list of texts to join. */
+    private static boolean hasNull(Object value) {
+      Iterable<?> parts = value instanceof Iterable<?> some ? some : value instanceof Object[] array ? Arrays.asList(array) : List.of();
+      for (Object part : parts) {
+        if (part == null) {
+          return true;
+        }
+      }
+      return value == null;
+    }
+
     @Override
     public String toStringAST() {
       return children[0].toStringAST();
+    }
+  }
+
+  /** Reads an expression of a route. What is for annotations, beans, types and constructors, is refused. */
+  public static Expression parseOfRoute(String text) {
+    Expression expression = parse(text, Set.of());
+    refuseCode(((SpelExpression) expression).getAST());
+    return expression;
+  }
+
+  /** As {@link #parseOfRoute}, of a key, as {@link #parseKey}. */
+  public static Expression parseKeyOfRoute(String text) {
+    var unused = parseOfRoute(text);
+    return parseKey(text, Set.of());
+  }
+
+  private static void refuseCode(SpelNode node) {
+    if (node instanceof TypeReference || node instanceof BeanReference || node instanceof ConstructorReference) {
+      throw new IllegalArgumentException("\"" + node.toStringAST() + "\": beans, T() and new are for annotations; a route knows of its request alone");
+    }
+    for (int i = 0; i < node.getChildCount(); i++) {
+      refuseCode(node.getChild(i));
     }
   }
 

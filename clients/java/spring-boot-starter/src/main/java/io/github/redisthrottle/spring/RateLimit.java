@@ -26,7 +26,8 @@ import java.lang.annotation.Target;
  * <p>Expressions are those of Spring (SpEL). They see the parameters of the method (compile with {@code -parameters}, as Spring Boot's
  * plugins do), beans ({@code @plans.of(#user)}), and of a request {@code address}, {@code principal}, {@code method}, {@code path}, {@code
  * header('X-Api-Key')} and {@code query('tenant')}. All attributes are checked when the bean is made. The annotation works through
- * proxies of Spring: a call from within the same object is not limited, and a method that cannot be overridden is refused.
+ * proxies of Spring: a call from within the same object is not limited, and a method that cannot be overridden, or
+ * of a final class, is refused.
  */
 @Documented
 @Repeatable(RateLimit.All.class)

@@ -11,7 +11,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * Properties of redis-throttle. A name that does not exist is refused.
  *
- * @param url Where Redis or Valkey is, such as redis://127.0.0.1:6379. By default the connection factory of Spring Data Redis says it.
+ * @param url Where Redis or Valkey is, such as redis://127.0.0.1:6379. By default the connection factory of Spring Data Redis says it, of Lettuce or Jedis.
  * @param timeout How long a call waits for the server.
  * @param limits Limits by name, such as "RATE 100/s BURST 200; FIXED 1000000/mo".
  * @param routes Limits of requests. The first route whose paths and methods match a request limits it.

@@ -41,7 +41,7 @@ public class RateLimitReactiveAutoConfiguration {
   @Order(Ordered.HIGHEST_PRECEDENCE)
   DeciderCustomizer offEventLoops(ObjectProvider<Connection> connections) {
     Connection connection = connections.getIfAvailable();
-    boolean blocks = connection != null && connection.getClass().getName().startsWith("io.github.redisthrottle.jedis.");
+    boolean blocks = connection != null && Connections.blocks(connection);
     return next -> blocks ? call -> CompletableFuture.supplyAsync(() -> next.decide(call), Schedulers.boundedElastic()::schedule).thenCompose(stage -> stage) : next;
   }
 

@@ -38,15 +38,22 @@ final class Application implements AutoCloseable {
     this.context = context;
   }
 
-  /** Starts one with properties such as "redis-throttle.outage=deny". */
+  /** Starts one with properties such as "redis-throttle.outage=deny". Without a server the properties say where Redis is. */
   static Application start(WebApplicationType type, Server server, List<Class<?>> beans, String... properties) {
     SpringApplication application = new SpringApplication(Beans.class);
     application.addPrimarySources(beans);
     application.setWebApplicationType(type);
     application.setRegisterShutdownHook(false);
-    List<String> all = new ArrayList<>(List.of("--server.port=0", "--spring.main.banner-mode=off", "--logging.level.root=warn", "--redis-throttle.url=" + server.url(), "--management.endpoints.web.exposure.include=health,metrics", "--management.endpoint.health.show-details=always", "--management.health.redis.enabled=false"));
-    if (!String.join(",", properties).contains("redis-throttle.timeout=")) {
+    List<String> all = new ArrayList<>(List.of("--server.port=0", "--spring.main.banner-mode=off", "--logging.level.root=warn", "--management.endpoints.web.exposure.include=health,metrics", "--management.endpoint.health.show-details=always", "--management.health.redis.enabled=false"));
+    String given = String.join(",", properties);
+    if (server != null) {
+      all.add("--redis-throttle.url=" + server.url());
+    }
+    if (!given.contains("redis-throttle.timeout=")) {
       all.add("--redis-throttle.timeout=20s");
+    }
+    if (!given.contains("redis-throttle.limits.plans.pro=")) {
+      all.add("--redis-throttle.limits.plans.pro=RATE 2/h NAME pro");
     }
     for (String property : properties) {
       all.add("--" + property);
@@ -137,9 +144,17 @@ final class Application implements AutoCloseable {
     @RateLimit(key = "#user", limits = "RATE 10/h", name = "bytes", cost = "#bytes")
     public void upload(String user, int bytes) {}
 
+    public void twice(String user) {
+      upload(user, 10); // not through the proxy
+      upload(user, 10);
+    }
+
     @RateLimit(key = "'{' + #org + '}:' + #user", limits = "RATE 2/h", name = "user")
     @RateLimit(key = "'{' + #org + '}'", limits = "RATE 3/h", name = "org")
     public void both(String org, String user) {}
+
+    @RateLimit(key = "T(String).join(':', #org, #user)", limits = "RATE 2/h", name = "joined")
+    public void joined(String org, String user) {}
 
     @RateLimit(key = "#nobody", limits = "RATE 1/h")
     public void forNobody(String nobody) {}

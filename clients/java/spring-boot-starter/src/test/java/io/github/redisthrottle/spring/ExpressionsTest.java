@@ -42,6 +42,11 @@ class ExpressionsTest {
         "header('X-Org') == null ? 'at:' + address : 'of:' + header('X-Org') | at:192.0.2.1",
         "header('X-Org') == null ? null ?: 'a' : 'b' | a",
         "('of:' + header('X-Key')).toLowerCase() | of:secret",
+        "T(String).join(':', header('X-Key'), address) | Secret:192.0.2.1",
+        "T(java.lang.String).join(':', {header('X-Key'), address}).toLowerCase() | secret:192.0.2.1",
+        "T(String).join(':', address, header('X-Org') ?: 'none') | 192.0.2.1:none",
+        "T(String).format('%s-%s', header('X-Key'), address) | Secret-192.0.2.1",
+        "'%s-%s'.formatted(header('X-Key'), address) | Secret-192.0.2.1",
       })
   void aKeyIsJoinedOfWhatIsKnown(String expression, String text) {
     assertEquals(text, key(expression));
@@ -58,6 +63,14 @@ class ExpressionsTest {
         "header('X-Org') ?: 'of:' + principal",
         "('of:' + principal).toUpperCase()",
         "'of:' + null",
+        "T(String).join(':', header('X-Org'), address)",
+        "T(String).join(':', {header('X-Org'), address})",
+        "T(java.lang.String).join(':', address, 'of:' + header('X-Org'))",
+        "'at:' + T(String).join(':', address, principal)",
+        "header('X-Org') ?: T(String).join(':', address, principal)",
+        "T(String).format('%s-%s', header('X-Org'), address)",
+        "T(String).valueOf(header('X-Org'))",
+        "'%s-%s'.formatted(header('X-Org'), address)",
         "header('X-Org')",
         "query('tenant') ?: ''",
         "{header('X-Org'), address}",
@@ -73,6 +86,8 @@ class ExpressionsTest {
       strings = {
         "header('X-' + path)",
         "address.concat('a' + principal)",
+        "header(T(String).join('-', 'X', path))",
+        "T(String).join(':', address, principal) == 'a' ? 'a' : 'b'",
         "'a' + principal == 'anull' ? 'a' : 'b'",
         "{'a' + principal}[0]",
         "{1}.!['a' + #this][0]",

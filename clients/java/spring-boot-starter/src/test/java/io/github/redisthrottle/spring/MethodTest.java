@@ -8,25 +8,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.github.redisthrottle.LimitedException;
 import io.github.redisthrottle.spring.Application.Reports;
 import io.github.redisthrottle.spring.Application.User;
-import io.github.redisthrottle.spring.outgoing.LimitedExchanges;
-import io.github.redisthrottle.spring.outgoing.LimitedFeign;
-import io.github.redisthrottle.spring.outgoing.LimitedRequests;
-import io.github.redisthrottle.spring.outgoing.OutgoingLimits;
 import io.github.redisthrottle.testing.Server;
-import feign.Feign;
-import feign.RequestLine;
 import java.util.List;
 import java.util.concurrent.CompletionException;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.WebApplicationType;
-import org.springframework.web.client.RestClient;
-import org.springframework.web.reactive.function.client.WebClient;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** Limits of methods, and of requests that the application sends. */
+/** Limits of methods. */
 class MethodTest {
   private static Server server;
   private static Application application;
@@ -35,15 +27,7 @@ class MethodTest {
   @BeforeAll
   static void start() {
     server = Server.start();
-    application =
-        Application.start(
-            WebApplicationType.SERVLET,
-            server,
-            List.of(),
-            "redis-throttle.limits.plans.pro=RATE 2/h",
-            "redis-throttle.outgoing.fast.limits=RATE 1/h",
-            "redis-throttle.outgoing.patient.limits=RATE 5/s BURST 1",
-            "redis-throttle.outgoing.patient.max-wait=30s");
+    application = Application.start(WebApplicationType.NONE, server, List.of(), "redis-throttle.limits.plans.pro=RATE 2/h");
     reports = application.bean(Reports.class);
   }
 
@@ -119,35 +103,12 @@ class MethodTest {
     assertTrue(refused.getMessage().contains("Schedulers.boundedElastic()"), refused.getMessage());
   }
 
-  /** A service that OpenFeign calls. */
-  interface Pages {
-    @RequestLine("GET /open/a")
-    String open();
-  }
-
   @Test
-  void outgoingRequestsFailFastOrWaitForTheirTurn() {
-    OutgoingLimits limits = application.bean(OutgoingLimits.class);
-    String url = application.url("/open/a");
-    RestClient rest = RestClient.builder().requestInterceptor(new LimitedRequests(limits.get("fast"))).build();
-    assertEquals("a", rest.get().uri(url).retrieve().body(String.class));
-    assertThrows(LimitedException.class, () -> rest.get().uri(url).retrieve().body(String.class));
-
-    WebClient web = WebClient.builder().filter(new LimitedExchanges(request -> limits.get("fast").of("web"))).build();
-    assertEquals("a", web.get().uri(url).retrieve().bodyToMono(String.class).block());
-    assertThrows(LimitedException.class, () -> web.get().uri(url).retrieve().bodyToMono(String.class).block());
-
-    Pages feign = Feign.builder().requestInterceptor(new LimitedFeign(limits.get("patient"))).target(Pages.class, application.url(""));
-    long began = System.nanoTime();
-    for (int i = 0; i < 3; i++) {
-      assertEquals("a", feign.open());
+  void aCallFromWithinTheSameObjectIsNotLimited() {
+    for (int i = 0; i < 5; i++) {
+      reports.twice("sam");
     }
-    assertTrue(System.nanoTime() - began > 380_000_000L, "three requests at five a second");
-  }
-
-  @Test
-  void aNameThatDoesNotExistIsRefused() {
-    IllegalArgumentException refused = assertThrows(IllegalArgumentException.class, () -> application.bean(OutgoingLimits.class).get("fest"));
-    assertEquals("redis-throttle.outgoing has no \"fest\", but fast, patient", refused.getMessage());
+    reports.upload("sam", 10);
+    assertThrows(LimitedException.class, () -> reports.upload("sam", 1));
   }
 }

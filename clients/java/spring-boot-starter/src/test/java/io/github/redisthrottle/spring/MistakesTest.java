@@ -16,6 +16,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.context.properties.bind.BindException;
 import org.springframework.boot.context.properties.source.InvalidConfigurationPropertyValueException;
 import org.springframework.boot.test.context.runner.WebApplicationContextRunner;
 import org.springframework.core.env.MapPropertySource;
@@ -64,6 +65,26 @@ class MistakesTest {
         "url=localhost | redis-throttle.url | such as redis://127.0.0.1:6379",
         "outgoing.github.max-wait=1s | redis-throttle.outgoing.github.limits | it is missing",
         "outgoing.github.limits=plans.por | redis-throttle.outgoing.github.limits | the names are plans.pro",
+        "routes[0].limits= | redis-throttle.routes[0].limits | limits are missing",
+        "routes[0].limits=RATE 5/s,routes[0].paths=/a/{ | redis-throttle.routes[0].paths | Expected close capture",
+        "routes[0].limits=RATE 5/s,routes[0].cost=#bytes | redis-throttle.routes[0].cost | there are no variables here",
+        "routes[0].limits=RATE 5/s,routes[0].skip=internal | redis-throttle.routes[0].skip | none of address, method, path, principal",
+        "routes[0].limits=RATE 5/s,routes[0].overload=open | redis-throttle.routes[0].overload | allow, deny or raise",
+        "routes[0].limits=RATE 5/s,routes[0].mistake=closed | redis-throttle.routes[0].mistake | allow, deny or raise",
+        "routes[0].limits=RATE 5/s,routes[0].key=header('X-' + path) | redis-throttle.routes[0].key | join texts outside",
+        "routes[0].keys[0].limits=RATE 5/s,routes[0].keys[0].key=adress | redis-throttle.routes[0].keys[0].key | none of address",
+        "routes[0].limits=RATE 5/s,routes[0].key=T(String).join(':' address) | redis-throttle.routes[0].key | is no expression",
+        "routes[0].limits=RATE 5/s,routes[0].key=T(String).valueOf(address) | redis-throttle.routes[0].key | are for annotations",
+        "routes[0].limits=RATE 5/s,routes[0].cost=@costs.of(path) | redis-throttle.routes[0].cost | are for annotations",
+        "routes[0].keys[0].limits=plans.por | redis-throttle.routes[0].keys[0].limits | the names are plans.pro",
+        "routes[0].keys[0].limits=RATE 5/s,routes[0].keys[0].name= | redis-throttle.routes[0].keys[0].name | leave it out",
+        "clients.ipv6=0 | redis-throttle.clients.ipv6 | from 1 to 128",
+        "clients.trusted=proxy | redis-throttle.clients.trusted[0] | no address and no network",
+        "outage=open | redis-throttle.outage | allow, deny or raise",
+        "overload=open | redis-throttle.overload | allow, deny or raise",
+        "mistake=open | redis-throttle.mistake | allow, deny or raise",
+        "retry-after=-1s | redis-throttle.retry-after | whole seconds",
+        "outgoing.github.limits=plans.pro,outgoing.github.key= | redis-throttle.outgoing.github.key | leave it out",
         "outgoing.github.limits=plans.pro,outgoing.github.max-wait=-1s | redis-throttle.outgoing.github.max-wait | or longer",
       })
   void aMistakeIsRefusedWithTheNameOfTheProperty(String properties, String name, String reason) {
@@ -89,6 +110,35 @@ class MistakesTest {
               String name = property.split("=", 2)[0];
               assertTrue(root(context.getStartupFailure()).toString().contains(name), () -> root(context.getStartupFailure()).toString());
             });
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "timeout=soon",
+        "retry-after=soon",
+        "clients.ipv6=many",
+        "routes[0].ban=long",
+        "outgoing.github.max-wait=long",
+        "gateway.replace-redis-rate-limiter=perhaps",
+      })
+  void aValueThatIsNoDurationOrNumberIsRefused(String property) {
+    RUNNER
+        .withPropertyValues("redis-throttle.routes[0].limits=RATE 5/s", "redis-throttle.outgoing.github.limits=RATE 5/s", "redis-throttle." + property)
+        .run(
+            context -> {
+              String name = "redis-throttle." + property.split("=", 2)[0];
+              BindException refused = find(context.getStartupFailure(), BindException.class);
+              assertEquals(name, refused.getProperty() == null ? refused.getName().toString() : refused.getProperty().getName().toString());
+            });
+  }
+
+  private static <T extends Throwable> T find(Throwable failure, Class<T> type) {
+    Throwable found = null;
+    for (Throwable at = failure; at != null; at = at.getCause()) {
+      found = type.isInstance(at) ? at : found;
+    }
+    return assertInstanceOf(type, found, () -> String.valueOf(failure));
   }
 
   @Test
@@ -142,16 +192,34 @@ class MistakesTest {
     public final void call() {}
   }
 
+  static final class FinalClass {
+    @RateLimit(limits = "plans.pro")
+    public void call() {}
+  }
+
+  record FinalRecord(String name) {
+    @RateLimit(limits = "plans.pro")
+    public void call() {}
+  }
+
+  static class WrongCost {
+    @RateLimit(limits = "plans.pro", cost = "#bytes")
+    public void call(int size) {}
+  }
+
   @Test
   void anAnnotationIsCheckedWhenTheBeanIsMade() {
+    refused(FinalClass.class, "@RateLimit of FinalClass.call: the class is final");
+    refused(FinalRecord.class, "@RateLimit of FinalRecord.call: the class is final", "a name");
+    refused(WrongCost.class, "@RateLimit of WrongCost.call: cost: \"#bytes\": the variables are #a0, #p0, #size");
     refused(NoName.class, "@RateLimit of NoName.call: limits: \"plans.por\" is no name of limits (the names are plans.pro)");
     refused(NoParameter.class, "@RateLimit of NoParameter.call: key: \"#usr\": the variables are #a0, #p0, #user");
     refused(NoProxy.class, "@RateLimit of NoProxy.call: a proxy cannot limit a method that is private, static or final");
   }
 
-  private static void refused(Class<?> bean, String message) {
+  private static void refused(Class<?> bean, String message, Object... arguments) {
     RUNNER
-        .withBean(bean)
+        .withBean(bean, arguments)
         .run(context -> assertTrue(context.getStartupFailure().toString().contains(message), () -> context.getStartupFailure().toString()));
   }
 }

@@ -33,12 +33,12 @@ public final class RateLimitPostProcessor extends AbstractBeanFactoryAwareAdvisi
   public Object postProcessAfterInitialization(Object bean, String beanName) {
     Class<?> type = AopUtils.getTargetClass(bean);
     if (!type.getName().startsWith("org.springframework.")) {
-      ReflectionUtils.doWithMethods(type, this::check, method -> !method.isBridge() && !method.isSynthetic() && method.getDeclaringClass() != Object.class);
+      ReflectionUtils.doWithMethods(type, method -> check(type, method), method -> !method.isBridge() && !method.isSynthetic() && method.getDeclaringClass() != Object.class);
     }
     return super.postProcessAfterInitialization(bean, beanName);
   }
 
-  private void check(Method method) {
+  private void check(Class<?> type, Method method) {
     if (RateLimitInterceptor.annotations(method).isEmpty()) {
       return;
     }
@@ -46,6 +46,10 @@ public final class RateLimitPostProcessor extends AbstractBeanFactoryAwareAdvisi
     if (Modifier.isPrivate(modifiers) || Modifier.isStatic(modifiers) || Modifier.isFinal(modifiers)) {
       throw new IllegalArgumentException(
           "@RateLimit of " + method.getDeclaringClass().getSimpleName() + "." + method.getName() + ": a proxy cannot limit a method that is private, static or final");
+    }
+    if (Modifier.isFinal(type.getModifiers())) {
+      throw new IllegalArgumentException(
+          "@RateLimit of " + type.getSimpleName() + "." + method.getName() + ": the class is final, and a proxy extends it (in Kotlin, open it or use the plugin kotlin-spring)");
     }
     var unused = interceptor.limited(method);
   }

@@ -33,6 +33,9 @@ public final class OutgoingLimits {
             throw Settings.wrong(property + ".limits", null, "it is missing: the name of limits, or limits such as RATE 30/m");
           }
           List<Limit> some = Settings.value(property + ".limits", one.limits(), limits::get);
+          if (one.key() != null && one.key().isBlank()) {
+            throw Settings.wrong(property + ".key", one.key(), "it is empty: leave it out for the name");
+          }
           if (one.maxWait().isNegative()) {
             throw Settings.wrong(property + ".max-wait", one.maxWait(), "it must be 0, to fail at once, or longer");
           }

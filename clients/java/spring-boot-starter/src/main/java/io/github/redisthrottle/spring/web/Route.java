@@ -94,7 +94,7 @@ public final class Route {
       throw Settings.wrong(property + ".name", name, "it is empty: leave it out for the name of the limits");
     }
     List<Limit> some = Settings.value(property + ".limits", limits, web.limits()::get);
-    parts.add(new Part(name == null ? web.limits().nameOf(limits) : name, Settings.value(property + ".key", key == null ? "address" : key, one -> Expressions.parseKey(one, Set.of())), some));
+    parts.add(new Part(name == null ? web.limits().nameOf(limits) : name, Settings.value(property + ".key", key == null ? "address" : key, Expressions::parseKeyOfRoute), some));
   }
 
   private static Answer answer(String property, String option, String word, Answer otherwise) {
@@ -102,14 +102,14 @@ public final class Route {
   }
 
   private static Expression expression(String property, String text) {
-    return text == null ? null : Settings.value(property, text, one -> Expressions.parse(one, Set.of()));
+    return text == null ? null : Settings.value(property, text, Expressions::parseOfRoute);
   }
 
   private static PathPattern pattern(String path) {
     try {
       return PathPatternParser.defaultInstance.parse(path.startsWith("/") ? path : missingSlash(path));
     } catch (PatternParseException e) {
-      throw new IllegalArgumentException(e.toDetailedString(), e);
+      throw new IllegalArgumentException("\"" + path + "\" is no pattern: " + e.getMessage(), e);
     }
   }
 

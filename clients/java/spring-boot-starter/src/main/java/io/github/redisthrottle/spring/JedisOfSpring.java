@@ -1,0 +1,112 @@
+package io.github.redisthrottle.spring;
+
+import io.github.redisthrottle.connection.Command;
+import io.github.redisthrottle.connection.Connection;
+import io.github.redisthrottle.jedis.JedisConnection;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.CompletionStage;
+import java.util.stream.Collectors;
+import java.util.stream.StreamSupport;
+import org.springframework.beans.factory.ListableBeanFactory;
+import org.springframework.data.redis.connection.RedisClusterConfiguration;
+import org.springframework.data.redis.connection.RedisNode;
+import org.springframework.data.redis.connection.RedisPassword;
+import org.springframework.data.redis.connection.RedisSentinelConfiguration;
+import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
+import org.springframework.data.redis.connection.jedis.JedisClientConfiguration;
+import org.springframework.data.redis.connection.jedis.JedisConnectionFactory;
+import redis.clients.jedis.ConnectionPoolConfig;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.providers.ClusterConnectionProvider;
+import redis.clients.jedis.providers.ConnectionProvider;
+import redis.clients.jedis.providers.PooledConnectionProvider;
+import redis.clients.jedis.providers.SentineledConnectionProvider;
+
+/**
+ * Calls over Jedis to where a JedisConnectionFactory of Spring Data Redis says, in connections of its own: those of the factory are not for
+ * others.
+ */
+record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implements Connection {
+  private static final Duration ROOM = Duration.ofSeconds(1);
+
+  /** Returns null without a factory. */
+  static Connection find(ListableBeanFactory beans, Duration timeout) {
+    JedisConnectionFactory factory = beans.getBeanProvider(JedisConnectionFactory.class).getIfUnique();
+    if (factory == null) {
+      return null;
+    }
+    JedisClientConfiguration client = factory.getClientConfiguration();
+    ConnectionPoolConfig pool = new ConnectionPoolConfig();
+    int most = client.getPoolConfig().map(one -> one.getMaxTotal()).orElse(16);
+    pool.setMaxTotal(most);
+    pool.setMaxIdle(most);
+    pool.setMaxWait(ROOM);
+    RedisSentinelConfiguration sentinel = factory.getSentinelConfiguration();
+    if (sentinel != null) {
+      JedisClientConfig master = config(client, timeout, sentinel.getUsername(), sentinel.getPassword()).database(sentinel.getDatabase()).build();
+      JedisClientConfig watcher = config(client, timeout, sentinel.getSentinelUsername(), sentinel.getSentinelPassword()).build();
+      return of(new SentineledConnectionProvider(sentinel.getMaster().getName(), master, pool, addresses(sentinel.getSentinels()), watcher));
+    }
+    RedisClusterConfiguration cluster = factory.getClusterConfiguration();
+    if (cluster != null) {
+      JedisClientConfig config = config(client, timeout, cluster.getUsername(), cluster.getPassword()).build();
+      return of(new ClusterConnectionProvider(addresses(cluster.getClusterNodes()), config, pool));
+    }
+    RedisStandaloneConfiguration alone = factory.getStandaloneConfiguration();
+    JedisClientConfig config = config(client, timeout, alone.getUsername(), alone.getPassword()).database(alone.getDatabase()).build();
+    HostAndPort address = new HostAndPort(alone.getHostName(), alone.getPort());
+    return of(new PooledConnectionProvider(address, config, pool));
+  }
+
+  private static DefaultJedisClientConfig.Builder config(JedisClientConfiguration client, Duration timeout, String user, RedisPassword password) {
+    int timeoutMs = Math.toIntExact(timeout.toMillis());
+    DefaultJedisClientConfig.Builder config =
+        DefaultJedisClientConfig.builder().connectionTimeoutMillis(timeoutMs).socketTimeoutMillis(timeoutMs).ssl(client.isUseSsl());
+    password.map(String::new).ifPresent(config::password);
+    if (user != null && !user.isEmpty()) {
+      config.user(user);
+    }
+    client.getClientName().ifPresent(config::clientName);
+    client.getSslSocketFactory().ifPresent(config::sslSocketFactory);
+    client.getSslParameters().ifPresent(config::sslParameters);
+    client.getHostnameVerifier().ifPresent(config::hostnameVerifier);
+    return config;
+  }
+
+  private static Set<HostAndPort> addresses(Iterable<RedisNode> nodes) {
+    return StreamSupport.stream(nodes.spliterator(), false)
+        .map(node -> new HostAndPort(node.getHost(), node.getPort()))
+        .collect(Collectors.toSet());
+  }
+
+  private static JedisOfSpring of(ConnectionProvider provider) {
+    return new JedisOfSpring(JedisConnection.over(provider), provider);
+  }
+
+  @Override
+  public CompletionStage<Object> send(Command command) {
+    return next.send(command);
+  }
+
+  @Override
+  public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left) {
+    return next.sendWaiting(command, left);
+  }
+
+  @Override
+  public String nodeOf(String key) {
+    return next.nodeOf(key);
+  }
+
+  @Override
+  public void close() {
+    try {
+      provider.close();
+    } catch (Exception e) {
+      throw new IllegalStateException("closing the connections of Jedis failed", e);
+    }
+  }
+}

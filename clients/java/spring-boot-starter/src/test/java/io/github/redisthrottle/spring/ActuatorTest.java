@@ -1,0 +1,68 @@
+package io.github.redisthrottle.spring;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.redisthrottle.Limit;
+import io.github.redisthrottle.LimitedException;
+import io.github.redisthrottle.Limiter;
+import io.github.redisthrottle.MistakeException;
+import io.github.redisthrottle.OutageException;
+import io.github.redisthrottle.spring.Application.Reports;
+import io.github.redisthrottle.spring.Application.User;
+import io.github.redisthrottle.testing.Server;
+import io.micrometer.core.instrument.MeterRegistry;
+import java.net.http.HttpResponse;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.WebApplicationType;
+
+/** Health and metrics. */
+class ActuatorTest {
+  private static double count(Application application, String... tags) {
+    return application.bean(MeterRegistry.class).get("ratelimit.decisions").tags(tags).counters().stream().mapToDouble(counter -> counter.count()).sum();
+  }
+
+  @Test
+  void decisionsAreCountedByWhatCameOfThem() {
+    try (Server server = Server.start();
+        Application application = Application.start(WebApplicationType.NONE, server, List.of(), "redis-throttle.timeout=200ms")) {
+      Reports reports = application.bean(Reports.class);
+      User ann = new User("ann", false);
+      reports.make(ann);
+      reports.make(ann);
+      assertThrows(LimitedException.class, () -> reports.make(ann));
+      assertEquals(2, count(application, "outcome", "allowed", "policy", "pro", "verb", "limit", "by", "server"));
+      assertEquals(1, count(application, "outcome", "limited", "policy", "pro"));
+
+      Limiter limiter = application.bean(Limiter.class);
+      Limit trial = Limit.rate(1, Duration.ofHours(1)).named("trial").shadow();
+      assertTrue(limiter.limit("trial", trial).allowed());
+      assertTrue(limiter.limit("trial", trial).allowed());
+      assertEquals(1, application.bean(MeterRegistry.class).get("ratelimit.shadowed").tag("policy", "trial").counter().count());
+
+      server.run("SET", "text", "x");
+      assertThrows(MistakeException.class, () -> limiter.limit("text", Limit.rate(1, Duration.ofHours(1))));
+      assertEquals(1, count(application, "outcome", "error"));
+      server.pause();
+      assertThrows(OutageException.class, () -> limiter.limit("ann", trial));
+      assertEquals(1, count(application, "outcome", "outage"));
+      assertTrue(application.bean(MeterRegistry.class).get("ratelimit.decision.duration").tag("verb", "limit").timer().count() >= 5);
+      String tags = application.bean(MeterRegistry.class).getMeters().toString();
+      assertFalse(tags.contains("ann"), "no key is in a tag");
+    }
+  }
+
+  @Test
+  void healthIsLeftOutWhereItIsSwitchedOff() {
+    try (Server server = Server.start();
+        Application application = Application.start(WebApplicationType.SERVLET, server, List.of(), "management.health.redis-throttle.enabled=false")) {
+      HttpResponse<String> health = application.get("/actuator/health");
+      assertEquals(200, health.statusCode());
+      assertFalse(health.body().contains("redisThrottle"), health.body());
+    }
+  }
+}
