@@ -49,8 +49,12 @@ public class RateLimitAutoConfiguration {
   /** The limiter. */
   @Bean
   @ConditionalOnMissingBean
-  Limiter rateLimiter(Connection connection, ObjectProvider<DeciderCustomizer> customizers) {
-    Decider decider = new Borrowed(Guard.of(Remote.over(connection), Guard.Policy.FAIL));
+  Limiter rateLimiter(Connection connection, RateLimitProperties properties, ObjectProvider<DeciderCustomizer> customizers) {
+    Remote remote = Remote.over(connection);
+    if (properties.poll() != null) {
+      remote = Settings.value("redis-throttle.poll", properties.poll(), remote::poll);
+    }
+    Decider decider = new Borrowed(Guard.of(remote, Guard.Policy.FAIL));
     for (DeciderCustomizer customizer : customizers.orderedStream().toList()) {
       decider = customizer.customize(decider);
     }

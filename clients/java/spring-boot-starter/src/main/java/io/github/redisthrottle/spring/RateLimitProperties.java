@@ -13,6 +13,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  *
  * @param url Where Redis or Valkey is, such as redis://127.0.0.1:6379. By default the connection factory of Spring Data Redis says it, of Lettuce or Jedis.
  * @param timeout How long a call waits for the server.
+ * @param poll How long the pauses are at most in which calls that wait ask a server without the module, such as 200ms. By default such a call
+ *     is a mistake there.
  * @param limits Limits by name, such as "RATE 100/s BURST 200; FIXED 1000000/mo".
  * @param routes Limits of requests. The first route whose paths and methods match a request limits it.
  * @param outgoing Limits of requests to other services, by name.
@@ -28,6 +30,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 public record RateLimitProperties(
     String url,
     @DefaultValue("200ms") Duration timeout,
+    Duration poll,
     @DefaultValue Map<String, String> limits,
     @DefaultValue List<Route> routes,
     @DefaultValue Map<String, Outgoing> outgoing,

@@ -45,6 +45,7 @@ class MetadataTest {
             "redis-throttle.outage",
             "redis-throttle.outgoing",
             "redis-throttle.overload",
+            "redis-throttle.poll",
             "redis-throttle.retry-after",
             "redis-throttle.routes",
             "redis-throttle.timeout",

@@ -61,6 +61,7 @@ class MistakesTest {
         "clients.trusted=10.1.0.0/33 | redis-throttle.clients.trusted[0] | 10.1.0.0/24",
         "x-rate-limit=minutes | redis-throttle.x-rate-limit | neither seconds nor unix",
         "retry-after=1500ms | redis-throttle.retry-after | whole seconds",
+        "poll=0s | redis-throttle.poll | shorter than a millisecond",
         "timeout=0s | redis-throttle.timeout | it must be positive",
         "url=localhost | redis-throttle.url | such as redis://127.0.0.1:6379",
         "outgoing.github.max-wait=1s | redis-throttle.outgoing.github.limits | it is missing",
@@ -116,6 +117,7 @@ class MistakesTest {
   @ValueSource(
       strings = {
         "timeout=soon",
+        "poll=often",
         "retry-after=soon",
         "clients.ipv6=many",
         "routes[0].ban=long",

@@ -13,9 +13,11 @@ import feign.Retryer;
 import io.github.redisthrottle.Limit;
 import io.github.redisthrottle.LimitedException;
 import io.github.redisthrottle.Limiter;
+import io.github.redisthrottle.MistakeException;
 import io.github.redisthrottle.spring.outgoing.LimitedExchanges;
 import io.github.redisthrottle.spring.outgoing.LimitedFeign;
 import io.github.redisthrottle.spring.outgoing.LimitedRequests;
+import io.github.redisthrottle.spring.outgoing.OutgoingLimit;
 import io.github.redisthrottle.spring.outgoing.OutgoingLimits;
 import io.github.redisthrottle.testing.Server;
 import java.io.IOException;
@@ -173,6 +175,23 @@ class OutgoingTest {
           });
       long took = redis.time().stream().mapToLong(Long::parseLong).reduce(0, (seconds, us) -> seconds * 1_000_000 + us) - began;
       assertTrue(3 <= 1 + 5 * took / 1e6, "three requests in " + took + " us, at 5/s with a burst of 1");
+    }
+  }
+
+  @Test
+  void withoutTheModuleARequestWaitsByAskingAgain() {
+    String[] properties = {"redis-throttle.outgoing.patient.limits=RATE 5/s BURST 1", "redis-throttle.outgoing.patient.max-wait=30s"};
+    try (Server plain = Server.plain()) {
+      try (Application polls = Application.start(WebApplicationType.NONE, plain, List.of(), properties[0], properties[1], "redis-throttle.poll=100ms")) {
+        OutgoingLimit patient = polls.bean(OutgoingLimits.class).get("patient");
+        patient.take();
+        patient.take();
+        patient.takeLater().toCompletableFuture().join();
+      }
+      try (Application other = Application.start(WebApplicationType.NONE, plain, List.of(), properties)) {
+        String mistake = assertThrows(MistakeException.class, () -> other.bean(OutgoingLimits.class).get("patient").take()).getMessage();
+        assertTrue(mistake.contains("module"), mistake);
+      }
     }
   }
 

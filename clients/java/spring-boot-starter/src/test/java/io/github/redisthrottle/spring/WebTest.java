@@ -1,7 +1,9 @@
 package io.github.redisthrottle.spring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -10,6 +12,8 @@ import io.github.redisthrottle.Limiter;
 import io.github.redisthrottle.Result;
 import io.github.redisthrottle.testing.Server;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.NetworkInterface;
 import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -97,6 +101,19 @@ abstract class WebTest {
     assertEquals(200, application.get("/open/a", "X-Forwarded-For", "[2001:DB8:1:2:ffff::9]:4711").statusCode());
     assertEquals(429, application.get("/open/a", "X-Forwarded-For", "2001:db8:1:2:3::1").statusCode());
     assertEquals(200, application.get("/open/a", "X-Forwarded-For", "2001:db8:1:3::1").statusCode());
+  }
+
+  @Test
+  void aClientThatIsNoTrustedProxyCountsForItselfWhateverItSays() throws IOException {
+    byte[] loopback = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    assumeTrue(NetworkInterface.getByInetAddress(InetAddress.getByAddress(loopback)) != null, "this machine has no IPv6");
+    for (int i = 0; i < 3; i++) { // ::1 is none of 127.0.0.0/8
+      assertEquals(i < 2 ? 200 : 429, application.getFrom("[::1]", "/open/a", "X-Forwarded-For", "203.0.113." + (100 + i)).statusCode());
+    }
+    try (var redis = server.client()) {
+      assertTrue(redis.exists("http:open:::/64"));
+      assertFalse(redis.exists("http:open:203.0.113.100"));
+    }
   }
 
   @Test
