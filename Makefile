@@ -139,11 +139,17 @@ mutate-c: ## prove: break the C of the bridge in N places, and see that a test o
 	@scripts/setup $(STAGE)
 	@scripts/mutate-c
 
+.PHONY: asan
+asan: STAGE := run
+asan: ## prove: tests of servers with the C of the module under AddressSanitizer and UBSan (SERVER= ARGS='-short ./tests/line')
+	@scripts/setup $(STAGE)
+	@scripts/with-args scripts/asan
+
 soak: build build-check ## prove: mixed load, restarts, snapshots and mishaps for SOAK=10m
 	@SOAK=$${SOAK:-10m} scripts/test ./tests/durability -run TestSoak -timeout 60m
 
-soak-gateway: build build-check ## prove: throttle-gateway under load while Redis is killed and files change, for SOAK=10m
-	@SOAK=$${SOAK:-10m} scripts/test ./tests/gateway -run TestKillsAndReloads -timeout 0
+soak-gateway: build build-check ## prove: throttle-gateway under load while Redis is killed or stands still and files change, for SOAK=10m
+	@FORMAT=standard-verbose SOAK=$${SOAK:-10m} scripts/test ./tests/gateway -run TestKillsAndReloads -timeout 0
 
 ordeal: build ## prove: servers on hosts of their own, faults by a seed, histories that are checked (ORDEAL=10m SEED=)
 	@FORMAT=standard-verbose SEED=$${SEED:-0} scripts/test ./tests/linearizability -run '^TestOrdeal$$' -timeout 0 \

@@ -15,7 +15,7 @@ static void copyValue(RedisModuleCtx *ctx, throttleKey *key) {
   key->kind = KEY_OTHER;
   if (bytes && length <= MAX_VALUE_LEN) {
     key->kind = KEY_STRING;
-    key->value = (throttleView){memcpy(api.PoolAlloc(ctx, length), bytes, length), length, length};
+    key->value = (throttleView){memcpy(api.PoolAlloc(ctx, length + 1), bytes, length), length, length}; // for no bytes the pool gives no place
   }
   if (reply) api.FreeCallReply(reply);
 }
