@@ -5,12 +5,8 @@ import { setImmediate } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { batched, type BatchedOptions, type Call, type Decider, fixed, Limiter, makeResult, OutageError, rate, type Result, window } from 'redis-throttle'
 import { FakeLimiter } from 'redis-throttle/testing'
+import { noting } from './noting.mjs'
 import { Server, until } from './servers.mjs'
-
-function noting(next: Decider): Decider & { calls: Call[] } {
-  const calls: Call[] = []
-  return { calls, decide: (call, options) => { calls.push(call); return next.decide(call, options) } }
-}
 
 describe('on a server', () => {
   let server: Server

@@ -5,17 +5,12 @@ import { metrics } from '@opentelemetry/api'
 import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import { Redis } from 'ioredis'
 import * as prometheus from 'prom-client'
-import { type Call, cached, type Decider, type Decision, fixed, Limiter, MistakeError, observed, openTelemetryMetrics, prometheusMetrics, rate, window } from 'redis-throttle'
+import { cached, type Decision, fixed, Limiter, MistakeError, observed, openTelemetryMetrics, prometheusMetrics, rate, window } from 'redis-throttle'
 import { FakeLimiter } from 'redis-throttle/testing'
+import { noting } from './noting.mjs'
 import { Server } from './servers.mjs'
 
 afterEach(() => mock.restoreAll())
-
-/** A decider that notes which calls it gets. */
-function noting(next: Decider): Decider & { calls: Call[] } {
-  const calls: Call[] = []
-  return { calls, decide: (call, options) => { calls.push(call); return next.decide(call, options) } }
-}
 
 describe('remembered denials', () => {
   let time: number

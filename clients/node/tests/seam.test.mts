@@ -5,7 +5,8 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { type Call, type Decider, LeaseLostError, LimitedError, Limiter, makeResult, OutageError, rate, type Result, slots, window } from 'redis-throttle'
+import { LeaseLostError, LimitedError, Limiter, makeResult, OutageError, rate, type Result, slots, window } from 'redis-throttle'
+import { noting } from './noting.mjs'
 import { packageFolder, Server, until } from './servers.mjs'
 
 let server: Server
@@ -27,12 +28,6 @@ beforeEach(async () => {
 
 const away = () => server.do('CONFIG', 'SET', 'min-replicas-to-write', 1)
 const back = () => server.do('CONFIG', 'SET', 'min-replicas-to-write', 0)
-
-/** A decider that notes what it is asked. */
-function noting(next: Decider): Decider & { calls: Call[] } {
-  const calls: Call[] = []
-  return { calls, decide: (call, options) => { calls.push(call); return next.decide(call, options) } }
-}
 
 describe('a decider', () => {
   test('is what all acts go through, each as one value', async () => {
