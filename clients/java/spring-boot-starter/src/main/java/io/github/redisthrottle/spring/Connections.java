@@ -48,7 +48,7 @@ final class Connections {
     throw Settings.wrong(
         "redis-throttle.url",
         null,
-        "it is missing, such as redis://127.0.0.1:6379, and there is no LettuceConnectionFactory or JedisConnectionFactory to take it from");
+        "it is missing, such as redis://127.0.0.1:6379, and there is no LettuceConnectionFactory or JedisConnectionFactory to take it from, or more than one");
   }
 
   /** Returns whether calls block their thread. */
