@@ -8,9 +8,15 @@ import { type Abandon, firstTtl, Holding, lateMs, mayBeHeld } from './lease.js'
 import type { Limits, Slots } from './limit.js'
 import type { Allowed } from './result.js'
 
+/** Options of `admit`. */
 export type AdmitOptions = OptionsOf<'admit'>
 
-/** Units and slots that were taken together. The slots renew themselves until the admission is settled. */
+/**
+ * Units and slots that were taken together. The slots renew themselves until the admission is settled.
+ *
+ *     await using admission = await limiter.admit({ '{7}:tokens': rate(100_000, '1m', { take: 1200 }), '{7}:running': slots(4, '5m') })
+ *     await admission.settle({ '{7}:tokens': 734 })
+ */
 export class Admission extends Holding {
   readonly #call: Call
   /** What the server answered. */

@@ -4,14 +4,20 @@ import { asLimits, denialsOf, integer, isSlots, type Limit, type Limits, type Sl
 import { positions } from './positions.js'
 import { type Fields, makeResult, Outcome, type Result } from './result.js'
 
+/** What a call does: the acts of a `Limiter` but `limitAll`, `limitAny` and `admit`, which are a `limit` of several keys. */
 export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle' | 'reset'
 
 /** A key of a call, with its limits, or leased: with slots. */
 export interface Key {
+  /** Its name on the server, but for a prefix of the client. */
   readonly name: string
+  /** The limits that the call takes units of. */
   readonly limits?: readonly Limit[]
+  /** Whether the call takes or ends a slot of it. */
   readonly leased?: boolean
+  /** How many slots it has. */
   readonly slots?: number
+  /** How long a lease of it lasts that is not renewed. */
   readonly ttl?: Duration
 }
 
@@ -21,6 +27,7 @@ export interface Key {
  */
 export type Charge = 'up_to' | 'strict' | 'force'
 
+/** How a caller leaves before it has its answer. */
 export interface Leave {
   /** Ends the call. One that was sent before may be decided all the same; a caller that waits leaves the line, and units that it is granted meanwhile are returned. */
   readonly signal?: AbortSignal
@@ -30,32 +37,35 @@ export interface Leave {
 export interface CallOptions {
   /** How many units it takes of every limit that has no `take`: 1, if it is left out. With 0 only a ban denies it. */
   readonly cost?: number
-  /** What it is charged, if not all or nothing. */
+  /** What it is charged: all of its cost or nothing, if it is left out. */
   readonly charge?: Charge
-  /** One key is enough: the first that has room. */
+  /** One key is enough: the first that has room. Without it all of them are charged, or none. */
   readonly any?: boolean
-  /** Ban the key of a denied call for so long. */
+  /** Ban the key of a denied call for so long, such as `15m`. Without it nothing is banned. */
   readonly ban?: Duration
-  /** Of which denial the ban begins: with `10/1h`, the tenth call that is denied within an hour of the first one. The key counts them. */
+  /** Of which denial the ban begins: the first, if it is left out; with `10/1h`, the tenth call that is denied within an hour of the first one. The key counts them. */
   readonly banAfter?: string
-  /** Reserve units that come within this time. The caller holds its request for `Result.waitMs`. Of `wait` and `lease`, the timeout. */
+  /** Reserve units that come within this time. The caller holds its request for `Result.waitMs`. Of `wait` and `lease`, the timeout. If it is left out, nothing is reserved, and `wait` waits as long as it takes. */
   readonly maxWait?: Duration | typeof forever
-  /** Callers that wait take turns by group. */
+  /** Callers that wait take turns by group. Those of which it is left out are one group. */
   readonly group?: string
   /** How many turns the group has for each one of a group of weight 1, from now on: 1 to 1000, and 1 if it is left out. It goes with a group. */
   readonly weight?: number
   /** Callers with a higher priority come first: from -100 to 100, and 0 if it is left out. */
   readonly priority?: number
-  /** Whose lease it is. */
+  /** Whose lease it is: a random one, if it is left out of `lease` and `admit`. */
   readonly id?: string
-  /** Fill `Result.each`. */
+  /** Fill `Result.each`: what every limit by itself says. It stays empty, if it is left out. */
   readonly each?: boolean
 }
 
 /** One act on one key or several: a plain value. Whatever decides it reads it and changes nothing in it. */
 export interface Call extends CallOptions {
+  /** What it does. */
   readonly verb: Verb
+  /** One key; of `limit` with `several`, and of `settle`, several. */
   readonly keys: readonly Key[]
+  /** Whether the command for several keys is sent (CL.MLIMIT), and not CL.LIMIT, which is for one. */
   readonly several?: boolean
 }
 
@@ -92,6 +102,7 @@ export const acts = {
   reset: [],
 } as const satisfies Record<string, readonly (keyof ActOptions)[]>
 
+/** The name of an act: the methods of a `Limiter` that make calls. */
 export type Act = keyof typeof acts
 
 type Needed = { lease: 'slots' | 'ttl'; renew: 'id' | 'ttl'; release: 'id'; settle: 'id' }

@@ -8,6 +8,7 @@ import type { Result } from './result.js'
  * with the reason of a signal that was aborted. It changes nothing of the call.
  */
 export interface Decider {
+  /** Decides a call. A `signal` ends it. */
   decide(call: Call, options?: Leave): Promise<Result>
 }
 

@@ -14,7 +14,11 @@ export type Period = Exclude<Duration, '0'> | `${number}${'w' | 'mo' | 'y'}` | '
 /** A timeout that is never over. */
 export const forever = 'forever'
 
-/** Returns a text as a `Duration`, or throws if it is none. */
+/**
+ * Returns a text as a `Duration`, or throws if it is none.
+ *
+ *     const limit = rate(5, duration(process.env.PERIOD ?? '1s'))
+ */
 export function duration(text: string): Duration {
   nanoseconds(text, 'duration')
   return text as Duration

@@ -1,11 +1,17 @@
 // What can go wrong, told apart as a service needs it: is Redis away, is this process too busy, or is it a mistake?
+/** The codes of errors, which stay the same from version to version. */
 export type ErrorCode = 'OUTAGE' | 'OVERLOAD' | 'MISTAKE' | 'LIMITED' | 'LEASE_LOST'
 
 // Errors are told by this mark. Of the classes there may be two copies in a process, as of any package, and a minifier changes their names.
 const mark = Symbol.for('redis-throttle.error')
 
-/** Any error of this package. Its text never holds a key, nor an argument that the server did not complain about. */
+/**
+ * Any error of this package. Its text never holds a key, nor an argument that the server did not complain about.
+ *
+ *     if (error instanceof ThrottleError) console.log(error.code)
+ */
 export abstract class ThrottleError extends Error {
+  /** The name of the class, also in a minified bundle. */
   override name = 'ThrottleError'
   /** Which error it is. It stays the same from version to version. */
   abstract readonly code: ErrorCode
@@ -29,9 +35,12 @@ function codeOf(error: unknown): ErrorCode | undefined {
 /**
  * The server is out of reach, or in a state in which it does not decide (LOADING, READONLY, CLUSTERDOWN and the like).
  * It goes away by itself. Decide whether your service lets requests through meanwhile.
+ *
+ *     if (error instanceof OutageError) return 'let it through'
  */
 export class OutageError extends ThrottleError {
   static readonly code = 'OUTAGE'
+  /** The name of the class, also in a minified bundle. */
   override name = 'OutageError'
   override readonly code = 'OUTAGE'
 }
@@ -39,23 +48,37 @@ export class OutageError extends ThrottleError {
 /**
  * This process asks for more than its client carries: its queue is full, or its pool has no connection left. The server may
  * well be up. A service that lets requests through at this error has no limit as soon as there are enough of them.
+ *
+ *     if (error instanceof OverloadError) return 503
  */
 export class OverloadError extends ThrottleError {
   static readonly code = 'OVERLOAD'
+  /** The name of the class, also in a minified bundle. */
   override name = 'OverloadError'
   override readonly code = 'OVERLOAD'
 }
 
-/** The call or the set-up is wrong: a limit, a key of another type, a missing module or permission, a closed client. It does not go away by itself. */
+/**
+ * The call or the set-up is wrong: a limit, a key of another type, a missing module or permission, a closed client. It does not go away by
+ * itself.
+ *
+ *     if (error instanceof MistakeError) throw error
+ */
 export class MistakeError extends ThrottleError {
   static readonly code = 'MISTAKE'
+  /** The name of the class, also in a minified bundle. */
   override name = 'MistakeError'
   override readonly code = 'MISTAKE'
 }
 
-/** A lease could not be renewed in time, so its slot may belong to somebody else. */
+/**
+ * A lease could not be renewed in time, so its slot may belong to somebody else.
+ *
+ *     if (error instanceof LeaseLostError) await undo()
+ */
 export class LeaseLostError extends ThrottleError {
   static readonly code = 'LEASE_LOST'
+  /** The name of the class, also in a minified bundle. */
   override name = 'LeaseLostError'
   override readonly code = 'LEASE_LOST'
 
@@ -83,14 +106,22 @@ export function isReply(error: unknown): boolean {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).code !== 'string' && replies.test(error.message)
 }
 
-/** Tells whether error, of a client library or of this package, says that this process asks for more than its client carries. */
+/**
+ * Tells whether error, of a client library or of this package, says that this process asks for more than its client carries.
+ *
+ *     if (isOverload(error)) return 503
+ */
 export function isOverload(error: unknown): boolean {
   const code = codeOf(error)
   if (code) return code === 'OVERLOAD'
   return error instanceof Error && !isReply(error) && overloadTexts.test(error.message)
 }
 
-/** Tells whether error, of a client library or of this package, says that the server is out of reach or does not decide now. */
+/**
+ * Tells whether error, of a client library or of this package, says that the server is out of reach or does not decide now.
+ *
+ *     if (isOutage(error)) return 'let it through'
+ */
 export function isOutage(error: unknown): boolean {
   const code = codeOf(error)
   if (code) return code === 'OUTAGE'

@@ -7,6 +7,7 @@ import { passes } from './endings.js'
 import { LeaseLostError, OutageError } from './errors.js'
 import type { Result } from './result.js'
 
+/** Options of `lease`. */
 export type LeaseOptions = OptionsOf<'lease'>
 
 // How long a lease lasts at first. It is extended when the holder has the reply: until then nobody knows whether there is a
@@ -163,11 +164,24 @@ export abstract class Holding implements AsyncDisposable {
   }
 }
 
-/** A slot that is held until it is released. It renews itself three times within its ttl. */
+/**
+ * A slot that is held until it is released. It renews itself three times within its ttl.
+ *
+ *     await using lease = await limiter.lease('reports', { slots: 3, ttl: '1m' })
+ *     await work(lease.signal)
+ */
 export class Lease extends Holding {
   readonly #ttl: Duration
 
-  private constructor(decider: Decider, readonly key: string, id: string, ttl: Duration, result: Result, sent: number) {
+  private constructor(
+    decider: Decider,
+    /** Whose slot it is. */
+    readonly key: string,
+    id: string,
+    ttl: Duration,
+    result: Result,
+    sent: number,
+  ) {
     super(decider, id, [{ name: key, ttl }], result, sent)
     this.#ttl = ttl
   }

@@ -3,40 +3,46 @@ import { calendarPeriod, type Duration, nanoseconds, type Period, word } from '.
 
 /** What all kinds of limits may have. */
 export interface LimitOptions {
-  /** Replaces the cost of the call for this limit. */
+  /** Replaces the cost of the call for this limit. If it is left out, the cost counts. */
   readonly take?: number
-  /** What was used in the end, for `settle`. */
+  /** What was used in the end, for `settle`: what was taken, if it is left out. */
   readonly used?: number
-  /** The call is limited unless so many units stay behind. */
+  /** The call is limited unless so many units stay behind: 0, if it is left out. */
   readonly spare?: number
-  /** The limit is charged and counted, but never decides. */
+  /** The limit is charged and counted, but never decides. It decides, if it is left out. */
   readonly shadow?: boolean
-  /** What the limit is called in the RateLimit header fields. */
+  /** What the limit is called in the RateLimit header fields: `default`, or `limit-1`, `limit-2` and so on of several, if it is left out. */
   readonly name?: string
-  /** The unit in RateLimit-Policy, such as `content-bytes`. */
+  /** The unit in RateLimit-Policy, such as `content-bytes`: requests, if it is left out. */
   readonly unit?: string
 }
 
+/** Options of `rate`. */
 export interface RateOptions extends LimitOptions {
   /** How many units may be taken at a time: the count, if it is left out. */
   readonly burst?: number
 }
 
+/** Options of `fixed`. */
 export interface FixedOptions extends LimitOptions {
-  /** A window begins with the first unit taken, not with the calendar. */
+  /** A window begins with the first unit taken; with the calendar, if it is left out. */
   readonly first?: boolean
-  /** Each window begins so much later. */
+  /** Each window begins so much later: at midnight and the like, if it is left out. */
   readonly offset?: Duration
-  /** The name of the time zone whose clocks count instead of UTC, such as `Europe/Berlin`. */
+  /** The name of the time zone whose clocks count, such as `Europe/Berlin`: UTC, if it is left out. */
   readonly zone?: string
 }
 
+/** What kind of limit it is: `rate`, `window` or `fixed`, as the commands write it. */
 export type Kind = 'RATE' | 'WINDOW' | 'FIXED'
 
 /** All that a limit is made of. */
 export interface LimitFields extends RateOptions, FixedOptions {
+  /** The kind of the limit. */
   readonly kind: Kind
+  /** How many units the period has. */
   readonly count: number
+  /** The period, such as `1h` or `1mo`. */
   readonly period: Period
 }
 
@@ -56,13 +62,22 @@ export const isLimit = (it: unknown): it is Limit => marked(it, limitMark)
 /** Tells whether something is slots. */
 export const isSlots = (it: unknown): it is Slots => marked(it, slotsMark)
 
-/** One limit, made by `rate`, `window` or `fixed`. It does not change. */
+/**
+ * One limit, made by `rate`, `window` or `fixed`. It does not change.
+ *
+ *     const tokens = rate(100_000, '1m')
+ *     await limiter.limit('user:42', tokens.with({ take: 523 }))
+ */
 export class Limit {
   /** The limit as the commands take it. */
   readonly words: readonly string[]
   readonly #period: bigint // in ns; of months and years, on average
 
-  constructor(readonly fields: Readonly<LimitFields>) {
+  /** What the limit is made of. */
+  readonly fields: Readonly<LimitFields>
+
+  constructor(fields: Readonly<LimitFields>) {
+    this.fields = fields
     const { kind, count, period, burst, first, offset, zone, take, used, spare, shadow, name, unit } = fields
     for (const option of Object.keys(fields)) if (!known.has(option)) throw new TypeError(`${kind}: there is no option ${option}`)
     if (!kinds.has(kind)) throw new TypeError('a limit is made by rate(), window() or fixed()')
@@ -139,6 +154,7 @@ export class Limit {
     return { units: atMost(units), seconds: atMost(seconds) }
   }
 
+  /** Returns the limit as the commands take it, such as `RATE 5/1s BURST 10`. */
   toString(): string {
     return this.words.join(' ')
   }
@@ -157,25 +173,44 @@ function atMost(integer: bigint): number {
   return Number(integer < 999_999_999_999_999n ? integer : 999_999_999_999_999n)
 }
 
-/** Lets `count` units through per period at a steady rate, in bursts of up to `burst` (GCRA, a bucket that refills evenly). */
+/**
+ * Lets `count` units through per period at a steady rate, in bursts of up to `burst` (GCRA, a bucket that refills evenly). Without `burst` it
+ * is the count.
+ *
+ *     const perUser = rate(5, '1s', { burst: 10 })
+ */
 export function rate(count: number, period: Period, options: RateOptions = {}): Limit {
   return new Limit({ ...options, kind: 'RATE', count, period })
 }
 
-/** Never lets more than `count` units through in any interval of length `period`. */
+/**
+ * Never lets more than `count` units through in any interval of length `period`.
+ *
+ *     const mails = window(10, '1m')
+ */
 export function window(count: number, period: Period, options: LimitOptions = {}): Limit {
   return new Limit({ ...options, kind: 'WINDOW', count, period })
 }
 
-/** Lets `count` units through in each calendar window: `1d` is midnight to midnight UTC; also in `w`, `mo` and `y`. */
+/**
+ * Lets `count` units through in each calendar window: `1d` is midnight to midnight UTC, unless there is a `zone`; also in `w`, `mo` and `y`.
+ *
+ *     const quota = fixed(100_000, '1mo', { zone: 'Europe/Berlin' })
+ */
 export function fixed(count: number, period: Period, options: FixedOptions = {}): Limit {
   return new Limit({ ...options, kind: 'FIXED', count, period })
 }
 
-/** In place of the limits of a key, in `admit` and `settle`: one of so many leases. Made by `slots`. */
+/**
+ * In place of the limits of a key, in `admit` and `settle`: one of so many leases. Made by `slots`.
+ *
+ *     await limiter.admit({ '{7}:tokens': rate(100_000, '1m'), '{7}:running': slots(4, '1m') })
+ */
 export class Slots {
   constructor(
+    /** How many there are. */
     readonly n?: number,
+    /** How long a lease lasts that is not renewed. */
     readonly ttl?: Duration,
   ) {
     if ((n === undefined) !== (ttl === undefined)) throw new TypeError("slots need a number and a ttl, such as slots(4, '1m'); in settle neither")
@@ -188,7 +223,11 @@ export class Slots {
   }
 }
 
-/** Takes one of `n` leases, of 0 nobody gets one, which lasts for `ttl`, in `admit`. In `settle` it needs no numbers: `slots()`. */
+/**
+ * Takes one of `n` leases in `admit`; of 0 nobody gets one. It lasts for `ttl` if it is not renewed. In `settle` it needs no numbers.
+ *
+ *     const running = slots(4, '5m')
+ */
 export function slots(n?: number, ttl?: Duration): Slots {
   return new Slots(n, ttl)
 }

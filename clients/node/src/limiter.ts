@@ -13,12 +13,13 @@ import { oneOf, refuseOthers, timerMs } from './options.js'
 import { Remote } from './remote.js'
 import type { Allowed, Result } from './result.js'
 
+/** Options of a `Limiter` over a client. */
 export interface LimiterOptions {
   /** How long a call may take that is answered at once: `200ms`, if it is left out. */
   readonly timeout?: Duration
   /** How long a call that waits goes on without a sign of life of the server, which is asked meanwhile: `3s`, if it is left out. */
   readonly patience?: Duration
-  /** When a server is left alone that does not answer, so that calls fail at once: false never does. `guard` decides such calls otherwise. */
+  /** When a server is left alone that does not answer, so that calls fail at once: after five failures in a row, if it is left out; false never does. `guard` decides such calls otherwise. */
   readonly breaker?: BreakerOptions | false
   /**
    * Which commands are sent. `auto`, the default, sends those of the module where the server has it, and else calls the functions of the

@@ -8,7 +8,11 @@ const numbers: Record<string, 'burst' | 'take' | 'spare'> = { BURST: 'burst', TA
 const texts: Record<string, 'offset' | 'zone'> = { OFFSET: 'offset', TZ: 'zone' }
 const flags: Record<string, 'first' | 'shadow'> = { FIRST: 'first', SHADOW: 'shadow' }
 
-/** Reads limits as CL.LIMIT takes them, such as `RATE 5/s BURST 10 FIXED 1000/d TZ Europe/Berlin`. */
+/**
+ * Reads limits as CL.LIMIT takes them, such as from a configuration file.
+ *
+ *     const limits = parseLimits('RATE 5/s BURST 10 FIXED 1000/d TZ Europe/Berlin')
+ */
 export function parseLimits(text: string): Limit[] {
   const words = text.split(/\s+/).filter((word) => word !== '')
   const made: Mutable[] = []

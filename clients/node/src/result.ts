@@ -31,8 +31,11 @@ export interface State {
   readonly lastsMs: number
   /** Whether a limit with `shadow` would have denied the call: limit `shadow` of key `shadowKey`. */
   readonly shadowed: boolean
+  /** The index of that limit in its key's. */
   readonly shadow: number
+  /** The key of that limit. */
   readonly shadowKey: string
+  /** The index of that key in the call. */
   readonly shadowKeyIndex: number
   /** With the option `each`, every limit by itself: `limited`, `limit`, `remaining`, `retryAfterMs`, `resetAfterMs`, `key`, `keyIndex`, `rule`. */
   readonly each: readonly Result[]
@@ -42,8 +45,11 @@ export interface State {
 
 /** The result of a call that was let through. */
 export interface Allowed extends State {
+  /** It was not denied. */
   readonly limited: false
+  /** It was let through. */
   readonly allowed: true
+  /** The call has succeeded. */
   readonly retryAfterMs: 0
   /** Returns the result. */
   orThrow(): this
@@ -51,7 +57,9 @@ export interface Allowed extends State {
 
 /** The result of a call that was denied; of a renewal and of a settlement, that the lease had lapsed. */
 export interface Denied extends State {
+  /** It was denied. */
   readonly limited: true
+  /** It was not let through. */
   readonly allowed: false
   /** Until the same call can succeed if nobody else asks; null when it never can. `untilRetry` waits for it. */
   readonly retryAfterMs: number | null
@@ -99,26 +107,44 @@ export class Outcome implements Fields {
   }
 }
 
-/** Returns a result with some fields, for a decider of your own. All others are 0, false or empty. */
+/**
+ * Returns a result with some fields, for a decider of your own. All others are 0, false or empty.
+ *
+ *     const always = new Limiter({ decide: async ({ keys }) => makeResult({ key: keys[0].name, by: 'policy' }) })
+ */
 export function makeResult(fields: Partial<Fields> = {}): Result {
   return Object.assign(new Outcome(), fields) as unknown as Result
 }
 
-/** A call was denied. `result` says by what, and when to try again. */
+/**
+ * A call was denied. `result` says by what, and when to try again.
+ *
+ *     if (error instanceof LimitedError) console.log(error.result.retryAfterMs)
+ */
 export class LimitedError extends ThrottleError {
   static readonly code = 'LIMITED'
+  /** The name of the class, also in a minified bundle. */
   override name = 'LimitedError'
   override readonly code = 'LIMITED'
 
-  constructor(readonly result: Denied) {
+  /** What was decided. */
+  readonly result: Denied
+
+  constructor(result: Denied) {
     const { retryAfterMs: after, limit, banned } = result
     super(after === null ? `limited: the call costs more than the limit of ${limit}` : `limited: ${banned ? 'banned, ' : ''}retry after ${after / 1000} s`)
+    this.result = result
   }
 }
 
 const longest = 2 ** 31 - 1 // of a timer of Node.js, which takes a longer one for 1 ms
 
-/** Waits until the same call can succeed if nobody else asks. Rejects with a `LimitedError` if it never can, and when the signal is aborted. */
+/**
+ * Waits until the same call can succeed if nobody else asks. Rejects with a `LimitedError` if it never can, and when the signal is aborted.
+ *
+ *     const result = await limiter.limit('user:42', perUser)
+ *     if (result.limited) await untilRetry(result, { signal })
+ */
 export async function untilRetry(result: Result, options: { readonly signal?: AbortSignal } = {}): Promise<void> {
   const { signal } = options
   signal?.throwIfAborted()

@@ -9,6 +9,7 @@ import { isReply, MistakeError, OutageError } from '../errors.js'
 
 /** A client of node-redis or ioredis: for one server, a pool, a cluster or Sentinel. */
 export interface Client {
+  /** By it both libraries are known. */
   sendCommand(...args: never[]): unknown
 }
 

@@ -16,10 +16,13 @@ import { told } from './told.js'
  */
 export type Policy = 'fail' | 'open' | 'closed' | 'local'
 
+/** Where lines of log go: the console is one, and so are pino and winston. */
 export interface Logger {
+  /** Gets what is wrong. */
   error(line: string): void
   /** Without it, `error` gets its lines. */
   warn?(line: string): void
+  /** Gets what is right again. */
   info(line: string): void
 }
 
@@ -37,6 +40,7 @@ export interface BreakerOptions {
   readonly logger?: Logger
 }
 
+/** Options of `guard`. */
 export interface GuardOptions extends BreakerOptions {
   /** How calls are decided that the server does not answer: `fail`, if it is left out. */
   readonly policy?: Policy
@@ -82,6 +86,11 @@ interface Node {
 
 const leftAlone = new Error('the server is left alone')
 
+/**
+ * A decider that leaves a server alone that is away, made by `guard`.
+ *
+ *     const limiter = new Limiter(guard(new Limiter(client), { policy: 'closed' }))
+ */
 export class Guard implements Decider {
   readonly #next: Decider
   readonly #options: GuardOptions

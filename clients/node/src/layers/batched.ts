@@ -7,6 +7,7 @@ import { refuseOthers, timerMs, wholeNumber } from '../options.js'
 import { makeResult, type Result } from '../result.js'
 import { Denials } from './cached.js'
 
+/** Options of `batched`. */
 export interface BatchedOptions {
   /** How many units of a key are held at most: 100, if it is left out. */
   readonly units?: number
@@ -14,14 +15,14 @@ export interface BatchedOptions {
   readonly maxAge?: Duration
   /**
    * How many processes take batches at the same time at most, each with one `batched` of these `units`; count a new process beside the old one
-   * while it takes over. With it the limits hold as they are: see `batched`.
+   * while it takes over. If it is left out, an interval may let `units` more through for each process; with it the limits hold as they are: see `batched`.
    */
   readonly processes?: number
   /** How many keys have units at a time: 10,000, if it is left out. Calls on others go to the server, one by one. */
   readonly keys?: number
   /** How long a denial is remembered at most: `10s`, if it is left out. See `cached`. */
   readonly denialAge?: Duration
-  /** Is called when units could not be given back. They stay charged. */
+  /** Is called when units could not be given back. They stay charged. If it is left out, nobody is told. */
   readonly onError?: (error: unknown) => void
 }
 
@@ -108,7 +109,11 @@ class Pot {
   }
 }
 
-/** A decider that takes batches of units from the next one. */
+/**
+ * A decider that takes batches of units from the next one, made by `batched`.
+ *
+ *     await using batches = batched(new Limiter(client), { processes: 4 })
+ */
 export class Batched implements Decider, AsyncDisposable {
   readonly #next: Decider
   readonly #units: number

@@ -5,6 +5,7 @@ import type { Duration } from '../duration.js'
 import { refuseOthers, timerMs, wholeNumber } from '../options.js'
 import { type Denied, makeResult, type Result } from '../result.js'
 
+/** Options of `cached`. */
 export interface CachedOptions {
   /** How many denials are remembered: 10,000, if it is left out. When there are more, those used least recently are forgotten. */
   readonly denials?: number
@@ -127,7 +128,12 @@ export function identityOf(call: Call): string {
 
 const givesBack = new Set<Call['verb']>(['refund', 'ban', 'settle', 'reset'])
 
-/** A decider that remembers the denials of the next one. */
+/**
+ * A decider that remembers the denials of the next one, made by `cached`.
+ *
+ *     const denials = cached(new Limiter(client))
+ *     denials.forget('user:42')
+ */
 export class Cached implements Decider {
   readonly #next: Decider
   readonly #denials: Denials

@@ -10,12 +10,15 @@ export type OutcomeWord = 'allowed' | 'limited' | 'outage' | 'overload' | 'cance
 
 /** What an observer learns of a decision. */
 export interface Decision {
+  /** What was asked. */
   readonly call: Call
   /** How it went; undefined if there is an error. */
   readonly result: Result | undefined
+  /** What was thrown; undefined if there is a result. */
   readonly error: unknown
   /** How long the caller waited for it. */
   readonly durationMs: number
+  /** The outcome in a word, for the labels of metrics. */
   readonly outcome: OutcomeWord
   /** Where it was decided, and `server` for a call that failed there. */
   readonly by: By
@@ -25,6 +28,7 @@ export interface Decision {
   readonly shadowed: string
 }
 
+/** Learns of decisions: see `observed`. */
 export type Observer = (decision: Decision) => void
 
 /**
@@ -81,7 +85,9 @@ const buckets = [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3
 
 /** What is needed of prom-client. */
 export interface PromClient<Registry> {
+  /** Its class of counters. */
   Counter: new (options: { name: string; help: string; labelNames: string[]; registers?: Registry[] }) => { inc(labels: Record<string, string>): void }
+  /** Its class of histograms. */
   Histogram: new (options: { name: string; help: string; labelNames: string[]; buckets: number[]; registers?: Registry[] }) => { observe(labels: Record<string, string>, value: number): void }
 }
 
@@ -110,7 +116,9 @@ export function prometheusMetrics<Registry>(client: PromClient<Registry>, option
 
 /** What is needed of a meter of OpenTelemetry. */
 export interface Meter {
+  /** Makes a counter. */
   createCounter(name: string, options: { description: string; unit: string }): { add(value: number, attributes: Record<string, string>): void }
+  /** Makes a histogram. */
   createHistogram(name: string, options: { description: string; unit: string; advice: { explicitBucketBoundaries: number[] } }): { record(value: number, attributes: Record<string, string>): void }
 }
 

@@ -15,6 +15,7 @@ import { asDecider, type Decider } from '../decider.js'
 import { fixed, type Limit, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
 
+/** Options of the store. */
 export interface ThrottleStoreOptions {
   /** A `Limiter`, or another decider. */
   limiter: Decider
@@ -31,6 +32,11 @@ interface Hit {
   returned?: boolean
 }
 
+/**
+ * A store for express-rate-limit, hono-rate-limiter and express-slow-down, one for each middleware.
+ *
+ *     app.use(rateLimit({ windowMs: 60_000, limit: 100, store: new ThrottleStore({ limiter }) }))
+ */
 export class ThrottleStore implements Store {
   readonly localKeys = false
   readonly #limiter: Limiter

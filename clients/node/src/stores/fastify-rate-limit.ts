@@ -14,6 +14,7 @@ import { Limiter } from '../limiter.js'
 import type { Result } from '../result.js'
 import { counting, greatest, Marks } from './over.js'
 
+/** Options of the store. */
 export interface ThrottleStoreOptions {
   /** A `Limiter`, or another decider. */
   limiter: Decider
@@ -30,7 +31,11 @@ interface PluginOptions {
 
 type Callback = (error: Error | null, result?: { current: number; ttl: number }) => void
 
-/** Returns a class for the plugin's option `store`. */
+/**
+ * Returns a class for the option `store` of @fastify/rate-limit.
+ *
+ *     await app.register(fastifyRateLimit, { max: 100, timeWindow: '1 minute', store: throttleStore({ limiter }) })
+ */
 export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:', ...others }: ThrottleStoreOptions) {
   for (const option of Object.keys(others)) throw new TypeError(`throttleStore: there is no option ${option}; it takes limiter and prefix`)
   const limiter = new Limiter(asDecider(decider))

@@ -12,6 +12,7 @@ import { asDecider, type Decider } from '../decider.js'
 import { fixed, type Limit, window } from '../limit.js'
 import { greatest } from './over.js'
 
+/** Options of a `ThrottleStorage`. */
 export interface ThrottleStorageOptions {
   /** A `Limiter`, or another decider. */
   limiter: Decider
@@ -23,6 +24,11 @@ type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>
 
 const seconds = (ms: number) => Math.ceil(ms / 1000)
 
+/**
+ * A storage for @nestjs/throttler. Several throttlers are asked one after the other.
+ *
+ *     ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 100 }], storage: new ThrottleStorage({ limiter }) })
+ */
 export class ThrottleStorage implements ThrottlerStorage {
   readonly #limiter: Decider
   readonly #prefix: string
@@ -33,6 +39,7 @@ export class ThrottleStorage implements ThrottlerStorage {
     this.#prefix = prefix
   }
 
+  /** Counts a request: the guard of the library calls it. */
   async increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string): Promise<ThrottlerRecord> {
     const most = limitOf(limit, ttl)
     const ban = blockDuration > 0 ? { ban: `${Math.ceil(blockDuration)}ms` as const } : {}

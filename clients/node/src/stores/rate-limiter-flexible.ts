@@ -16,6 +16,7 @@ import { Limiter } from '../limiter.js'
 import { counting, Marks } from './over.js'
 import { makeResult, type Result } from '../result.js'
 
+/** Options of a `RateLimiterThrottle`. */
 export interface RateLimiterThrottleOptions {
   /** A `Limiter`, or another decider. */
   limiter: Decider
@@ -23,10 +24,11 @@ export interface RateLimiterThrottleOptions {
   points: number
   /** In seconds. */
   duration: number
-  /** For how many seconds a denied call bans its key. */
+  /** For how many seconds a denied call bans its key: for none, if it is left out. */
   blockDuration?: number
+  /** What the keys begin with, after `rate-limiter-flexible:`: `rlflx`, as with the library's own limiters, if it is left out. */
   keyPrefix?: string
-  /** Decides while Redis is away, and while this process asks for more than its client carries. */
+  /** Decides while Redis is away, and while this process asks for more than its client carries. Without it the promise is rejected. */
   insuranceLimiter?: RateLimiterAbstract
 }
 
@@ -37,6 +39,12 @@ const known = new Set(['limiter', 'points', 'duration', 'blockDuration', 'keyPre
 const always = 36_500 // days, which is what a ban that never ends comes to
 const msAlways = always * 86_400_000
 
+/**
+ * A limiter of rate-limiter-flexible that the server decides.
+ *
+ *     const limiter = new RateLimiterThrottle({ limiter: new Limiter(client), points: 5, duration: 1 })
+ *     await limiter.consume('user:42')
+ */
 export class RateLimiterThrottle extends Base {
   readonly #limiter: Limiter
   readonly #marks: Marks
@@ -56,6 +64,7 @@ export class RateLimiterThrottle extends Base {
     this.#limitNow() // which tells at once what is wrong with points and duration
   }
 
+  /** Takes points. Resolves with how many remain, and rejects with when there are some again. */
   override consume(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
     return this.#insured(options, (other) => other.consume(key, points), async () => {
       const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` as const } : {}

@@ -7,6 +7,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Duration, Period } from '../duration.js'
 
+/** Options of `ThrottleDev.start`. */
 export interface ThrottleDevOptions {
   /** The program. If it is left out: what `THROTTLE_DEV` in the environment says, else that of the package redis-throttle-dev, else `throttle-dev` in the `PATH`. */
   readonly program?: string
@@ -38,7 +39,12 @@ export class ThrottleDev implements AsyncDisposable {
   readonly #socket: Socket
   #replies: ((reply: string | Error) => void)[] = []
 
-  private constructor(process: ChildProcess, socket: Socket, readonly port: number) {
+  private constructor(
+    process: ChildProcess,
+    socket: Socket,
+    /** On which it listens, at 127.0.0.1. */
+    readonly port: number,
+  ) {
     this.#process = process
     this.#socket = socket
     const lines = createInterface({ input: socket })

@@ -9,6 +9,7 @@ import { makeResult, type Result } from '../result.js'
 
 /** A call that a test limiter was asked to decide. */
 export interface Asked {
+  /** What was asked. */
   readonly call: Call
   /** The words that a server would have been sent. */
   readonly words: readonly string[]
@@ -16,7 +17,9 @@ export interface Asked {
   readonly at: Date
   /** Whether it has its answer: `result` or `error`. */
   done: boolean
+  /** What was decided. */
   result?: Result
+  /** What was thrown. */
   error?: unknown
 }
 

@@ -10,9 +10,9 @@ import type { Result } from '../result.js'
 
 /** Options of `fromUrl`: those of a `Limiter`, and of the client that is made. */
 export interface UrlOptions<ClientOptions> extends LimiterOptions {
-  /** Options of the client library for its connections, such as `{ keyPrefix: 'app:' }`. They go before those that make the client fail fast, but not before the URL. */
+  /** Options of the client library for its connections, such as `{ keyPrefix: 'app:' }`: none, if it is left out. They go before those that make the client fail fast, but not before the URL. */
   readonly options?: ClientOptions
-  /** The same for connections to Sentinels, such as their `password`. */
+  /** The same for connections to Sentinels, such as their `password`: none, if it is left out. */
   readonly sentinel?: ClientOptions
 }
 
@@ -29,7 +29,12 @@ export interface Made<C extends Client> {
   destroy(): unknown
 }
 
-/** A `Limiter` with a client of its own, which `close` ends; so does the end of an `await using` block. */
+/**
+ * A `Limiter` with a client of its own, which `close` ends; so does the end of an `await using` block.
+ *
+ *     const limiter = await fromUrl('redis://127.0.0.1:6379')
+ *     await limiter.close()
+ */
 export class UrlLimiter<C extends Client> extends Limiter implements AsyncDisposable {
   readonly #made: Made<C>
   readonly #closeMs: number

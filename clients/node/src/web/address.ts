@@ -1,6 +1,7 @@
 // Which key the address of a client makes: spec/clients/addresses.json has the rules, which hold in all languages.
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
+/** Whose address counts, and how much of it. */
 export interface AddressOptions {
   /** How many bits of an IPv6 address are the client's: `64`, if it is left out, since a host may use all addresses of its network. */
   ipv6?: number

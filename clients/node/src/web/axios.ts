@@ -2,6 +2,7 @@
 import type { InternalAxiosRequestConfig } from 'axios'
 import { gate, type OutgoingOptions } from './outgoing.js'
 
+/** Options of `limited`. */
 export type LimitedOptions = OutgoingOptions<InternalAxiosRequestConfig>
 
 /**

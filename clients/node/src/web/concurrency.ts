@@ -12,6 +12,7 @@ import { checkedKey, Clients, type Decision, type FailureOptions, Failures } fro
 
 type Maybe<T> = T | Promise<T>
 
+/** Options of `concurrency`. */
 export interface ConcurrencyOptions<Request> extends FailureOptions<Request>, AddressOptions {
   /** A `Limiter`, or another decider. */
   readonly limiter: Decider
@@ -25,7 +26,7 @@ export interface ConcurrencyOptions<Request> extends FailureOptions<Request>, Ad
   readonly timeout?: Duration | typeof forever
   /** After which time the slots of a process that has died are free: `30s`, if it is left out. */
   readonly ttl?: Duration
-  /** Which requests need no slot. */
+  /** Which requests need no slot: none, if it is left out. */
   readonly skip?: (request: Request) => Maybe<boolean>
 }
 

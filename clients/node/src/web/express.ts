@@ -11,6 +11,8 @@ export type { Answer, RateLimitOptions } from './http.js'
 /**
  * Lets requests through as long as there are units, and answers the others with status 429. Without a key it counts for each client
  * by itself: in Express it is `req.ip`, which believes proxies by the setting `trust proxy`.
+ *
+ *     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
  */
 export function rateLimit<Req extends IncomingMessage = IncomingMessage>(options: RateLimitOptions<Req>) {
   const policy = new Policy('Express', options, trusts)

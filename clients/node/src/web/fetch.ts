@@ -3,6 +3,7 @@ import { gate, type OutgoingOptions } from './outgoing.js'
 
 type Fetch = typeof globalThis.fetch
 
+/** Options of `limitedFetch`. */
 export interface LimitedFetchOptions extends OutgoingOptions<Request> {
   /** Sends the requests: the global `fetch`, if it is left out. */
   readonly fetch?: Fetch

@@ -60,6 +60,7 @@ export interface ManyKeys<Request> {
   readonly trusted?: never
 }
 
+/** Options of `rateLimit`: with `limits` and a `key`, or with `keys`, which returns the limits of several. */
 export type RateLimitOptions<Request> = Common<Request> & (OneKey<Request> | ManyKeys<Request>)
 
 export interface Response {
@@ -329,8 +330,11 @@ function problemOf(keys: Call['keys'], result: Denied): Problem {
 
 /** A problem document (RFC 9457) of a request that was denied. */
 export interface Problem {
+  /** The URI of the kind of problem. */
   readonly type: string
+  /** The kind of problem in words. */
   readonly title: string
+  /** The status of the response. */
   readonly status: 429
   readonly 'violated-policies'?: readonly string[]
 }

@@ -22,7 +22,12 @@ async function answer(ctx: Context, next: Next, decision: Decision | undefined):
   for (const [name, value] of decision.response.headers) if (name === 'Content-Type') ctx.set(name, value)
 }
 
-/** Lets requests through as long as there are units, and answers the others with status 429. */
+/**
+ * Lets requests through as long as there are units, and answers the others with status 429. Without a key it counts for each client by itself:
+ * it is `ctx.ip`, which believes proxies by the setting `proxy`.
+ *
+ *     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
+ */
 export function rateLimit(options: RateLimitOptions<Context>) {
   const policy = new Policy('Koa', options, trusts)
   return async (ctx: Context, next: Next): Promise<void> => {

@@ -2,6 +2,7 @@
 import type { Dispatcher } from 'undici'
 import { gate, type OutgoingOptions } from './outgoing.js'
 
+/** Options of `limited`. */
 export type LimitedOptions = OutgoingOptions<Dispatcher.DispatchOptions>
 
 /**
