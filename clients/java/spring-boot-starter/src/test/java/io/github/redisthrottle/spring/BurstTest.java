@@ -72,6 +72,30 @@ class BurstTest {
     }
   }
 
+  @Test
+  void subscribersWhileRedisHangs() {
+    try (Server server = Server.start();
+        Application application = Application.start(WebApplicationType.NONE, server, List.of(), "redis-throttle.timeout=200ms", "redis-throttle.outage=deny")) {
+      Reports reports = application.bean(Reports.class);
+      reports.later("ann").block();
+      server.pause();
+      long denied =
+          Flux.range(0, CALLERS)
+              .flatMap(i -> reports.later("bob").onErrorReturn(UndecidedException.class, "undecided"), CALLERS)
+              .filter("undecided"::equals)
+              .count()
+              .block();
+      assertEquals(CALLERS, denied);
+      assertEquals(1, reports.made());
+      server.resume();
+      Server.await("calls are decided again", () -> isMade(reports));
+    }
+  }
+
+  private static boolean isMade(Reports reports) {
+    return reports.later("eve").onErrorReturn(UndecidedException.class, "undecided").block().startsWith("report");
+  }
+
   @ParameterizedTest
   @CsvSource({"SERVLET,lettuce", "REACTIVE,lettuce", "REACTIVE,jedis"})
   void requestsAtOnce(WebApplicationType type, String client) {

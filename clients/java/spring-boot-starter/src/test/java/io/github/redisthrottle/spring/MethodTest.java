@@ -15,6 +15,12 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.WebApplicationType;
+import org.springframework.cache.CacheManager;
+import org.springframework.cache.annotation.Cacheable;
+import org.springframework.cache.annotation.EnableCaching;
+import org.springframework.cache.concurrent.ConcurrentMapCacheManager;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -101,6 +107,53 @@ class MethodTest {
     RuntimeException refused =
         assertThrows(RuntimeException.class, () -> Mono.fromRunnable(() -> reports.upload("mia", 0)).subscribeOn(Schedulers.parallel()).block());
     assertTrue(refused.getMessage().contains("Schedulers.boundedElastic()"), refused.getMessage());
+  }
+
+  /** A service by its interface, which has the annotation. */
+  interface Mailer {
+    @RateLimit(key = "#to", limits = "RATE 1/h", name = "mail")
+    String send(String to);
+  }
+
+  /** It caches what it has sent. */
+  static class CachingMailer implements Mailer {
+    private int sent;
+
+    @Override
+    @Cacheable("mails")
+    public String send(String to) {
+      sent++;
+      return "sent to " + to;
+    }
+
+    public int sent() {
+      return sent;
+    }
+  }
+
+  @Configuration(proxyBeanMethods = false)
+  @EnableCaching
+  static class Caches {
+    @Bean
+    CacheManager cacheManager() {
+      return new ConcurrentMapCacheManager("mails");
+    }
+
+    @Bean
+    CachingMailer mailer() {
+      return new CachingMailer();
+    }
+  }
+
+  @Test
+  void anAnnotationOfAnInterfaceLimitsItsBeansBeforeTheirCache() {
+    try (Application caching = Application.start(WebApplicationType.NONE, server, List.of(Caches.class))) {
+      Mailer mailer = caching.bean(Mailer.class);
+      mailer.send("ann");
+      assertThrows(LimitedException.class, () -> mailer.send("ann"), "a call that is limited finds nothing in the cache");
+      mailer.send("bob");
+      assertEquals(2, caching.bean(CachingMailer.class).sent());
+    }
   }
 
   @Test
