@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 
-from servers import PATIENCE, Server
+from servers import PATIENCE, ROOT, Server
 
 TASKS = '''
 import os, time
@@ -194,6 +195,25 @@ for task in tasks.nobody, tasks.unlimited:
 def asked(server: Server) -> int:
     with server.client() as client:
         return int(client.info("commandstats")["cmdstat_cl.limit"]["calls"])
+
+
+@pytest.mark.timeout(180)
+def test_the_example_of_the_readme(own_server: Server, tmp_path: pathlib.Path) -> None:
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", (ROOT / "clients/python/README.md").read_text(), re.S) if "LimitedTask" in block]
+    (tmp_path / "tasks.py").write_text(code.replace("127.0.0.1:6379", f"127.0.0.1:{own_server.port}"))
+    process = worker(0, tmp_path, dict(os.environ))
+    try:
+        run = subprocess.run([sys.executable, "-W", "ignore", "-c", f"""
+import tasks
+tasks.app.conf.broker_connection_retry_on_startup = True
+sent = [tasks.send.delay(f"{{name}}@example.{{end}}") for name in ("ann", "bob", "eve") for end in ("com", "org")]
+print([one.get(timeout={PATIENCE}) for one in sent][-1])
+"""], cwd=tmp_path, capture_output=True, text=True)
+        assert run.stdout == "sent to eve@example.org\n", run.stderr + (tmp_path / "log0").read_text()
+        assert asked(own_server) == 6, "each asks once"
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @pytest.mark.parametrize(("options", "says"), [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -106,6 +107,56 @@ print(json.dumps({throttle.__name__: asked(throttle) for throttle in (Parsing, S
 """
 
 
+FIELDS = """
+from redis_throttle.django import AnonRateThrottle, ScopedRateThrottle, UserRateThrottle
+
+class Burst(AnonRateThrottle):
+    scope, rate = "burst", "2/hour"
+
+class Sustained(AnonRateThrottle):
+    scope, rate = "sustained", "RATE 5/h FIXED 9/d"
+
+class Nameless(AnonRateThrottle):
+    scope, rate = "\u00fcber", "2/hour"
+
+class Tried(AnonRateThrottle):
+    scope, rate = "tried", "RATE 5/h SHADOW"
+
+def asked(*throttles):
+    class Fields(APIView):
+        throttle_classes = throttles
+        def get(self, request):
+            return Response("hello")
+    urlpatterns[:] = [path("", Fields.as_view())]
+    from django.urls import clear_url_caches
+    clear_url_caches()
+    from redis_throttle.django import limiter
+    limiter().client.flushall()
+    names = ("RateLimit-Policy", "RateLimit", "Retry-After")
+    return [[r.status_code, *(r.headers.get(name) for name in names)] for r in (client.get("/") for _ in range(3))]
+
+alone = Burst()
+alone.allow_request(client.get("/").wsgi_request, None)  # of a view that is none of the framework
+print(json.dumps({"both": asked(Burst, Sustained), "nameless": asked(Nameless)[0], "tried": asked(Tried)[0]}))
+"""
+
+
+def test_responses_have_the_fields_of_each_throttle(server: Server) -> None:
+    given = {"rate": "9/day", "requests": [], "throttle": {"URL": server.url, "TIMEOUT": "5s"}}
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO + FIELDS, json.dumps(given)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    got = json.loads(ran.stdout.splitlines()[-1])
+    policy = '"burst";q=2;w=3600, "sustained-1";q=5;w=3600, "sustained-2";q=9;w=86400'
+    assert [(status, fields) for status, fields, _, _ in got["both"]] == [(200, policy), (200, policy), (429, policy)]
+    first, second, third = (fields for _, _, fields, _ in got["both"])
+    assert re.fullmatch(r'"burst";r=1;t=\d+, "sustained-1";r=4;t=720, "sustained-2";r=8;t=\d+', first)
+    assert re.fullmatch(r'"burst";r=0;t=\d+, "sustained-1";r=3;t=\d+, "sustained-2";r=7;t=\d+', second)
+    assert third.startswith('"burst";r=0;t=')
+    assert 3500 < int(got["both"][2][3]) <= 3600
+    assert got["nameless"][1] == '"default";q=2;w=3600', "a header field is ASCII"
+    assert got["tried"] == [200, None, None, None], "no field tells of shadows"
+
+
 def run_recipes(url: str) -> dict[str, Any]:
     given = {"rate": "9/day", "requests": [], "throttle": {"URL": url}}
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO + RECIPES, json.dumps(given)], capture_output=True, text=True)
@@ -167,8 +218,6 @@ def test_so_does_a_mistake(server: Server, answer: str | None, want: list[Any]) 
     ({"MISTAKE": True}, "MISTAKE must be"), ({"OUTGAE": "deny"}, "'OUTGAE' is none of"), ({"TRUSTED": "10.1.0.1"}, "TRUSTED|trusted"), ({"IPV6": 0}, "ipv6"),
 ])
 def test_a_setting_that_is_wrong_is_found_at_the_start(throttle: dict[str, Any], says: str) -> None:
-    import re
-
     ran = run(URL=NOWHERE, requests=[], **throttle)
     assert ran.returncode != 0
     assert "ImproperlyConfigured" in ran.stderr

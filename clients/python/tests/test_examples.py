@@ -113,3 +113,18 @@ def test_routes_and_plans_of_fastapi(example: Callable[..., Ask]) -> None:
     nobody = ask("GET", "/items", headers={"api-key": "made up"})
     assert (nobody.status_code, nobody.json()) == (200, [])
     assert "RateLimit" not in nobody.headers
+
+
+def test_views_of_plain_django(example: Callable[..., Ask]) -> None:
+    ask = example("django_views")
+    searches = [ask("GET", "/search")]
+    while searches[-1].status_code == 200:
+        assert len(searches) < 100
+        searches.append(ask("GET", "/search"))
+    assert len(searches) > 10
+    assert searches[0].headers["RateLimit-Policy"] == '"default";q=10;w=60'
+    assert (searches[-1].status_code, searches[-1].json()["title"]) == (429, "Quota Exceeded")
+    assert ask("GET", "/search", address="198.51.100.2").status_code == 200
+    month = ask("GET", "/items", headers={"api-key": "key-of-acme"})
+    assert (month.status_code, month.headers["RateLimit"].partition(";t=")[0]) == (200, '"default";r=999')
+    assert ask("GET", "/items").status_code == 401

@@ -17,6 +17,9 @@ nobody through.
   `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
 - `TRUSTED` and `IPV6`: your proxies, and the length of the prefix by which IPv6 addresses count. See `redis_throttle.client_address`.
 
+A response has `RateLimit` and `RateLimit-Policy`, one item for each limit of each throttle, called as its scope (`"user"`), or with several
+limits `"user-1"`, `"user-2"` and so on.
+
 Requests without a user count by the address of the client. The framework's setting `NUM_PROXIES`, where it is set, says which entry
 of X-Forwarded-For that is; otherwise `TRUSTED` does. X-Forwarded-For is not read without either, as clients can write it.
 """
@@ -24,6 +27,7 @@ of X-Forwarded-For that is; otherwise `TRUSTED` does. X-Forwarded-For is not rea
 from __future__ import annotations
 
 import functools
+from collections.abc import MutableMapping
 from typing import Any, Literal
 
 from django.conf import settings
@@ -34,9 +38,10 @@ from rest_framework.settings import api_settings
 
 from ._limiter import Limiter
 from ._seam.limit import Limit, parse_limits, window
+from ._seam.result import Result
 from ._seam.undecided import DEFAULTS, Undecided
 from ._web.address import client_address, networks
-from ._web.http import check_decider
+from ._web.http import check_decider, header_fields
 
 _OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "LIMITER", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
 _undecided: dict[tuple[Any, ...], Undecided] = {}
@@ -141,7 +146,9 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
             key = self.get_cache_key(request, view)
             if key is None:
                 return True
-            result = limiter().limit(key, *self._asked())
+            limits = self._asked()
+            result = limiter().limit(key, *limits, each=len(limits) > 1)
+            self._tell(view, limits, result)
         except Exception as error:
             undecided.tell(error)
             answer = undecided.to(error)
@@ -152,6 +159,19 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
             return True
         self._wait = None if result.retry_after is None else result.retry_after.total_seconds()
         return self.throttle_success() if result.allowed else self.throttle_failure()
+
+    def _tell(self, view: Any, limits: tuple[Limit, ...], result: Result) -> None:
+        """Add to the header fields of the response, which the framework takes from the view, also for one that is denied."""
+        headers = getattr(view, "headers", None)
+        if not isinstance(headers, MutableMapping):  # of a view of one's own
+            return
+        scope = getattr(self, "scope", None) or ""
+        if isinstance(scope, str) and scope and scope.isascii() and scope.isprintable():
+            limits = tuple(limit if limit.name else limit.replace(name=scope if len(limits) == 1 else f"{scope}-{n}") for n, limit in enumerate(limits, 1))
+        # Retry-After is the framework's, which takes the longest of its throttles.
+        for name, value in header_fields((limits,), result):
+            if name != "Retry-After":
+                headers[name] = f"{headers[name]}, {value}" if name in headers else value
 
     def throttle_success(self) -> Literal[True]:
         """Let the request through. The server has counted it."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from fastapi import HTTPException, Request, Response
 
 from ._seam.duration import Duration
-from ._seam.limit import Limits, as_limits
+from ._seam.limit import Limits
 from ._seam.undecided import DEFAULTS, Answer
 from ._seam.verbs import AsyncDecider as Decider
-from ._web.address import Network, client_address, networks
-from ._web.http import Now, Policy, XRateLimit, check_decider, run_async
+from ._web.address import Network, client_address
+from ._web.http import Now, Policy, XRateLimit, check_decider, key_of_route, run_async
 
 __all__ = ["RateLimit", "client_address"]
 
@@ -43,18 +43,8 @@ class RateLimit:
                  on_error: Callable[[Request, Exception], object] | None = None, skip: Callable[[Request], Now[bool]] | None = None,
                  ban: Duration | None = None, ban_after: str | None = None) -> None:
         check_decider(limiter, asynchronous=True)
-        proxies = networks(trusted)
-        client_address("127.0.0.1", ipv6=ipv6)
-        if (key is not None or keys is not None) and (name or proxies or ipv6 != 64):
-            raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key and keys")
-        if key is None and keys is None:
-            of_all = name or ("" if limits is None or callable(limits) else " ".join(limit.policy for limit in as_limits(limits)))
-
-            def default(request: Request) -> str:
-                route = "" if name else f"{request.scope.get('root_path', '')}{getattr(request.scope.get('route'), 'path', request.url.path)}:"
-                return f"http:{route}{of_all}:{client_address(request.scope, ipv6=ipv6, trusted=proxies)}"
-
-            key = default
+        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, route=_route, peer=lambda request: request.scope)
+        key = key or default
         self._policy: Policy[Request] = Policy(limiter, limits, key=key, keys=keys, cost=cost, outage=outage, overload=overload, mistake=mistake,
                                                retry_after=retry_after, x_ratelimit=x_ratelimit, on_error=on_error, skip=skip, ban=ban, ban_after=ban_after)
 
@@ -68,3 +58,7 @@ class RateLimit:
         for name, value in fields.items():
             there = response.headers.get(name)
             response.headers[name] = value if there is None or name not in ("RateLimit", "RateLimit-Policy") else f"{there}, {value}"
+
+
+def _route(request: Request) -> str:
+    return f"{request.scope.get('root_path', '')}{getattr(request.scope.get('route'), 'path', request.url.path)}"

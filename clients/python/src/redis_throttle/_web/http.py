@@ -157,6 +157,23 @@ class Failures(Generic[Request]):
         return unavailable(self._retry_after if result.retry_after is None else max(1, seconds(result.retry_after)))
 
 
+def key_of_route(limits: Limits | Callable[[Request], Now[Limits]] | None, key: object, keys: object, *, name: str, ipv6: int,
+                 trusted: Iterable[str | Network], route: Callable[[Request], str], peer: Callable[[Request], Peer]) -> Callable[[Request], str] | None:
+    """Return the default key of a route, which has a state of its own unless it has a name; None if there is a key, or keys."""
+    proxies = networks(trusted)
+    client_address("127.0.0.1", ipv6=ipv6)  # raises if it is wrong
+    if key is not None or keys is not None:
+        if name or proxies or ipv6 != 64:
+            raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key and keys")
+        return None
+    of_all = name or ("" if limits is None or callable(limits) else " ".join(limit.policy for limit in as_limits(limits)))
+
+    def default(request: Request) -> str:
+        return f"http:{'' if name else route(request) + ':'}{of_all}:{client_address(peer(request), ipv6=ipv6, trusted=proxies)}"
+
+    return default
+
+
 _policies: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 

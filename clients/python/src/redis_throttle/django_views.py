@@ -1,0 +1,99 @@
+"""Limits of single views in plain Django, as a decorator. For Django REST framework there is `redis_throttle.django`.
+
+    @RateLimit(limiter, rate(10, "1m"))
+    def search(request): ...
+
+A view of a class has it by `@method_decorator(RateLimit(limiter, rate(10, "1m")), name="dispatch")`. For a whole application there is the
+middleware `redis_throttle.wsgi.RateLimit`, or that of `asgi`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
+
+from django.http import HttpRequest, HttpResponse
+
+from ._seam.duration import Duration
+from ._seam.limit import Limits
+from ._seam.result import Result
+from ._seam.undecided import DEFAULTS, Answer
+from ._seam.verbs import AsyncDecider, Decider
+from ._web.address import Network, client_address
+from ._web.http import Body, Header, Now, Outcome, Policy, XRateLimit, check_decider, key_of_route, merge, run, run_async
+
+__all__ = ["RateLimit", "client_address"]
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+class RateLimit:
+    """A decorator that lets requests to a view through as long as there are units. The others get status 429.
+
+    `limiter` is a `redis_throttle.Limiter` or another decider; one of `redis_throttle.asyncio` for a view that is an `async def`. `limits` are
+    limits, or a function of the request that returns them, such as those of a customer's plan.
+
+    `key` is a function of the request that returns whom it counts for: a request whose key is None is not limited. Without it the key has
+    the route, the limits and the client's address, `http:/items/<int:id>:RATE 100/1m:203.0.113.7`, so that each route has a state of its
+    own. `name` stands for the route and the limits: views with the same name share their state.
+
+    The other options are those of `redis_throttle.asgi.RateLimit`; functions get the request.
+    """
+
+    def __init__(self, limiter: Decider | AsyncDecider, limits: Limits | Callable[[HttpRequest], Now[Limits]] | None = None, *,
+                 key: Callable[[HttpRequest], Now[str | None]] | None = None, name: str = "", ipv6: int = 64, trusted: Iterable[str | Network] = (),
+                 keys: Callable[[HttpRequest], Now[Mapping[str, Limits]]] | None = None, cost: Callable[[HttpRequest], Now[int]] | None = None,
+                 outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
+                 retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
+                 on_error: Callable[[HttpRequest, Exception], object] | None = None, skip: Callable[[HttpRequest], Now[bool]] | None = None,
+                 ban: Duration | None = None, ban_after: str | None = None,
+                 body: Callable[[HttpRequest, Result], Now[Body]] | None = None) -> None:
+        self._asynchronous = inspect.iscoroutinefunction(getattr(limiter, "decide", None))
+        check_decider(limiter, asynchronous=self._asynchronous)
+        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, route=_route, peer=_peer)
+        self._policy: Policy[HttpRequest] = Policy(limiter, limits, key=key or default, keys=keys, cost=cost, outage=outage, overload=overload,
+                                                   mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit, on_error=on_error, skip=skip,
+                                                   ban=ban, ban_after=ban_after, body=body)
+
+    def __call__(self, view: View) -> View:
+        """Return the view with its limits."""
+        if inspect.iscoroutinefunction(view) != self._asynchronous:
+            raise TypeError("a view that is an async def takes a limiter of redis_throttle.asyncio, and any other view one of redis_throttle")
+        limited = self._async_view(view) if self._asynchronous else self._view(view)
+        return cast(View, functools.wraps(view)(limited))
+
+    def _view(self, view: Callable[..., Any]) -> Callable[..., Any]:
+        def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            outcome = run(self._policy.decide(request))
+            return _respond(request, outcome) if outcome.status is not None else _with_fields(view(request, *args, **kwargs), outcome.fields)
+
+        return limited
+
+    def _async_view(self, view: Callable[..., Any]) -> Callable[..., Any]:
+        async def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            outcome = await run_async(self._policy.decide(request))
+            return _respond(request, outcome) if outcome.status is not None else _with_fields(await view(request, *args, **kwargs), outcome.fields)
+
+        return limited
+
+
+def _route(request: HttpRequest) -> str:
+    match = getattr(request, "resolver_match", None)  # a test may call a view without one
+    return request.path if match is None else f"/{match.route}"
+
+
+def _peer(request: HttpRequest) -> dict[str, Any]:
+    return cast("dict[str, Any]", request.META)
+
+
+def _respond(request: HttpRequest, outcome: Outcome) -> HttpResponse:
+    return HttpResponse(b"" if cast(Any, request).method == "HEAD" else outcome.body, status=outcome.status, headers=dict(outcome.fields))
+
+
+def _with_fields(response: Any, fields: Iterable[Header]) -> Any:
+    there = [(name, response[name]) for name, _ in fields if name in response]
+    for name, value in merge(there, tuple(fields)):
+        response[name] = value
+    return response
