@@ -76,6 +76,9 @@ _LATER_TEXTS = re.compile(r"command not allowed when used memory|max number of c
 _NO_CONNECTION_LEFT = re.compile(r"Too many connections|No connection available|Connection pool exhausted", re.IGNORECASE)
 _NO_CLUSTER = re.compile(r"(Redis|Valkey) Cluster cannot be connected|All slots are not covered|TTL exhausted|none of the (primary )?nodes", re.IGNORECASE)
 
+_REFUSED = re.compile(r"\bAuth(entication|orization)Error\b|Authentication required|invalid (username-password|password)|NOAUTH|WRONGPASS|NOPERM")
+_OUT_OF_REACH = re.compile(r"\b(ConnectionError|TimeoutError)\b")
+
 
 def library_error(error: BaseException, name: str) -> bool:
     """Whether error is of the class with this name in redis-py or valkey-py, or of a subclass."""
@@ -114,6 +117,14 @@ def _closed_meanwhile(error: BaseException) -> bool:
     return str(frames[-1].f_globals.get("__name__")).startswith(("redis.", "valkey."))
 
 
+def _is_refused(error: BaseException) -> bool:
+    """Whether nodes of a cluster, or all Sentinels, refuse the login. The libraries say then that no node can be reached, or that there is no master."""
+    if any(_names(cause) & _MISTAKEN_CLASSES for cause in _before(error)):
+        return True
+    text = str(error)
+    return bool(_REFUSED.search(text)) and not _OUT_OF_REACH.search(text)
+
+
 def is_overload(error: BaseException) -> bool:
     """Whether error, of a client library or of this package, says that this process is out of connections."""
     if isinstance(error, OverloadError) or "MaxConnectionsError" in _names(error):
@@ -128,6 +139,8 @@ def is_outage(error: BaseException) -> bool:
     names = _names(error)
     if is_overload(error) or names & _MISTAKEN_CLASSES:
         return False
+    if "MasterNotFoundError" in names and _is_refused(error):
+        return False
     if names & _LATER_CLASSES or _closed_meanwhile(error):
         return True
     if library_error(error, "ResponseError"):
@@ -136,6 +149,8 @@ def is_outage(error: BaseException) -> bool:
     if library_error(error, "ConnectionError") or library_error(error, "TimeoutError"):
         return True
     if library_error(error, "ClusterError") or library_error(error, "RedisClusterException") or library_error(error, "ValkeyClusterException"):
+        if _is_refused(error):
+            return False
         # When a node is out of reach, the library looks for the node that has its slots now, and raises what goes wrong with that.
         return bool(_NO_CLUSTER.search(str(error))) or any(is_outage(e) for e in _before(error) if e is not error)
     return isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError, EOFError))
