@@ -4,12 +4,12 @@ import { asLimits, denialsOf, integer, isSlots, type Limit, type Limits, type Sl
 import { positions } from './positions.js'
 import { type Fields, makeResult, Outcome, type Result } from './result.js'
 
-/** What a call does: the acts of a `Limiter` but `limitAll`, `limitAny` and `admit`, which are a `limit` of several keys. */
+/** What a call does: the acts of a `Limiter`. Its `limitAll`, `limitAny` and `admit` are a `limit` of several keys. */
 export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle' | 'reset'
 
 /** A key of a call, with its limits, or leased: with slots. */
 export interface Key {
-  /** Its name on the server, but for a prefix of the client. */
+  /** Its name, to which the client may add a prefix. */
   readonly name: string
   /** The limits that the call takes units of. */
   readonly limits?: readonly Limit[]

@@ -64,6 +64,15 @@ test('the packed file holds the package and nothing else, and works from an empt
   assert.equal(run(process.execPath, 'use.cjs', 'cjs'), 'false,false,true\n')
 })
 
+test('in a release of a project with a home, the README leads there', () => {
+  const script = '. scripts/lib.sh; absolute_links https://example.org/project v1.2.3 clients/node <clients/node/README.md'
+  const text = execFileSync('bash', ['-c', script, path.join(root, 'scripts/x')], { cwd: root, encoding: 'utf8' })
+  const links = [...text.matchAll(/\]\(([^)]*)\)/g)].map(([, to = '']) => to).filter((to) => !to.startsWith('#') && !/^https?:/.test(to))
+  assert.deepEqual(links, [])
+  assert.match(text, /\]\(https:\/\/example\.org\/project\/blob\/v1\.2\.3\/docs\/testing\.md#nodejs\)/)
+  assert.match(text, /\]\(https:\/\/example\.org\/project\/blob\/v1\.2\.3\/clients\/node\/api\.txt\)/)
+})
+
 /** What publint and attw find in a packed file. Node.js before exports and old module resolutions of TypeScript are none of ours. */
 async function faults(file: string): Promise<string[]> {
   const packed = new Uint8Array(readFileSync(file))
