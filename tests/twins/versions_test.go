@@ -214,34 +214,38 @@ func differing(now, old resp.Value) (fields []string) {
 	return fields
 }
 
-// excuses are what the changelog of 0.3.0 tells: where 0.2.0 answers differently, and in which fields. "*" is any of them.
+// excuses are what the changelog tells: where versions before another answer differently, and in which fields. "*" is any of them.
 var excuses = []struct {
-	name, fields string
-	applies      func(words, limits []string, old resp.Value) bool
+	before, name, fields string
+	applies              func(words, limits []string, old resp.Value) bool
 }{
-	{"CL.THROTTLE beside others", "*", func(words, limits []string, old resp.Value) bool {
+	{"0.4.0", "units that come back to a rate left alone, by a call that names another rate", "*", func(words, limits []string, _ resp.Value) bool {
+		isOther := strings.Count(strings.Join(words, " "), " RATE ") > 1
+		return isOther && (words[0] == "CL.REFUND" || words[0] == "CL.SETTLE") && slices.ContainsFunc(limits, func(l string) bool { return strings.HasPrefix(l, unknownRate) })
+	}},
+	{"0.3.0", "CL.THROTTLE beside others", "*", func(words, limits []string, old resp.Value) bool {
 		return words[0] == "CL.THROTTLE" && strings.HasPrefix(old.Text, "WRONGTYPE") && slices.ContainsFunc(limits, func(l string) bool { return !isBan(l) })
 	}},
-	{"a rate of unknown period", "*", func(words, limits []string, old resp.Value) bool {
+	{"0.3.0", "a rate of unknown period", "*", func(words, limits []string, old resp.Value) bool {
 		return len(limits) > 1 && slices.ContainsFunc(limits, func(l string) bool { return strings.HasPrefix(l, unknownRate) })
 	}},
-	{"lifts, which 0.2.0 forgets with the other limits", "*", func(words, limits []string, _ resp.Value) bool {
+	{"0.3.0", "lifts, which 0.2.0 forgets with the other limits", "*", func(words, limits []string, _ resp.Value) bool {
 		return words[0] == "CL.REFUND" && len(limits) > 1 && slices.ContainsFunc(limits, func(l string) bool { return l[0] == 1 && len(l) > 19 })
 	}},
-	{"the wait for a banned key", "retry_after_ms", func(_, limits []string, _ resp.Value) bool { return slices.ContainsFunc(limits, isBan) }},
-	{"ANY of a banned key", "*", func(words, limits []string, _ resp.Value) bool {
+	{"0.3.0", "the wait for a banned key", "retry_after_ms", func(_, limits []string, _ resp.Value) bool { return slices.ContainsFunc(limits, isBan) }},
+	{"0.3.0", "ANY of a banned key", "*", func(words, limits []string, _ resp.Value) bool {
 		return slices.Contains(words, "ANY") && slices.ContainsFunc(limits, isBan)
 	}},
-	{"STRICT with SHADOW", "granted", func(words, _ []string, _ resp.Value) bool {
+	{"0.3.0", "STRICT with SHADOW", "granted", func(words, _ []string, _ resp.Value) bool {
 		return slices.Contains(words, "STRICT") && slices.Contains(words, "SHADOW")
 	}},
-	{"SLOTS 0", "retry_after_ms", func(words, _ []string, _ resp.Value) bool { return words[0] == "CL.LEASE" && words[3] == "0" }},
-	{"ANY FORCE", "retry_after_ms", func(words, _ []string, _ resp.Value) bool {
+	{"0.3.0", "SLOTS 0", "retry_after_ms", func(words, _ []string, _ resp.Value) bool { return words[0] == "CL.LEASE" && words[3] == "0" }},
+	{"0.3.0", "ANY FORCE", "retry_after_ms", func(words, _ []string, _ resp.Value) bool {
 		return slices.Contains(words, "ANY") && slices.Contains(words, "FORCE")
 	}},
-	{"a SHADOW that corrects", "*", func(words, _ []string, _ resp.Value) bool { return slices.Contains(words, "SHADOW") }},
-	{"newer data of a time zone", "*", func(words, _ []string, _ resp.Value) bool { return slices.Contains(words, "Africa/Casablanca") }},
-	{"SPARE beyond 63 bits", "*", func(words, _ []string, _ resp.Value) bool {
+	{"0.3.0", "a SHADOW that corrects", "*", func(words, _ []string, _ resp.Value) bool { return slices.Contains(words, "SHADOW") }},
+	{"0.3.0", "newer data of a time zone", "*", func(words, _ []string, _ resp.Value) bool { return slices.Contains(words, "Africa/Casablanca") }},
+	{"0.3.0", "SPARE beyond 63 bits", "*", func(words, _ []string, _ resp.Value) bool {
 		return slices.Contains(words, "SPARE") && strings.Contains(fmt.Sprint(words), "92233720368547758")
 	}},
 }
@@ -249,7 +253,7 @@ var excuses = []struct {
 // excuse names why replies may differ in these fields, or nothing. Where they are equal, it names why values may differ.
 func (v *versions) excuse(words, limits, fields []string, old resp.Value) string {
 	for _, e := range excuses {
-		if v.version < "0.3.0" && e.applies(words, limits, old) && (e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
+		if v.version < e.before && e.applies(words, limits, old) && (e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
 			if len(fields) > 0 {
 				v.seen[e.name]++
 			}
@@ -272,7 +276,7 @@ func (v *versions) compareKey(key string, words []string, line, excused string) 
 	}
 	a, b := v.both("GET", key)
 	rest, stored := limitsIn(a), limitsIn(b)
-	if words[0] == "CL.REFUND" { // 0.2.0 adds the limits that the key did not hold, as full ones
+	if words[0] == "CL.REFUND" || words[0] == "CL.SETTLE" { // 0.2.0 and 0.3.0 add the limits that the key did not hold, as full ones
 		isFull := func(l string) bool { return len(l) == 11 }
 		stored, rest = slices.DeleteFunc(stored, isFull), slices.DeleteFunc(rest, isFull)
 	}
