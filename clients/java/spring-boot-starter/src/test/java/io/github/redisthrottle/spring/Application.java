@@ -1,5 +1,6 @@
 package io.github.redisthrottle.spring;
 
+import io.github.redisthrottle.spring.outgoing.OutgoingLimits;
 import io.github.redisthrottle.testing.Server;
 import java.io.IOException;
 import java.net.URI;
@@ -101,8 +102,8 @@ final class Application implements AutoCloseable {
     }
 
     @Bean
-    Pages pages() {
-      return new Pages();
+    Pages pages(Reports reports, OutgoingLimits outgoing) {
+      return new Pages(reports, outgoing);
     }
 
     /** Threads of its own: an application that is closed stops those that all share. */
@@ -168,6 +169,14 @@ final class Application implements AutoCloseable {
   /** Controllers. */
   @RestController
   static class Pages {
+    private final Reports reports;
+    private final OutgoingLimits outgoing;
+
+    Pages(Reports reports, OutgoingLimits outgoing) {
+      this.reports = reports;
+      this.outgoing = outgoing;
+    }
+
     @GetMapping("/open/{page}")
     String open(@PathVariable String page) {
       return page;
@@ -181,6 +190,16 @@ final class Application implements AutoCloseable {
     @GetMapping("/who")
     String who(Principal principal) {
       return principal.getName();
+    }
+
+    @GetMapping("/report/{user}")
+    Mono<String> report(@PathVariable String user) {
+      return reports.later(user);
+    }
+
+    @GetMapping("/github")
+    Mono<String> github() {
+      return Mono.fromCompletionStage(() -> outgoing.get("github").takeLater()).thenReturn("sent");
     }
 
     @RateLimit(key = "header('X-Key')", limits = "plans.pro", name = "page")

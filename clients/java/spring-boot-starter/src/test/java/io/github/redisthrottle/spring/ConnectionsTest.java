@@ -110,6 +110,20 @@ class ConnectionsTest {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"lettuce", "jedis"})
+  void anApplicationStartsWhileRedisHangs(String client) {
+    try (Server server = Server.start()) {
+      server.pause();
+      try (Application application = start(client, "spring.data.redis.port=" + server.port, "redis-throttle.timeout=200ms")) {
+        Limiter limiter = application.bean(Limiter.class);
+        assertThrows(OutageException.class, () -> limiter.limit("key", HOURLY));
+        server.resume();
+        Server.await("the limiter decides", () -> decides(limiter));
+      }
+    }
+  }
+
   private static boolean decides(Limiter limiter) {
     try {
       limiter.limit("key", HOURLY);

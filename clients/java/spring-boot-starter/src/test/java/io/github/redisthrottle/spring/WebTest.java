@@ -41,6 +41,7 @@ abstract class WebTest {
             List.of(beans),
             "redis-throttle.limits.plans.pro=RATE 2/h NAME pro; FIXED 1000/d NAME daily",
             "redis-throttle.clients.trusted=127.0.0.0/8",
+            "redis-throttle.outgoing.github.limits=RATE 1/h",
             "redis-throttle.routes[0].paths=/open/**",
             "redis-throttle.routes[0].limits=RATE 2/h",
             "redis-throttle.routes[0].name=open",
@@ -151,6 +152,22 @@ abstract class WebTest {
     HttpResponse<String> denied = application.get("/limited", "X-Key", "page");
     problem(denied, 429, "Quota Exceeded", "pro");
     assertTrue(Integer.parseInt(field(denied, "Retry-After")) > 1700);
+  }
+
+  @Test
+  void aServiceThatAControllerCallsAnswersToo() throws IOException {
+    assertEquals(200, application.get("/report/ann").statusCode());
+    HttpResponse<String> second = application.get("/report/ann");
+    assertTrue(field(second, "RateLimit").startsWith("\"default\";r=0;t="), field(second, "RateLimit"));
+    problem(application.get("/report/ann"), 429, "Quota Exceeded", "default");
+  }
+
+  @Test
+  void theLimitOfAnotherServiceIsAnError() {
+    assertEquals("sent", application.get("/github").body());
+    HttpResponse<String> denied = application.get("/github");
+    assertEquals(500, denied.statusCode(), "it is not the client that asked too often");
+    assertEquals("", field(denied, "RateLimit") + field(denied, "Retry-After"));
   }
 
   @Test
