@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * Calls that give something back, repeated in the background until the server has answered: releases and settlements. Both may be sent
@@ -19,6 +20,7 @@ final class Later {
 
   private final Decider decider;
   private final ScheduledExecutorService scheduler;
+  private final ReentrantLock lock = new ReentrantLock();
   private final List<Owed> owed = new ArrayList<>();
   private long pauseMs = SHORTEST_MS;
   private boolean running;
@@ -42,27 +44,39 @@ final class Later {
   }
 
   /** Repeats a call for so long. It is through after so many replies, or when one says that something was given back. */
-  synchronized void add(Call call, long ns, int replies) {
+  void add(Call call, long ns, int replies) {
     if (ns <= 0) {
       return;
     }
-    if (owed.size() == MOST) {
-      owed.remove(0);
-    }
-    owed.add(new Owed(call, System.nanoTime() + ns, replies));
-    if (!running) {
-      running = true;
-      schedule();
-    }
+    locked(
+        () -> {
+          if (owed.size() == MOST) {
+            owed.remove(0);
+          }
+          owed.add(new Owed(call, System.nanoTime() + ns, replies));
+          if (!running) {
+            running = true;
+            schedule();
+          }
+        });
   }
 
   /** Repeats a call no more: its id takes again what the call would give back. */
-  synchronized void forget(String id) {
-    owed.removeIf(one -> one.call.id().equals(id));
+  void forget(String id) {
+    locked(() -> owed.removeIf(one -> one.call.id().equals(id)));
   }
 
-  synchronized void close() {
-    owed.clear();
+  void close() {
+    locked(owed::clear);
+  }
+
+  private void locked(Runnable act) {
+    lock.lock();
+    try {
+      act.run();
+    } finally {
+      lock.unlock();
+    }
   }
 
   private void schedule() {
@@ -76,7 +90,8 @@ final class Later {
   /** Sends the call that came first. As long as calls get through, the next one follows soon. */
   private void round() {
     Owed first;
-    synchronized (this) {
+    lock.lock();
+    try {
       long now = System.nanoTime();
       owed.removeIf(one -> one.replies <= 0 || one.until - now <= 0);
       if (owed.isEmpty()) {
@@ -85,11 +100,13 @@ final class Later {
         return;
       }
       first = owed.get(0);
+    } finally {
+      lock.unlock();
     }
-    decider.decide(first.call).whenComplete((result, error) -> ended(first, result, Errors.unwrapped(error)));
+    decider.decide(first.call).whenComplete((result, error) -> locked(() -> ended(first, result, Errors.unwrapped(error))));
   }
 
-  private synchronized void ended(Owed one, Result result, Throwable error) {
+  private void ended(Owed one, Result result, Throwable error) {
     if (error == null) {
       one.replies = result.granted() != 0 ? 0 : one.replies - 1;
       pauseMs = 1;
