@@ -344,6 +344,10 @@ public final class Call implements Cloneable {
         });
   }
 
+  Call atOnceIfItWaits() {
+    return waits() ? atOnce() : this;
+  }
+
   Call withAny() {
     return changed(call -> call.any = true);
   }

@@ -4,6 +4,7 @@ import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
@@ -19,8 +20,8 @@ import java.util.concurrent.atomic.LongAdder;
  * }</pre>
  *
  * <p>A limiter on a connection has one with {@link Policy#FAIL}. The policy decides limits, peeks, waits, leases and admissions. What is
- * about the state on the server fails with the outage: refunds, bans, resets, renewals, releases and settlements. In a cluster each server
- * is guarded by itself. Only outages count: a mistake, an overload of this process and a caller that leaves say nothing about the server.
+ * about the state on the server fails with the outage: refunds, bans, resets, and renewals, releases and settlements of what the server has
+ * granted. In a cluster each server is guarded by itself. Only outages count: a mistake, an overload of this process and a caller that leaves say nothing about the server.
  * The log has one line when an outage begins, and one when it ends.
  */
 public final class Guard implements Decider, AutoCloseable {
@@ -31,7 +32,12 @@ public final class Guard implements Decider, AutoCloseable {
     /** It is let through. Nothing is known of the limits: the numbers of the result are 0. */
     OPEN,
     /** It is denied. {@link Result#retryAfter} is the time until the server is tried again. */
-    CLOSED
+    CLOSED,
+    /**
+     * It is decided in this process, by its part of the limits: see {@link Guard#processes}. Each process begins with full limits, and knows
+     * nothing of the others. Nobody waits in line: a wait is answered at once.
+     */
+    LOCAL
   }
 
   private static final Logger LOG = System.getLogger("io.github.redisthrottle");
@@ -42,6 +48,8 @@ public final class Guard implements Decider, AutoCloseable {
   private final Policy policy;
   private final int failures;
   private final long pauseNs;
+  private final LocalLimits.Options localOptions;
+  private final LocalLimits local; // null with another policy
   private final Map<String, Server> servers = new ConcurrentHashMap<>();
 
   /** A server and its breaker. */
@@ -59,11 +67,13 @@ public final class Guard implements Decider, AutoCloseable {
     }
   }
 
-  private Guard(Decider next, Policy policy, int failures, Duration pause) {
-    this.next = next;
-    this.policy = policy;
+  private Guard(Decider next, Policy policy, int failures, Duration pause, LocalLimits.Options localOptions) {
+    this.next = Objects.requireNonNull(next, "next");
+    this.policy = Objects.requireNonNull(policy, "policy");
     this.failures = failures;
     this.pauseNs = Durations.nanos(pause, "pause");
+    this.localOptions = localOptions;
+    this.local = policy == Policy.LOCAL ? localOptions.make() : null;
     if (failures < 1) {
       throw new IllegalArgumentException("failures must be 1 or more, not " + failures);
     }
@@ -85,7 +95,36 @@ public final class Guard implements Decider, AutoCloseable {
    * @param pause after which time one call tries it again
    */
   public static Guard of(Decider next, Policy policy, int failures, Duration pause) {
-    return new Guard(next, policy, failures, pause);
+    return new Guard(next, policy, failures, pause, LocalLimits.Options.DEFAULT);
+  }
+
+  /**
+   * Returns one whose policy {@link Policy#LOCAL} gives this process its part of the limits: a rate that is so many times as slow, and counts,
+   * capacities and slots divided and rounded down. A process has one unit at least, so all together may exceed a limit that is smaller than
+   * {@code processes} by that many units, unless {@link #neverMore}. By default there is one process.
+   */
+  public Guard processes(int processes) {
+    return with(new LocalLimits.Options(processes, localOptions.neverMore(), localOptions.keys()), "processes");
+  }
+
+  /** Returns one whose policy {@link Policy#LOCAL} gives no process a unit of a limit that is smaller than {@link #processes}. */
+  public Guard neverMore() {
+    return with(new LocalLimits.Options(localOptions.processes(), true, localOptions.keys()), "neverMore");
+  }
+
+  /**
+   * Returns one whose policy {@link Policy#LOCAL} remembers so many keys, by default 100,000. When there are more, those used least recently begin
+   * with full limits.
+   */
+  public Guard keys(int keys) {
+    return with(new LocalLimits.Options(localOptions.processes(), localOptions.neverMore(), keys), "keys");
+  }
+
+  private Guard with(LocalLimits.Options options, String what) {
+    if (policy != Policy.LOCAL) {
+      throw new IllegalArgumentException(what + ": it goes with the policy LOCAL, not with " + policy);
+    }
+    return new Guard(next, policy, failures, Duration.ofNanos(pauseNs), options);
   }
 
   /** Returns whether a server is left alone, or just being tried again. */
@@ -96,14 +135,35 @@ public final class Guard implements Decider, AutoCloseable {
   @Override
   public CompletionStage<Result> decide(Call call) {
     call.checked();
+    Result here = local == null ? null : endedHere(call);
+    return here == null ? guarded(call) : unlessFound(call, guarded(call), here);
+  }
+
+  /** Ends or renews a lease that was taken in this process; null if it was not. */
+  private Result endedHere(Call call) {
+    return switch (call.verb()) {
+      case RENEW, RELEASE, SETTLE -> local.ended(call);
+      default -> null;
+    };
+  }
+
+  /** Returns what the server says of a lease, unless it does not know it, or is away. */
+  private static CompletionStage<Result> unlessFound(Call call, CompletionStage<Result> there, Result here) {
+    return there.handle((result, error) -> error == null && LocalLimits.found(call, result) ? result : here);
+  }
+
+  private CompletionStage<Result> guarded(Call call) {
     Server server = servers.computeIfAbsent(next.nodeOf(call.key()), name -> new Server(name, new Breaker(failures, pauseNs, System::nanoTime)));
     if (call.waits() && server.breaker.isOut()) { // one that waits does not try a server that is away
-      return Stages.chain(attempt(server, probe(call)), probed -> afterProbe(call, probed));
+      return Stages.chain(attempt(server, probe(call)), probed -> afterProbe(server, call, probed));
     }
     return attempt(server, call);
   }
 
-  private CompletionStage<Result> afterProbe(Call call, Result probed) {
+  private CompletionStage<Result> afterProbe(Server server, Call call, Result probed) {
+    if (probed.by() == Result.By.LOCAL) { // a lease is taken, and of a wait it was a look
+      return CompletableFuture.completedFuture(call.verb() == Call.Verb.LEASE ? probed : local.decide(call, server.breaker.untilRetry()));
+    }
     boolean answers = probed.by() == Result.By.POLICY || (call.verb() == Call.Verb.LEASE && probed.allowed());
     return answers ? CompletableFuture.completedFuture(probed) : next.decide(call);
   }
@@ -179,6 +239,13 @@ public final class Guard implements Decider, AutoCloseable {
         };
     if (!isNew || policy == Policy.FAIL) {
       return CompletableFuture.failedFuture(outage);
+    }
+    if (policy == Policy.LOCAL) {
+      try {
+        return CompletableFuture.completedFuture(local.decide(call, server.breaker.untilRetry()));
+      } catch (MistakeException e) {
+        return CompletableFuture.failedFuture(e);
+      }
     }
     State.Draft draft = State.of(call.key());
     draft.by = Result.By.POLICY;

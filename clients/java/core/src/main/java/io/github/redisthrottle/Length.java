@@ -70,6 +70,11 @@ record Length(long ns, long number, Calendar unit) {
     return ns > 0 || number > 0;
   }
 
+  /** Returns a length of time that is so many times as long. */
+  Length times(int factor) {
+    return new Length(Math.multiplyExact(ns, (long) factor), number, unit);
+  }
+
   /** Whether windows of this length begin at midnight of a time zone. */
   boolean isWholeDays() {
     return unit != null || ns % DAY == 0;

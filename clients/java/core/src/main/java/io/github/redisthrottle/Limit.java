@@ -237,6 +237,55 @@ public final class Limit implements Rule, Cloneable {
     return period;
   }
 
+  /** Returns what makes limits of a key one on the server: their kind and their windows, but no count. */
+  String identity() {
+    return kind + " " + period.word() + (first ? " FIRST" : "") + (offsetNs == 0 ? "" : " OFFSET " + offsetNs) + (zone.isEmpty() ? "" : " TZ " + zone);
+  }
+
+  boolean isFirst() {
+    return first;
+  }
+
+  long offsetNs() {
+    return offsetNs;
+  }
+
+  String zone() {
+    return zone;
+  }
+
+  /** Returns whether it says itself how many units are taken, or were used. */
+  boolean takesOwn() {
+    return take != UNSET || used != UNSET;
+  }
+
+  boolean hasTake() {
+    return take != UNSET;
+  }
+
+  /** Returns how many more units were used than taken; 0 where nothing is said. */
+  long usedMore() {
+    return used == UNSET ? 0 : used - Math.max(take, 0);
+  }
+
+  Limit spared(long more) {
+    return changed(limit -> limit.spare += more);
+  }
+
+  /** Returns it with other numbers. A burst or a period that cannot be is an IllegalArgumentException. */
+  Limit resized(long otherCount, Length otherPeriod, long otherSpare) {
+    Limit other = new Limit(kind, otherCount, otherPeriod);
+    other.first = first;
+    other.offsetNs = offsetNs;
+    other.zone = zone;
+    other.take = take;
+    other.used = used;
+    other.shadow = shadow;
+    other.name = name;
+    other.unit = unit;
+    return other.spare(otherSpare);
+  }
+
   /** Returns what is taken of it by a call that costs so much. */
   long takenAt(long cost) {
     return take == UNSET ? cost : take;

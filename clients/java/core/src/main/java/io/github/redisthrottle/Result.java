@@ -3,6 +3,9 @@ package io.github.redisthrottle;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
@@ -140,6 +143,26 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
       throw new LimitedException(denied);
     }
     return (Allowed) this;
+  }
+
+  /**
+   * Blocks until the same call can succeed if nobody else asks. A result that is not limited needs no waiting. Callers that do so come in no
+   * order; {@link Limiter#waitFor} has one.
+   *
+   * @throws LimitedException if it never can
+   * @throws CallInterruptedException if the thread is interrupted, which keeps its interrupted status
+   */
+  public void untilRetry() {
+    Stages.await(untilRetryAsync());
+  }
+
+  /** As {@link #untilRetry}, without blocking. Cancelling its future ends the wait. */
+  public CompletionStage<Void> untilRetryAsync() {
+    if (this instanceof Denied denied && state.retryAfterMs() < 0) {
+      return CompletableFuture.failedFuture(new LimitedException(denied));
+    }
+    CompletableFuture<Void> over = new CompletableFuture<>();
+    return over.completeOnTimeout(null, state.limited() ? state.retryAfterMs() : 0, TimeUnit.MILLISECONDS);
   }
 
   @Override

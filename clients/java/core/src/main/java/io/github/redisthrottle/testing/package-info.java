@@ -1,0 +1,5 @@
+/**
+ * Help for tests of programs that use a limiter: a limiter in the process of the test, {@link io.github.redisthrottle.FakeLimiter}, for JUnit, and
+ * a server of throttle-dev for what needs a socket.
+ */
+package io.github.redisthrottle.testing;
