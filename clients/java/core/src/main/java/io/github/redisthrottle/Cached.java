@@ -1,12 +1,9 @@
 package io.github.redisthrottle;
 
 import java.time.Duration;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 
 /**
@@ -29,29 +26,13 @@ public final class Cached implements Decider, AutoCloseable {
   private static final Duration MAX_AGE = Duration.ofSeconds(10);
 
   private final Decider next;
-  private final int most;
-  private final long maxAgeNs;
   private final LongSupplier clock;
-  private final ReentrantLock lock = new ReentrantLock();
-  private final Map<List<String>, Denial> denials;
-  private final Map<String, Long> forgotten = new LinkedHashMap<>();
-  private boolean forgotAny;
-  private long forgottenAll;
-
-  private record Denial(List<String> keys, Result result, long asked, long answered, long until) {}
+  private final Denials denials;
 
   private Cached(Decider next, int most, Duration maxAge, LongSupplier clock) {
     this.next = next;
-    this.most = most;
-    this.maxAgeNs = Durations.nanos(maxAge, "maxAge");
     this.clock = clock;
-    if (most < 1) {
-      throw new IllegalArgumentException("denials must be 1 or more, not " + most);
-    }
-    if (maxAgeNs <= 0) {
-      throw new IllegalArgumentException("maxAge: " + maxAge + " is not positive");
-    }
-    this.denials = new LinkedHashMap<>(16, 0.75f, true);
+    this.denials = new Denials(most, "denials", maxAge, "maxAge", clock);
   }
 
   /** Returns one before a decider, such as a {@link Guard}: remembered denials hold during an outage, too. */
@@ -82,32 +63,21 @@ public final class Cached implements Decider, AutoCloseable {
     }
     long asked = clock.getAsLong();
     List<String> words = Words.of(call);
-    Result remembered = recall(words);
+    Result remembered = denials.recall(words);
     if (remembered != null) {
       return CompletableFuture.completedFuture(remembered);
     }
     return Stages.map(
         next.decide(call),
         result -> {
-          remember(call, words, result, asked);
+          denials.remember(words, call.keyNames(), result, asked);
           return result;
         });
   }
 
   /** Forgets the denials of all calls on a key, such as after a refund in another process. */
   public void forget(String key) {
-    lock.lock();
-    try {
-      forgotten.remove(key);
-      forgotten.put(key, clock.getAsLong());
-      if (forgotten.size() > most) { // too many keys to tell which: everything of that time goes
-        String eldest = forgotten.keySet().iterator().next();
-        forgottenAll = forgotten.remove(eldest);
-        forgotAny = true;
-      }
-    } finally {
-      lock.unlock();
-    }
+    denials.forget(key);
   }
 
   /** Returns whether a denial of a call holds until its retryAfter. */
@@ -116,65 +86,11 @@ public final class Cached implements Decider, AutoCloseable {
     return call.verb() == Call.Verb.LIMIT && !charges && call.ban() == null && call.id().isEmpty() && !call.leases();
   }
 
-  private static boolean givesBack(Call call) {
+  static boolean givesBack(Call call) {
     return switch (call.verb()) {
       case REFUND, BAN, SETTLE, RESET -> true;
       default -> false;
     };
-  }
-
-  private void remember(Call call, List<String> words, Result result, long asked) {
-    State state = result.state();
-    if (!state.limited() || state.by() != Result.By.SERVER || state.retryAfterMs() <= 0) {
-      return;
-    }
-    long lasts = state.retryAfterMs() >= maxAgeNs / 1_000_000 ? maxAgeNs : state.retryAfterMs() * 1_000_000;
-    lock.lock();
-    try {
-      denials.put(words, new Denial(call.keyNames(), result, asked, clock.getAsLong(), asked + lasts));
-      if (denials.size() > most) {
-        denials.remove(denials.keySet().iterator().next());
-      }
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  private Result recall(List<String> words) {
-    lock.lock();
-    try {
-      Denial denial = denials.get(words);
-      if (denial == null) {
-        return null;
-      }
-      long now = clock.getAsLong();
-      if (now - denial.until >= 0 || isForgotten(denial)) {
-        denials.remove(words);
-        return null;
-      }
-      return after(denial.result, Math.max(now - denial.answered, 0) / 1_000_000);
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  private boolean isForgotten(Denial denial) {
-    if (forgotAny && denial.asked - forgottenAll <= 0) {
-      return true;
-    }
-    return denial.keys.stream().map(forgotten::get).anyMatch(at -> at != null && denial.asked - at <= 0);
-  }
-
-  /** Returns a denial as it reads when some ms have passed. */
-  private static Result after(Result result, long ms) {
-    State.Draft draft = new State.Draft(result.state());
-    draft.by = Result.By.CACHE;
-    draft.retryAfterMs = draft.retryAfterMs < 0 ? -1 : Math.max(draft.retryAfterMs - ms, 0);
-    draft.resetAfterMs = Math.max(draft.resetAfterMs - ms, 0);
-    // A unit has come where nothing is left of nextAfter; by the end of retryAfter another one has, at the latest.
-    draft.nextAfterMs = draft.nextAfterMs - ms > 0 ? draft.nextAfterMs - ms : draft.retryAfterMs;
-    draft.each = draft.each.stream().map(each -> after(each, ms)).toList();
-    return draft.done();
   }
 
   @Override

@@ -1,0 +1,686 @@
+package io.github.redisthrottle;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+
+/**
+ * Takes units from the server by the batch, and hands them out in the process: for keys with thousands of calls a second. Callers that come
+ * at the same time share one call to the server.
+ *
+ * <pre>{@code
+ * Batched batched = Batched.of(Guard.of(Remote.over(connection), Guard.Policy.FAIL), Batched.Options.DEFAULT.processes(4));
+ * try (Limiter limiter = Limiter.over(batched)) { // closing it returns what is left
+ *   limiter.limit("hot", rate(10_000, ofSeconds(1)));
+ * }
+ * }</pre>
+ *
+ * <p><b>What holds.</b> A unit is charged on the server before it is handed out, and handed out once, up to {@code maxAge} after it was
+ * charged. So all processes together never hand out more than the server let through. In any interval they hand out at most what the limits
+ * let through in one that is longer by {@code maxAge}, and at most {@code units} for each process more than the limits let through in it.
+ *
+ * <p>With {@link Options#processes} the bound is the limit itself: every call has {@code units} times {@code processes} added to the
+ * {@link Limit#spare} of its limits. All calls on the key have to go through a Batched like this one, in each process with the same limits.
+ * Less can be had at once then: a rate with a burst of 1000, 100 units and 4 processes lets bursts of 600 through. A limit of which nothing would
+ * be left is an {@link IllegalArgumentException}, and so is a window, or a fixed limit beside others, of which less than half would be left.
+ * One exception remains: a server that stands still for so long that a refund is given up, and executes it later all the same, lets the units
+ * of the refund through in addition. A fixed limit that is the only one needs none of this: its units end with their window.
+ *
+ * <p><b>What it withholds.</b> It holds {@code units} for each process and key at most, for {@code maxAge} at most: another process may be limited
+ * although there are units left here. The first batch of a key is one unit. Batches double while they are used up, and shrink to what was
+ * used when they are not. Units that are left after {@code maxAge} are returned, and {@link #close} returns the rest. A process that crashes
+ * leaves its units charged.
+ *
+ * <p><b>What is not batched.</b> All verbs but limit, calls on several keys, calls that cost 0 or more than {@code units}, with options beside
+ * the cost, and with limits that have {@link Limit#take} or {@link Limit#shadow}. Nor is a key for {@code maxAge} after it was decided without the
+ * server. Denials are remembered as by {@link Cached}. {@link Result#by} of a result from a batch is BATCH; it has the times of the call that
+ * fetched it, counted down. A batch is fetched to the end when the caller that needed it leaves, since others may wait for it.
+ */
+public final class Batched implements Decider, AutoCloseable {
+  /** For how long a return of units is tried: it matters to nobody who waits. */
+  private static final long GIVE_BACK_NS = 1_000_000_000;
+
+  /** How far a time in a result is rounded up. */
+  private static final long REPORTED_NS = 1_000_000;
+
+  private final Decider next;
+  private final Options options;
+  private final long maxAgeNs;
+  private final long reserve;
+  private final LongSupplier clock;
+  private final Timer timer;
+  private final Denials denials;
+  private final ReentrantLock lock = new ReentrantLock();
+  private final Map<List<String>, Pot> pots = new HashMap<>();
+  private List<Runnable> told = new ArrayList<>(); // once the lock is free
+  private List<Pot> stopped = new ArrayList<>(); // who waits for a return to end
+  private final List<CompletableFuture<Void>> idle = new ArrayList<>();
+  private int busy; // fetches and returns under way
+  private boolean closed;
+
+  /** Runs something after some ns. */
+  @FunctionalInterface
+  interface Timer {
+    void after(long ns, Runnable act);
+  }
+
+  /**
+   * How units are fetched. Each method of {@link #DEFAULT} returns a changed copy.
+   *
+   * @param units how many units of a key are held at most, by default 100
+   * @param maxAge how long a unit is held at most, by default 100 ms
+   * @param processes how many processes take batches at the same time at most, each with one Batched of these units; count a new process
+   *     beside the old one while it takes over. 0, the default, does without: see {@link Batched} for what holds
+   * @param keys how many keys have units at a time, by default 10,000. Calls on others go to the server, one by one
+   * @param denialAge how long a denial is remembered at most, by default 10 s
+   * @param onError is told when units could not be returned. They stay charged. By default nobody is
+   */
+  public record Options(long units, Duration maxAge, long processes, int keys, Duration denialAge, Consumer<Throwable> onError) {
+    /** A good default. */
+    public static final Options DEFAULT = new Options(100, Duration.ofMillis(100), 0, 10_000, Duration.ofSeconds(10), error -> {});
+
+    /** Checks all of them. */
+    public Options {
+      if (units < 1) {
+        throw new IllegalArgumentException("units must be 1 or more, not " + units);
+      }
+      if (Durations.nanos(maxAge, "maxAge") <= 0) {
+        throw new IllegalArgumentException("maxAge: " + maxAge + " is not positive");
+      }
+      if (processes < 0) {
+        throw new IllegalArgumentException("processes must be 0 or more, not " + processes);
+      }
+      Objects.requireNonNull(onError, "onError");
+    }
+
+    /** Returns them with so many units at most. */
+    public Options units(long most) {
+      return new Options(most, maxAge, processes, keys, denialAge, onError);
+    }
+
+    /** Returns them with another longest age of units. */
+    public Options maxAge(Duration longest) {
+      return new Options(units, longest, processes, keys, denialAge, onError);
+    }
+
+    /** Returns them for so many processes. */
+    public Options processes(long most) {
+      return new Options(units, maxAge, most, keys, denialAge, onError);
+    }
+
+    /** Returns them for so many keys. */
+    public Options keys(int most) {
+      return new Options(units, maxAge, processes, most, denialAge, onError);
+    }
+
+    /** Returns them with another longest age of denials. */
+    public Options denialAge(Duration longest) {
+      return new Options(units, maxAge, processes, keys, longest, onError);
+    }
+
+    /** Returns them with another listener. */
+    public Options onError(Consumer<Throwable> listener) {
+      return new Options(units, maxAge, processes, keys, denialAge, listener);
+    }
+  }
+
+  /** A call that waits for a batch. */
+  private static final class Waiter {
+    final Call call;
+    final long came;
+    final CompletableFuture<Result> future = new CompletableFuture<>();
+    boolean answered;
+    boolean exact; // a batch has not done: only the server knows when it can be had
+
+    Waiter(Call call, long came) {
+      this.call = call;
+      this.came = came;
+    }
+
+    boolean isDone() {
+      return answered || future.isDone();
+    }
+  }
+
+  /** The units of one key and its limits. */
+  private static final class Pot {
+    final List<String> words;
+    final Key key;
+    final Key asked; // the same, with more to spare
+    final boolean fixed; // its limit is a lone fixed one
+    long units; // to hand out
+    long until; // when they end
+    long counted; // until when the server counts them
+    long used; // handed out since the last batch came
+    long giving; // being given back
+    Result batch; // what the last batch came with
+    long came;
+    long size = 1; // of the next batch
+    long direct; // until when the pot is passed by
+    boolean due; // a timer runs
+    long dueAt;
+    List<Waiter> waiters = new ArrayList<>(); // in order of arrival
+    boolean working;
+
+    Pot(List<String> words, Key key, Key asked, long now) {
+      this.words = words;
+      this.key = key;
+      this.asked = asked;
+      this.fixed = key.limits().size() == 1 && key.limits().get(0).kind() == Limit.Kind.FIXED;
+      this.until = this.counted = this.direct = now;
+    }
+
+    void tidy() {
+      waiters.removeIf(Waiter::isDone);
+    }
+  }
+
+  /** What is asked of the server for the first waiter of a pot. */
+  private record Fetch(Waiter first, Call call, long need, long asked) {}
+
+  private Batched(Decider next, Options options, LongSupplier clock, Timer timer) {
+    this.next = Objects.requireNonNull(next, "next");
+    this.options = options;
+    this.maxAgeNs = Durations.nanos(options.maxAge, "maxAge");
+    this.reserve = Saturated.times(options.units, options.processes);
+    this.clock = clock;
+    this.timer = timer;
+    this.denials = new Denials(options.keys, "keys", options.denialAge, "denialAge", clock);
+  }
+
+  /** Returns one before a decider, such as a {@link Guard}. Closing it closes the decider, if it can be closed. */
+  public static Batched of(Decider next) {
+    return of(next, Options.DEFAULT);
+  }
+
+  /** As {@link #of(Decider)}, with options. */
+  public static Batched of(Decider next, Options options) {
+    return of(next, options, System::nanoTime, (ns, act) -> CompletableFuture.delayedExecutor(ns, TimeUnit.NANOSECONDS).execute(act));
+  }
+
+  static Batched of(Decider next, Options options, LongSupplier clock, Timer timer) {
+    return new Batched(next, options, clock, timer);
+  }
+
+  @Override
+  public CompletionStage<Result> decide(Call call) {
+    call.checked();
+    if (!batches(call)) {
+      return direct(call);
+    }
+    CompletionStage<Result> answer = locked(() -> answer(call, clock.getAsLong()));
+    return answer == null ? direct(call) : answer;
+  }
+
+  /** Forgets the denials of all calls on a key, such as after a refund in another process. Units of the key stay. */
+  public void forget(String key) {
+    denials.forget(key);
+  }
+
+  /** Returns what is left, and closes the decider behind. */
+  @Override
+  public void close() {
+    locked(() -> closed = true);
+    Stages.await(whenIdle()); // what is fetched for those who wait is given back as well
+    locked(
+        () -> {
+          long now = clock.getAsLong();
+          pots.values().forEach(pot -> end(pot, now));
+          return null;
+        });
+    Stages.await(whenIdle());
+    Stages.close(next);
+  }
+
+  private CompletionStage<Void> whenIdle() {
+    CompletableFuture<Void> future = new CompletableFuture<>();
+    return locked(
+        () -> {
+          if (busy == 0) {
+            future.complete(null);
+          } else {
+            idle.add(future);
+          }
+          return future;
+        });
+  }
+
+  @Override
+  public String nodeOf(String key) {
+    return next.nodeOf(key);
+  }
+
+  /** Returns whether units of a batch serve for a call. */
+  private boolean batches(Call call) {
+    return call.verb() == Call.Verb.LIMIT
+        && !call.several()
+        && call.cost() >= 1
+        && call.cost() <= options.units
+        && call.charge() == null
+        && call.ban() == null
+        && call.maxWait() == null
+        && !call.hasEach()
+        && !call.leases()
+        && call.keys().get(0).limits().stream().allMatch(limit -> !limit.takesOwn() && !limit.isShadow() && limit.capacity() >= 1);
+  }
+
+  /** Returns limits as they are asked, so that they hold with all that the processes hold. */
+  private List<Limit> spared(List<Limit> limits) {
+    if (reserve == 0 || (limits.size() == 1 && limits.get(0).kind() == Limit.Kind.FIXED)) {
+      return limits;
+    }
+    return limits.stream().map(this::spared).toList();
+  }
+
+  private Limit spared(Limit limit) {
+    long room = limit.capacity() - limit.spare();
+    if (limit.capacity() < 1) {
+      return limit; // the decider behind says so
+    }
+    String units = "batched: " + limit + ": units x processes, " + reserve + ", leave ";
+    if (room <= reserve) {
+      throw new IllegalArgumentException(units + "nothing of the limit");
+    }
+    if (limit.kind() != Limit.Kind.RATE && reserve > room / 2) {
+      long fewer = Math.max(room / 2 / options.processes, 1);
+      throw new IllegalArgumentException(units + "only " + (room - reserve) + " of " + room + " units; take at most half, such as units of " + fewer);
+    }
+    return limit.spared(reserve);
+  }
+
+  /** Hands a call on that is not batched. */
+  private CompletionStage<Result> direct(Call call) {
+    boolean asks =
+        switch (call.verb()) {
+          case LIMIT, PEEK, WAIT -> true;
+          default -> false;
+        };
+    if (reserve > 0 && asks) {
+      return next.decide(call.withKeys(call.keys().stream().map(this::spared).toList()));
+    }
+    CompletionStage<Result> result = next.decide(call);
+    return Cached.givesBack(call) ? result.whenComplete((value, error) -> call.keyNames().forEach(this::forget)) : result;
+  }
+
+  private Key spared(Key key) {
+    return new Key(key.name(), spared(key.limits()), key.slots(), key.ttl(), key.leased());
+  }
+
+  /** Answers a call, at once or with a batch; null where the decider behind is to be asked. */
+  private CompletionStage<Result> answer(Call call, long now) {
+    List<String> words = Words.of(call.cost(1));
+    long units = call.cost();
+    Pot pot = pots.get(words);
+    if (pot == null) {
+      Result denied = denials.recall(need(words, units));
+      if (denied != null) {
+        return CompletableFuture.completedFuture(denied);
+      }
+      if (closed || pots.size() >= options.keys) {
+        return null;
+      }
+      pot = new Pot(words, call.keys().get(0), spared(call.keys().get(0)), now);
+      pots.put(words, pot);
+    }
+    if (closed || now - pot.direct < 0) {
+      return null;
+    }
+    endOld(pot, now);
+    if (pot.units >= units) {
+      return CompletableFuture.completedFuture(handOut(pot, units, now, Result.By.BATCH));
+    }
+    Result denied = denials.recall(need(words, units - pot.units));
+    if (denied != null) {
+      return CompletableFuture.completedFuture(denied);
+    }
+    Waiter waiter = new Waiter(call, now);
+    pot.waiters.add(waiter);
+    if (!pot.working) {
+      pot.working = true;
+      busy++;
+      Pot working = pot;
+      told.add(() -> work(working));
+    }
+    return waiter.future;
+  }
+
+  /** Tells apart denials of different numbers of units. */
+  private static List<String> need(List<String> words, long units) {
+    List<String> need = new ArrayList<>(words);
+    need.add(String.valueOf(units));
+    return need;
+  }
+
+  /** Hands out units that are there. What reaches nobody goes back into the pot. */
+  private Result handOut(Pot pot, long units, long now, Result.By by) {
+    pot.units -= units;
+    pot.used += units;
+    State.Draft draft = new State.Draft(pot.batch.state());
+    long passedMs = Math.max(now - pot.came, 0) / 1_000_000;
+    draft.resetAfterMs = Math.max(draft.resetAfterMs - passedMs, 0);
+    draft.nextAfterMs = Math.max(draft.nextAfterMs - passedMs, Math.min(1, draft.resetAfterMs));
+    draft.remaining = Math.min(draft.remaining + pot.units, draft.limit);
+    draft.granted = units;
+    draft.by = by;
+    Result result = draft.done();
+    result.ifLost(() -> locked(() -> putBack(pot, units)));
+    return result;
+  }
+
+  private Void putBack(Pot pot, long units) {
+    long now = clock.getAsLong();
+    pot.used -= Math.min(units, pot.used);
+    if (now - pot.until < 0 && pots.get(pot.words) == pot) {
+      pot.units += units;
+    } else {
+      giveBack(pot, units, now);
+    }
+    return null;
+  }
+
+  /** Fetches batches until nobody waits. */
+  private void work(Pot pot) {
+    AtomicBoolean goesOn = new AtomicBoolean(true);
+    Thread self = Thread.currentThread();
+    while (goesOn.getAndSet(false)) {
+      Fetch fetch = locked(() -> begin(pot));
+      if (fetch == null) {
+        return;
+      }
+      CompletionStage<Result> sent;
+      try {
+        sent = next.decide(fetch.call);
+      } catch (RuntimeException e) {
+        sent = CompletableFuture.failedFuture(e);
+      }
+      // An answer that is there already is handled in this loop, so that the stack does not grow.
+      AtomicBoolean here = new AtomicBoolean(true);
+      sent.whenComplete(
+          (result, error) -> {
+            locked(() -> end(pot, fetch, result, Errors.unwrapped(error)));
+            if (here.get() && Thread.currentThread() == self) {
+              goesOn.set(true);
+            } else {
+              work(pot);
+            }
+          });
+      here.set(false);
+    }
+  }
+
+  /** Returns what to ask for those who wait; null if nobody does, or if what is being given back has to come first. */
+  private Fetch begin(Pot pot) {
+    while (true) {
+      pot.tidy();
+      if (pot.waiters.isEmpty()) {
+        pot.working = false;
+        left();
+        forget(pot);
+        return null;
+      }
+      Waiter first = pot.waiters.get(0);
+      long now = clock.getAsLong();
+      endOld(pot, now);
+      long need = first.call.cost() - pot.units;
+      if (need < 1) {
+        serve(pot, first, now);
+        continue;
+      }
+      long wanted = pot.waiters.stream().mapToLong(waiter -> waiter.call.cost()).sum();
+      long most = options.units - pot.units - pot.giving;
+      long size = Math.min(Math.max(pot.size, wanted - pot.units), most);
+      Call call = Call.one(Call.Verb.LIMIT, pot.asked);
+      if (!first.exact && size >= need) {
+        return new Fetch(first, call.cost(size).charge(Charge.UP_TO), need, now);
+      }
+      if (need > most) { // what is being given back counts as held
+        stopped.add(pot);
+        return null;
+      }
+      // It costs more than there is. When it can be had only the server knows.
+      return new Fetch(first, call.cost(need), need, now);
+    }
+  }
+
+  private Void end(Pot pot, Fetch fetch, Result result, Throwable error) {
+    long now = clock.getAsLong();
+    boolean upTo = fetch.call.charge() == Charge.UP_TO;
+    if (error != null) {
+      pot.waiters.forEach(waiter -> fail(waiter, error));
+    } else if (result.by() != Result.By.SERVER) {
+      passBy(pot, fetch.first, result, now);
+    } else if (result.allowed()) {
+      add(pot, result, fetch.asked, now);
+      serve(pot, fetch.first, now);
+    } else if (!upTo || fetch.need == 1) {
+      denials.remember(need(pot.words, fetch.need), List.of(pot.key.name()), result, fetch.asked);
+      deny(pot, fetch.first, result, fetch.asked);
+    }
+    fetch.first.exact |= upTo;
+    pot.tidy();
+    return null;
+  }
+
+  private void answer(Waiter waiter, Result result) {
+    waiter.answered = true;
+    told.add(() -> Stages.complete(waiter.future, result));
+  }
+
+  private void fail(Waiter waiter, Throwable error) {
+    waiter.answered = true;
+    told.add(() -> waiter.future.completeExceptionally(error));
+  }
+
+  /** Has a call that waited ask the decider behind. */
+  private void passOn(Waiter waiter) {
+    waiter.answered = true;
+    told.add(
+        () -> {
+          CompletionStage<Result> sent;
+          try {
+            sent = direct(waiter.call);
+          } catch (RuntimeException e) {
+            sent = CompletableFuture.failedFuture(e);
+          }
+          Stages.cancels(waiter.future, sent);
+          Stages.copy(sent, waiter.future);
+        });
+  }
+
+  /**
+   * Hands out units in order of arrival, to the one they were fetched for first. A caller that waited for the reply gets them even if they
+   * have ended meanwhile: so would a caller that had asked by itself. One that came after their end does not.
+   */
+  private void serve(Pot pot, Waiter first, long now) {
+    for (Waiter waiter : pot.waiters) {
+      long units = waiter.call.cost();
+      if (!waiter.isDone() && pot.units >= units && (waiter == first || waiter.came - pot.until < 0)) {
+        answer(waiter, handOut(pot, units, now, waiter == first ? Result.By.SERVER : Result.By.BATCH));
+      }
+    }
+  }
+
+  /** Answers the first waiter, which was limited, and all calls that ask for as much and came before there were units again. */
+  private void deny(Pot pot, Waiter first, Result result, long asked) {
+    long after = result.state().retryAfterMs();
+    State.Draft shared = new State.Draft(result.state());
+    shared.by = Result.By.CACHE;
+    Result known = shared.done();
+    for (Waiter waiter : pot.waiters) {
+      boolean same = waiter.call.cost() == first.call.cost() && (after <= 0 || waiter.came - asked < Saturated.times(after, 1_000_000));
+      if (waiter == first || same) {
+        answer(waiter, waiter == first ? result : known);
+      }
+    }
+  }
+
+  /**
+   * Answers the first waiter with what was decided without the server, and sends everyone else to the decider behind for {@code maxAge}: units
+   * that the server does not know of are not kept.
+   */
+  private void passBy(Pot pot, Waiter first, Result result, long now) {
+    pot.direct = now + maxAgeNs;
+    pot.size = 1;
+    schedule(pot, now, maxAgeNs);
+    for (Waiter waiter : List.copyOf(pot.waiters)) {
+      boolean tooFew = result.allowed() && result.by() == Result.By.LOCAL && result.granted() < waiter.call.cost();
+      if (waiter == first && !tooFew) {
+        State.Draft draft = new State.Draft(result.state());
+        draft.granted = Math.min(draft.granted, waiter.call.cost());
+        answer(waiter, draft.done());
+      } else {
+        passOn(waiter);
+      }
+    }
+  }
+
+  /** Puts a batch into the pot. */
+  private void add(Pot pot, Result batch, long asked, long now) {
+    endOld(pot, now);
+    long counted = asked + batch.state().resetAfterMs() * 1_000_000 - REPORTED_NS;
+    long ends = asked + maxAgeNs;
+    ends = pot.fixed && counted - ends < 0 ? counted : ends;
+    if (pot.units == 0 || ends - pot.until < 0) {
+      pot.until = ends;
+    }
+    if (pot.units == 0 || counted - pot.counted < 0) {
+      pot.counted = counted;
+    }
+    pot.size = Math.min(2 * pot.size, options.units);
+    pot.units += batch.granted();
+    pot.used = 0;
+    pot.batch = batch;
+    pot.came = now;
+    schedule(pot, now, pot.until - now);
+  }
+
+  /** Has the units of the pot, and the pot when it is idle, end after some ns. */
+  private void schedule(Pot pot, long now, long ns) {
+    long at = now + Math.max(ns, 0);
+    if (pot.due && pot.dueAt - at <= 0) {
+      return; // the timer that runs looks again
+    }
+    pot.due = true;
+    pot.dueAt = at;
+    told.add(() -> timer.after(at - now, () -> locked(() -> ring(pot, at))));
+  }
+
+  private Void ring(Pot pot, long at) {
+    if (!pot.due || pot.dueAt != at) {
+      return null;
+    }
+    pot.due = false;
+    long now = clock.getAsLong();
+    endOld(pot, now);
+    long ends = pot.direct - pot.until > 0 ? pot.direct : pot.until;
+    if (now - ends < 0) {
+      schedule(pot, now, (now - pot.until < 0 ? pot.until : pot.direct) - now);
+    } else {
+      forget(pot);
+    }
+    return null;
+  }
+
+  /** Ends units that are too old to be handed out. */
+  private void endOld(Pot pot, long now) {
+    if (now - pot.until >= 0) {
+      end(pot, now);
+    }
+  }
+
+  /** Takes the units out of the pot, and gives them back where the server still counts them. */
+  private void end(Pot pot, long now) {
+    long units = pot.units;
+    if (units == 0) {
+      return;
+    }
+    pot.units = 0;
+    pot.size = Math.max(pot.used, 1);
+    giveBack(pot, units, now);
+  }
+
+  private void giveBack(Pot pot, long units, long now) {
+    long left = Math.min(pot.counted - now, GIVE_BACK_NS);
+    if (left <= 0) {
+      return;
+    }
+    pot.giving += units;
+    busy++;
+    told.add(
+        () -> {
+          CompletableFuture<Result> refund = new CompletableFuture<>();
+          refund.whenComplete((result, error) -> given(pot, units, Errors.unwrapped(error)));
+          try {
+            CompletionStage<Result> sent = next.decide(Call.one(Call.Verb.REFUND, pot.key).cost(units));
+            Stages.cancels(refund, sent);
+            Stages.copy(sent, refund);
+          } catch (RuntimeException e) {
+            refund.completeExceptionally(e);
+          }
+          if (!refund.isDone()) {
+            timer.after(left, () -> refund.completeExceptionally(new TimeoutException("batched: the server did not take units back in time")));
+          }
+        });
+  }
+
+  private void given(Pot pot, long units, Throwable error) {
+    if (error != null) {
+      options.onError.accept(error);
+    }
+    locked(
+        () -> {
+          pot.giving -= units;
+          left();
+          List<Pot> goOn = stopped;
+          stopped = new ArrayList<>();
+          goOn.forEach(one -> told.add(() -> work(one)));
+          forget(pot);
+          return null;
+        });
+  }
+
+  /** Drops a pot that nobody needs. */
+  private void forget(Pot pot) {
+    long now = clock.getAsLong();
+    if (pot.units == 0 && pot.giving == 0 && !pot.working && now - pot.until >= 0 && now - pot.direct >= 0) {
+      pots.remove(pot.words, pot);
+    }
+  }
+
+  /** Notes that a fetch or a return has ended. */
+  private void left() {
+    if (--busy == 0) {
+      idle.forEach(future -> told.add(() -> future.complete(null)));
+      idle.clear();
+    }
+  }
+
+  /** Runs something with the lock, and then, without it, whom it has answers for. */
+  private <T> T locked(Supplier<T> act) {
+    List<Runnable> acts = List.of();
+    lock.lock();
+    try {
+      T value = act.get();
+      if (lock.getHoldCount() == 1) {
+        acts = told;
+        told = new ArrayList<>();
+      }
+      return value;
+    } finally {
+      lock.unlock();
+      acts.forEach(Runnable::run);
+    }
+  }
+}
