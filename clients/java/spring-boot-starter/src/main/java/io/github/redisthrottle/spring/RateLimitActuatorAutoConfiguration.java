@@ -1,9 +1,9 @@
 package io.github.redisthrottle.spring;
 
 import io.github.redisthrottle.Limiter;
+import io.github.redisthrottle.micrometer.Metered;
 import io.github.redisthrottle.spring.actuate.Boot3HealthIndicator;
 import io.github.redisthrottle.spring.actuate.Boot4HealthIndicator;
-import io.github.redisthrottle.spring.actuate.MeteredDecider;
 import io.micrometer.core.instrument.MeterRegistry;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
@@ -32,7 +32,7 @@ public class RateLimitActuatorAutoConfiguration {
     @Order(Ordered.LOWEST_PRECEDENCE)
     @ConditionalOnBean(MeterRegistry.class)
     DeciderCustomizer rateLimitMetrics(MeterRegistry registry) {
-      return next -> new MeteredDecider(next, registry);
+      return next -> Metered.of(next, registry);
     }
   }
 

@@ -1,9 +1,10 @@
-package io.github.redisthrottle.spring.actuate;
+package io.github.redisthrottle.micrometer;
 
 import io.github.redisthrottle.Call;
 import io.github.redisthrottle.CallInterruptedException;
 import io.github.redisthrottle.Decider;
 import io.github.redisthrottle.Limit;
+import io.github.redisthrottle.Observed;
 import io.github.redisthrottle.OutageException;
 import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.Result;
@@ -11,37 +12,47 @@ import io.github.redisthrottle.http.HeaderFields;
 import io.micrometer.core.instrument.MeterRegistry;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.concurrent.CancellationException;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Counts and times decisions: {@code ratelimit.decisions} by verb, outcome, policy and by, {@code ratelimit.shadowed} by policy, and {@code
+ * Counts and times decisions with Micrometer: {@code ratelimit.decisions} by verb, outcome, policy and by, {@code ratelimit.shadowed} by policy, and {@code
  * ratelimit.decision.duration} by verb and by, as the clients of other languages do. There is no tag for keys: each would be a time
- * series for ever.
+ * series for ever. Closing it closes the next decider, if that can be closed.
+ *
+ * <pre>{@code
+ * Limiter limiter = Limiter.over(Metered.of(Guard.of(Remote.over(connection), Guard.Policy.FAIL), registry));
+ * }</pre>
  */
-public final class MeteredDecider implements Decider {
-  private final Decider next;
+public final class Metered implements Decider, AutoCloseable {
+  private final Observed observed;
   private final MeterRegistry registry;
 
-  /** Measures what another decider decides. */
-  public MeteredDecider(Decider next, MeterRegistry registry) {
-    this.next = next;
-    this.registry = registry;
+  private Metered(Decider next, MeterRegistry registry) {
+    this.registry = Objects.requireNonNull(registry, "registry");
+    this.observed = Observed.of(Objects.requireNonNull(next, "next"), this::measure);
+  }
+
+  /** Returns one before a decider. */
+  public static Metered of(Decider next, MeterRegistry registry) {
+    return new Metered(next, registry);
   }
 
   @Override
   public CompletionStage<Result> decide(Call call) {
-    long began = System.nanoTime();
-    CompletionStage<Result> deciding = next.decide(call);
-    deciding.whenComplete((result, error) -> measure(call, result, error, System.nanoTime() - began));
-    return deciding;
+    return observed.decide(call);
   }
 
   @Override
   public String nodeOf(String key) {
-    return next.nodeOf(key);
+    return observed.nodeOf(key);
+  }
+
+  @Override
+  public void close() {
+    observed.close();
   }
 
   private void measure(Call call, Result result, Throwable error, long tookNs) {
@@ -61,14 +72,13 @@ public final class MeteredDecider implements Decider {
     if (result != null) {
       return result.limited() ? "limited" : "allowed";
     }
-    Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
-    if (cause instanceof OutageException) {
+    if (error instanceof OutageException) {
       return "outage";
     }
-    if (cause instanceof OverloadException) {
+    if (error instanceof OverloadException) {
       return "overload";
     }
-    return cause instanceof CancellationException || cause instanceof CallInterruptedException ? "cancelled" : "error";
+    return error instanceof CancellationException || error instanceof CallInterruptedException ? "cancelled" : "error";
   }
 
   /** Returns the name of a limit, as the RateLimit fields have it; empty of a key without limits. */

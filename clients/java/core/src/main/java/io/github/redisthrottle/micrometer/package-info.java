@@ -1,0 +1,2 @@
+/** Metrics of decisions with Micrometer. */
+package io.github.redisthrottle.micrometer;
