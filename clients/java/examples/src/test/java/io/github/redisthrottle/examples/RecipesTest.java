@@ -1,5 +1,6 @@
 package io.github.redisthrottle.examples;
 
+import static io.github.redisthrottle.Limit.fixed;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -16,6 +17,7 @@ import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutorService;
@@ -25,6 +27,9 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
 import redis.clients.jedis.Jedis;
 
 /** What is wrong with each recipe, and that it holds with this package. */
@@ -126,6 +131,41 @@ class RecipesTest {
   }
 
   @Test
+  void redissonKeepsTheLimitThatWasSetFirst() {
+    RedissonClient redisson = redisson();
+    try {
+      assertEquals(5, allowed(new WithRedisson(redisson, 5, Duration.ofHours(1)), 10));
+      assertEquals(0, allowed(new WithRedisson(redisson, 30, Duration.ofMillis(1)), 10), "5 an hour, and not 30 a millisecond");
+    } finally {
+      redisson.shutdown();
+    }
+  }
+
+  @Test
+  void redissonLeavesKeysForever() {
+    RedissonClient redisson = redisson();
+    try (Jedis redis = server.client()) {
+      new WithRedisson(redisson, 30, Duration.ofSeconds(1)).allows("ann");
+      Set<String> keys = redis.keys("*calls:ann*");
+      assertTrue(keys.stream().anyMatch(key -> redis.pttl(key) == -1), keys + " go away by themselves");
+    } finally {
+      redisson.shutdown();
+    }
+  }
+
+  private static RedissonClient redisson() {
+    Config config = new Config();
+    config.useSingleServer().setAddress("redis://127.0.0.1:" + server.port).setConnectionMinimumIdleSize(1).setConnectionPoolSize(4).setTimeout(30_000);
+    return Redisson.create(config);
+  }
+
+  @Test
+  void withThisPackageANewLimitHoldsAtOnce() {
+    assertEquals(30, allowed(user -> limiter.limit("new:" + user, fixed(30, Duration.ofDays(10_000))).allowed(), 40));
+    assertEquals(10, allowed(user -> limiter.limit("new:" + user, fixed(40, Duration.ofDays(10_000))).allowed(), 40));
+  }
+
+  @Test
   void withThisPackageOneCallerOfAMomentIsLetThrough() {
     Recipe recipe = new WithThisPackage(limiter, Duration.ofMinutes(1));
     assertEquals(29, allowed(recipe, 29));
@@ -146,11 +186,22 @@ class RecipesTest {
   void withThisPackageDeniedCallsDoNotCountAndNoIntervalHasMore() {
     Duration period = Duration.ofSeconds(2);
     Recipe recipe = new WithThisPackage(limiter, period);
-    long began = System.nanoTime();
-    assertEquals(30, allowed(recipe, 60));
-    // The caller keeps asking. From one period after the first call on it is let through, and not before.
-    Server.await("it is let through again", () -> recipe.allows("ann"));
-    assertTrue(System.nanoTime() - began >= period.toNanos(), "31 calls in one period");
+    List<Long> asked = new ArrayList<>();
+    List<Long> answered = new ArrayList<>();
+    // The caller keeps asking, and is let through again and again.
+    Server.await(
+        "35 calls were let through",
+        () -> {
+          long began = System.nanoTime();
+          if (recipe.allows("ann")) {
+            asked.add(began);
+            answered.add(System.nanoTime());
+          }
+          return asked.size() >= 35;
+        });
+    for (int i = 30; i < asked.size(); i++) {
+      assertTrue(answered.get(i) - asked.get(i - 30) >= period.toNanos(), "31 calls in one period");
+    }
   }
 
   private static int atOnce(Supplier<Boolean> call) {
