@@ -1,8 +1,11 @@
 // The stores of this package beside those that the libraries have for Redis, on one server, in turns: node bench.mjs URL. Prints
-// tables for the README: what gets through around a boundary; and of the stores of express-rate-limit, how fast they are.
+// tables for the README: what gets through around a boundary; of stores that do the same, how fast they are; and how many commands reach
+// the server of 1,000 requests on a key, within its limit and beyond.
 import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
+import { batched, cached, fixed, Limiter } from 'redis-throttle'
+import { RateLimiterRedis } from 'rate-limiter-flexible'
 import { aroundABoundary, stores } from './build/tests/stores.mjs'
 
 const rounds = 8
@@ -12,7 +15,7 @@ const plenty = { limit: 1_000_000, windowMs: 86_400_000 }
 const client = await createClient({ url: process.argv[2] }).connect()
 const ioredis = new Redis(process.argv[2])
 const open = async (name, rule) => await stores[name].open({ redis: client, ioredis }, rule)
-const fast = Object.keys(stores).filter((name) => /rate-limit-redis|express/.test(name))
+const fast = Object.keys(stores).filter((name) => /rate-limit-redis|express|flexible/.test(name))
 
 const info = async (section, field) => new RegExp(`^${field}:(.*?)\r?$`, 'm').exec(await client.info(section))[1]
 
@@ -58,6 +61,40 @@ for (let round = 0; round < rounds; round++) {
 }
 console.log('\n| store | calls a second, one at a time | 50 at a time |\n|---|--:|--:|')
 for (const name of fast) console.log(`| \`${name}\` | ${median(speeds.get(`${name}1`))} | ${median(speeds.get(`${name}50`))} |`)
+
+/** Returns commands that the server executed, of clients, of 1,000 hits on a key. */
+async function commands(hit, key) {
+  await hit('before') // which asks what the server is
+  const before = Number(await info('stats', 'total_commands_processed'))
+  for (let i = 0; i < 1000; i++) await hit(key)
+  return Number(await info('stats', 'total_commands_processed')) - before - 1
+}
+
+const overLimiter = (limiter, most) => {
+  const limits = fixed(most, '1d', { first: true })
+  return async (key) => !(await limiter.limit(key, limits)).limited
+}
+const flexible = (options) => (most) => {
+  const limiter = new RateLimiterRedis({ storeClient: ioredis, points: most, duration: 86_400, ...options(most) })
+  return (key) => limiter.consume(key).then(() => true, () => false)
+}
+const sparing = {
+  'rate-limit-redis': (most) => open('rate-limit-redis', { limit: most, windowMs: 86_400_000 }),
+  'RateLimiterRedis of rate-limiter-flexible': flexible(() => ({})),
+  'the same, with inMemoryBlockOnConsumed': flexible((most) => ({ inMemoryBlockOnConsumed: most })),
+  'Limiter': (most) => overLimiter(new Limiter(client), most),
+  'cached': (most) => overLimiter(new Limiter(cached(new Limiter(client))), most),
+  'batched': (most) => overLimiter(new Limiter(batched(new Limiter(client))), most),
+}
+console.log('\n| | commands of 1,000 requests that are let through | of 1,000 at a limit of 100 |\n|---|--:|--:|')
+for (const [name, make] of Object.entries(sparing)) {
+  const counts = []
+  for (const most of [1_000_000, 100]) {
+    await client.flushAll()
+    counts.push(await commands(await make(most), 'hot'))
+  }
+  console.log(`| \`${name}\` | ${counts.join(' | ')} |`)
+}
 const version = (name) => JSON.parse(readFileSync(new URL(`node_modules/${name}/package.json`, import.meta.url), 'utf8')).version
 const versions = ['rate-limit-redis', '@fastify/rate-limit', 'rate-limiter-flexible'].map((name) => `${name} ${version(name)}`).join(', ')
 console.error(`\n${versions}, node-redis ${version('redis')}, Node.js ${process.version}, server ${await info('server', 'redis_version')}, one connection, medians of ${rounds} rounds`)
