@@ -1,4 +1,6 @@
 // What can go wrong, told apart as a service needs it: is Redis away, is this process too busy, or is it a mistake?
+import { types } from 'node:util'
+
 /** The codes of errors, which stay the same from version to version. */
 export type ErrorCode = 'OUTAGE' | 'OVERLOAD' | 'MISTAKE' | 'LIMITED' | 'LEASE_LOST'
 
@@ -101,9 +103,14 @@ const overloadTexts = /^(The queue is full|Timeout waiting for a client)/
 // A reply begins with a word in capitals, such as READONLY or ERR. No text of the libraries does; errors of Node.js have a code.
 const replies = /^[A-Z][A-Z0-9_]+( |$)/
 
+/** Tells whether something is an error, also one of another realm: in jest, those of Node.js are. */
+export function isError(it: unknown): it is Error {
+  return it instanceof Error || types.isNativeError(it)
+}
+
 /** Tells whether error, of a client library, is a reply of the server. */
 export function isReply(error: unknown): boolean {
-  return error instanceof Error && typeof (error as NodeJS.ErrnoException).code !== 'string' && replies.test(error.message)
+  return isError(error) && typeof (error as NodeJS.ErrnoException).code !== 'string' && replies.test(error.message)
 }
 
 /**
@@ -114,7 +121,7 @@ export function isReply(error: unknown): boolean {
 export function isOverload(error: unknown): boolean {
   const code = codeOf(error)
   if (code) return code === 'OVERLOAD'
-  return error instanceof Error && !isReply(error) && overloadTexts.test(error.message)
+  return isError(error) && !isReply(error) && overloadTexts.test(error.message)
 }
 
 /**
@@ -125,7 +132,7 @@ export function isOverload(error: unknown): boolean {
 export function isOutage(error: unknown): boolean {
   const code = codeOf(error)
   if (code) return code === 'OUTAGE'
-  if (!(error instanceof Error) || isOverload(error)) return false
+  if (!(isError(error)) || isOverload(error)) return false
   if (isReply(error)) return later.has(error.message.split(' ', 1)[0] ?? '') || error.message.startsWith('ERR max number of clients')
   // node-redis: what a reconnectStrategy returned, whatever it is; and a time limit of a command, whose error has no text.
   if ('socketError' in error || (error.message === '' && error.constructor !== Error)) return true
@@ -136,13 +143,13 @@ export function isOutage(error: unknown): boolean {
 
 /** Keeps the command that an error of ioredis holds, with its key or with a password, out of logs, which print the cause of an error, too. */
 function hideCommand(error: unknown): void {
-  if (error instanceof Error && Object.hasOwn(error, 'command')) Object.defineProperty(error, 'command', { enumerable: false })
+  if (isError(error) && Object.hasOwn(error, 'command')) Object.defineProperty(error, 'command', { enumerable: false })
 }
 
 /** Returns error as one of this package. */
 export function translate(command: string, error: unknown): ThrottleError {
   if (error instanceof ThrottleError) return error
-  const text = error instanceof Error ? error.message || error.name : String(error)
+  const text = isError(error) ? error.message || error.name : String(error)
   // A server without the module repeats the arguments, and keys do not belong into logs.
   const message = `${command}: ${text.split(', with args beginning with', 1)[0]}`
   hideCommand(error)

@@ -8,6 +8,7 @@ import net, { type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { runInNewContext } from 'node:vm'
 import fastifyRateLimit from '@fastify/rate-limit'
 import { serve } from '@hono/node-server'
 import { Controller, Get, type MiddlewareConsumer, Module } from '@nestjs/common'
@@ -18,7 +19,7 @@ import { rateLimit as expressRateLimit } from 'express-rate-limit'
 import fastify from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
-import { clientAddress, type Decider, guard, Limiter, rate } from 'redis-throttle'
+import { clientAddress, type Decider, guard, isOutage, Limiter, rate } from 'redis-throttle'
 import * as onExpress from 'redis-throttle/express'
 import { ThrottleStore } from 'redis-throttle/express-rate-limit'
 import * as onFastify from 'redis-throttle/fastify'
@@ -274,6 +275,12 @@ describe('the package more than once', () => {
   let server: Server
   before(async () => { server = await Server.start() })
   after(() => server.stop())
+
+  test('an error of another realm, as those of Node.js are in jest, is told apart', () => {
+    const error: unknown = runInNewContext("Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:6379'), { code: 'ECONNREFUSED' })")
+    assert.equal(error instanceof Error, false)
+    assert.equal(isOutage(error), true)
+  })
 
   test('CommonJS and ES modules of one program, and worker threads, share limits and know the errors of each other', () => {
     const script = `

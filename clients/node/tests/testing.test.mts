@@ -178,14 +178,43 @@ describe('throttle-dev', () => {
 })
 
 const examples = [...readFileSync(path.join(root, 'docs/testing.md'), 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code = '']) => code)
+const env = { ...process.env, NODE_TEST_CONTEXT: undefined, THROTTLE_DEV: program }
+
+/** Runs an example as a file of tests of Node.js's own runner. */
+function withNode(code: string, i: number): void {
+  const file = path.join(packageFolder, `build/testing-example-${i + 1}.test.mjs`)
+  writeFileSync(file, code)
+  const printed = execFileSync(process.execPath, ['--test', '--test-reporter=tap', file], { encoding: 'utf8', env })
+  assert.match(printed, /^# pass [1-9]/m)
+  assert.match(printed, /^# fail 0$/m)
+}
+
+/** Runs an example in a project that has the packed file and a test runner, from the registry of npm or its cache. */
+function installed(runner: string, command: string[], name: string): (code: string) => void {
+  return (code) => {
+    const project = mkdtempSync(path.join(tmpdir(), `throttle-${name}-`))
+    const npm = (...words: string[]) => execFileSync('npm', words, { cwd: project, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+    try {
+      writeFileSync(path.join(project, 'package.json'), '{ "private": true }')
+      const packed = npm('pack', packageFolder, '--ignore-scripts', '--silent').trim()
+      npm('install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline', '--loglevel=error', '-E', `./${packed}`, 'redis@6', 'ioredis@6', runner)
+      writeFileSync(path.join(project, code.includes('require(') ? 'mail.test.js' : 'mail.test.mjs'), code)
+      execFileSync(process.execPath, command, { cwd: project, stdio: ['ignore', 'pipe', 'pipe'], env: { ...env, CI: 'true' } })
+    } finally {
+      rmSync(project, { recursive: true })
+    }
+  }
+}
+const withVitest = installed('vitest@4.1.12', ['node_modules/vitest/vitest.mjs', 'run'], 'vitest')
+const withJest = installed('jest@30.5.2', ['node_modules/jest/bin/jest.js'], 'jest')
 
 for (const [i, code] of examples.entries()) {
+  const run = code.includes("from 'vitest'") ? withVitest : code.includes('require(') ? withJest : withNode
   test(`example ${i + 1} of docs/testing.md runs`, () => {
-    const file = path.join(packageFolder, `build/testing-example-${i + 1}.test.mjs`)
-    writeFileSync(file, code)
-    const env = { ...process.env, NODE_TEST_CONTEXT: undefined, THROTTLE_DEV: program }
-    const printed = execFileSync(process.execPath, ['--test', '--test-reporter=tap', file], { encoding: 'utf8', env })
-    assert.match(printed, /^# pass [1-9]/m)
-    assert.match(printed, /^# fail 0$/m)
+    run(code, i)
   })
 }
+
+test('there is an example for each test runner', () => {
+  for (const runner of ["from 'node:test'", "from 'vitest'", 'require(']) assert.ok(examples.some((code) => code.includes(runner)), runner)
+})

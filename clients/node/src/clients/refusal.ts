@@ -1,7 +1,7 @@
 // Why a server does not let a client in: a wrong password, a certificate. The library goes on trying, and its calls fail as in an outage,
 // in which a service may let everything through. But it does not go away by itself.
 import { errorMonitor } from 'node:events'
-import { isOutage, isOverload } from '../errors.js'
+import { isError, isOutage, isOverload } from '../errors.js'
 
 interface Emitter {
   on(event: string | symbol, listener: (error?: unknown) => void): unknown
@@ -15,7 +15,7 @@ export function refusalOf(client: Emitter): () => Error | undefined {
   if (!tell) {
     let refusal: Error | undefined
     client.on(errorMonitor, (error) => {
-      refusal = error instanceof Error && !isOutage(error) && !isOverload(error) ? error : undefined
+      refusal = isError(error) && !isOutage(error) && !isOverload(error) ? error : undefined
     })
     client.on('ready', () => {
       refusal = undefined

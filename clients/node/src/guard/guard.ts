@@ -2,7 +2,7 @@
 import { type Call, type Leave, waits } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import type { Duration } from '../duration.js'
-import { isOutage, isReply, OutageError } from '../errors.js'
+import { isError, isOutage, isReply, OutageError } from '../errors.js'
 import { oneOf, refuseOthers, timerMs, wholeNumber } from '../options.js'
 import { makeResult, type Result } from '../result.js'
 import { Breaker, type Verdict } from './breaker.js'
@@ -176,10 +176,10 @@ export class Guard implements Decider {
   /** What a call that failed says about the server. */
   #judge(node: Node, call: Call, error: unknown, signal: AbortSignal | undefined, tookMs: number): Verdict {
     if (signal?.aborted && error === signal.reason) {
-      const late = error instanceof Error && error.name === 'TimeoutError' && tookMs >= this.#patienceMs && !waits(call)
+      const late = isError(error) && error.name === 'TimeoutError' && tookMs >= this.#patienceMs && !waits(call)
       if (!late) return 'nothing'
     } else if (!this.#isOutage(error)) {
-      return node.breaker.out && error instanceof Error && isReply(error.cause) ? 'up' : 'nothing' // it is there, whatever it says
+      return node.breaker.out && isError(error) && isReply(error.cause) ? 'up' : 'nothing' // it is there, whatever it says
     }
     node.outage = error as Error
     node.key = call.keys[0]?.name ?? ''

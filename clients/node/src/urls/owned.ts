@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Call, Leave } from '../call.js'
 import type { Client } from '../clients/transport.js'
 import type { Logger } from '../guard/guard.js'
-import { isOutage, isOverload, MistakeError } from '../errors.js'
+import { isError, isOutage, isOverload, MistakeError } from '../errors.js'
 import { Limiter, limiterOptions, type LimiterOptions } from '../limiter.js'
 import { refuseOthers, timerMs } from '../options.js'
 import type { Result } from '../result.js'
@@ -123,7 +123,7 @@ function told<C extends Client>(made: Made<C>, logger: Logger, reject: (error: u
     last = ''
   })
   made.on('error', (error) => {
-    if (!(error instanceof Error) || isOutage(error) || isOverload(error) || error.message === last) return
+    if (!(isError(error)) || isOutage(error) || isOverload(error) || error.message === last) return
     last = error.message
     const message = `the server does not let this client in: ${last}`
     reject(new MistakeError(message))
