@@ -53,15 +53,22 @@ func (n node) Do(ctx context.Context, args ...any) (any, error) {
 }
 
 func (n node) Atomically(ctx context.Context, commands ...[]any) (err error) {
-	all := []rueidis.Completed{n.client.B().Multi().Build()}
+	var all rueidis.Commands
 	for _, args := range commands {
 		all = append(all, n.build(args))
 	}
 	all = append(all, n.client.B().Exec().Build())
 	err = n.client.Dedicated(func(conn rueidis.DedicatedClient) error {
-		replies := conn.DoMulti(ctx, all...)
-		if err := replies[len(replies)-2].Error(); err != nil { // it was not queued
+		if err := conn.Do(ctx, conn.B().Multi().Build()).Error(); err != nil {
 			return err
+		}
+		// Nobody else gets the connection amid a transaction.
+		defer conn.Close()
+		replies := conn.DoMulti(ctx, all...)
+		for _, queued := range replies {
+			if err := queued.Error(); err != nil {
+				return err
+			}
 		}
 		results, err := replies[len(replies)-1].ToArray()
 		if err != nil {

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,6 +34,7 @@ type doorCase struct {
 	Module   bool     `json:"module"`
 	Library  string   `json:"library"`
 	ByHand   bool     `json:"by_hand"`
+	Theirs   string   `json:"theirs"`
 	ACL      []string `json:"acl"`
 	Commands string   `json:"commands"`
 	Door     string   `json:"door"`
@@ -59,6 +62,8 @@ func doorCases(t *testing.T) []doorCase {
 
 // versions are the words for versions in the table.
 var versions = map[string]int{"N-1": functions.Version() - 1, "N": functions.Version(), "N+1": functions.Version() + 1}
+
+var versionWord = regexp.MustCompile(`\bN([-+]1)?\b`)
 
 // libraryOf is the library as of another version, as a client loads it, or an operator.
 func libraryOf(version int, byHand bool) string {
@@ -138,6 +143,9 @@ func TestCallsAreSentAsWhatTheServerHas(t *testing.T) {
 			if c.Library != "" {
 				s.MustDo("FUNCTION", "LOAD", libraryOf(versions[c.Library], c.ByHand))
 			}
+			if c.Theirs != "" {
+				s.MustDo("FUNCTION", "LOAD", "#!lua name=theirs\n"+c.Theirs)
+			}
 			s.MustDo(append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all"}, c.ACL...)...)
 			client := s.Client(server.User("app", "secret"))
 			var log lines
@@ -165,19 +173,15 @@ func TestCallsAreSentAsWhatTheServerHas(t *testing.T) {
 				assert.Equal(t, map[string]string{"module": "cl.limit", "library": "fcall", "script": "evalsha"}[c.Door], wire.last())
 			}
 			loaded := s.Do("FCALL_RO", "cl_version", "0")
-			if c.Loaded == "" {
-				assert.Contains(t, loaded.Text, "Function not found")
-			} else {
+			if c.Loaded != "" {
 				assert.EqualValues(t, versions[c.Loaded], loaded.Int, "the version on the server")
+			} else {
+				assert.NotContains(t, s.MustDo("FUNCTION", "LIST").String(), "throttle")
 			}
 			if c.Log == "" {
 				assert.Empty(t, log.String())
 			} else {
-				says := c.Log
-				for _, word := range []string{"N-1", "N+1"} {
-					says = strings.ReplaceAll(says, word, dotted(versions[word]))
-				}
-				says = strings.ReplaceAll(says, "library N", "library "+dotted(versions["N"]))
+				says := versionWord.ReplaceAllStringFunc(c.Log, func(word string) string { return dotted(versions[word]) })
 				assert.Contains(t, log.String(), says)
 				assert.Equal(t, 1, strings.Count(log.String(), "\n"), "one line: %s", log.String())
 				assert.NotContains(t, log.String(), "secret")
@@ -258,6 +262,36 @@ func limiterOn(client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }, log *lines, poll time.Duration) *ratelimit.Limiter {
 	return ratelimit.New(commands.On(client, commands.Options{Logger: log.logger(), Poll: poll}), ratelimit.Options{})
+}
+
+// A server whose calls are sent as scripts is asked again after a while: its user may have got rights.
+func TestAServerThatIsSentScriptsIsAskedAgainLater(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t, server.WithoutModule())
+	s.MustDo("ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-function")
+	options := s.Client(server.User("app", "secret")).Options()
+	synctest.Test(t, func(t *testing.T) { // its time passes by itself
+		client := redis.NewClient(&redis.Options{Addr: options.Addr, Username: "app", Password: "secret", MaxRetries: -1})
+		defer client.Close()
+		var log lines
+		limiter := limiterOn(client, &log, 0)
+		take := func(left int64) {
+			t.Helper()
+			result, err := limiter.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Fixed(5, 365*day)}, 1)
+			require.NoError(t, err)
+			require.Equal(t, left, result.Remaining)
+		}
+		take(4)
+		s.MustDo("ACL", "SETUSER", "app", "+@all")
+		time.Sleep(4 * time.Minute)
+		take(3)
+		require.Contains(t, s.Do("FCALL_RO", "cl_version", "0").Text, "Function not found")
+		time.Sleep(2 * time.Minute)
+		take(2)
+		require.EqualValues(t, functions.Version(), s.Do("FCALL_RO", "cl_version", "0").Int)
+		require.Contains(t, log.String(), "was loaded")
+	})
 }
 
 // Callers that come at the same time have the library loaded once, and each is charged once.

@@ -132,6 +132,8 @@ def test_a_case_of_the_table(bare: Server, server: Server, get: Ask, caplog: pyt
     if "library" in case:
         number = doors.version() + int(case["library"].removeprefix("N") or 0)
         there.do("FUNCTION", "LOAD", library(number) if case.get("by_hand") else named(number))
+    if "theirs" in case:
+        there.do("FUNCTION", "LOAD", f"#!lua name=theirs\n{case['theirs']}")
     allow(there, *case.get("acl", ()))
     limiter = get.limiter(url_of(there), commands=case["commands"])
     sends = {"module": "cl.limit", "library": "fcall", "script": "evalsha"}.get(case["door"])
@@ -145,7 +147,7 @@ def test_a_case_of_the_table(bare: Server, server: Server, get: Ask, caplog: pyt
                 assert get(limiter.limit("k", fixed(5, "1d"))).remaining == left
     if sends is not None:
         assert sent(there)[sends] - before.get(sends, 0) == 2
-    assert len(libraries(there)) == (1 if "loaded" in case else 0)
+    assert len(libraries(there)) == (1 if "loaded" in case or "theirs" in case else 0)
     if "loaded" in case:
         there_is = there.do("FCALL_RO", "cl_version", "0")
         assert doors._dotted(there_is) == told(case["loaded"])
@@ -158,6 +160,19 @@ def test_a_case_of_the_table(bare: Server, server: Server, get: Ask, caplog: pyt
     for n, moment in enumerate(case.get("then", ()), 3):
         there.do(*moment.split())
         assert get(limiter.limit("k", fixed(5, "1d"))).remaining == 5 - n
+    get(limiter.close())
+
+
+def test_a_server_that_is_sent_scripts_is_asked_again_later(bare: Server, get: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    allow(bare, *RIGHTS["load"])
+    limiter = get.limiter(url_of(bare))
+    assert get(limiter.limit("k", DAY)).remaining == 9
+    allow(bare)
+    assert get(limiter.limit("k", DAY)).remaining == 8
+    assert libraries(bare) == []
+    monkeypatch.setattr(doors, "_SCRIPTS", 0.0)
+    assert get(limiter.limit("k", DAY)).remaining == 7
+    assert libraries(bare) == [f"throttle_{doors.version()}"]
     get(limiter.close())
 
 
@@ -256,11 +271,11 @@ def test_a_newer_library_that_comes_in_between_is_left_there(bare: Server, get: 
         there = iter([older])
         real = doors.Alone
 
-        def asked(commands: Any, key: Any, real: Any = real, there: Any = there) -> Any:
+        def asked(commands: Any, key: Any, then: Any = (), real: Any = real, there: Any = there) -> Any:
             if commands[0][0] != "FCALL_RO" and next(there, ...) is not ...:
                 bare.do("FUNCTION", "FLUSH")
                 bare.do("FUNCTION", "LOAD", named(newer))
-            return real(commands, key)
+            return real(commands, key, then)
 
         monkeypatch.setattr(doors, "Alone", asked)
         limiter = get.limiter(url_of(bare))

@@ -1,6 +1,7 @@
 package doors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ const patience = 5 * time.Second
 
 // ask has somebody find out how a server without the module takes calls, and waits as long as ctx lasts. Of all callers that want to know
 // one asks.
-func (d *Doors) ask(ctx context.Context, s *server, node Node, seen *door) error {
+func (d *Doors) ask(ctx context.Context, s *server, node Node, seen *standing) error {
 	s.mu.Lock()
 	if s.now.Load() != seen { // somebody has asked meanwhile
 		s.mu.Unlock()
@@ -37,11 +38,11 @@ func (d *Doors) ask(ctx context.Context, s *server, node Node, seen *door) error
 	}
 }
 
-func (d *Doors) answer(ctx context.Context, s *server, node Node, seen *door, q *question) {
+func (d *Doors) answer(ctx context.Context, s *server, node Node, seen *standing, q *question) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	what, err := d.find(ctx, node)
-	if err == nil && s.now.CompareAndSwap(seen, new(what.door)) {
+	if err == nil && s.now.CompareAndSwap(seen, &standing{what.door, time.Now()}) {
 		d.tell(s, what)
 	}
 	s.mu.Lock()
@@ -57,6 +58,7 @@ type found struct {
 	version int64 // of the library
 	loaded  bool  // by this client
 	old     int64 // the version of the library that was there before
+	foreign bool  // there is a cl_version that is somebody else's
 	refused error // why it is not the library
 }
 
@@ -67,8 +69,11 @@ const rounds = 3
 func (d *Doors) find(ctx context.Context, node Node) (found, error) {
 	var what found
 	for range rounds {
-		there, err := version64(node.Do(ctx, "FCALL_RO", "cl_version", "0"))
+		there, err := there(ctx, node)
+		what.old = 0
 		switch {
+		case errors.Is(err, errForeign):
+			what.foreign = true
 		case err == nil && there >= int64(version):
 			what.door, what.version = library, there
 			return what, nil
@@ -79,24 +84,24 @@ func (d *Doors) find(ctx context.Context, node Node) (found, error) {
 			what.old = there
 		case isNoFunction(err):
 			_, err = node.Do(ctx, "FUNCTION", "LOAD", code)
-			what.old = 0
 		}
 		switch {
 		case err == nil:
 			what.door, what.version, what.loaded = library, int64(version), true
 			return what, nil
-		case isThere(err):
-			continue
-		case !isReply(err) || (d.outage(err) && !redis.IsReadOnlyError(err)):
+		case !what.foreign && (!isReply(err) || (d.outage(err) && !redis.IsReadOnlyError(err))):
 			return found{}, err
 		}
 		what.refused = err
-		break
+		if !isThere(err) {
+			break
+		}
 	}
 	_, err := node.Do(ctx, "SCRIPT", "LOAD", text)
 	switch {
 	case err == nil:
-		return found{door: script, refused: what.refused}, nil
+		what.door = script
+		return what, nil
 	case !isReply(err) || d.outage(err):
 		return found{}, err
 	}
@@ -121,13 +126,29 @@ func isReply(err error) bool {
 // isThere says whether a library was refused because somebody else has loaded one.
 func isThere(err error) bool { return isReply(err) && strings.HasSuffix(err.Error(), "already exists") }
 
-func version64(reply any, err error) (int64, error) {
+// errForeign says that cl_version is a function of somebody else's library.
+var errForeign = errors.New("the function cl_version is somebody else's")
+
+// mostVersion is 99.99.99. What is no number up to it is no version.
+const mostVersion = 999_999
+
+// there is the version of the library that a server has. A library that may be newer than ours has to have our functions, too.
+func there(ctx context.Context, node Node) (int64, error) {
+	reply, err := node.Do(ctx, "FCALL_RO", "cl_version", "0")
 	if err != nil {
 		return 0, err
 	}
 	n, ok := reply.(int64)
-	if !ok {
-		return 0, fmt.Errorf("cl_version answers %v, not a version", reply)
+	if !ok || n < 1 || n > mostVersion {
+		return 0, errForeign
+	}
+	if n >= int64(version) {
+		// Ours misses its key.
+		if _, err := node.Do(ctx, "FCALL_RO", "cl_peek", "0"); !isReply(err) {
+			return 0, cmp.Or(err, errForeign)
+		} else if isNoFunction(err) {
+			return 0, errForeign
+		}
 	}
 	return n, nil
 }
@@ -160,23 +181,32 @@ func (d *Doors) tell(s *server, what found) {
 	if server == "" {
 		server = "the server"
 	}
-	without := " has no module"
+	// Where functions are all that may be called, nobody has looked for the module.
+	has, lacks, refuses := " has no module, and", " has no module", " has no module and refuses"
 	if d.Only == Functions {
-		without = " is called by functions"
+		has, lacks, refuses = " has", "", " refuses"
 	}
+	const slowly = "calls are sent as scripts, which take longer"
 	level, text := slog.LevelInfo, ""
 	switch {
 	case what.door == module:
 		text = " has the module: calls are sent as its commands"
 	case what.door == script:
 		level = slog.LevelWarn
-		text = fmt.Sprintf("%s and refuses functions (%v): calls are sent as scripts, which take longer", without, what.refused)
+		switch {
+		case what.foreign:
+			text = fmt.Sprintf("%s a function cl_version of somebody else's library, beside which ours cannot be loaded: %s", has, slowly)
+		case what.old != 0:
+			text = fmt.Sprintf("%s the function library %s, which may not be replaced by %s (%v): %s", has, dotted(what.old), dotted(int64(version)), what.refused, slowly)
+		default:
+			text = fmt.Sprintf("%s functions (%v): %s", refuses, what.refused, slowly)
+		}
 	case !what.loaded:
-		text = fmt.Sprintf("%s, and the function library %s: calls are sent as functions", without, dotted(what.version))
+		text = fmt.Sprintf("%s the function library %s: calls are sent as functions", has, dotted(what.version))
 	case what.old == 0:
-		text = fmt.Sprintf("%s: the function library %s was loaded, and calls are sent as functions", without, dotted(what.version))
+		text = fmt.Sprintf("%s: the function library %s was loaded, and calls are sent as functions", lacks, dotted(what.version))
 	default:
-		text = fmt.Sprintf("%s: the function library %s was loaded in place of %s, and calls are sent as functions", without, dotted(what.version), dotted(what.old))
+		text = fmt.Sprintf("%s: the function library %s was loaded in place of %s, and calls are sent as functions", lacks, dotted(what.version), dotted(what.old))
 	}
 	d.Logger.Log(context.Background(), level, "throttle: "+server+text)
 }

@@ -62,10 +62,19 @@ type Doors struct {
 	servers sync.Map // *server by address
 }
 
+// scriptsFor is how long calls are sent as scripts before a server is asked again: its rights, or what is loaded there, may have changed.
+const scriptsFor = 5 * time.Minute
+
+// standing is a door, and since when it is the one of a server.
+type standing struct {
+	door
+	since time.Time
+}
+
 // server is what is known of one server.
 type server struct {
 	addr string
-	now  atomic.Pointer[door] // never changed: another pointer takes its place
+	now  atomic.Pointer[standing] // never changed: another pointer takes its place
 
 	mu       sync.Mutex
 	question *question // that somebody asks at the moment
@@ -118,7 +127,7 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 	for range mostTries {
 		now := s.now.Load()
 		var reply any
-		switch *now {
+		switch now.door {
 		case unknown, module:
 			if d.Only == Auto && !lacking {
 				reply, err = d.process(ctx, call.Args, call.Key, call.Charges)
@@ -138,27 +147,30 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 				return reply, err
 			}
 		case script:
+			if time.Since(now.since) > scriptsFor {
+				break
+			}
 			args := AsScript(call.Args, sha)
 			if reply, err = d.process(ctx, args, 3, call.Charges); !redis.HasErrorPrefix(err, "NOSCRIPT") {
 				if redis.IsReadOnlyError(err) { // a replica, which is a master when it is asked again
-					s.now.CompareAndSwap(now, new(door))
+					s.now.CompareAndSwap(now, new(standing))
 				}
 				return reply, err
 			}
 		}
-		s.now.CompareAndSwap(now, new(door)) // the server may have anything now
+		s.now.CompareAndSwap(now, new(standing)) // the server may have anything now
 	}
 	// Where the key is cannot be found out, such as while it moves through a cluster. A whole script follows it by itself.
 	return d.process(ctx, whole(AsScript(call.Args, sha)), 3, call.Charges)
 }
 
 // foundModule notes that a server has answered a command of the module.
-func (d *Doors) foundModule(s *server, now *door, err error) {
+func (d *Doors) foundModule(s *server, now *standing, err error) {
 	var reply redis.Error
-	if *now != unknown || (err != nil && (!errors.As(err, &reply) || d.outage(err) || strings.HasPrefix(reply.Error(), "NO"))) { // NOPERM, NOAUTH
+	if now.door != unknown || (err != nil && (!errors.As(err, &reply) || d.outage(err) || strings.HasPrefix(reply.Error(), "NO"))) { // NOPERM, NOAUTH
 		return
 	}
-	if s.now.CompareAndSwap(now, new(module)) {
+	if s.now.CompareAndSwap(now, &standing{door: module}) {
 		d.tell(s, found{door: module})
 	}
 }
@@ -172,7 +184,7 @@ func (d *Doors) WithoutModule(ctx context.Context, key string) bool {
 		return false
 	}
 	s, _, err := d.server(ctx, key)
-	return err == nil && *s.now.Load() > module
+	return err == nil && s.now.Load().door > module
 }
 
 // Lacks says whether err is the reply of a server that has no module, and the call may be sent otherwise.

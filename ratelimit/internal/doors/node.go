@@ -2,6 +2,8 @@ package doors
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -11,7 +13,8 @@ type Node interface {
 	// Addr is empty if nobody knows it.
 	Addr() string
 	Do(ctx context.Context, args ...any) (any, error)
-	// Atomically runs commands in one transaction, and returns the error of the last one.
+	// Atomically runs commands in one transaction, and returns the error of the last one, or of what was refused. Where MULTI is refused,
+	// it sends none of them: they would run one by one.
 	Atomically(ctx context.Context, commands ...[]any) error
 }
 
@@ -23,7 +26,7 @@ type Locator interface {
 // one is what the clients of go-redis for one server have in common, and its connections.
 type one interface {
 	Sender
-	TxPipeline() redis.Pipeliner
+	Pipeline() redis.Pipeliner
 }
 
 type (
@@ -74,7 +77,7 @@ func (d *Doors) server(ctx context.Context, key string) (*server, Node, error) {
 	known, ok := d.servers.Load(addr)
 	if !ok {
 		s := &server{addr: addr}
-		s.now.Store(new(unknown))
+		s.now.Store(new(standing))
 		known, _ = d.servers.LoadOrStore(addr, s)
 	}
 	return known.(*server), node, nil
@@ -97,14 +100,31 @@ func (n node) Do(ctx context.Context, args ...any) (any, error) {
 }
 
 func (n node) Atomically(ctx context.Context, commands ...[]any) error {
-	pipe := n.TxPipeline()
-	var last *redis.Cmd
-	for _, args := range commands {
-		last = pipe.Do(ctx, args...)
+	conn := n.one
+	if client, ok := conn.(interface{ EphemeralConn() *redis.Conn }); ok { // one that nobody gets who would then be amid a transaction
+		own := client.EphemeralConn()
+		defer own.Close()
+		conn = own
 	}
-	_, err := pipe.Exec(ctx)
-	if last.Err() == nil && last.Val() == nil { // it was not run
+	if _, err := (node{conn}).Do(ctx, "MULTI"); err != nil {
 		return err
 	}
-	return last.Err()
+	pipe := conn.Pipeline()
+	var exec *redis.Cmd
+	for _, args := range append(slices.Clone(commands), []any{"EXEC"}) {
+		exec = redis.NewCmd(ctx, args...)
+		_ = pipe.Process(ctx, Once{exec})
+	}
+	queued, _ := pipe.Exec(ctx) // each command holds its error
+	for _, cmd := range queued {
+		if err := cmd.Err(); err != nil {
+			return err
+		}
+	}
+	replies, _ := exec.Val().([]any)
+	if len(replies) < len(commands) {
+		return fmt.Errorf("EXEC answers %v", exec.Val())
+	}
+	err, _ := replies[len(commands)-1].(error)
+	return err
 }

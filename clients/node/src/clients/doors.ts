@@ -16,7 +16,13 @@ export type Commands = 'auto' | 'module' | 'functions'
 
 export const commandsWords = ['auto', 'module', 'functions'] as const satisfies Commands[]
 
-type Door = { readonly kind: 'module' } | { readonly kind: 'library' } | { readonly kind: 'script'; cached: boolean }
+type Door = { readonly kind: 'module' } | { readonly kind: 'library' } | { readonly kind: 'script'; readonly sinceMs: number; cached: boolean }
+
+/** How long calls are sent as scripts before a server is asked again: its rights, or what is loaded there, may have changed. */
+const scriptsMs = 300_000
+
+/** The version 99.99.99. What is no number up to it is no version. */
+const newest = 999_999
 
 const most = 3 // how often a call moves on, and how often a library is put into place
 
@@ -104,7 +110,7 @@ export class Doors {
     for (let moves = 0; ; moves++) {
       const all = this.#all
       const node = all ? '' : this.#nodeOf(key)
-      const door = all ? commands : this.#doors.get(node) ?? (this.commands === 'auto' ? commands : await this.#ask(node, key))
+      const door = all ? commands : this.#standing(node) ?? (this.commands === 'auto' ? commands : await this.#ask(node, key))
       try {
         const reply = await through(door, words, send)
         if (door.kind === 'module' && !all) this.#found(node, key, door, 'has the module: calls are sent as its commands')
@@ -118,6 +124,13 @@ export class Doors {
         }
       }
     }
+  }
+
+  #standing(node: string): Door | undefined {
+    const door = this.#doors.get(node)
+    if (door?.kind !== 'script' || Date.now() - door.sinceMs <= scriptsMs) return door
+    this.#doors.delete(node)
+    return undefined
   }
 
   #nodeOf(key: string): string {
@@ -148,33 +161,38 @@ export class Doors {
     const mine = await library()
     const send = (...words: string[]) => within(this.timeout, undefined, (left) => this.transport.send(words, key, left))
     const auto = this.commands === 'auto'
-    let why: unknown
+    const has = auto ? 'has no module, and' : 'has'
+    let scripts = ''
     for (let round = 0; round < most; round++) {
+      let old: number | undefined
       try {
-        const version = await send('FCALL_RO', 'cl_version', '0').then(Number, (error: unknown) => {
-          if (noFunction(error)) return undefined
-          throw error
-        })
-        if (version !== undefined && version >= mine.version) {
-          return this.#found(node, key, { kind: 'library' }, `has ${auto ? 'no module, and ' : ''}the function library ${spelled(version)}: calls are sent as functions`)
+        const version = await versionOn(send, mine)
+        if (version === 'foreign') {
+          scripts = `${has} a function cl_version of somebody else's library, beside which ours cannot be loaded`
+          break
         }
-        if (version === undefined) await send('FUNCTION', 'LOAD', mine.text)
-        else await this.#replace(key, version, mine)
-        const old = version === undefined ? '' : ` in place of ${spelled(version)}`
-        return this.#found(node, key, { kind: 'library' }, `${auto ? 'has no module' : ''}: the function library ${spelled(mine.version)} was loaded${old}, and calls are sent as functions`)
+        if (version !== undefined && version >= mine.version) {
+          return this.#found(node, key, { kind: 'library' }, `${has} the function library ${spelled(version)}: calls are sent as functions`)
+        }
+        old = version
+        if (old === undefined) await send('FUNCTION', 'LOAD', mine.text)
+        else await this.#replace(key, old, mine)
+        const place = old === undefined ? '' : ` in place of ${spelled(old)}`
+        return this.#found(node, key, { kind: 'library' }, `${auto ? 'has no module' : ''}: the function library ${spelled(mine.version)} was loaded${place}, and calls are sent as functions`)
       } catch (error) {
-        why = error
-        if (alreadyThere(error)) continue // somebody was first
         if (!isReply(error) || isOutage(error)) throw error
-        break
+        const why = `(${messageOf(error)})`
+        scripts = old === undefined ? `${auto ? 'has no module and ' : ''}refuses functions ${why}` : `${has} the function library ${spelled(old)}, which may not be replaced by ${spelled(mine.version)} ${why}`
+        if (!alreadyThere(error)) break // otherwise somebody was first
       }
     }
-    return this.#found(node, key, { kind: 'script', cached: false }, `${auto ? 'has no module and ' : ''}refuses functions (${messageOf(why)}): calls are sent as scripts, which take longer`)
+    return this.#found(node, key, { kind: 'script', cached: false, sinceMs: Date.now() }, `${scripts}: calls are sent as scripts, which take longer`)
   }
 
   /**
    * Puts the library into the place of an older one. Names of functions are unique on a server: if another client has put a newer library
-   * there in the meantime, it has another name than what is deleted here, and the load is refused.
+   * there in the meantime, it has another name than what is deleted here, and the load is refused. Where MULTI is refused nothing else is
+   * sent: the rest would run one by one.
    */
   async #replace(key: string, version: number, { text }: Library): Promise<void> {
     await within(this.timeout, undefined, async (left) => {
@@ -184,7 +202,9 @@ export class Doors {
         const byHand = await line.send(['FUNCTION', 'LIST', 'LIBRARYNAME', 'throttle']).then((reply) => inspect(reply, { depth: null }), () => '')
         const name = byHand.includes('cl_version') ? 'throttle' : nameOf(version)
         if (left.aborted) throw left.reason
-        const words = [['MULTI'], ['FUNCTION', 'DELETE', name], ['FUNCTION', 'LOAD', text], ['EXEC']]
+        await line.send(['MULTI'])
+        left.throwIfAborted()
+        const words = [['FUNCTION', 'DELETE', name], ['FUNCTION', 'LOAD', text], ['EXEC']]
         const replies = await Promise.all(words.map((some) => line.send(some)))
         const results = replies.at(-1)
         const last: unknown = Array.isArray(results) ? results.at(-1) : undefined
@@ -194,6 +214,24 @@ export class Doors {
       }
     })
   }
+}
+
+/** Returns the version of the library of a server, if it has one, or that the function of that name is of somebody else's library. */
+async function versionOn(send: (...words: string[]) => Promise<unknown>, mine: Library): Promise<number | 'foreign' | undefined> {
+  const gone = (error: unknown) => {
+    if (noFunction(error)) return undefined
+    throw error
+  }
+  const answer = await send('FCALL_RO', 'cl_version', '0').catch(gone)
+  if (answer === undefined) return undefined
+  if (typeof answer !== 'number' || !(answer >= 1 && answer <= newest)) return 'foreign'
+  if (answer < mine.version) return answer
+  // It has to have our functions, too; ours misses its key.
+  const missed = await send('FCALL_RO', 'cl_peek', '0').then(() => false, (error: unknown) => {
+    if (!isReply(error)) throw error
+    return !noFunction(error)
+  })
+  return missed ? answer : 'foreign'
 }
 
 /** Sends a call through a door. */

@@ -105,8 +105,13 @@ class AsyncTransport(Pooled):
             connection = place.connection_class(**place.connection_kwargs)
             try:
                 await connection.connect()
-                await connection.send_packed_command(connection.pack_commands(step.commands))
-                return [await self._answer_of(connection) for _ in step.commands]
+                replies: list[Any] = []
+                for commands in (step.commands, step.then):
+                    if any(isinstance(reply, Exception) for reply in replies):
+                        break
+                    await connection.send_packed_command(connection.pack_commands(commands))
+                    replies += [await self._answer_of(connection) for _ in commands]
+                return replies
             finally:
                 await _disconnect(connection)
         except Exception as error:

@@ -34,6 +34,10 @@ _TRIES = 5
 """How many answers that a server lacks what it was sent a call takes."""
 _ROUNDS = 3
 """How often somebody else may load a library while this process is about to."""
+_SCRIPTS = 300.0
+"""How long calls are sent as scripts before a server is asked again, in seconds: its rights, or what is loaded there, may have changed."""
+_NEWEST = 999_999
+"""The version 99.99.99. What is no number up to it is no version."""
 _PATIENCE = 5.0
 """How long a caller waits for another one that asks the same server, in seconds."""
 
@@ -87,10 +91,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Send commands to the server that has a key, over a connection of their own. The step gives a list of replies and errors."""
+    """Send commands to the server that has a key, over a connection of their own. The step gives a list of replies and errors.
+
+    `then` is sent when they were answered without an error.
+    """
 
     commands: Sequence[Sequence[str]]
     key: str | bytes
+    then: Sequence[Sequence[str]] = ()
 
 
 class Event(Protocol):
@@ -190,6 +198,7 @@ class Doors:
         """Whether some server has refused a command of the module. Until then nobody looks up which server has a key."""
         self._doors: dict[str, Door] = {}
         self._told: dict[str, Door] = {}
+        self._scripts_since: dict[str, float] = {}
         self._questions: dict[str, Question] = {}
         self._lock = threading.Lock()
         unlocked_in_children(self, "_lock")
@@ -227,6 +236,9 @@ class Doors:
                 lacking = False
                 yield from self._ask(server, door, key)
                 continue
+            if door == "script" and time.monotonic() - self._scripts_since[server] > _SCRIPTS:
+                self._forget(server, door)
+                continue
             try:
                 return (yield Send(as_function(words) if door == "library" else as_script(words), key, command))
             except ThrottleError as error:
@@ -234,11 +246,14 @@ class Doors:
                     self._check_scripts(server, error)
                 if not (_is_no_function(error) if door == "library" else _is_no_script(error)):
                     raise
-            with self._lock:  # the server may have anything now
-                if self._doors.get(server) == door:
-                    del self._doors[server]
+            self._forget(server, door)  # the server may have anything now
         # Where the key is cannot be found out, such as while it moves through a cluster. A whole script follows it by itself.
         return (yield Send(as_script(words, whole=True), key, command))
+
+    def _forget(self, server: str, door: Door) -> None:
+        with self._lock:
+            if self._doors.get(server) == door:
+                del self._doors[server]
 
     def find(self, key: str | bytes, server: str) -> Steps:
         """Find the door of a server that has just refused a command of the module."""
@@ -274,26 +289,25 @@ class Doors:
 
     def _find(self, server: str, key: str | bytes) -> Steps:
         """Look for the library, load it if there is none, or an older one, and fall back to the script."""
-        lacks = "%s is called by functions" if self.commands == "functions" else "%s has no module"
-        refused: Exception | None = None
+        # Where functions are all that may be called, nobody has looked for the module.
+        auto = self.commands == "auto"
+        has, lacks, refuses = ("%s has no module, and", "%s has no module", "%s has no module and refuses") if auto else ("%s has", "%s", "%s refuses")
+        slowly = "calls are sent as scripts, which take longer"
+        scripts = ""
         for _ in range(_ROUNDS):
-            found = (yield Alone([["FCALL_RO", "cl_version", "0"]], key))[0]
+            found = yield from self._version_on(key)
             old = 0
+            if found is None:
+                scripts = f"{has} a function cl_version of somebody else's library, beside which ours cannot be loaded: {slowly}"
+                refused: Exception | None = None
+                break
             if isinstance(found, int) and found >= version():
-                self._found(server, "library", f"{lacks}, and the function library {_dotted(found)}: calls are sent as functions")
+                self._found(server, "library", f"{has} the function library {_dotted(found)}: calls are sent as functions")
                 return
             if isinstance(found, int):
-                # REPLACE of one name would put this library over a newer one that came in between. Names of functions are unique on a
-                # server: beside a library of another name, nothing is loaded.
                 old = found
-                # One that an operator loaded is called throttle. Any other library of that name is somebody else's.
-                by_hand = (yield Alone([["FUNCTION", "LIST", "LIBRARYNAME", "throttle"]], key))[0]
-                name = "throttle" if "cl_version" in repr(by_hand) else f"throttle_{old}"
-                replies = yield Alone([["MULTI"], ["FUNCTION", "DELETE", name], ["FUNCTION", "LOAD", _named()], ["EXEC"]], key)
-                # A command that may not be queued, or the answers of the transaction, of which that of a library that is not there is none.
-                loaded = next((reply for reply in replies[1:3] if isinstance(reply, Exception)), replies[-1])
-                loaded = loaded[-1] if isinstance(loaded, list) else loaded
-            elif isinstance(found, Exception) and _is_no_function(found):
+                loaded = yield from self._replace(old, key)
+            elif _is_no_function(found):
                 loaded = (yield Alone([["FUNCTION", "LOAD", _named()]], key))[0]
             else:
                 loaded = found
@@ -304,16 +318,49 @@ class Doors:
             if is_outage(loaded):
                 raise translate("FUNCTION", loaded)
             refused = loaded
+            scripts = f"{refuses} functions ({_text(refused)}): {slowly}"
+            if old:
+                scripts = f"{has} the function library {_dotted(old)}, which may not be replaced by {_dotted(version())} ({_text(refused)}): {slowly}"
             if not str(loaded).endswith("already exists"):
                 break
-        text = _text(refused)
         loaded = (yield Alone([["EVAL", script(), "0", "cl_version"]], key))[0]
         if not isinstance(loaded, Exception):
-            self._found(server, "script", f"{lacks} and refuses functions ({text}): calls are sent as scripts, which take longer", warn=True)
+            self._scripts_since[server] = time.monotonic()
+            self._found(server, "script", scripts, warn=True)
         elif is_outage(loaded):
             raise translate("EVAL", loaded)
         else:
+            text = "the function cl_version is somebody else's" if refused is None else _text(refused)
             raise MistakeError(f"the server has no throttle.so, and refuses functions ({text}) and scripts: {_text(loaded)}")
+
+    @staticmethod
+    def _version_on(key: str | bytes) -> Steps:
+        """Give the version of the library of a server, the error of a server that has none, or None for a function of somebody else's."""
+        found = (yield Alone([["FCALL_RO", "cl_version", "0"]], key))[0]
+        if isinstance(found, Exception):
+            return found
+        if not isinstance(found, int) or not 1 <= found <= _NEWEST:
+            return None
+        if found >= version():  # it has to have our functions, too; ours misses its key
+            peeked = (yield Alone([["FCALL_RO", "cl_peek", "0"]], key))[0]
+            if not isinstance(peeked, Exception) or _is_no_function(peeked):
+                return None
+        return found
+
+    @staticmethod
+    def _replace(old: int, key: str | bytes) -> Steps:
+        """Put the library into the place of an older one, in one transaction, and give the reply, or the error of what was refused.
+
+        REPLACE of one name would put this library over a newer one that came in between. Names of functions are unique on a server: beside a
+        library of another name, nothing is loaded. Where MULTI is refused, nothing else is sent: the rest would run one by one.
+        """
+        # One that an operator loaded is called throttle. Any other library of that name is somebody else's.
+        by_hand = (yield Alone([["FUNCTION", "LIST", "LIBRARYNAME", "throttle"]], key))[0]
+        name = "throttle" if "cl_version" in repr(by_hand) else f"throttle_{old}"
+        replies = yield Alone([["MULTI"]], key, then=[["FUNCTION", "DELETE", name], ["FUNCTION", "LOAD", _named()], ["EXEC"]])
+        # What may not be queued, or the answers of the transaction.
+        loaded = next((reply for reply in replies if isinstance(reply, Exception)), replies[-1])
+        return loaded[-1] if isinstance(loaded, list) else loaded
 
     def _check_scripts(self, server: str, error: ThrottleError) -> None:
         """Raise an error if a server takes no scripts any more."""

@@ -106,8 +106,13 @@ class Transport(Pooled):
             connection: Any = pool.connection_class(**pool.connection_kwargs)
             try:
                 connection.connect()
-                connection.send_packed_command(connection.pack_commands(step.commands))
-                return [self._answer_of(connection) for _ in step.commands]
+                replies: list[Any] = []
+                for commands in (step.commands, step.then):
+                    if any(isinstance(reply, Exception) for reply in replies):
+                        break
+                    connection.send_packed_command(connection.pack_commands(commands))
+                    replies += [self._answer_of(connection) for _ in commands]
+                return replies
             finally:
                 connection.disconnect()
         except Exception as error:

@@ -6,6 +6,7 @@ import io.github.redisthrottle.connection.ErrorReply;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -32,6 +33,15 @@ final class Doors {
   /** The name of the library in functions/throttle.lua. */
   private static final String BY_HAND = "throttle";
 
+  /** The version 99.99.99. What is no number up to it is no version. */
+  private static final long NEWEST = 999_999;
+
+  private static final String SLOWLY = ": calls are sent as scripts, which take longer";
+
+  /** How long calls are sent as scripts before a server is asked again: its rights, or what is loaded there, may have changed. */
+  @SuppressWarnings("NonFinalStaticField") // tests do not wait
+  static volatile Duration scriptsLast = Duration.ofMinutes(5);
+
   private enum Door {
     MODULE,
     LIBRARY,
@@ -42,6 +52,7 @@ final class Doors {
   private final Commands commands;
   private final Map<String, Door> doors = new ConcurrentHashMap<>();
   private final Map<String, Door> told = new ConcurrentHashMap<>();
+  private final Map<String, Long> scriptsSinceNs = new ConcurrentHashMap<>();
   private final Map<String, CompletableFuture<Door>> questions = new ConcurrentHashMap<>();
 
   Doors(Connection connection, Commands commands) {
@@ -72,7 +83,7 @@ final class Doors {
 
   private CompletionStage<Object> send(List<String> words, String key, int left) {
     String server = connection.nodeOf(key);
-    Door door = doors.get(server);
+    Door door = standing(server);
     if (left == 0) { // the key moves through a cluster, say: a whole script follows it by itself
       return connection.send(new Command(Library.asScript(words, true), key));
     }
@@ -105,6 +116,15 @@ final class Doors {
         });
   }
 
+  private Door standing(String server) {
+    Door door = doors.get(server);
+    if (door == Door.SCRIPT && System.nanoTime() - scriptsSinceNs.get(server) > scriptsLast.toNanos()) {
+      doors.remove(server, door);
+      return null;
+    }
+    return door;
+  }
+
   /** Finds out how a server takes calls. Of all callers that want to know one asks, and the others wait for it. */
   private CompletableFuture<Door> ask(String server, String key) {
     CompletableFuture<Door> mine = new CompletableFuture<>();
@@ -119,22 +139,41 @@ final class Doors {
 
   /** Looks for the library, loads it if there is none, or an older one, and falls back to the script. */
   private CompletionStage<Door> find(String server, String key, int rounds) {
-    String lacks = commands == Commands.FUNCTIONS ? "%s is called by functions" : "%s has no module";
     return Stages.chain(
         send(key, "FCALL_RO", "cl_version", "0"),
         found -> {
-          if (found instanceof Long version && version >= Library.VERSION) {
-            String text = ", and the function library " + Library.dotted(version) + ": calls are sent as functions";
-            return CompletableFuture.completedFuture(found(server, Door.LIBRARY, lacks + text));
-          }
-          if (found instanceof Long old) {
-            return Stages.chain(replace(key, old), loaded -> loaded(server, key, rounds, lacks, " in place of " + Library.dotted(old), loaded));
-          }
           if (says(found, "Function not found")) {
-            return Stages.chain(load(key), loaded -> loaded(server, key, rounds, lacks, "", loaded));
+            return Stages.chain(load(key), loaded -> loaded(server, key, rounds, 0, loaded));
           }
-          return loaded(server, key, 0, lacks, "", found);
+          if (found instanceof ErrorReply error) {
+            return loaded(server, key, 0, 0, error);
+          }
+          if (!(found instanceof Long version) || version < 1 || version > NEWEST) {
+            return foreign(server, key);
+          }
+          if (version < Library.VERSION) {
+            return Stages.chain(replace(key, version), loaded -> loaded(server, key, rounds, version, loaded));
+          }
+          return Stages.chain( // it has to have our functions, too; ours misses its key
+              send(key, "FCALL_RO", "cl_peek", "0"),
+              peeked -> {
+                if (!(peeked instanceof ErrorReply) || says(peeked, "Function not found")) {
+                  return foreign(server, key);
+                }
+                String text = "the function library " + Library.dotted(version) + ": calls are sent as functions";
+                return CompletableFuture.completedFuture(found(server, Door.LIBRARY, has() + text));
+              });
         });
+  }
+
+  // Where functions are all that may be called, nobody has looked for the module.
+  private String has() {
+    return commands == Commands.FUNCTIONS ? "%s has " : "%s has no module, and ";
+  }
+
+  private CompletionStage<Door> foreign(String server, String key) {
+    String text = has() + "a function cl_version of somebody else's library, beside which ours cannot be loaded" + SLOWLY;
+    return scripts(server, key, text, "the function cl_version is somebody else's");
   }
 
   private CompletionStage<Object> load(String key) {
@@ -142,7 +181,8 @@ final class Doors {
   }
 
   /**
-   * Names of functions are unique on a server, so an older library goes first. An operator's is called throttle; if none of that name has
+   * Names of functions are unique on a server, so an older library goes first, in the same transaction: REPLACE of one name would put this
+   * library over a newer one that came in between. An operator's is called throttle; if none of that name has
    * cl_version, that one is somebody else's, and the older library has the name that a client gave it.
    */
   private CompletionStage<Object> replace(String key, long old) {
@@ -150,9 +190,9 @@ final class Doors {
         send(key, "FUNCTION", "LIST", "LIBRARYNAME", BY_HAND),
         listed -> {
           String name = names(listed, "cl_version") ? BY_HAND : "throttle_" + old;
-          return Stages.chain(
-              send(key, "FUNCTION", "DELETE", name),
-              deleted -> says(deleted, "NOPERM") ? CompletableFuture.completedFuture(deleted) : load(key));
+          List<Command> both =
+              List.of(new Command(List.of("FUNCTION", "DELETE", name), key), new Command(List.of("FUNCTION", "LOAD", Library.NAMED), key));
+          return Stages.map(connection.sendAtomically(both), replies -> replies instanceof List<?> list ? list.get(list.size() - 1) : replies);
         });
   }
 
@@ -167,8 +207,11 @@ final class Doors {
     return word.equals(reply instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : reply);
   }
 
-  private CompletionStage<Door> loaded(String server, String key, int rounds, String lacks, String place, Object reply) {
+  /** Goes on with what a server said when the library was loaded, in the place of an old one if there was one. */
+  private CompletionStage<Door> loaded(String server, String key, int rounds, long old, Object reply) {
     if (!(reply instanceof ErrorReply error)) {
+      String lacks = commands == Commands.FUNCTIONS ? "%s" : "%s has no module";
+      String place = old == 0 ? "" : " in place of " + Library.dotted(old);
       String text = ": the function library " + Library.dotted(Library.VERSION) + " was loaded" + place + ", and calls are sent as functions";
       return CompletableFuture.completedFuture(found(server, Door.LIBRARY, lacks + text));
     }
@@ -179,12 +222,21 @@ final class Doors {
       return find(server, key, rounds - 1);
     }
     String refused = error.text().split(", with args beginning with", 2)[0];
+    String text = (commands == Commands.FUNCTIONS ? "%s refuses" : "%s has no module and refuses") + " functions (" + refused + ")" + SLOWLY;
+    if (old != 0) {
+      text =
+          has() + "the function library " + Library.dotted(old) + ", which may not be replaced by " + Library.dotted(Library.VERSION) + " (" + refused + ")" + SLOWLY;
+    }
+    return scripts(server, key, text, refused);
+  }
+
+  private CompletionStage<Door> scripts(String server, String key, String text, String refused) {
     return Stages.chain(
         send(key, "EVAL", Library.SCRIPT, "0", "cl_version"),
         ran -> {
           if (!(ran instanceof ErrorReply last)) {
-            String text = " and refuses functions (" + refused + "): calls are sent as scripts, which take longer";
-            return CompletableFuture.completedFuture(found(server, Door.SCRIPT, lacks + text));
+            scriptsSinceNs.put(server, System.nanoTime());
+            return CompletableFuture.completedFuture(found(server, Door.SCRIPT, text));
           }
           ThrottleException made = Errors.of("EVAL", last);
           return CompletableFuture.failedFuture(

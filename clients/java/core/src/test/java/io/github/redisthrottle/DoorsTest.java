@@ -6,8 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.jedis.JedisConnection;
+import io.github.redisthrottle.lettuce.LettuceConnection;
 import io.github.redisthrottle.testing.Server;
+import io.lettuce.core.RedisURI;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
@@ -16,6 +20,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.function.Function;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
@@ -70,6 +76,54 @@ class DoorsTest {
     }
   }
 
+  @Test
+  void aServerThatIsSentScriptsIsAskedAgainLater() {
+    Duration before = Doors.scriptsLast;
+    try (Jedis jedis = plain.client()) {
+      prepare(jedis, new ObjectMapper().createObjectNode().set("acl", new ObjectMapper().createArrayNode().add("-function")));
+      URI uri = URI.create("redis://app:app@127.0.0.1:" + plain.port);
+      try (Limiter limiter = Limiter.over(Remote.over(JedisConnection.of(uri, Duration.ofSeconds(30)), Commands.AUTO))) {
+        assertEquals(4, limiter.limit("k", QUOTA).remaining());
+        run(jedis, "ACL", "SETUSER", "app", "+@all");
+        Doors.scriptsLast = Duration.ZERO;
+        assertEquals(3, limiter.limit("k", QUOTA).remaining());
+      }
+      assertEquals(Library.VERSION, jedis.fcallReadonly("cl_version", List.of(), List.of()));
+    } finally {
+      Doors.scriptsLast = before;
+    }
+  }
+
+  @TestFactory
+  Stream<DynamicTest> bothDriversReplaceAnOlderLibraryInOneTransactionOrNotAtAll() {
+    Map<String, Function<String, Connection>> drivers =
+        Map.of(
+            "Jedis", uri -> JedisConnection.of(URI.create(uri), Duration.ofSeconds(30)),
+            "Lettuce", uri -> LettuceConnection.of(RedisURI.create(uri), Duration.ofSeconds(30)));
+    return drivers.entrySet().stream()
+        .flatMap(
+            driver ->
+                Stream.of("", "-multi", "-function|load", "-function|delete")
+                    .map(rule -> DynamicTest.dynamicTest(driver.getKey() + " " + rule, () -> replaces(driver.getValue(), rule))));
+  }
+
+  private static void replaces(Function<String, Connection> driver, String rule) {
+    try (Jedis jedis = plain.client()) {
+      ObjectNode older = new ObjectMapper().createObjectNode().put("library", "N-1");
+      if (!rule.isEmpty()) {
+        older.putArray("acl").add(rule);
+      }
+      prepare(jedis, older);
+      jedis.configResetStat();
+      try (Limiter limiter = Limiter.over(Remote.over(driver.apply("redis://app:app@127.0.0.1:" + plain.port), Commands.AUTO))) {
+        assertEquals(4, limiter.limit("k", QUOTA).remaining());
+        assertEquals(3, limiter.limit("k", QUOTA).remaining());
+      }
+      assertEquals(version(rule.isEmpty() ? "N" : "N-1"), jedis.fcallReadonly("cl_version", List.of(), List.of()));
+      assertEquals(rule.isEmpty(), jedis.info("commandstats").contains("cmdstat_exec:calls=1,") && !jedis.info("commandstats").contains("cmdstat_evalsha"));
+    }
+  }
+
   private static void holds(JsonNode one) {
     Server server = one.path("module").asBoolean() ? module : plain;
     Lines lines = new Lines();
@@ -112,6 +166,9 @@ class DoorsTest {
       String name = one.path("by_hand").asBoolean() ? "throttle" : "throttle_" + version;
       String text = Library.NAMED.replaceFirst("name=throttle_\\d+", "name=" + name).replaceFirst("local VERSION = \\d+", "local VERSION = " + version);
       run(jedis, "FUNCTION", "LOAD", text);
+    }
+    if (one.has("theirs")) {
+      run(jedis, "FUNCTION", "LOAD", "#!lua name=theirs\n" + one.get("theirs").asText());
     }
     List<String> rules = new ArrayList<>(List.of("SETUSER", "app", "reset", "on", ">app", "+@all", "~*"));
     one.path("acl").forEach(rule -> rules.add(rule.asText()));

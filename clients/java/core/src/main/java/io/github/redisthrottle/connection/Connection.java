@@ -1,5 +1,6 @@
 package io.github.redisthrottle.connection;
 
+import java.util.List;
 import java.util.concurrent.CompletionStage;
 
 /**
@@ -23,6 +24,14 @@ public interface Connection extends AutoCloseable {
    *     answered at that moment, which may be that the turn has come, so that it can be given back
    */
   CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left);
+
+  /**
+   * Sends commands in one transaction, over a connection that nobody else uses meanwhile, to the server that has the key of the first one.
+   *
+   * <p>The stage completes with the list that EXEC replies, or with the {@link ErrorReply} to the first command that may not be queued.
+   * Where MULTI is refused nothing else is sent, since the commands would run one by one.
+   */
+  CompletionStage<Object> sendAtomically(List<Command> commands);
 
   /** Returns the name of the server of a cluster that has a key; empty where there is one server, or while it is not known. */
   default String nodeOf(String key) {

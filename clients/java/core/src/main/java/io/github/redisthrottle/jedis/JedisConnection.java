@@ -126,6 +126,34 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   }
 
   @Override
+  public CompletionStage<Object> sendAtomically(List<Command> commands) {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    executor.execute(
+        () -> {
+          try (Taken taken = take(commands.get(0), null)) {
+            reply.complete(transaction(taken, commands));
+          } catch (RuntimeException e) {
+            reply.completeExceptionally(JedisErrors.translated(commands.get(0).toString(), e));
+          }
+        });
+    return reply;
+  }
+
+  private static Object transaction(Taken taken, List<Command> commands) {
+    Object refused = once(taken, new Command(List.of("MULTI"), null));
+    if (refused instanceof ErrorReply) {
+      return refused;
+    }
+    refused = null;
+    for (Command command : commands) {
+      Object queued = once(taken, command);
+      refused = refused == null && queued instanceof ErrorReply ? queued : refused;
+    }
+    Object replies = once(taken, new Command(List.of("EXEC"), null));
+    return refused == null ? replies : refused;
+  }
+
+  @Override
   public String nodeOf(String key) {
     if (!(provider instanceof ClusterConnectionProvider cluster)) {
       return "";

@@ -114,6 +114,11 @@ public final class LettuceConnection implements Connection {
   }
 
   @Override
+  public CompletionStage<Object> sendAtomically(List<Command> commands) {
+    return follow(commands.get(0), (node, first) -> node.sendAtomically(commands));
+  }
+
+  @Override
   public String nodeOf(String key) {
     RedisClusterNode node = cluster == null ? null : cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key));
     return node == null ? "" : name(node.getUri());

@@ -1,6 +1,7 @@
 package io.github.redisthrottle.lettuce;
 
 import io.github.redisthrottle.connection.Command;
+import io.github.redisthrottle.connection.ErrorReply;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -38,6 +39,10 @@ final class Node {
       return text;
     }
   }
+
+  // In capitals Lettuce has outputs of its own for them.
+  private static final Command MULTI = new Command(List.of("multi"), null);
+  private static final Command EXEC = new Command(List.of("exec"), null);
 
   private static final long WARM_UP_MS = 2000;
   private static final long UNBLOCK_PAUSE_MS = 20;
@@ -126,6 +131,50 @@ final class Node {
               left.whenComplete((value, failed) -> id.whenComplete((number, refused) -> unblock(number, reply, UNBLOCKS)));
             });
     return reply;
+  }
+
+  /** Sends commands in one transaction over a connection of its own, and returns what EXEC replies, or the error of what is refused. */
+  CompletableFuture<Object> sendAtomically(List<Command> commands) {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    connect()
+        .whenComplete(
+            (connection, error) -> {
+              if (error != null) {
+                reply.completeExceptionally(error);
+                return;
+              }
+              reply.whenComplete((value, failed) -> connection.closeAsync());
+              CompletableFuture<Object> begun = new CompletableFuture<>();
+              dispatch(connection, begun, MULTI);
+              begun.whenComplete(
+                  (ok, refused) -> {
+                    if (refused != null) {
+                      reply.completeExceptionally(refused);
+                    } else if (ok instanceof ErrorReply) {
+                      reply.complete(ok);
+                    } else {
+                      queue(connection, commands, reply);
+                    }
+                  });
+            });
+    return reply.orTimeout(timeoutMs, TimeUnit.MILLISECONDS);
+  }
+
+  /** Sends the commands of a transaction. Replies come in their order, so the first error is that of what may not be queued. */
+  private static void queue(StatefulRedisConnection<String, String> connection, List<Command> commands, CompletableFuture<Object> reply) {
+    for (Command command : commands) {
+      CompletableFuture<Object> queued = new CompletableFuture<>();
+      dispatch(connection, queued, command);
+      queued.whenComplete(
+          (ok, refused) -> {
+            if (refused != null) {
+              reply.completeExceptionally(refused);
+            } else if (ok instanceof ErrorReply) {
+              reply.complete(ok);
+            }
+          });
+    }
+    dispatch(connection, reply, EXEC);
   }
 
   /** Has the server answer a caller that waits, again and again: the first time may overtake its command. */
