@@ -41,7 +41,9 @@ func (r *remote) poll(ctx context.Context, call Call) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		if over := rest <= 0 || result.RetryAfter == Never || (reserves && !result.Banned); !result.Limited || over {
+		// What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too late for it.
+		late := (reserves && !result.Banned) || (result.Banned && result.RetryAfter > rest)
+		if !result.Limited || rest <= 0 || result.RetryAfter == Never || late {
 			result.Wait = time.Since(began).Truncate(time.Millisecond)
 			return result, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -36,6 +37,25 @@ func TestACallThatWaitsNeedsTheModuleOrPoll(t *testing.T) {
 	lease.Group = "tenant"
 	_, err = limiterOn(client, &log, time.Second).Decide(t.Context(), lease)
 	require.ErrorContains(t, err, "Group, Priority and Weight need the module")
+}
+
+// Of a ban that lasts longer than it waits a caller is told at once, as by CL.WAIT.
+func TestABanThatLastsLongerEndsAWaitAtOnce(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	var log lines
+	for name, client := range map[string]*redis.Client{"module": server.Start(t).Client(), "functions": server.Start(t, server.WithoutModule()).Client()} {
+		limiter := limiterOn(client, &log, time.Hour) // a poll would never come
+		_, err := limiter.Ban(t.Context(), "k", 2*time.Hour)
+		require.NoError(t, err)
+		for _, limit := range []ratelimit.Limit{ratelimit.Rate(5, time.Second), ratelimit.Window(5, time.Second)} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			result, err := limiter.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{{Name: "k", Limits: ratelimit.Limits{limit}}}, Cost: 1, MaxWait: time.Hour})
+			cancel()
+			require.NoError(t, err, name)
+			assert.True(t, result.Banned, name)
+		}
+	}
 }
 
 // Units of Rates are reserved in order of arrival, and given back when the caller leaves.

@@ -87,7 +87,8 @@ export class Remote implements Decider {
         return makeResult({ ...result, waitMs: waited + result.waitMs })
       }
       const after = result.retryAfterMs
-      if (after === null || left === 0 || (rates && asked + after > ends)) return makeResult({ ...result, waitMs: waited })
+      // What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too late for it.
+      if (after === null || left === 0 || ((rates || result.banned) && asked + after > ends)) return makeResult({ ...result, waitMs: waited })
       const pause = after <= poll ? after * (1 + Math.random() / 10) : poll * (1 + Math.random()) / 2
       // The last question is asked when the time is over.
       await pauseFor(Math.min(Math.max(pause, 1), ends - performance.now()), signal)

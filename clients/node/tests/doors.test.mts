@@ -239,6 +239,8 @@ for (const [name, open] of Object.entries(single)) {
       await limiter.wait('hour', window(1, '1h'))
       await assert.rejects(limiter.wait('hour', window(1, '1h'), { timeout: '5ms' }), { code: 'LIMITED' })
       await assert.rejects(limiter.wait('hour', window(1, '1h'), { cost: 2 }), { code: 'LIMITED' })
+      await limiter.ban('banned', '2h')
+      for (const limit of [rate(5, '1s'), window(5, '1s')]) await assert.rejects(limiter.wait('banned', limit, { timeout: '1h' }), { code: 'LIMITED' }) // at once: the ban lasts longer
       const held = await limiter.lease('jobs', { slots: 1, ttl: '1m' })
       const next = limiter.lease('jobs', { slots: 1, ttl: '1m', timeout: 'forever' })
       await setImmediate()

@@ -370,6 +370,10 @@ def test_a_call_that_waits_polls_where_it_may(bare: Server, get: Ask) -> None:
     get(limiter.limit("full", window(1, "1h")))
     with pytest.raises(LimitedError):
         get(limiter.wait("full", window(1, "1h"), timeout="20ms"))
+    get(limiter.ban("banned", "2h"))
+    for limits in (rate(5, "1s"), window(5, "1s")):  # at once: the ban lasts longer
+        with pytest.raises(LimitedError):
+            get(limiter.wait("banned", limits, timeout="1h"))
     get(limiter.limit("late", rate(1, "1h")))
     with pytest.raises(LimitedError):  # at once: the units would come too late
         get(limiter.wait("late", rate(1, "1h"), timeout="30m"))

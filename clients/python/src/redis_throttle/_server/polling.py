@@ -53,7 +53,8 @@ def polling(call: Call, poll: float | None, clock: Callable[[], float] = time.mo
         if not result.limited and result.wait:
             yield Pause(result.wait.total_seconds(), Call("refund", call.keys, cost=call.cost))
         after = result.retry_after
-        if not result.limited or after is None or left <= 0 or (reserves and not result.banned):
+        # What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too late for it.
+        if not result.limited or after is None or left <= 0 or (reserves and not result.banned) or (result.banned and after.total_seconds() > left):
             waited = clock() - began
             return replace(result, wait=timedelta(milliseconds=int(waited * 1000)))
         yield Pause(min(pause(after.total_seconds(), poll), left))

@@ -96,8 +96,8 @@ final class Polling {
 
   private void denied(Result answer, long passed, long restNs) {
     long retryNs = answer.retryAfter().map(Duration::toNanos).orElse(-1L);
-    // What a rate would let through later than the end cannot be had; slots and windows may be given back before.
-    if (retryNs < 0 || restNs == 0 || (reserves && retryNs > restNs)) {
+    // What a rate would let through later than the end cannot be had, nor what is banned until then; slots and windows may be given back before.
+    if (retryNs < 0 || restNs == 0 || ((reserves || answer.banned()) && retryNs > restNs)) {
       result.complete(waited(answer, passed));
       return;
     }

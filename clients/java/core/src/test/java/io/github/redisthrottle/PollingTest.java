@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.github.redisthrottle.testing.Clients;
 import io.github.redisthrottle.testing.Server;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -65,6 +66,11 @@ class PollingTest {
       limiter.waitFor("late", rate(1, DAY));
       Result late = limiter.ask(Call.waitFor("late", rate(1, DAY)).maxWait(Duration.ofMinutes(1)));
       assertTrue(late.limited() && late.waited().toSeconds() < 30, "it is denied at once, since it would come too late");
+      limiter.ban("banned", DAY);
+      for (Limit limit : List.of(rate, window)) {
+        Result banned = limiter.ask(Call.waitFor("banned", limit).maxWait(Duration.ofHours(1)));
+        assertTrue(banned.banned() && banned.waited().toSeconds() < 30, "the ban lasts longer, of which it is told at once");
+      }
       limiter.waitFor("f", fixed(1, DAY));
       assertTrue(limiter.ask(Call.waitFor("f", fixed(1, DAY)).maxWait(Duration.ofMillis(100))).limited());
       assertTrue(limiter.ask(Call.waitFor("f", fixed(1, DAY)).cost(2)).limited(), "no waiting ends that");
