@@ -13,7 +13,7 @@ import fastify from 'fastify'
 import { Hono } from 'hono'
 import { rateLimiter as honoRateLimiter } from 'hono-rate-limiter'
 import { Redis } from 'ioredis'
-import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { RedisStore } from 'rate-limit-redis'
 import { Limiter, window } from 'redis-throttle'
 import { ThrottleStore } from 'redis-throttle/express-rate-limit'
@@ -164,20 +164,6 @@ describe('a store that is set up wrongly denies or rejects', () => {
     })
   })
 
-  test('a rolling deploy from rate-limit-redis keeps both stores working', async () => {
-    const theirs = new RedisStore({ sendCommand: (...words: string[]) => client.call(...(words as [string])) as Promise<never> })
-    theirs.init({ windowMs: 60_000 } as never)
-    const ours = new ThrottleStore({ limiter })
-    ours.init({ limit: 5, windowMs: 60_000 })
-    for (let i = 1; i <= 3; i++) assert.deepEqual([(await ours.increment('k')).totalHits, (await theirs.increment('k')).totalHits], [i, i])
-  })
-
-  test('one from RateLimiterRedis, too', async () => {
-    const theirs = new RateLimiterRedis({ storeClient: client, points: 5, duration: 60 })
-    const ours = new RateLimiterThrottle({ limiter, points: 5, duration: 60 })
-    for (let i = 1; i <= 3; i++) assert.deepEqual([(await ours.consume('k')).consumedPoints, (await theirs.consume('k')).consumedPoints], [i, i])
-  })
-
   test('express-slow-down: the delay grows', async () => {
     const delays: number[] = []
     const app = express()
@@ -199,7 +185,7 @@ describe('a store that is set up wrongly denies or rejects', () => {
     for (const option of ['inMemoryBlockOnConsumed', 'blockOnConsumed', 'execEvenly', 'storeClient', 'nosuch']) {
       assert.throws(() => new RateLimiterThrottle({ limiter, points: 5, duration: 1, [option]: 10 } as never), new RegExp(`^TypeError: ${option}: `))
     }
-    assert.throws(() => new RateLimiterThrottle({ limiter, points: 5, duration: 0 }), /not positive/)
+    assert.throws(() => new RateLimiterThrottle({ limiter, points: 5, duration: -1 }), /duration must be/)
     assert.throws(() => new RateLimiterThrottle({ limiter, points: 2.5, duration: 1 }), /count must be an integer/)
     assert.throws(() => new RateLimiterThrottle({ limiter, points: 5, duration: 1, insuranceLimiter: {} as never }), /insuranceLimiter must be/)
   })
@@ -236,35 +222,7 @@ describe('a limit of 0 lets nobody through', () => {
   })
 })
 
-/** The login protection of the manual of rate-limiter-flexible: returns how many wrong passwords were compared. */
-async function logins(slow: RateLimiterAbstract, consecutive: RateLimiterAbstract, { slowPoints, consecutivePoints }: { slowPoints: number; consecutivePoints: number }): Promise<number> {
-  let compared = 0
-  for (let i = 0; i < 40; i++) {
-    const [both, byIP] = await Promise.all([consecutive.get('ann_203.0.113.7'), slow.get('203.0.113.7')])
-    if (byIP !== null && byIP.consumedPoints > slowPoints) continue
-    if (both !== null && both.consumedPoints > consecutivePoints) continue
-    compared++
-    try {
-      await Promise.all([slow.consume('203.0.113.7'), consecutive.consume('ann_203.0.113.7')])
-    } catch (error) {
-      if (!(error instanceof RateLimiterRes)) throw error
-    }
-  }
-  return compared
-}
-
 describe('a key that is over its limit can be read', () => {
-  for (const [name, blockDuration] of [['with a block', 3600], ['without a block', 0]] as const) {
-    test(`rate-limiter-flexible, ${name}: login protection`, async () => {
-      const five = { points: 5, duration: 86_400, blockDuration }
-      const hundred = { points: 100, duration: 86_400, blockDuration }
-      const points = { slowPoints: 100, consecutivePoints: 5 }
-      const theirs = await logins(new RateLimiterRedis({ storeClient: client, keyPrefix: 'ip', ...hundred }), new RateLimiterRedis({ storeClient: client, keyPrefix: 'both', ...five }), points)
-      const ours = await logins(new RateLimiterThrottle({ limiter, keyPrefix: 'our ip', ...hundred }), new RateLimiterThrottle({ limiter, keyPrefix: 'our both', ...five }), points)
-      assert.deepEqual([theirs, ours], [6, 6])
-    })
-  }
-
   test('rate-limiter-flexible: after a penalty, in debt, banned, and when a call costs more than there is', async () => {
     const flexible = new RateLimiterThrottle({ limiter, points: 5, duration: 3600 })
     const theirs = new RateLimiterRedis({ storeClient: client, keyPrefix: 'theirs', points: 5, duration: 3600 })
@@ -377,29 +335,6 @@ describe('a key that is over its limit can be read', () => {
       restricted.disconnect()
     }
   })
-
-  for (const continueExceeding of [false, true]) {
-    test(`@fastify/rate-limit, continueExceeding ${continueExceeding}: login protection`, async () => {
-      const compared = []
-      for (const store of [{ redis: client }, { store: throttleStore({ limiter }) as never }]) {
-        const app = fastify()
-        await app.register(fastifyRateLimit, { global: false, ...store })
-        const check = app.createRateLimit({ max: 5, timeWindow: '1 minute', continueExceeding } as object)
-        let n = 0
-        app.post('/login', async (request, reply) => {
-          const status = await check(request, { increment: false })
-          if (!status.isAllowed && status.isExceeded) return await reply.code(429).send()
-          n++
-          await check(request)
-          return await reply.code(401).send()
-        })
-        for (let i = 0; i < 30; i++) await app.inject({ method: 'POST', url: '/login' })
-        await app.close()
-        compared.push(n)
-      }
-      assert.deepEqual(compared, [6, 6])
-    })
-  }
 })
 
 describe('rate-limiter-flexible', () => {

@@ -3,14 +3,15 @@
 //     ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 100 }], storage: new ThrottleStorage({ limiter }) })
 //
 // The interface says all that a call needs. Each request is one call for each throttler: no interval of ttl lets more than the
-// limit through, and with a blockDuration a request over the limit bans its key for so long. The interface is the limit where
-// there are several throttlers: it asks for one after the other, so a request that the second denies has been charged to the
-// first. The middleware in redis-throttle/express charges several limits at once or none.
+// limit through. With a blockDuration a request over the limit bans its key for so long, after which the key starts with its whole
+// limit. The interface is the limit where there are several throttlers: it asks for one after the other, so a request that the second
+// denies has been charged to the first. The middleware in redis-throttle/express charges several limits at once or none.
 import type { ThrottlerStorage } from '@nestjs/throttler'
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { fixed, type Limit, window } from '../limit.js'
-import { greatest } from './over.js'
+import { Limiter } from '../limiter.js'
+import { greatest, startAnew } from './over.js'
 
 /** Options of a `ThrottleStorage`. */
 export interface ThrottleStorageOptions {
@@ -30,12 +31,12 @@ const seconds = (ms: number) => Math.ceil(ms / 1000)
  *     ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 100 }], storage: new ThrottleStorage({ limiter }) })
  */
 export class ThrottleStorage implements ThrottlerStorage {
-  readonly #limiter: Decider
+  readonly #limiter: Limiter
   readonly #prefix: string
 
   constructor({ limiter, prefix = 'throttler:', ...others }: ThrottleStorageOptions) {
     for (const option of Object.keys(others)) throw new TypeError(`ThrottleStorage: there is no option ${option}; it takes limiter and prefix`)
-    this.#limiter = asDecider(limiter)
+    this.#limiter = new Limiter(asDecider(limiter))
     this.#prefix = prefix
   }
 
@@ -43,14 +44,17 @@ export class ThrottleStorage implements ThrottlerStorage {
   async increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string): Promise<ThrottlerRecord> {
     const most = limitOf(limit, ttl)
     const ban = blockDuration > 0 ? { ban: `${Math.ceil(blockDuration)}ms` as const } : {}
-    const result = await this.#limiter.decide(one('limit', `${this.#prefix}${throttlerName}:${key}`, most, ban))
-    const retryAfterMs = result.retryAfterMs ?? ttl
+    const name = `${this.#prefix}${throttlerName}:${key}`
+    const result = await this.#limiter.decide(one('limit', name, most, ban))
+    const begins = result.limited && !result.banned && result.retryAfterMs !== null && blockDuration > 0
+    // What was used before a longer block is gone by its end.
+    if (begins && blockDuration < ttl) await startAnew(this.#limiter, name, most)
+    const retryAfterMs = begins ? blockDuration : (result.retryAfterMs ?? ttl)
     return {
       totalHits: result.limit - result.remaining + (result.limited ? 1 : 0),
       timeToExpire: seconds(result.limit === 0 ? ttl : result.resetAfterMs),
       isBlocked: result.limited,
-      // The call that bans its key is told when its limit lets it in again.
-      timeToBlockExpire: result.limited ? seconds(result.banned ? retryAfterMs : Math.max(retryAfterMs, blockDuration)) : 0,
+      timeToBlockExpire: result.limited ? seconds(retryAfterMs) : 0,
     }
   }
 }

@@ -18,11 +18,31 @@ export function counting(limit: Limit): Limit {
   return limit.with({ count: Math.min(limit.fields.count + more, greatest) })
 }
 
+/**
+ * Returns all units of a key that was just banned, since hosts count from zero after a block. The ban comes first, so nobody gets
+ * through in between.
+ */
+export async function startAnew(limiter: Limiter, key: string, limit: Limit): Promise<void> {
+  await afterwards(() => limiter.refund(key, counting(limit), { cost: greatest }), 'a key that is blocked keeps what it has used, so it may stay out for longer than its block')
+}
+
+const told = new Set<string>()
+
+/** Does what comes after a decision, which holds without it. A missing permission does not go away by itself: it is told once. */
+async function afterwards(act: () => Promise<unknown>, what: string): Promise<void> {
+  try {
+    await act()
+  } catch (error) {
+    if (isOutage(error) || isOverload(error) || told.has(what)) return
+    told.add(what)
+    console.error(`redis-throttle: ${what}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
 /** The marks of a store. */
 export class Marks {
   readonly #limiter: Limiter
   readonly #setting = new Map<string, Promise<void>>()
-  static #told = false
 
   constructor(limiter: Limiter) {
     this.#limiter = limiter
@@ -52,15 +72,8 @@ export class Marks {
     await this.#ban(markOf(key, limit), '0')
   }
 
-  // A call is decided all the same, and the next one tries again. A missing permission does not go away by itself.
   async #ban(mark: string, duration: Duration): Promise<void> {
-    try {
-      await this.#limiter.ban(mark, duration)
-    } catch (error) {
-      if (isOutage(error) || isOverload(error) || Marks.#told) return
-      Marks.#told = true
-      console.error(`redis-throttle: a key that is over its limit cannot be marked, so its host does not read that it is: ${error instanceof Error ? error.message : String(error)}`)
-    }
+    await afterwards(() => this.#limiter.ban(mark, duration), 'a key that is over its limit cannot be marked, so its host does not read that it is')
   }
 }
 

@@ -3,17 +3,18 @@
 //     const limiter = new RateLimiterThrottle({ limiter, points: 5, duration: 1 })
 //     await limiter.consume(userId, 2)
 //
-// No interval of duration lets more than points through. These parts of the interface are refused: a duration
-// of 0 (points that never come back), `customDuration`, `execEvenly` (limiter.wait() lets callers in at a steady rate),
-// `blockOnConsumed`, the blocks in memory and `set` (the server has no such command). Points that are denied are not counted. A
-// denied call leaves a mark until it could succeed, so that `get` shows more points than there are.
-import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
+// No interval of duration lets more than points through. With a duration of 0 points never come back. After a block, which may be
+// shorter than the duration, a key has all its points again. These parts of the interface are refused: `customDuration`, `execEvenly`
+// (limiter.wait() lets callers in at a steady rate), `blockOnConsumed`, the blocks in memory and `set` (the server has no such command).
+// Points that are denied are not counted. A denied call leaves a mark until it could succeed, so that `get` shows more points than there
+// are.
+import { type RateLimiterAbstract, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { isOutage, isOverload } from '../errors.js'
 import { type Limit, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
-import { counting, Marks } from './over.js'
+import { counting, Marks, startAnew } from './over.js'
 import { makeResult, type Result } from '../result.js'
 
 /** Options of a `RateLimiterThrottle`. */
@@ -22,9 +23,9 @@ export interface RateLimiterThrottleOptions {
   limiter: Decider
   /** How many there are; with 0 nobody is let through. */
   points: number
-  /** In seconds. */
+  /** In seconds; with 0 points never come back. */
   duration: number
-  /** For how many seconds a denied call bans its key: for none, if it is left out. */
+  /** For how many seconds a denied call bans its key, which then has all its points again: for none, if it is left out. */
   blockDuration?: number
   /** What the keys begin with, after `rate-limiter-flexible:`: `rlflx`, as with the library's own limiters, if it is left out. */
   keyPrefix?: string
@@ -32,8 +33,8 @@ export interface RateLimiterThrottleOptions {
   insuranceLimiter?: RateLimiterAbstract
 }
 
-// The library exports the type of this class only.
-const Base = Object.getPrototypeOf(RateLimiterMemory) as typeof RateLimiterAbstract
+// The library does not export the class of limiters that may have an insurance, above that of those with a store. RLWrapperTimeouts knows them by it.
+const Base = Object.getPrototypeOf(Object.getPrototypeOf(RateLimiterRedis)) as typeof RateLimiterAbstract
 
 const known = new Set(['limiter', 'points', 'duration', 'blockDuration', 'keyPrefix', 'insuranceLimiter'])
 const always = 36_500 // days, which is what a ban that never ends comes to
@@ -48,7 +49,8 @@ const msAlways = always * 86_400_000
 export class RateLimiterThrottle extends Base {
   readonly #limiter: Limiter
   readonly #marks: Marks
-  readonly #insurance: RateLimiterAbstract | undefined
+  /** Its `blockDuration` becomes that of this limiter. */
+  declare insuranceLimiter: RateLimiterAbstract | undefined
 
   constructor(options: RateLimiterThrottleOptions) {
     super(options)
@@ -56,11 +58,6 @@ export class RateLimiterThrottle extends Base {
     for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`${option}: this limiter has no such option; it takes ${[...known].join(', ')}`)
     this.#limiter = new Limiter(asDecider(options.limiter))
     this.#marks = new Marks(this.#limiter)
-    this.#insurance = options.insuranceLimiter
-    if (this.#insurance) {
-      if (typeof (this.#insurance as { consume?: unknown }).consume !== 'function') throw new TypeError('insuranceLimiter must be a limiter of rate-limiter-flexible')
-      this.#insurance.blockDuration = this.blockDuration
-    }
     this.#limitNow() // which tells at once what is wrong with points and duration
   }
 
@@ -70,7 +67,8 @@ export class RateLimiterThrottle extends Base {
       const ban = this.blockDuration > 0 ? { ban: `${this.blockDuration}s` as const } : {}
       const result = await this.#limiter.decide(one('limit', this.#keyOf(key), this.#limitNow(), { cost: points, ...ban }))
       if (!result.limited) return this.#shown(result)
-      if (!(this.blockDuration > 0)) await this.#marks.set(this.#keyOf(key), this.#limitNow(), result, `${this.duration}s`)
+      if (!(this.blockDuration > 0)) await this.#marks.set(this.#keyOf(key), this.#limitNow(), result, this.#period())
+      else if (begins(result)) await this.#startAnew(key, this.blockDuration)
       // eslint-disable-next-line @typescript-eslint/only-throw-error -- the interface rejects with what is no error
       throw this.#shown(result, this.blockDuration * 1000)
     })
@@ -102,6 +100,7 @@ export class RateLimiterThrottle extends Base {
   override block(key: string | number, secDuration: number): Promise<RateLimiterRes> {
     return this.#insured(undefined, (other) => other.block(key, secDuration), async () => {
       const ms = await this.#limiter.ban(this.#keyOf(key), secDuration > 0 ? `${secDuration}s` : `${always}d`)
+      await this.#startAnew(key, secDuration)
       return new RateLimiterRes(0, untilNext(ms), this.points + 1)
     })
   }
@@ -123,7 +122,16 @@ export class RateLimiterThrottle extends Base {
   }
 
   #limitNow(): Limit {
-    return window(this.points, `${this.duration}s`)
+    return window(this.points, this.#period())
+  }
+
+  #period(): `${number}${'s' | 'd'}` {
+    return this.duration === 0 ? `${always}d` : `${this.duration}s`
+  }
+
+  /** Has a key that is blocked for so many seconds start with all points after it. What was used before a longer block is gone by then. */
+  async #startAnew(key: string | number, secDuration: number): Promise<void> {
+    if (this.duration === 0 || (secDuration > 0 && secDuration < this.duration)) await startAnew(this.#limiter, this.#keyOf(key), this.#limitNow())
   }
 
   async #insured<T>(options: object | undefined, instead: (other: RateLimiterAbstract) => Promise<T>, act: () => Promise<T>): Promise<T> {
@@ -131,7 +139,7 @@ export class RateLimiterThrottle extends Base {
     try {
       return await act()
     } catch (error) {
-      if (this.#insurance && (isOutage(error) || isOverload(error))) return await instead(this.#insurance)
+      if (this.insuranceLimiter && (isOutage(error) || isOverload(error))) return await instead(this.insuranceLimiter)
       throw error
     }
   }
@@ -140,9 +148,14 @@ export class RateLimiterThrottle extends Base {
     // A denied call shows what is left for smaller ones, and a banned key nothing.
     const over = result.limited && (result.banned || result.remaining === 0)
     const used = over ? this.points + 1 : result.limit - result.remaining
-    const next = result.limited ? Math.max(result.retryAfterMs ?? this.duration * 1000, result.banned ? 0 : blockMs) : result.resetAfterMs
+    const next = !result.limited ? result.resetAfterMs : blockMs > 0 && begins(result) ? blockMs : (result.retryAfterMs ?? (this.duration * 1000 || msAlways))
     return new RateLimiterRes(Math.max(this.points - used, 0), untilNext(next), used, !result.limited && used === result.granted)
   }
+}
+
+/** Tells whether a call that may ban its key did: not one that the ban denied, nor one that never can succeed. */
+function begins(result: Result): boolean {
+  return result.limited && !result.banned && result.retryAfterMs !== null
 }
 
 /** Returns how long a key is kept out, as the library has it. */

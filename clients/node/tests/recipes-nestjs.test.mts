@@ -1,0 +1,177 @@
+// Recipes of the manual of @nestjs/throttler: our storage beside its own, in memory.
+import 'reflect-metadata'
+import { after, before, describe } from 'node:test'
+import { Controller, type ExecutionContext, Get, Module, UseGuards } from '@nestjs/common'
+import { APP_GUARD, NestFactory } from '@nestjs/core'
+import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule, type ThrottlerModuleOptions, type ThrottlerStorage, ThrottlerStorageService } from '@nestjs/throttler'
+import { Redis } from 'ioredis'
+import { Limiter } from 'redis-throttle'
+import { ThrottleStorage } from 'redis-throttle/nestjs'
+import { compare, ownPrefix, type Recipe } from './recipes.mjs'
+import { Server, until } from './servers.mjs'
+
+let server: Server
+let client: Redis
+before(async () => {
+  server = await Server.start()
+  client = new Redis(server.port)
+})
+after(async () => {
+  client.disconnect()
+  await server.stop()
+})
+
+const hour = 3_600_000
+const named = [{ name: 'short', ttl: hour, limit: 2 }, { name: 'long', ttl: hour, limit: 4 }]
+
+@Controller()
+class Site {
+  @Get()
+  index(): string {
+    return 'hello'
+  }
+
+  @Get('other')
+  other(): string {
+    return 'hello'
+  }
+
+  @SkipThrottle({ short: true })
+  @Get('long')
+  long(): string {
+    return 'hello'
+  }
+
+  @Throttle({ default: { limit: 1, ttl: hour }, short: { limit: 3 } })
+  @Get('overridden')
+  overridden(): string {
+    return 'hello'
+  }
+}
+
+@SkipThrottle()
+@Controller('free')
+class Free {
+  @Get()
+  index(): string {
+    return 'hello'
+  }
+
+  @SkipThrottle({ default: false })
+  @Get('not')
+  not(): string {
+    return 'hello'
+  }
+}
+
+/** The guard is bound to one of its routes. */
+@Controller()
+class Bound {
+  @Get('free')
+  free(): string {
+    return 'hello'
+  }
+
+  @UseGuards(ThrottlerGuard)
+  @Get('bound')
+  bound(): string {
+    return 'hello'
+  }
+}
+
+type Ask = (path: string, headers?: Record<string, string>) => Promise<number>
+
+/** Sends requests to an application with these options, and returns what `run` returns. */
+async function site(storage: ThrottlerStorage, options: object, run: (ask: Ask) => Promise<unknown>, everywhere = true): Promise<unknown> {
+  @Module({
+    imports: [ThrottlerModule.forRoot({ storage, ...options } as ThrottlerModuleOptions)],
+    controllers: everywhere ? [Site, Free] : [Bound],
+    providers: everywhere ? [{ provide: APP_GUARD, useClass: ThrottlerGuard }] : [],
+  })
+  class App {}
+
+  const app = await NestFactory.create(App, { logger: false })
+  await app.listen(0, '127.0.0.1')
+  try {
+    const url = await app.getUrl()
+    return await run(async (path, headers = {}) => {
+      const response = await fetch(`${url}/${path}`, { headers: { connection: 'close', ...headers } })
+      await response.text()
+      return response.status
+    })
+  } finally {
+    await app.close()
+  }
+}
+
+async function all(ask: Ask, ...requests: (string | [string, Record<string, string>])[]): Promise<number[]> {
+  const statuses = []
+  for (const request of requests) statuses.push(await (typeof request === 'string' ? ask(request) : ask(...request)))
+  return statuses
+}
+
+const as = (user: string): [string, Record<string, string>] => ['', { 'x-user': user }]
+const userOf = (context: ExecutionContext) => context.switchToHttp().getRequest<{ headers: Record<string, string> }>().headers['x-user']
+
+const recipes: Record<string, Recipe<ThrottlerStorage>> = {
+  'one throttler, and each route by itself': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 2 }] }, (ask) => all(ask, '', '', '', 'other', 'other', 'other')),
+    gets: [200, 200, 429, 200, 200, 429],
+  },
+  'several throttlers, one of them left out, another overridden': {
+    run: (storage) => site(storage, { throttlers: named }, async (ask) => [await all(ask, '', '', ''), await all(ask, 'long', 'long', 'long', 'long', 'long'), await all(ask, 'overridden', 'overridden', 'overridden', 'overridden')]),
+    gets: [[200, 200, 429], [200, 200, 200, 200, 429], [200, 200, 200, 429]],
+  },
+  'a controller that is left out, with a route that is not': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 1 }] }, (ask) => all(ask, 'free', 'free', 'free', 'free/not', 'free/not')),
+    gets: [200, 200, 200, 200, 429],
+  },
+  'a limit of its own for a route': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 3 }] }, (ask) => all(ask, 'overridden', 'overridden', '', '', '', '')),
+    gets: [200, 429, 200, 200, 200, 429],
+  },
+  'a guard that is bound to a route': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 1 }] }, (ask) => all(ask, 'free', 'free', 'bound', 'bound'), false),
+    gets: [200, 200, 200, 429],
+  },
+  'no throttlers at all': {
+    run: (storage) => site(storage, { throttlers: [] }, (ask) => all(ask, '', '', '')),
+    gets: [200, 200, 200],
+  },
+  'user agents, and requests, that are left out': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 1 }], ignoreUserAgents: [/monitor/], skipIf: (context: ExecutionContext) => userOf(context) === 'admin' }, (ask) =>
+      all(ask, ['', { 'user-agent': 'monitor/1' }], ['', { 'user-agent': 'monitor/1' }], as('admin'), as('admin'), '', '')),
+    gets: [200, 200, 200, 200, 200, 429],
+  },
+  'a tracker: by user': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 1 }], getTracker: (req: { headers: Record<string, string> }) => req.headers['x-user'] ?? '' }, (ask) => all(ask, as('ann'), as('bob'), as('ann'), as('bob'))),
+    gets: [200, 200, 429, 429],
+  },
+  'a key of their own: routes share a limit': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 2 }], generateKey: (_: unknown, tracker: string, name: string) => `${name}-${tracker}` }, (ask) => all(ask, '', 'other', '', 'other')),
+    gets: [200, 200, 429, 429],
+  },
+  'a limit by request': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: (context: ExecutionContext) => (userOf(context) === 'pro' ? 3 : 1) }], getTracker: (req: { headers: Record<string, string> }) => req.headers['x-user'] ?? '' }, (ask) =>
+      all(ask, as('pro'), as('pro'), as('pro'), as('pro'), as('ann'), as('ann'))),
+    gets: [200, 200, 200, 429, 200, 429],
+  },
+  'a block that is shorter than the ttl: after it there is all of the limit': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 2, blockDuration: 500 }] }, async (ask) => {
+      const first = await all(ask, '', '', '')
+      await until(async () => (await ask('')) === 200, 'the block ends') // which no request prolongs
+      return [...first, ...(await all(ask, '', ''))]
+    }),
+    gets: [200, 200, 429, 200, 429],
+  },
+  'no block: the oldest request makes room': {
+    run: (storage) => site(storage, { throttlers: [{ ttl: 500, limit: 1, blockDuration: 0 }] }, async (ask) => {
+      for (const status of [200, 429, 200]) await until(async () => (await Promise.all([ask(''), ask('')])).includes(status), `a request gets ${status}`)
+    }),
+    gets: undefined,
+  },
+}
+
+describe('what gets through with the recipes of the manual', () => {
+  compare(recipes, { 'in memory': () => new ThrottlerStorageService() }, () => new ThrottleStorage({ limiter: new Limiter(client, { timeout: '10s' }), prefix: ownPrefix() }))
+})
