@@ -36,7 +36,8 @@ type Pipe interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// Queue queues a call of any verb that does not wait.
+// Queue queues a call of any verb that does not wait. It sends commands of the module alone: a pipeline has no answer yet when it would have
+// to be sent as functions. Without the module, call a Limiter on Share.
 func Queue(ctx context.Context, pipe Pipe, call ratelimit.Call) *Reply {
 	if call.Verb == ratelimit.VerbWait || (call.Verb == ratelimit.VerbLease && call.MaxWait != 0) {
 		return &Reply{err: fmt.Errorf("pipelimit: %v waits, which would hold up the pipeline", call.Verb)}
@@ -57,7 +58,11 @@ func (r *Reply) Result() (ratelimit.Result, error) {
 	if r.err != nil {
 		return ratelimit.Result{}, r.err
 	}
-	return ratelimit.New(answered{r.cmd}, ratelimit.Options{}).Decide(context.Background(), r.call)
+	result, err := ratelimit.New(answered{r.cmd}, ratelimit.Options{}).Decide(context.Background(), r.call)
+	if errors.Is(err, ratelimit.ErrNoModule) {
+		err = fmt.Errorf("pipelimit: Queue sends commands of the module alone; without it, call a Limiter on Share, which goes by functions: %w", err)
+	}
+	return result, err
 }
 
 // Follow makes the pipelines of client reach the new master after a failover in a cluster. go-redis asks a cluster for its

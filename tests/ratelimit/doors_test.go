@@ -294,6 +294,18 @@ func TestAServerThatIsSentScriptsIsAskedAgainLater(t *testing.T) {
 	})
 }
 
+// A pipeline is sent before anybody knows what the server has, so Queue says what to do instead.
+func TestQueueSaysThatItNeedsTheModule(t *testing.T) {
+	t.Parallel()
+	pipe := server.Start(t, server.WithoutModule()).Client().Pipeline()
+	reply := pipelimit.Queue(t.Context(), pipe, ratelimit.Call{Keys: []ratelimit.Key{{Name: "k", Limits: fiveADay}}, Cost: 1})
+	_, _ = pipe.Exec(t.Context())
+	_, err := reply.Result()
+	require.ErrorIs(t, err, ratelimit.ErrNoModule)
+	require.ErrorContains(t, err, "Queue sends commands of the module alone; without it, call a Limiter on Share")
+	require.False(t, ratelimit.IsOutage(err))
+}
+
 // Callers that come at the same time have the library loaded once, and each is charged once.
 func TestABurstOfFirstCallsLoadsTheLibraryOnce(t *testing.T) {
 	t.Parallel()
