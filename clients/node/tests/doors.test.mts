@@ -234,7 +234,7 @@ for (const [name, open] of Object.entries(single)) {
 
     test('polls until there is room, or it is certain that there is none in time', async () => {
       const limiter = limiterOf({ poll: '10ms' })
-      assert.equal((await limiter.wait('w', window(1, '50ms'))).waitMs, 0)
+      await limiter.wait('w', window(1, '50ms'))
       assert.ok((await limiter.wait('w', window(1, '50ms'), { timeout: '10s' })).waitMs > 0)
       await limiter.wait('hour', window(1, '1h'))
       await assert.rejects(limiter.wait('hour', window(1, '1h'), { timeout: '5ms' }), { code: 'LIMITED' })

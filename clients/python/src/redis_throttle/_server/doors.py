@@ -294,12 +294,13 @@ class Doors:
         has, lacks, refuses = ("%s has no module, and", "%s has no module", "%s has no module and refuses") if auto else ("%s has", "%s", "%s refuses")
         slowly = "calls are sent as scripts, which take longer"
         scripts = ""
+        refused: Exception | None = None
         for _ in range(_ROUNDS):
             found = yield from self._version_on(key)
             old = 0
             if found is None:
                 scripts = f"{has} a function cl_version of somebody else's library, beside which ours cannot be loaded: {slowly}"
-                refused: Exception | None = None
+                refused = None
                 break
             if isinstance(found, int) and found >= version():
                 self._found(server, "library", f"{has} the function library {_dotted(found)}: calls are sent as functions")

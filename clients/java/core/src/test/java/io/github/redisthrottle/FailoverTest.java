@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.redisthrottle.connection.Connection;
@@ -15,10 +16,12 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.providers.ClusterConnectionProvider;
 import redis.clients.jedis.providers.ConnectionProvider;
@@ -59,6 +62,36 @@ class FailoverTest {
       owner.kill();
       Server.await("the replica decides", () -> decided(limiter, "a"));
       Server.await("the others decide as before", () -> decided(limiter, "b"));
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aSlotThatMovedIsFollowed(Clients client) {
+    try (Cluster cluster = new Cluster();
+        Opened opened = Opened.of(client, cluster);
+        Limiter limiter = Limiter.over(opened.connection())) {
+      limiter.limit("{a}:1", QUOTA);
+      Server to = cluster.owner("b");
+      cluster.owner("a").run("DEL", "{a}:1");
+      cluster.moveSlot("a", to);
+      assertEquals(999, limiter.limit("{a}:2", QUOTA).remaining());
+      assertEquals(998, limiter.limit("{a}:2", QUOTA).remaining());
+      try (Jedis jedis = to.client()) {
+        assertTrue(jedis.exists("{a}:2"));
+      }
+    }
+  }
+
+  @Test
+  void aClusterThatWasNeverReachedIsAnOutage() {
+    RedisClusterClient lettuce = RedisClusterClient.create(RedisURI.create("127.0.0.1", 1));
+    try (LettuceConnection connection = LettuceConnection.over(lettuce, Duration.ofSeconds(1));
+        Limiter limiter = Limiter.over(connection)) {
+      assertThrows(OutageException.class, () -> limiter.limit("a", QUOTA));
+      assertEquals("", limiter.nodeOf("a"));
+    } finally {
+      lettuce.shutdown();
     }
   }
 

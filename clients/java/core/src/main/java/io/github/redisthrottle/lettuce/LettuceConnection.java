@@ -6,6 +6,7 @@ import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.connection.ErrorReply;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
@@ -120,8 +121,15 @@ public final class LettuceConnection implements Connection {
 
   @Override
   public String nodeOf(String key) {
-    RedisClusterNode node = cluster == null ? null : cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key));
-    return node == null ? "" : name(node.getUri());
+    if (cluster == null) {
+      return "";
+    }
+    try {
+      RedisClusterNode node = cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key));
+      return node == null ? "" : name(node.getUri());
+    } catch (RedisException e) { // of a cluster that is not known
+      return "";
+    }
   }
 
   @Override
@@ -152,8 +160,8 @@ public final class LettuceConnection implements Connection {
     result.whenComplete((value, error) -> sent.cancel(false)); // changes nothing unless somebody else has completed it
     sent.whenComplete(
         (value, error) -> {
-          ErrorReply reply = error == null ? null : LettuceErrors.reply(error);
-          if (error == null) {
+          ErrorReply reply = error != null ? LettuceErrors.reply(error) : value instanceof ErrorReply told ? told : null;
+          if (error == null && reply == null) {
             result.complete(value);
           } else if (reply == null) {
             if (cluster != null) {

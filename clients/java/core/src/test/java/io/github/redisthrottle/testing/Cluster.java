@@ -61,6 +61,18 @@ public final class Cluster implements AutoCloseable {
     return replica;
   }
 
+  /** Gives the slot of a key, which holds none, to another master, of which clients have not heard. */
+  public void moveSlot(String key, Server to) {
+    int slot = JedisClusterCRC16.getSlot(key);
+    to.run("CLUSTER", "BUMPEPOCH");
+    try (Jedis jedis = to.client();
+        Jedis from = owner(key).client()) {
+      String id = jedis.clusterMyId();
+      jedis.clusterSetSlotNode(slot, id);
+      from.clusterSetSlotNode(slot, id);
+    }
+  }
+
   private static boolean follows(Jedis jedis, String id) {
     try {
       jedis.clusterReplicate(id);
