@@ -11,7 +11,7 @@ import pytest
 
 from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, Result, asgi, client_address, wsgi
 from redis_throttle._seam import undecided
-from redis_throttle._web.http import header_fields
+from redis_throttle._web.fields import header_fields
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import ROOT
 

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from redis_throttle import Limiter, OutageError, asgi, fixed, rate, window, wsgi
-from redis_throttle._web.http import Policies
+from redis_throttle._web.fields import Policies
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import Server
 

@@ -1,4 +1,5 @@
-// Package field writes the RateLimit header fields of draft-ietf-httpapi-ratelimit-headers-11, structured fields (RFC 9651).
+// Package field writes the RateLimit header fields of draft-ietf-httpapi-ratelimit-headers-11, structured fields (RFC 9651). Their names and
+// their form are here and nowhere else in Go. spec/clients/fields.json has the rules as a table.
 package field
 
 import (

@@ -2,7 +2,8 @@
 //
 //     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
 import type { Context, MiddlewareHandler } from 'hono'
-import { merged, Policy, type RateLimitOptions } from './http.js'
+import { isList, merged } from './fields.js'
+import { Policy, type RateLimitOptions } from './http.js'
 
 export type { Answer, RateLimitOptions } from './http.js'
 
@@ -21,7 +22,7 @@ export function rateLimit(options: RateLimitOptions<Context>): MiddlewareHandler
     for (const [name, value] of decision?.headers ?? []) {
       // What is inside of this middleware has set its items by now.
       const there = c.res.headers.get(name)
-      c.header(name, there && name.startsWith('RateLimit') ? merged(name, there, value) : value)
+      c.header(name, there && isList(name) ? merged(name, there, value) : value)
     }
     return undefined
   }

@@ -1,7 +1,6 @@
 // What the middlewares share: which limits a request counts for, and what its response says.
 //
-// The header fields are RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11. A request that is denied gets
-// status 429 with Retry-After and a problem document (RFC 9457).
+// A request that is denied gets status 429 with Retry-After and a problem document (RFC 9457).
 import { address, type AddressOptions, originOf } from './address.js'
 import { type Answer, answers } from './answer.js'
 import { type Call, entriesOf, type Keys, many, one } from '../call.js'
@@ -12,6 +11,7 @@ import { told } from '../guard/told.js'
 import { asLimits, denialsOf, isLimit, type Limit, type Limits, nameOf } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
 import type { Denied, Result } from '../result.js'
+import { fieldsOf, merged, policies } from './fields.js'
 
 export type { Answer } from './answer.js'
 
@@ -78,8 +78,6 @@ export interface Decision {
 const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'skip', 'ban', 'banAfter', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
 const counters = ['seconds', 'unix'] as const
 const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
-
-const seconds = (ms: number) => Math.ceil(ms / 1000)
 
 /** What becomes of requests that nobody could decide about. */
 export interface FailureOptions<Request> {
@@ -244,41 +242,6 @@ export class Policy<Request extends object> {
   }
 }
 
-/** Returns the fields of a response for a result. */
-function fieldsOf(call: Pick<Call, 'keys'>, policy: readonly string[], result: Result, xRateLimit: 'seconds' | 'unix' | undefined): [string, string][] {
-  const of = (key: number) => call.keys[key]?.limits ?? []
-  const decided = of(result.keyIndex)
-  const hidden = (limits: readonly Limit[], rule: number) => limits[rule]?.fields.shadow === true
-  const visible = result.banned || !hidden(decided, result.rule)
-  let items: string[] = []
-  if (result.banned) {
-    const after = Math.min(result.retryAfterMs ?? Infinity, result.resetAfterMs)
-    items = decided.flatMap((_, rule) => (hidden(decided, rule) ? [] : [item(decided, rule, 0, after)]))
-  } else if (result.each.length > 0) {
-    items = result.each.flatMap((each) => {
-      if (hidden(of(each.keyIndex), each.rule)) return []
-      const mine = each.keyIndex === result.keyIndex && each.rule === result.rule
-      return [item(of(each.keyIndex), each.rule, each.remaining, mine ? result.nextAfterMs : each.resetAfterMs)]
-    })
-  } else if (visible) {
-    items = [item(decided, result.rule, result.remaining, result.nextAfterMs)]
-  }
-  const fields: [string, string][] = [
-    ['RateLimit-Policy', policy.join(', ')],
-    ['RateLimit', items.join(', ')],
-  ]
-  if (result.limited && result.retryAfterMs !== null) fields.push(['Retry-After', String(Math.max(1, seconds(result.retryAfterMs)))])
-  if (xRateLimit && visible) {
-    const now = xRateLimit === 'unix' ? Math.ceil(Date.now() / 1000) : 0
-    fields.push(
-      ['X-RateLimit-Limit', String(result.limit)],
-      ['X-RateLimit-Remaining', String(result.remaining)],
-      ['X-RateLimit-Reset', String(seconds(result.resetAfterMs) + now)],
-    )
-  }
-  return fields.filter(([, value]) => value !== '')
-}
-
 /** Returns what the default key calls limits. */
 function policyName(limits: readonly Limit[]): string {
   return limits.map(({ policy }) => policy).join(' ')
@@ -300,26 +263,6 @@ function warnOfTwins(limiter: Decider, policy: string): void {
   policiesOf.set(limiter, there)
   if (there.has(policy)) warnOnce(`two middlewares have the limits ${policy} and neither a name nor a key, so they share one limit for each client; give each a name`)
   there.add(policy)
-}
-
-function quoted(text: string): string {
-  if (!/^[\x20-\x7e]*$/.test(text)) throw new RangeError(`the name or unit of a limit is printable ASCII, for header fields, not '${text}'`)
-  return `"${text.replace(/["\\]/g, '\\$&')}"`
-}
-
-/** Returns the items of RateLimit-Policy: q units come back in w seconds. A limit with shadow is none for clients. */
-function policies(limits: readonly Limit[]): string[] {
-  return limits.flatMap((limit, rule) => {
-    const { shadow, unit } = limit.fields
-    const { units, seconds } = limit.quota
-    const text = `${quoted(nameOf(limits, rule))};q=${units}${unit ? `;qu=${quoted(unit)}` : ''};w=${seconds}`
-    return shadow ? [] : [text]
-  })
-}
-
-/** Returns an item of RateLimit: r units remain, and the next one comes in t seconds. A full limit has no t. */
-function item(limits: readonly Limit[], rule: number, remaining: number, afterMs: number): string {
-  return `${quoted(nameOf(limits, rule))};r=${remaining}${afterMs > 0 ? `;t=${seconds(afterMs)}` : ''}`
 }
 
 function problemOf(keys: Call['keys'], result: Denied): Problem {
@@ -373,9 +316,4 @@ export function setFields(decision: Decision | undefined, get: (name: string) =>
     const there = get(name)
     set(name, merged(name, value, typeof there === 'string' ? there : undefined))
   }
-}
-
-/** Returns a field that may be there already: those that are lists are joined, so that middlewares may be nested. */
-export function merged(name: string, value: string, there: string | undefined): string {
-  return there && (name === 'RateLimit' || name === 'RateLimit-Policy') ? `${there}, ${value}` : value
 }

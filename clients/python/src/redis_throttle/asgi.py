@@ -17,7 +17,8 @@ from ._seam.verbs import AsyncDecider as Decider
 from ._web.address import Network, client_address
 from ._web.concurrency import LEASE
 from ._web.concurrency import Concurrency as _Concurrency
-from ._web.http import Body, Now, Outcome, Policy, XRateLimit, check_decider, merge, run_async
+from ._web.fields import XRateLimit, merge
+from ._web.http import Body, Now, Outcome, Policy, check_decider, run_async
 from .asyncio import Limiter
 
 Scope = MutableMapping[str, Any]

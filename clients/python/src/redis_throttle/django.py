@@ -41,7 +41,8 @@ from ._seam.limit import Limit, parse_limits, window
 from ._seam.result import Result
 from ._seam.undecided import DEFAULTS, Undecided
 from ._web.address import client_address, networks
-from ._web.http import check_decider, header_fields
+from ._web.fields import header_fields
+from ._web.http import check_decider
 
 _OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "LIMITER", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
 _undecided: dict[tuple[Any, ...], Undecided] = {}

@@ -22,7 +22,8 @@ from ._seam.result import Result
 from ._seam.undecided import DEFAULTS, Answer
 from ._seam.verbs import AsyncDecider, Decider
 from ._web.address import Network, client_address
-from ._web.http import Body, Header, Now, Outcome, Policy, XRateLimit, check_decider, key_of_route, merge, run, run_async
+from ._web.fields import Header, XRateLimit, merge
+from ._web.http import Body, Now, Outcome, Policy, check_decider, key_of_route, run, run_async
 
 __all__ = ["RateLimit", "client_address"]
 

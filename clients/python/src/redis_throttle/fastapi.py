@@ -16,7 +16,8 @@ from ._seam.limit import Limits
 from ._seam.undecided import DEFAULTS, Answer
 from ._seam.verbs import AsyncDecider as Decider
 from ._web.address import Network, client_address
-from ._web.http import Now, Policy, XRateLimit, check_decider, key_of_route, run_async
+from ._web.fields import LISTS, XRateLimit
+from ._web.http import Now, Policy, check_decider, key_of_route, run_async
 
 __all__ = ["RateLimit", "client_address"]
 
@@ -57,7 +58,7 @@ class RateLimit:
             raise HTTPException(outcome.status, detail, fields)
         for name, value in fields.items():
             there = response.headers.get(name)
-            response.headers[name] = value if there is None or name not in ("RateLimit", "RateLimit-Policy") else f"{there}, {value}"
+            response.headers[name] = value if there is None or name not in LISTS else f"{there}, {value}"
 
 
 def _route(request: Request) -> str:

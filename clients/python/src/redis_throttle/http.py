@@ -14,8 +14,9 @@ from typing import cast
 
 from ._seam.limit import Limit, Limits, as_limits
 from ._seam.result import Result
-from ._web.http import PROBLEM, Header, XRateLimit
-from ._web.http import header_fields as _header_fields
+from ._web.fields import Header, XRateLimit
+from ._web.fields import header_fields as _header_fields
+from ._web.http import PROBLEM
 from ._web.http import problem as _problem
 
 __all__ = ["PROBLEM", "header_fields", "problem_document"]

@@ -25,7 +25,8 @@ from ._seam.duration import Duration, nanoseconds
 from ._seam.errors import OutageError, OverloadError
 from ._seam.limit import Limit, Slots
 from ._seam.undecided import DEFAULTS, Answer, Undecided, log
-from ._web.http import check_decider, retry_after_fields
+from ._web.fields import retry_after_fields
+from ._web.http import check_decider
 from .asyncio import Decider, Limiter
 
 _FIELD = "throttle"

@@ -18,7 +18,8 @@ from ._seam.verbs import Decider
 from ._web.address import Network, client_address
 from ._web.concurrency import LEASE
 from ._web.concurrency import Concurrency as _Concurrency
-from ._web.http import Body, Outcome, Policy, XRateLimit, check_decider, merge, run
+from ._web.fields import XRateLimit, merge
+from ._web.http import Body, Outcome, Policy, check_decider, run
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]

@@ -11,7 +11,8 @@ from .._seam.duration import Duration, nanoseconds
 from .._seam.result import LimitedError, Result
 from .._seam.undecided import Answer
 from .address import Network, Peer, client_address, networks
-from .http import PROBLEM, Body, Failures, Now, Outcome, Steps, check_functions, denied, retry_after_fields
+from .fields import retry_after_fields
+from .http import PROBLEM, Body, Failures, Now, Outcome, Steps, check_functions, denied
 
 Request = TypeVar("Request")
 

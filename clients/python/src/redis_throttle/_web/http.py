@@ -1,19 +1,15 @@
 """What the middlewares share: which limits a request counts for, what becomes of it, and what its response says.
 
-The header fields are RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11; a request that is denied gets
-status 429 with Retry-After and a problem document (RFC 9457). spec/clients/fields.json has the rules as a table.
+A request that is denied gets status 429 with Retry-After and a problem document (RFC 9457).
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from math import ceil, floor
 from typing import Any, Generic, Literal, TypeVar, Union, cast
 
 from .._seam.call import Call, many, one
@@ -24,22 +20,18 @@ from .._seam.result import Result
 from .._seam.undecided import DEFAULTS, Answer, Undecided, log
 from .._seam.verbs import AsyncDecider, Decider
 from .address import Network, Peer, client_address, networks
+from .fields import Header, Policies, XRateLimit, header_fields, seconds
 
 Request = TypeVar("Request")
 T = TypeVar("T")
 Now = Union[T, Awaitable[T]]  # noqa: UP007 a type alias of T
 """What a function returns: a value, or in asyncio something to await that gives one."""
 
-_LARGEST = 999_999_999_999_999
-"""The largest integer of a structured field (RFC 9651, 3.3.1)."""
-
 PROBLEM = "application/problem+json"
 """The Content-Type of a problem document."""
 
-Header = tuple[str, str]
 Body = tuple[str, bytes]
 """The Content-Type and the bytes of a response."""
-XRateLimit = Literal["seconds", "unix"]
 Steps = Generator[Any, Any, T]
 """A decision in steps: each value that it yields is sent back, awaited if it has to be."""
 
@@ -56,50 +48,6 @@ def check_decider(decider: object, asynchronous: bool) -> None:
     raise TypeError("limiter must be a redis_throttle.Limiter or another decider of threads, not one of asyncio")
 
 
-def seconds(duration: timedelta) -> int:
-    """Return a duration in whole seconds, rounded up."""
-    return ceil(duration.total_seconds())
-
-
-def _text(value: str) -> str:
-    if not value.isascii() or not value.isprintable():
-        raise ValueError(f"limits: a name or a unit in header fields is printable ASCII, not {value!r}")
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _quota(limit: Limit) -> tuple[int, int]:
-    """Return how many units come back while a full limit refills, in whole seconds, and how long that takes."""
-    if not limit.count:
-        return 0, ceil(limit.seconds)
-    whole = min(ceil(limit.seconds * limit.capacity / limit.count), _LARGEST)
-    return min(floor(whole * limit.count / limit.seconds), _LARGEST), whole
-
-
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """The header fields of the limits of one key."""
-
-    limits: tuple[Limit, ...]
-
-    def name(self, rule: int) -> str:
-        """Return what a limit is called: its name, or else default, with several limits limit-1, limit-2 and so on."""
-        return self.limits[rule].name or ("default" if len(self.limits) == 1 else f"limit-{rule + 1}")
-
-    def policy(self) -> list[str]:
-        """Return the items of RateLimit-Policy: q units come back in w seconds."""
-        items = []
-        for rule, limit in enumerate(self.limits):
-            quota, whole = _quota(limit)
-            item = f"{_text(self.name(rule))};q={quota}" + (f";qu={_text(limit.unit)}" if limit.unit else "") + f";w={whole}"
-            if not limit.shadow:  # whose name is checked all the same: it may be enforced tomorrow
-                items.append(item)
-        return items
-
-    def item(self, rule: int, remaining: int, after: timedelta) -> str:
-        """Return an item of RateLimit: r units remain, and the next one comes in t seconds. A full limit has no t."""
-        return f"{_text(self.name(rule))};r={min(remaining, _LARGEST)}" + (f";t={seconds(after)}" if after else "")
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What becomes of a request: it is answered with a status, or goes ahead (None), and its response gets the header fields."""
@@ -114,11 +62,6 @@ def unavailable(retry_after: int) -> Outcome:
     body = b"Service Unavailable\n"
     after = [("Retry-After", str(retry_after))] if retry_after else []
     return Outcome(503, (*after, ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))), body)
-
-
-def retry_after_fields(after: timedelta | None) -> list[Header]:
-    """Return Retry-After, of at least a second; nothing for never."""
-    return [] if after is None else [("Retry-After", str(max(1, seconds(after))))]
 
 
 def check_functions(**options: object) -> None:
@@ -321,46 +264,6 @@ def problem(limits: Sequence[tuple[Limit, ...]], result: Result) -> bytes:
         if result.by != "policy":
             document["violated-policies"] = [Policies(limits[result.key_index]).name(result.rule)]
     return json.dumps(document).encode() + b"\n"
-
-
-def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelimit: XRateLimit | None = None) -> list[Header]:
-    """Return the header fields of a response. limits has one tuple for each key of the call. No field tells of shadows."""
-    if result.by == "policy":  # nothing is known of the limits
-        return retry_after_fields(result.retry_after) if result.limited else []
-    policies = [Policies(some) for some in limits]
-    fields = [("RateLimit-Policy", ", ".join(item for p in policies for item in p.policy()))]
-    decided = policies[result.key_index]
-    hidden = not result.banned and decided.limits[result.rule].shadow
-    items: list[str] = []
-    if result.banned:
-        after = result.retry_after or result.reset_after
-        items = [decided.item(rule, 0, after) for rule, limit in enumerate(decided.limits) if not limit.shadow]
-    elif result.each:
-        for each in result.each:
-            if not policies[each.key_index].limits[each.rule].shadow:
-                mine = (each.key_index, each.rule) == (result.key_index, result.rule)
-                items.append(policies[each.key_index].item(each.rule, each.remaining, result.next_after if mine else each.reset_after))
-    elif not hidden:
-        items = [decided.item(result.rule, result.remaining, result.next_after)]
-    fields.append(("RateLimit", ", ".join(items)))
-    if result.limited:
-        fields += retry_after_fields(result.retry_after)
-    if x_ratelimit and not hidden:
-        reset = seconds(result.reset_after) + (ceil(time.time()) if x_ratelimit == "unix" else 0)
-        fields += [("X-RateLimit-Limit", str(result.limit)), ("X-RateLimit-Remaining", str(result.remaining)), ("X-RateLimit-Reset", str(reset))]
-    return [field for field in fields if field[1]]
-
-
-def merge(fields: Iterable[Header], more: Sequence[Header]) -> list[Header]:
-    """Return fields with more; those that are lists are joined, so that middlewares may be nested."""
-    merged = list(fields)
-    for name, value in more:
-        at = next((i for i, (there, _) in enumerate(merged) if there.lower() == name.lower()), None)
-        if at is None:
-            merged.append((name, value))
-        elif name in ("RateLimit", "RateLimit-Policy"):
-            merged[at] = (name, f"{value}, {merged[at][1]}")
-    return merged
 
 
 def run(steps: Steps[T]) -> T:

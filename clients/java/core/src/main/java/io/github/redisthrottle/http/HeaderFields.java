@@ -11,8 +11,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The header fields of a response: RateLimit-Policy, RateLimit and Retry-After, of draft-ietf-httpapi-ratelimit-headers-11. No field
- * tells of a limit on trial.
+ * The header fields of a response: RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11, and Retry-After. Their
+ * names and their form are here and nowhere else. No field tells of a limit on trial.
  */
 public final class HeaderFields {
   /** The fields that came before the draft: X-RateLimit-Limit, -Remaining and -Reset. */
@@ -24,6 +24,10 @@ public final class HeaderFields {
     /** The limit is full again at this time, in seconds since 1970. */
     UNIX
   }
+
+  private static final String POLICY = "RateLimit-Policy";
+
+  private static final String LIMIT = "RateLimit";
 
   /** What an integer of a structured field holds. */
   private static final BigInteger LARGEST = BigInteger.valueOf(999_999_999_999_999L);
@@ -54,10 +58,10 @@ public final class HeaderFields {
     }
     List<String> policies = new ArrayList<>();
     limits.forEach(some -> policies.addAll(policy(some)));
-    put(fields, "RateLimit-Policy", String.join(", ", policies));
+    put(fields, POLICY, String.join(", ", policies));
     List<Limit> decided = limits.get(result.keyIndex());
     boolean hidden = !result.banned() && decided.get(result.rule()).isShadow();
-    put(fields, "RateLimit", String.join(", ", items(limits, decided, result, hidden)));
+    put(fields, LIMIT, String.join(", ", items(limits, decided, result, hidden)));
     putRetryAfter(fields, result);
     if (x != XRateLimit.NONE && !hidden) {
       long reset = seconds(result.resetAfter());
@@ -67,6 +71,12 @@ public final class HeaderFields {
       fields.put("X-RateLimit-Reset", String.valueOf(x == XRateLimit.UNIX ? now + reset : reset));
     }
     return fields;
+  }
+
+  /** Returns a field that may be there already: those that are lists are joined, so that limits may be nested. */
+  public static String merged(String name, String value, String there) {
+    boolean isList = name.equals(LIMIT) || name.equals(POLICY);
+    return isList && there != null && !there.isEmpty() ? there + ", " + value : value;
   }
 
   /** Returns what a limit is called: its name, or else default; with several limits limit-1, limit-2 and so on. */

@@ -1,5 +1,6 @@
 package io.github.redisthrottle.spring.reactive;
 
+import io.github.redisthrottle.http.HeaderFields;
 import io.github.redisthrottle.http.Problem;
 import io.github.redisthrottle.spring.web.Decision;
 import io.github.redisthrottle.spring.web.Route;
@@ -70,6 +71,6 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
 
   static void setFields(ServerWebExchange exchange, Map<String, String> fields) {
     HttpHeaders headers = exchange.getResponse().getHeaders();
-    fields.forEach((name, value) -> headers.set(name, Decision.merged(name, value, headers.getFirst(name))));
+    fields.forEach((name, value) -> headers.set(name, HeaderFields.merged(name, value, headers.getFirst(name))));
   }
 }

@@ -1,6 +1,7 @@
 package io.github.redisthrottle.spring.servlet;
 
 import io.github.redisthrottle.CallInterruptedException;
+import io.github.redisthrottle.http.HeaderFields;
 import io.github.redisthrottle.http.Problem;
 import io.github.redisthrottle.spring.web.Decision;
 import io.github.redisthrottle.spring.web.Route;
@@ -58,7 +59,7 @@ public final class RateLimitFilter extends OncePerRequestFilter implements Order
   }
 
   static void setFields(HttpServletResponse response, Decision decision) {
-    decision.fields().forEach((name, value) -> response.setHeader(name, Decision.merged(name, value, response.getHeader(name))));
+    decision.fields().forEach((name, value) -> response.setHeader(name, HeaderFields.merged(name, value, response.getHeader(name))));
   }
 
   private static Decision await(CompletableFuture<Decision> deciding) throws ServletException {

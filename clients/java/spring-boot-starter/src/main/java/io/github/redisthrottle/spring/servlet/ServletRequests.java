@@ -5,7 +5,6 @@ import io.github.redisthrottle.spring.Facts;
 import io.github.redisthrottle.spring.method.CurrentRequest;
 import io.github.redisthrottle.spring.method.Decided;
 import io.github.redisthrottle.spring.method.Requests;
-import io.github.redisthrottle.spring.web.Decision;
 import io.github.redisthrottle.spring.web.WebLimits;
 import jakarta.servlet.http.HttpServletResponse;
 import org.springframework.web.context.request.RequestContextHolder;
@@ -37,7 +36,7 @@ public final class ServletRequests implements Requests {
       HttpServletResponse response = attributes.getResponse();
       if (response != null) {
         HeaderFields.of(decided.limits(), decided.result(), web.extra())
-            .forEach((name, value) -> response.setHeader(name, Decision.merged(name, value, response.getHeader(name))));
+            .forEach((name, value) -> response.setHeader(name, HeaderFields.merged(name, value, response.getHeader(name))));
       }
     }
   }

@@ -25,12 +25,6 @@ public record Decision(Map<String, String> fields, int status, String body) {
     return status == 0;
   }
 
-  /** Returns a field that may be there already: those that are lists are joined, so that limits may be nested. */
-  public static String merged(String name, String value, String there) {
-    boolean isList = name.equals("RateLimit") || name.equals("RateLimit-Policy");
-    return isList && there != null && !there.isEmpty() ? there + ", " + value : value;
-  }
-
   static Decision of(List<List<Limit>> limits, Result result, HeaderFields.XRateLimit extra) {
     Map<String, String> fields = HeaderFields.of(limits, result, extra);
     return result.allowed() ? new Decision(fields, 0, "") : new Decision(fields, Problem.STATUS, Problem.of(limits, result).json());
