@@ -190,10 +190,10 @@ type memory struct {
 	limiter *ratelimit.Limiter
 }
 
-// Of is of decide.Redis.
+// Of returns the limiter in memory, whatever happens in an outage: there is none. It is of the interface decide.Redis.
 func (m *memory) Of(guard.Policy, int64) ratelimit.Decider { return m.limiter }
 
-// Each is of decide.Redis.
+// Each decides calls one after the other. It is of the interface decide.Redis.
 func (m *memory) Each(ctx context.Context, _ guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, []error) {
 	results, errs := make([]ratelimit.Result, len(calls)), make([]error, len(calls))
 	for i, call := range calls {

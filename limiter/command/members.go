@@ -61,8 +61,8 @@ const (
 	NotLeased
 )
 
-// Reset makes m the view of a set with count members, of which lapsed have lapsed, lowest of those are shown, and the call
-// names named; the code that gathers the call fills in the slices.
+// Reset makes m the view of a set: count members in all, lapsed of them have lapsed, lowest of those are shown, and named members
+// are named by the call. The code that gathers the call fills in the slices.
 func (m *Members) Reset(count, lapsed int64, lowest, named int) {
 	m.Count, m.Lapsed = count, lapsed
 	m.Lowest, m.Named, m.Remove = m.lowest[:lowest], m.named[:named], m.remove[:named]

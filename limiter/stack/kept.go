@@ -78,8 +78,8 @@ func (s *Stack) adoptTAT(index int) {
 	s.kept = slices.Delete(s.kept, index, index+1)
 }
 
-// endIsUnknown reports whether this is a window of the calendar, of which the value holds a hash: what its
-// number means, only a call that names the limit can tell.
+// endIsUnknown reports whether this is a window of the calendar. The value holds only a hash of its period, so only a call that
+// names the limit can tell what the window's number means.
 func (k kept) endIsUnknown() bool { return k.id > math.MaxInt64 && len(k.state) > 0 }
 
 func (k *kept) isFull(nowNs int64) bool { return !k.endIsUnknown() && k.fullAt <= uint64(nowNs) }

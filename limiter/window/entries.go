@@ -13,7 +13,7 @@ const (
 // entries is what a window remembers of the units it granted. The zero value remembers none.
 //
 // Entries are kept as they are encoded, since a command touches only the first few and
-// the last: a column of instants, of which each keeps the lowest bytes, and one of units.
+// the last: a column of instants, each cut to its lowest bytes, and one of units.
 // They are at first <= i < end, in strictly increasing order of instant, and at most
 // maxEntries; the spare place lets a charge follow a Decode without moving any.
 type entries struct {

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// By makes a key of a request, such as those of package keyby, one of a call. The request has the address of the peer, the
-// metadata as its header fields, the method as its path and the context of the call; it has no body.
+// By turns a function that makes keys of HTTP requests, such as those of package keyby, into one that makes keys of calls. It is given a
+// request with the address of the peer, the metadata as header fields, the method as path and the context of the call, without a body.
 func By(key func(r *http.Request) string) func(ctx context.Context, method string) string {
 	return func(ctx context.Context, method string) string {
 		r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: method}, Header: http.Header{}, Proto: "HTTP/2.0", ProtoMajor: 2}

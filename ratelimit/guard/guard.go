@@ -270,7 +270,7 @@ func (g *Guard) judge(ctx context.Context, b *breaker, call *ratelimit.Call, res
 	return err
 }
 
-// over says whether the deadline of ctx has passed, of which a connection may learn before ctx.
+// over says whether the deadline of ctx has passed. A connection may notice that before ctx does.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || (ok && !time.Now().Before(deadline))

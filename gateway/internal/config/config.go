@@ -410,7 +410,7 @@ func (rule *Rule) finish(name string) (err error) {
 	return err
 }
 
-// metadata reads what a file attaches to a descriptor, of which the gateway knows nothing.
+// metadata reads what a file attaches to a descriptor. It means nothing to the gateway.
 func (r *reader) metadata(n *yaml.Node) (values map[string]any) {
 	if isNull(n) {
 		return nil

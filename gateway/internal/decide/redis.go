@@ -65,7 +65,7 @@ func NewChain(client redis.UniversalClient, o *settings.Settings, observe ...fun
 	return c
 }
 
-// Of is of Redis.
+// Of returns the decider for calls that down decides about in an outage, in batches of units. It is of the interface Redis.
 func (c *Chain) Of(down guard.Policy, units int64) ratelimit.Decider {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,7 +46,7 @@ type Groups struct {
 // Serve reports whether the groups are those of a call with a number of keys.
 func (p *Groups) Serve(keys int) bool { return p.count == 1 || p.count == keys }
 
-// Of is what was said of a key: by its own group or, where there is one only, by that.
+// Of returns the limits and slots of a key: those of its own group, or of the only group.
 func (p *Groups) Of(key int) ([]stack.Limit, words.SlotGroup) {
 	if key = min(key, p.count-1); key > 0 {
 		return p.limits[p.ends[key-1]:p.ends[key]], p.slots[key]
