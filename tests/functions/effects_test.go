@@ -15,6 +15,8 @@ import (
 	"redis-throttle/functions"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
+	"redis-throttle/spec"
+	"redis-throttle/tests/clock"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
@@ -139,6 +141,28 @@ func TestFunctionsThatLookWorkOnAReplica(t *testing.T) {
 	assert.Contains(t, replica.Do(fcall("CL.LIMIT k RATE 10/h")...).Text, "READONLY")
 	sha := replica.MustDo("SCRIPT", "LOAD", functions.Script()).Text
 	assert.EqualValues(t, 6, replica.MustDo(kit.AsScript(sha, strings.Fields("CL.PEEK k RATE 10/h COMPACT"))...).Elems[3].Int)
+}
+
+// A function is not told the protocol, so a client of RESP3 gets the same arrays as one of RESP2. Maps would lose their order on the way.
+func TestFunctionsAnswerAlikeInBothProtocols(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := clock.New(t, spec.Start.UnixNano()).Start(server.WithoutModule()) // which stands still
+	kit.LoadFunctions(t, s)
+	s.MustDo(fcall("CL.LEASE jobs SLOTS 3 TTL 1h ID a")...)
+	three := s.Raw()
+	_, err := three.Do("HELLO", "3")
+	require.NoError(t, err)
+	for _, line := range []string{
+		"CL.THROTTLE t 9 10 3600 0", "CL.LIMIT k FIXED 10/d COST 0", "CL.LIMIT k FIXED 10/d COST 0 EACH COMPACT", "CL.PEEK k RATE 10/h EACH",
+		"CL.MLIMIT 2 k l FIXED 10/d COST 0", "CL.LEASES jobs", "CL.LEASES nobody", "CL.LIMIT k RATE 0/s COMPACT",
+	} {
+		two := s.MustDo(fcall(line)...)
+		v, err := three.Do(fcall(line)...)
+		require.NoError(t, err)
+		assert.Equal(t, two, v, line)
+		assert.Equal(t, resp.Array, v.Kind, line)
+	}
 }
 
 // A user needs FCALL, and the commands that functions call, on the keys: not @admin, nor @dangerous.
