@@ -12,6 +12,7 @@ import (
 
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/hosts"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -92,6 +93,20 @@ func newStage(t *testing.T, s setup, network *hosts.Network, first int, r *rand.
 	st.shards = slices.Collect(slices.Chunk(slices.Clone(st.nodes), 1+s.replicas))
 	st.form()
 	return st
+}
+
+// loadFunctions has half of the calls be of functions. A replica that takes over has them as soon as it has heard of them.
+func (st *stage) loadFunctions() {
+	st.functions = true
+	for i := range st.shards {
+		kit.LoadFunctions(st, st.at(i, 0).Server)
+	}
+	st.await("every server has the functions", func() bool {
+		return !slices.ContainsFunc(st.nodes, func(n *node) bool {
+			v, err := n.try("FUNCTION", "LIST")
+			return err != nil || len(v.Elems) == 0
+		})
+	})
 }
 
 // await waits for servers to get somewhere.

@@ -17,7 +17,6 @@ import (
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/hosts"
-	"redis-throttle/tests/kit"
 )
 
 var (
@@ -57,10 +56,7 @@ func TestOrdeal(t *testing.T) {
 // endure has the servers of a set-up go through rounds until the end.
 func endure(t *testing.T, s setup, network *hosts.Network, firstHost int, seed uint64, end time.Time) {
 	st := newStage(t, s, network, firstHost, rand.New(rand.NewPCG(seed, 1)))
-	for i := range st.shards {
-		kit.LoadFunctions(t, st.at(i, 0).Server)
-	}
-	st.functions = true
+	st.loadFunctions()
 	var sum tally
 	defer func() { sum.log(t, st) }() // also of a run that fails
 	told := time.Now()
