@@ -4,6 +4,7 @@ import io.github.redisthrottle.connection.Command;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.jedis.JedisConnection;
 import java.time.Duration;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletionStage;
 import java.util.stream.Collectors;
@@ -94,6 +95,11 @@ record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implemen
   @Override
   public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left) {
     return next.sendWaiting(command, left);
+  }
+
+  @Override
+  public CompletionStage<Object> sendAtomically(List<Command> commands) {
+    return next.sendAtomically(commands);
   }
 
   @Override
