@@ -16,7 +16,7 @@ from redis_throttle.django_views import RateLimit
 from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
 
 if not settings.configured:
-    settings.configure()
+    settings.configure(SECRET_KEY="x")  # Django 4.2 wants one to write down an error
 
 TWO = rate(2, "1h")
 Ask = Callable[..., Any]
