@@ -76,7 +76,7 @@ final class Application implements AutoCloseable {
 
   /** As {@link #get}, at another address of this machine, which is also that of the client. */
   HttpResponse<String> getFrom(String address, String path, String... headers) {
-    HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url(path).replace("127.0.0.1", address)));
+    HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url(path).replace("127.0.0.1", address))).timeout(Duration.ofMinutes(1));
     for (int i = 0; i < headers.length; i += 2) {
       request.header(headers[i], headers[i + 1]);
     }

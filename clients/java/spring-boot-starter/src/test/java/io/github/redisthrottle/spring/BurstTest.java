@@ -10,6 +10,7 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -108,7 +109,7 @@ class BurstTest {
                 "spring.data.redis.port=" + server.port,
                 "redis-throttle.routes[0].paths=/open/**",
                 "redis-throttle.routes[0].limits=RATE 100/d")) {
-      HttpRequest request = HttpRequest.newBuilder(URI.create(application.url("/open/a"))).build();
+      HttpRequest request = HttpRequest.newBuilder(URI.create(application.url("/open/a"))).timeout(Duration.ofMinutes(1)).build();
       HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
       List<CompletableFuture<HttpResponse<Void>>> sent = new ArrayList<>();
       for (int i = 0; i < 500; i++) {
