@@ -26,8 +26,9 @@ const (
 	// startPatience and stopPatience bound a server that hangs; they are never waited out.
 	startPatience = 30 * time.Second
 	stopPatience  = 15 * time.Second
-	// portAttempts: a port found free may be taken before the server binds it.
+	// portAttempts: a port found free may be taken before the server binds it, which it then says.
 	portAttempts = 5
+	portTaken    = "Address already in use"
 )
 
 // The kernel kills a server when the thread that started it ends, so that it does not
@@ -51,7 +52,7 @@ type Server struct {
 func Start(ctx context.Context, program string, options ...string) *Server {
 	for attempt := 1; ; attempt++ {
 		s, err := start(ctx, program, options)
-		if err == nil || attempt == portAttempts || !strings.Contains(err.Error(), "Address already in use") {
+		if err == nil || attempt == portAttempts || !strings.Contains(err.Error(), portTaken) {
 			must.Do(err)
 			return s
 		}
@@ -84,8 +85,12 @@ func start(ctx context.Context, program string, options []string) (s *Server, er
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	if err := s.awaitReady(ctx); err != nil {
-		lines := strings.Split(s.Log(), "\n")
+		said := s.Log()
 		s.Close()
+		if strings.Contains(said, portTaken) { // valgrind says much behind it
+			must.Fail("%s: port %d: %s", filepath.Base(program), s.Port, portTaken)
+		}
+		lines := strings.Split(said, "\n")
 		must.Fail("%s did not come up: %w\nits log ends in:\n%s", filepath.Base(program), err, strings.Join(lines[max(0, len(lines)-10):], "\n"))
 	}
 	return s, nil
