@@ -421,6 +421,10 @@ class Zero implements State {
 
   constructor(public limit: Limit) {}
 
+  copy(): State {
+    return this
+  }
+
   bringTo(): void {}
 
   available(): number {
@@ -558,5 +562,5 @@ function eachOf(call: Call, layers: readonly Layer[], slots: readonly Slot[], is
 
 /** Copies what would change, for a look. */
 function copied(kept: ReadonlyMap<number, Kept>): Map<number, Kept> {
-  return new Map([...kept].map(([i, each]) => [i, { ...each, states: new Map(each.states) }]))
+  return new Map([...kept].map(([i, each]) => [i, { ...each, states: new Map([...each.states].map(([name, state]) => [name, state.copy()])) }]))
 }

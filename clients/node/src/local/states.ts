@@ -32,6 +32,8 @@ export interface State {
   refund(now: bigint, units: number): number
   /** The instant from which the limit is full, 0 when nothing is used. */
   readonly fullAt: bigint
+  /** The same state, for a call that only looks. */
+  copy(): State
 }
 
 /** Returns the state of a limit of which nothing is used. */
@@ -50,6 +52,13 @@ class RateState implements State {
   #queue = 0n // how far the TAT may be beyond the burst tolerance: what was reserved or forced
 
   constructor(public limit: Limit) {}
+
+  copy(): State {
+    const copy = new RateState(this.limit)
+    copy.#tat = this.#tat
+    copy.#queue = this.#queue
+    return copy
+  }
 
   get #emission(): bigint {
     const count = BigInt(this.limit.fields.count)
@@ -129,6 +138,12 @@ class WindowState implements State {
   #entries: Entry[] = []
 
   constructor(public limit: Limit) {}
+
+  copy(): State {
+    const copy = new WindowState(this.limit)
+    copy.#entries = this.#entries.map((entry) => ({ ...entry }))
+    return copy
+  }
 
   get fullAt(): bigint {
     const last = this.#entries.at(-1)
@@ -261,6 +276,13 @@ class FixedState implements State {
   #used = 0
 
   constructor(public limit: Limit) {}
+
+  copy(): State {
+    const copy = new FixedState(this.limit)
+    copy.#start = this.#start
+    copy.#used = this.#used
+    return copy
+  }
 
   get fullAt(): bigint {
     return this.#used === 0 ? 0n : this.#span(this.#start).end
