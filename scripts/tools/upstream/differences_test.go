@@ -51,7 +51,7 @@ var elsewhere = map[string]string{
 	"memcached, xDS, `REDIS_PERSECOND`, statsd":         "settings",
 }
 
-// Each row of "What differs" has an example here, or is about something else.
+// Each row of what differs has an example here, or is about something else.
 func TestEachDifferenceIsARowOfThePage(t *testing.T) {
 	few, many := "few=x", "many=x"
 	limited := func(hits uint32, descriptor string, limit uint32) *pb.RateLimitRequest {
@@ -140,7 +140,7 @@ func TestEachDifferenceIsARowOfThePage(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "gateway.md"))
 	require.NoError(t, err)
-	_, table, found := strings.Cut(string(page), "What differs ")
+	_, table, found := strings.Cut(string(page), "The table shows what differs ")
 	require.True(t, found)
 	table, _, _ = strings.Cut(table, "## ")
 	rows := map[string]bool{}
