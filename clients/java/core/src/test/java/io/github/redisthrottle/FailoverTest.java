@@ -83,10 +83,50 @@ class FailoverTest {
     }
   }
 
+  @ParameterizedTest
+  @EnumSource
+  void aPasswordThatChangedIsAMistakeInACluster(Clients client) {
+    try (Cluster cluster = new Cluster()) {
+      cluster.password("old");
+      try (Opened opened = Opened.of(client, cluster, "old");
+          Limiter limiter = Limiter.over(opened.connection())) {
+        assertTrue(limiter.limit("a", QUOTA).allowed());
+        cluster.password("new");
+        Server.await("a mistake, which nobody lets through", () -> isMistake(limiter));
+        for (int i = 0; i < 20; i++) {
+          assertTrue(isMistake(limiter), "it stays one");
+        }
+      }
+    }
+  }
+
+  private static boolean isMistake(Limiter limiter) {
+    try {
+      limiter.limit("a", QUOTA);
+      return false;
+    } catch (OutageException e) {
+      return false;
+    } catch (MistakeException e) {
+      return e.getMessage().contains("WRONGPASS");
+    }
+  }
+
+  @Test
+  void aPasswordThatWasNeverRightIsAMistakeInACluster() {
+    try (Cluster cluster = new Cluster()) {
+      cluster.password("right");
+      try (Opened opened = Opened.of(Clients.LETTUCE, cluster, "wrong");
+          Limiter limiter = Limiter.over(opened.connection())) {
+        assertTrue(isMistake(limiter));
+      }
+    }
+  }
+
   @Test
   void aClusterThatWasNeverReachedIsAnOutage() {
-    RedisClusterClient lettuce = RedisClusterClient.create(RedisURI.create("127.0.0.1", 1));
-    try (LettuceConnection connection = LettuceConnection.over(lettuce, Duration.ofSeconds(1));
+    RedisURI nowhere = RedisURI.create("127.0.0.1", 1);
+    RedisClusterClient lettuce = RedisClusterClient.create(nowhere);
+    try (LettuceConnection connection = LettuceConnection.over(lettuce, nowhere, Duration.ofSeconds(1));
         Limiter limiter = Limiter.over(connection)) {
       assertThrows(OutageException.class, () -> limiter.limit("a", QUOTA));
       assertEquals("", limiter.nodeOf("a"));
@@ -110,12 +150,19 @@ class FailoverTest {
   /** A connection, and the client that it is over. */
   private record Opened(Connection connection, Runnable client) implements AutoCloseable {
     static Opened of(Clients client, Cluster cluster) {
+      return of(client, cluster, null);
+    }
+
+    static Opened of(Clients client, Cluster cluster, String password) {
       HostAndPort first = cluster.addresses().get(0);
       if (client == Clients.LETTUCE) {
-        RedisClusterClient lettuce = RedisClusterClient.create(RedisURI.create(first.getHost(), first.getPort()));
-        return new Opened(LettuceConnection.over(lettuce, Duration.ofSeconds(1)), lettuce::shutdown);
+        RedisURI.Builder builder = RedisURI.builder().withHost(first.getHost()).withPort(first.getPort());
+        RedisURI uri = password == null ? builder.build() : builder.withPassword(password.toCharArray()).build();
+        RedisClusterClient lettuce = RedisClusterClient.create(uri);
+        return new Opened(LettuceConnection.over(lettuce, uri, Duration.ofSeconds(1)), lettuce::shutdown);
       }
-      ConnectionProvider provider = new ClusterConnectionProvider(new HashSet<>(cluster.addresses()), FAST);
+      JedisClientConfig config = DefaultJedisClientConfig.builder().timeoutMillis(500).password(password).build();
+      ConnectionProvider provider = new ClusterConnectionProvider(new HashSet<>(cluster.addresses()), config);
       return new Opened(JedisConnection.over(provider), () -> close(provider));
     }
 

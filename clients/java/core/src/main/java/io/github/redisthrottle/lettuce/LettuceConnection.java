@@ -34,6 +34,7 @@ public final class LettuceConnection implements Connection {
   private static final Command ASKING = new Command(List.of("ASKING"), null);
 
   private final RedisClient client;
+  private final RedisURI uri; // of a cluster: of one of its servers
   private final RedisClusterClient cluster;
   private final Runnable close;
   private final long timeoutMs;
@@ -42,10 +43,11 @@ public final class LettuceConnection implements Connection {
 
   private LettuceConnection(RedisClient client, RedisURI uri, RedisClusterClient cluster, Duration timeout, Runnable close) {
     this.client = client;
+    this.uri = uri;
     this.cluster = cluster;
     this.close = close;
     this.timeoutMs = timeout.toMillis();
-    this.single = uri == null ? null : new Node(client, uri, timeoutMs);
+    this.single = cluster != null ? null : new Node(client, uri, timeoutMs);
     if (single != null) {
       single.warmUp();
     }
@@ -83,15 +85,19 @@ public final class LettuceConnection implements Connection {
     return new LettuceConnection(client, uri, null, timeout, client::shutdownAsync);
   }
 
-  /** Connects to the servers of a cluster, as your client knows them, with a timeout of 200 ms. */
-  public static LettuceConnection over(RedisClusterClient yours) {
-    return over(yours, TIMEOUT);
+  /**
+   * Connects to the servers of a cluster, as your client knows them, with its threads and options and a timeout of 200 ms.
+   *
+   * @param uri one that your client was made with, which does not tell it: user, password and TLS are those of every server
+   */
+  public static LettuceConnection over(RedisClusterClient yours, RedisURI uri) {
+    return over(yours, uri, TIMEOUT);
   }
 
-  /** As {@link #over(RedisClusterClient)}, with another timeout. */
-  public static LettuceConnection over(RedisClusterClient yours, Duration timeout) {
-    RedisClient client = client(yours.getResources(), ClientOptions.create(), timeout);
-    return new LettuceConnection(client, null, yours, timeout, client::shutdownAsync);
+  /** As {@link #over(RedisClusterClient, RedisURI)}, with another timeout. */
+  public static LettuceConnection over(RedisClusterClient yours, RedisURI uri, Duration timeout) {
+    RedisClient client = client(yours.getResources(), yours.getOptions(), timeout);
+    return new LettuceConnection(client, uri, yours, timeout, client::shutdownAsync);
   }
 
   private static RedisClient client(ClientResources resources, ClientOptions options, Duration timeout) {
@@ -187,19 +193,14 @@ public final class LettuceConnection implements Connection {
       CompletableFuture<Object> result) {
     String address = text.substring(text.lastIndexOf(' ') + 1);
     int colon = address.lastIndexOf(':');
-    RedisURI uri = like(address.substring(0, colon), Integer.parseInt(address.substring(colon + 1)));
+    String host = colon > 0 ? address.substring(0, colon) : cluster.getPartitions().getPartition(0).getUri().getHost();
+    Node node = node(host, Integer.parseInt(address.substring(colon + 1)));
     if (text.startsWith("MOVED ")) {
       cluster.refreshPartitionsAsync();
-      attempt(command, how, left, node(uri), result, command);
+      attempt(command, how, left, node, result, command);
     } else {
-      attempt(command, how, left, node(uri), result, ASKING, command);
+      attempt(command, how, left, node, result, ASKING, command);
     }
-  }
-
-  /** Returns where another server of the cluster is, with the credentials and the TLS of those that are known. */
-  private RedisURI like(String host, int port) {
-    RedisURI known = cluster.getPartitions().getPartition(0).getUri();
-    return RedisURI.builder(known).withHost(host.isEmpty() ? known.getHost() : host).withPort(port).build();
   }
 
   private Node nodeWith(String key) {
@@ -209,11 +210,11 @@ public final class LettuceConnection implements Connection {
       cluster.refreshPartitionsAsync();
       throw new OutageException("the cluster has no server for the slot of the key", null, false);
     }
-    return node(found.getUri());
+    return node(found.getUri().getHost(), found.getUri().getPort());
   }
 
-  private Node node(RedisURI uri) {
-    return nodes.computeIfAbsent(name(uri), name -> new Node(client, uri, timeoutMs));
+  private Node node(String host, int port) {
+    return nodes.computeIfAbsent(host + ":" + port, name -> new Node(client, RedisURI.builder(uri).withHost(host).withPort(port).build(), timeoutMs));
   }
 
   private static String name(RedisURI uri) {

@@ -31,17 +31,28 @@ final class LettuceErrors {
     if (text.contains("queue size exceeded")) {
       return new OverloadException(text, cause);
     }
-    for (Throwable at = cause; at != null; at = at.getCause()) {
-      if (at instanceof RedisCommandExecutionException refused && at != cause) { // of the handshake, such as NOAUTH or LOADING
-        return refused.getMessage().startsWith("LOADING") || refused.getMessage().contains("max number of clients")
-            ? new OutageException(text, cause, false)
-            : new MistakeException(text, cause);
+    String refused = cause instanceof RedisCommandExecutionException ? null : refused(cause); // of the handshake, such as NOAUTH or LOADING
+    if (refused == null) {
+      return new OutageException(text, cause);
+    }
+    text = command + ": " + refused;
+    return refused.startsWith("LOADING") || refused.contains("max number of clients") ? new OutageException(text, cause, false) : new MistakeException(text, cause);
+  }
+
+  /** Returns what a server refused a connection with, of one server or of several that were tried in turn; null without it. */
+  private static String refused(Throwable error) {
+    for (Throwable at = error; at != null; at = at.getCause()) {
+      if (at instanceof RedisCommandExecutionException) {
+        return at.getMessage();
       }
-      if (at instanceof IOException) {
-        return new OutageException(text, cause);
+      for (Throwable tried : at.getSuppressed()) {
+        String refused = refused(tried);
+        if (refused != null) {
+          return refused;
+        }
       }
     }
-    return new OutageException(text, cause);
+    return null;
   }
 
   private static String root(Throwable error) {

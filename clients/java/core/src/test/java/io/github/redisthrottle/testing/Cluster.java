@@ -4,7 +4,9 @@ import java.util.ArrayList;
 import java.util.List;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
+import redis.clients.jedis.args.ClientType;
 import redis.clients.jedis.exceptions.JedisException;
+import redis.clients.jedis.params.ClientKillParams;
 import redis.clients.jedis.util.JedisClusterCRC16;
 
 /** Three masters that share the slots. */
@@ -15,6 +17,7 @@ public final class Cluster implements AutoCloseable {
   private static final String[] OPTIONS = {"--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", "--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0"};
 
   public final List<Server> nodes = new ArrayList<>();
+  private String asked; // the password of its servers
 
   public Cluster() {
     for (int i = 0; i < MASTERS; i++) {
@@ -59,6 +62,20 @@ public final class Cluster implements AutoCloseable {
     }
     nodes.forEach(node -> Server.await("every server knows the replica", () -> agrees(node) && knowsReplica(node)));
     return replica;
+  }
+
+  /** Has every server ask for a password from now on, and closes the connections of clients. */
+  public void password(String password) {
+    for (Server node : nodes) {
+      try (Jedis jedis = node.client()) {
+        if (asked != null) {
+          jedis.auth(asked);
+        }
+        jedis.aclSetUser("default", "resetpass", ">" + password);
+        jedis.clientKill(ClientKillParams.clientKillParams().type(ClientType.NORMAL).skipMe(ClientKillParams.SkipMe.YES));
+      }
+    }
+    asked = password;
   }
 
   /** Gives the slot of a key, which holds none, to another master, of which clients have not heard. */

@@ -10,6 +10,8 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import java.net.URI;
 import java.time.Duration;
 import org.springframework.beans.factory.ListableBeanFactory;
+import org.springframework.data.redis.connection.RedisClusterConfiguration;
+import org.springframework.data.redis.connection.RedisNode;
 import org.springframework.data.redis.connection.RedisPassword;
 import org.springframework.data.redis.connection.RedisSocketConfiguration;
 import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
@@ -85,7 +87,7 @@ final class Connections {
       }
       AbstractRedisClient client = factory.getRequiredNativeClient();
       if (client instanceof RedisClusterClient cluster) {
-        return LettuceConnection.over(cluster, timeout);
+        return LettuceConnection.over(cluster, uri(factory), timeout);
       }
       return LettuceConnection.over((RedisClient) client, uri(factory), timeout);
     }
@@ -95,6 +97,10 @@ final class Connections {
       RedisSocketConfiguration socket = factory.getSocketConfiguration();
       if (factory.getSentinelConfiguration() != null) {
         uri = LettuceConverters.sentinelConfigurationToRedisURI(factory.getSentinelConfiguration());
+      } else if (factory.getClusterConfiguration() != null) {
+        RedisClusterConfiguration cluster = factory.getClusterConfiguration();
+        RedisNode first = cluster.getClusterNodes().iterator().next();
+        uri = signedIn(RedisURI.Builder.redis(first.getHost(), first.getPort()), cluster.getUsername(), cluster.getPassword());
       } else if (socket != null) {
         RedisURI.Builder builder = RedisURI.Builder.socket(socket.getSocket()).withDatabase(socket.getDatabase());
         uri = signedIn(builder, socket.getUsername(), socket.getPassword());

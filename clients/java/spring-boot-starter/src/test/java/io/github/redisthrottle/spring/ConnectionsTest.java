@@ -74,14 +74,17 @@ class ConnectionsTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"lettuce", "jedis"})
-  void aCluster(String client) {
-    try (Cluster cluster = new Cluster();
-        Application application =
-            start(client, "spring.data.redis.cluster.nodes=" + cluster.addresses().stream().map(String::valueOf).collect(Collectors.joining(",")))) {
-      for (String key : List.of("a", "b", "c")) {
-        limits(application, key);
-        try (Jedis owner = cluster.owner(key).client()) {
-          assertTrue(owner.exists(key));
+  void aClusterWithAPassword(String client) {
+    try (Cluster cluster = new Cluster()) {
+      cluster.password("secret");
+      String nodes = cluster.addresses().stream().map(String::valueOf).collect(Collectors.joining(","));
+      try (Application application = start(client, "spring.data.redis.cluster.nodes=" + nodes, "spring.data.redis.password=secret")) {
+        for (String key : List.of("a", "b", "c")) {
+          limits(application, key);
+          try (Jedis owner = cluster.owner(key).client()) {
+            owner.auth("secret");
+            assertTrue(owner.exists(key));
+          }
         }
       }
     }
