@@ -11,7 +11,6 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
@@ -62,9 +61,8 @@ public final class Batched implements Decider, AutoCloseable {
   private final LongSupplier clock;
   private final Timer timer;
   private final Denials denials;
-  private final ReentrantLock lock = new ReentrantLock();
   private final Map<List<String>, Pot> pots = new HashMap<>();
-  private List<Runnable> told = new ArrayList<>(); // once the lock is free
+  private final Told told = new Told();
   private List<Pot> stopped = new ArrayList<>(); // who waits for a return to end
   private final List<CompletableFuture<Void>> idle = new ArrayList<>();
   private int busy; // fetches and returns under way
@@ -220,7 +218,7 @@ public final class Batched implements Decider, AutoCloseable {
     if (!batches(call)) {
       return direct(call);
     }
-    CompletionStage<Result> answer = locked(() -> answer(call, clock.getAsLong()));
+    CompletionStage<Result> answer = told.locked(() -> answer(call, clock.getAsLong()));
     return answer == null ? direct(call) : answer;
   }
 
@@ -232,9 +230,9 @@ public final class Batched implements Decider, AutoCloseable {
   /** Returns what is left, and closes the decider behind. */
   @Override
   public void close() {
-    locked(() -> closed = true);
+    told.locked(() -> closed = true);
     Stages.await(whenIdle()); // what is fetched for those who wait is given back as well
-    locked(
+    told.locked(
         () -> {
           long now = clock.getAsLong();
           pots.values().forEach(pot -> end(pot, now));
@@ -246,7 +244,7 @@ public final class Batched implements Decider, AutoCloseable {
 
   private CompletionStage<Void> whenIdle() {
     CompletableFuture<Void> future = new CompletableFuture<>();
-    return locked(
+    return told.locked(
         () -> {
           if (busy == 0) {
             future.complete(null);
@@ -375,7 +373,7 @@ public final class Batched implements Decider, AutoCloseable {
     draft.granted = units;
     draft.by = by;
     Result result = draft.done();
-    result.ifLost(() -> locked(() -> putBack(pot, units)));
+    result.ifLost(() -> told.locked(() -> putBack(pot, units)));
     return result;
   }
 
@@ -395,7 +393,7 @@ public final class Batched implements Decider, AutoCloseable {
     AtomicBoolean goesOn = new AtomicBoolean(true);
     Thread self = Thread.currentThread();
     while (goesOn.getAndSet(false)) {
-      Fetch fetch = locked(() -> begin(pot));
+      Fetch fetch = told.locked(() -> begin(pot));
       if (fetch == null) {
         return;
       }
@@ -409,7 +407,7 @@ public final class Batched implements Decider, AutoCloseable {
       AtomicBoolean here = new AtomicBoolean(true);
       sent.whenComplete(
           (result, error) -> {
-            locked(() -> end(pot, fetch, result, Errors.unwrapped(error)));
+            told.locked(() -> end(pot, fetch, result, Errors.unwrapped(error)));
             if (here.get() && Thread.currentThread() == self) {
               goesOn.set(true);
             } else {
@@ -574,7 +572,7 @@ public final class Batched implements Decider, AutoCloseable {
     }
     pot.due = true;
     pot.dueAt = at;
-    told.add(() -> timer.after(at - now, () -> locked(() -> ring(pot, at))));
+    told.add(() -> timer.after(at - now, () -> told.locked(() -> ring(pot, at))));
   }
 
   private Void ring(Pot pot, long at) {
@@ -639,7 +637,7 @@ public final class Batched implements Decider, AutoCloseable {
     if (error != null) {
       options.onError.accept(error);
     }
-    locked(
+    told.locked(
         () -> {
           pot.giving -= units;
           left();
@@ -664,23 +662,6 @@ public final class Batched implements Decider, AutoCloseable {
     if (--busy == 0) {
       idle.forEach(future -> told.add(() -> future.complete(null)));
       idle.clear();
-    }
-  }
-
-  /** Runs something with the lock, and then, without it, whom it has answers for. */
-  private <T> T locked(Supplier<T> act) {
-    List<Runnable> acts = List.of();
-    lock.lock();
-    try {
-      T value = act.get();
-      if (lock.getHoldCount() == 1) {
-        acts = told;
-        told = new ArrayList<>();
-      }
-      return value;
-    } finally {
-      lock.unlock();
-      acts.forEach(Runnable::run);
     }
   }
 }

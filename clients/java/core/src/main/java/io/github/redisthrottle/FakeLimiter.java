@@ -13,7 +13,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * A limiter for tests, which decides in this process by the rules of the server. Its clock begins at midnight UTC of 2000-01-01, and stands
@@ -38,13 +37,12 @@ public final class FakeLimiter implements Decider {
   private static final Instant MIDNIGHT = Instant.parse("2000-01-01T00:00:00Z");
   private static final Instant LAST = Instant.parse("2261-12-31T00:00:00Z");
 
-  private final ReentrantLock lock = new ReentrantLock();
   private final Engine engine = new Engine(new HashMap<>());
   private final Deque<Asked> asked = new ArrayDeque<>();
   private final List<Waiting> line = new ArrayList<>();
   private final List<Runnable> hung = new ArrayList<>();
   private final Limiter limiter = Limiter.over(this);
-  private List<Runnable> told = new ArrayList<>(); // once the lock is free
+  private final Told told = new Told();
   private long now = Windows.nanos(MIDNIGHT);
   private Fault fault = Fault.NONE;
   private long faulty; // for how many calls yet
@@ -141,7 +139,7 @@ public final class FakeLimiter implements Decider {
 
   /** Returns what time it is for the limiter. */
   public Instant now() {
-    return locked(() -> Windows.instant(now));
+    return told.locked(() -> Windows.instant(now));
   }
 
   /** Lets time pass. Callers in line have their turns on the way. */
@@ -150,7 +148,7 @@ public final class FakeLimiter implements Decider {
     if (ns < 0) {
       throw new IllegalArgumentException("duration: " + duration + " is negative: setTime sets the clock back");
     }
-    locked(
+    told.locked(
         () -> {
           long ends = Saturated.plus(now, ns);
           for (long next = soonest(); next < ends; next = soonest()) {
@@ -168,7 +166,7 @@ public final class FakeLimiter implements Decider {
     if (time.isBefore(Instant.EPOCH) || time.isAfter(LAST)) {
       throw new IllegalArgumentException("time: " + time + " must be from 1970 to 2261");
     }
-    locked(
+    told.locked(
         () -> {
           now = Windows.nanos(time);
           serve();
@@ -178,12 +176,12 @@ public final class FakeLimiter implements Decider {
 
   /** Returns what it was asked, in order: the last 10,000 calls. */
   public List<Asked> asked() {
-    return locked(() -> List.copyOf(asked));
+    return told.locked(() -> List.copyOf(asked));
   }
 
   /** Returns how many calls have no answer yet: their callers wait in line, or the server hangs. */
   public int blocked() {
-    return locked(() -> line.size() + hung.size());
+    return told.locked(() -> line.size() + hung.size());
   }
 
   /** Fails calls with an {@link OutageException} until {@link #heal} or the next fault. Nothing is decided. */
@@ -208,7 +206,7 @@ public final class FakeLimiter implements Decider {
 
   /** Ends every fault. */
   public void heal() {
-    locked(
+    told.locked(
         () -> {
           set(Fault.NONE, 0, null);
           return null;
@@ -237,7 +235,7 @@ public final class FakeLimiter implements Decider {
       }
 
       private void begin(Fault kind, ThrottleException with) {
-        locked(
+        told.locked(
             () -> {
               set(kind, calls, with);
               return null;
@@ -250,7 +248,7 @@ public final class FakeLimiter implements Decider {
   public CompletionStage<Result> decide(Call call) {
     call.checked();
     CompletableFuture<Result> future = new CompletableFuture<>();
-    locked(
+    told.locked(
         () -> {
           Asked one = new Asked(call, Windows.instant(now));
           asked.add(one);
@@ -277,11 +275,11 @@ public final class FakeLimiter implements Decider {
     ThrottleException with = error;
     faulty -= kind == Fault.NONE ? 0 : 1;
     switch (kind) {
-      case FAIL -> tell(() -> future.completeExceptionally(with));
+      case FAIL -> told.add(() -> future.completeExceptionally(with));
       case HANG -> hung.add(() -> run(call, future));
       case LOSE -> {
         run(call, new CompletableFuture<>());
-        tell(() -> future.completeExceptionally(with));
+        told.add(() -> future.completeExceptionally(with));
       }
       case NONE -> run(call, future);
     }
@@ -291,9 +289,9 @@ public final class FakeLimiter implements Decider {
     if (!call.waits()) {
       try {
         Result result = engine.decide(call, now);
-        tell(() -> future.complete(result));
+        told.add(() -> future.complete(result));
       } catch (MistakeException e) {
-        tell(() -> future.completeExceptionally(e));
+        told.add(() -> future.completeExceptionally(e));
       }
       serve();
       return;
@@ -313,7 +311,7 @@ public final class FakeLimiter implements Decider {
 
   /** A caller in line that leaves returns what was reserved for it. */
   private void leave(Waiting waiting) {
-    locked(
+    told.locked(
         () -> {
           if (line.remove(waiting)) {
             if (waiting.result != null) {
@@ -365,7 +363,7 @@ public final class FakeLimiter implements Decider {
     State.Draft draft = new State.Draft(result.state());
     draft.waitMs = (now - waiting.since) / 1_000_000;
     Result waited = draft.done();
-    tell(() -> waiting.future.complete(waited));
+    told.add(() -> waiting.future.complete(waited));
   }
 
   /** Returns the next instant at which somebody in line may have a turn. */
@@ -397,28 +395,8 @@ public final class FakeLimiter implements Decider {
     if (calls == Long.MAX_VALUE && with != null) { // also who stands in line learns of it
       for (Waiting waiting : List.copyOf(line)) {
         line.remove(waiting);
-        tell(() -> waiting.future.completeExceptionally(with));
+        told.add(() -> waiting.future.completeExceptionally(with));
       }
-    }
-  }
-
-  private void tell(Runnable act) {
-    told.add(act);
-  }
-
-  private <T> T locked(java.util.function.Supplier<T> act) {
-    List<Runnable> acts = List.of();
-    lock.lock();
-    try {
-      T value = act.get();
-      if (lock.getHoldCount() == 1) {
-        acts = told;
-        told = new ArrayList<>();
-      }
-      return value;
-    } finally {
-      lock.unlock();
-      acts.forEach(Runnable::run);
     }
   }
 }

@@ -15,6 +15,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 
 /**
  * A server, and the connection that calls share. Lettuce does not connect again by itself, since it would send again what was under
@@ -113,29 +114,45 @@ final class Node {
    */
   CompletableFuture<Object> sendAlone(CompletionStage<Void> left, Command... commands) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
-    connect()
-        .whenComplete(
-            (connection, error) -> {
-              if (error != null) {
-                reply.completeExceptionally(error);
-                return;
-              }
-              reply.whenComplete((value, failed) -> connection.closeAsync());
-              if (left.toCompletableFuture().isDone()) {
-                reply.cancel(false);
-                return;
-              }
-              CompletableFuture<Object> id = new CompletableFuture<>();
-              dispatch(connection, id, new Command(List.of("CLIENT", "ID"), null));
-              dispatch(connection, reply, commands);
-              left.whenComplete((value, failed) -> id.whenComplete((number, refused) -> unblock(number, reply, UNBLOCKS)));
-            });
+    alone(
+        reply,
+        connection -> {
+          if (left.toCompletableFuture().isDone()) {
+            reply.cancel(false);
+            return;
+          }
+          CompletableFuture<Object> id = new CompletableFuture<>();
+          dispatch(connection, id, new Command(List.of("CLIENT", "ID"), null));
+          dispatch(connection, reply, commands);
+          left.whenComplete((value, failed) -> id.whenComplete((number, refused) -> unblock(number, reply, UNBLOCKS)));
+        });
     return reply;
   }
 
   /** Sends commands in one transaction over a connection of its own, and returns what EXEC replies, or the error of what is refused. */
   CompletableFuture<Object> sendAtomically(List<Command> commands) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
+    alone(
+        reply,
+        connection -> {
+          CompletableFuture<Object> begun = new CompletableFuture<>();
+          dispatch(connection, begun, MULTI);
+          begun.whenComplete(
+              (ok, refused) -> {
+                if (refused != null) {
+                  reply.completeExceptionally(refused);
+                } else if (ok instanceof ErrorReply) {
+                  reply.complete(ok);
+                } else {
+                  queue(connection, commands, reply);
+                }
+              });
+        });
+    return reply.orTimeout(timeoutMs, TimeUnit.MILLISECONDS);
+  }
+
+  /** Opens a connection, which is closed with the reply. */
+  private void alone(CompletableFuture<Object> reply, Consumer<StatefulRedisConnection<String, String>> use) {
     connect()
         .whenComplete(
             (connection, error) -> {
@@ -144,20 +161,8 @@ final class Node {
                 return;
               }
               reply.whenComplete((value, failed) -> connection.closeAsync());
-              CompletableFuture<Object> begun = new CompletableFuture<>();
-              dispatch(connection, begun, MULTI);
-              begun.whenComplete(
-                  (ok, refused) -> {
-                    if (refused != null) {
-                      reply.completeExceptionally(refused);
-                    } else if (ok instanceof ErrorReply) {
-                      reply.complete(ok);
-                    } else {
-                      queue(connection, commands, reply);
-                    }
-                  });
+              use.accept(connection);
             });
-    return reply.orTimeout(timeoutMs, TimeUnit.MILLISECONDS);
   }
 
   /** Sends the commands of a transaction. Replies come in their order, so the first error is that of what may not be queued. */
