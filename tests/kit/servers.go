@@ -2,6 +2,7 @@ package kit
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,17 @@ func StartCheckBuild(t *testing.T, opts ...server.Option) *server.Server {
 	path, err := server.CheckModulePath()
 	require.NoError(t, err)
 	return server.Start(t, append(opts, server.Module(path))...)
+}
+
+// OlderBuild is the path of a build of an older version, which a variable such as THROTTLE_SO_0_2_0 names.
+func OlderBuild(t *testing.T, version string) string {
+	t.Helper()
+	name := "THROTTLE_SO_" + strings.ReplaceAll(version, ".", "_")
+	path := os.Getenv(name)
+	if path == "" {
+		t.Skip(name + " names no build of the older version")
+	}
+	return path
 }
 
 // OnSanitizedToo runs a test on the server under test and on one that was built with AddressSanitizer, which ends at the first use

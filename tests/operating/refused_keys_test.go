@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
@@ -113,7 +114,7 @@ func TestAnOlderVersionRefusesWhatThePageSays(t *testing.T) {
 	t.Parallel()
 	for version, refuses := range map[string]bool{"0.1.0": true, "0.2.0": false, "0.3.0": false} {
 		t.Run(version, func(t *testing.T) {
-			path := olderBuild(t, version)
+			path := kit.OlderBuild(t, version)
 			present, old := server.Start(t), server.Start(t, server.Module(path))
 			for _, r := range ofOlderVersions {
 				for _, call := range r.calls {

@@ -9,20 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
-
-// olderBuild is the path of a build of an older version, which a variable such as THROTTLE_SO_0_2_0 names.
-func olderBuild(t *testing.T, version string) string {
-	t.Helper()
-	name := "THROTTLE_SO_" + strings.ReplaceAll(version, ".", "_")
-	path := os.Getenv(name)
-	if path == "" {
-		t.Skip(name + " names no build of the older version")
-	}
-	return path
-}
 
 // pair is a master and its replica that load the module from one path, as docs/operating.md has them upgraded.
 type pair struct {
@@ -87,7 +77,7 @@ func (p *pair) has(call string, limited, remaining int64) {
 // get no unit back while the test runs.
 func TestFromTheOlderVersionAndBackAgain(t *testing.T) {
 	t.Parallel()
-	older := olderBuild(t, "0.2.0")
+	older := kit.OlderBuild(t, "0.2.0")
 	present, err := server.ModulePath()
 	require.NoError(t, err)
 	p := newPair(t, older)
@@ -125,7 +115,7 @@ func TestFromTheOlderVersionAndBackAgain(t *testing.T) {
 // From version 0.3.0 to this one and back again. What 0.3.0 admitted is settled by this version, and the other way round.
 func TestFromVersion03AndBackAgain(t *testing.T) {
 	t.Parallel()
-	older := olderBuild(t, "0.3.0")
+	older := kit.OlderBuild(t, "0.3.0")
 	present, err := server.ModulePath()
 	require.NoError(t, err)
 	p := newPair(t, older)
@@ -184,7 +174,7 @@ func TestTheOlderVersionDoesNotStartWithNewerSettings(t *testing.T) {
 		},
 	} {
 		t.Run(version, func(t *testing.T) {
-			older := olderBuild(t, version)
+			older := kit.OlderBuild(t, version)
 			for line, says := range lines {
 				s := server.Start(t, server.Config(line))
 				s.Configure(server.Module(older))

@@ -3,7 +3,6 @@ package twins_test
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,20 +14,10 @@ import (
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 	"redis-throttle/limiter/command"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
-
-// buildOf is the path of a build of an older version, which a variable such as THROTTLE_SO_0_2_0 names.
-func buildOf(t *testing.T, version string) string {
-	t.Helper()
-	name := "THROTTLE_SO_" + strings.ReplaceAll(version, ".", "_")
-	path := os.Getenv(name)
-	if path == "" {
-		t.Skip(name + " names no build of the older version")
-	}
-	return path
-}
 
 // The same random calls go at the same instants to a server with an older version and to one with this version, and both begin each
 // call with the same bytes. Replies, values and expiries are equal, except for what the changelog tells. Where values differ, one of
@@ -49,7 +38,7 @@ func TestEachVersionGoesOnFromWhatTheOtherWrote(t *testing.T) {
 }
 
 func goOnFrom(t *testing.T, version string, happens []string) {
-	path := buildOf(t, version)
+	path := kit.OlderBuild(t, version)
 	r := newVirtualRun(t)
 	v := versions{virtualRun: r, version: version, old: r.clock.Start(server.Module(path)).Raw(), seen: map[string]int{}}
 	v.both("DEBUG", "SET-ACTIVE-EXPIRE", "0")
@@ -72,7 +61,7 @@ func TestTheHistoryOfCommandsIsWhatAnOlderVersionLacks(t *testing.T) {
 	for _, version := range []string{"0.1.0", "0.2.0", "0.3.0"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			path := buildOf(t, version)
+			path := kit.OlderBuild(t, version)
 			now, old := server.Start(t), server.Start(t, server.Module(path))
 			if !now.Program.AtLeast(7, 0) {
 				t.Skip("this server has no COMMAND DOCS")
