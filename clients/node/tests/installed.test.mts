@@ -19,6 +19,8 @@ interface Manifest {
   version: string
   engines: { node: string }
   peerDependencies: Record<string, string>
+  peerDependenciesMeta: Record<string, object>
+  devDependencies: Record<string, string>
 }
 const manifest = JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as Manifest
 
@@ -172,6 +174,14 @@ test('the lowest version of every peer, and of Node.js, decides in every adapter
       const { stdout } = await run(program, [file, server.url, `${program.startsWith(old) ? 'old' : 'new'}-${file.slice(-3)}-`], { cwd: at })
       assert.deepEqual(JSON.parse(stdout), expected, `${program} ${file}`)
     }
+  }
+})
+
+test('peers have bounds, are optional, and the newest are what the other tests use', () => {
+  for (const [peer, bounds] of Object.entries(manifest.peerDependencies)) {
+    assert.match(bounds, /^>=\d[\d.]* <\d+$/, peer)
+    assert.deepEqual(manifest.peerDependenciesMeta[peer], { optional: true })
+    assert.ok(manifest.devDependencies[peer], `${peer}: the newest is tested`)
   }
 })
 
