@@ -216,8 +216,7 @@ func (r *virtualRun) limit() naive.Limit {
 	}
 	switch {
 	case l.Kind == naive.Rate && r.IntN(2) == 0:
-		refills := math.MaxInt64 / (int64(l.Period)/l.Count + 1) // a bucket is full again within 292 years
-		l.Burst = 1 + r.Int64N(min(30, refills))
+		l.Burst = 1 + r.Int64N(min(30, mostBurst(l)))
 	case l.Kind == naive.Fixed && l.Period >= 12*time.Hour && r.IntN(5) > 0:
 		l.Calendar = r.calendar(l.Period)
 	case l.Kind == naive.Fixed && r.IntN(3) == 0:
@@ -561,6 +560,9 @@ func (r *virtualRun) terms(limits []naive.Limit) (terms []naive.Terms) {
 	return terms
 }
 
+// mostBurst is how many units a bucket may hold: it has to be full again within 292 years.
+func mostBurst(l naive.Limit) int64 { return math.MaxInt64 / (int64(l.Period)/l.Count + 1) }
+
 // vary is a key's limits, or now and then something close to them.
 func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 	limits = append([]naive.Limit(nil), limits...)
@@ -571,9 +573,10 @@ func (r *virtualRun) vary(limits []naive.Limit) []naive.Limit {
 	switch r.IntN(8) {
 	case 0: // another count or capacity
 		limits[i].Count = min(1+r.Int64N(20), int64(limits[i].Period))
+		limits[i].Burst = min(limits[i].Burst, mostBurst(limits[i]))
 	case 1:
 		if limits[i].Kind == naive.Rate {
-			limits[i].Burst = 1 + r.Int64N(30)
+			limits[i].Burst = 1 + r.Int64N(min(30, mostBurst(limits[i])))
 		}
 	case 2: // one less
 		if len(limits) > 1 {
