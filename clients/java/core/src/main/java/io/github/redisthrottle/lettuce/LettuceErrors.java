@@ -19,6 +19,11 @@ final class LettuceErrors {
     return unwrapped(error) instanceof RedisCommandExecutionException reply ? new ErrorReply(reply.getMessage()) : null;
   }
 
+  /** Returns whether an error hides why there is no connection: Lettuce looked for its handshake when that was over. */
+  static boolean isUntold(Throwable error) {
+    return root(error).contains("RedisHandshakeHandler not registered");
+  }
+
   static ThrottleException translated(String command, Throwable error) {
     Throwable cause = unwrapped(error);
     if (cause instanceof ThrottleException made) {

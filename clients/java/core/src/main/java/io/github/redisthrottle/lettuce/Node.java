@@ -48,6 +48,7 @@ final class Node {
   private static final long WARM_UP_MS = 2000;
   private static final long UNBLOCK_PAUSE_MS = 20;
   private static final int UNBLOCKS = 100;
+  private static final int CONNECTS = 5;
 
   private final RedisClient client;
   private final RedisURI uri;
@@ -239,11 +240,19 @@ final class Node {
   }
 
   private CompletableFuture<StatefulRedisConnection<String, String>> connect() {
+    return connect(CONNECTS);
+  }
+
+  /** Connects, again if Lettuce does not say why it could not: a server that refuses at once may be done before it looks. */
+  private CompletableFuture<StatefulRedisConnection<String, String>> connect(int times) {
+    CompletableFuture<StatefulRedisConnection<String, String>> connecting;
     try {
-      return client.connectAsync(StringCodec.UTF8, uri).toCompletableFuture();
+      connecting = client.connectAsync(StringCodec.UTF8, uri).toCompletableFuture();
     } catch (RuntimeException e) {
       return CompletableFuture.failedFuture(e);
     }
+    return connecting.exceptionallyCompose(
+        error -> times > 1 && LettuceErrors.isUntold(error) ? connect(times - 1) : CompletableFuture.failedFuture(error));
   }
 
   private static void dispatch(
