@@ -2,8 +2,8 @@ package io.github.redisthrottle;
 
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.List;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;

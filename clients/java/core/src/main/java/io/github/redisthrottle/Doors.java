@@ -154,7 +154,8 @@ final class Doors {
           if (version < Library.VERSION) {
             return Stages.chain(replace(key, version), loaded -> loaded(server, key, rounds, version, loaded));
           }
-          return Stages.chain( // it has to have our functions, too; ours misses its key
+          // It has to have our functions, too. Ours misses its key.
+          return Stages.chain(
               send(key, "FCALL_RO", "cl_peek", "0"),
               peeked -> {
                 if (!(peeked instanceof ErrorReply) || says(peeked, "Function not found")) {

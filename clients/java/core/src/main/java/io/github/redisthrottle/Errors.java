@@ -36,6 +36,9 @@ final class Errors {
 
   /** Returns whether the server may have run the call that ended with this error, or may run it yet. */
   static boolean mayHaveRun(Throwable error) {
-    return error instanceof OutageException outage ? outage.sent() : !(error instanceof MistakeException || error instanceof OverloadException || error instanceof IllegalArgumentException);
+    if (error instanceof OutageException outage) {
+      return outage.sent();
+    }
+    return !(error instanceof MistakeException || error instanceof OverloadException || error instanceof IllegalArgumentException);
   }
 }

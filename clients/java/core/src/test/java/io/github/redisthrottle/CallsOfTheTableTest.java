@@ -44,12 +44,14 @@ class CallsOfTheTableTest {
 
   @TestFactory
   Stream<DynamicTest> cases() {
-    return Stream.of(Clients.values()).flatMap(client -> named(client, "cases").map(one -> DynamicTest.dynamicTest(client + ": " + one.get("name").asText(), () -> decides(client, one))));
+    return Stream.of(Clients.values())
+        .flatMap(client -> named(client, "cases").map(one -> DynamicTest.dynamicTest(client + ": " + one.get("name").asText(), () -> decides(client, one))));
   }
 
   @TestFactory
   Stream<DynamicTest> sessions() {
-    return Stream.of(Clients.values()).flatMap(client -> named(client, "sessions").map(one -> DynamicTest.dynamicTest(client + ": " + one.get("name").asText(), () -> goesOn(client, one))));
+    return Stream.of(Clients.values())
+        .flatMap(client -> named(client, "sessions").map(one -> DynamicTest.dynamicTest(client + ": " + one.get("name").asText(), () -> goesOn(client, one))));
   }
 
   private static Stream<JsonNode> named(Clients client, String what) {

@@ -150,7 +150,8 @@ class DoorsTest {
           assertEquals(--left, limiter.limit("k", QUOTA).remaining(), then.asText());
         }
       }
-      String want = one.path("log").asText("").replace("N+1", dotted("N+1")).replace("N-1", dotted("N-1")).replace(" N ", " " + dotted("N") + " ").replace(" N:", " " + dotted("N") + ":");
+      String line = one.path("log").asText("").replace("N+1", dotted("N+1")).replace("N-1", dotted("N-1"));
+      String want = line.replace(" N ", " " + dotted("N") + " ").replace(" N:", " " + dotted("N") + ":");
       assertTrue(want.isEmpty() ? lines.texts.isEmpty() : lines.texts.get(0).contains(want), () -> want + " in " + lines.texts);
     } finally {
       LOG.removeHandler(lines);

@@ -6,7 +6,6 @@ import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.ThrottleException;
 import io.github.redisthrottle.connection.ErrorReply;
 import io.lettuce.core.RedisCommandExecutionException;
-import java.io.IOException;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeoutException;
 

@@ -86,7 +86,8 @@ public final class ThrottleDev implements AutoCloseable {
         new Thread(
             () -> {
               try {
-                while (output.readLine() != null) {}
+                while (output.readLine() != null) { // its lines are for nobody
+                }
               } catch (IOException e) {
                 // It has ended.
               }

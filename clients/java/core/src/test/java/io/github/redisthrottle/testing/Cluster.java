@@ -14,7 +14,9 @@ public final class Cluster implements AutoCloseable {
   private static final int SLOTS = 16_384;
   private static final int MASTERS = 3;
   private static final int SHARE = SLOTS / MASTERS + 1;
-  private static final String[] OPTIONS = {"--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", "--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0"};
+  private static final String[] OPTIONS = {
+    "--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", "--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0"
+  };
 
   public final List<Server> nodes = new ArrayList<>();
   private String asked; // the password of its servers

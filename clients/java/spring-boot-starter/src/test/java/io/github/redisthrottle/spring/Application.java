@@ -44,7 +44,10 @@ final class Application implements AutoCloseable {
     application.addPrimarySources(beans);
     application.setWebApplicationType(type);
     application.setRegisterShutdownHook(false);
-    List<String> all = new ArrayList<>(List.of("--server.port=0", "--spring.main.banner-mode=off", "--logging.level.root=warn", "--management.endpoints.web.exposure.include=health,metrics", "--management.endpoint.health.show-details=always", "--management.health.redis.enabled=false"));
+    List<String> all = new ArrayList<>(List.of("--server.port=0", "--spring.main.banner-mode=off", "--logging.level.root=warn"));
+    all.add("--management.endpoints.web.exposure.include=health,metrics");
+    all.add("--management.endpoint.health.show-details=always");
+    all.add("--management.health.redis.enabled=false");
     String given = String.join(",", properties);
     if (server != null) {
       all.add("--redis-throttle.url=" + server.url());

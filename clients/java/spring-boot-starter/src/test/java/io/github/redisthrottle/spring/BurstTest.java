@@ -67,7 +67,11 @@ class BurstTest {
         Application application = Application.start(WebApplicationType.REACTIVE, server, List.of())) {
       Reports reports = application.bean(Reports.class);
       List<String> made =
-          Flux.range(0, CALLERS).flatMap(i -> reports.later("ann").onErrorReturn(LimitedException.class, "denied"), CALLERS).filter(text -> !text.equals("denied")).collectList().block();
+          Flux.range(0, CALLERS)
+              .flatMap(i -> reports.later("ann").onErrorReturn(LimitedException.class, "denied"), CALLERS)
+              .filter(text -> !text.equals("denied"))
+              .collectList()
+              .block();
       assertEquals(2, made.size(), made::toString);
       assertEquals(2, reports.made());
     }

@@ -107,7 +107,12 @@ class UndecidedTest {
     for (String answer : List.of("deny", "allow", "raise")) {
       try (Server other = Server.start();
           Application application =
-              start(null, "spring.data.redis.client-type=jedis", "spring.data.redis.port=" + other.port, "spring.data.redis.jedis.pool.max-active=1", "redis-throttle.overload=" + answer)) {
+              start(
+                  null,
+                  "spring.data.redis.client-type=jedis",
+                  "spring.data.redis.port=" + other.port,
+                  "spring.data.redis.jedis.pool.max-active=1",
+                  "redis-throttle.overload=" + answer)) {
         Reports reports = application.bean(Reports.class);
         reports.upload("mia", 1); // so that it is known what the server has
         other.pause();

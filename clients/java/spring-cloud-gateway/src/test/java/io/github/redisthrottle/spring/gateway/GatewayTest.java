@@ -143,7 +143,8 @@ class GatewayTest {
 
   @Test
   void anApplicationWithoutAGatewayStarts() {
-    Gateway.start(server, properties(COMMON, REPLACE, List.of("spring.cloud.gateway.server.webflux.enabled=false", "spring.cloud.gateway.server.webflux.redis.enabled=false"))).close();
+    List<String> off = List.of("spring.cloud.gateway.server.webflux.enabled=false", "spring.cloud.gateway.server.webflux.redis.enabled=false");
+    Gateway.start(server, properties(COMMON, REPLACE, off)).close();
   }
 
   @Test

@@ -94,7 +94,12 @@ class ManualTest {
 
   @Test
   void headersHaveTheNamesThatSpringsPropertiesGiveThem() {
-    String[] names = {SPRINGS + "remaining-header=X-Left", SPRINGS + "replenish-rate-header=X-Rate", SPRINGS + "burst-capacity-header=X-Burst", SPRINGS + "requested-tokens-header=X-Cost"};
+    String[] names = {
+      SPRINGS + "remaining-header=X-Left",
+      SPRINGS + "replenish-rate-header=X-Rate",
+      SPRINGS + "burst-capacity-header=X-Burst",
+      SPRINGS + "requested-tokens-header=X-Cost"
+    };
     try (Gateway springsNamed = start(false, names);
         Gateway oursNamed = start(true, names)) {
       String expected = seen(springsNamed.get("/manual/a?user=zoe"));

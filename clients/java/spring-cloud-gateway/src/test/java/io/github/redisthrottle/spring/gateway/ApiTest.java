@@ -1,0 +1,12 @@
+package io.github.redisthrottle.spring.gateway;
+
+import io.github.redisthrottle.testing.Api;
+import java.io.IOException;
+import org.junit.jupiter.api.Test;
+
+class ApiTest {
+  @Test
+  void theInterfaceIsThatOfTheFile() throws IOException {
+    Api.check("spring-cloud-gateway");
+  }
+}
