@@ -1,19 +1,13 @@
 package durability
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"redis-throttle/tests/resp"
-	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
 
@@ -69,39 +63,4 @@ func (f *follower) do(command []string) (resp.Value, error) {
 		}
 	}
 	return v, err
-}
-
-// viaClient sends a command through a standard client, which gives up on a cluster that is down for long.
-func viaClient(client *redis.ClusterClient, command []string) (resp.Value, error) {
-	integers, err := client.Do(context.Background(), wordsOf(command)...).Int64Slice()
-	for redis.IsClusterDownError(err) {
-		integers, err = client.Do(context.Background(), wordsOf(command)...).Int64Slice()
-	}
-	v := resp.Value{Kind: resp.Array}
-	for _, n := range integers {
-		v.Elems = append(v.Elems, resp.Value{Kind: resp.Integer, Int: n})
-	}
-	return v, err
-}
-
-// What drives clusters through failovers must not take a node's refusal for a wrong answer.
-func TestACallIsMadeAgainUntilTheClusterIsUp(t *testing.T) {
-	begin(t)
-	node := server.Start(t, server.Cluster(), server.Config("cluster-require-full-coverage no"))
-	var sent redirections
-	f := newFollower(t, &topology.Cluster{Nodes: []*server.Server{node}}, &sent)
-	answers := make(chan resp.Value)
-	go func() {
-		defer close(answers)
-		if v, err := f.do(hourly.call("key", 1)); assert.NoError(t, err) {
-			answers <- v
-		}
-	}()
-	require.Eventually(t, func() bool { return sent.down.Load() > 0 || t.Failed() }, time.Minute, time.Millisecond)
-	node.MustDo("CLUSTER", "ADDSLOTS", node.MustDo("CLUSTER", "KEYSLOT", "key").String())
-	v, answered := <-answers
-	require.True(t, answered)
-	a, err := answerIn(v)
-	require.NoError(t, err)
-	assert.True(t, a.Allowed)
 }

@@ -196,28 +196,6 @@ func TestNeverMoreThanNBelieveInALeaseWhenServersAreKilled(t *testing.T) {
 	assert.LessOrEqual(t, h.end(), holderSlots)
 }
 
-// A planned failover hands all leases over before the other node takes calls.
-func TestNeverMoreThanNBelieveInALeaseInPlannedFailovers(t *testing.T) {
-	begin(t)
-	nodes := [2]*server.Server{server.Start(t, topology.QuietLinks())}
-	nodes[1] = server.Start(t, topology.QuietLinks(), server.ReplicaOf(nodes[0]))
-	topology.AwaitReplicas(t, nodes[0], nodes[1])
-	var current atomic.Pointer[server.Server]
-	current.Store(nodes[0])
-	h := startHolders(t, 50, holderKey, false, on(current.Load))
-	for cycle := range size.Of(2, 4) {
-		h.await(40)
-		old, next := nodes[cycle%2], nodes[(cycle+1)%2]
-		require.Eventually(t, func() bool { return !old.Do("FAILOVER").IsError() }, time.Minute, 20*time.Millisecond)
-		topology.AwaitRole(t, next, "master")
-		current.Store(next)
-		topology.AwaitRole(t, old, "slave")
-		topology.AwaitReplicas(t, next, old)
-	}
-	h.await(40)
-	assert.LessOrEqual(t, h.end(), holderSlots)
-}
-
 // The exception: the master dies, and the replica that takes over has not heard of its last leases. Their
 // slots are taken twice, by at most n more, until they lapse. A holder that believes only what WAIT has
 // confirmed is never one of too many.
@@ -323,4 +301,12 @@ func (l leaseLoad) await() { l.holders.await(40) }
 func (l leaseLoad) settle(owner *server.Server) {
 	assert.LessOrEqual(l.t, l.end(), holderSlots)
 	owner.MustDo("DEL", l.key) // or it would lapse while it is compared
+}
+
+func wordsOf(call []string) []any {
+	words := make([]any, len(call))
+	for i, word := range call {
+		words[i] = word
+	}
+	return words
 }

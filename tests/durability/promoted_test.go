@@ -19,11 +19,11 @@ func TestAPromotedReplicaKeepsWhatItAcknowledgedOnceItsFileIsRewritten(t *testin
 	for _, rewritten := range []bool{false, true} {
 		t.Run(fmt.Sprintf("rewritten=%t", rewritten), func(t *testing.T) {
 			t.Parallel()
-			master := server.Start(t, replicated()...)
+			master := server.Start(t, topology.QuietLinks())
 			for i := range 20 {
 				master.MustDo("SET", fmt.Sprint("filler:", i), "x")
 			}
-			replica := server.Start(t, replicated(server.AppendOnly("always"))...)
+			replica := server.Start(t, topology.QuietLinks(), server.AppendOnly("always"))
 			replica.MustDo("CONFIG", "SET", "rdb-key-save-delay", "100000") // of each key, in microseconds
 			replica.MustDo("REPLICAOF", master.Host, strconv.Itoa(master.Port))
 			topology.AwaitReplicas(t, master, replica)
